@@ -1,0 +1,86 @@
+package judge
+
+import "math"
+
+// QuestionScorer gives the verdict of the GAIA leaderboard's question_scorer.
+// A nil answer is Python's None, which the leaderboard reads as the text
+// "None".
+//
+// The gold answer picks the rule. A gold that is a numeral is compared as a
+// number, after "$", "%" and "," are taken out of the answer; an answer that
+// is no numeral counts as infinite, so that anything at all agrees with a gold
+// of "inf". A gold with a comma or semicolon is a list: equally many elements,
+// each compared with its counterpart, as numbers where the gold's element is
+// one and as text with punctuation where it is not. Any other gold is compared
+// as text without white space, case and ASCII punctuation.
+//
+// Numerals, white space and case are Python's and not Go's, by the tables of
+// one fixed version of Unicode: the same pair gets the same verdict from every
+// build. Bytes that are not UTF-8, which a Python text cannot hold, equal only
+// themselves.
+func QuestionScorer(answer *string, gold string) bool {
+	given := "None"
+	if answer != nil {
+		given = *answer
+	}
+	if want, ok := pyFloat(gold, false); ok {
+		return amount(given) == want
+	}
+	if next, _ := element(gold); len(next) < len(gold) {
+		return listsAgree(given, gold)
+	}
+	return textsAgree(given, gold, true)
+}
+
+func listsAgree(given, gold string) bool {
+	for {
+		g, givenRest := element(given)
+		w, goldRest := element(gold)
+		givenEnds, goldEnds := len(g) == len(given), len(w) == len(gold)
+		if givenEnds != goldEnds || !elementsAgree(g, w) {
+			return false
+		}
+		if goldEnds {
+			return true
+		}
+		given, gold = givenRest, goldRest
+	}
+}
+
+func elementsAgree(given, gold string) bool {
+	if want, ok := pyFloat(gold, false); ok {
+		return amount(given) == want
+	}
+	return textsAgree(given, gold, false)
+}
+
+// element cuts s at its first separator. Without one, first is all of s.
+func element(s string) (first, rest string) {
+	for i := range len(s) {
+		if s[i] == ',' || s[i] == ';' {
+			return s[:i], s[i+1:]
+		}
+	}
+	return s, ""
+}
+
+func amount(s string) float64 {
+	if v, ok := pyFloat(s, true); ok {
+		return v
+	}
+	return math.Inf(1)
+}
+
+func textsAgree(a, b string, dropPunct bool) bool {
+	x := plainText{s: a, dropPunct: dropPunct}
+	y := plainText{s: b, dropPunct: dropPunct}
+	for {
+		r := x.next()
+		if r != y.next() {
+			return false
+		}
+		if r == endOfText {
+			return true
+		}
+	}
+}
