@@ -1,0 +1,205 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	openai "github.com/sashabaranov/go-openai"
+)
+
+const (
+	defaultBaseURL  = "https://api.openai.com/v1"
+	defaultMaxTries = 6
+	defaultTimeout  = 10 * time.Minute
+	defaultMaxBody  = 16 << 20
+)
+
+// Config says how to reach an endpoint. The zero value asks api.openai.com without a key.
+type Config struct {
+	BaseURL   string            // without /chat/completions; "" = api.openai.com
+	APIKey    string            // "" = no Authorization header
+	Transport http.RoundTripper // nil = a plain one of the client's own, without a proxy
+	Prices    Prices            // for answers that do not state their cost
+	MaxTries  int               // requests per call, the first included; 0 = 6
+	Timeout   time.Duration     // of one request, answer included; 0 = 10 minutes
+	MaxBody   int64             // bytes of an answer; 0 = 16 MiB
+
+	// Now is the clock; nil = latencies are 0 and dates count from the answer's own Date only.
+	Now func() time.Time
+	// Sleep waits between tries and returns early, with an error, when the context ends; nil = a
+	// real timer.
+	Sleep func(context.Context, time.Duration) error
+	// Jitter gives numbers from 0 to below 1; nil = waits are not spread.
+	Jitter func() float64
+}
+
+// Client asks one endpoint. It may be used by several goroutines at once.
+type Client struct {
+	config Config
+	http   *http.Client
+	broken *Error // why nothing can ever be sent
+}
+
+// New returns a client; nothing is sent.
+func New(c Config) *Client {
+	if c.BaseURL == "" {
+		c.BaseURL = defaultBaseURL
+	}
+	if c.MaxTries <= 0 {
+		c.MaxTries = defaultMaxTries
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.MaxBody <= 0 {
+		c.MaxBody = defaultMaxBody
+	}
+	if c.Sleep == nil {
+		c.Sleep = sleep
+	}
+	if c.Transport == nil {
+		c.Transport = &http.Transport{ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second}
+	}
+	c.APIKey, c.BaseURL = strings.TrimSpace(c.APIKey), strings.TrimSpace(c.BaseURL)
+	return &Client{config: c, broken: unusable(c), http: &http.Client{
+		Transport: c.Transport,
+		// A redirect would carry prompts, and on the same host the key, to a place nobody chose.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// unusable says why no request can be made from c, without showing the key or the address, which may
+// hold one.
+func unusable(c Config) *Error {
+	e := &Error{Code: "invalid_config", Stop: true}
+	base, err := url.Parse(c.BaseURL)
+	switch {
+	case err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
+		e.Message = "the base URL is not an http or https address"
+	case base.RawQuery != "" || base.Fragment != "":
+		e.Message = "the base URL has a query or a fragment"
+	case strings.ContainsFunc(c.APIKey, unicode.IsControl):
+		e.Message = "the API key holds a control character"
+	default:
+		return nil
+	}
+	return e
+}
+
+// Chat asks for one completion and tries again where that can help. Every failure of the request is
+// an *Error; an error of the Observer is returned as it is. When the context ends, the *Error has the
+// code "cancelled" and unwraps to the context's error. A completion without content and calls is a
+// retryable *Error with the code "empty_completion".
+func (c *Client) Chat(ctx context.Context, r Request, o Observer) (Response, error) {
+	if c.broken != nil {
+		return Response{}, c.broken
+	}
+	request, failed := compose(r)
+	if failed != nil {
+		return Response{}, c.shown(failed)
+	}
+	waits := newBackOff()
+	for number := 1; ; number++ {
+		if ctx.Err() != nil {
+			return Response{}, cancelled(ctx.Err(), "before the request was sent")
+		}
+		response, err := c.try(ctx, number, request, o)
+		var failed *Error
+		if err == nil || !errors.As(err, &failed) || !failed.Retryable || number >= c.config.MaxTries {
+			return response, err
+		}
+		if err := c.config.Sleep(ctx, c.wait(failed, waits)); err != nil {
+			return Response{}, cancelled(err, "while waiting to try again after "+failed.Code)
+		}
+	}
+}
+
+// try sends one request between the two calls of the observer.
+func (c *Client) try(ctx context.Context, number int, request openai.ChatCompletionRequest, o Observer) (Response, error) {
+	timed, cancel := context.WithTimeout(ctx, c.config.Timeout)
+	defer cancel()
+	var began time.Time
+	x := &exchange{http: c.http, now: c.config.Now, maxBody: c.config.MaxBody, start: func() error {
+		err := o.TryStarted(number)
+		if c.config.Now != nil {
+			began = c.config.Now()
+		}
+		return err
+	}}
+	config := openai.DefaultConfig(c.config.APIKey)
+	config.BaseURL = c.config.BaseURL
+	config.HTTPClient = x
+	completion, err := openai.NewClientWithConfig(config).CreateChatCompletion(timed, request)
+	if x.startErr != nil {
+		return Response{}, x.startErr
+	}
+	if !x.sent {
+		return Response{}, c.shown(refusal(request.Model, err))
+	}
+
+	done := Try{Number: number}
+	if c.config.Now != nil {
+		done.LatencyMs = c.config.Now().Sub(began).Milliseconds()
+	}
+	var response Response
+	switch {
+	case err != nil && ctx.Err() != nil:
+		done.Err = cancelled(ctx.Err(), "while the request was under way")
+	case err != nil:
+		done.Err = unfit(err)
+	default:
+		response, done.Err = c.assemble(request.Model, completion, x.reply)
+		done.Response = &response
+	}
+	if done.Err != nil {
+		done.Err = c.shown(done.Err)
+	}
+	if err := o.TryCompleted(done); err != nil {
+		return Response{}, err
+	}
+	if done.Err != nil {
+		return Response{}, done.Err
+	}
+	return response, nil
+}
+
+func cancelled(err error, when string) *Error {
+	return &Error{Code: "cancelled", Message: "cancelled " + when, cause: err}
+}
+
+func (c *Client) jitter() float64 {
+	if c.config.Jitter == nil {
+		return 0.5
+	}
+	return min(max(c.config.Jitter(), 0), 1)
+}
+
+// unfit is the *Error of the exchange, or one for an answer that the library could not decode.
+func unfit(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Status: http.StatusOK, Code: "invalid_response", Retryable: true,
+		Message: "the answer does not have the form of a chat completion: " + err.Error()}
+}
+
+// shown makes an error fit to be shown and recorded.
+func (c *Client) shown(e *Error) *Error {
+	e.Code, e.Message, e.RequestID = c.tidy(e.Code, maxName), c.tidy(e.Message, maxMessage), c.tidy(e.RequestID, maxName)
+	return e
+}
+
+// tidy takes the key out of server text, then cuts it. Keys of fewer than 8 characters are not
+// secrets but placeholders ("none").
+func (c *Client) tidy(s string, limit int) string {
+	if len(c.config.APIKey) >= 8 {
+		s = strings.ReplaceAll(s, c.config.APIKey, "[redacted]")
+	}
+	return clip(s, limit)
+}

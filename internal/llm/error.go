@@ -1,0 +1,246 @@
+package llm
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// Error is a failed request, or one that was refused before it was sent. Retryable says that the
+// same request may succeed later; Stop says that every other request would fail the same way
+// (credentials, quota, a model or an endpoint that is not there), so that the whole run should stop.
+//
+// Code is the server's own code where it gave one, else one of: "cancelled", "timeout", "transport",
+// "redirect", "not_json", "truncated_json", "invalid_json", "invalid_response", "response_too_large",
+// "empty_completion", "context_length_exceeded", "model_not_found", "responses_api_required",
+// "not_a_chat_model", "invalid_request", "invalid_config", "http_NNN".
+type Error struct {
+	Status     int // HTTP status, or what a 200 with an error body stands for; 0 = no answer
+	Code       string
+	Message    string
+	Retryable  bool
+	Stop       bool
+	RetryAfter time.Duration // what the server asked for; 0 = nothing
+	RequestID  string        // the server's id of the failed request, if it gave one
+
+	cause error // context errors only: others may hold what must not be shown
+}
+
+func (e *Error) Error() string {
+	if e.Status != 0 {
+		return fmt.Sprintf("model request failed: status %d, %s: %s", e.Status, e.Code, e.Message)
+	}
+	return fmt.Sprintf("model request failed: %s: %s", e.Code, e.Message)
+}
+
+// Unwrap returns the context's error where the caller's context ended the call.
+func (e *Error) Unwrap() error { return e.cause }
+
+// failure is what an error body says, whoever wrote it.
+type failure struct {
+	message   string
+	code      string // the first of code, type, status that is a word
+	number    int    // the first of code, status that is a number
+	moderated bool   // one input was refused, not the account
+}
+
+// readFailure reads the error bodies of the endpoints in use: {"error":{…}} (OpenAI and most),
+// [{"error":{…}}] (Google), {"error":"…"} (Ollama), {"message":…,"code":…} (older vLLM),
+// {"detail":…} (FastAPI). The body must be valid JSON.
+func readFailure(body []byte) failure {
+	top := gjson.ParseBytes(body)
+	if top.IsArray() {
+		top = top.Get("0")
+	}
+	e := top.Get("error")
+	if !e.IsObject() {
+		if e.Type == gjson.String && e.Str != "" {
+			return failure{message: e.Str, code: word(top.Get("error_type"))}
+		}
+		e = top
+	}
+	f := failure{moderated: e.Get("metadata.flagged_input").Exists()}
+	for _, name := range []string{"message", "detail", "msg"} {
+		if v := e.Get(name); v.Exists() && f.message == "" {
+			f.message = v.String()
+		}
+	}
+	for _, name := range []string{"code", "type", "status"} {
+		v := e.Get(name)
+		if f.code == "" {
+			f.code = word(v)
+		}
+		if n := v.Int(); f.number == 0 && n >= 400 && n <= 599 {
+			f.number = int(n)
+		}
+	}
+	return f
+}
+
+// word returns a string that is not just a number.
+func word(v gjson.Result) string {
+	if v.Type != gjson.String || strings.Trim(v.Str, "0123456789") == "" {
+		return ""
+	}
+	return v.Str
+}
+
+// realStatus is the HTTP status that an error in a 200 answer stands for: the number it names, else
+// the one its code is known for, else 500.
+func (f failure) realStatus() int {
+	if f.number != 0 {
+		return f.number
+	}
+	code := strings.ToLower(f.code)
+	for _, known := range []struct {
+		part   string
+		status int
+	}{
+		{"context_length", http.StatusBadRequest},
+		{"rate_limit", http.StatusTooManyRequests},
+		{"resource_exhausted", http.StatusTooManyRequests},
+		{"insufficient_quota", http.StatusTooManyRequests},
+		{"billing", http.StatusPaymentRequired},
+		{"api_key", http.StatusUnauthorized},
+		{"auth", http.StatusUnauthorized},
+		{"permission", http.StatusForbidden},
+		{"not_found", http.StatusNotFound},
+		{"invalid", http.StatusBadRequest},
+		{"bad_request", http.StatusBadRequest},
+		{"overloaded", http.StatusServiceUnavailable},
+		{"timeout", http.StatusGatewayTimeout},
+	} {
+		if strings.Contains(code, known.part) {
+			return known.status
+		}
+	}
+	return http.StatusInternalServerError
+}
+
+// httpError classifies an answer whose status (the real one) is not a success. The body may be
+// anything; valid says whether it is JSON.
+func httpError(status int, header http.Header, body []byte, valid bool) *Error {
+	f := failure{message: plainMessage(status, header, body)}
+	if valid {
+		told := readFailure(body)
+		if told.message == "" {
+			told.message = f.message
+		}
+		f = told
+	}
+	e := &Error{Status: status, Code: f.code, Message: f.message, RequestID: requestID(header)}
+	switch lower := strings.ToLower(f.message); {
+	case status >= 300 && status < 400:
+		e.Code, e.Stop = "redirect", true
+		e.Message = fmt.Sprintf("the endpoint redirects to %q; redirects are not followed: set the base URL to the final address", header.Get("Location"))
+	case quotaCode(f.code) || strings.Contains(lower, "credit balance is too low"):
+		e.Stop = true
+	case status == http.StatusUnauthorized, status == http.StatusPaymentRequired:
+		e.Stop = true
+	case status == http.StatusForbidden:
+		e.Stop = !f.moderated
+	case status == http.StatusNotFound && modelMissing(f.code, lower):
+		e.Code, e.Stop = "model_not_found", true
+	case status == http.StatusNotFound:
+		// A page, or a router that does not know the path: the base URL is wrong.
+		e.Stop = !valid || lower == "not found" || strings.HasPrefix(lower, "invalid url")
+	case status != http.StatusTooManyRequests && contextLength(f.code, lower):
+		e.Code = "context_length_exceeded"
+	case slices.Contains([]int{http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests}, status) || status >= 500:
+		e.Retryable = true
+	}
+	if e.Code == "" {
+		e.Code = fmt.Sprintf("http_%d", status)
+	}
+	return e
+}
+
+// quotaCode names the codes that say that the account cannot pay, or is closed.
+func quotaCode(code string) bool {
+	return slices.Contains([]string{"insufficient_quota", "account_deactivated", "access_terminated"}, code) ||
+		strings.Contains(code, "billing")
+}
+
+// modelMissing says whether a 404 is about the model; most servers name no code and each words it in
+// its own way.
+func modelMissing(code, lowerMessage string) bool {
+	return code == "model_not_found" || strings.Contains(lowerMessage, "model") &&
+		(strings.Contains(lowerMessage, "not found") || strings.Contains(lowerMessage, "does not exist"))
+}
+
+// contextLength says whether an error means that the conversation no longer fits the model.
+func contextLength(code, lowerMessage string) bool {
+	if code == "context_length_exceeded" || code == "exceed_context_size_error" {
+		return true
+	}
+	for _, part := range []string{
+		"maximum context length", "context_length_exceeded", "context length exceeded", "exceeds the context length",
+		"exceeds the available context size", "prompt is too long", "context window",
+	} {
+		if strings.Contains(lowerMessage, part) {
+			return true
+		}
+	}
+	return strings.Contains(lowerMessage, "token count") && strings.Contains(lowerMessage, "exceeds the maximum")
+}
+
+// plainMessage describes an answer whose body says nothing usable: its status and content type, and
+// the body's beginning unless it is a page.
+func plainMessage(status int, header http.Header, body []byte) string {
+	text := http.StatusText(status)
+	if text == "" {
+		text = "unnamed status"
+	}
+	media := mediaType(header)
+	if media == "" {
+		media = "no content type"
+	}
+	message := fmt.Sprintf("%s, with a body of %d bytes (%s)", text, len(body), media)
+	if media == "text/plain" && len(body) > 0 {
+		message += ": " + string(body[:min(len(body), 64<<10)]) // cut to size only after redaction
+	}
+	return message
+}
+
+// mediaType returns the content type without parameters, in lower case; "" if there is none that
+// can be read.
+func mediaType(header http.Header) string {
+	media, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	return media
+}
+
+// requestID returns the server's id of the request from the headers: OpenAI and most of those like
+// it say x-request-id, Anthropic says request-id.
+func requestID(header http.Header) string {
+	if id := header.Get("X-Request-Id"); id != "" {
+		return id
+	}
+	return header.Get("Request-Id")
+}
+
+// maxMessage and maxName bound what is kept of a server's words, in bytes.
+const (
+	maxMessage = 600
+	maxName    = 200
+)
+
+// clip makes server text fit to be shown and recorded: valid UTF-8, no control characters, at most
+// max bytes and never half a character.
+func clip(s string, max int) string {
+	s = strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	s = strings.TrimSpace(s)
+	if len(s) <= max {
+		return s
+	}
+	return strings.ToValidUTF8(s[:max], "") + "…"
+}

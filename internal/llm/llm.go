@@ -1,0 +1,98 @@
+// Package llm asks a chat model over the OpenAI-compatible HTTP interface and does not give up at
+// the first hiccup.
+//
+// It promises:
+//
+//   - What is asked is what is sent: temperature is always sent and is 0, empty tool results and
+//     empty arguments are sent as empty strings (the client library drops all three).
+//   - Every request that leaves is announced to an Observer first and reported to it afterwards. An
+//     Observer that fails ends the call: what cannot be recorded does not happen.
+//   - An *Error says whether another try can help (Retryable) and whether every other request would
+//     fail the same way (Stop). Waits honour what the server asks for, and end with the context.
+//   - The API key never occurs in an Error, also when the server echoes it.
+//   - Cost is an integer in micro-USD, rounded up; what is not known is nil, never 0.
+//
+// It refuses: redirects (credentials and prompts would go elsewhere), bodies over a limit, answers
+// that are not JSON, usage that cannot be true, and models that only speak the Responses API.
+//
+// TestFaults and TestRequestBody show it over loopback HTTP; FuzzReply throws bytes at the seam.
+package llm
+
+// Message is one message of a conversation. Role is "system", "user", "assistant" or "tool".
+type Message struct {
+	Role       string
+	Content    string
+	ToolCalls  []ToolCall // of an assistant message
+	ToolCallID string     // of a tool message: the call it answers
+}
+
+// ToolCall is a call the model asks for. Arguments is the text as the model wrote it: it may be
+// broken JSON, and ids may be missing or occur twice.
+type ToolCall struct {
+	ID, Name, Arguments string
+}
+
+// ToolSpec describes a tool to the model; Parameters is a JSON Schema.
+type ToolSpec struct {
+	Name, Description string
+	Parameters        []byte
+}
+
+// Request is what is asked. MaxTokens 0 leaves the limit to the endpoint. With Schema the answer is
+// asked for as JSON of that schema (strict), under SchemaName.
+type Request struct {
+	Model      string
+	Messages   []Message
+	Tools      []ToolSpec
+	MaxTokens  int
+	SchemaName string
+	Schema     []byte
+}
+
+// Usage counts tokens. Cached tokens are part of In, Reasoning tokens part of Out. Reported is false
+// where the endpoint gave no usage, or none that can be true; the counts are 0 then.
+type Usage struct {
+	Reported                   bool
+	In, Out, Cached, Reasoning int64
+}
+
+// maxTokens bounds each count of a usage: more than any model reads or writes in one request.
+const maxTokens = 100_000_000
+
+// plausible says whether the counts can be those of one request.
+func (u Usage) plausible() bool {
+	for _, n := range []int64{u.In, u.Out, u.Cached, u.Reasoning} {
+		if n < 0 || n > maxTokens {
+			return false
+		}
+	}
+	return u.Cached <= u.In && u.Reasoning <= u.Out
+}
+
+// Response is what came back. RequestID is the server's id of the request (header x-request-id or
+// request-id, else the id of the body). CostMicroUSD is the cost the endpoint reported, else that of
+// the price table for the requested model; nil = unknown.
+type Response struct {
+	Message       Message
+	FinishReason  string
+	RequestID     string
+	ResponseModel string
+	Usage         Usage
+	CostMicroUSD  *int64
+}
+
+// Try reports one request that was sent. Response is set where an answer could be read, also beside
+// an Err that found it empty: its tokens were spent. LatencyMs is 0 without a clock.
+type Try struct {
+	Number    int // from 1
+	Response  *Response
+	Err       *Error
+	LatencyMs int64
+}
+
+// Observer sees every try around the real request. An error from either method ends the call with
+// that error; after one from TryStarted nothing is sent.
+type Observer interface {
+	TryStarted(number int) error
+	TryCompleted(t Try) error
+}

@@ -1,0 +1,123 @@
+package llm
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"math/big"
+
+	"github.com/go-json-experiment/json"
+)
+
+//go:embed prices.json
+var builtinPrices []byte
+
+// maxPrice bounds a price in a table, in micro-USD per million tokens (a million dollars).
+// With maxTokens it keeps every cost well inside ±2⁵³.
+const maxPrice = 1_000_000_000_000
+
+// price is what one million tokens of a model cost, in micro-USD.
+type price struct {
+	Input       int64
+	CachedInput int64
+	Output      int64
+}
+
+// Prices is a price table: one strict JSON document
+//
+//	{"version":"2026-11-01","note":"…","models":{"gpt-4o":{
+//	   "input_microusd_per_mtok":2500000,
+//	   "cached_input_microusd_per_mtok":1250000,
+//	   "output_microusd_per_mtok":10000000}}}
+//
+// with every price in micro-USD per million tokens. Model names match exactly: a dated snapshot may
+// have another price than the name without a date. The zero value knows no model.
+type Prices struct {
+	digest string
+	models map[string]price
+}
+
+// BuiltinPrices returns the table that ships with the program.
+func BuiltinPrices() Prices {
+	p, err := ParsePrices(builtinPrices)
+	if err != nil {
+		panic("llm: the embedded price table does not parse: " + err.Error())
+	}
+	return p
+}
+
+// ParsePrices reads a price table. It refuses unknown and duplicate members, missing prices, prices
+// that are not integers from 0 to a million dollars per million tokens, and tables without version,
+// note or models.
+func ParsePrices(b []byte) (Prices, error) {
+	var table struct {
+		Version *string `json:"version"`
+		Note    *string `json:"note"`
+		Models  map[string]struct {
+			Input       *int64 `json:"input_microusd_per_mtok"`
+			CachedInput *int64 `json:"cached_input_microusd_per_mtok"`
+			Output      *int64 `json:"output_microusd_per_mtok"`
+		} `json:"models"`
+	}
+	if err := json.Unmarshal(b, &table, json.RejectUnknownMembers(true)); err != nil {
+		return Prices{}, fmt.Errorf("reading price table: %v", err)
+	}
+	if table.Version == nil || *table.Version == "" {
+		return Prices{}, fmt.Errorf("reading price table: %q is missing or empty", "version")
+	}
+	if table.Note == nil {
+		return Prices{}, fmt.Errorf("reading price table: %q is missing", "note")
+	}
+	if len(table.Models) == 0 {
+		return Prices{}, fmt.Errorf("reading price table: %q is missing or empty", "models")
+	}
+	models := make(map[string]price, len(table.Models))
+	for name, m := range table.Models {
+		if name == "" {
+			return Prices{}, fmt.Errorf("reading price table: a model has no name")
+		}
+		for _, p := range []*int64{m.Input, m.CachedInput, m.Output} {
+			if p == nil {
+				return Prices{}, fmt.Errorf("reading price table: model %q lacks one of its three prices", name)
+			}
+			if *p < 0 || *p > maxPrice {
+				return Prices{}, fmt.Errorf("reading price table: model %q has a price outside 0 to %d micro-USD per million tokens", name, int64(maxPrice))
+			}
+		}
+		models[name] = price{Input: *m.Input, CachedInput: *m.CachedInput, Output: *m.Output}
+	}
+	sum := sha256.Sum256(b)
+	return Prices{digest: "sha256:" + hex.EncodeToString(sum[:]), models: models}, nil
+}
+
+// Digest returns "sha256:" and the hex SHA-256 of the bytes the table was read from.
+func (p Prices) Digest() string { return p.digest }
+
+// Lookup says whether the table has a price for exactly this model name.
+func (p Prices) Lookup(model string) bool {
+	_, ok := p.models[model]
+	return ok
+}
+
+// Cost returns what the tokens cost in micro-USD, computed exactly and rounded up to a whole
+// micro-USD. It is nil, never 0, where the cost is unknown: no price for the model, or no usable
+// usage. Cached tokens are part of the input tokens, reasoning tokens part of the output tokens.
+func (p Prices) Cost(model string, u Usage) *int64 {
+	m, ok := p.models[model]
+	if !ok || !u.Reported || !u.plausible() {
+		return nil
+	}
+	sum := new(big.Int)
+	for _, part := range [][2]int64{
+		{u.In - u.Cached, m.Input},
+		{u.Cached, m.CachedInput},
+		{u.Out, m.Output},
+	} {
+		sum.Add(sum, new(big.Int).Mul(big.NewInt(part[0]), big.NewInt(part[1])))
+	}
+	const perMillion = 1_000_000
+	sum.Add(sum, big.NewInt(perMillion-1))
+	cost := sum.Div(sum, big.NewInt(perMillion)).Int64()
+	return &cost
+}

@@ -1,0 +1,149 @@
+package llm
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestBuiltinPrices(t *testing.T) {
+	p := BuiltinPrices()
+	if want := fmt.Sprintf("sha256:%x", sha256.Sum256(builtinPrices)); p.Digest() != want {
+		t.Errorf("digest %q, want %q", p.Digest(), want)
+	}
+	if !p.Lookup("gpt-4o") || p.Lookup("GPT-4o") || p.Lookup("gpt-4o-2024-08-06") || p.Lookup("") {
+		t.Error("names must match exactly")
+	}
+	if len(p.models) < 12 {
+		t.Errorf("%d models", len(p.models))
+	}
+	for name, m := range p.models {
+		if m.Input == 0 || m.CachedInput > m.Input || m.Output < m.Input {
+			t.Errorf("%s has unlikely prices %+v", name, m)
+		}
+	}
+}
+
+func TestParsePricesRefuses(t *testing.T) {
+	const model = `{"input_microusd_per_mtok":1,"cached_input_microusd_per_mtok":1,"output_microusd_per_mtok":1}`
+	table := func(models string) string { return `{"version":"1","note":"","models":` + models + `}` }
+	if _, err := ParsePrices([]byte(table(`{"m":` + model + `}`))); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ name, in, want string }{
+		{"empty", ``, "EOF"},
+		{"not an object", `[]`, "unmarshal JSON"},
+		{"unknown member", `{"version":"1","note":"","currency":"USD","models":{"m":` + model + `}}`, "unknown object member"},
+		{"unknown price", table(`{"m":{"image":1,` + model[1:] + `}`), "unknown object member"},
+		{"other case", table(`{"m":` + strings.Replace(model, "output", "Output", 1) + `}`), "unknown object member"},
+		{"model twice", table(`{"m":` + model + `,"m":` + model + `}`), "duplicate"},
+		{"price twice", table(`{"m":{"output_microusd_per_mtok":1,` + model[1:] + `}`), "duplicate"},
+		{"text after the end", table(`{"m":`+model+`}`) + `{}`, "after top-level value"},
+		{"no version", `{"note":"","models":{"m":` + model + `}}`, `"version" is missing or empty`},
+		{"no note", `{"version":"1","models":{"m":` + model + `}}`, `"note" is missing`},
+		{"no models", table(`{}`), `"models" is missing or empty`},
+		{"no name", table(`{"":` + model + `}`), "a model has no name"},
+		{"missing price", table(`{"m":{"input_microusd_per_mtok":1,"output_microusd_per_mtok":1}}`), `model "m" lacks one of its three prices`},
+		{"null price", table(`{"m":` + strings.Replace(model, "1", "null", 1) + `}`), `model "m" lacks one of its three prices`},
+		{"fraction", table(`{"m":` + strings.Replace(model, "1", "0.5", 1) + `}`), "unmarshal JSON"},
+		{"text", table(`{"m":` + strings.Replace(model, "1", `"1"`, 1) + `}`), "unmarshal JSON"},
+		{"negative", table(`{"m":` + strings.Replace(model, "1", "-1", 1) + `}`), `model "m" has a price outside`},
+		{"absurd", table(`{"m":` + strings.Replace(model, "1", "1000000000001", 1) + `}`), `model "m" has a price outside`},
+		{"huge", table(`{"m":` + strings.Replace(model, "1", "99999999999999999999", 1) + `}`), "unmarshal JSON"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p, err := ParsePrices([]byte(tc.in))
+			if err == nil || !strings.HasPrefix(err.Error(), "reading price table: ") || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want %q in it", err, tc.want)
+			}
+			if p.Digest() != "" || p.Lookup("m") {
+				t.Error("a refused table is not empty")
+			}
+		})
+	}
+}
+
+func TestCost(t *testing.T) {
+	p := testPrices(t) // 1, 0.1 and 10 micro-USD a token
+	known := func(n int64) *int64 { return &n }
+	for _, tc := range []struct {
+		name  string
+		model string
+		u     Usage
+		want  *int64
+	}{
+		{"nothing used", "test-model", Usage{Reported: true}, known(0)},
+		{"input", "test-model", Usage{Reported: true, In: 7}, known(7)},
+		{"output with reasoning", "test-model", Usage{Reported: true, Out: 7, Reasoning: 5}, known(70)},
+		{"cached input", "test-model", Usage{Reported: true, In: 30, Cached: 20}, known(12)},
+		{"rounded up", "test-model", Usage{Reported: true, In: 1, Cached: 1}, known(1)},
+		{"rounded up once", "test-model", Usage{Reported: true, In: 11, Cached: 11}, known(2)},
+		{"most", "test-model", Usage{Reported: true, In: maxTokens, Out: maxTokens}, known(11 * maxTokens)},
+		{"unknown model", "other", Usage{Reported: true, In: 7}, nil},
+		{"not reported", "test-model", Usage{In: 7}, nil},
+		{"negative", "test-model", Usage{Reported: true, In: -7}, nil},
+		{"too many", "test-model", Usage{Reported: true, In: maxTokens + 1}, nil},
+		{"more cached than read", "test-model", Usage{Reported: true, In: 1, Cached: 2}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := p.Cost(tc.model, tc.u)
+			if (got == nil) != (tc.want == nil) || got != nil && *got != *tc.want {
+				t.Errorf("got %v, want %v", show(got), show(tc.want))
+			}
+		})
+	}
+	if got := (Prices{}).Cost("test-model", Usage{Reported: true}); got != nil {
+		t.Errorf("a table without models knows a price: %d", *got)
+	}
+}
+
+func show(n *int64) string {
+	if n == nil {
+		return "unknown"
+	}
+	return fmt.Sprint(*n)
+}
+
+// Against exact fractions: never less than the true cost, and less than one micro-USD more.
+func TestCostIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := func(name string, least, most int64) int64 { return rapid.Int64Range(least, most).Draw(t, name) }
+		m := price{n("input price", 0, maxPrice), n("cached price", 0, maxPrice), n("output price", 0, maxPrice)}
+		u := Usage{Reported: true, In: n("in", 0, maxTokens), Out: n("out", 0, maxTokens)}
+		u.Cached = n("cached", 0, u.In)
+		got := Prices{models: map[string]price{"m": m}}.Cost("m", u)
+		exact := new(big.Rat)
+		for _, part := range [][2]int64{{u.In - u.Cached, m.Input}, {u.Cached, m.CachedInput}, {u.Out, m.Output}} {
+			exact.Add(exact, new(big.Rat).Mul(big.NewRat(part[0], 1_000_000), big.NewRat(part[1], 1)))
+		}
+		over := new(big.Rat).Sub(big.NewRat(*got, 1), exact)
+		if over.Sign() < 0 || over.Cmp(big.NewRat(1, 1)) >= 0 {
+			t.Fatalf("cost %d of exactly %s", *got, exact.FloatString(6))
+		}
+		if *got < 0 || *got >= 1<<53 {
+			t.Fatalf("cost %d cannot be recorded", *got)
+		}
+	})
+}
+
+func FuzzParsePrices(f *testing.F) {
+	f.Add(builtinPrices)
+	f.Add([]byte(`{"version":"1","note":"","models":{"m":{"input_microusd_per_mtok":1}}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := ParsePrices(b)
+		if (err == nil) != (p.Digest() != "") {
+			t.Errorf("digest %q with error %v", p.Digest(), err)
+		}
+		for _, m := range p.models {
+			for _, n := range []int64{m.Input, m.CachedInput, m.Output} {
+				if n < 0 || n > maxPrice {
+					t.Errorf("price %d", n)
+				}
+			}
+		}
+	})
+}
