@@ -1,0 +1,154 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Call is a tool call as it was asked for, with all it would touch, known before it runs. ToolCalls
+// and CostMicroUSD are what the task has used before. Approved says that a person, or a flag, has
+// approved this call.
+type Call struct {
+	Tool         string
+	Known        bool // there is a tool of this name
+	URLs         []string
+	Paths        []string
+	Texts        []string // queries, code, whole arguments
+	ToolCalls    int
+	CostMicroUSD int64
+	Approved     bool
+}
+
+// Verdict is what a decision comes to.
+type Verdict string
+
+const (
+	Allow   Verdict = "allow"
+	Deny    Verdict = "deny"
+	Confirm Verdict = "confirm" // only if a person approves
+)
+
+// Decision is a verdict with its reason, which is fit to be shown to the model, and the ids of all
+// rules that fired, in the order of Rules, also where something else came first.
+type Decision struct {
+	Verdict Verdict
+	RuleIDs []string
+	Reason  string
+}
+
+// Decide judges one call: deny list, then what is unknown, then rules, then budgets, then mode.
+func Decide(p Policy, c Call) Decision {
+	fired := broken(c)
+	if p.Exhausted(c.ToolCalls, c.CostMicroUSD) {
+		fired = append(fired, finding{ruleBudget, budgetReason(p, c)})
+	}
+	d := denied(fired)
+	switch {
+	case listed(p.Deny, c.Tool):
+		d.Reason = fmt.Sprintf("tool %q is on the deny list", c.Tool)
+	case !c.Known:
+		d.Reason = fmt.Sprintf("there is no tool %q", c.Tool)
+	case !known(p.Mode):
+		d.Reason = fmt.Sprintf("unknown governance mode %q", p.Mode)
+	case len(fired) > 0:
+	case !listed(p.Allow, c.Tool):
+		d.Reason = fmt.Sprintf("tool %q is not on the allow list of mode %s", c.Tool, p.Mode)
+	case p.Mode == Approved && !c.Approved:
+		d.Verdict, d.Reason = Confirm, "every call needs a person's approval in mode approved"
+	default:
+		d.Verdict = Allow
+	}
+	return d
+}
+
+// DecideURL judges one URL by the rules, for redirects of a call that is allowed already.
+func DecideURL(p Policy, url string) Decision {
+	if !known(p.Mode) {
+		return Decision{Verdict: Deny, Reason: fmt.Sprintf("unknown governance mode %q", p.Mode)}
+	}
+	if fired := broken(Call{URLs: []string{url}}); len(fired) > 0 {
+		return denied(fired)
+	}
+	return Decision{Verdict: Allow}
+}
+
+// finding is a rule that fired, and why.
+type finding struct{ rule, reason string }
+
+// denied is a denial with the ids of all findings and the reason of the first.
+func denied(fired []finding) Decision {
+	d := Decision{Verdict: Deny}
+	for i, f := range fired {
+		d.RuleIDs = append(d.RuleIDs, f.rule)
+		if i == 0 {
+			d.Reason = f.rule + " " + f.reason
+		}
+	}
+	return d
+}
+
+// broken returns the rules, other than budgets, that a call breaks, in the order of Rules.
+func broken(c Call) []finding {
+	var fired []finding
+	if id := answerSource(c); id != "" {
+		fired = append(fired, finding{ruleAnswers, "answer sources: this leads to a known source of the benchmark's answers (" + id + ")"})
+	}
+	if name := graderSurface(c); name != "" {
+		fired = append(fired, finding{ruleGrader, fmt.Sprintf("grader surfaces: this names the run's own records or verdicts (%s)", name)})
+	}
+	return fired
+}
+
+func budgetReason(p Policy, c Call) string {
+	if spent(int64(c.ToolCalls), int64(p.MaxToolCalls)) {
+		return fmt.Sprintf("budget: the %d tool calls of the task are used up", max(p.MaxToolCalls, 0))
+	}
+	return fmt.Sprintf("budget: the %d micro-USD of the task are used up", max(p.MaxCostMicroUSD, 0))
+}
+
+func known(m Mode) bool { return m == Restricted || m == Approved || m == Autonomous }
+
+func listed(names []string, tool string) bool {
+	return slices.Contains(names, tool) || slices.Contains(names, EveryTool)
+}
+
+// answerSource returns the id of the first class A entry that a URL or path of the call matches, or "".
+func answerSource(c Call) string {
+	list := builtin()
+	for _, url := range c.URLs {
+		if id, class := list.classify(url, false); class == ClassA {
+			return id
+		}
+	}
+	for _, path := range c.Paths {
+		if id, class := list.classify(path, true); class == ClassA {
+			return id
+		}
+	}
+	return ""
+}
+
+// graderSurface returns the name of the first record of the run that the call names, or "".
+func graderSurface(c Call) string {
+	for _, path := range c.Paths {
+		if name := surface(path, true); name != "" {
+			return name
+		}
+	}
+	for _, url := range c.URLs {
+		if path, ok := strings.CutPrefix(strings.ToLower(url), "file:"); ok {
+			if name := surface(percentDecode(path), true); name != "" {
+				return name
+			}
+		}
+	}
+	for _, text := range c.Texts {
+		for token := range strings.FieldsFuncSeq(text, betweenPaths) {
+			if name := surface(token, false); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,113 @@
+// Package policy decides whether a tool call may run. It is the one place for that: the Gate asks it
+// before a call, the audit asks it afterwards, so that what the audit would flag is refused.
+//
+// It promises:
+//
+//   - Decide is total. An unknown tool, an unknown mode, a nonsense budget and a tool on the deny list
+//     are denied, whatever else holds (TestDecideIsTotal).
+//   - The same policy and call give the same decision: nothing is read but the arguments and the data
+//     embedded here (no network, no process, no clock, no randomness).
+//   - Every rule has an id and a version; the rule set and a policy each have a hash that moves with
+//     any change and with nothing else (TestHash, TestGuidanceHash).
+//   - Answer sources are found behind proxies, archives, translators and up to three layers of percent
+//     encoding, in time linear in the URL (TestDenylist, FuzzClassify), and honest pages about other
+//     things called gaia are left alone (TestHonestPages).
+//
+// The answer sources are a versioned data file, denylist.json, whose note says how it is matched.
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Mode says how much a run may do on its own.
+type Mode string
+
+const (
+	Restricted Mode = "restricted" // read-only tools
+	Approved   Mode = "approved"   // all tools, each call confirmed by a person
+	Autonomous Mode = "autonomous" // all tools
+)
+
+// Unlimited switches a budget off, in words. 0 is a budget that is already spent.
+const Unlimited = -1
+
+// EveryTool in a list of tool names stands for all of them.
+const EveryTool = "*"
+
+// Policy is what a run is allowed. Deny wins over Allow. The zero value allows nothing.
+type Policy struct {
+	Mode            Mode
+	Allow           []string // tool names, or EveryTool
+	Deny            []string // tool names, or EveryTool
+	MaxToolCalls    int      // per task; Unlimited = none
+	MaxCostMicroUSD int64    // per task; Unlimited = none
+}
+
+// Builtin returns the policy of a mode as the program ships it.
+func Builtin(m Mode) (Policy, error) {
+	switch m {
+	case Restricted:
+		return Policy{Mode: m, Allow: []string{"calculate", "list_files", "read_file", "web_fetch", "web_search"}, MaxToolCalls: 50, MaxCostMicroUSD: 10_000}, nil
+	case Approved:
+		return Policy{Mode: m, Allow: []string{EveryTool}, MaxToolCalls: 200, MaxCostMicroUSD: 100_000}, nil
+	case Autonomous:
+		return Policy{Mode: m, Allow: []string{EveryTool}, MaxToolCalls: 500, MaxCostMicroUSD: 1_000_000}, nil
+	}
+	return Policy{}, fmt.Errorf("unknown governance mode %q: it is one of restricted, approved, autonomous", m)
+}
+
+// Exhausted says whether no further call fits the budgets of a task that has made so many calls and
+// spent so many micro-USD.
+func (p Policy) Exhausted(toolCalls int, costMicroUSD int64) bool {
+	return spent(int64(toolCalls), int64(p.MaxToolCalls)) || spent(costMicroUSD, p.MaxCostMicroUSD)
+}
+
+// spent fails closed: numbers that cannot be are a spent budget.
+func spent(used, limit int64) bool {
+	if used < 0 {
+		return true
+	}
+	return limit != Unlimited && used >= limit
+}
+
+// Hash returns the first 8 bytes, in hex, of the SHA-256 of the policy's canonical form:
+//
+//	{"allow":["read_file"],"deny":[],"max_cost_microusd":"10000","max_tool_calls":"50","mode":"restricted"}
+//
+// RFC 8785, lists sorted and without repetition (their order means nothing), integers as strings.
+func (p Policy) Hash() string {
+	return hash(struct {
+		Allow   []string `json:"allow"`
+		Deny    []string `json:"deny"`
+		MaxCost int64    `json:"max_cost_microusd,string"`
+		MaxCall int      `json:"max_tool_calls,string"`
+		Mode    Mode     `json:"mode"`
+	}{set(p.Allow), set(p.Deny), p.MaxCostMicroUSD, p.MaxToolCalls, p.Mode})
+}
+
+func set(names []string) []string {
+	sorted := slices.Clone(names)
+	slices.Sort(sorted)
+	return slices.Compact(sorted)
+}
+
+// hash returns the first 16 hex digits of the SHA-256 of v's canonical JSON. It cannot fail: it is
+// given strings, integers and lists of them only.
+func hash(v any) string {
+	b, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true))
+	if err == nil {
+		err = (*jsontext.Value)(&b).Canonicalize()
+	}
+	if err != nil {
+		panic("policy: no canonical form: " + err.Error())
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}

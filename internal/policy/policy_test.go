@@ -1,0 +1,345 @@
+package policy
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// free allows everything that no rule refuses.
+var free = Policy{Mode: Autonomous, Allow: []string{EveryTool}, MaxToolCalls: Unlimited, MaxCostMicroUSD: Unlimited}
+
+func TestBuiltin(t *testing.T) {
+	for _, tc := range []struct {
+		mode  Mode
+		calls int
+		cost  int64
+	}{{Restricted, 50, 10_000}, {Approved, 200, 100_000}, {Autonomous, 500, 1_000_000}} {
+		p, err := Builtin(tc.mode)
+		if err != nil || p.Mode != tc.mode || p.MaxToolCalls != tc.calls || p.MaxCostMicroUSD != tc.cost || len(p.Deny) != 0 {
+			t.Errorf("%s: %+v, %v", tc.mode, p, err)
+		}
+	}
+	_, err := Builtin("Autonomous")
+	if err == nil || err.Error() != `unknown governance mode "Autonomous": it is one of restricted, approved, autonomous` {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Every mode against every kind of tool.
+func TestModes(t *testing.T) {
+	const onlyRead = `tool "python" is not on the allow list of mode restricted`
+	for _, tc := range []struct {
+		mode     Mode
+		tool     string
+		unknown  bool
+		approved bool
+		deny     []string
+		want     Verdict
+		reason   string
+	}{
+		{mode: Restricted, tool: "read_file", want: Allow},
+		{mode: Restricted, tool: "web_fetch", approved: true, want: Allow},
+		{mode: Restricted, tool: "python", want: Deny, reason: onlyRead},
+		{mode: Restricted, tool: "python", approved: true, want: Deny, reason: onlyRead},
+		{mode: Restricted, tool: "read_file", deny: []string{"read_file"}, want: Deny, reason: `tool "read_file" is on the deny list`},
+		{mode: Restricted, tool: "read_file", unknown: true, want: Deny, reason: `there is no tool "read_file"`},
+		{mode: Approved, tool: "python", want: Confirm, reason: "every call needs a person's approval in mode approved"},
+		{mode: Approved, tool: "python", approved: true, want: Allow},
+		{mode: Approved, tool: "python", approved: true, deny: []string{"python"}, want: Deny, reason: `tool "python" is on the deny list`},
+		{mode: Approved, tool: "nothing", approved: true, unknown: true, want: Deny, reason: `there is no tool "nothing"`},
+		{mode: Autonomous, tool: "python", want: Allow},
+		{mode: Autonomous, tool: "python", deny: []string{"x", "python"}, want: Deny, reason: `tool "python" is on the deny list`},
+		{mode: Autonomous, tool: "python", deny: []string{EveryTool}, want: Deny, reason: `tool "python" is on the deny list`},
+		{mode: Autonomous, tool: "Python", deny: []string{"python"}, want: Allow},
+		{mode: Autonomous, tool: "", unknown: true, want: Deny, reason: `there is no tool ""`},
+		{mode: "", tool: "python", want: Deny, reason: `unknown governance mode ""`},
+		{mode: "AUTONOMOUS", tool: "python", approved: true, want: Deny, reason: `unknown governance mode "AUTONOMOUS"`},
+	} {
+		p, err := Builtin(tc.mode)
+		if err != nil {
+			p = free
+			p.Mode = tc.mode
+		}
+		p.Deny = tc.deny
+		got := Decide(p, Call{Tool: tc.tool, Known: !tc.unknown, Approved: tc.approved})
+		if diff := cmp.Diff(Decision{Verdict: tc.want, Reason: tc.reason}, got); diff != "" {
+			t.Errorf("%+v: %s", tc, diff)
+		}
+	}
+	if d := Decide(Policy{}, Call{Tool: "read_file", Known: true}); d.Verdict != Deny {
+		t.Errorf("the zero policy: %+v", d)
+	}
+	if d := Decide(Policy{Mode: Autonomous, MaxToolCalls: 1, MaxCostMicroUSD: 1}, Call{Tool: "read_file", Known: true}); d.Verdict != Deny {
+		t.Errorf("an empty allow list: %+v", d)
+	}
+}
+
+func TestBudgets(t *testing.T) {
+	const calls, money = "R006 budget: the 3 tool calls of the task are used up", "R006 budget: the 100 micro-USD of the task are used up"
+	for _, tc := range []struct {
+		maxCalls int
+		maxCost  int64
+		calls    int
+		cost     int64
+		reason   string // "" = allowed
+	}{
+		{3, 100, 0, 0, ""},
+		{3, 100, 2, 99, ""},
+		{3, 100, 3, 0, calls},
+		{3, 100, 4, 0, calls},
+		{3, 100, 0, 100, money},
+		{3, 100, 3, 100, calls},
+		{Unlimited, 100, 1 << 40, 99, ""},
+		{3, Unlimited, 2, 1 << 60, ""},
+		{0, 100, 0, 0, "R006 budget: the 0 tool calls of the task are used up"},
+		{3, 0, 0, 0, "R006 budget: the 0 micro-USD of the task are used up"},
+		{-2, 100, 0, 0, "R006 budget: the 0 tool calls of the task are used up"},
+		{3, -2, 0, 0, "R006 budget: the 0 micro-USD of the task are used up"},
+		{3, 100, -1, 0, calls},
+		{3, 100, 0, -1, money},
+	} {
+		p := Policy{Mode: Autonomous, Allow: []string{EveryTool}, MaxToolCalls: tc.maxCalls, MaxCostMicroUSD: tc.maxCost}
+		want := Decision{Verdict: Allow}
+		if tc.reason != "" {
+			want = Decision{Verdict: Deny, RuleIDs: []string{"R006"}, Reason: tc.reason}
+		}
+		if diff := cmp.Diff(want, Decide(p, Call{Tool: "t", Known: true, ToolCalls: tc.calls, CostMicroUSD: tc.cost})); diff != "" {
+			t.Errorf("%+v: %s", tc, diff)
+		}
+		if p.Exhausted(tc.calls, tc.cost) != (tc.reason != "") {
+			t.Errorf("%+v: Exhausted says otherwise", tc)
+		}
+	}
+}
+
+// Rules hold in every mode, also for approved calls; all that fired are named.
+func TestRulesInDecisions(t *testing.T) {
+	const source = "https://huggingface.co/datasets/gaia-benchmark/GAIA"
+	const r001 = "R001 answer sources: this leads to a known source of the benchmark's answers (A01)"
+	const r002 = "R002 grader surfaces: this names the run's own records or verdicts (judgments.jsonl)"
+	for _, mode := range []Mode{Restricted, Approved, Autonomous} {
+		for _, tc := range []struct {
+			name   string
+			call   Call
+			rules  []string
+			reason string
+		}{
+			{"url", Call{URLs: []string{"https://example.com/", source}}, []string{"R001"}, r001},
+			{"path", Call{Paths: []string{"/hub/datasets--gaia-benchmark--GAIA/refs"}}, []string{"R001"}, strings.Replace(r001, "A01", "A02", 1)},
+			{"record", Call{Paths: []string{"../../judgments.jsonl"}}, []string{"R002"}, r002},
+			{"record in text", Call{Texts: []string{"print(open('judgments.jsonl').read())"}}, []string{"R002"}, r002},
+			{"both", Call{URLs: []string{source}, Texts: []string{"judgments.jsonl"}}, []string{"R001", "R002"}, r001},
+			{"and budget", Call{Paths: []string{"judgments.jsonl"}, ToolCalls: 500}, []string{"R002", "R006"}, r002},
+		} {
+			p, err := Builtin(mode)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tc.call.Tool, tc.call.Known, tc.call.Approved = "read_file", true, true
+			want := Decision{Verdict: Deny, RuleIDs: tc.rules, Reason: tc.reason}
+			if diff := cmp.Diff(want, Decide(p, tc.call)); diff != "" {
+				t.Errorf("%s, %s: %s", mode, tc.name, diff)
+			}
+			p.Deny = []string{"read_file"}
+			want.Reason = `tool "read_file" is on the deny list`
+			if diff := cmp.Diff(want, Decide(p, tc.call)); diff != "" {
+				t.Errorf("%s, %s, denied: %s", mode, tc.name, diff)
+			}
+		}
+	}
+}
+
+func TestDecideURL(t *testing.T) {
+	for _, tc := range []struct {
+		url   string
+		mode  Mode
+		want  Verdict
+		rules []string
+	}{
+		{"https://example.com/", Approved, Allow, nil},
+		{"https://arxiv.org/abs/2311.12983", Autonomous, Allow, nil},
+		{"https://mirror.example/datasets/gaia-benchmark/GAIA", Autonomous, Deny, []string{"R001"}},
+		{"file:///work/runs/x/judgments.jsonl", Autonomous, Deny, []string{"R002"}},
+		{"https://example.com/", "", Deny, nil},
+	} {
+		got := DecideURL(Policy{Mode: tc.mode}, tc.url)
+		if got.Verdict != tc.want || !slices.Equal(got.RuleIDs, tc.rules) || (got.Reason == "") != (tc.want == Allow) {
+			t.Errorf("%s: %+v", tc.url, got)
+		}
+	}
+}
+
+func TestGraderSurfaces(t *testing.T) {
+	for _, tc := range []struct {
+		call Call
+		want string // the record that is named, "" = none
+	}{
+		{Call{Paths: []string{"judgments.jsonl"}}, "judgments.jsonl"},
+		{Call{Paths: []string{`..\..\Judgments.JSONL`}}, "judgments.jsonl"},
+		{Call{Paths: []string{"trajectories.jsonl"}}, "trajectories.jsonl"},
+		{Call{Paths: []string{"../results.jsonl"}}, "results.jsonl"},
+		{Call{Paths: []string{"/srv/out/results.jsonl"}}, "results.jsonl"},
+		{Call{Paths: []string{"~/out/events.jsonl"}}, "events.jsonl"},
+		{Call{Paths: []string{"C:\\out\\summary.json"}}, "summary.json"},
+		{Call{Paths: []string{"runs/2026-11-01/leaderboard.jsonl"}}, "leaderboard.jsonl"},
+		{Call{Paths: []string{"/home/x/.cache/gaia/judge_cache/ab/cd.json"}}, "judge_cache"},
+		{Call{Paths: []string{"judgecache"}}, "judgecache"},
+		{Call{URLs: []string{"FILE:///out/results.jsonl"}}, "results.jsonl"},
+		{Call{URLs: []string{"file:///out/%6audgments.jsonl"}}, "judgments.jsonl"},
+		{Call{Texts: []string{`import os; os.system("cat ../results.jsonl|head")`}}, "results.jsonl"},
+		{Call{Texts: []string{"read runs/x/events.jsonl."}}, "events.jsonl"},
+		{Call{Texts: []string{`{"path":"judge-cache/x"}`}}, "judge-cache"},
+		{Call{Texts: []string{"file:///x/judgments.jsonl"}}, "judgments.jsonl"},
+
+		{Call{}, ""},
+		{Call{Paths: []string{"", "/", ".", "..", "~", ":"}}, ""},
+		{Call{Paths: []string{"results.jsonl", "data/results.jsonl", "./summary.json"}}, ""}, // an attachment
+		{Call{Paths: []string{"metadata.jsonl", "judge.txt", "judgments.csv", "manifest.json"}}, ""},
+		{Call{Paths: []string{"runs.csv", "runs/results.csv"}}, ""},
+		{Call{URLs: []string{"https://museum.example/runs/2023/results.jsonl"}}, ""},
+		{Call{Texts: []string{"https://museum.example/runs/2023/results.jsonl"}}, ""},
+		{Call{Texts: []string{"supreme court judge cache county witness"}}, ""},
+		{Call{Texts: []string{"a judge-cache is what? and judge_cache"}}, ""},
+		{Call{Texts: []string{"what does results.jsonl mean", "/srv/results.jsonl"}}, ""},
+		{Call{Texts: []string{`os.getcwd(); os.environ.get("HOME"); subprocess.run(["wc", "table.csv"])`}}, ""},
+		{Call{Texts: []string{"the events.jsonl of the runs"}}, ""},
+	} {
+		if got := graderSurface(tc.call); got != tc.want {
+			t.Errorf("%+v: %q, want %q", tc.call, got, tc.want)
+		}
+	}
+}
+
+// Folders of a workspace may be called anything: only the benchmark's own places count in paths.
+func TestPathsOfTheWorkspace(t *testing.T) {
+	for path, want := range map[string]string{
+		"gaia/metadata.csv":        "",
+		"gaia_validation.csv":      "",
+		"2023/validation/x.png":    "",
+		"datasets/gaia-benchmark":  "A01",
+		"2023/test/metadata.jsonl": "A04",
+	} {
+		if got := answerSource(Call{Paths: []string{path}}); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	var ids []string
+	for _, r := range Rules() {
+		ids = append(ids, r.ID)
+		if r.Title == "" || r.Version < 1 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if diff := cmp.Diff([]string{"R001", "R002", "R006"}, ids); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The hashes are fixed: a change of rules or of the canonical form must be seen here.
+func TestGuidanceHash(t *testing.T) {
+	const want = "58ba24cda6dc526d"
+	if got := GuidanceHash(); got != want {
+		t.Errorf("guidance hash %s, want %s; where the rules changed on purpose, change it here", got, want)
+	}
+}
+
+func TestHash(t *testing.T) {
+	for mode, want := range map[Mode]string{Restricted: "8ae51ea4b4663049", Approved: "ce3abc95ad8158c4", Autonomous: "3a350daeeda12703"} {
+		p, err := Builtin(mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Hash(); got != want {
+			t.Errorf("%s: hash %s, want %s", mode, got, want)
+		}
+	}
+	form := regexp.MustCompile(`^[0-9a-f]{16}$`)
+	if got := (Policy{Mode: "\xff", Allow: []string{"\xff"}, MaxCostMicroUSD: -1 << 63}).Hash(); !form.MatchString(got) {
+		t.Errorf("hash %q", got)
+	}
+}
+
+// Policies hash alike exactly if they mean the same.
+func TestHashProperty(t *testing.T) {
+	names := rapid.SliceOfN(rapid.StringN(0, 6, -1), 0, 4)
+	policies := rapid.Custom(func(t *rapid.T) Policy {
+		return Policy{
+			Mode:  Mode(rapid.StringN(0, 4, -1).Draw(t, "mode")),
+			Allow: names.Draw(t, "allow"), Deny: names.Draw(t, "deny"),
+			MaxToolCalls: rapid.Int().Draw(t, "calls"), MaxCostMicroUSD: rapid.Int64().Draw(t, "cost"),
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		p := policies.Draw(t, "policy")
+		q := p
+		q.Allow, q.Deny = slices.Clone(p.Allow), slices.Clone(p.Deny)
+		slices.Reverse(q.Allow)
+		q.Deny = append(q.Deny, p.Deny...)
+		if p.Hash() != q.Hash() {
+			t.Fatalf("equal policies, other hashes")
+		}
+		other := rapid.StringN(7, 9, -1).Draw(t, "new name")
+		for i, change := range []func(*Policy){
+			func(c *Policy) { c.Mode += "x" },
+			func(c *Policy) { c.Allow = append(slices.Clone(c.Allow), other) },
+			func(c *Policy) { c.Deny = append(slices.Clone(c.Deny), other) },
+			func(c *Policy) { c.MaxToolCalls++ },
+			func(c *Policy) { c.MaxCostMicroUSD-- },
+			func(c *Policy) { c.Allow, c.Deny = append(slices.Clone(c.Deny), other), c.Allow },
+		} {
+			changed := p
+			change(&changed)
+			if changed.Hash() == p.Hash() {
+				t.Fatalf("change %d does not move the hash", i)
+			}
+		}
+	})
+}
+
+// Decide answers for every input, never allows what is denied, unknown or over budget, and its
+// denials say why.
+func TestDecideIsTotal(t *testing.T) {
+	tools := rapid.SampledFrom([]string{"", "read_file", "python", EveryTool, "\xff"})
+	modes := rapid.SampledFrom([]Mode{"", Restricted, Approved, Autonomous, "root"})
+	texts := rapid.SliceOfN(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
+		"/", "judgments.jsonl", "https://hf.co/datasets/gaia-benchmark/GAIA", "file:x", "%%%", "..", "a:",
+	})), 0, 3)
+	rapid.Check(t, func(t *rapid.T) {
+		p := Policy{
+			Mode: modes.Draw(t, "mode"), Allow: rapid.SliceOf(tools).Draw(t, "allow"), Deny: rapid.SliceOfN(tools, 0, 2).Draw(t, "deny"),
+			MaxToolCalls: rapid.IntRange(-3, 5).Draw(t, "max calls"), MaxCostMicroUSD: rapid.Int64Range(-3, 5).Draw(t, "max cost"),
+		}
+		c := Call{
+			Tool: tools.Draw(t, "tool"), Known: rapid.Bool().Draw(t, "known"), Approved: rapid.Bool().Draw(t, "approved"),
+			URLs: texts.Draw(t, "urls"), Paths: texts.Draw(t, "paths"), Texts: texts.Draw(t, "texts"),
+			ToolCalls: rapid.IntRange(-1, 5).Draw(t, "calls"), CostMicroUSD: rapid.Int64Range(-1, 5).Draw(t, "cost"),
+		}
+		d := Decide(p, c)
+		if diff := cmp.Diff(d, Decide(p, c)); diff != "" {
+			t.Fatalf("two decisions: %s", diff)
+		}
+		denied := slices.Contains(p.Deny, c.Tool) || slices.Contains(p.Deny, EveryTool)
+		allowed := slices.Contains(p.Allow, c.Tool) || slices.Contains(p.Allow, EveryTool)
+		if d.Verdict != Deny && (denied || !allowed || !c.Known || !known(p.Mode) || len(d.RuleIDs) > 0 || p.Exhausted(c.ToolCalls, c.CostMicroUSD)) {
+			t.Fatalf("%s: %+v under %+v", d.Verdict, c, p)
+		}
+		if d.Verdict == Allow && p.Mode == Approved && !c.Approved {
+			t.Fatal("allowed without approval")
+		}
+		if (d.Verdict == Allow) != (d.Reason == "") || d.Verdict != Allow && d.Verdict != Deny && d.Verdict != Confirm {
+			t.Fatalf("%+v", d)
+		}
+		if fmt.Sprint(DecideURL(p, "x").Verdict) == string(Confirm) {
+			t.Fatal("a redirect cannot be confirmed")
+		}
+	})
+}

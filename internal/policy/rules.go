@@ -1,0 +1,102 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+const (
+	ruleAnswers = "R001"
+	ruleGrader  = "R002"
+	ruleBudget  = "R006"
+)
+
+// Rule is one article of the constitution. Its version rises with any change of what it means that
+// its data does not show.
+type Rule struct {
+	ID      string
+	Title   string
+	Version int
+}
+
+// Rules returns all rules, by id.
+func Rules() []Rule {
+	return []Rule{
+		{ruleAnswers, "answer sources: no tool reaches a place where the benchmark's answers are known to lie", 1},
+		{ruleGrader, "grader surfaces: no tool touches the run's results, journal, judgments or judge cache", 1},
+		{ruleBudget, "budget: no tool runs once the task's calls or money are used up", 1},
+	}
+}
+
+// GuidanceHash returns the first 16 hex digits of the SHA-256 of the rule set's canonical JSON:
+//
+//	{"common_records":[…],"denylist":"sha256:…","own_records":[…],"rules":[{"id":"R001","title":"…","version":1},…],"verdict_folders":[…]}
+func GuidanceHash() string {
+	type article struct {
+		ID      string `json:"id"`
+		Title   string `json:"title"`
+		Version int    `json:"version"`
+	}
+	var articles []article
+	for _, r := range Rules() {
+		articles = append(articles, article(r))
+	}
+	return hash(struct {
+		Common   []string  `json:"common_records"`
+		Denylist string    `json:"denylist"`
+		Own      []string  `json:"own_records"`
+		Rules    []article `json:"rules"`
+		Verdicts []string  `json:"verdict_folders"`
+	}{commonRecords(), DenylistDigest(), ownRecords(), articles, verdictFolders()})
+}
+
+// ownRecords are the names that only the run's records have: naming one is enough.
+func ownRecords() []string { return []string{"judgments.jsonl", "trajectories.jsonl"} }
+
+// verdictFolders are the names of folders with verdicts of the judge.
+func verdictFolders() []string { return []string{"judgecache", "judge_cache", "judge-cache"} }
+
+// commonRecords are records with names that others use too: they count only outside the workspace or
+// below a folder of runs.
+func commonRecords() []string {
+	return []string{"events.jsonl", "leaderboard.jsonl", "results.jsonl", "summary.json"}
+}
+
+// surface returns the record of the run that a path names, or "". A path that a tool would open
+// (opened) counts more strictly than a word in a text: there, a URL is not a path, and a leading slash
+// proves nothing.
+func surface(path string, opened bool) string {
+	path = strings.ToLower(strings.ReplaceAll(path, `\`, "/"))
+	if !opened && strings.Contains(path, "://") && !strings.HasPrefix(path, "file:") {
+		return ""
+	}
+	parts := strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == ':' })
+	if len(parts) == 0 {
+		return ""
+	}
+	outside := slices.Contains(parts, "..") ||
+		len(parts) > 2 && parts[len(parts)-3] == "runs" ||
+		opened && (path[0] == '/' || path[0] == '~' || strings.HasPrefix(path[1:], ":"))
+	base := strings.TrimRight(parts[len(parts)-1], ".")
+	for _, name := range verdictFolders() {
+		if slices.Contains(parts, name) && (opened || len(parts) > 1) {
+			return name
+		}
+	}
+	for _, name := range ownRecords() {
+		if base == name {
+			return name
+		}
+	}
+	for _, name := range commonRecords() {
+		if base == name && outside {
+			return name
+		}
+	}
+	return ""
+}
+
+// betweenPaths says whether a character ends a path in running text or code.
+func betweenPaths(r rune) bool {
+	return r <= ' ' || strings.ContainsRune("\"'`,;()[]{}<>|=*?!&#@$", r)
+}
