@@ -1,0 +1,191 @@
+// Package loader reads GAIA's dataset layout and parts questions from answers.
+//
+// It promises exactly the tasks that were asked for, in the dataset's order, or an error that names the file, the row
+// and the remedy. The split is always an argument; there is no default here.
+//
+// # Format
+//
+// A dataset is a tree of files that a [Source] opens by slash-separated path. This package reads
+//
+//	2023/<split>/metadata.parquet     one row a task
+//	2023/<split>/<file_name>          attachments, beside it
+//
+// with the columns task_id, Question, Level (text, or an integer), Final answer, file_name, file_path. Annotator Metadata
+// describes how a person found the answer; it is never decoded. Row 0-0-0-0-0 is the dataset's dummy and is skipped.
+//
+// # Question and answer
+//
+// A [Task] cannot carry an answer: it has no field for one and no way back to the file it came from. Answers leave
+// [Load] as a [Gold], a value of its own that shows nothing when it is printed or encoded. On the split test no answer
+// leaves this package at all, even where a copy of the dataset holds some; [Set.CarriedGold] says that it did.
+//
+// # What it refuses
+//
+// Columns that are missing or of another physical type (the parquet library would read them as zero values or turn
+// text into numbers in silence), files that are cut, malformed or larger than the limits below, duplicate and
+// malformed task ids, levels outside 1 to 3, text that is not UTF-8, an empty split, a validation task without an
+// answer, file names that are paths, and file paths that leave the dataset or name its metadata. A dataset is read
+// whole or not at all.
+//
+// TestLoad, TestRefusals and FuzzMetadata show it.
+package loader
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxMetadataBytes bounds a metadata file. The published ones are under 200 KiB.
+const maxMetadataBytes = 64 << 20
+
+// dummyID marks the row the dataset carries to keep its columns typed.
+const dummyID = "0-0-0-0-0"
+
+// A Set is what one split of one dataset gave for one [Filter].
+type Set struct {
+	Dataset  string // as the source names it
+	Revision string // as the source resolved it
+	Split    Split
+
+	MetadataFile string // path inside the dataset
+	Digest       string // "sha256:" and hex, over the bytes of MetadataFile
+
+	Tasks       []Task // the selected tasks, in the order of the file
+	SplitSize   int    // tasks in the whole split
+	IDsDigest   string // "sha256:" and hex, over the canonical JSON array of all ids of the split, in the order of the file
+	CarriedGold bool   // the file held at least one answer, whether or not Load handed it on
+
+	source Source
+}
+
+// Load reads one split of src and selects from it. The Gold holds the answers of the selected tasks; on the split test
+// it is always empty.
+func Load(ctx context.Context, src Source, split Split, f Filter) (Set, Gold, error) {
+	if _, err := ParseSplit(string(split)); err != nil {
+		return Set{}, Gold{}, err
+	}
+	if err := f.check(); err != nil {
+		return Set{}, Gold{}, err
+	}
+	origin, err := src.Resolve(ctx)
+	if err != nil {
+		return Set{}, Gold{}, err
+	}
+	name := "2023/" + string(split) + "/metadata.parquet"
+	data, err := readMetadata(ctx, src, origin, name)
+	if err != nil {
+		return Set{}, Gold{}, err
+	}
+	rows, err := decodeMetadata(data, split)
+	if err == nil {
+		err = checkRows(rows, split)
+	}
+	if err != nil {
+		return Set{}, Gold{}, fmt.Errorf("reading %s of %s at %s: %w", name, origin.Dataset, origin.Revision, err)
+	}
+	set := Set{
+		Dataset: origin.Dataset, Revision: origin.Revision, Split: split,
+		MetadataFile: name, Digest: digest(data),
+		SplitSize: len(rows), source: src,
+	}
+	if set.IDsDigest, err = idsDigest(rows); err != nil {
+		return Set{}, Gold{}, fmt.Errorf("digesting the task ids of %s: %w", name, err)
+	}
+	picked, err := f.pick(rows, split)
+	if err != nil {
+		return Set{}, Gold{}, err
+	}
+	for _, r := range rows {
+		set.CarriedGold = set.CarriedGold || r.gold != ""
+	}
+	answers := make(map[string]string, len(picked))
+	for _, r := range picked {
+		set.Tasks = append(set.Tasks, r.task)
+		if split != Test {
+			answers[r.task.ID] = r.gold
+		}
+	}
+	return set, newGold(answers), nil
+}
+
+// Attachment opens the file that belongs to t. The caller closes it. The error wraps [fs.ErrNotExist] where the dataset
+// lacks the file.
+func (s Set) Attachment(ctx context.Context, t Task) (io.ReadCloser, error) {
+	if t.filePath == "" {
+		return nil, fmt.Errorf("task %q has no attachment", t.ID)
+	}
+	rc, err := s.source.Open(ctx, t.filePath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the attachment of task %q is missing: %s at %s has no file %q: complete the copy of the dataset: %w",
+			t.ID, s.Dataset, s.Revision, t.filePath, fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening %q, the attachment of task %q: %w", t.filePath, t.ID, err)
+	}
+	return rc, nil
+}
+
+func readMetadata(ctx context.Context, src Source, origin Origin, name string) ([]byte, error) {
+	rc, err := src.Open(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s at %s has no file %q: point at the folder that holds 2023/: %w",
+			origin.Dataset, origin.Revision, name, fs.ErrNotExist)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening %s of %s at %s: %w", name, origin.Dataset, origin.Revision, err)
+	}
+	data, err := io.ReadAll(io.LimitReader(rc, maxMetadataBytes+1))
+	if cerr := rc.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil && len(data) > maxMetadataBytes {
+		err = fmt.Errorf("larger than %d bytes", maxMetadataBytes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s of %s at %s: %w", name, origin.Dataset, origin.Revision, err)
+	}
+	return data, nil
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func idsDigest(rows []row) (string, error) {
+	ids := make([]string, len(rows))
+	for i, r := range rows {
+		ids[i] = r.task.ID
+	}
+	b, err := json.Marshal(ids)
+	if err != nil {
+		return "", err
+	}
+	v := jsontext.Value(b)
+	if err := v.Canonicalize(); err != nil {
+		return "", err
+	}
+	return digest(v), nil
+}
+
+// list joins quoted values for an error text, cut where a reader would stop reading.
+func list(values []string) string {
+	const most = 10
+	quoted := make([]string, 0, most)
+	for i, v := range values {
+		if i == most {
+			return strings.Join(quoted, ", ") + fmt.Sprintf(" and %d more", len(values)-most)
+		}
+		quoted = append(quoted, fmt.Sprintf("%q", v))
+	}
+	return strings.Join(quoted, ", ")
+}

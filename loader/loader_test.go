@@ -1,0 +1,306 @@
+package loader
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
+)
+
+// annotator has the shape of the column that must never be decoded.
+type annotator struct {
+	Steps    string `parquet:"Steps"`
+	NumSteps string `parquet:"Number of steps"`
+	Took     string `parquet:"How long did this take?"`
+}
+
+// record is GAIA's own layout, with text as Level.
+type record struct {
+	ID        string    `parquet:"task_id"`
+	Question  string    `parquet:"Question"`
+	Level     string    `parquet:"Level"`
+	Gold      *string   `parquet:"Final answer,optional"`
+	FileName  *string   `parquet:"file_name,optional"`
+	FilePath  *string   `parquet:"file_path,optional"`
+	Annotator annotator `parquet:"Annotator Metadata"`
+}
+
+func encode[T any](t testing.TB, rows []T, opts ...parquet.WriterOption) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := parquet.NewGenericWriter[T](&buf, opts...)
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func load(split Split, metadata []byte, f Filter) (Set, Gold, error) {
+	root := fstest.MapFS{
+		"2023/" + string(split) + "/metadata.parquet": {Data: metadata},
+		"2023/" + string(split) + "/b.csv":            {Data: []byte("port,depth\n")},
+		"2023/" + string(split) + "/folder/x":         {Data: []byte("x")},
+	}
+	return Load(context.Background(), Dir(root, "invented", "r1"), split, f)
+}
+
+func threeTasks() []record {
+	return []record{
+		{ID: "a", Question: "How many gulls?", Level: "1", Gold: new("four"), Annotator: annotator{Steps: "count them"}},
+		{ID: dummyID, Question: "", Level: "0", Gold: new("")},
+		{ID: "b", Question: "Which port is deepest?", Level: "2", Gold: new("Quay Nine"), FileName: new("b.csv"), FilePath: new("2023/validation/b.csv")},
+		{ID: "c", Question: "And the ferry?", Level: "1", Gold: new("17"), FileName: new("")},
+	}
+}
+
+func TestLoad(t *testing.T) {
+	data := encode(t, threeTasks())
+	set, gold, err := load(Validation, data, Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Task{
+		{ID: "a", Question: "How many gulls?", Level: 1},
+		{ID: "b", Question: "Which port is deepest?", Level: 2, FileName: "b.csv", filePath: "2023/validation/b.csv"},
+		{ID: "c", Question: "And the ferry?", Level: 1},
+	}
+	if d := cmp.Diff(want, set.Tasks, cmp.AllowUnexported(Task{})); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(map[string]string{"a": "four", "b": "Quay Nine", "c": "17"}, gold.Map()); d != "" {
+		t.Error(d)
+	}
+	if set.Dataset != "invented" || set.Revision != "r1" || set.SplitSize != 3 || !set.CarriedGold || set.Digest != digest(data) {
+		t.Errorf("got %+v", set)
+	}
+	if want := digest([]byte(`["a","b","c"]`)); set.IDsDigest != want {
+		t.Errorf("ids digest %s, want %s", set.IDsDigest, want)
+	}
+}
+
+func TestLevelAsInteger(t *testing.T) {
+	type narrow struct {
+		ID       string  `parquet:"task_id"`
+		Question string  `parquet:"Question"`
+		Level    int32   `parquet:"Level"`
+		Gold     string  `parquet:"Final answer"`
+		FileName *string `parquet:"file_name,optional"`
+		FilePath string  `parquet:"file_path"`
+	}
+	type wide struct {
+		ID       string `parquet:"task_id"`
+		Question string `parquet:"Question"`
+		Level    *int64 `parquet:"Level,optional"`
+		Gold     []byte `parquet:"Final answer"`
+		FileName string `parquet:"file_name,dict"`
+		FilePath string `parquet:"file_path,snappy"`
+	}
+	files := map[string][]byte{
+		"int32": encode(t, []narrow{{ID: "a", Question: "q", Level: 3, Gold: "g"}}),
+		"int64": encode(t, []wide{{ID: "a", Question: "q", Level: new(int64(3)), Gold: []byte("g"), FileName: "b.csv"}}),
+	}
+	for name, data := range files {
+		set, gold, err := load(Validation, data, Filter{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if set.Tasks[0].Level != 3 || gold.Map()["a"] != "g" {
+			t.Errorf("%s: got %+v", name, set.Tasks[0])
+		}
+	}
+}
+
+func TestManyRowGroups(t *testing.T) {
+	var rows []record
+	for i := range 700 {
+		rows = append(rows, record{ID: fmt.Sprint("t", i), Question: "q", Level: "2", Gold: new("g")})
+	}
+	set, gold, err := load(Validation, encode(t, rows, parquet.MaxRowsPerRowGroup(150)), Filter{Limit: 650})
+	if err != nil || len(set.Tasks) != 650 || set.SplitSize != 700 || gold.Len() != 650 || set.Tasks[649].ID != "t649" {
+		t.Errorf("got %d of %d tasks, %v, %v", len(set.Tasks), set.SplitSize, gold, err)
+	}
+}
+
+func TestTestSplitHandsOutNoGold(t *testing.T) {
+	type withoutGold struct {
+		ID       string `parquet:"task_id"`
+		Question string `parquet:"Question"`
+		Level    string `parquet:"Level"`
+		FileName string `parquet:"file_name"`
+		FilePath string `parquet:"file_path"`
+	}
+	cases := map[string]struct {
+		data    []byte
+		carried bool
+	}{
+		"column missing": {encode(t, []withoutGold{{ID: "a", Question: "q", Level: "1"}}), false},
+		"null":           {encode(t, []record{{ID: "a", Question: "q", Level: "1"}}), false},
+		"placeholder":    {encode(t, []record{{ID: "a", Question: "q", Level: "1", Gold: new("?")}}), false},
+		"leaked copy":    {encode(t, []record{{ID: "a", Question: "q", Level: "1", Gold: new("?")}, {ID: "b", Question: "q", Level: "1", Gold: new("42")}}), true},
+	}
+	for name, c := range cases {
+		set, gold, err := load(Test, c.data, Filter{IDs: []string{"a"}})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if set.CarriedGold != c.carried || gold.Len() != 0 || len(gold.Map()) != 0 {
+			t.Errorf("%s: carried %v, gold %v", name, set.CarriedGold, gold)
+		}
+	}
+}
+
+func TestFilter(t *testing.T) {
+	data := encode(t, threeTasks())
+	cases := []struct {
+		filter Filter
+		ids    []string
+		rule   string
+		err    string
+	}{
+		{Filter{}, []string{"a", "b", "c"}, "all", ""},
+		{Filter{Limit: 2}, []string{"a", "b"}, "limit=2", ""},
+		{Filter{Limit: 9}, []string{"a", "b", "c"}, "limit=9", ""},
+		{Filter{Levels: []int{2, 1, 2}}, []string{"a", "b", "c"}, "level=1,2", ""},
+		{Filter{Levels: []int{1}, Limit: 1}, []string{"a"}, "level=1 limit=1", ""},
+		{Filter{IDs: []string{"c", "a", "c"}}, []string{"a", "c"}, "task=a,c", ""},
+		{Filter{IDs: []string{"c"}, Levels: []int{1}}, []string{"c"}, "level=1 task=c", ""},
+		{Filter{IDs: []string{"a", "zz", "y y"}}, nil, "", `split validation has no task "zz", "y y"`},
+		{Filter{IDs: []string{dummyID}}, nil, "", `split validation has no task "0-0-0-0-0"`},
+		{Filter{IDs: []string{"b"}, Levels: []int{1}}, nil, "", `task "b" is of level 2, which the levels asked for leave out`},
+		{Filter{Levels: []int{3}}, nil, "", "split validation has no task of level 3"},
+		{Filter{Levels: []int{1, 4}}, nil, "", "unknown level 4: want 1, 2 or 3"},
+		{Filter{Levels: []int{0}}, nil, "", "unknown level 0: want 1, 2 or 3"},
+		{Filter{Limit: -1}, nil, "", "limit -1 is negative: want the number of tasks, or 0 for all"},
+	}
+	for _, c := range cases {
+		set, gold, err := load(Validation, data, c.filter)
+		if c.err != "" {
+			if err == nil || err.Error() != c.err {
+				t.Errorf("%+v: error %v, want %s", c.filter, err, c.err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", c.filter, err)
+			continue
+		}
+		var ids []string
+		for _, task := range set.Tasks {
+			ids = append(ids, task.ID)
+			if gold.Map()[task.ID] == "" {
+				t.Errorf("%+v: no gold for %s", c.filter, task.ID)
+			}
+		}
+		if !slices.Equal(ids, c.ids) || gold.Len() != len(ids) || set.SplitSize != 3 {
+			t.Errorf("%+v: got %v of %d, %v", c.filter, ids, set.SplitSize, gold)
+		}
+		if got := c.filter.Rule(); got != c.rule {
+			t.Errorf("%+v: rule %q, want %q", c.filter, got, c.rule)
+		}
+	}
+}
+
+func TestParseSplit(t *testing.T) {
+	for _, s := range []string{"validation", "test"} {
+		if got, err := ParseSplit(s); err != nil || string(got) != s {
+			t.Errorf("%q: %q, %v", s, got, err)
+		}
+	}
+	for s, want := range map[string]string{
+		"":      `no split given: want "validation" or "test"`,
+		"Test":  `unknown split "Test": want "validation" or "test"`,
+		"../..": `unknown split "../..": want "validation" or "test"`,
+	} {
+		if _, err := ParseSplit(s); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", s, err, want)
+		}
+		if _, _, err := load(Split(s), nil, Filter{}); err == nil || err.Error() != want {
+			t.Errorf("Load %q: %v, want %s", s, err, want)
+		}
+	}
+}
+
+func TestGoldIsNotShown(t *testing.T) {
+	const secret = "Quay Nine"
+	_, gold, err := load(Validation, encode(t, threeTasks()), Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gold.Map()["b"] != secret {
+		t.Fatal("the answer under test is not there")
+	}
+	holder := struct {
+		hidden Gold
+		list   []any
+	}{gold, []any{gold, &gold}}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t"} {
+		for _, v := range []any{gold, &gold, holder, &holder} {
+			if s := fmt.Sprintf(verb, v); strings.Contains(s, secret) || strings.Contains(s, fmt.Sprintf("%x", secret)) {
+				t.Errorf("%s of %T shows an answer: %s", verb, v, s)
+			}
+		}
+	}
+	if b, err := json.Marshal(map[string]any{"g": gold}); err == nil {
+		t.Errorf("encoded as %s", b)
+	}
+	gold.Map()["b"] = "changed"
+	if gold.Map()["b"] != secret {
+		t.Error("Map hands out the map itself")
+	}
+	if zero := (Gold{}); zero.Len() != 0 || len(zero.Map()) != 0 || zero.String() != "0 gold answers (not shown)" {
+		t.Errorf("zero value: %v", zero)
+	}
+}
+
+func TestAttachment(t *testing.T) {
+	rows := threeTasks()
+	rows[0].FileName = new("gone.pdf")
+	rows[3].FileName = new("folder")
+	set, _, err := load(Validation, encode(t, rows), Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	rc, err := set.Attachment(ctx, set.Tasks[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(rc)
+	if cerr := rc.Close(); err != nil || cerr != nil || string(b) != "port,depth\n" {
+		t.Errorf("got %q, %v, %v", b, err, cerr)
+	}
+	if _, err := set.Attachment(ctx, set.Tasks[0]); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), `task "a" is missing: invented at r1 has no file "2023/validation/gone.pdf"`) {
+		t.Errorf("missing file: %v", err)
+	}
+	if _, err := set.Attachment(ctx, set.Tasks[2]); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("folder: %v", err)
+	}
+	if _, err := set.Attachment(ctx, Task{ID: "x", FileName: "b.csv"}); err == nil || err.Error() != `task "x" has no attachment` {
+		t.Errorf("task made by hand: %v", err)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := set.Attachment(cancelled, set.Tasks[1]); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestMissingMetadata(t *testing.T) {
+	_, _, err := Load(context.Background(), Dir(fstest.MapFS{}, "invented", "r1"), Test, Filter{})
+	want := `invented at r1 has no file "2023/test/metadata.parquet": point at the folder that holds 2023/`
+	if !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,84 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"unicode"
+)
+
+// An Origin says which dataset a [Source] stands for.
+type Origin struct {
+	Dataset  string
+	Revision string // fixed: not a branch that can move
+}
+
+// A Source opens the files of a dataset by their slash-separated path from its root. Files may be fetched when they are
+// opened.
+type Source interface {
+	// Resolve names the dataset and fixes its revision; Open then reads that revision.
+	Resolve(ctx context.Context) (Origin, error)
+	// Open returns the file, which the caller closes. The error wraps fs.ErrNotExist where the dataset has no such file.
+	Open(ctx context.Context, path string) (io.ReadCloser, error)
+}
+
+// Dir is a dataset that lies in a file tree whose root holds 2023/.
+func Dir(root fs.FS, dataset, revision string) Source {
+	return dir{root: root, origin: Origin{Dataset: dataset, Revision: revision}}
+}
+
+type dir struct {
+	root   fs.FS
+	origin Origin
+}
+
+func (d dir) Resolve(context.Context) (Origin, error) { return d.origin, nil }
+
+func (d dir) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f, err := d.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("opening %q: %w", name, err)
+	}
+	return f, nil
+}
+
+// attachmentPath says where a task's attachment lies. The dataset is outside bytes: its paths must not lead out of it,
+// and must not lead to the metadata, which would hand the agent the answers as its attachment.
+func attachmentPath(split Split, fileName, filePath string) (string, error) {
+	if fileName == "" {
+		if filePath != "" {
+			return "", fmt.Errorf("file_path is %q though file_name is empty", filePath)
+		}
+		return "", nil
+	}
+	if filePath == "" {
+		filePath = "2023/" + string(split) + "/" + fileName
+	}
+	unsafe := func(r rune) bool { return r == '\\' || r == ':' || !unicode.IsPrint(r) }
+	switch {
+	case !fs.ValidPath(fileName) || strings.Contains(fileName, "/") || strings.HasPrefix(fileName, ".") || strings.ContainsFunc(fileName, unsafe):
+		return "", fmt.Errorf("file_name %q is not a plain file name", fileName)
+	case !fs.ValidPath(filePath) || strings.ContainsFunc(filePath, unsafe):
+		return "", fmt.Errorf("file_path %q is not a path inside the dataset", filePath)
+	case path.Base(filePath) != fileName:
+		return "", fmt.Errorf("file_path %q does not end in file_name %q", filePath, fileName)
+	case strings.HasPrefix(strings.ToLower(fileName), "metadata."):
+		return "", fmt.Errorf("file_name %q names the dataset's metadata", fileName)
+	}
+	return filePath, nil
+}
