@@ -1,0 +1,69 @@
+package sign
+
+import (
+	"encoding/base64"
+	"fmt"
+
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+)
+
+// envelope is DSSE v1 with its members in canonical order.
+type envelope struct {
+	Payload     string      `json:"payload"` // base64, standard alphabet, padded
+	PayloadType string      `json:"payloadType"`
+	Signatures  []signature `json:"signatures"`
+}
+
+type signature struct {
+	KeyID string `json:"keyid"`
+	Sig   string `json:"sig"`
+}
+
+// Seal returns a DSSE envelope around payload, signed by key.
+func Seal(key Key, payloadType string, payload []byte) ([]byte, error) {
+	sig := key.Sign(dsse.PAE(payloadType, payload))
+	return Canonical(envelope{
+		Payload:     base64.StdEncoding.EncodeToString(payload),
+		PayloadType: payloadType,
+		Signatures:  []signature{{key.Public().ID(), base64.StdEncoding.EncodeToString(sig)}},
+	})
+}
+
+// Unseal checks an envelope made by Seal and returns its payload. It must be
+// canonical, of the given type, and bear exactly one signature, by pub.
+func Unseal(data []byte, payloadType string, pub PublicKey) ([]byte, error) {
+	var e envelope
+	if err := Decode(data, &e); err != nil {
+		return nil, err
+	}
+	if e.PayloadType != payloadType {
+		return nil, fmt.Errorf("payload type is %q, not %q", e.PayloadType, payloadType)
+	}
+	if len(e.Signatures) != 1 {
+		return nil, fmt.Errorf("%d signatures, not one", len(e.Signatures))
+	}
+	if e.Signatures[0].KeyID != pub.ID() {
+		return nil, fmt.Errorf("signed by %q, not by %s", e.Signatures[0].KeyID, pub.ID())
+	}
+	payload, err := decodeBase64(e.Payload)
+	if err != nil {
+		return nil, err
+	}
+	sig, err := decodeBase64(e.Signatures[0].Sig)
+	if err != nil {
+		return nil, err
+	}
+	if !pub.Verify(dsse.PAE(e.PayloadType, payload), sig) {
+		return nil, fmt.Errorf("the signature is not good")
+	}
+	return payload, nil
+}
+
+// decodeBase64 accepts exactly one encoding of each value.
+func decodeBase64(s string) ([]byte, error) {
+	b, err := base64.StdEncoding.Strict().DecodeString(s)
+	if err != nil || base64.StdEncoding.EncodeToString(b) != s {
+		return nil, ErrMalformed
+	}
+	return b, nil
+}

@@ -1,0 +1,119 @@
+// Package sign holds what every signed byte of a run has in common: one
+// canonical encoding, digests, Ed25519 key files and DSSE envelopes.
+//
+// # Canonical JSON
+//
+// Values are encoded as RFC 8785 (JSON Canonicalization Scheme), with two
+// restrictions that keep every reader in agreement: numbers are integers, and
+// they lie within ±2⁵³. [Decode] accepts a document only if encoding what was
+// decoded gives the same bytes back: duplicate members, unknown members,
+// another order, another escape, white space, floats and invalid UTF-8 are all
+// refused, so a signed document has exactly one acceptable form
+// (TestDecodeRefuses, FuzzDecode).
+//
+// # Digests
+//
+// A digest is written "sha256:" and 64 lower-case hexadecimal digits.
+//
+// # Keys and envelopes
+//
+// A signing key is a pure Ed25519 key in an OpenSSH private key file of mode
+// 0600. Its id is the OpenSSH fingerprint, "SHA256:" and unpadded base64. An
+// envelope is DSSE v1: canonical JSON {payload, payloadType, signatures} with
+// exactly one signature over the pre-authentication encoding of type and
+// payload.
+package sign
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ErrMalformed is the one answer to bytes that are not the canonical encoding
+// of a value of the expected type. What is wrong with hostile input is not
+// told in detail: nothing may depend on it.
+var ErrMalformed = errors.New("not the canonical JSON of its type")
+
+// maxInt bounds integers: 2⁵³, above which some JSON readers round.
+const maxInt = 1 << 53
+
+// Canonical returns the canonical JSON of v. It fails on numbers that are not
+// integers within ±2⁵³ and on strings that are not UTF-8.
+func Canonical(v any) ([]byte, error) { return canonical(v, false) }
+
+// CanonicalLossy is Canonical, but writes U+FFFD for bytes that are not UTF-8:
+// for records of what others sent, which must not fail because of it.
+func CanonicalLossy(v any) ([]byte, error) { return canonical(v, true) }
+
+func canonical(v any, lossy bool) ([]byte, error) {
+	b, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(lossy))
+	if err != nil {
+		return nil, err
+	}
+	if !integersOnly(b) {
+		return nil, errors.New("a number is not an integer within ±2⁵³")
+	}
+	c := jsontext.Value(b)
+	if err := c.Canonicalize(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Decode reads canonical JSON into v, which must be a pointer. Any other bytes
+// give ErrMalformed; v is then to be thrown away.
+func Decode(data []byte, v any) error {
+	if err := json.Unmarshal(data, v, json.RejectUnknownMembers(true)); err != nil {
+		return ErrMalformed
+	}
+	again, err := Canonical(v)
+	if err != nil || !bytes.Equal(again, data) {
+		return ErrMalformed
+	}
+	return nil
+}
+
+// integersOnly reports whether every number in valid JSON is an integer within
+// ±2⁵³ in its shortest form.
+func integersOnly(b []byte) bool {
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			for i++; b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+		case c == '-' || c >= '0' && c <= '9':
+			start := i
+			for i+1 < len(b) && isNumberByte(b[i+1]) {
+				i++
+			}
+			n, err := strconv.ParseInt(string(b[start:i+1]), 10, 64)
+			if err != nil || n > maxInt || n < -maxInt || c == '-' && n == 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func isNumberByte(c byte) bool {
+	return c >= '0' && c <= '9' || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'
+}
+
+// Digest returns the digest of b.
+func Digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// DigestOf returns the digest a running SHA-256 stands at.
+func DigestOf(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }
