@@ -1,0 +1,160 @@
+// Package trajectory is the evidence of a run: typed events in a hash-chained,
+// durable journal, the Merkle tree over its tasks, and the signed tree head.
+//
+// # Journal
+//
+// events.jsonl holds one event a line, canonical JSON as in package sign:
+//
+//	{"attempt":1,"content_hash":"sha256:…","id":"<ULID>","mono_us":81234,
+//	 "parent_hash":"sha256:…","payload":{…},"run_id":"…","seq":7,
+//	 "task_id":"…","timestamp":"2026-01-02T03:04:05.678Z","turn":3,
+//	 "type":"tool_executed"}
+//
+// content_hash is over the canonical payload. parent_hash is over the previous
+// line with its newline; the first line's parent is the digest of
+// manifest.json. seq counts from 0 without holes. Ids are ULIDs that only
+// grow; timestamp is the id's time. mono_us is monotonic time since the
+// process started. Which of task_id, attempt and turn stand on a line follows
+// from its type alone (events.go).
+//
+// [Log] writes a journal and returns from Append only when the events are
+// durable. [ReadJournal] checks every line and refuses, by name of file and
+// line, bytes that are not exactly what Log would have written; a last line
+// without a newline is what a crash leaves and is reported as torn.
+//
+// # Tree
+//
+// [Leaf] is a task's digest over all lines that bear its id. [Root] is the
+// RFC 6962 root over the leaves in plan order, and a [Checkpoint] is a C2SP
+// signed note over size, root, manifest and journal head.
+//
+// TestReadJournalRefuses and FuzzReadEvent show what is refused.
+package trajectory
+
+import (
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/oklog/ulid/v2"
+)
+
+// Event is one line of a journal.
+type Event struct {
+	Attempt     int    // from 1; 0 where the type bears none
+	ContentHash string // digest of the canonical payload
+	ID          string // ULID
+	MonoUs      int64  // microseconds since the writing process started
+	ParentHash  string // digest of the line before, newline included
+	Payload     Payload
+	RunID       string
+	Seq         int64
+	TaskID      string // "" on run events
+	Timestamp   string // RFC 3339, UTC, milliseconds; the time of ID
+	Turn        int    // from 1; 0 where the type bears none
+}
+
+// wire is an event as it stands in the file.
+type wire struct {
+	Attempt     int            `json:"attempt,omitzero"`
+	ContentHash string         `json:"content_hash"`
+	ID          string         `json:"id"`
+	MonoUs      int64          `json:"mono_us"`
+	ParentHash  string         `json:"parent_hash"`
+	Payload     jsontext.Value `json:"payload"`
+	RunID       string         `json:"run_id"`
+	Seq         int64          `json:"seq"`
+	TaskID      string         `json:"task_id,omitzero"`
+	Timestamp   string         `json:"timestamp"`
+	Turn        int            `json:"turn,omitzero"`
+	Type        Type           `json:"type"`
+}
+
+// encode completes e with its content hash and returns its line, newline
+// included. Where the payload holds bytes that are not UTF-8, e's becomes the
+// one a reader of the line will see: what derives from an event must not
+// depend on whether it was just written or read back.
+func encode(e *Event, k kind) ([]byte, error) {
+	payload, err := sign.Canonical(e.Payload)
+	if err != nil {
+		if payload, err = sign.CanonicalLossy(e.Payload); err != nil {
+			return nil, err
+		}
+		if e.Payload, err = k.decode(payload); err != nil {
+			return nil, err
+		}
+	}
+	e.ContentHash = sign.Digest(payload)
+	line, err := sign.Canonical(wire{
+		Attempt: e.Attempt, ContentHash: e.ContentHash, ID: e.ID, MonoUs: e.MonoUs, ParentHash: e.ParentHash,
+		Payload: payload, RunID: e.RunID, Seq: e.Seq, TaskID: e.TaskID, Timestamp: e.Timestamp, Turn: e.Turn,
+		Type: e.Payload.Type(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append(line, '\n'), nil
+}
+
+// decodeEvent reads one line without its newline. It checks the line by
+// itself: encoding, types, scope, content hash, id and time; the chain is the
+// reader's.
+func decodeEvent(line []byte) (Event, error) {
+	var w wire
+	if err := sign.Decode(line, &w); err != nil {
+		return Event{}, err
+	}
+	k, known := kindOf(w.Type)
+	if !known {
+		return Event{}, sign.ErrMalformed
+	}
+	payload, err := k.decode(w.Payload)
+	if err != nil {
+		return Event{}, err
+	}
+	id, err := ulid.ParseStrict(w.ID)
+	if err != nil || id.String() != w.ID || w.Timestamp != timestamp(id) {
+		return Event{}, sign.ErrMalformed
+	}
+	if w.MonoUs < 0 || !k.scope.fits(w.TaskID, w.Attempt, w.Turn) || w.ContentHash != sign.Digest(w.Payload) {
+		return Event{}, sign.ErrMalformed
+	}
+	return Event{
+		Attempt: w.Attempt, ContentHash: w.ContentHash, ID: w.ID, MonoUs: w.MonoUs, ParentHash: w.ParentHash,
+		Payload: payload, RunID: w.RunID, Seq: w.Seq, TaskID: w.TaskID, Timestamp: w.Timestamp, Turn: w.Turn,
+	}, nil
+}
+
+// decode reads one type of payload. Encoding it again also finds what the
+// canonical form of the whole line cannot: unknown members, and members that
+// stand there at a value that is left out.
+func decode[P Payload](b []byte) (Payload, error) {
+	var p P
+	if err := sign.Decode(b, &p); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// fits reports whether exactly the members of a scope are set.
+func (s scope) fits(task string, attempt, turn int) bool {
+	return (task != "") == (s >= scopeTask) &&
+		(attempt > 0) == (s >= scopeAttempt) && attempt >= 0 &&
+		(turn > 0) == (s >= scopeTurn) && turn >= 0
+}
+
+// TimeFormat is how times are written: UTC with milliseconds.
+const TimeFormat = "2006-01-02T15:04:05.000Z"
+
+func timestamp(id ulid.ULID) string {
+	return ulid.Time(id.Time()).UTC().Format(TimeFormat)
+}
+
+// Time returns when the event was recorded.
+func (e Event) Time() time.Time {
+	t, err := time.Parse(TimeFormat, e.Timestamp)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}

@@ -1,0 +1,376 @@
+package trajectory
+
+// This file is the taxonomy: every type of event and the payload it carries.
+// Serialisations that exist never change. A new optional member is added with
+// omitzero, so that old journals still have exactly one encoding.
+
+// Type names an event.
+type Type string
+
+// The types of events. A run event bears no task; a task event bears a task
+// id; an attempt event also the attempt (from 1); a turn event also the turn
+// (from 1). What does not apply is left out of the line.
+const (
+	TypeRunStarted         Type = "run_started"          // run
+	TypeRunResumed         Type = "run_resumed"          // run
+	TypeRunCompleted       Type = "run_completed"        // run
+	TypeTaskStarted        Type = "task_started"         // attempt: opens every attempt
+	TypeTurnStarted        Type = "turn_started"         // turn
+	TypeTurnCompleted      Type = "turn_completed"       // turn
+	TypeContextCompiled    Type = "context_compiled"     // turn
+	TypeModelCallStarted   Type = "model_call_started"   // turn
+	TypeModelCallCompleted Type = "model_call_completed" // turn
+	TypeToolProposed       Type = "tool_proposed"        // turn
+	TypePolicyDecision     Type = "policy_decision"      // turn
+	TypePolicyViolation    Type = "policy_violation"     // turn
+	TypeToolExecuted       Type = "tool_executed"        // turn
+	TypeError              Type = "error"                // attempt
+	TypeAnswerCommitted    Type = "answer_committed"     // attempt
+	TypeAttemptEnded       Type = "attempt_ended"        // attempt
+	TypeJudgment           Type = "judgment"             // attempt
+	TypeTaskSealed         Type = "task_sealed"          // task: its last line
+)
+
+// Payload is what an event carries; each payload knows its event type.
+type Payload interface{ Type() Type }
+
+// Harness says which program wrote the evidence.
+type Harness struct {
+	Commit           string `json:"commit"` // "" when the build does not know it
+	Dirty            bool   `json:"dirty"`
+	ExecutableSHA256 string `json:"executable_sha256"`
+	Version          string `json:"version"`
+}
+
+// RunStarted is the first line of every journal.
+type RunStarted struct {
+	GuidanceHash   string  `json:"guidance_hash"`
+	Harness        Harness `json:"harness"`
+	ManifestSHA256 string  `json:"manifest_sha256"`
+	PolicyHash     string  `json:"policy_hash"`
+	Rehearsal      bool    `json:"rehearsal,omitzero"`
+	SubmitIntent   bool    `json:"submit_intent"`
+}
+
+// RunResumed says that a process took the run up again after Events lines.
+type RunResumed struct {
+	Events       int64   `json:"events"`
+	GuidanceHash string  `json:"guidance_hash"`
+	Harness      Harness `json:"harness"`
+	PolicyHash   string  `json:"policy_hash"`
+	Torn         *Torn   `json:"torn,omitzero"`
+}
+
+// Torn describes an unfinished last line that was kept aside and cut.
+type Torn struct {
+	Bytes  int64  `json:"bytes"`
+	File   string `json:"file"`
+	SHA256 string `json:"sha256"`
+}
+
+// RunCompleted is the last line of a finished run.
+type RunCompleted struct {
+	Error        int    `json:"error"`
+	Failed       int    `json:"failed"`
+	GuidanceHash string `json:"guidance_hash"`
+	Planned      int    `json:"planned"`
+	Skipped      int    `json:"skipped"`
+	Solved       int    `json:"solved"`
+	Unscored     int    `json:"unscored"`
+}
+
+// File is one file of an attempt's workspace.
+type File struct {
+	Bytes  int64  `json:"bytes"`
+	Path   string `json:"path"`
+	SHA256 string `json:"sha256"`
+}
+
+// TaskStarted opens an attempt: the whole question and the start workspace.
+type TaskStarted struct {
+	FileName  string `json:"file_name,omitzero"`
+	Question  string `json:"question"`
+	Workspace []File `json:"workspace"`
+}
+
+// TurnStarted opens a turn.
+type TurnStarted struct{}
+
+// TurnCompleted closes a turn.
+type TurnCompleted struct {
+	LatencyMs int64 `json:"latency_ms"`
+	ToolCalls int   `json:"tool_calls"`
+}
+
+// Message is one message of the conversation as it was sent: SHA256 is over
+// the canonical JSON of the message (see docs/formats.md), Source says where
+// it came from: a template id, "question", "model", or "tool:" and a call id.
+type Message struct {
+	Bytes  int64  `json:"bytes"`
+	Role   string `json:"role"`
+	SHA256 string `json:"sha256"`
+	Source string `json:"source"`
+}
+
+// ContextCompiled lists the messages of a request and excerpts those that no
+// earlier request of the attempt held: ContentSHA256 and Bytes are over their
+// concatenated canonical forms, Head is the first 2 KiB.
+type ContextCompiled struct {
+	Bytes         int64     `json:"bytes"`
+	ContentSHA256 string    `json:"content_sha256"`
+	Head          string    `json:"head"`
+	Messages      []Message `json:"messages"`
+	Redactions    int       `json:"redactions,omitzero"`
+	Truncated     bool      `json:"truncated"`
+}
+
+// ModelCallStarted is recorded before a request leaves.
+type ModelCallStarted struct {
+	RequestedModel string `json:"requested_model"`
+	Try            int    `json:"try"`
+}
+
+// CallError says why a model call failed.
+type CallError struct {
+	Code      string `json:"code,omitzero"`
+	Message   string `json:"message"`
+	Retryable bool   `json:"retryable"`
+	Status    int    `json:"status,omitzero"`
+}
+
+// Tokens counts tokens as the provider reported them.
+type Tokens struct {
+	Cached    int64 `json:"cached"`
+	In        int64 `json:"in"`
+	Out       int64 `json:"out"`
+	Reasoning int64 `json:"reasoning"`
+}
+
+// Add returns the sum of two counts.
+func (t Tokens) Add(u Tokens) Tokens {
+	return Tokens{t.Cached + u.Cached, t.In + u.In, t.Out + u.Out, t.Reasoning + u.Reasoning}
+}
+
+// ModelCallCompleted is one try of a model call. OutputSHA256, Bytes and Head
+// (2 KiB) are of the message received, in the canonical form that
+// ContextCompiled uses; they are left out when the try failed. CostMicroUSD is
+// null where no price is known. RetryOf is the event id of the try it repeats.
+type ModelCallCompleted struct {
+	Bytes          int64      `json:"bytes,omitzero"`
+	CostMicroUSD   *int64     `json:"cost_microusd"`
+	Error          *CallError `json:"error,omitzero"`
+	FinishReason   string     `json:"finish_reason,omitzero"`
+	Head           string     `json:"head,omitzero"`
+	LatencyMs      int64      `json:"latency_ms"`
+	OutputSHA256   string     `json:"output_sha256,omitzero"`
+	Redactions     int        `json:"redactions,omitzero"`
+	RequestID      string     `json:"request_id,omitzero"`
+	RequestedModel string     `json:"requested_model"`
+	ResponseModel  string     `json:"response_model,omitzero"`
+	RetryOf        string     `json:"retry_of,omitzero"`
+	Tokens         Tokens     `json:"tokens"`
+	Truncated      bool       `json:"truncated,omitzero"`
+	Try            int        `json:"try"`
+	UsageReported  bool       `json:"usage_reported"`
+}
+
+// ToolProposed is a tool call as the model asked for it. Args holds strings as
+// they are and other values as their JSON text, each cut at 8 KiB;
+// ArgsTruncated names those that were cut. ArgsSHA256 is over the argument
+// bytes as received. Malformed holds the head of arguments that are no JSON
+// object.
+type ToolProposed struct {
+	Args          map[string]string `json:"args"`
+	ArgsSHA256    string            `json:"args_sha256"`
+	ArgsTruncated []string          `json:"args_truncated,omitzero"`
+	CallID        string            `json:"call_id"`
+	Malformed     string            `json:"malformed,omitzero"`
+	Name          string            `json:"name"`
+	Redactions    int               `json:"redactions,omitzero"`
+}
+
+// PolicyDecision is what the Gate decided before a tool could run. Shown is
+// what the model was told when it was refused.
+type PolicyDecision struct {
+	CallID     string   `json:"call_id"`
+	Decision   string   `json:"decision"` // allow, deny, confirm
+	Mode       string   `json:"mode"`
+	PolicyHash string   `json:"policy_hash"`
+	Reason     string   `json:"reason,omitzero"`
+	RuleIDs    []string `json:"rule_ids,omitzero"`
+	Shown      string   `json:"shown,omitzero"`
+}
+
+// PolicyViolation says that a call hit rules.
+type PolicyViolation struct {
+	CallID      string   `json:"call_id"`
+	Description string   `json:"description"`
+	RuleIDs     []string `json:"rule_ids"`
+}
+
+// URL is one address that a tool call reached: requested, redirects, final.
+type URL struct {
+	ContentType string `json:"content_type,omitzero"`
+	Status      int    `json:"status,omitzero"`
+	URL         string `json:"url"`
+}
+
+// ToolExecuted is a tool's result. OutputSHA256, Bytes and Head (4 KiB) are of
+// the whole document the tool made, before paging; ShownSHA256 is over what
+// the model was shown of it.
+type ToolExecuted struct {
+	Bytes        int64  `json:"bytes"`
+	CallID       string `json:"call_id"`
+	Head         string `json:"head"`
+	IsError      bool   `json:"is_error"`
+	LatencyMs    int64  `json:"latency_ms"`
+	Name         string `json:"name"`
+	OutputSHA256 string `json:"output_sha256"`
+	Redactions   int    `json:"redactions,omitzero"`
+	ShownBytes   int64  `json:"shown_bytes"`
+	ShownSHA256  string `json:"shown_sha256"`
+	Truncated    bool   `json:"truncated"`
+	URLs         []URL  `json:"urls,omitzero"`
+}
+
+// Error is a fault of the machinery or of the provider that ended an attempt.
+type Error struct {
+	Code    string `json:"code,omitzero"`
+	Message string `json:"message"`
+	Stage   string `json:"stage"`
+}
+
+// AnswerCommitted fixes an attempt's answer before any judge is asked. Rule is
+// the id of the extraction rule that found it.
+type AnswerCommitted struct {
+	Answer         string `json:"answer"`
+	ReasoningTrace string `json:"reasoning_trace"`
+	Redactions     int    `json:"redactions,omitzero"`
+	Rule           string `json:"rule"`
+}
+
+// The ways an attempt ends.
+const (
+	Answered = "answered"
+	NoAnswer = "no_answer"
+	Errored  = "error"
+)
+
+// AttemptEnded closes an attempt.
+type AttemptEnded struct {
+	Outcome string `json:"outcome"` // Answered, NoAnswer or Errored
+	Reason  string `json:"reason,omitzero"`
+}
+
+// Judgment is a verdict on the attempt's committed answer: usage, request id,
+// verdict and prompt version, and nothing from which gold could be learnt.
+type Judgment struct {
+	CostMicroUSD  *int64 `json:"cost_microusd"`
+	Judged        *bool  `json:"judged"` // null: not judged
+	LatencyMs     int64  `json:"latency_ms"`
+	Model         string `json:"model,omitzero"`
+	Official      bool   `json:"official"`
+	Path          string `json:"path"`
+	Prompt        string `json:"prompt,omitzero"`
+	RequestID     string `json:"request_id,omitzero"`
+	ResponseModel string `json:"response_model,omitzero"`
+	TokensIn      int64  `json:"tokens_in"`
+	TokensOut     int64  `json:"tokens_out"`
+	Tries         int    `json:"tries"`
+}
+
+// The outcomes a task is sealed with, by the official verdict.
+const (
+	Solved   = "solved"
+	Failed   = "failed"
+	Skipped  = "skipped"
+	Unscored = "unscored"
+)
+
+// TaskSealed is a task's last line. Attempt is the counted one, 0 for none.
+type TaskSealed struct {
+	Attempt  int    `json:"attempt"`
+	Attempts int    `json:"attempts"`
+	Outcome  string `json:"outcome"` // Solved, Failed, Skipped, Errored or Unscored
+	Salt     string `json:"salt"`    // 32 random bytes, hex
+}
+
+// Type implements Payload.
+func (RunStarted) Type() Type         { return TypeRunStarted }
+func (RunResumed) Type() Type         { return TypeRunResumed }
+func (RunCompleted) Type() Type       { return TypeRunCompleted }
+func (TaskStarted) Type() Type        { return TypeTaskStarted }
+func (TurnStarted) Type() Type        { return TypeTurnStarted }
+func (TurnCompleted) Type() Type      { return TypeTurnCompleted }
+func (ContextCompiled) Type() Type    { return TypeContextCompiled }
+func (ModelCallStarted) Type() Type   { return TypeModelCallStarted }
+func (ModelCallCompleted) Type() Type { return TypeModelCallCompleted }
+func (ToolProposed) Type() Type       { return TypeToolProposed }
+func (PolicyDecision) Type() Type     { return TypePolicyDecision }
+func (PolicyViolation) Type() Type    { return TypePolicyViolation }
+func (ToolExecuted) Type() Type       { return TypeToolExecuted }
+func (Error) Type() Type              { return TypeError }
+func (AnswerCommitted) Type() Type    { return TypeAnswerCommitted }
+func (AttemptEnded) Type() Type       { return TypeAttemptEnded }
+func (Judgment) Type() Type           { return TypeJudgment }
+func (TaskSealed) Type() Type         { return TypeTaskSealed }
+
+// scope says which of task id, attempt and turn a type bears.
+type scope int
+
+const (
+	scopeRun scope = iota
+	scopeTask
+	scopeAttempt
+	scopeTurn
+)
+
+// kind is what the reader must know of a type: where it may stand and how its
+// payload decodes.
+type kind struct {
+	scope  scope
+	decode func([]byte) (Payload, error)
+}
+
+// kindOf returns the kind of a type; false for a type this version has not.
+func kindOf(t Type) (kind, bool) {
+	switch t {
+	case TypeRunStarted:
+		return kind{scopeRun, decode[RunStarted]}, true
+	case TypeRunResumed:
+		return kind{scopeRun, decode[RunResumed]}, true
+	case TypeRunCompleted:
+		return kind{scopeRun, decode[RunCompleted]}, true
+	case TypeTaskStarted:
+		return kind{scopeAttempt, decode[TaskStarted]}, true
+	case TypeTurnStarted:
+		return kind{scopeTurn, decode[TurnStarted]}, true
+	case TypeTurnCompleted:
+		return kind{scopeTurn, decode[TurnCompleted]}, true
+	case TypeContextCompiled:
+		return kind{scopeTurn, decode[ContextCompiled]}, true
+	case TypeModelCallStarted:
+		return kind{scopeTurn, decode[ModelCallStarted]}, true
+	case TypeModelCallCompleted:
+		return kind{scopeTurn, decode[ModelCallCompleted]}, true
+	case TypeToolProposed:
+		return kind{scopeTurn, decode[ToolProposed]}, true
+	case TypePolicyDecision:
+		return kind{scopeTurn, decode[PolicyDecision]}, true
+	case TypePolicyViolation:
+		return kind{scopeTurn, decode[PolicyViolation]}, true
+	case TypeToolExecuted:
+		return kind{scopeTurn, decode[ToolExecuted]}, true
+	case TypeError:
+		return kind{scopeAttempt, decode[Error]}, true
+	case TypeAnswerCommitted:
+		return kind{scopeAttempt, decode[AnswerCommitted]}, true
+	case TypeAttemptEnded:
+		return kind{scopeAttempt, decode[AttemptEnded]}, true
+	case TypeJudgment:
+		return kind{scopeAttempt, decode[Judgment]}, true
+	case TypeTaskSealed:
+		return kind{scopeTask, decode[TaskSealed]}, true
+	}
+	return kind{}, false
+}

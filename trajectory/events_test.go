@@ -1,0 +1,266 @@
+package trajectory
+
+import (
+	"bytes"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/oklog/ulid/v2"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// filled has every type of payload with every member set.
+func filled() []Payload {
+	cost, yes := int64(1234), true
+	digest := sign.Digest([]byte("body"))
+	harness := Harness{Commit: "0a1b2c3d", Dirty: true, ExecutableSHA256: digest, Version: "v0.1.0"}
+	return []Payload{
+		RunStarted{GuidanceHash: "0123456789abcdef", Harness: harness, ManifestSHA256: digest, PolicyHash: "fedcba9876543210", Rehearsal: true, SubmitIntent: true},
+		RunResumed{Events: 7, GuidanceHash: "0123456789abcdef", Harness: harness, PolicyHash: "fedcba9876543210",
+			Torn: &Torn{Bytes: 12, File: "torn-4711", SHA256: digest}},
+		RunCompleted{Error: 1, Failed: 2, GuidanceHash: "0123456789abcdef", Planned: 15, Skipped: 3, Solved: 4, Unscored: 5},
+		TaskStarted{FileName: "tides.xlsx", Question: "How high is the \"Marrack\" light?\nIn feet.", Workspace: []File{{Bytes: 9, Path: "tides.xlsx", SHA256: digest}}},
+		TurnStarted{},
+		TurnCompleted{LatencyMs: 250, ToolCalls: 2},
+		ContextCompiled{Bytes: 3000, ContentSHA256: digest, Head: "<é€😀>\u2028", Messages: []Message{{Bytes: 12, Role: "user", SHA256: digest, Source: "question"}},
+			Redactions: 1, Truncated: true},
+		ModelCallStarted{RequestedModel: "scripted-model", Try: 2},
+		ModelCallCompleted{Bytes: 77, CostMicroUSD: &cost, Error: &CallError{Code: "rate_limit", Message: "slow down", Retryable: true, Status: 429},
+			FinishReason: "stop", Head: "FINAL ANSWER: 42", LatencyMs: 81, OutputSHA256: digest, Redactions: 1, RequestID: "req-1", RequestedModel: "scripted-model",
+			ResponseModel: "scripted-model-2", RetryOf: "01JZ0000000000000000000000", Tokens: Tokens{Cached: 1, In: 2, Out: 3, Reasoning: 4}, Truncated: true, Try: 2, UsageReported: true},
+		ToolProposed{Args: map[string]string{"query": "tide table", "page": "2"}, ArgsSHA256: digest, ArgsTruncated: []string{"query"}, CallID: "call-1",
+			Malformed: "{", Name: "web_search", Redactions: 1},
+		PolicyDecision{CallID: "call-1", Decision: "deny", Mode: "autonomous", PolicyHash: "fedcba9876543210", Reason: "an answer source", RuleIDs: []string{"R001"}, Shown: "refused"},
+		PolicyViolation{CallID: "call-1", Description: "an answer source", RuleIDs: []string{"R001", "R002"}},
+		ToolExecuted{Bytes: 9000, CallID: "call-1", Head: "page", IsError: true, LatencyMs: 3, Name: "web_fetch", OutputSHA256: digest, Redactions: 1, ShownBytes: 4000,
+			ShownSHA256: digest, Truncated: true, URLs: []URL{{ContentType: "text/html", Status: 200, URL: "http://almanac.example/"}}},
+		Error{Code: "quota", Message: "no money left", Stage: "model"},
+		AnswerCommitted{Answer: "42", ReasoningTrace: "six by nine", Redactions: 1, Rule: "final-answer.v1"},
+		AttemptEnded{Outcome: Answered, Reason: "found"},
+		Judgment{CostMicroUSD: &cost, Judged: &yes, LatencyMs: 5, Model: "scripted-judge", Official: true, Path: "judge", Prompt: "judge.v1", RequestID: "req-2",
+			ResponseModel: "scripted-judge", TokensIn: 100, TokensOut: 8, Tries: 1},
+		TaskSealed{Attempt: 1, Attempts: 2, Outcome: Solved, Salt: "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"},
+	}
+}
+
+// zero returns the zero value of a payload's type.
+func zero(p Payload) Payload { return reflect.Zero(reflect.TypeOf(p)).Interface().(Payload) }
+
+// event puts a payload where its type may stand.
+func event(t testing.TB, seq int64, p Payload) (Event, kind) {
+	t.Helper()
+	k, known := kindOf(p.Type())
+	if !known {
+		t.Fatalf("no kind %q", p.Type())
+	}
+	id := ulid.MustParseStrict("01JZ0000000000000000000000")
+	id[15] = byte(seq)
+	e := Event{ID: id.String(), MonoUs: 1000 * seq, ParentHash: sign.Digest([]byte{byte(seq)}), Payload: p, RunID: "01JZRUN", Seq: seq, Timestamp: timestamp(id)}
+	if k.scope >= scopeTask {
+		e.TaskID = "task-1"
+	}
+	if k.scope >= scopeAttempt {
+		e.Attempt = 1
+	}
+	if k.scope >= scopeTurn {
+		e.Turn = 3
+	}
+	return e, k
+}
+
+// typeNames reads the names of the types from events.go itself, so that a new
+// one cannot be forgotten here.
+func typeNames(t *testing.T) []Type {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "events.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []Type
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "Type" {
+			for _, v := range spec.Values {
+				name, err := strconv.Unquote(v.(*ast.BasicLit).Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				names = append(names, Type(name))
+			}
+		}
+		return true
+	})
+	return names
+}
+
+func TestEveryTypeIsCovered(t *testing.T) {
+	samples := map[Type]Payload{}
+	for _, p := range filled() {
+		if samples[p.Type()] != nil {
+			t.Errorf("%s stands twice in the table", p.Type())
+		}
+		samples[p.Type()] = p
+		if path := unset(reflect.ValueOf(p)); path != "" {
+			t.Errorf("%s: %s is not set in the table", p.Type(), path)
+		}
+	}
+	names := typeNames(t)
+	if len(names) != len(samples) || len(names) < 18 {
+		t.Errorf("events.go names %d types, the table has %d", len(names), len(samples))
+	}
+	for _, name := range names {
+		k, known := kindOf(name)
+		p := samples[name]
+		if !known || p == nil {
+			t.Errorf("%s: known to kindOf: %v, in the table: %v", name, known, p != nil)
+			continue
+		}
+		b, err := sign.Canonical(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := k.decode(b)
+		if err != nil || reflect.TypeOf(back) != reflect.TypeOf(p) {
+			t.Errorf("%s decodes to a %T: %v", name, back, err)
+		}
+	}
+	for _, name := range []Type{"", "memory_proposed", "memory_written", "memory_retrieved", "handoff", "RUN_STARTED"} {
+		if _, known := kindOf(name); known {
+			t.Errorf("%q is known", name)
+		}
+	}
+}
+
+// unset returns the path of a member that has its zero value, "" for none.
+func unset(v reflect.Value) string {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name := v.Type().Field(i).Name
+			if v.Field(i).IsZero() {
+				return name
+			}
+			if path := unset(v.Field(i)); path != "" {
+				return name + "." + path
+			}
+		}
+	case reflect.Pointer:
+		return unset(v.Elem())
+	case reflect.Slice:
+		for i := range v.Len() {
+			if path := unset(v.Index(i)); path != "" {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
+func TestEventsRoundTrip(t *testing.T) {
+	for _, p := range filled() {
+		for name, p := range map[string]Payload{"filled": p, "zero": zero(p)} {
+			t.Run(string(p.Type())+"/"+name, func(t *testing.T) {
+				e, k := event(t, 5, p)
+				line, err := encode(&e, k)
+				if err != nil {
+					t.Fatal(err)
+				}
+				back, err := decodeEvent(line[:len(line)-1])
+				if err != nil {
+					t.Fatalf("%s does not read: %v", line, err)
+				}
+				if diff := cmp.Diff(e, back, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("read differs from written (-written +read):\n%s", diff)
+				}
+				again, err := encode(&back, k)
+				if err != nil || !bytes.Equal(again, line) {
+					t.Errorf("encodes again as %s (%v)\nnot %s", again, err, line)
+				}
+				if back.Time().IsZero() || back.Time().Format(TimeFormat) != back.Timestamp {
+					t.Errorf("Time() = %v of %q", back.Time(), back.Timestamp)
+				}
+			})
+		}
+	}
+}
+
+// TestGoldenEvents: serialisations that exist never change. A new optional
+// member may extend the filled lines; the zero lines stay.
+func TestGoldenEvents(t *testing.T) {
+	var got bytes.Buffer
+	for i, p := range filled() {
+		for j, p := range []Payload{p, zero(p)} {
+			e, k := event(t, int64(2*i+j), p)
+			line, err := encode(&e, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Write(line)
+		}
+	}
+	path := filepath.Join("testdata", "events.golden")
+	if *update {
+		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted, lines := bytes.Split(want, []byte("\n")), bytes.Split(got.Bytes(), []byte("\n"))
+	if len(wanted) != len(lines) {
+		t.Errorf("%d lines, the golden file has %d", len(lines), len(wanted))
+	}
+	for i := range min(len(wanted), len(lines)) {
+		if !bytes.Equal(wanted[i], lines[i]) {
+			t.Errorf("line %d changed:\n%s\nwas\n%s", i+1, lines[i], wanted[i])
+		}
+	}
+	// What was written once can be read for ever.
+	for i, line := range wanted[:len(wanted)-1] {
+		if _, err := decodeEvent(line); err != nil {
+			t.Errorf("golden line %d does not read: %v", i+1, err)
+		}
+	}
+}
+
+// TestLossyEvents: bytes that are not UTF-8 are written as U+FFFD, and the
+// event in hand becomes what a reader will see.
+func TestLossyEvents(t *testing.T) {
+	e, k := event(t, 0, ToolExecuted{Head: "a\xffb", URLs: []URL{{ContentType: "text/\xc3\x28", URL: "http://x.example/\xff"}}})
+	line, err := encode(&e, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := decodeEvent(line[:len(line)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(e, back); diff != "" {
+		t.Errorf("the event in hand is not the one on disk (-hand +disk):\n%s", diff)
+	}
+	if p := back.Payload.(ToolExecuted); p.Head != "a�b" || p.URLs[0].ContentType != "text/�(" {
+		t.Errorf("read %+v", p)
+	}
+}
+
+func TestTokensAdd(t *testing.T) {
+	if got, want := (Tokens{1, 2, 3, 4}).Add(Tokens{10, 20, 30, 40}), (Tokens{11, 22, 33, 44}); got != want {
+		t.Errorf("Add = %+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,128 @@
+package trajectory
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+)
+
+// MaxLine bounds one line of a journal, in bytes: the largest event is a
+// context_compiled with its list of messages, far below.
+const MaxLine = 16 << 20
+
+// JournalFile is the name of the journal in a run directory.
+const JournalFile = "events.jsonl"
+
+// End is where a journal stands: how many events it holds, the digest of its
+// last line (of manifest.json when there is none) and the last id.
+type End struct {
+	Events int64
+	Head   string
+	LastID string
+}
+
+// Fault is evidence that does not verify: it names the file, the line (from
+// 1, 0 where lines do not matter) and what is wrong. It is told apart from an
+// I/O error, which proves nothing.
+type Fault struct {
+	File   string
+	Line   int64
+	Reason string
+}
+
+func (f *Fault) Error() string {
+	if f.Line > 0 {
+		return fmt.Sprintf("%s: line %d: %s", f.File, f.Line, f.Reason)
+	}
+	return fmt.Sprintf("%s: %s", f.File, f.Reason)
+}
+
+// Faultf makes a Fault about a whole file.
+func Faultf(file, format string, args ...any) error {
+	return &Fault{File: file, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Tail is an unfinished last line: where it starts and its bytes.
+type Tail struct {
+	Offset int64
+	Bytes  []byte
+}
+
+// ReadJournal reads the journal of a run from its first line, whose parent
+// must be head (the digest of manifest.json), and calls visit with each event
+// and its line, newline included (valid during the call). It stops at the
+// first line that is not what a Log would have written, with a *Fault, or at
+// visit's first error. A last line without newline ends the reading and is
+// returned as a Tail.
+func ReadJournal(r io.Reader, runID, head string, visit func(Event, []byte) error) (End, *Tail, error) {
+	end := End{Head: head}
+	br := bufio.NewReaderSize(r, 1<<16)
+	var offset int64
+	for {
+		line, err := readLine(br)
+		if errors.Is(err, io.EOF) {
+			if len(line) == 0 {
+				return end, nil, nil
+			}
+			return end, &Tail{offset, line}, nil
+		}
+		if errors.Is(err, errLineTooLong) {
+			return End{}, nil, &Fault{JournalFile, end.Events + 1, fmt.Sprintf("longer than %d bytes", MaxLine)}
+		}
+		if err != nil {
+			return End{}, nil, fmt.Errorf("reading %s: %w", JournalFile, err)
+		}
+		event, reason := checkLine(line, runID, end)
+		if reason != "" {
+			return End{}, nil, &Fault{JournalFile, end.Events + 1, reason}
+		}
+		if err := visit(event, line); err != nil {
+			return End{}, nil, err
+		}
+		offset += int64(len(line))
+		end = End{Events: end.Events + 1, Head: sign.Digest(line), LastID: event.ID}
+	}
+}
+
+// checkLine decodes a line and checks its place in the chain; reason is what
+// is wrong, "" when nothing is.
+func checkLine(line []byte, runID string, end End) (e Event, reason string) {
+	e, err := decodeEvent(line[:len(line)-1])
+	switch {
+	case err != nil:
+		return e, err.Error()
+	case e.RunID != runID:
+		return e, fmt.Sprintf("belongs to run %q", e.RunID)
+	case e.ParentHash != end.Head:
+		return e, "does not follow the line before it: parent_hash differs"
+	case e.Seq != end.Events:
+		return e, fmt.Sprintf("seq is %d, not %d", e.Seq, end.Events)
+	case e.ID <= end.LastID:
+		return e, "its id is not above the one before it"
+	}
+	return e, ""
+}
+
+var errLineTooLong = errors.New("line too long")
+
+// readLine returns the next line with its newline; io.EOF with what is there
+// when the newline is missing.
+func readLine(br *bufio.Reader) ([]byte, error) {
+	var long []byte
+	for {
+		part, err := br.ReadSlice('\n')
+		if len(long)+len(part) > MaxLine {
+			return nil, errLineTooLong
+		}
+		if err == nil && long == nil {
+			return part, nil
+		}
+		long = append(long, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return long, err
+		}
+	}
+}

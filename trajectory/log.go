@@ -1,0 +1,226 @@
+package trajectory
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/oklog/ulid/v2"
+)
+
+// ErrNotRecorded means that events could not be made durable. It is final for
+// the log: after a failed write or sync nobody knows what the disk holds, so
+// nothing is tried again and nothing more is accepted.
+var ErrNotRecorded = errors.New("evidence could not be recorded")
+
+// Draft is an event before the log has given it its place.
+type Draft struct {
+	TaskID  string
+	Attempt int
+	Turn    int
+	Payload Payload
+}
+
+// Sink is the open journal file.
+type Sink interface {
+	io.Writer
+	Sync() error
+}
+
+// LogConfig holds what a Log needs from outside.
+type LogConfig struct {
+	RunID string
+	Now   func() time.Time     // wall clock
+	Mono  func() time.Duration // monotonic time since the process started
+	Rand  io.Reader            // entropy of the ids
+	// Recorded, if set, sees every event with its line (newline included) in
+	// order once it is durable. Its error makes the log fail.
+	Recorded func(Event, []byte) error
+}
+
+// Log is the one writer of a journal. Its methods may be called from many
+// goroutines: whoever finds no flush under way writes and syncs for all that
+// have gathered (group commit).
+type Log struct {
+	sink    Sink
+	cfg     LogConfig
+	entropy *ulid.MonotonicEntropy
+
+	mu       sync.Mutex
+	flushed  sync.Cond // signals that flushing or durable changed
+	end      End       // where the next event goes
+	last     ulid.ULID
+	pending  []line
+	flushing bool
+	durable  int64 // events known to be on disk
+	failed   error
+}
+
+type line struct {
+	event Event
+	bytes []byte
+}
+
+// maxIncrement bounds the random step between ids of the same millisecond, so
+// that an id tells nothing of its neighbour's line.
+const maxIncrement = 1 << 48
+
+// NewLog continues a journal at end; a new journal ends at
+// End{Head: digest of manifest.json}.
+func NewLog(sink Sink, end End, cfg LogConfig) (*Log, error) {
+	l := &Log{sink: sink, cfg: cfg, end: end, durable: end.Events, entropy: ulid.Monotonic(cfg.Rand, maxIncrement)}
+	l.flushed.L = &l.mu
+	if end.LastID != "" {
+		id, err := ulid.ParseStrict(end.LastID)
+		if err != nil {
+			return nil, fmt.Errorf("continuing a journal after id %q: %w", end.LastID, err)
+		}
+		l.last = id
+	}
+	return l, nil
+}
+
+// Append records events in order and returns their ids when they, and all
+// enqueued before them, are durable. The error matches ErrNotRecorded.
+func (l *Log) Append(drafts ...Draft) ([]string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ids, err := l.enqueue(drafts)
+	if err != nil {
+		return nil, err
+	}
+	mine := l.end.Events
+	for l.durable < mine && l.failed == nil {
+		if l.flushing {
+			l.flushed.Wait()
+			continue
+		}
+		l.flush()
+	}
+	return ids, l.failed
+}
+
+// Enqueue records events without waiting for the disk: they become durable
+// with the next Append. What must not happen before it is recorded, needs
+// Append.
+func (l *Log) Enqueue(drafts ...Draft) ([]string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.enqueue(drafts)
+}
+
+func (l *Log) enqueue(drafts []Draft) ([]string, error) {
+	ids := make([]string, 0, len(drafts))
+	for _, d := range drafts {
+		if l.failed != nil {
+			return nil, l.failed
+		}
+		id, err := l.nextID()
+		if err != nil {
+			return nil, l.fail(err)
+		}
+		e := Event{
+			Attempt: d.Attempt, ID: id.String(), MonoUs: l.cfg.Mono().Microseconds(), ParentHash: l.end.Head,
+			Payload: d.Payload, RunID: l.cfg.RunID, Seq: l.end.Events, TaskID: d.TaskID, Timestamp: timestamp(id), Turn: d.Turn,
+		}
+		k, known := kindOf(d.Payload.Type())
+		if !known || !k.scope.fits(d.TaskID, d.Attempt, d.Turn) {
+			return nil, l.fail(fmt.Errorf("a %s event cannot stand at task %q, attempt %d, turn %d", d.Payload.Type(), d.TaskID, d.Attempt, d.Turn))
+		}
+		b, err := encode(&e, k)
+		if err != nil {
+			return nil, l.fail(fmt.Errorf("encoding a %s event: %w", d.Payload.Type(), err))
+		}
+		if len(b) > MaxLine {
+			return nil, l.fail(fmt.Errorf("a %s event of %d bytes, over the limit of %d", d.Payload.Type(), len(b), MaxLine))
+		}
+		l.last = id
+		l.end = End{Events: l.end.Events + 1, Head: sign.Digest(b), LastID: e.ID}
+		l.pending = append(l.pending, line{e, b})
+		ids = append(ids, e.ID)
+	}
+	return ids, nil
+}
+
+// nextID returns an id above the last one, also when the clock steps back. The
+// entropy source knows only the ids it made itself, not those of a process
+// before this one, so its proposals are taken until one is above.
+func (l *Log) nextID() (ulid.ULID, error) {
+	for ms := max(ulid.Timestamp(l.cfg.Now()), l.last.Time()); ; ms++ {
+		id, err := ulid.New(ms, l.entropy)
+		if errors.Is(err, ulid.ErrMonotonicOverflow) || err == nil && id.Compare(l.last) <= 0 {
+			continue
+		}
+		return id, err
+	}
+}
+
+// flush writes and syncs all that is pending. It is called with the lock held
+// and gives it up while the disk works.
+func (l *Log) flush() {
+	batch := l.pending
+	l.pending = nil
+	l.flushing = true
+	l.mu.Unlock()
+	err := l.write(batch)
+	l.mu.Lock()
+	l.flushing = false
+	if err != nil {
+		l.fail(err)
+	} else {
+		l.durable += int64(len(batch))
+	}
+	l.flushed.Broadcast()
+}
+
+func (l *Log) write(batch []line) error {
+	var size int
+	for _, b := range batch {
+		size += len(b.bytes)
+	}
+	all := make([]byte, 0, size)
+	for _, b := range batch {
+		all = append(all, b.bytes...)
+	}
+	if n, err := l.sink.Write(all); err != nil || n != len(all) {
+		return cmp.Or(err, io.ErrShortWrite)
+	}
+	if err := l.sink.Sync(); err != nil {
+		return err
+	}
+	if l.cfg.Recorded == nil {
+		return nil
+	}
+	for _, b := range batch {
+		if err := l.cfg.Recorded(b.event, b.bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fail makes the log refuse everything from now on.
+func (l *Log) fail(err error) error {
+	if l.failed == nil {
+		l.failed = fmt.Errorf("%w: %w", ErrNotRecorded, err)
+	}
+	return l.failed
+}
+
+// Err returns what made the log fail, nil while it works.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// End returns the place after the last event accepted.
+func (l *Log) End() End {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end
+}
