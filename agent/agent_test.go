@@ -1,0 +1,295 @@
+package agent_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gaia-harness/gaia/agent"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// endpoint is a model that answers with the next of its replies, over HTTP,
+// and keeps what it was sent.
+type endpoint struct {
+	mu      sync.Mutex
+	replies []string // choices[0].message
+	bodies  [][]byte
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	body, err := io.ReadAll(r.Body)
+	if err != nil || len(e.replies) == 0 {
+		http.Error(w, "no reply is left", http.StatusBadRequest)
+		return
+	}
+	e.bodies = append(e.bodies, body)
+	reply := e.replies[0]
+	e.replies = e.replies[1:]
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"id":"r%d","model":"m","choices":[{"index":0,"finish_reason":"stop","message":%s}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`, len(e.bodies), reply)
+}
+
+// say and call are messages of a model.
+func say(text string) string {
+	b, _ := json.Marshal(map[string]any{"role": "assistant", "content": text})
+	return string(b)
+}
+
+func call(id, name, args string) string {
+	b, _ := json.Marshal(map[string]any{"role": "assistant", "content": "", "tool_calls": []any{
+		map[string]any{"id": id, "type": "function", "function": map[string]any{"name": name, "arguments": args}},
+	}})
+	return string(b)
+}
+
+// bench is one attempt with a real journal, Gate, workspace and client.
+type bench struct {
+	agent   agent.Agent
+	session *tools.Session
+	rec     *trajectory.Attempt
+	model   *endpoint
+	sink    *sink
+}
+
+// sink is a journal file that can be made to fail.
+type sink struct {
+	bytes.Buffer
+	syncs int
+	fail  error
+}
+
+func (s *sink) Sync() error { s.syncs++; return s.fail }
+
+func newBench(t *testing.T, maxTurns int, replies ...string) *bench {
+	t.Helper()
+	b := &bench{model: &endpoint{replies: replies}, sink: &sink{}}
+	server := httptest.NewServer(b.model)
+	t.Cleanup(server.Close)
+	client := llm.New(llm.Config{BaseURL: server.URL, MaxTries: 1, Now: time.Now})
+	p, err := policy.Builtin(policy.Autonomous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.MaxToolCalls = 3
+	gate, err := tools.NewGate(p, time.Now, tools.NewCalculate(), tools.NewListFiles())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := trajectory.NewLog(b.sink, trajectory.End{Head: "start"}, trajectory.LogConfig{
+		RunID: "run", Now: time.Now, Mono: func() time.Duration { return 0 }, Rand: rand.NewChaCha8([32]byte{}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	b.rec = &trajectory.Attempt{Log: log, TaskID: "task", Number: 1}
+	b.session = gate.Open(b.rec, root)
+	b.agent = agent.Agent{Model: client, Name: "m", MaxTurns: maxTurns, Tools: gate.Specs(), Now: time.Now}
+	return b
+}
+
+func (b *bench) solve(t *testing.T) (agent.Answer, []trajectory.Event, error) {
+	t.Helper()
+	answer, err := b.agent.Solve(context.Background(), agent.Question{Text: "What is 6·7?"}, b.session, b.rec)
+	if b.sink.fail == nil {
+		if err := b.rec.Append(0, trajectory.AttemptEnded{Outcome: trajectory.NoAnswer}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var events []trajectory.Event
+	_, _, readErr := trajectory.ReadJournal(bytes.NewReader(b.sink.Bytes()), "run", "start", func(e trajectory.Event, _ []byte) error {
+		events = append(events, e)
+		return nil
+	})
+	if readErr != nil {
+		t.Fatal(readErr)
+	}
+	return answer, events, err
+}
+
+// TestStepsAreWhatWasSent: the messages that the journal lists are those that
+// reached the endpoint, byte for byte.
+func TestStepsAreWhatWasSent(t *testing.T) {
+	b := newBench(t, 5, call("c1", "calculate", `{"expression":"6*7"}`), say("Hm."), say("FINAL ANSWER: 42"))
+	answer, events, err := b.solve(t)
+	if err != nil || answer.Text != "42" {
+		t.Fatalf("answer %+v, error %v", answer, err)
+	}
+	var requests []trajectory.ContextCompiled
+	for _, e := range events {
+		if p, ok := e.Payload.(trajectory.ContextCompiled); ok {
+			requests = append(requests, p)
+		}
+	}
+	if len(requests) != 3 || len(b.model.bodies) != 3 {
+		t.Fatalf("%d requests recorded, %d received, want 3", len(requests), len(b.model.bodies))
+	}
+	for i, r := range requests {
+		sent := digests(t, b.model.bodies[i])
+		if len(sent) != len(r.Messages) {
+			t.Fatalf("request %d: %d messages recorded, %d received", i, len(r.Messages), len(sent))
+		}
+		for j, m := range r.Messages {
+			if m.SHA256 != sent[j] {
+				t.Errorf("request %d, message %d (%s): recorded %s, received %s", i, j, m.Source, m.SHA256, sent[j])
+			}
+		}
+	}
+	var sources []string
+	for _, m := range requests[2].Messages {
+		sources = append(sources, m.Source)
+	}
+	if got, want := strings.Join(sources, " "), "system.v1 question model tool:c1 model reminder.v1"; got != want {
+		t.Errorf("sources are %q, want %q", got, want)
+	}
+}
+
+// digests reads a request as docs/formats.md says messages are hashed, by
+// other means than the agent does.
+func digests(t *testing.T, body []byte) []string {
+	t.Helper()
+	var request struct {
+		Messages []struct {
+			Role       string  `json:"role"`
+			Content    *string `json:"content"`
+			ToolCallID string  `json:"tool_call_id"`
+			ToolCalls  []struct {
+				ID       string `json:"id"`
+				Function struct{ Name, Arguments string }
+			} `json:"tool_calls"`
+		} `json:"messages"`
+	}
+	if err := json.Unmarshal(body, &request); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, m := range request.Messages {
+		form := map[string]any{"role": m.Role, "content": ""}
+		if m.Content != nil {
+			form["content"] = *m.Content
+		}
+		if m.ToolCallID != "" {
+			form["tool_call_id"] = m.ToolCallID
+		}
+		var calls []any
+		for _, c := range m.ToolCalls {
+			calls = append(calls, map[string]any{"id": c.ID, "name": c.Function.Name, "arguments": c.Function.Arguments})
+		}
+		if calls != nil {
+			form["tool_calls"] = calls
+		}
+		b, err := json.Marshal(form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := jsontext.Value(b)
+		if err := v.Canonicalize(); err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(v)
+		out = append(out, "sha256:"+hex.EncodeToString(sum[:]))
+	}
+	return out
+}
+
+func types(events []trajectory.Event) string {
+	var names []string
+	for _, e := range events {
+		names = append(names, string(e.Payload.Type()))
+	}
+	return strings.Join(names, " ")
+}
+
+// TestOrder: what a turn records, in order, and how often it waits.
+func TestOrder(t *testing.T) {
+	b := newBench(t, 5, call("c1", "calculate", `{"expression":"6*7"}`), say("FINAL ANSWER: 42"))
+	_, events, err := b.solve(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "turn_started context_compiled model_call_started model_call_completed tool_proposed policy_decision tool_executed turn_completed " +
+		"turn_started context_compiled model_call_started model_call_completed turn_completed attempt_ended"
+	if got := types(events); got != want {
+		t.Errorf("events are\n%s\nwant\n%s", got, want)
+	}
+	if b.sink.syncs != 3+1+1 {
+		t.Errorf("%d waits for the disk, want 3 for the turn with a tool, 1 for the other, 1 for the end", b.sink.syncs)
+	}
+}
+
+func TestBudgets(t *testing.T) {
+	loop := func(n int) (replies []string) {
+		for i := range n {
+			replies = append(replies, call(fmt.Sprint("c", i), "calculate", `{"expression":"1+1"}`))
+		}
+		return replies
+	}
+	t.Run("turns", func(t *testing.T) {
+		b := newBench(t, 2, append(loop(1), say("I cannot tell."))...)
+		answer, _, err := b.solve(t)
+		if err != nil || answer.Found || !strings.HasPrefix(answer.Reason, "the turn budget is spent") {
+			t.Errorf("answer %+v, error %v", answer, err)
+		}
+		if bytes.Contains(b.model.bodies[1], []byte(`"tools"`)) {
+			t.Error("tools were offered on the last turn")
+		}
+	})
+	t.Run("tool calls", func(t *testing.T) {
+		b := newBench(t, 20, append(loop(3), say("FINAL ANSWER: 2"))...)
+		answer, _, err := b.solve(t)
+		if err != nil || answer.Text != "2" {
+			t.Errorf("answer %+v, error %v", answer, err)
+		}
+	})
+	t.Run("a call on the last turn does not run", func(t *testing.T) {
+		b := newBench(t, 1, loop(1)...)
+		answer, events, err := b.solve(t)
+		if err != nil || answer.Found || strings.Contains(types(events), "tool_proposed") {
+			t.Errorf("answer %+v, error %v, events %s", answer, err, types(events))
+		}
+	})
+	t.Run("one reminder", func(t *testing.T) {
+		b := newBench(t, 20, say("It is 42."), say("As I said."))
+		answer, _, err := b.solve(t)
+		if err != nil || answer.Found || answer.Reason != "no final answer after a reminder" {
+			t.Errorf("answer %+v, error %v", answer, err)
+		}
+	})
+}
+
+// TestNotRecorded: when the journal fails, nothing leaves.
+func TestNotRecorded(t *testing.T) {
+	b := newBench(t, 5, say("FINAL ANSWER: 42"))
+	b.sink.fail = errors.New("disk on fire")
+	_, _, err := b.solve(t)
+	if !errors.Is(err, trajectory.ErrNotRecorded) {
+		t.Errorf("error is %v", err)
+	}
+	if len(b.model.bodies) != 0 {
+		t.Error("a request left though it was not recorded")
+	}
+}

@@ -1,0 +1,70 @@
+package agent
+
+import (
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// conversation is the list of messages to send, each with where it came from.
+type conversation struct {
+	messages []llm.Message
+	listed   []trajectory.Message // what the journal says of each
+	fresh    strings.Builder      // canonical forms no request has held yet
+}
+
+func newConversation(q Question) *conversation {
+	var c conversation
+	c.add("system.v1", llm.Message{Role: "system", Content: prompt.System()})
+	c.add("question", llm.Message{Role: "user", Content: prompt.Question(q.Text, q.FileName)})
+	return &c
+}
+
+func (c *conversation) add(source string, m llm.Message) {
+	b := canonical(m)
+	c.messages = append(c.messages, m)
+	c.listed = append(c.listed, trajectory.Message{Bytes: int64(len(b)), Role: m.Role, SHA256: sign.Digest(b), Source: source})
+	c.fresh.Write(b)
+	c.fresh.WriteByte('\n')
+}
+
+// compile gives the record of the next request and begins a new one.
+func (c *conversation) compile(redact trajectory.Redactor) trajectory.ContextCompiled {
+	x := redact.Excerpt(c.fresh.String(), trajectory.PromptHead)
+	c.fresh.Reset()
+	return trajectory.ContextCompiled{
+		Bytes: x.Bytes, ContentSHA256: x.SHA256, Head: x.Head, Messages: append([]trajectory.Message(nil), c.listed...),
+		Redactions: x.Redactions, Truncated: x.Truncated,
+	}
+}
+
+// wireMessage is the form of a message that is hashed: docs/formats.md.
+type wireMessage struct {
+	Content    string     `json:"content"`
+	Role       string     `json:"role"`
+	ToolCallID string     `json:"tool_call_id,omitzero"`
+	ToolCalls  []wireCall `json:"tool_calls,omitzero"`
+}
+
+type wireCall struct {
+	Arguments string `json:"arguments"`
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+}
+
+// canonical returns the canonical JSON of a message. It cannot fail: the type
+// holds strings only, and bytes that are not UTF-8 become U+FFFD.
+func canonical(m llm.Message) []byte {
+	w := wireMessage{Content: m.Content, Role: m.Role, ToolCallID: m.ToolCallID}
+	for _, c := range m.ToolCalls {
+		w.ToolCalls = append(w.ToolCalls, wireCall{c.Arguments, c.ID, c.Name})
+	}
+	b, err := sign.CanonicalLossy(w)
+	if err != nil {
+		panic("agent: a message of strings has no canonical form: " + err.Error())
+	}
+	return b
+}

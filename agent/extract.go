@@ -1,0 +1,65 @@
+package agent
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// The extraction rules, by the ids that answer_committed records.
+const (
+	ruleMarker = "final-answer.v1"      // the text after the last marker, on its line
+	ruleNext   = "final-answer-next.v1" // the marker ends its line: the next line that is not empty
+)
+
+// marker is GAIA's own answer format, tolerant of case and markdown around it.
+var marker = regexp.MustCompile("(?i)final[ \\t]+answer[*_`]*[ \\t]*[:：][*_`]*")
+
+// Limits of what is kept, in bytes.
+const (
+	maxAnswer    = 4 << 10
+	maxReasoning = 2 << 10
+)
+
+// extract finds the answer in a final message. The last marker counts, because
+// models quote the format before they use it; prose after the answer's line is
+// left out.
+func extract(content string) (Answer, bool) {
+	marks := marker.FindAllStringIndex(content, -1)
+	if len(marks) == 0 {
+		return Answer{}, false
+	}
+	at := marks[len(marks)-1]
+	answer := Answer{Found: true, Rule: ruleMarker, Reasoning: cut(strings.TrimSpace(content[:at[0]]), maxReasoning)}
+	opening := content[strings.LastIndexByte(content[:at[0]], '\n')+1 : at[1]] // the marker's line, up to the answer
+	for line := range strings.Lines(content[at[1]:]) {
+		if text := unwrap(line, opening+line); text != "" {
+			answer.Text = cut(text, maxAnswer)
+			return answer, true
+		}
+		answer.Rule, opening = ruleNext, ""
+	}
+	return Answer{}, false
+}
+
+// unwrap takes white space from around an answer, and markdown that is paired
+// within its line: the star of "A*" is part of the answer.
+func unwrap(s, line string) string {
+	s = strings.TrimSpace(s)
+	for _, mark := range []string{"**", "__", "`", "*"} {
+		if n := strings.Count(line, mark); n > 0 && n%2 == 0 {
+			s = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(s, mark), mark))
+		}
+	}
+	return s
+}
+
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
