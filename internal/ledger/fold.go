@@ -1,0 +1,392 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Fold is a run read from its journal, event by event: the same code follows
+// a run as it is written, resumes it and verifies it. It holds the steps of
+// open attempts only.
+type Fold struct {
+	Manifest       Manifest
+	ManifestSHA256 string
+	Tasks          []*Task // plan order
+	Started        string
+	Completed      *trajectory.RunCompleted
+	Interruptions  []Interruption
+
+	completed string
+	byID      map[string]*Task
+	ended     func(Trajectory) error
+	judge     JudgeSummary
+	counted   int64 // all tokens and micro-USD so far
+}
+
+// Task is what the journal says of one planned task.
+type Task struct {
+	Plan     PlannedTask
+	Attempts []*Attempt // Attempts[i].Number is i+1
+	Sealed   *trajectory.TaskSealed
+
+	lines  int64
+	digest hash.Hash
+}
+
+// Attempt is what the journal says of one attempt.
+type Attempt struct {
+	Number       int
+	Answer       *trajectory.AnswerCommitted // nil: none committed
+	Ended        *trajectory.AttemptEnded    // nil: under way, or cut off
+	Judgment     *trajectory.Judgment        // nil: not graded
+	Turns        int
+	ToolCalls    int
+	ToolsUsed    []string // sorted, each once
+	Tokens       trajectory.Tokens
+	CostMicroUSD *int64 // nil: a call's price is unknown
+	Retried      int    // model calls that repeated another
+
+	steps           []any
+	names           map[string]string // call id → tool name, of the turn
+	firstUs, lastUs int64
+	process         int // which process wrote its events
+}
+
+// NewFold begins to read the run of a manifest. ended, if not nil, is given
+// each attempt's record when the attempt has ended.
+func NewFold(m Manifest, manifestSHA256 string, ended func(Trajectory) error) *Fold {
+	f := &Fold{Manifest: m, ManifestSHA256: manifestSHA256, byID: make(map[string]*Task, len(m.Tasks)), ended: ended,
+		Interruptions: []Interruption{}, judge: JudgeSummary{CostMicroUSD: new(int64)}}
+	for _, p := range m.Tasks {
+		t := &Task{Plan: p, digest: sha256.New()}
+		f.Tasks = append(f.Tasks, t)
+		f.byID[p.TaskID] = t
+	}
+	return f
+}
+
+// Task returns a planned task, nil if there is none of that id.
+func (f *Fold) Task(id string) *Task { return f.byID[id] }
+
+// Add takes the next event with its line, newline included. An event that
+// cannot stand where it does is a *trajectory.Fault.
+func (f *Fold) Add(e trajectory.Event, line []byte) error {
+	refuse := func(format string, args ...any) error {
+		return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: fmt.Sprintf(format, args...)}
+	}
+	_, opens := e.Payload.(trajectory.RunStarted)
+	switch {
+	case opens != (e.Seq == 0):
+		return refuse("a journal has one run_started, its first line")
+	case f.Completed != nil:
+		return refuse("stands after run_completed")
+	case e.TaskID == "":
+		if reason := f.addRun(e); reason != "" {
+			return refuse("%s", reason)
+		}
+		return nil
+	}
+	task := f.byID[e.TaskID]
+	if task == nil {
+		return refuse("task %q is not planned", e.TaskID)
+	}
+	if task.Sealed != nil {
+		return refuse("stands after the seal of task %q", e.TaskID)
+	}
+	if !f.count(e.Payload) {
+		return refuse("its tokens or costs cannot be added up")
+	}
+	task.lines++
+	task.digest.Write(line)
+	reason, err := f.addTask(task, e)
+	if reason != "" {
+		return refuse("%s", reason)
+	}
+	return err
+}
+
+func (f *Fold) addRun(e trajectory.Event) (reason string) {
+	switch p := e.Payload.(type) {
+	case trajectory.RunStarted:
+		if p.ManifestSHA256 != f.ManifestSHA256 {
+			return "was started from another manifest"
+		}
+		m := f.Manifest
+		if p != (trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: f.ManifestSHA256,
+			PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent}) {
+			return "contradicts the manifest"
+		}
+		f.Started = e.Timestamp
+	case trajectory.RunResumed:
+		if p.Events != e.Seq {
+			return "miscounts the events before it"
+		}
+		f.Interruptions = append(f.Interruptions, Interruption{Events: p.Events, Resumed: e.Timestamp, Torn: p.Torn != nil})
+	case trajectory.RunCompleted:
+		if want, all := f.RunCompleted(); !all || p != want {
+			return "run_completed does not count what was sealed"
+		}
+		f.Completed, f.completed = &p, e.Timestamp
+	}
+	return ""
+}
+
+// maxCounted is the largest integer that a derived file can hold.
+const maxCounted = 1 << 53
+
+// count adds an event's tokens and costs to the run's total, which bounds every
+// sum that is derived from them. It is false where one is below nothing or the
+// total grows too large.
+func (f *Fold) count(p trajectory.Payload) bool {
+	var counts []int64
+	var cost *int64
+	switch p := p.(type) {
+	case trajectory.ModelCallCompleted:
+		counts, cost = []int64{p.Tokens.Cached, p.Tokens.In, p.Tokens.Out, p.Tokens.Reasoning}, p.CostMicroUSD
+	case trajectory.Judgment:
+		counts, cost = []int64{p.TokensIn, p.TokensOut}, p.CostMicroUSD
+	}
+	if cost != nil {
+		counts = append(counts, *cost)
+	}
+	for _, n := range counts {
+		if n < 0 || n > maxCounted-f.counted {
+			return false
+		}
+		f.counted += n
+	}
+	return true
+}
+
+func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
+	switch p := e.Payload.(type) {
+	case trajectory.TaskSealed:
+		return f.seal(t, p), nil
+	case trajectory.TaskStarted:
+		if open := t.Open(); open != nil || e.Attempt != len(t.Attempts)+1 {
+			return fmt.Sprintf("attempt %d cannot begin here", e.Attempt), nil
+		}
+		if sign.Digest([]byte(p.Question)) != t.Plan.QuestionSHA256 {
+			return "asks another question than planned", nil
+		}
+		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64),
+			firstUs: e.MonoUs, lastUs: e.MonoUs, process: len(f.Interruptions)})
+		return "", nil
+	}
+	if e.Attempt > len(t.Attempts) {
+		return fmt.Sprintf("attempt %d has not begun", e.Attempt), nil
+	}
+	a := t.Attempts[e.Attempt-1]
+	if j, ok := e.Payload.(trajectory.Judgment); ok {
+		return f.judged(a, j), nil
+	}
+	if a.Ended != nil {
+		return fmt.Sprintf("attempt %d has ended", e.Attempt), nil
+	}
+	if a.process == len(f.Interruptions) {
+		a.lastUs = e.MonoUs
+	}
+	if reason := a.add(e); reason != "" || a.Ended == nil {
+		return reason, nil
+	}
+	record := f.record(t, a)
+	a.steps, a.names = nil, nil
+	if f.ended == nil {
+		return "", nil
+	}
+	return "", f.ended(record)
+}
+
+func (f *Fold) judged(a *Attempt, j trajectory.Judgment) (reason string) {
+	switch {
+	case a.Judgment != nil:
+		return fmt.Sprintf("attempt %d was graded before", a.Number)
+	case a.Answer == nil:
+		return fmt.Sprintf("grades attempt %d, which has committed no answer", a.Number)
+	case !f.Scored():
+		return "grades an answer in a run without gold answers"
+	}
+	a.Judgment = &j
+	f.judge.Model = j.Model
+	f.judge.TokensIn += j.TokensIn
+	f.judge.TokensOut += j.TokensOut
+	if j.Tries == 0 {
+		return ""
+	}
+	f.judge.CostMicroUSD = addCost(f.judge.CostMicroUSD, j.CostMicroUSD)
+	f.judge.Asked++
+	switch {
+	case j.Judged != nil:
+		f.judge.Judged++
+	case j.Path == "judge_unreadable":
+		f.judge.Unreadable++
+	default:
+		f.judge.Errors++
+	}
+	return ""
+}
+
+func (f *Fold) seal(t *Task, s trajectory.TaskSealed) (reason string) {
+	outcome, attempt, ok := f.Outcome(t)
+	salt, err := hex.DecodeString(s.Salt)
+	switch {
+	case !ok:
+		return "is sealed before it is settled"
+	case s.Outcome != outcome || s.Attempt != attempt || s.Attempts != len(t.Attempts):
+		return fmt.Sprintf("is sealed as %q of attempt %d in %d; its events give %q of attempt %d in %d",
+			s.Outcome, s.Attempt, s.Attempts, outcome, attempt, len(t.Attempts))
+	case err != nil || len(salt) != 32 || hex.EncodeToString(salt) != s.Salt:
+		return "has no salt of 32 bytes"
+	}
+	t.Sealed = &s
+	return ""
+}
+
+// Outcome returns what a task's events make of it, and the attempt that
+// counts (0 for none); false while an attempt is open or an answer has not
+// been graded. The first answer counts; without one, the last attempt does.
+func (f *Fold) Outcome(t *Task) (outcome string, attempt int, ok bool) {
+	if t.Open() != nil {
+		return "", 0, false
+	}
+	if len(t.Attempts) == 0 {
+		return trajectory.Skipped, 0, true
+	}
+	a := t.Counted()
+	switch {
+	case a.Ended.Outcome == trajectory.Errored:
+		return trajectory.Errored, a.Number, true
+	case !f.Scored():
+		return trajectory.Unscored, a.Number, true
+	case a.Answer == nil:
+		return trajectory.Failed, a.Number, true
+	case a.Judgment == nil:
+		return "", 0, false
+	case a.Judgment.Official:
+		return trajectory.Solved, a.Number, true
+	}
+	return trajectory.Failed, a.Number, true
+}
+
+// Scored reports whether the run has gold answers to be scored by.
+func (f *Fold) Scored() bool { return f.Manifest.GoldCommitment != "" }
+
+// Open returns the attempt that has begun and not ended, nil if there is none.
+func (t *Task) Open() *Attempt {
+	if n := len(t.Attempts); n > 0 && t.Attempts[n-1].Ended == nil {
+		return t.Attempts[n-1]
+	}
+	return nil
+}
+
+// Counted returns the attempt whose answer counts, nil if there is none.
+func (t *Task) Counted() *Attempt {
+	for _, a := range t.Attempts {
+		if a.Answer != nil {
+			return a
+		}
+	}
+	if len(t.Attempts) == 0 {
+		return nil
+	}
+	return t.Attempts[len(t.Attempts)-1]
+}
+
+// add takes an event of an open attempt.
+func (a *Attempt) add(e trajectory.Event) (reason string) {
+	switch p := e.Payload.(type) {
+	case trajectory.TurnStarted:
+		if e.Turn != a.Turns+1 {
+			return fmt.Sprintf("turn %d cannot begin here", e.Turn)
+		}
+		a.Turns, a.names = e.Turn, map[string]string{}
+		return ""
+	case trajectory.AnswerCommitted:
+		if a.Answer != nil {
+			return "commits a second answer"
+		}
+		a.Answer = &p
+		return ""
+	case trajectory.AttemptEnded:
+		if (p.Outcome == trajectory.Answered) != (a.Answer != nil) {
+			return fmt.Sprintf("ends as %q, which its events do not give", p.Outcome)
+		}
+		if p.Outcome != trajectory.Answered && p.Outcome != trajectory.NoAnswer && p.Outcome != trajectory.Errored {
+			return fmt.Sprintf("ends as %q", p.Outcome)
+		}
+		a.Ended = &p
+		return ""
+	}
+	if e.Turn != 0 && e.Turn != a.Turns {
+		return fmt.Sprintf("turn %d is not the open one", e.Turn)
+	}
+	a.step(e)
+	return ""
+}
+
+// step turns an event into the step of a trajectory it stands for.
+func (a *Attempt) step(e trajectory.Event) {
+	switch p := e.Payload.(type) {
+	case trajectory.ContextCompiled:
+		a.steps = append(a.steps, PromptStep{Bytes: p.Bytes, ContentSHA256: p.ContentSHA256, Head: p.Head, Messages: p.Messages,
+			Redactions: p.Redactions, Truncated: p.Truncated, Turn: e.Turn, Type: "prompt"})
+	case trajectory.ModelCallCompleted:
+		a.Tokens = a.Tokens.Add(p.Tokens)
+		if p.OutputSHA256 != "" { // also a reply that was found empty was paid for
+			a.CostMicroUSD = addCost(a.CostMicroUSD, p.CostMicroUSD)
+		}
+		if p.RetryOf != "" {
+			a.Retried++
+		}
+		a.steps = append(a.steps, LLMCallStep{Error: p.Error, FinishReason: p.FinishReason, Head: p.Head, LatencyMs: p.LatencyMs,
+			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, RequestID: p.RequestID, RequestedModel: p.RequestedModel,
+			ResponseModel: p.ResponseModel, RetryOf: p.RetryOf, TokensCached: p.Tokens.Cached, TokensIn: p.Tokens.In,
+			TokensOut: p.Tokens.Out, TokensReasoning: p.Tokens.Reasoning, Turn: e.Turn, Type: "llm_call", UsageReported: p.UsageReported})
+	case trajectory.ToolProposed:
+		a.ToolCalls++
+		a.names[p.CallID] = p.Name
+		a.steps = append(a.steps, ToolCallStep{Args: p.Args, ArgsSHA256: p.ArgsSHA256, ArgsTruncated: list(p.ArgsTruncated), CallID: p.CallID,
+			Malformed: p.Malformed, Name: p.Name, Redactions: p.Redactions, RuleHits: []string{}, Turn: e.Turn, Type: "tool_call"})
+	case trajectory.PolicyDecision:
+		if n := len(a.steps) - 1; n >= 0 {
+			if call, ok := a.steps[n].(ToolCallStep); ok && call.CallID == p.CallID {
+				call.RuleHits = list(p.RuleIDs)
+				a.steps[n] = call
+			}
+		}
+		if p.Shown != "" {
+			a.steps = append(a.steps, ToolResultStep{Bytes: int64(len(p.Shown)), CallID: p.CallID, Head: p.Shown, IsError: true,
+				Name: a.names[p.CallID], OutputSHA256: sign.Digest([]byte(p.Shown)), Refused: true, Turn: e.Turn, Type: "tool_result", URLs: []trajectory.URL{}})
+		}
+	case trajectory.ToolExecuted:
+		if at, used := slices.BinarySearch(a.ToolsUsed, p.Name); !used {
+			a.ToolsUsed = slices.Insert(a.ToolsUsed, at, p.Name)
+		}
+		a.steps = append(a.steps, ToolResultStep{Bytes: p.Bytes, CallID: p.CallID, Head: p.Head, IsError: p.IsError, Name: p.Name,
+			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: list(p.URLs)})
+	}
+}
+
+// list makes an absent list an empty one: the derived files have no nulls for
+// "none".
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// addCost adds costs of which nil is unknown: then the sum is, too.
+func addCost(sum, cost *int64) *int64 {
+	if sum == nil || cost == nil {
+		return nil
+	}
+	total := *sum + *cost
+	return &total
+}

@@ -1,0 +1,171 @@
+package ledger
+
+import (
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// The files of a run directory that this package reads.
+const (
+	ManifestFile     = "manifest.json"
+	EnvelopeFile     = "manifest.dsse.json"
+	TrajectoriesFile = "trajectories.jsonl"
+	ResultsFile      = "results.jsonl"
+	SummaryFile      = "summary.json"
+	MarkerFile       = "unsubmittable"
+)
+
+// ManifestType is the DSSE payload type of the plan.
+const ManifestType = "application/vnd.gaia-harness.manifest+json"
+
+// Schemas of the files that are one JSON value or one a line.
+const (
+	manifestSchema   = "gaia.manifest/1"
+	trajectorySchema = "gaia.trajectory/1"
+	resultSchema     = "gaia.result/1"
+	summarySchema    = "gaia.summary/1"
+)
+
+// Manifest is the plan of a run, signed before anything is asked of a model.
+type Manifest struct {
+	Budgets        Budgets            `json:"budgets"`
+	Created        string             `json:"created"` // trajectory.TimeFormat
+	Dataset        Dataset            `json:"dataset"`
+	DenylistSHA256 string             `json:"denylist_sha256"`
+	GoldCommitment string             `json:"gold_commitment"` // see Commitment; "" where the source carried no gold
+	GuidanceHash   string             `json:"guidance_hash"`
+	Harness        trajectory.Harness `json:"harness"`
+	Judge          *JudgePlan         `json:"judge"` // null: official scorer only
+	Model          ModelPlan          `json:"model"`
+	PolicyHash     string             `json:"policy_hash"`
+	PolicyMode     string             `json:"policy_mode"`
+	PricesSHA256   string             `json:"prices_sha256"`
+	Prompts        []Prompt           `json:"prompts"`
+	Rehearsal      bool               `json:"rehearsal,omitzero"`
+	Retry          RetryPlan          `json:"retry"`
+	RunID          string             `json:"run_id"`
+	Schema         string             `json:"schema"`
+	SigningKey     string             `json:"signing_key"` // OpenSSH line; trusted only if the reader trusts it
+	SubmitIntent   bool               `json:"submit_intent"`
+	Tasks          []PlannedTask      `json:"tasks"` // plan order; the denominator of every score
+	Tools          []ToolPlan         `json:"tools"`
+	Voting         VotingPlan         `json:"voting"`
+}
+
+// Dataset says which tasks were chosen, and from what.
+type Dataset struct {
+	CarriedGold    bool   `json:"carried_gold"`
+	IDsSHA256      string `json:"ids_sha256"` // of all ids of the split, in order
+	MetadataFile   string `json:"metadata_file"`
+	MetadataSHA256 string `json:"metadata_sha256"`
+	Name           string `json:"name"`
+	Revision       string `json:"revision"`
+	Selection      string `json:"selection"` // "all" or the rule of the subset
+	Split          string `json:"split"`
+	SplitSize      int    `json:"split_size"`
+}
+
+// PlannedTask is one task of the plan. QuestionSHA256 fixes what is asked.
+type PlannedTask struct {
+	FileName       string `json:"file_name,omitzero"`
+	Level          int    `json:"level"`
+	QuestionSHA256 string `json:"question_sha256"`
+	TaskID         string `json:"task_id"`
+}
+
+// ModelPlan says which model answers. Temperature is in thousandths.
+type ModelPlan struct {
+	MaxTokens        int    `json:"max_tokens,omitzero"`
+	Name             string `json:"name"`
+	Origin           string `json:"origin"`
+	TemperatureMilli int    `json:"temperature_milli"`
+}
+
+// JudgePlan says which model judges, and by which prompt.
+type JudgePlan struct {
+	Model        string `json:"model"`
+	Origin       string `json:"origin"`
+	Prompt       string `json:"prompt"`
+	PromptSHA256 string `json:"prompt_sha256"`
+}
+
+// Budgets bound an attempt. Money is in micro-USD; 0 is no limit.
+type Budgets struct {
+	CostMicroUSD int64 `json:"cost_microusd"`
+	ToolCalls    int   `json:"tool_calls"`
+	Turns        int   `json:"turns"`
+}
+
+// Prompt is a template, whole.
+type Prompt struct {
+	ID     string `json:"id"`
+	SHA256 string `json:"sha256"`
+	Text   string `json:"text"`
+}
+
+// ToolPlan is a tool as the model is told of it; SchemaSHA256 is over the
+// parameters' schema as sent.
+type ToolPlan struct {
+	Description  string `json:"description"`
+	Name         string `json:"name"`
+	SchemaSHA256 string `json:"schema_sha256"`
+}
+
+// RetryPlan says what is tried again: model calls within an attempt, and
+// attempts that ended for want of infrastructure.
+type RetryPlan struct {
+	AttemptsPerTask int `json:"attempts_per_task"`
+	CallTries       int `json:"call_tries"`
+}
+
+// VotingPlan declares how many answers are gathered and how one is chosen.
+type VotingPlan struct {
+	Attempts int    `json:"attempts"`
+	Rule     string `json:"rule"` // "first" when there is one attempt
+}
+
+// NewManifest returns a plan with its schema set.
+func NewManifest() Manifest { return Manifest{Schema: manifestSchema} }
+
+// Encode returns manifest.json.
+func (m Manifest) Encode() ([]byte, error) { return sign.Canonical(m) }
+
+// DecodeManifest reads manifest.json, with a *trajectory.Fault if it is not
+// what Encode writes or contradicts itself.
+func DecodeManifest(data []byte) (Manifest, error) {
+	var m Manifest
+	if err := sign.Decode(data, &m); err != nil {
+		return Manifest{}, trajectory.Faultf(ManifestFile, "%v", err)
+	}
+	if m.Schema != manifestSchema {
+		return Manifest{}, trajectory.Faultf(ManifestFile, "schema is %q, not %q", m.Schema, manifestSchema)
+	}
+	if m.RunID == "" || len(m.Tasks) == 0 {
+		return Manifest{}, trajectory.Faultf(ManifestFile, "plans no run")
+	}
+	seen := make(map[string]bool, len(m.Tasks))
+	for _, t := range m.Tasks {
+		if t.TaskID == "" || seen[t.TaskID] {
+			return Manifest{}, trajectory.Faultf(ManifestFile, "task %q is planned twice or has no id", t.TaskID)
+		}
+		seen[t.TaskID] = true
+	}
+	return m, nil
+}
+
+// commitment is what a plan commits to about the answers.
+type commitment struct {
+	Gold map[string]string `json:"gold"`
+	Salt string            `json:"salt"`
+}
+
+// Commitment returns the digest by which a manifest commits to the gold
+// answers of its tasks without telling them: over canonical {gold, salt}, the
+// salt being 32 random bytes, hex, that stay private until the run is judged.
+func Commitment(gold map[string]string, salt string) (string, error) {
+	b, err := sign.Canonical(commitment{gold, salt})
+	if err != nil {
+		return "", err
+	}
+	return sign.Digest(b), nil
+}

@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestDecodeManifest(t *testing.T) {
+	m := plan(t, "a", "b")
+	m.Prompts = []Prompt{{ID: "system.v1", Text: "<answer>\n"}}
+	m.Tools = []ToolPlan{{Name: "calculate"}}
+	m.Tasks[0].FileName = "tides.xlsx"
+	data := encodePlan(t, m)
+	got, err := DecodeManifest(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(m, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("read differs from written:\n%s", diff)
+	}
+	if again := encodePlan(t, got); !bytes.Equal(again, data) {
+		t.Errorf("encodes again as %s\nnot %s", again, data)
+	}
+}
+
+func TestDecodeManifestRefuses(t *testing.T) {
+	good := string(encodePlan(t, plan(t, "a", "b")))
+	task := func(id string) string {
+		return `{"level":1,"question_sha256":"` + sign.Digest([]byte(question("a"))) + `","task_id":"` + id + `"}`
+	}
+	tests := []struct{ name, old, new, want string }{
+		{"other schema", "gaia.manifest/1", "gaia.manifest/2", `schema is "gaia.manifest/2", not "gaia.manifest/1"`},
+		{"no schema", "gaia.manifest/1", "", `schema is "", not "gaia.manifest/1"`},
+		{"no run", `"run_id":"` + testRunID + `"`, `"run_id":""`, "plans no run"},
+		{"a task twice", task("a"), task("a") + "," + task("a"), `task "a" is planned twice or has no id`},
+		{"a task without an id", task("a"), task(""), `task "" is planned twice or has no id`},
+		{"unknown member", `"budgets"`, `"audits":1,"budgets"`, sign.ErrMalformed.Error()},
+		{"missing member", `"budgets":{"cost_microusd":0,"tool_calls":0,"turns":0},`, "", sign.ErrMalformed.Error()},
+		{"duplicate member", `"schema":"gaia.manifest/1"`, `"schema":"gaia.manifest/1","schema":"gaia.manifest/1"`, sign.ErrMalformed.Error()},
+		{"float", `"temperature_milli":0`, `"temperature_milli":0.5`, sign.ErrMalformed.Error()},
+		{"explicit zero", `"rehearsal":true`, `"rehearsal":false`, sign.ErrMalformed.Error()},
+		{"space", `"schema":`, `"schema": `, sign.ErrMalformed.Error()},
+		{"no tasks", good, string(encodePlan(t, plan(t))), "plans no run"},
+		{"newline", good, good + "\n", sign.ErrMalformed.Error()},
+		{"nothing", good, "", sign.ErrMalformed.Error()},
+		{"null", good, "null", sign.ErrMalformed.Error()},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if strings.Count(good, tt.old) != 1 {
+				t.Fatalf("%q does not stand once in the manifest", tt.old)
+			}
+			m, err := DecodeManifest([]byte(strings.Replace(good, tt.old, tt.new, 1)))
+			var fault *trajectory.Fault
+			if !errors.As(err, &fault) || *fault != (trajectory.Fault{File: ManifestFile, Reason: tt.want}) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+			if diff := cmp.Diff(Manifest{}, m); diff != "" {
+				t.Errorf("returned with the fault:\n%s", diff)
+			}
+		})
+	}
+}
+
+func FuzzDecodeManifest(f *testing.F) {
+	f.Add(encodePlan(f, plan(f, "a", "b")))
+	f.Add([]byte(`{"schema":"gaia.manifest/1"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := DecodeManifest(data)
+		if err != nil {
+			return
+		}
+		if again := encodePlan(t, m); !bytes.Equal(again, data) {
+			t.Fatalf("accepted %q, which encodes to %q", data, again)
+		}
+	})
+}
+
+func TestCommitment(t *testing.T) {
+	got, err := Commitment(map[string]string{"b": "é", "a": "1"}, "00ff")
+	if want := sign.Digest([]byte(`{"gold":{"a":"1","b":"é"},"salt":"00ff"}`)); err != nil || got != want {
+		t.Errorf("Commitment = %s, %v, want %s", got, err, want)
+	}
+	seen := map[string]bool{got: true}
+	for _, other := range []struct {
+		gold map[string]string
+		salt string
+	}{
+		{map[string]string{"a": "1", "b": "é"}, "00fe"}, {map[string]string{"a": "é", "b": "1"}, "00ff"}, {map[string]string{"a": "1"}, "00ff"},
+		{map[string]string{"a": "1", "b": "é", "c": ""}, "00ff"}, {nil, "00ff"},
+	} {
+		digest, err := Commitment(other.gold, other.salt)
+		if err != nil || seen[digest] {
+			t.Errorf("%v: %s, %v", other, digest, err)
+		}
+		seen[digest] = true
+	}
+	if _, err := Commitment(map[string]string{"a": "\xff"}, ""); err == nil {
+		t.Error("committed to bytes that are not UTF-8")
+	}
+}

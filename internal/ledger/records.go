@@ -1,0 +1,189 @@
+package ledger
+
+import "github.com/gaia-harness/gaia/trajectory"
+
+// Trajectory is one line of trajectories.jsonl: everything one attempt did.
+type Trajectory struct {
+	Attempt     int               `json:"attempt"`
+	FinalAnswer *string           `json:"final_answer"` // null: none was committed
+	Model       string            `json:"model"`
+	Rehearsal   bool              `json:"rehearsal,omitzero"`
+	RunID       string            `json:"run_id"`
+	Schema      string            `json:"schema"`
+	Steps       []any             `json:"steps"` // PromptStep, LLMCallStep, ToolCallStep or ToolResultStep, in order
+	TaskID      string            `json:"task_id"`
+	Tokens      trajectory.Tokens `json:"tokens"`
+	ToolsUsed   []string          `json:"tools_used"` // sorted, each once
+	Turns       int               `json:"turns"`
+}
+
+// PromptStep is a request as it was compiled: all its messages by digest, and
+// the head of what is new.
+type PromptStep struct {
+	Bytes         int64                `json:"bytes"`
+	ContentSHA256 string               `json:"content_sha256"`
+	Head          string               `json:"head"`
+	Messages      []trajectory.Message `json:"messages"`
+	Redactions    int                  `json:"redactions,omitzero"`
+	Truncated     bool                 `json:"truncated"`
+	Turn          int                  `json:"turn"`
+	Type          string               `json:"type"` // "prompt"
+}
+
+// LLMCallStep is one try of a model call.
+type LLMCallStep struct {
+	Error           *trajectory.CallError `json:"error,omitzero"`
+	FinishReason    string                `json:"finish_reason"`
+	Head            string                `json:"head"`
+	LatencyMs       int64                 `json:"latency_ms"`
+	OutputSHA256    string                `json:"output_sha256"`
+	Redactions      int                   `json:"redactions,omitzero"`
+	RequestID       string                `json:"request_id"`
+	RequestedModel  string                `json:"requested_model"`
+	ResponseModel   string                `json:"response_model"`
+	RetryOf         string                `json:"retry_of"` // event id of the try it repeats
+	TokensCached    int64                 `json:"tokens_cached"`
+	TokensIn        int64                 `json:"tokens_in"`
+	TokensOut       int64                 `json:"tokens_out"`
+	TokensReasoning int64                 `json:"tokens_reasoning"`
+	Turn            int                   `json:"turn"`
+	Type            string                `json:"type"` // "llm_call"
+	UsageReported   bool                  `json:"usage_reported"`
+}
+
+// ToolCallStep is a call as the model asked for it, and the rules it hit.
+type ToolCallStep struct {
+	Args          map[string]string `json:"args"`
+	ArgsSHA256    string            `json:"args_sha256"`
+	ArgsTruncated []string          `json:"args_truncated"`
+	CallID        string            `json:"call_id"`
+	Malformed     string            `json:"malformed,omitzero"`
+	Name          string            `json:"name"`
+	Redactions    int               `json:"redactions,omitzero"`
+	RuleHits      []string          `json:"rule_hits"`
+	Turn          int               `json:"turn"`
+	Type          string            `json:"type"` // "tool_call"
+}
+
+// ToolResultStep is what came back: of a tool that ran, or the refusal.
+type ToolResultStep struct {
+	Bytes        int64            `json:"bytes"`
+	CallID       string           `json:"call_id"`
+	Head         string           `json:"head"`
+	IsError      bool             `json:"is_error"`
+	Name         string           `json:"name"`
+	OutputSHA256 string           `json:"output_sha256"`
+	Redactions   int              `json:"redactions,omitzero"`
+	Refused      bool             `json:"refused,omitzero"` // the Gate refused; nothing ran
+	Truncated    bool             `json:"truncated"`
+	Turn         int              `json:"turn"`
+	Type         string           `json:"type"` // "tool_result"
+	URLs         []trajectory.URL `json:"urls"`
+}
+
+// Result is one line of results.jsonl, one per planned task. Tokens, cost and
+// calls are of all attempts; latency is the counted attempt's, from its first
+// event to its last.
+type Result struct {
+	Attempt         int               `json:"attempt"` // the one counted; 0 for none
+	Attempts        int               `json:"attempts"`
+	CostMicroUSD    *int64            `json:"cost_microusd"` // null: a call's price is unknown
+	JudgedCorrect   *bool             `json:"judged_correct"`
+	LatencyMs       int64             `json:"latency_ms"`
+	Level           int               `json:"level"`
+	ModelAnswer     *string           `json:"model_answer"`
+	OfficialCorrect *bool             `json:"official_correct"` // null: there is no gold
+	Outcome         string            `json:"outcome"`
+	ReasoningTrace  string            `json:"reasoning_trace"`
+	Rehearsal       bool              `json:"rehearsal,omitzero"`
+	Schema          string            `json:"schema"`
+	ScoringPath     string            `json:"scoring_path"`
+	TaskID          string            `json:"task_id"`
+	Tokens          trajectory.Tokens `json:"tokens"`
+	ToolCalls       int               `json:"tool_calls"`
+	ToolsUsed       []string          `json:"tools_used"`
+	Turns           int               `json:"turns"`
+}
+
+// Summary is summary.json.
+type Summary struct {
+	Attempts       int                `json:"attempts"`
+	Completed      string             `json:"completed"`
+	CostMicroUSD   *int64             `json:"cost_microusd"` // of the agent's calls; null if a price is unknown
+	Dataset        Dataset            `json:"dataset"`
+	DurationMs     int64              `json:"duration_ms"` // by the wall clock, pauses included
+	GaiaSplit      string             `json:"gaia_split"`
+	GuidanceHash   string             `json:"guidance_hash"`
+	Harness        trajectory.Harness `json:"harness"`
+	Interruptions  []Interruption     `json:"interruptions"`
+	Judge          *JudgeSummary      `json:"judge"`
+	Levels         []LevelSummary     `json:"levels"` // ascending
+	ManifestSHA256 string             `json:"manifest_sha256"`
+	Model          string             `json:"model"`
+	Outcomes       Outcomes           `json:"outcomes"`
+	PolicyHash     string             `json:"policy_hash"`
+	Rehearsal      bool               `json:"rehearsal,omitzero"`
+	RetriedCalls   int                `json:"retried_calls"`
+	RunID          string             `json:"run_id"`
+	Schema         string             `json:"schema"`
+	Scores         *Scores            `json:"scores"` // null: unscored
+	Started        string             `json:"started"`
+	SubmitIntent   bool               `json:"submit_intent"`
+	Tokens         trajectory.Tokens  `json:"tokens"`
+	ToolCalls      int                `json:"tool_calls"`
+	Turns          int                `json:"turns"`
+	VotingAttempts int                `json:"voting_attempts"`
+}
+
+// Interruption is a place where one process stopped and another went on.
+type Interruption struct {
+	Events  int64  `json:"events"` // lines before it
+	Resumed string `json:"resumed"`
+	Torn    bool   `json:"torn"` // an unfinished last line was cut
+}
+
+// JudgeSummary says what the LLM judge did: asked about the official
+// negatives that have an answer, judged of them, unreadable where its reply
+// was no verdict, errors where it could not be asked.
+type JudgeSummary struct {
+	Asked        int    `json:"asked"`
+	CostMicroUSD *int64 `json:"cost_microusd"`
+	Errors       int    `json:"errors"`
+	Judged       int    `json:"judged"`
+	Model        string `json:"model"`
+	TokensIn     int64  `json:"tokens_in"`
+	TokensOut    int64  `json:"tokens_out"`
+	Unreadable   int    `json:"unreadable"`
+}
+
+// Outcomes counts how the planned tasks ended.
+type Outcomes struct {
+	Error    int `json:"error"`
+	Failed   int `json:"failed"`
+	Skipped  int `json:"skipped"`
+	Solved   int `json:"solved"`
+	Unscored int `json:"unscored"`
+}
+
+// Scores are the two verdicts over the planned tasks.
+type Scores struct {
+	Judged   Rate `json:"judged"`
+	Official Rate `json:"official"`
+}
+
+// LevelSummary is one level's row.
+type LevelSummary struct {
+	Level   int     `json:"level"`
+	Planned int     `json:"planned"`
+	Scores  *Scores `json:"scores"`
+}
+
+// Rate is a proportion with its Wilson interval (z = 1.96), in parts per
+// million.
+type Rate struct {
+	AccuracyPPM   int64 `json:"accuracy_ppm"`
+	Correct       int   `json:"correct"`
+	Planned       int   `json:"planned"`
+	WilsonHighPPM int64 `json:"wilson_high_ppm"`
+	WilsonLowPPM  int64 `json:"wilson_low_ppm"`
+}

@@ -1,0 +1,282 @@
+package ledger
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// The tests write journals in a small language, an event a line: where it
+// stands (run, a task, a task's attempt, a turn of that) and what it says.
+//
+//	run started
+//	a.1 begin                    a's first attempt, with the planned question
+//	a.1.1 turn                   its first turn
+//	a.1.1 prompt
+//	a.1.1 call in=10 out=5 cost=3    cost=? is unknown; error: no reply; retry: repeats a call
+//	a.1.1 propose calculate
+//	a.1.1 allow                  or: refuse R001
+//	a.1.1 executed calculate
+//	a.1.1 done
+//	a.1 answer 42
+//	a.1 ended answered
+//	a.1 graded right             or: wrong, judged, unreadable, failed, unjudged
+//	a sealed solved 1/1          attempt 1 of 1
+//	run resumed 13               after so many events; torn: a tail was cut
+//	run completed solved=1
+
+// oneSolved is the shortest run with a bit of everything: one task, solved.
+const oneSolved = `run started
+a.1 begin
+a.1.1 turn
+a.1.1 prompt
+a.1.1 call in=10 out=5 cost=3
+a.1.1 propose calculate
+a.1.1 allow
+a.1.1 executed calculate
+a.1.1 done
+a.1.2 turn
+a.1.2 call in=20 out=2 cost=4
+a.1.2 done
+a.1 answer 42
+a.1 ended answered
+a.1 graded right
+a sealed solved 1/1
+run completed solved=1
+`
+
+const testRunID = "01JZ0000000000000000000RVN"
+
+func testKey(t testing.TB, seed byte) sign.Key {
+	t.Helper()
+	key, err := sign.NewKey(rand.NewChaCha8([32]byte{seed}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// plan is a signed plan of tasks, the n-th of level n, whose answers are known.
+func plan(t testing.TB, tasks ...string) Manifest {
+	t.Helper()
+	m := NewManifest()
+	m.RunID, m.Created, m.Rehearsal = testRunID, "2031-02-03T04:05:06.789Z", true
+	m.Dataset = Dataset{CarriedGold: true, Name: "invented", Revision: "r1", Selection: "all", Split: "validation", SplitSize: len(tasks)}
+	m.GoldCommitment = sign.Digest([]byte("gold"))
+	m.GuidanceHash, m.PolicyHash = "0123456789abcdef", "fedcba9876543210"
+	m.Harness = trajectory.Harness{Version: "v0.1.0", ExecutableSHA256: sign.Digest([]byte("program"))}
+	m.Judge = &JudgePlan{Model: "scripted-judge", Origin: "http://127.0.0.1", Prompt: "judge.v1"}
+	m.Model = ModelPlan{Name: "scripted-model", Origin: "http://127.0.0.1"}
+	m.Voting = VotingPlan{Attempts: 1, Rule: "first"}
+	m.SigningKey = testKey(t, 1).Public().Line()
+	for i, id := range tasks {
+		m.Tasks = append(m.Tasks, PlannedTask{Level: i + 1, QuestionSHA256: sign.Digest([]byte(question(id))), TaskID: id})
+	}
+	return m
+}
+
+func question(task string) string { return "What is " + task + "?" }
+
+func encodePlan(t testing.TB, m Manifest) []byte {
+	t.Helper()
+	b, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// buffer is a journal in memory.
+type buffer struct{ bytes.Buffer }
+
+func (*buffer) Sync() error { return nil }
+
+// write writes a script as a journal, a millisecond an event.
+func write(t testing.TB, m Manifest, script string) []byte {
+	t.Helper()
+	digest := sign.Digest(encodePlan(t, m))
+	var out buffer
+	var n time.Duration
+	l, err := trajectory.NewLog(&out, trajectory.End{Head: digest}, trajectory.LogConfig{
+		RunID: m.RunID,
+		Now:   func() time.Time { n++; return time.Date(2031, 2, 3, 4, 5, 7, 0, time.UTC).Add(n * time.Millisecond) },
+		Mono:  func() time.Duration { return n * time.Millisecond },
+		Rand:  rand.NewChaCha8([32]byte{7}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(script) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		draft, err := parse(m, digest, line)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if _, err := l.Append(draft); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+	}
+	return out.Bytes()
+}
+
+// parse reads one line of a script.
+func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
+	where, what, _ := strings.Cut(line, " ")
+	verb, args, _ := strings.Cut(what, " ")
+	var d trajectory.Draft
+	place := strings.Split(where, ".")
+	if d.TaskID = place[0]; d.TaskID == "run" {
+		d.TaskID = ""
+	}
+	for i, n := range []*int{&d.Attempt, &d.Turn} {
+		if len(place) > i+1 {
+			var err error
+			if *n, err = strconv.Atoi(place[i+1]); err != nil {
+				return d, err
+			}
+		}
+	}
+	named := map[string]string{}
+	for _, f := range strings.Fields(args) {
+		name, value, _ := strings.Cut(f, "=")
+		named[name] = value
+	}
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(named[name], 10, 64)
+		return n
+	}
+	has := func(name string) bool { _, ok := named[name]; return ok }
+	switch verb {
+	case "started":
+		d.Payload = trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: digest, PolicyHash: m.PolicyHash,
+			Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent}
+	case "resumed":
+		first, rest, _ := strings.Cut(args, " ")
+		events, err := strconv.ParseInt(first, 10, 64)
+		if err != nil {
+			return d, err
+		}
+		p := trajectory.RunResumed{Events: events, GuidanceHash: m.GuidanceHash, Harness: m.Harness, PolicyHash: m.PolicyHash}
+		if rest == "torn" {
+			p.Torn = &trajectory.Torn{Bytes: 3, File: "torn-99", SHA256: sign.Digest([]byte("abc"))}
+		}
+		d.Payload = p
+	case "completed":
+		p := trajectory.RunCompleted{Error: int(number("error")), Failed: int(number("failed")), GuidanceHash: m.GuidanceHash,
+			Skipped: int(number("skipped")), Solved: int(number("solved")), Unscored: int(number("unscored"))}
+		p.Planned = p.Error + p.Failed + p.Skipped + p.Solved + p.Unscored + int(number("planned"))
+		d.Payload = p
+	case "begin":
+		p := trajectory.TaskStarted{Question: args, Workspace: []trajectory.File{}}
+		if args == "" {
+			p.Question = question(d.TaskID)
+		}
+		d.Payload = p
+	case "turn":
+		d.Payload = trajectory.TurnStarted{}
+	case "prompt":
+		d.Payload = trajectory.ContextCompiled{Bytes: 9, Head: "new text", Messages: []trajectory.Message{{Bytes: 9, Role: "user", Source: "question"}}}
+	case "call":
+		d.Payload = call(named, number, has)
+	case "propose":
+		d.Payload = trajectory.ToolProposed{Args: map[string]string{"a": "1"}, CallID: "c", Name: args}
+	case "allow":
+		d.Payload = trajectory.PolicyDecision{CallID: "c", Decision: "allow"}
+	case "refuse":
+		d.Payload = trajectory.PolicyDecision{CallID: "c", Decision: "deny", RuleIDs: []string{args}, Shown: "refused by " + args}
+	case "executed":
+		d.Payload = trajectory.ToolExecuted{CallID: "c", Head: "result", Name: args, URLs: []trajectory.URL{{Status: 200, URL: "http://a.example/"}}}
+	case "done":
+		d.Payload = trajectory.TurnCompleted{ToolCalls: 1}
+	case "error":
+		d.Payload = trajectory.Error{Message: "no reply", Stage: "model"}
+	case "answer":
+		d.Payload = trajectory.AnswerCommitted{Answer: args, ReasoningTrace: "because", Rule: "final-answer.v1"}
+	case "ended":
+		d.Payload = trajectory.AttemptEnded{Outcome: args}
+	case "graded":
+		p, ok := verdicts()[args]
+		if !ok {
+			return d, fmt.Errorf("no verdict %q", args)
+		}
+		d.Payload = p
+	case "sealed":
+		p := trajectory.TaskSealed{Salt: strings.Repeat("5a", 32)}
+		if _, err := fmt.Sscanf(args, "%s %d/%d", &p.Outcome, &p.Attempt, &p.Attempts); err != nil {
+			return d, err
+		}
+		if salt, ok := named["salt"]; ok {
+			p.Salt = salt
+		}
+		d.Payload = p
+	default:
+		return d, fmt.Errorf("no event %q", verb)
+	}
+	return d, nil
+}
+
+func call(named map[string]string, number func(string) int64, has func(string) bool) trajectory.ModelCallCompleted {
+	p := trajectory.ModelCallCompleted{OutputSHA256: sign.Digest([]byte("reply")), RequestedModel: "scripted-model", Try: 1, UsageReported: true,
+		Tokens: trajectory.Tokens{In: number("in"), Out: number("out"), Cached: number("cached"), Reasoning: number("reasoning")}}
+	if cost := number("cost"); named["cost"] != "?" {
+		p.CostMicroUSD = &cost
+	}
+	if has("error") {
+		p.OutputSHA256, p.CostMicroUSD, p.Error = "", nil, &trajectory.CallError{Message: "busy", Status: 500, Retryable: true}
+	}
+	if has("retry") {
+		p.RetryOf = "01JZ0000000000000000000000"
+	}
+	return p
+}
+
+// verdicts are the ways in which an answer is graded.
+func verdicts() map[string]trajectory.Judgment {
+	yes, no, free, cost := true, false, int64(0), int64(11)
+	asked := trajectory.Judgment{CostMicroUSD: &cost, Model: "scripted-judge", Path: "judge", TokensIn: 7, TokensOut: 2, Tries: 1}
+	with := func(path string, judged *bool, cost *int64) trajectory.Judgment {
+		j := asked
+		j.Path, j.Judged, j.CostMicroUSD = path, judged, cost
+		return j
+	}
+	return map[string]trajectory.Judgment{
+		"right":      {CostMicroUSD: &free, Judged: &yes, Official: true, Path: "official"},
+		"unjudged":   {CostMicroUSD: &free, Path: "no_judge"},
+		"judged":     with("judge", &yes, &cost),
+		"wrong":      with("judge", &no, &cost),
+		"unreadable": with("judge_unreadable", nil, &cost),
+		"failed":     with("judge_error", nil, nil),
+	}
+}
+
+// follow folds a journal; the fold may be of a run that is not complete.
+func follow(t testing.TB, m Manifest, journal []byte) (*Fold, []Trajectory, trajectory.End, error) {
+	t.Helper()
+	digest := sign.Digest(encodePlan(t, m))
+	var records []Trajectory
+	f := NewFold(m, digest, func(r Trajectory) error {
+		records = append(records, r)
+		return nil
+	})
+	end, _, err := trajectory.ReadJournal(bytes.NewReader(journal), m.RunID, digest, f.Add)
+	return f, records, end, err
+}
+
+// mustFollow folds a script that is legal.
+func mustFollow(t testing.TB, m Manifest, script string) (*Fold, []Trajectory) {
+	t.Helper()
+	f, records, _, err := follow(t, m, write(t, m, script))
+	if err != nil {
+		t.Fatalf("a legal run is refused: %v", err)
+	}
+	return f, records
+}

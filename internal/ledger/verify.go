@@ -1,0 +1,318 @@
+// Package ledger reads a run directory as one value. The journal is the only
+// source of truth: [Fold] follows it event by event, and the derived files —
+// trajectories.jsonl, results.jsonl, summary.json and the checkpoint — are
+// functions of what it gathered. The same code writes them when a run closes
+// and rebuilds them when it is verified, so a run has exactly one set of them.
+//
+// manifest.json and summary.json are one canonical JSON value each, without a
+// newline; the .jsonl files hold one canonical value a line. They hold no
+// floating point: rates and intervals are integers in parts per million,
+// computed with integers. docs/formats.md lists every member.
+//
+// [Verify] is cryptography and derivation. It refuses, as a
+// *trajectory.Fault that names the file, bytes that are not what was signed or
+// do not follow from it (TestVerifyRefuses). It does not judge conduct: that is
+// the audit's part.
+package ledger
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Run is a run directory whose files were checked against each other.
+type Run struct {
+	*Fold
+	Key      sign.PublicKey // signed it; trust is the caller's to decide
+	End      trajectory.End
+	Torn     *trajectory.Tail // unfinished last line; only in an incomplete run
+	Complete bool
+	Missing  string // why it is not complete
+	Marked   string // why recording failed, as the run itself noted; "" if it did not
+	RootHash string // base64, when complete
+}
+
+// Verify checks a run directory: the plan's signature, the journal's chain and
+// everything that derives from it. seen, if not nil, is given each attempt's
+// record in journal order. A run that is not finished verifies as far as it
+// goes and is returned with Complete false.
+func Verify(dir fs.FS, seen func(Trajectory) error) (*Run, error) {
+	run, journal, err := open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer journal.Close()
+	compare, err := newComparison(dir, TrajectoriesFile)
+	if err != nil {
+		return nil, err
+	}
+	defer compare.Close()
+	manifest, digest := run.Manifest, run.ManifestSHA256
+	run.Fold = NewFold(manifest, digest, func(t Trajectory) error {
+		line, err := t.Encode()
+		if err != nil {
+			return err
+		}
+		if err := compare.line(line); err != nil || seen == nil {
+			return err
+		}
+		return seen(t)
+	})
+	run.End, run.Torn, err = trajectory.ReadJournal(journal, manifest.RunID, digest, run.Add)
+	if err != nil {
+		return nil, err
+	}
+	if run.Fold.Completed == nil {
+		return run, run.verifyUnfinished(dir, compare)
+	}
+	if run.Torn != nil {
+		return nil, trajectory.Faultf(trajectory.JournalFile, "has bytes after its last event")
+	}
+	return run, run.verifyFinished(dir, compare)
+}
+
+// open reads and checks the plan and opens the journal.
+func open(dir fs.FS) (*Run, fs.File, error) {
+	manifest, digest, key, err := ReadPlan(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	journal, err := dir.Open(trajectory.JournalFile)
+	if err != nil {
+		return nil, nil, missing(trajectory.JournalFile, err)
+	}
+	run := &Run{Fold: NewFold(manifest, digest, nil), Key: key}
+	run.Marked, err = ReadMarker(dir)
+	if err != nil {
+		journal.Close()
+		return nil, nil, err
+	}
+	return run, journal, nil
+}
+
+// ReadPlan reads manifest.json and checks that the key it names signed it.
+func ReadPlan(dir fs.FS) (m Manifest, digest string, key sign.PublicKey, err error) {
+	fault := func(file string, err error) (Manifest, string, sign.PublicKey, error) {
+		return Manifest{}, "", sign.PublicKey{}, trajectory.Faultf(file, "%v", err)
+	}
+	data, err := fs.ReadFile(dir, ManifestFile)
+	if err != nil {
+		return Manifest{}, "", key, missing(ManifestFile, err)
+	}
+	envelope, err := fs.ReadFile(dir, EnvelopeFile)
+	if err != nil {
+		return Manifest{}, "", key, missing(EnvelopeFile, err)
+	}
+	if m, err = DecodeManifest(data); err != nil {
+		return Manifest{}, "", key, err
+	}
+	if key, err = sign.ParsePublicKey(m.SigningKey); err != nil || key.Line() != m.SigningKey {
+		return fault(ManifestFile, errors.New("signing_key is not one ssh-ed25519 key"))
+	}
+	payload, err := sign.Unseal(envelope, ManifestType, key)
+	if err != nil {
+		return fault(EnvelopeFile, err)
+	}
+	if !bytes.Equal(payload, data) {
+		return fault(ManifestFile, errors.New("is not what "+EnvelopeFile+" signs"))
+	}
+	return m, sign.Digest(data), key, nil
+}
+
+// verifyUnfinished checks that what derives from the end is not there yet, and
+// that the records there are a prefix of those the journal gives.
+func (r *Run) verifyUnfinished(dir fs.FS, compare *comparison) error {
+	var there []string
+	derived := []string{ResultsFile, SummaryFile, trajectory.CheckpointFile}
+	for _, name := range derived {
+		_, err := fs.Stat(dir, name)
+		if err == nil {
+			there = append(there, name)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+	}
+	switch len(there) {
+	case 0:
+	case len(derived):
+		return trajectory.Faultf(trajectory.JournalFile, "has no run_completed in a run that was closed: its end is missing")
+	default:
+		return trajectory.Faultf(there[0], "stands in a run whose journal has no run_completed")
+	}
+	r.Missing = "the journal has no run_completed"
+	return compare.end(true)
+}
+
+// verifyFinished rebuilds the derived files. A crash between the last event
+// and the last file leaves the marker standing: such a run is incomplete, and
+// what is there must still be right. A marker with a reason stands for good, so
+// there a file that is missing can always be made up for.
+func (r *Run) verifyFinished(dir fs.FS, compare *comparison) error {
+	_, err := fs.Stat(dir, MarkerFile)
+	closing := err == nil
+	if err := compare.end(closing); err != nil {
+		return err
+	}
+	if compare.short {
+		r.Missing = TrajectoriesFile + " is not complete"
+	}
+	results, err := r.Results()
+	if err != nil {
+		return err
+	}
+	summary, err := r.Summary().Encode()
+	if err != nil {
+		return err
+	}
+	for _, want := range []struct {
+		name string
+		data []byte
+	}{{ResultsFile, results}, {SummaryFile, summary}} {
+		data, there, err := r.present(dir, want.name, closing)
+		if err != nil {
+			return err
+		}
+		if there && !bytes.Equal(data, want.data) {
+			return differs(want.name, data, want.data)
+		}
+	}
+	head, err := r.Checkpoint(r.End)
+	if err != nil {
+		return err
+	}
+	r.RootHash = head.Root.String()
+	note, there, err := r.present(dir, trajectory.CheckpointFile, closing)
+	if err != nil {
+		return err
+	}
+	if there {
+		if err := head.Verify(note, r.Key); err != nil {
+			return err
+		}
+	}
+	if closing && r.Marked == "" && r.Missing == "" {
+		r.Missing = MarkerFile + " still says " + MarkerOpen
+	}
+	r.Complete = r.Missing == ""
+	return nil
+}
+
+// present reads a derived file; there is false where it may still be missing.
+func (r *Run) present(dir fs.FS, name string, closing bool) (data []byte, there bool, err error) {
+	data, err = fs.ReadFile(dir, name)
+	if errors.Is(err, fs.ErrNotExist) && closing {
+		r.Missing = name + " is not written yet"
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, missing(name, err)
+	}
+	return data, true, nil
+}
+
+// MarkerOpen is what the marker says while a run is under way.
+const MarkerOpen = "open"
+
+// ReadMarker returns the reason in the marker file, "" when it is open or
+// gone.
+func ReadMarker(dir fs.FS) (string, error) {
+	data, err := fs.ReadFile(dir, MarkerFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", MarkerFile, err)
+	}
+	text := strings.TrimSpace(string(data))
+	if text == MarkerOpen {
+		return "", nil
+	}
+	if text == "" {
+		return "recording failed, and the reason could not be written", nil
+	}
+	return text, nil
+}
+
+// missing tells a file that is not there (a Fault) from one that cannot be
+// read, which proves nothing.
+func missing(name string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return trajectory.Faultf(name, "is missing")
+	}
+	return fmt.Errorf("reading %s: %w", name, err)
+}
+
+// differs names the first line in which two files differ.
+func differs(name string, got, want []byte) error {
+	line := int64(1)
+	for i := 0; i < min(len(got), len(want)) && got[i] == want[i]; i++ {
+		if got[i] == '\n' {
+			line++
+		}
+	}
+	return &trajectory.Fault{File: name, Line: line, Reason: "is not what the journal gives"}
+}
+
+// comparison reads a file line by line against what it should hold.
+type comparison struct {
+	name  string
+	file  fs.File
+	in    *bufio.Reader
+	lines int64
+	short bool // the file ended before the lines did
+}
+
+func newComparison(dir fs.FS, name string) (*comparison, error) {
+	f, err := dir.Open(name)
+	if err != nil {
+		return nil, missing(name, err)
+	}
+	return &comparison{name: name, file: f, in: bufio.NewReaderSize(f, 1<<16)}, nil
+}
+
+func (c *comparison) Close() { c.file.Close() }
+
+// line compares the next line. A file that ends early is noted, not refused:
+// whether it may is known at the end.
+func (c *comparison) line(want []byte) error {
+	if c.short {
+		return nil
+	}
+	got := make([]byte, len(want))
+	n, err := io.ReadFull(c.in, got)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		c.short = true
+		want = want[:n]
+	} else if err != nil {
+		return fmt.Errorf("reading %s: %w", c.name, err)
+	}
+	if !bytes.Equal(got[:n], want) {
+		return &trajectory.Fault{File: c.name, Line: c.lines + 1, Reason: "is not what the journal gives"}
+	}
+	if !c.short {
+		c.lines++
+	}
+	return nil
+}
+
+// end checks that nothing follows the last line, and that none was missing
+// unless the file may be a prefix.
+func (c *comparison) end(prefix bool) error {
+	if c.short && !prefix {
+		return trajectory.Faultf(c.name, "ends after line %d: records are missing", c.lines)
+	}
+	if _, err := c.in.ReadByte(); err == nil {
+		return &trajectory.Fault{File: c.name, Line: c.lines + 1, Reason: "is more than the journal gives"}
+	} else if !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading %s: %w", c.name, err)
+	}
+	return nil
+}
