@@ -1,0 +1,104 @@
+// Package run takes a plan to its end: it makes the run directory, solves the
+// tasks, grades the answers, seals and signs, and goes on after an
+// interruption.
+//
+// It is the one place where a task's question and its gold answer are both at
+// hand, and it parts them at once: the agent gets an agent.Question, the judge
+// gets the gold. Everything that happens is an event in the journal before it
+// has an effect; the state of the run is what internal/ledger folds from those
+// events, also while they are being written, so a resumed run knows exactly
+// what a verifier would.
+//
+// A directory runs/<id> appears by rename with its manifest signed and
+// run_started durable (unfinished ones are runs/.new-*). TestCrash and
+// TestResume show that what was acknowledged is kept and that a committed
+// answer is never replaced.
+package run
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/agent"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/loader"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Config is everything a run needs from outside: what is planned, and the
+// effects it may have.
+type Config struct {
+	Set          loader.Set
+	Gold         loader.Gold
+	Selection    string // rule that chose Set's tasks: loader.Filter.Rule
+	Model        Endpoint
+	Judge        *Endpoint // nil: official scorer only
+	MaxTokens    int       // of one completion; 0 leaves it to the endpoint
+	MaxTurns     int
+	CallTries    int // tries of one model call, as the client was configured
+	Policy       policy.Policy
+	PricesDigest string
+	Tools        []tools.Tool
+	SubmitIntent bool
+	Rehearsal    bool
+	Concurrency  int // tasks at once
+
+	Key     sign.Key
+	Harness trajectory.Harness
+	Redact  trajectory.Redactor
+	Now     func() time.Time
+	Mono    func() time.Duration // since the process started
+	Rand    io.Reader
+	Watch   func(trajectory.Event) // sees every event once it is durable; may be nil
+}
+
+// Endpoint is a model behind a client. Origin is where it is, without a path.
+type Endpoint struct {
+	Client agent.Model
+	Name   string
+	Origin string
+}
+
+// attemptsPerTask bounds the attempts at a task: a second one is made only
+// after an infrastructure failure that left no answer. Interrupted attempts do
+// not count.
+const attemptsPerTask = 2
+
+// plan returns the manifest of a run, but for its id, time and gold
+// commitment.
+func (c Config) plan() ledger.Manifest {
+	m := ledger.NewManifest()
+	m.Budgets = ledger.Budgets{CostMicroUSD: max(c.Policy.MaxCostMicroUSD, 0), ToolCalls: max(c.Policy.MaxToolCalls, 0), Turns: c.MaxTurns}
+	m.Dataset = ledger.Dataset{CarriedGold: c.Set.CarriedGold, IDsSHA256: c.Set.IDsDigest, MetadataFile: c.Set.MetadataFile,
+		MetadataSHA256: c.Set.Digest, Name: c.Set.Dataset, Revision: c.Set.Revision, Selection: c.Selection,
+		Split: string(c.Set.Split), SplitSize: c.Set.SplitSize}
+	m.DenylistSHA256, m.GuidanceHash = policy.DenylistDigest(), policy.GuidanceHash()
+	m.PolicyHash, m.PolicyMode = c.Policy.Hash(), string(c.Policy.Mode)
+	m.Harness, m.PricesSHA256 = c.Harness, c.PricesDigest
+	m.Model = ledger.ModelPlan{MaxTokens: c.MaxTokens, Name: c.Model.Name, Origin: c.Model.Origin}
+	for _, t := range prompt.Templates() {
+		m.Prompts = append(m.Prompts, ledger.Prompt{ID: t.ID, SHA256: t.Digest(), Text: t.Text})
+		if c.Judge != nil && t.ID == prompt.JudgeID {
+			m.Judge = &ledger.JudgePlan{Model: c.Judge.Name, Origin: c.Judge.Origin, Prompt: t.ID, PromptSHA256: t.Digest()}
+		}
+	}
+	m.Rehearsal, m.SubmitIntent = c.Rehearsal, c.SubmitIntent
+	m.Retry = ledger.RetryPlan{AttemptsPerTask: attemptsPerTask, CallTries: c.CallTries}
+	m.SigningKey = c.Key.Public().Line()
+	for _, t := range c.Set.Tasks {
+		m.Tasks = append(m.Tasks, ledger.PlannedTask{FileName: t.FileName, Level: t.Level, QuestionSHA256: sign.Digest([]byte(t.Question)), TaskID: t.ID})
+	}
+	for _, t := range c.Tools {
+		s := t.Spec()
+		m.Tools = append(m.Tools, ledger.ToolPlan{Description: s.Description, Name: s.Name, SchemaSHA256: sign.Digest(s.Parameters)})
+	}
+	slices.SortFunc(m.Tools, func(a, b ledger.ToolPlan) int { return strings.Compare(a.Name, b.Name) })
+	m.Voting = ledger.VotingPlan{Attempts: 1, Rule: "first"}
+	return m
+}

@@ -1,0 +1,283 @@
+package run
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gofrs/flock"
+	"github.com/oklog/ulid/v2"
+)
+
+// Files of a run directory that only this package touches.
+const (
+	lockFile      = "lock"
+	judgmentsFile = "judgments.jsonl" // gold and verdicts; never packaged
+	workDir       = "work"
+)
+
+// markerSize is how much room the marker has from the start, so that a reason
+// can be written when the disk is full.
+const markerSize = 1 << 10
+
+// Run is a run directory that this process writes.
+type Run struct {
+	Dir string
+
+	cfg    Config
+	gold   map[string]string
+	gate   *tools.Gate
+	lock   *flock.Flock
+	marker *os.File
+
+	journal      *os.File
+	log          *trajectory.Log
+	trajectories *os.File
+	judgments    *os.File
+
+	mu   sync.Mutex // guards fold
+	fold *ledger.Fold
+}
+
+// Create plans a run and makes its directory under out. When it returns, the
+// signed manifest and run_started are durable and nothing has been asked of a
+// model.
+func Create(out string, c Config) (_ *Run, err error) {
+	c.Rand = &serial{r: c.Rand}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, fmt.Errorf("making the directory for runs: %w", err)
+	}
+	id, err := ulid.New(ulid.Timestamp(c.Now()), c.Rand)
+	if err != nil {
+		return nil, fmt.Errorf("making a run id: %w", err)
+	}
+	salt, err := randomHex(c.Rand)
+	if err != nil {
+		return nil, err
+	}
+	m := c.plan()
+	m.RunID, m.Created = id.String(), c.Now().UTC().Format(trajectory.TimeFormat)
+	if m.GoldCommitment, err = goldCommitment(c, salt); err != nil {
+		return nil, err
+	}
+	aside := filepath.Join(out, ".new-"+m.RunID)
+	if err := os.Mkdir(aside, 0o755); err != nil {
+		return nil, fmt.Errorf("making the run directory: %w", err)
+	}
+	r := &Run{Dir: aside, cfg: c, gold: c.Gold.Map()}
+	defer func() {
+		if err != nil {
+			r.Close()
+			os.RemoveAll(aside)
+		}
+	}()
+	if err := r.begin(m, salt); err != nil {
+		return nil, err
+	}
+	r.Dir = filepath.Join(out, m.RunID)
+	if err := os.Rename(aside, r.Dir); err != nil {
+		return nil, fmt.Errorf("putting the run directory in its place: %w", err)
+	}
+	return r, sign.SyncDir(out)
+}
+
+// begin fills a new directory up to run_started.
+func (r *Run) begin(m ledger.Manifest, salt string) error {
+	manifest, err := m.Encode()
+	if err != nil {
+		return fmt.Errorf("encoding the manifest: %w", err)
+	}
+	envelope, err := sign.Seal(r.cfg.Key, ledger.ManifestType, manifest)
+	if err != nil {
+		return fmt.Errorf("signing the manifest: %w", err)
+	}
+	private, err := sign.Canonical(saltLine{salt})
+	if err != nil {
+		return err
+	}
+	marker := ledger.MarkerOpen + strings.Repeat("\n", markerSize-len(ledger.MarkerOpen))
+	for _, f := range []struct {
+		name string
+		data []byte
+		mode fs.FileMode
+	}{
+		{ledger.ManifestFile, manifest, 0o644}, {ledger.EnvelopeFile, envelope, 0o644}, {ledger.MarkerFile, []byte(marker), 0o644},
+		{judgmentsFile, append(private, '\n'), 0o600}, {trajectory.JournalFile, nil, 0o644}, {ledger.TrajectoriesFile, nil, 0o644},
+	} {
+		if err := writeNew(filepath.Join(r.Dir, f.name), f.data, f.mode); err != nil {
+			return fmt.Errorf("writing %s: %w", f.name, err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(r.Dir, workDir), 0o755); err != nil {
+		return err
+	}
+	r.fold = ledger.NewFold(m, sign.Digest(manifest), r.ended)
+	if err := r.open(trajectory.End{Head: r.fold.ManifestSHA256}); err != nil {
+		return err
+	}
+	_, err = r.log.Append(trajectory.Draft{Payload: trajectory.RunStarted{
+		GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: r.fold.ManifestSHA256, PolicyHash: m.PolicyHash,
+		Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent,
+	}})
+	if err != nil {
+		return err
+	}
+	return sign.SyncDir(r.Dir)
+}
+
+// open takes the lock and opens the files that grow; the journal goes on at
+// end.
+func (r *Run) open(end trajectory.End) (err error) {
+	if err := r.takeLock(); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name string
+		flag int
+		file **os.File
+	}{
+		{trajectory.JournalFile, os.O_APPEND, &r.journal}, {ledger.TrajectoriesFile, os.O_APPEND, &r.trajectories},
+		{judgmentsFile, os.O_APPEND, &r.judgments}, {ledger.MarkerFile, 0, &r.marker},
+	} {
+		if *f.file, err = os.OpenFile(filepath.Join(r.Dir, f.name), os.O_RDWR|f.flag, 0); err != nil {
+			return fmt.Errorf("opening %s: %w", f.name, err)
+		}
+	}
+	if r.gate, err = tools.NewGate(r.cfg.Policy, r.cfg.Now, r.cfg.Tools...); err != nil {
+		return err
+	}
+	r.log, err = trajectory.NewLog(r.journal, end, trajectory.LogConfig{
+		RunID: r.fold.Manifest.RunID, Now: r.cfg.Now, Mono: r.cfg.Mono, Rand: r.cfg.Rand, Recorded: r.recorded,
+	})
+	return err
+}
+
+// ErrBusy means that another process writes the run.
+var ErrBusy = errors.New("another process is writing this run")
+
+func (r *Run) takeLock() error {
+	if r.lock != nil {
+		return nil
+	}
+	lock := flock.New(filepath.Join(r.Dir, lockFile))
+	got, err := lock.TryLock()
+	if err != nil {
+		return fmt.Errorf("locking the run: %w", err)
+	}
+	if !got {
+		return ErrBusy
+	}
+	r.lock = lock
+	return nil
+}
+
+// recorded follows the journal: the log calls it with each durable event, in
+// order.
+func (r *Run) recorded(e trajectory.Event, line []byte) error {
+	r.mu.Lock()
+	err := r.fold.Add(e, line)
+	r.mu.Unlock()
+	if err == nil && r.cfg.Watch != nil {
+		r.cfg.Watch(e)
+	}
+	return err
+}
+
+// ended appends an attempt's record. It is derived from the journal and can be
+// rebuilt, so nothing waits for the disk.
+func (r *Run) ended(t ledger.Trajectory) error {
+	line, err := t.Encode()
+	if err != nil {
+		return err
+	}
+	_, err = r.trajectories.Write(line)
+	return err
+}
+
+// ManifestSHA256 returns the digest to publish: it fixes the plan before the
+// outcome is known.
+func (r *Run) ManifestSHA256() string { return r.fold.ManifestSHA256 }
+
+// Close gives up the files and the lock.
+func (r *Run) Close() error {
+	var errs []error
+	for _, f := range []*os.File{r.journal, r.trajectories, r.judgments, r.marker} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	if r.lock != nil {
+		errs = append(errs, r.lock.Unlock())
+	}
+	return errors.Join(errs...)
+}
+
+// mark overwrites the marker in place: the run is not submittable, for good.
+func (r *Run) mark(reason string) error {
+	text := strings.ReplaceAll(reason, "\n", " ")
+	text = strings.ToValidUTF8(text[:min(len(text), markerSize-1)], "")
+	if _, err := r.marker.WriteAt([]byte(text+strings.Repeat("\n", markerSize-len(text))), 0); err != nil {
+		return fmt.Errorf("marking the run as not submittable: %w", err)
+	}
+	return r.marker.Sync()
+}
+
+type saltLine struct {
+	Salt string `json:"salt"`
+}
+
+// goldCommitment commits to the answers of the planned tasks; "" where there
+// are none.
+func goldCommitment(c Config, salt string) (string, error) {
+	if c.Gold.Len() == 0 {
+		return "", nil
+	}
+	return ledger.Commitment(c.Gold.Map(), salt)
+}
+
+// serial lets one goroutine at a time read, which sources of randomness need
+// not allow by themselves.
+type serial struct {
+	mu sync.Mutex
+	r  io.Reader
+}
+
+func (s *serial) Read(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.r.Read(b)
+}
+
+func randomHex(random io.Reader) (string, error) {
+	b := make([]byte, 32)
+	if _, err := io.ReadFull(random, b); err != nil {
+		return "", fmt.Errorf("making a salt: %w", err)
+	}
+	return hex.EncodeToString(b), nil
+}
+
+// writeNew writes a file that must not exist and syncs it.
+func writeNew(path string, data []byte, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.Close()
+}

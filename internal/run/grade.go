@@ -1,0 +1,230 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/google/renameio/v2"
+	"golang.org/x/sync/errgroup"
+)
+
+// gradeAll grades and seals what is not sealed yet.
+func (r *Run) gradeAll(ctx context.Context, drain <-chan struct{}) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(max(r.cfg.Concurrency, 1))
+	for _, t := range r.fold.Tasks {
+		group.Go(func() error {
+			if isClosed(drain) {
+				return ErrDrained
+			}
+			return r.grade(ctx, t)
+		})
+	}
+	return group.Wait()
+}
+
+// grade judges a task's counted answer, if it has one and there is gold, and
+// seals the task. What was graded or sealed before stays as it is.
+func (r *Run) grade(ctx context.Context, t *ledger.Task) error {
+	if t.Sealed != nil {
+		return nil
+	}
+	a := t.Counted()
+	if a != nil && a.Answer != nil && a.Judgment == nil && r.fold.Scored() {
+		if err := r.judge(ctx, t, a); err != nil {
+			return err
+		}
+	}
+	salt, err := randomHex(r.cfg.Rand)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	outcome, attempt, settled := r.fold.Outcome(t)
+	attempts := len(t.Attempts)
+	r.mu.Unlock()
+	if !settled {
+		return fmt.Errorf("task %q cannot be sealed: its last attempt is open", t.Plan.TaskID)
+	}
+	_, err = r.log.Append(trajectory.Draft{TaskID: t.Plan.TaskID, Payload: trajectory.TaskSealed{
+		Attempt: attempt, Attempts: attempts, Outcome: outcome, Salt: salt,
+	}})
+	return err
+}
+
+// judge asks for both verdicts on a committed answer and records them: usage
+// and verdict in the journal, gold and texts in the private file alone.
+func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) error {
+	scorer := judge.Judge{}
+	var ask *asker
+	if r.cfg.Judge != nil {
+		ask = &asker{endpoint: *r.cfg.Judge, now: r.cfg.Now}
+		scorer.Asker = ask
+	}
+	gold := r.gold[t.Plan.TaskID]
+	v := scorer.Score(ctx, judge.Item{TaskID: t.Plan.TaskID, Question: r.question(t), Gold: gold, Answer: &a.Answer.Answer})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	event := trajectory.Judgment{CostMicroUSD: new(int64), Judged: v.Judged, Official: v.Official, Path: v.Path, Tries: v.Tries}
+	if v.Tries > 0 {
+		event.Model, event.Prompt = r.cfg.Judge.Name, prompt.JudgeID
+		event.CostMicroUSD, event.TokensIn, event.TokensOut, event.LatencyMs = ask.cost, ask.tokensIn, ask.tokensOut, ask.latencyMs
+	}
+	if v.Reply != nil {
+		event.RequestID, event.ResponseModel = v.Reply.RequestID, v.Reply.ResponseModel
+	}
+	private, err := sign.CanonicalLossy(privateVerdict{a.Answer.Answer, a.Number, gold, v.Judged, v.Official, v.Path, v.Err, t.Plan.TaskID})
+	if err != nil {
+		return err
+	}
+	if _, err := r.judgments.Write(append(private, '\n')); err != nil {
+		return fmt.Errorf("writing %s: %w", judgmentsFile, err)
+	}
+	_, err = r.log.Append(trajectory.Draft{TaskID: t.Plan.TaskID, Attempt: a.Number, Payload: event})
+	return err
+}
+
+// question returns the text of a planned task.
+func (r *Run) question(t *ledger.Task) string {
+	for _, task := range r.cfg.Set.Tasks {
+		if task.ID == t.Plan.TaskID {
+			return task.Question
+		}
+	}
+	return ""
+}
+
+// privateVerdict is a line of judgments.jsonl after the salt.
+type privateVerdict struct {
+	Answer   string `json:"answer"`
+	Attempt  int    `json:"attempt"`
+	Gold     string `json:"gold"`
+	Judged   *bool  `json:"judged"`
+	Official bool   `json:"official"`
+	Path     string `json:"path"`
+	Problem  string `json:"problem,omitzero"`
+	TaskID   string `json:"task_id"`
+}
+
+// complete records the end and seals the directory.
+func (r *Run) complete() error {
+	r.mu.Lock()
+	done, all := r.fold.RunCompleted()
+	r.mu.Unlock()
+	if !all {
+		return fmt.Errorf("the run cannot be closed: a task is not sealed")
+	}
+	if _, err := r.log.Append(trajectory.Draft{Payload: done}); err != nil {
+		return err
+	}
+	return r.seal()
+}
+
+// seal writes what derives from a completed journal, signs the tree head, and
+// takes the marker away if recording never failed.
+func (r *Run) seal() error {
+	results, err := r.fold.Results()
+	if err != nil {
+		return err
+	}
+	summary, err := r.fold.Summary().Encode()
+	if err != nil {
+		return err
+	}
+	head, err := r.fold.Checkpoint(r.log.End())
+	if err != nil {
+		return err
+	}
+	note, err := head.Sign(r.cfg.Key)
+	if err != nil {
+		return fmt.Errorf("signing the checkpoint: %w", err)
+	}
+	for _, f := range []*os.File{r.trajectories, r.judgments} {
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	for _, f := range []struct {
+		name string
+		data []byte
+	}{{ledger.ResultsFile, results}, {ledger.SummaryFile, summary}, {trajectory.CheckpointFile, note}} {
+		if err := renameio.WriteFile(filepath.Join(r.Dir, f.name), f.data, 0o644); err != nil {
+			return fmt.Errorf("writing %s: %w", f.name, err)
+		}
+	}
+	if err := sign.SyncDir(r.Dir); err != nil {
+		return err
+	}
+	marked, err := ledger.ReadMarker(os.DirFS(r.Dir))
+	if err != nil || marked != "" {
+		return err
+	}
+	if err := os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)); err != nil {
+		return err
+	}
+	return sign.SyncDir(r.Dir)
+}
+
+// asker puts the judge's requests to a model and adds up what they took.
+type asker struct {
+	endpoint  Endpoint
+	now       func() time.Time
+	cost      *int64
+	tokensIn  int64
+	tokensOut int64
+	latencyMs int64
+	asked     bool
+}
+
+// Ask implements judge.Asker.
+func (a *asker) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) {
+	began := a.now()
+	response, err := a.endpoint.Client.Chat(ctx, llm.Request{
+		Model:    a.endpoint.Name,
+		Messages: []llm.Message{{Role: "system", Content: q.System}, {Role: "user", Content: q.User}},
+		Schema:   q.Schema, SchemaName: q.SchemaName,
+	}, unobserved{})
+	took := a.now().Sub(began).Milliseconds()
+	a.latencyMs += took
+	if err != nil {
+		return judge.Reply{}, err
+	}
+	a.charge(response)
+	return judge.Reply{
+		Text: response.Message.Content, RequestID: response.RequestID, ResponseModel: response.ResponseModel,
+		TokensIn: response.Usage.In, TokensOut: response.Usage.Out, CostMicroUSD: response.CostMicroUSD, LatencyMs: took,
+	}, nil
+}
+
+// charge adds a reply up; once a price is unknown, the sum stays unknown.
+func (a *asker) charge(response llm.Response) {
+	a.tokensIn += response.Usage.In
+	a.tokensOut += response.Usage.Out
+	switch {
+	case response.CostMicroUSD == nil:
+		a.cost = nil
+	case !a.asked:
+		cost := *response.CostMicroUSD
+		a.cost = &cost
+	case a.cost != nil:
+		*a.cost += *response.CostMicroUSD
+	}
+	a.asked = true
+}
+
+// unobserved is for calls of the judge: the journal records them by the
+// judgment they lead to, since their messages hold gold.
+type unobserved struct{}
+
+func (unobserved) TryStarted(int) error       { return nil }
+func (unobserved) TryCompleted(llm.Try) error { return nil }

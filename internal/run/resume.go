@@ -1,0 +1,203 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/renameio/v2"
+)
+
+// PlanError means that what a run would be resumed with is not what it
+// planned.
+type PlanError struct{ Differences []string }
+
+func (e *PlanError) Error() string {
+	return "the run cannot go on with another plan: " + strings.Join(e.Differences, "; ")
+}
+
+// Resume takes up an interrupted run. Its evidence must verify, and c must
+// give the same plan. An unfinished last line is kept aside and cut; attempts
+// without an answer are ended as errors, those with one as answered.
+func Resume(dir string, c Config) (_ *Run, err error) {
+	c.Rand = &serial{r: c.Rand}
+	r := &Run{Dir: dir, cfg: c, gold: c.Gold.Map()}
+	defer func() {
+		if err != nil {
+			r.Close()
+		}
+	}()
+	if err := r.takeLock(); err != nil {
+		return nil, err
+	}
+	found, err := ledger.Verify(os.DirFS(dir), nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.samePlan(found.Manifest); err != nil {
+		return nil, err
+	}
+	torn, err := r.mendTail(found.Torn)
+	if err != nil {
+		return nil, err
+	}
+	end, err := r.replay(found)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.open(end); err != nil {
+		return nil, err
+	}
+	if r.fold.Completed != nil {
+		return r, nil
+	}
+	return r, r.takeUp(end, torn)
+}
+
+// samePlan compares the plan that the configuration gives with the recorded
+// one. The program may be another version; that is recorded, not refused.
+func (r *Run) samePlan(old ledger.Manifest) error {
+	now := r.cfg.plan()
+	now.RunID, now.Created, now.Harness = old.RunID, old.Created, old.Harness
+	salt, err := r.readSalt()
+	if err != nil {
+		return err
+	}
+	if now.GoldCommitment, err = goldCommitment(r.cfg, salt); err != nil {
+		return err
+	}
+	differences, err := differences(old, now)
+	if err != nil {
+		return err
+	}
+	if len(differences) > 0 {
+		return &PlanError{differences}
+	}
+	return nil
+}
+
+// differences names the members of two plans that are not equal, with both
+// values where they are short. The commitment to gold is only named.
+func differences(old, now ledger.Manifest) ([]string, error) {
+	a, errA := members(old)
+	b, errB := members(now)
+	if err := errors.Join(errA, errB); err != nil {
+		return nil, err
+	}
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		x, y := a[name], b[name]
+		switch {
+		case bytes.Equal(x, y):
+		case name == "gold_commitment" || len(x) > maxShown || len(y) > maxShown:
+			out = append(out, name+" differs")
+		default:
+			out = append(out, fmt.Sprintf("%s was %s, is %s", name, x, y))
+		}
+	}
+	return out, nil
+}
+
+// maxShown bounds, in bytes, the values that a difference quotes.
+const maxShown = 300
+
+func members(m ledger.Manifest) (map[string]jsontext.Value, error) {
+	b, err := m.Encode()
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]jsontext.Value
+	return out, json.Unmarshal(b, &out)
+}
+
+func (r *Run) readSalt() (string, error) {
+	data, err := os.ReadFile(filepath.Join(r.Dir, judgmentsFile))
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", judgmentsFile, err)
+	}
+	first, _, _ := bytes.Cut(data, []byte("\n"))
+	var line saltLine
+	if err := sign.Decode(first, &line); err != nil {
+		return "", fmt.Errorf("%s does not begin with the salt", judgmentsFile)
+	}
+	return line.Salt, nil
+}
+
+// mendTail keeps an unfinished last line aside and cuts it from the journal.
+func (r *Run) mendTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
+	if tail == nil {
+		return nil, nil
+	}
+	torn := &trajectory.Torn{Bytes: int64(len(tail.Bytes)), File: fmt.Sprintf("torn-%d", tail.Offset), SHA256: sign.Digest(tail.Bytes)}
+	if err := renameio.WriteFile(filepath.Join(r.Dir, torn.File), tail.Bytes, 0o644); err != nil {
+		return nil, fmt.Errorf("keeping the torn line aside: %w", err)
+	}
+	if err := sign.SyncDir(r.Dir); err != nil {
+		return nil, err
+	}
+	journal, err := os.OpenFile(filepath.Join(r.Dir, trajectory.JournalFile), os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer journal.Close()
+	if err := journal.Truncate(tail.Offset); err != nil {
+		return nil, fmt.Errorf("cutting the torn line: %w", err)
+	}
+	return torn, journal.Sync()
+}
+
+// replay folds the journal again and writes trajectories.jsonl anew, since it
+// may end early.
+func (r *Run) replay(found *ledger.Run) (trajectory.End, error) {
+	journal, err := os.Open(filepath.Join(r.Dir, trajectory.JournalFile))
+	if err != nil {
+		return trajectory.End{}, err
+	}
+	defer journal.Close()
+	records, err := renameio.NewPendingFile(filepath.Join(r.Dir, ledger.TrajectoriesFile), renameio.WithPermissions(0o644))
+	if err != nil {
+		return trajectory.End{}, err
+	}
+	defer records.Cleanup()
+	r.trajectories = records.File
+	r.fold = ledger.NewFold(found.Manifest, found.ManifestSHA256, r.ended)
+	end, _, err := trajectory.ReadJournal(journal, found.Manifest.RunID, found.ManifestSHA256, r.fold.Add)
+	r.trajectories = nil
+	if err != nil {
+		return trajectory.End{}, err
+	}
+	return end, records.CloseAtomicallyReplace()
+}
+
+// takeUp records that the run goes on and ends the attempts that were cut off.
+func (r *Run) takeUp(end trajectory.End, torn *trajectory.Torn) error {
+	drafts := []trajectory.Draft{{Payload: trajectory.RunResumed{
+		Events: end.Events, GuidanceHash: r.fold.Manifest.GuidanceHash, Harness: r.cfg.Harness,
+		PolicyHash: r.fold.Manifest.PolicyHash, Torn: torn,
+	}}}
+	for _, t := range r.fold.Tasks {
+		a := t.Open()
+		if a == nil {
+			continue
+		}
+		ended := trajectory.AttemptEnded{Outcome: trajectory.Errored, Reason: interrupted}
+		if a.Answer != nil {
+			ended.Outcome = trajectory.Answered
+		}
+		drafts = append(drafts, trajectory.Draft{TaskID: t.Plan.TaskID, Attempt: a.Number, Payload: ended})
+	}
+	_, err := r.log.Append(drafts...)
+	return err
+}

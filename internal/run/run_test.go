@@ -1,0 +1,333 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/loader"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// clock goes on by a millisecond whenever it is read, so that a run of one
+// task at a time is the same each time.
+type clock struct {
+	mu sync.Mutex
+	n  int64
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(c.n) * time.Millisecond)
+}
+
+func (c *clock) mono() time.Duration { return c.now().Sub(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) }
+
+// config is a rehearsal of the given tasks with fixed clock, ids, salts and
+// key, over the real servers.
+func config(t *testing.T, ids ...string) Config {
+	t.Helper()
+	server, err := fixtures.Serve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	filter := loader.Filter{IDs: ids}
+	set, gold, err := loader.Load(context.Background(), loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision), loader.Validation, filter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.Builtin(policy.Autonomous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prices, err := llm.ParsePrices(fixtures.Prices())
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.NewChaCha8([32]byte{1})
+	key, err := sign.NewKey(random)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &clock{}
+	client := llm.New(llm.Config{BaseURL: server.ModelURL, Prices: prices, MaxTries: 6, Now: c.now,
+		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
+	web := tools.NewWeb(tools.WebConfig{Exceptions: server.Hosts})
+	return Config{
+		Set: set, Gold: gold, Selection: filter.Rule(),
+		Model:    Endpoint{client, fixtures.Model, "builtin:model"},
+		Judge:    &Endpoint{client, fixtures.JudgeModel, "builtin:judge"},
+		MaxTurns: 20, CallTries: 6, Policy: p, PricesDigest: prices.Digest(),
+		Tools: []tools.Tool{tools.NewReadFile(nil), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web),
+			tools.NewWebSearch(web, fixtures.SearchURL)},
+		SubmitIntent: true, Rehearsal: true, Concurrency: 1,
+		Key: key, Harness: trajectory.Harness{Version: "test", ExecutableSHA256: sign.Digest(nil)},
+		Now: c.now, Mono: c.mono, Rand: random,
+	}
+}
+
+func execute(t *testing.T, out string, c Config) *Run {
+	t.Helper()
+	r, err := Create(out, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	if err := r.Execute(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// verified reads a run as anyone would.
+func verified(t *testing.T, dir string) *ledger.Run {
+	t.Helper()
+	found, err := ledger.Verify(os.DirFS(dir), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// goldenTask searches, reads a page and computes.
+const goldenTask = "fab1e005-0000-4000-8000-000000000005"
+
+// TestGolden pins every byte of the journal and the derived files of one task.
+func TestGolden(t *testing.T) {
+	r := execute(t, t.TempDir(), config(t, goldenTask))
+	for _, name := range []string{trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, ledger.ManifestFile, trajectory.CheckpointFile} {
+		got, err := os.ReadFile(filepath.Join(r.Dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden := filepath.Join("testdata", "golden", name+".golden")
+		if *update {
+			if err := os.WriteFile(golden, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
+			t.Errorf("%s is not the golden one (go test ./internal/run -update writes it anew):\n%s", name, diff)
+		}
+	}
+}
+
+// TestRehearsal runs all built-in tasks and wants each to end as it is meant
+// to: right, wrong, right only for the judge, without an answer.
+func TestRehearsal(t *testing.T) {
+	c := config(t)
+	c.Concurrency = 4
+	found := verified(t, execute(t, t.TempDir(), c).Dir)
+	var got bytes.Buffer
+	for _, task := range found.Tasks {
+		result := found.Result(task)
+		fmt.Fprintf(&got, "%s level %d: %s, judged %v by %s, %d turns, %d calls\n", task.Plan.TaskID, task.Plan.Level, result.Outcome,
+			result.JudgedCorrect != nil && *result.JudgedCorrect, result.ScoringPath, result.Turns, result.ToolCalls)
+	}
+	golden := filepath.Join("testdata", "outcomes.golden")
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestCommitThenGrade: with submit intent every answer is committed before the
+// first is graded; without, a task is graded when it is solved.
+func TestCommitThenGrade(t *testing.T) {
+	for _, intent := range []bool{true, false} {
+		c := config(t)
+		c.SubmitIntent, c.Concurrency = intent, 4
+		firstGrade, lastAnswer, n := 0, 0, 0
+		c.Watch = func(e trajectory.Event) {
+			n++
+			switch e.Payload.(type) {
+			case trajectory.AnswerCommitted:
+				lastAnswer = n
+			case trajectory.Judgment:
+				if firstGrade == 0 {
+					firstGrade = n
+				}
+			}
+		}
+		execute(t, t.TempDir(), c)
+		if firstGrade == 0 || lastAnswer == 0 || intent != (lastAnswer < firstGrade) {
+			t.Errorf("submit intent %v: last answer is event %d, first judgment event %d", intent, lastAnswer, firstGrade)
+		}
+	}
+}
+
+// TestNotRecorded: when the journal cannot be written, nothing more is asked of
+// the model, the run is marked, and the mark stays through a resume.
+func TestNotRecorded(t *testing.T) {
+	c := config(t, goldenTask)
+	r, err := Create(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.journal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) {
+		t.Fatalf("error is %v", err)
+	}
+	r.Close()
+	if found := verified(t, r.Dir); found.Complete || !strings.Contains(found.Marked, "evidence could not be recorded") {
+		t.Errorf("complete %v, marked %q", found.Complete, found.Marked)
+	}
+	again, err := Resume(r.Dir, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if err := again.Execute(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if found := verified(t, r.Dir); !found.Complete || found.Marked == "" {
+		t.Errorf("complete %v, marked %q", found.Complete, found.Marked)
+	}
+}
+
+// TestResume: another plan is refused with the difference, a second process is
+// kept out, a torn line is kept aside, and the answer that was committed stays.
+func TestResume(t *testing.T) {
+	c := config(t)
+	out := t.TempDir()
+	drain := make(chan struct{})
+	answers := map[string]string{}
+	collect := func(e trajectory.Event) {
+		if p, ok := e.Payload.(trajectory.AnswerCommitted); ok {
+			answers[e.TaskID] += p.Answer + ";"
+		}
+	}
+	c.Watch = func(e trajectory.Event) {
+		collect(e)
+		if _, ok := e.Payload.(trajectory.AttemptEnded); ok && len(answers) == 3 {
+			close(drain)
+		}
+	}
+	r, err := Create(out, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resume(r.Dir, c); !errors.Is(err, ErrBusy) {
+		t.Errorf("a second process got %v", err)
+	}
+	if err := r.Execute(context.Background(), drain); !errors.Is(err, ErrDrained) {
+		t.Fatalf("error is %v", err)
+	}
+	r.Close()
+
+	other := c
+	other.Model.Name = "another-model"
+	var plan *PlanError
+	if _, err := Resume(r.Dir, other); !errors.As(err, &plan) || len(plan.Differences) != 1 ||
+		!strings.Contains(plan.Differences[0], `"name":"another-model"`) {
+		t.Errorf("resuming with another model: %v", err)
+	}
+
+	journal := filepath.Join(r.Dir, trajectory.JournalFile)
+	torn := []byte(`{"attempt":1,"content_ha`)
+	appendTo(t, journal, torn)
+	c.Watch = collect
+	again, err := Resume(r.Dir, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if err := again.Execute(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	found := verified(t, r.Dir)
+	if !found.Complete || len(found.Interruptions) != 1 || !found.Interruptions[0].Torn {
+		t.Errorf("complete %v, interruptions %+v", found.Complete, found.Interruptions)
+	}
+	for task, given := range answers {
+		if strings.Count(given, ";") != 1 {
+			t.Errorf("task %s has the answers %q", task, given)
+		}
+	}
+	aside, err := filepath.Glob(filepath.Join(r.Dir, "torn-*"))
+	if err != nil || len(aside) != 1 {
+		t.Fatalf("torn lines kept aside: %v, %v", aside, err)
+	}
+	if kept, err := os.ReadFile(aside[0]); err != nil || !bytes.Equal(kept, torn) {
+		t.Errorf("kept %q, %v", kept, err)
+	}
+}
+
+func appendTo(t *testing.T, path string, data []byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNothingLeaks: no gold and no secret in any file that could leave the
+// machine.
+func TestNothingLeaks(t *testing.T) {
+	c := config(t)
+	c.Concurrency = 4
+	r := execute(t, t.TempDir(), c)
+	unsolved := map[string]string{}
+	for _, task := range verified(t, r.Dir).Tasks {
+		if task.Sealed.Outcome != trajectory.Solved && len(c.Gold.Map()[task.Plan.TaskID]) >= 6 {
+			unsolved[task.Plan.TaskID] = c.Gold.Map()[task.Plan.TaskID]
+		}
+	}
+	if len(unsolved) == 0 {
+		t.Fatal("there is no unsolved task whose gold could be told from chance")
+	}
+	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
+		data, err := os.ReadFile(filepath.Join(r.Dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for task, gold := range unsolved {
+			if bytes.Contains(data, []byte(gold)) {
+				t.Errorf("%s holds the gold answer of %s", name, task)
+			}
+		}
+	}
+	info, err := os.Stat(filepath.Join(r.Dir, judgmentsFile))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%s: mode %v, %v", judgmentsFile, info.Mode(), err)
+	}
+}

@@ -1,0 +1,218 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/gaia-harness/gaia/agent"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/loader"
+	"github.com/gaia-harness/gaia/trajectory"
+	"golang.org/x/sync/errgroup"
+)
+
+// ErrDrained means that the run was asked to stop and did so between tasks.
+var ErrDrained = errors.New("stopped before all tasks were sealed")
+
+// interrupted is the reason of attempts that a crash or a stop cut off.
+const interrupted = "interrupted"
+
+// Execute solves what is not solved, grades, seals and closes. When drain is
+// closed no further task begins and those under way are finished. Every error
+// leaves a run that can be resumed; one that matches trajectory.ErrNotRecorded
+// has marked it as not submittable.
+func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
+	err := r.execute(ctx, drain)
+	if errors.Is(err, trajectory.ErrNotRecorded) {
+		return errors.Join(err, r.mark(err.Error()))
+	}
+	return err
+}
+
+func (r *Run) execute(ctx context.Context, drain <-chan struct{}) error {
+	if r.fold.Completed != nil {
+		return r.seal()
+	}
+	if err := r.solveAll(ctx, drain); err != nil {
+		return err
+	}
+	if err := r.gradeAll(ctx, drain); err != nil {
+		return err
+	}
+	return r.complete()
+}
+
+// solveAll makes attempts until every task has its answer or none can be had.
+// Without submit intent a task is graded as soon as it is solved.
+func (r *Run) solveAll(ctx context.Context, drain <-chan struct{}) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(max(r.cfg.Concurrency, 1))
+	drained := false
+	for i, t := range r.fold.Tasks {
+		task := r.cfg.Set.Tasks[i]
+		if r.settled(t) {
+			continue
+		}
+		if drained = drained || isClosed(drain); drained || groupCtx.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			for !r.settled(t) {
+				if isClosed(drain) {
+					return ErrDrained
+				}
+				if err := r.attempt(groupCtx, i, task, t); err != nil {
+					return err
+				}
+			}
+			if r.cfg.SubmitIntent {
+				return nil
+			}
+			return r.grade(groupCtx, t)
+		})
+	}
+	err := group.Wait()
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil && drained {
+		err = ErrDrained
+	}
+	return err
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// settled reports whether no further attempt is to be made at a task: it has
+// an answer, or the agent gave none, or infrastructure failed too often.
+func (r *Run) settled(t *ledger.Task) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	failures := 0
+	for _, a := range t.Attempts {
+		switch {
+		case a.Ended == nil:
+		case a.Ended.Outcome != trajectory.Errored:
+			return true
+		case a.Ended.Reason != interrupted:
+			failures++
+		}
+	}
+	return t.Sealed != nil || failures >= attemptsPerTask
+}
+
+// attempt makes one attempt at a task and records how it ended. It returns an
+// error only where the run itself cannot go on.
+func (r *Run) attempt(ctx context.Context, index int, task loader.Task, t *ledger.Task) error {
+	r.mu.Lock()
+	number := len(t.Attempts) + 1
+	r.mu.Unlock()
+	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.cfg.Redact}
+	root, files, err := r.workspace(ctx, task, filepath.Join(r.Dir, workDir, fmt.Sprintf("%04d-%d", index+1, number)))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := rec.Append(0, trajectory.TaskStarted{FileName: task.FileName, Question: task.Question, Workspace: files}); err != nil {
+		return err
+	}
+	session := r.gate.Open(rec, root)
+	solver := agent.Agent{Model: r.cfg.Model.Client, Name: r.cfg.Model.Name, MaxTurns: r.cfg.MaxTurns, MaxTokens: r.cfg.MaxTokens,
+		Tools: r.gate.Specs(), Now: r.cfg.Now}
+	answer, err := solver.Solve(ctx, agent.Question{Text: task.Question, FileName: task.FileName}, session, rec)
+	if errors.Is(err, trajectory.ErrNotRecorded) || ctx.Err() != nil {
+		return errors.Join(err, ctx.Err())
+	}
+	ended := trajectory.AttemptEnded{Reason: answer.Reason}
+	switch {
+	case err != nil:
+		return r.failed(rec, ended, err)
+	case !answer.Found:
+		ended.Outcome = trajectory.NoAnswer
+		return rec.Append(0, ended)
+	}
+	ended.Outcome = trajectory.Answered
+	text, hidden := r.cfg.Redact.Redact(answer.Text)
+	reasoning, more := r.cfg.Redact.Redact(answer.Reasoning)
+	return rec.Append(0, trajectory.AnswerCommitted{Answer: text, ReasoningTrace: reasoning, Redactions: hidden + more, Rule: answer.Rule}, ended)
+}
+
+// failed ends an attempt whose model or tools failed. A failure that every
+// other task would meet stops the run.
+func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cause error) error {
+	ended.Outcome, ended.Reason = trajectory.Errored, "infrastructure"
+	text, _ := r.cfg.Redact.Redact(cause.Error())
+	e := trajectory.Error{Message: text, Stage: "solve"}
+	var model *llm.Error
+	if errors.As(cause, &model) {
+		e.Code, e.Stage = model.Code, "model"
+		if model.Stop {
+			ended.Reason = interrupted
+		}
+	}
+	if err := rec.Append(0, e, ended); err != nil {
+		return err
+	}
+	if model != nil && model.Stop {
+		return cause
+	}
+	return nil
+}
+
+// workspace makes an attempt's directory with a read-only copy of the
+// attachment, and lists what is in it.
+func (r *Run) workspace(ctx context.Context, task loader.Task, dir string) (*os.Root, []trajectory.File, error) {
+	if err := os.RemoveAll(dir); err != nil { // of an attempt that never began
+		return nil, nil, err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	files := []trajectory.File{}
+	if task.FileName != "" {
+		file, err := r.attach(ctx, root, task)
+		if err != nil {
+			root.Close()
+			return nil, nil, err
+		}
+		files = append(files, file)
+	}
+	return root, files, nil
+}
+
+func (r *Run) attach(ctx context.Context, root *os.Root, task loader.Task) (trajectory.File, error) {
+	in, err := r.cfg.Set.Attachment(ctx, task)
+	if err != nil {
+		return trajectory.File{}, err
+	}
+	defer in.Close()
+	out, err := root.OpenFile(task.FileName, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
+	if err != nil {
+		return trajectory.File{}, err
+	}
+	defer out.Close()
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(out, sum), in)
+	if err != nil {
+		return trajectory.File{}, fmt.Errorf("copying the attachment of task %q: %w", task.ID, err)
+	}
+	return trajectory.File{Bytes: n, Path: task.FileName, SHA256: sign.DigestOf(sum)}, out.Close()
+}
