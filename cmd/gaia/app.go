@@ -1,0 +1,116 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// app is what the commands have of the world outside.
+type app struct {
+	stdout  io.Writer
+	stderr  io.Writer
+	getenv  func(string) string
+	environ []string
+	tty     bool // standard error is a terminal
+	began   time.Time
+}
+
+func newApp() *app {
+	return &app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, environ: os.Environ(),
+		tty: term.IsTerminal(int(os.Stderr.Fd())), began: time.Now()}
+}
+
+// execute runs the command that args name. What goes wrong before a command
+// begins is a matter of usage.
+func (a *app) execute(args []string) error {
+	begun := false
+	root := a.root()
+	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
+	root.SetArgs(args)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.Execute()
+	var f *failure
+	if err != nil && !begun && !errors.As(err, &f) {
+		return usage("see 'gaia --help'", "%s", err)
+	}
+	return err
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gaia",
+		Short: "Run GAIA-style benchmarks with evidence that can be checked",
+		Long: `gaia runs GAIA-style benchmarks with an LLM agent, records evidence of all the
+agent did, scores the answers, and signs the result, so that a score can be
+checked by anyone.
+
+Without a key, base URL, model or source, "gaia run" rehearses: built-in tasks,
+a built-in scripted model, no network. A rehearsal says so everywhere and is
+never a GAIA score.`,
+		Example: `  gaia run --submit-intent            rehearse the whole job, offline
+  gaia verify runs/01J…               check everything the run wrote
+  gaia show runs/01J…                 see what happened`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(a.runCommand(), a.resumeCommand(), a.verifyCommand(), a.showCommand(), a.versionCommand(), convertCommand())
+	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exitHelp)
+	return root
+}
+
+// oneArg wants one argument, called name.
+func oneArg(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usage("see 'gaia "+cmd.Name()+" --help'", "%s takes one argument, %s", cmd.Name(), name)
+		}
+		return nil
+	}
+}
+
+// oneLine makes text from outside safe to print on one line of a terminal.
+func oneLine(s string) string {
+	return strings.ReplaceAll(printable(s), "\n", " ")
+}
+
+// printable shows control characters as escapes, except tab and newline, and
+// so keeps what a model or a page said from steering the terminal.
+func printable(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || isBidi(r):
+			b.WriteString(escape(r))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// isBidi reports characters that reorder what a terminal shows.
+func isBidi(r rune) bool {
+	return r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
+func escape(r rune) string {
+	const hex = "0123456789abcdef"
+	return `\u` + string([]byte{hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15]})
+}
+
+// quoteArg quotes a path for a shell if it needs it.
+func quoteArg(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:@,=") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

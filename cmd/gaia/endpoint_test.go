@@ -1,0 +1,88 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures"
+)
+
+// offlineTasks are built-in tasks that need no web.
+const offlineTasks = "fab1e001-0000-4000-8000-000000000001,fab1e002-0000-4000-8000-000000000002,fab1e010-0000-4000-8000-000000000010"
+
+// TestEndpoint runs tasks of a directory against an endpoint that the user
+// names, with the scripted model in its place: such a run is no rehearsal.
+func TestEndpoint(t *testing.T) {
+	server, err := fixtures.Serve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	p := newProgram(t)
+	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	out := p.want(exitOK, "run", "--submit-intent", "--source", "dir:data", "--base-url", server.ModelURL, "--model", fixtures.Model,
+		"--judge-model", fixtures.JudgeModel, "--task", offlineTasks)
+	if strings.Contains(out, "rehearsal") || !strings.Contains(out, "cost       unknown") || !strings.Contains(out, "2 solved, 1 failed") {
+		t.Errorf("run says:\n%s", out)
+	}
+	if out := p.want(exitOK, "verify", p.runDir()); strings.Contains(out, "rehearsal") {
+		t.Errorf("verify says:\n%s", out)
+	}
+	p.want(exitOK, "resume", p.runDir())
+}
+
+// TestQuotaStops: a failure that every task would meet stops the run at once,
+// and resume keeps to the endpoint that was planned.
+func TestQuotaStops(t *testing.T) {
+	server, err := fixtures.Serve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	var refused atomic.Int32
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refused.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"error":{"message":"the key is not valid","type":"invalid_request_error","code":"invalid_api_key"}}`))
+	}))
+	defer front.Close()
+	p := newProgram(t)
+	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"run", "--source", "dir:data", "--base-url", front.URL + "/v1", "--model", fixtures.Model, "--task", offlineTasks, "--concurrency", "1"}
+	out := p.want(exitIncomplete, args...)
+	if !strings.Contains(out, "gaia: error: the run stopped: ") || !strings.Contains(out, "the key is not valid") || !strings.Contains(out, "gaia resume runs/") {
+		t.Errorf("run says:\n%s", out)
+	}
+	if n := refused.Load(); n != 1 {
+		t.Errorf("%d requests were made, want one", n)
+	}
+	out = p.want(exitUsage, "resume", "--base-url", front.URL+"/v1", p.runDir())
+	if !strings.Contains(out, "gaia: hint: give --source dir:PATH") {
+		t.Errorf("resume says:\n%s", out)
+	}
+	out = p.want(exitFailure, "resume", "--source", "dir:data", "--base-url", server.ModelURL, p.runDir())
+	if !strings.Contains(out, "the run cannot go on with another plan: model was ") {
+		t.Errorf("resume says:\n%s", out)
+	}
+}
+
+// TestUnscored: the split test has no gold, so there is no score, not a zero.
+func TestUnscored(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t)
+	out := p.want(exitOK, "run", "--split", "test")
+	if !strings.Contains(out, "unscored") || strings.Contains(out, "0.0 %") || !strings.Contains(out, "rehearsal") {
+		t.Errorf("run says:\n%s", out)
+	}
+	p.want(exitOK, "verify", p.runDir())
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// The exit codes of every command. Where several hold, the order is usage,
+// evidence, incomplete, findings, failure.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitFindings    = 3
+	exitEvidence    = 4
+	exitIncomplete  = 5
+	exitInterrupted = 130
+)
+
+const exitHelp = `Exit codes:
+  0    ok
+  1    failure
+  2    usage
+  3    findings or gaps, or a run that is not submittable though it was meant to be
+  4    evidence does not verify
+  5    run incomplete, can be resumed
+  130  interrupted (state saved)
+`
+
+// failure is an error with its exit code and, if there is something to do,
+// hints.
+type failure struct {
+	code  int
+	err   error
+	hints []string
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+func fail(code int, err error, hints ...string) error { return &failure{code, err, hints} }
+
+func usage(hint, format string, args ...any) error {
+	f := &failure{code: exitUsage, err: fmt.Errorf(format, args...)}
+	if hint != "" {
+		f.hints = []string{hint}
+	}
+	return f
+}
+
+// exit prints an error and returns the exit code it means.
+func (a *app) exit(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	f := classify(err)
+	fmt.Fprintf(a.stderr, "gaia: error: %s\n", oneLine(f.err.Error()))
+	for _, h := range f.hints {
+		fmt.Fprintf(a.stderr, "gaia: hint: %s\n", oneLine(h))
+	}
+	return f.code
+}
+
+// classify gives errors that the commands did not classify their code.
+func classify(err error) *failure {
+	var f *failure
+	var fault *trajectory.Fault
+	var mode *sign.PermissionError
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.As(err, &fault):
+		return &failure{exitEvidence, err, nil}
+	case errors.As(err, &mode):
+		return &failure{exitFailure, err, []string{fmt.Sprintf("chmod 600 %s", quoteArg(mode.Path))}}
+	case errors.Is(err, context.Canceled):
+		return &failure{exitInterrupted, errors.New("interrupted"), nil}
+	case errors.Is(err, run.ErrBusy):
+		return &failure{exitFailure, err, []string{"wait for it to end, or stop it"}}
+	case errors.Is(err, fs.ErrPermission):
+		return &failure{exitFailure, err, []string{"check who owns the file or directory and its mode"}}
+	}
+	return &failure{exitFailure, err, nil}
+}

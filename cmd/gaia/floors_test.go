@@ -1,0 +1,311 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/gaia-harness/gaia/"
+
+// floors says on which floor a package stands: it imports lower floors only.
+var floors = map[string]int{
+	"internal/sign": 0, "internal/policy": 0, "internal/prompt": 0, "internal/llm": 0, "loader": 0,
+	"trajectory": 1, "judgecache": 1,
+	"tools": 2, "judge": 2, "internal/ledger": 2,
+	"agent": 3, "audit": 3,
+	"internal/run": 4, "submit": 4, "internal/view": 4,
+	"cmd/gaia": 5,
+}
+
+// apart are packages that stand on no floor: who may import them is said below.
+var apart = []string{"fixtures", "fixtures/gen"}
+
+// pure are the packages that reach no network, start no process, and read no
+// clock and no randomness of their own.
+var pure = []string{"audit", "trajectory", "judge", "judgecache", "internal/ledger", "internal/policy", "internal/prompt", "internal/sign"}
+
+type goPackage struct {
+	ImportPath string
+	Dir        string
+	Imports    []string
+	GoFiles    []string
+}
+
+func (p goPackage) name() string { return strings.TrimPrefix(p.ImportPath, module) }
+
+// packages lists the module's packages by go list.
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles", module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []goPackage
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+func TestFloors(t *testing.T) {
+	for _, p := range packages(t) {
+		floor, known := floors[p.name()]
+		if !known {
+			if !slices.Contains(apart, p.name()) {
+				t.Errorf("%s stands on no floor", p.name())
+			}
+			continue
+		}
+		for _, path := range p.Imports {
+			name, own := strings.CutPrefix(path, module)
+			if !own {
+				continue
+			}
+			if name == "fixtures" && p.name() == "cmd/gaia" {
+				continue
+			}
+			below, known := floors[name]
+			if !known || below >= floor {
+				t.Errorf("%s (floor %d) imports %s", p.name(), floor, name)
+			}
+		}
+	}
+}
+
+// TestBlindAgent: the agent and its tools cannot name the type that holds a
+// gold answer, not even through what they import.
+func TestBlindAgent(t *testing.T) {
+	imports := map[string][]string{}
+	for _, p := range packages(t) {
+		imports[p.name()] = p.Imports
+	}
+	for _, from := range []string{"agent", "tools"} {
+		if imports[from] == nil {
+			t.Fatalf("there is no package %s", from)
+		}
+		seen := map[string]bool{}
+		var visit func(string)
+		visit = func(name string) {
+			for _, path := range imports[name] {
+				if below, own := strings.CutPrefix(path, module); own && !seen[below] {
+					seen[below] = true
+					visit(below)
+				}
+			}
+		}
+		visit(from)
+		for _, never := range []string{"loader", "judge", "judgecache", "internal/ledger", "audit", "fixtures"} {
+			if seen[never] {
+				t.Errorf("%s can reach %s", from, never)
+			}
+		}
+	}
+}
+
+// TestPurePackages: no network, process, clock, environment or randomness.
+func TestPurePackages(t *testing.T) {
+	forbidden := regexp.MustCompile(`^(net|net/(http|rpc|smtp|mail|textproto)(/.*)?|os/exec|os/signal|math/rand(/v2)?|crypto/rand|syscall)$`)
+	calls := map[string][]string{
+		"time": {"Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Sleep"},
+		"os":   {"Getenv", "LookupEnv", "Environ", "StartProcess", "Getpid", "Hostname"},
+		"ulid": {"Make", "Now", "DefaultEntropy"},
+	}
+	checked := 0
+	for _, p := range packages(t) {
+		if !slices.Contains(pure, p.name()) {
+			continue
+		}
+		checked++
+		for _, path := range p.Imports {
+			if forbidden.MatchString(path) {
+				t.Errorf("%s imports %s", p.name(), path)
+			}
+		}
+		eachFile(t, p, func(name string, f *ast.File) {
+			ast.Inspect(f, func(n ast.Node) bool {
+				s, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				if x, ok := s.X.(*ast.Ident); ok && slices.Contains(calls[x.Name], s.Sel.Name) {
+					t.Errorf("%s uses %s.%s", name, x.Name, s.Sel.Name)
+				}
+				return true
+			})
+		})
+	}
+	if checked < 5 {
+		t.Fatalf("only %d of the pure packages were found", checked)
+	}
+}
+
+// TestEnvironment: only the command reads the environment, and only it imports
+// internal/run and fixtures.
+func TestEnvironment(t *testing.T) {
+	for _, p := range packages(t) {
+		if p.name() == "cmd/gaia" {
+			continue
+		}
+		if slices.Contains(p.Imports, module+"internal/run") {
+			t.Errorf("%s imports internal/run", p.name())
+		}
+		if slices.Contains(p.Imports, module+"fixtures") {
+			t.Errorf("%s imports fixtures", p.name())
+		}
+		eachFile(t, p, func(name string, f *ast.File) {
+			ast.Inspect(f, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok {
+					if x, ok := s.X.(*ast.Ident); ok && x.Name == "os" && slices.Contains([]string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}, s.Sel.Name) {
+						t.Errorf("%s reads the environment", name)
+					}
+				}
+				return true
+			})
+		})
+	}
+}
+
+// TestPackageDocs: every package says what it promises, in one place.
+func TestPackageDocs(t *testing.T) {
+	for _, p := range packages(t) {
+		var doc string
+		places := 0
+		eachFile(t, p, func(_ string, f *ast.File) {
+			if f.Doc != nil {
+				doc = f.Doc.Text()
+				places++
+			}
+		})
+		if places != 1 || len(doc) < 300 {
+			t.Errorf("%s has a package comment of %d bytes in %d files", p.name(), len(doc), places)
+		}
+	}
+}
+
+// TestHygiene: nothing registers itself, silences a check, or is called after
+// nothing in particular.
+func TestHygiene(t *testing.T) {
+	suppression := regexp.MustCompile(`//\s*(nolint|lint:ignore|lint:file-ignore|#nosec)`)
+	for _, p := range packages(t) {
+		if base := filepath.Base(p.Dir); slices.Contains([]string{"util", "utils", "common", "types", "helpers", "manager"}, base) {
+			t.Errorf("%s is called %s", p.name(), base)
+		}
+		eachFile(t, p, func(name string, f *ast.File) {
+			for _, d := range f.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+					t.Errorf("%s has an init function", name)
+				}
+			}
+		})
+	}
+	err := filepath.WalkDir(root(t), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "floors_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		if m := suppression.Find(source); m != nil {
+			t.Errorf("%s has a suppression: %s", path, m)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDependenciesDocumented: every direct dependency stands in
+// docs/dependencies.md with its version, and nothing else does.
+func TestDependenciesDocumented(t *testing.T) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{if not .Indirect}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "all").Output()
+	if err != nil {
+		t.Fatalf("go list -m: %v", err)
+	}
+	doc := readFile(t, "docs/dependencies.md")
+	direct := 0
+	for line := range strings.Lines(string(out)) {
+		path, version, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok {
+			continue
+		}
+		direct++
+		if !strings.Contains(doc, "| `"+path+"` | "+version+" |") {
+			t.Errorf("docs/dependencies.md does not name %s %s", path, version)
+		}
+	}
+	if rows := strings.Count(doc, "\n| `"); rows != direct {
+		t.Errorf("docs/dependencies.md has %d rows, go.mod %d direct dependencies", rows, direct)
+	}
+}
+
+// TestReadmeCommands: the README's two commands are the ones .ci/run runs.
+func TestReadmeCommands(t *testing.T) {
+	readme, ci := readFile(t, "README.md"), readFile(t, ".ci/run")
+	_, after, ok := strings.Cut(readme, "```sh\n")
+	block, _, closed := strings.Cut(after, "```")
+	if !ok || !closed {
+		t.Fatal("README.md has no block of commands")
+	}
+	commands := 0
+	for line := range strings.Lines(block) {
+		command, _, _ := strings.Cut(line, "#")
+		if command = strings.TrimSpace(command); command == "" {
+			continue
+		}
+		commands++
+		if !strings.Contains(ci, command) {
+			t.Errorf(".ci/run does not run %q", command)
+		}
+	}
+	if commands != 2 {
+		t.Errorf("the README's first block has %d commands, not two", commands)
+	}
+}
+
+func eachFile(t *testing.T, p goPackage, visit func(string, *ast.File)) {
+	t.Helper()
+	for _, name := range p.GoFiles {
+		path := filepath.Join(p.Dir, name)
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		visit(path, f)
+	}
+}
+
+// root returns the top of the source tree.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root(t), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

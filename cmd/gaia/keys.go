@@ -1,0 +1,129 @@
+package main
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+)
+
+// keyDir is where the user's own keys lie: public keys there (*.pub) are
+// trusted.
+func (a *app) keyDir() (string, error) {
+	base := a.getenv("XDG_CONFIG_HOME")
+	if base == "" {
+		home := a.getenv("HOME")
+		if home == "" {
+			return "", fail(exitFailure, errors.New("no place for the signing key: neither XDG_CONFIG_HOME nor HOME is set"),
+				"set one of them, or give --key or GAIA_SIGNING_KEY_FILE")
+		}
+		base = filepath.Join(home, ".config")
+	}
+	return filepath.Join(base, "gaia", "keys"), nil
+}
+
+const defaultKey = "signing"
+
+// signingKey returns the key to sign with: --key, GAIA_SIGNING_KEY (content),
+// GAIA_SIGNING_KEY_FILE, or the default, which is made when it is first
+// needed.
+func (a *app) signingKey(flag string) (sign.Key, error) {
+	key, err := a.existingKey(flag)
+	if !errors.Is(err, errNoKey) {
+		return key, err
+	}
+	dir, err := a.keyDir()
+	if err != nil {
+		return sign.Key{}, err
+	}
+	path := filepath.Join(dir, defaultKey)
+	key, err = sign.CreateKey(path, rand.Reader)
+	if errors.Is(err, fs.ErrExist) { // another process was faster
+		return sign.LoadKey(path)
+	}
+	if err != nil {
+		return sign.Key{}, fmt.Errorf("making a signing key: %w", err)
+	}
+	fmt.Fprintf(a.stderr, "gaia: made a signing key: %s\ngaia: its public half: %s.pub (%s)\n", path, path, key.Public().ID())
+	return key, nil
+}
+
+var errNoKey = errors.New("there is no signing key")
+
+// existingKey is signingKey, but makes none.
+func (a *app) existingKey(flag string) (sign.Key, error) {
+	if flag != "" {
+		return namedKey(flag)
+	}
+	if content := a.getenv("GAIA_SIGNING_KEY"); content != "" {
+		key, err := sign.ParseKey([]byte(content))
+		if err != nil {
+			return sign.Key{}, fmt.Errorf("reading GAIA_SIGNING_KEY: %w", err)
+		}
+		return key, nil
+	}
+	if path := a.getenv("GAIA_SIGNING_KEY_FILE"); path != "" {
+		return namedKey(path)
+	}
+	dir, err := a.keyDir()
+	if err != nil {
+		return sign.Key{}, err
+	}
+	key, err := sign.LoadKey(filepath.Join(dir, defaultKey))
+	if errors.Is(err, fs.ErrNotExist) {
+		return sign.Key{}, errNoKey
+	}
+	return key, err
+}
+
+// namedKey loads a key that the user asked for by name.
+func namedKey(path string) (sign.Key, error) {
+	key, err := sign.LoadKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return sign.Key{}, usage("", "there is no signing key at %q", path)
+	}
+	return key, err
+}
+
+// trustedKeys returns the keys the user trusts: those in the key directory,
+// the user's own signing key, and the given files. A key that came with a run
+// is never among them.
+func (a *app) trustedKeys(files []string) ([]sign.PublicKey, error) {
+	var trusted []sign.PublicKey
+	if dir, err := a.keyDir(); err == nil {
+		own, err := filepath.Glob(filepath.Join(dir, "*.pub"))
+		if err != nil {
+			return nil, err
+		}
+		files = append(slices.Clone(files), own...)
+	}
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if err != nil {
+			return nil, usage("", "reading the trusted key %q: %v", file, unwrapPath(err))
+		}
+		key, err := sign.ParsePublicKey(string(line))
+		if err != nil {
+			return nil, usage("a trusted key is an OpenSSH public key line, ssh-ed25519 AAAA…", "the trusted key %q: %v", file, err)
+		}
+		trusted = append(trusted, key)
+	}
+	if own, err := a.existingKey(""); err == nil {
+		trusted = append(trusted, own.Public())
+	}
+	return trusted, nil
+}
+
+// unwrapPath leaves the path out of an error that names it already.
+func unwrapPath(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}

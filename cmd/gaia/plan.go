@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	mathrand "math/rand/v2"
+	"net/netip"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/loader"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// settings is what the flags, the environment and, for resume, the manifest
+// say about a run.
+type settings struct {
+	source       string // "fixtures" or "dir:PATH"
+	split        string
+	filter       loader.Filter
+	selection    string // rule of the filter; "" to take it from filter
+	model        string
+	judge        string // "" for none
+	baseURL      string
+	searxng      string
+	maxTurns     int
+	maxTokens    int
+	toolCalls    int
+	taskCost     string // USD, or "off"; "" for the policy's
+	prices       string // file; "" for the built-in table
+	submitIntent bool
+	concurrency  int
+	key          string
+	rehearsal    bool
+}
+
+const (
+	sourceFixtures = "fixtures"
+	sourceDir      = "dir:"
+	callTries      = 6
+	defaultBaseURL = "https://api.openai.com/v1"
+	rehearsalHost  = "builtin:" // origin of the scripted models
+)
+
+// world is a run's configuration with the servers it needs; Close ends them.
+type world struct {
+	run.Config
+	close func() error
+}
+
+func (w world) Close() error {
+	if w.close == nil {
+		return nil
+	}
+	return w.close()
+}
+
+// configure builds all that a run needs.
+func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
+	var w world
+	defer func() {
+		if err != nil {
+			w.Close()
+		}
+	}()
+	if w.Policy, err = s.policy(); err != nil {
+		return world{}, err
+	}
+	if s.rehearsal {
+		err = w.rehearse(s)
+	} else {
+		err = w.connect(s, a.getenv("OPENAI_API_KEY"))
+	}
+	if err != nil {
+		return world{}, err
+	}
+	if w.Set, w.Gold, err = load(ctx, s); err != nil {
+		return world{}, err
+	}
+	if w.Harness, err = harness(); err != nil {
+		return world{}, err
+	}
+	w.Selection, w.MaxTurns, w.MaxTokens = s.selection, s.maxTurns, s.maxTokens
+	if w.Selection == "" {
+		w.Selection = s.filter.Rule()
+	}
+	w.SubmitIntent, w.Rehearsal, w.Concurrency = s.submitIntent, s.rehearsal, s.concurrency
+	w.CallTries = callTries
+	w.Redact = trajectory.NewRedactor(a.secrets())
+	w.Now, w.Rand = time.Now, rand.Reader
+	w.Mono = func() time.Duration { return time.Since(a.began) }
+	w.Key, err = a.signingKey(s.key) // last: it may make one
+	return w, err
+}
+
+// load reads the tasks of the source.
+func load(ctx context.Context, s settings) (loader.Set, loader.Gold, error) {
+	split, err := loader.ParseSplit(s.split)
+	if err != nil {
+		return loader.Set{}, loader.Gold{}, usage("", "%s", err)
+	}
+	source := loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision)
+	if path, ok := strings.CutPrefix(s.source, sourceDir); ok {
+		info, err := os.Stat(path)
+		if err != nil {
+			return loader.Set{}, loader.Gold{}, usage("", "reading the dataset %q: %v", path, unwrapPath(err))
+		}
+		if !info.IsDir() {
+			return loader.Set{}, loader.Gold{}, usage("give the directory that holds 2023/", "the dataset %q is not a directory", path)
+		}
+		// What the directory holds is for its digests to say, not for its name.
+		source = loader.Dir(os.DirFS(path), "directory", "unpinned")
+	}
+	set, gold, err := loader.Load(ctx, source, split, s.filter)
+	if filter := (*loader.FilterError)(nil); errors.As(err, &filter) {
+		err = usage("see --split, --level, --task and --limit in 'gaia run --help'", "%s", filter)
+	}
+	return set, gold, err
+}
+
+// policy returns the governance of the run with the budgets of the flags.
+func (s settings) policy() (policy.Policy, error) {
+	p, err := policy.Builtin(policy.Autonomous)
+	if err != nil {
+		return p, err
+	}
+	if s.toolCalls > 0 {
+		p.MaxToolCalls = s.toolCalls
+	}
+	switch s.taskCost {
+	case "":
+	case "off":
+		p.MaxCostMicroUSD = policy.Unlimited
+	default:
+		dollars, err := strconv.ParseFloat(s.taskCost, 64)
+		if err != nil || !(dollars > 0 && dollars < 1e6) {
+			return p, usage("give US dollars, such as 0.50, or 'off'", "--max-task-cost %q is no budget", s.taskCost)
+		}
+		p.MaxCostMicroUSD = int64(math.Round(dollars * 1e6))
+	}
+	return p, nil
+}
+
+// rehearse fills in the built-in model, web and prices, served on loopback.
+func (w *world) rehearse(s settings) error {
+	server, err := fixtures.Serve()
+	if err != nil {
+		return fmt.Errorf("serving the built-in model and web: %w", err)
+	}
+	w.close = server.Close
+	prices, err := llm.ParsePrices(fixtures.Prices())
+	if err != nil {
+		return fmt.Errorf("reading the built-in prices: %w", err)
+	}
+	client := newClient(server.ModelURL, "", prices)
+	w.PricesDigest = prices.Digest()
+	w.Model = run.Endpoint{Client: client, Name: s.model, Origin: rehearsalHost + fixtures.Model}
+	if s.judge != "" {
+		w.Judge = &run.Endpoint{Client: client, Name: s.judge, Origin: rehearsalHost + fixtures.JudgeModel}
+	}
+	w.Tools, err = toolset(tools.WebConfig{Exceptions: server.Hosts}, fixtures.SearchURL)
+	return err
+}
+
+// connect fills in the endpoint that the settings name.
+func (w *world) connect(s settings, apiKey string) error {
+	base, err := url.Parse(s.baseURL)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return usage("give a URL such as https://api.openai.com/v1", "--base-url %q is no base URL", s.baseURL)
+	}
+	if base.User != nil {
+		return usage("set OPENAI_API_KEY instead", "--base-url holds credentials, which would be recorded")
+	}
+	prices, err := s.priceTable()
+	if err != nil {
+		return err
+	}
+	if !prices.Lookup(s.model) && w.Policy.MaxCostMicroUSD != policy.Unlimited && !isLocal(base.Hostname()) {
+		return usage("give its price with --prices FILE, or --max-task-cost off to run without a cost budget", "the price of model %q is not known, so its cost cannot be bounded", s.model)
+	}
+	if apiKey == "" && !isLocal(base.Hostname()) {
+		return usage("set OPENAI_API_KEY", "there is no key for %s", base.Host)
+	}
+	client := newClient(s.baseURL, apiKey, prices)
+	origin := base.Scheme + "://" + base.Host
+	w.PricesDigest = prices.Digest()
+	w.Model = run.Endpoint{Client: client, Name: s.model, Origin: origin}
+	if s.judge != "" {
+		w.Judge = &run.Endpoint{Client: client, Name: s.judge, Origin: origin}
+	}
+	w.Tools, err = toolset(tools.WebConfig{}, s.searxng)
+	return err
+}
+
+// priceTable reads the prices to count cost by.
+func (s settings) priceTable() (llm.Prices, error) {
+	if s.prices == "" {
+		return llm.BuiltinPrices(), nil
+	}
+	data, err := os.ReadFile(s.prices)
+	if err != nil {
+		return llm.Prices{}, usage("", "reading the price table %q: %v", s.prices, unwrapPath(err))
+	}
+	prices, err := llm.ParsePrices(data)
+	if err != nil {
+		return llm.Prices{}, usage("the form is that of internal/llm/prices.json", "the price table %q: %v", s.prices, err)
+	}
+	return prices, nil
+}
+
+// isLocal reports whether a host is this machine, whose model costs nothing.
+func isLocal(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+func newClient(baseURL, key string, prices llm.Prices) *llm.Client {
+	return llm.New(llm.Config{BaseURL: baseURL, APIKey: key, Prices: prices, MaxTries: callTries, Now: time.Now, Jitter: mathrand.Float64})
+}
+
+// toolset returns the tools of a run; search needs an endpoint. Documents that
+// could harm this process are read by another run of this program.
+func toolset(c tools.WebConfig, searchURL string) ([]tools.Tool, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program, which reads documents: %w", err)
+	}
+	c.Child = tools.Child{executable, convertName}
+	web := tools.NewWeb(c)
+	all := []tools.Tool{tools.NewReadFile(c.Child), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web)}
+	if searchURL != "" {
+		all = append(all, tools.NewWebSearch(web, searchURL))
+	}
+	return all, nil
+}
+
+// complete fills in what the flags left open, from the environment and then
+// from the defaults, and refuses what does not go together.
+func (a *app) complete(s *settings) error {
+	key, base := a.getenv("OPENAI_API_KEY"), a.getenv("OPENAI_BASE_URL")
+	s.rehearsal = s.source == sourceFixtures || s.source == "" && s.model == "" && s.baseURL == "" && key == "" && base == ""
+	if s.rehearsal {
+		if s.model != "" || s.baseURL != "" || s.judge != "" || s.searxng != "" || s.prices != "" {
+			return usage("leave out --model, --base-url, --judge-model, --searxng-url and --prices, or give --source dir:PATH",
+				"the built-in tasks run with the built-in model alone")
+		}
+		s.source, s.model, s.judge = sourceFixtures, fixtures.Model, fixtures.JudgeModel
+		return nil
+	}
+	if !strings.HasPrefix(s.source, sourceDir) {
+		if s.source == "" {
+			return usage("give --source dir:PATH for a copy of the dataset, or --source fixtures to rehearse", "no source of tasks is given")
+		}
+		return usage("a source is dir:PATH or fixtures", "unknown source %q", s.source)
+	}
+	if s.model == "" {
+		return usage("give --model", "no model is given")
+	}
+	if s.baseURL == "" {
+		s.baseURL = base
+	}
+	if s.baseURL == "" {
+		s.baseURL = defaultBaseURL
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// exitCode runs a command and wants an exit code: code 2 gaia run …
+func exitCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N command [args…]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// runDir sets RUN to the newest run directory under runs, or under the given
+// directory.
+func runDir(ts *testscript.TestScript, neg bool, args []string) {
+	under := "runs"
+	if len(args) == 1 {
+		under = args[0]
+	}
+	found, err := filepath.Glob(ts.MkAbs(under) + "/0*")
+	ts.Check(err)
+	if neg || len(found) == 0 {
+		ts.Fatalf("there is no run directory under %s", under)
+	}
+	slices.Sort(found)
+	ts.Setenv("RUN", under+"/"+filepath.Base(found[len(found)-1]))
+}
+
+// edit replaces the first occurrence of a text in a file, which must be there.
+func edit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: edit file old new")
+	}
+	path := ts.MkAbs(args[0])
+	old, err := os.ReadFile(path)
+	ts.Check(err)
+	if !bytes.Contains(old, []byte(args[1])) {
+		ts.Fatalf("%s does not hold %q", args[0], args[1])
+	}
+	ts.Check(os.WriteFile(path, bytes.Replace(old, []byte(args[1]), []byte(args[2]), 1), 0o644))
+}
+
+// program runs gaia, which TestMain put on the path, in a directory of its own
+// that is also its home.
+type program struct {
+	t   *testing.T
+	dir string
+}
+
+func newProgram(t *testing.T) program { return program{t, t.TempDir()} }
+
+func (p program) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("gaia", args...)
+	cmd.Dir = p.dir
+	cmd.Env = []string{"HOME=" + p.dir}
+	return cmd
+}
+
+// want runs a command to its end and wants an exit code; it returns what was
+// printed.
+func (p program) want(code int, args ...string) string {
+	p.t.Helper()
+	cmd := p.command(args...)
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		p.t.Fatal(err)
+	}
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		p.t.Fatalf("gaia %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, code, out)
+	}
+	return string(out)
+}
+
+// runDir returns the one run directory.
+func (p program) runDir() string {
+	p.t.Helper()
+	found, err := filepath.Glob(filepath.Join(p.dir, "runs", "0*"))
+	if err != nil || len(found) != 1 {
+		p.t.Fatalf("run directories: %v, %v", found, err)
+	}
+	return found[0]
+}
+
+// signalAfter starts a run, one task at a time, sends a signal when n attempts
+// have ended, and waits for the end.
+func (p program) signalAfter(n int, signals ...os.Signal) (code int, stderr string) {
+	p.t.Helper()
+	cmd := p.command("run", "--submit-intent", "--concurrency", "1")
+	pipe, err := cmd.StderrPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	var seen strings.Builder
+	for in := bufio.NewScanner(pipe); in.Scan(); {
+		seen.WriteString(in.Text() + "\n")
+		if !strings.Contains(in.Text(), "attempt ended") {
+			continue
+		}
+		if n--; n == 0 {
+			for _, s := range signals {
+				if err := cmd.Process.Signal(s); err != nil {
+					p.t.Fatal(err)
+				}
+				time.Sleep(20 * time.Millisecond) // two signals at once are one
+			}
+		}
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		p.t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), seen.String()
+}
+
+// TestInterrupt: the first Ctrl-C finishes what is under way, the second stops
+// at once; both say how to go on, and resume does.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	for name, signals := range map[string][]os.Signal{
+		"drain": {os.Interrupt},
+		"stop":  {os.Interrupt, os.Interrupt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProgram(t)
+			code, stderr := p.signalAfter(2, signals...)
+			if code != exitInterrupted {
+				t.Fatalf("exit code %d, want %d\n%s", code, exitInterrupted, stderr)
+			}
+			for _, want := range []string{"gaia: finishing the tasks under way", "gaia: error: interrupted; the state is saved\n", "gaia: hint: gaia resume runs/"} {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("stderr lacks %q:\n%s", want, stderr)
+				}
+			}
+			p.resumes()
+		})
+	}
+}
+
+// TestKill: kill -9 at different moments loses nothing that was recorded, and
+// resume completes the run.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 4; n++ {
+		p := newProgram(t)
+		if code, stderr := p.signalAfter(n*4, syscall.SIGKILL); code != -1 {
+			t.Fatalf("was not killed: exit code %d\n%s", code, stderr)
+		}
+		p.resumes()
+	}
+}
+
+// resumes wants an unfinished run that can be resumed to its end, without
+// changing a byte of what had been recorded.
+func (p program) resumes() {
+	p.t.Helper()
+	dir := p.runDir()
+	out := p.want(exitIncomplete, "verify", dir)
+	if !strings.Contains(out, "the run is not complete") {
+		p.t.Errorf("verify says: %s", out)
+	}
+	p.want(exitIncomplete, "show", dir)
+	before, err := os.ReadFile(filepath.Join(dir, "events.jsonl"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	whole := before[:bytes.LastIndexByte(before, '\n')+1]
+	p.want(exitOK, "resume", dir)
+	out = p.want(exitOK, "verify", dir)
+	if !strings.Contains(out, "rehearsal") {
+		p.t.Errorf("verify says: %s", out)
+	}
+	after, err := os.ReadFile(filepath.Join(dir, "events.jsonl"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if !bytes.HasPrefix(after, whole) {
+		p.t.Error("resume changed what had been recorded")
+	}
+	if !bytes.Contains(after[len(whole):], []byte(`"type":"run_resumed"`)) {
+		p.t.Error("the interruption was not recorded")
+	}
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+)
+
+// progress follows a run by its events: a bar on a terminal, a line for each
+// task otherwise. It shows no verdict.
+type progress struct {
+	mu    sync.Mutex
+	total int
+	ended map[string]bool // tasks with an attempt that settled them
+	turns map[string]int  // of each task's open attempt
+	seals int             // tasks graded and sealed
+	cost  int64
+	known bool // all costs so far are known
+
+	out io.Writer
+	log *slog.Logger // without a terminal
+	bar *mpb.Bar     // with one
+	all *mpb.Progress
+}
+
+func (a *app) newProgress(total int, rehearsal bool) *progress {
+	p := &progress{total: total, ended: map[string]bool{}, turns: map[string]int{}, known: true, out: a.stderr}
+	if !a.tty {
+		p.log = newLogger(a.stderr, rehearsal)
+		return p
+	}
+	name := "gaia"
+	if rehearsal {
+		name = "rehearsal"
+	}
+	p.all = mpb.New(mpb.WithOutput(a.stderr))
+	p.bar = p.all.AddBar(int64(total),
+		mpb.PrependDecorators(decor.Name(name), decor.CountersNoUnit(" %d of %d tasks")),
+		mpb.AppendDecorators(decor.Elapsed(decor.ET_STYLE_GO), decor.Any(p.state)))
+	return p
+}
+
+func newLogger(w io.Writer, rehearsal bool) *slog.Logger {
+	l := slog.New(slog.NewTextHandler(w, nil))
+	if rehearsal {
+		l = l.With("rehearsal", true)
+	}
+	return l
+}
+
+// watch takes an event of the run. Events come in order, one at a time.
+func (p *progress) watch(e trajectory.Event) {
+	switch payload := e.Payload.(type) {
+	case trajectory.TurnStarted:
+		p.mu.Lock()
+		p.turns[e.TaskID] = e.Turn
+		p.mu.Unlock()
+	case trajectory.ModelCallCompleted:
+		p.mu.Lock()
+		if payload.CostMicroUSD != nil {
+			p.cost += *payload.CostMicroUSD
+		} else if payload.Error == nil {
+			p.known = false
+		}
+		p.mu.Unlock()
+	case trajectory.AttemptEnded:
+		p.attempt(e.TaskID, payload)
+	case trajectory.TaskSealed:
+		p.sealed()
+	case trajectory.Error:
+		if p.log != nil {
+			p.log.Warn("attempt failed", "task", e.TaskID, "stage", payload.Stage, "error", oneLine(payload.Message))
+		}
+	}
+}
+
+func (p *progress) attempt(task string, ended trajectory.AttemptEnded) {
+	p.mu.Lock()
+	again := p.ended[task]
+	p.ended[task] = true
+	n, turns := len(p.ended), p.turns[task]
+	delete(p.turns, task)
+	p.mu.Unlock()
+	if p.bar != nil {
+		if !again {
+			p.bar.Increment()
+		}
+		return
+	}
+	p.log.Info("attempt ended", "task", task, "outcome", ended.Outcome, "turns", turns, "tasks", fmt.Sprintf("%d/%d", n, p.total), "cost", p.spent())
+}
+
+// sealed counts a task that is graded. It says that grading goes on, not how.
+func (p *progress) sealed() {
+	p.mu.Lock()
+	p.seals++
+	first := p.seals == 1
+	p.mu.Unlock()
+	if first && p.log != nil {
+		p.log.Info("grading")
+	}
+}
+
+// state is what stands behind the bar.
+func (p *progress) state(decor.Statistics) string {
+	p.mu.Lock()
+	seals := p.seals
+	p.mu.Unlock()
+	if seals == 0 {
+		return " " + p.spent()
+	}
+	return fmt.Sprintf(" %s, %d sealed", p.spent(), seals)
+}
+
+// Write prints a line above the bar.
+func (p *progress) Write(b []byte) (int, error) {
+	if p.all != nil {
+		return p.all.Write(b)
+	}
+	return p.out.Write(b)
+}
+
+// catchUp counts what a run had done before it was interrupted.
+func (p *progress) catchUp(f *ledger.Fold) {
+	for _, t := range f.Tasks {
+		if a := t.Counted(); a != nil && a.Ended != nil && a.Ended.Outcome != trajectory.Errored {
+			p.ended[t.Plan.TaskID] = true
+			if p.bar != nil {
+				p.bar.Increment()
+			}
+		}
+		if t.Sealed != nil {
+			p.seals++
+		}
+		for _, a := range t.Attempts {
+			if a.CostMicroUSD == nil {
+				p.known = false
+				continue
+			}
+			p.cost += *a.CostMicroUSD
+		}
+	}
+}
+
+func (p *progress) spent() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.known {
+		return dollars(nil)
+	}
+	return dollars(&p.cost)
+}
+
+// done takes the bar down.
+func (p *progress) done() {
+	if p.bar == nil {
+		return
+	}
+	p.bar.Abort(false)
+	p.all.Wait()
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) resumeCommand() *cobra.Command {
+	var s settings
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "resume DIR",
+		Short: "Go on with an interrupted run",
+		Long: `Resume takes up a run where it stopped. The plan is the run's own; the evidence
+must verify first. Committed answers are graded, never replaced; an attempt
+without one counts as an error and a new one begins. On a finished run there is
+nothing to do.`,
+		Example: "  gaia resume runs/01J…",
+		Args:    oneArg("the run directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.resumeRun(cmd.Context(), args[0], s, asJSON)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.source, "source", "", "where the tasks are (default: the built-in ones for a rehearsal)")
+	f.StringVar(&s.baseURL, "base-url", "", "endpoint of the plan's model (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
+	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint, if the plan has web_search")
+	f.IntVar(&s.concurrency, "concurrency", 4, "tasks at once")
+	f.StringVar(&s.key, "key", "", "signing key file, the one the run was planned with")
+	f.StringVar(&s.prices, "prices", "", "price table to count cost by (default: built in)")
+	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
+	return cmd
+}
+
+func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool) error {
+	found, err := a.openRun(dir)
+	if err != nil {
+		return err
+	}
+	if found.Complete {
+		fmt.Fprintln(a.stderr, "gaia: nothing to do: the run is complete")
+		return a.printRun(dir, asJSON)
+	}
+	if err := a.planned(&s, found.Manifest); err != nil {
+		return err
+	}
+	w, err := a.configure(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	progress := a.newProgress(len(w.Set.Tasks), s.rehearsal)
+	progress.catchUp(found.Fold)
+	w.Watch = progress.watch
+	r, err := run.Resume(dir, w.Config)
+	var plan *run.PlanError
+	if errors.As(err, &plan) {
+		return fail(exitFailure, err, "resume with the dataset, endpoint and key that the run was planned with, or start a new run")
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	a.announce(r, s)
+	return a.finish(ctx, r, progress, asJSON)
+}
+
+// planned takes the settings of a run from its manifest.
+func (a *app) planned(s *settings, m ledger.Manifest) error {
+	s.split, s.submitIntent, s.rehearsal = m.Dataset.Split, m.SubmitIntent, m.Rehearsal
+	s.model, s.maxTokens, s.maxTurns, s.toolCalls = m.Model.Name, m.Model.MaxTokens, m.Budgets.Turns, m.Budgets.ToolCalls
+	s.taskCost = "off"
+	if m.Budgets.CostMicroUSD > 0 {
+		s.taskCost = fmt.Sprintf("%d.%06d", m.Budgets.CostMicroUSD/1e6, m.Budgets.CostMicroUSD%1e6)
+	}
+	if m.Judge != nil {
+		s.judge = m.Judge.Model
+	}
+	for _, t := range m.Tasks {
+		s.filter.IDs = append(s.filter.IDs, t.TaskID)
+	}
+	s.selection = m.Dataset.Selection
+	if s.rehearsal {
+		s.source = sourceFixtures
+		return nil
+	}
+	if !strings.HasPrefix(s.source, sourceDir) {
+		return usage("give --source dir:PATH, as the run was started with", "the source of the tasks is not recorded in the run")
+	}
+	if s.baseURL == "" {
+		s.baseURL = a.getenv("OPENAI_BASE_URL")
+	}
+	if s.baseURL == "" {
+		s.baseURL = defaultBaseURL
+	}
+	return nil
+}
+
+// openRun verifies a run directory; one that is not there or is no run is a
+// matter of usage.
+func (a *app) openRun(dir string) (*ledger.Run, error) {
+	if err := isRun(dir); err != nil {
+		return nil, err
+	}
+	return ledger.Verify(os.DirFS(dir), nil)
+}
+
+// isRun tells a directory that is no run at all from a damaged one.
+func isRun(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return usage("run directories are made under runs/", "reading the run directory %q: %v", dir, unwrapPath(err))
+	}
+	if !info.IsDir() {
+		return usage("", "%q is not a directory", dir)
+	}
+	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, "events.jsonl"} {
+		if _, err := os.Stat(dir + "/" + name); err == nil {
+			return nil
+		}
+	}
+	return usage("give a directory that 'gaia run' made, such as runs/01J…", "%q is not a run directory: it has no manifest and no journal", dir)
+}

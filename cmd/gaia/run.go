@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var s settings
+	var out string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Plan, solve, grade, seal and sign a run",
+		Long: `Run plans the tasks of one split, signs the plan, lets the agent solve them
+behind the Gate, grades the committed answers, and seals and signs the run.
+
+With --submit-intent all answers are committed before the first is graded.
+Without a key, base URL, model or source it rehearses with built-in tasks and a
+built-in scripted model, offline.
+
+The first Ctrl-C finishes the tasks under way, the second stops at once; both
+leave a run that "gaia resume" takes up.`,
+		Example: `  gaia run --submit-intent
+  gaia run --level 1 --limit 3
+  OPENAI_API_KEY=… gaia run --submit-intent --source dir:GAIA --model gpt-4o --judge-model gpt-4o-mini`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("limit") && s.filter.Limit < 1 {
+				return usage("leave --limit out to run all tasks", "--limit is %d, which leaves no task", s.filter.Limit)
+			}
+			if err := a.complete(&s); err != nil {
+				return err
+			}
+			if err := s.check(); err != nil {
+				return err
+			}
+			return a.startRun(cmd.Context(), s, out, asJSON)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.source, "source", "", `where the tasks are: dir:PATH (a copy of the dataset) or fixtures (built in)`)
+	f.StringVar(&s.split, "split", "validation", "split of the dataset: validation or test")
+	f.IntSliceVar(&s.filter.Levels, "level", nil, "only these levels, such as 1,2")
+	f.StringSliceVar(&s.filter.IDs, "task", nil, "only these task ids")
+	f.IntVar(&s.filter.Limit, "limit", 0, "only the first N of the selected tasks")
+	f.StringVar(&s.model, "model", "", "model that answers")
+	f.StringVar(&s.judge, "judge-model", "", "model that judges what the official scorer calls wrong (default: none)")
+	f.StringVar(&s.baseURL, "base-url", "", "OpenAI-compatible endpoint (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
+	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint with JSON enabled (default: no web_search tool)")
+	f.IntVar(&s.maxTurns, "max-turns", 20, "turns of an attempt, the last one kept for the answer")
+	f.IntVar(&s.maxTokens, "max-tokens", 0, "tokens of one completion (default: the endpoint's)")
+	f.IntVar(&s.toolCalls, "max-tool-calls", 0, "tool calls of a task (default: the policy's, 500)")
+	f.StringVar(&s.taskCost, "max-task-cost", "", `US dollars a task may cost, or "off" (default: the policy's, 1.00)`)
+	f.BoolVar(&s.submitIntent, "submit-intent", false, "commit all answers before grading: needed for a submission")
+	f.IntVar(&s.concurrency, "concurrency", 4, "tasks at once")
+	f.StringVar(&s.key, "key", "", "signing key file (default: GAIA_SIGNING_KEY, GAIA_SIGNING_KEY_FILE, else made on first need)")
+	f.StringVar(&out, "out", "runs", "directory for run directories")
+	f.StringVar(&s.prices, "prices", "", "price table to count cost by (default: built in)")
+	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
+	return cmd
+}
+
+// check refuses settings no run can have.
+func (s settings) check() error {
+	switch {
+	case s.maxTurns < 1:
+		return usage("", "--max-turns is %d, which leaves no turn", s.maxTurns)
+	case s.concurrency < 1:
+		return usage("", "--concurrency is %d, which runs no task", s.concurrency)
+	case s.maxTokens < 0 || s.toolCalls < 0:
+		return usage("", "--max-tokens and --max-tool-calls cannot be negative")
+	}
+	return nil
+}
+
+func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool) error {
+	w, err := a.configure(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	progress := a.newProgress(len(w.Set.Tasks), s.rehearsal)
+	w.Watch = progress.watch
+	r, err := run.Create(out, w.Config)
+	if err != nil {
+		return fail(exitFailure, err, "choose another place with --out")
+	}
+	defer r.Close()
+	a.announce(r, s)
+	return a.finish(ctx, r, progress, asJSON)
+}
+
+// announce says what was planned, before anything is asked of a model: the
+// digest can be published right now.
+func (a *app) announce(r *run.Run, s settings) {
+	if s.rehearsal {
+		fmt.Fprintln(a.stderr, rehearsalNotice)
+	}
+	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.ManifestSHA256())
+}
+
+const rehearsalNotice = "gaia: rehearsal: built-in tasks and a scripted model; this is not a GAIA score"
+
+// finish executes a run to its end and prints the result.
+func (a *app) finish(ctx context.Context, r *run.Run, progress *progress, asJSON bool) error {
+	ctx, drain, stop := interrupts(ctx, progress)
+	err := r.Execute(ctx, drain)
+	interrupted := ctx.Err() != nil
+	stop()
+	progress.done()
+	resume := "gaia resume " + quoteArg(r.Dir)
+	switch {
+	case err == nil:
+		return a.printRun(r.Dir, asJSON)
+	case errors.Is(err, trajectory.ErrNotRecorded):
+		return fail(exitIncomplete, err, "the run is marked as not submittable", "mend the disk, then: "+resume)
+	case errors.Is(err, run.ErrDrained) || interrupted:
+		return fail(exitInterrupted, errors.New("interrupted; the state is saved"), resume)
+	}
+	return fail(exitIncomplete, fmt.Errorf("the run stopped: %w", err), "mend that, then: "+resume)
+}
+
+// interrupts makes the first signal close drain and the second end the
+// context. stop gives the signals back.
+func interrupts(parent context.Context, notices io.Writer) (ctx context.Context, drain <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	draining, ended := make(chan struct{}), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-ended:
+				return
+			case <-signals:
+			}
+			if n == 0 {
+				fmt.Fprintln(notices, "gaia: finishing the tasks under way; interrupt again to stop now")
+				close(draining)
+			} else {
+				cancel()
+			}
+		}
+	}()
+	return ctx, draining, func() { signal.Stop(signals); close(ended); cancel() }
+}
+
+// printRun verifies a finished run, as anyone would, and prints its summary.
+func (a *app) printRun(dir string, asJSON bool) error {
+	found, err := ledger.Verify(os.DirFS(dir), nil)
+	if err != nil {
+		return err
+	}
+	if !found.Complete {
+		return fail(exitIncomplete, errors.New("the run is not complete: "+found.Missing), "gaia resume "+quoteArg(dir))
+	}
+	if asJSON {
+		err = a.printJSON(runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir, Summary: found.Summary()})
+	} else {
+		err = a.printSummary(dir, found)
+	}
+	if err != nil || found.Marked == "" {
+		return err
+	}
+	marked := errors.New("not submittable: " + found.Marked)
+	if found.Manifest.SubmitIntent {
+		return fail(exitFindings, marked)
+	}
+	fmt.Fprintf(a.stderr, "gaia: %s\n", oneLine(marked.Error()))
+	return nil
+}
+
+// runResult is what run and resume print with --json.
+type runResult struct {
+	ManifestSHA256 string         `json:"manifest_sha256"`
+	Rehearsal      bool           `json:"rehearsal,omitzero"`
+	RunDir         string         `json:"run_dir"`
+	Summary        ledger.Summary `json:"summary"`
+}
+
+func (a *app) printJSON(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s\n", b)
+	return err
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("see 'gaia "+cmd.Name()+" --help'", "%s takes no argument, not %q", cmd.Name(), args[0])
+	}
+	return nil
+}

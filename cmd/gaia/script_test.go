@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"gaia": main})
+}
+
+// TestScript runs the transcripts of testdata/script against the program, each
+// in an empty home.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			return os.Mkdir(filepath.Join(e.WorkDir, "home"), 0o755)
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "root" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return os.Geteuid() == 0, nil // to whom no directory is closed
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"code":   exitCode,
+			"rundir": runDir,
+			"edit":   edit,
+		},
+	})
+}

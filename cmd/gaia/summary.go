@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+const rehearsalNote = "built-in tasks and a scripted model; not a GAIA score"
+
+// printSummary prints a finished run: accuracy by level, what it took, and
+// what to do next.
+func (a *app) printSummary(dir string, found *ledger.Run) error {
+	s := found.Summary()
+	var out strings.Builder
+	if s.Rehearsal {
+		out.WriteString("rehearsal: " + rehearsalNote + "\n\n")
+	}
+	out.WriteString(scoreTable(s) + "\n\n")
+	rows := [][2]string{
+		{"dataset", fmt.Sprintf("%s, split %s, tasks: %s (%d of %d)", s.Dataset.Name, s.GaiaSplit, s.Dataset.Selection, len(found.Tasks), s.Dataset.SplitSize)},
+		{"model", s.Model},
+		{"outcomes", outcomes(s.Outcomes)},
+	}
+	if s.Judge != nil {
+		rows = append(rows, [2]string{"judge", fmt.Sprintf("%s: judged %d of %d, unreadable %d, errors %d; cost %s",
+			s.Judge.Model, s.Judge.Judged, s.Judge.Asked, s.Judge.Unreadable, s.Judge.Errors, dollars(s.Judge.CostMicroUSD))})
+	}
+	rows = append(rows,
+		[2]string{"calls", fmt.Sprintf("%d turns, %d tool calls, %d model calls retried", s.Turns, s.ToolCalls, s.RetriedCalls)},
+		[2]string{"tokens", fmt.Sprintf("%d in (%d cached), %d out", s.Tokens.In, s.Tokens.Cached, s.Tokens.Out)},
+		[2]string{"cost", dollars(s.CostMicroUSD)},
+		[2]string{"wall time", (time.Duration(s.DurationMs) * time.Millisecond).String()},
+		[2]string{"manifest", found.ManifestSHA256},
+		[2]string{"run", dir},
+		[2]string{"next", "gaia verify " + quoteArg(dir)},
+		[2]string{"", "gaia show " + quoteArg(dir)},
+	)
+	if n := len(s.Interruptions); n > 0 {
+		rows = append(rows[:len(rows)-3], append([][2]string{{"interruptions", fmt.Sprint(n)}}, rows[len(rows)-3:]...)...)
+	}
+	if _, err := fmt.Fprint(a.stdout, printable(out.String())); err != nil {
+		return err
+	}
+	return a.printRows(rows)
+}
+
+func scoreTable(s ledger.Summary) string {
+	t := newTable()
+	if s.Scores == nil {
+		t.AppendHeader(table.Row{"level", "tasks", "score"})
+		for _, l := range s.Levels {
+			t.AppendRow(table.Row{l.Level, l.Planned, "unscored"})
+		}
+		return t.Render()
+	}
+	t.AppendHeader(table.Row{"level", "tasks", "official", "", "95 % interval", "judged", "", "95 % interval"})
+	add := func(name any, planned int, scores ledger.Scores) {
+		o, j := scores.Official, scores.Judged
+		t.AppendRow(table.Row{name, planned, o.Correct, percent(o.AccuracyPPM), interval(o), j.Correct, percent(j.AccuracyPPM), interval(j)})
+	}
+	planned := 0
+	for _, l := range s.Levels {
+		planned += l.Planned
+		add(l.Level, l.Planned, *l.Scores)
+	}
+	t.AppendSeparator()
+	add("all", planned, *s.Scores)
+	return t.Render()
+}
+
+// printTasks prints a row for each planned task.
+func (a *app) printTasks(found *ledger.Run) error {
+	t := newTable()
+	t.AppendHeader(table.Row{"task", "level", "outcome", "official", "judged", "attempts", "turns", "calls", "answer"})
+	for _, task := range found.Tasks {
+		row := table.Row{task.Plan.TaskID, task.Plan.Level, "open", "", "", len(task.Attempts), 0, 0, ""}
+		if task.Sealed != nil {
+			r := found.Result(task)
+			row[2], row[3], row[4], row[6], row[7] = r.Outcome, correct(r.OfficialCorrect), correct(r.JudgedCorrect), r.Turns, r.ToolCalls
+		} else if len(task.Attempts) == 0 {
+			row[2] = "not begun"
+		}
+		if c := task.Counted(); c != nil && c.Answer != nil {
+			row[8] = text.Trim(oneLine(c.Answer.Answer), 40)
+		}
+		t.AppendRow(row)
+	}
+	notice := ""
+	if found.Manifest.Rehearsal {
+		notice = "rehearsal: " + rehearsalNote + "\n\n"
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s%s\n\n", notice, printable(t.Render()))
+	return err
+}
+
+func newTable() table.Writer {
+	t := table.NewWriter()
+	style := table.StyleLight
+	style.Options.DrawBorder = false
+	style.Options.SeparateColumns = false
+	style.Format.Header = text.FormatDefault
+	t.SetStyle(style)
+	return t
+}
+
+// printRows prints names and values in two columns.
+func (a *app) printRows(rows [][2]string) error {
+	width := 0
+	for _, r := range rows {
+		width = max(width, len(r[0]))
+	}
+	for _, r := range rows {
+		if _, err := fmt.Fprintf(a.stdout, "%-*s  %s\n", width, r[0], oneLine(r[1])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func outcomes(o ledger.Outcomes) string {
+	return fmt.Sprintf("%d solved, %d failed, %d error, %d skipped, %d unscored", o.Solved, o.Failed, o.Error, o.Skipped, o.Unscored)
+}
+
+func percent(ppm int64) string {
+	tenths := (ppm + 500) / 1000
+	return fmt.Sprintf("%d.%d %%", tenths/10, tenths%10)
+}
+
+func interval(r ledger.Rate) string {
+	return percent(r.WilsonLowPPM) + " – " + percent(r.WilsonHighPPM)
+}
+
+// dollars prints micro-USD; an unknown cost is never shown as zero.
+func dollars(micro *int64) string {
+	if micro == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("$%d.%06d", *micro/1e6, *micro%1e6)
+}

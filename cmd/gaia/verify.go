@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) verifyCommand() *cobra.Command {
+	var trusted []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "verify DIR",
+		Short: "Check that a run's files are what was signed and follow from its journal",
+		Long: `Verify checks the signature of the plan, the hash chain of the journal, and
+rebuilds trajectories, results, summary and tree head from the journal, byte for
+byte. Integrity (these bytes are what was signed) and trust (by a key you trust)
+are reported apart. Trusted are your own signing key, the public keys in your
+key directory, and those given.`,
+		Example: `  gaia verify runs/01J…
+  gaia verify --trusted-key alice.pub runs/01J…`,
+		Args: oneArg("the run directory"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.verify(args[0], trusted, asJSON)
+		},
+	}
+	cmd.Flags().StringSliceVar(&trusted, "trusted-key", nil, "OpenSSH public key file to trust besides your own")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	return cmd
+}
+
+// verification is what verify prints with --json.
+type verification struct {
+	Complete       bool   `json:"complete"`
+	Events         int64  `json:"events"`
+	Integrity      string `json:"integrity"` // "ok"; a run without it is an error
+	JournalHead    string `json:"journal_head"`
+	KeyID          string `json:"key_id"`
+	ManifestSHA256 string `json:"manifest_sha256"`
+	Missing        string `json:"missing,omitzero"`
+	Rehearsal      bool   `json:"rehearsal,omitzero"`
+	Root           string `json:"root,omitzero"`
+	RunID          string `json:"run_id"`
+	Tasks          int    `json:"tasks"`
+	Trust          string `json:"trust"` // "ok" or "unknown key"
+	Unsubmittable  string `json:"unsubmittable,omitzero"`
+}
+
+func (a *app) verify(dir string, trustedFiles []string, asJSON bool) error {
+	trusted, err := a.trustedKeys(trustedFiles)
+	if err != nil {
+		return err
+	}
+	found, err := a.openRun(dir)
+	if err != nil {
+		return err
+	}
+	v := verification{Complete: found.Complete, Events: found.End.Events, Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
+		ManifestSHA256: found.ManifestSHA256, Missing: found.Missing, Rehearsal: found.Manifest.Rehearsal, Root: found.RootHash,
+		RunID: found.Manifest.RunID, Tasks: len(found.Tasks), Trust: "ok", Unsubmittable: found.Marked}
+	known := slices.ContainsFunc(trusted, func(k sign.PublicKey) bool { return k.Equal(found.Key) })
+	if !known {
+		v.Trust = "unknown key"
+	}
+	if asJSON {
+		err = a.printJSON(v)
+	} else {
+		err = a.printVerification(v)
+	}
+	if err != nil {
+		return err
+	}
+	return verdict(dir, found, known)
+}
+
+func (a *app) printVerification(v verification) error {
+	rows := [][2]string{
+		{"run", v.RunID},
+		{"integrity", fmt.Sprintf("ok: %d events, %d tasks", v.Events, v.Tasks)},
+		{"trust", v.Trust + ": " + v.KeyID},
+		{"manifest", v.ManifestSHA256},
+		{"journal", v.JournalHead},
+	}
+	if v.Rehearsal {
+		rows = slices.Insert(rows, 1, [2]string{"rehearsal", rehearsalNote})
+	}
+	if v.Complete {
+		rows = append(rows, [2]string{"root", v.Root})
+	}
+	if v.Unsubmittable != "" {
+		rows = append(rows, [2]string{"unsubmittable", v.Unsubmittable})
+	}
+	return a.printRows(rows)
+}
+
+// verdict turns what was found into the command's result: trust before
+// completeness.
+func verdict(dir string, found *ledger.Run, known bool) error {
+	if !known {
+		return fail(exitEvidence, fmt.Errorf("the bytes are what was signed, but by a key you do not trust: %s", found.Key.ID()),
+			"if you know who holds that key, put its public line into a file and give it as --trusted-key: "+found.Key.Line())
+	}
+	if !found.Complete {
+		return fail(exitIncomplete, fmt.Errorf("the run is not complete: %s; what is there verifies", found.Missing), "gaia resume "+quoteArg(dir))
+	}
+	if found.Marked != "" && found.Manifest.SubmitIntent {
+		return fail(exitFindings, fmt.Errorf("not submittable: %s", found.Marked))
+	}
+	return nil
+}
