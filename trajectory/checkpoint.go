@@ -16,13 +16,15 @@ import (
 const CheckpointFile = "checkpoint"
 
 // Checkpoint is a signed tree head: a C2SP tlog-checkpoint whose origin and
-// key name are gaia-harness/<run id>, with two extension lines:
+// key name are gaia-harness/<run id>, with two extension lines, and a third in
+// a rehearsal:
 //
 //	gaia-harness/01JZ…
 //	26
 //	<root, base64>
 //	manifest sha256:…
 //	journal 812 sha256:…
+//	rehearsal
 //
 //	— gaia-harness/01JZ… <key hash and Ed25519 signature, base64>
 //
@@ -33,11 +35,16 @@ type Checkpoint struct {
 	Root           tlog.Hash
 	ManifestSHA256 string
 	Journal        End
+	Rehearsal      bool
 }
 
 func (c Checkpoint) text() string {
-	return fmt.Sprintf("%s\n%d\n%s\nmanifest %s\njournal %d %s\n",
+	text := fmt.Sprintf("%s\n%d\n%s\nmanifest %s\njournal %d %s\n",
 		keyName(c.RunID), c.Size, c.Root, c.ManifestSHA256, c.Journal.Events, c.Journal.Head)
+	if c.Rehearsal {
+		text += "rehearsal\n"
+	}
+	return text
 }
 
 // Sign returns the signed note.

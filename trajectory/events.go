@@ -266,7 +266,8 @@ type AttemptEnded struct {
 // verdict and prompt version, and nothing from which gold could be learnt.
 type Judgment struct {
 	CostMicroUSD  *int64 `json:"cost_microusd"`
-	Judged        *bool  `json:"judged"` // null: not judged
+	ErrorStatus   int    `json:"error_status,omitzero"` // HTTP status, where the judge could not be asked
+	Judged        *bool  `json:"judged"`                // null: not judged
 	LatencyMs     int64  `json:"latency_ms"`
 	Model         string `json:"model,omitzero"`
 	Official      bool   `json:"official"`

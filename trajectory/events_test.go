@@ -48,7 +48,7 @@ func filled() []Payload {
 		Error{Code: "quota", Message: "no money left", Stage: "model"},
 		AnswerCommitted{Answer: "42", ReasoningTrace: "six by nine", Redactions: 1, Rule: "final-answer.v1"},
 		AttemptEnded{Outcome: Answered, Reason: "found"},
-		Judgment{CostMicroUSD: &cost, Judged: &yes, LatencyMs: 5, Model: "scripted-judge", Official: true, Path: "judge", Prompt: "judge.v1", RequestID: "req-2",
+		Judgment{CostMicroUSD: &cost, ErrorStatus: 503, Judged: &yes, LatencyMs: 5, Model: "scripted-judge", Official: true, Path: "judge", Prompt: "judge.v1", RequestID: "req-2",
 			ResponseModel: "scripted-judge", TokensIn: 100, TokensOut: 8, Tries: 1},
 		TaskSealed{Attempt: 1, Attempts: 2, Outcome: Solved, Salt: "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"},
 	}

@@ -189,6 +189,8 @@ func TestReadJournalRefuses(t *testing.T) {
 		{"null payload", chain(t, at(3, payload(`null`))), 3, malformed},
 		{"list payload", chain(t, at(3, payload(`[]`))), 3, malformed},
 		{"a run event with a task", chain(t, at(1, func(w *wire) { w.TaskID = "task-1" })), 1, malformed},
+		{"a run event with a negative attempt", chain(t, at(1, func(w *wire) { w.Attempt = -1 })), 1, malformed},
+		{"an attempt event with a negative turn", chain(t, at(2, func(w *wire) { w.Turn = -1 })), 2, malformed},
 		{"a run event with an attempt", chain(t, at(1, func(w *wire) { w.Attempt = 1 })), 1, malformed},
 		{"an attempt event without a task", chain(t, at(2, func(w *wire) { w.TaskID = "" })), 2, malformed},
 		{"an attempt event without an attempt", chain(t, at(2, func(w *wire) { w.Attempt = 0 })), 2, malformed},

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -206,6 +208,10 @@ func (l *Log) write(batch []line) error {
 // fail makes the log refuse everything from now on.
 func (l *Log) fail(err error) error {
 	if l.failed == nil {
+		var path *fs.PathError
+		if errors.As(err, &path) { // the directory may have been renamed since
+			err = fmt.Errorf("%s %s: %w", path.Op, filepath.Base(path.Path), path.Err)
+		}
 		l.failed = fmt.Errorf("%w: %w", ErrNotRecorded, err)
 	}
 	return l.failed

@@ -122,7 +122,7 @@ func (f *Fold) Checkpoint(end trajectory.End) (trajectory.Checkpoint, error) {
 	leaves := f.Leaves()
 	root, err := trajectory.Root(leaves)
 	return trajectory.Checkpoint{RunID: f.Manifest.RunID, Size: int64(len(leaves)), Root: root,
-		ManifestSHA256: f.ManifestSHA256, Journal: end}, err
+		ManifestSHA256: f.ManifestSHA256, Journal: end, Rehearsal: f.Manifest.Rehearsal}, err
 }
 
 // RunCompleted returns the closing event's payload; false while a task is not

@@ -45,6 +45,7 @@ type Attempt struct {
 	Answer       *trajectory.AnswerCommitted // nil: none committed
 	Ended        *trajectory.AttemptEnded    // nil: under way, or cut off
 	Judgment     *trajectory.Judgment        // nil: not graded
+	Error        *trajectory.Error           // what made it fail; nil if nothing did
 	Turns        int
 	ToolCalls    int
 	ToolsUsed    []string // sorted, each once
@@ -213,7 +214,6 @@ func (f *Fold) judged(a *Attempt, j trajectory.Judgment) (reason string) {
 		return "grades an answer in a run without gold answers"
 	}
 	a.Judgment = &j
-	f.judge.Model = j.Model
 	f.judge.TokensIn += j.TokensIn
 	f.judge.TokensOut += j.TokensOut
 	if j.Tries == 0 {
@@ -306,6 +306,9 @@ func (a *Attempt) add(e trajectory.Event) (reason string) {
 			return fmt.Sprintf("turn %d cannot begin here", e.Turn)
 		}
 		a.Turns, a.names = e.Turn, map[string]string{}
+		return ""
+	case trajectory.Error:
+		a.Error = &p
 		return ""
 	case trajectory.AnswerCommitted:
 		if a.Answer != nil {

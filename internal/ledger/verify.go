@@ -16,12 +16,12 @@
 package ledger
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -50,6 +50,10 @@ func Verify(dir fs.FS, seen func(Trajectory) error) (*Run, error) {
 		return nil, err
 	}
 	defer journal.Close()
+	before, err := present(dir)
+	if err != nil {
+		return nil, err
+	}
 	compare, err := newComparison(dir, TrajectoriesFile)
 	if err != nil {
 		return nil, err
@@ -71,12 +75,12 @@ func Verify(dir fs.FS, seen func(Trajectory) error) (*Run, error) {
 		return nil, err
 	}
 	if run.Fold.Completed == nil {
-		return run, run.verifyUnfinished(dir, compare)
+		return run, run.verifyUnfinished(before, compare)
 	}
 	if run.Torn != nil {
 		return nil, trajectory.Faultf(trajectory.JournalFile, "has bytes after its last event")
 	}
-	return run, run.verifyFinished(dir, compare)
+	return run, run.verifyFinished(dir, before[MarkerFile], compare)
 }
 
 // open reads and checks the plan and opens the journal.
@@ -85,9 +89,9 @@ func open(dir fs.FS) (*Run, fs.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	journal, err := dir.Open(trajectory.JournalFile)
+	journal, _, err := openFile(dir, trajectory.JournalFile)
 	if err != nil {
-		return nil, nil, missing(trajectory.JournalFile, err)
+		return nil, nil, err
 	}
 	run := &Run{Fold: NewFold(manifest, digest, nil), Key: key}
 	run.Marked, err = ReadMarker(dir)
@@ -103,13 +107,13 @@ func ReadPlan(dir fs.FS) (m Manifest, digest string, key sign.PublicKey, err err
 	fault := func(file string, err error) (Manifest, string, sign.PublicKey, error) {
 		return Manifest{}, "", sign.PublicKey{}, trajectory.Faultf(file, "%v", err)
 	}
-	data, err := fs.ReadFile(dir, ManifestFile)
+	data, err := readFile(dir, ManifestFile, maxPlan)
 	if err != nil {
-		return Manifest{}, "", key, missing(ManifestFile, err)
+		return Manifest{}, "", key, err
 	}
-	envelope, err := fs.ReadFile(dir, EnvelopeFile)
+	envelope, err := readFile(dir, EnvelopeFile, 2*maxPlan)
 	if err != nil {
-		return Manifest{}, "", key, missing(EnvelopeFile, err)
+		return Manifest{}, "", key, err
 	}
 	if m, err = DecodeManifest(data); err != nil {
 		return Manifest{}, "", key, err
@@ -127,38 +131,27 @@ func ReadPlan(dir fs.FS) (m Manifest, digest string, key sign.PublicKey, err err
 	return m, sign.Digest(data), key, nil
 }
 
-// verifyUnfinished checks that what derives from the end is not there yet, and
-// that the records there are a prefix of those the journal gives.
-func (r *Run) verifyUnfinished(dir fs.FS, compare *comparison) error {
-	var there []string
-	derived := []string{ResultsFile, SummaryFile, trajectory.CheckpointFile}
-	for _, name := range derived {
-		_, err := fs.Stat(dir, name)
-		if err == nil {
-			there = append(there, name)
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("reading %s: %w", name, err)
-		}
-	}
+// verifyUnfinished checks that what derives from the end was not there before
+// the journal was read, and that the records are a prefix of those it gives.
+func (r *Run) verifyUnfinished(before map[string]bool, compare *comparison) error {
+	there := slices.DeleteFunc(derived(), func(name string) bool { return !before[name] })
 	switch len(there) {
 	case 0:
-	case len(derived):
+	case len(derived()):
 		return trajectory.Faultf(trajectory.JournalFile, "has no run_completed in a run that was closed: its end is missing")
 	default:
 		return trajectory.Faultf(there[0], "stands in a run whose journal has no run_completed")
 	}
 	r.Missing = "the journal has no run_completed"
-	return compare.end(true)
+	return compare.end(true, true)
 }
 
 // verifyFinished rebuilds the derived files. A crash between the last event
 // and the last file leaves the marker standing: such a run is incomplete, and
 // what is there must still be right. A marker with a reason stands for good, so
 // there a file that is missing can always be made up for.
-func (r *Run) verifyFinished(dir fs.FS, compare *comparison) error {
-	_, err := fs.Stat(dir, MarkerFile)
-	closing := err == nil
-	if err := compare.end(closing); err != nil {
+func (r *Run) verifyFinished(dir fs.FS, closing bool, compare *comparison) error {
+	if err := compare.end(closing, false); err != nil {
 		return err
 	}
 	if compare.short {
@@ -176,7 +169,7 @@ func (r *Run) verifyFinished(dir fs.FS, compare *comparison) error {
 		name string
 		data []byte
 	}{{ResultsFile, results}, {SummaryFile, summary}} {
-		data, there, err := r.present(dir, want.name, closing)
+		data, there, err := r.read(dir, want.name, int64(len(want.data)), closing)
 		if err != nil {
 			return err
 		}
@@ -189,7 +182,7 @@ func (r *Run) verifyFinished(dir fs.FS, compare *comparison) error {
 		return err
 	}
 	r.RootHash = head.Root.String()
-	note, there, err := r.present(dir, trajectory.CheckpointFile, closing)
+	note, there, err := r.read(dir, trajectory.CheckpointFile, maxCheckpoint, closing)
 	if err != nil {
 		return err
 	}
@@ -205,15 +198,21 @@ func (r *Run) verifyFinished(dir fs.FS, compare *comparison) error {
 	return nil
 }
 
-// present reads a derived file; there is false where it may still be missing.
-func (r *Run) present(dir fs.FS, name string, closing bool) (data []byte, there bool, err error) {
-	data, err = fs.ReadFile(dir, name)
-	if errors.Is(err, fs.ErrNotExist) && closing {
+// read reads a derived file that should have size bytes, and one more if there
+// are more; there is false where it may still be missing.
+func (r *Run) read(dir fs.FS, name string, size int64, closing bool) (data []byte, there bool, err error) {
+	f, _, err := openFile(dir, name)
+	if isMissing(err) && closing {
 		r.Missing = name + " is not written yet"
 		return nil, false, nil
 	}
 	if err != nil {
-		return nil, false, missing(name, err)
+		return nil, false, err
+	}
+	defer f.Close()
+	data, err = io.ReadAll(io.LimitReader(f, size+1))
+	if err != nil {
+		return nil, false, fmt.Errorf("reading %s: %w", name, err)
 	}
 	return data, true, nil
 }
@@ -224,12 +223,12 @@ const MarkerOpen = "open"
 // ReadMarker returns the reason in the marker file, "" when it is open or
 // gone.
 func ReadMarker(dir fs.FS) (string, error) {
-	data, err := fs.ReadFile(dir, MarkerFile)
-	if errors.Is(err, fs.ErrNotExist) {
+	data, err := readFile(dir, MarkerFile, maxMarker)
+	if isMissing(err) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", MarkerFile, err)
+		return "", err
 	}
 	text := strings.TrimSpace(string(data))
 	if text == MarkerOpen {
@@ -239,80 +238,4 @@ func ReadMarker(dir fs.FS) (string, error) {
 		return "recording failed, and the reason could not be written", nil
 	}
 	return text, nil
-}
-
-// missing tells a file that is not there (a Fault) from one that cannot be
-// read, which proves nothing.
-func missing(name string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return trajectory.Faultf(name, "is missing")
-	}
-	return fmt.Errorf("reading %s: %w", name, err)
-}
-
-// differs names the first line in which two files differ.
-func differs(name string, got, want []byte) error {
-	line := int64(1)
-	for i := 0; i < min(len(got), len(want)) && got[i] == want[i]; i++ {
-		if got[i] == '\n' {
-			line++
-		}
-	}
-	return &trajectory.Fault{File: name, Line: line, Reason: "is not what the journal gives"}
-}
-
-// comparison reads a file line by line against what it should hold.
-type comparison struct {
-	name  string
-	file  fs.File
-	in    *bufio.Reader
-	lines int64
-	short bool // the file ended before the lines did
-}
-
-func newComparison(dir fs.FS, name string) (*comparison, error) {
-	f, err := dir.Open(name)
-	if err != nil {
-		return nil, missing(name, err)
-	}
-	return &comparison{name: name, file: f, in: bufio.NewReaderSize(f, 1<<16)}, nil
-}
-
-func (c *comparison) Close() { c.file.Close() }
-
-// line compares the next line. A file that ends early is noted, not refused:
-// whether it may is known at the end.
-func (c *comparison) line(want []byte) error {
-	if c.short {
-		return nil
-	}
-	got := make([]byte, len(want))
-	n, err := io.ReadFull(c.in, got)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		c.short = true
-		want = want[:n]
-	} else if err != nil {
-		return fmt.Errorf("reading %s: %w", c.name, err)
-	}
-	if !bytes.Equal(got[:n], want) {
-		return &trajectory.Fault{File: c.name, Line: c.lines + 1, Reason: "is not what the journal gives"}
-	}
-	if !c.short {
-		c.lines++
-	}
-	return nil
-}
-
-// end checks that nothing follows the last line, and that none was missing
-// unless the file may be a prefix.
-func (c *comparison) end(prefix bool) error {
-	if c.short && !prefix {
-		return trajectory.Faultf(c.name, "ends after line %d: records are missing", c.lines)
-	}
-	if _, err := c.in.ReadByte(); err == nil {
-		return &trajectory.Fault{File: c.name, Line: c.lines + 1, Reason: "is more than the journal gives"}
-	} else if !errors.Is(err, io.EOF) {
-		return fmt.Errorf("reading %s: %w", c.name, err)
-	}
-	return nil
 }

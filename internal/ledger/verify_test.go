@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -374,24 +375,108 @@ func TestReadMarker(t *testing.T) {
 	}
 }
 
+// TestIrregularFiles: a directory, a link and a pipe in a file's place are
+// named, and none is followed or waited for.
+func TestIrregularFiles(t *testing.T) {
+	all := files(t, plan(t, "a"), oneSolved)
+	for _, name := range append(slices.Clone(signedFiles), MarkerFile) {
+		for what, put := range map[string]func(path string) error{
+			"directory": func(path string) error { return os.Mkdir(path, 0o755) },
+			"link":      func(path string) error { return os.Symlink("/dev/zero", path) },
+			"pipe":      func(path string) error { return syscall.Mkfifo(path, 0o644) },
+		} {
+			dir := directory(t, all)
+			path := filepath.Join(dir, name)
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			if err := put(path); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Verify(os.DirFS(dir), nil)
+			var fault *trajectory.Fault
+			if !errors.As(err, &fault) || fault.File != name || fault.Reason != "is not a regular file" {
+				t.Errorf("%s is a %s: %v", name, what, err)
+			}
+		}
+	}
+}
+
+// unreadable is a directory of which one file cannot be read.
+type unreadable struct {
+	fs.FS
+	name string
+}
+
+func (u unreadable) Open(name string) (fs.File, error) {
+	if name == u.name {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("input/output error")}
+	}
+	return u.FS.Open(name)
+}
+
 // TestUnreadableIsNoFault: a file that cannot be read proves nothing.
 func TestUnreadableIsNoFault(t *testing.T) {
 	all := files(t, plan(t, "a"), oneSolved)
-	for _, name := range append(slices.Clone(signedFiles), MarkerFile) {
-		dir := directory(t, all)
-		path := filepath.Join(dir, name)
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
-		}
-		if err := os.Mkdir(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		_, err := Verify(os.DirFS(dir), nil)
+	for _, name := range signedFiles {
+		_, err := Verify(unreadable{memory(all), name}, nil)
 		var fault *trajectory.Fault
 		if err == nil || errors.As(err, &fault) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s is a directory: %v", name, err)
+			t.Errorf("%s cannot be read: %v", name, err)
 		}
 	}
+}
+
+// TestVerifyWhileWritten: a run that grows, and is closed, while it is read is
+// never taken for a damaged one.
+func TestVerifyWhileWritten(t *testing.T) {
+	all := files(t, plan(t, "a"), oneSolved)
+	dir := directory(t, all)
+	for _, name := range derived() {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := bytes.SplitAfter(all[trajectory.JournalFile], []byte("\n"))
+	for n := 1; n < len(lines); n++ {
+		if err := os.WriteFile(filepath.Join(dir, trajectory.JournalFile), bytes.Join(lines[:n], nil), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		// Nothing was there when the reading began; when it ends, all is.
+		if err := os.WriteFile(filepath.Join(dir, TrajectoriesFile), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		late := growing{os.DirFS(dir).(fs.ReadLinkFS), func() {
+			for _, name := range append(derived(), TrajectoriesFile) {
+				if err := os.WriteFile(filepath.Join(dir, name), all[name], 0o644); err != nil {
+					t.Error(err)
+				}
+			}
+		}}
+		if _, err := Verify(late, nil); err != nil {
+			t.Errorf("after %d of %d lines: %v", n, len(lines)-1, err)
+		}
+		for _, name := range derived() {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// growing is a directory to which files are added when the records have been
+// opened.
+type growing struct {
+	fs.ReadLinkFS
+	grow func()
+}
+
+func (g growing) Open(name string) (fs.File, error) {
+	f, err := g.ReadLinkFS.Open(name)
+	if name == TrajectoriesFile {
+		g.grow()
+	}
+	return f, err
 }
 
 func TestReadPlan(t *testing.T) {

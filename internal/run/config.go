@@ -10,9 +10,9 @@
 // what a verifier would.
 //
 // A directory runs/<id> appears by rename with its manifest signed and
-// run_started durable (unfinished ones are runs/.new-*). TestCrash and
-// TestResume show that what was acknowledged is kept and that a committed
-// answer is never replaced.
+// run_started durable (unfinished ones are runs/.new-*). TestResume,
+// and TestKill in cmd/gaia, show that what was acknowledged is kept and that a
+// committed answer is never replaced.
 package run
 
 import (

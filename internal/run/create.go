@@ -45,8 +45,9 @@ type Run struct {
 	trajectories *os.File
 	judgments    *os.File
 
-	mu   sync.Mutex // guards fold
-	fold *ledger.Fold
+	mu        sync.Mutex // guards what follows
+	fold      *ledger.Fold
+	unwritten error // why trajectories.jsonl is not whole; it can be rebuilt
 }
 
 // Create plans a run and makes its directory under out. When it returns, the
@@ -78,16 +79,17 @@ func Create(out string, c Config) (_ *Run, err error) {
 	defer func() {
 		if err != nil {
 			r.Close()
-			os.RemoveAll(aside)
+			os.RemoveAll(r.Dir)
 		}
 	}()
 	if err := r.begin(m, salt); err != nil {
 		return nil, err
 	}
-	r.Dir = filepath.Join(out, m.RunID)
-	if err := os.Rename(aside, r.Dir); err != nil {
+	place := filepath.Join(out, m.RunID)
+	if err := os.Rename(aside, place); err != nil {
 		return nil, fmt.Errorf("putting the run directory in its place: %w", err)
 	}
+	r.Dir = place
 	return r, sign.SyncDir(out)
 }
 
@@ -101,17 +103,16 @@ func (r *Run) begin(m ledger.Manifest, salt string) error {
 	if err != nil {
 		return fmt.Errorf("signing the manifest: %w", err)
 	}
-	private, err := sign.Canonical(saltLine{salt})
+	private, err := sign.Canonical(saltLine{m.Rehearsal, salt})
 	if err != nil {
 		return err
 	}
-	marker := ledger.MarkerOpen + strings.Repeat("\n", markerSize-len(ledger.MarkerOpen))
 	for _, f := range []struct {
 		name string
 		data []byte
 		mode fs.FileMode
 	}{
-		{ledger.ManifestFile, manifest, 0o644}, {ledger.EnvelopeFile, envelope, 0o644}, {ledger.MarkerFile, []byte(marker), 0o644},
+		{ledger.ManifestFile, manifest, 0o644}, {ledger.EnvelopeFile, envelope, 0o644}, {ledger.MarkerFile, markerText(ledger.MarkerOpen), 0o644},
 		{judgmentsFile, append(private, '\n'), 0o600}, {trajectory.JournalFile, nil, 0o644}, {ledger.TrajectoriesFile, nil, 0o644},
 	} {
 		if err := writeNew(filepath.Join(r.Dir, f.name), f.data, f.mode); err != nil {
@@ -194,14 +195,18 @@ func (r *Run) recorded(e trajectory.Event, line []byte) error {
 }
 
 // ended appends an attempt's record. It is derived from the journal and can be
-// rebuilt, so nothing waits for the disk.
+// rebuilt: nothing waits for the disk, and a failure does not make the evidence
+// incomplete. It keeps the run from being closed until a resume rebuilds it.
 func (r *Run) ended(t ledger.Trajectory) error {
-	line, err := t.Encode()
-	if err != nil {
-		return err
+	if r.unwritten != nil {
+		return nil
 	}
-	_, err = r.trajectories.Write(line)
-	return err
+	line, err := t.Encode()
+	if err == nil {
+		_, err = r.trajectories.Write(line)
+	}
+	r.unwritten = err
+	return nil
 }
 
 // ManifestSHA256 returns the digest to publish: it fixes the plan before the
@@ -224,16 +229,23 @@ func (r *Run) Close() error {
 
 // mark overwrites the marker in place: the run is not submittable, for good.
 func (r *Run) mark(reason string) error {
-	text := strings.ReplaceAll(reason, "\n", " ")
-	text = strings.ToValidUTF8(text[:min(len(text), markerSize-1)], "")
-	if _, err := r.marker.WriteAt([]byte(text+strings.Repeat("\n", markerSize-len(text))), 0); err != nil {
+	if _, err := r.marker.WriteAt(markerText(reason), 0); err != nil {
 		return fmt.Errorf("marking the run as not submittable: %w", err)
 	}
 	return r.marker.Sync()
 }
 
+// markerText is a reason in the size that the marker always has.
+func markerText(reason string) []byte {
+	text := strings.ReplaceAll(reason, "\n", " ")
+	text = strings.ToValidUTF8(text[:min(len(text), markerSize-1)], "")
+	return []byte(text + strings.Repeat("\n", markerSize-len(text)))
+}
+
+// saltLine is the first line of the private file.
 type saltLine struct {
-	Salt string `json:"salt"`
+	Rehearsal bool   `json:"rehearsal,omitzero"`
+	Salt      string `json:"salt"`
 }
 
 // goldCommitment commits to the answers of the planned tasks; "" where there

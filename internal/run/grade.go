@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,22 +15,11 @@ import (
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/renameio/v2"
-	"golang.org/x/sync/errgroup"
 )
 
 // gradeAll grades and seals what is not sealed yet.
 func (r *Run) gradeAll(ctx context.Context, drain <-chan struct{}) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(max(r.cfg.Concurrency, 1))
-	for _, t := range r.fold.Tasks {
-		group.Go(func() error {
-			if isClosed(drain) {
-				return ErrDrained
-			}
-			return r.grade(ctx, t)
-		})
-	}
-	return group.Wait()
+	return r.each(ctx, drain, func(ctx context.Context, _ int, t *ledger.Task) error { return r.grade(ctx, t) })
 }
 
 // grade judges a task's counted answer, if it has one and there is gold, and
@@ -75,23 +65,37 @@ func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) erro
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if ask != nil && ask.failed != nil && ask.failed.Stop {
+		return fmt.Errorf("the judge cannot be asked: status %d, %s", ask.failed.Status, ask.failed.Code)
+	}
 	event := trajectory.Judgment{CostMicroUSD: new(int64), Judged: v.Judged, Official: v.Official, Path: v.Path, Tries: v.Tries}
 	if v.Tries > 0 {
 		event.Model, event.Prompt = r.cfg.Judge.Name, prompt.JudgeID
 		event.CostMicroUSD, event.TokensIn, event.TokensOut, event.LatencyMs = ask.cost, ask.tokensIn, ask.tokensOut, ask.latencyMs
 	}
+	if v.Path == judge.PathError && ask.failed != nil {
+		event.ErrorStatus = ask.failed.Status
+	}
 	if v.Reply != nil {
 		event.RequestID, event.ResponseModel = v.Reply.RequestID, v.Reply.ResponseModel
 	}
-	private, err := sign.CanonicalLossy(privateVerdict{a.Answer.Answer, a.Number, gold, v.Judged, v.Official, v.Path, v.Err, t.Plan.TaskID})
+	if err := r.keepPrivate(privateVerdict{a.Answer.Answer, a.Number, gold, v.Judged, v.Official, v.Path, v.Err, r.cfg.Rehearsal, t.Plan.TaskID}); err != nil {
+		return err
+	}
+	_, err := r.log.Append(trajectory.Draft{TaskID: t.Plan.TaskID, Attempt: a.Number, Payload: event})
+	return err
+}
+
+// keepPrivate writes a verdict with its gold to the private file, durably.
+func (r *Run) keepPrivate(v privateVerdict) error {
+	line, err := sign.CanonicalLossy(v)
 	if err != nil {
 		return err
 	}
-	if _, err := r.judgments.Write(append(private, '\n')); err != nil {
+	if _, err := r.judgments.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("writing %s: %w", judgmentsFile, err)
 	}
-	_, err = r.log.Append(trajectory.Draft{TaskID: t.Plan.TaskID, Attempt: a.Number, Payload: event})
-	return err
+	return r.judgments.Sync()
 }
 
 // question returns the text of a planned task.
@@ -106,17 +110,18 @@ func (r *Run) question(t *ledger.Task) string {
 
 // privateVerdict is a line of judgments.jsonl after the salt.
 type privateVerdict struct {
-	Answer   string `json:"answer"`
-	Attempt  int    `json:"attempt"`
-	Gold     string `json:"gold"`
-	Judged   *bool  `json:"judged"`
-	Official bool   `json:"official"`
-	Path     string `json:"path"`
-	Problem  string `json:"problem,omitzero"`
-	TaskID   string `json:"task_id"`
+	Answer    string `json:"answer"`
+	Attempt   int    `json:"attempt"`
+	Gold      string `json:"gold"`
+	Judged    *bool  `json:"judged"`
+	Official  bool   `json:"official"`
+	Path      string `json:"path"`
+	Problem   string `json:"problem,omitzero"`
+	Rehearsal bool   `json:"rehearsal,omitzero"`
+	TaskID    string `json:"task_id"`
 }
 
-// complete records the end and seals the directory.
+// complete records the end.
 func (r *Run) complete() error {
 	r.mu.Lock()
 	done, all := r.fold.RunCompleted()
@@ -124,15 +129,16 @@ func (r *Run) complete() error {
 	if !all {
 		return fmt.Errorf("the run cannot be closed: a task is not sealed")
 	}
-	if _, err := r.log.Append(trajectory.Draft{Payload: done}); err != nil {
-		return err
-	}
-	return r.seal()
+	_, err := r.log.Append(trajectory.Draft{Payload: done})
+	return err
 }
 
 // seal writes what derives from a completed journal, signs the tree head, and
 // takes the marker away if recording never failed.
 func (r *Run) seal() error {
+	if r.unwritten != nil {
+		return fmt.Errorf("writing %s: %w", ledger.TrajectoriesFile, r.unwritten)
+	}
 	results, err := r.fold.Results()
 	if err != nil {
 		return err
@@ -184,6 +190,7 @@ type asker struct {
 	tokensOut int64
 	latencyMs int64
 	asked     bool
+	failed    *llm.Error
 }
 
 // Ask implements judge.Asker.
@@ -197,6 +204,7 @@ func (a *asker) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) {
 	took := a.now().Sub(began).Milliseconds()
 	a.latencyMs += took
 	if err != nil {
+		errors.As(err, &a.failed)
 		return judge.Reply{}, err
 	}
 	a.charge(response)

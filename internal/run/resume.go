@@ -26,6 +26,9 @@ func (e *PlanError) Error() string {
 	return "the run cannot go on with another plan: " + strings.Join(e.Differences, "; ")
 }
 
+// ErrComplete means that there is nothing left to do in a run.
+var ErrComplete = errors.New("the run is complete")
+
 // Resume takes up an interrupted run. Its evidence must verify, and c must
 // give the same plan. An unfinished last line is kept aside and cut; attempts
 // without an answer are ended as errors, those with one as answered.
@@ -33,6 +36,9 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	c.Rand = &serial{r: c.Rand}
 	r := &Run{Dir: dir, cfg: c, gold: c.Gold.Map()}
 	defer func() {
+		if errors.Is(err, trajectory.ErrNotRecorded) {
+			err = errors.Join(err, r.mark(err.Error()))
+		}
 		if err != nil {
 			r.Close()
 		}
@@ -44,11 +50,17 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if found.Complete {
+		return nil, ErrComplete
+	}
 	if err := r.samePlan(found.Manifest); err != nil {
 		return nil, err
 	}
 	torn, err := r.mendTail(found.Torn)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.mendHelpers(); err != nil {
 		return nil, err
 	}
 	end, err := r.replay(found)
@@ -125,7 +137,7 @@ func members(m ledger.Manifest) (map[string]jsontext.Value, error) {
 func (r *Run) readSalt() (string, error) {
 	data, err := os.ReadFile(filepath.Join(r.Dir, judgmentsFile))
 	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", judgmentsFile, err)
+		return "", fmt.Errorf("reading %s, without whose salt the answers cannot be held against the plan: %w", judgmentsFile, err)
 	}
 	first, _, _ := bytes.Cut(data, []byte("\n"))
 	var line saltLine
@@ -158,6 +170,24 @@ func (r *Run) mendTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
 	return torn, journal.Sync()
 }
 
+// mendHelpers cuts a half-written line from the private file, and makes the
+// marker again if it is gone: nobody knows then what it said.
+func (r *Run) mendHelpers() error {
+	path := filepath.Join(r.Dir, judgmentsFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := os.Truncate(path, int64(bytes.LastIndexByte(data, '\n')+1)); err != nil {
+		return fmt.Errorf("cutting a half-written line of %s: %w", judgmentsFile, err)
+	}
+	marker := filepath.Join(r.Dir, ledger.MarkerFile)
+	if _, err := os.Stat(marker); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return writeNew(marker, markerText("the marker was missing when the run was resumed"), 0o644)
+}
+
 // replay folds the journal again and writes trajectories.jsonl anew, since it
 // may end early.
 func (r *Run) replay(found *ledger.Run) (trajectory.End, error) {
@@ -175,7 +205,7 @@ func (r *Run) replay(found *ledger.Run) (trajectory.End, error) {
 	r.fold = ledger.NewFold(found.Manifest, found.ManifestSHA256, r.ended)
 	end, _, err := trajectory.ReadJournal(journal, found.Manifest.RunID, found.ManifestSHA256, r.fold.Add)
 	r.trajectories = nil
-	if err != nil {
+	if err = errors.Join(err, r.unwritten); err != nil {
 		return trajectory.End{}, err
 	}
 	return end, records.CloseAtomicallyReplace()

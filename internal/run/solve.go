@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/loader"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/sync/errgroup"
 )
@@ -21,8 +22,13 @@ import (
 // ErrDrained means that the run was asked to stop and did so between tasks.
 var ErrDrained = errors.New("stopped before all tasks were sealed")
 
-// interrupted is the reason of attempts that a crash or a stop cut off.
-const interrupted = "interrupted"
+// Reasons of attempts that ended as errors. The first two say nothing about
+// the task: they do not count against attemptsPerTask.
+const (
+	interrupted    = "interrupted"    // by a crash or a stop of the process
+	stopped        = "run stopped"    // by a failure that every task would meet
+	infrastructure = "infrastructure" // the model or a tool failed
+)
 
 // Execute solves what is not solved, grades, seals and closes. When drain is
 // closed no further task begins and those under way are finished. Every error
@@ -46,46 +52,58 @@ func (r *Run) execute(ctx context.Context, drain <-chan struct{}) error {
 	if err := r.gradeAll(ctx, drain); err != nil {
 		return err
 	}
-	return r.complete()
+	if err := r.complete(); err != nil {
+		return err
+	}
+	return r.seal()
 }
 
 // solveAll makes attempts until every task has its answer or none can be had.
 // Without submit intent a task is graded as soon as it is solved.
 func (r *Run) solveAll(ctx context.Context, drain <-chan struct{}) error {
+	return r.each(ctx, drain, func(ctx context.Context, i int, t *ledger.Task) error {
+		for !r.settled(t) {
+			if isClosed(drain) {
+				return nil
+			}
+			if err := r.attempt(ctx, r.cfg.Set.Tasks[i], t, i); err != nil {
+				return err
+			}
+		}
+		if r.cfg.SubmitIntent {
+			return nil
+		}
+		return r.grade(ctx, t)
+	})
+}
+
+// each does something for every task, several at once. When drain closes it
+// begins no more, lets those under way finish, and returns ErrDrained if any
+// was left out.
+func (r *Run) each(ctx context.Context, drain <-chan struct{}, do func(context.Context, int, *ledger.Task) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(max(r.cfg.Concurrency, 1))
-	drained := false
 	for i, t := range r.fold.Tasks {
-		task := r.cfg.Set.Tasks[i]
-		if r.settled(t) {
-			continue
-		}
-		if drained = drained || isClosed(drain); drained || groupCtx.Err() != nil {
+		if groupCtx.Err() != nil || isClosed(drain) {
 			break
 		}
 		group.Go(func() error {
-			for !r.settled(t) {
-				if isClosed(drain) {
-					return ErrDrained
-				}
-				if err := r.attempt(groupCtx, i, task, t); err != nil {
-					return err
-				}
-			}
-			if r.cfg.SubmitIntent {
+			if isClosed(drain) { // while it waited for its turn
 				return nil
 			}
-			return r.grade(groupCtx, t)
+			return do(groupCtx, i, t)
 		})
 	}
-	err := group.Wait()
-	if err == nil {
-		err = ctx.Err()
+	if err := group.Wait(); err != nil {
+		return err
 	}
-	if err == nil && drained {
-		err = ErrDrained
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	return err
+	if isClosed(drain) {
+		return ErrDrained
+	}
+	return nil
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -108,7 +126,7 @@ func (r *Run) settled(t *ledger.Task) bool {
 		case a.Ended == nil:
 		case a.Ended.Outcome != trajectory.Errored:
 			return true
-		case a.Ended.Reason != interrupted:
+		case a.Ended.Reason == infrastructure:
 			failures++
 		}
 	}
@@ -117,9 +135,9 @@ func (r *Run) settled(t *ledger.Task) bool {
 
 // attempt makes one attempt at a task and records how it ended. It returns an
 // error only where the run itself cannot go on.
-func (r *Run) attempt(ctx context.Context, index int, task loader.Task, t *ledger.Task) error {
+func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, index int) error {
 	r.mu.Lock()
-	number := len(t.Attempts) + 1
+	number, spent := len(t.Attempts)+1, spentOn(t)
 	r.mu.Unlock()
 	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.cfg.Redact}
 	root, files, err := r.workspace(ctx, task, filepath.Join(r.Dir, workDir, fmt.Sprintf("%04d-%d", index+1, number)))
@@ -130,7 +148,7 @@ func (r *Run) attempt(ctx context.Context, index int, task loader.Task, t *ledge
 	if err := rec.Append(0, trajectory.TaskStarted{FileName: task.FileName, Question: task.Question, Workspace: files}); err != nil {
 		return err
 	}
-	session := r.gate.Open(rec, root)
+	session := r.gate.Open(rec, root, spent)
 	solver := agent.Agent{Model: r.cfg.Model.Client, Name: r.cfg.Model.Name, MaxTurns: r.cfg.MaxTurns, MaxTokens: r.cfg.MaxTokens,
 		Tools: r.gate.Specs(), Now: r.cfg.Now}
 	answer, err := solver.Solve(ctx, agent.Question{Text: task.Question, FileName: task.FileName}, session, rec)
@@ -151,17 +169,29 @@ func (r *Run) attempt(ctx context.Context, index int, task loader.Task, t *ledge
 	return rec.Append(0, trajectory.AnswerCommitted{Answer: text, ReasoningTrace: reasoning, Redactions: hidden + more, Rule: answer.Rule}, ended)
 }
 
+// spentOn returns what the attempts at a task have used of its budgets.
+func spentOn(t *ledger.Task) tools.Spent {
+	var s tools.Spent
+	for _, a := range t.Attempts {
+		s.Calls += a.ToolCalls
+		if a.CostMicroUSD != nil {
+			s.CostMicroUSD += *a.CostMicroUSD
+		}
+	}
+	return s
+}
+
 // failed ends an attempt whose model or tools failed. A failure that every
 // other task would meet stops the run.
 func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cause error) error {
-	ended.Outcome, ended.Reason = trajectory.Errored, "infrastructure"
+	ended.Outcome, ended.Reason = trajectory.Errored, infrastructure
 	text, _ := r.cfg.Redact.Redact(cause.Error())
 	e := trajectory.Error{Message: text, Stage: "solve"}
 	var model *llm.Error
 	if errors.As(cause, &model) {
 		e.Code, e.Stage = model.Code, "model"
 		if model.Stop {
-			ended.Reason = interrupted
+			ended.Reason = stopped
 		}
 	}
 	if err := rec.Append(0, e, ended); err != nil {
@@ -179,7 +209,7 @@ func (r *Run) workspace(ctx context.Context, task loader.Task, dir string) (*os.
 	if err := os.RemoveAll(dir); err != nil { // of an attempt that never began
 		return nil, nil, err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, nil, err
 	}
 	root, err := os.OpenRoot(dir)

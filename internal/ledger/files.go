@@ -1,0 +1,162 @@
+package ledger
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Limits, in bytes, of files that are read whole before anything is known of
+// them. A plan of 100,000 tasks has 20 MB.
+const (
+	maxPlan       = 64 << 20
+	maxMarker     = 4 << 10
+	maxCheckpoint = 4 << 10
+)
+
+// derived are the files that are written when a run is closed.
+func derived() []string { return []string{ResultsFile, SummaryFile, trajectory.CheckpointFile} }
+
+// present tells which files of a closing or closed run are there. It is asked
+// before the journal is read, so that a run that is being written, and closes
+// in the meantime, is not taken for a damaged one.
+func present(dir fs.FS) (map[string]bool, error) {
+	there := map[string]bool{}
+	for _, name := range append(derived(), MarkerFile) {
+		f, _, err := openFile(dir, name)
+		if isMissing(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		f.Close()
+		there[name] = true
+	}
+	return there, nil
+}
+
+// missingFile is the Fault of a file that is not there.
+const missingFile = "is missing"
+
+func isMissing(err error) bool {
+	var fault *trajectory.Fault
+	return errors.As(err, &fault) && fault.Reason == missingFile
+}
+
+// openFile opens a file of a run directory and returns its size. A file that
+// is not there, or is no regular file (a link could lead anywhere, a pipe
+// would never end), is a Fault; one that cannot be read proves nothing.
+func openFile(dir fs.FS, name string) (fs.File, int64, error) {
+	info, err := fs.Lstat(dir, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, trajectory.Faultf(name, missingFile)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading %s: %w", name, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, trajectory.Faultf(name, "is not a regular file")
+	}
+	f, err := dir.Open(name)
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return f, info.Size(), nil
+}
+
+// readFile reads a whole file of at most limit bytes.
+func readFile(dir fs.FS, name string, limit int64) ([]byte, error) {
+	f, _, err := openFile(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, trajectory.Faultf(name, "is larger than %d bytes", limit)
+	}
+	return data, nil
+}
+
+// differs names the first line in which two files differ.
+func differs(name string, got, want []byte) error {
+	line := int64(1)
+	for i := 0; i < min(len(got), len(want)) && got[i] == want[i]; i++ {
+		if got[i] == '\n' {
+			line++
+		}
+	}
+	return &trajectory.Fault{File: name, Line: line, Reason: "is not what the journal gives"}
+}
+
+// comparison reads a file line by line against what it should hold.
+type comparison struct {
+	name  string
+	file  fs.File
+	in    *bufio.Reader
+	size  int64 // of the file when it was opened
+	read  int64
+	lines int64
+	short bool // the file ended before the lines did
+}
+
+func newComparison(dir fs.FS, name string) (*comparison, error) {
+	f, size, err := openFile(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	return &comparison{name: name, file: f, in: bufio.NewReaderSize(f, 1<<16), size: size}, nil
+}
+
+func (c *comparison) Close() { c.file.Close() }
+
+// line compares the next line. A file that ends early is noted, not refused:
+// whether it may is known at the end.
+func (c *comparison) line(want []byte) error {
+	if c.short {
+		return nil
+	}
+	got := make([]byte, len(want))
+	n, err := io.ReadFull(c.in, got)
+	c.read += int64(n)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		c.short = true
+		want = want[:n]
+	} else if err != nil {
+		return fmt.Errorf("reading %s: %w", c.name, err)
+	}
+	if !bytes.Equal(got[:n], want) {
+		return &trajectory.Fault{File: c.name, Line: c.lines + 1, Reason: "is not what the journal gives"}
+	}
+	if !c.short {
+		c.lines++
+	}
+	return nil
+}
+
+// end checks that nothing follows the last line, and that none was missing
+// unless the file may be a prefix. While a run is written the file may have
+// grown since it was opened, by records of events that were not read.
+func (c *comparison) end(prefix, growing bool) error {
+	if c.short && !prefix {
+		return trajectory.Faultf(c.name, "ends after line %d: records are missing", c.lines)
+	}
+	if growing && c.read >= c.size {
+		return nil
+	}
+	if _, err := c.in.ReadByte(); err == nil {
+		return &trajectory.Fault{File: c.name, Line: c.lines + 1, Reason: "is more than the journal gives"}
+	} else if !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading %s: %w", c.name, err)
+	}
+	return nil
+}
