@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 )
@@ -94,13 +94,9 @@ func namedKey(path string) (sign.Key, error) {
 // the user's own signing key, and the given files. A key that came with a run
 // is never among them.
 func (a *app) trustedKeys(files []string) ([]sign.PublicKey, error) {
-	var trusted []sign.PublicKey
-	if dir, err := a.keyDir(); err == nil {
-		own, err := filepath.Glob(filepath.Join(dir, "*.pub"))
-		if err != nil {
-			return nil, err
-		}
-		files = append(slices.Clone(files), own...)
+	trusted, err := a.ownKeys()
+	if err != nil {
+		return nil, err
 	}
 	for _, file := range files {
 		line, err := os.ReadFile(file)
@@ -113,10 +109,43 @@ func (a *app) trustedKeys(files []string) ([]sign.PublicKey, error) {
 		}
 		trusted = append(trusted, key)
 	}
-	if own, err := a.existingKey(""); err == nil {
-		trusted = append(trusted, own.Public())
-	}
 	return trusted, nil
+}
+
+// ownKeys returns the public keys in the key directory and that of the user's
+// signing key. What cannot be read is not trusted, and said.
+func (a *app) ownKeys() ([]sign.PublicKey, error) {
+	var keys []sign.PublicKey
+	own, err := a.existingKey("")
+	if err == nil {
+		keys = append(keys, own.Public())
+	} else if !errors.Is(err, errNoKey) {
+		fmt.Fprintf(a.stderr, "gaia: your own signing key is left out: %s\n", oneLine(err.Error()))
+	}
+	dir, err := a.keyDir()
+	if err != nil {
+		return keys, nil // there is no such place
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the key directory: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".pub") {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("reading a trusted key: %w", err)
+		}
+		key, err := sign.ParsePublicKey(string(line))
+		if err != nil {
+			fmt.Fprintf(a.stderr, "gaia: %s in the key directory is left out: %v\n", oneLine(e.Name()), err)
+			continue
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }
 
 // unwrapPath leaves the path out of an error that names it already.

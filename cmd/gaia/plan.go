@@ -144,7 +144,7 @@ func (s settings) policy() (policy.Policy, error) {
 		p.MaxCostMicroUSD = policy.Unlimited
 	default:
 		dollars, err := strconv.ParseFloat(s.taskCost, 64)
-		if err != nil || !(dollars > 0 && dollars < 1e6) {
+		if err != nil || !(dollars >= 1e-6 && dollars < 1e6) {
 			return p, usage("give US dollars, such as 0.50, or 'off'", "--max-task-cost %q is no budget", s.taskCost)
 		}
 		p.MaxCostMicroUSD = int64(math.Round(dollars * 1e6))

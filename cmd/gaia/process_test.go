@@ -109,11 +109,11 @@ func (p program) runDir() string {
 	return found[0]
 }
 
-// signalAfter starts a run, one task at a time, sends a signal when n attempts
-// have ended, and waits for the end.
+// signalAfter starts a run, sends signals when n attempts have ended, and waits
+// for the end.
 func (p program) signalAfter(n int, signals ...os.Signal) (code int, stderr string) {
 	p.t.Helper()
-	cmd := p.command("run", "--submit-intent", "--concurrency", "1")
+	cmd := p.command("run", "--submit-intent")
 	pipe, err := cmd.StderrPipe()
 	if err != nil {
 		p.t.Fatal(err)
@@ -161,6 +161,14 @@ func TestInterrupt(t *testing.T) {
 				if !strings.Contains(stderr, want) {
 					t.Errorf("stderr lacks %q:\n%s", want, stderr)
 				}
+			}
+			journal, err := os.ReadFile(filepath.Join(p.runDir(), "events.jsonl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun, ended := bytes.Count(journal, []byte(`"type":"task_started"`)), bytes.Count(journal, []byte(`"type":"attempt_ended"`))
+			if name == "drain" && begun != ended {
+				t.Errorf("%d attempts began, %d ended: a task under way was cut off", begun, ended)
 			}
 			p.resumes()
 		})

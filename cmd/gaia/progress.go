@@ -17,7 +17,7 @@ import (
 type progress struct {
 	mu    sync.Mutex
 	total int
-	ended map[string]bool // tasks with an attempt that settled them
+	ended map[string]bool // tasks for which no further attempt is made
 	turns map[string]int  // of each task's open attempt
 	seals int             // tasks graded and sealed
 	cost  int64
@@ -71,29 +71,49 @@ func (p *progress) watch(e trajectory.Event) {
 		p.mu.Unlock()
 	case trajectory.AttemptEnded:
 		p.attempt(e.TaskID, payload)
+	case trajectory.Judgment:
+		if payload.ErrorStatus != 0 {
+			p.warn("answer not judged: the judge failed", "task", e.TaskID, "status", payload.ErrorStatus)
+		}
 	case trajectory.TaskSealed:
+		p.settled(e.TaskID)
 		p.sealed()
 	case trajectory.Error:
-		if p.log != nil {
-			p.log.Warn("attempt failed", "task", e.TaskID, "stage", payload.Stage, "error", oneLine(payload.Message))
-		}
+		p.warn("attempt failed", "task", e.TaskID, "stage", payload.Stage, "error", oneLine(payload.Message))
 	}
 }
 
 func (p *progress) attempt(task string, ended trajectory.AttemptEnded) {
+	if ended.Outcome != trajectory.Errored {
+		p.settled(task)
+	}
 	p.mu.Lock()
-	again := p.ended[task]
-	p.ended[task] = true
 	n, turns := len(p.ended), p.turns[task]
 	delete(p.turns, task)
 	p.mu.Unlock()
-	if p.bar != nil {
-		if !again {
-			p.bar.Increment()
-		}
+	if p.log == nil {
 		return
 	}
 	p.log.Info("attempt ended", "task", task, "outcome", ended.Outcome, "turns", turns, "tasks", fmt.Sprintf("%d/%d", n, p.total), "cost", p.spent())
+}
+
+// settled counts a task for which no further attempt is made.
+func (p *progress) settled(task string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil && !p.ended[task] {
+		p.bar.Increment()
+	}
+	p.ended[task] = true
+}
+
+// warn says what went wrong, above the bar if there is one.
+func (p *progress) warn(message string, pairs ...any) {
+	if p.log != nil {
+		p.log.Warn(message, pairs...)
+		return
+	}
+	slog.New(slog.NewTextHandler(p, nil)).Warn(message, pairs...)
 }
 
 // sealed counts a task that is graded. It says that grading goes on, not how.
@@ -129,11 +149,8 @@ func (p *progress) Write(b []byte) (int, error) {
 // catchUp counts what a run had done before it was interrupted.
 func (p *progress) catchUp(f *ledger.Fold) {
 	for _, t := range f.Tasks {
-		if a := t.Counted(); a != nil && a.Ended != nil && a.Ended.Outcome != trajectory.Errored {
-			p.ended[t.Plan.TaskID] = true
-			if p.bar != nil {
-				p.bar.Increment()
-			}
+		if a := t.Counted(); t.Sealed != nil || a != nil && a.Ended != nil && a.Ended.Outcome != trajectory.Errored {
+			p.settled(t.Plan.TaskID)
 		}
 		if t.Sealed != nil {
 			p.seals++

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
 
@@ -45,31 +48,56 @@ func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool
 		return err
 	}
 	if found.Complete {
-		fmt.Fprintln(a.stderr, "gaia: nothing to do: the run is complete")
-		return a.printRun(dir, asJSON)
+		return a.nothingToDo(dir, asJSON)
 	}
 	if err := a.planned(&s, found.Manifest); err != nil {
 		return err
 	}
-	w, err := a.configure(ctx, s)
+	stop := a.catchSignals(ctx)
+	defer stop.release()
+	w, err := a.configure(stop.ctx, s)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
 	progress := a.newProgress(len(w.Set.Tasks), s.rehearsal)
+	stop.say(progress)
 	progress.catchUp(found.Fold)
 	w.Watch = progress.watch
 	r, err := run.Resume(dir, w.Config)
 	var plan *run.PlanError
-	if errors.As(err, &plan) {
+	switch {
+	case errors.Is(err, run.ErrComplete): // since it was read
+		return a.nothingToDo(dir, asJSON)
+	case errors.As(err, &plan):
 		return fail(exitFailure, err, "resume with the dataset, endpoint and key that the run was planned with, or start a new run")
-	}
-	if err != nil {
+	case errors.Is(err, trajectory.ErrNotRecorded):
+		return unfinished(err, s.resumeCommand(dir))
+	case err != nil:
 		return err
 	}
 	defer r.Close()
 	a.announce(r, s)
-	return a.finish(ctx, r, progress, asJSON)
+	return a.finish(stop, r, s, progress, asJSON)
+}
+
+func (a *app) nothingToDo(dir string, asJSON bool) error {
+	fmt.Fprintln(a.stderr, "gaia: nothing to do: the run is complete")
+	return a.printRun(dir, asJSON)
+}
+
+// resumeCommand is what takes a run up again that these settings began.
+func (s settings) resumeCommand(dir string) string {
+	words := []string{"gaia", "resume", quoteArg(dir)}
+	if s.rehearsal {
+		return strings.Join(words, " ")
+	}
+	for _, flag := range [][2]string{{"--source", s.source}, {"--base-url", s.baseURL}, {"--searxng-url", s.searxng}, {"--prices", s.prices}, {"--key", s.key}} {
+		if flag[1] != "" {
+			words = append(words, flag[0], quoteArg(flag[1]))
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // planned takes the settings of a run from its manifest.
@@ -87,7 +115,13 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 		s.filter.IDs = append(s.filter.IDs, t.TaskID)
 	}
 	s.selection = m.Dataset.Selection
+	if s.concurrency < 1 {
+		return usage("", "--concurrency is %d, which runs no task", s.concurrency)
+	}
 	if s.rehearsal {
+		if s.source != "" && s.source != sourceFixtures || s.baseURL != "" || s.searxng != "" || s.prices != "" {
+			return usage("leave out --source, --base-url, --searxng-url and --prices", "a rehearsal goes on with the built-in tasks and model alone")
+		}
 		s.source = sourceFixtures
 		return nil
 	}
@@ -121,9 +155,9 @@ func isRun(dir string) error {
 	if !info.IsDir() {
 		return usage("", "%q is not a directory", dir)
 	}
-	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, "events.jsonl"} {
-		if _, err := os.Stat(dir + "/" + name); err == nil {
-			return nil
+	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, trajectory.JournalFile} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return nil // it is there, or hidden from us, which reading it will tell
 		}
 	}
 	return usage("give a directory that 'gaia run' made, such as runs/01J…", "%q is not a run directory: it has no manifest and no journal", dir)

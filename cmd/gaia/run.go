@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
@@ -39,6 +36,9 @@ leave a run that "gaia resume" takes up.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("limit") && s.filter.Limit < 1 {
 				return usage("leave --limit out to run all tasks", "--limit is %d, which leaves no task", s.filter.Limit)
+			}
+			if cmd.Flags().Changed("task") && len(s.filter.IDs) == 0 {
+				return usage("leave --task out to run all tasks", "--task names no task")
 			}
 			if err := a.complete(&s); err != nil {
 				return err
@@ -86,12 +86,15 @@ func (s settings) check() error {
 }
 
 func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool) error {
-	w, err := a.configure(ctx, s)
+	stop := a.catchSignals(ctx)
+	defer stop.release()
+	w, err := a.configure(stop.ctx, s)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
 	progress := a.newProgress(len(w.Set.Tasks), s.rehearsal)
+	stop.say(progress)
 	w.Watch = progress.watch
 	r, err := run.Create(out, w.Config)
 	if err != nil {
@@ -99,7 +102,7 @@ func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool)
 	}
 	defer r.Close()
 	a.announce(r, s)
-	return a.finish(ctx, r, progress, asJSON)
+	return a.finish(stop, r, s, progress, asJSON)
 }
 
 // announce says what was planned, before anything is asked of a model: the
@@ -114,47 +117,26 @@ func (a *app) announce(r *run.Run, s settings) {
 const rehearsalNotice = "gaia: rehearsal: built-in tasks and a scripted model; this is not a GAIA score"
 
 // finish executes a run to its end and prints the result.
-func (a *app) finish(ctx context.Context, r *run.Run, progress *progress, asJSON bool) error {
-	ctx, drain, stop := interrupts(ctx, progress)
-	err := r.Execute(ctx, drain)
-	interrupted := ctx.Err() != nil
-	stop()
+func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, asJSON bool) error {
+	err := r.Execute(stop.ctx, stop.drain)
+	interrupted := stop.ctx.Err() != nil
+	stop.release()
 	progress.done()
-	resume := "gaia resume " + quoteArg(r.Dir)
 	switch {
 	case err == nil:
 		return a.printRun(r.Dir, asJSON)
-	case errors.Is(err, trajectory.ErrNotRecorded):
-		return fail(exitIncomplete, err, "the run is marked as not submittable", "mend the disk, then: "+resume)
-	case errors.Is(err, run.ErrDrained) || interrupted:
-		return fail(exitInterrupted, errors.New("interrupted; the state is saved"), resume)
+	case errors.Is(err, run.ErrDrained) || interrupted && !errors.Is(err, trajectory.ErrNotRecorded):
+		return fail(exitInterrupted, errors.New("interrupted; the state is saved"), s.resumeCommand(r.Dir))
 	}
-	return fail(exitIncomplete, fmt.Errorf("the run stopped: %w", err), "mend that, then: "+resume)
+	return unfinished(err, s.resumeCommand(r.Dir))
 }
 
-// interrupts makes the first signal close drain and the second end the
-// context. stop gives the signals back.
-func interrupts(parent context.Context, notices io.Writer) (ctx context.Context, drain <-chan struct{}, stop func()) {
-	ctx, cancel := context.WithCancel(parent)
-	signals := make(chan os.Signal, 2)
-	draining, ended := make(chan struct{}), make(chan struct{})
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		for n := 0; ; n++ {
-			select {
-			case <-ended:
-				return
-			case <-signals:
-			}
-			if n == 0 {
-				fmt.Fprintln(notices, "gaia: finishing the tasks under way; interrupt again to stop now")
-				close(draining)
-			} else {
-				cancel()
-			}
-		}
-	}()
-	return ctx, draining, func() { signal.Stop(signals); close(ended); cancel() }
+// unfinished is the failure of a run that can be resumed.
+func unfinished(err error, resume string) error {
+	if errors.Is(err, trajectory.ErrNotRecorded) {
+		return fail(exitIncomplete, err, "the run is marked as not submittable", "mend the disk, then: "+resume)
+	}
+	return fail(exitIncomplete, fmt.Errorf("the run stopped: %w", err), "mend that, then: "+resume)
 }
 
 // printRun verifies a finished run, as anyone would, and prints its summary.
@@ -164,22 +146,42 @@ func (a *app) printRun(dir string, asJSON bool) error {
 		return err
 	}
 	if !found.Complete {
-		return fail(exitIncomplete, errors.New("the run is not complete: "+found.Missing), "gaia resume "+quoteArg(dir))
+		return incomplete(dir, found)
 	}
-	if asJSON {
-		err = a.printJSON(runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir, Summary: found.Summary()})
-	} else {
+	return a.printFinished(dir, found, asJSON)
+}
+
+// printFinished prints a finished run, and fails if it was meant to be
+// submitted and cannot be.
+func (a *app) printFinished(dir string, found *ledger.Run, asJSON bool) error {
+	var err error
+	if !asJSON {
 		err = a.printSummary(dir, found)
+	} else {
+		err = a.printJSON(runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir,
+			Summary: found.Summary(), Unsubmittable: found.Marked})
 	}
-	if err != nil || found.Marked == "" {
+	if err != nil {
 		return err
 	}
-	marked := errors.New("not submittable: " + found.Marked)
-	if found.Manifest.SubmitIntent {
-		return fail(exitFindings, marked)
+	return submittable(found)
+}
+
+// submittable fails for a run that was meant to be submitted and cannot be.
+func submittable(found *ledger.Run) error {
+	if found.Marked == "" || !found.Manifest.SubmitIntent {
+		return nil
 	}
-	fmt.Fprintf(a.stderr, "gaia: %s\n", oneLine(marked.Error()))
-	return nil
+	return fail(exitFindings, fmt.Errorf("not submittable: %s", found.Marked), "what was not recorded cannot be made up for: start a new run")
+}
+
+// incomplete is the failure of reading a run that is not finished.
+func incomplete(dir string, found *ledger.Run) error {
+	resume := "gaia resume " + quoteArg(dir)
+	if !found.Manifest.Rehearsal {
+		resume += " --source dir:PATH"
+	}
+	return fail(exitIncomplete, fmt.Errorf("the run is not complete: %s", found.Missing), resume)
 }
 
 // runResult is what run and resume print with --json.
@@ -188,6 +190,7 @@ type runResult struct {
 	Rehearsal      bool           `json:"rehearsal,omitzero"`
 	RunDir         string         `json:"run_dir"`
 	Summary        ledger.Summary `json:"summary"`
+	Unsubmittable  string         `json:"unsubmittable,omitzero"` // why, if recording failed
 }
 
 func (a *app) printJSON(v any) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -45,39 +46,41 @@ func (a *app) showRun(dir string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if !found.Complete {
-		return a.showUnfinished(dir, found, asJSON)
+	a.noticeTrust(found)
+	if !asJSON {
+		if err := a.printTasks(found); err != nil {
+			return err
+		}
+	}
+	if found.Complete {
+		return a.printFinished(dir, found, asJSON)
 	}
 	if asJSON {
-		return a.printJSON(runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir, Summary: found.Summary()})
+		if err := a.printJSON(partial{Missing: found.Missing, Planned: len(found.Tasks), Rehearsal: found.Manifest.Rehearsal,
+			RunDir: dir, Settled: settled(found.Fold), Unsubmittable: found.Marked}); err != nil {
+			return err
+		}
 	}
-	if err := a.printTasks(found); err != nil {
-		return err
-	}
-	return a.printSummary(dir, found)
+	return incomplete(dir, found)
 }
 
-// showUnfinished shows the tasks of a run as far as it got.
-func (a *app) showUnfinished(dir string, found *ledger.Run, asJSON bool) error {
-	var err error
-	if asJSON {
-		err = a.printJSON(unfinished{Missing: found.Missing, Planned: len(found.Tasks), Rehearsal: found.Manifest.Rehearsal, RunDir: dir, Settled: settled(found.Fold)})
-	} else {
-		err = a.printTasks(found)
+// noticeTrust says so when a run was signed by somebody the user does not
+// trust: what is shown is then that somebody's word.
+func (a *app) noticeTrust(found *ledger.Run) {
+	trusted, err := a.ownKeys()
+	if err == nil && !slices.ContainsFunc(trusted, found.Key.Equal) {
+		fmt.Fprintf(a.stderr, "gaia: signed by a key you do not trust: %s\n", found.Key.ID())
 	}
-	if err != nil {
-		return err
-	}
-	return fail(exitIncomplete, fmt.Errorf("the run is not complete: %s", found.Missing), "gaia resume "+quoteArg(dir))
 }
 
-// unfinished is what show prints of an unfinished run with --json.
-type unfinished struct {
-	Missing   string `json:"missing"`
-	Planned   int    `json:"planned"`
-	Rehearsal bool   `json:"rehearsal,omitzero"`
-	RunDir    string `json:"run_dir"`
-	Settled   int    `json:"settled"` // tasks whose counted attempt has ended
+// partial is what show prints of an unfinished run with --json.
+type partial struct {
+	Missing       string `json:"missing"`
+	Planned       int    `json:"planned"`
+	Rehearsal     bool   `json:"rehearsal,omitzero"`
+	RunDir        string `json:"run_dir"`
+	Settled       int    `json:"settled"` // tasks whose counted attempt has ended
+	Unsubmittable string `json:"unsubmittable,omitzero"`
 }
 
 func settled(f *ledger.Fold) int {
@@ -90,11 +93,20 @@ func settled(f *ledger.Fold) int {
 	return n
 }
 
+// taskResult is what show prints of a task with --json.
+type taskResult struct {
+	Complete     bool                `json:"complete"` // the run is
+	Rehearsal    bool                `json:"rehearsal,omitzero"`
+	RunDir       string              `json:"run_dir"`
+	TaskID       string              `json:"task_id"`
+	Trajectories []ledger.Trajectory `json:"trajectories"` // of the attempts that have ended
+}
+
 func (a *app) showTask(dir, prefix string, asJSON bool) error {
 	if err := isRun(dir); err != nil {
 		return err
 	}
-	var records []ledger.Trajectory
+	records := []ledger.Trajectory{}
 	found, err := ledger.Verify(os.DirFS(dir), func(t ledger.Trajectory) error {
 		if strings.HasPrefix(t.TaskID, prefix) {
 			records = append(records, t)
@@ -104,14 +116,26 @@ func (a *app) showTask(dir, prefix string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	a.noticeTrust(found)
 	task, err := oneTask(found.Fold, prefix)
 	if err != nil {
 		return err
 	}
 	records = slices.DeleteFunc(records, func(t ledger.Trajectory) bool { return t.TaskID != task.Plan.TaskID })
 	if asJSON {
-		return a.printJSON(records)
+		err = a.printJSON(taskResult{Complete: found.Complete, Rehearsal: found.Manifest.Rehearsal, RunDir: dir, TaskID: task.Plan.TaskID, Trajectories: records})
+	} else {
+		err = a.printTask(dir, found, task, records)
 	}
+	if err != nil || found.Complete {
+		return err
+	}
+	return incomplete(dir, found)
+}
+
+// printTask prints a task step by step. What others wrote stands indented, or
+// on the line that names it, so that it cannot pass for a line of ours.
+func (a *app) printTask(dir string, found *ledger.Run, task *ledger.Task, records []ledger.Trajectory) error {
 	question, err := questionOf(dir, found, task.Plan.TaskID)
 	if err != nil {
 		return err
@@ -120,13 +144,16 @@ func (a *app) showTask(dir, prefix string, asJSON bool) error {
 	if found.Manifest.Rehearsal {
 		fmt.Fprintln(w, "rehearsal: "+rehearsalNote)
 	}
-	fmt.Fprintf(w, "task %s, level %d\n\n", task.Plan.TaskID, task.Plan.Level)
+	fmt.Fprintf(w, "task %s, level %d\n\n", oneLine(task.Plan.TaskID), task.Plan.Level)
 	section(w, "question", question)
 	if task.Plan.FileName != "" {
-		fmt.Fprintf(w, "attachment: %s\n\n", task.Plan.FileName)
+		fmt.Fprintf(w, "attachment: %s\n\n", oneLine(task.Plan.FileName))
 	}
 	for i, r := range records {
 		writeAttempt(w, r, task.Attempts[i])
+	}
+	if open := task.Open(); open != nil {
+		fmt.Fprintf(w, "attempt %d: open, %d turns and %d tool calls so far\n", open.Number, open.Turns, open.ToolCalls)
 	}
 	writeVerdicts(w, task)
 	_, err = io.WriteString(a.stdout, printable(w.String()))
@@ -155,7 +182,7 @@ func oneTask(f *ledger.Fold, prefix string) (*ledger.Task, error) {
 
 // questionOf finds a task's question in the journal.
 func questionOf(dir string, found *ledger.Run, task string) (string, error) {
-	f, err := os.Open(dir + "/" + trajectory.JournalFile)
+	f, err := os.Open(filepath.Join(dir, trajectory.JournalFile))
 	if err != nil {
 		return "", err
 	}
@@ -190,9 +217,12 @@ func indent(text string) string {
 func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt) {
 	fmt.Fprintf(w, "attempt %d: %s", r.Attempt, a.Ended.Outcome)
 	if a.Ended.Reason != "" {
-		fmt.Fprintf(w, " (%s)", a.Ended.Reason)
+		fmt.Fprintf(w, " (%s)", oneLine(a.Ended.Reason))
 	}
 	fmt.Fprintln(w)
+	if a.Error != nil {
+		fmt.Fprintf(w, "  failed: %s: %s\n", oneLine(a.Error.Stage), oneLine(a.Error.Message))
+	}
 	turn := 0
 	for _, step := range r.Steps {
 		if p, ok := step.(ledger.PromptStep); ok && p.Turn != turn {
@@ -203,7 +233,7 @@ func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt) {
 	}
 	fmt.Fprintln(w)
 	if r.FinalAnswer != nil {
-		fmt.Fprintf(w, "  answer: %s (rule %s)\n", *r.FinalAnswer, a.Answer.Rule)
+		fmt.Fprintf(w, "  answer: %s (rule %s)\n", oneLine(*r.FinalAnswer), oneLine(a.Answer.Rule))
 	}
 }
 
@@ -211,14 +241,14 @@ func writeStep(w io.Writer, step any) {
 	switch s := step.(type) {
 	case ledger.LLMCallStep:
 		if s.Error != nil {
-			fmt.Fprintf(w, "  model failed: %d %s\n", s.Error.Status, s.Error.Message)
+			fmt.Fprintf(w, "  model failed: %d %s\n", s.Error.Status, oneLine(s.Error.Message))
 			return
 		}
-		fmt.Fprintf(w, "  model %s: %d tokens in, %d out, %d ms\n%s", s.ResponseModel, s.TokensIn, s.TokensOut, s.LatencyMs, indent(spoken(s.Head)))
+		fmt.Fprintf(w, "  model %s: %d tokens in, %d out, %d ms\n%s", oneLine(s.ResponseModel), s.TokensIn, s.TokensOut, s.LatencyMs, indent(spoken(s.Head)))
 	case ledger.ToolCallStep:
-		fmt.Fprintf(w, "  call %s(%s)\n", s.Name, arguments(s))
+		fmt.Fprintf(w, "  call %s(%s)\n", oneLine(s.Name), oneLine(arguments(s)))
 		if len(s.RuleHits) > 0 {
-			fmt.Fprintf(w, "  rules hit: %s\n", strings.Join(s.RuleHits, ", "))
+			fmt.Fprintf(w, "  rules hit: %s\n", oneLine(strings.Join(s.RuleHits, ", ")))
 		}
 	case ledger.ToolResultStep:
 		what := "result"
@@ -227,9 +257,9 @@ func writeStep(w io.Writer, step any) {
 		} else if s.IsError {
 			what = "error"
 		}
-		fmt.Fprintf(w, "  %s of %s: %d bytes\n%s", what, s.Name, s.Bytes, indent(s.Head))
+		fmt.Fprintf(w, "  %s of %s: %d bytes\n%s", what, oneLine(s.Name), s.Bytes, indent(s.Head))
 		for _, u := range s.URLs {
-			fmt.Fprintf(w, "    %d %s\n", u.Status, u.URL)
+			fmt.Fprintf(w, "    %d %s\n", u.Status, oneLine(u.URL))
 		}
 	}
 }
@@ -256,7 +286,11 @@ func writeVerdicts(w io.Writer, t *ledger.Task) {
 	}
 	fmt.Fprintf(w, "\nsealed as %s", t.Sealed.Outcome)
 	if a := t.Counted(); a != nil && a.Judgment != nil {
-		fmt.Fprintf(w, ": official %s, judged %s (%s)", correct(&a.Judgment.Official), correct(a.Judgment.Judged), a.Judgment.Path)
+		judged := "judge says " + correct(a.Judgment.Judged)
+		if a.Judgment.Judged == nil {
+			judged = "not judged"
+		}
+		fmt.Fprintf(w, ": official %s, %s (%s)", correct(&a.Judgment.Official), judged, oneLine(a.Judgment.Path))
 	}
 	fmt.Fprintln(w)
 }
@@ -271,8 +305,8 @@ func correct(v *bool) string {
 	return "wrong"
 }
 
-// spoken takes the text and the calls out of the head of a recorded message;
-// a head that was cut is shown as it is.
+// spoken takes the text out of the head of a recorded message; a head that was
+// cut is shown as it is.
 func spoken(head string) string {
 	var m struct {
 		Content string `json:"content"`

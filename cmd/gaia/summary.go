@@ -34,15 +34,19 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 		[2]string{"calls", fmt.Sprintf("%d turns, %d tool calls, %d model calls retried", s.Turns, s.ToolCalls, s.RetriedCalls)},
 		[2]string{"tokens", fmt.Sprintf("%d in (%d cached), %d out", s.Tokens.In, s.Tokens.Cached, s.Tokens.Out)},
 		[2]string{"cost", dollars(s.CostMicroUSD)},
-		[2]string{"wall time", (time.Duration(s.DurationMs) * time.Millisecond).String()},
+		[2]string{"wall time", (time.Duration(s.DurationMs) * time.Millisecond).String()})
+	if n := len(s.Interruptions); n > 0 {
+		rows = append(rows, [2]string{"interruptions", fmt.Sprint(n)})
+	}
+	if found.Marked != "" {
+		rows = append(rows, [2]string{"unsubmittable", found.Marked})
+	}
+	rows = append(rows,
 		[2]string{"manifest", found.ManifestSHA256},
 		[2]string{"run", dir},
 		[2]string{"next", "gaia verify " + quoteArg(dir)},
 		[2]string{"", "gaia show " + quoteArg(dir)},
 	)
-	if n := len(s.Interruptions); n > 0 {
-		rows = append(rows[:len(rows)-3], append([][2]string{{"interruptions", fmt.Sprint(n)}}, rows[len(rows)-3:]...)...)
-	}
 	if _, err := fmt.Fprint(a.stdout, printable(out.String())); err != nil {
 		return err
 	}
@@ -78,17 +82,7 @@ func (a *app) printTasks(found *ledger.Run) error {
 	t := newTable()
 	t.AppendHeader(table.Row{"task", "level", "outcome", "official", "judged", "attempts", "turns", "calls", "answer"})
 	for _, task := range found.Tasks {
-		row := table.Row{task.Plan.TaskID, task.Plan.Level, "open", "", "", len(task.Attempts), 0, 0, ""}
-		if task.Sealed != nil {
-			r := found.Result(task)
-			row[2], row[3], row[4], row[6], row[7] = r.Outcome, correct(r.OfficialCorrect), correct(r.JudgedCorrect), r.Turns, r.ToolCalls
-		} else if len(task.Attempts) == 0 {
-			row[2] = "not begun"
-		}
-		if c := task.Counted(); c != nil && c.Answer != nil {
-			row[8] = text.Trim(oneLine(c.Answer.Answer), 40)
-		}
-		t.AppendRow(row)
+		t.AppendRow(taskRow(found, task))
 	}
 	notice := ""
 	if found.Manifest.Rehearsal {
@@ -96,6 +90,28 @@ func (a *app) printTasks(found *ledger.Run) error {
 	}
 	_, err := fmt.Fprintf(a.stdout, "%s%s\n\n", notice, printable(t.Render()))
 	return err
+}
+
+func taskRow(found *ledger.Run, task *ledger.Task) table.Row {
+	state, official, judged, answer := "not begun", "", "", ""
+	turns, calls := 0, 0
+	for _, a := range task.Attempts {
+		turns, calls = turns+a.Turns, calls+a.ToolCalls
+	}
+	if a := task.Counted(); a != nil {
+		state = "open"
+		if a.Ended != nil {
+			state = a.Ended.Outcome
+		}
+		if a.Answer != nil {
+			answer = text.Trim(oneLine(a.Answer.Answer), 40)
+		}
+	}
+	if task.Sealed != nil {
+		r := found.Result(task)
+		state, official, judged = r.Outcome, correct(r.OfficialCorrect), correct(r.JudgedCorrect)
+	}
+	return table.Row{oneLine(task.Plan.TaskID), task.Plan.Level, state, official, judged, len(task.Attempts), turns, calls, answer}
 }
 
 func newTable() table.Writer {

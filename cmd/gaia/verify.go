@@ -87,6 +87,9 @@ func (a *app) printVerification(v verification) error {
 	if v.Rehearsal {
 		rows = slices.Insert(rows, 1, [2]string{"rehearsal", rehearsalNote})
 	}
+	if v.Missing != "" {
+		rows = append(rows, [2]string{"incomplete", v.Missing + "; what is there verifies"})
+	}
 	if v.Complete {
 		rows = append(rows, [2]string{"root", v.Root})
 	}
@@ -104,10 +107,7 @@ func verdict(dir string, found *ledger.Run, known bool) error {
 			"if you know who holds that key, put its public line into a file and give it as --trusted-key: "+found.Key.Line())
 	}
 	if !found.Complete {
-		return fail(exitIncomplete, fmt.Errorf("the run is not complete: %s; what is there verifies", found.Missing), "gaia resume "+quoteArg(dir))
+		return incomplete(dir, found)
 	}
-	if found.Marked != "" && found.Manifest.SubmitIntent {
-		return fail(exitFindings, fmt.Errorf("not submittable: %s", found.Marked))
-	}
-	return nil
+	return submittable(found)
 }

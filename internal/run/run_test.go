@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,11 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -300,34 +303,194 @@ func appendTo(t *testing.T, path string, data []byte) {
 	}
 }
 
-// TestNothingLeaks: no gold and no secret in any file that could leave the
-// machine.
-func TestNothingLeaks(t *testing.T) {
+// slow delays the first answer of a client until it is told.
+type slow struct {
+	agent.Model
+	once    sync.Once
+	asked   chan struct{}
+	release chan struct{}
+}
+
+func (s *slow) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
+	s.once.Do(func() { close(s.asked); <-s.release })
+	return s.Model.Chat(ctx, r, o)
+}
+
+// TestDrain: a stop lets what is under way end, also when other tasks wait for
+// their turn, and a judgment that is being made is recorded.
+func TestDrain(t *testing.T) {
+	for _, phase := range []string{"solve", "grade"} {
+		t.Run(phase, func(t *testing.T) {
+			c := config(t)
+			c.Concurrency = 4
+			model := &slow{Model: c.Model.Client, asked: make(chan struct{}), release: make(chan struct{})}
+			if phase == "solve" {
+				c.Model.Client = model
+			} else {
+				c.Judge.Client = model
+			}
+			begun, ended, judged := 0, 0, 0
+			c.Watch = func(e trajectory.Event) {
+				switch p := e.Payload.(type) {
+				case trajectory.TaskStarted:
+					begun++
+				case trajectory.AttemptEnded:
+					ended++
+				case trajectory.Judgment:
+					if p.Path == judge.PathJudge {
+						judged++
+					}
+				}
+			}
+			r, err := Create(t.TempDir(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			drain := make(chan struct{})
+			go func() {
+				<-model.asked
+				close(drain)
+				close(model.release)
+			}()
+			if err := r.Execute(context.Background(), drain); !errors.Is(err, ErrDrained) {
+				t.Fatalf("error is %v", err)
+			}
+			if begun == 0 || begun != ended {
+				t.Errorf("%d attempts began, %d ended", begun, ended)
+			}
+			if phase == "grade" && judged == 0 {
+				t.Error("the judgment under way was dropped")
+			}
+		})
+	}
+}
+
+// refusing is a model whose key is not valid.
+type refusing struct{}
+
+func (refusing) Chat(context.Context, llm.Request, llm.Observer) (llm.Response, error) {
+	return llm.Response{}, &llm.Error{Status: 401, Code: "invalid_api_key", Message: "what was asked: ", Stop: true}
+}
+
+// TestJudgeStops: a judge that cannot be asked at all stops the run; its
+// answers are judged when that is mended.
+func TestJudgeStops(t *testing.T) {
 	c := config(t)
-	c.Concurrency = 4
-	r := execute(t, t.TempDir(), c)
-	unsolved := map[string]string{}
-	for _, task := range verified(t, r.Dir).Tasks {
-		if task.Sealed.Outcome != trajectory.Solved && len(c.Gold.Map()[task.Plan.TaskID]) >= 6 {
-			unsolved[task.Plan.TaskID] = c.Gold.Map()[task.Plan.TaskID]
-		}
+	good := c.Judge
+	c.Judge = &Endpoint{refusing{}, good.Name, good.Origin}
+	r, err := Create(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(unsolved) == 0 {
-		t.Fatal("there is no unsolved task whose gold could be told from chance")
+	if err := r.Execute(context.Background(), nil); err == nil || err.Error() != "the judge cannot be asked: status 401, invalid_api_key" {
+		t.Errorf("error is %v", err)
 	}
-	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
-		data, err := os.ReadFile(filepath.Join(r.Dir, name))
-		if err != nil {
+	r.Close()
+	c.Judge = good
+	again, err := Resume(r.Dir, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if err := again.Execute(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if s := verified(t, r.Dir).Summary(); s.Judge.Errors != 0 || s.Judge.Judged != s.Judge.Asked || s.Judge.Asked == 0 {
+		t.Errorf("judged %+v", s.Judge)
+	}
+	again.Close()
+	if _, err := Resume(r.Dir, c); !errors.Is(err, ErrComplete) {
+		t.Errorf("resuming a complete run: %v", err)
+	}
+}
+
+// TestLostHelpers: what only helps is made again; what is needed is named.
+func TestLostHelpers(t *testing.T) {
+	c := config(t)
+	drain := make(chan struct{})
+	close(drain)
+	r, err := Create(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Execute(context.Background(), drain); !errors.Is(err, ErrDrained) {
+		t.Fatal(err)
+	}
+	r.Close()
+	private := filepath.Join(r.Dir, judgmentsFile)
+	if err := os.Rename(private, private+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resume(r.Dir, c); err == nil || !strings.Contains(err.Error(), "without whose salt") {
+		t.Errorf("without the private file: %v", err)
+	}
+	if err := os.Rename(private+".away", private); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, private, []byte(`{"answer":"half a li`))
+	for _, name := range []string{workDir, ledger.MarkerFile} {
+		if err := os.RemoveAll(filepath.Join(r.Dir, name)); err != nil {
 			t.Fatal(err)
 		}
-		for task, gold := range unsolved {
-			if bytes.Contains(data, []byte(gold)) {
-				t.Errorf("%s holds the gold answer of %s", name, task)
-			}
-		}
 	}
-	info, err := os.Stat(filepath.Join(r.Dir, judgmentsFile))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%s: mode %v, %v", judgmentsFile, info.Mode(), err)
+	again, err := Resume(r.Dir, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if err := again.Execute(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if found := verified(t, r.Dir); !found.Complete || found.Marked != "the marker was missing when the run was resumed" {
+		t.Errorf("complete %v, marked %q", found.Complete, found.Marked)
+	}
+	data, err := os.ReadFile(private)
+	if err != nil || bytes.Contains(data, []byte("half a li")) {
+		t.Errorf("the half line is still there, or %v", err)
+	}
+}
+
+// TestNothingLeaks: no gold that the agent did not find itself, and no secret,
+// in any file but the private one.
+func TestNothingLeaks(t *testing.T) {
+	const gold, secret = "UNIQUE-GOLD-7c1f", "http://museum.example/visit" // the latter stands in pages and arguments
+	c := config(t)
+	c.Concurrency = 4
+	c.Redact = trajectory.NewRedactor([]string{secret})
+	r, err := Create(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for task := range r.gold {
+		r.gold[task] = gold // the judge is asked about every answer, and told this
+	}
+	if err := r.Execute(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	redactions := false
+	err = filepath.WalkDir(r.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		redactions = redactions || bytes.Contains(data, []byte(trajectory.Redacted))
+		if d.Name() == judgmentsFile {
+			if info, err := d.Info(); err != nil || info.Mode().Perm() != 0o600 || !bytes.Contains(data, []byte(gold)) {
+				t.Errorf("%s: %v, %v", judgmentsFile, info.Mode(), err)
+			}
+			return nil
+		}
+		if bytes.Contains(data, []byte(gold)) || bytes.Contains(data, []byte(secret)) {
+			t.Errorf("%s holds gold or a secret", d.Name())
+		}
+		return nil
+	})
+	if err != nil || !redactions {
+		t.Errorf("redactions %v, error %v", redactions, err)
 	}
 }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// stopper turns signals into the two ways a run stops: the first closes drain,
+// the second ends ctx.
+type stopper struct {
+	ctx     context.Context
+	drain   <-chan struct{}
+	release func() // gives the signals back; may be called twice
+
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// catchSignals takes interrupts and terminations over until they are released.
+func (a *app) catchSignals(parent context.Context) *stopper {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	draining, ended := make(chan struct{}), make(chan struct{})
+	s := &stopper{ctx: ctx, drain: draining, out: a.stderr}
+	s.release = sync.OnceFunc(func() { signal.Stop(signals); close(ended); cancel() })
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-ended:
+				return
+			case <-signals:
+			}
+			if n > 0 {
+				cancel()
+				continue
+			}
+			s.mu.Lock()
+			fmt.Fprintln(s.out, "gaia: finishing the tasks under way; interrupt again to stop now")
+			s.mu.Unlock()
+			close(draining)
+		}
+	}()
+	return s
+}
+
+// say sends the notice elsewhere than to standard error: above a progress bar.
+func (s *stopper) say(out io.Writer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out = out
+}
