@@ -1,0 +1,268 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/errgroup"
+)
+
+// Gate is the only way to call a tool. For every call it decides, records the
+// decision durably, runs the tool, records the result, and only then hands it
+// out. If anything before the run fails, the tool does not run.
+type Gate struct {
+	policy policy.Policy
+	tools  map[string]Tool
+	order  []Tool
+	now    func() time.Time
+}
+
+// NewGate makes a gate in front of tools; two of the same name are refused.
+func NewGate(p policy.Policy, now func() time.Time, tools ...Tool) (*Gate, error) {
+	g := &Gate{policy: p, tools: make(map[string]Tool, len(tools)), order: tools, now: now}
+	for _, t := range tools {
+		name := t.Spec().Name
+		if _, twice := g.tools[name]; twice {
+			return nil, fmt.Errorf("two tools are called %q", name)
+		}
+		g.tools[name] = t
+	}
+	return g, nil
+}
+
+// Specs returns what the model is told of the tools, in a fixed order.
+func (g *Gate) Specs() []Spec {
+	specs := make([]Spec, len(g.order))
+	for i, t := range g.order {
+		specs[i] = t.Spec()
+	}
+	return specs
+}
+
+// Session is the gate as one attempt passes it: it knows the attempt's
+// workspace and what the attempt has spent.
+type Session struct {
+	gate *Gate
+	rec  *trajectory.Attempt
+	root *os.Root
+
+	mu    sync.Mutex
+	calls int
+	cost  int64
+}
+
+// Spent is what earlier attempts have used of a task's budgets.
+type Spent struct {
+	Calls        int
+	CostMicroUSD int64
+}
+
+// Open begins a session that records to rec. Tools see files under root only.
+// The budgets are the task's: what was spent before counts.
+func (g *Gate) Open(rec *trajectory.Attempt, root *os.Root, before Spent) *Session {
+	return &Session{gate: g, rec: rec, root: root, calls: before.Calls, cost: before.CostMicroUSD}
+}
+
+// Spend counts money, in micro-USD, against the task's budget.
+func (s *Session) Spend(microUSD int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cost += microUSD
+}
+
+// Exhausted reports whether no further call would be allowed for want of
+// budget.
+func (s *Session) Exhausted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gate.policy.Exhausted(s.calls, s.cost)
+}
+
+// Call is a tool call as the model asked for it; Args is the JSON text of the
+// arguments, which may be broken.
+type Call struct{ ID, Name, Args string }
+
+// Result is what the model is shown for a call.
+type Result struct{ CallID, Text string }
+
+// pass is one call on its way through the gate.
+type pass struct {
+	call     Call
+	tool     Tool // nil if there is none of that name
+	decision policy.Decision
+	refusal  string // what the model is told; "" when the call may run
+	output   Output
+	latency  time.Duration
+	refused  []policy.Decision // redirects that were not followed
+}
+
+// Run takes the calls of one turn through the gate, those that are allowed at
+// the same time, and returns a result for each, in order. An error means that
+// the machinery broke (the evidence could not be recorded, the context ended,
+// a tool failed in a way that is not the model's to mend).
+func (s *Session) Run(ctx context.Context, turn int, calls []Call) ([]Result, error) {
+	passes := make([]*pass, len(calls))
+	var before []trajectory.Payload
+	for i, c := range calls {
+		passes[i] = s.decide(c)
+		before = append(before, s.decisionEvents(passes[i])...)
+	}
+	if err := s.rec.Append(turn, before...); err != nil {
+		return nil, err
+	}
+
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, p := range passes {
+		if p.refusal == "" {
+			group.Go(func() error { return s.execute(groupCtx, p) })
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+
+	var after []trajectory.Payload
+	results := make([]Result, len(passes))
+	for i, p := range passes {
+		results[i] = Result{p.call.ID, p.refusal}
+		if p.refusal == "" {
+			after = append(after, s.resultEvents(p)...)
+			results[i].Text = p.output.Shown
+		}
+	}
+	if err := s.rec.Append(turn, after...); err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// decide judges one call by the policy. Rules see the whole arguments.
+func (s *Session) decide(c Call) *pass {
+	p := &pass{call: c, tool: s.gate.tools[c.Name]}
+	var touched Touches
+	var argsErr error
+	if p.tool != nil {
+		touched, argsErr = p.tool.touches([]byte(c.Args))
+	}
+	s.mu.Lock()
+	p.decision = policy.Decide(s.gate.policy, policy.Call{
+		Tool: c.Name, Known: p.tool != nil,
+		URLs: touched.URLs, Paths: touched.Paths, Texts: append(touched.Texts, c.Args),
+		ToolCalls: s.calls, CostMicroUSD: s.cost,
+	})
+	s.calls++
+	s.mu.Unlock()
+	switch {
+	case p.decision.Verdict != policy.Allow:
+		p.refusal = "refused: " + p.decision.Reason
+	case argsErr != nil:
+		p.decision = policy.Decision{Verdict: policy.Deny, Reason: "the arguments do not fit the tool"}
+		p.refusal = "error: " + argsErr.Error()
+	}
+	if p.tool == nil {
+		p.refusal += "; the tools are " + s.gate.names()
+	}
+	return p
+}
+
+func (g *Gate) names() string {
+	names := make([]string, len(g.order))
+	for i, t := range g.order {
+		names[i] = t.Spec().Name
+	}
+	return strings.Join(names, ", ")
+}
+
+func (s *Session) decisionEvents(p *pass) []trajectory.Payload {
+	shown, _ := s.rec.Redact.Redact(p.refusal)
+	p.refusal = shown
+	events := []trajectory.Payload{s.proposal(p.call), trajectory.PolicyDecision{
+		CallID: p.call.ID, Decision: string(p.decision.Verdict), Mode: string(s.gate.policy.Mode), PolicyHash: s.gate.policy.Hash(),
+		Reason: p.decision.Reason, RuleIDs: p.decision.RuleIDs, Shown: shown,
+	}}
+	if len(p.decision.RuleIDs) > 0 {
+		events = append(events, violation(p.call.ID, p.decision))
+	}
+	return events
+}
+
+func violation(callID string, d policy.Decision) trajectory.Payload {
+	return trajectory.PolicyViolation{CallID: callID, Description: d.Reason, RuleIDs: d.RuleIDs}
+}
+
+// proposal records the arguments one by one, each cut by itself, so that a
+// long one does not hide the others.
+func (s *Session) proposal(c Call) trajectory.ToolProposed {
+	whole := s.rec.Redact.Excerpt(c.Args, trajectory.ArgumentHead)
+	p := trajectory.ToolProposed{Args: map[string]string{}, ArgsSHA256: whole.SHA256, CallID: c.ID, Name: c.Name}
+	var args map[string]jsontext.Value
+	if err := json.Unmarshal([]byte(c.Args), &args); err != nil {
+		p.Malformed, p.Redactions = whole.Head, whole.Redactions
+		return p
+	}
+	for name, value := range args {
+		text := string(value)
+		if value.Kind() == '"' {
+			if b, err := jsontext.AppendUnquote(nil, value); err == nil {
+				text = string(b)
+			}
+		}
+		x := s.rec.Redact.Excerpt(text, trajectory.ArgumentHead)
+		p.Args[name] = x.Head
+		p.Redactions += x.Redactions
+		if x.Truncated {
+			p.ArgsTruncated = append(p.ArgsTruncated, name)
+		}
+	}
+	slices.Sort(p.ArgsTruncated)
+	return p
+}
+
+// execute runs a tool whose decision is on disk.
+func (s *Session) execute(ctx context.Context, p *pass) error {
+	env := &Env{Root: s.root, AllowURL: func(url string) error {
+		d := policy.DecideURL(s.gate.policy, url)
+		if d.Verdict == policy.Allow {
+			return nil
+		}
+		p.refused = append(p.refused, d)
+		return errors.New("refused: " + d.Reason)
+	}}
+	began := s.gate.now()
+	output, err := p.tool.call(ctx, env, []byte(p.call.Args))
+	p.latency = s.gate.now().Sub(began)
+	if err != nil {
+		return fmt.Errorf("tool %s: %w", p.call.Name, err)
+	}
+	p.output = output
+	return nil
+}
+
+func (s *Session) resultEvents(p *pass) []trajectory.Payload {
+	var events []trajectory.Payload
+	for _, d := range p.refused {
+		events = append(events, violation(p.call.ID, d))
+	}
+	x := s.rec.Redact.Excerpt(p.output.Document, trajectory.ResultHead)
+	shown := s.rec.Redact.Excerpt(p.output.Shown, 0)
+	urls := make([]trajectory.URL, len(p.output.URLs))
+	for i, u := range p.output.URLs {
+		urls[i] = u
+		urls[i].URL, _ = s.rec.Redact.Redact(u.URL)
+	}
+	return append(events, trajectory.ToolExecuted{
+		Bytes: x.Bytes, CallID: p.call.ID, Head: x.Head, IsError: p.output.IsError, LatencyMs: p.latency.Milliseconds(),
+		Name: p.call.Name, OutputSHA256: x.SHA256, Redactions: x.Redactions, ShownBytes: shown.Bytes, ShownSHA256: shown.SHA256,
+		Truncated: x.Truncated, URLs: urls,
+	})
+}

@@ -1,0 +1,301 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// gateSink is a journal in memory: synced is what a crash would leave.
+type gateSink struct {
+	mu     sync.Mutex
+	buf    bytes.Buffer
+	synced string
+	fail   error
+}
+
+func (s *gateSink) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(b)
+}
+
+func (s *gateSink) Sync() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail == nil {
+		s.synced = s.buf.String()
+	}
+	return s.fail
+}
+
+func (s *gateSink) durable() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.synced
+}
+
+type probeArgs struct {
+	Text string `json:"text" jsonschema:"anything"`
+	URL  string `json:"url,omitzero" jsonschema:"an address"`
+}
+
+// probe is a tool that runs do.
+func probe(name string, do func(probeArgs) (Output, error)) Tool {
+	return define(name, "Does what the test says.",
+		func(a probeArgs) Touches { return Touches{URLs: nonEmpty(a.URL), Texts: nonEmpty(a.Text)} },
+		func(_ context.Context, _ *Env, a probeArgs) (Output, error) { return do(a) })
+}
+
+func newSession(t testing.TB, sink *gateSink, change func(*policy.Policy), tools ...Tool) *Session {
+	t.Helper()
+	p, err := policy.Builtin(policy.Autonomous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(&p)
+	}
+	gate, err := NewGate(p, time.Now, tools...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := trajectory.NewLog(sink, trajectory.End{Head: "start"}, trajectory.LogConfig{
+		RunID: "run", Now: time.Now, Mono: func() time.Duration { return 0 }, Rand: rand.NewChaCha8([32]byte{}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	return gate.Open(&trajectory.Attempt{Log: log, TaskID: "task", Number: 1}, root, Spent{})
+}
+
+// recorded reads what is durable.
+func recorded(t *testing.T, sink *gateSink) (payloads []trajectory.Payload) {
+	t.Helper()
+	_, _, err := trajectory.ReadJournal(strings.NewReader(sink.durable()), "run", "start", func(e trajectory.Event, _ []byte) error {
+		payloads = append(payloads, e.Payload)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payloads
+}
+
+func names(payloads []trajectory.Payload) string {
+	var out []string
+	for _, p := range payloads {
+		out = append(out, string(p.Type()))
+	}
+	return strings.Join(out, " ")
+}
+
+// TestGateOrder: the decision is on disk before the tool runs, and the result
+// before anyone sees it.
+func TestGateOrder(t *testing.T) {
+	sink := &gateSink{}
+	var seen string
+	s := newSession(t, sink, nil, probe("probe", func(probeArgs) (Output, error) {
+		seen = sink.durable()
+		return Output{Document: "the whole", Shown: "a page"}, nil
+	}))
+	results, err := s.Run(context.Background(), 1, []Call{{"c1", "probe", `{"text":"x"}`}})
+	if err != nil || len(results) != 1 || results[0] != (Result{"c1", "a page"}) {
+		t.Fatalf("results %+v, error %v", results, err)
+	}
+	if !strings.Contains(seen, `"type":"policy_decision"`) || strings.Contains(seen, "tool_executed") {
+		t.Errorf("when the tool ran, on disk was %s", seen)
+	}
+	if got, want := names(recorded(t, sink)), "tool_proposed policy_decision tool_executed"; got != want {
+		t.Errorf("recorded %s, want %s", got, want)
+	}
+}
+
+// TestGateFailsClosed: what cannot be recorded does not run, and a result that
+// cannot be recorded is not shown.
+func TestGateFailsClosed(t *testing.T) {
+	sink := &gateSink{fail: errors.New("disk full")}
+	ran := false
+	s := newSession(t, sink, nil, probe("probe", func(probeArgs) (Output, error) { ran = true; return Output{}, nil }))
+	if _, err := s.Run(context.Background(), 1, []Call{{"c1", "probe", `{"text":"x"}`}}); !errors.Is(err, trajectory.ErrNotRecorded) || ran {
+		t.Errorf("error %v, ran %v", err, ran)
+	}
+
+	sink = &gateSink{}
+	s = newSession(t, sink, nil, probe("probe", func(probeArgs) (Output, error) {
+		sink.mu.Lock()
+		sink.fail = errors.New("disk full")
+		sink.mu.Unlock()
+		return Output{Shown: "secret"}, nil
+	}))
+	results, err := s.Run(context.Background(), 1, []Call{{"c1", "probe", `{"text":"x"}`}})
+	if !errors.Is(err, trajectory.ErrNotRecorded) || results != nil {
+		t.Errorf("results %v, error %v", results, err)
+	}
+}
+
+func TestGateRefuses(t *testing.T) {
+	const answers = "https://huggingface.co/datasets/gaia-benchmark/GAIA"
+	for _, c := range []struct {
+		name   string
+		change func(*policy.Policy)
+		call   Call
+		shown  string
+		rules  string
+	}{
+		{"unknown tool", nil, Call{"c", "bash", `{}`}, `refused: there is no tool "bash"; the tools are probe`, ""},
+		{"denied tool", func(p *policy.Policy) { p.Deny = []string{"probe"} }, Call{"c", "probe", `{"text":"x"}`}, "refused: ", ""},
+		{"mode approved without a person", func(p *policy.Policy) { p.Mode = policy.Approved }, Call{"c", "probe", `{"text":"x"}`}, "refused: ", ""},
+		{"unknown mode", func(p *policy.Policy) { p.Mode = "yolo" }, Call{"c", "probe", `{"text":"x"}`}, "refused: ", ""},
+		{"broken arguments", nil, Call{"c", "probe", `{"text":`}, "error: the arguments of probe are not one JSON object", ""},
+		{"unknown argument", nil, Call{"c", "probe", `{"text":"x","force":true}`}, "error: the arguments do not fit probe", ""},
+		{"repeated argument", nil, Call{"c", "probe", `{"text":"x","text":"y"}`}, "error: the arguments of probe are not one JSON object", ""},
+		{"answer source", nil, Call{"c", "probe", `{"text":"x","url":"` + answers + `"}`}, "refused: R001", "R001"},
+		{"grader surface", nil, Call{"c", "probe", `{"text":"open judgments.jsonl"}`}, "refused: R002", "R002"},
+		{"tool budget", func(p *policy.Policy) { p.MaxToolCalls = 0 }, Call{"c", "probe", `{"text":"x"}`}, "refused: R006", "R006"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sink := &gateSink{}
+			ran := false
+			s := newSession(t, sink, c.change, probe("probe", func(probeArgs) (Output, error) { ran = true; return Output{}, nil }))
+			results, err := s.Run(context.Background(), 1, []Call{c.call})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ran || !strings.HasPrefix(results[0].Text, c.shown) {
+				t.Errorf("ran %v, shown %q, want %q", ran, results[0].Text, c.shown)
+			}
+			payloads := recorded(t, sink)
+			decision, ok := payloads[1].(trajectory.PolicyDecision)
+			if !ok || decision.Decision == string(policy.Allow) || decision.Shown != results[0].Text || strings.Join(decision.RuleIDs, " ") != c.rules {
+				t.Errorf("decision is %+v", payloads[1])
+			}
+			if violated := len(payloads) == 3 && payloads[2].Type() == trajectory.TypePolicyViolation; violated != (c.rules != "") {
+				t.Errorf("recorded %s", names(payloads))
+			}
+		})
+	}
+}
+
+// TestGateRedirect: a redirect to an answer source is not followed, and is a
+// violation though the call was allowed.
+func TestGateRedirect(t *testing.T) {
+	server := httptest.NewServer(http.RedirectHandler("https://huggingface.co/datasets/gaia-benchmark/GAIA/resolve/main/2023/validation/metadata.jsonl", http.StatusFound))
+	defer server.Close()
+	web := NewWeb(WebConfig{Exceptions: map[string]string{"pages.example:80": strings.TrimPrefix(server.URL, "http://")}})
+	sink := &gateSink{}
+	s := newSession(t, sink, nil, NewWebFetch(web))
+	results, err := s.Run(context.Background(), 1, []Call{{"c1", "web_fetch", `{"url":"http://pages.example/"}`}})
+	if err != nil || !strings.Contains(results[0].Text, "R001") {
+		t.Fatalf("results %+v, error %v", results, err)
+	}
+	payloads := recorded(t, sink)
+	if got, want := names(payloads), "tool_proposed policy_decision policy_violation tool_executed"; got != want {
+		t.Fatalf("recorded %s, want %s", got, want)
+	}
+	urls := payloads[3].(trajectory.ToolExecuted).URLs
+	if len(urls) != 2 || urls[0].Status != http.StatusFound || urls[1].Status != 0 {
+		t.Errorf("addresses recorded: %+v", urls)
+	}
+}
+
+// TestGateParallel: the calls of a turn run at the same time, results stand in
+// the order of the calls, and each counts against the budget.
+func TestGateParallel(t *testing.T) {
+	sink := &gateSink{}
+	var all sync.WaitGroup
+	all.Add(3)
+	s := newSession(t, sink, func(p *policy.Policy) { p.MaxToolCalls = 3 }, probe("probe", func(a probeArgs) (Output, error) {
+		all.Done()
+		all.Wait() // for ever, unless all three run at once
+		return Output{Document: a.Text, Shown: a.Text}, nil
+	}))
+	var calls []Call
+	for i := range 4 {
+		calls = append(calls, Call{fmt.Sprint("c", i), "probe", fmt.Sprintf(`{"text":"t%d"}`, i)})
+	}
+	results, err := s.Run(context.Background(), 1, calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results[:3] {
+		if r.CallID != calls[i].ID || r.Text != fmt.Sprint("t", i) {
+			t.Errorf("result %d is %+v", i, r)
+		}
+	}
+	if !strings.HasPrefix(results[3].Text, "refused: R006") || !s.Exhausted() {
+		t.Errorf("the fourth of three calls gave %q", results[3].Text)
+	}
+}
+
+// TestGateRecordsArguments: each argument is cut by itself, secrets are taken
+// out, and the digest is of what was received.
+func TestGateRecordsArguments(t *testing.T) {
+	sink := &gateSink{}
+	s := newSession(t, sink, nil, probe("probe", func(a probeArgs) (Output, error) {
+		return Output{Document: strings.Repeat("ä", trajectory.ResultHead), Shown: "x"}, nil
+	}))
+	secret := "sk-" + strings.Repeat("a1B2", 10)
+	long := strings.Repeat("ü", trajectory.ArgumentHead)
+	if _, err := s.Run(context.Background(), 1, []Call{{"c1", "probe", `{"text":"` + long + `","url":"http://example.org/` + secret + `"}`}}); err != nil {
+		t.Fatal(err)
+	}
+	payloads := recorded(t, sink)
+	p := payloads[0].(trajectory.ToolProposed)
+	if !slices.Equal(p.ArgsTruncated, []string{"text"}) || len(p.Args["text"]) != trajectory.ArgumentHead || p.Redactions != 1 {
+		t.Errorf("cut: %v, %d bytes; %d redactions", p.ArgsTruncated, len(p.Args["text"]), p.Redactions)
+	}
+	if want := "http://example.org/" + trajectory.Redacted; p.Args["url"] != want {
+		t.Errorf("url is %q, want %q", p.Args["url"], want)
+	}
+	if strings.Contains(sink.durable(), secret) {
+		t.Error("the secret stands in the journal")
+	}
+	e := payloads[2].(trajectory.ToolExecuted)
+	if !e.Truncated || e.Bytes != 2*trajectory.ResultHead || len(e.Head) != trajectory.ResultHead {
+		t.Errorf("result: truncated %v, %d bytes, head of %d", e.Truncated, e.Bytes, len(e.Head))
+	}
+}
+
+func TestGateBrokenTool(t *testing.T) {
+	s := newSession(t, &gateSink{}, nil, probe("probe", func(probeArgs) (Output, error) { return Output{}, errors.New("the machinery broke") }))
+	if _, err := s.Run(context.Background(), 1, []Call{{"c1", "probe", `{"text":"x"}`}}); err == nil || !strings.Contains(err.Error(), "the machinery broke") {
+		t.Errorf("error is %v", err)
+	}
+	tool := probe("twice", nil)
+	if _, err := NewGate(policy.Policy{}, time.Now, tool, tool); err == nil {
+		t.Error("two tools of one name were taken")
+	}
+}
+
+// BenchmarkGate measures a call whose tool does nothing, without the disk.
+func BenchmarkGate(b *testing.B) {
+	sink := &gateSink{}
+	s := newSession(b, sink, func(p *policy.Policy) { p.MaxToolCalls = policy.Unlimited }, probe("probe", func(probeArgs) (Output, error) {
+		return Output{Document: "d", Shown: "d"}, nil
+	}))
+	for b.Loop() {
+		sink.buf.Reset()
+		if _, err := s.Run(context.Background(), 1, []Call{{"c1", "probe", `{"text":"x"}`}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

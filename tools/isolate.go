@@ -1,0 +1,189 @@
+package tools
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Child is the command line of the process that reads documents whose libraries
+// trust what they read (pdf, xlsx): a program and arguments that call [Convert].
+// Such a library can be led to use up all memory or stack, which a Go program
+// cannot recover from. Each document has a process of its own, with an empty
+// environment. An empty Child reads in this process, which is for documents
+// that are trusted.
+type Child []string
+
+// Limits of reading one document in a child.
+const (
+	childTime  = 60 * time.Second      // until the child is killed
+	childReply = 2*maxDocument + 1<<20 // bytes; JSON writes line ends and quotes as two
+)
+
+// limits are what a child allows itself.
+type limits struct {
+	memory int64  // bytes
+	cpu    uint64 // seconds, in which it ends though nobody is left to kill it
+}
+
+// childLimits leave room: a workbook of 500,000 cells takes 0.6 GiB and 5 s.
+func childLimits() limits { return limits{memory: 2 << 30, cpu: 120} }
+
+// What goes to the child is a request as one line of JSON and then the document;
+// what comes back is a reply as JSON.
+type request struct {
+	Format string `json:"format"` // "pdf" or "xlsx"
+	Size   int    `json:"size"`   // of the document, in bytes
+}
+
+// reply has a kind or an error.
+type reply struct {
+	Kind  string   `json:"kind,omitzero"`
+	Notes []string `json:"notes,omitempty"`
+	Text  string   `json:"text,omitzero"`
+	Error string   `json:"error,omitzero"` // for the model
+}
+
+var (
+	errExhausted = &unreadable{"its reader ran out of memory or time"}
+	errNoAnswer  = &unreadable{"its reader gave no usable answer"}
+)
+
+// read reads a document with the library for its format.
+func (c Child) read(ctx context.Context, format string, data []byte) (document, error) {
+	if len(c) == 0 {
+		return readWithLibrary(ctx, format, data)
+	}
+	return c.ask(ctx, childTime, request{format, len(data)}, data)
+}
+
+func readWithLibrary(ctx context.Context, format string, data []byte) (document, error) {
+	if format == "pdf" {
+		return readPDF(ctx, data)
+	}
+	return readSheets(ctx, data)
+}
+
+// ask has a child read a document. However the child ends, its error is for the
+// model; only a child that cannot be started is a fault of the machinery.
+func (c Child) ask(ctx context.Context, timeout time.Duration, r request, data []byte) (document, error) {
+	head, err := json.Marshal(r)
+	if err != nil {
+		return document{}, fmt.Errorf("writing the request to the reader: %w", err)
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	cmd := exec.CommandContext(limited, c[0], c[1:]...)
+	cmd.Env = []string{}
+	cmd.Stdin = io.MultiReader(bytes.NewReader(append(head, '\n')), bytes.NewReader(data))
+	cmd.WaitDelay = 5 * time.Second // for pipes that someone else holds open
+	ownGroup(cmd)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return document{}, fmt.Errorf("starting the reader of documents: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return document{}, fmt.Errorf("starting the reader of documents: %w", err)
+	}
+	text, _ := io.ReadAll(io.LimitReader(stdout, childReply+1)) // what broke off is no reply
+	late := limited.Err() != nil
+	cancel()       // it has said what it had to say, and is killed
+	_ = cmd.Wait() // so how it ended means nothing
+	switch {
+	case ctx.Err() != nil:
+		return document{}, ctx.Err()
+	case late || len(text) == 0:
+		return document{}, errExhausted
+	}
+	return decodeReply(text)
+}
+
+// decodeReply accepts exactly one reply. Nothing of one that is no reply gets
+// into the error.
+func decodeReply(text []byte) (document, error) {
+	var r reply
+	if err := json.Unmarshal(text, &r, json.RejectUnknownMembers(true)); err != nil || (r.Kind == "") == (r.Error == "") {
+		return document{}, errNoAnswer
+	}
+	if r.Error != "" {
+		return document{}, &unreadable{r.Error}
+	}
+	return document{r.Kind, r.Notes, r.Text}, nil
+}
+
+// Convert is the whole of a [Child]: it takes one request from in, limits the
+// process it runs in for good, and writes the reply to out, which the caller
+// closes. A document that cannot be read is a reply; an error means that there
+// was no request or nobody to reply to. It may not return at all.
+func Convert(in io.Reader, out io.Writer) error { return convertLimited(in, out, childLimits()) }
+
+func convertLimited(in io.Reader, out io.Writer, l limits) error {
+	if err := l.apply(); err != nil {
+		return fmt.Errorf("limiting the reader of documents: %w", err)
+	}
+	r, data, err := readRequest(in)
+	if err != nil {
+		return fmt.Errorf("reading a request: %w", err)
+	}
+	doc, err := readWithLibrary(context.Background(), r.Format, data)
+	answer := reply{Error: plain(err)}
+	if err == nil {
+		doc = doc.clipped()
+		answer = reply{Kind: doc.kind, Notes: doc.notes, Text: doc.text}
+	}
+	text, err := json.Marshal(answer)
+	if err == nil {
+		_, err = out.Write(text) // all at once: a part of a reply says less than none
+	}
+	if err != nil {
+		return fmt.Errorf("writing a reply: %w", err)
+	}
+	return nil
+}
+
+func readRequest(in io.Reader) (r request, data []byte, err error) {
+	b := bufio.NewReader(in)
+	head, err := b.ReadSlice('\n')
+	if err != nil {
+		return request{}, nil, err
+	}
+	if err := json.Unmarshal(head, &r, json.RejectUnknownMembers(true)); err != nil {
+		return request{}, nil, err
+	}
+	if r.Format != "pdf" && r.Format != "xlsx" || r.Size < 0 || r.Size > maxFile {
+		return request{}, nil, fmt.Errorf("no such format or size: %q, %d", r.Format, r.Size)
+	}
+	data = make([]byte, r.Size)
+	if _, err := io.ReadFull(b, data); err != nil {
+		return request{}, nil, err
+	}
+	return r, data, nil
+}
+
+// apply limits this process. The operating system stops the one huge allocation,
+// where it can; the watch stops many.
+func (l limits) apply() error {
+	debug.SetMemoryLimit(l.memory * 3 / 4) // from here on the collector works harder
+	debug.SetMaxStack(64 << 20)
+	go l.watch()
+	return l.confine()
+}
+
+func (l limits) watch() {
+	used := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	for range time.Tick(20 * time.Millisecond) {
+		metrics.Read(used)
+		if used[0].Value.Uint64()-used[1].Value.Uint64() > uint64(l.memory) {
+			os.Exit(1)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+)
+
+type readFileArgs struct {
+	Path string `json:"path" jsonschema:"name of the file in the workspace, as list_files gives it"`
+	Page int    `json:"page,omitzero" jsonschema:"which page of a long document to show, from 1; the first if left out"`
+	Find string `json:"find,omitzero" jsonschema:"show only the lines that hold this text, in any case, with their neighbours"`
+}
+
+// NewReadFile makes read_file, which reads a file of the workspace; child reads
+// those of formats that could harm this process.
+func NewReadFile(child Child) Tool {
+	return define("read_file",
+		"Reads a file of the workspace as text: csv, tsv, xlsx (every sheet, with formulas), pdf, json, txt, md and other text. Long ones come in pages; find looks inside.",
+		func(a readFileArgs) Touches { return Touches{Paths: []string{a.Path}, Texts: nonEmpty(a.Find)} },
+		func(ctx context.Context, env *Env, a readFileArgs) (Output, error) {
+			data, err := readInside(env, a.Path)
+			if err != nil {
+				return failed("cannot read %q: %v", a.Path, err), nil
+			}
+			doc, err := child.convert(ctx, source{name: path.Base(filepath.ToSlash(a.Path)), data: data})
+			var u *unreadable
+			if errors.As(err, &u) {
+				return failed("cannot read %q: %v", a.Path, u), nil
+			}
+			if err != nil {
+				return Output{}, err
+			}
+			return doc.show(plainName(a.Path), a.Page, a.Find), nil
+		})
+}
+
+// readInside reads a regular file of the workspace. The root keeps links inside;
+// the text of the error is for the model.
+func readInside(env *Env, name string) ([]byte, error) {
+	if !filepath.IsLocal(name) {
+		return nil, errors.New("the path must be relative and inside the workspace; list_files shows what is there")
+	}
+	info, err := env.Root.Stat(name)
+	if err != nil {
+		return nil, whyNot(err)
+	}
+	// Asked before it is opened: opening a pipe would wait for its writer.
+	if err := readableFile(info); err != nil {
+		return nil, err
+	}
+	f, err := env.Root.Open(name)
+	if err != nil {
+		return nil, whyNot(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, whyNot(err)
+	}
+	if len(data) > maxFile {
+		return nil, errTooLarge
+	}
+	return data, nil
+}
+
+var errTooLarge = fmt.Errorf("it is larger than %d MiB", maxFile>>20)
+
+func readableFile(info fs.FileInfo) error {
+	switch {
+	case info.IsDir():
+		return errors.New("it is a directory; list_files shows what is in it")
+	case !info.Mode().IsRegular():
+		return errors.New("it is not a regular file")
+	case info.Size() > maxFile:
+		return errTooLarge
+	}
+	return nil
+}
+
+// whyNot words an error of the file system without paths of this machine.
+func whyNot(err error) error {
+	var p *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("there is no such file; list_files shows what is there")
+	case errors.As(err, &p):
+		return p.Err // also for links that lead out: "path escapes from parent"
+	}
+	return err
+}

@@ -1,0 +1,189 @@
+package tools
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReadFile(t *testing.T) {
+	utf16 := []byte("\xff\xfeh\x00i\x00 \x00\xe9\x00")
+	env := workspace(t, map[string][]byte{
+		"fares.csv":    []byte("\ufefffrom,to,fare\nOstrel,Hask,\"12,50\"\nHask,Tolmey,8\n"),
+		"semi.csv":     []byte("a;b\n1,5;2\n3;4\n"),
+		"ragged.csv":   []byte("a,b\n1\n"),
+		"bare.csv":     []byte("a,b\n1,\"x\n"),
+		"depths.tsv":   []byte("berth\tdepth\nTern\t6.8\n"),
+		"trip.json":    []byte(`{"legs":[1,2.50,1e3]}`),
+		"flat.json":    []byte(`{"b":12345678901234567890,"a":"` + strings.Repeat("x", 300) + `","a":2}`),
+		"broken.json":  []byte(`{"a":` + strings.Repeat("x", 400)),
+		"note.md":      []byte("# Title\r\n\r\ntext\rend"),
+		"latin.txt":    []byte("caf\xe9 \x96 10 \x80"),
+		"wide.txt":     utf16,
+		"page.html":    []byte("<!doctype html><p>raw <b>html</b></p>"),
+		"deep/in.txt":  []byte("inside"),
+		"report.xlsx":  []byte("only,text\n1,2\n"),
+		"noextension":  []byte("plain"),
+		"about.txt":    []byte("A file that begins with %PDF-1.4 is a pdf."),
+		"numbers.json": []byte("[1,2]"),
+	})
+	if err := os.Symlink("note.md", filepath.Join(env.Root.Name(), "link.md")); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ path, header, text string }{
+		{"fares.csv", `fares.csv: csv, 3 rows counting the first, 3 columns, separated by ','; page 1 of 1]`, "from,to,fare\nOstrel,Hask,\"12,50\"\nHask,Tolmey,8\n"},
+		{"semi.csv", `3 rows counting the first, 2 columns, separated by ';'`, "a;b\n1,5;2\n3;4\n"},
+		{"ragged.csv", `2 rows counting the first, 1 to 2 columns`, "a,b\n1\n"},
+		{"bare.csv", `not well-formed: `, "a,b\n1,\"x\n"},
+		{"depths.tsv", `tsv, 2 rows counting the first, 2 columns, separated by '\t'`, "berth\tdepth\nTern\t6.8\n"},
+		{"trip.json", `trip.json: json; page`, `{"legs":[1,2.50,1e3]}`},
+		{"flat.json", `json`, "{\n  \"b\": 12345678901234567890,\n  \"a\": \"" + strings.Repeat("x", 300) + "\",\n  \"a\": 2\n}\n"},
+		{"broken.json", `json`, `{"a":` + strings.Repeat("x", 400)},
+		{"note.md", `note.md: text; page 1 of 1]`, "# Title\n\ntext\nend"},
+		{"link.md", `link.md: text`, "# Title\n\ntext\nend"},
+		{"latin.txt", `text, decoded from windows-1252`, "café – 10 €"},
+		{"wide.txt", `decoded from utf-16le`, "hi é"},
+		{"page.html", `page.html: text`, "<!doctype html><p>raw <b>html</b></p>"},
+		{"deep/in.txt", `deep/in.txt: text`, "inside"},
+		{"./deep/../deep/in.txt", `text`, "inside"},
+		{"report.xlsx", `report.xlsx: text, in spite of its name`, "only,text\n1,2\n"},
+		{"noextension", `text`, "plain"},
+		{"numbers.json", `json`, "[1,2]"},
+		{"about.txt", `about.txt: text; page`, "A file that begins with %PDF-1.4 is a pdf."},
+	}
+	for _, test := range tests {
+		out := use(t, NewReadFile(nil), env, object{"path": test.path})
+		if out.IsError || out.Document != test.text {
+			t.Errorf("%s: error %v, document %q", test.path, out.IsError, out.Document)
+		}
+		header, shown, _ := strings.Cut(out.Shown, "\n")
+		if shown != test.text {
+			t.Errorf("%s: shown %q", test.path, shown)
+		}
+		mustHold(t, test.path, header, test.header)
+	}
+}
+
+// Every damaged, foreign or missing file is a result that says what is wrong.
+func TestReadFileFailures(t *testing.T) {
+	book := makeBook(t)
+	report := makePDF("one page")
+	env := workspace(t, map[string][]byte{
+		"empty.csv":      nil,
+		"cut.xlsx":       book[:len(book)/2],
+		"head.xlsx":      book[:4],
+		"bad.xlsx":       bytes.Replace(book, []byte("PK\x05\x06"), []byte("PK\x05\x07"), 1),
+		"cut.pdf":        report[:len(report)-40],
+		"stub.pdf":       []byte("%PDF-1.4\n"),
+		"noise.pdf":      []byte("%PDF-1.4\n" + strings.Repeat("noise ", 200) + "\nstartxref\n9\n%%EOF\n"),
+		"encrypted.xlsx": append([]byte("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), make([]byte, 2000)...),
+		"locked.pdf":     lockedPDF(),
+		"picture.csv":    []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"),
+		"nul.txt":        []byte(strings.Repeat("text ", 1000) + "\x00 and more"),
+		"binary.txt":     {0, 1, 2, 3, 0xfe},
+		"archive.xlsx":   makeZip(t, map[string][]byte{"readme.txt": []byte("no workbook")}),
+		"hollow.xlsx":    makeZip(t, map[string][]byte{"xl/workbook.xml": []byte("<workbook/>")}),
+		"bomb.xlsx":      zipBomb(t, 128<<20),
+		"liar.xlsx":      zipBomb(t, 100),
+		"dir/file.txt":   []byte("x"),
+	})
+	big, err := os.Create(filepath.Join(env.Root.Name(), "big.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := big.Truncate(2 << 30); err != nil { // takes no space
+		t.Fatal(err)
+	}
+	big.Close()
+	tests := []struct{ path, want string }{
+		{"missing.txt", "there is no such file; list_files shows what is there"},
+		{"dir", "it is a directory; list_files shows what is in it"},
+		{"dir/file.txt/x", "error: cannot read"},
+		{"big.txt", "it is larger than 64 MiB"},
+		{"empty.csv", "it is empty (0 bytes)"},
+		{"cut.xlsx", "cut off or damaged"},
+		{"head.xlsx", "cut off or damaged"},
+		{"bad.xlsx", "cut off or damaged"},
+		{"cut.pdf", "its end is missing"},
+		{"stub.pdf", "its end is missing"},
+		{"noise.pdf", "it is a pdf file that cannot be read: malformed PDF"},
+		{"encrypted.xlsx", "it is an encrypted office file"},
+		{"locked.pdf", "it is an encrypted pdf file"},
+		{"picture.csv", "it is of type image/png, which cannot be read; readable are csv"},
+		{"nul.txt", "holds NUL bytes (the first at offset 5000)"},
+		{"binary.txt", "application/octet-stream"},
+		{"archive.xlsx", "it is of type application/zip, which cannot be read"},
+		{"hollow.xlsx", "it is an xlsx file that cannot be opened"},
+		{"bomb.xlsx", "unzip size exceeds the 67108864 bytes limit"},
+		{"liar.xlsx", "it is an xlsx file that cannot be opened"},
+		{"", "error: cannot read"},
+	}
+	for _, test := range tests {
+		out := use(t, NewReadFile(nil), env, object{"path": test.path})
+		if !out.IsError || out.Document != out.Shown || !strings.HasPrefix(out.Shown, fmt.Sprintf("error: cannot read %q: ", test.path)) {
+			t.Errorf("%s: error %v, %q", test.path, out.IsError, out.Shown)
+		}
+		mustHold(t, test.path, out.Shown, test.want)
+		if strings.Contains(out.Shown, env.Root.Name()) {
+			t.Errorf("%s: the message names a path of this machine: %s", test.path, out.Shown)
+		}
+	}
+}
+
+// Whatever the path says, nothing outside the workspace is read.
+func TestReadFileStaysInside(t *testing.T) {
+	env := workspace(t, map[string][]byte{"dir/a.txt": []byte("a")})
+	outside := t.TempDir()
+	secret := filepath.Join(outside, "secret.txt")
+	if err := os.WriteFile(secret, []byte("gold"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"out.txt": secret, "outdir": outside, "up.txt": "../" + filepath.Base(outside) + "/secret.txt", "chain.txt": "out.txt", "loop": "loop"} {
+		if err := os.Symlink(target, filepath.Join(env.Root.Name(), name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{secret, "/etc/passwd", "../" + filepath.Base(outside) + "/secret.txt", "dir/../../x", "..", "out.txt", "outdir/secret.txt", "up.txt", "chain.txt", "loop", "dir/../out.txt"} {
+		out := use(t, NewReadFile(nil), env, object{"path": path})
+		if !out.IsError || strings.Contains(out.Shown, "gold") {
+			t.Errorf("%s: %+v", path, out)
+		}
+	}
+	out := use(t, NewReadFile(nil), env, object{"path": "/etc/passwd"})
+	mustHold(t, "an absolute path", out.Shown, "the path must be relative and inside the workspace; list_files shows what is there")
+	out = use(t, NewListFiles(), env, object{})
+	mustHold(t, "the listing", out.Shown, "dir/a.txt\t1 byte\n", "out.txt\tnot a regular file\n")
+	if strings.Contains(out.Shown, "secret") {
+		t.Errorf("the listing goes through links: %s", out.Shown)
+	}
+}
+
+func TestListFiles(t *testing.T) {
+	if out := use(t, NewListFiles(), workspace(t, nil), object{}); out.Shown != "the workspace is empty\n" || out.IsError {
+		t.Errorf("%+v", out)
+	}
+	files := map[string][]byte{"b.csv": []byte("1,2\n"), "a/odd\nname.txt": nil}
+	out := use(t, NewListFiles(), workspace(t, files), object{})
+	if want := "\"a/odd\\nname.txt\"\t0 bytes\nb.csv\t4 bytes\n"; out.Shown != want || out.Document != want {
+		t.Errorf("%q", out.Shown)
+	}
+	for i := range maxListed {
+		files[fmt.Sprintf("f%04d", i)] = nil
+	}
+	out = use(t, NewListFiles(), workspace(t, files), object{})
+	mustHold(t, "the end of a long listing", out.Shown[len(out.Shown)-30:], "and 2 more\n")
+}
+
+// A document past the limit says that it was cut, and is cut between lines.
+func TestLongDocument(t *testing.T) {
+	line := "a line of text, and some more of it to fill the line\n"
+	env := workspace(t, map[string][]byte{"long.txt": []byte(strings.Repeat(line, maxDocument/len(line)+10))})
+	out := use(t, NewReadFile(nil), env, object{"path": "long.txt"})
+	mustHold(t, "the header", out.Shown, "only its first 16 MiB of text")
+	if len(out.Document) > maxDocument || !strings.HasSuffix(out.Document, line) {
+		t.Errorf("%d bytes", len(out.Document))
+	}
+}

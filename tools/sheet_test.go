@@ -1,0 +1,159 @@
+package tools
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/xuri/excelize/v2"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// makeBook is a workbook with what a reader must not miss.
+func makeBook(t testing.TB) []byte {
+	t.Helper()
+	f := excelize.NewFile()
+	defer f.Close()
+	must(t, f.SetSheetName("Sheet1", "Stock"))
+	must(t, f.SetSheetRow("Stock", "A1", &[]any{"Item", "Price", "Count", "Worth", "Since"}))
+	must(t, f.SetSheetRow("Stock", "A2", &[]any{"Kettle\nred", 1234.5, 4, nil, time.Date(2031, 3, 9, 0, 0, 0, 0, time.UTC)}))
+	must(t, f.SetSheetRow("Stock", "A4", &[]any{"Lamp", 0.125, 2, nil, time.Date(2031, 3, 9, 14, 30, 0, 0, time.UTC)}))
+	for _, row := range []string{"2", "4"} {
+		must(t, f.SetCellFormula("Stock", "D"+row, "B"+row+"*C"+row))
+	}
+	must(t, f.SetCellFormula("Stock", "D5", "SUM(D2:D4)"))
+	must(t, f.SetCellFormula("Stock", "E5", "1/0"))
+	money, date, minutes, nothing := `"$"#,##0.00`, "dd-mm-yy", "d/m/yyyy hh:mm", ";;;"
+	for cell, style := range map[string]*excelize.Style{"B2": {CustomNumFmt: &money}, "B4": {NumFmt: 9}, "E2": {CustomNumFmt: &date}, "E4": {CustomNumFmt: &minutes}, "C4": {CustomNumFmt: &nothing}} {
+		id, err := f.NewStyle(style)
+		must(t, err)
+		must(t, f.SetCellStyle("Stock", cell, cell, id))
+	}
+	_, err := f.NewSheet("Notes")
+	must(t, err)
+	must(t, f.SetCellValue("Notes", "C3", "the key is\tunder the mat"))
+	must(t, f.SetSheetVisible("Notes", false))
+	_, err = f.NewSheet("Empty")
+	must(t, err)
+	var b bytes.Buffer
+	must(t, f.Write(&b))
+	return b.Bytes()
+}
+
+func TestSheets(t *testing.T) {
+	env := workspace(t, map[string][]byte{"stock.xlsx": makeBook(t), "stock.pdf": makeBook(t)})
+	out := use(t, NewReadFile(nil), env, object{"path": "stock.xlsx"})
+	mustHold(t, "the workbook", out.Shown,
+		"[stock.xlsx: xlsx, 3 sheets (1 of them hidden); page 1 of 1]\n",
+		"\nsheet 1 of 3: \"Stock\"\nrow\tA\tB\tC\tD\tE\n1\tItem\tPrice\tCount\tWorth\tSince\n",
+		"\n2\tKettle\\nred\t$1,234.50 {1234.5}\t4\t4938 [=B2*C2, calculated here]\t09-03-31 {2031-03-09}\n",
+		"\n4\tLamp\t13% {0.125}\t{2}\t0.25 [=B4*C4, calculated here]\t9/3/2031 14:30 {2031-03-09T14:30:00}\n",
+		"\n5\t\t\t\t4938.25 [=SUM(D2:D4), calculated here]\t#DIV/0! [=1/0, calculated here]\n",
+		"\nsheet 2 of 3: \"Notes\" (hidden)\nrow\tA\tB\tC\n3\t\t\tthe key is under the mat\n",
+		"\nsheet 3 of 3: \"Empty\": no cells with a value\n")
+	out = use(t, NewReadFile(nil), env, object{"path": "stock.pdf", "find": "THE MAT"})
+	mustHold(t, "a search", out.Shown, "xlsx, 3 sheets (1 of them hidden), in spite of its name; lines holding \"THE MAT\": 1", ":3\t\t\tthe key is under the mat")
+}
+
+// A stored value is shown as it is stored, whatever the formula would give.
+func TestStoredFormula(t *testing.T) {
+	book := sheetXML(t, `<row r="1"><c r="A1"><v>2</v></c><c r="B1"><f>A1*10</f><v>999</v></c><c r="C1" t="str"><f>REPT("a",3)</f><v>aaa</v></c></row>`)
+	out := use(t, NewReadFile(nil), workspace(t, map[string][]byte{"a.xlsx": book}), object{"path": "a.xlsx"})
+	mustHold(t, "the workbook", out.Shown, "1\t2\t999 [=A1*10]\taaa [=REPT(\"a\",3)]\n")
+}
+
+// sheetXML is a workbook with one sheet of the given rows.
+func sheetXML(t testing.TB, rows string) []byte {
+	return makeZip(t, map[string][]byte{
+		"[Content_Types].xml":        []byte(`<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Default Extension="xml" ContentType="application/xml"/></Types>`),
+		"_rels/.rels":                []byte(`<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" Target="xl/workbook.xml"/></Relationships>`),
+		"xl/_rels/workbook.xml.rels": []byte(`<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" Target="worksheets/sheet1.xml"/></Relationships>`),
+		"xl/workbook.xml":            []byte(`<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets><sheet name="S" sheetId="1" r:id="rId1"/></sheets></workbook>`),
+		"xl/worksheets/sheet1.xml":   []byte(`<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>` + rows + `</sheetData></worksheet>`),
+	})
+}
+
+func makeZip(t testing.TB, files map[string][]byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for name, data := range files {
+		w, err := z.Create(name)
+		must(t, err)
+		_, err = w.Write(data)
+		must(t, err)
+	}
+	must(t, z.Close())
+	return b.Bytes()
+}
+
+// zipBomb is a small workbook whose parts unpack to 128 MiB each and claim to
+// unpack to claim bytes.
+func zipBomb(t testing.TB, claim uint64) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	const chunk, times = 1 << 20, 128
+	packed := deflated("", strings.Repeat("\x00", chunk), times)[2:] // without zlib's header
+	sum := crc32.NewIEEE()
+	for range times {
+		_, _ = sum.Write(make([]byte, chunk)) // a hash does not fail
+	}
+	for _, name := range []string{"xl/workbook.xml", "xl/worksheets/sheet1.xml"} {
+		w, err := z.CreateRaw(&zip.FileHeader{Name: name, Method: zip.Deflate, CRC32: sum.Sum32(), CompressedSize64: uint64(len(packed)), UncompressedSize64: claim})
+		must(t, err)
+		_, err = w.Write([]byte(packed))
+		must(t, err)
+	}
+	must(t, z.Close())
+	return b.Bytes()
+}
+
+// Workbooks that are odd, or more than is calculated or laid out.
+func TestOddWorkbooks(t *testing.T) {
+	t.Parallel()
+	far := func(rows int) string {
+		var b strings.Builder
+		for r := range rows {
+			fmt.Fprintf(&b, `<row r="%d"><c r="A%d"><v>7</v></c><c r="XFD%d"><f>1+1</f></c></row>`, r+1, r+1, r+1)
+		}
+		return b.String()
+	}
+	back := ""
+	for r := 1; r < 200; r++ {
+		back += fmt.Sprintf(`<row r="%d"><c r="A%d"><f>A%d+1</f></c></row>`, r, r, r+1)
+	}
+	tests := []struct {
+		name string
+		book []byte
+		want []string
+	}{
+		{"far columns", sheetXML(t, far(maxCells>>14+1)), []string{"too large to show formulas", "\n1\tA1: 7\n2\tA2: 7\n"}},
+		{"last row", sheetXML(t, `<row r="100000"><c r="XFD100000"><v>5</v></c></row>`), []string{"\n100000\tXFD100000: 5\n"}},
+		{"many formulas", sheetXML(t, strings.Repeat(`<row><c><f>1+1</f></c></row>`, maxCalculated+1)),
+			[]string{fmt.Sprintf("\n%d\t2 [=1+1, calculated here]\n%d\t[=1+1, no value stored]\n", maxCalculated, maxCalculated+1)}},
+		{"circle", sheetXML(t, `<row r="1"><c r="A1"><f>B1</f></c><c r="B1"><f>A1</f></c></row>`), []string{"[=B1"}},
+		{"long way back", sheetXML(t, back), []string{"\n1\t199 [=A2+1, calculated here]\n"}},
+		{"text", sheetXML(t, `<row r="1"><c r="A1"><f>"a"&amp;REPT("b",2)</f></c></row>`), []string{"1\tabb [=\"a\"&REPT(\"b\",2), calculated here]\n"}},
+		{"entities", sheetXML(t, `<row r="1"><c r="A1" t="inlineStr"><is><t>a&lt;b</t></is></c></row>`), []string{"1\ta<b\n"}},
+		{"no such cell", sheetXML(t, `<row r="1"><c r="ZZZZ1"><v>1</v></c><c r="A0"><v>2</v></c></row>`), []string{"not readable"}},
+	}
+	for _, test := range tests {
+		doc, err := Child(nil).convert(t.Context(), source{name: "a.xlsx", data: test.book})
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		mustHold(t, test.name, doc.text, test.want...)
+	}
+}

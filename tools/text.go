@@ -1,0 +1,115 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/net/html/charset"
+)
+
+// readText reads everything that is text in some encoding.
+func readText(src source) (document, error) {
+	text, notes, err := decodeText(src.data, src.contentType)
+	if err != nil {
+		return document{}, err
+	}
+	switch media, ext := src.mediaType(), src.extension(); {
+	case src.isPage() || src.base != nil && media == "" && looksLikeHTML(text):
+		return readHTML(src, text, notes)
+	case media == "text/tab-separated-values" || ext == ".tsv" || ext == ".tab":
+		return document{"tsv", append(notes, countRows(text, '\t')...), text}, nil
+	case media == "text/csv" || ext == ".csv":
+		return document{"csv", append(notes, countRows(text, delimiter(text))...), text}, nil
+	case strings.HasSuffix(media, "json") || strings.HasPrefix(ext, ".json") || ext == ".geojson":
+		return document{"json", notes, readableJSON(text)}, nil
+	}
+	return document{"text", notes, text}, nil
+}
+
+// decodeText makes UTF-8 with \n line ends of data. A byte order mark decides
+// first, then the content type and, in web pages, their own declaration; then
+// UTF-8 if it is that; windows-1252 is the last guess, as in browsers.
+func decodeText(data []byte, contentType string) (text string, notes []string, err error) {
+	encoding, name, certain := charset.DetermineEncoding(data, contentType)
+	if !certain && utf8.Valid(data) {
+		name = "utf-8"
+	}
+	if name == "utf-8" {
+		data = bytes.TrimPrefix(data, []byte("\ufeff"))
+		text = string(data)
+		if !utf8.Valid(data) {
+			text = strings.ToValidUTF8(text, "\ufffd")
+			notes = append(notes, "with bytes that are not UTF-8, shown as \ufffd")
+		}
+	} else {
+		decoded, err := encoding.NewDecoder().Bytes(data)
+		if err != nil {
+			return "", nil, unreadablef("it cannot be decoded from %s: %v", name, err)
+		}
+		text = strings.TrimPrefix(string(decoded), "\ufeff")
+		notes = append(notes, "decoded from "+name)
+	}
+	if i := strings.IndexByte(text, 0); i >= 0 {
+		return "", nil, unreadablef("it looks like text but holds NUL bytes (the first at offset %d), so it is binary or damaged", i)
+	}
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	return strings.ReplaceAll(text, "\r", "\n"), notes, nil
+}
+
+// delimiter guesses what separates the fields of a csv file: the candidate
+// that stands most often in the first line.
+func delimiter(text string) rune {
+	first, _, _ := strings.Cut(text, "\n")
+	best := ','
+	for _, c := range ";\t|" {
+		if strings.Count(first, string(c)) > strings.Count(first, string(best)) {
+			best = c
+		}
+	}
+	return best
+}
+
+// countRows describes a table; the text itself is shown as it stands, since
+// nothing is clearer than the original.
+func countRows(text string, comma rune) []string {
+	r := csv.NewReader(strings.NewReader(text))
+	r.Comma, r.FieldsPerRecord, r.ReuseRecord = comma, -1, true
+	rows, least, most := 0, 0, 0
+	for {
+		record, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return []string{"not well-formed: " + err.Error()}
+		}
+		if rows == 0 || len(record) < least {
+			least = len(record)
+		}
+		rows, most = rows+1, max(most, len(record))
+	}
+	columns := count(most, "column")
+	if least < most {
+		columns = fmt.Sprintf("%d to %d columns", least, most)
+	}
+	return []string{count(rows, "row") + " counting the first", columns, fmt.Sprintf("separated by %q", comma)}
+}
+
+// readableJSON breaks JSON into lines where it has only a few long ones, so
+// that pages and find work on it. Numbers and names stay as they are written.
+func readableJSON(text string) string {
+	if len(text) < lineRunes*(strings.Count(text, "\n")+1) {
+		return text
+	}
+	v := jsontext.Value(text)
+	if err := v.Indent(jsontext.WithIndent("  "), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true)); err != nil {
+		return text
+	}
+	return string(v) + "\n"
+}

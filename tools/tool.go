@@ -1,0 +1,184 @@
+// Package tools holds what the agent can do, and the Gate that stands before
+// it.
+//
+// It promises that a tool is reached through the [Gate] only: the methods that
+// do something are unexported, so no other package can call past it. What a
+// tool found comes back as an [Output]: the whole Document, which rules, probes
+// and digests are computed over, and Shown, the page of it that the model gets.
+//
+// It refuses arguments that do not fit a tool's schema, files outside the
+// attempt's workspace (links that lead out of it too), addresses that are not
+// public (except those a rehearsal names by exact host and port), redirects
+// that the rules refuse, and documents above the limits that stand beside each
+// reader. A refusal, a missing page or a damaged file is a result the model can
+// act on ([Output.IsError]); a Go error means that the machinery broke.
+//
+// Documents in formats whose libraries trust their input (pdf, xlsx) are read
+// in a process of their own, a [Child], which has limits of memory and time, an
+// empty environment and no files to write. One that exhausts it is a damaged
+// file like any other.
+//
+// TestGuardRefuses, TestRedirects and TestReadFileStaysInside show the
+// refusals; TestReadFileFailures walks through the damaged files,
+// TestHostileFiles and TestChildFails through what a child does not survive.
+package tools
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Spec is how a tool is described to the model. Parameters is a JSON Schema of
+// type object.
+type Spec struct {
+	Name, Description string
+	Parameters        []byte
+}
+
+// Output is what a tool made. Document is the whole of it as text, before
+// paging or cuts; Shown is what the model sees. With IsError Shown says what
+// went wrong, in words the model can act on, and so does Document where there
+// is no document. URLs are the addresses reached, in order: requested,
+// redirects, final; one with status 0 gave no answer, or was only named (by a
+// search result, by a redirect that was refused).
+type Output struct {
+	Document string
+	Shown    string
+	IsError  bool
+	URLs     []trajectory.URL
+}
+
+// Touches is what a call would touch, known before it runs: the rules look at
+// it.
+type Touches struct{ URLs, Paths, Texts []string }
+
+// Env is what a tool may use of an attempt. Root is its workspace; AllowURL is
+// asked for every redirect target before it is followed, and an error from it
+// refuses the redirect.
+type Env struct {
+	Root     *os.Root
+	AllowURL func(url string) error
+}
+
+// Tool is one thing the agent can do. It can be described by anyone and called
+// by the Gate only.
+type Tool interface {
+	Spec() Spec
+	// touches decodes the arguments strictly. The text of its error is for
+	// the model.
+	touches(args []byte) (Touches, error)
+	call(ctx context.Context, env *Env, args []byte) (Output, error)
+}
+
+// defined is a tool whose arguments are of type A.
+type defined[A any] struct {
+	spec   Spec
+	schema *jsonschema.Resolved
+	touch  func(A) Touches
+	run    func(context.Context, *Env, A) (Output, error)
+}
+
+// define makes a tool from one definition: the schema shown to the model, the
+// validation and the decoding all come from A's fields and their tags. It
+// panics if A has no JSON Schema, which is a mistake in the program.
+func define[A any](name, description string, touches func(A) Touches, run func(context.Context, *Env, A) (Output, error)) Tool {
+	schema, err := jsonschema.For[A](nil)
+	if err != nil {
+		panic(fmt.Sprintf("tool %s: %v", name, err))
+	}
+	parameters, err := json.Marshal(schema)
+	if len(schema.Properties) == 0 {
+		// The library leaves the key out where there are none, and model endpoints insist on it.
+		parameters = []byte(`{"type":"object","properties":{},"additionalProperties":false}`)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("tool %s: %v", name, err))
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		panic(fmt.Sprintf("tool %s: %v", name, err))
+	}
+	return &defined[A]{Spec{name, description, parameters}, resolved, touches, run}
+}
+
+func (d *defined[A]) Spec() Spec { return d.spec }
+
+// decode accepts exactly one JSON value that fits the schema: no unknown or
+// repeated names. No text at all counts as {}, which is what models send to a
+// tool without arguments.
+func (d *defined[A]) decode(args []byte) (A, error) {
+	var a, none A
+	if len(bytes.TrimSpace(args)) == 0 {
+		args = []byte("{}")
+	}
+	var v any
+	if err := json.Unmarshal(args, &v); err != nil {
+		return none, fmt.Errorf("the arguments of %s are not one JSON object: %s", d.spec.Name, reason(err))
+	}
+	if err := d.schema.Validate(v); err != nil {
+		return none, fmt.Errorf("the arguments do not fit %s: %s; its parameters are %s",
+			d.spec.Name, strings.ReplaceAll(err.Error(), "validating root: ", ""), d.spec.Parameters)
+	}
+	if err := json.Unmarshal(args, &a, json.RejectUnknownMembers(true)); err != nil {
+		return none, fmt.Errorf("the arguments do not fit %s: %s", d.spec.Name, reason(err))
+	}
+	return a, nil
+}
+
+// reason is err without the name of the library that found it.
+func reason(err error) string {
+	text := err.Error()
+	for _, prefix := range []string{"jsontext: ", "json: "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return text
+}
+
+func (d *defined[A]) touches(args []byte) (Touches, error) {
+	a, err := d.decode(args)
+	if err != nil {
+		return Touches{}, err
+	}
+	return d.touch(a), nil
+}
+
+func (d *defined[A]) call(ctx context.Context, env *Env, args []byte) (Output, error) {
+	a, err := d.decode(args)
+	if err != nil {
+		return failed("%v", err), nil
+	}
+	out, err := d.run(ctx, env, a)
+	return out.valid(), err
+}
+
+// valid makes everything that came from outside UTF-8, which the evidence is
+// written in.
+func (o Output) valid() Output {
+	clean := func(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+	o.Document, o.Shown = clean(o.Document), clean(o.Shown)
+	for i, u := range o.URLs {
+		o.URLs[i] = trajectory.URL{URL: clean(u.URL), Status: u.Status, ContentType: clean(u.ContentType)}
+	}
+	return o
+}
+
+// count is a number of things in words: "1 page", "2 pages".
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// failed is a result that the model can act on.
+func failed(format string, args ...any) Output {
+	text := "error: " + fmt.Sprintf(format, args...)
+	return Output{Document: text, Shown: text, IsError: true}
+}

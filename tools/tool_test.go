@@ -1,0 +1,207 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+)
+
+// everyTool is each tool once; nothing is asked of the network.
+func everyTool() []Tool {
+	w := NewWeb(WebConfig{})
+	return []Tool{NewReadFile(nil), NewListFiles(), NewCalculate(), NewWebFetch(w), NewWebSearch(w, "http://search.example/search")}
+}
+
+// workspace is an Env over a directory with the given files.
+func workspace(t *testing.T, files map[string][]byte) *Env {
+	t.Helper()
+	dir := t.TempDir()
+	for name, data := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	return &Env{Root: root, AllowURL: func(string) error { return nil }}
+}
+
+// use calls a tool as the Gate would.
+func use(t *testing.T, tool Tool, env *Env, args any) Output {
+	t.Helper()
+	text, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := tool.call(t.Context(), env, text)
+	if err != nil {
+		t.Fatalf("%s %s: %v", tool.Spec().Name, text, err)
+	}
+	return out
+}
+
+type object = map[string]any
+
+func mustHold(t *testing.T, what, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s does not hold %q:\n%s", what, part, text[:runeOffset(text, 800)])
+		}
+	}
+}
+
+func TestSpecs(t *testing.T) {
+	want := map[string]struct{ all, required []string }{
+		"read_file":  {[]string{"path", "page", "find"}, []string{"path"}},
+		"list_files": {},
+		"calculate":  {[]string{"expression"}, []string{"expression"}},
+		"web_fetch":  {[]string{"url", "page", "find"}, []string{"url"}},
+		"web_search": {[]string{"query"}, []string{"query"}},
+	}
+	for _, tool := range everyTool() {
+		spec := tool.Spec()
+		var schema struct {
+			Type       string
+			Properties map[string]struct{ Type, Description string }
+			Required   []string
+			Additional *bool `json:"additionalProperties"`
+		}
+		if err := json.Unmarshal(spec.Parameters, &schema, json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(true)); err != nil {
+			t.Fatalf("%s: %v in %s", spec.Name, err, spec.Parameters)
+		}
+		if schema.Type != "object" || schema.Properties == nil || schema.Additional == nil || *schema.Additional {
+			t.Errorf("%s is not a closed object with properties: %s", spec.Name, spec.Parameters)
+		}
+		w, known := want[spec.Name]
+		if !known || spec.Description == "" {
+			t.Errorf("unexpected or undescribed tool %q", spec.Name)
+		}
+		if len(schema.Properties) != len(w.all) || strings.Join(schema.Required, " ") != strings.Join(w.required, " ") {
+			t.Errorf("%s: parameters %s", spec.Name, spec.Parameters)
+		}
+		for _, name := range w.all {
+			if p := schema.Properties[name]; p.Type == "" || p.Description == "" {
+				t.Errorf("%s.%s has no type or no description", spec.Name, name)
+			}
+		}
+	}
+}
+
+func TestTouches(t *testing.T) {
+	tests := []struct {
+		tool Tool
+		args string
+		want Touches
+	}{
+		{NewReadFile(nil), `{"path":"a/b.csv","find":"x"}`, Touches{Paths: []string{"a/b.csv"}, Texts: []string{"x"}}},
+		{NewListFiles(), ``, Touches{Paths: []string{"."}}},
+		{NewCalculate(), `{"expression":"1+1"}`, Touches{Texts: []string{"1+1"}}},
+		{NewWebFetch(NewWeb(WebConfig{})), `{"url":"http://a.example/#x"}`, Touches{URLs: []string{"http://a.example/#x"}}},
+		{NewWebSearch(NewWeb(WebConfig{}), "http://s.example/search?lang=en"), `{"query":"sea gulls"}`,
+			Touches{URLs: []string{"http://s.example/search?format=json&lang=en&q=sea+gulls"}, Texts: []string{"sea gulls"}}},
+	}
+	for _, test := range tests {
+		got, err := test.tool.touches([]byte(test.args))
+		if err != nil {
+			t.Errorf("%s %s: %v", test.tool.Spec().Name, test.args, err)
+			continue
+		}
+		if strings.Join(got.URLs, " ") != strings.Join(test.want.URLs, " ") || strings.Join(got.Paths, " ") != strings.Join(test.want.Paths, " ") ||
+			strings.Join(got.Texts, " ") != strings.Join(test.want.Texts, " ") {
+			t.Errorf("%s %s touches %+v, want %+v", test.tool.Spec().Name, test.args, got, test.want)
+		}
+	}
+}
+
+// Arguments that do not fit are refused with words that name the fault.
+func TestArguments(t *testing.T) {
+	tests := []struct{ args, want string }{
+		{`{"path":"a"}`, ""},
+		{` {"path":"a","page":2} `, ""},
+		{``, `missing properties: ["path"]`},
+		{`{}`, `its parameters are {"type":"object"`},
+		{`{"path":null}`, `want "string"`},
+		{`{"path":7}`, `/properties/path`},
+		{`{"path":"a","page":"2"}`, `want "integer"`},
+		{`{"path":"a","page":2.5}`, `want "integer"`},
+		{`{"path":"a","page":99999999999999999999}`, `do not fit read_file`},
+		{`{"path":"a","mode":"r"}`, `["mode"]`},
+		{`{"Path":"a"}`, `["Path"]`},
+		{`{"path":"a","path":"b"}`, `duplicate object member name`},
+		{`["a"]`, `want "object"`},
+		{`"a"`, `want "object"`},
+		{`{"path":"a"} {}`, `not one JSON object`},
+		{`{"path":"a"`, `not one JSON object`},
+		{`{"path":"\ud800"}`, `not one JSON object`},
+		{"{\"path\":\"\xff\"}", `not one JSON object`},
+	}
+	for _, test := range tests {
+		_, err := NewReadFile(nil).touches([]byte(test.args))
+		switch {
+		case err == nil && test.want != "":
+			t.Errorf("%s: accepted", test.args)
+		case err != nil && test.want == "":
+			t.Errorf("%s: %v", test.args, err)
+		case err != nil && !strings.Contains(err.Error(), test.want):
+			t.Errorf("%s: %q does not say %q", test.args, err, test.want)
+		}
+	}
+}
+
+// A call that got past touches with bad arguments all the same is a result, and
+// one that is cancelled is an error.
+func TestCallEnds(t *testing.T) {
+	env := workspace(t, map[string][]byte{"a.txt": []byte("a")})
+	out, err := NewReadFile(nil).call(t.Context(), env, []byte(`{"pth":"a.txt"}`))
+	if err != nil || !out.IsError {
+		t.Errorf("bad arguments: %+v, %v", out, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tool := range everyTool() {
+		args := map[string]string{"read_file": `{"path":"a.txt"}`, "web_fetch": `{"url":"http://192.0.2.1/"}`, "web_search": `{"query":"a"}`}[tool.Spec().Name]
+		if tool.Spec().Name == "calculate" {
+			continue // it does not wait for anything
+		}
+		if _, err := tool.call(ctx, env, []byte(args)); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, cancelled: %v", tool.Spec().Name, err)
+		}
+	}
+}
+
+// What is decoded marshals to arguments that decode to the same.
+func FuzzArguments(f *testing.F) {
+	for _, seed := range []string{`{"path":"a"}`, `{"path":"a","page":3,"find":"x"}`, `{}`, ``, `{"path":"a","path":"b"}`, `{"path":1e400}`, `[[[[`, `{"path":"\u0000"}`} {
+		f.Add([]byte(seed))
+	}
+	tool := NewReadFile(nil).(*defined[readFileArgs])
+	f.Fuzz(func(t *testing.T, args []byte) {
+		a, err := tool.decode(args)
+		if err != nil {
+			if a != (readFileArgs{}) {
+				t.Errorf("%+v with error %v", a, err)
+			}
+			return
+		}
+		text, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := tool.decode(text); err != nil || again != a {
+			t.Errorf("%s: %+v, then %+v, %v", args, a, again, err)
+		}
+	})
+}

@@ -1,0 +1,152 @@
+package tools
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/JohannesKaufmann/html-to-markdown/v2/converter"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/base"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// maxTableCells bounds what the tables of one page may grow to when their rows
+// are filled up and their spans are spread out: a few bytes can claim billions.
+const maxTableCells = 500_000
+
+func looksLikeHTML(text string) bool {
+	head := strings.ToLower(strings.TrimSpace(text[:runeOffset(text, 512)]))
+	return strings.HasPrefix(head, "<!doctype html") || strings.HasPrefix(head, "<html")
+}
+
+// readHTML makes markdown of the whole page, tables included; links become
+// absolute.
+func readHTML(src source, text string, notes []string) (doc document, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			doc, err = document{}, unreadablef("it is a web page that could not be converted: %v", p)
+		}
+	}()
+	root, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		return document{}, unreadablef("it is a web page that could not be parsed: %v", err)
+	}
+	title := prepare(root)
+	// Without escapes: the reader is a model, and find must see file_name as it stands.
+	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(),
+		table.NewTablePlugin(table.WithSpanCellBehavior(table.SpanBehaviorMirror), table.WithHeaderPromotion(true),
+			table.WithNewlineBehavior(table.NewlineBehaviorPreserve), table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal))))
+	// A table that markdown cannot hold (one with lists in its cells) is
+	// written cell by cell; without this its cells would run together.
+	conv.Register.TagType("td", converter.TagTypeBlock, converter.PriorityStandard)
+	conv.Register.TagType("th", converter.TagTypeBlock, converter.PriorityStandard)
+	markdown, err := conv.ConvertNode(root, converter.WithDomain(src.base.String()))
+	if err != nil {
+		return document{}, unreadablef("it is a web page that could not be converted: %v", err)
+	}
+	body := strings.ReplaceAll(strings.ToValidUTF8(string(markdown), "\ufffd"), "  <br />", "<br />") + "\n"
+	if title != "" {
+		body = "title: " + title + "\n\n" + body
+	}
+	return document{"web page", notes, body}, nil
+}
+
+// prepare returns the page's title and readies the tree for the converter.
+func prepare(root *html.Node) (title string) {
+	cells := maxTableCells
+	for n := range root.Descendants() {
+		switch {
+		case n.Type == html.TextNode:
+			if strings.Contains(n.Data, "|") && inCell(n) {
+				n.Data = strings.ReplaceAll(n.Data, "|", `\|`)
+			}
+		case n.DataAtom == atom.Title:
+			if title == "" && n.FirstChild != nil {
+				title = strings.Join(strings.Fields(n.FirstChild.Data), " ")
+			}
+		case n.DataAtom == atom.Img:
+			dropInline(n)
+		case n.DataAtom == atom.Table:
+			size := tableSize(n)
+			if size > cells {
+				// The converter leaves such a table to be written cell by cell.
+				n.Attr = []html.Attribute{{Key: "role", Val: "presentation"}}
+				continue
+			}
+			cells -= size
+		}
+	}
+	return title
+}
+
+// dropInline replaces a picture that is written into the page itself, which is
+// long and not text, by the words that stand for it.
+func dropInline(img *html.Node) {
+	alt, inline := "", false
+	for _, a := range img.Attr {
+		switch a.Key {
+		case "alt":
+			alt = a.Val
+		case "src":
+			inline = strings.HasPrefix(strings.ToLower(strings.TrimSpace(a.Val)), "data:")
+		}
+	}
+	if inline {
+		img.Type, img.DataAtom, img.Data, img.Attr = html.TextNode, 0, alt, nil
+	}
+}
+
+func inCell(n *html.Node) bool {
+	for a := range n.Ancestors() {
+		if a.DataAtom == atom.Td || a.DataAtom == atom.Th {
+			return true
+		}
+	}
+	return false
+}
+
+// tableSize counts the cells of a table as a full grid, those that are repeated
+// by their length too. It stops counting above maxTableCells.
+func tableSize(t *html.Node) int {
+	rows, columns, spread, width := 0, 0, 0, 0
+	for n := range t.Descendants() {
+		switch n.DataAtom {
+		case atom.Tr:
+			rows, width = rows+1, 0
+		case atom.Td, atom.Th:
+			across, down := span(n, "colspan"), span(n, "rowspan")
+			width += across
+			columns = max(columns, width)
+			rows = max(rows, down)
+			if across*down > 1 {
+				spread += across * down * (1 + textLen(n)/64)
+			}
+		}
+		if spread > maxTableCells || rows*columns > maxTableCells {
+			break
+		}
+	}
+	return max(spread, rows*columns)
+}
+
+func textLen(n *html.Node) (length int) {
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode {
+			length += len(d.Data)
+		}
+	}
+	return length
+}
+
+func span(cell *html.Node, name string) int {
+	for _, a := range cell.Attr {
+		if a.Key == name {
+			if n, err := strconv.Atoi(strings.TrimSpace(a.Val)); err == nil && n > 1 {
+				return min(n, maxTableCells+1)
+			}
+		}
+	}
+	return 1
+}
