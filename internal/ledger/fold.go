@@ -173,7 +173,7 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 		if open := t.Open(); open != nil || e.Attempt != len(t.Attempts)+1 {
 			return fmt.Sprintf("attempt %d cannot begin here", e.Attempt), nil
 		}
-		if sign.Digest([]byte(p.Question)) != t.Plan.QuestionSHA256 {
+		if sign.Digest([]byte(p.Question)) != t.Plan.QuestionSHA256 || p.FileName != t.Plan.FileName {
 			return "asks another question than planned", nil
 		}
 		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64),

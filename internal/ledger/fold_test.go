@@ -98,6 +98,7 @@ func TestFoldRefuses(t *testing.T) {
 		{"task not planned", begun + "x.1 begin", `task "x" is not planned`},
 		{"seal of a task not planned", begun + "x sealed skipped 0/0", `task "x" is not planned`},
 		{"other question", "run started\na.1 begin What is b?", "asks another question than planned"},
+		{"other attachment", "run started\na.1 begin  with other.txt", "asks another question than planned"},
 		{"attempt 2 first", "run started\na.2 begin", "attempt 2 cannot begin here"},
 		{"attempt begun twice", begun + "a.1 begin", "attempt 1 cannot begin here"},
 		{"attempt while one is open", begun + "a.2 begin", "attempt 2 cannot begin here"},

@@ -3,6 +3,7 @@ package ledger
 import (
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/oklog/ulid/v2"
 )
 
 // The files of a run directory that this package reads.
@@ -140,8 +141,11 @@ func DecodeManifest(data []byte) (Manifest, error) {
 	if m.Schema != manifestSchema {
 		return Manifest{}, trajectory.Faultf(ManifestFile, "schema is %q, not %q", m.Schema, manifestSchema)
 	}
-	if m.RunID == "" || len(m.Tasks) == 0 {
-		return Manifest{}, trajectory.Faultf(ManifestFile, "plans no run")
+	if id, err := ulid.ParseStrict(m.RunID); err != nil || id.String() != m.RunID {
+		return Manifest{}, trajectory.Faultf(ManifestFile, "run_id is not a ULID") // it becomes part of file names
+	}
+	if len(m.Tasks) == 0 {
+		return Manifest{}, trajectory.Faultf(ManifestFile, "plans no task")
 	}
 	seen := make(map[string]bool, len(m.Tasks))
 	for _, t := range m.Tasks {

@@ -38,7 +38,8 @@ func TestDecodeManifestRefuses(t *testing.T) {
 	tests := []struct{ name, old, new, want string }{
 		{"other schema", "gaia.manifest/1", "gaia.manifest/2", `schema is "gaia.manifest/2", not "gaia.manifest/1"`},
 		{"no schema", "gaia.manifest/1", "", `schema is "", not "gaia.manifest/1"`},
-		{"no run", `"run_id":"` + testRunID + `"`, `"run_id":""`, "plans no run"},
+		{"no run", `"run_id":"` + testRunID + `"`, `"run_id":""`, "run_id is not a ULID"},
+		{"a path for a run id", `"run_id":"` + testRunID + `"`, `"run_id":"../../escape"`, "run_id is not a ULID"},
 		{"a task twice", task("a"), task("a") + "," + task("a"), `task "a" is planned twice or has no id`},
 		{"a task without an id", task("a"), task(""), `task "" is planned twice or has no id`},
 		{"unknown member", `"budgets"`, `"audits":1,"budgets"`, sign.ErrMalformed.Error()},
@@ -47,7 +48,7 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		{"float", `"temperature_milli":0`, `"temperature_milli":0.5`, sign.ErrMalformed.Error()},
 		{"explicit zero", `"rehearsal":true`, `"rehearsal":false`, sign.ErrMalformed.Error()},
 		{"space", `"schema":`, `"schema": `, sign.ErrMalformed.Error()},
-		{"no tasks", good, string(encodePlan(t, plan(t))), "plans no run"},
+		{"no tasks", good, string(encodePlan(t, plan(t))), "plans no task"},
 		{"newline", good, good + "\n", sign.ErrMalformed.Error()},
 		{"nothing", good, "", sign.ErrMalformed.Error()},
 		{"null", good, "null", sign.ErrMalformed.Error()},

@@ -177,7 +177,8 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 		d.Payload = p
 	case "begin":
 		p := trajectory.TaskStarted{Question: args, Workspace: []trajectory.File{}}
-		if args == "" {
+		p.Question, p.FileName, _ = strings.Cut(args, " with ")
+		if p.Question == "" {
 			p.Question = question(d.TaskID)
 		}
 		d.Payload = p

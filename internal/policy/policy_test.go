@@ -165,7 +165,7 @@ func TestDecideURL(t *testing.T) {
 		{"https://example.com/", Approved, Allow, nil},
 		{"https://arxiv.org/abs/2311.12983", Autonomous, Allow, nil},
 		{"https://mirror.example/datasets/gaia-benchmark/GAIA", Autonomous, Deny, []string{"R001"}},
-		{"file:///work/runs/x/judgments.jsonl", Autonomous, Deny, []string{"R002"}},
+		{"file:///srv/runs/x/judgments.jsonl", Autonomous, Deny, []string{"R002"}},
 		{"https://example.com/", "", Deny, nil},
 	} {
 		got := DecideURL(Policy{Mode: tc.mode}, tc.url)
