@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -43,6 +44,9 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 			r.Close()
 		}
 	}()
+	if err := regular(dir, lockFile, judgmentsFile); err != nil {
+		return nil, err
+	}
 	if err := r.takeLock(); err != nil {
 		return nil, err
 	}
@@ -74,6 +78,24 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 		return r, nil
 	}
 	return r, r.takeUp(end, torn)
+}
+
+// regular refuses anything but regular files under names that ledger.Verify
+// does not read: opening a pipe would never return.
+func regular(dir string, names ...string) error {
+	for _, name := range names {
+		info, err := os.Lstat(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return trajectory.Faultf(name, "is not a regular file")
+		}
+	}
+	return nil
 }
 
 // samePlan compares the plan that the configuration gives with the recorded

@@ -418,6 +418,22 @@ func TestLostHelpers(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
+	for _, name := range []string{lockFile, judgmentsFile} {
+		path := filepath.Join(r.Dir, name)
+		if err := os.Rename(path, path+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("/dev/zero", path); err != nil { // opening it would end; reading it would not
+			t.Fatal(err)
+		}
+		var fault *trajectory.Fault
+		if _, err := Resume(r.Dir, c); !errors.As(err, &fault) || fault.File != name {
+			t.Errorf("a link in place of %s: %v", name, err)
+		}
+		if err := os.Rename(path+".away", path); err != nil {
+			t.Fatal(err)
+		}
+	}
 	private := filepath.Join(r.Dir, judgmentsFile)
 	if err := os.Rename(private, private+".away"); err != nil {
 		t.Fatal(err)
