@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
@@ -180,6 +181,9 @@ func incomplete(dir string, found *ledger.Run) error {
 	resume := "gaia resume " + quoteArg(dir)
 	if !found.Manifest.Rehearsal {
 		resume += " --source dir:PATH"
+		if origin := found.Manifest.Model.Origin; !strings.HasPrefix(defaultBaseURL, origin+"/") {
+			resume += " --base-url URL (at " + oneLine(origin) + ")"
+		}
 	}
 	return fail(exitIncomplete, fmt.Errorf("the run is not complete: %s", found.Missing), resume)
 }

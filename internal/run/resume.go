@@ -81,7 +81,8 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 }
 
 // regular refuses anything but regular files under names that ledger.Verify
-// does not read: opening a pipe would never return.
+// does not read, and anything but a directory for the workspaces: opening a
+// pipe would never return, and a link could lead out of the run.
 func regular(dir string, names ...string) error {
 	for _, name := range names {
 		info, err := os.Lstat(filepath.Join(dir, name))
@@ -94,6 +95,10 @@ func regular(dir string, names ...string) error {
 		if !info.Mode().IsRegular() {
 			return trajectory.Faultf(name, "is not a regular file")
 		}
+	}
+	info, err := os.Lstat(filepath.Join(dir, workDir))
+	if err == nil && !info.IsDir() {
+		return trajectory.Faultf(workDir, "is not a directory")
 	}
 	return nil
 }

@@ -434,6 +434,15 @@ func TestLostHelpers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := errors.Join(os.Rename(filepath.Join(r.Dir, workDir), filepath.Join(r.Dir, "away")), os.Symlink(t.TempDir(), filepath.Join(r.Dir, workDir))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resume(r.Dir, c); err == nil || err.Error() != "work: is not a directory" {
+		t.Errorf("a link in place of the workspaces: %v", err)
+	}
+	if err := errors.Join(os.Remove(filepath.Join(r.Dir, workDir)), os.Rename(filepath.Join(r.Dir, "away"), filepath.Join(r.Dir, workDir))); err != nil {
+		t.Fatal(err)
+	}
 	private := filepath.Join(r.Dir, judgmentsFile)
 	if err := os.Rename(private, private+".away"); err != nil {
 		t.Fatal(err)

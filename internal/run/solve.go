@@ -19,8 +19,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ErrDrained means that the run was asked to stop and did so between tasks.
-var ErrDrained = errors.New("stopped before all tasks were sealed")
+// ErrDrained means that the run was asked to stop and did so between tasks. It
+// is not closed then, even if no task was left out.
+var ErrDrained = errors.New("stopped on request")
 
 // Reasons of attempts that ended as errors. The first two say nothing about
 // the task: they do not count against attemptsPerTask.
@@ -78,8 +79,7 @@ func (r *Run) solveAll(ctx context.Context, drain <-chan struct{}) error {
 }
 
 // each does something for every task, several at once. When drain closes it
-// begins no more, lets those under way finish, and returns ErrDrained if any
-// was left out.
+// begins no more, lets those under way finish, and returns ErrDrained.
 func (r *Run) each(ctx context.Context, drain <-chan struct{}, do func(context.Context, int, *ledger.Task) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(max(r.cfg.Concurrency, 1))
