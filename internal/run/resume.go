@@ -97,10 +97,13 @@ func regular(dir string, names ...string) error {
 		}
 	}
 	info, err := os.Lstat(filepath.Join(dir, workDir))
-	if err == nil && !info.IsDir() {
-		return trajectory.Faultf(workDir, "is not a directory")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	if err == nil && !info.IsDir() {
+		err = trajectory.Faultf(workDir, "is not a directory")
+	}
+	return err
 }
 
 // samePlan compares the plan that the configuration gives with the recorded

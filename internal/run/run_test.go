@@ -103,6 +103,19 @@ func execute(t *testing.T, out string, c Config) *Run {
 	return r
 }
 
+// finish resumes a run, takes it to its end and gives it up.
+func finish(t *testing.T, dir string, c Config) {
+	t.Helper()
+	r, err := Resume(dir, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Execute(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // verified reads a run as anyone would.
 func verified(t *testing.T, dir string) *ledger.Run {
 	t.Helper()
@@ -210,14 +223,7 @@ func TestNotRecorded(t *testing.T) {
 	if found := verified(t, r.Dir); found.Complete || !strings.Contains(found.Marked, "evidence could not be recorded") {
 		t.Errorf("complete %v, marked %q", found.Complete, found.Marked)
 	}
-	again, err := Resume(r.Dir, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
-	if err := again.Execute(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, r.Dir, c)
 	if found := verified(t, r.Dir); !found.Complete || found.Marked == "" {
 		t.Errorf("complete %v, marked %q", found.Complete, found.Marked)
 	}
@@ -265,14 +271,7 @@ func TestResume(t *testing.T) {
 	torn := []byte(`{"attempt":1,"content_ha`)
 	appendTo(t, journal, torn)
 	c.Watch = collect
-	again, err := Resume(r.Dir, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
-	if err := again.Execute(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, r.Dir, c)
 	found := verified(t, r.Dir)
 	if !found.Complete || len(found.Interruptions) != 1 || !found.Interruptions[0].Torn {
 		t.Errorf("complete %v, interruptions %+v", found.Complete, found.Interruptions)
@@ -388,18 +387,10 @@ func TestJudgeStops(t *testing.T) {
 	}
 	r.Close()
 	c.Judge = good
-	again, err := Resume(r.Dir, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
-	if err := again.Execute(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, r.Dir, c)
 	if s := verified(t, r.Dir).Summary(); s.Judge.Errors != 0 || s.Judge.Judged != s.Judge.Asked || s.Judge.Asked == 0 {
 		t.Errorf("judged %+v", s.Judge)
 	}
-	again.Close()
 	if _, err := Resume(r.Dir, c); !errors.Is(err, ErrComplete) {
 		t.Errorf("resuming a complete run: %v", err)
 	}
@@ -459,14 +450,7 @@ func TestLostHelpers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again, err := Resume(r.Dir, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
-	if err := again.Execute(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, r.Dir, c)
 	if found := verified(t, r.Dir); !found.Complete || found.Marked != "the marker was missing when the run was resumed" {
 		t.Errorf("complete %v, marked %q", found.Complete, found.Marked)
 	}
