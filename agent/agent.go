@@ -111,9 +111,9 @@ func (a Agent) Solve(ctx context.Context, q Question, session *tools.Session, re
 func (a Agent) last(turn int, session *tools.Session) (bool, string) {
 	switch {
 	case turn >= a.MaxTurns:
-		return true, "the turn budget is spent"
+		return true, prompt.TurnsSpent
 	case session.Exhausted():
-		return true, "the tool or cost budget is spent"
+		return true, prompt.BudgetSpent
 	}
 	return false, ""
 }

@@ -107,7 +107,7 @@ func newBench(t *testing.T, maxTurns int, replies ...string) *bench {
 	}
 	t.Cleanup(func() { root.Close() })
 	b.rec = &trajectory.Attempt{Log: log, TaskID: "task", Number: 1}
-	b.session = gate.Open(b.rec, root, tools.Spent{})
+	b.session = gate.Open(b.rec, root, tools.Spent{}, nil)
 	b.agent = agent.Agent{Model: client, Name: "m", MaxTurns: maxTurns, Tools: gate.Specs(), Now: time.Now}
 	return b
 }

@@ -41,30 +41,11 @@ func (c *conversation) compile(redact trajectory.Redactor) trajectory.ContextCom
 	}
 }
 
-// wireMessage is the form of a message that is hashed: docs/formats.md.
-type wireMessage struct {
-	Content    string     `json:"content"`
-	Role       string     `json:"role"`
-	ToolCallID string     `json:"tool_call_id,omitzero"`
-	ToolCalls  []wireCall `json:"tool_calls,omitzero"`
-}
-
-type wireCall struct {
-	Arguments string `json:"arguments"`
-	ID        string `json:"id"`
-	Name      string `json:"name"`
-}
-
-// canonical returns the canonical JSON of a message. It cannot fail: the type
-// holds strings only, and bytes that are not UTF-8 become U+FFFD.
+// canonical returns the form of a message that is hashed.
 func canonical(m llm.Message) []byte {
-	w := wireMessage{Content: m.Content, Role: m.Role, ToolCallID: m.ToolCallID}
+	out := trajectory.SentMessage{Content: m.Content, Role: m.Role, ToolCallID: m.ToolCallID}
 	for _, c := range m.ToolCalls {
-		w.ToolCalls = append(w.ToolCalls, wireCall{c.Arguments, c.ID, c.Name})
+		out.ToolCalls = append(out.ToolCalls, trajectory.SentCall{Arguments: c.Arguments, ID: c.ID, Name: c.Name})
 	}
-	b, err := sign.CanonicalLossy(w)
-	if err != nil {
-		panic("agent: a message of strings has no canonical form: " + err.Error())
-	}
-	return b
+	return out.Canonical()
 }

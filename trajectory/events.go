@@ -24,6 +24,7 @@ const (
 	TypePolicyDecision     Type = "policy_decision"      // turn
 	TypePolicyViolation    Type = "policy_violation"     // turn
 	TypeToolExecuted       Type = "tool_executed"        // turn
+	TypeSecurityEvent      Type = "security_event"       // run
 	TypeError              Type = "error"                // attempt
 	TypeAnswerCommitted    Type = "answer_committed"     // attempt
 	TypeAttemptEnded       Type = "attempt_ended"        // attempt
@@ -79,11 +80,52 @@ type RunCompleted struct {
 	Unscored     int    `json:"unscored"`
 }
 
-// File is one file of an attempt's workspace.
+// Probes are what a whole document showed when it was recorded, before any
+// paging or cut. They tell signs of a leak and hold no text; the package audit
+// defines how each is measured. Coverage is in thousandths.
+type Probes struct {
+	AnswerKeys       int  `json:"answer_keys"`     // distinct names of answer fields
+	DenyClass        int  `json:"deny_class"`      // gravest class of an address reached: 2 = A, 1 = B, 0 = none
+	GoldHits         int  `json:"gold_hits"`       // places where the gold answer stands
+	GoldLabelNear    bool `json:"gold_label_near"` // one of them right after a label such as "final answer"
+	GoldNear         bool `json:"gold_near"`       // gold near the question's text, outside of it
+	InjectionMarkers int  `json:"injection_markers"`
+	OtherUUIDs       int  `json:"other_uuids"`    // distinct ids of other tasks of the split
+	OwnUUID          bool `json:"own_uuid"`       // the task's id
+	QCov             int  `json:"q_cov"`          // share of the question's text that is there
+	QCovNoEcho       int  `json:"q_cov_no_echo"`  // the same without what the call's own arguments said
+	SchemaKeys       int  `json:"schema_keys"`    // distinct names of the benchmark's columns
+	UUIDGoldNear     bool `json:"uuid_gold_near"` // gold or an answer field near the task's id
+}
+
+// File is one file of an attempt's workspace. Probes are over its text, or over
+// its bytes where it has no text.
 type File struct {
-	Bytes  int64  `json:"bytes"`
-	Path   string `json:"path"`
-	SHA256 string `json:"sha256"`
+	Bytes  int64   `json:"bytes"`
+	Path   string  `json:"path"`
+	Probes *Probes `json:"probes,omitzero"`
+	SHA256 string  `json:"sha256"`
+}
+
+// The kinds of security events.
+const (
+	JudgeCacheSweep = "judge_cache_sweep" // all entries were checked, before the run began or went on
+	JudgeCacheRead  = "judge_cache_read"  // an entry was found bad when its verdict was wanted
+)
+
+// SecurityEvent tells of a check of the judge cache: how many entries were
+// looked at, how many of them do not verify, and which (at most 100).
+type SecurityEvent struct {
+	Bad     int        `json:"bad"`
+	Checked int        `json:"checked"`
+	Entries []BadEntry `json:"entries,omitzero"`
+	Kind    string     `json:"kind"`
+}
+
+// BadEntry is an entry of the judge cache that does not verify.
+type BadEntry struct {
+	Name   string `json:"name"` // of its file
+	Reason string `json:"reason"`
 }
 
 // TaskStarted opens an attempt: the whole question and the start workspace.
@@ -219,18 +261,19 @@ type URL struct {
 // the whole document the tool made, before paging; ShownSHA256 is over what
 // the model was shown of it.
 type ToolExecuted struct {
-	Bytes        int64  `json:"bytes"`
-	CallID       string `json:"call_id"`
-	Head         string `json:"head"`
-	IsError      bool   `json:"is_error"`
-	LatencyMs    int64  `json:"latency_ms"`
-	Name         string `json:"name"`
-	OutputSHA256 string `json:"output_sha256"`
-	Redactions   int    `json:"redactions,omitzero"`
-	ShownBytes   int64  `json:"shown_bytes"`
-	ShownSHA256  string `json:"shown_sha256"`
-	Truncated    bool   `json:"truncated"`
-	URLs         []URL  `json:"urls,omitzero"`
+	Bytes        int64   `json:"bytes"`
+	CallID       string  `json:"call_id"`
+	Head         string  `json:"head"`
+	IsError      bool    `json:"is_error"`
+	LatencyMs    int64   `json:"latency_ms"`
+	Name         string  `json:"name"`
+	OutputSHA256 string  `json:"output_sha256"`
+	Probes       *Probes `json:"probes,omitzero"` // left out: none were computed
+	Redactions   int     `json:"redactions,omitzero"`
+	ShownBytes   int64   `json:"shown_bytes"`
+	ShownSHA256  string  `json:"shown_sha256"`
+	Truncated    bool    `json:"truncated"`
+	URLs         []URL   `json:"urls,omitzero"`
 }
 
 // Error is a fault of the machinery or of the provider that ended an attempt.
@@ -263,8 +306,11 @@ type AttemptEnded struct {
 }
 
 // Judgment is a verdict on the attempt's committed answer: usage, request id,
-// verdict and prompt version, and nothing from which gold could be learnt.
+// verdict and prompt version, and nothing from which gold could be learnt. A
+// verdict of the LLM judge that comes from the signed cache has Cached and no
+// tries.
 type Judgment struct {
+	Cached        bool   `json:"cached,omitzero"`
 	CostMicroUSD  *int64 `json:"cost_microusd"`
 	ErrorStatus   int    `json:"error_status,omitzero"` // HTTP status, where the judge could not be asked
 	Judged        *bool  `json:"judged"`                // null: not judged
@@ -310,6 +356,7 @@ func (ToolProposed) Type() Type       { return TypeToolProposed }
 func (PolicyDecision) Type() Type     { return TypePolicyDecision }
 func (PolicyViolation) Type() Type    { return TypePolicyViolation }
 func (ToolExecuted) Type() Type       { return TypeToolExecuted }
+func (SecurityEvent) Type() Type      { return TypeSecurityEvent }
 func (Error) Type() Type              { return TypeError }
 func (AnswerCommitted) Type() Type    { return TypeAnswerCommitted }
 func (AttemptEnded) Type() Type       { return TypeAttemptEnded }
@@ -362,6 +409,8 @@ func kindOf(t Type) (kind, bool) {
 		return kind{scopeTurn, decode[PolicyViolation]}, true
 	case TypeToolExecuted:
 		return kind{scopeTurn, decode[ToolExecuted]}, true
+	case TypeSecurityEvent:
+		return kind{scopeRun, decode[SecurityEvent]}, true
 	case TypeError:
 		return kind{scopeAttempt, decode[Error]}, true
 	case TypeAnswerCommitted:

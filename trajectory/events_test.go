@@ -24,13 +24,15 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func filled() []Payload {
 	cost, yes := int64(1234), true
 	digest := sign.Digest([]byte("body"))
+	probes := &Probes{AnswerKeys: 1, DenyClass: 2, GoldHits: 3, GoldLabelNear: true, GoldNear: true, InjectionMarkers: 4, OtherUUIDs: 5,
+		OwnUUID: true, QCov: 900, QCovNoEcho: 800, SchemaKeys: 6, UUIDGoldNear: true}
 	harness := Harness{Commit: "0a1b2c3d", Dirty: true, ExecutableSHA256: digest, Version: "v0.1.0"}
 	return []Payload{
 		RunStarted{GuidanceHash: "0123456789abcdef", Harness: harness, ManifestSHA256: digest, PolicyHash: "fedcba9876543210", Rehearsal: true, SubmitIntent: true},
 		RunResumed{Events: 7, GuidanceHash: "0123456789abcdef", Harness: harness, PolicyHash: "fedcba9876543210",
 			Torn: &Torn{Bytes: 12, File: "torn-4711", SHA256: digest}},
 		RunCompleted{Error: 1, Failed: 2, GuidanceHash: "0123456789abcdef", Planned: 15, Skipped: 3, Solved: 4, Unscored: 5},
-		TaskStarted{FileName: "tides.xlsx", Question: "How high is the \"Marrack\" light?\nIn feet.", Workspace: []File{{Bytes: 9, Path: "tides.xlsx", SHA256: digest}}},
+		TaskStarted{FileName: "tides.xlsx", Question: "How high is the \"Marrack\" light?\nIn feet.", Workspace: []File{{Bytes: 9, Path: "tides.xlsx", Probes: probes, SHA256: digest}}},
 		TurnStarted{},
 		TurnCompleted{LatencyMs: 250, ToolCalls: 2},
 		ContextCompiled{Bytes: 3000, ContentSHA256: digest, Head: "<é€😀>\u2028", Messages: []Message{{Bytes: 12, Role: "user", SHA256: digest, Source: "question"}},
@@ -43,12 +45,13 @@ func filled() []Payload {
 			Malformed: "{", Name: "web_search", Redactions: 1},
 		PolicyDecision{CallID: "call-1", Decision: "deny", Mode: "autonomous", PolicyHash: "fedcba9876543210", Reason: "an answer source", RuleIDs: []string{"R001"}, Shown: "refused"},
 		PolicyViolation{CallID: "call-1", Description: "an answer source", RuleIDs: []string{"R001", "R002"}},
-		ToolExecuted{Bytes: 9000, CallID: "call-1", Head: "page", IsError: true, LatencyMs: 3, Name: "web_fetch", OutputSHA256: digest, Redactions: 1, ShownBytes: 4000,
+		ToolExecuted{Bytes: 9000, CallID: "call-1", Head: "page", IsError: true, LatencyMs: 3, Name: "web_fetch", OutputSHA256: digest, Probes: probes, Redactions: 1, ShownBytes: 4000,
 			ShownSHA256: digest, Truncated: true, URLs: []URL{{ContentType: "text/html", Status: 200, URL: "http://almanac.example/"}}},
+		SecurityEvent{Bad: 1, Checked: 12, Entries: []BadEntry{{Name: "00ff.json", Reason: "the signature is not good"}}, Kind: JudgeCacheSweep},
 		Error{Code: "quota", Message: "no money left", Stage: "model"},
 		AnswerCommitted{Answer: "42", ReasoningTrace: "six by nine", Redactions: 1, Rule: "final-answer.v1"},
 		AttemptEnded{Outcome: Answered, Reason: "found"},
-		Judgment{CostMicroUSD: &cost, ErrorStatus: 503, Judged: &yes, LatencyMs: 5, Model: "scripted-judge", Official: true, Path: "judge", Prompt: "judge.v1", RequestID: "req-2",
+		Judgment{Cached: true, CostMicroUSD: &cost, ErrorStatus: 503, Judged: &yes, LatencyMs: 5, Model: "scripted-judge", Official: true, Path: "judge", Prompt: "judge.v1", RequestID: "req-2",
 			ResponseModel: "scripted-judge", TokensIn: 100, TokensOut: 8, Tries: 1},
 		TaskSealed{Attempt: 1, Attempts: 2, Outcome: Solved, Salt: "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"},
 	}
@@ -119,7 +122,7 @@ func TestEveryTypeIsCovered(t *testing.T) {
 		}
 	}
 	names := typeNames(t)
-	if len(names) != len(samples) || len(names) < 18 {
+	if len(names) != len(samples) || len(names) < 19 {
 		t.Errorf("events.go names %d types, the table has %d", len(names), len(samples))
 	}
 	for _, name := range names {

@@ -41,7 +41,7 @@ type Decision struct {
 func Decide(p Policy, c Call) Decision {
 	fired := broken(c)
 	if p.Exhausted(c.ToolCalls, c.CostMicroUSD) {
-		fired = append(fired, finding{ruleBudget, budgetReason(p, c)})
+		fired = append(fired, finding{Budget, budgetReason(p, c)})
 	}
 	d := denied(fired)
 	switch {
@@ -92,10 +92,10 @@ func denied(fired []finding) Decision {
 func broken(c Call) []finding {
 	var fired []finding
 	if id := answerSource(c); id != "" {
-		fired = append(fired, finding{ruleAnswers, "answer sources: this leads to a known source of the benchmark's answers (" + id + ")"})
+		fired = append(fired, finding{AnswerSources, "answer sources: this leads to a known source of the benchmark's answers (" + id + ")"})
 	}
 	if name := graderSurface(c); name != "" {
-		fired = append(fired, finding{ruleGrader, fmt.Sprintf("grader surfaces: this names the run's own records or verdicts (%s)", name)})
+		fired = append(fired, finding{GraderSurfaces, fmt.Sprintf("grader surfaces: this names the run's own records or verdicts (%s)", name)})
 	}
 	return fired
 }

@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
+// The ids of the rules.
 const (
-	ruleAnswers = "R001"
-	ruleGrader  = "R002"
-	ruleBudget  = "R006"
+	AnswerSources  = "R001"
+	GraderSurfaces = "R002"
+	Budget         = "R006"
 )
 
 // Rule is one article of the constitution. Its version rises with any change of what it means that
@@ -22,9 +23,9 @@ type Rule struct {
 // Rules returns all rules, by id.
 func Rules() []Rule {
 	return []Rule{
-		{ruleAnswers, "answer sources: no tool reaches a place where the benchmark's answers are known to lie", 1},
-		{ruleGrader, "grader surfaces: no tool touches the run's results, journal, judgments or judge cache", 1},
-		{ruleBudget, "budget: no tool runs once the task's calls or money are used up", 1},
+		{AnswerSources, "answer sources: no tool reaches a place where the benchmark's answers are known to lie", 1},
+		{GraderSurfaces, "grader surfaces: no tool touches the run's results, journal, judgments or judge cache", 1},
+		{Budget, "budget: no tool runs once the task's calls or money are used up", 1},
 	}
 }
 

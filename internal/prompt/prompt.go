@@ -77,6 +77,15 @@ func Question(question, fileName string) string {
 // Reminder returns what a model is told that stopped without an answer.
 func Reminder() string { return render(ReminderID, "", nil) }
 
+// The reasons for a last turn.
+const (
+	TurnsSpent  = "the turn budget is spent"
+	BudgetSpent = "the tool or cost budget is spent"
+)
+
+// LastTurnReasons returns every reason that a last turn can have.
+func LastTurnReasons() []string { return []string{TurnsSpent, BudgetSpent} }
+
 // LastTurn returns the request to answer at once. The reason says, as a clause
 // without a full stop, which budget ran out.
 func LastTurn(reason string) string {

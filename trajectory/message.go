@@ -1,0 +1,28 @@
+package trajectory
+
+import "github.com/gaia-harness/gaia/internal/sign"
+
+// SentMessage is a message of a conversation in the form that is hashed.
+type SentMessage struct {
+	Content    string     `json:"content"`
+	Role       string     `json:"role"`
+	ToolCallID string     `json:"tool_call_id,omitzero"`
+	ToolCalls  []SentCall `json:"tool_calls,omitzero"`
+}
+
+// SentCall is a tool call in a message of the model.
+type SentCall struct {
+	Arguments string `json:"arguments"`
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+}
+
+// Canonical returns the canonical JSON of a message. It cannot fail: the type
+// holds strings only, and bytes that are not UTF-8 become U+FFFD.
+func (m SentMessage) Canonical() []byte {
+	b, err := sign.CanonicalLossy(m)
+	if err != nil {
+		panic("trajectory: a message of strings has no canonical form: " + err.Error())
+	}
+	return b
+}
