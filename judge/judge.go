@@ -88,12 +88,17 @@ type Verdict struct {
 	Reply    *Reply // the last reply, read or not; nil where there was none
 	Tries    int    // how often the LLM judge was asked
 	Err      string // why not judged, in fixed words without anything of item or reply
+	Known    bool   // the verdict was given before: nobody was asked
 }
 
 // Judge scores items. The zero value has no LLM judge.
 type Judge struct {
 	Asker    Asker // nil = no LLM judge
 	MaxTries int   // how often an unreadable reply is asked for; less than 1 means 2
+
+	// Known returns the LLM judge's verdict on an item if it has given one
+	// before; nil = it has not. It is asked only where Asker would be.
+	Known func(Item) (correct, found bool)
 }
 
 // Score gives both verdicts. The LLM judge is asked only where the official
@@ -111,6 +116,11 @@ func (j Judge) Score(ctx context.Context, it Item) Verdict {
 }
 
 func (j Judge) ask(ctx context.Context, it Item) Verdict {
+	if j.Known != nil {
+		if correct, found := j.Known(it); found {
+			return Verdict{Judged: &correct, Path: PathJudge, Known: true}
+		}
+	}
 	tries := j.MaxTries
 	if tries < 1 {
 		tries = defaultMaxTries

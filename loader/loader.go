@@ -39,9 +39,6 @@ import (
 	"io"
 	"io/fs"
 	"strings"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // maxMetadataBytes bounds a metadata file. The published ones are under 200 KiB.
@@ -59,12 +56,19 @@ type Set struct {
 	MetadataFile string // path inside the dataset
 	Digest       string // "sha256:" and hex, over the bytes of MetadataFile
 
-	Tasks       []Task // the selected tasks, in the order of the file
-	SplitSize   int    // tasks in the whole split
-	IDsDigest   string // "sha256:" and hex, over the canonical JSON array of all ids of the split, in the order of the file
-	CarriedGold bool   // the file held at least one answer, whether or not Load handed it on
+	Tasks       []Task   // the selected tasks, in the order of the file
+	IDs         []string // all ids of the split, in the order of the file
+	CarriedGold bool     // the file held at least one answer, whether or not Load handed it on
+	Others      []Other  // the other splits that the source holds
 
 	source Source
+}
+
+// An Other is a split beside the one that was asked for. It holds no questions.
+type Other struct {
+	Split       Split
+	IDs         []string // in the order of the file
+	CarriedGold bool
 }
 
 // Load reads one split of src and selects from it. The Gold holds the answers of the selected tasks; on the split test
@@ -80,32 +84,23 @@ func Load(ctx context.Context, src Source, split Split, f Filter) (Set, Gold, er
 	if err != nil {
 		return Set{}, Gold{}, err
 	}
-	name := "2023/" + string(split) + "/metadata.parquet"
-	data, err := readMetadata(ctx, src, origin, name)
+	name := metadataFile(split)
+	data, rows, err := readSplit(ctx, src, origin, split)
 	if err != nil {
 		return Set{}, Gold{}, err
-	}
-	rows, err := decodeMetadata(data, split)
-	if err == nil {
-		err = checkRows(rows, split)
-	}
-	if err != nil {
-		return Set{}, Gold{}, fmt.Errorf("reading %s of %s at %s: %w", name, origin.Dataset, origin.Revision, err)
 	}
 	set := Set{
 		Dataset: origin.Dataset, Revision: origin.Revision, Split: split,
 		MetadataFile: name, Digest: digest(data),
-		SplitSize: len(rows), source: src,
+		source: src,
 	}
-	if set.IDsDigest, err = idsDigest(rows); err != nil {
-		return Set{}, Gold{}, fmt.Errorf("digesting the task ids of %s: %w", name, err)
+	set.IDs, set.CarriedGold = outline(rows)
+	if set.Others, err = others(ctx, src, origin, split); err != nil {
+		return Set{}, Gold{}, err
 	}
 	picked, err := f.pick(rows, split)
 	if err != nil {
 		return Set{}, Gold{}, err
-	}
-	for _, r := range rows {
-		set.CarriedGold = set.CarriedGold || r.gold != ""
 	}
 	answers := make(map[string]string, len(picked))
 	for _, r := range picked {
@@ -134,6 +129,55 @@ func (s Set) Attachment(ctx context.Context, t Task) (io.ReadCloser, error) {
 	return rc, nil
 }
 
+func metadataFile(split Split) string { return "2023/" + string(split) + "/metadata.parquet" }
+
+// readSplit reads the metadata of a split whole.
+func readSplit(ctx context.Context, src Source, origin Origin, split Split) ([]byte, []row, error) {
+	name := metadataFile(split)
+	data, err := readMetadata(ctx, src, origin, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := decodeMetadata(data, split)
+	if err == nil {
+		err = checkRows(rows, split)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading %s of %s at %s: %w", name, origin.Dataset, origin.Revision, err)
+	}
+	return data, rows, nil
+}
+
+// others reads the ids of the splits beside the one that was asked for. A copy of the dataset need not have them.
+func others(ctx context.Context, src Source, origin Origin, split Split) ([]Other, error) {
+	var found []Other
+	for _, s := range []Split{Test, Validation} {
+		if s == split {
+			continue
+		}
+		_, rows, err := readSplit(ctx, src, origin, s)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		o := Other{Split: s}
+		o.IDs, o.CarriedGold = outline(rows)
+		found = append(found, o)
+	}
+	return found, nil
+}
+
+// outline returns the ids of rows, and whether one of them has an answer.
+func outline(rows []row) (ids []string, gold bool) {
+	for _, r := range rows {
+		ids = append(ids, r.task.ID)
+		gold = gold || r.gold != ""
+	}
+	return ids, gold
+}
+
 func readMetadata(ctx context.Context, src Source, origin Origin, name string) ([]byte, error) {
 	rc, err := src.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -159,22 +203,6 @@ func readMetadata(ctx context.Context, src Source, origin Origin, name string) (
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-func idsDigest(rows []row) (string, error) {
-	ids := make([]string, len(rows))
-	for i, r := range rows {
-		ids[i] = r.task.ID
-	}
-	b, err := json.Marshal(ids)
-	if err != nil {
-		return "", err
-	}
-	v := jsontext.Value(b)
-	if err := v.Canonicalize(); err != nil {
-		return "", err
-	}
-	return digest(v), nil
 }
 
 // list joins quoted values for an error text, cut where a reader would stop reading.

@@ -83,11 +83,11 @@ func TestLoad(t *testing.T) {
 	if d := cmp.Diff(map[string]string{"a": "four", "b": "Quay Nine", "c": "17"}, gold.Map()); d != "" {
 		t.Error(d)
 	}
-	if set.Dataset != "invented" || set.Revision != "r1" || set.SplitSize != 3 || !set.CarriedGold || set.Digest != digest(data) {
+	if set.Dataset != "invented" || set.Revision != "r1" || len(set.IDs) != 3 || !set.CarriedGold || set.Digest != digest(data) {
 		t.Errorf("got %+v", set)
 	}
-	if want := digest([]byte(`["a","b","c"]`)); set.IDsDigest != want {
-		t.Errorf("ids digest %s, want %s", set.IDsDigest, want)
+	if want := []string{"a", "b", "c"}; !slices.Equal(set.IDs, want) {
+		t.Errorf("ids %q, want %q", set.IDs, want)
 	}
 }
 
@@ -128,8 +128,8 @@ func TestManyRowGroups(t *testing.T) {
 		rows = append(rows, record{ID: fmt.Sprint("t", i), Question: "q", Level: "2", Gold: new("g")})
 	}
 	set, gold, err := load(Validation, encode(t, rows, parquet.MaxRowsPerRowGroup(150)), Filter{Limit: 650})
-	if err != nil || len(set.Tasks) != 650 || set.SplitSize != 700 || gold.Len() != 650 || set.Tasks[649].ID != "t649" {
-		t.Errorf("got %d of %d tasks, %v, %v", len(set.Tasks), set.SplitSize, gold, err)
+	if err != nil || len(set.Tasks) != 650 || len(set.IDs) != 700 || gold.Len() != 650 || set.Tasks[649].ID != "t649" {
+		t.Errorf("got %d of %d tasks, %v, %v", len(set.Tasks), len(set.IDs), gold, err)
 	}
 }
 
@@ -202,8 +202,8 @@ func TestFilter(t *testing.T) {
 				t.Errorf("%+v: no gold for %s", c.filter, task.ID)
 			}
 		}
-		if !slices.Equal(ids, c.ids) || gold.Len() != len(ids) || set.SplitSize != 3 {
-			t.Errorf("%+v: got %v of %d, %v", c.filter, ids, set.SplitSize, gold)
+		if !slices.Equal(ids, c.ids) || gold.Len() != len(ids) || len(set.IDs) != 3 {
+			t.Errorf("%+v: got %v of %d, %v", c.filter, ids, len(set.IDs), gold)
 		}
 		if got := c.filter.Rule(); got != c.rule {
 			t.Errorf("%+v: rule %q, want %q", c.filter, got, c.rule)

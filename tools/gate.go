@@ -52,9 +52,10 @@ func (g *Gate) Specs() []Spec {
 // Session is the gate as one attempt passes it: it knows the attempt's
 // workspace and what the attempt has spent.
 type Session struct {
-	gate *Gate
-	rec  *trajectory.Attempt
-	root *os.Root
+	gate  *Gate
+	rec   *trajectory.Attempt
+	root  *os.Root
+	probe Prober
 
 	mu    sync.Mutex
 	calls int
@@ -67,10 +68,19 @@ type Spent struct {
 	CostMicroUSD int64
 }
 
+// Prober looks for signs of a leak in what a call brought in: the whole
+// document, the arguments as the model gave them, and the addresses reached.
+// What it finds is recorded and shown to nobody. It may be asked by several
+// goroutines at once.
+type Prober interface {
+	Probe(document, args string, urls []string) trajectory.Probes
+}
+
 // Open begins a session that records to rec. Tools see files under root only.
-// The budgets are the task's: what was spent before counts.
-func (g *Gate) Open(rec *trajectory.Attempt, root *os.Root, before Spent) *Session {
-	return &Session{gate: g, rec: rec, root: root, calls: before.Calls, cost: before.CostMicroUSD}
+// The budgets are the task's: what was spent before counts. Without a prober
+// the evidence has no probes, which the audit will not pass over.
+func (g *Gate) Open(rec *trajectory.Attempt, root *os.Root, before Spent, probe Prober) *Session {
+	return &Session{gate: g, rec: rec, root: root, probe: probe, calls: before.Calls, cost: before.CostMicroUSD}
 }
 
 // Spend counts money, in micro-USD, against the task's budget.
@@ -103,6 +113,7 @@ type pass struct {
 	refusal  string // what the model is told; "" when the call may run
 	output   Output
 	latency  time.Duration
+	probes   *trajectory.Probes
 	refused  []policy.Decision // redirects that were not followed
 }
 
@@ -245,7 +256,22 @@ func (s *Session) execute(ctx context.Context, p *pass) error {
 		return fmt.Errorf("tool %s: %w", p.call.Name, err)
 	}
 	p.output = output
+	if s.probe != nil {
+		probes := s.probe.Probe(output.Document, p.call.Args, reached(output.URLs))
+		p.probes = &probes
+	}
 	return nil
+}
+
+// reached returns the addresses that gave an answer.
+func reached(urls []trajectory.URL) []string {
+	var out []string
+	for _, u := range urls {
+		if u.Status != 0 {
+			out = append(out, u.URL)
+		}
+	}
+	return out
 }
 
 func (s *Session) resultEvents(p *pass) []trajectory.Payload {
@@ -262,7 +288,7 @@ func (s *Session) resultEvents(p *pass) []trajectory.Payload {
 	}
 	return append(events, trajectory.ToolExecuted{
 		Bytes: x.Bytes, CallID: p.call.ID, Head: x.Head, IsError: p.output.IsError, LatencyMs: p.latency.Milliseconds(),
-		Name: p.call.Name, OutputSHA256: x.SHA256, Redactions: x.Redactions, ShownBytes: shown.Bytes, ShownSHA256: shown.SHA256,
+		Name: p.call.Name, OutputSHA256: x.SHA256, Probes: p.probes, Redactions: x.Redactions, ShownBytes: shown.Bytes, ShownSHA256: shown.SHA256,
 		Truncated: x.Truncated, URLs: urls,
 	})
 }

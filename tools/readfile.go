@@ -39,6 +39,17 @@ func NewReadFile(child Child) Tool {
 		})
 }
 
+// Text returns what read_file makes of a file's bytes; where it makes nothing of
+// them, the bytes as they are. An error means that the machinery broke.
+func (c Child) Text(ctx context.Context, name string, data []byte) (string, error) {
+	doc, err := c.convert(ctx, source{name: name, data: data})
+	var u *unreadable
+	if errors.As(err, &u) {
+		return string(data), nil
+	}
+	return doc.text, err
+}
+
 // readInside reads a regular file of the workspace. The root keeps links inside;
 // the text of the error is for the model.
 func readInside(env *Env, name string) ([]byte, error) {

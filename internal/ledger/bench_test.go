@@ -37,7 +37,7 @@ func BenchmarkVerify(b *testing.B) {
 	b.SetBytes(int64(len(all[trajectory.JournalFile])))
 	b.ReportAllocs()
 	for b.Loop() {
-		if run, err := Verify(os.DirFS(dir), nil); err != nil || !run.Complete {
+		if run, err := Verify(os.DirFS(dir), Options{}); err != nil || !run.Complete {
 			b.Fatal(err)
 		}
 	}

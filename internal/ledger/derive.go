@@ -69,7 +69,8 @@ func (f *Fold) Summary() Summary {
 	m := f.Manifest
 	s := Summary{Completed: f.completed, CostMicroUSD: new(int64), Dataset: m.Dataset, DurationMs: between(f.Started, f.completed),
 		GaiaSplit: m.Dataset.Split, GuidanceHash: m.GuidanceHash, Harness: m.Harness, Interruptions: f.Interruptions,
-		ManifestSHA256: f.ManifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID,
+		JudgeCacheIntegrityEvents: f.badCache,
+		ManifestSHA256:            f.ManifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID,
 		Schema: summarySchema, Started: f.Started, SubmitIntent: m.SubmitIntent, VotingAttempts: m.Voting.Attempts}
 	c := f.counts()
 	s.Outcomes = Outcomes{Error: c.Error, Failed: c.Failed, Skipped: c.Skipped, Solved: c.Solved, Unscored: c.Unscored}

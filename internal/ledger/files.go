@@ -3,8 +3,10 @@ package ledger
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 
@@ -20,14 +22,16 @@ const (
 )
 
 // derived are the files that are written when a run is closed.
-func derived() []string { return []string{ResultsFile, SummaryFile, trajectory.CheckpointFile} }
+func derived(summary string) []string {
+	return []string{ResultsFile, summary, trajectory.CheckpointFile}
+}
 
 // present tells which files of a closing or closed run are there. It is asked
 // before the journal is read, so that a run that is being written, and closes
 // in the meantime, is not taken for a damaged one.
-func present(dir fs.FS) (map[string]bool, error) {
+func present(dir fs.FS, summary string) (map[string]bool, error) {
 	there := map[string]bool{}
-	for _, name := range append(derived(), MarkerFile) {
+	for _, name := range append(derived(summary), MarkerFile) {
 		f, _, err := openFile(dir, name)
 		if isMissing(err) {
 			continue
@@ -100,13 +104,14 @@ func differs(name string, got, want []byte) error {
 
 // comparison reads a file line by line against what it should hold.
 type comparison struct {
-	name  string
-	file  fs.File
-	in    *bufio.Reader
-	size  int64 // of the file when it was opened
-	read  int64
-	lines int64
-	short bool // the file ended before the lines did
+	name   string
+	file   fs.File
+	in     *bufio.Reader
+	size   int64     // of the file when it was opened
+	digest hash.Hash // of what was compared
+	read   int64
+	lines  int64
+	short  bool // the file ended before the lines did
 }
 
 func newComparison(dir fs.FS, name string) (*comparison, error) {
@@ -114,7 +119,7 @@ func newComparison(dir fs.FS, name string) (*comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &comparison{name: name, file: f, in: bufio.NewReaderSize(f, 1<<16), size: size}, nil
+	return &comparison{name: name, file: f, in: bufio.NewReaderSize(f, 1<<16), size: size, digest: sha256.New()}, nil
 }
 
 func (c *comparison) Close() { c.file.Close() }
@@ -137,6 +142,7 @@ func (c *comparison) line(want []byte) error {
 	if !bytes.Equal(got[:n], want) {
 		return &trajectory.Fault{File: c.name, Line: c.lines + 1, Reason: "is not what the journal gives"}
 	}
+	c.digest.Write(got[:n])
 	if !c.short {
 		c.lines++
 	}

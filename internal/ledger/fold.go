@@ -26,6 +26,7 @@ type Fold struct {
 	byID      map[string]*Task
 	ended     func(Trajectory) error
 	judge     JudgeSummary
+	badCache  int   // entries of the judge cache that did not verify
 	counted   int64 // all tokens and micro-USD so far
 }
 
@@ -129,6 +130,11 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 			return "miscounts the events before it"
 		}
 		f.Interruptions = append(f.Interruptions, Interruption{Events: p.Events, Resumed: e.Timestamp, Torn: p.Torn != nil})
+	case trajectory.SecurityEvent:
+		if p.Bad < 0 || p.Checked < p.Bad || len(p.Entries) > p.Bad || p.Bad > maxCounted-f.badCache {
+			return "miscounts the entries it tells of"
+		}
+		f.badCache += p.Bad
 	case trajectory.RunCompleted:
 		if want, all := f.RunCompleted(); !all || p != want {
 			return "run_completed does not count what was sealed"
@@ -212,11 +218,15 @@ func (f *Fold) judged(a *Attempt, j trajectory.Judgment) (reason string) {
 		return fmt.Sprintf("grades attempt %d, which has committed no answer", a.Number)
 	case !f.Scored():
 		return "grades an answer in a run without gold answers"
+	case j.Cached && (j.Tries != 0 || j.Judged == nil || f.Manifest.Judge == nil || !f.Manifest.Judge.Cache):
+		return "takes a verdict from a cache that has none to give"
 	}
 	a.Judgment = &j
 	f.judge.TokensIn += j.TokensIn
 	f.judge.TokensOut += j.TokensOut
-	if j.Tries == 0 {
+	if j.Cached {
+		f.judge.Cached++
+	} else if j.Tries == 0 {
 		return ""
 	}
 	f.judge.CostMicroUSD = addCost(f.judge.CostMicroUSD, j.CostMicroUSD)
@@ -372,7 +382,7 @@ func (a *Attempt) step(e trajectory.Event) {
 			a.ToolsUsed = slices.Insert(a.ToolsUsed, at, p.Name)
 		}
 		a.steps = append(a.steps, ToolResultStep{Bytes: p.Bytes, CallID: p.CallID, Head: p.Head, IsError: p.IsError, Name: p.Name,
-			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: list(p.URLs)})
+			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Probes: p.Probes, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: list(p.URLs)})
 	}
 }
 

@@ -130,6 +130,10 @@ func TestFoldRefuses(t *testing.T) {
 		{"graded before the answer", begun + "a.1 graded right", "grades attempt 1, which has committed no answer"},
 		{"no answer graded", begun + "a.1 ended no_answer\na.1 graded right", "grades attempt 1, which has committed no answer"},
 		{"error graded", begun + "a.1 ended error\na.1 graded right", "grades attempt 1, which has committed no answer"},
+		{"from the cache and asked", answered + "a.1 graded recached", "takes a verdict from a cache that has none to give"},
+		{"more bad entries than entries", "run started\nrun swept bad=3 checked=2", "miscounts the entries it tells of"},
+		{"fewer bad entries than it names", "run started\nrun swept bad=1 checked=2 named=2", "miscounts the entries it tells of"},
+		{"bad entries below nothing", "run started\nrun swept bad=-1 checked=2", "miscounts the entries it tells of"},
 		{"sealed before the end", begun + "a sealed error 1/1", "is sealed before it is settled"},
 		{"sealed before the grade", answered + "a sealed solved 1/1", "is sealed before it is settled"},
 		{"sealed as failed though solved", graded + "a sealed failed 1/1",
@@ -179,6 +183,37 @@ func TestFoldRefuses(t *testing.T) {
 				t.Errorf("the end is %+v", end)
 			}
 		})
+	}
+}
+
+// TestJudgeCache: verdicts from the cache and entries that do not verify are
+// counted; a plan without a cache has none to take from.
+func TestJudgeCache(t *testing.T) {
+	const script = `run started
+run swept bad=2 checked=9 named=2
+a.1 begin
+a.1 answer 42
+a.1 ended answered
+run swept bad=1 checked=1 named=1
+a.1 graded cached
+a sealed failed 1/1
+run completed failed=1
+`
+	m := plan(t, "a")
+	f, _ := mustFollow(t, m, script)
+	s := f.Summary()
+	if s.JudgeCacheIntegrityEvents != 3 {
+		t.Errorf("%d integrity events", s.JudgeCacheIntegrityEvents)
+	}
+	if j := *s.Judge; j.Asked != 1 || j.Cached != 1 || j.Judged != 1 || j.CostMicroUSD == nil || *j.CostMicroUSD != 0 {
+		t.Errorf("judge %+v", j)
+	}
+	for _, judge := range []*JudgePlan{nil, {Model: "scripted-judge"}} {
+		m.Judge = judge
+		var fault *trajectory.Fault
+		if _, _, _, err := follow(t, m, write(t, m, script)); !errors.As(err, &fault) || fault.Reason != "takes a verdict from a cache that has none to give" {
+			t.Errorf("plan %+v: %v", judge, err)
+		}
 	}
 }
 

@@ -41,12 +41,15 @@ type Manifest struct {
 	PolicyHash     string             `json:"policy_hash"`
 	PolicyMode     string             `json:"policy_mode"`
 	PricesSHA256   string             `json:"prices_sha256"`
+	Probes         string             `json:"probes"` // id of the rules the journal's probes were computed by; "" for none
 	Prompts        []Prompt           `json:"prompts"`
 	Rehearsal      bool               `json:"rehearsal,omitzero"`
 	Retry          RetryPlan          `json:"retry"`
 	RunID          string             `json:"run_id"`
 	Schema         string             `json:"schema"`
 	SigningKey     string             `json:"signing_key"` // OpenSSH line; trusted only if the reader trusts it
+	SplitIDs       []string           `json:"split_ids"`   // all task ids of the split, in its order
+	Splits         []SplitPlan        `json:"splits"`      // every split the source holds, by name
 	SubmitIntent   bool               `json:"submit_intent"`
 	Tasks          []PlannedTask      `json:"tasks"` // plan order; the denominator of every score
 	Tools          []ToolPlan         `json:"tools"`
@@ -66,6 +69,14 @@ type Dataset struct {
 	SplitSize      int    `json:"split_size"`
 }
 
+// SplitPlan tells the splits of a dataset apart by what they consist of.
+type SplitPlan struct {
+	CarriedGold bool   `json:"carried_gold"`
+	IDsSHA256   string `json:"ids_sha256"` // of the canonical array of its ids, sorted
+	Name        string `json:"name"`
+	Size        int    `json:"size"`
+}
+
 // PlannedTask is one task of the plan. QuestionSHA256 fixes what is asked.
 type PlannedTask struct {
 	FileName       string `json:"file_name,omitzero"`
@@ -82,8 +93,10 @@ type ModelPlan struct {
 	TemperatureMilli int    `json:"temperature_milli"`
 }
 
-// JudgePlan says which model judges, and by which prompt.
+// JudgePlan says which model judges, by which prompt, and whether verdicts may
+// come from the signed cache.
 type JudgePlan struct {
+	Cache        bool   `json:"cache"`
 	Model        string `json:"model"`
 	Origin       string `json:"origin"`
 	Prompt       string `json:"prompt"`
@@ -147,6 +160,9 @@ func DecodeManifest(data []byte) (Manifest, error) {
 	if len(m.Tasks) == 0 {
 		return Manifest{}, trajectory.Faultf(ManifestFile, "plans no task")
 	}
+	if ids, err := IDsDigest(m.SplitIDs); err != nil || ids != m.Dataset.IDsSHA256 || len(m.SplitIDs) != m.Dataset.SplitSize {
+		return Manifest{}, trajectory.Faultf(ManifestFile, "split_ids are not those that ids_sha256 is of")
+	}
 	seen := make(map[string]bool, len(m.Tasks))
 	for _, t := range m.Tasks {
 		if t.TaskID == "" || seen[t.TaskID] {
@@ -155,6 +171,15 @@ func DecodeManifest(data []byte) (Manifest, error) {
 		seen[t.TaskID] = true
 	}
 	return m, nil
+}
+
+// IDsDigest returns the digest of a list of task ids: over its canonical array.
+func IDsDigest(ids []string) (string, error) {
+	b, err := sign.Canonical(list(ids))
+	if err != nil {
+		return "", err
+	}
+	return sign.Digest(b), nil
 }
 
 // commitment is what a plan commits to about the answers.

@@ -42,6 +42,8 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		{"a path for a run id", `"run_id":"` + testRunID + `"`, `"run_id":"../../escape"`, "run_id is not a ULID"},
 		{"a task twice", task("a"), task("a") + "," + task("a"), `task "a" is planned twice or has no id`},
 		{"a task without an id", task("a"), task(""), `task "" is planned twice or has no id`},
+		{"ids of another split", `"split_ids":["a","b"]`, `"split_ids":["a","c"]`, "split_ids are not those that ids_sha256 is of"},
+		{"another size of the split", `"split_size":2`, `"split_size":3`, "split_ids are not those that ids_sha256 is of"},
 		{"unknown member", `"budgets"`, `"audits":1,"budgets"`, sign.ErrMalformed.Error()},
 		{"missing member", `"budgets":{"cost_microusd":0,"tool_calls":0,"turns":0},`, "", sign.ErrMalformed.Error()},
 		{"duplicate member", `"schema":"gaia.manifest/1"`, `"schema":"gaia.manifest/1","schema":"gaia.manifest/1"`, sign.ErrMalformed.Error()},

@@ -67,18 +67,19 @@ type ToolCallStep struct {
 
 // ToolResultStep is what came back: of a tool that ran, or the refusal.
 type ToolResultStep struct {
-	Bytes        int64            `json:"bytes"`
-	CallID       string           `json:"call_id"`
-	Head         string           `json:"head"`
-	IsError      bool             `json:"is_error"`
-	Name         string           `json:"name"`
-	OutputSHA256 string           `json:"output_sha256"`
-	Redactions   int              `json:"redactions,omitzero"`
-	Refused      bool             `json:"refused,omitzero"` // the Gate refused; nothing ran
-	Truncated    bool             `json:"truncated"`
-	Turn         int              `json:"turn"`
-	Type         string           `json:"type"` // "tool_result"
-	URLs         []trajectory.URL `json:"urls"`
+	Bytes        int64              `json:"bytes"`
+	CallID       string             `json:"call_id"`
+	Head         string             `json:"head"`
+	IsError      bool               `json:"is_error"`
+	Name         string             `json:"name"`
+	OutputSHA256 string             `json:"output_sha256"`
+	Probes       *trajectory.Probes `json:"probes"` // null: none were computed
+	Redactions   int                `json:"redactions,omitzero"`
+	Refused      bool               `json:"refused,omitzero"` // the Gate refused; nothing ran
+	Truncated    bool               `json:"truncated"`
+	Turn         int                `json:"turn"`
+	Type         string             `json:"type"` // "tool_result"
+	URLs         []trajectory.URL   `json:"urls"`
 }
 
 // Result is one line of results.jsonl, one per planned task. Tokens, cost and
@@ -107,32 +108,33 @@ type Result struct {
 
 // Summary is summary.json.
 type Summary struct {
-	Attempts       int                `json:"attempts"`
-	Completed      string             `json:"completed"`
-	CostMicroUSD   *int64             `json:"cost_microusd"` // of the agent's calls; null if a price is unknown
-	Dataset        Dataset            `json:"dataset"`
-	DurationMs     int64              `json:"duration_ms"` // by the wall clock, pauses included
-	GaiaSplit      string             `json:"gaia_split"`
-	GuidanceHash   string             `json:"guidance_hash"`
-	Harness        trajectory.Harness `json:"harness"`
-	Interruptions  []Interruption     `json:"interruptions"`
-	Judge          *JudgeSummary      `json:"judge"`
-	Levels         []LevelSummary     `json:"levels"` // ascending
-	ManifestSHA256 string             `json:"manifest_sha256"`
-	Model          string             `json:"model"`
-	Outcomes       Outcomes           `json:"outcomes"`
-	PolicyHash     string             `json:"policy_hash"`
-	Rehearsal      bool               `json:"rehearsal,omitzero"`
-	RetriedCalls   int                `json:"retried_calls"`
-	RunID          string             `json:"run_id"`
-	Schema         string             `json:"schema"`
-	Scores         *Scores            `json:"scores"` // null: unscored
-	Started        string             `json:"started"`
-	SubmitIntent   bool               `json:"submit_intent"`
-	Tokens         trajectory.Tokens  `json:"tokens"`
-	ToolCalls      int                `json:"tool_calls"`
-	Turns          int                `json:"turns"`
-	VotingAttempts int                `json:"voting_attempts"`
+	Attempts                  int                `json:"attempts"`
+	Completed                 string             `json:"completed"`
+	CostMicroUSD              *int64             `json:"cost_microusd"` // of the agent's calls; null if a price is unknown
+	Dataset                   Dataset            `json:"dataset"`
+	DurationMs                int64              `json:"duration_ms"` // by the wall clock, pauses included
+	GaiaSplit                 string             `json:"gaia_split"`
+	GuidanceHash              string             `json:"guidance_hash"`
+	Harness                   trajectory.Harness `json:"harness"`
+	Interruptions             []Interruption     `json:"interruptions"`
+	Judge                     *JudgeSummary      `json:"judge"`
+	JudgeCacheIntegrityEvents int                `json:"judge_cache_integrity_events"` // entries found that do not verify
+	Levels                    []LevelSummary     `json:"levels"`                       // ascending
+	ManifestSHA256            string             `json:"manifest_sha256"`
+	Model                     string             `json:"model"`
+	Outcomes                  Outcomes           `json:"outcomes"`
+	PolicyHash                string             `json:"policy_hash"`
+	Rehearsal                 bool               `json:"rehearsal,omitzero"`
+	RetriedCalls              int                `json:"retried_calls"`
+	RunID                     string             `json:"run_id"`
+	Schema                    string             `json:"schema"`
+	Scores                    *Scores            `json:"scores"` // null: unscored
+	Started                   string             `json:"started"`
+	SubmitIntent              bool               `json:"submit_intent"`
+	Tokens                    trajectory.Tokens  `json:"tokens"`
+	ToolCalls                 int                `json:"tool_calls"`
+	Turns                     int                `json:"turns"`
+	VotingAttempts            int                `json:"voting_attempts"`
 }
 
 // Interruption is a place where one process stopped and another went on.
@@ -143,10 +145,12 @@ type Interruption struct {
 }
 
 // JudgeSummary says what the LLM judge did: asked about the official
-// negatives that have an answer, judged of them, unreadable where its reply
-// was no verdict, errors where it could not be asked.
+// negatives that have an answer, judged of them, cached where the verdict came
+// from the signed cache, unreadable where its reply was no verdict, errors
+// where it could not be asked.
 type JudgeSummary struct {
 	Asked        int    `json:"asked"`
+	Cached       int    `json:"cached"`
 	CostMicroUSD *int64 `json:"cost_microusd"`
 	Errors       int    `json:"errors"`
 	Judged       int    `json:"judged"`

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,9 +28,10 @@ import (
 //	a.1.1 done
 //	a.1 answer 42
 //	a.1 ended answered
-//	a.1 graded right             or: wrong, judged, unreadable, failed, unjudged
+//	a.1 graded right             or: wrong, judged, cached, unreadable, failed, unjudged
 //	a sealed solved 1/1          attempt 1 of 1
 //	run resumed 13               after so many events; torn: a tail was cut
+//	run swept bad=1 checked=9    the judge cache
 //	run completed solved=1
 
 // oneSolved is the shortest run with a bit of everything: one task, solved.
@@ -69,10 +71,13 @@ func plan(t testing.TB, tasks ...string) Manifest {
 	m := NewManifest()
 	m.RunID, m.Created, m.Rehearsal = testRunID, "2031-02-03T04:05:06.789Z", true
 	m.Dataset = Dataset{CarriedGold: true, Name: "invented", Revision: "r1", Selection: "all", Split: "validation", SplitSize: len(tasks)}
+	m.SplitIDs = tasks
+	m.Dataset.IDsSHA256 = idsDigest(t, tasks)
+	m.Splits = []SplitPlan{{CarriedGold: true, IDsSHA256: idsDigest(t, slices.Sorted(slices.Values(tasks))), Name: "validation", Size: len(tasks)}}
 	m.GoldCommitment = sign.Digest([]byte("gold"))
 	m.GuidanceHash, m.PolicyHash = "0123456789abcdef", "fedcba9876543210"
 	m.Harness = trajectory.Harness{Version: "v0.1.0", ExecutableSHA256: sign.Digest([]byte("program"))}
-	m.Judge = &JudgePlan{Model: "scripted-judge", Origin: "http://127.0.0.1", Prompt: "judge.v1"}
+	m.Judge = &JudgePlan{Cache: true, Model: "scripted-judge", Origin: "http://127.0.0.1", Prompt: "judge.v1"}
 	m.Model = ModelPlan{Name: "scripted-model", Origin: "http://127.0.0.1"}
 	m.Voting = VotingPlan{Attempts: 1, Rule: "first"}
 	m.SigningKey = testKey(t, 1).Public().Line()
@@ -80,6 +85,15 @@ func plan(t testing.TB, tasks ...string) Manifest {
 		m.Tasks = append(m.Tasks, PlannedTask{Level: i + 1, QuestionSHA256: sign.Digest([]byte(question(id))), TaskID: id})
 	}
 	return m
+}
+
+func idsDigest(t testing.TB, ids []string) string {
+	t.Helper()
+	digest, err := IDsDigest(ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
 }
 
 func question(task string) string { return "What is " + task + "?" }
@@ -170,6 +184,12 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 			p.Torn = &trajectory.Torn{Bytes: 3, File: "torn-99", SHA256: sign.Digest([]byte("abc"))}
 		}
 		d.Payload = p
+	case "swept":
+		p := trajectory.SecurityEvent{Bad: int(number("bad")), Checked: int(number("checked")), Kind: trajectory.JudgeCacheSweep}
+		for range number("named") {
+			p.Entries = append(p.Entries, trajectory.BadEntry{Name: "00ff.json", Reason: "the signature is not good"})
+		}
+		d.Payload = p
 	case "completed":
 		p := trajectory.RunCompleted{Error: int(number("error")), Failed: int(number("failed")), GuidanceHash: m.GuidanceHash,
 			Skipped: int(number("skipped")), Solved: int(number("solved")), Unscored: int(number("unscored"))}
@@ -254,6 +274,8 @@ func verdicts() map[string]trajectory.Judgment {
 		"unjudged":   {CostMicroUSD: &free, Path: "no_judge"},
 		"judged":     with("judge", &yes, &cost),
 		"wrong":      with("judge", &no, &cost),
+		"cached":     {Cached: true, CostMicroUSD: &free, Judged: &yes, Model: "scripted-judge", Path: "judge"},
+		"recached":   {Cached: true, CostMicroUSD: &free, Judged: &yes, Model: "scripted-judge", Path: "judge", Tries: 1},
 		"unreadable": with("judge_unreadable", nil, &cost),
 		"failed":     with("judge_error", nil, nil),
 	}

@@ -17,6 +17,7 @@ package ledger
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -35,22 +36,33 @@ type Run struct {
 	End      trajectory.End
 	Torn     *trajectory.Tail // unfinished last line; only in an incomplete run
 	Complete bool
-	Missing  string // why it is not complete
-	Marked   string // why recording failed, as the run itself noted; "" if it did not
-	RootHash string // base64, when complete
+	Files    map[string]string // digests of the journal and of what derives from it, by file name; of a complete run
+	Missing  string            // why it is not complete
+	Marked   string            // why recording failed, as the run itself noted; "" if it did not
+	RootHash string            // base64, when complete
 }
 
-// Verify checks a run directory: the plan's signature, the journal's chain and
-// everything that derives from it. seen, if not nil, is given each attempt's
-// record in journal order. A run that is not finished verifies as far as it
-// goes and is returned with Complete false.
-func Verify(dir fs.FS, seen func(Trajectory) error) (*Run, error) {
+// Options say where a run's files are and who sees them being checked. The zero
+// value reads a run directory and shows it to nobody.
+type Options struct {
+	Summary string                       // name of the summary; SummaryFile if ""
+	Event   func(trajectory.Event) error // given each event, in order, when it has found its place
+	Ended   func(Trajectory) error       // given the record of each attempt, when it has ended
+}
+
+// Verify checks a run: the plan's signature, the journal's chain and everything
+// that derives from it. A run that is not finished verifies as far as it goes
+// and is returned with Complete false.
+func Verify(dir fs.FS, o Options) (*Run, error) {
+	if o.Summary == "" {
+		o.Summary = SummaryFile
+	}
 	run, journal, err := open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer journal.Close()
-	before, err := present(dir)
+	before, err := present(dir, o.Summary)
 	if err != nil {
 		return nil, err
 	}
@@ -65,22 +77,29 @@ func Verify(dir fs.FS, seen func(Trajectory) error) (*Run, error) {
 		if err != nil {
 			return err
 		}
-		if err := compare.line(line); err != nil || seen == nil {
+		if err := compare.line(line); err != nil || o.Ended == nil {
 			return err
 		}
-		return seen(t)
+		return o.Ended(t)
 	})
-	run.End, run.Torn, err = trajectory.ReadJournal(journal, manifest.RunID, digest, run.Add)
+	whole := sha256.New()
+	run.End, run.Torn, err = trajectory.ReadJournal(io.TeeReader(journal, whole), manifest.RunID, digest, func(e trajectory.Event, line []byte) error {
+		if err := run.Add(e, line); err != nil || o.Event == nil {
+			return err
+		}
+		return o.Event(e)
+	})
 	if err != nil {
 		return nil, err
 	}
 	if run.Fold.Completed == nil {
-		return run, run.verifyUnfinished(before, compare)
+		return run, run.verifyUnfinished(derived(o.Summary), before, compare)
 	}
 	if run.Torn != nil {
 		return nil, trajectory.Faultf(trajectory.JournalFile, "has bytes after its last event")
 	}
-	return run, run.verifyFinished(dir, before[MarkerFile], compare)
+	run.Files = map[string]string{trajectory.JournalFile: sign.DigestOf(whole)}
+	return run, run.verifyFinished(dir, o.Summary, before[MarkerFile], compare)
 }
 
 // open reads and checks the plan and opens the journal.
@@ -133,11 +152,11 @@ func ReadPlan(dir fs.FS) (m Manifest, digest string, key sign.PublicKey, err err
 
 // verifyUnfinished checks that what derives from the end was not there before
 // the journal was read, and that the records are a prefix of those it gives.
-func (r *Run) verifyUnfinished(before map[string]bool, compare *comparison) error {
-	there := slices.DeleteFunc(derived(), func(name string) bool { return !before[name] })
+func (r *Run) verifyUnfinished(closed []string, before map[string]bool, compare *comparison) error {
+	there := slices.DeleteFunc(slices.Clone(closed), func(name string) bool { return !before[name] })
 	switch len(there) {
 	case 0:
-	case len(derived()):
+	case len(closed):
 		return trajectory.Faultf(trajectory.JournalFile, "has no run_completed in a run that was closed: its end is missing")
 	default:
 		return trajectory.Faultf(there[0], "stands in a run whose journal has no run_completed")
@@ -150,13 +169,14 @@ func (r *Run) verifyUnfinished(before map[string]bool, compare *comparison) erro
 // and the last file leaves the marker standing: such a run is incomplete, and
 // what is there must still be right. A marker with a reason stands for good, so
 // there a file that is missing can always be made up for.
-func (r *Run) verifyFinished(dir fs.FS, closing bool, compare *comparison) error {
+func (r *Run) verifyFinished(dir fs.FS, summaryFile string, closing bool, compare *comparison) error {
 	if err := compare.end(closing, false); err != nil {
 		return err
 	}
 	if compare.short {
 		r.Missing = TrajectoriesFile + " is not complete"
 	}
+	r.Files[TrajectoriesFile] = sign.DigestOf(compare.digest)
 	results, err := r.Results()
 	if err != nil {
 		return err
@@ -168,7 +188,8 @@ func (r *Run) verifyFinished(dir fs.FS, closing bool, compare *comparison) error
 	for _, want := range []struct {
 		name string
 		data []byte
-	}{{ResultsFile, results}, {SummaryFile, summary}} {
+	}{{ResultsFile, results}, {summaryFile, summary}} {
+		r.Files[want.name] = sign.Digest(want.data)
 		data, there, err := r.read(dir, want.name, int64(len(want.data)), closing)
 		if err != nil {
 			return err

@@ -89,7 +89,7 @@ func memory(files map[string][]byte, change ...string) fstest.MapFS {
 // wantFault checks that a directory is refused by a fault in one of the files.
 func wantFault(t *testing.T, what string, dir fs.FS, files ...string) {
 	t.Helper()
-	_, err := Verify(dir, nil)
+	_, err := Verify(dir, Options{})
 	var fault *trajectory.Fault
 	if !errors.As(err, &fault) {
 		t.Errorf("%s: %v is no fault", what, err)
@@ -108,10 +108,10 @@ func TestVerify(t *testing.T) {
 		}
 	}
 	var seen []string
-	run, err := Verify(os.DirFS(dir), func(r Trajectory) error {
+	run, err := Verify(os.DirFS(dir), Options{Ended: func(r Trajectory) error {
 		seen = append(seen, r.TaskID)
 		return nil
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestVerify(t *testing.T) {
 		t.Errorf("saw the records of %s", got)
 	}
 	stop := errors.New("enough")
-	if _, err := Verify(os.DirFS(dir), func(Trajectory) error { return stop }); !errors.Is(err, stop) {
+	if _, err := Verify(os.DirFS(dir), Options{Ended: func(Trajectory) error { return stop }}); !errors.Is(err, stop) {
 		t.Errorf("the reader's error: %v", err)
 	}
 }
@@ -178,7 +178,7 @@ func TestVerifyRefuses(t *testing.T) {
 // TestVerifyFlips changes a bit of every byte of the files of a short run.
 func TestVerifyFlips(t *testing.T) {
 	all := files(t, plan(t, "a"), "run started\na.1 begin\na.1 answer 42\na.1 ended answered\na.1 graded right\na sealed solved 1/1\nrun completed solved=1")
-	if run, err := Verify(memory(all), nil); err != nil || !run.Complete {
+	if run, err := Verify(memory(all), Options{}); err != nil || !run.Complete {
 		t.Fatalf("%+v, %v", run, err)
 	}
 	manifest := string(all[ManifestFile])
@@ -267,7 +267,7 @@ func TestVerifyUnfinished(t *testing.T) {
 	lines := strings.SplitAfter(mixed, "\n")
 	for n := 1; n < 55; n++ {
 		all := files(t, m, strings.Join(lines[:n], ""))
-		run, err := Verify(os.DirFS(directory(t, all)), nil)
+		run, err := Verify(os.DirFS(directory(t, all)), Options{})
 		if err != nil {
 			t.Fatalf("after %d events: %v", n, err)
 		}
@@ -278,13 +278,13 @@ func TestVerifyUnfinished(t *testing.T) {
 	all := files(t, m, strings.Join(lines[:50], ""))
 	records := all[TrajectoriesFile]
 	for cut := 0; cut < len(records); cut += 101 {
-		run, err := Verify(memory(all, TrajectoriesFile, string(records[:cut])), nil)
+		run, err := Verify(memory(all, TrajectoriesFile, string(records[:cut])), Options{})
 		if err != nil || run.Complete {
 			t.Errorf("with %d bytes of records: %v", cut, err)
 		}
 	}
 	for _, tail := range []string{"x", `{"attempt":1,`, "\x00\x00", string(write(t, m, mixed))[:100]} {
-		run, err := Verify(memory(all, trajectory.JournalFile, string(all[trajectory.JournalFile])+tail), nil)
+		run, err := Verify(memory(all, trajectory.JournalFile, string(all[trajectory.JournalFile])+tail), Options{})
 		if err != nil || run.Complete || run.Torn == nil || string(run.Torn.Bytes) != tail || run.Torn.Offset != int64(len(all[trajectory.JournalFile])) {
 			t.Errorf("with the torn tail %q: %+v, %v", tail, run, err)
 		}
@@ -325,7 +325,7 @@ func TestVerifyClosing(t *testing.T) {
 			} else {
 				delete(dir, name)
 			}
-			run, err := Verify(dir, nil)
+			run, err := Verify(dir, Options{})
 			var fault *trajectory.Fault
 			switch {
 			case want && (err != nil || run.Complete || !strings.HasPrefix(run.Missing, name)):
@@ -342,11 +342,11 @@ func TestVerifyClosing(t *testing.T) {
 		}
 		wantFault(t, "more than "+name+" beside the marker", memory(all, MarkerFile, open, name, string(all[name])+"\n"), name)
 	}
-	run, err := Verify(memory(all, MarkerFile, open), nil)
+	run, err := Verify(memory(all, MarkerFile, open), Options{})
 	if err != nil || run.Complete || run.Missing != "unsubmittable still says open" || run.Marked != "" {
 		t.Errorf("all files and the open marker: %v, %+v", err, run)
 	}
-	run, err = Verify(memory(all, MarkerFile, "the disk is full\n\n\n"), nil)
+	run, err = Verify(memory(all, MarkerFile, "the disk is full\n\n\n"), Options{})
 	if err != nil || !run.Complete || run.Marked != "the disk is full" {
 		t.Errorf("all files and a marker with a reason: %v, %+v", err, run)
 	}
@@ -393,7 +393,7 @@ func TestIrregularFiles(t *testing.T) {
 			if err := put(path); err != nil {
 				t.Fatal(err)
 			}
-			_, err := Verify(os.DirFS(dir), nil)
+			_, err := Verify(os.DirFS(dir), Options{})
 			var fault *trajectory.Fault
 			if !errors.As(err, &fault) || fault.File != name || fault.Reason != "is not a regular file" {
 				t.Errorf("%s is a %s: %v", name, what, err)
@@ -419,7 +419,7 @@ func (u unreadable) Open(name string) (fs.File, error) {
 func TestUnreadableIsNoFault(t *testing.T) {
 	all := files(t, plan(t, "a"), oneSolved)
 	for _, name := range signedFiles {
-		_, err := Verify(unreadable{memory(all), name}, nil)
+		_, err := Verify(unreadable{memory(all), name}, Options{})
 		var fault *trajectory.Fault
 		if err == nil || errors.As(err, &fault) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s cannot be read: %v", name, err)
@@ -432,7 +432,7 @@ func TestUnreadableIsNoFault(t *testing.T) {
 func TestVerifyWhileWritten(t *testing.T) {
 	all := files(t, plan(t, "a"), oneSolved)
 	dir := directory(t, all)
-	for _, name := range derived() {
+	for _, name := range derived(SummaryFile) {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -447,16 +447,16 @@ func TestVerifyWhileWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		late := growing{os.DirFS(dir).(fs.ReadLinkFS), func() {
-			for _, name := range append(derived(), TrajectoriesFile) {
+			for _, name := range append(derived(SummaryFile), TrajectoriesFile) {
 				if err := os.WriteFile(filepath.Join(dir, name), all[name], 0o644); err != nil {
 					t.Error(err)
 				}
 			}
 		}}
-		if _, err := Verify(late, nil); err != nil {
+		if _, err := Verify(late, Options{}); err != nil {
 			t.Errorf("after %d of %d lines: %v", n, len(lines)-1, err)
 		}
-		for _, name := range derived() {
+		for _, name := range derived(SummaryFile) {
 			if err := os.Remove(filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
