@@ -1,0 +1,155 @@
+package judgecache
+
+import (
+	"encoding/base64"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+)
+
+const (
+	schema      = "gaia.judgment/1"
+	payloadType = "application/vnd.gaia-harness.judgment+json"
+	timeFormat  = "2006-01-02T15:04:05.000Z"
+	suffix      = ".json"
+
+	digestPrefix = "sha256:"
+	digestDigits = 64
+
+	correctVerdict, incorrectVerdict = "correct", "incorrect"
+
+	// maxEntry is the size in bytes above which a file is not read. An entry
+	// is near 500 bytes; only the model's name can make it longer.
+	maxEntry = 16 << 10
+)
+
+// The reasons an entry is bad. They are all there is to read in a Bad: a word
+// of a forged entry could be made to look like one of ours.
+const (
+	noReason     = "" // the entry is good
+	notRegular   = "not a regular file"
+	unreadable   = "not readable"
+	tooLarge     = "too large"
+	malformed    = "not the canonical JSON of a judgment"
+	unsigned     = "not signed"
+	untrusted    = "signed by a key that is not trusted"
+	forged       = "under a signature that is not good"
+	misplaced    = "under another name than its own"
+	anotherModel = "of another model than was asked"
+)
+
+// entry is a judgment as it stands in its file. Without Signature it is what
+// is signed.
+type entry struct {
+	Schema    string `json:"schema"`
+	Key       string `json:"key"`
+	Context   string `json:"context"`
+	Verdict   string `json:"verdict"`
+	Model     string `json:"model"`
+	Created   string `json:"created"`
+	Signature string `json:"signature,omitzero"`
+}
+
+// signed returns the bytes that the signature of an entry is over.
+func (e entry) signed() ([]byte, error) {
+	e.Signature = ""
+	payload, err := sign.Canonical(e)
+	if err != nil {
+		return nil, err
+	}
+	return dsse.PAE(payloadType, payload), nil
+}
+
+// seal signs an entry and returns its file's content.
+func (e entry) seal(key sign.Key) ([]byte, error) {
+	msg, err := e.signed()
+	if err != nil {
+		return nil, err
+	}
+	e.Signature = base64.StdEncoding.EncodeToString(key.Sign(msg))
+	return sign.Canonical(e)
+}
+
+// parse reads a file's content. It looks at form only: who signed, and whether
+// the signature is good, is for verify.
+func parse(data []byte) (e entry, reason string) {
+	if err := sign.Decode(data, &e); err != nil {
+		return entry{}, malformed
+	}
+	if e.Schema != schema || !isDigest(e.Context) || !isTime(e.Created) ||
+		e.Verdict != correctVerdict && e.Verdict != incorrectVerdict {
+		return entry{}, malformed
+	}
+	if e.Signature == "" {
+		return entry{}, unsigned
+	}
+	if _, ok := decodeBase64(e.Signature); !ok {
+		return entry{}, malformed
+	}
+	return e, noReason
+}
+
+// verify reads the content of the file called name and checks its signature.
+func verify(name string, data []byte, trusted map[string]sign.PublicKey) (e entry, reason string) {
+	e, reason = parse(data)
+	if reason != noReason {
+		return entry{}, reason
+	}
+	if fileName(e.Context) != name {
+		return entry{}, misplaced
+	}
+	key, ok := trusted[e.Key]
+	if !ok {
+		return entry{}, untrusted
+	}
+	msg, err := e.signed()
+	if err != nil {
+		return entry{}, malformed
+	}
+	if sig, _ := decodeBase64(e.Signature); !key.Verify(msg, sig) {
+		return entry{}, forged
+	}
+	return e, noReason
+}
+
+// isLegacy tells an entry of the form that had neither schema nor signature.
+// Whoever takes both away from a signed entry has only made a miss of it.
+func isLegacy(data []byte) bool {
+	var old struct {
+		Schema    jsontext.Value `json:"schema"`
+		Signature jsontext.Value `json:"signature"`
+		Key       string         `json:"key"`
+		Context   string         `json:"context"`
+		Verdict   string         `json:"verdict"`
+	}
+	if err := json.Unmarshal(data, &old); err != nil {
+		return false
+	}
+	return old.Schema == nil && old.Signature == nil && (old.Key != "" || old.Context != "") &&
+		(old.Verdict == correctVerdict || old.Verdict == incorrectVerdict)
+}
+
+// fileName returns the name of the file that holds a context's entry.
+func fileName(digest string) string { return strings.TrimPrefix(digest, digestPrefix) + suffix }
+
+func isDigest(s string) bool {
+	digits, ok := strings.CutPrefix(s, digestPrefix)
+	return ok && len(digits) == digestDigits && strings.Trim(digits, "0123456789abcdef") == ""
+}
+
+// isTime formats again what it read: time.Parse takes more than one form.
+func isTime(s string) bool {
+	t, err := time.Parse(timeFormat, s)
+	return err == nil && t.Format(timeFormat) == s
+}
+
+// decodeBase64 accepts exactly one encoding of each value.
+func decodeBase64(s string) ([]byte, bool) {
+	b, err := base64.StdEncoding.Strict().DecodeString(s)
+	return b, err == nil && base64.StdEncoding.EncodeToString(b) == s
+}

@@ -1,0 +1,150 @@
+package judgecache
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+)
+
+func sealed(t testing.TB) (name string, data []byte, trusted map[string]sign.PublicKey) {
+	t.Helper()
+	key, err := sign.NewKey(rand.NewChaCha8([32]byte{1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := sign.Digest([]byte("a context"))
+	data, err = entry{
+		Schema: schema, Key: key.Public().ID(), Context: digest, Verdict: correctVerdict,
+		Model: "ümpire/1", Created: "2026-01-02T03:04:05.678Z",
+	}.seal(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fileName(digest), data, map[string]sign.PublicKey{key.Public().ID(): key.Public()}
+}
+
+// TestEveryBit: an entry in which one bit is another, or one byte is missing,
+// doubled or cut at, is bad. None passes for an old entry, which nobody is
+// told of.
+func TestEveryBit(t *testing.T) {
+	name, data, trusted := sealed(t)
+	if _, reason := verify(name, data, trusted); reason != noReason {
+		t.Fatalf("the entry itself is %s", reason)
+	}
+	refuse := func(what string, changed []byte) {
+		t.Helper()
+		if bytes.Equal(changed, data) {
+			return
+		}
+		if _, reason := verify(name, changed, trusted); reason == noReason || isLegacy(changed) {
+			t.Errorf("%s: %q", what, changed)
+		}
+	}
+	for i := range data {
+		for bit := range 8 {
+			changed := bytes.Clone(data)
+			changed[i] ^= 1 << bit
+			refuse(fmt.Sprintf("byte %d, bit %d", i, bit), changed)
+		}
+		refuse("cut", data[:i])
+		refuse("missing", slices.Delete(bytes.Clone(data), i, i+1))
+		refuse("doubled", slices.Insert(bytes.Clone(data), i, data[i]))
+	}
+}
+
+// TestContextsDiffer: two contexts have one digest only if they are equal,
+// whatever stands in their fields. Half of the pairs are one text, cut into
+// fields at different places.
+func TestContextsDiffer(t *testing.T) {
+	piece := rapid.StringOfN(rapid.SampledFrom([]rune("\x00\n\r\t |,;:/\"\\{}[]ae\u00e9\ufffd\u2028")), 0, 3, -1)
+	fields := rapid.SliceOfN(piece, 6, 6)
+	toContext := func(f []string) Context { return Context{f[0], f[1], f[2], f[3], f[4], f[5]} }
+	same, different := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		f := fields.Draw(t, "fields")
+		g := fields.Draw(t, "others")
+		if rapid.Bool().Draw(t, "cut anew") {
+			delimiter := rapid.SampledFrom([]string{"", "\x00", "\n", "|", ",", `","`}).Draw(t, "delimiter")
+			g = recut(t, strings.Join(f, delimiter), delimiter)
+		}
+		a, b := toContext(f), toContext(g)
+		da, err := a.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := b.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (da == db) != (a == b) {
+			t.Fatalf("%q and %q have digests %s and %s", f, g, da, db)
+		}
+		if a == b {
+			same++
+		} else {
+			different++
+		}
+	})
+	if same == 0 || different == 0 {
+		t.Errorf("%d pairs were the same and %d not: one side was not tried", same, different)
+	}
+}
+
+// recut cuts text into six fields that give it again when joined.
+func recut(t *rapid.T, text, delimiter string) []string {
+	var runes = []rune(text)
+	var g []string
+	for len(g) < 5 {
+		n := rapid.IntRange(0, len(runes)).Draw(t, "cut")
+		if rest, ok := strings.CutPrefix(string(runes[n:]), delimiter); ok {
+			g, runes = append(g, string(runes[:n])), []rune(rest)
+			continue
+		}
+		before, after, ok := strings.Cut(string(runes), delimiter)
+		g = append(g, before)
+		if runes = []rune(after); !ok {
+			g, runes = append(g, slices.Repeat([]string{""}, 5-len(g))...), nil
+		}
+	}
+	return append(g, string(runes))
+}
+
+// FuzzParse: what is accepted is the one form of what it says, and is not an
+// entry of the old form, too.
+func FuzzParse(f *testing.F) {
+	_, data, _ := sealed(f)
+	f.Add(data)
+	f.Add(bytes.Replace(data, []byte(`"correct"`), []byte(`"incorrect"`), 1))
+	f.Add(bytes.Replace(data, []byte("/"), []byte(`\/`), 1))
+	f.Add([]byte(`{"key":"k","verdict":"correct"}`))
+	f.Add([]byte(`{"context":"","created":"","key":"","model":"","schema":"gaia.judgment/1","verdict":"correct"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		old := isLegacy(data)
+		e, reason := parse(data)
+		if reason != noReason {
+			if e != (entry{}) {
+				t.Errorf("%s, and yet %+v", reason, e)
+			}
+			return
+		}
+		again, err := sign.Canonical(e)
+		if err != nil || !bytes.Equal(again, data) {
+			t.Errorf("%q is accepted, but encodes to %q, %v", data, again, err)
+		}
+		sig, ok := decodeBase64(e.Signature)
+		if !ok || base64.StdEncoding.EncodeToString(sig) != e.Signature || old {
+			t.Errorf("signature %q, legacy %v", e.Signature, old)
+		}
+		if e.Verdict != "correct" && e.Verdict != "incorrect" || e.Schema != "gaia.judgment/1" || len(fileName(e.Context)) != 69 {
+			t.Errorf("accepted %+v", e)
+		}
+	})
+}
