@@ -22,10 +22,12 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/agent"
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -45,6 +47,8 @@ type Config struct {
 	Policy       policy.Policy
 	PricesDigest string
 	Tools        []tools.Tool
+	Child        tools.Child       // reads attachments, for their probes
+	Verdicts     *judgecache.Cache // of earlier judgments; nil: none are used
 	SubmitIntent bool
 	Rehearsal    bool
 	Concurrency  int // tasks at once
@@ -56,6 +60,7 @@ type Config struct {
 	Mono    func() time.Duration // since the process started
 	Rand    io.Reader
 	Watch   func(trajectory.Event) // sees every event once it is durable; may be nil
+	Warn    func(error)            // told of what goes wrong without harm to the run; may be nil
 }
 
 // Endpoint is a model behind a client. Origin is where it is, without a path.
@@ -72,12 +77,12 @@ const attemptsPerTask = 2
 
 // plan returns the manifest of a run, but for its id, time and gold
 // commitment.
-func (c Config) plan() ledger.Manifest {
+func (c Config) plan() (ledger.Manifest, error) {
 	m := ledger.NewManifest()
 	m.Budgets = ledger.Budgets{CostMicroUSD: max(c.Policy.MaxCostMicroUSD, 0), ToolCalls: max(c.Policy.MaxToolCalls, 0), Turns: c.MaxTurns}
-	m.Dataset = ledger.Dataset{CarriedGold: c.Set.CarriedGold, IDsSHA256: c.Set.IDsDigest, MetadataFile: c.Set.MetadataFile,
+	m.Dataset = ledger.Dataset{CarriedGold: c.Set.CarriedGold, MetadataFile: c.Set.MetadataFile,
 		MetadataSHA256: c.Set.Digest, Name: c.Set.Dataset, Revision: c.Set.Revision, Selection: c.Selection,
-		Split: string(c.Set.Split), SplitSize: c.Set.SplitSize}
+		Split: string(c.Set.Split), SplitSize: len(c.Set.IDs)}
 	m.DenylistSHA256, m.GuidanceHash = policy.DenylistDigest(), policy.GuidanceHash()
 	m.PolicyHash, m.PolicyMode = c.Policy.Hash(), string(c.Policy.Mode)
 	m.Harness, m.PricesSHA256 = c.Harness, c.PricesDigest
@@ -85,9 +90,10 @@ func (c Config) plan() ledger.Manifest {
 	for _, t := range prompt.Templates() {
 		m.Prompts = append(m.Prompts, ledger.Prompt{ID: t.ID, SHA256: t.Digest(), Text: t.Text})
 		if c.Judge != nil && t.ID == prompt.JudgeID {
-			m.Judge = &ledger.JudgePlan{Model: c.Judge.Name, Origin: c.Judge.Origin, Prompt: t.ID, PromptSHA256: t.Digest()}
+			m.Judge = &ledger.JudgePlan{Cache: c.Verdicts != nil, Model: c.Judge.Name, Origin: c.Judge.Origin, Prompt: t.ID, PromptSHA256: t.Digest()}
 		}
 	}
+	m.Probes = audit.ProbesID
 	m.Rehearsal, m.SubmitIntent = c.Rehearsal, c.SubmitIntent
 	m.Retry = ledger.RetryPlan{AttemptsPerTask: attemptsPerTask, CallTries: c.CallTries}
 	m.SigningKey = c.Key.Public().Line()
@@ -100,5 +106,23 @@ func (c Config) plan() ledger.Manifest {
 	}
 	slices.SortFunc(m.Tools, func(a, b ledger.ToolPlan) int { return strings.Compare(a.Name, b.Name) })
 	m.Voting = ledger.VotingPlan{Attempts: 1, Rule: "first"}
-	return m
+	return m, c.splits(&m)
+}
+
+// splits says what the splits of the dataset consist of.
+func (c Config) splits(m *ledger.Manifest) (err error) {
+	m.SplitIDs = c.Set.IDs
+	if m.Dataset.IDsSHA256, err = ledger.IDsDigest(c.Set.IDs); err != nil {
+		return err
+	}
+	own := loader.Other{Split: c.Set.Split, IDs: c.Set.IDs, CarriedGold: c.Set.CarriedGold}
+	for _, s := range append([]loader.Other{own}, c.Set.Others...) {
+		digest, err := ledger.IDsDigest(slices.Sorted(slices.Values(s.IDs)))
+		if err != nil {
+			return err
+		}
+		m.Splits = append(m.Splits, ledger.SplitPlan{CarriedGold: s.CarriedGold, IDsSHA256: digest, Name: string(s.Split), Size: len(s.IDs)})
+	}
+	slices.SortFunc(m.Splits, func(a, b ledger.SplitPlan) int { return strings.Compare(a.Name, b.Name) })
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/gofrs/flock"
@@ -44,6 +45,7 @@ type Run struct {
 	log          *trajectory.Log
 	trajectories *os.File
 	judgments    *os.File
+	swept        *judgecache.Sweep // of the verdicts, before the run began or went on; nil: there are none
 
 	mu        sync.Mutex // guards what follows
 	fold      *ledger.Fold
@@ -55,6 +57,10 @@ type Run struct {
 // model.
 func Create(out string, c Config) (_ *Run, err error) {
 	c.Rand = &serial{r: c.Rand}
+	swept, err := c.sweep()
+	if err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("making the directory for runs: %w", err)
 	}
@@ -66,7 +72,10 @@ func Create(out string, c Config) (_ *Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m := c.plan()
+	m, err := c.plan()
+	if err != nil {
+		return nil, err
+	}
 	m.RunID, m.Created = id.String(), c.Now().UTC().Format(trajectory.TimeFormat)
 	if m.GoldCommitment, err = goldCommitment(c, salt); err != nil {
 		return nil, err
@@ -75,7 +84,7 @@ func Create(out string, c Config) (_ *Run, err error) {
 	if err := os.Mkdir(aside, 0o755); err != nil {
 		return nil, fmt.Errorf("making the run directory: %w", err)
 	}
-	r := &Run{Dir: aside, cfg: c, gold: c.Gold.Map()}
+	r := &Run{Dir: aside, cfg: c, gold: c.Gold.Map(), swept: swept}
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -126,10 +135,11 @@ func (r *Run) begin(m ledger.Manifest, salt string) error {
 	if err := r.open(trajectory.End{Head: r.fold.ManifestSHA256}); err != nil {
 		return err
 	}
-	_, err = r.log.Append(trajectory.Draft{Payload: trajectory.RunStarted{
+	drafts := []trajectory.Draft{{Payload: trajectory.RunStarted{
 		GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: r.fold.ManifestSHA256, PolicyHash: m.PolicyHash,
 		Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent,
-	}})
+	}}}
+	_, err = r.log.Append(append(drafts, r.sweepEvents()...)...)
 	if err != nil {
 		return err
 	}
@@ -240,12 +250,6 @@ func markerText(reason string) []byte {
 	text := strings.ReplaceAll(reason, "\n", " ")
 	text = strings.ToValidUTF8(text[:min(len(text), markerSize-1)], "")
 	return []byte(text + strings.Repeat("\n", markerSize-len(text)))
-}
-
-// saltLine is the first line of the private file.
-type saltLine struct {
-	Rehearsal bool   `json:"rehearsal,omitzero"`
-	Salt      string `json:"salt"`
 }
 
 // goldCommitment commits to the answers of the planned tasks; "" where there

@@ -29,8 +29,14 @@ func (r *Run) grade(ctx context.Context, t *ledger.Task) error {
 		return nil
 	}
 	a := t.Counted()
-	if a != nil && a.Answer != nil && a.Judgment == nil && r.fold.Scored() {
+	switch {
+	case !r.fold.Scored() || a != nil && a.Judgment != nil:
+	case a != nil && a.Answer != nil:
 		if err := r.judge(ctx, t, a); err != nil {
+			return err
+		}
+	default: // so that the private file holds the gold of every task
+		if err := r.keepPrivate(privateVerdict{Gold: r.gold[t.Plan.TaskID], Path: "none", Rehearsal: r.cfg.Rehearsal, TaskID: t.Plan.TaskID}); err != nil {
 			return err
 		}
 	}
@@ -54,23 +60,28 @@ func (r *Run) grade(ctx context.Context, t *ledger.Task) error {
 // judge asks for both verdicts on a committed answer and records them: usage
 // and verdict in the journal, gold and texts in the private file alone.
 func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) error {
+	gold := r.gold[t.Plan.TaskID]
+	item := judge.Item{TaskID: t.Plan.TaskID, Question: r.question(t), Gold: gold, Answer: &a.Answer.Answer}
 	scorer := judge.Judge{}
 	var ask *asker
+	earlier := &earlier{run: r}
 	if r.cfg.Judge != nil {
-		ask = &asker{endpoint: *r.cfg.Judge, now: r.cfg.Now}
+		ask = &asker{endpoint: *r.cfg.Judge, now: r.cfg.Now, earlier: earlier}
 		scorer.Asker = ask
+		scorer.Known = earlier.known
 	}
-	gold := r.gold[t.Plan.TaskID]
-	v := scorer.Score(ctx, judge.Item{TaskID: t.Plan.TaskID, Question: r.question(t), Gold: gold, Answer: &a.Answer.Answer})
-	if err := ctx.Err(); err != nil {
+	v := scorer.Score(ctx, item)
+	if err := errors.Join(ctx.Err(), earlier.err); err != nil {
 		return err
 	}
 	if ask != nil && ask.failed != nil && ask.failed.Stop {
 		return fmt.Errorf("the judge cannot be asked: status %d, %s", ask.failed.Status, ask.failed.Code)
 	}
-	event := trajectory.Judgment{CostMicroUSD: new(int64), Judged: v.Judged, Official: v.Official, Path: v.Path, Tries: v.Tries}
-	if v.Tries > 0 {
+	event := trajectory.Judgment{Cached: v.Known, CostMicroUSD: new(int64), Judged: v.Judged, Official: v.Official, Path: v.Path, Tries: v.Tries}
+	if v.Known || v.Tries > 0 {
 		event.Model, event.Prompt = r.cfg.Judge.Name, prompt.JudgeID
+	}
+	if v.Tries > 0 {
 		event.CostMicroUSD, event.TokensIn, event.TokensOut, event.LatencyMs = ask.cost, ask.tokensIn, ask.tokensOut, ask.latencyMs
 	}
 	if v.Path == judge.PathError && ask.failed != nil {
@@ -79,23 +90,15 @@ func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) erro
 	if v.Reply != nil {
 		event.RequestID, event.ResponseModel = v.Reply.RequestID, v.Reply.ResponseModel
 	}
-	if err := r.keepPrivate(privateVerdict{a.Answer.Answer, a.Number, gold, v.Judged, v.Official, v.Path, v.Err, r.cfg.Rehearsal, t.Plan.TaskID}); err != nil {
+	if v.Path == judge.PathJudge && !v.Known {
+		earlier.remember(item, *v.Judged)
+	}
+	private := privateVerdict{a.Answer.Answer, a.Number, gold, v.Judged, v.Official, v.Path, v.Err, r.cfg.Rehearsal, t.Plan.TaskID}
+	if err := r.keepPrivate(private); err != nil {
 		return err
 	}
 	_, err := r.log.Append(trajectory.Draft{TaskID: t.Plan.TaskID, Attempt: a.Number, Payload: event})
 	return err
-}
-
-// keepPrivate writes a verdict with its gold to the private file, durably.
-func (r *Run) keepPrivate(v privateVerdict) error {
-	line, err := sign.CanonicalLossy(v)
-	if err != nil {
-		return err
-	}
-	if _, err := r.judgments.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("writing %s: %w", judgmentsFile, err)
-	}
-	return r.judgments.Sync()
 }
 
 // question returns the text of a planned task.
@@ -106,19 +109,6 @@ func (r *Run) question(t *ledger.Task) string {
 		}
 	}
 	return ""
-}
-
-// privateVerdict is a line of judgments.jsonl after the salt.
-type privateVerdict struct {
-	Answer    string `json:"answer"`
-	Attempt   int    `json:"attempt"`
-	Gold      string `json:"gold"`
-	Judged    *bool  `json:"judged"`
-	Official  bool   `json:"official"`
-	Path      string `json:"path"`
-	Problem   string `json:"problem,omitzero"`
-	Rehearsal bool   `json:"rehearsal,omitzero"`
-	TaskID    string `json:"task_id"`
 }
 
 // complete records the end.
@@ -184,6 +174,7 @@ func (r *Run) seal() error {
 // asker puts the judge's requests to a model and adds up what they took.
 type asker struct {
 	endpoint  Endpoint
+	earlier   *earlier
 	now       func() time.Time
 	cost      *int64
 	tokensIn  int64
@@ -195,6 +186,9 @@ type asker struct {
 
 // Ask implements judge.Asker.
 func (a *asker) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) {
+	if a.earlier.err != nil { // nothing happens that follows from what is not recorded
+		return judge.Reply{}, a.earlier.err
+	}
 	began := a.now()
 	response, err := a.endpoint.Client.Chat(ctx, llm.Request{
 		Model:    a.endpoint.Name,

@@ -50,7 +50,7 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if err := r.takeLock(); err != nil {
 		return nil, err
 	}
-	found, err := ledger.Verify(os.DirFS(dir), nil)
+	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +58,9 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 		return nil, ErrComplete
 	}
 	if err := r.samePlan(found.Manifest); err != nil {
+		return nil, err
+	}
+	if r.swept, err = r.cfg.sweep(); err != nil {
 		return nil, err
 	}
 	torn, err := r.mendTail(found.Torn)
@@ -109,9 +112,12 @@ func regular(dir string, names ...string) error {
 // samePlan compares the plan that the configuration gives with the recorded
 // one. The program may be another version; that is recorded, not refused.
 func (r *Run) samePlan(old ledger.Manifest) error {
-	now := r.cfg.plan()
+	now, err := r.cfg.plan()
+	if err != nil {
+		return err
+	}
 	now.RunID, now.Created, now.Harness = old.RunID, old.Created, old.Harness
-	salt, err := r.readSalt()
+	_, salt, err := ReadGold(r.Dir)
 	if err != nil {
 		return err
 	}
@@ -162,19 +168,6 @@ func members(m ledger.Manifest) (map[string]jsontext.Value, error) {
 	}
 	var out map[string]jsontext.Value
 	return out, json.Unmarshal(b, &out)
-}
-
-func (r *Run) readSalt() (string, error) {
-	data, err := os.ReadFile(filepath.Join(r.Dir, judgmentsFile))
-	if err != nil {
-		return "", fmt.Errorf("reading %s, without whose salt the answers cannot be held against the plan: %w", judgmentsFile, err)
-	}
-	first, _, _ := bytes.Cut(data, []byte("\n"))
-	var line saltLine
-	if err := sign.Decode(first, &line); err != nil {
-		return "", fmt.Errorf("%s does not begin with the salt", judgmentsFile)
-	}
-	return line.Salt, nil
 }
 
 // mendTail keeps an unfinished last line aside and cuts it from the journal.
@@ -247,6 +240,7 @@ func (r *Run) takeUp(end trajectory.End, torn *trajectory.Torn) error {
 		Events: end.Events, GuidanceHash: r.fold.Manifest.GuidanceHash, Harness: r.cfg.Harness,
 		PolicyHash: r.fold.Manifest.PolicyHash, Torn: torn,
 	}}}
+	drafts = append(drafts, r.sweepEvents()...)
 	for _, t := range r.fold.Tasks {
 		a := t.Open()
 		if a == nil {

@@ -119,7 +119,7 @@ func finish(t *testing.T, dir string, c Config) {
 // verified reads a run as anyone would.
 func verified(t *testing.T, dir string) *ledger.Run {
 	t.Helper()
-	found, err := ledger.Verify(os.DirFS(dir), nil)
+	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/gaia-harness/gaia/agent"
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -140,7 +141,8 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	number, spent := len(t.Attempts)+1, spentOn(t)
 	r.mu.Unlock()
 	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.cfg.Redact}
-	root, files, err := r.workspace(ctx, task, filepath.Join(r.Dir, workDir, fmt.Sprintf("%04d-%d", index+1, number)))
+	prober := audit.NewProber(audit.Target{TaskID: task.ID, Question: task.Question, Gold: r.gold[task.ID], SplitIDs: r.cfg.Set.IDs})
+	root, files, err := r.workspace(ctx, task, prober, filepath.Join(r.Dir, workDir, fmt.Sprintf("%04d-%d", index+1, number)))
 	if err != nil {
 		return err
 	}
@@ -148,7 +150,7 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	if err := rec.Append(0, trajectory.TaskStarted{FileName: task.FileName, Question: task.Question, Workspace: files}); err != nil {
 		return err
 	}
-	session := r.gate.Open(rec, root, spent)
+	session := r.gate.Open(rec, root, spent, prober)
 	solver := agent.Agent{Model: r.cfg.Model.Client, Name: r.cfg.Model.Name, MaxTurns: r.cfg.MaxTurns, MaxTokens: r.cfg.MaxTokens,
 		Tools: r.gate.Specs(), Now: r.cfg.Now}
 	answer, err := solver.Solve(ctx, agent.Question{Text: task.Question, FileName: task.FileName}, session, rec)
@@ -203,9 +205,13 @@ func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cau
 	return nil
 }
 
+// maxProbed bounds, in bytes, the attachments that are looked through. A larger
+// one has no probes, which the audit counts as a gap.
+const maxProbed = 64 << 20
+
 // workspace makes an attempt's directory with a read-only copy of the
 // attachment, and lists what is in it.
-func (r *Run) workspace(ctx context.Context, task loader.Task, dir string) (*os.Root, []trajectory.File, error) {
+func (r *Run) workspace(ctx context.Context, task loader.Task, prober *audit.Prober, dir string) (*os.Root, []trajectory.File, error) {
 	if err := os.RemoveAll(dir); err != nil { // of an attempt that never began
 		return nil, nil, err
 	}
@@ -218,7 +224,7 @@ func (r *Run) workspace(ctx context.Context, task loader.Task, dir string) (*os.
 	}
 	files := []trajectory.File{}
 	if task.FileName != "" {
-		file, err := r.attach(ctx, root, task)
+		file, err := r.attach(ctx, root, task, prober)
 		if err != nil {
 			root.Close()
 			return nil, nil, err
@@ -228,7 +234,7 @@ func (r *Run) workspace(ctx context.Context, task loader.Task, dir string) (*os.
 	return root, files, nil
 }
 
-func (r *Run) attach(ctx context.Context, root *os.Root, task loader.Task) (trajectory.File, error) {
+func (r *Run) attach(ctx context.Context, root *os.Root, task loader.Task, prober *audit.Prober) (trajectory.File, error) {
 	in, err := r.cfg.Set.Attachment(ctx, task)
 	if err != nil {
 		return trajectory.File{}, err
@@ -244,5 +250,19 @@ func (r *Run) attach(ctx context.Context, root *os.Root, task loader.Task) (traj
 	if err != nil {
 		return trajectory.File{}, fmt.Errorf("copying the attachment of task %q: %w", task.ID, err)
 	}
-	return trajectory.File{Bytes: n, Path: task.FileName, SHA256: sign.DigestOf(sum)}, out.Close()
+	file := trajectory.File{Bytes: n, Path: task.FileName, SHA256: sign.DigestOf(sum)}
+	if err := out.Close(); err != nil || n > maxProbed {
+		return file, err
+	}
+	data, err := root.ReadFile(task.FileName)
+	if err != nil {
+		return file, err
+	}
+	text, err := r.cfg.Child.Text(ctx, task.FileName, data)
+	if err != nil {
+		return file, fmt.Errorf("reading the attachment of task %q: %w", task.ID, err)
+	}
+	probes := prober.Probe(text, "", nil)
+	file.Probes = &probes
+	return file, nil
 }
