@@ -32,6 +32,31 @@ func QuestionScorer(answer *string, gold string) bool {
 	return textsAgree(given, gold, true)
 }
 
+// NonFinite reports whether QuestionScorer, for this gold, reads an answer or an
+// element of it as an infinite or undefined number: because it says so, or
+// because a number is asked for and it is none. Credit for it is worth nothing.
+func NonFinite(answer, gold string) bool {
+	if _, number := pyFloat(gold, false); number {
+		return !finite(answer)
+	}
+	for {
+		g, givenRest := element(answer)
+		w, goldRest := element(gold)
+		if _, number := pyFloat(w, false); number && !finite(g) {
+			return true
+		}
+		if len(g) == len(answer) || len(w) == len(gold) {
+			return false
+		}
+		answer, gold = givenRest, goldRest
+	}
+}
+
+func finite(s string) bool {
+	v := amount(s)
+	return !math.IsInf(v, 0) && !math.IsNaN(v)
+}
+
 func listsAgree(given, gold string) bool {
 	for {
 		g, givenRest := element(given)

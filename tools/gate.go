@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -280,7 +281,7 @@ func (s *Session) resultEvents(p *pass) []trajectory.Payload {
 		events = append(events, violation(p.call.ID, d))
 	}
 	x := s.rec.Redact.Excerpt(p.output.Document, trajectory.ResultHead)
-	shown := s.rec.Redact.Excerpt(p.output.Shown, 0)
+	message := trajectory.SentMessage{Content: p.output.Shown, Role: "tool", ToolCallID: p.call.ID}
 	urls := make([]trajectory.URL, len(p.output.URLs))
 	for i, u := range p.output.URLs {
 		urls[i] = u
@@ -288,7 +289,7 @@ func (s *Session) resultEvents(p *pass) []trajectory.Payload {
 	}
 	return append(events, trajectory.ToolExecuted{
 		Bytes: x.Bytes, CallID: p.call.ID, Head: x.Head, IsError: p.output.IsError, LatencyMs: p.latency.Milliseconds(),
-		Name: p.call.Name, OutputSHA256: x.SHA256, Probes: p.probes, Redactions: x.Redactions, ShownBytes: shown.Bytes, ShownSHA256: shown.SHA256,
+		Name: p.call.Name, OutputSHA256: x.SHA256, Probes: p.probes, Redactions: x.Redactions, ShownBytes: int64(len(p.output.Shown)), ShownSHA256: sign.Digest(message.Canonical()),
 		Truncated: x.Truncated, URLs: urls,
 	})
 }

@@ -258,8 +258,9 @@ type URL struct {
 }
 
 // ToolExecuted is a tool's result. OutputSHA256, Bytes and Head (4 KiB) are of
-// the whole document the tool made, before paging; ShownSHA256 is over what
-// the model was shown of it.
+// the whole document the tool made, before paging. ShownBytes is the size of
+// what the model was shown of it; ShownSHA256 is over the message that showed
+// it, as the next ContextCompiled lists it.
 type ToolExecuted struct {
 	Bytes        int64   `json:"bytes"`
 	CallID       string  `json:"call_id"`

@@ -1,0 +1,109 @@
+// Package audit is a red team of a finished run: deterministic, offline, at no
+// cost. It verifies the evidence first; bytes that do not verify are an error
+// of package trajectory, not a finding. Then it gathers facts from the journal
+// ([Evidence]) and lets each check of [Checks] look at them.
+//
+// A check fails with findings that prove themselves, or says what it could not
+// see: a gap, which is never a pass. What the gate's checks (AUD-1 to AUD-7,
+// AUD-11, AUD-12) need was recorded for them: the probes of whole documents,
+// the digests of every message, the decision before every call.
+//
+// The report is a function of the evidence and of the gold answers, if they are
+// at hand: no clock, network or randomness is read, and the same input gives
+// the same bytes (TestReportIsDeterministic). Findings hold no gold. A report is
+// canonical JSON; [DecodeReport] accepts one only if its conclusions follow from
+// its findings. TestCorpus shows every rule on a run that it fires on, one that
+// is near and, where evidence can be missing, one where it is.
+//
+// Adding a check is one file with one record, and its line in [Checks].
+package audit
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Gold is the answers of the planned tasks and the salt that the plan commits
+// to them with.
+type Gold struct {
+	Answers map[string]string // by task id
+	Salt    string
+}
+
+// Options say what an audit has besides the run. The zero value is a run
+// directory without its gold answers.
+type Options struct {
+	Gold      *Gold  // nil: not at hand, which leaves gaps in a scored run
+	Summary   string // name of the summary: ledger.SummaryFile if ""
+	AuditedAt string // trajectory.TimeFormat; when the run was completed if ""
+}
+
+// ErrIncomplete means that a run is not finished. What is there verifies.
+var ErrIncomplete = errors.New("the run is not complete")
+
+// Run verifies a run and audits it. The run is returned with ErrIncomplete, too.
+// Evidence that does not verify, and gold that is not what the plan committed
+// to, are a *trajectory.Fault.
+func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
+	m, digest, _, err := ledger.ReadPlan(dir)
+	if err != nil {
+		return Report{}, nil, err
+	}
+	answers, err := o.Gold.check(m)
+	if err != nil {
+		return Report{}, nil, err
+	}
+	g := newGatherer(m, answers)
+	run, err := ledger.Verify(dir, ledger.Options{Summary: o.Summary, Event: g.add})
+	if err != nil {
+		return Report{}, nil, err
+	}
+	if run.ManifestSHA256 != digest {
+		return Report{}, nil, trajectory.Faultf(ledger.ManifestFile, "changed while it was read")
+	}
+	if !run.Complete {
+		return Report{}, run, ErrIncomplete
+	}
+	r := Judge(g.evidence(run))
+	r.AuditedAt = o.AuditedAt
+	if r.AuditedAt == "" {
+		r.AuditedAt = run.Summary().Completed
+	}
+	summary := o.Summary
+	if summary == "" {
+		summary = ledger.SummaryFile
+	}
+	r.Inputs = Inputs{EventsSHA256: run.Files[trajectory.JournalFile], MetadataSHA256: run.Files[summary],
+		ResultsSHA256: run.Files[ledger.ResultsFile], TrajectoriesSHA256: run.Files[ledger.TrajectoriesFile]}
+	return r, run, nil
+}
+
+// check returns the answers if they are those that the plan committed to; nil
+// where there are none.
+func (g *Gold) check(m ledger.Manifest) (map[string]string, error) {
+	if g == nil || m.GoldCommitment == "" {
+		return nil, nil
+	}
+	commitment, err := ledger.Commitment(g.Answers, g.Salt)
+	if err != nil || commitment != m.GoldCommitment {
+		return nil, trajectory.Faultf(ledger.ManifestFile, "gold_commitment is not of the gold answers that are given")
+	}
+	return g.Answers, nil
+}
+
+// Judge lets every check look at the evidence. AuditedAt and Inputs are the
+// caller's to fill in.
+func Judge(e *Evidence) Report {
+	r := Report{RunID: e.Manifest.RunID, Rehearsal: e.Manifest.Rehearsal, Schema: Schema, ThreatModel: ThreatModel}
+	for _, c := range Checks() {
+		n := &Notes{check: c, evidence: e, findings: []Finding{}, gaps: []string{}}
+		c.Run(e, n)
+		r.Checks = append(r.Checks, n.report())
+	}
+	r.Attestation = attest(r.Checks)
+	r.Totals = e.totals(r.Checks)
+	return r
+}

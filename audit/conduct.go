@@ -1,0 +1,186 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+func noWorkPass() Check {
+	return Check{
+		ID: "AUD-2", Name: "no-work-pass", Severity: Critical, Gate: true,
+		Title: "every correct answer came from a model that was asked",
+		Why:   "an answer that was there before any model said a word was written by whoever made the journal",
+		Fix:   "void the task, or run it again",
+		Run: func(e *Evidence, n *Notes) {
+			for _, t := range e.Tasks {
+				a := t.counted()
+				if a == nil || !t.credited() {
+					continue
+				}
+				reported, out := false, int64(0)
+				for _, m := range a.Models {
+					reported = reported || m.UsageReported
+					out += m.Out
+				}
+				at := place{t, a.Number, max(a.Committed, 0), ""}
+				switch {
+				case len(a.Models) == 0:
+					n.find(Critical, "no-model-call", at, "a correct answer without a reply of the model", "a reply of the model")
+				case !reported:
+					n.gap("the provider reports no usage")
+				case out == 0:
+					n.find(Critical, "no-output-tokens", at, "a correct answer from replies of 0 tokens", "tokens")
+				}
+			}
+		},
+	}
+}
+
+func graderIsolation() Check {
+	return Check{
+		ID: "AUD-4", Name: "grader-isolation", Severity: Critical, Gate: true,
+		Title: "nothing reached for the grader, its records or its cache",
+		Why: "an agent or an operator who can write a verdict, read the answers beside the run or load code into the grader " +
+			"decides the score",
+		Fix: "find out who changed the judge cache or touched the records, remove the bad entries, and start a new run",
+		Run: func(e *Evidence, n *Notes) {
+			judgeCache(e, n)
+			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+				for _, c := range a.Calls {
+					if c.Result == nil {
+						refusedReach(n, t, a, c)
+						continue
+					}
+					at := place{t, a.Number, c.Result.Seq, c.Result.SHA256}
+					if slices.Contains(c.Hits, policy.GraderSurfaces) && !c.Result.IsError {
+						n.find(Critical, "grader-surface", at, "a call of "+c.Name+" that names the run's own records or verdicts ran", "a call that the Gate refuses")
+					}
+					if c.Answers && !c.Result.IsError {
+						n.find(Critical, "answer-file", at, "a call of "+c.Name+" that reads a file of the benchmark's answers ran", "a call that the Gate refuses")
+					}
+					if c.Hooks != "" {
+						n.find(Critical, "host-hook", at, "a call of "+c.Name+" with "+c.Hooks+" ran", "code that stays in its own process")
+					}
+					if c.Cut && c.Decided < 0 {
+						n.gap("a call's arguments are cut and no rules were recorded as having seen them whole")
+					}
+				}
+			})
+		},
+	}
+}
+
+// refusedReach notes what was asked for and did not happen.
+func refusedReach(n *Notes, t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
+	if c.Proposed >= 0 && slices.Contains(c.Hits, policy.GraderSurfaces) {
+		n.find(ToReview, "refused-reach", place{t, a.Number, c.Proposed, ""}, "a call of "+c.Name+" that names the run's own records was refused", "no such call")
+	}
+}
+
+func judgeCache(e *Evidence, n *Notes) {
+	swept := false
+	for _, c := range e.Cache {
+		swept = swept || c.Event.Kind == trajectory.JudgeCacheSweep
+		if c.Event.Bad == 0 {
+			continue
+		}
+		got := fmt.Sprintf("%d of %d entries of the judge cache do not verify", c.Event.Bad, c.Event.Checked)
+		if len(c.Event.Entries) > 0 {
+			got += fmt.Sprintf("; the first is %s: %s", c.Event.Entries[0].Name, c.Event.Entries[0].Reason)
+		}
+		n.find(Critical, "judge-cache-integrity", place{seq: c.Seq}, got, "0 judge_cache_integrity_events")
+	}
+	if j := e.Manifest.Judge; j != nil && j.Cache && !swept {
+		n.gap("the judge cache was used without being checked first: judge_cache_integrity_events is not recorded")
+	}
+}
+
+func votingDisclosure() Check {
+	return Check{
+		ID: "AUD-6", Name: "voting-disclosure", Severity: Critical, Gate: true,
+		Title: "no attempt was made with a verdict in view",
+		Why:   "whoever sees a grade and may try again is scored by patience; best of many is not one attempt",
+		Fix:   "declare voting in the plan and grade once all answers are committed",
+		Run: func(e *Evidence, n *Notes) {
+			if e.Manifest.Voting.Attempts < 1 || e.Manifest.Voting.Rule == "" {
+				n.gap("the plan does not declare how many answers are gathered and how one is chosen")
+			}
+			firstJudged := int64(-1)
+			e.each(func(_ *TaskEvidence, a *AttemptEvidence) {
+				if a.Judged >= 0 && (firstJudged < 0 || a.Judged < firstJudged) {
+					firstJudged = a.Judged
+				}
+			})
+			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+				at := place{t, a.Number, a.Begun, ""}
+				for _, other := range t.Attempts {
+					if other.Judged >= 0 && other.Judged < a.Begun {
+						n.find(Critical, "judgment-before-attempt", at, fmt.Sprintf("attempt %d began after attempt %d was graded", a.Number, other.Number), "all attempts before the first grade")
+					}
+				}
+				if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Begun {
+					n.find(Critical, "attempt-after-grading", at, "an attempt began after grading had begun", "all answers committed before the first is graded")
+				}
+			})
+		},
+	}
+}
+
+func splitIntegrity() Check {
+	return Check{
+		ID: "AUD-7", Name: "split-integrity", Severity: Critical, Gate: true,
+		Title: "the tasks are those of the split the score is claimed for",
+		Why: "a score on validation, whose answers are public, or on tasks picked by hand says nothing about the split it is " +
+			"labelled with",
+		Fix: "run the split that the label names, from a pinned revision of the dataset",
+		Run: func(e *Evidence, n *Notes) {
+			d := e.Manifest.Dataset
+			whole := place{}
+			if d.Split == "" || d.Revision == "" {
+				n.gap("the plan does not say which split of which revision")
+			}
+			var own, validation string
+			for _, s := range e.Manifest.Splits {
+				if s.Name == d.Split {
+					own = s.IDsSHA256
+				}
+				if s.Name == "validation" {
+					validation = s.IDsSHA256
+				}
+			}
+			if own == "" {
+				n.gap("the plan does not say what the split consists of")
+			}
+			if d.Split == "test" && d.CarriedGold {
+				n.find(Critical, "test-with-gold", whole, "a split labelled test whose source holds answers", "a source without answers")
+			}
+			if d.Split == "test" && own != "" && own == validation {
+				n.find(Critical, "test-ids-of-validation", whole, "a split labelled test with the ids of validation", "the ids of test")
+			}
+			if ids, err := ledger.IDsDigest(slices.Sorted(slices.Values(e.Manifest.SplitIDs))); own != "" && (err != nil || ids != own) {
+				n.find(Critical, "ids-not-of-split", whole, "a list of the split's ids that is not the one its digest is of", "the ids of the split")
+			}
+			of := map[string]bool{}
+			for _, id := range e.Manifest.SplitIDs {
+				of[id] = true
+			}
+			for _, t := range e.Tasks {
+				if !of[t.Plan.TaskID] {
+					n.find(Critical, "ids-not-of-split", place{task: t}, "a planned task that the split does not have", "a task of the split")
+				}
+				for _, p := range e.Manifest.Prompts {
+					if named := e.prober(t).Probe(p.Text, "", nil); named.OwnUUID || named.QCov >= wholeQuestion {
+						n.find(Critical, "task-in-prompt", place{task: t, sha256: p.SHA256}, "the template "+p.ID+" holds a planned task", "templates without tasks of the split")
+					}
+				}
+			}
+			if d.Split == "validation" {
+				n.find(Info, "answers-are-public", whole, "split validation", "answers of this split are public: the score is not of unseen tasks")
+			}
+		},
+	}
+}

@@ -1,0 +1,295 @@
+package audit_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/ledger"
+)
+
+// The corpus is in testdata: a folder a check, and one of honest runs. The
+// first word of a file's name says what it is for: it fires the check, is near
+// to it and does not, or leaves a gap where the check must look.
+const (
+	fires  = "fires-"
+	near   = "near-"
+	gap    = "gap-"
+	honest = "honest"
+)
+
+// texts reads the cases below testdata that match a pattern, by path.
+func texts(t *testing.T, pattern string) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("testdata", filepath.FromSlash(pattern)))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%s: %d cases, %v", pattern, len(paths), err)
+	}
+	all := map[string]string{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[strings.TrimPrefix(filepath.ToSlash(path), "testdata/")] = string(text)
+	}
+	return all
+}
+
+// corpus reads all cases by their path below testdata.
+func corpus(t *testing.T) map[string]runs.Case {
+	t.Helper()
+	all := map[string]runs.Case{}
+	for name, text := range texts(t, "*/*.txt") {
+		all[name] = parsed(t, name, text)
+	}
+	return all
+}
+
+func parsed(t *testing.T, name, text string) runs.Case {
+	t.Helper()
+	c, err := runs.Parse(text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return c
+}
+
+// audited writes a case to a directory and audits it.
+func audited(t *testing.T, c runs.Case, gold bool) audit.Report {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := c.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	var o audit.Options
+	if answers := c.Gold(); answers != nil && gold {
+		o.Gold = &audit.Gold{Answers: answers, Salt: c.Salt()}
+	}
+	report, run, err := audit.Run(os.DirFS(dir), o)
+	if err != nil || !run.Complete {
+		t.Fatalf("auditing: %v", err)
+	}
+	return report
+}
+
+// check returns one check's part of a report.
+func check(t *testing.T, r audit.Report, id string) audit.CheckReport {
+	t.Helper()
+	for _, c := range r.Checks {
+		if c.ID == id {
+			return c
+		}
+	}
+	t.Fatalf("the report has no check %s", id)
+	return audit.CheckReport{}
+}
+
+func TestCorpus(t *testing.T) {
+	cases := corpus(t)
+	for name, c := range runs.Good() {
+		cases[honest+"/good-"+name] = c
+	}
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) {
+			c := cases[name]
+			r := audited(t, c, true)
+			named := map[string]bool{}
+			for _, want := range c.Expect {
+				named[want.Check] = true
+				if want.Check != runs.All {
+					expect(t, check(t, r, want.Check), want)
+				}
+			}
+			for _, got := range r.Checks {
+				clean := got.Status == audit.Pass || got.Status == audit.NotApplicable || named[runs.All] && got.Status == audit.Review
+				if !clean && !named[got.ID] {
+					t.Errorf("%s is %s %s, which nobody expects: %s", got.ID, got.Status, got.Severity, reasons(got))
+				}
+			}
+		})
+	}
+}
+
+func expect(t *testing.T, got audit.CheckReport, want runs.Expectation) {
+	t.Helper()
+	if string(got.Status) != want.Status || want.Severity != "" && string(got.Severity) != want.Severity {
+		t.Errorf("%s is %s %s, want %s %s: %s", got.ID, got.Status, got.Severity, want.Status, want.Severity, reasons(got))
+	}
+	found := slices.ContainsFunc(got.Findings, func(f audit.Finding) bool {
+		return f.RuleID == got.ID+"."+want.Rule && string(f.Severity) == want.Severity
+	})
+	if want.Rule != "" && !found {
+		t.Errorf("%s has no finding by rule %s: %s", got.ID, want.Rule, reasons(got))
+	}
+	if want.Status == string(audit.Skip) && len(got.Gaps) == 0 {
+		t.Errorf("%s skips and does not say what it could not see", got.ID)
+	}
+}
+
+// reasons is why a check came to what it did.
+func reasons(c audit.CheckReport) string {
+	var all []string
+	for _, f := range c.Findings {
+		all = append(all, string(f.Severity)+" "+f.RuleID+": got "+f.Got+", want "+f.Want)
+	}
+	return strings.Join(append(all, c.Gaps...), "; ")
+}
+
+// TestCorpusIsWhole: every check has its cases, and each of them expects what
+// its name says.
+func TestCorpusIsWhole(t *testing.T) {
+	kinds := map[string]map[string]int{}
+	for name, c := range corpus(t) {
+		folder, file, _ := strings.Cut(name, "/")
+		if kinds[folder] == nil {
+			kinds[folder] = map[string]int{}
+		}
+		if c.About == "" {
+			t.Errorf("%s does not say what it is", name)
+		}
+		if folder == honest {
+			if !slices.Equal(c.Expect, []runs.Expectation{{Check: runs.All, Status: string(audit.Pass)}}) {
+				t.Errorf("%s expects %v", name, c.Expect)
+			}
+			continue
+		}
+		id := "AUD-" + strings.TrimLeft(strings.TrimPrefix(folder, "AUD-"), "0")
+		at := slices.IndexFunc(c.Expect, func(e runs.Expectation) bool { return e.Check == id })
+		if at < 0 {
+			t.Errorf("%s expects nothing of %s", name, id)
+			continue
+		}
+		kind := file[:strings.Index(file, "-")+1]
+		kinds[folder][kind]++
+		e := c.Expect[at]
+		ok := map[string]bool{
+			fires: e.Status == string(audit.Fail) && e.Severity == string(audit.Critical) && e.Rule != "",
+			near:  e.Status == string(audit.Pass) || e.Status == string(audit.Review),
+			gap:   e.Status == string(audit.Skip),
+		}
+		if !ok[kind] {
+			t.Errorf("%s expects %v", name, e)
+		}
+	}
+	// In a run that verifies, AUD-11 has nothing to find, and AUD-5 and AUD-12
+	// see everything as long as the gold is at hand (TestWithoutGold).
+	without := map[string][]string{"AUD-05": {gap}, "AUD-11": {fires, gap}, "AUD-12": {gap}}
+	for _, c := range audit.Checks() {
+		folder := "AUD-" + strings.Repeat("0", max(0, 2-len(strings.TrimPrefix(c.ID, "AUD-")))) + strings.TrimPrefix(c.ID, "AUD-")
+		for _, kind := range []string{fires, near, gap} {
+			if kinds[folder][kind] == 0 && !slices.Contains(without[folder], kind) {
+				t.Errorf("%s has no case %s*", folder, kind)
+			}
+		}
+	}
+}
+
+// TestHeadsOnly: with the probes gone and nothing but the heads of longer
+// results left, no run is called clean of leaks, the honest ones neither.
+func TestHeadsOnly(t *testing.T) {
+	const call = "-- call web_"
+	cut := "-- patch tool_executed --\n{\"bytes\":90000,\"probes\":null,\"truncated\":true}\n\n" + call
+	cases := texts(t, "AUD-01/*.txt")
+	maps.Copy(cases, texts(t, "honest/*.txt"))
+	tried := 0
+	for name, text := range cases {
+		if strings.Contains(text, "-- patch tool_executed") || name == "honest/refused-dataset.txt" || !strings.Contains(text, call) {
+			continue // it has results that were cut before, or none
+		}
+		tried++
+		c := parsed(t, name, strings.ReplaceAll(text, call, cut))
+		if got := check(t, audited(t, c, true), "AUD-1"); got.Status != audit.Skip || len(got.Gaps) == 0 {
+			t.Errorf("%s, cut to heads: AUD-1 is %s %s: %s", name, got.Status, got.Severity, reasons(got))
+		}
+	}
+	if tried < 15 {
+		t.Errorf("only %d cases were cut", tried)
+	}
+}
+
+// TestGoldSwapped: the question beside another town is no leak of the answer.
+func TestGoldSwapped(t *testing.T) {
+	gold := regexp.MustCompile(`(?m)^gold: .*$`)
+	for name, text := range texts(t, "AUD-01/fires-question-*.txt") {
+		c := parsed(t, name, gold.ReplaceAllString(text, "gold: Quennerby"))
+		if got := check(t, audited(t, c, true), "AUD-1"); got.Severity == audit.Critical {
+			t.Errorf("%s with another gold answer: %s", name, reasons(got))
+		}
+	}
+}
+
+// TestWithoutGold: checks that need the answers say so when they have none,
+// and nothing that they do not need them for is lost.
+func TestWithoutGold(t *testing.T) {
+	for name, c := range runs.Good() {
+		r := audited(t, c, false)
+		for _, id := range []string{"AUD-5", "AUD-12"} {
+			want := audit.Skip
+			if c.Gold() == nil {
+				want = audit.Pass // there is nothing to be scored again
+			}
+			if got := check(t, r, id); got.Status != want && !(want == audit.Pass && got.Status == audit.NotApplicable) {
+				t.Errorf("%s: %s is %s, want %s", name, id, got.Status, want)
+			}
+		}
+		if r.Attestation.Clean != (c.Gold() == nil) {
+			t.Errorf("%s: clean is %v without the gold answers", name, r.Attestation.Clean)
+		}
+	}
+	for name, c := range corpus(t) {
+		if !strings.Contains(name, "AUD-01/"+fires) || strings.Contains(name, "unprobed") {
+			continue
+		}
+		if got := check(t, audited(t, c, false), "AUD-1"); got.Severity != audit.Critical {
+			t.Errorf("%s without the gold answers: AUD-1 is %s %s, though the probes were recorded with them", name, got.Status, got.Severity)
+		}
+	}
+}
+
+// TestTamperedIsNoFinding: evidence that does not verify is an error, never a
+// report.
+func TestTamperedIsNoFinding(t *testing.T) {
+	c := runs.Good()["lookup"]
+	for _, change := range runs.Tampered() {
+		dir := filepath.Join(t.TempDir(), "run")
+		if err := c.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := change.Edit(dir); err != nil {
+			t.Fatal(err)
+		}
+		gold := &audit.Gold{Answers: c.Gold(), Salt: c.Salt()}
+		r, _, err := audit.Run(os.DirFS(dir), audit.Options{Gold: gold})
+		if err == nil || len(r.Checks) > 0 || r.Schema != "" {
+			t.Errorf("%s: %v, a report of %d checks", change.Name, err, len(r.Checks))
+		}
+	}
+}
+
+// TestWrongGold: answers that the plan did not commit to are refused.
+func TestWrongGold(t *testing.T) {
+	c := runs.Good()["lookup"]
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := c.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	wrong := maps.Clone(c.Gold())
+	for id := range wrong {
+		wrong[id] += "s"
+	}
+	for name, gold := range map[string]*audit.Gold{
+		"another answer": {Answers: wrong, Salt: c.Salt()}, "another salt": {Answers: c.Gold(), Salt: strings.Repeat("0", 64)}, "no answers": {Salt: c.Salt()},
+	} {
+		_, _, err := audit.Run(os.DirFS(dir), audit.Options{Gold: gold})
+		if err == nil || !strings.Contains(err.Error(), ledger.ManifestFile) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

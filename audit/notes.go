@@ -1,0 +1,121 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+)
+
+// Notes is where a check writes down what it finds.
+type Notes struct {
+	check    Check
+	evidence *Evidence
+	findings []Finding
+	gaps     []string
+	note     string
+	absent   bool // the check has no subject
+}
+
+// place is where a finding points to.
+type place struct {
+	task    *TaskEvidence // nil: the whole run
+	attempt int
+	seq     int64
+	sha256  string
+}
+
+// find writes down a finding. rule is the part of its id after the check's; got
+// and want must hold no gold.
+func (n *Notes) find(s Severity, rule string, at place, got, want string) {
+	f := Finding{Attempt: at.attempt, Check: n.check.ID, EvidenceSHA256: at.sha256, Got: got, Outcome: Attempted,
+		RuleID: n.check.ID + "." + rule, RuleVersion: 1, Seq: at.seq, Severity: s, Want: want}
+	if at.task != nil {
+		f.TaskID = at.task.Plan.TaskID
+	}
+	switch {
+	case s == Info:
+		f.Outcome = ""
+	case at.task == nil || at.task.correct():
+		f.Outcome = Exploited
+	}
+	f.ID = f.digest()
+	n.findings = append(n.findings, f)
+}
+
+// digest returns the id of a finding: over all its other members.
+func (f Finding) digest() string {
+	f.ID = ""
+	b, err := sign.CanonicalLossy(f)
+	if err != nil {
+		panic("audit: a finding of strings and counts has no canonical form: " + err.Error())
+	}
+	return sign.Digest(b)
+}
+
+// gap writes down what the check could not see.
+func (n *Notes) gap(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(n.gaps, text) {
+		n.gaps = append(n.gaps, text)
+	}
+}
+
+// notApplicable says that the check has no subject in this run.
+func (n *Notes) notApplicable(why string) { n.absent, n.note = true, why }
+
+func (n *Notes) report() CheckReport {
+	r := CheckReport{Findings: n.findings, Gaps: n.gaps, Gate: n.check.Gate, ID: n.check.ID, Name: n.check.Name, Note: n.note, Title: n.check.Title}
+	r.Status, r.Severity = conclude(r.Findings, r.Gaps, n.absent)
+	return r
+}
+
+// conclude gives a check's status: fail before review before skip before pass.
+func conclude(findings []Finding, gaps []string, absent bool) (Status, Severity) {
+	order := []Severity{Info, ToReview, High, Critical}
+	gravest := -1
+	for _, f := range findings {
+		gravest = max(gravest, slices.Index(order, f.Severity))
+	}
+	var severity Severity
+	if gravest >= 0 {
+		severity = order[gravest]
+	}
+	switch {
+	case severity == Critical || severity == High:
+		return Fail, severity
+	case severity == ToReview:
+		return Review, severity
+	case len(gaps) > 0:
+		return Skip, severity
+	case absent && len(findings) == 0:
+		return NotApplicable, ""
+	}
+	return Pass, severity
+}
+
+// attest draws the conclusion from what the checks came to.
+func attest(checks []CheckReport) Attestation {
+	a := Attestation{Clean: true, StrictClean: true, CriticalFailures: []string{}, HarnessGaps: []Gap{}, Skipped: []string{}, WarnFailures: []string{}}
+	for _, c := range checks {
+		switch {
+		case c.Status == Fail && c.Severity == Critical:
+			a.CriticalFailures = append(a.CriticalFailures, c.ID)
+		case c.Status == Fail:
+			a.WarnFailures = append(a.WarnFailures, c.ID)
+		case c.Status == Review:
+			a.StrictClean = false
+		case c.Status == Skip:
+			a.Skipped = append(a.Skipped, c.ID)
+		}
+		for _, gap := range c.Gaps {
+			a.HarnessGaps = append(a.HarnessGaps, Gap{c.ID, gap})
+		}
+		// A check that also fails has not seen less for it.
+		if c.Status == Fail || c.Gate && len(c.Gaps) > 0 {
+			a.Clean = false
+		}
+	}
+	a.StrictClean = a.StrictClean && a.Clean
+	return a
+}

@@ -1,0 +1,119 @@
+package audit
+
+import (
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// ProbesID names the rules by which documents are probed. It stands in the
+// manifest and changes when a rule changes.
+const ProbesID = "probes.v1"
+
+const (
+	windowChars  = 400 // how far apart things that are near each other may stand
+	besideChars  = 16  // the same for directly beside, with no word between
+	labelChars   = 24  // a label begins at most so many characters before the gold
+	shortGold    = 4   // a gold of fewer characters needs a label or a neighbour
+	shingleWords = 8
+	fewestWords  = 4 // a question of fewer words has no coverage
+	echoWords    = 5
+	mostHits     = 1000
+)
+
+// Target is a task whose traces are looked for. Gold is "" where none is
+// known; SplitIDs are the ids of its split, its own among them or not.
+type Target struct {
+	TaskID, Question, Gold string
+	SplitIDs               []string
+}
+
+// Prober measures documents for one task. It never changes once it is made and
+// may be used by several goroutines.
+//
+// All is measured on canonical text (see canonicalText). Distances are counted
+// in its characters. A word is a run of letters, digits and underscores. Two
+// places are near when at most 400 characters lie between them, and directly
+// beside each other when at most 16 do and none belongs to a word.
+//
+//   - An id is told by its letters and digits alone, so that hyphens may be
+//     left out or written as underscores. It must be a whole run of letters,
+//     digits, hyphens and underscores. Ids of fewer than 8 letters and digits,
+//     or without a digit, are never found: they stand anywhere.
+//   - The question is its distinct runs of 8 words; a question of 4 to 7 words
+//     is one run, a shorter one none. q_cov is how many of them the document
+//     has, in thousandths rounded down. The echo is every run of at least 5 words that also
+//     stands in the arguments, as they are or with percent escapes undone.
+//     q_cov_no_echo counts runs that stand somewhere without a word of the echo; those
+//     places, united, are the spans of the question.
+//   - Gold that is a numeral (see numeral) is found wherever a numeral of the same
+//     value stands. Else, cut at semicolons and commas, it is a list of such
+//     numerals and of sequences of words, which is found where each stands at
+//     least once within 400 characters; gold of one part is a list of one. Gold without a
+//     word, and no gold, is never found. Places of one list do not overlap.
+//   - Gold has a label where one of labelWords begins within the 24 characters
+//     before it (of one of its parts) and ends before it.
+//   - gold_near and uuid_gold_near look at gold near a span, or near the task's
+//     id, all parts of it outside of the echo and of every place where a run of the
+//     question stands. uuid_gold_near also holds for a name of an answer field near the id.
+//   - Gold of fewer than 4 characters counts, in all of gold_hits, gold_near and
+//     uuid_gold_near, only with a label, or directly beside a span or the id.
+//   - gold_hits stops counting at 1000.
+//   - The names of fields are in fieldNames, with what makes a name one; the
+//     instructions to graders and agents in markerPhrases.
+type Prober struct {
+	lexicon    *lexicon
+	ids        idSet
+	inQuestion []bool // by word
+	shingles   map[shingle]int
+	shingleLen int
+	gold       goldForm
+	phrases    *phrases
+}
+
+// NewProber prepares for one task. Its cost is linear in the target, about a
+// tenth of a microsecond an id.
+func NewProber(t Target) *Prober {
+	fixed := fixedPhrases()
+	p := &Prober{lexicon: newLexicon(fixed.lexicon), ids: newIDSet(t.TaskID, t.SplitIDs), phrases: fixed}
+	p.prepareQuestion(t.Question)
+	p.gold = newGoldForm(t.Gold, p.lexicon)
+	return p
+}
+
+// Probe measures a whole document that a call with these arguments gave, and
+// the addresses that it reached. It takes time and memory linear in the
+// document.
+func (p *Prober) Probe(document, args string, urls []string) trajectory.Probes {
+	text := canonicalText(document)
+	own, others := p.ids.find(text)
+	read := p.read(text, args, own)
+	gold := p.readGold(text, read, own)
+	return trajectory.Probes{
+		AnswerKeys:       read.answerKeys,
+		DenyClass:        denyClass(urls),
+		GoldHits:         gold.hits,
+		GoldLabelNear:    gold.labelled,
+		GoldNear:         gold.nearQuestion,
+		InjectionMarkers: read.markers,
+		OtherUUIDs:       others,
+		OwnUUID:          len(own) > 0,
+		QCov:             read.covered,
+		QCovNoEcho:       read.coveredNoEcho,
+		SchemaKeys:       read.schemaKeys,
+		UUIDGoldNear:     gold.nearID || read.answerKeyNearID,
+	}
+}
+
+// denyClass returns the gravest class of the addresses: 2 for A, 1 for B.
+func denyClass(urls []string) int {
+	gravest := 0
+	for _, url := range urls {
+		switch policy.Classify(url) {
+		case policy.ClassA:
+			return 2
+		case policy.ClassB:
+			gravest = 1
+		}
+	}
+	return gravest
+}

@@ -1,0 +1,65 @@
+package audit
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// filled repeats a text up to a size.
+func filled(text string, size int) string { return strings.Repeat(text, size/len(text)+1)[:size] }
+
+func BenchmarkProbe(b *testing.B) {
+	page := `<div class="entry" id="e17"><h3>The keeper&#39;s log &amp; letters</h3>` +
+		`<p>In the spring the <a href="https://harbour.example/log?page=17&amp;year=1871">keeper of the light</a> wrote that ` +
+		`the old lamp, 42 years in use, was replaced by a new one with 1,250 candles of power.</p>` + "\n" +
+		`<table><tr><td>Oil</td><td>317.5</td></tr><tr><td>Wicks</td><td>12</td></tr></table></div>` + "\n"
+	cases := []struct {
+		name string
+		doc  string
+		task Target
+		args string
+	}{
+		{"page", filled(page, 10<<20), lighthouse, `{"query":"keeper of the light house lamp replaced 1871"}`},
+		{"page without ASCII", filled("«Łąka» – dzień "+page, 10<<20), lighthouse, ""},
+		{"ideographs", filled("灯台の守り人は毎晩海を見ていた。", 10<<20), lighthouse, ""},
+		{"brackets", filled("<", 16<<20), lighthouse, ""},
+		{"open tags", filled("<a b=c ", 16<<20), lighthouse, ""},
+		{"entities", filled("&amp;", 16<<20), lighthouse, ""},
+		{"rare entities", filled("&eacute;", 16<<20), lighthouse, ""},
+		{"backslashes", filled(`\`, 16<<20), lighthouse, ""},
+		{"one word", filled("a ", 16<<20), Target{TaskID: ownID, Question: filled("a ", 100), Gold: "a"}, filled("a ", 100)},
+		{"one long word", filled("a", 16<<20), Target{TaskID: ownID, Question: filled("a ", 100), Gold: "a"}, ""},
+		{"gold", filled("the Grey Heron ", 16<<20), lighthouse, ""},
+		{"labelled short gold", filled("answer: x ", 16<<20), Target{TaskID: ownID, Question: "What is the letter of the day?", Gold: "x"}, ""},
+		{"numerals", filled("1,234.50 ", 16<<20), Target{TaskID: ownID, Question: lighthouse.Question, Gold: "1234.5"}, ""},
+		{"one numeral", filled("1,234,", 16<<20), Target{TaskID: ownID, Question: lighthouse.Question, Gold: "7"}, ""},
+		{"list", filled("ash, oak, elm, ", 16<<20), Target{TaskID: ownID, Question: lighthouse.Question, Gold: "oak; elm; yew"}, ""},
+		{"own id", filled(ownID+" ", 16<<20), lighthouse, ""},
+		{"question", filled(lighthouse.Question+" ", 16<<20), lighthouse, ""},
+		{"echo", filled(lighthouse.Question+" ", 16<<20), lighthouse, lighthouse.Question},
+		{"field names", filled("task_id,", 16<<20), lighthouse, ""},
+	}
+	for _, c := range cases {
+		b.Run(c.name, func(b *testing.B) {
+			p := NewProber(c.task)
+			b.SetBytes(int64(len(c.doc)))
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Probe(c.doc, c.args, nil)
+			}
+		})
+	}
+}
+
+func BenchmarkNewProber(b *testing.B) {
+	task := lighthouse
+	task.SplitIDs = make([]string, 466)
+	for i := range task.SplitIDs {
+		task.SplitIDs[i] = "fab1e000-0000-4000-8000-" + strconv.Itoa(100000000000+i)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		NewProber(task)
+	}
+}

@@ -1,0 +1,214 @@
+package audit
+
+import (
+	"math/bits"
+	"net/url"
+	"strings"
+)
+
+// shingle is a run of words of the question; unused places are 0.
+type shingle [shingleWords]uint32
+
+func (p *Prober) prepareQuestion(question string) {
+	words := p.lexicon.addAll(canonicalText(question).b)
+	p.inQuestion = make([]bool, p.lexicon.last+1)
+	if len(words) < fewestWords {
+		return
+	}
+	p.shingleLen = min(len(words), shingleWords)
+	p.shingles = map[shingle]int{}
+	for i := range len(words) - p.shingleLen + 1 {
+		var s shingle
+		copy(s[:], words[i:i+p.shingleLen])
+		if _, known := p.shingles[s]; !known {
+			p.shingles[s] = len(p.shingles)
+		}
+	}
+	for _, word := range words {
+		p.inQuestion[word] = true
+	}
+}
+
+// echo is what the arguments of a call say.
+type echo struct {
+	lexicon *lexicon
+	runs    map[[echoWords]uint32]struct{}
+}
+
+func (p *Prober) newEcho(args string) echo {
+	e := echo{lexicon: p.lexicon}
+	if args == "" {
+		return e
+	}
+	e.lexicon, e.runs = newLexicon(p.lexicon), map[[echoWords]uint32]struct{}{}
+	e.add(args)
+	if strings.Contains(args, "%") {
+		e.add(percentDecoded(args))
+	}
+	return e
+}
+
+func (e *echo) add(args string) {
+	words := e.lexicon.addAll(canonicalText(args).b)
+	for i := range len(words) - echoWords + 1 {
+		e.runs[[echoWords]uint32(words[i:i+echoWords])] = struct{}{}
+	}
+}
+
+// percentDecoded undoes the percent escapes that are well formed.
+func percentDecoded(s string) string {
+	var out strings.Builder
+	for {
+		before, rest, ok := strings.Cut(s, "%")
+		out.WriteString(before)
+		if !ok {
+			return out.String()
+		}
+		if c, err := url.PathUnescape("%" + rest[:min(2, len(rest))]); err == nil {
+			out.WriteString(c)
+			s = rest[2:]
+			continue
+		}
+		out.WriteByte('%')
+		s = rest
+	}
+}
+
+// reading is what one walk through a document finds.
+type reading struct {
+	covered, coveredNoEcho int        // of the question, in thousandths
+	spans                  []interval // of the question, without the echo
+	known                  []interval // all of the question and of the echo
+	schemaKeys, answerKeys int
+	answerKeyNearID        bool
+	markers                int
+}
+
+// passing is a word on its way through reader.recent.
+type passing struct {
+	start, end int
+	id         uint32
+	echoed     bool
+}
+
+// reader walks through a document. A run of the question is looked at only when
+// the words behind it have shown which of its words are echo.
+type reader struct {
+	p          *Prober
+	echo       echo
+	recent     [16]passing
+	n          int // words so far
+	run        int // words of the question in a row, up to the one looked at
+	seen       []bool
+	seenNoEcho []bool
+	out        reading
+}
+
+func (p *Prober) read(t probeText, args string, own []interval) reading {
+	r := reader{p: p, echo: p.newEcho(args), seen: make([]bool, len(p.shingles)), seenNoEcho: make([]bool, len(p.shingles))}
+	fields := fieldReader{text: t, own: cursor{all: own}}
+	var markers uint64
+	state := int32(0)
+	for s := (wordScanner{b: t.b}); s.next(); {
+		id := r.echo.lexicon.find(&s)
+		r.add(passing{start: s.start, end: s.end, id: id})
+		state = p.phrases.automaton.step(state, id)
+		for _, found := range p.phrases.automaton.found[state] {
+			phrase := &p.phrases.all[found]
+			place := interval{r.startOf(len(phrase.words)), s.end}
+			switch phrase.kind {
+			case fieldPhrase:
+				fields.add(phrase, place, s.line)
+			case markerPhrase:
+				if !phrase.colon || t.colonAt(s.end) {
+					markers |= 1 << phrase.number
+				}
+			}
+		}
+	}
+	for range echoWords {
+		r.add(passing{start: len(t.b), end: len(t.b)})
+	}
+	fields.finish()
+	r.out.covered, r.out.coveredNoEcho = share(r.seen), share(r.seenNoEcho)
+	r.out.schemaKeys, r.out.answerKeys = bits.OnesCount64(fields.schema), bits.OnesCount64(fields.answers)
+	r.out.answerKeyNearID = fields.nearID
+	r.out.markers = bits.OnesCount64(markers)
+	return r.out
+}
+
+// startOf returns where the last so many words begin.
+func (r *reader) startOf(words int) int { return r.recent[(r.n-words)&15].start }
+
+func (r *reader) add(w passing) {
+	r.recent[r.n&15] = w
+	r.n++
+	r.markEcho()
+	if r.n >= echoWords && r.p.shingleLen > 0 {
+		r.look(r.n - echoWords)
+	}
+}
+
+// markEcho marks the last words if they are a run of the arguments.
+func (r *reader) markEcho() {
+	if r.n < echoWords || len(r.echo.runs) == 0 {
+		return
+	}
+	var run [echoWords]uint32
+	for i := range run {
+		run[i] = r.recent[(r.n-echoWords+i)&15].id
+		if run[i] == 0 {
+			return
+		}
+	}
+	if _, ok := r.echo.runs[run]; !ok {
+		return
+	}
+	for i := range run {
+		r.recent[(r.n-1-i)&15].echoed = true
+	}
+	r.out.known = addInterval(r.out.known, interval{r.startOf(echoWords), r.recent[(r.n-1)&15].end})
+}
+
+// look looks for a run of the question that ends with the given word.
+func (r *reader) look(last int) {
+	id := r.recent[last&15].id
+	if int(id) >= len(r.p.inQuestion) || !r.p.inQuestion[id] {
+		r.run = 0
+		return
+	}
+	r.run++
+	length := r.p.shingleLen
+	if r.run < length {
+		return
+	}
+	var key shingle
+	first, echoed := last-length+1, false
+	for i := range length {
+		w := &r.recent[(first+i)&15]
+		key[i] = w.id
+		echoed = echoed || w.echoed
+	}
+	number, ok := r.p.shingles[key]
+	if !ok {
+		return
+	}
+	place := interval{r.recent[first&15].start, r.recent[last&15].end}
+	r.seen[number] = true
+	r.out.known = addInterval(r.out.known, place)
+	if !echoed {
+		r.seenNoEcho[number] = true
+		r.out.spans = addInterval(r.out.spans, place)
+	}
+}
+
+// share returns how many are true, in thousandths.
+func share(seen []bool) int {
+	n := 0
+	for _, s := range seen {
+		if s {
+			n++
+		}
+	}
+	return n * 1000 / max(len(seen), 1)
+}

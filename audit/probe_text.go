@@ -1,0 +1,246 @@
+package audit
+
+import (
+	"bytes"
+	"html"
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+const (
+	unescapePasses = 3    // layers of encoding that are undone
+	longestTag     = 1024 // bytes; what goes on for longer is text
+	longestEntity  = 33   // bytes, from & to ;
+	bareAttributes = 2    // what has more words without a value is text
+)
+
+// probeText is canonical text and a way from byte offsets to characters.
+type probeText struct {
+	b     []byte
+	marks []uint32 // characters before each 64th byte; nil for ASCII
+}
+
+// canonicalText undoes what formats do to text, so that a leak reads the same
+// in all of them.
+//
+// A pass goes through the text once, from left to right. It turns HTML entities
+// that end in a semicolon into their characters, a tag into white space (see
+// tagEnd) and the escapes \n \t \r \b \f \uXXXX (with surrogate pairs) and a backslash
+// before ASCII punctuation into what they stand for; what it has written it
+// does not look at again. While a pass undid an entity or an escape there is another, up to
+// three: JSON in HTML, HTML in JSON and JSON in JSON are undone together, in
+// any order, three deep. The rest is NFKC without characters of category
+// Cf (soft hyphens, zero-width spaces), in lower case. Invalid UTF-8 becomes U+FFFD.
+func canonicalText(s string) probeText {
+	b, spare := []byte(s), []byte(nil)
+	for range unescapePasses {
+		if bytes.IndexByte(b, '<') < 0 && bytes.IndexByte(b, '&') < 0 && bytes.IndexByte(b, '\\') < 0 {
+			break
+		}
+		out, undone := unescape(spare[:0], b)
+		b, spare = out, b
+		if !undone {
+			break
+		}
+	}
+	b = fold(spare, b)
+	t := probeText{b: b}
+	t.index()
+	return t
+}
+
+// unescape is one pass over b, appended to out. It says whether it undid an
+// entity or an escape.
+func unescape(out, b []byte) ([]byte, bool) {
+	if cap(out) < len(b) {
+		out = make([]byte, 0, len(b)+len(b)/16)
+	}
+	undone, from := false, 0
+	for i := 0; i < len(b); {
+		c := b[i]
+		if c != '<' && c != '&' && c != '\\' {
+			i++
+			continue
+		}
+		out = append(out, b[from:i]...)
+		size := 0
+		switch c {
+		case '<':
+			var space byte
+			if size, space = tagEnd(b[i:]); size > 0 {
+				out = append(out, space)
+			}
+		case '&':
+			out, size = appendEntity(out, b[i:])
+			undone = undone || size > 0
+		case '\\':
+			out, size = appendEscape(out, b[i:])
+			undone = undone || size > 0
+		}
+		from = i + size
+		i = max(from, i+1)
+	}
+	return append(out, b[from:]...), undone
+}
+
+// appendEntity appends what the entity at the start of b stands for and returns
+// its length, 0 if there is none.
+func appendEntity(out, b []byte) ([]byte, int) {
+	end := 1
+	for end < len(b) && end < longestEntity && (asciiAlnum(b[end]) || b[end] == '#') {
+		end++
+	}
+	if end == len(b) || b[end] != ';' {
+		return out, 0
+	}
+	switch string(b[1:end]) {
+	case "amp":
+		return append(out, '&'), end + 1
+	case "lt":
+		return append(out, '<'), end + 1
+	case "gt":
+		return append(out, '>'), end + 1
+	case "quot", "#34":
+		return append(out, '"'), end + 1
+	case "apos", "#39", "#x27":
+		return append(out, '\''), end + 1
+	case "nbsp":
+		return append(out, ' '), end + 1
+	}
+	entity := string(b[:end+1])
+	plain := html.UnescapeString(entity)
+	if plain == entity {
+		return out, 0
+	}
+	return append(out, plain...), end + 1
+}
+
+// appendEscape does the same for the escape at the start of b.
+func appendEscape(out, b []byte) ([]byte, int) {
+	if len(b) < 2 {
+		return out, 0
+	}
+	switch c := b[1]; {
+	case c == 'n':
+		return append(out, '\n'), 2
+	case c == 'r':
+		return append(out, '\r'), 2
+	case c == 't':
+		return append(out, '\t'), 2
+	case c == 'b' || c == 'f':
+		return append(out, ' '), 2
+	case c == 'u':
+		high, ok := hexEscape(b)
+		if !ok {
+			return out, 0
+		}
+		if low, ok := hexEscape(b[6:]); ok && high >= 0xd800 && high < 0xdc00 && low >= 0xdc00 && low < 0xe000 {
+			return utf8.AppendRune(out, (high-0xd800)<<10+(low-0xdc00)+0x10000), 12
+		}
+		return utf8.AppendRune(out, high), 6
+	case c < utf8.RuneSelf && (unicode.IsPunct(rune(c)) || unicode.IsSymbol(rune(c))):
+		return append(out, c), 2
+	}
+	return out, 0
+}
+
+// hexEscape reads \uXXXX.
+func hexEscape(b []byte) (rune, bool) {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' || !asciiAlnum(b[2]) {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(string(b[2:6]), 16, 32)
+	return rune(v), err == nil
+}
+
+// fold returns b in NFKC and lower case, without format characters. It may use
+// spare for it.
+func fold(spare, b []byte) []byte {
+	ascii := true
+	for _, c := range b {
+		if c >= utf8.RuneSelf {
+			ascii = false
+			break
+		}
+	}
+	if ascii {
+		for i, c := range b {
+			if 'A' <= c && c <= 'Z' {
+				b[i] = c + 'a' - 'A'
+			}
+		}
+		return b
+	}
+	out := spare[:0]
+	if cap(out) < len(b) {
+		out = make([]byte, 0, len(b)+len(b)/16)
+	}
+	for b = norm.NFKC.Bytes(b); len(b) > 0; {
+		if c := b[0]; c < utf8.RuneSelf {
+			if 'A' <= c && c <= 'Z' {
+				c += 'a' - 'A'
+			}
+			out, b = append(out, c), b[1:]
+			continue
+		}
+		r, size := utf8.DecodeRune(b)
+		b = b[size:]
+		if !ideograph(r) {
+			if unicode.Is(unicode.Cf, r) {
+				continue
+			}
+			r = unicode.ToLower(r)
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return out
+}
+
+const markBytes = 64
+
+func (t *probeText) index() {
+	chars := 0
+	for i, c := range t.b {
+		if i%markBytes == 0 {
+			t.marks = append(t.marks, uint32(chars))
+		}
+		if c&0xc0 != 0x80 {
+			chars++
+		}
+	}
+	if chars == len(t.b) {
+		t.marks = nil
+	}
+}
+
+// pos returns how many characters stand before a byte offset.
+func (t *probeText) pos(offset int) int {
+	if t.marks == nil {
+		return offset
+	}
+	mark := offset / markBytes
+	if mark >= len(t.marks) {
+		mark = len(t.marks) - 1
+	}
+	n := int(t.marks[mark])
+	for _, c := range t.b[mark*markBytes : offset] {
+		if c&0xc0 != 0x80 {
+			n++
+		}
+	}
+	return n
+}
+
+// chars returns how many characters stand between two byte offsets.
+func (t *probeText) chars(from, to int) int { return t.pos(to) - t.pos(from) }
+
+func asciiAlnum(c byte) bool {
+	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
+}
+
+// ideograph says of common characters, without looking them up, that they are
+// letters without case.
+func ideograph(r rune) bool { return 0x4e00 <= r && r <= 0x9fff || 0xac00 <= r && r <= 0xd7a3 }

@@ -1,0 +1,144 @@
+package audit
+
+import (
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+)
+
+// Schema names the form of a report.
+const Schema = "gaia.audit/1"
+
+// ThreatModel says, in every report, what the audit is for.
+const ThreatModel = "a score that was earned without solving the tasks: answers reached by the agent, graders touched, runs chosen after their outcome. " +
+	"It does not show that the whole journal was not made up, nor what a model saw in training"
+
+// Report is audit-report.json: canonical JSON, the same bytes for the same
+// evidence.
+type Report struct {
+	Attestation Attestation   `json:"attestation"`
+	AuditedAt   string        `json:"audited_at"` // when the run was completed, unless told otherwise
+	Checks      []CheckReport `json:"checks"`     // in the order of Checks
+	Inputs      Inputs        `json:"inputs"`
+	Rehearsal   bool          `json:"rehearsal,omitzero"`
+	RunID       string        `json:"run_id"`
+	Schema      string        `json:"schema"`
+	ThreatModel string        `json:"threat_model"`
+	Totals      Totals        `json:"totals"`
+}
+
+// Attestation is what a report comes to.
+type Attestation struct {
+	Clean            bool     `json:"clean"`             // no open CRITICAL or HIGH, and no gap in the gate
+	CriticalFailures []string `json:"critical_failures"` // ids of checks
+	HarnessGaps      []Gap    `json:"harness_gaps"`
+	Skipped          []string `json:"skipped"`       // ids of checks
+	StrictClean      bool     `json:"strict_clean"`  // clean, and nothing to review
+	WarnFailures     []string `json:"warn_failures"` // ids of checks that fail with HIGH
+}
+
+// Gap says what a check could not see.
+type Gap struct {
+	Check string `json:"check"`
+	Gap   string `json:"gap"`
+}
+
+// Status is what a check came to.
+type Status string
+
+// The statuses. A skip could not see, and is never a pass; n/a has no subject
+// in this run.
+const (
+	Pass          Status = "pass"
+	Fail          Status = "fail"
+	Review        Status = "review"
+	Skip          Status = "skip"
+	NotApplicable Status = "n/a"
+)
+
+// Severity is how grave a finding is.
+type Severity string
+
+// The severities. CRITICAL and HIGH keep a run from being submitted while they
+// are open; a REVIEW is for a person to look at; INFO is noted.
+const (
+	Critical Severity = "CRITICAL"
+	High     Severity = "HIGH"
+	ToReview Severity = "REVIEW"
+	Info     Severity = "INFO"
+)
+
+// Outcome says what came of what a finding found.
+type Outcome string
+
+// The outcomes.
+const (
+	Exploited Outcome = "exploited" // used, and the answer counts as correct
+	Attempted Outcome = "attempt"   // tried without benefit
+	Exposure  Outcome = "exposure"  // reached the agent without its asking
+)
+
+// CheckReport is one check's part of a report.
+type CheckReport struct {
+	Findings []Finding `json:"findings"`
+	Gaps     []string  `json:"gaps"`
+	Gate     bool      `json:"gate"` // a skip of it keeps a run from being submitted
+	ID       string    `json:"id"`
+	Name     string    `json:"name"`
+	Note     string    `json:"note,omitzero"`     // why a check is n/a, or what a pass leaves out
+	Severity Severity  `json:"severity,omitzero"` // of the gravest finding
+	Status   Status    `json:"status"`
+	Title    string    `json:"title"`
+}
+
+// Finding proves itself: it names the line of the journal it is about and what
+// stood there in place of what should have. Got and Want never hold gold, nor
+// a digest of it.
+type Finding struct {
+	Attempt        int      `json:"attempt,omitzero"`
+	Check          string   `json:"check"`
+	EvidenceSHA256 string   `json:"evidence_sha256,omitzero"` // of the document, message or answer it is about
+	Got            string   `json:"got"`
+	ID             string   `json:"id"`               // digest of the rest
+	Outcome        Outcome  `json:"outcome,omitzero"` // none where nothing was gained or tried
+	RuleID         string   `json:"rule_id"`          // AUD-1.uuid-with-answer
+	RuleVersion    int      `json:"rule_version"`
+	Seq            int64    `json:"seq"` // line of the journal, from 0
+	Severity       Severity `json:"severity"`
+	TaskID         string   `json:"task_id,omitzero"` // "" is about the whole run
+	Want           string   `json:"want"`
+}
+
+// Inputs are the digests of the files the audit looked at.
+type Inputs struct {
+	EventsSHA256       string `json:"events_sha256"`
+	MetadataSHA256     string `json:"metadata_sha256"` // of summary.json, which a package calls metadata.json
+	ResultsSHA256      string `json:"results_sha256"`
+	TrajectoriesSHA256 string `json:"trajectories_sha256"`
+}
+
+// Totals counts over the planned tasks.
+type Totals struct {
+	Attempts      int          `json:"attempts"`
+	Clean         *ledger.Rate `json:"clean"` // official score with void tasks counted wrong; null: unscored
+	Critical      int          `json:"critical"`
+	Events        int64        `json:"events"`
+	High          int          `json:"high"`
+	Info          int          `json:"info"`
+	Interruptions int          `json:"interruptions"`
+	Judge         *JudgeTotals `json:"judge"` // null: no judge
+	Planned       int          `json:"planned"`
+	Raw           *ledger.Rate `json:"raw"`
+	Review        int          `json:"review"`
+	Worst         *ledger.Rate `json:"worst"` // void and review tasks counted wrong
+}
+
+// JudgeTotals says aloud how many answers the LLM judge could judge.
+type JudgeTotals struct {
+	Asked      int `json:"asked"`
+	Errors     int `json:"errors"`
+	Judged     int `json:"judged"`
+	Unreadable int `json:"unreadable"`
+}
+
+// Encode returns audit-report.json.
+func (r Report) Encode() ([]byte, error) { return sign.Canonical(r) }
