@@ -1,0 +1,234 @@
+package submit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Build packages a run. Either the whole package appears, verified and durable,
+// or nothing is left behind and the error says why: a *trajectory.Fault for
+// evidence that does not verify, audit.ErrIncomplete for a run that is not
+// finished, a *Refusal for one that does not deserve to be submitted.
+func Build(c Config) (Package, error) {
+	if _, err := time.Parse(time.DateOnly, c.Date); err != nil {
+		return Package{}, fmt.Errorf("the package's date %q is not of the form 2031-02-03", c.Date)
+	}
+	root, err := os.OpenRoot(c.Run)
+	if err != nil {
+		return Package{}, fmt.Errorf("opening the run: %w", err)
+	}
+	defer root.Close()
+	run := root.FS()
+	m, _, _, err := ledger.ReadPlan(run)
+	if err != nil {
+		return Package{}, err
+	}
+	// Whether it will be dirty is not known yet, but without AllowDirty it
+	// cannot be.
+	if err := checkFree(c.Out, name(c.Date, m.RunID, c.AllowDirty)); err != nil {
+		return Package{}, err
+	}
+	recordingFailed, err := readMarker(run)
+	if err != nil {
+		return Package{}, err
+	}
+	stage := filepath.Join(c.Out, ".new-"+name(c.Date, m.RunID, false))
+	if err := os.Mkdir(stage, 0o755); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return Package{}, fmt.Errorf("%q is in the way: the same run is being packaged, or that was cut short; then remove it", stage)
+		}
+		return Package{}, fmt.Errorf("making the package: %w", err)
+	}
+	p, err := fill(c, run, stage, recordingFailed)
+	if err != nil {
+		return Package{}, errors.Join(err, os.RemoveAll(stage))
+	}
+	if err := appear(c.Out, stage, p.Name); err != nil {
+		return Package{}, errors.Join(err, os.RemoveAll(stage))
+	}
+	return p, sign.SyncDir(c.Out)
+}
+
+// fill makes the package in the folder stage. From the copies on, the run
+// directory is not looked at again.
+func fill(c Config, run fs.FS, stage, recordingFailed string) (Package, error) {
+	for to, from := range copied() {
+		limit := int64(maxCopied)
+		if from == trajectory.JournalFile || from == ledger.TrajectoriesFile {
+			limit = maxJournal
+		}
+		if err := copyFile(run, from, filepath.Join(stage, to), limit); err != nil {
+			return Package{}, diagnose(run, err)
+		}
+	}
+	pkg := os.DirFS(stage)
+	report, verified, err := audit.Run(pkg, audit.Options{Gold: c.Gold, Summary: MetadataFile})
+	if err != nil {
+		return Package{}, inRun(err)
+	}
+	verified.Marked = recordingFailed
+	if err := refusal(c, verified, report); err != nil {
+		return Package{}, err
+	}
+	statement, err := write(c, stage, verified, report)
+	if err != nil {
+		return Package{}, err
+	}
+	found, err := Verify(pkg)
+	if err != nil {
+		return Package{}, fmt.Errorf("the package does not verify: %w", err)
+	}
+	n := statement.Predicate.Name
+	return Package{Dir: filepath.Join(c.Out, n), Name: n, Verified: found}, nil
+}
+
+// refusal says why a run is not packaged. That it has another key is no matter
+// of how good the run is: nobody could verify the package.
+func refusal(c Config, run *ledger.Run, report audit.Report) error {
+	all := reasons(run, report, run.Marked)
+	if mine := c.Key.Public(); !mine.Equal(run.Key) {
+		all = append([]string{fmt.Sprintf("the signing key is %s, but the run's plan was signed by %s", mine.ID(), run.Key.ID())}, all...)
+	} else if c.AllowDirty {
+		return nil
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &Refusal{all}
+}
+
+// write writes the files that are not copied, the attestation last.
+func write(c Config, stage string, run *ledger.Run, report audit.Report) (Statement, error) {
+	put := func(name string, data []byte) error {
+		return writeFile(filepath.Join(stage, name), func(w io.Writer) error {
+			_, err := w.Write(data)
+			return err
+		})
+	}
+	lines, err := leaderboard(run)
+	if err != nil {
+		return Statement{}, err
+	}
+	encoded, err := report.Encode()
+	if err != nil {
+		return Statement{}, err
+	}
+	e := evidence{run: run, report: report, digests: map[string]string{audit.ReportFile: sign.Digest(encoded)}, date: c.Date,
+		goldAtHand: c.Gold != nil && run.Scored(), harness: c.Harness, recordingFailed: run.Marked}
+	readme, err := renderReadme(e.statement().Predicate, run, report)
+	if err != nil {
+		return Statement{}, err
+	}
+	for name, data := range map[string][]byte{LeaderboardFile: lines, audit.ReportFile: encoded, ReadmeFile: readme} {
+		if err := put(name, data); err != nil {
+			return Statement{}, err
+		}
+	}
+	pkg := os.DirFS(stage)
+	for _, name := range subjects() {
+		if name == SumsFile {
+			continue
+		}
+		if e.digests[name], err = digestFile(pkg, name); err != nil {
+			return Statement{}, err
+		}
+	}
+	list := sums(newSubjects(e.digests))
+	e.digests[SumsFile] = sign.Digest(list)
+	if err := put(SumsFile, list); err != nil {
+		return Statement{}, err
+	}
+	statement := e.statement()
+	return statement, seal(c.Key, statement, put)
+}
+
+// seal signs the statement and writes both forms of the attestation.
+func seal(key sign.Key, s Statement, put func(string, []byte) error) error {
+	payload, err := s.Encode()
+	if err != nil {
+		return err
+	}
+	envelope, err := sign.Seal(key, PayloadType, payload)
+	if err != nil {
+		return err
+	}
+	b, err := sigstoreBundle(envelope, key.Public())
+	if err != nil {
+		return err
+	}
+	if err := put(AttestationFile, envelope); err != nil {
+		return err
+	}
+	return put(BundleFile, b)
+}
+
+// appear moves the finished package to its name.
+func appear(out, stage, name string) error {
+	if err := sign.SyncDir(stage); err != nil {
+		return err
+	}
+	if err := checkFree(out, name); err != nil {
+		return err
+	}
+	return os.Rename(stage, filepath.Join(out, name))
+}
+
+// checkFree wants no file of a name to be there. A rename would replace an
+// empty folder.
+func checkFree(out, name string) error {
+	path := filepath.Join(out, name)
+	_, err := os.Lstat(path)
+	if err == nil {
+		return fmt.Errorf("%q is already there: remove it or choose another folder or date", path)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("looking for the package's place: %w", err)
+	}
+	return nil
+}
+
+// readMarker returns why recording failed in a run, "" if it did not. A marker
+// that still says open is of a run that is not finished.
+func readMarker(run fs.FS) (string, error) {
+	reason, err := ledger.ReadMarker(run)
+	if err != nil || reason != "" {
+		return strings.ToValidUTF8(reason, "\ufffd"), err
+	}
+	if _, err := fs.Lstat(run, ledger.MarkerFile); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return "", diagnose(run, errors.New("the run was being closed; try again"))
+}
+
+// diagnose says why a run's files cannot be packaged: its evidence is broken,
+// or it is not finished, or else what went wrong.
+func diagnose(dir fs.FS, cause error) error {
+	run, err := ledger.Verify(dir, ledger.Options{})
+	if err != nil {
+		return err
+	}
+	if !run.Complete {
+		return fmt.Errorf("%w: %s", audit.ErrIncomplete, run.Missing)
+	}
+	return cause
+}
+
+// inRun gives a fault the name that the file has in the run.
+func inRun(err error) error {
+	var fault *trajectory.Fault
+	if errors.As(err, &fault) && fault.File == MetadataFile {
+		return &trajectory.Fault{File: ledger.SummaryFile, Line: fault.Line, Reason: fault.Reason}
+	}
+	return err
+}

@@ -1,0 +1,345 @@
+package submit
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+const (
+	firstTask  = "fab1e901-0000-4000-8000-000000000001"
+	secondTask = "fab1e901-0000-4000-8000-000000000002"
+)
+
+// two is an honest run of two tasks, which are all of their split.
+const two = `Two tasks: one looked up and right, one without an answer.
+-- split validation --
+carried gold
+` + firstTask + `
+` + secondTask + `
+-- task ` + firstTask + ` --
+question: How many lamps did the lighthouse of Ostrel have in 1871, by the almanac?
+gold: 14
+-- call web_fetch {"url":"http://almanac.example/heights.html"} --
+The lamps of Ostrel were fourteen in number, and were put out one by one.
+-- answer 14 --
+The almanac counts fourteen lamps.
+-- task ` + secondTask + ` --
+question: Which harbour closed first?
+gold: Tolmey
+level: 2
+-- no answer --
+I do not know.
+`
+
+// change returns a case with old, which stands there once, replaced.
+func change(t testing.TB, text, old, new string) string {
+	t.Helper()
+	if strings.Count(text, old) != 1 {
+		t.Fatalf("%q does not stand once in the case", old)
+	}
+	return strings.Replace(text, old, new, 1)
+}
+
+// planned returns a case with a merge patch over its plan.
+func planned(text, patch string) string {
+	about, rest, _ := strings.Cut(text, "\n")
+	return about + "\n-- plan --\n" + patch + "\n" + rest
+}
+
+// config writes a case as a run directory and returns how to package it.
+func config(t testing.TB, text string) Config {
+	t.Helper()
+	c, err := runs.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return configOf(t, c)
+}
+
+func configOf(t testing.TB, c runs.Case) Config {
+	t.Helper()
+	dir := t.TempDir()
+	run, out := filepath.Join(dir, "run"), filepath.Join(dir, "out")
+	if err := c.Write(run); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(out, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	config := Config{Run: run, Out: out, Key: runs.Key(), Date: "2031-02-03",
+		Harness: trajectory.Harness{ExecutableSHA256: sign.Digest([]byte("program")), Version: "v1.0.0"}}
+	if gold := c.Gold(); gold != nil {
+		config.Gold = &audit.Gold{Answers: gold, Salt: c.Salt()}
+	}
+	return config
+}
+
+func mustBuild(t testing.TB, c Config) Package {
+	t.Helper()
+	p, err := Build(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// load reads all files of a folder.
+func load(t testing.TB, dir string) map[string][]byte {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for _, e := range entries {
+		if files[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// memory is a package for tests that change thousands of bytes.
+func memory(files map[string][]byte) fstest.MapFS {
+	out := fstest.MapFS{}
+	for name, data := range files {
+		out[name] = &fstest.MapFile{Data: data, Mode: 0o644}
+	}
+	return out
+}
+
+func TestBuild(t *testing.T) {
+	c := config(t, two)
+	p := mustBuild(t, c)
+	if p.Dir != filepath.Join(c.Out, p.Name) || !strings.HasPrefix(p.Name, "submission-2031-02-03-") ||
+		!strings.HasSuffix(p.Run.Manifest.RunID, strings.TrimPrefix(p.Name, "submission-2031-02-03-")) || len(p.Name) != len("submission-2031-02-03-")+8 {
+		t.Errorf("the package of run %s is %q in %q", p.Run.Manifest.RunID, p.Name, p.Dir)
+	}
+	run, pkg := load(t, c.Run), load(t, p.Dir)
+	if len(pkg) != 13 || len(Files()) != 13 || !slices.IsSorted(Files()) {
+		t.Errorf("%d files, %d are listed", len(pkg), len(Files()))
+	}
+	for to, from := range copied() {
+		if !bytes.Equal(pkg[to], run[from]) {
+			t.Errorf("%s is not the run's %s", to, from)
+		}
+	}
+	want := `{"model_answer":"14","reasoning_trace":"The almanac counts fourteen lamps.","task_id":"` + firstTask + `"}` + "\n" +
+		`{"model_answer":"","reasoning_trace":"","task_id":"` + secondTask + `"}` + "\n"
+	if string(pkg[LeaderboardFile]) != want {
+		t.Errorf("leaderboard.jsonl:\n%s", pkg[LeaderboardFile])
+	}
+	v, err := Verify(os.DirFS(p.Dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := v.Statement.Predicate
+	if !v.Key.Equal(runs.Key().Public()) || s.Dirty || len(s.DirtyReasons) != 0 || !s.Audit.Clean || !s.GoldAtHand || s.Harness != c.Harness ||
+		s.Name != p.Name || s.TasksPlanned != 2 || s.GaiaSplit != "validation" || s.Selection != "all" || s.VotingAttempts != 1 ||
+		*s.Scores != (Scores{Official: Score{1, 2, 500_000}, Judged: Score{1, 2, 500_000}}) || s.Root != v.Run.RootHash ||
+		s.ManifestSHA256 != sign.Digest(run[ledger.ManifestFile]) || s.Journal.Events != v.Run.End.Events {
+		t.Errorf("%+v", s)
+	}
+	if !s.Rehearsal || !s.NotForLeaderboard || !bytes.Contains(pkg[ReadmeFile], []byte("**Rehearsal.**")) {
+		t.Error("the package of a rehearsal does not say so")
+	}
+	if !IsPackage(os.DirFS(p.Dir)) || IsPackage(os.DirFS(c.Run)) {
+		t.Error("a package and a run are not told apart")
+	}
+}
+
+// TestGoodRuns: every honest run can be packaged.
+func TestGoodRuns(t *testing.T) {
+	for name, c := range runs.Good() {
+		p := mustBuild(t, configOf(t, c))
+		if v, err := Verify(os.DirFS(p.Dir)); err != nil || v.Statement.Predicate.Dirty {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestBuildIsDeterministic: the same run, key and date give the same bytes.
+func TestBuildIsDeterministic(t *testing.T) {
+	c := config(t, two)
+	first := load(t, mustBuild(t, c).Dir)
+	c.Out = t.TempDir()
+	second := load(t, mustBuild(t, c).Dir)
+	for name, data := range first {
+		if !bytes.Equal(data, second[name]) {
+			t.Errorf("%s differs from one time to the next", name)
+		}
+	}
+	c.Out, c.Date = t.TempDir(), "2031-02-04"
+	if third := load(t, mustBuild(t, c).Dir); bytes.Equal(first[AttestationFile], third[AttestationFile]) {
+		t.Error("the date does not stand in the attestation")
+	}
+}
+
+// TestNothingPrivate: neither gold answers that the agent did not give, nor
+// their salt, nor where the run lies, are in a package.
+func TestNothingPrivate(t *testing.T) {
+	c := config(t, change(t, two, "gold: Tolmey", "gold: Zwyrrlhaven"))
+	for name, data := range load(t, mustBuild(t, c).Dir) {
+		for _, secret := range []string{"Zwyrrlhaven", c.Gold.Salt, filepath.Dir(c.Run)} {
+			if bytes.Contains(data, []byte(secret)) {
+				t.Errorf("%s holds %q", name, secret)
+			}
+		}
+	}
+}
+
+func TestUnscored(t *testing.T) {
+	text := change(t, change(t, change(t, two, "gold: 14\n", ""), "gold: Tolmey\n", ""), "-- split validation --\ncarried gold\n", "-- split test --\n")
+	c := config(t, planned(text, `{"dataset":{"split":"test"}}`))
+	p := mustBuild(t, c)
+	if p.Statement.Predicate.Scores != nil || p.Statement.Predicate.GoldAtHand {
+		t.Errorf("%+v", p.Statement.Predicate)
+	}
+	if readme := load(t, p.Dir)[ReadmeFile]; !bytes.Contains(readme, []byte("Unscored: there were no gold answers.")) {
+		t.Errorf("README.md does not say that the run is unscored:\n%s", readme)
+	}
+	for _, claim := range p.Statement.Predicate.Claims {
+		if (claim.Claim == "scores" || claim.Claim == "official-verdicts") && claim.Status != Absent {
+			t.Errorf("%s is %s in an unscored run", claim.Claim, claim.Status)
+		}
+	}
+}
+
+// nothingLeft checks that a folder is empty but for what was there.
+func nothingLeft(t *testing.T, out string, there ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !slices.Contains(there, e.Name()) {
+			t.Errorf("%q was left behind", e.Name())
+		}
+	}
+}
+
+// TestBrokenEvidence: what does not verify is a fault under the name that the
+// file has in the run.
+func TestBrokenEvidence(t *testing.T) {
+	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
+		for what, edit := range map[string]func(path string) error{
+			"changed": func(path string) error {
+				data, err := os.ReadFile(path)
+				if err != nil {
+					return err
+				}
+				data[len(data)/2] ^= 1
+				return os.WriteFile(path, data, 0o644)
+			},
+			"missing": os.Remove,
+			"a link": func(path string) error {
+				if err := os.Rename(path, path+".aside"); err != nil {
+					return err
+				}
+				return os.Symlink(filepath.Base(path)+".aside", path)
+			},
+		} {
+			c := config(t, two)
+			if err := edit(filepath.Join(c.Run, name)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Build(c)
+			var fault *trajectory.Fault
+			if !errors.As(err, &fault) || fault.File != name && name != ledger.ManifestFile {
+				t.Errorf("%s %s: %v", name, what, err)
+			}
+			nothingLeft(t, c.Out)
+		}
+	}
+}
+
+func TestIncomplete(t *testing.T) {
+	marker := []byte(ledger.MarkerOpen + strings.Repeat("\n", 100))
+	for what, edit := range map[string]func(run string) error{
+		"under way": func(run string) error {
+			for _, name := range []string{ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
+				if err := os.Remove(filepath.Join(run, name)); err != nil {
+					return err
+				}
+			}
+			journal := filepath.Join(run, trajectory.JournalFile)
+			data, err := os.ReadFile(journal)
+			if err != nil {
+				return err
+			}
+			data = data[:bytes.LastIndexByte(data[:len(data)-1], '\n')+1]
+			if err := os.WriteFile(journal, data, 0o644); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(run, ledger.MarkerFile), marker, 0o644)
+		},
+		"being closed": func(run string) error { return os.WriteFile(filepath.Join(run, ledger.MarkerFile), marker, 0o644) },
+		"without its last file, though recording failed": func(run string) error {
+			if err := os.Remove(filepath.Join(run, trajectory.CheckpointFile)); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(run, ledger.MarkerFile), []byte("no space left"), 0o644)
+		},
+	} {
+		c := config(t, two)
+		c.AllowDirty = true
+		if err := edit(c.Run); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Build(c); !errors.Is(err, audit.ErrIncomplete) || !strings.Contains(err.Error(), ": ") {
+			t.Errorf("%s: %v", what, err)
+		}
+		nothingLeft(t, c.Out)
+	}
+}
+
+func TestBuildPlaces(t *testing.T) {
+	c := config(t, two)
+	for _, date := range []string{"", "today", "2031-2-3", "2031-02-30", "../2031-02-03"} {
+		bad := c
+		bad.Date = date
+		if _, err := Build(bad); err == nil || !strings.Contains(err.Error(), "date") {
+			t.Errorf("date %q: %v", date, err)
+		}
+	}
+	p := mustBuild(t, c)
+	before := load(t, p.Dir)
+	if _, err := Build(c); err == nil || !strings.Contains(err.Error(), "is already there") {
+		t.Errorf("twice: %v", err)
+	}
+	nothingLeft(t, c.Out, p.Name)
+	if len(load(t, p.Dir)) != len(before) {
+		t.Error("the package that was there was touched")
+	}
+	if err := os.RemoveAll(p.Dir); err != nil {
+		t.Fatal(err)
+	}
+	stage := filepath.Join(c.Out, ".new-"+p.Name)
+	if err := os.Mkdir(stage, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Build(c); err == nil || !strings.Contains(err.Error(), "is in the way") {
+		t.Errorf("beside another process: %v", err)
+	}
+	if _, err := os.Stat(stage); err != nil {
+		t.Errorf("what another process is writing was removed: %v", err)
+	}
+	c.Out = filepath.Join(c.Out, "nowhere")
+	if _, err := Build(c); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no such folder: %v", err)
+	}
+}

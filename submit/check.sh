@@ -1,0 +1,20 @@
+set -eu
+type=application/vnd.in-toto+json
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+# the statement, its signature, what DSSE signs, and the key as openssl reads it
+jq -ej .payload attestation.dsse.json | base64 -d > "$tmp/statement"
+jq -ej '.signatures[0].sig' attestation.dsse.json | base64 -d > "$tmp/sig"
+{ printf 'DSSEv1 %d %s %d ' "${#type}" "$type" "$(wc -c < "$tmp/statement")"; cat "$tmp/statement"; } > "$tmp/signed"
+{ printf '\060\052\060\005\006\003\053\145\160\003\041\000'; cut -d ' ' -f 2 "$1" | base64 -d | tail -c 32; } > "$tmp/key"
+openssl pkeyutl -verify -pubin -keyform DER -inkey "$tmp/key" -rawin -in "$tmp/signed" -sigfile "$tmp/sig"
+# every file that the statement is about, and no other file
+jq -r '.subject[] | .digest.sha256 + "  " + .name' "$tmp/statement" > "$tmp/sums"
+sha256sum -c --strict --quiet "$tmp/sums"
+sha256sum -c --strict --quiet SHA256SUMS
+{ jq -r '.subject[].name' "$tmp/statement"; echo attestation.dsse.json; echo attestation.sigstore.json; } | LC_ALL=C sort > "$tmp/names"
+ls -A | LC_ALL=C sort | cmp - "$tmp/names"
+# the Sigstore bundle holds the same envelope
+jq -cS . attestation.dsse.json > "$tmp/envelope"
+jq -cS .dsseEnvelope attestation.sigstore.json | cmp - "$tmp/envelope"
+echo accepted

@@ -1,0 +1,152 @@
+package submit
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Limits, in bytes, of files that are read whole before their digest is known.
+const (
+	maxAttestation = 16 << 20
+	maxSums        = 4 << 10
+	maxReport      = 64 << 20
+)
+
+// Limits, in bytes, of the run's files when they are copied. What is in them
+// is not known yet; a run of thousands of tasks stays far below.
+const (
+	maxCopied  = 1 << 30
+	maxJournal = 64 << 30 // and of the records that derive from it
+)
+
+const missingFile = "is missing"
+
+// openFile opens a regular file. One that is not there, or is anything else
+// (a link could lead anywhere, a pipe would never end), is a Fault.
+func openFile(dir fs.FS, name string) (fs.File, error) {
+	info, err := fs.Lstat(dir, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, trajectory.Faultf(name, missingFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, trajectory.Faultf(name, "is not a regular file")
+	}
+	f, err := dir.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return f, nil
+}
+
+// readFile reads a whole file of at most limit bytes.
+func readFile(dir fs.FS, name string, limit int64) ([]byte, error) {
+	f, err := openFile(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, trajectory.Faultf(name, "is larger than %d bytes", limit)
+	}
+	return data, nil
+}
+
+// digestFile returns the digest of a file without holding it in memory.
+func digestFile(dir fs.FS, name string) (string, error) {
+	f, err := openFile(dir, name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("reading %s: %w", name, err)
+	}
+	return sign.DigestOf(h), nil
+}
+
+// checkFiles wants exactly a package's files.
+func checkFiles(pkg fs.FS) error {
+	entries, err := fs.ReadDir(pkg, ".")
+	if err != nil {
+		return fmt.Errorf("reading the package: %w", err)
+	}
+	names := Files()
+	there := map[string]bool{}
+	for _, e := range entries {
+		if !slices.Contains(names, e.Name()) {
+			return trajectory.Faultf(plainName(e.Name()), "is not part of a package")
+		}
+		if !e.Type().IsRegular() {
+			return trajectory.Faultf(e.Name(), "is not a regular file")
+		}
+		there[e.Name()] = true
+	}
+	for _, name := range names {
+		if !there[name] {
+			return trajectory.Faultf(name, missingFile)
+		}
+	}
+	return nil
+}
+
+// plainName quotes a file name that could be taken for something else.
+func plainName(name string) string {
+	if regexp.MustCompile(`^[A-Za-z0-9._-]+$`).MatchString(name) {
+		return name
+	}
+	return strconv.Quote(name)
+}
+
+// writeFile writes a new file, durably.
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("writing the package: %w", err)
+	}
+	defer f.Close()
+	if err := write(f); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
+	}
+	return f.Close()
+}
+
+// copyFile copies a file of the run, of at most limit bytes, to path.
+func copyFile(run fs.FS, from, path string, limit int64) error {
+	in, err := openFile(run, from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return writeFile(path, func(w io.Writer) error {
+		n, err := io.Copy(w, io.LimitReader(in, limit+1))
+		if err != nil {
+			return fmt.Errorf("copying %s: %w", from, err)
+		}
+		if n > limit {
+			return trajectory.Faultf(from, "is larger than %d bytes", limit)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,130 @@
+// Package submit makes a submission package out of a finished run, and lets
+// anybody verify one. A package is a folder of exactly thirteen files:
+//
+//	manifest.json manifest.dsse.json events.jsonl trajectories.jsonl
+//	results.jsonl checkpoint        the run's files, the same bytes
+//	metadata.json                   the run's summary.json, the same bytes
+//	leaderboard.jsonl               {"model_answer":…,"reasoning_trace":…,"task_id":…} a planned task, in plan order
+//	audit-report.json               what the audit found in these files
+//	README.md                       for people
+//	SHA256SUMS                      of every file but itself and attestation.*
+//	attestation.dsse.json           an in-toto v1 statement about every file but attestation.*
+//	attestation.sigstore.json       the same envelope as a Sigstore bundle v0.3
+//
+// [Build] copies the run's files once, and audits, packages and verifies those
+// copies; the package appears by rename, or nothing does. It refuses, with a
+// sentence a reason, a run that does not deserve to be submitted: findings of
+// the audit, gaps in its gate, failed recording, a plan that leaves out what a
+// leaderboard must know (TestRefusals). Config.AllowDirty makes the package all
+// the same, and then its name, its statement and its README say so.
+//
+// [Verify] rebuilds what can be rebuilt — leaderboard, sums, bundle, statement,
+// and through internal/ledger all that derives from the journal — and compares
+// bytes. What remains is under the attestation's one signature, by the key of
+// the run's plan. Any other byte is a *trajectory.Fault that names the file
+// (TestEveryBit, TestTampering). Whether that key is trusted is the caller's to
+// decide. The README's shell lines do the part of it that needs no knowledge of
+// the formats, with openssl, jq and sha256sum (TestShell).
+package submit
+
+import (
+	"io/fs"
+	"strings"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// The files of a package that are not a run's.
+const (
+	MetadataFile    = "metadata.json" // the run's summary.json
+	LeaderboardFile = "leaderboard.jsonl"
+	ReadmeFile      = "README.md"
+	SumsFile        = "SHA256SUMS"
+	AttestationFile = "attestation.dsse.json"
+	BundleFile      = "attestation.sigstore.json"
+)
+
+// copied are the files that come from the run, by their name in the package.
+func copied() map[string]string {
+	return map[string]string{
+		ledger.ManifestFile: ledger.ManifestFile, ledger.EnvelopeFile: ledger.EnvelopeFile, trajectory.JournalFile: trajectory.JournalFile,
+		ledger.TrajectoriesFile: ledger.TrajectoriesFile, ledger.ResultsFile: ledger.ResultsFile,
+		trajectory.CheckpointFile: trajectory.CheckpointFile, MetadataFile: ledger.SummaryFile,
+	}
+}
+
+// Files returns the names of a package's files, sorted.
+func Files() []string {
+	return []string{ReadmeFile, SumsFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile,
+		trajectory.JournalFile, LeaderboardFile, ledger.EnvelopeFile, ledger.ManifestFile, MetadataFile, ledger.ResultsFile, ledger.TrajectoriesFile}
+}
+
+// subjects returns the names of the files that the attestation is about,
+// sorted.
+func subjects() []string {
+	var names []string
+	for _, name := range Files() {
+		if name != AttestationFile && name != BundleFile {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// IsPackage tells a package, whole or damaged, from a run directory.
+func IsPackage(dir fs.FS) bool {
+	for _, name := range []string{AttestationFile, SumsFile} {
+		if _, err := fs.Lstat(dir, name); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Config says what to package.
+type Config struct {
+	Run        string             // run directory
+	Out        string             // folder in which the package appears; it must exist
+	Key        sign.Key           // the key of the run's plan
+	Gold       *audit.Gold        // nil: not at hand, which leaves gaps in the audit of a scored run
+	Date       string             // 2031-02-03
+	AllowDirty bool               // package a run that would be refused, and say so everywhere
+	Harness    trajectory.Harness // the program that packages
+}
+
+// Package is a package that has been made.
+type Package struct {
+	Dir  string // where it is
+	Name string // submission-<date>-<last eight of the run id>, with -dirty where it would have been refused
+	*Verified
+}
+
+// Verified is a package whose integrity holds: its bytes are what Key signed,
+// and agree with each other.
+type Verified struct {
+	Run       *ledger.Run
+	Report    audit.Report
+	Statement Statement
+	Key       sign.PublicKey // signed it; trust is the caller's to decide
+}
+
+// Refusal is the error of a run that is not packaged: one sentence a reason.
+type Refusal struct {
+	Reasons []string
+}
+
+func (r *Refusal) Error() string {
+	return "the run is not packaged: " + strings.Join(r.Reasons, "; ")
+}
+
+// name returns a package's name.
+func name(date, runID string, dirty bool) string {
+	n := "submission-" + date + "-" + runID[max(0, len(runID)-8):]
+	if dirty {
+		n += "-dirty"
+	}
+	return n
+}

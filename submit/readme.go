@@ -1,0 +1,116 @@
+package submit
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
+)
+
+//go:embed readme.md.tmpl
+var readmeTemplate string
+
+//go:embed check.sh
+var checkScript string
+
+// readme is what the template is given.
+type readme struct {
+	Predicate
+	Plan   ledger.Manifest
+	Checks []audit.CheckReport
+	Totals audit.Totals
+	Script string
+	KeyID  string
+}
+
+// renderReadme returns README.md. What comes from the run is shown as code,
+// with everything escaped that could end the code or steer a terminal.
+func renderReadme(p Predicate, run *ledger.Run, report audit.Report) ([]byte, error) {
+	t, err := template.New(ReadmeFile).Funcs(template.FuncMap{
+		"code":    code,
+		"percent": percent,
+		"files":   fileNotes,
+		"count":   count,
+	}).Parse(readmeTemplate)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, readme{Predicate: p, Plan: run.Manifest, Checks: report.Checks, Totals: report.Totals, Script: checkScript, KeyID: run.Key.ID()})
+	return b.Bytes(), err
+}
+
+// fileNote says what a file of the package is.
+type fileNote struct{ Name, What string }
+
+func fileNotes() []fileNote {
+	return []fileNote{
+		{ledger.ManifestFile, "the plan: dataset, tasks, model, tools, prompts, budgets, voting"},
+		{ledger.EnvelopeFile, "the plan, signed before anything was asked of the model"},
+		{"events.jsonl", "the journal: every event of the run, each line chained to the one before"},
+		{ledger.TrajectoriesFile, "what each attempt did, from the journal"},
+		{ledger.ResultsFile, "how each planned task ended, from the journal"},
+		{MetadataFile, "scores, costs and interruptions, from the journal"},
+		{"checkpoint", "the signed head of the tree over the tasks, and of the journal"},
+		{LeaderboardFile, "the answers as the leaderboard takes them"},
+		{audit.ReportFile, "what the audit found in these files"},
+		{SumsFile, "the digest of each file above and of this one"},
+		{AttestationFile, "the signed statement about all of these files"},
+		{BundleFile, "the same envelope in Sigstore's form"},
+	}
+}
+
+// code shows text as a code span of Markdown that holds one line.
+func code(s string) string {
+	if s == "" {
+		return "(none)"
+	}
+	return "`" + strings.NewReplacer("`", `\x60`, "|", `\x7c`).Replace(plain(s)) + "`"
+}
+
+// percent shows parts per million with two decimals, cut.
+func percent(ppm int64) string { return fmt.Sprintf("%d.%02d %%", ppm/10000, ppm%10000/100) }
+
+// count puts a noun behind its number.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// longest bounds what is shown of a text of the run, in characters.
+const longest = 300
+
+// plain shows text on one line: what does not print is escaped, and what is
+// long is cut.
+func plain(s string) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range s {
+		if n++; n > longest {
+			b.WriteString("…")
+			break
+		}
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+	}
+	return b.String()
+}
+
+// quote is plain for text that stands within a sentence: in quotes, and with
+// its own quotes escaped.
+func quote(s string) string {
+	if r := []rune(s); len(r) > longest {
+		s = string(r[:longest]) + "…"
+	}
+	return strconv.Quote(s)
+}

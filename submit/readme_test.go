@@ -1,0 +1,194 @@
+package submit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+func decodeLoosely(t testing.TB, data []byte, v any) {
+	t.Helper()
+	if err := json.Unmarshal(data, v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shellBlock takes the one block of shell lines out of a page.
+func shellBlock(t *testing.T, page []byte) string {
+	t.Helper()
+	_, after, ok := strings.Cut(string(page), "```sh\n")
+	block, rest, closed := strings.Cut(after, "```\n")
+	if !ok || !closed || strings.Contains(rest, "```sh") {
+		t.Fatal("the page has not one block of shell lines")
+	}
+	return block
+}
+
+// TestShell runs the README's shell lines on packages, as a reader would who
+// does not have this program.
+func TestShell(t *testing.T) {
+	for _, program := range []string{"sh", "openssl", "jq", "sha256sum"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("SKIPPED: there is no %s here, so the shell lines of the README were not tried", program)
+		}
+	}
+	p := mustBuild(t, config(t, two))
+	files := load(t, p.Dir)
+	aside := t.TempDir()
+	script, key := filepath.Join(aside, "check.sh"), filepath.Join(aside, "key.pub")
+	if err := os.WriteFile(script, []byte(shellBlock(t, files[ReadmeFile])), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	write := func(path string, data []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func() (string, error) {
+		cmd := exec.Command("sh", script, key)
+		cmd.Dir = p.Dir
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	write(key, []byte(runs.Key().Public().Line()+" somebody@harbour.example\n"))
+	if out, err := check(); err != nil || !strings.HasSuffix(out, "accepted\n") {
+		t.Fatalf("the package is not accepted: %v\n%s", err, out)
+	}
+	refused := func(what string) {
+		t.Helper()
+		out, err := check()
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || strings.Contains(out, "accepted") {
+			t.Errorf("%s: %v\n%s", what, err, out)
+		}
+	}
+	for _, name := range []string{trajectory.JournalFile, ReadmeFile, SumsFile, BundleFile, ledger.ManifestFile} {
+		changed := bytes.Clone(files[name])
+		changed[len(changed)/2] ^= 1
+		write(filepath.Join(p.Dir, name), changed)
+		refused(name + " changed")
+		write(filepath.Join(p.Dir, name), files[name])
+	}
+	envelope := string(files[AttestationFile])
+	for what, changed := range map[string]string{
+		"payload changed":   strings.Replace(envelope, `"payload":"eyJf`, `"payload":"eyJe`, 1),
+		"signature changed": strings.Replace(envelope, `"sig":"`, `"sig":"AAAA`, 1),
+		"signature removed": envelope[:strings.Index(envelope, `"signatures"`)] + `"signatures":[]}`,
+		"no JSON":           envelope[1:],
+		"empty":             "",
+	} {
+		if changed == envelope {
+			t.Fatalf("%s: nothing was changed", what)
+		}
+		write(filepath.Join(p.Dir, AttestationFile), []byte(changed))
+		refused(what)
+	}
+	write(filepath.Join(p.Dir, AttestationFile), files[AttestationFile])
+	write(filepath.Join(p.Dir, "notes.txt"), nil)
+	refused("a file added")
+	for _, name := range []string{"notes.txt", ledger.ResultsFile} {
+		if err := os.Remove(filepath.Join(p.Dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("a file removed")
+	write(filepath.Join(p.Dir, ledger.ResultsFile), files[ledger.ResultsFile])
+	write(key, []byte(otherKey(t).Public().Line()+"\n"))
+	refused("another key")
+	write(key, []byte(runs.Key().Public().Line()+"\n"))
+	if out, err := check(); err != nil {
+		t.Errorf("the package is no longer accepted: %v\n%s", err, out)
+	}
+}
+
+// TestDocumentedShell: docs/verifying.md has the same lines.
+func TestDocumentedShell(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "verifying.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shellBlock(t, page) != checkScript {
+		t.Error("docs/verifying.md has other shell lines than a package's README.md")
+	}
+	for _, name := range Files() {
+		if !bytes.Contains(page, []byte("| `"+name+"` |")) {
+			t.Errorf("docs/verifying.md does not name %s", name)
+		}
+	}
+	predicate := map[string]json.RawMessage{}
+	p := mustBuild(t, config(t, two))
+	var statement struct {
+		Predicate json.RawMessage `json:"predicate"`
+	}
+	encoded, err := p.Statement.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	decodeLoosely(t, encoded, &statement)
+	decodeLoosely(t, statement.Predicate, &predicate)
+	for name := range predicate {
+		if !bytes.Contains(page, []byte("`"+name+"`")) && !bytes.Contains(page, []byte("`"+name+"?`")) {
+			t.Errorf("docs/verifying.md does not say what %s is", name)
+		}
+	}
+}
+
+// TestReadmeIsInert: what the run says can neither steer a terminal nor pass
+// for the README's own words.
+func TestReadmeIsInert(t *testing.T) {
+	const trap = "x\\u001b[2J\\u202e`](http://a.example)\\n\\n# Scores\\n<img src=x> | \\u0000"
+	text := planned(unlisted(t), `{"model":{"name":"`+trap+`","origin":"`+trap+`"},"voting":{"rule":"`+trap+`"},
+		"dataset":{"selection":"`+trap+`","name":"`+trap+`","revision":"`+trap+`"}}`)
+	text = strings.ReplaceAll(text, firstTask, firstTask+"\x1b[31m`|")
+	c := config(t, text)
+	c.AllowDirty = true
+	p := mustBuild(t, c)
+	readme, _, _ := strings.Cut(string(load(t, p.Dir)[ReadmeFile]), "```sh\n")
+	for _, r := range readme {
+		if r < ' ' && r != '\n' || r == 0x7f || r == 0x202e {
+			t.Errorf("README.md holds %U", r)
+		}
+	}
+	outside := ""
+	for i, part := range strings.Split(readme, "`") {
+		if i%2 == 0 {
+			outside += part
+		}
+	}
+	if strings.Count(readme, "\n# ") != 0 || strings.Contains(outside, "<img") || strings.Contains(outside, "a.example") || !strings.Contains(readme, `x\x1b[2J\u202e\x60](http://a.example)\n\n# Scores`) {
+		t.Errorf("README.md:\n%s", readme)
+	}
+}
+
+func TestText(t *testing.T) {
+	long := strings.Repeat("é", longest)
+	tests := []struct{ got, want string }{
+		{code(""), "(none)"},
+		{code("sample-model v1 é"), "`sample-model v1 é`"},
+		{code("a`b|c\n"), "`a\\x60b\\x7cc\\n`"},
+		{plain("\x1b[0m\u202e\u00a0\xff"), `\x1b[0m\u202e\u00a0` + "\ufffd"},
+		{plain(long), long},
+		{plain(long + "x"), long + "…"},
+		{quote(`a "b"` + "\r"), `"a \"b\"\r"`},
+		{quote(long + "x"), `"` + long + `…"`},
+		{percent(0), "0.00 %"},
+		{percent(333_339), "33.33 %"},
+		{percent(1_000_000), "100.00 %"},
+		{count(1, "attempt"), "1 attempt"},
+		{count(3, "attempt"), "3 attempts"},
+	}
+	for _, tt := range tests {
+		if tt.got != tt.want {
+			t.Errorf("%s, want %s", tt.got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package submit
+
+import (
+	"fmt"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
+)
+
+// reasons lists why a run does not deserve to be submitted, a sentence each.
+// What others wrote stands in quotes.
+func reasons(run *ledger.Run, report audit.Report, recordingFailed string) []string {
+	all := []string{}
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	m := run.Manifest
+	if recordingFailed != "" {
+		add("recording failed during the run, so part of it has no evidence: %s", quote(recordingFailed))
+	}
+	if !m.SubmitIntent {
+		add("the run was planned without --submit-intent, so answers could be graded before all were committed")
+	}
+	if m.Dataset.Split == "" {
+		add("the plan declares no split")
+	}
+	if m.Voting.Attempts < 1 || m.Voting.Rule == "" {
+		add("the plan declares no voting: how many attempts a task has, and which of them counts")
+	}
+	if m.Dataset.Selection == "all" && len(m.Tasks) < m.Dataset.SplitSize {
+		add("the plan says that all tasks of split %s were selected, but has %d of %d: an unlabelled subset", quote(m.Dataset.Split), len(m.Tasks), m.Dataset.SplitSize)
+	}
+	found := auditReasons(report)
+	if !report.Attestation.Clean && len(found) == 0 {
+		add("the audit does not call the run clean")
+	}
+	return append(all, found...)
+}
+
+func auditReasons(report audit.Report) []string {
+	var all []string
+	for _, c := range report.Checks {
+		if c.Status == audit.Fail {
+			all = append(all, fmt.Sprintf("%s %s fails (%s): %s", plain(c.ID), plain(c.Name), plain(string(c.Severity)), findings(c)))
+		}
+		if !c.Gate {
+			continue
+		}
+		for _, gap := range c.Gaps {
+			all = append(all, fmt.Sprintf("%s %s could not see: %s", plain(c.ID), plain(c.Name), plain(gap)))
+		}
+	}
+	return all
+}
+
+// findings tells the first of a check's gravest findings, and how many more
+// there are of that kind.
+func findings(c audit.CheckReport) string {
+	var first *audit.Finding
+	more := -1
+	for i, f := range c.Findings {
+		if f.Severity != c.Severity {
+			continue
+		}
+		more++
+		if first == nil {
+			first = &c.Findings[i]
+		}
+	}
+	if first == nil {
+		return "without a finding"
+	}
+	where := fmt.Sprintf("line %d of events.jsonl", first.Seq+1)
+	if first.TaskID != "" {
+		where = "task " + quote(first.TaskID) + ", " + where
+	}
+	text := fmt.Sprintf("%s: %s, where there should be %s", where, quote(first.Got), quote(first.Want))
+	if more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	return text
+}
