@@ -150,6 +150,6 @@ func isTime(s string) bool {
 
 // decodeBase64 accepts exactly one encoding of each value.
 func decodeBase64(s string) ([]byte, bool) {
-	b, err := base64.StdEncoding.Strict().DecodeString(s)
+	b, err := base64.StdEncoding.DecodeString(s)
 	return b, err == nil && base64.StdEncoding.EncodeToString(b) == s
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -46,6 +47,32 @@ func TestManyWriters(t *testing.T) {
 	}
 	wg.Wait()
 	wantWhole(t, caches[0], dir, questions)
+}
+
+// TestOneReport has many ask for a bad entry at once.
+func TestOneReport(t *testing.T) {
+	dir := t.TempDir()
+	c := open(t, dir, newKey(t, 1))
+	if err := os.WriteFile(path(t, dir, question(1)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var reports atomic.Int64
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			_, found, bad, err := c.Get(question(1))
+			if found || err != nil {
+				t.Errorf("Get: found %v, %v", found, err)
+			}
+			if bad != nil {
+				reports.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if n := reports.Load(); n != 1 {
+		t.Errorf("%d reports of one bad entry", n)
+	}
 }
 
 // childDir is the variable that tells a test that it is the second process,

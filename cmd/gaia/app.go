@@ -48,19 +48,21 @@ func (a *app) root() *cobra.Command {
 		Use:   "gaia",
 		Short: "Run GAIA-style benchmarks with evidence that can be checked",
 		Long: `gaia runs GAIA-style benchmarks with an LLM agent, records evidence of all the
-agent did, scores the answers, and signs the result, so that a score can be
-checked by anyone.
+agent did, scores the answers, audits the run for the known ways of cheating,
+and packages it signed, so that a score can be checked by anyone.
 
 Without a key, base URL, model or source, "gaia run" rehearses: built-in tasks,
 a built-in scripted model, no network. A rehearsal says so everywhere and is
 never a GAIA score.`,
 		Example: `  gaia run --submit-intent            rehearse the whole job, offline
-  gaia verify runs/01J…               check everything the run wrote
+  gaia audit runs/01J…                look for the known ways of cheating
+  gaia submit runs/01J…               package it, signed
+  gaia verify submission-…            check every byte of the package
   gaia show runs/01J…                 see what happened`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(a.runCommand(), a.resumeCommand(), a.verifyCommand(), a.showCommand(), a.versionCommand(), convertCommand())
+	root.AddCommand(a.runCommand(), a.resumeCommand(), a.auditCommand(), a.submitCommand(), a.verifyCommand(), a.showCommand(), a.versionCommand(), convertCommand())
 	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exitHelp)
 	return root
 }

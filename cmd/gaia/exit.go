@@ -36,15 +36,18 @@ const exitHelp = `Exit codes:
 // failure is an error with its exit code and, if there is something to do,
 // hints.
 type failure struct {
-	code  int
-	err   error
-	hints []string
+	code    int
+	err     error
+	hints   []string
+	reasons []string // what the error comes from, where it is several things
 }
 
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-func fail(code int, err error, hints ...string) error { return &failure{code, err, hints} }
+func fail(code int, err error, hints ...string) error {
+	return &failure{code: code, err: err, hints: hints}
+}
 
 func usage(hint, format string, args ...any) error {
 	f := &failure{code: exitUsage, err: fmt.Errorf(format, args...)}
@@ -61,6 +64,9 @@ func (a *app) exit(err error) int {
 	}
 	f := classify(err)
 	fmt.Fprintf(a.stderr, "gaia: error: %s\n", oneLine(f.err.Error()))
+	for _, r := range f.reasons {
+		fmt.Fprintf(a.stderr, "gaia: reason: %s\n", oneLine(r))
+	}
 	for _, h := range f.hints {
 		fmt.Fprintf(a.stderr, "gaia: hint: %s\n", oneLine(h))
 	}
@@ -76,15 +82,15 @@ func classify(err error) *failure {
 	case errors.As(err, &f):
 		return f
 	case errors.As(err, &fault):
-		return &failure{exitEvidence, err, nil}
+		return &failure{code: exitEvidence, err: err}
 	case errors.As(err, &mode):
-		return &failure{exitFailure, err, []string{fmt.Sprintf("chmod 600 %s", quoteArg(mode.Path))}}
+		return &failure{code: exitFailure, err: err, hints: []string{fmt.Sprintf("chmod 600 %s", quoteArg(mode.Path))}}
 	case errors.Is(err, context.Canceled):
-		return &failure{exitInterrupted, errors.New("interrupted"), nil}
+		return &failure{code: exitInterrupted, err: errors.New("interrupted")}
 	case errors.Is(err, run.ErrBusy):
-		return &failure{exitFailure, err, []string{"wait for it to end, or stop it"}}
+		return &failure{code: exitFailure, err: err, hints: []string{"wait for it to end, or stop it"}}
 	case errors.Is(err, fs.ErrPermission):
-		return &failure{exitFailure, err, []string{"check who owns the file or directory and its mode"}}
+		return &failure{code: exitFailure, err: err, hints: []string{"check who owns the file or directory and its mode"}}
 	}
-	return &failure{exitFailure, err, nil}
+	return &failure{code: exitFailure, err: err}
 }

@@ -31,7 +31,7 @@ var floors = map[string]int{
 }
 
 // apart are packages that stand on no floor: who may import them is said below.
-var apart = []string{"fixtures", "fixtures/gen"}
+var apart = []string{"fixtures", "fixtures/gen", "fixtures/runs"}
 
 // pure are the packages that reach no network, start no process, and read no
 // clock and no randomness of their own.
@@ -276,6 +276,31 @@ func TestReadmeCommands(t *testing.T) {
 	}
 	if commands != 2 {
 		t.Errorf("the README's first block has %d commands, not two", commands)
+	}
+}
+
+// TestReadmeWalkthrough: the transcript walkthrough runs the commands of the
+// README's walk-through, in its order.
+func TestReadmeWalkthrough(t *testing.T) {
+	script := readFile(t, "cmd/gaia/testdata/script/walkthrough.txtar")
+	names := strings.NewReplacer("runs/01J…", "$RUN", "submission-…", "$PACKAGE")
+	steps := 0
+	for line := range strings.Lines(readFile(t, "README.md")) {
+		command, _, _ := strings.Cut(line, "#")
+		command, found := strings.CutPrefix(strings.TrimSpace(command), "go run ./cmd/gaia ")
+		if !found {
+			continue
+		}
+		steps++
+		_, rest, there := strings.Cut(script, "\nexec gaia "+names.Replace(command)+"\n")
+		if !there {
+			t.Errorf("the transcript does not run %q, or not in this order", command)
+			continue
+		}
+		script = "\n" + rest
+	}
+	if steps < 7 {
+		t.Errorf("the README walks through %d commands", steps)
 	}
 }
 

@@ -1,12 +1,14 @@
-package ledger
+package main
 
 import (
-	"os"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -14,26 +16,25 @@ import (
 // member is named where its format is described, with a question mark if and
 // only if it is left out at its zero value.
 func TestFormatsAreDocumented(t *testing.T) {
-	b, err := os.ReadFile("../../docs/formats.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc := string(b)
+	doc := readFile(t, "docs/formats.md")
 	for _, p := range []trajectory.Payload{
 		trajectory.RunStarted{}, trajectory.RunResumed{}, trajectory.RunCompleted{}, trajectory.TaskStarted{}, trajectory.TurnStarted{},
 		trajectory.TurnCompleted{}, trajectory.ContextCompiled{}, trajectory.ModelCallStarted{}, trajectory.ModelCallCompleted{},
-		trajectory.ToolProposed{}, trajectory.PolicyDecision{}, trajectory.PolicyViolation{}, trajectory.ToolExecuted{}, trajectory.Error{},
+		trajectory.SecurityEvent{}, trajectory.ToolProposed{}, trajectory.PolicyDecision{}, trajectory.PolicyViolation{}, trajectory.ToolExecuted{}, trajectory.Error{},
 		trajectory.AnswerCommitted{}, trajectory.AttemptEnded{}, trajectory.Judgment{}, trajectory.TaskSealed{},
 	} {
-		documented(t, string(p.Type()), row(t, doc, "| `"+string(p.Type())+"` | "), reflect.TypeOf(p), "harness")
+		documented(t, string(p.Type()), row(t, doc, "| `"+string(p.Type())+"` | "), reflect.TypeOf(p), "harness", "probes")
 	}
-	for name, step := range map[string]any{"prompt": PromptStep{}, "llm_call": LLMCallStep{}, "tool_call": ToolCallStep{}, "tool_result": ToolResultStep{}} {
-		documented(t, name, row(t, doc, "| `"+name+"` | `type`"), reflect.TypeOf(step), "messages", "error", "urls")
+	for name, step := range map[string]any{"prompt": ledger.PromptStep{}, "llm_call": ledger.LLMCallStep{}, "tool_call": ledger.ToolCallStep{}, "tool_result": ledger.ToolResultStep{}} {
+		documented(t, name, row(t, doc, "| `"+name+"` | `type`"), reflect.TypeOf(step), "messages", "error", "urls", "probes")
 	}
-	documented(t, "manifest", section(t, doc, "## `manifest.json`"), reflect.TypeFor[Manifest]())
-	documented(t, "trajectory", section(t, doc, "### `trajectories.jsonl`"), reflect.TypeFor[Trajectory]())
-	documented(t, "result", section(t, doc, "### `results.jsonl`"), reflect.TypeFor[Result](), "tokens")
-	documented(t, "summary", section(t, doc, "### `summary.json`"), reflect.TypeFor[Summary](), "dataset", "harness", "tokens")
+	documented(t, "probes", paragraph(t, doc, "**Probes** "), reflect.TypeFor[trajectory.Probes]())
+	documented(t, "manifest", chapter(t, doc, "## `manifest.json`"), reflect.TypeFor[ledger.Manifest]())
+	documented(t, "trajectory", chapter(t, doc, "### `trajectories.jsonl`"), reflect.TypeFor[ledger.Trajectory]())
+	documented(t, "result", chapter(t, doc, "### `results.jsonl`"), reflect.TypeFor[ledger.Result](), "tokens")
+	documented(t, "report", chapter(t, doc, "### `audit-report.json`"), reflect.TypeFor[audit.Report]())
+	documented(t, "statement", chapter(t, doc, "### `attestation.dsse.json`"), reflect.TypeFor[submit.Statement](), "harness")
+	documented(t, "summary", chapter(t, doc, "### `summary.json`"), reflect.TypeFor[ledger.Summary](), "dataset", "harness", "tokens")
 }
 
 func row(t *testing.T, doc, start string) string {
@@ -46,7 +47,17 @@ func row(t *testing.T, doc, start string) string {
 	return start + line
 }
 
-func section(t *testing.T, doc, heading string) string {
+func paragraph(t *testing.T, doc, start string) string {
+	t.Helper()
+	_, after, ok := strings.Cut(doc, "\n\n"+start)
+	if !ok {
+		t.Fatalf("docs/formats.md has no paragraph %q", start)
+	}
+	text, _, _ := strings.Cut(after, "\n\n")
+	return text
+}
+
+func chapter(t *testing.T, doc, heading string) string {
 	t.Helper()
 	_, after, ok := strings.Cut(doc, "\n"+heading+"\n")
 	if !ok {

@@ -8,8 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/judgecache"
 )
 
 // keyDir is where the user's own keys lie: public keys there (*.pub) are
@@ -147,6 +150,42 @@ func (a *app) ownKeys() ([]sign.PublicKey, error) {
 	}
 	return keys, nil
 }
+
+// judgeCache opens the signed cache of the judge's verdicts. Those by the user's
+// own key and by the keys in the key directory count.
+func (a *app) judgeCache(key sign.Key) (*judgecache.Cache, error) {
+	base := a.getenv("XDG_CACHE_HOME")
+	if base == "" {
+		home := a.getenv("HOME")
+		if home == "" {
+			return nil, fail(exitFailure, errors.New("no place for the judge cache: neither XDG_CACHE_HOME nor HOME is set"),
+				"set one of them, or give --no-judge-cache")
+		}
+		base = filepath.Join(home, ".cache")
+	}
+	trusted, err := a.ownKeys()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := judgecache.Open(filepath.Join(base, "gaia", "judgments"), key, trusted, time.Now)
+	if err != nil {
+		return nil, fail(exitFailure, err, "mend that, or give --no-judge-cache")
+	}
+	return cache, nil
+}
+
+// badCache is the failure of a run that a judge cache keeps from beginning.
+func (a *app) badCache(err *run.CacheError) error {
+	f := &failure{code: exitFindings, err: err}
+	for _, b := range err.Sweep.Bad[:min(len(err.Sweep.Bad), maxHinted)] {
+		f.reasons = append(f.reasons, fmt.Sprintf("%s: %s", b.Name, b.Reason))
+	}
+	f.hints = append(f.hints, "find out who changed them, then remove them; nothing was asked of a model")
+	return f
+}
+
+// maxHinted bounds the entries that an error lists.
+const maxHinted = 10
 
 // unwrapPath leaves the path out of an error that names it already.
 func unwrapPath(err error) error {

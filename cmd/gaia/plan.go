@@ -42,6 +42,7 @@ type settings struct {
 	submitIntent bool
 	concurrency  int
 	key          string
+	noJudgeCache bool
 	rehearsal    bool
 }
 
@@ -88,6 +89,9 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 	if w.Set, w.Gold, err = load(ctx, s); err != nil {
 		return world{}, err
 	}
+	if w.Child, err = child(); err != nil {
+		return world{}, err
+	}
 	if w.Harness, err = harness(); err != nil {
 		return world{}, err
 	}
@@ -100,7 +104,12 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 	w.Redact = trajectory.NewRedactor(a.secrets())
 	w.Now, w.Rand = time.Now, rand.Reader
 	w.Mono = func() time.Duration { return time.Since(a.began) }
-	w.Key, err = a.signingKey(s.key) // last: it may make one
+	if w.Key, err = a.signingKey(s.key); err != nil { // last but one: it may make one
+		return w, err
+	}
+	if w.Judge != nil && !s.noJudgeCache {
+		w.Verdicts, err = a.judgeCache(w.Key)
+	}
 	return w, err
 }
 
@@ -231,18 +240,25 @@ func newClient(baseURL, key string, prices llm.Prices) *llm.Client {
 
 // toolset returns the tools of a run; search needs an endpoint. Documents that
 // could harm this process are read by another run of this program.
-func toolset(c tools.WebConfig, searchURL string) ([]tools.Tool, error) {
-	executable, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding this program, which reads documents: %w", err)
+func toolset(c tools.WebConfig, searchURL string) (_ []tools.Tool, err error) {
+	if c.Child, err = child(); err != nil {
+		return nil, err
 	}
-	c.Child = tools.Child{executable, convertName}
 	web := tools.NewWeb(c)
 	all := []tools.Tool{tools.NewReadFile(c.Child), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web)}
 	if searchURL != "" {
 		all = append(all, tools.NewWebSearch(web, searchURL))
 	}
 	return all, nil
+}
+
+// child is this program as a reader of documents.
+func child() (tools.Child, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program, which reads documents: %w", err)
+	}
+	return tools.Child{executable, convertName}, nil
 }
 
 // complete fills in what the flags left open, from the environment and then

@@ -37,6 +37,22 @@ func exitCode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// packageDir sets PACKAGE to the newest package under a directory, the working
+// directory if none is given.
+func packageDir(ts *testscript.TestScript, neg bool, args []string) {
+	under := "."
+	if len(args) == 1 {
+		under = args[0]
+	}
+	found, err := filepath.Glob(ts.MkAbs(under) + "/submission-*")
+	ts.Check(err)
+	if neg || len(found) == 0 {
+		ts.Fatalf("there is no package under %s", under)
+	}
+	slices.Sort(found)
+	ts.Setenv("PACKAGE", filepath.Join(under, filepath.Base(found[len(found)-1])))
+}
+
 // runDir sets RUN to the newest run directory under runs, or under the given
 // directory.
 func runDir(ts *testscript.TestScript, neg bool, args []string) {

@@ -75,6 +75,10 @@ func (p *progress) watch(e trajectory.Event) {
 		if payload.ErrorStatus != 0 {
 			p.warn("answer not judged: the judge failed", "task", e.TaskID, "status", payload.ErrorStatus)
 		}
+	case trajectory.SecurityEvent:
+		for _, b := range payload.Entries {
+			p.warn("a judge cache entry does not verify; the audit will count it", "entry", b.Name, "reason", b.Reason)
+		}
 	case trajectory.TaskSealed:
 		p.settled(e.TaskID)
 		p.sealed()
@@ -115,6 +119,9 @@ func (p *progress) warn(message string, pairs ...any) {
 	}
 	slog.New(slog.NewTextHandler(p, nil)).Warn(message, pairs...)
 }
+
+// trouble says what went wrong without harm to the run.
+func (p *progress) trouble(err error) { p.warn(oneLine(err.Error())) }
 
 // sealed counts a task that is graded. It says that grading goes on, not how.
 func (p *progress) sealed() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -63,10 +64,13 @@ func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool
 	progress := a.newProgress(len(w.Set.Tasks), s.rehearsal)
 	stop.say(progress)
 	progress.catchUp(found.Fold)
-	w.Watch = progress.watch
+	w.Watch, w.Warn = progress.watch, progress.trouble
 	r, err := run.Resume(dir, w.Config)
 	var plan *run.PlanError
+	var cache *run.CacheError
 	switch {
+	case errors.As(err, &cache):
+		return a.badCache(cache)
 	case errors.Is(err, run.ErrComplete): // since it was read
 		return a.nothingToDo(dir, asJSON)
 	case errors.As(err, &plan):
@@ -111,7 +115,7 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 		s.taskCost = fmt.Sprintf("%d.%06d", m.Budgets.CostMicroUSD/1e6, m.Budgets.CostMicroUSD%1e6)
 	}
 	if m.Judge != nil {
-		s.judge = m.Judge.Model
+		s.judge, s.noJudgeCache = m.Judge.Model, !m.Judge.Cache
 	}
 	for _, t := range m.Tasks {
 		s.filter.IDs = append(s.filter.IDs, t.TaskID)
@@ -145,7 +149,15 @@ func (a *app) openRun(dir string) (*ledger.Run, error) {
 	if err := isRun(dir); err != nil {
 		return nil, err
 	}
-	return ledger.Verify(os.DirFS(dir), nil)
+	return ledger.Verify(os.DirFS(dir), ledger.Options{})
+}
+
+// isRunOrPackage is isRun for commands that take packages, too.
+func isRunOrPackage(dir string) error {
+	if err := isRun(dir); err == nil || !submit.IsPackage(os.DirFS(dir)) {
+		return err
+	}
+	return nil // a damaged package, which verifying it will tell
 }
 
 // isRun tells a directory that is no run at all from a damaged one.

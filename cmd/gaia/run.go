@@ -67,6 +67,7 @@ leave a run that "gaia resume" takes up.`,
 	f.BoolVar(&s.submitIntent, "submit-intent", false, "commit all answers before grading: needed for a submission")
 	f.IntVar(&s.concurrency, "concurrency", 4, "tasks at once")
 	f.StringVar(&s.key, "key", "", "signing key file (default: GAIA_SIGNING_KEY, GAIA_SIGNING_KEY_FILE, else made on first need)")
+	f.BoolVar(&s.noJudgeCache, "no-judge-cache", false, "ask the judge about every answer, also those it has judged before")
 	f.StringVar(&out, "out", "runs", "directory for run directories")
 	f.StringVar(&s.prices, "prices", "", "price table to count cost by (default: built in)")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
@@ -96,8 +97,11 @@ func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool)
 	defer w.Close()
 	progress := a.newProgress(len(w.Set.Tasks), s.rehearsal)
 	stop.say(progress)
-	w.Watch = progress.watch
+	w.Watch, w.Warn = progress.watch, progress.trouble
 	r, err := run.Create(out, w.Config)
+	if cache := (*run.CacheError)(nil); errors.As(err, &cache) {
+		return a.badCache(cache)
+	}
 	if err != nil {
 		return fail(exitFailure, err, "choose another place with --out")
 	}
@@ -142,7 +146,7 @@ func unfinished(err error, resume string) error {
 
 // printRun verifies a finished run, as anyone would, and prints its summary.
 func (a *app) printRun(dir string, asJSON bool) error {
-	found, err := ledger.Verify(os.DirFS(dir), nil)
+	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
 	if err != nil {
 		return err
 	}

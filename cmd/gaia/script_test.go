@@ -31,9 +31,10 @@ func TestScript(t *testing.T) {
 			return os.Geteuid() == 0, nil // to whom no directory is closed
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code":   exitCode,
-			"rundir": runDir,
-			"edit":   edit,
+			"code":    exitCode,
+			"rundir":  runDir,
+			"package": packageDir,
+			"edit":    edit,
 		},
 	})
 }

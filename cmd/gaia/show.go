@@ -107,12 +107,12 @@ func (a *app) showTask(dir, prefix string, asJSON bool) error {
 		return err
 	}
 	records := []ledger.Trajectory{}
-	found, err := ledger.Verify(os.DirFS(dir), func(t ledger.Trajectory) error {
+	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{Ended: func(t ledger.Trajectory) error {
 		if strings.HasPrefix(t.TaskID, prefix) {
 			records = append(records, t)
 		}
 		return nil
-	})
+	}})
 	if err != nil {
 		return err
 	}

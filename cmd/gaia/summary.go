@@ -44,8 +44,8 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 	rows = append(rows,
 		[2]string{"manifest", found.ManifestSHA256},
 		[2]string{"run", dir},
-		[2]string{"next", "gaia verify " + quoteArg(dir)},
-		[2]string{"", "gaia show " + quoteArg(dir)},
+		[2]string{"next", "gaia show " + quoteArg(dir)},
+		[2]string{"", "gaia audit " + quoteArg(dir)},
 	)
 	if _, err := fmt.Fprint(a.stdout, printable(out.String())); err != nil {
 		return err

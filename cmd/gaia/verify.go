@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/submit"
 	"github.com/spf13/cobra"
 )
 
@@ -14,15 +16,18 @@ func (a *app) verifyCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify DIR",
-		Short: "Check that a run's files are what was signed and follow from its journal",
+		Short: "Check that a run's or a package's files are what was signed and follow from its journal",
 		Long: `Verify checks the signature of the plan, the hash chain of the journal, and
 rebuilds trajectories, results, summary and tree head from the journal, byte for
-byte. Integrity (these bytes are what was signed) and trust (by a key you trust)
+byte. Of a package it also checks that exactly its files are there, the
+attestation's signature, every digest, and that the statement says what the
+files give. Integrity (these bytes are what was signed) and trust (by a key you trust)
 are reported apart. Trusted are your own signing key, the public keys in your
 key directory, and those given.`,
 		Example: `  gaia verify runs/01J…
-  gaia verify --trusted-key alice.pub runs/01J…`,
-		Args: oneArg("the run directory"),
+  gaia verify submission-2026-01-02-5XK9QZ7M
+  gaia verify --trusted-key alice.pub submission-2026-01-02-5XK9QZ7M`,
+		Args: oneArg("the run directory or package"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.verify(args[0], trusted, asJSON)
 		},
@@ -34,19 +39,20 @@ key directory, and those given.`,
 
 // verification is what verify prints with --json.
 type verification struct {
-	Complete       bool   `json:"complete"`
-	Events         int64  `json:"events"`
-	Integrity      string `json:"integrity"` // "ok"; a run without it is an error
-	JournalHead    string `json:"journal_head"`
-	KeyID          string `json:"key_id"`
-	ManifestSHA256 string `json:"manifest_sha256"`
-	Missing        string `json:"missing,omitzero"`
-	Rehearsal      bool   `json:"rehearsal,omitzero"`
-	Root           string `json:"root,omitzero"`
-	RunID          string `json:"run_id"`
-	Tasks          int    `json:"tasks"`
-	Trust          string `json:"trust"` // "ok" or "unknown key"
-	Unsubmittable  string `json:"unsubmittable,omitzero"`
+	Complete       bool              `json:"complete"`
+	Events         int64             `json:"events"`
+	Integrity      string            `json:"integrity"` // "ok"; a run without it is an error
+	JournalHead    string            `json:"journal_head"`
+	KeyID          string            `json:"key_id"`
+	ManifestSHA256 string            `json:"manifest_sha256"`
+	Missing        string            `json:"missing,omitzero"`
+	Rehearsal      bool              `json:"rehearsal,omitzero"`
+	Root           string            `json:"root,omitzero"`
+	Package        *submit.Predicate `json:"package,omitzero"` // what a package says of itself
+	RunID          string            `json:"run_id"`
+	Tasks          int               `json:"tasks"`
+	Trust          string            `json:"trust"` // "ok" or "unknown key"
+	Unsubmittable  string            `json:"unsubmittable,omitzero"`
 }
 
 func (a *app) verify(dir string, trustedFiles []string, asJSON bool) error {
@@ -54,13 +60,27 @@ func (a *app) verify(dir string, trustedFiles []string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	found, err := a.openRun(dir)
+	if err := isRunOrPackage(dir); err != nil {
+		return err
+	}
+	var of *submit.Verified
+	found := (*ledger.Run)(nil)
+	if submit.IsPackage(os.DirFS(dir)) {
+		if of, err = submit.Verify(os.DirFS(dir)); err == nil {
+			found = of.Run
+		}
+	} else {
+		found, err = ledger.Verify(os.DirFS(dir), ledger.Options{})
+	}
 	if err != nil {
 		return err
 	}
 	v := verification{Complete: found.Complete, Events: found.End.Events, Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
 		ManifestSHA256: found.ManifestSHA256, Missing: found.Missing, Rehearsal: found.Manifest.Rehearsal, Root: found.RootHash,
 		RunID: found.Manifest.RunID, Tasks: len(found.Tasks), Trust: "ok", Unsubmittable: found.Marked}
+	if of != nil {
+		v.Package = &of.Statement.Predicate
+	}
 	known := slices.ContainsFunc(trusted, func(k sign.PublicKey) bool { return k.Equal(found.Key) })
 	if !known {
 		v.Trust = "unknown key"
@@ -93,10 +113,32 @@ func (a *app) printVerification(v verification) error {
 	if v.Complete {
 		rows = append(rows, [2]string{"root", v.Root})
 	}
+	if p := v.Package; p != nil {
+		rows = append(rows, packageRows(*p)...)
+	}
 	if v.Unsubmittable != "" {
 		rows = append(rows, [2]string{"unsubmittable", v.Unsubmittable})
 	}
 	return a.printRows(rows)
+}
+
+// packageRows are what a package says of itself.
+func packageRows(p submit.Predicate) [][2]string {
+	audited := "clean"
+	if !p.Audit.Clean {
+		audited = "not clean"
+	}
+	rows := [][2]string{{"package", p.Name + ", all files as attested"}, {"audit", audited + ", as reported by the signer"}}
+	if p.Scores != nil {
+		rows = append(rows, [2]string{"official", fmt.Sprintf("%d of %d, %s", p.Scores.Official.Correct, p.Scores.Official.Planned, percent(p.Scores.Official.PPM))})
+	}
+	for _, r := range p.DirtyReasons {
+		rows = append(rows, [2]string{"dirty", r})
+	}
+	if p.NotForLeaderboard {
+		rows = append(rows, [2]string{"leaderboard", "not for one"})
+	}
+	return rows
 }
 
 // verdict turns what was found into the command's result: trust before

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/submit"
+	"github.com/spf13/cobra"
+)
+
+// submission is what the flags of submit say.
+type submission struct {
+	out, date, key string
+	dirty, asJSON  bool
+}
+
+func (a *app) submitCommand() *cobra.Command {
+	var s submission
+	cmd := &cobra.Command{
+		Use:   "submit DIR",
+		Short: "Package a run that deserves it, signed, for anyone to verify",
+		Long: `Submit copies what a run recorded, verifies and audits the copy, and signs it as
+a package: evidence, scores, audit report and attestation. The package verifies
+before it appears.
+
+A run is refused, with every reason and nothing left behind, if it was planned
+without --submit-intent, if recording failed, if the audit is not clean, or if
+another key signed its plan. --allow-dirty packages it all the same, and the
+package says everywhere that it is not for a leaderboard.
+
+Questions and answers of GAIA are not to be republished where crawlers find
+them: hand a package of a real run over in private.`,
+		Example: `  gaia submit runs/01J…
+  gaia submit --out packages runs/01J…`,
+		Args: oneArg("the run directory"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.submit(args[0], s)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&s.out, "out", "o", ".", "directory in which the package appears")
+	f.StringVar(&s.date, "date", "", "date of the package, such as 2026-01-02 (default: today, UTC)")
+	f.StringVar(&s.key, "key", "", "signing key file, the one the run was planned with")
+	f.BoolVar(&s.dirty, "allow-dirty", false, "package a run that is refused, marked as not for a leaderboard")
+	f.BoolVar(&s.asJSON, "json", false, "print the result as JSON")
+	return cmd
+}
+
+func (a *app) submit(dir string, s submission) error {
+	if s.date == "" {
+		s.date = time.Now().UTC().Format(time.DateOnly)
+	} else if _, err := time.Parse(time.DateOnly, s.date); err != nil {
+		return usage("give it as 2026-01-02", "--date %q is no date", s.date)
+	}
+	if err := isRun(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.out, 0o755); err != nil {
+		return fail(exitFailure, fmt.Errorf("making the directory for packages: %w", err), "choose another place with --out")
+	}
+	c := submit.Config{Run: dir, Out: s.out, Date: s.date, AllowDirty: s.dirty}
+	var err error
+	if c.Key, err = a.existingKey(s.key); err != nil {
+		if errors.Is(err, errNoKey) {
+			return fail(exitFindings, err, "give the key that the run was planned with by --key")
+		}
+		return err
+	}
+	if c.Gold, err = privateGold(dir); err != nil {
+		return err
+	}
+	if c.Harness, err = harness(); err != nil {
+		return err
+	}
+	p, err := submit.Build(c)
+	var refusal *submit.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return &failure{code: exitFindings, err: errors.New("the run is not packaged"), reasons: refusal.Reasons,
+			hints: []string{"gaia audit " + quoteArg(dir) + " tells more", "--allow-dirty packages it all the same, marked as not for a leaderboard"}}
+	case errors.Is(err, audit.ErrIncomplete):
+		return a.notFinished(dir)
+	case err != nil:
+		return err
+	}
+	return a.printPackage(p, s.asJSON)
+}
+
+// notFinished says what is missing in a run that cannot be packaged yet.
+func (a *app) notFinished(dir string) error {
+	found, err := a.openRun(dir)
+	if err != nil {
+		return err
+	}
+	if found.Complete { // it was finished in the meantime
+		return fail(exitIncomplete, audit.ErrIncomplete, "it has just been finished: submit it again")
+	}
+	return incomplete(dir, found)
+}
+
+// packaged is what submit prints with --json.
+type packaged struct {
+	Attestation string           `json:"attestation_sha256"`
+	Clean       bool             `json:"clean"`
+	Dir         string           `json:"dir"`
+	KeyID       string           `json:"key_id"`
+	Rehearsal   bool             `json:"rehearsal,omitzero"`
+	Statement   submit.Predicate `json:"statement"`
+}
+
+func (a *app) printPackage(p submit.Package, asJSON bool) error {
+	attestation, err := os.ReadFile(filepath.Join(p.Dir, submit.AttestationFile))
+	if err != nil {
+		return err
+	}
+	s := p.Statement.Predicate
+	out := packaged{Attestation: sign.Digest(attestation), Clean: s.Audit.Clean, Dir: p.Dir, KeyID: p.Key.ID(), Rehearsal: s.Rehearsal, Statement: s}
+	if asJSON {
+		return a.printJSON(out)
+	}
+	rows := [][2]string{{"run", s.RunID}}
+	if s.Rehearsal {
+		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
+	}
+	rows = append(append(rows, packageRows(s)...), [2]string{"written to", p.Dir})
+	rows = append(rows, [2]string{"attestation", out.Attestation}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + quoteArg(p.Dir)})
+	return a.printRows(rows)
+}
