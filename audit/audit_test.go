@@ -1,0 +1,257 @@
+package audit_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// TestChecksAreWhole: the published gate keeps its ids and names, and every
+// check says what a user may ask of it.
+func TestChecksAreWhole(t *testing.T) {
+	gate := [][2]string{{"AUD-1", "answer-leakage"}, {"AUD-2", "no-work-pass"}, {"AUD-3", "oracle-leakage"}, {"AUD-4", "grader-isolation"},
+		{"AUD-5", "normalization-collision"}, {"AUD-6", "voting-disclosure"}, {"AUD-7", "split-integrity"},
+		{"AUD-11", "coverage-denominator"}, {"AUD-12", "trajectory-integrity"}}
+	var found [][2]string
+	for _, c := range audit.Checks() {
+		if c.Title == "" || c.Why == "" || c.Fix == "" || c.Severity == "" || c.Run == nil {
+			t.Errorf("%s is not whole: %+v", c.ID, c)
+		}
+		if c.Gate {
+			found = append(found, [2]string{c.ID, c.Name})
+		}
+	}
+	if len(found) != len(gate) {
+		t.Fatalf("the gate is %v", found)
+	}
+	for i := range gate {
+		if found[i] != gate[i] {
+			t.Errorf("check %d of the gate is %v, not %v", i, found[i], gate[i])
+		}
+	}
+}
+
+// TestReportIsDeterministic: the same evidence gives the same bytes, also under
+// the names that a package gives its files.
+func TestReportIsDeterministic(t *testing.T) {
+	for _, name := range []string{"AUD-01/fires-uuid-json.txt", "AUD-04/fires-cache-sweep.txt", "AUD-12/fires-other-policy.txt", "honest/search-echo.txt"} {
+		c := corpus(t)[name]
+		want := encoded(t, audited(t, c, true))
+		for range 3 {
+			if got := encoded(t, audited(t, c, true)); !bytes.Equal(got, want) {
+				t.Errorf("%s: another report:\n%s\n%s", name, got, want)
+			}
+		}
+		dir := filepath.Join(t.TempDir(), "run")
+		if err := c.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, ledger.SummaryFile), filepath.Join(dir, "metadata.json")); err != nil {
+			t.Fatal(err)
+		}
+		r, _, err := audit.Run(os.DirFS(dir), audit.Options{Gold: &audit.Gold{Answers: c.Gold(), Salt: c.Salt()}, Summary: "metadata.json"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := encoded(t, r); !bytes.Equal(got, want) {
+			t.Errorf("%s, packaged: another report:\n%s\n%s", name, got, want)
+		}
+		r.AuditedAt = ""
+		later, _, err := audit.Run(os.DirFS(dir), audit.Options{AuditedAt: "2031-02-03T04:05:06.789Z", Summary: "metadata.json"})
+		if err != nil || later.AuditedAt != "2031-02-03T04:05:06.789Z" {
+			t.Errorf("audited at %q, %v", later.AuditedAt, err)
+		}
+	}
+}
+
+func encoded(t *testing.T, r audit.Report) []byte {
+	t.Helper()
+	b, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestReportsReadBack: every report of the corpus is accepted as it was
+// written.
+func TestReportsReadBack(t *testing.T) {
+	for name, c := range corpus(t) {
+		b := encoded(t, audited(t, c, true))
+		r, err := audit.DecodeReport(b)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if again := encoded(t, r); !bytes.Equal(again, b) {
+			t.Errorf("%s encodes to another report", name)
+		}
+	}
+}
+
+func TestDecodeReportRefuses(t *testing.T) {
+	good := string(encoded(t, audited(t, corpus(t)["AUD-02/fires-no-model-call.txt"], true)))
+	tests := []struct{ name, old, new, want string }{
+		{"other schema", `"schema":"gaia.audit/1"`, `"schema":"gaia.audit/2"`, `schema is "gaia.audit/2", not "gaia.audit/1"`},
+		{"clean in spite of a finding", `"attestation":{"clean":false`, `"attestation":{"clean":true`, "the attestation does not follow from the checks"},
+		{"a failure left out", `"critical_failures":["AUD-2"]`, `"critical_failures":[]`, "the attestation does not follow from the checks"},
+		{"a gap made up", `"harness_gaps":[]`, `"harness_gaps":[{"check":"AUD-2","gap":"x"}]`, "the attestation does not follow from the checks"},
+		{"a pass in spite of a finding", `"severity":"CRITICAL","status":"fail"`, `"severity":"CRITICAL","status":"pass"`, `check "AUD-2" is pass, which does not follow from its findings`},
+		{"a finding made less", `"rule_version":1,"seq":`, `"rule_version":2,"seq":`, `a finding of check "AUD-2" is not the one its id is of`},
+		{"a check of the gate renamed", `"id":"AUD-4"`, `"id":"AUD-44"`, "check AUD-4 (grader-isolation) of the gate is missing"},
+		{"a check twice", `"id":"AUD-4"`, `"id":"AUD-1"`, `check "AUD-1" stands there twice`},
+		{"a check out of the gate", `"gate":true,"id":"AUD-3"`, `"gate":false,"id":"AUD-3"`, "check AUD-3 (oracle-leakage) of the gate is missing"},
+		{"unknown member", `"schema":"gaia.audit/1"`, `"schemas":1,"schema":"gaia.audit/1"`, "not the canonical JSON of its type"},
+		{"space", `"schema":`, `"schema": `, "not the canonical JSON of its type"},
+		{"nothing", good, "", "not the canonical JSON of its type"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			changed := strings.Replace(good, tt.old, tt.new, 1)
+			if changed == good {
+				t.Fatalf("%q does not stand in the report", tt.old)
+			}
+			r, err := audit.DecodeReport([]byte(changed))
+			var fault *trajectory.Fault
+			if !errors.As(err, &fault) || fault.File != audit.ReportFile || fault.Reason != tt.want || r.Schema != "" {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzDecodeReport(f *testing.F) {
+	c, err := runs.Parse("-- task fab1e000-0000-4000-8000-000000000001 --\nquestion: Which?\ngold: This\n\n-- answer This --\n")
+	if err != nil {
+		f.Fatal(err)
+	}
+	dir := filepath.Join(f.TempDir(), "run")
+	if err := c.Write(dir); err != nil {
+		f.Fatal(err)
+	}
+	r, _, err := audit.Run(os.DirFS(dir), audit.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	b, err := r.Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := audit.DecodeReport(data)
+		if err != nil {
+			return
+		}
+		if again, err := r.Encode(); err != nil || !bytes.Equal(again, data) {
+			t.Fatalf("accepted %q, which encodes to %q, %v", data, again, err)
+		}
+	})
+}
+
+// TestCoverageDenominator: derived files are rebuilt before an audit, so a run
+// that verifies cannot leave anything out. The check counts again, by its own
+// way, and must find what a mistake in that derivation would do.
+func TestCoverageDenominator(t *testing.T) {
+	yes, no := true, false
+	honest := func() *audit.Evidence {
+		e := &audit.Evidence{
+			Results: []ledger.Result{{TaskID: "a", OfficialCorrect: &yes}, {TaskID: "b", OfficialCorrect: &no}, {TaskID: "c", OfficialCorrect: &no}},
+			Summary: ledger.Summary{Outcomes: ledger.Outcomes{Solved: 1, Failed: 1, Error: 1},
+				Scores: &ledger.Scores{Official: ledger.NewRate(1, 3), Judged: ledger.NewRate(1, 3)}},
+		}
+		e.Manifest.GoldCommitment = "sha256:…"
+		for _, id := range []string{"a", "b", "c"} {
+			e.Manifest.Tasks = append(e.Manifest.Tasks, ledger.PlannedTask{TaskID: id})
+		}
+		return e
+	}
+	tests := []struct {
+		name   string
+		change func(*audit.Evidence)
+		status audit.Status
+		rule   string
+	}{
+		{"honest", func(*audit.Evidence) {}, audit.Pass, ""},
+		{"unscored", func(e *audit.Evidence) { e.Summary.Scores = nil }, audit.Pass, ""},
+		{"a result left out", func(e *audit.Evidence) { e.Results = e.Results[:2] }, audit.Fail, "coverage-differs"},
+		{"a result twice", func(e *audit.Evidence) { e.Results[2] = e.Results[0] }, audit.Fail, "coverage-differs"},
+		{"a result too many", func(e *audit.Evidence) { e.Results = append(e.Results, ledger.Result{TaskID: "d"}) }, audit.Fail, "coverage-differs"},
+		{"errors left out", func(e *audit.Evidence) { e.Summary.Outcomes.Error = 0 }, audit.Fail, "coverage-differs"},
+		{"over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Official = ledger.NewRate(1, 2) }, audit.Fail, "headline-differs"},
+		{"judged over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Judged = ledger.NewRate(1, 2) }, audit.Fail, "headline-differs"},
+		{"more correct", func(e *audit.Evidence) { e.Summary.Scores.Official = ledger.NewRate(2, 3) }, audit.Fail, "headline-differs"},
+		{"no plan", func(e *audit.Evidence) { e.Manifest.Tasks = nil }, audit.Skip, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := honest()
+			tt.change(e)
+			got := check(t, audit.Judge(e), "AUD-11")
+			if got.Status != tt.status || tt.rule != "" && (len(got.Findings) == 0 || got.Findings[0].RuleID != "AUD-11."+tt.rule || got.Severity != audit.Critical) {
+				t.Errorf("%s %s: %s", got.Status, got.Severity, reasons(got))
+			}
+		})
+	}
+}
+
+// TestNoGoldInReports: what a report says of a finding never tells the answer.
+func TestNoGoldInReports(t *testing.T) {
+	looked := 0
+	for name, c := range corpus(t) {
+		r := audited(t, c, true)
+		for _, answer := range c.Gold() {
+			if len(answer) < 4 {
+				continue
+			}
+			looked++
+			if bytes.Contains(encoded(t, r), []byte(answer)) {
+				t.Errorf("%s: the report holds %q", name, answer)
+			}
+		}
+	}
+	if looked < 50 {
+		t.Errorf("only %d answers were looked for", looked)
+	}
+}
+
+// TestUnfinished: a run that is not finished is no subject yet.
+func TestUnfinished(t *testing.T) {
+	c, err := runs.Parse("-- patch run_completed --\nnull\n\n-- task fab1e000-0000-4000-8000-000000000001 --\nquestion: Which?\ngold: This\n\n-- answer This --\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := c.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, run, err := audit.Run(os.DirFS(dir), audit.Options{}); !errors.Is(err, audit.ErrIncomplete) || run == nil || run.Complete {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestMarked: what happened after recording failed is in no journal.
+func TestMarked(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := runs.Good()["lookup"].Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ledger.MarkerFile), []byte("the disk was full\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, _, err := audit.Run(os.DirFS(dir), audit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := check(t, r, "AUD-12"); got.Status != audit.Skip || got.Gaps[0] != "recording failed: the disk was full" || r.Attestation.Clean {
+		t.Errorf("%s, %q, clean %v", got.Status, got.Gaps, r.Attestation.Clean)
+	}
+}
