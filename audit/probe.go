@@ -30,36 +30,36 @@ type Target struct {
 // Prober measures documents for one task. It never changes once it is made and
 // may be used by several goroutines.
 //
-// All is measured on canonical text (see canonicalText). Distances are counted
-// in its characters. A word is a run of letters, digits and underscores. Two
-// places are near when at most 400 characters lie between them, and directly
-// beside each other when at most 16 do and none belongs to a word.
+// All is measured on canonical text (see canonicalText), distances in its
+// characters. A word is a run of letters, digits and underscores. Two places are
+// near when at most 400 characters lie between them, and directly beside each
+// other when at most 16 do and none belongs to a word.
 //
-//   - An id is told by its letters and digits alone, so that hyphens may be
-//     left out or written as underscores. It must be a whole run of letters,
-//     digits, hyphens and underscores. Ids of fewer than 8 letters and digits,
-//     or without a digit, are never found: they stand anywhere.
-//   - The question is its distinct runs of 8 words; a question of 4 to 7 words
-//     is one run, a shorter one none. q_cov is how many of them the document
-//     has, in thousandths rounded down. The echo is every run of at least 5 words that also
-//     stands in the arguments, as they are or with percent escapes undone.
-//     q_cov_no_echo counts runs that stand somewhere without a word of the echo; those
-//     places, united, are the spans of the question.
-//   - Gold that is a numeral (see numeral) is found wherever a numeral of the same
-//     value stands. Else, cut at semicolons and commas, it is a list of such
-//     numerals and of sequences of words, which is found where each stands at
-//     least once within 400 characters; gold of one part is a list of one. Gold without a
-//     word, and no gold, is never found. Places of one list do not overlap.
-//   - Gold has a label where one of labelWords begins within the 24 characters
-//     before it (of one of its parts) and ends before it.
-//   - gold_near and uuid_gold_near look at gold near a span, or near the task's
-//     id, all parts of it outside of the echo and of every place where a run of the
-//     question stands. uuid_gold_near also holds for a name of an answer field near the id.
+//   - An id is told by its letters and digits alone, so that hyphens may be left
+//     out or be underscores. It must be a whole run of letters, digits, hyphens
+//     and underscores. Ids of fewer than 8 letters and digits, or without a
+//     digit, stand anywhere and are never found.
+//   - The question is its distinct runs of 8 words; a question of 4 to 7 words is
+//     one run, a shorter one none. q_cov is how many of them the document has, in
+//     thousandths rounded down. The echo is every run of at least 5 words that
+//     also stands in the call's arguments, as they are or with percent escapes
+//     undone. q_cov_no_echo counts the runs that stand somewhere without a word
+//     of the echo; those places, united, are the spans of the question.
+//   - Gold that is a numeral (see numeralValue) stands wherever one of the same
+//     value does. Other gold is cut at semicolons and commas into such numerals
+//     and sequences of words, and stands where each of them does within 400
+//     characters; places of one gold do not overlap. Gold without a word, and no
+//     gold, is never found.
+//   - Gold has a label where one of labelWords ends before it, or before one of
+//     its parts, and begins within the 24 characters before.
+//   - gold_near and uuid_gold_near: gold near a span, or near the task's id, with
+//     all its parts outside of the echo and of every place of the question. A
+//     name of an answer field near the id makes uuid_gold_near, too.
 //   - Gold of fewer than 4 characters counts, in all of gold_hits, gold_near and
 //     uuid_gold_near, only with a label, or directly beside a span or the id.
-//   - gold_hits stops counting at 1000.
-//   - The names of fields are in fieldNames, with what makes a name one; the
-//     instructions to graders and agents in markerPhrases.
+//   - gold_hits stops at 1000.
+//   - The names of fields are in fieldNames, and fieldReader says where a name
+//     counts; the instructions to graders and agents are in markerPhrases.
 type Prober struct {
 	lexicon    *lexicon
 	ids        idSet
@@ -70,8 +70,7 @@ type Prober struct {
 	phrases    *phrases
 }
 
-// NewProber prepares for one task. Its cost is linear in the target, about a
-// tenth of a microsecond an id.
+// NewProber prepares for one task, in time linear in the target.
 func NewProber(t Target) *Prober {
 	fixed := fixedPhrases()
 	p := &Prober{lexicon: newLexicon(fixed.lexicon), ids: newIDSet(t.TaskID, t.SplitIDs), phrases: fixed}

@@ -21,8 +21,12 @@ func BenchmarkProbe(b *testing.B) {
 		args string
 	}{
 		{"page", filled(page, 10<<20), lighthouse, `{"query":"keeper of the light house lamp replaced 1871"}`},
-		{"page without ASCII", filled("«Łąka» – dzień "+page, 10<<20), lighthouse, ""},
+		{"page with accents", filled("«Łąka» – dzień "+page, 10<<20), lighthouse, ""},
 		{"ideographs", filled("灯台の守り人は毎晩海を見ていた。", 10<<20), lighthouse, ""},
+		{"combining marks", filled("e\u0316\u0301", 16<<20), lighthouse, ""},
+		{"ligatures of 18 letters", filled("\ufdfa", 16<<20), lighthouse, ""},
+		{"ligatures of 8 letters", filled("\ufdfb", 16<<20), lighthouse, ""},
+		{"squares of 6 letters", filled("\u3316", 16<<20), lighthouse, ""},
 		{"brackets", filled("<", 16<<20), lighthouse, ""},
 		{"open tags", filled("<a b=c ", 16<<20), lighthouse, ""},
 		{"entities", filled("&amp;", 16<<20), lighthouse, ""},

@@ -127,18 +127,19 @@ func markerPhrases() [][]string {
 	return groups
 }
 
-// fieldReader counts the names of fields. A name stands in key position
+// fieldReader counts the names of fields. A name counts
 //
 //   - in quotes with a colon behind them;
-//   - at the beginning of a line or after one of { [ ( , ; | and tab, but for white space,
-//     quotes and * # > - between, with : or = behind it (not ==) after white space,
-//     quotes and *;
-//   - as a cell: between such delimiters or the ends of a line, in a line with at least
-//     two names in cells of which one is not a common word;
-//   - as the first cell of a line, with a tab or | behind it.
+//   - at the beginning of a line or behind one of { [ ( , ; | and tab, with spaces,
+//     quotes and * # > - between at most, and before : or = (not ==), with spaces,
+//     quotes and * between at most;
+//   - as a cell, which stands between such delimiters or ends of a line, where the
+//     line has at least two names as cells and one is not a common word;
+//   - as the first cell of a line, before a tab or |.
 //
-// Question and Level are common words: without quotes they count in the second position only where
-// another name counts, and in the fourth never.
+// Delimiters are looked for within 8 bytes. Question and Level are common words:
+// they count in the second position only if another name counts in the document,
+// and never in the fourth.
 type fieldReader struct {
 	text            probeText
 	own             cursor

@@ -21,6 +21,7 @@ func TestGoldHits(t *testing.T) {
 		{"4000", "40000 04000 4000.0 4000.01 4000th v4000", 2},
 		{"0.125", ".125 0.125 (.125) 1.125 a.125", 3},
 		{"1998", "1996,1997,1998", 1},
+		{"1998", "1998,7kg", 1},
 		{"1998", "1998-04-01, 1998.", 2},
 		{"1998", "http://a.example/1998/x", 1},
 		{"2,345", "1,2,345 12,345 2,345", 1},
@@ -107,6 +108,7 @@ func TestCanonicalText(t *testing.T) {
 		{`a\nb\tc\/d\"e\\f`, "a\nb\tc/d\"e "},
 		{`task\_id \u0041\ud83d\ude00\ud83d \uzzzz \q`, "task_id a😀\ufffd \\uzzzz \\q"},
 		{"ＡＢ① ﬁ\u00ad\u200bx", "ab1 fix"},
+		{"É \ufdfa É\ufdfa", "é \ufdfa é\ufdfa"},
 		{"a\xffb", "a\ufffdb"},
 		{"\\", "\\"},
 	}

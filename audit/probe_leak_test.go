@@ -270,6 +270,10 @@ func TestGoldPartlyKnown(t *testing.T) {
 	if got := p.Probe(page, "", nil); !got.GoldNear {
 		t.Errorf("the same words from elsewhere: %+v", got)
 	}
+	short := NewProber(Target{TaskID: ownID, Question: "Which bird?", Gold: "Grey Heron"})
+	if got := short.Probe(ownID+" "+guess, guess, nil); !got.OwnUUID || got.UUIDGoldNear {
+		t.Errorf("the gold in the echo beside the id: %+v", got)
+	}
 	p = NewProber(withGold("give; it give up"))
 	if got := p.Probe(lighthouse.Question+" Give up", "", nil); got.GoldNear || got.GoldHits != 1 {
 		t.Errorf("a part that begins in the question: %+v", got)

@@ -6,13 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// A numeral is digits, or groups of three digits after one to three, parted by
-// commas, either with digits behind a point or without, or a point and digits
-// alone. A hyphen or minus before it that follows no word is its sign. What
-// stands right before or behind it belongs to no word and is no point with a digit.
-// Digits and commas that are no groups are several numerals. Currency and percent signs are no
-// part of it: 1,234.50 and 1234.5 and $1,234.5 and 1234.5% have one value. Digits are 0 to 9.
-
 // numeralRun returns the end of the digits, commas and points from i on, each
 // comma and point between digits.
 func numeralRun(b []byte, i int) int {
@@ -73,6 +66,13 @@ func (t probeText) eachNumeral(run interval, negative bool, buf []byte, visit fu
 
 // numeralValue appends the value of a numeral without needless zeros, so that
 // equal values are equal bytes; false if it is none.
+//
+// A numeral is ASCII digits, or one to three of them and groups of three behind
+// commas, then perhaps a point and digits; or a point and digits. A hyphen or
+// minus before it that follows no word is its sign. No word goes on right before
+// or behind it, nor a point with a digit. Digits and commas that are no groups
+// are several numerals. Currency and percent signs are no part of it: 1,234.50
+// and 1234.5 and $1,234.5 and 1234.5% have one value.
 func numeralValue(out, s []byte, negative bool) ([]byte, bool) {
 	whole, fraction, pointed := bytes.Cut(s, []byte("."))
 	if pointed && (len(fraction) == 0 || !digits(fraction)) || !pointed && len(whole) == 0 {

@@ -73,6 +73,7 @@ func TestIDs(t *testing.T) {
 		{"a" + ownID, false, 0},
 		{"é" + ownID, false, 0},
 		{ownID + "é", false, 0},
+		{ownID + "٣", false, 0},
 		{"x-" + ownID, false, 0},
 		{ownID[:35], false, 0},
 		{strings.ReplaceAll(ownID, "-", " "), false, 0},

@@ -28,12 +28,13 @@ type probeText struct {
 //
 // A pass goes through the text once, from left to right. It turns HTML entities
 // that end in a semicolon into their characters, a tag into white space (see
-// tagEnd) and the escapes \n \t \r \b \f \uXXXX (with surrogate pairs) and a backslash
-// before ASCII punctuation into what they stand for; what it has written it
-// does not look at again. While a pass undid an entity or an escape there is another, up to
-// three: JSON in HTML, HTML in JSON and JSON in JSON are undone together, in
-// any order, three deep. The rest is NFKC without characters of category
-// Cf (soft hyphens, zero-width spaces), in lower case. Invalid UTF-8 becomes U+FFFD.
+// tagEnd), and the escapes \n \t \r \b \f \uXXXX (with surrogate pairs) and a
+// backslash before ASCII punctuation into what they stand for; what it has
+// written it does not look at again. While a pass undid an entity or an escape
+// there is another, up to three: JSON in HTML, HTML in JSON and JSON in JSON are
+// undone in any order, three deep. What comes out is brought to NFKC and lower
+// case, without characters of category Cf (soft hyphens, zero-width spaces).
+// U+FDFA stays as it is, and invalid UTF-8 becomes U+FFFD.
 func canonicalText(s string) probeText {
 	b, spare := []byte(s), []byte(nil)
 	for range unescapePasses {
@@ -178,7 +179,24 @@ func fold(spare, b []byte) []byte {
 	if cap(out) < len(b) {
 		out = make([]byte, 0, len(b)+len(b)/16)
 	}
-	for b = norm.NFKC.Bytes(b); len(b) > 0; {
+	for len(b) > 0 {
+		part, rest, found := bytes.Cut(b, []byte(longLigature))
+		out = appendFolded(out, norm.NFKC.Bytes(part))
+		if found {
+			out = append(out, longLigature...)
+		}
+		b = rest
+	}
+	return out
+}
+
+// longLigature is a whole sentence in one character, which NFKC would turn into
+// eleven times its bytes.
+const longLigature = "\ufdfa"
+
+// appendFolded appends text in lower case, without format characters.
+func appendFolded(out, b []byte) []byte {
+	for len(b) > 0 {
 		if c := b[0]; c < utf8.RuneSelf {
 			if 'A' <= c && c <= 'Z' {
 				c += 'a' - 'A'
