@@ -93,8 +93,8 @@ func (a Agent) Solve(ctx context.Context, q Question, session *tools.Session, re
 		if len(calls) > 0 {
 			continue
 		}
-		if answer, ok := extract(reply.Content); ok {
-			return answer, nil
+		if found, ok := prompt.FinalAnswer(reply.Content); ok {
+			return Answer{Found: true, Text: found.Text, Rule: found.Rule, Reasoning: found.Reasoning}, nil
 		}
 		switch {
 		case last:

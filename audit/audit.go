@@ -38,15 +38,19 @@ type Gold struct {
 type Options struct {
 	Gold      *Gold  // nil: not at hand, which leaves gaps in a scored run
 	Summary   string // name of the summary: ledger.SummaryFile if ""
+	Marked    string // why recording failed, of a run whose marker is not beside it
 	AuditedAt string // trajectory.TimeFormat; when the run was completed if ""
 }
+
+// ErrGold means that the answers given to an audit are not those that the plan
+// commits to.
+var ErrGold = errors.New("the gold answers are not those that the plan commits to")
 
 // ErrIncomplete means that a run is not finished. What is there verifies.
 var ErrIncomplete = errors.New("the run is not complete")
 
 // Run verifies a run and audits it. The run is returned with ErrIncomplete, too.
-// Evidence that does not verify, and gold that is not what the plan committed
-// to, are a *trajectory.Fault.
+// Evidence that does not verify is a *trajectory.Fault.
 func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
 	m, digest, _, err := ledger.ReadPlan(dir)
 	if err != nil {
@@ -66,6 +70,9 @@ func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
 	}
 	if !run.Complete {
 		return Report{}, run, ErrIncomplete
+	}
+	if run.Marked == "" {
+		run.Marked = o.Marked
 	}
 	r := Judge(g.evidence(run))
 	r.AuditedAt = o.AuditedAt
@@ -89,7 +96,7 @@ func (g *Gold) check(m ledger.Manifest) (map[string]string, error) {
 	}
 	commitment, err := ledger.Commitment(g.Answers, g.Salt)
 	if err != nil || commitment != m.GoldCommitment {
-		return nil, trajectory.Faultf(ledger.ManifestFile, "gold_commitment is not of the gold answers that are given")
+		return nil, ErrGold
 	}
 	return g.Answers, nil
 }

@@ -30,7 +30,7 @@ func DecodeReport(data []byte) (Report, error) {
 			return refuse("check %q stands there twice", c.ID)
 		}
 		seen[c.ID] = c
-		if status, severity := conclude(c.Findings, c.Gaps, c.Status == NotApplicable); status != c.Status || severity != c.Severity {
+		if status, severity := conclude(c.Findings, c.Gaps); status != c.Status || severity != c.Severity {
 			return refuse("check %q is %s, which does not follow from its findings", c.ID, c.Status)
 		}
 		for _, f := range c.Findings {
@@ -43,6 +43,9 @@ func DecodeReport(data []byte) (Report, error) {
 		if c.Gate && (seen[c.ID].ID == "" || !seen[c.ID].Gate || seen[c.ID].Name != c.Name) {
 			return refuse("check %s (%s) of the gate is missing", c.ID, c.Name)
 		}
+	}
+	if t := r.Totals; t.count(r.Checks) != t {
+		return refuse("the totals do not count the findings")
 	}
 	if a := attest(r.Checks); !equal(a, r.Attestation) {
 		return refuse("the attestation does not follow from the checks")

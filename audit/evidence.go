@@ -147,20 +147,11 @@ func (e *Evidence) totals(checks []CheckReport) Totals {
 	for _, task := range e.Tasks {
 		t.Attempts += len(task.Attempts)
 	}
+	t = t.count(checks)
 	for _, c := range checks {
 		for _, f := range c.Findings {
-			switch f.Severity {
-			case Critical:
-				t.Critical++
-				void[f.TaskID] = true
-			case High:
-				t.High++
-			case ToReview:
-				t.Review++
-				review[f.TaskID] = true
-			case Info:
-				t.Info++
-			}
+			void[f.TaskID] = void[f.TaskID] || f.Severity == Critical
+			review[f.TaskID] = review[f.TaskID] || f.Severity == ToReview
 		}
 	}
 	if j := e.Summary.Judge; j != nil {
@@ -184,6 +175,26 @@ func (e *Evidence) totals(checks []CheckReport) Totals {
 	}
 	rate := func(n int) *ledger.Rate { r := ledger.NewRate(n, t.Planned); return &r }
 	t.Raw, t.Clean, t.Worst = rate(raw), rate(clean), rate(worst)
+	return t
+}
+
+// count returns t with the findings counted by severity.
+func (t Totals) count(checks []CheckReport) Totals {
+	t.Critical, t.High, t.Review, t.Info = 0, 0, 0, 0
+	for _, c := range checks {
+		for _, f := range c.Findings {
+			switch f.Severity {
+			case Critical:
+				t.Critical++
+			case High:
+				t.High++
+			case ToReview:
+				t.Review++
+			case Info:
+				t.Info++
+			}
+		}
+	}
 	return t
 }
 

@@ -13,8 +13,6 @@ type Notes struct {
 	evidence *Evidence
 	findings []Finding
 	gaps     []string
-	note     string
-	absent   bool // the check has no subject
 }
 
 // place is where a finding points to.
@@ -61,17 +59,14 @@ func (n *Notes) gap(format string, args ...any) {
 	}
 }
 
-// notApplicable says that the check has no subject in this run.
-func (n *Notes) notApplicable(why string) { n.absent, n.note = true, why }
-
 func (n *Notes) report() CheckReport {
-	r := CheckReport{Findings: n.findings, Gaps: n.gaps, Gate: n.check.Gate, ID: n.check.ID, Name: n.check.Name, Note: n.note, Title: n.check.Title}
-	r.Status, r.Severity = conclude(r.Findings, r.Gaps, n.absent)
+	r := CheckReport{Findings: n.findings, Gaps: n.gaps, Gate: n.check.Gate, ID: n.check.ID, Name: n.check.Name, Title: n.check.Title}
+	r.Status, r.Severity = conclude(r.Findings, r.Gaps)
 	return r
 }
 
 // conclude gives a check's status: fail before review before skip before pass.
-func conclude(findings []Finding, gaps []string, absent bool) (Status, Severity) {
+func conclude(findings []Finding, gaps []string) (Status, Severity) {
 	order := []Severity{Info, ToReview, High, Critical}
 	gravest := -1
 	for _, f := range findings {
@@ -88,8 +83,6 @@ func conclude(findings []Finding, gaps []string, absent bool) (Status, Severity)
 		return Review, severity
 	case len(gaps) > 0:
 		return Skip, severity
-	case absent && len(findings) == 0:
-		return NotApplicable, ""
 	}
 	return Pass, severity
 }

@@ -45,14 +45,12 @@ type Gap struct {
 // Status is what a check came to.
 type Status string
 
-// The statuses. A skip could not see, and is never a pass; n/a has no subject
-// in this run.
+// The statuses. A skip could not see, and is never a pass.
 const (
-	Pass          Status = "pass"
-	Fail          Status = "fail"
-	Review        Status = "review"
-	Skip          Status = "skip"
-	NotApplicable Status = "n/a"
+	Pass   Status = "pass"
+	Fail   Status = "fail"
+	Review Status = "review"
+	Skip   Status = "skip"
 )
 
 // Severity is how grave a finding is.
@@ -84,7 +82,6 @@ type CheckReport struct {
 	Gate     bool      `json:"gate"` // a skip of it keeps a run from being submitted
 	ID       string    `json:"id"`
 	Name     string    `json:"name"`
-	Note     string    `json:"note,omitzero"`     // why a check is n/a, or what a pass leaves out
 	Severity Severity  `json:"severity,omitzero"` // of the gravest finding
 	Status   Status    `json:"status"`
 	Title    string    `json:"title"`

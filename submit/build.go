@@ -73,11 +73,10 @@ func fill(c Config, run fs.FS, stage, recordingFailed string) (Package, error) {
 		}
 	}
 	pkg := os.DirFS(stage)
-	report, verified, err := audit.Run(pkg, audit.Options{Gold: c.Gold, Summary: MetadataFile})
+	report, verified, err := audit.Run(pkg, audit.Options{Gold: c.Gold, Marked: recordingFailed, Summary: MetadataFile})
 	if err != nil {
 		return Package{}, inRun(err)
 	}
-	verified.Marked = recordingFailed
 	if err := refusal(c, verified, report); err != nil {
 		return Package{}, err
 	}

@@ -2,7 +2,6 @@ package submit
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -30,48 +30,9 @@ const (
 	maxJournal = 64 << 30 // and of the records that derive from it
 )
 
-const missingFile = "is missing"
-
-// openFile opens a regular file. One that is not there, or is anything else
-// (a link could lead anywhere, a pipe would never end), is a Fault.
-func openFile(dir fs.FS, name string) (fs.File, error) {
-	info, err := fs.Lstat(dir, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, trajectory.Faultf(name, missingFile)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, trajectory.Faultf(name, "is not a regular file")
-	}
-	f, err := dir.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
-	}
-	return f, nil
-}
-
-// readFile reads a whole file of at most limit bytes.
-func readFile(dir fs.FS, name string, limit int64) ([]byte, error) {
-	f, err := openFile(dir, name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
-	}
-	if int64(len(data)) > limit {
-		return nil, trajectory.Faultf(name, "is larger than %d bytes", limit)
-	}
-	return data, nil
-}
-
 // digestFile returns the digest of a file without holding it in memory.
 func digestFile(dir fs.FS, name string) (string, error) {
-	f, err := openFile(dir, name)
+	f, _, err := ledger.OpenFile(dir, name)
 	if err != nil {
 		return "", err
 	}
@@ -102,7 +63,7 @@ func checkFiles(pkg fs.FS) error {
 	}
 	for _, name := range names {
 		if !there[name] {
-			return trajectory.Faultf(name, missingFile)
+			return trajectory.Faultf(name, ledger.Missing)
 		}
 	}
 	return nil
@@ -134,7 +95,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 
 // copyFile copies a file of the run, of at most limit bytes, to path.
 func copyFile(run fs.FS, from, path string, limit int64) error {
-	in, err := openFile(run, from)
+	in, _, err := ledger.OpenFile(run, from)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func Verify(pkg fs.FS) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := readFile(pkg, SumsFile, maxSums)
+	data, err := ledger.ReadFile(pkg, SumsFile, maxSums)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func readAttestation(pkg fs.FS, key sign.PublicKey) (Statement, []byte, error) {
 	refuse := func(file, format string, args ...any) (Statement, []byte, error) {
 		return Statement{}, nil, trajectory.Faultf(file, format, args...)
 	}
-	envelope, err := readFile(pkg, AttestationFile, maxAttestation)
+	envelope, err := ledger.ReadFile(pkg, AttestationFile, maxAttestation)
 	if err != nil {
 		return Statement{}, nil, err
 	}
@@ -95,7 +95,7 @@ func readAttestation(pkg fs.FS, key sign.PublicKey) (Statement, []byte, error) {
 	if err != nil {
 		return refuse(AttestationFile, "%v", err)
 	}
-	got, err := readFile(pkg, BundleFile, 2*maxAttestation)
+	got, err := ledger.ReadFile(pkg, BundleFile, 2*maxAttestation)
 	if err != nil {
 		return Statement{}, nil, err
 	}
@@ -153,7 +153,7 @@ func checkReport(pkg fs.FS, run *ledger.Run, digests map[string]string) (audit.R
 	refuse := func(format string, args ...any) (audit.Report, error) {
 		return audit.Report{}, trajectory.Faultf(audit.ReportFile, format, args...)
 	}
-	data, err := readFile(pkg, audit.ReportFile, maxReport)
+	data, err := ledger.ReadFile(pkg, audit.ReportFile, maxReport)
 	if err != nil {
 		return audit.Report{}, err
 	}

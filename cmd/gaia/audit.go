@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/submit"
+	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 )
@@ -95,7 +96,15 @@ func auditRun(dir string) (audit.Report, *ledger.Run, error) {
 	if errors.Is(err, audit.ErrIncomplete) {
 		return report, found, incomplete(dir, found)
 	}
-	return report, found, err
+	return report, found, privateFault(err)
+}
+
+// privateFault says which file holds the gold answers that an audit was given.
+func privateFault(err error) error {
+	if errors.Is(err, audit.ErrGold) {
+		return trajectory.Faultf(run.PrivateFile, "%v", err)
+	}
+	return err
 }
 
 // privateGold reads the gold answers of a run; nil if it has kept none.

@@ -86,7 +86,7 @@ func (a *app) submit(dir string, s submission) error {
 	case errors.Is(err, audit.ErrIncomplete):
 		return a.notFinished(dir)
 	case err != nil:
-		return err
+		return privateFault(err)
 	}
 	return a.printPackage(p, s.asJSON)
 }

@@ -32,7 +32,7 @@ func derived(summary string) []string {
 func present(dir fs.FS, summary string) (map[string]bool, error) {
 	there := map[string]bool{}
 	for _, name := range append(derived(summary), MarkerFile) {
-		f, _, err := openFile(dir, name)
+		f, _, err := OpenFile(dir, name)
 		if isMissing(err) {
 			continue
 		}
@@ -45,21 +45,21 @@ func present(dir fs.FS, summary string) (map[string]bool, error) {
 	return there, nil
 }
 
-// missingFile is the Fault of a file that is not there.
-const missingFile = "is missing"
+// Missing is the reason of a Fault about a file that is not there.
+const Missing = "is missing"
 
 func isMissing(err error) bool {
 	var fault *trajectory.Fault
-	return errors.As(err, &fault) && fault.Reason == missingFile
+	return errors.As(err, &fault) && fault.Reason == Missing
 }
 
-// openFile opens a file of a run directory and returns its size. A file that
+// OpenFile opens a file of a run directory or package and returns its size. A file that
 // is not there, or is no regular file (a link could lead anywhere, a pipe
 // would never end), is a Fault; one that cannot be read proves nothing.
-func openFile(dir fs.FS, name string) (fs.File, int64, error) {
+func OpenFile(dir fs.FS, name string) (fs.File, int64, error) {
 	info, err := fs.Lstat(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, trajectory.Faultf(name, missingFile)
+		return nil, 0, trajectory.Faultf(name, Missing)
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading %s: %w", name, err)
@@ -74,9 +74,10 @@ func openFile(dir fs.FS, name string) (fs.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// readFile reads a whole file of at most limit bytes.
-func readFile(dir fs.FS, name string, limit int64) ([]byte, error) {
-	f, _, err := openFile(dir, name)
+// ReadFile is OpenFile for a whole file of at most limit bytes; a larger one is a
+// Fault.
+func ReadFile(dir fs.FS, name string, limit int64) ([]byte, error) {
+	f, _, err := OpenFile(dir, name)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ type comparison struct {
 }
 
 func newComparison(dir fs.FS, name string) (*comparison, error) {
-	f, size, err := openFile(dir, name)
+	f, size, err := OpenFile(dir, name)
 	if err != nil {
 		return nil, err
 	}

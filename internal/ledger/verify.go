@@ -108,7 +108,7 @@ func open(dir fs.FS) (*Run, fs.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	journal, _, err := openFile(dir, trajectory.JournalFile)
+	journal, _, err := OpenFile(dir, trajectory.JournalFile)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -126,11 +126,11 @@ func ReadPlan(dir fs.FS) (m Manifest, digest string, key sign.PublicKey, err err
 	fault := func(file string, err error) (Manifest, string, sign.PublicKey, error) {
 		return Manifest{}, "", sign.PublicKey{}, trajectory.Faultf(file, "%v", err)
 	}
-	data, err := readFile(dir, ManifestFile, maxPlan)
+	data, err := ReadFile(dir, ManifestFile, maxPlan)
 	if err != nil {
 		return Manifest{}, "", key, err
 	}
-	envelope, err := readFile(dir, EnvelopeFile, 2*maxPlan)
+	envelope, err := ReadFile(dir, EnvelopeFile, 2*maxPlan)
 	if err != nil {
 		return Manifest{}, "", key, err
 	}
@@ -222,7 +222,7 @@ func (r *Run) verifyFinished(dir fs.FS, summaryFile string, closing bool, compar
 // read reads a derived file that should have size bytes, and one more if there
 // are more; there is false where it may still be missing.
 func (r *Run) read(dir fs.FS, name string, size int64, closing bool) (data []byte, there bool, err error) {
-	f, _, err := openFile(dir, name)
+	f, _, err := OpenFile(dir, name)
 	if isMissing(err) && closing {
 		r.Missing = name + " is not written yet"
 		return nil, false, nil
@@ -244,7 +244,7 @@ const MarkerOpen = "open"
 // ReadMarker returns the reason in the marker file, "" when it is open or
 // gone.
 func ReadMarker(dir fs.FS) (string, error) {
-	data, err := readFile(dir, MarkerFile, maxMarker)
+	data, err := ReadFile(dir, MarkerFile, maxMarker)
 	if isMissing(err) {
 		return "", nil
 	}

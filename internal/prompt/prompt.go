@@ -1,5 +1,6 @@
 // Package prompt holds every text this program writes to a model by itself, and
-// renders it.
+// renders it; and it reads the answer out of what comes back ([FinalAnswer]), in
+// the form that the system template asks for.
 //
 // It promises that a rendering is a pure function of the template and the values
 // put in, so that whoever holds the manifest (which lists each template's id,

@@ -20,11 +20,14 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Files of a run directory that only this package touches.
+// PrivateFile is the file of a run directory that holds gold and verdicts. It
+// is never packaged.
+const PrivateFile = "judgments.jsonl"
+
+// Other files of a run directory that only this package touches.
 const (
-	lockFile      = "lock"
-	judgmentsFile = "judgments.jsonl" // gold and verdicts; never packaged
-	workDir       = "work"
+	lockFile = "lock"
+	workDir  = "work"
 )
 
 // markerSize is how much room the marker has from the start, so that a reason
@@ -122,7 +125,7 @@ func (r *Run) begin(m ledger.Manifest, salt string) error {
 		mode fs.FileMode
 	}{
 		{ledger.ManifestFile, manifest, 0o644}, {ledger.EnvelopeFile, envelope, 0o644}, {ledger.MarkerFile, markerText(ledger.MarkerOpen), 0o644},
-		{judgmentsFile, append(private, '\n'), 0o600}, {trajectory.JournalFile, nil, 0o644}, {ledger.TrajectoriesFile, nil, 0o644},
+		{PrivateFile, append(private, '\n'), 0o600}, {trajectory.JournalFile, nil, 0o644}, {ledger.TrajectoriesFile, nil, 0o644},
 	} {
 		if err := writeNew(filepath.Join(r.Dir, f.name), f.data, f.mode); err != nil {
 			return fmt.Errorf("writing %s: %w", f.name, err)
@@ -158,7 +161,7 @@ func (r *Run) open(end trajectory.End) (err error) {
 		file **os.File
 	}{
 		{trajectory.JournalFile, os.O_APPEND, &r.journal}, {ledger.TrajectoriesFile, os.O_APPEND, &r.trajectories},
-		{judgmentsFile, os.O_APPEND, &r.judgments}, {ledger.MarkerFile, 0, &r.marker},
+		{PrivateFile, os.O_APPEND, &r.judgments}, {ledger.MarkerFile, 0, &r.marker},
 	} {
 		if *f.file, err = os.OpenFile(filepath.Join(r.Dir, f.name), os.O_RDWR|f.flag, 0); err != nil {
 			return fmt.Errorf("opening %s: %w", f.name, err)

@@ -36,15 +36,15 @@ type privateVerdict struct {
 // id, and the salt the plan commits to them with. A finished run has all of
 // them. The error matches fs.ErrNotExist if there is no such file.
 func ReadGold(dir string) (answers map[string]string, salt string, err error) {
-	if err := regular(dir, judgmentsFile); err != nil {
+	if err := regular(dir, PrivateFile); err != nil {
 		return nil, "", err
 	}
-	data, err := os.ReadFile(filepath.Join(dir, judgmentsFile))
+	data, err := os.ReadFile(filepath.Join(dir, PrivateFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("reading %s, without whose salt the answers cannot be held against the plan: %w", judgmentsFile, err)
+		return nil, "", fmt.Errorf("reading %s, without whose salt the answers cannot be held against the plan: %w", PrivateFile, err)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("reading %s: %w", judgmentsFile, err)
+		return nil, "", fmt.Errorf("reading %s: %w", PrivateFile, err)
 	}
 	var first saltLine
 	answers = map[string]string{}
@@ -60,7 +60,7 @@ func ReadGold(dir string) (answers map[string]string, salt string, err error) {
 			answers[v.TaskID] = v.Gold
 		}
 		if err != nil {
-			return nil, "", &trajectory.Fault{File: judgmentsFile, Line: int64(i + 1), Reason: "is not what a run writes there"}
+			return nil, "", &trajectory.Fault{File: PrivateFile, Line: int64(i + 1), Reason: "is not what a run writes there"}
 		}
 	}
 	return answers, first.Salt, nil
@@ -73,7 +73,7 @@ func (r *Run) keepPrivate(v privateVerdict) error {
 		return err
 	}
 	if _, err := r.judgments.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("writing %s: %w", judgmentsFile, err)
+		return fmt.Errorf("writing %s: %w", PrivateFile, err)
 	}
 	return r.judgments.Sync()
 }

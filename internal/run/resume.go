@@ -44,7 +44,7 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 			r.Close()
 		}
 	}()
-	if err := regular(dir, lockFile, judgmentsFile); err != nil {
+	if err := regular(dir, lockFile, PrivateFile); err != nil {
 		return nil, err
 	}
 	if err := r.takeLock(); err != nil {
@@ -196,13 +196,13 @@ func (r *Run) mendTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
 // mendHelpers cuts a half-written line from the private file, and makes the
 // marker again if it is gone: nobody knows then what it said.
 func (r *Run) mendHelpers() error {
-	path := filepath.Join(r.Dir, judgmentsFile)
+	path := filepath.Join(r.Dir, PrivateFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	if err := os.Truncate(path, int64(bytes.LastIndexByte(data, '\n')+1)); err != nil {
-		return fmt.Errorf("cutting a half-written line of %s: %w", judgmentsFile, err)
+		return fmt.Errorf("cutting a half-written line of %s: %w", PrivateFile, err)
 	}
 	marker := filepath.Join(r.Dir, ledger.MarkerFile)
 	if _, err := os.Stat(marker); !errors.Is(err, os.ErrNotExist) {

@@ -409,7 +409,7 @@ func TestLostHelpers(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
-	for _, name := range []string{lockFile, judgmentsFile} {
+	for _, name := range []string{lockFile, PrivateFile} {
 		path := filepath.Join(r.Dir, name)
 		if err := os.Rename(path, path+".away"); err != nil {
 			t.Fatal(err)
@@ -434,7 +434,7 @@ func TestLostHelpers(t *testing.T) {
 	if err := errors.Join(os.Remove(filepath.Join(r.Dir, workDir)), os.Rename(filepath.Join(r.Dir, "away"), filepath.Join(r.Dir, workDir))); err != nil {
 		t.Fatal(err)
 	}
-	private := filepath.Join(r.Dir, judgmentsFile)
+	private := filepath.Join(r.Dir, PrivateFile)
 	if err := os.Rename(private, private+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -488,9 +488,9 @@ func TestNothingLeaks(t *testing.T) {
 			return err
 		}
 		redactions = redactions || bytes.Contains(data, []byte(trajectory.Redacted))
-		if d.Name() == judgmentsFile {
+		if d.Name() == PrivateFile {
 			if info, err := d.Info(); err != nil || info.Mode().Perm() != 0o600 || !bytes.Contains(data, []byte(gold)) {
-				t.Errorf("%s: %v, %v", judgmentsFile, info.Mode(), err)
+				t.Errorf("%s: %v, %v", PrivateFile, info.Mode(), err)
 			}
 			return nil
 		}

@@ -172,7 +172,7 @@ func TestReadGold(t *testing.T) {
 	if err != nil || commitment != verified(t, r.Dir).Manifest.GoldCommitment {
 		t.Errorf("commitment %s, %v", commitment, err)
 	}
-	path := filepath.Join(r.Dir, judgmentsFile)
+	path := filepath.Join(r.Dir, PrivateFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestReadGold(t *testing.T) {
 			t.Fatal(err)
 		}
 		var fault *trajectory.Fault
-		if _, _, err := ReadGold(r.Dir); !errors.As(err, &fault) || fault.File != judgmentsFile {
+		if _, _, err := ReadGold(r.Dir); !errors.As(err, &fault) || fault.File != PrivateFile {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package agent
+package prompt
 
 import (
 	"regexp"
@@ -21,16 +21,20 @@ const (
 	maxReasoning = 2 << 10
 )
 
-// extract finds the answer in a final message. The last marker counts, because
-// models quote the format before they use it; prose after the answer's line is
-// left out.
-func extract(content string) (Answer, bool) {
+// An Answer is what a final message gives: its text, the rule that found it, and
+// what the model said before.
+type Answer struct{ Text, Rule, Reasoning string }
+
+// FinalAnswer finds the answer in a final message, in the form that the template
+// system.v1 asks for. The last marker counts, because models quote the format
+// before they use it; prose after the answer's line is left out.
+func FinalAnswer(content string) (Answer, bool) {
 	marks := marker.FindAllStringIndex(content, -1)
 	if len(marks) == 0 {
 		return Answer{}, false
 	}
 	at := marks[len(marks)-1]
-	answer := Answer{Found: true, Rule: ruleMarker, Reasoning: cut(strings.TrimSpace(content[:at[0]]), maxReasoning)}
+	answer := Answer{Rule: ruleMarker, Reasoning: cut(strings.TrimSpace(content[:at[0]]), maxReasoning)}
 	opening := content[strings.LastIndexByte(content[:at[0]], '\n')+1 : at[1]] // the marker's line, up to the answer
 	for line := range strings.Lines(content[at[1]:]) {
 		if text := unwrap(line, opening+line); text != "" {

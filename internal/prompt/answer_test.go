@@ -1,4 +1,4 @@
-package agent
+package prompt
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestExtract(t *testing.T) {
+func TestFinalAnswer(t *testing.T) {
 	for _, c := range []struct{ name, content, answer, rule string }{
 		{"plain", "I counted them.\nFINAL ANSWER: 42", "42", ruleMarker},
 		{"case and space", "final  answer :  Paris ", "Paris", ruleMarker},
@@ -24,36 +24,36 @@ func TestExtract(t *testing.T) {
 		{"empty", "", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, ok := extract(c.content)
-			if ok != (c.answer != "") || got.Text != c.answer || got.Rule != c.rule || got.Found != ok {
-				t.Errorf("extract(%q) = %+v, %v; want %q by %q", c.content, got, ok, c.answer, c.rule)
+			got, ok := FinalAnswer(c.content)
+			if ok != (c.answer != "") || got.Text != c.answer || got.Rule != c.rule {
+				t.Errorf("FinalAnswer(%q) = %+v, %v; want %q by %q", c.content, got, ok, c.answer, c.rule)
 			}
 		})
 	}
 }
 
-func TestExtractKeepsTheReasoning(t *testing.T) {
-	got, _ := extract("  Three and four.\nSo:\nFINAL ANSWER: 7")
+func TestFinalAnswerKeepsTheReasoning(t *testing.T) {
+	got, _ := FinalAnswer("  Three and four.\nSo:\nFINAL ANSWER: 7")
 	if want := "Three and four.\nSo:"; got.Reasoning != want {
 		t.Errorf("reasoning is %q, want %q", got.Reasoning, want)
 	}
 }
 
-func TestExtractCutsBetweenCharacters(t *testing.T) {
+func TestFinalAnswerCutsBetweenCharacters(t *testing.T) {
 	long := strings.Repeat("ä", maxAnswer)
-	got, ok := extract(long + "\nFINAL ANSWER: x" + long)
+	got, ok := FinalAnswer(long + "\nFINAL ANSWER: x" + long)
 	if !ok || len(got.Text) != maxAnswer-1 || !utf8.ValidString(got.Text) || len(got.Reasoning) > maxReasoning || !utf8.ValidString(got.Reasoning) {
 		t.Errorf("answer of %d bytes, reasoning of %d, valid %v", len(got.Text), len(got.Reasoning), utf8.ValidString(got.Text))
 	}
 }
 
-func FuzzExtract(f *testing.F) {
+func FuzzFinalAnswer(f *testing.F) {
 	f.Add("**FINAL ANSWER: 42**")
 	f.Add("FINAL ANSWER:\n*")
 	f.Fuzz(func(t *testing.T, content string) {
-		got, ok := extract(content)
-		if ok != got.Found || ok && (strings.TrimSpace(got.Text) == "" || len(got.Text) > maxAnswer || strings.Contains(got.Text, "\n")) {
-			t.Errorf("extract(%q) = %+v, %v", content, got, ok)
+		got, ok := FinalAnswer(content)
+		if ok != (got != Answer{}) || ok && (strings.TrimSpace(got.Text) == "" || len(got.Text) > maxAnswer || strings.Contains(got.Text, "\n")) {
+			t.Errorf("FinalAnswer(%q) = %+v, %v", content, got, ok)
 		}
 	})
 }
