@@ -83,7 +83,7 @@ func (a Agent) Solve(ctx context.Context, q Question, session *tools.Session, re
 				return Answer{}, err
 			}
 			for _, r := range results {
-				talk.add("tool:"+r.CallID, llm.Message{Role: "tool", Content: r.Text, ToolCallID: r.CallID})
+				talk.add("tool:"+rec.Redact.Label(r.CallID), llm.Message{Role: "tool", Content: r.Text, ToolCallID: r.CallID})
 			}
 		}
 		done := trajectory.TurnCompleted{LatencyMs: a.Now().Sub(began).Milliseconds(), ToolCalls: len(calls)}
@@ -161,11 +161,11 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 	e := trajectory.ModelCallCompleted{LatencyMs: t.LatencyMs, RequestedModel: r.model, RetryOf: r.previous, Try: t.Number}
 	if t.Err != nil {
 		message, _ := r.rec.Redact.Redact(t.Err.Message)
-		e.Error = &trajectory.CallError{Code: t.Err.Code, Message: message, Retryable: t.Err.Retryable, Status: t.Err.Status}
+		e.Error = &trajectory.CallError{Code: r.rec.Redact.Label(t.Err.Code), Message: message, Retryable: t.Err.Retryable, Status: t.Err.Status}
 	}
 	if t.Response != nil {
-		e.CostMicroUSD, e.FinishReason = t.Response.CostMicroUSD, t.Response.FinishReason
-		e.RequestID, e.ResponseModel = t.Response.RequestID, t.Response.ResponseModel
+		e.CostMicroUSD, e.FinishReason = t.Response.CostMicroUSD, r.rec.Redact.Label(t.Response.FinishReason)
+		e.RequestID, e.ResponseModel = r.rec.Redact.Label(t.Response.RequestID), r.rec.Redact.Label(t.Response.ResponseModel)
 		u := t.Response.Usage
 		e.Tokens = trajectory.Tokens{Cached: u.Cached, In: u.In, Out: u.Out, Reasoning: u.Reasoning}
 		e.UsageReported = u.Reported

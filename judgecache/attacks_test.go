@@ -102,7 +102,7 @@ const (
 	tooLarge     = "too large"
 	malformed    = "not the canonical JSON of a judgment"
 	unsigned     = "not signed"
-	untrusted    = "signed by a key that is not trusted"
+	Untrusted    = "signed by a key that is not trusted"
 	forged       = "under a signature that is not good"
 	misplaced    = "under another name than its own"
 	anotherModel = "of another model than was asked"
@@ -139,9 +139,9 @@ var attacks = []struct {
 	{"short signature", forged, func(s scene) { s.replace(s.member("signature"), "AAAA") }},
 
 	{"signature removed", unsigned, func(s scene) { s.replace(`"signature":"`+s.member("signature")+`",`, "") }},
-	{"signature of another key", untrusted, func(s scene) { s.sign(s.foreign) }},
-	{"key's line instead of its name", untrusted, func(s scene) { s.sign(s.own, "key", s.own.Public().Line()) }},
-	{"no key named", untrusted, func(s scene) { s.replace(s.own.Public().ID(), "") }},
+	{"signature of another key", Untrusted, func(s scene) { s.sign(s.foreign) }},
+	{"key's line instead of its name", Untrusted, func(s scene) { s.sign(s.own, "key", s.own.Public().Line()) }},
+	{"no key named", Untrusted, func(s scene) { s.replace(s.own.Public().ID(), "") }},
 
 	{"another task's entry copied in", misplaced, func(s scene) { s.copyFrom(s.other) }},
 	{"entry of another answer copied in", misplaced, func(s scene) { s.copyFrom(withField(s.asked, 1, "a stork")) }},

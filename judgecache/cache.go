@@ -28,8 +28,9 @@
 // ".<name>.json<digits>" is what a write leaves that was killed. TestAttacks
 // holds the list of attacks and what becomes of each; TestEveryBit and FuzzParse
 // show that an entry has one form; TestContextsDiffer shows that no two
-// questions have one digest. Deleting an entry is not noticed: it costs a
-// call to the judge and nothing else.
+// questions have one digest. Deleting an entry is not noticed:
+// whoever holds the key can have the judge asked until it says yes. That its
+// verdicts are the first ones is the signer's word.
 //
 // The directory has mode 0700, files 0600. Several processes may share it.
 package judgecache
@@ -119,6 +120,9 @@ func Open(dir string, key sign.Key, trusted []sign.PublicKey, now func() time.Ti
 	}
 	return &Cache{dir: dir, key: key, trusted: keys, now: now, reported: map[string]bool{}}, nil
 }
+
+// Dir returns the directory of the cache.
+func (c *Cache) Dir() string { return c.dir }
 
 // Sweep checks every entry, also those no question of this run leads to. An
 // error means that the directory could not be read through; a bad entry is none.

@@ -37,7 +37,7 @@ const (
 	tooLarge     = "too large"
 	malformed    = "not the canonical JSON of a judgment"
 	unsigned     = "not signed"
-	untrusted    = "signed by a key that is not trusted"
+	Untrusted    = "signed by a key that is not trusted"
 	forged       = "under a signature that is not good"
 	misplaced    = "under another name than its own"
 	anotherModel = "of another model than was asked"
@@ -105,7 +105,7 @@ func verify(name string, data []byte, trusted map[string]sign.PublicKey) (e entr
 	}
 	key, ok := trusted[e.Key]
 	if !ok {
-		return entry{}, untrusted
+		return entry{}, Untrusted
 	}
 	msg, err := e.signed()
 	if err != nil {

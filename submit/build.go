@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +21,9 @@ import (
 // or nothing is left behind and the error says why: a *trajectory.Fault for
 // evidence that does not verify, audit.ErrIncomplete for a run that is not
 // finished, a *Refusal for one that does not deserve to be submitted.
-func Build(c Config) (Package, error) {
+//
+// A folder .new-submission-… in c.Out is what a killed process left.
+func Build(ctx context.Context, c Config) (_ Package, err error) {
 	if _, err := time.Parse(time.DateOnly, c.Date); err != nil {
 		return Package{}, fmt.Errorf("the package's date %q is not of the form 2031-02-03", c.Date)
 	}
@@ -43,27 +46,50 @@ func Build(c Config) (Package, error) {
 	if err != nil {
 		return Package{}, err
 	}
-	stage := filepath.Join(c.Out, ".new-"+name(c.Date, m.RunID, false))
-	if err := os.Mkdir(stage, 0o755); err != nil {
-		if errors.Is(err, fs.ErrExist) {
-			return Package{}, fmt.Errorf("%q is in the way: the same run is being packaged, or that was cut short; then remove it", stage)
+	made, err := makeFolders(c.Out)
+	defer func() {
+		for _, folder := range made {
+			if err != nil {
+				os.Remove(folder) // what others have put there in the meantime keeps it
+			}
 		}
+	}()
+	if err != nil {
+		return Package{}, fmt.Errorf("making the folder for the package: %w", err)
+	}
+	stage, err := os.MkdirTemp(c.Out, ".new-"+name(c.Date, m.RunID, false)+"-")
+	if err != nil {
 		return Package{}, fmt.Errorf("making the package: %w", err)
 	}
-	p, err := fill(c, run, stage, recordingFailed)
-	if err != nil {
-		return Package{}, errors.Join(err, os.RemoveAll(stage))
+	p, err := fill(ctx, c, run, stage, recordingFailed)
+	if err == nil {
+		err = appear(ctx, c.Out, stage, p.Name)
 	}
-	if err := appear(c.Out, stage, p.Name); err != nil {
+	if err != nil {
 		return Package{}, errors.Join(err, os.RemoveAll(stage))
 	}
 	return p, sign.SyncDir(c.Out)
 }
 
+// makeFolders makes a folder and those it lies in, and returns the ones that
+// were not there, the innermost first.
+func makeFolders(path string) (made []string, err error) {
+	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		made = append(made, dir)
+	}
+	return made, os.MkdirAll(path, 0o755)
+}
+
 // fill makes the package in the folder stage. From the copies on, the run
 // directory is not looked at again.
-func fill(c Config, run fs.FS, stage, recordingFailed string) (Package, error) {
+func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed string) (Package, error) {
 	for to, from := range copied() {
+		if err := ctx.Err(); err != nil {
+			return Package{}, err
+		}
 		limit := int64(maxCopied)
 		if from == trajectory.JournalFile || from == ledger.TrajectoriesFile {
 			limit = maxJournal
@@ -78,6 +104,9 @@ func fill(c Config, run fs.FS, stage, recordingFailed string) (Package, error) {
 		return Package{}, inRun(err)
 	}
 	if err := refusal(c, verified, report); err != nil {
+		return Package{}, err
+	}
+	if err := ctx.Err(); err != nil {
 		return Package{}, err
 	}
 	statement, err := write(c, stage, verified, report)
@@ -96,7 +125,8 @@ func fill(c Config, run fs.FS, stage, recordingFailed string) (Package, error) {
 // of how good the run is: nobody could verify the package.
 func refusal(c Config, run *ledger.Run, report audit.Report) error {
 	all := reasons(run, report, run.Marked)
-	if mine := c.Key.Public(); !mine.Equal(run.Key) {
+	foreign := !c.Key.Public().Equal(run.Key)
+	if mine := c.Key.Public(); foreign {
 		all = append([]string{fmt.Sprintf("the signing key is %s, but the run's plan was signed by %s", mine.ID(), run.Key.ID())}, all...)
 	} else if c.AllowDirty {
 		return nil
@@ -104,7 +134,7 @@ func refusal(c Config, run *ledger.Run, report audit.Report) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return &Refusal{all}
+	return &Refusal{Reasons: all, Final: foreign}
 }
 
 // write writes the files that are not copied, the attestation last.
@@ -173,7 +203,13 @@ func seal(key sign.Key, s Statement, put func(string, []byte) error) error {
 }
 
 // appear moves the finished package to its name.
-func appear(out, stage, name string) error {
+func appear(ctx context.Context, out, stage, name string) error {
+	if err := os.Chmod(stage, 0o755); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if err := sign.SyncDir(stage); err != nil {
 		return err
 	}

@@ -2,8 +2,8 @@ package submit
 
 import (
 	"bytes"
+	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,7 +89,7 @@ func configOf(t testing.TB, c runs.Case) Config {
 
 func mustBuild(t testing.TB, c Config) Package {
 	t.Helper()
-	p, err := Build(c)
+	p, err := Build(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestBrokenEvidence(t *testing.T) {
 			if err := edit(filepath.Join(c.Run, name)); err != nil {
 				t.Fatal(err)
 			}
-			_, err := Build(c)
+			_, err := Build(context.Background(), c)
 			var fault *trajectory.Fault
 			if !errors.As(err, &fault) || fault.File != name && name != ledger.ManifestFile {
 				t.Errorf("%s %s: %v", name, what, err)
@@ -300,7 +300,7 @@ func TestIncomplete(t *testing.T) {
 		if err := edit(c.Run); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Build(c); !errors.Is(err, audit.ErrIncomplete) || !strings.Contains(err.Error(), ": ") {
+		if _, err := Build(context.Background(), c); !errors.Is(err, audit.ErrIncomplete) || !strings.Contains(err.Error(), ": ") {
 			t.Errorf("%s: %v", what, err)
 		}
 		nothingLeft(t, c.Out)
@@ -312,13 +312,13 @@ func TestBuildPlaces(t *testing.T) {
 	for _, date := range []string{"", "today", "2031-2-3", "2031-02-30", "../2031-02-03"} {
 		bad := c
 		bad.Date = date
-		if _, err := Build(bad); err == nil || !strings.Contains(err.Error(), "date") {
+		if _, err := Build(context.Background(), bad); err == nil || !strings.Contains(err.Error(), "date") {
 			t.Errorf("date %q: %v", date, err)
 		}
 	}
 	p := mustBuild(t, c)
 	before := load(t, p.Dir)
-	if _, err := Build(c); err == nil || !strings.Contains(err.Error(), "is already there") {
+	if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), "is already there") {
 		t.Errorf("twice: %v", err)
 	}
 	nothingLeft(t, c.Out, p.Name)
@@ -328,18 +328,36 @@ func TestBuildPlaces(t *testing.T) {
 	if err := os.RemoveAll(p.Dir); err != nil {
 		t.Fatal(err)
 	}
-	stage := filepath.Join(c.Out, ".new-"+p.Name)
+	stage := filepath.Join(c.Out, ".new-"+p.Name+"-1")
 	if err := os.Mkdir(stage, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Build(c); err == nil || !strings.Contains(err.Error(), "is in the way") {
-		t.Errorf("beside another process: %v", err)
-	}
+	mustBuild(t, c)
 	if _, err := os.Stat(stage); err != nil {
 		t.Errorf("what another process is writing was removed: %v", err)
 	}
-	c.Out = filepath.Join(c.Out, "nowhere")
-	if _, err := Build(c); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no such folder: %v", err)
+	c.Out = filepath.Join(c.Out, "a", "b")
+	mustBuild(t, c)
+	if info, err := os.Stat(filepath.Join(c.Out, p.Name)); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the package's folder: %v, %v", info, err)
 	}
+}
+
+// TestBuildIsStopped: what is stopped leaves nothing, not even the folders that
+// were made for it.
+func TestBuildIsStopped(t *testing.T) {
+	c := config(t, two)
+	outer := c.Out
+	c.Out = filepath.Join(outer, "a", "b")
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if _, err := Build(ctx, c); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped: %v", err)
+	}
+	nothingLeft(t, outer)
+	c.Key = otherKey(t)
+	if _, err := Build(context.Background(), c); err == nil {
+		t.Error("signed with a foreign key")
+	}
+	nothingLeft(t, outer)
 }

@@ -87,7 +87,7 @@ func IsPackage(dir fs.FS) bool {
 // Config says what to package.
 type Config struct {
 	Run        string             // run directory
-	Out        string             // folder in which the package appears; it must exist
+	Out        string             // folder in which the package appears; made if it is not there
 	Key        sign.Key           // the key of the run's plan
 	Gold       *audit.Gold        // nil: not at hand, which leaves gaps in the audit of a scored run
 	Date       string             // 2031-02-03
@@ -114,6 +114,7 @@ type Verified struct {
 // Refusal is the error of a run that is not packaged: one sentence a reason.
 type Refusal struct {
 	Reasons []string
+	Final   bool // AllowDirty changes nothing
 }
 
 func (r *Refusal) Error() string {

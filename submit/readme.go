@@ -74,7 +74,10 @@ func code(s string) string {
 }
 
 // percent shows parts per million with two decimals, cut.
-func percent(ppm int64) string { return fmt.Sprintf("%d.%02d %%", ppm/10000, ppm%10000/100) }
+func percent(ppm int64) string {
+	tenths := (ppm + 500) / 1000
+	return fmt.Sprintf("%d.%d %%", tenths/10, tenths%10)
+}
 
 // count puts a noun behind its number.
 func count(n int, noun string) string {

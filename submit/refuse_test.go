@@ -2,6 +2,7 @@ package submit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -53,7 +54,7 @@ func TestRefusals(t *testing.T) {
 			if tt.edit != nil {
 				tt.edit(t, &c)
 			}
-			_, err := Build(c)
+			_, err := Build(context.Background(), c)
 			var refused *Refusal
 			if !errors.As(err, &refused) {
 				t.Fatalf("%v is no refusal", err)
@@ -101,7 +102,7 @@ func checkDirty(t *testing.T, c Config, reasons []string) {
 	if v, err := Verify(os.DirFS(p.Dir)); err != nil || v.Run.Marked != s.RecordingFailed {
 		t.Error(v, err)
 	}
-	if _, err := Build(c); err == nil || !strings.Contains(err.Error(), "is already there") {
+	if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), "is already there") {
 		t.Errorf("twice: %v", err)
 	}
 }
@@ -113,7 +114,7 @@ func TestNotDirty(t *testing.T) {
 	if p := mustBuild(t, c); p.Statement.Predicate.Dirty || strings.Contains(p.Name, "dirty") {
 		t.Errorf("%s is dirty: %q", p.Name, p.Statement.Predicate.DirtyReasons)
 	}
-	if _, err := Build(c); err == nil || !strings.Contains(err.Error(), "is already there") {
+	if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), "is already there") {
 		t.Errorf("twice: %v", err)
 	}
 	nothingLeft(t, c.Out, mustName(t, c.Out))
@@ -139,7 +140,7 @@ func TestForeignKey(t *testing.T) {
 		for _, allow := range []bool{false, true} {
 			c := config(t, text)
 			c.Key, c.AllowDirty = otherKey(t), allow
-			_, err := Build(c)
+			_, err := Build(context.Background(), c)
 			var refused *Refusal
 			if !errors.As(err, &refused) {
 				t.Fatalf("%v is no refusal", err)

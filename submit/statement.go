@@ -198,6 +198,7 @@ func (e evidence) claims() []Claim {
 		{"evidence-chain", "nothing in the plan, the journal and what derives from them was edited, cut, reordered or dropped since it was signed", ByCheck},
 		{"scores", "the scores follow from the recorded verdicts, over every planned task", shownIf(scored, ByCheck)},
 		{"official-verdicts", "the audit recomputed the official verdicts from the gold answers that the plan commits to", shownIf(scored && e.goldAtHand, ByCheck)},
+		{"judge-verdicts", "the LLM judge was asked once about each answer, and verdicts from the cache are the first that it gave", shownIf(scored && e.run.Manifest.Judge != nil, BySigner)},
 		{"audit-conclusion", "the audit report is about these files, and its conclusion follows from its findings", ByCheck},
 		{"audit-findings", "the findings are all that the checks found", BySigner},
 		{"answers-first", "all answers were committed before the first verdict", shownIf(e.run.Manifest.SubmitIntent, Inferred)},

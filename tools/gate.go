@@ -109,7 +109,8 @@ type Result struct{ CallID, Text string }
 // pass is one call on its way through the gate.
 type pass struct {
 	call     Call
-	tool     Tool // nil if there is none of that name
+	id, name string // of the call, as they may be recorded
+	tool     Tool   // nil if there is none of that name
 	decision policy.Decision
 	refusal  string // what the model is told; "" when the call may run
 	output   Output
@@ -160,7 +161,7 @@ func (s *Session) Run(ctx context.Context, turn int, calls []Call) ([]Result, er
 
 // decide judges one call by the policy. Rules see the whole arguments.
 func (s *Session) decide(c Call) *pass {
-	p := &pass{call: c, tool: s.gate.tools[c.Name]}
+	p := &pass{call: c, id: s.rec.Redact.Label(c.ID), name: s.rec.Redact.Label(c.Name), tool: s.gate.tools[c.Name]}
 	var touched Touches
 	var argsErr error
 	if p.tool != nil {
@@ -198,12 +199,13 @@ func (g *Gate) names() string {
 func (s *Session) decisionEvents(p *pass) []trajectory.Payload {
 	shown, _ := s.rec.Redact.Redact(p.refusal)
 	p.refusal = shown
-	events := []trajectory.Payload{s.proposal(p.call), trajectory.PolicyDecision{
-		CallID: p.call.ID, Decision: string(p.decision.Verdict), Mode: string(s.gate.policy.Mode), PolicyHash: s.gate.policy.Hash(),
+	p.decision.Reason, _ = s.rec.Redact.Redact(p.decision.Reason)
+	events := []trajectory.Payload{s.proposal(p), trajectory.PolicyDecision{
+		CallID: p.id, Decision: string(p.decision.Verdict), Mode: string(s.gate.policy.Mode), PolicyHash: s.gate.policy.Hash(),
 		Reason: p.decision.Reason, RuleIDs: p.decision.RuleIDs, Shown: shown,
 	}}
 	if len(p.decision.RuleIDs) > 0 {
-		events = append(events, violation(p.call.ID, p.decision))
+		events = append(events, violation(p.id, p.decision))
 	}
 	return events
 }
@@ -214,13 +216,13 @@ func violation(callID string, d policy.Decision) trajectory.Payload {
 
 // proposal records the arguments one by one, each cut by itself, so that a
 // long one does not hide the others.
-func (s *Session) proposal(c Call) trajectory.ToolProposed {
-	whole := s.rec.Redact.Excerpt(c.Args, trajectory.ArgumentHead)
-	p := trajectory.ToolProposed{Args: map[string]string{}, ArgsSHA256: whole.SHA256, CallID: c.ID, Name: c.Name}
+func (s *Session) proposal(p *pass) trajectory.ToolProposed {
+	whole := s.rec.Redact.Excerpt(p.call.Args, trajectory.ArgumentHead)
+	out := trajectory.ToolProposed{Args: map[string]string{}, ArgsSHA256: whole.SHA256, CallID: p.id, Name: p.name}
 	var args map[string]jsontext.Value
-	if err := json.Unmarshal([]byte(c.Args), &args); err != nil {
-		p.Malformed, p.Redactions = whole.Head, whole.Redactions
-		return p
+	if err := json.Unmarshal([]byte(p.call.Args), &args); err != nil {
+		out.Malformed, out.Redactions = whole.Head, whole.Redactions
+		return out
 	}
 	for name, value := range args {
 		text := string(value)
@@ -230,14 +232,15 @@ func (s *Session) proposal(c Call) trajectory.ToolProposed {
 			}
 		}
 		x := s.rec.Redact.Excerpt(text, trajectory.ArgumentHead)
-		p.Args[name] = x.Head
-		p.Redactions += x.Redactions
+		name = s.rec.Redact.Label(name)
+		out.Args[name] = x.Head
+		out.Redactions += x.Redactions
 		if x.Truncated {
-			p.ArgsTruncated = append(p.ArgsTruncated, name)
+			out.ArgsTruncated = append(out.ArgsTruncated, name)
 		}
 	}
-	slices.Sort(p.ArgsTruncated)
-	return p
+	slices.Sort(out.ArgsTruncated)
+	return out
 }
 
 // execute runs a tool whose decision is on disk.
@@ -278,7 +281,8 @@ func reached(urls []trajectory.URL) []string {
 func (s *Session) resultEvents(p *pass) []trajectory.Payload {
 	var events []trajectory.Payload
 	for _, d := range p.refused {
-		events = append(events, violation(p.call.ID, d))
+		d.Reason, _ = s.rec.Redact.Redact(d.Reason)
+		events = append(events, violation(p.id, d))
 	}
 	x := s.rec.Redact.Excerpt(p.output.Document, trajectory.ResultHead)
 	message := trajectory.SentMessage{Content: p.output.Shown, Role: "tool", ToolCallID: p.call.ID}
@@ -288,8 +292,8 @@ func (s *Session) resultEvents(p *pass) []trajectory.Payload {
 		urls[i].URL, _ = s.rec.Redact.Redact(u.URL)
 	}
 	return append(events, trajectory.ToolExecuted{
-		Bytes: x.Bytes, CallID: p.call.ID, Head: x.Head, IsError: p.output.IsError, LatencyMs: p.latency.Milliseconds(),
-		Name: p.call.Name, OutputSHA256: x.SHA256, Probes: p.probes, Redactions: x.Redactions, ShownBytes: int64(len(p.output.Shown)), ShownSHA256: sign.Digest(message.Canonical()),
+		Bytes: x.Bytes, CallID: p.id, Head: x.Head, IsError: p.output.IsError, LatencyMs: p.latency.Milliseconds(),
+		Name: p.name, OutputSHA256: x.SHA256, Probes: p.probes, Redactions: x.Redactions, ShownBytes: int64(len(p.output.Shown)), ShownSHA256: sign.Digest(message.Canonical()),
 		Truncated: x.Truncated, URLs: urls,
 	})
 }

@@ -77,6 +77,16 @@ func (r Redactor) Redact(s string) (string, int) {
 	return secretShapes.ReplaceAllString(s, "${1}"+Redacted), n
 }
 
+// maxLabel bounds, in bytes, the names and codes that come from outside.
+const maxLabel = 256
+
+// Label returns a name, code or id from outside as it may be recorded: without
+// secrets, and cut to 256 bytes.
+func (r Redactor) Label(s string) string {
+	clean, _ := r.Redact(strings.ToValidUTF8(s, "\ufffd"))
+	return cutUTF8(clean, maxLabel)
+}
+
 // How far beyond the cut a secret that begins before it is looked for, and how
 // far the head stays from the edge of what was searched, where half a secret
 // may stand: the bound of keyShaped. A private key needs no end to be found.

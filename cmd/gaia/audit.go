@@ -69,11 +69,11 @@ func (a *app) audit(dir string, asJSON bool) error {
 		if err != nil {
 			return err
 		}
-	} else if err := a.printReport(dir, report); err != nil {
+	} else if err := a.printReport(dir, report, found); err != nil {
 		return err
 	}
 	a.noticeTrust(found)
-	return clean(report)
+	return clean(dir, report)
 }
 
 // auditRun audits a run directory with the gold answers of its private file, or
@@ -120,7 +120,7 @@ func privateGold(dir string) (*audit.Gold, error) {
 }
 
 // clean fails for a report that keeps its run from being submitted.
-func clean(r audit.Report) error {
+func clean(dir string, r audit.Report) error {
 	if r.Attestation.Clean {
 		return nil
 	}
@@ -137,7 +137,11 @@ func clean(r audit.Report) error {
 	if len(gaps) > 0 {
 		why = append(why, "could not see: "+strings.Join(gaps, ", "))
 	}
-	return fail(exitFindings, errors.New("the audit is not clean: "+strings.Join(why, "; ")), "gaia audit --explain "+first(r))
+	hint := "gaia audit --explain " + first(r)
+	if submit.IsPackage(os.DirFS(dir)) {
+		hint = "a package holds no gold answers, which some checks need; its own " + audit.ReportFile + " was made with them"
+	}
+	return fail(exitFindings, errors.New("the audit is not clean: "+strings.Join(why, "; ")), hint)
 }
 
 // first returns the id of the first check that is not clean.
@@ -161,7 +165,7 @@ func (a *app) explain(id string) error {
 	return usage("the checks are "+strings.Join(ids, ", "), "there is no check %q", id)
 }
 
-func (a *app) printReport(dir string, r audit.Report) error {
+func (a *app) printReport(dir string, r audit.Report, found *ledger.Run) error {
 	t := newTable()
 	t.AppendHeader(table.Row{"check", "", "status", "", ""})
 	var notes []string
@@ -192,14 +196,14 @@ func (a *app) printReport(dir string, r audit.Report) error {
 	if _, err := fmt.Fprint(a.stdout, printable(out.String())); err != nil {
 		return err
 	}
-	return a.printRows(conclusion(dir, r))
+	return a.printRows(conclusion(dir, r, found))
 }
 
-func conclusion(dir string, r audit.Report) [][2]string {
+func conclusion(dir string, r audit.Report, found *ledger.Run) [][2]string {
 	t := r.Totals
 	rows := [][2]string{{"run", r.RunID}, {"tasks", fmt.Sprintf("%d planned, %d attempts, %d events", t.Planned, t.Attempts, t.Events)}}
 	if t.Judge != nil {
-		rows = append(rows, [2]string{"judge", fmt.Sprintf("judged %d of %d, unreadable %d, errors %d", t.Judge.Judged, t.Judge.Asked, t.Judge.Unreadable, t.Judge.Errors)})
+		rows = append(rows, [2]string{"judge", fmt.Sprintf("judged %d of %d (%d from the cache), unreadable %d, errors %d", t.Judge.Judged, t.Judge.Asked, t.Judge.Cached, t.Judge.Unreadable, t.Judge.Errors)})
 	}
 	for _, score := range []struct {
 		name, means string
@@ -212,7 +216,11 @@ func conclusion(dir string, r audit.Report) [][2]string {
 	if !r.Attestation.Clean {
 		return append(rows, [2]string{"clean", "no"})
 	}
-	return append(rows, [2]string{"clean", "yes: no open CRITICAL or HIGH finding, no gap in the gate"}, [2]string{"next", "gaia submit " + quoteArg(dir)})
+	rows = append(rows, [2]string{"clean", "yes: no open CRITICAL or HIGH finding, no gap in the gate"})
+	if found.Manifest.SubmitIntent && !submit.IsPackage(os.DirFS(dir)) {
+		rows = append(rows, [2]string{"next", "gaia submit " + quoteArg(dir)})
+	}
+	return rows
 }
 
 func finding(f audit.Finding) string {
@@ -234,6 +242,9 @@ func finding(f audit.Finding) string {
 func counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
+	}
+	if stem, ok := strings.CutSuffix(thing, "y"); ok {
+		return fmt.Sprintf("%d %sies", n, stem)
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }

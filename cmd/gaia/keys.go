@@ -18,14 +18,10 @@ import (
 // keyDir is where the user's own keys lie: public keys there (*.pub) are
 // trusted.
 func (a *app) keyDir() (string, error) {
-	base := a.getenv("XDG_CONFIG_HOME")
+	base := a.xdg("XDG_CONFIG_HOME", ".config")
 	if base == "" {
-		home := a.getenv("HOME")
-		if home == "" {
-			return "", fail(exitFailure, errors.New("no place for the signing key: neither XDG_CONFIG_HOME nor HOME is set"),
-				"set one of them, or give --key or GAIA_SIGNING_KEY_FILE")
-		}
-		base = filepath.Join(home, ".config")
+		return "", fail(exitFailure, errors.New("no place for the signing key: neither XDG_CONFIG_HOME nor HOME is set"),
+			"set one of them, or give --key or GAIA_SIGNING_KEY_FILE")
 	}
 	return filepath.Join(base, "gaia", "keys"), nil
 }
@@ -152,16 +148,16 @@ func (a *app) ownKeys() ([]sign.PublicKey, error) {
 }
 
 // judgeCache opens the signed cache of the judge's verdicts. Those by the user's
-// own key and by the keys in the key directory count.
-func (a *app) judgeCache(key sign.Key) (*judgecache.Cache, error) {
-	base := a.getenv("XDG_CACHE_HOME")
+// own key and by the keys in the key directory count. A run that goes on cannot
+// do without the cache of its plan.
+func (a *app) judgeCache(key sign.Key, resumed bool) (*judgecache.Cache, error) {
+	instead := "mend that, or give --no-judge-cache"
+	if resumed {
+		instead = "mend that: the run was planned with a judge cache"
+	}
+	base := a.xdg("XDG_CACHE_HOME", ".cache")
 	if base == "" {
-		home := a.getenv("HOME")
-		if home == "" {
-			return nil, fail(exitFailure, errors.New("no place for the judge cache: neither XDG_CACHE_HOME nor HOME is set"),
-				"set one of them, or give --no-judge-cache")
-		}
-		base = filepath.Join(home, ".cache")
+		return nil, fail(exitFailure, errors.New("no place for the judge cache: neither XDG_CACHE_HOME nor HOME is set"), instead)
 	}
 	trusted, err := a.ownKeys()
 	if err != nil {
@@ -169,18 +165,39 @@ func (a *app) judgeCache(key sign.Key) (*judgecache.Cache, error) {
 	}
 	cache, err := judgecache.Open(filepath.Join(base, "gaia", "judgments"), key, trusted, time.Now)
 	if err != nil {
-		return nil, fail(exitFailure, err, "mend that, or give --no-judge-cache")
+		return nil, fail(exitFailure, err, instead)
 	}
 	return cache, nil
 }
 
-// badCache is the failure of a run that a judge cache keeps from beginning.
-func (a *app) badCache(err *run.CacheError) error {
-	f := &failure{code: exitFindings, err: err}
-	for _, b := range err.Sweep.Bad[:min(len(err.Sweep.Bad), maxHinted)] {
-		f.reasons = append(f.reasons, fmt.Sprintf("%s: %s", b.Name, b.Reason))
+// xdg returns a base directory of the XDG specification, which wants relative
+// ones to be ignored; "" if there is no home either.
+func (a *app) xdg(name, below string) string {
+	if base := a.getenv(name); filepath.IsAbs(base) {
+		return base
 	}
-	f.hints = append(f.hints, "find out who changed them, then remove them; nothing was asked of a model")
+	if home := a.getenv("HOME"); home != "" {
+		return filepath.Join(home, below)
+	}
+	return ""
+}
+
+// badCache is the failure of a run that a judge cache keeps from beginning or
+// going on.
+func (a *app) badCache(err *run.CacheError, code int, then string) error {
+	f := &failure{code: code, err: err}
+	stranger := false
+	for i, b := range err.Sweep.Bad {
+		if i < maxHinted {
+			f.reasons = append(f.reasons, fmt.Sprintf("%s: %s", b.Name, b.Reason))
+		}
+		stranger = stranger || b.Reason == judgecache.Untrusted
+	}
+	f.hints = append(f.hints, "the cache is "+quoteArg(err.Dir)+": find out who changed these entries, then remove them")
+	if stranger {
+		f.hints = append(f.hints, "entries by a key of your own are trusted once its public line lies in your key directory as a file NAME.pub")
+	}
+	f.hints = append(f.hints, then)
 	return f
 }
 

@@ -43,6 +43,7 @@ type settings struct {
 	concurrency  int
 	key          string
 	noJudgeCache bool
+	resumed      bool
 	rehearsal    bool
 }
 
@@ -108,7 +109,7 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 		return w, err
 	}
 	if w.Judge != nil && !s.noJudgeCache {
-		w.Verdicts, err = a.judgeCache(w.Key)
+		w.Verdicts, err = a.judgeCache(w.Key, s.resumed)
 	}
 	return w, err
 }

@@ -70,7 +70,7 @@ func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool
 	var cache *run.CacheError
 	switch {
 	case errors.As(err, &cache):
-		return a.badCache(cache)
+		return a.badCache(cache, exitIncomplete, "mend that, then: "+s.resumeCommand(dir))
 	case errors.Is(err, run.ErrComplete): // since it was read
 		return a.nothingToDo(dir, asJSON)
 	case errors.As(err, &plan):
@@ -108,6 +108,7 @@ func (s settings) resumeCommand(dir string) string {
 
 // planned takes the settings of a run from its manifest.
 func (a *app) planned(s *settings, m ledger.Manifest) error {
+	s.resumed = true
 	s.split, s.submitIntent, s.rehearsal = m.Dataset.Split, m.SubmitIntent, m.Rehearsal
 	s.model, s.maxTokens, s.maxTurns, s.toolCalls = m.Model.Name, m.Model.MaxTokens, m.Budgets.Turns, m.Budgets.ToolCalls
 	s.taskCost = "off"
@@ -154,10 +155,10 @@ func (a *app) openRun(dir string) (*ledger.Run, error) {
 
 // isRunOrPackage is isRun for commands that take packages, too.
 func isRunOrPackage(dir string) error {
-	if err := isRun(dir); err == nil || !submit.IsPackage(os.DirFS(dir)) {
-		return err
+	if submit.IsPackage(os.DirFS(dir)) {
+		return nil // whole or damaged, which verifying it will tell
 	}
-	return nil // a damaged package, which verifying it will tell
+	return isRun(dir)
 }
 
 // isRun tells a directory that is no run at all from a damaged one.
@@ -168,6 +169,9 @@ func isRun(dir string) error {
 	}
 	if !info.IsDir() {
 		return usage("", "%q is not a directory", dir)
+	}
+	if submit.IsPackage(os.DirFS(dir)) {
+		return usage("packages are for 'gaia verify' and 'gaia audit'", "%q is a package, not a run directory", dir)
 	}
 	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, trajectory.JournalFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {

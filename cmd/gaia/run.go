@@ -100,7 +100,7 @@ func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool)
 	w.Watch, w.Warn = progress.watch, progress.trouble
 	r, err := run.Create(out, w.Config)
 	if cache := (*run.CacheError)(nil); errors.As(err, &cache) {
-		return a.badCache(cache)
+		return a.badCache(cache, exitFindings, "nothing was asked of a model; mend that and start again")
 	}
 	if err != nil {
 		return fail(exitFailure, err, "choose another place with --out")
@@ -164,7 +164,7 @@ func (a *app) printFinished(dir string, found *ledger.Run, asJSON bool) error {
 		err = a.printSummary(dir, found)
 	} else {
 		err = a.printJSON(runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir,
-			Summary: found.Summary(), Unsubmittable: found.Marked})
+			Summary: found.Summary(), Unsubmittable: unsubmittable(found)})
 	}
 	if err != nil {
 		return err
@@ -174,10 +174,20 @@ func (a *app) printFinished(dir string, found *ledger.Run, asJSON bool) error {
 
 // submittable fails for a run that was meant to be submitted and cannot be.
 func submittable(found *ledger.Run) error {
-	if found.Marked == "" || !found.Manifest.SubmitIntent {
+	why := unsubmittable(found)
+	if why == "" || !found.Manifest.SubmitIntent {
 		return nil
 	}
-	return fail(exitFindings, fmt.Errorf("not submittable: %s", found.Marked), "what was not recorded cannot be made up for: start a new run")
+	return fail(exitFindings, fmt.Errorf("not submittable: %s", why), "that cannot be made up for: start a new run")
+}
+
+// unsubmittable says why a run cannot be submitted, as far as can be said
+// without an audit; "" if nothing speaks against it.
+func unsubmittable(found *ledger.Run) string {
+	if n := found.IntegrityEvents(); found.Marked == "" && n > 0 {
+		return counted(n, "entry") + " of the judge cache did not verify"
+	}
+	return found.Marked
 }
 
 // incomplete is the failure of reading a run that is not finished.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
@@ -30,16 +32,16 @@ before it appears.
 
 A run is refused, with every reason and nothing left behind, if it was planned
 without --submit-intent, if recording failed, if the audit is not clean, or if
-another key signed its plan. --allow-dirty packages it all the same, and the
-package says everywhere that it is not for a leaderboard.
+another key signed its plan. But for the last, --allow-dirty packages it all the
+same, and the package says everywhere that it is not for a leaderboard.
 
 Questions and answers of GAIA are not to be republished where crawlers find
 them: hand a package of a real run over in private.`,
 		Example: `  gaia submit runs/01J…
   gaia submit --out packages runs/01J…`,
 		Args: oneArg("the run directory"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return a.submit(args[0], s)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.submit(cmd.Context(), args[0], s)
 		},
 	}
 	f := cmd.Flags()
@@ -51,7 +53,7 @@ them: hand a package of a real run over in private.`,
 	return cmd
 }
 
-func (a *app) submit(dir string, s submission) error {
+func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	if s.date == "" {
 		s.date = time.Now().UTC().Format(time.DateOnly)
 	} else if _, err := time.Parse(time.DateOnly, s.date); err != nil {
@@ -60,15 +62,11 @@ func (a *app) submit(dir string, s submission) error {
 	if err := isRun(dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.out, 0o755); err != nil {
-		return fail(exitFailure, fmt.Errorf("making the directory for packages: %w", err), "choose another place with --out")
-	}
 	c := submit.Config{Run: dir, Out: s.out, Date: s.date, AllowDirty: s.dirty}
 	var err error
-	if c.Key, err = a.existingKey(s.key); err != nil {
-		if errors.Is(err, errNoKey) {
-			return fail(exitFindings, err, "give the key that the run was planned with by --key")
-		}
+	if c.Key, err = a.existingKey(s.key); errors.Is(err, errNoKey) {
+		return a.withoutKey(dir)
+	} else if err != nil {
 		return err
 	}
 	if c.Gold, err = privateGold(dir); err != nil {
@@ -77,18 +75,36 @@ func (a *app) submit(dir string, s submission) error {
 	if c.Harness, err = harness(); err != nil {
 		return err
 	}
-	p, err := submit.Build(c)
+	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer release()
+	p, err := submit.Build(ctx, c)
 	var refusal *submit.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		return &failure{code: exitFindings, err: errors.New("the run is not packaged"), reasons: refusal.Reasons,
-			hints: []string{"gaia audit " + quoteArg(dir) + " tells more", "--allow-dirty packages it all the same, marked as not for a leaderboard"}}
+		f := &failure{code: exitFindings, err: errors.New("the run is not packaged"), reasons: refusal.Reasons, hints: []string{"gaia audit " + quoteArg(dir)}}
+		if !refusal.Final {
+			f.hints = append(f.hints, "--allow-dirty packages it all the same, marked as not for a leaderboard")
+		}
+		return f
 	case errors.Is(err, audit.ErrIncomplete):
 		return a.notFinished(dir)
 	case err != nil:
 		return privateFault(err)
 	}
 	return a.printPackage(p, s.asJSON)
+}
+
+// withoutKey is the failure of packaging without a key, unless the run is to
+// blame before.
+func (a *app) withoutKey(dir string) error {
+	found, err := a.openRun(dir)
+	if err != nil {
+		return err
+	}
+	if !found.Complete {
+		return incomplete(dir, found)
+	}
+	return fail(exitFindings, errNoKey, "give the key that the run was planned with by --key: "+found.Key.ID())
 }
 
 // notFinished says what is missing in a run that cannot be packaged yet.

@@ -27,8 +27,8 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 		{"outcomes", outcomes(s.Outcomes)},
 	}
 	if s.Judge != nil {
-		rows = append(rows, [2]string{"judge", fmt.Sprintf("%s: judged %d of %d, unreadable %d, errors %d; cost %s",
-			s.Judge.Model, s.Judge.Judged, s.Judge.Asked, s.Judge.Unreadable, s.Judge.Errors, dollars(s.Judge.CostMicroUSD))})
+		rows = append(rows, [2]string{"judge", fmt.Sprintf("%s: judged %d of %d (%d from the cache), unreadable %d, errors %d; cost %s",
+			s.Judge.Model, s.Judge.Judged, s.Judge.Asked, s.Judge.Cached, s.Judge.Unreadable, s.Judge.Errors, dollars(s.Judge.CostMicroUSD))})
 	}
 	rows = append(rows,
 		[2]string{"calls", fmt.Sprintf("%d turns, %d tool calls, %d model calls retried", s.Turns, s.ToolCalls, s.RetriedCalls)},
@@ -38,8 +38,8 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 	if n := len(s.Interruptions); n > 0 {
 		rows = append(rows, [2]string{"interruptions", fmt.Sprint(n)})
 	}
-	if found.Marked != "" {
-		rows = append(rows, [2]string{"unsubmittable", found.Marked})
+	if why := unsubmittable(found); why != "" {
+		rows = append(rows, [2]string{"unsubmittable", why})
 	}
 	rows = append(rows,
 		[2]string{"manifest", found.ManifestSHA256},

@@ -77,7 +77,7 @@ func (a *app) verify(dir string, trustedFiles []string, asJSON bool) error {
 	}
 	v := verification{Complete: found.Complete, Events: found.End.Events, Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
 		ManifestSHA256: found.ManifestSHA256, Missing: found.Missing, Rehearsal: found.Manifest.Rehearsal, Root: found.RootHash,
-		RunID: found.Manifest.RunID, Tasks: len(found.Tasks), Trust: "ok", Unsubmittable: found.Marked}
+		RunID: found.Manifest.RunID, Tasks: len(found.Tasks), Trust: "ok", Unsubmittable: unsubmittable(found)}
 	if of != nil {
 		v.Package = &of.Statement.Predicate
 	}
@@ -93,7 +93,7 @@ func (a *app) verify(dir string, trustedFiles []string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	return verdict(dir, found, known)
+	return verdict(dir, found, known, of != nil)
 }
 
 func (a *app) printVerification(v verification) error {
@@ -142,14 +142,17 @@ func packageRows(p submit.Predicate) [][2]string {
 }
 
 // verdict turns what was found into the command's result: trust before
-// completeness.
-func verdict(dir string, found *ledger.Run, known bool) error {
+// completeness. A package says itself what it is not fit for.
+func verdict(dir string, found *ledger.Run, known, packaged bool) error {
 	if !known {
 		return fail(exitEvidence, fmt.Errorf("the bytes are what was signed, but by a key you do not trust: %s", found.Key.ID()),
 			"if you know who holds that key, put its public line into a file and give it as --trusted-key: "+found.Key.Line())
 	}
 	if !found.Complete {
 		return incomplete(dir, found)
+	}
+	if packaged {
+		return nil
 	}
 	return submittable(found)
 }

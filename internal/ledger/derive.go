@@ -69,7 +69,7 @@ func (f *Fold) Summary() Summary {
 	m := f.Manifest
 	s := Summary{Completed: f.completed, CostMicroUSD: new(int64), Dataset: m.Dataset, DurationMs: between(f.Started, f.completed),
 		GaiaSplit: m.Dataset.Split, GuidanceHash: m.GuidanceHash, Harness: m.Harness, Interruptions: f.Interruptions,
-		JudgeCacheIntegrityEvents: f.badCache,
+		JudgeCacheIntegrityEvents: f.IntegrityEvents(),
 		ManifestSHA256:            f.ManifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID,
 		Schema: summarySchema, Started: f.Started, SubmitIntent: m.SubmitIntent, VotingAttempts: m.Voting.Attempts}
 	c := f.counts()
@@ -103,6 +103,10 @@ func (f *Fold) Summary() Summary {
 	slices.SortFunc(s.Levels, func(a, b LevelSummary) int { return a.Level - b.Level })
 	return s
 }
+
+// IntegrityEvents returns how many entries of the judge cache did not verify so
+// far.
+func (f *Fold) IntegrityEvents() int { return f.badCache }
 
 // Encode returns summary.json.
 func (s Summary) Encode() ([]byte, error) { return sign.Canonical(s) }

@@ -75,7 +75,7 @@ func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) erro
 		return err
 	}
 	if ask != nil && ask.failed != nil && ask.failed.Stop {
-		return fmt.Errorf("the judge cannot be asked: status %d, %s", ask.failed.Status, ask.failed.Code)
+		return fmt.Errorf("the judge cannot be asked: status %d, %s", ask.failed.Status, r.cfg.Redact.Label(ask.failed.Code))
 	}
 	event := trajectory.Judgment{Cached: v.Known, CostMicroUSD: new(int64), Judged: v.Judged, Official: v.Official, Path: v.Path, Tries: v.Tries}
 	if v.Known || v.Tries > 0 {
@@ -88,17 +88,19 @@ func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) erro
 		event.ErrorStatus = ask.failed.Status
 	}
 	if v.Reply != nil {
-		event.RequestID, event.ResponseModel = v.Reply.RequestID, v.Reply.ResponseModel
-	}
-	if v.Path == judge.PathJudge && !v.Known {
-		earlier.remember(item, *v.Judged)
+		event.RequestID, event.ResponseModel = r.cfg.Redact.Label(v.Reply.RequestID), r.cfg.Redact.Label(v.Reply.ResponseModel)
 	}
 	private := privateVerdict{a.Answer.Answer, a.Number, gold, v.Judged, v.Official, v.Path, v.Err, r.cfg.Rehearsal, t.Plan.TaskID}
 	if err := r.keepPrivate(private); err != nil {
 		return err
 	}
-	_, err := r.log.Append(trajectory.Draft{TaskID: t.Plan.TaskID, Attempt: a.Number, Payload: event})
-	return err
+	if _, err := r.log.Append(trajectory.Draft{TaskID: t.Plan.TaskID, Attempt: a.Number, Payload: event}); err != nil {
+		return err
+	}
+	if v.Path == judge.PathJudge && !v.Known { // only now: what a crash leaves unrecorded was not asked before
+		earlier.remember(item, *v.Judged)
+	}
+	return nil
 }
 
 // question returns the text of a planned task.

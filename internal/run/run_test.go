@@ -460,6 +460,42 @@ func TestLostHelpers(t *testing.T) {
 	}
 }
 
+// echoing is a model whose endpoint repeats a secret wherever there is room
+// beside the message.
+type echoing struct {
+	agent.Model
+	secret string
+}
+
+func (e echoing) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
+	response, err := e.Model.Chat(ctx, r, echoed{o, e.secret})
+	response.RequestID, response.ResponseModel, response.FinishReason = e.secret, e.secret, e.secret
+	for i := range response.Message.ToolCalls {
+		response.Message.ToolCalls[i].ID += e.secret
+	}
+	return response, err
+}
+
+// echoed is an observer of such a model.
+type echoed struct {
+	llm.Observer
+	secret string
+}
+
+func (e echoed) TryCompleted(t llm.Try) error {
+	if t.Response != nil {
+		r := *t.Response
+		r.RequestID, r.ResponseModel, r.FinishReason = e.secret, e.secret, e.secret
+		t.Response = &r
+	}
+	if t.Err != nil {
+		failed := *t.Err
+		failed.Code = e.secret
+		t.Err = &failed
+	}
+	return e.Observer.TryCompleted(t)
+}
+
 // TestNothingLeaks: no gold that the agent did not find itself, and no secret,
 // in any file but the private one.
 func TestNothingLeaks(t *testing.T) {
@@ -467,6 +503,7 @@ func TestNothingLeaks(t *testing.T) {
 	c := config(t)
 	c.Concurrency = 4
 	c.Redact = trajectory.NewRedactor([]string{secret})
+	c.Model.Client, c.Judge.Client = echoing{c.Model.Client, secret}, echoing{c.Judge.Client, secret}
 	r, err := Create(t.TempDir(), c)
 	if err != nil {
 		t.Fatal(err)

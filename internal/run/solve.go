@@ -191,7 +191,7 @@ func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cau
 	e := trajectory.Error{Message: text, Stage: "solve"}
 	var model *llm.Error
 	if errors.As(cause, &model) {
-		e.Code, e.Stage = model.Code, "model"
+		e.Code, e.Stage = r.cfg.Redact.Label(model.Code), "model"
 		if model.Stop {
 			ended.Reason = stopped
 		}

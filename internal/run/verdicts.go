@@ -10,7 +10,10 @@ import (
 
 // CacheError means that the judge cache holds entries that do not verify. A run
 // that is meant to be submitted does not begin or go on with them.
-type CacheError struct{ Sweep judgecache.Sweep }
+type CacheError struct {
+	Dir   string
+	Sweep judgecache.Sweep
+}
 
 func (e *CacheError) Error() string {
 	return fmt.Sprintf("the judge cache cannot be trusted: %d of %d entries do not verify; the first is %s: %s",
@@ -28,7 +31,7 @@ func (c Config) sweep() (*judgecache.Sweep, error) {
 		return nil, fmt.Errorf("checking the judge cache: %w", err)
 	}
 	if len(swept.Bad) > 0 && c.SubmitIntent {
-		return nil, &CacheError{swept}
+		return nil, &CacheError{c.Verdicts.Dir(), swept}
 	}
 	return &swept, nil
 }
