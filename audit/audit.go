@@ -58,7 +58,7 @@ func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
 	}
 	answers, err := o.Gold.check(m)
 	if err != nil {
-		return Report{}, nil, err
+		return unfinished(dir, o, err)
 	}
 	g := newGatherer(m, answers)
 	run, err := ledger.Verify(dir, ledger.Options{Summary: o.Summary, Event: g.add})
@@ -86,6 +86,19 @@ func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
 	r.Inputs = Inputs{EventsSHA256: run.Files[trajectory.JournalFile], MetadataSHA256: run.Files[summary],
 		ResultsSHA256: run.Files[ledger.ResultsFile], TrajectoriesSHA256: run.Files[ledger.TrajectoriesFile]}
 	return r, run, nil
+}
+
+// unfinished tells answers that are not all there yet, since the run is not
+// finished, from wrong ones.
+func unfinished(dir fs.FS, o Options, wrong error) (Report, *ledger.Run, error) {
+	run, err := ledger.Verify(dir, ledger.Options{Summary: o.Summary})
+	switch {
+	case err != nil:
+		return Report{}, nil, err
+	case !run.Complete:
+		return Report{}, run, ErrIncomplete
+	}
+	return Report{}, nil, wrong
 }
 
 // check returns the answers if they are those that the plan committed to; nil

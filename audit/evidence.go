@@ -155,7 +155,7 @@ func (e *Evidence) totals(checks []CheckReport) Totals {
 		}
 	}
 	if j := e.Summary.Judge; j != nil {
-		t.Judge = &JudgeTotals{Asked: j.Asked, Errors: j.Errors, Judged: j.Judged, Unreadable: j.Unreadable}
+		t.Judge = &JudgeTotals{Asked: j.Asked, Cached: j.Cached, Errors: j.Errors, Judged: j.Judged, Unreadable: j.Unreadable}
 	}
 	if !e.scored() {
 		return t

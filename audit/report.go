@@ -132,6 +132,7 @@ type Totals struct {
 // JudgeTotals says aloud how many answers the LLM judge could judge.
 type JudgeTotals struct {
 	Asked      int `json:"asked"`
+	Cached     int `json:"cached"` // of those judged, verdicts from the signed cache
 	Errors     int `json:"errors"`
 	Judged     int `json:"judged"`
 	Unreadable int `json:"unreadable"`
