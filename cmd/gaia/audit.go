@@ -231,6 +231,9 @@ func finding(f audit.Finding) string {
 	if f.Attempt > 0 {
 		where += fmt.Sprintf(", attempt %d", f.Attempt)
 	}
+	if f.Severity == audit.Info {
+		return fmt.Sprintf("%s %s, %s: %s; %s", f.Severity, f.RuleID, where, f.Got, f.Want)
+	}
 	what := string(f.Severity) + " " + f.RuleID
 	if f.Outcome != "" {
 		what += " (" + string(f.Outcome) + ")"
