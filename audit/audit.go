@@ -6,7 +6,10 @@
 // A check fails with findings that prove themselves, or says what it could not
 // see: a gap, which is never a pass. What the gate's checks (AUD-1 to AUD-7,
 // AUD-11, AUD-12) need was recorded for them: the probes of whole documents,
-// the digests of every message, the decision before every call.
+// the digests of every message, the decision before every call. Where the
+// journal shows a thing itself, no count of it is taken on trust: what a head
+// shows of a document is probed again, calls and answers are held against the
+// replies they come from, and a body counts as whole by its size and digest.
 //
 // The report is a function of the evidence and of the gold answers, if they are
 // at hand: no clock, network or randomness is read, and the same input gives
@@ -21,6 +24,7 @@ package audit
 import (
 	"errors"
 	"io/fs"
+	"slices"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -118,8 +122,9 @@ func (g *Gold) check(m ledger.Manifest) (map[string]string, error) {
 // caller's to fill in.
 func Judge(e *Evidence) Report {
 	r := Report{RunID: e.Manifest.RunID, Rehearsal: e.Manifest.Rehearsal, Schema: Schema, ThreatModel: ThreatModel}
+	solved := slices.ContainsFunc(e.Tasks, (*TaskEvidence).correct)
 	for _, c := range Checks() {
-		n := &Notes{check: c, evidence: e, findings: []Finding{}, gaps: []string{}}
+		n := &Notes{check: c, findings: []Finding{}, gaps: []string{}, said: map[string]bool{}, solved: solved}
 		c.Run(e, n)
 		r.Checks = append(r.Checks, n.report())
 	}

@@ -21,15 +21,19 @@ func noWorkPass() Check {
 				if a == nil || !t.credited() {
 					continue
 				}
-				reported, out := false, int64(0)
+				replies, reported, out := 0, false, int64(0)
 				for _, m := range a.Models {
+					if m.Seq > a.Committed {
+						break
+					}
+					replies++
 					reported = reported || m.UsageReported
 					out += m.Out
 				}
-				at := place{t, a.Number, max(a.Committed, 0), ""}
+				at := place{task: t, attempt: a.Number, seq: max(a.Committed, 0)}
 				switch {
-				case len(a.Models) == 0:
-					n.find(Critical, "no-model-call", at, "a correct answer without a reply of the model", "a reply of the model")
+				case replies == 0:
+					n.find(Critical, "no-model-call", at, "a correct answer before any reply of the model", "a reply of the model")
 				case !reported:
 					n.gap("the provider reports no usage")
 				case out == 0:
@@ -51,33 +55,34 @@ func graderIsolation() Check {
 			judgeCache(e, n)
 			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
 				for _, c := range a.Calls {
-					if c.Result == nil {
-						refusedReach(n, t, a, c)
-						continue
-					}
-					at := place{t, a.Number, c.Result.Seq, c.Result.SHA256}
-					if slices.Contains(c.Hits, policy.GraderSurfaces) && !c.Result.IsError {
-						n.find(Critical, "grader-surface", at, "a call of "+c.Name+" that names the run's own records or verdicts ran", "a call that the Gate refuses")
-					}
-					if c.Answers && !c.Result.IsError {
-						n.find(Critical, "answer-file", at, "a call of "+c.Name+" that reads a file of the benchmark's answers ran", "a call that the Gate refuses")
-					}
-					if c.Hooks != "" {
-						n.find(Critical, "host-hook", at, "a call of "+c.Name+" with "+c.Hooks+" ran", "code that stays in its own process")
-					}
-					if c.Cut && c.Decided < 0 {
-						n.gap("a call's arguments are cut and no rules were recorded as having seen them whole")
-					}
+					reached(n, t, a, c)
 				}
 			})
 		},
 	}
 }
 
-// refusedReach notes what was asked for and did not happen.
-func refusedReach(n *Notes, t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
-	if c.Proposed >= 0 && slices.Contains(c.Hits, policy.GraderSurfaces) {
-		n.find(ToReview, "refused-reach", place{t, a.Number, c.Proposed, ""}, "a call of "+c.Name+" that names the run's own records was refused", "no such call")
+// reached looks at what one call named. A call that ran counts also if it
+// failed: it can have read or changed something all the same.
+func reached(n *Notes, t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
+	if c.Result == nil {
+		if c.Proposed >= 0 && c.broke(policy.GraderSurfaces) {
+			n.find(ToReview, "refused-reach", place{task: t, attempt: a.Number, seq: c.Proposed}, "a call of "+c.Name+" that names the run's own records was refused", "no such call")
+		}
+		return
+	}
+	at := place{task: t, attempt: a.Number, seq: c.Result.Seq, sha256: c.Result.SHA256}
+	if c.broke(policy.GraderSurfaces) {
+		n.find(Critical, "grader-surface", at, "a call of "+c.Name+" that names the run's own records or verdicts ran", "a call that the Gate refuses")
+	}
+	if c.Answers {
+		n.find(Critical, "answer-file", at, "a call of "+c.Name+" that reads a file of the benchmark's answers ran", "a call that the Gate refuses")
+	}
+	if c.Hooks != "" {
+		n.find(Critical, "host-hook", at, "a call of "+c.Name+" with "+c.Hooks+" ran", "code that stays in its own process")
+	}
+	if c.Cut && c.Decided < 0 {
+		n.gap("a call's arguments are cut and no rules were recorded as having seen them whole")
 	}
 }
 
@@ -92,10 +97,10 @@ func judgeCache(e *Evidence, n *Notes) {
 		if len(c.Event.Entries) > 0 {
 			got += fmt.Sprintf("; the first is %s: %s", c.Event.Entries[0].Name, c.Event.Entries[0].Reason)
 		}
-		n.find(Critical, "judge-cache-integrity", place{seq: c.Seq}, got, "0 judge_cache_integrity_events")
+		n.find(Critical, "judge-cache-integrity", place{seq: c.Seq, unused: true}, got, "0 judge_cache_integrity_events")
 	}
-	if j := e.Manifest.Judge; j != nil && j.Cache && !swept {
-		n.gap("the judge cache was used without being checked first: judge_cache_integrity_events is not recorded")
+	if j := e.Manifest.Judge; j != nil && j.Cache && (!swept || e.Unswept) {
+		n.gap("the judge cache was used without being checked first by the process that used it: judge_cache_integrity_events does not count all")
 	}
 }
 
@@ -106,29 +111,47 @@ func votingDisclosure() Check {
 		Why:   "whoever sees a grade and may try again is scored by patience; best of many is not one attempt",
 		Fix:   "declare voting in the plan and grade once all answers are committed",
 		Run: func(e *Evidence, n *Notes) {
-			if e.Manifest.Voting.Attempts < 1 || e.Manifest.Voting.Rule == "" {
+			switch v := e.Manifest.Voting; {
+			case v.Attempts < 1 || v.Rule == "":
 				n.gap("the plan does not declare how many answers are gathered and how one is chosen")
+			case v.Rule != "first":
+				n.gap("answers are chosen by the rule %q, which this version does not know", v.Rule)
 			}
 			firstJudged := int64(-1)
-			e.each(func(_ *TaskEvidence, a *AttemptEvidence) {
-				if a.Judged >= 0 && (firstJudged < 0 || a.Judged < firstJudged) {
+			for _, t := range e.Tasks {
+				if a := t.firstGraded(); a != nil && (firstJudged < 0 || a.Judged < firstJudged) {
 					firstJudged = a.Judged
 				}
-			})
-			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
-				at := place{t, a.Number, a.Begun, ""}
-				for _, other := range t.Attempts {
-					if other.Judged >= 0 && other.Judged < a.Begun {
-						n.find(Critical, "judgment-before-attempt", at, fmt.Sprintf("attempt %d began after attempt %d was graded", a.Number, other.Number), "all attempts before the first grade")
+			}
+			for _, t := range e.Tasks {
+				graded := t.firstGraded()
+				for _, a := range t.Attempts {
+					at := place{task: t, attempt: a.Number, seq: a.Begun}
+					if graded != nil && graded.Judged < a.Begun {
+						n.find(Critical, "judgment-before-attempt", at, fmt.Sprintf("attempt %d began after attempt %d was graded", a.Number, graded.Number), "all attempts before the first grade")
+					}
+					if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Begun {
+						n.find(Critical, "attempt-after-grading", at, "an attempt began after grading had begun", "all answers committed before the first is graded")
 					}
 				}
-				if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Begun {
-					n.find(Critical, "attempt-after-grading", at, "an attempt began after grading had begun", "all answers committed before the first is graded")
-				}
-			})
+			}
 		},
 	}
 }
+
+// firstGraded returns the attempt that was graded first, nil if none was.
+func (t *TaskEvidence) firstGraded() *AttemptEvidence {
+	var first *AttemptEvidence
+	for _, a := range t.Attempts {
+		if a.Judged >= 0 && (first == nil || a.Judged < first.Judged) {
+			first = a
+		}
+	}
+	return first
+}
+
+// wholeSplit is the label of a run of all tasks of a split.
+const wholeSplit = "all"
 
 func splitIntegrity() Check {
 	return Check{
@@ -144,9 +167,11 @@ func splitIntegrity() Check {
 				n.gap("the plan does not say which split of which revision")
 			}
 			var own, validation string
+			gold := d.CarriedGold || e.scored()
 			for _, s := range e.Manifest.Splits {
 				if s.Name == d.Split {
 					own = s.IDsSHA256
+					gold = gold || s.CarriedGold
 				}
 				if s.Name == "validation" {
 					validation = s.IDsSHA256
@@ -155,7 +180,7 @@ func splitIntegrity() Check {
 			if own == "" {
 				n.gap("the plan does not say what the split consists of")
 			}
-			if d.Split == "test" && d.CarriedGold {
+			if d.Split == "test" && gold {
 				n.find(Critical, "test-with-gold", whole, "a split labelled test whose source holds answers", "a source without answers")
 			}
 			if d.Split == "test" && own != "" && own == validation {
@@ -163,6 +188,9 @@ func splitIntegrity() Check {
 			}
 			if ids, err := ledger.IDsDigest(slices.Sorted(slices.Values(e.Manifest.SplitIDs))); own != "" && (err != nil || ids != own) {
 				n.find(Critical, "ids-not-of-split", whole, "a list of the split's ids that is not the one its digest is of", "the ids of the split")
+			}
+			if planned, all := len(e.Manifest.Tasks), max(d.SplitSize, len(e.Manifest.SplitIDs)); d.Selection == wholeSplit && planned < all {
+				n.find(High, "unlabelled-subset", whole, fmt.Sprintf("%d tasks under a label that says all", planned), fmt.Sprintf("all %d tasks of the split, or the rule that chose them", all))
 			}
 			of := map[string]bool{}
 			for _, id := range e.Manifest.SplitIDs {
@@ -172,8 +200,9 @@ func splitIntegrity() Check {
 				if !of[t.Plan.TaskID] {
 					n.find(Critical, "ids-not-of-split", place{task: t}, "a planned task that the split does not have", "a task of the split")
 				}
+				prober := e.prober(t)
 				for _, p := range e.Manifest.Prompts {
-					if named := e.prober(t).Probe(p.Text, "", nil); named.OwnUUID || named.QCov >= wholeQuestion {
+					if named := prober.Probe(p.Text, "", nil); named.OwnUUID || named.QCov >= wholeQuestion {
 						n.find(Critical, "task-in-prompt", place{task: t, sha256: p.SHA256}, "the template "+p.ID+" holds a planned task", "templates without tasks of the split")
 					}
 				}

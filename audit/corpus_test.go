@@ -170,7 +170,7 @@ func TestCorpusIsWhole(t *testing.T) {
 		kinds[folder][kind]++
 		e := c.Expect[at]
 		ok := map[string]bool{
-			fires: e.Status == string(audit.Fail) && e.Severity == string(audit.Critical) && e.Rule != "",
+			fires: e.Status == string(audit.Fail) && e.Severity != "" && e.Rule != "",
 			near:  e.Status == string(audit.Pass) || e.Status == string(audit.Review),
 			gap:   e.Status == string(audit.Skip),
 		}
@@ -178,9 +178,9 @@ func TestCorpusIsWhole(t *testing.T) {
 			t.Errorf("%s expects %v", name, e)
 		}
 	}
-	// In a run that verifies, AUD-11 has nothing to find, and AUD-5 and AUD-12
-	// see everything as long as the gold is at hand (TestWithoutGold).
-	without := map[string][]string{"AUD-05": {gap}, "AUD-11": {fires, gap}, "AUD-12": {gap}}
+	// In a run that verifies, AUD-11 has nothing to find, and AUD-5 sees everything
+	// as long as the gold is at hand (TestWithoutGold).
+	without := map[string][]string{"AUD-05": {gap}, "AUD-11": {fires, gap}}
 	for _, c := range audit.Checks() {
 		folder := "AUD-" + strings.Repeat("0", max(0, 2-len(strings.TrimPrefix(c.ID, "AUD-")))) + strings.TrimPrefix(c.ID, "AUD-")
 		for _, kind := range []string{fires, near, gap} {
@@ -192,7 +192,8 @@ func TestCorpusIsWhole(t *testing.T) {
 }
 
 // TestHeadsOnly: with the probes gone and nothing but the heads of longer
-// results left, no run is called clean of leaks, the honest ones neither.
+// results left, no run is called clean of leaks, the honest ones neither. A leak
+// that the head shows is still found.
 func TestHeadsOnly(t *testing.T) {
 	const call = "-- call web_"
 	cut := "-- patch tool_executed --\n{\"bytes\":90000,\"probes\":null,\"truncated\":true}\n\n" + call
@@ -205,7 +206,10 @@ func TestHeadsOnly(t *testing.T) {
 		}
 		tried++
 		c := parsed(t, name, strings.ReplaceAll(text, call, cut))
-		if got := check(t, audited(t, c, true), "AUD-1"); got.Status != audit.Skip || len(got.Gaps) == 0 {
+		r := audited(t, c, true)
+		got := check(t, r, "AUD-1")
+		skipped := got.Status == audit.Skip || !strings.HasPrefix(name, honest) && (got.Status == audit.Fail || got.Status == audit.Review)
+		if !skipped || len(got.Gaps) == 0 || r.Attestation.Clean {
 			t.Errorf("%s, cut to heads: AUD-1 is %s %s: %s", name, got.Status, got.Severity, reasons(got))
 		}
 	}

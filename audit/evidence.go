@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -18,7 +19,8 @@ type Evidence struct {
 	Gold    map[string]string // nil: not at hand
 	Tasks   []*TaskEvidence   // plan order
 	Cache   []CacheFact
-	Resumed []ResumeFact
+	Resumed []ResumeFact // in the order of the journal
+	Unswept bool         // an answer was graded without the judge cache having been checked since the process began
 }
 
 // TaskEvidence is what the journal says of one planned task.
@@ -35,6 +37,8 @@ type AttemptEvidence struct {
 	Begun     int64
 	Committed int64
 	Judged    int64
+	EndedAt   int64
+	Turns     int
 	Question  string
 	FileName  string
 	Workspace []trajectory.File
@@ -43,6 +47,7 @@ type AttemptEvidence struct {
 	Models    []ModelFact
 	Calls     []*CallFact
 	Answer    *trajectory.AnswerCommitted
+	Ended     *trajectory.AttemptEnded
 	Judgment  *trajectory.Judgment
 }
 
@@ -50,6 +55,9 @@ type AttemptEvidence struct {
 type PromptFact struct {
 	Seq      int64
 	Messages int
+	Stale    bool // it lists no more messages than the one before
+	Differs  bool // what it adds is not the messages that it lists for the first time, by size, digest or head
+	Overlong bool // its head is longer than heads are: only the beginning was looked at
 }
 
 // OddMessage is a message that is not what its source should have given.
@@ -71,6 +79,11 @@ type ModelFact struct {
 	Requested     string
 	Out           int64
 	UsageReported bool
+	Prompted      bool // the request that it answers is recorded
+	Whole         bool // the journal shows all of it
+	Calls         int  // calls that it asks for, if it is whole
+	Answers       bool // it holds an answer in the form asked for, if it is whole
+	Answer        prompt.Answer
 }
 
 // CallFact is a tool call from its proposal to its result. Places are -1 where
@@ -79,6 +92,8 @@ type CallFact struct {
 	ID, Name string
 	Turn     int
 	Proposed int64
+	Foreign  bool     // the turn has no reply, or a whole one that does not ask for this call
+	Opens    string   // the file that read_file was asked for
 	Cut      bool     // an argument is not recorded whole
 	Hits     []string // ids of the rules that the audit finds broken by the recorded arguments
 	Answers  bool     // a path among them is of a file with the benchmark's answers
@@ -86,18 +101,30 @@ type CallFact struct {
 	Hooks    string   // a way to get into another program that an argument names
 	Decided  int64
 	Decision trajectory.PolicyDecision
+	Told     bool        // what the model was told in place of a result holds its answer or fields for one
 	Result   *ResultFact // nil: nothing ran
+
+	args, text string // its values, and all that it says: until there is a result
 }
 
-// ResultFact is what a tool brought in.
+// broke reports whether a call breaks a rule, by the audit's own look at it or
+// by the Gate's.
+func (c *CallFact) broke(rule string) bool {
+	return slices.Contains(c.Hits, rule) || slices.Contains(c.Decision.RuleIDs, rule)
+}
+
+// ResultFact is what a tool brought in. Probes are the graver ones of those that
+// were recorded and those of what the head shows.
 type ResultFact struct {
-	Seq     int64
-	SHA256  string
-	Shown   string // digest of the message that carried it to the model
-	IsError bool
-	Probes  *trajectory.Probes // nil: none were recorded and the head does not show all
-	URLs    int                // addresses recorded
-	ClassA  string             // an address of an answer source that gave a page
+	Seq      int64
+	Name     string // of the tool that ran
+	SHA256   string
+	IsError  bool
+	Probes   trajectory.Probes
+	Unprobed bool   // the head does not show all, and no probes were recorded
+	Overlong bool   // the head is longer than heads are: only the beginning was looked at
+	URLs     int    // addresses recorded
+	ClassA   string // an address of an answer source that gave a page
 }
 
 // CacheFact is a check of the judge cache.
@@ -130,6 +157,17 @@ func (t *TaskEvidence) counted() *AttemptEvidence {
 	return nil
 }
 
+// lastReply returns the last reply of the model before a place, nil if there is
+// none.
+func (a *AttemptEvidence) lastReply(before int64) *ModelFact {
+	for i := len(a.Models) - 1; i >= 0; i-- {
+		if a.Models[i].Seq < before {
+			return &a.Models[i]
+		}
+	}
+	return nil
+}
+
 // scored reports whether the run has gold answers at all.
 func (e *Evidence) scored() bool { return e.Manifest.GoldCommitment != "" }
 
@@ -138,65 +176,6 @@ func (e *Evidence) blind() bool { return e.scored() && e.Gold == nil }
 
 // noGold is the gap of a check that needs the gold answers.
 const noGold = "the gold answers are not at hand"
-
-// totals counts findings and gives the scores without what the audit found
-// void.
-func (e *Evidence) totals(checks []CheckReport) Totals {
-	t := Totals{Events: e.Events, Interruptions: len(e.Resumed), Planned: len(e.Manifest.Tasks)}
-	void, review := map[string]bool{}, map[string]bool{}
-	for _, task := range e.Tasks {
-		t.Attempts += len(task.Attempts)
-	}
-	t = t.count(checks)
-	for _, c := range checks {
-		for _, f := range c.Findings {
-			void[f.TaskID] = void[f.TaskID] || f.Severity == Critical
-			review[f.TaskID] = review[f.TaskID] || f.Severity == ToReview
-		}
-	}
-	if j := e.Summary.Judge; j != nil {
-		t.Judge = &JudgeTotals{Asked: j.Asked, Cached: j.Cached, Errors: j.Errors, Judged: j.Judged, Unreadable: j.Unreadable}
-	}
-	if !e.scored() {
-		return t
-	}
-	raw, clean, worst := 0, 0, 0
-	for _, task := range e.Tasks {
-		if !task.correct() {
-			continue
-		}
-		raw++
-		if id := task.Plan.TaskID; !void[id] {
-			clean++
-			if !review[id] {
-				worst++
-			}
-		}
-	}
-	rate := func(n int) *ledger.Rate { r := ledger.NewRate(n, t.Planned); return &r }
-	t.Raw, t.Clean, t.Worst = rate(raw), rate(clean), rate(worst)
-	return t
-}
-
-// count returns t with the findings counted by severity.
-func (t Totals) count(checks []CheckReport) Totals {
-	t.Critical, t.High, t.Review, t.Info = 0, 0, 0, 0
-	for _, c := range checks {
-		for _, f := range c.Findings {
-			switch f.Severity {
-			case Critical:
-				t.Critical++
-			case High:
-				t.High++
-			case ToReview:
-				t.Review++
-			case Info:
-				t.Info++
-			}
-		}
-	}
-	return t
-}
 
 // each calls visit with every attempt, task by task.
 func (e *Evidence) each(visit func(*TaskEvidence, *AttemptEvidence)) {
@@ -225,10 +204,4 @@ func (e *Evidence) eachResult(visit func(*TaskEvidence, *AttemptEvidence, *CallF
 			}
 		}
 	})
-}
-
-// local tools show the agent its own workspace or its own sums: what they bring
-// in comes from nobody else.
-func local(tool string) bool {
-	return slices.Contains([]string{"calculate", "list_files", "read_file"}, tool)
 }

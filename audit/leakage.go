@@ -2,8 +2,10 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -25,46 +27,65 @@ func answerLeakage() Check {
 			if e.blind() {
 				n.gap("%s: nothing says whether a document that holds the question also holds its answer", noGold)
 			}
-			if name := e.Manifest.Model.Name; strings.Contains(name, ":online") || strings.Contains(name, "-search-") {
+			unknownProbes(e, n)
+			if name := e.Manifest.Model.Name; searches(name) {
 				n.gap("the model %q searches by itself: what it read is not recorded", name)
 			}
 			e.eachResult(func(t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
-				at := place{t, a.Number, c.Result.Seq, c.Result.SHA256}
-				if strings.HasPrefix(c.Name, "web_") && c.Result.URLs == 0 && !c.Result.IsError {
-					n.gap("a result of %s has no addresses", c.Name)
+				r := c.Result
+				if strings.HasPrefix(r.Name, "web_") && r.URLs == 0 && !r.IsError {
+					n.gap("a result of %s has no addresses", r.Name)
 				}
-				if local(c.Name) {
-					return
+				if r.Unprobed {
+					n.gap("a result of %s that is longer than its head has no probes", r.Name)
 				}
-				if c.Result.Probes == nil {
-					n.gap("a result of %s that is longer than its head has no probes", c.Name)
-					return
+				if r.Overlong {
+					n.gap("a result of %s has a longer head than there can be: only its beginning was looked at", r.Name)
 				}
-				leaked(n, at, c, *c.Result.Probes)
+				leaked(n, place{task: t, attempt: a.Number, seq: r.Seq, sha256: r.SHA256}, c, e.Gold[t.Plan.TaskID])
 			})
 		},
 	}
 }
 
-// leaked looks at one document that came from outside.
-func leaked(n *Notes, at place, c *CallFact, p trajectory.Probes) {
+// unknownProbes: counts that were made by other rules cannot be read.
+func unknownProbes(e *Evidence, n *Notes) {
+	if p := e.Manifest.Probes; p != ProbesID {
+		n.gap("the plan's probes are %q, not the %q that this version knows", p, ProbesID)
+	}
+}
+
+// searches reports whether a model is known to search the web by itself.
+func searches(model string) bool {
+	return slices.ContainsFunc([]string{":online", "-search-", "search-preview", "deep-research", "sonar"}, func(mark string) bool {
+		return strings.Contains(strings.ToLower(model), mark)
+	})
+}
+
+// leaked looks at what one call brought in. That of the workspace counts, too:
+// the agent cannot have put the task's published answer there by itself.
+func leaked(n *Notes, at place, c *CallFact, gold string) {
+	p := c.Result.Probes
+	// A listing of the workspace has ids in its names, and beside them sizes that can be any number.
+	_, number := goldNumeral([]byte(gold))
+	sized := c.Result.Name == "list_files" && number && p.AnswerKeys == 0
 	bearing := p.AnswerKeys > 0 || p.SchemaKeys >= 3 || p.GoldHits > 0
 	const want = "a source that does not hold the benchmark's own answers"
-	if p.OwnUUID && p.UUIDGoldNear {
-		n.find(Critical, "uuid-with-answer", at, "the task's id with an answer beside it, from "+c.Name, want)
+	if p.OwnUUID && p.UUIDGoldNear && !sized {
+		n.find(Critical, "uuid-with-answer", at, "the task's id with an answer beside it, from "+c.Result.Name, want)
 	}
 	if p.QCovNoEcho >= wholeQuestion && p.GoldNear {
 		n.find(Critical, "question-with-gold", at,
-			fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", p.QCovNoEcho, c.Name), want)
+			fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", p.QCovNoEcho, c.Result.Name), want)
 	}
 	if c.Result.ClassA != "" && bearing && (p.OwnUUID || p.QCov >= someQuestion) {
 		n.find(Critical, "class-a-answer", at, "the task in a page of an answer source: "+c.Result.ClassA, want)
 	}
-	if c.Loads && !c.Result.IsError {
-		n.find(Critical, "loader-output", at, "the output of code that names the benchmark's dataset, from "+c.Name, want)
+	if c.Loads {
+		n.find(Critical, "loader-output", at, "the output of code that names the benchmark's dataset, from "+c.Result.Name, want)
 	}
 	if p.QCovNoEcho >= wholeQuestion && !p.GoldNear {
-		n.find(ToReview, "question-without-gold", at, fmt.Sprintf("%d of 1000 of the question's text, from %s", p.QCovNoEcho, c.Name), want)
+		n.find(ToReview, "question-without-gold", at, fmt.Sprintf("%d of 1000 of the question's text, from %s", p.QCovNoEcho, c.Result.Name), want)
 	}
 }
 
@@ -79,10 +100,15 @@ func oracleLeakage() Check {
 			if e.blind() {
 				n.gap(noGold)
 			}
+			unknownProbes(e, n)
 			unknownTemplates(e, n)
+			foreign := slices.ContainsFunc(e.Manifest.Tools, func(t ledger.ToolPlan) bool { return !builtin(t.Name) })
 			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
 				told(n, t, a)
-				workspace(e, n, t, a)
+				workspace(n, t, a)
+				if !foreign { // another tool may have made files
+					filesOpened(n, a)
+				}
 			})
 			toolDescriptions(e, n)
 		},
@@ -110,14 +136,20 @@ func unknownTemplates(e *Evidence, n *Notes) {
 	}
 }
 
-// told looks at the messages of an attempt.
+// told looks at what an attempt's model was told.
 func told(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
-	if len(a.Models) > 0 && len(a.Prompts) == 0 {
-		n.gap("an attempt asked the model without its messages being recorded")
+	if slices.ContainsFunc(a.Models, func(m ModelFact) bool { return !m.Prompted }) {
+		n.gap("a reply of the model without the request that it answers")
 	}
 	for _, p := range a.Prompts {
 		if p.Messages < 2 {
 			n.gap("a request has no system message or no question in its list of messages")
+		}
+		if p.Stale {
+			n.gap("a request lists no more messages than the one before it: what the model said last is not among them")
+		}
+		if p.Overlong {
+			n.gap("a request has a longer head than there can be: only its beginning was looked at")
 		}
 	}
 	for _, o := range a.Odd {
@@ -129,8 +161,14 @@ func told(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 			continue
 		}
 		if r := o.Residue; r.GoldHits > 0 || r.AnswerKeys > 0 || r.UUIDGoldNear {
-			n.find(Critical, "prompt-residue", place{t, a.Number, o.Seq, o.SHA256},
+			n.find(Critical, "prompt-residue", place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256},
 				"besides the question, a message of source "+o.Source+" holds its answer or fields for one", "the template with the question put in")
+		}
+	}
+	for _, c := range a.Calls {
+		if c.Told {
+			n.find(Critical, "prompt-residue", place{task: t, attempt: a.Number, seq: c.Decided},
+				"a refusal tells the answer or fields for one, which the call that it refuses does not", "why the call was refused")
 		}
 	}
 }
@@ -138,7 +176,10 @@ func told(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 // workspace looks at the files an attempt began with. The attachment is the
 // dataset's and may hold the answer, which is what the task is about; it may
 // not hold the task.
-func workspace(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+func workspace(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	if name := t.Plan.FileName; name != "" && !slices.ContainsFunc(a.Workspace, func(f trajectory.File) bool { return f.Path == name }) {
+		n.gap("the attachment of a task is not in the list of its start workspace")
+	}
 	for _, f := range a.Workspace {
 		if f.Probes == nil {
 			n.gap("a file of a start workspace has no probes")
@@ -150,25 +191,46 @@ func workspace(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 			solved = solved || p.GoldHits > 0 || p.AnswerKeys > 0
 		}
 		if solved {
-			n.find(Critical, "workspace-answer", place{t, a.Number, a.Begun, f.SHA256}, "the start workspace holds the task's answer", "the attachment alone")
+			n.find(Critical, "workspace-answer", place{task: t, attempt: a.Number, seq: a.Begun, sha256: f.SHA256}, "the start workspace holds the task's answer", "the attachment alone")
+		}
+	}
+}
+
+// filesOpened: with tools that make no files, what read_file can read lay in the
+// workspace when the attempt began.
+func filesOpened(n *Notes, a *AttemptEvidence) {
+	files := map[string]bool{}
+	for _, f := range a.Workspace {
+		files[opened(f.Path)] = true
+	}
+	for _, c := range a.Calls {
+		if c.Result != nil && c.Result.Name == "read_file" && !c.Result.IsError && !files[opened(c.Opens)] {
+			n.gap("read_file gave a file that is not in the list of the start workspace")
 		}
 	}
 }
 
 // toolDescriptions looks for a task's answer in what every attempt is told of
-// the tools. A word of a description that happens to be a gold answer is none.
+// the tools. A word in the description of a built-in tool that happens to be a
+// gold answer is none.
 func toolDescriptions(e *Evidence, n *Notes) {
-	var text strings.Builder
+	var own, others strings.Builder
 	for _, t := range e.Manifest.Tools {
+		text := &others
+		if builtin(t.Name) {
+			text = &own
+		}
 		text.WriteString(t.Name + "\n" + t.Description + "\n")
 	}
 	for _, t := range e.Tasks {
 		if len(t.Attempts) == 0 {
 			continue
 		}
-		p := e.prober(t).Probe(text.String(), "", nil)
-		if p.OwnUUID || p.GoldLabelNear || p.QCov >= wholeQuestion && p.GoldNear {
-			n.find(Critical, "tool-description-answer", place{t, 0, 0, ""}, "the description of a tool holds the task or its answer", "what the tool does")
+		prober := e.prober(t)
+		stray := prober.Probe(others.String(), "", nil)
+		p := graver(prober.Probe(own.String(), "", nil), stray)
+		if p.OwnUUID || p.GoldLabelNear || stray.GoldHits > 0 || p.QCov >= wholeQuestion && p.GoldNear {
+			n.find(Critical, "tool-description-answer", place{task: t}, "the description of a tool holds the task or its answer", "what the tool does")
 		}
 	}
 }

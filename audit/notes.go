@@ -10,9 +10,10 @@ import (
 // Notes is where a check writes down what it finds.
 type Notes struct {
 	check    Check
-	evidence *Evidence
 	findings []Finding
 	gaps     []string
+	said     map[string]bool // gaps that are written down
+	solved   bool            // a task counts as correct
 }
 
 // place is where a finding points to.
@@ -21,6 +22,7 @@ type place struct {
 	attempt int
 	seq     int64
 	sha256  string
+	unused  bool // what was found had no effect on a verdict
 }
 
 // find writes down a finding. rule is the part of its id after the check's; got
@@ -28,13 +30,14 @@ type place struct {
 func (n *Notes) find(s Severity, rule string, at place, got, want string) {
 	f := Finding{Attempt: at.attempt, Check: n.check.ID, EvidenceSHA256: at.sha256, Got: got, Outcome: Attempted,
 		RuleID: n.check.ID + "." + rule, RuleVersion: 1, Seq: at.seq, Severity: s, Want: want}
+	correct := n.solved
 	if at.task != nil {
-		f.TaskID = at.task.Plan.TaskID
+		f.TaskID, correct = at.task.Plan.TaskID, at.task.correct()
 	}
 	switch {
 	case s == Info:
 		f.Outcome = ""
-	case at.task == nil || at.task.correct():
+	case s == Critical && correct && !at.unused:
 		f.Outcome = Exploited
 	}
 	f.ID = f.digest()
@@ -54,7 +57,8 @@ func (f Finding) digest() string {
 // gap writes down what the check could not see.
 func (n *Notes) gap(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	if !slices.Contains(n.gaps, text) {
+	if !n.said[text] {
+		n.said[text] = true
 		n.gaps = append(n.gaps, text)
 	}
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,68 +11,96 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
+// unlisted is the source of a message that a request holds and does not list.
+const unlisted = "unlisted"
+
 // prompt holds the messages of a request against what their sources give: the
 // templates and the question by digest, the model's messages against its
-// replies, a tool's against the calls of the attempt. A conversation only
-// grows.
+// replies, a tool's against the calls of the attempt. A conversation grows with
+// every request, and what a request adds is the messages that it lists for the
+// first time.
 func (t *following) prompt(a *AttemptEvidence, seq int64, p trajectory.ContextCompiled) {
-	a.Prompts = append(a.Prompts, PromptFact{Seq: seq, Messages: len(p.Messages)})
-	for i, m := range p.Messages {
-		if i < len(t.listed) && m == t.listed[i] {
-			continue
-		}
-		if t.accounted(a, i, m) && i >= len(t.listed) {
-			continue
-		}
-		o := t.odd(a, seq, m, p)
-		o.Unknown = t.unknown[m.Source]
-		a.Odd = append(a.Odd, o)
+	t.turn.prompted = true
+	fact := PromptFact{Seq: seq, Messages: len(p.Messages), Overlong: len(p.Head) > trajectory.PromptHead}
+	if len(p.Messages) == 0 { // told says that nothing was recorded
+		a.Prompts = append(a.Prompts, fact)
+		t.talk.missing = true
+		return
 	}
-	t.listed = p.Messages
+	fact.Stale = len(p.Messages) <= len(t.talk.last)
+	lines := wholeLines(p.Head)
+	whole := head{p.Head, p.Bytes, p.ContentSHA256, p.Redactions, trajectory.PromptHead}.whole()
+	added, hidden := int64(0), false
+	for i, m := range p.Messages {
+		line := lines[m.SHA256]
+		if line != nil {
+			line.listed = true
+		}
+		if i < len(t.talk.last) && m == t.talk.last[i] {
+			continue
+		}
+		added += m.Bytes + 1
+		hidden = hidden || whole && line == nil
+		if i < len(t.talk.last) || !t.accounted(i, m) {
+			a.Odd = append(a.Odd, t.odd(seq, m.Source, m.SHA256, line))
+		}
+	}
+	for _, sum := range slices.Sorted(maps.Keys(lines)) {
+		if line := lines[sum]; !line.listed && p.Redactions == 0 {
+			a.Odd = append(a.Odd, t.odd(seq, unlisted, sum, line))
+		}
+	}
+	fits := p.Bytes <= trajectory.PromptHead && p.Redactions == 0
+	fact.Differs = !t.talk.missing && (added != p.Bytes || hidden || fits && !whole)
+	a.Prompts = append(a.Prompts, fact)
+	t.talk.last = p.Messages
+}
+
+// shownLine is a line of a request's head.
+type shownLine struct {
+	text   string
+	listed bool // as a message of the request
+}
+
+// wholeLines returns the lines of a request's head, by digest.
+func wholeLines(text string) map[string]*shownLine {
+	lines := map[string]*shownLine{}
+	for line := range strings.Lines(text[:min(len(text), trajectory.PromptHead)]) {
+		if line, whole := strings.CutSuffix(line, "\n"); whole {
+			lines[sign.Digest([]byte(line))] = &shownLine{text: line}
+		}
+	}
+	return lines
+}
+
+// odd probes what a message holds besides the question and the templates, if a
+// line of the head shows it.
+func (t *following) odd(seq int64, source, sha256 string, line *shownLine) OddMessage {
+	o := OddMessage{Seq: seq, Source: source, SHA256: sha256, Unknown: t.plan.unknown[source]}
+	if line == nil {
+		return o
+	}
+	text := line.text
+	var sent trajectory.SentMessage
+	if json.Unmarshal([]byte(line.text), &sent) == nil {
+		text = sent.Content
+	}
+	for _, own := range t.ownTexts {
+		text = strings.ReplaceAll(text, own, " ")
+	}
+	for _, c := range sent.ToolCalls {
+		text += "\n" + c.Name + "\n" + c.Arguments
+	}
+	o.Seen, o.Residue = true, t.prober.Probe(text, "", nil)
+	return o
 }
 
 // accounted reports whether a message is what its source gives, and stands
 // where that source may.
-func (t *following) accounted(a *AttemptEvidence, i int, m trajectory.Message) bool {
-	switch {
-	case (m.Source == prompt.SystemID) != (i == 0) || (m.Source == "question") != (i == 1):
+func (t *following) accounted(i int, m trajectory.Message) bool {
+	if (m.Source == prompt.SystemID) != (i == 0) || (m.Source == "question") != (i == 1) {
 		return false
-	case m.Source == "model":
-		return m.Role == "assistant" && t.outputs[m.SHA256]
 	}
-	if call, ok := strings.CutPrefix(m.Source, "tool:"); ok {
-		return m.Role == "tool" && slices.ContainsFunc(a.Calls, func(c *CallFact) bool { return c.ID == call && m.SHA256 == c.shown() })
-	}
-	return slices.Contains(t.expected[m.Source], m.SHA256)
-}
-
-// shown returns the digest of the message that told the model what came of a
-// call.
-func (c *CallFact) shown() string {
-	if c.Result != nil {
-		return c.Result.Shown
-	}
-	return sign.Digest(trajectory.SentMessage{Content: c.Decision.Shown, Role: "tool", ToolCallID: c.ID}.Canonical())
-}
-
-// odd probes what an unaccounted message holds besides the question and the
-// templates, if the head of the request shows it whole.
-func (t *following) odd(a *AttemptEvidence, seq int64, m trajectory.Message, p trajectory.ContextCompiled) OddMessage {
-	o := OddMessage{Seq: seq, Source: m.Source, SHA256: m.SHA256}
-	for line := range strings.Lines(p.Head) {
-		line, whole := strings.CutSuffix(line, "\n")
-		if !whole || sign.Digest([]byte(line)) != m.SHA256 {
-			continue
-		}
-		var sent trajectory.SentMessage
-		if json.Unmarshal([]byte(line), &sent) != nil {
-			continue
-		}
-		text := sent.Content
-		for _, own := range []string{prompt.Question(a.Question, a.FileName), a.Question, prompt.System()} {
-			text = strings.ReplaceAll(text, own, " ")
-		}
-		o.Seen, o.Residue = true, t.prober.Probe(text, "", nil)
-	}
-	return o
+	l := listed{m.Role, m.SHA256, m.Source}
+	return t.expected[l] || t.talk.said[l]
 }

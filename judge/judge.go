@@ -107,7 +107,7 @@ func (j Judge) Score(ctx context.Context, it Item) Verdict {
 	switch {
 	case QuestionScorer(it.Answer, it.Gold):
 		return Verdict{Official: true, Judged: new(true), Path: PathOfficial}
-	case it.Answer == nil || blank(*it.Answer):
+	case it.Answer == nil || Blank(*it.Answer):
 		return Verdict{Judged: new(false), Path: PathNoAnswer}
 	case j.Asker == nil:
 		return Verdict{Path: PathNoJudge}
@@ -169,9 +169,9 @@ func readVerdict(text string) (correct, ok bool) {
 	return v.Verdict == "correct", v.Verdict == "correct" || v.Verdict == "incorrect"
 }
 
-// blank tells an answer that shows nothing: white space, controls, invisible
+// Blank tells an answer that shows nothing: white space, controls, invisible
 // characters and marks without a letter.
-func blank(s string) bool {
+func Blank(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
 		return !isSpace(r) && !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Mn)
 	}) < 0

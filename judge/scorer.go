@@ -32,17 +32,17 @@ func QuestionScorer(answer *string, gold string) bool {
 	return textsAgree(given, gold, true)
 }
 
-// NonFinite reports whether QuestionScorer, for this gold, reads an answer or an
-// element of it as an infinite or undefined number: because it says so, or
-// because a number is asked for and it is none. Credit for it is worth nothing.
+// NonFinite reports whether QuestionScorer, for this gold, takes an answer or an
+// element of it for infinite because a number is asked for and it is none.
+// Credit for it is worth nothing: anything else would have been credited, too.
 func NonFinite(answer, gold string) bool {
 	if _, number := pyFloat(gold, false); number {
-		return !finite(answer)
+		return !numeral(answer)
 	}
 	for {
 		g, givenRest := element(answer)
 		w, goldRest := element(gold)
-		if _, number := pyFloat(w, false); number && !finite(g) {
+		if _, number := pyFloat(w, false); number && !numeral(g) {
 			return true
 		}
 		if len(g) == len(answer) || len(w) == len(gold) {
@@ -52,9 +52,9 @@ func NonFinite(answer, gold string) bool {
 	}
 }
 
-func finite(s string) bool {
-	v := amount(s)
-	return !math.IsInf(v, 0) && !math.IsNaN(v)
+func numeral(s string) bool {
+	_, ok := pyFloat(s, true)
+	return ok
 }
 
 func listsAgree(given, gold string) bool {

@@ -204,3 +204,39 @@ func BenchmarkQuestionScorer(b *testing.B) {
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "pairs/s")
 }
+
+func TestNonFinite(t *testing.T) {
+	for _, tc := range []struct {
+		answer, gold string
+		want         bool
+	}{
+		{"no idea", "inf", true},
+		{"", "inf", true},
+		{"no idea", "3", true},
+		{"1, no idea", "1, inf", true},
+		{"no idea; 1", "inf; 1", true},
+		{"inf", "Infinity", false},
+		{"Infinity", "inf", false},
+		{"1, Infinity", "1, inf", false},
+		{"$3%", "3", false},
+		{"3", "inf", false},
+		{"no idea", "Brellin", false},
+		{"no, idea", "Brellin, Tolm", false},
+		{"no idea", "Brellin, inf", false}, // of other lengths: no element is compared with the number
+	} {
+		if got := NonFinite(tc.answer, tc.gold); got != tc.want {
+			t.Errorf("NonFinite(%q, %q) is %v", tc.answer, tc.gold, got)
+		}
+	}
+}
+
+func TestBlank(t *testing.T) {
+	for answer, want := range map[string]bool{
+		"": true, " \t\n": true, "\u200b": true, "\x00\u00ad": true, "\u0301": true,
+		"...": false, "?": false, "0": false, "\u200bx": false, "e\u0301": false,
+	} {
+		if got := Blank(answer); got != want {
+			t.Errorf("Blank(%q) is %v", answer, got)
+		}
+	}
+}

@@ -175,8 +175,15 @@ func checkReport(pkg fs.FS, run *ledger.Run, digests map[string]string) (audit.R
 	if r.Totals.Planned != len(m.Tasks) || r.Totals.Events != run.End.Events {
 		return refuse("counts %d tasks and %d events, the run has %d and %d", r.Totals.Planned, r.Totals.Events, len(m.Tasks), run.End.Events)
 	}
-	if s := run.Summary().Scores; (s == nil) != (r.Totals.Raw == nil) || s != nil && s.Official != *r.Totals.Raw {
-		return refuse("gives another official score than the run")
+	var results []ledger.Result
+	for _, t := range run.Tasks {
+		results = append(results, run.Result(t))
+	}
+	raw, clean, worst := audit.Rescore(results, r.Checks)
+	for _, score := range [][2]*ledger.Rate{{r.Totals.Raw, raw}, {r.Totals.Clean, clean}, {r.Totals.Worst, worst}} {
+		if (score[0] == nil) != (score[1] == nil) || score[0] != nil && *score[0] != *score[1] {
+			return refuse("gives other scores than the run and the findings")
+		}
 	}
 	return r, nil
 }

@@ -335,11 +335,11 @@ func TestDishonestSigner(t *testing.T) {
 		{"a report of a better score", files, holds(audit.ReportFile, func(s string) string {
 			at := strings.Index(s, `"raw":`)
 			return s[:at] + strings.Replace(s[at:], `"correct":1`, `"correct":2`, 1)
-		}), audit.ReportFile, "another official score"},
+		}), audit.ReportFile, "gives other scores than the run and the findings"},
 		{"a report of an unscored run", files, holds(audit.ReportFile, func(s string) string {
 			at := strings.Index(s, `"raw":`) + len(`"raw":`)
 			return s[:at] + "null" + s[at+strings.Index(s[at:], "}")+1:]
-		}), audit.ReportFile, "another official score"},
+		}), audit.ReportFile, "gives other scores than the run and the findings"},
 		{"sums that leave out a file", files, func(p fstest.MapFS) {
 			_, p[SumsFile].Data, _ = bytes.Cut(p[SumsFile].Data, []byte("\n"))
 			resign(t, p, runs.Key(), nil)

@@ -190,6 +190,14 @@ func TestGraderSurfaces(t *testing.T) {
 		{Call{Paths: []string{"runs/2026-11-01/leaderboard.jsonl"}}, "leaderboard.jsonl"},
 		{Call{Paths: []string{"/home/x/.cache/gaia/judge_cache/ab/cd.json"}}, "judge_cache"},
 		{Call{Paths: []string{"judgecache"}}, "judgecache"},
+		{Call{Paths: []string{"/home/x/.config/gaia/keys/mine.pub"}}, "gaia/keys"},
+		{Call{Paths: []string{`C:\Users\x\AppData\Local\gaia\Judgments`}}, "gaia/judgments"},
+		{Call{Paths: []string{"../../manifest.json"}}, "manifest.json"},
+		{Call{Paths: []string{"/srv/runs/x/manifest.dsse.json"}}, "manifest.dsse.json"},
+		{Call{Paths: []string{"runs/x/checkpoint"}}, "checkpoint"},
+		{Call{Paths: []string{"../attestations"}}, "attestations"},
+		{Call{Texts: []string{"os.remove('../../unsubmittable')"}}, "unsubmittable"},
+		{Call{Texts: []string{`open(os.path.expanduser("~/.local/share/gaia/judgments/ab.json"))`}}, "gaia/judgments"},
 		{Call{URLs: []string{"FILE:///out/results.jsonl"}}, "results.jsonl"},
 		{Call{URLs: []string{"file:///out/%6audgments.jsonl"}}, "judgments.jsonl"},
 		{Call{Texts: []string{`import os; os.system("cat ../results.jsonl|head")`}}, "results.jsonl"},
@@ -201,6 +209,9 @@ func TestGraderSurfaces(t *testing.T) {
 		{Call{Paths: []string{"", "/", ".", "..", "~", ":"}}, ""},
 		{Call{Paths: []string{"results.jsonl", "data/results.jsonl", "./summary.json"}}, ""}, // an attachment
 		{Call{Paths: []string{"metadata.jsonl", "judge.txt", "judgments.csv", "manifest.json"}}, ""},
+		{Call{Paths: []string{"checkpoint", "data/checkpoint", "gaia.csv", "gaia/catalogue/keys", "museum/manifest.json", "unsubmittable"}}, ""},
+		{Call{URLs: []string{"https://museum.example/iiif/manifest.json", "https://border.example/runs/1989/checkpoint"}}, ""},
+		{Call{Texts: []string{"https://code.example/gaia/keys", "checkpoint charlie, manifest.json of a museum", "gaia keys and judgments"}}, ""},
 		{Call{Paths: []string{"runs.csv", "runs/results.csv"}}, ""},
 		{Call{URLs: []string{"https://museum.example/runs/2023/results.jsonl"}}, ""},
 		{Call{Texts: []string{"https://museum.example/runs/2023/results.jsonl"}}, ""},
@@ -246,7 +257,7 @@ func TestRules(t *testing.T) {
 
 // The hashes are fixed: a change of rules or of the canonical form must be seen here.
 func TestGuidanceHash(t *testing.T) {
-	const want = "58ba24cda6dc526d"
+	const want = "764c40a67ba4e923"
 	if got := GuidanceHash(); got != want {
 		t.Errorf("guidance hash %s, want %s; where the rules changed on purpose, change it here", got, want)
 	}

@@ -24,14 +24,14 @@ type Rule struct {
 func Rules() []Rule {
 	return []Rule{
 		{AnswerSources, "answer sources: no tool reaches a place where the benchmark's answers are known to lie", 1},
-		{GraderSurfaces, "grader surfaces: no tool touches the run's results, journal, judgments or judge cache", 1},
+		{GraderSurfaces, "grader surfaces: no tool touches the run's results, plan, journal, judgments, judge cache or keys", 2},
 		{Budget, "budget: no tool runs once the task's calls or money are used up", 1},
 	}
 }
 
 // GuidanceHash returns the first 16 hex digits of the SHA-256 of the rule set's canonical JSON:
 //
-//	{"common_records":[…],"denylist":"sha256:…","own_records":[…],"rules":[{"id":"R001","title":"…","version":1},…],"verdict_folders":[…]}
+//	{"common_records":[…],"denylist":"sha256:…","own_folders":[…],"own_records":[…],"rules":[{"id":"R001","title":"…","version":1},…],"verdict_folders":[…]}
 func GuidanceHash() string {
 	type article struct {
 		ID      string `json:"id"`
@@ -45,14 +45,18 @@ func GuidanceHash() string {
 	return hash(struct {
 		Common   []string  `json:"common_records"`
 		Denylist string    `json:"denylist"`
+		Folders  []string  `json:"own_folders"`
 		Own      []string  `json:"own_records"`
 		Rules    []article `json:"rules"`
 		Verdicts []string  `json:"verdict_folders"`
-	}{commonRecords(), DenylistDigest(), ownRecords(), articles, verdictFolders()})
+	}{commonRecords(), DenylistDigest(), ownFolders(), ownRecords(), articles, verdictFolders()})
 }
 
 // ownRecords are the names that only the run's records have: naming one is enough.
 func ownRecords() []string { return []string{"judgments.jsonl", "trajectories.jsonl"} }
+
+// ownFolders are where this program keeps verdicts and keys, as they end in every user's settings.
+func ownFolders() []string { return []string{"gaia/judgments", "gaia/keys"} }
 
 // verdictFolders are the names of folders with verdicts of the judge.
 func verdictFolders() []string { return []string{"judgecache", "judge_cache", "judge-cache"} }
@@ -60,7 +64,8 @@ func verdictFolders() []string { return []string{"judgecache", "judge_cache", "j
 // commonRecords are records with names that others use too: they count only outside the workspace or
 // below a folder of runs.
 func commonRecords() []string {
-	return []string{"events.jsonl", "leaderboard.jsonl", "results.jsonl", "summary.json"}
+	return []string{"attestations", "checkpoint", "events.jsonl", "leaderboard.jsonl", "manifest.dsse.json", "manifest.json",
+		"results.jsonl", "summary.json", "unsubmittable"}
 }
 
 // surface returns the record of the run that a path names, or "". A path that a tool would open
@@ -79,6 +84,11 @@ func surface(path string, opened bool) string {
 		len(parts) > 2 && parts[len(parts)-3] == "runs" ||
 		opened && (path[0] == '/' || path[0] == '~' || strings.HasPrefix(path[1:], ":"))
 	base := strings.TrimRight(parts[len(parts)-1], ".")
+	for _, name := range ownFolders() {
+		if strings.Contains("/"+strings.Join(parts, "/")+"/", "/"+name+"/") {
+			return name
+		}
+	}
 	for _, name := range verdictFolders() {
 		if slices.Contains(parts, name) && (opened || len(parts) > 1) {
 			return name

@@ -1,0 +1,206 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// builtin reports whether a tool is one of this program's own, whose arguments
+// it knows the meaning of. Of any other tool every argument may be run, opened
+// or fetched.
+func builtin(tool string) bool {
+	return slices.Contains([]string{"calculate", "list_files", "read_file", "web_fetch", "web_search"}, tool)
+}
+
+// propose looks at a call's arguments with the rules that the Gate has, and
+// holds it against the reply that it should come from.
+func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajectory.ToolProposed) {
+	values, text := []string{p.Malformed}, p.Name+"\n"+p.Malformed+"\n"
+	for _, name := range slices.Sorted(maps.Keys(p.Args)) {
+		values = append(values, p.Args[name])
+		text += fmt.Sprintf("%q: %s\n", name, p.Args[name])
+	}
+	c := &CallFact{ID: p.CallID, Name: p.Name, Turn: ev.Turn, Proposed: ev.Seq, Decided: -1, Foreign: !t.turn.came(p),
+		Cut: len(p.ArgsTruncated) > 0 || p.Redactions > 0, args: strings.Join(values, "\n"), text: text}
+	if p.Name == "read_file" {
+		c.Opens = p.Args["path"]
+	}
+	call := touches(p, values)
+	c.Hits = broken(call)
+	c.Answers = slices.Contains(broken(policy.Call{Paths: call.Paths}), policy.AnswerSources)
+	if !builtin(p.Name) {
+		for _, text := range values {
+			c.Loads = c.Loads || policy.Classify(text) == policy.ClassA || strings.Contains(strings.ToLower(text), "gaia-benchmark")
+			c.Hooks = max(c.Hooks, hostHook(text))
+		}
+	}
+	a.Calls = append(a.Calls, c)
+	waiting := t.turn.waiting(p.CallID)
+	waiting.undecided = append(waiting.undecided, c)
+}
+
+// came reports whether a proposal is one of the turn's reply, each of whose
+// calls can be proposed once. Of a reply that is not shown whole nobody can say.
+func (t *turn) came(p trajectory.ToolProposed) bool {
+	if t.asked == nil {
+		return t.replied
+	}
+	key := asked{p.CallID, p.Name, p.ArgsSHA256}
+	t.asked[key]--
+	return t.asked[key] >= 0
+}
+
+// touches is what a call would touch: of the built-in tools as these declare it,
+// of others whatever looks like it.
+func touches(p trajectory.ToolProposed, values []string) policy.Call {
+	call := policy.Call{Texts: values}
+	switch p.Name {
+	case "web_fetch":
+		call.URLs = []string{p.Args["url"]}
+	case "read_file":
+		call.Paths = []string{p.Args["path"]}
+	case "list_files":
+		call.Paths = []string{"."}
+	case "calculate", "web_search":
+	default:
+		for _, value := range values {
+			if strings.Contains(value, "://") {
+				call.URLs = append(call.URLs, value)
+			}
+			if strings.ContainsAny(value, `/\.`) && !strings.ContainsAny(value, " \t\n") {
+				call.Paths = append(call.Paths, value)
+			}
+		}
+	}
+	return call
+}
+
+// broken returns the ids of the rules that a call breaks, under a policy that
+// allows everything else.
+func broken(c policy.Call) []string {
+	c.Known = true
+	anything := policy.Policy{Mode: policy.Autonomous, Allow: []string{policy.EveryTool}, MaxToolCalls: policy.Unlimited, MaxCostMicroUSD: policy.Unlimited}
+	return policy.Decide(anything, c).RuleIDs
+}
+
+// hostHook returns the first way into another program that a text names: files
+// that an interpreter loads by itself, variables that a loader heeds.
+func hostHook(text string) string {
+	for _, hook := range []string{"sitecustomize", "usercustomize", "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "PYTHONSTARTUP"} {
+		if strings.Contains(text, hook) {
+			return hook
+		}
+	}
+	return ""
+}
+
+func (t *turn) waiting(id string) *pending {
+	if t.calls[id] == nil {
+		t.calls[id] = &pending{}
+	}
+	return t.calls[id]
+}
+
+// take returns the first call of the first queue that has one, and a new one if
+// none has: something then happened that nobody proposed.
+func (a *AttemptEvidence) take(ev trajectory.Event, id, name string, queues ...*[]*CallFact) *CallFact {
+	for _, q := range queues {
+		if len(*q) > 0 {
+			c := (*q)[0]
+			*q = (*q)[1:]
+			return c
+		}
+	}
+	c := &CallFact{ID: id, Name: name, Turn: ev.Turn, Proposed: -1, Decided: -1}
+	a.Calls = append(a.Calls, c)
+	return c
+}
+
+func (t *following) decide(a *AttemptEvidence, ev trajectory.Event, p trajectory.PolicyDecision) {
+	waiting := t.turn.waiting(p.CallID)
+	c := a.take(ev, p.CallID, "", &waiting.undecided)
+	c.Decided, c.Decision = ev.Seq, p
+	if p.Decision == string(policy.Allow) {
+		waiting.allowed = append(waiting.allowed, c)
+	} else {
+		waiting.refused = append(waiting.refused, c)
+	}
+	if p.Shown != "" {
+		c.Told = t.tells(p.Shown, c)
+		message := trajectory.SentMessage{Content: p.Shown, Role: "tool", ToolCallID: p.CallID}
+		t.talk.said[listed{"tool", sign.Digest(message.Canonical()), "tool:" + p.CallID}] = true
+	}
+}
+
+// tells reports whether a refusal tells the model more of the answer than the
+// call did that was refused. Refusals quote the call, and the schema that its
+// arguments do not fit.
+func (t *following) tells(shown string, c *CallFact) bool {
+	if t.plan.refusals[shown] {
+		return false
+	}
+	if text, schema, quoted := strings.Cut(shown, "; its parameters are "); quoted && t.plan.schemas[sign.Digest([]byte(schema))] {
+		shown = text
+	}
+	own := t.prober.Probe(c.text, "", nil)
+	p := t.prober.Probe(shown, c.args, nil)
+	return p.UUIDGoldNear || p.QCovNoEcho >= wholeQuestion && p.GoldNear || p.AnswerKeys > own.AnswerKeys || p.GoldHits > 0 && own.GoldHits == 0
+}
+
+// budgetRefusals are the refusals of calls that do not fit the budgets.
+func budgetRefusals(b ledger.Budgets) map[string]bool {
+	reason := func(p policy.Policy, c policy.Call) string {
+		p.Mode, p.Allow, c.Known = policy.Autonomous, []string{policy.EveryTool}, true
+		return "refused: " + policy.Decide(p, c).Reason
+	}
+	return map[string]bool{
+		reason(policy.Policy{MaxToolCalls: b.ToolCalls, MaxCostMicroUSD: policy.Unlimited}, policy.Call{ToolCalls: b.ToolCalls}):          true,
+		reason(policy.Policy{MaxToolCalls: policy.Unlimited, MaxCostMicroUSD: b.CostMicroUSD}, policy.Call{CostMicroUSD: b.CostMicroUSD}): true,
+	}
+}
+
+func (t *following) execute(a *AttemptEvidence, ev trajectory.Event, p trajectory.ToolExecuted) {
+	waiting := t.turn.waiting(p.CallID)
+	c := a.take(ev, p.CallID, p.Name, &waiting.allowed, &waiting.refused, &waiting.undecided)
+	c.Result = t.result(ev.Seq, p, c)
+	c.args, c.text = "", ""
+	t.talk.said[listed{"tool", p.ShownSHA256, "tool:" + p.CallID}] = true
+}
+
+func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *ResultFact {
+	h := head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.ResultHead}
+	r := &ResultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, URLs: len(p.URLs),
+		Unprobed: p.Probes == nil && !h.whole(), Overlong: h.overlong()}
+	var reached []string
+	for _, u := range p.URLs {
+		if u.Status == 0 {
+			continue
+		}
+		reached = append(reached, u.URL)
+		if r.ClassA == "" && u.Status >= 200 && u.Status < 300 && policy.Classify(u.URL) == policy.ClassA {
+			r.ClassA = u.URL
+		}
+	}
+	r.Probes = t.prober.Probe(h.words(), c.args, reached)
+	if c.Cut { // what the arguments said, and the result may echo, is not known
+		r.Probes.QCovNoEcho, r.Probes.GoldNear = 0, false
+	}
+	if p.Probes != nil {
+		r.Probes = graver(r.Probes, *p.Probes)
+	}
+	return r
+}
+
+// opened returns the form in which names of files are compared: file systems
+// may take letters of either case for the same.
+func opened(name string) string {
+	return strings.ToLower(path.Clean(strings.ReplaceAll(name, `\`, "/")))
+}

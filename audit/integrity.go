@@ -1,0 +1,177 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+func trajectoryIntegrity() Check {
+	return Check{
+		ID: "AUD-12", Name: "trajectory-integrity", Severity: Critical, Gate: true,
+		Title: "the run did what its plan says, its calls and answers are the model's, and its verdicts follow from them",
+		Why: "a plan that another run was made under proves nothing about this one, nor does an answer that the model did not give, " +
+			"or gave after others had been thrown away",
+		Fix: "run the plan with the program as it is",
+		Run: func(e *Evidence, n *Notes) {
+			if e.Marked != "" {
+				n.gap("recording failed: %s", e.Marked)
+			}
+			if e.blind() {
+				n.gap("%s: verdicts cannot be computed again", noGold)
+			}
+			judgeTemplate(e, n)
+			for _, r := range e.Resumed {
+				if r.Event.PolicyHash != e.Manifest.PolicyHash || r.Event.GuidanceHash != e.Manifest.GuidanceHash {
+					n.find(Critical, "policy-differs", place{seq: r.Seq}, "the run went on under another policy or other rules", "those of the plan")
+				}
+			}
+			planned := map[string]bool{}
+			for _, t := range e.Manifest.Tools {
+				planned[t.Name] = true
+			}
+			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+				calls(e, n, t, a, planned)
+				asPlanned(e, n, t, a)
+				answered(n, t, a)
+				judged(e, n, t, a)
+			})
+			for _, t := range e.Tasks {
+				rerolls(e, n, t)
+				budgets(e, n, t)
+			}
+		},
+	}
+}
+
+// judgeTemplate: what the judge was asked can be told only of a template whose
+// text this version has.
+func judgeTemplate(e *Evidence, n *Notes) {
+	j := e.Manifest.Judge
+	if j == nil {
+		return
+	}
+	for _, t := range prompt.Templates() {
+		planned := slices.ContainsFunc(e.Manifest.Prompts, func(p ledger.Prompt) bool { return p.ID == t.ID && p.Text == t.Text })
+		if t.ID == j.Prompt && t.Digest() == j.PromptSHA256 && planned {
+			return
+		}
+	}
+	n.gap("the judge's template %q is not one that the plan has and this version knows", j.Prompt)
+}
+
+// answered holds the committed answer against the last reply before it. A reply
+// that the journal does not show whole cannot be held against it: that its
+// answer is the one committed is the signer's word.
+func answered(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	if a.Answer == nil || a.Answer.Redactions > 0 {
+		return
+	}
+	last := a.lastReply(a.Committed)
+	if last == nil || !last.Whole || last.Answers && last.Answer.Text == a.Answer.Answer && last.Answer.Rule == a.Answer.Rule {
+		return
+	}
+	n.find(Critical, "answer-differs", place{task: t, attempt: a.Number, seq: a.Committed}, "an answer that the model's last reply does not give", "the answer that the model gave last")
+}
+
+// calls holds an attempt's tool calls against the plan, the replies that they
+// come from and what was decided.
+func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned map[string]bool) {
+	for _, c := range a.Calls {
+		if c.Foreign {
+			n.find(Critical, "proposal-differs", place{task: t, attempt: a.Number, seq: c.Proposed}, "a call of "+c.Name+" that the reply of its turn does not ask for", "the calls that the model asked for")
+		}
+		decided := place{task: t, attempt: a.Number, seq: c.Decided}
+		allowed := c.Decided >= 0 && c.Decision.Decision == string(policy.Allow)
+		if c.Decided >= 0 && (c.Decision.PolicyHash != e.Manifest.PolicyHash || c.Decision.Mode != e.Manifest.PolicyMode) {
+			n.find(Critical, "policy-differs", decided, "a call was decided under another policy", "the policy of the plan")
+		}
+		if allowed && c.Decision.Shown != "" {
+			n.find(Critical, "told-though-allowed", decided, "the model was told something in place of the result of a call that was allowed", "the result alone")
+		}
+		if c.Result == nil {
+			continue
+		}
+		at := place{task: t, attempt: a.Number, seq: c.Result.Seq, sha256: c.Result.SHA256}
+		if c.Proposed < 0 || !allowed {
+			n.find(Critical, "ran-without-decision", at, "a call of "+c.Result.Name+" ran that was not proposed or not allowed", "proposed, allowed, run")
+		}
+		if c.Proposed >= 0 && c.Result.Name != c.Name {
+			n.find(Critical, "ran-as-another", at, "the tool "+c.Result.Name+" ran for a call of "+c.Name, "the tool that was asked for")
+		}
+		if c.broke(policy.AnswerSources) || c.broke(policy.GraderSurfaces) {
+			n.find(Critical, "allowed-against-rules", at, "a call of "+c.Name+" ran that breaks a rule", "a call that the Gate refuses")
+		}
+		if !planned[c.Result.Name] {
+			n.find(Critical, "tool-not-planned", at, "the tool "+c.Result.Name+" ran", "a tool of the plan")
+		}
+	}
+}
+
+// asPlanned holds an attempt's prompts and models against the plan.
+func asPlanned(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	for _, m := range a.Models {
+		if m.Requested != e.Manifest.Model.Name {
+			n.find(Critical, "model-differs", place{task: t, attempt: a.Number, seq: m.Seq}, fmt.Sprintf("the model %q was asked", m.Requested), fmt.Sprintf("the planned %q", e.Manifest.Model.Name))
+		}
+	}
+	for _, p := range a.Prompts {
+		at := place{task: t, attempt: a.Number, seq: p.Seq}
+		if p.Stale {
+			n.find(Critical, "prompt-differs", at, "a request lists no more messages than the one before it", "a conversation that grows with every turn")
+		}
+		if p.Differs {
+			n.find(Critical, "prompt-differs", at, "what a request adds is not the messages that it lists for the first time", "those messages and nothing else")
+		}
+	}
+	for _, o := range a.Odd {
+		if o.Unknown {
+			n.gap("the plan's template for messages of source %q is not one that this version knows", o.Source)
+			continue
+		}
+		n.find(Critical, "prompt-differs", place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256}, "a message of source "+o.Source+" is not what the plan's templates give", "the planned template, filled in")
+	}
+}
+
+// judged holds a judgment against the plan, the answer and itself.
+func judged(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	j := a.Judgment
+	if j == nil || a.Answer == nil {
+		return
+	}
+	at := place{task: t, attempt: a.Number, seq: a.Judged}
+	if e.Gold != nil && j.Official != judge.QuestionScorer(&a.Answer.Answer, e.Gold[t.Plan.TaskID]) {
+		n.find(Critical, "verdict-differs", at, fmt.Sprintf("official verdict %v", j.Official), "the verdict that the official scorer gives")
+	}
+	byModel := j.Path == judge.PathJudge || j.Path == judge.PathUnreadable || j.Path == judge.PathError
+	plan := e.Manifest.Judge
+	if byModel && (plan == nil || j.Model != plan.Model || j.Prompt != plan.Prompt) {
+		n.find(Critical, "judge-differs", at, fmt.Sprintf("judged by %q with %q", j.Model, j.Prompt), "the judge of the plan")
+	}
+	if !consistent(*j) {
+		n.find(Critical, "judged-oddly", at, "verdicts that do not go with the path "+j.Path, "official first, then the judge")
+	}
+}
+
+// consistent reports whether a judgment can come from the path it names.
+func consistent(j trajectory.Judgment) bool {
+	asked := j.Tries > 0
+	switch j.Path {
+	case judge.PathOfficial:
+		return j.Official && j.Judged != nil && *j.Judged && !asked
+	case judge.PathJudge:
+		return !j.Official && j.Judged != nil && asked != j.Cached
+	case judge.PathNoAnswer:
+		return !j.Official && j.Judged != nil && !*j.Judged && !asked
+	case judge.PathUnreadable, judge.PathError:
+		return !j.Official && j.Judged == nil && asked
+	case judge.PathNoJudge:
+		return !j.Official && j.Judged == nil && !asked
+	}
+	return false
+}

@@ -1,0 +1,97 @@
+package audit
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// The reasons of attempts that ended as errors for which a run makes another
+// one whatever its plan says. For every other reason the plan bounds them.
+const (
+	interrupted = "interrupted" // the process was; it ends when the next one takes the run up
+	stopped     = "run stopped" // every task would have failed; the next one needs the run to be taken up
+)
+
+// rerolls looks for attempts that were made again without a reason: whoever may
+// throw an answer away is scored by patience.
+func rerolls(e *Evidence, n *Notes, t *TaskEvidence) {
+	lost, settled := 0, 0
+	for i, a := range t.Attempts {
+		at := place{task: t, attempt: a.Number, seq: a.Begun}
+		if lost >= max(e.Manifest.Retry.AttemptsPerTask, 1) || settled >= max(e.Manifest.Voting.Attempts, 1) {
+			n.find(Critical, "attempts-beyond-plan", at, fmt.Sprintf("attempt %d after %d that failed and %d that did not", a.Number, lost, settled), "as many attempts as the plan has")
+		}
+		discarded(n, t, a)
+		if a.Ended == nil {
+			continue
+		}
+		if a.Ended.Outcome != trajectory.Errored {
+			settled++
+			continue
+		}
+		from, to := a.EndedAt, e.Events
+		if i+1 < len(t.Attempts) {
+			to = t.Attempts[i+1].Begun
+		}
+		switch a.Ended.Reason {
+		case interrupted:
+			from, to = a.Begun, a.EndedAt
+		case stopped:
+		default:
+			lost++
+			continue
+		}
+		if !e.resumed(from, to) {
+			n.find(Critical, "attempts-beyond-plan", at, "an attempt ended as "+a.Ended.Reason+" and the run was not taken up again", "an interruption that the journal shows")
+		}
+	}
+}
+
+// resumed reports whether the run was taken up between two places.
+func (e *Evidence) resumed(from, to int64) bool {
+	i := sort.Search(len(e.Resumed), func(i int) bool { return e.Resumed[i].Seq > from })
+	return i < len(e.Resumed) && e.Resumed[i].Seq < to
+}
+
+// discarded looks for answers that were thrown away: a reply that calls no tool
+// and gives an answer is the last of its attempt, and what is committed. A
+// process can be lost between the two.
+func discarded(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	lost := a.Ended != nil && a.Ended.Outcome == trajectory.Errored
+	for i, m := range a.Models {
+		if !m.Whole || !m.Answers || m.Calls > 0 {
+			continue
+		}
+		at := place{task: t, attempt: a.Number, seq: m.Seq}
+		const want = "the answer that the model gave first"
+		switch last := i == len(a.Models)-1; {
+		case !last:
+			n.find(Critical, "discarded-answer", at, "the model gave an answer and was asked again in the same attempt", want)
+		case lost && a.Ended.Reason == interrupted:
+			n.find(ToReview, "discarded-answer", at, "the model gave an answer that was not committed: the process is said to have been lost", want)
+		case lost:
+			n.find(Critical, "discarded-answer", at, "the model gave an answer that was not committed: its attempt ended as an error", want)
+		}
+	}
+}
+
+// budgets holds a task against the budgets of the plan, of which 0 is none.
+func budgets(e *Evidence, n *Notes, t *TaskEvidence) {
+	b := e.Manifest.Budgets
+	ran := 0
+	for _, a := range t.Attempts {
+		if b.Turns > 0 && a.Turns > b.Turns {
+			n.find(Critical, "budget-exceeded", place{task: t, attempt: a.Number, seq: a.Begun}, fmt.Sprintf("%d turns", a.Turns), fmt.Sprintf("at most %d", b.Turns))
+		}
+		for _, c := range a.Calls {
+			if c.Result == nil {
+				continue
+			}
+			if ran++; b.ToolCalls > 0 && ran == b.ToolCalls+1 {
+				n.find(Critical, "budget-exceeded", place{task: t, attempt: a.Number, seq: c.Result.Seq}, fmt.Sprintf("tool call %d of the task", ran), fmt.Sprintf("at most %d", b.ToolCalls))
+			}
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package audit
+
+import "github.com/gaia-harness/gaia/internal/ledger"
+
+// totals counts findings and gives the scores without what the audit found
+// void.
+func (e *Evidence) totals(checks []CheckReport) Totals {
+	t := Totals{Events: e.Events, Interruptions: len(e.Resumed), Planned: len(e.Manifest.Tasks)}
+	for _, task := range e.Tasks {
+		t.Attempts += len(task.Attempts)
+	}
+	if j := e.Summary.Judge; j != nil {
+		t.Judge = &JudgeTotals{Asked: j.Asked, Cached: j.Cached, Errors: j.Errors, Judged: j.Judged, Unreadable: j.Unreadable}
+	}
+	t.Raw, t.Clean, t.Worst = Rescore(e.Results, checks)
+	return t.count(checks)
+}
+
+// Rescore gives the official score of a run by its results: as recorded, with
+// void tasks counted wrong (those with a CRITICAL finding; one about the whole
+// run makes every task void), and with those to review counted wrong, too. All
+// are over as many tasks as there are results, and nil where these have no
+// verdicts.
+func Rescore(results []ledger.Result, checks []CheckReport) (raw, clean, worst *ledger.Rate) {
+	void, review := map[string]bool{}, map[string]bool{}
+	for _, c := range checks {
+		for _, f := range c.Findings {
+			void[f.TaskID] = void[f.TaskID] || f.Severity == Critical
+			review[f.TaskID] = review[f.TaskID] || f.Severity == ToReview
+		}
+	}
+	var counts [3]int // raw, clean, worst
+	for _, r := range results {
+		if r.OfficialCorrect == nil {
+			return nil, nil, nil
+		}
+		if !*r.OfficialCorrect {
+			continue
+		}
+		counts[0]++
+		if void[""] || void[r.TaskID] {
+			continue
+		}
+		counts[1]++
+		if !review[r.TaskID] {
+			counts[2]++
+		}
+	}
+	if len(results) == 0 {
+		return nil, nil, nil
+	}
+	rate := func(n int) *ledger.Rate { r := ledger.NewRate(n, len(results)); return &r }
+	return rate(counts[0]), rate(counts[1]), rate(counts[2])
+}
+
+// count returns t with the findings counted by severity.
+func (t Totals) count(checks []CheckReport) Totals {
+	t.Critical, t.High, t.Review, t.Info = 0, 0, 0, 0
+	for _, c := range checks {
+		for _, f := range c.Findings {
+			switch f.Severity {
+			case Critical:
+				t.Critical++
+			case High:
+				t.High++
+			case ToReview:
+				t.Review++
+			case Info:
+				t.Info++
+			}
+		}
+	}
+	return t
+}
