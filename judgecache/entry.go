@@ -88,7 +88,7 @@ func parse(data []byte) (e entry, reason string) {
 	if e.Signature == "" {
 		return entry{}, unsigned
 	}
-	if _, ok := decodeBase64(e.Signature); !ok {
+	if _, err := sign.DecodeBase64(e.Signature); err != nil {
 		return entry{}, malformed
 	}
 	return e, noReason
@@ -111,7 +111,7 @@ func verify(name string, data []byte, trusted map[string]sign.PublicKey) (e entr
 	if err != nil {
 		return entry{}, malformed
 	}
-	if sig, _ := decodeBase64(e.Signature); !key.Verify(msg, sig) {
+	if sig, err := sign.DecodeBase64(e.Signature); err != nil || !key.Verify(msg, sig) {
 		return entry{}, forged
 	}
 	return e, noReason
@@ -146,10 +146,4 @@ func isDigest(s string) bool {
 func isTime(s string) bool {
 	t, err := time.Parse(timeFormat, s)
 	return err == nil && t.Format(timeFormat) == s
-}
-
-// decodeBase64 accepts exactly one encoding of each value.
-func decodeBase64(s string) ([]byte, bool) {
-	b, err := base64.StdEncoding.DecodeString(s)
-	return b, err == nil && base64.StdEncoding.EncodeToString(b) == s
 }

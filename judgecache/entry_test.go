@@ -139,8 +139,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil || !bytes.Equal(again, data) {
 			t.Errorf("%q is accepted, but encodes to %q, %v", data, again, err)
 		}
-		sig, ok := decodeBase64(e.Signature)
-		if !ok || base64.StdEncoding.EncodeToString(sig) != e.Signature || old {
+		sig, err := sign.DecodeBase64(e.Signature)
+		if err != nil || base64.StdEncoding.EncodeToString(sig) != e.Signature || old {
 			t.Errorf("signature %q, legacy %v", e.Signature, old)
 		}
 		if e.Verdict != "correct" && e.Verdict != "incorrect" || e.Schema != "gaia.judgment/1" || len(fileName(e.Context)) != 69 {

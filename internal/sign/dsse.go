@@ -45,11 +45,11 @@ func Unseal(data []byte, payloadType string, pub PublicKey) ([]byte, error) {
 	if e.Signatures[0].KeyID != pub.ID() {
 		return nil, fmt.Errorf("signed by %q, not by %s", e.Signatures[0].KeyID, pub.ID())
 	}
-	payload, err := decodeBase64(e.Payload)
+	payload, err := DecodeBase64(e.Payload)
 	if err != nil {
 		return nil, err
 	}
-	sig, err := decodeBase64(e.Signatures[0].Sig)
+	sig, err := DecodeBase64(e.Signatures[0].Sig)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +59,9 @@ func Unseal(data []byte, payloadType string, pub PublicKey) ([]byte, error) {
 	return payload, nil
 }
 
-// decodeBase64 accepts exactly one encoding of each value.
-func decodeBase64(s string) ([]byte, error) {
+// DecodeBase64 reads padded standard base64 and accepts exactly one encoding of
+// each value; anything else is ErrMalformed.
+func DecodeBase64(s string) ([]byte, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(s)
 	if err != nil || base64.StdEncoding.EncodeToString(b) != s {
 		return nil, ErrMalformed
