@@ -18,6 +18,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -157,6 +158,20 @@ func (r *recorder) TryStarted(n int) error {
 	return r.rec.Append(r.turn, payloads...)
 }
 
+// recordable gives calls whose id or name cannot be recorded as it is (it is very
+// long, or holds a secret) one that can, before anybody uses it: what is
+// recorded, run and sent back is then the same.
+func (r *recorder) recordable(calls []llm.ToolCall) {
+	for i := range calls {
+		c := &calls[i]
+		if r.rec.Redact.Label(c.ID) != c.ID {
+			digest := sign.Digest([]byte(c.ID))
+			c.ID = "call_" + digest[len(digest)-24:]
+		}
+		c.Name = r.rec.Redact.Label(c.Name)
+	}
+}
+
 func (r *recorder) TryCompleted(t llm.Try) error {
 	e := trajectory.ModelCallCompleted{LatencyMs: t.LatencyMs, RequestedModel: r.model, RetryOf: r.previous, Try: t.Number}
 	if t.Err != nil {
@@ -164,6 +179,7 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 		e.Error = &trajectory.CallError{Code: r.rec.Redact.Label(t.Err.Code), Message: message, Retryable: t.Err.Retryable, Status: t.Err.Status}
 	}
 	if t.Response != nil {
+		r.recordable(t.Response.Message.ToolCalls)
 		e.CostMicroUSD, e.FinishReason = t.Response.CostMicroUSD, r.rec.Redact.Label(t.Response.FinishReason)
 		e.RequestID, e.ResponseModel = r.rec.Redact.Label(t.Response.RequestID), r.rec.Redact.Label(t.Response.ResponseModel)
 		u := t.Response.Usage

@@ -225,6 +225,38 @@ func types(events []trajectory.Event) string {
 }
 
 // TestOrder: what a turn records, in order, and how often it waits.
+// TestLongCallIDs: a call under an id that is too long to record gets one that
+// is not, and the endpoint is answered under it, too.
+func TestLongCallIDs(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	b := newBench(t, 5, call(long, "calculate", `{"expression":"6*7"}`), say("FINAL ANSWER: 42"))
+	answer, events, err := b.solve(t)
+	if err != nil || answer.Text != "42" {
+		t.Fatalf("%+v, %v", answer, err)
+	}
+	var id string
+	for _, e := range events {
+		switch p := e.Payload.(type) {
+		case trajectory.ToolProposed:
+			id = p.CallID
+		case trajectory.ToolExecuted:
+			if p.CallID != id {
+				t.Errorf("proposed as %q, executed as %q", id, p.CallID)
+			}
+		case trajectory.ModelCallCompleted:
+			if strings.Contains(p.Head, long[:300]) {
+				t.Error("the reply is recorded under the long id")
+			}
+		}
+	}
+	if len(id) < 10 || len(id) > 64 || !strings.HasPrefix(id, "call_") {
+		t.Errorf("the id is %q", id)
+	}
+	if last := b.model.bodies[len(b.model.bodies)-1]; strings.Contains(string(last), long) || !strings.Contains(string(last), id) {
+		t.Errorf("the second request does not hold %q alone", id)
+	}
+}
+
 func TestOrder(t *testing.T) {
 	b := newBench(t, 5, call("c1", "calculate", `{"expression":"6*7"}`), say("FINAL ANSWER: 42"))
 	_, events, err := b.solve(t)

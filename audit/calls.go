@@ -34,8 +34,9 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 		c.Opens = p.Args["path"]
 	}
 	call := touches(p, values)
-	c.Hits = broken(call)
-	c.Answers = slices.Contains(broken(policy.Call{Paths: call.Paths}), policy.AnswerSources)
+	d := decided(call)
+	c.Hits, c.refusal = d.RuleIDs, "refused: "+d.Reason
+	c.Answers = slices.Contains(decided(policy.Call{Paths: call.Paths}).RuleIDs, policy.AnswerSources)
 	if !builtin(p.Name) {
 		for _, text := range values {
 			c.Loads = c.Loads || policy.Classify(text) == policy.ClassA || strings.Contains(strings.ToLower(text), "gaia-benchmark")
@@ -83,12 +84,12 @@ func touches(p trajectory.ToolProposed, values []string) policy.Call {
 	return call
 }
 
-// broken returns the ids of the rules that a call breaks, under a policy that
-// allows everything else.
-func broken(c policy.Call) []string {
+// decided is what the rules say of a call, under a policy that allows everything
+// else.
+func decided(c policy.Call) policy.Decision {
 	c.Known = true
 	anything := policy.Policy{Mode: policy.Autonomous, Allow: []string{policy.EveryTool}, MaxToolCalls: policy.Unlimited, MaxCostMicroUSD: policy.Unlimited}
-	return policy.Decide(anything, c).RuleIDs
+	return policy.Decide(anything, c)
 }
 
 // hostHook returns the first way into another program that a text names: files
@@ -144,16 +145,26 @@ func (t *following) decide(a *AttemptEvidence, ev trajectory.Event, p trajectory
 // call did that was refused. Refusals quote the call, and the schema that its
 // arguments do not fit.
 func (t *following) tells(shown string, c *CallFact) bool {
-	if t.plan.refusals[shown] {
+	if t.plan.refusals[shown] || shown == c.refusal {
 		return false
 	}
 	if text, schema, quoted := strings.Cut(shown, "; its parameters are "); quoted && t.plan.schemas[sign.Digest([]byte(schema))] {
 		shown = text
 	}
-	own := t.prober.Probe(c.text, "", nil)
+	own := t.prober.Probe(c.text+refusalWords, "", nil)
 	p := t.prober.Probe(shown, c.args, nil)
-	return p.UUIDGoldNear || p.QCovNoEcho >= wholeQuestion && p.GoldNear || p.AnswerKeys > own.AnswerKeys || p.GoldHits > 0 && own.GoldHits == 0
+	return p.UUIDGoldNear || p.QCovNoEcho >= wholeQuestion && p.GoldNear || p.AnswerKeys > own.AnswerKeys || p.GoldHits > own.GoldHits
 }
+
+// refusalWords are the fixed words of refusals: a gold answer may be one of
+// them.
+const refusalWords = `
+refused: there is no tool ""; the tools are calculate, list_files, read_file, web_fetch, web_search
+error: the arguments of calculate are not one JSON object: invalid character '' after object value (expecting ',' or '}')
+unexpected EOF, cannot unmarshal, duplicate object member name, invalid UTF-8, at start of value, in string, within, literal, escape sequence
+error: the arguments do not fit calculate: validating /properties/expression: type: it has type "integer", want "string"
+required: missing properties: unexpected additional properties object array boolean null number
+`
 
 // budgetRefusals are the refusals of calls that do not fit the budgets.
 func budgetRefusals(b ledger.Budgets) map[string]bool {

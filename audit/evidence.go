@@ -105,6 +105,7 @@ type CallFact struct {
 	Result   *ResultFact // nil: nothing ran
 
 	args, text string // its values, and all that it says: until there is a result
+	refusal    string // what the rules have to say of it
 }
 
 // broke reports whether a call breaks a rule, by the audit's own look at it or

@@ -206,7 +206,7 @@ type webFetchArgs struct {
 func NewWebFetch(w *Web) Tool {
 	return define("web_fetch",
 		"Reads a page or file from the web as text: web pages as markdown with their tables and links; pdf, xlsx, csv, json and text as read_file does. Long ones come in pages; find looks inside.",
-		func(a webFetchArgs) Touches { return Touches{URLs: []string{a.URL}, Texts: nonEmpty(a.Find)} },
+		func(a webFetchArgs) Touches { return Touches{URLs: []string{a.URL}, Texts: nonEmpty(a.URL, a.Find)} },
 		func(ctx context.Context, env *Env, a webFetchArgs) (Output, error) { return w.fetch(ctx, env, a) })
 }
 

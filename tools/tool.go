@@ -28,6 +28,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/gaia-harness/gaia/trajectory"
@@ -124,12 +125,29 @@ func (d *defined[A]) decode(args []byte) (A, error) {
 	}
 	if err := d.schema.Validate(v); err != nil {
 		return none, fmt.Errorf("the arguments do not fit %s: %s; its parameters are %s",
-			d.spec.Name, strings.ReplaceAll(err.Error(), "validating root: ", ""), d.spec.Parameters)
+			d.spec.Name, unfit(err), d.spec.Parameters)
 	}
 	if err := json.Unmarshal(args, &a, json.RejectUnknownMembers(true)); err != nil {
 		return none, fmt.Errorf("the arguments do not fit %s: %s", d.spec.Name, reason(err))
 	}
 	return a, nil
+}
+
+// What stands in a library's errors and is of no use to the model: the value
+// itself, which it has sent, and a place counted in bytes. A refusal is to say
+// no more than the call did.
+var (
+	quotedValue = regexp.MustCompile(`(?s)type: .* has type "`)
+	atOffset    = regexp.MustCompile(` after offset [0-9]+`)
+)
+
+// maxReason bounds, in bytes, what a library's error is quoted with. It is below
+// what the evidence keeps of a name.
+const maxReason = 240
+
+// unfit is a schema's error without the value that does not fit it.
+func unfit(err error) string {
+	return clipped(quotedValue.ReplaceAllString(strings.ReplaceAll(err.Error(), "validating root: ", ""), `type: it has type "`))
 }
 
 // reason is err without the name of the library that found it.
@@ -138,8 +156,10 @@ func reason(err error) string {
 	for _, prefix := range []string{"jsontext: ", "json: "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
-	return text
+	return clipped(atOffset.ReplaceAllString(text, ""))
 }
+
+func clipped(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxReason)], "") }
 
 func (d *defined[A]) touches(args []byte) (Touches, error) {
 	a, err := d.decode(args)

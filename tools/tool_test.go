@@ -100,6 +100,22 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
+// TestRefusalsSayNoMoreThanTheCall: what the model sent is not sent back at
+// length, and no number comes out of it.
+func TestRefusalsSayNoMoreThanTheCall(t *testing.T) {
+	long := strings.Repeat("a", 9000)
+	for _, args := range []string{`{"expression":["` + long + `","Brellin"]}`, `{"expression":{"` + long + `":"Brellin"}}`,
+		`{"` + long + `":1}`, `{"expression":"` + long + `",}`, `{"expression":"` + long} {
+		_, err := NewCalculate().touches([]byte(args))
+		if err == nil {
+			t.Fatalf("%.40s… is accepted", args)
+		}
+		if text := err.Error(); strings.Contains(text, "Brellin") || strings.Contains(text, "9000") || strings.Contains(text, "offset") || len(text) > 1000 {
+			t.Errorf("%.40s…: %d bytes: %.400s", args, len(text), text)
+		}
+	}
+}
+
 func TestTouches(t *testing.T) {
 	tests := []struct {
 		tool Tool
@@ -109,7 +125,7 @@ func TestTouches(t *testing.T) {
 		{NewReadFile(nil), `{"path":"a/b.csv","find":"x"}`, Touches{Paths: []string{"a/b.csv"}, Texts: []string{"x"}}},
 		{NewListFiles(), ``, Touches{Paths: []string{"."}}},
 		{NewCalculate(), `{"expression":"1+1"}`, Touches{Texts: []string{"1+1"}}},
-		{NewWebFetch(NewWeb(WebConfig{})), `{"url":"http://a.example/#x"}`, Touches{URLs: []string{"http://a.example/#x"}}},
+		{NewWebFetch(NewWeb(WebConfig{})), `{"url":"http://a.example/#x"}`, Touches{URLs: []string{"http://a.example/#x"}, Texts: []string{"http://a.example/#x"}}},
 		{NewWebSearch(NewWeb(WebConfig{}), "http://s.example/search?lang=en"), `{"query":"sea gulls"}`,
 			Touches{URLs: []string{"http://s.example/search?format=json&lang=en&q=sea+gulls"}, Texts: []string{"sea gulls"}}},
 	}
