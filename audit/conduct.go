@@ -21,21 +21,23 @@ func noWorkPass() Check {
 				if a == nil || !t.credited() {
 					continue
 				}
-				replies, reported, out := 0, true, int64(0)
+				replies, reported, out := 0, 0, int64(0) // tokens count where usage is reported
 				for _, m := range a.Models {
 					if m.Seq > a.Committed {
 						break
 					}
 					replies++
-					reported = reported && m.UsageReported
-					out += m.Out
+					if m.UsageReported {
+						reported++
+						out += m.Out
+					}
 				}
 				at := place{task: t, attempt: a.Number, seq: max(a.Committed, 0)}
 				switch {
 				case replies == 0:
 					n.find(Critical, "no-model-call", at, "a correct answer before any reply of the model", "a reply of the model")
 				case out > 0:
-				case !reported:
+				case reported < replies:
 					n.gap("the provider reports no usage, or not of every reply")
 				default:
 					n.find(Critical, "no-output-tokens", at, "a correct answer from replies of 0 tokens", "tokens")
