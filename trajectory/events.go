@@ -9,7 +9,9 @@ type Type string
 
 // The types of events. A run event bears no task; a task event bears a task
 // id; an attempt event also the attempt (from 1); a turn event also the turn
-// (from 1). What does not apply is left out of the line.
+// (from 1). What does not apply is left out of the line. memory_proposed,
+// memory_written, memory_retrieved and handoff are reserved: no payload has
+// them yet, and a reader refuses them.
 const (
 	TypeRunStarted         Type = "run_started"          // run
 	TypeRunResumed         Type = "run_resumed"          // run
@@ -23,8 +25,13 @@ const (
 	TypeToolProposed       Type = "tool_proposed"        // turn
 	TypePolicyDecision     Type = "policy_decision"      // turn
 	TypePolicyViolation    Type = "policy_violation"     // turn
+	TypeApprovalRequested  Type = "approval_requested"   // turn
+	TypeApprovalResolved   Type = "approval_resolved"    // turn
+	TypeCheckpointSaved    Type = "checkpoint_saved"     // turn
+	TypeRollback           Type = "rollback"             // turn
 	TypeToolExecuted       Type = "tool_executed"        // turn
 	TypeSecurityEvent      Type = "security_event"       // run
+	TypeLimitChanged       Type = "limit_changed"        // run
 	TypeError              Type = "error"                // attempt
 	TypeAnswerCommitted    Type = "answer_committed"     // attempt
 	TypeAttemptEnded       Type = "attempt_ended"        // attempt
@@ -120,6 +127,14 @@ type SecurityEvent struct {
 	Checked int        `json:"checked"`
 	Entries []BadEntry `json:"entries,omitzero"`
 	Kind    string     `json:"kind"`
+}
+
+// LimitChanged says that an endpoint is given more or fewer requests at once.
+type LimitChanged struct {
+	From   int    `json:"from"`
+	Origin string `json:"origin"`
+	Reason string `json:"reason"`
+	To     int    `json:"to"`
 }
 
 // BadEntry is an entry of the judge cache that does not verify.
@@ -250,6 +265,45 @@ type PolicyViolation struct {
 	RuleIDs     []string `json:"rule_ids"`
 }
 
+// ApprovalRequested asks a person whether a call may run.
+type ApprovalRequested struct {
+	ArgsSHA256 string   `json:"args_sha256"` // of the call it is about, as in ToolProposed
+	CallID     string   `json:"call_id"`
+	Name       string   `json:"name"`
+	RuleIDs    []string `json:"rule_ids,omitzero"` // what wants it; none: the mode does
+}
+
+// The ways in which a request for approval is answered.
+const (
+	ByPerson     = "person"      // asked on the terminal
+	Beforehand   = "beforehand"  // the run was started with an approval of the tool
+	ByNoTerminal = "no_terminal" // there was nobody to ask: denied
+)
+
+// ApprovalResolved is the answer.
+type ApprovalResolved struct {
+	Approved  bool   `json:"approved"`
+	By        string `json:"by"` // ByPerson, Beforehand or ByNoTerminal
+	CallID    string `json:"call_id"`
+	LatencyMs int64  `json:"latency_ms"`
+}
+
+// CheckpointSaved says that the workspace was kept as it is before a call that
+// may change it.
+type CheckpointSaved struct {
+	CallID    string `json:"call_id"`
+	Workspace []File `json:"workspace"` // by path, without probes
+}
+
+// Rollback says that the workspace was put back as the checkpoint before the
+// call had it.
+type Rollback struct {
+	CallID   string   `json:"call_id"`
+	Reason   string   `json:"reason"`
+	Restored []string `json:"restored"` // paths that had changed, sorted
+	RuleIDs  []string `json:"rule_ids,omitzero"`
+}
+
 // URL is one address that a tool call reached: requested, redirects, final.
 type URL struct {
 	ContentType string `json:"content_type,omitzero"`
@@ -356,8 +410,13 @@ func (ModelCallCompleted) Type() Type { return TypeModelCallCompleted }
 func (ToolProposed) Type() Type       { return TypeToolProposed }
 func (PolicyDecision) Type() Type     { return TypePolicyDecision }
 func (PolicyViolation) Type() Type    { return TypePolicyViolation }
+func (ApprovalRequested) Type() Type  { return TypeApprovalRequested }
+func (ApprovalResolved) Type() Type   { return TypeApprovalResolved }
+func (CheckpointSaved) Type() Type    { return TypeCheckpointSaved }
+func (Rollback) Type() Type           { return TypeRollback }
 func (ToolExecuted) Type() Type       { return TypeToolExecuted }
 func (SecurityEvent) Type() Type      { return TypeSecurityEvent }
+func (LimitChanged) Type() Type       { return TypeLimitChanged }
 func (Error) Type() Type              { return TypeError }
 func (AnswerCommitted) Type() Type    { return TypeAnswerCommitted }
 func (AttemptEnded) Type() Type       { return TypeAttemptEnded }
@@ -408,10 +467,20 @@ func kindOf(t Type) (kind, bool) {
 		return kind{scopeTurn, decode[PolicyDecision]}, true
 	case TypePolicyViolation:
 		return kind{scopeTurn, decode[PolicyViolation]}, true
+	case TypeApprovalRequested:
+		return kind{scopeTurn, decode[ApprovalRequested]}, true
+	case TypeApprovalResolved:
+		return kind{scopeTurn, decode[ApprovalResolved]}, true
+	case TypeCheckpointSaved:
+		return kind{scopeTurn, decode[CheckpointSaved]}, true
+	case TypeRollback:
+		return kind{scopeTurn, decode[Rollback]}, true
 	case TypeToolExecuted:
 		return kind{scopeTurn, decode[ToolExecuted]}, true
 	case TypeSecurityEvent:
 		return kind{scopeRun, decode[SecurityEvent]}, true
+	case TypeLimitChanged:
+		return kind{scopeRun, decode[LimitChanged]}, true
 	case TypeError:
 		return kind{scopeAttempt, decode[Error]}, true
 	case TypeAnswerCommitted:

@@ -54,6 +54,11 @@ func filled() []Payload {
 		Judgment{Cached: true, CostMicroUSD: &cost, ErrorStatus: 503, Judged: &yes, LatencyMs: 5, Model: "scripted-judge", Official: true, Path: "judge", Prompt: "judge.v1", RequestID: "req-2",
 			ResponseModel: "scripted-judge", TokensIn: 100, TokensOut: 8, Tries: 1},
 		TaskSealed{Attempt: 1, Attempts: 2, Outcome: Solved, Salt: "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"},
+		ApprovalRequested{ArgsSHA256: digest, CallID: "call-1", Name: "python", RuleIDs: []string{"R004"}},
+		ApprovalResolved{Approved: true, By: ByPerson, CallID: "call-1", LatencyMs: 5100},
+		CheckpointSaved{CallID: "call-1", Workspace: []File{{Bytes: 9, Path: "tides.xlsx", Probes: probes, SHA256: digest}}},
+		Rollback{CallID: "call-1", Reason: "a package was installed", Restored: []string{"tides.xlsx"}, RuleIDs: []string{"R005"}},
+		LimitChanged{From: 8, Origin: "https://models.example", Reason: "status 429", To: 4},
 	}
 }
 
@@ -122,7 +127,7 @@ func TestEveryTypeIsCovered(t *testing.T) {
 		}
 	}
 	names := typeNames(t)
-	if len(names) != len(samples) || len(names) < 19 {
+	if len(names) != len(samples) || len(names) < 24 {
 		t.Errorf("events.go names %d types, the table has %d", len(names), len(samples))
 	}
 	for _, name := range names {
