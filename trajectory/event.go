@@ -32,9 +32,13 @@
 package trajectory
 
 import (
+	"bytes"
+	"cmp"
+	"strconv"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/oklog/ulid/v2"
 )
@@ -85,15 +89,54 @@ func encode(e *Event, k kind) ([]byte, error) {
 		}
 	}
 	e.ContentHash = sign.Digest(payload)
-	line, err := sign.Canonical(wire{
+	line, err := wire{
 		Attempt: e.Attempt, ContentHash: e.ContentHash, ID: e.ID, MonoUs: e.MonoUs, ParentHash: e.ParentHash,
 		Payload: payload, RunID: e.RunID, Seq: e.Seq, TaskID: e.TaskID, Timestamp: e.Timestamp, Turn: e.Turn,
 		Type: e.Payload.Type(),
-	})
+	}.line()
 	if err != nil {
 		return nil, err
 	}
 	return append(line, '\n'), nil
+}
+
+// line returns the canonical JSON of w, whose payload must be canonical. It
+// writes what sign.Canonical would, at a tenth of the cost: a journal has
+// thousands of these members.
+func (w wire) line() ([]byte, error) {
+	if max(w.Seq, w.MonoUs, int64(w.Attempt), int64(w.Turn)) > sign.MaxInt || min(w.Seq, w.MonoUs) < 0 {
+		return nil, sign.ErrMalformed
+	}
+	b := make([]byte, 0, len(w.Payload)+len(w.RunID)+len(w.TaskID)+512)
+	b = append(b, '{')
+	if w.Attempt != 0 {
+		b = append(appendInt(b, `"attempt":`, int64(w.Attempt)), ',')
+	}
+	b, err := appendString(b, `"content_hash":`, w.ContentHash, nil)
+	b, err = appendString(b, `,"id":`, w.ID, err)
+	b = appendInt(b, `,"mono_us":`, w.MonoUs)
+	b, err = appendString(b, `,"parent_hash":`, w.ParentHash, err)
+	b = append(append(b, `,"payload":`...), w.Payload...)
+	b, err = appendString(b, `,"run_id":`, w.RunID, err)
+	b = appendInt(b, `,"seq":`, w.Seq)
+	if w.TaskID != "" {
+		b, err = appendString(b, `,"task_id":`, w.TaskID, err)
+	}
+	b, err = appendString(b, `,"timestamp":`, w.Timestamp, err)
+	if w.Turn != 0 {
+		b = appendInt(b, `,"turn":`, int64(w.Turn))
+	}
+	b, err = appendString(b, `,"type":`, string(w.Type), err)
+	return append(b, '}'), err
+}
+
+func appendInt(b []byte, name string, n int64) []byte {
+	return strconv.AppendInt(append(b, name...), n, 10)
+}
+
+func appendString(b []byte, name, s string, before error) ([]byte, error) {
+	b, err := jsontext.AppendQuote(append(b, name...), s)
+	return b, cmp.Or(before, err)
 }
 
 // decodeEvent reads one line without its newline. It checks the line by
@@ -101,8 +144,12 @@ func encode(e *Event, k kind) ([]byte, error) {
 // reader's.
 func decodeEvent(line []byte) (Event, error) {
 	var w wire
-	if err := sign.Decode(line, &w); err != nil {
-		return Event{}, err
+	if err := json.Unmarshal(line, &w, json.RejectUnknownMembers(true)); err != nil {
+		return Event{}, sign.ErrMalformed
+	}
+	again, err := w.line()
+	if err != nil || !bytes.Equal(again, line) {
+		return Event{}, sign.ErrMalformed
 	}
 	k, known := kindOf(w.Type)
 	if !known {
@@ -116,7 +163,7 @@ func decodeEvent(line []byte) (Event, error) {
 	if err != nil || id.String() != w.ID || w.Timestamp != timestamp(id) {
 		return Event{}, sign.ErrMalformed
 	}
-	if w.MonoUs < 0 || !k.scope.fits(w.TaskID, w.Attempt, w.Turn) || w.ContentHash != sign.Digest(w.Payload) {
+	if !k.scope.fits(w.TaskID, w.Attempt, w.Turn) || w.ContentHash != sign.Digest(w.Payload) {
 		return Event{}, sign.ErrMalformed
 	}
 	return Event{

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -264,6 +265,28 @@ func TestLossyEvents(t *testing.T) {
 	}
 	if p := back.Payload.(ToolExecuted); p.Head != "a�b" || p.URLs[0].ContentType != "text/�(" {
 		t.Errorf("read %+v", p)
+	}
+}
+
+// TestLineIsCanonical compares the line that is written by hand with what the
+// general encoder makes of it.
+func TestLineIsCanonical(t *testing.T) {
+	for _, text := range []string{"", "task-1", "\"\\/<>&", "é€😀\u2028\x7f\x00\x1f\b\t", strings.Repeat("x", 3000)} {
+		for _, n := range []int{0, 1, 7, 1 << 53} {
+			w := wire{Attempt: n, ContentHash: text, ID: text, MonoUs: int64(n), ParentHash: text, Payload: []byte(`{"a":1}`), RunID: text, Seq: int64(n),
+				TaskID: text, Timestamp: text, Turn: n, Type: Type(text)}
+			got, err := w.line()
+			want, wantErr := sign.Canonical(w)
+			if err != nil || wantErr != nil || !bytes.Equal(got, want) {
+				t.Errorf("line %s, %v\nwant %s, %v", got, err, want, wantErr)
+			}
+		}
+	}
+	for name, w := range map[string]wire{"seq": {Seq: 1<<53 + 1}, "negative": {MonoUs: -1}, "attempt": {Attempt: 1<<53 + 1}, "turn": {Turn: 1<<53 + 1}, "not UTF-8": {TaskID: "a\xff"}} {
+		w.Payload = []byte(`{}`)
+		if line, err := w.line(); err == nil {
+			t.Errorf("%s: %s", name, line)
+		}
 	}
 }
 

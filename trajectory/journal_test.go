@@ -212,7 +212,7 @@ func TestReadJournalRefuses(t *testing.T) {
 		{"seq skipped", chain(t, func(i int, w *wire) { w.Seq += int64(i / 3) }), 4, "seq is 4, not 3"},
 		{"seq repeated", chain(t, at(4, func(w *wire) { w.Seq = 2 })), 4, "seq is 2, not 3"},
 		{"seq from 1", chain(t, func(_ int, w *wire) { w.Seq++ }), 1, "seq is 1, not 0"},
-		{"negative seq", chain(t, at(1, func(w *wire) { w.Seq = -1 })), 1, "seq is -1, not 0"},
+		{"negative seq", chain(t, at(1, func(w *wire) { w.Seq = -1 })), 1, malformed},
 		{"an id below the one before", chain(t, at(4, func(w *wire) { w.ID, w.Timestamp = earlier, timestamp(ulid.MustParseStrict(earlier)) })), 4,
 			"its id is not above the one before it"},
 		{"the id of the line before", func() []byte {

@@ -1,11 +1,15 @@
 package trajectory
 
 import (
+	"bufio"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
+	"math/bits"
 	"path/filepath"
 	"sync"
 	"time"
@@ -48,9 +52,9 @@ type LogConfig struct {
 // goroutines: whoever finds no flush under way writes and syncs for all that
 // have gathered (group commit).
 type Log struct {
-	sink    Sink
-	cfg     LogConfig
-	entropy *ulid.MonotonicEntropy
+	sink   Sink
+	cfg    LogConfig
+	random io.Reader // of cfg.Rand, some at a time
 
 	mu       sync.Mutex
 	flushed  sync.Cond // signals that flushing or durable changed
@@ -67,14 +71,10 @@ type line struct {
 	bytes []byte
 }
 
-// maxIncrement bounds the random step between ids of the same millisecond, so
-// that an id tells nothing of its neighbour's line.
-const maxIncrement = 1 << 48
-
 // NewLog continues a journal at end; a new journal ends at
 // End{Head: digest of manifest.json}.
 func NewLog(sink Sink, end End, cfg LogConfig) (*Log, error) {
-	l := &Log{sink: sink, cfg: cfg, end: end, durable: end.Events, entropy: ulid.Monotonic(cfg.Rand, maxIncrement)}
+	l := &Log{sink: sink, cfg: cfg, end: end, durable: end.Events, random: bufio.NewReaderSize(cfg.Rand, 512)}
 	l.flushed.L = &l.mu
 	if end.LastID != "" {
 		id, err := ulid.ParseStrict(end.LastID)
@@ -148,17 +148,38 @@ func (l *Log) enqueue(drafts []Draft) ([]string, error) {
 	return ids, nil
 }
 
-// nextID returns an id above the last one, also when the clock steps back. The
-// entropy source knows only the ids it made itself, not those of a process
-// before this one, so its proposals are taken until one is above.
+// nextID returns an id above the last one, also when the clock steps back and
+// when the last one is of a process before this one: of the same millisecond it
+// is the last one and a random step, of a later one random. (The library's
+// monotonic source draws some 250 times for a step of this size, and knows only
+// the ids that it made itself.)
 func (l *Log) nextID() (ulid.ULID, error) {
-	for ms := max(ulid.Timestamp(l.cfg.Now()), l.last.Time()); ; ms++ {
-		id, err := ulid.New(ms, l.entropy)
-		if errors.Is(err, ulid.ErrMonotonicOverflow) || err == nil && id.Compare(l.last) <= 0 {
-			continue
+	ms := max(ulid.Timestamp(l.cfg.Now()), l.last.Time())
+	if ms == l.last.Time() {
+		var step [8]byte
+		if _, err := io.ReadFull(l.random, step[:6]); err != nil {
+			return ulid.ULID{}, err
 		}
-		return id, err
+		if id, ok := after(l.last, 1+binary.LittleEndian.Uint64(step[:])); ok {
+			return id, nil
+		}
+		ms++
 	}
+	return ulid.New(ms, l.random)
+}
+
+// after returns the id that is step, at most 2⁴⁸, above one of the same
+// millisecond; false if there is none.
+func after(id ulid.ULID, step uint64) (ulid.ULID, bool) {
+	low := binary.BigEndian.Uint64(id[8:])
+	high := binary.BigEndian.Uint16(id[6:8])
+	sum, carry := bits.Add64(low, step, 0)
+	if uint64(high)+carry > math.MaxUint16 {
+		return ulid.ULID{}, false
+	}
+	binary.BigEndian.PutUint64(id[8:], sum)
+	binary.BigEndian.PutUint16(id[6:8], high+uint16(carry))
+	return id, true
 }
 
 // flush writes and syncs all that is pending. It is called with the lock held

@@ -145,7 +145,7 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 }
 
 // maxCounted is the largest integer that a derived file can hold.
-const maxCounted = 1 << 53
+const maxCounted = sign.MaxInt
 
 // count adds an event's tokens and costs to the run's total, which bounds every
 // sum that is derived from them. It is false where one is below nothing or the

@@ -30,7 +30,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash"
-	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -40,9 +39,6 @@ import (
 // of a value of the expected type. What is wrong with hostile input is not
 // told in detail: nothing may depend on it.
 var ErrMalformed = errors.New("not the canonical JSON of its type")
-
-// maxInt bounds integers: 2⁵³, above which some JSON readers round.
-const maxInt = 1 << 53
 
 // Canonical returns the canonical JSON of v. It fails on numbers that are not
 // integers within ±2⁵³ and on strings that are not UTF-8.
@@ -57,8 +53,12 @@ func canonical(v any, lossy bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !integersOnly(b) {
+	integers, done := inspect(b)
+	if !integers {
 		return nil, errors.New("a number is not an integer within ±2⁵³")
+	}
+	if done {
+		return b, nil
 	}
 	c := jsontext.Value(b)
 	if err := c.Canonicalize(); err != nil {
@@ -78,35 +78,6 @@ func Decode(data []byte, v any) error {
 		return ErrMalformed
 	}
 	return nil
-}
-
-// integersOnly reports whether every number in valid JSON is an integer within
-// ±2⁵³ in its shortest form.
-func integersOnly(b []byte) bool {
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
-		case c == '"':
-			for i++; b[i] != '"'; i++ {
-				if b[i] == '\\' {
-					i++
-				}
-			}
-		case c == '-' || c >= '0' && c <= '9':
-			start := i
-			for i+1 < len(b) && isNumberByte(b[i+1]) {
-				i++
-			}
-			n, err := strconv.ParseInt(string(b[start:i+1]), 10, 64)
-			if err != nil || n > maxInt || n < -maxInt || c == '-' && n == 0 {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-func isNumberByte(c byte) bool {
-	return c >= '0' && c <= '9' || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-'
 }
 
 // Digest returns the digest of b.

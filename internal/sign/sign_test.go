@@ -276,6 +276,26 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// FuzzCanonical compares with the library's own canonical form, whatever way
+// was taken to it.
+func FuzzCanonical(f *testing.F) {
+	for _, seed := range []string{good, `{"a":1,"b":[{"z":0},{"a":0}],"c":{"d":{}}}`, `{"b":1,"a":2}`, `{"a":1,"a!":2,"a ":3}`, `{"a ":1,"a":2}`, `{"a!":1,"a":2}`, `{"é":1,"a":2}`,
+		`{"\n":1,"a":2}`, `["\/","\u0001","\u0009","\u001F","\u001f","\u007f"]`, ` [ 1 ] `, strings.Repeat("[", 40) + `{"b":1,"a":2}` + strings.Repeat("]", 40),
+		`{"a":` + strings.Repeat(`{"b":`, 40) + `{"z":1,"a":2}` + strings.Repeat("}", 41), `{"x":[],"y":{},"a":null}`, `{"a":[{"b":1},2],"B":true}`, `-0`, `1.0`, `9007199254740993`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := sign.Canonical(jsontext.Value(data))
+		if err != nil {
+			return
+		}
+		want := jsontext.Value(bytes.Clone(data))
+		if err := want.Canonicalize(); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("Canonical(%q) = %q, the library gives %q (%v)", data, got, want, err)
+		}
+	})
+}
+
 func TestDigest(t *testing.T) {
 	const want = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // FIPS 180-2, B.1
 	if got := sign.Digest([]byte("abc")); got != want {
