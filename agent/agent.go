@@ -129,7 +129,7 @@ func (a Agent) ask(ctx context.Context, turn int, talk *conversation, last bool,
 	}
 	response, err := a.Model.Chat(ctx, request, &recorder{
 		rec: rec, session: session, turn: turn, model: a.Name,
-		before: []trajectory.Payload{talk.compile(rec.Redact)},
+		before: []trajectory.Payload{talk.compile(rec)},
 	})
 	return response.Message, err
 }
@@ -185,8 +185,8 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 		u := t.Response.Usage
 		e.Tokens = trajectory.Tokens{Cached: u.Cached, In: u.In, Out: u.Out, Reasoning: u.Reasoning}
 		e.UsageReported = u.Reported
-		x := r.rec.Redact.Excerpt(string(canonical(t.Response.Message)), trajectory.OutputHead)
-		e.Bytes, e.Head, e.OutputSHA256, e.Redactions, e.Truncated = x.Bytes, x.Head, x.SHA256, x.Redactions, x.Truncated
+		x := r.rec.Excerpt(string(canonical(t.Response.Message)), trajectory.OutputHead)
+		e.BodySHA256, e.Bytes, e.Head, e.OutputSHA256, e.Redactions, e.Truncated = x.BodySHA256, x.Bytes, x.Head, x.SHA256, x.Redactions, x.Truncated
 		if e.CostMicroUSD != nil {
 			r.session.Spend(*e.CostMicroUSD)
 		}

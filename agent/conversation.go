@@ -32,11 +32,11 @@ func (c *conversation) add(source string, m llm.Message) {
 }
 
 // compile gives the record of the next request and begins a new one.
-func (c *conversation) compile(redact trajectory.Redactor) trajectory.ContextCompiled {
-	x := redact.Excerpt(c.fresh.String(), trajectory.PromptHead)
+func (c *conversation) compile(rec *trajectory.Attempt) trajectory.ContextCompiled {
+	x := rec.Excerpt(c.fresh.String(), trajectory.PromptHead)
 	c.fresh.Reset()
 	return trajectory.ContextCompiled{
-		Bytes: x.Bytes, ContentSHA256: x.SHA256, Head: x.Head, Messages: append([]trajectory.Message(nil), c.listed...),
+		BodySHA256: x.BodySHA256, Bytes: x.Bytes, ContentSHA256: x.SHA256, Head: x.Head, Messages: append([]trajectory.Message(nil), c.listed...),
 		Redactions: x.Redactions, Truncated: x.Truncated,
 	}
 }

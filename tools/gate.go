@@ -217,8 +217,8 @@ func violation(callID string, d policy.Decision) trajectory.Payload {
 // proposal records the arguments one by one, each cut by itself, so that a
 // long one does not hide the others.
 func (s *Session) proposal(p *pass) trajectory.ToolProposed {
-	whole := s.rec.Redact.Excerpt(p.call.Args, trajectory.ArgumentHead)
-	out := trajectory.ToolProposed{Args: map[string]string{}, ArgsSHA256: whole.SHA256, CallID: p.id, Name: p.name}
+	whole := s.rec.Excerpt(p.call.Args, trajectory.ArgumentHead)
+	out := trajectory.ToolProposed{Args: map[string]string{}, ArgsSHA256: whole.SHA256, BodySHA256: whole.BodySHA256, CallID: p.id, Name: p.name}
 	var args map[string]jsontext.Value
 	if err := json.Unmarshal([]byte(p.call.Args), &args); err != nil {
 		out.Malformed, out.Redactions = whole.Head, whole.Redactions
@@ -231,7 +231,7 @@ func (s *Session) proposal(p *pass) trajectory.ToolProposed {
 				text = string(b)
 			}
 		}
-		x := s.rec.Redact.Excerpt(text, trajectory.ArgumentHead)
+		x := s.rec.Part(text, trajectory.ArgumentHead)
 		name = s.rec.Redact.Label(name)
 		out.Args[name] = x.Head
 		out.Redactions += x.Redactions
@@ -284,7 +284,7 @@ func (s *Session) resultEvents(p *pass) []trajectory.Payload {
 		d.Reason, _ = s.rec.Redact.Redact(d.Reason)
 		events = append(events, violation(p.id, d))
 	}
-	x := s.rec.Redact.Excerpt(p.output.Document, trajectory.ResultHead)
+	x := s.rec.Excerpt(p.output.Document, trajectory.ResultHead)
 	message := trajectory.SentMessage{Content: p.output.Shown, Role: "tool", ToolCallID: p.call.ID}
 	urls := make([]trajectory.URL, len(p.output.URLs))
 	for i, u := range p.output.URLs {
@@ -292,7 +292,7 @@ func (s *Session) resultEvents(p *pass) []trajectory.Payload {
 		urls[i].URL, _ = s.rec.Redact.Redact(u.URL)
 	}
 	return append(events, trajectory.ToolExecuted{
-		Bytes: x.Bytes, CallID: p.id, Head: x.Head, IsError: p.output.IsError, LatencyMs: p.latency.Milliseconds(),
+		BodySHA256: x.BodySHA256, Bytes: x.Bytes, CallID: p.id, Head: x.Head, IsError: p.output.IsError, LatencyMs: p.latency.Milliseconds(),
 		Name: p.name, OutputSHA256: x.SHA256, Probes: p.probes, Redactions: x.Redactions, ShownBytes: int64(len(p.output.Shown)), ShownSHA256: sign.Digest(message.Canonical()),
 		Truncated: x.Truncated, URLs: urls,
 	})

@@ -1,5 +1,7 @@
 package trajectory
 
+import "strings"
+
 // Attempt records the events of one attempt at one task. Several of its
 // methods may run at once; order is the order of the calls.
 type Attempt struct {
@@ -7,6 +9,27 @@ type Attempt struct {
 	TaskID string
 	Number int // from 1
 	Redact Redactor
+	Hashes bool // record no heads: bodies by their digests alone
+}
+
+// Excerpt returns what the journal shows of a body, and keeps the whole of it
+// if the log does.
+func (a *Attempt) Excerpt(body string, limit int) Excerpt {
+	x := a.Part(body, limit)
+	if a.Log.cfg.Bodies != nil {
+		whole, _ := a.Redact.Redact(strings.ToValidUTF8(body, "\ufffd"))
+		x.BodySHA256 = a.Log.Keep(whole)
+	}
+	return x
+}
+
+// Part is Excerpt for a part of a body that is kept as a whole.
+func (a *Attempt) Part(text string, limit int) Excerpt {
+	x := a.Redact.Excerpt(text, limit)
+	if a.Hashes {
+		x.Head, x.Truncated = "", text != ""
+	}
+	return x
 }
 
 // Append records payloads at a turn (0 for those outside of turns) and returns

@@ -7,6 +7,10 @@ package trajectory
 // Type names an event.
 type Type string
 
+// Where a run keeps whole bodies, body_sha256 is the digest of the body without
+// secrets, under which it lies in BodiesDir: of what ContextCompiled excerpts,
+// of the message received, of the arguments as received, of the whole document.
+
 // The types of events. A run event bears no task; a task event bears a task
 // id; an attempt event also the attempt (from 1); a turn event also the turn
 // (from 1). What does not apply is left out of the line. memory_proposed,
@@ -173,6 +177,7 @@ type Message struct {
 // earlier request of the attempt held: ContentSHA256 and Bytes are over their
 // concatenated canonical forms, Head is the first 2 KiB.
 type ContextCompiled struct {
+	BodySHA256    string    `json:"body_sha256,omitzero"`
 	Bytes         int64     `json:"bytes"`
 	ContentSHA256 string    `json:"content_sha256"`
 	Head          string    `json:"head"`
@@ -213,6 +218,7 @@ func (t Tokens) Add(u Tokens) Tokens {
 // ContextCompiled uses; they are left out when the try failed. CostMicroUSD is
 // null where no price is known. RetryOf is the event id of the try it repeats.
 type ModelCallCompleted struct {
+	BodySHA256     string     `json:"body_sha256,omitzero"`
 	Bytes          int64      `json:"bytes,omitzero"`
 	CostMicroUSD   *int64     `json:"cost_microusd"`
 	Error          *CallError `json:"error,omitzero"`
@@ -240,6 +246,7 @@ type ToolProposed struct {
 	Args          map[string]string `json:"args"`
 	ArgsSHA256    string            `json:"args_sha256"`
 	ArgsTruncated []string          `json:"args_truncated,omitzero"`
+	BodySHA256    string            `json:"body_sha256,omitzero"`
 	CallID        string            `json:"call_id"`
 	Malformed     string            `json:"malformed,omitzero"`
 	Name          string            `json:"name"`
@@ -316,6 +323,7 @@ type URL struct {
 // what the model was shown of it; ShownSHA256 is over the message that showed
 // it, as the next ContextCompiled lists it.
 type ToolExecuted struct {
+	BodySHA256   string  `json:"body_sha256,omitzero"`
 	Bytes        int64   `json:"bytes"`
 	CallID       string  `json:"call_id"`
 	Head         string  `json:"head"`

@@ -26,6 +26,7 @@ type Excerpt struct {
 	Head       string
 	Truncated  bool
 	Redactions int
+	BodySHA256 string // of the whole body without secrets, where it is kept; else ""
 }
 
 // Redactor takes secrets out of text before it is written. The zero value

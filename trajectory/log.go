@@ -46,6 +46,9 @@ type LogConfig struct {
 	// Recorded, if set, sees every event with its line (newline included) in
 	// order once it is durable. Its error makes the log fail.
 	Recorded func(Event, []byte) error
+	// Bodies, if set, makes whole bodies durable, before the lines that name
+	// them. Without it none are kept.
+	Bodies func([]Body) error
 }
 
 // Log is the one writer of a journal. Its methods may be called from many
@@ -61,20 +64,22 @@ type Log struct {
 	end      End       // where the next event goes
 	last     ulid.ULID
 	pending  []line
+	bodies   []Body // to be written before pending
 	flushing bool
-	durable  int64 // events known to be on disk
+	durable  End // what is known to be on disk
 	failed   error
 }
 
 type line struct {
 	event Event
 	bytes []byte
+	end   End // of the journal up to here
 }
 
 // NewLog continues a journal at end; a new journal ends at
 // End{Head: digest of manifest.json}.
 func NewLog(sink Sink, end End, cfg LogConfig) (*Log, error) {
-	l := &Log{sink: sink, cfg: cfg, end: end, durable: end.Events, random: bufio.NewReaderSize(cfg.Rand, 512)}
+	l := &Log{sink: sink, cfg: cfg, end: end, durable: end, random: bufio.NewReaderSize(cfg.Rand, 512)}
 	l.flushed.L = &l.mu
 	if end.LastID != "" {
 		id, err := ulid.ParseStrict(end.LastID)
@@ -96,7 +101,7 @@ func (l *Log) Append(drafts ...Draft) ([]string, error) {
 		return nil, err
 	}
 	mine := l.end.Events
-	for l.durable < mine && l.failed == nil {
+	for l.durable.Events < mine && l.failed == nil {
 		if l.flushing {
 			l.flushed.Wait()
 			continue
@@ -142,7 +147,7 @@ func (l *Log) enqueue(drafts []Draft) ([]string, error) {
 		}
 		l.last = id
 		l.end = End{Events: l.end.Events + 1, Head: sign.Digest(b), LastID: e.ID}
-		l.pending = append(l.pending, line{e, b})
+		l.pending = append(l.pending, line{e, b, l.end})
 		ids = append(ids, e.ID)
 	}
 	return ids, nil
@@ -185,22 +190,27 @@ func after(id ulid.ULID, step uint64) (ulid.ULID, bool) {
 // flush writes and syncs all that is pending. It is called with the lock held
 // and gives it up while the disk works.
 func (l *Log) flush() {
-	batch := l.pending
-	l.pending = nil
+	batch, bodies := l.pending, l.bodies
+	l.pending, l.bodies = nil, nil
 	l.flushing = true
 	l.mu.Unlock()
-	err := l.write(batch)
+	err := l.write(batch, bodies)
 	l.mu.Lock()
 	l.flushing = false
 	if err != nil {
 		l.fail(err)
-	} else {
-		l.durable += int64(len(batch))
+	} else if len(batch) > 0 {
+		l.durable = batch[len(batch)-1].end
 	}
 	l.flushed.Broadcast()
 }
 
-func (l *Log) write(batch []line) error {
+func (l *Log) write(batch []line, bodies []Body) error {
+	if len(bodies) > 0 {
+		if err := l.cfg.Bodies(bodies); err != nil {
+			return err
+		}
+	}
 	var size int
 	for _, b := range batch {
 		size += len(b.bytes)
@@ -238,6 +248,19 @@ func (l *Log) fail(err error) error {
 	return l.failed
 }
 
+// Keep takes a whole body that an event enqueued after it will name, and
+// returns its digest; "" if the log keeps none.
+func (l *Log) Keep(body string) string {
+	if l.cfg.Bodies == nil {
+		return ""
+	}
+	b := Body{SHA256: sign.Digest([]byte(body)), Text: body}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bodies = append(l.bodies, b)
+	return b.SHA256
+}
+
 // Err returns what made the log fail, nil while it works.
 func (l *Log) Err() error {
 	l.mu.Lock()
@@ -250,4 +273,11 @@ func (l *Log) End() End {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.end
+}
+
+// Durable returns the place after the last event that is known to be on disk.
+func (l *Log) Durable() End {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.durable
 }

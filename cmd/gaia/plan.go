@@ -43,9 +43,17 @@ type settings struct {
 	concurrency  int
 	key          string
 	noJudgeCache bool
+	evidence     string // ledger.EvidenceHeads, EvidenceBodies or EvidenceHashes
+	onLost       string // when evidence cannot be recorded: goOn or stopRun
 	resumed      bool
 	rehearsal    bool
 }
+
+// What a run does when its evidence cannot be recorded any longer.
+const (
+	goOn    = "continue"
+	stopRun = "stop"
+)
 
 const (
 	sourceFixtures = "fixtures"
@@ -101,7 +109,8 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 		w.Selection = s.filter.Rule()
 	}
 	w.SubmitIntent, w.Rehearsal, w.Concurrency = s.submitIntent, s.rehearsal, s.concurrency
-	w.CallTries = callTries
+	w.CallTries, w.Evidence = callTries, s.evidence
+	w.Continue, w.Scratch = s.onLost == goOn, os.TempDir()
 	w.Redact = trajectory.NewRedactor(a.secrets())
 	w.Now, w.Rand = time.Now, rand.Reader
 	w.Mono = func() time.Duration { return time.Since(a.began) }

@@ -39,19 +39,20 @@ nothing to do.`,
 	f.IntVar(&s.concurrency, "concurrency", 4, "tasks at once")
 	f.StringVar(&s.key, "key", "", "signing key file, the one the run was planned with")
 	f.StringVar(&s.prices, "prices", "", "price table to count cost by (default: built in)")
+	lostFlag(cmd, &s)
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
 func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool) error {
-	found, err := a.openRun(dir)
+	plan, err := a.openPlan(dir)
+	if errors.Is(err, run.ErrComplete) {
+		return a.nothingToDo(dir, asJSON)
+	}
 	if err != nil {
 		return err
 	}
-	if found.Complete {
-		return a.nothingToDo(dir, asJSON)
-	}
-	if err := a.planned(&s, found.Manifest); err != nil {
+	if err := a.planned(&s, plan); err != nil {
 		return err
 	}
 	stop := a.catchSignals(ctx)
@@ -63,17 +64,16 @@ func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool
 	defer w.Close()
 	progress := a.newProgress(len(w.Set.Tasks), s.rehearsal)
 	stop.say(progress)
-	progress.catchUp(found.Fold)
-	w.Watch, w.Warn = progress.watch, progress.trouble
+	w.Watch, w.Warn, w.Resumed = progress.watch, progress.trouble, progress.catchUp
 	r, err := run.Resume(dir, w.Config)
-	var plan *run.PlanError
+	var other *run.PlanError
 	var cache *run.CacheError
 	switch {
 	case errors.As(err, &cache):
 		return a.badCache(cache, exitIncomplete, "mend that, then: "+s.resumeCommand(dir))
 	case errors.Is(err, run.ErrComplete): // since it was read
 		return a.nothingToDo(dir, asJSON)
-	case errors.As(err, &plan):
+	case errors.As(err, &other):
 		return fail(exitFailure, err, "resume with the dataset, endpoint and key that the run was planned with, or start a new run")
 	case errors.Is(err, trajectory.ErrNotRecorded):
 		return unfinished(err, s.resumeCommand(dir))
@@ -108,7 +108,10 @@ func (s settings) resumeCommand(dir string) string {
 
 // planned takes the settings of a run from its manifest.
 func (a *app) planned(s *settings, m ledger.Manifest) error {
-	s.resumed = true
+	s.resumed, s.evidence = true, m.Evidence
+	if s.onLost != goOn && s.onLost != stopRun {
+		return usage(`give "continue" or "stop"`, "--on-unsubmittable is %q", s.onLost)
+	}
 	s.split, s.submitIntent, s.rehearsal = m.Dataset.Split, m.SubmitIntent, m.Rehearsal
 	s.model, s.maxTokens, s.maxTurns, s.toolCalls = m.Model.Name, m.Model.MaxTokens, m.Budgets.Turns, m.Budgets.ToolCalls
 	s.taskCost = "off"
@@ -142,6 +145,26 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 		s.baseURL = defaultBaseURL
 	}
 	return nil
+}
+
+// openPlan reads the plan of a run that is to go on. The journal is read, once,
+// when the run is taken up; run.ErrComplete says that there is nothing to do.
+func (a *app) openPlan(dir string) (ledger.Manifest, error) {
+	if err := isRun(dir); err != nil {
+		return ledger.Manifest{}, err
+	}
+	// What is written last is there: most likely the run is finished.
+	if _, err := os.Lstat(filepath.Join(dir, trajectory.CheckpointFile)); err == nil {
+		found, err := a.openRun(dir)
+		if err == nil && found.Complete {
+			err = run.ErrComplete
+		}
+		if err != nil {
+			return ledger.Manifest{}, err
+		}
+	}
+	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))
+	return m, err
 }
 
 // openRun verifies a run directory; one that is not there or is no run is a

@@ -17,7 +17,7 @@ import (
 func (a *app) runCommand() *cobra.Command {
 	var s settings
 	var out string
-	var asJSON bool
+	var asJSON, record, bodies bool
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Plan, solve, grade, seal and sign a run",
@@ -29,7 +29,11 @@ Without a key, base URL, model or source it rehearses with built-in tasks and a
 built-in scripted model, offline.
 
 The first Ctrl-C finishes the tasks under way, the second stops at once; both
-leave a run that "gaia resume" takes up.`,
+leave a run that "gaia resume" takes up.
+
+Everything the agent does is recorded before it has an effect. If that fails, on
+a full disk say, the run is marked as not submittable for good, and goes on
+without evidence or stops, as --on-unsubmittable says.`,
 		Example: `  gaia run --submit-intent
   gaia run --level 1 --limit 3
   OPENAI_API_KEY=… gaia run --submit-intent --source dir:GAIA --model gpt-4o --judge-model gpt-4o-mini`,
@@ -42,6 +46,9 @@ leave a run that "gaia resume" takes up.`,
 				return usage("leave --task out to run all tasks", "--task names no task")
 			}
 			if err := a.complete(&s); err != nil {
+				return err
+			}
+			if err := s.evidenceOf(record, bodies); err != nil {
 				return err
 			}
 			if err := s.check(); err != nil {
@@ -68,15 +75,41 @@ leave a run that "gaia resume" takes up.`,
 	f.IntVar(&s.concurrency, "concurrency", 4, "tasks at once")
 	f.StringVar(&s.key, "key", "", "signing key file (default: GAIA_SIGNING_KEY, GAIA_SIGNING_KEY_FILE, else made on first need)")
 	f.BoolVar(&s.noJudgeCache, "no-judge-cache", false, "ask the judge about every answer, also those it has judged before")
+	f.BoolVar(&record, "record-evidence", true, "record the beginnings of prompts, replies and results, and arguments; false records their digests only, for local runs")
+	f.BoolVar(&bodies, "evidence-full-bodies", false, "also keep prompts, replies, arguments and results whole, beside the journal")
+	lostFlag(cmd, &s)
 	f.StringVar(&out, "out", "runs", "directory for run directories")
 	f.StringVar(&s.prices, "prices", "", "price table to count cost by (default: built in)")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
+func lostFlag(cmd *cobra.Command, s *settings) {
+	cmd.Flags().StringVar(&s.onLost, "on-unsubmittable", goOn, `when evidence cannot be recorded: "continue" without it, results marked, or "stop", to be resumed`)
+}
+
+// evidenceOf sets what is recorded of bodies.
+func (s *settings) evidenceOf(record, bodies bool) error {
+	switch {
+	case !record && s.submitIntent:
+		return usage("leave out --record-evidence=false, or --submit-intent", "a run without evidence cannot be submitted")
+	case !record && bodies:
+		return usage("leave one of them out", "--evidence-full-bodies keeps what --record-evidence=false leaves out")
+	case !record:
+		s.evidence = ledger.EvidenceHashes
+	case bodies:
+		s.evidence = ledger.EvidenceBodies
+	default:
+		s.evidence = ledger.EvidenceHeads
+	}
+	return nil
+}
+
 // check refuses settings no run can have.
 func (s settings) check() error {
 	switch {
+	case s.onLost != goOn && s.onLost != stopRun:
+		return usage(`give "continue" or "stop"`, "--on-unsubmittable is %q", s.onLost)
 	case s.maxTurns < 1:
 		return usage("", "--max-turns is %d, which leaves no turn", s.maxTurns)
 	case s.concurrency < 1:
@@ -127,9 +160,15 @@ func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, 
 	interrupted := stop.ctx.Err() != nil
 	stop.release()
 	progress.done()
+	var lost *run.UnrecordedError
 	switch {
 	case err == nil:
 		return a.printRun(r.Dir, asJSON)
+	case errors.As(err, &lost):
+		if err := a.printResult(r.Dir, r.State(), asJSON); err != nil {
+			return err
+		}
+		return fail(exitFindings, lost, "the run is marked as not submittable; to make up for what is missing, mend the disk, then: "+s.resumeCommand(r.Dir))
 	case errors.Is(err, run.ErrDrained) || interrupted && !errors.Is(err, trajectory.ErrNotRecorded):
 		return fail(exitInterrupted, errors.New("interrupted; the state is saved"), s.resumeCommand(r.Dir))
 	}
@@ -159,17 +198,18 @@ func (a *app) printRun(dir string, asJSON bool) error {
 // printFinished prints a finished run, and fails if it was meant to be
 // submitted and cannot be.
 func (a *app) printFinished(dir string, found *ledger.Run, asJSON bool) error {
-	var err error
-	if !asJSON {
-		err = a.printSummary(dir, found)
-	} else {
-		err = a.printJSON(runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir,
-			Summary: found.Summary(), Unsubmittable: unsubmittable(found)})
-	}
-	if err != nil {
+	if err := a.printResult(dir, found, asJSON); err != nil {
 		return err
 	}
 	return submittable(found)
+}
+
+func (a *app) printResult(dir string, found *ledger.Run, asJSON bool) error {
+	if !asJSON {
+		return a.printSummary(dir, found)
+	}
+	return a.printJSON(runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir,
+		Summary: found.Summary(), Unsubmittable: unsubmittable(found)})
 }
 
 // submittable fails for a run that was meant to be submitted and cannot be.

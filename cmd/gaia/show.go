@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,14 +18,18 @@ import (
 
 func (a *app) showCommand() *cobra.Command {
 	var asJSON bool
+	var body string
 	cmd := &cobra.Command{
 		Use:   "show DIR [TASK]",
 		Short: "Show what happened in a run, or at one task",
 		Long: `Show prints a run as a table of its tasks, or one task step by step: question,
 turns, tool calls, answer and verdicts. It reads the journal, after verifying
-it. TASK is a task id or the start of one.`,
+it. TASK is a task id or the start of one. A run with --evidence-full-bodies has
+whole prompts, replies, arguments and results beside the journal; --body shows
+the one of a digest, after checking it.`,
 		Example: `  gaia show runs/01J…
-  gaia show runs/01J… 3f2a`,
+  gaia show runs/01J… 3f2a
+  gaia show runs/01J… --body sha256:9f86d0…`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
 				return usage("see 'gaia show --help'", "show takes a run directory and, if you like, a task id")
@@ -31,6 +37,9 @@ it. TASK is a task id or the start of one.`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if body != "" {
+				return a.showBody(args[0], body)
+			}
 			if len(args) == 1 {
 				return a.showRun(args[0], asJSON)
 			}
@@ -38,7 +47,28 @@ it. TASK is a task id or the start of one.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary, or the task's trajectories, as JSON")
+	cmd.Flags().StringVar(&body, "body", "", "show the whole body of this digest, a body_sha256 of the journal")
 	return cmd
+}
+
+// showBody prints a body that the run kept whole. It is what others wrote: what
+// would steer a terminal is shown as escapes, the file itself has the bytes.
+func (a *app) showBody(dir, digest string) error {
+	if err := isRun(dir); err != nil {
+		return err
+	}
+	if trajectory.BodyFile(digest) == "" {
+		return usage("a digest is sha256: and 64 hexadecimal digits; 'gaia show --json DIR TASK' has those of a task", "--body %q is no digest", digest)
+	}
+	body, err := trajectory.ReadBody(os.DirFS(dir), digest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return usage("runs keep bodies with --evidence-full-bodies", "the run keeps no body %s", digest)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(a.stdout, printable(string(body)))
+	return err
 }
 
 func (a *app) showRun(dir string, asJSON bool) error {
@@ -107,7 +137,7 @@ func (a *app) showTask(dir, prefix string, asJSON bool) error {
 		return err
 	}
 	records := []ledger.Trajectory{}
-	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{Ended: func(t ledger.Trajectory) error {
+	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{Ended: func(t ledger.Trajectory, _ []byte) error {
 		if strings.HasPrefix(t.TaskID, prefix) {
 			records = append(records, t)
 		}

@@ -20,6 +20,9 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 	if s.Rehearsal {
 		out.WriteString("rehearsal: " + rehearsalNote + "\n\n")
 	}
+	if s.Unrecorded != "" {
+		out.WriteString("unrecorded: these results are not evidence, and cannot be verified or submitted\n\n")
+	}
 	out.WriteString(scoreTable(s) + "\n\n")
 	rows := [][2]string{
 		{"dataset", fmt.Sprintf("%s, split %s, tasks: %s (%d of %d)", s.Dataset.Name, s.GaiaSplit, s.Dataset.Selection, len(found.Tasks), s.Dataset.SplitSize)},
@@ -43,10 +46,10 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 	}
 	rows = append(rows,
 		[2]string{"manifest", found.ManifestSHA256},
-		[2]string{"run", dir},
-		[2]string{"next", "gaia show " + quoteArg(dir)},
-		[2]string{"", "gaia audit " + quoteArg(dir)},
-	)
+		[2]string{"run", dir})
+	if s.Unrecorded == "" {
+		rows = append(rows, [2]string{"next", "gaia show " + quoteArg(dir)}, [2]string{"", "gaia audit " + quoteArg(dir)})
+	}
 	if _, err := fmt.Fprint(a.stdout, printable(out.String())); err != nil {
 		return err
 	}

@@ -24,7 +24,8 @@ func (r Trajectory) Encode() ([]byte, error) { return encodeLine(r) }
 // Result returns the record of a sealed task.
 func (f *Fold) Result(t *Task) Result {
 	r := Result{Attempt: t.Sealed.Attempt, Attempts: len(t.Attempts), CostMicroUSD: new(int64), Level: t.Plan.Level, Outcome: t.Sealed.Outcome,
-		Rehearsal: f.Manifest.Rehearsal, Schema: resultSchema, ScoringPath: "none", TaskID: t.Plan.TaskID, ToolsUsed: []string{}}
+		Rehearsal: f.Manifest.Rehearsal, Schema: resultSchema, ScoringPath: "none", TaskID: t.Plan.TaskID, ToolsUsed: []string{},
+		Unrecorded: f.Unrecorded != ""}
 	for _, a := range t.Attempts {
 		r.CostMicroUSD = addCost(r.CostMicroUSD, a.CostMicroUSD)
 		r.Tokens = r.Tokens.Add(a.Tokens)
@@ -71,7 +72,7 @@ func (f *Fold) Summary() Summary {
 		GaiaSplit: m.Dataset.Split, GuidanceHash: m.GuidanceHash, Harness: m.Harness, Interruptions: f.Interruptions,
 		JudgeCacheIntegrityEvents: f.IntegrityEvents(),
 		ManifestSHA256:            f.ManifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID,
-		Schema: summarySchema, Started: f.Started, SubmitIntent: m.SubmitIntent, VotingAttempts: m.Voting.Attempts}
+		Schema: summarySchema, Started: f.Started, SubmitIntent: m.SubmitIntent, Unrecorded: f.Unrecorded, VotingAttempts: m.Voting.Attempts}
 	c := f.counts()
 	s.Outcomes = Outcomes{Error: c.Error, Failed: c.Failed, Skipped: c.Skipped, Solved: c.Solved, Unscored: c.Unscored}
 	if m.Judge != nil {

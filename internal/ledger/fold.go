@@ -21,6 +21,7 @@ type Fold struct {
 	Started        string
 	Completed      *trajectory.RunCompleted
 	Interruptions  []Interruption
+	Unrecorded     string // why evidence ended before the run did; what is derived then says so
 
 	completed string
 	byID      map[string]*Task
@@ -72,6 +73,9 @@ func NewFold(m Manifest, manifestSHA256 string, ended func(Trajectory) error) *F
 	}
 	return f
 }
+
+// Follow gives the records of attempts that end from now on to ended.
+func (f *Fold) Follow(ended func(Trajectory) error) { f.ended = ended }
 
 // Task returns a planned task, nil if there is none of that id.
 func (f *Fold) Task(id string) *Task { return f.byID[id] }
@@ -347,7 +351,7 @@ func (a *Attempt) add(e trajectory.Event) (reason string) {
 func (a *Attempt) step(e trajectory.Event) {
 	switch p := e.Payload.(type) {
 	case trajectory.ContextCompiled:
-		a.steps = append(a.steps, PromptStep{Bytes: p.Bytes, ContentSHA256: p.ContentSHA256, Head: p.Head, Messages: p.Messages,
+		a.steps = append(a.steps, PromptStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, ContentSHA256: p.ContentSHA256, Head: p.Head, Messages: p.Messages,
 			Redactions: p.Redactions, Truncated: p.Truncated, Turn: e.Turn, Type: "prompt"})
 	case trajectory.ModelCallCompleted:
 		a.Tokens = a.Tokens.Add(p.Tokens)
@@ -357,14 +361,14 @@ func (a *Attempt) step(e trajectory.Event) {
 		if p.RetryOf != "" {
 			a.Retried++
 		}
-		a.steps = append(a.steps, LLMCallStep{Error: p.Error, FinishReason: p.FinishReason, Head: p.Head, LatencyMs: p.LatencyMs,
+		a.steps = append(a.steps, LLMCallStep{BodySHA256: p.BodySHA256, Error: p.Error, FinishReason: p.FinishReason, Head: p.Head, LatencyMs: p.LatencyMs,
 			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, RequestID: p.RequestID, RequestedModel: p.RequestedModel,
 			ResponseModel: p.ResponseModel, RetryOf: p.RetryOf, TokensCached: p.Tokens.Cached, TokensIn: p.Tokens.In,
 			TokensOut: p.Tokens.Out, TokensReasoning: p.Tokens.Reasoning, Turn: e.Turn, Type: "llm_call", UsageReported: p.UsageReported})
 	case trajectory.ToolProposed:
 		a.ToolCalls++
 		a.names[p.CallID] = p.Name
-		a.steps = append(a.steps, ToolCallStep{Args: p.Args, ArgsSHA256: p.ArgsSHA256, ArgsTruncated: list(p.ArgsTruncated), CallID: p.CallID,
+		a.steps = append(a.steps, ToolCallStep{Args: p.Args, ArgsSHA256: p.ArgsSHA256, ArgsTruncated: list(p.ArgsTruncated), BodySHA256: p.BodySHA256, CallID: p.CallID,
 			Malformed: p.Malformed, Name: p.Name, Redactions: p.Redactions, RuleHits: []string{}, Turn: e.Turn, Type: "tool_call"})
 	case trajectory.PolicyDecision:
 		if n := len(a.steps) - 1; n >= 0 {
@@ -381,7 +385,7 @@ func (a *Attempt) step(e trajectory.Event) {
 		if at, used := slices.BinarySearch(a.ToolsUsed, p.Name); !used {
 			a.ToolsUsed = slices.Insert(a.ToolsUsed, at, p.Name)
 		}
-		a.steps = append(a.steps, ToolResultStep{Bytes: p.Bytes, CallID: p.CallID, Head: p.Head, IsError: p.IsError, Name: p.Name,
+		a.steps = append(a.steps, ToolResultStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, CallID: p.CallID, Head: p.Head, IsError: p.IsError, Name: p.Name,
 			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Probes: p.Probes, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: list(p.URLs)})
 	}
 }

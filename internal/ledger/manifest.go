@@ -33,6 +33,7 @@ type Manifest struct {
 	Created        string             `json:"created"` // trajectory.TimeFormat
 	Dataset        Dataset            `json:"dataset"`
 	DenylistSHA256 string             `json:"denylist_sha256"`
+	Evidence       string             `json:"evidence"`        // EvidenceHeads, EvidenceBodies or EvidenceHashes
 	GoldCommitment string             `json:"gold_commitment"` // see Commitment; "" where the source carried no gold
 	GuidanceHash   string             `json:"guidance_hash"`
 	Harness        trajectory.Harness `json:"harness"`
@@ -55,6 +56,13 @@ type Manifest struct {
 	Tools          []ToolPlan         `json:"tools"`
 	Voting         VotingPlan         `json:"voting"`
 }
+
+// What the journal shows of the bodies it has the digests of.
+const (
+	EvidenceHeads  = "heads"  // their beginnings
+	EvidenceBodies = "bodies" // and the whole of them is kept beside it
+	EvidenceHashes = "hashes" // nothing: fit for local runs only
+)
 
 // Dataset says which tasks were chosen, and from what.
 type Dataset struct {
@@ -138,8 +146,8 @@ type VotingPlan struct {
 	Rule     string `json:"rule"` // "first" when there is one attempt
 }
 
-// NewManifest returns a plan with its schema set.
-func NewManifest() Manifest { return Manifest{Schema: manifestSchema} }
+// NewManifest returns a plan with its schema set, whose evidence has heads.
+func NewManifest() Manifest { return Manifest{Evidence: EvidenceHeads, Schema: manifestSchema} }
 
 // Encode returns manifest.json.
 func (m Manifest) Encode() ([]byte, error) { return sign.Canonical(m) }
@@ -156,6 +164,15 @@ func DecodeManifest(data []byte) (Manifest, error) {
 	}
 	if id, err := ulid.ParseStrict(m.RunID); err != nil || id.String() != m.RunID {
 		return Manifest{}, trajectory.Faultf(ManifestFile, "run_id is not a ULID") // it becomes part of file names
+	}
+	switch m.Evidence {
+	case EvidenceHeads, EvidenceBodies:
+	case EvidenceHashes:
+		if m.SubmitIntent {
+			return Manifest{}, trajectory.Faultf(ManifestFile, "is of a run to be submitted that records hashes only")
+		}
+	default:
+		return Manifest{}, trajectory.Faultf(ManifestFile, "evidence is %q", m.Evidence)
 	}
 	if len(m.Tasks) == 0 {
 		return Manifest{}, trajectory.Faultf(ManifestFile, "plans no task")

@@ -20,6 +20,7 @@ type Trajectory struct {
 // PromptStep is a request as it was compiled: all its messages by digest, and
 // the head of what is new.
 type PromptStep struct {
+	BodySHA256    string               `json:"body_sha256,omitzero"`
 	Bytes         int64                `json:"bytes"`
 	ContentSHA256 string               `json:"content_sha256"`
 	Head          string               `json:"head"`
@@ -32,6 +33,7 @@ type PromptStep struct {
 
 // LLMCallStep is one try of a model call.
 type LLMCallStep struct {
+	BodySHA256      string                `json:"body_sha256,omitzero"`
 	Error           *trajectory.CallError `json:"error,omitzero"`
 	FinishReason    string                `json:"finish_reason"`
 	Head            string                `json:"head"`
@@ -56,6 +58,7 @@ type ToolCallStep struct {
 	Args          map[string]string `json:"args"`
 	ArgsSHA256    string            `json:"args_sha256"`
 	ArgsTruncated []string          `json:"args_truncated"`
+	BodySHA256    string            `json:"body_sha256,omitzero"`
 	CallID        string            `json:"call_id"`
 	Malformed     string            `json:"malformed,omitzero"`
 	Name          string            `json:"name"`
@@ -67,6 +70,7 @@ type ToolCallStep struct {
 
 // ToolResultStep is what came back: of a tool that ran, or the refusal.
 type ToolResultStep struct {
+	BodySHA256   string             `json:"body_sha256,omitzero"`
 	Bytes        int64              `json:"bytes"`
 	CallID       string             `json:"call_id"`
 	Head         string             `json:"head"`
@@ -104,6 +108,7 @@ type Result struct {
 	ToolCalls       int               `json:"tool_calls"`
 	ToolsUsed       []string          `json:"tools_used"`
 	Turns           int               `json:"turns"`
+	Unrecorded      bool              `json:"unrecorded,omitzero"` // of a run that went on without evidence; never in results.jsonl
 }
 
 // Summary is summary.json.
@@ -134,6 +139,7 @@ type Summary struct {
 	Tokens                    trajectory.Tokens  `json:"tokens"`
 	ToolCalls                 int                `json:"tool_calls"`
 	Turns                     int                `json:"turns"`
+	Unrecorded                string             `json:"unrecorded,omitzero"` // why the run went on without evidence; never in summary.json
 	VotingAttempts            int                `json:"voting_attempts"`
 }
 

@@ -45,9 +45,9 @@ type Run struct {
 // Options say where a run's files are and who sees them being checked. The zero
 // value reads a run directory and shows it to nobody.
 type Options struct {
-	Summary string                       // name of the summary; SummaryFile if ""
-	Event   func(trajectory.Event) error // given each event, in order, when it has found its place
-	Ended   func(Trajectory) error       // given the record of each attempt, when it has ended
+	Summary string                         // name of the summary; SummaryFile if ""
+	Event   func(trajectory.Event) error   // given each event, in order, when it has found its place
+	Ended   func(Trajectory, []byte) error // given the record of each attempt with its line, when it has ended
 }
 
 // Verify checks a run: the plan's signature, the journal's chain and everything
@@ -80,7 +80,7 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 		if err := compare.line(line); err != nil || o.Ended == nil {
 			return err
 		}
-		return o.Ended(t)
+		return o.Ended(t, line)
 	})
 	whole := sha256.New()
 	run.End, run.Torn, err = trajectory.ReadJournal(io.TeeReader(journal, whole), manifest.RunID, digest, func(e trajectory.Event, line []byte) error {

@@ -108,7 +108,7 @@ func TestVerify(t *testing.T) {
 		}
 	}
 	var seen []string
-	run, err := Verify(os.DirFS(dir), Options{Ended: func(r Trajectory) error {
+	run, err := Verify(os.DirFS(dir), Options{Ended: func(r Trajectory, _ []byte) error {
 		seen = append(seen, r.TaskID)
 		return nil
 	}})
@@ -128,7 +128,7 @@ func TestVerify(t *testing.T) {
 		t.Errorf("saw the records of %s", got)
 	}
 	stop := errors.New("enough")
-	if _, err := Verify(os.DirFS(dir), Options{Ended: func(Trajectory) error { return stop }}); !errors.Is(err, stop) {
+	if _, err := Verify(os.DirFS(dir), Options{Ended: func(Trajectory, []byte) error { return stop }}); !errors.Is(err, stop) {
 		t.Errorf("the reader's error: %v", err)
 	}
 }

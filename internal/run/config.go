@@ -51,7 +51,10 @@ type Config struct {
 	Verdicts     *judgecache.Cache // of earlier judgments; nil: none are used
 	SubmitIntent bool
 	Rehearsal    bool
-	Concurrency  int // tasks at once
+	Evidence     string // what the journal shows of bodies: ledger.EvidenceHeads ("" means this), EvidenceBodies, EvidenceHashes
+	Continue     bool   // when recording fails: go on without evidence, else stop
+	Scratch      string // directory for the workspaces of a run that goes on so
+	Concurrency  int    // tasks at once
 
 	Key     sign.Key
 	Harness trajectory.Harness
@@ -59,6 +62,7 @@ type Config struct {
 	Now     func() time.Time
 	Mono    func() time.Duration // since the process started
 	Rand    io.Reader
+	Resumed func(*ledger.Fold)     // told what a run had come to that goes on; may be nil
 	Watch   func(trajectory.Event) // sees every event once it is durable; may be nil
 	Warn    func(error)            // told of what goes wrong without harm to the run; may be nil
 }
@@ -85,6 +89,9 @@ func (c Config) plan() (ledger.Manifest, error) {
 		Split: string(c.Set.Split), SplitSize: len(c.Set.IDs)}
 	m.DenylistSHA256, m.GuidanceHash = policy.DenylistDigest(), policy.GuidanceHash()
 	m.PolicyHash, m.PolicyMode = c.Policy.Hash(), string(c.Policy.Mode)
+	if c.Evidence != "" {
+		m.Evidence = c.Evidence
+	}
 	m.Harness, m.PricesSHA256 = c.Harness, c.PricesDigest
 	m.Model = ledger.ModelPlan{MaxTokens: c.MaxTokens, Name: c.Model.Name, Origin: c.Model.Origin}
 	for _, t := range prompt.Templates() {

@@ -49,9 +49,12 @@ type Run struct {
 	trajectories *os.File
 	judgments    *os.File
 	swept        *judgecache.Sweep // of the verdicts, before the run began or went on; nil: there are none
+	work         string            // directory of the workspaces
+	lost         *UnrecordedError  // what ended the evidence, of a run that goes on without; else nil
 
 	mu        sync.Mutex // guards what follows
 	fold      *ledger.Fold
+	followed  int64 // events that fold has taken
 	unwritten error // why trajectories.jsonl is not whole; it can be rebuilt
 }
 
@@ -101,7 +104,7 @@ func Create(out string, c Config) (_ *Run, err error) {
 	if err := os.Rename(aside, place); err != nil {
 		return nil, fmt.Errorf("putting the run directory in its place: %w", err)
 	}
-	r.Dir = place
+	r.Dir, r.work = place, filepath.Join(place, workDir)
 	return r, sign.SyncDir(out)
 }
 
@@ -170,9 +173,12 @@ func (r *Run) open(end trajectory.End) (err error) {
 	if r.gate, err = tools.NewGate(r.cfg.Policy, r.cfg.Now, r.cfg.Tools...); err != nil {
 		return err
 	}
-	r.log, err = trajectory.NewLog(r.journal, end, trajectory.LogConfig{
-		RunID: r.fold.Manifest.RunID, Now: r.cfg.Now, Mono: r.cfg.Mono, Rand: r.cfg.Rand, Recorded: r.recorded,
-	})
+	r.followed, r.work = end.Events, filepath.Join(r.Dir, workDir)
+	c := trajectory.LogConfig{RunID: r.fold.Manifest.RunID, Now: r.cfg.Now, Mono: r.cfg.Mono, Rand: r.cfg.Rand, Recorded: r.recorded}
+	if r.fold.Manifest.Evidence == ledger.EvidenceBodies {
+		c.Bodies = r.keepBodies
+	}
+	r.log, err = trajectory.NewLog(dataSync{r.journal}, end, c)
 	return err
 }
 
@@ -200,6 +206,9 @@ func (r *Run) takeLock() error {
 func (r *Run) recorded(e trajectory.Event, line []byte) error {
 	r.mu.Lock()
 	err := r.fold.Add(e, line)
+	if err == nil {
+		r.followed = e.Seq + 1
+	}
 	r.mu.Unlock()
 	if err == nil && r.cfg.Watch != nil {
 		r.cfg.Watch(e)
@@ -211,7 +220,7 @@ func (r *Run) recorded(e trajectory.Event, line []byte) error {
 // rebuilt: nothing waits for the disk, and a failure does not make the evidence
 // incomplete. It keeps the run from being closed until a resume rebuilds it.
 func (r *Run) ended(t ledger.Trajectory) error {
-	if r.unwritten != nil {
+	if r.unwritten != nil || r.lost != nil {
 		return nil
 	}
 	line, err := t.Encode()

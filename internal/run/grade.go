@@ -128,6 +128,9 @@ func (r *Run) complete() error {
 // seal writes what derives from a completed journal, signs the tree head, and
 // takes the marker away if recording never failed.
 func (r *Run) seal() error {
+	if r.lost != nil {
+		return r.leave()
+	}
 	if r.unwritten != nil {
 		return fmt.Errorf("writing %s: %w", ledger.TrajectoriesFile, r.unwritten)
 	}

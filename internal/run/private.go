@@ -66,8 +66,12 @@ func ReadGold(dir string) (answers map[string]string, salt string, err error) {
 	return answers, first.Salt, nil
 }
 
-// keepPrivate writes a verdict with its gold to the private file, durably.
+// keepPrivate writes a verdict with its gold to the private file, durably: of
+// what is recorded.
 func (r *Run) keepPrivate(v privateVerdict) error {
+	if r.lost != nil {
+		return nil
+	}
 	line, err := sign.CanonicalLossy(v)
 	if err != nil {
 		return err

@@ -1,9 +1,11 @@
 package run
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -50,7 +52,12 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if err := r.takeLock(); err != nil {
 		return nil, err
 	}
-	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
+	records, err := renameio.NewPendingFile(filepath.Join(dir, ledger.TrajectoriesFile), renameio.WithPermissions(0o644))
+	if err != nil {
+		return nil, err
+	}
+	defer records.Cleanup()
+	found, err := rebuild(dir, records)
 	if err != nil {
 		return nil, err
 	}
@@ -70,17 +77,35 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if err := r.mendHelpers(); err != nil {
 		return nil, err
 	}
-	end, err := r.replay(found)
-	if err != nil {
-		return nil, err
+	if err := records.CloseAtomicallyReplace(); err != nil {
+		return nil, fmt.Errorf("writing %s anew: %w", ledger.TrajectoriesFile, err)
 	}
-	if err := r.open(end); err != nil {
+	r.fold = found.Fold
+	r.fold.Follow(r.ended)
+	if r.cfg.Resumed != nil {
+		r.cfg.Resumed(r.fold)
+	}
+	if err := r.open(found.End); err != nil {
 		return nil, err
 	}
 	if r.fold.Completed != nil {
 		return r, nil
 	}
-	return r, r.takeUp(end, torn)
+	return r, r.takeUp(found.End, torn)
+}
+
+// rebuild verifies a run and writes its records anew, since the file may end
+// early: the journal is read once.
+func rebuild(dir string, records io.Writer) (*ledger.Run, error) {
+	w := bufio.NewWriterSize(records, 1<<16)
+	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{Ended: func(_ ledger.Trajectory, line []byte) error {
+		_, err := w.Write(line)
+		return err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return found, w.Flush()
 }
 
 // regular refuses anything but regular files under names that ledger.Verify
@@ -209,29 +234,6 @@ func (r *Run) mendHelpers() error {
 		return err
 	}
 	return writeNew(marker, markerText("the marker was missing when the run was resumed"), 0o644)
-}
-
-// replay folds the journal again and writes trajectories.jsonl anew, since it
-// may end early.
-func (r *Run) replay(found *ledger.Run) (trajectory.End, error) {
-	journal, err := os.Open(filepath.Join(r.Dir, trajectory.JournalFile))
-	if err != nil {
-		return trajectory.End{}, err
-	}
-	defer journal.Close()
-	records, err := renameio.NewPendingFile(filepath.Join(r.Dir, ledger.TrajectoriesFile), renameio.WithPermissions(0o644))
-	if err != nil {
-		return trajectory.End{}, err
-	}
-	defer records.Cleanup()
-	r.trajectories = records.File
-	r.fold = ledger.NewFold(found.Manifest, found.ManifestSHA256, r.ended)
-	end, _, err := trajectory.ReadJournal(journal, found.Manifest.RunID, found.ManifestSHA256, r.fold.Add)
-	r.trajectories = nil
-	if err = errors.Join(err, r.unwritten); err != nil {
-		return trajectory.End{}, err
-	}
-	return end, records.CloseAtomicallyReplace()
 }
 
 // takeUp records that the run goes on and ends the attempts that were cut off.

@@ -35,13 +35,20 @@ const (
 // Execute solves what is not solved, grades, seals and closes. When drain is
 // closed no further task begins and those under way are finished. Every error
 // leaves a run that can be resumed; one that matches trajectory.ErrNotRecorded
-// has marked it as not submittable.
+// has marked it as not submittable. It is an *UnrecordedError where the run went
+// on without evidence and came to its end.
 func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 	err := r.execute(ctx, drain)
-	if errors.Is(err, trajectory.ErrNotRecorded) {
-		return errors.Join(err, r.mark(err.Error()))
+	if !errors.Is(err, trajectory.ErrNotRecorded) {
+		return err
 	}
-	return err
+	if marking := r.mark(err.Error()); marking != nil {
+		return errors.Join(err, marking)
+	}
+	if !r.cfg.Continue || ctx.Err() != nil || isClosed(drain) || r.followed != r.log.Durable().Events {
+		return err
+	}
+	return r.goOn(ctx, drain, err)
 }
 
 func (r *Run) execute(ctx context.Context, drain <-chan struct{}) error {
@@ -140,9 +147,9 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	r.mu.Lock()
 	number, spent := len(t.Attempts)+1, spentOn(t)
 	r.mu.Unlock()
-	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.cfg.Redact}
+	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.cfg.Redact, Hashes: r.fold.Manifest.Evidence == ledger.EvidenceHashes}
 	prober := audit.NewProber(audit.Target{TaskID: task.ID, Question: task.Question, Gold: r.gold[task.ID], SplitIDs: r.cfg.Set.IDs})
-	root, files, err := r.workspace(ctx, task, prober, filepath.Join(r.Dir, workDir, fmt.Sprintf("%04d-%d", index+1, number)))
+	root, files, err := r.workspace(ctx, task, prober, filepath.Join(r.work, fmt.Sprintf("%04d-%d", index+1, number)))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,246 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// losing makes a run whose journal is closed behind its back after n events.
+func losing(t *testing.T, c Config, n int64) *Run {
+	t.Helper()
+	var r *Run
+	c.Watch = func(e trajectory.Event) {
+		if r != nil && e.Seq+1 == n {
+			r.journal.Close()
+		}
+	}
+	r, err := Create(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	if n == 1 {
+		r.journal.Close()
+	}
+	return r
+}
+
+// outcomes are the results without what differs between runs of one plan.
+func outcomes(f *ledger.Fold) string {
+	var out strings.Builder
+	for _, t := range f.Tasks {
+		r := f.Result(t)
+		answer := ""
+		if r.ModelAnswer != nil {
+			answer = *r.ModelAnswer
+		}
+		out.WriteString(r.TaskID + " " + r.Outcome + " " + r.ScoringPath + " " + answer + "\n")
+	}
+	return out.String()
+}
+
+// TestGoesOn loses the journal at one event after another, from the first to the
+// last: the run says so at once, comes to the same results, marks them, leaves
+// an unfinished journal of what was acknowledged, and can be resumed, after which
+// the evidence is whole and the mark stands.
+func TestGoesOn(t *testing.T) {
+	const second = "fab1e001-0000-4000-8000-000000000001"
+	for _, intent := range []bool{true, false} {
+		c := config(t, goldenTask, second)
+		c.SubmitIntent = intent
+		whole := verified(t, execute(t, t.TempDir(), c).Dir)
+		for n := int64(1); n <= whole.End.Events; n += 3 {
+			c := config(t, goldenTask, second)
+			c.SubmitIntent, c.Continue, c.Scratch = intent, true, t.TempDir()
+			var warned []string
+			c.Warn = func(err error) { warned = append(warned, err.Error()) }
+			r := losing(t, c, n)
+			var before []byte
+			err := r.Execute(context.Background(), nil)
+			var lost *UnrecordedError
+			if err == nil { // the last batch held what came after
+				if found := verified(t, r.Dir); found.Marked != "" || !found.Complete || n < whole.End.Events-1 {
+					t.Errorf("%d events: complete %v, marked %q", n, found.Complete, found.Marked)
+				}
+				continue
+			}
+			if !errors.As(err, &lost) || !errors.Is(err, trajectory.ErrNotRecorded) || lost.Events < n || lost.Events > n+4 || len(warned) != 1 {
+				t.Fatalf("%d events: %v, warned %q", n, err, warned)
+			}
+			state := r.State()
+			if got, want := outcomes(state.Fold), outcomes(whole.Fold); got != want {
+				t.Errorf("%d events: went on to\n%snot\n%s", n, got, want)
+			}
+			results, err := os.ReadFile(filepath.Join(r.Dir, UnrecordedResults))
+			if err != nil || bytes.Count(results, []byte("\n")) != 2 || bytes.Count(results, []byte(`"unrecorded":true}`)) != 2 {
+				t.Errorf("%d events: left %s, %v", n, results, err)
+			}
+			summary, err := os.ReadFile(filepath.Join(r.Dir, UnrecordedSummary))
+			if err != nil || !bytes.Contains(summary, []byte(`"unrecorded":"evidence could not be recorded: `)) {
+				t.Errorf("%d events: left %s, %v", n, summary, err)
+			}
+			if left, err := os.ReadDir(c.Scratch); err != nil || len(left) != 0 {
+				t.Errorf("%d events: %v are left in the scratch directory, %v", n, left, err)
+			}
+			found := verified(t, r.Dir)
+			if found.Complete || found.End.Events != lost.Events || !strings.Contains(found.Marked, "evidence could not be recorded") {
+				t.Fatalf("%d events: complete %v after %d, marked %q", n, found.Complete, found.End.Events, found.Marked)
+			}
+			if before, err = os.ReadFile(filepath.Join(r.Dir, trajectory.JournalFile)); err != nil {
+				t.Fatal(err)
+			}
+			r.Close()
+			c.Watch = nil
+			finish(t, r.Dir, c)
+			found = verified(t, r.Dir)
+			if got, want := outcomes(found.Fold), outcomes(whole.Fold); !found.Complete || found.Marked == "" || got != want {
+				t.Errorf("%d events, resumed: complete %v, marked %q\n%s", n, found.Complete, found.Marked, got)
+			}
+			after, err := os.ReadFile(filepath.Join(r.Dir, trajectory.JournalFile))
+			if err != nil || !bytes.HasPrefix(after, before) {
+				t.Errorf("%d events: what was recorded is not there any longer, %v", n, err)
+			}
+		}
+	}
+}
+
+// TestGoesOnNot: a run that is to stop stops, and so does one that was asked to
+// or has no place for its workspaces.
+func TestGoesOnNot(t *testing.T) {
+	done := make(chan struct{})
+	close(done)
+	for name, change := range map[string]func(*Config){
+		"stop":     func(c *Config) { c.Continue = false },
+		"no place": func(c *Config) { c.Scratch = filepath.Join(c.Scratch, "missing") },
+	} {
+		c := config(t, goldenTask)
+		c.Continue, c.Scratch = true, t.TempDir()
+		change(&c)
+		r := losing(t, c, 5)
+		var lost *UnrecordedError
+		if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) || errors.As(err, &lost) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(filepath.Join(r.Dir, UnrecordedResults)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: there are results: %v", name, err)
+		}
+	}
+	c := config(t, goldenTask)
+	c.Continue, c.Scratch = true, t.TempDir()
+	r := losing(t, c, 5)
+	stop := make(chan struct{})
+	watch := r.cfg.Watch
+	r.cfg.Watch = func(e trajectory.Event) {
+		watch(e)
+		if e.Seq == 4 {
+			close(stop)
+		}
+	}
+	var lost *UnrecordedError
+	if err := r.Execute(context.Background(), stop); !errors.Is(err, trajectory.ErrNotRecorded) || errors.As(err, &lost) {
+		t.Errorf("stopped: %v", err)
+	}
+}
+
+// TestEvidence: what the journal shows of bodies is as the plan says, and whole
+// bodies are those that the journal names.
+func TestEvidence(t *testing.T) {
+	const secret = "http://museum.example/visit" // stands in pages and arguments
+	for _, evidence := range []string{ledger.EvidenceHeads, ledger.EvidenceBodies, ledger.EvidenceHashes} {
+		c := config(t)
+		c.Evidence, c.SubmitIntent, c.Concurrency = evidence, evidence != ledger.EvidenceHashes, 4
+		c.Redact = trajectory.NewRedactor([]string{secret})
+		r := execute(t, t.TempDir(), c)
+		dir := os.DirFS(r.Dir)
+		heads, named, redacted := 0, 0, 0
+		show := func(head, original, digest string, redactions int) {
+			if head != "" {
+				heads++
+			}
+			if digest == "" {
+				return
+			}
+			named++
+			body, err := trajectory.ReadBody(dir, digest)
+			if err != nil {
+				t.Errorf("%s: %v", evidence, err)
+				return
+			}
+			if !bytes.HasPrefix(body, []byte(head)) || bytes.Contains(body, []byte(secret)) {
+				t.Errorf("%s: the body does not begin with its head, or holds a secret: %.200s", evidence, body)
+			}
+			if redactions == 0 && !bytes.Contains(body, []byte(trajectory.Redacted)) && digest != original {
+				t.Errorf("%s: nothing was redacted, but the body's digest is %s, not %s", evidence, digest, original)
+			}
+			redacted += redactions
+		}
+		found, err := ledger.Verify(dir, ledger.Options{Event: func(e trajectory.Event) error {
+			switch p := e.Payload.(type) {
+			case trajectory.ContextCompiled:
+				show(p.Head, p.ContentSHA256, p.BodySHA256, p.Redactions)
+			case trajectory.ModelCallCompleted:
+				if p.OutputSHA256 != "" {
+					show(p.Head, p.OutputSHA256, p.BodySHA256, p.Redactions)
+				}
+			case trajectory.ToolExecuted:
+				show(p.Head, p.OutputSHA256, p.BodySHA256, p.Redactions)
+			case trajectory.ToolProposed:
+				show("", p.ArgsSHA256, p.BodySHA256, 0)
+				for name, value := range p.Args {
+					if (value == "") != (evidence == ledger.EvidenceHashes) {
+						t.Errorf("%s: argument %s is %q", evidence, name, value)
+					}
+				}
+			}
+			return nil
+		}})
+		if err != nil || !found.Complete {
+			t.Fatalf("%s: %v", evidence, err)
+		}
+		kept, err := filepath.Glob(filepath.Join(r.Dir, trajectory.BodiesDir, "*"))
+		if err != nil || (len(kept) > 0) != (evidence == ledger.EvidenceBodies) || (named > 0) != (evidence == ledger.EvidenceBodies) || named < len(kept) {
+			t.Errorf("%s: %d bodies are named, %d kept, %v", evidence, named, len(kept), err)
+		}
+		if (heads == 0) != (evidence == ledger.EvidenceHashes) || evidence == ledger.EvidenceBodies && redacted == 0 {
+			t.Errorf("%s: %d heads, %d redactions in bodies", evidence, heads, redacted)
+		}
+		for _, path := range kept[:min(len(kept), 1)] {
+			if err := os.WriteFile(path, []byte("another"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			var fault *trajectory.Fault
+			if _, err := trajectory.ReadBody(dir, "sha256:"+filepath.Base(path)); !errors.As(err, &fault) || fault.File != trajectory.BodiesDir+"/"+filepath.Base(path) {
+				t.Errorf("a changed body: %v", err)
+			}
+		}
+	}
+}
+
+// TestBodiesNotKept: a body that cannot be written is evidence that cannot be
+// recorded.
+func TestBodiesNotKept(t *testing.T) {
+	c := config(t, goldenTask)
+	c.Evidence = ledger.EvidenceBodies
+	r, err := Create(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := os.WriteFile(filepath.Join(r.Dir, "bodies"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) {
+		t.Errorf("error is %v", err)
+	}
+	if found := verified(t, r.Dir); found.Marked == "" || len(found.Tasks[0].Attempts) != 1 || found.Tasks[0].Attempts[0].Turns != 0 {
+		t.Errorf("marked %q, %d attempts", found.Marked, len(found.Tasks[0].Attempts))
+	}
+}
