@@ -34,6 +34,7 @@ package trajectory
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"strconv"
 	"time"
 
@@ -105,7 +106,7 @@ func encode(e *Event, k kind) ([]byte, error) {
 // thousands of these members.
 func (w wire) line() ([]byte, error) {
 	if max(w.Seq, w.MonoUs, int64(w.Attempt), int64(w.Turn)) > sign.MaxInt || min(w.Seq, w.MonoUs) < 0 {
-		return nil, sign.ErrMalformed
+		return nil, errors.New("a number is below 0 or above 2⁵³")
 	}
 	b := make([]byte, 0, len(w.Payload)+len(w.RunID)+len(w.TaskID)+512)
 	b = append(b, '{')

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gaia-harness/gaia/fixtures/runs"
 )
@@ -15,7 +16,7 @@ func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	home := t.TempDir()
-	a := &app{stdout: &out, stderr: &errs, getenv: func(name string) string { return map[string]string{"HOME": home}[name] }}
+	a := &app{began: time.Now(), stdout: &out, stderr: &errs, getenv: func(name string) string { return map[string]string{"HOME": home}[name] }}
 	code = a.exit(a.execute(args))
 	return code, out.String(), errs.String()
 }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+)
+
+// smallDisk mounts a file system of some KiB, which root may.
+func smallDisk(t *testing.T, kib int) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dk", kib)); err != nil {
+		t.Skipf("a small file system cannot be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("unmounting the small file system: %v", err)
+		}
+	})
+	return dir
+}
+
+// TestFullDisk fills a real file system up while a run is written to it: the run
+// is marked and goes on or stops, what was recorded verifies, and when there is
+// room again resume makes the evidence whole.
+func TestFullDisk(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if _, err := sign.CreateKey(key, rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		flag, intent string
+		code         int
+		error, hint  string
+	}{
+		{"continue", "--submit-intent", exitFindings, "gaia: error: the results are not evidence: recording ended after event ", "gaia: hint: the run is marked as not submittable; "},
+		{"continue", "--submit-intent=false", exitFindings, "gaia: error: the results are not evidence: recording ended after event ", "gaia: hint: the run is marked as not submittable; "},
+		{"stop", "--submit-intent", exitIncomplete, "gaia: error: evidence could not be recorded: write events.jsonl: no space left on device", "gaia: hint: the run is marked as not submittable\n"},
+	} {
+		t.Run(tt.flag+tt.intent, func(t *testing.T) {
+			disk := smallDisk(t, 120)
+			out := filepath.Join(disk, "runs")
+			code, stdout, stderr := command(t, "run", tt.intent, "--key", key, "--out", out, "--on-unsubmittable", tt.flag, "--no-judge-cache", "--task", strings.Join([]string{
+				"fab1e005-0000-4000-8000-000000000005", "fab1e001-0000-4000-8000-000000000001", "fab1e002-0000-4000-8000-000000000002", "fab1e003-0000-4000-8000-000000000003"}, ","))
+			if code != tt.code || !strings.Contains(stderr, tt.error) || !strings.Contains(stderr, tt.hint) {
+				t.Errorf("exit code %d, want %d\n%s%s", code, tt.code, stdout, stderr)
+			}
+			found, err := filepath.Glob(filepath.Join(out, "01*"))
+			if err != nil || len(found) != 1 {
+				t.Fatal(found, err)
+			}
+			before, err := os.ReadFile(filepath.Join(found[0], "events.jsonl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole := before[:bytes.LastIndexByte(before, '\n')+1]
+			if code, _, stderr := command(t, "verify", "--trusted-key", key+".pub", found[0]); code != exitIncomplete {
+				t.Errorf("verify: exit code %d\n%s", code, stderr)
+			}
+			if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, "size=8m"); err != nil {
+				t.Fatal(err)
+			}
+			if code, _, stderr := command(t, "resume", "--key", key, found[0]); code != exitFindings && tt.intent == "--submit-intent" || code != exitOK && tt.intent != "--submit-intent" {
+				t.Errorf("resume: exit code %d\n%s", code, stderr)
+			}
+			after, err := os.ReadFile(filepath.Join(found[0], "events.jsonl"))
+			if err != nil || !bytes.HasPrefix(after, whole) || len(whole) == 0 {
+				t.Errorf("what was recorded is not there any longer: %v", err)
+			}
+			if code, _, stderr := command(t, "audit", found[0]); code != exitFindings || !strings.Contains(stderr, "gaia: error: the audit is not clean: ") {
+				t.Errorf("audit: exit code %d\n%s", code, stderr)
+			}
+		})
+	}
+}
+
+// TestNoRoomAtAll: where a run cannot even be planned nothing is left behind.
+func TestNoRoomAtAll(t *testing.T) {
+	disk := smallDisk(t, 16)
+	code, stdout, stderr := command(t, "run", "--out", filepath.Join(disk, "runs"))
+	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no space left on device") || !strings.Contains(stderr, "gaia: hint: ") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	if left, err := os.ReadDir(filepath.Join(disk, "runs")); err != nil && !errors.Is(err, os.ErrNotExist) || len(left) != 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}
