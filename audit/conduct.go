@@ -55,6 +55,7 @@ func graderIsolation() Check {
 			"decides the score",
 		Fix: "find out who changed the judge cache or touched the records, remove the bad entries, and start a new run",
 		Run: func(e *Evidence, n *Notes) {
+			hashesOnly(e, n)
 			judgeCache(e, n)
 			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
 				for _, c := range a.Calls {

@@ -175,6 +175,14 @@ func (e *Evidence) scored() bool { return e.Manifest.GoldCommitment != "" }
 // blind reports whether the run has gold answers that are not at hand.
 func (e *Evidence) blind() bool { return e.scored() && e.Gold == nil }
 
+// hashesOnly is the gap of a check that reads what prompts, replies, arguments
+// and results say.
+func hashesOnly(e *Evidence, n *Notes) {
+	if e.Manifest.Evidence == ledger.EvidenceHashes {
+		n.gap("the run records digests alone: no text of prompts, replies, arguments and results is there to look at")
+	}
+}
+
 // noGold is the gap of a check that needs the gold answers.
 const noGold = "the gold answers are not at hand"
 

@@ -33,6 +33,7 @@ type planned struct {
 	unknown  map[string]bool // sources whose template it has in another form
 	schemas  map[string]bool // digests of the schemas that a refusal may quote
 	refusals map[string]bool // what is told when a budget is used up, which holds its number
+	hashes   bool            // it records no heads
 }
 
 // listed is a message as a request lists it.
@@ -64,7 +65,7 @@ type pending struct{ undecided, allowed, refused []*CallFact }
 
 func newGatherer(m ledger.Manifest, gold map[string]string) *gatherer {
 	g := &gatherer{e: &Evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks))}
-	plan := planned{unknownSources(m), map[string]bool{}, budgetRefusals(m.Budgets)}
+	plan := planned{unknownSources(m), map[string]bool{}, budgetRefusals(m.Budgets), m.Evidence == ledger.EvidenceHashes}
 	for _, t := range m.Tools {
 		plan.schemas[t.SchemaSHA256] = true
 	}

@@ -25,6 +25,7 @@ func trajectoryIntegrity() Check {
 			if e.blind() {
 				n.gap("%s: verdicts cannot be computed again", noGold)
 			}
+			hashesOnly(e, n)
 			judgeTemplate(e, n)
 			for _, r := range e.Resumed {
 				if r.Event.PolicyHash != e.Manifest.PolicyHash || r.Event.GuidanceHash != e.Manifest.GuidanceHash {

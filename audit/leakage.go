@@ -50,6 +50,7 @@ func answerLeakage() Check {
 
 // unknownProbes: counts that were made by other rules cannot be read.
 func unknownProbes(e *Evidence, n *Notes) {
+	hashesOnly(e, n)
 	if p := e.Manifest.Probes; p != ProbesID {
 		n.gap("the plan's probes are %q, not the %q that this version knows", p, ProbesID)
 	}

@@ -50,7 +50,7 @@ func (t *following) prompt(a *AttemptEvidence, seq int64, p trajectory.ContextCo
 			a.Odd = append(a.Odd, t.odd(seq, unlisted, sum, line))
 		}
 	}
-	fits := p.Bytes <= trajectory.PromptHead && p.Redactions == 0
+	fits := p.Bytes <= trajectory.PromptHead && p.Redactions == 0 && !(t.plan.hashes && p.Head == "")
 	fact.Differs = !t.talk.missing && (added != p.Bytes || hidden || fits && !whole)
 	a.Prompts = append(a.Prompts, fact)
 	t.talk.last = p.Messages

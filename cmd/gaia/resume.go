@@ -45,6 +45,9 @@ nothing to do.`,
 }
 
 func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool) error {
+	if err := s.checkLost(); err != nil {
+		return err
+	}
 	plan, err := a.openPlan(dir)
 	if errors.Is(err, run.ErrComplete) {
 		return a.nothingToDo(dir, asJSON)
@@ -95,6 +98,9 @@ func (a *app) nothingToDo(dir string, asJSON bool) error {
 // resumeCommand is what takes a run up again that these settings began.
 func (s settings) resumeCommand(dir string) string {
 	words := []string{"gaia", "resume", quoteArg(dir)}
+	if s.onLost == stopRun {
+		words = append(words, "--on-unsubmittable", stopRun)
+	}
 	if s.rehearsal {
 		return strings.Join(words, " ")
 	}
@@ -109,9 +115,6 @@ func (s settings) resumeCommand(dir string) string {
 // planned takes the settings of a run from its manifest.
 func (a *app) planned(s *settings, m ledger.Manifest) error {
 	s.resumed, s.evidence = true, m.Evidence
-	if s.onLost != goOn && s.onLost != stopRun {
-		return usage(`give "continue" or "stop"`, "--on-unsubmittable is %q", s.onLost)
-	}
 	s.split, s.submitIntent, s.rehearsal = m.Dataset.Split, m.SubmitIntent, m.Rehearsal
 	s.model, s.maxTokens, s.maxTurns, s.toolCalls = m.Model.Name, m.Model.MaxTokens, m.Budgets.Turns, m.Budgets.ToolCalls
 	s.taskCost = "off"

@@ -88,6 +88,13 @@ func lostFlag(cmd *cobra.Command, s *settings) {
 	cmd.Flags().StringVar(&s.onLost, "on-unsubmittable", goOn, `when evidence cannot be recorded: "continue" without it, results marked, or "stop", to be resumed`)
 }
 
+func (s settings) checkLost() error {
+	if s.onLost != goOn && s.onLost != stopRun {
+		return usage(`give "continue" or "stop"`, "--on-unsubmittable is %q", s.onLost)
+	}
+	return nil
+}
+
 // evidenceOf sets what is recorded of bodies.
 func (s *settings) evidenceOf(record, bodies bool) error {
 	switch {
@@ -107,9 +114,10 @@ func (s *settings) evidenceOf(record, bodies bool) error {
 
 // check refuses settings no run can have.
 func (s settings) check() error {
+	if err := s.checkLost(); err != nil {
+		return err
+	}
 	switch {
-	case s.onLost != goOn && s.onLost != stopRun:
-		return usage(`give "continue" or "stop"`, "--on-unsubmittable is %q", s.onLost)
 	case s.maxTurns < 1:
 		return usage("", "--max-turns is %d, which leaves no turn", s.maxTurns)
 	case s.concurrency < 1:

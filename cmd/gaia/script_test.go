@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -35,6 +36,21 @@ func TestScript(t *testing.T) {
 			"rundir":  runDir,
 			"package": packageDir,
 			"edit":    edit,
+			"body":    keptBody,
 		},
 	})
+}
+
+// keptBody sets BODYFILE to a body that a run keeps and BODY to its digest.
+func keptBody(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: body run")
+	}
+	found, err := filepath.Glob(ts.MkAbs(args[0]) + "/" + trajectory.BodiesDir + "/*")
+	ts.Check(err)
+	if len(found) == 0 {
+		ts.Fatalf("%s keeps no bodies", args[0])
+	}
+	ts.Setenv("BODYFILE", found[0])
+	ts.Setenv("BODY", "sha256:"+filepath.Base(found[0]))
 }
