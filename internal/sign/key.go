@@ -2,16 +2,11 @@ package sign
 
 import (
 	"bytes"
-	"crypto"
 	"crypto/ed25519"
 	"crypto/subtle"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"filippo.io/edwards25519"
@@ -51,6 +46,10 @@ func ParsePublicKey(line string) (PublicKey, error) {
 	if err != nil || len(options) > 0 || strings.ContainsAny(line, "\r\n") {
 		return PublicKey{}, errors.New("not one OpenSSH public key line")
 	}
+	return publicKeyOf(wire)
+}
+
+func publicKeyOf(wire ssh.PublicKey) (PublicKey, error) {
 	holder, ok := wire.(ssh.CryptoPublicKey)
 	if !ok || wire.Type() != ssh.KeyAlgoED25519 { // a security key's signatures are over something else
 		return PublicKey{}, fmt.Errorf("a %s key, not an ssh-ed25519 key", wire.Type())
@@ -109,12 +108,23 @@ func (k Key) Public() PublicKey { return k.public }
 // Sign returns the 64-byte signature over msg.
 func (k Key) Sign(msg []byte) []byte { return ed25519.Sign(k.private, msg) }
 
+// Errors of keys that exist but cannot be signed with. The callers say what to
+// do instead.
+var (
+	ErrPassphrase = errors.New("the signing key is protected by a passphrase, which is not supported")
+	ErrPublicHalf = errors.New("it is a public key, and ssh-agent, which might hold the private one, is not supported")
+)
+
 // ParseKey reads the content of an OpenSSH private key file. The error never
-// quotes the content.
+// quotes the content. It matches [ErrPassphrase] or [ErrPublicHalf] where that
+// is what is wrong.
 func ParseKey(content []byte) (Key, error) {
 	raw, err := ssh.ParseRawPrivateKey(content)
 	if missing := (*ssh.PassphraseMissingError)(nil); errors.As(err, &missing) {
-		return Key{}, errors.New("the signing key is protected by a passphrase, which is not supported")
+		return Key{}, ErrPassphrase
+	}
+	if _, public := ParsePublicFile(content); err != nil && public == nil {
+		return Key{}, ErrPublicHalf
 	}
 	private, ok := raw.(*ed25519.PrivateKey)
 	if err != nil || !ok {
@@ -126,99 +136,4 @@ func ParseKey(content []byte) (Key, error) {
 		return Key{}, errors.New("the two halves of the signing key do not belong together")
 	}
 	return keyOf(*private)
-}
-
-// PermissionError says that others can read a key file.
-type PermissionError struct {
-	Path string
-	Mode fs.FileMode
-}
-
-func (e *PermissionError) Error() string {
-	return fmt.Sprintf("signing key %q can be read by others (mode %04o)", e.Path, e.Mode)
-}
-
-// LoadKey reads a key file. The mode is taken from the open file, so the file
-// that was checked is the file that is read.
-func LoadKey(path string) (Key, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return Key{}, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return Key{}, err
-	}
-	if !info.Mode().IsRegular() {
-		return Key{}, fmt.Errorf("signing key %q is not a regular file", path)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return Key{}, &PermissionError{path, info.Mode().Perm()}
-	}
-	content, err := io.ReadAll(io.LimitReader(f, 1<<16))
-	if err != nil {
-		return Key{}, fmt.Errorf("reading signing key %q: %w", path, err)
-	}
-	key, err := ParseKey(content)
-	if err != nil {
-		return Key{}, fmt.Errorf("reading signing key %q: %w", path, err)
-	}
-	return key, nil
-}
-
-// CreateKey makes a key and writes it to path (0600) and its public line to
-// path+".pub". The private file is written aside, synced and then linked, so
-// that a crash never leaves half a key and an existing key is never replaced:
-// then the error matches fs.ErrExist.
-func CreateKey(path string, random io.Reader) (Key, error) {
-	key, err := NewKey(random)
-	if err != nil {
-		return Key{}, err
-	}
-	block, err := ssh.MarshalPrivateKey(crypto.PrivateKey(key.private), "gaia")
-	if err != nil {
-		return Key{}, fmt.Errorf("encoding signing key: %w", err)
-	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return Key{}, err
-	}
-	if err := linkNew(path, pem.EncodeToMemory(block), 0o600); err != nil {
-		return Key{}, err
-	}
-	if err := linkNew(path+".pub", []byte(key.public.Line()+"\n"), 0o644); err != nil && !errors.Is(err, fs.ErrExist) {
-		return Key{}, err
-	}
-	return key, SyncDir(dir)
-}
-
-// linkNew writes content to a file that must not exist, whole or not at all.
-func linkNew(path string, content []byte, mode fs.FileMode) error {
-	aside, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(aside.Name())
-	defer aside.Close()
-	if _, err := aside.Write(content); err != nil {
-		return err
-	}
-	if err := aside.Chmod(mode); err != nil {
-		return err
-	}
-	if err := aside.Sync(); err != nil {
-		return err
-	}
-	return os.Link(aside.Name(), path)
-}
-
-// SyncDir makes the names in a directory durable.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -206,6 +206,10 @@ func TestLoadKeyRefuses(t *testing.T) {
 	if _, err := sign.LoadKey(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
+	// A public file is not to be hidden from others: that is not what is wrong.
+	if _, err := sign.LoadKey(path + ".pub"); !errors.Is(err, sign.ErrPublicHalf) {
+		t.Errorf("the public half: %v", err)
+	}
 	broken := filepath.Join(dir, "broken")
 	if err := os.WriteFile(broken, []byte("top secret"), 0o600); err != nil {
 		t.Fatal(err)
@@ -250,7 +254,7 @@ func TestParseKeyRefuses(t *testing.T) {
 		{"rsa", openSSH(t, rsaKey), other},
 		{"PKCS 8", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), other},
 		{"halves of two keys", openSSH(t, ed25519.PrivateKey(mixed)), "the two halves of the signing key do not belong together"},
-		{"public line", []byte(newKey(t, 1).Public().Line()), other},
+		{"public line", []byte(newKey(t, 1).Public().Line()), sign.ErrPublicHalf.Error()},
 		{"cut", good[:len(good)/2], other},
 		{"empty", nil, other},
 		{"no PEM", []byte("key"), other},
