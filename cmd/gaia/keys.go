@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/run"
@@ -32,16 +30,24 @@ const defaultKey = "signing"
 // GAIA_SIGNING_KEY_FILE, or the default, which is made when it is first
 // needed.
 func (a *app) signingKey(flag string) (sign.Key, error) {
-	key, err := a.existingKey(flag)
+	found, err := a.findKey(flag)
+	if err == nil && found.source == fromDir {
+		if err := sign.WritePublic(found.path, found.key.Public()); err != nil { // whoever made the key may have died before
+			fmt.Fprintf(a.stderr, "gaia: the public half of the signing key is missing and cannot be written: %s\n", oneLine(err.Error()))
+		}
+	}
+	if err == nil {
+		a.noticeExpired(found.key.Public())
+	}
 	if !errors.Is(err, errNoKey) {
-		return key, err
+		return found.key, err
 	}
 	dir, err := a.keyDir()
 	if err != nil {
 		return sign.Key{}, err
 	}
 	path := filepath.Join(dir, defaultKey)
-	key, err = sign.CreateKey(path, rand.Reader)
+	key, err := sign.CreateKey(path, rand.Reader)
 	if errors.Is(err, fs.ErrExist) { // another process was faster
 		return sign.LoadKey(path)
 	}
@@ -52,99 +58,97 @@ func (a *app) signingKey(flag string) (sign.Key, error) {
 	return key, nil
 }
 
+// noticeExpired says so before work is signed with a key that verify refuses.
+func (a *app) noticeExpired(key sign.PublicKey) {
+	dir, err := a.keyDir()
+	if err != nil {
+		return
+	}
+	listed, err := ownList(dir)
+	if err != nil {
+		return // who needs the list says what is wrong with it
+	}
+	if _, outdated := listed.Lookup(key, time.Now()); outdated != nil {
+		fmt.Fprintf(a.stderr, "gaia: you do not trust your own signing key now, and verify will refuse it: %s\n", outdated)
+	}
+}
+
 var errNoKey = errors.New("there is no signing key")
 
 // existingKey is signingKey, but makes none.
 func (a *app) existingKey(flag string) (sign.Key, error) {
+	found, err := a.findKey(flag)
+	return found.key, err
+}
+
+// Where a signing key was found.
+const (
+	fromFlag    = "--key"
+	fromContent = "GAIA_SIGNING_KEY"
+	fromFile    = "GAIA_SIGNING_KEY_FILE"
+	fromDir     = "key directory"
+)
+
+// foundKey is a signing key, and where it was found.
+type foundKey struct {
+	key    sign.Key
+	source string
+	path   string // "" if it came as content
+}
+
+func (a *app) findKey(flag string) (foundKey, error) {
 	if flag != "" {
-		return namedKey(flag)
+		return namedKey(flag, fromFlag)
 	}
-	if content := a.getenv("GAIA_SIGNING_KEY"); content != "" {
+	if content := a.getenv(fromContent); content != "" {
 		key, err := sign.ParseKey([]byte(content))
 		if err != nil {
-			return sign.Key{}, fmt.Errorf("reading GAIA_SIGNING_KEY: %w", err)
+			return foundKey{}, unusable(fmt.Errorf("reading %s: %w", fromContent, err), "")
 		}
-		return key, nil
+		return foundKey{key, fromContent, ""}, nil
 	}
-	if path := a.getenv("GAIA_SIGNING_KEY_FILE"); path != "" {
-		return namedKey(path)
+	if path := a.getenv(fromFile); path != "" {
+		return namedKey(path, fromFile)
 	}
 	dir, err := a.keyDir()
 	if err != nil {
-		return sign.Key{}, err
+		return foundKey{}, err
 	}
-	key, err := sign.LoadKey(filepath.Join(dir, defaultKey))
+	path := filepath.Join(dir, defaultKey)
+	key, err := sign.LoadKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return sign.Key{}, errNoKey
+		return foundKey{}, errNoKey
 	}
-	return key, err
+	if err != nil {
+		return foundKey{}, unusable(err, path)
+	}
+	return foundKey{key, fromDir, path}, nil
 }
 
 // namedKey loads a key that the user asked for by name.
-func namedKey(path string) (sign.Key, error) {
+func namedKey(path, source string) (foundKey, error) {
 	key, err := sign.LoadKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return sign.Key{}, usage("", "there is no signing key at %q", path)
+		return foundKey{}, usage("gaia key init makes one", "there is no signing key at %q", path)
 	}
-	return key, err
+	if err != nil {
+		return foundKey{}, unusable(err, path)
+	}
+	return foundKey{key, source, path}, nil
 }
 
-// trustedKeys returns the keys the user trusts: those in the key directory,
-// the user's own signing key, and the given files. A key that came with a run
-// is never among them.
-func (a *app) trustedKeys(files []string) ([]sign.PublicKey, error) {
-	trusted, err := a.ownKeys()
-	if err != nil {
-		return nil, err
+// unusable adds what can be done about a key that is there and of no use.
+func unusable(err error, path string) error {
+	const own = "gaia key init --key FILE makes a key for gaia alone, without a passphrase and with mode 0600"
+	switch {
+	case errors.Is(err, sign.ErrPassphrase) && path != "":
+		return fail(exitFailure, err, own, "or take the passphrase off a copy of the file: ssh-keygen -p -f COPY")
+	case errors.Is(err, sign.ErrPassphrase):
+		return fail(exitFailure, err, own)
+	case errors.Is(err, sign.ErrPublicHalf):
+		return fail(exitFailure, err, "give the private key file", own)
 	}
-	for _, file := range files {
-		line, err := os.ReadFile(file)
-		if err != nil {
-			return nil, usage("", "reading the trusted key %q: %v", file, unwrapPath(err))
-		}
-		key, err := sign.ParsePublicKey(string(line))
-		if err != nil {
-			return nil, usage("a trusted key is an OpenSSH public key line, ssh-ed25519 AAAA…", "the trusted key %q: %v", file, err)
-		}
-		trusted = append(trusted, key)
-	}
-	return trusted, nil
-}
-
-// ownKeys returns the public keys in the key directory and that of the user's
-// signing key. What cannot be read is not trusted, and said.
-func (a *app) ownKeys() ([]sign.PublicKey, error) {
-	var keys []sign.PublicKey
-	own, err := a.existingKey("")
-	if err == nil {
-		keys = append(keys, own.Public())
-	} else if !errors.Is(err, errNoKey) {
-		fmt.Fprintf(a.stderr, "gaia: your own signing key is left out: %s\n", oneLine(err.Error()))
-	}
-	dir, err := a.keyDir()
-	if err != nil {
-		return keys, nil // there is no such place
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the key directory: %w", err)
-	}
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".pub") {
-			continue
-		}
-		line, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			return nil, fmt.Errorf("reading a trusted key: %w", err)
-		}
-		key, err := sign.ParsePublicKey(string(line))
-		if err != nil {
-			fmt.Fprintf(a.stderr, "gaia: %s in the key directory is left out: %v\n", oneLine(e.Name()), err)
-			continue
-		}
-		keys = append(keys, key)
-	}
-	return keys, nil
+	return err
 }
 
 // judgeCache opens the signed cache of the judge's verdicts. Those by the user's

@@ -6,13 +6,12 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
-	var trusted []string
+	var trusted trustFlags
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "verify DIR",
@@ -22,8 +21,9 @@ rebuilds trajectories, results, summary and tree head from the journal, byte for
 byte. Of a package it also checks that exactly its files are there, the
 attestation's signature, every digest, and that the statement says what the
 files give. Integrity (these bytes are what was signed) and trust (by a key you trust)
-are reported apart. Trusted are your own signing key, the public keys in your
-key directory, and those given.`,
+are reported apart. Trusted are your own signing key, the public keys and the
+allowed_signers in your key directory, and those given. A key that allowed_signers
+limits in time is trusted within that time only, by this machine's clock.`,
 		Example: `  gaia verify runs/01J…
   gaia verify submission-2026-01-02-5XK9QZ7M
   gaia verify --trusted-key alice.pub submission-2026-01-02-5XK9QZ7M`,
@@ -32,7 +32,7 @@ key directory, and those given.`,
 			return a.verify(args[0], trusted, asJSON)
 		},
 	}
-	cmd.Flags().StringSliceVar(&trusted, "trusted-key", nil, "OpenSSH public key file to trust besides your own")
+	trusted.register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
@@ -51,12 +51,12 @@ type verification struct {
 	Package        *submit.Predicate `json:"package,omitzero"` // what a package says of itself
 	RunID          string            `json:"run_id"`
 	Tasks          int               `json:"tasks"`
-	Trust          string            `json:"trust"` // "ok" or "unknown key"
+	Trust          string            `json:"trust"` // "ok", "unknown key" or "expired key"
 	Unsubmittable  string            `json:"unsubmittable,omitzero"`
 }
 
-func (a *app) verify(dir string, trustedFiles []string, asJSON bool) error {
-	trusted, err := a.trustedKeys(trustedFiles)
+func (a *app) verify(dir string, flags trustFlags, asJSON bool) error {
+	trusted, err := a.trustedKeys(flags)
 	if err != nil {
 		return err
 	}
@@ -77,14 +77,12 @@ func (a *app) verify(dir string, trustedFiles []string, asJSON bool) error {
 	}
 	v := verification{Complete: found.Complete, Events: found.End.Events, Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
 		ManifestSHA256: found.ManifestSHA256, Missing: found.Missing, Rehearsal: found.Manifest.Rehearsal, Root: found.RootHash,
-		RunID: found.Manifest.RunID, Tasks: len(found.Tasks), Trust: "ok", Unsubmittable: unsubmittable(found)}
+		RunID: found.Manifest.RunID, Tasks: len(found.Tasks), Unsubmittable: unsubmittable(found)}
 	if of != nil {
 		v.Package = &of.Statement.Predicate
 	}
-	known := slices.ContainsFunc(trusted, func(k sign.PublicKey) bool { return k.Equal(found.Key) })
-	if !known {
-		v.Trust = "unknown key"
-	}
+	word, untrusted := trusted.of(found.Key)
+	v.Trust = word
 	if asJSON {
 		err = a.printJSON(v)
 	} else {
@@ -93,7 +91,7 @@ func (a *app) verify(dir string, trustedFiles []string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	return verdict(dir, found, known, of != nil)
+	return verdict(dir, found, untrusted, of != nil)
 }
 
 func (a *app) printVerification(v verification) error {
@@ -143,10 +141,9 @@ func packageRows(p submit.Predicate) [][2]string {
 
 // verdict turns what was found into the command's result: trust before
 // completeness. A package says itself what it is not fit for.
-func verdict(dir string, found *ledger.Run, known, packaged bool) error {
-	if !known {
-		return fail(exitEvidence, fmt.Errorf("the bytes are what was signed, but by a key you do not trust: %s", found.Key.ID()),
-			"if you know who holds that key, put its public line into a file and give it as --trusted-key: "+found.Key.Line())
+func verdict(dir string, found *ledger.Run, untrusted error, packaged bool) error {
+	if untrusted != nil {
+		return untrusted
 	}
 	if !found.Complete {
 		return incomplete(dir, found)

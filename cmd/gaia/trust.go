@@ -1,0 +1,193 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/spf13/cobra"
+)
+
+// allowedFile is the list in the key directory of keys that are trusted, and
+// until when.
+const allowedFile = "allowed_signers"
+
+// trustFlags are the flags of commands that must know whom the user trusts.
+type trustFlags struct {
+	keys    []string // --trusted-key
+	allowed []string // --allowed-signers
+}
+
+func (f *trustFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.keys, "trusted-key", nil, "public key file, OpenSSH line or PEM, to trust besides your own")
+	cmd.Flags().StringSliceVar(&f.allowed, "allowed-signers", nil, "OpenSSH allowed_signers file to read besides your own")
+}
+
+// trust is whom the user trusts: the keys, and the lists that say until when.
+// A key on a list counts while one of its lines there holds, wherever else it
+// lies.
+type trust struct {
+	keys   []trustedKey // files, and the user's own
+	listed sign.AllowedSigners
+	now    time.Time // the times inside a run prove nothing
+}
+
+// trustedKey is a key that is trusted for where it lies.
+type trustedKey struct {
+	sign.PublicKey
+	name   string
+	source string
+}
+
+// The words for what trust says of a key.
+const (
+	trustOK      = "ok"
+	trustUnknown = "unknown key"
+	trustExpired = "expired key" // or one whose time has not come
+)
+
+// of returns the word for a key and, if it is not ok, the failure to end with.
+func (t trust) of(key sign.PublicKey) (string, error) {
+	listed, outdated := t.listed.Lookup(key, t.now)
+	switch {
+	case outdated != nil:
+		return trustExpired, fail(exitEvidence, fmt.Errorf("the bytes are what was signed, but by a key that you do not trust now: %s: %w", key.ID(), outdated),
+			"the times inside a run prove nothing, so it does not help that the run says it is of another day: ask for a signature by a key that is valid now")
+	case listed || slices.ContainsFunc(t.keys, func(k trustedKey) bool { return k.Equal(key) }):
+		return trustOK, nil
+	}
+	return trustUnknown, fail(exitEvidence, fmt.Errorf("the bytes are what was signed, but by a key you do not trust: %s", key.ID()),
+		"if you know who holds that key, put its public line into a file and give it as --trusted-key, or to 'gaia key trust': "+key.Line())
+}
+
+// valid returns the keys that are trusted now.
+func (t trust) valid() []sign.PublicKey {
+	var all, keys []sign.PublicKey
+	for _, k := range t.keys {
+		all = append(all, k.PublicKey)
+	}
+	for _, s := range t.listed {
+		all = append(all, s.Key)
+	}
+	for _, k := range all {
+		if word, _ := t.of(k); word == trustOK && !slices.ContainsFunc(keys, k.Equal) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// trustedKeys returns whom the user trusts: the keys in the key directory, the
+// user's own signing key, and the given files. A key that came with a run is
+// never among them.
+func (a *app) trustedKeys(f trustFlags) (trust, error) {
+	t, err := a.ownTrust()
+	if err != nil {
+		return trust{}, err
+	}
+	for _, file := range f.keys {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return trust{}, usage("", "reading the trusted key %q: %v", file, unwrapPath(err))
+		}
+		key, err := sign.ParsePublicFile(content)
+		if err != nil {
+			return trust{}, usage("a trusted key is an OpenSSH public key line, ssh-ed25519 AAAA…, or a PEM block", "the trusted key %q: %v", file, err)
+		}
+		t.keys = append(t.keys, trustedKey{key, file, "--trusted-key"})
+	}
+	for _, file := range f.allowed {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return trust{}, usage("", "reading allowed signers %q: %v", file, unwrapPath(err))
+		}
+		listed, err := sign.ParseAllowedSigners(content)
+		if err != nil {
+			return trust{}, usage("see ssh-keygen(1), ALLOWED SIGNERS", "reading allowed signers %q: %v", file, err)
+		}
+		t.listed = append(t.listed, listed...)
+	}
+	return t, nil
+}
+
+// ownKeys returns the keys that the user trusts now without further flags.
+func (a *app) ownKeys() ([]sign.PublicKey, error) {
+	t, err := a.ownTrust()
+	return t.valid(), err
+}
+
+// ownTrust is what the key directory and the user's signing key give. A key
+// that cannot be read is not trusted, and said; a list that cannot be read is
+// an error, since it may be there to limit a key.
+func (a *app) ownTrust() (trust, error) {
+	t := trust{now: time.Now()}
+	own, err := a.existingKey("")
+	if err == nil {
+		t.keys = append(t.keys, trustedKey{own.Public(), "you", "your signing key"})
+	} else if !errors.Is(err, errNoKey) {
+		fmt.Fprintf(a.stderr, "gaia: your own signing key is left out: %s\n", oneLine(err.Error()))
+	}
+	dir, err := a.keyDir()
+	if err != nil {
+		return t, nil // there is no such place
+	}
+	files, err := a.publicFiles(dir)
+	if err != nil {
+		return trust{}, err
+	}
+	for _, k := range files {
+		if len(t.keys) == 0 || !t.keys[0].Equal(k.PublicKey) { // the own key's public half
+			t.keys = append(t.keys, k)
+		}
+	}
+	t.listed, err = ownList(dir)
+	return t, err
+}
+
+// publicFiles reads the public keys in the key directory.
+func (a *app) publicFiles(dir string) ([]trustedKey, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the key directory: %w", err)
+	}
+	var files []trustedKey
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".pub") {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("reading a trusted key: %w", err)
+		}
+		key, err := sign.ParsePublicFile(content)
+		if err != nil {
+			fmt.Fprintf(a.stderr, "gaia: %s in the key directory is left out: %v\n", oneLine(e.Name()), err)
+			continue
+		}
+		files = append(files, trustedKey{key, strings.TrimSuffix(e.Name(), ".pub"), e.Name()})
+	}
+	return files, nil
+}
+
+// ownList reads the list in the key directory; there need not be one.
+func ownList(dir string) (sign.AllowedSigners, error) {
+	path := filepath.Join(dir, allowedFile)
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading allowed signers: %w", err)
+	}
+	listed, err := sign.ParseAllowedSigners(content)
+	if err != nil {
+		return nil, fail(exitFailure, fmt.Errorf("reading allowed signers %q: %w", path, err), "mend that line or take it out: while it cannot be read, nobody is trusted")
+	}
+	return listed, nil
+}
