@@ -106,7 +106,12 @@ func renewal(path, aside string, random io.Reader, key *Key) []func() error {
 			*key, err = putKey(path, random, os.Rename)
 			return err
 		},
-		func() error { return WritePublic(path, key.public) },
+		func() error { // over what another process made up for meanwhile
+			if err := putPublic(path, key.public, os.Rename); err != nil {
+				return err
+			}
+			return SyncDir(filepath.Dir(path))
+		},
 	}
 }
 
@@ -141,11 +146,15 @@ func WritePublic(path string, public PublicKey) error {
 	if _, err := os.Lstat(path + ".pub"); err == nil {
 		return nil
 	}
-	err := putFile(path+".pub", []byte(public.Line()+"\n"), 0o644, os.Link)
+	err := putPublic(path, public, os.Link)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
+}
+
+func putPublic(path string, public PublicKey, put func(from, to string) error) error {
+	return putFile(path+".pub", []byte(public.Line()+"\n"), 0o644, put)
 }
 
 // putFile writes content aside and puts it at path by link, which wants that

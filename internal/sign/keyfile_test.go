@@ -63,6 +63,30 @@ func TestRenewalCut(t *testing.T) {
 	}
 }
 
+// TestRenewalBesideARun: a run that begins in the middle of a renewal finds the
+// old key without its .pub and makes up for it; that must not outlive the key.
+func TestRenewalBesideARun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "signing")
+	old, err := CreateKey(path, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made Key
+	for _, step := range renewal(path, path+".old", rand.Reader, &made) {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+		if made.public.key == nil {
+			if err := WritePublic(path, old.Public()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if line, err := os.ReadFile(path + ".pub"); err != nil || string(line) != made.Public().Line()+"\n" {
+		t.Errorf("the public file holds %q, %v", line, err)
+	}
+}
+
 func TestRenewKeyRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "signing")
 	if _, err := RenewKey(path, path+".old", rand.Reader); !errors.Is(err, fs.ErrNotExist) {
