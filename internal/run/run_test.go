@@ -48,7 +48,7 @@ func (c *clock) mono() time.Duration { return c.now().Sub(time.Date(2026, 1, 2, 
 
 // config is a rehearsal of the given tasks with fixed clock, ids, salts and
 // key, over the real servers.
-func config(t *testing.T, ids ...string) Config {
+func config(t testing.TB, ids ...string) Config {
 	t.Helper()
 	server, err := fixtures.Serve()
 	if err != nil {
