@@ -126,6 +126,30 @@ func TestCoverageDenominator(t *testing.T) {
 	}
 }
 
+// TestInterruptionsAreListed: each one is a line of the report, for the record.
+func TestInterruptionsAreListed(t *testing.T) {
+	listed := 0
+	for name, c := range corpus(t) {
+		r := audited(t, c, true)
+		n := 0
+		for _, f := range check(t, r, "AUD-6").Findings {
+			if f.RuleID == "AUD-6.interrupted" {
+				n++
+				if f.Severity != audit.Info || !strings.HasPrefix(f.Got, "the run was interrupted after ") {
+					t.Errorf("%s: %s %s", name, f.Severity, f.Got)
+				}
+			}
+		}
+		if n != r.Totals.Interruptions {
+			t.Errorf("%s: %d interruptions, %d are listed", name, r.Totals.Interruptions, n)
+		}
+		listed += n
+	}
+	if listed < 5 {
+		t.Errorf("the corpus has %d interruptions", listed)
+	}
+}
+
 // TestNoGoldInReports: what a report says of a finding never tells the answer,
 // by any of the rules that the corpus has cases of.
 func TestNoGoldInReports(t *testing.T) {

@@ -121,6 +121,13 @@ func votingDisclosure() Check {
 			case v.Rule != "first":
 				n.gap("answers are chosen by the rule %q, which this version does not know", v.Rule)
 			}
+			for _, r := range e.Resumed {
+				got := fmt.Sprintf("the run was interrupted after %d events and taken up again", r.Event.Events)
+				if r.Event.Torn != nil {
+					got += fmt.Sprintf("; an unfinished last line of %d bytes was cut", r.Event.Torn.Bytes)
+				}
+				n.find(Info, "interrupted", place{seq: r.Seq}, got, "for the record")
+			}
 			firstJudged := int64(-1)
 			for _, t := range e.Tasks {
 				if a := t.firstGraded(); a != nil && (firstJudged < 0 || a.Judged < firstJudged) {

@@ -38,8 +38,12 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 		[2]string{"tokens", fmt.Sprintf("%d in (%d cached), %d out", s.Tokens.In, s.Tokens.Cached, s.Tokens.Out)},
 		[2]string{"cost", dollars(s.CostMicroUSD)},
 		[2]string{"wall time", (time.Duration(s.DurationMs) * time.Millisecond).String()})
-	if n := len(s.Interruptions); n > 0 {
-		rows = append(rows, [2]string{"interruptions", fmt.Sprint(n)})
+	for _, i := range s.Interruptions {
+		text := fmt.Sprintf("after %d events, taken up again at %s", i.Events, i.Resumed)
+		if i.Torn {
+			text += "; an unfinished last line was cut"
+		}
+		rows = append(rows, [2]string{"interruption", text})
 	}
 	if why := unsubmittable(found); why != "" {
 		rows = append(rows, [2]string{"unsubmittable", why})
