@@ -1,0 +1,84 @@
+package sign
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+)
+
+// The least and the most bytes of an HMAC key. RFC 2104 discourages keys
+// shorter than the digest; a file larger than this is no key.
+const (
+	minHMACKey = sha256.Size
+	maxHMACKey = 4 << 10
+)
+
+// HMACKey is a secret that two parties share. Whoever can check its signatures
+// can make them: they show nothing to a third party. There is no default key.
+type HMACKey struct{ secret []byte }
+
+// NewHMACKey takes a secret of 32 to 4096 bytes.
+func NewHMACKey(secret []byte) (HMACKey, error) {
+	if len(secret) < minHMACKey || len(secret) > maxHMACKey {
+		return HMACKey{}, fmt.Errorf("an HMAC key of %d bytes: want %d to %d", len(secret), minHMACKey, maxHMACKey)
+	}
+	return HMACKey{bytes.Clone(secret)}, nil
+}
+
+// LoadHMACKey reads a key file, all of whose bytes are the key, a newline at
+// its end included. The mode is taken from the open file, so the file that was
+// checked is the file that is read; others must not be able to read it
+// (*PermissionError).
+func LoadHMACKey(path string) (HMACKey, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return HMACKey{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return HMACKey{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return HMACKey{}, fmt.Errorf("HMAC key %q is not a regular file", path)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return HMACKey{}, &PermissionError{path, info.Mode().Perm()}
+	}
+	secret, err := io.ReadAll(io.LimitReader(f, maxHMACKey+1))
+	if err != nil {
+		return HMACKey{}, fmt.Errorf("reading HMAC key %q: %w", path, err)
+	}
+	key, err := NewHMACKey(secret)
+	if err != nil {
+		return HMACKey{}, fmt.Errorf("reading HMAC key %q: %w", path, err)
+	}
+	return key, nil
+}
+
+// Alg returns AlgHMAC.
+func (k HMACKey) Alg() string { return AlgHMAC }
+
+// KeyID returns "hmac-sha256:" and the first 16 bytes, in hexadecimal, of a MAC
+// over a fixed text that no signed message is: the id cannot be turned back
+// into the key.
+func (k HMACKey) KeyID() string {
+	return AlgHMAC + ":" + hex.EncodeToString(k.Sign([]byte("gaia-harness key id"))[:16])
+}
+
+// Sign returns the 32-byte MAC of msg.
+func (k HMACKey) Sign(msg []byte) []byte {
+	h := hmac.New(sha256.New, k.secret)
+	h.Write(msg)
+	return h.Sum(nil)
+}
+
+// Verify reports whether sig is k's MAC of msg, in constant time. The zero key
+// verifies nothing.
+func (k HMACKey) Verify(msg, sig []byte) bool {
+	return len(k.secret) > 0 && hmac.Equal(k.Sign(msg), sig)
+}
