@@ -5,7 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"golang.org/x/mod/sumdb/note"
@@ -45,6 +48,44 @@ func (c Checkpoint) text() string {
 		text += "rehearsal\n"
 	}
 	return text
+}
+
+// ParseCheckpoint reads what a signed note says and does not look at who signed
+// it: Verify does. Journal.LastID does not stand in a note. Any other text than
+// the one that Sign writes is a *Fault.
+func ParseCheckpoint(data []byte) (Checkpoint, error) {
+	malformed := Faultf(CheckpointFile, "is not written as a signed note is")
+	text, _, found := strings.Cut(string(data), "\n\n")
+	lines := strings.Split(text, "\n")
+	if !found || len(lines) < 5 {
+		return Checkpoint{}, malformed
+	}
+	c := Checkpoint{RunID: strings.TrimPrefix(lines[0], keyName("")), Rehearsal: len(lines) > 5}
+	c.ManifestSHA256 = strings.TrimPrefix(lines[3], "manifest ")
+	count, head, _ := strings.Cut(strings.TrimPrefix(lines[4], "journal "), " ")
+	c.Journal.Head = head
+	for _, n := range []struct {
+		text string
+		into *int64
+	}{{lines[1], &c.Size}, {count, &c.Journal.Events}} {
+		value, err := strconv.ParseInt(n.text, 10, 64)
+		if err != nil || value < 1 {
+			return Checkpoint{}, malformed
+		}
+		*n.into = value
+	}
+	root, err := base64.StdEncoding.DecodeString(lines[2])
+	if err != nil || copy(c.Root[:], root) != tlog.HashSize || !isDigest(c.ManifestSHA256) || !isDigest(head) || c.text() != text+"\n" {
+		return Checkpoint{}, malformed
+	}
+	return c, nil
+}
+
+// isDigest reports whether s is written as sign.Digest writes.
+func isDigest(s string) bool {
+	digits, found := strings.CutPrefix(s, "sha256:")
+	raw, err := hex.DecodeString(digits)
+	return found && err == nil && len(raw) == sha256.Size && digits == strings.ToLower(digits)
 }
 
 // Sign returns the signed note.

@@ -20,8 +20,41 @@ type Leaf struct {
 	TaskID   string `json:"task_id"`
 }
 
+// Hash returns the leaf's hash in the tree: SHA-256 over a zero byte and its
+// canonical JSON.
+func (l Leaf) Hash() (tlog.Hash, error) {
+	b, err := sign.Canonical(l)
+	if err != nil {
+		return tlog.Hash{}, fmt.Errorf("encoding the leaf of task %q: %w", l.TaskID, err)
+	}
+	return tlog.RecordHash(b), nil
+}
+
 // Root returns the RFC 6962 root over leaves in plan order.
 func Root(leaves []Leaf) (tlog.Hash, error) {
+	read, err := tree(leaves)
+	if err != nil {
+		return tlog.Hash{}, err
+	}
+	return tlog.TreeHash(int64(len(leaves)), read)
+}
+
+// Prove returns the proof that the tree over leaves holds the one at index.
+func Prove(leaves []Leaf, index int64) (Inclusion, error) {
+	size := int64(len(leaves))
+	read, err := tree(leaves)
+	if err != nil {
+		return Inclusion{}, err
+	}
+	proof, err := tlog.ProveRecord(size, index, read)
+	if err != nil {
+		return Inclusion{}, fmt.Errorf("proving leaf %d of %d: %w", index, size, err)
+	}
+	return Inclusion{Hashes: proof, Index: index, Size: size}, nil
+}
+
+// tree hashes leaves and returns the reader of what the tree consists of.
+func tree(leaves []Leaf) (tlog.HashReader, error) {
 	var stored []tlog.Hash
 	read := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		out := make([]tlog.Hash, len(indexes))
@@ -31,15 +64,15 @@ func Root(leaves []Leaf) (tlog.Hash, error) {
 		return out, nil
 	})
 	for n, leaf := range leaves {
-		b, err := sign.Canonical(leaf)
+		hash, err := leaf.Hash()
 		if err != nil {
-			return tlog.Hash{}, fmt.Errorf("encoding the leaf of task %q: %w", leaf.TaskID, err)
+			return nil, err
 		}
-		hashes, err := tlog.StoredHashes(int64(n), b, read)
+		hashes, err := tlog.StoredHashesForRecordHash(int64(n), hash, read)
 		if err != nil {
-			return tlog.Hash{}, fmt.Errorf("hashing the leaf of task %q: %w", leaf.TaskID, err)
+			return nil, fmt.Errorf("hashing the leaf of task %q: %w", leaf.TaskID, err)
 		}
 		stored = append(stored, hashes...)
 	}
-	return tlog.TreeHash(int64(len(leaves)), read)
+	return read, nil
 }
