@@ -116,10 +116,15 @@ func (s Summary) Encode() ([]byte, error) { return sign.Canonical(s) }
 func (f *Fold) Leaves() []trajectory.Leaf {
 	leaves := make([]trajectory.Leaf, len(f.Tasks))
 	for i, t := range f.Tasks {
-		leaves[i] = trajectory.Leaf{Attempts: len(t.Attempts), Digest: sign.DigestOf(t.digest), Lines: t.lines,
-			RunID: f.Manifest.RunID, Salt: t.Sealed.Salt, TaskID: t.Plan.TaskID}
+		leaves[i] = f.leaf(t)
 	}
 	return leaves
+}
+
+// leaf returns a sealed task's leaf.
+func (f *Fold) leaf(t *Task) trajectory.Leaf {
+	return trajectory.Leaf{Attempts: len(t.Attempts), Digest: sign.DigestOf(t.digest), Lines: t.lines,
+		RunID: f.Manifest.RunID, Salt: t.Sealed.Salt, TaskID: t.Plan.TaskID}
 }
 
 // Checkpoint returns the tree head of a completed run whose journal ends at

@@ -102,19 +102,24 @@ func (f *Fold) Add(e trajectory.Event, line []byte) error {
 	if task == nil {
 		return refuse("task %q is not planned", e.TaskID)
 	}
-	if task.Sealed != nil {
-		return refuse("stands after the seal of task %q", e.TaskID)
-	}
-	if !f.count(e.Payload) {
-		return refuse("its tokens or costs cannot be added up")
-	}
-	task.lines++
-	task.digest.Write(line)
-	reason, err := f.addTask(task, e)
+	reason, err := f.addLine(task, e, line)
 	if reason != "" {
 		return refuse("%s", reason)
 	}
 	return err
+}
+
+// addLine takes the next event of a task with its line, newline included.
+func (f *Fold) addLine(task *Task, e trajectory.Event, line []byte) (reason string, err error) {
+	if task.Sealed != nil {
+		return fmt.Sprintf("stands after the seal of task %q", e.TaskID), nil
+	}
+	if !f.count(e.Payload) {
+		return "its tokens or costs cannot be added up", nil
+	}
+	task.lines++
+	task.digest.Write(line)
+	return f.addTask(task, e)
 }
 
 func (f *Fold) addRun(e trajectory.Event) (reason string) {
