@@ -11,6 +11,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
+	"golang.org/x/mod/sumdb/tlog"
 )
 
 // Disclosure is an evidence bundle whose integrity holds: its events are what
@@ -20,6 +21,7 @@ type Disclosure struct {
 	Task   *Task // nil for a whole run
 	Bundle trajectory.Bundle
 	Head   trajectory.Checkpoint
+	Leaf   tlog.Hash      // the task's in the tree
 	Key    sign.PublicKey // signed plan and tree head; trust is the caller's to decide
 	Signer sign.Verifier  // made the bundle's signature: Key, or one of those that VerifyBundle was given
 }
@@ -224,7 +226,9 @@ func (d *Disclosure) checkTask(id string) error {
 	if err := proof.Check(*leaf, d.Head.Root); err != nil {
 		return trajectory.Faultf("inclusion", "%v", err)
 	}
-	return nil
+	var err error
+	d.Leaf, err = leaf.Hash()
+	return err
 }
 
 // checkRun follows all events of a run, as of a journal.
