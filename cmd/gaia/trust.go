@@ -66,16 +66,32 @@ func (t trust) of(key sign.PublicKey) (string, error) {
 		"if you know who holds that key, put its public line into a file and give it as --trusted-key, or to 'gaia key trust': "+key.Line())
 }
 
-// valid returns the keys that are trusted now.
-func (t trust) valid() []sign.PublicKey {
-	var all, keys []sign.PublicKey
+// all returns the keys that t says something of.
+func (t trust) all() []sign.PublicKey {
+	var all []sign.PublicKey
 	for _, k := range t.keys {
 		all = append(all, k.PublicKey)
 	}
 	for _, s := range t.listed {
 		all = append(all, s.Key)
 	}
-	for _, k := range all {
+	return all
+}
+
+// named returns the key of an id, if t says something of it.
+func (t trust) named(id string) (sign.PublicKey, bool) {
+	all := t.all()
+	i := slices.IndexFunc(all, func(k sign.PublicKey) bool { return k.ID() == id })
+	if i < 0 {
+		return sign.PublicKey{}, false
+	}
+	return all[i], true
+}
+
+// valid returns the keys that are trusted now.
+func (t trust) valid() []sign.PublicKey {
+	var keys []sign.PublicKey
+	for _, k := range t.all() {
 		if word, _ := t.of(k); word == trustOK && !slices.ContainsFunc(keys, k.Equal) {
 			keys = append(keys, k)
 		}

@@ -11,30 +11,50 @@ import (
 )
 
 func (a *app) verifyCommand() *cobra.Command {
-	var trusted trustFlags
-	var asJSON bool
+	var v verifying
 	cmd := &cobra.Command{
-		Use:   "verify DIR",
-		Short: "Check that a run's or a package's files are what was signed and follow from its journal",
+		Use:   "verify DIR|FILE",
+		Short: "Check that a run, a package or an evidence bundle is what was signed and follows from its journal",
 		Long: `Verify checks the signature of the plan, the hash chain of the journal, and
 rebuilds trajectories, results, summary and tree head from the journal, byte for
 byte. Of a package it also checks that exactly its files are there, the
 attestation's signature, every digest, and that the statement says what the
-files give. Integrity (these bytes are what was signed) and trust (by a key you trust)
+files give. FILE is an evidence bundle that 'gaia disclose' wrote; give the
+checkpoint that was published, if you have it.
+
+Integrity (these bytes are what was signed) and trust (by a key you trust)
 are reported apart. Trusted are your own signing key, the public keys and the
 allowed_signers in your key directory, and those given. A key that allowed_signers
 limits in time is trusted within that time only, by this machine's clock.`,
 		Example: `  gaia verify runs/01J…
   gaia verify submission-2026-01-02-5XK9QZ7M
-  gaia verify --trusted-key alice.pub submission-2026-01-02-5XK9QZ7M`,
-		Args: oneArg("the run directory or package"),
+  gaia verify --trusted-key alice.pub submission-2026-01-02-5XK9QZ7M
+  gaia verify task.json --checkpoint published`,
+		Args: oneArg("the run directory, package or evidence bundle"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.verify(args[0], trusted, asJSON)
+			info, err := os.Stat(args[0])
+			if err == nil && info.Mode().IsRegular() {
+				return a.verifyBundle(args[0], v)
+			}
+			if err == nil && (v.checkpoint != "" || v.hmacKey != "") {
+				return usage("a run and a package have their own checkpoint", "--checkpoint and --hmac-key-file are for evidence bundles")
+			}
+			return a.verify(args[0], v.trusted, v.asJSON)
 		},
 	}
-	trusted.register(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	v.trusted.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&v.checkpoint, "checkpoint", "", "the checkpoint that was published, which a bundle must hold")
+	f.StringVar(&v.hmacKey, "hmac-key-file", "", "the key that a bundle is signed with by HMAC-SHA256")
+	f.BoolVar(&v.asJSON, "json", false, "print the result as JSON")
 	return cmd
+}
+
+// verifying is what the flags of verify say.
+type verifying struct {
+	trusted             trustFlags
+	checkpoint, hmacKey string
+	asJSON              bool
 }
 
 // verification is what verify prints with --json.

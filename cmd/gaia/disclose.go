@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/submit"
+	"github.com/spf13/cobra"
+)
+
+// disclosure is what the flags of disclose say.
+type disclosure struct {
+	task, out, key, hmacKey string
+	asJSON                  bool
+}
+
+func (a *app) discloseCommand() *cobra.Command {
+	var d disclosure
+	cmd := &cobra.Command{
+		Use:   "disclose DIR",
+		Short: "Write the evidence of one task, without the others",
+		Long: `Disclose verifies a finished run or a package and writes an evidence bundle: the
+events of one task, all its attempts and nothing of the others, with the signed
+plan, the signed tree head and the proof that the one belongs to the other.
+Beside it stands the proof as a C2SP tlog-proof. Without --task the bundle holds
+all events.
+
+One task shows what happened at that task. That no other was left out, only the
+full package shows. The plan in the bundle names all tasks by id.
+
+Nothing is written over. With --hmac-key-file the bundle is signed with a key
+that you share with its reader, and shows nothing to anyone else.`,
+		Example: `  gaia disclose runs/01J… --task 3f2a
+  gaia disclose submission-2026-01-02-5XK9QZ7M --task 3f2a -o task.json
+  gaia verify task.json --checkpoint published`,
+		Args: oneArg("the run directory or package"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.disclose(cmd.Context(), args[0], d)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&d.task, "task", "", "task id, or the start of one (default: the whole run)")
+	f.StringVarP(&d.out, "out", "o", "", "file to write (default: evidence-<run>[-<number of the task>].json here)")
+	f.StringVar(&d.key, "key", "", "signing key file")
+	f.StringVar(&d.hmacKey, "hmac-key-file", "", "sign with the bytes of this file by HMAC-SHA256 instead")
+	f.BoolVar(&d.asJSON, "json", false, "print the result as JSON")
+	return cmd
+}
+
+func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
+	if err := isRunOrPackage(dir); err != nil {
+		return err
+	}
+	signer, verifier, err := a.bundleSigner(d)
+	if err != nil {
+		return err
+	}
+	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer release()
+	found, err := openEvidence(dir)
+	if err != nil {
+		return err
+	}
+	if !found.Complete {
+		return incomplete(dir, found)
+	}
+	task, number := "", 0
+	if d.task != "" {
+		t, err := oneTask(found.Fold, d.task)
+		if err != nil {
+			return err
+		}
+		task, number = t.Plan.TaskID, slices.Index(found.Tasks, t)+1
+	}
+	data, err := found.Disclose(os.DirFS(dir), task, signer)
+	if err != nil {
+		return err
+	}
+	made, err := ledger.VerifyBundle(data, verifier)
+	if err != nil {
+		return fmt.Errorf("checking the evidence bundle: %w", err)
+	}
+	files := []newFile{{bundlePath(d.out, found.Manifest.RunID, number), data}}
+	if p := made.Bundle.Inclusion; p != nil {
+		files = append(files, newFile{strings.TrimSuffix(files[0].path, ".json") + ".tlog-proof", p.TlogProof([]byte(made.Bundle.Checkpoint))})
+	}
+	if err := writeNew(ctx, files); err != nil {
+		return err
+	}
+	a.noticeTrust(found)
+	return a.printDisclosed(found, made, files, d.asJSON)
+}
+
+// openEvidence verifies a run directory or a package.
+func openEvidence(dir string) (*ledger.Run, error) {
+	if !submit.IsPackage(os.DirFS(dir)) {
+		return ledger.Verify(os.DirFS(dir), ledger.Options{})
+	}
+	p, err := submit.Verify(os.DirFS(dir))
+	if err != nil {
+		return nil, err
+	}
+	return p.Run, nil
+}
+
+// bundleSigner returns the key to sign a bundle with and its verifying half.
+func (a *app) bundleSigner(d disclosure) (sign.Signer, sign.Verifier, error) {
+	if d.hmacKey != "" {
+		if d.key != "" {
+			return nil, nil, usage("give one of them", "--key and --hmac-key-file exclude each other")
+		}
+		key, err := sharedKey(d.hmacKey)
+		return key, key, err
+	}
+	key, err := a.existingKey(d.key)
+	if errors.Is(err, errNoKey) {
+		return nil, nil, usage("give one by --key, or one you share with the reader by --hmac-key-file", "%v", err)
+	}
+	return key, key.Public(), err
+}
+
+// sharedKey loads an HMAC key that the user asked for by name.
+func sharedKey(path string) (sign.HMACKey, error) {
+	key, err := sign.LoadHMACKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return sign.HMACKey{}, usage("", "there is no HMAC key at %q", path)
+	}
+	return key, err
+}
+
+// bundlePath is where a bundle is written; number is the task's in the plan, 0
+// for the whole run.
+func bundlePath(out, runID string, number int) string {
+	if out != "" {
+		return out
+	}
+	name := "evidence-" + runID[len(runID)-8:]
+	if number > 0 {
+		name += fmt.Sprintf("-%04d", number)
+	}
+	return name + ".json"
+}
+
+// newFile is a file that is to appear.
+type newFile struct {
+	path string
+	data []byte
+}
+
+// writeNew writes files that must not be there yet: all of them, whole and
+// durable, or none.
+func writeNew(ctx context.Context, files []newFile) (err error) {
+	var named []string
+	defer func() {
+		for _, name := range named {
+			if err != nil {
+				os.Remove(name)
+			}
+		}
+	}()
+	for _, f := range files {
+		if _, err := os.Lstat(f.path); !errors.Is(err, fs.ErrNotExist) {
+			return notWritten(f.path, err)
+		}
+	}
+	var aside []string
+	for _, f := range files {
+		name, err := writeAside(f)
+		if err != nil {
+			return fmt.Errorf("writing %q: %w", f.path, err)
+		}
+		defer os.Remove(name)
+		aside = append(aside, name)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for i, f := range files {
+		if err := os.Link(aside[i], f.path); err != nil { // which, unlike a rename, replaces nothing
+			return notWritten(f.path, err)
+		}
+		named = append(named, f.path)
+	}
+	return sign.SyncDir(filepath.Dir(files[0].path))
+}
+
+func notWritten(path string, err error) error {
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return fail(exitFailure, fmt.Errorf("%q is there already, and nothing is written over", path), "give another name by --out")
+	}
+	return fmt.Errorf("writing %q: %w", path, err)
+}
+
+// writeAside writes a file durably under another name beside its own, and
+// returns that name.
+func writeAside(f newFile) (name string, err error) {
+	out, err := os.CreateTemp(filepath.Dir(f.path), ".new-*")
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if closed := out.Close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			os.Remove(out.Name())
+		}
+	}()
+	if _, err := out.Write(f.data); err != nil {
+		return "", err
+	}
+	if err := out.Chmod(0o644); err != nil {
+		return "", err
+	}
+	return out.Name(), out.Sync()
+}
+
+// disclosed is what disclose prints with --json.
+type disclosed struct {
+	Events        int            `json:"events"`
+	File          string         `json:"file"`
+	Proof         string         `json:"proof,omitzero"` // the tlog-proof file
+	Rehearsal     bool           `json:"rehearsal,omitzero"`
+	RunID         string         `json:"run_id"`
+	SHA256        string         `json:"sha256"` // of the file
+	Signature     sign.Signature `json:"signature"`
+	TaskID        string         `json:"task_id,omitzero"`
+	Unsubmittable string         `json:"unsubmittable,omitzero"`
+}
+
+func (a *app) printDisclosed(found *ledger.Run, made *ledger.Disclosure, files []newFile, asJSON bool) error {
+	b := made.Bundle
+	out := disclosed{Events: len(b.Events), File: files[0].path, Rehearsal: b.Rehearsal, RunID: made.Manifest.RunID,
+		SHA256: sign.Digest(files[0].data), Signature: b.Signature, Unsubmittable: unsubmittable(found)}
+	if made.Task != nil {
+		out.TaskID, out.Proof = made.Task.Plan.TaskID, files[1].path
+	}
+	if asJSON {
+		return a.printJSON(out)
+	}
+	rows := append(disclosureRows(made), [2]string{"written to", out.File})
+	if out.Proof != "" {
+		rows = append(rows, [2]string{"proof", out.Proof})
+	}
+	if out.Unsubmittable != "" {
+		rows = append(rows, [2]string{"unsubmittable", out.Unsubmittable})
+	}
+	return a.printRows(append(rows, [2]string{"signed by", b.Signature.KeyID}, [2]string{"shows", shows(made)},
+		[2]string{"next", "gaia verify " + quoteArg(out.File)}))
+}
+
+// disclosureRows are what a bundle is about.
+func disclosureRows(d *ledger.Disclosure) [][2]string {
+	rows := [][2]string{{"run", d.Manifest.RunID}}
+	if d.Bundle.Rehearsal {
+		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
+	}
+	if d.Task == nil {
+		return append(rows, [2]string{"tasks", fmt.Sprintf("%d: %s", len(d.Tasks), outcomes(d.Summary().Outcomes))}, [2]string{"events", fmt.Sprint(len(d.Bundle.Events))})
+	}
+	answer := "none"
+	if t := d.Task.Counted(); t != nil && t.Answer != nil {
+		answer = fmt.Sprintf("%q, committed in attempt %d", t.Answer.Answer, t.Number)
+	}
+	return append(rows, [2]string{"task", d.Task.Plan.TaskID}, [2]string{"outcome", d.Task.Sealed.Outcome}, [2]string{"answer", answer},
+		[2]string{"attempts", fmt.Sprint(len(d.Task.Attempts))}, [2]string{"events", fmt.Sprint(len(d.Bundle.Events))},
+		[2]string{"leaf", fmt.Sprintf("%s, number %d of %d", d.Leaf, d.Bundle.Inclusion.Index+1, d.Bundle.Inclusion.Size)})
+}
+
+// shows says what a bundle is no evidence of.
+func shows(d *ledger.Disclosure) string {
+	if d.Task == nil {
+		return "the whole journal; what the audit found stands in the package alone"
+	}
+	return "this task alone; that nothing was left out of the run, only the full package shows"
+}

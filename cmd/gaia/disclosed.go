@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// bundleVerification is what verify prints of an evidence bundle with --json.
+type bundleVerification struct {
+	Answer         *string          `json:"answer"` // of the counted attempt; null: none committed, or a whole run
+	Attempts       int              `json:"attempts,omitzero"`
+	Checkpoint     string           `json:"checkpoint"` // "given" or "own"
+	Events         int              `json:"events"`
+	Integrity      string           `json:"integrity"` // "ok"; a bundle without it is an error
+	KeyID          string           `json:"key_id"`    // signed plan and checkpoint
+	Leaf           *trajectory.Leaf `json:"leaf,omitzero"`
+	LeafHash       string           `json:"leaf_hash,omitzero"`
+	ManifestSHA256 string           `json:"manifest_sha256"`
+	Outcome        string           `json:"outcome,omitzero"`
+	Rehearsal      bool             `json:"rehearsal,omitzero"`
+	Root           string           `json:"root"`
+	RunID          string           `json:"run_id"`
+	SignerAlg      string           `json:"signer_alg"` // signed the bundle
+	SignerKeyID    string           `json:"signer_key_id"`
+	TaskID         string           `json:"task_id,omitzero"`
+	Trust          string           `json:"trust"` // "ok", "unknown key" or "expired key"
+}
+
+func (a *app) verifyBundle(path string, v verifying) error {
+	trusted, err := a.trustedKeys(v.trusted)
+	if err != nil {
+		return err
+	}
+	var verifiers []sign.Verifier
+	for _, key := range trusted.valid() {
+		verifiers = append(verifiers, key)
+	}
+	if v.hmacKey != "" {
+		key, err := sharedKey(v.hmacKey)
+		if err != nil {
+			return err
+		}
+		verifiers = append(verifiers, key)
+	}
+	var published []byte
+	if v.checkpoint != "" {
+		if published, err = readAtMost(v.checkpoint, maxPublished); err != nil {
+			return usage("", "reading the checkpoint %q: %v", v.checkpoint, unwrapPath(err))
+		}
+	}
+	data, err := readAtMost(path, trajectory.MaxBundle)
+	if err != nil {
+		return fmt.Errorf("reading the evidence bundle %q: %w", path, unwrapPath(err))
+	}
+	d, err := ledger.VerifyBundle(data, verifiers...)
+	if err != nil {
+		return bundleFault(path, v, trusted, err)
+	}
+	if v.checkpoint != "" && d.Bundle.Checkpoint != string(published) {
+		return bundleFault(path, v, trusted, trajectory.Faultf("checkpoint", "is not the one in %q", v.checkpoint))
+	}
+	if v.hmacKey != "" && d.Signer.Alg() != sign.AlgHMAC {
+		return fail(exitEvidence, errors.New("the bundle is not signed with the HMAC key that was given, but by "+d.Signer.KeyID()))
+	}
+	word, untrusted := trusted.of(d.Key)
+	if err := a.printBundle(d, v, word); err != nil {
+		return err
+	}
+	return untrusted
+}
+
+// maxPublished bounds a checkpoint file, in bytes.
+const maxPublished = 4 << 10
+
+// readAtMost reads a file of at most limit bytes, and of a larger one a byte
+// more, which no reader of it accepts.
+func readAtMost(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit+1))
+}
+
+// bundleFault names the bundle in what is wrong with it, and tells a key that
+// the user did not give from a bad signature.
+func bundleFault(path string, v verifying, trusted trust, err error) error {
+	var fault *trajectory.Fault
+	if errors.As(err, &fault) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	var unknown *ledger.UnknownSignerError
+	switch {
+	case !errors.As(err, &unknown):
+		return err
+	case unknown.Alg == sign.AlgHMAC && v.hmacKey == "":
+		return usage("give the key that you share with the signer by --hmac-key-file", "%s is signed with an HMAC key: %s", path, unknown.KeyID)
+	case unknown.Alg == sign.AlgHMAC:
+		return fail(exitEvidence, fmt.Errorf("%s is signed with another HMAC key than the one given: %s", path, unknown.KeyID))
+	}
+	if key, known := trusted.named(unknown.KeyID); known { // but not now
+		_, err := trusted.of(key)
+		return err
+	}
+	return fail(exitEvidence, fmt.Errorf("%s holds together, but is signed by a key you do not trust: %s", path, unknown.KeyID),
+		"if you know who holds that key, put its public line into a file and give it as --trusted-key")
+}
+
+func (a *app) printBundle(d *ledger.Disclosure, v verifying, trusted string) error {
+	out := bundleVerification{Checkpoint: "own", Events: len(d.Bundle.Events), Integrity: "ok", KeyID: d.Key.ID(), Leaf: d.Bundle.Leaf,
+		ManifestSHA256: d.ManifestSHA256, Rehearsal: d.Bundle.Rehearsal, Root: d.Head.Root.String(), RunID: d.Manifest.RunID,
+		SignerAlg: d.Signer.Alg(), SignerKeyID: d.Signer.KeyID(), Trust: trusted}
+	checkpoint := "the bundle's own; compare it with the one that was published, by --checkpoint"
+	if v.checkpoint != "" {
+		out.Checkpoint, checkpoint = "given", "the one given"
+	}
+	if t := d.Task; t != nil {
+		out.TaskID, out.Outcome, out.Attempts, out.LeafHash = t.Plan.TaskID, t.Sealed.Outcome, len(t.Attempts), d.Leaf.String()
+		if counted := t.Counted(); counted != nil && counted.Answer != nil {
+			out.Answer = &counted.Answer.Answer
+		}
+	}
+	if v.asJSON {
+		return a.printJSON(out)
+	}
+	rows := append(disclosureRows(d), [2]string{"root", out.Root}, [2]string{"manifest", out.ManifestSHA256}, [2]string{"checkpoint", checkpoint},
+		[2]string{"integrity", "ok"}, [2]string{"trust", out.Trust + ": " + out.KeyID})
+	if out.SignerKeyID != out.KeyID {
+		rows = append(rows, [2]string{"signed by", out.SignerKeyID})
+	}
+	return a.printRows(append(rows, [2]string{"shows", shows(d)}))
+}
