@@ -35,6 +35,8 @@ func TestFormatsAreDocumented(t *testing.T) {
 	documented(t, "result", chapter(t, doc, "### `results.jsonl`"), reflect.TypeFor[ledger.Result](), "tokens")
 	documented(t, "report", chapter(t, doc, "### `audit-report.json`"), reflect.TypeFor[audit.Report]())
 	documented(t, "statement", chapter(t, doc, "### `attestation.dsse.json`"), reflect.TypeFor[submit.Statement](), "harness")
+	documented(t, "evidence bundle", chapter(t, doc, "## Evidence bundle"), reflect.TypeFor[trajectory.Contents]())
+	documented(t, "evidence bundle", chapter(t, doc, "## Evidence bundle"), reflect.TypeFor[trajectory.Sealing]())
 	documented(t, "summary", chapter(t, doc, "### `summary.json`"), reflect.TypeFor[ledger.Summary](), "dataset", "harness", "tokens")
 }
 
