@@ -28,6 +28,12 @@
 // RFC 6962 root over the leaves in plan order, and a [Checkpoint] is a C2SP
 // signed note over size, root, manifest and journal head.
 //
+// # Disclosure
+//
+// A [Bundle] holds the lines of one task, or of a whole run, with the plan, the
+// tree head and the proof that ties them together. The package internal/ledger
+// makes and verifies them, since it knows what a plan is.
+//
 // TestReadJournalRefuses and FuzzReadEvent show what is refused.
 package trajectory
 

@@ -12,7 +12,8 @@
 // [Verify] is cryptography and derivation. It refuses, as a
 // *trajectory.Fault that names the file, bytes that are not what was signed or
 // do not follow from it (TestVerifyRefuses). It does not judge conduct: that is
-// the audit's part.
+// the audit's part. [Run.Disclose] takes one task, or all, out of a run as an
+// evidence bundle that [VerifyBundle] checks by itself (TestVerifyBundleForged).
 package ledger
 
 import (

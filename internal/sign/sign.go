@@ -1,5 +1,5 @@
 // Package sign holds what every signed byte of a run has in common: one
-// canonical encoding, digests, Ed25519 key files and DSSE envelopes.
+// canonical encoding, digests, key files, signatures and DSSE envelopes.
 //
 // # Canonical JSON
 //
@@ -22,6 +22,9 @@
 // envelope is DSSE v1: canonical JSON {payload, payloadType, signatures} with
 // exactly one signature over the pre-authentication encoding of type and
 // payload.
+//
+// A [Signature] stands inside of what it signs and names its algorithm: Ed25519,
+// or HMAC-SHA256 under a secret of at least 32 bytes that two parties share.
 package sign
 
 import (
