@@ -101,15 +101,15 @@ func bundleFault(path string, v verifying, trusted trust, err error) error {
 	case !errors.As(err, &unknown):
 		return err
 	case unknown.Alg == sign.AlgHMAC && v.hmacKey == "":
-		return usage("give the key that you share with the signer by --hmac-key-file", "%s is signed with an HMAC key: %s", path, unknown.KeyID)
+		return usage("give the key that you share with the signer by --hmac-key-file", "%s is signed with an HMAC key: %q", path, unknown.KeyID)
 	case unknown.Alg == sign.AlgHMAC:
-		return fail(exitEvidence, fmt.Errorf("%s is signed with another HMAC key than the one given: %s", path, unknown.KeyID))
+		return fail(exitEvidence, fmt.Errorf("%s is signed with another HMAC key than the one given: %q", path, unknown.KeyID))
 	}
 	if key, known := trusted.named(unknown.KeyID); known { // but not now
 		_, err := trusted.of(key)
 		return err
 	}
-	return fail(exitEvidence, fmt.Errorf("%s holds together, but is signed by a key you do not trust: %s", path, unknown.KeyID),
+	return fail(exitEvidence, fmt.Errorf("%s holds together, but is signed by a key you do not trust: %q", path, unknown.KeyID),
 		"if you know who holds that key, put its public line into a file and give it as --trusted-key")
 }
 
