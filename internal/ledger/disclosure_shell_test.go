@@ -61,7 +61,7 @@ func shellSays(t *testing.T, script string, bundle []byte, key string) (accepted
 }
 
 // TestDisclosureShell: every task of runs of 1, 2, 3, 5 and 26 tasks is
-// accepted.
+// accepted; with -short, of the last not all are tried.
 func TestDisclosureShell(t *testing.T) {
 	script := disclosureShell(t)
 	key := testKey(t, 1).Public().Line() + " somebody@harbour.example\n"
@@ -69,7 +69,10 @@ func TestDisclosureShell(t *testing.T) {
 		m, story := crowd(t, n)
 		dir := memory(files(t, m, interleaved(story)))
 		run := verified(t, dir)
-		for _, task := range run.Tasks {
+		for i, task := range run.Tasks {
+			if testing.Short() && n > 5 && i%5 != 0 {
+				continue
+			}
 			bundle, err := run.Disclose(dir, task.Plan.TaskID, testKey(t, 9))
 			if err != nil {
 				t.Fatal(err)
