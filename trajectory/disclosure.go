@@ -213,7 +213,8 @@ const EventsMember = "events"
 // first *Fault or at visit's first error.
 func (c *Contents) ReadTask(visit func(Event, []byte) error) error {
 	runID, task := c.Workflow()
-	last, head := Event{Seq: 0}, ""
+	var last Event
+	var head string // digest of its line
 	for i, text := range c.Events {
 		refuse := func(format string, args ...any) error {
 			return &Fault{EventsMember, int64(i + 1), fmt.Sprintf(format, args...)}
