@@ -1,0 +1,180 @@
+package ledger_test
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// evidence returns the files of a run that Verify covers. The gold answers are
+// no evidence: nobody ships them.
+func evidence(t testing.TB, c runs.Case) map[string][]byte {
+	t.Helper()
+	all, err := c.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(all, "judgments.jsonl")
+	if len(all) != 7 {
+		t.Fatalf("a run of %d files", len(all))
+	}
+	return all
+}
+
+// dependents are the files that may be blamed for a change to one: itself and
+// what must agree with it.
+func dependents(changed []string) []string {
+	blamed := slices.Clone(changed)
+	for _, name := range changed {
+		switch name {
+		case ledger.ManifestFile:
+			blamed = append(blamed, ledger.EnvelopeFile, trajectory.JournalFile)
+		case ledger.EnvelopeFile:
+			blamed = append(blamed, ledger.ManifestFile)
+		case trajectory.JournalFile:
+			blamed = append(blamed, ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile)
+		}
+	}
+	return blamed
+}
+
+// refused checks that a changed run is refused, and a file blamed that the
+// change is about.
+func refused(t *testing.T, m runs.Mutation) {
+	t.Helper()
+	run, err := ledger.Verify(m.FS(), ledger.Options{})
+	var fault *trajectory.Fault
+	switch {
+	case err == nil:
+		t.Errorf("%s: accepted (complete: %v)", m.Name, run.Complete)
+	case !errors.As(err, &fault):
+		t.Errorf("%s: %v is no fault", m.Name, err)
+	case !slices.Contains(dependents(m.Files), fault.File) || fault.Reason == "":
+		t.Errorf("%s: %v", m.Name, err)
+	}
+}
+
+// TestCoverage is the law that every member of every file of a run is under a
+// signature or derives from what is: each small change to each of them is
+// refused, and a file named that it is about. What the files are written like
+// is not the matter here: every change is written as canonically as the rest.
+//
+// Further files may lie in the directory (formats.md): they are no evidence.
+func TestCoverage(t *testing.T) {
+	t.Parallel()
+	first, second := runs.Varied()
+	run, other := evidence(t, first), evidence(t, second)
+	if found, err := ledger.Verify(runs.Mutation{Dir: run}.FS(), ledger.Options{}); err != nil || !found.Complete {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	made := map[string]int{}
+	try := func(m runs.Mutation) {
+		if made[m.Files[0]]++; made[m.Files[0]]%thin == 0 {
+			refused(t, m)
+		}
+	}
+	if err := runs.Mutate(run, try); err != nil {
+		t.Fatal(err)
+	}
+	for name, least := range map[string]int{ledger.ManifestFile: 500, ledger.EnvelopeFile: 500, trajectory.JournalFile: 2000,
+		ledger.TrajectoriesFile: 1000, ledger.ResultsFile: 100, ledger.SummaryFile: 200, trajectory.CheckpointFile: 20} {
+		if made[name] < least {
+			t.Errorf("%s was changed %d times, which is less than %d", name, made[name], least)
+		}
+	}
+	t.Logf("changes: %v", made)
+	whole := 0
+	all := func(m runs.Mutation) {
+		whole++
+		refused(t, m)
+	}
+	runs.Misplace(run, other, all)
+	if err := runs.Swap(run, other, all); err != nil {
+		t.Fatal(err)
+	}
+	if whole < 55 {
+		t.Errorf("only %d changes to whole files and signatures", whole)
+	}
+	t.Logf("%d changes to whole files and signatures", whole)
+}
+
+// TestCoverageOfAChain is the same for the members of a journal, changed by
+// somebody who chains it anew and derives all files from it, but cannot sign.
+func TestCoverageOfAChain(t *testing.T) {
+	t.Parallel()
+	first, _ := runs.Varied()
+	run := evidence(t, first)
+	journal := map[string][]byte{trajectory.JournalFile: run[trajectory.JournalFile]}
+	was := bytes.SplitAfter(run[trajectory.JournalFile], []byte("\n"))
+	// chained returns the run with the lines from one on hung on those before.
+	chained := func(name string, from int, lines [][]byte) map[string][]byte {
+		before := run[ledger.ManifestFile]
+		if from > 0 {
+			before = was[from-1]
+		}
+		s, err := runs.Lines(bytes.Join(lines, nil))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		end, err := runs.Chain(before, s)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		changed := maps.Clone(run)
+		changed[trajectory.JournalFile] = append(bytes.Join(was[:from], nil), end...)
+		return changed
+	}
+	// refuses is the line of the journal at which it is refused.
+	refuses := func(dir map[string][]byte) int {
+		_, err := ledger.Verify(runs.Mutation{Dir: dir}.FS(), ledger.Options{})
+		if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) && fault.File == trajectory.JournalFile {
+			return int(fault.Line)
+		}
+		return 0
+	}
+	made, held := 0, 0
+	try := func(m runs.Mutation) {
+		now := bytes.SplitAfter(m.Dir[trajectory.JournalFile], []byte("\n"))
+		at := 0
+		for bytes.Equal(was[at], now[at]) {
+			at++
+		}
+		made++
+		if refuses(chained(m.Name, at, now[at:at+1])) == at+1 {
+			return // by the line itself, whatever comes after it
+		}
+		changed := chained(m.Name, at, now[at:])
+		if bytes.Equal(changed[trajectory.JournalFile], run[trajectory.JournalFile]) || refuses(changed) > 0 {
+			return // a hash, which chaining puts right; or no journal, from which nothing derives
+		}
+		held++
+		changed, err := runs.Forge(run, changed[trajectory.JournalFile], nil)
+		if err != nil {
+			t.Fatalf("%s: %v", m.Name, err)
+		}
+		wantWords(t, m.Name, changed, checked)
+	}
+	n := 0
+	err := runs.Mutate(journal, func(m runs.Mutation) {
+		if member := strings.Contains(m.Name, ": ."); !member {
+			return
+		}
+		if n++; n%thin == 0 {
+			try(m)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made < 2000/thin || held < 300/thin {
+		t.Errorf("%d changes, of which %d give a journal that holds", made, held)
+	}
+	t.Logf("%d changes, of which %d give a journal that holds", made, held)
+}
