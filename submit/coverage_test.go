@@ -1,0 +1,190 @@
+package submit
+
+import (
+	"encoding/base64"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// varied packages two runs of one story in which everything happens. Their
+// audits have findings, so the packages say that they are dirty.
+func varied(t testing.TB) (pkg, other map[string][]byte) {
+	t.Helper()
+	var both [2]map[string][]byte
+	first, second := runs.Varied()
+	for i, c := range []runs.Case{first, second} {
+		config := configOf(t, c)
+		config.AllowDirty = true
+		both[i] = load(t, mustBuild(t, config).Dir)
+	}
+	return both[0], both[1]
+}
+
+// refused checks that a changed package is refused, and a file blamed that was
+// changed; of plan and envelope, which must agree, either.
+func refused(t *testing.T, m runs.Mutation) {
+	t.Helper()
+	blamed := slices.Clone(m.Files)
+	for _, name := range m.Files {
+		switch name {
+		case ledger.ManifestFile:
+			blamed = append(blamed, ledger.EnvelopeFile)
+		case ledger.EnvelopeFile:
+			blamed = append(blamed, ledger.ManifestFile)
+		case AttestationFile: // a good envelope, but not of this package
+			blamed = append(blamed, BundleFile)
+		}
+	}
+	_, err := Verify(m.FS())
+	var fault *trajectory.Fault
+	switch {
+	case err == nil:
+		t.Errorf("%s: accepted", m.Name)
+	case !errors.As(err, &fault):
+		t.Errorf("%s: %v is no fault", m.Name, err)
+	case !slices.Contains(blamed, fault.File) || fault.Reason == "":
+		t.Errorf("%s: %v", m.Name, err)
+	}
+}
+
+// TestCoverage is the law that every member of every file of a package is under
+// a signature or derives from what is: each small change to each file is
+// refused, and the file named. Journal and records, of which TestCoverage of
+// internal/ledger walks every change, get every seventh.
+func TestCoverage(t *testing.T) {
+	t.Parallel()
+	pkg, other := varied(t)
+	if _, err := Verify(memory(pkg)); err != nil {
+		t.Fatal(err)
+	}
+	made, seen := map[string]int{}, map[string]int{}
+	try := func(m runs.Mutation) {
+		name := m.Files[0]
+		seen[name]++
+		step := thin
+		if len(m.Files) == 1 && (name == trajectory.JournalFile || name == ledger.TrajectoriesFile) {
+			step *= 7
+		}
+		if seen[name]%step == 0 {
+			made[name]++
+			refused(t, m)
+		}
+	}
+	if err := runs.Mutate(pkg, try); err != nil {
+		t.Fatal(err)
+	}
+	for name, least := range map[string]int{ledger.ManifestFile: 500, ledger.EnvelopeFile: 500, trajectory.JournalFile: 200,
+		ledger.TrajectoriesFile: 150, ledger.ResultsFile: 100, MetadataFile: 200, trajectory.CheckpointFile: 20, LeaderboardFile: 40,
+		audit.ReportFile: 500, ReadmeFile: 200, SumsFile: 50, AttestationFile: 500, BundleFile: 500} {
+		if made[name] < least/thin {
+			t.Errorf("%s was changed %d times, which is less than %d", name, made[name], least/thin)
+		}
+	}
+	t.Logf("changes: %v", made)
+	whole := 0
+	all := func(m runs.Mutation) {
+		whole++
+		refused(t, m)
+	}
+	runs.Misplace(pkg, other, all)
+	for _, name := range Files() {
+		added := maps.Clone(pkg)
+		added[name+".orig"] = pkg[name]
+		all(runs.Mutation{Name: "a copy of " + name, Files: []string{name + ".orig"}, Dir: added})
+	}
+	if err := runs.Swap(pkg, other, all); err != nil {
+		t.Fatal(err)
+	}
+	if whole < 140 {
+		t.Errorf("only %d changes to whole files and signatures", whole)
+	}
+	t.Logf("%d changes to whole files and signatures", whole)
+}
+
+// TestStatementCoverage has the holder of the key sign every small change to
+// the statement. What follows from the files is refused. Of what only whoever
+// packages can say, the program alone is taken: the date stands in the package's
+// name too, that the gold answers were at hand in a claim, and that recording
+// failed among the reasons, so that none of them can be changed by itself.
+func TestStatementCoverage(t *testing.T) {
+	t.Parallel()
+	pkg, _ := varied(t)
+	made, taken := 0, 0
+	err := runs.Mutate(map[string][]byte{AttestationFile: pkg[AttestationFile]}, func(m runs.Mutation) {
+		_, place, inside := strings.Cut(m.Name, ".payload holds ")
+		if !inside {
+			return
+		}
+		if made++; made%thin != 0 {
+			return
+		}
+		var e struct {
+			Payload string `json:"payload"`
+		}
+		decodeLoosely(t, m.Dir[AttestationFile], &e)
+		payload, err := base64.StdEncoding.DecodeString(e.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed := maps.Clone(pkg)
+		if signed[AttestationFile], err = sign.Seal(runs.Key(), PayloadType, payload); err != nil {
+			t.Fatal(err)
+		}
+		if signed[BundleFile], err = sigstoreBundle(signed[AttestationFile], runs.Key().Public()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Verify(memory(signed)); err == nil && strings.HasPrefix(place, ".predicate.harness.") {
+			taken++
+			return
+		}
+		about := []string{AttestationFile}
+		if strings.HasPrefix(place, ".subject") {
+			about = Files() // the file whose digest it is
+		}
+		refused(t, runs.Mutation{Name: "signed again, " + place, Files: about, Dir: signed})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made < 500 || taken > 4 || thin == 1 && taken < 4 {
+		t.Errorf("%d changes, of which %d were taken", made, taken)
+	}
+	t.Logf("%d changes, of which %d were taken", made, taken)
+}
+
+// TestSignedAgain has the holder of the key change what derives from the
+// journal, list it and sign everything: the journal contradicts it.
+func TestSignedAgain(t *testing.T) {
+	t.Parallel()
+	pkg, _ := varied(t)
+	for _, name := range []string{ledger.ResultsFile, LeaderboardFile, MetadataFile, SumsFile, trajectory.CheckpointFile} {
+		n := 0
+		err := runs.Mutate(map[string][]byte{name: pkg[name]}, func(m runs.Mutation) {
+			if n++; n%(5*thin) != 0 {
+				return
+			}
+			signed := memory(pkg)
+			signed[name].Data = m.Dir[name]
+			if name != SumsFile {
+				listed(signed)
+			}
+			resign(t, signed, runs.Key(), nil)
+			wantFault(t, "signed again, "+m.Name, signed, "", name)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n < 40 {
+			t.Errorf("%s: %d changes", name, n)
+		}
+	}
+}
