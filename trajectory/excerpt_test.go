@@ -1,6 +1,9 @@
 package trajectory
 
 import (
+	"encoding/base64"
+	mathrand "math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -8,61 +11,181 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
-// planted are invented credentials, put together here so that no scanner takes
-// this file for a leak.
-func planted() map[string]string {
-	many := strings.Repeat("aB3dE5gH7j", 8)
-	return map[string]string{
-		"openai":       "sk-" + many[:48],
-		"project":      "sk-proj-" + many[:20] + "_" + many[:10] + "-x",
-		"anthropic":    "sk-ant-api03-" + many[:40],
-		"aws":          "AKIA" + "QZ7EXAMPLE3INVEN",
-		"aws session":  "ASIA" + "QZ7EXAMPLE3INVEN",
-		"github":       "ghp_" + many[:36],
-		"github oauth": "gho_" + many[:40],
-		"github fine":  "github_pat_" + many[:22] + "_" + many[:40],
-		"hub":          "hf_" + many[:34],
-		"slack":        "xoxb-" + "123456789012-" + many[:20],
-		"google":       "AIza" + many[:35],
-		"tavily":       "tvly-" + many[:32],
-		"jwt":          "eyJ" + many[:20] + ".eyJ" + many[:40] + "." + many[:43],
-		"pem":          "-----BEGIN " + "OPENSSH PRIVATE KEY-----\n" + many + "\n" + many + "\n-----END " + "OPENSSH PRIVATE KEY-----",
-		"pem, plain":   "-----BEGIN " + "PRIVATE KEY-----\n" + many + "\n-----END " + "PRIVATE KEY-----",
+// credential is an invented one as it stands in text: secret is what must go.
+type credential struct{ shape, name, text, secret string }
+
+// planted holds credentials of every shape, put together here so that no
+// scanner takes this file for a leak.
+func planted() []credential {
+	many := strings.Repeat("aB3dE5gH7j", 16)
+	hex := strings.Repeat("3f9a0c41d7", 16)
+	var all []credential
+	add := func(shape, name, secret string) { all = append(all, credential{shape, name, secret, secret}) }
+	add("sk-", "openai", "sk-"+many[:20]+"T3Blbk"+"FJ"+many[:20])
+	add("sk-", "project", "sk-proj-"+many[:20]+"_"+many[:10]+"-x")
+	add("sk-", "service account", "sk-svcacct-"+many[:58]+"T3Blbk"+"FJ"+many[:58])
+	add("sk-", "anthropic", "sk-ant-api03-"+many[:40]+"-"+many[:50]+"_AA")
+	add("sk-", "openrouter", "sk-or-v1-"+hex[:64])
+	add("sk-", "deepseek", "sk-"+hex[:32])
+	add("sk-", "litellm", "sk-"+many[:9]+"-"+many[3:9]+"_"+many[:5])
+	add("langfuse", "secret", "sk-lf-"+"3f2b8c1e-9d47-4a60-8f15-27c9e0ab41d3")
+	add("stripe", "live", "sk_"+"live_"+many[:24])
+	add("stripe", "restricted", "rk_"+"live_"+many[:40])
+	add("elevenlabs", "key", "sk_"+hex[:48])
+	add("aws", "key", "AKIA"+"QZ7EXAMPLE3INVEN")
+	add("aws", "session", "ASIA"+"QZ7EXAMPLE3INVEN")
+	add("github", "personal", "ghp_"+many[:36])
+	add("github", "oauth", "gho_"+many[:40])
+	add("github fine-grained", "personal", "github_pat_"+many[:22]+"_"+many[:59])
+	add("gitlab", "personal", "glpat-"+many[:20])
+	add("hugging face", "token", "hf_"+strings.Repeat("aBdEgHjkLm", 4)[:34])
+	add("slack", "bot", "xoxb-"+"123456789012-"+many[:20])
+	add("slack", "user", "xoxp-"+"123456789012-123456789012-"+hex[:32])
+	add("slack app", "app", "xapp-"+"1-A0123456789-1234567890123-"+hex[:64])
+	add("google", "api", "AIza"+many[:35])
+	add("google oauth", "access", "ya29."+many[:60])
+	add("google oauth", "client", "GOCSPX-"+many[:28])
+	add("groq", "key", "gsk_"+many[:52])
+	add("xai", "key", "xai-"+many[:80])
+	add("perplexity", "key", "pplx-"+hex[:48])
+	add("nvidia", "key", "nvapi-"+many[:64])
+	add("tavily", "key", "tvly-"+many[:32])
+	add("tavily", "dev", "tvly-dev-"+many[:32])
+	add("brave", "key", "BSA"+many[:28])
+	add("npm", "token", "npm_"+many[:36])
+	add("sendgrid", "key", "SG."+many[:22]+"."+many[:43])
+	add("jwt", "token", "eyJ"+many[:20]+".eyJ"+many[:40]+"."+many[:43])
+	for _, kind := range []string{"", "OPENSSH ", "RSA ", "EC "} {
+		add("private key", kind, "-----BEGIN "+kind+"PRIVATE KEY-----\n"+many+"\n"+many+"\n-----END "+kind+"PRIVATE KEY-----")
 	}
+	add("private key", "pgp", "-----BEGIN PGP "+"PRIVATE KEY BLOCK-----\n"+many+"\n-----END PGP "+"PRIVATE KEY BLOCK-----")
+	all = append(all, credential{"bearer", "header", "Authorization: Bearer " + many[:24], many[:24]})
+	all = append(all, credential{"bearer", "small", "authorization: bearer " + hex[:40] + "==", hex[:40] + "=="})
+	all = append(all, credential{"password in a URL", "user", "https://marta:" + "tr0ub4dor" + "@harbour.example/tolls", "tr0ub4dor"})
+	all = append(all, credential{"password in a URL", "no user", "redis://:" + "tr0ub4dor" + "@harbour.example", "tr0ub4dor"})
+	return all
 }
+
+// openai is the credential that tests use where any will do.
+func openai() string { return planted()[0].text }
 
 func TestRedactShapes(t *testing.T) {
 	// where a key may stand; the last ones are JSON text
-	around := [][2]string{{"", ""}, {"key: ", ""}, {"(", ")."}, {"KEY=", "\n"}, {"\n", "\n"}, {`"`, `"`}, {"/", "?x"}, {"é", "é"}, {":", ","},
+	around := [][2]string{{"", ""}, {"key: ", ""}, {"(", ")."}, {"KEY=", "\n"}, {"\n", "\n"}, {`"`, `"`}, {"/", "?x"}, {"é", "é"}, {":", ","}, {"next=%2F%3D", "&x"},
 		{`{"content":"line\n`, `\nnext"}`}, {`"\t`, `\t"`}, {`"\r`, `"`}, {`{"arguments":"{\"text\":\"a\\n`, `\"}"}`}, {`"\u001b`, `"`}, {`"\u0000`, `"`}}
-	for name, key := range planted() {
+	tested := map[string]bool{}
+	for _, c := range planted() {
+		tested[c.shape] = true
 		for _, a := range around {
-			got, n := Redactor{}.Redact(a[0] + key + a[1])
-			if want := a[0] + Redacted + a[1]; got != want || n != 1 {
-				t.Errorf("%s: %q with %d redactions, want %q", name, got, n, want)
+			if c.shape == "brave" && a[0] == "/" {
+				continue // base64 has such ones
+			}
+			got, n := Redactor{}.Redact(a[0] + c.text + a[1])
+			if want := a[0] + strings.Replace(c.text, c.secret, Redacted, 1) + a[1]; got != want || n != 1 {
+				t.Errorf("%s, %s: %q with %d redactions, want %q", c.shape, c.name, got, n, want)
+			}
+			if again, n := (Redactor{}).Redact(got); again != got || n != 0 {
+				t.Errorf("%s, %s: redacting once more gives %q", c.shape, c.name, again)
 			}
 		}
+		if own := slices.IndexFunc(secretShapes, func(s shape) bool { return s.name == c.shape }); own < 0 {
+			t.Errorf("there is no shape %q", c.shape)
+		} else if clean, n := secretShapes[own].redact(c.text); n != 1 || strings.Contains(clean, c.secret) {
+			t.Errorf("%s, %s: another shape found it", c.shape, c.name)
+		}
 	}
-	two := planted()
-	got, n := Redactor{}.Redact("a " + two["github"] + " b " + two["aws"] + " c " + two["github"])
+	for _, s := range secretShapes {
+		if !tested[s.name] {
+			t.Errorf("no credential of the shape %q is planted", s.name)
+		}
+	}
+	key, github := openai(), "ghp_"+strings.Repeat("aB3dE5gH7j", 4)
+	got, n := Redactor{}.Redact("a " + key + " b " + github + " c " + key)
 	if got != "a [redacted] b [redacted] c [redacted]" || n != 3 {
 		t.Errorf("three keys: %q, %d", got, n)
 	}
-	got, n = Redactor{}.Redact("see " + two["pem"][:100])
+	got, n = Redactor{}.Redact("see -----BEGIN " + "PRIVATE KEY-----\nMC4CAQAw")
 	if got != "see [redacted]" || n != 1 {
 		t.Errorf("a private key without its end: %q, %d", got, n)
 	}
 }
 
+// TestRedactRandomKeys draws keys as their issuers do: what tells them from
+// slugs must know every one.
+func TestRedactRandomKeys(t *testing.T) {
+	const small, capital, digits = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
+	const hex, alnum, url64 = digits + "abcdef", small + capital + digits, small + capital + digits + "-_"
+	random := mathrand.New(mathrand.NewChaCha8([32]byte{3}))
+	draw := func(n int, alphabet string) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = alphabet[random.IntN(len(alphabet))]
+		}
+		return string(b)
+	}
+	forms := []struct {
+		name string
+		draw func() string
+	}{
+		{"openai", func() string { return "sk-" + draw(20, alnum) + "T3Blbk" + "FJ" + draw(20, alnum) }},
+		{"openai, project", func() string { return "sk-proj-" + draw(74, url64) + "T3Blbk" + "FJ" + draw(74, url64) }},
+		{"openai, service", func() string { return "sk-svcacct-" + draw(58, url64) + "T3Blbk" + "FJ" + draw(58, url64) }},
+		{"anthropic", func() string { return "sk-ant-api03-" + draw(93, url64) + "AA" }},
+		{"openrouter", func() string { return "sk-or-v1-" + draw(64, hex) }},
+		{"deepseek", func() string { return "sk-" + draw(32, hex) }},
+		{"moonshot", func() string { return "sk-" + draw(48, alnum) }},
+		{"github", func() string { return "ghp_" + draw(36, alnum) }},
+		{"github, fine", func() string { return "github_pat_" + draw(22, alnum) + "_" + draw(59, alnum) }},
+		{"hugging face", func() string { return "hf_" + draw(34, small+capital) }},
+		{"groq", func() string { return "gsk_" + draw(52, alnum) }},
+		{"xai", func() string { return "xai-" + draw(80, alnum) }},
+		{"nvidia", func() string { return "nvapi-" + draw(64, url64) }},
+		{"tavily", func() string { return "tvly-dev-" + draw(32, alnum) }},
+		{"npm", func() string { return "npm_" + draw(36, alnum) }},
+		{"aws", func() string { return "AKIA" + draw(16, capital+"234567") }},
+		{"google", func() string { return "AIza" + draw(35, url64) }},
+		{"google, access", func() string { return "ya29." + draw(150, url64) }},
+		{"slack", func() string { return "xoxb-" + draw(12, digits) + "-" + draw(12, digits) + "-" + draw(24, alnum) }},
+		{"bearer, 256 bits", func() string { return "Bearer " + draw(43, url64) }},
+	}
+	for _, form := range forms {
+		for range 1000 {
+			key := form.draw()
+			got, _ := Redactor{}.Redact(key)
+			if left := strings.ReplaceAll(got, Redacted, ""); left != "" && left != "Bearer " {
+				t.Errorf("%s: %q became %q", form.name, key, got)
+				break
+			}
+		}
+	}
+}
+
 func TestRedactLeavesInnocentText(t *testing.T) {
+	image := make([]byte, 1<<20)
+	if _, err := mathrand.NewChaCha8([32]byte{4}).Read(image); err != nil {
+		t.Fatal(err)
+	}
 	innocent := []string{
 		"", "sk-learn", "from sk-learn import", "the sk- prefix", "sk-", "sk-short-1234", "a sk-8 board",
-		"desk-and-chair-arrangement-of-the-hall", "risk-adjusted-returns-on-capital-2031", "task-0123456789-0123456789-0123456789",
-		"hf_hub_download", "from huggingface_hub import hf_hub_download, hf_hub_url", "hf_home", "ghp_", "gho_st", "github_pat_", "AKIA", "AKIAN", "ASIA is a continent",
-		"ASIATIC LION PANTHERA LEO", "xoxo", "xox-", "AIzawl is the capital of Mizoram", "tvly-", "eyJhbGciOiJIUzI1NiJ9", "eyJ.eyJ.x",
-		"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA\n-----END PUBLIC KEY-----", "-----BEGIN CERTIFICATE-----",
-		"3f2b8c1e-9d47-4a60-8f15-27c9e0ab41d3", "d0c4a3b4f1e2a5968778695a4b3c2d1e0f9e8d7c", sign.Digest(nil),
-		"SHA256:uNiVztksCsDhcc0u9e8BgrJXVGDvvr2p1tG4kFfQj5c", "https://almanac.example/islands/marrack.html?page=2#tolls",
+		"sk-loading-indicator-wrapper-inner", `<div class="sk-fading-circle-12 sk-circle-container-wrapper">`, "sk-toggleable__control-label--estimator", "sk-hidden--visually-and-for-readers",
+		"sk-NavigationBar_wrapper__3kX9z", "sk-learn-0-24-2-random-forest-classifier", "sk-2031-02-03-report-of-the-harbour-board", "/wiki/sk-slovenska-narodna-kniznica-v-martine-2031.html",
+		"sk-InternationalizationProviderContext", "sk-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "sk-your-api-key-goes-here-please", "sk-proj-your-project-key-goes-here", "sk-ant-api03-your-key-goes-in-here",
+		"desk-and-chair-arrangement-of-the-hall", "risk-adjusted-returns-on-capital-2031", "task-0123456789-0123456789-0123456789", "ask-aB3dE5gH7jaB3dE5gH7jaB3d",
+		"hf_hub_download", "from huggingface_hub import hf_hub_download, hf_hub_url", "hf_home", "hf_transformermodelingutilitiesextended.py", "HF_TRANSFORMERMODELINGUTILITIESEXTENDED",
+		"ghp_", "gho_st", "ghp_importantnotesaboutthegreenharbourpier.txt", "laghp_aB3dE5gH7jaB3dE5gH7jaB3dE5gH7jaB3dE5gH7j", "github_pat_", "github_pat_of_the_integration_tests_and_of_nothing_else",
+		"AKIA", "AKIAN", "AKIA is a family name, AKIA-2031 a bridge", "ASIA is a continent", "ASIATIC LION PANTHERA LEO", "MALAKIAQZ7EXAMPLE3INVEN",
+		"xoxo", "xox-", "xoxo-hugs-and-kisses", "xoxp-hugs-and-kisses-to-all", "AIzawl is the capital of Mizoram", "tvly-", "tvly-client-configuration-and-options",
+		"BSA", "BSA-the-bureau-of-small-arms-history", "BSABirminghamSmallArmsCompanyLimited", "pplx-api", "nvapi-reference-documentation-of-the-drivers-and-more", "npm_config_registry", "npm_lifecycleeventoftheharbourbuildsystem",
+		"gsk_glaxo", "SG. 2031", "sk_live", "sk_test_harbour", "risk_live_0123456789abcdef01234567",
+		"eyJhbGciOiJIUzI1NiJ9", "eyJ.eyJ.x", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0", "eyJafjallajokull is no volcano. eyJafjord neither.",
+		"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAaB3dE5gH7jaB3dE5gH7jaB3dE5gH7jaB3dE5gH7jaB3=\n-----END PUBLIC KEY-----",
+		"-----BEGIN CERTIFICATE-----\nMIIBaB3dE5gH7jaB3dE5gH7jaB3dE5gH7jaB3dE5gH7jaB3dE5gH7jaB3dE5gH7j\n-----END CERTIFICATE-----", "-----BEGIN PGP PUBLIC KEY BLOCK-----",
+		"3f2b8c1e-9d47-4a60-8f15-27c9e0ab41d3", "d0c4a3b4f1e2a5968778695a4b3c2d1e0f9e8d7c", "commit d0c4a3b4f1e2a5968778695a4b3c2d1e0f9e8d7c", sign.Digest(nil), "01JZ0000000000000000000RVN",
+		"SHA256:uNiVztksCsDhcc0u9e8BgrJXVGDvvr2p1tG4kFfQj5c", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0pZ3Vmo9dE5gH7jaB3dE5gH7jaB3dE5gH7jaB3 marta",
+		"https://almanac.example/islands/marrack.html?page=2#tolls", "http://harbour.example:8080/tolls", "https://harbour.example:8080/@marta", "https://social.example/@marta", "git@code.example:marta/tolls.git",
+		"mailto:marta@harbour.example", "see https://a.example: or write to marta@harbour.example", "https://marta@harbour.example/",
+		"the bearer of the ring", "Bearer token-authentication-of-the-harbour", "a bearer internationalization", "Bearer bonds of 1990",
+		"data:image/png;base64," + base64.StdEncoding.EncodeToString(image),
 		"The key to the lighthouse is under the mat; its password is swordfish.",
 	}
 	r := NewRedactor([]string{"the", "password", "swordfish", "", "short", "two words that are long enough", "fifteen-chars-x", "quote\"s-are-no-key-shape"})
@@ -72,7 +195,7 @@ func TestRedactLeavesInnocentText(t *testing.T) {
 	for _, s := range innocent {
 		for _, redactor := range []Redactor{{}, r} {
 			if got, n := redactor.Redact(s); got != s || n != 0 {
-				t.Errorf("%q became %q with %d redactions", s, got, n)
+				t.Errorf("%.80q became %.80q with %d redactions", s, got, n)
 			}
 		}
 	}
@@ -89,6 +212,10 @@ func TestRedactValues(t *testing.T) {
 		if want := "a=[redacted] b=[redacted],[redacted] c=" + strings.ToUpper(long); got != want || n != 3 {
 			t.Errorf("%v: %q, %d, want %q", values, got, n, want)
 		}
+	}
+	inURL, n := NewRedactor([]string{"Zm9vYmFyL2Jhei8rcXV4=="}).Redact("https://harbour.example/?key=Zm9vYmFyL2Jhei8rcXV4%3D%3D&sig=Zm9vYmFyL2Jhei8rcXV4==")
+	if inURL != "https://harbour.example/?key=[redacted]&sig=[redacted]" || n != 2 {
+		t.Errorf("in a URL: %q, %d", inURL, n)
 	}
 	for _, v := range []string{"Zm9vYmFyL2Jhei8rcXV4==", "key.with:dots~and=signs/", "0123456789abcdef"} {
 		r := NewRedactor([]string{v})
@@ -136,13 +263,13 @@ func TestExcerpt(t *testing.T) {
 func TestExcerptCutsNoKey(t *testing.T) {
 	const limit = 400
 	value := "s3cr3t-" + strings.Repeat("0123456789", 10)
-	keys := planted()
-	keys["value"] = value
+	keys := append(planted(), credential{"value", "of a setting", value, value})
 	r := NewRedactor([]string{value})
-	for name, key := range keys {
-		for at := limit - len(key) - 3; at < limit+3; at++ {
+	for _, c := range keys {
+		key, name := c.secret, c.shape
+		for at := limit - len(c.text) - 3; at < limit+3; at++ {
 			before, after := strings.Repeat(" ", max(at, 0)), strings.Repeat(" ~", 200)
-			body := before + key + after
+			body := before + c.text + after
 			x := r.Excerpt(body, limit)
 			for n := 4; n <= min(len(key), 12); n += 4 { // "AKIA" alone is no secret, but it is not there either
 				if strings.Contains(x.Head, key[:n]) {
@@ -160,7 +287,7 @@ func TestExcerptCutsNoKey(t *testing.T) {
 // comes from what lay beyond the first window, where a key lies across its edge.
 func TestExcerptAfterMuchRedaction(t *testing.T) {
 	const limit = 2048
-	key := planted()["openai"]
+	key := openai()
 	value := strings.Repeat("v4lue-", 600)
 	for _, big := range []string{
 		"-----BEGIN " + "PRIVATE KEY-----\n" + strings.Repeat("x", redactWindow) + "-----END " + "PRIVATE KEY-----",
@@ -182,8 +309,8 @@ func TestExcerptAfterMuchRedaction(t *testing.T) {
 }
 
 func FuzzExcerpt(f *testing.F) {
-	for _, key := range planted() {
-		f.Add("text "+key+" text", 10)
+	for _, c := range planted() {
+		f.Add("text "+c.text+" text", 10)
 	}
 	f.Add("a\xff\xe2\x82€😀", 3)
 	f.Fuzz(func(t *testing.T, body string, limit int) {
@@ -199,6 +326,30 @@ func FuzzExcerpt(f *testing.F) {
 		}
 		if clean, n := (Redactor{}).Redact(x.Head); n != 0 {
 			t.Fatalf("the head still holds a key: %q", clean)
+		}
+	})
+}
+
+// BenchmarkExcerpt cuts a page of 1 MB as a tool's result is cut, and a message
+// of 64 KiB whole: the latter is all search, the former mostly hashing.
+func BenchmarkExcerpt(b *testing.B) {
+	line := `<p class="sk-circle-fade">The <a href="https://harbour.example/tolls?page=2#sk-table">tolls of Marrack</a> were set in 1904; ask-and-tell@harbour.example.</p>` + "\n"
+	page := strings.Repeat(line, 1<<20/len(line))
+	r := NewRedactor([]string{"a-secret-value-0123456789"})
+	b.Run("page", func(b *testing.B) {
+		b.SetBytes(int64(len(page)))
+		for b.Loop() {
+			if x := r.Excerpt(page, ResultHead); x.Redactions != 0 {
+				b.Fatal(x.Redactions)
+			}
+		}
+	})
+	b.Run("whole", func(b *testing.B) {
+		b.SetBytes(64 << 10)
+		for b.Loop() {
+			if _, n := r.Redact(page[:64<<10]); n != 0 {
+				b.Fatal(n)
+			}
 		}
 	})
 }
