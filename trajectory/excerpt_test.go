@@ -3,6 +3,8 @@ package trajectory
 import (
 	"encoding/base64"
 	mathrand "math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,67 +16,35 @@ import (
 // credential is an invented one as it stands in text: secret is what must go.
 type credential struct{ shape, name, text, secret string }
 
-// planted holds credentials of every shape, put together here so that no
-// scanner takes this file for a leak.
-func planted() []credential {
-	many := strings.Repeat("aB3dE5gH7j", 16)
-	hex := strings.Repeat("3f9a0c41d7", 16)
-	var all []credential
-	add := func(shape, name, secret string) { all = append(all, credential{shape, name, secret, secret}) }
-	add("sk-", "openai", "sk-"+many[:20]+"T3Blbk"+"FJ"+many[:20])
-	add("sk-", "project", "sk-proj-"+many[:20]+"_"+many[:10]+"-x")
-	add("sk-", "service account", "sk-svcacct-"+many[:58]+"T3Blbk"+"FJ"+many[:58])
-	add("sk-", "anthropic", "sk-ant-api03-"+many[:40]+"-"+many[:50]+"_AA")
-	add("sk-", "openrouter", "sk-or-v1-"+hex[:64])
-	add("sk-", "deepseek", "sk-"+hex[:32])
-	add("sk-", "litellm", "sk-"+many[:9]+"-"+many[3:9]+"_"+many[:5])
-	add("langfuse", "secret", "sk-lf-"+"3f2b8c1e-9d47-4a60-8f15-27c9e0ab41d3")
-	add("stripe", "live", "sk_"+"live_"+many[:24])
-	add("stripe", "restricted", "rk_"+"live_"+many[:40])
-	add("elevenlabs", "key", "sk_"+hex[:48])
-	add("aws", "key", "AKIA"+"QZ7EXAMPLE3INVEN")
-	add("aws", "session", "ASIA"+"QZ7EXAMPLE3INVEN")
-	add("github", "personal", "ghp_"+many[:36])
-	add("github", "oauth", "gho_"+many[:40])
-	add("github fine-grained", "personal", "github_pat_"+many[:22]+"_"+many[:59])
-	add("gitlab", "personal", "glpat-"+many[:20])
-	add("hugging face", "token", "hf_"+strings.Repeat("aBdEgHjkLm", 4)[:34])
-	add("slack", "bot", "xoxb-"+"123456789012-"+many[:20])
-	add("slack", "user", "xoxp-"+"123456789012-123456789012-"+hex[:32])
-	add("slack app", "app", "xapp-"+"1-A0123456789-1234567890123-"+hex[:64])
-	add("google", "api", "AIza"+many[:35])
-	add("google oauth", "access", "ya29."+many[:60])
-	add("google oauth", "client", "GOCSPX-"+many[:28])
-	add("groq", "key", "gsk_"+many[:52])
-	add("xai", "key", "xai-"+many[:80])
-	add("perplexity", "key", "pplx-"+hex[:48])
-	add("nvidia", "key", "nvapi-"+many[:64])
-	add("tavily", "key", "tvly-"+many[:32])
-	add("tavily", "dev", "tvly-dev-"+many[:32])
-	add("brave", "key", "BSA"+many[:28])
-	add("npm", "token", "npm_"+many[:36])
-	add("sendgrid", "key", "SG."+many[:22]+"."+many[:43])
-	add("jwt", "token", "eyJ"+many[:20]+".eyJ"+many[:40]+"."+many[:43])
-	for _, kind := range []string{"", "OPENSSH ", "RSA ", "EC "} {
-		add("private key", kind, "-----BEGIN "+kind+"PRIVATE KEY-----\n"+many+"\n"+many+"\n-----END "+kind+"PRIVATE KEY-----")
+// planted returns credentials of every shape.
+func planted(t testing.TB) (all []credential) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", "credentials.txt"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	add("private key", "pgp", "-----BEGIN PGP "+"PRIVATE KEY BLOCK-----\n"+many+"\n-----END PGP "+"PRIVATE KEY BLOCK-----")
-	all = append(all, credential{"bearer", "header", "Authorization: Bearer " + many[:24], many[:24]})
-	all = append(all, credential{"bearer", "small", "authorization: bearer " + hex[:40] + "==", hex[:40] + "=="})
-	all = append(all, credential{"password in a URL", "user", "https://marta:" + "tr0ub4dor" + "@harbour.example/tolls", "tr0ub4dor"})
-	all = append(all, credential{"password in a URL", "no user", "redis://:" + "tr0ub4dor" + "@harbour.example", "tr0ub4dor"})
+	for line := range strings.Lines(string(data)) {
+		fields := strings.Split(strings.TrimSpace(line), "\t")
+		if len(fields) != 3 {
+			continue // a comment
+		}
+		text := strings.NewReplacer("·", "", `\n`, "\n").Replace(fields[2])
+		before, rest, _ := strings.Cut(text, "«")
+		secret, after, _ := strings.Cut(rest, "»")
+		all = append(all, credential{fields[0], fields[1], before + secret + after, secret})
+	}
 	return all
 }
 
 // openai is the credential that tests use where any will do.
-func openai() string { return planted()[0].text }
+func openai(t testing.TB) string { return planted(t)[0].text }
 
 func TestRedactShapes(t *testing.T) {
 	// where a key may stand; the last ones are JSON text
 	around := [][2]string{{"", ""}, {"key: ", ""}, {"(", ")."}, {"KEY=", "\n"}, {"\n", "\n"}, {`"`, `"`}, {"/", "?x"}, {"é", "é"}, {":", ","}, {"next=%2F%3D", "&x"},
 		{`{"content":"line\n`, `\nnext"}`}, {`"\t`, `\t"`}, {`"\r`, `"`}, {`{"arguments":"{\"text\":\"a\\n`, `\"}"}`}, {`"\u001b`, `"`}, {`"\u0000`, `"`}}
 	tested := map[string]bool{}
-	for _, c := range planted() {
+	for _, c := range planted(t) {
 		tested[c.shape] = true
 		for _, a := range around {
 			if c.shape == "brave" && a[0] == "/" {
@@ -99,7 +69,7 @@ func TestRedactShapes(t *testing.T) {
 			t.Errorf("no credential of the shape %q is planted", s.name)
 		}
 	}
-	key, github := openai(), "ghp_"+strings.Repeat("aB3dE5gH7j", 4)
+	key, github := openai(t), "ghp_"+strings.Repeat("aB3dE5gH7j", 4)
 	got, n := Redactor{}.Redact("a " + key + " b " + github + " c " + key)
 	if got != "a [redacted] b [redacted] c [redacted]" || n != 3 {
 		t.Errorf("three keys: %q, %d", got, n)
@@ -263,7 +233,7 @@ func TestExcerpt(t *testing.T) {
 func TestExcerptCutsNoKey(t *testing.T) {
 	const limit = 400
 	value := "s3cr3t-" + strings.Repeat("0123456789", 10)
-	keys := append(planted(), credential{"value", "of a setting", value, value})
+	keys := append(planted(t), credential{"value", "of a setting", value, value})
 	r := NewRedactor([]string{value})
 	for _, c := range keys {
 		key, name := c.secret, c.shape
@@ -287,7 +257,7 @@ func TestExcerptCutsNoKey(t *testing.T) {
 // comes from what lay beyond the first window, where a key lies across its edge.
 func TestExcerptAfterMuchRedaction(t *testing.T) {
 	const limit = 2048
-	key := openai()
+	key := openai(t)
 	value := strings.Repeat("v4lue-", 600)
 	for _, big := range []string{
 		"-----BEGIN " + "PRIVATE KEY-----\n" + strings.Repeat("x", redactWindow) + "-----END " + "PRIVATE KEY-----",
@@ -309,7 +279,7 @@ func TestExcerptAfterMuchRedaction(t *testing.T) {
 }
 
 func FuzzExcerpt(f *testing.F) {
-	for _, c := range planted() {
+	for _, c := range planted(f) {
 		f.Add("text "+c.text+" text", 10)
 	}
 	f.Add("a\xff\xe2\x82€😀", 3)
