@@ -47,8 +47,10 @@ func NewRedactor(values []string) Redactor {
 			continue
 		}
 		r.values = append(r.values, v)
-		if escaped := url.QueryEscape(v); escaped != v {
-			r.values = append(r.values, escaped)
+		for _, escaped := range []string{url.QueryEscape(v), url.PathEscape(v)} {
+			if !slices.Contains(r.values, escaped) {
+				r.values = append(r.values, escaped)
+			}
 		}
 	}
 	// The longest first: of two values that begin alike, the shorter one would
