@@ -1,0 +1,366 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/loader"
+	"github.com/google/go-cmp/cmp"
+)
+
+var kills = flag.Int("kills", 30, "how often TestKillLoop kills the program")
+
+// killsOfARun bounds how often one run is killed before it may come to its end.
+const killsOfARun = 25
+
+// loopTasks need no web and no child process.
+const loopTasks = offlineTasks + ",fab1e003-0000-4000-8000-000000000003,fab1e004-0000-4000-8000-000000000004"
+
+// TestKillLoop kills gaia run and gaia resume at random moments, again and
+// again on one run, also while they start, mend and seal. What anybody could
+// have seen stays, byte for byte; a request leaves only when its event is on
+// disk, and an answer is judged only when it is; the evidence verifies after
+// every kill; and the run comes to the result of one that nobody disturbed.
+func TestKillLoop(t *testing.T) {
+	t.Parallel()
+	server, err := fixtures.Serve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	undisturbed := newVictim(t, server, rand.New(rand.NewPCG(0, 0)))
+	undisturbed.want(exitOK, undisturbed.args()...)
+	want := undisturbed.result()
+	for n, run := 0, uint64(1); n < *kills; run++ {
+		v := newVictim(t, server, rand.New(rand.NewPCG(run, 0)))
+		for v.killed < killsOfARun && n+v.killed < *kills && v.kill() {
+		}
+		n += v.killed
+		v.process++
+		v.want(exitOK, v.args()...)
+		v.want(exitOK, "verify", v.runDir())
+		if diff := cmp.Diff(want, v.result()); diff != "" {
+			t.Errorf("after %d kills the result is another one (-undisturbed +killed):\n%s", v.killed, diff)
+		}
+		if got := len(v.summary().Interruptions); got != v.interrupted {
+			t.Errorf("%d interruptions are recorded, %d kills interrupted the run", got, v.interrupted)
+		}
+		answers := map[string]int{}
+		for line := range bytes.Lines(v.journal()) {
+			if bytes.Contains(line, []byte(`"type":"answer_committed"`)) {
+				answers[taskOf(line)]++
+			}
+		}
+		for task, n := range answers {
+			if n != 1 {
+				t.Errorf("task %s has %d committed answers", task, n)
+			}
+		}
+		t.Logf("%d kills, %d of them interrupted the run", v.killed, v.interrupted)
+	}
+}
+
+// victim is a program that is killed, and the endpoint it talks to.
+type victim struct {
+	program
+	random      *rand.Rand
+	base        string // of the endpoint's address, without the process
+	questions   map[string]string
+	killed      int
+	interrupted int
+	torn        map[int][]byte // unfinished lines that were left at the end of the journal, by offset
+
+	mu       sync.Mutex
+	process  int            // number of the process that runs
+	seen     []byte         // longest journal that anybody has read
+	requests map[string]int // by process and task
+	started  map[string]int // model_call_started on disk when a process began, by the same
+}
+
+func newVictim(t *testing.T, server *fixtures.Server, random *rand.Rand) *victim {
+	t.Helper()
+	v := &victim{program: newProgram(t), random: random, questions: map[string]string{}, torn: map[int][]byte{}, requests: map[string]int{}, started: map[string]int{}}
+	if err := os.CopyFS(filepath.Join(v.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	set, _, err := loader.Load(context.Background(), loader.Dir(fixtures.Dataset(), "", ""), loader.Validation, loader.Filter{IDs: strings.Split(loopTasks, ",")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range set.Tasks {
+		v.questions[task.ID] = task.Question
+	}
+	model, err := url.Parse(server.ModelURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = model.Scheme, model.Host, model.Host
+			_, r.Out.URL.Path, _ = strings.Cut(r.In.URL.Path[1:], "/")
+			r.Out.URL.Path = "/" + r.Out.URL.Path
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {}, // who asked was killed
+	}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // it was killed before it had asked
+		}
+		v.received(r.URL.Path, body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	v.base = front.URL
+	return v
+}
+
+// args begin the run, or take it up if it has its place. The endpoint's path
+// tells which process asks: a request of one that was killed may come late.
+func (v *victim) args() []string {
+	endpoint := []string{"--source", "dir:data", "--base-url", fmt.Sprintf("%s/p%d/v1", v.base, v.process), "--concurrency", "2"}
+	if found := v.found(); found != "" {
+		return append([]string{"resume", found}, endpoint...)
+	}
+	return append([]string{"run", "--submit-intent", "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--task", loopTasks}, endpoint...)
+}
+
+// found returns the run directory, "" while there is none.
+func (v *victim) found() string {
+	found, err := filepath.Glob(filepath.Join(v.dir, "runs", "0*"))
+	if err != nil || len(found) > 1 {
+		v.t.Fatalf("run directories: %v, %v", found, err)
+	}
+	return strings.Join(found, "")
+}
+
+// journal returns what is in the journal, nothing while there is none.
+func (v *victim) journal() []byte {
+	data, err := os.ReadFile(filepath.Join(v.found(), "events.jsonl"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		v.t.Error(err)
+	}
+	return data
+}
+
+func whole(data []byte) []byte { return data[:bytes.LastIndexByte(data, '\n')+1] }
+
+func taskOf(line []byte) string {
+	_, rest, _ := bytes.Cut(line, []byte(`"task_id":"`))
+	id, _, _ := bytes.Cut(rest, []byte(`"`))
+	return string(id)
+}
+
+// count returns how many lines of a type there are about a task, any if it is "".
+func count(data []byte, kind, task string) (n int) {
+	for line := range bytes.Lines(whole(data)) {
+		if bytes.Contains(line, []byte(`"type":"`+kind+`"`)) && (task == "" || taskOf(line) == task) {
+			n++
+		}
+	}
+	return n
+}
+
+// received looks at a request: what allows it must be on disk by now.
+func (v *victim) received(path string, body []byte) {
+	var request struct {
+		Model    string
+		Messages []struct{ Content string }
+	}
+	if err := json.Unmarshal(body, &request); err != nil {
+		v.t.Errorf("a request that is no JSON: %v", err)
+		return
+	}
+	data := v.journal()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(whole(data)) > len(v.seen) {
+		v.seen = whole(data)
+	}
+	process, _, _ := strings.Cut(path[1:], "/")
+	for task, question := range v.questions {
+		asked := false
+		for _, m := range request.Messages {
+			asked = asked || strings.Contains(m.Content, question)
+		}
+		switch key := process + " " + task; {
+		case !asked:
+			continue
+		case request.Model == fixtures.JudgeModel:
+			if count(data, "answer_committed", task) == 0 {
+				v.t.Errorf("an answer to task %s is judged that is not on disk", task)
+			}
+		default:
+			v.requests[key]++
+			v.requests[process]++
+			if there := count(data, "model_call_started", task) - v.started[key]; there < v.requests[key] {
+				v.t.Errorf("process %s, task %s: request %d has left, %d are on disk", process, task, v.requests[key], there)
+			}
+		}
+		return
+	}
+	v.t.Error("a request about none of the tasks")
+}
+
+// kill starts the program and kills it at a random moment. It reports false if
+// the program came to its end first.
+func (v *victim) kill() bool {
+	v.t.Helper()
+	before := v.journal()
+	v.mu.Lock()
+	v.process++
+	process := fmt.Sprint("p", v.process)
+	for task := range v.questions {
+		v.started[process+" "+task] = count(before, "model_call_started", task)
+	}
+	v.mu.Unlock()
+	cmd := v.command(v.args()...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	reached := v.moment(process, before)
+	if err := cmd.Start(); err != nil {
+		v.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	err := errors.New("running")
+	for err != nil && err.Error() == "running" && !reached() {
+		select {
+		case err = <-ended:
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if err != nil && err.Error() == "running" {
+		time.Sleep(time.Duration(v.random.IntN(3000)) * time.Microsecond)
+		v.see(v.journal())
+		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			v.t.Fatal(err)
+		}
+		err = <-ended
+	}
+	if exit := (*exec.ExitError)(nil); err == nil || !errors.As(err, &exit) || exit.Exited() {
+		if err != nil {
+			v.t.Fatalf("the program was not killed, it failed: %v\n%s", err, &out)
+		}
+		return false
+	}
+	v.killed++
+	v.examine(whole(before))
+	return true
+}
+
+// moment chooses when to kill: some time after the start, when a request has
+// come, or when an event of some type is on disk.
+func (v *victim) moment(process string, before []byte) func() bool {
+	switch v.random.IntN(3) {
+	case 0:
+		until := time.Now().Add(time.Duration(v.random.IntN(80)) * time.Millisecond)
+		return func() bool { return time.Now().After(until) }
+	case 1:
+		n := 1 + v.random.IntN(4)
+		return func() bool {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			return v.requests[process] >= n
+		}
+	}
+	kinds := []string{"run_resumed", "tool_executed", "answer_committed", "judgment", "task_sealed", "run_completed"}
+	if count(before, "answer_committed", "") == len(v.questions) { // or it would come to its end too often
+		kinds = []string{"run_resumed", "task_sealed", "run_completed"}
+	}
+	kind := kinds[v.random.IntN(len(kinds))]
+	n := count(before, kind, "")
+	return func() bool { return count(v.journal(), kind, "") > n }
+}
+
+// see remembers what a reader has read.
+func (v *victim) see(data []byte) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if data = whole(data); len(data) > len(v.seen) {
+		v.seen = data
+	}
+}
+
+// examine looks at what a kill has left; before it there were these lines.
+func (v *victim) examine(before []byte) {
+	v.t.Helper()
+	dir := v.found()
+	if dir == "" {
+		return // it had no place yet
+	}
+	data := v.journal()
+	if !bytes.HasPrefix(data, v.seen) || !bytes.HasPrefix(data, before) {
+		v.t.Fatalf("kill %d: lines that were on disk are gone or changed: %d bytes had been read, %d are there", v.killed, len(v.seen), len(data))
+	}
+	verify := v.command("verify", dir)
+	out, _ := verify.CombinedOutput()
+	if code := verify.ProcessState.ExitCode(); code != exitOK && code != exitIncomplete {
+		v.t.Fatalf("kill %d: verify exits with %d\n%s", v.killed, code, out)
+	}
+	for offset, line := range v.torn {
+		kept, err := os.ReadFile(filepath.Join(dir, fmt.Sprint("torn-", offset)))
+		if (err != nil || !bytes.Equal(kept, line)) && !bytes.Equal(data[offset:], line) {
+			v.t.Fatalf("kill %d: the unfinished line at %d is neither in the journal nor aside: %q, %v", v.killed, offset, kept, err)
+		}
+	}
+	completed := count(data, "run_completed", "") > 0
+	if len(whole(data)) > len(before) && !completed {
+		v.interrupted++
+	}
+	v.see(data)
+	if !completed && len(whole(data)) == len(data) && v.torn[len(data)] == nil && v.random.IntN(3) == 0 {
+		v.tear(data)
+	}
+}
+
+// tear leaves the start of a line at the end of the journal, as a power cut may
+// and a kill seldom does.
+func (v *victim) tear(data []byte) {
+	last := data[bytes.LastIndexByte(data[:len(data)-1], '\n')+1:]
+	line := last[:1+v.random.IntN(len(last)-1)]
+	f, err := os.OpenFile(filepath.Join(v.found(), "events.jsonl"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(line); err != nil {
+		v.t.Fatal(err)
+	}
+	v.torn[len(data)] = bytes.Clone(line)
+}
+
+func (v *victim) summary() ledger.Summary {
+	v.t.Helper()
+	run, err := ledger.Verify(os.DirFS(v.runDir()), ledger.Options{})
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return run.Summary()
+}
+
+// result is what a run comes to, however often it was disturbed.
+func (v *victim) result() any {
+	s := v.summary()
+	return []any{s.Scores, s.Levels, s.Outcomes}
+}
