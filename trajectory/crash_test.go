@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
@@ -78,6 +79,8 @@ func crashWriter(path string) error {
 	return <-failed
 }
 
+var kills = flag.Int("kills", 300, "how often TestKilledWriterLosesNothing kills a writer, in tens")
+
 // TestKilledWriterLosesNothing kills a real writer at random moments, ten times
 // on each journal: every event that was acknowledged is there, and
 // the rest is whole lines and at most one torn one. A kill seldom tears a line,
@@ -87,13 +90,19 @@ func TestKilledWriterLosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	random := mathrand.New(mathrand.NewPCG(1, 2))
-	var path string
-	var acknowledged map[string]bool
-	for round := range 40 {
-		if round%10 == 0 {
-			path, acknowledged = filepath.Join(t.TempDir(), JournalFile), map[string]bool{}
-		}
+	for journal := range (*kills + killsOfAJournal - 1) / killsOfAJournal {
+		t.Run(fmt.Sprint(journal), func(t *testing.T) {
+			t.Parallel()
+			killWriters(t, self, mathrand.New(mathrand.NewPCG(1, uint64(journal))))
+		})
+	}
+}
+
+const killsOfAJournal = 10
+
+func killWriters(t *testing.T, self string, random *mathrand.Rand) {
+	path, acknowledged := filepath.Join(t.TempDir(), JournalFile), map[string]bool{}
+	for round := range killsOfAJournal {
 		for _, id := range killedWriter(t, self, path, 1+random.IntN(30), time.Duration(random.IntN(1000))*time.Microsecond) {
 			acknowledged[id] = true
 		}
