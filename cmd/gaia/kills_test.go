@@ -270,8 +270,15 @@ func (v *victim) kill() bool {
 }
 
 // moment chooses when to kill: some time after the start, when a request has
-// come, or when an event of some type is on disk.
+// come, when an event of some type is on disk, or in the midst of mending.
 func (v *victim) moment(process string, before []byte) func() bool {
+	if end := len(whole(before)); end < len(before) && v.random.IntN(2) == 0 {
+		aside := filepath.Join(v.found(), fmt.Sprint("torn-", end))
+		return func() bool {
+			_, err := os.Stat(aside)
+			return err == nil
+		}
+	}
 	switch v.random.IntN(3) {
 	case 0:
 		until := time.Now().Add(time.Duration(v.random.IntN(80)) * time.Millisecond)
