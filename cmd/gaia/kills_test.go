@@ -64,6 +64,9 @@ func TestKillLoop(t *testing.T) {
 		if got := len(v.summary().Interruptions); got != v.interrupted {
 			t.Errorf("%d interruptions are recorded, %d kills interrupted the run", got, v.interrupted)
 		}
+		if recorded := v.recordedTorn(); recorded != len(v.torn) {
+			t.Errorf("%d unfinished lines were cut, %d cuts are recorded", len(v.torn), recorded)
+		}
 		answers := map[string]int{}
 		for line := range bytes.Lines(v.journal()) {
 			if bytes.Contains(line, []byte(`"type":"answer_committed"`)) {
@@ -364,6 +367,17 @@ func (v *victim) summary() ledger.Summary {
 		v.t.Fatal(err)
 	}
 	return run.Summary()
+}
+
+// recordedTorn returns how many of the unfinished lines the journal says to have
+// been cut.
+func (v *victim) recordedTorn() (n int) {
+	for _, i := range v.summary().Interruptions {
+		if i.Torn {
+			n++
+		}
+	}
+	return n
 }
 
 // result is what a run comes to, however often it was disturbed.

@@ -198,7 +198,7 @@ func members(m ledger.Manifest) (map[string]jsontext.Value, error) {
 // mendTail keeps an unfinished last line aside and cuts it from the journal.
 func (r *Run) mendTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
 	if tail == nil {
-		return nil, nil
+		return r.cutBefore()
 	}
 	torn := &trajectory.Torn{Bytes: int64(len(tail.Bytes)), File: fmt.Sprintf("torn-%d", tail.Offset), SHA256: sign.Digest(tail.Bytes)}
 	if err := renameio.WriteFile(filepath.Join(r.Dir, torn.File), tail.Bytes, 0o644); err != nil {
@@ -216,6 +216,24 @@ func (r *Run) mendTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
 		return nil, fmt.Errorf("cutting the torn line: %w", err)
 	}
 	return torn, journal.Sync()
+}
+
+// cutBefore returns the torn line that an earlier resume cut and did not live to
+// record: the one kept aside from where the journal ends now.
+func (r *Run) cutBefore() (*trajectory.Torn, error) {
+	journal, err := os.Stat(filepath.Join(r.Dir, trajectory.JournalFile))
+	if err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("torn-%d", journal.Size())
+	if err := regular(r.Dir, name); err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(filepath.Join(r.Dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return &trajectory.Torn{Bytes: int64(len(data)), File: name, SHA256: sign.Digest(data)}, err
 }
 
 // mendHelpers cuts a half-written line from the private file, and makes the
