@@ -42,9 +42,9 @@ func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // TestWaitsOfATurn counts how often the first turn of an attempt waits for the
 // disk: once before a request leaves, once before tools run and once before the
-// model sees what they gave, however many they are; where all are refused nothing
-// more is to be recorded by then. Each further try of a model
-// call waits once more, since it is another request.
+// model sees what they gave, however many they are; where all are refused
+// nothing is left to record by then. Each further try of a model call waits once
+// more, since it is another request.
 func TestWaitsOfATurn(t *testing.T) {
 	const good, end = `{"expression":"6*7"}`, "FINAL ANSWER: 42"
 	tests := []struct {
