@@ -12,7 +12,6 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/trajectory"
 )
 
 func decodeLoosely(t testing.TB, data []byte, v any) {
@@ -71,7 +70,7 @@ func TestShell(t *testing.T) {
 			t.Errorf("%s: %v\n%s", what, err, out)
 		}
 	}
-	for _, name := range []string{trajectory.JournalFile, ReadmeFile, SumsFile, BundleFile, ledger.ManifestFile} {
+	for _, name := range Files() {
 		changed := bytes.Clone(files[name])
 		changed[len(changed)/2] ^= 1
 		write(filepath.Join(p.Dir, name), changed)
