@@ -1,0 +1,77 @@
+package submit
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// TestInteropNode runs the script of docs/verifying.md.
+func TestInteropNode(t *testing.T) {
+	p := interopPackage(t)
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("SKIPPED: there is no node here, so its script was not tried")
+	}
+	files, above := load(t, p.Dir), filepath.Dir(p.Dir)
+	script := filepath.Join(above, "verify.mjs")
+	put(t, script, []byte(documented(t, "### Node", "```js")))
+	check := func(key string) (bool, string) {
+		return accepts(t, exec.Command("node", script, filepath.Join(above, key), p.Dir))
+	}
+	refused := func(what, key, reason string) {
+		t.Helper()
+		if ok, out := check(key); ok || strings.Contains(out, "accepted") || !strings.Contains(out, reason) {
+			t.Errorf("%s: accepted is %t, and not for the reason %q\n%s", what, ok, reason, out)
+		}
+	}
+	accepted := func() {
+		t.Helper()
+		if ok, out := check("KEY.pub"); !ok || !strings.HasSuffix(out, "accepted\n") {
+			t.Errorf("the package is refused: %s", out)
+		}
+	}
+	accepted()
+	refused("another key", "OTHER.pub", "attestation.dsse.json is not signed by this key")
+	for _, name := range Files() {
+		places := []int{0, len(files[name]) / 2, len(files[name]) - 1}
+		if name == AttestationFile || name == BundleFile || name == trajectory.CheckpointFile {
+			for at := 1; at < len(files[name]); at += 1 + len(files[name])/40 {
+				places = append(places, at)
+			}
+			for at, b := range files[name] { // the last letters of base64, and what fills them up
+				if b == '=' {
+					places = append(places, at-1, at)
+				}
+			}
+		}
+		slices.Sort(places)
+		for _, at := range slices.Compact(places) {
+			put(t, filepath.Join(p.Dir, name), flipped(files[name], at))
+			refused(name+" changed", "KEY.pub", "")
+		}
+		put(t, filepath.Join(p.Dir, name), files[name])
+	}
+	accepted()
+	path := filepath.Join(p.Dir, trajectory.CheckpointFile)
+	for what, data := range map[string][]byte{
+		"the note's text":      bytes.Replace(files[trajectory.CheckpointFile], []byte("\n2\n"), []byte("\n3\n"), 1),
+		"the note's signature": flipped(files[trajectory.CheckpointFile], len(files[trajectory.CheckpointFile])-20),
+		"no signature":         files[trajectory.CheckpointFile][:bytes.Index(files[trajectory.CheckpointFile], []byte("— "))],
+	} {
+		put(t, path, data)
+		refused(what, "KEY.pub", "checkpoint is not signed by this key")
+	}
+	put(t, path, files[trajectory.CheckpointFile])
+	put(t, filepath.Join(p.Dir, "notes.txt"), nil)
+	refused("a file added", "KEY.pub", "there are other files")
+	if err := os.Remove(filepath.Join(p.Dir, "notes.txt")); err != nil {
+		t.Fatal(err)
+	}
+	accepted()
+}
