@@ -44,22 +44,14 @@ func TestShell(t *testing.T) {
 	files := load(t, p.Dir)
 	aside := t.TempDir()
 	script, key := filepath.Join(aside, "check.sh"), filepath.Join(aside, "key.pub")
-	if err := os.WriteFile(script, []byte(shellBlock(t, files[ReadmeFile])), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	write := func(path string, data []byte) {
-		t.Helper()
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	put(t, script, []byte(shellBlock(t, files[ReadmeFile])))
 	check := func() (string, error) {
 		cmd := exec.Command("sh", script, key)
 		cmd.Dir = p.Dir
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	write(key, []byte(runs.Key().Public().Line()+" somebody@harbour.example\n"))
+	put(t, key, []byte(runs.Key().Public().Line()+" somebody@harbour.example\n"))
 	if out, err := check(); err != nil || !strings.HasSuffix(out, "accepted\n") {
 		t.Fatalf("the package is not accepted: %v\n%s", err, out)
 	}
@@ -71,12 +63,15 @@ func TestShell(t *testing.T) {
 		}
 	}
 	for _, name := range Files() {
-		changed := bytes.Clone(files[name])
-		changed[len(changed)/2] ^= 1
-		write(filepath.Join(p.Dir, name), changed)
+		put(t, filepath.Join(p.Dir, name), flipped(files[name], len(files[name])/2))
 		refused(name + " changed")
-		write(filepath.Join(p.Dir, name), files[name])
+		put(t, filepath.Join(p.Dir, name), files[name])
 	}
+	for _, part := range []string{`"hint":"`, `bundle.v0.`} {
+		put(t, filepath.Join(p.Dir, BundleFile), flipped(files[BundleFile], bytes.Index(files[BundleFile], []byte(part))+len(part)))
+		refused(BundleFile + " changed after " + part)
+	}
+	put(t, filepath.Join(p.Dir, BundleFile), files[BundleFile])
 	envelope := string(files[AttestationFile])
 	for what, changed := range map[string]string{
 		"payload changed":   strings.Replace(envelope, `"payload":"eyJf`, `"payload":"eyJe`, 1),
@@ -88,11 +83,11 @@ func TestShell(t *testing.T) {
 		if changed == envelope {
 			t.Fatalf("%s: nothing was changed", what)
 		}
-		write(filepath.Join(p.Dir, AttestationFile), []byte(changed))
+		put(t, filepath.Join(p.Dir, AttestationFile), []byte(changed))
 		refused(what)
 	}
-	write(filepath.Join(p.Dir, AttestationFile), files[AttestationFile])
-	write(filepath.Join(p.Dir, "notes.txt"), nil)
+	put(t, filepath.Join(p.Dir, AttestationFile), files[AttestationFile])
+	put(t, filepath.Join(p.Dir, "notes.txt"), nil)
 	refused("a file added")
 	for _, name := range []string{"notes.txt", ledger.ResultsFile} {
 		if err := os.Remove(filepath.Join(p.Dir, name)); err != nil {
@@ -100,10 +95,10 @@ func TestShell(t *testing.T) {
 		}
 	}
 	refused("a file removed")
-	write(filepath.Join(p.Dir, ledger.ResultsFile), files[ledger.ResultsFile])
-	write(key, []byte(otherKey(t).Public().Line()+"\n"))
+	put(t, filepath.Join(p.Dir, ledger.ResultsFile), files[ledger.ResultsFile])
+	put(t, key, []byte(otherKey(t).Public().Line()+"\n"))
 	refused("another key")
-	write(key, []byte(runs.Key().Public().Line()+"\n"))
+	put(t, key, []byte(runs.Key().Public().Line()+"\n"))
 	if out, err := check(); err != nil {
 		t.Errorf("the package is no longer accepted: %v\n%s", err, out)
 	}
