@@ -81,40 +81,49 @@ type wire struct {
 	Type        Type           `json:"type"`
 }
 
-// encode completes e with its content hash and returns its line, newline
-// included. Where the payload holds bytes that are not UTF-8, e's becomes the
-// one a reader of the line will see: what derives from an event must not
-// depend on whether it was just written or read back.
-func encode(e *Event, k kind) ([]byte, error) {
-	payload, err := sign.Canonical(e.Payload)
-	if err != nil {
-		if payload, err = sign.CanonicalLossy(e.Payload); err != nil {
-			return nil, err
-		}
-		if e.Payload, err = k.decode(payload); err != nil {
-			return nil, err
-		}
-	}
-	e.ContentHash = sign.Digest(payload)
-	line, err := wire{
-		Attempt: e.Attempt, ContentHash: e.ContentHash, ID: e.ID, MonoUs: e.MonoUs, ParentHash: e.ParentHash,
-		Payload: payload, RunID: e.RunID, Seq: e.Seq, TaskID: e.TaskID, Timestamp: e.Timestamp, Turn: e.Turn,
-		Type: e.Payload.Type(),
-	}.line()
-	if err != nil {
-		return nil, err
-	}
-	return append(line, '\n'), nil
+// body is a payload with its canonical form, before it has its place.
+type body struct {
+	payload Payload
+	bytes   []byte
+	hash    string
 }
 
-// line returns the canonical JSON of w, whose payload must be canonical. It
+// encodePayload returns a payload's canonical form. Where it holds bytes that
+// are not UTF-8, the payload becomes the one a reader of the line will see: what
+// derives from an event must not depend on whether it was just written or read
+// back.
+func encodePayload(p Payload, k kind) (body, error) {
+	b, err := sign.Canonical(p)
+	if err != nil {
+		if b, err = sign.CanonicalLossy(p); err != nil {
+			return body{}, err
+		}
+		if p, err = k.decode(b); err != nil {
+			return body{}, err
+		}
+	}
+	return body{p, b, sign.Digest(b)}, nil
+}
+
+// appendLine completes e with its payload and appends its line to buf, newline
+// included.
+func (e *Event) appendLine(buf []byte, p body) ([]byte, error) {
+	e.Payload, e.ContentHash = p.payload, p.hash
+	buf, err := wire{
+		Attempt: e.Attempt, ContentHash: e.ContentHash, ID: e.ID, MonoUs: e.MonoUs, ParentHash: e.ParentHash,
+		Payload: p.bytes, RunID: e.RunID, Seq: e.Seq, TaskID: e.TaskID, Timestamp: e.Timestamp, Turn: e.Turn,
+		Type: p.payload.Type(),
+	}.appendTo(buf)
+	return append(buf, '\n'), err
+}
+
+// appendTo appends the canonical JSON of w, whose payload must be canonical. It
 // writes what sign.Canonical would, at a tenth of the cost: a journal has
 // thousands of these members.
-func (w wire) line() ([]byte, error) {
+func (w wire) appendTo(b []byte) ([]byte, error) {
 	if max(w.Seq, w.MonoUs, int64(w.Attempt), int64(w.Turn)) > sign.MaxInt || min(w.Seq, w.MonoUs) < 0 {
-		return nil, errors.New("a number is below 0 or above 2⁵³")
+		return b, errors.New("a number is below 0 or above 2⁵³")
 	}
-	b := make([]byte, 0, len(w.Payload)+len(w.RunID)+len(w.TaskID)+512)
 	b = append(b, '{')
 	if w.Attempt != 0 {
 		b = append(appendInt(b, `"attempt":`, int64(w.Attempt)), ',')
@@ -154,7 +163,7 @@ func decodeEvent(line []byte) (Event, error) {
 	if err := json.Unmarshal(line, &w, json.RejectUnknownMembers(true)); err != nil {
 		return Event{}, sign.ErrMalformed
 	}
-	again, err := w.line()
+	again, err := w.appendTo(make([]byte, 0, len(line)))
 	if err != nil || !bytes.Equal(again, line) {
 		return Event{}, sign.ErrMalformed
 	}

@@ -63,6 +63,15 @@ func filled() []Payload {
 	}
 }
 
+// encoded completes e and returns its line.
+func encoded(e *Event, k kind) ([]byte, error) {
+	p, err := encodePayload(e.Payload, k)
+	if err != nil {
+		return nil, err
+	}
+	return e.appendLine(nil, p)
+}
+
 // zero returns the zero value of a payload's type.
 func zero(p Payload) Payload { return reflect.Zero(reflect.TypeOf(p)).Interface().(Payload) }
 
@@ -184,7 +193,7 @@ func TestEventsRoundTrip(t *testing.T) {
 		for name, p := range map[string]Payload{"filled": p, "zero": zero(p)} {
 			t.Run(string(p.Type())+"/"+name, func(t *testing.T) {
 				e, k := event(t, 5, p)
-				line, err := encode(&e, k)
+				line, err := encoded(&e, k)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -195,7 +204,7 @@ func TestEventsRoundTrip(t *testing.T) {
 				if diff := cmp.Diff(e, back, cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("read differs from written (-written +read):\n%s", diff)
 				}
-				again, err := encode(&back, k)
+				again, err := encoded(&back, k)
 				if err != nil || !bytes.Equal(again, line) {
 					t.Errorf("encodes again as %s (%v)\nnot %s", again, err, line)
 				}
@@ -214,7 +223,7 @@ func TestGoldenEvents(t *testing.T) {
 	for i, p := range filled() {
 		for j, p := range []Payload{p, zero(p)} {
 			e, k := event(t, int64(2*i+j), p)
-			line, err := encode(&e, k)
+			line, err := encoded(&e, k)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -252,7 +261,7 @@ func TestGoldenEvents(t *testing.T) {
 // event in hand becomes what a reader will see.
 func TestLossyEvents(t *testing.T) {
 	e, k := event(t, 0, ToolExecuted{Head: "a\xffb", URLs: []URL{{ContentType: "text/\xc3\x28", URL: "http://x.example/\xff"}}})
-	line, err := encode(&e, k)
+	line, err := encoded(&e, k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +284,7 @@ func TestLineIsCanonical(t *testing.T) {
 		for _, n := range []int{0, 1, 7, 1 << 53} {
 			w := wire{Attempt: n, ContentHash: text, ID: text, MonoUs: int64(n), ParentHash: text, Payload: []byte(`{"a":1}`), RunID: text, Seq: int64(n),
 				TaskID: text, Timestamp: text, Turn: n, Type: Type(text)}
-			got, err := w.line()
+			got, err := w.appendTo(nil)
 			want, wantErr := sign.Canonical(w)
 			if err != nil || wantErr != nil || !bytes.Equal(got, want) {
 				t.Errorf("line %s, %v\nwant %s, %v", got, err, want, wantErr)
@@ -284,7 +293,7 @@ func TestLineIsCanonical(t *testing.T) {
 	}
 	for name, w := range map[string]wire{"seq": {Seq: 1<<53 + 1}, "negative": {MonoUs: -1}, "attempt": {Attempt: 1<<53 + 1}, "turn": {Turn: 1<<53 + 1}, "not UTF-8": {TaskID: "a\xff"}} {
 		w.Payload = []byte(`{}`)
-		if line, err := w.line(); err == nil {
+		if line, err := w.appendTo(nil); err == nil {
 			t.Errorf("%s: %s", name, line)
 		}
 	}

@@ -360,7 +360,7 @@ func FuzzReadEvent(f *testing.F) {
 	for i, p := range filled() {
 		for _, p := range []Payload{p, zero(p)} {
 			e, k := event(f, int64(i), p)
-			line, err := encode(&e, k)
+			line, err := encoded(&e, k)
 			if err != nil {
 				f.Fatal(err)
 			}
@@ -376,7 +376,7 @@ func FuzzReadEvent(f *testing.F) {
 			return
 		}
 		k, _ := kindOf(e.Payload.Type())
-		again, err := encode(&e, k)
+		again, err := encoded(&e, k)
 		if err != nil || !bytes.Equal(again, append(bytes.Clone(line), '\n')) {
 			t.Fatalf("accepted %q, which encodes to %q (%v)", line, again, err)
 		}

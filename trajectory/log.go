@@ -52,35 +52,49 @@ type LogConfig struct {
 }
 
 // Log is the one writer of a journal. Its methods may be called from many
-// goroutines: whoever finds no flush under way writes and syncs for all that
-// have gathered (group commit).
+// goroutines. Events gather in a batch while the one before is written and
+// synced; whoever waits for one of them waits for its batch (group commit).
 type Log struct {
 	sink   Sink
 	cfg    LogConfig
 	random io.Reader // of cfg.Rand, some at a time
 
-	mu       sync.Mutex
-	flushed  sync.Cond // signals that flushing or durable changed
-	end      End       // where the next event goes
-	last     ulid.ULID
-	pending  []line
-	bodies   []Body // to be written before pending
-	flushing bool
-	durable  End // what is known to be on disk
-	failed   error
+	mu      sync.Mutex
+	end     End // where the next event goes
+	last    ulid.ULID
+	open    *batch // gathers
+	written *batch // is being written; nil: none is
+	durable End    // what is known to be on disk
+	spare   []byte // room for the next batch
+	failed  error
 }
 
-type line struct {
-	event Event
-	bytes []byte
-	end   End // of the journal up to here
+// maxSpare bounds, in bytes, the room that is kept for another batch.
+const maxSpare = 1 << 20
+
+// batch is what is written and synced at once.
+type batch struct {
+	lines  []byte
+	events []placed
+	bodies []Body // to be written before the lines
+	wanted bool   // somebody waits for it
+	done   chan struct{}
+	err    error // when done is closed
 }
+
+// placed is an event with where its line ends, in the batch and in the journal.
+type placed struct {
+	event Event
+	to    int
+	end   End
+}
+
+func newBatch(lines []byte) *batch { return &batch{lines: lines[:0], done: make(chan struct{})} }
 
 // NewLog continues a journal at end; a new journal ends at
 // End{Head: digest of manifest.json}.
 func NewLog(sink Sink, end End, cfg LogConfig) (*Log, error) {
-	l := &Log{sink: sink, cfg: cfg, end: end, durable: end, random: bufio.NewReaderSize(cfg.Rand, 512)}
-	l.flushed.L = &l.mu
+	l := &Log{sink: sink, cfg: cfg, end: end, durable: end, open: newBatch(nil), random: bufio.NewReaderSize(cfg.Rand, 512)}
 	if end.LastID != "" {
 		id, err := ulid.ParseStrict(end.LastID)
 		if err != nil {
@@ -94,35 +108,60 @@ func NewLog(sink Sink, end End, cfg LogConfig) (*Log, error) {
 // Append records events in order and returns their ids when they, and all
 // enqueued before them, are durable. The error matches ErrNotRecorded.
 func (l *Log) Append(drafts ...Draft) ([]string, error) {
+	bodies, err := encodeAll(drafts)
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	ids, err := l.enqueue(drafts)
-	if err != nil {
-		return nil, err
+	ids, err := l.enqueue(drafts, bodies, err)
+	if err != nil || l.durable.Events == l.end.Events {
+		l.mu.Unlock()
+		return ids, err
 	}
-	mine := l.end.Events
-	for l.durable.Events < mine && l.failed == nil {
-		if l.flushing {
-			l.flushed.Wait()
-			continue
-		}
-		l.flush()
+	b := l.open
+	if len(b.events) == 0 { // what was enqueued before is on its way
+		b = l.written
 	}
-	return ids, l.failed
+	b.wanted = true
+	if l.written == nil {
+		l.take()
+		go l.flush()
+	}
+	l.mu.Unlock()
+	<-b.done
+	return ids, b.err
 }
 
 // Enqueue records events without waiting for the disk: they become durable
 // with the next Append. What must not happen before it is recorded, needs
 // Append.
 func (l *Log) Enqueue(drafts ...Draft) ([]string, error) {
+	bodies, err := encodeAll(drafts)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.enqueue(drafts)
+	return l.enqueue(drafts, bodies, err)
 }
 
-func (l *Log) enqueue(drafts []Draft) ([]string, error) {
-	ids := make([]string, 0, len(drafts))
-	for _, d := range drafts {
+// encodeAll encodes the payloads of drafts, which takes most of the time and
+// needs no lock.
+func encodeAll(drafts []Draft) ([]body, error) {
+	bodies := make([]body, len(drafts))
+	for i, d := range drafts {
+		k, known := kindOf(d.Payload.Type())
+		if !known || !k.scope.fits(d.TaskID, d.Attempt, d.Turn) {
+			return bodies[:i], fmt.Errorf("a %s event cannot stand at task %q, attempt %d, turn %d", d.Payload.Type(), d.TaskID, d.Attempt, d.Turn)
+		}
+		b, err := encodePayload(d.Payload, k)
+		if err != nil {
+			return bodies[:i], fmt.Errorf("encoding a %s event: %w", d.Payload.Type(), err)
+		}
+		bodies[i] = b
+	}
+	return bodies, nil
+}
+
+// enqueue gives events their places. invalid is why there are fewer bodies than
+// drafts.
+func (l *Log) enqueue(drafts []Draft, bodies []body, invalid error) ([]string, error) {
+	ids := make([]string, 0, len(bodies))
+	for i, p := range bodies {
 		if l.failed != nil {
 			return nil, l.failed
 		}
@@ -130,27 +169,28 @@ func (l *Log) enqueue(drafts []Draft) ([]string, error) {
 		if err != nil {
 			return nil, l.fail(err)
 		}
+		d, start := drafts[i], len(l.open.lines)
 		e := Event{
 			Attempt: d.Attempt, ID: id.String(), MonoUs: l.cfg.Mono().Microseconds(), ParentHash: l.end.Head,
-			Payload: d.Payload, RunID: l.cfg.RunID, Seq: l.end.Events, TaskID: d.TaskID, Timestamp: timestamp(id), Turn: d.Turn,
+			RunID: l.cfg.RunID, Seq: l.end.Events, TaskID: d.TaskID, Timestamp: timestamp(id), Turn: d.Turn,
 		}
-		k, known := kindOf(d.Payload.Type())
-		if !known || !k.scope.fits(d.TaskID, d.Attempt, d.Turn) {
-			return nil, l.fail(fmt.Errorf("a %s event cannot stand at task %q, attempt %d, turn %d", d.Payload.Type(), d.TaskID, d.Attempt, d.Turn))
-		}
-		b, err := encode(&e, k)
+		all, err := e.appendLine(l.open.lines, p)
 		if err != nil {
-			return nil, l.fail(fmt.Errorf("encoding a %s event: %w", d.Payload.Type(), err))
+			return nil, l.fail(fmt.Errorf("encoding a %s event: %w", p.payload.Type(), err))
 		}
-		if len(b) > MaxLine {
-			return nil, l.fail(fmt.Errorf("a %s event of %d bytes, over the limit of %d", d.Payload.Type(), len(b), MaxLine))
+		if n := len(all) - start; n > MaxLine {
+			return nil, l.fail(fmt.Errorf("a %s event of %d bytes, over the limit of %d", p.payload.Type(), n, MaxLine))
 		}
 		l.last = id
-		l.end = End{Events: l.end.Events + 1, Head: sign.Digest(b), LastID: e.ID}
-		l.pending = append(l.pending, line{e, b, l.end})
+		l.end = End{Events: l.end.Events + 1, Head: sign.Digest(all[start:]), LastID: e.ID}
+		l.open.lines = all
+		l.open.events = append(l.open.events, placed{e, len(all), l.end})
 		ids = append(ids, e.ID)
 	}
-	return ids, nil
+	if invalid != nil {
+		return nil, l.fail(invalid)
+	}
+	return ids, l.failed
 }
 
 // nextID returns an id above the last one, also when the clock steps back and
@@ -187,39 +227,48 @@ func after(id ulid.ULID, step uint64) (ulid.ULID, bool) {
 	return id, true
 }
 
-// flush writes and syncs all that is pending. It is called with the lock held
-// and gives it up while the disk works.
-func (l *Log) flush() {
-	batch, bodies := l.pending, l.bodies
-	l.pending, l.bodies = nil, nil
-	l.flushing = true
-	l.mu.Unlock()
-	err := l.write(batch, bodies)
-	l.mu.Lock()
-	l.flushing = false
-	if err != nil {
-		l.fail(err)
-	} else if len(batch) > 0 {
-		l.durable = batch[len(batch)-1].end
-	}
-	l.flushed.Broadcast()
+// take makes the gathered events the batch that is being written.
+func (l *Log) take() {
+	l.written, l.open, l.spare = l.open, newBatch(l.spare), nil
 }
 
-func (l *Log) write(batch []line, bodies []Body) error {
-	if len(bodies) > 0 {
-		if err := l.cfg.Bodies(bodies); err != nil {
+// flush writes the batch that was taken, and those that are wanted when it is
+// done.
+func (l *Log) flush() {
+	for more := true; more; {
+		b := l.written
+		b.err = l.write(b)
+		l.mu.Lock()
+		if b.err != nil {
+			b.err = l.fail(b.err)
+		} else if n := len(b.events); n > 0 {
+			l.durable = b.events[n-1].end
+		}
+		l.written = nil
+		more = l.open.wanted
+		if more && l.failed != nil { // nobody knows what the disk holds: nothing more is tried
+			l.open.err, more = l.failed, false
+			close(l.open.done)
+			l.open = newBatch(nil)
+		}
+		if cap(b.lines) <= maxSpare {
+			l.spare = b.lines
+		}
+		if more {
+			l.take()
+		}
+		l.mu.Unlock()
+		close(b.done)
+	}
+}
+
+func (l *Log) write(b *batch) error {
+	if len(b.bodies) > 0 {
+		if err := l.cfg.Bodies(b.bodies); err != nil {
 			return err
 		}
 	}
-	var size int
-	for _, b := range batch {
-		size += len(b.bytes)
-	}
-	all := make([]byte, 0, size)
-	for _, b := range batch {
-		all = append(all, b.bytes...)
-	}
-	if n, err := l.sink.Write(all); err != nil || n != len(all) {
+	if n, err := l.sink.Write(b.lines); err != nil || n != len(b.lines) {
 		return cmp.Or(err, io.ErrShortWrite)
 	}
 	if err := l.sink.Sync(); err != nil {
@@ -228,10 +277,12 @@ func (l *Log) write(batch []line, bodies []Body) error {
 	if l.cfg.Recorded == nil {
 		return nil
 	}
-	for _, b := range batch {
-		if err := l.cfg.Recorded(b.event, b.bytes); err != nil {
+	from := 0
+	for _, p := range b.events {
+		if err := l.cfg.Recorded(p.event, b.lines[from:p.to:p.to]); err != nil {
 			return err
 		}
+		from = p.to
 	}
 	return nil
 }
@@ -257,7 +308,7 @@ func (l *Log) Keep(body string) string {
 	b := Body{SHA256: sign.Digest([]byte(body)), Text: body}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.bodies = append(l.bodies, b)
+	l.open.bodies = append(l.open.bodies, b)
 	return b.SHA256
 }
 
