@@ -63,6 +63,9 @@ func Verify(pkg fs.FS) (*Verified, error) {
 	if !bytes.Equal(payload, want) {
 		return nil, trajectory.Faultf(AttestationFile, "does not say what the package's files give: %s", difference(statement, rebuilt))
 	}
+	if run.NotRecorded != "" && p.RecordingFailed == "" {
+		return nil, trajectory.Faultf(AttestationFile, "does not say that recording failed, which the journal does")
+	}
 	run.Marked = p.RecordingFailed // the marker itself is not packaged
 	return &Verified{Run: run, Report: report, Statement: statement, Key: key}, nil
 }

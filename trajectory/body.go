@@ -24,11 +24,10 @@ type Body struct {
 // BodyFile returns where a run directory keeps the body of a digest; "" for
 // what is no digest.
 func BodyFile(digest string) string {
-	hex, ok := strings.CutPrefix(digest, "sha256:")
-	if !ok || len(hex) != 64 || strings.Trim(hex, "0123456789abcdef") != "" {
+	if !isDigest(digest) {
 		return ""
 	}
-	return path.Join(BodiesDir, hex)
+	return path.Join(BodiesDir, strings.TrimPrefix(digest, "sha256:"))
 }
 
 // maxBody bounds, in bytes, a body that is read.

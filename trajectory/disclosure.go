@@ -93,7 +93,7 @@ func (c *Contents) Add(e Event, line []byte) error {
 		list = &c.PolicyVerdicts
 	case TypeToolProposed:
 		list = &c.Proposals
-	case "approval_requested", "approval_resolved":
+	case TypeApprovalRequested, TypeApprovalResolved:
 		list = &c.Approvals
 	default:
 		return nil

@@ -64,13 +64,16 @@ type RunStarted struct {
 	SubmitIntent   bool    `json:"submit_intent"`
 }
 
-// RunResumed says that a process took the run up again after Events lines.
+// RunResumed says that a process took the run up again after Events lines. What
+// the marker said, which anybody can remove, is evidence from here on.
 type RunResumed struct {
 	Events       int64   `json:"events"`
 	GuidanceHash string  `json:"guidance_hash"`
 	Harness      Harness `json:"harness"`
 	PolicyHash   string  `json:"policy_hash"`
 	Torn         *Torn   `json:"torn,omitzero"`
+	// Unsubmittable is why recording had failed before, as the run's marker says.
+	Unsubmittable string `json:"unsubmittable,omitzero"`
 }
 
 // Torn describes an unfinished last line that was kept aside and cut.

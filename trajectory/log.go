@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"math"
 	"math/bits"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -293,6 +294,10 @@ func (l *Log) fail(err error) error {
 		var path *fs.PathError
 		if errors.As(err, &path) { // the directory may have been renamed since
 			err = fmt.Errorf("%s %s: %w", path.Op, filepath.Base(path.Path), path.Err)
+		}
+		var link *os.LinkError
+		if errors.As(err, &link) {
+			err = fmt.Errorf("%s: %w", link.Op, link.Err)
 		}
 		l.failed = fmt.Errorf("%w: %w", ErrNotRecorded, err)
 	}

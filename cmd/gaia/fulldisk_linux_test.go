@@ -76,6 +76,15 @@ func TestFullDisk(t *testing.T) {
 			if err != nil || !bytes.HasPrefix(after, whole) || len(whole) == 0 {
 				t.Errorf("what was recorded is not there any longer: %v", err)
 			}
+			if err := os.Remove(filepath.Join(found[0], "unsubmittable")); err != nil { // which hides nothing
+				t.Fatal(err)
+			}
+			if code, _, stderr := command(t, "submit", "--key", key, "-o", disk, found[0]); code != exitFindings || !strings.Contains(stderr, "gaia: reason: recording failed during the run, ") {
+				t.Errorf("submit: exit code %d\n%s", code, stderr)
+			}
+			if code, stdout, stderr := command(t, "verify", "--trusted-key", key+".pub", found[0]); !strings.Contains(stdout, "unsubmittable  evidence could not be recorded: ") {
+				t.Errorf("verify: exit code %d\n%s%s", code, stdout, stderr)
+			}
 			if code, _, stderr := command(t, "audit", found[0]); code != exitFindings || !strings.Contains(stderr, "gaia: error: the audit is not clean: ") {
 				t.Errorf("audit: exit code %d\n%s", code, stderr)
 			}

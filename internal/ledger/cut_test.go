@@ -26,8 +26,11 @@ func TestCutOff(t *testing.T) {
 	if len(whole) != len(s) || len(s) < 60 {
 		t.Fatalf("%d lines of %d", len(whole), len(s))
 	}
-	const missing = "events.jsonl: has no run_completed in a run that was closed: its end is missing"
-	for k := 1; k <= len(s); k += thin {
+	missing := "events.jsonl: has no run_completed in a run that was closed: its end is missing"
+	for k := 1; k <= len(s); k = min(k+thin, max(len(s), k+1)) {
+		if k == len(s) {
+			missing = "events.jsonl: has no run_started"
+		}
 		what := fmt.Sprintf("without the last %d lines", k)
 		cut := maps.Clone(run)
 		cut[trajectory.JournalFile] = bytes.Join(whole[:len(whole)-k], nil)
@@ -50,6 +53,10 @@ func TestCutOff(t *testing.T) {
 		unfinished := forged(t, run, s[:len(s)-k], false)
 		for _, name := range []string{ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
 			delete(unfinished, name)
+		}
+		if k == len(s) { // a run begins with its first line on disk
+			wantWords(t, what+", and without what was written at its end", unfinished, missing)
+			continue
 		}
 		found, err := ledger.Verify(runs.Mutation{Dir: unfinished}.FS(), ledger.Options{})
 		if err != nil || found.Complete || found.Missing != "the journal has no run_completed" || found.RootHash != "" || found.End.Events != int64(len(s)-k) {

@@ -21,6 +21,7 @@ type Fold struct {
 	Started        string
 	Completed      *trajectory.RunCompleted
 	Interruptions  []Interruption
+	NotRecorded    string // why recording failed, by the journal: the run went on after it
 	Unrecorded     string // why evidence ended before the run did; what is derived then says so
 
 	completed string
@@ -138,7 +139,10 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 		if p.Events != e.Seq {
 			return "miscounts the events before it"
 		}
-		f.Interruptions = append(f.Interruptions, Interruption{Events: p.Events, Resumed: e.Timestamp, Torn: p.Torn != nil})
+		f.Interruptions = append(f.Interruptions, Interruption{Events: p.Events, Resumed: e.Timestamp, Torn: p.Torn != nil, Unsubmittable: p.Unsubmittable})
+		if f.NotRecorded == "" {
+			f.NotRecorded = p.Unsubmittable
+		}
 	case trajectory.SecurityEvent:
 		if p.Bad < 0 || p.Checked < p.Bad || len(p.Entries) > p.Bad || p.Bad > maxCounted-f.badCache {
 			return "miscounts the entries it tells of"

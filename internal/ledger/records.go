@@ -148,6 +148,8 @@ type Interruption struct {
 	Events  int64  `json:"events"` // lines before it
 	Resumed string `json:"resumed"`
 	Torn    bool   `json:"torn"` // an unfinished last line was cut
+	// Unsubmittable is why recording had failed before.
+	Unsubmittable string `json:"unsubmittable,omitzero"`
 }
 
 // JudgeSummary says what the LLM judge did: asked about the official

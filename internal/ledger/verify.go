@@ -18,6 +18,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ type Run struct {
 	Complete bool
 	Files    map[string]string // digests of the journal and of what derives from it, by file name; of a complete run
 	Missing  string            // why it is not complete
-	Marked   string            // why recording failed, as the run itself noted; "" if it did not
+	Marked   string            // why recording failed, by the marker or else the journal; "" if it did not
 	RootHash string            // base64, when complete
 }
 
@@ -93,6 +94,10 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if run.End.Events == 0 { // which is durable before the directory has its name
+		return nil, trajectory.Faultf(trajectory.JournalFile, "has no run_started")
+	}
+	defer func() { run.Marked = cmp.Or(run.Marked, run.NotRecorded) }()
 	if run.Fold.Completed == nil {
 		return run, run.verifyUnfinished(derived(o.Summary), before, compare)
 	}

@@ -91,7 +91,11 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if r.fold.Completed != nil {
 		return r, nil
 	}
-	return r, r.takeUp(found.End, torn)
+	marked, err := ledger.ReadMarker(os.DirFS(dir))
+	if err != nil {
+		return nil, err
+	}
+	return r, r.takeUp(found.End, torn, marked)
 }
 
 // rebuild verifies a run and writes its records anew, since the file may end
@@ -195,13 +199,21 @@ func members(m ledger.Manifest) (map[string]jsontext.Value, error) {
 	return out, json.Unmarshal(b, &out)
 }
 
-// mendTail keeps an unfinished last line aside and cuts it from the journal.
+// mendTail keeps an unfinished last line aside, behind what was cut there
+// before, and cuts it from the journal.
 func (r *Run) mendTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
 	if tail == nil {
 		return r.cutBefore()
 	}
-	torn := &trajectory.Torn{Bytes: int64(len(tail.Bytes)), File: fmt.Sprintf("torn-%d", tail.Offset), SHA256: sign.Digest(tail.Bytes)}
-	if err := renameio.WriteFile(filepath.Join(r.Dir, torn.File), tail.Bytes, 0o644); err != nil {
+	before, err := r.keptFrom(tail.Offset)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.HasSuffix(before, tail.Bytes) { // else an earlier resume kept it and did not live to cut it
+		before = append(before, tail.Bytes...)
+	}
+	torn := newTorn(tail.Offset, before)
+	if err := renameio.WriteFile(filepath.Join(r.Dir, torn.File), before, 0o644); err != nil {
 		return nil, fmt.Errorf("keeping the torn line aside: %w", err)
 	}
 	if err := sign.SyncDir(r.Dir); err != nil {
@@ -218,22 +230,37 @@ func (r *Run) mendTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
 	return torn, journal.Sync()
 }
 
-// cutBefore returns the torn line that an earlier resume cut and did not live to
-// record: the one kept aside from where the journal ends now.
+// cutBefore returns what an earlier resume cut and did not live to record: what
+// is kept aside from where the journal ends now.
 func (r *Run) cutBefore() (*trajectory.Torn, error) {
 	journal, err := os.Stat(filepath.Join(r.Dir, trajectory.JournalFile))
 	if err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("torn-%d", journal.Size())
-	if err := regular(r.Dir, name); err != nil {
+	kept, err := r.keptFrom(journal.Size())
+	if err != nil || kept == nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(filepath.Join(r.Dir, name))
+	return newTorn(journal.Size(), kept), nil
+}
+
+func newTorn(offset int64, kept []byte) *trajectory.Torn {
+	return &trajectory.Torn{Bytes: int64(len(kept)), File: tornFile(offset), SHA256: sign.Digest(kept)}
+}
+
+func tornFile(offset int64) string { return fmt.Sprintf("torn-%d", offset) }
+
+// keptFrom returns all that was ever cut at an offset of the journal, nil if
+// nothing was: where one resume after another is killed it is more than a line.
+func (r *Run) keptFrom(offset int64) ([]byte, error) {
+	if err := regular(r.Dir, tornFile(offset)); err != nil {
+		return nil, err
+	}
+	kept, err := os.ReadFile(filepath.Join(r.Dir, tornFile(offset)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return &trajectory.Torn{Bytes: int64(len(data)), File: name, SHA256: sign.Digest(data)}, err
+	return kept, err
 }
 
 // mendHelpers cuts a half-written line from the private file, and makes the
@@ -254,11 +281,12 @@ func (r *Run) mendHelpers() error {
 	return writeNew(marker, markerText("the marker was missing when the run was resumed"), 0o644)
 }
 
-// takeUp records that the run goes on and ends the attempts that were cut off.
-func (r *Run) takeUp(end trajectory.End, torn *trajectory.Torn) error {
+// takeUp records that the run goes on, and what its marker says, and ends the
+// attempts that were cut off.
+func (r *Run) takeUp(end trajectory.End, torn *trajectory.Torn, marked string) error {
 	drafts := []trajectory.Draft{{Payload: trajectory.RunResumed{
 		Events: end.Events, GuidanceHash: r.fold.Manifest.GuidanceHash, Harness: r.cfg.Harness,
-		PolicyHash: r.fold.Manifest.PolicyHash, Torn: torn,
+		PolicyHash: r.fold.Manifest.PolicyHash, Torn: torn, Unsubmittable: marked,
 	}}}
 	drafts = append(drafts, r.sweepEvents()...)
 	for _, t := range r.fold.Tasks {

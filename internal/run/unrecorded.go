@@ -57,7 +57,7 @@ func (r *Run) goOn(ctx context.Context, drain <-chan struct{}, cause error) erro
 		return err
 	}
 	if r.fold.Completed == nil {
-		if err := r.takeUp(end, nil); err != nil {
+		if err := r.takeUp(end, nil, cause.Error()); err != nil {
 			return err
 		}
 	}

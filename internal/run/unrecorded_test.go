@@ -244,3 +244,61 @@ func TestBodiesNotKept(t *testing.T) {
 		t.Errorf("marked %q, %d attempts", found.Marked, len(found.Tasks[0].Attempts))
 	}
 }
+
+// TestMarkIsEvidence: what the marker says is in the journal once the run has
+// gone on, so that removing the marker hides nothing.
+func TestMarkIsEvidence(t *testing.T) {
+	c := config(t, goldenTask)
+	r := losing(t, c, 5)
+	if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) {
+		t.Fatal(err)
+	}
+	r.Close()
+	finish(t, r.Dir, c)
+	want := verified(t, r.Dir).Marked
+	if err := os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)); err != nil {
+		t.Fatal(err)
+	}
+	found := verified(t, r.Dir)
+	i := found.Summary().Interruptions
+	if !found.Complete || found.Marked != want || want == "" || len(i) != 1 || i[0].Unsubmittable != want {
+		t.Errorf("complete %v, marked %q, not %q; %+v", found.Complete, found.Marked, want, i)
+	}
+}
+
+// TestTornAgain: what is cut at one place of the journal, by one resume after
+// another that did not live to record it, is kept and recorded together.
+func TestTornAgain(t *testing.T) {
+	c := config(t, goldenTask)
+	r := losing(t, c, 5)
+	if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) {
+		t.Fatal(err)
+	}
+	r.Close()
+	journal := filepath.Join(r.Dir, trajectory.JournalFile)
+	whole, err := os.ReadFile(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := tornFile(int64(len(whole)))
+	for _, cut := range []bool{false, true} { // killed before the cut, and after it
+		appendTo(t, journal, []byte(`{"half`))
+		again := &Run{Dir: r.Dir, cfg: c}
+		if _, err := again.mendTail(&trajectory.Tail{Offset: int64(len(whole)), Bytes: []byte(`{"half`)}); err != nil {
+			t.Fatal(err)
+		}
+		if !cut {
+			appendTo(t, journal, []byte(`{"half`))
+		}
+	}
+	appendTo(t, journal, []byte(`{"attempt":1`))
+	finish(t, r.Dir, c)
+	kept, err := os.ReadFile(filepath.Join(r.Dir, name))
+	if err != nil || string(kept) != `{"half{"attempt":1` {
+		t.Errorf("kept %q, %v", kept, err)
+	}
+	after, err := os.ReadFile(journal)
+	if err != nil || !bytes.Contains(after, []byte(`"torn":{"bytes":18,"file":"`+name+`"`)) || !verified(t, r.Dir).Complete {
+		t.Errorf("the cut is not recorded: %v", err)
+	}
+}
