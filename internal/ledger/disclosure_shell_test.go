@@ -39,16 +39,23 @@ func disclosureShell(t *testing.T) string {
 }
 
 // shellSays runs the lines on a bundle as a reader would who does not have this
-// program; key is a public key's line.
-func shellSays(t *testing.T, script string, bundle []byte, key string) (accepted bool, out string) {
+// program; keys are public keys' lines.
+func shellSays(t *testing.T, script string, bundle []byte, keys ...string) (accepted bool, out string) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, data := range map[string][]byte{"task.json": bundle, "key.pub": []byte(key)} {
+	args := []string{script, "task.json"}
+	for i, key := range keys {
+		args = append(args, fmt.Sprint("key", i))
+		if err := os.WriteFile(filepath.Join(dir, args[i+2]), []byte(key), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, data := range map[string][]byte{"task.json": bundle} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("sh", script, "task.json", "key.pub")
+	cmd := exec.Command("sh", args...)
 	cmd.Dir = dir
 	text, err := cmd.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
@@ -73,14 +80,22 @@ func TestDisclosureShell(t *testing.T) {
 			if testing.Short() && n > 5 && i%5 != 0 {
 				continue
 			}
-			bundle, err := run.Disclose(dir, task.Plan.TaskID, testKey(t, 9))
+			keys, signer := []string{key}, testKey(t, 1)
+			if i%2 == 1 { // disclosed by somebody else
+				signer = testKey(t, 9)
+				keys = append(keys, signer.Public().Line())
+			}
+			bundle, err := run.Disclose(dir, task.Plan.TaskID, signer)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Run(fmt.Sprint(task.Plan.TaskID, " of ", n), func(t *testing.T) {
 				t.Parallel()
-				if ok, out := shellSays(t, script, bundle, key); !ok {
+				if ok, out := shellSays(t, script, bundle, keys...); !ok {
 					t.Errorf("refused: %s", out)
+				}
+				if ok, out := shellSays(t, script, bundle, key, testKey(t, 2).Public().Line()); i < 2 && ok {
+					t.Errorf("accepted from another signer: %s", out)
 				}
 			})
 		}
@@ -142,6 +157,16 @@ func TestDisclosureShellRefuses(t *testing.T) {
 		{"the signature's name", `\n\n— gaia-harness`, `\n\n— gaia-Harness`},
 		{"a second signature", `— gaia-harness`, `— a b\n— gaia-harness`},
 		{"the plan", `\"submit_intent\":`, `\"submit_intent\" :`},
+		{"what repeats the events", `"policy_verdicts":[`, `"policy_verdicts":[{},`},
+		{"the content hash", `"content_hash":"` + b.ContentHash[:70], `"content_hash":"` + b.ContentHash[:69] + string(b.ContentHash[69]^1)},
+		{"the bundle's signature", b.Signature.Value, "A" + b.Signature.Value[1:]},
+		{"the bundle's signature's unused bits", `=="},"version`, `="},"version`},
+		{"the signer", b.Signature.KeyID, "SHA256:A" + b.Signature.KeyID[8:]},
+		{"the algorithm", `"alg":"ed25519"`, `"alg":"ed25518"`},
+		{"a pattern for a signature", b.Signature.Value, ".*"},
+		{"the version", `"version":1`, `"version":2`},
+		{"the workflow", `"workflow_id":"`, `"workflow_id":"0`},
+		{"a newline more", `"workflow_id":"` + b.WorkflowID + `"}`, `"workflow_id":"` + b.WorkflowID + "\"}\n"},
 		{"no bundle", string(good), `{}`},
 		{"no JSON", string(good), `no`},
 		{"nothing", string(good), ``},
