@@ -98,7 +98,7 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 		return err
 	}
 	a.noticeTrust(found)
-	return a.printDisclosed(found, made, files, d.asJSON)
+	return a.printDisclosed(found, made, files, d)
 }
 
 // openEvidence verifies a run directory or a package.
@@ -238,15 +238,19 @@ type disclosed struct {
 	Unsubmittable string         `json:"unsubmittable,omitzero"`
 }
 
-func (a *app) printDisclosed(found *ledger.Run, made *ledger.Disclosure, files []newFile, asJSON bool) error {
+func (a *app) printDisclosed(found *ledger.Run, made *ledger.Disclosure, files []newFile, d disclosure) error {
 	b := made.Bundle
 	out := disclosed{Events: len(b.Events), File: files[0].path, Rehearsal: b.Rehearsal, RunID: made.Manifest.RunID,
 		SHA256: sign.Digest(files[0].data), Signature: b.Signature, Unsubmittable: unsubmittable(found)}
 	if made.Task != nil {
 		out.TaskID, out.Proof = made.Task.Plan.TaskID, files[1].path
 	}
-	if asJSON {
+	if d.asJSON {
 		return a.printJSON(out)
+	}
+	next := "gaia verify " + quoteArg(out.File)
+	if d.hmacKey != "" {
+		next += " --hmac-key-file " + quoteArg(d.hmacKey)
 	}
 	rows := append(disclosureRows(made), [2]string{"written to", out.File})
 	if out.Proof != "" {
@@ -256,7 +260,7 @@ func (a *app) printDisclosed(found *ledger.Run, made *ledger.Disclosure, files [
 		rows = append(rows, [2]string{"unsubmittable", out.Unsubmittable})
 	}
 	return a.printRows(append(rows, [2]string{"signed by", b.Signature.KeyID}, [2]string{"shows", shows(made)},
-		[2]string{"next", "gaia verify " + quoteArg(out.File)}))
+		[2]string{"next", next}))
 }
 
 // disclosureRows are what a bundle is about.
