@@ -126,6 +126,27 @@ func TestCoverageDenominator(t *testing.T) {
 	}
 }
 
+// TestAnswerAfterGrading: with submit intent, no answer is committed once grading
+// has begun, also in an attempt that began before. No text of the corpus can
+// tell of two attempts at once.
+func TestAnswerAfterGrading(t *testing.T) {
+	for _, tt := range []struct {
+		intent    bool
+		committed int64
+		status    audit.Status
+	}{{true, 40, audit.Fail}, {true, 20, audit.Pass}, {false, 40, audit.Pass}} {
+		e := &audit.Evidence{}
+		e.Manifest.SubmitIntent, e.Manifest.Voting = tt.intent, ledger.VotingPlan{Attempts: 1, Rule: "first"}
+		for _, a := range []*audit.AttemptEvidence{{Number: 1, Begun: 1, Committed: 10, Judged: 30}, {Number: 1, Begun: 5, Committed: tt.committed, Judged: 50}} {
+			e.Tasks = append(e.Tasks, &audit.TaskEvidence{Attempts: []*audit.AttemptEvidence{a}})
+		}
+		got := check(t, audit.Judge(e), "AUD-6")
+		if got.Status != tt.status || tt.status == audit.Fail && (got.Severity != audit.Critical || got.Findings[0].RuleID != "AUD-6.answer-after-grading" || got.Findings[0].Seq != 40) {
+			t.Errorf("%+v: %s %s", tt, got.Status, reasons(got))
+		}
+	}
+}
+
 // TestInterruptionsAreListed: each one is a line of the report, for the record.
 func TestInterruptionsAreListed(t *testing.T) {
 	listed := 0

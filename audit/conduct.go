@@ -143,6 +143,9 @@ func votingDisclosure() Check {
 					}
 					if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Begun {
 						n.find(Critical, "attempt-after-grading", at, "an attempt began after grading had begun", "all answers committed before the first is graded")
+					} else if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Committed {
+						at.seq = a.Committed
+						n.find(Critical, "answer-after-grading", at, "an answer was committed after grading had begun", "all answers committed before the first is graded")
 					}
 				}
 			}

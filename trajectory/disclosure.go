@@ -171,6 +171,9 @@ func DecodeBundle(data []byte) (Bundle, error) {
 	if b.Version != bundleVersion {
 		return Bundle{}, Faultf("version", "is %d, not %d", b.Version, bundleVersion)
 	}
+	if alg := b.Signature.Alg; alg != sign.AlgEd25519 && alg != sign.AlgHMAC {
+		return Bundle{}, Faultf("signature", "is by the unknown algorithm %q", alg)
+	}
 	if len(b.ChainTransactions) != 0 {
 		return Bundle{}, Faultf("chain_transactions", "are not empty")
 	}

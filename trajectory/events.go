@@ -2,7 +2,8 @@ package trajectory
 
 // This file is the taxonomy: every type of event and the payload it carries.
 // Serialisations that exist never change. A new optional member is added with
-// omitzero, so that old journals still have exactly one encoding.
+// omitzero (a list with omitempty, so that an empty one has no second form), so
+// that old journals still have exactly one encoding.
 
 // Type names an event.
 type Type string
@@ -132,7 +133,7 @@ const (
 type SecurityEvent struct {
 	Bad     int        `json:"bad"`
 	Checked int        `json:"checked"`
-	Entries []BadEntry `json:"entries,omitzero"`
+	Entries []BadEntry `json:"entries,omitempty"`
 	Kind    string     `json:"kind"`
 }
 
@@ -248,7 +249,7 @@ type ModelCallCompleted struct {
 type ToolProposed struct {
 	Args          map[string]string `json:"args"`
 	ArgsSHA256    string            `json:"args_sha256"`
-	ArgsTruncated []string          `json:"args_truncated,omitzero"`
+	ArgsTruncated []string          `json:"args_truncated,omitempty"`
 	BodySHA256    string            `json:"body_sha256,omitzero"`
 	CallID        string            `json:"call_id"`
 	Malformed     string            `json:"malformed,omitzero"`
@@ -264,7 +265,7 @@ type PolicyDecision struct {
 	Mode       string   `json:"mode"`
 	PolicyHash string   `json:"policy_hash"`
 	Reason     string   `json:"reason,omitzero"`
-	RuleIDs    []string `json:"rule_ids,omitzero"`
+	RuleIDs    []string `json:"rule_ids,omitempty"`
 	Shown      string   `json:"shown,omitzero"`
 }
 
@@ -280,7 +281,7 @@ type ApprovalRequested struct {
 	ArgsSHA256 string   `json:"args_sha256"` // of the call it is about, as in ToolProposed
 	CallID     string   `json:"call_id"`
 	Name       string   `json:"name"`
-	RuleIDs    []string `json:"rule_ids,omitzero"` // what wants it; none: the mode does
+	RuleIDs    []string `json:"rule_ids,omitempty"` // what wants it; none: the mode does
 }
 
 // The ways in which a request for approval is answered.
@@ -311,7 +312,7 @@ type Rollback struct {
 	CallID   string   `json:"call_id"`
 	Reason   string   `json:"reason"`
 	Restored []string `json:"restored"` // paths that had changed, sorted
-	RuleIDs  []string `json:"rule_ids,omitzero"`
+	RuleIDs  []string `json:"rule_ids,omitempty"`
 }
 
 // URL is one address that a tool call reached: requested, redirects, final.
@@ -339,7 +340,7 @@ type ToolExecuted struct {
 	ShownBytes   int64   `json:"shown_bytes"`
 	ShownSHA256  string  `json:"shown_sha256"`
 	Truncated    bool    `json:"truncated"`
-	URLs         []URL   `json:"urls,omitzero"`
+	URLs         []URL   `json:"urls"`
 }
 
 // Error is a fault of the machinery or of the provider that ended an attempt.

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/oklog/ulid/v2"
@@ -274,6 +275,34 @@ func TestLossyEvents(t *testing.T) {
 	}
 	if p := back.Payload.(ToolExecuted); p.Head != "a�b" || p.URLs[0].ContentType != "text/�(" {
 		t.Errorf("read %+v", p)
+	}
+}
+
+// TestOneFormOfNothing: an optional member that says nothing is left out; written
+// out, as an empty list or as anything else, it is refused.
+func TestOneFormOfNothing(t *testing.T) {
+	for _, p := range filled() {
+		k, _ := kindOf(p.Type())
+		b, err := sign.Canonical(zero(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := reflect.TypeOf(p)
+		for i := range v.NumField() {
+			name, options, _ := strings.Cut(v.Field(i).Tag.Get("json"), ",")
+			if options == "" {
+				continue
+			}
+			for _, nothing := range []string{`[]`, `""`, `0`, `false`, `null`, `{}`} {
+				value := jsontext.Value(strings.Replace(string(b), "{", `{"`+name+`":`+nothing+`,`, 1))
+				if err := value.Canonicalize(); err != nil {
+					value = jsontext.Value(`{"` + name + `":` + nothing + `}`)
+				}
+				if got, err := k.decode(value); err == nil {
+					t.Errorf("%s: %s was read as %+v", p.Type(), value, got)
+				}
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,6 +91,9 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 	if err != nil {
 		return fmt.Errorf("checking the evidence bundle: %w", err)
 	}
+	if inside, err := liesIn(dir, d.out); err != nil || inside {
+		return cmp.Or(err, usage("give a place outside of it by --out", "the evidence bundle would lie in %q itself, which must hold nothing else", dir))
+	}
 	files := []newFile{{bundlePath(d.out, found.Manifest.RunID, number), data}}
 	if p := made.Bundle.Inclusion; p != nil {
 		files = append(files, newFile{strings.TrimSuffix(files[0].path, ".json") + ".tlog-proof", p.TlogProof([]byte(made.Bundle.Checkpoint))})
@@ -149,6 +153,27 @@ func bundlePath(out, runID string, number int) string {
 		name += fmt.Sprintf("-%04d", number)
 	}
 	return name + ".json"
+}
+
+// liesIn reports whether the folder of a file that is to be written, the
+// working directory if it has no name yet, is dir or below it.
+func liesIn(dir, file string) (bool, error) {
+	folder := "."
+	if file != "" {
+		folder = filepath.Dir(file)
+	}
+	var real [2]string
+	for i, path := range []string{dir, folder} {
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return false, err
+		}
+		if real[i], err = filepath.EvalSymlinks(absolute); err != nil {
+			return false, fmt.Errorf("looking for a place for the evidence bundle: %w", err)
+		}
+	}
+	below, err := filepath.Rel(real[0], real[1])
+	return err == nil && below != ".." && !strings.HasPrefix(below, "../"), nil
 }
 
 // newFile is a file that is to appear.

@@ -26,7 +26,8 @@ type bundleVerification struct {
 	Rehearsal      bool             `json:"rehearsal,omitzero"`
 	Root           string           `json:"root"`
 	RunID          string           `json:"run_id"`
-	SignerAlg      string           `json:"signer_alg"` // signed the bundle
+	Unsubmittable  string           `json:"unsubmittable,omitzero"` // why recording had failed; a bundle of one task cannot tell
+	SignerAlg      string           `json:"signer_alg"`             // signed the bundle
 	SignerKeyID    string           `json:"signer_key_id"`
 	TaskID         string           `json:"task_id,omitzero"`
 	Trust          string           `json:"trust"` // "ok", "unknown key" or "expired key"
@@ -105,9 +106,10 @@ func bundleFault(path string, v verifying, trusted trust, err error) error {
 	case unknown.Alg == sign.AlgHMAC:
 		return fail(exitEvidence, fmt.Errorf("%s is signed with another HMAC key than the one given: %q", path, unknown.KeyID))
 	}
-	if key, known := trusted.named(unknown.KeyID); known { // but not now
-		_, err := trusted.of(key)
-		return err
+	if key, known := trusted.named(unknown.KeyID); known {
+		if _, outdated := trusted.of(key); outdated != nil {
+			return outdated
+		}
 	}
 	return fail(exitEvidence, fmt.Errorf("%s holds together, but is signed by a key you do not trust: %q", path, unknown.KeyID),
 		"if you know who holds that key, put its public line into a file and give it as --trusted-key")
@@ -116,7 +118,7 @@ func bundleFault(path string, v verifying, trusted trust, err error) error {
 func (a *app) printBundle(d *ledger.Disclosure, v verifying, trusted string) error {
 	out := bundleVerification{Checkpoint: "own", Events: len(d.Bundle.Events), Integrity: "ok", KeyID: d.Key.ID(), Leaf: d.Bundle.Leaf,
 		ManifestSHA256: d.ManifestSHA256, Rehearsal: d.Bundle.Rehearsal, Root: d.Head.Root.String(), RunID: d.Manifest.RunID,
-		SignerAlg: d.Signer.Alg(), SignerKeyID: d.Signer.KeyID(), Trust: trusted}
+		SignerAlg: d.Signer.Alg(), SignerKeyID: d.Signer.KeyID(), Trust: trusted, Unsubmittable: d.NotRecorded}
 	checkpoint := "the bundle's own; compare it with the one that was published, by --checkpoint"
 	if v.checkpoint != "" {
 		out.Checkpoint, checkpoint = "given", "the one given"
@@ -134,6 +136,9 @@ func (a *app) printBundle(d *ledger.Disclosure, v verifying, trusted string) err
 		[2]string{"integrity", "ok"}, [2]string{"trust", out.Trust + ": " + out.KeyID})
 	if out.SignerKeyID != out.KeyID {
 		rows = append(rows, [2]string{"signed by", out.SignerKeyID})
+	}
+	if out.Unsubmittable != "" {
+		rows = append(rows, [2]string{"unsubmittable", out.Unsubmittable})
 	}
 	return a.printRows(append(rows, [2]string{"shows", shows(d)}))
 }

@@ -82,7 +82,7 @@ func documented(t *testing.T, format, text string, typ reflect.Type, elsewhere .
 	for i := range typ.NumField() {
 		name, options, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
 		want := "`" + name + "`"
-		if options == "omitzero" {
+		if options == "omitzero" || options == "omitempty" {
 			want = "`" + name + "?`"
 		}
 		if !strings.Contains(text, want) {

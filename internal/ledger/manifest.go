@@ -180,6 +180,11 @@ func DecodeManifest(data []byte) (Manifest, error) {
 	if ids, err := IDsDigest(m.SplitIDs); err != nil || ids != m.Dataset.IDsSHA256 || len(m.SplitIDs) != m.Dataset.SplitSize {
 		return Manifest{}, trajectory.Faultf(ManifestFile, "split_ids are not those that ids_sha256 is of")
 	}
+	for _, p := range m.Prompts {
+		if p.SHA256 != sign.Digest([]byte(p.Text)) {
+			return Manifest{}, trajectory.Faultf(ManifestFile, "the digest of the template %q is not that of its text", p.ID)
+		}
+	}
 	seen := make(map[string]bool, len(m.Tasks))
 	for _, t := range m.Tasks {
 		if t.TaskID == "" || seen[t.TaskID] {

@@ -14,7 +14,7 @@ import (
 
 func TestDecodeManifest(t *testing.T) {
 	m := plan(t, "a", "b")
-	m.Prompts = []Prompt{{ID: "system.v1", Text: "<answer>\n"}}
+	m.Prompts = []Prompt{{ID: "system.v1", SHA256: sign.Digest([]byte("<answer>\n")), Text: "<answer>\n"}}
 	m.Tools = []ToolPlan{{Name: "calculate"}}
 	m.Tasks[0].FileName = "tides.xlsx"
 	data := encodePlan(t, m)
@@ -30,8 +30,16 @@ func TestDecodeManifest(t *testing.T) {
 	}
 }
 
+func prompted(t *testing.T) Manifest {
+	m := plan(t, "a", "b")
+	m.Prompts = []Prompt{{ID: "system.v1", SHA256: sign.Digest([]byte("Answer.")), Text: "Answer."}}
+	return m
+}
+
 func TestDecodeManifestRefuses(t *testing.T) {
-	good := string(encodePlan(t, plan(t, "a", "b")))
+	submitted := plan(t, "a", "b")
+	submitted.SubmitIntent = true
+	good := string(encodePlan(t, submitted))
 	task := func(id string) string {
 		return `{"level":1,"question_sha256":"` + sign.Digest([]byte(question("a"))) + `","task_id":"` + id + `"}`
 	}
@@ -44,6 +52,9 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		{"a task without an id", task("a"), task(""), `task "" is planned twice or has no id`},
 		{"ids of another split", `"split_ids":["a","b"]`, `"split_ids":["a","c"]`, "split_ids are not those that ids_sha256 is of"},
 		{"another size of the split", `"split_size":2`, `"split_size":3`, "split_ids are not those that ids_sha256 is of"},
+		{"unknown evidence", `"evidence":"heads"`, `"evidence":"all"`, `evidence is "all"`},
+		{"another template", good, strings.Replace(string(encodePlan(t, prompted(t))), "Answer.", "Answer!", 1), `the digest of the template "system.v1" is not that of its text`},
+		{"hashes to be submitted", `"evidence":"heads"`, `"evidence":"hashes"`, "is of a run to be submitted that records hashes only"},
 		{"unknown member", `"budgets"`, `"audits":1,"budgets"`, sign.ErrMalformed.Error()},
 		{"missing member", `"budgets":{"cost_microusd":0,"tool_calls":0,"turns":0},`, "", sign.ErrMalformed.Error()},
 		{"duplicate member", `"schema":"gaia.manifest/1"`, `"schema":"gaia.manifest/1","schema":"gaia.manifest/1"`, sign.ErrMalformed.Error()},
