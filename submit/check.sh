@@ -1,14 +1,19 @@
 set -eu
 type=application/vnd.in-toto+json
 tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+trap 'code=$?; rm -rf "$tmp"; [ "$code" = 0 ] || echo refused >&2; exit "$code"' EXIT
 # the statement, its signature, what DSSE signs, and the key as openssl reads it
 jq -ej .payload attestation.dsse.json | base64 -d > "$tmp/statement"
 jq -ej '.signatures[0].sig' attestation.dsse.json | base64 -d > "$tmp/sig"
 { printf 'DSSEv1 %d %s %d ' "${#type}" "$type" "$(wc -c < "$tmp/statement")"; cat "$tmp/statement"; } > "$tmp/signed"
 { printf '\060\052\060\005\006\003\053\145\160\003\041\000'; cut -d ' ' -f 2 "$1" | base64 -d | tail -c 32; } > "$tmp/key"
-openssl pkeyutl -verify -pubin -keyform DER -inkey "$tmp/key" -rawin -in "$tmp/signed" -sigfile "$tmp/sig"
+openssl pkeyutl -verify -pubin -keyform DER -inkey "$tmp/key" -rawin -in "$tmp/signed" -sigfile "$tmp/sig" > "$tmp/said"
+# the one way to write the envelope
+id=$(cut -d ' ' -f 2 "$1" | base64 -d | openssl dgst -sha256 -binary | base64 -w 0)
+{ printf '{"payload":"'; base64 -w 0 < "$tmp/statement"; printf '","payloadType":"%s","signatures":[{"keyid":"SHA256:%s","sig":"' "$type" "${id%=}"
+	base64 -w 0 < "$tmp/sig"; printf '"}]}'; } | cmp - attestation.dsse.json
 # every file that the statement is about, and no other file
+[ "$(find . ! -type f)" = . ]
 jq -r '.subject[] | .digest.sha256 + "  " + .name' "$tmp/statement" > "$tmp/sums"
 sha256sum -c --strict --quiet "$tmp/sums"
 sha256sum -c --strict --quiet SHA256SUMS

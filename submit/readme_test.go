@@ -77,16 +77,33 @@ func TestShell(t *testing.T) {
 		"payload changed":   strings.Replace(envelope, `"payload":"eyJf`, `"payload":"eyJe`, 1),
 		"signature changed": strings.Replace(envelope, `"sig":"`, `"sig":"AAAA`, 1),
 		"signature removed": envelope[:strings.Index(envelope, `"signatures"`)] + `"signatures":[]}`,
+		"another type":      strings.Replace(envelope, `"payloadType":"application/vnd.`, `"payloadType":"application/vne.`, 1),
+		"another key id":    strings.Replace(envelope, `"keyid":"SHA256:`, `"keyid":"SHA257:`, 1),
+		"another member":    strings.Replace(envelope, `"payload":`, `"extra":1,"payload":`, 1),
+		"a payload more":    strings.Replace(envelope, `"payload":`, `"payload":"","payload":`, 1),
+		"a signer more":     strings.Replace(envelope, `"}]}`, `"},{"keyid":"mallory","sig":""}]}`, 1),
+		"a newline more":    envelope + "\n",
 		"no JSON":           envelope[1:],
 		"empty":             "",
 	} {
 		if changed == envelope {
 			t.Fatalf("%s: nothing was changed", what)
 		}
-		put(t, filepath.Join(p.Dir, AttestationFile), []byte(changed))
+		put(t, filepath.Join(p.Dir, AttestationFile), []byte(changed)) // and the other form of it to fit
+		put(t, filepath.Join(p.Dir, BundleFile), bytes.Replace(files[BundleFile], files[AttestationFile], []byte(changed), 1))
 		refused(what)
 	}
 	put(t, filepath.Join(p.Dir, AttestationFile), files[AttestationFile])
+	put(t, filepath.Join(p.Dir, BundleFile), files[BundleFile])
+	results := filepath.Join(p.Dir, ledger.ResultsFile)
+	if err := errors.Join(os.Rename(results, filepath.Join(aside, "results")), os.Symlink(filepath.Join(aside, "results"), results)); err != nil {
+		t.Fatal(err)
+	}
+	refused("a link in place of a file")
+	if err := os.Remove(results); err != nil {
+		t.Fatal(err)
+	}
+	put(t, results, files[ledger.ResultsFile])
 	put(t, filepath.Join(p.Dir, "notes.txt"), nil)
 	refused("a file added")
 	for _, name := range []string{"notes.txt", ledger.ResultsFile} {

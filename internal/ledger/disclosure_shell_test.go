@@ -203,6 +203,26 @@ func TestDisclosureShellRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// a second signer, whose signature is good, cannot say what the run does not
+	for name, change := range map[string]func(*trajectory.Contents){
+		"no rehearsal":       func(c *trajectory.Contents) { c.Rehearsal = false },
+		"another workflow":   func(c *trajectory.Contents) { c.WorkflowID = testRunID + "/t2" },
+		"another event":      func(c *trajectory.Contents) { c.Events = append([]string{"somebody else"}, c.Events...) },
+		"a transaction":      func(c *trajectory.Contents) { c.ChainTransactions = []struct{}{{}} },
+		"another version":    func(c *trajectory.Contents) { c.Version = 2 },
+		"no leaf":            func(c *trajectory.Contents) { c.Leaf = nil },
+		"another checkpoint": func(c *trajectory.Contents) { c.Checkpoint = string(note) },
+	} {
+		c := deepCopy(t, b.Contents)
+		change(&c)
+		data, err := c.Seal(foreign)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, out := shellSays(t, script, data, key, foreign.Public().Line()); ok || !strings.HasSuffix(out, "refused\n") {
+			t.Errorf("%s: %s", name, out)
+		}
+	}
 	c := deepCopy(t, b.Contents)
 	c.Checkpoint = string(note)
 	data, err := c.Seal(foreign)
