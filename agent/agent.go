@@ -14,6 +14,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -54,6 +55,10 @@ type Agent struct {
 	Now       func() time.Time
 }
 
+// maxCalls bounds the calls of one reply. No model asks for as many in earnest,
+// and each of them is recorded.
+const maxCalls = 128
+
 // Solve makes one attempt. An error means that it could not be completed: the
 // model could not be asked, the context ended, or (trajectory.ErrNotRecorded)
 // the evidence could not be written.
@@ -77,6 +82,9 @@ func (a Agent) Solve(ctx context.Context, q Question, session *tools.Session, re
 		calls := proposed(reply)
 		if last {
 			calls = nil
+		}
+		if len(calls) > maxCalls {
+			return Answer{Reason: fmt.Sprintf("a reply asked for %d tool calls at once", len(calls))}, nil
 		}
 		if len(calls) > 0 {
 			results, err := session.Run(ctx, turn, calls)

@@ -304,6 +304,17 @@ func TestBudgets(t *testing.T) {
 			t.Errorf("answer %+v, error %v, events %s", answer, err, types(events))
 		}
 	})
+	t.Run("too many calls at once", func(t *testing.T) {
+		var calls [][2]string
+		for range 128 + 1 {
+			calls = append(calls, [2]string{"calculate", `{"expression":"1+1"}`})
+		}
+		b := newBench(t, 20, several(calls...))
+		answer, events, err := b.solve(t)
+		if err != nil || answer.Found || answer.Reason != "a reply asked for 129 tool calls at once" || strings.Contains(types(events), "tool_proposed") {
+			t.Errorf("answer %+v, error %v", answer, err)
+		}
+	})
 	t.Run("one reminder", func(t *testing.T) {
 		b := newBench(t, 20, say("It is 42."), say("As I said."))
 		answer, _, err := b.solve(t)

@@ -107,7 +107,7 @@ func oracleLeakage() Check {
 			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
 				told(n, t, a)
 				workspace(n, t, a)
-				if !foreign { // another tool may have made files
+				if !foreign && e.Manifest.Evidence != ledger.EvidenceHashes { // another tool may have made files
 					filesOpened(n, a)
 				}
 			})

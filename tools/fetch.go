@@ -133,6 +133,9 @@ func (r *response) follow(env *Env) func(*http.Request, []*http.Request) error {
 	return func(req *http.Request, via []*http.Request) error {
 		r.arrived(req.Response)
 		to := req.URL.String()
+		if len(to) > maxURL { // it is recorded, and told to the model
+			return &refusedRedirect{to[:runeOffset(to, 80)] + "…", fmt.Errorf("the address has %d bytes", len(to))}
+		}
 		r.urls = append(r.urls, trajectory.URL{URL: to})
 		if len(via) > maxRedirects {
 			return &refusedRedirect{to, fmt.Errorf("there were more than %d redirects", maxRedirects)}
@@ -147,9 +150,15 @@ func (r *response) follow(env *Env) func(*http.Request, []*http.Request) error {
 	}
 }
 
+// maxURL bounds, in bytes, an address that is asked or recorded.
+const maxURL = 8 << 10
+
 // parseURL accepts whole http and https addresses without credentials, and
 // drops the fragment, which is not sent.
 func parseURL(raw string) (*url.URL, error) {
+	if len(raw) > maxURL {
+		return nil, fmt.Errorf("a web address of %d bytes is too long", len(raw))
+	}
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a URL", raw)

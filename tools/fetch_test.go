@@ -183,6 +183,7 @@ func TestRedirects(t *testing.T) {
 	hop("/denied", "http://second.example/answers")
 	serve(mux, "/answers", "text/plain", 200, []byte("gold"))
 	hop("/file", "file:///etc/passwd")
+	hop("/long", "/"+strings.Repeat("é", 1<<12))
 	hop("/user", "http://me@second.example/c")
 	for i := range 11 {
 		hop(fmt.Sprintf("/n%d", i), fmt.Sprintf("/n%d", i+1))
@@ -207,6 +208,8 @@ func TestRedirects(t *testing.T) {
 		{a + "/denied", `it redirects to "http://second.example/answers", which was not followed: refused: R001`, true,
 			append(found(a+"/denied"), trajectory.URL{URL: s + "/answers"}), []string{s + "/answers"}},
 		{a + "/file", "must begin with http:// or https://", true, append(found(a+"/file"), trajectory.URL{URL: "file:///etc/passwd"}), nil},
+		{a + "/long", "which was not followed: the address has 245", true, found(a + "/long"), nil}, // each é is six bytes in an address
+		{a + "/" + strings.Repeat("b", 8<<10), "a web address of 8215 bytes is too long", true, nil, nil},
 		{a + "/user", "holds a user name", true, append(found(a+"/user"), trajectory.URL{URL: "http://me@second.example/c"}), nil},
 		{a + "/n1", "far", false, nil, nil},
 		{a + "/n0", "there were more than 10 redirects", true, nil, nil},

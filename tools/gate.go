@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -222,6 +223,9 @@ func (s *Session) proposal(p *pass) trajectory.ToolProposed {
 	var args map[string]jsontext.Value
 	if err := json.Unmarshal([]byte(p.call.Args), &args); err != nil {
 		out.Malformed, out.Redactions = whole.Head, whole.Redactions
+		if s.rec.Hashes {
+			out.Malformed = "[not recorded]"
+		}
 		return out
 	}
 	for name, value := range args {
@@ -278,6 +282,15 @@ func reached(urls []trajectory.URL) []string {
 	return out
 }
 
+// origin returns scheme and host of an address, "" if it has none.
+func origin(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
 func (s *Session) resultEvents(p *pass) []trajectory.Payload {
 	var events []trajectory.Payload
 	for _, d := range p.refused {
@@ -290,6 +303,9 @@ func (s *Session) resultEvents(p *pass) []trajectory.Payload {
 	for i, u := range p.output.URLs {
 		urls[i] = u
 		urls[i].URL, _ = s.rec.Redact.Redact(u.URL)
+		if s.rec.Hashes { // what follows is an argument, or came of one
+			urls[i].URL = origin(u.URL)
+		}
 	}
 	return append(events, trajectory.ToolExecuted{
 		BodySHA256: x.BodySHA256, Bytes: x.Bytes, CallID: p.id, Head: x.Head, IsError: p.output.IsError, LatencyMs: p.latency.Milliseconds(),

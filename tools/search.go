@@ -104,7 +104,7 @@ func results(query string, found []gjson.Result) Output {
 	var document, shown strings.Builder
 	for i, f := range found {
 		address := oneLine(f.Get("url").String())
-		if address != "" {
+		if address != "" && len(address) <= maxURL {
 			out.URLs = append(out.URLs, trajectory.URL{URL: address})
 		}
 		title, extract := oneLine(f.Get("title").String()), oneLine(f.Get("content").String())

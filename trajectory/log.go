@@ -24,6 +24,10 @@ import (
 // nothing is tried again and nothing more is accepted.
 var ErrNotRecorded = errors.New("evidence could not be recorded")
 
+// ErrTooLarge means that an event is larger than a line may be. It is refused
+// with all that was to be recorded together with it, and the log works on.
+var ErrTooLarge = fmt.Errorf("an event is larger than %d bytes and cannot be recorded", MaxLine)
+
 // Draft is an event before the log has given it its place.
 type Draft struct {
 	TaskID  string
@@ -47,6 +51,9 @@ type LogConfig struct {
 	// Recorded, if set, sees every event with its line (newline included) in
 	// order once it is durable. Its error makes the log fail.
 	Recorded func(Event, []byte) error
+	// Failed, if set, is told at once what makes the log fail, before anybody who
+	// waits for it is. It must not call the log.
+	Failed func(error)
 	// Bodies, if set, makes whole bodies durable, before the lines that name
 	// them. Without it none are kept.
 	Bodies func([]Body) error
@@ -153,14 +160,24 @@ func encodeAll(drafts []Draft) ([]body, error) {
 		if err != nil {
 			return bodies[:i], fmt.Errorf("encoding a %s event: %w", d.Payload.Type(), err)
 		}
+		if len(b.bytes) > MaxLine-maxFrame {
+			return nil, ErrTooLarge
+		}
 		bodies[i] = b
 	}
 	return bodies, nil
 }
 
+// maxFrame bounds, in bytes, what stands around the payload of a line whose ids
+// are not very long.
+const maxFrame = 4 << 10
+
 // enqueue gives events their places. invalid is why there are fewer bodies than
 // drafts.
 func (l *Log) enqueue(drafts []Draft, bodies []body, invalid error) ([]string, error) {
+	if errors.Is(invalid, ErrTooLarge) {
+		return nil, invalid
+	}
 	ids := make([]string, 0, len(bodies))
 	for i, p := range bodies {
 		if l.failed != nil {
@@ -300,6 +317,9 @@ func (l *Log) fail(err error) error {
 			err = fmt.Errorf("%s: %w", link.Op, link.Err)
 		}
 		l.failed = fmt.Errorf("%w: %w", ErrNotRecorded, err)
+		if l.cfg.Failed != nil {
+			l.cfg.Failed(l.failed)
+		}
 	}
 	return l.failed
 }

@@ -380,20 +380,39 @@ func TestLogFailsForGood(t *testing.T) {
 	}
 }
 
-// TestOversizeEvent: what a reader would refuse for its length is not written.
+// TestOversizeEvent: what a reader would refuse for its length is not written,
+// nor what was to be recorded with it, and the log works on.
 func TestOversizeEvent(t *testing.T) {
 	draft := func(n int) Draft {
 		return Draft{TaskID: "t", Attempt: 1, Payload: TaskStarted{Question: strings.Repeat("a", n), Workspace: []File{}}}
 	}
-	probe := &disk{}
-	if _, err := newLog(t, probe, End{Head: manifestDigest}, config()).Append(draft(0)); err != nil {
-		t.Fatal(err)
-	}
 	sink := &disk{}
 	l := newLog(t, sink, End{Head: manifestDigest}, config())
-	_, err := l.Append(draft(MaxLine - len(probe.data) + 1))
-	if !errors.Is(err, ErrNotRecorded) || !strings.Contains(err.Error(), "16777217 bytes, over the limit of 16777216") || len(sink.data) > 0 {
-		t.Errorf("a line of one byte too many: %v", err)
+	for _, record := range []func(...Draft) ([]string, error){l.Append, l.Enqueue} {
+		ids, err := record(turn(1), draft(MaxLine-maxFrame), turn(2))
+		if !errors.Is(err, ErrTooLarge) || errors.Is(err, ErrNotRecorded) || ids != nil || len(sink.data) > 0 {
+			t.Errorf("a line too long: %v, %v", ids, err)
+		}
+	}
+	if _, err := l.Append(draft(MaxLine-2*maxFrame), turn(1)); err != nil || l.Err() != nil {
+		t.Fatal(err, l.Err())
+	}
+	if end, tail, err := verify(sink.data); err != nil || tail != nil || end.Events != 2 {
+		t.Errorf("%d events, %v", end.Events, err)
+	}
+}
+
+// TestFailedIsToldFirst: what makes a log fail is told before anybody who waits
+// for it goes on, and once.
+func TestFailedIsToldFirst(t *testing.T) {
+	c := config()
+	var told []error
+	c.Failed = func(err error) { told = append(told, err) }
+	l := newLog(t, &disk{sync: errDisk}, End{Head: manifestDigest}, c)
+	for range 3 {
+		if _, err := l.Append(turn(1)); !errors.Is(err, errDisk) || len(told) != 1 || told[0] != err {
+			t.Errorf("%v, told %v", err, told)
+		}
 	}
 }
 

@@ -42,8 +42,8 @@ func TestFullDisk(t *testing.T) {
 		code         int
 		error, hint  string
 	}{
-		{"continue", "--submit-intent", exitFindings, "gaia: error: the results are not evidence: recording ended after event ", "gaia: hint: the run is marked as not submittable; "},
-		{"continue", "--submit-intent=false", exitFindings, "gaia: error: the results are not evidence: recording ended after event ", "gaia: hint: the run is marked as not submittable; "},
+		{"continue", "--submit-intent", exitIncomplete, "gaia: error: the results are not evidence: recording ended after event ", "gaia: hint: the run is marked as not submittable; "},
+		{"continue", "--submit-intent=false", exitIncomplete, "gaia: error: the results are not evidence: recording ended after event ", "gaia: hint: the run is marked as not submittable; "},
 		{"stop", "--submit-intent", exitIncomplete, "gaia: error: evidence could not be recorded: write events.jsonl: no space left on device", "gaia: hint: the run is marked as not submittable\n"},
 	} {
 		t.Run(tt.flag+tt.intent, func(t *testing.T) {

@@ -176,8 +176,9 @@ func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, 
 		if err := a.printResult(r.Dir, r.State(), asJSON); err != nil {
 			return err
 		}
-		return fail(exitFindings, lost, "the run is marked as not submittable; to make up for what is missing, mend the disk, then: "+s.resumeCommand(r.Dir))
-	case errors.Is(err, run.ErrDrained) || interrupted && !errors.Is(err, trajectory.ErrNotRecorded):
+		return fail(exitIncomplete, lost, "the run is marked as not submittable; to make up for what is missing, mend the disk, then: "+s.resumeCommand(r.Dir))
+	case errors.Is(err, trajectory.ErrNotRecorded):
+	case errors.Is(err, run.ErrDrained) || interrupted:
 		return fail(exitInterrupted, errors.New("interrupted; the state is saved"), s.resumeCommand(r.Dir))
 	}
 	return unfinished(err, s.resumeCommand(r.Dir))
@@ -185,6 +186,9 @@ func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, 
 
 // unfinished is the failure of a run that can be resumed.
 func unfinished(err error, resume string) error {
+	if errors.Is(err, run.ErrUnmarked) {
+		return fail(exitIncomplete, err, "mend the disk, then: "+resume)
+	}
 	if errors.Is(err, trajectory.ErrNotRecorded) {
 		return fail(exitIncomplete, err, "the run is marked as not submittable", "mend the disk, then: "+resume)
 	}

@@ -41,8 +41,10 @@ type Run struct {
 	cfg    Config
 	gold   map[string]string
 	gate   *tools.Gate
-	lock   *flock.Flock
+	locks  []*flock.Flock
 	marker *os.File
+
+	unmarked error // why the marker could not be written when recording failed
 
 	journal      *os.File
 	log          *trajectory.Log
@@ -51,6 +53,9 @@ type Run struct {
 	swept        *judgecache.Sweep // of the verdicts, before the run began or went on; nil: there are none
 	work         string            // directory of the workspaces
 	lost         *UnrecordedError  // what ended the evidence, of a run that goes on without; else nil
+
+	private sync.Mutex // guards judgments and spoiled
+	spoiled error      // why nothing more is written to judgments
 
 	mu        sync.Mutex // guards what follows
 	fold      *ledger.Fold
@@ -155,7 +160,7 @@ func (r *Run) begin(m ledger.Manifest, salt string) error {
 // open takes the lock and opens the files that grow; the journal goes on at
 // end.
 func (r *Run) open(end trajectory.End) (err error) {
-	if err := r.takeLock(); err != nil {
+	if err := r.takeLocks(); err != nil {
 		return err
 	}
 	for _, f := range []struct {
@@ -174,7 +179,7 @@ func (r *Run) open(end trajectory.End) (err error) {
 		return err
 	}
 	r.followed, r.work = end.Events, filepath.Join(r.Dir, workDir)
-	c := trajectory.LogConfig{RunID: r.fold.Manifest.RunID, Now: r.cfg.Now, Mono: r.cfg.Mono, Rand: r.cfg.Rand, Recorded: r.recorded}
+	c := trajectory.LogConfig{RunID: r.fold.Manifest.RunID, Now: r.cfg.Now, Mono: r.cfg.Mono, Rand: r.cfg.Rand, Recorded: r.recorded, Failed: r.notRecorded}
 	if r.fold.Manifest.Evidence == ledger.EvidenceBodies {
 		c.Bodies = r.keepBodies
 	}
@@ -185,19 +190,25 @@ func (r *Run) open(end trajectory.End) (err error) {
 // ErrBusy means that another process writes the run.
 var ErrBusy = errors.New("another process is writing this run")
 
-func (r *Run) takeLock() error {
-	if r.lock != nil {
+// takeLocks locks the run by a file that is there for nothing else, and by the
+// journal itself, which nobody removes from a run that is being written.
+func (r *Run) takeLocks() error {
+	if len(r.locks) > 0 {
 		return nil
 	}
-	lock := flock.New(filepath.Join(r.Dir, lockFile))
-	got, err := lock.TryLock()
-	if err != nil {
-		return fmt.Errorf("locking the run: %w", err)
+	for _, lock := range []*flock.Flock{
+		flock.New(filepath.Join(r.Dir, lockFile)),
+		flock.New(filepath.Join(r.Dir, trajectory.JournalFile), flock.SetFlag(os.O_RDONLY)),
+	} {
+		got, err := lock.TryLock()
+		if err != nil {
+			return fmt.Errorf("locking the run: %w", err)
+		}
+		if !got {
+			return ErrBusy
+		}
+		r.locks = append(r.locks, lock)
 	}
-	if !got {
-		return ErrBusy
-	}
-	r.lock = lock
 	return nil
 }
 
@@ -243,18 +254,37 @@ func (r *Run) Close() error {
 			errs = append(errs, f.Close())
 		}
 	}
-	if r.lock != nil {
-		errs = append(errs, r.lock.Unlock())
+	for _, lock := range r.locks {
+		errs = append(errs, lock.Unlock())
 	}
 	return errors.Join(errs...)
 }
 
-// mark overwrites the marker in place: the run is not submittable, for good.
+// ErrUnmarked means that recording failed and that not even this could be
+// written down.
+var ErrUnmarked = errors.New("the run could not be marked as not submittable")
+
+// notRecorded marks the run at once when its log fails: it is not submittable,
+// for good.
+func (r *Run) notRecorded(err error) {
+	r.warn(fmt.Errorf("%w; the run is not submittable any longer", err))
+	r.unmarked = r.mark(err.Error())
+}
+
+// mark overwrites the marker in place. Where that fails it is removed: a run
+// that goes on without one is marked then.
 func (r *Run) mark(reason string) error {
-	if _, err := r.marker.WriteAt(markerText(reason), 0); err != nil {
-		return fmt.Errorf("marking the run as not submittable: %w", err)
+	_, err := r.marker.WriteAt(markerText(reason), 0)
+	if err == nil {
+		err = r.marker.Sync()
 	}
-	return r.marker.Sync()
+	if err == nil {
+		return nil
+	}
+	if os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)) == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUnmarked, err)
 }
 
 // markerText is a reason in the size that the marker always has.

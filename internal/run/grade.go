@@ -14,7 +14,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/google/renameio/v2"
 )
 
 // gradeAll grades and seals what is not sealed yet.
@@ -159,7 +158,7 @@ func (r *Run) seal() error {
 		name string
 		data []byte
 	}{{ledger.ResultsFile, results}, {ledger.SummaryFile, summary}, {trajectory.CheckpointFile, note}} {
-		if err := renameio.WriteFile(filepath.Join(r.Dir, f.name), f.data, 0o644); err != nil {
+		if err := r.writeFile(f.name, f.data); err != nil {
 			return fmt.Errorf("writing %s: %w", f.name, err)
 		}
 	}

@@ -52,6 +52,9 @@ func ReadGold(dir string) (answers map[string]string, salt string, err error) {
 		var v privateVerdict
 		switch {
 		case i == 0:
+			if !bytes.Contains(data, []byte("\n")) {
+				line = nil // without it the salt is not whole
+			}
 			err = sign.Decode(line, &first)
 		case bytes.Count(data, []byte("\n")) == i: // after the last newline: empty, or cut off by a crash
 			return answers, first.Salt, nil
@@ -72,12 +75,21 @@ func (r *Run) keepPrivate(v privateVerdict) error {
 	if r.lost != nil {
 		return nil
 	}
+	r.private.Lock()
+	defer r.private.Unlock()
+	if r.spoiled != nil {
+		return r.spoiled
+	}
 	line, err := sign.CanonicalLossy(v)
 	if err != nil {
 		return err
 	}
-	if _, err := r.judgments.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("writing %s: %w", PrivateFile, err)
+	_, err = r.judgments.Write(append(line, '\n'))
+	if err == nil {
+		err = r.judgments.Sync()
 	}
-	return r.judgments.Sync()
+	if err != nil { // what follows half a line could not be read
+		r.spoiled = fmt.Errorf("writing %s: %w", PrivateFile, err)
+	}
+	return r.spoiled
 }

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -39,9 +38,6 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	c.Rand = &serial{r: c.Rand}
 	r := &Run{Dir: dir, cfg: c, gold: c.Gold.Map()}
 	defer func() {
-		if errors.Is(err, trajectory.ErrNotRecorded) {
-			err = errors.Join(err, r.mark(err.Error()))
-		}
 		if err != nil {
 			r.Close()
 		}
@@ -49,18 +45,17 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if err := regular(dir, lockFile, PrivateFile); err != nil {
 		return nil, err
 	}
-	if err := r.takeLock(); err != nil {
+	if err := r.takeLocks(); err != nil {
 		return nil, err
 	}
-	records, err := renameio.NewPendingFile(filepath.Join(dir, ledger.TrajectoriesFile), renameio.WithPermissions(0o644))
+	if err := r.removeStrays(); err != nil {
+		return nil, err
+	}
+	found, records, err := r.rebuild()
 	if err != nil {
 		return nil, err
 	}
-	defer records.Cleanup()
-	found, err := rebuild(dir, records)
-	if err != nil {
-		return nil, err
-	}
+	defer func() { records.Cleanup() }()
 	if found.Complete {
 		return nil, ErrComplete
 	}
@@ -70,11 +65,25 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if r.swept, err = r.cfg.sweep(); err != nil {
 		return nil, err
 	}
-	torn, err := r.mendTail(found.Torn)
+	if err := r.mendHelpers(); err != nil {
+		return nil, err
+	}
+	marked, err := ledger.ReadMarker(os.DirFS(dir))
 	if err != nil {
 		return nil, err
 	}
-	if err := r.mendHelpers(); err != nil {
+	var torn *trajectory.Torn
+	if found.Completed != nil && marked != "" && found.NotRecorded == "" {
+		// It was written and not synced: nobody was told that the run was complete,
+		// and it does not say that recording had failed.
+		if torn, err = r.cutLast(); err != nil {
+			return nil, err
+		}
+		records.Cleanup()
+		if found, records, err = r.rebuild(); err != nil {
+			return nil, err
+		}
+	} else if torn, err = r.mendTail(found.Torn); err != nil {
 		return nil, err
 	}
 	if err := records.CloseAtomicallyReplace(); err != nil {
@@ -91,25 +100,52 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if r.fold.Completed != nil {
 		return r, nil
 	}
-	marked, err := ledger.ReadMarker(os.DirFS(dir))
-	if err != nil {
-		return nil, err
-	}
 	return r, r.takeUp(found.End, torn, marked)
 }
 
-// rebuild verifies a run and writes its records anew, since the file may end
-// early: the journal is read once.
-func rebuild(dir string, records io.Writer) (*ledger.Run, error) {
+// rebuild verifies the run and writes its records anew beside the file, since
+// that may end early: the journal is read once.
+func (r *Run) rebuild() (*ledger.Run, *renameio.PendingFile, error) {
+	records, err := renameio.NewPendingFile(filepath.Join(r.Dir, ledger.TrajectoriesFile), renameio.WithPermissions(0o644), renameio.WithTempDir(r.Dir))
+	if err != nil {
+		return nil, nil, err
+	}
 	w := bufio.NewWriterSize(records, 1<<16)
-	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{Ended: func(_ ledger.Trajectory, line []byte) error {
+	found, err := ledger.Verify(os.DirFS(r.Dir), ledger.Options{Ended: func(_ ledger.Trajectory, line []byte) error {
 		_, err := w.Write(line)
 		return err
 	}})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = w.Flush()
 	}
-	return found, w.Flush()
+	if err != nil {
+		records.Cleanup()
+		return nil, nil, err
+	}
+	return found, records, nil
+}
+
+// writeFile writes a file of the run directory, whole and durable or not at
+// all. Nothing of it leaves the directory.
+func (r *Run) writeFile(name string, data []byte) error {
+	return renameio.WriteFile(filepath.Join(r.Dir, name), data, 0o644, renameio.WithTempDir(r.Dir))
+}
+
+// removeStrays removes what a killed process was about to put in its place. The
+// run is locked: nobody else writes here.
+func (r *Run) removeStrays() error {
+	for _, name := range []string{ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile, tornPrefix, UnrecordedResults, UnrecordedSummary} {
+		strays, err := filepath.Glob(filepath.Join(r.Dir, "."+name+"*"))
+		if err != nil {
+			return err
+		}
+		for _, stray := range strays {
+			if err := os.Remove(stray); err != nil {
+				return fmt.Errorf("removing what a killed process left: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // regular refuses anything but regular files under names that ledger.Verify
@@ -213,7 +249,7 @@ func (r *Run) mendTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
 		before = append(before, tail.Bytes...)
 	}
 	torn := newTorn(tail.Offset, before)
-	if err := renameio.WriteFile(filepath.Join(r.Dir, torn.File), before, 0o644); err != nil {
+	if err := r.writeFile(torn.File, before); err != nil {
 		return nil, fmt.Errorf("keeping the torn line aside: %w", err)
 	}
 	if err := sign.SyncDir(r.Dir); err != nil {
@@ -228,6 +264,26 @@ func (r *Run) mendTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
 		return nil, fmt.Errorf("cutting the torn line: %w", err)
 	}
 	return torn, journal.Sync()
+}
+
+// cutLast keeps the journal's last line aside and cuts it.
+func (r *Run) cutLast() (*trajectory.Torn, error) {
+	journal, err := os.Open(filepath.Join(r.Dir, trajectory.JournalFile))
+	if err != nil {
+		return nil, err
+	}
+	defer journal.Close()
+	info, err := journal.Stat()
+	if err != nil {
+		return nil, err
+	}
+	// run_completed is short: a line of numbers
+	end := make([]byte, min(info.Size(), 1<<16))
+	if _, err := journal.ReadAt(end, info.Size()-int64(len(end))); err != nil {
+		return nil, err
+	}
+	last := end[bytes.LastIndexByte(end[:len(end)-1], '\n')+1:]
+	return r.mendTail(&trajectory.Tail{Offset: info.Size() - int64(len(last)), Bytes: last})
 }
 
 // cutBefore returns what an earlier resume cut and did not live to record: what
@@ -248,7 +304,13 @@ func newTorn(offset int64, kept []byte) *trajectory.Torn {
 	return &trajectory.Torn{Bytes: int64(len(kept)), File: tornFile(offset), SHA256: sign.Digest(kept)}
 }
 
-func tornFile(offset int64) string { return fmt.Sprintf("torn-%d", offset) }
+const tornPrefix = "torn-"
+
+func tornFile(offset int64) string { return fmt.Sprint(tornPrefix, offset) }
+
+// maxTorn bounds, in bytes, what is cut at one place: a line, and another for
+// each resume that was killed there.
+const maxTorn = 4 * trajectory.MaxLine
 
 // keptFrom returns all that was ever cut at an offset of the journal, nil if
 // nothing was: where one resume after another is killed it is more than a line.
@@ -256,11 +318,17 @@ func (r *Run) keptFrom(offset int64) ([]byte, error) {
 	if err := regular(r.Dir, tornFile(offset)); err != nil {
 		return nil, err
 	}
-	kept, err := os.ReadFile(filepath.Join(r.Dir, tornFile(offset)))
+	info, err := os.Stat(filepath.Join(r.Dir, tornFile(offset)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return kept, err
+	if err == nil && info.Size() > maxTorn {
+		err = trajectory.Faultf(tornFile(offset), "is larger than %d bytes", maxTorn)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(r.Dir, tornFile(offset)))
 }
 
 // mendHelpers cuts a half-written line from the private file, and makes the
@@ -275,10 +343,16 @@ func (r *Run) mendHelpers() error {
 		return fmt.Errorf("cutting a half-written line of %s: %w", PrivateFile, err)
 	}
 	marker := filepath.Join(r.Dir, ledger.MarkerFile)
-	if _, err := os.Stat(marker); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(marker); errors.Is(err, os.ErrNotExist) {
+		return writeNew(marker, markerText("the marker was missing when the run was resumed"), 0o644)
+	}
+	if marked, err := ledger.ReadMarker(os.DirFS(r.Dir)); err != nil || marked != "" {
 		return err
 	}
-	return writeNew(marker, markerText("the marker was missing when the run was resumed"), 0o644)
+	if _, err := os.Lstat(filepath.Join(r.Dir, UnrecordedResults)); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return os.WriteFile(marker, markerText("the run had gone on without evidence, and its marker said nothing of it"), 0o644)
 }
 
 // takeUp records that the run goes on, and what its marker says, and ends the

@@ -39,16 +39,20 @@ const (
 // on without evidence and came to its end.
 func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 	err := r.execute(ctx, drain)
-	if !errors.Is(err, trajectory.ErrNotRecorded) {
+	failed := r.log.Err()
+	if failed == nil {
 		return err
 	}
-	if marking := r.mark(err.Error()); marking != nil {
-		return errors.Join(err, marking)
+	if !errors.Is(err, trajectory.ErrNotRecorded) { // another error came first
+		err = errors.Join(failed, err)
+	}
+	if r.unmarked != nil {
+		return errors.Join(err, r.unmarked)
 	}
 	if !r.cfg.Continue || ctx.Err() != nil || isClosed(drain) || r.followed != r.log.Durable().Events {
 		return err
 	}
-	return r.goOn(ctx, drain, err)
+	return r.goOn(ctx, drain, failed)
 }
 
 func (r *Run) execute(ctx context.Context, drain <-chan struct{}) error {
@@ -175,7 +179,11 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	ended.Outcome = trajectory.Answered
 	text, hidden := r.cfg.Redact.Redact(answer.Text)
 	reasoning, more := r.cfg.Redact.Redact(answer.Reasoning)
-	return rec.Append(0, trajectory.AnswerCommitted{Answer: text, ReasoningTrace: reasoning, Redactions: hidden + more, Rule: answer.Rule}, ended)
+	err = rec.Append(0, trajectory.AnswerCommitted{Answer: text, ReasoningTrace: reasoning, Redactions: hidden + more, Rule: answer.Rule}, ended)
+	if errors.Is(err, trajectory.ErrTooLarge) {
+		return r.failed(rec, trajectory.AttemptEnded{}, err)
+	}
+	return err
 }
 
 // spentOn returns what the attempts at a task have used of its budgets.

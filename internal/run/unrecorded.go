@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/google/renameio/v2"
 )
 
 // The files that a run leaves when it came to its end without evidence. They
@@ -43,26 +41,24 @@ func (nowhere) Sync() error                 { return nil }
 func (r *Run) goOn(ctx context.Context, drain <-chan struct{}, cause error) error {
 	end := r.log.Durable()
 	lost := &UnrecordedError{end.Events, cause}
-	r.warn(fmt.Errorf("%w; the run is marked as not submittable and goes on without evidence", cause))
+	r.warn(fmt.Errorf("the run goes on without evidence after event %d", end.Events))
 	work, err := os.MkdirTemp(r.cfg.Scratch, "gaia-work-")
 	if err != nil {
-		return fmt.Errorf("%w; and no place to go on without it: %w", cause, err)
+		return fmt.Errorf("%w; and there is no place to go on without evidence: %w", cause, err)
 	}
 	defer os.RemoveAll(work)
 	r.work, r.lost, r.swept, r.fold.Unrecorded = work, lost, nil, cause.Error()
 	r.log, err = trajectory.NewLog(nowhere{}, end, trajectory.LogConfig{
 		RunID: r.fold.Manifest.RunID, Now: r.cfg.Now, Mono: r.cfg.Mono, Rand: r.cfg.Rand, Recorded: r.recorded,
 	})
-	if err != nil {
-		return err
+	if err == nil && r.fold.Completed == nil {
+		err = r.takeUp(end, nil, cause.Error())
 	}
-	if r.fold.Completed == nil {
-		if err := r.takeUp(end, nil, cause.Error()); err != nil {
-			return err
-		}
+	if err == nil {
+		err = r.execute(ctx, drain)
 	}
-	if err := r.execute(ctx, drain); err != nil {
-		return err
+	if err != nil { // what was done without evidence is gone
+		return fmt.Errorf("%w; and going on without evidence: %w", cause, err)
 	}
 	return lost
 }
@@ -79,7 +75,7 @@ func (r *Run) leave() error {
 		return err
 	}
 	for name, data := range map[string][]byte{UnrecordedResults: results, UnrecordedSummary: summary} {
-		if err := renameio.WriteFile(filepath.Join(r.Dir, name), data, 0o644); err != nil {
+		if err := r.writeFile(name, data); err != nil {
 			r.warn(fmt.Errorf("writing %s: %w", name, err))
 		}
 	}

@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -72,7 +77,7 @@ func TestGoesOn(t *testing.T) {
 				}
 				continue
 			}
-			if !errors.As(err, &lost) || !errors.Is(err, trajectory.ErrNotRecorded) || lost.Events < n || lost.Events > n+4 || len(warned) != 1 {
+			if !errors.As(err, &lost) || !errors.Is(err, trajectory.ErrNotRecorded) || lost.Events < n || lost.Events > n+4 || len(warned) != 2 {
 				t.Fatalf("%d events: %v, warned %q", n, err, warned)
 			}
 			state := r.State()
@@ -300,5 +305,203 @@ func TestTornAgain(t *testing.T) {
 	after, err := os.ReadFile(journal)
 	if err != nil || !bytes.Contains(after, []byte(`"torn":{"bytes":18,"file":"`+name+`"`)) || !verified(t, r.Dir).Complete {
 		t.Errorf("the cut is not recorded: %v", err)
+	}
+}
+
+// stopping is a model that is asked twice at once: one is told that the key is
+// not valid, which stops the run, and while it does the other loses the journal.
+type stopping struct {
+	asked atomic.Int32
+	both  chan struct{}
+	lose  func()
+}
+
+func (s *stopping) Chat(ctx context.Context, _ llm.Request, o llm.Observer) (llm.Response, error) {
+	if s.asked.Add(1) == 1 {
+		<-s.both
+		return llm.Response{}, &llm.Error{Status: 401, Stop: true}
+	}
+	close(s.both)
+	<-ctx.Done()
+	s.lose()
+	return llm.Response{}, o.TryStarted(1)
+}
+
+// TestMarkedAtOnce: a failure to record marks the run, whatever other error was
+// first and also if somebody stops the run.
+func TestMarkedAtOnce(t *testing.T) {
+	c := config(t, goldenTask, "fab1e001-0000-4000-8000-000000000001")
+	var r *Run
+	c.Concurrency = 2
+	c.Model.Client = &stopping{both: make(chan struct{}), lose: func() { r.journal.Close() }}
+	r, err := Create(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) {
+		t.Errorf("error is %v", err)
+	}
+	if found := verified(t, r.Dir); found.Marked == "" {
+		t.Error("the run is not marked")
+	}
+}
+
+// TestLastLineNotSynced: a run_completed that was written and could not be synced
+// does not hide that recording failed, with or without the marker.
+func TestLastLineNotSynced(t *testing.T) {
+	c := config(t, goldenTask)
+	whole := execute(t, t.TempDir(), c)
+	events := verified(t, whole.Dir).End.Events
+	r := losing(t, c, events-1)
+	if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) {
+		t.Fatal(err)
+	}
+	r.Close()
+	journal := filepath.Join(r.Dir, trajectory.JournalFile)
+	before := verified(t, r.Dir)
+	if before.End.Events != events-1 {
+		t.Fatalf("%d of %d events", before.End.Events, events)
+	}
+	f, err := os.OpenFile(journal, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, _ := before.RunCompleted()
+	last, err := trajectory.NewLog(f, before.End, trajectory.LogConfig{RunID: before.Manifest.RunID, Now: c.Now, Mono: c.Mono, Rand: c.Rand})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := last.Append(trajectory.Draft{Payload: done}); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	finish(t, r.Dir, c)
+	if err := os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)); err != nil {
+		t.Fatal(err)
+	}
+	found := verified(t, r.Dir)
+	if i := found.Interruptions; !found.Complete || found.Marked == "" || len(i) != 1 || !i[0].Torn || i[0].Events != events-1 {
+		t.Errorf("complete %v, marked %q, %+v", found.Complete, found.Marked, i)
+	}
+}
+
+// TestMarkerLost: results without evidence are a mark, also when somebody has
+// made the marker say that nothing happened; and where the marker cannot be
+// written it is removed, which is a mark as well.
+func TestMarkerLost(t *testing.T) {
+	c := config(t, goldenTask)
+	c.Continue, c.Scratch = true, t.TempDir()
+	r := losing(t, c, 5)
+	var lost *UnrecordedError
+	if err := r.Execute(context.Background(), nil); !errors.As(err, &lost) {
+		t.Fatal(err)
+	}
+	r.Close()
+	if err := os.WriteFile(filepath.Join(r.Dir, ledger.MarkerFile), markerText(ledger.MarkerOpen), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.Continue = false
+	finish(t, r.Dir, c)
+	if found := verified(t, r.Dir); !found.Complete || found.NotRecorded == "" {
+		t.Errorf("complete %v, marked %q", found.Complete, found.Marked)
+	}
+
+	r = losing(t, c, 5)
+	r.marker.Close()
+	if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) || errors.Is(err, ErrUnmarked) {
+		t.Fatal(err)
+	}
+	r.Close()
+	finish(t, r.Dir, c)
+	if found := verified(t, r.Dir); !found.Complete || found.NotRecorded == "" {
+		t.Errorf("without a marker: complete %v, marked %q", found.Complete, found.Marked)
+	}
+}
+
+// TestNoVerdictsWithoutEvidence: what a judge says in the part that is not
+// recorded stays out of the cache.
+func TestNoVerdictsWithoutEvidence(t *testing.T) {
+	c := config(t)
+	c.Continue, c.Scratch = true, t.TempDir()
+	cache, err := judgecache.Open(t.TempDir(), c.Key, []sign.PublicKey{c.Key.Public()}, c.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Verdicts = cache
+	r := losing(t, c, 6)
+	var lost *UnrecordedError
+	if err := r.Execute(context.Background(), nil); !errors.As(err, &lost) || r.State().Summary().Judge.Judged == 0 {
+		t.Fatal(err)
+	}
+	swept, err := cache.Sweep()
+	if err != nil || swept.Checked != 0 {
+		t.Errorf("%d verdicts are in the cache, %v", swept.Checked, err)
+	}
+}
+
+// TestTwoWriters: a process that finds no lock file is kept out all the same.
+func TestTwoWriters(t *testing.T) {
+	c := config(t, goldenTask)
+	r, err := Create(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := os.Remove(filepath.Join(r.Dir, lockFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resume(r.Dir, c); !errors.Is(err, ErrBusy) {
+		t.Errorf("a second writer: %v", err)
+	}
+}
+
+// TestHalfASalt: a first line without its end is not a salt, and is not cut off.
+func TestHalfASalt(t *testing.T) {
+	c := config(t, goldenTask)
+	r := losing(t, c, 5)
+	if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) {
+		t.Fatal(err)
+	}
+	r.Close()
+	path := filepath.Join(r.Dir, PrivateFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	if err := os.WriteFile(path, line, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var fault *trajectory.Fault
+	if _, err := Resume(r.Dir, c); !errors.As(err, &fault) || fault.File != PrivateFile {
+		t.Errorf("half a salt: %v", err)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, line) {
+		t.Errorf("the salt is gone: %q, %v", after, err)
+	}
+}
+
+// huge is a model whose calls have more arguments than a line can hold the
+// beginnings of.
+type huge struct{}
+
+func (huge) Chat(context.Context, llm.Request, llm.Observer) (llm.Response, error) {
+	var args strings.Builder
+	for i := range 2 * trajectory.MaxLine / trajectory.ArgumentHead {
+		fmt.Fprintf(&args, `,"a%d":"%s"`, i, strings.Repeat("x", trajectory.ArgumentHead))
+	}
+	call := llm.ToolCall{ID: "c", Name: "calculate", Arguments: "{" + args.String()[1:] + "}"}
+	return llm.Response{Message: llm.Message{Role: "assistant", ToolCalls: []llm.ToolCall{call}}}, nil
+}
+
+// TestHugeCall: what is too large to be recorded ends its attempt, and nothing
+// else.
+func TestHugeCall(t *testing.T) {
+	c := config(t, goldenTask)
+	c.Model.Client = huge{}
+	found := verified(t, execute(t, t.TempDir(), c).Dir)
+	if task := found.Tasks[0]; !found.Complete || found.Marked != "" || len(task.Attempts) != attemptsPerTask || task.Sealed.Outcome != trajectory.Errored || task.Attempts[0].Error == nil {
+		t.Errorf("complete %v, marked %q, %+v", found.Complete, found.Marked, found.Tasks[0].Sealed)
 	}
 }

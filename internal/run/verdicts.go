@@ -82,7 +82,7 @@ func (e *earlier) known(it judge.Item) (correct, found bool) {
 
 // remember keeps a verdict for later runs. This one does not depend on it.
 func (e *earlier) remember(it judge.Item, correct bool) {
-	if e.run.cfg.Verdicts == nil {
+	if e.run.cfg.Verdicts == nil || e.run.lost != nil { // no journal has what it rests on
 		return
 	}
 	if err := e.run.cfg.Verdicts.Put(e.context(it), correct); err != nil {
