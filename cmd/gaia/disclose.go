@@ -168,7 +168,11 @@ func liesIn(dir, file string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if real[i], err = filepath.EvalSymlinks(absolute); err != nil {
+		real[i], err = filepath.EvalSymlinks(absolute)
+		if errors.Is(err, fs.ErrNotExist) { // writing will say so
+			return false, nil
+		}
+		if err != nil {
 			return false, fmt.Errorf("looking for a place for the evidence bundle: %w", err)
 		}
 	}
