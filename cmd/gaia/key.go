@@ -1,10 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -42,7 +41,12 @@ GAIA_SIGNING_KEY_FILE, and "signing" in the key directory. It makes no key.`,
 		Example: `  gaia key show
   gaia key show --json`,
 		Args: noKeyArgs,
-		RunE: func(*cobra.Command, []string) error { return a.keyShow(flag, asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := notEmpty(cmd, "key"); err != nil {
+				return err
+			}
+			return a.keyShow(flag, asJSON)
+		},
 	}
 	cmd.Flags().StringVar(&flag, "key", "", "signing key file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
@@ -76,7 +80,12 @@ private half never leaves its file.`,
 		Example: `  gaia key export -o me.pub         an OpenSSH line, for 'gaia key trust'
   gaia key export --pem -o me.pem   for openssl and cosign`,
 		Args: noKeyArgs,
-		RunE: func(*cobra.Command, []string) error { return a.keyExport(flag, out, asPEM) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := notEmpty(cmd, "key", "out"); err != nil {
+				return err
+			}
+			return a.keyExport(cmd.Context(), flag, out, asPEM)
+		},
 	}
 	cmd.Flags().StringVar(&flag, "key", "", "signing key file")
 	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, which must not exist (default: standard output)")
@@ -211,7 +220,7 @@ func moment(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-func (a *app) keyExport(flag, out string, asPEM bool) error {
+func (a *app) keyExport(ctx context.Context, flag, out string, asPEM bool) error {
 	found, err := a.ownKey(flag)
 	if err != nil {
 		return err
@@ -226,16 +235,5 @@ func (a *app) keyExport(flag, out string, asPEM bool) error {
 		_, err = a.stdout.Write(text)
 		return err
 	}
-	f, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return fail(exitFailure, fmt.Errorf("%q exists already", out), "remove it first, or give another name")
-	}
-	if err != nil {
-		return fmt.Errorf("writing the public key: %w", err)
-	}
-	_, err = f.Write(text)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("writing the public key: %w", err)
-	}
-	return nil
+	return writeNew(ctx, []newFile{{out, text}})
 }

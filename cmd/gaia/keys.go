@@ -32,8 +32,8 @@ const defaultKey = "signing"
 func (a *app) signingKey(flag string) (sign.Key, error) {
 	found, err := a.findKey(flag)
 	if err == nil && found.source == fromDir {
-		if err := sign.WritePublic(found.path, found.key.Public()); err != nil { // whoever made the key may have died before
-			fmt.Fprintf(a.stderr, "gaia: the public half of the signing key is missing and cannot be written: %s\n", oneLine(err.Error()))
+		if err := a.mendPublic(found.path); err != nil { // whoever made the key may have died before
+			fmt.Fprintf(a.stderr, "gaia: the public half of the signing key is missing or another key's, and cannot be written: %s\n", oneLine(err.Error()))
 		}
 	}
 	if err == nil {
@@ -52,10 +52,29 @@ func (a *app) signingKey(flag string) (sign.Key, error) {
 		return sign.LoadKey(path)
 	}
 	if err != nil {
-		return sign.Key{}, fmt.Errorf("making a signing key: %w", err)
+		return sign.Key{}, notMade(path, err)
 	}
 	fmt.Fprintf(a.stderr, "gaia: made a signing key: %s\ngaia: its public half: %s.pub (%s)\n", path, path, key.Public().ID())
 	return key, nil
+}
+
+// mendPublic makes the .pub beside a private key what it should be, and says
+// so if it was something else.
+func (a *app) mendPublic(path string) error {
+	replaced, err := sign.WritePublic(path)
+	if replaced {
+		fmt.Fprintf(a.stderr, "gaia: %s.pub did not hold the public half of the key beside it, and was made anew\n", oneLine(path))
+	}
+	return err
+}
+
+// notMade is the failure of making a key.
+func notMade(path string, err error) error {
+	if errors.Is(err, sign.ErrPublicOnly) {
+		return fail(exitFailure, fmt.Errorf("making the signing key %q: %w", path, err),
+			"put the private half beside it; or give "+quoteArg(path+".pub")+" another name if you trust that key, or remove it")
+	}
+	return fmt.Errorf("making a signing key: %w", err)
 }
 
 // noticeExpired says so before work is signed with a key that verify refuses.

@@ -18,6 +18,7 @@ import (
 
 func (a *app) keyTrustCommand() *cobra.Command {
 	var name, after, before string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "trust FILE|-",
 		Short: "Trust somebody's signatures from now on",
@@ -37,13 +38,21 @@ without a time the day's first second.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.keyTrust(args[0], cmd.InOrStdin(), name, after, before)
+			if err := notEmpty(cmd, "name", "valid-after", "valid-before"); err != nil {
+				return err
+			}
+			s := sign.AllowedSigner{Principals: name, Namespaces: sign.Namespace}
+			if err := setDates(&s, after, before); err != nil {
+				return err
+			}
+			return a.keyTrust(args[0], cmd.InOrStdin(), s, asJSON)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&name, "name", "", "whose key it is (default: the file's name, or the fingerprint)")
 	f.StringVar(&after, "valid-after", "", "trust it from this date on")
-	f.StringVar(&before, "valid-before", "", "trust it until this date")
+	f.StringVar(&before, "valid-before", "", "trust it until this date, the first second of that day")
+	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
@@ -54,7 +63,8 @@ func parseMoment(flag, s string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if t, err := time.Parse(layout, s); err == nil && t.Unix() > 0 && t.Nanosecond() == 0 {
+		// A year of five digits, as a zone can make of 9999, no list can hold.
+		if t, err := time.Parse(layout, s); err == nil && t.Unix() > 0 && t.Nanosecond() == 0 && t.UTC().Year() <= 9999 {
 			return t.UTC(), nil
 		}
 	}
@@ -65,9 +75,7 @@ func parseMoment(flag, s string) (time.Time, error) {
 	return t, nil
 }
 
-func (a *app) keyTrust(file string, stdin io.Reader, name, after, before string) error {
-	s := sign.AllowedSigner{Namespaces: sign.Namespace}
-	var err error
+func setDates(s *sign.AllowedSigner, after, before string) (err error) {
 	if s.ValidAfter, err = parseMoment("valid-after", after); err != nil {
 		return err
 	}
@@ -77,6 +85,22 @@ func (a *app) keyTrust(file string, stdin io.Reader, name, after, before string)
 	if !s.ValidBefore.IsZero() && !s.ValidAfter.Before(s.ValidBefore) {
 		return usage("", "--valid-before is not later than --valid-after")
 	}
+	return nil
+}
+
+// newTrust is what key trust prints with --json.
+type newTrust struct {
+	Added       bool   `json:"added"` // false: it was there already
+	KeyID       string `json:"key_id"`
+	List        string `json:"list"`
+	Name        string `json:"name"`
+	Reason      string `json:"reason,omitzero"` // why it is not trusted now
+	ValidAfter  string `json:"valid_after,omitzero"`
+	ValidBefore string `json:"valid_before,omitzero"`
+}
+
+// keyTrust lists the key in a file; s is what else the line is to say.
+func (a *app) keyTrust(file string, stdin io.Reader, s sign.AllowedSigner, asJSON bool) error {
 	content, err := readKeyFile(file, stdin)
 	if err != nil {
 		return usage("", "reading the public key %q: %v", file, unwrapPath(err))
@@ -84,7 +108,7 @@ func (a *app) keyTrust(file string, stdin io.Reader, name, after, before string)
 	if s.Key, err = sign.ParsePublicFile(content); err != nil {
 		return usage("gaia key export writes a key to trust: an OpenSSH line, ssh-ed25519 AAAA…, or a PEM block", "the public key %q: %v", file, err)
 	}
-	if s.Principals = name; name == "" {
+	if s.Principals == "" {
 		base := filepath.Base(file)
 		s.Principals = strings.TrimSuffix(base, filepath.Ext(base))
 		if file == "-" || sign.CheckPrincipals(s.Principals) != nil {
@@ -107,15 +131,23 @@ func (a *app) keyTrust(file string, stdin io.Reader, name, after, before string)
 	if err != nil {
 		return err
 	}
+	out := newTrust{Added: added, KeyID: s.Key.ID(), List: filepath.Join(dir, allowedFile), Name: s.Principals,
+		ValidAfter: moment(s.ValidAfter), ValidBefore: moment(s.ValidBefore)}
+	if err := s.At(time.Now()); err != nil {
+		out.Reason = err.Error()
+	}
+	if asJSON {
+		return a.printJSON(out)
+	}
 	done := "trusted"
 	if !added {
 		done = "trusted already"
 	}
-	rows := [][2]string{{done, s.Key.ID()}, {"as", s.Principals}}
-	if err := s.At(time.Now()); err != nil {
-		rows = append(rows, [2]string{"but not now", err.Error()})
+	rows := [][2]string{{done, out.KeyID}, {"as", out.Name}}
+	if out.Reason != "" {
+		rows = append(rows, [2]string{"but not now", out.Reason})
 	}
-	return a.printRows(append(rows, [2]string{"listed in", filepath.Join(dir, allowedFile)}))
+	return a.printRows(append(rows, [2]string{"listed in", out.List}))
 }
 
 // readKeyFile reads a file, or standard input for "-".
@@ -165,10 +197,14 @@ func addAllowed(dir string, s sign.AllowedSigner) (bool, error) {
 	if len(content) > 0 && content[len(content)-1] != '\n' {
 		content = append(content, '\n')
 	}
+	content = append(content, s.Line()+"\n"...)
+	if _, err := sign.ParseAllowedSigners(content); err != nil { // such a list would lock everybody out
+		return false, fmt.Errorf("writing allowed signers: %w", err)
+	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // a list that lies elsewhere stays there
 	}
-	if err := renameio.WriteFile(path, append(content, s.Line()+"\n"...), 0o644); err != nil {
+	if err := renameio.WriteFile(path, content, 0o644); err != nil {
 		return false, fmt.Errorf("writing allowed signers: %w", err)
 	}
 	return true, sign.SyncDir(filepath.Dir(path))

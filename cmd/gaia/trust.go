@@ -25,8 +25,23 @@ type trustFlags struct {
 }
 
 func (f *trustFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.keys, "trusted-key", nil, "public key file, OpenSSH line or PEM, to trust besides your own")
-	cmd.Flags().StringSliceVar(&f.allowed, "allowed-signers", nil, "OpenSSH allowed_signers file to read besides your own")
+	cmd.Flags().StringArrayVar(&f.keys, "trusted-key", nil, "public key file, OpenSSH line or PEM, to trust besides your own")
+	cmd.Flags().StringArrayVar(&f.allowed, "allowed-signers", nil, "OpenSSH allowed_signers file to read besides your own")
+}
+
+// notEmpty refuses flags that were given and say nothing, as a variable of a
+// shell does that is not set: what they were to limit would have no limit.
+func notEmpty(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return emptyFlag(name)
+		}
+	}
+	return nil
+}
+
+func emptyFlag(name string) error {
+	return usage("give it a value, or leave it out", "--%s is empty", name)
 }
 
 // trust is whom the user trusts: the keys, and the lists that say until when.
@@ -103,6 +118,12 @@ func (t trust) valid() []sign.PublicKey {
 // user's own signing key, and the given files. A key that came with a run is
 // never among them.
 func (a *app) trustedKeys(f trustFlags) (trust, error) {
+	if slices.Contains(f.keys, "") {
+		return trust{}, emptyFlag("trusted-key")
+	}
+	if slices.Contains(f.allowed, "") {
+		return trust{}, emptyFlag("allowed-signers")
+	}
 	t, err := a.ownTrust()
 	if err != nil {
 		return trust{}, err
@@ -153,6 +174,9 @@ func (a *app) ownTrust() (trust, error) {
 	if err != nil {
 		return t, nil // there is no such place
 	}
+	if t.listed, err = ownList(dir); err != nil {
+		return trust{}, err
+	}
 	files, err := a.publicFiles(dir)
 	if err != nil {
 		return trust{}, err
@@ -162,11 +186,11 @@ func (a *app) ownTrust() (trust, error) {
 			t.keys = append(t.keys, k)
 		}
 	}
-	t.listed, err = ownList(dir)
-	return t, err
+	return t, nil
 }
 
-// publicFiles reads the public keys in the key directory.
+// publicFiles reads the public keys in the key directory, and leaves out, and
+// says, what cannot be read or trusted.
 func (a *app) publicFiles(dir string) ([]trustedKey, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -177,13 +201,9 @@ func (a *app) publicFiles(dir string) ([]trustedKey, error) {
 		if !strings.HasSuffix(e.Name(), ".pub") {
 			continue
 		}
-		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		key, err := publicFile(filepath.Join(dir, e.Name()))
 		if err != nil {
-			return nil, fmt.Errorf("reading a trusted key: %w", err)
-		}
-		key, err := sign.ParsePublicFile(content)
-		if err != nil {
-			fmt.Fprintf(a.stderr, "gaia: %s in the key directory is left out: %v\n", oneLine(e.Name()), err)
+			fmt.Fprintf(a.stderr, "gaia: %s in the key directory is left out: %s\n", oneLine(e.Name()), oneLine(err.Error()))
 			continue
 		}
 		files = append(files, trustedKey{key, strings.TrimSuffix(e.Name(), ".pub"), e.Name()})
@@ -191,15 +211,78 @@ func (a *app) publicFiles(dir string) ([]trustedKey, error) {
 	return files, nil
 }
 
+// publicFile reads a public key that is trusted for where it lies. Beside a
+// private key it must be that key's.
+func publicFile(path string) (sign.PublicKey, error) {
+	content, err := readOwn(path)
+	var open *openError
+	if errors.As(err, &open) {
+		return sign.PublicKey{}, fmt.Errorf("others can write to it (mode %04o); mend it: %s", open.mode, open.hint())
+	}
+	if err != nil {
+		return sign.PublicKey{}, unwrapPath(err)
+	}
+	key, err := sign.ParsePublicFile(content)
+	if err != nil {
+		return sign.PublicKey{}, err
+	}
+	private := strings.TrimSuffix(path, ".pub")
+	if own, err := sign.LoadKey(private); err == nil && !own.Public().Equal(key) {
+		return sign.PublicKey{}, fmt.Errorf("it is not the public half of %s beside it, but %s", filepath.Base(private), key.ID())
+	}
+	return key, nil
+}
+
+// openError says that others can change what the user's trust rests on.
+type openError struct {
+	path string
+	mode fs.FileMode
+}
+
+func (e *openError) Error() string {
+	return fmt.Sprintf("others can write to %q (mode %04o), so nobody is trusted", e.path, e.mode)
+}
+
+func (e *openError) hint() string { return "chmod go-w " + quoteArg(e.path) }
+
+// closed wants that only the user can write to a file or directory.
+func closed(path string) (fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().Perm()&0o022 != 0 {
+		return nil, &openError{path, info.Mode().Perm()}
+	}
+	return info, err
+}
+
+// readOwn reads a file of the key directory.
+func readOwn(path string) ([]byte, error) {
+	info, err := closed(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() { // a pipe would be waited for
+		return nil, errors.New("it is not a regular file")
+	}
+	return os.ReadFile(path)
+}
+
 // ownList reads the list in the key directory; there need not be one.
 func ownList(dir string) (sign.AllowedSigners, error) {
 	path := filepath.Join(dir, allowedFile)
-	content, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	_, err := closed(dir)
+	var content []byte
+	if err == nil {
+		content, err = readOwn(path)
+	}
+	var open *openError
+	if errors.As(err, &open) {
+		return nil, fail(exitFailure, err, open.hint())
+	}
+	if _, unlinked := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && unlinked != nil { // a link to nothing is a list that is missing
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading allowed signers: %w", err)
+		return nil, fmt.Errorf("reading allowed signers %q: %w", path, unwrapPath(err))
 	}
 	listed, err := sign.ParseAllowedSigners(content)
 	if err != nil {

@@ -38,6 +38,9 @@ type AllowedSigners []AllowedSigner
 // that cannot be honoured in full is an error that names it: a list that is
 // passed over in part could trust a key that it means to limit.
 func ParseAllowedSigners(content []byte) (AllowedSigners, error) {
+	if strings.HasPrefix(string(content), "\ufeff") {
+		return nil, errors.New("line 1: it begins with a byte order mark")
+	}
 	var list AllowedSigners
 	row := 0
 	for line := range strings.Lines(string(content)) {
@@ -89,10 +92,11 @@ func parseAllowedSigner(line string) (AllowedSigner, error) {
 }
 
 // CheckPrincipals refuses what cannot stand in the first column of an
-// allowed_signers file as it is.
+// allowed_signers file as it is, and what cannot be seen there: a mark that
+// shows as nothing before a # would make a comment a signer.
 func CheckPrincipals(principals string) error {
 	if principals == "" || strings.ContainsAny(principals, "\"'\\") || principals[0] == '#' || !utf8.ValidString(principals) ||
-		strings.ContainsFunc(principals, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		strings.ContainsFunc(principals, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsGraphic(r) }) {
 		return fmt.Errorf("%q is no name of a signer", principals)
 	}
 	return nil

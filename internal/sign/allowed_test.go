@@ -84,6 +84,9 @@ func TestParseAllowedSignersRefuses(t *testing.T) {
 		{"rsa", "alice " + string(ssh.MarshalAuthorizedKey(rsaWire)), "a ssh-rsa key, not an ssh-ed25519 key"},
 		{"security key", "alice " + publicLine("sk-ssh-ed25519@openssh.com", newKey(t, 1).Public().Raw(), []byte("ssh:")), "a sk-ssh-ed25519@openssh.com key, not an ssh-ed25519 key"},
 		{"quoted name", `"alice" ` + line, `"\"alice\"" is no name of a signer`},
+		{"a mark before a comment", "\ufeff#alice " + line, `"\ufeff#alice" is no name of a signer`},
+		{"a blank without width before a comment", "\u200b# alice " + line, `"\u200b#" is no name of a signer`},
+		{"a name with what cannot be seen", "al\u2060ice " + line, `"al\u2060ice" is no name of a signer`},
 		{"authority", "*@lab.example cert-authority " + line, "cert-authority is not supported: give the signer's own key"},
 		{"authority among others", `a namespaces="gaia",Cert-Authority ` + line, "cert-authority is not supported: give the signer's own key"},
 		{"unknown option", `a touch-required="yes" ` + line, `unknown option "touch-required"`},
@@ -117,6 +120,13 @@ func TestParseAllowedSignersRefuses(t *testing.T) {
 		if err == nil || err.Error() != "line 3: "+tt.want || list != nil {
 			t.Errorf("%s: %v, %v, want %q", tt.name, list, err, tt.want)
 		}
+	}
+}
+
+func TestAllowedSignersByteOrderMark(t *testing.T) {
+	list, err := sign.ParseAllowedSigners([]byte("\ufeff# mine\nalice " + newKey(t, 1).Public().Line() + "\n"))
+	if err == nil || err.Error() != "line 1: it begins with a byte order mark" || list != nil {
+		t.Errorf("%v, %v", list, err)
 	}
 }
 

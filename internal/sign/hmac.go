@@ -6,8 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
-	"os"
 )
 
 // The least and the most bytes of an HMAC key. RFC 2104 discourages keys
@@ -30,28 +28,14 @@ func NewHMACKey(secret []byte) (HMACKey, error) {
 }
 
 // LoadHMACKey reads a key file, all of whose bytes are the key, a newline at
-// its end included. The mode is taken from the open file, so the file that was
-// checked is the file that is read; others must not be able to read it
-// (*PermissionError).
+// its end included. Others must not be able to read it (*PermissionError).
 func LoadHMACKey(path string) (HMACKey, error) {
-	f, err := os.Open(path)
+	secret, mode, err := readRegular("HMAC key", path, maxHMACKey+1)
 	if err != nil {
 		return HMACKey{}, err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return HMACKey{}, err
-	}
-	if !info.Mode().IsRegular() {
-		return HMACKey{}, fmt.Errorf("HMAC key %q is not a regular file", path)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return HMACKey{}, &PermissionError{path, info.Mode().Perm()}
-	}
-	secret, err := io.ReadAll(io.LimitReader(f, maxHMACKey+1))
-	if err != nil {
-		return HMACKey{}, fmt.Errorf("reading HMAC key %q: %w", path, err)
+	if mode&0o077 != 0 {
+		return HMACKey{}, &PermissionError{path, mode}
 	}
 	key, err := NewHMACKey(secret)
 	if err != nil {

@@ -23,28 +23,44 @@ func (e *PermissionError) Error() string {
 	return fmt.Sprintf("signing key %q can be read by others (mode %04o)", e.Path, e.Mode)
 }
 
-// LoadKey reads a key file. The mode is taken from the open file, so the file
-// that was checked is the file that is read.
-func LoadKey(path string) (Key, error) {
-	f, err := os.Open(path)
+// readRegular reads at most limit bytes of a regular file, called what in
+// errors. The permissions are taken from the open file, so the file that was
+// checked is the file that is read.
+func readRegular(what, path string, limit int64) ([]byte, fs.FileMode, error) {
+	info, err := os.Stat(path) // opening a pipe would wait for its writer
 	if err != nil {
-		return Key{}, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return Key{}, err
+		return nil, 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return Key{}, fmt.Errorf("signing key %q is not a regular file", path)
+		return nil, 0, fmt.Errorf("%s %q is not a regular file", what, path)
 	}
-	content, err := io.ReadAll(io.LimitReader(f, 1<<16))
+	f, err := os.Open(path)
 	if err != nil {
-		return Key{}, fmt.Errorf("reading signing key %q: %w", path, err)
+		return nil, 0, err
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s %q is not a regular file", what, path)
+	}
+	content, err := io.ReadAll(io.LimitReader(f, limit))
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading %s %q: %w", what, path, err)
+	}
+	return content, info.Mode().Perm(), nil
+}
+
+// LoadKey reads a key file.
+func LoadKey(path string) (Key, error) {
+	content, mode, err := readRegular("signing key", path, 1<<16)
+	if err != nil {
+		return Key{}, err
 	}
 	key, err := ParseKey(content)
-	if info.Mode().Perm()&0o077 != 0 && !errors.Is(err, ErrPublicHalf) { // that one is meant to be read
-		return Key{}, &PermissionError{path, info.Mode().Perm()}
+	if mode&0o077 != 0 && !errors.Is(err, ErrPublicHalf) { // that one is meant to be read
+		return Key{}, &PermissionError{path, mode}
 	}
 	if err != nil {
 		return Key{}, fmt.Errorf("reading signing key %q: %w", path, err)
@@ -52,25 +68,35 @@ func LoadKey(path string) (Key, error) {
 	return key, nil
 }
 
+// ErrPublicOnly says that there is a .pub where a key was to be made. It may be
+// all that is left of a key, or a key of somebody else's.
+var ErrPublicOnly = errors.New("a public key is there already, without its private half")
+
 // CreateKey makes a key and writes it to path (0600) and its public line to
 // path+".pub". The private file is written aside, synced and then linked, so
 // that a crash never leaves half a key and an existing key is never replaced:
-// then the error matches fs.ErrExist. A crash between the two files leaves a
-// key without its .pub, which [WritePublic] makes up for.
+// then the error matches fs.ErrExist, or [ErrPublicOnly] if there is but a
+// .pub. A crash between the two files leaves a key without its .pub, which
+// [WritePublic] makes up for.
 func CreateKey(path string, random io.Reader) (Key, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return Key{}, err
+	}
+	if _, err := os.Lstat(path + ".pub"); err == nil {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) { // whoever makes a key writes it before its .pub
+			return Key{}, ErrPublicOnly
+		}
 	}
 	key, err := putKey(path, random, os.Link)
 	if err != nil {
 		return Key{}, err
 	}
-	return key, WritePublic(path, key.public)
+	_, err = WritePublic(path)
+	return key, err
 }
 
 // RenewKey replaces the key at path by a new one. The old one stays as the
-// file aside, in the same directory, which must not exist unless it is that
-// very key: then an earlier call was cut short. There is a whole key at path at
+// file aside, see [KeepAside]. There is a whole key at path at
 // every moment; its .pub goes before the key changes and comes after, so that
 // it never shows another key's public half. What relies on the old key must
 // have been told of it before.
@@ -88,14 +114,7 @@ func RenewKey(path, aside string, random io.Reader) (Key, error) {
 // may die.
 func renewal(path, aside string, random io.Reader, key *Key) []func() error {
 	return []func() error{
-		func() error {
-			err := os.Link(path, aside)
-			if errors.Is(err, fs.ErrExist) && sameFile(path, aside) {
-				return nil
-			}
-			return err
-		},
-		func() error { return SyncDir(filepath.Dir(path)) },
+		func() error { return KeepAside(path, aside) },
 		func() error {
 			if err := os.Remove(path + ".pub"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
@@ -113,6 +132,45 @@ func renewal(path, aside string, random io.Reader, key *Key) []func() error {
 			return SyncDir(filepath.Dir(path))
 		},
 	}
+}
+
+// KeepAside gives the key at path a second name in the same directory. A file
+// that has that name must hold that very key, as an earlier call or a copy of
+// the directory leaves it, else the error matches fs.ErrExist.
+func KeepAside(path, aside string) error {
+	err := os.Link(path, aside)
+	if errors.Is(err, fs.ErrExist) {
+		err = isKept(path, aside)
+	}
+	if err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// isKept wants a file of its own at aside: a symbolic link could lead to the
+// file that is about to be replaced.
+func isKept(path, aside string) error {
+	if sameFile(path, aside) {
+		return nil
+	}
+	other := fmt.Errorf("another file is at %q: %w", aside, fs.ErrExist)
+	if info, err := os.Lstat(aside); err != nil || !info.Mode().IsRegular() {
+		return other
+	}
+	key, err := LoadKey(path)
+	if err != nil {
+		return err
+	}
+	kept, err := LoadKey(aside)
+	var open *PermissionError
+	if errors.As(err, &open) {
+		return err
+	}
+	if err != nil || !kept.public.Equal(key.public) {
+		return other
+	}
+	return nil
 }
 
 func sameFile(a, b string) bool {
@@ -141,16 +199,38 @@ func putKey(path string, random io.Reader, put func(from, to string) error) (Key
 }
 
 // WritePublic writes the public half of the key at path to path+".pub", unless
-// there is such a file.
-func WritePublic(path string, public PublicKey) error {
-	if _, err := os.Lstat(path + ".pub"); err == nil {
-		return nil
+// that is what the file holds. It reports whether there was a file with
+// anything else, which is replaced, also where it is a link.
+func WritePublic(path string) (replaced bool, err error) {
+	// The .pub is read before the key, as a renewal writes it after the key: a
+	// new .pub is never held against an old key.
+	found, unread := readPublic(path + ".pub")
+	key, err := LoadKey(path)
+	if err != nil || unread == nil && found.Equal(key.public) {
+		return false, err
 	}
-	err := putPublic(path, public, os.Link)
+	put := os.Rename
+	if errors.Is(unread, fs.ErrNotExist) {
+		put = os.Link
+	}
+	err = putPublic(path, key.public, put)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+		return false, err
 	}
-	return SyncDir(filepath.Dir(path))
+	return !errors.Is(unread, fs.ErrNotExist), SyncDir(filepath.Dir(path))
+}
+
+// readPublic reads a public key file; the error matches fs.ErrNotExist only if
+// nothing has that name, not even a link.
+func readPublic(path string) (PublicKey, error) {
+	if _, err := os.Lstat(path); err != nil {
+		return PublicKey{}, err
+	}
+	content, _, err := readRegular("public key", path, 1<<16)
+	if err != nil {
+		return PublicKey{}, errors.New("not a file that can be read")
+	}
+	return ParsePublicFile(content)
 }
 
 func putPublic(path string, public PublicKey, put func(from, to string) error) error {

@@ -40,8 +40,15 @@ func TestRenewalCut(t *testing.T) {
 		if !errors.Is(err, fs.ErrNotExist) && string(line) != key.Public().Line()+"\n" {
 			t.Errorf("cut %d: the public file holds %q, %v", cut, line, err)
 		}
-		if err := WritePublic(path, key.Public()); err != nil {
-			t.Errorf("cut %d: %v", cut, err)
+		// What a run does that loaded the old key before and goes on now.
+		if err := putPublic(path, old.public, os.Rename); err != nil {
+			t.Fatal(err)
+		}
+		if replaced, err := WritePublic(path); err != nil || replaced == key.Public().Equal(old.Public()) {
+			t.Errorf("cut %d: the public file was replaced: %v, %v", cut, replaced, err)
+		}
+		if line, err := os.ReadFile(path + ".pub"); err != nil || string(line) != key.Public().Line()+"\n" {
+			t.Errorf("cut %d: the public file holds %q, %v", cut, line, err)
 		}
 		if !key.Public().Equal(old.Public()) {
 			continue // it was done; what is left is the .pub, just made up for
@@ -77,7 +84,7 @@ func TestRenewalBesideARun(t *testing.T) {
 			t.Fatal(err)
 		}
 		if made.public.key == nil {
-			if err := WritePublic(path, old.Public()); err != nil {
+			if err := putPublic(path, old.public, os.Rename); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -119,20 +126,117 @@ func TestPublicIsMadeUpFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := WritePublic(path, key.Public()); err != nil {
-			t.Fatal(err)
+		if replaced, err := WritePublic(path); err != nil || replaced {
+			t.Fatal(replaced, err)
 		}
 		if line, err := os.ReadFile(path + ".pub"); err != nil || string(line) != key.Public().Line()+"\n" {
 			t.Errorf("the public file: %q, %v", line, err)
 		}
 	}
-	if err := os.WriteFile(path+".pub", []byte("mine"), 0o644); err != nil {
+}
+
+// TestPublicIsReplaced: what is not the key's public half goes, and nothing is
+// written through a link.
+func TestPublicIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	path, elsewhere := filepath.Join(dir, "signing"), filepath.Join(dir, "elsewhere")
+	key, err := CreateKey(path, rand.Reader)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := WritePublic(path, key.Public()); err != nil {
+	foreign, err := NewKey(rand.Reader)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if line, err := os.ReadFile(path + ".pub"); err != nil || string(line) != "mine" {
-		t.Errorf("a public file was replaced: %q, %v", line, err)
+	write := func(path, content string) func() error {
+		return func() error { return os.WriteFile(path, []byte(content), 0o644) }
+	}
+	link := func() error { return os.Symlink(elsewhere, path+".pub") }
+	own := key.Public().Line() + "\n"
+	for _, tt := range []struct {
+		name     string
+		put      []func() error
+		replaced bool
+		want     string
+	}{
+		{"with a comment", []func() error{write(path+".pub", key.Public().Line()+" me\n")}, false, key.Public().Line() + " me\n"},
+		{"another key's", []func() error{write(path+".pub", foreign.Public().Line())}, true, own},
+		{"no key", []func() error{write(path+".pub", "mine")}, true, own},
+		{"a link to another key's", []func() error{write(elsewhere, foreign.Public().Line()), link}, true, own},
+		{"a link to nothing", []func() error{link}, true, own},
+	} {
+		for _, file := range []string{path + ".pub", elsewhere} {
+			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		for _, put := range tt.put {
+			if err := put(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, _ := os.ReadFile(elsewhere)
+		replaced, err := WritePublic(path)
+		if err != nil || replaced != tt.replaced {
+			t.Errorf("%s: replaced %v, %v", tt.name, replaced, err)
+		}
+		if line, err := os.ReadFile(path + ".pub"); err != nil || string(line) != tt.want {
+			t.Errorf("%s: the public file holds %q, %v", tt.name, line, err)
+		}
+		if after, _ := os.ReadFile(elsewhere); string(after) != string(before) {
+			t.Errorf("%s: what was linked to holds %q", tt.name, after)
+		}
+	}
+}
+
+// TestPublicOnly: a key is not made beside somebody's public half.
+func TestPublicOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "alice")
+	if err := os.WriteFile(path+".pub", []byte("alice's"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CreateKey(path, rand.Reader); !errors.Is(err, ErrPublicOnly) {
+		t.Errorf("made a key: %v", err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a private file: %v", err)
+	}
+	if line, err := os.ReadFile(path + ".pub"); err != nil || string(line) != "alice's" {
+		t.Errorf("the public file holds %q, %v", line, err)
+	}
+}
+
+// TestKeepAside: a copy of the key under the name it is to be kept by will do,
+// unless it leads back to the key or others can read it.
+func TestKeepAside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "signing")
+	if _, err := CreateKey(path, rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open *PermissionError
+	for name, tt := range map[string]struct {
+		put  func(aside string) error
+		want func(error) bool
+	}{
+		"nothing":      {func(string) error { return nil }, func(err error) bool { return err == nil }},
+		"the same":     {func(aside string) error { return os.Link(path, aside) }, func(err error) bool { return err == nil }},
+		"a copy":       {func(aside string) error { return os.WriteFile(aside, content, 0o600) }, func(err error) bool { return err == nil }},
+		"an open copy": {func(aside string) error { return os.WriteFile(aside, content, 0o644) }, func(err error) bool { return errors.As(err, &open) }},
+		"a link to it": {func(aside string) error { return os.Symlink(path, aside) }, func(err error) bool { return errors.Is(err, fs.ErrExist) }},
+		"no key":       {func(aside string) error { return os.WriteFile(aside, []byte("mine"), 0o600) }, func(err error) bool { return errors.Is(err, fs.ErrExist) }},
+		"another key":  {func(aside string) error { _, err := putKey(aside, rand.Reader, os.Link); return err }, func(err error) bool { return errors.Is(err, fs.ErrExist) }},
+		"a directory":  {func(aside string) error { return os.Mkdir(aside, 0o700) }, func(err error) bool { return errors.Is(err, fs.ErrExist) }},
+	} {
+		aside := filepath.Join(filepath.Dir(path), name)
+		if err := tt.put(aside); err != nil {
+			t.Fatal(err)
+		}
+		if err := KeepAside(path, aside); !tt.want(err) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
