@@ -29,6 +29,9 @@ nothing to do.`,
 		Example: "  gaia resume runs/01J…",
 		Args:    oneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "key"); err != nil {
+				return err
+			}
 			return a.resumeRun(cmd.Context(), args[0], s, asJSON)
 		},
 	}

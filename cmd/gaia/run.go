@@ -39,6 +39,9 @@ without evidence or stops, as --on-unsubmittable says.`,
   OPENAI_API_KEY=… gaia run --submit-intent --source dir:GAIA --model gpt-4o --judge-model gpt-4o-mini`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := notEmpty(cmd, "key"); err != nil {
+				return err
+			}
 			if cmd.Flags().Changed("limit") && s.filter.Limit < 1 {
 				return usage("leave --limit out to run all tasks", "--limit is %d, which leaves no task", s.filter.Limit)
 			}

@@ -41,6 +41,9 @@ them: hand a package of a real run over in private.`,
   gaia submit --out packages runs/01J…`,
 		Args: oneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "key"); err != nil {
+				return err
+			}
 			return a.submit(cmd.Context(), args[0], s)
 		},
 	}
