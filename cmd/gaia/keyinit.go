@@ -143,8 +143,10 @@ func (a *app) keyInit(path string, asJSON bool) error {
 	return a.printNewKey(a.newKey(path, key.Public()), asJSON)
 }
 
-// keyRotate lists the old key as trusted before it makes the new one, so that
-// whenever a process dies there is a key, and what either signed is trusted.
+// keyRotate lists the old key as trusted before the new one takes its place, so
+// that whenever a process dies there is a key, and what either signed is
+// trusted; and after the new one is made, so that a failure limits no key that
+// stays in use.
 // Done again it goes on where it was cut, or rotates once more.
 func (a *app) keyRotate(path string, until time.Time, asJSON bool) error {
 	dir, err := a.keyDir()
@@ -168,20 +170,21 @@ func (a *app) keyRotate(path string, until time.Time, asJSON bool) error {
 	// The start of the fingerprint, in letters that a file name may hold.
 	id := strings.NewReplacer("SHA256:", "", "+", "-", "/", "_").Replace(public.ID())
 	aside := path + "." + id[:8]
-	if err := sign.KeepAside(path, aside); errors.Is(err, fs.ErrExist) {
-		return fail(exitFailure, fmt.Errorf("keeping the old signing key: %w", err), "move that file away, and nothing has changed until then")
-	} else if err != nil {
-		return fmt.Errorf("keeping the old signing key: %w", err)
-	}
 	kept := "no: it was not before"
-	if word, _ := t.of(public); word != trustUnknown {
-		if kept, err = keepTrusted(dir, filepath.Base(path), public, until); err != nil {
-			return err
+	key, err := sign.RenewKey(path, aside, rand.Reader, func() (err error) {
+		if word, _ := t.of(public); word != trustUnknown {
+			kept, err = keepTrusted(dir, filepath.Base(path), public, until)
 		}
-	}
-	key, err := sign.RenewKey(path, aside, rand.Reader)
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("making the new signing key: %w", err)
+		err = fmt.Errorf("replacing the signing key: %w", err)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fail(exitFailure, err, "move that file away; nothing has changed")
+	}
+	if err != nil {
+		return err
 	}
 	a.noticeOtherSigner(path)
 	made := a.newKey(path, key.Public())

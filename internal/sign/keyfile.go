@@ -87,7 +87,7 @@ func CreateKey(path string, random io.Reader) (Key, error) {
 			return Key{}, ErrPublicOnly
 		}
 	}
-	key, err := putKey(path, random, os.Link)
+	key, err := putKey(path, random)
 	if err != nil {
 		return Key{}, err
 	}
@@ -95,49 +95,59 @@ func CreateKey(path string, random io.Reader) (Key, error) {
 	return key, err
 }
 
-// RenewKey replaces the key at path by a new one. The old one stays as the
-// file aside, see [KeepAside]. There is a whole key at path at
-// every moment; its .pub goes before the key changes and comes after, so that
-// it never shows another key's public half. What relies on the old key must
-// have been told of it before.
-func RenewKey(path, aside string, random io.Reader) (Key, error) {
-	var key Key
-	for _, step := range renewal(path, aside, random, &key) {
+// RenewKey replaces the key at path by a new one. The old one stays as the file
+// aside, in the same directory: if there is such a file it must hold that very
+// key, as an earlier call or a copy of the directory leaves it, else the error
+// matches fs.ErrExist. There is a whole key at path at every moment; its .pub
+// goes before the key changes and comes after, so that it never shows another
+// key's public half. Once all is written and before the key changes, ready is
+// called to tell whatever relies on the old key; its error ends the renewal.
+func RenewKey(path, aside string, random io.Reader, ready func() error) (Key, error) {
+	r := renewal{path: path, aside: aside}
+	defer func() { os.Remove(r.next) }()
+	for _, step := range r.steps(random, ready) {
 		if err := step(); err != nil {
 			return Key{}, err
 		}
 	}
-	return key, nil
+	return r.key, nil
 }
 
-// renewal returns the steps of [RenewKey], between any two of which a process
-// may die.
-func renewal(path, aside string, random io.Reader, key *Key) []func() error {
+// renewal is the state of [RenewKey].
+type renewal struct {
+	path, aside string
+	key         Key
+	next        string // the new key's file, before it is put in its place
+}
+
+// steps are what [RenewKey] does; a process may die between any two of them.
+func (r *renewal) steps(random io.Reader, ready func() error) []func() error {
+	dir := filepath.Dir(r.path)
 	return []func() error{
-		func() error { return KeepAside(path, aside) },
-		func() error {
-			if err := os.Remove(path + ".pub"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			return SyncDir(filepath.Dir(path))
-		},
+		func() error { return keepAside(r.path, r.aside) },
 		func() (err error) {
-			*key, err = putKey(path, random, os.Rename)
+			r.key, r.next, err = writeKey(dir, random)
 			return err
 		},
-		func() error { // over what another process made up for meanwhile
-			if err := putPublic(path, key.public, os.Rename); err != nil {
+		ready,
+		func() error {
+			if err := os.Remove(r.path + ".pub"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
-			return SyncDir(filepath.Dir(path))
+			return SyncDir(dir)
+		},
+		func() error { return os.Rename(r.next, r.path) },
+		func() error { // over what another process made up for meanwhile
+			if err := putPublic(r.path, r.key.public, os.Rename); err != nil {
+				return err
+			}
+			return SyncDir(dir)
 		},
 	}
 }
 
-// KeepAside gives the key at path a second name in the same directory. A file
-// that has that name must hold that very key, as an earlier call or a copy of
-// the directory leaves it, else the error matches fs.ErrExist.
-func KeepAside(path, aside string) error {
+// keepAside gives the key at path a second name.
+func keepAside(path, aside string) error {
 	err := os.Link(path, aside)
 	if errors.Is(err, fs.ErrExist) {
 		err = isKept(path, aside)
@@ -182,20 +192,28 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// putKey makes a key, writes it aside and puts it at path.
-func putKey(path string, random io.Reader, put func(from, to string) error) (Key, error) {
-	key, err := NewKey(random)
+// putKey makes a key, writes it aside and puts it at path, where none may be.
+func putKey(path string, random io.Reader) (Key, error) {
+	key, aside, err := writeKey(filepath.Dir(path), random)
 	if err != nil {
 		return Key{}, err
+	}
+	defer os.Remove(aside)
+	return key, os.Link(aside, path)
+}
+
+// writeKey makes a key and writes it to a new file, whose name it returns.
+func writeKey(dir string, random io.Reader) (Key, string, error) {
+	key, err := NewKey(random)
+	if err != nil {
+		return Key{}, "", err
 	}
 	block, err := ssh.MarshalPrivateKey(crypto.PrivateKey(key.private), "gaia")
 	if err != nil {
-		return Key{}, fmt.Errorf("encoding signing key: %w", err)
+		return Key{}, "", fmt.Errorf("encoding signing key: %w", err)
 	}
-	if err := putFile(path, pem.EncodeToMemory(block), 0o600, put); err != nil {
-		return Key{}, err
-	}
-	return key, nil
+	name, err := writeAside(dir, pem.EncodeToMemory(block), 0o600)
+	return key, name, err
 }
 
 // WritePublic writes the public half of the key at path to path+".pub", unless
@@ -233,29 +251,35 @@ func readPublic(path string) (PublicKey, error) {
 	return ParsePublicFile(content)
 }
 
+// putPublic writes a public key aside and puts it beside the key at path by
+// link, which wants that there is no such file, or rename: whole or not at all.
 func putPublic(path string, public PublicKey, put func(from, to string) error) error {
-	return putFile(path+".pub", []byte(public.Line()+"\n"), 0o644, put)
-}
-
-// putFile writes content aside and puts it at path by link, which wants that
-// there is no such file, or rename: whole or not at all.
-func putFile(path string, content []byte, mode fs.FileMode, put func(from, to string) error) error {
-	aside, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	aside, err := writeAside(filepath.Dir(path), []byte(public.Line()+"\n"), 0o644)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(aside.Name())
-	defer aside.Close()
-	if _, err := aside.Write(content); err != nil {
-		return err
+	defer os.Remove(aside)
+	return put(aside, path+".pub")
+}
+
+// writeAside writes a new file durably and returns its name.
+func writeAside(dir string, content []byte, mode fs.FileMode) (name string, err error) {
+	f, err := os.CreateTemp(dir, ".new-*")
+	if err != nil {
+		return "", err
 	}
-	if err := aside.Chmod(mode); err != nil {
-		return err
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	if _, err := f.Write(content); err != nil {
+		return "", err
 	}
-	if err := aside.Sync(); err != nil {
-		return err
+	if err := f.Chmod(mode); err != nil {
+		return "", err
 	}
-	return put(aside.Name(), path)
+	return f.Name(), f.Sync()
 }
 
 // SyncDir makes the names in a directory durable.

@@ -14,14 +14,14 @@ import (
 // renewal: there is always a whole key and never a foreign .pub beside it, and
 // the renewal can be done again, with the old key kept.
 func TestRenewalCut(t *testing.T) {
-	for cut := range len(renewal("", "", nil, nil)) + 1 {
+	for cut := range len(new(renewal).steps(nil, nothing)) + 1 {
 		path := filepath.Join(t.TempDir(), "signing")
 		old, err := CreateKey(path, rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var made Key
-		for _, step := range renewal(path, path+".old", rand.Reader, &made)[:cut] {
+		r := renewal{path: path, aside: path + ".old"}
+		for _, step := range r.steps(rand.Reader, nothing)[:cut] {
 			if err := step(); err != nil {
 				t.Fatalf("cut %d: %v", cut, err)
 			}
@@ -33,7 +33,7 @@ func TestRenewalCut(t *testing.T) {
 		if err != nil {
 			t.Fatalf("cut %d: %v", cut, err)
 		}
-		if !key.Public().Equal(old.Public()) && !key.Public().Equal(made.Public()) {
+		if !key.Public().Equal(old.Public()) && !key.Public().Equal(r.key.Public()) {
 			t.Errorf("cut %d: another key", cut)
 		}
 		line, err := os.ReadFile(path + ".pub")
@@ -53,7 +53,7 @@ func TestRenewalCut(t *testing.T) {
 		if !key.Public().Equal(old.Public()) {
 			continue // it was done; what is left is the .pub, just made up for
 		}
-		again, err := RenewKey(path, path+".old", rand.Reader)
+		again, err := RenewKey(path, path+".old", rand.Reader, nothing)
 		if err != nil {
 			t.Errorf("cut %d: again: %v", cut, err)
 			continue
@@ -78,25 +78,28 @@ func TestRenewalBesideARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var made Key
-	for _, step := range renewal(path, path+".old", rand.Reader, &made) {
+	r := renewal{path: path, aside: path + ".old"}
+	steps := r.steps(rand.Reader, nothing)
+	for i, step := range steps {
 		if err := step(); err != nil {
 			t.Fatal(err)
 		}
-		if made.public.key == nil {
+		if i < len(steps)-1 {
 			if err := putPublic(path, old.public, os.Rename); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if line, err := os.ReadFile(path + ".pub"); err != nil || string(line) != made.Public().Line()+"\n" {
+	if line, err := os.ReadFile(path + ".pub"); err != nil || string(line) != r.key.Public().Line()+"\n" {
 		t.Errorf("the public file holds %q, %v", line, err)
 	}
 }
 
+func nothing() error { return nil }
+
 func TestRenewKeyRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "signing")
-	if _, err := RenewKey(path, path+".old", rand.Reader); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := RenewKey(path, path+".old", rand.Reader, nothing); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no key to renew: %v", err)
 	}
 	old, err := CreateKey(path, rand.Reader)
@@ -106,11 +109,22 @@ func TestRenewKeyRefuses(t *testing.T) {
 	if err := os.WriteFile(path+".old", []byte("something else"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := RenewKey(path, path+".old", rand.Reader); !errors.Is(err, fs.ErrExist) {
+	if _, err := RenewKey(path, path+".old", rand.Reader, nothing); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("another file stands where the old key would be kept: %v", err)
 	}
-	if _, err := RenewKey(path, path+".kept", bytes.NewReader(nil)); err == nil {
-		t.Error("made a key of nothing")
+	told := 0
+	tell := func() error { told++; return errors.New("not now") }
+	if _, err := RenewKey(path, path+".kept", bytes.NewReader(nil), tell); err == nil || told > 0 {
+		t.Errorf("made a key of nothing: %v, told %d times", err, told)
+	}
+	if _, err := RenewKey(path, path+".kept", rand.Reader, tell); err == nil || err.Error() != "not now" || told != 1 {
+		t.Errorf("who relies on the key is not ready: %v, told %d times", err, told)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".new-*")); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	if line, err := os.ReadFile(path + ".pub"); err != nil || string(line) != old.Public().Line()+"\n" {
+		t.Errorf("the public file holds %q, %v", line, err)
 	}
 	if key, err := LoadKey(path); err != nil || !key.Public().Equal(old.Public()) {
 		t.Errorf("the key changed: %v", err)
@@ -121,7 +135,7 @@ func TestRenewKeyRefuses(t *testing.T) {
 // the first.
 func TestPublicIsMadeUpFor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "signing")
-	key, err := putKey(path, rand.Reader, os.Link)
+	key, err := putKey(path, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,14 +242,14 @@ func TestKeepAside(t *testing.T) {
 		"an open copy": {func(aside string) error { return os.WriteFile(aside, content, 0o644) }, func(err error) bool { return errors.As(err, &open) }},
 		"a link to it": {func(aside string) error { return os.Symlink(path, aside) }, func(err error) bool { return errors.Is(err, fs.ErrExist) }},
 		"no key":       {func(aside string) error { return os.WriteFile(aside, []byte("mine"), 0o600) }, func(err error) bool { return errors.Is(err, fs.ErrExist) }},
-		"another key":  {func(aside string) error { _, err := putKey(aside, rand.Reader, os.Link); return err }, func(err error) bool { return errors.Is(err, fs.ErrExist) }},
+		"another key":  {func(aside string) error { _, err := putKey(aside, rand.Reader); return err }, func(err error) bool { return errors.Is(err, fs.ErrExist) }},
 		"a directory":  {func(aside string) error { return os.Mkdir(aside, 0o700) }, func(err error) bool { return errors.Is(err, fs.ErrExist) }},
 	} {
 		aside := filepath.Join(filepath.Dir(path), name)
 		if err := tt.put(aside); err != nil {
 			t.Fatal(err)
 		}
-		if err := KeepAside(path, aside); !tt.want(err) {
+		if err := keepAside(path, aside); !tt.want(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
