@@ -246,22 +246,21 @@ func (e *openError) Error() string {
 func (e *openError) hint() string { return "chmod go-w " + quoteArg(e.path) }
 
 // closed wants that only the user can write to a file or directory.
-func closed(path string) (fs.FileInfo, error) {
+func closed(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().Perm()&0o022 != 0 {
-		return nil, &openError{path, info.Mode().Perm()}
+		return &openError{path, info.Mode().Perm()}
 	}
-	return info, err
+	return err
 }
 
 // readOwn reads a file of the key directory.
 func readOwn(path string) ([]byte, error) {
-	info, err := closed(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // a pipe would be waited for
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a pipe would be waited for
 		return nil, errors.New("it is not a regular file")
+	}
+	if err := closed(path); err != nil {
+		return nil, err
 	}
 	return os.ReadFile(path)
 }
@@ -269,7 +268,7 @@ func readOwn(path string) ([]byte, error) {
 // ownList reads the list in the key directory; there need not be one.
 func ownList(dir string) (sign.AllowedSigners, error) {
 	path := filepath.Join(dir, allowedFile)
-	_, err := closed(dir)
+	err := closed(dir)
 	var content []byte
 	if err == nil {
 		content, err = readOwn(path)
