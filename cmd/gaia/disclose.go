@@ -46,6 +46,12 @@ that you share with its reader, and shows nothing to anyone else.`,
   gaia verify task.json --checkpoint published`,
 		Args: oneArg("the run directory or package"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "task", "out", "key", "hmac-key-file"); err != nil {
+				return err
+			}
+			if d.out == "-" {
+				return usage("give the name of a file", "an evidence bundle is not written to standard output")
+			}
 			return a.disclose(cmd.Context(), args[0], d)
 		},
 	}

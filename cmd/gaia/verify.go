@@ -31,7 +31,10 @@ limits in time is trusted within that time only, by this machine's clock.`,
   gaia verify --trusted-key alice.pub submission-2026-01-02-5XK9QZ7M
   gaia verify task.json --checkpoint published`,
 		Args: oneArg("the run directory, package or evidence bundle"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "checkpoint", "hmac-key-file"); err != nil {
+				return err
+			}
 			info, err := os.Stat(args[0])
 			if err == nil && info.Mode().IsRegular() {
 				return a.verifyBundle(args[0], v)
