@@ -66,6 +66,15 @@ func TestFullDisk(t *testing.T) {
 			if code, _, stderr := command(t, "verify", "--trusted-key", key+".pub", found[0]); code != exitIncomplete {
 				t.Errorf("verify: exit code %d\n%s", code, stderr)
 			}
+			if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+				t.Fatal(err)
+			}
+			if code, stdout, stderr := command(t, "resume", "--key", key, found[0]); code != exitIncomplete || stdout != "" || !strings.Contains(stderr, "read-only file system\ngaia: hint: ") {
+				t.Errorf("resume where nothing can be written: exit code %d\n%s%s", code, stdout, stderr)
+			}
+			if code, _, stderr := command(t, "run", "--key", key, "--out", filepath.Join(disk, "more")); code != exitFailure || !strings.Contains(stderr, "read-only file system\ngaia: hint: ") {
+				t.Errorf("run where nothing can be written: exit code %d\n%s", code, stderr)
+			}
 			if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, "size=8m"); err != nil {
 				t.Fatal(err)
 			}
