@@ -114,7 +114,8 @@ func NewLog(sink Sink, end End, cfg LogConfig) (*Log, error) {
 }
 
 // Append records events in order and returns their ids when they, and all
-// enqueued before them, are durable. The error matches ErrNotRecorded.
+// enqueued before them, are durable. The error matches ErrNotRecorded, or it is
+// ErrTooLarge.
 func (l *Log) Append(drafts ...Draft) ([]string, error) {
 	bodies, err := encodeAll(drafts)
 	l.mu.Lock()
