@@ -58,6 +58,7 @@ never a GAIA score.`,
   gaia audit runs/01J…                look for the known ways of cheating
   gaia submit runs/01J…               package it, signed
   gaia verify submission-…            check every byte of the package
+  gaia disclose runs/01J… --task 3f2a show one task, without the others
   gaia show runs/01J…                 see what happened`,
 		SilenceErrors: true,
 		SilenceUsage:  true,

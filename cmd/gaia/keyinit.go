@@ -170,6 +170,11 @@ func (a *app) keyRotate(path string, until time.Time, asJSON bool) error {
 	// The start of the fingerprint, in letters that a file name may hold.
 	id := strings.NewReplacer("SHA256:", "", "+", "-", "/", "_").Replace(public.ID())
 	aside := path + "." + id[:8]
+	if !until.IsZero() { // before anything is changed
+		if _, err := already(t.listed, sign.AllowedSigner{ValidBefore: until, Key: public}, filepath.Join(dir, allowedFile)); err != nil {
+			return err
+		}
+	}
 	kept := "no: it was not before"
 	key, err := sign.RenewKey(path, aside, rand.Reader, func() (err error) {
 		if word, _ := t.of(public); word != trustUnknown {

@@ -181,14 +181,8 @@ func addAllowed(dir string, s sign.AllowedSigner) (bool, error) {
 		return false, err
 	}
 	path := filepath.Join(dir, allowedFile)
-	for _, l := range listed {
-		if !l.Key.Equal(s.Key) || !l.Applies() {
-			continue
-		}
-		if l.ValidAfter.Equal(s.ValidAfter) && l.ValidBefore.Equal(s.ValidBefore) {
-			return false, nil
-		}
-		return false, fail(exitFailure, fmt.Errorf("%s is listed with other dates, in line %d of %q", s.Key.ID(), l.Row, path), "edit that line, or take it out")
+	if there, err := already(listed, s, path); there || err != nil {
+		return false, err
 	}
 	content, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -208,4 +202,19 @@ func addAllowed(dir string, s sign.AllowedSigner) (bool, error) {
 		return false, fmt.Errorf("writing allowed signers: %w", err)
 	}
 	return true, sign.SyncDir(filepath.Dir(path))
+}
+
+// already reports whether the list says what s does, and refuses an s that says
+// something else of a key that stands there.
+func already(listed sign.AllowedSigners, s sign.AllowedSigner, path string) (bool, error) {
+	for _, l := range listed {
+		if !l.Key.Equal(s.Key) || !l.Applies() {
+			continue
+		}
+		if l.ValidAfter.Equal(s.ValidAfter) && l.ValidBefore.Equal(s.ValidBefore) {
+			return true, nil
+		}
+		return false, fail(exitFailure, fmt.Errorf("%s is listed with other dates, in line %d of %q", s.Key.ID(), l.Row, path), "edit that line, or take it out")
+	}
+	return false, nil
 }

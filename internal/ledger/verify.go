@@ -105,7 +105,10 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 		return nil, trajectory.Faultf(trajectory.JournalFile, "has bytes after its last event")
 	}
 	run.Files = map[string]string{trajectory.JournalFile: sign.DigestOf(whole)}
-	return run, run.verifyFinished(dir, o.Summary, before[MarkerFile], compare)
+	// The marker goes last when a run is closed; where it is not there and nothing
+	// else is, the run was never closed.
+	closing := before[MarkerFile] || !slices.ContainsFunc(derived(o.Summary), func(name string) bool { return before[name] })
+	return run, run.verifyFinished(dir, o.Summary, closing, compare)
 }
 
 // open reads and checks the plan and opens the journal.
@@ -219,7 +222,7 @@ func (r *Run) verifyFinished(dir fs.FS, summaryFile string, closing bool, compar
 		}
 	}
 	if closing && r.Marked == "" && r.Missing == "" {
-		r.Missing = MarkerFile + " still says " + MarkerOpen
+		r.Missing = MarkerFile + " still says " + MarkerOpen // or is gone, but then more is missing
 	}
 	r.Complete = r.Missing == ""
 	return nil

@@ -281,7 +281,7 @@ func (r *Run) mark(reason string) error {
 	if err == nil {
 		return nil
 	}
-	if os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)) == nil {
+	if os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)) == nil && sign.SyncDir(r.Dir) == nil {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrUnmarked, err)

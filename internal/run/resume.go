@@ -55,7 +55,11 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { records.Cleanup() }()
+	defer func() {
+		if records != nil {
+			records.Cleanup()
+		}
+	}()
 	if found.Complete {
 		return nil, ErrComplete
 	}
@@ -73,7 +77,11 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 		return nil, err
 	}
 	var torn *trajectory.Torn
-	if found.Completed != nil && marked != "" && found.NotRecorded == "" {
+	closing, err := r.closing()
+	if err != nil {
+		return nil, err
+	}
+	if found.Completed != nil && marked != "" && found.NotRecorded == "" && !closing {
 		// It was written and not synced: nobody was told that the run was complete,
 		// and it does not say that recording had failed.
 		if torn, err = r.cutLast(); err != nil {
@@ -100,7 +108,10 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if r.fold.Completed != nil {
 		return r, nil
 	}
-	return r, r.takeUp(found.End, torn, marked)
+	if err := r.takeUp(found.End, torn, marked); err != nil {
+		return nil, errors.Join(err, r.unmarked)
+	}
+	return r, nil
 }
 
 // rebuild verifies the run and writes its records anew beside the file, since
@@ -134,18 +145,38 @@ func (r *Run) writeFile(name string, data []byte) error {
 // removeStrays removes what a killed process was about to put in its place. The
 // run is locked: nobody else writes here.
 func (r *Run) removeStrays() error {
-	for _, name := range []string{ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile, tornPrefix, UnrecordedResults, UnrecordedSummary} {
-		strays, err := filepath.Glob(filepath.Join(r.Dir, "."+name+"*"))
-		if err != nil {
+	names := []string{ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile, tornPrefix, UnrecordedResults, UnrecordedSummary}
+	for dir, ours := range map[string]func(string) bool{
+		r.Dir: func(name string) bool {
+			return slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(name, "."+n) })
+		},
+		filepath.Join(r.Dir, filepath.FromSlash(trajectory.BodiesDir)): func(name string) bool { return name[0] == '.' },
+	} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		for _, stray := range strays {
-			if err := os.Remove(stray); err != nil {
+		for _, e := range entries {
+			if !ours(e.Name()) {
+				continue
+			}
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 				return fmt.Errorf("removing what a killed process left: %w", err)
 			}
 		}
 	}
 	return nil
+}
+
+// closing reports whether anything is there that is written once run_completed
+// is on disk.
+func (r *Run) closing() (bool, error) {
+	for _, name := range []string{ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
+		if _, err := os.Lstat(filepath.Join(r.Dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // regular refuses anything but regular files under names that ledger.Verify

@@ -347,26 +347,29 @@ func TestMarkedAtOnce(t *testing.T) {
 	}
 }
 
-// TestLastLineNotSynced: a run_completed that was written and could not be synced
-// does not hide that recording failed, with or without the marker.
-func TestLastLineNotSynced(t *testing.T) {
-	c := config(t, goldenTask)
+// unsynced makes a run whose run_completed was written and could not be synced;
+// marker says whether the marker could be written.
+func unsynced(t *testing.T, c Config, marker bool) (r *Run, events int64) {
+	t.Helper()
 	whole := execute(t, t.TempDir(), c)
-	events := verified(t, whole.Dir).End.Events
-	r := losing(t, c, events-1)
+	events = verified(t, whole.Dir).End.Events
+	r = losing(t, c, events-1)
+	if !marker {
+		r.marker.Close()
+	}
 	if err := r.Execute(context.Background(), nil); !errors.Is(err, trajectory.ErrNotRecorded) {
 		t.Fatal(err)
 	}
 	r.Close()
-	journal := filepath.Join(r.Dir, trajectory.JournalFile)
 	before := verified(t, r.Dir)
 	if before.End.Events != events-1 {
 		t.Fatalf("%d of %d events", before.End.Events, events)
 	}
-	f, err := os.OpenFile(journal, os.O_WRONLY|os.O_APPEND, 0)
+	f, err := os.OpenFile(filepath.Join(r.Dir, trajectory.JournalFile), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer f.Close()
 	done, _ := before.RunCompleted()
 	last, err := trajectory.NewLog(f, before.End, trajectory.LogConfig{RunID: before.Manifest.RunID, Now: c.Now, Mono: c.Mono, Rand: c.Rand})
 	if err != nil {
@@ -375,14 +378,93 @@ func TestLastLineNotSynced(t *testing.T) {
 	if _, err := last.Append(trajectory.Draft{Payload: done}); err != nil {
 		t.Fatal(err)
 	}
-	f.Close()
-	finish(t, r.Dir, c)
-	if err := os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)); err != nil {
-		t.Fatal(err)
+	return r, events
+}
+
+// TestLastLineNotSynced: a run_completed that was written and could not be synced
+// does not hide that recording failed, whether or not the marker could be
+// written, and whether or not it is removed afterwards.
+func TestLastLineNotSynced(t *testing.T) {
+	for _, marker := range []bool{true, false} {
+		c := config(t, goldenTask)
+		r, events := unsynced(t, c, marker)
+		if found := verified(t, r.Dir); found.Complete || found.Missing == "" {
+			t.Errorf("marker %v: complete %v", marker, found.Complete)
+		}
+		finish(t, r.Dir, c)
+		if err := os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)); err != nil {
+			t.Fatal(err)
+		}
+		found := verified(t, r.Dir)
+		if i := found.Interruptions; !found.Complete || found.Marked == "" || len(i) != 1 || !i[0].Torn || i[0].Events != events-1 {
+			t.Errorf("marker %v: complete %v, marked %q, %+v", marker, found.Complete, found.Marked, i)
+		}
 	}
-	found := verified(t, r.Dir)
-	if i := found.Interruptions; !found.Complete || found.Marked == "" || len(i) != 1 || !i[0].Torn || i[0].Events != events-1 {
-		t.Errorf("complete %v, marked %q, %+v", found.Complete, found.Marked, i)
+}
+
+// TestNothingCutWhenClosed: of a run that had been closed nothing is cut, whatever
+// a marker says that somebody has put there: what is missing is written again.
+func TestNothingCutWhenClosed(t *testing.T) {
+	for _, missing := range [][]string{{trajectory.CheckpointFile}, {ledger.SummaryFile, trajectory.CheckpointFile}, {ledger.ResultsFile}} {
+		c := config(t, goldenTask)
+		r := execute(t, t.TempDir(), c)
+		r.Close()
+		journal, err := os.ReadFile(filepath.Join(r.Dir, trajectory.JournalFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range missing {
+			if err := os.Remove(filepath.Join(r.Dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(r.Dir, ledger.MarkerFile), markerText("made up"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		finish(t, r.Dir, c)
+		after, err := os.ReadFile(filepath.Join(r.Dir, trajectory.JournalFile))
+		if err != nil || !bytes.Equal(after, journal) || !verified(t, r.Dir).Complete {
+			t.Errorf("without %v: the journal was changed, or %v", missing, err)
+		}
+	}
+}
+
+// TestStrays: what a killed process was about to put in its place is removed, in
+// a directory of any name.
+func TestStrays(t *testing.T) {
+	for _, name := range []string{"runs", "a[b", "runs[1]", `x\y`} {
+		c := config(t, goldenTask)
+		c.Evidence = ledger.EvidenceBodies
+		drain := make(chan struct{})
+		c.Watch = func(e trajectory.Event) {
+			if e.Seq == 8 {
+				close(drain)
+			}
+		}
+		r, err := Create(filepath.Join(t.TempDir(), name), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Execute(context.Background(), drain); !errors.Is(err, ErrDrained) {
+			t.Fatal(err)
+		}
+		r.Close()
+		strays := []string{"." + ledger.TrajectoriesFile + "123", "." + ledger.ResultsFile + "9", ".torn-55", filepath.Join(trajectory.BodiesDir, ".00ff123")}
+		for _, stray := range append(strays, ".mine") {
+			if err := os.WriteFile(filepath.Join(r.Dir, stray), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Watch = nil
+		finish(t, r.Dir, c)
+		for _, stray := range strays {
+			if _, err := os.Lstat(filepath.Join(r.Dir, stray)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: %s is still there: %v", name, stray, err)
+			}
+		}
+		if _, err := os.Lstat(filepath.Join(r.Dir, ".mine")); err != nil {
+			t.Errorf("%s: a file of somebody else is gone: %v", name, err)
+		}
 	}
 }
 
