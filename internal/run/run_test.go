@@ -409,7 +409,7 @@ func TestLostHelpers(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
-	for _, name := range []string{lockFile, PrivateFile} {
+	for _, name := range []string{lockFile, PrivateFile, trajectory.JournalFile} {
 		path := filepath.Join(r.Dir, name)
 		if err := os.Rename(path, path+".away"); err != nil {
 			t.Fatal(err)
@@ -424,6 +424,17 @@ func TestLostHelpers(t *testing.T) {
 		if err := os.Rename(path+".away", path); err != nil {
 			t.Fatal(err)
 		}
+	}
+	journal := filepath.Join(r.Dir, trajectory.JournalFile)
+	if err := os.Rename(journal, journal+".away"); err != nil {
+		t.Fatal(err)
+	}
+	var fault *trajectory.Fault
+	if _, err := Resume(r.Dir, c); !errors.As(err, &fault) || fault.File != trajectory.JournalFile || fault.Reason != ledger.Missing {
+		t.Errorf("without the journal: %v", err)
+	}
+	if err := os.Rename(journal+".away", journal); err != nil {
+		t.Fatal(err)
 	}
 	if err := errors.Join(os.Rename(filepath.Join(r.Dir, workDir), filepath.Join(r.Dir, "away")), os.Symlink(t.TempDir(), filepath.Join(r.Dir, workDir))); err != nil {
 		t.Fatal(err)
