@@ -210,7 +210,7 @@ func writeNew(ctx context.Context, files []newFile) (err error) {
 	}
 	var aside []string
 	for _, f := range files {
-		name, err := writeAside(f)
+		name, err := sign.WriteAside(filepath.Dir(f.path), f.data, 0o644)
 		if err != nil {
 			return fmt.Errorf("writing %q: %w", f.path, err)
 		}
@@ -234,30 +234,6 @@ func notWritten(path string, err error) error {
 		return fail(exitFailure, fmt.Errorf("%q is there already, and nothing is written over", path), "give another name by --out")
 	}
 	return fmt.Errorf("writing %q: %w", path, err)
-}
-
-// writeAside writes a file durably under another name beside its own, and
-// returns that name.
-func writeAside(f newFile) (name string, err error) {
-	out, err := os.CreateTemp(filepath.Dir(f.path), ".new-*")
-	if err != nil {
-		return "", err
-	}
-	defer func() {
-		if closed := out.Close(); err == nil {
-			err = closed
-		}
-		if err != nil {
-			os.Remove(out.Name())
-		}
-	}()
-	if _, err := out.Write(f.data); err != nil {
-		return "", err
-	}
-	if err := out.Chmod(0o644); err != nil {
-		return "", err
-	}
-	return out.Name(), out.Sync()
 }
 
 // disclosed is what disclose prints with --json.

@@ -212,7 +212,7 @@ func writeKey(dir string, random io.Reader) (Key, string, error) {
 	if err != nil {
 		return Key{}, "", fmt.Errorf("encoding signing key: %w", err)
 	}
-	name, err := writeAside(dir, pem.EncodeToMemory(block), 0o600)
+	name, err := WriteAside(dir, pem.EncodeToMemory(block), 0o600)
 	return key, name, err
 }
 
@@ -254,7 +254,7 @@ func readPublic(path string) (PublicKey, error) {
 // putPublic writes a public key aside and puts it beside the key at path by
 // link, which wants that there is no such file, or rename: whole or not at all.
 func putPublic(path string, public PublicKey, put func(from, to string) error) error {
-	aside, err := writeAside(filepath.Dir(path), []byte(public.Line()+"\n"), 0o644)
+	aside, err := WriteAside(filepath.Dir(path), []byte(public.Line()+"\n"), 0o644)
 	if err != nil {
 		return err
 	}
@@ -262,8 +262,9 @@ func putPublic(path string, public PublicKey, put func(from, to string) error) e
 	return put(aside, path+".pub")
 }
 
-// writeAside writes a new file durably and returns its name.
-func writeAside(dir string, content []byte, mode fs.FileMode) (name string, err error) {
+// WriteAside writes a new file in a directory durably, to be linked or renamed
+// to its place, and returns its name. Nothing is left of one that fails.
+func WriteAside(dir string, content []byte, mode fs.FileMode) (name string, err error) {
 	f, err := os.CreateTemp(dir, ".new-*")
 	if err != nil {
 		return "", err
