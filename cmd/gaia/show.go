@@ -36,7 +36,10 @@ the one of a digest, after checking it.`,
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "body"); err != nil {
+				return err
+			}
 			if body != "" {
 				return a.showBody(args[0], body)
 			}
@@ -60,7 +63,7 @@ func (a *app) showBody(dir, digest string) error {
 	if trajectory.BodyFile(digest) == "" {
 		return usage("a digest is sha256: and 64 hexadecimal digits; 'gaia show --json DIR TASK' has those of a task", "--body %q is no digest", digest)
 	}
-	body, err := trajectory.ReadBody(os.DirFS(dir), digest)
+	body, err := ledger.ReadBody(os.DirFS(dir), digest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return usage("runs keep bodies with --evidence-full-bodies", "the run keeps no body %s", digest)
 	}

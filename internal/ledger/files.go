@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -19,6 +20,7 @@ const (
 	maxPlan       = 64 << 20
 	maxMarker     = 4 << 10
 	maxCheckpoint = 4 << 10
+	maxBody       = 256 << 20
 )
 
 // derived are the files that are written when a run is closed.
@@ -90,6 +92,24 @@ func ReadFile(dir fs.FS, name string, limit int64) ([]byte, error) {
 		return nil, trajectory.Faultf(name, "is larger than %d bytes", limit)
 	}
 	return data, nil
+}
+
+// ReadBody returns the whole body that an event names by its body_sha256. Other
+// bytes than those are a Fault; the error matches fs.ErrNotExist where the run
+// keeps no such body.
+func ReadBody(dir fs.FS, digest string) ([]byte, error) {
+	name := trajectory.BodyFile(digest)
+	if name == "" {
+		return nil, fmt.Errorf("%q is not a digest", digest)
+	}
+	data, err := ReadFile(dir, name, maxBody)
+	if isMissing(err) {
+		return nil, fmt.Errorf("reading %s: %w", name, fs.ErrNotExist)
+	}
+	if err == nil && sign.Digest(data) != digest {
+		err = trajectory.Faultf(name, "is not what its name says")
+	}
+	return data, err
 }
 
 // differs names the first line in which two files differ.

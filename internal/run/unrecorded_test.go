@@ -174,7 +174,7 @@ func TestEvidence(t *testing.T) {
 				return
 			}
 			named++
-			body, err := trajectory.ReadBody(dir, digest)
+			body, err := ledger.ReadBody(dir, digest)
 			if err != nil {
 				t.Errorf("%s: %v", evidence, err)
 				return
@@ -222,7 +222,7 @@ func TestEvidence(t *testing.T) {
 				t.Fatal(err)
 			}
 			var fault *trajectory.Fault
-			if _, err := trajectory.ReadBody(dir, "sha256:"+filepath.Base(path)); !errors.As(err, &fault) || fault.File != trajectory.BodiesDir+"/"+filepath.Base(path) {
+			if _, err := ledger.ReadBody(dir, "sha256:"+filepath.Base(path)); !errors.As(err, &fault) || fault.File != trajectory.BodiesDir+"/"+filepath.Base(path) {
 				t.Errorf("a changed body: %v", err)
 			}
 		}
