@@ -222,7 +222,7 @@ func (r *Run) verifyFinished(dir fs.FS, summaryFile string, closing bool, compar
 		}
 	}
 	if closing && r.Marked == "" && r.Missing == "" {
-		r.Missing = MarkerFile + " still says " + MarkerOpen // or is gone, but then more is missing
+		r.Missing = MarkerFile + " still says " + MarkerOpen
 	}
 	r.Complete = r.Missing == ""
 	return nil
