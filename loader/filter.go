@@ -11,6 +11,8 @@ import (
 type Filter struct {
 	Levels []int    // 1 to 3; empty = all
 	IDs    []string // empty = all
+	Sample int      // so many of them, drawn by Seed; 0 = all
+	Seed   int64    // of the draw
 	Limit  int      // at most so many, the first in the order of the file; 0 = all
 }
 

@@ -49,6 +49,7 @@ const dummyID = "0-0-0-0-0"
 
 // A Set is what one split of one dataset gave for one [Filter].
 type Set struct {
+	Hub      string // scheme and host of the hub that has the dataset; "" where it is no hub
 	Dataset  string // as the source names it
 	Revision string // as the source resolved it
 	Split    Split
@@ -58,6 +59,7 @@ type Set struct {
 
 	Tasks       []Task   // the selected tasks, in the order of the file
 	IDs         []string // all ids of the split, in the order of the file
+	Levels      [3]int   // how many tasks of the split are of level 1, 2 and 3
 	CarriedGold bool     // the file held at least one answer, whether or not Load handed it on
 	Others      []Other  // the other splits that the source holds
 
@@ -90,11 +92,14 @@ func Load(ctx context.Context, src Source, split Split, f Filter) (Set, Gold, er
 		return Set{}, Gold{}, err
 	}
 	set := Set{
-		Dataset: origin.Dataset, Revision: origin.Revision, Split: split,
+		Hub: origin.Hub, Dataset: origin.Dataset, Revision: origin.Revision, Split: split,
 		MetadataFile: name, Digest: digest(data),
 		source: src,
 	}
 	set.IDs, set.CarriedGold = outline(rows)
+	for _, r := range rows {
+		set.Levels[r.task.Level-1]++
+	}
 	if set.Others, err = others(ctx, src, origin, split); err != nil {
 		return Set{}, Gold{}, err
 	}
@@ -118,7 +123,7 @@ func (s Set) Attachment(ctx context.Context, t Task) (io.ReadCloser, error) {
 	if t.filePath == "" {
 		return nil, fmt.Errorf("task %q has no attachment", t.ID)
 	}
-	rc, err := s.source.Open(ctx, t.filePath)
+	rc, err := s.source.Open(ctx, s.Revision, t.filePath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("the attachment of task %q is missing: %s at %s has no file %q: complete the copy of the dataset: %w",
 			t.ID, s.Dataset, s.Revision, t.filePath, fs.ErrNotExist)
@@ -179,7 +184,7 @@ func outline(rows []row) (ids []string, gold bool) {
 }
 
 func readMetadata(ctx context.Context, src Source, origin Origin, name string) ([]byte, error) {
-	rc, err := src.Open(ctx, name)
+	rc, err := src.Open(ctx, origin.Revision, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s at %s has no file %q: point at the folder that holds 2023/: %w",
 			origin.Dataset, origin.Revision, name, fs.ErrNotExist)

@@ -13,6 +13,7 @@ import (
 
 // An Origin says which dataset a [Source] stands for.
 type Origin struct {
+	Hub      string // scheme and host of the hub that has the dataset; "" where it is no hub
 	Dataset  string
 	Revision string // fixed: not a branch that can move
 }
@@ -20,11 +21,20 @@ type Origin struct {
 // A Source opens the files of a dataset by their slash-separated path from its root. Files may be fetched when they are
 // opened.
 type Source interface {
-	// Resolve names the dataset and fixes its revision; Open then reads that revision.
+	// Resolve names the dataset and fixes its revision.
 	Resolve(ctx context.Context) (Origin, error)
-	// Open returns the file, which the caller closes. The error wraps fs.ErrNotExist where the dataset has no such file.
-	Open(ctx context.Context, path string) (io.ReadCloser, error)
+	// Open returns the file at a revision that Resolve gave; the caller closes it. The error wraps fs.ErrNotExist where
+	// the dataset has no such file.
+	Open(ctx context.Context, revision, path string) (io.ReadCloser, error)
 }
+
+// A SourceError says why a source gave no file, and what a person can do about it.
+type SourceError struct {
+	Reason   string
+	Remedies []string // each a sentence, the likeliest first
+}
+
+func (e *SourceError) Error() string { return e.Reason }
 
 // Dir is a dataset that lies in a file tree whose root holds 2023/.
 func Dir(root fs.FS, dataset, revision string) Source {
@@ -38,7 +48,7 @@ type dir struct {
 
 func (d dir) Resolve(context.Context) (Origin, error) { return d.origin, nil }
 
-func (d dir) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+func (d dir) Open(ctx context.Context, _, name string) (io.ReadCloser, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"math"
 	mathrand "math/rand/v2"
@@ -18,7 +17,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/run"
-	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -26,9 +24,7 @@ import (
 // settings is what the flags, the environment and, for resume, the manifest
 // say about a run.
 type settings struct {
-	source       string // "fixtures" or "dir:PATH"
-	split        string
-	filter       loader.Filter
+	taskFlags
 	selection    string // rule of the filter; "" to take it from filter
 	model        string
 	judge        string // "" for none
@@ -56,8 +52,6 @@ const (
 )
 
 const (
-	sourceFixtures = "fixtures"
-	sourceDir      = "dir:"
 	callTries      = 6
 	defaultBaseURL = "https://api.openai.com/v1"
 	rehearsalHost  = "builtin:" // origin of the scripted models
@@ -95,7 +89,7 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 	if err != nil {
 		return world{}, err
 	}
-	if w.Set, w.Gold, err = load(ctx, s); err != nil {
+	if w.Set, w.Gold, err = a.loadTasks(ctx, s.taskFlags); err != nil {
 		return world{}, err
 	}
 	if w.Child, err = child(); err != nil {
@@ -121,31 +115,6 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 		w.Verdicts, err = a.judgeCache(w.Key, s.resumed)
 	}
 	return w, err
-}
-
-// load reads the tasks of the source.
-func load(ctx context.Context, s settings) (loader.Set, loader.Gold, error) {
-	split, err := loader.ParseSplit(s.split)
-	if err != nil {
-		return loader.Set{}, loader.Gold{}, usage("", "%s", err)
-	}
-	source := loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision)
-	if path, ok := strings.CutPrefix(s.source, sourceDir); ok {
-		info, err := os.Stat(path)
-		if err != nil {
-			return loader.Set{}, loader.Gold{}, usage("", "reading the dataset %q: %v", path, unwrapPath(err))
-		}
-		if !info.IsDir() {
-			return loader.Set{}, loader.Gold{}, usage("give the directory that holds 2023/", "the dataset %q is not a directory", path)
-		}
-		// What the directory holds is for its digests to say, not for its name.
-		source = loader.Dir(os.DirFS(path), "directory", "unpinned")
-	}
-	set, gold, err := loader.Load(ctx, source, split, s.filter)
-	if filter := (*loader.FilterError)(nil); errors.As(err, &filter) {
-		err = usage("see --split, --level, --task and --limit in 'gaia run --help'", "%s", filter)
-	}
-	return set, gold, err
 }
 
 // policy returns the governance of the run with the budgets of the flags.

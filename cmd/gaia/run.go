@@ -42,11 +42,8 @@ without evidence or stops, as --on-unsubmittable says.`,
 			if err := notEmpty(cmd, "key"); err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("limit") && s.filter.Limit < 1 {
-				return usage("leave --limit out to run all tasks", "--limit is %d, which leaves no task", s.filter.Limit)
-			}
-			if cmd.Flags().Changed("task") && len(s.filter.IDs) == 0 {
-				return usage("leave --task out to run all tasks", "--task names no task")
+			if err := s.taskFlags.check(cmd); err != nil {
+				return err
 			}
 			if err := a.complete(&s); err != nil {
 				return err
@@ -61,11 +58,7 @@ without evidence or stops, as --on-unsubmittable says.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.source, "source", "", `where the tasks are: dir:PATH (a copy of the dataset) or fixtures (built in)`)
-	f.StringVar(&s.split, "split", "validation", "split of the dataset: validation or test")
-	f.IntSliceVar(&s.filter.Levels, "level", nil, "only these levels, such as 1,2")
-	f.StringSliceVar(&s.filter.IDs, "task", nil, "only these task ids")
-	f.IntVar(&s.filter.Limit, "limit", 0, "only the first N of the selected tasks")
+	s.taskFlags.add(cmd)
 	f.StringVar(&s.model, "model", "", "model that answers")
 	f.StringVar(&s.judge, "judge-model", "", "model that judges what the official scorer calls wrong (default: none)")
 	f.StringVar(&s.baseURL, "base-url", "", "OpenAI-compatible endpoint (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
