@@ -8,7 +8,10 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"time"
 	"unicode"
+
+	"github.com/cenkalti/backoff/v5"
 )
 
 // An Origin says which dataset a [Source] stands for.
@@ -31,10 +34,29 @@ type Source interface {
 // A SourceError says why a source gave no file, and what a person can do about it.
 type SourceError struct {
 	Reason   string
-	Remedies []string // each a sentence, the likeliest first
+	Remedies []string // the likeliest first
+
+	cause error         // for errors.Is; may be nil
+	again bool          // may pass by itself
+	after time.Duration // when the source wants to be asked again; 0 = it did not say
+	final bool          // an older answer would not do
 }
 
 func (e *SourceError) Error() string { return e.Reason }
+func (e *SourceError) Unwrap() error { return e.cause }
+
+// As tells the backoff package when to try again.
+func (e *SourceError) As(target any) bool {
+	wait, ok := target.(**backoff.RetryAfterError)
+	if ok = ok && e.after > 0; ok {
+		*wait = &backoff.RetryAfterError{Duration: e.after}
+	}
+	return ok
+}
+
+func sourceErrorf(remedy, format string, args ...any) error {
+	return &SourceError{Reason: fmt.Sprintf(format, args...), Remedies: []string{remedy}}
+}
 
 // Dir is a dataset that lies in a file tree whose root holds 2023/.
 func Dir(root fs.FS, dataset, revision string) Source {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -78,9 +79,12 @@ func classify(err error) *failure {
 	var f *failure
 	var fault *trajectory.Fault
 	var mode *sign.PermissionError
+	var source *loader.SourceError
 	switch {
 	case errors.As(err, &f):
 		return f
+	case errors.As(err, &source):
+		return &failure{code: exitFailure, err: err, hints: source.Remedies}
 	case errors.As(err, &fault):
 		return &failure{code: exitEvidence, err: err}
 	case errors.As(err, &mode):

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
@@ -247,17 +246,14 @@ func (a *app) complete(s *settings) error {
 	s.rehearsal = s.source == sourceFixtures || s.source == "" && s.model == "" && s.baseURL == "" && key == "" && base == ""
 	if s.rehearsal {
 		if s.model != "" || s.baseURL != "" || s.judge != "" || s.searxng != "" || s.prices != "" {
-			return usage("leave out --model, --base-url, --judge-model, --searxng-url and --prices, or give --source dir:PATH",
+			return usage("leave out --model, --base-url, --judge-model, --searxng-url and --prices, or give --source hub or dir:PATH",
 				"the built-in tasks run with the built-in model alone")
 		}
 		s.source, s.model, s.judge = sourceFixtures, fixtures.Model, fixtures.JudgeModel
 		return nil
 	}
-	if !strings.HasPrefix(s.source, sourceDir) {
-		if s.source == "" {
-			return usage("give --source dir:PATH for a copy of the dataset, or --source fixtures to rehearse", "no source of tasks is given")
-		}
-		return usage("a source is dir:PATH or fixtures", "unknown source %q", s.source)
+	if s.source == "" {
+		s.source = sourceHub
 	}
 	if s.model == "" {
 		return usage("give --model", "no model is given")

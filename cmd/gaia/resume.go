@@ -36,7 +36,7 @@ nothing to do.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.source, "source", "", "where the tasks are (default: the built-in ones for a rehearsal)")
+	f.StringVar(&s.source, "source", "", "where the tasks are, if it was dir:PATH (default: the plan's dataset on the hub, or the built-in one)")
 	f.StringVar(&s.baseURL, "base-url", "", "endpoint of the plan's model (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
 	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint, if the plan has web_search")
 	f.IntVar(&s.concurrency, "concurrency", 4, "tasks at once")
@@ -107,7 +107,11 @@ func (s settings) resumeCommand(dir string) string {
 	if s.rehearsal {
 		return strings.Join(words, " ")
 	}
-	for _, flag := range [][2]string{{"--source", s.source}, {"--base-url", s.baseURL}, {"--searxng-url", s.searxng}, {"--prices", s.prices}, {"--key", s.key}} {
+	source := s.source
+	if isHub(source) {
+		source = "" // the plan names it
+	}
+	for _, flag := range [][2]string{{"--source", source}, {"--base-url", s.baseURL}, {"--searxng-url", s.searxng}, {"--prices", s.prices}, {"--key", s.key}} {
 		if flag[1] != "" {
 			words = append(words, flag[0], quoteArg(flag[1]))
 		}
@@ -134,6 +138,9 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 	if s.concurrency < 1 {
 		return usage("", "--concurrency is %d, which runs no task", s.concurrency)
 	}
+	if err := s.checkSource(); err != nil {
+		return err
+	}
 	if s.rehearsal {
 		if s.source != "" && s.source != sourceFixtures || s.baseURL != "" || s.searxng != "" || s.prices != "" {
 			return usage("leave out --source, --base-url, --searxng-url and --prices", "a rehearsal goes on with the built-in tasks and model alone")
@@ -141,8 +148,11 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 		s.source = sourceFixtures
 		return nil
 	}
-	if !strings.HasPrefix(s.source, sourceDir) {
+	if s.source == "" && m.Dataset.Hub == "" {
 		return usage("give --source dir:PATH, as the run was started with", "the source of the tasks is not recorded in the run")
+	}
+	if s.source == "" || isHub(s.source) {
+		s.source, s.revision = sourceRepo+m.Dataset.Name, m.Dataset.Revision
 	}
 	if s.baseURL == "" {
 		s.baseURL = a.getenv("OPENAI_BASE_URL")

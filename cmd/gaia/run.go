@@ -242,7 +242,9 @@ func unsubmittable(found *ledger.Run) string {
 func incomplete(dir string, found *ledger.Run) error {
 	resume := "gaia resume " + quoteArg(dir)
 	if !found.Manifest.Rehearsal {
-		resume += " --source dir:PATH"
+		if found.Manifest.Dataset.Hub == "" {
+			resume += " --source dir:PATH"
+		}
 		if origin := found.Manifest.Model.Origin; !strings.HasPrefix(defaultBaseURL, origin+"/") {
 			resume += " --base-url URL (at " + oneLine(origin) + ")"
 		}

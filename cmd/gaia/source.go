@@ -3,7 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/fixtures"
@@ -14,37 +19,70 @@ import (
 // taskFlags say which tasks are meant: of what source and split, and which of
 // them.
 type taskFlags struct {
-	source string // "dir:PATH" or "fixtures"; "" until it is settled
-	split  string
-	filter loader.Filter
+	source   string // "hub", "hub:REPO", "dir:PATH" or "fixtures"; "" until it is settled
+	revision string // of the hub's dataset
+	split    string
+	filter   loader.Filter
+
+	notice   func(string)          // told of what the hub is about; nil prints it
+	progress func(loader.Progress) // told of downloads; may be nil
 }
 
 // How sources are written.
 const (
 	sourceFixtures = "fixtures"
+	sourceHub      = "hub"
+	sourceRepo     = "hub:"
 	sourceDir      = "dir:"
 )
 
 // add makes the flags of a command that takes tasks.
 func (t *taskFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&t.source, "source", "", `where the tasks are: dir:PATH (a copy of the dataset) or fixtures (built in)`)
+	f.StringVar(&t.source, "source", "", "where the tasks are: hub (GAIA itself), hub:OWNER/NAME, dir:PATH (a copy of the dataset) or fixtures (built in)")
+	f.StringVar(&t.revision, "revision", loader.MainBranch, "branch, tag or commit of the hub's dataset")
 	f.StringVar(&t.split, "split", string(loader.Validation), "split of the dataset: validation or test")
 	f.IntSliceVar(&t.filter.Levels, "level", nil, "only these levels, such as 1,2")
 	f.StringSliceVar(&t.filter.IDs, "task", nil, "only these task ids")
+	f.IntVar(&t.filter.Sample, "sample", 0, "only N of the selected tasks, drawn at random")
+	f.Int64Var(&t.filter.Seed, "seed", 0, "what --sample draws by: the same seed draws the same tasks")
 	f.IntVar(&t.filter.Limit, "limit", 0, "only the first N of the selected tasks")
 }
 
 // check refuses what the flags of cmd alone show to be wrong.
 func (t *taskFlags) check(cmd *cobra.Command) error {
-	if cmd.Flags().Changed("limit") && t.filter.Limit < 1 {
-		return usage("leave --limit out to run all tasks", "--limit is %d, which leaves no task", t.filter.Limit)
+	given := cmd.Flags().Changed
+	if err := notEmpty(cmd, "source", "revision", "split"); err != nil {
+		return err
 	}
-	if cmd.Flags().Changed("task") && len(t.filter.IDs) == 0 {
-		return usage("leave --task out to run all tasks", "--task names no task")
+	if err := t.checkSource(); err != nil {
+		return err
+	}
+	switch {
+	case given("revision") && given("source") && !isHub(t.source):
+		return usage("leave it out, or give --source hub", "--revision is of the hub's dataset, not of %s", t.source)
+	case given("limit") && t.filter.Limit < 1:
+		return usage("leave --limit out to select all tasks", "--limit is %d, which leaves no task", t.filter.Limit)
+	case given("sample") && t.filter.Sample < 1:
+		return usage("leave --sample out to select all tasks", "--sample is %d, which leaves no task", t.filter.Sample)
+	case given("seed") && !given("sample"):
+		return usage("give --sample N, too", "--seed draws nothing by itself")
+	case given("task") && len(t.filter.IDs) == 0:
+		return usage("leave --task out to select all tasks", "--task names no task")
 	}
 	return nil
 }
+
+// checkSource refuses what is no source; "" is one that is still to be settled.
+func (t *taskFlags) checkSource() error {
+	path, isDir := strings.CutPrefix(t.source, sourceDir)
+	if t.source == "" || t.source == sourceFixtures || isHub(t.source) || isDir && path != "" {
+		return nil
+	}
+	return usage("a source is hub, hub:OWNER/NAME, dir:PATH or fixtures", "unknown source %q", t.source)
+}
+
+func isHub(source string) bool { return source == sourceHub || strings.HasPrefix(source, sourceRepo) }
 
 // loadTasks reads the tasks that the flags name, and their answers.
 func (a *app) loadTasks(ctx context.Context, t taskFlags) (loader.Set, loader.Gold, error) {
@@ -58,13 +96,19 @@ func (a *app) loadTasks(ctx context.Context, t taskFlags) (loader.Set, loader.Go
 	}
 	set, gold, err := loader.Load(ctx, source, split, t.filter)
 	if filter := (*loader.FilterError)(nil); errors.As(err, &filter) {
-		err = usage("see --split, --level, --task and --limit in 'gaia run --help'", "%s", filter)
+		err = usage("see --split, --level, --task, --sample and --limit in the help; 'gaia tasks list' shows what there is", "%s", filter)
 	}
 	return set, gold, err
 }
 
 // openSource returns the source that the flags name.
 func (a *app) openSource(t taskFlags) (loader.Source, error) {
+	if t.source == sourceHub {
+		return a.hub(t, loader.GAIA)
+	}
+	if repo, ok := strings.CutPrefix(t.source, sourceRepo); ok {
+		return a.hub(t, repo)
+	}
 	path, ok := strings.CutPrefix(t.source, sourceDir)
 	if !ok {
 		return loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision), nil
@@ -78,4 +122,99 @@ func (a *app) openSource(t taskFlags) (loader.Source, error) {
 	}
 	// What the directory holds is for its digests to say, not for its name.
 	return loader.Dir(os.DirFS(path), "directory", "unpinned"), nil
+}
+
+// hub returns a dataset of the hub that the environment names, as the hub's own
+// tools read it.
+func (a *app) hub(t taskFlags, repo string) (loader.Source, error) {
+	token, from, err := a.hubToken()
+	if err != nil {
+		return nil, err
+	}
+	c := loader.HubConfig{Endpoint: loader.HubEndpoint, Repo: repo, Revision: t.revision, Token: token, TokenFrom: from,
+		Cache: a.hubCache(), Offline: a.isSet("HF_HUB_OFFLINE") || a.isSet("TRANSFORMERS_OFFLINE"),
+		Transport: http.DefaultTransport, Notice: t.notice, Progress: t.progress}
+	if endpoint := a.getenv("HF_ENDPOINT"); endpoint != "" {
+		c.Endpoint = endpoint
+	}
+	if c.Notice == nil {
+		c.Notice = func(s string) { fmt.Fprintf(a.stderr, "gaia: hub: %s\n", oneLine(s)) }
+	}
+	source, err := loader.Hub(c)
+	if wrong := (*loader.SourceError)(nil); errors.As(err, &wrong) {
+		err = &failure{code: exitUsage, err: err, hints: wrong.Remedies}
+	}
+	return source, err
+}
+
+// hubToken returns the token for the hub and where it is from, or where one was
+// looked for.
+func (a *app) hubToken() (token, from string, err error) {
+	if a.isSet("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
+		return "", "HF_HUB_DISABLE_IMPLICIT_TOKEN is set", nil
+	}
+	for _, name := range []string{"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"} {
+		if token := strings.TrimSpace(a.getenv(name)); token != "" {
+			return token, name, nil
+		}
+	}
+	path := a.expand(a.getenv("HF_TOKEN_PATH"))
+	if path == "" && a.hubHome() != "" {
+		path = filepath.Join(a.hubHome(), "token")
+	}
+	if path == "" {
+		return "", "HF_TOKEN is not set, and there is no home to look in", nil
+	}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Sprintf("neither in HF_TOKEN nor in %s", quoteArg(path)), nil
+	}
+	if err != nil {
+		return "", "", fail(exitFailure, fmt.Errorf("reading the hub's token in %q: %w", path, unwrapPath(err)), "mend that, or set HF_TOKEN")
+	}
+	if token = strings.TrimSpace(string(b)); token == "" {
+		return "", quoteArg(path) + " is empty", nil
+	}
+	return token, quoteArg(path), nil
+}
+
+// hubCache is where the hub's tools keep what they download; "" if there is no
+// such place.
+func (a *app) hubCache() string {
+	for _, name := range []string{"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"} {
+		if dir := a.expand(a.getenv(name)); dir != "" {
+			return dir
+		}
+	}
+	if home := a.hubHome(); home != "" {
+		return filepath.Join(home, "hub")
+	}
+	return ""
+}
+
+func (a *app) hubHome() string {
+	if home := a.expand(a.getenv("HF_HOME")); home != "" {
+		return home
+	}
+	if base := a.xdg("XDG_CACHE_HOME", ".cache"); base != "" {
+		return filepath.Join(base, "huggingface")
+	}
+	return ""
+}
+
+// expand makes a path of the environment absolute. A leading ~ is home: the
+// hub's tools take it so where a shell did not.
+func (a *app) expand(path string) string {
+	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {
+		path = a.getenv("HOME") + rest
+	}
+	if absolute, err := filepath.Abs(path); err == nil && path != "" {
+		return absolute
+	}
+	return path
+}
+
+// isSet reads a switch of the environment as the hub's tools do.
+func (a *app) isSet(name string) bool {
+	return slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(a.getenv(name)))
 }

@@ -67,7 +67,9 @@ const (
 // Dataset says which tasks were chosen, and from what.
 type Dataset struct {
 	CarriedGold    bool   `json:"carried_gold"`
-	IDsSHA256      string `json:"ids_sha256"` // of all ids of the split, in order
+	Hub            string `json:"hub,omitzero"` // scheme and host of the hub that has it; "" for another source
+	IDsSHA256      string `json:"ids_sha256"`   // of all ids of the split, in order
+	Levels         [3]int `json:"levels"`       // how many tasks of the split are of level 1, 2 and 3
 	MetadataFile   string `json:"metadata_file"`
 	MetadataSHA256 string `json:"metadata_sha256"`
 	Name           string `json:"name"`
@@ -179,6 +181,9 @@ func DecodeManifest(data []byte) (Manifest, error) {
 	}
 	if ids, err := IDsDigest(m.SplitIDs); err != nil || ids != m.Dataset.IDsSHA256 || len(m.SplitIDs) != m.Dataset.SplitSize {
 		return Manifest{}, trajectory.Faultf(ManifestFile, "split_ids are not those that ids_sha256 is of")
+	}
+	if l := m.Dataset.Levels; min(l[0], l[1], l[2]) < 0 || l[0]+l[1]+l[2] != m.Dataset.SplitSize {
+		return Manifest{}, trajectory.Faultf(ManifestFile, "levels %d do not add up to the %d tasks of the split", l, m.Dataset.SplitSize)
 	}
 	for _, p := range m.Prompts {
 		if p.SHA256 != sign.Digest([]byte(p.Text)) {

@@ -70,7 +70,7 @@ func plan(t testing.TB, tasks ...string) Manifest {
 	t.Helper()
 	m := NewManifest()
 	m.RunID, m.Created, m.Rehearsal = testRunID, "2031-02-03T04:05:06.789Z", true
-	m.Dataset = Dataset{CarriedGold: true, Name: "invented", Revision: "r1", Selection: "all", Split: "validation", SplitSize: len(tasks)}
+	m.Dataset = Dataset{CarriedGold: true, Name: "invented", Revision: "r1", Selection: "all", Split: "validation", SplitSize: len(tasks), Levels: [3]int{0, 0, len(tasks)}}
 	m.SplitIDs = tasks
 	m.Dataset.IDsSHA256 = idsDigest(t, tasks)
 	m.Splits = []SplitPlan{{CarriedGold: true, IDsSHA256: idsDigest(t, slices.Sorted(slices.Values(tasks))), Name: "validation", Size: len(tasks)}}

@@ -84,7 +84,7 @@ const attemptsPerTask = 2
 func (c Config) plan() (ledger.Manifest, error) {
 	m := ledger.NewManifest()
 	m.Budgets = ledger.Budgets{CostMicroUSD: max(c.Policy.MaxCostMicroUSD, 0), ToolCalls: max(c.Policy.MaxToolCalls, 0), Turns: c.MaxTurns}
-	m.Dataset = ledger.Dataset{CarriedGold: c.Set.CarriedGold, MetadataFile: c.Set.MetadataFile,
+	m.Dataset = ledger.Dataset{CarriedGold: c.Set.CarriedGold, Hub: c.Set.Hub, Levels: c.Set.Levels, MetadataFile: c.Set.MetadataFile,
 		MetadataSHA256: c.Set.Digest, Name: c.Set.Dataset, Revision: c.Set.Revision, Selection: c.Selection,
 		Split: string(c.Set.Split), SplitSize: len(c.Set.IDs)}
 	m.DenylistSHA256, m.GuidanceHash = policy.DenylistDigest(), policy.GuidanceHash()

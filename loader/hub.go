@@ -1,0 +1,219 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// What is meant where nothing else is said.
+const (
+	HubEndpoint = "https://huggingface.co"
+	GAIA        = "gaia-benchmark/GAIA"
+	MainBranch  = "main"
+)
+
+// HubConfig says which dataset of which hub is meant, who asks for it, and where copies are kept.
+type HubConfig struct {
+	Endpoint  string // URL of the hub, without a slash at its end
+	Repo      string // owner/name of the dataset
+	Revision  string // branch, tag or commit
+	Token     string // "" = none
+	TokenFrom string // where Token is from, or where one was looked for, in words
+	Cache     string // the hub cache of the Python tools, an absolute path; need not exist
+	Offline   bool   // ask the hub nothing
+
+	Transport http.RoundTripper
+	FirstWait time.Duration  // before a request is tried again; it doubles; 0 = half a second
+	Patience  time.Duration  // for the next byte; 0 = one minute
+	Notice    func(string)   // told of what a person should know though it is no error; may be nil
+	Progress  func(Progress) // told of bytes as they come, by several goroutines at once; may be nil
+}
+
+// Progress is how far the download of one file has come.
+type Progress struct {
+	Path string // inside the dataset
+	Done int64  // bytes, those of an earlier, interrupted download among them
+	Size int64  // bytes; -1 while it is not known
+}
+
+// hub is a dataset on a hub, by way of a cache on this machine. It holds to the protocol and the cache layout of the
+// hub's own Python client, so that either finds what the other downloaded.
+type hub struct {
+	HubConfig
+	base *url.URL
+	kept hubCache
+}
+
+// Hub is a dataset on a hub. A file is fetched when it is opened and not in the cache; what is opened has been held
+// against the digest that the hub gave for it. Errors are *[SourceError].
+func Hub(c HubConfig) (Source, error) {
+	base, err := url.Parse(c.Endpoint)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
+		return nil, sourceErrorf("set HF_ENDPOINT to a URL such as "+HubEndpoint, "the endpoint %q of the hub is no URL to ask at", c.Endpoint)
+	}
+	switch {
+	case base.User != nil:
+		return nil, sourceErrorf("give the token by HF_TOKEN", "the endpoint of the hub holds credentials")
+	case c.Token != "" && base.Scheme == "http" && !isLoopback(base.Hostname()):
+		return nil, sourceErrorf("use https, or do without a token", "the token from %s would be sent to %s for all to read: its endpoint is http", c.TokenFrom, base.Host)
+	case !isRepo(c.Repo):
+		return nil, sourceErrorf("give owner/name, such as "+GAIA, "%q does not name a dataset of the hub", c.Repo)
+	case !isRevision(c.Revision):
+		return nil, sourceErrorf("give a branch, a tag or a commit", "%q does not name a revision", c.Revision)
+	case !filepath.IsAbs(c.Cache):
+		return nil, sourceErrorf("set HF_HUB_CACHE to a directory", "no place for the cache of the hub: %q is not an absolute path", c.Cache)
+	case strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, sourceErrorf("make a new one at "+c.Endpoint+"/settings/tokens", "the token from %s has characters that no token has", c.TokenFrom)
+	}
+	if c.FirstWait == 0 {
+		c.FirstWait = 500 * time.Millisecond
+	}
+	if c.Patience == 0 {
+		c.Patience = time.Minute
+	}
+	if c.Notice == nil {
+		c.Notice = func(string) {}
+	}
+	if c.Progress == nil {
+		c.Progress = func(Progress) {}
+	}
+	c.Endpoint = strings.TrimRight(c.Endpoint, "/")
+	return &hub{HubConfig: c, base: base, kept: newHubCache(c.Cache, c.Repo)}, nil
+}
+
+// Resolve asks which commit the revision is. Where the hub does not say, a revision that the cache knows is taken from
+// there, and a notice says so.
+func (h *hub) Resolve(ctx context.Context) (Origin, error) {
+	commit, err := h.commit(ctx)
+	if err != nil {
+		return Origin{}, err
+	}
+	return Origin{Hub: h.base.Scheme + "://" + h.base.Host, Dataset: h.Repo, Revision: commit}, nil
+}
+
+func (h *hub) commit(ctx context.Context) (string, error) {
+	if isCommit(h.Revision) {
+		return h.Revision, nil
+	}
+	if h.Offline {
+		if commit := h.kept.ref(h.Revision); commit != "" {
+			return commit, nil
+		}
+		return "", h.offline("revision " + h.Revision)
+	}
+	// The metadata's answer names the commit even where that revision lacks it, and it is given, or not, as the files
+	// behind the terms are.
+	file, err := h.ask(ctx, h.Revision, metadataFile(Validation))
+	if errors.Is(err, fs.ErrNotExist) && file.commit != "" {
+		err = nil
+	}
+	if err == nil {
+		return file.commit, nil
+	}
+	refused := (*SourceError)(nil)
+	if commit := h.kept.ref(h.Revision); commit != "" && ctx.Err() == nil && errors.As(err, &refused) && !refused.final {
+		h.Notice(fmt.Sprintf("going on with the cached copy, commit %s: %s", commit, refused))
+		return commit, nil
+	}
+	return "", err
+}
+
+// Open returns a file whose bytes have the digest that the hub gave for it.
+func (h *hub) Open(ctx context.Context, commit, name string) (io.ReadCloser, error) {
+	if !isCommit(commit) || !fs.ValidPath(name) {
+		return nil, fmt.Errorf("%q at %q is no file of a dataset", name, commit)
+	}
+	f, digest, err := h.kept.open(commit, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if h.Offline {
+			return nil, h.offline(fmt.Sprintf("%s at %s", name, commit))
+		}
+		if err := h.fetch(ctx, commit, name); err != nil {
+			return nil, err
+		}
+		f, digest, err = h.kept.open(commit, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening %q in the cache: %w", name, err)
+	}
+	if digest == "" {
+		digest, err = h.digestOf(ctx, commit, name)
+	}
+	if err == nil && digest != "" {
+		err = h.kept.verify(ctx, f, digest)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	if !isCommit(h.Revision) {
+		h.kept.setRef(h.Revision, commit)
+	}
+	return f, nil
+}
+
+// digestOf asks for the digest of a file that the cache has without one. Offline there is none to be had.
+func (h *hub) digestOf(ctx context.Context, commit, name string) (string, error) {
+	if h.Offline {
+		h.Notice(fmt.Sprintf("not verified: the cache has %q without its digest", name))
+		return "", nil
+	}
+	file, err := h.ask(ctx, commit, name)
+	return file.digest, err
+}
+
+func (h *hub) offline(what string) error {
+	return &SourceError{
+		Reason: fmt.Sprintf("offline, and the cache has no %s of %s", what, h.Repo),
+		Remedies: []string{
+			"unset HF_HUB_OFFLINE, or fetch it where there is a network: gaia tasks download --source hub",
+			"the cache is " + h.Cache + "; HF_HUB_CACHE or HF_HOME names another",
+		},
+		cause: errNotCached,
+		final: true,
+	}
+}
+
+// errNotCached is wrapped by what Open says offline of a file that is not in the cache.
+var errNotCached = errors.New("not in the cache")
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// isRepo accepts what the hub accepts as a name and the cache can have as part of a directory's.
+func isRepo(s string) bool {
+	const most = 96
+	part := `[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?`
+	return len(s) <= most && regexp.MustCompile(`^`+part+`/`+part+`$`).MatchString(s) &&
+		!strings.Contains(s, "--") && !strings.Contains(s, "..")
+}
+
+// isRevision accepts the names that git accepts for branches and tags, some of which lie in folders, and commits.
+func isRevision(s string) bool {
+	const most = 200
+	if s == "" || len(s) > most || !fs.ValidPath(s) || strings.Contains(s, "..") || strings.ContainsAny(s, `\~^:?*[`) {
+		return false
+	}
+	for _, part := range strings.Split(s, "/") {
+		if strings.HasPrefix(part, ".") || strings.HasPrefix(part, "-") || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+func isCommit(s string) bool { return len(s) == 40 && isHex(s) }
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }

@@ -1,0 +1,180 @@
+package loader
+
+import (
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+)
+
+// A hubCache is the folder of one dataset in the cache that the hub's clients share:
+//
+//	refs/<revision>             the commit that a branch or tag was last
+//	snapshots/<commit>/<path>   a relative link into blobs; a file of its own where links cannot be
+//	blobs/<digest>              the bytes. digest is the hub's: SHA-256, or the SHA-1 that git gives a blob, in hex
+//	blobs/<digest>.incomplete   the beginning of them
+//
+// Beside it, in .locks, lies a lock for each blob.
+type hubCache struct {
+	root  string
+	locks string
+}
+
+func newHubCache(cache, repo string) hubCache {
+	folder := "datasets--" + strings.ReplaceAll(repo, "/", "--")
+	return hubCache{root: filepath.Join(cache, folder), locks: filepath.Join(cache, ".locks", folder)}
+}
+
+func (c hubCache) blob(digest string) string { return filepath.Join(c.root, "blobs", digest) }
+
+func (c hubCache) pointer(commit, name string) string {
+	return filepath.Join(c.root, "snapshots", commit, filepath.FromSlash(name))
+}
+
+// ref returns the commit that a revision was last, "" where that is not known.
+func (c hubCache) ref(revision string) string {
+	b, err := os.ReadFile(filepath.Join(c.root, "refs", filepath.FromSlash(revision)))
+	if commit := strings.TrimSpace(string(b)); err == nil && isCommit(commit) {
+		return commit
+	}
+	return ""
+}
+
+// setRef remembers which commit a revision is. It serves those who come later and may fail: caches are also read where
+// they cannot be written.
+func (c hubCache) setRef(revision, commit string) {
+	if c.ref(revision) == commit {
+		return
+	}
+	name := filepath.Join(c.root, "refs", filepath.FromSlash(revision))
+	if os.MkdirAll(filepath.Dir(name), 0o777) == nil {
+		_ = renameio.WriteFile(name, []byte(commit), 0o644)
+	}
+}
+
+// open opens a file of a snapshot and says what its digest should be, "" where the cache does not tell.
+func (c hubCache) open(commit, name string) (_ *os.File, digest string, err error) {
+	pointer := c.pointer(commit, name)
+	if target, err := os.Readlink(pointer); err == nil {
+		if base := filepath.Base(target); newHash(base, 0) != nil {
+			digest = base
+		}
+	}
+	f, err := os.Open(pointer)
+	if err != nil {
+		return nil, "", err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, "", err
+	}
+	return f, digest, nil
+}
+
+// verify holds the bytes of f against digest and leaves f at its beginning.
+func (c hubCache) verify(ctx context.Context, f *os.File, digest string) error {
+	got, err := digestOf(ctx, f, digest)
+	if err != nil {
+		return err
+	}
+	if got != digest {
+		return sourceErrorf("remove "+c.blob(digest)+" and start again: the file will be fetched anew",
+			"%q in the cache is not the file that the hub has: its digest is %s, not %s", f.Name(), got, digest)
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	return err
+}
+
+// digestOf returns the digest of a whole file, made the way of another one.
+func digestOf(ctx context.Context, f *os.File, way string) (string, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	sum := newHash(way, info.Size())
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	if _, err := io.Copy(sum, readerUntil(ctx, f)); err != nil {
+		return "", fmt.Errorf("reading %q: %w", f.Name(), err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// newHash returns the hash that a digest of the hub is made by, of a file of so many bytes; nil if it is no digest.
+func newHash(digest string, size int64) hash.Hash {
+	switch {
+	case !isHex(digest):
+	case len(digest) == 2*sha256.Size:
+		return sha256.New()
+	case len(digest) == 2*sha1.Size:
+		h := sha1.New()
+		fmt.Fprintf(h, "blob %d\x00", size)
+		return h
+	}
+	return nil
+}
+
+// lock keeps other processes, those of other clients too, from fetching the same blob until unlock is called.
+func (c hubCache) lock(ctx context.Context, digest string) (unlock func(), err error) {
+	if err := os.MkdirAll(c.locks, 0o777); err != nil {
+		return nil, err
+	}
+	l := flock.New(filepath.Join(c.locks, digest+".lock"), flock.SetPermissions(0o666))
+	if _, err := l.TryLockContext(ctx, 50*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("locking %q: %w", l.Path(), err)
+	}
+	return func() { _ = l.Close() }, nil
+}
+
+// link makes a blob a file of a snapshot.
+func (c hubCache) link(commit, name, digest string) error {
+	pointer := c.pointer(commit, name)
+	if err := os.MkdirAll(filepath.Dir(pointer), 0o777); err != nil {
+		return err
+	}
+	target, err := filepath.Rel(filepath.Dir(pointer), c.blob(digest))
+	if err != nil {
+		return err
+	}
+	err = os.Symlink(target, pointer)
+	if errors.Is(err, fs.ErrExist) {
+		if there, rerr := os.Readlink(pointer); rerr == nil && there == target {
+			return nil // another process was first
+		}
+		if err = os.Remove(pointer); err == nil {
+			err = os.Symlink(target, pointer)
+		}
+	}
+	return err
+}
+
+// readerUntil reads r until ctx ends.
+func readerUntil(ctx context.Context, r io.Reader) io.Reader {
+	return readerFunc(func(b []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return r.Read(b)
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
