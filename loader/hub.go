@@ -144,7 +144,7 @@ func (h *hub) Open(ctx context.Context, commit, name string) (io.ReadCloser, err
 		f, digest, err = h.kept.open(commit, name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("opening %q in the cache: %w", name, err)
+		return nil, inCache(err)
 	}
 	if digest == "" {
 		digest, err = h.digestOf(ctx, commit, name)
@@ -182,6 +182,12 @@ func (h *hub) offline(what string) error {
 		cause: errNotCached,
 		final: true,
 	}
+}
+
+// inCache is a failure of the cache itself.
+func inCache(err error) error {
+	return &SourceError{Reason: fmt.Sprintf("in the cache of the hub: %v", err), cause: err,
+		Remedies: []string{"mend that, or set HF_HUB_CACHE or HF_HOME to another place"}}
 }
 
 // errNotCached is wrapped by what Open says offline of a file that is not in the cache.

@@ -76,8 +76,7 @@ func (h *hub) fetch(ctx context.Context, commit, name string) error {
 	if refused := (*SourceError)(nil); err == nil || ctx.Err() != nil || errors.As(err, &refused) {
 		return err
 	}
-	return &SourceError{Reason: fmt.Sprintf("writing %s into the cache: %v", name, err), cause: err,
-		Remedies: []string{"mend that, or set HF_HUB_CACHE or HF_HOME to another place"}}
+	return inCache(err)
 }
 
 // keep makes a file one of the cache's.
