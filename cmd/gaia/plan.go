@@ -104,7 +104,15 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 	w.SubmitIntent, w.Rehearsal, w.Concurrency = s.submitIntent, s.rehearsal, s.concurrency
 	w.CallTries, w.Evidence = callTries, s.evidence
 	w.Continue, w.Scratch = s.onLost == goOn, os.TempDir()
-	w.Redact = trajectory.NewRedactor(a.secrets())
+	secrets := a.secrets()
+	if isHub(s.source) {
+		token, _, err := a.hubToken()
+		if err != nil {
+			return world{}, err
+		}
+		secrets = append(secrets, token)
+	}
+	w.Redact = trajectory.NewRedactor(secrets)
 	w.Now, w.Rand = time.Now, rand.Reader
 	w.Mono = func() time.Duration { return time.Since(a.began) }
 	if w.Key, err = a.signingKey(s.key); err != nil { // last but one: it may make one

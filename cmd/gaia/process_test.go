@@ -88,14 +88,17 @@ func edit(ts *testscript.TestScript, neg bool, args []string) {
 type program struct {
 	t   *testing.T
 	dir string
+	env []string // beside HOME
 }
 
-func newProgram(t *testing.T) program { return program{t, t.TempDir()} }
+func newProgram(t *testing.T) program {
+	return program{t, t.TempDir(), []string{"HF_ENDPOINT=" + noHub}}
+}
 
 func (p program) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("gaia", args...)
 	cmd.Dir = p.dir
-	cmd.Env = []string{"HOME=" + p.dir}
+	cmd.Env = append([]string{"HOME=" + p.dir}, p.env...)
 	return cmd
 }
 

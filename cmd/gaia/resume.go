@@ -63,6 +63,7 @@ func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool
 	}
 	stop := a.catchSignals(ctx)
 	defer stop.release()
+	news := a.tellNews(&s.taskFlags)
 	w, err := a.configure(stop.ctx, s)
 	if err != nil {
 		return err
@@ -70,6 +71,7 @@ func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool
 	defer w.Close()
 	progress := a.newProgress(len(w.Set.Tasks), s.rehearsal)
 	stop.say(progress)
+	news.say(progress)
 	w.Watch, w.Warn, w.Resumed = progress.watch, progress.trouble, progress.catchUp
 	r, err := run.Resume(dir, w.Config)
 	var other *run.PlanError

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
@@ -127,6 +128,7 @@ func (s settings) check() error {
 func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool) error {
 	stop := a.catchSignals(ctx)
 	defer stop.release()
+	news := a.tellNews(&s.taskFlags)
 	w, err := a.configure(stop.ctx, s)
 	if err != nil {
 		return err
@@ -134,6 +136,7 @@ func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool)
 	defer w.Close()
 	progress := a.newProgress(len(w.Set.Tasks), s.rehearsal)
 	stop.say(progress)
+	news.say(progress)
 	w.Watch, w.Warn = progress.watch, progress.trouble
 	r, err := run.Create(out, w.Config)
 	if cache := (*run.CacheError)(nil); errors.As(err, &cache) {
@@ -188,7 +191,11 @@ func unfinished(err error, resume string) error {
 	if errors.Is(err, trajectory.ErrNotRecorded) {
 		return fail(exitIncomplete, err, "the run is marked as not submittable", "mend the disk, then: "+resume)
 	}
-	return fail(exitIncomplete, fmt.Errorf("the run stopped: %w", err), "mend that, then: "+resume)
+	hints := []string{}
+	if source := (*loader.SourceError)(nil); errors.As(err, &source) {
+		hints = append(hints, source.Remedies...)
+	}
+	return fail(exitIncomplete, fmt.Errorf("the run stopped: %w", err), append(hints, "mend that, then: "+resume)...)
 }
 
 // printRun verifies a finished run, as anyone would, and prints its summary.

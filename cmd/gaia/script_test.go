@@ -14,6 +14,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"gaia": main})
 }
 
+// noHub is an endpoint at which nothing answers: tests ask no hub but their own.
+const noHub = "http://127.0.0.1:9"
+
 // TestScript runs the transcripts of testdata/script against the program, each
 // in an empty home.
 func TestScript(t *testing.T) {
@@ -23,6 +26,7 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
+			e.Setenv("HF_ENDPOINT", noHub)
 			return os.Mkdir(filepath.Join(e.WorkDir, "home"), 0o755)
 		},
 		Condition: func(name string) (bool, error) {

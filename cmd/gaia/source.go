@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/loader"
@@ -24,7 +26,7 @@ type taskFlags struct {
 	split    string
 	filter   loader.Filter
 
-	notice   func(string)          // told of what the hub is about; nil prints it
+	notice   func(string)          // told of waits and the like; may be nil
 	progress func(loader.Progress) // told of downloads; may be nil
 }
 
@@ -137,14 +139,43 @@ func (a *app) hub(t taskFlags, repo string) (loader.Source, error) {
 	if endpoint := a.getenv("HF_ENDPOINT"); endpoint != "" {
 		c.Endpoint = endpoint
 	}
-	if c.Notice == nil {
-		c.Notice = func(s string) { fmt.Fprintf(a.stderr, "gaia: hub: %s\n", oneLine(s)) }
-	}
 	source, err := loader.Hub(c)
 	if wrong := (*loader.SourceError)(nil); errors.As(err, &wrong) {
 		err = &failure{code: exitUsage, err: err, hints: wrong.Remedies}
 	}
 	return source, err
+}
+
+// news prints what the hub is about, a line each.
+type news struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// tellNews prints what the hub is about to standard error, until it is told to
+// say it elsewhere.
+func (a *app) tellNews(t *taskFlags) *news {
+	n := &news{out: a.stderr}
+	t.notice = func(s string) { n.print(s) }
+	t.progress = func(p loader.Progress) {
+		if p.Done == p.Size {
+			n.print(fmt.Sprintf("fetched %s, %d bytes", p.Path, p.Size))
+		}
+	}
+	return n
+}
+
+func (n *news) print(s string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	fmt.Fprintf(n.out, "gaia: hub: %s\n", oneLine(s))
+}
+
+// say prints elsewhere from now on: above a progress bar.
+func (n *news) say(out io.Writer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.out = out
 }
 
 // hubToken returns the token for the hub and where it is from, or where one was

@@ -16,7 +16,7 @@ func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	home := t.TempDir()
-	a := &app{began: time.Now(), stdout: &out, stderr: &errs, getenv: func(name string) string { return map[string]string{"HOME": home}[name] }}
+	a := &app{began: time.Now(), stdout: &out, stderr: &errs, getenv: func(name string) string { return map[string]string{"HOME": home, "HF_ENDPOINT": noHub}[name] }}
 	code = a.exit(a.execute(args))
 	return code, out.String(), errs.String()
 }
