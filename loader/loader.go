@@ -1,17 +1,23 @@
 // Package loader reads GAIA's dataset layout and parts questions from answers.
 //
-// It promises exactly the tasks that were asked for, in the dataset's order, or an error that names the file, the row
-// and the remedy. The split is always an argument; there is no default here.
+// It promises exactly the tasks that were asked for, in the dataset's order, or an error that names the file, the row or
+// line and the remedy. The split is always an argument; there is no default here.
 //
 // # Format
 //
 // A dataset is a tree of files that a [Source] opens by slash-separated path. This package reads
 //
 //	2023/<split>/metadata.parquet     one row a task
+//	2023/<split>/metadata.jsonl       one JSON object a line and task, in older revisions and copies of them
 //	2023/<split>/<file_name>          attachments, beside it
 //
-// with the columns task_id, Question, Level (text, or an integer), Final answer, file_name, file_path. Annotator Metadata
-// describes how a person found the answer; it is never decoded. Row 0-0-0-0-0 is the dataset's dummy and is skipped.
+// Where both metadata files are there, parquet counts and the other is not opened. The columns, or keys, are task_id,
+// Question, Level (text, or an integer), Final answer, file_name, file_path. Annotator Metadata describes how a person
+// found the answer; it is never decoded, nor is what else a file holds. Row 0-0-0-0-0 is the dataset's dummy and is
+// skipped.
+//
+// JSON lines are UTF-8 without a byte order mark, and end in LF, the last one or not. The key file_path may be missing,
+// as older files lack it, and on the split test Final answer; these and file_name may be null.
 //
 // # Question and answer
 //
@@ -22,12 +28,12 @@
 // # What it refuses
 //
 // Columns that are missing or of another physical type (the parquet library would read them as zero values or turn
-// text into numbers in silence), files that are cut, malformed or larger than the limits below, duplicate and
-// malformed task ids, levels outside 1 to 3, text that is not UTF-8, an empty split, a validation task without an
-// answer, file names that are paths, and file paths that leave the dataset or name its metadata. A dataset is read
-// whole or not at all.
+// text into numbers in silence), keys that are missing, there twice or of another JSON type, files that are cut,
+// malformed or larger than the limits below, duplicate and malformed task ids, levels outside 1 to 3, text that is not
+// UTF-8, an empty split, a validation task without an answer, file names that are paths, and file paths that leave the
+// dataset or name its metadata. A dataset is read whole or not at all.
 //
-// TestLoad, TestRefusals and FuzzMetadata show it.
+// TestLoad, TestLines, TestRefusals, TestLineRefusals, FuzzMetadata and FuzzLines show it.
 package loader
 
 import (
@@ -86,8 +92,7 @@ func Load(ctx context.Context, src Source, split Split, f Filter) (Set, Gold, er
 	if err != nil {
 		return Set{}, Gold{}, err
 	}
-	name := metadataFile(split)
-	data, rows, err := readSplit(ctx, src, origin, split)
+	name, data, rows, err := readSplit(ctx, src, origin, split)
 	if err != nil {
 		return Set{}, Gold{}, err
 	}
@@ -134,23 +139,22 @@ func (s Set) Attachment(ctx context.Context, t Task) (io.ReadCloser, error) {
 	return rc, nil
 }
 
-func metadataFile(split Split) string { return "2023/" + string(split) + "/metadata.parquet" }
+// metadataFiles returns the paths where a split's metadata may lie, the one that counts first.
+func metadataFiles(split Split) []string {
+	stem := "2023/" + string(split) + "/metadata"
+	return []string{stem + extParquet, stem + extLines}
+}
 
-// readSplit reads the metadata of a split whole.
-func readSplit(ctx context.Context, src Source, origin Origin, split Split) ([]byte, []row, error) {
-	name := metadataFile(split)
-	data, err := readMetadata(ctx, src, origin, name)
+// readSplit reads the metadata of a split whole. name is that of the file it found.
+func readSplit(ctx context.Context, src Source, origin Origin, split Split) (name string, data []byte, rows []row, err error) {
+	name, data, err = readMetadata(ctx, src, origin, split)
 	if err != nil {
-		return nil, nil, err
+		return "", nil, nil, err
 	}
-	rows, err := decodeMetadata(data, split)
-	if err == nil {
-		err = checkRows(rows, split)
+	if rows, err = decodeMetadata(name, data, split); err != nil {
+		return "", nil, nil, fmt.Errorf("reading %s of %s at %s: %w", name, origin.Dataset, origin.Revision, err)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading %s of %s at %s: %w", name, origin.Dataset, origin.Revision, err)
-	}
-	return data, rows, nil
+	return name, data, rows, nil
 }
 
 // others reads the ids of the splits beside the one that was asked for. A copy of the dataset need not have them.
@@ -160,7 +164,7 @@ func others(ctx context.Context, src Source, origin Origin, split Split) ([]Othe
 		if s == split {
 			continue
 		}
-		_, rows, err := readSplit(ctx, src, origin, s)
+		_, _, rows, err := readSplit(ctx, src, origin, s)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -183,26 +187,36 @@ func outline(rows []row) (ids []string, gold bool) {
 	return ids, gold
 }
 
-func readMetadata(ctx context.Context, src Source, origin Origin, name string) ([]byte, error) {
-	rc, err := src.Open(ctx, origin.Revision, name)
+func readMetadata(ctx context.Context, src Source, origin Origin, split Split) (name string, data []byte, err error) {
+	names := metadataFiles(split)
+	var rc io.ReadCloser
+	for _, name = range names {
+		if rc, err = src.Open(ctx, origin.Revision, name); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s at %s has no file %q: point at the folder that holds 2023/: %w",
-			origin.Dataset, origin.Revision, name, fs.ErrNotExist)
+		remedy := "point at the folder that holds 2023/"
+		if origin.Hub != "" {
+			remedy = "choose a revision that has one of them"
+		}
+		return "", nil, fmt.Errorf("%s at %s has neither %q nor %q: %s: %w",
+			origin.Dataset, origin.Revision, names[0], names[1], remedy, fs.ErrNotExist)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("opening %s of %s at %s: %w", name, origin.Dataset, origin.Revision, err)
+		return "", nil, fmt.Errorf("opening %s of %s at %s: %w", name, origin.Dataset, origin.Revision, err)
 	}
-	data, err := io.ReadAll(io.LimitReader(rc, maxMetadataBytes+1))
+	data, err = io.ReadAll(io.LimitReader(rc, maxMetadataBytes+1))
 	if cerr := rc.Close(); err == nil {
 		err = cerr
 	}
 	if err == nil && len(data) > maxMetadataBytes {
-		err = fmt.Errorf("larger than %d bytes", maxMetadataBytes)
+		err = fmt.Errorf("larger than %d bytes: %s", maxMetadataBytes, otherVersion)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s of %s at %s: %w", name, origin.Dataset, origin.Revision, err)
+		return "", nil, fmt.Errorf("reading %s of %s at %s: %w", name, origin.Dataset, origin.Revision, err)
 	}
-	return data, nil
+	return name, data, nil
 }
 
 func digest(b []byte) string {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -298,9 +300,79 @@ func TestAttachment(t *testing.T) {
 }
 
 func TestMissingMetadata(t *testing.T) {
-	_, _, err := Load(context.Background(), Dir(fstest.MapFS{}, "invented", "r1"), Test, Filter{})
-	want := `invented at r1 has no file "2023/test/metadata.parquet": point at the folder that holds 2023/`
-	if !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), want) {
+	for hub, remedy := range map[string]string{
+		"":                    "point at the folder that holds 2023/",
+		"https://hub.example": "choose a revision that has one of them",
+	} {
+		src := dir{root: fstest.MapFS{}, origin: Origin{Hub: hub, Dataset: "invented", Revision: "r1"}}
+		_, _, err := Load(context.Background(), src, Test, Filter{})
+		want := `invented at r1 has neither "2023/test/metadata.parquet" nor "2023/test/metadata.jsonl": ` + remedy
+		if !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// A file that is there and cannot be read must not make another one count.
+func TestUnreadableMetadata(t *testing.T) {
+	root := fstest.MapFS{
+		"2023/validation/metadata.parquet/x": {Data: []byte("x")},
+		"2023/validation/metadata.jsonl":     {Data: []byte(lineA)},
+	}
+	_, _, err := Load(context.Background(), Dir(root, "invented", "r1"), Validation, Filter{})
+	if err == nil || !strings.Contains(err.Error(), "opening 2023/validation/metadata.parquet of invented at r1: ") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The published size: 165 and 301 tasks, both splits read by each Load.
+func BenchmarkLoad(b *testing.B) {
+	type line struct {
+		ID        string            `json:"task_id"`
+		Question  string            `json:"Question"`
+		Level     int               `json:"Level"`
+		Gold      string            `json:"Final answer"`
+		FileName  string            `json:"file_name"`
+		Annotator map[string]string `json:"Annotator Metadata"`
+	}
+	dirs := map[string]string{"parquet": b.TempDir(), "jsonl": b.TempDir()}
+	for split, size := range map[Split]int{Validation: 165, Test: 301} {
+		var rows []record
+		var lines bytes.Buffer
+		for i := range size {
+			steps := strings.Repeat(fmt.Sprintf("%d. Look up the depth of quay %d.\n", i, i), 45)
+			r := record{
+				ID: fmt.Sprintf("fab1e%03d-%s", i, split), Question: strings.Repeat(fmt.Sprintf("How deep is quay %d at low tide? ", i), 12),
+				Level: fmt.Sprint(1 + i%3), Gold: new(fmt.Sprint(i, " m")), FileName: new(""),
+				Annotator: annotator{Steps: steps, NumSteps: "45", Took: "5 minutes"},
+			}
+			rows = append(rows, r)
+			text, err := json.Marshal(line{r.ID, r.Question, 1 + i%3, *r.Gold, "",
+				map[string]string{"Steps": steps, "Number of steps": "45", "How long did this take?": "5 minutes"}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			lines.Write(append(text, '\n'))
+		}
+		for ext, data := range map[string][]byte{"parquet": encode(b, rows, parquet.Compression(&parquet.Snappy)), "jsonl": lines.Bytes()} {
+			folder := filepath.Join(dirs[ext], "2023", string(split))
+			if err := os.MkdirAll(folder, 0o755); err != nil {
+				b.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(folder, "metadata."+ext), data, 0o644); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	for _, ext := range []string{"parquet", "jsonl"} {
+		b.Run(ext, func(b *testing.B) {
+			src := Dir(os.DirFS(dirs[ext]), "invented", "r1")
+			for b.Loop() {
+				set, _, err := Load(context.Background(), src, Validation, Filter{})
+				if err != nil || len(set.Tasks) != 165 || len(set.Others) != 1 || len(set.Others[0].IDs) != 301 {
+					b.Fatalf("got %d tasks, %v", len(set.Tasks), err)
+				}
+			}
+		})
 	}
 }

@@ -1,13 +1,13 @@
 package loader
 
 import (
-	"errors"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 )
 
-// The columns this package reads.
+// The columns this package reads; in JSON lines they are keys.
 const (
 	colID       = "task_id"
 	colQuestion = "Question"
@@ -17,67 +17,104 @@ const (
 	colFilePath = "file_path"
 )
 
+// How the names of metadata files end.
+const (
+	extParquet = ".parquet"
+	extLines   = ".jsonl"
+)
+
+// What a person can do about a metadata file that is not as it should be.
+const (
+	fetchAgain   = "fetch the file again"
+	repairCopy   = "fetch the file again, or repair this copy of the dataset"
+	otherVersion = "this is not GAIA's metadata, or not a version of it that can be read here: choose another revision or copy"
+)
+
 // A row is one task of the file, its answer still with it.
 type row struct {
-	number int // from 1, as stored
-	task   Task
-	gold   string // "" = withheld
+	place place
+	task  Task
+	gold  string // "" = withheld
 }
 
-// decodeMetadata reads a metadata file. The parquet library panics on some malformed files.
-func decodeMetadata(data []byte, split Split) (rows []row, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			rows, err = nil, fmt.Errorf("malformed parquet: %v: fetch the file again", p)
-		}
-	}()
-	file, err := openParquet(data)
-	if err != nil {
-		return nil, fmt.Errorf("malformed parquet: %w: fetch the file again", err)
+// A place is where a row stands in its file, for errors.
+type place struct {
+	unit   string // unitRow or unitLine
+	number int    // from 1, as stored
+}
+
+// What a file counts in.
+const (
+	unitRow  = "row"
+	unitLine = "line"
+)
+
+// of names the row, its task where the id is known, and a column of it where one is given.
+func (p place) of(id, column string) string {
+	s := fmt.Sprintf("%s %d", p.unit, p.number)
+	if id != "" {
+		s += fmt.Sprintf(" (task %q)", id)
 	}
-	table, err := readTable(file, split)
+	if column == "" {
+		return s
+	}
+	if p.unit == unitLine {
+		return s + fmt.Sprintf(", key %q", column)
+	}
+	return s + fmt.Sprintf(", column %q", column)
+}
+
+// fields are what a file says of one task. What is null is "".
+type fields struct{ id, question, level, gold, fileName, filePath string }
+
+// decodeMetadata reads the metadata file of that name whole.
+func decodeMetadata(name string, data []byte, split Split) ([]row, error) {
+	decode := decodeParquet
+	if path.Ext(name) == extLines {
+		decode = decodeLines
+	}
+	rows, err := decode(data, split)
 	if err != nil {
 		return nil, err
 	}
-	for i, id := range table[colID] {
-		if id == dummyID {
-			continue
-		}
-		r := row{number: i + 1, task: Task{ID: id, Question: table[colQuestion][i], FileName: table[colFileName][i]}}
-		if err := checkID(id); err != nil {
-			return nil, fmt.Errorf("row %d, column %q: %w", r.number, colID, err)
-		}
-		if strings.TrimSpace(r.task.Question) == "" {
-			return nil, fmt.Errorf("row %d (task %q), column %q: empty", r.number, id, colQuestion)
-		}
-		if r.task.Level, err = parseLevel(table[colLevel][i]); err != nil {
-			return nil, fmt.Errorf("row %d (task %q), column %q: %w", r.number, id, colLevel, err)
-		}
-		if r.task.filePath, err = attachmentPath(split, r.task.FileName, table[colFilePath][i]); err != nil {
-			return nil, fmt.Errorf("row %d (task %q): %w", r.number, id, err)
-		}
-		if gold, ok := table[colGold]; ok {
-			r.gold = unlessWithheld(gold[i])
-		}
-		rows = append(rows, r)
+	if err := checkRows(rows, split); err != nil {
+		return nil, err
 	}
 	return rows, nil
+}
+
+// row makes a row of fields, or says what keeps it from being one.
+func (f fields) row(at place, split Split) (row, error) {
+	r := row{place: at, task: Task{ID: f.id, Question: f.question, FileName: f.fileName}, gold: unlessWithheld(f.gold)}
+	if err := checkID(f.id); err != nil {
+		return row{}, fmt.Errorf("%s: %w: %s", at.of("", colID), err, repairCopy)
+	}
+	if strings.TrimSpace(f.question) == "" {
+		return row{}, fmt.Errorf("%s: empty: %s", at.of(f.id, colQuestion), repairCopy)
+	}
+	var err error
+	if r.task.Level, err = parseLevel(f.level); err != nil {
+		return row{}, fmt.Errorf("%s: %w: %s", at.of(f.id, colLevel), err, repairCopy)
+	}
+	if r.task.filePath, err = attachmentPath(split, f.fileName, f.filePath); err != nil {
+		return row{}, fmt.Errorf("%s: %w: %s", at.of(f.id, ""), err, repairCopy)
+	}
+	return r, nil
 }
 
 // checkRows refuses what no single row can show.
 func checkRows(rows []row, split Split) error {
 	if len(rows) == 0 {
-		return errors.New("no tasks in it: fetch the file again")
+		return fmt.Errorf("no tasks in it: %s", fetchAgain)
 	}
 	seen := make(map[string]int, len(rows))
 	for _, r := range rows {
 		if first, ok := seen[r.task.ID]; ok {
-			return fmt.Errorf("rows %d and %d have the same task id %q: repair the copy of the dataset", first, r.number, r.task.ID)
+			return fmt.Errorf("%ss %d and %d have the same task id %q: %s", r.place.unit, first, r.place.number, r.task.ID, repairCopy)
 		}
-		seen[r.task.ID] = r.number
+		seen[r.task.ID] = r.place.number
 		if r.gold == "" && split == Validation {
-			return fmt.Errorf("row %d (task %q), column %q: no answer, and split %s has one for every task: fetch the file again",
-				r.number, r.task.ID, colGold, split)
+			return fmt.Errorf("%s: no answer, and split %s has one for every task: %s", r.place.of(r.task.ID, colGold), split, repairCopy)
 		}
 	}
 	return nil
@@ -111,4 +148,9 @@ func unlessWithheld(answer string) string {
 		return ""
 	}
 	return answer
+}
+
+// errTooManyRows is of a file that is far larger than any split.
+func errTooManyRows(unit string) error {
+	return fmt.Errorf("more than %d %ss: %s", maxRows, unit, otherVersion)
 }

@@ -1,8 +1,6 @@
 package loader
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,28 +11,43 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Limits of what a metadata file may unfold to. They are far above the published ones (301 tasks, under a megabyte of
-// text) and keep a hostile file from filling the memory.
-const (
-	maxRows      = 100_000
-	maxTextBytes = 256 << 20
-)
-
-// openParquet opens the file without its indexes, which nothing here needs. The library allocates as much as the
-// footer claims to be long before it reads it, hence the look beforehand.
-func openParquet(data []byte) (*parquet.File, error) {
-	const magic = "PAR1"
-	if len(data) < 12 || string(data[:4]) != magic || string(data[len(data)-4:]) != magic {
-		return nil, errors.New("not a parquet file, or cut short")
+// decodeParquet reads a parquet file. The library panics on some malformed files.
+func decodeParquet(data []byte, split Split) (rows []row, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			rows, err = nil, errMalformed(fmt.Errorf("%v", p))
+		}
+	}()
+	file, err := openParquet(data)
+	if err != nil {
+		return nil, errMalformed(err)
 	}
-	if footer := int64(binary.LittleEndian.Uint32(data[len(data)-8:])); footer > int64(len(data)-12) {
-		return nil, fmt.Errorf("a footer of %d bytes in a file of %d", footer, len(data))
+	table, err := readTable(data, file, split)
+	if err != nil {
+		return nil, err
 	}
-	return parquet.OpenFile(bytes.NewReader(data), int64(len(data)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	for i, id := range table[colID] {
+		if id == dummyID {
+			continue
+		}
+		f := fields{
+			id: id, question: table[colQuestion][i], level: table[colLevel][i],
+			fileName: table[colFileName][i], filePath: table[colFilePath][i],
+		}
+		if gold, ok := table[colGold]; ok {
+			f.gold = gold[i]
+		}
+		r, err := f.row(place{unit: unitRow, number: i + 1}, split)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
 }
 
 // readTable checks the whole schema, then reads the columns as text. Null is "". The answers may be missing on test.
-func readTable(file *parquet.File, split Split) (map[string][]string, error) {
+func readTable(data []byte, file *parquet.File, split Split) (map[string][]string, error) {
 	names := [...]string{colID, colQuestion, colLevel, colGold, colFileName, colFilePath}
 	var columns [len(names)]*parquet.Column
 	for i, name := range names {
@@ -44,11 +57,11 @@ func readTable(file *parquet.File, split Split) (map[string][]string, error) {
 		}
 		columns[i] = col
 		if col == nil && (name != colGold || split != Test) {
-			return nil, fmt.Errorf("column %q is missing: this is not GAIA's metadata, or not this version of it", name)
+			return nil, fmt.Errorf("column %q is missing: %s", name, otherVersion)
 		}
 	}
 	if n := file.NumRows(); n < 0 || n > maxRows {
-		return nil, fmt.Errorf("%d rows: want at most %d", n, maxRows)
+		return nil, errTooManyRows(unitRow)
 	}
 	table := make(map[string][]string, len(names))
 	budget := maxTextBytes
@@ -56,13 +69,12 @@ func readTable(file *parquet.File, split Split) (map[string][]string, error) {
 		if columns[i] == nil {
 			continue
 		}
-		values, err := readColumn(file, columns[i], &budget)
+		values, err := readColumn(data, file, columns[i], &budget)
 		if err != nil {
 			return nil, fmt.Errorf("column %q: %w", name, err)
 		}
 		if int64(len(values)) != file.NumRows() {
-			return nil, fmt.Errorf("column %q has %d values where the file declares %d rows: fetch the file again",
-				name, len(values), file.NumRows())
+			return nil, fmt.Errorf("column %q has %d values where the file declares %d rows: %s", name, len(values), file.NumRows(), fetchAgain)
 		}
 		table[name] = values
 	}
@@ -75,7 +87,7 @@ func findColumn(root *parquet.Column, name string) (*parquet.Column, error) {
 	for _, col := range root.Columns() {
 		if col.Name() == name {
 			if found != nil {
-				return nil, fmt.Errorf("column %q is there twice", name)
+				return nil, fmt.Errorf("column %q is there twice: %s", name, otherVersion)
 			}
 			found = col
 		}
@@ -88,10 +100,10 @@ func findColumn(root *parquet.Column, name string) (*parquet.Column, error) {
 		want = "text or an integer"
 	}
 	if !found.Leaf() || found.Repeated() {
-		return nil, fmt.Errorf("column %q is nested or repeated: want %s", name, want)
+		return nil, fmt.Errorf("column %q is nested or repeated: want %s: %s", name, want, otherVersion)
 	}
 	if t := found.Type(); !isNull(t) && !isText(t) && (name != colLevel || !isInteger(t)) {
-		return nil, fmt.Errorf("column %q is of physical type %s (%s): want %s", name, t.Kind(), t, want)
+		return nil, fmt.Errorf("column %q is of physical type %s (%s): want %s: %s", name, t.Kind(), t, want, otherVersion)
 	}
 	return found, nil
 }
@@ -129,19 +141,27 @@ func logicalValue(t parquet.Type) format.LogicalTypeValue {
 }
 
 // readColumn reads a column over all row groups. budget is what text may still be taken.
-func readColumn(file *parquet.File, col *parquet.Column, budget *int) ([]string, error) {
+func readColumn(data []byte, file *parquet.File, col *parquet.Column, budget *int) ([]string, error) {
 	if isNull(col.Type()) {
 		return make([]string, file.NumRows()), nil
 	}
 	var values []string
-	for _, group := range file.RowGroups() {
-		chunks := group.ColumnChunks()
-		if col.Index() >= len(chunks) {
-			return nil, errors.New("a row group lacks it: fetch the file again")
+	var rows int64
+	for i, group := range file.RowGroups() {
+		chunks, meta := group.ColumnChunks(), file.Metadata().RowGroups[i].Columns
+		if col.Index() >= min(len(chunks), len(meta)) {
+			return nil, fmt.Errorf("a row group lacks it: %s", fetchAgain)
 		}
-		var err error
+		err := checkPages(data, &meta[col.Index()].MetaData)
+		if err != nil {
+			return nil, errMalformed(err)
+		}
 		if values, err = readChunk(values, chunks[col.Index()], budget); err != nil {
 			return nil, err
+		}
+		// One group with a value too few and one with a value too many would shift what lies between them.
+		if rows += group.NumRows(); int64(len(values)) != rows {
+			return nil, fmt.Errorf("row group %d ends after %d values where the file declares %d: %s", i+1, len(values), rows, fetchAgain)
 		}
 	}
 	return values, nil
@@ -151,7 +171,7 @@ func readChunk(values []string, chunk parquet.ColumnChunk, budget *int) (_ []str
 	pages := chunk.Pages()
 	defer func() {
 		if cerr := pages.Close(); err == nil && cerr != nil {
-			err = cerr
+			err = errMalformed(cerr)
 		}
 	}()
 	for {
@@ -160,7 +180,7 @@ func readChunk(values []string, chunk parquet.ColumnChunk, budget *int) (_ []str
 			return values, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("malformed parquet: %w: fetch the file again", err)
+			return nil, errMalformed(err)
 		}
 		values, err = readPage(values, page.Values(), budget)
 		parquet.Release(page)
@@ -180,7 +200,7 @@ func readPage(values []string, r parquet.ValueReader, budget *int) ([]string, er
 		for _, v := range buf[:n] {
 			s, terr := valueText(v, budget)
 			if terr == nil && len(values) == maxRows {
-				terr = fmt.Errorf("more than %d values", maxRows)
+				terr = errTooManyRows(unitRow)
 			}
 			if terr != nil {
 				return nil, fmt.Errorf("row %d: %w", len(values)+1, terr)
@@ -191,7 +211,7 @@ func readPage(values []string, r parquet.ValueReader, budget *int) ([]string, er
 			return values, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("malformed parquet: %w: fetch the file again", err)
+			return nil, errMalformed(err)
 		}
 	}
 }
@@ -207,10 +227,10 @@ func valueText(v parquet.Value, budget *int) (string, error) {
 	}
 	b := v.ByteArray()
 	if *budget -= len(b); *budget < 0 {
-		return "", fmt.Errorf("the file unfolds to more than %d bytes of text", maxTextBytes)
+		return "", fmt.Errorf("the file unfolds to more than %d bytes of text: %s", maxTextBytes, otherVersion)
 	}
 	if !utf8.Valid(b) {
-		return "", errors.New("text that is not UTF-8")
+		return "", errors.New("text that is not UTF-8: " + repairCopy)
 	}
 	return string(b), nil
 }

@@ -3,11 +3,14 @@ package loader
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 // columns encodes a file without rows, whose schema can lack or retype any column.
@@ -88,6 +91,8 @@ func TestRefusals(t *testing.T) {
 		{"text", []byte("version https://git-lfs.example/spec\n"), "malformed parquet: not a parquet file, or cut short"},
 		{"cut", whole[:len(whole)/2], "malformed parquet: not a parquet file, or cut short"},
 		{"footer longer than the file", broken, "malformed parquet: a footer of 2147483648 bytes in a file of"},
+		{"footer with a list of two thousand million", []byte("PAR1\x49\xfc\xff\xff\xff\xff\x07\x07\x00\x00\x00PAR1"), "malformed parquet: footer: "},
+		{"footer of 2 MiB", slices.Concat([]byte("PAR1"), make([]byte, 2<<20), []byte("\x00\x00\x20\x00PAR1")), "malformed parquet: a footer of 2097152 bytes"},
 		{"magic only", []byte("PAR1\x00\x00\x00\x00PAR1"), "malformed parquet"},
 	}
 	for _, c := range cases {
@@ -100,8 +105,90 @@ func TestRefusals(t *testing.T) {
 		if !strings.HasPrefix(err.Error(), where) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %q, want %q", c.name, err, c.want)
 		}
+		checkRemedy(t, c.name, err)
 		if set.Tasks != nil || gold.Len() != 0 {
 			t.Errorf("%s: handed out %d tasks and %v beside the error", c.name, len(set.Tasks), gold)
+		}
+	}
+}
+
+// checkRemedy holds an error to end in something to do.
+func checkRemedy(t *testing.T, name string, err error) {
+	t.Helper()
+	for _, remedy := range []string{fetchAgain, repairCopy, otherVersion} {
+		if strings.HasSuffix(err.Error(), remedy) {
+			return
+		}
+	}
+	t.Errorf("%s: no remedy in %q", name, err)
+}
+
+func TestPageBounds(t *testing.T) {
+	chunk := func(codec format.CompressionCodec, h format.PageHeader, body string) ([]byte, *format.ColumnMetaData) {
+		header, err := thrift.Marshal(new(thrift.CompactProtocol), h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := append(header, body...)
+		return append([]byte("PAR1"), page...), &format.ColumnMetaData{Codec: codec, DataPageOffset: 4, TotalCompressedSize: int64(len(page))}
+	}
+	v1 := thrift.New(format.DataPageHeader{NumValues: 2})
+	v2 := thrift.New(format.DataPageHeaderV2{NumValues: 2, DefinitionLevelsByteLength: 1})
+	plain := thrift.New(format.DataPageHeaderV2{NumValues: 2, DefinitionLevelsByteLength: 1, IsCompressed: thrift.New(false)})
+	const claim = "\xff\xff\xff\xff\x0f" // a snappy block of 4 GiB
+	cases := []struct {
+		name   string
+		codec  format.CompressionCodec
+		header format.PageHeader
+		body   string
+		want   string
+	}{
+		{"plain", format.Uncompressed, format.PageHeader{UncompressedPageSize: 5, CompressedPageSize: 5, DataPageHeader: v1}, claim, ""},
+		{"longer than the chunk", format.Uncompressed, format.PageHeader{UncompressedPageSize: 5, CompressedPageSize: 2_000_000_000, DataPageHeader: v1}, claim, "a page of 2000000000 bytes where 5 are left"},
+		{"negative", format.Uncompressed, format.PageHeader{CompressedPageSize: -1, DataPageHeader: v1}, "", "a page of -1 bytes where 0 are left"},
+		{"unfolds", format.Gzip, format.PageHeader{UncompressedPageSize: 2_000_000_000, CompressedPageSize: 5, DataPageHeader: v1}, claim, "pages that unfold to 2000000000 bytes"},
+		{"many values", format.Gzip, format.PageHeader{CompressedPageSize: 0, DictionaryPageHeader: thrift.New(format.DictionaryPageHeader{NumValues: 2_000_000_000})}, "", "a page of 2000000000 values"},
+		{"snappy", format.Snappy, format.PageHeader{UncompressedPageSize: 5, CompressedPageSize: 5, DataPageHeader: v1}, claim, "pages that unfold to 4294967295 bytes"},
+		{"snappy after levels", format.Snappy, format.PageHeader{UncompressedPageSize: 5, CompressedPageSize: 6, DataPageHeaderV2: v2}, "\x01" + claim, "pages that unfold to 4294967295 bytes"},
+		{"snappy not used", format.Snappy, format.PageHeader{UncompressedPageSize: 6, CompressedPageSize: 6, DataPageHeaderV2: plain}, "\x01" + claim, ""},
+		{"not a header", format.Snappy, format.PageHeader{CompressedPageSize: 0, DataPageHeader: v1}, "\x05", "page header: "},
+	}
+	for _, c := range cases {
+		data, meta := chunk(c.codec, c.header, c.body)
+		if err := checkPages(data, meta); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+	for _, meta := range []format.ColumnMetaData{{DataPageOffset: -1}, {DataPageOffset: 5}, {TotalCompressedSize: -1}, {DataPageOffset: 3, TotalCompressedSize: 2}} {
+		if err := checkPages([]byte("PAR1"), &meta); err == nil || err.Error() != "pages outside the file" {
+			t.Errorf("from %d, %d bytes: %v", meta.DataPageOffset, meta.TotalCompressedSize, err)
+		}
+	}
+}
+
+// With a value too few in one row group and one too many in the next, the count of the whole file is right, and the
+// values between belong to other rows.
+func TestShiftedRowGroups(t *testing.T) {
+	whole := encode(t, threeTasks()[2:], parquet.MaxRowsPerRowGroup(1))
+	body := whole[:len(whole)-8-int(binary.LittleEndian.Uint32(whole[len(whole)-8:]))]
+	var meta format.FileMetaData
+	if err := thrift.Unmarshal(new(thrift.CompactProtocol), whole[len(body):len(whole)-8], &meta); err != nil {
+		t.Fatal(err)
+	}
+	if len(meta.RowGroups) != 2 {
+		t.Fatalf("%d row groups", len(meta.RowGroups))
+	}
+	for _, rows := range [][2]int64{{1, 1}, {0, 2}, {2, 0}} {
+		meta.RowGroups[0].NumRows, meta.RowGroups[1].NumRows = rows[0], rows[1]
+		footer, err := thrift.Marshal(new(thrift.CompactProtocol), meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := append(binary.LittleEndian.AppendUint32(slices.Concat(body, footer), uint32(len(footer))), "PAR1"...)
+		_, err = decodeParquet(data, Validation)
+		want := fmt.Sprintf(`column "task_id": row group 1 ends after 1 values where the file declares %d: fetch the file again`, rows[0])
+		if rows[0] == 1 && err != nil || rows[0] != 1 && (err == nil || err.Error() != want) {
+			t.Errorf("%v: got %v", rows, err)
 		}
 	}
 }
@@ -115,7 +202,7 @@ func TestMalformedPages(t *testing.T) {
 		for _, b := range []byte{0x00, 0x7f, 0xff} {
 			data := slices.Clone(whole)
 			data[at] = b
-			if rows, err := decodeMetadata(data, Validation); err != nil && rows != nil {
+			if rows, err := decodeParquet(data, Validation); err != nil && rows != nil {
 				t.Fatalf("byte %d: rows beside the error %v", at, err)
 			}
 		}
@@ -144,7 +231,7 @@ func TestColumnOfNulls(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := decodeMetadata(buf.Bytes(), Validation)
+	rows, err := decodeParquet(buf.Bytes(), Validation)
 	if err != nil || len(rows) != 2 || rows[1].task != (Task{ID: "a", Question: "q", Level: 1}) {
 		t.Errorf("got %+v, %v", rows, err)
 	}
@@ -160,18 +247,31 @@ func FuzzMetadata(f *testing.F) {
 	f.Add([]byte("PAR1\x00\x00\x00\x00PAR1"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, split := range []Split{Validation, Test} {
-			rows, err := decodeMetadata(data, split)
+			rows, err := decodeMetadata("metadata.parquet", data, split)
 			if err != nil {
 				if rows != nil {
 					t.Fatal("rows beside an error")
 				}
+				checkRemedy(t, "fuzzed", err)
 				continue
 			}
-			for _, r := range rows {
-				if r.task.ID == "" || r.task.Question == "" || r.task.Level < 1 || r.task.Level > 3 || (r.task.FileName == "") != (r.task.filePath == "") {
-					t.Fatalf("a zero value passed on: %+v", r)
-				}
-			}
+			checkAccepted(t, rows, split)
 		}
 	})
+}
+
+// checkAccepted holds the rows of a file that was accepted to what every one promises.
+func checkAccepted(t *testing.T, rows []row, split Split) {
+	t.Helper()
+	if len(rows) == 0 {
+		t.Fatal("an empty split accepted")
+	}
+	ids := make(map[string]bool)
+	for _, r := range rows {
+		if r.task.ID == "" || ids[r.task.ID] || r.task.Question == "" || r.task.Level < 1 || r.task.Level > 3 ||
+			(r.task.FileName == "") != (r.task.filePath == "") || r.gold == "" && split == Validation {
+			t.Fatalf("a zero value or an id passed on twice: %+v", r)
+		}
+		ids[r.task.ID] = true
+	}
 }
