@@ -1,6 +1,8 @@
 package loader
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,16 +10,21 @@ import (
 )
 
 // A Filter selects tasks of a split. Its zero value selects all.
+//
+// A sample is drawn so that anyone can draw it again, in any language: of the tasks that Levels and IDs leave, it takes
+// those with the lowest SHA-256 of the UTF-8 text "<seed>:<task id>", such as "7:fab1e001", the seed in decimal and the
+// digests compared as bytes. The sample keeps the order of the file.
 type Filter struct {
 	Levels []int    // 1 to 3; empty = all
 	IDs    []string // empty = all
-	Sample int      // so many of them, drawn by Seed; 0 = all
-	Seed   int64    // of the draw
-	Limit  int      // at most so many, the first in the order of the file; 0 = all
+	Sample int      // exactly so many of what Levels and IDs leave, drawn by Seed; 0 = all
+	Seed   int64    // of the draw; without a sample 0
+	Limit  int      // at most so many, the first in the order of the file; 0 = all; not with a sample
 }
 
 // Rule describes the selection for the record: "all", or its parts in a fixed order, such as
-// "level=1,3 task=a,b limit=5". The order of levels and ids, and repeating one, does not change it.
+// "level=1,3 task=a,b limit=5" or "level=1 sample=20 seed=7"; a sample always shows its seed. The order of levels and
+// ids, and repeating one, does not change it.
 func (f Filter) Rule() string {
 	var parts []string
 	if len(f.Levels) > 0 {
@@ -29,6 +36,9 @@ func (f Filter) Rule() string {
 	}
 	if len(f.IDs) > 0 {
 		parts = append(parts, "task="+strings.Join(slices.Compact(slices.Sorted(slices.Values(f.IDs))), ","))
+	}
+	if f.Sample > 0 {
+		parts = append(parts, "sample="+strconv.Itoa(f.Sample), "seed="+strconv.FormatInt(f.Seed, 10))
 	}
 	if f.Limit > 0 {
 		parts = append(parts, "limit="+strconv.Itoa(f.Limit))
@@ -55,8 +65,15 @@ func (f Filter) check() error {
 			return filterErrorf("unknown level %d: want 1, 2 or 3", l)
 		}
 	}
-	if f.Limit < 0 {
+	switch {
+	case f.Limit < 0:
 		return filterErrorf("limit %d is negative: want the number of tasks, or 0 for all", f.Limit)
+	case f.Sample < 0:
+		return filterErrorf("sample %d is negative: want the number of tasks, or 0 for all", f.Sample)
+	case f.Sample > 0 && f.Limit > 0:
+		return filterErrorf("a sample of %d and a limit of %d: give one of them", f.Sample, f.Limit)
+	case f.Sample == 0 && f.Seed != 0:
+		return filterErrorf("seed %d without a sample: a seed says which sample is drawn", f.Seed)
 	}
 	return nil
 }
@@ -91,7 +108,33 @@ func (f Filter) pick(rows []row, split Split) ([]row, error) {
 			picked = append(picked, r)
 		}
 	}
-	return picked, nil
+	return f.draw(picked, split)
+}
+
+// draw takes the sample of rows.
+func (f Filter) draw(rows []row, split Split) ([]row, error) {
+	if f.Sample == 0 {
+		return rows, nil
+	}
+	if f.Sample > len(rows) {
+		return nil, filterErrorf("a sample of %d cannot be drawn: the selection has %d tasks of split %s", f.Sample, len(rows), split)
+	}
+	type ticket struct {
+		lot [sha256.Size]byte
+		at  int
+	}
+	tickets := make([]ticket, len(rows))
+	for i, r := range rows {
+		tickets[i] = ticket{sha256.Sum256([]byte(strconv.FormatInt(f.Seed, 10) + ":" + r.task.ID)), i}
+	}
+	slices.SortFunc(tickets, func(a, b ticket) int { return bytes.Compare(a.lot[:], b.lot[:]) })
+	tickets = tickets[:f.Sample]
+	slices.SortFunc(tickets, func(a, b ticket) int { return a.at - b.at })
+	var drawn []row
+	for _, t := range tickets {
+		drawn = append(drawn, rows[t.at])
+	}
+	return drawn, nil
 }
 
 func (f Filter) wants(level int) bool { return len(f.Levels) == 0 || slices.Contains(f.Levels, level) }

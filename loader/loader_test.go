@@ -184,6 +184,14 @@ func TestFilter(t *testing.T) {
 		{Filter{Levels: []int{1, 4}}, nil, "", "unknown level 4: want 1, 2 or 3"},
 		{Filter{Levels: []int{0}}, nil, "", "unknown level 0: want 1, 2 or 3"},
 		{Filter{Limit: -1}, nil, "", "limit -1 is negative: want the number of tasks, or 0 for all"},
+		{Filter{Sample: 3}, []string{"a", "b", "c"}, "sample=3 seed=0", ""},
+		{Filter{Sample: 2, Levels: []int{1}, Seed: -4}, []string{"a", "c"}, "level=1 sample=2 seed=-4", ""},
+		{Filter{Sample: 1, IDs: []string{"c"}, Seed: 7}, []string{"c"}, "task=c sample=1 seed=7", ""},
+		{Filter{Sample: 4}, nil, "", "a sample of 4 cannot be drawn: the selection has 3 tasks of split validation"},
+		{Filter{Sample: 3, Levels: []int{1}}, nil, "", "a sample of 3 cannot be drawn: the selection has 2 tasks of split validation"},
+		{Filter{Sample: -1}, nil, "", "sample -1 is negative: want the number of tasks, or 0 for all"},
+		{Filter{Sample: 2, Limit: 1}, nil, "", "a sample of 2 and a limit of 1: give one of them"},
+		{Filter{Seed: 7}, nil, "", "seed 7 without a sample: a seed says which sample is drawn"},
 	}
 	for _, c := range cases {
 		set, gold, err := load(Validation, data, c.filter)
@@ -209,6 +217,42 @@ func TestFilter(t *testing.T) {
 		}
 		if got := c.filter.Rule(); got != c.rule {
 			t.Errorf("%+v: rule %q, want %q", c.filter, got, c.rule)
+		}
+	}
+}
+
+// The expected ids are drawn by the shell, for each seed and with only the ids that the levels leave:
+//
+//	for i in 1 2 3 4 5 6 7 8; do printf '7:fab1e00%d' $i | sha256sum | sed s/-/fab1e00$i/; done | LC_ALL=C sort
+func TestSample(t *testing.T) {
+	var rows []record
+	for i := range 8 {
+		rows = append(rows, record{ID: fmt.Sprint("fab1e00", i+1), Question: "q", Level: fmt.Sprint(1 + i/5), Gold: new("g")})
+	}
+	data := encode(t, rows)
+	cases := []struct {
+		filter Filter
+		ids    []string
+	}{
+		{Filter{Sample: 1, Seed: 7}, []string{"fab1e007"}},
+		{Filter{Sample: 4, Seed: 7}, []string{"fab1e003", "fab1e005", "fab1e006", "fab1e007"}},
+		{Filter{Sample: 4, Seed: 7, Levels: []int{1}}, []string{"fab1e001", "fab1e003", "fab1e004", "fab1e005"}},
+		{Filter{Sample: 2, Seed: 7, IDs: []string{"fab1e008", "fab1e002", "fab1e001"}}, []string{"fab1e001", "fab1e008"}},
+		{Filter{Sample: 3}, []string{"fab1e002", "fab1e004", "fab1e008"}},
+		{Filter{Sample: 3, Seed: -3}, []string{"fab1e003", "fab1e004", "fab1e007"}},
+	}
+	for _, c := range cases {
+		set, gold, err := load(Validation, data, c.filter)
+		if err != nil {
+			t.Errorf("%s: %v", c.filter.Rule(), err)
+			continue
+		}
+		var ids []string
+		for _, task := range set.Tasks {
+			ids = append(ids, task.ID)
+		}
+		if !slices.Equal(ids, c.ids) || gold.Len() != len(ids) || len(set.IDs) != 8 || set.Levels != [3]int{5, 3, 0} {
+			t.Errorf("%s: got %v, want %v", c.filter.Rule(), ids, c.ids)
 		}
 	}
 }
