@@ -113,7 +113,7 @@ func (h *hub) commit(ctx context.Context) (string, error) {
 	}
 	// The metadata's answer names the commit even where that revision lacks it, and it is given, or not, as the files
 	// behind the terms are.
-	file, err := h.ask(ctx, h.Revision, metadataFile(Validation))
+	file, err := h.ask(ctx, h.Revision, metadataFiles(Validation)[0])
 	if errors.Is(err, fs.ErrNotExist) && file.commit != "" {
 		err = nil
 	}

@@ -165,7 +165,7 @@ func others(ctx context.Context, src Source, origin Origin, split Split) ([]Othe
 			continue
 		}
 		_, _, rows, err := readSplit(ctx, src, origin, s)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotCached) {
 			continue
 		}
 		if err != nil {
@@ -189,10 +189,11 @@ func outline(rows []row) (ids []string, gold bool) {
 
 func readMetadata(ctx context.Context, src Source, origin Origin, split Split) (name string, data []byte, err error) {
 	names := metadataFiles(split)
-	var rc io.ReadCloser
-	for _, name = range names {
-		if rc, err = src.Open(ctx, origin.Revision, name); !errors.Is(err, fs.ErrNotExist) {
-			break
+	name = names[0]
+	rc, err := src.Open(ctx, origin.Revision, name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotCached) {
+		if lines, lerr := src.Open(ctx, origin.Revision, names[1]); lerr == nil || !errors.Is(err, errNotCached) {
+			name, rc, err = names[1], lines, lerr
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
