@@ -1,0 +1,170 @@
+package loader
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+)
+
+// python runs a script of testdata with the Python of GAIA_PYTHON, which must have the modules, in a home of its own.
+func python(t *testing.T, modules string, env []string, stdin io.Reader, script string, args ...string) []byte {
+	t.Helper()
+	if os.Getenv("GAIA_INTEROP") != "1" {
+		t.Skip("not compared with Python: set GAIA_INTEROP=1, and GAIA_PYTHON to a python3 that has " + modules)
+	}
+	program := os.Getenv("GAIA_PYTHON")
+	if program == "" {
+		program = "python3"
+	}
+	if err := exec.Command(program, "-c", "import "+modules).Run(); err != nil {
+		t.Skip("SKIPPED: " + program + " cannot import " + modules + ", so nothing was compared with it")
+	}
+	cmd := exec.Command(program, append([]string{filepath.Join("testdata", script)}, args...)...)
+	cmd.Env = append([]string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1"}, env...)
+	cmd.Stdin = stdin
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, stderr.String())
+	}
+	return out
+}
+
+// lines encodes values as JSON, one a line.
+func lines[T any](t *testing.T, values []T) *bytes.Buffer {
+	t.Helper()
+	var b bytes.Buffer
+	for _, v := range values {
+		line, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(append(line, '\n'))
+	}
+	return &b
+}
+
+// pyRow is a row as write_parquet.py takes it.
+type pyRow struct {
+	ID       string  `json:"id"`
+	Question string  `json:"question"`
+	Level    int     `json:"level"`
+	Gold     string  `json:"gold"`
+	FileName *string `json:"file_name"`
+	FilePath *string `json:"file_path"`
+}
+
+// pyRows are rows with everything that a writer may treat in its own way: null and empty names, repeated and long
+// texts, line breaks, NUL, letters of four bytes, and the dummy row.
+func pyRows() (rows []pyRow, tasks []Task, gold map[string]string) {
+	gold = map[string]string{}
+	for i := range 257 {
+		r := pyRow{ID: fmt.Sprintf("fab1e%03d", i), Question: fmt.Sprintf("How many gulls\r\n sat on post %d? 🪶\x00é", i), Level: i%3 + 1, Gold: fmt.Sprint(i * i)}
+		task := Task{ID: r.ID, Level: r.Level}
+		switch i % 5 {
+		case 0:
+			r.FileName, r.FilePath = new(fmt.Sprintf("%s.csv", r.ID)), new("2023/validation/"+r.ID+".csv")
+			task.FileName, task.filePath = *r.FileName, *r.FilePath
+		case 1:
+			r.FileName, r.FilePath = new(""), new("")
+		case 2:
+			r.Question, r.Gold = "the same", "the same"
+		case 3:
+			r.Question = strings.Repeat(fmt.Sprintf("long %d ", i), 400)
+		}
+		task.Question = r.Question
+		rows, tasks, gold[r.ID] = append(rows, r), append(tasks, task), r.Gold
+		if i == 100 {
+			rows = append(rows, pyRow{ID: dummyID, Level: 1})
+		}
+	}
+	return rows, tasks, gold
+}
+
+func TestInteropParquet(t *testing.T) {
+	rows, tasks, answers := pyRows()
+	dir := t.TempDir()
+	python(t, "pandas, pyarrow", nil, lines(t, rows), "write_parquet.py", dir)
+	files, err := filepath.Glob(filepath.Join(dir, "good", "*.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".parquet")
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, gold, err := load(Validation, data, Filter{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(tasks, set.Tasks, cmp.AllowUnexported(Task{})); diff != "" {
+			t.Errorf("%s: %.2000s", name, diff)
+		}
+		if diff := cmp.Diff(answers, gold.Map()); diff != "" {
+			t.Errorf("%s: %.2000s", name, diff)
+		}
+	}
+	t.Logf("%d ways of writing %d rows", len(files), len(rows))
+	if len(files) < 45 {
+		t.Errorf("only %d files were written", len(files))
+	}
+}
+
+func TestInteropRefusals(t *testing.T) {
+	rows, _, _ := pyRows()
+	dir := t.TempDir()
+	python(t, "pandas, pyarrow", nil, lines(t, rows), "write_parquet.py", dir)
+	want := map[string]string{
+		"no task_id":                   `column "task_id" is missing: this is not GAIA's metadata, or not this version of it`,
+		"no Question":                  `column "Question" is missing`,
+		"no Level":                     `column "Level" is missing`,
+		"no Final answer":              `column "Final answer" is missing`,
+		"no file_name":                 `column "file_name" is missing`,
+		"no file_path":                 `column "file_path" is missing`,
+		"level double":                 `column "Level" is of physical type DOUBLE`,
+		"level decimal":                `column "Level" is of physical type FIXED_LEN_BYTE_ARRAY`,
+		"level date":                   `column "Level" is of physical type INT32 (DATE): want text or an integer`,
+		"level bool":                   `column "Level" is of physical type BOOLEAN`,
+		"level null":                   `row 1 (task "fab1e000"), column "Level": unknown level ""`,
+		"level one null":               `row 1 (task "fab1e000"), column "Level": unknown level ""`,
+		"id number":                    `column "task_id" is of physical type INT64`,
+		"question bytes of one length": `column "Question" is of physical type FIXED_LEN_BYTE_ARRAY`,
+		"question null":                `row 1 (task "fab1e000"), column "Question": empty`,
+		"answer list":                  `column "Final answer" is nested or repeated: want text`,
+		"answer struct":                `column "Final answer" is nested or repeated: want text`,
+		"answer number":                `column "Final answer" is of physical type DOUBLE`,
+		"file_name bool":               `column "file_name" is of physical type BOOLEAN`,
+		"question twice":               `column "Question" is there twice`,
+		"no rows":                      `no tasks in it`,
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "bad", "*.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".parquet")
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, gold, err := load(Validation, data, Filter{})
+		if err == nil || want[name] == "" || !strings.Contains(err.Error(), want[name]) || gold.Len() != 0 {
+			t.Errorf("%s: error %v, want %q", name, err, want[name])
+		}
+	}
+	if len(files) != len(want) {
+		t.Errorf("%d files for %d errors", len(files), len(want))
+	}
+}
