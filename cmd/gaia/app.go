@@ -63,7 +63,7 @@ never a GAIA score.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(a.runCommand(), a.resumeCommand(), a.auditCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.showCommand(), a.keyCommand(), a.versionCommand(), convertCommand())
+	root.AddCommand(a.runCommand(), a.resumeCommand(), a.auditCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.showCommand(), a.tasksCommand(), a.keyCommand(), a.versionCommand(), convertCommand())
 	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exitHelp)
 	return root
 }

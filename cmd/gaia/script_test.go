@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -41,6 +42,7 @@ func TestScript(t *testing.T) {
 			"package": packageDir,
 			"edit":    edit,
 			"body":    keptBody,
+			"dataset": copyDataset,
 		},
 	})
 }
@@ -57,4 +59,13 @@ func keptBody(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Setenv("BODYFILE", found[0])
 	ts.Setenv("BODY", "sha256:"+filepath.Base(found[0]))
+}
+
+// copyDataset writes the built-in dataset into a directory, as a copy of GAIA
+// would lie there.
+func copyDataset(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: dataset dir")
+	}
+	ts.Check(os.CopyFS(ts.MkAbs(args[0]), fixtures.Dataset()))
 }

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/loader"
+	"github.com/go-json-experiment/json"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+func builtin(t *testing.T, split loader.Split, source loader.Source) (loader.Set, loader.Gold) {
+	t.Helper()
+	set, gold, err := loader.Load(context.Background(), source, split, loader.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set, gold
+}
+
+func builtinSource() loader.Source {
+	return loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision)
+}
+
+// output is what the program prints in an empty environment.
+func output(t *testing.T, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	a := &app{stdout: &out, stderr: &errs, getenv: func(string) string { return "" }, began: time.Now()}
+	if err := a.execute(args); err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	return out.String(), errs.String()
+}
+
+// TestTasksKeepGold: no answer leaves any of the commands unless it is asked for.
+func TestTasksKeepGold(t *testing.T) {
+	set, gold := builtin(t, loader.Validation, builtinSource())
+	var questions strings.Builder
+	ids := []string{}
+	for _, task := range set.Tasks {
+		questions.WriteString(task.Question + "\n")
+		ids = append(ids, task.ID)
+	}
+	// An answer that stands in a question, or could stand in a time or a
+	// digest, would tell nothing.
+	var telling []string
+	for _, answer := range gold.Map() {
+		if strings.ContainsFunc(answer, unicode.IsUpper) && !strings.Contains(questions.String(), answer) {
+			telling = append(telling, answer)
+		}
+	}
+	if len(telling) < 7 {
+		t.Fatalf("only %d answers to look for", len(telling))
+	}
+	show := append([]string{"show"}, ids...)
+	for _, c := range [][]string{{"list"}, show, {"stats"}, {"download"}} {
+		for _, flags := range [][]string{nil, {"--json"}} {
+			args := slices.Concat([]string{"tasks"}, c, flags)
+			stdout, stderr := output(t, args...)
+			for _, answer := range telling {
+				if strings.Contains(stdout+stderr, answer) {
+					t.Errorf("%q prints %q", args[:2], answer)
+				}
+			}
+			if c[0] != "list" && c[0] != "show" {
+				continue
+			}
+			stdout, stderr = output(t, append(args, "--gold")...)
+			for _, answer := range telling {
+				if !strings.Contains(stdout, answer) || strings.Contains(stderr, answer) {
+					t.Errorf("%q --gold does not print %q, or not where it should", args[:2], answer)
+				}
+			}
+			if !strings.Contains(stderr, "gaia: warning: ") {
+				t.Errorf("%q --gold does not warn: %q", args[:2], stderr)
+			}
+		}
+	}
+}
+
+func TestTasksJSON(t *testing.T) {
+	set, gold := builtin(t, loader.Validation, builtinSource())
+	strict := func(into any, args ...string) {
+		t.Helper()
+		stdout, _ := output(t, append(args, "--json")...)
+		if err := json.Unmarshal([]byte(stdout), into, json.RejectUnknownMembers(true)); err != nil {
+			t.Fatalf("%q: %v", args, err)
+		}
+	}
+	var list, golden taskList
+	strict(&list, "tasks", "list", "--level", "1,3")
+	want := shownDataset{Name: fixtures.Name, Revision: fixtures.Revision, Split: loader.Validation, SplitSize: 26, Selection: "level=1,3",
+		MetadataFile: set.MetadataFile, MetadataSHA256: set.Digest}
+	if list.Dataset != want || len(list.Tasks) != 16 {
+		t.Errorf("list: %+v", list)
+	}
+	strict(&golden, "tasks", "list", "--gold")
+	for i, task := range golden.Tasks {
+		of := set.Tasks[i]
+		if want := (listedTask{TaskID: of.ID, Level: of.Level, Question: of.Question, FileName: of.FileName, Gold: gold.Map()[of.ID]}); task != want {
+			t.Errorf("task %d: %+v", i, task)
+		}
+	}
+	var shown taskList
+	strict(&shown, "tasks", "show", "fab1e021", "fab1e005")
+	if len(shown.Tasks) != 2 || shown.Tasks[0].TaskID[:8] != "fab1e021" || shown.Tasks[1].TaskID[:8] != "fab1e005" {
+		t.Errorf("show: %+v", shown.Tasks)
+	}
+	var stats taskStats
+	strict(&stats, "tasks", "stats", "--level", "2")
+	if l := stats.Levels; len(l) != 3 || l[0].Tasks != 0 || l[0].SplitSize != 10 || l[1].Tasks != 10 || l[1].files(".pdf") != 1 || !stats.CarriedGold ||
+		!slices.Equal(stats.OtherSplits, []otherSplit{{Name: loader.Test, Size: 6}}) {
+		t.Errorf("stats: %+v", stats)
+	}
+	var fetched downloadResult
+	strict(&fetched, "tasks", "download", "--split", "test")
+	if fetched.Files != 4 || fetched.Bytes == 0 || fetched.Failed == nil || len(fetched.Failed) > 0 {
+		t.Errorf("download: %+v", fetched)
+	}
+}
+
+// TestTaskTable: what a dataset says stays on its line and within the columns,
+// and does not steer the terminal.
+func TestTaskTable(t *testing.T) {
+	const id = "fab1e901-0000-4000-8000-000000000901"
+	tasks := []loader.Task{
+		{ID: id, Question: strings.Repeat("灯台 ", 60), Level: 1, FileName: id + ".XLSX"},
+		{ID: "b", Question: "\n \tfirst\tline\nsecond line", Level: 2, FileName: "a name that is much too long.csv"},
+		{ID: "c", Question: "red \x1b[31m\u202e\r text", Level: 3},
+	}
+	for _, width := range []int{80, 100, 120, 300} {
+		table := taskTable(tasks, nil, width)
+		for line := range strings.Lines(table) {
+			if n := text.StringWidth(strings.TrimSuffix(line, "\n")); n > width {
+				t.Errorf("%d columns of %d: %q", n, width, line)
+			}
+		}
+		if n := strings.Count(table, "\n"); n != 4 {
+			t.Errorf("%d lines:\n%s", n, table)
+		}
+		for _, want := range []string{".XLSX", "first line …", `red \u001b[31m\u20`, "a name that…"} {
+			if !strings.Contains(table, want) {
+				t.Errorf("width %d: no %q in\n%s", width, want, table)
+			}
+		}
+		if strings.ContainsAny(table, "\x1b\r\u202e") {
+			t.Errorf("%q", table)
+		}
+	}
+}
+
+// trouble is the built-in dataset with attachments that cannot be had.
+type trouble struct {
+	loader.Source
+	open func(ctx context.Context, name string) (io.ReadCloser, error) // nil, nil: as it is
+}
+
+func (s trouble) Open(ctx context.Context, revision, name string) (io.ReadCloser, error) {
+	if !strings.Contains(name, "metadata") {
+		if rc, err := s.open(ctx, name); rc != nil || err != nil {
+			return rc, err
+		}
+	}
+	return s.Source.Open(ctx, revision, name)
+}
+
+func TestDownloadFailures(t *testing.T) {
+	refused := &loader.SourceError{Reason: "the hub refuses it", Remedies: []string{"accept the terms"}}
+	broken := false
+	set, _ := builtin(t, loader.Validation, trouble{builtinSource(), func(_ context.Context, name string) (io.ReadCloser, error) {
+		switch {
+		case !broken:
+			return nil, nil
+		case strings.Contains(name, "fab1e002"), strings.Contains(name, "fab1e003"):
+			return nil, refused
+		case strings.Contains(name, "fab1e004"):
+			return io.NopCloser(io.MultiReader(strings.NewReader("{"), cut{})), nil
+		}
+		return nil, nil
+	}})
+	var out, errs bytes.Buffer
+	a := &app{stdout: &out, stderr: &errs}
+	q := &taskQuery{taskFlags: taskFlags{source: "hub"}}
+	broken = true
+	code := a.exit(a.download(context.Background(), q, set))
+	if code != exitFailure || out.String() != "8 of 11 attachments are there (65.1 KB)\n" {
+		t.Errorf("exit %d, %q", code, out.String())
+	}
+	_, list, _ := strings.Cut(errs.String(), "gaia: error: ")
+	want := `3 of 11 attachments could not be read
+gaia: reason: opening "2023/validation/fab1e002-0000-4000-8000-000000000002.csv", the attachment of task "fab1e002-0000-4000-8000-000000000002": the hub refuses it
+gaia: reason: opening "2023/validation/fab1e003-0000-4000-8000-000000000003.txt", the attachment of task "fab1e003-0000-4000-8000-000000000003": the hub refuses it
+gaia: reason: reading "fab1e004-0000-4000-8000-000000000004.json", the attachment of task "fab1e004-0000-4000-8000-000000000004": connection lost
+gaia: hint: accept the terms
+gaia: hint: the same command fetches what is missing, and only that
+`
+	if list != want {
+		t.Errorf("got\n%s\nwant\n%s", list, want)
+	}
+	broken = false
+	out.Reset()
+	if err := a.download(context.Background(), q, set); err != nil || !strings.HasPrefix(out.String(), "11 of 11 attachments are there (") {
+		t.Errorf("again: %v, %q", err, out.String())
+	}
+}
+
+// cut is a body that ends too early.
+type cut struct{}
+
+func (cut) Read([]byte) (int, error) { return 0, errors.New("connection lost") }
+
+// TestDownloadInterrupted: an interrupt ends the transfers under way, begins no
+// further one, and says how far it came.
+func TestDownloadInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(context.Background())
+	defer interrupt()
+	var mu sync.Mutex
+	opened := 0
+	set, _ := builtin(t, loader.Validation, trouble{builtinSource(), func(ctx context.Context, _ string) (io.ReadCloser, error) {
+		mu.Lock()
+		opened++
+		first, last := opened == 1, opened == 1+downloadsAtOnce
+		mu.Unlock()
+		if first {
+			return nil, nil
+		}
+		if last {
+			interrupt()
+		}
+		<-ctx.Done()
+		return nil, fmt.Errorf("fetching: %w", ctx.Err())
+	}})
+	var out, errs bytes.Buffer
+	a := &app{stdout: &out, stderr: &errs}
+	code := a.exit(a.download(ctx, &taskQuery{taskFlags: taskFlags{source: "hub"}}, set))
+	if code != exitInterrupted || out.Len() > 0 || opened != 1+downloadsAtOnce {
+		t.Errorf("exit %d, %d opened, %q", code, opened, out.String())
+	}
+	if _, list, _ := strings.Cut(errs.String(), "gaia: error: "); list != "interrupted; 1 of 11 attachments are there\ngaia: hint: the same command goes on with the rest\n" || strings.Contains(errs.String(), "failed") {
+		t.Errorf("%s", errs.String())
+	}
+}

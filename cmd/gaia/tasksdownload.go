@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/gaia-harness/gaia/loader"
+	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/sync/errgroup"
+)
+
+func (a *app) tasksDownloadCommand() *cobra.Command {
+	q := &taskQuery{}
+	cmd := &cobra.Command{
+		Use:   "download",
+		Short: "Fetch the attachments of the selected tasks",
+		Long: `Download reads every attachment of the selected tasks to its end, which fetches
+and checks what is not on this machine yet. A run fetches what it needs by
+itself; this does it beforehand, and shows what is missing.
+
+A file that cannot be had does not keep the others from being fetched. What is
+there stays, also after Ctrl-C: the same command goes on with the rest.`,
+		Example: `  gaia tasks download --source dir:GAIA
+  gaia tasks download --split test --level 1 --json`,
+		Args: noTasksArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withTasks(cmd, q, func(ctx context.Context, set loader.Set, _ loader.Gold) error {
+				return a.download(ctx, q, set)
+			})
+		},
+	}
+	q.add(cmd)
+	return cmd
+}
+
+// downloadResult is what download prints with --json.
+type downloadResult struct {
+	Bytes   int64        `json:"bytes"`
+	Dataset shownDataset `json:"dataset"`
+	Failed  []failedFile `json:"failed"`
+	Files   int          `json:"files"` // that are there
+}
+
+type failedFile struct {
+	Error    string `json:"error"`
+	FileName string `json:"file_name"`
+	TaskID   string `json:"task_id"`
+}
+
+// downloadsAtOnce is how many files are fetched at the same time.
+const downloadsAtOnce = 4
+
+func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set) error {
+	wanted := slices.DeleteFunc(slices.Clone(set.Tasks), func(t loader.Task) bool { return t.FileName == "" })
+	p := a.newDownloading(len(wanted))
+	errs := make([]error, len(wanted))
+	var g errgroup.Group
+	g.SetLimit(downloadsAtOnce)
+	for i, t := range wanted {
+		g.Go(func() error {
+			var n int64
+			if errs[i] = ctx.Err(); errs[i] == nil {
+				n, errs[i] = readAttachment(ctx, set, t)
+			}
+			if ctx.Err() == nil || errs[i] == nil {
+				p.ended(t, n, errs[i])
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // the errors of all are in errs
+	p.done()
+	if ctx.Err() != nil {
+		return fail(exitInterrupted, fmt.Errorf("interrupted; %d of %s are there", p.files, counted(len(wanted), "attachment")), "the same command goes on with the rest")
+	}
+	result := downloadResult{Bytes: p.bytes, Dataset: datasetOf(q, set), Failed: []failedFile{}, Files: p.files}
+	for i, err := range errs {
+		if err != nil {
+			result.Failed = append(result.Failed, failedFile{Error: err.Error(), FileName: wanted[i].FileName, TaskID: wanted[i].ID})
+		}
+	}
+	if err := a.printDownload(q, result, len(wanted)); err != nil {
+		return err
+	}
+	return notDownloaded(q, errs)
+}
+
+// readAttachment reads an attachment to its end and gives its length.
+func readAttachment(ctx context.Context, set loader.Set, t loader.Task) (int64, error) {
+	rc, err := set.Attachment(ctx, t)
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(io.Discard, rc)
+	if cerr := rc.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading %q, the attachment of task %q: %w", t.FileName, t.ID, err)
+	}
+	return n, nil
+}
+
+func (a *app) printDownload(q *taskQuery, r downloadResult, wanted int) error {
+	if q.asJSON {
+		return a.printJSON(r)
+	}
+	line := fmt.Sprintf("%d of %s are there (%s)", r.Files, counted(wanted, "attachment"), size(r.Bytes))
+	switch {
+	case wanted == 0:
+		line = "nothing to download: the selected tasks have no attachments"
+	case q.isLocal() && r.Files == wanted:
+		line = fmt.Sprintf("nothing to download: %s are there (%s)", counted(wanted, "attachment"), size(r.Bytes))
+	}
+	_, err := fmt.Fprintln(a.stdout, line)
+	return err
+}
+
+// size prints bytes in the unit that fits.
+func size(n int64) string { return fmt.Sprintf("% .1f", decor.SizeB1000(n)) }
+
+// notDownloaded is the failure of attachments that could not be had, nil if
+// there are none, with what the source says can be done.
+func notDownloaded(q *taskQuery, errs []error) error {
+	f := &failure{code: exitFailure}
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		f.reasons = append(f.reasons, err.Error())
+		var source *loader.SourceError
+		if !errors.As(err, &source) {
+			continue
+		}
+		for _, r := range source.Remedies {
+			if !slices.Contains(f.hints, r) {
+				f.hints = append(f.hints, r)
+			}
+		}
+	}
+	if len(f.reasons) == 0 {
+		return nil
+	}
+	then := "the same command fetches what is missing, and only that"
+	if q.isLocal() {
+		then = "copy the dataset again, whole: attachments lie beside the metadata file"
+	}
+	f.hints = append(f.hints, then)
+	f.err = fmt.Errorf("%d of %s could not be read", len(f.reasons), counted(len(errs), "attachment"))
+	return f
+}
+
+// downloading counts files as they come: a bar on a terminal, a line for each
+// otherwise.
+type downloading struct {
+	mu    sync.Mutex
+	files int // that are there
+	bytes int64
+
+	log *slog.Logger // without a terminal
+	bar *mpb.Bar     // with one
+	all *mpb.Progress
+}
+
+func (a *app) newDownloading(total int) *downloading {
+	d := &downloading{}
+	if !a.tty || total == 0 {
+		d.log = newLogger(a.stderr, false)
+		return d
+	}
+	d.all = mpb.New(mpb.WithOutput(a.stderr))
+	d.bar = d.all.AddBar(int64(total),
+		mpb.PrependDecorators(decor.Name("gaia"), decor.CountersNoUnit(" %d of %d attachments")),
+		mpb.AppendDecorators(decor.Elapsed(decor.ET_STYLE_GO), decor.Any(d.state)))
+	return d
+}
+
+// state is what stands behind the bar.
+func (d *downloading) state(decor.Statistics) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return " " + size(d.bytes)
+}
+
+// ended counts a file of n bytes, or one that could not be had. The bar leaves
+// what went wrong to the list at the end.
+func (d *downloading) ended(t loader.Task, n int64, err error) {
+	d.mu.Lock()
+	if err == nil {
+		d.files++
+		d.bytes += n
+	}
+	d.mu.Unlock()
+	switch {
+	case d.bar != nil:
+		d.bar.Increment()
+	case err != nil:
+		d.log.Warn("attachment failed", "task", t.ID, "file", t.FileName)
+	default:
+		d.log.Info("attachment is there", "task", t.ID, "file", t.FileName, "bytes", n)
+	}
+}
+
+// done takes the bar down.
+func (d *downloading) done() {
+	if d.bar == nil {
+		return
+	}
+	d.bar.Abort(false)
+	d.all.Wait()
+}
