@@ -189,8 +189,8 @@ func (d *downloading) state(decor.Statistics) string {
 	return " " + size(d.bytes)
 }
 
-// ended counts a file of n bytes, or one that could not be had. The bar leaves
-// what went wrong to the list at the end.
+// ended counts a file of n bytes, or says that one could not be had; on a
+// terminal, the list at the end does that.
 func (d *downloading) ended(t loader.Task, n int64, err error) {
 	d.mu.Lock()
 	if err == nil {
@@ -199,8 +199,9 @@ func (d *downloading) ended(t loader.Task, n int64, err error) {
 	}
 	d.mu.Unlock()
 	switch {
-	case d.bar != nil:
+	case d.bar != nil && err == nil:
 		d.bar.Increment()
+	case d.bar != nil:
 	case err != nil:
 		d.log.Warn("attachment failed", "task", t.ID, "file", t.FileName)
 	default:
