@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/gaia-harness/gaia/loader"
@@ -24,7 +23,7 @@ Answers are shown with --gold only.`,
 		Example: `  gaia tasks list --level 1
   gaia tasks show fab1e021
   gaia tasks stats --source dir:GAIA --split test
-  gaia tasks download --source dir:GAIA`,
+  gaia tasks download --source hub`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -58,7 +57,7 @@ func completeTaskFlags(cmd *cobra.Command) {
 			panic(fmt.Sprintf("completing --%s: %v", flag, err)) // there is no such flag
 		}
 	}
-	fixed("source", cobra.ShellCompDirectiveNoSpace, sourceFixtures, sourceDir)
+	fixed("source", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, sourceHub, sourceRepo, sourceDir, sourceFixtures)
 	fixed("split", cobra.ShellCompDirectiveNoFileComp, string(loader.Validation), string(loader.Test))
 	fixed("level", cobra.ShellCompDirectiveNoFileComp, "1", "2", "3")
 }
@@ -66,15 +65,10 @@ func completeTaskFlags(cmd *cobra.Command) {
 // withTasks loads the tasks that the flags of cmd name and hands them on. An
 // interrupt ends the context; a second one, the program.
 func (a *app) withTasks(cmd *cobra.Command, q *taskQuery, do func(context.Context, loader.Set, loader.Gold) error) error {
-	if err := notEmpty(cmd, "source"); err != nil {
-		return err
-	}
 	if err := q.check(cmd); err != nil {
 		return err
 	}
-	if err := a.settleSource(&q.taskFlags); err != nil {
-		return err
-	}
+	a.settleSource(cmd, &q.taskFlags)
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -87,25 +81,16 @@ func (a *app) withTasks(cmd *cobra.Command, q *taskQuery, do func(context.Contex
 
 // settleSource chooses the source as run does, where the flags do not, and says
 // so when it is not GAIA that is shown.
-func (a *app) settleSource(t *taskFlags) error {
-	if t.source == "" && a.getenv("OPENAI_API_KEY") == "" && a.getenv("OPENAI_BASE_URL") == "" {
-		t.source = sourceFixtures
+func (a *app) settleSource(cmd *cobra.Command, t *taskFlags) {
+	if t.source == "" {
+		t.source = sourceHub
+		if a.getenv("OPENAI_API_KEY") == "" && a.getenv("OPENAI_BASE_URL") == "" && !cmd.Flags().Changed("revision") {
+			t.source = sourceFixtures
+		}
 	}
-	switch {
-	case t.source == "":
-		return usage("give --source dir:PATH for a copy of the dataset, or --source fixtures for the built-in tasks", "no source of tasks is given")
-	case t.source == sourceFixtures:
-		fmt.Fprintln(a.stderr, "gaia: built-in tasks; --source dir:PATH for a copy of GAIA")
-	case !strings.HasPrefix(t.source, sourceDir):
-		return usage("a source is dir:PATH or fixtures", "unknown source %q", t.source)
+	if t.source == sourceFixtures {
+		fmt.Fprintln(a.stderr, "gaia: built-in tasks; --source hub for GAIA")
 	}
-	return nil
-}
-
-// isLocal reports whether the files of the source are on this machine, so that
-// opening one fetches nothing.
-func (t taskFlags) isLocal() bool {
-	return t.source == sourceFixtures || strings.HasPrefix(t.source, sourceDir)
 }
 
 // answers returns the answers by task if they are to be shown, after a warning;

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +17,7 @@ import (
 	"unicode"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/fixtures/hub"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/go-json-experiment/json"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -191,9 +195,9 @@ func TestDownloadFailures(t *testing.T) {
 	}})
 	var out, errs bytes.Buffer
 	a := &app{stdout: &out, stderr: &errs}
-	q := &taskQuery{taskFlags: taskFlags{source: "hub"}}
+	q := &taskQuery{taskFlags: taskFlags{source: sourceHub}}
 	broken = true
-	code := a.exit(a.download(context.Background(), q, set))
+	code := a.exit(a.download(context.Background(), q, set, &downloading{out: a.stderr}))
 	if code != exitFailure || out.String() != "8 of 11 attachments are there (65.1 KB)\n" {
 		t.Errorf("exit %d, %q", code, out.String())
 	}
@@ -210,7 +214,7 @@ gaia: hint: the same command fetches what is missing, and only that
 	}
 	broken = false
 	out.Reset()
-	if err := a.download(context.Background(), q, set); err != nil || !strings.HasPrefix(out.String(), "11 of 11 attachments are there (") {
+	if err := a.download(context.Background(), q, set, &downloading{out: a.stderr}); err != nil || out.String() != "nothing to download: 11 attachments are there (65.9 KB)\n" {
 		t.Errorf("again: %v, %q", err, out.String())
 	}
 }
@@ -243,11 +247,70 @@ func TestDownloadInterrupted(t *testing.T) {
 	}})
 	var out, errs bytes.Buffer
 	a := &app{stdout: &out, stderr: &errs}
-	code := a.exit(a.download(ctx, &taskQuery{taskFlags: taskFlags{source: "hub"}}, set))
+	code := a.exit(a.download(ctx, &taskQuery{taskFlags: taskFlags{source: sourceHub}}, set, &downloading{out: a.stderr}))
 	if code != exitInterrupted || out.Len() > 0 || opened != 1+downloadsAtOnce {
 		t.Errorf("exit %d, %d opened, %q", code, opened, out.String())
 	}
 	if _, list, _ := strings.Cut(errs.String(), "gaia: error: "); list != "interrupted; 1 of 11 attachments are there\ngaia: hint: the same command goes on with the rest\n" || strings.Contains(errs.String(), "failed") {
 		t.Errorf("%s", errs.String())
+	}
+}
+
+// TestDownloadFromHub: a damaged file fails alone, the second run fetches it
+// alone, and the third fetches nothing.
+func TestDownloadFromHub(t *testing.T) {
+	const repo, commit = "invented/tasks", "0123456789abcdef0123456789abcdef01234567"
+	server, err := hub.Serve(hub.Config{Repo: repo, Commits: map[string]fs.FS{commit: fixtures.Dataset()}, Refs: map[string]string{"main": commit}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	env := map[string]string{"HF_ENDPOINT": server.URL, "HF_HUB_CACHE": t.TempDir(), "OPENAI_API_KEY": "invented"}
+	run := func(args ...string) (code int, stdout, stderr string, fetched []string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		a := &app{stdout: &out, stderr: &errs, getenv: func(name string) string { return env[name] }, began: time.Now()}
+		before := len(server.Requests())
+		code = a.exit(a.execute(append([]string{"tasks"}, args...)))
+		for _, r := range server.Requests()[before:] {
+			if name := path.Base(r.File); r.Method == http.MethodGet && strings.HasPrefix(name, "fab1e") && !slices.Contains(fetched, name) {
+				fetched = append(fetched, name)
+			}
+		}
+		return code, out.String(), errs.String(), fetched
+	}
+	source := "hub:" + repo
+	code, stdout, stderr, fetched := run("list", "--source", source)
+	if code != exitOK || strings.Count(stdout, "\n fab1e") != 26 || !strings.Contains(stdout, "\ndataset  "+repo+", revision "+commit+"\nhub      "+server.URL+"\n") ||
+		stderr != "" || len(fetched) > 0 {
+		t.Errorf("list: exit %d\n%s%s%q", code, stdout, stderr, fetched)
+	}
+	code, stdout, _, fetched = run("show", "--source", source, "fab1e011")
+	if code != exitOK || !strings.Contains(stdout, "attachment: fab1e011-0000-4000-8000-000000000011.pdf\n") || len(fetched) > 0 {
+		t.Errorf("show: exit %d\n%s%q", code, stdout, fetched)
+	}
+	const damaged = "fab1e008-0000-4000-8000-000000000008.xlsx"
+	server.Fail(hub.Match{CDN: true, Path: damaged}, 1, hub.Garble())
+	code, stdout, stderr, fetched = run("download", "--source", source)
+	if code != exitFailure || !strings.HasPrefix(stdout, "10 of 11 attachments are there (") || len(fetched) != 11 {
+		t.Errorf("first: exit %d, %q, %q", code, stdout, fetched)
+	}
+	for _, want := range []string{"gaia: error: 1 of 11 attachments could not be read\n", damaged, "gaia: hint: try again later", "gaia: hint: the same command fetches what is missing, and only that\n"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("no %q in\n%s", want, stderr)
+		}
+	}
+	code, stdout, _, fetched = run("download", "--source", source)
+	if code != exitOK || stdout != "11 of 11 attachments are there (65.9 KB)\n" || !slices.Equal(fetched, []string{damaged}) {
+		t.Errorf("second: exit %d, %q, %q", code, stdout, fetched)
+	}
+	code, stdout, _, fetched = run("download", "--source", source)
+	if code != exitOK || stdout != "nothing to download: 11 attachments are there (65.9 KB)\n" || len(fetched) > 0 {
+		t.Errorf("third: exit %d, %q, %q", code, stdout, fetched)
+	}
+	// With a key in the environment, GAIA is meant, which this hub lacks.
+	code, stdout, stderr, _ = run("stats")
+	if code != exitFailure || stdout != "" || strings.Contains(stderr, "built-in") || !strings.Contains(stderr, "gaia: hint: ") {
+		t.Errorf("stats of GAIA: exit %d, %q\n%s", code, stdout, stderr)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 func (a *app) tasksDownloadCommand() *cobra.Command {
 	q := &taskQuery{}
+	p := &downloading{out: a.stderr}
 	cmd := &cobra.Command{
 		Use:   "download",
 		Short: "Fetch the attachments of the selected tasks",
@@ -27,12 +28,13 @@ itself; this does it beforehand, and shows what is missing.
 
 A file that cannot be had does not keep the others from being fetched. What is
 there stays, also after Ctrl-C: the same command goes on with the rest.`,
-		Example: `  gaia tasks download --source dir:GAIA
-  gaia tasks download --split test --level 1 --json`,
+		Example: `  gaia tasks download --source hub
+  gaia tasks download --source hub --split test --level 1 --json`,
 		Args: noTasksArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			q.progress, q.notice = p.came, p.notice
 			return a.withTasks(cmd, q, func(ctx context.Context, set loader.Set, _ loader.Gold) error {
-				return a.download(ctx, q, set)
+				return a.download(ctx, q, set, p)
 			})
 		},
 	}
@@ -57,9 +59,9 @@ type failedFile struct {
 // downloadsAtOnce is how many files are fetched at the same time.
 const downloadsAtOnce = 4
 
-func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set) error {
+func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, p *downloading) error {
 	wanted := slices.DeleteFunc(slices.Clone(set.Tasks), func(t loader.Task) bool { return t.FileName == "" })
-	p := a.newDownloading(len(wanted))
+	p.begin(len(wanted), a.tty)
 	errs := make([]error, len(wanted))
 	var g errgroup.Group
 	g.SetLimit(downloadsAtOnce)
@@ -86,7 +88,11 @@ func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set) error 
 			result.Failed = append(result.Failed, failedFile{Error: err.Error(), FileName: wanted[i].FileName, TaskID: wanted[i].ID})
 		}
 	}
-	if err := a.printDownload(q, result, len(wanted)); err != nil {
+	if q.asJSON {
+		if err := a.printJSON(result); err != nil {
+			return err
+		}
+	} else if _, err := fmt.Fprintln(a.stdout, p.sum(len(wanted))); err != nil {
 		return err
 	}
 	return notDownloaded(q, errs)
@@ -106,21 +112,6 @@ func readAttachment(ctx context.Context, set loader.Set, t loader.Task) (int64, 
 		return 0, fmt.Errorf("reading %q, the attachment of task %q: %w", t.FileName, t.ID, err)
 	}
 	return n, nil
-}
-
-func (a *app) printDownload(q *taskQuery, r downloadResult, wanted int) error {
-	if q.asJSON {
-		return a.printJSON(r)
-	}
-	line := fmt.Sprintf("%d of %s are there (%s)", r.Files, counted(wanted, "attachment"), size(r.Bytes))
-	switch {
-	case wanted == 0:
-		line = "nothing to download: the selected tasks have no attachments"
-	case q.isLocal() && r.Files == wanted:
-		line = fmt.Sprintf("nothing to download: %s are there (%s)", counted(wanted, "attachment"), size(r.Bytes))
-	}
-	_, err := fmt.Fprintln(a.stdout, line)
-	return err
 }
 
 // size prints bytes in the unit that fits.
@@ -149,7 +140,7 @@ func notDownloaded(q *taskQuery, errs []error) error {
 		return nil
 	}
 	then := "the same command fetches what is missing, and only that"
-	if q.isLocal() {
+	if !isHub(q.source) {
 		then = "copy the dataset again, whole: attachments lie beside the metadata file"
 	}
 	f.hints = append(f.hints, then)
@@ -160,33 +151,63 @@ func notDownloaded(q *taskQuery, errs []error) error {
 // downloading counts files as they come: a bar on a terminal, a line for each
 // otherwise.
 type downloading struct {
-	mu    sync.Mutex
-	files int // that are there
-	bytes int64
+	mu      sync.Mutex
+	files   int              // that are there
+	bytes   int64            // of them
+	fetched map[string]int64 // bytes so far of what was not there, by file; nil before begin
 
+	out io.Writer
 	log *slog.Logger // without a terminal
 	bar *mpb.Bar     // with one
 	all *mpb.Progress
 }
 
-func (a *app) newDownloading(total int) *downloading {
-	d := &downloading{}
-	if !a.tty || total == 0 {
-		d.log = newLogger(a.stderr, false)
-		return d
+// begin is called once the files are known. What was fetched to know them does
+// not count.
+func (d *downloading) begin(total int, terminal bool) {
+	d.mu.Lock()
+	d.fetched = map[string]int64{}
+	d.mu.Unlock()
+	if !terminal || total == 0 {
+		d.log = newLogger(d.out, false)
+		return
 	}
-	d.all = mpb.New(mpb.WithOutput(a.stderr))
+	d.all = mpb.New(mpb.WithOutput(d.out))
 	d.bar = d.all.AddBar(int64(total),
 		mpb.PrependDecorators(decor.Name("gaia"), decor.CountersNoUnit(" %d of %d attachments")),
 		mpb.AppendDecorators(decor.Elapsed(decor.ET_STYLE_GO), decor.Any(d.state)))
-	return d
+}
+
+// came takes the bytes of a file that is being fetched.
+func (d *downloading) came(p loader.Progress) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fetched != nil {
+		d.fetched[p.Path] = p.Done
+	}
+}
+
+// notice says what the hub is about, above the bar if there is one.
+func (d *downloading) notice(text string) {
+	switch {
+	case d.log != nil:
+		d.log.Warn("hub: " + oneLine(text))
+	case d.all != nil:
+		fmt.Fprintf(d.all, "gaia: hub: %s\n", oneLine(text))
+	default:
+		fmt.Fprintf(d.out, "gaia: hub: %s\n", oneLine(text))
+	}
 }
 
 // state is what stands behind the bar.
 func (d *downloading) state(decor.Statistics) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return " " + size(d.bytes)
+	var fetched int64
+	for _, n := range d.fetched {
+		fetched += n
+	}
+	return " " + size(fetched) + " fetched"
 }
 
 // ended counts a file of n bytes, or says that one could not be had; on a
@@ -216,4 +237,15 @@ func (d *downloading) done() {
 	}
 	d.bar.Abort(false)
 	d.all.Wait()
+}
+
+// sum says what is there of so many files.
+func (d *downloading) sum(wanted int) string {
+	switch {
+	case wanted == 0:
+		return "nothing to download: the selected tasks have no attachments"
+	case d.files == wanted && len(d.fetched) == 0:
+		return fmt.Sprintf("nothing to download: %s are there (%s)", counted(wanted, "attachment"), size(d.bytes))
+	}
+	return fmt.Sprintf("%d of %s are there (%s)", d.files, counted(wanted, "attachment"), size(d.bytes))
 }

@@ -23,7 +23,7 @@ ending, says what other splits the dataset has, and whether the split has as
 many tasks of each level as GAIA declares. The digest is that of the file the
 tasks were read from.`,
 		Example: `  gaia tasks stats
-  gaia tasks stats --source dir:GAIA --split test
+  gaia tasks stats --source hub --split test
   gaia tasks stats --level 3 --json`,
 		Args: noTasksArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -117,13 +117,10 @@ func mismatch(set loader.Set) (string, bool) {
 	return m.Mismatch(), true
 }
 
-// gaiaDataset is GAIA's name on the hub.
-const gaiaDataset = "gaia-benchmark/GAIA"
-
 // claimsGAIA reports whether the dataset is meant to be GAIA: the hub's, or a
 // copy of what only the user knows, but not the built-in one.
 func (t taskFlags) claimsGAIA(set loader.Set) bool {
-	return set.Dataset == gaiaDataset || strings.HasPrefix(t.source, sourceDir)
+	return set.Dataset == loader.GAIA || strings.HasPrefix(t.source, sourceDir)
 }
 
 func (a *app) printStats(q *taskQuery, set loader.Set) error {

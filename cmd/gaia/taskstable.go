@@ -27,7 +27,7 @@ beginning of its question. With --gold the answer stands in the question's
 place; with --json both are there, whole.`,
 		Example: `  gaia tasks list
   gaia tasks list --split test --level 2,3
-  gaia tasks list --source dir:GAIA --json`,
+  gaia tasks list --source hub --json`,
 		Args: noTasksArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withTasks(cmd, q, func(_ context.Context, set loader.Set, gold loader.Gold) error {
@@ -247,7 +247,7 @@ func indented(s string) string {
 // whereabouts says where the attachment of a task lies, as a line; "" where
 // that would take fetching it.
 func whereabouts(ctx context.Context, q *taskQuery, set loader.Set, t loader.Task) string {
-	if !q.isLocal() {
+	if isHub(q.source) {
 		return ""
 	}
 	rc, err := set.Attachment(ctx, t)
