@@ -112,7 +112,7 @@ const smallFile = "2023/validation/fab1e002-0000-4000-8000-000000000002.csv"
 func TestInteropHubRefusals(t *testing.T) {
 	gated := serveFixtures(t, func(c *fakehub.Config) { c.Gated = true })
 	open := serveFixtures(t, nil)
-	metadata := metadataFile(Validation)
+	metadata := metadataFiles(Validation)[0]
 	download := func(s *fakehub.Server, token any, more ...any) pyCall {
 		with := map[string]any{"endpoint": s.URL, "token": token, "filename": metadata}
 		for i := 0; i < len(more); i += 2 {
@@ -174,7 +174,7 @@ func TestInteropHubRefusals(t *testing.T) {
 // The Python client asks again after a cut and after a 429, and sees a wrong length and an answer that is no hub's.
 func TestInteropHubFaults(t *testing.T) {
 	s := serveFixtures(t, nil)
-	cdn, small := metadataFile(Validation), smallFile
+	cdn, small := metadataFiles(Validation)[0], smallFile
 	s.Fail(fakehub.Match{CDN: true, Method: "GET", Path: cdn}, 1, fakehub.Cut(100))
 	s.Fail(fakehub.Match{Method: "GET", Path: small}, 1, fakehub.Cut(10))
 	s.Fail(fakehub.Match{CDN: true, Method: "GET", Path: "metadata.level1.parquet"}, 1, fakehub.Resize(3))

@@ -130,8 +130,12 @@ func (s Set) Attachment(ctx context.Context, t Task) (io.ReadCloser, error) {
 	}
 	rc, err := s.source.Open(ctx, s.Revision, t.filePath)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the attachment of task %q is missing: %s at %s has no file %q: complete the copy of the dataset: %w",
-			t.ID, s.Dataset, s.Revision, t.filePath, fs.ErrNotExist)
+		remedy := "complete the copy of the dataset"
+		if s.Hub != "" {
+			remedy = "choose a revision that has it, or leave the task out"
+		}
+		return nil, &SourceError{Reason: fmt.Sprintf("the attachment of task %q is missing: %s has no file %q", t.ID, Origin{s.Hub, s.Dataset, s.Revision}, t.filePath),
+			Remedies: []string{remedy}, cause: fs.ErrNotExist}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening %q, the attachment of task %q: %w", t.filePath, t.ID, err)
@@ -152,7 +156,7 @@ func readSplit(ctx context.Context, src Source, origin Origin, split Split) (nam
 		return "", nil, nil, err
 	}
 	if rows, err = decodeMetadata(name, data, split); err != nil {
-		return "", nil, nil, fmt.Errorf("reading %s of %s at %s: %w", name, origin.Dataset, origin.Revision, err)
+		return "", nil, nil, fmt.Errorf("reading %s of %s: %w", name, origin, err)
 	}
 	return name, data, rows, nil
 }
@@ -201,11 +205,10 @@ func readMetadata(ctx context.Context, src Source, origin Origin, split Split) (
 		if origin.Hub != "" {
 			remedy = "choose a revision that has one of them"
 		}
-		return "", nil, fmt.Errorf("%s at %s has neither %q nor %q: %s: %w",
-			origin.Dataset, origin.Revision, names[0], names[1], remedy, fs.ErrNotExist)
+		return "", nil, &SourceError{Reason: fmt.Sprintf("%s has neither %q nor %q", origin, names[0], names[1]), Remedies: []string{remedy}, cause: fs.ErrNotExist}
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("opening %s of %s at %s: %w", name, origin.Dataset, origin.Revision, err)
+		return "", nil, fmt.Errorf("opening %s of %s: %w", name, origin, err)
 	}
 	data, err = io.ReadAll(io.LimitReader(rc, maxMetadataBytes+1))
 	if cerr := rc.Close(); err == nil {
@@ -215,7 +218,7 @@ func readMetadata(ctx context.Context, src Source, origin Origin, split Split) (
 		err = fmt.Errorf("larger than %d bytes: %s", maxMetadataBytes, otherVersion)
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("reading %s of %s at %s: %w", name, origin.Dataset, origin.Revision, err)
+		return "", nil, fmt.Errorf("reading %s of %s: %w", name, origin, err)
 	}
 	return name, data, nil
 }

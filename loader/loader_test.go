@@ -374,8 +374,9 @@ func TestMissingMetadata(t *testing.T) {
 	} {
 		src := dir{root: fstest.MapFS{}, origin: Origin{Hub: hub, Dataset: "invented", Revision: "r1"}}
 		_, _, err := Load(context.Background(), src, Test, Filter{})
-		want := `invented at r1 has neither "2023/test/metadata.parquet" nor "2023/test/metadata.jsonl": ` + remedy
-		if !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), want) {
+		const want = `invented at r1 has neither "2023/test/metadata.parquet" nor "2023/test/metadata.jsonl"`
+		var refused *SourceError
+		if !errors.As(err, &refused) || !errors.Is(err, fs.ErrNotExist) || refused.Reason != want || !slices.Equal(refused.Remedies, []string{remedy}) {
 			t.Errorf("got %v", err)
 		}
 	}

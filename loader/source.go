@@ -21,6 +21,16 @@ type Origin struct {
 	Revision string // fixed: not a branch that can move
 }
 
+// Unpinned is the revision of what may be changed at any time.
+const Unpinned = "unpinned"
+
+func (o Origin) String() string {
+	if o.Revision == Unpinned {
+		return "the " + o.Dataset
+	}
+	return o.Dataset + " at " + o.Revision
+}
+
 // A Source opens the files of a dataset by their slash-separated path from its root. Files may be fetched when they are
 // opened.
 type Source interface {

@@ -147,6 +147,9 @@ func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool)
 	}
 	defer r.Close()
 	a.announce(r, s)
+	if m := w.Set.Mismatch(); m != "" && s.claimsGAIA(w.Set) {
+		fmt.Fprintf(a.stderr, "gaia: warning: %s\n", m)
+	}
 	return a.finish(stop, r, s, progress, asJSON)
 }
 

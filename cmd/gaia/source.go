@@ -49,6 +49,19 @@ func (t *taskFlags) add(cmd *cobra.Command) {
 	f.IntVar(&t.filter.Sample, "sample", 0, "only N of the selected tasks, drawn at random")
 	f.Int64Var(&t.filter.Seed, "seed", 0, "what --sample draws by: the same seed draws the same tasks")
 	f.IntVar(&t.filter.Limit, "limit", 0, "only the first N of the selected tasks")
+	completeTaskFlags(cmd)
+}
+
+// completeTaskFlags lets a shell complete the flags whose values are few.
+func completeTaskFlags(cmd *cobra.Command) {
+	fixed := func(flag string, directive cobra.ShellCompDirective, values ...string) {
+		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, directive)); err != nil {
+			panic(fmt.Sprintf("completing --%s: %v", flag, err)) // there is no such flag
+		}
+	}
+	fixed("source", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, sourceHub, sourceRepo, sourceDir, sourceFixtures)
+	fixed("split", cobra.ShellCompDirectiveNoFileComp, string(loader.Validation), string(loader.Test))
+	fixed("level", cobra.ShellCompDirectiveNoFileComp, "1", "2", "3")
 }
 
 // check refuses what the flags of cmd alone show to be wrong.
@@ -103,6 +116,12 @@ func (a *app) loadTasks(ctx context.Context, t taskFlags) (loader.Set, loader.Go
 	return set, gold, err
 }
 
+// claimsGAIA reports whether the dataset is meant to be GAIA: the hub's, or a
+// copy of what only the user knows, but not the built-in one.
+func (t taskFlags) claimsGAIA(set loader.Set) bool {
+	return set.Dataset == loader.GAIA || strings.HasPrefix(t.source, sourceDir)
+}
+
 // openSource returns the source that the flags name.
 func (a *app) openSource(t taskFlags) (loader.Source, error) {
 	if t.source == sourceHub {
@@ -123,7 +142,7 @@ func (a *app) openSource(t taskFlags) (loader.Source, error) {
 		return nil, usage("give the directory that holds 2023/", "the dataset %q is not a directory", path)
 	}
 	// What the directory holds is for its digests to say, not for its name.
-	return loader.Dir(os.DirFS(path), "directory", "unpinned"), nil
+	return loader.Dir(os.DirFS(path), "directory", loader.Unpinned), nil
 }
 
 // hub returns a dataset of the hub that the environment names, as the hub's own

@@ -42,24 +42,11 @@ type taskQuery struct {
 func (q *taskQuery) add(cmd *cobra.Command) {
 	q.taskFlags.add(cmd)
 	cmd.Flags().BoolVar(&q.asJSON, "json", false, "print the result as JSON")
-	completeTaskFlags(cmd)
 }
 
 // addGold makes the flag of the commands that can show answers.
 func (q *taskQuery) addGold(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&q.gold, "gold", false, "show the answers, too: keep them out of anything that an agent reads")
-}
-
-// completeTaskFlags lets a shell complete the flags whose values are few.
-func completeTaskFlags(cmd *cobra.Command) {
-	fixed := func(flag string, directive cobra.ShellCompDirective, values ...string) {
-		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, directive)); err != nil {
-			panic(fmt.Sprintf("completing --%s: %v", flag, err)) // there is no such flag
-		}
-	}
-	fixed("source", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, sourceHub, sourceRepo, sourceDir, sourceFixtures)
-	fixed("split", cobra.ShellCompDirectiveNoFileComp, string(loader.Validation), string(loader.Test))
-	fixed("level", cobra.ShellCompDirectiveNoFileComp, "1", "2", "3")
 }
 
 // withTasks loads the tasks that the flags of cmd name and hands them on. An

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -82,7 +83,7 @@ func statsOf(q *taskQuery, set loader.Set) taskStats {
 		s.OtherSplits = append(s.OtherSplits, otherSplit{CarriedGold: o.CarriedGold, Name: o.Split, Size: len(o.IDs)})
 	}
 	if q.claimsGAIA(set) {
-		s.Mismatch, _ = mismatch(set)
+		s.Mismatch = set.Mismatch()
 	}
 	return s
 }
@@ -107,22 +108,6 @@ func statsOfLevel(set loader.Set, level, splitSize int) levelStats {
 
 func ending(t loader.Task) string { return strings.ToLower(path.Ext(t.FileName)) }
 
-// mismatch says how the split differs from what GAIA declares; "" if it does
-// not. It reports whether the loader can tell.
-func mismatch(set loader.Set) (string, bool) {
-	m, ok := any(set).(interface{ Mismatch() string })
-	if !ok {
-		return "", false
-	}
-	return m.Mismatch(), true
-}
-
-// claimsGAIA reports whether the dataset is meant to be GAIA: the hub's, or a
-// copy of what only the user knows, but not the built-in one.
-func (t taskFlags) claimsGAIA(set loader.Set) bool {
-	return set.Dataset == loader.GAIA || strings.HasPrefix(t.source, sourceDir)
-}
-
 func (a *app) printStats(q *taskQuery, set loader.Set) error {
 	s := statsOf(q, set)
 	if q.asJSON {
@@ -136,11 +121,8 @@ func (a *app) printStats(q *taskQuery, set loader.Set) error {
 	for _, o := range s.OtherSplits {
 		rows = append(rows, [2]string{"other", fmt.Sprintf("split %s, %s; answers %s", o.Name, counted(o.Size, "task"), withAnswers(o.CarriedGold))})
 	}
-	if found, known := mismatch(set); known && q.claimsGAIA(set) {
-		if found == "" {
-			found = "as GAIA declares"
-		}
-		rows = append(rows, [2]string{"counts", found})
+	if q.claimsGAIA(set) {
+		rows = append(rows, [2]string{"counts", cmp.Or(set.Mismatch(), "as GAIA declares")})
 	}
 	return a.printRows(rows)
 }
