@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
@@ -217,6 +218,24 @@ func TestHubRevisions(t *testing.T) {
 	set, _, err := loader.Load(t.Context(), source(t, c), loader.Validation, loader.Filter{})
 	if err != nil || set.Revision != second {
 		t.Errorf("a branch that moved is read at %s, %v", set.Revision, err)
+	}
+}
+
+// An older revision has its metadata as JSON lines.
+func TestHubLines(t *testing.T) {
+	lines := `{"task_id":"fab1e001","Question":"How many gulls?","Level":1,"Final answer":"four","file_name":"gulls.csv"}`
+	tree := fstest.MapFS{"2023/validation/metadata.jsonl": {Data: []byte(lines)}, "2023/validation/gulls.csv": {Data: []byte("gull\n")}}
+	server, err := hub.Serve(hub.Config{Repo: repo, Commits: map[string]fs.FS{first: tree}, Refs: map[string]string{"main": first}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	c := loader.HubConfig{Endpoint: server.URL, Repo: repo, Revision: "main", Cache: t.TempDir(), Transport: http.DefaultTransport}
+	for _, c.Offline = range []bool{false, true} {
+		set, gold, err := loader.Load(t.Context(), source(t, c), loader.Validation, loader.Filter{})
+		if err != nil || set.MetadataFile != "2023/validation/metadata.jsonl" || len(set.Tasks) != 1 || gold.Map()["fab1e001"] != "four" || set.Others != nil {
+			t.Errorf("offline %v: %+v, %v", c.Offline, set, err)
+		}
 	}
 }
 
