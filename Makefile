@@ -18,9 +18,10 @@ fuzz:
 		done; \
 	done
 
-# Against other implementations: those of COSIGN, built once into INTEROP (two minutes each), and python3 and node
-# where they are there. What is not there is skipped, and said.
+# Against other implementations: those of COSIGN, built once into INTEROP (two minutes each), PYTHON_PACKAGES,
+# installed once into it (half a minute), and python3 and node where they are there. What is not there is skipped, and said.
 COSIGN ?= v2.6.5 v3.1.3
+PYTHON_PACKAGES ?= huggingface_hub==2.4.0 pyarrow==26.0.1 pandas==3.1.1
 INTEROP ?= $(shell go env GOPATH)/bin/gaia-interop
 interop:
 	@programs=; for v in $(COSIGN); do \
@@ -29,7 +30,11 @@ interop:
 			{ echo "SKIPPED: cosign $$v cannot be built, so it verifies nothing"; continue; }; \
 		programs=$${programs:+$$programs:}$$dir/cosign; \
 	done; \
-	GAIA_INTEROP=1 GAIA_COSIGN=$$programs go test -count=1 -run Interop -v ./judge ./submit ./trajectory
+	venv=$(INTEROP)/python-$$(echo $(PYTHON_PACKAGES) | tr ' =' '_-'); \
+	$$venv/bin/python -c 'import huggingface_hub, pyarrow, pandas' 2>/dev/null || \
+		{ rm -rf $$venv && python3 -m venv $$venv && $$venv/bin/python -m pip install -q --disable-pip-version-check $(PYTHON_PACKAGES); } || \
+		echo "SKIPPED: $(PYTHON_PACKAGES) cannot be installed, so datasets are not compared with what Python reads and writes"; \
+	GAIA_INTEROP=1 GAIA_COSIGN=$$programs GAIA_PYTHON=$$venv/bin/python go test -count=1 -run Interop -v ./judge ./submit ./trajectory ./loader
 
 generate:
 	go generate ./...
