@@ -80,7 +80,7 @@ func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, p *dow
 	_ = g.Wait() // the errors of all are in errs
 	p.done()
 	if ctx.Err() != nil {
-		return fail(exitInterrupted, fmt.Errorf("interrupted; %d of %s are there", p.files, counted(len(wanted), "attachment")), "the same command goes on with the rest")
+		return fail(exitInterrupted, errors.New("interrupted; "+p.there(len(wanted))), "the same command goes on with the rest")
 	}
 	result := downloadResult{Bytes: p.bytes, Dataset: datasetOf(q, set), Failed: []failedFile{}, Files: p.files}
 	for i, err := range errs {
@@ -115,7 +115,12 @@ func readAttachment(ctx context.Context, set loader.Set, t loader.Task) (int64, 
 }
 
 // size prints bytes in the unit that fits.
-func size(n int64) string { return fmt.Sprintf("% .1f", decor.SizeB1000(n)) }
+func size(n int64) string {
+	if n < 1000 {
+		return counted(int(n), "byte")
+	}
+	return fmt.Sprintf("% .1f", decor.SizeB1000(n))
+}
 
 // notDownloaded is the failure of attachments that could not be had, nil if
 // there are none, with what the source says can be done.
@@ -207,6 +212,9 @@ func (d *downloading) state(decor.Statistics) string {
 	for _, n := range d.fetched {
 		fetched += n
 	}
+	if fetched == 0 {
+		return ""
+	}
 	return " " + size(fetched) + " fetched"
 }
 
@@ -245,7 +253,18 @@ func (d *downloading) sum(wanted int) string {
 	case wanted == 0:
 		return "nothing to download: the selected tasks have no attachments"
 	case d.files == wanted && len(d.fetched) == 0:
-		return fmt.Sprintf("nothing to download: %s are there (%s)", counted(wanted, "attachment"), size(d.bytes))
+		return "nothing to download: " + d.there(wanted)
 	}
-	return fmt.Sprintf("%d of %s are there (%s)", d.files, counted(wanted, "attachment"), size(d.bytes))
+	return d.there(wanted)
+}
+
+func (d *downloading) there(wanted int) string {
+	files, verb := counted(wanted, "attachment"), "are"
+	if d.files < wanted {
+		files = fmt.Sprintf("%d of %s", d.files, files)
+	}
+	if wanted == 1 {
+		verb = "is"
+	}
+	return fmt.Sprintf("%s %s there (%s)", files, verb, size(d.bytes))
 }
