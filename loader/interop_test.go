@@ -127,7 +127,7 @@ func TestInteropRefusals(t *testing.T) {
 	dir := t.TempDir()
 	python(t, "pandas, pyarrow", nil, lines(t, rows), "write_parquet.py", dir)
 	want := map[string]string{
-		"no task_id":                   `column "task_id" is missing: this is not GAIA's metadata, or not this version of it`,
+		"no task_id":                   `column "task_id" is missing: this is not GAIA's metadata`,
 		"no Question":                  `column "Question" is missing`,
 		"no Level":                     `column "Level" is missing`,
 		"no Final answer":              `column "Final answer" is missing`,
