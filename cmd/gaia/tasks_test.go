@@ -327,6 +327,28 @@ func TestDownloadSignal(t *testing.T) {
 	}
 }
 
+// TestTasksSignal: Ctrl-C also ends the wait for the metadata.
+func TestTasksSignal(t *testing.T) {
+	server, repo, _ := hubOfTasks(t)
+	server.Fail(hub.Match{}, -1, hub.Hang())
+	cmd := newProgram(t).command("tasks", "list", "--source", "hub:"+repo)
+	cmd.Env = append(cmd.Env, "HF_ENDPOINT="+server.URL)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for len(server.Requests()) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitInterrupted || out.String() != "gaia: error: interrupted\n" {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
 // TestDownloadFromHub: a damaged file fails alone, the second run fetches it
 // alone, and the third fetches nothing.
 func TestDownloadFromHub(t *testing.T) {
