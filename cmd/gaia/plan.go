@@ -251,7 +251,7 @@ func child() (tools.Child, error) {
 // from the defaults, and refuses what does not go together.
 func (a *app) complete(s *settings) error {
 	key, base := a.getenv("OPENAI_API_KEY"), a.getenv("OPENAI_BASE_URL")
-	s.rehearsal = s.source == sourceFixtures || s.source == "" && s.model == "" && s.baseURL == "" && key == "" && base == ""
+	s.rehearsal = s.source == sourceFixtures || s.source == "" && s.revision == "" && s.model == "" && s.baseURL == "" && key == "" && base == ""
 	if s.rehearsal {
 		if s.model != "" || s.baseURL != "" || s.judge != "" || s.searxng != "" || s.prices != "" {
 			return usage("leave out --model, --base-url, --judge-model, --searxng-url and --prices, or give --source hub or dir:PATH",

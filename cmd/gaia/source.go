@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ const (
 func (t *taskFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&t.source, "source", "", "where the tasks are: hub (GAIA itself), hub:OWNER/NAME, dir:PATH (a copy of the dataset) or fixtures (built in)")
-	f.StringVar(&t.revision, "revision", loader.MainBranch, "branch, tag or commit of the hub's dataset")
+	f.StringVar(&t.revision, "revision", "", "branch, tag or commit of the hub's dataset (default: main)")
 	f.StringVar(&t.split, "split", string(loader.Validation), "split of the dataset: validation or test")
 	f.IntSliceVar(&t.filter.Levels, "level", nil, "only these levels, such as 1,2")
 	f.StringSliceVar(&t.filter.IDs, "task", nil, "only these task ids")
@@ -152,7 +153,7 @@ func (a *app) hub(t taskFlags, repo string) (loader.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := loader.HubConfig{Endpoint: loader.HubEndpoint, Repo: repo, Revision: t.revision, Token: token, TokenFrom: from,
+	c := loader.HubConfig{Endpoint: loader.HubEndpoint, Repo: repo, Revision: cmp.Or(t.revision, loader.MainBranch), Token: token, TokenFrom: from,
 		Cache: a.hubCache(), Offline: a.isSet("HF_HUB_OFFLINE") || a.isSet("TRANSFORMERS_OFFLINE"),
 		Transport: http.DefaultTransport, Notice: t.notice, Progress: t.progress}
 	if endpoint := a.getenv("HF_ENDPOINT"); endpoint != "" {

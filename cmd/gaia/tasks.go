@@ -55,7 +55,7 @@ func (a *app) withTasks(cmd *cobra.Command, q *taskQuery, do func(context.Contex
 	if err := q.check(cmd); err != nil {
 		return err
 	}
-	a.settleSource(cmd, &q.taskFlags)
+	a.settleSource(&q.taskFlags)
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -68,10 +68,10 @@ func (a *app) withTasks(cmd *cobra.Command, q *taskQuery, do func(context.Contex
 
 // settleSource chooses the source as run does, where the flags do not, and says
 // so when it is not GAIA that is shown.
-func (a *app) settleSource(cmd *cobra.Command, t *taskFlags) {
+func (a *app) settleSource(t *taskFlags) {
 	if t.source == "" {
 		t.source = sourceHub
-		if a.getenv("OPENAI_API_KEY") == "" && a.getenv("OPENAI_BASE_URL") == "" && !cmd.Flags().Changed("revision") {
+		if a.getenv("OPENAI_API_KEY") == "" && a.getenv("OPENAI_BASE_URL") == "" && t.revision == "" {
 			t.source = sourceFixtures
 		}
 	}
