@@ -56,6 +56,9 @@ func (a *app) withTasks(cmd *cobra.Command, q *taskQuery, do func(context.Contex
 		return err
 	}
 	a.settleSource(&q.taskFlags)
+	if q.notice == nil {
+		a.tellNews(&q.taskFlags)
+	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
