@@ -367,6 +367,24 @@ func TestAttachment(t *testing.T) {
 	}
 }
 
+// A clone without Git LFS has pointers where the files should be.
+func TestPointers(t *testing.T) {
+	pointer := []byte("version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("0", 64) + "\nsize 12345\n")
+	for name, root := range map[string]fstest.MapFS{
+		"metadata":   {"2023/validation/metadata.parquet": {Data: pointer}},
+		"attachment": {"2023/validation/metadata.parquet": {Data: encode(t, threeTasks())}, "2023/validation/b.csv": {Data: pointer}},
+	} {
+		set, _, err := Load(context.Background(), Dir(root, "invented", "r1"), Validation, Filter{IDs: []string{"b"}})
+		if name == "attachment" && err == nil {
+			_, err = set.Attachment(context.Background(), set.Tasks[0])
+		}
+		var refused *SourceError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "a Git LFS pointer stands in its place") || !strings.Contains(refused.Remedies[0], "git lfs pull") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestMissingMetadata(t *testing.T) {
 	for hub, remedy := range map[string]string{
 		"":                    "point at the folder that holds 2023/",

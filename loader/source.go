@@ -89,14 +89,29 @@ func (d dir) Open(ctx context.Context, _, name string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
 		err = errors.New("not a regular file")
+	case isPointer(d.root, name, info.Size()):
+		err = &SourceError{Reason: "a Git LFS pointer stands in its place", Remedies: []string{"run 'git lfs pull' in the clone, or fetch the file another way"}}
 	}
 	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("opening %q: %w", name, err)
 	}
 	return f, nil
+}
+
+// isPointer recognises what a clone holds of a large file while Git LFS has not fetched it. Nothing else would: a
+// pointer is a text file like any other.
+func isPointer(root fs.FS, name string, size int64) bool {
+	const begin, most = "version https://git-lfs.github.com/spec/", 1024
+	if size > most {
+		return false
+	}
+	b, err := fs.ReadFile(root, name)
+	return err == nil && strings.HasPrefix(string(b), begin)
 }
 
 // attachmentPath says where a task's attachment lies. The dataset is outside bytes: its paths must not lead out of it,
