@@ -2,6 +2,7 @@ package loader
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
@@ -53,7 +55,7 @@ func lines[T any](t *testing.T, values []T) *bytes.Buffer {
 	return &b
 }
 
-// pyRow is a row as write_parquet.py takes it.
+// pyRow is a row as write_metadata.py takes it.
 type pyRow struct {
 	ID       string  `json:"id"`
 	Question string  `json:"question"`
@@ -90,21 +92,22 @@ func pyRows() (rows []pyRow, tasks []Task, gold map[string]string) {
 	return rows, tasks, gold
 }
 
-func TestInteropParquet(t *testing.T) {
+func TestInteropMetadata(t *testing.T) {
 	rows, tasks, answers := pyRows()
 	dir := t.TempDir()
-	python(t, "pandas, pyarrow", nil, lines(t, rows), "write_parquet.py", dir)
-	files, err := filepath.Glob(filepath.Join(dir, "good", "*.parquet"))
+	python(t, "pandas, pyarrow", nil, lines(t, rows), "write_metadata.py", dir)
+	files, err := filepath.Glob(filepath.Join(dir, "good", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".parquet")
+		name := filepath.Base(file)
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, gold, err := load(Validation, data, Filter{})
+		root := fstest.MapFS{"2023/validation/metadata" + filepath.Ext(name): {Data: data}}
+		set, gold, err := Load(context.Background(), Dir(root, "invented", "r1"), Validation, Filter{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -117,7 +120,7 @@ func TestInteropParquet(t *testing.T) {
 		}
 	}
 	t.Logf("%d ways of writing %d rows", len(files), len(rows))
-	if len(files) < 45 {
+	if len(files) < 52 {
 		t.Errorf("only %d files were written", len(files))
 	}
 }
@@ -125,7 +128,7 @@ func TestInteropParquet(t *testing.T) {
 func TestInteropRefusals(t *testing.T) {
 	rows, _, _ := pyRows()
 	dir := t.TempDir()
-	python(t, "pandas, pyarrow", nil, lines(t, rows), "write_parquet.py", dir)
+	python(t, "pandas, pyarrow", nil, lines(t, rows), "write_metadata.py", dir)
 	want := map[string]string{
 		"no task_id":                   `column "task_id" is missing: this is not GAIA's metadata`,
 		"no Question":                  `column "Question" is missing`,
@@ -148,18 +151,25 @@ func TestInteropRefusals(t *testing.T) {
 		"file_name bool":               `column "file_name" is of physical type BOOLEAN`,
 		"question twice":               `column "Question" is there twice`,
 		"no rows":                      `no tasks in it`,
+		"line ends":                    `line 1: ends in CR LF`,
+		"byte order mark":              `line 1: starts with a byte order mark`,
+		"another encoding":             `line 1: starts with a byte order mark`,
+		"level not a number":           `line 1 (task "fab1e000"): not JSON after byte 107`,
+		"level with a point":           `line 1 (task "fab1e000"), key "Level": unknown level "1.0"`,
+		"over several lines":           `line 1: ends within a JSON object`,
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "bad", "*.parquet"))
+	files, err := filepath.Glob(filepath.Join(dir, "bad", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".parquet")
+		name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, gold, err := load(Validation, data, Filter{})
+		root := fstest.MapFS{"2023/validation/metadata" + filepath.Ext(file): {Data: data}}
+		_, gold, err := Load(context.Background(), Dir(root, "invented", "r1"), Validation, Filter{})
 		if err == nil || want[name] == "" || !strings.Contains(err.Error(), want[name]) || gold.Len() != 0 {
 			t.Errorf("%s: error %v, want %q", name, err, want[name])
 		}

@@ -1,9 +1,9 @@
-"""Writes GAIA-shaped metadata with pyarrow and pandas, in as many ways as they offer.
+"""Writes GAIA-shaped metadata with Python, pyarrow and pandas, in as many ways as they offer.
 
 Reads the rows as JSON objects {"id", "question", "level", "gold", "file_name",
 "file_path"} one a line (the last two may be null), and writes good/<way>.parquet
-with exactly these rows and bad/<fault>.parquet with one column changed into the
-directory given as argument.
+and .jsonl with exactly these rows and bad/<fault>.parquet and .jsonl with one thing
+changed into the directory given as argument.
 
 Only interop_test.go runs this file.
 """
@@ -109,6 +109,30 @@ by_pandas("categories", frame.astype({"Level": "category", "file_name": "categor
 by_pandas("with its index", frame.set_index(pd.Index(range(7, 7 + len(rows)))), index=True)
 by_pandas("indexed by task", frame.set_index("task_id"))
 
+def by_json(name, folder="good", newline="\n", encoding="utf-8", level=str, last="\n", **options):
+    objects = [
+        {
+            "task_id": r["id"],
+            "Question": r["question"],
+            "Level": level(r["level"]),
+            "Final answer": r["gold"],
+            "file_name": r["file_name"],
+            "file_path": r["file_path"],
+            "Annotator Metadata": PEOPLE[i],
+        }
+        for i, r in enumerate(rows)
+    ]
+    text = newline.join(json.dumps(o, **options) for o in objects) + last
+    (out / folder / f"{name}.jsonl").write_bytes(text.encode(encoding))
+
+
+by_json("json")
+by_json("json, no escapes", ensure_ascii=False)
+by_json("json, numbers", level=int, separators=(",", ":"))
+by_json("json, no last line break", last="", sort_keys=True)
+frame.to_json(out / "good" / "pandas.jsonl", orient="records", lines=True)
+frame.to_json(out / "good" / "pandas, no escapes.jsonl", orient="records", lines=True, force_ascii=False)
+
 
 def bad(name, table):
     pq.write_table(table, out / "bad" / f"{name}.parquet")
@@ -140,3 +164,9 @@ retyped("file_name bool", "file_name", pa.array([r["file_name"] is not None for 
 twice = pa.table(columns())
 bad("question twice", twice.append_column("Question", twice["Question"]))
 bad("no rows", pa.table(columns()).slice(0, 0))
+by_json("line ends", "bad", newline="\r\n", last="\r\n")
+by_json("byte order mark", "bad", encoding="utf-8-sig")
+by_json("another encoding", "bad", encoding="utf-16", ensure_ascii=False)
+by_json("level not a number", "bad", level=lambda _: float("nan"))
+by_json("level with a point", "bad", level=float)
+by_json("over several lines", "bad", indent=1)
