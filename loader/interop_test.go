@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// python runs a script of testdata with the Python of GAIA_PYTHON, which must have the modules, in a home of its own.
-func python(t *testing.T, modules string, env []string, stdin io.Reader, script string, args ...string) []byte {
+// pythonWith is the Python of GAIA_PYTHON, which must have the modules.
+func pythonWith(t *testing.T, modules string) string {
 	t.Helper()
 	if os.Getenv("GAIA_INTEROP") != "1" {
 		t.Skip("not compared with Python: set GAIA_INTEROP=1, and GAIA_PYTHON to a python3 that has " + modules)
@@ -29,7 +29,13 @@ func python(t *testing.T, modules string, env []string, stdin io.Reader, script 
 	if err := exec.Command(program, "-c", "import "+modules).Run(); err != nil {
 		t.Skip("SKIPPED: " + program + " cannot import " + modules + ", so nothing was compared with it")
 	}
-	cmd := exec.Command(program, append([]string{filepath.Join("testdata", script)}, args...)...)
+	return program
+}
+
+// python runs a script of testdata in a home of its own.
+func python(t *testing.T, modules string, env []string, stdin io.Reader, script string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.Command(pythonWith(t, modules), append([]string{filepath.Join("testdata", script)}, args...)...)
 	cmd.Env = append([]string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1"}, env...)
 	cmd.Stdin = stdin
 	var stderr bytes.Buffer
