@@ -206,6 +206,9 @@ func splitIntegrity() Check {
 			if planned, all := len(e.Manifest.Tasks), max(d.SplitSize, len(e.Manifest.SplitIDs)); d.Selection == wholeSplit && planned < all {
 				n.find(High, "unlabelled-subset", whole, fmt.Sprintf("%d tasks under a label that says all", planned), fmt.Sprintf("all %d tasks of the split, or the rule that chose them", all))
 			}
+			if m := d.Mismatch(); m != "" {
+				n.find(ToReview, "other-counts", whole, m, "the whole split, or a dataset that is not taken for GAIA")
+			}
 			of := map[string]bool{}
 			for _, id := range e.Manifest.SplitIDs {
 				of[id] = true

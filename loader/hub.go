@@ -24,7 +24,7 @@ const (
 
 // HubConfig says which dataset of which hub is meant, who asks for it, and where copies are kept.
 type HubConfig struct {
-	Endpoint  string // URL of the hub, without a slash at its end
+	Endpoint  string // URL of the hub
 	Repo      string // owner/name of the dataset
 	Revision  string // branch, tag or commit
 	Token     string // "" = none
@@ -55,7 +55,8 @@ type hub struct {
 }
 
 // Hub is a dataset on a hub. A file is fetched when it is opened and not in the cache; what is opened has been held
-// against the digest that the hub gave for it. Errors are *[SourceError].
+// against the digest that the hub gave for it. A wrong configuration is a *[SourceError], as is what the source fails by
+// if a person can do something about it.
 func Hub(c HubConfig) (Source, error) {
 	base, err := url.Parse(c.Endpoint)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
@@ -109,7 +110,7 @@ func (h *hub) commit(ctx context.Context) (string, error) {
 		if commit := h.kept.ref(h.Revision); commit != "" {
 			return commit, nil
 		}
-		return "", h.offline("revision " + h.Revision)
+		return "", h.offline(h.Revision, "revision "+h.Revision, "")
 	}
 	// The metadata's answer names the commit even where that revision lacks it, and it is given, or not, as the files
 	// behind the terms are.
@@ -136,7 +137,7 @@ func (h *hub) Open(ctx context.Context, commit, name string) (io.ReadCloser, err
 	f, digest, err := h.kept.open(commit, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if h.Offline {
-			return nil, h.offline(fmt.Sprintf("%s at %s", name, commit))
+			return nil, h.offline(commit, name+" at "+commit, name)
 		}
 		if err := h.fetch(ctx, commit, name); err != nil {
 			return nil, err
@@ -172,11 +173,16 @@ func (h *hub) digestOf(ctx context.Context, commit, name string) (string, error)
 	return file.digest, err
 }
 
-func (h *hub) offline(what string) error {
+// offline is the failure of what the cache does not have and nobody is to be asked for.
+func (h *hub) offline(revision, what, name string) error {
+	fetch := "gaia tasks download --source hub:" + h.Repo + " --revision " + revision
+	if strings.HasPrefix(name, "2023/"+string(Test)+"/") {
+		fetch += " --split " + string(Test)
+	}
 	return &SourceError{
 		Reason: fmt.Sprintf("offline, and the cache has no %s of %s", what, h.Repo),
 		Remedies: []string{
-			"unset HF_HUB_OFFLINE, or fetch it where there is a network: gaia tasks download --source hub",
+			"unset HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE, or fetch it where there is a network: " + fetch,
 			"the cache is " + h.Cache + "; HF_HUB_CACHE or HF_HOME names another",
 		},
 		cause: errNotCached,
@@ -184,14 +190,19 @@ func (h *hub) offline(what string) error {
 	}
 }
 
-// inCache is a failure of the cache itself.
+// inCache is a failure of the cache itself. It does not wrap err: a file that the cache lost is not one that the dataset
+// does not have.
 func inCache(err error) error {
-	return &SourceError{Reason: fmt.Sprintf("in the cache of the hub: %v", err), cause: err,
+	return &SourceError{Reason: fmt.Sprintf("in the cache of the hub: %v", err),
 		Remedies: []string{"mend that, or set HF_HUB_CACHE or HF_HOME to another place"}}
 }
 
-// errNotCached is wrapped by what Open says offline of a file that is not in the cache.
-var errNotCached = errors.New("not in the cache")
+// What errors of Open wrap where a file is not in the cache: that nobody is to be asked, and that the hub was asked and
+// did not give it.
+var (
+	errNotCached = errors.New("not in the cache")
+	errNotGiven  = errors.New("not given by the hub")
+)
 
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)

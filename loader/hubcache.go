@@ -19,14 +19,7 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// A hubCache is the folder of one dataset in the cache that the hub's clients share:
-//
-//	refs/<revision>             the commit that a branch or tag was last
-//	snapshots/<commit>/<path>   a relative link into blobs; a file of its own where links cannot be
-//	blobs/<digest>              the bytes. digest is the hub's: SHA-256, or the SHA-1 that git gives a blob, in hex
-//	blobs/<digest>.incomplete   the beginning of them
-//
-// Beside it, in .locks, lies a lock for each blob.
+// A hubCache is the folder of one dataset in the cache that the hub's clients share.
 type hubCache struct {
 	root  string
 	locks string
@@ -94,7 +87,11 @@ func (c hubCache) verify(ctx context.Context, f *os.File, digest string) error {
 		return err
 	}
 	if got != digest {
-		return sourceErrorf("remove "+c.blob(digest)+" and start again: the file will be fetched anew",
+		bytes, err := filepath.EvalSymlinks(f.Name())
+		if err != nil {
+			bytes = f.Name()
+		}
+		return sourceErrorf("remove "+bytes+" and start again: the file will be fetched anew",
 			"%q in the cache is not the file that the hub has: its digest is %s, not %s", f.Name(), got, digest)
 	}
 	_, err = f.Seek(0, io.SeekStart)

@@ -21,6 +21,8 @@ type hubFile struct {
 	size   int64  // -1 = not said
 }
 
+const damaged = "try again later; if it stays so, the hub, or what stands between, damages the file"
+
 // maxFileBytes bounds a file whose size the hub does not say.
 const maxFileBytes = 4 << 30
 
@@ -70,7 +72,7 @@ func (h *hub) fetch(ctx context.Context, commit, name string) error {
 		return err
 	}
 	if file.commit != commit {
-		return sourceErrorf("start again", "asked for commit %s, the hub answers with %s", commit, file.commit)
+		return sourceErrorf("check HF_ENDPOINT", "asked for commit %s, the hub answers with %s", commit, file.commit)
 	}
 	err = h.keep(ctx, file)
 	if refused := (*SourceError)(nil); err == nil || ctx.Err() != nil || errors.As(err, &refused) {
@@ -128,7 +130,7 @@ func (h *hub) download(ctx context.Context, file hubFile, blob string) error {
 		_ = f.Truncate(0) // what an earlier try left may be to blame, and is not to be gone on with
 		return &SourceError{
 			Reason:   fmt.Sprintf("what the hub sends as %s has the digest %s, where it promises %s", file.path, sum, file.digest),
-			Remedies: []string{"try again later; if it stays so, the hub, or what stands between, damages the file"},
+			Remedies: []string{damaged},
 			again:    have > 0,
 		}
 	}
@@ -159,7 +161,7 @@ func (h *hub) receive(ctx context.Context, file hubFile, f *os.File, have int64)
 		return err
 	}
 	if anew {
-		return &SourceError{Reason: fmt.Sprintf("the hub answers %s to a request for a part of %s", answer.Status, file.path), again: true}
+		return &SourceError{Reason: fmt.Sprintf("the hub answers %s to a request for a part of %s", answer.Status, file.path), Remedies: []string{damaged}, again: true}
 	}
 	if _, err := f.Seek(have, io.SeekStart); err != nil {
 		return err
@@ -182,8 +184,8 @@ func (h *hub) receive(ctx context.Context, file hubFile, f *os.File, have int64)
 		if n > limit {
 			_ = f.Truncate(0)
 		}
-		return &SourceError{Reason: fmt.Sprintf("%s came with %d bytes or more, where the hub promises %d", file.path, have+n, file.size),
-			Remedies: []string{"start again: what has come is kept"}, again: true}
+		return &SourceError{Reason: fmt.Sprintf("%d bytes or more of %s came, where the hub promises %d", have+n, file.path, file.size),
+			Remedies: []string{damaged}, again: true}
 	}
 	return nil
 }
@@ -201,7 +203,7 @@ func (a *arriving) Read(b []byte) (int, error) {
 	if a.done += int64(n); n > 0 {
 		a.say(a.done)
 	}
-	if err != nil && !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if err != nil && !errors.Is(err, io.EOF) {
 		a.err = err
 	}
 	return n, err

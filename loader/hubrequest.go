@@ -44,7 +44,7 @@ func (h *hub) retry(ctx context.Context, do func() error) error {
 
 // request asks for a file, or for the bytes of it that follow the first from ones. It follows redirects itself: the
 // token goes to the hub's own scheme, host and port and nowhere else, where the library would send it to other ports
-// and subdomains as well. A HEAD is not followed elsewhere, since it is the redirect that names the digest.
+// and subdomains as well. A HEAD is followed no further than to the answer that names the digest, and not elsewhere.
 func (h *hub) request(ctx context.Context, method, revision, name string, from int64) (*http.Response, error) {
 	where := h.Endpoint + "/datasets/" + h.Repo + "/resolve/" + url.PathEscape(revision)
 	for _, part := range strings.Split(name, "/") {
@@ -60,7 +60,7 @@ func (h *hub) request(ctx context.Context, method, revision, name string, from i
 			return nil, h.unreachable(ctx, at.Host, err)
 		}
 		next, err := answer.Location()
-		if answer.StatusCode/100 != 3 || err != nil || method == http.MethodHead && !sameOrigin(next, h.base) {
+		if answer.StatusCode/100 != 3 || err != nil || method == http.MethodHead && (answer.Header.Get("X-Linked-Etag") != "" || !sameOrigin(next, h.base)) {
 			return answer, nil
 		}
 		answer.Body.Close()
@@ -146,6 +146,7 @@ func (h *hub) unreachable(ctx context.Context, host string, err error) error {
 		Reason:   fmt.Sprintf("reading from %s: %v", host, err),
 		Remedies: []string{"check the network, and HF_ENDPOINT if it is set; what has come is kept, so start again", "HF_HUB_OFFLINE=1 goes on with what the cache has"},
 		again:    true,
+		cause:    errNotGiven,
 	}
 }
 
@@ -161,7 +162,7 @@ func (h *hub) refusal(answer *http.Response, revision, name string) error {
 		said = ": " + strings.Join(strings.Fields(said[:min(len(said), 300)]), " ")
 	}
 	fail := func(format string, args ...any) *SourceError {
-		return &SourceError{Reason: fmt.Sprintf(format, args...) + said}
+		return &SourceError{Reason: fmt.Sprintf(format, args...) + said, cause: errNotGiven}
 	}
 	asked := "no token was found (" + h.TokenFrom + ")"
 	if h.Token != "" {
@@ -173,7 +174,10 @@ func (h *hub) refusal(answer *http.Response, revision, name string) error {
 	case status == http.StatusTooManyRequests:
 		e := fail("the hub counts too many requests (%s)", asked)
 		e.again, e.after = true, waitTold(answer.Header)
-		e.Remedies = []string{"wait five minutes and start again: what has come is kept", "requests with a token may be more"}
+		e.Remedies = []string{"wait five minutes and start again: what has come is kept"}
+		if h.Token == "" {
+			e.Remedies = append(e.Remedies, "requests with a token may be more")
+		}
 		if e.after > 0 {
 			e.Remedies[0] = fmt.Sprintf("wait %s and start again: what has come is kept", e.after)
 		}

@@ -19,6 +19,21 @@
 // JSON lines are UTF-8 without a byte order mark, and end in LF, the last one or not. The key file_path may be missing,
 // as older files lack it, and on the split test Final answer; these and file_name may be null.
 //
+// # The hub
+//
+// [Hub] asks for files at <endpoint>/datasets/<owner>/<name>/resolve/<revision>/<path>. The answer to a HEAD names the
+// commit (X-Repo-Commit), the digest (X-Linked-Etag, SHA-256, or ETag, the SHA-1 that git gives a blob) and the size
+// (X-Linked-Size or Content-Length). Copies lie in the cache of the hub's Python client, in its layout:
+//
+//	datasets--<owner>--<name>/refs/<revision>             the commit that a branch or tag was last
+//	datasets--<owner>--<name>/snapshots/<commit>/<path>   a relative link into blobs; where links cannot be, the file
+//	datasets--<owner>--<name>/blobs/<digest>              the bytes, under the hex digits of their digest
+//	datasets--<owner>--<name>/blobs/<digest>.incomplete   the beginning of them
+//	.locks/datasets--<owner>--<name>/<digest>.lock        held (flock) while the blob is fetched
+//
+// refs is written when a file of the commit has been had. Where the hub does not say which commit a revision is, refs
+// does. The bytes are held against the digest each time they are opened.
+//
 // # Question and answer
 //
 // A [Task] cannot carry an answer: it has no field for one and no way back to the file it came from. Answers leave
@@ -33,7 +48,10 @@
 // UTF-8, an empty split, a validation task without an answer, file names that are paths, and file paths that leave the
 // dataset or name its metadata. A dataset is read whole or not at all.
 //
-// TestLoad, TestLines, TestRefusals, TestLineRefusals, FuzzMetadata and FuzzLines show it.
+// Of a hub: answers that name no commit or no digest, bytes that have another digest or length, another commit than the
+// one asked for, and redirects from https to http. The token goes to the scheme, host and port of the endpoint only.
+//
+// TestLoad, TestLines, TestRefusals, TestLineRefusals, TestHub…, FuzzMetadata and FuzzLines show it.
 package loader
 
 import (
@@ -161,7 +179,9 @@ func readSplit(ctx context.Context, src Source, origin Origin, split Split) (nam
 	return name, data, rows, nil
 }
 
-// others reads the ids of the splits beside the one that was asked for. A copy of the dataset need not have them.
+// others reads the ids of the splits beside the one that was asked for. A copy of the dataset need not have them, and a
+// hub need not give split test to those who asked for validation. Test is not read without validation, where the hub has
+// it: they must be told apart.
 func others(ctx context.Context, src Source, origin Origin, split Split) ([]Other, error) {
 	var found []Other
 	for _, s := range []Split{Test, Validation} {
@@ -169,11 +189,12 @@ func others(ctx context.Context, src Source, origin Origin, split Split) ([]Othe
 			continue
 		}
 		_, _, rows, err := readSplit(ctx, src, origin, s)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotCached) {
+		notGiven := errors.Is(err, errNotCached) || errors.Is(err, errNotGiven)
+		if errors.Is(err, fs.ErrNotExist) || split == Validation && notGiven {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("telling split %s from split %s: %w", split, s, err)
 		}
 		o := Other{Split: s}
 		o.IDs, o.CarriedGold = outline(rows)

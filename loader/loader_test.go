@@ -257,30 +257,6 @@ func TestSample(t *testing.T) {
 	}
 }
 
-func TestMismatch(t *testing.T) {
-	cases := []struct {
-		split  Split
-		levels [3]int
-		want   string
-	}{
-		{Validation, [3]int{53, 86, 26}, ""},
-		{Test, [3]int{93, 159, 49}, ""},
-		{Validation, [3]int{52, 86, 26}, "split validation has 164 tasks (52/86/26 by level), where GAIA has 165 (53/86/26)"},
-		{Validation, [3]int{52, 87, 26}, "split validation has 165 tasks (52/87/26 by level), where GAIA has 165 (53/86/26)"},
-		{Test, [3]int{53, 86, 26}, "split test has 165 tasks (53/86/26 by level), where GAIA has 301 (93/159/49)"},
-	}
-	for _, c := range cases {
-		if got := (Set{Split: c.split, Levels: c.levels}).Mismatch(); got != c.want {
-			t.Errorf("%s %v: %q, want %q", c.split, c.levels, got, c.want)
-		}
-	}
-	// What was selected does not count; what the file holds does.
-	set, _, err := load(Validation, encode(t, threeTasks()), Filter{Limit: 1})
-	if want := "split validation has 3 tasks (2/1/0 by level), where GAIA has 165 (53/86/26)"; err != nil || set.Mismatch() != want {
-		t.Errorf("got %q, %v", set.Mismatch(), err)
-	}
-}
-
 func TestParseSplit(t *testing.T) {
 	for _, s := range []string{"validation", "test"} {
 		if got, err := ParseSplit(s); err != nil || string(got) != s {

@@ -86,6 +86,10 @@ func (d dir) Open(ctx context.Context, _, name string) (io.ReadCloser, error) {
 	}
 	f, err := d.root.Open(name)
 	if err != nil {
+		if _, there := fs.Lstat(d.root, name); there == nil && errors.Is(err, fs.ErrNotExist) {
+			err = &SourceError{Reason: fmt.Sprintf("%q is a link to a file that is not there", name),
+				Remedies: []string{"copy the dataset with what its links lead to: cp -rL"}}
+		}
 		return nil, err
 	}
 	info, err := f.Stat()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -71,6 +72,7 @@ func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool
 	defer w.Close()
 	progress := a.newProgress(len(w.Set.Tasks), s.rehearsal)
 	stop.say(progress)
+	stop.begun.Store(true)
 	news.say(progress)
 	w.Watch, w.Warn, w.Resumed = progress.watch, progress.trouble, progress.catchUp
 	r, err := run.Resume(dir, w.Config)
@@ -150,11 +152,8 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 		s.source = sourceFixtures
 		return nil
 	}
-	if s.source == "" && m.Dataset.Hub == "" {
-		return usage("give --source dir:PATH, as the run was started with", "the source of the tasks is not recorded in the run")
-	}
-	if s.source == "" || isHub(s.source) {
-		s.source, s.revision = sourceRepo+m.Dataset.Name, m.Dataset.Revision
+	if err := a.plannedSource(s, m.Dataset); err != nil {
+		return err
 	}
 	if s.baseURL == "" {
 		s.baseURL = a.getenv("OPENAI_BASE_URL")
@@ -162,6 +161,26 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 	if s.baseURL == "" {
 		s.baseURL = defaultBaseURL
 	}
+	return nil
+}
+
+// plannedSource settles where a run that goes on has its tasks from: the hub's
+// dataset that the plan names, or the directory that only the user knows.
+func (a *app) plannedSource(s *settings, d ledger.Dataset) error {
+	if d.Hub == "" {
+		if !strings.HasPrefix(s.source, sourceDir) {
+			return usage("give --source dir:PATH, as the run was started with", "the source of the tasks is not recorded in the run")
+		}
+		return nil
+	}
+	planned := sourceRepo + d.Name
+	if s.source != "" && s.source != planned && (s.source != sourceHub || d.Name != loader.GAIA) {
+		return usage("leave --source out", "the run is of %s on the hub, not of %s", d.Name, s.source)
+	}
+	if endpoint := a.hubEndpoint(); endpoint != d.Hub && !strings.HasPrefix(endpoint, d.Hub+"/") {
+		return usage("set HF_ENDPOINT to it, if you trust it with your token", "the run is of a dataset of the hub %s, not of %s", d.Hub, endpoint)
+	}
+	s.source, s.revision = planned, d.Revision
 	return nil
 }
 

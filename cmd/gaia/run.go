@@ -136,6 +136,7 @@ func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool)
 	defer w.Close()
 	progress := a.newProgress(len(w.Set.Tasks), s.rehearsal)
 	stop.say(progress)
+	stop.begun.Store(true)
 	news.say(progress)
 	w.Watch, w.Warn = progress.watch, progress.trouble
 	r, err := run.Create(out, w.Config)
@@ -147,9 +148,6 @@ func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool)
 	}
 	defer r.Close()
 	a.announce(r, s)
-	if m := w.Set.Mismatch(); m != "" && s.claimsGAIA(w.Set) {
-		fmt.Fprintf(a.stderr, "gaia: warning: %s\n", m)
-	}
 	return a.finish(stop, r, s, progress, asJSON)
 }
 
@@ -160,6 +158,9 @@ func (a *app) announce(r *run.Run, s settings) {
 		fmt.Fprintln(a.stderr, rehearsalNotice)
 	}
 	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.ManifestSHA256())
+	if m := r.State().Manifest.Dataset.Mismatch(); m != "" {
+		fmt.Fprintf(a.stderr, "gaia: warning: %s\n", m)
+	}
 }
 
 const rehearsalNotice = "gaia: rehearsal: built-in tasks and a scripted model; this is not a GAIA score"

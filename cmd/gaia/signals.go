@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -15,7 +16,8 @@ import (
 type stopper struct {
 	ctx     context.Context
 	drain   <-chan struct{}
-	release func() // gives the signals back; may be called twice
+	release func()      // gives the signals back; may be called twice
+	begun   atomic.Bool // there are tasks to finish: until then the first signal ends ctx
 
 	mu  sync.Mutex
 	out io.Writer
@@ -36,7 +38,7 @@ func (a *app) catchSignals(parent context.Context) *stopper {
 				return
 			case <-signals:
 			}
-			if n > 0 {
+			if n > 0 || !s.begun.Load() {
 				cancel()
 				continue
 			}

@@ -42,7 +42,7 @@ const (
 // add makes the flags of a command that takes tasks.
 func (t *taskFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&t.source, "source", "", "where the tasks are: hub (GAIA itself), hub:OWNER/NAME, dir:PATH (a copy of the dataset) or fixtures (built in)")
+	f.StringVar(&t.source, "source", "", "where the tasks are: hub (GAIA), hub:OWNER/NAME, dir:PATH, or fixtures (built in)")
 	f.StringVar(&t.revision, "revision", "", "branch, tag or commit of the hub's dataset (default: main)")
 	f.StringVar(&t.split, "split", string(loader.Validation), "split of the dataset: validation or test")
 	f.IntSliceVar(&t.filter.Levels, "level", nil, "only these levels, such as 1,2")
@@ -113,14 +113,10 @@ func (a *app) loadTasks(ctx context.Context, t taskFlags) (loader.Set, loader.Go
 	set, gold, err := loader.Load(ctx, source, split, t.filter)
 	if filter := (*loader.FilterError)(nil); errors.As(err, &filter) {
 		err = usage("see --split, --level, --task, --sample and --limit in the help; 'gaia tasks list' shows what there is", "%s", filter)
+	} else if err != nil && strings.HasPrefix(t.source, sourceDir) {
+		err = fmt.Errorf("%s: %w", t.source, err)
 	}
 	return set, gold, err
-}
-
-// claimsGAIA reports whether the dataset is meant to be GAIA: the hub's, or a
-// copy of what only the user knows, but not the built-in one.
-func (t taskFlags) claimsGAIA(set loader.Set) bool {
-	return set.Dataset == loader.GAIA || strings.HasPrefix(t.source, sourceDir)
 }
 
 // openSource returns the source that the flags name.
@@ -132,7 +128,7 @@ func (a *app) openSource(t taskFlags) (loader.Source, error) {
 		return a.hub(t, repo)
 	}
 	path, ok := strings.CutPrefix(t.source, sourceDir)
-	if !ok {
+	if path = a.home(path); !ok {
 		return loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision), nil
 	}
 	info, err := os.Stat(path)
@@ -153,18 +149,18 @@ func (a *app) hub(t taskFlags, repo string) (loader.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := loader.HubConfig{Endpoint: loader.HubEndpoint, Repo: repo, Revision: cmp.Or(t.revision, loader.MainBranch), Token: token, TokenFrom: from,
+	c := loader.HubConfig{Endpoint: a.hubEndpoint(), Repo: repo, Revision: cmp.Or(t.revision, loader.MainBranch), Token: token, TokenFrom: from,
 		Cache: a.hubCache(), Offline: a.isSet("HF_HUB_OFFLINE") || a.isSet("TRANSFORMERS_OFFLINE"),
 		Transport: http.DefaultTransport, Notice: t.notice, Progress: t.progress}
-	if endpoint := a.getenv("HF_ENDPOINT"); endpoint != "" {
-		c.Endpoint = endpoint
-	}
 	source, err := loader.Hub(c)
 	if wrong := (*loader.SourceError)(nil); errors.As(err, &wrong) {
 		err = &failure{code: exitUsage, err: err, hints: wrong.Remedies}
 	}
 	return source, err
 }
+
+// hubEndpoint is the hub that is asked.
+func (a *app) hubEndpoint() string { return cmp.Or(a.getenv("HF_ENDPOINT"), loader.HubEndpoint) }
 
 // news prints what the hub is about, a line each.
 type news struct {
@@ -253,12 +249,17 @@ func (a *app) hubHome() string {
 	return ""
 }
 
-// expand makes a path of the environment absolute. A leading ~ is home: the
-// hub's tools take it so where a shell did not.
-func (a *app) expand(path string) string {
+// home puts the home for a leading ~, where a shell does not.
+func (a *app) home(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {
-		path = a.getenv("HOME") + rest
+		return a.getenv("HOME") + rest
 	}
+	return path
+}
+
+// expand makes a path of the environment absolute, as the hub's tools do.
+func (a *app) expand(path string) string {
+	path = a.home(path)
 	if absolute, err := filepath.Abs(path); err == nil && path != "" {
 		return absolute
 	}

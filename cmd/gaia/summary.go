@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,12 @@ import (
 )
 
 const rehearsalNote = "built-in tasks and a scripted model; not a GAIA score"
+
+// chosen says which tasks of what a run is of.
+func chosen(m ledger.Manifest) string {
+	d := m.Dataset
+	return fmt.Sprintf("%s, split %s, tasks: %s (%d of %d)", d.Name, d.Split, d.Selection, len(m.Tasks), d.SplitSize)
+}
 
 // printSummary prints a finished run: accuracy by level, what it took, and
 // what to do next.
@@ -25,7 +32,7 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 	}
 	out.WriteString(scoreTable(s) + "\n\n")
 	rows := [][2]string{
-		{"dataset", fmt.Sprintf("%s, split %s, tasks: %s (%d of %d)", s.Dataset.Name, s.GaiaSplit, s.Dataset.Selection, len(found.Tasks), s.Dataset.SplitSize)},
+		{"dataset", chosen(found.Manifest)},
 		{"model", s.Model},
 		{"outcomes", outcomes(s.Outcomes)},
 	}
@@ -38,6 +45,12 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 		[2]string{"tokens", fmt.Sprintf("%d in (%d cached), %d out", s.Tokens.In, s.Tokens.Cached, s.Tokens.Out)},
 		[2]string{"cost", dollars(s.CostMicroUSD)},
 		[2]string{"wall time", (time.Duration(s.DurationMs) * time.Millisecond).String()})
+	if s.Dataset.Hub != "" {
+		rows = slices.Insert(rows, 1, [2]string{"revision", s.Dataset.Revision + " of " + s.Dataset.Hub})
+	}
+	if m := s.Dataset.Mismatch(); m != "" {
+		rows = slices.Insert(rows, 1, [2]string{"counts", m})
+	}
 	for _, i := range s.Interruptions {
 		text := fmt.Sprintf("after %d events, taken up again at %s", i.Events, i.Resumed)
 		if i.Torn {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -82,9 +83,7 @@ func statsOf(q *taskQuery, set loader.Set) taskStats {
 	for _, o := range set.Others {
 		s.OtherSplits = append(s.OtherSplits, otherSplit{CarriedGold: o.CarriedGold, Name: o.Split, Size: len(o.IDs)})
 	}
-	if q.claimsGAIA(set) {
-		s.Mismatch = set.Mismatch()
-	}
+	s.Mismatch = plannedDataset(set).Mismatch()
 	return s
 }
 
@@ -108,6 +107,12 @@ func statsOfLevel(set loader.Set, level, splitSize int) levelStats {
 
 func ending(t loader.Task) string { return strings.ToLower(path.Ext(t.FileName)) }
 
+// plannedDataset is the dataset as a plan would name it, as far as the counts
+// of its split go.
+func plannedDataset(set loader.Set) ledger.Dataset {
+	return ledger.Dataset{Levels: set.Levels, Name: set.Dataset, Split: string(set.Split)}
+}
+
 func (a *app) printStats(q *taskQuery, set loader.Set) error {
 	s := statsOf(q, set)
 	if q.asJSON {
@@ -121,8 +126,8 @@ func (a *app) printStats(q *taskQuery, set loader.Set) error {
 	for _, o := range s.OtherSplits {
 		rows = append(rows, [2]string{"other", fmt.Sprintf("split %s, %s; answers %s", o.Name, counted(o.Size, "task"), withAnswers(o.CarriedGold))})
 	}
-	if q.claimsGAIA(set) {
-		rows = append(rows, [2]string{"counts", cmp.Or(set.Mismatch(), "as GAIA declares")})
+	if plannedDataset(set).ClaimsGAIA() {
+		rows = append(rows, [2]string{"counts", cmp.Or(s.Mismatch, "as GAIA declares")})
 	}
 	return a.printRows(rows)
 }

@@ -51,6 +51,7 @@ one, among the tasks that the flags select.`,
 		Example: `  gaia tasks show fab1e021
   gaia tasks show fab1e021 fab1e009 --json
   gaia tasks show --source dir:GAIA --gold 3f2a`,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage("'gaia tasks list' lists them", "tasks show takes task ids, or the starts of some")

@@ -109,7 +109,7 @@ func (a *app) verify(dir string, flags trustFlags, asJSON bool) error {
 	if asJSON {
 		err = a.printJSON(v)
 	} else {
-		err = a.printVerification(v)
+		err = a.printVerification(v, found.Manifest)
 	}
 	if err != nil {
 		return err
@@ -117,9 +117,10 @@ func (a *app) verify(dir string, flags trustFlags, asJSON bool) error {
 	return verdict(dir, found, untrusted, of != nil)
 }
 
-func (a *app) printVerification(v verification) error {
+func (a *app) printVerification(v verification, m ledger.Manifest) error {
 	rows := [][2]string{
 		{"run", v.RunID},
+		{"dataset", chosen(m)},
 		{"integrity", fmt.Sprintf("ok: %d events, %d tasks", v.Events, v.Tasks)},
 		{"trust", v.Trust + ": " + v.KeyID},
 		{"manifest", v.ManifestSHA256},

@@ -190,11 +190,15 @@ func DecodeManifest(data []byte) (Manifest, error) {
 			return Manifest{}, trajectory.Faultf(ManifestFile, "the digest of the template %q is not that of its text", p.ID)
 		}
 	}
-	seen := make(map[string]bool, len(m.Tasks))
+	seen, left := make(map[string]bool, len(m.Tasks)), m.Dataset.Levels
 	for _, t := range m.Tasks {
 		if t.TaskID == "" || seen[t.TaskID] {
 			return Manifest{}, trajectory.Faultf(ManifestFile, "task %q is planned twice or has no id", t.TaskID)
 		}
+		if t.Level < 1 || t.Level > 3 || left[t.Level-1] == 0 {
+			return Manifest{}, trajectory.Faultf(ManifestFile, "task %q is of level %d, of which the split has no more", t.TaskID, t.Level)
+		}
+		left[t.Level-1]--
 		seen[t.TaskID] = true
 	}
 	return m, nil

@@ -65,12 +65,12 @@ func testKey(t testing.TB, seed byte) sign.Key {
 	return key
 }
 
-// plan is a signed plan of tasks, the n-th of level n, whose answers are known.
+// plan is a signed plan of tasks, of levels 1, 2, 3, 3 and so on, whose answers are known.
 func plan(t testing.TB, tasks ...string) Manifest {
 	t.Helper()
 	m := NewManifest()
 	m.RunID, m.Created, m.Rehearsal = testRunID, "2031-02-03T04:05:06.789Z", true
-	m.Dataset = Dataset{CarriedGold: true, Name: "invented", Revision: "r1", Selection: "all", Split: "validation", SplitSize: len(tasks), Levels: [3]int{0, 0, len(tasks)}}
+	m.Dataset = Dataset{CarriedGold: true, Name: "invented", Revision: "r1", Selection: "all", Split: "validation", SplitSize: len(tasks)}
 	m.SplitIDs = tasks
 	m.Dataset.IDsSHA256 = idsDigest(t, tasks)
 	m.Splits = []SplitPlan{{CarriedGold: true, IDsSHA256: idsDigest(t, slices.Sorted(slices.Values(tasks))), Name: "validation", Size: len(tasks)}}
@@ -82,7 +82,8 @@ func plan(t testing.TB, tasks ...string) Manifest {
 	m.Voting = VotingPlan{Attempts: 1, Rule: "first"}
 	m.SigningKey = testKey(t, 1).Public().Line()
 	for i, id := range tasks {
-		m.Tasks = append(m.Tasks, PlannedTask{Level: i + 1, QuestionSHA256: sign.Digest([]byte(question(id))), TaskID: id})
+		m.Dataset.Levels[min(i, 2)]++
+		m.Tasks = append(m.Tasks, PlannedTask{Level: min(i, 2) + 1, QuestionSHA256: sign.Digest([]byte(question(id))), TaskID: id})
 	}
 	return m
 }

@@ -218,6 +218,7 @@ func (r *Run) samePlan(old ledger.Manifest) error {
 		return err
 	}
 	now.RunID, now.Created, now.Harness = old.RunID, old.Created, old.Harness
+	now.Splits = knownThen(old.Splits, now.Splits)
 	_, salt, err := ReadGold(r.Dir)
 	if err != nil {
 		return err
@@ -233,6 +234,19 @@ func (r *Run) samePlan(old ledger.Manifest) error {
 		return &PlanError{differences}
 	}
 	return nil
+}
+
+// knownThen returns the splits that the plan knew of, as they are now where that is known: of the splits that are not run,
+// a hub may have given one then or now only.
+func knownThen(then, now []ledger.SplitPlan) []ledger.SplitPlan {
+	var out []ledger.SplitPlan
+	for _, s := range then {
+		if at := slices.IndexFunc(now, func(n ledger.SplitPlan) bool { return n.Name == s.Name }); at >= 0 {
+			s = now[at]
+		}
+		out = append(out, s)
+	}
+	return out
 }
 
 // differences names the members of two plans that are not equal, with both
