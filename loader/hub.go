@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -44,6 +45,7 @@ type Progress struct {
 	Path string // inside the dataset
 	Done int64  // bytes, those of an earlier, interrupted download among them
 	Size int64  // bytes; -1 while it is not known
+	Kept bool   // it is verified and in the cache
 }
 
 // hub is a dataset on a hub, by way of a cache on this machine. It holds to the protocol and the cache layout of the
@@ -52,19 +54,23 @@ type hub struct {
 	HubConfig
 	base *url.URL
 	kept hubCache
+
+	mu  sync.Mutex
+	now string // the commit that the revision is, until the cache has been told so; else ""
 }
 
 // Hub is a dataset on a hub. A file is fetched when it is opened and not in the cache; what is opened has been held
 // against the digest that the hub gave for it. A wrong configuration is a *[SourceError], as is what the source fails by
 // if a person can do something about it.
 func Hub(c HubConfig) (Source, error) {
+	if strings.Contains(c.Endpoint, "@") {
+		return nil, sourceErrorf("give the token by HF_TOKEN", "the endpoint of the hub holds credentials, or something that looks like them")
+	}
 	base, err := url.Parse(c.Endpoint)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
 		return nil, sourceErrorf("set HF_ENDPOINT to a URL such as "+HubEndpoint, "the endpoint %q of the hub is no URL to ask at", c.Endpoint)
 	}
 	switch {
-	case base.User != nil:
-		return nil, sourceErrorf("give the token by HF_TOKEN", "the endpoint of the hub holds credentials")
 	case c.Token != "" && base.Scheme == "http" && !isLoopback(base.Hostname()):
 		return nil, sourceErrorf("use https, or do without a token", "the token from %s would be sent to %s for all to read: its endpoint is http", c.TokenFrom, base.Host)
 	case !isRepo(c.Repo):
@@ -119,6 +125,9 @@ func (h *hub) commit(ctx context.Context) (string, error) {
 		err = nil
 	}
 	if err == nil {
+		h.mu.Lock()
+		h.now = file.commit
+		h.mu.Unlock()
 		return file.commit, nil
 	}
 	refused := (*SourceError)(nil)
@@ -157,19 +166,32 @@ func (h *hub) Open(ctx context.Context, commit, name string) (io.ReadCloser, err
 		_ = f.Close()
 		return nil, err
 	}
-	if !isCommit(h.Revision) {
-		h.kept.setRef(h.Revision, commit)
-	}
+	h.tell(commit)
 	return f, nil
 }
 
-// digestOf asks for the digest of a file that the cache has without one. Offline there is none to be had.
-func (h *hub) digestOf(ctx context.Context, commit, name string) (string, error) {
-	if h.Offline {
-		h.Notice(fmt.Sprintf("not verified: the cache has %q without its digest", name))
-		return "", nil
+// tell lets the cache know which commit the revision is, once there is a file of it. It does so once: hours later the
+// revision may be another commit, as others have told the cache meanwhile.
+func (h *hub) tell(commit string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.now == commit {
+		h.kept.setRef(h.Revision, commit)
+		h.now = ""
 	}
-	file, err := h.ask(ctx, commit, name)
+}
+
+// digestOf asks for the digest of a file that the cache has without one. Where there is nobody to ask there is none.
+func (h *hub) digestOf(ctx context.Context, commit, name string) (string, error) {
+	var file hubFile
+	err := errNotCached
+	if !h.Offline {
+		file, err = h.ask(ctx, commit, name)
+	}
+	if errors.Is(err, errNotCached) || errors.Is(err, errNotGiven) {
+		h.Notice(fmt.Sprintf("not verified: the cache has %q without its digest", name))
+		err = nil
+	}
 	return file.digest, err
 }
 

@@ -162,10 +162,16 @@ func checkAttachments(t *testing.T, set loader.Set) {
 func TestHubLayout(t *testing.T) {
 	_, c := serve(t)
 	names := append(attachments(t), parquet)
+	s := source(t, c)
+	if _, err := s.Resolve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range names {
-		if _, err := read(t, c, name); err != nil {
+		rc, err := s.Open(t.Context(), first, name)
+		if err != nil {
 			t.Fatal(err)
 		}
+		_ = rc.Close()
 	}
 	laid := t.TempDir()
 	if err := hub.Snapshot(laid, repo, "main", first, fixtures.Dataset(), nil); err != nil {
@@ -434,7 +440,7 @@ func TestHubResumes(t *testing.T) {
 			if err != nil || !bytes.Equal(got, original(t, large)) {
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
-			if name == "a good part" && (len(seen) == 0 || seen[0].Done <= int64(size/2) || seen[len(seen)-1] != (loader.Progress{Path: large, Done: int64(size), Size: int64(size)})) {
+			if name == "a good part" && (len(seen) == 0 || seen[0].Done <= int64(size/2) || seen[len(seen)-1] != (loader.Progress{Path: large, Done: int64(size), Size: int64(size), Kept: true})) {
 				t.Errorf("progress %+v", seen)
 			}
 			if left, err := filepath.Glob(blobs + "/*.incomplete"); err != nil || left != nil {
@@ -615,6 +621,7 @@ func TestHubConfig(t *testing.T) {
 		`"ftp://hub.example"`:         func(c *loader.HubConfig) { c.Endpoint = "ftp://hub.example" },
 		`"https://hub.example?a=b"`:   func(c *loader.HubConfig) { c.Endpoint = "https://hub.example?a=b" },
 		"holds credentials":           func(c *loader.HubConfig) { c.Endpoint = "https://a:secret@hub.example" },
+		"or something that looks":     func(c *loader.HubConfig) { c.Endpoint = "https://a:secr%et@hub.example?x" },
 		"for all to read":             func(c *loader.HubConfig) { c.Endpoint, c.Token = "http://hub.example", "hf_x" },
 		`"GAIA" does not name`:        func(c *loader.HubConfig) { c.Repo = "GAIA" },
 		`"../x" does not name`:        func(c *loader.HubConfig) { c.Repo = "../x" },

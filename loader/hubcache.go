@@ -38,7 +38,11 @@ func (c hubCache) pointer(commit, name string) string {
 
 // ref returns the commit that a revision was last, "" where that is not known.
 func (c hubCache) ref(revision string) string {
-	b, err := os.ReadFile(filepath.Join(c.root, "refs", filepath.FromSlash(revision)))
+	name := filepath.Join(c.root, "refs", filepath.FromSlash(revision))
+	if !isFile(name) {
+		return ""
+	}
+	b, err := os.ReadFile(name)
 	if commit := strings.TrimSpace(string(b)); err == nil && isCommit(commit) {
 		return commit
 	}
@@ -61,23 +65,22 @@ func (c hubCache) setRef(revision, commit string) {
 func (c hubCache) open(commit, name string) (_ *os.File, digest string, err error) {
 	pointer := c.pointer(commit, name)
 	if target, err := os.Readlink(pointer); err == nil {
-		if base := filepath.Base(target); newHash(base, 0) != nil {
-			digest = base
+		if digest = filepath.Base(target); newHash(digest, 0) == nil {
+			return nil, "", fmt.Errorf("%q leads to %q, which is no blob", pointer, target)
 		}
 	}
+	if _, err := os.Stat(pointer); err == nil && !isFile(pointer) {
+		return nil, "", fmt.Errorf("%q is not a regular file", pointer)
+	}
 	f, err := os.Open(pointer)
-	if err != nil {
-		return nil, "", err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, "", err
-	}
-	return f, digest, nil
+	return f, digest, err
+}
+
+// isFile reports whether there is a regular file, at the end of links or not. What is none is not opened: a pipe would
+// be waited for.
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // verify holds the bytes of f against digest and leaves f at its beginning.
@@ -133,7 +136,11 @@ func (c hubCache) lock(ctx context.Context, digest string) (unlock func(), err e
 	if err := os.MkdirAll(c.locks, 0o777); err != nil {
 		return nil, err
 	}
-	l := flock.New(filepath.Join(c.locks, digest+".lock"), flock.SetPermissions(0o666))
+	name := filepath.Join(c.locks, digest+".lock")
+	if _, err := os.Stat(name); err == nil && !isFile(name) {
+		return nil, fmt.Errorf("%q is not a regular file", name)
+	}
+	l := flock.New(name, flock.SetPermissions(0o666))
 	if _, err := l.TryLockContext(ctx, 50*time.Millisecond); err != nil {
 		return nil, fmt.Errorf("locking %q: %w", l.Path(), err)
 	}

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // A hubFile is what the hub says of a file before it gives it.
@@ -21,9 +23,12 @@ type hubFile struct {
 	size   int64  // -1 = not said
 }
 
+// lockNotice is how long another process is waited for without a word.
+const lockNotice = 2 * time.Second
+
 const damaged = "try again later; if it stays so, the hub, or what stands between, damages the file"
 
-// maxFileBytes bounds a file whose size the hub does not say.
+// maxFileBytes bounds a file of a dataset. GAIA's are under 200 MB.
 const maxFileBytes = 4 << 30
 
 // ask returns what the hub says of a file. Where the file does not exist, the error wraps fs.ErrNotExist and the commit
@@ -52,6 +57,9 @@ func (h *hub) ask(ctx context.Context, revision, name string) (file hubFile, err
 			}
 		} else if answer.StatusCode != http.StatusOK {
 			file.size = -1 // what it says is the length of the redirect
+		}
+		if file.size > maxFileBytes {
+			return sourceErrorf("see "+h.Endpoint+"/datasets/"+h.Repo+"/tree/"+revision, "the hub says that %s has %d bytes, which no file of a dataset like GAIA has", name, file.size)
 		}
 		if file.commit == "" || newHash(file.digest, 0) == nil {
 			return sourceErrorf("check HF_ENDPOINT, and that no proxy or login page stands between",
@@ -83,7 +91,9 @@ func (h *hub) fetch(ctx context.Context, commit, name string) error {
 
 // keep makes a file one of the cache's.
 func (h *hub) keep(ctx context.Context, file hubFile) error {
+	waiting := time.AfterFunc(lockNotice, func() { h.Notice("another process is fetching " + file.path + "; waiting for it") })
 	unlock, err := h.kept.lock(ctx, file.digest)
+	waiting.Stop()
 	if err != nil {
 		return err
 	}
@@ -104,12 +114,16 @@ func (h *hub) keep(ctx context.Context, file hubFile) error {
 
 // download makes one try at fetching what is still missing of a file.
 func (h *hub) download(ctx context.Context, file hubFile, blob string) error {
-	f, err := os.OpenFile(blob+".incomplete", os.O_RDWR|os.O_CREATE, 0o666)
+	// A link would have what it leads to overwritten, which others can choose where the cache is shared.
+	f, err := os.OpenFile(blob+".incomplete", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o666)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%q is not a regular file", f.Name())
+	}
 	if err != nil {
 		return err
 	}
@@ -123,6 +137,9 @@ func (h *hub) download(ctx context.Context, file hubFile, blob string) error {
 		}
 	}
 	sum, err := digestOf(ctx, f, file.digest)
+	if err == nil {
+		info, err = f.Stat()
+	}
 	if err != nil {
 		return err
 	}
@@ -137,7 +154,11 @@ func (h *hub) download(ctx context.Context, file hubFile, blob string) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), blob)
+	if err := os.Rename(f.Name(), blob); err != nil {
+		return err
+	}
+	h.Progress(Progress{Path: file.path, Done: info.Size(), Size: info.Size(), Kept: true})
+	return nil
 }
 
 // receive asks for the bytes of a file that follow the first have ones and writes them to f.
@@ -161,7 +182,7 @@ func (h *hub) receive(ctx context.Context, file hubFile, f *os.File, have int64)
 		return err
 	}
 	if anew {
-		return &SourceError{Reason: fmt.Sprintf("the hub answers %s to a request for a part of %s", answer.Status, file.path), Remedies: []string{damaged}, again: true}
+		return &SourceError{Reason: fmt.Sprintf("the hub answers %d %s to a request for %s", answer.StatusCode, http.StatusText(answer.StatusCode), file.path), Remedies: []string{damaged}, again: true}
 	}
 	if _, err := f.Seek(have, io.SeekStart); err != nil {
 		return err
@@ -173,7 +194,7 @@ func (h *hub) receive(ctx context.Context, file hubFile, f *os.File, have int64)
 	if file.size >= 0 {
 		limit = file.size - have
 	}
-	in := &arriving{in: answer.Body, done: have, say: func(done int64) { h.Progress(Progress{file.path, done, file.size}) }}
+	in := &arriving{in: answer.Body, done: have, say: func(done int64) { h.Progress(Progress{Path: file.path, Done: done, Size: file.size}) }}
 	n, err := io.Copy(f, io.LimitReader(in, limit+1))
 	switch {
 	case in.err != nil:

@@ -139,8 +139,11 @@ func (h *hub) unreachable(ctx context.Context, host string, err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err
 	}
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		err = errors.New("the connection was cut")
+	case strings.Contains(err.Error(), "malformed"):
+		err = errors.New("what answers does not speak HTTP") // the library shows what came, which may be a key
 	}
 	return &SourceError{
 		Reason:   fmt.Sprintf("reading from %s: %v", host, err),
@@ -160,6 +163,9 @@ func (h *hub) refusal(answer *http.Response, revision, name string) error {
 	code, said := answer.Header.Get("X-Error-Code"), answer.Header.Get("X-Error-Message")
 	if said != "" {
 		said = ": " + strings.Join(strings.Fields(said[:min(len(said), 300)]), " ")
+	}
+	if h.Token != "" {
+		said = strings.ReplaceAll(said, h.Token, "…")
 	}
 	fail := func(format string, args ...any) *SourceError {
 		return &SourceError{Reason: fmt.Sprintf(format, args...) + said, cause: errNotGiven}
@@ -183,8 +189,8 @@ func (h *hub) refusal(answer *http.Response, revision, name string) error {
 		}
 		return e
 	case status >= 500 || status == http.StatusRequestTimeout || !sameOrigin(answer.Request.URL, h.base):
-		e := fail("%s answers %s for %s", answer.Request.URL.Host, answer.Status, name)
-		e.again, e.Remedies = true, []string{"try again later: what has come is kept"}
+		e := fail("%s answers %d %s for %s", answer.Request.URL.Host, status, http.StatusText(status), name)
+		e.again, e.after, e.Remedies = true, waitTold(answer.Header), []string{"try again later: what has come is kept"}
 		return e
 	case code == "EntryNotFound":
 		e := fail("%s at %s has no file %q", h.Repo, revision, name)
@@ -215,7 +221,7 @@ func (h *hub) refusal(answer *http.Response, revision, name string) error {
 		e.Remedies = []string{token}
 		return e
 	}
-	e := fail("%s answers %s for %s", h.base.Host, answer.Status, name)
+	e := fail("%s answers %d %s for %s", h.base.Host, status, http.StatusText(status), name)
 	e.Remedies = []string{"check HF_ENDPOINT if it is set"}
 	return e
 }

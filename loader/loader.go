@@ -216,8 +216,8 @@ func readMetadata(ctx context.Context, src Source, origin Origin, split Split) (
 	names := metadataFiles(split)
 	name = names[0]
 	rc, err := src.Open(ctx, origin.Revision, name)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotCached) {
-		if lines, lerr := src.Open(ctx, origin.Revision, names[1]); lerr == nil || !errors.Is(err, errNotCached) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotCached) || errors.Is(err, errNotGiven) {
+		if lines, lerr := src.Open(ctx, origin.Revision, names[1]); lerr == nil || errors.Is(err, fs.ErrNotExist) {
 			name, rc, err = names[1], lines, lerr
 		}
 	}

@@ -84,6 +84,10 @@ func (d dir) Open(ctx context.Context, _, name string) (io.ReadCloser, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	// What is no file is not opened: a pipe would be waited for.
+	if info, err := fs.Stat(d.root, name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("opening %q: not a regular file", name)
+	}
 	f, err := d.root.Open(name)
 	if err != nil {
 		if _, there := fs.Lstat(d.root, name); there == nil && errors.Is(err, fs.ErrNotExist) {
@@ -93,11 +97,7 @@ func (d dir) Open(ctx context.Context, _, name string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	info, err := f.Stat()
-	switch {
-	case err != nil:
-	case !info.Mode().IsRegular():
-		err = errors.New("not a regular file")
-	case isPointer(d.root, name, info.Size()):
+	if err == nil && isPointer(d.root, name, info.Size()) {
 		err = &SourceError{Reason: "a Git LFS pointer stands in its place", Remedies: []string{"run 'git lfs pull' in the clone, or fetch the file another way"}}
 	}
 	if err != nil {

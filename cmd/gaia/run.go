@@ -134,6 +134,11 @@ func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool)
 		return err
 	}
 	defer w.Close()
+	if !isHub(s.source) {
+		if err := allThere(stop.ctx, w.Set); err != nil {
+			return err
+		}
+	}
 	progress := a.newProgress(len(w.Set.Tasks), s.rehearsal)
 	stop.say(progress)
 	stop.begun.Store(true)
@@ -149,6 +154,22 @@ func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool)
 	defer r.Close()
 	a.announce(r, s)
 	return a.finish(stop, r, s, progress, asJSON)
+}
+
+// allThere looks whether a copy of the dataset has every attachment, before
+// anything is spent. What a hub has is fetched when it is needed.
+func allThere(ctx context.Context, set loader.Set) error {
+	for _, t := range set.Tasks {
+		if t.FileName == "" {
+			continue
+		}
+		rc, err := set.Attachment(ctx, t)
+		if err != nil {
+			return err
+		}
+		_ = rc.Close()
+	}
+	return nil
 }
 
 // announce says what was planned, before anything is asked of a model: the

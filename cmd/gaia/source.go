@@ -174,7 +174,7 @@ func (a *app) tellNews(t *taskFlags) *news {
 	n := &news{out: a.stderr}
 	t.notice = func(s string) { n.print(s) }
 	t.progress = func(p loader.Progress) {
-		if p.Done == p.Size {
+		if p.Kept {
 			n.print(fmt.Sprintf("fetched %s, %d bytes", p.Path, p.Size))
 		}
 	}

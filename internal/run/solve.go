@@ -266,6 +266,9 @@ func (r *Run) attach(ctx context.Context, root *os.Root, task loader.Task, probe
 		return trajectory.File{}, fmt.Errorf("copying the attachment of task %q: %w", task.ID, err)
 	}
 	file := trajectory.File{Bytes: n, Path: task.FileName, SHA256: sign.DigestOf(sum)}
+	if file.SHA256 == r.cfg.Set.Digest {
+		return file, fmt.Errorf("the attachment of task %q is the dataset's metadata, which holds the answers: repair the copy of the dataset", task.ID)
+	}
 	if err := out.Close(); err != nil || n > maxProbed {
 		return file, err
 	}
