@@ -207,7 +207,7 @@ func splitIntegrity() Check {
 				n.find(High, "unlabelled-subset", whole, fmt.Sprintf("%d tasks under a label that says all", planned), fmt.Sprintf("all %d tasks of the split, or the rule that chose them", all))
 			}
 			if m := d.Mismatch(); m != "" {
-				n.find(ToReview, "other-counts", whole, m, "the whole split, or a dataset that is not taken for GAIA")
+				n.find(ToReview, "other-counts", place{given: true}, m, "the whole split, or a dataset that is not taken for GAIA")
 			}
 			of := map[string]bool{}
 			for _, id := range e.Manifest.SplitIDs {

@@ -23,6 +23,7 @@ type place struct {
 	seq     int64
 	sha256  string
 	unused  bool // what was found had no effect on a verdict
+	given   bool // what was found was so before the run
 }
 
 // find writes down a finding. rule is the part of its id after the check's; got
@@ -35,7 +36,7 @@ func (n *Notes) find(s Severity, rule string, at place, got, want string) {
 		f.TaskID, correct = at.task.Plan.TaskID, at.task.correct()
 	}
 	switch {
-	case s == Info:
+	case s == Info || at.given:
 		f.Outcome = ""
 	case s == Critical && correct && !at.unused:
 		f.Outcome = Exploited

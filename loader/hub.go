@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -157,7 +158,7 @@ func (h *hub) Open(ctx context.Context, commit, name string) (io.ReadCloser, err
 		return nil, inCache(err)
 	}
 	if digest == "" {
-		digest, err = h.digestOf(ctx, commit, name)
+		digest, err = h.digestOf(ctx, commit, name, f.Name())
 	}
 	if err == nil && digest != "" {
 		err = h.kept.verify(ctx, f, digest)
@@ -181,14 +182,19 @@ func (h *hub) tell(commit string) {
 	}
 }
 
-// digestOf asks for the digest of a file that the cache has without one. Where there is nobody to ask there is none.
-func (h *hub) digestOf(ctx context.Context, commit, name string) (string, error) {
+// digestOf asks for the digest of a file that the cache has without one. Where there is nobody to ask there is none: the
+// file is taken as it is if it lies in the snapshot, and not if a link leads to it.
+func (h *hub) digestOf(ctx context.Context, commit, name, place string) (string, error) {
 	var file hubFile
 	err := errNotCached
 	if !h.Offline {
 		file, err = h.ask(ctx, commit, name)
 	}
 	if errors.Is(err, errNotCached) || errors.Is(err, errNotGiven) {
+		if target, lerr := os.Readlink(place); lerr == nil {
+			return "", sourceErrorf("go online, so that the hub can tell its digest, or put the file in the place of the link",
+				"%q leads to %q, whose name is no digest to verify it by", place, target)
+		}
 		h.Notice(fmt.Sprintf("not verified: the cache has %q without its digest", name))
 		err = nil
 	}
@@ -214,7 +220,7 @@ func (h *hub) offline(revision, what, name string) error {
 
 // inCache is a failure of the cache itself. It does not wrap err: a file that the cache lost is not one that the dataset
 // does not have.
-func inCache(err error) error {
+func inCache(err error) *SourceError {
 	return &SourceError{Reason: fmt.Sprintf("in the cache of the hub: %v", err),
 		Remedies: []string{"mend that, or set HF_HUB_CACHE or HF_HOME to another place"}}
 }

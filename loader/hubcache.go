@@ -66,7 +66,7 @@ func (c hubCache) open(commit, name string) (_ *os.File, digest string, err erro
 	pointer := c.pointer(commit, name)
 	if target, err := os.Readlink(pointer); err == nil {
 		if digest = filepath.Base(target); newHash(digest, 0) == nil {
-			return nil, "", fmt.Errorf("%q leads to %q, which is no blob", pointer, target)
+			digest = ""
 		}
 	}
 	if _, err := os.Stat(pointer); err == nil && !isFile(pointer) {
@@ -137,7 +137,7 @@ func (c hubCache) lock(ctx context.Context, digest string) (unlock func(), err e
 		return nil, err
 	}
 	name := filepath.Join(c.locks, digest+".lock")
-	if _, err := os.Stat(name); err == nil && !isFile(name) {
+	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%q is not a regular file", name)
 	}
 	l := flock.New(name, flock.SetPermissions(0o666))

@@ -62,8 +62,8 @@ func (h *hub) ask(ctx context.Context, revision, name string) (file hubFile, err
 			return sourceErrorf("see "+h.Endpoint+"/datasets/"+h.Repo+"/tree/"+revision, "the hub says that %s has %d bytes, which no file of a dataset like GAIA has", name, file.size)
 		}
 		if file.commit == "" || newHash(file.digest, 0) == nil {
-			return sourceErrorf("check HF_ENDPOINT, and that no proxy or login page stands between",
-				"what answers at %s is no hub: it names no commit, or no digest, for %s", h.base.Host, name)
+			return &SourceError{Reason: fmt.Sprintf("what answers at %s is no hub: it names no commit, or no digest, for %s", h.base.Host, name),
+				Remedies: []string{"check HF_ENDPOINT, and that no proxy or login page stands between"}, cause: errNotGiven}
 		}
 		return nil
 	})
@@ -86,7 +86,12 @@ func (h *hub) fetch(ctx context.Context, commit, name string) error {
 	if refused := (*SourceError)(nil); err == nil || ctx.Err() != nil || errors.As(err, &refused) {
 		return err
 	}
-	return inCache(err)
+	failed := inCache(err)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		failed.cause = errNotGiven // what such a cache has is all that is to be had
+		h.Notice(failed.Reason)
+	}
+	return failed
 }
 
 // keep makes a file one of the cache's.

@@ -65,11 +65,13 @@ func (h *hub) request(ctx context.Context, method, revision, name string, from i
 		}
 		answer.Body.Close()
 		if next.Scheme != "https" && next.Scheme != at.Scheme {
-			return nil, sourceErrorf("check HF_ENDPOINT", "%s sends on from %s to %s, where anybody could read along", at.Host, at.Scheme, next.Scheme)
+			return nil, &SourceError{Reason: fmt.Sprintf("%s sends on from %s to %s, where anybody could read along", at.Host, at.Scheme, next.Scheme),
+				Remedies: []string{"check HF_ENDPOINT"}, cause: errNotGiven}
 		}
 		at = next
 	}
-	return nil, sourceErrorf("check HF_ENDPOINT", "%s sends from one address to the next without end", h.base.Host)
+	return nil, &SourceError{Reason: h.base.Host + " sends from one address to the next without end",
+		Remedies: []string{"check HF_ENDPOINT"}, cause: errNotGiven}
 }
 
 // send makes one request. Its answer's body fails when nothing comes for too long, and must be closed.

@@ -60,7 +60,7 @@ func TestParquetCounts(t *testing.T) {
 	if err != nil || len(set.Tasks) != 3 || set.MetadataFile != "2023/validation/metadata.parquet" || set.Digest != digest(data) {
 		t.Errorf("got %+v, %v", set, err)
 	}
-	if want := []Other{{Split: Test, IDs: []string{"b"}, CarriedGold: true}}; !reflect.DeepEqual(set.Others, want) {
+	if want := []Other{{Split: Test, Digest: digest([]byte(lineB)), IDs: []string{"b"}, CarriedGold: true}}; !reflect.DeepEqual(set.Others, want) {
 		t.Errorf("others %+v, want %+v", set.Others, want)
 	}
 }

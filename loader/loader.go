@@ -93,6 +93,7 @@ type Set struct {
 // An Other is a split beside the one that was asked for. It holds no questions.
 type Other struct {
 	Split       Split
+	Digest      string   // of its metadata file, as in Set
 	IDs         []string // in the order of the file
 	CarriedGold bool
 }
@@ -188,7 +189,7 @@ func others(ctx context.Context, src Source, origin Origin, split Split) ([]Othe
 		if s == split {
 			continue
 		}
-		_, _, rows, err := readSplit(ctx, src, origin, s)
+		_, data, rows, err := readSplit(ctx, src, origin, s)
 		notGiven := errors.Is(err, errNotCached) || errors.Is(err, errNotGiven)
 		if errors.Is(err, fs.ErrNotExist) || split == Validation && notGiven {
 			continue
@@ -196,7 +197,7 @@ func others(ctx context.Context, src Source, origin Origin, split Split) ([]Othe
 		if err != nil {
 			return nil, fmt.Errorf("telling split %s from split %s: %w", split, s, err)
 		}
-		o := Other{Split: s}
+		o := Other{Split: s, Digest: digest(data)}
 		o.IDs, o.CarriedGold = outline(rows)
 		found = append(found, o)
 	}
@@ -216,7 +217,7 @@ func readMetadata(ctx context.Context, src Source, origin Origin, split Split) (
 	names := metadataFiles(split)
 	name = names[0]
 	rc, err := src.Open(ctx, origin.Revision, name)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotCached) || errors.Is(err, errNotGiven) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotCached) {
 		if lines, lerr := src.Open(ctx, origin.Revision, names[1]); lerr == nil || errors.Is(err, fs.ErrNotExist) {
 			name, rc, err = names[1], lines, lerr
 		}

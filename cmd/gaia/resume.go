@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -177,8 +178,9 @@ func (a *app) plannedSource(s *settings, d ledger.Dataset) error {
 	if s.source != "" && s.source != planned && (s.source != sourceHub || d.Name != loader.GAIA) {
 		return usage("leave --source out", "the run is of %s on the hub, not of %s", d.Name, s.source)
 	}
-	if endpoint := a.hubEndpoint(); endpoint != d.Hub && !strings.HasPrefix(endpoint, d.Hub+"/") {
-		return usage("set HF_ENDPOINT to it, if you trust it with your token", "the run is of a dataset of the hub %s, not of %s", d.Hub, endpoint)
+	// What is no URL, or holds credentials, is refused with the source.
+	if asked, err := url.Parse(a.hubEndpoint()); err == nil && asked.User == nil && asked.Scheme+"://"+asked.Host != d.Hub {
+		return usage("set HF_ENDPOINT to it, if you trust it with your token", "the run is of a dataset of the hub %s, not of %s", d.Hub, asked.Host)
 	}
 	s.source, s.revision = planned, d.Revision
 	return nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/audit"
@@ -266,7 +267,8 @@ func (r *Run) attach(ctx context.Context, root *os.Root, task loader.Task, probe
 		return trajectory.File{}, fmt.Errorf("copying the attachment of task %q: %w", task.ID, err)
 	}
 	file := trajectory.File{Bytes: n, Path: task.FileName, SHA256: sign.DigestOf(sum)}
-	if file.SHA256 == r.cfg.Set.Digest {
+	metadata := func(o loader.Other) bool { return o.Digest == file.SHA256 }
+	if file.SHA256 == r.cfg.Set.Digest || slices.ContainsFunc(r.cfg.Set.Others, metadata) {
 		return file, fmt.Errorf("the attachment of task %q is the dataset's metadata, which holds the answers: repair the copy of the dataset", task.ID)
 	}
 	if err := out.Close(); err != nil || n > maxProbed {
