@@ -142,7 +142,7 @@ func (a *app) printPackage(p submit.Package, asJSON bool) error {
 	if asJSON {
 		return a.printJSON(out)
 	}
-	rows := [][2]string{{"run", s.RunID}, {"dataset", chosen(p.Run.Manifest)}}
+	rows := append([][2]string{{"run", s.RunID}}, chosen(p.Run.Manifest)...)
 	if s.Rehearsal {
 		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
 	}

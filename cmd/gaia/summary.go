@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,9 +13,16 @@ import (
 const rehearsalNote = "built-in tasks and a scripted model; not a GAIA score"
 
 // chosen says which tasks of what a run is of.
-func chosen(m ledger.Manifest) string {
+func chosen(m ledger.Manifest) [][2]string {
 	d := m.Dataset
-	return fmt.Sprintf("%s, split %s, tasks: %s (%d of %d)", d.Name, d.Split, d.Selection, len(m.Tasks), d.SplitSize)
+	rows := [][2]string{{"dataset", fmt.Sprintf("%s, split %s, tasks: %s (%d of %d)", d.Name, d.Split, d.Selection, len(m.Tasks), d.SplitSize)}}
+	if d.Hub != "" {
+		rows = append(rows, [2]string{"revision", d.Revision + " of " + d.Hub})
+	}
+	if other := d.Mismatch(); other != "" {
+		rows = append(rows, [2]string{"counts", other})
+	}
+	return rows
 }
 
 // printSummary prints a finished run: accuracy by level, what it took, and
@@ -31,11 +37,7 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 		out.WriteString("unrecorded: these results are not evidence, and cannot be verified or submitted\n\n")
 	}
 	out.WriteString(scoreTable(s) + "\n\n")
-	rows := [][2]string{
-		{"dataset", chosen(found.Manifest)},
-		{"model", s.Model},
-		{"outcomes", outcomes(s.Outcomes)},
-	}
+	rows := append(chosen(found.Manifest), [2]string{"model", s.Model}, [2]string{"outcomes", outcomes(s.Outcomes)})
 	if s.Judge != nil {
 		rows = append(rows, [2]string{"judge", fmt.Sprintf("%s: judged %d of %d (%d from the cache), unreadable %d, errors %d; cost %s",
 			s.Judge.Model, s.Judge.Judged, s.Judge.Asked, s.Judge.Cached, s.Judge.Unreadable, s.Judge.Errors, dollars(s.Judge.CostMicroUSD))})
@@ -45,12 +47,6 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 		[2]string{"tokens", fmt.Sprintf("%d in (%d cached), %d out", s.Tokens.In, s.Tokens.Cached, s.Tokens.Out)},
 		[2]string{"cost", dollars(s.CostMicroUSD)},
 		[2]string{"wall time", (time.Duration(s.DurationMs) * time.Millisecond).String()})
-	if s.Dataset.Hub != "" {
-		rows = slices.Insert(rows, 1, [2]string{"revision", s.Dataset.Revision + " of " + s.Dataset.Hub})
-	}
-	if m := s.Dataset.Mismatch(); m != "" {
-		rows = slices.Insert(rows, 1, [2]string{"counts", m})
-	}
 	for _, i := range s.Interruptions {
 		text := fmt.Sprintf("after %d events, taken up again at %s", i.Events, i.Resumed)
 		if i.Torn {

@@ -198,11 +198,11 @@ func TestDownloadFailures(t *testing.T) {
 		return nil, nil
 	}})
 	var out, errs bytes.Buffer
-	a := &app{stdout: &out, stderr: &errs}
+	a := &app{stdout: &out, stderr: &errs, getenv: func(name string) string { return map[string]string{"HF_HUB_CACHE": "/cache"}[name] }}
 	q := &taskQuery{taskFlags: taskFlags{source: sourceHub}}
 	broken = true
 	code := a.exit(a.download(context.Background(), q, set, &downloading{out: a.stderr}))
-	if code != exitFailure || out.String() != "8 of 11 attachments are there (65.1 KB)\n" {
+	if code != exitFailure || out.String() != "8 of 11 attachments are there (65.1 KB), in /cache\n" {
 		t.Errorf("exit %d, %q", code, out.String())
 	}
 	_, list, _ := strings.Cut(errs.String(), "gaia: error: ")
@@ -218,7 +218,7 @@ gaia: hint: the same command fetches what is missing, and only that
 	}
 	broken = false
 	out.Reset()
-	if err := a.download(context.Background(), q, set, &downloading{out: a.stderr}); err != nil || out.String() != "nothing to download: 11 attachments are there (65.9 KB)\n" {
+	if err := a.download(context.Background(), q, set, &downloading{out: a.stderr}); err != nil || out.String() != "nothing to download: 11 attachments are there (65.9 KB), in /cache\n" {
 		t.Errorf("again: %v, %q", err, out.String())
 	}
 }
@@ -322,7 +322,7 @@ func TestDownloadSignal(t *testing.T) {
 	}
 	before := len(server.Requests())
 	out, err := download().Output()
-	if asked := attachmentsAsked(server, before); err != nil || string(out) != "11 attachments are there (65.9 KB)\n" || !slices.Equal(asked, []string{hanging}) {
+	if asked := attachmentsAsked(server, before); err != nil || !strings.HasPrefix(string(out), "11 attachments are there (65.9 KB), in /") || !slices.Equal(asked, []string{hanging}) {
 		t.Errorf("again: %v, %q, asked for %q", err, out, asked)
 	}
 }
@@ -384,11 +384,11 @@ func TestDownloadFromHub(t *testing.T) {
 		}
 	}
 	code, stdout, _, fetched = run("download", "--source", source)
-	if code != exitOK || stdout != "11 attachments are there (65.9 KB)\n" || !slices.Equal(fetched, []string{damaged}) {
+	if code != exitOK || stdout != "11 attachments are there (65.9 KB), in "+env["HF_HUB_CACHE"]+"\n" || !slices.Equal(fetched, []string{damaged}) {
 		t.Errorf("second: exit %d, %q, %q", code, stdout, fetched)
 	}
 	code, stdout, _, fetched = run("download", "--source", source)
-	if code != exitOK || stdout != "nothing to download: 11 attachments are there (65.9 KB)\n" || len(fetched) > 0 {
+	if code != exitOK || stdout != "nothing to download: 11 attachments are there (65.9 KB), in "+env["HF_HUB_CACHE"]+"\n" || len(fetched) > 0 {
 		t.Errorf("third: exit %d, %q, %q", code, stdout, fetched)
 	}
 	// With a key in the environment, GAIA is meant, which this hub lacks.

@@ -45,6 +45,7 @@ there stays, also after Ctrl-C: the same command goes on with the rest.`,
 // downloadResult is what download prints with --json.
 type downloadResult struct {
 	Bytes   int64        `json:"bytes"`
+	Cache   string       `json:"cache,omitzero"` // of the hub, where they are
 	Dataset shownDataset `json:"dataset"`
 	Failed  []failedFile `json:"failed"`
 	Files   int          `json:"files"` // that are there
@@ -83,6 +84,11 @@ func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, p *dow
 		return fail(exitInterrupted, errors.New("interrupted; "+p.there(len(wanted))), "the same command goes on with the rest")
 	}
 	result := downloadResult{Bytes: p.bytes, Dataset: datasetOf(q, set), Failed: []failedFile{}, Files: p.files}
+	where := ""
+	if isHub(q.source) {
+		result.Cache = a.hubCache()
+		where = ", in " + quoteArg(result.Cache)
+	}
 	for i, err := range errs {
 		if err != nil {
 			result.Failed = append(result.Failed, failedFile{Error: err.Error(), FileName: wanted[i].FileName, TaskID: wanted[i].ID})
@@ -92,7 +98,7 @@ func (a *app) download(ctx context.Context, q *taskQuery, set loader.Set, p *dow
 		if err := a.printJSON(result); err != nil {
 			return err
 		}
-	} else if _, err := fmt.Fprintln(a.stdout, p.sum(len(wanted))); err != nil {
+	} else if _, err := fmt.Fprintln(a.stdout, p.sum(len(wanted))+oneLine(where)); err != nil {
 		return err
 	}
 	return notDownloaded(q, errs)

@@ -118,14 +118,12 @@ func (a *app) verify(dir string, flags trustFlags, asJSON bool) error {
 }
 
 func (a *app) printVerification(v verification, m ledger.Manifest) error {
-	rows := [][2]string{
-		{"run", v.RunID},
-		{"dataset", chosen(m)},
-		{"integrity", fmt.Sprintf("ok: %d events, %d tasks", v.Events, v.Tasks)},
-		{"trust", v.Trust + ": " + v.KeyID},
-		{"manifest", v.ManifestSHA256},
-		{"journal", v.JournalHead},
-	}
+	rows := append([][2]string{{"run", v.RunID}}, chosen(m)...)
+	rows = append(rows,
+		[2]string{"integrity", fmt.Sprintf("ok: %d events, %d tasks", v.Events, v.Tasks)},
+		[2]string{"trust", v.Trust + ": " + v.KeyID},
+		[2]string{"manifest", v.ManifestSHA256},
+		[2]string{"journal", v.JournalHead})
 	if v.Rehearsal {
 		rows = slices.Insert(rows, 1, [2]string{"rehearsal", rehearsalNote})
 	}
