@@ -102,21 +102,10 @@ func TestInteropMetadata(t *testing.T) {
 	rows, tasks, answers := pyRows()
 	dir := t.TempDir()
 	python(t, "pandas, pyarrow", nil, lines(t, rows), "write_metadata.py", dir)
-	files, err := filepath.Glob(filepath.Join(dir, "good", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		name := filepath.Base(file)
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		root := fstest.MapFS{"2023/validation/metadata" + filepath.Ext(name): {Data: data}}
-		set, gold, err := Load(context.Background(), Dir(root, "invented", "r1"), Validation, Filter{})
+	n := loadEach(t, filepath.Join(dir, "good"), func(name string, set Set, gold Gold, err error) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
-			continue
+			return
 		}
 		if diff := cmp.Diff(tasks, set.Tasks, cmp.AllowUnexported(Task{})); diff != "" {
 			t.Errorf("%s: %.2000s", name, diff)
@@ -124,11 +113,30 @@ func TestInteropMetadata(t *testing.T) {
 		if diff := cmp.Diff(answers, gold.Map()); diff != "" {
 			t.Errorf("%s: %.2000s", name, diff)
 		}
+	})
+	t.Logf("%d ways of writing %d rows", n, len(rows))
+	if n < 52 {
+		t.Errorf("only %d files were written", n)
 	}
-	t.Logf("%d ways of writing %d rows", len(files), len(rows))
-	if len(files) < 52 {
-		t.Errorf("only %d files were written", len(files))
+}
+
+// loadEach loads every file of dir as the metadata of split validation, and returns how many there are.
+func loadEach(t *testing.T, dir string, loaded func(name string, set Set, gold Gold, err error)) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root := fstest.MapFS{"2023/validation/metadata" + filepath.Ext(file): {Data: data}}
+		set, gold, err := Load(context.Background(), Dir(root, "invented", "r1"), Validation, Filter{})
+		loaded(filepath.Base(file), set, gold, err)
+	}
+	return len(files)
 }
 
 func TestInteropRefusals(t *testing.T) {
@@ -164,23 +172,13 @@ func TestInteropRefusals(t *testing.T) {
 		"level with a point":           `line 1 (task "fab1e000"), key "Level": unknown level "1.0"`,
 		"over several lines":           `line 1: ends within a JSON object`,
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "bad", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		root := fstest.MapFS{"2023/validation/metadata" + filepath.Ext(file): {Data: data}}
-		_, gold, err := Load(context.Background(), Dir(root, "invented", "r1"), Validation, Filter{})
+	n := loadEach(t, filepath.Join(dir, "bad"), func(name string, _ Set, gold Gold, err error) {
+		name = strings.TrimSuffix(name, filepath.Ext(name))
 		if err == nil || want[name] == "" || !strings.Contains(err.Error(), want[name]) || gold.Len() != 0 {
 			t.Errorf("%s: error %v, want %q", name, err, want[name])
 		}
-	}
-	if len(files) != len(want) {
-		t.Errorf("%d files for %d errors", len(files), len(want))
+	})
+	if n != len(want) {
+		t.Errorf("%d files for %d errors", n, len(want))
 	}
 }

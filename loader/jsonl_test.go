@@ -203,21 +203,5 @@ func FuzzLines(f *testing.F) {
 	f.Add([]byte("\ufeff" + lineA))
 	f.Add([]byte(strings.ReplaceAll(lineA+lineB, "\n", "\r\n")))
 	f.Add([]byte(strings.Replace(lineA, `"Final answer": "four", `, "", 1)))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, split := range []Split{Validation, Test} {
-			rows, err := decodeMetadata("metadata.jsonl", data, split)
-			if err != nil {
-				if rows != nil {
-					t.Fatal("rows beside an error")
-				}
-				checkRemedy(t, "fuzzed", err)
-				continue
-			}
-			checkAccepted(t, rows, split)
-			again, err := decodeMetadata("metadata.jsonl", data, split)
-			if err != nil || !reflect.DeepEqual(rows, again) {
-				t.Fatalf("read again: %+v, %v", again, err)
-			}
-		}
-	})
+	fuzzMetadata(f, "metadata.jsonl")
 }

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -162,101 +159,6 @@ func TestTestSplitHandsOutNoGold(t *testing.T) {
 	}
 }
 
-func TestFilter(t *testing.T) {
-	data := encode(t, threeTasks())
-	cases := []struct {
-		filter Filter
-		ids    []string
-		rule   string
-		err    string
-	}{
-		{Filter{}, []string{"a", "b", "c"}, "all", ""},
-		{Filter{Limit: 2}, []string{"a", "b"}, "limit=2", ""},
-		{Filter{Limit: 9}, []string{"a", "b", "c"}, "limit=9", ""},
-		{Filter{Levels: []int{2, 1, 2}}, []string{"a", "b", "c"}, "level=1,2", ""},
-		{Filter{Levels: []int{1}, Limit: 1}, []string{"a"}, "level=1 limit=1", ""},
-		{Filter{IDs: []string{"c", "a", "c"}}, []string{"a", "c"}, "task=a,c", ""},
-		{Filter{IDs: []string{"c"}, Levels: []int{1}}, []string{"c"}, "level=1 task=c", ""},
-		{Filter{IDs: []string{"a", "zz", "y y"}}, nil, "", `split validation has no task "zz", "y y"`},
-		{Filter{IDs: []string{dummyID}}, nil, "", `split validation has no task "0-0-0-0-0"`},
-		{Filter{IDs: []string{"b"}, Levels: []int{1}}, nil, "", `task "b" is of level 2, which the levels asked for leave out`},
-		{Filter{Levels: []int{3}}, nil, "", "split validation has no task of level 3"},
-		{Filter{Levels: []int{1, 4}}, nil, "", "unknown level 4: want 1, 2 or 3"},
-		{Filter{Levels: []int{0}}, nil, "", "unknown level 0: want 1, 2 or 3"},
-		{Filter{Limit: -1}, nil, "", "limit -1 is negative: want the number of tasks, or 0 for all"},
-		{Filter{Sample: 3}, []string{"a", "b", "c"}, "sample=3 seed=0", ""},
-		{Filter{Sample: 2, Levels: []int{1}, Seed: -4}, []string{"a", "c"}, "level=1 sample=2 seed=-4", ""},
-		{Filter{Sample: 1, IDs: []string{"c"}, Seed: 7}, []string{"c"}, "task=c sample=1 seed=7", ""},
-		{Filter{Sample: 4}, nil, "", "a sample of 4 cannot be drawn: the selection has 3 tasks of split validation"},
-		{Filter{Sample: 3, Levels: []int{1}}, nil, "", "a sample of 3 cannot be drawn: the selection has 2 tasks of split validation"},
-		{Filter{Sample: -1}, nil, "", "sample -1 is negative: want the number of tasks, or 0 for all"},
-		{Filter{Sample: 2, Limit: 1}, nil, "", "a sample of 2 and a limit of 1: give one of them"},
-		{Filter{Seed: 7}, nil, "", "seed 7 without a sample: a seed says which sample is drawn"},
-	}
-	for _, c := range cases {
-		set, gold, err := load(Validation, data, c.filter)
-		if c.err != "" {
-			if err == nil || err.Error() != c.err {
-				t.Errorf("%+v: error %v, want %s", c.filter, err, c.err)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%+v: %v", c.filter, err)
-			continue
-		}
-		var ids []string
-		for _, task := range set.Tasks {
-			ids = append(ids, task.ID)
-			if gold.Map()[task.ID] == "" {
-				t.Errorf("%+v: no gold for %s", c.filter, task.ID)
-			}
-		}
-		if !slices.Equal(ids, c.ids) || gold.Len() != len(ids) || len(set.IDs) != 3 {
-			t.Errorf("%+v: got %v of %d, %v", c.filter, ids, len(set.IDs), gold)
-		}
-		if got := c.filter.Rule(); got != c.rule {
-			t.Errorf("%+v: rule %q, want %q", c.filter, got, c.rule)
-		}
-	}
-}
-
-// The expected ids are drawn by the shell, for each seed and with only the ids that the levels leave:
-//
-//	for i in 1 2 3 4 5 6 7 8; do printf '7:fab1e00%d' $i | sha256sum | sed s/-/fab1e00$i/; done | LC_ALL=C sort
-func TestSample(t *testing.T) {
-	var rows []record
-	for i := range 8 {
-		rows = append(rows, record{ID: fmt.Sprint("fab1e00", i+1), Question: "q", Level: fmt.Sprint(1 + i/5), Gold: new("g")})
-	}
-	data := encode(t, rows)
-	cases := []struct {
-		filter Filter
-		ids    []string
-	}{
-		{Filter{Sample: 1, Seed: 7}, []string{"fab1e007"}},
-		{Filter{Sample: 4, Seed: 7}, []string{"fab1e003", "fab1e005", "fab1e006", "fab1e007"}},
-		{Filter{Sample: 4, Seed: 7, Levels: []int{1}}, []string{"fab1e001", "fab1e003", "fab1e004", "fab1e005"}},
-		{Filter{Sample: 2, Seed: 7, IDs: []string{"fab1e008", "fab1e002", "fab1e001"}}, []string{"fab1e001", "fab1e008"}},
-		{Filter{Sample: 3}, []string{"fab1e002", "fab1e004", "fab1e008"}},
-		{Filter{Sample: 3, Seed: -3}, []string{"fab1e003", "fab1e004", "fab1e007"}},
-	}
-	for _, c := range cases {
-		set, gold, err := load(Validation, data, c.filter)
-		if err != nil {
-			t.Errorf("%s: %v", c.filter.Rule(), err)
-			continue
-		}
-		var ids []string
-		for _, task := range set.Tasks {
-			ids = append(ids, task.ID)
-		}
-		if !slices.Equal(ids, c.ids) || gold.Len() != len(ids) || len(set.IDs) != 8 || set.Levels != [3]int{5, 3, 0} {
-			t.Errorf("%s: got %v, want %v", c.filter.Rule(), ids, c.ids)
-		}
-	}
-}
-
 func TestParseSplit(t *testing.T) {
 	for _, s := range []string{"validation", "test"} {
 		if got, err := ParseSplit(s); err != nil || string(got) != s {
@@ -306,85 +208,6 @@ func TestGoldIsNotShown(t *testing.T) {
 	}
 	if zero := (Gold{}); zero.Len() != 0 || len(zero.Map()) != 0 || zero.String() != "0 gold answers (not shown)" {
 		t.Errorf("zero value: %v", zero)
-	}
-}
-
-func TestAttachment(t *testing.T) {
-	rows := threeTasks()
-	rows[0].FileName = new("gone.pdf")
-	rows[3].FileName = new("folder")
-	set, _, err := load(Validation, encode(t, rows), Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := context.Background()
-	rc, err := set.Attachment(ctx, set.Tasks[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(rc)
-	if cerr := rc.Close(); err != nil || cerr != nil || string(b) != "port,depth\n" {
-		t.Errorf("got %q, %v, %v", b, err, cerr)
-	}
-	if _, err := set.Attachment(ctx, set.Tasks[0]); !errors.Is(err, fs.ErrNotExist) ||
-		!strings.Contains(err.Error(), `task "a" is missing: invented at r1 has no file "2023/validation/gone.pdf"`) {
-		t.Errorf("missing file: %v", err)
-	}
-	if _, err := set.Attachment(ctx, set.Tasks[2]); err == nil || !strings.Contains(err.Error(), "not a regular file") {
-		t.Errorf("folder: %v", err)
-	}
-	if _, err := set.Attachment(ctx, Task{ID: "x", FileName: "b.csv"}); err == nil || err.Error() != `task "x" has no attachment` {
-		t.Errorf("task made by hand: %v", err)
-	}
-	cancelled, cancel := context.WithCancel(ctx)
-	cancel()
-	if _, err := set.Attachment(cancelled, set.Tasks[1]); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
-}
-
-// A clone without Git LFS has pointers where the files should be.
-func TestPointers(t *testing.T) {
-	pointer := []byte("version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("0", 64) + "\nsize 12345\n")
-	for name, root := range map[string]fstest.MapFS{
-		"metadata":   {"2023/validation/metadata.parquet": {Data: pointer}},
-		"attachment": {"2023/validation/metadata.parquet": {Data: encode(t, threeTasks())}, "2023/validation/b.csv": {Data: pointer}},
-	} {
-		set, _, err := Load(context.Background(), Dir(root, "invented", "r1"), Validation, Filter{IDs: []string{"b"}})
-		if name == "attachment" && err == nil {
-			_, err = set.Attachment(context.Background(), set.Tasks[0])
-		}
-		var refused *SourceError
-		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "a Git LFS pointer stands in its place") || !strings.Contains(refused.Remedies[0], "git lfs pull") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestMissingMetadata(t *testing.T) {
-	for hub, remedy := range map[string]string{
-		"":                    "point at the folder that holds 2023/",
-		"https://hub.example": "choose a revision that has one of them",
-	} {
-		src := dir{root: fstest.MapFS{}, origin: Origin{Hub: hub, Dataset: "invented", Revision: "r1"}}
-		_, _, err := Load(context.Background(), src, Test, Filter{})
-		const want = `invented at r1 has neither "2023/test/metadata.parquet" nor "2023/test/metadata.jsonl"`
-		var refused *SourceError
-		if !errors.As(err, &refused) || !errors.Is(err, fs.ErrNotExist) || refused.Reason != want || !slices.Equal(refused.Remedies, []string{remedy}) {
-			t.Errorf("got %v", err)
-		}
-	}
-}
-
-// A file that is there and cannot be read must not make another one count.
-func TestUnreadableMetadata(t *testing.T) {
-	root := fstest.MapFS{
-		"2023/validation/metadata.parquet/x": {Data: []byte("x")},
-		"2023/validation/metadata.jsonl":     {Data: []byte(lineA)},
-	}
-	_, _, err := Load(context.Background(), Dir(root, "invented", "r1"), Validation, Filter{})
-	if err == nil || !strings.Contains(err.Error(), "opening 2023/validation/metadata.parquet of invented at r1: ") {
-		t.Errorf("got %v", err)
 	}
 }
 
