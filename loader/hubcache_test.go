@@ -3,6 +3,8 @@ package loader_test
 import (
 	"bytes"
 	"errors"
+	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,5 +110,142 @@ func TestHubFallsBack(t *testing.T) {
 				t.Errorf("at %s, told %q", set.Revision, notices)
 			}
 		})
+	}
+}
+
+// A file that the cache lost, or cannot give, is not one that the dataset does not have: nothing goes on without it.
+func TestHubCacheFails(t *testing.T) {
+	const other = "2023/test/metadata.parquet"
+	for name, breaks := range map[string]func(*testing.T, *hub.Server, loader.HubConfig){
+		"what came is removed": func(_ *testing.T, s *hub.Server, c loader.HubConfig) {
+			s.Fail(hub.Match{CDN: true, Path: other}, -1, func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					found, _ := filepath.Glob(inCache(c, "blobs", "*.incomplete"))
+					for _, at := range found {
+						_ = os.Remove(at)
+					}
+					next.ServeHTTP(w, r)
+				})
+			})
+		},
+		"a file as the folder": func(t *testing.T, _ *hub.Server, c loader.HubConfig) {
+			place(t, inCache(c, "snapshots", first, "2023", "test"), func(at string) error { return os.WriteFile(at, nil, 0o644) })
+		},
+		"a link to nothing as the folder": func(t *testing.T, _ *hub.Server, c loader.HubConfig) {
+			place(t, inCache(c, "snapshots", first, "2023", "test"), func(at string) error { return os.Symlink("gone", at) })
+		},
+		"a link to itself": func(t *testing.T, _ *hub.Server, c loader.HubConfig) {
+			place(t, inCache(c, "snapshots", first, other), func(at string) error { return os.Symlink(largeDigest(t, other), at) })
+			place(t, inCache(c, "snapshots", first, "2023", "test", largeDigest(t, other)), func(at string) error { return os.Symlink("metadata.parquet", at) })
+		},
+		"no place for locks": func(t *testing.T, _ *hub.Server, c loader.HubConfig) {
+			if _, err := read(t, c, parquet); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(filepath.Join(c.Cache, ".locks")); err != nil {
+				t.Fatal(err)
+			}
+			place(t, filepath.Join(c.Cache, ".locks"), func(at string) error { return os.WriteFile(at, nil, 0o644) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, c := serve(t)
+			breaks(t, server, c)
+			set, _, err := loader.Load(t.Context(), source(t, c), loader.Validation, loader.Filter{})
+			refused := (*loader.SourceError)(nil)
+			if !errors.As(err, &refused) || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "in the cache of the hub: ") {
+				t.Errorf("%d tasks beside %d splits, %v", len(set.Tasks), len(set.Others), err)
+			}
+		})
+	}
+}
+
+// Where only one split is to be had, validation goes on without the other; test does not, as validation's answers must
+// be told from it.
+func TestHubOneSplit(t *testing.T) {
+	files := map[loader.Split]string{loader.Validation: parquet, loader.Test: "2023/test/metadata.parquet"}
+	for name, away := range map[string]func(*hub.Server, *loader.HubConfig){
+		"offline":  func(_ *hub.Server, c *loader.HubConfig) { c.Offline = true },
+		"down":     func(s *hub.Server, _ *loader.HubConfig) { s.Fail(hub.Match{}, -1, hub.Answer(503, "text/html", "")) },
+		"no token": func(_ *hub.Server, c *loader.HubConfig) { c.Token = "" },
+		"gone":     func(s *hub.Server, _ *loader.HubConfig) { _ = s.Close() },
+	} {
+		for split, file := range files {
+			t.Run(name+", "+string(split), func(t *testing.T) {
+				server, c := serve(t)
+				s := source(t, c)
+				if _, err := s.Resolve(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				rc, err := s.Open(t.Context(), first, file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = rc.Close()
+				away(server, &c)
+				set, _, err := loader.Load(t.Context(), source(t, c), split, loader.Filter{})
+				switch split {
+				case loader.Validation:
+					if err != nil || set.Revision != first || len(set.Tasks) != 26 || set.Others != nil {
+						t.Errorf("%d tasks at %q beside %d splits, %v", len(set.Tasks), set.Revision, len(set.Others), err)
+					}
+				default:
+					if err == nil || !strings.Contains(err.Error(), "telling split test from split validation") || set.Tasks != nil {
+						t.Errorf("%d tasks, %v", len(set.Tasks), err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Whoever does what the error says of a damaged file, and no more, has it mended.
+func TestHubDamageMended(t *testing.T) {
+	for _, name := range []string{attachments(t)[0], attachments(t)[len(attachments(t))-1]} {
+		for _, plain := range []bool{false, true} {
+			_, c := serve(t)
+			if _, err := read(t, c, name); err != nil {
+				t.Fatal(err)
+			}
+			at := inCache(c, "snapshots", first, name)
+			if plain {
+				if err := os.Remove(at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(at, []byte("other"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, err := read(t, c, name)
+			refused := (*loader.SourceError)(nil)
+			if !errors.As(err, &refused) {
+				t.Fatalf("plain %v: %v", plain, err)
+			}
+			path, ok := strings.CutPrefix(refused.Remedies[0], "remove ")
+			path, more, _ := strings.Cut(path, " and start again")
+			if info, err := os.Lstat(path); !ok || more == "" || err != nil || !info.Mode().IsRegular() {
+				t.Fatalf("plain %v: %q, %v", plain, refused.Remedies, err)
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := read(t, c, name); err != nil || !bytes.Equal(got, original(t, name)) {
+				t.Errorf("plain %v: %d bytes, %v", plain, len(got), err)
+			}
+		}
+	}
+}
+
+// A link to a blob that is not there is put right.
+func TestHubRepairsLink(t *testing.T) {
+	name := attachments(t)[0]
+	_, c := serve(t)
+	at := inCache(c, "snapshots", first, name)
+	place(t, at, func(at string) error { return os.Symlink("../../../../blobs/"+strings.Repeat("a", 64), at) })
+	if got, err := read(t, c, name); err != nil || !bytes.Equal(got, original(t, name)) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if got, err := os.Readlink(at); err != nil || got != "../../../../blobs/"+largeDigest(t, name) {
+		t.Errorf("links to %q, %v", got, err)
 	}
 }
