@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/fixtures/hub"
@@ -97,30 +99,37 @@ func TestHub(t *testing.T) {
 	if server.Leaks() > 0 || strings.Contains(said, hubToken) {
 		t.Errorf("the token was shown or taken elsewhere (%d):\n%s", server.Leaks(), said)
 	}
-	err = filepath.WalkDir(p.dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || path == token {
+	holdsNot(t, p.dir, hubToken, token)
+}
+
+// holdsNot looks for a secret in every file below a directory but one.
+func holdsNot(t *testing.T, dir, secret, but string) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || path == but {
 			return err
 		}
+		files++
 		b, err := os.ReadFile(path)
-		if bytes.Contains(b, []byte(hubToken)) {
+		if bytes.Contains(b, []byte(secret)) {
 			t.Errorf("%s holds the token", path)
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
+	if err != nil || files == 0 {
+		t.Errorf("%d files, %v", files, err)
 	}
 }
 
-// TestHubResume: a run of a dataset of the hub goes on at the commit of its
-// plan, wherever the branch is by then, and without the hub if all is there.
-func TestHubResume(t *testing.T) {
-	server, env := serveHub(t)
+// gatedModel is the scripted model, which refuses every request with the message until it is opened.
+func gatedModel(t *testing.T, message string) (baseURL string, open *atomic.Bool) {
+	t.Helper()
 	target, err := url.Parse(strings.TrimSuffix(serveModel(t), "/v1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var open atomic.Bool
+	open = new(atomic.Bool)
 	model := httputil.NewSingleHostReverseProxy(target)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if open.Load() {
@@ -129,21 +138,29 @@ func TestHubResume(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = w.Write([]byte(`{"error":{"message":"the key is not valid","type":"invalid_request_error","code":"invalid_api_key"}}`))
+		_, _ = fmt.Fprintf(w, `{"error":{"message":%q,"type":"invalid_request_error","code":"invalid_api_key"}}`, message)
 	}))
-	defer front.Close()
+	t.Cleanup(front.Close)
+	return front.URL + "/v1", open
+}
+
+// TestHubResume: a run of a dataset of the hub goes on at the commit of its
+// plan, wherever the branch is by then, and without the hub if all is there.
+func TestHubResume(t *testing.T) {
+	server, env := serveHub(t)
+	model, open := gatedModel(t, "the key is not valid")
 	p := newProgram(t)
 	p.env = append(env, "HF_TOKEN="+hubToken)
 
 	// What a task needs is fetched when it begins: a file that cannot be had stops the run.
 	server.Fail(hub.Match{Method: "HEAD", Path: ".xlsx"}, -1, hub.Answer(404, "text/plain", "", "X-Error-Code", "EntryNotFound"))
-	out := p.want(exitIncomplete, "run", "--model", fixtures.Model, "--base-url", front.URL+"/v1", "--task", "fab1e008-0000-4000-8000-000000000008")
+	out := p.want(exitIncomplete, "run", "--model", fixtures.Model, "--base-url", model, "--task", "fab1e008-0000-4000-8000-000000000008")
 	if !strings.Contains(out, "gaia: error: the run stopped: the attachment of task ") || !strings.Contains(out, "gaia: hint: mend that, then: gaia resume runs/") || strings.Contains(out, "--source") {
 		t.Errorf("run says:\n%s", out)
 	}
 	server.Heal()
 	server.SetRef("main", strings.Repeat("0", 40))
-	out = p.want(exitIncomplete, "resume", p.runDir(), "--base-url", front.URL+"/v1")
+	out = p.want(exitIncomplete, "resume", p.runDir(), "--base-url", model)
 	if !strings.Contains(out, "the key is not valid") || !strings.Contains(out, "fetched 2023/validation/fab1e008-0000-4000-8000-000000000008.xlsx") {
 		t.Errorf("resume says:\n%s", out)
 	}
@@ -152,6 +169,118 @@ func TestHubResume(t *testing.T) {
 	}
 	open.Store(true)
 	p.env = append(p.env, "HF_HUB_OFFLINE=1")
-	p.want(exitOK, "resume", p.runDir(), "--base-url", front.URL+"/v1")
+	p.want(exitOK, "resume", p.runDir(), "--base-url", model)
 	p.want(exitOK, "verify", p.runDir())
+}
+
+// TestHubResumeOneSplit: a run whose split was planned without the other, offline, goes on with it, and the other way
+// round.
+func TestHubResumeOneSplit(t *testing.T) {
+	server, env := serveHub(t)
+	model, open := gatedModel(t, "the key is not valid")
+	for name, offlineFirst := range map[string]bool{"planned offline": true, "resumed offline": false} {
+		t.Run(name, func(t *testing.T) {
+			p := newProgram(t)
+			p.env = append(env, "HF_TOKEN="+hubToken)
+			p.want(exitOK, "tasks", "download", "--source", "hub")
+			other := filepath.Join(p.dir, ".cache/huggingface/hub/datasets--gaia-benchmark--GAIA/snapshots", hubCommit, "2023/test")
+			if err := os.RemoveAll(other); err != nil {
+				t.Fatal(err)
+			}
+			online, offline := p, p
+			offline.env = append([]string{"HF_HUB_OFFLINE=1"}, p.env...)
+			before, after := online, offline
+			if offlineFirst {
+				before, after = offline, online
+			}
+			open.Store(false)
+			before.want(exitIncomplete, "run", "--model", fixtures.Model, "--base-url", model, "--task", offlineTasks)
+			if _, err := os.Stat(other); (err != nil) != offlineFirst {
+				t.Fatalf("split test is there: %v", err)
+			}
+			if err := os.RemoveAll(other); err != nil {
+				t.Fatal(err)
+			}
+			open.Store(true)
+			after.want(exitOK, "resume", p.runDir(), "--base-url", model)
+			p.want(exitOK, "verify", p.runDir())
+		})
+	}
+	if server.Leaks() > 0 {
+		t.Error("the token was taken elsewhere")
+	}
+}
+
+// TestHubResumeElsewhere: a run goes on with the hub of its plan only, which is named.
+func TestHubResumeElsewhere(t *testing.T) {
+	server, env := serveHub(t)
+	model, _ := gatedModel(t, "the key is not valid")
+	p := newProgram(t)
+	p.env = append(env, "HF_TOKEN="+hubToken)
+	p.want(exitIncomplete, "run", "--model", fixtures.Model, "--base-url", model, "--task", offlineTasks)
+	before := len(server.Requests())
+	if out := p.want(exitUsage, "resume", p.runDir(), "--base-url", model, "--source", "hub:other/x"); !strings.Contains(out, "the run is of gaia-benchmark/GAIA on the hub, not of hub:other/x") ||
+		!strings.Contains(out, "gaia: hint: leave --source out") {
+		t.Errorf("resume of another dataset says:\n%s", out)
+	}
+	for endpoint, asks := range map[string]string{"": "https://huggingface.co", noHub: noHub} {
+		p.env = []string{"HF_TOKEN=" + hubToken, "HF_ENDPOINT=" + endpoint}
+		out := p.want(exitUsage, "resume", p.runDir(), "--base-url", model)
+		if !strings.Contains(out, "the run is of a dataset of the hub "+server.URL+", not of "+asks) || !strings.Contains(out, "gaia: hint: set HF_ENDPOINT to it") {
+			t.Errorf("resume at another hub says:\n%s", out)
+		}
+	}
+	if n := len(server.Requests()); n != before {
+		t.Errorf("%d requests for what was refused", n-before)
+	}
+}
+
+// TestHubTokenIsRedacted: the token of a file is known as a secret, even where its shape tells nothing.
+func TestHubTokenIsRedacted(t *testing.T) {
+	const secret = "invented lighthouse 4711"
+	token := strings.ReplaceAll(secret, " ", "-")
+	server, err := hub.Serve(hub.Config{Repo: loader.GAIA, Commits: map[string]fs.FS{hubCommit: fixtures.Dataset()},
+		Refs: map[string]string{"main": hubCommit}, Gated: true, Tokens: map[string]hub.Access{token: hub.Granted}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	model, _ := gatedModel(t, "no worker for "+token+", sorry")
+	p := newProgram(t)
+	file := filepath.Join(p.dir, "token")
+	p.env = []string{"HF_ENDPOINT=" + server.URL, "HF_TOKEN_PATH=" + file}
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := p.want(exitIncomplete, "run", "--model", fixtures.Model, "--base-url", model, "--task", offlineTasks)
+	if !strings.Contains(out, "no worker for [redacted], sorry") {
+		t.Errorf("run says:\n%s", out)
+	}
+	holdsNot(t, p.dir, token, file)
+}
+
+// TestHubSignal: before there are tasks, the first interrupt ends a run, and leaves none.
+func TestHubSignal(t *testing.T) {
+	server, env := serveHub(t)
+	server.Fail(hub.Match{}, -1, hub.Hang())
+	p := newProgram(t)
+	p.env = append(env, "HF_TOKEN="+hubToken)
+	cmd := p.command("run", "--model", fixtures.Model, "--base-url", serveModel(t), "--source", "hub")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for len(server.Requests()) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitInterrupted || !strings.Contains(out.String(), "gaia: error: interrupted") || strings.Contains(out.String(), "saved") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	if found, err := os.ReadDir(filepath.Join(p.dir, "runs")); err == nil {
+		t.Errorf("left %v", found)
+	}
 }
