@@ -274,6 +274,7 @@ func TestHubSignal(t *testing.T) {
 	for len(server.Requests()) == 0 {
 		time.Sleep(time.Millisecond)
 	}
+	defer time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() }).Stop() // where the signal is not heard
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
