@@ -97,6 +97,11 @@ func TestHubAnswers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			server, config := serve(t)
 			c.faults(server)
+			config.Progress = func(p loader.Progress) {
+				if p.Done > int64(len(data))+1 { // one more shows that it is too long
+					t.Errorf("%d bytes were read of what should have %d", p.Done, len(data))
+				}
+			}
 			got, err := read(t, config, large)
 			refused := (*loader.SourceError)(nil)
 			switch {
