@@ -181,11 +181,16 @@ func TestHubPatience(t *testing.T) {
 func TestHubDoesNotRepeatToken(t *testing.T) {
 	const token = "hf_inventedInventedInventedInvented12"
 	for name, answer := range map[string]string{
-		"in the message":        "HTTP/1.1 403 Forbidden\r\nX-Error-Message: no access with " + token + "\r\nContent-Length: 0\r\n\r\n",
-		"in a malformed header": "HTTP/1.1 200 OK\r\n" + token + "\r\n\r\n",
-		"as the status":         "HTTP/1.1 " + token + "\r\n\r\n",
-		"as the protocol":       token + " 200 OK\r\n\r\n",
-		"as the scheme's rest":  "HTTP/1.1 302 Found\r\nLocation: gopher://" + token + "/\r\nContent-Length: 0\r\n\r\n",
+		"in the message":             "HTTP/1.1 403 Forbidden\r\nX-Error-Message: no access with " + token + "\r\nContent-Length: 0\r\n\r\n",
+		"late in the message":        "HTTP/1.1 403 Forbidden\r\nX-Error-Message: " + strings.Repeat("x", 280) + token + "\r\nContent-Length: 0\r\n\r\n",
+		"in a malformed header":      "HTTP/1.1 200 OK\r\n" + token + "\r\n\r\n",
+		"as the status":              "HTTP/1.1 " + token + "\r\n\r\n",
+		"as the protocol":            token + " 200 OK\r\n\r\n",
+		"as the length":              "HTTP/1.1 200 OK\r\nContent-Length: " + token + "\r\n\r\n",
+		"as the encoding":            "HTTP/1.1 200 OK\r\nTransfer-Encoding: " + token + "\r\n\r\n",
+		"in an address of no use":    "HTTP/1.1 302 Found\r\nLocation: http://[" + token + "\r\nContent-Length: 0\r\n\r\n",
+		"as the scheme's rest":       "HTTP/1.1 302 Found\r\nLocation: gopher://" + token + "/\r\nContent-Length: 0\r\n\r\n",
+		"in an address of no scheme": "HTTP/1.1 302 Found\r\nLocation: %" + token + "\r\nContent-Length: 0\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

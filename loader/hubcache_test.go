@@ -249,3 +249,17 @@ func TestHubRepairsLink(t *testing.T) {
 		t.Errorf("links to %q, %v", got, err)
 	}
 }
+
+// A file that lies in a snapshot without its digest is held against the commit's own, not against another's.
+func TestHubDigestOfCommit(t *testing.T) {
+	name := attachments(t)[0]
+	server, c := serve(t)
+	place(t, inCache(c, "snapshots", first, name), func(at string) error { return os.WriteFile(at, original(t, name), 0o644) })
+	if _, err := read(t, c, name); err != nil {
+		t.Fatal(err)
+	}
+	server.Fail(hub.Match{Method: "HEAD"}, -1, hub.Header("X-Repo-Commit", second))
+	if _, err := read(t, c, name); err == nil || !strings.Contains(err.Error(), "asked for commit "+first+", the hub answers with "+second) {
+		t.Errorf("got %v", err)
+	}
+}

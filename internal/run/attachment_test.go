@@ -25,6 +25,13 @@ func TestMetadataIsNoAttachment(t *testing.T) {
 		},
 		"a link":      func(_, at string) error { return os.Symlink("metadata.parquet", at) },
 		"a hard link": os.Link,
+		"a copy of the other form": func(metadata, at string) error {
+			line := `{"task_id":"` + id + `","Question":"How many gulls?","Level":1,"Final answer":"four","file_name":""}` + "\n"
+			if err := os.WriteFile(strings.TrimSuffix(metadata, "parquet")+"jsonl", []byte(line), 0o644); err != nil {
+				return err
+			}
+			return os.WriteFile(at, []byte(line), 0o644)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
