@@ -188,7 +188,7 @@ func (h *hub) digestOf(ctx context.Context, commit, name, place string) (string,
 	var file hubFile
 	err := errNotCached
 	if !h.Offline {
-		file, err = h.ask(ctx, commit, name)
+		file, err = h.askAt(ctx, commit, name)
 	}
 	if errors.Is(err, errNotCached) || errors.Is(err, errNotGiven) {
 		if target, lerr := os.Readlink(place); lerr == nil {

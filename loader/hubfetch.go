@@ -70,17 +70,23 @@ func (h *hub) ask(ctx context.Context, revision, name string) (file hubFile, err
 	return file, err
 }
 
+// askAt returns what the hub says of a file of a commit.
+func (h *hub) askAt(ctx context.Context, commit, name string) (hubFile, error) {
+	file, err := h.ask(ctx, commit, name)
+	if err == nil && file.commit != commit {
+		return hubFile{}, sourceErrorf("check HF_ENDPOINT", "asked for commit %s, the hub answers with %s", commit, file.commit)
+	}
+	return file, err
+}
+
 // etag returns the value of an entity tag, without its quotes.
 func etag(s string) string { return strings.Trim(strings.TrimPrefix(s, "W/"), `"`) }
 
 // fetch brings a file into the cache, going on where an earlier fetch was interrupted.
 func (h *hub) fetch(ctx context.Context, commit, name string) error {
-	file, err := h.ask(ctx, commit, name)
+	file, err := h.askAt(ctx, commit, name)
 	if err != nil {
 		return err
-	}
-	if file.commit != commit {
-		return sourceErrorf("check HF_ENDPOINT", "asked for commit %s, the hub answers with %s", commit, file.commit)
 	}
 	err = h.keep(ctx, file)
 	if refused := (*SourceError)(nil); err == nil || ctx.Err() != nil || errors.As(err, &refused) {

@@ -2,10 +2,12 @@ package loader
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -141,11 +143,14 @@ func (h *hub) unreachable(ctx context.Context, host string, err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err
 	}
+	var network net.Error // a refused connection, an unknown name, a time-out
+	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		err = errors.New("the connection was cut")
-	case strings.Contains(err.Error(), "malformed"):
-		err = errors.New("what answers does not speak HTTP") // the library shows what came, which may be a key
+	case errors.Is(err, errStalled), errors.As(err, &network), errors.As(err, &certificate):
+	default: // the library shows what came, which may be a key
+		err = errors.New("what answers does not speak HTTP as it should")
 	}
 	return &SourceError{
 		Reason:   fmt.Sprintf("reading from %s: %v", host, err),
@@ -163,11 +168,11 @@ func (h *hub) refusal(answer *http.Response, revision, name string) error {
 	}
 	page := h.Endpoint + "/datasets/" + h.Repo
 	code, said := answer.Header.Get("X-Error-Code"), answer.Header.Get("X-Error-Message")
-	if said != "" {
-		said = ": " + strings.Join(strings.Fields(said[:min(len(said), 300)]), " ")
-	}
 	if h.Token != "" {
 		said = strings.ReplaceAll(said, h.Token, "…")
+	}
+	if said != "" {
+		said = ": " + strings.Join(strings.Fields(said[:min(len(said), 300)]), " ")
 	}
 	fail := func(format string, args ...any) *SourceError {
 		return &SourceError{Reason: fmt.Sprintf(format, args...) + said, cause: errNotGiven}

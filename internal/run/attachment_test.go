@@ -23,15 +23,9 @@ func TestMetadataIsNoAttachment(t *testing.T) {
 			}
 			return err
 		},
-		"a link":      func(_, at string) error { return os.Symlink("metadata.parquet", at) },
-		"a hard link": os.Link,
-		"a copy of the other form": func(metadata, at string) error {
-			line := `{"task_id":"` + id + `","Question":"How many gulls?","Level":1,"Final answer":"four","file_name":""}` + "\n"
-			if err := os.WriteFile(strings.TrimSuffix(metadata, "parquet")+"jsonl", []byte(line), 0o644); err != nil {
-				return err
-			}
-			return os.WriteFile(at, []byte(line), 0o644)
-		},
+		"a link":                      func(_, at string) error { return os.Symlink("metadata.parquet", at) },
+		"a hard link":                 os.Link,
+		"a link to the other split's": func(_, at string) error { return os.Symlink("../test/metadata.parquet", at) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()

@@ -216,10 +216,19 @@ func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cau
 		return err
 	}
 	if model != nil && model.Stop {
-		return cause
+		return &stopError{text, cause}
 	}
 	return nil
 }
+
+// A stopError is why a run stops, in words without secrets.
+type stopError struct {
+	text  string
+	cause error
+}
+
+func (e *stopError) Error() string { return e.text }
+func (e *stopError) Unwrap() error { return e.cause }
 
 // maxProbed bounds, in bytes, the attachments that are looked through. A larger
 // one has no probes, which the audit counts as a gap.
