@@ -230,6 +230,10 @@ func TestHubResumeElsewhere(t *testing.T) {
 			t.Errorf("resume at another hub says:\n%s", out)
 		}
 	}
+	p.env = []string{"HF_ENDPOINT=https://me:invented-password@hub.example"}
+	if out := p.want(exitUsage, "resume", p.runDir(), "--base-url", model); !strings.Contains(out, "the endpoint of the hub holds credentials") || strings.Contains(out, "password") {
+		t.Errorf("resume with a password says:\n%s", out)
+	}
 	if n := len(server.Requests()); n != before {
 		t.Errorf("%d requests for what was refused", n-before)
 	}
