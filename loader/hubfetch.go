@@ -26,9 +26,10 @@ type hubFile struct {
 // lockNotice is how long another process is waited for without a word.
 const lockNotice = 2 * time.Second
 
+// damaged is what can be done about bytes that are not those that were promised.
 const damaged = "try again later; if it stays so, the hub, or what stands between, damages the file"
 
-// maxFileBytes bounds a file of a dataset. GAIA's are under 200 MB.
+// maxFileBytes bounds a file of a dataset, so that a hub cannot fill the disk with one.
 const maxFileBytes = 4 << 30
 
 // ask returns what the hub says of a file. Where the file does not exist, the error wraps fs.ErrNotExist and the commit
