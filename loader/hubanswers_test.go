@@ -158,7 +158,7 @@ func TestHubPatience(t *testing.T) {
 	large := attachments(t)[0]
 	data := original(t, large)
 	server, c := serve(t)
-	c.Patience = 200 * time.Millisecond
+	c.Patience = 500 * time.Millisecond
 	server.Fail(hub.Match{Method: "HEAD"}, -1, hub.Header("X-Linked-Size", ""))
 	server.Fail(hub.Match{CDN: true}, -1, over(func(_ http.Handler, w http.ResponseWriter, r *http.Request) {
 		const parts = 8
