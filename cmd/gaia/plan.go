@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -250,8 +251,7 @@ func child() (tools.Child, error) {
 // complete fills in what the flags left open, from the environment and then
 // from the defaults, and refuses what does not go together.
 func (a *app) complete(s *settings) error {
-	key, base := a.getenv("OPENAI_API_KEY"), a.getenv("OPENAI_BASE_URL")
-	s.rehearsal = s.source == sourceFixtures || s.source == "" && s.revision == "" && s.model == "" && s.baseURL == "" && key == "" && base == ""
+	s.rehearsal = a.rehearses(s.taskFlags) && (s.source == sourceFixtures || s.model == "" && s.baseURL == "")
 	if s.rehearsal {
 		if s.model != "" || s.baseURL != "" || s.judge != "" || s.searxng != "" || s.prices != "" {
 			return usage("leave out --model, --base-url, --judge-model, --searxng-url and --prices, or give --source hub or dir:PATH",
@@ -260,17 +260,10 @@ func (a *app) complete(s *settings) error {
 		s.source, s.model, s.judge = sourceFixtures, fixtures.Model, fixtures.JudgeModel
 		return nil
 	}
-	if s.source == "" {
-		s.source = sourceHub
-	}
+	s.source = cmp.Or(s.source, sourceHub)
 	if s.model == "" {
 		return usage("give --model", "no model is given")
 	}
-	if s.baseURL == "" {
-		s.baseURL = base
-	}
-	if s.baseURL == "" {
-		s.baseURL = defaultBaseURL
-	}
+	s.baseURL = cmp.Or(s.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
 	return nil
 }

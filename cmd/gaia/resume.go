@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,12 +157,7 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 	if err := a.plannedSource(s, m.Dataset); err != nil {
 		return err
 	}
-	if s.baseURL == "" {
-		s.baseURL = a.getenv("OPENAI_BASE_URL")
-	}
-	if s.baseURL == "" {
-		s.baseURL = defaultBaseURL
-	}
+	s.baseURL = cmp.Or(s.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
 	return nil
 }
 

@@ -37,7 +37,8 @@ a full disk say, the run is marked as not submittable for good, and goes on
 without evidence or stops, as --on-unsubmittable says.`,
 		Example: `  gaia run --submit-intent
   gaia run --level 1 --limit 3
-  OPENAI_API_KEY=… gaia run --submit-intent --source dir:GAIA --model gpt-4o --judge-model gpt-4o-mini`,
+  OPENAI_API_KEY=… HF_TOKEN=… gaia run --submit-intent --model gpt-4o --judge-model gpt-4o-mini
+  OPENAI_API_KEY=… gaia run --source dir:GAIA --sample 20 --seed 7 --model gpt-4o`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := notEmpty(cmd, "key"); err != nil {

@@ -195,22 +195,14 @@ func (a *app) printTask(dir string, found *ledger.Run, task *ledger.Task, record
 
 // oneTask finds the task whose id starts with prefix.
 func oneTask(f *ledger.Fold, prefix string) (*ledger.Task, error) {
-	var found *ledger.Task
-	for _, t := range f.Tasks {
-		if t.Plan.TaskID == prefix {
-			return t, nil
-		}
-		if strings.HasPrefix(t.Plan.TaskID, prefix) {
-			if found != nil {
-				return nil, usage("give more of the id", "%q is the start of several task ids", prefix)
-			}
-			found = t
-		}
+	at, err := startingWith(prefix, len(f.Tasks), func(i int) string { return f.Tasks[i].Plan.TaskID })
+	if err != nil {
+		return nil, err
 	}
-	if found == nil {
+	if at < 0 {
 		return nil, usage("'gaia show DIR' lists the tasks", "the run has no task %q", prefix)
 	}
-	return found, nil
+	return f.Tasks[at], nil
 }
 
 // questionOf finds a task's question in the journal.

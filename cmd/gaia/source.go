@@ -100,6 +100,13 @@ func (t *taskFlags) checkSource() error {
 
 func isHub(source string) bool { return source == sourceHub || strings.HasPrefix(source, sourceRepo) }
 
+// rehearses reports whether the built-in tasks are meant: they are named, or
+// nothing here and in the environment speaks for others.
+func (a *app) rehearses(t taskFlags) bool {
+	return t.source == sourceFixtures ||
+		t.source == "" && t.revision == "" && a.getenv("OPENAI_API_KEY") == "" && a.getenv("OPENAI_BASE_URL") == ""
+}
+
 // loadTasks reads the tasks that the flags name, and their answers.
 func (a *app) loadTasks(ctx context.Context, t taskFlags) (loader.Set, loader.Gold, error) {
 	split, err := loader.ParseSplit(t.split)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/signal"
 	"syscall"
 
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/spf13/cobra"
 )
@@ -77,15 +79,11 @@ func (a *app) withTasks(cmd *cobra.Command, q *taskQuery, do func(context.Contex
 // settleSource chooses the source as run does, where the flags do not, and says
 // so when it is not GAIA that is shown.
 func (a *app) settleSource(t *taskFlags) {
-	if t.source == "" {
-		t.source = sourceHub
-		if a.getenv("OPENAI_API_KEY") == "" && a.getenv("OPENAI_BASE_URL") == "" && t.revision == "" {
-			t.source = sourceFixtures
-		}
-	}
-	if t.source == sourceFixtures {
+	if a.rehearses(*t) {
+		t.source = sourceFixtures
 		fmt.Fprintln(a.stderr, "gaia: built-in tasks; --source hub for GAIA")
 	}
+	t.source = cmp.Or(t.source, sourceHub)
 }
 
 // answers returns the answers by task if they are to be shown, after a warning;
@@ -130,9 +128,19 @@ func datasetRows(q *taskQuery, set loader.Set) [][2]string {
 		rows = append(rows, [2]string{"hub", d.Hub})
 	}
 	l := set.Levels
-	return append(rows,
+	rows = append(rows,
 		[2]string{"split", fmt.Sprintf("%s, %s (by level %d/%d/%d)", d.Split, counted(d.SplitSize, "task"), l[0], l[1], l[2])},
 		[2]string{"tasks", fmt.Sprintf("%s (%d of %d)", d.Selection, len(set.Tasks), d.SplitSize)},
 		[2]string{"file", d.MetadataFile},
 		[2]string{"digest", d.MetadataSHA256})
+	if planned := plannedDataset(set); planned.ClaimsGAIA() {
+		rows = append(rows, [2]string{"counts", cmp.Or(planned.Mismatch(), "as GAIA declares")})
+	}
+	return rows
+}
+
+// plannedDataset is the dataset as a plan would name it, as far as the counts
+// of its split go.
+func plannedDataset(set loader.Set) ledger.Dataset {
+	return ledger.Dataset{Levels: set.Levels, Name: set.Dataset, Split: string(set.Split)}
 }

@@ -32,7 +32,8 @@ there stays, also after Ctrl-C: the same command goes on with the rest.`,
   gaia tasks download --source hub --split test --level 1 --json`,
 		Args: noTasksArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			q.progress, q.notice = p.came, p.notice
+			p.news = a.tellNews(&q.taskFlags)
+			q.progress = p.came
 			return a.withTasks(cmd, q, func(ctx context.Context, set loader.Set, _ loader.Gold) error {
 				return a.download(ctx, q, set, p)
 			})
@@ -167,10 +168,11 @@ type downloading struct {
 	bytes   int64            // of them
 	fetched map[string]int64 // bytes so far of what was not there, by file; nil before begin
 
-	out io.Writer
-	log *slog.Logger // without a terminal
-	bar *mpb.Bar     // with one
-	all *mpb.Progress
+	out  io.Writer
+	news *news        // of the hub
+	log  *slog.Logger // without a terminal
+	bar  *mpb.Bar     // with one
+	all  *mpb.Progress
 }
 
 // begin is called once the files are known. What was fetched to know them does
@@ -187,6 +189,7 @@ func (d *downloading) begin(total int, terminal bool) {
 	d.bar = d.all.AddBar(int64(total),
 		mpb.PrependDecorators(decor.Name("gaia"), decor.CountersNoUnit(" %d of %d attachments")),
 		mpb.AppendDecorators(decor.Elapsed(decor.ET_STYLE_GO), decor.Any(d.state)))
+	d.news.say(d.all)
 }
 
 // came takes the bytes of a file that is being fetched.
@@ -195,18 +198,6 @@ func (d *downloading) came(p loader.Progress) {
 	defer d.mu.Unlock()
 	if d.fetched != nil {
 		d.fetched[p.Path] = p.Done
-	}
-}
-
-// notice says what the hub is about, above the bar if there is one.
-func (d *downloading) notice(text string) {
-	switch {
-	case d.log != nil:
-		d.log.Warn("hub: " + oneLine(text))
-	case d.all != nil:
-		fmt.Fprintf(d.all, "gaia: hub: %s\n", oneLine(text))
-	default:
-		fmt.Fprintf(d.out, "gaia: hub: %s\n", oneLine(text))
 	}
 }
 

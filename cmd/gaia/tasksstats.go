@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -107,12 +105,6 @@ func statsOfLevel(set loader.Set, level, splitSize int) levelStats {
 
 func ending(t loader.Task) string { return strings.ToLower(path.Ext(t.FileName)) }
 
-// plannedDataset is the dataset as a plan would name it, as far as the counts
-// of its split go.
-func plannedDataset(set loader.Set) ledger.Dataset {
-	return ledger.Dataset{Levels: set.Levels, Name: set.Dataset, Split: string(set.Split)}
-}
-
 func (a *app) printStats(q *taskQuery, set loader.Set) error {
 	s := statsOf(q, set)
 	if q.asJSON {
@@ -125,9 +117,6 @@ func (a *app) printStats(q *taskQuery, set loader.Set) error {
 	rows = append(rows, [2]string{"answers", withAnswers(s.CarriedGold)})
 	for _, o := range s.OtherSplits {
 		rows = append(rows, [2]string{"other", fmt.Sprintf("split %s, %s; answers %s", o.Name, counted(o.Size, "task"), withAnswers(o.CarriedGold))})
-	}
-	if plannedDataset(set).ClaimsGAIA() {
-		rows = append(rows, [2]string{"counts", cmp.Or(s.Mismatch, "as GAIA declares")})
 	}
 	return a.printRows(rows)
 }

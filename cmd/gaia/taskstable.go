@@ -184,39 +184,45 @@ func columns(w io.Writer) int {
 func tasksNamed(set loader.Set, names []string) ([]loader.Task, error) {
 	var found []loader.Task
 	for _, name := range names {
-		var matching []loader.Task
-		for _, t := range set.Tasks {
-			if t.ID == name {
-				matching = []loader.Task{t}
-				break
-			}
-			if strings.HasPrefix(t.ID, name) {
-				matching = append(matching, t)
-			}
+		at, err := startingWith(name, len(set.Tasks), func(i int) string { return set.Tasks[i].ID })
+		if err != nil {
+			return nil, err
 		}
-		switch len(matching) {
-		case 0:
+		if at < 0 {
 			return nil, usage("'gaia tasks list' lists them, with the same flags", "there is no task %q among the %d selected ones of split %s", name, len(set.Tasks), set.Split)
-		case 1:
-			found = append(found, matching[0])
-		default:
-			return nil, ambiguous(name, matching)
 		}
+		found = append(found, set.Tasks[at])
 	}
 	return found, nil
 }
 
-// ambiguous is the failure of a start that several ids have.
-func ambiguous(start string, tasks []loader.Task) error {
-	f := &failure{code: exitUsage, err: fmt.Errorf("%q is the start of %d task ids", start, len(tasks)), hints: []string{"give more of the id"}}
-	for i, t := range tasks {
+// startingWith returns the place of the one of n ids that start is, or is the
+// start of, -1 if there is none. A start of several is an error.
+func startingWith(start string, n int, id func(int) string) (int, error) {
+	found := []int{}
+	for i := range n {
+		if id(i) == start {
+			return i, nil
+		}
+		if strings.HasPrefix(id(i), start) {
+			found = append(found, i)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return -1, nil
+	case 1:
+		return found[0], nil
+	}
+	f := &failure{code: exitUsage, err: fmt.Errorf("%q is the start of %d task ids", start, len(found)), hints: []string{"give more of the id"}}
+	for i, at := range found {
 		if i == maxHinted {
-			f.reasons = append(f.reasons, fmt.Sprintf("and %d more", len(tasks)-i))
+			f.reasons = append(f.reasons, fmt.Sprintf("and %d more", len(found)-i))
 			break
 		}
-		f.reasons = append(f.reasons, t.ID)
+		f.reasons = append(f.reasons, id(at))
 	}
-	return f
+	return 0, f
 }
 
 // showTasks prints tasks whole. What the dataset says stands indented, so that
