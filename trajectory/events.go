@@ -25,6 +25,7 @@ const (
 	TypeTurnStarted        Type = "turn_started"         // turn
 	TypeTurnCompleted      Type = "turn_completed"       // turn
 	TypeContextCompiled    Type = "context_compiled"     // turn
+	TypeContextCondensed   Type = "context_condensed"    // turn
 	TypeModelCallStarted   Type = "model_call_started"   // turn
 	TypeModelCallCompleted Type = "model_call_completed" // turn
 	TypeToolProposed       Type = "tool_proposed"        // turn
@@ -170,11 +171,23 @@ type TurnCompleted struct {
 // Message is one message of the conversation as it was sent: SHA256 is over
 // the canonical JSON of the message (see docs/formats.md), Source says where
 // it came from: a template id, "question", "model", or "tool:" and a call id.
+// Image is the picture that it carries.
 type Message struct {
 	Bytes  int64  `json:"bytes"`
+	Image  Image  `json:"image,omitzero"`
 	Role   string `json:"role"`
 	SHA256 string `json:"sha256"`
 	Source string `json:"source"`
+}
+
+// Image is a picture as it was sent, which may be smaller than the file of the
+// workspace that it was made from. It counts in the message by its digest and
+// media type, not by its bytes.
+type Image struct {
+	Bytes     int64  `json:"bytes"`
+	MediaType string `json:"media_type"`
+	Path      string `json:"path"` // of the file
+	SHA256    string `json:"sha256"`
 }
 
 // ContextCompiled lists the messages of a request and excerpts those that no
@@ -188,6 +201,30 @@ type ContextCompiled struct {
 	Messages      []Message `json:"messages"`
 	Redactions    int       `json:"redactions,omitzero"`
 	Truncated     bool      `json:"truncated"`
+}
+
+// ContextCondensed says that messages of the conversation were replaced by
+// shorter ones, from the next request on, because the whole no longer fits the
+// model's window.
+type ContextCondensed struct {
+	Messages []Condensed `json:"messages"`
+	Reason   string      `json:"reason"` // RefusedForLength or WindowFull
+}
+
+// Why a conversation was condensed.
+const (
+	RefusedForLength = "context_length_exceeded" // the endpoint refused it
+	WindowFull       = "context_window"          // it would not fit the window that the plan names
+)
+
+// Condensed is a message that was replaced: by the template condensed.v1 with
+// the name of the tool and the bytes that had been shown.
+type Condensed struct {
+	FromBytes  int64  `json:"from_bytes"`
+	FromSHA256 string `json:"from_sha256"`
+	Source     string `json:"source"`
+	ToBytes    int64  `json:"to_bytes"`
+	ToSHA256   string `json:"to_sha256"`
 }
 
 // ModelCallStarted is recorded before a request leaves.
@@ -221,24 +258,28 @@ func (t Tokens) Add(u Tokens) Tokens {
 // (2 KiB) are of the message received, in the canonical form that
 // ContextCompiled uses; they are left out when the try failed. CostMicroUSD is
 // null where no price is known. RetryOf is the event id of the try it repeats.
+// UnrecordedChannels name what the endpoint did on its own, such as searching:
+// what it read is not in the journal.
 type ModelCallCompleted struct {
-	BodySHA256     string     `json:"body_sha256,omitzero"`
-	Bytes          int64      `json:"bytes,omitzero"`
-	CostMicroUSD   *int64     `json:"cost_microusd"`
-	Error          *CallError `json:"error,omitzero"`
-	FinishReason   string     `json:"finish_reason,omitzero"`
-	Head           string     `json:"head,omitzero"`
-	LatencyMs      int64      `json:"latency_ms"`
-	OutputSHA256   string     `json:"output_sha256,omitzero"`
-	Redactions     int        `json:"redactions,omitzero"`
-	RequestID      string     `json:"request_id,omitzero"`
-	RequestedModel string     `json:"requested_model"`
-	ResponseModel  string     `json:"response_model,omitzero"`
-	RetryOf        string     `json:"retry_of,omitzero"`
-	Tokens         Tokens     `json:"tokens"`
-	Truncated      bool       `json:"truncated,omitzero"`
-	Try            int        `json:"try"`
-	UsageReported  bool       `json:"usage_reported"`
+	BodySHA256         string     `json:"body_sha256,omitzero"`
+	Bytes              int64      `json:"bytes,omitzero"`
+	CostMicroUSD       *int64     `json:"cost_microusd"`
+	Error              *CallError `json:"error,omitzero"`
+	Fingerprint        string     `json:"fingerprint,omitzero"` // system_fingerprint
+	FinishReason       string     `json:"finish_reason,omitzero"`
+	Head               string     `json:"head,omitzero"`
+	LatencyMs          int64      `json:"latency_ms"`
+	OutputSHA256       string     `json:"output_sha256,omitzero"`
+	Redactions         int        `json:"redactions,omitzero"`
+	RequestID          string     `json:"request_id,omitzero"`
+	RequestedModel     string     `json:"requested_model"`
+	ResponseModel      string     `json:"response_model,omitzero"`
+	RetryOf            string     `json:"retry_of,omitzero"`
+	Tokens             Tokens     `json:"tokens"`
+	Truncated          bool       `json:"truncated,omitzero"`
+	Try                int        `json:"try"`
+	UnrecordedChannels []string   `json:"unrecorded_channels,omitempty"` // sorted
+	UsageReported      bool       `json:"usage_reported"`
 }
 
 // ToolProposed is a tool call as the model asked for it. Args holds strings as
@@ -322,25 +363,38 @@ type URL struct {
 	URL         string `json:"url"`
 }
 
+// ModelUse is what a tool asked of a model to make its result. CostMicroUSD is
+// null where no price is known; Tries counts the requests.
+type ModelUse struct {
+	CostMicroUSD   *int64 `json:"cost_microusd"`
+	RequestID      string `json:"request_id,omitzero"`
+	RequestedModel string `json:"requested_model"`
+	ResponseModel  string `json:"response_model,omitzero"`
+	Tokens         Tokens `json:"tokens"`
+	Tries          int    `json:"tries"`
+	UsageReported  bool   `json:"usage_reported"`
+}
+
 // ToolExecuted is a tool's result. OutputSHA256, Bytes and Head (4 KiB) are of
 // the whole document the tool made, before paging. ShownBytes is the size of
 // what the model was shown of it; ShownSHA256 is over the message that showed
 // it, as the next ContextCompiled lists it.
 type ToolExecuted struct {
-	BodySHA256   string  `json:"body_sha256,omitzero"`
-	Bytes        int64   `json:"bytes"`
-	CallID       string  `json:"call_id"`
-	Head         string  `json:"head"`
-	IsError      bool    `json:"is_error"`
-	LatencyMs    int64   `json:"latency_ms"`
-	Name         string  `json:"name"`
-	OutputSHA256 string  `json:"output_sha256"`
-	Probes       *Probes `json:"probes,omitzero"` // left out: none were computed
-	Redactions   int     `json:"redactions,omitzero"`
-	ShownBytes   int64   `json:"shown_bytes"`
-	ShownSHA256  string  `json:"shown_sha256"`
-	Truncated    bool    `json:"truncated"`
-	URLs         []URL   `json:"urls"`
+	BodySHA256   string    `json:"body_sha256,omitzero"`
+	Bytes        int64     `json:"bytes"`
+	CallID       string    `json:"call_id"`
+	Head         string    `json:"head"`
+	IsError      bool      `json:"is_error"`
+	LatencyMs    int64     `json:"latency_ms"`
+	Model        *ModelUse `json:"model,omitzero"` // left out: none was asked
+	Name         string    `json:"name"`
+	OutputSHA256 string    `json:"output_sha256"`
+	Probes       *Probes   `json:"probes,omitzero"` // left out: none were computed
+	Redactions   int       `json:"redactions,omitzero"`
+	ShownBytes   int64     `json:"shown_bytes"`
+	ShownSHA256  string    `json:"shown_sha256"`
+	Truncated    bool      `json:"truncated"`
+	URLs         []URL     `json:"urls"`
 }
 
 // Error is a fault of the machinery or of the provider that ended an attempt.
@@ -428,6 +482,7 @@ func (CheckpointSaved) Type() Type    { return TypeCheckpointSaved }
 func (Rollback) Type() Type           { return TypeRollback }
 func (ToolExecuted) Type() Type       { return TypeToolExecuted }
 func (SecurityEvent) Type() Type      { return TypeSecurityEvent }
+func (ContextCondensed) Type() Type   { return TypeContextCondensed }
 func (LimitChanged) Type() Type       { return TypeLimitChanged }
 func (Error) Type() Type              { return TypeError }
 func (AnswerCommitted) Type() Type    { return TypeAnswerCommitted }
@@ -469,6 +524,8 @@ func kindOf(t Type) (kind, bool) {
 		return kind{scopeTurn, decode[TurnCompleted]}, true
 	case TypeContextCompiled:
 		return kind{scopeTurn, decode[ContextCompiled]}, true
+	case TypeContextCondensed:
+		return kind{scopeTurn, decode[ContextCondensed]}, true
 	case TypeModelCallStarted:
 		return kind{scopeTurn, decode[ModelCallStarted]}, true
 	case TypeModelCallCompleted:

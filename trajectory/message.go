@@ -4,17 +4,26 @@ import "github.com/gaia-harness/gaia/internal/sign"
 
 // SentMessage is a message of a conversation in the form that is hashed.
 type SentMessage struct {
-	Content    string     `json:"content"`
-	Role       string     `json:"role"`
-	ToolCallID string     `json:"tool_call_id,omitzero"`
-	ToolCalls  []SentCall `json:"tool_calls,omitzero"`
+	Content      string     `json:"content"`
+	Image        SentImage  `json:"image,omitzero"`
+	OpaqueSHA256 string     `json:"opaque_sha256,omitzero"` // of what the provider wants back as it was, and nobody reads
+	Role         string     `json:"role"`
+	ToolCallID   string     `json:"tool_call_id,omitzero"`
+	ToolCalls    []SentCall `json:"tool_calls,omitzero"`
+}
+
+// SentImage is a picture in a message.
+type SentImage struct {
+	MediaType string `json:"media_type"`
+	SHA256    string `json:"sha256"`
 }
 
 // SentCall is a tool call in a message of the model.
 type SentCall struct {
-	Arguments string `json:"arguments"`
-	ID        string `json:"id"`
-	Name      string `json:"name"`
+	Arguments    string `json:"arguments"`
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	OpaqueSHA256 string `json:"opaque_sha256,omitzero"`
 }
 
 // Canonical returns the canonical JSON of a message. It cannot fail: the type

@@ -19,7 +19,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 	doc := readFile(t, "docs/formats.md")
 	for _, p := range []trajectory.Payload{
 		trajectory.RunStarted{}, trajectory.RunResumed{}, trajectory.RunCompleted{}, trajectory.TaskStarted{}, trajectory.TurnStarted{},
-		trajectory.TurnCompleted{}, trajectory.ContextCompiled{}, trajectory.ModelCallStarted{}, trajectory.ModelCallCompleted{},
+		trajectory.TurnCompleted{}, trajectory.ContextCompiled{}, trajectory.ContextCondensed{}, trajectory.ModelCallStarted{}, trajectory.ModelCallCompleted{},
 		trajectory.SecurityEvent{}, trajectory.ToolProposed{}, trajectory.PolicyDecision{}, trajectory.PolicyViolation{}, trajectory.ToolExecuted{}, trajectory.Error{},
 		trajectory.AnswerCommitted{}, trajectory.AttemptEnded{}, trajectory.Judgment{}, trajectory.TaskSealed{},
 		trajectory.ApprovalRequested{}, trajectory.ApprovalResolved{}, trajectory.CheckpointSaved{}, trajectory.Rollback{}, trajectory.LimitChanged{},

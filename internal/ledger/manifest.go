@@ -30,7 +30,8 @@ const (
 // Manifest is the plan of a run, signed before anything is asked of a model.
 type Manifest struct {
 	Budgets        Budgets            `json:"budgets"`
-	Created        string             `json:"created"` // trajectory.TimeFormat
+	Cassette       string             `json:"cassette,omitzero"` // CassetteRecord or CassetteReplay
+	Created        string             `json:"created"`           // trajectory.TimeFormat
 	Dataset        Dataset            `json:"dataset"`
 	DenylistSHA256 string             `json:"denylist_sha256"`
 	Evidence       string             `json:"evidence"`        // EvidenceHeads, EvidenceBodies or EvidenceHashes
@@ -54,6 +55,7 @@ type Manifest struct {
 	SubmitIntent   bool               `json:"submit_intent"`
 	Tasks          []PlannedTask      `json:"tasks"` // plan order; the denominator of every score
 	Tools          []ToolPlan         `json:"tools"`
+	Transcription  *TranscriptionPlan `json:"transcription,omitzero"` // left out: audio is not transcribed
 	Voting         VotingPlan         `json:"voting"`
 }
 
@@ -62,6 +64,12 @@ const (
 	EvidenceHeads  = "heads"  // their beginnings
 	EvidenceBodies = "bodies" // and the whole of them is kept beside it
 	EvidenceHashes = "hashes" // nothing: fit for local runs only
+)
+
+// What becomes of the conversations with the models' endpoints besides.
+const (
+	CassetteRecord = "record" // they are kept, to be replayed
+	CassetteReplay = "replay" // they come from there, and no model was asked
 )
 
 // Dataset says which tasks were chosen, and from what.
@@ -95,12 +103,23 @@ type PlannedTask struct {
 	TaskID         string `json:"task_id"`
 }
 
-// ModelPlan says which model answers. Temperature is in thousandths.
+// ModelPlan says which model answers, and how it is asked. Temperature is in
+// thousandths.
 type ModelPlan struct {
+	API              string `json:"api,omitzero"`            // "responses"; "" for chat completions
+	ContextWindow    int    `json:"context_window,omitzero"` // tokens by which the conversation is kept short; 0: until the endpoint refuses it
+	Images           bool   `json:"images,omitzero"`         // it is shown pictures that come with a question
 	MaxTokens        int    `json:"max_tokens,omitzero"`
 	Name             string `json:"name"`
+	NoTemperature    bool   `json:"no_temperature,omitzero"` // it takes none, so none is sent
 	Origin           string `json:"origin"`
 	TemperatureMilli int    `json:"temperature_milli"`
+}
+
+// TranscriptionPlan says which model writes down what is said in audio files.
+type TranscriptionPlan struct {
+	Model  string `json:"model"`
+	Origin string `json:"origin"`
 }
 
 // JudgePlan says which model judges, by which prompt, and whether verdicts may
@@ -113,11 +132,15 @@ type JudgePlan struct {
 	PromptSHA256 string `json:"prompt_sha256"`
 }
 
-// Budgets bound an attempt. Money is in micro-USD; 0 is no limit.
+// Budgets bound an attempt, those that failed before it included, and the run.
+// Money is in micro-USD; 0 is no limit.
 type Budgets struct {
-	CostMicroUSD int64 `json:"cost_microusd"`
-	ToolCalls    int   `json:"tool_calls"`
-	Turns        int   `json:"turns"`
+	CostMicroUSD    int64 `json:"cost_microusd"`
+	RunCostMicroUSD int64 `json:"run_cost_microusd,omitzero"` // of the whole run, its judge included
+	Tokens          int64 `json:"tokens,omitzero"`            // read and written
+	ToolCalls       int   `json:"tool_calls"`
+	Turns           int   `json:"turns"`
+	WallMs          int64 `json:"wall_ms,omitzero"` // from the attempt's first event
 }
 
 // Prompt is a template, whole.
@@ -145,8 +168,14 @@ type RetryPlan struct {
 // VotingPlan declares how many answers are gathered and how one is chosen.
 type VotingPlan struct {
 	Attempts int    `json:"attempts"`
-	Rule     string `json:"rule"` // "first" when there is one attempt
+	Rule     string `json:"rule"` // VoteFirst where there is one attempt, else VoteMajority
 }
+
+// How the counted attempt is chosen.
+const (
+	VoteFirst    = "first"
+	VoteMajority = "majority.v1"
+)
 
 // NewManifest returns a plan with its schema set, whose evidence has heads.
 func NewManifest() Manifest { return Manifest{Evidence: EvidenceHeads, Schema: manifestSchema} }

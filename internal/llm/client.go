@@ -24,6 +24,8 @@ type Config struct {
 	BaseURL   string            // without /chat/completions; "" = api.openai.com
 	APIKey    string            // "" = no Authorization header
 	Transport http.RoundTripper // nil = a plain one of the client's own, without a proxy
+	API       string            // APIChat or APIResponses; "" = what the model demands (APIOf)
+	Limiter   *Limiter          // of this endpoint; nil = none
 	Prices    Prices            // for answers that do not state their cost
 	MaxTries  int               // requests per call, the first included; 0 = 6
 	Timeout   time.Duration     // of one request, answer included; 0 = 10 minutes
@@ -121,6 +123,12 @@ func (c *Client) Chat(ctx context.Context, r Request, o Observer) (Response, err
 
 // try sends one request between the two calls of the observer.
 func (c *Client) try(ctx context.Context, number int, request openai.ChatCompletionRequest, o Observer) (Response, error) {
+	slot, err := c.config.Limiter.acquire(ctx)
+	if err != nil {
+		return Response{}, cancelled(err, "while waiting for other requests")
+	}
+	var done Try
+	defer func() { slot.release(done) }()
 	timed, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
 	var began time.Time
@@ -142,7 +150,7 @@ func (c *Client) try(ctx context.Context, number int, request openai.ChatComplet
 		return Response{}, c.shown(refusal(request.Model, err))
 	}
 
-	done := Try{Number: number}
+	done.Number = number
 	if c.config.Now != nil {
 		done.LatencyMs = c.config.Now().Sub(began).Milliseconds()
 	}

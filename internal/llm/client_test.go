@@ -130,11 +130,11 @@ func TestAnswers(t *testing.T) {
 		want       Message
 	}{
 		{"tool calls", reply(`{"role":"assistant","content":null,"tool_calls":[`+call("a", `{"x":1}`)+`]}`, ""),
-			Message{Role: "assistant", ToolCalls: []ToolCall{{"a", "calculate", `{"x":1}`}}}},
+			Message{Role: "assistant", ToolCalls: []ToolCall{{ID: "a", Name: "calculate", Arguments: `{"x":1}`}}}},
 		{"duplicate call ids are kept", reply(`{"tool_calls":[`+call("a", `{}`)+`,`+call("a", `{`)+`]}`, ""),
-			Message{Role: "assistant", ToolCalls: []ToolCall{{"a", "calculate", `{}`}, {"a", "calculate", `{`}}}},
+			Message{Role: "assistant", ToolCalls: []ToolCall{{ID: "a", Name: "calculate", Arguments: `{}`}, {ID: "a", Name: "calculate", Arguments: `{`}}}},
 		{"content and calls", reply(`{"content":"plan","tool_calls":[`+call("", ``)+`]}`, ""),
-			Message{Role: "assistant", Content: "plan", ToolCalls: []ToolCall{{"", "calculate", ""}}}},
+			Message{Role: "assistant", Content: "plan", ToolCalls: []ToolCall{{ID: "", Name: "calculate", Arguments: ""}}}},
 		{"content in parts", reply(`{"content":[{"type":"text","text":"for"},{"type":"text","text":"ty"}]}`, ""), Message{Role: "assistant", Content: "forty"}},
 		{"a refusal is content", reply(`{"content":null,"refusal":"no"}`, ""), Message{Role: "assistant", Content: "no"}},
 		{"null error", reply(`{"content":"yes"}`, `,"error":null`), Message{Role: "assistant", Content: "yes"}},

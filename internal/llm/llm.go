@@ -18,18 +18,29 @@
 // TestFaults and TestRequestBody show it over loopback HTTP; FuzzReply throws bytes at the seam.
 package llm
 
-// Message is one message of a conversation. Role is "system", "user", "assistant" or "tool".
+// Message is one message of a conversation. Role is "system", "user", "assistant" or "tool". Opaque
+// is JSON that the provider wants back with the message as it gave it (reasoning it has encrypted or
+// signed); nobody else reads it.
 type Message struct {
 	Role       string
 	Content    string
+	Image      *Image     // of a user message
 	ToolCalls  []ToolCall // of an assistant message
 	ToolCallID string     // of a tool message: the call it answers
+	Opaque     []byte     // of an assistant message
+}
+
+// Image is a picture to look at.
+type Image struct {
+	MediaType string // image/png, image/jpeg, image/gif or image/webp
+	Data      []byte
 }
 
 // ToolCall is a call the model asks for. Arguments is the text as the model wrote it: it may be
 // broken JSON, and ids may be missing or occur twice.
 type ToolCall struct {
 	ID, Name, Arguments string
+	Opaque              []byte // as that of a Message
 }
 
 // ToolSpec describes a tool to the model; Parameters is a JSON Schema.
@@ -70,13 +81,16 @@ func (u Usage) plausible() bool {
 }
 
 // Response is what came back. RequestID is the server's id of the request (header x-request-id or
-// request-id, else the id of the body). CostMicroUSD is the cost the endpoint reported, else that of
+// request-id, else the id of the body). Fingerprint is the body's system_fingerprint. Channels name,
+// sorted, what the endpoint did on its own (searching, running code): what it read is nowhere recorded. CostMicroUSD is the cost the endpoint reported, else that of
 // the price table for the requested model; nil = unknown.
 type Response struct {
 	Message       Message
 	FinishReason  string
 	RequestID     string
 	ResponseModel string
+	Fingerprint   string
+	Channels      []string
 	Usage         Usage
 	CostMicroUSD  *int64
 }

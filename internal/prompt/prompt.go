@@ -33,11 +33,12 @@ import (
 // The ids of the templates, as the manifest and the sources of a message's text
 // name them.
 const (
-	SystemID   = "system.v1"
-	QuestionID = "question.v1"
-	ReminderID = "reminder.v1"
-	LastTurnID = "last-turn.v1"
-	JudgeID    = "judge.v1"
+	SystemID    = "system.v1"
+	QuestionID  = "question.v1"
+	ReminderID  = "reminder.v1"
+	LastTurnID  = "last-turn.v1"
+	CondensedID = "condensed.v1"
+	JudgeID     = "judge.v1"
 )
 
 //go:embed templates/*.txt
@@ -54,7 +55,7 @@ func (t Template) Digest() string {
 
 // Templates returns all templates, in a fixed order.
 func Templates() []Template {
-	ids := []string{SystemID, QuestionID, ReminderID, LastTurnID, JudgeID}
+	ids := []string{SystemID, QuestionID, ReminderID, LastTurnID, CondensedID, JudgeID}
 	all := make([]Template, len(ids))
 	for i, id := range ids {
 		all[i] = Template{ID: id, Text: text(id)}
@@ -80,17 +81,31 @@ func Reminder() string { return render(ReminderID, "", nil) }
 
 // The reasons for a last turn.
 const (
-	TurnsSpent  = "the turn budget is spent"
-	BudgetSpent = "the tool or cost budget is spent"
+	TurnsSpent    = "the turn budget is spent"
+	BudgetSpent   = "the tool or cost budget is spent"
+	TokensSpent   = "the token budget is spent"
+	TimeSpent     = "the time budget is spent"
+	RunMoneySpent = "the budget of the whole run is spent"
 )
 
 // LastTurnReasons returns every reason that a last turn can have.
-func LastTurnReasons() []string { return []string{TurnsSpent, BudgetSpent} }
+func LastTurnReasons() []string {
+	return []string{TurnsSpent, BudgetSpent, TokensSpent, TimeSpent, RunMoneySpent}
+}
 
 // LastTurn returns the request to answer at once. The reason says, as a clause
 // without a full stop, which budget ran out.
 func LastTurn(reason string) string {
 	return render(LastTurnID, "", struct{ Reason string }{reason})
+}
+
+// Condensed returns what stands in a conversation for the result of a tool that
+// had to make room; bytes is the size of what had been shown.
+func Condensed(tool string, bytes int64) string {
+	return render(CondensedID, "", struct {
+		Tool  string
+		Bytes int64
+	}{encode(tool), bytes})
 }
 
 // Judge returns the two messages of the LLM judge.

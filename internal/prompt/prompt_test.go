@@ -28,6 +28,8 @@ func TestRenderings(t *testing.T) {
 		"reminder":          Reminder(),
 		"last-turn":         LastTurn("the turn budget is spent"),
 		"last-turn-hostile": LastTurn(hostile),
+		"condensed":         Condensed("web_fetch", 12345),
+		"condensed-hostile": Condensed(hostile, 1),
 		"judge-system":      judgeSystem,
 		"judge-user":        judgeUser,
 		"judge-hostile":     judgeHostile,

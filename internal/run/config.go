@@ -24,6 +24,7 @@ import (
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -36,25 +37,32 @@ import (
 // Config is everything a run needs from outside: what is planned, and the
 // effects it may have.
 type Config struct {
-	Set          loader.Set
-	Gold         loader.Gold
-	Selection    string // rule that chose Set's tasks: loader.Filter.Rule
-	Model        Endpoint
-	Judge        *Endpoint // nil: official scorer only
-	MaxTokens    int       // of one completion; 0 leaves it to the endpoint
-	MaxTurns     int
-	CallTries    int // tries of one model call, as the client was configured
-	Policy       policy.Policy
-	PricesDigest string
-	Tools        []tools.Tool
-	Child        tools.Child       // reads attachments, for their probes
-	Verdicts     *judgecache.Cache // of earlier judgments; nil: none are used
-	SubmitIntent bool
-	Rehearsal    bool
-	Evidence     string // what the journal shows of bodies: ledger.EvidenceHeads ("" means this), EvidenceBodies, EvidenceHashes
-	Continue     bool   // when recording fails: go on without evidence, else stop
-	Scratch      string // directory for the workspaces of a run that goes on so
-	Concurrency  int    // tasks at once
+	Set           loader.Set
+	Gold          loader.Gold
+	Selection     string // rule that chose Set's tasks: loader.Filter.Rule
+	Model         Endpoint
+	Judge         *Endpoint // nil: official scorer only
+	MaxTokens     int       // of one completion; 0 leaves it to the endpoint
+	MaxTurns      int
+	CallTries     int // tries of one model call, as the client was configured
+	Policy        policy.Policy
+	PricesDigest  string
+	Tools         []tools.Tool
+	Child         tools.Child       // reads attachments, for their probes
+	Verdicts      *judgecache.Cache // of earlier judgments; nil: none are used
+	SubmitIntent  bool
+	Rehearsal     bool
+	Evidence      string        // what the journal shows of bodies: ledger.EvidenceHeads ("" means this), EvidenceBodies, EvidenceHashes
+	Continue      bool          // when recording fails: go on without evidence, else stop
+	Scratch       string        // directory for the workspaces of a run that goes on so
+	Concurrency   int           // tasks at once; 0: as the model's limiter allows
+	Attempts      int           // voting attempts at a task; 0 = 1
+	TaskTokens    int64         // an attempt may read and write; 0: no limit
+	TaskWall      time.Duration // an attempt may take; 0: no limit
+	RunCost       int64         // micro-USD the run may cost, its judge included; 0: no limit
+	Prices        llm.Prices    // to bound what a request may cost
+	Cassette      string        // ledger.CassetteRecord or CassetteReplay; "" for neither
+	Transcription *Endpoint     // writes down audio, as the tool in Tools does; nil: none
 
 	Key     sign.Key
 	Harness trajectory.Harness
@@ -69,9 +77,14 @@ type Config struct {
 
 // Endpoint is a model behind a client. Origin is where it is, without a path.
 type Endpoint struct {
-	Client agent.Model
-	Name   string
-	Origin string
+	Client        agent.Model
+	Name          string
+	Origin        string
+	Limiter       *llm.Limiter // of the client; nil: none
+	API           string       // llm.APIChat or APIResponses; "" = llm.APIChat
+	NoTemperature bool
+	Images        bool // pictures that come with a question are shown to it
+	ContextWindow int  // tokens; 0: not known
 }
 
 // attemptsPerTask bounds the attempts at a task: a second one is made only

@@ -79,8 +79,8 @@ func config(t testing.TB, ids ...string) Config {
 	web := tools.NewWeb(tools.WebConfig{Exceptions: server.Hosts})
 	return Config{
 		Set: set, Gold: gold, Selection: filter.Rule(),
-		Model:    Endpoint{client, fixtures.Model, "builtin:model"},
-		Judge:    &Endpoint{client, fixtures.JudgeModel, "builtin:judge"},
+		Model:    Endpoint{Client: client, Name: fixtures.Model, Origin: "builtin:model"},
+		Judge:    &Endpoint{Client: client, Name: fixtures.JudgeModel, Origin: "builtin:judge"},
 		MaxTurns: 20, CallTries: 6, Policy: p, PricesDigest: prices.Digest(),
 		Tools: []tools.Tool{tools.NewReadFile(nil), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web),
 			tools.NewWebSearch(web, fixtures.SearchURL)},
@@ -377,7 +377,7 @@ func (refusing) Chat(context.Context, llm.Request, llm.Observer) (llm.Response, 
 func TestJudgeStops(t *testing.T) {
 	c := config(t)
 	good := c.Judge
-	c.Judge = &Endpoint{refusing{}, good.Name, good.Origin}
+	c.Judge = &Endpoint{Client: refusing{}, Name: good.Name, Origin: good.Origin}
 	r, err := Create(t.TempDir(), c)
 	if err != nil {
 		t.Fatal(err)
