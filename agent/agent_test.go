@@ -69,6 +69,7 @@ type bench struct {
 	rec     *trajectory.Attempt
 	model   *endpoint
 	sink    *sink
+	root    *os.Root // the workspace
 }
 
 // sink is a journal file that can be made to fail.
@@ -106,6 +107,7 @@ func newBench(t *testing.T, maxTurns int, replies ...string) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
+	b.root = root
 	b.rec = &trajectory.Attempt{Log: log, TaskID: "task", Number: 1}
 	b.session = gate.Open(b.rec, root, tools.Spent{}, nil)
 	b.agent = agent.Agent{Model: client, Name: "m", MaxTurns: maxTurns, Tools: gate.Specs(), Now: time.Now}

@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"strings"
-
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -12,40 +10,141 @@ import (
 // conversation is the list of messages to send, each with where it came from.
 type conversation struct {
 	messages []llm.Message
-	listed   []trajectory.Message // what the journal says of each
-	fresh    strings.Builder      // canonical forms no request has held yet
+	notes    []note // one a message
+	bytes    int    // of all canonical forms
+	reported int64  // tokens that the last request had, by its usage
+	measured int    // bytes that it had
+}
+
+// note is what is kept of a message besides.
+type note struct {
+	listed trajectory.Message // what the journal says of it
+	tool   string             // whose whole result it is; "" for others
+	fresh  []byte             // its canonical form, until a request has held it
 }
 
 func newConversation(q Question) *conversation {
 	var c conversation
 	c.add("system.v1", llm.Message{Role: "system", Content: prompt.System()})
 	c.add("question", llm.Message{Role: "user", Content: prompt.Question(q.Text, q.FileName)})
+	c.show(q)
 	return &c
 }
 
+// show puts the picture that comes with a question into its message, the last
+// one so far.
+func (c *conversation) show(q Question) {
+	media, sent, ok := picture(q.FileName, q.Picture)
+	if !ok {
+		return
+	}
+	last := len(c.messages) - 1
+	c.messages[last].Image = &llm.Image{MediaType: media, Data: sent}
+	c.set(last, "question")
+	c.notes[last].listed.Image = trajectory.Image{Bytes: int64(len(sent)), MediaType: media, Path: q.FileName, SHA256: sign.Digest(sent)}
+}
+
 func (c *conversation) add(source string, m llm.Message) {
-	b := canonical(m)
-	c.messages = append(c.messages, m)
-	c.listed = append(c.listed, trajectory.Message{Bytes: int64(len(b)), Role: m.Role, SHA256: sign.Digest(b), Source: source})
-	c.fresh.Write(b)
-	c.fresh.WriteByte('\n')
+	c.messages, c.notes = append(c.messages, m), append(c.notes, note{})
+	c.set(len(c.messages)-1, source)
+}
+
+// set notes what a message is now.
+func (c *conversation) set(i int, source string) {
+	m, b := c.messages[i], canonical(c.messages[i])
+	c.bytes += len(b) - int(c.notes[i].listed.Bytes)
+	c.notes[i] = note{fresh: b, listed: trajectory.Message{Bytes: int64(len(b)), Role: m.Role, SHA256: sign.Digest(b), Source: source}}
+}
+
+// result adds what a tool gave.
+func (c *conversation) result(source, tool, callID, text string) {
+	c.add(source, llm.Message{Role: "tool", Content: text, ToolCallID: callID})
+	c.notes[len(c.notes)-1].tool = tool
 }
 
 // compile gives the record of the next request and begins a new one.
 func (c *conversation) compile(rec *trajectory.Attempt) trajectory.ContextCompiled {
-	x := rec.Excerpt(c.fresh.String(), trajectory.PromptHead)
-	c.fresh.Reset()
+	var fresh []byte
+	listed := make([]trajectory.Message, len(c.notes))
+	for i := range c.notes {
+		n := &c.notes[i]
+		listed[i] = n.listed
+		if n.fresh != nil {
+			fresh = append(append(fresh, n.fresh...), '\n')
+			n.fresh = nil
+		}
+	}
+	x := rec.Excerpt(string(fresh), trajectory.PromptHead)
 	return trajectory.ContextCompiled{
-		BodySHA256: x.BodySHA256, Bytes: x.Bytes, ContentSHA256: x.SHA256, Head: x.Head, Messages: append([]trajectory.Message(nil), c.listed...),
+		BodySHA256: x.BodySHA256, Bytes: x.Bytes, ContentSHA256: x.SHA256, Head: x.Head, Messages: listed,
 		Redactions: x.Redactions, Truncated: x.Truncated,
 	}
 }
 
+// condense puts condensed.v1 in the place of the older half of the results that
+// are still whole; false if there is none that would become shorter.
+func (c *conversation) condense(reason string) (trajectory.ContextCondensed, bool) {
+	var whole []int
+	for i, n := range c.notes {
+		if n.tool != "" && len(prompt.Condensed(n.tool, int64(len(c.messages[i].Content)))) < len(c.messages[i].Content) {
+			whole = append(whole, i)
+		}
+	}
+	done := trajectory.ContextCondensed{Reason: reason}
+	for _, i := range whole[:(len(whole)+1)/2] {
+		before := c.notes[i]
+		c.messages[i].Content = prompt.Condensed(before.tool, int64(len(c.messages[i].Content)))
+		c.set(i, before.listed.Source)
+		after := c.notes[i].listed
+		done.Messages = append(done.Messages, trajectory.Condensed{FromBytes: before.listed.Bytes, FromSHA256: before.listed.SHA256,
+			Source: after.Source, ToBytes: after.Bytes, ToSHA256: after.SHA256})
+	}
+	return done, len(whole) > 0
+}
+
+// sent takes in what the endpoint made of the last request.
+func (c *conversation) sent(u llm.Usage) {
+	if u.Reported {
+		c.reported, c.measured = u.In, c.bytes
+	}
+}
+
+// imageTokens is more than the usual endpoints count for a picture of the size
+// that is sent.
+const imageTokens = 3000
+
+// tokens estimates what the next request will count, from what the last one did
+// and bytesPerToken for what is new. specBytes is what the tools' descriptions
+// take.
+func (c *conversation) tokens(specBytes, bytesPerToken int) int64 {
+	switch grown := c.bytes - c.measured; {
+	case c.reported > 0 && grown >= 0:
+		return c.reported + int64(grown/bytesPerToken)
+	case c.reported > 0:
+		return c.reported * int64(c.bytes) / int64(c.measured)
+	}
+	n := int64((c.bytes + specBytes) / bytesPerToken)
+	if c.messages[1].Image != nil {
+		n += imageTokens
+	}
+	return n
+}
+
 // canonical returns the form of a message that is hashed.
 func canonical(m llm.Message) []byte {
-	out := trajectory.SentMessage{Content: m.Content, Role: m.Role, ToolCallID: m.ToolCallID}
+	out := trajectory.SentMessage{Content: m.Content, OpaqueSHA256: opaque(m.Opaque), Role: m.Role, ToolCallID: m.ToolCallID}
+	if m.Image != nil {
+		out.Image = trajectory.SentImage{MediaType: m.Image.MediaType, SHA256: sign.Digest(m.Image.Data)}
+	}
 	for _, c := range m.ToolCalls {
-		out.ToolCalls = append(out.ToolCalls, trajectory.SentCall{Arguments: c.Arguments, ID: c.ID, Name: c.Name})
+		out.ToolCalls = append(out.ToolCalls, trajectory.SentCall{Arguments: c.Arguments, ID: c.ID, Name: c.Name, OpaqueSHA256: opaque(c.Opaque)})
 	}
 	return out.Canonical()
+}
+
+func opaque(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	return sign.Digest(b)
 }

@@ -30,6 +30,7 @@ type Fold struct {
 	judge     JudgeSummary
 	badCache  int   // entries of the judge cache that did not verify
 	counted   int64 // all tokens and micro-USD so far
+	spending  spending
 }
 
 // Task is what the journal says of one planned task.
@@ -175,6 +176,7 @@ func (f *Fold) count(p trajectory.Payload) bool {
 	if cost != nil {
 		counts = append(counts, *cost)
 	}
+	f.price(p)
 	for _, n := range counts {
 		if n < 0 || n > maxCounted-f.counted {
 			return false

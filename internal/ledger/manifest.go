@@ -132,8 +132,9 @@ type JudgePlan struct {
 	PromptSHA256 string `json:"prompt_sha256"`
 }
 
-// Budgets bound an attempt, those that failed before it included, and the run.
-// Money is in micro-USD; 0 is no limit.
+// Budgets bound an attempt, and the run. Money, tokens and tool calls of the
+// attempts that failed before it count, too. Money is in micro-USD; 0 is no
+// limit.
 type Budgets struct {
 	CostMicroUSD    int64 `json:"cost_microusd"`
 	RunCostMicroUSD int64 `json:"run_cost_microusd,omitzero"` // of the whole run, its judge included

@@ -87,16 +87,18 @@ type Endpoint struct {
 	ContextWindow int  // tokens; 0: not known
 }
 
-// attemptsPerTask bounds the attempts at a task: a second one is made only
-// after an infrastructure failure that left no answer. Interrupted attempts do
-// not count.
-const attemptsPerTask = 2
+// failuresPerTask is how many attempts at a task may fail for want of
+// infrastructure, besides the last one, before no other is made in their place.
+// Interrupted attempts do not count.
+const failuresPerTask = 1
 
 // plan returns the manifest of a run, but for its id, time and gold
 // commitment.
 func (c Config) plan() (ledger.Manifest, error) {
 	m := ledger.NewManifest()
-	m.Budgets = ledger.Budgets{CostMicroUSD: max(c.Policy.MaxCostMicroUSD, 0), ToolCalls: max(c.Policy.MaxToolCalls, 0), Turns: c.MaxTurns}
+	m.Budgets = ledger.Budgets{CostMicroUSD: max(c.Policy.MaxCostMicroUSD, 0), RunCostMicroUSD: c.RunCost, Tokens: c.TaskTokens,
+		ToolCalls: max(c.Policy.MaxToolCalls, 0), Turns: c.MaxTurns, WallMs: c.TaskWall.Milliseconds()}
+	m.Cassette = c.Cassette
 	m.Dataset = ledger.Dataset{CarriedGold: c.Set.CarriedGold, Hub: c.Set.Hub, Levels: c.Set.Levels, MetadataFile: c.Set.MetadataFile,
 		MetadataSHA256: c.Set.Digest, Name: c.Set.Dataset, Revision: c.Set.Revision, Selection: c.Selection,
 		Split: string(c.Set.Split), SplitSize: len(c.Set.IDs)}
@@ -106,7 +108,14 @@ func (c Config) plan() (ledger.Manifest, error) {
 		m.Evidence = c.Evidence
 	}
 	m.Harness, m.PricesSHA256 = c.Harness, c.PricesDigest
-	m.Model = ledger.ModelPlan{MaxTokens: c.MaxTokens, Name: c.Model.Name, Origin: c.Model.Origin}
+	m.Model = ledger.ModelPlan{ContextWindow: c.Model.ContextWindow, Images: c.Model.Images, MaxTokens: c.MaxTokens, Name: c.Model.Name,
+		NoTemperature: c.Model.NoTemperature, Origin: c.Model.Origin}
+	if c.Model.API == llm.APIResponses {
+		m.Model.API = c.Model.API
+	}
+	if c.Transcription != nil {
+		m.Transcription = &ledger.TranscriptionPlan{Model: c.Transcription.Name, Origin: c.Transcription.Origin}
+	}
 	for _, t := range prompt.Templates() {
 		m.Prompts = append(m.Prompts, ledger.Prompt{ID: t.ID, SHA256: t.Digest(), Text: t.Text})
 		if c.Judge != nil && t.ID == prompt.JudgeID {
@@ -115,7 +124,11 @@ func (c Config) plan() (ledger.Manifest, error) {
 	}
 	m.Probes = audit.ProbesID
 	m.Rehearsal, m.SubmitIntent = c.Rehearsal, c.SubmitIntent
-	m.Retry = ledger.RetryPlan{AttemptsPerTask: attemptsPerTask, CallTries: c.CallTries}
+	m.Voting = ledger.VotingPlan{Attempts: max(c.Attempts, 1), Rule: ledger.VoteFirst}
+	if c.Attempts > 1 {
+		m.Voting.Rule = ledger.VoteMajority
+	}
+	m.Retry = ledger.RetryPlan{AttemptsPerTask: failuresPerTask + m.Voting.Attempts, CallTries: c.CallTries}
 	m.SigningKey = c.Key.Public().Line()
 	for _, t := range c.Set.Tasks {
 		m.Tasks = append(m.Tasks, ledger.PlannedTask{FileName: t.FileName, Level: t.Level, QuestionSHA256: sign.Digest([]byte(t.Question)), TaskID: t.ID})
@@ -125,7 +138,6 @@ func (c Config) plan() (ledger.Manifest, error) {
 		m.Tools = append(m.Tools, ledger.ToolPlan{Description: s.Description, Name: s.Name, SchemaSHA256: sign.Digest(s.Parameters)})
 	}
 	slices.SortFunc(m.Tools, func(a, b ledger.ToolPlan) int { return strings.Compare(a.Name, b.Name) })
-	m.Voting = ledger.VotingPlan{Attempts: 1, Rule: "first"}
 	return m, c.splits(&m)
 }
 

@@ -72,17 +72,27 @@ func (r *Run) execute(ctx context.Context, drain <-chan struct{}) error {
 	return r.seal()
 }
 
-// solveAll makes attempts until every task has its answer or none can be had.
+// solveAll makes attempts until every task has its answers or none can be had.
 // Without submit intent a task is graded as soon as it is solved.
 func (r *Run) solveAll(ctx context.Context, drain <-chan struct{}) error {
+	money := newPurse(r.cfg, r.fold)
 	return r.each(ctx, drain, func(ctx context.Context, i int, t *ledger.Task) error {
 		for !r.settled(t) {
 			if isClosed(drain) {
 				return nil
 			}
-			if err := r.attempt(ctx, r.cfg.Set.Tasks[i], t, i); err != nil {
+			share, enough := money.attempt(ctx, r.cfg.Set.Tasks[i], r.gate.Specs())
+			if !enough {
+				break // it is graded with what it has
+			}
+			err := r.attempt(ctx, r.cfg.Set.Tasks[i], t, i, share)
+			share.close()
+			if err != nil {
 				return err
 			}
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if r.cfg.SubmitIntent {
 			return nil
@@ -95,12 +105,14 @@ func (r *Run) solveAll(ctx context.Context, drain <-chan struct{}) error {
 // begins no more, lets those under way finish, and returns ErrDrained.
 func (r *Run) each(ctx context.Context, drain <-chan struct{}, do func(context.Context, int, *ledger.Task) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(max(r.cfg.Concurrency, 1))
+	inside := newCrowd(r.atOnce)
+	r.follow(inside)
 	for i, t := range r.fold.Tasks {
-		if groupCtx.Err() != nil || isClosed(drain) {
+		if isClosed(drain) || inside.enter(groupCtx) != nil {
 			break
 		}
 		group.Go(func() error {
+			defer inside.leave()
 			if isClosed(drain) { // while it waited for its turn
 				return nil
 			}
@@ -119,6 +131,27 @@ func (r *Run) each(ctx context.Context, drain <-chan struct{}, do func(context.C
 	return nil
 }
 
+// tasksPerRequest is how many tasks are under way for each request that the
+// endpoint is given at once: while some wait for their tools, others ask.
+const tasksPerRequest = 2
+
+// atOnce returns how many tasks may be under way now.
+func (r *Run) atOnce() int {
+	if r.cfg.Concurrency > 0 || r.cfg.Model.Limiter == nil {
+		return r.cfg.Concurrency
+	}
+	return tasksPerRequest * r.cfg.Model.Limiter.Limit()
+}
+
+// follow records what the endpoint is given at once, and lets tasks in by it.
+func (r *Run) follow(inside *crowd) {
+	r.cfg.Model.Limiter.Follow(func(c llm.LimitChange) {
+		// A failure is the log's to remember: nothing is sent after it.
+		_, _ = r.log.Enqueue(trajectory.Draft{Payload: trajectory.LimitChanged{From: c.From, Origin: r.cfg.Model.Origin, Reason: c.Reason, To: c.To}})
+		inside.wake()
+	})
+}
+
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -129,28 +162,30 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // settled reports whether no further attempt is to be made at a task: it has
-// an answer, or the agent gave none, or infrastructure failed too often.
+// as many votes as planned, of agents that gave an answer or none, or
+// infrastructure failed too often.
 func (r *Run) settled(t *ledger.Task) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	failures := 0
+	votes, failures := 0, 0
 	for _, a := range t.Attempts {
 		switch {
 		case a.Ended == nil:
 		case a.Ended.Outcome != trajectory.Errored:
-			return true
+			votes++
 		case a.Ended.Reason == infrastructure:
 			failures++
 		}
 	}
-	return t.Sealed != nil || failures >= attemptsPerTask
+	m := r.fold.Manifest
+	return t.Sealed != nil || votes >= m.Voting.Attempts || failures >= m.Retry.AttemptsPerTask
 }
 
 // attempt makes one attempt at a task and records how it ended. It returns an
 // error only where the run itself cannot go on.
-func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, index int) error {
+func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, index int, share *share) error {
 	r.mu.Lock()
-	number, spent := len(t.Attempts)+1, spentOn(t)
+	number, spent, tokens := len(t.Attempts)+1, spentOn(t), tokensOf(t)
 	r.mu.Unlock()
 	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.cfg.Redact, Hashes: r.fold.Manifest.Evidence == ledger.EvidenceHashes}
 	prober := audit.NewProber(audit.Target{TaskID: task.ID, Question: task.Question, Gold: r.gold[task.ID], SplitIDs: r.cfg.Set.IDs})
@@ -164,8 +199,16 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	}
 	session := r.gate.Open(rec, root, spent, prober)
 	solver := agent.Agent{Model: r.cfg.Model.Client, Name: r.cfg.Model.Name, MaxTurns: r.cfg.MaxTurns, MaxTokens: r.cfg.MaxTokens,
-		Tools: r.gate.Specs(), Now: r.cfg.Now}
-	answer, err := solver.Solve(ctx, agent.Question{Text: task.Question, FileName: task.FileName}, session, rec)
+		Tools: r.gate.Specs(), Now: r.cfg.Now, Window: r.cfg.Model.ContextWindow,
+		Limits: agent.Limits{Tokens: r.cfg.TaskTokens, Used: tokens, Wall: r.cfg.TaskWall}}
+	if share != nil {
+		solver.Limits.Purse = share
+	}
+	question, err := r.ask(task, root)
+	if err != nil {
+		return err
+	}
+	answer, err := solver.Solve(ctx, question, session, rec)
 	if errors.Is(err, trajectory.ErrNotRecorded) || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
 	}
@@ -187,16 +230,49 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	return err
 }
 
-// spentOn returns what the attempts at a task have used of its budgets.
+// ask returns what the agent is told of a task.
+func (r *Run) ask(task loader.Task, root *os.Root) (agent.Question, error) {
+	q := agent.Question{Text: task.Question, FileName: task.FileName}
+	if task.FileName == "" || !r.cfg.Model.Images {
+		return q, nil
+	}
+	info, err := root.Stat(task.FileName)
+	if err != nil || info.Size() > agent.MaxPicture {
+		return q, err
+	}
+	q.Picture, err = root.ReadFile(task.FileName)
+	return q, err
+}
+
+// failedBefore returns the attempts at a task that failed since the last one
+// that did not: the next one is made in their place and has their budgets.
+func failedBefore(t *ledger.Task) []*ledger.Attempt {
+	from := 0
+	for i, a := range t.Attempts {
+		if a.Ended != nil && a.Ended.Outcome != trajectory.Errored {
+			from = i + 1
+		}
+	}
+	return t.Attempts[from:]
+}
+
+// spentOn returns what the next attempt at a task finds spent of its budgets.
 func spentOn(t *ledger.Task) tools.Spent {
 	var s tools.Spent
-	for _, a := range t.Attempts {
+	for _, a := range failedBefore(t) {
 		s.Calls += a.ToolCalls
 		if a.CostMicroUSD != nil {
 			s.CostMicroUSD += *a.CostMicroUSD
 		}
 	}
 	return s
+}
+
+func tokensOf(t *ledger.Task) (n int64) {
+	for _, a := range failedBefore(t) {
+		n += a.Tokens.In + a.Tokens.Out
+	}
+	return n
 }
 
 // failed ends an attempt whose model or tools failed. A failure that every

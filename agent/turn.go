@@ -1,0 +1,278 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// attempt is one attempt under way.
+type attempt struct {
+	Agent
+	talk    *conversation
+	session *tools.Session
+	rec     *trajectory.Attempt
+	specs   []llm.ToolSpec
+	bytes   int       // of the tools' descriptions
+	until   time.Time // when the time budget is spent; zero: never
+	used    int64     // tokens, by the endpoint's usage, else by a guess
+}
+
+// FirstTokens bounds from above what the first request about a question will
+// count, whatever comes with it.
+func FirstTokens(q Question, specs []tools.Spec) int64 {
+	a := Agent{Tools: specs, Now: func() time.Time { return time.Time{} }}.begin(q, nil, nil)
+	return a.talk.tokens(a.bytes, fewBytes) + imageTokens
+}
+
+func (a Agent) begin(q Question, session *tools.Session, rec *trajectory.Attempt) *attempt {
+	t := &attempt{Agent: a, talk: newConversation(q), session: session, rec: rec, used: a.Limits.Used}
+	for _, s := range a.Tools {
+		t.specs = append(t.specs, llm.ToolSpec{Name: s.Name, Description: s.Description, Parameters: s.Parameters})
+		t.bytes += len(s.Name) + len(s.Description) + len(s.Parameters)
+	}
+	if a.Limits.Wall > 0 {
+		t.until = a.Now().Add(a.Limits.Wall)
+	}
+	return t
+}
+
+// What ends a turn or an attempt without a fault of anybody's.
+var (
+	errTimeSpent = errors.New(prompt.TimeSpent)
+	errNoTime    = errors.New(prompt.TimeSpent + ", also for a last turn")
+	errNoMoney   = errors.New(prompt.RunMoneySpent + ", also for a last turn")
+	errNoRoom    = errors.New("the conversation no longer fits the model, however it is condensed")
+)
+
+// tooManyCalls ends an attempt whose model asked for nonsense.
+type tooManyCalls int
+
+func (n tooManyCalls) Error() string {
+	return fmt.Sprintf("a reply asked for %d tool calls at once", int(n))
+}
+
+// noAnswer says why an attempt ends without an answer; "" if it does not, or by
+// a failure.
+func noAnswer(err error) string {
+	var many tooManyCalls
+	if errors.Is(err, errNoTime) || errors.Is(err, errNoMoney) || errors.Is(err, errNoRoom) || errors.As(err, &many) {
+		return err.Error()
+	}
+	return ""
+}
+
+// Bytes of a conversation for a token of it: few, to bound what a request may
+// cost, and more, to guess whether it fits.
+const (
+	fewBytes  = 2
+	someBytes = 3
+)
+
+// spent says which budget leaves a turn to the answer alone; "" if none does.
+func (t *attempt) spent(turn int) string {
+	switch {
+	case turn >= t.MaxTurns:
+		return prompt.TurnsSpent
+	case t.session.Exhausted():
+		return prompt.BudgetSpent
+	case t.Limits.Tokens > 0 && t.used >= t.Limits.Tokens:
+		return prompt.TokensSpent
+	case t.timeLeft() <= 0:
+		return prompt.TimeSpent
+	case t.Limits.Purse != nil && !t.Limits.Purse.Reserve(t.talk.tokens(t.bytes, fewBytes), false):
+		return prompt.RunMoneySpent
+	}
+	return ""
+}
+
+// timeLeft returns what is left of the time budget.
+func (t *attempt) timeLeft() time.Duration {
+	if t.until.IsZero() {
+		return 1
+	}
+	return t.until.Sub(t.Now())
+}
+
+// turn asks the model once, takes its calls through the Gate and shows it what
+// they gave. On the last turn no tools are offered and no calls are taken.
+func (t *attempt) turn(ctx context.Context, n int, last bool) (reply llm.Message, calls int, err error) {
+	began := t.Now()
+	if _, err := t.rec.Enqueue(n, trajectory.TurnStarted{}); err != nil {
+		return reply, 0, err
+	}
+	reply, err = t.ask(ctx, n, last)
+	if err == nil {
+		t.talk.add("model", reply)
+		if !last {
+			calls = len(reply.ToolCalls)
+		}
+		if calls > maxCalls {
+			err = tooManyCalls(calls)
+		}
+	}
+	if err == nil && calls > 0 {
+		err = t.call(ctx, n, reply.ToolCalls)
+	}
+	if err != nil && noAnswer(err) == "" && !errors.Is(err, errTimeSpent) {
+		return reply, 0, err
+	}
+	done := trajectory.TurnCompleted{LatencyMs: t.Now().Sub(began).Milliseconds(), ToolCalls: calls}
+	if _, notRecorded := t.rec.Enqueue(n, done); notRecorded != nil {
+		return reply, 0, notRecorded
+	}
+	return reply, calls, err
+}
+
+// call takes calls through the Gate and adds what they gave.
+func (t *attempt) call(ctx context.Context, n int, asked []llm.ToolCall) error {
+	calls := make([]tools.Call, len(asked))
+	for i, c := range asked {
+		calls[i] = tools.Call{ID: c.ID, Name: c.Name, Args: c.Arguments}
+	}
+	results, err := t.session.Run(ctx, n, calls)
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		t.talk.result("tool:"+t.rec.Redact.Label(r.CallID), calls[i].Name, r.CallID, r.Text)
+	}
+	return nil
+}
+
+// ask records the request and sends it. A conversation that does not fit the
+// model is condensed, as often as it takes.
+func (t *attempt) ask(ctx context.Context, n int, last bool) (llm.Message, error) {
+	if last && t.Limits.Purse != nil && !t.Limits.Purse.Reserve(t.talk.tokens(t.bytes, fewBytes), true) {
+		return llm.Message{}, errNoMoney
+	}
+	request := llm.Request{Model: t.Name, MaxTokens: t.MaxTokens, Tools: t.specs}
+	limit := t.timeLeft()
+	if last {
+		request.Tools, limit = nil, max(limit, graceTime)
+	}
+	timed, cancel := ctx, func() {}
+	if !t.until.IsZero() {
+		timed, cancel = context.WithTimeout(ctx, limit)
+	}
+	defer cancel()
+	record := t.fit()
+	for {
+		request.Messages = t.talk.messages
+		r := &recorder{attempt: t, turn: n, before: append(record, t.talk.compile(t.rec))}
+		response, err := t.Model.Chat(timed, request, r)
+		var failed *llm.Error
+		switch {
+		case err == nil:
+			t.talk.sent(response.Usage)
+			return response.Message, nil
+		case timed.Err() != nil && ctx.Err() == nil && errors.As(err, &failed):
+			if last {
+				return llm.Message{}, errNoTime
+			}
+			return llm.Message{}, errTimeSpent
+		case !errors.As(err, &failed) || failed.Code != llm.ContextLengthExceeded:
+			return llm.Message{}, err
+		}
+		condensed, ok := t.talk.condense(trajectory.RefusedForLength)
+		if !ok {
+			return llm.Message{}, errNoRoom
+		}
+		record = []trajectory.Payload{condensed}
+	}
+}
+
+// fit condenses a conversation that would not fit the window that is known, and
+// returns the record of it.
+func (t *attempt) fit() (record []trajectory.Payload) {
+	if t.Window <= 0 {
+		return nil
+	}
+	reply := t.MaxTokens
+	if reply == 0 {
+		reply = min(t.Window/4, 4096)
+	}
+	for t.talk.tokens(t.bytes, someBytes)+int64(reply) > int64(t.Window) {
+		condensed, ok := t.talk.condense(trajectory.WindowFull)
+		if !ok {
+			break // it is for the endpoint to refuse
+		}
+		record = append(record, condensed)
+	}
+	return record
+}
+
+// recorder writes each try of a model call to the journal and charges it.
+type recorder struct {
+	*attempt
+	turn     int
+	before   []trajectory.Payload // recorded with the first try
+	previous string               // event id of the last failed try
+}
+
+func (r *recorder) TryStarted(n int) error {
+	payloads := append(r.before, trajectory.ModelCallStarted{RequestedModel: r.Name, Try: n})
+	r.before = nil
+	return r.rec.Append(r.turn, payloads...)
+}
+
+// recordable gives calls whose id or name cannot be recorded as it is (it is very
+// long, or holds a secret) one that can, before anybody uses it: what is
+// recorded, run and sent back is then the same.
+func (r *recorder) recordable(calls []llm.ToolCall) {
+	for i := range calls {
+		c := &calls[i]
+		if r.rec.Redact.Label(c.ID) != c.ID {
+			digest := sign.Digest([]byte(c.ID))
+			c.ID = "call_" + digest[len(digest)-24:]
+		}
+		c.Name = r.rec.Redact.Label(c.Name)
+	}
+}
+
+func (r *recorder) TryCompleted(t llm.Try) error {
+	label := r.rec.Redact.Label
+	e := trajectory.ModelCallCompleted{LatencyMs: t.LatencyMs, RequestedModel: r.Name, RetryOf: r.previous, Try: t.Number}
+	if t.Err != nil {
+		message, _ := r.rec.Redact.Redact(t.Err.Message)
+		e.Error = &trajectory.CallError{Code: label(t.Err.Code), Message: message, Retryable: t.Err.Retryable, Status: t.Err.Status}
+	}
+	if t.Response != nil {
+		r.recordable(t.Response.Message.ToolCalls)
+		e.CostMicroUSD, e.FinishReason, e.Fingerprint = t.Response.CostMicroUSD, label(t.Response.FinishReason), label(t.Response.Fingerprint)
+		e.RequestID, e.ResponseModel, e.UnrecordedChannels = label(t.Response.RequestID), label(t.Response.ResponseModel), t.Response.Channels
+		u := t.Response.Usage
+		e.Tokens = trajectory.Tokens{Cached: u.Cached, In: u.In, Out: u.Out, Reasoning: u.Reasoning}
+		e.UsageReported = u.Reported
+		x := r.rec.Excerpt(string(canonical(t.Response.Message)), trajectory.OutputHead)
+		e.BodySHA256, e.Bytes, e.Head, e.OutputSHA256, e.Redactions, e.Truncated = x.BodySHA256, x.Bytes, x.Head, x.SHA256, x.Redactions, x.Truncated
+		r.charge(*t.Response, x.Bytes)
+	}
+	ids, err := r.rec.Enqueue(r.turn, e)
+	if err != nil {
+		return err
+	}
+	r.previous = ids[0]
+	return nil
+}
+
+// charge counts what a reply of so many bytes took against every budget.
+func (t *attempt) charge(r llm.Response, size int64) {
+	t.used += r.Usage.In + r.Usage.Out
+	if !r.Usage.Reported { // not knowing is no way around the budget
+		t.used += t.talk.tokens(t.bytes, someBytes) + size/someBytes
+	}
+	if r.CostMicroUSD != nil {
+		t.session.Spend(*r.CostMicroUSD)
+	}
+	if t.Limits.Purse != nil {
+		t.Limits.Purse.Charge(r.CostMicroUSD)
+	}
+}

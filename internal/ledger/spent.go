@@ -1,0 +1,42 @@
+package ledger
+
+import "github.com/gaia-harness/gaia/trajectory"
+
+// spending is what calls have cost so far, in micro-USD.
+type spending struct {
+	known    int64 // of all calls whose cost is known
+	dearest  int64 // of one of them
+	unpriced int64 // how many calls there are whose cost is not
+}
+
+// price adds up what an event's calls have cost.
+func (f *Fold) price(p trajectory.Payload) {
+	var cost *int64
+	switch p := p.(type) {
+	case trajectory.ModelCallCompleted:
+		if p.OutputSHA256 == "" {
+			return
+		}
+		cost = p.CostMicroUSD
+	case trajectory.ToolExecuted:
+		if p.Model == nil {
+			return
+		}
+		cost = p.Model.CostMicroUSD
+	case trajectory.Judgment:
+		cost = p.CostMicroUSD
+	default:
+		return
+	}
+	if cost == nil {
+		f.spending.unpriced++
+		return
+	}
+	f.spending.known += *cost
+	f.spending.dearest = max(f.spending.dearest, *cost)
+}
+
+// Spent returns what a run has cost so far, in micro-USD, its judge included. A
+// call whose cost is not known counts as the dearest that is: not knowing is no
+// way around a budget.
+func (f *Fold) Spent() int64 { return f.spending.known + f.spending.unpriced*f.spending.dearest }
