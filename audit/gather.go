@@ -14,6 +14,7 @@ import (
 type gatherer struct {
 	e     *Evidence
 	tasks map[string]*following
+	ids   *IDs // of the split
 	swept bool // the judge cache was checked since the process began
 }
 
@@ -64,7 +65,7 @@ type asked struct{ id, name, argsSHA256 string }
 type pending struct{ undecided, allowed, refused []*CallFact }
 
 func newGatherer(m ledger.Manifest, gold map[string]string) *gatherer {
-	g := &gatherer{e: &Evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks))}
+	g := &gatherer{e: &Evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks)), ids: NewIDs(m.SplitIDs)}
 	plan := planned{unknownSources(m), map[string]bool{}, budgetRefusals(m.Budgets), m.Evidence == ledger.EvidenceHashes}
 	for _, t := range m.Tools {
 		plan.schemas[t.SchemaSHA256] = true
@@ -114,7 +115,7 @@ func (g *gatherer) add(ev trajectory.Event) error {
 
 func (g *gatherer) begin(t *following, ev trajectory.Event, p trajectory.TaskStarted) {
 	if t.prober == nil { // the question is the same in every attempt: the plan fixes it
-		t.prober = NewProber(Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.e.Manifest.SplitIDs})
+		t.prober = NewProber(Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids})
 		t.expected = expectedMessages(p.Question, p.FileName)
 		t.ownTexts = []string{prompt.Question(p.Question, p.FileName), prompt.System()}
 		if p.Question != "" {

@@ -21,10 +21,10 @@ const (
 )
 
 // Target is a task whose traces are looked for. Gold is "" where none is
-// known; SplitIDs are the ids of its split, its own among them or not.
+// known; SplitIDs are the ids of its split, its own among them or not (nil: none).
 type Target struct {
 	TaskID, Question, Gold string
-	SplitIDs               []string
+	SplitIDs               *IDs
 }
 
 // Prober measures documents for one task. It never changes once it is made and

@@ -58,10 +58,11 @@ func BenchmarkProbe(b *testing.B) {
 
 func BenchmarkNewProber(b *testing.B) {
 	task := lighthouse
-	task.SplitIDs = make([]string, 466)
-	for i := range task.SplitIDs {
-		task.SplitIDs[i] = "fab1e000-0000-4000-8000-" + strconv.Itoa(100000000000+i)
+	ids := make([]string, 466)
+	for i := range ids {
+		ids[i] = "fab1e000-0000-4000-8000-" + strconv.Itoa(100000000000+i)
 	}
+	task.SplitIDs = NewIDs(ids)
 	b.ReportAllocs()
 	for b.Loop() {
 		NewProber(task)

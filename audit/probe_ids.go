@@ -8,28 +8,43 @@ const (
 	longestRun = 2 * longestID
 )
 
-// idSet knows the ids of a split by their letters and digits, in lower case.
-type idSet struct {
-	own     string
-	others  map[string]int // numbered from 0
+// IDs are the ids of a split, prepared to be found in documents.
+type IDs struct {
+	numbers map[string]int // by their letters and digits, in lower case; from 0
 	lengths [longestID + 1]bool
 }
 
-func newIDSet(own string, split []string) idSet {
-	s := idSet{others: make(map[string]int, len(split))}
+// NewIDs prepares the ids of a split, once for all its tasks.
+func NewIDs(split []string) *IDs {
+	s := &IDs{numbers: make(map[string]int, len(split))}
 	var buf [longestID]byte
-	if bare, ok := bareID(buf[:0], []byte(own)); ok {
-		s.own, s.lengths[len(bare)] = string(bare), true
-	}
 	for _, id := range split {
 		bare, ok := bareID(buf[:0], []byte(id))
 		if !ok {
 			continue
 		}
-		if _, known := s.others[string(bare)]; !known {
-			s.others[string(bare)] = len(s.others)
+		if _, known := s.numbers[string(bare)]; !known {
+			s.numbers[string(bare)] = len(s.numbers)
 			s.lengths[len(bare)] = true
 		}
+	}
+	return s
+}
+
+// idSet knows a task's id, and those of its split.
+type idSet struct {
+	own    string
+	others *IDs
+}
+
+func newIDSet(own string, split *IDs) idSet {
+	s := idSet{others: split}
+	if split == nil {
+		s.others = NewIDs(nil)
+	}
+	var buf [longestID]byte
+	if bare, ok := bareID(buf[:0], []byte(own)); ok {
+		s.own = string(bare)
 	}
 	return s
 }
@@ -56,31 +71,26 @@ func bareID(out, id []byte) ([]byte, bool) {
 
 // find returns where the task's id stands and how many others there are.
 func (s *idSet) find(t probeText) (own []interval, others int) {
-	if s.own == "" && len(s.others) == 0 {
+	if s.own == "" && len(s.others.numbers) == 0 {
 		return nil, 0
 	}
 	var buf [longestID]byte
-	seen := make([]bool, len(s.others))
+	seen := map[int]bool{}
 	b := t.b
 	for i := 0; i < len(b); {
 		end := runEnd(b, i)
 		if end-i >= shortestID && end-i <= longestRun {
-			if bare, ok := bareID(buf[:0], b[i:end]); ok && s.lengths[len(bare)] {
-				if string(bare) == s.own {
-					own = append(own, interval{i, end})
-				} else if n, known := s.others[string(bare)]; known {
+			if bare, ok := bareID(buf[:0], b[i:end]); ok && string(bare) == s.own {
+				own = append(own, interval{i, end})
+			} else if ok && s.others.lengths[len(bare)] {
+				if n, known := s.others.numbers[string(bare)]; known {
 					seen[n] = true
 				}
 			}
 		}
 		i = max(end, i+1)
 	}
-	for _, present := range seen {
-		if present {
-			others++
-		}
-	}
-	return own, others
+	return own, len(seen)
 }
 
 // runEnd returns where the run of letters, digits, underscores and hyphens ends

@@ -155,7 +155,7 @@ func TestLeaks(t *testing.T) {
 				t.Errorf("%s: without gold %+v, with another %+v", name, unknown, swapped)
 			}
 			elsewhere := task
-			elsewhere.TaskID, elsewhere.SplitIDs = "fab1e009-7c1d-4e02-9b7a-0123456789ab", []string{ownID}
+			elsewhere.TaskID, elsewhere.SplitIDs = "fab1e009-7c1d-4e02-9b7a-0123456789ab", NewIDs([]string{ownID})
 			if got := NewProber(elsewhere).Probe(document, "", nil); got.OwnUUID || got.UUIDGoldNear || got.OtherUUIDs != 1 {
 				t.Errorf("%s: with another id: %+v", name, got)
 			}

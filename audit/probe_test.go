@@ -24,7 +24,7 @@ var lighthouse = Target{
 	Question: `In the keeper's log of the Skerry lighthouse for 1871, which "bird" is said to have broken the lamp's glass ` +
 		`on the night after the supply ship failed to come? Give the name as the keeper wrote it.`,
 	Gold:     "Grey Heron",
-	SplitIDs: []string{ownID, otherID, thirdID},
+	SplitIDs: NewIDs([]string{ownID, otherID, thirdID}),
 }
 
 func withGold(gold string) Target {
@@ -94,7 +94,7 @@ func TestIDs(t *testing.T) {
 
 // Ids may be any letters and digits; those that stand anywhere say nothing.
 func TestOddIDs(t *testing.T) {
-	p := NewProber(Target{TaskID: "Set_B-item-07", SplitIDs: []string{"1", "7", "question", "climate-change", "Set_B-item-08", "Set_B-item-07", strings.Repeat("a1", 65)}})
+	p := NewProber(Target{TaskID: "Set_B-item-07", SplitIDs: NewIDs([]string{"1", "7", "question", "climate-change", "Set_B-item-08", "Set_B-item-07", strings.Repeat("a1", 65)})})
 	got := p.Probe("1 7 7------- question climate-change set_b-item-08 setbitem07 "+strings.Repeat("a1", 65), "", nil)
 	if want := (trajectory.Probes{OwnUUID: true, OtherUUIDs: 1}); got != want {
 		t.Error(cmp.Diff(want, got))
@@ -215,7 +215,7 @@ func TestConcurrentProbes(t *testing.T) {
 func TestProbeIsStable(t *testing.T) {
 	a := lighthouse
 	b := lighthouse
-	b.SplitIDs = []string{thirdID, otherID, ownID, otherID}
+	b.SplitIDs = NewIDs([]string{thirdID, otherID, ownID, otherID})
 	doc := leakedRow(lighthouse, "json") + otherID + "\n" + thirdID
 	if got, want := NewProber(b).Probe(doc, "x", nil), NewProber(a).Probe(doc, "x", nil); got != want {
 		t.Error(cmp.Diff(want, got))
@@ -256,7 +256,7 @@ func FuzzProbe(f *testing.F) {
 	f.Add("<a b=c>&amp;\\u00e9\\ud83d\\ude00 1,234.5 -.5", "%41%zz%", "a a a a a", "1,2;c")
 	f.Add("a b b a", "a b", "b b b b", "a;b;a b")
 	f.Fuzz(func(t *testing.T, document, args, question, gold string) {
-		task := Target{TaskID: ownID, Question: question, Gold: gold, SplitIDs: []string{otherID}}
+		task := Target{TaskID: ownID, Question: question, Gold: gold, SplitIDs: NewIDs([]string{otherID})}
 		p := NewProber(task)
 		got := p.Probe(document, args, nil)
 		for _, n := range []int{got.AnswerKeys, got.SchemaKeys, got.GoldHits, got.OtherUUIDs, got.InjectionMarkers, got.QCovNoEcho} {

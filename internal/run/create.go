@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
@@ -52,10 +53,10 @@ type Run struct {
 	judgments    *os.File
 	swept        *judgecache.Sweep // of the verdicts, before the run began or went on; nil: there are none
 	work         string            // directory of the workspaces
-	lost         *UnrecordedError  // what ended the evidence, of a run that goes on without; else nil
+	splitIDs     *audit.IDs
+	lost         *UnrecordedError // what ended the evidence, of a run that goes on without; else nil
 
-	private sync.Mutex // guards judgments and spoiled
-	spoiled error      // why nothing more is written to judgments
+	private private // of judgments
 
 	mu        sync.Mutex // guards what follows
 	fold      *ledger.Fold
@@ -175,9 +176,11 @@ func (r *Run) open(end trajectory.End) (err error) {
 			return fmt.Errorf("opening %s: %w", f.name, err)
 		}
 	}
+	r.private.file = r.judgments
 	if r.gate, err = tools.NewGate(r.cfg.Policy, r.cfg.Now, r.cfg.Tools...); err != nil {
 		return err
 	}
+	r.splitIDs = audit.NewIDs(r.cfg.Set.IDs)
 	r.followed, r.work = end.Events, filepath.Join(r.Dir, workDir)
 	c := trajectory.LogConfig{RunID: r.fold.Manifest.RunID, Now: r.cfg.Now, Mono: r.cfg.Mono, Rand: r.cfg.Rand, Recorded: r.recorded, Failed: r.notRecorded}
 	if r.fold.Manifest.Evidence == ledger.EvidenceBodies {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -69,27 +70,71 @@ func ReadGold(dir string) (answers map[string]string, salt string, err error) {
 	return answers, first.Salt, nil
 }
 
+// private writes the lines of the private file. Lines that come while others
+// are being written are written and synced together.
+type private struct {
+	file *os.File
+
+	turn    sync.Mutex // held by who writes
+	spoiled error      // why nothing more is written
+
+	mu    sync.Mutex // guards batch
+	batch *privateBatch
+}
+
+// privateBatch are the lines that are written next.
+type privateBatch struct {
+	lines []byte
+	done  bool
+	err   error
+}
+
 // keepPrivate writes a verdict with its gold to the private file, durably: of
 // what is recorded.
 func (r *Run) keepPrivate(v privateVerdict) error {
 	if r.lost != nil {
 		return nil
 	}
-	r.private.Lock()
-	defer r.private.Unlock()
-	if r.spoiled != nil {
-		return r.spoiled
-	}
 	line, err := sign.CanonicalLossy(v)
 	if err != nil {
 		return err
 	}
-	_, err = r.judgments.Write(append(line, '\n'))
+	return r.private.keep(append(line, '\n'))
+}
+
+func (p *private) keep(line []byte) error {
+	p.mu.Lock()
+	if p.batch == nil {
+		p.batch = &privateBatch{}
+	}
+	mine := p.batch
+	mine.lines = append(mine.lines, line...)
+	p.mu.Unlock()
+
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	if mine.done { // by another of the batch
+		return mine.err
+	}
+	p.mu.Lock()
+	p.batch = nil
+	p.mu.Unlock()
+	mine.done, mine.err = true, p.write(mine.lines)
+	return mine.err
+}
+
+// write adds lines to the file, durably. What follows half a line could not be
+// read: after a failure nothing is written.
+func (p *private) write(lines []byte) error {
+	if p.spoiled != nil {
+		return p.spoiled
+	}
+	_, err := p.file.Write(lines)
 	if err == nil {
-		err = r.judgments.Sync()
+		err = p.file.Sync()
 	}
-	if err != nil { // what follows half a line could not be read
-		r.spoiled = fmt.Errorf("writing %s: %w", PrivateFile, err)
+	if err != nil {
+		p.spoiled = fmt.Errorf("writing %s: %w", PrivateFile, err)
 	}
-	return r.spoiled
+	return p.spoiled
 }

@@ -188,7 +188,7 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	number, spent, tokens := len(t.Attempts)+1, spentOn(t), tokensOf(t)
 	r.mu.Unlock()
 	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.cfg.Redact, Hashes: r.fold.Manifest.Evidence == ledger.EvidenceHashes}
-	prober := audit.NewProber(audit.Target{TaskID: task.ID, Question: task.Question, Gold: r.gold[task.ID], SplitIDs: r.cfg.Set.IDs})
+	prober := audit.NewProber(audit.Target{TaskID: task.ID, Question: task.Question, Gold: r.gold[task.ID], SplitIDs: r.splitIDs})
 	root, files, err := r.workspace(ctx, task, prober, filepath.Join(r.work, fmt.Sprintf("%04d-%d", index+1, number)))
 	if err != nil {
 		return err
@@ -313,10 +313,11 @@ const maxProbed = 64 << 20
 // workspace makes an attempt's directory with a read-only copy of the
 // attachment, and lists what is in it.
 func (r *Run) workspace(ctx context.Context, task loader.Task, prober *audit.Prober, dir string) (*os.Root, []trajectory.File, error) {
-	if err := os.RemoveAll(dir); err != nil { // of an attempt that never began
-		return nil, nil, err
+	err := os.Mkdir(dir, 0o755)
+	if err != nil { // there is one of an attempt that never began, or the directory for all of them is not there
+		err = errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755))
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err != nil {
 		return nil, nil, err
 	}
 	root, err := os.OpenRoot(dir)

@@ -583,7 +583,7 @@ func TestHugeCall(t *testing.T) {
 	c := config(t, goldenTask)
 	c.Model.Client = huge{}
 	found := verified(t, execute(t, t.TempDir(), c).Dir)
-	if task := found.Tasks[0]; !found.Complete || found.Marked != "" || len(task.Attempts) != failuresPerTask + 1 || task.Sealed.Outcome != trajectory.Errored || task.Attempts[0].Error == nil {
+	if task := found.Tasks[0]; !found.Complete || found.Marked != "" || len(task.Attempts) != failuresPerTask+1 || task.Sealed.Outcome != trajectory.Errored || task.Attempts[0].Error == nil {
 		t.Errorf("complete %v, marked %q, %+v", found.Complete, found.Marked, found.Tasks[0].Sealed)
 	}
 }
