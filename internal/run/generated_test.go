@@ -1,0 +1,84 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/loader"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// serve starts an endpoint for generated tasks and ends it with the test.
+func serve(t testing.TB, c endpoint.Config) *endpoint.Server {
+	t.Helper()
+	server, err := endpoint.Serve(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+// generated is a run of all generated tasks against an endpoint, 16 at once,
+// with the real clock. The client waits a thousandth of what it should.
+func generated(t testing.TB, tasks endpoint.Tasks, url string, change func(*llm.Config)) Config {
+	t.Helper()
+	dir := t.TempDir()
+	if err := tasks.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	set, gold, err := loader.Load(context.Background(), loader.Dir(os.DirFS(dir), "generated", "generated-1"), loader.Validation, loader.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.Builtin(policy.Autonomous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prices, err := llm.ParsePrices(endpoint.Prices())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := sign.NewKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := llm.Config{BaseURL: url, Prices: prices, MaxTries: 6, Now: time.Now, Sleep: shortened}
+	if change != nil {
+		change(&client)
+	}
+	began := time.Now()
+	return Config{
+		Set: set, Gold: gold, Selection: loader.Filter{}.Rule(),
+		Model:    Endpoint{Client: llm.New(client), Name: endpoint.Model, Origin: "builtin:endpoint", Limiter: client.Limiter},
+		MaxTurns: 20, CallTries: client.MaxTries, Policy: p, PricesDigest: prices.Digest(), Prices: prices,
+		Tools:        []tools.Tool{tools.NewReadFile(nil), tools.NewListFiles(), tools.NewCalculate()},
+		SubmitIntent: true, Rehearsal: true, Concurrency: 16,
+		Key: key, Harness: trajectory.Harness{Version: "test", ExecutableSHA256: sign.Digest(nil)},
+		Now: time.Now, Mono: func() time.Duration { return time.Since(began) }, Rand: rand.Reader,
+	}
+}
+
+// shortened waits a thousandth of the time.
+func shortened(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d / 1000)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

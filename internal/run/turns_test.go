@@ -1,0 +1,131 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// BenchmarkTurns runs 1,000 tasks of three turns, 16 at once, against an
+// endpoint that takes no time, with a durable journal and probes on. What a
+// turn adds is the time from the endpoint's answer to its next request of the
+// same task. Beside it stand what the disk and HTTP alone take here.
+func BenchmarkTurns(b *testing.B) {
+	tasks := endpoint.Tasks{Count: 1000}
+	var gaps []time.Duration
+	var took, grading time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		server := serve(b, endpoint.Config{Tasks: tasks, Now: time.Now})
+		c := generated(b, tasks, server.URL, nil)
+		var graded time.Time // the first of them, after all were solved
+		c.Watch = func(e trajectory.Event) {
+			if _, ok := e.Payload.(trajectory.Judgment); ok && graded.IsZero() {
+				graded = time.Now()
+			}
+		}
+		r, err := Create(b.TempDir(), c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		began := time.Now()
+		b.StartTimer()
+		if err := r.Execute(context.Background(), nil); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		took += time.Since(began)
+		grading += time.Since(graded)
+		if c := server.Counts(); c.Answered != 3*tasks.Count || c.Requests != c.Answered {
+			b.Fatalf("the endpoint counts %+v", c)
+		}
+		gaps = append(gaps, server.Gaps()...)
+		if err := r.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+	b.StopTimer()
+	slices.Sort(gaps)
+	done := float64(b.N * tasks.Count)
+	b.ReportMetric(ms(gaps[len(gaps)/2]), "ms/turn-added")
+	b.ReportMetric(ms(gaps[len(gaps)*95/100]), "ms/turn-added-p95")
+	b.ReportMetric(ms(took)/done/3, "ms-wall/turn")
+	b.ReportMetric(done/took.Seconds(), "tasks/s")
+	b.ReportMetric(ms(grading)/done, "ms-grading/task")
+	b.ReportMetric(bareSync(b), "µs/fdatasync")
+	b.ReportMetric(bareHTTP(b, tasks), "bare-requests/s")
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// bareSync is what writing a few lines and syncing them takes, in microseconds,
+// at the median.
+func bareSync(b *testing.B) float64 {
+	b.Helper()
+	f, err := os.Create(filepath.Join(b.TempDir(), "bare"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	lines := bytes.Repeat([]byte("a line of the mill book\n"), 256)
+	took := make([]time.Duration, 1000)
+	for i := range took {
+		began := time.Now()
+		if _, err := f.Write(lines); err != nil {
+			b.Fatal(err)
+		}
+		if err := (dataSync{f}).Sync(); err != nil {
+			b.Fatal(err)
+		}
+		took[i] = time.Since(began)
+	}
+	slices.Sort(took)
+	return float64(took[len(took)/2]) / float64(time.Microsecond)
+}
+
+// bareHTTP is how many requests a second 16 goroutines get answered that do
+// nothing else.
+func bareHTTP(b *testing.B, tasks endpoint.Tasks) float64 {
+	b.Helper()
+	server := serve(b, endpoint.Config{Tasks: tasks})
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	const each, workers = 500, 16
+	began := time.Now()
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":%q},{"role":"user","content":%q}],"tools":[{}]}`,
+				endpoint.Model, prompt.System(), tasks.Question(w))
+			for range each {
+				response, err := client.Post(server.URL+"/chat/completions", "application/json", bytes.NewReader([]byte(body)))
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				_, err = io.Copy(io.Discard, response.Body)
+				response.Body.Close()
+				if err != nil || response.StatusCode != http.StatusOK {
+					b.Errorf("status %d, %v", response.StatusCode, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return each * workers / time.Since(began).Seconds()
+}
