@@ -78,10 +78,11 @@ func (r *Run) solveAll(ctx context.Context, drain <-chan struct{}) error {
 	money := newPurse(r.cfg, r.fold)
 	return r.each(ctx, drain, func(ctx context.Context, i int, t *ledger.Task) error {
 		for !r.settled(t) {
+			share, enough := money.attempt(ctx, r.cfg.Set.Tasks[i], r.gate.Specs())
 			if isClosed(drain) {
+				share.close()
 				return nil
 			}
-			share, enough := money.attempt(ctx, r.cfg.Set.Tasks[i], r.gate.Specs())
 			if !enough {
 				break // it is graded with what it has
 			}
