@@ -105,12 +105,21 @@ func (c *Client) Chat(ctx context.Context, r Request, o Observer) (Response, err
 	if failed != nil {
 		return Response{}, c.shown(failed)
 	}
+	return c.call(ctx, c.completion(request), o)
+}
+
+// asking sends one request through an exchange and reads the answer. A Response beside an error was
+// paid for.
+type asking func(context.Context, *exchange) (*Response, error)
+
+// call asks until there is an answer, or an error that another try cannot mend.
+func (c *Client) call(ctx context.Context, ask asking, o Observer) (Response, error) {
 	waits := newBackOff()
 	for number := 1; ; number++ {
 		if ctx.Err() != nil {
 			return Response{}, cancelled(ctx.Err(), "before the request was sent")
 		}
-		response, err := c.try(ctx, number, request, o)
+		response, err := c.try(ctx, number, ask, o)
 		var failed *Error
 		if err == nil || !errors.As(err, &failed) || !failed.Retryable || number >= c.config.MaxTries {
 			return response, err
@@ -122,7 +131,7 @@ func (c *Client) Chat(ctx context.Context, r Request, o Observer) (Response, err
 }
 
 // try sends one request between the two calls of the observer.
-func (c *Client) try(ctx context.Context, number int, request openai.ChatCompletionRequest, o Observer) (Response, error) {
+func (c *Client) try(ctx context.Context, number int, ask asking, o Observer) (Response, error) {
 	slot, err := c.config.Limiter.acquire(ctx)
 	if err != nil {
 		return Response{}, cancelled(err, "while waiting for other requests")
@@ -139,30 +148,23 @@ func (c *Client) try(ctx context.Context, number int, request openai.ChatComplet
 		}
 		return err
 	}}
-	config := openai.DefaultConfig(c.config.APIKey)
-	config.BaseURL = c.config.BaseURL
-	config.HTTPClient = x
-	completion, err := openai.NewClientWithConfig(config).CreateChatCompletion(timed, request)
+	response, err := ask(timed, x)
 	if x.startErr != nil {
 		return Response{}, x.startErr
 	}
 	if !x.sent {
-		return Response{}, c.shown(refusal(request.Model, err))
+		return Response{}, c.shown(unfit(err))
 	}
 
-	done.Number = number
+	done.Number, done.Response = number, response
 	if c.config.Now != nil {
 		done.LatencyMs = c.config.Now().Sub(began).Milliseconds()
 	}
-	var response Response
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case err != nil && response == nil && ctx.Err() != nil:
 		done.Err = cancelled(ctx.Err(), "while the request was under way")
 	case err != nil:
 		done.Err = unfit(err)
-	default:
-		response, done.Err = c.assemble(request.Model, completion, x.reply)
-		done.Response = &response
 	}
 	if done.Err != nil {
 		done.Err = c.shown(done.Err)
@@ -173,7 +175,28 @@ func (c *Client) try(ctx context.Context, number int, request openai.ChatComplet
 	if done.Err != nil {
 		return Response{}, done.Err
 	}
-	return response, nil
+	return *response, nil
+}
+
+// completion asks for one chat completion.
+func (c *Client) completion(request openai.ChatCompletionRequest) asking {
+	return func(ctx context.Context, x *exchange) (*Response, error) {
+		config := openai.DefaultConfig(c.config.APIKey)
+		config.BaseURL = c.config.BaseURL
+		config.HTTPClient = x
+		completion, err := openai.NewClientWithConfig(config).CreateChatCompletion(ctx, request)
+		if err != nil && !x.sent {
+			return nil, refusal(request.Model, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		response, failed := c.assemble(request.Model, completion, x.reply)
+		if failed != nil {
+			return &response, failed
+		}
+		return &response, nil
+	}
 }
 
 func cancelled(err error, when string) *Error {

@@ -22,8 +22,9 @@ type exchange struct {
 	maxBody int64
 	start   func() error // called when all is ready, right before the request leaves
 
-	startErr error // what start said
-	sent     bool  // the request left, or tried to
+	startErr error  // what start said
+	sent     bool   // the request left, or tried to
+	answer   []byte // the whole body, cut at maxBody where it is no success
 	reply    reply
 }
 
@@ -37,6 +38,11 @@ func (x *exchange) Do(req *http.Request) (*http.Response, error) {
 	if body, err = mend(body); err != nil {
 		return nil, err
 	}
+	return x.send(req, body)
+}
+
+// send sends body, whatever the request holds.
+func (x *exchange) send(req *http.Request, body []byte) (*http.Response, error) {
 	req.Body = io.NopCloser(bytes.NewReader(body))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	req.ContentLength = int64(len(body))
@@ -59,6 +65,7 @@ func (x *exchange) Do(req *http.Request) (*http.Response, error) {
 		return nil, &Error{Status: res.StatusCode, Code: "response_too_large", RequestID: requestID(res.Header),
 			Message: fmt.Sprintf("the answer is larger than %d bytes", x.maxBody)}
 	}
+	x.answer = answer
 	var failed *Error
 	if x.reply, failed = readReply(res.StatusCode, res.Header, answer); failed != nil {
 		if failed.Retryable {
