@@ -5,7 +5,9 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math/big"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 )
@@ -16,6 +18,13 @@ var builtinPrices []byte
 // maxPrice bounds a price in a table, in micro-USD per million tokens (a million dollars).
 // With maxTokens it keeps every cost well inside ±2⁵³.
 const maxPrice = 1_000_000_000_000
+
+// maxAudioPrice bounds a price in micro-USD per minute (a thousand dollars), and maxMilliseconds the
+// length of a recording (eleven days): the product of both is below 2⁶³.
+const (
+	maxAudioPrice   = 1_000_000_000
+	maxMilliseconds = 1_000_000_000
+)
 
 // price is what one million tokens of a model cost, in micro-USD.
 type price struct {
@@ -31,11 +40,17 @@ type price struct {
 //	   "cached_input_microusd_per_mtok":1250000,
 //	   "output_microusd_per_mtok":10000000}}}
 //
-// with every price in micro-USD per million tokens. Model names match exactly: a dated snapshot may
-// have another price than the name without a date. The zero value knows no model.
+// with every price in micro-USD per million tokens. A model that writes down recordings and is billed by
+// their length has one price instead, in micro-USD per minute:
+//
+//	"whisper-1":{"audio_microusd_per_minute":6000}
+//
+// Model names match exactly: a dated snapshot may have another price than the name without a date. The
+// zero value knows no model.
 type Prices struct {
 	digest string
 	models map[string]price
+	audio  map[string]int64 // micro-USD per minute
 }
 
 // BuiltinPrices returns the table that ships with the program.
@@ -48,8 +63,8 @@ func BuiltinPrices() Prices {
 }
 
 // ParsePrices reads a price table. It refuses unknown and duplicate members, missing prices, prices
-// that are not integers from 0 to a million dollars per million tokens, and tables without version,
-// note or models.
+// that are not integers from 0 to a million dollars per million tokens (a thousand dollars per minute),
+// models with both kinds of price, and tables without version, note or models.
 func ParsePrices(b []byte) (Prices, error) {
 	var table struct {
 		Version *string `json:"version"`
@@ -58,6 +73,7 @@ func ParsePrices(b []byte) (Prices, error) {
 			Input       *int64 `json:"input_microusd_per_mtok"`
 			CachedInput *int64 `json:"cached_input_microusd_per_mtok"`
 			Output      *int64 `json:"output_microusd_per_mtok"`
+			Audio       *int64 `json:"audio_microusd_per_minute"`
 		} `json:"models"`
 	}
 	if err := json.Unmarshal(b, &table, json.RejectUnknownMembers(true)); err != nil {
@@ -72,10 +88,20 @@ func ParsePrices(b []byte) (Prices, error) {
 	if len(table.Models) == 0 {
 		return Prices{}, fmt.Errorf("reading price table: %q is missing or empty", "models")
 	}
-	models := make(map[string]price, len(table.Models))
+	models, audio := make(map[string]price, len(table.Models)), map[string]int64{}
 	for name, m := range table.Models {
 		if name == "" {
 			return Prices{}, fmt.Errorf("reading price table: a model has no name")
+		}
+		if m.Audio != nil {
+			switch {
+			case m.Input != nil || m.CachedInput != nil || m.Output != nil:
+				return Prices{}, fmt.Errorf("reading price table: model %q has prices of tokens and a price of minutes", name)
+			case *m.Audio < 0 || *m.Audio > maxAudioPrice:
+				return Prices{}, fmt.Errorf("reading price table: model %q has a price outside 0 to %d micro-USD per minute", name, int64(maxAudioPrice))
+			}
+			audio[name] = *m.Audio
+			continue
 		}
 		for _, p := range []*int64{m.Input, m.CachedInput, m.Output} {
 			if p == nil {
@@ -88,7 +114,7 @@ func ParsePrices(b []byte) (Prices, error) {
 		models[name] = price{Input: *m.Input, CachedInput: *m.CachedInput, Output: *m.Output}
 	}
 	sum := sha256.Sum256(b)
-	return Prices{digest: "sha256:" + hex.EncodeToString(sum[:]), models: models}, nil
+	return Prices{digest: "sha256:" + hex.EncodeToString(sum[:]), models: models, audio: audio}, nil
 }
 
 // Digest returns "sha256:" and the hex SHA-256 of the bytes the table was read from.
@@ -96,8 +122,16 @@ func (p Prices) Digest() string { return p.digest }
 
 // Lookup says whether the table has a price for exactly this model name.
 func (p Prices) Lookup(model string) bool {
-	_, ok := p.models[model]
-	return ok
+	_, tokens := p.models[model]
+	_, minutes := p.audio[model]
+	return tokens || minutes
+}
+
+// Models returns the names that the table has a price for, sorted.
+func (p Prices) Models() []string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(p.models)), maps.Keys(p.audio))
+	slices.Sort(names)
+	return names
 }
 
 // Cost returns what the tokens cost in micro-USD, computed exactly and rounded up to a whole
@@ -119,5 +153,23 @@ func (p Prices) Cost(model string, u Usage) *int64 {
 	const perMillion = 1_000_000
 	sum.Add(sum, big.NewInt(perMillion-1))
 	cost := sum.Div(sum, big.NewInt(perMillion)).Int64()
+	return &cost
+}
+
+// Bound returns what so many tokens cost at most, in micro-USD: none of them is taken for cached. It is
+// nil where the table has no prices of tokens for the model, or a count is not one of tokens.
+func (p Prices) Bound(model string, in, out int64) *int64 {
+	return p.Cost(model, Usage{Reported: true, In: in, Out: out})
+}
+
+// CostOfAudio returns what a recording of so many milliseconds costs, in micro-USD, rounded up. It is
+// nil, never 0, where the cost is unknown: no price of minutes for the model, or no usable length.
+func (p Prices) CostOfAudio(model string, ms int64) *int64 {
+	perMinute, ok := p.audio[model]
+	if !ok || ms <= 0 || ms > maxMilliseconds {
+		return nil
+	}
+	const minute = 60_000
+	cost := (perMinute*ms + minute - 1) / minute
 	return &cost
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -46,6 +47,12 @@ func TestParsePricesRefuses(t *testing.T) {
 		{"no name", table(`{"":` + model + `}`), "a model has no name"},
 		{"missing price", table(`{"m":{"input_microusd_per_mtok":1,"output_microusd_per_mtok":1}}`), `model "m" lacks one of its three prices`},
 		{"null price", table(`{"m":` + strings.Replace(model, "1", "null", 1) + `}`), `model "m" lacks one of its three prices`},
+		{"both kinds", table(`{"m":{"audio_microusd_per_minute":1,` + model[1:] + `}`), `model "m" has prices of tokens and a price of minutes`},
+		{"parts of both kinds", table(`{"m":{"audio_microusd_per_minute":1,"output_microusd_per_mtok":1}}`), `model "m" has prices of tokens and a price of minutes`},
+		{"null minutes", table(`{"m":{"audio_microusd_per_minute":null}}`), `model "m" lacks one of its three prices`},
+		{"negative minutes", table(`{"m":{"audio_microusd_per_minute":-1}}`), `model "m" has a price outside 0 to 1000000000 micro-USD per minute`},
+		{"absurd minutes", table(`{"m":{"audio_microusd_per_minute":1000000001}}`), `model "m" has a price outside`},
+		{"minutes twice", table(`{"m":{"audio_microusd_per_minute":1,"audio_microusd_per_minute":1}}`), "duplicate"},
 		{"fraction", table(`{"m":` + strings.Replace(model, "1", "0.5", 1) + `}`), "unmarshal JSON"},
 		{"text", table(`{"m":` + strings.Replace(model, "1", `"1"`, 1) + `}`), "unmarshal JSON"},
 		{"negative", table(`{"m":` + strings.Replace(model, "1", "-1", 1) + `}`), `model "m" has a price outside`},
@@ -105,6 +112,70 @@ func show(n *int64) string {
 	return fmt.Sprint(*n)
 }
 
+// audioPrices knows one model by minutes (6,000 micro-USD) and one by tokens.
+func audioPrices(t *testing.T) Prices {
+	t.Helper()
+	p, err := ParsePrices([]byte(`{"version":"t","note":"","models":{"whisper-t":{"audio_microusd_per_minute":6000},"dear":{"audio_microusd_per_minute":1000000000},` +
+		`"by-token":{"input_microusd_per_mtok":6000000,"cached_input_microusd_per_mtok":1,"output_microusd_per_mtok":10000000}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestCostOfAudio(t *testing.T) {
+	p := audioPrices(t)
+	for _, tc := range []struct {
+		model string
+		ms    int64
+		want  string
+	}{
+		{"whisper-t", 60_000, "6000"}, {"whisper-t", 1, "1"}, {"whisper-t", 10, "1"}, {"whisper-t", 11, "2"}, {"whisper-t", 90_000, "9000"},
+		{"whisper-t", 0, "unknown"}, {"whisper-t", -5, "unknown"}, {"whisper-t", maxMilliseconds + 1, "unknown"},
+		{"dear", maxMilliseconds, "16666666666667"}, {"by-token", 60_000, "unknown"}, {"other", 60_000, "unknown"},
+	} {
+		if got := show(p.CostOfAudio(tc.model, tc.ms)); got != tc.want {
+			t.Errorf("%d ms of %s: %s, want %s", tc.ms, tc.model, got, tc.want)
+		}
+	}
+	if got := p.Cost("whisper-t", Usage{Reported: true, In: 5}); got != nil {
+		t.Errorf("tokens of a model that is billed by the minute cost %d", *got)
+	}
+	if got := show(BuiltinPrices().CostOfAudio("whisper-1", 3_600_000)); got != "360000" {
+		t.Errorf("an hour of whisper-1 costs %s", got)
+	}
+}
+
+func TestBound(t *testing.T) {
+	p := audioPrices(t)
+	for _, tc := range []struct {
+		model   string
+		in, out int64
+		want    string
+	}{
+		{"by-token", 1000, 100, "7000"}, {"by-token", 0, 0, "0"}, {"by-token", 0, 1, "10"}, {"by-token", -1, 0, "unknown"},
+		{"by-token", 0, maxTokens + 1, "unknown"}, {"whisper-t", 1, 1, "unknown"}, {"other", 1, 1, "unknown"},
+	} {
+		if got := show(p.Bound(tc.model, tc.in, tc.out)); got != tc.want {
+			t.Errorf("%d in and %d out of %s: %s, want %s", tc.in, tc.out, tc.model, got, tc.want)
+		}
+	}
+}
+
+func TestModels(t *testing.T) {
+	if diff := cmp.Diff([]string{"by-token", "dear", "whisper-t"}, audioPrices(t).Models()); diff != "" {
+		t.Error(diff)
+	}
+	for _, name := range BuiltinPrices().Models() {
+		if !BuiltinPrices().Lookup(name) {
+			t.Errorf("%q is listed and not known", name)
+		}
+	}
+	if got := (Prices{}).Models(); len(got) != 0 {
+		t.Errorf("a table without models lists %q", got)
+	}
+}
+
 // Against exact fractions: never less than the true cost, and less than one micro-USD more.
 func TestCostIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -129,6 +200,7 @@ func TestCostIsExact(t *testing.T) {
 
 func FuzzParsePrices(f *testing.F) {
 	f.Add(builtinPrices)
+	f.Add([]byte(`{"version":"1","note":"","models":{"m":{"audio_microusd_per_minute":7}}}`))
 	f.Add([]byte(`{"version":"1","note":"","models":{"m":{"input_microusd_per_mtok":1}}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := ParsePrices(b)
@@ -140,6 +212,11 @@ func FuzzParsePrices(f *testing.F) {
 				if n < 0 || n > maxPrice {
 					t.Errorf("price %d", n)
 				}
+			}
+		}
+		for name, n := range p.audio {
+			if _, both := p.models[name]; both || n < 0 || n > maxAudioPrice {
+				t.Errorf("price %d a minute of %q, also by tokens: %v", n, name, both)
 			}
 		}
 	})
