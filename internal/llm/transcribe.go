@@ -1,0 +1,184 @@
+package llm
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"mime/multipart"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Transcription is a recording to be written down. Endpoints tell its format by the extension of
+// FileName.
+type Transcription struct {
+	Model    string
+	FileName string
+	Audio    []byte
+}
+
+// Transcript is what was heard; Text is "" where that was nothing. Milliseconds are those that the
+// endpoint bills, else those it heard; 0 = it does not say. Usage is reported by models that bill
+// tokens. CostMicroUSD is the cost the endpoint reported, else that of the price table for the
+// requested model, by tokens or by duration; nil = unknown.
+type Transcript struct {
+	Text          string
+	RequestID     string
+	ResponseModel string
+	Usage         Usage
+	Milliseconds  int64
+	CostMicroUSD  *int64
+}
+
+// Transcribe has a recording written down. It sends, waits, tries again and fails as Chat does; the
+// Response of each Try holds the transcript as its content. The same Transcription gives the same
+// bytes of the request each time.
+func (c *Client) Transcribe(ctx context.Context, t Transcription, o Observer) (Transcript, error) {
+	if c.broken != nil {
+		return Transcript{}, c.broken
+	}
+	body, contentType, err := t.form()
+	if err != nil {
+		return Transcript{}, c.shown(&Error{Code: "invalid_request", Stop: true, Message: err.Error()})
+	}
+	var heard Transcript
+	_, err = c.call(ctx, func(ctx context.Context, x *exchange) (*Response, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.config.BaseURL, "/")+"/audio/transcriptions", nil)
+		if err != nil {
+			return nil, &Error{Code: "invalid_config", Stop: true, Message: "the base URL makes no request"}
+		}
+		req.Header.Set("Accept", "application/json")
+		req.Header.Set("Content-Type", contentType)
+		if c.config.APIKey != "" {
+			req.Header.Set("Authorization", "Bearer "+c.config.APIKey)
+		}
+		if _, err := x.send(req, body); err != nil {
+			return nil, err
+		}
+		var failed *Error
+		if heard, failed = c.heard(t.Model, x); failed != nil {
+			return nil, failed
+		}
+		return &Response{Message: Message{Role: "assistant", Content: heard.Text}, RequestID: heard.RequestID,
+			ResponseModel: heard.ResponseModel, Usage: heard.Usage, CostMicroUSD: heard.CostMicroUSD}, nil
+	}, o)
+	if err != nil {
+		return Transcript{}, err
+	}
+	return heard, nil
+}
+
+// form writes the request as multipart/form-data. Its boundary is a digest of what it separates, not
+// random: equal requests are equal in every byte, and what is separated cannot hold its own digest.
+func (t Transcription) form() (body []byte, contentType string, err error) {
+	// Whisper models say how long a recording is, which they are billed by, in the verbose form
+	// only; the models after them do not have that form.
+	format := "json"
+	if strings.Contains(strings.ToLower(t.Model), "whisper") {
+		format = "verbose_json"
+	}
+	name := t.formName()
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %q %q ", t.Model, format, name)
+	sum.Write(t.Audio)
+
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	if err := w.SetBoundary(hex.EncodeToString(sum.Sum(nil))); err != nil {
+		return nil, "", err
+	}
+	for _, field := range [][2]string{{"model", t.Model}, {"response_format", format}} {
+		if err := w.WriteField(field[0], field[1]); err != nil {
+			return nil, "", err
+		}
+	}
+	part, err := w.CreateFormFile("file", name)
+	if err != nil {
+		return nil, "", err
+	}
+	if _, err := part.Write(t.Audio); err != nil {
+		return nil, "", err
+	}
+	if err := w.Close(); err != nil {
+		return nil, "", err
+	}
+	return b.Bytes(), w.FormDataContentType(), nil
+}
+
+// formName is the last part of the file's name, with nothing in it that has a meaning in a header.
+// The end is kept when it is long: the extension counts.
+func (t Transcription) formName() string {
+	name := strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f || strings.ContainsRune("\"\\;%", r) {
+			return '_'
+		}
+		return r
+	}, strings.ToValidUTF8(path.Base(t.FileName), "_"))
+	if len(name) > maxName {
+		name = strings.ToValidUTF8(name[len(name)-maxName:], "")
+	}
+	return name
+}
+
+// heard reads an answer: {"text":…} and, as the endpoint likes, "duration" in seconds and
+// "usage":{"type":"tokens","input_tokens":…,"output_tokens":…} or {"type":"duration","seconds":…}.
+func (c *Client) heard(model string, x *exchange) (Transcript, *Error) {
+	top := gjson.ParseBytes(x.answer)
+	text := top.Get("text")
+	if text.Type != gjson.String {
+		return Transcript{}, &Error{Status: http.StatusOK, Code: "invalid_response", Retryable: true, RequestID: x.reply.id,
+			Message: "the answer does not have the form of a transcript: it has no text"}
+	}
+	t := Transcript{
+		Text:          strings.ToValidUTF8(text.Str, "\uFFFD"),
+		RequestID:     c.tidy(x.reply.id, maxName),
+		ResponseModel: c.tidy(x.reply.model, maxName),
+		Usage:         audioUsage(top.Get("usage")),
+		Milliseconds:  milliseconds(top.Get("usage.seconds")),
+		CostMicroUSD:  x.reply.cost,
+	}
+	if t.Milliseconds == 0 {
+		t.Milliseconds = milliseconds(top.Get("duration"))
+	}
+	if t.CostMicroUSD == nil {
+		t.CostMicroUSD = c.config.Prices.Cost(model, t.Usage)
+	}
+	if t.CostMicroUSD == nil {
+		t.CostMicroUSD = c.config.Prices.CostOfAudio(model, t.Milliseconds)
+	}
+	return t, nil
+}
+
+// audioUsage reads the token counts of a transcription; those that cannot be true are not reported.
+func audioUsage(u gjson.Result) Usage {
+	in, okIn := count(u.Get("input_tokens"))
+	out, okOut := count(u.Get("output_tokens"))
+	if !okIn || !okOut {
+		return Usage{}
+	}
+	return Usage{Reported: true, In: in, Out: out}
+}
+
+// milliseconds reads a number of seconds, which some servers give as text, and rounds it up. 0 = there
+// is none, or none that can be true.
+func milliseconds(v gjson.Result) int64 {
+	seconds := v.Num
+	if v.Type == gjson.String {
+		n, err := strconv.ParseFloat(v.Str, 64)
+		if err != nil {
+			return 0
+		}
+		seconds = n
+	}
+	if !(seconds > 0 && seconds <= maxMilliseconds/1000) {
+		return 0
+	}
+	return int64(math.Ceil(seconds * 1000))
+}
