@@ -264,6 +264,9 @@ func (s *Session) execute(ctx context.Context, p *pass) error {
 		return fmt.Errorf("tool %s: %w", p.call.Name, err)
 	}
 	p.output = output
+	if m := output.Model; m != nil && m.CostMicroUSD != nil {
+		s.Spend(*m.CostMicroUSD)
+	}
 	if s.probe != nil {
 		probes := s.probe.Probe(output.Document, p.call.Args, reached(output.URLs))
 		p.probes = &probes
@@ -309,7 +312,17 @@ func (s *Session) resultEvents(p *pass) []trajectory.Payload {
 	}
 	return append(events, trajectory.ToolExecuted{
 		BodySHA256: x.BodySHA256, Bytes: x.Bytes, CallID: p.id, Head: x.Head, IsError: p.output.IsError, LatencyMs: p.latency.Milliseconds(),
-		Name: p.name, OutputSHA256: x.SHA256, Probes: p.probes, Redactions: x.Redactions, ShownBytes: int64(len(p.output.Shown)), ShownSHA256: sign.Digest(message.Canonical()),
+		Model: s.modelUse(p.output.Model), Name: p.name, OutputSHA256: x.SHA256, Probes: p.probes, Redactions: x.Redactions, ShownBytes: int64(len(p.output.Shown)), ShownSHA256: sign.Digest(message.Canonical()),
 		Truncated: x.Truncated, URLs: urls,
 	})
+}
+
+// modelUse is m with the endpoint's words as they may be recorded.
+func (s *Session) modelUse(m *trajectory.ModelUse) *trajectory.ModelUse {
+	if m == nil {
+		return nil
+	}
+	use := *m
+	use.RequestID, use.ResponseModel = s.rec.Redact.Label(m.RequestID), s.rec.Redact.Label(m.ResponseModel)
+	return &use
 }

@@ -48,12 +48,14 @@ type Spec struct {
 // went wrong, in words the model can act on, and so does Document where there
 // is no document. URLs are the addresses reached, in order: requested,
 // redirects, final; one with status 0 gave no answer, or was only named (by a
-// search result, by a redirect that was refused).
+// search result, by a redirect that was refused). Model says what a model was
+// asked for to make the document, nil if none was; the Gate charges its cost.
 type Output struct {
 	Document string
 	Shown    string
 	IsError  bool
 	URLs     []trajectory.URL
+	Model    *trajectory.ModelUse
 }
 
 // Touches is what a call would touch, known before it runs: the rules look at

@@ -1,0 +1,102 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gabriel-vasile/mimetype"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// maxRecording is the most that OpenAI's transcription endpoint takes, in bytes.
+const maxRecording = 25 << 20
+
+// Transcriber writes down what is said in a recording, as *llm.Client does.
+type Transcriber interface {
+	Transcribe(context.Context, llm.Transcription, llm.Observer) (llm.Transcript, error)
+}
+
+type transcribeArgs struct {
+	Path string `json:"path" jsonschema:"name of the recording in the workspace, as list_files gives it"`
+	Page int    `json:"page,omitzero" jsonschema:"which page of a long transcript to show, from 1; the first if left out"`
+	Find string `json:"find,omitzero" jsonschema:"show only the lines that hold this text, in any case, with their neighbours"`
+}
+
+// NewTranscribe makes transcribe_audio, which has a recording of the workspace
+// written down by model. What the model refuses is a result that says so; a
+// model that cannot be asked at all, or not after many tries, is an error.
+func NewTranscribe(ask Transcriber, model string) Tool {
+	return define("transcribe_audio",
+		"Writes down what is said in a recording of the workspace (mp3, m4a, wav, flac, ogg, webm, mp4 and other sound, up to 25 MiB). It hears words only, no music and no noises. Long transcripts come in pages; find looks inside.",
+		func(a transcribeArgs) Touches { return Touches{Paths: []string{a.Path}, Texts: nonEmpty(a.Find)} },
+		func(ctx context.Context, env *Env, a transcribeArgs) (Output, error) {
+			data, err := readInside(env, a.Path)
+			if err == nil {
+				err = transcribable(data)
+			}
+			if err != nil {
+				return failed("cannot transcribe %q: %v", a.Path, err), nil
+			}
+			// The name in the task is nobody's business, and its extension may be wrong.
+			recording := llm.Transcription{Model: model, FileName: "audio" + mimetype.Detect(data).Extension(), Audio: data}
+			var asked tryCount
+			heard, err := ask.Transcribe(ctx, recording, &asked)
+			use := trajectory.ModelUse{RequestedModel: model, Tries: int(asked)}
+			var refused *llm.Error
+			if errors.As(err, &refused) && !refused.Stop && !refused.Retryable && errors.Unwrap(refused) == nil {
+				out := failed("cannot transcribe %q: the transcription model does not take it: %s", a.Path, refused.Message)
+				use.CostMicroUSD, use.RequestID = new(int64), refused.RequestID // nothing was written down, so nothing is billed
+				out.Model = &use
+				return out, nil
+			}
+			if err != nil {
+				return Output{}, err
+			}
+			u := heard.Usage
+			use.CostMicroUSD, use.RequestID, use.ResponseModel = heard.CostMicroUSD, heard.RequestID, heard.ResponseModel
+			use.Tokens, use.UsageReported = trajectory.Tokens{Cached: u.Cached, In: u.In, Out: u.Out, Reasoning: u.Reasoning}, u.Reported
+			out := transcript(heard).clipped().show(plainName(a.Path), a.Page, a.Find)
+			out.Model = &use
+			return out, nil
+		})
+}
+
+// transcribable says, for the model, why data cannot be a recording. It goes by
+// the content: sound, or a container that can hold nothing but sound.
+func transcribable(data []byte) error {
+	kind, _, _ := strings.Cut(mimetype.Detect(data).String(), ";")
+	switch {
+	case len(data) == 0:
+		return errors.New("it is empty (0 bytes)")
+	case len(data) > maxRecording:
+		return fmt.Errorf("it is larger than %d MiB", maxRecording>>20)
+	case strings.HasPrefix(kind, "audio/"), strings.HasPrefix(kind, "video/"), kind == "application/ogg":
+		return nil
+	}
+	return fmt.Errorf("it is of type %s, not a recording", kind)
+}
+
+func transcript(heard llm.Transcript) document {
+	doc := document{kind: "transcript", text: heard.Text}
+	if heard.Milliseconds > 0 {
+		doc.notes = append(doc.notes, fmt.Sprintf("%.1f seconds", float64(heard.Milliseconds)/1000))
+	}
+	if strings.TrimSpace(heard.Text) == "" {
+		doc.notes = append(doc.notes, "no words were heard")
+	}
+	return doc
+}
+
+// tryCount counts the requests of a call. Nothing else of them is kept: the Gate
+// has recorded the call before it runs, and records its result.
+type tryCount int
+
+func (t *tryCount) TryStarted(number int) error {
+	*t = tryCount(number)
+	return nil
+}
+
+func (*tryCount) TryCompleted(llm.Try) error { return nil }
