@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,7 +22,7 @@ const (
 
 // Config says how to reach an endpoint. The zero value asks api.openai.com without a key.
 type Config struct {
-	BaseURL   string            // without /chat/completions; "" = api.openai.com
+	BaseURL   string            // without /chat/completions or /responses; "" = api.openai.com
 	APIKey    string            // "" = no Authorization header
 	Transport http.RoundTripper // nil = a plain one of the client's own, without a proxy
 	API       string            // APIChat or APIResponses; "" = what the model demands (APIOf)
@@ -85,6 +86,8 @@ func unusable(c Config) *Error {
 		e.Message = "the base URL is not an http or https address"
 	case base.RawQuery != "" || base.Fragment != "":
 		e.Message = "the base URL has a query or a fragment"
+	case c.API != "" && c.API != APIChat && c.API != APIResponses:
+		e.Message = fmt.Sprintf("the interface is neither %q nor %q", APIChat, APIResponses)
 	case strings.ContainsFunc(c.APIKey, unicode.IsControl):
 		e.Message = "the API key holds a control character"
 	default:
@@ -101,11 +104,11 @@ func (c *Client) Chat(ctx context.Context, r Request, o Observer) (Response, err
 	if c.broken != nil {
 		return Response{}, c.broken
 	}
-	request, failed := compose(r)
+	request, failed := c.compose(r)
 	if failed != nil {
 		return Response{}, c.shown(failed)
 	}
-	return c.call(ctx, c.completion(request), o)
+	return c.call(ctx, request, c.completion(request), o)
 }
 
 // asking sends one request through an exchange and reads the answer. A Response beside an error was
@@ -113,13 +116,13 @@ func (c *Client) Chat(ctx context.Context, r Request, o Observer) (Response, err
 type asking func(context.Context, *exchange) (*Response, error)
 
 // call asks until there is an answer, or an error that another try cannot mend.
-func (c *Client) call(ctx context.Context, ask asking, o Observer) (Response, error) {
+func (c *Client) call(ctx context.Context, p prepared, ask asking, o Observer) (Response, error) {
 	waits := newBackOff()
 	for number := 1; ; number++ {
 		if ctx.Err() != nil {
 			return Response{}, cancelled(ctx.Err(), "before the request was sent")
 		}
-		response, err := c.try(ctx, number, ask, o)
+		response, err := c.try(ctx, number, p, ask, o)
 		var failed *Error
 		if err == nil || !errors.As(err, &failed) || !failed.Retryable || number >= c.config.MaxTries {
 			return response, err
@@ -131,7 +134,7 @@ func (c *Client) call(ctx context.Context, ask asking, o Observer) (Response, er
 }
 
 // try sends one request between the two calls of the observer.
-func (c *Client) try(ctx context.Context, number int, ask asking, o Observer) (Response, error) {
+func (c *Client) try(ctx context.Context, number int, p prepared, ask asking, o Observer) (Response, error) {
 	slot, err := c.config.Limiter.acquire(ctx)
 	if err != nil {
 		return Response{}, cancelled(err, "while waiting for other requests")
@@ -141,7 +144,7 @@ func (c *Client) try(ctx context.Context, number int, ask asking, o Observer) (R
 	timed, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
 	var began time.Time
-	x := &exchange{http: c.http, now: c.config.Now, maxBody: c.config.MaxBody, start: func() error {
+	x := &exchange{http: c.http, now: c.config.Now, maxBody: c.config.MaxBody, api: p.api, body: p.body, start: func() error {
 		err := o.TryStarted(number)
 		if c.config.Now != nil {
 			began = c.config.Now()
@@ -178,25 +181,35 @@ func (c *Client) try(ctx context.Context, number int, ask asking, o Observer) (R
 	return *response, nil
 }
 
-// completion asks for one chat completion.
-func (c *Client) completion(request openai.ChatCompletionRequest) asking {
+// completion asks for one completion.
+func (c *Client) completion(p prepared) asking {
 	return func(ctx context.Context, x *exchange) (*Response, error) {
 		config := openai.DefaultConfig(c.config.APIKey)
 		config.BaseURL = c.config.BaseURL
 		config.HTTPClient = x
-		completion, err := openai.NewClientWithConfig(config).CreateChatCompletion(ctx, request)
+		completion, err := send(ctx, openai.NewClientWithConfig(config), p.api)
 		if err != nil && !x.sent {
-			return nil, refusal(request.Model, err)
+			return nil, unsendable("%v", err)
 		}
 		if err != nil {
 			return nil, err
 		}
-		response, failed := c.assemble(request.Model, completion, x.reply)
+		response, failed := c.assemble(p, completion, x.reply)
 		if failed != nil {
 			return &response, failed
 		}
 		return &response, nil
 	}
+}
+
+// send has the library ask by an interface. Neither the model nor anything else is told to it, so that
+// it refuses nothing by its own lists: the exchange holds what is sent.
+func send(ctx context.Context, library *openai.Client, api string) (openai.ChatCompletionResponse, error) {
+	if api == APIResponses {
+		_, err := library.CreateResponse(ctx, openai.CreateResponseRequest{})
+		return openai.ChatCompletionResponse{}, err
+	}
+	return library.CreateChatCompletion(ctx, openai.ChatCompletionRequest{})
 }
 
 func cancelled(err error, when string) *Error {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
 )
 
 // prices of the test model: 1, 0.1 and 10 micro-USD a token.
@@ -209,29 +210,24 @@ func TestObserverFailure(t *testing.T) {
 	}
 }
 
-// Refusals of the client library happen before anything is sent, so that no try is announced.
-func TestModelsThatCannotBeAsked(t *testing.T) {
-	e := serve(t, good)
-	for _, tc := range []struct{ model, code, message string }{
-		{"o3", "responses_api_required", `model "o3" needs the Responses API, which this version does not speak yet`},
-		{"o1-mini", "responses_api_required", `model "o1-mini" needs`},
-		{"o4-mini", "responses_api_required", `model "o4-mini" needs`},
-		{"gpt-5", "responses_api_required", `model "gpt-5" needs`},
-		{"gpt-6-sol", "responses_api_required", `model "gpt-6-sol" needs`},
-		{"text-davinci-003", "not_a_chat_model", `model "text-davinci-003" does not do chat completions`},
-	} {
-		t.Run(tc.model, func(t *testing.T) {
-			j := &journal{}
-			_, err := client(t, e, nil).Chat(context.Background(), Request{Model: tc.model, Messages: ask.Messages}, j)
-			var failed *Error
-			if !errors.As(err, &failed) {
-				t.Fatalf("error %v", err)
+// The client library would refuse these by their names. Here they are asked, in the words that they
+// understand, and the server has its say.
+func TestReasoningModelsOverChat(t *testing.T) {
+	for _, model := range []string{"o3", "o1-mini", "o4-mini", "gpt-5", "gpt-6-sol", "text-davinci-003"} {
+		t.Run(model, func(t *testing.T) {
+			e := serve(t, good)
+			r := ask
+			r.Model, r.MaxTokens, r.Tools = model, 77, []ToolSpec{{Name: "t", Parameters: []byte(`{}`)}}
+			if _, err := client(t, e, nil).Chat(context.Background(), r, &journal{}); err != nil {
+				t.Fatal(err)
 			}
-			if failed.Code != tc.code || !strings.HasPrefix(failed.Message, tc.message) || failed.Retryable || !failed.Stop {
-				t.Errorf("%+v", failed)
+			got := gjson.Parse(e.bodies[0])
+			limit, other := "max_completion_tokens", "max_tokens"
+			if TakesTemperature(model) {
+				limit, other = other, limit
 			}
-			if len(j.started) != 0 || e.requests() != 0 {
-				t.Errorf("%d tries announced, %d requests sent", len(j.started), e.requests())
+			if got.Get("model").Str != model || got.Get("temperature").Exists() != TakesTemperature(model) || got.Get(limit).Int() != 77 || got.Get(other).Exists() {
+				t.Errorf("sent %s", e.bodies[0])
 			}
 		})
 	}
@@ -252,6 +248,7 @@ func TestUnusableConfigAndRequests(t *testing.T) {
 		{"not a URL", Config{BaseURL: "http://user:" + secret + "@\x7f"}, ask, "the base URL is not an http or https address"},
 		{"query", Config{BaseURL: "http://127.0.0.1:1/?key=" + secret}, ask, "the base URL has a query or a fragment"},
 		{"key", Config{BaseURL: "http://127.0.0.1:1", APIKey: secret + "\nX: y"}, ask, "the API key holds a control character"},
+		{"interface", Config{BaseURL: "http://127.0.0.1:1", API: "realtime"}, ask, `the interface is neither "chat" nor "responses"`},
 		{"schema", Config{BaseURL: "http://127.0.0.1:1"}, schemaRequest, `schema "s" is not JSON`},
 		{"parameters", Config{BaseURL: "http://127.0.0.1:1"}, toolRequest, `the parameters of tool "t" are not JSON`},
 	} {

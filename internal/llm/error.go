@@ -147,6 +147,12 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 		e.Stop = true
 	case status == http.StatusForbidden:
 		e.Stop = !f.moderated
+	case needsResponses(lower):
+		e.Code, e.Stop = "responses_api_required", true
+		e.Message = "the model needs the Responses API: ask it with --api responses; the endpoint says: " + f.message
+	case strings.Contains(lower, "not a chat model"):
+		e.Code, e.Stop = "not_a_chat_model", true
+		e.Message = "the model does not do chat completions: it may answer with --api responses; the endpoint says: " + f.message
 	case status == http.StatusNotFound && modelMissing(f.code, lower):
 		e.Code, e.Stop = "model_not_found", true
 	case status == http.StatusNotFound:
@@ -161,6 +167,17 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 		e.Code = fmt.Sprintf("http_%d", status)
 	}
 	return e
+}
+
+// needsResponses says whether an error means that the model, or tools with it, must be asked for by the
+// other interface.
+func needsResponses(lowerMessage string) bool {
+	for _, part := range []string{"only supported in v1/responses", "use /v1/responses", "use v1/responses", "use the responses api"} {
+		if strings.Contains(lowerMessage, part) {
+			return true
+		}
+	}
+	return false
 }
 
 // quotaCode names the codes that say that the account cannot pay, or is closed.

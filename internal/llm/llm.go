@@ -1,10 +1,13 @@
-// Package llm asks a chat model over the OpenAI-compatible HTTP interface and does not give up at
-// the first hiccup.
+// Package llm asks a model over the OpenAI-compatible HTTP interfaces, chat completions and the
+// Responses API, and does not give up at the first hiccup.
 //
 // It promises:
 //
-//   - What is asked is what is sent: temperature is always sent and is 0, empty tool results and
-//     empty arguments are sent as empty strings (the client library drops all three).
+//   - What is asked is what is sent: temperature is 0 for every model that takes one, empty tool results
+//     and empty arguments are sent as empty strings (the client library drops all three). The body is
+//     made once a call and is the same, byte for byte, in every try.
+//   - What a provider wants back of a message (Opaque) is sent back as it came; what an endpoint did on
+//     its own is named (Channels).
 //   - Every request that leaves is announced to an Observer first and reported to it afterwards. An
 //     Observer that fails ends the call: what cannot be recorded does not happen.
 //   - An *Error says whether another try can help (Retryable) and whether every other request would
@@ -13,14 +16,16 @@
 //   - Cost is an integer in micro-USD, rounded up; what is not known is nil, never 0.
 //
 // It refuses: redirects (credentials and prompts would go elsewhere), bodies over a limit, answers
-// that are not JSON, usage that cannot be true, and models that only speak the Responses API.
+// that are not JSON, and usage that cannot be true. It asks no server to keep a conversation.
 //
-// TestFaults and TestRequestBody show it over loopback HTTP; FuzzReply throws bytes at the seam.
+// TestDialects shows it over loopback HTTP with a conversation of each kind of endpoint, TestFaults and
+// TestRequestBody the rest; FuzzReply throws bytes at the seam.
 package llm
 
 // Message is one message of a conversation. Role is "system", "user", "assistant" or "tool". Opaque
 // is JSON that the provider wants back with the message as it gave it (reasoning it has encrypted or
-// signed); nobody else reads it.
+// signed), at most 1 MiB; nobody else reads it. It is an object of further members of the message, or
+// for the Responses API a list of items; what the other interface gave is not sent.
 type Message struct {
 	Role       string
 	Content    string
@@ -82,8 +87,9 @@ func (u Usage) plausible() bool {
 
 // Response is what came back. RequestID is the server's id of the request (header x-request-id or
 // request-id, else the id of the body). Fingerprint is the body's system_fingerprint. Channels name,
-// sorted, what the endpoint did on its own (searching, running code): what it read is nowhere recorded. CostMicroUSD is the cost the endpoint reported, else that of
-// the price table for the requested model; nil = unknown.
+// sorted, what the endpoint did on its own (searching, running code): what it read is nowhere recorded.
+// CostMicroUSD is the cost the endpoint reported, else that of the price table for the requested model;
+// nil = unknown.
 type Response struct {
 	Message       Message
 	FinishReason  string

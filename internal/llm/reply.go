@@ -17,16 +17,20 @@ import (
 
 // reply is what the client library loses of an answer, and the part of the body it is given.
 type reply struct {
-	id    string
-	model string
-	usage Usage
-	cost  *int64 // micro-USD, as the endpoint reported it
-	body  []byte // {"choices":…}
+	id          string
+	model       string
+	fingerprint string
+	channels    []string
+	usage       Usage
+	cost        *int64       // micro-USD, as the endpoint reported it
+	message     gjson.Result // of a chat completion's first choice
+	output      output       // of a response
+	body        []byte       // {"choices":…}; {} for a response
 }
 
-// readReply judges a whole answer. Either it is a JSON object without an error in it, or an *Error
-// says what it is.
-func readReply(status int, header http.Header, body []byte) (reply, *Error) {
+// readReply judges a whole answer to a request by one of the interfaces. Either it is a JSON object
+// without an error in it, or an *Error says what it is.
+func readReply(api string, status int, header http.Header, body []byte) (reply, *Error) {
 	syntax := checkJSON(body)
 	if status < 200 || status > 299 {
 		return reply{}, httpError(status, header, body, syntax == nil)
@@ -34,38 +38,58 @@ func readReply(status int, header http.Header, body []byte) (reply, *Error) {
 	if syntax != nil {
 		return reply{}, unreadable(status, header, body, syntax)
 	}
-	top := gjson.ParseBytes(body)
+	answer := gjson.ParseBytes(body)
 	for _, path := range []string{"error", "choices.0.error", "0.error"} {
-		if e := top.Get(path); (e.Type == gjson.String && e.Str != "") || (e.IsObject() && len(e.Map()) > 0) {
+		if e := answer.Get(path); (e.Type == gjson.String || e.IsObject()) && !holdsNothing(e) {
 			wrapped := []byte(`{"error":` + e.Raw + `}`)
 			return reply{}, httpError(readFailure(wrapped).realStatus(), header, wrapped, true)
 		}
 	}
-	if !top.IsObject() {
-		return reply{}, &Error{Status: status, Code: "invalid_response", Retryable: true, RequestID: requestID(header),
-			Message: "the answer is JSON, but not an object"}
+	invalid := &Error{Status: status, Code: "invalid_response", Retryable: true, RequestID: requestID(header)}
+	if !answer.IsObject() {
+		invalid.Message = "the answer is JSON, but not an object"
+		return reply{}, invalid
 	}
+	top := answer.Map()
+	message := top["choices"].Get("0.message")
 	r := reply{
-		id:    requestID(header),
-		model: top.Get("model").String(),
-		usage: readUsage(top.Get("usage")),
-		cost:  microUSD(top.Get("usage.cost")),
-		body:  choicesOnly(top),
+		id:          requestID(header),
+		model:       top["model"].String(),
+		fingerprint: top["system_fingerprint"].Str,
+		channels:    channels(top, message),
+		usage:       readUsage(top["usage"]),
+		cost:        microUSD(top["usage"].Get("cost")),
+		message:     message,
 	}
 	if r.id == "" {
-		r.id = top.Get("id").String()
+		r.id = top["id"].String()
+	}
+	if api != APIResponses {
+		// Only this is for the client library to decode. Everything else of the answer (usage, timestamps,
+		// extensions) is either read here or not at all: odd values there must not spoil it.
+		r.body = []byte(`{"choices":` + orNull(top["choices"]) + `}`)
+		return r, nil
+	}
+	r.body = []byte("{}")
+	switch state := top["status"].Str; state {
+	case "", "completed", "incomplete":
+	default:
+		invalid.Message = fmt.Sprintf("the response is not there: its status is %q", state)
+		return reply{}, invalid
+	}
+	var ok bool
+	if r.output, ok = readOutput(top); !ok {
+		invalid.Message = "the answer does not have the form of a response: it has no list of output items"
+		return reply{}, invalid
 	}
 	return r, nil
 }
 
-// choicesOnly keeps what the client library is to decode. Everything else of the answer (usage,
-// timestamps, extensions) is either read here or not at all: odd values there must not spoil it.
-func choicesOnly(top gjson.Result) []byte {
-	choices := top.Get("choices").Raw
-	if choices == "" {
-		choices = "null"
+func orNull(v gjson.Result) string {
+	if v.Raw == "" {
+		return "null"
 	}
-	return []byte(`{"choices":` + choices + `}`)
+	return v.Raw
 }
 
 // checkJSON reports whether body is one JSON value and nothing else: nil, io.ErrUnexpectedEOF when it
@@ -105,14 +129,14 @@ func unreadable(status int, header http.Header, body []byte, syntax error) *Erro
 	return e
 }
 
-// readUsage reads token counts. Counts that are missing, not whole, negative, absurd or at odds with
-// each other make the whole usage unreported. Some endpoints leave reasoning out of
-// completion_tokens and show it in total_tokens only: it is output all the same.
+// readUsage reads token counts, by the names of either interface. Counts that are missing, not whole,
+// negative, absurd or at odds with each other make the whole usage unreported. Some endpoints leave
+// reasoning out of completion_tokens and show it in total_tokens only: it is output all the same.
 func readUsage(u gjson.Result) Usage {
-	in, okIn := count(u.Get("prompt_tokens"))
-	out, okOut := count(u.Get("completion_tokens"))
-	cached, okCached := optionalCount(u.Get("prompt_tokens_details.cached_tokens"))
-	reasoning, okReasoning := optionalCount(u.Get("completion_tokens_details.reasoning_tokens"))
+	in, okIn := count(either(u, "prompt_tokens", "input_tokens"))
+	out, okOut := count(either(u, "completion_tokens", "output_tokens"))
+	cached, okCached := optionalCount(either(u, "prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens", "prompt_cache_hit_tokens"))
+	reasoning, okReasoning := optionalCount(either(u, "completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens"))
 	if !okIn || !okOut || !okCached || !okReasoning {
 		return Usage{}
 	}
@@ -124,6 +148,16 @@ func readUsage(u gjson.Result) Usage {
 		return Usage{}
 	}
 	return usage
+}
+
+// either returns the first of the members that is there.
+func either(v gjson.Result, paths ...string) gjson.Result {
+	for _, path := range paths {
+		if m := v.Get(path); m.Exists() {
+			return m
+		}
+	}
+	return gjson.Result{}
 }
 
 // count reads a whole number from 0 to maxTokens.

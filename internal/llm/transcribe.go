@@ -49,7 +49,7 @@ func (c *Client) Transcribe(ctx context.Context, t Transcription, o Observer) (T
 		return Transcript{}, c.shown(&Error{Code: "invalid_request", Stop: true, Message: err.Error()})
 	}
 	var heard Transcript
-	_, err = c.call(ctx, func(ctx context.Context, x *exchange) (*Response, error) {
+	_, err = c.call(ctx, prepared{model: t.Model, body: body}, func(ctx context.Context, x *exchange) (*Response, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.config.BaseURL, "/")+"/audio/transcriptions", nil)
 		if err != nil {
 			return nil, &Error{Code: "invalid_config", Stop: true, Message: "the base URL makes no request"}
@@ -59,7 +59,7 @@ func (c *Client) Transcribe(ctx context.Context, t Transcription, o Observer) (T
 		if c.config.APIKey != "" {
 			req.Header.Set("Authorization", "Bearer "+c.config.APIKey)
 		}
-		if _, err := x.send(req, body); err != nil {
+		if _, err := x.Do(req); err != nil {
 			return nil, err
 		}
 		var failed *Error

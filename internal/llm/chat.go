@@ -1,0 +1,224 @@
+package llm
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	openai "github.com/sashabaranov/go-openai"
+	"github.com/tidwall/gjson"
+)
+
+// chatBody is a request for a chat completion as it is sent. The client library's own form of it drops
+// what is zero or empty and knows nothing of what providers add.
+type chatBody struct {
+	MaxCompletionTokens int           `json:"max_completion_tokens,omitzero"`
+	MaxTokens           int           `json:"max_tokens,omitzero"`
+	Messages            []chatMessage `json:"messages"`
+	Model               string        `json:"model"`
+	ResponseFormat      *chatFormat   `json:"response_format,omitzero"`
+	Stream              bool          `json:"stream"`
+	Temperature         *int          `json:"temperature,omitzero"`
+	Tools               []chatTool    `json:"tools,omitempty"`
+}
+
+type chatMessage struct {
+	Content    any            `json:"content,omitzero"` // a string or a list of parts
+	Role       string         `json:"role"`
+	ToolCallID string         `json:"tool_call_id,omitzero"`
+	ToolCalls  []chatCall     `json:"tool_calls,omitempty"`
+	Opaque     jsontext.Value `json:",embed"`
+}
+
+type chatPart struct {
+	ImageURL *chatImage `json:"image_url,omitzero"`
+	Text     string     `json:"text,omitzero"`
+	Type     string     `json:"type"`
+}
+
+type chatImage struct {
+	URL string `json:"url"`
+}
+
+type chatCall struct {
+	Function chatFunction   `json:"function"`
+	ID       string         `json:"id"`
+	Type     string         `json:"type"`
+	Opaque   jsontext.Value `json:",embed"`
+}
+
+type chatFunction struct {
+	Arguments string `json:"arguments"`
+	Name      string `json:"name"`
+}
+
+type chatTool struct {
+	Function chatOffer `json:"function"`
+	Type     string    `json:"type"`
+}
+
+type chatOffer struct {
+	Description string         `json:"description,omitzero"`
+	Name        string         `json:"name"`
+	Parameters  jsontext.Value `json:"parameters"`
+}
+
+type chatFormat struct {
+	JSONSchema chatSchema `json:"json_schema"`
+	Type       string     `json:"type"`
+}
+
+type chatSchema struct {
+	Name   string         `json:"name"`
+	Schema jsontext.Value `json:"schema"`
+	Strict bool           `json:"strict"`
+}
+
+// chatRequest gives a request the form of chat completions.
+func chatRequest(r Request) chatBody {
+	body := chatBody{Model: r.Model, Messages: make([]chatMessage, 0, len(r.Messages))}
+	if TakesTemperature(r.Model) {
+		body.Temperature = new(int)
+	}
+	if reasons(plainName(r.Model)) {
+		body.MaxCompletionTokens = r.MaxTokens
+	} else {
+		body.MaxTokens = r.MaxTokens
+	}
+	for _, m := range r.Messages {
+		body.Messages = append(body.Messages, chatMessageOf(m))
+	}
+	for _, t := range r.Tools {
+		body.Tools = append(body.Tools, chatTool{
+			Type: "function", Function: chatOffer{Name: t.Name, Description: t.Description, Parameters: t.Parameters},
+		})
+	}
+	if len(r.Schema) > 0 {
+		body.ResponseFormat = &chatFormat{Type: "json_schema", JSONSchema: chatSchema{Name: r.SchemaName, Schema: r.Schema, Strict: true}}
+	}
+	return body
+}
+
+func chatMessageOf(m Message) chatMessage {
+	message := chatMessage{Role: m.Role, ToolCallID: m.ToolCallID, Opaque: object(m.Opaque)}
+	switch {
+	case m.Image != nil:
+		var parts []chatPart
+		if m.Content != "" {
+			parts = append(parts, chatPart{Type: "text", Text: m.Content})
+		}
+		message.Content = append(parts, chatPart{Type: "image_url", ImageURL: &chatImage{URL: m.Image.dataURI()}})
+	case m.Content != "" || len(m.ToolCalls) == 0:
+		message.Content = m.Content
+	}
+	for _, call := range m.ToolCalls {
+		message.ToolCalls = append(message.ToolCalls, chatCall{
+			ID: call.ID, Type: "function", Opaque: object(call.Opaque),
+			Function: chatFunction{Name: call.Name, Arguments: call.Arguments},
+		})
+	}
+	return message
+}
+
+// object returns what a provider of chat completions wants back; what the other interface gave is left.
+func object(opaque []byte) jsontext.Value {
+	if len(opaque) == 0 || opaque[0] != '{' {
+		return nil
+	}
+	return opaque
+}
+
+func (i *Image) dataURI() string {
+	return "data:" + i.MediaType + ";base64," + base64.StdEncoding.EncodeToString(i.Data)
+}
+
+// readChoice turns the first choice that the library decoded into a message, with what the library
+// lost of it.
+func readChoice(completion openai.ChatCompletionResponse, raw gjson.Result) (Message, string) {
+	message := Message{Role: openai.ChatMessageRoleAssistant}
+	if len(completion.Choices) == 0 {
+		return message, ""
+	}
+	choice := completion.Choices[0]
+	message.Content = choice.Message.Content
+	for _, part := range choice.Message.MultiContent {
+		message.Content += part.Text
+	}
+	if message.Content == "" {
+		message.Content = choice.Message.Refusal // said in a field of its own
+	}
+	calls := raw.Get("tool_calls").Array()
+	for i, call := range choice.Message.ToolCalls {
+		c := ToolCall{ID: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments}
+		if i < len(calls) {
+			c.Opaque = members(calls[i], "extra_content", "provider_specific_fields")
+		}
+		message.ToolCalls = append(message.ToolCalls, c)
+	}
+	message.Opaque = chatOpaque(raw, len(message.ToolCalls) > 0)
+	return message, string(choice.FinishReason)
+}
+
+// chatOpaque picks what a provider wants back with a message: reasoning it signed always, reasoning in
+// plain text only beside calls, which the model goes on from.
+func chatOpaque(raw gjson.Result, calling bool) []byte {
+	signed := members(raw, "reasoning_details", "thinking_blocks")
+	if signed != nil || !calling {
+		return signed
+	}
+	if plain := members(raw, "reasoning_content"); plain != nil {
+		return plain
+	}
+	return members(raw, "reasoning")
+}
+
+// maxOpaque bounds what is kept for a provider, in bytes. More is dropped whole: a part of it would be
+// worth nothing.
+const maxOpaque = 1 << 20
+
+// members returns an object of those members of v that hold something; nil if there are none, or too
+// much.
+func members(v gjson.Result, names ...string) []byte {
+	var out []byte
+	for _, name := range names {
+		m := v.Get(name)
+		if holdsNothing(m) {
+			continue
+		}
+		if out == nil {
+			out = append(out, '{')
+		} else {
+			out = append(out, ',')
+		}
+		out = append(append(out, `"`+name+`":`...), m.Raw...)
+		if len(out) > maxOpaque {
+			return nil
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	return whole(append(out, '}'))
+}
+
+// whole makes JSON of a server fit to be sent again: nil if it is too large, else valid UTF-8.
+func whole(opaque []byte) []byte {
+	if len(opaque) > maxOpaque {
+		return nil
+	}
+	return []byte(strings.ToValidUTF8(string(opaque), "\uFFFD"))
+}
+
+// holdsNothing reports whether a value is missing, null, false, or empty.
+func holdsNothing(v gjson.Result) bool {
+	switch v.Type {
+	case gjson.JSON:
+		found := false
+		v.ForEach(func(_, _ gjson.Result) bool { found = true; return false })
+		return !found
+	case gjson.String:
+		return v.Str == ""
+	default:
+		return v.Type == gjson.Null || v.Type == gjson.False
+	}
+}

@@ -1,0 +1,258 @@
+package llm
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/tidwall/gjson"
+)
+
+// responsesBody is a request to the Responses API as it is sent. Nothing is stored at the server: each
+// request holds the whole conversation, the model's encrypted reasoning included.
+type responsesBody struct {
+	Include         []string         `json:"include,omitempty"`
+	Input           []any            `json:"input"`
+	MaxOutputTokens int              `json:"max_output_tokens,omitzero"`
+	Model           string           `json:"model"`
+	Store           bool             `json:"store"`
+	Stream          bool             `json:"stream"`
+	Temperature     *int             `json:"temperature,omitzero"`
+	Text            *responsesText   `json:"text,omitzero"`
+	Tools           []responsesOffer `json:"tools,omitempty"`
+}
+
+type responsesText struct {
+	Format responsesFormat `json:"format"`
+}
+
+type responsesFormat struct {
+	Name   string         `json:"name"`
+	Schema jsontext.Value `json:"schema"`
+	Strict bool           `json:"strict"`
+	Type   string         `json:"type"`
+}
+
+// responsesOffer says that it is not strict: without a word the API takes a tool for strict and
+// refuses schemas with optional parameters.
+type responsesOffer struct {
+	Description string         `json:"description,omitzero"`
+	Name        string         `json:"name"`
+	Parameters  jsontext.Value `json:"parameters"`
+	Strict      bool           `json:"strict"`
+	Type        string         `json:"type"`
+}
+
+type inputMessage struct {
+	Content any    `json:"content"` // a string or a list of parts
+	Phase   string `json:"phase,omitzero"`
+	Role    string `json:"role"`
+	Type    string `json:"type"`
+}
+
+type inputText struct {
+	Text string `json:"text"`
+	Type string `json:"type"`
+}
+
+type inputImage struct {
+	ImageURL string `json:"image_url"`
+	Type     string `json:"type"`
+}
+
+type inputCall struct {
+	Arguments string `json:"arguments"`
+	CallID    string `json:"call_id"`
+	Name      string `json:"name"`
+	Type      string `json:"type"`
+}
+
+type inputResult struct {
+	CallID string `json:"call_id"`
+	Output string `json:"output"`
+	Type   string `json:"type"`
+}
+
+// responsesRequest gives a request the form of the Responses API.
+func responsesRequest(r Request) responsesBody {
+	body := responsesBody{Model: r.Model, MaxOutputTokens: r.MaxTokens, Input: make([]any, 0, len(r.Messages))}
+	if TakesTemperature(r.Model) {
+		body.Temperature = new(int)
+	}
+	if reasons(plainName(r.Model)) { // others refuse to be asked for it
+		body.Include = []string{"reasoning.encrypted_content"}
+	}
+	for _, m := range r.Messages {
+		body.Input = append(body.Input, inputItems(m)...)
+	}
+	for _, t := range r.Tools {
+		body.Tools = append(body.Tools, responsesOffer{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Parameters})
+	}
+	if len(r.Schema) > 0 {
+		body.Text = &responsesText{Format: responsesFormat{Type: "json_schema", Name: r.SchemaName, Schema: r.Schema, Strict: true}}
+	}
+	return body
+}
+
+// inputItems are the items of one message. Those of an assistant come in the order in which the model
+// gave them: its reasoning stands before what it led to.
+func inputItems(m Message) []any {
+	switch {
+	case m.Role == "tool":
+		return []any{inputResult{Type: "function_call_output", CallID: m.ToolCallID, Output: m.Content}}
+	case m.Image != nil:
+		var parts []any
+		if m.Content != "" {
+			parts = append(parts, inputText{Type: "input_text", Text: m.Content})
+		}
+		return []any{inputMessage{Type: "message", Role: m.Role, Content: append(parts, inputImage{Type: "input_image", ImageURL: m.Image.dataURI()})}}
+	}
+	var items []any
+	said, called := m.Content == "" && len(m.ToolCalls) > 0, 0
+	say := func(phase string) {
+		if !said {
+			items = append(items, inputMessage{Type: "message", Role: m.Role, Content: m.Content, Phase: phase})
+		}
+		said = true
+	}
+	call := func() {
+		if called < len(m.ToolCalls) {
+			c := m.ToolCalls[called]
+			items = append(items, inputCall{Type: "function_call", CallID: c.ID, Name: c.Name, Arguments: c.Arguments})
+		}
+		called++
+	}
+	if bytes.HasPrefix(m.Opaque, []byte("[")) {
+		for _, item := range gjson.ParseBytes(m.Opaque).Array() {
+			switch item.Get("type").Str {
+			case "reasoning":
+				items = append(items, jsontext.Value(item.Raw))
+			case "message":
+				say(item.Get("phase").Str)
+			case "function_call":
+				call()
+			}
+		}
+	}
+	say("")
+	for called < len(m.ToolCalls) {
+		call()
+	}
+	return items
+}
+
+// output is what a response holds.
+type output struct {
+	message Message
+	finish  string
+}
+
+// readOutput reads the items of a response. The second result is false where they do not have the form
+// of one.
+func readOutput(top map[string]gjson.Result) (output, bool) {
+	items := top["output"]
+	if !items.IsArray() {
+		return output{}, false
+	}
+	out := output{message: Message{Role: "assistant"}}
+	var said, refused []string
+	for _, item := range items.Array() {
+		switch item.Get("type").Str {
+		case "message":
+			text, refusal := messageText(item.Get("content"))
+			if text != "" {
+				said = append(said, text)
+			}
+			if refusal != "" {
+				refused = append(refused, refusal)
+			}
+		case "function_call":
+			out.message.ToolCalls = append(out.message.ToolCalls, ToolCall{
+				ID: text(item.Get("call_id")), Name: text(item.Get("name")), Arguments: text(item.Get("arguments")),
+			})
+		}
+	}
+	if len(said) == 0 {
+		said = refused
+	}
+	out.message.Content = strings.Join(said, "\n")
+	out.message.Opaque = responsesOpaque(items.Array())
+	out.finish = finishOf(top, len(out.message.ToolCalls) > 0)
+	return out, true
+}
+
+// messageText puts the parts of a message together: what was said, and what was refused.
+func messageText(content gjson.Result) (said, refused string) {
+	if content.Type == gjson.String {
+		return text(content), ""
+	}
+	for _, part := range content.Array() {
+		said += text(part.Get("text"))
+		refused += text(part.Get("refusal"))
+	}
+	return said, refused
+}
+
+// text reads a string as the decoder of the other interface does: bytes that are not UTF-8 become
+// U+FFFD.
+func text(v gjson.Result) string {
+	return strings.ToValidUTF8(v.String(), "\uFFFD")
+}
+
+// placeholder stands for an item that the message itself holds.
+type placeholder struct {
+	Type  string `json:"type"`
+	Phase string `json:"phase,omitzero"`
+}
+
+// responsesOpaque is the list of a response's items to send back: reasoning verbatim where it can be
+// read again without the server's store, placeholders that keep the order for the rest. nil = nothing
+// that is worth it, or too much.
+func responsesOpaque(items []gjson.Result) []byte {
+	var list []byte
+	worth := false
+	for _, item := range items {
+		var add []byte
+		switch kind := item.Get("type").Str; kind {
+		case "reasoning":
+			if holdsNothing(item.Get("encrypted_content")) && holdsNothing(item.Get("content")) {
+				continue
+			}
+			add, worth = []byte(item.Raw), true
+		case "message", "function_call":
+			phase := clip(text(item.Get("phase")), maxName)
+			var err error
+			if add, err = json.Marshal(placeholder{Type: kind, Phase: phase}); err != nil {
+				return nil
+			}
+			worth = worth || phase != ""
+		default:
+			continue
+		}
+		list = append(append(list, ','), add...)
+	}
+	if !worth {
+		return nil
+	}
+	list[0] = '['
+	return whole(append(list, ']'))
+}
+
+// finishOf gives the end of a response the words of a chat completion.
+func finishOf(top map[string]gjson.Result, calling bool) string {
+	if top["status"].Str == "incomplete" {
+		switch reason := text(top["incomplete_details"].Get("reason")); reason {
+		case "max_output_tokens":
+			return "length"
+		case "":
+			return "incomplete"
+		default:
+			return reason // "content_filter"
+		}
+	}
+	if calling {
+		return "tool_calls"
+	}
+	return "stop"
+}
