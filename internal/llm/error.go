@@ -47,9 +47,10 @@ func (e *Error) Unwrap() error { return e.cause }
 // failure is what an error body says, whoever wrote it.
 type failure struct {
 	message   string
-	code      string // the first of code, type, status that is a word
-	number    int    // the first of code, status that is a number
-	moderated bool   // one input was refused, not the account
+	code      string        // the first of code, type, status that is a word
+	number    int           // the first of code, status that is a number
+	moderated bool          // one input was refused, not the account
+	delay     time.Duration // to wait before another try
 }
 
 // readFailure reads the error bodies of the endpoints in use: {"error":{…}} (OpenAI and most),
@@ -67,7 +68,10 @@ func readFailure(body []byte) failure {
 		}
 		e = top
 	}
-	f := failure{moderated: e.Get("metadata.flagged_input").Exists()}
+	f := failure{
+		moderated: e.Get("metadata.flagged_input").Exists(),
+		delay:     span(e.Get("details.#.retryDelay|0").Str), // Google says it here, and in no header
+	}
 	for _, name := range []string{"message", "detail", "msg"} {
 		if v := e.Get(name); v.Exists() && f.message == "" {
 			f.message = v.String()
@@ -161,7 +165,7 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 	case status != http.StatusTooManyRequests && contextLength(f.code, lower):
 		e.Code = "context_length_exceeded"
 	case slices.Contains([]int{http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests}, status) || status >= 500:
-		e.Retryable = true
+		e.Retryable, e.RetryAfter = true, f.delay
 	}
 	if e.Code == "" {
 		e.Code = fmt.Sprintf("http_%d", status)
