@@ -35,12 +35,19 @@ func longTalk(model string) Request {
 
 // BenchmarkChat is what one call costs here, without a network.
 func BenchmarkChat(b *testing.B) {
-	c := New(Config{BaseURL: "http://127.0.0.1/v1", Transport: canned{200, http.Header{"Content-Type": {"application/json"}}, []byte(goodBody)}})
-	r := longTalk("test-model")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := c.Chat(context.Background(), r, unwatched{}); err != nil {
-			b.Fatal(err)
-		}
+	for api, body := range map[string]string{
+		APIChat:      goodBody,
+		APIResponses: `{"id":"resp_1","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"forty-two","annotations":[]}]}],"usage":{"input_tokens":100,"output_tokens":20}}`,
+	} {
+		b.Run(api, func(b *testing.B) {
+			c := New(Config{BaseURL: "http://127.0.0.1/v1", API: api, Transport: canned{200, http.Header{"Content-Type": {"application/json"}}, []byte(body)}})
+			r := longTalk("test-model")
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.Chat(context.Background(), r, unwatched{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

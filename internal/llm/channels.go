@@ -9,7 +9,7 @@ import (
 // maxChannels bounds the names that are kept of one answer.
 const maxChannels = 16
 
-// channels names, sorted, what an answer shows of work that the endpoint did on its own: "citations" of
+// channels names what an answer shows of work that the endpoint did on its own: "citations" of
 // pages that nobody here fetched, "search_results" and "grounding" beside the message, "executed_tools"
 // and "server_tool_use", and the items of a response that are neither said, thought nor asked of us,
 // by their own type ("web_search_call"). Empty lists and zero counts show nothing.
@@ -43,11 +43,9 @@ func channels(top map[string]gjson.Result, message gjson.Result) []string {
 			}
 		case "reasoning", "function_call", "":
 		default:
-			kind = clip(kind, maxName)
-			see(kind, kind != "")
+			see(kind, true)
 		}
 	}
-	slices.Sort(found)
 	return found
 }
 

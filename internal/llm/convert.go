@@ -3,6 +3,7 @@ package llm
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -66,8 +67,12 @@ func (c *Client) assemble(p prepared, completion openai.ChatCompletionResponse, 
 		CostMicroUSD:  r.cost,
 	}
 	for _, name := range r.channels {
-		response.Channels = append(response.Channels, c.tidy(name, maxName))
+		if name = c.tidy(name, maxName); name != "" {
+			response.Channels = append(response.Channels, name)
+		}
 	}
+	slices.Sort(response.Channels)
+	response.Channels = slices.Compact(response.Channels)
 	if response.CostMicroUSD == nil {
 		response.CostMicroUSD = c.config.Prices.Cost(p.model, r.usage)
 	}

@@ -122,49 +122,53 @@ func TestFaults(t *testing.T) {
 		{"200 two values", answer(200, goodBody+"{}"), Error{Status: 200, Code: "invalid_json", Retryable: true}, "the answer is not valid JSON"},
 		{"200 nested without end", answer(200, strings.Repeat("[", 50_000)), Error{Status: 200, Code: "invalid_json", Retryable: true}, "the answer is not valid JSON"},
 		{"200 not an object", answer(200, `42`), Error{Status: 200, Code: "invalid_response", Retryable: true}, "the answer is JSON, but not an object"},
-		{"200 of another form", answer(200, `{"choices":"none"}`), Error{Status: 200, Code: "invalid_response", Retryable: true}, "the answer does not have the form of a chat completion: …"},
+		{"200 of another form", answer(200, `{"choices":"none"}`), Error{Status: 200, Code: "invalid_response", Retryable: true}, "the answer does not have the form of a …"},
 		{"200 too large", answer(200, `{"x":"`+long+`"}`), Error{Status: 200, Code: "response_too_large"}, "the answer is larger than 65536 bytes"},
 		{"cut before the answer", cut(""), Error{Code: "transport", Retryable: true}, "…"},
 		{"cut within the answer", cut("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{\"choi"), Error{Code: "transport", Retryable: true}, "…"},
 		{"cut within an error", cut("HTTP/1.1 400 Bad Request\r\nContent-Length: 500\r\n\r\n{\"err"), Error{Status: 400, Code: "http_400"}, "Bad Request, with a body of 5 bytes (no content type)"},
 		{"not HTTP", cut("SSH-2.0-OpenSSH\r\n"), Error{Code: "transport", Retryable: true}, "…"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			e := serve(t, tc.step)
-			j := &journal{}
-			h := client(t, e, func(c *Config) { c.MaxBody = 64 << 10 })
-			_, err := h.Chat(context.Background(), ask, j)
-			var got *Error
-			if !errors.As(err, &got) {
-				t.Fatalf("error %v", err)
-			}
-			if begin, open := strings.CutSuffix(tc.message, "…"); open && strings.HasPrefix(got.Message, begin) {
-				tc.want.Message = got.Message
-			} else {
-				tc.want.Message = tc.message
-			}
-			if diff := cmp.Diff(&tc.want, got, cmpopts.IgnoreUnexported(Error{})); diff != "" {
-				t.Error(diff)
-			}
-			tries, waits := 1, []time.Duration(nil)
-			if tc.want.Retryable {
-				tries, waits = 3, []time.Duration{500 * time.Millisecond, time.Second}
-			}
-			if e.requests() != tries || len(j.started) != tries || len(j.completed) != tries {
-				t.Errorf("%d requests, %d started, %d completed", e.requests(), len(j.started), len(j.completed))
-			}
-			for _, c := range j.completed {
-				if strings.HasSuffix(tc.message, "…") {
-					c.Err.Message = got.Message // ports differ
-				}
-				if diff := cmp.Diff(&tc.want, c.Err, cmpopts.IgnoreUnexported(Error{})); diff != "" || c.Response != nil {
-					t.Errorf("try %d: %s", c.Number, diff)
-				}
-			}
-			if diff := cmp.Diff(waits, h.waits); diff != "" {
-				t.Error(diff)
-			}
-		})
+		for _, api := range []string{APIChat, APIResponses} {
+			t.Run(tc.name+" by "+api, func(t *testing.T) { faulty(t, api, tc.step, tc.want, tc.message) })
+		}
+	}
+}
+
+// faulty asks an endpoint that plays nothing but a fault.
+func faulty(t *testing.T, api string, step http.HandlerFunc, want Error, message string) {
+	e := serve(t, step)
+	j := &journal{}
+	h := client(t, e, func(c *Config) { c.API, c.MaxBody = api, 64<<10 })
+	_, err := h.Chat(context.Background(), ask, j)
+	var got *Error
+	if !errors.As(err, &got) {
+		t.Fatalf("error %v", err)
+	}
+	want.Message = message
+	if begin, open := strings.CutSuffix(message, "…"); open && strings.HasPrefix(got.Message, begin) {
+		want.Message = got.Message
+	}
+	if diff := cmp.Diff(&want, got, cmpopts.IgnoreUnexported(Error{})); diff != "" {
+		t.Error(diff)
+	}
+	tries, waits := 1, []time.Duration(nil)
+	if want.Retryable {
+		tries, waits = 3, []time.Duration{500 * time.Millisecond, time.Second}
+	}
+	if e.requests() != tries || len(j.started) != tries || len(j.completed) != tries {
+		t.Errorf("%d requests, %d started, %d completed", e.requests(), len(j.started), len(j.completed))
+	}
+	for _, c := range j.completed {
+		if strings.HasSuffix(message, "…") {
+			c.Err.Message = got.Message // ports differ
+		}
+		if diff := cmp.Diff(&want, c.Err, cmpopts.IgnoreUnexported(Error{})); diff != "" || c.Response != nil {
+			t.Errorf("try %d: %s", c.Number, diff)
+		}
+	}
+	if diff := cmp.Diff(waits, h.waits); diff != "" {
+		t.Error(diff)
 	}
 }
 

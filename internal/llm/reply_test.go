@@ -124,23 +124,32 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Whatever a server answers, a call ends in a usable response or in an *Error fit to be shown.
 func FuzzReply(f *testing.F) {
-	f.Add(200, "application/json", "1", []byte(goodBody))
-	f.Add(200, "application/json", "", []byte(goodBody[:90]))
-	f.Add(200, "text/html", "", []byte("<html>"))
-	f.Add(200, "application/json", "", []byte(`{"error":{"code":429,"message":"`+testKey+`"}}`))
-	f.Add(200, "application/json", "", []byte(`{"choices":[{"message":{"content":[{"type":"text","text":"a"}]}}],"usage":{"prompt_tokens":1,"completion_tokens":-1,"cost":1e-9}}`))
-	f.Add(200, "", "", []byte(`{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"x","arguments":"{"}}]}}]}`))
-	f.Add(429, "application/json", "Sun, 01 Nov 2026 12:00:30 GMT", []byte(`[{"error":{"message":["a"],"code":"x"}}]`))
-	f.Add(500, "text/plain", "0.5", []byte(testKey))
-	f.Add(404, ";", "-1", []byte(`{"detail":[{"msg":"model not found"}]}`))
-	f.Fuzz(func(t *testing.T, status int, contentType, wait string, body []byte) {
+	f.Add(200, "application/json", "1", false, []byte(goodBody))
+	f.Add(200, "application/json", "", false, []byte(goodBody[:90]))
+	f.Add(200, "text/html", "", false, []byte("<html>"))
+	f.Add(200, "application/json", "", false, []byte(`{"error":{"code":429,"message":"`+testKey+`"}}`))
+	f.Add(200, "application/json", "", false, []byte(`{"choices":[{"message":{"content":[{"type":"text","text":"a"}]}}],"usage":{"prompt_tokens":1,"completion_tokens":-1,"cost":1e-9}}`))
+	f.Add(200, "", "", false, []byte(`{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"x","arguments":"{"}}]}}]}`))
+	f.Add(429, "application/json", "Sun, 01 Nov 2026 12:00:30 GMT", false, []byte(`[{"error":{"message":["a"],"code":"x"}}]`))
+	f.Add(500, "text/plain", "0.5", false, []byte(testKey))
+	f.Add(404, ";", "-1", false, []byte(`{"detail":[{"msg":"model not found"}]}`))
+	f.Add(200, "application/json", "", true, []byte(`{"id":"r","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"reasoning","encrypted_content":"e"},`+
+		`{"type":"message","phase":"p","content":[{"type":"output_text","text":"a","annotations":[{}]}]},{"type":"function_call","call_id":"c","name":"n","arguments":"{"}],"usage":{"input_tokens":1,"output_tokens":2}}`))
+	f.Add(200, "application/json", "", true, []byte(`{"status":"failed","error":{"code":"server_error"},"output":[]}`))
+	f.Add(200, "application/json", "", false, []byte(`{"choices":[{"message":{"reasoning_details":[{"a":1,"a":"\ud800"}],"tool_calls":[{"function":{"name":"x"},"extra_content":{"g":"\u00e9"}}]}}]}`))
+	f.Add(429, "application/json", "", true, []byte(`[{"error":{"details":[{"retryDelay":"3s"}]}}]`))
+	f.Fuzz(func(t *testing.T, status int, contentType, wait string, responses bool, body []byte) {
 		if status < 200 || status > 599 {
 			t.Skip("not a final status")
 		}
 		header := http.Header{"Content-Type": {contentType}, "Retry-After": {wait}, "X-Request-Id": {wait}, "Location": {wait}}
+		api := APIChat
+		if responses {
+			api = APIResponses
+		}
 		var waited []time.Duration
 		c := New(Config{
-			BaseURL: "http://127.0.0.1/v1", APIKey: testKey, Transport: canned{status, header, body}, MaxTries: 2, MaxBody: 1 << 16, Prices: testPrices(t),
+			BaseURL: "http://127.0.0.1/v1", API: api, APIKey: testKey, Transport: canned{status, header, body}, MaxTries: 2, MaxBody: 1 << 16, Prices: testPrices(t),
 			Sleep: func(_ context.Context, d time.Duration) error { waited = append(waited, d); return nil },
 		})
 		j := &journal{}
@@ -152,7 +161,10 @@ func FuzzReply(f *testing.F) {
 			if !got.Usage.plausible() || got.CostMicroUSD != nil && *got.CostMicroUSD < 0 {
 				t.Errorf("usage %+v, cost %s", got.Usage, show(got.CostMicroUSD))
 			}
-			for _, s := range []string{got.RequestID, got.ResponseModel, got.FinishReason} {
+			if p, failed := c.compose(Request{Messages: []Message{got.Message}}); failed != nil || !utf8.Valid(p.body) || checkJSON(p.body) != nil {
+				t.Errorf("cannot be sent back: %v in %q", failed, p.body)
+			}
+			for _, s := range append(got.Channels, got.RequestID, got.ResponseModel, got.FinishReason, got.Fingerprint) {
 				if !utf8.ValidString(s) || len(s) > maxName+len("…") {
 					t.Errorf("not tidied: %q", s)
 				}
