@@ -1,20 +1,205 @@
 package llm
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
 
-// Limiter bounds the requests that are under way at one endpoint at once. The methods of a nil
-// Limiter bound nothing.
-type Limiter struct{}
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	defaultStart = 8
+	defaultMax   = 64
+)
+
+// LimiterConfig says how much is asked of an endpoint. The zero value adapts between 1 and 64 requests
+// at once, from 8 on, at any rate.
+type LimiterConfig struct {
+	Fixed int // exactly so many requests at once; 0 = adapt
+	Start int // at first; 0 = 8, or Max if that is less
+	Max   int // at most; 0 = 64
+
+	RequestsPerMinute int64 // 0 = any number
+	TokensPerMinute   int64 // read and written; 0 = any number
+
+	Now   func() time.Time                                 // for the rates; nil = the real clock
+	Sleep func(ctx context.Context, d time.Duration) error // for the rates; nil = a real timer
+}
+
+// Limiter bounds the requests that are under way at one endpoint at once, and how many of them and
+// of their tokens there are a minute. Requests are let in in the order in which they came. The
+// methods of a nil Limiter bound nothing.
+//
+// How many may be under way adapts: additive increase while answers come, multiplicative decrease when
+// the endpoint refuses for load (type aimd says how). Refusals for load are the status 429 unless it
+// is about the account's quota, 503 and 529, and a request that timed out, since a server that
+// queues shows in no other way that it is asked too much. A 500 or a lost connection says nothing
+// about load.
+type Limiter struct {
+	turn  *semaphore.Weighted // who has it is the next to be let in
+	room  chan struct{}       // something has changed that who has the turn may wait for
+	rates rates
+	fixed bool
+
+	mu       sync.Mutex
+	limit    int // in effect
+	underWay int
+	aimd     aimd // decides the limit that is in effect when it has been told
+	decided  int  // decreases
+	effected int  // of them, those in effect
+	untold   []LimitChange
+	telling  bool
+	changed  func(LimitChange)
+}
+
+// NewLimiter returns a limiter for one endpoint.
+func NewLimiter(c LimiterConfig) *Limiter {
+	if c.Max <= 0 {
+		c.Max = defaultMax
+	}
+	if c.Start <= 0 {
+		c.Start = defaultStart
+	}
+	if c.Fixed > 0 {
+		c.Start, c.Max = c.Fixed, c.Fixed
+	}
+	start := min(c.Start, c.Max)
+	return &Limiter{
+		turn: semaphore.NewWeighted(1), room: make(chan struct{}, 1), rates: newRates(c), fixed: c.Fixed > 0,
+		limit: start, aimd: aimd{limit: start, max: c.Max},
+	}
+}
 
 // slot is one request's place among those under way.
-type slot struct{}
+type slot struct {
+	l         *Limiter
+	decreases int   // that were in effect when the request began
+	tokens    int64 // that it was thought to cost
+}
 
-func (l *Limiter) acquire(ctx context.Context, bytes int) (slot, error) { return slot{}, nil }
+// acquire waits until a request of so many bytes may be sent, or until the context ends. Whoever
+// waits for the rates holds no slot.
+func (l *Limiter) acquire(ctx context.Context, bytes int) (slot, error) {
+	if l == nil {
+		return slot{}, nil
+	}
+	if err := l.turn.Acquire(ctx, 1); err != nil {
+		return slot{}, err
+	}
+	defer l.turn.Release(1)
+	tokens, err := l.rates.wait(ctx, bytes)
+	if err != nil {
+		return slot{}, err
+	}
+	for {
+		l.mu.Lock()
+		if l.underWay < l.limit {
+			l.underWay++
+			l.aimd.began(l.underWay)
+			s := slot{l, l.effected, tokens}
+			l.mu.Unlock()
+			return s, nil
+		}
+		l.mu.Unlock()
+		select {
+		case <-l.room:
+		case <-ctx.Done():
+			return slot{}, ctx.Err()
+		}
+	}
+}
 
-func (slot) release(Try) {}
+// release gives the slot back and learns from how the request went. The zero Try is that of a request
+// which was not sent.
+func (s slot) release(t Try) {
+	l := s.l
+	if l == nil {
+		return
+	}
+	if t.Response != nil {
+		l.rates.settle(s.tokens, t.Response.Usage)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.underWay--
+	l.wake()
+	if l.fixed {
+		return
+	}
+	from, reason := l.aimd.limit, loadSign(t.Err)
+	switch {
+	// What began before the last decrease took effect was part of why it was made.
+	case reason != "" && s.decreases == l.decided:
+		if l.aimd.refused() {
+			l.decided++
+			l.untold = append(l.untold, LimitChange{from, l.aimd.limit, reason})
+		}
+	case t.Response != nil && l.aimd.served():
+		l.untold = append(l.untold, LimitChange{from, l.aimd.limit, "all in use, and not refused"})
+	}
+	l.tell()
+}
+
+// tell tells of the changes and puts each into effect. It gives the lock away while it tells; who
+// comes meanwhile leaves its changes to the one that is telling.
+func (l *Limiter) tell() {
+	if l.telling {
+		return
+	}
+	l.telling = true
+	for len(l.untold) > 0 {
+		change, changed := l.untold[0], l.changed
+		l.untold = l.untold[1:]
+		if changed != nil {
+			l.mu.Unlock()
+			changed(change)
+			l.mu.Lock()
+		}
+		l.limit = change.To
+		if change.To < change.From {
+			l.effected++
+		}
+		l.wake()
+	}
+	l.telling = false
+}
+
+// wake lets the one that has the turn look again.
+func (l *Limiter) wake() {
+	select {
+	case l.room <- struct{}{}:
+	default:
+	}
+}
+
+// loadSign says what of a failure is a sign that the endpoint is asked too much; "" = nothing is.
+func loadSign(e *Error) string {
+	switch {
+	case e == nil || e.Stop:
+		return ""
+	case e.Status == http.StatusTooManyRequests, e.Status == http.StatusServiceUnavailable, e.Status == statusOverloaded:
+		return fmt.Sprintf("status %d", e.Status)
+	case e.Status == 0 && e.Code == "timeout":
+		return e.Code
+	}
+	return ""
+}
+
+// statusOverloaded is what Anthropic's endpoints answer when they are overloaded.
+const statusOverloaded = 529
 
 // Limit returns how many requests may be under way at once; 0 = any number.
-func (l *Limiter) Limit() int { return 0 }
+func (l *Limiter) Limit() int {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.limit
+}
 
 // LimitChange says that an endpoint is given more or fewer requests at once.
 type LimitChange struct {
@@ -22,5 +207,13 @@ type LimitChange struct {
 	Reason   string
 }
 
-// Follow tells changed of every change from now on, one at a time, before it takes effect.
-func (l *Limiter) Follow(changed func(LimitChange)) {}
+// Follow tells changed of every change from now on, one at a time, in order and before it takes
+// effect. A request that has just ended waits for it; it may ask for the Limit.
+func (l *Limiter) Follow(changed func(LimitChange)) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changed = changed
+}

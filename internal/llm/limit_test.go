@@ -1,0 +1,458 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	served     = Try{Number: 1, Response: &Response{}}
+	tooMany    = Try{Number: 1, Err: &Error{Status: 429, Code: "rate_limit_exceeded", Retryable: true}}
+	background = context.Background()
+)
+
+func acquire(t testing.TB, l *Limiter) slot {
+	t.Helper()
+	s, err := l.acquire(background, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A server that refuses what exceeds its cap, over real HTTP and with many clients: the limit settles
+// within a fifth of the cap.
+func TestSettlesOverHTTP(t *testing.T) {
+	for _, capacity := range []int64{4, 12, 24} {
+		var active, answered, refused atomic.Int64
+		e := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer active.Add(-1)
+			_, _ = io.Copy(io.Discard, r.Body)
+			if active.Add(1) > capacity {
+				refused.Add(1)
+				answer(429, `{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`)(w, r)
+				return
+			}
+			time.Sleep(10 * time.Millisecond) // an answer takes longer than a refusal
+			answered.Add(1)
+			good(w, r)
+		}))
+		limiter := NewLimiter(LimiterConfig{})
+		transport := &http.Transport{MaxIdleConnsPerHost: 64}
+		c := New(Config{BaseURL: e.URL, Transport: transport, Limiter: limiter, MaxTries: 1000,
+			Sleep: func(ctx context.Context, _ time.Duration) error { runtime.Gosched(); return ctx.Err() }})
+
+		var limits []int // in effect at every answer
+		var mu sync.Mutex
+		chat := func(total int64) {
+			var workers sync.WaitGroup
+			for range 80 {
+				workers.Go(func() {
+					for answered.Load() < total {
+						if _, err := c.Chat(background, ask, &journal{}); err != nil {
+							t.Error(err)
+							return
+						}
+						mu.Lock()
+						limits = append(limits, limiter.Limit())
+						mu.Unlock()
+					}
+				})
+			}
+			workers.Wait()
+		}
+		chat(100 + 25*capacity)
+		limits = nil
+		refusedBefore, answeredBefore := refused.Load(), answered.Load()
+		chat(answeredBefore + 100 + 30*capacity)
+
+		sum := 0
+		for _, n := range limits {
+			sum += n
+		}
+		mean := float64(sum) / float64(len(limits))
+		if mean < 0.8*float64(capacity) || mean > 1.2*float64(capacity) {
+			t.Errorf("cap %d: the limit is %.1f on average", capacity, mean)
+		}
+		share := float64(refused.Load()-refusedBefore) / float64(len(limits))
+		if share > 0.25 { // even where the machine is so busy that refusals take as long as answers
+			t.Errorf("cap %d: %.3f refusals an answer", capacity, share)
+		}
+		t.Logf("cap %d: limit %.2f, %.4f refusals an answer", capacity, mean, share)
+		transport.CloseIdleConnections()
+		e.Close()
+	}
+	noGoroutineLeft(t)
+}
+
+// Requests are let in in the order in which they came.
+func TestAcquireInOrder(t *testing.T) {
+	l := NewLimiter(LimiterConfig{Fixed: 1})
+	first := acquire(t, l)
+	const waiting = 20
+	order := make(chan int, waiting)
+	var done sync.WaitGroup
+	for i := range waiting {
+		started := make(chan struct{})
+		done.Go(func() {
+			close(started)
+			s, err := l.acquire(background, 0)
+			if err != nil {
+				t.Error(err)
+			}
+			order <- i
+			s.release(served)
+		})
+		<-started
+		blocked(t, i+1)
+	}
+	first.release(served)
+	done.Wait()
+	for i := range waiting {
+		if got := <-order; got != i {
+			t.Fatalf("request %d was let in when it was the turn of %d", got, i)
+		}
+	}
+}
+
+// blocked waits until so many goroutines wait in acquire.
+func blocked(t *testing.T, n int) {
+	t.Helper()
+	for range 5000 {
+		buffer := make([]byte, 1<<20)
+		waiting := 0
+		for _, stack := range strings.Split(string(buffer[:runtime.Stack(buffer, true)]), "\n\n") {
+			head, _, _ := strings.Cut(stack, "\n")
+			if strings.Contains(head, "[select") && strings.Contains(stack, "Limiter).acquire") {
+				waiting++
+			}
+		}
+		if waiting == n {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("there are never %d goroutines waiting", n)
+}
+
+// Waiting ends with the context, for the first in the line and for those behind it, and takes nothing.
+func TestAcquireCancelled(t *testing.T) {
+	l := NewLimiter(LimiterConfig{Fixed: 1})
+	held := acquire(t, l)
+	ctx, cancel := context.WithCancel(background)
+	errs := make(chan error, 3)
+	for range 3 {
+		go func() {
+			_, err := l.acquire(ctx, 0)
+			errs <- err
+		}()
+	}
+	blocked(t, 3)
+	cancel()
+	for range 3 {
+		if err := <-errs; !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+	}
+	held.release(served)
+	if _, err := l.acquire(ctx, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that has ended: error %v", err)
+	}
+	acquire(t, l).release(served)
+	if l.underWay != 0 {
+		t.Errorf("%d are under way", l.underWay)
+	}
+}
+
+// Never are more under way than the limit allows, and none is lost, whatever ends how.
+func TestNoSlotIsLost(t *testing.T) {
+	l := NewLimiter(LimiterConfig{Start: 4, Max: 6})
+	var most, now atomic.Int64
+	var workers sync.WaitGroup
+	for w := range 16 {
+		workers.Go(func() {
+			for i := range 300 {
+				ctx, cancel := context.WithCancel(background)
+				if (w+i)%3 == 0 {
+					go cancel()
+				}
+				s, err := l.acquire(ctx, 0)
+				if err == nil {
+					n := now.Add(1)
+					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+					}
+					runtime.Gosched()
+					now.Add(-1)
+					s.release([]Try{served, tooMany, {}, served, {Number: 1, Err: &Error{Status: 500}}}[i%5])
+				}
+				cancel()
+			}
+		})
+	}
+	workers.Wait()
+	if most.Load() > 6 {
+		t.Errorf("%d were under way at once", most.Load())
+	}
+	if l.underWay != 0 {
+		t.Errorf("%d are under way after the last", l.underWay)
+	}
+	for range l.Limit() {
+		acquire(t, l)
+	}
+	ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
+	defer cancel()
+	if _, err := l.acquire(ctx, 0); err == nil {
+		t.Error("one more than the limit was let in")
+	}
+}
+
+// A change is told before it takes effect, one at a time and in order, and who is told may ask for the
+// limit.
+func TestFollow(t *testing.T) {
+	l := NewLimiter(LimiterConfig{Start: 2, Max: 5})
+	var told []LimitChange
+	var telling atomic.Int64
+	l.Follow(func(c LimitChange) {
+		if telling.Add(1) != 1 {
+			t.Error("told of two changes at once")
+		}
+		if got := l.Limit(); got != c.From {
+			t.Errorf("told of %+v when the limit is %d", c, got)
+		}
+		told = append(told, c)
+		telling.Add(-1)
+	})
+	var requests atomic.Int64
+	var workers sync.WaitGroup
+	for range 10 {
+		workers.Go(func() {
+			for range 200 {
+				s, err := l.acquire(background, 0)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				runtime.Gosched()
+				if requests.Add(1)%200 >= 180 {
+					s.release(tooMany)
+				} else {
+					s.release(served)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	limit, up, down := 2, 0, 0
+	for _, c := range told {
+		if c.From != limit {
+			t.Fatalf("%+v follows a limit of %d", c, limit)
+		}
+		limit = c.To
+		switch {
+		case c.To == c.From+1 && c.Reason == "all in use, and not refused":
+			up++
+		case c.To < c.From && c.To >= 1 && c.Reason == "status 429":
+			down++
+		default:
+			t.Errorf("told %+v", c)
+		}
+	}
+	if limit != l.Limit() || up == 0 || down == 0 {
+		t.Errorf("the last change told of is to %d, the limit is %d; %d up, %d down", limit, l.Limit(), up, down)
+	}
+}
+
+// While a change is being told, the old limit holds, and other requests end without waiting.
+func TestOldLimitHoldsUntilTold(t *testing.T) {
+	l := NewLimiter(LimiterConfig{Start: 2, Max: 3})
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	l.Follow(func(LimitChange) { close(reached); <-goOn })
+	a, b := acquire(t, l), acquire(t, l)
+	done := make(chan struct{})
+	go func() { a.release(served); close(done) }()
+	<-reached
+	a = acquire(t, l)
+	b.release(served)
+	b = acquire(t, l)
+	ctx, cancel := context.WithTimeout(background, 10*time.Millisecond)
+	defer cancel()
+	if _, err := l.acquire(ctx, 0); err == nil {
+		t.Error("a third was let in before the change was told")
+	}
+	close(goOn)
+	<-done
+	acquire(t, l).release(Try{})
+	a.release(Try{})
+	b.release(Try{})
+}
+
+// What began before a decrease does not count again.
+func TestOneDecreaseForOneCrowd(t *testing.T) {
+	l := NewLimiter(LimiterConfig{Start: 32})
+	crowd := make([]slot, 32)
+	for i := range crowd {
+		crowd[i] = acquire(t, l)
+	}
+	for _, s := range crowd {
+		s.release(tooMany)
+	}
+	if got := l.Limit(); got != 28 {
+		t.Errorf("limit %d", got)
+	}
+}
+
+func TestLoadSigns(t *testing.T) {
+	for _, tc := range []struct {
+		try  Try
+		want string
+	}{
+		{Try{}, ""},
+		{served, ""},
+		{tooMany, "status 429"},
+		{Try{Err: &Error{Status: 503}}, "status 503"},
+		{Try{Err: &Error{Status: 529}}, "status 529"},
+		{Try{Err: &Error{Code: "timeout"}}, "timeout"},
+		{Try{Err: &Error{Status: 429, Code: "insufficient_quota", Stop: true}}, ""},
+		{Try{Err: &Error{Status: 500}}, ""},
+		{Try{Err: &Error{Status: 504, Code: "timeout"}}, ""},
+		{Try{Err: &Error{Status: 400}}, ""},
+		{Try{Err: &Error{Code: "transport"}}, ""},
+		{Try{Err: &Error{Code: "cancelled"}}, ""},
+		{Try{Response: &Response{}, Err: &Error{Status: 200, Code: "empty_completion"}}, ""},
+	} {
+		if got := loadSign(tc.try.Err); got != tc.want {
+			t.Errorf("%+v: %q, want %q", tc.try.Err, got, tc.want)
+		}
+	}
+}
+
+// The decisions one by one: how many answers and refusals there are between the changes.
+func TestAIMD(t *testing.T) {
+	a := aimd{limit: 8, max: 64}
+	answers := func(want int) {
+		t.Helper()
+		n := 1
+		for a.began(a.limit); !a.served(); n++ {
+			if n > 10_000 {
+				t.Fatal("it never grows")
+			}
+		}
+		if n != want {
+			t.Errorf("up to %d after %d answers, not %d", a.limit, n, want)
+		}
+	}
+	refusals := func(want, limit int) {
+		t.Helper()
+		n := 1
+		for a.began(a.limit); !a.refused(); n++ {
+			if n > 100 {
+				t.Fatal("it never shrinks")
+			}
+		}
+		if n != want || a.limit != limit {
+			t.Errorf("down to %d after %d refusals, not to %d after %d", a.limit, n, limit, want)
+		}
+	}
+	answers(2) // 9: nothing is known, so fast
+	answers(3)
+	answers(3)
+	answers(3)
+	refusals(4, 10) // at 12
+	answers(3)      // 11: below the ceiling
+	answers(22)     // 12: the ceiling again, after two windows
+	refusals(4, 10)
+	answers(3)
+	answers(44) // refused again: twice the patience
+	answers(12) // a whole window at the ceiling: it is gone
+	answers(4)  // 14
+	if a.ceiling != 0 || a.limit != 14 {
+		t.Errorf("%+v", a)
+	}
+	refusals(4, 12)
+	refusals(4, 9) // soon after: the cap is far below
+	for range 20 {
+		a.refused()
+		for range refusalWeight {
+			a.began(a.limit)
+			a.served()
+		}
+	}
+	if a.limit < 9 {
+		t.Errorf("one refusal to six answers brings it down to %d", a.limit)
+	}
+	a = aimd{limit: 1, max: 64}
+	for range 100 {
+		if a.refused() {
+			t.Fatalf("below 1: %+v", a)
+		}
+	}
+}
+
+// The methods of no limiter bound nothing.
+func TestNoLimiter(t *testing.T) {
+	var l *Limiter
+	l.Follow(func(LimitChange) { t.Error("told of a change") })
+	for range 100 {
+		acquire(t, l).release(tooMany)
+	}
+	if l.Limit() != 0 {
+		t.Errorf("limit %d", l.Limit())
+	}
+}
+
+// While a call waits to try again it holds no slot.
+func TestNoSlotWhileWaiting(t *testing.T) {
+	l := NewLimiter(LimiterConfig{Fixed: 1})
+	waits := 0
+	h := client(t, serve(t, answer(503, `{}`), answer(503, `{}`), good), func(c *Config) {
+		c.Limiter = l
+		c.Sleep = func(ctx context.Context, _ time.Duration) error {
+			waits++
+			acquire(t, l).release(Try{})
+			return nil
+		}
+	})
+	if _, err := h.Chat(background, ask, &journal{}); err != nil || waits != 2 {
+		t.Errorf("%d waits, %v", waits, err)
+	}
+	if l.underWay != 0 {
+		t.Errorf("%d are under way", l.underWay)
+	}
+}
+
+// BenchmarkLimiter is what a request pays for being let in, with eight goroutines for each slot.
+func BenchmarkLimiter(b *testing.B) {
+	for _, tc := range []struct {
+		name   string
+		config LimiterConfig
+	}{
+		{"fixed", LimiterConfig{Fixed: 2}},
+		{"adapting", LimiterConfig{Start: 2, Max: 2}},
+		{"with rates", LimiterConfig{Fixed: 2, RequestsPerMinute: 1 << 40, TokensPerMinute: 1 << 40}},
+	} {
+		b.Run(tc.name, func(b *testing.B) {
+			l := NewLimiter(tc.config)
+			b.SetParallelism(8)
+			b.RunParallel(func(p *testing.PB) {
+				for p.Next() {
+					acquire(b, l).release(served)
+				}
+			})
+		})
+	}
+	b.Run("alone", func(b *testing.B) {
+		l := NewLimiter(LimiterConfig{})
+		for b.Loop() {
+			acquire(b, l).release(served)
+		}
+	})
+}
