@@ -66,7 +66,7 @@ func New(c Config) *Client {
 		c.Sleep = sleep
 	}
 	if c.Transport == nil {
-		c.Transport = &http.Transport{ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second}
+		c.Transport = plainTransport()
 	}
 	c.APIKey, c.BaseURL = strings.TrimSpace(c.APIKey), strings.TrimSpace(c.BaseURL)
 	return &Client{config: c, broken: unusable(c), http: &http.Client{
@@ -74,6 +74,11 @@ func New(c Config) *Client {
 		// A redirect would carry prompts, and on the same host the key, to a place nobody chose.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// plainTransport reads no environment: no proxy sees a prompt that nobody named.
+func plainTransport() http.RoundTripper {
+	return &http.Transport{ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second}
 }
 
 // unusable says why no request can be made from c, without showing the key or the address, which may

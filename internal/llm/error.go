@@ -21,7 +21,7 @@ const ContextLengthExceeded = "context_length_exceeded"
 // Code is the server's own code where it gave one, else one of: "cancelled", "timeout", "transport",
 // "redirect", "not_json", "truncated_json", "invalid_json", "invalid_response", "response_too_large",
 // "empty_completion", "context_length_exceeded", "model_not_found", "responses_api_required",
-// "not_a_chat_model", "invalid_request", "invalid_config", "http_NNN".
+// "not_a_chat_model", "invalid_request", "invalid_config", "not_recorded", "not_on_cassette", "http_NNN".
 type Error struct {
 	Status     int // HTTP status, or what a 200 with an error body stands for; 0 = no answer
 	Code       string

@@ -71,6 +71,10 @@ func (x *exchange) Do(req *http.Request) (*http.Response, error) {
 // transportError describes a request that got no whole answer. The URL is left out: it may hold
 // credentials.
 func transportError(err error) *Error {
+	var own *Error // of a transport that is ours: a cassette
+	if errors.As(err, &own) {
+		return own
+	}
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
