@@ -140,7 +140,7 @@ func (c *Client) call(ctx context.Context, p prepared, ask asking, o Observer) (
 
 // try sends one request between the two calls of the observer.
 func (c *Client) try(ctx context.Context, number int, p prepared, ask asking, o Observer) (Response, error) {
-	slot, err := c.config.Limiter.acquire(ctx, len(p.body))
+	slot, err := c.config.Limiter.acquire(ctx, p.size)
 	if err != nil {
 		return Response{}, cancelled(err, "while waiting for other requests")
 	}

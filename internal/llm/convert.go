@@ -15,12 +15,13 @@ import (
 type prepared struct {
 	model string
 	api   string // APIChat or APIResponses
+	size  int    // about how many bytes a model reads of it
 	body  []byte
 }
 
 // compose gives a request the form of the interface it goes by.
 func (c *Client) compose(r Request) (prepared, *Error) {
-	p := prepared{model: r.Model, api: c.config.API}
+	p := prepared{model: r.Model, api: c.config.API, size: r.size()}
 	if p.api == "" {
 		p.api = APIOf(r.Model, c.config.BaseURL)
 	}
