@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// asking returns a request of its own for each n.
-func asking(n int) Request {
+// inquiry returns a request of its own for each n.
+func inquiry(n int) Request {
 	return Request{Model: "test-model", Messages: []Message{{Role: "user", Content: fmt.Sprintf("what is %d?", n)}}}
 }
 
@@ -79,7 +79,7 @@ func TestCassette(t *testing.T) {
 	h := client(t, e, func(c *Config) { c.Transport = recorder(t, dir) })
 	for n := range questions {
 		var err error
-		if answers[n], err = h.Chat(background, asking(n), &recorded[n]); err != nil {
+		if answers[n], err = h.Chat(background, inquiry(n), &recorded[n]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestCassette(t *testing.T) {
 		workers.Go(func() {
 			for n := questions - 1 - w; n >= 0; n -= 16 {
 				j := &journal{}
-				got, err := c.Chat(background, asking(n), j)
+				got, err := c.Chat(background, inquiry(n), j)
 				if err != nil {
 					t.Errorf("question %d: %v", n, err)
 					continue
@@ -115,8 +115,8 @@ func TestCassette(t *testing.T) {
 		ask     Request
 		message string
 	}{
-		{asking(0), "has no more answers"},
-		{asking(questions), "has no answer"},
+		{inquiry(0), "has no more answers"},
+		{inquiry(questions), "has no answer"},
 	} {
 		j := &journal{}
 		_, err := c.Chat(background, tc.ask, j)
@@ -136,7 +136,7 @@ func TestCassetteIsPrivate(t *testing.T) {
 	e := serve(t)
 	e.steps = []http.HandlerFunc{echoing(e)}
 	h := client(t, e, func(c *Config) { c.Transport = recorder(t, dir) })
-	if _, err := h.Chat(background, asking(3), &journal{}); err != nil {
+	if _, err := h.Chat(background, inquiry(3), &journal{}); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
