@@ -281,7 +281,7 @@ func TestCassetteBodies(t *testing.T) {
 			if i == 1 {
 				transport = player(t, dir)
 			}
-			res, err := transport.RoundTrip(form(t, "https://models.example/v1/chat/completions", "", "{}"))
+			res, err := transport.RoundTrip(multipartOf(t, "https://models.example/v1/chat/completions", "", "{}"))
 			if err != nil || res.StatusCode != 418 {
 				t.Fatal(res, err)
 			}
@@ -299,7 +299,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-func form(t *testing.T, url, contentType, body string) *http.Request {
+func multipartOf(t *testing.T, url, contentType, body string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -320,16 +320,16 @@ func TestAskedIn(t *testing.T) {
 		a, b *http.Request
 		same bool
 	}{
-		{"host, port and prefix", form(t, url, json, `{}`), form(t, "http://127.0.0.1:8080/chat/completions/", json, `{}`), true},
-		{"order and white space", form(t, url, json, `{"a":1,"b":[1, 2]}`), form(t, url, json, `{ "b":[1,2],"a":1.0 }`), true},
-		{"another body", form(t, url, json, `{"a":1}`), form(t, url, json, `{"a":2}`), false},
-		{"another order of a list", form(t, url, json, `[1,2]`), form(t, url, json, `[2,1]`), false},
-		{"another interface", form(t, url, json, `{}`), form(t, "https://models.example/v1/responses", json, `{}`), false},
-		{"a name that ends alike", form(t, url, json, `{}`), form(t, "https://models.example/v1/completions", json, `{}`), false},
-		{"a name that begins alike", form(t, "https://models.example/v1/responses", json, `{}`), form(t, "https://other.example/responses", json, `{}`), true},
-		{"boundary", form(t, url, "multipart/form-data; boundary=one", parts("one", "la")), form(t, url, "multipart/form-data; boundary=two", parts("two", "la")), true},
-		{"another form", form(t, url, "multipart/form-data; boundary=one", parts("one", "la")), form(t, url, "multipart/form-data; boundary=two", parts("two", "lo")), false},
-		{"boundary in the text", form(t, url, "multipart/form-data; boundary=one", parts("one", "one")), form(t, url, "multipart/form-data; boundary=two", parts("two", "two")), false},
+		{"host, port and prefix", multipartOf(t, url, json, `{}`), multipartOf(t, "http://127.0.0.1:8080/chat/completions/", json, `{}`), true},
+		{"order and white space", multipartOf(t, url, json, `{"a":1,"b":[1, 2]}`), multipartOf(t, url, json, `{ "b":[1,2],"a":1.0 }`), true},
+		{"another body", multipartOf(t, url, json, `{"a":1}`), multipartOf(t, url, json, `{"a":2}`), false},
+		{"another order of a list", multipartOf(t, url, json, `[1,2]`), multipartOf(t, url, json, `[2,1]`), false},
+		{"another interface", multipartOf(t, url, json, `{}`), multipartOf(t, "https://models.example/v1/responses", json, `{}`), false},
+		{"a name that ends alike", multipartOf(t, url, json, `{}`), multipartOf(t, "https://models.example/v1/completions", json, `{}`), false},
+		{"a name that begins alike", multipartOf(t, "https://models.example/v1/responses", json, `{}`), multipartOf(t, "https://other.example/responses", json, `{}`), true},
+		{"boundary", multipartOf(t, url, "multipart/form-data; boundary=one", parts("one", "la")), multipartOf(t, url, "multipart/form-data; boundary=two", parts("two", "la")), true},
+		{"another form", multipartOf(t, url, "multipart/form-data; boundary=one", parts("one", "la")), multipartOf(t, url, "multipart/form-data; boundary=two", parts("two", "lo")), false},
+		{"boundary in the text", multipartOf(t, url, "multipart/form-data; boundary=one", parts("one", "one")), multipartOf(t, url, "multipart/form-data; boundary=two", parts("two", "two")), false},
 	} {
 		a, _, errA := askedIn(tc.a)
 		b, _, errB := askedIn(tc.b)
@@ -340,10 +340,10 @@ func TestAskedIn(t *testing.T) {
 			t.Errorf("%s: %+v and %+v", tc.name, a, b)
 		}
 	}
-	get := form(t, url, json, `{}`)
+	get := multipartOf(t, url, json, `{}`)
 	get.Method = http.MethodGet
 	a, _, _ := askedIn(get)
-	if b, _, _ := askedIn(form(t, url, json, `{}`)); a.digest() == b.digest() {
+	if b, _, _ := askedIn(multipartOf(t, url, json, `{}`)); a.digest() == b.digest() {
 		t.Error("the method does not matter")
 	}
 }

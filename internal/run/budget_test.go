@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gaia-harness/gaia/fixtures/endpoint"
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -85,10 +86,9 @@ func TestRunCostAcrossResumes(t *testing.T) {
 // TestAutomaticConcurrency: without a number the endpoint's limiter says how many
 // tasks are under way, and each change of it is an event.
 func TestAutomaticConcurrency(t *testing.T) {
-	t.Skip("until the limiter lands")
 	tasks := endpoint.Tasks{Count: 200, Turns: 3}
-	server := serve(t, endpoint.Config{Tasks: tasks, Cap: 6})
-	c := generated(t, tasks, server.URL, func(l *llm.Config) { l.Limiter = nil })
+	server := serve(t, endpoint.Config{Tasks: tasks, Cap: 6, Latency: 2 * time.Millisecond})
+	c := generated(t, tasks, server.URL, func(l *llm.Config) { l.Limiter = llm.NewLimiter(llm.LimiterConfig{Start: 2}) })
 	c.Concurrency = 0
 	var limits []int
 	c.Watch = func(e trajectory.Event) {
