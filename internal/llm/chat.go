@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	openai "github.com/sashabaranov/go-openai"
 	"github.com/tidwall/gjson"
@@ -23,17 +24,32 @@ type chatBody struct {
 }
 
 type chatMessage struct {
-	Content    any            `json:"content,omitzero"` // a string or a list of parts
-	Role       string         `json:"role"`
-	ToolCallID string         `json:"tool_call_id,omitzero"`
-	ToolCalls  []chatCall     `json:"tool_calls,omitempty"`
-	Opaque     jsontext.Value `json:",embed"`
+	Content    any        `json:"content,omitzero"` // a string or a list of parts
+	Role       string     `json:"role"`
+	ToolCallID string     `json:"tool_call_id,omitzero"`
+	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
+	messageExtras
+}
+
+// messageExtras are what providers add to a message and want back as it was: OpenRouter's reasoning,
+// Anthropic's thinking by LiteLLM, DeepSeek's and vLLM's reasoning in plain text, by either name.
+type messageExtras struct {
+	ReasoningDetails jsontext.Value `json:"reasoning_details,omitzero"`
+	ThinkingBlocks   jsontext.Value `json:"thinking_blocks,omitzero"`
+	ReasoningContent jsontext.Value `json:"reasoning_content,omitzero"`
+	Reasoning        jsontext.Value `json:"reasoning,omitzero"`
+}
+
+// callExtras are the same of a call: Google's signatures, its own and as LiteLLM passes them on.
+type callExtras struct {
+	ExtraContent           jsontext.Value `json:"extra_content,omitzero"`
+	ProviderSpecificFields jsontext.Value `json:"provider_specific_fields,omitzero"`
 }
 
 type chatPart struct {
-	ImageURL *chatImage `json:"image_url,omitzero"`
-	Text     string     `json:"text,omitzero"`
 	Type     string     `json:"type"`
+	Text     string     `json:"text,omitzero"`
+	ImageURL *chatImage `json:"image_url,omitzero"`
 }
 
 type chatImage struct {
@@ -41,15 +57,15 @@ type chatImage struct {
 }
 
 type chatCall struct {
-	Function chatFunction   `json:"function"`
-	ID       string         `json:"id"`
-	Type     string         `json:"type"`
-	Opaque   jsontext.Value `json:",embed"`
+	ID       string       `json:"id"`
+	Type     string       `json:"type"`
+	Function chatFunction `json:"function"`
+	callExtras
 }
 
 type chatFunction struct {
-	Arguments string `json:"arguments"`
 	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
 }
 
 type chatTool struct {
@@ -58,14 +74,14 @@ type chatTool struct {
 }
 
 type chatOffer struct {
-	Description string         `json:"description,omitzero"`
 	Name        string         `json:"name"`
+	Description string         `json:"description,omitzero"`
 	Parameters  jsontext.Value `json:"parameters"`
 }
 
 type chatFormat struct {
-	JSONSchema chatSchema `json:"json_schema"`
 	Type       string     `json:"type"`
+	JSONSchema chatSchema `json:"json_schema"`
 }
 
 type chatSchema struct {
@@ -100,7 +116,8 @@ func chatRequest(r Request) chatBody {
 }
 
 func chatMessageOf(m Message) chatMessage {
-	message := chatMessage{Role: m.Role, ToolCallID: m.ToolCallID, Opaque: object(m.Opaque)}
+	message := chatMessage{Role: m.Role, ToolCallID: m.ToolCallID}
+	restore(m.Opaque, &message.messageExtras)
 	switch {
 	case m.Image != nil:
 		var parts []chatPart
@@ -112,20 +129,19 @@ func chatMessageOf(m Message) chatMessage {
 		message.Content = m.Content
 	}
 	for _, call := range m.ToolCalls {
-		message.ToolCalls = append(message.ToolCalls, chatCall{
-			ID: call.ID, Type: "function", Opaque: object(call.Opaque),
-			Function: chatFunction{Name: call.Name, Arguments: call.Arguments},
-		})
+		c := chatCall{ID: call.ID, Type: "function", Function: chatFunction{Name: call.Name, Arguments: call.Arguments}}
+		restore(call.Opaque, &c.callExtras)
+		message.ToolCalls = append(message.ToolCalls, c)
 	}
 	return message
 }
 
-// object returns what a provider of chat completions wants back; what the other interface gave is left.
-func object(opaque []byte) jsontext.Value {
-	if len(opaque) == 0 || opaque[0] != '{' {
-		return nil
+// restore reads what chatOpaque and members kept. What the other interface gave is no object, and left out.
+func restore[E messageExtras | callExtras](opaque []byte, extras *E) {
+	var kept E
+	if len(opaque) > 0 && opaque[0] == '{' && json.Unmarshal(opaque, &kept, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true)) == nil {
+		*extras = kept
 	}
-	return opaque
 }
 
 func (i *Image) dataURI() string {

@@ -28,50 +28,50 @@ type responsesText struct {
 }
 
 type responsesFormat struct {
+	Type   string         `json:"type"`
 	Name   string         `json:"name"`
 	Schema jsontext.Value `json:"schema"`
 	Strict bool           `json:"strict"`
-	Type   string         `json:"type"`
 }
 
 // responsesOffer says that it is not strict: without a word the API takes a tool for strict and
 // refuses schemas with optional parameters.
 type responsesOffer struct {
-	Description string         `json:"description,omitzero"`
+	Type        string         `json:"type"`
 	Name        string         `json:"name"`
+	Description string         `json:"description,omitzero"`
 	Parameters  jsontext.Value `json:"parameters"`
 	Strict      bool           `json:"strict"`
-	Type        string         `json:"type"`
 }
 
 type inputMessage struct {
-	Content any    `json:"content"` // a string or a list of parts
-	Phase   string `json:"phase,omitzero"`
-	Role    string `json:"role"`
 	Type    string `json:"type"`
+	Role    string `json:"role"`
+	Phase   string `json:"phase,omitzero"`
+	Content any    `json:"content"` // a string or a list of parts
 }
 
 type inputText struct {
-	Text string `json:"text"`
 	Type string `json:"type"`
+	Text string `json:"text"`
 }
 
 type inputImage struct {
-	ImageURL string `json:"image_url"`
 	Type     string `json:"type"`
+	ImageURL string `json:"image_url"`
 }
 
 type inputCall struct {
-	Arguments string `json:"arguments"`
+	Type      string `json:"type"`
 	CallID    string `json:"call_id"`
 	Name      string `json:"name"`
-	Type      string `json:"type"`
+	Arguments string `json:"arguments"`
 }
 
 type inputResult struct {
+	Type   string `json:"type"`
 	CallID string `json:"call_id"`
 	Output string `json:"output"`
-	Type   string `json:"type"`
 }
 
 // responsesRequest gives a request the form of the Responses API.
