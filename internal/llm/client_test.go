@@ -233,6 +233,32 @@ func TestReasoningModelsOverChat(t *testing.T) {
 	}
 }
 
+// addressed is a transport that keeps where requests went.
+type addressed struct{ urls []string }
+
+func (a *addressed) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.urls = append(a.urls, r.URL.String())
+	return canned{http.StatusBadRequest, http.Header{}, nil}.RoundTrip(r)
+}
+
+// Where nobody says by which interface to ask, the model and the host do.
+func TestChosenInterface(t *testing.T) {
+	for _, tc := range []struct{ api, baseURL, model, want string }{
+		{"", "", "gpt-5", "https://api.openai.com/v1/responses"},
+		{"", "", "gpt-4o", "https://api.openai.com/v1/chat/completions"},
+		{"", "https://router.example/api/v1/", "openai/gpt-5", "https://router.example/api/v1/chat/completions"},
+		{APIChat, "", "gpt-5", "https://api.openai.com/v1/chat/completions"},
+		{APIResponses, "https://router.example/api/v1", "m", "https://router.example/api/v1/responses"},
+	} {
+		a := &addressed{}
+		r := ask
+		r.Model = tc.model
+		if _, err := New(Config{API: tc.api, BaseURL: tc.baseURL, Transport: a}).Chat(context.Background(), r, &journal{}); err == nil || len(a.urls) != 1 || a.urls[0] != tc.want {
+			t.Errorf("%+v: asked at %q, error %v", tc, a.urls, err)
+		}
+	}
+}
+
 func TestUnusableConfigAndRequests(t *testing.T) {
 	const secret = "hunter2-hunter2"
 	schemaRequest, toolRequest := ask, ask
