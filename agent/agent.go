@@ -26,8 +26,8 @@ import (
 // Question is what the agent is told of a task.
 type Question struct {
 	Text     string
-	FileName string // attachment in the workspace; "" for none
-	Picture  []byte // the attachment, for a model that sees: shown with the question if it is a picture
+	FileName string   // attachment in the workspace; "" for none
+	Picture  *Picture // the attachment, if it is one and the model sees; else nil
 }
 
 // Answer is what came of an attempt. Found false means that the model gave

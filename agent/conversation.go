@@ -34,11 +34,10 @@ func newConversation(q Question) *conversation {
 // show puts the picture that comes with a question into its message, the last
 // one so far.
 func (c *conversation) show(q Question) {
-	media, sent, ok := picture(q.FileName, q.Picture)
-	if !ok {
+	if q.Picture == nil {
 		return
 	}
-	last := len(c.messages) - 1
+	last, media, sent := len(c.messages)-1, q.Picture.MediaType, q.Picture.Data
 	c.messages[last].Image = &llm.Image{MediaType: media, Data: sent}
 	c.set(last, "question")
 	c.notes[last].listed.Image = trajectory.Image{Bytes: int64(len(sent)), MediaType: media, Path: q.FileName, SHA256: sign.Digest(sent)}

@@ -56,7 +56,8 @@ type Run struct {
 	splitIDs     *audit.IDs
 	lost         *UnrecordedError // what ended the evidence, of a run that goes on without; else nil
 
-	private private // of judgments
+	private  private    // of judgments
+	pictures sync.Mutex // held while one is made fit to be shown
 
 	mu        sync.Mutex // guards what follows
 	fold      *ledger.Fold

@@ -241,8 +241,14 @@ func (r *Run) ask(task loader.Task, root *os.Root) (agent.Question, error) {
 	if err != nil || info.Size() > agent.MaxPicture {
 		return q, err
 	}
-	q.Picture, err = root.ReadFile(task.FileName)
-	return q, err
+	data, err := root.ReadFile(task.FileName)
+	if err != nil {
+		return q, err
+	}
+	r.pictures.Lock() // one at a time, since a large one takes much memory
+	defer r.pictures.Unlock()
+	q.Picture = agent.NewPicture(data)
+	return q, nil
 }
 
 // failedBefore returns the attempts at a task that failed since the last one
