@@ -184,10 +184,10 @@ func TestTranscribeRefuses(t *testing.T) {
 // is made again.
 func TestTranscribeBreaks(t *testing.T) {
 	env := workspace(t, map[string][]byte{"a.wav": makeWAV(8)})
-	call := func(ctx context.Context, step http.HandlerFunc) (Output, error, int) {
+	call := func(ctx context.Context, step http.HandlerFunc) (out Output, tries int, err error) {
 		var sent []string
-		out, err := NewTranscribe(ear(t, &sent, step), "hearing-model").call(ctx, env, []byte(`{"path":"a.wav"}`))
-		return out, err, len(sent)
+		out, err = NewTranscribe(ear(t, &sent, step), "hearing-model").call(ctx, env, []byte(`{"path":"a.wav"}`))
+		return out, len(sent), err
 	}
 	for name, tc := range map[string]struct {
 		step  http.HandlerFunc
@@ -200,14 +200,14 @@ func TestTranscribeBreaks(t *testing.T) {
 		"always busy":   {say(429, `{}`), false, 3},
 		"broken":        {say(500, `{}`), false, 3},
 	} {
-		out, err, tries := call(t.Context(), tc.step)
+		out, tries, err := call(t.Context(), tc.step)
 		var failed *llm.Error
 		if !errors.As(err, &failed) || failed.Stop != tc.stop || failed.Retryable == tc.stop || tries != tc.tries || out.Shown != "" {
 			t.Errorf("%s: %+v, %v after %d tries", name, out, err, tries)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err, _ := call(ctx, func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() }); !errors.Is(err, context.Canceled) {
+	if _, _, err := call(ctx, func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() }); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
