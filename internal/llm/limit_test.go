@@ -339,6 +339,36 @@ func TestOneDecreaseForOneCrowd(t *testing.T) {
 	}
 }
 
+// Nor does what begins while the decrease is still being told, under the old limit.
+func TestOneDecreaseWhileTold(t *testing.T) {
+	l := NewLimiter(LimiterConfig{})
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	l.Follow(func(LimitChange) { close(reached); <-goOn })
+	crowd := make([]slot, 8)
+	for i := range crowd {
+		crowd[i] = acquire(t, l)
+	}
+	done := make(chan struct{})
+	go func() {
+		for _, s := range crowd[:enoughRefusals] {
+			s.release(tooMany)
+		}
+		close(done)
+	}()
+	<-reached
+	for i := range enoughRefusals {
+		crowd[i] = acquire(t, l)
+	}
+	close(goOn)
+	<-done
+	for _, s := range crowd {
+		s.release(tooMany)
+	}
+	if got := l.Limit(); got != 7 {
+		t.Errorf("limit %d", got)
+	}
+}
+
 func TestLoadSigns(t *testing.T) {
 	for _, tc := range []struct {
 		try  Try
