@@ -27,7 +27,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 		documented(t, string(p.Type()), row(t, doc, "| `"+string(p.Type())+"` | "), reflect.TypeOf(p), "harness", "probes")
 	}
 	for name, step := range map[string]any{"prompt": ledger.PromptStep{}, "llm_call": ledger.LLMCallStep{}, "tool_call": ledger.ToolCallStep{}, "tool_result": ledger.ToolResultStep{}} {
-		documented(t, name, row(t, doc, "| `"+name+"` | `type`"), reflect.TypeOf(step), "messages", "error", "urls", "probes")
+		documented(t, name, row(t, doc, "| `"+name+"` | `type`"), reflect.TypeOf(step), "messages", "error", "model", "urls", "probes")
 	}
 	documented(t, "probes", paragraph(t, doc, "**Probes** "), reflect.TypeFor[trajectory.Probes]())
 	documented(t, "manifest", chapter(t, doc, "## `manifest.json`"), reflect.TypeFor[ledger.Manifest]())

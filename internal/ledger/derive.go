@@ -38,7 +38,8 @@ func (f *Fold) Result(t *Task) Result {
 	if f.Scored() {
 		r.OfficialCorrect, r.JudgedCorrect = new(bool), new(bool)
 	}
-	a := t.Counted()
+	a, votes := t.vote()
+	r.Voting = f.taskVote(t, a, votes)
 	if a == nil {
 		return r
 	}
@@ -98,6 +99,7 @@ func (f *Fold) Summary() Summary {
 		levels[r.Level].add(r)
 	}
 	s.Scores = total.scores(f.Scored())
+	s.Voting = f.votingSummary()
 	for level, t := range levels {
 		s.Levels = append(s.Levels, LevelSummary{Level: level, Planned: t.planned, Scores: t.scores(f.Scored())})
 	}

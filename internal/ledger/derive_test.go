@@ -161,6 +161,8 @@ func TestCostIsUnknownOnlyWhereItIs(t *testing.T) {
 		{"a.1.1 call cost=0\n", ptr[int64](0)},
 		{"a.1.1 call cost=5\na.1.1 call cost=?\na.1.1 call cost=6\n", nil},
 		{"a.1.1 call error\na.1.1 call cost=6 retry\n", ptr[int64](6)}, // a call that failed was not paid for
+		{"a.1.1 call cost=5\na.1.1 executed listen cost=6\n", ptr[int64](11)},
+		{"a.1.1 call cost=5\na.1.1 executed listen cost=?\n", nil},
 	}
 	m := plan(t, "a")
 	for _, tt := range tests {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
-	"slices"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -36,31 +35,13 @@ type Fold struct {
 // Task is what the journal says of one planned task.
 type Task struct {
 	Plan     PlannedTask
+	Index    int        // its place in the plan, from 0
 	Attempts []*Attempt // Attempts[i].Number is i+1
 	Sealed   *trajectory.TaskSealed
 
+	rule   string // how the counted attempt is chosen
 	lines  int64
 	digest hash.Hash
-}
-
-// Attempt is what the journal says of one attempt.
-type Attempt struct {
-	Number       int
-	Answer       *trajectory.AnswerCommitted // nil: none committed
-	Ended        *trajectory.AttemptEnded    // nil: under way, or cut off
-	Judgment     *trajectory.Judgment        // nil: not graded
-	Error        *trajectory.Error           // what made it fail; nil if nothing did
-	Turns        int
-	ToolCalls    int
-	ToolsUsed    []string // sorted, each once
-	Tokens       trajectory.Tokens
-	CostMicroUSD *int64 // nil: a call's price is unknown
-	Retried      int    // model calls that repeated another
-
-	steps           []any
-	names           map[string]string // call id → tool name, of the turn
-	firstUs, lastUs int64
-	process         int // which process wrote its events
 }
 
 // NewFold begins to read the run of a manifest. ended, if not nil, is given
@@ -68,8 +49,8 @@ type Attempt struct {
 func NewFold(m Manifest, manifestSHA256 string, ended func(Trajectory) error) *Fold {
 	f := &Fold{Manifest: m, ManifestSHA256: manifestSHA256, byID: make(map[string]*Task, len(m.Tasks)), ended: ended,
 		Interruptions: []Interruption{}, judge: JudgeSummary{CostMicroUSD: new(int64)}}
-	for _, p := range m.Tasks {
-		t := &Task{Plan: p, digest: sha256.New()}
+	for i, p := range m.Tasks {
+		t := &Task{Plan: p, Index: i, rule: m.Voting.Rule, digest: sha256.New()}
 		f.Tasks = append(f.Tasks, t)
 		f.byID[p.TaskID] = t
 	}
@@ -149,6 +130,10 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 			return "miscounts the entries it tells of"
 		}
 		f.badCache += p.Bad
+	case trajectory.LimitChanged:
+		if min(p.From, p.To) < 1 || max(p.From, p.To) > maxRequests {
+			return "is given a number of requests at once that no endpoint is"
+		}
 	case trajectory.RunCompleted:
 		if want, all := f.RunCompleted(); !all || p != want {
 			return "run_completed does not count what was sealed"
@@ -157,6 +142,9 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 	}
 	return ""
 }
+
+// maxRequests bounds how many requests at once an endpoint can be given.
+const maxRequests = 1 << 20
 
 // maxCounted is the largest integer that a derived file can hold.
 const maxCounted = sign.MaxInt
@@ -169,7 +157,11 @@ func (f *Fold) count(p trajectory.Payload) bool {
 	var cost *int64
 	switch p := p.(type) {
 	case trajectory.ModelCallCompleted:
-		counts, cost = []int64{p.Tokens.Cached, p.Tokens.In, p.Tokens.Out, p.Tokens.Reasoning}, p.CostMicroUSD
+		counts, cost = tokenCounts(p.Tokens), p.CostMicroUSD
+	case trajectory.ToolExecuted:
+		if p.Model != nil {
+			counts, cost = tokenCounts(p.Model.Tokens), p.Model.CostMicroUSD
+		}
 	case trajectory.Judgment:
 		counts, cost = []int64{p.TokensIn, p.TokensOut}, p.CostMicroUSD
 	}
@@ -185,6 +177,8 @@ func (f *Fold) count(p trajectory.Payload) bool {
 	}
 	return true
 }
+
+func tokenCounts(t trajectory.Tokens) []int64 { return []int64{t.Cached, t.In, t.Out, t.Reasoning} }
 
 func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	switch p := e.Payload.(type) {
@@ -274,10 +268,10 @@ func (f *Fold) seal(t *Task, s trajectory.TaskSealed) (reason string) {
 }
 
 // Outcome returns what a task's events make of it, and the attempt that
-// counts (0 for none); false while an attempt is open or an answer has not
-// been graded. The first answer counts; without one, the last attempt does.
+// counts (0 for none); false while an attempt is open, the counted answer has
+// not been graded, or the vote is not complete.
 func (f *Fold) Outcome(t *Task) (outcome string, attempt int, ok bool) {
-	if t.Open() != nil {
+	if t.Open() != nil || !f.voted(t) {
 		return "", 0, false
 	}
 	if len(t.Attempts) == 0 {
@@ -308,113 +302,4 @@ func (t *Task) Open() *Attempt {
 		return t.Attempts[n-1]
 	}
 	return nil
-}
-
-// Counted returns the attempt whose answer counts, nil if there is none.
-func (t *Task) Counted() *Attempt {
-	for _, a := range t.Attempts {
-		if a.Answer != nil {
-			return a
-		}
-	}
-	if len(t.Attempts) == 0 {
-		return nil
-	}
-	return t.Attempts[len(t.Attempts)-1]
-}
-
-// add takes an event of an open attempt.
-func (a *Attempt) add(e trajectory.Event) (reason string) {
-	switch p := e.Payload.(type) {
-	case trajectory.TurnStarted:
-		if e.Turn != a.Turns+1 {
-			return fmt.Sprintf("turn %d cannot begin here", e.Turn)
-		}
-		a.Turns, a.names = e.Turn, map[string]string{}
-		return ""
-	case trajectory.Error:
-		a.Error = &p
-		return ""
-	case trajectory.AnswerCommitted:
-		if a.Answer != nil {
-			return "commits a second answer"
-		}
-		a.Answer = &p
-		return ""
-	case trajectory.AttemptEnded:
-		if (p.Outcome == trajectory.Answered) != (a.Answer != nil) {
-			return fmt.Sprintf("ends as %q, which its events do not give", p.Outcome)
-		}
-		if p.Outcome != trajectory.Answered && p.Outcome != trajectory.NoAnswer && p.Outcome != trajectory.Errored {
-			return fmt.Sprintf("ends as %q", p.Outcome)
-		}
-		a.Ended = &p
-		return ""
-	}
-	if e.Turn != 0 && e.Turn != a.Turns {
-		return fmt.Sprintf("turn %d is not the open one", e.Turn)
-	}
-	a.step(e)
-	return ""
-}
-
-// step turns an event into the step of a trajectory it stands for.
-func (a *Attempt) step(e trajectory.Event) {
-	switch p := e.Payload.(type) {
-	case trajectory.ContextCompiled:
-		a.steps = append(a.steps, PromptStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, ContentSHA256: p.ContentSHA256, Head: p.Head, Messages: p.Messages,
-			Redactions: p.Redactions, Truncated: p.Truncated, Turn: e.Turn, Type: "prompt"})
-	case trajectory.ModelCallCompleted:
-		a.Tokens = a.Tokens.Add(p.Tokens)
-		if p.OutputSHA256 != "" { // also a reply that was found empty was paid for
-			a.CostMicroUSD = addCost(a.CostMicroUSD, p.CostMicroUSD)
-		}
-		if p.RetryOf != "" {
-			a.Retried++
-		}
-		a.steps = append(a.steps, LLMCallStep{BodySHA256: p.BodySHA256, Error: p.Error, FinishReason: p.FinishReason, Head: p.Head, LatencyMs: p.LatencyMs,
-			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, RequestID: p.RequestID, RequestedModel: p.RequestedModel,
-			ResponseModel: p.ResponseModel, RetryOf: p.RetryOf, TokensCached: p.Tokens.Cached, TokensIn: p.Tokens.In,
-			TokensOut: p.Tokens.Out, TokensReasoning: p.Tokens.Reasoning, Turn: e.Turn, Type: "llm_call", UsageReported: p.UsageReported})
-	case trajectory.ToolProposed:
-		a.ToolCalls++
-		a.names[p.CallID] = p.Name
-		a.steps = append(a.steps, ToolCallStep{Args: p.Args, ArgsSHA256: p.ArgsSHA256, ArgsTruncated: list(p.ArgsTruncated), BodySHA256: p.BodySHA256, CallID: p.CallID,
-			Malformed: p.Malformed, Name: p.Name, Redactions: p.Redactions, RuleHits: []string{}, Turn: e.Turn, Type: "tool_call"})
-	case trajectory.PolicyDecision:
-		if n := len(a.steps) - 1; n >= 0 {
-			if call, ok := a.steps[n].(ToolCallStep); ok && call.CallID == p.CallID {
-				call.RuleHits = list(p.RuleIDs)
-				a.steps[n] = call
-			}
-		}
-		if p.Shown != "" {
-			a.steps = append(a.steps, ToolResultStep{Bytes: int64(len(p.Shown)), CallID: p.CallID, Head: p.Shown, IsError: true,
-				Name: a.names[p.CallID], OutputSHA256: sign.Digest([]byte(p.Shown)), Refused: true, Turn: e.Turn, Type: "tool_result", URLs: []trajectory.URL{}})
-		}
-	case trajectory.ToolExecuted:
-		if at, used := slices.BinarySearch(a.ToolsUsed, p.Name); !used {
-			a.ToolsUsed = slices.Insert(a.ToolsUsed, at, p.Name)
-		}
-		a.steps = append(a.steps, ToolResultStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, CallID: p.CallID, Head: p.Head, IsError: p.IsError, Name: p.Name,
-			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Probes: p.Probes, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: list(p.URLs)})
-	}
-}
-
-// list makes an absent list an empty one: the derived files have no nulls for
-// "none".
-func list[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
-}
-
-// addCost adds costs of which nil is unknown: then the sum is, too.
-func addCost(sum, cost *int64) *int64 {
-	if sum == nil || cost == nil {
-		return nil
-	}
-	total := *sum + *cost
-	return &total
 }

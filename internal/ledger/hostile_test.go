@@ -22,10 +22,11 @@ func menu() []string {
 			}
 		}
 	}
+	lines = append(lines, "run limit from=4 to=2", "run limit from=0 to=-1")
 	for _, task := range []string{"a", "b"} {
 		for attempt := 1; attempt <= 2; attempt++ {
 			at := fmt.Sprintf("%s.%d ", task, attempt)
-			lines = append(lines, at+"begin", at+"begin another question", at+"answer 42", at+"answer", at+"error")
+			lines = append(lines, at+"begin", at+"begin another question", at+"answer 42", at+"answer", at+"answer 41", at+"error")
 			for _, outcome := range []string{"answered", "no_answer", "error", "x"} {
 				lines = append(lines, at+"ended "+outcome)
 			}
@@ -35,7 +36,7 @@ func menu() []string {
 			for turn := 1; turn <= 2; turn++ {
 				at := fmt.Sprintf("%s.%d.%d ", task, attempt, turn)
 				for _, what := range []string{"turn", "prompt", "call in=1 out=2 cost=3", "call error", "call cost=? retry", "call in=9007199254740992", "call in=-5 cost=-7",
-					"propose calculate", "propose", "allow", "refuse R001", "executed calculate", "executed", "done"} {
+					"propose calculate", "propose", "allow", "refuse R001", "executed calculate", "executed", "executed listen in=1 cost=2", "executed listen cost=?", "executed listen in=-1 cost=2", "done"} {
 					lines = append(lines, at+what)
 				}
 			}
@@ -89,6 +90,8 @@ func hostile(t *testing.T, m Manifest, steps int, choose func(n int) int) *Fold 
 		f.Outcome(task)
 		task.Open()
 		task.Counted()
+		task.Votes()
+		f.Settled(task)
 	}
 	if f.Completed != nil {
 		addsUp(t, f)
@@ -116,8 +119,14 @@ func addsUp(t *testing.T, f *Fold) {
 	if f.Scored() == (s.Scores == nil) || f.Scored() && s.Scores.Official.Correct != o.Solved {
 		t.Fatalf("scores %+v beside outcomes %+v", s.Scores, o)
 	}
+	if (s.Voting != nil) != (f.Manifest.Voting.Rule == VoteMajority) || s.Voting != nil && f.Scored() && s.Voting.PassAtK.Correct < max(s.Voting.PassAt1.Correct, o.Solved) {
+		t.Fatalf("voting %+v beside outcomes %+v", s.Voting, o)
+	}
 	for _, task := range f.Tasks {
 		r := f.Result(task)
+		if v := r.Voting; v != nil && (v.Votes > v.Answers || v.Answers > v.Attempts || v.Attempts > r.Attempts || (v.Votes > 0) != (r.ModelAnswer != nil)) {
+			t.Fatalf("voting %+v in %+v", v, r)
+		}
 		if f.Scored() != (r.OfficialCorrect != nil) || r.OfficialCorrect != nil && *r.OfficialCorrect != (r.Outcome == trajectory.Solved) {
 			t.Fatalf("result %+v", r)
 		}
@@ -132,15 +141,17 @@ func TestFoldSurvivesHostileJournals(t *testing.T) {
 	scored := plan(t, "a", "b")
 	unscored := plan(t, "a", "b")
 	unscored.GoldCommitment = ""
+	voted := votingPlan(t, 2, "a", "b")
+	voted.Retry.AttemptsPerTask = 1 // else the walk hardly ever gets there
 	random := rand.New(rand.NewPCG(3, 4))
-	completed := map[bool]int{}
+	completed := map[int]int{}
 	for i := range 20 {
-		m := []Manifest{scored, unscored}[i%2]
+		m := []Manifest{scored, unscored, voted}[i%3]
 		if f := hostile(t, m, 1500, random.IntN); f.Completed != nil {
-			completed[f.Scored()]++
+			completed[i%3]++
 		}
 	}
-	if completed[true] == 0 || completed[false] == 0 {
+	if len(completed) != 3 {
 		t.Errorf("runs that got done: %v; the walk finds too few to test", completed)
 	}
 }
@@ -157,11 +168,13 @@ func FuzzFold(f *testing.F) {
 	}
 	f.Add(seed)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		at := 0
-		hostile(t, plan(t, "a", "b"), min(len(data)/2, 200), func(n int) int {
-			at += 2
-			return (int(data[at-2])<<8 | int(data[at-1])) % n
-		})
+		for _, m := range []Manifest{plan(t, "a", "b"), votingPlan(t, 2, "a", "b")} {
+			at := 0
+			hostile(t, m, min(len(data)/2, 200), func(n int) int {
+				at += 2
+				return (int(data[at-2])<<8 | int(data[at-1])) % n
+			})
+		}
 	})
 }
 

@@ -3,7 +3,6 @@ package ledger
 import (
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/oklog/ulid/v2"
 )
 
 // The files of a run directory that this package reads.
@@ -183,56 +182,6 @@ func NewManifest() Manifest { return Manifest{Evidence: EvidenceHeads, Schema: m
 
 // Encode returns manifest.json.
 func (m Manifest) Encode() ([]byte, error) { return sign.Canonical(m) }
-
-// DecodeManifest reads manifest.json, with a *trajectory.Fault if it is not
-// what Encode writes or contradicts itself.
-func DecodeManifest(data []byte) (Manifest, error) {
-	var m Manifest
-	if err := sign.Decode(data, &m); err != nil {
-		return Manifest{}, trajectory.Faultf(ManifestFile, "%v", err)
-	}
-	if m.Schema != manifestSchema {
-		return Manifest{}, trajectory.Faultf(ManifestFile, "schema is %q, not %q", m.Schema, manifestSchema)
-	}
-	if id, err := ulid.ParseStrict(m.RunID); err != nil || id.String() != m.RunID {
-		return Manifest{}, trajectory.Faultf(ManifestFile, "run_id is not a ULID") // it becomes part of file names
-	}
-	switch m.Evidence {
-	case EvidenceHeads, EvidenceBodies:
-	case EvidenceHashes:
-		if m.SubmitIntent {
-			return Manifest{}, trajectory.Faultf(ManifestFile, "is of a run to be submitted that records hashes only")
-		}
-	default:
-		return Manifest{}, trajectory.Faultf(ManifestFile, "evidence is %q", m.Evidence)
-	}
-	if len(m.Tasks) == 0 {
-		return Manifest{}, trajectory.Faultf(ManifestFile, "plans no task")
-	}
-	if ids, err := IDsDigest(m.SplitIDs); err != nil || ids != m.Dataset.IDsSHA256 || len(m.SplitIDs) != m.Dataset.SplitSize {
-		return Manifest{}, trajectory.Faultf(ManifestFile, "split_ids are not those that ids_sha256 is of")
-	}
-	if l := m.Dataset.Levels; min(l[0], l[1], l[2]) < 0 || l[0]+l[1]+l[2] != m.Dataset.SplitSize {
-		return Manifest{}, trajectory.Faultf(ManifestFile, "levels %d do not add up to the %d tasks of the split", l, m.Dataset.SplitSize)
-	}
-	for _, p := range m.Prompts {
-		if p.SHA256 != sign.Digest([]byte(p.Text)) {
-			return Manifest{}, trajectory.Faultf(ManifestFile, "the digest of the template %q is not that of its text", p.ID)
-		}
-	}
-	seen, left := make(map[string]bool, len(m.Tasks)), m.Dataset.Levels
-	for _, t := range m.Tasks {
-		if t.TaskID == "" || seen[t.TaskID] {
-			return Manifest{}, trajectory.Faultf(ManifestFile, "task %q is planned twice or has no id", t.TaskID)
-		}
-		if t.Level < 1 || t.Level > 3 || left[t.Level-1] == 0 {
-			return Manifest{}, trajectory.Faultf(ManifestFile, "task %q is of level %d, of which the split has no more", t.TaskID, t.Level)
-		}
-		left[t.Level-1]--
-		seen[t.TaskID] = true
-	}
-	return m, nil
-}
 
 // IDsDigest returns the digest of a list of task ids: over its canonical array.
 func IDsDigest(ids []string) (string, error) {

@@ -33,24 +33,26 @@ type PromptStep struct {
 
 // LLMCallStep is one try of a model call.
 type LLMCallStep struct {
-	BodySHA256      string                `json:"body_sha256,omitzero"`
-	Error           *trajectory.CallError `json:"error,omitzero"`
-	FinishReason    string                `json:"finish_reason"`
-	Head            string                `json:"head"`
-	LatencyMs       int64                 `json:"latency_ms"`
-	OutputSHA256    string                `json:"output_sha256"`
-	Redactions      int                   `json:"redactions,omitzero"`
-	RequestID       string                `json:"request_id"`
-	RequestedModel  string                `json:"requested_model"`
-	ResponseModel   string                `json:"response_model"`
-	RetryOf         string                `json:"retry_of"` // event id of the try it repeats
-	TokensCached    int64                 `json:"tokens_cached"`
-	TokensIn        int64                 `json:"tokens_in"`
-	TokensOut       int64                 `json:"tokens_out"`
-	TokensReasoning int64                 `json:"tokens_reasoning"`
-	Turn            int                   `json:"turn"`
-	Type            string                `json:"type"` // "llm_call"
-	UsageReported   bool                  `json:"usage_reported"`
+	BodySHA256         string                `json:"body_sha256,omitzero"`
+	Error              *trajectory.CallError `json:"error,omitzero"`
+	Fingerprint        string                `json:"fingerprint,omitzero"`
+	FinishReason       string                `json:"finish_reason"`
+	Head               string                `json:"head"`
+	LatencyMs          int64                 `json:"latency_ms"`
+	OutputSHA256       string                `json:"output_sha256"`
+	Redactions         int                   `json:"redactions,omitzero"`
+	RequestID          string                `json:"request_id"`
+	RequestedModel     string                `json:"requested_model"`
+	ResponseModel      string                `json:"response_model"`
+	RetryOf            string                `json:"retry_of"` // event id of the try it repeats
+	TokensCached       int64                 `json:"tokens_cached"`
+	TokensIn           int64                 `json:"tokens_in"`
+	TokensOut          int64                 `json:"tokens_out"`
+	TokensReasoning    int64                 `json:"tokens_reasoning"`
+	Turn               int                   `json:"turn"`
+	Type               string                `json:"type"` // "llm_call"
+	UnrecordedChannels []string              `json:"unrecorded_channels,omitempty"`
+	UsageReported      bool                  `json:"usage_reported"`
 }
 
 // ToolCallStep is a call as the model asked for it, and the rules it hit.
@@ -70,20 +72,21 @@ type ToolCallStep struct {
 
 // ToolResultStep is what came back: of a tool that ran, or the refusal.
 type ToolResultStep struct {
-	BodySHA256   string             `json:"body_sha256,omitzero"`
-	Bytes        int64              `json:"bytes"`
-	CallID       string             `json:"call_id"`
-	Head         string             `json:"head"`
-	IsError      bool               `json:"is_error"`
-	Name         string             `json:"name"`
-	OutputSHA256 string             `json:"output_sha256"`
-	Probes       *trajectory.Probes `json:"probes"` // null: none were computed
-	Redactions   int                `json:"redactions,omitzero"`
-	Refused      bool               `json:"refused,omitzero"` // the Gate refused; nothing ran
-	Truncated    bool               `json:"truncated"`
-	Turn         int                `json:"turn"`
-	Type         string             `json:"type"` // "tool_result"
-	URLs         []trajectory.URL   `json:"urls"`
+	BodySHA256   string               `json:"body_sha256,omitzero"`
+	Bytes        int64                `json:"bytes"`
+	CallID       string               `json:"call_id"`
+	Head         string               `json:"head"`
+	IsError      bool                 `json:"is_error"`
+	Model        *trajectory.ModelUse `json:"model,omitzero"` // that made the result; left out: none did
+	Name         string               `json:"name"`
+	OutputSHA256 string               `json:"output_sha256"`
+	Probes       *trajectory.Probes   `json:"probes"` // null: none were computed
+	Redactions   int                  `json:"redactions,omitzero"`
+	Refused      bool                 `json:"refused,omitzero"` // the Gate refused; nothing ran
+	Truncated    bool                 `json:"truncated"`
+	Turn         int                  `json:"turn"`
+	Type         string               `json:"type"` // "tool_result"
+	URLs         []trajectory.URL     `json:"urls"`
 }
 
 // Result is one line of results.jsonl, one per planned task. Tokens, cost and
@@ -109,13 +112,23 @@ type Result struct {
 	ToolsUsed       []string          `json:"tools_used"`
 	Turns           int               `json:"turns"`
 	Unrecorded      bool              `json:"unrecorded,omitzero"` // of a run that went on without evidence; never in results.jsonl
+	Voting          *TaskVote         `json:"voting,omitzero"`     // left out: the plan has no vote
+}
+
+// TaskVote says how the vote on a task went.
+type TaskVote struct {
+	Answers  int    `json:"answers"`  // committed
+	Attempts int    `json:"attempts"` // that ended with or without an answer, and not as an error
+	Passed   *int   `json:"passed"`   // attempts whose answer is correct by the official verdict; null: there is no gold
+	Rule     string `json:"rule"`
+	Votes    int    `json:"votes"` // answers that say what the counted one does
 }
 
 // Summary is summary.json.
 type Summary struct {
 	Attempts                  int                `json:"attempts"`
 	Completed                 string             `json:"completed"`
-	CostMicroUSD              *int64             `json:"cost_microusd"` // of the agent's calls; null if a price is unknown
+	CostMicroUSD              *int64             `json:"cost_microusd"` // of the agent's calls and of models that its tools asked; null if a price is unknown
 	Dataset                   Dataset            `json:"dataset"`
 	DurationMs                int64              `json:"duration_ms"` // by the wall clock, pauses included
 	GaiaSplit                 string             `json:"gaia_split"`
@@ -140,7 +153,18 @@ type Summary struct {
 	ToolCalls                 int                `json:"tool_calls"`
 	Turns                     int                `json:"turns"`
 	Unrecorded                string             `json:"unrecorded,omitzero"` // why the run went on without evidence; never in summary.json
+	Voting                    *VotingSummary     `json:"voting,omitzero"`     // left out: the plan has no vote
 	VotingAttempts            int                `json:"voting_attempts"`
+}
+
+// VotingSummary says what stands behind a score by vote. Scores are of the
+// answers that were voted for; the rates here are by the official verdict, over
+// the planned tasks, null without gold.
+type VotingSummary struct {
+	Attempts int    `json:"attempts"`  // a task, as planned
+	PassAt1  *Rate  `json:"pass_at_1"` // the first attempt that did not end as an error gave a correct answer
+	PassAtK  *Rate  `json:"pass_at_k"` // one of all attempts did
+	Rule     string `json:"rule"`
 }
 
 // Interruption is a place where one process stopped and another went on.

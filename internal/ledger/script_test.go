@@ -24,14 +24,15 @@ import (
 //	a.1.1 call in=10 out=5 cost=3    cost=? is unknown; error: no reply; retry: repeats a call
 //	a.1.1 propose calculate
 //	a.1.1 allow                  or: refuse R001
-//	a.1.1 executed calculate
+//	a.1.1 executed calculate     with in=1 out=2 cost=3: a model made the result
 //	a.1.1 done
 //	a.1 answer 42
-//	a.1 ended answered
+//	a.1 ended answered           or: no_answer, error, error interrupted
 //	a.1 graded right             or: wrong, judged, cached, unreadable, failed, unjudged
 //	a sealed solved 1/1          attempt 1 of 1
 //	run resumed 13               after so many events; torn: a tail was cut
 //	run swept bad=1 checked=9    the judge cache
+//	run limit from=8 to=4        requests at once
 //	run completed solved=1
 
 // oneSolved is the shortest run with a bit of everything: one task, solved.
@@ -79,7 +80,7 @@ func plan(t testing.TB, tasks ...string) Manifest {
 	m.Harness = trajectory.Harness{Version: "v0.1.0", ExecutableSHA256: sign.Digest([]byte("program"))}
 	m.Judge = &JudgePlan{Cache: true, Model: "scripted-judge", Origin: "http://127.0.0.1", Prompt: "judge.v1"}
 	m.Model = ModelPlan{Name: "scripted-model", Origin: "http://127.0.0.1"}
-	m.Voting = VotingPlan{Attempts: 1, Rule: "first"}
+	m.Voting = VotingPlan{Attempts: 1, Rule: VoteFirst}
 	m.SigningKey = testKey(t, 1).Public().Line()
 	for i, id := range tasks {
 		m.Dataset.Levels[min(i, 2)]++
@@ -191,6 +192,8 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 			p.Entries = append(p.Entries, trajectory.BadEntry{Name: "00ff.json", Reason: "the signature is not good"})
 		}
 		d.Payload = p
+	case "limit":
+		d.Payload = trajectory.LimitChanged{From: int(number("from")), Origin: "http://127.0.0.1", Reason: "429", To: int(number("to"))}
 	case "completed":
 		p := trajectory.RunCompleted{Error: int(number("error")), Failed: int(number("failed")), GuidanceHash: m.GuidanceHash,
 			Skipped: int(number("skipped")), Solved: int(number("solved")), Unscored: int(number("unscored"))}
@@ -216,7 +219,13 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 	case "refuse":
 		d.Payload = trajectory.PolicyDecision{CallID: "c", Decision: "deny", RuleIDs: []string{args}, Shown: "refused by " + args}
 	case "executed":
-		d.Payload = trajectory.ToolExecuted{CallID: "c", Head: "result", Name: args, URLs: []trajectory.URL{{Status: 200, URL: "http://a.example/"}}}
+		p := trajectory.ToolExecuted{CallID: "c", Head: "result", URLs: []trajectory.URL{{Status: 200, URL: "http://a.example/"}}}
+		p.Name, _, _ = strings.Cut(args, " ")
+		if has("cost") {
+			c := call(named, number, has)
+			p.Model = &trajectory.ModelUse{CostMicroUSD: c.CostMicroUSD, RequestedModel: "scripted-reader", Tokens: c.Tokens, Tries: 1, UsageReported: true}
+		}
+		d.Payload = p
 	case "done":
 		d.Payload = trajectory.TurnCompleted{ToolCalls: 1}
 	case "error":
@@ -224,7 +233,8 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 	case "answer":
 		d.Payload = trajectory.AnswerCommitted{Answer: args, ReasoningTrace: "because", Rule: "final-answer.v1"}
 	case "ended":
-		d.Payload = trajectory.AttemptEnded{Outcome: args}
+		outcome, reason, _ := strings.Cut(args, " ")
+		d.Payload = trajectory.AttemptEnded{Outcome: outcome, Reason: reason}
 	case "graded":
 		p, ok := verdicts()[args]
 		if !ok {

@@ -1,0 +1,130 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Attempt is what the journal says of one attempt.
+type Attempt struct {
+	Number       int
+	Answer       *trajectory.AnswerCommitted // nil: none committed
+	Ended        *trajectory.AttemptEnded    // nil: under way, or cut off
+	Judgment     *trajectory.Judgment        // nil: not graded
+	Error        *trajectory.Error           // what made it fail; nil if nothing did
+	Turns        int
+	ToolCalls    int
+	ToolsUsed    []string          // sorted, each once
+	Tokens       trajectory.Tokens // also of models that tools asked
+	CostMicroUSD *int64            // likewise; nil: a call's price is unknown
+	Retried      int               // model calls that repeated another
+
+	steps           []any
+	names           map[string]string // call id → tool name, of the turn
+	firstUs, lastUs int64
+	process         int // which process wrote its events
+}
+
+// add takes an event of an open attempt.
+func (a *Attempt) add(e trajectory.Event) (reason string) {
+	switch p := e.Payload.(type) {
+	case trajectory.TurnStarted:
+		if e.Turn != a.Turns+1 {
+			return fmt.Sprintf("turn %d cannot begin here", e.Turn)
+		}
+		a.Turns, a.names = e.Turn, map[string]string{}
+		return ""
+	case trajectory.Error:
+		a.Error = &p
+		return ""
+	case trajectory.AnswerCommitted:
+		if a.Answer != nil {
+			return "commits a second answer"
+		}
+		a.Answer = &p
+		return ""
+	case trajectory.AttemptEnded:
+		if (p.Outcome == trajectory.Answered) != (a.Answer != nil) {
+			return fmt.Sprintf("ends as %q, which its events do not give", p.Outcome)
+		}
+		if p.Outcome != trajectory.Answered && p.Outcome != trajectory.NoAnswer && p.Outcome != trajectory.Errored {
+			return fmt.Sprintf("ends as %q", p.Outcome)
+		}
+		a.Ended = &p
+		return ""
+	}
+	if e.Turn != 0 && e.Turn != a.Turns {
+		return fmt.Sprintf("turn %d is not the open one", e.Turn)
+	}
+	a.step(e)
+	return ""
+}
+
+// step turns an event into the step of a trajectory it stands for.
+func (a *Attempt) step(e trajectory.Event) {
+	switch p := e.Payload.(type) {
+	case trajectory.ContextCompiled:
+		a.steps = append(a.steps, PromptStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, ContentSHA256: p.ContentSHA256, Head: p.Head, Messages: p.Messages,
+			Redactions: p.Redactions, Truncated: p.Truncated, Turn: e.Turn, Type: "prompt"})
+	case trajectory.ModelCallCompleted:
+		a.Tokens = a.Tokens.Add(p.Tokens)
+		if p.OutputSHA256 != "" { // also a reply that was found empty was paid for
+			a.CostMicroUSD = addCost(a.CostMicroUSD, p.CostMicroUSD)
+		}
+		if p.RetryOf != "" {
+			a.Retried++
+		}
+		a.steps = append(a.steps, LLMCallStep{BodySHA256: p.BodySHA256, Error: p.Error, Fingerprint: p.Fingerprint, FinishReason: p.FinishReason, Head: p.Head, LatencyMs: p.LatencyMs,
+			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, RequestID: p.RequestID, RequestedModel: p.RequestedModel,
+			ResponseModel: p.ResponseModel, RetryOf: p.RetryOf, TokensCached: p.Tokens.Cached, TokensIn: p.Tokens.In,
+			TokensOut: p.Tokens.Out, TokensReasoning: p.Tokens.Reasoning, Turn: e.Turn, Type: "llm_call", UnrecordedChannels: p.UnrecordedChannels,
+			UsageReported: p.UsageReported})
+	case trajectory.ToolProposed:
+		a.ToolCalls++
+		a.names[p.CallID] = p.Name
+		a.steps = append(a.steps, ToolCallStep{Args: p.Args, ArgsSHA256: p.ArgsSHA256, ArgsTruncated: list(p.ArgsTruncated), BodySHA256: p.BodySHA256, CallID: p.CallID,
+			Malformed: p.Malformed, Name: p.Name, Redactions: p.Redactions, RuleHits: []string{}, Turn: e.Turn, Type: "tool_call"})
+	case trajectory.PolicyDecision:
+		if n := len(a.steps) - 1; n >= 0 {
+			if call, ok := a.steps[n].(ToolCallStep); ok && call.CallID == p.CallID {
+				call.RuleHits = list(p.RuleIDs)
+				a.steps[n] = call
+			}
+		}
+		if p.Shown != "" {
+			a.steps = append(a.steps, ToolResultStep{Bytes: int64(len(p.Shown)), CallID: p.CallID, Head: p.Shown, IsError: true,
+				Name: a.names[p.CallID], OutputSHA256: sign.Digest([]byte(p.Shown)), Refused: true, Turn: e.Turn, Type: "tool_result", URLs: []trajectory.URL{}})
+		}
+	case trajectory.ToolExecuted:
+		if at, used := slices.BinarySearch(a.ToolsUsed, p.Name); !used {
+			a.ToolsUsed = slices.Insert(a.ToolsUsed, at, p.Name)
+		}
+		if p.Model != nil {
+			a.Tokens = a.Tokens.Add(p.Model.Tokens)
+			a.CostMicroUSD = addCost(a.CostMicroUSD, p.Model.CostMicroUSD)
+		}
+		a.steps = append(a.steps, ToolResultStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, CallID: p.CallID, Head: p.Head, IsError: p.IsError, Model: p.Model, Name: p.Name,
+			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Probes: p.Probes, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: list(p.URLs)})
+	}
+}
+
+// list makes an absent list an empty one: the derived files have no nulls for
+// "none".
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// addCost adds costs of which nil is unknown: then the sum is, too.
+func addCost(sum, cost *int64) *int64 {
+	if sum == nil || cost == nil {
+		return nil
+	}
+	total := *sum + *cost
+	return &total
+}

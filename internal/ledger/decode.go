@@ -1,0 +1,105 @@
+package ledger
+
+import (
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/oklog/ulid/v2"
+)
+
+// DecodeManifest reads manifest.json, with a *trajectory.Fault if it is not
+// what Encode writes or contradicts itself.
+func DecodeManifest(data []byte) (Manifest, error) {
+	var m Manifest
+	if err := sign.Decode(data, &m); err != nil {
+		return Manifest{}, trajectory.Faultf(ManifestFile, "%v", err)
+	}
+	if m.Schema != manifestSchema {
+		return Manifest{}, trajectory.Faultf(ManifestFile, "schema is %q, not %q", m.Schema, manifestSchema)
+	}
+	if id, err := ulid.ParseStrict(m.RunID); err != nil || id.String() != m.RunID {
+		return Manifest{}, trajectory.Faultf(ManifestFile, "run_id is not a ULID") // it becomes part of file names
+	}
+	for _, p := range m.Prompts {
+		if p.SHA256 != sign.Digest([]byte(p.Text)) {
+			return Manifest{}, trajectory.Faultf(ManifestFile, "the digest of the template %q is not that of its text", p.ID)
+		}
+	}
+	for _, check := range []func(Manifest) error{checkEvidence, checkVoting, checkLimits, checkTasks} {
+		if err := check(m); err != nil {
+			return Manifest{}, err
+		}
+	}
+	return m, nil
+}
+
+func checkEvidence(m Manifest) error {
+	switch m.Evidence {
+	case EvidenceHeads, EvidenceBodies:
+	case EvidenceHashes:
+		if m.SubmitIntent {
+			return trajectory.Faultf(ManifestFile, "is of a run to be submitted that records hashes only")
+		}
+	default:
+		return trajectory.Faultf(ManifestFile, "evidence is %q", m.Evidence)
+	}
+	switch m.Cassette {
+	case "", CassetteRecord:
+	case CassetteReplay:
+		if m.SubmitIntent {
+			return trajectory.Faultf(ManifestFile, "is of a run to be submitted that asks no model")
+		}
+	default:
+		return trajectory.Faultf(ManifestFile, "cassette is %q", m.Cassette)
+	}
+	return nil
+}
+
+// MaxVotingAttempts bounds how many answers to a task a plan can gather.
+const MaxVotingAttempts = 100
+
+func checkVoting(m Manifest) error {
+	v := m.Voting
+	switch {
+	case v.Attempts < 1 || v.Attempts > MaxVotingAttempts:
+		return trajectory.Faultf(ManifestFile, "votes with %d attempts, not with 1 to %d", v.Attempts, MaxVotingAttempts)
+	case v.Rule != VoteFirst && v.Rule != VoteMajority:
+		return trajectory.Faultf(ManifestFile, "votes by the rule %q, which this version does not know", v.Rule)
+	case (v.Rule == VoteFirst) != (v.Attempts == 1):
+		return trajectory.Faultf(ManifestFile, "votes by the rule %q with %d attempts", v.Rule, v.Attempts)
+	}
+	return nil
+}
+
+func checkLimits(m Manifest) error {
+	b, model := m.Budgets, m.Model
+	if min(b.CostMicroUSD, b.RunCostMicroUSD, b.Tokens, b.WallMs) < 0 ||
+		min(b.ToolCalls, b.Turns, model.ContextWindow, model.MaxTokens, m.Retry.AttemptsPerTask, m.Retry.CallTries) < 0 {
+		return trajectory.Faultf(ManifestFile, "has a limit below 0")
+	}
+	return nil
+}
+
+// checkTasks checks that the tasks are of the split and each stands there once.
+func checkTasks(m Manifest) error {
+	if len(m.Tasks) == 0 {
+		return trajectory.Faultf(ManifestFile, "plans no task")
+	}
+	if ids, err := IDsDigest(m.SplitIDs); err != nil || ids != m.Dataset.IDsSHA256 || len(m.SplitIDs) != m.Dataset.SplitSize {
+		return trajectory.Faultf(ManifestFile, "split_ids are not those that ids_sha256 is of")
+	}
+	if l := m.Dataset.Levels; min(l[0], l[1], l[2]) < 0 || l[0]+l[1]+l[2] != m.Dataset.SplitSize {
+		return trajectory.Faultf(ManifestFile, "levels %d do not add up to the %d tasks of the split", l, m.Dataset.SplitSize)
+	}
+	seen, left := make(map[string]bool, len(m.Tasks)), m.Dataset.Levels
+	for _, t := range m.Tasks {
+		if t.TaskID == "" || seen[t.TaskID] {
+			return trajectory.Faultf(ManifestFile, "task %q is planned twice or has no id", t.TaskID)
+		}
+		if t.Level < 1 || t.Level > 3 || left[t.Level-1] == 0 {
+			return trajectory.Faultf(ManifestFile, "task %q is of level %d, of which the split has no more", t.TaskID, t.Level)
+		}
+		left[t.Level-1]--
+		seen[t.TaskID] = true
+	}
+	return nil
+}
