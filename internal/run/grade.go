@@ -21,21 +21,15 @@ func (r *Run) gradeAll(ctx context.Context, drain <-chan struct{}) error {
 	return r.each(ctx, drain, func(ctx context.Context, _ int, t *ledger.Task) error { return r.grade(ctx, t) })
 }
 
-// grade judges a task's counted answer, if it has one and there is gold, and
-// seals the task. What was graded or sealed before stays as it is.
+// grade judges every answer that a task's attempts committed, in their order, if
+// there is gold, and seals the task. What was graded or sealed before stays as
+// it is.
 func (r *Run) grade(ctx context.Context, t *ledger.Task) error {
 	if t.Sealed != nil {
 		return nil
 	}
-	a := t.Counted()
-	switch {
-	case !r.fold.Scored() || a != nil && a.Judgment != nil:
-	case a != nil && a.Answer != nil:
-		if err := r.judge(ctx, t, a); err != nil {
-			return err
-		}
-	default: // so that the private file holds the gold of every task
-		if err := r.keepPrivate(privateVerdict{Gold: r.gold[t.Plan.TaskID], Path: "none", Rehearsal: r.cfg.Rehearsal, TaskID: t.Plan.TaskID}); err != nil {
+	if r.fold.Scored() {
+		if err := r.judgeAll(ctx, t); err != nil {
 			return err
 		}
 	}
@@ -48,12 +42,35 @@ func (r *Run) grade(ctx context.Context, t *ledger.Task) error {
 	attempts := len(t.Attempts)
 	r.mu.Unlock()
 	if !settled {
-		return fmt.Errorf("task %q cannot be sealed: its last attempt is open", t.Plan.TaskID)
+		return fmt.Errorf("task %q cannot be sealed: an attempt is open, or the plan votes with more", t.Plan.TaskID)
 	}
 	_, err = r.log.Append(trajectory.Draft{TaskID: t.Plan.TaskID, Payload: trajectory.TaskSealed{
 		Attempt: attempt, Attempts: attempts, Outcome: outcome, Salt: salt,
 	}})
 	return err
+}
+
+// judgeAll judges the answers to a task that were not judged before. Where there
+// is none at all its gold is kept, so that the private file holds that of every
+// task.
+func (r *Run) judgeAll(ctx context.Context, t *ledger.Task) error {
+	answered := false
+	for _, a := range t.Attempts {
+		if a.Answer == nil {
+			continue
+		}
+		answered = true
+		if a.Judgment != nil {
+			continue
+		}
+		if err := r.judge(ctx, t, a); err != nil {
+			return err
+		}
+	}
+	if answered {
+		return nil
+	}
+	return r.keepPrivate(privateVerdict{Gold: r.gold[t.Plan.TaskID], Path: "none", Rehearsal: r.cfg.Rehearsal, TaskID: t.Plan.TaskID})
 }
 
 // judge asks for both verdicts on a committed answer and records them: usage
@@ -103,14 +120,7 @@ func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) erro
 }
 
 // question returns the text of a planned task.
-func (r *Run) question(t *ledger.Task) string {
-	for _, task := range r.cfg.Set.Tasks {
-		if task.ID == t.Plan.TaskID {
-			return task.Question
-		}
-	}
-	return ""
-}
+func (r *Run) question(t *ledger.Task) string { return r.cfg.Set.Tasks[t.Index].Question }
 
 // complete records the end.
 func (r *Run) complete() error {
