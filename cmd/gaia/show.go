@@ -12,7 +12,6 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 )
 
@@ -112,14 +111,14 @@ type partial struct {
 	Planned       int    `json:"planned"`
 	Rehearsal     bool   `json:"rehearsal,omitzero"`
 	RunDir        string `json:"run_dir"`
-	Settled       int    `json:"settled"` // tasks whose counted attempt has ended
+	Settled       int    `json:"settled"` // tasks at which no further attempt is due
 	Unsubmittable string `json:"unsubmittable,omitzero"`
 }
 
 func settled(f *ledger.Fold) int {
 	n := 0
 	for _, t := range f.Tasks {
-		if a := t.Counted(); a != nil && a.Ended != nil {
+		if f.Settled(t) {
 			n++
 		}
 	}
@@ -174,9 +173,7 @@ func (a *app) printTask(dir string, found *ledger.Run, task *ledger.Task, record
 		return err
 	}
 	w := &strings.Builder{}
-	if found.Manifest.Rehearsal {
-		fmt.Fprintln(w, "rehearsal: "+rehearsalNote)
-	}
+	w.WriteString(notices(found.Manifest))
 	fmt.Fprintf(w, "task %s, level %d\n\n", oneLine(task.Plan.TaskID), task.Plan.Level)
 	section(w, "question", question)
 	if task.Plan.FileName != "" {
@@ -184,6 +181,9 @@ func (a *app) printTask(dir string, found *ledger.Run, task *ledger.Task, record
 	}
 	for i, r := range records {
 		writeAttempt(w, r, task.Attempts[i])
+		if found.Manifest.Voting.Rule == ledger.VoteMajority {
+			writeVote(w, task, task.Attempts[i])
+		}
 	}
 	if open := task.Open(); open != nil {
 		fmt.Fprintf(w, "attempt %d: open, %d turns and %d tool calls so far\n", open.Number, open.Turns, open.ToolCalls)
@@ -220,124 +220,4 @@ func questionOf(dir string, found *ledger.Run, task string) (string, error) {
 		return nil
 	})
 	return question, err
-}
-
-// shownLines bounds how much of a long text show prints.
-const shownLines = 12
-
-func section(w io.Writer, title, text string) {
-	fmt.Fprintf(w, "%s:\n%s\n", title, indent(text))
-}
-
-func indent(text string) string {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	more := ""
-	if len(lines) > shownLines {
-		more = fmt.Sprintf("    … %d more lines\n", len(lines)-shownLines)
-		lines = lines[:shownLines]
-	}
-	return "    " + strings.Join(lines, "\n    ") + "\n" + more
-}
-
-func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt) {
-	fmt.Fprintf(w, "attempt %d: %s", r.Attempt, a.Ended.Outcome)
-	if a.Ended.Reason != "" {
-		fmt.Fprintf(w, " (%s)", oneLine(a.Ended.Reason))
-	}
-	fmt.Fprintln(w)
-	if a.Error != nil {
-		fmt.Fprintf(w, "  failed: %s: %s\n", oneLine(a.Error.Stage), oneLine(a.Error.Message))
-	}
-	turn := 0
-	for _, step := range r.Steps {
-		if p, ok := step.(ledger.PromptStep); ok && p.Turn != turn {
-			turn = p.Turn
-			fmt.Fprintf(w, "\n  turn %d\n", turn)
-		}
-		writeStep(w, step)
-	}
-	fmt.Fprintln(w)
-	if r.FinalAnswer != nil {
-		fmt.Fprintf(w, "  answer: %s (rule %s)\n", oneLine(*r.FinalAnswer), oneLine(a.Answer.Rule))
-	}
-}
-
-func writeStep(w io.Writer, step any) {
-	switch s := step.(type) {
-	case ledger.LLMCallStep:
-		if s.Error != nil {
-			fmt.Fprintf(w, "  model failed: %d %s\n", s.Error.Status, oneLine(s.Error.Message))
-			return
-		}
-		fmt.Fprintf(w, "  model %s: %d tokens in, %d out, %d ms\n%s", oneLine(s.ResponseModel), s.TokensIn, s.TokensOut, s.LatencyMs, indent(spoken(s.Head)))
-	case ledger.ToolCallStep:
-		fmt.Fprintf(w, "  call %s(%s)\n", oneLine(s.Name), oneLine(arguments(s)))
-		if len(s.RuleHits) > 0 {
-			fmt.Fprintf(w, "  rules hit: %s\n", oneLine(strings.Join(s.RuleHits, ", ")))
-		}
-	case ledger.ToolResultStep:
-		what := "result"
-		if s.Refused {
-			what = "refused"
-		} else if s.IsError {
-			what = "error"
-		}
-		fmt.Fprintf(w, "  %s of %s: %d bytes\n%s", what, oneLine(s.Name), s.Bytes, indent(s.Head))
-		for _, u := range s.URLs {
-			fmt.Fprintf(w, "    %d %s\n", u.Status, oneLine(u.URL))
-		}
-	}
-}
-
-func arguments(s ledger.ToolCallStep) string {
-	if s.Malformed != "" {
-		return "malformed: " + s.Malformed
-	}
-	names := make([]string, 0, len(s.Args))
-	for name := range s.Args {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for i, name := range names {
-		names[i] = fmt.Sprintf("%s=%q", name, s.Args[name])
-	}
-	return strings.Join(names, ", ")
-}
-
-func writeVerdicts(w io.Writer, t *ledger.Task) {
-	if t.Sealed == nil {
-		fmt.Fprintln(w, "not sealed")
-		return
-	}
-	fmt.Fprintf(w, "\nsealed as %s", t.Sealed.Outcome)
-	if a := t.Counted(); a != nil && a.Judgment != nil {
-		judged := "judge says " + correct(a.Judgment.Judged)
-		if a.Judgment.Judged == nil {
-			judged = "not judged"
-		}
-		fmt.Fprintf(w, ": official %s, %s (%s)", correct(&a.Judgment.Official), judged, oneLine(a.Judgment.Path))
-	}
-	fmt.Fprintln(w)
-}
-
-func correct(v *bool) string {
-	switch {
-	case v == nil:
-		return "not judged"
-	case *v:
-		return "correct"
-	}
-	return "wrong"
-}
-
-// spoken takes the text out of the head of a recorded message; a head that was
-// cut is shown as it is.
-func spoken(head string) string {
-	var m struct {
-		Content string `json:"content"`
-	}
-	if err := json.Unmarshal([]byte(head), &m); err != nil {
-		return head
-	}
-	return m.Content
 }

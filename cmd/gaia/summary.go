@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +12,30 @@ import (
 )
 
 const rehearsalNote = "built-in tasks and a scripted model; not a GAIA score"
+
+// notices say what a run's results must not be taken for.
+func notices(m ledger.Manifest) string {
+	var out strings.Builder
+	if m.Rehearsal {
+		out.WriteString("rehearsal: " + rehearsalNote + "\n\n")
+	}
+	if m.Cassette == ledger.CassetteReplay {
+		out.WriteString("replay: no model was asked\n\n")
+	}
+	return out.String()
+}
+
+// voting says what stands behind the scores of a run that votes.
+func voting(v *ledger.VotingSummary) [][2]string {
+	if v == nil {
+		return nil
+	}
+	text := fmt.Sprintf("%d attempts a task, %s; the scores are of the answers voted for", v.Attempts, v.Rule)
+	if v.PassAt1 != nil {
+		text += fmt.Sprintf(" (official pass@1 %s, pass@%d %s)", percent(v.PassAt1.AccuracyPPM), v.Attempts, percent(v.PassAtK.AccuracyPPM))
+	}
+	return [][2]string{{"voting", text}}
+}
 
 // chosen says which tasks of what a run is of.
 func chosen(m ledger.Manifest) [][2]string {
@@ -30,14 +55,13 @@ func chosen(m ledger.Manifest) [][2]string {
 func (a *app) printSummary(dir string, found *ledger.Run) error {
 	s := found.Summary()
 	var out strings.Builder
-	if s.Rehearsal {
-		out.WriteString("rehearsal: " + rehearsalNote + "\n\n")
-	}
+	out.WriteString(notices(found.Manifest))
 	if s.Unrecorded != "" {
 		out.WriteString("unrecorded: these results are not evidence, and cannot be verified or submitted\n\n")
 	}
 	out.WriteString(scoreTable(s) + "\n\n")
 	rows := append(chosen(found.Manifest), [2]string{"model", s.Model}, [2]string{"outcomes", outcomes(s.Outcomes)})
+	rows = append(rows, voting(s.Voting)...)
 	if s.Judge != nil {
 		rows = append(rows, [2]string{"judge", fmt.Sprintf("%s: judged %d of %d (%d from the cache), unreadable %d, errors %d; cost %s",
 			s.Judge.Model, s.Judge.Judged, s.Judge.Asked, s.Judge.Cached, s.Judge.Unreadable, s.Judge.Errors, dollars(s.Judge.CostMicroUSD))})
@@ -100,17 +124,13 @@ func (a *app) printTasks(found *ledger.Run) error {
 	for _, task := range found.Tasks {
 		t.AppendRow(taskRow(found, task))
 	}
-	notice := ""
-	if found.Manifest.Rehearsal {
-		notice = "rehearsal: " + rehearsalNote + "\n\n"
-	}
-	_, err := fmt.Fprintf(a.stdout, "%s%s\n\n", notice, printable(t.Render()))
+	_, err := fmt.Fprintf(a.stdout, "%s%s\n\n", notices(found.Manifest), printable(t.Render()))
 	return err
 }
 
 func taskRow(found *ledger.Run, task *ledger.Task) table.Row {
 	state, official, judged, answer := "not begun", "", "", ""
-	turns, calls := 0, 0
+	turns, calls, attempts := 0, 0, strconv.Itoa(len(task.Attempts))
 	for _, a := range task.Attempts {
 		turns, calls = turns+a.Turns, calls+a.ToolCalls
 	}
@@ -121,13 +141,16 @@ func taskRow(found *ledger.Run, task *ledger.Task) table.Row {
 		}
 		if a.Answer != nil {
 			answer = text.Trim(oneLine(a.Answer.Answer), 40)
+			if found.Manifest.Voting.Rule == ledger.VoteMajority {
+				attempts += fmt.Sprintf(" (%d agree)", task.Votes()[a.Number-1])
+			}
 		}
 	}
 	if task.Sealed != nil {
 		r := found.Result(task)
 		state, official, judged = r.Outcome, correct(r.OfficialCorrect), correct(r.JudgedCorrect)
 	}
-	return table.Row{oneLine(task.Plan.TaskID), task.Plan.Level, state, official, judged, len(task.Attempts), turns, calls, answer}
+	return table.Row{oneLine(task.Plan.TaskID), task.Plan.Level, state, official, judged, attempts, turns, calls, answer}
 }
 
 func newTable() table.Writer {
