@@ -141,7 +141,7 @@ func TestDocumentedShell(t *testing.T) {
 // for the README's own words.
 func TestReadmeIsInert(t *testing.T) {
 	const trap = "x\\u001b[2J\\u202e`](http://a.example)\\n\\n# Scores\\n<img src=x> | \\u0000"
-	text := planned(unlisted(t), `{"model":{"name":"`+trap+`","origin":"`+trap+`"},"voting":{"rule":"`+trap+`"},
+	text := planned(unlisted(t), `{"model":{"name":"`+trap+`","origin":"`+trap+`"},
 		"dataset":{"selection":"`+trap+`","name":"`+trap+`","revision":"`+trap+`"}}`)
 	text = strings.ReplaceAll(text, firstTask, firstTask+"\x1b[31m`|")
 	c := config(t, text)

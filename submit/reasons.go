@@ -22,9 +22,6 @@ func reasons(run *ledger.Run, report audit.Report, recordingFailed string) []str
 	if m.Dataset.Split == "" {
 		add("the plan declares no split")
 	}
-	if m.Voting.Attempts < 1 || m.Voting.Rule == "" {
-		add("the plan declares no voting: how many attempts a task has, and which of them counts")
-	}
 	if m.Dataset.Selection == "all" && len(m.Tasks) < m.Dataset.SplitSize {
 		add("the plan says that all tasks of split %s were selected, but has %d of %d: an unlabelled subset", quote(m.Dataset.Split), len(m.Tasks), m.Dataset.SplitSize)
 	}

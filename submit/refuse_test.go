@@ -37,7 +37,6 @@ func TestRefusals(t *testing.T) {
 		{"an unlabelled subset", subset(t), nil,
 			[]string{`the plan says that all tasks of split "validation" were selected, but has 2 of 7: an unlabelled subset`}},
 		{"no split", planned(two, `{"dataset":{"split":""}}`), nil, []string{"the plan declares no split", "AUD-7 split-integrity "}},
-		{"no voting", planned(two, `{"voting":{"attempts":0,"rule":""}}`), nil, []string{"the plan declares no voting"}},
 		{"recording failed", two, func(t *testing.T, c *Config) {
 			if err := os.WriteFile(filepath.Join(c.Run, ledger.MarkerFile), []byte("no space left on \x1b device\xff\n\n\n"), 0o644); err != nil {
 				t.Fatal(err)
