@@ -69,8 +69,10 @@ func TestShowVoting(t *testing.T) {
 		}
 	}
 	_, stdout, _ := command(t, "show", "--json", dir)
-	var out struct{ Summary ledger.Summary }
-	err = json.Unmarshal([]byte(stdout), &out, json.MatchCaseInsensitiveNames(true))
+	var out struct {
+		Summary ledger.Summary `json:"summary"`
+	}
+	err = json.Unmarshal([]byte(stdout), &out)
 	if s := out.Summary; err != nil || s.Voting == nil || s.Voting.PassAtK.Correct != 1 || s.Scores.Official.Correct != 0 {
 		t.Errorf("%v:\n%s", err, stdout)
 	}

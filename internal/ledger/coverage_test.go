@@ -178,3 +178,64 @@ func TestCoverageOfAChain(t *testing.T) {
 	}
 	t.Logf("%d changes, of which %d give a journal that holds", made, held)
 }
+
+// voted is a run with a vote, a model that a tool asked, and an endpoint that
+// says more of itself.
+const voted = `-- plan --
+{"budgets":{"run_cost_microusd":100000,"tokens":5000,"wall_ms":60000},"cassette":"record","retry":{"attempts_per_task":4},"voting":{"attempts":3,"rule":"majority.v1"}}
+
+-- task fab1e904-0000-4000-8000-000000000001 --
+question: What does the keeper of the lighthouse say of the fog?
+gold: It lifts
+file: keeper.csv
+
+-- patch tool_executed --
+{"model":{"cost_microusd":7,"request_id":"req-1","requested_model":"listener","response_model":"listener-2","tokens":{"in":9,"out":4},"tries":1,"usage_reported":true}}
+
+-- patch model_call_completed --
+{"fingerprint":"fp-1","unrecorded_channels":["citations"]}
+
+-- call read_file {"path":"keeper.csv"} --
+fog,days
+
+-- answer It stays --
+By the first page.
+
+-- answer it stays. --
+By the second.
+
+-- no answer --
+I cannot tell.
+`
+
+// TestCoverageOfAVote is the same for what only a run that votes has.
+func TestCoverageOfAVote(t *testing.T) {
+	t.Parallel()
+	c, err := runs.Parse(voted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := evidence(t, c)
+	if found, err := ledger.Verify(runs.Mutation{Dir: run}.FS(), ledger.Options{}); err != nil || !found.Complete || found.Summary().Voting.PassAtK.Correct != 0 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	made := map[string]int{}
+	err = runs.Mutate(run, func(m runs.Mutation) {
+		for _, member := range []string{".voting", ".model", ".fingerprint", ".unrecorded_channels", ".budgets", ".cassette"} {
+			if strings.Contains(m.Name, member) {
+				made[member]++
+				refused(t, m)
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for member, least := range map[string]int{".voting": 60, ".model": 60, ".fingerprint": 3, ".unrecorded_channels": 5, ".budgets": 15, ".cassette": 3} {
+		if made[member] < least {
+			t.Errorf("%s was changed %d times, which is less than %d", member, made[member], least)
+		}
+	}
+	t.Logf("changes: %v", made)
+}

@@ -12,7 +12,10 @@
 // [Verify] is cryptography and derivation. It refuses, as a
 // *trajectory.Fault that names the file, bytes that are not what was signed or
 // do not follow from it (TestVerifyRefuses). It does not judge conduct: that is
-// the audit's part. [Run.Disclose] takes one task, or all, out of a run as an
+// the audit's part. Where a plan gathers several answers to a task, [Vote] says
+// which counts: a function of the answers alone, so a verifier counts anew.
+//
+// [Run.Disclose] takes one task, or all, out of a run as an
 // evidence bundle that [VerifyBundle] checks by itself (TestVerifyBundleForged).
 package ledger
 
