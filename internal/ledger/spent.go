@@ -37,6 +37,13 @@ func (f *Fold) price(p trajectory.Payload) {
 }
 
 // Spent returns what a run has cost so far, in micro-USD, its judge included. A
-// call whose cost is not known counts as the dearest that is: not knowing is no
-// way around a budget.
-func (f *Fold) Spent() int64 { return f.spending.known + f.spending.unpriced*f.spending.dearest }
+// call whose cost is not known counts as the dearest that is, and as no less than
+// unknown: not knowing is no way around a budget.
+func (f *Fold) Spent(unknown int64) int64 {
+	s := f.spending
+	each := max(s.dearest, unknown)
+	if s.unpriced > 0 && each > (maxCounted-s.known)/s.unpriced {
+		return maxCounted
+	}
+	return s.known + s.unpriced*each
+}

@@ -31,7 +31,8 @@ type purse struct {
 const unboundedReply = 8192
 
 // newPurse returns the purse of a run that has come to f; nil if its plan sets no
-// budget. A call whose cost is not known counts as the dearest that is.
+// budget. A call whose cost is not known counts as the dearest that is, and as
+// no less than a whole completion.
 func newPurse(c Config, f *ledger.Fold) *purse {
 	if c.RunCost <= 0 {
 		return nil
@@ -40,7 +41,7 @@ func newPurse(c Config, f *ledger.Fold) *purse {
 	if p.maxTokens == 0 {
 		p.maxTokens = unboundedReply
 	}
-	p.spent = f.Spent()
+	p.spent = f.Spent(p.bound(p.model, 0, p.maxTokens))
 	return p
 }
 
