@@ -216,6 +216,6 @@ func foreign() []forgery {
 		{"the end of another run", true, func(t *testing.T, s, other story) story {
 			at := s.at(t, ferries, "judgment", 0)
 			return slices.Concat(s[:at], other[at:])
-		}, `line 62: belongs to run "`},
+		}, `belongs to run "`},
 	}
 }
