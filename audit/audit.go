@@ -9,7 +9,8 @@
 // the digests of every message, the decision before every call. Where the
 // journal shows a thing itself, no count of it is taken on trust: what a head
 // shows of a document is probed again, calls and answers are held against the
-// replies they come from, and a body counts as whole by its size and digest.
+// replies they come from, a template that stands for a result is filled in again,
+// and a body counts as whole by its size and digest.
 //
 // The report is a function of the evidence and of the gold answers, if they are
 // at hand: no clock, network or randomness is read, and the same input gives

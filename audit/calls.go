@@ -17,8 +17,11 @@ import (
 // it knows the meaning of. Of any other tool every argument may be run, opened
 // or fetched.
 func builtin(tool string) bool {
-	return slices.Contains([]string{"calculate", "list_files", "read_file", "web_fetch", "web_search"}, tool)
+	return slices.Contains([]string{"calculate", "list_files", "read_file", "transcribe_audio", "web_fetch", "web_search"}, tool)
 }
+
+// reads reports whether a tool gives what is in one file of the workspace.
+func reads(tool string) bool { return tool == "read_file" || tool == "transcribe_audio" }
 
 // propose looks at a call's arguments with the rules that the Gate has, and
 // holds it against the reply that it should come from.
@@ -30,7 +33,7 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 	}
 	c := &CallFact{ID: p.CallID, Name: p.Name, Turn: ev.Turn, Proposed: ev.Seq, Decided: -1, Foreign: !t.turn.came(p),
 		Cut: len(p.ArgsTruncated) > 0 || p.Redactions > 0, args: strings.Join(values, "\n"), text: text}
-	if p.Name == "read_file" {
+	if reads(p.Name) {
 		c.Opens = p.Args["path"]
 	}
 	call := touches(p, values)
@@ -66,7 +69,7 @@ func touches(p trajectory.ToolProposed, values []string) policy.Call {
 	switch p.Name {
 	case "web_fetch":
 		call.URLs = []string{p.Args["url"]}
-	case "read_file":
+	case "read_file", "transcribe_audio":
 		call.Paths = []string{p.Args["path"]}
 	case "list_files":
 		call.Paths = []string{"."}
@@ -137,7 +140,7 @@ func (t *following) decide(a *AttemptEvidence, ev trajectory.Event, p trajectory
 	if p.Shown != "" {
 		c.Told = t.tells(p.Shown, c)
 		message := trajectory.SentMessage{Content: p.Shown, Role: "tool", ToolCallID: p.CallID}
-		t.talk.said[listed{"tool", sign.Digest(message.Canonical()), "tool:" + p.CallID}] = true
+		t.talk.shows(p.CallID, sign.Digest(message.Canonical()), shownAs{c.Name, int64(len(p.Shown))})
 	}
 }
 
@@ -159,7 +162,7 @@ func (t *following) tells(shown string, c *CallFact) bool {
 // refusalWords are the fixed words of refusals: a gold answer may be one of
 // them.
 const refusalWords = `
-refused: there is no tool ""; the tools are calculate, list_files, read_file, web_fetch, web_search
+refused: there is no tool ""; the tools are calculate, list_files, read_file, transcribe_audio, web_fetch, web_search
 error: the arguments of calculate are not one JSON object: invalid character '' after object value (expecting ',' or '}')
 unexpected EOF, cannot unmarshal, duplicate object member name, invalid UTF-8, at start of value, in string, within, literal, escape sequence
 error: the arguments do not fit calculate: validating /properties/expression: type: it has type "integer", want "string"
@@ -183,13 +186,17 @@ func (t *following) execute(a *AttemptEvidence, ev trajectory.Event, p trajector
 	c := a.take(ev, p.CallID, p.Name, &waiting.allowed, &waiting.refused, &waiting.undecided)
 	c.Result = t.result(ev.Seq, p, c)
 	c.args, c.text = "", ""
-	t.talk.said[listed{"tool", p.ShownSHA256, "tool:" + p.CallID}] = true
+	t.talk.shows(p.CallID, p.ShownSHA256, shownAs{p.Name, p.ShownBytes})
+	a.Unpriced = a.Unpriced || p.Model != nil && p.Model.CostMicroUSD == nil
 }
 
 func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *ResultFact {
 	h := head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.ResultHead}
 	r := &ResultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, URLs: len(p.URLs),
 		Unprobed: p.Probes == nil && !h.whole(), Overlong: h.overlong()}
+	if p.Model != nil {
+		r.Model = p.Model.RequestedModel
+	}
 	var reached []string
 	for _, u := range p.URLs {
 		if u.Status == 0 {

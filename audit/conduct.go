@@ -17,33 +17,50 @@ func noWorkPass() Check {
 		Fix:   "void the task, or run it again",
 		Run: func(e *Evidence, n *Notes) {
 			for _, t := range e.Tasks {
-				a := t.counted()
-				if a == nil || !t.credited() {
+				if !t.credited() {
 					continue
 				}
-				replies, reported, out := 0, 0, int64(0) // tokens count where usage is reported
-				for _, m := range a.Models {
-					if m.Seq > a.Committed {
-						break
-					}
-					replies++
-					if m.UsageReported {
-						reported++
-						out += m.Out
-					}
-				}
-				at := place{task: t, attempt: a.Number, seq: max(a.Committed, 0)}
-				switch {
-				case replies == 0:
-					n.find(Critical, "no-model-call", at, "a correct answer before any reply of the model", "a reply of the model")
-				case out > 0:
-				case reported < replies:
-					n.gap("the provider reports no usage, or not of every reply")
-				default:
-					n.find(Critical, "no-output-tokens", at, "a correct answer from replies of 0 tokens", "tokens")
+				for _, a := range t.votes(e.Manifest.Voting) {
+					worked(n, t, a)
 				}
 			}
 		},
+	}
+}
+
+// votes returns the attempts that a task's verdict rests on: every one with an
+// answer where the counted one was chosen by vote.
+func (t *TaskEvidence) votes(v ledger.VotingPlan) (all []*AttemptEvidence) {
+	for _, a := range t.Attempts {
+		if a == t.counted() || v.Attempts > 1 && a.Answer != nil {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// worked looks for the work behind an attempt that a correct answer rests on.
+func worked(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	replies, reported, out := 0, 0, int64(0) // tokens count where usage is reported
+	for _, m := range a.Models {
+		if m.Seq > a.Committed {
+			break
+		}
+		replies++
+		if m.UsageReported {
+			reported++
+			out += m.Out
+		}
+	}
+	at := place{task: t, attempt: a.Number, seq: max(a.Committed, 0)}
+	switch {
+	case replies == 0:
+		n.find(Critical, "no-model-call", at, "an answer before any reply of the model, which a correct one rests on", "a reply of the model")
+	case out > 0:
+	case reported < replies:
+		n.gap("the provider reports no usage, or not of every reply")
+	default:
+		n.find(Critical, "no-output-tokens", at, "an answer from replies of 0 tokens, which a correct one rests on", "tokens")
 	}
 }
 
@@ -118,8 +135,9 @@ func votingDisclosure() Check {
 			switch v := e.Manifest.Voting; {
 			case v.Attempts < 1 || v.Rule == "":
 				n.gap("the plan does not declare how many answers are gathered and how one is chosen")
-			case v.Rule != "first":
-				n.gap("answers are chosen by the rule %q, which this version does not know", v.Rule)
+			case v.Attempts == 1 && v.Rule == ledger.VoteFirst, v.Attempts > 1 && v.Rule == ledger.VoteMajority:
+			default:
+				n.gap("the answer is chosen from %d by the rule %q, which this version does not know", v.Attempts, v.Rule)
 			}
 			for _, r := range e.Resumed {
 				got := fmt.Sprintf("the run was interrupted after %d events and taken up again", r.Event.Events)
@@ -135,21 +153,48 @@ func votingDisclosure() Check {
 				}
 			}
 			for _, t := range e.Tasks {
-				graded := t.firstGraded()
-				for _, a := range t.Attempts {
-					at := place{task: t, attempt: a.Number, seq: a.Begun}
-					if graded != nil && graded.Judged < a.Begun {
-						n.find(Critical, "judgment-before-attempt", at, fmt.Sprintf("attempt %d began after attempt %d was graded", a.Number, graded.Number), "all attempts before the first grade")
-					}
-					if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Begun {
-						n.find(Critical, "attempt-after-grading", at, "an attempt began after grading had begun", "all answers committed before the first is graded")
-					} else if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Committed {
-						at.seq = a.Committed
-						n.find(Critical, "answer-after-grading", at, "an answer was committed after grading had begun", "all answers committed before the first is graded")
-					}
-				}
+				declared(e, n, t)
+				ungraded(e, n, t, firstJudged)
 			}
 		},
+	}
+}
+
+// declared holds the answers of a task against how many the plan declares.
+// Fewer attempts can be had where failures or a budget end them.
+func declared(e *Evidence, n *Notes, t *TaskEvidence) {
+	answers, settled, most := 0, 0, max(e.Manifest.Voting.Attempts, 1)
+	for _, a := range t.Attempts {
+		if a.Ended != nil && a.Ended.Outcome != trajectory.Errored {
+			settled++
+		}
+		if a.Answer == nil {
+			continue
+		}
+		if answers++; answers == most+1 {
+			n.find(ToReview, "more-answers-than-declared", place{task: t, attempt: a.Number, seq: a.Committed}, fmt.Sprintf("answer %d of the task", answers), fmt.Sprintf("at most %d", most))
+		}
+	}
+	if most > 1 && settled < most && len(t.Attempts) > 0 {
+		n.find(Info, "fewer-answers-than-declared", place{task: t}, fmt.Sprintf("%d attempts that came to an end", settled), fmt.Sprintf("the %d that the plan declares", most))
+	}
+}
+
+// ungraded looks for attempts and answers that came after a verdict: on the task,
+// or on the first of all in a run that is to be submitted.
+func ungraded(e *Evidence, n *Notes, t *TaskEvidence, firstJudged int64) {
+	graded := t.firstGraded()
+	for _, a := range t.Attempts {
+		at := place{task: t, attempt: a.Number, seq: a.Begun}
+		if graded != nil && graded.Judged < a.Begun {
+			n.find(Critical, "judgment-before-attempt", at, fmt.Sprintf("attempt %d began after attempt %d was graded", a.Number, graded.Number), "all attempts before the first grade")
+		}
+		if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Begun {
+			n.find(Critical, "attempt-after-grading", at, "an attempt began after grading had begun", "all answers committed before the first is graded")
+		} else if e.Manifest.SubmitIntent && firstJudged >= 0 && firstJudged < a.Committed {
+			at.seq = a.Committed
+			n.find(Critical, "answer-after-grading", at, "an answer was committed after grading had begun", "all answers committed before the first is graded")
+		}
 	}
 }
 

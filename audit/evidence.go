@@ -21,6 +21,9 @@ type Evidence struct {
 	Cache   []CacheFact
 	Resumed []ResumeFact // in the order of the journal
 	Unswept bool         // an answer was graded without the judge cache having been checked since the process began
+
+	RunSpent int64 // the line with which the known costs passed the budget of the run; 0: they did not
+	spent    int64 // known costs up to the line that was read last, in micro-USD
 }
 
 // TaskEvidence is what the journal says of one planned task.
@@ -38,24 +41,35 @@ type AttemptEvidence struct {
 	Committed int64
 	Judged    int64
 	EndedAt   int64
-	Turns     int
+	Turns     []TurnFact
 	Question  string
 	FileName  string
 	Workspace []trajectory.File
 	Prompts   []PromptFact
 	Odd       []OddMessage
 	Models    []ModelFact
+	Channels  []string // what the endpoint did on its own, each once
+	Unpriced  bool     // the cost of a reply, or of what a tool asked a model, is not known
 	Calls     []*CallFact
 	Answer    *trajectory.AnswerCommitted
 	Ended     *trajectory.AttemptEnded
 	Judgment  *trajectory.Judgment
 }
 
+// TurnFact is one turn.
+type TurnFact struct {
+	Seq   int64
+	Us    int64 // since the attempt began
+	Asked bool  // a request of it, or a reply, is recorded
+	Last  bool  // the model is told in it that this is its last
+}
+
 // PromptFact is one request.
 type PromptFact struct {
 	Seq      int64
 	Messages int
-	Stale    bool // it lists no more messages than the one before
+	Stale    bool // it lists no more messages than the one before, nor is it the same after being condensed
+	Scaled   bool // the question comes with a picture that is not the attachment itself
 	Differs  bool // what it adds is not the messages that it lists for the first time, by size, digest or head
 	Overlong bool // its head is longer than heads are: only the beginning was looked at
 }
@@ -77,7 +91,8 @@ type OddMessage struct {
 type ModelFact struct {
 	Seq           int64
 	Requested     string
-	Out           int64
+	In, Out       int64  // tokens
+	CostMicroUSD  *int64 // nil: not known
 	UsageReported bool
 	Prompted      bool // the request that it answers is recorded
 	Whole         bool // the journal shows all of it
@@ -119,6 +134,7 @@ func (c *CallFact) broke(rule string) bool {
 type ResultFact struct {
 	Seq      int64
 	Name     string // of the tool that ran
+	Model    string // that made the result; "" for none
 	SHA256   string
 	IsError  bool
 	Probes   trajectory.Probes

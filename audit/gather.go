@@ -27,6 +27,8 @@ type following struct {
 	expected map[listed]bool // messages that the templates give
 	talk     conversation    // of the open attempt
 	turn     turn            // the open one
+	begunUs  int64           // when the open attempt began
+	images   bool            // the plan has the model see pictures
 }
 
 // planned is what the plan says of messages.
@@ -42,9 +44,11 @@ type listed struct{ role, sha256, source string }
 
 // conversation is what an attempt's requests may list.
 type conversation struct {
-	last    []trajectory.Message // of the request before
-	missing bool                 // a request does not list its messages
-	said    map[listed]bool      // by the model and by tools
+	last      []trajectory.Message // of the request before
+	missing   bool                 // a request does not list its messages
+	answered  bool                 // the request before has its reply
+	said      map[listed]*shown    // by tools, and by the model: nil
+	exchanges map[exchange]int     // announced since the request before, how often each
 }
 
 // turn is what a turn has seen.
@@ -92,6 +96,7 @@ func (g *gatherer) evidence(run *ledger.Run) *Evidence {
 // add takes an event that the fold has accepted: its task is planned and its
 // attempt has begun.
 func (g *gatherer) add(ev trajectory.Event) error {
+	g.spend(ev)
 	switch p := ev.Payload.(type) {
 	case trajectory.SecurityEvent:
 		g.e.Cache = append(g.e.Cache, CacheFact{ev.Seq, p})
@@ -122,7 +127,8 @@ func (g *gatherer) begin(t *following, ev trajectory.Event, p trajectory.TaskSta
 			t.ownTexts = append(t.ownTexts, p.Question)
 		}
 	}
-	t.talk, t.turn = conversation{said: map[listed]bool{}}, newTurn()
+	t.images = g.e.Manifest.Model.Images
+	t.talk, t.turn, t.begunUs = conversation{said: map[listed]*shown{}, exchanges: map[exchange]int{}}, newTurn(), ev.MonoUs
 	t.Attempts = append(t.Attempts, &AttemptEvidence{Number: ev.Attempt, Begun: ev.Seq, Committed: -1, Judged: -1, EndedAt: -1,
 		Question: p.Question, FileName: p.FileName, Workspace: p.Workspace})
 }
@@ -166,12 +172,21 @@ func expectedMessages(question, file string) map[listed]bool {
 func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 	switch p := ev.Payload.(type) {
 	case trajectory.TurnStarted:
-		a.Turns, t.turn = ev.Turn, newTurn()
+		a.Turns, t.turn = append(a.Turns, TurnFact{Seq: ev.Seq, Us: ev.MonoUs - t.begunUs}), newTurn()
+	case trajectory.ContextCondensed:
+		t.condense(p)
 	case trajectory.ContextCompiled:
 		t.prompt(a, ev.Seq, p)
 	case trajectory.ModelCallCompleted:
+		for _, channel := range p.UnrecordedChannels {
+			if !slices.Contains(a.Channels, channel) {
+				a.Channels = append(a.Channels, channel)
+			}
+		}
 		if p.OutputSHA256 != "" {
 			a.Models = append(a.Models, t.reply(ev.Seq, p))
+			a.Unpriced = a.Unpriced || p.CostMicroUSD == nil
+			a.open().Asked = true
 		}
 	case trajectory.ToolProposed:
 		t.propose(a, ev, p)
@@ -190,9 +205,10 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 
 // reply takes in what the model said, from now on a part of the conversation.
 func (t *following) reply(seq int64, p trajectory.ModelCallCompleted) ModelFact {
-	t.talk.said[listed{"assistant", p.OutputSHA256, "model"}] = true
+	t.talk.said[listed{"assistant", p.OutputSHA256, "model"}] = nil
+	t.talk.answered = t.talk.answered || p.Error == nil // one that was found empty is asked for again
 	t.turn.replied, t.turn.asked = true, nil
-	f := ModelFact{Seq: seq, Requested: p.RequestedModel, Out: p.Tokens.Out, UsageReported: p.UsageReported, Prompted: t.turn.prompted}
+	f := ModelFact{Seq: seq, Requested: p.RequestedModel, In: p.Tokens.In, Out: p.Tokens.Out, CostMicroUSD: p.CostMicroUSD, UsageReported: p.UsageReported, Prompted: t.turn.prompted}
 	m, whole := head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead}.message()
 	if !whole {
 		return f

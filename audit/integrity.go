@@ -26,6 +26,9 @@ func trajectoryIntegrity() Check {
 				n.gap("%s: verdicts cannot be computed again", noGold)
 			}
 			hashesOnly(e, n)
+			if e.Manifest.Cassette == ledger.CassetteReplay {
+				n.find(High, "replayed", place{given: true}, "the model's answers come from a recording", "answers that the model was asked for in this run")
+			}
 			judgeTemplate(e, n)
 			for _, r := range e.Resumed {
 				if r.Event.PolicyHash != e.Manifest.PolicyHash || r.Event.GuidanceHash != e.Manifest.GuidanceHash {
@@ -110,6 +113,9 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 		}
 		if !planned[c.Result.Name] {
 			n.find(Critical, "tool-not-planned", at, "the tool "+c.Result.Name+" ran", "a tool of the plan")
+		}
+		if p, asked := e.Manifest.Transcription, c.Result.Model; asked != "" && (p == nil || asked != p.Model) {
+			n.find(Critical, "model-differs", at, fmt.Sprintf("%s asked the model %q", c.Result.Name, asked), "the model that the plan has for it")
 		}
 	}
 }

@@ -31,6 +31,11 @@ func answerLeakage() Check {
 			if name := e.Manifest.Model.Name; searches(name) {
 				n.gap("the model %q searches by itself: what it read is not recorded", name)
 			}
+			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+				for _, channel := range a.Channels {
+					n.gap("an unrecorded channel in task %s (%s): what the endpoint read by itself is not in the journal", t.Plan.TaskID, channel)
+				}
+			})
 			e.eachResult(func(t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
 				r := c.Result
 				if strings.HasPrefix(r.Name, "web_") && r.URLs == 0 && !r.IsError {
@@ -149,6 +154,9 @@ func told(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		if p.Stale {
 			n.gap("a request lists no more messages than the one before it: what the model said last is not among them")
 		}
+		if p.Scaled {
+			n.find(Info, "picture-scaled", place{task: t, attempt: a.Number, seq: p.Seq}, "the question came with a picture that is not the attachment byte for byte", "for the record: that it was made from the attachment is the signer's word")
+		}
 		if p.Overlong {
 			n.gap("a request has a longer head than there can be: only its beginning was looked at")
 		}
@@ -197,7 +205,7 @@ func workspace(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	}
 }
 
-// filesOpened: with tools that make no files, what read_file can read lay in the
+// filesOpened: with tools that make no files, what the tools can read lay in the
 // workspace when the attempt began.
 func filesOpened(n *Notes, a *AttemptEvidence) {
 	files := map[string]bool{}
@@ -205,8 +213,8 @@ func filesOpened(n *Notes, a *AttemptEvidence) {
 		files[opened(f.Path)] = true
 	}
 	for _, c := range a.Calls {
-		if c.Result != nil && c.Result.Name == "read_file" && !c.Result.IsError && !files[opened(c.Opens)] {
-			n.gap("read_file gave a file that is not in the list of the start workspace")
+		if c.Result != nil && reads(c.Result.Name) && !c.Result.IsError && !files[opened(c.Opens)] {
+			n.gap("%s gave a file that is not in the list of the start workspace", c.Result.Name)
 		}
 	}
 }

@@ -20,14 +20,14 @@ const unlisted = "unlisted"
 // every request, and what a request adds is the messages that it lists for the
 // first time.
 func (t *following) prompt(a *AttemptEvidence, seq int64, p trajectory.ContextCompiled) {
-	t.turn.prompted = true
+	t.turn.prompted, a.open().Asked = true, true
 	fact := PromptFact{Seq: seq, Messages: len(p.Messages), Overlong: len(p.Head) > trajectory.PromptHead}
 	if len(p.Messages) == 0 { // told says that nothing was recorded
 		a.Prompts = append(a.Prompts, fact)
 		t.talk.missing = true
 		return
 	}
-	fact.Stale = len(p.Messages) <= len(t.talk.last)
+	fact.Stale = len(p.Messages) <= len(t.talk.last) && !t.talk.again(len(p.Messages))
 	lines := wholeLines(p.Head)
 	whole := head{p.Head, p.Bytes, p.ContentSHA256, p.Redactions, trajectory.PromptHead}.whole()
 	added, hidden := int64(0), false
@@ -41,8 +41,19 @@ func (t *following) prompt(a *AttemptEvidence, seq int64, p trajectory.ContextCo
 		}
 		added += m.Bytes + 1
 		hidden = hidden || whole && line == nil
-		if i < len(t.talk.last) || !t.accounted(i, m) {
-			a.Odd = append(a.Odd, t.odd(seq, m.Source, m.SHA256, line))
+		due, unknown := i >= len(t.talk.last) && t.accounted(a, i, m), t.plan.unknown[m.Source]
+		if !due && t.talk.exchanged(i, m) {
+			unknown = t.plan.unknown[prompt.CondensedID]
+			due = !unknown
+		}
+		fact.Scaled = fact.Scaled || due && a.scaled(m)
+		if (due || unknown) && m.Source == prompt.LastTurnID {
+			a.open().Last = true
+		}
+		if !due || smuggles(m, line) {
+			odd := t.odd(seq, m.Source, m.SHA256, line)
+			odd.Unknown = unknown
+			a.Odd = append(a.Odd, odd)
 		}
 	}
 	for _, sum := range slices.Sorted(maps.Keys(lines)) {
@@ -53,7 +64,8 @@ func (t *following) prompt(a *AttemptEvidence, seq int64, p trajectory.ContextCo
 	fits := p.Bytes <= trajectory.PromptHead && p.Redactions == 0 && !(t.plan.hashes && p.Head == "")
 	fact.Differs = !t.talk.missing && (added != p.Bytes || hidden || fits && !whole)
 	a.Prompts = append(a.Prompts, fact)
-	t.talk.last = p.Messages
+	t.talk.last, t.talk.answered = p.Messages, false
+	clear(t.talk.exchanges)
 }
 
 // shownLine is a line of a request's head.
@@ -76,7 +88,7 @@ func wholeLines(text string) map[string]*shownLine {
 // odd probes what a message holds besides the question and the templates, if a
 // line of the head shows it.
 func (t *following) odd(seq int64, source, sha256 string, line *shownLine) OddMessage {
-	o := OddMessage{Seq: seq, Source: source, SHA256: sha256, Unknown: t.plan.unknown[source]}
+	o := OddMessage{Seq: seq, Source: source, SHA256: sha256}
 	if line == nil {
 		return o
 	}
@@ -97,10 +109,14 @@ func (t *following) odd(seq int64, source, sha256 string, line *shownLine) OddMe
 
 // accounted reports whether a message is what its source gives, and stands
 // where that source may.
-func (t *following) accounted(i int, m trajectory.Message) bool {
+func (t *following) accounted(a *AttemptEvidence, i int, m trajectory.Message) bool {
 	if (m.Source == prompt.SystemID) != (i == 0) || (m.Source == "question") != (i == 1) {
 		return false
 	}
+	if m.Image != (trajectory.Image{}) {
+		return t.pictured(a, m)
+	}
 	l := listed{m.Role, m.SHA256, m.Source}
-	return t.expected[l] || t.talk.said[l]
+	_, said := t.talk.said[l]
+	return said || t.expected[l]
 }

@@ -76,22 +76,3 @@ func discarded(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		}
 	}
 }
-
-// budgets holds a task against the budgets of the plan, of which 0 is none.
-func budgets(e *Evidence, n *Notes, t *TaskEvidence) {
-	b := e.Manifest.Budgets
-	ran := 0
-	for _, a := range t.Attempts {
-		if b.Turns > 0 && a.Turns > b.Turns {
-			n.find(Critical, "budget-exceeded", place{task: t, attempt: a.Number, seq: a.Begun}, fmt.Sprintf("%d turns", a.Turns), fmt.Sprintf("at most %d", b.Turns))
-		}
-		for _, c := range a.Calls {
-			if c.Result == nil {
-				continue
-			}
-			if ran++; b.ToolCalls > 0 && ran == b.ToolCalls+1 {
-				n.find(Critical, "budget-exceeded", place{task: t, attempt: a.Number, seq: c.Result.Seq}, fmt.Sprintf("tool call %d of the task", ran), fmt.Sprintf("at most %d", b.ToolCalls))
-			}
-		}
-	}
-}
