@@ -21,7 +21,7 @@ func order() []forgery {
 			i, j := s.at(t, ferries, "attempt_ended", 0), s.at(t, lights, "task_started", 0)
 			s[i], s[j] = s[j], s[i]
 			return s
-		}, "seq is 28, not 27"},
+		}, ": seq is "},
 		{"an attempt dropped", true, func(t *testing.T, s, _ story) story {
 			return s.except(lights, func(l runs.Line) bool { return l["attempt"] == 1.0 })
 		}, "miscounts the events before it"},
@@ -95,7 +95,8 @@ func order() []forgery {
 			return s.without(at, at+1)
 		}, checked},
 		{"the bad cache left out", true, func(t *testing.T, s, _ story) story {
-			s[s.at(t, "", "run_resumed", 0)].Payload()["events"] = 36
+			resumed := s[s.at(t, "", "run_resumed", 0)].Payload()
+			resumed["events"] = resumed["events"].(float64) - 1
 			return s.without(1, 2)
 		}, checked},
 		{"seq from 1", false, func(t *testing.T, s, _ story) story {
