@@ -1,0 +1,429 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// account is what a run's journal says, read from its files.
+type account struct {
+	*ledger.Run
+	audited  audit.Report
+	started  int            // model calls
+	retries  int            // that repeat another
+	codes    map[string]int // of those that failed
+	cost     int64          // of those whose cost is known
+	unpriced int            // replies whose cost is not
+	ended    []trajectory.AttemptEnded
+	errors   []trajectory.Error
+	sealed   map[string]int // by task
+	proposed []trajectory.ToolProposed
+	decided  []trajectory.PolicyDecision
+	executed []trajectory.ToolExecuted
+	limits   []trajectory.LimitChanged
+}
+
+// read verifies and audits a complete run and adds up its events. Every retry
+// must name the failed try before it, and every call that was begun must end.
+func read(t *testing.T, dir string) account {
+	t.Helper()
+	a := account{codes: map[string]int{}, sealed: map[string]int{}}
+	type place struct {
+		task          string
+		attempt, turn int
+	}
+	last := map[place]trajectory.Event{}
+	completed := 0
+	_, err := ledger.Verify(os.DirFS(dir), ledger.Options{Event: func(e trajectory.Event) error {
+		at := place{e.TaskID, e.Attempt, e.Turn}
+		switch p := e.Payload.(type) {
+		case trajectory.ModelCallStarted:
+			a.started++
+		case trajectory.ModelCallCompleted:
+			completed++
+			before, again := last[at]
+			if p.Try > 1 {
+				a.retries++
+			}
+			if failed, _ := before.Payload.(trajectory.ModelCallCompleted); again != (p.Try > 1) || again && (p.RetryOf != before.ID || failed.Error == nil || failed.Try != p.Try-1) {
+				t.Errorf("event %d is try %d and repeats %q; before it came %+v", e.Seq, p.Try, p.RetryOf, before)
+			}
+			last[at] = e
+			if p.Error != nil {
+				a.codes[p.Error.Code]++
+			}
+			switch {
+			case p.CostMicroUSD != nil:
+				a.cost += *p.CostMicroUSD
+			case p.OutputSHA256 != "":
+				a.unpriced++
+			}
+		case trajectory.AttemptEnded:
+			a.ended = append(a.ended, p)
+		case trajectory.Error:
+			a.errors = append(a.errors, p)
+		case trajectory.TaskSealed:
+			a.sealed[e.TaskID]++
+		case trajectory.ToolProposed:
+			a.proposed = append(a.proposed, p)
+		case trajectory.PolicyDecision:
+			a.decided = append(a.decided, p)
+		case trajectory.ToolExecuted:
+			a.executed = append(a.executed, p)
+		case trajectory.LimitChanged:
+			a.limits = append(a.limits, p)
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gold, salt, err := ReadGold(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.audited, a.Run, err = audit.Run(os.DirFS(dir), audit.Options{Gold: &audit.Gold{Answers: gold, Salt: salt}}); err != nil {
+		t.Fatal(err)
+	}
+	cut := 0 // attempts whose last call may not have been recorded to its end
+	for _, e := range a.ended {
+		if e.Reason == interrupted {
+			cut++
+		}
+	}
+	if completed > a.started || completed < a.started-cut {
+		t.Errorf("%d model calls were begun, %d ended, %d attempts were cut", a.started, completed, cut)
+	}
+	for _, task := range a.Tasks {
+		if a.sealed[task.Plan.TaskID] != 1 {
+			t.Errorf("task %s was sealed %d times", task.Plan.TaskID, a.sealed[task.Plan.TaskID])
+		}
+	}
+	return a
+}
+
+// agrees holds a run's account against the server's: each request is in the
+// journal, and so is what it cost.
+func (a account) agrees(t *testing.T, s *endpoint.Server) {
+	t.Helper()
+	c := s.Counts()
+	lost := c.Faulty[endpoint.WrongForm] > 0 // what cannot be decoded is not charged
+	if a.started != c.Requests {
+		t.Errorf("%d requests arrived, the journal has %d", c.Requests, a.started)
+	}
+	if a.cost != c.CostMicroUSD && !lost {
+		t.Errorf("the answers cost %d, the journal has %d", c.CostMicroUSD, a.cost)
+	}
+	total := a.Summary().CostMicroUSD
+	if a.unpriced == 0 && (total == nil || *total != a.cost) || a.unpriced > 0 && total != nil {
+		t.Errorf("the summary has cost %v; the calls cost %d, beside %d at no known cost", total, a.cost, a.unpriced)
+	}
+	for _, check := range a.audited.Checks {
+		for _, f := range check.Findings {
+			if f.Severity == audit.Critical || f.Severity == audit.High {
+				t.Errorf("the audit finds %+v", f)
+			}
+		}
+	}
+}
+
+// transport is a client's own, whose connections end with the test, and with
+// them every goroutine that began in it.
+func transport(t *testing.T) *http.Transport {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	own := &http.Transport{MaxIdleConnsPerHost: 64}
+	t.Cleanup(func() {
+		own.CloseIdleConnections()
+		for tries := 0; runtime.NumGoroutine() > before; tries++ { // one that has done its work may take a moment to end
+			if tries > 1000 {
+				stacks := make([]byte, 1<<20)
+				t.Fatalf("%d goroutines, then %d:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	return own
+}
+
+// What a fault comes to.
+const (
+	goesOn  = "goes on"        // the reply is used
+	again   = "again"          // the request is repeated in the same turn
+	attempt = "second attempt" // the attempt ends
+	stops   = "stops"          // the run ends, to be resumed
+)
+
+type faultCase struct {
+	kind    endpoint.Kind
+	code    string // in the journal
+	becomes string
+	told    time.Duration // what the server asks to be left alone for
+}
+
+func faultCases() []faultCase {
+	return []faultCase{
+		{endpoint.BadRequest, "invalid_request", attempt, 0},
+		{endpoint.Unauthorized, "invalid_api_key", stops, 0},
+		{endpoint.Payment, "payment_required", stops, 0},
+		{endpoint.Forbidden, "forbidden", stops, 0},
+		{endpoint.NoModel, "model_not_found", stops, 0},
+		{endpoint.RequestTimeout, "request_timeout", again, 0},
+		{endpoint.Conflict, "conflict", again, 0},
+		{endpoint.LimitSeconds, "rate_limit_exceeded", again, 2 * time.Second},
+		{endpoint.LimitDate, "rate_limit_exceeded", again, 2 * time.Second},
+		{endpoint.LimitMs, "rate_limit_exceeded", again, 1500 * time.Millisecond},
+		{endpoint.LimitReset, "rate_limit_exceeded", again, time.Second},
+		{endpoint.Quota, "insufficient_quota", stops, 0},
+		{endpoint.ServerError, "server_error", again, 0},
+		{endpoint.BadGateway, "http_502", again, 0},
+		{endpoint.Overloaded, "overloaded", again, 0},
+		{endpoint.ErrorIn200, "server_error", again, 0},
+		{endpoint.Page, "not_json", attempt, 0},
+		{endpoint.WrongType, "", goesOn, 0},
+		{endpoint.Truncated, "truncated_json", again, 0},
+		{endpoint.Cut, "transport", again, 0},
+		{endpoint.Stalled, "timeout", again, 0},
+		{endpoint.Silent, "timeout", again, 0},
+		{endpoint.Huge, "response_too_large", attempt, 0},
+		{endpoint.Empty, "empty_completion", again, 0},
+		{endpoint.WrongForm, "invalid_response", again, 0},
+		{endpoint.UnknownTool, "", goesOn, 0},
+		{endpoint.BrokenArguments, "", goesOn, 0},
+		{endpoint.DuplicateIDs, "", goesOn, 0},
+		{endpoint.NonsenseUsage, "", goesOn, 0},
+		{endpoint.ContextLength, "context_length_exceeded", attempt, 0},
+	}
+}
+
+// waits keeps how long a client was to wait, and does not.
+type waits struct {
+	mu  sync.Mutex
+	all []time.Duration
+}
+
+func (w *waits) sleep(ctx context.Context, d time.Duration) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, d)
+	return ctx.Err()
+}
+
+// faulty is a run of generated tasks whose client does not wait and gives up
+// on a silent server soon.
+func faulty(t *testing.T, tasks endpoint.Tasks, server *endpoint.Server, kind endpoint.Kind, w *waits) Config {
+	t.Helper()
+	return generated(t, tasks, server.URL, func(c *llm.Config) {
+		c.Transport, c.Sleep, c.MaxBody = transport(t), w.sleep, 1<<20
+		if kind == endpoint.Stalled || kind == endpoint.Silent {
+			c.Timeout, c.MaxTries = 300*time.Millisecond, 2
+		}
+	})
+}
+
+// TestFaultOnce meets each fault with the first request of a run and wants the
+// run to end well, the journal to say what happened, and both accounts to agree.
+func TestFaultOnce(t *testing.T) {
+	if len(faultCases()) != len(endpoint.Kinds()) {
+		t.Fatalf("%d faults are served, %d tested", len(endpoint.Kinds()), len(faultCases()))
+	}
+	tasks := endpoint.Tasks{Count: 1}
+	for _, f := range faultCases() {
+		t.Run(string(f.kind), func(t *testing.T) {
+			w := &waits{}
+			server := serve(t, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{f.kind}, First: 1, Huge: 2 << 20})
+			c := faulty(t, tasks, server, f.kind, w)
+			r, err := Create(t.TempDir(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = r.Execute(context.Background(), nil)
+			r.Close()
+			if stop := new(stopError); errors.As(err, &stop) != (f.becomes == stops) || f.becomes != stops && err != nil {
+				t.Fatalf("the run ended with %v", err)
+			}
+			if f.becomes == stops {
+				finish(t, r.Dir, c)
+			}
+			a := read(t, r.Dir)
+			a.agrees(t, server)
+			a.became(t, f)
+			if f.told > 0 && (len(w.all) != 1 || w.all[0] < f.told || w.all[0] > f.told*11/10) {
+				t.Errorf("the client waited %v, was told %v", w.all, f.told)
+			}
+			if s := a.Summary(); s.Outcomes.Solved != 1 {
+				t.Errorf("outcomes are %+v", s.Outcomes)
+			}
+		})
+	}
+}
+
+// became holds the journal against what a fault, met once, must come to.
+func (a account) became(t *testing.T, f faultCase) {
+	t.Helper()
+	want := map[string]int{f.code: 1}
+	if f.code == "" {
+		want = map[string]int{}
+	}
+	if !maps.Equal(a.codes, want) {
+		t.Errorf("errors of calls are %v, want %v", a.codes, want)
+	}
+	attempts, retries, reason := 1, 0, ""
+	switch f.becomes {
+	case again:
+		retries = 1
+	case attempt:
+		attempts, reason = 2, infrastructure
+	case stops:
+		attempts, reason = 2, stopped
+	}
+	if a.retries != retries || a.Summary().RetriedCalls != retries || len(a.ended) != attempts || a.ended[len(a.ended)-1].Outcome != trajectory.Answered {
+		t.Errorf("%d retries (the summary says %d), attempts ended %+v", a.retries, a.Summary().RetriedCalls, a.ended)
+	}
+	if attempts == 2 && (a.ended[0].Outcome != trajectory.Errored || a.ended[0].Reason != reason ||
+		len(a.errors) != 1 || a.errors[0].Stage != "model" || a.errors[0].Code != f.code) {
+		t.Errorf("the first attempt ended %+v by %+v", a.ended[0], a.errors)
+	}
+	switch f.kind {
+	case endpoint.UnknownTool:
+		if a.proposed[0].Name != "grind_flour" || a.decided[0].Decision != "deny" {
+			t.Errorf("proposed %+v, decided %+v", a.proposed[0], a.decided[0])
+		}
+	case endpoint.BrokenArguments:
+		if a.proposed[0].Malformed == "" || a.decided[0].Decision != "deny" {
+			t.Errorf("proposed %+v, decided %+v", a.proposed[0], a.decided[0])
+		}
+	case endpoint.DuplicateIDs:
+		if len(a.executed) < 2 || a.executed[0].Name != "list_files" || a.executed[1].Name != "list_files" {
+			t.Errorf("executed were %+v", a.executed)
+		}
+	case endpoint.NonsenseUsage:
+		if a.unpriced != 1 || a.Summary().CostMicroUSD != nil {
+			t.Errorf("%d calls are unpriced, the run cost %v", a.unpriced, a.Summary().CostMicroUSD)
+		}
+	}
+}
+
+// TestFaultAlways meets a fault with every request: the run ends all the same,
+// with every task sealed, or stops after no more requests than were under way,
+// and can be resumed when the endpoint is mended.
+func TestFaultAlways(t *testing.T) {
+	tasks := endpoint.Tasks{Count: 6}
+	for _, f := range faultCases() {
+		t.Run(string(f.kind), func(t *testing.T) {
+			server := serve(t, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{f.kind}, First: -1, Huge: 2 << 20})
+			c := faulty(t, tasks, server, f.kind, &waits{})
+			c.Concurrency, c.MaxTurns = tasks.Count, 6
+			if f.becomes == stops {
+				c.Concurrency = 2
+			}
+			r, err := Create(t.TempDir(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = r.Execute(context.Background(), nil)
+			r.Close()
+			if stop := new(stopError); errors.As(err, &stop) != (f.becomes == stops) || f.becomes != stops && err != nil {
+				t.Fatalf("the run ended with %v", err)
+			}
+			if f.becomes == stops {
+				if n := server.Counts().Requests; n > c.Concurrency {
+					t.Errorf("the run stopped after %d requests", n)
+				}
+				server.Heal()
+				finish(t, r.Dir, c)
+			}
+			a := read(t, r.Dir)
+			if f.becomes != stops { // a request whose answer nobody waits for may not be recorded as it ended
+				a.agrees(t, server)
+			}
+			s := a.Summary().Outcomes
+			switch f.becomes {
+			case stops:
+				if s.Solved != 5 || s.Failed != 1 {
+					t.Errorf("outcomes are %+v", s)
+				}
+			case attempt, again:
+				if s.Error != tasks.Count || a.Summary().Attempts != 2*tasks.Count {
+					t.Errorf("outcomes are %+v after %d attempts", s, a.Summary().Attempts)
+				}
+			}
+		})
+	}
+}
+
+// TestCancelled: a run that is cancelled while the endpoint says nothing, stops
+// in the middle of an answer or asks for patience ends then, and goes on when
+// it is resumed.
+func TestCancelled(t *testing.T) {
+	tasks := endpoint.Tasks{Count: 4}
+	for _, kind := range []endpoint.Kind{endpoint.Silent, endpoint.Stalled, endpoint.LimitSeconds} {
+		t.Run(string(kind), func(t *testing.T) {
+			server := serve(t, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{kind}, First: -1})
+			waiting := make(chan struct{}, 100)
+			c := generated(t, tasks, server.URL, func(c *llm.Config) {
+				c.Transport = transport(t)
+				c.Sleep = func(ctx context.Context, _ time.Duration) error {
+					waiting <- struct{}{}
+					<-ctx.Done()
+					return ctx.Err()
+				}
+			})
+			r, err := Create(t.TempDir(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() { ended <- r.Execute(ctx, nil) }()
+			for server.Counts().Faulty[kind] < tasks.Count {
+				time.Sleep(time.Millisecond)
+			}
+			if kind == endpoint.LimitSeconds {
+				for range tasks.Count {
+					<-waiting
+				}
+			}
+			cancel()
+			select {
+			case err := <-ended:
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("the run ended with %v", err)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("the run did not end")
+			}
+			r.Close()
+			server.Heal()
+			finish(t, r.Dir, c)
+			a := read(t, r.Dir)
+			interruptions := 0
+			for _, e := range a.ended {
+				if e.Reason == interrupted {
+					interruptions++
+				}
+			}
+			if interruptions != tasks.Count || a.Summary().Outcomes.Solved != 3 {
+				t.Errorf("attempts ended %+v, outcomes %+v", a.ended, a.Summary().Outcomes)
+			}
+			if c := server.Counts(); a.started != c.Requests || !slices.Contains([]int{0, 4}, a.codes["cancelled"]) {
+				t.Errorf("%d requests arrived, the journal has %d; errors of calls %v", c.Requests, a.started, a.codes)
+			}
+		})
+	}
+}
