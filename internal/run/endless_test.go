@@ -1,0 +1,83 @@
+package run
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// passing are the faults that do not end a run, each as often as it is worth:
+// a silent server costs the client its patience, and is met less often.
+func passing() []endpoint.Kind {
+	var all []endpoint.Kind
+	for _, f := range faultCases() {
+		switch {
+		case f.becomes == stops, f.kind == endpoint.WrongForm, f.kind == endpoint.NonsenseUsage: // the last two leave the cost unknown
+		case f.kind == endpoint.Stalled, f.kind == endpoint.Silent:
+			all = append(all, f.kind)
+		default:
+			all = append(all, slices.Repeat([]endpoint.Kind{f.kind}, 5)...)
+		}
+	}
+	return all
+}
+
+// TestThousand runs 1,000 tasks of three turns, 24 at once, against an endpoint
+// that takes 12 and fails every fifth request in some way, and wants each task
+// sealed once, each retry in the journal, and the cost right to the request.
+func TestThousand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	tasks := endpoint.Tasks{Count: 1000}
+	server := serve(t, endpoint.Config{Tasks: tasks, Latency: 3 * time.Millisecond, Cap: 12, Faults: passing(), Percent: 20, Seed: 6, Huge: 2 << 20})
+	c := generated(t, tasks, server.URL, func(c *llm.Config) {
+		c.Transport, c.MaxBody, c.Timeout, c.MaxTries = transport(t), 1<<20, 2*time.Second, 8
+		c.Jitter = rand.Float64
+	})
+	c.Concurrency = 24
+	r, err := Create(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Execute(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a := read(t, r.Dir)
+	a.agrees(t, server)
+	counts := server.Counts()
+	met := counts.Limited
+	for _, n := range counts.Faulty {
+		met += n
+	}
+	if len(counts.Faulty) < 20 || met < 600 {
+		t.Errorf("only %d faults of %d kinds were met", met, len(counts.Faulty))
+	}
+	failed, lost := 0, 0
+	for _, n := range a.codes {
+		failed += n
+	}
+	for _, e := range a.ended {
+		if e.Outcome == trajectory.Errored {
+			lost++
+		}
+	}
+	// A call that failed is tried again or is the last of its attempt.
+	if failed != a.retries+lost || lost != len(a.errors) || a.Summary().RetriedCalls != a.retries {
+		t.Errorf("%d calls failed, %d were retried, %d attempts were lost for it; the summary has %d retries", failed, a.retries, lost, a.Summary().RetriedCalls)
+	}
+	s := a.Summary()
+	if o := s.Outcomes; len(a.sealed) != tasks.Count || o.Solved+o.Failed+o.Error != tasks.Count || o.Solved < 800 || s.Attempts != tasks.Count+lost-o.Error {
+		t.Errorf("%d tasks were sealed, as %+v, after %d attempts of which %d were lost", len(a.sealed), o, s.Attempts, lost)
+	}
+	t.Logf("%d requests, %d beyond the cap, faults %v; %d retries, %d attempts lost, outcomes %+v", counts.Requests, counts.Limited, counts.Faulty, a.retries, lost, s.Outcomes)
+}
