@@ -28,20 +28,23 @@ func passing() []endpoint.Kind {
 	return all
 }
 
-// TestThousand runs 1,000 tasks of three turns, 24 at once, against an endpoint
-// that takes 12 and fails every fifth request in some way, and wants each task
-// sealed once, each retry in the journal, and the cost right to the request.
+// TestThousand runs 1,000 tasks of three turns, as many at once as the endpoint
+// bears, against one that takes 12 requests and fails every fifth in some way,
+// and wants each task sealed once, each retry in the journal, the cost right to
+// the request, and the limit near what the endpoint takes.
 func TestThousand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
+	const limit = 12
 	tasks := endpoint.Tasks{Count: 1000}
-	server := serve(t, endpoint.Config{Tasks: tasks, Latency: 3 * time.Millisecond, Cap: 12, Faults: passing(), Percent: 20, Seed: 6, Huge: 2 << 20})
+	server := serve(t, endpoint.Config{Tasks: tasks, Latency: 15 * time.Millisecond, Cap: limit, Faults: passing(), Percent: 20, Seed: 6, Huge: 2 << 20})
 	c := generated(t, tasks, server.URL, func(c *llm.Config) {
 		c.Transport, c.MaxBody, c.Timeout, c.MaxTries = transport(t), 1<<20, 2*time.Second, 8
 		c.Jitter = rand.Float64
+		c.Limiter = llm.NewLimiter(llm.LimiterConfig{})
 	})
-	c.Concurrency = 24
+	c.Concurrency = 0
 	r, err := Create(t.TempDir(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +57,7 @@ func TestThousand(t *testing.T) {
 	}
 	a := read(t, r.Dir)
 	a.agrees(t, server)
+	a.adapted(t, limit)
 	counts := server.Counts()
 	met := counts.Limited
 	for _, n := range counts.Faulty {
@@ -62,17 +66,20 @@ func TestThousand(t *testing.T) {
 	if len(counts.Faulty) < 20 || met < 600 {
 		t.Errorf("only %d faults of %d kinds were met", met, len(counts.Faulty))
 	}
-	failed, lost := 0, 0
+	failed, lost, gaveUp := 0, 0, 0
 	for _, n := range a.codes {
 		failed += n
 	}
 	for _, e := range a.ended {
-		if e.Outcome == trajectory.Errored {
+		switch e.Outcome {
+		case trajectory.Errored:
 			lost++
+		case trajectory.NoAnswer:
+			gaveUp++
 		}
 	}
 	// A call that failed is tried again or is the last of its attempt.
-	if failed != a.retries+lost || lost != len(a.errors) || a.Summary().RetriedCalls != a.retries {
+	if failed != a.retries+lost+gaveUp || lost != len(a.errors) || a.Summary().RetriedCalls != a.retries {
 		t.Errorf("%d calls failed, %d were retried, %d attempts were lost for it; the summary has %d retries", failed, a.retries, lost, a.Summary().RetriedCalls)
 	}
 	s := a.Summary()
@@ -80,4 +87,22 @@ func TestThousand(t *testing.T) {
 		t.Errorf("%d tasks were sealed, as %+v, after %d attempts of which %d were lost", len(a.sealed), o, s.Attempts, lost)
 	}
 	t.Logf("%d requests, %d beyond the cap, faults %v; %d retries, %d attempts lost, outcomes %+v", counts.Requests, counts.Limited, counts.Faulty, a.retries, lost, s.Outcomes)
+}
+
+// adapted holds the limit that half of the calls were begun under, the later
+// ones, against what the endpoint takes. On a machine too slow to ask for as
+// much, that half has no refusals, and the limit need not have grown so far.
+func (a account) adapted(t *testing.T, limit int) {
+	t.Helper()
+	half, sum := a.started/2, 0
+	for _, l := range a.limits[half:] {
+		sum += l
+	}
+	mean := float64(sum) / float64(a.started-half)
+	at, _ := slices.BinarySearch(a.crowded, half)
+	refused := len(a.crowded) - at
+	if mean == 0 || mean > 1.2*float64(limit) || refused > 0 && mean < 0.8*float64(limit) {
+		t.Errorf("the limit settled at %.1f, the endpoint takes %d and refused %d of %d calls", mean, limit, refused, a.started-half)
+	}
+	t.Logf("the limit settled at %.1f of %d; %d of the last %d calls were refused for it", mean, limit, refused, a.started-half)
 }

@@ -34,7 +34,8 @@ type account struct {
 	proposed []trajectory.ToolProposed
 	decided  []trajectory.PolicyDecision
 	executed []trajectory.ToolExecuted
-	limits   []trajectory.LimitChanged
+	limits   []int // by model call: how many could be under way when it was begun; 0 before the first change
+	crowded  []int // the model calls before each that was one too many
 }
 
 // read verifies and audits a complete run and adds up its events. Every retry
@@ -46,13 +47,16 @@ func read(t *testing.T, dir string) account {
 		task          string
 		attempt, turn int
 	}
-	last := map[place]trajectory.Event{}
-	completed := 0
+	last := map[place]trajectory.Event{} // the try before
+	completed, limit := 0, 0
 	_, err := ledger.Verify(os.DirFS(dir), ledger.Options{Event: func(e trajectory.Event) error {
 		at := place{e.TaskID, e.Attempt, e.Turn}
 		switch p := e.Payload.(type) {
+		case trajectory.ContextCondensed:
+			delete(last, at) // what is asked next is another request
 		case trajectory.ModelCallStarted:
 			a.started++
+			a.limits = append(a.limits, limit)
 		case trajectory.ModelCallCompleted:
 			completed++
 			before, again := last[at]
@@ -63,6 +67,9 @@ func read(t *testing.T, dir string) account {
 				t.Errorf("event %d is try %d and repeats %q; before it came %+v", e.Seq, p.Try, p.RetryOf, before)
 			}
 			last[at] = e
+			if p.Error != nil && p.Error.Message == endpoint.BeyondCap {
+				a.crowded = append(a.crowded, a.started)
+			}
 			if p.Error != nil {
 				a.codes[p.Error.Code]++
 			}
@@ -85,7 +92,7 @@ func read(t *testing.T, dir string) account {
 		case trajectory.ToolExecuted:
 			a.executed = append(a.executed, p)
 		case trajectory.LimitChanged:
-			a.limits = append(a.limits, p)
+			limit = p.To
 		}
 		return nil
 	}})
@@ -165,6 +172,7 @@ const (
 	goesOn  = "goes on"        // the reply is used
 	again   = "again"          // the request is repeated in the same turn
 	attempt = "second attempt" // the attempt ends
+	gaveUp  = "no answer"      // the attempt ends without an answer, and is not made again
 	stops   = "stops"          // the run ends, to be resumed
 )
 
@@ -206,7 +214,7 @@ func faultCases() []faultCase {
 		{endpoint.BrokenArguments, "", goesOn, 0},
 		{endpoint.DuplicateIDs, "", goesOn, 0},
 		{endpoint.NonsenseUsage, "", goesOn, 0},
-		{endpoint.ContextLength, "context_length_exceeded", attempt, 0},
+		{endpoint.ContextLength, "context_length_exceeded", gaveUp, 0},
 	}
 }
 
@@ -265,7 +273,7 @@ func TestFaultOnce(t *testing.T) {
 			if f.told > 0 && (len(w.all) != 1 || w.all[0] < f.told || w.all[0] > f.told*11/10) {
 				t.Errorf("the client waited %v, was told %v", w.all, f.told)
 			}
-			if s := a.Summary(); s.Outcomes.Solved != 1 {
+			if s := a.Summary(); s.Outcomes.Solved != 1 && f.becomes != gaveUp {
 				t.Errorf("outcomes are %+v", s.Outcomes)
 			}
 		})
@@ -282,7 +290,7 @@ func (a account) became(t *testing.T, f faultCase) {
 	if !maps.Equal(a.codes, want) {
 		t.Errorf("errors of calls are %v, want %v", a.codes, want)
 	}
-	attempts, retries, reason := 1, 0, ""
+	attempts, retries, reason, outcome := 1, 0, "", trajectory.Answered
 	switch f.becomes {
 	case again:
 		retries = 1
@@ -290,8 +298,10 @@ func (a account) became(t *testing.T, f faultCase) {
 		attempts, reason = 2, infrastructure
 	case stops:
 		attempts, reason = 2, stopped
+	case gaveUp:
+		outcome = trajectory.NoAnswer
 	}
-	if a.retries != retries || a.Summary().RetriedCalls != retries || len(a.ended) != attempts || a.ended[len(a.ended)-1].Outcome != trajectory.Answered {
+	if a.retries != retries || a.Summary().RetriedCalls != retries || len(a.ended) != attempts || a.ended[len(a.ended)-1].Outcome != outcome {
 		t.Errorf("%d retries (the summary says %d), attempts ended %+v", a.retries, a.Summary().RetriedCalls, a.ended)
 	}
 	if attempts == 2 && (a.ended[0].Outcome != trajectory.Errored || a.ended[0].Reason != reason ||
@@ -356,6 +366,10 @@ func TestFaultAlways(t *testing.T) {
 			case stops:
 				if s.Solved != 5 || s.Failed != 1 {
 					t.Errorf("outcomes are %+v", s)
+				}
+			case gaveUp:
+				if s.Failed != tasks.Count || a.Summary().Attempts != tasks.Count {
+					t.Errorf("outcomes are %+v after %d attempts", s, a.Summary().Attempts)
 				}
 			case attempt, again:
 				if s.Error != tasks.Count || a.Summary().Attempts != 2*tasks.Count {
