@@ -226,7 +226,7 @@ func (r *Run) samePlan(old ledger.Manifest) error {
 	if now.GoldCommitment, err = goldCommitment(r.cfg, salt); err != nil {
 		return err
 	}
-	differences, err := differences(old, now)
+	differences, err := Differences(old, now)
 	if err != nil {
 		return err
 	}
@@ -249,9 +249,9 @@ func knownThen(then, now []ledger.SplitPlan) []ledger.SplitPlan {
 	return out
 }
 
-// differences names the members of two plans that are not equal, with both
+// Differences names the members of two plans that are not equal, with both
 // values where they are short. The commitment to gold is only named.
-func differences(old, now ledger.Manifest) ([]string, error) {
+func Differences(old, now ledger.Manifest) ([]string, error) {
 	a, errA := members(old)
 	b, errB := members(now)
 	if err := errors.Join(errA, errB); err != nil {
