@@ -41,6 +41,7 @@ type failure struct {
 	err     error
 	hints   []string
 	reasons []string // what the error comes from, where it is several things
+	shown   []string // of a file of the user's, to point at the mistake
 }
 
 func (f *failure) Error() string { return f.err.Error() }
@@ -65,6 +66,9 @@ func (a *app) exit(err error) int {
 	}
 	f := classify(err)
 	fmt.Fprintf(a.stderr, "gaia: error: %s\n", oneLine(f.err.Error()))
+	for _, line := range f.shown {
+		fmt.Fprintf(a.stderr, "gaia: %s\n", oneLine(line))
+	}
 	for _, r := range f.reasons {
 		fmt.Fprintf(a.stderr, "gaia: reason: %s\n", oneLine(r))
 	}
