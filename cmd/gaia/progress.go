@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -21,7 +22,9 @@ type progress struct {
 	turns map[string]int  // of each task's open attempt
 	seals int             // tasks graded and sealed
 	cost  int64
-	known bool // all costs so far are known
+	known bool            // all costs so far are known
+	limit int             // requests at once, of the endpoint that changed last; 0: it never did
+	told  map[string]bool // warnings that are given once
 
 	out io.Writer
 	log *slog.Logger // without a terminal
@@ -30,7 +33,7 @@ type progress struct {
 }
 
 func (a *app) newProgress(total int, rehearsal bool) *progress {
-	p := &progress{total: total, ended: map[string]bool{}, turns: map[string]int{}, known: true, out: a.stderr}
+	p := &progress{total: total, ended: map[string]bool{}, turns: map[string]int{}, told: map[string]bool{}, known: true, out: a.stderr}
 	if !a.tty {
 		p.log = newLogger(a.stderr, rehearsal)
 		return p
@@ -69,6 +72,11 @@ func (p *progress) watch(e trajectory.Event) {
 			p.known = false
 		}
 		p.mu.Unlock()
+		for _, channel := range payload.UnrecordedChannels {
+			p.warnOnce("the endpoint did on its own what nothing records ("+oneLine(channel)+"): the run will not be submittable", "task", e.TaskID, "model", payload.ResponseModel)
+		}
+	case trajectory.LimitChanged:
+		p.limited(payload)
 	case trajectory.AttemptEnded:
 		p.attempt(e.TaskID, payload)
 	case trajectory.Judgment:
@@ -87,7 +95,20 @@ func (p *progress) watch(e trajectory.Event) {
 	}
 }
 
+// limited follows how many requests an endpoint is given at once.
+func (p *progress) limited(c trajectory.LimitChanged) {
+	p.mu.Lock()
+	p.limit = c.To
+	p.mu.Unlock()
+	if p.log != nil {
+		p.log.Info(fmt.Sprintf("concurrency %d → %d: %s", c.From, c.To, oneLine(c.Reason)))
+	}
+}
+
 func (p *progress) attempt(task string, ended trajectory.AttemptEnded) {
+	if ended.Reason == prompt.RunMoneySpent {
+		p.warnOnce("the budget of the whole run (--max-cost) is spent: what is left is not attempted or ends without an answer")
+	}
 	if ended.Outcome != trajectory.Errored {
 		p.settled(task)
 	}
@@ -120,6 +141,17 @@ func (p *progress) warn(message string, pairs ...any) {
 	slog.New(slog.NewTextHandler(p, nil)).Warn(message, pairs...)
 }
 
+// warnOnce is warn, once for each message.
+func (p *progress) warnOnce(message string, pairs ...any) {
+	p.mu.Lock()
+	before := p.told[message]
+	p.told[message] = true
+	p.mu.Unlock()
+	if !before {
+		p.warn(message, pairs...)
+	}
+}
+
 // trouble says what went wrong without harm to the run.
 func (p *progress) trouble(err error) { p.warn(oneLine(err.Error())) }
 
@@ -137,12 +169,16 @@ func (p *progress) sealed() {
 // state is what stands behind the bar.
 func (p *progress) state(decor.Statistics) string {
 	p.mu.Lock()
-	seals := p.seals
+	seals, limit := p.seals, p.limit
 	p.mu.Unlock()
-	if seals == 0 {
-		return " " + p.spent()
+	state := " " + p.spent()
+	if limit > 0 {
+		state += fmt.Sprintf(", %d at once", limit)
 	}
-	return fmt.Sprintf(" %s, %d sealed", p.spent(), seals)
+	if seals > 0 {
+		state += fmt.Sprintf(", %d sealed", seals)
+	}
+	return state
 }
 
 // Write prints a line above the bar.
