@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/submit"
@@ -32,7 +34,7 @@ nothing to do.`,
 		Example: "  gaia resume runs/01J…",
 		Args:    oneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "key"); err != nil {
+			if err := notEmpty(cmd, "key", "cassette"); err != nil {
 				return err
 			}
 			return a.resumeRun(cmd.Context(), args[0], s, asJSON)
@@ -42,16 +44,14 @@ nothing to do.`,
 	f.StringVar(&s.source, "source", "", "where the tasks are, if it was dir:PATH (default: the plan's dataset on the hub, or the built-in one)")
 	f.StringVar(&s.baseURL, "base-url", "", "endpoint of the plan's model (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
 	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint, if the plan has web_search")
-	f.IntVar(&s.concurrency, "concurrency", 4, "tasks at once")
-	f.StringVar(&s.key, "key", "", "signing key file, the one the run was planned with")
-	f.StringVar(&s.prices, "prices", "", "price table to count cost by (default: built in)")
-	lostFlag(cmd, &s)
+	s.addRateFlags(cmd)
+	f.Lookup("key").Usage = "signing key file, the one the run was planned with"
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
 func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool) error {
-	if err := s.checkLost(); err != nil {
+	if err := s.checkGoing(); err != nil {
 		return err
 	}
 	plan, err := a.openPlan(dir)
@@ -110,6 +110,9 @@ func (s settings) resumeCommand(dir string) string {
 	if s.onLost == stopRun {
 		words = append(words, "--on-unsubmittable", stopRun)
 	}
+	if s.cassette != "" {
+		words = append(words, "--cassette", quoteArg(s.cassette))
+	}
 	if s.rehearsal {
 		return strings.Join(words, " ")
 	}
@@ -129,20 +132,24 @@ func (s settings) resumeCommand(dir string) string {
 func (a *app) planned(s *settings, m ledger.Manifest) error {
 	s.resumed, s.evidence = true, m.Evidence
 	s.split, s.submitIntent, s.rehearsal = m.Dataset.Split, m.SubmitIntent, m.Rehearsal
-	s.model, s.maxTokens, s.maxTurns, s.toolCalls = m.Model.Name, m.Model.MaxTokens, m.Budgets.Turns, m.Budgets.ToolCalls
-	s.taskCost = "off"
-	if m.Budgets.CostMicroUSD > 0 {
-		s.taskCost = fmt.Sprintf("%d.%06d", m.Budgets.CostMicroUSD/1e6, m.Budgets.CostMicroUSD%1e6)
-	}
+	s.model, s.maxTokens, s.window, s.noTemperature = m.Model.Name, m.Model.MaxTokens, m.Model.ContextWindow, m.Model.NoTemperature
+	s.api, s.images = cmp.Or(m.Model.API, llm.APIChat), imagesFlag(m.Model.Images)
+	s.maxTurns, s.toolCalls, s.taskTokens = m.Budgets.Turns, m.Budgets.ToolCalls, m.Budgets.Tokens
+	s.taskTime = time.Duration(m.Budgets.WallMs) * time.Millisecond
+	s.taskCost, s.runCost = taskBudget(m.Budgets.CostMicroUSD), dollarsFlag(m.Budgets.RunCostMicroUSD)
+	s.attempts = m.Voting.Attempts
 	if m.Judge != nil {
 		s.judge, s.noJudgeCache = m.Judge.Model, !m.Judge.Cache
+	}
+	if m.Transcription != nil {
+		s.transcription = m.Transcription.Model
 	}
 	for _, t := range m.Tasks {
 		s.filter.IDs = append(s.filter.IDs, t.TaskID)
 	}
-	s.selection = m.Dataset.Selection
-	if s.concurrency < 1 {
-		return usage("", "--concurrency is %d, which runs no task", s.concurrency)
+	s.selected = &m.Dataset
+	if err := s.plannedCassette(m); err != nil {
+		return err
 	}
 	if err := s.checkSource(); err != nil {
 		return err
@@ -159,6 +166,19 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 	}
 	s.baseURL = cmp.Or(s.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
 	return nil
+}
+
+// plannedCassette wants --cassette as the plan has it: only the user knows
+// the directory.
+func (s settings) plannedCassette(m ledger.Manifest) error {
+	switch mode, _, err := s.tape(); {
+	case err != nil || mode == m.Cassette:
+		return err
+	case m.Cassette == "":
+		return usage("leave it out", "the run was planned without --cassette")
+	default:
+		return usage("give the directory that the run was started with", "the run was planned with --cassette %s:DIR", oneLine(m.Cassette))
+	}
 }
 
 // plannedSource settles where a run that goes on has its tasks from: the hub's

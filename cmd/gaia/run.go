@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -13,12 +14,12 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (a *app) runCommand() *cobra.Command {
 	var s settings
-	var out string
-	var asJSON, record, bodies bool
+	var c runCall
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Plan, solve, grade, seal and sign a run",
@@ -29,6 +30,10 @@ With --submit-intent all answers are committed before the first is graded.
 Without a key, base URL, model or source it rehearses with built-in tasks and a
 built-in scripted model, offline.
 
+Flags that are not given are read from gaia.yaml, if it is there: a line for each,
+such as "model: gpt-4o". The environment comes between the two. --like repeats the
+plan of another run; --dry-run plans, estimates what it would cost, and ends.
+
 The first Ctrl-C finishes the tasks under way, the second stops at once; both
 leave a run that "gaia resume" takes up.
 
@@ -37,96 +42,117 @@ a full disk say, the run is marked as not submittable for good, and goes on
 without evidence or stops, as --on-unsubmittable says.`,
 		Example: `  gaia run --submit-intent
   gaia run --level 1 --limit 3
-  OPENAI_API_KEY=… HF_TOKEN=… gaia run --submit-intent --model gpt-4o --judge-model gpt-4o-mini
-  OPENAI_API_KEY=… gaia run --source dir:GAIA --sample 20 --seed 7 --model gpt-4o`,
+  OPENAI_API_KEY=… HF_TOKEN=… gaia run --submit-intent --model gpt-4o --judge-model gpt-4o-mini --max-cost 50
+  OPENAI_API_KEY=… gaia run --source dir:GAIA --sample 20 --seed 7 --model gpt-4o --dry-run
+  gaia run --like runs/01J…`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "key"); err != nil {
+			if err := notEmpty(cmd, "key", "settings", "like", "cassette", "max-cost"); err != nil {
 				return err
 			}
-			if err := s.taskFlags.check(cmd); err != nil {
+			file, err := openSettings(c.settings)
+			if err != nil {
 				return err
 			}
-			if err := a.complete(&s); err != nil {
-				return err
-			}
-			if err := s.evidenceOf(record, bodies); err != nil {
-				return err
-			}
-			if err := s.check(); err != nil {
-				return err
-			}
-			return a.startRun(cmd.Context(), s, out, asJSON)
+			return file.point(a.settleRun(cmd, &s, &c, file))
 		},
 	}
 	f := cmd.Flags()
 	s.taskFlags.add(cmd)
-	f.StringVar(&s.model, "model", "", "model that answers")
-	f.StringVar(&s.judge, "judge-model", "", "model that judges what the official scorer calls wrong (default: none)")
-	f.StringVar(&s.baseURL, "base-url", "", "OpenAI-compatible endpoint (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
-	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint with JSON enabled (default: no web_search tool)")
-	f.IntVar(&s.maxTurns, "max-turns", 20, "turns of an attempt, the last one kept for the answer")
-	f.IntVar(&s.maxTokens, "max-tokens", 0, "tokens of one completion (default: the endpoint's)")
-	f.IntVar(&s.toolCalls, "max-tool-calls", 0, "tool calls of a task (default: the policy's, 500)")
-	f.StringVar(&s.taskCost, "max-task-cost", "", `US dollars a task may cost, or "off" (default: the policy's, 1.00)`)
+	s.addModelFlags(cmd)
+	s.addBudgetFlags(cmd)
+	s.addRateFlags(cmd)
 	f.BoolVar(&s.submitIntent, "submit-intent", false, "commit all answers before grading: needed for a submission")
-	f.IntVar(&s.concurrency, "concurrency", 4, "tasks at once")
-	f.StringVar(&s.key, "key", "", "signing key file (default: GAIA_SIGNING_KEY, GAIA_SIGNING_KEY_FILE, else made on first need)")
 	f.BoolVar(&s.noJudgeCache, "no-judge-cache", false, "ask the judge about every answer, also those it has judged before")
-	f.BoolVar(&record, "record-evidence", true, "record the beginnings of prompts, replies and results, and arguments; false records their digests only, for local runs")
-	f.BoolVar(&bodies, "evidence-full-bodies", false, "also keep prompts, replies, arguments and results whole, beside the journal")
-	lostFlag(cmd, &s)
-	f.StringVar(&out, "out", "runs", "directory for run directories")
-	f.StringVar(&s.prices, "prices", "", "price table to count cost by (default: built in)")
-	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
+	f.BoolVar(&c.record, "record-evidence", true, "record the beginnings of prompts, replies and results, and arguments; false records their digests only, for local runs")
+	f.BoolVar(&c.bodies, "evidence-full-bodies", false, "also keep prompts, replies, arguments and results whole, beside the journal")
+	f.StringVar(&c.out, "out", "runs", "directory for run directories")
+	f.StringVar(&c.settings, "settings", "", "file of settings (default: gaia.yaml, if it is there)")
+	f.StringVar(&c.likeWhat, "like", "", "repeat the plan of a manifest.json, run directory or package; flags that are given win")
+	f.BoolVar(&s.dry, "dry-run", false, "plan and estimate the cost; ask nothing of a model, make no run and no key")
+	f.BoolVar(&c.asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
-func lostFlag(cmd *cobra.Command, s *settings) {
-	cmd.Flags().StringVar(&s.onLost, "on-unsubmittable", goOn, `when evidence cannot be recorded: "continue" without it, results marked, or "stop", to be resumed`)
+// runCall is what one call of run is told besides the settings of the run.
+type runCall struct {
+	out            string
+	settings       string // file
+	likeWhat       string // path
+	like           *ledger.Manifest
+	record, bodies bool
+	asJSON         bool
 }
 
-func (s settings) checkLost() error {
-	if s.onLost != goOn && s.onLost != stopRun {
-		return usage(`give "continue" or "stop"`, "--on-unsubmittable is %q", s.onLost)
+// settleRun settles what is to be run, of the flags, the environment, the plan
+// to repeat, the settings file and the defaults, in this order, and runs it.
+func (a *app) settleRun(cmd *cobra.Command, s *settings, c *runCall, file *settingsFile) (err error) {
+	flags := cmd.Flags()
+	given := map[string]bool{}
+	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	if c.likeWhat != "" {
+		if c.like, err = readLike(c.likeWhat); err != nil {
+			return err
+		}
+		if err := a.like(s, flags, c.like); err != nil {
+			return err
+		}
 	}
-	return nil
-}
-
-// evidenceOf sets what is recorded of bodies.
-func (s *settings) evidenceOf(record, bodies bool) error {
-	switch {
-	case !record && s.submitIntent:
-		return usage("leave out --record-evidence=false, or --submit-intent", "a run without evidence cannot be submitted")
-	case !record && bodies:
-		return usage("leave one of them out", "--evidence-full-bodies keeps what --record-evidence=false leaves out")
-	case !record:
-		s.evidence = ledger.EvidenceHashes
-	case bodies:
-		s.evidence = ledger.EvidenceBodies
-	default:
-		s.evidence = ledger.EvidenceHeads
-	}
-	return nil
-}
-
-// check refuses settings no run can have.
-func (s settings) check() error {
-	if err := s.checkLost(); err != nil {
+	if err := file.apply(flags, func(name string) bool {
+		return given[name] || a.decides(name) || c.like != nil && slices.Contains(planFlags(), name)
+	}); err != nil {
 		return err
 	}
-	switch {
-	case s.maxTurns < 1:
-		return usage("", "--max-turns is %d, which leaves no turn", s.maxTurns)
-	case s.concurrency < 1:
-		return usage("", "--concurrency is %d, which runs no task", s.concurrency)
-	case s.maxTokens < 0 || s.toolCalls < 0:
-		return usage("", "--max-tokens and --max-tool-calls cannot be negative")
+	if err := s.taskFlags.check(cmd); err != nil {
+		return err
 	}
-	return nil
+	if err := a.complete(s); err != nil {
+		return err
+	}
+	if err := s.atPlanned(given["base-url"], c.like); err != nil {
+		return err
+	}
+	if err := s.evidenceOf(c.record, c.bodies); err != nil {
+		return err
+	}
+	if err := s.check(); err != nil {
+		return err
+	}
+	if file != nil {
+		a.tellSettings(file, *s)
+	}
+	if err := s.serverSide(a.warn); err != nil {
+		return err
+	}
+	if s.dry {
+		return a.dryRun(cmd.Context(), *s, *c)
+	}
+	return a.startRun(cmd.Context(), *s, *c)
 }
 
-func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool) error {
+// decides reports whether the environment says what a flag would.
+func (a *app) decides(flag string) bool {
+	switch flag {
+	case "base-url":
+		return a.getenv("OPENAI_BASE_URL") != ""
+	case "key":
+		return a.getenv("GAIA_SIGNING_KEY") != "" || a.getenv("GAIA_SIGNING_KEY_FILE") != ""
+	}
+	return false
+}
+
+// tellSettings says that a file had a say, which can send the key elsewhere.
+func (a *app) tellSettings(file *settingsFile, s settings) {
+	where := ""
+	if !s.rehearsal {
+		where = "; the endpoint is " + originOf(s.baseURL)
+	}
+	fmt.Fprintf(a.stderr, "gaia: settings from %s%s\n", oneLine(file.name), oneLine(where))
+}
+
+func (a *app) warn(message string) { fmt.Fprintf(a.stderr, "gaia: warning: %s\n", oneLine(message)) }
+
+func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
 	stop := a.catchSignals(ctx)
 	defer stop.release()
 	news := a.tellNews(&s.taskFlags)
@@ -145,7 +171,7 @@ func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool)
 	stop.begun.Store(true)
 	news.say(progress)
 	w.Watch, w.Warn = progress.watch, progress.trouble
-	r, err := run.Create(out, w.Config)
+	r, err := run.Create(c.out, w.Config)
 	if cache := (*run.CacheError)(nil); errors.As(err, &cache) {
 		return a.badCache(cache, exitFindings, "nothing was asked of a model; mend that and start again")
 	}
@@ -154,7 +180,12 @@ func (a *app) startRun(ctx context.Context, s settings, out string, asJSON bool)
 	}
 	defer r.Close()
 	a.announce(r, s)
-	return a.finish(stop, r, s, progress, asJSON)
+	if c.like != nil {
+		if err := a.compareWith(c.like, r.State().Manifest); err != nil {
+			return err
+		}
+	}
+	return a.finish(stop, r, s, progress, c.asJSON)
 }
 
 // allThere looks whether a copy of the dataset has every attachment, before
@@ -180,8 +211,11 @@ func (a *app) announce(r *run.Run, s settings) {
 		fmt.Fprintln(a.stderr, rehearsalNotice)
 	}
 	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.ManifestSHA256())
+	if b := r.State().Manifest.Budgets.RunCostMicroUSD; b > 0 {
+		fmt.Fprintf(a.stderr, "gaia: the run may cost %s; completions are bounded to %d tokens\n", dollars(&b), s.maxTokens)
+	}
 	if m := r.State().Manifest.Dataset.Mismatch(); m != "" {
-		fmt.Fprintf(a.stderr, "gaia: warning: %s\n", m)
+		a.warn(m)
 	}
 }
 

@@ -1,63 +1,102 @@
 package main
 
 import (
-	"crypto/sha256"
-	"fmt"
-	"io"
-	"os"
-	"runtime/debug"
-	"strings"
+	"cmp"
+	"time"
 
-	"github.com/gaia-harness/gaia/internal/sign"
-	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
 )
 
-// version is the program's own; the build adds the commit.
-const version = "0.1.0"
-
-// harness says which program this is, down to the executable's digest.
-func harness() (trajectory.Harness, error) {
-	h := trajectory.Harness{Version: version}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				h.Commit = s.Value
-			case "vcs.modified":
-				h.Dirty = s.Value == "true"
-			}
-		}
-	}
-	path, err := os.Executable()
-	if err != nil {
-		return h, fmt.Errorf("finding the program's own file: %w", err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return h, fmt.Errorf("reading the program's own file: %w", err)
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return h, fmt.Errorf("reading the program's own file: %w", err)
-	}
-	h.ExecutableSHA256 = sign.DigestOf(sum)
-	return h, nil
+// settings is what the flags, the environment, the settings file and, for
+// resume, the manifest say about a run.
+type settings struct {
+	taskFlags
+	selected      *ledger.Dataset // whose selection the task ids are, and of what metadata; nil: the filter's own
+	model         string
+	judge         string // "" for none
+	baseURL       string
+	api           string // llm.APIChat or llm.APIResponses; "" for what the model demands
+	noTemperature bool
+	images        string // imagesAuto, imagesOn or imagesOff
+	window        int    // tokens; 0: not known
+	transcription string // model; "" for none
+	searxng       string
+	cassette      string // record:DIR or replay:DIR; "" for none
+	maxTurns      int
+	maxTokens     int
+	toolCalls     int
+	taskCost      string // USD, or "off"; "" for the policy's
+	taskTokens    int64
+	taskTime      time.Duration
+	runCost       string // USD; "" for no limit
+	attempts      int    // at each task, voting
+	prices        string // file; "" for the built-in table
+	submitIntent  bool
+	concurrency   string // autoConcurrency or a number
+	rpm           int64  // requests a minute; 0: no limit
+	tpm           int64  // tokens a minute; 0: no limit
+	key           string
+	noJudgeCache  bool
+	evidence      string // ledger.EvidenceHeads, EvidenceBodies or EvidenceHashes
+	onLost        string // when evidence cannot be recorded: goOn or stopRun
+	resumed       bool
+	rehearsal     bool
+	dry           bool // nothing is asked or made
 }
 
-// secrets returns the values of environment variables whose names say that
-// they are secret, to be kept out of everything that is written.
-func (a *app) secrets() []string {
-	var values []string
-	for _, entry := range a.environ {
-		name, value, _ := strings.Cut(entry, "=")
-		name = strings.ToUpper(name)
-		for _, word := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"} {
-			if strings.Contains(name, word) {
-				values = append(values, value)
-				break
-			}
-		}
+// What a run does when its evidence cannot be recorded any longer.
+const (
+	goOn    = "continue"
+	stopRun = "stop"
+)
+
+// Whether pictures that come with a question are shown to the model.
+const (
+	imagesAuto = "auto" // if it is known to take them
+	imagesOn   = "on"
+	imagesOff  = "off"
+)
+
+// autoConcurrency is as many tasks at once as the endpoint bears.
+const autoConcurrency = "auto"
+
+// boundedTokens is how long a completion may be, in tokens, of a run with a
+// budget for the whole: what a request may cost must be known before it is sent.
+const boundedTokens = 8192
+
+const (
+	callTries      = 6
+	defaultBaseURL = "https://api.openai.com/v1"
+	rehearsalHost  = "builtin:" // origin of the scripted models
+)
+
+// complete fills in what the flags and the settings file left open, from the
+// environment and then from the defaults, and refuses what does not go together.
+func (a *app) complete(s *settings) error {
+	if s.runCost != "" && s.maxTokens == 0 {
+		s.maxTokens = boundedTokens
 	}
-	return values
+	s.rehearsal = a.rehearses(s.taskFlags) && (s.source == sourceFixtures || s.model == "" && s.baseURL == "")
+	if s.rehearsal {
+		if s.model != "" || s.baseURL != "" || s.judge != "" || s.searxng != "" || s.prices != "" || s.api != "" || s.transcription != "" {
+			return usage("leave out --model, --base-url, --api, --judge-model, --transcription-model, --searxng-url and --prices, or give --source hub or dir:PATH",
+				"the built-in tasks run with the built-in model alone")
+		}
+		s.source, s.model, s.judge = sourceFixtures, fixtures.Model, fixtures.JudgeModel
+		return nil
+	}
+	s.source = cmp.Or(s.source, sourceHub)
+	if s.model == "" {
+		return usage("give --model", "no model is given")
+	}
+	s.baseURL = cmp.Or(s.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
+	s.noTemperature = !llm.TakesTemperature(s.model)
+	return nil
+}
+
+// showsImages reports whether the model is shown pictures.
+func (s settings) showsImages() bool {
+	return s.images == imagesOn || s.images != imagesOff && llm.SeesImages(s.model)
 }

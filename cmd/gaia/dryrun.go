@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/run"
+)
+
+// dryPlan is what run --dry-run prints with --json: what would be planned, and
+// what it is estimated to cost.
+type dryPlan struct {
+	Budgets       ledger.Budgets            `json:"budgets"`
+	Cassette      string                    `json:"cassette,omitzero"`
+	Concurrency   string                    `json:"concurrency"`
+	Dataset       ledger.Dataset            `json:"dataset"`
+	DryRun        bool                      `json:"dry_run"` // always true
+	Estimate      estimate                  `json:"estimate"`
+	Evidence      string                    `json:"evidence"`
+	Judge         string                    `json:"judge,omitzero"`
+	Model         ledger.ModelPlan          `json:"model"`
+	PolicyHash    string                    `json:"policy_hash"`
+	PolicyMode    string                    `json:"policy_mode"`
+	PricesSHA256  string                    `json:"prices_sha256"`
+	Rehearsal     bool                      `json:"rehearsal,omitzero"`
+	SubmitIntent  bool                      `json:"submit_intent"`
+	Tasks         []ledger.PlannedTask      `json:"tasks"`
+	Tools         []string                  `json:"tools"`
+	Transcription *ledger.TranscriptionPlan `json:"transcription,omitzero"`
+	Voting        ledger.VotingPlan         `json:"voting"`
+}
+
+// dryRun plans a run as it would be planned, and prints that with an estimate.
+func (a *app) dryRun(ctx context.Context, s settings, c runCall) error {
+	a.tellNews(&s.taskFlags)
+	w, err := a.configure(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	m, err := run.Plan(w.Config)
+	if err != nil {
+		return err
+	}
+	found, unread, err := usageUnder(c.out, m)
+	if err != nil {
+		return fail(exitFailure, err, "choose another place with --out")
+	}
+	if unread > 0 {
+		a.warn(counted(unread, "summary") + " under " + quoteArg(c.out) + " cannot be read, and count for nothing")
+	}
+	p := dryPlan{Budgets: m.Budgets, Cassette: m.Cassette, Concurrency: s.concurrency, Dataset: m.Dataset, DryRun: true,
+		Estimate: newEstimate(m, found, w.Prices), Evidence: m.Evidence, Model: m.Model, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
+		PricesSHA256: m.PricesSHA256, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent, Tasks: m.Tasks, Transcription: m.Transcription, Voting: m.Voting}
+	if m.Judge != nil {
+		p.Judge = m.Judge.Model
+	}
+	for _, t := range m.Tools {
+		p.Tools = append(p.Tools, t.Name)
+	}
+	if d := m.Dataset.Mismatch(); d != "" {
+		a.warn(d)
+	}
+	if c.like != nil {
+		m.SigningKey, m.Judge = c.like.SigningKey, likeJudge(m.Judge, c.like.Judge) // neither key nor cache was looked for
+		if err := a.compareWith(c.like, m); err != nil {
+			return err
+		}
+	}
+	if c.asJSON {
+		return a.printJSON(p)
+	}
+	return a.printDryRun(m, p)
+}
+
+// likeJudge is a planned judge with the cache of another.
+func likeJudge(now, old *ledger.JudgePlan) *ledger.JudgePlan {
+	if now == nil || old == nil {
+		return now
+	}
+	judge := *now
+	judge.Cache = old.Cache
+	return &judge
+}
+
+func (a *app) printDryRun(m ledger.Manifest, p dryPlan) error {
+	rows := [][2]string{{"dry run", "nothing was asked of a model, and nothing was made"}}
+	if p.Rehearsal {
+		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
+	}
+	rows = append(rows, chosen(m)...)
+	levels := [3]int{}
+	for _, t := range p.Tasks {
+		levels[t.Level-1]++
+	}
+	rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d (%d/%d/%d by level), %s each", len(p.Tasks), levels[0], levels[1], levels[2], counted(p.Voting.Attempts, "attempt"))},
+		[2]string{"model", modelRow(p.Model)})
+	if p.Judge != "" {
+		rows = append(rows, [2]string{"judge", p.Judge})
+	}
+	if p.Transcription != nil {
+		rows = append(rows, [2]string{"transcription", p.Transcription.Model})
+	}
+	rows = append(rows, [2]string{"tools", strings.Join(p.Tools, ", ")},
+		[2]string{"policy", p.PolicyMode + " " + p.PolicyHash},
+		[2]string{"budgets", budgetRow(p.Budgets)},
+		[2]string{"concurrency", p.Concurrency},
+		[2]string{"evidence", p.Evidence},
+		[2]string{"submit", fmt.Sprintf("intended: %t", p.SubmitIntent)})
+	if p.Cassette != "" {
+		rows = append(rows, [2]string{"cassette", p.Cassette})
+	}
+	return a.printRows(append(rows, p.Estimate.rows()...))
+}
+
+func modelRow(m ledger.ModelPlan) string {
+	parts := []string{m.Name + " at " + m.Origin}
+	if m.API != "" {
+		parts = append(parts, "by "+m.API)
+	}
+	if m.Images {
+		parts = append(parts, "with pictures")
+	}
+	if m.NoTemperature {
+		parts = append(parts, "without a temperature")
+	}
+	if m.MaxTokens > 0 {
+		parts = append(parts, fmt.Sprintf("completions up to %d tokens", m.MaxTokens))
+	}
+	if m.ContextWindow > 0 {
+		parts = append(parts, fmt.Sprintf("a window of %d tokens", m.ContextWindow))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// budgetRow says what bounds an attempt, and what the run.
+func budgetRow(b ledger.Budgets) string {
+	parts := []string{counted(b.Turns, "turn")}
+	if b.ToolCalls > 0 {
+		parts = append(parts, counted(b.ToolCalls, "tool call"))
+	}
+	if b.Tokens > 0 {
+		parts = append(parts, fmt.Sprintf("%d tokens", b.Tokens))
+	}
+	if b.WallMs > 0 {
+		parts = append(parts, (time.Duration(b.WallMs) * time.Millisecond).String())
+	}
+	if b.CostMicroUSD > 0 {
+		parts = append(parts, dollars(&b.CostMicroUSD))
+	}
+	line := strings.Join(parts, ", ") + " an attempt"
+	if b.RunCostMicroUSD > 0 {
+		line += "; " + dollars(&b.RunCostMicroUSD) + " the run"
+	}
+	return line
+}

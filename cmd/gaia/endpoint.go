@@ -1,0 +1,185 @@
+package main
+
+import (
+	"fmt"
+	mathrand "math/rand/v2"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/tools"
+)
+
+// rehearse fills in the built-in model, web and prices, served on loopback.
+func (w *world) rehearse(s settings) error {
+	server, err := fixtures.Serve()
+	if err != nil {
+		return fmt.Errorf("serving the built-in model and web: %w", err)
+	}
+	w.close = server.Close
+	if w.Prices, err = llm.ParsePrices(fixtures.Prices()); err != nil {
+		return fmt.Errorf("reading the built-in prices: %w", err)
+	}
+	if err := w.ask(s, server.ModelURL, ""); err != nil {
+		return err
+	}
+	w.Model.Origin = rehearsalHost + fixtures.Model
+	if w.Judge != nil {
+		w.Judge.Origin = rehearsalHost + fixtures.JudgeModel
+	}
+	return w.equip(tools.WebConfig{Exceptions: server.Hosts}, fixtures.SearchURL)
+}
+
+// connect fills in the endpoint that the settings name.
+func (w *world) connect(s settings, apiKey string) error {
+	base, err := url.Parse(s.baseURL)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return usage("give a URL such as https://api.openai.com/v1", "--base-url %q is no base URL", s.baseURL)
+	}
+	if base.User != nil {
+		return usage("set OPENAI_API_KEY instead", "--base-url holds credentials, which would be recorded")
+	}
+	if w.Prices, err = s.priceTable(); err != nil {
+		return err
+	}
+	if !w.Prices.Lookup(s.model) && w.Policy.MaxCostMicroUSD != policy.Unlimited && !isLocal(base.Hostname()) {
+		return usage("give its price with --prices FILE, or --max-task-cost off to run without a cost budget", "the price of model %q is not known, so its cost cannot be bounded", s.model)
+	}
+	if mode, _, _ := s.tape(); apiKey == "" && !s.dry && mode != ledger.CassetteReplay && !isLocal(base.Hostname()) {
+		return usage("set OPENAI_API_KEY", "there is no key for %s", base.Host)
+	}
+	if err := w.ask(s, s.baseURL, apiKey); err != nil {
+		return err
+	}
+	return w.equip(tools.WebConfig{}, s.searxng, w.transcription(s)...)
+}
+
+// ask fills in how the models of the settings are asked at an endpoint: with
+// one limiter for all of them, since they share what it bears.
+func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
+	w.PricesDigest = w.Prices.Digest()
+	if w.RunCost, err = dollarsOf("max-cost", s.runCost); err != nil {
+		return err
+	}
+	if w.RunCost > 0 {
+		for _, model := range []string{s.model, s.judge, s.transcription} {
+			if model != "" && !w.Prices.Lookup(model) {
+				return usage("give its price with --prices FILE, or leave out --max-cost", "the price of model %q is not known, so --max-cost cannot be kept", model)
+			}
+		}
+	}
+	if w.Concurrency, err = s.atOnce(); err != nil {
+		return err
+	}
+	config := llm.Config{BaseURL: baseURL, APIKey: apiKey, API: s.api, Prices: w.Prices, MaxTries: callTries, Now: time.Now, Jitter: mathrand.Float64}
+	config.Limiter = llm.NewLimiter(llm.LimiterConfig{Fixed: w.Concurrency, RequestsPerMinute: s.rpm, TokensPerMinute: s.tpm, Now: time.Now})
+	mode, dir, err := s.tape()
+	if err != nil {
+		return err
+	}
+	if w.Cassette = mode; !s.dry {
+		if config.Transport, err = transport(mode, dir); err != nil {
+			return err
+		}
+	}
+	origin := originOf(baseURL)
+	w.Model = run.Endpoint{Client: llm.New(config), Name: s.model, Origin: origin, Limiter: config.Limiter,
+		API: s.api, NoTemperature: s.noTemperature, Images: s.showsImages(), ContextWindow: s.window}
+	if w.Model.API == "" {
+		w.Model.API = llm.APIOf(s.model)
+	}
+	if s.judge == "" {
+		return nil
+	}
+	config.API = "" // --api is of the model that answers
+	w.Judge = &run.Endpoint{Client: llm.New(config), Name: s.judge, Origin: origin, Limiter: config.Limiter,
+		API: llm.APIOf(s.judge), NoTemperature: !llm.TakesTemperature(s.judge)}
+	return nil
+}
+
+// transport returns what carries requests: nil for the client's own.
+func transport(mode, dir string) (carrier http.RoundTripper, err error) {
+	switch mode {
+	case ledger.CassetteRecord:
+		own := http.DefaultTransport.(*http.Transport).Clone()
+		own.Proxy, own.MaxIdleConnsPerHost = nil, 64 // as the client's own
+		carrier, err = llm.NewRecorder(dir, own)
+	case ledger.CassetteReplay:
+		carrier, err = llm.NewPlayer(dir)
+	}
+	if err != nil {
+		return nil, usage("", "--cassette %s:%s: %v", mode, dir, unwrapPath(err))
+	}
+	return carrier, nil
+}
+
+// transcription fills in the model that writes down audio files, and returns
+// the tool that asks it.
+func (w *world) transcription(s settings) []tools.Tool {
+	if s.transcription == "" {
+		return nil
+	}
+	w.Transcription = &run.Endpoint{Client: w.Model.Client, Name: s.transcription, Origin: w.Model.Origin, Limiter: w.Model.Limiter}
+	return nil // MERGE: tools.NewTranscribe of w.Transcription
+}
+
+// equip fills in the tools of a run; search needs an endpoint. Documents that
+// could harm this process are read by another run of this program.
+func (w *world) equip(c tools.WebConfig, searchURL string, more ...tools.Tool) (err error) {
+	if c.Child, err = child(); err != nil {
+		return err
+	}
+	web := tools.NewWeb(c)
+	w.Tools = append([]tools.Tool{tools.NewReadFile(c.Child), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web)}, more...)
+	if searchURL != "" {
+		w.Tools = append(w.Tools, tools.NewWebSearch(web, searchURL))
+	}
+	return nil
+}
+
+// child is this program as a reader of documents.
+func child() (tools.Child, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program, which reads documents: %w", err)
+	}
+	return tools.Child{executable, convertName}, nil
+}
+
+// priceTable reads the prices to count cost by.
+func (s settings) priceTable() (llm.Prices, error) {
+	if s.prices == "" {
+		return llm.BuiltinPrices(), nil
+	}
+	data, err := os.ReadFile(s.prices)
+	if err != nil {
+		return llm.Prices{}, usage("", "reading the price table %q: %v", s.prices, unwrapPath(err))
+	}
+	prices, err := llm.ParsePrices(data)
+	if err != nil {
+		return llm.Prices{}, usage("the form is that of internal/llm/prices.json", "the price table %q: %v", s.prices, err)
+	}
+	return prices, nil
+}
+
+// originOf is where a base URL leads to, without a path; "" for what is none.
+func originOf(baseURL string) string {
+	base, err := url.Parse(baseURL)
+	if err != nil || base.Host == "" {
+		return ""
+	}
+	return base.Scheme + "://" + base.Host
+}
+
+// isLocal reports whether a host is this machine, whose model costs nothing.
+func isLocal(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// What an attempt is assumed to take where no run of the model has finished. It
+// is no measurement: eight turns, the first with 1,200 tokens of prompts and
+// tools, each reading all that was said before, writing 300 tokens, and adding a
+// tool result of 1,800 to what the next one reads. The judge is assumed to read
+// 700 tokens and to write 60.
+const (
+	assumedTurns   = 8
+	assumedPrompt  = 1200
+	assumedResult  = 1800
+	assumedWritten = 300
+
+	assumedIn       = assumedTurns*assumedPrompt + assumedTurns*(assumedTurns-1)/2*(assumedResult+assumedWritten)
+	assumedOut      = assumedTurns * assumedWritten
+	assumedJudgeIn  = 700
+	assumedJudgeOut = 60
+)
+
+// maxSummary bounds, in bytes, a summary.json that is looked at.
+const maxSummary = 4 << 20
+
+// usageFound is what finished runs of a model took.
+type usageFound struct {
+	runs, tasks, attempts int
+	tokens                trajectory.Tokens
+	judgeRuns, judged     int // of runs with the same judge; without verdicts from the cache
+	judgeIn, judgeOut     int64
+}
+
+// usageUnder adds up what the finished runs under a directory took whose model
+// is the plan's. A rehearsal says nothing of a run, nor a run of a rehearsal.
+// unread counts the summaries that could not be read.
+func usageUnder(out string, m ledger.Manifest) (found usageFound, unread int, err error) {
+	entries, err := os.ReadDir(out)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return found, 0, fmt.Errorf("reading the directory for runs: %w", err)
+	}
+	root := os.DirFS(out)
+	for _, e := range entries {
+		name := e.Name() + "/" + ledger.SummaryFile
+		if _, err := fs.Lstat(root, name); err != nil || e.Name()[0] == '.' {
+			continue // no run, or not finished
+		}
+		var s ledger.Summary
+		data, err := ledger.ReadFile(root, name, maxSummary)
+		if err == nil {
+			err = sign.Decode(data, &s)
+		}
+		if err != nil {
+			unread++
+			continue
+		}
+		found.add(s, m)
+	}
+	return found, unread, nil
+}
+
+func (f *usageFound) add(s ledger.Summary, m ledger.Manifest) {
+	if s.Rehearsal != m.Rehearsal {
+		return
+	}
+	if s.Model == m.Model.Name && s.Attempts > 0 && s.Tokens.In > 0 {
+		f.runs++
+		f.attempts += s.Attempts
+		for _, l := range s.Levels {
+			f.tasks += l.Planned
+		}
+		f.tokens = f.tokens.Add(s.Tokens)
+	}
+	if j := s.Judge; j != nil && m.Judge != nil && j.Model == m.Judge.Model && j.Judged > j.Cached && j.TokensIn > 0 {
+		f.judgeRuns++
+		f.judged += j.Judged - j.Cached
+		f.judgeIn += j.TokensIn
+		f.judgeOut += j.TokensOut
+	}
+}
+
+// estimate is what a plan may come to. Costs are null where a price is unknown,
+// bounds where there is none.
+type estimate struct {
+	Attempts          int       `json:"attempts"`
+	BoundMicroUSD     *int64    `json:"bound_microusd"`      // of the model alone, by the budget of each attempt
+	CostMicroUSD      *int64    `json:"cost_microusd"`       // judge included
+	JudgeCostMicroUSD *int64    `json:"judge_cost_microusd"` // null, too, without a judge
+	JudgeTokens       perAnswer `json:"judge_tokens"`        // of an answer; every answer is taken to be judged
+	ModelCostMicroUSD *int64    `json:"model_cost_microusd"` //
+	RunBoundMicroUSD  *int64    `json:"run_bound_microusd"`  // by --max-cost
+	Tokens            perAnswer `json:"tokens"`              // of an attempt
+}
+
+// perAnswer is what is read and written each time, and how that is known.
+type perAnswer struct {
+	Assumed bool  `json:"assumed"` // not measured
+	Cached  int64 `json:"cached"`
+	In      int64 `json:"in"`
+	Of      int   `json:"of"` // attempts or answers that it is the mean of
+	Out     int64 `json:"out"`
+	Runs    int   `json:"runs"`
+	Tasks   int   `json:"tasks,omitzero"`
+}
+
+func newEstimate(m ledger.Manifest, found usageFound, prices llm.Prices) estimate {
+	e := estimate{Attempts: len(m.Tasks) * m.Voting.Attempts, Tokens: perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}}
+	if n := int64(found.attempts); n > 0 {
+		e.Tokens = perAnswer{Cached: found.tokens.Cached / n, In: found.tokens.In / n, Out: found.tokens.Out / n, Of: found.attempts, Runs: found.runs, Tasks: found.tasks}
+	}
+	e.ModelCostMicroUSD = e.Tokens.cost(prices, m.Model.Name, e.Attempts)
+	e.CostMicroUSD = e.ModelCostMicroUSD
+	if m.Judge != nil {
+		e.JudgeTokens = perAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}
+		if n := int64(found.judged); n > 0 {
+			e.JudgeTokens = perAnswer{In: found.judgeIn / n, Out: found.judgeOut / n, Of: found.judged, Runs: found.judgeRuns}
+		}
+		e.JudgeCostMicroUSD = e.JudgeTokens.cost(prices, m.Judge.Model, e.Attempts)
+		e.CostMicroUSD = sum(e.ModelCostMicroUSD, e.JudgeCostMicroUSD)
+	}
+	if b := m.Budgets.CostMicroUSD; b > 0 {
+		e.BoundMicroUSD = times(b, e.Attempts)
+	}
+	if b := m.Budgets.RunCostMicroUSD; b > 0 {
+		e.RunBoundMicroUSD = &b
+	}
+	return e
+}
+
+// cost returns what n times the tokens cost, nil where that is not known.
+func (p perAnswer) cost(prices llm.Prices, model string, n int) *int64 {
+	one := prices.Cost(model, llm.Usage{Cached: p.Cached, In: p.In, Out: p.Out, Reported: true})
+	if one == nil {
+		return nil
+	}
+	return times(*one, n)
+}
+
+func times(micro int64, n int) *int64 {
+	if n > 0 && micro > math.MaxInt64/int64(n)/2 { // half of it: two are added up
+		return nil
+	}
+	all := micro * int64(n)
+	return &all
+}
+
+func sum(a, b *int64) *int64 {
+	if a == nil || b == nil {
+		return nil
+	}
+	all := *a + *b
+	return &all
+}
+
+func (e estimate) rows() [][2]string {
+	rows := [][2]string{{"estimate", dollars(e.CostMicroUSD) + " in all"},
+		{"", fmt.Sprintf("model: %s for %s of %s", dollars(e.ModelCostMicroUSD), counted(e.Attempts, "attempt"), e.Tokens.said("attempt"))}}
+	if e.JudgeTokens.In > 0 {
+		rows = append(rows, [2]string{"", fmt.Sprintf("judge: at most %s, if it is asked of every answer: %s", dollars(e.JudgeCostMicroUSD), e.JudgeTokens.said("answer"))})
+	}
+	bound := func(b *int64, flag string) {
+		limit := "no bound"
+		if b != nil {
+			limit = "at most " + dollars(b)
+		}
+		rows = append(rows, [2]string{"", limit + " by " + flag})
+	}
+	bound(e.BoundMicroUSD, "the budget of each attempt, the judge not included (--max-task-cost)")
+	bound(e.RunBoundMicroUSD, "the budget of the run (--max-cost)")
+	return rows
+}
+
+func (p perAnswer) said(what string) string {
+	tokens := fmt.Sprintf("%d tokens in (%d cached), %d out", p.In, p.Cached, p.Out)
+	if p.Assumed {
+		return tokens + " (assumed, not measured)"
+	}
+	tokens += fmt.Sprintf(" (the mean of %s of %s", counted(p.Of, what), counted(p.Runs, "finished run"))
+	if p.Tasks > 0 {
+		tokens += ", " + counted(p.Tasks, "task")
+	}
+	return tokens + ")"
+}

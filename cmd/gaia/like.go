@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/spf13/pflag"
+)
+
+// maxManifest bounds, in bytes, a plan to repeat.
+const maxManifest = 64 << 20
+
+// taskSelection are the flags that choose tasks: one of them given, the plan's
+// tasks are not taken.
+func taskSelection() []string { return []string{"level", "task", "sample", "seed", "limit"} }
+
+// planFlags are the flags whose values a plan to repeat decides.
+func planFlags() []string {
+	return append(taskSelection(), "source", "revision", "split", "model", "api", "images", "context-window", "judge-model", "no-judge-cache",
+		"transcription-model", "max-turns", "max-tokens", "max-tool-calls", "max-task-tokens", "max-task-time", "max-task-cost", "max-cost",
+		"voting-attempts", "submit-intent", "record-evidence", "evidence-full-bodies")
+}
+
+// readLike reads the plan at a path: a manifest, or a run directory or package
+// with one. Nobody's signature is needed to plan the same again.
+func readLike(path string) (*ledger.Manifest, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, usage("give a manifest.json, a run directory or a package", "reading the plan %q: %v", path, unwrapPath(err))
+	}
+	dir, name := filepath.Split(path)
+	if info.IsDir() {
+		dir, name = path, ledger.ManifestFile
+		if _, err := os.Lstat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) {
+			return nil, usage("give a manifest.json, a run directory or a package", "%q holds no %s", path, name)
+		}
+	}
+	data, err := ledger.ReadFile(os.DirFS(filepath.Clean(dir)), name, maxManifest)
+	if err != nil {
+		return nil, err
+	}
+	m, err := ledger.DecodeManifest(data)
+	return &m, err
+}
+
+// like sets the flags that are not given to what a plan says, and takes its
+// tasks.
+func (a *app) like(s *settings, flags *pflag.FlagSet, m *ledger.Manifest) error {
+	given := func(name string) bool { return flags.Changed(name) }
+	otherModel := given("model") && s.model != m.Model.Name
+	if err := a.likeTasks(s, given, m); err != nil {
+		return err
+	}
+	values := [][2]string{
+		{"split", m.Dataset.Split},
+		{"max-turns", strconv.Itoa(m.Budgets.Turns)},
+		{"max-task-cost", taskBudget(m.Budgets.CostMicroUSD)},
+		{"max-task-time", (time.Duration(min(m.Budgets.WallMs, maxTaskTime.Milliseconds()+1)) * time.Millisecond).String()},
+		{"max-cost", dollarsFlag(m.Budgets.RunCostMicroUSD)},
+		{"max-tool-calls", strconv.Itoa(m.Budgets.ToolCalls)},
+		{"max-task-tokens", strconv.FormatInt(m.Budgets.Tokens, 10)},
+		{"max-tokens", strconv.Itoa(m.Model.MaxTokens)},
+		{"voting-attempts", strconv.Itoa(m.Voting.Attempts)},
+		{"submit-intent", strconv.FormatBool(m.SubmitIntent)},
+		{"record-evidence", strconv.FormatBool(m.Evidence != ledger.EvidenceHashes)},
+		{"evidence-full-bodies", strconv.FormatBool(m.Evidence == ledger.EvidenceBodies)},
+	}
+	if !otherModel {
+		values = append(values, [2]string{"images", imagesFlag(m.Model.Images)}, [2]string{"context-window", strconv.Itoa(m.Model.ContextWindow)})
+	}
+	if !m.Rehearsal {
+		values = append(values, [2]string{"model", m.Model.Name})
+		if api := m.Model.API; !otherModel && api != "" {
+			values = append(values, [2]string{"api", api})
+		} else if !otherModel && llm.APIOf(m.Model.Name) != llm.APIChat {
+			values = append(values, [2]string{"api", llm.APIChat})
+		}
+		if m.Judge != nil {
+			values = append(values, [2]string{"judge-model", m.Judge.Model})
+		}
+		if m.Transcription != nil {
+			values = append(values, [2]string{"transcription-model", m.Transcription.Model})
+		}
+	}
+	if m.Judge != nil {
+		values = append(values, [2]string{"no-judge-cache", strconv.FormatBool(!m.Judge.Cache)})
+	}
+	for _, v := range values {
+		if given(v[0]) {
+			continue
+		}
+		if err := flags.Lookup(v[0]).Value.Set(v[1]); err != nil { // it stays not given
+			return fmt.Errorf("taking --%s from the plan: %w", v[0], err)
+		}
+	}
+	return nil
+}
+
+// likeTasks takes the source and the tasks of a plan, but for what is given.
+func (a *app) likeTasks(s *settings, given func(string) bool, m *ledger.Manifest) error {
+	revision := s.revision
+	switch {
+	case given("source"):
+		if isHub(s.source) && revision == "" && (s.source == sourceRepo+m.Dataset.Name || s.source == sourceHub) && m.Dataset.Hub != "" {
+			revision = m.Dataset.Revision
+		}
+	case m.Rehearsal:
+		s.source = sourceFixtures
+	default:
+		if err := a.plannedSource(s, m.Dataset); err != nil {
+			return err
+		}
+	}
+	if given("revision") || given("source") {
+		s.revision = revision
+	}
+	if slices.ContainsFunc(taskSelection(), given) || given("split") && s.split != m.Dataset.Split {
+		return nil
+	}
+	s.selected = &m.Dataset
+	for _, t := range m.Tasks {
+		s.filter.IDs = append(s.filter.IDs, t.TaskID)
+	}
+	return nil
+}
+
+// atPlanned refuses to ask a model elsewhere than the plan did, unless that is
+// said in words: the key goes there.
+func (s settings) atPlanned(given bool, m *ledger.Manifest) error {
+	if m == nil || given || s.rehearsal || m.Rehearsal || originOf(s.baseURL) == m.Model.Origin {
+		return nil
+	}
+	return usage("give --base-url", "the plan's model is at %s, and the endpoint here is at %s", m.Model.Origin, originOf(s.baseURL))
+}
+
+// compareWith prints in what a plan differs from the one it was to be like.
+func (a *app) compareWith(old *ledger.Manifest, now ledger.Manifest) error {
+	same := *old
+	same.RunID, same.Created, same.Harness, same.GoldCommitment = now.RunID, now.Created, now.Harness, now.GoldCommitment
+	differences, err := run.Differences(same, now)
+	if err != nil {
+		return err
+	}
+	if len(differences) == 0 {
+		differences = []string{"nothing"}
+	}
+	_, err = fmt.Fprintf(a.stderr, "gaia: differs from the plan of %s in: %s\n", old.RunID, oneLine(strings.Join(differences, "; ")))
+	return err
+}
+
+// imagesFlag is --images of a plan.
+func imagesFlag(shown bool) string {
+	if shown {
+		return imagesOn
+	}
+	return imagesOff
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/pflag"
+)
+
+// notSettings are the flags of run that say where settings come from, or that
+// are of one call.
+func notSettings() []string { return []string{"help", "settings", "like", "dry-run"} }
+
+// apply sets the flags that the file names, except those for which keep says
+// that something stronger has decided.
+func (f *settingsFile) apply(flags *pflag.FlagSet, keep func(name string) bool) error {
+	if f == nil {
+		return nil
+	}
+	var names []string
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if !slices.Contains(notSettings(), flag.Name) {
+			names = append(names, flag.Name)
+		}
+	})
+	for _, e := range f.entries {
+		if !slices.Contains(names, e.key) {
+			return f.unknown(e, names)
+		}
+		flag := flags.Lookup(e.key)
+		kept := keep(e.key) // what is wrong is said all the same
+		if err := f.fits(e, flag.Value.Type()); err != nil {
+			return err
+		}
+		if kept {
+			continue
+		}
+		if err := f.assign(flags, flag, e); err != nil {
+			return err
+		}
+		f.set[e.key] = e.at
+		if len(e.values) > 0 {
+			f.set[e.key] = e.values[0].at
+		}
+	}
+	return nil
+}
+
+// assign sets a flag as the command line would.
+func (f *settingsFile) assign(flags *pflag.FlagSet, flag *pflag.Flag, e entry) error {
+	list, isList := flag.Value.(pflag.SliceValue)
+	if !isList {
+		if err := flags.Set(e.key, e.values[0].text); err != nil {
+			return f.unfit(e, e.values[0], flag.Value.Type(), err)
+		}
+		return nil
+	}
+	var all []string
+	for _, v := range e.values {
+		all = append(all, v.text)
+		if err := list.Replace(all); err != nil {
+			return f.unfit(e, v, flag.Value.Type(), err)
+		}
+	}
+	flag.Changed = true
+	return nil
+}
+
+func (f *settingsFile) unfit(e entry, v value, kind string, err error) error {
+	if wrong := (*pflag.InvalidValueError)(nil); errors.As(err, &wrong) {
+		err = wrong.Unwrap()
+	}
+	_, reason, found := cutLast(err.Error(), ": ")
+	if !found {
+		reason = err.Error()
+	}
+	return f.wrong(v.at, "", "%s is %q, which is not %s: %s", e.key, v.text, described(kind), reason)
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// fits refuses values of another type than the flag's.
+func (f *settingsFile) fits(e entry, kind string) error {
+	single, isList := strings.CutSuffix(kind, "Slice")
+	if e.list && !isList {
+		return f.wrong(e.at, "", "%s is a list, and is to be %s", e.key, described(kind))
+	}
+	if len(e.values) == 0 {
+		return f.wrong(e.at, "give it a value, or leave it out", "%s names nothing", e.key)
+	}
+	for _, v := range e.values {
+		fits := false
+		switch single {
+		case "int", "int64":
+			fits = v.kind == ast.IntegerType && regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`).MatchString(v.text)
+		case "bool":
+			fits = v.kind == ast.BoolType
+		case kindDollars, kindAtOnce:
+			fits = v.kind == ast.StringType || v.kind == ast.IntegerType || v.kind == ast.FloatType
+		default:
+			fits = v.kind == ast.StringType
+		}
+		if !fits {
+			hint := ""
+			if v.kind != ast.StringType && single == "string" {
+				hint = "put it in quotes if it is meant"
+			}
+			return f.wrong(v.at, hint, "%s is %q, which is not %s", e.key, v.text, described(kind))
+		}
+	}
+	return nil
+}
+
+// described says what a type of a flag is written as.
+func described(kind string) string {
+	switch kind {
+	case "int", "int64":
+		return "a whole number"
+	case "intSlice":
+		return "a list of whole numbers"
+	case "stringSlice":
+		return "a list of texts"
+	case "bool":
+		return "true or false"
+	case "duration":
+		return "a time such as 15m"
+	case kindDollars:
+		return "US dollars"
+	case kindAtOnce:
+		return "auto or a number"
+	}
+	return "text"
+}
+
+// unknown refuses a key that is no setting. Its value is not shown: it may be a
+// secret.
+func (f *settingsFile) unknown(e entry, names []string) error {
+	plain := strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(e.key))
+	secret := slices.ContainsFunc([]string{"apikey", "token", "secret", "password", "credential"}, func(word string) bool { return strings.Contains(plain, word) })
+	hint := "a setting is called as the flag of 'gaia run' is; see its --help"
+	if near := nearest(e.key, names); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	format := "there is no setting %q"
+	switch {
+	case secret:
+		format, hint = "%q is no setting: secrets do not belong into the file", "set OPENAI_API_KEY or HF_TOKEN in the environment"
+	case slices.Contains(notSettings(), e.key):
+		format, hint = "%q is for the command line alone", ""
+	}
+	key := text.Trim(e.key, shownWidth)
+	err := f.wrong(e.at, hint, format, key).(*failure)
+	if len(err.shown) > 0 {
+		head, _, _ := strings.Cut(err.shown[0], " | ")
+		err.shown = []string{head + " | " + oneLine(key) + ": …", strings.Repeat(" ", len(head)) + " | ^"}
+	}
+	return err
+}
+
+// nearest returns the name that fewest changes make of key, "" if none is near.
+func nearest(key string, names []string) string {
+	key = strings.ToLower(strings.ReplaceAll(key, "_", "-"))
+	best, found := 2+len(key)/4, ""
+	for _, name := range names {
+		if d := changes(key, name); d < best {
+			best, found = d, name
+		}
+	}
+	return found
+}
+
+// changes is the Levenshtein distance of two names, in bytes.
+func changes(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
+
+// point adds the place in the file to an error that names a flag set from
+// there.
+func (f *settingsFile) point(err error) error {
+	var found *failure
+	if f == nil || !errors.As(err, &found) || found.code != exitUsage || found.shown != nil {
+		return err
+	}
+	message := found.err.Error()
+	for _, m := range regexp.MustCompile(`(?:--|\bunknown )([a-z][a-z-]*)`).FindAllStringSubmatch(message, -1) {
+		at, ours := f.set[m[1]]
+		if !ours {
+			continue
+		}
+		pointed := f.wrong(at, "", "%s", strings.ReplaceAll(message, "--"+m[1], m[1])).(*failure)
+		pointed.hints = found.hints
+		return pointed
+	}
+	return err
+}
