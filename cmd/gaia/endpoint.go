@@ -93,14 +93,14 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 	w.Model = run.Endpoint{Client: llm.New(config), Name: s.model, Origin: origin, Limiter: config.Limiter,
 		API: s.api, NoTemperature: s.noTemperature, Images: s.showsImages(), ContextWindow: s.window}
 	if w.Model.API == "" {
-		w.Model.API = llm.APIOf(s.model)
+		w.Model.API = llm.APIOf(s.model, baseURL)
 	}
 	if s.judge == "" {
 		return nil
 	}
 	config.API = "" // --api is of the model that answers
 	w.Judge = &run.Endpoint{Client: llm.New(config), Name: s.judge, Origin: origin, Limiter: config.Limiter,
-		API: llm.APIOf(s.judge), NoTemperature: !llm.TakesTemperature(s.judge)}
+		API: llm.APIOf(s.judge, baseURL), NoTemperature: !llm.TakesTemperature(s.judge)}
 	return nil
 }
 

@@ -107,19 +107,27 @@ func (s settings) check() error {
 	case s.taskTime < 0 || s.taskTime > maxTaskTime || s.taskTime > 0 && s.taskTime < time.Second:
 		return usage("give a time from 1s to 168h, such as 15m, or leave it out", "--max-task-time is %s", s.taskTime)
 	}
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
-		{"max-turns", int64(s.maxTurns)}, {"max-tokens", int64(s.maxTokens)}, {"max-tool-calls", int64(s.toolCalls)},
-		{"max-task-tokens", s.taskTokens}, {"context-window", int64(s.window)},
-	} {
-		if n.value < 0 || n.value > maxCount {
-			return usage("give a number from 1 to 1000000000, or leave it out", "--%s is %d", n.name, n.value)
-		}
+	if err := checkCounts([]counter{{"max-turns", int64(s.maxTurns)}, {"max-tokens", int64(s.maxTokens)}, {"max-tool-calls", int64(s.toolCalls)},
+		{"max-task-tokens", s.taskTokens}, {"context-window", int64(s.window)}}); err != nil {
+		return err
 	}
 	if s.window > 0 && s.window <= s.maxTokens {
 		return usage("the window is of the conversation and the completion together", "--context-window is %d, which leaves no room beside completions of %d tokens", s.window, s.maxTokens)
+	}
+	return nil
+}
+
+// A counter is the value of a flag of which 0 is the default.
+type counter struct {
+	flag  string
+	value int64
+}
+
+func checkCounts(counts []counter) error {
+	for _, c := range counts {
+		if c.value < 0 || c.value > maxCount {
+			return usage("give a number from 1 to 1000000000, or leave it out", "--%s is %d", c.flag, c.value)
+		}
 	}
 	return nil
 }
@@ -132,10 +140,8 @@ func (s settings) checkGoing() error {
 	if _, err := s.atOnce(); err != nil {
 		return err
 	}
-	for name, n := range map[string]int64{"rpm": s.rpm, "tpm": s.tpm} {
-		if n < 0 || n > maxCount {
-			return usage("give a number from 1 to 1000000000, or leave it out", "--%s is %d", name, n)
-		}
+	if err := checkCounts([]counter{{"rpm", s.rpm}, {"tpm", s.tpm}}); err != nil {
+		return err
 	}
 	mode, _, err := s.tape()
 	if err == nil && mode == ledger.CassetteReplay && s.submitIntent {
@@ -216,9 +222,9 @@ func (s settings) serverSide(warn func(string)) error {
 		switch {
 		case model == "" || what == "":
 		case s.submitIntent:
-			return usage("name a model without it, or leave out --submit-intent", "model %q does on its own what nothing records: %s", model, what)
+			return usage("name another model, or leave out --submit-intent", "%s, which nothing records", what)
 		default:
-			warn("model " + strconv.Quote(model) + " does on its own what nothing records: " + what + "; the run will not be submittable")
+			warn(what + ", which nothing records: the run will not be submittable")
 		}
 	}
 	return nil

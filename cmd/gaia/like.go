@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -80,10 +81,8 @@ func (a *app) like(s *settings, flags *pflag.FlagSet, m *ledger.Manifest) error 
 	}
 	if !m.Rehearsal {
 		values = append(values, [2]string{"model", m.Model.Name})
-		if api := m.Model.API; !otherModel && api != "" {
-			values = append(values, [2]string{"api", api})
-		} else if !otherModel && llm.APIOf(m.Model.Name) != llm.APIChat {
-			values = append(values, [2]string{"api", llm.APIChat})
+		if !otherModel {
+			values = append(values, [2]string{"api", cmp.Or(m.Model.API, llm.APIChat)})
 		}
 		if m.Judge != nil {
 			values = append(values, [2]string{"judge-model", m.Judge.Model})

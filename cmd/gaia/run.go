@@ -106,16 +106,19 @@ func (a *app) settleRun(cmd *cobra.Command, s *settings, c *runCall, file *setti
 	if err := s.taskFlags.check(cmd); err != nil {
 		return err
 	}
-	if err := a.complete(s); err != nil {
-		return err
-	}
-	if err := s.atPlanned(given["base-url"], c.like); err != nil {
-		return err
+	if s.runCost != "" && s.maxTokens == 0 {
+		s.maxTokens = boundedTokens
 	}
 	if err := s.evidenceOf(c.record, c.bodies); err != nil {
 		return err
 	}
 	if err := s.check(); err != nil {
+		return err
+	}
+	if err := a.complete(s); err != nil {
+		return err
+	}
+	if err := s.atPlanned(given["base-url"], c.like); err != nil {
 		return err
 	}
 	if file != nil {

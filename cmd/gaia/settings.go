@@ -75,9 +75,6 @@ const (
 // complete fills in what the flags and the settings file left open, from the
 // environment and then from the defaults, and refuses what does not go together.
 func (a *app) complete(s *settings) error {
-	if s.runCost != "" && s.maxTokens == 0 {
-		s.maxTokens = boundedTokens
-	}
 	s.rehearsal = a.rehearses(s.taskFlags) && (s.source == sourceFixtures || s.model == "" && s.baseURL == "")
 	if s.rehearsal {
 		if s.model != "" || s.baseURL != "" || s.judge != "" || s.searxng != "" || s.prices != "" || s.api != "" || s.transcription != "" {
