@@ -78,7 +78,7 @@ func (f *settingsFile) unfit(e entry, v value, kind string, err error) error {
 	if !found {
 		reason = err.Error()
 	}
-	return f.wrong(v.at, "", "%s is %q, which is not %s: %s", e.key, v.text, described(kind), reason)
+	return f.wrong(v.at, "", "%s is %q, which is not %s: %s", e.key, text.Trim(v.text, shownWidth), described(kind), text.Trim(reason, shownWidth))
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {
@@ -115,7 +115,7 @@ func (f *settingsFile) fits(e entry, kind string) error {
 			if v.kind != ast.StringType && single == "string" {
 				hint = "put it in quotes if it is meant"
 			}
-			return f.wrong(v.at, hint, "%s is %q, which is not %s", e.key, v.text, described(kind))
+			return f.wrong(v.at, hint, "%s is %q, which is not %s", e.key, text.Trim(v.text, shownWidth), described(kind))
 		}
 	}
 	return nil
