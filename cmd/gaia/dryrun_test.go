@@ -1,0 +1,156 @@
+package main
+
+import (
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+)
+
+// tree lists all files and directories below dir.
+func tree(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		names = append(names, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// TestDryRun: all is planned, nothing is asked, nothing is written, and no key
+// is needed.
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer endpoint.Close()
+	p := newProgram(t)
+	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, p.dir)
+	args := []string{"run", "--dry-run", "--submit-intent", "--source", "dir:data", "--model", "gpt-4o", "--judge-model", "gpt-4o-mini",
+		"--level", "1", "--voting-attempts", "3", "--max-cost", "7.5", "--max-task-cost", "0.5", "--cassette", "record:tape"}
+	local := append(args, "--base-url", endpoint.URL+"/v1")
+	for _, line := range []string{
+		"dry run      nothing was asked of a model, and nothing was made\n",
+		"tasks        10 (10/0/0 by level), 3 attempts each\n",
+		"model        gpt-4o at " + endpoint.URL, "completions up to 8192 tokens\n",
+		"budgets      20 turns, 500 tool calls, $0.500000 an attempt; $7.500000 the run\n",
+		// 30 × (68,400 × $2.50 + 2,400 × $10 a million) and 30 × (700 × $0.15 + 60 × $0.60 a million)
+		"model: $5.850000 for 30 attempts of 68400 tokens in (0 cached), 2400 out (assumed, not measured)\n",
+		"judge: at most $0.004230, if it is asked of every answer: 700 tokens in (0 cached), 60 out (assumed, not measured)\n",
+		"estimate     $5.854230 in all\n",
+		"at most $15.000000 by the budget of each attempt", "at most $7.500000 by the budget of the run (--max-cost)\n",
+	} {
+		if out := p.want(exitOK, local...); !strings.Contains(out, line) {
+			t.Errorf("run lacks %q:\n%s", line, out)
+			break
+		}
+	}
+	var plan dryPlan
+	out, err := p.command(append(local, "--json")...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(out, &plan); err != nil || !plan.DryRun || len(plan.Tasks) != 10 || plan.Estimate.CostMicroUSD == nil || *plan.Estimate.CostMicroUSD != 5854230 ||
+		plan.Voting.Rule != ledger.VoteMajority || plan.Cassette != ledger.CassetteRecord || !plan.Estimate.Tokens.Assumed {
+		t.Errorf("%v, %+v", err, plan)
+	}
+	p.want(exitOK, args...) // at OpenAI's, without a key
+	if out := p.want(exitOK, "run", "--dry-run", "--source", "dir:data", "--model", "no-price", "--base-url", endpoint.URL); !strings.Contains(out, "estimate     unknown in all\n") {
+		t.Errorf("run says:\n%s", out)
+	}
+	p.want(exitUsage, "run", "--dry-run", "--source", "dir:nowhere", "--model", "gpt-4o")
+	if n := asked.Load(); n > 0 {
+		t.Errorf("%d requests were made", n)
+	}
+	if after := tree(t, p.dir); !slices.Equal(after, before) {
+		t.Errorf("a dry run wrote: %q", after)
+	}
+}
+
+// TestEstimateIsMeasured: finished runs of the same model and judge are what an
+// estimate rests on, rehearsals only for a rehearsal.
+func TestEstimateIsMeasured(t *testing.T) {
+	plan := func(rehearsal bool) ledger.Manifest {
+		m := ledger.NewManifest()
+		m.Model.Name, m.Judge, m.Rehearsal = "gpt-4o", &ledger.JudgePlan{Model: "gpt-4o-mini"}, rehearsal
+		m.Tasks, m.Voting.Attempts = make([]ledger.PlannedTask, 4), 5
+		return m
+	}
+	summary := func(change func(*ledger.Summary)) ledger.Summary {
+		s := ledger.Summary{Model: "gpt-4o", Attempts: 10, Tokens: trajectory.Tokens{In: 20000, Cached: 5000, Out: 1000}, Levels: []ledger.LevelSummary{{Level: 1, Planned: 6}, {Level: 2, Planned: 3}},
+			Judge: &ledger.JudgeSummary{Model: "gpt-4o-mini", Judged: 5, Cached: 1, TokensIn: 4000, TokensOut: 200}}
+		change(&s)
+		return s
+	}
+	same := func(*ledger.Summary) {}
+	for _, tc := range []struct {
+		name      string
+		rehearsal bool
+		summaries []ledger.Summary
+		model     perAnswer
+		judge     perAnswer
+	}{
+		{"none", false, nil, perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, perAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}},
+		{"one", false, []ledger.Summary{summary(same)}, perAnswer{In: 2000, Cached: 500, Out: 100, Of: 10, Runs: 1, Tasks: 9}, perAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
+		{"two", false, []ledger.Summary{summary(same), summary(func(s *ledger.Summary) { s.Tokens.In, s.Judge = 60000, nil })},
+			perAnswer{In: 4000, Cached: 500, Out: 100, Of: 20, Runs: 2, Tasks: 18}, perAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
+		{"another model", false, []ledger.Summary{summary(func(s *ledger.Summary) { s.Model = "gpt-4o-mini" })},
+			perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, perAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
+		{"a rehearsal", false, []ledger.Summary{summary(func(s *ledger.Summary) { s.Rehearsal = true })},
+			perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, perAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}},
+		{"for a rehearsal", true, []ledger.Summary{summary(func(s *ledger.Summary) { s.Rehearsal = true }), summary(same)},
+			perAnswer{In: 2000, Cached: 500, Out: 100, Of: 10, Runs: 1, Tasks: 9}, perAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
+		{"no usage, no judgments", false, []ledger.Summary{summary(func(s *ledger.Summary) { s.Tokens, s.Judge.Cached = trajectory.Tokens{}, 5 })},
+			perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, perAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}},
+	} {
+		var found usageFound
+		for _, s := range tc.summaries {
+			found.add(s, plan(tc.rehearsal))
+		}
+		e := newEstimate(plan(tc.rehearsal), found, llm.BuiltinPrices())
+		if e.Tokens != tc.model || e.JudgeTokens != tc.judge || e.Attempts != 20 {
+			t.Errorf("%s: %+v", tc.name, e)
+		}
+		if e.CostMicroUSD == nil || *e.CostMicroUSD != *e.ModelCostMicroUSD+*e.JudgeCostMicroUSD || e.BoundMicroUSD != nil || e.RunBoundMicroUSD != nil {
+			t.Errorf("%s: %+v", tc.name, e)
+		}
+	}
+}
+
+// TestEstimateFromRuns reads real summaries, and says which it cannot read.
+func TestEstimateFromRuns(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t)
+	p.want(exitOK, "run", "--limit", "4")
+	bad := filepath.Join(p.dir, "runs", "bad")
+	if err := os.Mkdir(bad, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bad, ledger.SummaryFile), []byte(`{"attempts":1,"attempts":2}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := p.want(exitOK, "run", "--dry-run")
+	if !strings.Contains(out, "(the mean of 4 attempts of 1 finished run, 4 tasks)") || !strings.Contains(out, "gaia: warning: 1 summary under runs cannot be read, and count for nothing\n") {
+		t.Errorf("run says:\n%s", out)
+	}
+	if out := p.want(exitFailure, "run", "--dry-run", "--out", "runs/bad/summary.json"); !strings.Contains(out, "reading the directory for runs") {
+		t.Errorf("run says:\n%s", out)
+	}
+}

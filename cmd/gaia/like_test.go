@@ -1,0 +1,172 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/ledger"
+)
+
+// newest returns the newest run directory.
+func (p program) newest() string {
+	p.t.Helper()
+	found, err := filepath.Glob(filepath.Join(p.dir, "runs", "0*"))
+	if err != nil || len(found) == 0 {
+		p.t.Fatalf("run directories: %v, %v", found, err)
+	}
+	return slices.Max(found)
+}
+
+func (p program) plan(dir string) ledger.Manifest {
+	p.t.Helper()
+	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return m
+}
+
+// TestLike: a plan is repeated from a run directory, a package or the manifest
+// alone, and what differs is said.
+func TestLike(t *testing.T) {
+	t.Parallel()
+	model := serveModel(t)
+	p := newProgram(t)
+	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	p.want(exitOK, "run", "--submit-intent", "--source", "dir:data", "--base-url", model, "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel,
+		"--task", offlineTasks, "--max-turns", "9", "--max-task-tokens", "100000", "--max-tokens", "512", "--max-task-cost", "off", "--max-task-time", "5m",
+		"--evidence-full-bodies", "--no-judge-cache", "--images", "on", "--context-window", "50000")
+	first := p.newest()
+	old := p.plan(first)
+	p.want(exitOK, "submit", first)
+	packages, err := filepath.Glob(filepath.Join(p.dir, "submission-*"))
+	if err != nil || len(packages) != 1 {
+		t.Fatalf("packages %q, %v", packages, err)
+	}
+	alone := filepath.Join(p.dir, "plan.json")
+	manifest, err := os.ReadFile(filepath.Join(first, ledger.ManifestFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(alone, manifest, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []string{first, packages[0], alone} {
+		out := p.want(exitOK, "run", "--like", from, "--source", "dir:data", "--base-url", model)
+		if !strings.Contains(out, "gaia: differs from the plan of "+old.RunID+" in: nothing\n") {
+			t.Errorf("like %s run says:\n%s", from, out)
+		}
+	}
+
+	out := p.want(exitOK, "run", "--like", first, "--source", "dir:data", "--base-url", model, "--submit-intent=false", "--max-turns", "8", "--limit", "1")
+	if now := p.plan(p.newest()); now.SubmitIntent || now.Budgets.Turns != 8 || now.Budgets.Tokens != 100000 || len(now.Tasks) != 1 || now.Dataset.Selection != "limit=1" {
+		t.Errorf("the plan has %+v", now)
+	}
+	for _, want := range []string{`submit_intent was true, is false`, `budgets was {"cost_microusd":0,`, "tasks differs"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("run does not say %q:\n%s", want, out)
+		}
+	}
+
+	// The key goes nowhere that nobody named.
+	runs := p.newest()
+	out = p.want(exitUsage, "run", "--like", first, "--source", "dir:data")
+	if !strings.Contains(out, "gaia: error: the plan's model is at http://127.0.0.1:") || !strings.Contains(out, "and the endpoint here is at https://api.openai.com\ngaia: hint: give --base-url\n") {
+		t.Errorf("run says:\n%s", out)
+	}
+	p.env = append(p.env, "OPENAI_BASE_URL="+model)
+	if out := p.want(exitUsage, "run", "--like", first); !strings.Contains(out, "gaia: error: the source of the tasks is not recorded in the run\ngaia: hint: give --source dir:PATH") {
+		t.Errorf("run says:\n%s", out)
+	}
+	if p.newest() != runs {
+		t.Error("a refused run left a directory")
+	}
+	p.want(exitOK, "run", "--like", first, "--source", "dir:data")
+
+	// What the plan says is stronger than the settings file; what it leaves open is not.
+	if err := os.WriteFile(filepath.Join(p.dir, settingsName), []byte("max-turns: 3\nlimit: 1\nvoting-attempts: 2\nconcurrency: 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out := p.want(exitOK, "run", "--like", first, "--source", "dir:data", "--dry-run"); !strings.Contains(out, "in: nothing\n") || !strings.Contains(out, "concurrency  1\n") {
+		t.Errorf("run says:\n%s", out)
+	}
+}
+
+// TestLikeHub: the dataset is the hub's at the plan's commit.
+func TestLikeHub(t *testing.T) {
+	server, env := serveHub(t)
+	p := newProgram(t)
+	p.env = append(env, "HF_TOKEN="+hubToken)
+	model := serveModel(t)
+	p.want(exitOK, "run", "--base-url", model, "--model", fixtures.Model, "--task", offlineTasks)
+	first := p.runDir()
+	if out := p.want(exitOK, "run", "--like", first, "--base-url", model); !strings.Contains(out, "in: nothing\n") {
+		t.Errorf("run says:\n%s", out)
+	}
+	if d := p.plan(p.newest()).Dataset; d.Revision != hubCommit || d.Hub != server.URL {
+		t.Errorf("the plan has %+v", d)
+	}
+	p.env = []string{"HF_ENDPOINT=" + noHub}
+	if out := p.want(exitUsage, "run", "--like", first, "--base-url", model); !strings.Contains(out, "the run is of a dataset of the hub "+server.URL) {
+		t.Errorf("run says:\n%s", out)
+	}
+}
+
+// TestLikeRefused: what is no plan is refused by the code that fits.
+func TestLikeRefused(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t)
+	p.want(exitOK, "run", "--limit", "1")
+	dir := p.runDir()
+	if out := p.want(exitOK, "run", "--like", dir, "--dry-run"); !strings.Contains(out, "rehearsal") || !strings.Contains(out, "in: nothing\n") {
+		t.Errorf("run says:\n%s", out)
+	}
+	manifest, err := os.ReadFile(filepath.Join(dir, ledger.ManifestFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, data string) string {
+		path := filepath.Join(p.dir, name)
+		if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, tc := range []struct {
+		path string
+		code int
+		want string
+	}{
+		{"none", exitUsage, `reading the plan "none": no such file or directory`},
+		{p.dir, exitUsage, "holds no manifest.json"},
+		{write("cut.json", string(manifest[:len(manifest)-1])), exitEvidence, "manifest.json: "},
+		{write("more.json", string(manifest)+"\n"), exitEvidence, "manifest.json: "},
+		{write("votes.json", strings.Replace(string(manifest), `"voting":{"attempts":1`, `"voting":{"attempts":1000`, 1)), exitUsage, "--voting-attempts is 1000"},
+		{write("turns.json", strings.Replace(string(manifest), `"turns":20`, `"turns":-1`, 1)), exitUsage, "--max-turns is -1"},
+		{write("empty.json", ""), exitEvidence, "manifest.json: "},
+	} {
+		if out := p.want(tc.code, "run", "--like", tc.path); !strings.Contains(out, tc.want) {
+			t.Errorf("run --like %s says:\n%s", tc.path, out)
+		}
+	}
+	p.want(exitUsage, "run", "--like=")
+	if p.runDir() != dir {
+		t.Error("a refused run left a directory")
+	}
+}
+
+// TestPlanFlags: the flags that a plan decides are flags of run.
+func TestPlanFlags(t *testing.T) {
+	flags := runFlags(t)
+	for _, name := range planFlags() {
+		if flags.Lookup(name) == nil {
+			t.Errorf("there is no --%s", name)
+		}
+	}
+}
