@@ -3,6 +3,8 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,6 +76,55 @@ func TestQuotaStops(t *testing.T) {
 	if !strings.Contains(out, "the run cannot go on with another plan: model was ") {
 		t.Errorf("resume says:\n%s", out)
 	}
+}
+
+// TestResumeTakesThePlan: a run that was planned with every flag goes on
+// without them; only the directory of its cassette is the user's to say.
+func TestResumeTakesThePlan(t *testing.T) {
+	server, err := fixtures.Serve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	model, err := url.Parse(server.ModelURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open atomic.Bool
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: model.Scheme, Host: model.Host})
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !open.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer front.Close()
+	p := newProgram(t)
+	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	prices := filepath.Join(p.dir, "prices.json")
+	if err := os.WriteFile(prices, fixtures.Prices(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	base := front.URL + model.Path
+	out := p.want(exitIncomplete, "run", "--source", "dir:data", "--base-url", base, "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--task", offlineTasks,
+		"--api", "chat", "--images", "on", "--context-window", "60000", "--max-cost", "2", "--max-task-tokens", "80000", "--max-task-time", "3m", "--max-turns", "12",
+		"--max-task-cost", "0.125", "--prices", prices, "--cassette", "record:tape", "--concurrency", "2", "--rpm", "600000", "--tpm", "600000000")
+	_, again, found := strings.Cut(out, "then: gaia ")
+	if !found {
+		t.Fatalf("run says:\n%s", out)
+	}
+	open.Store(true)
+	if out := p.want(exitUsage, "resume", p.runDir(), "--source", "dir:data", "--base-url", base, "--prices", prices); !strings.Contains(out, "gaia: error: the run was planned with --cassette record:DIR\n") {
+		t.Errorf("resume says:\n%s", out)
+	}
+	if out := p.want(exitUsage, "resume", p.runDir(), "--source", "dir:data", "--base-url", base, "--prices", prices, "--cassette", "replay:tape"); !strings.Contains(out, "planned with --cassette record:DIR\n") {
+		t.Errorf("resume says:\n%s", out)
+	}
+	p.want(exitOK, strings.Fields(again)...)
+	p.want(exitOK, "verify", p.runDir())
 }
 
 // TestUnscored: the split test has no gold, so there is no score, not a zero.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -181,4 +182,31 @@ func FuzzSettings(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestFlagsAreDocumented: docs/running.md names every flag of run, and no other.
+func TestFlagsAreDocumented(t *testing.T) {
+	doc := readFile(t, "docs/running.md")
+	flags := runFlags(t)
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile("--([a-z][a-z-]*)").FindAllStringSubmatch(doc, -1) {
+		named[m[1]] = true
+		if flags.Lookup(m[1]) == nil {
+			t.Errorf("docs/running.md names --%s, which run does not have", m[1])
+		}
+	}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !named[f.Name] {
+			t.Errorf("docs/running.md does not name --%s", f.Name)
+		}
+	})
+	_, example, _ := strings.Cut(doc, "```yaml\n")
+	example, _, _ = strings.Cut(example, "```")
+	file, err := parseSettings("gaia.yaml", []byte(example))
+	if err != nil || len(file.entries) < 5 {
+		t.Fatalf("the example: %v, %v", file, err)
+	}
+	if err := file.apply(flags, nothing); err != nil {
+		t.Errorf("the example: %v", err)
+	}
 }

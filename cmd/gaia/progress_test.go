@@ -1,0 +1,47 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/vbauerster/mpb/v8/decor"
+)
+
+// TestProgressTells: what changes at the endpoint, and once what spoils a run.
+func TestProgressTells(t *testing.T) {
+	var out strings.Builder
+	p := (&app{stderr: &out}).newProgress(3, false)
+	ended := trajectory.AttemptEnded{Outcome: trajectory.NoAnswer, Reason: prompt.RunMoneySpent}
+	for _, e := range []trajectory.Event{
+		{Payload: trajectory.LimitChanged{From: 8, To: 7, Origin: "https://api.example", Reason: "status 429"}},
+		{TaskID: "fab1e001", Payload: trajectory.ModelCallCompleted{UnrecordedChannels: []string{"citations", "web_search_call"}}},
+		{TaskID: "fab1e002", Payload: trajectory.ModelCallCompleted{UnrecordedChannels: []string{"citations"}}},
+		{TaskID: "fab1e001", Payload: ended},
+		{TaskID: "fab1e002", Payload: ended},
+		{Payload: trajectory.ContextCondensed{Reason: trajectory.WindowFull}},
+	} {
+		p.watch(e)
+	}
+	for line, times := range map[string]int{
+		`level=INFO msg="concurrency 8 → 7: status 429"`: 1,
+		`level=WARN msg="the endpoint did on its own what nothing records (citations): the run will not be submittable" task=fab1e001`: 1,
+		`(web_search_call): the run will not be submittable" task=fab1e001`:                                                            1,
+		"the run will not be submittable":             2,
+		`level=WARN msg="the budget of the whole run`: 1,
+		"msg=\"attempt ended\"":                       2,
+		"condens":                                     0,
+	} {
+		if n := strings.Count(out.String(), line); n != times {
+			t.Errorf("%q is said %d times, want %d:\n%s", line, n, times, out.String())
+		}
+	}
+	if state := p.state(decor.Statistics{}); !strings.HasSuffix(state, ", 7 at once") {
+		t.Errorf("behind the bar stands %q", state)
+	}
+	p.watch(trajectory.Event{TaskID: "fab1e001", Payload: trajectory.TaskSealed{}})
+	if state := p.state(decor.Statistics{}); !strings.HasSuffix(state, ", 7 at once, 1 sealed") {
+		t.Errorf("behind the bar stands %q", state)
+	}
+}
