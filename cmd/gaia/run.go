@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/loader"
-	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -223,126 +219,3 @@ func (a *app) announce(r *run.Run, s settings) {
 }
 
 const rehearsalNotice = "gaia: rehearsal: built-in tasks and a scripted model; this is not a GAIA score"
-
-// finish executes a run to its end and prints the result.
-func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, asJSON bool) error {
-	err := r.Execute(stop.ctx, stop.drain)
-	interrupted := stop.ctx.Err() != nil
-	stop.release()
-	progress.done()
-	var lost *run.UnrecordedError
-	switch {
-	case err == nil:
-		return a.printRun(r.Dir, asJSON)
-	case errors.As(err, &lost):
-		if err := a.printResult(r.Dir, r.State(), asJSON); err != nil {
-			return err
-		}
-		return fail(exitIncomplete, lost, "the run is marked as not submittable; to make up for what is missing, mend the disk, then: "+s.resumeCommand(r.Dir))
-	case errors.Is(err, trajectory.ErrNotRecorded):
-	case errors.Is(err, run.ErrDrained) || interrupted:
-		return fail(exitInterrupted, errors.New("interrupted; the state is saved"), s.resumeCommand(r.Dir))
-	}
-	return unfinished(err, s.resumeCommand(r.Dir))
-}
-
-// unfinished is the failure of a run that can be resumed.
-func unfinished(err error, resume string) error {
-	if errors.Is(err, run.ErrUnmarked) {
-		return fail(exitIncomplete, err, "mend the disk, then: "+resume)
-	}
-	if errors.Is(err, trajectory.ErrNotRecorded) {
-		return fail(exitIncomplete, err, "the run is marked as not submittable", "mend the disk, then: "+resume)
-	}
-	hints := []string{}
-	if source := (*loader.SourceError)(nil); errors.As(err, &source) {
-		hints = append(hints, source.Remedies...)
-	}
-	return fail(exitIncomplete, fmt.Errorf("the run stopped: %w", err), append(hints, "mend that, then: "+resume)...)
-}
-
-// printRun verifies a finished run, as anyone would, and prints its summary.
-func (a *app) printRun(dir string, asJSON bool) error {
-	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
-	if err != nil {
-		return err
-	}
-	if !found.Complete {
-		return incomplete(dir, found)
-	}
-	return a.printFinished(dir, found, asJSON)
-}
-
-// printFinished prints a finished run, and fails if it was meant to be
-// submitted and cannot be.
-func (a *app) printFinished(dir string, found *ledger.Run, asJSON bool) error {
-	if err := a.printResult(dir, found, asJSON); err != nil {
-		return err
-	}
-	return submittable(found)
-}
-
-func (a *app) printResult(dir string, found *ledger.Run, asJSON bool) error {
-	if !asJSON {
-		return a.printSummary(dir, found)
-	}
-	return a.printJSON(runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir,
-		Summary: found.Summary(), Unsubmittable: unsubmittable(found)})
-}
-
-// submittable fails for a run that was meant to be submitted and cannot be.
-func submittable(found *ledger.Run) error {
-	why := unsubmittable(found)
-	if why == "" || !found.Manifest.SubmitIntent {
-		return nil
-	}
-	return fail(exitFindings, fmt.Errorf("not submittable: %s", why), "that cannot be made up for: start a new run")
-}
-
-// unsubmittable says why a run cannot be submitted, as far as can be said
-// without an audit; "" if nothing speaks against it.
-func unsubmittable(found *ledger.Run) string {
-	if n := found.IntegrityEvents(); found.Marked == "" && n > 0 {
-		return counted(n, "entry") + " of the judge cache did not verify"
-	}
-	return found.Marked
-}
-
-// incomplete is the failure of reading a run that is not finished.
-func incomplete(dir string, found *ledger.Run) error {
-	resume := "gaia resume " + quoteArg(dir)
-	if !found.Manifest.Rehearsal {
-		if found.Manifest.Dataset.Hub == "" {
-			resume += " --source dir:PATH"
-		}
-		if origin := found.Manifest.Model.Origin; !strings.HasPrefix(defaultBaseURL, origin+"/") {
-			resume += " --base-url URL (at " + oneLine(origin) + ")"
-		}
-	}
-	return fail(exitIncomplete, fmt.Errorf("the run is not complete: %s", found.Missing), resume)
-}
-
-// runResult is what run and resume print with --json.
-type runResult struct {
-	ManifestSHA256 string         `json:"manifest_sha256"`
-	Rehearsal      bool           `json:"rehearsal,omitzero"`
-	RunDir         string         `json:"run_dir"`
-	Summary        ledger.Summary `json:"summary"`
-	Unsubmittable  string         `json:"unsubmittable,omitzero"` // why, if recording failed
-}
-
-func (a *app) printJSON(v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(a.stdout, "%s\n", b)
-	return err
-}
-
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("see 'gaia "+cmd.Name()+" --help'", "%s takes no argument, not %q", cmd.Name(), args[0])
-	}
-	return nil
-}

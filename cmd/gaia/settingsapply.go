@@ -148,12 +148,13 @@ func (f *settingsFile) unknown(e entry, names []string) error {
 	plain := strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(e.key))
 	secret := slices.ContainsFunc([]string{"apikey", "token", "secret", "password", "credential"}, func(word string) bool { return strings.Contains(plain, word) })
 	hint := "a setting is called as the flag of 'gaia run' is; see its --help"
-	if near := nearest(e.key, names); near != "" {
+	near := nearest(e.key, names)
+	if near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	format := "there is no setting %q"
 	switch {
-	case secret:
+	case secret && near == "":
 		format, hint = "%q is no setting: secrets do not belong into the file", "set OPENAI_API_KEY or HF_TOKEN in the environment"
 	case slices.Contains(notSettings(), e.key):
 		format, hint = "%q is for the command line alone", ""

@@ -33,6 +33,8 @@ func TestSettingsMistakes(t *testing.T) {
 		{"underscores", "base_url: x", `s.yaml:1:1: there is no setting "base_url"`, []string{"    1 | base_url: …", "      | ^"}, "did you mean base-url?"},
 		{"far from any key", "colour: red", `s.yaml:1:1: there is no setting "colour"`, []string{"    1 | colour: …", "      | ^"}, "a setting is called as the flag of 'gaia run' is; see its --help"},
 		{"a secret", "  openai_api_key: sk-1", `s.yaml:1:3: "openai_api_key" is no setting: secrets do not belong into the file`, []string{"    1 | openai_api_key: …", "      | ^"}, "set OPENAI_API_KEY or HF_TOKEN in the environment"},
+		{"a slip near a secret's name", "max-token: 5", `s.yaml:1:1: there is no setting "max-token"`, []string{"    1 | max-token: …", "      | ^"}, "did you mean max-tokens?"},
+		{"the hub's secret", "hf_token: hf_1", `s.yaml:1:1: "hf_token" is no setting: secrets do not belong into the file`, []string{"    1 | hf_token: …", "      | ^"}, "set OPENAI_API_KEY or HF_TOKEN in the environment"},
 		{"of the command line", "like: runs/x", `s.yaml:1:1: "like" is for the command line alone`, []string{"    1 | like: …", "      | ^"}, ""},
 		{"twice", "model: a\nlimit: 1\nmodel: b", `s.yaml:3:1: model stands here again, after line 1`, []string{"    3 | model: b", "      | ^"}, "leave one of them"},
 		{"text for a number", "limit: few", `s.yaml:1:8: limit is "few", which is not a whole number`, []string{"    1 | limit: few", "      |        ^"}, ""},
