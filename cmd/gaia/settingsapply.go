@@ -62,12 +62,12 @@ func (f *settingsFile) assign(flags *pflag.FlagSet, flag *pflag.Flag, e entry) e
 	var all []string
 	for _, v := range e.values {
 		all = append(all, v.text)
-		if err := list.Replace(all); err != nil {
+		if err := list.Replace([]string{v.text}); err != nil {
 			return f.unfit(e, v, flag.Value.Type(), err)
 		}
 	}
 	flag.Changed = true
-	return nil
+	return list.Replace(all)
 }
 
 func (f *settingsFile) unfit(e entry, v value, kind string, err error) error {

@@ -98,9 +98,9 @@ func parseSettings(name string, data []byte) (*settingsFile, error) {
 	if err != nil {
 		var wrong yaml.Error
 		if !errors.As(err, &wrong) || wrong.GetToken() == nil {
-			return nil, usage("", "the settings %q: %v", name, err)
+			return nil, usage("", "the settings %q: %s", name, text.Trim(err.Error(), 2*shownWidth))
 		}
-		return nil, f.wrong(placeOf(wrong.GetToken()), "", "%s", wrong.GetMessage())
+		return nil, f.wrong(placeOf(wrong.GetToken()), "", "%s", text.Trim(wrong.GetMessage(), 2*shownWidth))
 	}
 	if len(tree.Docs) > 1 {
 		return nil, f.wrong(placeOf(tree.Docs[1].Start), "leave one of them", "there is a second document")

@@ -65,6 +65,7 @@ func TestSettingsMistakes(t *testing.T) {
 		{"a word", "gpt-4o", `s.yaml:1:1: this is no setting`, []string{"    1 | gpt-4o", "      | ^"}, "write a setting a line, such as model: gpt-4o"},
 		{"tab", "level:\n\t- 1", `s.yaml:2:1: the line begins with a tab`, []string{"    2 |  - 1", "      | ^"}, "indent with spaces"},
 		{"two values", "model: a: b", `s.yaml:1:8: mapping value is not allowed in this context`, []string{"    1 | model: a: b", "      |        ^"}, ""},
+		{"a long key", strings.Repeat("x", 9000) + ": 1", `s.yaml:1:1: there is no setting "` + strings.Repeat("x", 60) + `"`, []string{"    1 | " + strings.Repeat("x", 60) + ": …", "      | ^"}, "a setting is called as the flag of 'gaia run' is; see its --help"},
 		{"open quote", `model: "a`, `s.yaml:1:8: could not find end character of double-quoted text`, []string{`    1 | model: "a`, "      |        ^"}, ""},
 		{"not UTF-8", "# é\nmodel: \xff", `s.yaml:2:8: this is not UTF-8`, []string{"    2 | model: \ufffd", "      |        ^"}, "save the file as UTF-8"},
 		{"control character", "model: a\x1b[2J", `s.yaml:1:9: this is a control character`, []string{`    1 | model: a\u001b[2J`, "      |         ^"}, ""},
