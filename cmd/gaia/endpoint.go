@@ -80,12 +80,11 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 	}
 	config := llm.Config{BaseURL: baseURL, APIKey: apiKey, API: s.api, Prices: w.Prices, MaxTries: callTries, Now: time.Now, Jitter: mathrand.Float64}
 	config.Limiter = llm.NewLimiter(llm.LimiterConfig{Fixed: w.Concurrency, RequestsPerMinute: s.rpm, TokensPerMinute: s.tpm, Now: time.Now})
-	mode, dir, err := s.tape()
-	if err != nil {
+	if w.Cassette, _, err = s.tape(); err != nil {
 		return err
 	}
-	if w.Cassette = mode; !s.dry {
-		if config.Transport, err = transport(mode, dir); err != nil {
+	if !s.dry {
+		if config.Transport, err = s.transport(); err != nil {
 			return err
 		}
 	}
@@ -104,18 +103,22 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 	return nil
 }
 
-// transport returns what carries requests: nil for the client's own.
-func transport(mode, dir string) (carrier http.RoundTripper, err error) {
-	switch mode {
-	case ledger.CassetteRecord:
-		own := http.DefaultTransport.(*http.Transport).Clone()
-		own.Proxy, own.MaxIdleConnsPerHost = nil, 64 // as the client's own
-		carrier, err = llm.NewRecorder(dir, own)
-	case ledger.CassetteReplay:
+// transport returns what carries requests: nil for the client's own. A run that
+// goes on records behind what it had recorded.
+func (s settings) transport() (carrier http.RoundTripper, err error) {
+	mode, dir, err := s.tape()
+	switch {
+	case err != nil:
+		return nil, err
+	case mode == ledger.CassetteRecord && s.resumed:
+		carrier, err = llm.ContinueRecorder(dir, nil)
+	case mode == ledger.CassetteRecord:
+		carrier, err = llm.NewRecorder(dir, nil)
+	case mode == ledger.CassetteReplay:
 		carrier, err = llm.NewPlayer(dir)
 	}
 	if err != nil {
-		return nil, usage("", "--cassette %s:%s: %v", mode, dir, unwrapPath(err))
+		return nil, usage("", "--cassette %s: %v", s.cassette, err)
 	}
 	return carrier, nil
 }

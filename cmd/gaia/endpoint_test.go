@@ -1,17 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/ledger"
 )
 
 // offlineTasks are built-in tasks that need no web.
@@ -125,6 +129,41 @@ func TestResumeTakesThePlan(t *testing.T) {
 	}
 	p.want(exitOK, strings.Fields(again)...)
 	p.want(exitOK, "verify", p.runDir())
+}
+
+// TestReplay: what was recorded answers the same run again, at once or with
+// other concurrency, without a key and without asking anybody.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	model := serveModel(t)
+	p := newProgram(t)
+	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"run", "--source", "dir:data", "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--task", offlineTasks, "--no-judge-cache", "--max-task-cost", "off"}
+	p.want(exitOK, append(args, "--base-url", model, "--cassette", "record:tape")...)
+	first, err := os.ReadFile(filepath.Join(p.newest(), ledger.ResultsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := p.want(exitUsage, append(args, "--base-url", model, "--cassette", "record:tape")...); !strings.Contains(out, "gaia: error: --cassette record:tape: ") {
+		t.Errorf("run says:\n%s", out)
+	}
+	p.want(exitOK, append(args, "--base-url", "https://api.example/v1", "--cassette", "replay:tape", "--concurrency", "1")...)
+	if m := p.plan(p.newest()); m.Cassette != ledger.CassetteReplay {
+		t.Errorf("the plan has %q", m.Cassette)
+	}
+	second, err := os.ReadFile(filepath.Join(p.newest(), ledger.ResultsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := regexp.MustCompile(`"(model_answer|outcome|official_correct|judged_correct)":[^,}]*`)
+	if a, b := answers.FindAll(first, -1), answers.FindAll(second, -1); len(a) < 9 || !slices.EqualFunc(a, b, bytes.Equal) {
+		t.Errorf("the replay came to %s, the run to %s", b, a)
+	}
+	if out := p.want(exitIncomplete, append(args, "--base-url", model, "--cassette", "replay:tape", "--images", "on", "--max-turns", "1")...); !strings.Contains(out, "cassette") {
+		t.Errorf("run says:\n%s", out)
+	}
 }
 
 // TestUnscored: the split test has no gold, so there is no score, not a zero.
