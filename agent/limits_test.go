@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -257,6 +258,44 @@ func TestTimeBudget(t *testing.T) {
 		"turn_started context_compiled model_call_started model_call_completed turn_completed attempt_ended"
 	if got := types(events); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// hesitant is a model whose first call ends before anything is sent.
+type hesitant struct {
+	agent.Model
+	calls int
+}
+
+func (h *hesitant) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
+	if h.calls++; h.calls > 1 {
+		return h.Model.Chat(ctx, r, o)
+	}
+	<-ctx.Done()
+	return llm.Response{}, &llm.Error{Code: "cancelled", Message: "while waiting for other requests"}
+}
+
+// TestCutBeforeItWasSent: a call that is cut while it waits for its turn is no
+// request; what it would have shown first is listed as new by the one that is
+// sent.
+func TestCutBeforeItWasSent(t *testing.T) {
+	b := newBench(t, 9, say("FINAL ANSWER: 9"))
+	b.agent.Model, b.agent.Limits = &hesitant{Model: b.agent.Model}, agent.Limits{Wall: 50 * time.Millisecond}
+	answer, events, err := b.solve(t)
+	if err != nil || answer.Text != "9" {
+		t.Fatalf("%+v, %v", answer, err)
+	}
+	var listed, bytes int64
+	for _, e := range events {
+		if p, ok := e.Payload.(trajectory.ContextCompiled); ok {
+			bytes += p.Bytes
+			for _, m := range p.Messages {
+				listed += m.Bytes + 1
+			}
+		}
+	}
+	if listed == 0 || listed != bytes || !strings.HasPrefix(types(events), "turn_started turn_completed turn_started context_compiled") {
+		t.Errorf("%d bytes of messages, %d recorded as new: %s", listed, bytes, types(events))
 	}
 }
 

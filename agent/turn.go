@@ -20,9 +20,10 @@ type attempt struct {
 	session *tools.Session
 	rec     *trajectory.Attempt
 	specs   []llm.ToolSpec
-	bytes   int       // of the tools' descriptions
-	until   time.Time // when the time budget is spent; zero: never
-	used    int64     // tokens, by the endpoint's usage, else by a guess
+	bytes   int                  // of the tools' descriptions
+	until   time.Time            // when the time budget is spent; zero: never
+	untold  []trajectory.Payload // condensations that no request has followed yet
+	used    int64                // tokens, by the endpoint's usage, else by a guess
 }
 
 // FirstTokens bounds from above what the first request about a question will
@@ -167,11 +168,10 @@ func (t *attempt) ask(ctx context.Context, n int, last bool) (llm.Message, error
 		timed, cancel = context.WithTimeout(ctx, limit)
 	}
 	defer cancel()
-	record := t.fit()
+	t.fit()
 	for {
 		request.Messages = t.talk.messages
-		r := &recorder{attempt: t, turn: n, before: append(record, t.talk.compile(t.rec))}
-		response, err := t.Model.Chat(timed, request, r)
+		response, err := t.Model.Chat(timed, request, &recorder{attempt: t, turn: n})
 		var failed *llm.Error
 		switch {
 		case err == nil:
@@ -189,15 +189,14 @@ func (t *attempt) ask(ctx context.Context, n int, last bool) (llm.Message, error
 		if !ok {
 			return llm.Message{}, errNoRoom
 		}
-		record = []trajectory.Payload{condensed}
+		t.untold = append(t.untold, condensed)
 	}
 }
 
-// fit condenses a conversation that would not fit the window that is known, and
-// returns the record of it.
-func (t *attempt) fit() (record []trajectory.Payload) {
+// fit condenses a conversation that would not fit the window that is known.
+func (t *attempt) fit() {
 	if t.Window <= 0 {
-		return nil
+		return
 	}
 	reply := t.MaxTokens
 	if reply == 0 {
@@ -208,23 +207,27 @@ func (t *attempt) fit() (record []trajectory.Payload) {
 		if !ok {
 			break // it is for the endpoint to refuse
 		}
-		record = append(record, condensed)
+		t.untold = append(t.untold, condensed)
 	}
-	return record
 }
 
 // recorder writes each try of a model call to the journal and charges it.
 type recorder struct {
 	*attempt
 	turn     int
-	before   []trajectory.Payload // recorded with the first try
-	previous string               // event id of the last failed try
+	compiled bool
+	previous string // event id of the last failed try
 }
 
+// TryStarted records the request with the first try of it, and not before: a
+// call that is cut while it waits for its turn has shown the model nothing.
 func (r *recorder) TryStarted(n int) error {
-	payloads := append(r.before, trajectory.ModelCallStarted{RequestedModel: r.Name, Try: n})
-	r.before = nil
-	return r.rec.Append(r.turn, payloads...)
+	var payloads []trajectory.Payload
+	if !r.compiled {
+		payloads = append(r.untold, r.talk.compile(r.rec))
+		r.untold, r.compiled = nil, true
+	}
+	return r.rec.Append(r.turn, append(payloads, trajectory.ModelCallStarted{RequestedModel: r.Name, Try: n})...)
 }
 
 // recordable gives calls whose id or name cannot be recorded as it is (it is very

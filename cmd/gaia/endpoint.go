@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -58,11 +59,12 @@ func (w *world) connect(s settings, apiKey string) error {
 	if err := w.ask(s, s.baseURL, apiKey); err != nil {
 		return err
 	}
-	return w.equip(tools.WebConfig{}, s.searxng, w.transcription(s)...)
+	return w.equip(tools.WebConfig{}, s.searxng)
 }
 
-// ask fills in how the models of the settings are asked at an endpoint: with
-// one limiter for all of them, since they share what it bears.
+// ask fills in how the models of the settings are asked at an endpoint, and the
+// tool that asks one: with one limiter for all of them, since they share what it
+// bears.
 func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 	w.PricesDigest = w.Prices.Digest()
 	if w.RunCost, err = dollarsOf("max-cost", s.runCost); err != nil {
@@ -88,11 +90,18 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 			return err
 		}
 	}
-	origin := originOf(baseURL)
-	w.Model = run.Endpoint{Client: llm.New(config), Name: s.model, Origin: origin, Limiter: config.Limiter,
+	if w.Cassette == ledger.CassetteReplay {
+		config.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() } // nobody asks to be left alone
+	}
+	origin, client := originOf(baseURL), llm.New(config)
+	w.Model = run.Endpoint{Client: client, Name: s.model, Origin: origin, Limiter: config.Limiter,
 		API: s.api, NoTemperature: s.noTemperature, Images: s.showsImages(), ContextWindow: s.window}
 	if w.Model.API == "" {
 		w.Model.API = llm.APIOf(s.model, baseURL)
+	}
+	if s.transcription != "" {
+		w.Transcription = &run.Endpoint{Client: client, Name: s.transcription, Origin: origin, Limiter: config.Limiter}
+		w.Tools = append(w.Tools, tools.NewTranscribe(client, s.transcription))
 	}
 	if s.judge == "" {
 		return nil
@@ -123,24 +132,14 @@ func (s settings) transport() (carrier http.RoundTripper, err error) {
 	return carrier, nil
 }
 
-// transcription fills in the model that writes down audio files, and returns
-// the tool that asks it.
-func (w *world) transcription(s settings) []tools.Tool {
-	if s.transcription == "" {
-		return nil
-	}
-	w.Transcription = &run.Endpoint{Client: w.Model.Client, Name: s.transcription, Origin: w.Model.Origin, Limiter: w.Model.Limiter}
-	return nil // MERGE: tools.NewTranscribe of w.Transcription
-}
-
 // equip fills in the tools of a run; search needs an endpoint. Documents that
 // could harm this process are read by another run of this program.
-func (w *world) equip(c tools.WebConfig, searchURL string, more ...tools.Tool) (err error) {
+func (w *world) equip(c tools.WebConfig, searchURL string) (err error) {
 	if c.Child, err = child(); err != nil {
 		return err
 	}
 	web := tools.NewWeb(c)
-	w.Tools = append([]tools.Tool{tools.NewReadFile(c.Child), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web)}, more...)
+	w.Tools = append(w.Tools, tools.NewReadFile(c.Child), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web))
 	if searchURL != "" {
 		w.Tools = append(w.Tools, tools.NewWebSearch(web, searchURL))
 	}
