@@ -148,7 +148,7 @@ func TestLikeRefused(t *testing.T) {
 		{write("cut.json", string(manifest[:len(manifest)-1])), exitEvidence, "manifest.json: "},
 		{write("more.json", string(manifest)+"\n"), exitEvidence, "manifest.json: "},
 		{write("votes.json", strings.Replace(string(manifest), `"voting":{"attempts":1`, `"voting":{"attempts":1000`, 1)), exitEvidence, "manifest.json: votes with 1000 attempts"},
-		{write("turns.json", strings.Replace(string(manifest), `"turns":20`, `"turns":-1`, 1)), exitUsage, "--max-turns is -1"},
+		{write("turns.json", strings.Replace(string(manifest), `"turns":20`, `"turns":-1`, 1)), exitEvidence, "manifest.json: has a limit below 0"},
 		{write("empty.json", ""), exitEvidence, "manifest.json: "},
 	} {
 		if out := p.want(tc.code, "run", "--like", tc.path); !strings.Contains(out, tc.want) {
