@@ -109,7 +109,7 @@ func newBench(t *testing.T, maxTurns int, replies ...string) *bench {
 	t.Cleanup(func() { root.Close() })
 	b.root = root
 	b.rec = &trajectory.Attempt{Log: log, TaskID: "task", Number: 1}
-	b.session = gate.Open(b.rec, func() (*os.Root, error) { return root, nil }, tools.Spent{}, nil)
+	b.session = gate.Open(b.rec, root, tools.Spent{}, nil)
 	b.agent = agent.Agent{Model: client, Name: "m", MaxTurns: maxTurns, Tools: gate.Specs(), Now: time.Now}
 	return b
 }

@@ -56,7 +56,7 @@ func (g *Gate) Specs() []Spec {
 type Session struct {
 	gate  *Gate
 	rec   *trajectory.Attempt
-	root  Workspace
+	root  *os.Root // nil: there are no files
 	probe Prober
 
 	mu    sync.Mutex
@@ -78,14 +78,11 @@ type Prober interface {
 	Probe(document, args string, urls []string) trajectory.Probes
 }
 
-// Workspace opens an attempt's directory, which may be made only then. It gives
-// the same root each time, and may be asked by several goroutines at once.
-type Workspace func() (*os.Root, error)
-
-// Open begins a session that records to rec. Tools see files under root only.
+// Open begins a session that records to rec. Tools see files under root only,
+// none where it is nil.
 // The budgets are the task's: what was spent before counts. Without a prober
 // the evidence has no probes, which the audit will not pass over.
-func (g *Gate) Open(rec *trajectory.Attempt, root Workspace, before Spent, probe Prober) *Session {
+func (g *Gate) Open(rec *trajectory.Attempt, root *os.Root, before Spent, probe Prober) *Session {
 	return &Session{gate: g, rec: rec, root: root, probe: probe, calls: before.Calls, cost: before.CostMicroUSD}
 }
 
@@ -123,7 +120,6 @@ type pass struct {
 	call     Call
 	id, name string // of the call, as they may be recorded
 	tool     Tool   // nil if there is none of that name
-	files    bool   // it touches files of the workspace
 	decision policy.Decision
 	refusal  string // what the model is told; "" when the call may run
 	output   Output
@@ -179,7 +175,6 @@ func (s *Session) decide(c Call) *pass {
 	var argsErr error
 	if p.tool != nil {
 		touched, argsErr = p.tool.touches([]byte(c.Args))
-		p.files = len(touched.Paths) > 0
 	}
 	s.mu.Lock()
 	p.decision = policy.Decide(s.gate.policy, policy.Call{
@@ -262,7 +257,7 @@ func (s *Session) proposal(p *pass) trajectory.ToolProposed {
 
 // execute runs a tool whose decision is on disk.
 func (s *Session) execute(ctx context.Context, p *pass) error {
-	env := &Env{AllowURL: func(url string) error {
+	env := &Env{Root: s.root, AllowURL: func(url string) error {
 		d := policy.DecideURL(s.gate.policy, url)
 		if d.Verdict == policy.Allow {
 			return nil
@@ -270,13 +265,6 @@ func (s *Session) execute(ctx context.Context, p *pass) error {
 		p.refused = append(p.refused, d)
 		return errors.New("refused: " + d.Reason)
 	}}
-	if p.files {
-		root, err := s.root()
-		if err != nil {
-			return fmt.Errorf("tool %s: opening the workspace: %w", p.call.Name, err)
-		}
-		env.Root = root
-	}
 	began := s.gate.now()
 	output, err := p.tool.call(ctx, env, []byte(p.call.Args))
 	p.latency = s.gate.now().Sub(began)

@@ -84,7 +84,7 @@ func newSession(t testing.TB, sink *gateSink, change func(*policy.Policy), tools
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	return gate.Open(&trajectory.Attempt{Log: log, TaskID: "task", Number: 1}, func() (*os.Root, error) { return root, nil }, Spent{}, nil)
+	return gate.Open(&trajectory.Attempt{Log: log, TaskID: "task", Number: 1}, root, Spent{}, nil)
 }
 
 // recorded reads what is durable.

@@ -24,19 +24,22 @@ func NewListFiles() Tool {
 func listFiles(ctx context.Context, env *Env) (Output, error) {
 	var b strings.Builder
 	files := 0
-	err := fs.WalkDir(env.Root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		files++
-		if files <= maxListed {
-			b.WriteString(plainName(name) + describe(entry))
-		}
-		return nil
-	})
+	var err error
+	if env.Root != nil {
+		err = fs.WalkDir(env.Root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			files++
+			if files <= maxListed {
+				b.WriteString(plainName(name) + describe(entry))
+			}
+			return nil
+		})
+	}
 	if ctx.Err() != nil {
 		return Output{}, ctx.Err()
 	}

@@ -56,6 +56,9 @@ func readInside(env *Env, name string) ([]byte, error) {
 	if !filepath.IsLocal(name) {
 		return nil, errors.New("the path must be relative and inside the workspace; list_files shows what is there")
 	}
+	if env.Root == nil {
+		return nil, whyNot(fs.ErrNotExist)
+	}
 	info, err := env.Root.Stat(name)
 	if err != nil {
 		return nil, whyNot(err)

@@ -62,8 +62,8 @@ type Output struct {
 // it.
 type Touches struct{ URLs, Paths, Texts []string }
 
-// Env is what a tool may use of an attempt. Root is its workspace, nil where the
-// call touches no path; AllowURL is
+// Env is what a tool may use of an attempt. Root is its workspace, nil where
+// nothing lies in it; AllowURL is
 // asked for every redirect target before it is followed, and an error from it
 // refuses the redirect.
 type Env struct {

@@ -223,11 +223,7 @@ func TestGateTranscribes(t *testing.T) {
 	})
 	sink := &gateSink{}
 	s := newSession(t, sink, func(p *policy.Policy) { p.MaxCostMicroUSD = 2500 }, NewTranscribe(ask, "hearing-model"))
-	root, err := s.root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root.Name(), "memo.wav"), makeWAV(8), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.root.Name(), "memo.wav"), makeWAV(8), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	call := []Call{{"c1", "transcribe_audio", `{"path":"memo.wav"}`}}

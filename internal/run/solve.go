@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/audit"
@@ -191,23 +190,24 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	r.mu.Unlock()
 	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.cfg.Redact, Hashes: r.fold.Manifest.Evidence == ledger.EvidenceHashes}
 	prober := audit.NewProber(audit.Target{TaskID: task.ID, Question: task.Question, Gold: r.gold[task.ID], SplitIDs: r.splitIDs})
-	place := &workspace{dir: filepath.Join(r.work, fmt.Sprintf("%04d-%d", index+1, number))}
-	defer place.close()
-	files, err := r.furnish(ctx, place, task, prober)
+	root, files, err := r.furnish(ctx, task, prober, filepath.Join(r.work, fmt.Sprintf("%04d-%d", index+1, number)))
 	if err != nil {
 		return err
+	}
+	if root != nil {
+		defer root.Close()
 	}
 	if err := rec.Append(0, trajectory.TaskStarted{FileName: task.FileName, Question: task.Question, Workspace: files}); err != nil {
 		return err
 	}
-	session := r.gate.Open(rec, place.open, spent, prober)
+	session := r.gate.Open(rec, root, spent, prober)
 	solver := agent.Agent{Model: r.cfg.Model.Client, Name: r.cfg.Model.Name, MaxTurns: r.cfg.MaxTurns, MaxTokens: r.cfg.MaxTokens,
 		Tools: r.gate.Specs(), Now: r.cfg.Now, Window: r.cfg.Model.ContextWindow,
 		Limits: agent.Limits{Tokens: r.cfg.TaskTokens, Used: tokens, Wall: r.cfg.TaskWall}}
 	if share != nil {
 		solver.Limits.Purse = share
 	}
-	question, err := r.ask(task, place)
+	question, err := r.ask(task, root)
 	if err != nil {
 		return err
 	}
@@ -234,14 +234,10 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 }
 
 // ask returns what the agent is told of a task.
-func (r *Run) ask(task loader.Task, place *workspace) (agent.Question, error) {
+func (r *Run) ask(task loader.Task, root *os.Root) (agent.Question, error) {
 	q := agent.Question{Text: task.Question, FileName: task.FileName}
 	if task.FileName == "" || !r.cfg.Model.Images {
 		return q, nil
-	}
-	root, err := place.open()
-	if err != nil {
-		return q, err
 	}
 	info, err := root.Stat(task.FileName)
 	if err != nil || info.Size() > agent.MaxPicture {
@@ -323,52 +319,28 @@ func (e *stopError) Unwrap() error { return e.cause }
 // one has no probes, which the audit counts as a gap.
 const maxProbed = 64 << 20
 
-// workspace is an attempt's directory. It is made when something is first to lie
-// there, or a tool looks.
-type workspace struct {
-	dir string
-
-	mu   sync.Mutex
-	root *os.Root
-}
-
-// open implements tools.Workspace.
-func (w *workspace) open() (*os.Root, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.root != nil {
-		return w.root, nil
-	}
-	err := os.Mkdir(w.dir, 0o755)
-	if err != nil { // there is one of an attempt that never began, or the directory for all of them is not there
-		err = errors.Join(os.RemoveAll(w.dir), os.MkdirAll(w.dir, 0o755))
-	}
-	if err == nil {
-		w.root, err = os.OpenRoot(w.dir)
-	}
-	return w.root, err
-}
-
-func (w *workspace) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.root != nil {
-		w.root.Close()
-	}
-}
-
-// furnish puts a read-only copy of the attachment into an attempt's workspace,
-// and lists what is in it.
-func (r *Run) furnish(ctx context.Context, w *workspace, task loader.Task, prober *audit.Prober) ([]trajectory.File, error) {
+// furnish makes an attempt's workspace, a directory with a read-only copy of the
+// attachment, and lists what is in it. Without an attachment there is none.
+func (r *Run) furnish(ctx context.Context, task loader.Task, prober *audit.Prober, dir string) (*os.Root, []trajectory.File, error) {
 	if task.FileName == "" {
-		return []trajectory.File{}, nil
+		return nil, []trajectory.File{}, nil
 	}
-	root, err := w.open()
+	if err := os.RemoveAll(dir); err != nil { // of an attempt that never began
+		return nil, nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, nil, err
+	}
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	file, err := r.attach(ctx, root, task, prober)
-	return []trajectory.File{file}, err
+	if err != nil {
+		root.Close()
+		return nil, nil, err
+	}
+	return root, []trajectory.File{file}, nil
 }
 
 func (r *Run) attach(ctx context.Context, root *os.Root, task loader.Task, prober *audit.Prober) (trajectory.File, error) {
