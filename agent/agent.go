@@ -6,10 +6,9 @@
 // the loader nor the judge, and internal/run copies a task into a Question
 // (TestFloors).
 //
-// Every step is recorded before it has an effect. A request leaves only when
-// the list of its messages is durable, a tool runs only when the decision
-// about it is, and the model sees a result only when the result is: three
-// waits for the disk in a turn.
+// Every step is recorded before it has an effect. A tool runs only when the
+// decision about it is durable, and a request leaves only when the list of its
+// messages is, and every result among them: two waits for the disk in a turn.
 package agent
 
 import (

@@ -77,9 +77,19 @@ type sink struct {
 	bytes.Buffer
 	syncs int
 	fail  error
+	left  int // syncs until it fails; 0: never
 }
 
-func (s *sink) Sync() error { s.syncs++; return s.fail }
+func (s *sink) Sync() error {
+	s.syncs++
+	if s.fail == nil && s.left > 0 {
+		if s.left--; s.left == 0 {
+			s.fail = errors.New("disk full")
+			return nil
+		}
+	}
+	return s.fail
+}
 
 func newBench(t *testing.T, maxTurns int, replies ...string) *bench {
 	t.Helper()
@@ -270,9 +280,33 @@ func TestOrder(t *testing.T) {
 	if got := types(events); got != want {
 		t.Errorf("events are\n%s\nwant\n%s", got, want)
 	}
-	if b.sink.syncs != 3+1+1 {
-		t.Errorf("%d waits for the disk, want 3 for the turn with a tool, 1 for the other, 1 for the end", b.sink.syncs)
+	if b.sink.syncs != 2+1+1 {
+		t.Errorf("%d waits for the disk, want 2 for the turn with a tool, 1 for the other, 1 for the end", b.sink.syncs)
 	}
+}
+
+// TestResultsAreDurableBeforeTheyAreShown: when a tool's result cannot be put on
+// disk, the request that would show it is never sent.
+func TestResultsAreDurableBeforeTheyAreShown(t *testing.T) {
+	b := newBench(t, 5, call("c1", "calculate", `{"expression":"6*7"}`), say("FINAL ANSWER: 42"))
+	b.agent.Model = lastSync{b.agent.Model, b.sink}
+	answer, _, err := b.solve(t)
+	if !errors.Is(err, trajectory.ErrNotRecorded) || answer.Found || len(b.model.bodies) != 1 {
+		t.Errorf("%+v, %v after %d requests", answer, err, len(b.model.bodies))
+	}
+}
+
+// lastSync is a model after whose first reply the disk takes what is decided,
+// and nothing more.
+type lastSync struct {
+	agent.Model
+	sink *sink
+}
+
+func (m lastSync) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
+	response, err := m.Model.Chat(ctx, r, o)
+	m.sink.left = 1
+	return response, err
 }
 
 func TestBudgets(t *testing.T) {

@@ -21,7 +21,9 @@ import (
 
 // Gate is the only way to call a tool. For every call it decides, records the
 // decision durably, runs the tool, records the result, and only then hands it
-// out. If anything before the run fails, the tool does not run.
+// out. If anything before the run fails, the tool does not run. The result is
+// durable with whatever is appended next: every request to a model is, so none
+// shows a result that is not (TestResultsAreDurableBeforeTheyAreShown).
 type Gate struct {
 	policy policy.Policy
 	tools  map[string]Tool
@@ -162,7 +164,7 @@ func (s *Session) Run(ctx context.Context, turn int, calls []Call) ([]Result, er
 			results[i].Text = p.output.Shown
 		}
 	}
-	if err := s.rec.Append(turn, after...); err != nil {
+	if _, err := s.rec.Enqueue(turn, after...); err != nil {
 		return nil, err
 	}
 	return results, nil

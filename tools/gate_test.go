@@ -100,6 +100,15 @@ func recorded(t *testing.T, sink *gateSink) (payloads []trajectory.Payload) {
 	return payloads
 }
 
+// flushed reads what a session has recorded, once all of it is durable.
+func flushed(t *testing.T, s *Session, sink *gateSink) []trajectory.Payload {
+	t.Helper()
+	if err := s.rec.Append(0); err != nil {
+		t.Fatal(err)
+	}
+	return recorded(t, sink)
+}
+
 func names(payloads []trajectory.Payload) string {
 	var out []string
 	for _, p := range payloads {
@@ -108,8 +117,8 @@ func names(payloads []trajectory.Payload) string {
 	return strings.Join(out, " ")
 }
 
-// TestGateOrder: the decision is on disk before the tool runs, and the result
-// before anyone sees it.
+// TestGateOrder: the decision is on disk before the tool runs, and the result is
+// recorded before anyone sees it.
 func TestGateOrder(t *testing.T) {
 	sink := &gateSink{}
 	var seen string
@@ -124,13 +133,13 @@ func TestGateOrder(t *testing.T) {
 	if !strings.Contains(seen, `"type":"policy_decision"`) || strings.Contains(seen, "tool_executed") {
 		t.Errorf("when the tool ran, on disk was %s", seen)
 	}
-	if got, want := names(recorded(t, sink)), "tool_proposed policy_decision tool_executed"; got != want {
+	if got, want := names(flushed(t, s, sink)), "tool_proposed policy_decision tool_executed"; got != want {
 		t.Errorf("recorded %s, want %s", got, want)
 	}
 }
 
-// TestGateFailsClosed: what cannot be recorded does not run, and a result that
-// cannot be recorded is not shown.
+// TestGateFailsClosed: what cannot be recorded does not run, and no request can
+// be recorded after a result that is not.
 func TestGateFailsClosed(t *testing.T) {
 	sink := &gateSink{fail: errors.New("disk full")}
 	ran := false
@@ -146,9 +155,11 @@ func TestGateFailsClosed(t *testing.T) {
 		sink.mu.Unlock()
 		return Output{Shown: "secret"}, nil
 	}))
-	results, err := s.Run(context.Background(), 1, []Call{{"c1", "probe", `{"text":"x"}`}})
-	if !errors.Is(err, trajectory.ErrNotRecorded) || results != nil {
-		t.Errorf("results %v, error %v", results, err)
+	if _, err := s.Run(context.Background(), 1, []Call{{"c1", "probe", `{"text":"x"}`}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.rec.Append(1, trajectory.ModelCallStarted{}); !errors.Is(err, trajectory.ErrNotRecorded) {
+		t.Errorf("a request may follow: %v", err)
 	}
 }
 
@@ -183,7 +194,7 @@ func TestGateRefuses(t *testing.T) {
 			if ran || !strings.HasPrefix(results[0].Text, c.shown) {
 				t.Errorf("ran %v, shown %q, want %q", ran, results[0].Text, c.shown)
 			}
-			payloads := recorded(t, sink)
+			payloads := flushed(t, s, sink)
 			decision, ok := payloads[1].(trajectory.PolicyDecision)
 			if !ok || decision.Decision == string(policy.Allow) || decision.Shown != results[0].Text || strings.Join(decision.RuleIDs, " ") != c.rules {
 				t.Errorf("decision is %+v", payloads[1])
@@ -207,7 +218,7 @@ func TestGateRedirect(t *testing.T) {
 	if err != nil || !strings.Contains(results[0].Text, "R001") {
 		t.Fatalf("results %+v, error %v", results, err)
 	}
-	payloads := recorded(t, sink)
+	payloads := flushed(t, s, sink)
 	if got, want := names(payloads), "tool_proposed policy_decision policy_violation tool_executed"; got != want {
 		t.Fatalf("recorded %s, want %s", got, want)
 	}
@@ -258,7 +269,7 @@ func TestGateRecordsArguments(t *testing.T) {
 	if _, err := s.Run(context.Background(), 1, []Call{{"c1", "probe", `{"text":"` + long + `","url":"http://example.org/` + secret + `"}`}}); err != nil {
 		t.Fatal(err)
 	}
-	payloads := recorded(t, sink)
+	payloads := flushed(t, s, sink)
 	p := payloads[0].(trajectory.ToolProposed)
 	if !slices.Equal(p.ArgsTruncated, []string{"text"}) || len(p.Args["text"]) != trajectory.ArgumentHead || p.Redactions != 1 {
 		t.Errorf("cut: %v, %d bytes; %d redactions", p.ArgsTruncated, len(p.Args["text"]), p.Redactions)

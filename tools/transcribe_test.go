@@ -237,7 +237,7 @@ func TestGateTranscribes(t *testing.T) {
 		}
 		mustHold(t, "the result", results[0].Text, want)
 	}
-	payloads := recorded(t, sink)
+	payloads := flushed(t, s, sink)
 	if got, want := names(payloads[:3]), "tool_proposed policy_decision tool_executed"; got != want {
 		t.Fatalf("recorded %s, want %s", got, want)
 	}
