@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -16,6 +17,7 @@ import (
 
 // finish executes a run to its end and prints the result.
 func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, asJSON bool) error {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(run.Procs()))
 	err := r.Execute(stop.ctx, stop.drain)
 	interrupted := stop.ctx.Err() != nil
 	stop.release()

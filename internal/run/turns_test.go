@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 // turn adds is the time from the endpoint's answer to its next request of the
 // same task. Beside it stand what the disk and HTTP alone take here.
 func BenchmarkTurns(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(Procs())) // as the program has it
 	tasks := endpoint.Tasks{Count: 1000}
 	var gaps []time.Duration
 	var took, grading time.Duration
