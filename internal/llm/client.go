@@ -197,7 +197,7 @@ func (c *Client) completion(p prepared) asking {
 			return nil, unsendable("%v", err)
 		}
 		if err != nil {
-			return nil, err
+			return c.paid(p, x.reply), err
 		}
 		response, failed := c.assemble(p, completion, x.reply)
 		if failed != nil {
@@ -205,6 +205,15 @@ func (c *Client) completion(p prepared) asking {
 		}
 		return &response, nil
 	}
+}
+
+// paid is what an answer of no use is known to have cost; nil if it tells no usage.
+func (c *Client) paid(p prepared, r reply) *Response {
+	if !r.usage.Reported && r.cost == nil {
+		return nil
+	}
+	response, _ := c.assemble(p, openai.ChatCompletionResponse{}, r) // empty, which is not news
+	return &response
 }
 
 // send has the library ask by an interface. Neither the model nor anything else is told to it, so that

@@ -172,6 +172,33 @@ func faulty(t *testing.T, api string, step http.HandlerFunc, want Error, message
 	}
 }
 
+// TestUselessAnswersAreCharged: what an answer is said to have cost counts, also if nothing can be
+// made of the rest of it.
+func TestUselessAnswersAreCharged(t *testing.T) {
+	const usage = `,"usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120,"input_tokens":100,"output_tokens":20}}`
+	for _, tc := range []struct{ api, body, code string }{
+		{APIChat, `{"choices":"none"` + usage, "invalid_response"},
+		{APIChat, `{"choices":[]` + usage, "empty_completion"},
+		{APIChat, `{"error":{"code":502,"message":"provider failed"}` + usage, "http_502"},
+		{APIChat, `{"choices":[{"error":{"code":502,"message":"provider failed"}}]` + usage, "http_502"},
+		{APIResponses, `{"status":"failed"` + usage, "invalid_response"},
+		{APIResponses, `{"status":"completed"` + usage, "invalid_response"},
+	} {
+		t.Run(tc.code, func(t *testing.T) {
+			h := client(t, serve(t, answer(200, tc.body)), func(c *Config) { c.API, c.MaxTries = tc.api, 1 })
+			j := &journal{}
+			_, err := h.Chat(context.Background(), ask, j)
+			var failed *Error
+			if !errors.As(err, &failed) || failed.Code != tc.code || len(j.completed) != 1 {
+				t.Fatalf("%s: %v", tc.body, err)
+			}
+			if r := j.completed[0].Response; r == nil || r.Usage.In != 100 || r.Usage.Out != 20 || r.Message.Content != "" {
+				t.Errorf("%s: %+v", tc.body, r)
+			}
+		})
+	}
+}
+
 func TestRecovers(t *testing.T) {
 	e := serve(t, answer(429, `{"error":{"message":"slow down"}}`, "Retry-After", "2"), answer(502, "<html>", "Content-Type", "text/html"), good)
 	h := client(t, e, nil)

@@ -29,7 +29,7 @@ type reply struct {
 }
 
 // readReply judges a whole answer to a request by one of the interfaces. Either it is a JSON object
-// without an error in it, or an *Error says what it is.
+// without an error in it, or an *Error says what it is; the reply has its usage then, if it tells one.
 func readReply(api string, status int, header http.Header, body []byte) (reply, *Error) {
 	syntax := checkJSON(body)
 	if status < 200 || status > 299 {
@@ -42,7 +42,9 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 	for _, path := range []string{"error", "choices.0.error", "0.error"} {
 		if e := answer.Get(path); (e.Type == gjson.String || e.IsObject()) && !holdsNothing(e) {
 			wrapped := []byte(`{"error":` + e.Raw + `}`)
-			return reply{}, httpError(readFailure(wrapped).realStatus(), header, wrapped, true)
+			usage := answer.Get("usage")
+			return reply{id: requestID(header), usage: readUsage(usage), cost: microUSD(usage.Get("cost"))},
+				httpError(readFailure(wrapped).realStatus(), header, wrapped, true)
 		}
 	}
 	invalid := &Error{Status: status, Code: "invalid_response", Retryable: true, RequestID: requestID(header)}
@@ -75,12 +77,12 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 	case "", "completed", "incomplete":
 	default:
 		invalid.Message = fmt.Sprintf("the response is not there: its status is %q", state)
-		return reply{}, invalid
+		return r, invalid
 	}
 	var ok bool
 	if r.output, ok = readOutput(top); !ok {
 		invalid.Message = "the answer does not have the form of a response: it has no list of output items"
-		return reply{}, invalid
+		return r, invalid
 	}
 	return r, nil
 }

@@ -119,11 +119,10 @@ func read(t *testing.T, dir string) account {
 func (a account) agrees(t *testing.T, s *endpoint.Server) {
 	t.Helper()
 	c := s.Counts()
-	lost := c.Faulty[endpoint.WrongForm] > 0 // what cannot be decoded is not charged
 	if a.started != c.Requests {
 		t.Errorf("%d requests arrived, the journal has %d", c.Requests, a.started)
 	}
-	if a.cost != c.CostMicroUSD && !lost {
+	if a.cost != c.CostMicroUSD {
 		t.Errorf("the answers cost %d, the journal has %d", c.CostMicroUSD, a.cost)
 	}
 	total := a.Summary().CostMicroUSD

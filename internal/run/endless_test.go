@@ -18,7 +18,7 @@ func passing() []endpoint.Kind {
 	var all []endpoint.Kind
 	for _, f := range faultCases() {
 		switch {
-		case f.becomes == stops, f.kind == endpoint.WrongForm, f.kind == endpoint.NonsenseUsage: // the last two leave the cost unknown
+		case f.becomes == stops, f.kind == endpoint.NonsenseUsage: // the last leaves the cost unknown
 		case f.kind == endpoint.Stalled, f.kind == endpoint.Silent:
 			all = append(all, f.kind)
 		default:

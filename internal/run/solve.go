@@ -40,6 +40,9 @@ const (
 // on without evidence and came to its end.
 func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 	err := r.execute(ctx, drain)
+	if err != nil { // what was recorded last and nobody waited for, such as how a cancelled call ended
+		_, _ = r.log.Append()
+	}
 	failed := r.log.Err()
 	if failed == nil {
 		return err
