@@ -192,7 +192,7 @@ func (p *progress) Write(b []byte) (int, error) {
 // catchUp counts what a run had done before it was interrupted.
 func (p *progress) catchUp(f *ledger.Fold) {
 	for _, t := range f.Tasks {
-		if a := t.Counted(); t.Sealed != nil || a != nil && a.Ended != nil && a.Ended.Outcome != trajectory.Errored {
+		if t.Sealed != nil || f.Settled(t) {
 			p.settled(t.Plan.TaskID)
 		}
 		if t.Sealed != nil {

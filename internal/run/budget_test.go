@@ -3,10 +3,12 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/fixtures/endpoint"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -80,6 +82,33 @@ func TestRunCostAcrossResumes(t *testing.T) {
 	s := verified(t, r.Dir).Summary()
 	if before == 0 || *s.CostMicroUSD > c.RunCost || s.Outcomes.Skipped == 0 {
 		t.Errorf("cost %d of %d, %d before the interruption; %+v", *s.CostMicroUSD, c.RunCost, before, s.Outcomes)
+	}
+}
+
+// TestRunCostOfTheJudge: what the judge costs counts, too; where the money ends
+// before it answers are left unjudged, aloud.
+func TestRunCostOfTheJudge(t *testing.T) {
+	c := config(t)
+	whole := verified(t, execute(t, t.TempDir(), c).Dir).Summary()
+	spent := *whole.CostMicroUSD + *whole.Judge.CostMicroUSD
+	if whole.Judge.Asked < 3 || *whole.Judge.CostMicroUSD == 0 {
+		t.Fatalf("%+v", whole.Judge)
+	}
+	c = config(t)
+	// A table by which the agent's requests cost nothing leaves it undisturbed.
+	free, err := llm.ParsePrices(fmt.Appendf(nil, `{"version":"1","note":"","models":{
+		%q:{"input_microusd_per_mtok":0,"cached_input_microusd_per_mtok":0,"output_microusd_per_mtok":0},
+		%q:{"input_microusd_per_mtok":1,"cached_input_microusd_per_mtok":1,"output_microusd_per_mtok":1}}}`, fixtures.Model, fixtures.JudgeModel))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Prices, c.RunCost = free, spent-*whole.Judge.CostMicroUSD/2
+	s := verified(t, execute(t, t.TempDir(), c).Dir).Summary()
+	if total := *s.CostMicroUSD + *s.Judge.CostMicroUSD; total > c.RunCost+*whole.Judge.CostMicroUSD/7 { // a call may cost more than that table says
+		t.Errorf("cost %d of %d", total, c.RunCost)
+	}
+	if s.Judge.Errors == 0 || s.Judge.Judged+s.Judge.Errors+s.Judge.Unreadable != s.Judge.Asked {
+		t.Errorf("%+v", s.Judge)
 	}
 }
 

@@ -56,6 +56,7 @@ type Run struct {
 	splitIDs     *audit.IDs
 	lost         *UnrecordedError // what ended the evidence, of a run that goes on without; else nil
 
+	money    *purse     // what the run may still cost, while it executes
 	private  private    // of judgments
 	pictures sync.Mutex // held while one is made fit to be shown
 

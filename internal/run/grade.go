@@ -82,7 +82,7 @@ func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) erro
 	var ask *asker
 	earlier := &earlier{run: r}
 	if r.cfg.Judge != nil {
-		ask = &asker{endpoint: *r.cfg.Judge, now: r.cfg.Now, earlier: earlier}
+		ask = &asker{endpoint: *r.cfg.Judge, now: r.cfg.Now, earlier: earlier, money: r.money, cost: new(int64)}
 		scorer.Asker = ask
 		scorer.Known = earlier.known
 	}
@@ -190,11 +190,11 @@ type asker struct {
 	endpoint  Endpoint
 	earlier   *earlier
 	now       func() time.Time
-	cost      *int64
+	money     *purse // nil: the run's cost is not bounded
+	cost      *int64 // nil once a price is unknown
 	tokensIn  int64
 	tokensOut int64
 	latencyMs int64
-	asked     bool
 	failed    *llm.Error
 }
 
@@ -203,44 +203,52 @@ func (a *asker) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) {
 	if a.earlier.err != nil { // nothing happens that follows from what is not recorded
 		return judge.Reply{}, a.earlier.err
 	}
-	began := a.now()
-	response, err := a.endpoint.Client.Chat(ctx, llm.Request{
+	request := llm.Request{
 		Model:    a.endpoint.Name,
 		Messages: []llm.Message{{Role: "system", Content: q.System}, {Role: "user", Content: q.User}},
 		Schema:   q.Schema, SchemaName: q.SchemaName,
-	}, unobserved{})
+	}
+	if a.money != nil {
+		held, enough := a.money.judgment(ctx, request)
+		if !enough {
+			a.failed = &llm.Error{Code: "run_budget", Message: prompt.RunMoneySpent}
+			return judge.Reply{}, a.failed
+		}
+		defer held.close()
+		request.MaxTokens = int(a.money.maxTokens)
+	}
+	began := a.now()
+	response, err := a.endpoint.Client.Chat(ctx, request, a)
 	took := a.now().Sub(began).Milliseconds()
 	a.latencyMs += took
 	if err != nil {
 		errors.As(err, &a.failed)
 		return judge.Reply{}, err
 	}
-	a.charge(response)
 	return judge.Reply{
 		Text: response.Message.Content, RequestID: response.RequestID, ResponseModel: response.ResponseModel,
 		TokensIn: response.Usage.In, TokensOut: response.Usage.Out, CostMicroUSD: response.CostMicroUSD, LatencyMs: took,
 	}, nil
 }
 
-// charge adds a reply up; once a price is unknown, the sum stays unknown.
-func (a *asker) charge(response llm.Response) {
-	a.tokensIn += response.Usage.In
-	a.tokensOut += response.Usage.Out
-	switch {
-	case response.CostMicroUSD == nil:
-		a.cost = nil
-	case !a.asked:
-		cost := *response.CostMicroUSD
-		a.cost = &cost
-	case a.cost != nil:
-		*a.cost += *response.CostMicroUSD
+// TryStarted implements llm.Observer. The journal records the judge's calls by
+// the judgment they lead to, since their messages hold gold.
+func (a *asker) TryStarted(int) error { return nil }
+
+// TryCompleted adds up what a try took, also one whose answer was of no use.
+func (a *asker) TryCompleted(t llm.Try) error {
+	if t.Response == nil {
+		return nil
 	}
-	a.asked = true
+	a.tokensIn += t.Response.Usage.In
+	a.tokensOut += t.Response.Usage.Out
+	if cost := t.Response.CostMicroUSD; cost == nil {
+		a.cost = nil
+	} else if a.cost != nil {
+		*a.cost += *cost
+	}
+	if a.money != nil {
+		a.money.charge(a.endpoint.Name, *t.Response)
+	}
+	return nil
 }
-
-// unobserved is for calls of the judge: the journal records them by the
-// judgment they lead to, since their messages hold gold.
-type unobserved struct{}
-
-func (unobserved) TryStarted(int) error       { return nil }
-func (unobserved) TryCompleted(llm.Try) error { return nil }

@@ -62,11 +62,34 @@ func (p *purse) attempt(ctx context.Context, task loader.Task, specs []tools.Spe
 	return p.open(ctx, agent.FirstTokens(agent.Question{Text: task.Question, FileName: task.FileName}, specs))
 }
 
+// judgment opens the share of one request of the judge.
+func (p *purse) judgment(ctx context.Context, r llm.Request) (*share, bool) {
+	bytes := len(r.Schema)
+	for _, m := range r.Messages {
+		bytes += len(m.Content)
+	}
+	return p.hold(ctx, p.bound(r.Model, int64(bytes)/2, p.maxTokens)) // no text in earnest has more tokens
+}
+
+// charge takes what a request of another model cost; one whose cost is not known
+// counts as a whole completion.
+func (p *purse) charge(model string, r llm.Response) {
+	cost := p.bound(model, r.Usage.In, p.maxTokens)
+	if r.CostMicroUSD != nil {
+		cost = *r.CostMicroUSD
+	}
+	p.give(cost, 0)
+}
+
 // open sets aside what the first request of an attempt may cost and the answer
-// after it. It waits for what others have set aside; false means that the money
-// is gone.
+// after it, as hold does.
 func (p *purse) open(ctx context.Context, tokensIn int64) (*share, bool) {
-	need := 2 * p.bound(p.model, tokensIn, p.maxTokens)
+	return p.hold(ctx, 2*p.bound(p.model, tokensIn, p.maxTokens))
+}
+
+// hold sets money aside. It waits for what others have set aside; false means
+// that the money is gone.
+func (p *purse) hold(ctx context.Context, need int64) (*share, bool) {
 	for {
 		p.mu.Lock()
 		if p.spent+p.held+need <= p.budget {

@@ -63,6 +63,7 @@ func (r *Run) execute(ctx context.Context, drain <-chan struct{}) error {
 	if r.fold.Completed != nil {
 		return r.seal()
 	}
+	r.money = newPurse(r.cfg, r.fold)
 	if err := r.solveAll(ctx, drain); err != nil {
 		return err
 	}
@@ -78,10 +79,9 @@ func (r *Run) execute(ctx context.Context, drain <-chan struct{}) error {
 // solveAll makes attempts until every task has its answers or none can be had.
 // Without submit intent a task is graded as soon as it is solved.
 func (r *Run) solveAll(ctx context.Context, drain <-chan struct{}) error {
-	money := newPurse(r.cfg, r.fold)
 	return r.each(ctx, drain, func(ctx context.Context, i int, t *ledger.Task) error {
 		for !r.settled(t) {
-			share, enough := money.attempt(ctx, r.cfg.Set.Tasks[i], r.gate.Specs())
+			share, enough := r.money.attempt(ctx, r.cfg.Set.Tasks[i], r.gate.Specs())
 			if isClosed(drain) {
 				share.close()
 				return nil
@@ -165,24 +165,11 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// settled reports whether no further attempt is to be made at a task: it has
-// as many votes as planned, of agents that gave an answer or none, or
-// infrastructure failed too often.
+// settled reports whether no further attempt is to be made at a task.
 func (r *Run) settled(t *ledger.Task) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	votes, failures := 0, 0
-	for _, a := range t.Attempts {
-		switch {
-		case a.Ended == nil:
-		case a.Ended.Outcome != trajectory.Errored:
-			votes++
-		case a.Ended.Reason == infrastructure:
-			failures++
-		}
-	}
-	m := r.fold.Manifest
-	return t.Sealed != nil || votes >= m.Voting.Attempts || failures >= m.Retry.AttemptsPerTask
+	return t.Sealed != nil || r.fold.Settled(t)
 }
 
 // attempt makes one attempt at a task and records how it ended. It returns an
