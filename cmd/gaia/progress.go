@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -18,6 +19,8 @@ import (
 type progress struct {
 	mu    sync.Mutex
 	total int
+	votes int             // attempts a task is voted on with; 1: there is no vote
+	made  map[string]int  // attempts of each task that gave an answer or none
 	ended map[string]bool // tasks for which no further attempt is made
 	turns map[string]int  // of each task's open attempt
 	seals int             // tasks graded and sealed
@@ -32,8 +35,8 @@ type progress struct {
 	all *mpb.Progress
 }
 
-func (a *app) newProgress(total int, rehearsal bool) *progress {
-	p := &progress{total: total, ended: map[string]bool{}, turns: map[string]int{}, told: map[string]bool{}, known: true, out: a.stderr}
+func (a *app) newProgress(total, votes int, rehearsal bool) *progress {
+	p := &progress{total: total, votes: max(votes, 1), made: map[string]int{}, ended: map[string]bool{}, turns: map[string]int{}, told: map[string]bool{}, known: true, out: a.stderr}
 	if !a.tty {
 		p.log = newLogger(a.stderr, rehearsal)
 		return p
@@ -64,14 +67,14 @@ func (p *progress) watch(e trajectory.Event) {
 		p.mu.Lock()
 		p.turns[e.TaskID] = e.Turn
 		p.mu.Unlock()
-	case trajectory.ModelCallCompleted:
-		p.mu.Lock()
-		if payload.CostMicroUSD != nil {
-			p.cost += *payload.CostMicroUSD
-		} else if payload.Error == nil {
-			p.known = false
+	case trajectory.ToolExecuted:
+		if payload.Model != nil {
+			p.charge(payload.Model.CostMicroUSD)
 		}
-		p.mu.Unlock()
+	case trajectory.ModelCallCompleted:
+		if payload.OutputSHA256 != "" {
+			p.charge(payload.CostMicroUSD)
+		}
 		for _, channel := range payload.UnrecordedChannels {
 			p.warnOnce("the endpoint did on its own what nothing records ("+oneLine(channel)+"): the run will not be submittable", "task", e.TaskID, "model", payload.ResponseModel)
 		}
@@ -95,6 +98,17 @@ func (p *progress) watch(e trajectory.Event) {
 	}
 }
 
+// charge adds up what a call cost; nil is unknown.
+func (p *progress) charge(microUSD *int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if microUSD == nil {
+		p.known = false
+		return
+	}
+	p.cost += *microUSD
+}
+
 // limited follows how many requests an endpoint is given at once.
 func (p *progress) limited(c trajectory.LimitChanged) {
 	p.mu.Lock()
@@ -106,10 +120,16 @@ func (p *progress) limited(c trajectory.LimitChanged) {
 }
 
 func (p *progress) attempt(task string, ended trajectory.AttemptEnded) {
-	if ended.Reason == prompt.RunMoneySpent {
-		p.warnOnce("the budget of the whole run (--max-cost) is spent: what is left is not attempted or ends without an answer")
+	if strings.HasPrefix(ended.Reason, prompt.RunMoneySpent) {
+		p.warnOnce("the budget of the whole run (--max-cost) is spent: an attempt ended without an answer")
 	}
+	p.mu.Lock()
 	if ended.Outcome != trajectory.Errored {
+		p.made[task]++
+	}
+	settled := p.made[task] >= p.votes
+	p.mu.Unlock()
+	if settled {
 		p.settled(task)
 	}
 	p.mu.Lock()
@@ -199,6 +219,9 @@ func (p *progress) catchUp(f *ledger.Fold) {
 			p.seals++
 		}
 		for _, a := range t.Attempts {
+			if a.Ended != nil && a.Ended.Outcome != trajectory.Errored {
+				p.made[t.Plan.TaskID]++
+			}
 			if a.CostMicroUSD == nil {
 				p.known = false
 				continue

@@ -12,8 +12,8 @@ import (
 // TestProgressTells: what changes at the endpoint, and once what spoils a run.
 func TestProgressTells(t *testing.T) {
 	var out strings.Builder
-	p := (&app{stderr: &out}).newProgress(3, false)
-	ended := trajectory.AttemptEnded{Outcome: trajectory.NoAnswer, Reason: prompt.RunMoneySpent}
+	p := (&app{stderr: &out}).newProgress(3, 1, false)
+	ended := trajectory.AttemptEnded{Outcome: trajectory.NoAnswer, Reason: prompt.RunMoneySpent + ", and the last turn gave no answer"}
 	for _, e := range []trajectory.Event{
 		{Payload: trajectory.LimitChanged{From: 8, To: 7, Origin: "https://api.example", Reason: "status 429"}},
 		{TaskID: "fab1e001", Payload: trajectory.ModelCallCompleted{UnrecordedChannels: []string{"citations", "web_search_call"}}},
@@ -43,5 +43,18 @@ func TestProgressTells(t *testing.T) {
 	p.watch(trajectory.Event{TaskID: "fab1e001", Payload: trajectory.TaskSealed{}})
 	if state := p.state(decor.Statistics{}); !strings.HasSuffix(state, ", 7 at once, 1 sealed") {
 		t.Errorf("behind the bar stands %q", state)
+	}
+}
+
+// TestProgressOfAVote: a task is done with the last of its votes; an attempt that
+// failed is none.
+func TestProgressOfAVote(t *testing.T) {
+	var out strings.Builder
+	p := (&app{stderr: &out}).newProgress(1, 2, false)
+	for i, outcome := range []string{trajectory.Answered, trajectory.Errored, trajectory.NoAnswer} {
+		p.watch(trajectory.Event{TaskID: "fab1e001", Payload: trajectory.AttemptEnded{Outcome: outcome}})
+		if done := strings.Contains(out.String(), "tasks=1/1"); done != (i == 2) {
+			t.Errorf("after attempt %d: %s", i+1, out.String())
+		}
 	}
 }

@@ -72,7 +72,7 @@ func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool
 		return err
 	}
 	defer w.Close()
-	progress := a.newProgress(len(w.Set.Tasks), s.rehearsal)
+	progress := a.newProgress(len(w.Set.Tasks), w.Attempts, s.rehearsal)
 	stop.say(progress)
 	stop.begun.Store(true)
 	news.say(progress)

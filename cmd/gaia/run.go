@@ -165,7 +165,7 @@ func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
 			return err
 		}
 	}
-	progress := a.newProgress(len(w.Set.Tasks), s.rehearsal)
+	progress := a.newProgress(len(w.Set.Tasks), w.Attempts, s.rehearsal)
 	stop.say(progress)
 	stop.begun.Store(true)
 	news.say(progress)

@@ -29,11 +29,20 @@ func TestRunCost(t *testing.T) {
 	c := generated(t, tasks, server.URL, nil)
 	c.MaxTokens = 200
 	c.RunCost = *whole.CostMicroUSD / 2
+	told := 0
+	c.Warn = func(err error) {
+		if errors.Is(err, errLeftOut) {
+			told++
+		}
+	}
 	found := verified(t, execute(t, t.TempDir(), c).Dir)
 	s := found.Summary()
 	cost := *s.CostMicroUSD
 	if cost != server.Counts().CostMicroUSD || cost > c.RunCost || cost < c.RunCost/2 {
 		t.Errorf("cost %d of %d, the endpoint counted %d", cost, c.RunCost, server.Counts().CostMicroUSD)
+	}
+	if told != 1 {
+		t.Errorf("it is told %d times that tasks are left out", told)
 	}
 	if s.Outcomes.Skipped == 0 || s.Outcomes.Solved == 0 || s.Outcomes.Error != 0 || !found.Complete {
 		t.Errorf("%+v", s.Outcomes)

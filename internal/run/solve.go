@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
@@ -76,9 +78,13 @@ func (r *Run) execute(ctx context.Context, drain <-chan struct{}) error {
 	return r.seal()
 }
 
+// errLeftOut tells of attempts that the run's budget does not allow.
+var errLeftOut = errors.New(prompt.RunMoneySpent + ", or not enough for another attempt: what has not begun is left out, and counts as wrong")
+
 // solveAll makes attempts until every task has its answers or none can be had.
 // Without submit intent a task is graded as soon as it is solved.
 func (r *Run) solveAll(ctx context.Context, drain <-chan struct{}) error {
+	var leftOut sync.Once
 	return r.each(ctx, drain, func(ctx context.Context, i int, t *ledger.Task) error {
 		for !r.settled(t) {
 			share, enough := r.money.attempt(ctx, r.cfg.Set.Tasks[i], r.gate.Specs())
@@ -87,6 +93,9 @@ func (r *Run) solveAll(ctx context.Context, drain <-chan struct{}) error {
 				return nil
 			}
 			if !enough {
+				if ctx.Err() == nil {
+					leftOut.Do(func() { r.warn(errLeftOut) })
+				}
 				break // it is graded with what it has
 			}
 			err := r.attempt(ctx, r.cfg.Set.Tasks[i], t, i, share)
