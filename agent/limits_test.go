@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -234,9 +235,9 @@ func heads(events []trajectory.Event) (out string) {
 // is left for the answer, without tools.
 func TestTimeBudget(t *testing.T) {
 	release := make(chan struct{})
-	asked := 0
+	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked++; asked == 1 {
+		if asked.Add(1) == 1 {
 			select {
 			case <-release:
 			case <-r.Context().Done():
@@ -251,8 +252,8 @@ func TestTimeBudget(t *testing.T) {
 	b := newBench(t, 9)
 	b.agent.Model, b.agent.Limits = llm.New(llm.Config{BaseURL: server.URL, MaxTries: 3}), agent.Limits{Wall: 50 * time.Millisecond}
 	answer, events, err := b.solve(t)
-	if err != nil || answer.Text != "9" || asked != 2 {
-		t.Fatalf("%+v, %v after %d requests", answer, err, asked)
+	if err != nil || answer.Text != "9" || asked.Load() != 2 {
+		t.Fatalf("%+v, %v after %d requests", answer, err, asked.Load())
 	}
 	want := "turn_started context_compiled model_call_started model_call_completed turn_completed " +
 		"turn_started context_compiled model_call_started model_call_completed turn_completed attempt_ended"
