@@ -91,7 +91,7 @@ func (a Agent) Solve(ctx context.Context, q Question, session *tools.Session, re
 	for turn := 1; ; turn++ {
 		why := t.spent(turn)
 		if why != "" {
-			t.talk.add("last-turn.v1", llm.Message{Role: "user", Content: prompt.LastTurn(why)})
+			t.talk.add(prompt.LastTurnID, llm.Message{Role: "user", Content: prompt.LastTurn(why)})
 		}
 		reply, calls, err := t.turn(ctx, turn, why != "")
 		if errors.Is(err, errTimeSpent) {
@@ -116,6 +116,6 @@ func (a Agent) Solve(ctx context.Context, q Question, session *tools.Session, re
 			return Answer{Reason: "no final answer after a reminder"}, nil
 		}
 		reminded = true
-		t.talk.add("reminder.v1", llm.Message{Role: "user", Content: prompt.Reminder()})
+		t.talk.add(prompt.ReminderID, llm.Message{Role: "user", Content: prompt.Reminder()})
 	}
 }

@@ -25,7 +25,7 @@ type note struct {
 
 func newConversation(q Question) *conversation {
 	var c conversation
-	c.add("system.v1", llm.Message{Role: "system", Content: prompt.System()})
+	c.add(prompt.SystemID, llm.Message{Role: "system", Content: prompt.System()})
 	c.add("question", llm.Message{Role: "user", Content: prompt.Question(q.Text, q.FileName)})
 	c.show(q)
 	return &c

@@ -138,11 +138,7 @@ func (t *attempt) call(ctx context.Context, n int, asked []llm.ToolCall) error {
 	for i, c := range asked {
 		calls[i] = tools.Call{ID: c.ID, Name: c.Name, Args: c.Arguments}
 	}
-	before := t.session.Cost()
 	results, err := t.session.Run(ctx, n, calls)
-	if cost := t.session.Cost() - before; cost > 0 && t.Limits.Purse != nil {
-		t.Limits.Purse.Charge(&cost)
-	}
 	if err != nil {
 		return err
 	}

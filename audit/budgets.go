@@ -16,20 +16,8 @@ func (a *AttemptEvidence) open() *TurnFact {
 
 // spend adds up what is known of the run's costs, its judge's included.
 func (g *gatherer) spend(ev trajectory.Event) {
-	var cost *int64
-	switch p := ev.Payload.(type) {
-	case trajectory.ModelCallCompleted:
-		if p.OutputSHA256 != "" {
-			cost = p.CostMicroUSD
-		}
-	case trajectory.ToolExecuted:
-		if p.Model != nil {
-			cost = p.Model.CostMicroUSD
-		}
-	case trajectory.Judgment:
-		cost = p.CostMicroUSD
-	}
-	if cost == nil {
+	cost, asked := trajectory.Cost(ev.Payload)
+	if !asked || cost == nil {
 		return
 	}
 	g.e.spent += *cost

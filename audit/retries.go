@@ -7,13 +7,6 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// The reasons of attempts that ended as errors for which a run makes another
-// one whatever its plan says. For every other reason the plan bounds them.
-const (
-	interrupted = "interrupted" // the process was; it ends when the next one takes the run up
-	stopped     = "run stopped" // every task would have failed; the next one needs the run to be taken up
-)
-
 // rerolls looks for attempts that were made again without a reason: whoever may
 // throw an answer away is scored by patience.
 func rerolls(e *Evidence, n *Notes, t *TaskEvidence) {
@@ -36,9 +29,9 @@ func rerolls(e *Evidence, n *Notes, t *TaskEvidence) {
 			to = t.Attempts[i+1].Begun
 		}
 		switch a.Ended.Reason {
-		case interrupted:
+		case trajectory.Interrupted:
 			from, to = a.Begun, a.EndedAt
-		case stopped:
+		case trajectory.RunStopped:
 		default:
 			lost++
 			continue
@@ -69,7 +62,7 @@ func discarded(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		switch last := i == len(a.Models)-1; {
 		case !last:
 			n.find(Critical, "discarded-answer", at, "the model gave an answer and was asked again in the same attempt", want)
-		case lost && a.Ended.Reason == interrupted:
+		case lost && a.Ended.Reason == trajectory.Interrupted:
 			n.find(ToReview, "discarded-answer", at, "the model gave an answer that was not committed: the process is said to have been lost", want)
 		case lost:
 			n.find(Critical, "discarded-answer", at, "the model gave an answer that was not committed: its attempt ended as an error", want)

@@ -95,13 +95,6 @@ func (s *Session) Spend(microUSD int64) {
 	s.cost += microUSD
 }
 
-// Cost returns what the task has cost so far, in micro-USD.
-func (s *Session) Cost() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cost
-}
-
 // Exhausted reports whether no further call would be allowed for want of
 // budget.
 func (s *Session) Exhausted() bool {

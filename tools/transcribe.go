@@ -42,22 +42,20 @@ func NewTranscribe(ask Transcriber, model string) Tool {
 			}
 			// The name in the task is nobody's business, and its extension may be wrong.
 			recording := llm.Transcription{Model: model, FileName: "audio" + mimetype.Detect(data).Extension(), Audio: data}
-			var asked tryCount
+			asked := transcribing{trajectory.ModelUse{CostMicroUSD: new(int64), RequestedModel: model}}
 			heard, err := ask.Transcribe(ctx, recording, &asked)
-			use := trajectory.ModelUse{RequestedModel: model, Tries: int(asked)}
+			use := asked.use
 			var refused *llm.Error
 			if errors.As(err, &refused) && !refused.Stop && !refused.Retryable && errors.Unwrap(refused) == nil {
 				out := failed("cannot transcribe %q: the transcription model does not take it: %s", a.Path, refused.Message)
-				use.CostMicroUSD, use.RequestID = new(int64), refused.RequestID // nothing was written down, so nothing is billed
+				use.RequestID = refused.RequestID
 				out.Model = &use
 				return out, nil
 			}
 			if err != nil {
 				return Output{}, err
 			}
-			u := heard.Usage
-			use.CostMicroUSD, use.RequestID, use.ResponseModel = heard.CostMicroUSD, heard.RequestID, heard.ResponseModel
-			use.Tokens, use.UsageReported = trajectory.Tokens{Cached: u.Cached, In: u.In, Out: u.Out, Reasoning: u.Reasoning}, u.Reported
+			use.RequestID, use.ResponseModel = heard.RequestID, heard.ResponseModel
 			out := transcript(heard).clipped().show(plainName(a.Path), a.Page, a.Find)
 			out.Model = &use
 			return out, nil
@@ -90,13 +88,29 @@ func transcript(heard llm.Transcript) document {
 	return doc
 }
 
-// tryCount counts the requests of a call. Nothing else of them is kept: the Gate
-// has recorded the call before it runs, and records its result.
-type tryCount int
+// transcribing adds up what the requests of a call took, those included whose
+// answer was of no use. Nothing else of them is kept: the Gate has recorded the
+// call before it runs, and records its result.
+type transcribing struct{ use trajectory.ModelUse }
 
-func (t *tryCount) TryStarted(number int) error {
-	*t = tryCount(number)
+// TryStarted implements llm.Observer.
+func (t *transcribing) TryStarted(number int) error {
+	t.use.Tries = number
 	return nil
 }
 
-func (*tryCount) TryCompleted(llm.Try) error { return nil }
+// TryCompleted implements llm.Observer.
+func (t *transcribing) TryCompleted(done llm.Try) error {
+	if done.Response == nil { // no answer, no bill
+		return nil
+	}
+	u := done.Response.Usage
+	t.use.UsageReported = u.Reported
+	t.use.Tokens = t.use.Tokens.Add(trajectory.Tokens{Cached: u.Cached, In: u.In, Out: u.Out, Reasoning: u.Reasoning})
+	if cost := done.Response.CostMicroUSD; cost == nil {
+		t.use.CostMicroUSD = nil
+	} else if t.use.CostMicroUSD != nil {
+		*t.use.CostMicroUSD += *cost
+	}
+	return nil
+}

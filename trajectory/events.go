@@ -420,6 +420,14 @@ const (
 	Errored  = "error"
 )
 
+// Why an attempt ended as an error. The first two say nothing about the task:
+// another attempt is made whatever the plan says.
+const (
+	Interrupted    = "interrupted"    // by a crash or a stop of the process; recorded by the next one
+	RunStopped     = "run stopped"    // by a failure that every task would meet
+	Infrastructure = "infrastructure" // the model or a tool failed
+)
+
 // AttemptEnded closes an attempt.
 type AttemptEnded struct {
 	Outcome string `json:"outcome"` // Answered, NoAnswer or Errored

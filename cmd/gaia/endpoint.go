@@ -62,9 +62,8 @@ func (w *world) connect(s settings, apiKey string) error {
 	return w.equip(tools.WebConfig{}, s.searxng)
 }
 
-// ask fills in how the models of the settings are asked at an endpoint, and the
-// tool that asks one: with one limiter for all of them, since they share what it
-// bears.
+// ask fills in how the models of the settings are asked at an endpoint: with one
+// limiter for all of them, since they share what it bears.
 func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 	w.PricesDigest = w.Prices.Digest()
 	if w.RunCost, err = dollarsOf("max-cost", s.runCost); err != nil {
@@ -100,8 +99,7 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 		w.Model.API = llm.APIOf(s.model, baseURL)
 	}
 	if s.transcription != "" {
-		w.Transcription = &run.Endpoint{Client: client, Name: s.transcription, Origin: origin, Limiter: config.Limiter}
-		w.Tools = append(w.Tools, tools.NewTranscribe(client, s.transcription))
+		w.Transcription = &run.Transcription{Client: client, Name: s.transcription, Origin: origin}
 	}
 	if s.judge == "" {
 		return nil
@@ -139,7 +137,7 @@ func (w *world) equip(c tools.WebConfig, searchURL string) (err error) {
 		return err
 	}
 	web := tools.NewWeb(c)
-	w.Tools = append(w.Tools, tools.NewReadFile(c.Child), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web))
+	w.Tools = []tools.Tool{tools.NewReadFile(c.Child), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web)}
 	if searchURL != "" {
 		w.Tools = append(w.Tools, tools.NewWebSearch(web, searchURL))
 	}

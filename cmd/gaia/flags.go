@@ -15,7 +15,6 @@ import (
 // What a number of a flag may be at most: beyond it is a slip of the finger.
 const (
 	maxConcurrency = 1024
-	maxVoting      = 100
 	maxTaskTime    = 7 * 24 * time.Hour
 	maxCount       = 1_000_000_000
 )
@@ -102,7 +101,7 @@ func (s settings) check() error {
 		return usage(`give "auto", "on" or "off"`, "--images is %q", s.images)
 	case s.maxTurns < 1:
 		return usage("", "--max-turns is %d, which leaves no turn", s.maxTurns)
-	case s.attempts < 1 || s.attempts > maxVoting:
+	case s.attempts < 1 || s.attempts > ledger.MaxVotingAttempts:
 		return usage("give a number from 1 to 100; 1 is no vote", "--voting-attempts is %d", s.attempts)
 	case s.taskTime < 0 || s.taskTime > maxTaskTime || s.taskTime > 0 && s.taskTime < time.Second:
 		return usage("give a time from 1s to 168h, such as 15m, or leave it out", "--max-task-time is %s", s.taskTime)

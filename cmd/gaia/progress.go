@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -62,19 +63,15 @@ func newLogger(w io.Writer, rehearsal bool) *slog.Logger {
 
 // watch takes an event of the run. Events come in order, one at a time.
 func (p *progress) watch(e trajectory.Event) {
+	if cost, asked := trajectory.Cost(e.Payload); asked && e.Turn > 0 { // the judge's is told apart, at the end
+		p.charge(cost)
+	}
 	switch payload := e.Payload.(type) {
 	case trajectory.TurnStarted:
 		p.mu.Lock()
 		p.turns[e.TaskID] = e.Turn
 		p.mu.Unlock()
-	case trajectory.ToolExecuted:
-		if payload.Model != nil {
-			p.charge(payload.Model.CostMicroUSD)
-		}
 	case trajectory.ModelCallCompleted:
-		if payload.OutputSHA256 != "" {
-			p.charge(payload.CostMicroUSD)
-		}
 		for _, channel := range payload.UnrecordedChannels {
 			p.warnOnce("the endpoint did on its own what nothing records ("+oneLine(channel)+"): the run will not be submittable", "task", e.TaskID, "model", payload.ResponseModel)
 		}
@@ -83,8 +80,8 @@ func (p *progress) watch(e trajectory.Event) {
 	case trajectory.AttemptEnded:
 		p.attempt(e.TaskID, payload)
 	case trajectory.Judgment:
-		if payload.ErrorStatus != 0 {
-			p.warn("answer not judged: the judge failed", "task", e.TaskID, "status", payload.ErrorStatus)
+		if payload.Path == judge.PathError {
+			p.warn("answer not judged: the judge could not be asked", "task", e.TaskID, "status", payload.ErrorStatus)
 		}
 	case trajectory.SecurityEvent:
 		for _, b := range payload.Entries {

@@ -174,6 +174,10 @@ func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
 	if cache := (*run.CacheError)(nil); errors.As(err, &cache) {
 		return a.badCache(cache, exitFindings, "nothing was asked of a model; mend that and start again")
 	}
+	if budget := (*run.BudgetError)(nil); errors.As(err, &budget) {
+		return usage("give "+dollars(&budget.Need)+" at least, or bound completions with --max-tokens: what a request may cost is set aside before it is sent",
+			"--max-cost is %s, which is not enough for a single attempt", dollars(&w.RunCost))
+	}
 	if err != nil {
 		return fail(exitFailure, err, "choose another place with --out")
 	}

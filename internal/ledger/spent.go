@@ -11,21 +11,8 @@ type spending struct {
 
 // price adds up what an event's calls have cost.
 func (f *Fold) price(p trajectory.Payload) {
-	var cost *int64
-	switch p := p.(type) {
-	case trajectory.ModelCallCompleted:
-		if p.OutputSHA256 == "" {
-			return
-		}
-		cost = p.CostMicroUSD
-	case trajectory.ToolExecuted:
-		if p.Model == nil {
-			return
-		}
-		cost = p.Model.CostMicroUSD
-	case trajectory.Judgment:
-		cost = p.CostMicroUSD
-	default:
+	cost, asked := trajectory.Cost(p)
+	if !asked {
 		return
 	}
 	if cost == nil {

@@ -163,13 +163,6 @@ func (t *Task) Votes() []int {
 	return votes
 }
 
-// The reasons of attempts that ended as errors for no fault of the task: a run
-// makes another attempt for each, whatever its plan says.
-const (
-	interrupted = "interrupted"
-	stopped     = "run stopped"
-)
-
 // Settled reports whether no further attempt at a task is due by the plan: as
 // many as it votes with ended with or without an answer, or as many failed as it
 // allows.
@@ -181,7 +174,7 @@ func (f *Fold) Settled(t *Task) bool {
 			return false
 		case a.Ended.Outcome != trajectory.Errored:
 			made++
-		case a.Ended.Reason != interrupted && a.Ended.Reason != stopped:
+		case a.Ended.Reason != trajectory.Interrupted && a.Ended.Reason != trajectory.RunStopped:
 			failed++
 		}
 	}

@@ -163,7 +163,7 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 		// A page, or a router that does not know the path: the base URL is wrong.
 		e.Stop = !valid || lower == "not found" || strings.HasPrefix(lower, "invalid url")
 	case status != http.StatusTooManyRequests && contextLength(f.code, lower):
-		e.Code = "context_length_exceeded"
+		e.Code = ContextLengthExceeded
 	case slices.Contains([]int{http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests}, status) || status >= 500:
 		e.Retryable, e.RetryAfter = true, f.delay
 	}
@@ -199,7 +199,7 @@ func modelMissing(code, lowerMessage string) bool {
 
 // contextLength says whether an error means that the conversation no longer fits the model.
 func contextLength(code, lowerMessage string) bool {
-	if code == "context_length_exceeded" || code == "exceed_context_size_error" {
+	if code == ContextLengthExceeded || code == "exceed_context_size_error" {
 		return true
 	}
 	for _, part := range []string{

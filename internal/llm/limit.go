@@ -129,6 +129,7 @@ func (s slot) release(t Try) {
 	if l.fixed {
 		return
 	}
+	l.aimd.began(l.underWay + 1) // since the last change perhaps none has begun
 	from, reason := l.aimd.limit, loadSign(t.Err)
 	switch {
 	// What began before the last decrease took effect was part of why it was made.

@@ -325,6 +325,30 @@ func TestOldLimitHoldsUntilTold(t *testing.T) {
 }
 
 // What began before a decrease does not count again.
+// TestRefusalsOfACrowd: refusals right after the limit has grown are of those that
+// were under way all along, and cut it as ever.
+func TestRefusalsOfACrowd(t *testing.T) {
+	l := NewLimiter(LimiterConfig{Start: 40})
+	var slots []slot
+	for range 40 {
+		s, err := l.acquire(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slots = append(slots, s)
+	}
+	for _, s := range slots[:10] {
+		s.release(Try{Response: &Response{}})
+	}
+	grown := l.Limit()
+	for _, s := range slots[10:14] {
+		s.release(Try{Err: &Error{Status: http.StatusTooManyRequests}})
+	}
+	if cut := l.Limit(); grown != 41 || cut < 26 || cut >= 40 {
+		t.Errorf("the limit grew to %d and was cut to %d, with 30 under way", grown, cut)
+	}
+}
+
 func TestOneDecreaseForOneCrowd(t *testing.T) {
 	l := NewLimiter(LimiterConfig{Start: 32})
 	crowd := make([]slot, 32)

@@ -63,11 +63,16 @@ func (c *Client) Transcribe(ctx context.Context, t Transcription, o Observer) (T
 			return nil, err
 		}
 		var failed *Error
-		if heard, failed = c.heard(t.Model, x); failed != nil {
+		heard, failed = c.heard(t.Model, x)
+		response := &Response{Message: Message{Role: "assistant", Content: heard.Text}, RequestID: heard.RequestID,
+			ResponseModel: heard.ResponseModel, Usage: heard.Usage, CostMicroUSD: heard.CostMicroUSD}
+		switch {
+		case failed == nil:
+			return response, nil
+		case heard.CostMicroUSD == nil && !heard.Usage.Reported:
 			return nil, failed
 		}
-		return &Response{Message: Message{Role: "assistant", Content: heard.Text}, RequestID: heard.RequestID,
-			ResponseModel: heard.ResponseModel, Usage: heard.Usage, CostMicroUSD: heard.CostMicroUSD}, nil
+		return response, failed // it was billed all the same
 	}, o)
 	if err != nil {
 		return Transcript{}, err
@@ -132,10 +137,6 @@ func (t Transcription) formName() string {
 func (c *Client) heard(model string, x *exchange) (Transcript, *Error) {
 	top := gjson.ParseBytes(x.answer)
 	text := top.Get("text")
-	if text.Type != gjson.String {
-		return Transcript{}, &Error{Status: http.StatusOK, Code: "invalid_response", Retryable: true, RequestID: x.reply.id,
-			Message: "the answer does not have the form of a transcript: it has no text"}
-	}
 	t := Transcript{
 		Text:          strings.ToValidUTF8(text.Str, "\uFFFD"),
 		RequestID:     c.tidy(x.reply.id, maxName),
@@ -152,6 +153,11 @@ func (c *Client) heard(model string, x *exchange) (Transcript, *Error) {
 	}
 	if t.CostMicroUSD == nil {
 		t.CostMicroUSD = c.config.Prices.CostOfAudio(model, t.Milliseconds)
+	}
+	if text.Type != gjson.String {
+		t.Text = ""
+		return t, &Error{Status: http.StatusOK, Code: "invalid_response", Retryable: true, RequestID: x.reply.id,
+			Message: "the answer does not have the form of a transcript: it has no text"}
 	}
 	return t, nil
 }

@@ -99,7 +99,7 @@ func read(t *testing.T, dir string) account {
 	}
 	cut := 0 // attempts whose last call may not have been recorded to its end
 	for _, e := range a.ended {
-		if e.Reason == interrupted {
+		if e.Reason == trajectory.Interrupted {
 			cut++
 		}
 	}

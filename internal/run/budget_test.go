@@ -111,7 +111,7 @@ func TestRunCostOfTheJudge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Prices, c.RunCost = free, spent-*whole.Judge.CostMicroUSD/2
+	c.MaxTokens, c.Prices, c.RunCost = 8192, free, spent-*whole.Judge.CostMicroUSD/2
 	s := verified(t, execute(t, t.TempDir(), c).Dir).Summary()
 	if total := *s.CostMicroUSD + *s.Judge.CostMicroUSD; total > c.RunCost+*whole.Judge.CostMicroUSD/7 { // a call may cost more than that table says
 		t.Errorf("cost %d of %d", total, c.RunCost)

@@ -16,6 +16,7 @@
 package run
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -52,17 +53,17 @@ type Config struct {
 	Verdicts      *judgecache.Cache // of earlier judgments; nil: none are used
 	SubmitIntent  bool
 	Rehearsal     bool
-	Evidence      string        // what the journal shows of bodies: ledger.EvidenceHeads ("" means this), EvidenceBodies, EvidenceHashes
-	Continue      bool          // when recording fails: go on without evidence, else stop
-	Scratch       string        // directory for the workspaces of a run that goes on so
-	Concurrency   int           // tasks at once; 0: as the model's limiter allows
-	Attempts      int           // voting attempts at a task; 0 = 1
-	TaskTokens    int64         // an attempt may read and write; 0: no limit
-	TaskWall      time.Duration // an attempt may take; 0: no limit
-	RunCost       int64         // micro-USD the run may cost, its judge included; 0: no limit
-	Prices        llm.Prices    // to bound what a request may cost
-	Cassette      string        // ledger.CassetteRecord or CassetteReplay; "" for neither
-	Transcription *Endpoint     // writes down audio, as the tool in Tools does; nil: none
+	Evidence      string         // what the journal shows of bodies: ledger.EvidenceHeads ("" means this), EvidenceBodies, EvidenceHashes
+	Continue      bool           // when recording fails: go on without evidence, else stop
+	Scratch       string         // directory for the workspaces of a run that goes on so
+	Concurrency   int            // tasks at once; 0: as the model's limiter allows
+	Attempts      int            // voting attempts at a task; 0 = 1
+	TaskTokens    int64          // an attempt may read and write; 0: no limit
+	TaskWall      time.Duration  // an attempt may take; 0: no limit
+	RunCost       int64          // micro-USD the run may cost, its judge included; 0: no limit
+	Prices        llm.Prices     // to bound what a request may cost
+	Cassette      string         // ledger.CassetteRecord or CassetteReplay; "" for neither
+	Transcription *Transcription // its tool is not among Tools; nil: none
 
 	Key     sign.Key
 	Harness trajectory.Harness
@@ -96,6 +97,9 @@ const failuresPerTask = 1
 // commitment.
 func (c Config) plan() (ledger.Manifest, error) {
 	m := ledger.NewManifest()
+	if c.RunCost > 0 && c.MaxTokens <= 0 {
+		return m, errors.New("a run whose cost is bounded must bound its completions")
+	}
 	m.Budgets = ledger.Budgets{CostMicroUSD: max(c.Policy.MaxCostMicroUSD, 0), RunCostMicroUSD: c.RunCost, Tokens: c.TaskTokens,
 		ToolCalls: max(c.Policy.MaxToolCalls, 0), Turns: c.MaxTurns, WallMs: c.TaskWall.Milliseconds()}
 	m.Cassette = c.Cassette
@@ -133,7 +137,7 @@ func (c Config) plan() (ledger.Manifest, error) {
 	for _, t := range c.Set.Tasks {
 		m.Tasks = append(m.Tasks, ledger.PlannedTask{FileName: t.FileName, Level: t.Level, QuestionSHA256: sign.Digest([]byte(t.Question)), TaskID: t.ID})
 	}
-	for _, t := range c.Tools {
+	for _, t := range c.catalogue(nil) {
 		s := t.Spec()
 		m.Tools = append(m.Tools, ledger.ToolPlan{Description: s.Description, Name: s.Name, SchemaSHA256: sign.Digest(s.Parameters)})
 	}

@@ -75,6 +75,9 @@ func Create(out string, c Config) (_ *Run, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := newPurse(c, ledger.NewFold(ledger.Manifest{}, "", nil)).affords(c.Set.Tasks, specs(c.catalogue(nil))); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("making the directory for runs: %w", err)
 	}
@@ -179,7 +182,7 @@ func (r *Run) open(end trajectory.End) (err error) {
 		}
 	}
 	r.private.file = r.judgments
-	if r.gate, err = tools.NewGate(r.cfg.Policy, r.cfg.Now, r.cfg.Tools...); err != nil {
+	if r.gate, err = tools.NewGate(r.cfg.Policy, r.cfg.Now, r.cfg.catalogue(func() *purse { return r.money })...); err != nil {
 		return err
 	}
 	r.splitIDs = audit.NewIDs(r.cfg.Set.IDs)

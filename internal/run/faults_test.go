@@ -163,9 +163,9 @@ func (a account) became(t *testing.T, f faultCase) {
 	case again:
 		retries = 1
 	case attempt:
-		attempts, reason = 2, infrastructure
+		attempts, reason = 2, trajectory.Infrastructure
 	case stops:
-		attempts, reason = 2, stopped
+		attempts, reason = 2, trajectory.RunStopped
 	case gaveUp:
 		outcome = trajectory.NoAnswer
 	}
@@ -296,7 +296,7 @@ func TestCancelled(t *testing.T) {
 			a := read(t, r.Dir)
 			interruptions := 0
 			for _, e := range a.ended {
-				if e.Reason == interrupted {
+				if e.Reason == trajectory.Interrupted {
 					interruptions++
 				}
 			}

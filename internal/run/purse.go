@@ -2,6 +2,8 @@ package run
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"sync"
 
 	"github.com/gaia-harness/gaia/agent"
@@ -20,15 +22,11 @@ type purse struct {
 	model     string
 	maxTokens int64 // of a completion
 
-	mu     sync.Mutex
-	spent  int64
-	held   int64         // set aside
-	change chan struct{} // closed when something is given back
+	mu      sync.Mutex
+	spent   int64
+	held    int64         // set aside
+	changed chan struct{} // closed when something is given back
 }
-
-// unboundedReply is what a completion is taken to have at most where the plan
-// sets no limit.
-const unboundedReply = 8192
 
 // newPurse returns the purse of a run that has come to f; nil if its plan sets no
 // budget. A call whose cost is not known counts as the dearest that is, and as
@@ -37,12 +35,40 @@ func newPurse(c Config, f *ledger.Fold) *purse {
 	if c.RunCost <= 0 {
 		return nil
 	}
-	p := &purse{budget: c.RunCost, prices: c.Prices, model: c.Model.Name, maxTokens: int64(c.MaxTokens), change: make(chan struct{})}
-	if p.maxTokens == 0 {
-		p.maxTokens = unboundedReply
-	}
+	p := &purse{budget: c.RunCost, prices: c.Prices, model: c.Model.Name, maxTokens: int64(c.MaxTokens), changed: make(chan struct{})}
 	p.spent = f.Spent(p.bound(p.model, 0, p.maxTokens))
 	return p
+}
+
+// BudgetError means that the money of a run is not enough for a single attempt:
+// that would set Need aside, in micro-USD.
+type BudgetError struct{ Need int64 }
+
+func (e *BudgetError) Error() string {
+	return fmt.Sprintf("an attempt sets aside %d micro-USD at least, which is more than the budget of the run", e.Need)
+}
+
+// affords returns a *BudgetError if the money is not enough for an attempt at any
+// of the tasks.
+func (p *purse) affords(tasks []loader.Task, specs []tools.Spec) error {
+	if p == nil {
+		return nil
+	}
+	least := int64(math.MaxInt64)
+	for _, t := range tasks {
+		least = min(least, p.first(t, specs))
+	}
+	if least > p.budget {
+		return &BudgetError{least}
+	}
+	return nil
+}
+
+// first bounds what the first request of an attempt at a task may cost, and the
+// answer after it.
+func (p *purse) first(task loader.Task, specs []tools.Spec) int64 {
+	q := agent.Question{Text: task.Question, FileName: task.FileName}
+	return 2 * p.bound(p.model, agent.FirstTokens(q, specs), p.maxTokens)
 }
 
 // bound returns what a request of so many tokens may cost.
@@ -59,7 +85,7 @@ func (p *purse) attempt(ctx context.Context, task loader.Task, specs []tools.Spe
 	if p == nil {
 		return nil, true
 	}
-	return p.open(ctx, agent.FirstTokens(agent.Question{Text: task.Question, FileName: task.FileName}, specs))
+	return p.hold(ctx, p.first(task, specs))
 }
 
 // judgment opens the share of one request of the judge.
@@ -81,23 +107,17 @@ func (p *purse) charge(model string, r llm.Response) {
 	p.give(cost, 0)
 }
 
-// open sets aside what the first request of an attempt may cost and the answer
-// after it, as hold does.
-func (p *purse) open(ctx context.Context, tokensIn int64) (*share, bool) {
-	return p.hold(ctx, 2*p.bound(p.model, tokensIn, p.maxTokens))
-}
-
 // hold sets money aside. It waits for what others have set aside; false means
-// that the money is gone.
+// that the money is gone, or that the context ended.
 func (p *purse) hold(ctx context.Context, need int64) (*share, bool) {
 	for {
 		p.mu.Lock()
 		if p.spent+p.held+need <= p.budget {
 			p.held += need
 			p.mu.Unlock()
-			return &share{purse: p, held: need}, true
+			return &share{purse: p, held: need, likely: need}, true
 		}
-		wait, alone := p.change, p.held == 0
+		wait, alone := p.changed, p.held == 0
 		p.mu.Unlock()
 		if alone {
 			return nil, false
@@ -110,14 +130,19 @@ func (p *purse) hold(ctx context.Context, need int64) (*share, bool) {
 	}
 }
 
-// give changes what is spent and set aside, and wakes who waits.
+// give is change under the lock.
 func (p *purse) give(spent, held int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.change(spent, held)
+}
+
+// change changes what is spent and set aside, and wakes who waits.
+func (p *purse) change(spent, held int64) {
 	p.spent += spent
 	p.held += held
-	close(p.change)
-	p.change = make(chan struct{})
+	close(p.changed)
+	p.changed = make(chan struct{})
 }
 
 // share is what one attempt, or one judgment, has set aside. It implements
@@ -137,12 +162,11 @@ func (s *share) Reserve(tokensIn int64, last bool) bool {
 		need *= 2
 	}
 	p.mu.Lock()
-	fits := p.spent+p.held-s.held+need <= p.budget
-	p.mu.Unlock()
-	if !fits {
+	defer p.mu.Unlock()
+	if p.spent+p.held-s.held+need > p.budget {
 		return false
 	}
-	p.give(0, need-s.held)
+	p.change(0, need-s.held)
 	s.held, s.likely = need, likely
 	return true
 }

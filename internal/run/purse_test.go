@@ -19,7 +19,7 @@ func pocket(t *testing.T, budget int64) *purse {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newPurse(Config{RunCost: budget, Prices: prices, Model: Endpoint{Name: "m"}}, ledger.NewFold(ledger.Manifest{}, "", nil))
+	return newPurse(Config{RunCost: budget, Prices: prices, MaxTokens: 1, Model: Endpoint{Name: "m"}}, ledger.NewFold(ledger.Manifest{}, "", nil))
 }
 
 func TestPurse(t *testing.T) {
@@ -28,7 +28,7 @@ func TestPurse(t *testing.T) {
 		t.Fatal("a run without a budget has a purse")
 	}
 	p := pocket(t, 100)
-	a, ok := p.open(ctx, 10) // 20 are set aside
+	a, ok := p.hold(ctx, 20) // 20 are set aside
 	if !ok || !a.Reserve(40, false) {
 		t.Fatal("there is enough for one")
 	}
@@ -45,10 +45,10 @@ func TestPurse(t *testing.T) {
 		t.Errorf("an unknown cost counts as %d", p.spent-30)
 	}
 	a.close()
-	if _, ok := p.open(ctx, 10); ok || p.held != 0 {
+	if _, ok := p.hold(ctx, 20); ok || p.held != 0 {
 		t.Errorf("money is set aside that is not there; %d held", p.held)
 	}
-	b, ok := p.open(ctx, 9)
+	b, ok := p.hold(ctx, 18)
 	if !ok || b.held != 18 {
 		t.Error("what was given back cannot be had")
 	}
@@ -58,15 +58,15 @@ func TestPurse(t *testing.T) {
 // one gives back, or for the end.
 func TestPurseWaits(t *testing.T) {
 	p := pocket(t, 100)
-	a, _ := p.open(context.Background(), 40)
+	a, _ := p.hold(context.Background(), 80)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, ok := p.open(ended, 40); ok {
+	if _, ok := p.hold(ended, 80); ok {
 		t.Error("there is money for both")
 	}
 	got := make(chan *share)
 	go func() {
-		b, _ := p.open(context.Background(), 40)
+		b, _ := p.hold(context.Background(), 80)
 		got <- b
 	}()
 	cost := int64(5)
@@ -75,6 +75,34 @@ func TestPurseWaits(t *testing.T) {
 	if b := <-got; b == nil || b.held != 80 {
 		t.Error("it did not get what was given back")
 	}
+}
+
+// TestNothingIsSetAsideTwice: shares that change at the same time are held to
+// what all of them have.
+func TestNothingIsSetAsideTwice(t *testing.T) {
+	const budget = 260
+	p := pocket(t, budget)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			s, ok := p.hold(context.Background(), 20)
+			if !ok {
+				t.Error("there is room for eight")
+				return
+			}
+			for range 2000 {
+				s.Reserve(50, false)
+				p.mu.Lock()
+				if over := p.spent + p.held - budget; over > 0 {
+					t.Errorf("%d more than there is are set aside", over)
+				}
+				p.mu.Unlock()
+				s.Reserve(10, false)
+			}
+			s.close()
+		})
+	}
+	all.Wait()
 }
 
 // TestPurseIsNeverOverdrawn: as long as requests cost no more than what their
@@ -88,7 +116,7 @@ func TestPurseIsNeverOverdrawn(t *testing.T) {
 		random := rand.New(rand.NewPCG(7, uint64(worker)))
 		all.Go(func() {
 			for range 200 {
-				s, ok := p.open(context.Background(), 20)
+				s, ok := p.hold(context.Background(), 40)
 				if !ok {
 					refused <- true
 					return

@@ -418,7 +418,7 @@ func (r *Run) takeUp(end trajectory.End, torn *trajectory.Torn, marked string) e
 		if a == nil {
 			continue
 		}
-		ended := trajectory.AttemptEnded{Outcome: trajectory.Errored, Reason: interrupted}
+		ended := trajectory.AttemptEnded{Outcome: trajectory.Errored, Reason: trajectory.Interrupted}
 		if a.Answer != nil {
 			ended.Outcome = trajectory.Answered
 		}

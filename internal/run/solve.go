@@ -27,14 +27,6 @@ import (
 // is not closed then, even if no task was left out.
 var ErrDrained = errors.New("stopped on request")
 
-// Reasons of attempts that ended as errors. The first two say nothing about
-// the task: they do not count against attemptsPerTask.
-const (
-	interrupted    = "interrupted"    // by a crash or a stop of the process
-	stopped        = "run stopped"    // by a failure that every task would meet
-	infrastructure = "infrastructure" // the model or a tool failed
-)
-
 // Execute solves what is not solved, grades, seals and closes. When drain is
 // closed no further task begins and those under way are finished. Every error
 // leaves a run that can be resumed; one that matches trajectory.ErrNotRecorded
@@ -286,14 +278,14 @@ func tokensOf(t *ledger.Task) (n int64) {
 // failed ends an attempt whose model or tools failed. A failure that every
 // other task would meet stops the run.
 func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cause error) error {
-	ended.Outcome, ended.Reason = trajectory.Errored, infrastructure
+	ended.Outcome, ended.Reason = trajectory.Errored, trajectory.Infrastructure
 	text, _ := r.cfg.Redact.Redact(cause.Error())
 	e := trajectory.Error{Message: text, Stage: "solve"}
 	var model *llm.Error
 	if errors.As(cause, &model) {
 		e.Code, e.Stage = r.cfg.Redact.Label(model.Code), "model"
 		if model.Stop {
-			ended.Reason = stopped
+			ended.Reason = trajectory.RunStopped
 		}
 	}
 	if err := rec.Append(0, e, ended); err != nil {
