@@ -262,41 +262,31 @@ func TestTimeBudget(t *testing.T) {
 	}
 }
 
-// hesitant is a model whose first call ends before anything is sent.
-type hesitant struct {
+// patient is a model whose requests wait a while for their turn.
+type patient struct {
 	agent.Model
-	calls int
+	wait time.Duration
 }
 
-func (h *hesitant) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
-	if h.calls++; h.calls > 1 {
-		return h.Model.Chat(ctx, r, o)
-	}
-	<-ctx.Done()
-	return llm.Response{}, &llm.Error{Code: "cancelled", Message: "while waiting for other requests"}
+func (p patient) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
+	time.Sleep(p.wait)
+	return p.Model.Chat(ctx, r, o)
 }
 
-// TestCutBeforeItWasSent: a call that is cut while it waits for its turn is no
-// request; what it would have shown first is listed as new by the one that is
-// sent.
-func TestCutBeforeItWasSent(t *testing.T) {
-	b := newBench(t, 9, say("FINAL ANSWER: 9"))
-	b.agent.Model, b.agent.Limits = &hesitant{Model: b.agent.Model}, agent.Limits{Wall: 50 * time.Millisecond}
+// TestWaitingIsNotTheTasksTime: how long requests wait for their turn is
+// recorded, and does not count against the time budget.
+func TestWaitingIsNotTheTasksTime(t *testing.T) {
+	step := call("c", "calculate", `{"expression":"1+1"}`)
+	b := newBench(t, 9, step, step, say("FINAL ANSWER: 2"))
+	b.agent.Model, b.agent.Limits = patient{b.agent.Model, 400 * time.Millisecond}, agent.Limits{Wall: time.Second}
 	answer, events, err := b.solve(t)
-	if err != nil || answer.Text != "9" {
-		t.Fatalf("%+v, %v", answer, err)
+	if err != nil || answer.Text != "2" || strings.Contains(heads(events), prompt.TimeSpent) {
+		t.Fatalf("%+v, %v: %s", answer, err, types(events))
 	}
-	var listed, bytes int64
 	for _, e := range events {
-		if p, ok := e.Payload.(trajectory.ContextCompiled); ok {
-			bytes += p.Bytes
-			for _, m := range p.Messages {
-				listed += m.Bytes + 1
-			}
+		if p, ok := e.Payload.(trajectory.ModelCallStarted); ok && p.WaitedMs < 400 {
+			t.Errorf("a request waited %d ms by the journal", p.WaitedMs)
 		}
-	}
-	if listed == 0 || listed != bytes || !strings.HasPrefix(types(events), "turn_started turn_completed turn_started context_compiled") {
-		t.Errorf("%d bytes of messages, %d recorded as new: %s", listed, bytes, types(events))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -155,19 +156,15 @@ func (t *attempt) ask(ctx context.Context, n int, last bool) (llm.Message, error
 		return llm.Message{}, errNoMoney
 	}
 	request := llm.Request{Model: t.Name, MaxTokens: t.MaxTokens, Tools: t.specs}
-	limit := t.timeLeft()
 	if last {
-		request.Tools, limit = nil, max(limit, graceTime)
+		request.Tools = nil
 	}
-	timed, cancel := ctx, func() {}
-	if !t.until.IsZero() {
-		timed, cancel = context.WithTimeout(ctx, limit)
-	}
-	defer cancel()
+	timed, cut := context.WithCancel(ctx)
+	defer cut()
 	t.fit()
 	for {
 		request.Messages = t.talk.messages
-		response, err := t.Model.Chat(timed, request, &recorder{attempt: t, turn: n})
+		response, err := t.Model.Chat(timed, request, &recorder{attempt: t, turn: n, last: last, cut: cut, since: t.Now()})
 		var failed *llm.Error
 		switch {
 		case err == nil:
@@ -211,19 +208,44 @@ func (t *attempt) fit() {
 type recorder struct {
 	*attempt
 	turn     int
+	last     bool
 	compiled bool
-	previous string // event id of the last failed try
+	previous string      // event id of the last failed try
+	cut      func()      // ends the try that is under way
+	timer    *time.Timer // that does so when the time budget is spent; nil: there is none
+	since    time.Time   // when the call began to wait for its turn, or to be tried again
 }
 
 // TryStarted records the request with the first try of it, and not before: a
-// call that is cut while it waits for its turn has shown the model nothing.
+// call that ends while it waits for its turn has shown the model nothing. How
+// long it waited is not the task's time. Each further try costs again.
 func (r *recorder) TryStarted(n int) error {
+	if n > 1 && r.Limits.Purse != nil && !r.affords() {
+		return errNoMoney
+	}
+	waited := r.Now().Sub(r.since)
 	var payloads []trajectory.Payload
 	if !r.compiled {
 		payloads = append(r.untold, r.talk.compile(r.rec))
 		r.untold, r.compiled = nil, true
 	}
-	return r.rec.Append(r.turn, append(payloads, trajectory.ModelCallStarted{RequestedModel: r.Name, Try: n})...)
+	err := r.rec.Append(r.turn, append(payloads, trajectory.ModelCallStarted{RequestedModel: r.Name, Try: n, WaitedMs: waited.Milliseconds()})...)
+	if err == nil && !r.until.IsZero() {
+		r.until = r.until.Add(waited)
+		limit := r.timeLeft()
+		if r.last {
+			limit = max(limit, graceTime)
+		}
+		r.timer = time.AfterFunc(limit, r.cut)
+	}
+	return err
+}
+
+// affords sets aside what another try may cost, and the answer after it if that
+// fits.
+func (r *recorder) affords() bool {
+	tokens := r.talk.tokens(r.bytes, fewBytes)
+	return r.Limits.Purse.Reserve(tokens, r.last) || !r.last && r.Limits.Purse.Reserve(tokens, true)
 }
 
 // recordable gives calls whose id or name cannot be recorded as it is (it is very
@@ -241,6 +263,10 @@ func (r *recorder) recordable(calls []llm.ToolCall) {
 }
 
 func (r *recorder) TryCompleted(t llm.Try) error {
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.since = r.Now()
 	label := r.rec.Redact.Label
 	e := trajectory.ModelCallCompleted{LatencyMs: t.LatencyMs, RequestedModel: r.Name, RetryOf: r.previous, Try: t.Number}
 	if t.Err != nil {
@@ -250,13 +276,15 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 	if t.Response != nil {
 		r.recordable(t.Response.Message.ToolCalls)
 		e.CostMicroUSD, e.FinishReason, e.Fingerprint = t.Response.CostMicroUSD, label(t.Response.FinishReason), label(t.Response.Fingerprint)
-		e.RequestID, e.ResponseModel, e.UnrecordedChannels = label(t.Response.RequestID), label(t.Response.ResponseModel), t.Response.Channels
+		e.RequestID, e.ResponseModel, e.UnrecordedChannels = label(t.Response.RequestID), label(t.Response.ResponseModel), labelled(t.Response.Channels, label)
 		u := t.Response.Usage
 		e.Tokens = trajectory.Tokens{Cached: u.Cached, In: u.In, Out: u.Out, Reasoning: u.Reasoning}
 		e.UsageReported = u.Reported
 		x := r.rec.Excerpt(string(canonical(t.Response.Message)), trajectory.OutputHead)
 		e.BodySHA256, e.Bytes, e.Head, e.OutputSHA256, e.Redactions, e.Truncated = x.BodySHA256, x.Bytes, x.Head, x.SHA256, x.Redactions, x.Truncated
 		r.charge(*t.Response, x.Bytes)
+	} else if e.Error != nil && e.Error.Unanswered() && r.Limits.Purse != nil {
+		r.Limits.Purse.Charge(nil)
 	}
 	ids, err := r.rec.Enqueue(r.turn, e)
 	if err != nil {
@@ -264,6 +292,15 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 	}
 	r.previous = ids[0]
 	return nil
+}
+
+func labelled(names []string, label func(string) string) []string {
+	var out []string
+	for _, n := range names {
+		out = append(out, label(n))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // charge counts what a reply of so many bytes took against every budget.

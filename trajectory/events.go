@@ -227,10 +227,12 @@ type Condensed struct {
 	ToSHA256   string `json:"to_sha256"`
 }
 
-// ModelCallStarted is recorded before a request leaves.
+// ModelCallStarted is recorded before a request leaves. WaitedMs is how long the
+// call waited for it: for other requests, for rates, or to be tried again.
 type ModelCallStarted struct {
 	RequestedModel string `json:"requested_model"`
 	Try            int    `json:"try"`
+	WaitedMs       int64  `json:"waited_ms,omitzero"`
 }
 
 // CallError says why a model call failed.
@@ -240,6 +242,15 @@ type CallError struct {
 	Retryable bool   `json:"retryable"`
 	Status    int    `json:"status,omitzero"`
 }
+
+// Unanswered reports whether a request left and no answer to it could be read: it
+// may have been billed all the same.
+func (e CallError) Unanswered() bool {
+	return e.Code != Unreachable && (e.Status == 0 || e.Status >= 200 && e.Status <= 299)
+}
+
+// Unreachable is the code of a request that found nobody to take it.
+const Unreachable = "unreachable"
 
 // Tokens counts tokens as the provider reported them.
 type Tokens struct {

@@ -40,7 +40,7 @@ func filled() []Payload {
 		ContextCompiled{BodySHA256: digest, Bytes: 3000, ContentSHA256: digest, Head: "<é€😀>\u2028", Messages: []Message{{Bytes: 12, Image: Image{Bytes: 70, MediaType: "image/png", Path: "chart.png", SHA256: digest}, Role: "user", SHA256: digest, Source: "question"}},
 			Redactions: 1, Truncated: true},
 		ContextCondensed{Messages: []Condensed{{FromBytes: 9000, FromSHA256: digest, Source: "tool:call-1", ToBytes: 200, ToSHA256: digest}}, Reason: RefusedForLength},
-		ModelCallStarted{RequestedModel: "scripted-model", Try: 2},
+		ModelCallStarted{RequestedModel: "scripted-model", Try: 2, WaitedMs: 1200},
 		ModelCallCompleted{BodySHA256: digest, Bytes: 77, CostMicroUSD: &cost, Error: &CallError{Code: "rate_limit", Message: "slow down", Retryable: true, Status: 429},
 			Fingerprint: "fp_1", FinishReason: "stop", Head: "FINAL ANSWER: 42", LatencyMs: 81, OutputSHA256: digest, Redactions: 1, RequestID: "req-1", RequestedModel: "scripted-model",
 			ResponseModel: "scripted-model-2", RetryOf: "01JZ0000000000000000000000", Tokens: Tokens{Cached: 1, In: 2, Out: 3, Reasoning: 4}, Truncated: true, Try: 2, UnrecordedChannels: []string{"citations"}, UsageReported: true},

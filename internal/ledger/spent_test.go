@@ -22,6 +22,9 @@ func TestSpent(t *testing.T) {
 		{"a failed try costs nothing", []trajectory.Payload{trajectory.ModelCallCompleted{}, trajectory.ToolExecuted{}, trajectory.TurnStarted{}}, 100, 0},
 		{"unknown is the dearest", []trajectory.Payload{reply(cost(3)), reply(cost(9)), reply(nil), reply(nil)}, 5, 30},
 		{"and no less than what is said", []trajectory.Payload{reply(cost(3)), trajectory.Judgment{}}, 50, 53},
+		{"an answer that was lost may be billed", []trajectory.Payload{reply(cost(9)), trajectory.ModelCallStarted{}, trajectory.ModelCallCompleted{Error: &trajectory.CallError{Code: "timeout"}}}, 5, 18},
+		{"a refusal is not", []trajectory.Payload{reply(cost(9)), trajectory.ModelCallCompleted{Error: &trajectory.CallError{Status: 429}}, trajectory.ModelCallCompleted{Error: &trajectory.CallError{Code: trajectory.Unreachable}}}, 5, 9},
+		{"a request without an end may be", []trajectory.Payload{trajectory.ModelCallStarted{}, trajectory.ModelCallStarted{}, reply(cost(9))}, 5, 18},
 		{"and no sum overflows", []trajectory.Payload{reply(cost(maxCounted - 1)), reply(nil), reply(nil)}, 0, maxCounted},
 	} {
 		var f Fold

@@ -18,7 +18,7 @@ const ContextLengthExceeded = "context_length_exceeded"
 // same request may succeed later; Stop says that every other request would fail the same way
 // (credentials, quota, a model or an endpoint that is not there), so that the whole run should stop.
 //
-// Code is the server's own code where it gave one, else one of: "cancelled", "timeout", "transport",
+// Code is the server's own code where it gave one, else one of: "cancelled", "timeout", "transport", "unreachable" (nobody took the request),
 // "redirect", "not_json", "truncated_json", "invalid_json", "invalid_response", "response_too_large",
 // "empty_completion", "context_length_exceeded", "model_not_found", "responses_api_required",
 // "not_a_chat_model", "invalid_request", "invalid_config", "not_recorded", "not_on_cassette", "http_NNN".

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -80,6 +81,9 @@ func transportError(err error) *Error {
 		err = wrapped.Err
 	}
 	e := &Error{Code: "transport", Message: err.Error(), Retryable: true}
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		e.Code = "unreachable"
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		e.Code, e.Message = "timeout", "the whole answer did not come in time"
 	}
