@@ -191,6 +191,7 @@ type asker struct {
 	earlier   *earlier
 	now       func() time.Time
 	money     *purse // nil: the run's cost is not bounded
+	share     *share // of it, for the request under way
 	cost      *int64 // nil once a price is unknown
 	tokensIn  int64
 	tokensOut int64
@@ -209,12 +210,12 @@ func (a *asker) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) {
 		Schema:   q.Schema, SchemaName: q.SchemaName,
 	}
 	if a.money != nil {
-		held, enough := a.money.judgment(ctx, request)
-		if !enough {
-			a.failed = &llm.Error{Code: "run_budget", Message: prompt.RunMoneySpent}
+		var enough bool
+		if a.share, enough = a.money.judgment(ctx, request); !enough {
+			a.failed = errNoMoney()
 			return judge.Reply{}, a.failed
 		}
-		defer held.close()
+		defer a.share.close()
 		request.MaxTokens = int(a.money.maxTokens)
 	}
 	began := a.now()
@@ -233,10 +234,18 @@ func (a *asker) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) {
 
 // TryStarted implements llm.Observer. The journal records the judge's calls by
 // the judgment they lead to, since their messages hold gold.
-func (a *asker) TryStarted(int) error { return nil }
+func (a *asker) TryStarted(number int) error {
+	if number > 1 && a.share != nil && !a.share.again() {
+		return errNoMoney()
+	}
+	return nil
+}
 
 // TryCompleted adds up what a try took, also one whose answer was of no use.
 func (a *asker) TryCompleted(t llm.Try) error {
+	if a.share != nil {
+		a.share.tried(t)
+	}
 	if t.Response == nil {
 		return nil
 	}
@@ -246,9 +255,6 @@ func (a *asker) TryCompleted(t llm.Try) error {
 		a.cost = nil
 	} else if a.cost != nil {
 		*a.cost += *cost
-	}
-	if a.money != nil {
-		a.money.charge(a.endpoint.Name, *t.Response)
 	}
 	return nil
 }

@@ -9,8 +9,10 @@ import (
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // purse bounds what a run may cost, in micro-USD. What a request may cost is set
@@ -97,30 +99,19 @@ func (p *purse) judgment(ctx context.Context, r llm.Request) (*share, bool) {
 	return p.hold(ctx, p.bound(r.Model, int64(bytes)/2, p.maxTokens)) // no text in earnest has more tokens
 }
 
-// charge takes what a request of another model cost; one whose cost is not known
-// counts as a whole completion.
-func (p *purse) charge(model string, r llm.Response) {
-	cost := p.bound(model, r.Usage.In, p.maxTokens)
-	if r.CostMicroUSD != nil {
-		cost = *r.CostMicroUSD
-	}
-	p.give(cost, 0)
-}
-
 // hold sets money aside. It waits for what others have set aside; false means
-// that the money is gone, or that the context ended.
+// that the money is gone, or that the context ended. Who holds a share already
+// must not wait: see take.
 func (p *purse) hold(ctx context.Context, need int64) (*share, bool) {
 	for {
-		p.mu.Lock()
-		if p.spent+p.held+need <= p.budget {
-			p.held += need
-			p.mu.Unlock()
-			return &share{purse: p, held: need, likely: need}, true
+		if s, ok := p.take(need); ok {
+			return s, true
 		}
+		p.mu.Lock()
 		wait, alone := p.changed, p.held == 0
 		p.mu.Unlock()
 		if alone {
-			return nil, false
+			return p.take(need)
 		}
 		select {
 		case <-wait:
@@ -128,6 +119,17 @@ func (p *purse) hold(ctx context.Context, need int64) (*share, bool) {
 			return nil, false
 		}
 	}
+}
+
+// take sets money aside if it is there.
+func (p *purse) take(need int64) (*share, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.spent+p.held+need > p.budget {
+		return nil, false
+	}
+	p.held += need
+	return &share{purse: p, held: need, likely: need}, true
 }
 
 // give is change under the lock.
@@ -179,6 +181,28 @@ func (s *share) Charge(microUSD *int64) {
 	}
 	s.purse.give(cost, 0)
 }
+
+// again reports whether what is set aside is still there for another try, after
+// what the tries before it cost.
+func (s *share) again() bool {
+	s.purse.mu.Lock()
+	defer s.purse.mu.Unlock()
+	return s.purse.spent+s.purse.held <= s.purse.budget
+}
+
+// tried charges a try that is over. One whose answer was lost may have been
+// billed; one that was refused was not.
+func (s *share) tried(t llm.Try) {
+	switch {
+	case t.Response != nil:
+		s.Charge(t.Response.CostMicroUSD)
+	case t.Err != nil && (trajectory.CallError{Code: t.Err.Code, Status: t.Err.Status}).Unanswered():
+		s.Charge(nil)
+	}
+}
+
+// errNoMoney ends a call whose further tries cannot be paid.
+func errNoMoney() *llm.Error { return &llm.Error{Code: "run_budget", Message: prompt.RunMoneySpent} }
 
 // close gives back what is set aside.
 func (s *share) close() {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/llm"
-	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/tools"
 )
 
@@ -37,9 +36,9 @@ func (s scribe) Transcribe(ctx context.Context, t llm.Transcription, o llm.Obser
 	if p == nil {
 		return s.client.Transcribe(ctx, t, o)
 	}
-	held, enough := p.hold(ctx, p.recording(t))
+	held, enough := p.take(p.recording(t)) // the attempt that asks has set money aside, and must not wait for others'
 	if !enough {
-		return llm.Transcript{}, &llm.Error{Code: "run_budget", Message: prompt.RunMoneySpent}
+		return llm.Transcript{}, errNoMoney()
 	}
 	defer held.close()
 	return s.client.Transcribe(ctx, t, payer{o, held})
@@ -67,10 +66,15 @@ type payer struct {
 	share *share
 }
 
-func (p payer) TryCompleted(t llm.Try) error {
-	if t.Response != nil {
-		p.share.Charge(t.Response.CostMicroUSD)
+func (p payer) TryStarted(number int) error {
+	if number > 1 && !p.share.again() {
+		return errNoMoney()
 	}
+	return p.Observer.TryStarted(number)
+}
+
+func (p payer) TryCompleted(t llm.Try) error {
+	p.share.tried(t)
 	return p.Observer.TryCompleted(t)
 }
 

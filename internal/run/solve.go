@@ -207,9 +207,11 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 		return errors.Join(err, ctx.Err())
 	}
 	ended := trajectory.AttemptEnded{Reason: answer.Reason}
-	switch {
-	case err != nil:
+	if err != nil {
 		return r.failed(rec, ended, err)
+	}
+	r.inARow(false)
+	switch {
 	case !answer.Found:
 		ended.Outcome = trajectory.NoAnswer
 		return rec.Append(0, ended)
@@ -282,19 +284,42 @@ func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cau
 	text, _ := r.cfg.Redact.Redact(cause.Error())
 	e := trajectory.Error{Message: text, Stage: "solve"}
 	var model *llm.Error
+	stop := false
 	if errors.As(cause, &model) {
 		e.Code, e.Stage = r.cfg.Redact.Label(model.Code), "model"
-		if model.Stop {
-			ended.Reason = trajectory.RunStopped
+		stop = model.Stop
+		if n := r.inARow(model.Retryable); n >= outage {
+			stop, text = true, fmt.Sprintf("%d attempts in a row failed for want of the endpoint, the last one so: %s", n, text)
 		}
+	}
+	if stop {
+		ended.Reason = trajectory.RunStopped
 	}
 	if err := rec.Append(0, e, ended); err != nil {
 		return err
 	}
-	if model != nil && model.Stop {
+	if stop {
 		return &stopError{text, cause}
 	}
 	return nil
+}
+
+// outage is how many attempts in a row may fail for want of the endpoint, each
+// after all its tries, before the run stops: it is away, and would take one task
+// after the other with it.
+const outage = 10
+
+// inARow counts the attempts that failed for want of the endpoint since the last
+// one that did not.
+func (r *Run) inARow(failed bool) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !failed {
+		r.outage = 0
+		return 0
+	}
+	r.outage++
+	return r.outage
 }
 
 // A stopError is why a run stops, in words without secrets.
