@@ -43,13 +43,13 @@ func (s *settings) addModelFlags(cmd *cobra.Command) {
 	f.StringVar(&s.model, "model", "", "model that answers")
 	f.StringVar(&s.judge, "judge-model", "", "model that judges what the official scorer calls wrong (default: none)")
 	f.StringVar(&s.baseURL, "base-url", "", "OpenAI-compatible endpoint (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
-	f.Var(flagText{&s.api, "chat|responses"}, "api", "interface that the model is asked by (default: what it demands)")
+	f.Var(flagText{&s.api, "chat|responses"}, "api", "interface that the model is asked by (default: at OpenAI's host what its name demands, elsewhere chat)")
 	s.images = imagesAuto
 	f.Var(flagText{&s.images, "auto|on|off"}, "images", "show the model pictures that come with a question; auto: if it is known to take them")
 	f.IntVar(&s.window, "context-window", 0, "tokens by which the conversation is kept short (default: until the endpoint refuses it)")
 	f.StringVar(&s.transcription, "transcription-model", "", "model that writes down audio files (default: none)")
 	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint with JSON enabled (default: no web_search tool)")
-	f.IntVar(&s.attempts, "voting-attempts", 1, "independent attempts at each task, of whose answers the majority counts")
+	f.IntVar(&s.attempts, "voting-attempts", 1, "independent attempts at each task, of whose answers the majority counts; budgets are each attempt's own")
 	completeFixed(cmd, "api", llm.APIChat, llm.APIResponses)
 	completeFixed(cmd, "images", imagesAuto, imagesOn, imagesOff)
 	for _, name := range []string{"model", "judge-model"} {
@@ -62,11 +62,11 @@ func (s *settings) addBudgetFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&s.maxTurns, "max-turns", 20, "turns of an attempt, the last one kept for the answer")
 	f.IntVar(&s.maxTokens, "max-tokens", 0, "tokens of one completion (default: the endpoint's; 8192 with --max-cost)")
-	f.IntVar(&s.toolCalls, "max-tool-calls", 0, "tool calls of a task (default: the policy's, 500)")
-	f.Int64Var(&s.taskTokens, "max-task-tokens", 0, "tokens that an attempt may read and write (default: no limit)")
+	f.IntVar(&s.toolCalls, "max-tool-calls", 0, "tool calls of an attempt and those that failed before it (default: the policy's, 500)")
+	f.Int64Var(&s.taskTokens, "max-task-tokens", 0, "tokens that an attempt and those that failed before it may read and write (default: no limit)")
 	f.DurationVar(&s.taskTime, "max-task-time", 0, "time that an attempt may take, such as 15m (default: no limit)")
-	f.Var(flagText{&s.taskCost, kindDollars}, "max-task-cost", `US dollars a task may cost, or "off" (default: the policy's, 1.00)`)
-	f.Var(flagText{&s.runCost, kindDollars}, "max-cost", "US dollars the whole run may cost, its judge included (default: no limit)")
+	f.Var(flagText{&s.taskCost, kindDollars}, "max-task-cost", `US dollars that an attempt and those that failed before it may cost, or "off" (default: the policy's, 1.00)`)
+	f.Var(flagText{&s.runCost, kindDollars}, "max-cost", "US dollars the whole run may cost, its judge and transcriptions included (default: no limit)")
 	completeFixed(cmd, "max-task-cost", "off")
 }
 
@@ -74,12 +74,12 @@ func (s *settings) addBudgetFlags(cmd *cobra.Command) {
 func (s *settings) addRateFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	s.concurrency = autoConcurrency
-	f.Var(flagText{&s.concurrency, kindAtOnce}, "concurrency", "tasks at once; auto: as many as the endpoint bears")
+	f.Var(flagText{&s.concurrency, kindAtOnce}, "concurrency", "tasks and requests at once; auto: as many requests as the endpoint bears, twice as many tasks")
 	f.Int64Var(&s.rpm, "rpm", 0, "requests a minute to the endpoint (default: no limit)")
 	f.Int64Var(&s.tpm, "tpm", 0, "tokens a minute to and from the endpoint (default: no limit)")
-	f.StringVar(&s.cassette, "cassette", "", "record:DIR keeps the conversations with the endpoint, replay:DIR has them from there")
+	f.StringVar(&s.cassette, "cassette", "", "record:DIR keeps the answers of the endpoint, replay:DIR has them from there")
 	f.StringVar(&s.key, "key", "", "signing key file (default: GAIA_SIGNING_KEY, GAIA_SIGNING_KEY_FILE, else made on first need)")
-	f.StringVar(&s.prices, "prices", "", "price table to count cost by (default: built in)")
+	f.StringVar(&s.prices, "prices", "", "price table to count cost by, in place of the built-in one")
 	f.StringVar(&s.onLost, "on-unsubmittable", goOn, `when evidence cannot be recorded: "continue" without it, results marked, or "stop", to be resumed`)
 	completeFixed(cmd, "concurrency", autoConcurrency)
 	completeFixed(cmd, "on-unsubmittable", goOn, stopRun)
