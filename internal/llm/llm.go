@@ -1,5 +1,8 @@
-// Package llm asks a model over the OpenAI-compatible HTTP interfaces, chat completions and the
-// Responses API, and does not give up at the first hiccup.
+// Package llm asks models over the OpenAI-compatible HTTP interfaces and does not give up at the first
+// hiccup: Client.Chat by chat completions or the Responses API (APIOf says which), Client.Transcribe to
+// have a recording written down. A Limiter bounds how many requests an endpoint has at once, by what it
+// refuses or at a fixed number, and how many of them and of their tokens it gets a minute. Prices say what
+// an answer cost. A Recorder keeps an endpoint's answers on a cassette, from which a Player gives them.
 //
 // It promises:
 //
@@ -11,7 +14,8 @@
 //   - Every request that leaves is announced to an Observer first and reported to it afterwards. An
 //     Observer that fails ends the call: what cannot be recorded does not happen.
 //   - An *Error says whether another try can help (Retryable) and whether every other request would
-//     fail the same way (Stop). Waits honour what the server asks for, and end with the context.
+//     fail the same way (Stop). Waits last as long as the server asks for, up to five minutes, after which
+//     it is asked again whatever it said; they end with the context.
 //   - The API key never occurs in an Error, also when the server echoes it.
 //   - Cost is an integer in micro-USD, rounded up; what is not known is nil, never 0.
 //
@@ -19,7 +23,8 @@
 // that are not JSON, and usage that cannot be true. It asks no server to keep a conversation.
 //
 // TestDialects shows it over loopback HTTP with a conversation of each kind of endpoint, TestFaults and
-// TestRequestBody the rest; FuzzReply throws bytes at the seam.
+// TestRequestBody the rest, TestSettles and TestRates the limiter, TestCassette the tapes; FuzzReply
+// throws bytes at the seam.
 package llm
 
 // Message is one message of a conversation. Role is "system", "user", "assistant" or "tool". Opaque
@@ -101,8 +106,9 @@ type Response struct {
 	CostMicroUSD  *int64
 }
 
-// Try reports one request that was sent. Response is set where an answer could be read, also beside
-// an Err that found it empty: its tokens were spent. LatencyMs is 0 without a clock.
+// Try reports one request that was sent. Response is set where an answer could be read, and beside an
+// Err where one of no use (empty, an error, not of the form) told what it took: that was spent all the
+// same. LatencyMs is 0 without a clock.
 type Try struct {
 	Number    int // from 1
 	Response  *Response
