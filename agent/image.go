@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"image"
+	"image/color"
 	"image/gif"
 	"image/jpeg"
 	"image/png"
@@ -19,7 +20,8 @@ import (
 const (
 	maxSent   = 4 << 20    // bytes of a picture that is sent
 	maxSide   = 2048       // pixels of one that is sent
-	maxPixels = 50_000_000 // of one that is decoded
+	maxPixels = 50_000_000 // of one that is decoded; of one with 16 bits a colour, half as many
+	maxLength = 32_768     // pixels of a side of one that is decoded: the scaler has weights for each
 	maxScans  = 100        // of a jpeg that is decoded: each is a pass over all of its pixels
 )
 
@@ -97,7 +99,15 @@ func (f imageFormat) prepare(data []byte) (media string, sent []byte, ok bool) {
 		return "", nil, false
 	}
 	config, err := f.config(data)
-	if err != nil || config.Width <= 0 || config.Height <= 0 || config.Width > maxPixels/config.Height {
+	if err != nil || config.Width <= 0 || config.Height <= 0 || max(config.Width, config.Height) > maxLength {
+		return "", nil, false
+	}
+	pixels := int64(config.Width) * int64(config.Height)
+	switch config.ColorModel {
+	case color.RGBA64Model, color.NRGBA64Model, color.Gray16Model, color.Alpha16Model:
+		pixels *= 2
+	}
+	if pixels > maxPixels {
 		return "", nil, false
 	}
 	// Also what is sent as it is: an endpoint refuses a damaged picture, and the question with it.

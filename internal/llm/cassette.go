@@ -118,7 +118,9 @@ func keptHeader(name string) bool {
 func answeredWith(res *http.Response, body []byte, key string) answered {
 	shown := strings.NewReplacer()
 	if len(key) >= 8 { // shorter ones are placeholders
-		shown = strings.NewReplacer(key, "[redacted]")
+		inJSON, _ := json.Marshal(key) // text always marshals
+		plain := strings.Trim(string(inJSON), `"`)
+		shown = strings.NewReplacer(key, "[redacted]", plain, "[redacted]", strings.ReplaceAll(plain, "/", `\/`), "[redacted]")
 	}
 	a := answered{Body: shown.Replace(string(body)), Headers: map[string]string{}, Status: res.StatusCode}
 	if a.Base64 = !utf8.ValidString(a.Body); a.Base64 {

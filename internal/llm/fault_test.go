@@ -199,6 +199,25 @@ func TestUselessAnswersAreCharged(t *testing.T) {
 	}
 }
 
+// TestCrowdedAnswers: what would take a hundred times its bytes to hold is refused, once.
+func TestCrowdedAnswers(t *testing.T) {
+	crowd := strings.Repeat("{},", maxValues/2) + "{}"
+	for api, body := range map[string]string{
+		APIChat:      `{"choices":[{"message":{"tool_calls":[` + crowd + `]}}]}`,
+		APIResponses: `{"status":"completed","output":[` + crowd + `]}`,
+	} {
+		t.Run(api, func(t *testing.T) {
+			e := serve(t, answer(200, body))
+			h := client(t, e, func(c *Config) { c.API = api })
+			_, err := h.Chat(context.Background(), ask, &journal{})
+			var failed *Error
+			if !errors.As(err, &failed) || failed.Code != "response_too_large" || failed.Retryable || e.requests() != 1 {
+				t.Errorf("%v after %d requests", err, e.requests())
+			}
+		})
+	}
+}
+
 func TestRecovers(t *testing.T) {
 	e := serve(t, answer(429, `{"error":{"message":"slow down"}}`, "Retry-After", "2"), answer(502, "<html>", "Content-Type", "text/html"), good)
 	h := client(t, e, nil)
@@ -224,7 +243,7 @@ func TestConnectionRefused(t *testing.T) {
 	e.Close()
 	_, err := h.Chat(context.Background(), ask, &journal{})
 	var failed *Error
-	if !errors.As(err, &failed) || failed.Code != "transport" || !failed.Retryable || failed.Status != 0 {
+	if !errors.As(err, &failed) || failed.Code != "unreachable" || !failed.Retryable || failed.Status != 0 {
 		t.Fatalf("error %v", err)
 	}
 	if strings.Contains(err.Error(), "user") || strings.Contains(err.Error(), "/v1") {

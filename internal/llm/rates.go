@@ -56,6 +56,9 @@ func (r rates) wait(ctx context.Context, bytes int) (tokens int64, err error) {
 	if r.requests == nil && r.tokens == nil {
 		return 0, nil
 	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	now := r.now()
 	tokens = int64(bytes)/bytesPerToken + 1
 	if d := max(r.requests.take(now, 1), r.tokens.take(now, tokens)); d > 0 {
@@ -64,9 +67,14 @@ func (r rates) wait(ctx context.Context, bytes int) (tokens int64, err error) {
 	return tokens, nil
 }
 
-// settle charges what a request cost beyond what was charged before; later ones wait for it.
+// mostWritten bounds, in tokens, what is believed that a model wrote.
+const mostWritten = 1_000_000
+
+// settle charges what a request cost beyond what was charged before; later ones wait for it. Of a usage
+// that lies no more is believed than a token for each byte that was read.
 func (r rates) settle(charged int64, u Usage) {
-	if rest := u.In + u.Out - charged; r.tokens != nil && rest > 0 {
+	most := bytesPerToken*charged + mostWritten
+	if rest := min(u.In+u.Out, most) - charged; r.tokens != nil && rest > 0 {
 		r.tokens.take(r.now(), rest)
 	}
 }

@@ -38,6 +38,10 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 	if syntax != nil {
 		return reply{}, unreadable(status, header, body, syntax)
 	}
+	if crowded(body) {
+		return reply{}, &Error{Status: status, Code: "response_too_large", RequestID: requestID(header),
+			Message: fmt.Sprintf("the answer holds more than %d values", maxValues)}
+	}
 	answer := gjson.ParseBytes(body)
 	for _, path := range []string{"error", "choices.0.error", "0.error"} {
 		if e := answer.Get(path); (e.Type == gjson.String || e.IsObject()) && !holdsNothing(e) {
@@ -85,6 +89,23 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 		return r, invalid
 	}
 	return r, nil
+}
+
+// maxValues bounds the JSON values of an answer: what holds them takes a hundred times their bytes.
+const maxValues = 100_000
+
+// crowded reports whether an answer, which is JSON, holds more values than that. Names of members count.
+func crowded(body []byte) bool {
+	if len(body) <= maxValues { // a value takes a byte at least
+		return false
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for range maxValues {
+		if _, err := dec.ReadToken(); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func orNull(v gjson.Result) string {

@@ -1,0 +1,87 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// TestOutage: an endpoint that is away stops the run before it has lost its
+// tasks, and the run goes on where it is back.
+func TestOutage(t *testing.T) {
+	tasks := endpoint.Tasks{Count: 30, Turns: 3}
+	server := serve(t, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{endpoint.ServerError}, First: -1})
+	c := generated(t, tasks, server.URL, nil)
+	r, err := Create(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.Execute(context.Background(), nil)
+	if stop := (*stopError)(nil); !errors.As(err, &stop) || !strings.Contains(stop.text, "attempts in a row failed for want of the endpoint") {
+		t.Fatalf("the run ended with %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server.Heal()
+	again, err := Resume(r.Dir, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if err := again.Execute(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if s := verified(t, r.Dir).Summary(); s.Outcomes.Error != 0 || s.Outcomes.Solved+s.Outcomes.Failed != tasks.Count {
+		t.Errorf("%+v", s.Outcomes)
+	}
+}
+
+// TestEmptyCompletionsArePaid: tries that are paid and of no use are held to the
+// budget like any other.
+func TestEmptyCompletionsArePaid(t *testing.T) {
+	tasks := endpoint.Tasks{Count: 64, Turns: 3}
+	server := serve(t, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{endpoint.Empty}, First: -1})
+	c := generated(t, tasks, server.URL, nil)
+	c.MaxTokens, c.RunCost, c.Concurrency = 200, 100_000, 64
+	s := verified(t, execute(t, t.TempDir(), c).Dir).Summary()
+	if cost := server.Counts().CostMicroUSD; cost == 0 || cost > c.RunCost || *s.CostMicroUSD != cost {
+		t.Errorf("cost %d of %d, the summary says %d", cost, c.RunCost, *s.CostMicroUSD)
+	}
+}
+
+// TestMoneyOfAKilledProcess: what requests cost that a process did not live to
+// hear the answer of counts against the budget.
+func TestMoneyOfAKilledProcess(t *testing.T) {
+	tasks := endpoint.Tasks{Count: 8, Turns: 3}
+	server := serve(t, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{endpoint.Stalled}, First: -1})
+	c := generated(t, tasks, server.URL, nil)
+	c.MaxTokens, c.RunCost = 200, 1_000_000
+	ctx, cancel := context.WithCancel(context.Background())
+	begun := 0
+	c.Watch = func(e trajectory.Event) {
+		if _, ok := e.Payload.(trajectory.ModelCallStarted); ok {
+			if begun++; begun == tasks.Count {
+				cancel()
+			}
+		}
+	}
+	r, err := Create(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Execute(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	least := int64(tasks.Count) * int64(c.MaxTokens) * 4 // micro-USD a token written
+	if spent := r.State().Spent(int64(c.MaxTokens) * 4); spent < least {
+		t.Errorf("%d micro-USD are counted, want %d at least", spent, least)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
