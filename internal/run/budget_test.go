@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -122,20 +121,34 @@ func TestRunCostOfTheJudge(t *testing.T) {
 }
 
 // TestAutomaticConcurrency: without a number the endpoint's limiter says how many
-// tasks are under way, and each change of it is an event.
+// tasks are under way. Each change of it is an event before it has an effect, and
+// the tasks follow: twice as many as requests, and never more.
 func TestAutomaticConcurrency(t *testing.T) {
+	const start = 2
 	tasks := endpoint.Tasks{Count: 100, Turns: 3}
-	server := serve(t, endpoint.Config{Tasks: tasks, Cap: 6, Latency: 15 * time.Millisecond})
-	c := generated(t, tasks, server.URL, func(l *llm.Config) { l.Limiter = llm.NewLimiter(llm.LimiterConfig{Start: 2}) })
+	server := serve(t, endpoint.Config{Tasks: tasks, Cap: 6, Latency: 5 * time.Millisecond})
+	c := generated(t, tasks, server.URL, func(l *llm.Config) { l.Limiter = llm.NewLimiter(llm.LimiterConfig{Start: start}) })
 	c.Concurrency = 0
-	var limits []int
+	changes, limit, highest, underWay, most := 0, start, start, 0, 0
 	c.Watch = func(e trajectory.Event) {
-		if p, ok := e.Payload.(trajectory.LimitChanged); ok {
-			limits = append(limits, p.To)
+		switch p := e.Payload.(type) {
+		case trajectory.LimitChanged:
+			if p.From != limit || p.To == limit || p.To < 1 || p.Origin != c.Model.Origin || p.Reason == "" {
+				t.Errorf("the limit was %d, and changed by %+v", limit, p)
+			}
+			changes, limit, highest = changes+1, p.To, max(highest, p.To)
+		case trajectory.TaskStarted:
+			underWay++
+			most = max(most, underWay)
+			if underWay > tasksPerRequest*highest {
+				t.Errorf("%d tasks are under way, and the limit was %d at most", underWay, highest)
+			}
+		case trajectory.AttemptEnded:
+			underWay--
 		}
 	}
 	s := verified(t, execute(t, t.TempDir(), c).Dir).Summary()
-	if s.Outcomes.Error != 0 || len(limits) == 0 || slices.Max(limits[len(limits)/2:]) > 9 {
-		t.Errorf("%+v with limits %d", s.Outcomes, limits)
+	if s.Outcomes.Error != 0 || changes == 0 || most <= tasksPerRequest*start {
+		t.Errorf("%+v with %d changes, up to %d; %d tasks were under way at most", s.Outcomes, changes, highest, most)
 	}
 }
