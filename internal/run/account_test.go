@@ -17,7 +17,7 @@ type account struct {
 	started  int            // model calls
 	retries  int            // that repeat another
 	codes    map[string]int // of those that failed
-	cost     int64          // of those whose cost is known
+	cost     int64          // of those whose cost is known, and of recordings
 	unpriced int            // replies whose cost is not
 	ended    []trajectory.AttemptEnded
 	errors   []trajectory.Error
@@ -25,8 +25,9 @@ type account struct {
 	proposed []trajectory.ToolProposed
 	decided  []trajectory.PolicyDecision
 	executed []trajectory.ToolExecuted
-	limits   []int // by model call: how many could be under way when it was begun; 0 before the first change
-	crowded  []int // the model calls before each that was one too many
+	pictures []trajectory.Image // by request
+	limits   []int              // by model call: how many could be under way when it was begun; 0 before the first change
+	crowded  []int              // the model calls before each that was one too many
 }
 
 // read verifies and audits a complete run and adds up its events. Every retry
@@ -82,6 +83,15 @@ func read(t *testing.T, dir string) account {
 			a.decided = append(a.decided, p)
 		case trajectory.ToolExecuted:
 			a.executed = append(a.executed, p)
+			if p.Model != nil && p.Model.CostMicroUSD != nil {
+				a.cost += *p.Model.CostMicroUSD
+			}
+		case trajectory.ContextCompiled:
+			for _, m := range p.Messages {
+				if m.Image != (trajectory.Image{}) {
+					a.pictures = append(a.pictures, m.Image)
+				}
+			}
 		case trajectory.LimitChanged:
 			limit = p.To
 		}

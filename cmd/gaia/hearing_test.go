@@ -1,0 +1,54 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/internal/ledger"
+)
+
+// TestTranscriptionModel: with --transcription-model recordings are written down at
+// the endpoint of the run, and a cassette of it answers again without one.
+func TestTranscriptionModel(t *testing.T) {
+	t.Parallel()
+	tasks := endpoint.Tasks{Count: 4, Attached: endpoint.Recording}
+	server, err := endpoint.Serve(endpoint.Config{Tasks: tasks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	p := newProgram(t)
+	if err := tasks.Write(filepath.Join(p.dir, "data")); err != nil {
+		t.Fatal(err)
+	}
+	prices := filepath.Join(p.dir, "prices.json")
+	if err := os.WriteFile(prices, endpoint.Prices(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"run", "--source", "dir:data", "--model", endpoint.Model, "--transcription-model", endpoint.Hearing, "--prices", prices, "--max-cost", "1"}
+	out := p.want(exitOK, append(args, "--base-url", server.URL, "--cassette", "record:tape")...)
+	if !strings.Contains(out, "3 solved, 1 failed") {
+		t.Errorf("run says:\n%s", out)
+	}
+	dir := p.newest()
+	p.want(exitOK, "verify", dir)
+	p.want(exitOK, "audit", dir)
+	if m := p.plan(dir); m.Transcription == nil || m.Transcription.Model != endpoint.Hearing {
+		t.Errorf("the plan has %+v", m.Transcription)
+	}
+	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := server.Counts()
+	if cost := found.Summary().CostMicroUSD; asked.Heard != tasks.Count || cost == nil || *cost != asked.CostMicroUSD {
+		t.Errorf("cost %v; the endpoint counted %+v", cost, asked)
+	}
+	out = p.want(exitOK, append(args, "--base-url", "https://api.example/v1", "--cassette", "replay:tape")...)
+	if now := server.Counts(); now.Heard != asked.Heard || now.Requests != asked.Requests || !strings.Contains(out, "3 solved, 1 failed") {
+		t.Errorf("%+v became %+v; run says:\n%s", asked, now, out)
+	}
+}
