@@ -288,7 +288,7 @@ func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cau
 	if errors.As(cause, &model) {
 		e.Code, e.Stage = r.cfg.Redact.Label(model.Code), "model"
 		stop = model.Stop
-		if n := r.inARow(model.Retryable); n >= outage {
+		if n := r.inARow(model.Retryable && (model.Status < 200 || model.Status > 299)); n >= outage {
 			stop, text = true, fmt.Sprintf("%d attempts in a row failed for want of the endpoint, the last one so: %s", n, text)
 		}
 	}
@@ -306,7 +306,8 @@ func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cau
 
 // outage is how many attempts in a row may fail for want of the endpoint, each
 // after all its tries, before the run stops: it is away, and would take one task
-// after the other with it.
+// after the other with it. Answers that are of no use are not counted: they may
+// be the task's.
 const outage = 10
 
 // inARow counts the attempts that failed for want of the endpoint since the last
