@@ -14,6 +14,7 @@ type conversation struct {
 	bytes    int    // of all canonical forms
 	reported int64  // tokens that the last request had, by its usage
 	measured int    // bytes that it had
+	tooLong  int    // bytes of the shortest one that was refused for its length; 0: none was
 }
 
 // note is what is kept of a message besides.

@@ -32,11 +32,13 @@ func (b *bench) fill(t *testing.T) {
 
 func listing(id string) string { return call(id, "list_files", `{}`) }
 
-// narrow refuses conversations of more than so many bytes.
+// narrow refuses conversations of more than so many bytes, and notes how long
+// they were.
 type narrow struct {
-	limit int
-	words string // of the refusal
-	then  *endpoint
+	limit   int
+	words   string // of the refusal
+	then    *endpoint
+	refused []int
 }
 
 func (n *narrow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -47,6 +49,7 @@ func (n *narrow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	length := len(gjson.GetBytes(body, "messages").Raw)
 	if length > n.limit {
+		n.refused = append(n.refused, length)
 		http.Error(w, n.words, http.StatusBadRequest)
 		return
 	}
@@ -60,7 +63,8 @@ func (n *narrow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestCondensing(t *testing.T) {
 	b := newBench(t, 9, listing("c1"), listing("c2"), listing("c3"), say("FINAL ANSWER: 701"))
 	b.fill(t)
-	server := httptest.NewServer(&narrow{limit: 7000, words: `{"error":{"code":"context_length_exceeded","message":"too long"}}`, then: b.model})
+	small := &narrow{limit: 7000, words: `{"error":{"code":"context_length_exceeded","message":"too long"}}`, then: b.model}
+	server := httptest.NewServer(small)
 	defer server.Close()
 	b.agent.Model = llm.New(llm.Config{BaseURL: server.URL, MaxTries: 2})
 	answer, events, err := b.solve(t)
@@ -101,6 +105,11 @@ func TestCondensing(t *testing.T) {
 	}
 	if refusals == 0 || condensed == 0 || refusals > condensed {
 		t.Errorf("%d refusals, %d results condensed", refusals, condensed)
+	}
+	for i := range small.refused[1:] {
+		if small.refused[i+1] >= small.refused[i] {
+			t.Errorf("after one of %d bytes was refused one of %d was sent", small.refused[i], small.refused[i+1])
+		}
 	}
 	want := prompt.Condensed("list_files", int64(len(toolText(b.model.bodies[1], 0))))
 	if got := toolText(b.model.bodies[len(b.model.bodies)-1], 0); got != want {

@@ -178,6 +178,7 @@ func (t *attempt) ask(ctx context.Context, n int, last bool) (llm.Message, error
 		case !errors.As(err, &failed) || failed.Code != llm.ContextLengthExceeded:
 			return llm.Message{}, err
 		}
+		t.talk.tooLong = t.talk.bytes
 		condensed, ok := t.talk.condense(trajectory.RefusedForLength)
 		if !ok {
 			return llm.Message{}, errNoRoom
@@ -186,19 +187,27 @@ func (t *attempt) ask(ctx context.Context, n int, last bool) (llm.Message, error
 	}
 }
 
-// fit condenses a conversation that would not fit the window that is known.
+// fit condenses a conversation that would not fit: as long as one that was
+// refused, or too long for the window that is known. What cannot be made shorter
+// is for the endpoint to refuse.
 func (t *attempt) fit() {
-	if t.Window <= 0 {
-		return
-	}
 	reply := t.MaxTokens
 	if reply == 0 {
 		reply = min(t.Window/4, 4096)
 	}
-	for t.talk.tokens(t.bytes, someBytes)+int64(reply) > int64(t.Window) {
-		condensed, ok := t.talk.condense(trajectory.WindowFull)
+	for {
+		reason := ""
+		switch {
+		case t.talk.tooLong > 0 && t.talk.bytes >= t.talk.tooLong:
+			reason = trajectory.RefusedForLength
+		case t.Window > 0 && t.talk.tokens(t.bytes, someBytes)+int64(reply) > int64(t.Window):
+			reason = trajectory.WindowFull
+		default:
+			return
+		}
+		condensed, ok := t.talk.condense(reason)
 		if !ok {
-			break // it is for the endpoint to refuse
+			return
 		}
 		t.untold = append(t.untold, condensed)
 	}
