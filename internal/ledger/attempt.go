@@ -10,17 +10,18 @@ import (
 
 // Attempt is what the journal says of one attempt.
 type Attempt struct {
-	Number       int
-	Answer       *trajectory.AnswerCommitted // nil: none committed
-	Ended        *trajectory.AttemptEnded    // nil: under way, or cut off
-	Judgment     *trajectory.Judgment        // nil: not graded
-	Error        *trajectory.Error           // what made it fail; nil if nothing did
-	Turns        int
-	ToolCalls    int
-	ToolsUsed    []string          // sorted, each once
-	Tokens       trajectory.Tokens // also of models that tools asked
-	CostMicroUSD *int64            // likewise; nil: a call's price is unknown
-	Retried      int               // model calls that repeated another
+	Number        int
+	Answer        *trajectory.AnswerCommitted // nil: none committed
+	Ended         *trajectory.AttemptEnded    // nil: under way, or cut off
+	Judgment      *trajectory.Judgment        // nil: not graded
+	Error         *trajectory.Error           // what made it fail; nil if nothing did
+	Turns         int
+	ToolCalls     int
+	ToolsUsed     []string          // sorted, each once
+	Tokens        trajectory.Tokens // also of models that tools asked
+	CostMicroUSD  *int64            // likewise; nil: a call's price is unknown
+	KnownMicroUSD int64             // of the calls whose price is known
+	Retried       int               // model calls that repeated another
 
 	steps           []any
 	names           map[string]string // call id → tool name, of the turn
@@ -72,7 +73,7 @@ func (a *Attempt) step(e trajectory.Event) {
 	case trajectory.ModelCallCompleted:
 		a.Tokens = a.Tokens.Add(p.Tokens)
 		if p.OutputSHA256 != "" { // also a reply that was found empty was paid for
-			a.CostMicroUSD = addCost(a.CostMicroUSD, p.CostMicroUSD)
+			a.charge(p.CostMicroUSD)
 		}
 		if p.RetryOf != "" {
 			a.Retried++
@@ -104,7 +105,7 @@ func (a *Attempt) step(e trajectory.Event) {
 		}
 		if p.Model != nil {
 			a.Tokens = a.Tokens.Add(p.Model.Tokens)
-			a.CostMicroUSD = addCost(a.CostMicroUSD, p.Model.CostMicroUSD)
+			a.charge(p.Model.CostMicroUSD)
 		}
 		a.steps = append(a.steps, ToolResultStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, CallID: p.CallID, Head: p.Head, IsError: p.IsError, Model: p.Model, Name: p.Name,
 			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Probes: p.Probes, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: list(p.URLs)})
@@ -127,4 +128,12 @@ func addCost(sum, cost *int64) *int64 {
 	}
 	total := *sum + *cost
 	return &total
+}
+
+// charge adds what a call cost; nil is unknown.
+func (a *Attempt) charge(microUSD *int64) {
+	a.CostMicroUSD = addCost(a.CostMicroUSD, microUSD)
+	if microUSD != nil {
+		a.KnownMicroUSD += *microUSD
+	}
 }

@@ -263,9 +263,7 @@ func spentOn(t *ledger.Task) tools.Spent {
 	var s tools.Spent
 	for _, a := range failedBefore(t) {
 		s.Calls += a.ToolCalls
-		if a.CostMicroUSD != nil {
-			s.CostMicroUSD += *a.CostMicroUSD
-		}
+		s.CostMicroUSD += a.KnownMicroUSD
 	}
 	return s
 }
