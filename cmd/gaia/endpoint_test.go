@@ -149,7 +149,13 @@ func TestReplay(t *testing.T) {
 	if out := p.want(exitUsage, append(args, "--base-url", model, "--cassette", "record:tape")...); !strings.Contains(out, "gaia: error: --cassette record:tape: ") {
 		t.Errorf("run says:\n%s", out)
 	}
-	p.want(exitOK, append(args, "--base-url", "https://api.example/v1", "--cassette", "replay:tape", "--concurrency", "1")...)
+	out := p.want(exitOK, append(args, "--base-url", "https://api.example/v1", "--cassette", "replay:tape", "--concurrency", "1", "--json")...)
+	if !strings.Contains(out, `"cassette":"replay"`) || !strings.Contains(out, "gaia: replay: the answers come from a cassette; no model was asked\n") {
+		t.Errorf("run says:\n%s", out)
+	}
+	if out := p.want(exitOK, "verify", p.newest()); !strings.Contains(out, "replay     the answers come from a cassette; no model was asked\n") {
+		t.Errorf("verify says:\n%s", out)
+	}
 	if m := p.plan(p.newest()); m.Cassette != ledger.CassetteReplay {
 		t.Errorf("the plan has %q", m.Cassette)
 	}

@@ -213,12 +213,16 @@ func (a *app) announce(r *run.Run, s settings) {
 	if s.rehearsal {
 		fmt.Fprintln(a.stderr, rehearsalNotice)
 	}
+	m := r.State().Manifest
+	if m.Cassette == ledger.CassetteReplay {
+		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", replayNote)
+	}
 	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.ManifestSHA256())
-	if b := r.State().Manifest.Budgets.RunCostMicroUSD; b > 0 {
+	if b := m.Budgets.RunCostMicroUSD; b > 0 {
 		fmt.Fprintf(a.stderr, "gaia: the run may cost %s; completions are bounded to %d tokens\n", dollars(&b), s.maxTokens)
 	}
-	if m := r.State().Manifest.Dataset.Mismatch(); m != "" {
-		a.warn(m)
+	if other := m.Dataset.Mismatch(); other != "" {
+		a.warn(other)
 	}
 }
 

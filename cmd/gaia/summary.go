@@ -11,7 +11,10 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-const rehearsalNote = "built-in tasks and a scripted model; not a GAIA score"
+const (
+	rehearsalNote = "built-in tasks and a scripted model; not a GAIA score"
+	replayNote    = "the answers come from a cassette; no model was asked"
+)
 
 // notices say what a run's results must not be taken for.
 func notices(m ledger.Manifest) string {
@@ -20,7 +23,7 @@ func notices(m ledger.Manifest) string {
 		out.WriteString("rehearsal: " + rehearsalNote + "\n\n")
 	}
 	if m.Cassette == ledger.CassetteReplay {
-		out.WriteString("replay: no model was asked\n\n")
+		out.WriteString("replay: " + replayNote + "\n\n")
 	}
 	return out.String()
 }

@@ -127,6 +127,9 @@ func (a *app) printVerification(v verification, m ledger.Manifest) error {
 	if v.Rehearsal {
 		rows = slices.Insert(rows, 1, [2]string{"rehearsal", rehearsalNote})
 	}
+	if m.Cassette == ledger.CassetteReplay {
+		rows = slices.Insert(rows, 1, [2]string{"replay", replayNote})
+	}
 	if v.Missing != "" {
 		rows = append(rows, [2]string{"incomplete", v.Missing + "; what is there verifies"})
 	}

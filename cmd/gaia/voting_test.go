@@ -45,13 +45,13 @@ func TestShowVoting(t *testing.T) {
 		want []string
 	}{
 		{[]string{"show", dir}, []string{
-			"rehearsal: built-in tasks and a scripted model; not a GAIA score\n\nreplay: no model was asked\n\n",
+			"rehearsal: built-in tasks and a scripted model; not a GAIA score\n\nreplay: the answers come from a cassette; no model was asked\n\n",
 			" 3 (2 agree) ", " Old Tolmey",
 			"voting     3 attempts a task, majority.v1; the scores are of the answers voted for (official pass@1 100.0 %, pass@3 100.0 %)\n",
 			"outcomes   0 solved, 1 failed,",
 		}},
 		{[]string{"show", dir, "fab1e107"}, []string{
-			"replay: no model was asked\n",
+			"replay: the answers come from a cassette; no model was asked\n",
 			"  answer: Ostrel (rule final-answer.v1)\n  votes: 1; official correct, judge says correct (official)\n",
 			"  answer: Old Tolmey (rule final-answer.v1)\n  votes: 2, and it counts; official wrong, judge says wrong (judge)\n",
 			"  answer: old-tolmey. (rule final-answer.v1)\n  votes: 2; official wrong, judge says wrong (judge)\n",

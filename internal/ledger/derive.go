@@ -69,7 +69,7 @@ func (f *Fold) Results() ([]byte, error) {
 // Summary returns the summary of a completed run.
 func (f *Fold) Summary() Summary {
 	m := f.Manifest
-	s := Summary{Completed: f.completed, CostMicroUSD: new(int64), Dataset: m.Dataset, DurationMs: between(f.Started, f.completed),
+	s := Summary{Cassette: m.Cassette, Completed: f.completed, CostMicroUSD: new(int64), Dataset: m.Dataset, DurationMs: between(f.Started, f.completed),
 		GaiaSplit: m.Dataset.Split, GuidanceHash: m.GuidanceHash, Harness: m.Harness, Interruptions: f.Interruptions,
 		JudgeCacheIntegrityEvents: f.IntegrityEvents(),
 		ManifestSHA256:            f.ManifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID,

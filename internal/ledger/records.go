@@ -127,6 +127,7 @@ type TaskVote struct {
 // Summary is summary.json.
 type Summary struct {
 	Attempts                  int                `json:"attempts"`
+	Cassette                  string             `json:"cassette,omitzero"` // of the manifest
 	Completed                 string             `json:"completed"`
 	CostMicroUSD              *int64             `json:"cost_microusd"` // of the agent's calls and of models that its tools asked; null if a price is unknown
 	Dataset                   Dataset            `json:"dataset"`
