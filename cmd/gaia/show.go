@@ -168,19 +168,19 @@ func (a *app) showTask(dir, prefix string, asJSON bool) error {
 // printTask prints a task step by step. What others wrote stands indented, or
 // on the line that names it, so that it cannot pass for a line of ours.
 func (a *app) printTask(dir string, found *ledger.Run, task *ledger.Task, records []ledger.Trajectory) error {
-	question, err := questionOf(dir, found, task.Plan.TaskID)
+	told, err := toldOf(dir, found, task.Plan.TaskID)
 	if err != nil {
 		return err
 	}
 	w := &strings.Builder{}
 	w.WriteString(notices(found.Manifest))
 	fmt.Fprintf(w, "task %s, level %d\n\n", oneLine(task.Plan.TaskID), task.Plan.Level)
-	section(w, "question", question)
+	section(w, "question", told.question)
 	if task.Plan.FileName != "" {
 		fmt.Fprintf(w, "attachment: %s\n\n", oneLine(task.Plan.FileName))
 	}
 	for i, r := range records {
-		writeAttempt(w, r, task.Attempts[i])
+		writeAttempt(w, r, task.Attempts[i], told.condensed[r.Attempt])
 		if found.Manifest.Voting.Rule == ledger.VoteMajority {
 			writeVote(w, task, task.Attempts[i])
 		}
@@ -189,6 +189,9 @@ func (a *app) printTask(dir string, found *ledger.Run, task *ledger.Task, record
 		fmt.Fprintf(w, "attempt %d: open, %d turns and %d tool calls so far\n", open.Number, open.Turns, open.ToolCalls)
 	}
 	writeVerdicts(w, task)
+	if task.Sealed != nil && task.Sealed.Outcome == trajectory.Skipped && found.Manifest.Budgets.RunCostMicroUSD > 0 {
+		fmt.Fprintf(w, "not begun: %s\n", runBudget(found.Manifest.Budgets))
+	}
 	_, err = io.WriteString(a.stdout, printable(w.String()))
 	return err
 }
@@ -205,19 +208,34 @@ func oneTask(f *ledger.Fold, prefix string) (*ledger.Task, error) {
 	return f.Tasks[at], nil
 }
 
-// questionOf finds a task's question in the journal.
-func questionOf(dir string, found *ledger.Run, task string) (string, error) {
+// told is what the journal says of a task beside its trajectories.
+type told struct {
+	question  string
+	condensed map[int][][]trajectory.ContextCondensed // of each attempt: what stands before its first prompt, its second, …
+}
+
+// toldOf reads the journal for a task.
+func toldOf(dir string, found *ledger.Run, task string) (told, error) {
 	f, err := os.Open(filepath.Join(dir, trajectory.JournalFile))
 	if err != nil {
-		return "", err
+		return told{}, err
 	}
 	defer f.Close()
-	question := "(not begun)"
+	all, before := told{question: "(not begun)", condensed: map[int][][]trajectory.ContextCondensed{}}, []trajectory.ContextCondensed(nil)
 	_, _, err = trajectory.ReadJournal(f, found.Manifest.RunID, found.ManifestSHA256, func(e trajectory.Event, _ []byte) error {
-		if p, ok := e.Payload.(trajectory.TaskStarted); ok && e.TaskID == task {
-			question = p.Question
+		if e.TaskID != task {
+			return nil
+		}
+		switch p := e.Payload.(type) {
+		case trajectory.TaskStarted:
+			all.question, before = p.Question, nil
+		case trajectory.ContextCondensed:
+			before = append(before, p)
+		case trajectory.ContextCompiled:
+			all.condensed[e.Attempt] = append(all.condensed[e.Attempt], before)
+			before = nil
 		}
 		return nil
 	})
-	return question, err
+	return all, err
 }

@@ -28,7 +28,9 @@ func indent(text string) string {
 	return "    " + strings.Join(lines, "\n    ") + "\n" + more
 }
 
-func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt) {
+// writeAttempt writes an attempt; condensed is what was taken out before each of
+// its prompts.
+func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt, condensed [][]trajectory.ContextCondensed) {
 	fmt.Fprintf(w, "attempt %d: %s", r.Attempt, a.Ended.Outcome)
 	if a.Ended.Reason != "" {
 		fmt.Fprintf(w, " (%s)", oneLine(a.Ended.Reason))
@@ -37,17 +39,60 @@ func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt) {
 	if a.Error != nil {
 		fmt.Fprintf(w, "  failed: %s: %s\n", oneLine(a.Error.Stage), oneLine(a.Error.Message))
 	}
-	turn := 0
-	for _, step := range r.Steps {
-		if p, ok := step.(ledger.PromptStep); ok && p.Turn != turn {
-			turn = p.Turn
-			fmt.Fprintf(w, "\n  turn %d\n", turn)
+	turn, prompts := 0, 0
+	for i, step := range r.Steps {
+		if p, ok := step.(ledger.PromptStep); ok {
+			if p.Turn != turn {
+				turn = p.Turn
+				fmt.Fprintf(w, "\n  turn %d\n", turn)
+			}
+			if prompts == 0 {
+				writePictures(w, p)
+			}
+			if prompts < len(condensed) {
+				writeCondensed(w, condensed[prompts])
+			}
+			prompts++
+		}
+		if call, ok := step.(ledger.LLMCallStep); ok && cutShort(call, r.Steps[i+1:], a) {
+			fmt.Fprintln(w, "  cut: the time of the attempt was up")
+			continue
 		}
 		writeStep(w, step)
 	}
 	fmt.Fprintln(w)
 	if r.FinalAnswer != nil {
 		fmt.Fprintf(w, "  answer: %s (rule %s)\n", oneLine(*r.FinalAnswer), oneLine(a.Answer.Rule))
+	}
+}
+
+// cutShort reports whether a call was cancelled because the time of its attempt
+// was up, and not with the run: the attempt went on, or ended by itself.
+func cutShort(call ledger.LLMCallStep, after []any, a *ledger.Attempt) bool {
+	if call.Error == nil || call.Error.Code != cancelled {
+		return false
+	}
+	return a.Ended.Outcome != trajectory.Errored || slices.ContainsFunc(after, func(step any) bool {
+		_, more := step.(ledger.PromptStep)
+		return more
+	})
+}
+
+// cancelled is the code of a call that was ended from this side.
+const cancelled = "cancelled"
+
+// writePictures names the pictures that the model was shown with the question.
+func writePictures(w io.Writer, p ledger.PromptStep) {
+	for _, m := range p.Messages {
+		if m.Image.Path != "" {
+			fmt.Fprintf(w, "  shown with the question: %s (%s, %d bytes)\n", oneLine(m.Image.Path), oneLine(m.Image.MediaType), m.Image.Bytes)
+		}
+	}
+}
+
+func writeCondensed(w io.Writer, condensed []trajectory.ContextCondensed) {
+	for _, c := range condensed {
+		fmt.Fprintf(w, "  condensed: %s taken out to make room (%s)\n", counted(len(c.Messages), "result"), oneLine(c.Reason))
 	}
 }
 

@@ -65,6 +65,13 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 	out.WriteString(scoreTable(s) + "\n\n")
 	rows := append(chosen(found.Manifest), [2]string{"model", s.Model}, [2]string{"outcomes", outcomes(s.Outcomes)})
 	rows = append(rows, voting(s.Voting)...)
+	if b := found.Manifest.Budgets; b.RunCostMicroUSD > 0 && s.Outcomes.Skipped > 0 {
+		begun := "tasks were not begun"
+		if s.Outcomes.Skipped == 1 {
+			begun = "task was not begun"
+		}
+		rows = append(rows, [2]string{"budget", fmt.Sprintf("%s: %d %s", runBudget(b), s.Outcomes.Skipped, begun)})
+	}
 	if s.Judge != nil {
 		rows = append(rows, [2]string{"judge", fmt.Sprintf("%s: judged %d of %d (%d from the cache), unreadable %d, errors %d; cost %s",
 			s.Judge.Model, s.Judge.Judged, s.Judge.Asked, s.Judge.Cached, s.Judge.Unreadable, s.Judge.Errors, dollars(s.Judge.CostMicroUSD))})
@@ -94,6 +101,11 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 		return err
 	}
 	return a.printRows(rows)
+}
+
+// runBudget says of a budget for the whole run that it ended the run.
+func runBudget(b ledger.Budgets) string {
+	return dollars(&b.RunCostMicroUSD) + " the run, used up or not enough for another attempt"
 }
 
 func scoreTable(s ledger.Summary) string {
