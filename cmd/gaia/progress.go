@@ -21,7 +21,9 @@ type progress struct {
 	mu    sync.Mutex
 	total int
 	votes int             // attempts a task is voted on with; 1: there is no vote
+	tries int             // failures by which a task is given up; 0: not known
 	made  map[string]int  // attempts of each task that gave an answer or none
+	lost  map[string]int  // attempts of each task that failed, other than with the run
 	ended map[string]bool // tasks for which no further attempt is made
 	turns map[string]int  // of each task's open attempt
 	seals int             // tasks graded and sealed
@@ -37,7 +39,7 @@ type progress struct {
 }
 
 func (a *app) newProgress(total, votes int, rehearsal bool) *progress {
-	p := &progress{total: total, votes: max(votes, 1), made: map[string]int{}, ended: map[string]bool{}, turns: map[string]int{}, told: map[string]bool{}, known: true, out: a.stderr}
+	p := &progress{total: total, votes: max(votes, 1), made: map[string]int{}, lost: map[string]int{}, ended: map[string]bool{}, turns: map[string]int{}, told: map[string]bool{}, known: true, out: a.stderr}
 	if !a.tty {
 		p.log = newLogger(a.stderr, rehearsal)
 		return p
@@ -121,10 +123,8 @@ func (p *progress) attempt(task string, ended trajectory.AttemptEnded) {
 		p.warnOnce("the budget of the whole run (--max-cost) is spent: an attempt ended without an answer")
 	}
 	p.mu.Lock()
-	if ended.Outcome != trajectory.Errored {
-		p.made[task]++
-	}
-	settled := p.made[task] >= p.votes
+	p.count(task, ended)
+	settled := p.made[task] >= p.votes || p.tries > 0 && p.lost[task] >= p.tries
 	p.mu.Unlock()
 	if settled {
 		p.settled(task)
@@ -137,6 +137,23 @@ func (p *progress) attempt(task string, ended trajectory.AttemptEnded) {
 		return
 	}
 	p.log.Info("attempt ended", "task", task, "outcome", ended.Outcome, "turns", turns, "tasks", fmt.Sprintf("%d/%d", n, p.total), "cost", p.spent())
+}
+
+// count counts how an attempt ended as the plan's limits do.
+func (p *progress) count(task string, ended trajectory.AttemptEnded) {
+	switch {
+	case ended.Outcome != trajectory.Errored:
+		p.made[task]++
+	case ended.Reason != trajectory.Interrupted && ended.Reason != trajectory.RunStopped:
+		p.lost[task]++
+	}
+}
+
+// planned takes from the plan what makes an end of a task that keeps failing.
+func (p *progress) planned(m ledger.Manifest) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tries = m.Retry.AttemptsPerTask
 }
 
 // settled counts a task for which no further attempt is made.
@@ -208,6 +225,7 @@ func (p *progress) Write(b []byte) (int, error) {
 
 // catchUp counts what a run had done before it was interrupted.
 func (p *progress) catchUp(f *ledger.Fold) {
+	p.planned(f.Manifest)
 	for _, t := range f.Tasks {
 		if t.Sealed != nil || f.Settled(t) {
 			p.settled(t.Plan.TaskID)
@@ -216,8 +234,8 @@ func (p *progress) catchUp(f *ledger.Fold) {
 			p.seals++
 		}
 		for _, a := range t.Attempts {
-			if a.Ended != nil && a.Ended.Outcome != trajectory.Errored {
-				p.made[t.Plan.TaskID]++
+			if a.Ended != nil {
+				p.count(t.Plan.TaskID, *a.Ended)
 			}
 			if a.CostMicroUSD == nil {
 				p.known = false

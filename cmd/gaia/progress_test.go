@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -54,6 +55,20 @@ func TestProgressOfAVote(t *testing.T) {
 	for i, outcome := range []string{trajectory.Answered, trajectory.Errored, trajectory.NoAnswer} {
 		p.watch(trajectory.Event{TaskID: "fab1e001", Payload: trajectory.AttemptEnded{Outcome: outcome}})
 		if done := strings.Contains(out.String(), "tasks=1/1"); done != (i == 2) {
+			t.Errorf("after attempt %d: %s", i+1, out.String())
+		}
+	}
+}
+
+// TestProgressOfFailures: a task is done, too, when the failures that the plan
+// allows are used up; what the run was stopped by is none of them.
+func TestProgressOfFailures(t *testing.T) {
+	var out strings.Builder
+	p := (&app{stderr: &out}).newProgress(1, 1, false)
+	p.planned(ledger.Manifest{Retry: ledger.RetryPlan{AttemptsPerTask: 2}})
+	for i, reason := range []string{trajectory.Infrastructure, trajectory.Interrupted, trajectory.RunStopped, trajectory.Infrastructure} {
+		p.watch(trajectory.Event{TaskID: "fab1e001", Payload: trajectory.AttemptEnded{Outcome: trajectory.Errored, Reason: reason}})
+		if done := strings.Contains(out.String(), "tasks=1/1"); done != (i == 3) {
 			t.Errorf("after attempt %d: %s", i+1, out.String())
 		}
 	}

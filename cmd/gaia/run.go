@@ -182,6 +182,7 @@ func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
 		return fail(exitFailure, err, "choose another place with --out")
 	}
 	defer r.Close()
+	progress.planned(r.State().Manifest)
 	a.announce(r, s)
 	if c.like != nil {
 		if err := a.compareWith(c.like, r.State().Manifest); err != nil {
