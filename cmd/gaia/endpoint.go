@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -84,7 +85,7 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 	if w.Cassette, _, err = s.tape(); err != nil {
 		return err
 	}
-	if !s.dry {
+	if !s.dry || w.Cassette == ledger.CassetteReplay { // which makes nothing
 		if config.Transport, err = s.transport(); err != nil {
 			return err
 		}
@@ -123,6 +124,9 @@ func (s settings) transport() (carrier http.RoundTripper, err error) {
 		carrier, err = llm.NewRecorder(dir, nil)
 	case mode == ledger.CassetteReplay:
 		carrier, err = llm.NewPlayer(dir)
+	}
+	if errors.Is(err, llm.ErrRecorded) {
+		return nil, usage("record to another directory, or have the answers from there with --cassette "+quoteArg(ledger.CassetteReplay+":"+dir), "--cassette %s: %v", s.cassette, err)
 	}
 	if err != nil {
 		return nil, usage("", "--cassette %s: %v", s.cassette, err)

@@ -69,6 +69,9 @@ func TestQuotaStops(t *testing.T) {
 	if !strings.Contains(out, "gaia: error: the run stopped: ") || !strings.Contains(out, "the key is not valid") || !strings.Contains(out, "gaia resume runs/") {
 		t.Errorf("run says:\n%s", out)
 	}
+	if !strings.Contains(out, "gaia: hint: set OPENAI_API_KEY to a key of the endpoint, then: gaia resume runs/") {
+		t.Errorf("run says:\n%s", out)
+	}
 	if n := refused.Load(); n != 1 {
 		t.Errorf("%d requests were made, want one", n)
 	}
@@ -120,6 +123,9 @@ func TestResumeTakesThePlan(t *testing.T) {
 	if !found {
 		t.Fatalf("run says:\n%s", out)
 	}
+	if !strings.Contains(again, " --concurrency 2 --rpm 600000 --tpm 600000000 ") {
+		t.Errorf("the run goes on with %q", again)
+	}
 	open.Store(true)
 	if out := p.want(exitUsage, "resume", p.runDir(), "--source", "dir:data", "--base-url", base, "--prices", prices); !strings.Contains(out, "gaia: error: the run was planned with --cassette record:DIR\n") {
 		t.Errorf("resume says:\n%s", out)
@@ -146,7 +152,8 @@ func TestReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out := p.want(exitUsage, append(args, "--base-url", model, "--cassette", "record:tape")...); !strings.Contains(out, "gaia: error: --cassette record:tape: ") {
+	if out := p.want(exitUsage, append(args, "--base-url", model, "--cassette", "record:tape")...); !strings.Contains(out, "gaia: error: --cassette record:tape: opening cassette \"tape\": it holds a recording already\n") ||
+		!strings.Contains(out, "gaia: hint: record to another directory, or have the answers from there with --cassette replay:tape\n") {
 		t.Errorf("run says:\n%s", out)
 	}
 	out := p.want(exitOK, append(args, "--base-url", "https://api.example/v1", "--cassette", "replay:tape", "--concurrency", "1", "--json")...)
@@ -167,7 +174,8 @@ func TestReplay(t *testing.T) {
 	if a, b := answers.FindAll(first, -1), answers.FindAll(second, -1); len(a) < 9 || !slices.EqualFunc(a, b, bytes.Equal) {
 		t.Errorf("the replay came to %s, the run to %s", b, a)
 	}
-	if out := p.want(exitIncomplete, append(args, "--base-url", model, "--cassette", "replay:tape", "--images", "on", "--max-turns", "1")...); !strings.Contains(out, "cassette") {
+	if out := p.want(exitIncomplete, append(args, "--base-url", model, "--cassette", "replay:tape", "--images", "on", "--max-turns", "1")...); !strings.Contains(out, "the run is not the one that was recorded\n") ||
+		!strings.Contains(out, "gaia: hint: start a new run with the settings that the recording was made with") || strings.Contains(out, "resume") {
 		t.Errorf("run says:\n%s", out)
 	}
 }

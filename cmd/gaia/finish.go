@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"runtime"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -50,7 +52,24 @@ func unfinished(err error, resume string) error {
 	if source := (*loader.SourceError)(nil); errors.As(err, &source) {
 		hints = append(hints, source.Remedies...)
 	}
-	return fail(exitIncomplete, fmt.Errorf("the run stopped: %w", err), append(hints, "mend that, then: "+resume)...)
+	return fail(exitIncomplete, fmt.Errorf("the run stopped: %w", err), append(hints, remedy(err, resume))...)
+}
+
+// remedy says what helps a run that stopped. What the plan itself is to blame
+// for, resuming cannot mend.
+func remedy(err error, resume string) string {
+	var asked *llm.Error
+	if errors.As(err, &asked) {
+		switch {
+		case asked.Code == "not_on_cassette":
+			return "start a new run with the settings that the recording was made with: tasks, model, budgets and tools"
+		case asked.Code == "responses_api_required", asked.Code == "not_a_chat_model":
+			return "start a new run with --api responses: resume keeps to the interface of the plan"
+		case asked.Status == http.StatusUnauthorized:
+			return "set OPENAI_API_KEY to a key of the endpoint, then: " + resume
+		}
+	}
+	return "mend that, then: " + resume
 }
 
 // printRun verifies a finished run, as anyone would, and prints its summary.

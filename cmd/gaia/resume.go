@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -112,6 +113,14 @@ func (s settings) resumeCommand(dir string) string {
 	}
 	if s.cassette != "" {
 		words = append(words, "--cassette", quoteArg(s.cassette))
+	}
+	if s.concurrency != autoConcurrency {
+		words = append(words, "--concurrency", quoteArg(s.concurrency))
+	}
+	for _, rate := range []counter{{"rpm", s.rpm}, {"tpm", s.tpm}} {
+		if rate.value > 0 {
+			words = append(words, "--"+rate.flag, strconv.FormatInt(rate.value, 10))
+		}
 	}
 	if s.rehearsal {
 		return strings.Join(words, " ")

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,15 +25,18 @@ type Recorder struct {
 	counts map[string]int
 }
 
+// ErrRecorded means that a directory holds a cassette already.
+var ErrRecorded = errors.New("it holds a recording already")
+
 // NewRecorder starts a cassette in a directory, which it makes if there is none; one that holds a
-// cassette is refused. Requests go to next; nil = a plain transport without a proxy.
+// cassette is refused with ErrRecorded. Requests go to next; nil = a plain transport without a proxy.
 func NewRecorder(dir string, next http.RoundTripper) (*Recorder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("opening cassette %q: %w", dir, bare(err))
 	}
 	r, err := ContinueRecorder(dir, next)
 	if err == nil && len(r.counts) > 0 {
-		return nil, fmt.Errorf("opening cassette %q: it holds a recording already (another directory, or `--cassette replay`, helps)", dir)
+		return nil, fmt.Errorf("opening cassette %q: %w", dir, ErrRecorded)
 	}
 	return r, err
 }

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/llm"
+)
+
+// TestRemedy: what the plan is to blame for, resuming is not said to mend.
+func TestRemedy(t *testing.T) {
+	const resume = "gaia resume runs/01J"
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("the disk is full"), "mend that, then: " + resume},
+		{&llm.Error{Status: 503, Code: "http_503"}, "mend that, then: " + resume},
+		{&llm.Error{Status: 401, Code: "invalid_api_key"}, "set OPENAI_API_KEY to a key of the endpoint, then: " + resume},
+		{&llm.Error{Status: 400, Code: "responses_api_required"}, "start a new run with --api responses: resume keeps to the interface of the plan"},
+		{&llm.Error{Code: "not_on_cassette"}, "start a new run with the settings that the recording was made with: tasks, model, budgets and tools"},
+	} {
+		if got := remedy(fmt.Errorf("solving: %w", tt.err), resume); got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.err, got, tt.want)
+		}
+	}
+}
