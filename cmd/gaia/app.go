@@ -4,10 +4,13 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 )
 
@@ -64,8 +67,23 @@ never a GAIA score.`,
 		SilenceUsage:  true,
 	}
 	root.AddCommand(a.runCommand(), a.resumeCommand(), a.auditCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.showCommand(), a.tasksCommand(), a.keyCommand(), a.versionCommand(), convertCommand())
+	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exitHelp)
 	return root
+}
+
+// flagError says what is wrong with a flag as the settings file would.
+func flagError(cmd *cobra.Command, err error) error {
+	hint := "see '" + cmd.CommandPath() + " --help'"
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
+		return usage(hint, "%s", err)
+	}
+	flag, value := wrong.GetFlag(), text.Trim(wrong.GetValue(), shownWidth)
+	if errors.Is(err, strconv.ErrRange) {
+		return usage(hint, "--%s is %q, which is too large", flag.Name, value)
+	}
+	return usage(hint, "--%s is %q, which is not %s", flag.Name, value, described(flag.Value.Type()))
 }
 
 // oneArg wants one argument, called name.
