@@ -31,6 +31,11 @@ func (f *settingsFile) apply(flags *pflag.FlagSet, keep func(name string) bool) 
 		if !slices.Contains(names, e.key) {
 			return f.unknown(e, names)
 		}
+		for _, v := range e.values {
+			if isSecret(v.text) {
+				return masked(f.wrong(v.at, "set OPENAI_API_KEY or HF_TOKEN in the environment", "%s holds what looks like a key: secrets do not belong into the file", e.key), e.key+": ")
+			}
+		}
 		flag := flags.Lookup(e.key)
 		kept := keep(e.key) // what is wrong is said all the same
 		if err := f.fits(e, flag.Value.Type()); err != nil {
@@ -160,12 +165,7 @@ func (f *settingsFile) unknown(e entry, names []string) error {
 		format, hint = "%q is for the command line alone", ""
 	}
 	key := text.Trim(e.key, shownWidth)
-	err := f.wrong(e.at, hint, format, key).(*failure)
-	if len(err.shown) > 0 {
-		head, _, _ := strings.Cut(err.shown[0], " | ")
-		err.shown = []string{head + " | " + oneLine(key) + ": …", strings.Repeat(" ", len(head)) + " | ^"}
-	}
-	return err
+	return masked(f.wrong(e.at, hint, format, key), oneLine(key)+": ")
 }
 
 // nearest returns the name that fewest changes make of key, "" if none is near.

@@ -100,7 +100,12 @@ func parseSettings(name string, data []byte) (*settingsFile, error) {
 		if !errors.As(err, &wrong) || wrong.GetToken() == nil {
 			return nil, usage("", "the settings %q: %s", name, text.Trim(err.Error(), 2*shownWidth))
 		}
-		return nil, f.wrong(placeOf(wrong.GetToken()), "", "%s", text.Trim(wrong.GetMessage(), 2*shownWidth))
+		at := placeOf(wrong.GetToken())
+		err := f.wrong(at, "", "%s", text.Trim(wrong.GetMessage(), 2*shownWidth))
+		if at.line <= len(f.lines) && !strings.Contains(f.lines[at.line-1], ":") {
+			err = masked(err, "")
+		}
+		return nil, err
 	}
 	if len(tree.Docs) > 1 {
 		return nil, f.wrong(placeOf(tree.Docs[1].Start), "leave one of them", "there is a second document")
@@ -113,7 +118,7 @@ func parseSettings(name string, data []byte) (*settingsFile, error) {
 		if _, comment := tree.Docs[0].Body.(*ast.CommentGroupNode); comment {
 			return f, nil
 		}
-		return nil, f.wrong(placeOf(tree.Docs[0].Body.GetToken()), "write a setting a line, such as model: gpt-4o", "this is no setting")
+		return nil, masked(f.wrong(placeOf(tree.Docs[0].Body.GetToken()), "write a setting a line, such as model: gpt-4o", "this is no setting"), "")
 	}
 	return f, f.gather(body)
 }
@@ -168,7 +173,7 @@ func (f *settingsFile) gather(body *ast.MappingNode) error {
 	for _, pair := range body.Values {
 		key, ok := pair.Key.(*ast.StringNode)
 		if !ok || key.Value == "" {
-			return f.wrong(placeOf(pair.Key.GetToken()), "a setting is called as the flag of 'gaia run' is", "this is no name of a setting")
+			return masked(f.wrong(placeOf(pair.Key.GetToken()), "a setting is called as the flag of 'gaia run' is", "this is no name of a setting"), "")
 		}
 		e := entry{key: key.Value, at: placeOf(key.GetToken())}
 		if i := slices.IndexFunc(f.entries, func(o entry) bool { return o.key == e.key }); i >= 0 {
@@ -211,6 +216,9 @@ func placeOf(t *token.Token) place {
 func (f *settingsFile) wrong(at place, hint, format string, args ...any) error {
 	err := usage(hint, "%s:%d:%d: %s", f.name, at.line, at.column, fmt.Sprintf(format, args...)).(*failure)
 	err.shown = f.excerpt(at)
+	if at.line >= 1 && at.line <= len(f.lines) && holdsSecret(f.lines[at.line-1]) {
+		return masked(err, "")
+	}
 	return err
 }
 
