@@ -90,10 +90,14 @@ func TestLike(t *testing.T) {
 	p.want(exitOK, "run", "--like", first, "--source", "dir:data")
 
 	// What the plan says is stronger than the settings file; what it leaves open is not.
-	if err := os.WriteFile(filepath.Join(p.dir, settingsName), []byte("max-turns: 3\nlimit: 1\nvoting-attempts: 2\nconcurrency: 1\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(p.dir, settingsName), []byte("max-turns: 3\nlimit: 1\nvoting-attempts: 2\nconcurrency: 1\nsource: dir:data\nbase-url: "+model+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if out := p.want(exitOK, "run", "--like", first, "--source", "dir:data", "--dry-run"); !strings.Contains(out, "in: nothing\n") || !strings.Contains(out, "concurrency  1\n") {
+		t.Errorf("run says:\n%s", out)
+	}
+	p.env = p.env[:len(p.env)-1] // without OPENAI_BASE_URL
+	if out := p.want(exitOK, "run", "--like", first, "--dry-run"); !strings.Contains(out, "in: nothing\n") {
 		t.Errorf("run says:\n%s", out)
 	}
 }

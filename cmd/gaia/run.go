@@ -90,6 +90,9 @@ func (a *app) settleRun(cmd *cobra.Command, s *settings, c *runCall, file *setti
 		if c.like, err = readLike(c.likeWhat); err != nil {
 			return err
 		}
+		if !given["source"] && !c.like.Rehearsal && c.like.Dataset.Hub == "" { // the plan does not hold it
+			s.source = file.value("source")
+		}
 		if err := a.like(s, flags, c.like); err != nil {
 			return err
 		}

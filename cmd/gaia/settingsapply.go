@@ -55,6 +55,19 @@ func (f *settingsFile) apply(flags *pflag.FlagSet, keep func(name string) bool) 
 	return nil
 }
 
+// value returns what the file says of a flag that takes one text; "" if nothing.
+func (f *settingsFile) value(key string) string {
+	if f == nil {
+		return ""
+	}
+	for _, e := range f.entries {
+		if e.key == key && !e.list && !isSecret(e.values[0].text) {
+			return e.values[0].text
+		}
+	}
+	return ""
+}
+
 // assign sets a flag as the command line would.
 func (f *settingsFile) assign(flags *pflag.FlagSet, flag *pflag.Flag, e entry) error {
 	list, isList := flag.Value.(pflag.SliceValue)
