@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -45,6 +46,10 @@ func (a *app) dryRun(ctx context.Context, s settings, c runCall) error {
 	if err != nil {
 		return err
 	}
+	var budget *run.BudgetError
+	if errors.As(run.Affords(w.Config), &budget) {
+		return tooLittle(budget, w.RunCost)
+	}
 	found, unread, err := usageUnder(c.out, m)
 	if err != nil {
 		return fail(exitFailure, err, "choose another place with --out")
@@ -55,6 +60,9 @@ func (a *app) dryRun(ctx context.Context, s settings, c runCall) error {
 	p := dryPlan{Budgets: m.Budgets, Cassette: m.Cassette, Concurrency: s.concurrency, Dataset: m.Dataset, DryRun: true,
 		Estimate: newEstimate(m, found, w.Prices), Evidence: m.Evidence, Model: m.Model, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
 		PricesSHA256: m.PricesSHA256, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent, Tasks: m.Tasks, Transcription: m.Transcription, Voting: m.Voting}
+	if e := p.Estimate; e.CostMicroUSD != nil && e.RunBoundMicroUSD != nil && *e.CostMicroUSD > *e.RunBoundMicroUSD {
+		a.warn("the estimate, " + dollars(e.CostMicroUSD) + ", is above --max-cost, " + dollars(e.RunBoundMicroUSD) + ": tasks may be left out, and count as wrong")
+	}
 	if m.Judge != nil {
 		p.Judge = m.Judge.Model
 	}

@@ -71,7 +71,17 @@ func TestDryRun(t *testing.T) {
 		plan.Voting.Rule != ledger.VoteMajority || plan.Cassette != ledger.CassetteRecord || !plan.Estimate.Tokens.Assumed {
 		t.Errorf("%v, %+v", err, plan)
 	}
-	p.want(exitOK, args...) // at OpenAI's, without a key
+	if out := p.want(exitOK, args...); strings.Contains(out, "is above --max-cost") { // at OpenAI's, without a key
+		t.Errorf("run says:\n%s", out)
+	}
+	if out := p.want(exitOK, append(local, "--max-cost", "5.85")...); !strings.Contains(out,
+		"gaia: warning: the estimate, $5.854230, is above --max-cost, $5.850000: tasks may be left out, and count as wrong\n") {
+		t.Errorf("run says:\n%s", out)
+	}
+	if out := p.want(exitUsage, append(local, "--max-cost", "0.01")...); !strings.Contains(out, "gaia: error: --max-cost is $0.010000, which is not enough for a single attempt\n") ||
+		!strings.Contains(out, "gaia: hint: give $0.") {
+		t.Errorf("run says:\n%s", out)
+	}
 	if out := p.want(exitOK, "run", "--dry-run", "--source", "dir:data", "--model", "no-price", "--base-url", endpoint.URL); !strings.Contains(out, "estimate     unknown in all\n") {
 		t.Errorf("run says:\n%s", out)
 	}

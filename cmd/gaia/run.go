@@ -178,8 +178,7 @@ func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
 		return a.badCache(cache, exitFindings, "nothing was asked of a model; mend that and start again")
 	}
 	if budget := (*run.BudgetError)(nil); errors.As(err, &budget) {
-		return usage("give "+dollars(&budget.Need)+" at least, or bound completions with --max-tokens: what a request may cost is set aside before it is sent",
-			"--max-cost is %s, which is not enough for a single attempt", dollars(&w.RunCost))
+		return tooLittle(budget, w.RunCost)
 	}
 	if err != nil {
 		return fail(exitFailure, err, "choose another place with --out")
@@ -193,6 +192,12 @@ func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
 		}
 	}
 	return a.finish(stop, r, s, progress, c.asJSON)
+}
+
+// tooLittle is the failure of a run whose budget, in micro-USD, buys nothing.
+func tooLittle(e *run.BudgetError, budget int64) error {
+	return usage("give "+dollars(&e.Need)+" at least, or bound completions with --max-tokens: what a request may cost is set aside before it is sent",
+		"--max-cost is %s, which is not enough for a single attempt", dollars(&budget))
 }
 
 // allThere looks whether a copy of the dataset has every attachment, before

@@ -76,7 +76,7 @@ func Create(out string, c Config) (_ *Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := newPurse(c, ledger.NewFold(ledger.Manifest{}, "", nil)).affords(c.Set.Tasks, specs(c.catalogue(nil))); err != nil {
+	if err := Affords(c); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {

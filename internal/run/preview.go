@@ -5,3 +5,9 @@ import "github.com/gaia-harness/gaia/internal/ledger"
 // Plan returns what a run of c would plan, but for its id, time and gold
 // commitment, which Create makes.
 func Plan(c Config) (ledger.Manifest, error) { return c.plan() }
+
+// Affords returns a *BudgetError if the money of a run of c is not enough for
+// an attempt at any of its tasks; Create does, too.
+func Affords(c Config) error {
+	return newPurse(c, ledger.NewFold(ledger.Manifest{}, "", nil)).affords(c.Set.Tasks, specs(c.catalogue(nil)))
+}
