@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -56,9 +57,10 @@ type Run struct {
 	splitIDs     *audit.IDs
 	lost         *UnrecordedError // what ended the evidence, of a run that goes on without; else nil
 
-	money    *purse     // what the run may still cost, while it executes
-	private  private    // of judgments
-	pictures sync.Mutex // held while one is made fit to be shown
+	money    *purse       // what the run may still cost, while it executes
+	limit    atomic.Int64 // of requests at once, as it was told last
+	private  private      // of judgments
+	pictures sync.Mutex   // held while one is made fit to be shown
 
 	mu        sync.Mutex // guards what follows
 	outage    int        // attempts in a row that failed for want of the endpoint

@@ -145,12 +145,14 @@ func (r *Run) atOnce() int {
 	if r.cfg.Concurrency > 0 || r.cfg.Model.Limiter == nil {
 		return r.cfg.Concurrency
 	}
-	return tasksPerRequest * r.cfg.Model.Limiter.Limit()
+	return tasksPerRequest * int(r.limit.Load())
 }
 
 // follow records what the endpoint is given at once, and lets tasks in by it.
 func (r *Run) follow(inside *crowd) {
+	r.limit.Store(int64(r.cfg.Model.Limiter.Limit()))
 	r.cfg.Model.Limiter.Follow(func(c llm.LimitChange) {
+		r.limit.Store(int64(c.To)) // in effect as soon as this is told
 		// A failure is the log's to remember: nothing is sent after it.
 		_, _ = r.log.Enqueue(trajectory.Draft{Payload: trajectory.LimitChanged{From: c.From, Origin: r.cfg.Model.Origin, Reason: c.Reason, To: c.To}})
 		inside.wake()
