@@ -246,7 +246,10 @@ func TestTimeBudget(t *testing.T) {
 	release := make(chan struct{})
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) == 1 {
+		body, _ := io.ReadAll(r.Body)
+		asked.Add(1)
+		if gjson.GetBytes(body, "tools").Exists() { // not the last turn
+
 			select {
 			case <-release:
 			case <-r.Context().Done():
@@ -261,7 +264,7 @@ func TestTimeBudget(t *testing.T) {
 	b := newBench(t, 9)
 	b.agent.Model, b.agent.Limits = llm.New(llm.Config{BaseURL: server.URL, MaxTries: 3}), agent.Limits{Wall: 50 * time.Millisecond}
 	answer, events, err := b.solve(t)
-	if err != nil || answer.Text != "9" || asked.Load() != 2 {
+	if err != nil || answer.Text != "9" {
 		t.Fatalf("%+v, %v after %d requests", answer, err, asked.Load())
 	}
 	want := "turn_started context_compiled model_call_started model_call_completed turn_completed " +

@@ -23,6 +23,7 @@ type attempt struct {
 	specs   []llm.ToolSpec
 	bytes   int                  // of the tools' descriptions
 	until   time.Time            // when the time budget is spent; zero: never
+	grace   time.Time            // until when the last turn may take; zero: it has not begun
 	untold  []trajectory.Payload // condensations that no request has followed yet
 	used    int64                // tokens, by the endpoint's usage, else by a guess
 }
@@ -220,6 +221,7 @@ type recorder struct {
 	last     bool
 	compiled bool
 	previous string      // event id of the last failed try
+	failed   *llm.Error  // how it failed
 	cut      func()      // ends the try that is under way
 	timer    *time.Timer // that does so when the time budget is spent; nil: there is none
 	since    time.Time   // when the call began to wait for its turn, or to be tried again
@@ -230,7 +232,7 @@ type recorder struct {
 // long it waited is not the task's time. Each further try costs again.
 func (r *recorder) TryStarted(n int) error {
 	if n > 1 && r.Limits.Purse != nil && !r.affords() {
-		return errNoMoney
+		return r.failed
 	}
 	waited := r.Now().Sub(r.since)
 	var payloads []trajectory.Payload
@@ -243,7 +245,10 @@ func (r *recorder) TryStarted(n int) error {
 		r.until = r.until.Add(waited)
 		limit := r.timeLeft()
 		if r.last {
-			limit = max(limit, graceTime)
+			if r.grace.IsZero() {
+				r.grace = r.Now().Add(graceTime)
+			}
+			limit = max(limit, r.grace.Sub(r.Now()))
 		}
 		r.timer = time.AfterFunc(limit, r.cut)
 	}
@@ -299,7 +304,7 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 	if err != nil {
 		return err
 	}
-	r.previous = ids[0]
+	r.previous, r.failed = ids[0], t.Err
 	return nil
 }
 

@@ -174,7 +174,7 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 	case trajectory.TurnStarted:
 		a.Turns, t.turn = append(a.Turns, TurnFact{Seq: ev.Seq, Us: ev.MonoUs - t.begunUs}), newTurn()
 	case trajectory.ModelCallStarted:
-		t.begunUs += max(p.WaitedMs, 0) * 1000 // that is not the attempt's time
+		t.begunUs += min(max(p.WaitedMs, 0), (ev.MonoUs-t.begunUs)/1000) * 1000 // that is not the attempt's time
 	case trajectory.ContextCondensed:
 		t.condense(p)
 	case trajectory.ContextCompiled:

@@ -116,6 +116,7 @@ type pass struct {
 	id, name string // of the call, as they may be recorded
 	tool     Tool   // nil if there is none of that name
 	decision policy.Decision
+	ran      bool   // to its end
 	refusal  string // what the model is told; "" when the call may run
 	output   Output
 	latency  time.Duration
@@ -144,21 +145,19 @@ func (s *Session) Run(ctx context.Context, turn int, calls []Call) ([]Result, er
 			group.Go(func() error { return s.execute(groupCtx, p) })
 		}
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
+	broke := group.Wait()
 
 	var after []trajectory.Payload
 	results := make([]Result, len(passes))
 	for i, p := range passes {
 		results[i] = Result{p.call.ID, p.refusal}
-		if p.refusal == "" {
+		if p.refusal == "" && (p.ran || p.output.Model != nil) { // also beside one that broke: it may have cost something
 			after = append(after, s.resultEvents(p)...)
 			results[i].Text = p.output.Shown
 		}
 	}
-	if _, err := s.rec.Enqueue(turn, after...); err != nil {
-		return nil, err
+	if _, err := s.rec.Enqueue(turn, after...); err != nil || broke != nil {
+		return nil, errors.Join(broke, err)
 	}
 	return results, nil
 }
@@ -263,13 +262,15 @@ func (s *Session) execute(ctx context.Context, p *pass) error {
 	began := s.gate.now()
 	output, err := p.tool.call(ctx, env, []byte(p.call.Args))
 	p.latency = s.gate.now().Sub(began)
-	if err != nil {
-		return fmt.Errorf("tool %s: %w", p.call.Name, err)
-	}
 	p.output = output
 	if m := output.Model; m != nil && m.CostMicroUSD != nil {
 		s.Spend(*m.CostMicroUSD)
 	}
+	if err != nil {
+		p.output.IsError = true
+		return fmt.Errorf("tool %s: %w", p.call.Name, err)
+	}
+	p.ran = true
 	if s.probe != nil {
 		probes := s.probe.Probe(output.Document, p.call.Args, reached(output.URLs))
 		p.probes = &probes

@@ -48,12 +48,15 @@ func NewTranscribe(ask Transcriber, model string) Tool {
 			var refused *llm.Error
 			if errors.As(err, &refused) && !refused.Stop && !refused.Retryable && errors.Unwrap(refused) == nil {
 				out := failed("cannot transcribe %q: the transcription model does not take it: %s", a.Path, refused.Message)
+				if asked.use.Tries == 0 {
+					out = failed("cannot transcribe %q: %s", a.Path, refused.Message)
+				}
 				use.RequestID = refused.RequestID
 				out.Model = &use
 				return out, nil
 			}
 			if err != nil {
-				return Output{}, err
+				return Output{Model: asked.billed()}, err
 			}
 			use.RequestID, use.ResponseModel = heard.RequestID, heard.ResponseModel
 			out := transcript(heard).clipped().show(plainName(a.Path), a.Page, a.Find)
@@ -113,4 +116,13 @@ func (t *transcribing) TryCompleted(done llm.Try) error {
 		*t.use.CostMicroUSD += *cost
 	}
 	return nil
+}
+
+// billed is what the requests took, nil if none of them is known to have taken
+// anything.
+func (t *transcribing) billed() *trajectory.ModelUse {
+	if c := t.use.CostMicroUSD; c != nil && *c == 0 {
+		return nil
+	}
+	return &t.use
 }

@@ -265,3 +265,26 @@ func TestTranscribeSpec(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokenTranscriptionsArePaid: what requests took is recorded and charged,
+// also where they came to nothing and the attempt ends with them; and so is the
+// result of a call that ended beside them.
+func TestBrokenTranscriptionsArePaid(t *testing.T) {
+	var sent []string
+	ask := ear(t, &sent, say(200, `{"duration":60}`)) // billed, and no transcript
+	sink := &gateSink{}
+	s := newSession(t, sink, nil, NewTranscribe(ask, "hearing-model"), NewCalculate())
+	if err := os.WriteFile(filepath.Join(s.root.Name(), "memo.wav"), makeWAV(8), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Run(t.Context(), 1, []Call{{"c1", "transcribe_audio", `{"path":"memo.wav"}`}})
+	var failed *llm.Error
+	if !errors.As(err, &failed) {
+		t.Fatalf("error %v", err)
+	}
+	payloads := flushed(t, s, sink)
+	last, ok := payloads[len(payloads)-1].(trajectory.ToolExecuted)
+	if !ok || !last.IsError || last.Model == nil || last.Model.CostMicroUSD == nil || *last.Model.CostMicroUSD != 3*6000 || last.Model.Tries != 3 {
+		t.Errorf("recorded %s, the last %+v", names(payloads), last.Model)
+	}
+}

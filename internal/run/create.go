@@ -63,7 +63,7 @@ type Run struct {
 	pictures sync.Mutex   // held while one is made fit to be shown
 
 	mu        sync.Mutex // guards what follows
-	outage    int        // attempts in a row that failed for want of the endpoint
+	away      []string   // tasks whose attempts failed in a row for want of the endpoint
 	fold      *ledger.Fold
 	followed  int64 // events that fold has taken
 	unwritten error // why trajectories.jsonl is not whole; it can be rebuilt

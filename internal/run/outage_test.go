@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,34 +11,39 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// TestOutage: an endpoint that is away stops the run before it has lost its
-// tasks, and the run goes on where it is back.
+// TestOutage: an endpoint that is away stops the run before it has lost a task,
+// and the run goes on where it is back.
 func TestOutage(t *testing.T) {
-	tasks := endpoint.Tasks{Count: 30, Turns: 3}
-	server := serve(t, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{endpoint.ServerError}, First: -1})
-	c := generated(t, tasks, server.URL, nil)
-	r, err := Create(t.TempDir(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = r.Execute(context.Background(), nil)
-	if stop := (*stopError)(nil); !errors.As(err, &stop) || !strings.Contains(stop.text, "attempts in a row failed for want of the endpoint") {
-		t.Fatalf("the run ended with %v", err)
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	server.Heal()
-	again, err := Resume(r.Dir, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
-	if err := again.Execute(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if s := verified(t, r.Dir).Summary(); s.Outcomes.Error != 0 || s.Outcomes.Solved+s.Outcomes.Failed != tasks.Count {
-		t.Errorf("%+v", s.Outcomes)
+	for _, tt := range []struct{ tasks, atOnce int }{{30, 16}, {30, 8}, {30, 3}, {30, 1}, {3, 1}, {1, 1}} {
+		t.Run(fmt.Sprintf("%d tasks, %d at once", tt.tasks, tt.atOnce), func(t *testing.T) {
+			tasks := endpoint.Tasks{Count: tt.tasks, Turns: 3}
+			server := serve(t, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{endpoint.ServerError}, First: -1})
+			c := generated(t, tasks, server.URL, nil)
+			c.Concurrency = tt.atOnce
+			r, err := Create(t.TempDir(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = r.Execute(context.Background(), nil)
+			if stop := (*stopError)(nil); !errors.As(err, &stop) || !strings.Contains(stop.text, "in a row failed for want of the endpoint") {
+				t.Fatalf("the run ended with %v", err)
+			}
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			server.Heal()
+			again, err := Resume(r.Dir, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+			if err := again.Execute(context.Background(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if s := verified(t, r.Dir).Summary(); s.Outcomes.Error != 0 || s.Outcomes.Solved+s.Outcomes.Failed != tasks.Count {
+				t.Errorf("%+v", s.Outcomes)
+			}
+		})
 	}
 }
 

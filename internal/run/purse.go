@@ -101,17 +101,15 @@ func (p *purse) judgment(ctx context.Context, r llm.Request) (*share, bool) {
 
 // hold sets money aside. It waits for what others have set aside; false means
 // that the money is gone, or that the context ended. Who holds a share already
-// must not wait: see take.
+// must not wait: see takeNow.
 func (p *purse) hold(ctx context.Context, need int64) (*share, bool) {
 	for {
-		if s, ok := p.take(need); ok {
-			return s, true
-		}
 		p.mu.Lock()
+		s, ok := p.take(need)
 		wait, alone := p.changed, p.held == 0
 		p.mu.Unlock()
-		if alone {
-			return p.take(need)
+		if ok || alone {
+			return s, ok
 		}
 		select {
 		case <-wait:
@@ -121,15 +119,20 @@ func (p *purse) hold(ctx context.Context, need int64) (*share, bool) {
 	}
 }
 
-// take sets money aside if it is there.
+// take sets money aside if it is there; the lock is held.
 func (p *purse) take(need int64) (*share, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.spent+p.held+need > p.budget {
 		return nil, false
 	}
 	p.held += need
 	return &share{purse: p, held: need, likely: need}, true
+}
+
+// takeNow is take under the lock, for who holds a share already.
+func (p *purse) takeNow(need int64) (*share, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.take(need)
 }
 
 // give is change under the lock.

@@ -105,6 +105,26 @@ func TestNothingIsSetAsideTwice(t *testing.T) {
 	all.Wait()
 }
 
+// TestNobodyIsToldWrongly: who needs no more than there always is gets it, however
+// much others take and give back meanwhile.
+func TestNobodyIsToldWrongly(t *testing.T) {
+	p := pocket(t, 100)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 5000 {
+				s, ok := p.hold(context.Background(), 60)
+				if !ok {
+					t.Error("the money is said to be gone")
+					return
+				}
+				s.close()
+			}
+		})
+	}
+	all.Wait()
+}
+
 // TestPurseIsNeverOverdrawn: as long as requests cost no more than what their
 // bound says, all of them together cost no more than the budget.
 func TestPurseIsNeverOverdrawn(t *testing.T) {

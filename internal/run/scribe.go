@@ -36,7 +36,7 @@ func (s scribe) Transcribe(ctx context.Context, t llm.Transcription, o llm.Obser
 	if p == nil {
 		return s.client.Transcribe(ctx, t, o)
 	}
-	held, enough := p.take(p.recording(t)) // the attempt that asks has set money aside, and must not wait for others'
+	held, enough := p.takeNow(p.recording(t)) // the attempt that asks has set money aside, and must not wait for others'
 	if !enough {
 		return llm.Transcript{}, errNoMoney()
 	}

@@ -77,32 +77,56 @@ var errLeftOut = errors.New(prompt.RunMoneySpent + ", or not enough for another 
 // Without submit intent a task is graded as soon as it is solved.
 func (r *Run) solveAll(ctx context.Context, drain <-chan struct{}) error {
 	var leftOut sync.Once
-	return r.each(ctx, drain, func(ctx context.Context, i int, t *ledger.Task) error {
-		for !r.settled(t) {
-			share, enough := r.money.attempt(ctx, r.cfg.Set.Tasks[i], r.gate.Specs())
-			if isClosed(drain) {
-				share.close()
-				return nil
-			}
-			if !enough {
-				if ctx.Err() == nil {
-					leftOut.Do(func() { r.warn(errLeftOut) })
-				}
-				break // it is graded with what it has
-			}
-			err := r.attempt(ctx, r.cfg.Set.Tasks[i], t, i, share)
-			share.close()
-			if err != nil {
-				return err
-			}
+	for _, again := range []bool{false, true} {
+		err := r.each(ctx, drain, func(ctx context.Context, i int, t *ledger.Task) error {
+			return r.solve(ctx, drain, i, t, again, &leftOut)
+		})
+		if err != nil {
+			return err
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if r.cfg.SubmitIntent {
+	}
+	return nil
+}
+
+// solve makes attempts at a task. One that infrastructure failed is made again
+// only when all other tasks had theirs: what failed it may have passed by then.
+func (r *Run) solve(ctx context.Context, drain <-chan struct{}, i int, t *ledger.Task, again bool, leftOut *sync.Once) error {
+	for !r.settled(t) {
+		if !again && r.failedBefore(t) {
 			return nil
 		}
-		return r.grade(ctx, t)
+		share, enough := r.money.attempt(ctx, r.cfg.Set.Tasks[i], r.gate.Specs())
+		if isClosed(drain) {
+			share.close()
+			return nil
+		}
+		if !enough {
+			if ctx.Err() == nil {
+				leftOut.Do(func() { r.warn(errLeftOut) })
+			}
+			break // it is graded with what it has
+		}
+		err := r.attempt(ctx, r.cfg.Set.Tasks[i], t, i, share)
+		share.close()
+		if err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if r.cfg.SubmitIntent {
+		return nil
+	}
+	return r.grade(ctx, t)
+}
+
+// failedBefore reports whether infrastructure has failed an attempt at a task.
+func (r *Run) failedBefore(t *ledger.Task) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(t.Attempts, func(a *ledger.Attempt) bool {
+		return a.Ended != nil && a.Ended.Outcome == trajectory.Errored && a.Ended.Reason == trajectory.Infrastructure
 	})
 }
 
@@ -190,6 +214,10 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	if root != nil {
 		defer root.Close()
 	}
+	question, err := r.ask(task, root)
+	if err != nil {
+		return err
+	}
 	if err := rec.Append(0, trajectory.TaskStarted{FileName: task.FileName, Question: task.Question, Workspace: files}); err != nil {
 		return err
 	}
@@ -200,10 +228,6 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	if share != nil {
 		solver.Limits.Purse = share
 	}
-	question, err := r.ask(task, root)
-	if err != nil {
-		return err
-	}
 	answer, err := solver.Solve(ctx, question, session, rec)
 	if errors.Is(err, trajectory.ErrNotRecorded) || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
@@ -212,7 +236,7 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	if err != nil {
 		return r.failed(rec, ended, err)
 	}
-	r.inARow(false)
+	r.cameToAnEnd()
 	switch {
 	case !answer.Found:
 		ended.Outcome = trajectory.NoAnswer
@@ -248,9 +272,9 @@ func (r *Run) ask(task loader.Task, root *os.Root) (agent.Question, error) {
 	return q, nil
 }
 
-// failedBefore returns the attempts at a task that failed since the last one
+// inItsPlace returns the attempts at a task that failed since the last one
 // that did not: the next one is made in their place and has their budgets.
-func failedBefore(t *ledger.Task) []*ledger.Attempt {
+func inItsPlace(t *ledger.Task) []*ledger.Attempt {
 	from := 0
 	for i, a := range t.Attempts {
 		if a.Ended != nil && a.Ended.Outcome != trajectory.Errored {
@@ -263,7 +287,7 @@ func failedBefore(t *ledger.Task) []*ledger.Attempt {
 // spentOn returns what the next attempt at a task finds spent of its budgets.
 func spentOn(t *ledger.Task) tools.Spent {
 	var s tools.Spent
-	for _, a := range failedBefore(t) {
+	for _, a := range inItsPlace(t) {
 		s.Calls += a.ToolCalls
 		s.CostMicroUSD += a.KnownMicroUSD
 	}
@@ -271,7 +295,7 @@ func spentOn(t *ledger.Task) tools.Spent {
 }
 
 func tokensOf(t *ledger.Task) (n int64) {
-	for _, a := range failedBefore(t) {
+	for _, a := range inItsPlace(t) {
 		n += a.Tokens.In + a.Tokens.Out
 	}
 	return n
@@ -288,8 +312,12 @@ func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cau
 	if errors.As(cause, &model) {
 		e.Code, e.Stage = r.cfg.Redact.Label(model.Code), "model"
 		stop = model.Stop
-		if n := r.inARow(model.Retryable && (model.Status < 200 || model.Status > 299)); n >= outage {
-			stop, text = true, fmt.Sprintf("%d attempts in a row failed for want of the endpoint, the last one so: %s", n, text)
+		if away := model.Retryable && (model.Status < 200 || model.Status > 299); away {
+			if n, twice := r.inARow(rec.TaskID); n >= outage || twice {
+				stop, text = true, fmt.Sprintf("%s in a row failed for want of the endpoint, the last one so: %s", attempts(n), text)
+			}
+		} else {
+			r.cameToAnEnd()
 		}
 	}
 	if stop {
@@ -306,22 +334,28 @@ func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cau
 
 // outage is how many attempts in a row may fail for want of the endpoint, each
 // after all its tries, before the run stops: it is away, and would take one task
-// after the other with it. Answers that are of no use are not counted: they may
-// be the task's.
+// after the other with it. So would a second attempt at the same task. Answers
+// that are of no use are not counted: they may be the task's.
 const outage = 10
 
 // inARow counts the attempts that failed for want of the endpoint since the last
-// one that did not.
-func (r *Run) inARow(failed bool) int {
+// one that did not, and says whether one of them was at the same task.
+func (r *Run) inARow(task string) (n int, twice bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !failed {
-		r.outage = 0
-		return 0
-	}
-	r.outage++
-	return r.outage
+	twice = slices.Contains(r.away, task)
+	r.away = append(r.away, task)
+	return len(r.away), twice
 }
+
+// cameToAnEnd notes that the endpoint is there.
+func (r *Run) cameToAnEnd() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.away = nil
+}
+
+func attempts(n int) string { return fmt.Sprintf("%d attempts", n) }
 
 // A stopError is why a run stops, in words without secrets.
 type stopError struct {
