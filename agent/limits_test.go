@@ -249,7 +249,6 @@ func TestTimeBudget(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		asked.Add(1)
 		if gjson.GetBytes(body, "tools").Exists() { // not the last turn
-
 			select {
 			case <-release:
 			case <-r.Context().Done():
@@ -274,14 +273,15 @@ func TestTimeBudget(t *testing.T) {
 	}
 }
 
-// patient is a model whose requests wait a while for their turn.
+// patient is a model whose requests wait an hour for their turn, by a clock of
+// its own.
 type patient struct {
 	agent.Model
-	wait time.Duration
+	now *time.Time
 }
 
 func (p patient) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
-	time.Sleep(p.wait)
+	*p.now = p.now.Add(time.Hour)
 	return p.Model.Chat(ctx, r, o)
 }
 
@@ -290,13 +290,15 @@ func (p patient) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.R
 func TestWaitingIsNotTheTasksTime(t *testing.T) {
 	step := call("c", "calculate", `{"expression":"1+1"}`)
 	b := newBench(t, 9, step, step, say("FINAL ANSWER: 2"))
-	b.agent.Model, b.agent.Limits = patient{b.agent.Model, 400 * time.Millisecond}, agent.Limits{Wall: time.Second}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	b.agent.Now = func() time.Time { return now }
+	b.agent.Model, b.agent.Limits = patient{b.agent.Model, &now}, agent.Limits{Wall: 30 * time.Minute}
 	answer, events, err := b.solve(t)
 	if err != nil || answer.Text != "2" || strings.Contains(heads(events), prompt.TimeSpent) {
 		t.Fatalf("%+v, %v: %s", answer, err, types(events))
 	}
 	for _, e := range events {
-		if p, ok := e.Payload.(trajectory.ModelCallStarted); ok && p.WaitedMs < 400 {
+		if p, ok := e.Payload.(trajectory.ModelCallStarted); ok && p.WaitedMs != time.Hour.Milliseconds() {
 			t.Errorf("a request waited %d ms by the journal", p.WaitedMs)
 		}
 	}

@@ -1,6 +1,9 @@
 package run
 
-import "github.com/gaia-harness/gaia/internal/ledger"
+import (
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/tools"
+)
 
 // Plan returns what a run of c would plan, but for its id, time and gold
 // commitment, which Create makes.
@@ -9,5 +12,9 @@ func Plan(c Config) (ledger.Manifest, error) { return c.plan() }
 // Affords returns a *BudgetError if the money of a run of c is not enough for
 // an attempt at any of its tasks; Create does, too.
 func Affords(c Config) error {
-	return newPurse(c, ledger.NewFold(ledger.Manifest{}, "", nil)).affords(c.Set.Tasks, specs(c.catalogue(nil)))
+	gate, err := tools.NewGate(c.Policy, c.Now, c.catalogue(nil)...)
+	if err != nil {
+		return err
+	}
+	return newPurse(c, ledger.NewFold(ledger.Manifest{}, "", nil)).affords(c.Set.Tasks, gate.Specs())
 }

@@ -77,11 +77,3 @@ func (p payer) TryCompleted(t llm.Try) error {
 	p.share.tried(t)
 	return p.Observer.TryCompleted(t)
 }
-
-func specs(all []tools.Tool) []tools.Spec {
-	out := make([]tools.Spec, len(all))
-	for i, t := range all {
-		out[i] = t.Spec()
-	}
-	return out
-}

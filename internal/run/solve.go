@@ -237,8 +237,7 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 		return r.failed(rec, ended, err)
 	}
 	r.cameToAnEnd()
-	switch {
-	case !answer.Found:
+	if !answer.Found {
 		ended.Outcome = trajectory.NoAnswer
 		return rec.Append(0, ended)
 	}
@@ -314,7 +313,7 @@ func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cau
 		stop = model.Stop
 		if away := model.Retryable && (model.Status < 200 || model.Status > 299); away {
 			if n, twice := r.inARow(rec.TaskID); n >= outage || twice {
-				stop, text = true, fmt.Sprintf("%s in a row failed for want of the endpoint, the last one so: %s", attempts(n), text)
+				stop, text = true, fmt.Sprintf("%d attempts in a row failed for want of the endpoint, the last one so: %s", n, text)
 			}
 		} else {
 			r.cameToAnEnd()
@@ -354,8 +353,6 @@ func (r *Run) cameToAnEnd() {
 	defer r.mu.Unlock()
 	r.away = nil
 }
-
-func attempts(n int) string { return fmt.Sprintf("%d attempts", n) }
 
 // A stopError is why a run stops, in words without secrets.
 type stopError struct {
