@@ -102,7 +102,7 @@ func newBench(t *testing.T, maxTurns int, replies ...string) *bench {
 		t.Fatal(err)
 	}
 	p.MaxToolCalls = 3
-	gate, err := tools.NewGate(p, time.Now, tools.NewCalculate(), tools.NewListFiles())
+	gate, err := tools.NewGate(tools.GateConfig{Policy: p, Now: time.Now}, tools.NewCalculate(), tools.NewListFiles())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,11 +44,11 @@ func unreadablef(format string, args ...any) error {
 // convert turns src into text. It goes by what the bytes are; name and content
 // type only decide between kinds of text. Its error is an *unreadable unless
 // ctx is done or the machinery broke.
-func (c Child) convert(ctx context.Context, src source) (document, error) {
+func (r Reader) convert(ctx context.Context, src source) (document, error) {
 	if len(src.data) == 0 {
 		return document{}, unreadablef("it is empty (0 bytes)")
 	}
-	doc, err := src.read(ctx, c)
+	doc, err := src.read(ctx, r)
 	if ctx.Err() != nil {
 		return document{}, ctx.Err()
 	}
@@ -109,16 +109,16 @@ func (src source) misnamed(kind string) bool {
 	}
 }
 
-func (src source) read(ctx context.Context, c Child) (document, error) {
+func (src source) read(ctx context.Context, r Reader) (document, error) {
 	head := src.data[:min(len(src.data), 1024)]
 	detected := mimetype.Detect(src.data)
 	switch {
 	case isPDF(src.data):
-		return c.read(ctx, "pdf", src.data)
+		return r.read(ctx, "pdf", src.data)
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		switch zipKind(src.data) {
 		case "xlsx":
-			return c.read(ctx, "xlsx", src.data)
+			return r.read(ctx, "xlsx", src.data)
 		case "broken":
 			return document{}, unreadablef("it is a zip-based file (such as xlsx) that is cut off or damaged")
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // readAny checks what holds of every document, whatever the bytes.
-func readAny(t *testing.T, c Child, src source) {
+func readAny(t *testing.T, c Reader, src source) {
 	doc, err := c.convert(t.Context(), src)
 	if err != nil {
 		if text := err.Error(); text == "" || doc.text != "" || !utf8.ValidString(text) || strings.ContainsAny(text, "\n\r\x00") {
@@ -37,7 +37,7 @@ func FuzzText(f *testing.F) {
 		if contentType != "" {
 			src.base = &url.URL{Scheme: "http", Host: "a.example", Path: "/"}
 		}
-		readAny(t, nil, src)
+		readAny(t, Reader{}, src)
 	})
 }
 

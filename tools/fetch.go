@@ -24,14 +24,14 @@ const (
 // WebConfig says how the web is reached. Exceptions name hosts that are served
 // by this machine, as "host:port" with the loopback address to dial; they are
 // for rehearsals. MaxBytes bounds a body (default 32 MiB), Timeout a whole
-// exchange, redirects and body included (default 30 s). Child reads bodies of
-// formats that could harm this process.
+// exchange, redirects and body included (default 30 s). Reader makes text of
+// bodies.
 type WebConfig struct {
 	Exceptions map[string]string
 	MaxBytes   int64
 	Timeout    time.Duration
 	UserAgent  string
-	Child      Child
+	Reader     Reader
 }
 
 // Web is the way out that the tools share.
@@ -229,7 +229,7 @@ func (w *Web) fetch(ctx context.Context, env *Env, a webFetchArgs) (Output, erro
 		out.URLs = r.urls
 		return out, nil
 	}
-	doc, err := w.config.Child.convert(ctx, source{name: path.Base(r.final.Path), contentType: r.contentType, base: r.final, data: r.body})
+	doc, err := w.config.Reader.convert(ctx, source{name: path.Base(r.final.Path), contentType: r.contentType, base: r.final, data: r.body})
 	var u *unreadable
 	if err != nil && !errors.As(err, &u) {
 		return Output{}, err

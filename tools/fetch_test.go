@@ -273,12 +273,12 @@ func TestHugeTables(t *testing.T) {
 		"many":    strings.Repeat(`<table><tr><td colspan=400000>x</td></tr></table>`, 100) + "last",
 		"nested":  strings.Repeat(`<table><tr><td>`, 100) + "last",
 	} {
-		text, err := Child(nil).convert(t.Context(), source{contentType: "text/html", base: mustParse(t, "http://a.example/"), data: []byte(page)})
+		text, err := Reader{}.convert(t.Context(), source{contentType: "text/html", base: mustParse(t, "http://a.example/"), data: []byte(page)})
 		if err != nil || !strings.Contains(text.text, "last") || len(text.text) > 8<<20 {
 			t.Errorf("%s: %v, %d bytes", name, err, len(text.text))
 		}
 	}
-	_, err := Child(nil).convert(t.Context(), source{contentType: "text/html", base: mustParse(t, "http://a.example/"), data: []byte(strings.Repeat("<div>", 100_000))})
+	_, err := Reader{}.convert(t.Context(), source{contentType: "text/html", base: mustParse(t, "http://a.example/"), data: []byte(strings.Repeat("<div>", 100_000))})
 	if err == nil || !strings.Contains(err.Error(), "could not be parsed") {
 		t.Errorf("deep nesting: %v", err)
 	}

@@ -25,15 +25,38 @@ import (
 // durable with whatever is appended next: every request to a model is, so none
 // shows a result that is not (TestResultsAreDurableBeforeTheyAreShown).
 type Gate struct {
-	policy policy.Policy
-	tools  map[string]Tool
-	order  []Tool
-	now    func() time.Time
+	GateConfig
+	tools map[string]Tool
+	order []Tool
+}
+
+// GateConfig is what a gate decides by.
+type GateConfig struct {
+	Policy   policy.Policy
+	Approver Approver // nil: nobody can be asked, and what needs approval is denied
+	Now      func() time.Time
+}
+
+// Approver is asked about calls that run only if somebody approves. It may be
+// asked by several goroutines at once. An error means that the context ended.
+type Approver interface {
+	Approve(context.Context, Approval) (Answer, error)
+}
+
+// Approval is a call that needs approval: its arguments as the model gave them,
+// but for secrets, and why it needs it.
+type Approval struct{ TaskID, Tool, Args, Reason string }
+
+// Answer is what an approver says; By is trajectory.ByPerson, Beforehand or
+// ByNoTerminal.
+type Answer struct {
+	Approved bool
+	By       string
 }
 
 // NewGate makes a gate in front of tools; two of the same name are refused.
-func NewGate(p policy.Policy, now func() time.Time, tools ...Tool) (*Gate, error) {
-	g := &Gate{policy: p, tools: make(map[string]Tool, len(tools)), order: tools, now: now}
+func NewGate(c GateConfig, tools ...Tool) (*Gate, error) {
+	g := &Gate{GateConfig: c, tools: make(map[string]Tool, len(tools)), order: tools}
 	for _, t := range tools {
 		name := t.Spec().Name
 		if _, twice := g.tools[name]; twice {
@@ -60,6 +83,7 @@ type Session struct {
 	rec   *trajectory.Attempt
 	root  *os.Root // nil: there are no files
 	probe Prober
+	kept  Kept
 
 	mu    sync.Mutex
 	calls int
@@ -88,6 +112,9 @@ func (g *Gate) Open(rec *trajectory.Attempt, root *os.Root, before Spent, probe 
 	return &Session{gate: g, rec: rec, root: root, probe: probe, calls: before.Calls, cost: before.CostMicroUSD}
 }
 
+// Close ends what tools have kept between the calls of the attempt.
+func (s *Session) Close() error { return s.kept.close() }
+
 // Spend counts money, in micro-USD, against the task's budget.
 func (s *Session) Spend(microUSD int64) {
 	s.mu.Lock()
@@ -100,7 +127,7 @@ func (s *Session) Spend(microUSD int64) {
 func (s *Session) Exhausted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.gate.policy.Exhausted(s.calls, s.cost)
+	return s.gate.Policy.Exhausted(s.calls, s.cost)
 }
 
 // Call is a tool call as the model asked for it; Args is the JSON text of the
@@ -171,9 +198,9 @@ func (s *Session) decide(c Call) *pass {
 		touched, argsErr = p.tool.touches([]byte(c.Args))
 	}
 	s.mu.Lock()
-	p.decision = policy.Decide(s.gate.policy, policy.Call{
+	p.decision = policy.Decide(s.gate.Policy, policy.Call{
 		Tool: c.Name, Known: p.tool != nil,
-		URLs: touched.URLs, Paths: touched.Paths, Texts: append(touched.Texts, c.Args),
+		URLs: touched.URLs, Paths: touched.Paths, Texts: append(touched.Texts, c.Args), Code: touched.Code,
 		ToolCalls: s.calls, CostMicroUSD: s.cost,
 	})
 	s.calls++
@@ -204,7 +231,7 @@ func (s *Session) decisionEvents(p *pass) []trajectory.Payload {
 	p.refusal = shown
 	p.decision.Reason, _ = s.rec.Redact.Redact(p.decision.Reason)
 	events := []trajectory.Payload{s.proposal(p), trajectory.PolicyDecision{
-		CallID: p.id, Decision: string(p.decision.Verdict), Mode: string(s.gate.policy.Mode), PolicyHash: s.gate.policy.Hash(),
+		CallID: p.id, Decision: string(p.decision.Verdict), Mode: string(s.gate.Policy.Mode), PolicyHash: s.gate.Policy.Hash(),
 		Reason: p.decision.Reason, RuleIDs: p.decision.RuleIDs, Shown: shown,
 	}}
 	if len(p.decision.RuleIDs) > 0 {
@@ -251,17 +278,17 @@ func (s *Session) proposal(p *pass) trajectory.ToolProposed {
 
 // execute runs a tool whose decision is on disk.
 func (s *Session) execute(ctx context.Context, p *pass) error {
-	env := &Env{Root: s.root, AllowURL: func(url string) error {
-		d := policy.DecideURL(s.gate.policy, url)
+	env := &Env{Root: s.root, Kept: &s.kept, AllowURL: func(url string) error {
+		d := policy.DecideURL(s.gate.Policy, url)
 		if d.Verdict == policy.Allow {
 			return nil
 		}
 		p.refused = append(p.refused, d)
 		return errors.New("refused: " + d.Reason)
 	}}
-	began := s.gate.now()
+	began := s.gate.Now()
 	output, err := p.tool.call(ctx, env, []byte(p.call.Args))
-	p.latency = s.gate.now().Sub(began)
+	p.latency = s.gate.Now().Sub(began)
 	p.output = output
 	if m := output.Model; m != nil && m.CostMicroUSD != nil {
 		s.Spend(*m.CostMicroUSD)

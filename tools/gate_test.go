@@ -69,7 +69,7 @@ func newSession(t testing.TB, sink *gateSink, change func(*policy.Policy), tools
 	if change != nil {
 		change(&p)
 	}
-	gate, err := NewGate(p, time.Now, tools...)
+	gate, err := NewGate(GateConfig{Policy: p, Now: time.Now}, tools...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestGateBrokenTool(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	tool := probe("twice", nil)
-	if _, err := NewGate(policy.Policy{}, time.Now, tool, tool); err == nil {
+	if _, err := NewGate(GateConfig{Now: time.Now}, tool, tool); err == nil {
 		t.Error("two tools of one name were taken")
 	}
 }

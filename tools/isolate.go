@@ -15,13 +15,15 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// Child is the command line of the process that reads documents whose libraries
-// trust what they read (pdf, xlsx): a program and arguments that call [Convert].
-// Such a library can be led to use up all memory or stack, which a Go program
-// cannot recover from. Each document has a process of its own, with an empty
-// environment. An empty Child reads in this process, which is for documents
-// that are trusted.
-type Child []string
+// Reader turns documents into text. Child is the command line of the process that
+// reads those whose libraries trust what they read (pdf, xlsx): a program and
+// arguments that call [Convert]. Such a library can be led to use up all memory
+// or stack, which a Go program cannot recover from. Each document has a process
+// of its own, with an empty environment. Without a Child they are read in this
+// process, which is for documents that are trusted.
+type Reader struct {
+	Child []string
+}
 
 // Limits of reading one document in a child.
 const (
@@ -59,11 +61,11 @@ var (
 )
 
 // read reads a document with the library for its format.
-func (c Child) read(ctx context.Context, format string, data []byte) (document, error) {
-	if len(c) == 0 {
+func (r Reader) read(ctx context.Context, format string, data []byte) (document, error) {
+	if len(r.Child) == 0 {
 		return readWithLibrary(ctx, format, data)
 	}
-	return c.ask(ctx, childTime, request{format, len(data)}, data)
+	return r.ask(ctx, childTime, request{format, len(data)}, data)
 }
 
 func readWithLibrary(ctx context.Context, format string, data []byte) (document, error) {
@@ -75,14 +77,14 @@ func readWithLibrary(ctx context.Context, format string, data []byte) (document,
 
 // ask has a child read a document. However the child ends, its error is for the
 // model; only a child that cannot be started is a fault of the machinery.
-func (c Child) ask(ctx context.Context, timeout time.Duration, r request, data []byte) (document, error) {
-	head, err := json.Marshal(r)
+func (r Reader) ask(ctx context.Context, timeout time.Duration, q request, data []byte) (document, error) {
+	head, err := json.Marshal(q)
 	if err != nil {
 		return document{}, fmt.Errorf("writing the request to the reader: %w", err)
 	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	cmd := exec.CommandContext(limited, c[0], c[1:]...)
+	cmd := exec.CommandContext(limited, r.Child[0], r.Child[1:]...)
 	cmd.Env = []string{}
 	cmd.Stdin = io.MultiReader(bytes.NewReader(append(head, '\n')), bytes.NewReader(data))
 	cmd.WaitDelay = 5 * time.Second // for pipes that someone else holds open
@@ -120,7 +122,7 @@ func decodeReply(text []byte) (document, error) {
 	return document{r.Kind, r.Notes, r.Text}, nil
 }
 
-// Convert is the whole of a [Child]: it takes one request from in, limits the
+// Convert is the whole of a [Reader]'s child: it takes one request from in, limits the
 // process it runs in for good, and writes the reply to out, which the caller
 // closes. A document that cannot be read is a reply; an error means that there
 // was no request or nobody to reply to. It may not return at all.

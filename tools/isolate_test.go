@@ -57,11 +57,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func child(t testing.TB, args ...string) Child {
+func child(t testing.TB, args ...string) Reader {
 	t.Helper()
 	executable, err := os.Executable()
 	must(t, err)
-	return append(Child{executable}, args...)
+	return Reader{Child: append([]string{executable}, args...)}
 }
 
 func TestChildReads(t *testing.T) {
@@ -76,7 +76,7 @@ func TestChildReads(t *testing.T) {
 	} {
 		mustHold(t, path, use(t, tool, env, object{"path": path}).Shown, want)
 	}
-	web, mux := site(t, WebConfig{Child: child(t, "child-convert")})
+	web, mux := site(t, WebConfig{Reader: child(t, "child-convert")})
 	serve(mux, "/report", "application/pdf", 200, makePDF("from afar"))
 	mustHold(t, "a fetched file", use(t, NewWebFetch(web), env, object{"url": "http://almanac.example/report"}).Shown, "pdf, 1 page", "from afar")
 }
@@ -231,11 +231,11 @@ func TestChildFails(t *testing.T) {
 // What is wrong on our side is no fault of the document.
 func TestChildCannotStart(t *testing.T) {
 	var u *unreadable
-	_, err := Child{"/nonexistent/reader"}.convert(t.Context(), source{data: makePDF("a")})
+	_, err := Reader{Child: []string{"/nonexistent/reader"}}.convert(t.Context(), source{data: makePDF("a")})
 	if err == nil || errors.As(err, &u) {
 		t.Errorf("no such program: %v", err)
 	}
-	if _, err := NewReadFile(Child{"/nonexistent/reader"}).call(t.Context(), workspace(t, map[string][]byte{"a": makePDF("a")}), []byte(`{"path":"a"}`)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := NewReadFile(Reader{Child: []string{"/nonexistent/reader"}}).call(t.Context(), workspace(t, map[string][]byte{"a": makePDF("a")}), []byte(`{"path":"a"}`)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the call: %v", err)
 	}
 }
@@ -246,7 +246,7 @@ func TestNothingOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	for _, data := range [][]byte{makeBook(t), zipBomb(t, 128<<20), zipBomb(t, 100), makePDF("a")} {
-		_, _ = Child(nil).convert(t.Context(), source{data: data}) // what comes of it is tested elsewhere
+		_, _ = Reader{}.convert(t.Context(), source{data: data}) // what comes of it is tested elsewhere
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
@@ -268,7 +268,7 @@ func TestConvertRefuses(t *testing.T) {
 			t.Errorf("%q: %+v and %d bytes", in, r, len(data))
 		}
 	}
-	argv := child(t, "child-convert")
+	argv := child(t, "child-convert").Child
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 	cmd.Stdin = strings.NewReader("no request")
 	if out, err := cmd.Output(); err == nil || len(out) > 0 {

@@ -12,7 +12,7 @@ import (
 
 // readPDF turns a PDF's pages into lines of text, as they stand on the page.
 // The library trusts the file: it panics on a damaged one, and a hostile one
-// can make it run or grow without end, which is what a [Child] is for. A page
+// can make it run or grow without end, which is what a [Reader]'s child is for. A page
 // that cannot be read is named in its place.
 func readPDF(ctx context.Context, data []byte) (doc document, err error) {
 	defer func() {

@@ -121,7 +121,7 @@ x) Tj <20 8 0> Tj ET`, ""), "a(b) A café (in) x €\n"},
 		{"nothing but nesting", onePage(strings.Repeat("[", 100000)+strings.Repeat("<<", 100000)+"BT /F1 10 Tf 72 700 Td (deep) Tj ET", ""), "deep\n"},
 	}
 	for _, test := range tests {
-		doc, err := Child(nil).convert(t.Context(), source{name: "a.pdf", data: test.data})
+		doc, err := Reader{}.convert(t.Context(), source{name: "a.pdf", data: test.data})
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
@@ -134,7 +134,7 @@ x) Tj <20 8 0> Tj ET`, ""), "a(b) A café (in) x €\n"},
 			t.Errorf("%s: %q, want %q", test.name, doc.text, want)
 		}
 	}
-	doc, err := Child(nil).convert(t.Context(), source{data: makePDF("", "")})
+	doc, err := Reader{}.convert(t.Context(), source{data: makePDF("", "")})
 	if err != nil || fmt.Sprint(doc.notes) != "[2 pages none with text: they are probably pictures]" {
 		t.Errorf("pictures only: %q, %v", doc.notes, err)
 	}

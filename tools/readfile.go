@@ -16,9 +16,8 @@ type readFileArgs struct {
 	Find string `json:"find,omitzero" jsonschema:"show only the lines that hold this text, in any case, with their neighbours"`
 }
 
-// NewReadFile makes read_file, which reads a file of the workspace; child reads
-// those of formats that could harm this process.
-func NewReadFile(child Child) Tool {
+// NewReadFile makes read_file, which reads a file of the workspace.
+func NewReadFile(reader Reader) Tool {
 	return define("read_file",
 		"Reads a file of the workspace as text: csv, tsv, xlsx (every sheet, with formulas), pdf, json, txt, md and other text. Long ones come in pages; find looks inside.",
 		func(a readFileArgs) Touches { return Touches{Paths: []string{a.Path}, Texts: nonEmpty(a.Find)} },
@@ -27,7 +26,7 @@ func NewReadFile(child Child) Tool {
 			if err != nil {
 				return failed("cannot read %q: %v", a.Path, err), nil
 			}
-			doc, err := child.convert(ctx, source{name: path.Base(filepath.ToSlash(a.Path)), data: data})
+			doc, err := reader.convert(ctx, source{name: path.Base(filepath.ToSlash(a.Path)), data: data})
 			var u *unreadable
 			if errors.As(err, &u) {
 				return failed("cannot read %q: %v", a.Path, u), nil
@@ -41,8 +40,8 @@ func NewReadFile(child Child) Tool {
 
 // Text returns what read_file makes of a file's bytes; where it makes nothing of
 // them, the bytes as they are. An error means that the machinery broke.
-func (c Child) Text(ctx context.Context, name string, data []byte) (string, error) {
-	doc, err := c.convert(ctx, source{name: name, data: data})
+func (r Reader) Text(ctx context.Context, name string, data []byte) (string, error) {
+	doc, err := r.convert(ctx, source{name: name, data: data})
 	var u *unreadable
 	if errors.As(err, &u) {
 		return string(data), nil

@@ -55,7 +55,7 @@ func TestReadFile(t *testing.T) {
 		{"about.txt", `about.txt: text; page`, "A file that begins with %PDF-1.4 is a pdf."},
 	}
 	for _, test := range tests {
-		out := use(t, NewReadFile(nil), env, object{"path": test.path})
+		out := use(t, NewReadFile(Reader{}), env, object{"path": test.path})
 		if out.IsError || out.Document != test.text {
 			t.Errorf("%s: error %v, document %q", test.path, out.IsError, out.Document)
 		}
@@ -122,7 +122,7 @@ func TestReadFileFailures(t *testing.T) {
 		{"", "error: cannot read"},
 	}
 	for _, test := range tests {
-		out := use(t, NewReadFile(nil), env, object{"path": test.path})
+		out := use(t, NewReadFile(Reader{}), env, object{"path": test.path})
 		if !out.IsError || out.Document != out.Shown || !strings.HasPrefix(out.Shown, fmt.Sprintf("error: cannot read %q: ", test.path)) {
 			t.Errorf("%s: error %v, %q", test.path, out.IsError, out.Shown)
 		}
@@ -147,12 +147,12 @@ func TestReadFileStaysInside(t *testing.T) {
 		}
 	}
 	for _, path := range []string{secret, "/etc/passwd", "../" + filepath.Base(outside) + "/secret.txt", "dir/../../x", "..", "out.txt", "outdir/secret.txt", "up.txt", "chain.txt", "loop", "dir/../out.txt"} {
-		out := use(t, NewReadFile(nil), env, object{"path": path})
+		out := use(t, NewReadFile(Reader{}), env, object{"path": path})
 		if !out.IsError || strings.Contains(out.Shown, "gold") {
 			t.Errorf("%s: %+v", path, out)
 		}
 	}
-	out := use(t, NewReadFile(nil), env, object{"path": "/etc/passwd"})
+	out := use(t, NewReadFile(Reader{}), env, object{"path": "/etc/passwd"})
 	mustHold(t, "an absolute path", out.Shown, "the path must be relative and inside the workspace; list_files shows what is there")
 	out = use(t, NewListFiles(), env, object{})
 	mustHold(t, "the listing", out.Shown, "dir/a.txt\t1 byte\n", "out.txt\tnot a regular file\n")
@@ -181,7 +181,7 @@ func TestListFiles(t *testing.T) {
 func TestLongDocument(t *testing.T) {
 	line := "a line of text, and some more of it to fill the line\n"
 	env := workspace(t, map[string][]byte{"long.txt": []byte(strings.Repeat(line, maxDocument/len(line)+10))})
-	out := use(t, NewReadFile(nil), env, object{"path": "long.txt"})
+	out := use(t, NewReadFile(Reader{}), env, object{"path": "long.txt"})
 	mustHold(t, "the header", out.Shown, "only its first 16 MiB of text")
 	if len(out.Document) > maxDocument || !strings.HasSuffix(out.Document, line) {
 		t.Errorf("%d bytes", len(out.Document))

@@ -12,6 +12,6 @@ import (
 func TestReadFilePipe(t *testing.T) {
 	env := workspace(t, nil)
 	must(t, syscall.Mkfifo(filepath.Join(env.Root.Name(), "pipe"), 0o600))
-	out := use(t, NewReadFile(nil), env, object{"path": "pipe"})
+	out := use(t, NewReadFile(Reader{}), env, object{"path": "pipe"})
 	mustHold(t, "a pipe", out.Shown, "error: cannot read \"pipe\": it is not a regular file")
 }

@@ -52,7 +52,7 @@ func makeBook(t testing.TB) []byte {
 
 func TestSheets(t *testing.T) {
 	env := workspace(t, map[string][]byte{"stock.xlsx": makeBook(t), "stock.pdf": makeBook(t)})
-	out := use(t, NewReadFile(nil), env, object{"path": "stock.xlsx"})
+	out := use(t, NewReadFile(Reader{}), env, object{"path": "stock.xlsx"})
 	mustHold(t, "the workbook", out.Shown,
 		"[stock.xlsx: xlsx, 3 sheets (1 of them hidden); page 1 of 1]\n",
 		"\nsheet 1 of 3: \"Stock\"\nrow\tA\tB\tC\tD\tE\n1\tItem\tPrice\tCount\tWorth\tSince\n",
@@ -61,14 +61,14 @@ func TestSheets(t *testing.T) {
 		"\n5\t\t\t\t4938.25 [=SUM(D2:D4), calculated here]\t#DIV/0! [=1/0, calculated here]\n",
 		"\nsheet 2 of 3: \"Notes\" (hidden)\nrow\tA\tB\tC\n3\t\t\tthe key is under the mat\n",
 		"\nsheet 3 of 3: \"Empty\": no cells with a value\n")
-	out = use(t, NewReadFile(nil), env, object{"path": "stock.pdf", "find": "THE MAT"})
+	out = use(t, NewReadFile(Reader{}), env, object{"path": "stock.pdf", "find": "THE MAT"})
 	mustHold(t, "a search", out.Shown, "xlsx, 3 sheets (1 of them hidden), in spite of its name; lines holding \"THE MAT\": 1", ":3\t\t\tthe key is under the mat")
 }
 
 // A stored value is shown as it is stored, whatever the formula would give.
 func TestStoredFormula(t *testing.T) {
 	book := sheetXML(t, `<row r="1"><c r="A1"><v>2</v></c><c r="B1"><f>A1*10</f><v>999</v></c><c r="C1" t="str"><f>REPT("a",3)</f><v>aaa</v></c></row>`)
-	out := use(t, NewReadFile(nil), workspace(t, map[string][]byte{"a.xlsx": book}), object{"path": "a.xlsx"})
+	out := use(t, NewReadFile(Reader{}), workspace(t, map[string][]byte{"a.xlsx": book}), object{"path": "a.xlsx"})
 	mustHold(t, "the workbook", out.Shown, "1\t2\t999 [=A1*10]\taaa [=REPT(\"a\",3)]\n")
 }
 
@@ -149,7 +149,7 @@ func TestOddWorkbooks(t *testing.T) {
 		{"no such cell", sheetXML(t, `<row r="1"><c r="ZZZZ1"><v>1</v></c><c r="A0"><v>2</v></c></row>`), []string{"not readable"}},
 	}
 	for _, test := range tests {
-		doc, err := Child(nil).convert(t.Context(), source{name: "a.xlsx", data: test.book})
+		doc, err := Reader{}.convert(t.Context(), source{name: "a.xlsx", data: test.book})
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue

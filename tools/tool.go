@@ -14,7 +14,8 @@
 // act on ([Output.IsError]); a Go error means that the machinery broke.
 //
 // Documents in formats whose libraries trust their input (pdf, xlsx) are read
-// in a process of their own, a [Child], which has limits of memory and time, an
+// in a process of their own, the child of a
+// [Reader], which has limits of memory and time, an
 // empty environment and no files to write. One that exhausts it is a damaged
 // file like any other.
 //
@@ -26,10 +27,15 @@ package tools
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -59,16 +65,67 @@ type Output struct {
 }
 
 // Touches is what a call would touch, known before it runs: the rules look at
-// it.
-type Touches struct{ URLs, Paths, Texts []string }
+// it. Code is what would be executed.
+type Touches struct{ URLs, Paths, Texts, Code []string }
 
 // Env is what a tool may use of an attempt. Root is its workspace, nil where
-// nothing lies in it; AllowURL is
-// asked for every redirect target before it is followed, and an error from it
-// refuses the redirect.
+// nothing lies in it; AllowURL is asked for every redirect target before it is
+// followed, and an error from it refuses the redirect; Kept is what tools keep
+// between the calls of the attempt.
 type Env struct {
 	Root     *os.Root
 	AllowURL func(url string) error
+	Kept     *Kept
+}
+
+// Kept holds what tools keep between the calls of one attempt, such as a process,
+// each under a name of its own. It ends with the attempt.
+type Kept struct {
+	mu    sync.Mutex
+	byKey map[string]io.Closer
+}
+
+// get returns what is kept under a name, made on first need.
+func (k *Kept) get(name string, make func() (io.Closer, error)) (io.Closer, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if have, ok := k.byKey[name]; ok {
+		return have, nil
+	}
+	made, err := make()
+	if err != nil {
+		return nil, err
+	}
+	if k.byKey == nil {
+		k.byKey = map[string]io.Closer{}
+	}
+	k.byKey[name] = made
+	return made, nil
+}
+
+// drop ends what is kept under a name, if anything is.
+func (k *Kept) drop(name string) error {
+	k.mu.Lock()
+	have, ok := k.byKey[name]
+	delete(k.byKey, name)
+	k.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	return have.Close()
+}
+
+// close ends everything.
+func (k *Kept) close() error {
+	k.mu.Lock()
+	all := k.byKey
+	k.byKey = nil
+	k.mu.Unlock()
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		errs = append(errs, all[name].Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Tool is one thing the agent can do. It can be described by anyone and called
@@ -78,6 +135,8 @@ type Tool interface {
 	// touches decodes the arguments strictly. The text of its error is for
 	// the model.
 	touches(args []byte) (Touches, error)
+	// writes reports whether calls can change the workspace.
+	writes() bool
 	call(ctx context.Context, env *Env, args []byte) (Output, error)
 }
 
@@ -86,6 +145,7 @@ type defined[A any] struct {
 	spec   Spec
 	schema *jsonschema.Resolved
 	touch  func(A) Touches
+	writer bool
 	run    func(context.Context, *Env, A) (Output, error)
 }
 
@@ -109,10 +169,12 @@ func define[A any](name, description string, touches func(A) Touches, run func(c
 	if err != nil {
 		panic(fmt.Sprintf("tool %s: %v", name, err))
 	}
-	return &defined[A]{Spec{name, description, parameters}, resolved, touches, run}
+	return &defined[A]{spec: Spec{name, description, parameters}, schema: resolved, touch: touches, run: run}
 }
 
 func (d *defined[A]) Spec() Spec { return d.spec }
+
+func (d *defined[A]) writes() bool { return d.writer }
 
 // decode accepts exactly one JSON value that fits the schema: no unknown or
 // repeated names. No text at all counts as {}, which is what models send to a

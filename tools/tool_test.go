@@ -14,7 +14,7 @@ import (
 // everyTool is each tool once; nothing is asked of the network.
 func everyTool() []Tool {
 	w := NewWeb(WebConfig{})
-	return []Tool{NewReadFile(nil), NewListFiles(), NewCalculate(), NewWebFetch(w), NewWebSearch(w, "http://search.example/search")}
+	return []Tool{NewReadFile(Reader{}), NewListFiles(), NewCalculate(), NewWebFetch(w), NewWebSearch(w, "http://search.example/search")}
 }
 
 // workspace is an Env over a directory with the given files.
@@ -122,7 +122,7 @@ func TestTouches(t *testing.T) {
 		args string
 		want Touches
 	}{
-		{NewReadFile(nil), `{"path":"a/b.csv","find":"x"}`, Touches{Paths: []string{"a/b.csv"}, Texts: []string{"x"}}},
+		{NewReadFile(Reader{}), `{"path":"a/b.csv","find":"x"}`, Touches{Paths: []string{"a/b.csv"}, Texts: []string{"x"}}},
 		{NewListFiles(), ``, Touches{Paths: []string{"."}}},
 		{NewCalculate(), `{"expression":"1+1"}`, Touches{Texts: []string{"1+1"}}},
 		{NewWebFetch(NewWeb(WebConfig{})), `{"url":"http://a.example/#x"}`, Touches{URLs: []string{"http://a.example/#x"}, Texts: []string{"http://a.example/#x"}}},
@@ -165,7 +165,7 @@ func TestArguments(t *testing.T) {
 		{"{\"path\":\"\xff\"}", `not one JSON object`},
 	}
 	for _, test := range tests {
-		_, err := NewReadFile(nil).touches([]byte(test.args))
+		_, err := NewReadFile(Reader{}).touches([]byte(test.args))
 		switch {
 		case err == nil && test.want != "":
 			t.Errorf("%s: accepted", test.args)
@@ -181,7 +181,7 @@ func TestArguments(t *testing.T) {
 // one that is cancelled is an error.
 func TestCallEnds(t *testing.T) {
 	env := workspace(t, map[string][]byte{"a.txt": []byte("a")})
-	out, err := NewReadFile(nil).call(t.Context(), env, []byte(`{"pth":"a.txt"}`))
+	out, err := NewReadFile(Reader{}).call(t.Context(), env, []byte(`{"pth":"a.txt"}`))
 	if err != nil || !out.IsError {
 		t.Errorf("bad arguments: %+v, %v", out, err)
 	}
@@ -203,7 +203,7 @@ func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{`{"path":"a"}`, `{"path":"a","page":3,"find":"x"}`, `{}`, ``, `{"path":"a","path":"b"}`, `{"path":1e400}`, `[[[[`, `{"path":"\u0000"}`} {
 		f.Add([]byte(seed))
 	}
-	tool := NewReadFile(nil).(*defined[readFileArgs])
+	tool := NewReadFile(Reader{}).(*defined[readFileArgs])
 	f.Fuzz(func(t *testing.T, args []byte) {
 		a, err := tool.decode(args)
 		if err != nil {

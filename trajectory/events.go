@@ -351,20 +351,28 @@ type ApprovalResolved struct {
 	LatencyMs int64  `json:"latency_ms"`
 }
 
-// CheckpointSaved says that the workspace was kept as it is before a call that
-// may change it.
+// CheckpointSaved says that the workspace was kept as it is before the calls of
+// a turn run, of which CallID is the first that may change it. TreeSHA256 is the
+// digest of all there is in it, links and permissions included; Workspace lists
+// the regular files.
 type CheckpointSaved struct {
-	CallID    string `json:"call_id"`
-	Workspace []File `json:"workspace"` // by path, without probes
+	CallID     string `json:"call_id"`
+	TreeSHA256 string `json:"tree_sha256,omitzero"`
+	Workspace  []File `json:"workspace"` // by path, without probes
 }
 
-// Rollback says that the workspace was put back as the checkpoint before the
-// call had it.
+// Rollback says that the workspace was put back as it was at the start of the
+// turn, because CallID broke rules. The three digests are of the workspace at the
+// start of the turn, as it was found and as it was left: the rollback is correct
+// where the first and the last are equal.
 type Rollback struct {
-	CallID   string   `json:"call_id"`
-	Reason   string   `json:"reason"`
-	Restored []string `json:"restored"` // paths that had changed, sorted
-	RuleIDs  []string `json:"rule_ids,omitempty"`
+	CallID     string   `json:"call_id"`
+	Reason     string   `json:"reason"`
+	Restored   []string `json:"restored"` // paths that had changed, sorted
+	RuleIDs    []string `json:"rule_ids,omitempty"`
+	TreeAfter  string   `json:"tree_after,omitzero"`
+	TreeBefore string   `json:"tree_before,omitzero"`
+	TreeFound  string   `json:"tree_found,omitzero"`
 }
 
 // URL is one address that a tool call reached: requested, redirects, final.
@@ -439,10 +447,27 @@ const (
 	Infrastructure = "infrastructure" // the model or a tool failed
 )
 
-// AttemptEnded closes an attempt.
+// AttemptEnded closes an attempt. Workspace is left out where no tool of the run
+// can change one.
 type AttemptEnded struct {
-	Outcome string `json:"outcome"` // Answered, NoAnswer or Errored
-	Reason  string `json:"reason,omitzero"`
+	Outcome   string           `json:"outcome"` // Answered, NoAnswer or Errored
+	Reason    string           `json:"reason,omitzero"`
+	Workspace *WorkspaceChange `json:"workspace,omitzero"`
+}
+
+// WorkspaceChange is what an attempt has made of its workspace. Diff is a unified
+// diff of its text files against the start, cut at 64 KiB; Added and Removed count
+// the lines of that diff before the cut, Reworked those that were written during
+// the attempt and changed again later in it.
+type WorkspaceChange struct {
+	Added      int      `json:"added"`
+	Diff       string   `json:"diff"`
+	Files      []string `json:"files"` // touched: added, changed or removed; sorted
+	Redactions int      `json:"redactions,omitzero"`
+	Removed    int      `json:"removed"`
+	Reworked   int      `json:"reworked"`
+	TreeSHA256 string   `json:"tree_sha256"`
+	Truncated  bool     `json:"truncated"`
 }
 
 // Judgment is a verdict on the attempt's committed answer: usage, request id,

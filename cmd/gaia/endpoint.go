@@ -137,11 +137,11 @@ func (s settings) transport() (carrier http.RoundTripper, err error) {
 // equip fills in the tools of a run; search needs an endpoint. Documents that
 // could harm this process are read by another run of this program.
 func (w *world) equip(c tools.WebConfig, searchURL string) (err error) {
-	if c.Child, err = child(); err != nil {
+	if c.Reader, err = child(); err != nil {
 		return err
 	}
 	web := tools.NewWeb(c)
-	w.Tools = []tools.Tool{tools.NewReadFile(c.Child), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web)}
+	w.Tools = []tools.Tool{tools.NewReadFile(c.Reader), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web)}
 	if searchURL != "" {
 		w.Tools = append(w.Tools, tools.NewWebSearch(web, searchURL))
 	}
@@ -149,12 +149,12 @@ func (w *world) equip(c tools.WebConfig, searchURL string) (err error) {
 }
 
 // child is this program as a reader of documents.
-func child() (tools.Child, error) {
+func child() (tools.Reader, error) {
 	executable, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding this program, which reads documents: %w", err)
+		return tools.Reader{}, fmt.Errorf("finding this program, which reads documents: %w", err)
 	}
-	return tools.Child{executable, convertName}, nil
+	return tools.Reader{Child: []string{executable, convertName}}, nil
 }
 
 // priceTable reads the prices to count cost by.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -39,6 +40,7 @@ type Manifest struct {
 	Harness        trajectory.Harness `json:"harness"`
 	Judge          *JudgePlan         `json:"judge"` // null: official scorer only
 	Model          ModelPlan          `json:"model"`
+	Policy         policy.Policy      `json:"policy"` // canonical; PolicyHash is its hash
 	PolicyHash     string             `json:"policy_hash"`
 	PolicyMode     string             `json:"policy_mode"`
 	PricesSHA256   string             `json:"prices_sha256"`
@@ -55,6 +57,7 @@ type Manifest struct {
 	Tasks          []PlannedTask      `json:"tasks"` // plan order; the denominator of every score
 	Tools          []ToolPlan         `json:"tools"`
 	Transcription  *TranscriptionPlan `json:"transcription,omitzero"` // left out: audio is not transcribed
+	Unconfined     []string           `json:"unconfined,omitempty"`   // tools and servers whose programs run outside of the sandbox, sorted
 	Voting         VotingPlan         `json:"voting"`
 }
 

@@ -14,7 +14,8 @@ type Call struct {
 	Known        bool // there is a tool of this name
 	URLs         []string
 	Paths        []string
-	Texts        []string // queries, code, whole arguments
+	Texts        []string // queries, whole arguments
+	Code         []string // what would be executed
 	ToolCalls    int
 	CostMicroUSD int64
 	Approved     bool

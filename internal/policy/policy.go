@@ -41,13 +41,18 @@ const Unlimited = -1
 // EveryTool in a list of tool names stands for all of them.
 const EveryTool = "*"
 
-// Policy is what a run is allowed. Deny wins over Allow. The zero value allows nothing.
+// Policy is what a run is allowed. Deny wins over Allow. The zero value allows nothing. What the rules
+// forbid can be added to and never taken from.
 type Policy struct {
-	Mode            Mode
-	Allow           []string // tool names, or EveryTool
-	Deny            []string // tool names, or EveryTool
-	MaxToolCalls    int      // per task; Unlimited = none
-	MaxCostMicroUSD int64    // per task; Unlimited = none
+	Mode            Mode     `json:"mode"`
+	Allow           []string `json:"allow"`                    // tool names, or EveryTool
+	Deny            []string `json:"deny"`                     // tool names, or EveryTool
+	Confirm         []string `json:"confirm,omitempty"`        // tool names, or EveryTool, that need a person in any mode
+	MaxToolCalls    int      `json:"max_tool_calls,string"`    // per task; Unlimited = none
+	MaxCostMicroUSD int64    `json:"max_cost_microusd,string"` // per task; Unlimited = none
+	AnswerSources   []string `json:"answer_sources,omitempty"` // further ones for R001: host, or host/path, that a URL begins with
+	Commands        []string `json:"commands,omitempty"`       // further ones for R004
+	Packages        []string `json:"packages,omitempty"`       // further ones for R005
 }
 
 // Builtin returns the policy of a mode as the program ships it.
@@ -81,15 +86,18 @@ func spent(used, limit int64) bool {
 //
 //	{"allow":["read_file"],"deny":[],"max_cost_microusd":"10000","max_tool_calls":"50","mode":"restricted"}
 //
-// RFC 8785, lists sorted and without repetition (their order means nothing), integers as strings.
+// RFC 8785, lists sorted and without repetition (their order means nothing), those that a policy need
+// not have left out where they are empty, integers as strings.
 func (p Policy) Hash() string {
-	return hash(struct {
-		Allow   []string `json:"allow"`
-		Deny    []string `json:"deny"`
-		MaxCost int64    `json:"max_cost_microusd,string"`
-		MaxCall int      `json:"max_tool_calls,string"`
-		Mode    Mode     `json:"mode"`
-	}{set(p.Allow), set(p.Deny), p.MaxCostMicroUSD, p.MaxToolCalls, p.Mode})
+	return hash(p.Canonical())
+}
+
+// Canonical returns p with its lists sorted and without repetition: equal policies are the same then.
+func (p Policy) Canonical() Policy {
+	for _, names := range []*[]string{&p.Allow, &p.Deny, &p.Confirm, &p.AnswerSources, &p.Commands, &p.Packages} {
+		*names = set(*names)
+	}
+	return p
 }
 
 func set(names []string) []string {

@@ -47,9 +47,11 @@ type Config struct {
 	MaxTurns      int
 	CallTries     int // tries of one model call, as the client was configured
 	Policy        policy.Policy
+	Approver      tools.Approver // of calls that need approval; nil: they are denied
 	PricesDigest  string
 	Tools         []tools.Tool
-	Child         tools.Child       // reads attachments, for their probes
+	Unconfined    []string          // of the tools and servers: those whose programs run outside of the sandbox
+	Reader        tools.Reader      // reads attachments, for their probes
 	Verdicts      *judgecache.Cache // of earlier judgments; nil: none are used
 	SubmitIntent  bool
 	Rehearsal     bool
@@ -107,7 +109,8 @@ func (c Config) plan() (ledger.Manifest, error) {
 		MetadataSHA256: c.Set.Digest, Name: c.Set.Dataset, Revision: c.Set.Revision, Selection: c.Selection,
 		Split: string(c.Set.Split), SplitSize: len(c.Set.IDs)}
 	m.DenylistSHA256, m.GuidanceHash = policy.DenylistDigest(), policy.GuidanceHash()
-	m.PolicyHash, m.PolicyMode = c.Policy.Hash(), string(c.Policy.Mode)
+	m.Policy, m.PolicyHash, m.PolicyMode = c.Policy.Canonical(), c.Policy.Hash(), string(c.Policy.Mode)
+	m.Unconfined = slices.Sorted(slices.Values(c.Unconfined))
 	if c.Evidence != "" {
 		m.Evidence = c.Evidence
 	}

@@ -64,7 +64,7 @@ func generated(t testing.TB, tasks endpoint.Tasks, url string, change func(*llm.
 		Set: set, Gold: gold, Selection: loader.Filter{}.Rule(),
 		Model:    Endpoint{Client: llm.New(client), Name: endpoint.Model, Origin: "builtin:endpoint", Limiter: client.Limiter},
 		MaxTurns: 20, CallTries: client.MaxTries, Policy: p, PricesDigest: prices.Digest(), Prices: prices,
-		Tools:        []tools.Tool{tools.NewReadFile(nil), tools.NewListFiles(), tools.NewCalculate()},
+		Tools:        []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate()},
 		SubmitIntent: true, Rehearsal: true, Concurrency: 16,
 		Key: key, Harness: trajectory.Harness{Version: "test", ExecutableSHA256: sign.Digest(nil)},
 		Now: time.Now, Mono: func() time.Duration { return time.Since(began) }, Rand: rand.Reader,

@@ -12,7 +12,7 @@ func Plan(c Config) (ledger.Manifest, error) { return c.plan() }
 // Affords returns a *BudgetError if the money of a run of c is not enough for
 // an attempt at any of its tasks; Create does, too.
 func Affords(c Config) error {
-	gate, err := tools.NewGate(c.Policy, c.Now, c.catalogue(nil)...)
+	gate, err := tools.NewGate(tools.GateConfig{Policy: c.Policy, Now: c.Now}, c.catalogue(nil)...)
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func config(t testing.TB, ids ...string) Config {
 		Model:    Endpoint{Client: client, Name: fixtures.Model, Origin: "builtin:model"},
 		Judge:    &Endpoint{Client: client, Name: fixtures.JudgeModel, Origin: "builtin:judge"},
 		MaxTurns: 20, CallTries: 6, Policy: p, PricesDigest: prices.Digest(), Prices: prices,
-		Tools: []tools.Tool{tools.NewReadFile(nil), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web),
+		Tools: []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web),
 			tools.NewWebSearch(web, fixtures.SearchURL)},
 		SubmitIntent: true, Rehearsal: true, Concurrency: 1,
 		Key: key, Harness: trajectory.Harness{Version: "test", ExecutableSHA256: sign.Digest(nil)},

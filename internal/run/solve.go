@@ -222,6 +222,11 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 		return err
 	}
 	session := r.gate.Open(rec, root, spent, prober)
+	defer func() {
+		if err := session.Close(); err != nil {
+			r.warn(fmt.Errorf("ending what the tools of task %q kept: %w", task.ID, err))
+		}
+	}()
 	solver := agent.Agent{Model: r.cfg.Model.Client, Name: r.cfg.Model.Name, MaxTurns: r.cfg.MaxTurns, MaxTokens: r.cfg.MaxTokens,
 		Tools: r.gate.Specs(), Now: r.cfg.Now, Window: r.cfg.Model.ContextWindow,
 		Limits: agent.Limits{Tokens: r.cfg.TaskTokens, Used: tokens, Wall: r.cfg.TaskWall}}
@@ -419,7 +424,7 @@ func (r *Run) attach(ctx context.Context, root *os.Root, task loader.Task, probe
 	if err != nil {
 		return file, err
 	}
-	text, err := r.cfg.Child.Text(ctx, task.FileName, data)
+	text, err := r.cfg.Reader.Text(ctx, task.FileName, data)
 	if err != nil {
 		return file, fmt.Errorf("reading the attachment of task %q: %w", task.ID, err)
 	}
