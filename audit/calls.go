@@ -192,7 +192,7 @@ func (t *following) execute(a *AttemptEvidence, ev trajectory.Event, p trajector
 
 func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *ResultFact {
 	h := head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.ResultHead}
-	r := &ResultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, URLs: len(p.URLs),
+	r := &ResultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, URLs: len(p.URLs), ClassA: classA(p.URLs),
 		Unprobed: p.Probes == nil && !h.whole(), Overlong: h.overlong()}
 	if p.Model != nil {
 		r.Model = p.Model.RequestedModel
@@ -203,9 +203,6 @@ func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *R
 			continue
 		}
 		reached = append(reached, u.URL)
-		if r.ClassA == "" && u.Status >= 200 && u.Status < 300 && policy.Classify(u.URL) == policy.ClassA {
-			r.ClassA = u.URL
-		}
 	}
 	r.Probes = t.prober.Probe(h.words(), c.args, reached)
 	if c.Cut { // what the arguments said, and the result may echo, is not known

@@ -39,6 +39,9 @@ func (t *TaskEvidence) votes(v ledger.VotingPlan) (all []*AttemptEvidence) {
 	return all
 }
 
+// noUsage is the gap of an answer whose work nobody counted.
+const noUsage = "the provider reports no usage, or not of every reply"
+
 // worked looks for the work behind an attempt that a correct answer rests on.
 func worked(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	replies, reported, out := 0, 0, int64(0) // tokens count where usage is reported
@@ -58,7 +61,7 @@ func worked(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		n.find(Critical, "no-model-call", at, "an answer before any reply of the model, which a correct one rests on", "a reply of the model")
 	case out > 0:
 	case reported < replies:
-		n.gap("the provider reports no usage, or not of every reply")
+		n.gap(noUsage)
 	default:
 		n.find(Critical, "no-output-tokens", at, "an answer from replies of 0 tokens, which a correct one rests on", "tokens")
 	}
@@ -73,6 +76,7 @@ func graderIsolation() Check {
 		Fix: "find out who changed the judge cache or touched the records, remove the bad entries, and start a new run",
 		Run: func(e *Evidence, n *Notes) {
 			hashesOnly(e, n)
+			unconfined(e, n)
 			judgeCache(e, n)
 			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
 				for _, c := range a.Calls {

@@ -28,13 +28,12 @@ func answerLeakage() Check {
 				n.gap("%s: nothing says whether a document that holds the question also holds its answer", noGold)
 			}
 			unknownProbes(e, n)
+			unconfined(e, n)
 			if name := e.Manifest.Model.Name; searches(name) {
 				n.gap("the model %q searches by itself: what it read is not recorded", name)
 			}
 			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
-				for _, channel := range a.Channels {
-					n.gap("an unrecorded channel in task %s (%s): what the endpoint read by itself is not in the journal", t.Plan.TaskID, channel)
-				}
+				channels(n, t, a.Channels)
 			})
 			e.eachResult(func(t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
 				r := c.Result
@@ -58,6 +57,19 @@ func unknownProbes(e *Evidence, n *Notes) {
 	hashesOnly(e, n)
 	if p := e.Manifest.Probes; p != ProbesID {
 		n.gap("the plan's probes are %q, not the %q that this version knows", p, ProbesID)
+	}
+}
+
+func channels(n *Notes, t *TaskEvidence, names []string) {
+	for _, name := range names {
+		n.gap("an unrecorded channel in task %s (%s): what the endpoint read by itself is not in the journal", t.Plan.TaskID, name)
+	}
+}
+
+// unconfined: what runs outside of the sandbox reaches what it likes.
+func unconfined(e *Evidence, n *Notes) {
+	for _, name := range e.Manifest.Unconfined {
+		n.gap("%s ran outside of the sandbox: what it reached is not in the journal", name)
 	}
 }
 

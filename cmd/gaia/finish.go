@@ -25,6 +25,7 @@ func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, 
 	stop.release()
 	progress.done()
 	var lost *run.UnrecordedError
+	var unfit *run.UnfitError
 	switch {
 	case err == nil:
 		return a.printRun(r.Dir, asJSON)
@@ -34,6 +35,9 @@ func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, 
 		}
 		return fail(exitIncomplete, lost, "the run is marked as not submittable; to make up for what is missing, mend the disk, then: "+s.resumeCommand(r.Dir))
 	case errors.Is(err, trajectory.ErrNotRecorded):
+	case errors.As(err, &unfit):
+		s.onLost = goOn
+		return fail(exitIncomplete, unfit, "that cannot be made up for: start a new run; to bring this one to its end all the same: "+s.resumeCommand(r.Dir))
 	case errors.Is(err, run.ErrDrained) || interrupted:
 		return fail(exitInterrupted, errors.New("interrupted; the state is saved"), s.resumeCommand(r.Dir))
 	}

@@ -80,7 +80,7 @@ func (s *settings) addRateFlags(cmd *cobra.Command) {
 	f.StringVar(&s.cassette, "cassette", "", "record:DIR keeps the answers of the endpoint, replay:DIR has them from there")
 	f.StringVar(&s.key, "key", "", "signing key file (default: GAIA_SIGNING_KEY, GAIA_SIGNING_KEY_FILE, else made on first need)")
 	f.StringVar(&s.prices, "prices", "", "price table to count cost by, in place of the built-in one")
-	f.StringVar(&s.onLost, "on-unsubmittable", goOn, `when evidence cannot be recorded: "continue" without it, results marked, or "stop", to be resumed`)
+	f.StringVar(&s.onLost, "on-unsubmittable", goOn, `when evidence cannot be recorded, or a run with --submit-intent turns out unfit for it: "continue", results marked, or "stop", to be resumed`)
 	completeFixed(cmd, "concurrency", autoConcurrency)
 	completeFixed(cmd, "on-unsubmittable", goOn, stopRun)
 	completeWith(cmd, "cassette", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, ledger.CassetteRecord+":", ledger.CassetteReplay+":")

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -61,6 +62,10 @@ type Run struct {
 	limit    atomic.Int64 // of requests at once, as it was told last
 	private  private      // of judgments
 	pictures sync.Mutex   // held while one is made fit to be shown
+
+	early   early                                   // follows the journal
+	stopped atomic.Pointer[UnfitError]              // why no more is to be spent; nil: nothing speaks against it
+	stop    atomic.Pointer[context.CancelCauseFunc] // ends what is under way, while the run executes
 
 	mu        sync.Mutex // guards what follows
 	away      []string   // tasks whose attempts failed in a row for want of the endpoint
@@ -189,6 +194,7 @@ func (r *Run) open(end trajectory.End) (err error) {
 		return err
 	}
 	r.splitIDs = audit.NewIDs(r.cfg.Set.IDs)
+	r.early.follow(r.fold.Manifest, r.gold, r.unfit)
 	r.followed, r.work = end.Events, filepath.Join(r.Dir, workDir)
 	c := trajectory.LogConfig{RunID: r.fold.Manifest.RunID, Now: r.cfg.Now, Mono: r.cfg.Mono, Rand: r.cfg.Rand, Recorded: r.recorded, Failed: r.notRecorded}
 	if r.fold.Manifest.Evidence == ledger.EvidenceBodies {
@@ -232,10 +238,14 @@ func (r *Run) recorded(e trajectory.Event, line []byte) error {
 		r.followed = e.Seq + 1
 	}
 	r.mu.Unlock()
-	if err == nil && r.cfg.Watch != nil {
+	if err != nil {
+		return err
+	}
+	r.early.add(e)
+	if r.cfg.Watch != nil {
 		r.cfg.Watch(e)
 	}
-	return err
+	return nil
 }
 
 // ended appends an attempt's record. It is derived from the journal and can be

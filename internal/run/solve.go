@@ -58,7 +58,7 @@ func (r *Run) execute(ctx context.Context, drain <-chan struct{}) error {
 		return r.seal()
 	}
 	r.money = newPurse(r.cfg, r.fold)
-	if err := r.solveAll(ctx, drain); err != nil {
+	if err := r.solveFit(ctx, drain); err != nil {
 		return err
 	}
 	if err := r.gradeAll(ctx, drain); err != nil {
@@ -68,6 +68,24 @@ func (r *Run) execute(ctx context.Context, drain <-chan struct{}) error {
 		return err
 	}
 	return r.seal()
+}
+
+// solveFit is solveAll until the run turns out unfit to be submitted, where it is
+// to stop then.
+func (r *Run) solveFit(ctx context.Context, drain <-chan struct{}) error {
+	solving, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	end := context.CancelCauseFunc(stop)
+	r.stop.Store(&end)
+	defer r.stop.Store(nil)
+	if unfit := r.stopped.Load(); unfit != nil { // before there was anything to stop
+		return unfit
+	}
+	err := r.solveAll(solving, drain)
+	if unfit := r.stopped.Load(); err != nil && ctx.Err() == nil && unfit != nil && !errors.Is(err, trajectory.ErrNotRecorded) {
+		return unfit
+	}
+	return err
 }
 
 // errLeftOut tells of attempts that the run's budget does not allow.

@@ -1,0 +1,96 @@
+package audit
+
+import (
+	"fmt"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Watch follows a run as it is recorded and tells what will keep it from being
+// submitted, so that no more is spent on it. It sees what one event shows by
+// itself, and takes the probes in it as they are: the audit of the finished run
+// looks at all of it, and trusts less.
+type Watch struct {
+	plan     ledger.Manifest
+	gold     map[string]string
+	tasks    map[string]*TaskEvidence
+	reported map[string]bool // tasks whose open attempt had no reply without usage
+}
+
+// NewWatch begins to follow a run; gold is nil where there is none.
+func NewWatch(m ledger.Manifest, gold map[string]string) *Watch {
+	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*TaskEvidence, len(m.Tasks)), reported: map[string]bool{}}
+	for _, p := range m.Tasks {
+		w.tasks[p.TaskID] = &TaskEvidence{Plan: p}
+	}
+	return w
+}
+
+// Add takes the next event. It returns what the audit will find in it that keeps
+// the run from being submitted, "" if nothing.
+func (w *Watch) Add(ev trajectory.Event) string {
+	var checks []CheckReport
+	look := func(c Check, run func(*Notes)) {
+		n := &Notes{check: c, findings: []Finding{}, gaps: []string{}, said: map[string]bool{}}
+		run(n)
+		checks = append(checks, n.report())
+	}
+	t := w.tasks[ev.TaskID]
+	at := place{task: t, attempt: ev.Attempt, seq: ev.Seq}
+	switch p := ev.Payload.(type) {
+	case trajectory.SecurityEvent:
+		look(graderIsolation(), func(n *Notes) { judgeCache(&Evidence{Cache: []CacheFact{{ev.Seq, p}}}, n) })
+	case trajectory.TaskStarted:
+		w.reported[ev.TaskID] = true
+		look(oracleLeakage(), func(n *Notes) {
+			workspace(n, t, &AttemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: p.FileName, Workspace: p.Workspace})
+		})
+	case trajectory.ModelCallCompleted:
+		w.reported[ev.TaskID] = w.reported[ev.TaskID] && (p.UsageReported || p.OutputSHA256 == "")
+		look(answerLeakage(), func(n *Notes) { channels(n, t, p.UnrecordedChannels) })
+	case trajectory.ToolExecuted:
+		c := &CallFact{Result: &ResultFact{Name: p.Name, ClassA: classA(p.URLs)}}
+		if p.Probes != nil {
+			c.Result.Probes = *p.Probes
+		}
+		look(answerLeakage(), func(n *Notes) { leaked(n, at, c, w.gold[ev.TaskID]) })
+	case trajectory.AnswerCommitted:
+		if !w.reported[ev.TaskID] {
+			look(noWorkPass(), func(n *Notes) { n.gap(noUsage) })
+		}
+	}
+	for _, c := range checks {
+		if why := c.unfit(); why != "" {
+			if t != nil {
+				why += fmt.Sprintf(" (task %s)", ev.TaskID)
+			}
+			return c.ID + " " + c.Name + ": " + why
+		}
+	}
+	return ""
+}
+
+// unfit returns the first thing of a check that keeps a run from being submitted.
+func (r CheckReport) unfit() string {
+	for _, f := range r.Findings {
+		if f.Severity == Critical || f.Severity == High {
+			return f.Got
+		}
+	}
+	if r.Gate && len(r.Gaps) > 0 {
+		return r.Gaps[0]
+	}
+	return ""
+}
+
+// classA returns the first address of an answer source that gave a page.
+func classA(urls []trajectory.URL) string {
+	for _, u := range urls {
+		if u.Status >= 200 && u.Status < 300 && policy.Classify(u.URL) == policy.ClassA {
+			return u.URL
+		}
+	}
+	return ""
+}
