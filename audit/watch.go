@@ -13,15 +13,20 @@ import (
 // itself, and takes the probes in it as they are: the audit of the finished run
 // looks at all of it, and trusts less.
 type Watch struct {
-	plan     ledger.Manifest
-	gold     map[string]string
-	tasks    map[string]*TaskEvidence
-	reported map[string]bool // tasks whose open attempt had no reply without usage
+	gold  map[string]string
+	tasks map[string]*TaskEvidence
+	asked map[string]*usage // of the open attempt of a task
+}
+
+// usage is what an attempt's replies are said to have taken.
+type usage struct {
+	out        int64 // tokens
+	unreported bool  // of a reply nobody said it
 }
 
 // NewWatch begins to follow a run; gold is nil where there is none.
 func NewWatch(m ledger.Manifest, gold map[string]string) *Watch {
-	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*TaskEvidence, len(m.Tasks)), reported: map[string]bool{}}
+	w := &Watch{gold: gold, tasks: make(map[string]*TaskEvidence, len(m.Tasks)), asked: map[string]*usage{}}
 	for _, p := range m.Tasks {
 		w.tasks[p.TaskID] = &TaskEvidence{Plan: p}
 	}
@@ -43,12 +48,14 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	case trajectory.SecurityEvent:
 		look(graderIsolation(), func(n *Notes) { judgeCache(&Evidence{Cache: []CacheFact{{ev.Seq, p}}}, n) })
 	case trajectory.TaskStarted:
-		w.reported[ev.TaskID] = true
+		w.asked[ev.TaskID] = &usage{}
 		look(oracleLeakage(), func(n *Notes) {
 			workspace(n, t, &AttemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: p.FileName, Workspace: p.Workspace})
 		})
 	case trajectory.ModelCallCompleted:
-		w.reported[ev.TaskID] = w.reported[ev.TaskID] && (p.UsageReported || p.OutputSHA256 == "")
+		if u := w.asked[ev.TaskID]; u != nil && p.OutputSHA256 != "" {
+			u.out, u.unreported = u.out+p.Tokens.Out, u.unreported || !p.UsageReported
+		}
 		look(answerLeakage(), func(n *Notes) { channels(n, t, p.UnrecordedChannels) })
 	case trajectory.ToolExecuted:
 		c := &CallFact{Result: &ResultFact{Name: p.Name, ClassA: classA(p.URLs)}}
@@ -56,8 +63,10 @@ func (w *Watch) Add(ev trajectory.Event) string {
 			c.Result.Probes = *p.Probes
 		}
 		look(answerLeakage(), func(n *Notes) { leaked(n, at, c, w.gold[ev.TaskID]) })
+	case trajectory.AttemptEnded:
+		delete(w.asked, ev.TaskID)
 	case trajectory.AnswerCommitted:
-		if !w.reported[ev.TaskID] {
+		if u := w.asked[ev.TaskID]; u != nil && u.out == 0 && u.unreported {
 			look(noWorkPass(), func(n *Notes) { n.gap(noUsage) })
 		}
 	}

@@ -25,6 +25,7 @@ type Attempt struct {
 
 	steps           []any
 	names           map[string]string // call id → tool name, of the turn
+	undecided       map[string][]int  // call id → steps of its calls that nothing was decided of, of the turn
 	firstUs, lastUs int64
 	process         int // which process wrote its events
 }
@@ -36,7 +37,7 @@ func (a *Attempt) add(e trajectory.Event) (reason string) {
 		if e.Turn != a.Turns+1 {
 			return fmt.Sprintf("turn %d cannot begin here", e.Turn)
 		}
-		a.Turns, a.names = e.Turn, map[string]string{}
+		a.Turns, a.names, a.undecided = e.Turn, map[string]string{}, map[string][]int{}
 		return ""
 	case trajectory.Error:
 		a.Error = &p
@@ -86,14 +87,14 @@ func (a *Attempt) step(e trajectory.Event) {
 	case trajectory.ToolProposed:
 		a.ToolCalls++
 		a.names[p.CallID] = p.Name
+		a.undecided[p.CallID] = append(a.undecided[p.CallID], len(a.steps))
 		a.steps = append(a.steps, ToolCallStep{Args: p.Args, ArgsSHA256: p.ArgsSHA256, ArgsTruncated: list(p.ArgsTruncated), BodySHA256: p.BodySHA256, CallID: p.CallID,
 			Malformed: p.Malformed, Name: p.Name, Redactions: p.Redactions, RuleHits: []string{}, Turn: e.Turn, Type: "tool_call"})
 	case trajectory.PolicyDecision:
-		if n := len(a.steps) - 1; n >= 0 {
-			if call, ok := a.steps[n].(ToolCallStep); ok && call.CallID == p.CallID {
-				call.RuleHits = list(p.RuleIDs)
-				a.steps[n] = call
-			}
+		if waiting := a.undecided[p.CallID]; len(waiting) > 0 {
+			call := a.steps[waiting[0]].(ToolCallStep)
+			call.RuleHits = list(p.RuleIDs)
+			a.steps[waiting[0]], a.undecided[p.CallID] = call, waiting[1:]
 		}
 		if p.Shown != "" {
 			a.steps = append(a.steps, ToolResultStep{Bytes: int64(len(p.Shown)), CallID: p.CallID, Head: p.Shown, IsError: true,

@@ -1,6 +1,9 @@
 package ledger
 
 import (
+	"bytes"
+	"slices"
+
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
@@ -24,12 +27,34 @@ func DecodeManifest(data []byte) (Manifest, error) {
 			return Manifest{}, trajectory.Faultf(ManifestFile, "the digest of the template %q is not that of its text", p.ID)
 		}
 	}
-	for _, check := range []func(Manifest) error{checkEvidence, checkVoting, checkLimits, checkTasks} {
+	for _, check := range []func(Manifest) error{checkPolicy, checkEvidence, checkVoting, checkLimits, checkTasks} {
 		if err := check(m); err != nil {
 			return Manifest{}, err
 		}
 	}
 	return m, nil
+}
+
+// checkPolicy: the policy is in its one form, and the one that the rest of the
+// plan speaks of.
+func checkPolicy(m Manifest) error {
+	form, err := sign.Canonical(m.Policy.Canonical())
+	if err != nil {
+		return trajectory.Faultf(ManifestFile, "policy: %v", err)
+	}
+	if stored, err := sign.Canonical(m.Policy); err != nil || !bytes.Equal(stored, form) {
+		return trajectory.Faultf(ManifestFile, "the lists of the policy are not sorted")
+	}
+	if m.Policy.Hash() != m.PolicyHash || string(m.Policy.Mode) != m.PolicyMode {
+		return trajectory.Faultf(ManifestFile, "policy_hash or policy_mode is not that of the policy")
+	}
+	if !slices.IsSorted(m.Unconfined) || len(slices.Compact(slices.Clone(m.Unconfined))) < len(m.Unconfined) {
+		return trajectory.Faultf(ManifestFile, "unconfined is not sorted")
+	}
+	if m.SubmitIntent && len(m.Unconfined) > 0 {
+		return trajectory.Faultf(ManifestFile, "is of a run to be submitted with tools outside of the sandbox")
+	}
+	return nil
 }
 
 func checkEvidence(m Manifest) error {

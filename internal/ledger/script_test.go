@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -76,7 +77,8 @@ func plan(t testing.TB, tasks ...string) Manifest {
 	m.Dataset.IDsSHA256 = idsDigest(t, tasks)
 	m.Splits = []SplitPlan{{CarriedGold: true, IDsSHA256: idsDigest(t, slices.Sorted(slices.Values(tasks))), Name: "validation", Size: len(tasks)}}
 	m.GoldCommitment = sign.Digest([]byte("gold"))
-	m.GuidanceHash, m.PolicyHash = "0123456789abcdef", "fedcba9876543210"
+	m.Policy = policy.Policy{Mode: policy.Restricted}.Canonical()
+	m.GuidanceHash, m.PolicyHash, m.PolicyMode = "0123456789abcdef", m.Policy.Hash(), string(m.Policy.Mode)
 	m.Harness = trajectory.Harness{Version: "v0.1.0", ExecutableSHA256: sign.Digest([]byte("program"))}
 	m.Judge = &JudgePlan{Cache: true, Model: "scripted-judge", Origin: "http://127.0.0.1", Prompt: "judge.v1"}
 	m.Model = ModelPlan{Name: "scripted-model", Origin: "http://127.0.0.1"}

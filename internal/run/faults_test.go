@@ -103,12 +103,14 @@ func (w *waits) sleep(ctx context.Context, d time.Duration) error {
 // on a silent server soon.
 func faulty(t *testing.T, tasks endpoint.Tasks, server *endpoint.Server, kind endpoint.Kind, w *waits) Config {
 	t.Helper()
-	return generated(t, tasks, server.URL, func(c *llm.Config) {
+	c := generated(t, tasks, server.URL, func(c *llm.Config) {
 		c.Transport, c.Sleep, c.MaxBody = transport(t), w.sleep, 1<<20
 		if kind == endpoint.Stalled || kind == endpoint.Silent {
 			c.Timeout, c.MaxTries = 300*time.Millisecond, 2
 		}
 	})
+	c.SubmitIntent = kind != endpoint.NonsenseUsage // nobody would submit a run whose usage is not known
+	return c
 }
 
 // TestFaultOnce meets each fault with the first request of a run and wants the

@@ -147,7 +147,7 @@ func TestNoCredentialIsWritten(t *testing.T) {
 				server := httptest.NewServer(l)
 				defer server.Close()
 				client := llm.New(llm.Config{BaseURL: server.URL, MaxTries: 2, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
-				c.Model.Client = client
+				c.Model.Client, c.SubmitIntent = client, false // nobody reports usage
 				web := tools.NewWeb(tools.WebConfig{Exceptions: map[string]string{"harbour.example:80": server.Listener.Addr().String()}})
 				c.Tools = []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web)}
 				c.Redact = trajectory.NewRedactor([]string{settingValue})
