@@ -40,7 +40,7 @@ type Decision struct {
 
 // Decide judges one call: deny list, then what is unknown, then rules, then budgets, then mode.
 func Decide(p Policy, c Call) Decision {
-	fired := broken(c)
+	fired := broken(p, c)
 	if p.Exhausted(c.ToolCalls, c.CostMicroUSD) {
 		fired = append(fired, finding{Budget, budgetReason(p, c)})
 	}
@@ -57,6 +57,8 @@ func Decide(p Policy, c Call) Decision {
 		d.Reason = fmt.Sprintf("tool %q is not on the allow list of mode %s", c.Tool, p.Mode)
 	case p.Mode == Approved && !c.Approved:
 		d.Verdict, d.Reason = Confirm, "every call needs a person's approval in mode approved"
+	case listed(p.Confirm, c.Tool) && !c.Approved:
+		d.Verdict, d.Reason = Confirm, fmt.Sprintf("tool %q needs a person's approval", c.Tool)
 	default:
 		d.Verdict = Allow
 	}
@@ -68,7 +70,7 @@ func DecideURL(p Policy, url string) Decision {
 	if !known(p.Mode) {
 		return Decision{Verdict: Deny, Reason: fmt.Sprintf("unknown governance mode %q", p.Mode)}
 	}
-	if fired := broken(Call{URLs: []string{url}}); len(fired) > 0 {
+	if fired := broken(p, Call{URLs: []string{url}}); len(fired) > 0 {
 		return denied(fired)
 	}
 	return Decision{Verdict: Allow}
@@ -90,13 +92,26 @@ func denied(fired []finding) Decision {
 }
 
 // broken returns the rules, other than budgets, that a call breaks, in the order of Rules.
-func broken(c Call) []finding {
+func broken(p Policy, c Call) []finding {
+	var read []reading
+	for _, code := range c.Code {
+		read = append(read, readCode(code))
+	}
 	var fired []finding
-	if id := answerSource(c); id != "" {
+	if id := answerSource(p, c, read); id != "" {
 		fired = append(fired, finding{AnswerSources, "answer sources: this leads to a known source of the benchmark's answers (" + id + ")"})
 	}
 	if name := graderSurface(c); name != "" {
 		fired = append(fired, finding{GraderSurfaces, fmt.Sprintf("grader surfaces: this names the run's own records or verdicts (%s)", name)})
+	}
+	if name := secret(c, read); name != "" {
+		fired = append(fired, finding{Secrets, fmt.Sprintf("secrets: this names key material or credentials (%s)", name)})
+	}
+	if name := command(p, read); name != "" {
+		fired = append(fired, finding{Commands, fmt.Sprintf("commands: this would act on the host or the network from code (%s)", name)})
+	}
+	if name := forbiddenPackage(p, read); name != "" {
+		fired = append(fired, finding{Packages, fmt.Sprintf("packages: this loads what brings the benchmark or another harness (%s)", name)})
 	}
 	return fired
 }
@@ -114,22 +129,6 @@ func listed(names []string, tool string) bool {
 	return slices.Contains(names, tool) || slices.Contains(names, EveryTool)
 }
 
-// answerSource returns the id of the first class A entry that a URL or path of the call matches, or "".
-func answerSource(c Call) string {
-	list := builtin()
-	for _, url := range c.URLs {
-		if id, class := list.classify(url, false); class == ClassA {
-			return id
-		}
-	}
-	for _, path := range c.Paths {
-		if id, class := list.classify(path, true); class == ClassA {
-			return id
-		}
-	}
-	return ""
-}
-
 // graderSurface returns the name of the first record of the run that the call names, or "".
 func graderSurface(c Call) string {
 	for _, path := range c.Paths {
@@ -144,7 +143,7 @@ func graderSurface(c Call) string {
 			}
 		}
 	}
-	for _, text := range c.Texts {
+	for _, text := range slices.Concat(c.Texts, c.Code) {
 		for token := range strings.FieldsFuncSeq(text, betweenPaths) {
 			if name := surface(token, false); name != "" {
 				return name

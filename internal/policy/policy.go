@@ -12,6 +12,10 @@
 //   - Answer sources are found behind proxies, archives, translators and up to three layers of percent
 //     encoding, in time linear in the URL (TestDenylist, FuzzClassify), and honest pages about other
 //     things called gaia are left alone (TestHonestPages).
+//   - Code is read as its interpreter reads it, in time linear in its length: what stands in a comment,
+//     or in a string that is data, is not done (TestCodeRules, FuzzCode).
+//   - A policy file adds to the rules and takes nothing from them; what is wrong in it is one
+//     *FileError with its place (TestParse, FuzzParse).
 //
 // The answer sources are a versioned data file, denylist.json, whose note says how it is matched.
 package policy
@@ -50,7 +54,7 @@ type Policy struct {
 	Confirm         []string `json:"confirm,omitempty"`        // tool names, or EveryTool, that need a person in any mode
 	MaxToolCalls    int      `json:"max_tool_calls,string"`    // per task; Unlimited = none
 	MaxCostMicroUSD int64    `json:"max_cost_microusd,string"` // per task; Unlimited = none
-	AnswerSources   []string `json:"answer_sources,omitempty"` // further ones for R001: host, or host/path, that a URL begins with
+	AnswerSources   []string `json:"answer_sources,omitempty"` // further ones for R001: host, or host/path, of a URL, also behind a proxy
 	Commands        []string `json:"commands,omitempty"`       // further ones for R004
 	Packages        []string `json:"packages,omitempty"`       // further ones for R005
 }
@@ -59,13 +63,18 @@ type Policy struct {
 func Builtin(m Mode) (Policy, error) {
 	switch m {
 	case Restricted:
-		return Policy{Mode: m, Allow: []string{"calculate", "list_files", "read_file", "web_fetch", "web_search"}, MaxToolCalls: 50, MaxCostMicroUSD: 10_000}, nil
+		return Policy{Mode: m, Allow: readers(), MaxToolCalls: 50, MaxCostMicroUSD: 10_000}, nil
 	case Approved:
 		return Policy{Mode: m, Allow: []string{EveryTool}, MaxToolCalls: 200, MaxCostMicroUSD: 100_000}, nil
 	case Autonomous:
 		return Policy{Mode: m, Allow: []string{EveryTool}, MaxToolCalls: 500, MaxCostMicroUSD: 1_000_000}, nil
 	}
 	return Policy{}, fmt.Errorf("unknown governance mode %q: it is one of restricted, approved, autonomous", m)
+}
+
+// readers are the tools that write nothing.
+func readers() []string {
+	return []string{"calculate", "describe_image", "list_files", "read_file", "transcribe_audio", "web_fetch", "web_search"}
 }
 
 // Exhausted says whether no further call fits the budgets of a task that has made so many calls and

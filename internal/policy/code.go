@@ -1,0 +1,323 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// reading is what a piece of code would do, as far as it can be told from the code. It is read as the
+// interpreter reads it: what stands in a comment, or in a string that is data, is not done.
+type reading struct {
+	commands []string // programs that would be started, by base name in lower case, and forkBomb, removeAll
+	packages []string // that would be imported or installed, as distribution gives them
+	names    []string // identifiers, and variables of a shell
+	literals []string // strings, those that are put together as one
+	tangled  bool     // nested deeper than any interpreter takes
+}
+
+// readCode reads Python code.
+func readCode(code string) reading {
+	var r reading
+	r.code(code, 0)
+	return r
+}
+
+// piece is code that is being read.
+type piece struct {
+	all             []lexeme
+	partner, inside []int
+	assigned        map[string][]span // what stands right of a name's equals signs
+	run             map[int]bool      // strings that are taken in as code or as a command: each is once
+	within          int
+}
+
+// span is a range of lexemes.
+type span struct{ from, to int }
+
+func (r *reading) code(code string, within int) {
+	if within > maxWithin {
+		return
+	}
+	all, deep := lex(code)
+	r.tangled = r.tangled || deep
+	if r.tangled {
+		return
+	}
+	p := &piece{all: all, assigned: map[string][]span{}, run: map[int]bool{}, within: within}
+	p.partner, p.inside = brackets(all)
+	for i, x := range all {
+		if x.is("=") && i > 0 && !all[i+1].is("=") {
+			p.assigns(i)
+		}
+	}
+	endless := false
+	for i := 0; i < len(all); i++ {
+		switch x := all[i]; x.kind {
+		case literal:
+			merged, next := p.joined(i, len(all))
+			r.literals = append(r.literals, merged)
+			i = next - 1
+		case identifier:
+			r.names = append(r.names, x.text)
+			switch {
+			case x.text == "from" || x.text == "import":
+				i = p.imported(r, i)
+			case x.text == "while" && (all[i+1].text == "True" || all[i+1].kind == numeral) && all[i+2].is(":"):
+				endless = true
+			case p.partner[i+1] > 0 && all[i+1].is("("):
+				if x.text == "fork" && endless {
+					r.commands = append(r.commands, forkBomb)
+				}
+				p.called(r, i)
+			}
+		}
+	}
+}
+
+// joined returns the string at place i with those that it is put together with, by nothing, by + or,
+// as the parts of a path are, by /, and the place behind.
+func (p *piece) joined(i, to int) (string, int) {
+	whole := []byte(p.all[i].text)
+	for i++; i < to; i++ {
+		next, between := i, ""
+		if p.all[i].is(")") && p.all[i+1].is("/") {
+			next++
+		}
+		switch {
+		case p.all[next].is("/"):
+			next, between = next+1, "/"
+		case p.all[next].is("+"):
+			next++
+		}
+		if next >= to || p.all[next].kind != literal {
+			break
+		}
+		whole = append(append(whole, between...), p.all[next].text...)
+		i = next
+	}
+	return string(whole), i
+}
+
+// assigns notes what an equals sign gives to a name.
+func (p *piece) assigns(i int) {
+	name := i - 1
+	for name > 0 && (p.all[name].is(":") || p.all[name].is("+")) {
+		name--
+	}
+	if p.all[name].kind != identifier {
+		return
+	}
+	to := i + 1
+	for to < len(p.all) && p.all[to].kind != end && !p.all[to].is("=") && !(p.all[to].is(",") && p.inside[to] == p.inside[i] && p.inside[i] >= 0) {
+		if p.partner[to] > to {
+			to = p.partner[to]
+		} else if p.all[to].is(")") || p.all[to].is("]") || p.all[to].is("}") {
+			break
+		}
+		to++
+	}
+	p.assigned[p.all[name].text] = append(p.assigned[p.all[name].text], span{i + 1, to})
+}
+
+// imported takes in the packages of an import statement and returns the place of its last lexeme.
+func (p *piece) imported(r *reading, i int) int {
+	if p.all[i].text == "from" {
+		module, at := i+1, i+1
+		for at < len(p.all) && (p.all[at].kind == identifier && p.all[at].text != "import" || p.all[at].is(".")) {
+			at++
+		}
+		if at >= len(p.all) || p.all[at].text != "import" || p.all[at].kind != identifier {
+			return i
+		}
+		if p.all[module].kind == identifier && module < at { // else it is relative
+			r.imports(p.all[module].text)
+		}
+		return at
+	}
+	for at := i + 1; at < len(p.all) && p.all[at].kind == identifier; at++ {
+		r.imports(p.all[at].text)
+		for at < len(p.all) && p.all[at].kind != end && !p.all[at].is(",") {
+			at++
+		}
+		if at >= len(p.all) || p.all[at].kind == end {
+			return at
+		}
+		i = at
+	}
+	return i
+}
+
+// imports takes in a module, of which the first part names the package.
+func (r *reading) imports(module string) {
+	top, _, _ := strings.Cut(module, ".")
+	r.packages = append(r.packages, distribution(top))
+	r.names = append(r.names, top)
+}
+
+// called takes in what the call at place i does with its arguments.
+func (p *piece) called(r *reading, i int) {
+	args := p.arguments(i + 1)
+	method := i > 0 && p.all[i-1].is(".")
+	if method && i > 1 && p.all[i-2].text == "asyncio" && p.all[i].text == "run" || method && p.all[i].text == "compile" {
+		return // these run what was made elsewhere, and make a pattern
+	}
+	switch p.all[i].text {
+	case "system", "popen", "Popen", "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput", "spawn",
+		"create_subprocess_exec", "create_subprocess_shell", "execl", "execle", "execlp", "execlpe", "execv", "execve", "execvp", "execvpe",
+		"posix_spawn", "posix_spawnp", "spawnl", "spawnle", "spawnlp", "spawnlpe", "spawnv", "spawnve", "spawnvp", "spawnvpe":
+		p.starts(r, args)
+	case "exec", "eval", "compile":
+		p.runs(r, args)
+	case "__import__", "import_module", "run_module":
+		for _, text := range p.texts(args, 1) {
+			r.imports(text)
+		}
+	case "main", "install":
+		if method && i > 1 && slices.Contains([]string{"pip", "_internal", "micropip"}, p.all[i-2].text) {
+			r.installs(append([]string{"install"}, p.texts(args, len(args))...))
+		}
+	case "rmtree":
+		if texts := p.texts(args, 1); len(texts) > 0 && isEverything(texts[0]) {
+			r.commands = append(r.commands, removeAll)
+		}
+	case "join", "joinpath", "Path", "PurePath", "PosixPath":
+		r.literals = append(r.literals, p.path(args))
+	}
+}
+
+// argument is one argument of a call; key is "" where it has none.
+type argument struct {
+	key string
+	span
+}
+
+// arguments cuts the arguments of a call, whose bracket is at place open, at their commas.
+func (p *piece) arguments(open int) []argument {
+	var args []argument
+	for at := open + 1; at < p.partner[open]; at++ {
+		arg := argument{span: span{at, at}}
+		if p.all[at].kind == identifier && p.all[at+1].is("=") && !p.all[at+2].is("=") {
+			arg.key, arg.from = p.all[at].text, at+2
+		}
+		for ; at < p.partner[open] && !p.all[at].is(","); at++ {
+			if p.partner[at] > at {
+				at = p.partner[at]
+			}
+		}
+		arg.to = at
+		args = append(args, arg)
+	}
+	return args
+}
+
+// texts returns the strings of the first n arguments, those in lists too.
+func (p *piece) texts(args []argument, n int) []string {
+	var all []string
+	for _, a := range args[:min(n, len(args))] {
+		for i := a.from; i < a.to; i++ {
+			if p.all[i].kind == literal {
+				var text string
+				text, i = p.joined(i, a.to)
+				all = append(all, text)
+				i--
+			}
+		}
+	}
+	return all
+}
+
+// runs takes in the code that the first argument of a call is.
+func (p *piece) runs(r *reading, args []argument) {
+	if len(args) == 0 {
+		return
+	}
+	for i := args[0].from; i < args[0].to; i++ {
+		if p.all[i].kind == literal {
+			from := i
+			var text string
+			text, i = p.joined(i, args[0].to)
+			i--
+			if !p.run[from] {
+				p.run[from] = true
+				r.code(text, p.within+1)
+			}
+		}
+	}
+}
+
+// path returns the path that is made of parts, or of a list of them, with {} for those that are not
+// strings.
+func (p *piece) path(args []argument) string {
+	if len(args) == 1 && args[0].from < args[0].to && p.all[args[0].from].is("[") && p.partner[args[0].from] > 0 {
+		args = p.arguments(args[0].from)
+	}
+	var parts []string
+	for _, a := range args {
+		part := "{}"
+		if p.all[a.from].kind == literal {
+			part, _ = p.joined(a.from, a.to)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "/")
+}
+
+// starts takes in the program that a call starts: of the first argument that says one, and of those
+// that say one by their name.
+func (p *piece) starts(r *reading, args []argument) {
+	found := false
+	for _, a := range args {
+		switch a.key {
+		case "":
+			found = found || p.program(r, a.span)
+		case "args", "cmd", "command", "executable":
+			p.program(r, a.span)
+		}
+	}
+}
+
+// program takes in a program given as a line or as a list of words, here or where a name in its place
+// was assigned, and says whether there was one.
+func (p *piece) program(r *reading, s span) bool {
+	found, first := false, s.from
+	for first < s.to && p.all[first].kind != literal {
+		first++
+	}
+	for i := s.from; i < first; i++ {
+		if name := p.all[i]; name.kind == identifier {
+			spans := p.assigned[name.text]
+			p.assigned[name.text] = nil // each is read once
+			for _, assigned := range spans {
+				found = p.program(r, assigned) || found
+			}
+		}
+	}
+	if first == s.to {
+		return found
+	}
+	if p.run[first] {
+		return true
+	}
+	p.run[first] = true
+	open := p.inside[first]
+	list := open >= s.from && (p.all[open].is("[") || p.all[open].is("(") && (open == 0 || p.all[open-1].kind != identifier))
+	if !list {
+		line, _ := p.joined(first, s.to)
+		r.shell(line, p.within)
+		return true
+	}
+	words := p.texts([]argument{{span: s}}, 1)
+	switch {
+	case first == open+1 && len(words) == 1 && strings.ContainsAny(words[0], " \t\n"): // a line in brackets
+		r.shell(words[0], p.within)
+		return true
+	case first == open+1:
+		r.argv(words, p.within)
+		return true
+	}
+	// The program itself is not said here; its own options may say what it runs.
+	if words = r.interpreter(words, p.within); len(words) > 0 {
+		r.argv(words, p.within)
+	}
+	return true
+}

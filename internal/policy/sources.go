@@ -1,0 +1,140 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// answerSource returns what known source of answers the call leads to, or "": the id of the first
+// class A entry that a URL, a path or a string of code matches, or the source that the policy names.
+func answerSource(p Policy, c Call, read []reading) string {
+	list := builtin()
+	for _, url := range c.URLs {
+		if id := sourceOf(p, list, url); id != "" {
+			return id
+		}
+	}
+	for _, path := range c.Paths {
+		if id, class := list.classify(path, true); class == ClassA {
+			return id
+		}
+	}
+	for _, r := range read {
+		for _, text := range r.literals {
+			if id := sourceInText(p, list, text); id != "" {
+				return id
+			}
+		}
+	}
+	return ""
+}
+
+func sourceOf(p Policy, list denylist, url string) string {
+	if id, class := list.classify(url, false); class == ClassA {
+		return id
+	}
+	if len(p.AnswerSources) == 0 {
+		return ""
+	}
+	for _, parts := range views(url) {
+		for _, source := range p.AnswerSources {
+			if within(source, parts) {
+				return source
+			}
+		}
+	}
+	return ""
+}
+
+// sourceInText looks at a string of code, which may be a URL, a path, or what a loader of the hub calls
+// a dataset.
+func sourceInText(p Policy, list denylist, text string) string {
+	if strings.Contains(text, "://") {
+		return sourceOf(p, list, text)
+	}
+	if id, class := list.classify(text, true); class == ClassA {
+		return id
+	}
+	if name, found := strings.CutPrefix(strings.ToLower(text), "gaia-benchmark/"); found && name != "" {
+		if id, class := list.classify("datasets/"+text, true); class == ClassA {
+			return id
+		}
+	}
+	return ""
+}
+
+// within says whether parts of a URL name a source: its host or one below it, then its path.
+func within(source string, parts []string) bool {
+	want, _ := cut(source)
+	if len(want) == 0 {
+		return false
+	}
+	for i, host := range parts {
+		if host != want[0] && !strings.HasSuffix(host, "."+want[0]) {
+			continue
+		}
+		rest := parts[i+1:]
+		if len(want) > 1 && len(rest) > 0 && want[1] != rest[0] && strings.Trim(rest[0], "0123456789") == "" { // a port
+			rest = rest[1:]
+		}
+		if len(rest) >= len(want)-1 && slices.Equal(want[1:], rest[:len(want)-1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// command returns what the code would run that acts on the host, or hooks itself into programs by, or
+// "".
+func command(p Policy, read []reading) string {
+	for _, r := range read {
+		if r.tangled {
+			return "brackets in more than 200 others"
+		}
+		for _, c := range r.commands {
+			if slices.Contains(hostCommands(), c) || slices.ContainsFunc(p.Commands, func(own string) bool { return strings.EqualFold(own, c) }) || strings.HasPrefix(c, "mkfs.") {
+				return c
+			}
+		}
+		for _, name := range r.names {
+			if slices.Contains(loaderHooks(), name) {
+				return name
+			}
+		}
+		for _, text := range r.literals {
+			if name := hookInText(text); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// hookInText returns the hook that a string of code is: its name, a file of this name, or its
+// assignment.
+func hookInText(text string) string {
+	for _, hook := range loaderHooks() {
+		before, after, found := strings.Cut(text, hook)
+		if !found {
+			continue
+		}
+		whole := (before == "" || strings.HasSuffix(before, "/") && !strings.ContainsAny(before, " \n")) && (after == "" || after == ".py")
+		if whole || strings.HasPrefix(after, "=") {
+			return hook
+		}
+	}
+	return ""
+}
+
+// forbiddenPackage returns the first package of the code that brings the benchmark or another harness,
+// or "".
+func forbiddenPackage(p Policy, read []reading) string {
+	for _, r := range read {
+		for _, name := range r.packages {
+			if slices.Contains(harnessPackages(), name) || slices.ContainsFunc(p.Packages, func(own string) bool { return distribution(own) == name }) {
+				return name
+			}
+		}
+	}
+	return ""
+}
