@@ -16,17 +16,20 @@ import (
 
 // app is what the commands have of the world outside.
 type app struct {
+	stdin   io.Reader
 	stdout  io.Writer
 	stderr  io.Writer
 	getenv  func(string) string
 	environ []string
 	tty     bool // standard error is a terminal
+	asks    bool // and so is standard input: there is somebody to ask
 	began   time.Time
 }
 
 func newApp() *app {
-	return &app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, environ: os.Environ(),
-		tty: term.IsTerminal(int(os.Stderr.Fd())), began: time.Now()}
+	tty := term.IsTerminal(int(os.Stderr.Fd()))
+	return &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, environ: os.Environ(),
+		tty: tty, asks: tty && term.IsTerminal(int(os.Stdin.Fd())), began: time.Now()}
 }
 
 // execute runs the command that args name. What goes wrong before a command
@@ -66,7 +69,7 @@ never a GAIA score.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(a.runCommand(), a.resumeCommand(), a.auditCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.showCommand(), a.tasksCommand(), a.keyCommand(), a.versionCommand(), convertCommand())
+	root.AddCommand(a.runCommand(), a.resumeCommand(), a.auditCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.showCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.versionCommand(), convertCommand())
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exitHelp)
 	return root

@@ -133,6 +133,9 @@ func checkCounts(counts []counter) error {
 
 // checkGoing refuses of what may differ each time a run goes on.
 func (s settings) checkGoing() error {
+	if err := s.governance.check(); err != nil {
+		return err
+	}
 	if s.onLost != goOn && s.onLost != stopRun {
 		return usage(`give "continue" or "stop"`, "--on-unsubmittable is %q", s.onLost)
 	}

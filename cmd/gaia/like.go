@@ -28,7 +28,7 @@ func taskSelection() []string { return []string{"level", "task", "sample", "seed
 // planFlags are the flags whose values a plan to repeat decides.
 func planFlags() []string {
 	return append(taskSelection(), "source", "revision", "split", "model", "api", "images", "context-window", "judge-model", "no-judge-cache",
-		"transcription-model", "max-turns", "max-tokens", "max-tool-calls", "max-task-tokens", "max-task-time", "max-task-cost", "max-cost",
+		"transcription-model", "max-turns", "max-tokens", "max-tool-calls", "max-task-tokens", "max-task-time", "max-task-cost", "max-cost", "policy",
 		"voting-attempts", "submit-intent", "record-evidence", "evidence-full-bodies")
 }
 
@@ -65,16 +65,18 @@ func (a *app) like(s *settings, flags *pflag.FlagSet, m *ledger.Manifest) error 
 	values := [][2]string{
 		{"split", m.Dataset.Split},
 		{"max-turns", strconv.Itoa(m.Budgets.Turns)},
-		{"max-task-cost", taskBudget(m.Budgets.CostMicroUSD)},
 		{"max-task-time", (time.Duration(min(m.Budgets.WallMs, maxTaskTime.Milliseconds()+1)) * time.Millisecond).String()},
 		{"max-cost", dollarsFlag(m.Budgets.RunCostMicroUSD)},
-		{"max-tool-calls", strconv.Itoa(m.Budgets.ToolCalls)},
 		{"max-task-tokens", strconv.FormatInt(m.Budgets.Tokens, 10)},
 		{"max-tokens", strconv.Itoa(m.Model.MaxTokens)},
 		{"voting-attempts", strconv.Itoa(m.Voting.Attempts)},
 		{"submit-intent", strconv.FormatBool(m.SubmitIntent)},
 		{"record-evidence", strconv.FormatBool(m.Evidence != ledger.EvidenceHashes)},
 		{"evidence-full-bodies", strconv.FormatBool(m.Evidence == ledger.EvidenceBodies)},
+	}
+	if !given("policy") { // whose budgets these are
+		s.governance.planned = &m.Policy
+		values = append(values, [2]string{"max-task-cost", taskBudget(m.Budgets.CostMicroUSD)}, [2]string{"max-tool-calls", strconv.Itoa(m.Budgets.ToolCalls)})
 	}
 	if !otherModel {
 		values = append(values, [2]string{"images", imagesFlag(m.Model.Images)}, [2]string{"context-window", strconv.Itoa(m.Model.ContextWindow)})

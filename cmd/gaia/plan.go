@@ -87,7 +87,7 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 
 // policy returns the governance of the run with the budgets of the flags.
 func (s settings) policy() (policy.Policy, error) {
-	p, err := policy.Builtin(policy.Autonomous)
+	p, err := s.base()
 	if err != nil {
 		return p, err
 	}

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
@@ -36,7 +38,15 @@ type progress struct {
 	log *slog.Logger // without a terminal
 	bar *mpb.Bar     // with one
 	all *mpb.Progress
+
+	still  atomic.Bool // somebody is being asked: the bar is not drawn over what they type
+	redraw chan any    // draws the bar
+	closed chan struct{}
+	finish sync.Once
 }
+
+// redrawn is how often the bar is drawn.
+const redrawn = 150 * time.Millisecond
 
 func (a *app) newProgress(total, votes int, rehearsal bool) *progress {
 	p := &progress{total: total, votes: max(votes, 1), made: map[string]int{}, lost: map[string]int{}, ended: map[string]bool{}, turns: map[string]int{}, told: map[string]bool{}, known: true, out: a.stderr}
@@ -48,12 +58,46 @@ func (a *app) newProgress(total, votes int, rehearsal bool) *progress {
 	if rehearsal {
 		name = "rehearsal"
 	}
-	p.all = mpb.New(mpb.WithOutput(a.stderr))
+	p.redraw, p.closed = make(chan any), make(chan struct{})
+	p.all = mpb.New(mpb.WithOutput(a.stderr), mpb.WithManualRefresh(p.redraw))
 	p.bar = p.all.AddBar(int64(total),
 		mpb.PrependDecorators(decor.Name(name), decor.CountersNoUnit(" %d of %d tasks")),
 		mpb.AppendDecorators(decor.Elapsed(decor.ET_STYLE_GO), decor.Any(p.state)))
+	go p.animate()
 	return p
 }
+
+// animate draws the bar now and then, until it is taken down.
+func (p *progress) animate() {
+	tick := time.NewTicker(redrawn)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.closed:
+			return
+		case <-tick.C:
+			if !p.still.Load() {
+				p.draw()
+			}
+		}
+	}
+}
+
+func (p *progress) draw() {
+	select {
+	case p.redraw <- time.Now():
+	case <-p.closed:
+	}
+}
+
+// hold keeps the bar still until it is released; what is written meanwhile is
+// shown at once.
+func (p *progress) hold() { p.still.Store(true) }
+
+func (p *progress) release() { p.still.Store(false) }
+
+// tell writes text that ends a line, above the bar if there is one.
+func (p *progress) tell(text string) { _, _ = io.WriteString(p, text) }
 
 func newLogger(w io.Writer, rehearsal bool) *slog.Logger {
 	l := slog.New(slog.NewTextHandler(w, nil))
@@ -217,10 +261,14 @@ func (p *progress) state(decor.Statistics) string {
 
 // Write prints a line above the bar.
 func (p *progress) Write(b []byte) (int, error) {
-	if p.all != nil {
-		return p.all.Write(b)
+	if p.all == nil {
+		return p.out.Write(b)
 	}
-	return p.out.Write(b)
+	n, err := p.all.Write(b)
+	if p.still.Load() {
+		p.draw()
+	}
+	return n, err
 }
 
 // catchUp counts what a run had done before it was interrupted.
@@ -260,6 +308,11 @@ func (p *progress) done() {
 	if p.bar == nil {
 		return
 	}
+	p.finish.Do(func() {
+		p.draw()
+		p.draw() // is taken when the one before it is drawn
+		close(p.closed)
+	})
 	p.bar.Abort(false)
 	p.all.Wait()
 }

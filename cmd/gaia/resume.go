@@ -46,6 +46,7 @@ nothing to do.`,
 	f.StringVar(&s.baseURL, "base-url", "", "endpoint of the plan's model (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
 	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint, if the plan has web_search")
 	s.addRateFlags(cmd)
+	s.addApprove(cmd)
 	f.Lookup("key").Usage = "signing key file, the one the run was planned with"
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
@@ -77,7 +78,7 @@ func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool
 	stop.say(progress)
 	stop.begun.Store(true)
 	news.say(progress)
-	w.Watch, w.Warn, w.Resumed = progress.watch, progress.trouble, progress.catchUp
+	w.Watch, w.Warn, w.Resumed, w.Approver = progress.watch, progress.trouble, progress.catchUp, a.approver(s, progress)
 	r, err := run.Resume(dir, w.Config)
 	var other *run.PlanError
 	var cache *run.CacheError
@@ -122,6 +123,9 @@ func (s settings) resumeCommand(dir string) string {
 			words = append(words, "--"+rate.flag, strconv.FormatInt(rate.value, 10))
 		}
 	}
+	if len(s.approve) > 0 {
+		words = append(words, "--approve", quoteArg(strings.Join(s.approve, ",")))
+	}
 	if s.rehearsal {
 		return strings.Join(words, " ")
 	}
@@ -139,7 +143,7 @@ func (s settings) resumeCommand(dir string) string {
 
 // planned takes the settings of a run from its manifest.
 func (a *app) planned(s *settings, m ledger.Manifest) error {
-	s.resumed, s.evidence = true, m.Evidence
+	s.resumed, s.evidence, s.governance.planned = true, m.Evidence, &m.Policy
 	s.split, s.submitIntent, s.rehearsal = m.Dataset.Split, m.SubmitIntent, m.Rehearsal
 	s.model, s.maxTokens, s.window, s.noTemperature = m.Model.Name, m.Model.MaxTokens, m.Model.ContextWindow, m.Model.NoTemperature
 	s.api, s.images = cmp.Or(m.Model.API, llm.APIChat), imagesFlag(m.Model.Images)

@@ -43,7 +43,7 @@ without evidence or stops, as --on-unsubmittable says.`,
   gaia run --like runs/01J…`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "key", "settings", "like", "cassette", "max-cost"); err != nil {
+			if err := notEmpty(cmd, "key", "settings", "like", "cassette", "max-cost", "policy"); err != nil {
 				return err
 			}
 			file, err := openSettings(c.settings)
@@ -58,6 +58,8 @@ without evidence or stops, as --on-unsubmittable says.`,
 	s.addModelFlags(cmd)
 	s.addBudgetFlags(cmd)
 	s.addRateFlags(cmd)
+	s.addPolicy(cmd)
+	s.addApprove(cmd)
 	f.BoolVar(&s.submitIntent, "submit-intent", false, "commit all answers before grading: needed for a submission")
 	f.BoolVar(&s.noJudgeCache, "no-judge-cache", false, "ask the judge about every answer, also those it has judged before")
 	f.BoolVar(&c.record, "record-evidence", true, "record the beginnings of prompts, replies and results, and arguments; false records their digests only, for local runs")
@@ -172,7 +174,7 @@ func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
 	stop.say(progress)
 	stop.begun.Store(true)
 	news.say(progress)
-	w.Watch, w.Warn = progress.watch, progress.trouble
+	w.Watch, w.Warn, w.Approver = progress.watch, progress.trouble, a.approver(s, progress)
 	r, err := run.Create(c.out, w.Config)
 	if cache := (*run.CacheError)(nil); errors.As(err, &cache) {
 		return a.badCache(cache, exitFindings, "nothing was asked of a model; mend that and start again")

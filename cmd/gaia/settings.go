@@ -13,6 +13,7 @@ import (
 // resume, the manifest say about a run.
 type settings struct {
 	taskFlags
+	governance
 	selected      *ledger.Dataset // whose selection the task ids are, and of what metadata; nil: the filter's own
 	model         string
 	judge         string // "" for none

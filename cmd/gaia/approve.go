@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// What is shown at most of the arguments of a call. What is left out is said.
+const (
+	shownArgLines = 60
+	shownBytes    = 6000
+)
+
+// approver asks a person on the terminal about calls that need approval, one at
+// a time, unless the run was started with an approval of the tool. Where there is
+// no terminal it denies.
+type approver struct {
+	before []string // tools, or approveAll
+	in     io.Reader
+	screen *progress
+	turn   chan struct{}   // held by who asks
+	always map[string]bool // tools that a person approved for good; belongs to who has the turn
+	lines  chan string     // what the person types, nil before the first question
+}
+
+// newApprover asks by in and above the bar of a run; in is nil where there is
+// nobody to ask.
+func newApprover(before []string, in io.Reader, screen *progress) *approver {
+	return &approver{before: before, in: in, screen: screen, turn: make(chan struct{}, 1), always: map[string]bool{}}
+}
+
+// approver returns who approves the calls of a run that is shown on screen.
+func (a *app) approver(s settings, screen *progress) *approver {
+	if !a.asks {
+		return newApprover(s.approve, nil, screen)
+	}
+	return newApprover(s.approve, a.stdin, screen)
+}
+
+func (p *approver) Approve(ctx context.Context, call tools.Approval) (tools.Answer, error) {
+	if slices.Contains(p.before, call.Tool) || slices.Contains(p.before, approveAll) {
+		return tools.Answer{Approved: true, By: trajectory.Beforehand}, nil
+	}
+	if p.in == nil {
+		p.screen.warnOnce("calls need approval, and there is no terminal to ask on: they are denied; approve tools beforehand with --approve TOOL,… or --approve all")
+		return tools.Answer{By: trajectory.ByNoTerminal}, nil
+	}
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return tools.Answer{}, ctx.Err()
+	}
+	defer func() { <-p.turn }()
+	if p.always[call.Tool] {
+		return tools.Answer{Approved: true, By: trajectory.ByPerson}, nil
+	}
+	if p.lines == nil {
+		p.lines = make(chan string)
+		go typed(p.in, p.lines)
+	}
+	p.screen.hold()
+	defer p.screen.release()
+	return p.ask(ctx, call)
+}
+
+// ask shows a call and waits for an answer that says something.
+func (p *approver) ask(ctx context.Context, call tools.Approval) (tools.Answer, error) {
+	const question = "gaia: approve it? y: this once, a: always for this tool, n: no\n"
+	p.screen.tell(shownCall(call) + question)
+	for {
+		select {
+		case <-ctx.Done():
+			return tools.Answer{}, ctx.Err()
+		case line, more := <-p.lines:
+			if !more {
+				return tools.Answer{By: trajectory.ByNoTerminal}, nil
+			}
+			switch strings.ToLower(strings.TrimSpace(line)) {
+			case "y", "yes":
+				return tools.Answer{Approved: true, By: trajectory.ByPerson}, nil
+			case "a", "always":
+				p.always[call.Tool] = true
+				return tools.Answer{Approved: true, By: trajectory.ByPerson}, nil
+			case "n", "no":
+				return tools.Answer{By: trajectory.ByPerson}, nil
+			}
+			p.screen.tell(question)
+		}
+	}
+}
+
+// typed hands on the lines of in. What is typed while nothing is asked is
+// dropped: it is no answer to a question that comes later.
+func typed(in io.Reader, lines chan<- string) {
+	defer close(lines)
+	for r := bufio.NewReader(in); ; {
+		line, err := r.ReadString('\n')
+		if err != nil { // what has no line end was not sent off
+			return
+		}
+		select {
+		case lines <- line:
+		default:
+		}
+	}
+}
+
+// shownCall is a call as a person is shown it. Each line of the arguments begins
+// with a bar, so that none looks like a line of this program's.
+func shownCall(call tools.Approval) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "gaia: task %s wants to call %s: %s\n", oneLine(call.TaskID), oneLine(call.Tool), oneLine(call.Reason))
+	text := argumentText(call.Args)
+	shown, lines := text, strings.SplitAfterN(text, "\n", shownArgLines+1)
+	if len(lines) > shownArgLines {
+		shown = strings.Join(lines[:shownArgLines], "")
+	}
+	if len(shown) > shownBytes {
+		shown = strings.ToValidUTF8(shown[:shownBytes], "")
+	}
+	for line := range strings.Lines(printable(shown)) {
+		b.WriteString("  | " + strings.TrimSuffix(line, "\n") + "\n")
+	}
+	if left := utf8.RuneCountInString(text[len(shown):]); left > 0 {
+		fmt.Fprintf(&b, "  … %d more characters are not shown\n", left)
+	}
+	return b.String()
+}
+
+// argumentText writes the arguments of a call a name a line, texts as they are.
+func argumentText(args string) string {
+	d := jsontext.NewDecoder(strings.NewReader(args))
+	var b strings.Builder
+	if open, err := d.ReadToken(); err != nil || open.Kind() != '{' {
+		return args
+	}
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return args
+		}
+		b.WriteString(name.String() + ": ")
+		value, err := d.ReadValue()
+		if err != nil {
+			return args
+		}
+		text := string(value)
+		if value.Kind() == '"' {
+			if err := json.Unmarshal(value, &text); err != nil {
+				return args
+			}
+		}
+		if strings.Contains(text, "\n") {
+			b.WriteString("\n")
+		}
+		b.WriteString(text + "\n")
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return args
+	}
+	return b.String()
+}

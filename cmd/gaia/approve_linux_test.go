@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
+	"golang.org/x/term"
+)
+
+// openTerminal returns the two ends of a pseudo-terminal.
+func openTerminal(t *testing.T) (keyboard, terminal *os.File) {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("this machine gives no pseudo-terminals: %v", err)
+	}
+	t.Cleanup(func() { keyboard.Close() })
+	var number, unlocked int32
+	for request, value := range map[uintptr]*int32{syscall.TIOCGPTN: &number, syscall.TIOCSPTLCK: &unlocked} {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, keyboard.Fd(), request, uintptr(unsafe.Pointer(value))); errno != 0 {
+			t.Skipf("this machine gives no pseudo-terminals: %v", errno)
+		}
+	}
+	size := struct{ rows, columns, _, _ uint16 }{rows: 24, columns: 100}
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, keyboard.Fd(), syscall.TIOCSWINSZ, uintptr(unsafe.Pointer(&size))); errno != 0 {
+		t.Fatal(errno)
+	}
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("this machine gives no pseudo-terminals: %v", err)
+	}
+	t.Cleanup(func() { terminal.Close() })
+	return keyboard, terminal
+}
+
+// TestApproverOnATerminal: the question stands above a real bar, which keeps
+// still, and escapes in arguments do not reach the terminal.
+func TestApproverOnATerminal(t *testing.T) {
+	keyboard, terminal := openTerminal(t)
+	if !term.IsTerminal(int(terminal.Fd())) {
+		t.Fatal("the pseudo-terminal is no terminal")
+	}
+	a := &app{stdin: terminal, stderr: terminal, tty: true, asks: true}
+	progress := a.newProgress(3, 1, false)
+	p := a.approver(settings{}, progress)
+	type outcome struct {
+		answer tools.Answer
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		answer, err := p.Approve(t.Context(), tools.Approval{TaskID: "fab1e001", Tool: "python", Args: `{"code":"\u001b[31mred"}`, Reason: "why"})
+		done <- outcome{answer, err}
+	}()
+	seen := newScreen()
+	go func() { _, _ = io.Copy(seen, keyboard) }()
+	seen.await(t, "y: this once", 1)
+	seen.await(t, "of 3 tasks", 1)
+	if !progress.still.Load() {
+		t.Error("the bar moves while somebody is asked")
+	}
+	if !strings.Contains(seen.String(), `  | code: \u001b[31mred`) {
+		t.Errorf("the terminal shows %q", seen)
+	}
+	if _, err := keyboard.WriteString("y\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-done; got.err != nil || got.answer != (tools.Answer{Approved: true, By: trajectory.ByPerson}) {
+		t.Errorf("%+v", got)
+	}
+	if progress.still.Load() {
+		t.Error("the bar keeps still after the answer")
+	}
+	progress.done()
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) policyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Look at policies, and try what they say of a call",
+		Long: `Policy shows what a run under a policy may do: a mode (restricted, approved,
+autonomous) or a policy file, a YAML mapping:
+
+  mode: autonomous        # needed; what is left out is the mode's own
+  allow: [read_file, Bash]
+  deny: [web_search]
+  confirm: [python]       # a person is asked, in any mode
+  max_tool_calls: 100     # per task, or off
+  max_task_cost: 0.50     # US dollars per task, or off
+  answer_sources: [answers.example/gaia]
+  commands: [git]
+  packages: [requests]
+
+The last three add to the rules R001, R004 and R005. No file takes from a rule.`,
+		Example: `  gaia policy show restricted
+  gaia policy hash mine.yaml
+  echo '{"tool":"python","arguments":{"code":"import datasets"}}' | gaia policy check`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("see 'gaia policy --help'", "policy has no command %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.policyShowCommand(), a.policyHashCommand(), a.policyCheckCommand())
+	return cmd
+}
+
+// atMostOne wants no argument or one.
+func atMostOne(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usage("see '"+cmd.CommandPath()+" --help'", "%s takes one argument at most, not %d", cmd.Name(), len(args))
+	}
+	return nil
+}
+
+// named returns the policy that the first argument names.
+func named(args []string) (policy.Policy, error) {
+	if len(args) == 0 {
+		return namedPolicy("")
+	}
+	if args[0] == "" {
+		return policy.Policy{}, usage("give restricted, approved, autonomous, or a policy file", "the policy has no name")
+	}
+	return namedPolicy(args[0])
+}
+
+func (a *app) policyShowCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               "show [MODE|FILE]",
+		Short:             "Show a policy and the rules",
+		Example:           "  gaia policy show\n  gaia policy show restricted --json",
+		Args:              atMostOne,
+		ValidArgsFunction: cobra.FixedCompletions(modes(), cobra.ShellCompDirectiveDefault),
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, err := named(args)
+			if err != nil {
+				return err
+			}
+			return a.showPolicy(p, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	return cmd
+}
+
+// shownRule is a rule as policy show prints it.
+type shownRule struct {
+	ID      string `json:"id"`
+	Title   string `json:"title"`
+	Version int    `json:"version"`
+}
+
+func (a *app) showPolicy(p policy.Policy, asJSON bool) error {
+	if asJSON {
+		var rules []shownRule
+		for _, r := range policy.Rules() {
+			rules = append(rules, shownRule(r))
+		}
+		return a.printJSON(struct {
+			GuidanceHash string        `json:"guidance_hash"`
+			Policy       policy.Policy `json:"policy"`
+			PolicyHash   string        `json:"policy_hash"`
+			Rules        []shownRule   `json:"rules"`
+		}{policy.GuidanceHash(), p.Canonical(), p.Hash(), rules})
+	}
+	calls, cost := "no limit", "no limit"
+	if p.MaxToolCalls != policy.Unlimited {
+		calls = strconv.Itoa(p.MaxToolCalls)
+	}
+	if p.MaxCostMicroUSD != policy.Unlimited {
+		cost = dollars(&p.MaxCostMicroUSD)
+	}
+	var b strings.Builder
+	for _, line := range [][2]string{
+		{"mode", string(p.Mode)}, {"allow", listed(p.Allow)}, {"deny", listed(p.Deny)}, {"confirm", listed(p.Confirm)},
+		{"max_tool_calls", calls}, {"max_task_cost", cost},
+		{"answer_sources", listed(p.AnswerSources)}, {"commands", listed(p.Commands)}, {"packages", listed(p.Packages)},
+		{"policy_hash", p.Hash()}, {"guidance_hash", policy.GuidanceHash()},
+	} {
+		fmt.Fprintf(&b, "%-14s  %s\n", line[0], oneLine(line[1]))
+	}
+	b.WriteString("\n")
+	for _, r := range policy.Rules() {
+		fmt.Fprintf(&b, "%s.%d  %s\n", r.ID, r.Version, r.Title)
+	}
+	_, err := io.WriteString(a.stdout, b.String())
+	return err
+}
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+func (a *app) policyHashCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "hash [MODE|FILE]",
+		Short: "Print the hashes of a policy and of the rules",
+		Long: `Hash prints what the plan of a run says of its governance: policy_hash, which is
+the same for policies that mean the same, and guidance_hash, of the rules.`,
+		Example:           "  gaia policy hash mine.yaml",
+		Args:              atMostOne,
+		ValidArgsFunction: cobra.FixedCompletions(modes(), cobra.ShellCompDirectiveDefault),
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, err := named(args)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "policy_hash    %s\nguidance_hash  %s\n", p.Hash(), policy.GuidanceHash())
+			return err
+		},
+	}
+}
+
+func (a *app) policyCheckCommand() *cobra.Command {
+	var name string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check [CALL.json|-]",
+		Short: "Say what a policy decides about a call",
+		Long: `Check reads a call, {"tool":"…","arguments":{…}}, from a file or from standard
+input, and says what the Gate would decide about it as the first call of a task.
+Exit code 0 means that it would run, 3 that it would not, or not without a person.`,
+		Example: `  echo '{"tool":"read_file","arguments":{"path":"table.csv"}}' | gaia policy check --policy restricted
+  gaia policy check --policy mine.yaml call.json`,
+		Args: atMostOne,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "policy"); err != nil {
+				return err
+			}
+			p, err := namedPolicy(name)
+			if err != nil {
+				return err
+			}
+			from := "-"
+			if len(args) == 1 {
+				from = args[0]
+			}
+			call, err := readCall(from, cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			if !slices.Contains(policy.BuiltinTools(), call.Tool) {
+				a.warn(fmt.Sprintf("%q is none of the built-in tools: it is taken for a tool of a server", call.Tool))
+			}
+			return a.tellDecision(p, policy.Decide(p, call), asJSON)
+		},
+	}
+	cmd.Flags().StringVar(&name, "policy", "", "restricted, approved, autonomous, or a policy file (default: autonomous)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	completeModes(cmd, "policy")
+	return cmd
+}
+
+// readCall reads a call of a tool, with its arguments as the Gate records them.
+func readCall(from string, stdin io.Reader) (policy.Call, error) {
+	in, what := stdin, "standard input"
+	if from != "-" {
+		f, err := os.Open(from)
+		if err != nil {
+			return policy.Call{}, usage("", "reading the call %q: %v", from, unwrapPath(err))
+		}
+		defer f.Close()
+		in, what = f, strconv.Quote(from)
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxPolicyFile+1))
+	if err != nil {
+		return policy.Call{}, usage("", "reading the call in %s: %v", what, unwrapPath(err))
+	}
+	var call struct {
+		Tool      string                    `json:"tool"`
+		Arguments map[string]jsontext.Value `json:"arguments"`
+	}
+	err = json.Unmarshal(data, &call, json.RejectUnknownMembers(true))
+	switch {
+	case len(data) > maxPolicyFile:
+		err = fmt.Errorf("it is larger than %d bytes", maxPolicyFile)
+	case err == nil && call.Tool == "":
+		err = errors.New("it names no tool")
+	}
+	if err != nil {
+		return policy.Call{}, usage(`a call is {"tool":"read_file","arguments":{"path":"table.csv"}}`, "reading the call in %s: %v", what, err)
+	}
+	args := map[string]string{}
+	for name, value := range call.Arguments {
+		args[name] = string(value)
+		if value.Kind() == '"' {
+			if text, err := jsontext.AppendUnquote(nil, value); err == nil {
+				args[name] = string(text)
+			}
+		}
+	}
+	return policy.CallOf(call.Tool, args), nil
+}
+
+func (a *app) tellDecision(p policy.Policy, d policy.Decision, asJSON bool) error {
+	var err error
+	if asJSON {
+		err = a.printJSON(struct {
+			GuidanceHash string   `json:"guidance_hash"`
+			PolicyHash   string   `json:"policy_hash"`
+			Reason       string   `json:"reason"`
+			RuleIDs      []string `json:"rule_ids"`
+			Verdict      string   `json:"verdict"`
+		}{policy.GuidanceHash(), p.Hash(), d.Reason, d.RuleIDs, string(d.Verdict)})
+	} else {
+		_, err = fmt.Fprintln(a.stdout, d.Verdict)
+	}
+	switch {
+	case err != nil || d.Verdict == policy.Allow:
+		return err
+	case d.Verdict == policy.Confirm:
+		return fail(exitFindings, errors.New("the call needs approval: "+d.Reason), "in a run, approve it on the terminal or beforehand with --approve")
+	}
+	hint := "see 'gaia policy show'"
+	return fail(exitFindings, errors.New("the call is denied: "+d.Reason), hint)
+}
