@@ -62,10 +62,10 @@ func (s *settings) addBudgetFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&s.maxTurns, "max-turns", 20, "turns of an attempt, the last one kept for the answer")
 	f.IntVar(&s.maxTokens, "max-tokens", 0, "tokens of one completion (default: the endpoint's; 8192 with --max-cost)")
-	f.IntVar(&s.toolCalls, "max-tool-calls", 0, "tool calls of an attempt and those that failed before it (default: the policy's, 500)")
+	f.IntVar(&s.toolCalls, "max-tool-calls", 0, "tool calls of an attempt and those that failed before it (default: the policy's; autonomous: 500)")
 	f.Int64Var(&s.taskTokens, "max-task-tokens", 0, "tokens that an attempt and those that failed before it may read and write (default: no limit)")
 	f.DurationVar(&s.taskTime, "max-task-time", 0, "time that an attempt may take, such as 15m (default: no limit)")
-	f.Var(flagText{&s.taskCost, kindDollars}, "max-task-cost", `US dollars that an attempt and those that failed before it may cost, or "off" (default: the policy's, 1.00)`)
+	f.Var(flagText{&s.taskCost, kindDollars}, "max-task-cost", `US dollars that an attempt and those that failed before it may cost, or "off" (default: the policy's; autonomous: 1.00)`)
 	f.Var(flagText{&s.runCost, kindDollars}, "max-cost", "US dollars the whole run may cost, its judge and transcriptions included (default: no limit)")
 	completeFixed(cmd, "max-task-cost", "off")
 }
