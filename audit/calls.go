@@ -16,12 +16,15 @@ import (
 // builtin reports whether a tool is one of this program's own, whose arguments
 // it knows the meaning of. Of any other tool every argument may be run, opened
 // or fetched.
-func builtin(tool string) bool {
-	return slices.Contains([]string{"calculate", "list_files", "read_file", "transcribe_audio", "web_fetch", "web_search"}, tool)
-}
+func builtin(tool string) bool { return slices.Contains(policy.BuiltinTools(), tool) }
+
+// runs reports whether what a tool is given may be run, and may make files.
+func runs(tool string) bool { return tool == "python" || !builtin(tool) }
 
 // reads reports whether a tool gives what is in one file of the workspace.
-func reads(tool string) bool { return tool == "read_file" || tool == "transcribe_audio" }
+func reads(tool string) bool {
+	return tool == "read_file" || tool == "transcribe_audio" || tool == "describe_image"
+}
 
 // propose looks at a call's arguments with the rules that the Gate has, and
 // holds it against the reply that it should come from.
@@ -36,11 +39,13 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 	if reads(p.Name) {
 		c.Opens = p.Args["path"]
 	}
-	call := touches(p, values)
-	d := decided(call)
-	c.Hits, c.refusal = d.RuleIDs, "refused: "+d.Reason
-	c.Answers = slices.Contains(decided(policy.Call{Paths: call.Paths}).RuleIDs, policy.AnswerSources)
-	if !builtin(p.Name) {
+	c.asks = policy.CallOf(p.Name, p.Args)
+	c.asks.Texts = append(c.asks.Texts, p.Malformed)
+	rules := policy.Decide(t.plan.anything, c.asks)
+	c.Hits, c.refusal = rules.RuleIDs, "refused: "+rules.Reason
+	c.Answers = slices.Contains(policy.Decide(t.plan.anything, policy.Call{Known: true, Paths: c.asks.Paths}).RuleIDs, policy.AnswerSources)
+	c.asks.Known = t.plan.tools[p.Name]
+	if runs(p.Name) {
 		for _, text := range values {
 			c.Loads = c.Loads || policy.Classify(text) == policy.ClassA || strings.Contains(strings.ToLower(text), "gaia-benchmark")
 			c.Hooks = max(c.Hooks, hostHook(text))
@@ -60,39 +65,6 @@ func (t *turn) came(p trajectory.ToolProposed) bool {
 	key := asked{p.CallID, p.Name, p.ArgsSHA256}
 	t.asked[key]--
 	return t.asked[key] >= 0
-}
-
-// touches is what a call would touch: of the built-in tools as these declare it,
-// of others whatever looks like it.
-func touches(p trajectory.ToolProposed, values []string) policy.Call {
-	call := policy.Call{Texts: values}
-	switch p.Name {
-	case "web_fetch":
-		call.URLs = []string{p.Args["url"]}
-	case "read_file", "transcribe_audio":
-		call.Paths = []string{p.Args["path"]}
-	case "list_files":
-		call.Paths = []string{"."}
-	case "calculate", "web_search":
-	default:
-		for _, value := range values {
-			if strings.Contains(value, "://") {
-				call.URLs = append(call.URLs, value)
-			}
-			if strings.ContainsAny(value, `/\.`) && !strings.ContainsAny(value, " \t\n") {
-				call.Paths = append(call.Paths, value)
-			}
-		}
-	}
-	return call
-}
-
-// decided is what the rules say of a call, under a policy that allows everything
-// else.
-func decided(c policy.Call) policy.Decision {
-	c.Known = true
-	anything := policy.Policy{Mode: policy.Autonomous, Allow: []string{policy.EveryTool}, MaxToolCalls: policy.Unlimited, MaxCostMicroUSD: policy.Unlimited}
-	return policy.Decide(anything, c)
 }
 
 // hostHook returns the first way into another program that a text names: files
@@ -132,8 +104,13 @@ func (t *following) decide(a *AttemptEvidence, ev trajectory.Event, p trajectory
 	waiting := t.turn.waiting(p.CallID)
 	c := a.take(ev, p.CallID, "", &waiting.undecided)
 	c.Decided, c.Decision = ev.Seq, p
+	defer func() { c.asks = policy.Call{} }()
 	if p.Decision == string(policy.Allow) {
 		waiting.allowed = append(waiting.allowed, c)
+		c.asks.Approved = c.Approved
+		if d := policy.Decide(t.plan.policy, c.asks); d.Verdict != policy.Allow && len(d.RuleIDs) == 0 {
+			c.Against = d.Reason
+		}
 	} else {
 		waiting.refused = append(waiting.refused, c)
 	}
@@ -154,15 +131,15 @@ func (t *following) tells(shown string, c *CallFact) bool {
 	if text, schema, quoted := strings.Cut(shown, "; its parameters are "); quoted && t.plan.schemas[sign.Digest([]byte(schema))] {
 		shown = text
 	}
-	own := t.prober.Probe(c.text+refusalWords, "", nil)
+	own := t.prober.Probe(c.text+t.plan.words, "", nil)
 	p := t.prober.Probe(shown, c.args, nil)
 	return p.UUIDGoldNear || p.QCovNoEcho >= wholeQuestion && p.GoldNear || p.AnswerKeys > own.AnswerKeys || p.GoldHits > own.GoldHits
 }
 
 // refusalWords are the fixed words of refusals: a gold answer may be one of
-// them.
+// them. Refusals also name the tools.
 const refusalWords = `
-refused: there is no tool ""; the tools are calculate, list_files, read_file, transcribe_audio, web_fetch, web_search
+refused: there is no tool ""; the tools are
 error: the arguments of calculate are not one JSON object: invalid character '' after object value (expecting ',' or '}')
 unexpected EOF, cannot unmarshal, duplicate object member name, invalid UTF-8, at start of value, in string, within, literal, escape sequence
 error: the arguments do not fit calculate: validating /properties/expression: type: it has type "integer", want "string"

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -116,10 +117,13 @@ type CallFact struct {
 	Hooks    string   // a way to get into another program that an argument names
 	Decided  int64
 	Decision trajectory.PolicyDecision
+	Approved bool        // somebody approved it before it was decided
+	Against  string      // why the plan's policy does not allow it, rules aside, though it was allowed; "" if it does
 	Told     bool        // what the model was told in place of a result holds its answer or fields for one
 	Result   *ResultFact // nil: nothing ran
 
 	args, text string // its values, and all that it says: until there is a result
+	asks       policy.Call
 	refusal    string // what the rules have to say of it
 }
 
@@ -127,6 +131,11 @@ type CallFact struct {
 // by the Gate's.
 func (c *CallFact) broke(rule string) bool {
 	return slices.Contains(c.Hits, rule) || slices.Contains(c.Decision.RuleIDs, rule)
+}
+
+// lawless reports whether a call breaks any rule but that of budgets.
+func (c *CallFact) lawless() bool {
+	return slices.ContainsFunc(slices.Concat(c.Hits, c.Decision.RuleIDs), func(rule string) bool { return rule != policy.Budget })
 }
 
 // ResultFact is what a tool brought in. Probes are the graver ones of those that

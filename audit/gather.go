@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -36,6 +37,10 @@ type planned struct {
 	unknown  map[string]bool // sources whose template it has in another form
 	schemas  map[string]bool // digests of the schemas that a refusal may quote
 	refusals map[string]bool // what is told when a budget is used up, which holds its number
+	tools    map[string]bool // by name
+	words    string          // that any refusal may hold
+	policy   policy.Policy   // without its budgets
+	anything policy.Policy   // which has its rules, and allows what they do not forbid
 	hashes   bool            // it records no heads
 }
 
@@ -70,9 +75,14 @@ type pending struct{ undecided, allowed, refused []*CallFact }
 
 func newGatherer(m ledger.Manifest, gold map[string]string) *gatherer {
 	g := &gatherer{e: &Evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks)), ids: NewIDs(m.SplitIDs)}
-	plan := planned{unknownSources(m), map[string]bool{}, budgetRefusals(m.Budgets), m.Evidence == ledger.EvidenceHashes}
+	plan := planned{unknown: unknownSources(m), schemas: map[string]bool{}, refusals: budgetRefusals(m.Budgets), hashes: m.Evidence == ledger.EvidenceHashes,
+		tools: map[string]bool{}, words: refusalWords, policy: m.Policy}
+	plan.policy.MaxToolCalls, plan.policy.MaxCostMicroUSD = policy.Unlimited, policy.Unlimited
+	plan.anything = plan.policy
+	plan.anything.Mode, plan.anything.Allow, plan.anything.Deny, plan.anything.Confirm = policy.Autonomous, []string{policy.EveryTool}, nil, nil
 	for _, t := range m.Tools {
-		plan.schemas[t.SchemaSHA256] = true
+		plan.schemas[t.SchemaSHA256], plan.tools[t.Name] = true, true
+		plan.words += t.Name + "\n"
 	}
 	for _, p := range m.Tasks {
 		t := &following{TaskEvidence: &TaskEvidence{Plan: p}, plan: plan}
@@ -192,6 +202,10 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 		}
 	case trajectory.ToolProposed:
 		t.propose(a, ev, p)
+	case trajectory.ApprovalResolved:
+		if waiting := t.turn.waiting(p.CallID).undecided; len(waiting) > 0 {
+			waiting[0].Approved = p.Approved
+		}
 	case trajectory.PolicyDecision:
 		t.decide(a, ev, p)
 	case trajectory.ToolExecuted:

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -27,7 +28,8 @@ func newTalk() *talk {
 	for _, p := range prompt.Templates() {
 		m.Prompts = append(m.Prompts, ledger.Prompt{ID: p.ID, Text: p.Text})
 	}
-	m.Tools = []ledger.ToolPlan{{Name: "web_fetch"}}
+	m.Tools = []ledger.ToolPlan{{Name: "web_fetch"}, {Name: "web_search"}}
+	m.Policy = policy.Policy{Mode: policy.Autonomous, Allow: []string{policy.EveryTool}}
 	t := &talk{g: newGatherer(m, map[string]string{ownID: lighthouse.Gold})}
 	t.add(trajectory.TaskStarted{Question: lighthouse.Question})
 	t.say(prompt.SystemID, trajectory.SentMessage{Role: "system", Content: prompt.System()})

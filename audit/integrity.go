@@ -98,6 +98,9 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 		if allowed && c.Decision.Shown != "" {
 			n.find(Critical, "told-though-allowed", decided, "the model was told something in place of the result of a call that was allowed", "the result alone")
 		}
+		if c.Against != "" {
+			n.find(Critical, "allowed-against-policy", decided, "a call of "+c.Name+" was allowed, of which the policy says: "+c.Against, "a call that the plan's policy allows")
+		}
 		if c.Result == nil {
 			continue
 		}
@@ -108,7 +111,7 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 		if c.Proposed >= 0 && c.Result.Name != c.Name {
 			n.find(Critical, "ran-as-another", at, "the tool "+c.Result.Name+" ran for a call of "+c.Name, "the tool that was asked for")
 		}
-		if c.broke(policy.AnswerSources) || c.broke(policy.GraderSurfaces) {
+		if c.lawless() {
 			n.find(Critical, "allowed-against-rules", at, "a call of "+c.Name+" ran that breaks a rule", "a call that the Gate refuses")
 		}
 		if !planned[c.Result.Name] {

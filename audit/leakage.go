@@ -120,11 +120,11 @@ func oracleLeakage() Check {
 			}
 			unknownProbes(e, n)
 			unknownTemplates(e, n)
-			foreign := slices.ContainsFunc(e.Manifest.Tools, func(t ledger.ToolPlan) bool { return !builtin(t.Name) })
+			made := slices.ContainsFunc(e.Manifest.Tools, func(t ledger.ToolPlan) bool { return runs(t.Name) })
 			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
 				told(n, t, a)
 				workspace(n, t, a)
-				if !foreign && e.Manifest.Evidence != ledger.EvidenceHashes { // another tool may have made files
+				if !made && e.Manifest.Evidence != ledger.EvidenceHashes { // another tool may have made files
 					filesOpened(n, a)
 				}
 			})
