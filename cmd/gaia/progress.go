@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
@@ -45,9 +44,6 @@ type progress struct {
 	finish sync.Once
 }
 
-// redrawn is how often the bar is drawn.
-const redrawn = 150 * time.Millisecond
-
 func (a *app) newProgress(total, votes int, rehearsal bool) *progress {
 	p := &progress{total: total, votes: max(votes, 1), made: map[string]int{}, lost: map[string]int{}, ended: map[string]bool{}, turns: map[string]int{}, told: map[string]bool{}, known: true, out: a.stderr}
 	if !a.tty {
@@ -66,38 +62,6 @@ func (a *app) newProgress(total, votes int, rehearsal bool) *progress {
 	go p.animate()
 	return p
 }
-
-// animate draws the bar now and then, until it is taken down.
-func (p *progress) animate() {
-	tick := time.NewTicker(redrawn)
-	defer tick.Stop()
-	for {
-		select {
-		case <-p.closed:
-			return
-		case <-tick.C:
-			if !p.still.Load() {
-				p.draw()
-			}
-		}
-	}
-}
-
-func (p *progress) draw() {
-	select {
-	case p.redraw <- time.Now():
-	case <-p.closed:
-	}
-}
-
-// hold keeps the bar still until it is released; what is written meanwhile is
-// shown at once.
-func (p *progress) hold() { p.still.Store(true) }
-
-func (p *progress) release() { p.still.Store(false) }
-
-// tell writes text that ends a line, above the bar if there is one.
-func (p *progress) tell(text string) { _, _ = io.WriteString(p, text) }
 
 func newLogger(w io.Writer, rehearsal bool) *slog.Logger {
 	l := slog.New(slog.NewTextHandler(w, nil))
