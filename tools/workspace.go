@@ -1,0 +1,287 @@
+package tools
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+)
+
+// Workspace is the folder of an attempt, what it was at the start, and a copy of
+// what it was when it was kept last. The copy lies beside the folder, out of sight
+// of what runs in it. It is for one goroutine at a time.
+//
+// Nothing is looked at before it is needed: where no tool writes, a workspace costs
+// nothing.
+type Workspace struct {
+	root    *os.Root
+	dir     string
+	store   *os.Root        // files by the hex digits of their digest; nil: nothing was kept yet
+	stored  map[string]bool // digests
+	start   tree
+	kept    tree // as it was kept last; nil: never
+	keptSum string
+	lines   written
+}
+
+// storeSuffix makes the name of the folder that the copy is in.
+const storeSuffix = ".kept"
+
+// OpenWorkspace takes an existing folder as it is for the start of an attempt.
+func OpenWorkspace(dir string) (*Workspace, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Workspace{root: root, dir: dir, stored: map[string]bool{}, lines: written{byFile: map[string]map[uint64]int{}}}, nil
+}
+
+// Root is the folder, which nothing that is done through it leaves.
+func (w *Workspace) Root() *os.Root { return w.root }
+
+// Close gives up the copy. The folder stays.
+func (w *Workspace) Close() error {
+	errs := []error{w.root.Close()}
+	if w.store != nil {
+		errs = append(errs, w.store.Close(), os.RemoveAll(w.dir+storeSuffix))
+	}
+	return errors.Join(errs...)
+}
+
+// keep makes a copy of the workspace as it is, of those files only that the last
+// copy has not. Pipes, sockets and devices cannot be copied: they are removed, and
+// their paths returned. An *unkeepable says why the workspace cannot be kept; the
+// last copy stands then.
+func (w *Workspace) keep() (removed []string, err error) {
+	if err := w.openStore(); err != nil {
+		return nil, err
+	}
+	found, err := look(w.root)
+	if err != nil {
+		return nil, err
+	}
+	now := make(tree, 0, len(found))
+	for _, e := range found {
+		switch {
+		case e.Kind == kindOther:
+			if err := w.root.Remove(e.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, &unkeepable{"a pipe, socket or device in it cannot be removed"}
+			}
+			removed = append(removed, e.Path)
+			continue
+		case e.Kind == kindFile && !w.stored[e.SHA256]:
+			if e.SHA256, e.size, err = w.copyIn(e); err != nil {
+				return nil, err
+			}
+		}
+		now = append(now, e)
+	}
+	sum, err := now.digest()
+	if err != nil {
+		return nil, err
+	}
+	if w.kept == nil {
+		w.start = now
+	} else if err := w.account(w.kept, now); err != nil {
+		return nil, err
+	}
+	w.kept, w.keptSum = now, sum
+	return removed, w.prune()
+}
+
+// now looks at the workspace. An *unkeepable says why that cannot be done.
+func (w *Workspace) now() (tree, string, error) {
+	found, err := look(w.root)
+	if err != nil {
+		return nil, "", err
+	}
+	sum, err := found.digest()
+	return found, sum, err
+}
+
+func (w *Workspace) openStore() error {
+	if w.store != nil {
+		return nil
+	}
+	dir := w.dir + storeSuffix
+	if err := os.RemoveAll(dir); err != nil { // of a process that died
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	var err error
+	w.store, err = os.OpenRoot(dir)
+	return err
+}
+
+// copyIn copies a file to the store, under the digest of what was copied: it may
+// have changed since it was looked at.
+func (w *Workspace) copyIn(e entry) (digest string, size int64, err error) {
+	info, err := w.root.Lstat(e.name)
+	if err != nil {
+		return "", 0, &unkeepable{"a file in it vanished while it was copied"}
+	}
+	in, err := openFile(w.root, e.name, info)
+	if err != nil {
+		return "", 0, &unkeepable{"a file in it changed while it was copied"}
+	}
+	defer in.Close()
+	const unnamed = "new"
+	out, err := w.store.OpenFile(unnamed, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return "", 0, fmt.Errorf("copying the workspace: %w", err)
+	}
+	defer out.Close()
+	sum := sha256.New()
+	size, err = io.Copy(io.MultiWriter(out, sum), io.LimitReader(in, maxWorkspace+1))
+	if err != nil {
+		return "", 0, fmt.Errorf("copying the workspace: %w", err)
+	}
+	if size > maxWorkspace {
+		return "", 0, errTooMany
+	}
+	digest = sign.DigestOf(sum)
+	if err := errors.Join(out.Close(), w.store.Rename(unnamed, blob(digest))); err != nil {
+		return "", 0, fmt.Errorf("copying the workspace: %w", err)
+	}
+	w.stored[digest] = true
+	return digest, size, nil
+}
+
+func blob(digest string) string { return strings.TrimPrefix(digest, "sha256:") }
+
+// prune removes from the store what neither the start nor the last copy has.
+func (w *Workspace) prune() error {
+	used := map[string]bool{}
+	for _, t := range []tree{w.start, w.kept} {
+		for _, e := range t {
+			used[e.SHA256] = true
+		}
+	}
+	for digest := range w.stored {
+		if used[digest] {
+			continue
+		}
+		if err := w.store.Remove(blob(digest)); err != nil {
+			return fmt.Errorf("copying the workspace: %w", err)
+		}
+		delete(w.stored, digest)
+	}
+	return nil
+}
+
+// restore puts the workspace back as it was kept last: everything in it is removed
+// and made anew, so that it does not matter what has become of it. Nothing that the
+// attempt started may be running.
+func (w *Workspace) restore() error {
+	err := empty(w.root)
+	for _, e := range w.kept {
+		if err == nil {
+			err = w.putBack(e)
+		}
+	}
+	for _, e := range slices.Backward(w.kept) { // a folder last, when it is full
+		if err == nil && e.Kind == kindDir {
+			err = w.root.Chmod(e.name, permissions(e.Mode))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("putting the workspace back: %w", err)
+	}
+	return nil
+}
+
+func (w *Workspace) putBack(e entry) error {
+	switch e.Kind {
+	case kindDir:
+		if e.name == "." {
+			return nil
+		}
+		return w.root.Mkdir(e.name, 0o700)
+	case kindLink:
+		return w.root.Symlink(e.target, e.name)
+	}
+	in, err := w.store.Open(blob(e.SHA256))
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := w.root.OpenFile(e.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return errors.Join(out.Chmod(permissions(e.Mode)), out.Close())
+}
+
+// empty removes everything in a folder, however much there is of it and however
+// deep it is nested: what lies in a folder in it is moved up before it is removed,
+// so that no path becomes long.
+func empty(root *os.Root) error {
+	if err := root.Chmod(".", 0o700); err != nil {
+		return err
+	}
+	moved := 0
+	return eachIn(root, ".", func(name string) error {
+		info, err := root.Lstat(name)
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() {
+			return root.Remove(name)
+		}
+		if err := root.Chmod(name, 0o700); err != nil {
+			return err
+		}
+		err = eachIn(root, name, func(inner string) error {
+			inner = path.Join(name, inner)
+			info, err := root.Lstat(inner)
+			if err != nil {
+				return err
+			}
+			if !info.IsDir() {
+				return root.Remove(inner)
+			}
+			if err := root.Chmod(inner, 0o700); err != nil { // it cannot be moved otherwise
+				return err
+			}
+			for {
+				moved++
+				to := fmt.Sprintf("gone-%d", moved)
+				if _, err := root.Lstat(to); errors.Is(err, fs.ErrNotExist) {
+					return root.Rename(inner, to)
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+		return root.Remove(name)
+	})
+}
+
+// eachIn does something that takes each name out of a folder, until there is none.
+func eachIn(root *os.Root, dir string, do func(name string) error) error {
+	for {
+		names, err := namesIn(root, dir, maxEntries)
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		for _, n := range names {
+			if err := do(n); err != nil {
+				return err
+			}
+		}
+	}
+}

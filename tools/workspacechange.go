@@ -1,0 +1,220 @@
+package tools
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/rogpeppe/go-internal/diff"
+)
+
+const (
+	maxDiff     = 64 << 10 // bytes, of all files
+	maxText     = 1 << 20  // bytes of a file that is compared as text
+	maxCompared = 16 << 20 // bytes, of all such files
+	maxLines    = 1 << 20  // lines of an attempt that are followed
+)
+
+// written counts the lines that an attempt has written and not changed again, by
+// file and by a hash of theirs, and those that it has.
+type written struct {
+	byFile   map[string]map[uint64]int
+	count    int
+	reworked int
+}
+
+// follow takes a file from one text to the next.
+func (w *written) follow(path string, before, after []byte) {
+	change := map[uint64]int{}
+	for line := range bytes.Lines(before) {
+		change[lineHash(line)]--
+	}
+	for line := range bytes.Lines(after) {
+		change[lineHash(line)]++
+	}
+	lines := w.byFile[path]
+	if lines == nil {
+		lines = map[uint64]int{}
+		w.byFile[path] = lines
+	}
+	for line, n := range change {
+		if n < 0 {
+			n = -min(-n, lines[line])
+			w.reworked -= n
+		} else {
+			n = max(0, min(n, maxLines-w.count))
+		}
+		w.count += n
+		if lines[line] += n; lines[line] == 0 {
+			delete(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		delete(w.byFile, path)
+	}
+}
+
+func lineHash(line []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(line)
+	return h.Sum64()
+}
+
+// account follows the lines from one copy of the workspace to the next, both of
+// which are in the store.
+func (w *Workspace) account(before, after tree) error {
+	for _, path := range changed(before, after) {
+		texts, err := w.texts(path, before, after)
+		if err != nil {
+			return err
+		}
+		w.lines.follow(path, texts[0].data, texts[1].data)
+	}
+	return nil
+}
+
+// text is what a tree has under a path: data where that is text, which nothing is,
+// too.
+type text struct {
+	data   []byte
+	binary bool
+	size   int64
+}
+
+func (w *Workspace) texts(path string, trees ...tree) ([]text, error) {
+	out := make([]text, len(trees))
+	for i, t := range trees {
+		e, _ := t.find(path)
+		if e.Kind != kindFile {
+			continue
+		}
+		if out[i] = (text{binary: true, size: e.size}); e.size > maxText {
+			continue
+		}
+		data, err := w.store.ReadFile(blob(e.SHA256))
+		if err != nil {
+			return nil, fmt.Errorf("comparing the workspace: %w", err)
+		}
+		if utf8.Valid(data) && !bytes.ContainsRune(data, 0) {
+			out[i] = text{data: data, size: e.size}
+		}
+	}
+	return out, nil
+}
+
+// Change is what an attempt has made of its workspace, in the form in which rec
+// records it. Nothing that the attempt started may be running. A workspace that has
+// become too large since the last turn is put back as it was then.
+func (w *Workspace) Change(rec *trajectory.Attempt) (*trajectory.WorkspaceChange, error) {
+	_, err := w.keep()
+	var u *unkeepable
+	if errors.As(err, &u) && w.kept == nil { // it never could be kept, so nothing was allowed to write
+		return &trajectory.WorkspaceChange{Files: []string{}}, nil
+	}
+	if errors.As(err, &u) {
+		err = w.restore()
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &trajectory.WorkspaceChange{Files: []string{}, Reworked: w.lines.reworked, TreeSHA256: w.keptSum}
+	var all strings.Builder
+	left := int64(maxCompared)
+	for _, path := range changed(w.start, w.kept) {
+		was, is := kindAt(w.start, path), kindAt(w.kept, path)
+		if is == kindDir && (was == "" || was == kindDir) || was == kindDir && is == "" {
+			continue
+		}
+		out.Files = append(out.Files, w.recorded(rec, path))
+		texts, err := w.texts(path, w.start, w.kept)
+		if err != nil {
+			return nil, err
+		}
+		left -= texts[0].size + texts[1].size
+		old, now := nameIn("a/", path, was == kindFile), nameIn("b/", path, is == kindFile)
+		if texts[0].binary || texts[1].binary || left < 0 {
+			if a, b := w.sumAt(w.start, path), w.sumAt(w.kept, path); a != b {
+				fmt.Fprintf(&all, "Binary files %s and %s differ\n", old, now)
+			}
+			continue
+		}
+		unified := diff.Diff(old, texts[0].data, now, texts[1].data)
+		added, removed := counted(unified)
+		out.Added += added
+		out.Removed += removed
+		all.Write(unified)
+	}
+	slices.Sort(out.Files)
+	x := rec.Part(all.String(), maxDiff)
+	out.Diff, out.Truncated, out.Redactions = x.Head, x.Truncated, x.Redactions
+	if x.Truncated {
+		out.Diff = x.Head[:strings.LastIndexByte(x.Head, '\n')+1]
+	}
+	return out, nil
+}
+
+func kindAt(t tree, path string) string {
+	e, _ := t.find(path)
+	return e.Kind
+}
+
+// sumAt returns the digest of the file at a path, "" where there is none.
+func (w *Workspace) sumAt(t tree, path string) string {
+	if e, _ := t.find(path); e.Kind == kindFile {
+		return e.SHA256
+	}
+	return ""
+}
+
+// nameIn is a file's name in a diff.
+func nameIn(side, path string, there bool) string {
+	if !there {
+		return "/dev/null"
+	}
+	return plainName(side + path)
+}
+
+// counted returns how many lines a diff adds and removes. Its first three name the
+// files.
+func counted(unified []byte) (added, removed int) {
+	n := 0
+	for line := range bytes.Lines(unified) {
+		if n++; n <= 3 {
+			continue
+		}
+		switch line[0] {
+		case '+':
+			added++
+		case '-':
+			removed++
+		}
+	}
+	return added, removed
+}
+
+// recorded is a path as the journal has it: without secrets, and by its digest
+// where the journal holds no bodies and the path is not one of the start.
+func (w *Workspace) recorded(rec *trajectory.Attempt, path string) string {
+	if _, known := w.start.find(path); rec.Hashes && !known {
+		return sign.Digest([]byte(path))
+	}
+	clean, _ := rec.Redact.Redact(path)
+	return clean
+}
+
+// files lists the regular files of the last copy.
+func (w *Workspace) files(rec *trajectory.Attempt) []trajectory.File {
+	out := []trajectory.File{}
+	for _, e := range w.kept {
+		if e.Kind == kindFile {
+			out = append(out, trajectory.File{Bytes: e.size, Path: w.recorded(rec, e.Path), SHA256: e.SHA256})
+		}
+	}
+	return out
+}
