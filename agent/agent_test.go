@@ -112,14 +112,14 @@ func newBench(t *testing.T, maxTurns int, replies ...string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := os.OpenRoot(t.TempDir())
+	workspace, err := tools.OpenWorkspace(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { root.Close() })
-	b.root = root
+	t.Cleanup(func() { workspace.Close() })
+	b.root = workspace.Root()
 	b.rec = &trajectory.Attempt{Log: log, TaskID: "task", Number: 1}
-	b.session = gate.Open(b.rec, root, tools.Spent{}, nil)
+	b.session = gate.Open(b.rec, workspace, tools.Spent{}, nil)
 	b.agent = agent.Agent{Model: client, Name: "m", MaxTurns: maxTurns, Tools: gate.Specs(), Now: time.Now}
 	return b
 }

@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -76,14 +71,18 @@ func (g *Gate) Specs() []Spec {
 	return specs
 }
 
+// Writes reports whether a tool behind the gate can change a workspace.
+func (g *Gate) Writes() bool { return slices.ContainsFunc(g.order, Tool.writes) }
+
 // Session is the gate as one attempt passes it: it knows the attempt's
-// workspace and what the attempt has spent.
+// workspace and what the attempt has spent. Run is called for one turn after the
+// other.
 type Session struct {
-	gate  *Gate
-	rec   *trajectory.Attempt
-	root  *os.Root // nil: there are no files
-	probe Prober
-	kept  Kept
+	gate      *Gate
+	rec       *trajectory.Attempt
+	workspace *Workspace // nil: there are no files
+	probe     Prober
+	kept      Kept
 
 	mu    sync.Mutex
 	calls int
@@ -104,12 +103,12 @@ type Prober interface {
 	Probe(document, args string, urls []string) trajectory.Probes
 }
 
-// Open begins a session that records to rec. Tools see files under root only,
-// none where it is nil.
+// Open begins a session that records to rec. Tools see the files of the workspace
+// only, none where it is nil; the caller closes it after the session.
 // The budgets are the task's: what was spent before counts. Without a prober
 // the evidence has no probes, which the audit will not pass over.
-func (g *Gate) Open(rec *trajectory.Attempt, root *os.Root, before Spent, probe Prober) *Session {
-	return &Session{gate: g, rec: rec, root: root, probe: probe, calls: before.Calls, cost: before.CostMicroUSD}
+func (g *Gate) Open(rec *trajectory.Attempt, workspace *Workspace, before Spent, probe Prober) *Session {
+	return &Session{gate: g, rec: rec, workspace: workspace, probe: probe, calls: before.Calls, cost: before.CostMicroUSD}
 }
 
 // Close ends what tools have kept between the calls of the attempt.
@@ -140,50 +139,54 @@ type Result struct{ CallID, Text string }
 // pass is one call on its way through the gate.
 type pass struct {
 	call     Call
-	id, name string // of the call, as they may be recorded
-	tool     Tool   // nil if there is none of that name
+	id, name string      // of the call, as they may be recorded
+	tool     Tool        // nil if there is none of that name
+	asked    policy.Call // what was decided on
 	decision policy.Decision
 	ran      bool   // to its end
 	refusal  string // what the model is told; "" when the call may run
 	output   Output
 	latency  time.Duration
 	probes   *trajectory.Probes
-	refused  []policy.Decision // redirects that were not followed
+
+	mu      sync.Mutex
+	refused []policy.Decision // redirects that were not followed
 }
 
-// Run takes the calls of one turn through the gate, those that are allowed at
-// the same time, and returns a result for each, in order. An error means that
-// the machinery broke (the evidence could not be recorded, the context ended,
-// a tool failed in a way that is not the model's to mend).
+// allowed reports whether the call may run, or has.
+func (p *pass) allowed() bool { return p.decision.Verdict == policy.Allow }
+
+// writes reports whether the call may change the workspace.
+func (p *pass) writes() bool { return p.tool != nil && p.tool.writes() }
+
+// Run takes the calls of one turn through the gate and returns a result for each,
+// in order. Those that are allowed run at the same time, but for those that can
+// change the workspace: they run in order. An error means that the machinery broke
+// (the evidence could not be recorded, the workspace neither kept nor put back, the
+// context ended, a tool failed in a way that is not the model's to mend).
 func (s *Session) Run(ctx context.Context, turn int, calls []Call) ([]Result, error) {
 	passes := make([]*pass, len(calls))
-	var before []trajectory.Payload
 	for i, c := range calls {
 		passes[i] = s.decide(c)
-		before = append(before, s.decisionEvents(passes[i])...)
 	}
-	if err := s.rec.Append(turn, before...); err != nil {
+	if err := s.admit(ctx, turn, passes); err != nil {
 		return nil, err
 	}
+	broke := s.executeAll(ctx, passes)
+	undone, err := s.settle(passes)
+	broke = errors.Join(broke, err)
 
-	group, groupCtx := errgroup.WithContext(ctx)
-	for _, p := range passes {
-		if p.refusal == "" {
-			group.Go(func() error { return s.execute(groupCtx, p) })
-		}
-	}
-	broke := group.Wait()
-
-	var after []trajectory.Payload
+	var refused, executed []trajectory.Payload
 	results := make([]Result, len(passes))
 	for i, p := range passes {
 		results[i] = Result{p.call.ID, p.refusal}
-		if p.refusal == "" && (p.ran || p.output.Model != nil) { // also beside one that broke: it may have cost something
-			after = append(after, s.resultEvents(p)...)
+		if p.allowed() && (p.ran || p.output.Model != nil) { // also beside one that broke: it may have cost something
+			refused = append(refused, s.refusedEvents(p)...)
+			executed = append(executed, s.executedEvent(p))
 			results[i].Text = p.output.Shown
 		}
 	}
-	if _, err := s.rec.Enqueue(turn, after...); err != nil || broke != nil {
+	if _, err := s.rec.Enqueue(turn, slices.Concat(refused, undone, executed)...); err != nil || broke != nil {
 		return nil, errors.Join(broke, err)
 	}
 	return results, nil
@@ -198,17 +201,18 @@ func (s *Session) decide(c Call) *pass {
 		touched, argsErr = p.tool.touches([]byte(c.Args))
 	}
 	s.mu.Lock()
-	p.decision = policy.Decide(s.gate.Policy, policy.Call{
+	p.asked = policy.Call{
 		Tool: c.Name, Known: p.tool != nil,
 		URLs: touched.URLs, Paths: touched.Paths, Texts: append(touched.Texts, c.Args), Code: touched.Code,
 		ToolCalls: s.calls, CostMicroUSD: s.cost,
-	})
+	}
 	s.calls++
 	s.mu.Unlock()
+	p.decision = policy.Decide(s.gate.Policy, p.asked)
 	switch {
-	case p.decision.Verdict != policy.Allow:
+	case p.decision.Verdict == policy.Deny:
 		p.refusal = "refused: " + p.decision.Reason
-	case argsErr != nil:
+	case argsErr != nil: // nobody need be asked
 		p.decision = policy.Decision{Verdict: policy.Deny, Reason: "the arguments do not fit the tool"}
 		p.refusal = "error: " + argsErr.Error()
 	}
@@ -216,6 +220,12 @@ func (s *Session) decide(c Call) *pass {
 		p.refusal += "; the tools are " + s.gate.names()
 	}
 	return p
+}
+
+// deny refuses a call for a reason that the model is told.
+func (p *pass) deny(d policy.Decision) {
+	d.Verdict = policy.Deny
+	p.decision, p.refusal = d, "refused: "+d.Reason
 }
 
 func (g *Gate) names() string {
@@ -226,66 +236,47 @@ func (g *Gate) names() string {
 	return strings.Join(names, ", ")
 }
 
-func (s *Session) decisionEvents(p *pass) []trajectory.Payload {
-	shown, _ := s.rec.Redact.Redact(p.refusal)
-	p.refusal = shown
-	p.decision.Reason, _ = s.rec.Redact.Redact(p.decision.Reason)
-	events := []trajectory.Payload{s.proposal(p), trajectory.PolicyDecision{
-		CallID: p.id, Decision: string(p.decision.Verdict), Mode: string(s.gate.Policy.Mode), PolicyHash: s.gate.Policy.Hash(),
-		Reason: p.decision.Reason, RuleIDs: p.decision.RuleIDs, Shown: shown,
-	}}
-	if len(p.decision.RuleIDs) > 0 {
-		events = append(events, violation(p.id, p.decision))
-	}
-	return events
-}
-
-func violation(callID string, d policy.Decision) trajectory.Payload {
-	return trajectory.PolicyViolation{CallID: callID, Description: d.Reason, RuleIDs: d.RuleIDs}
-}
-
-// proposal records the arguments one by one, each cut by itself, so that a
-// long one does not hide the others.
-func (s *Session) proposal(p *pass) trajectory.ToolProposed {
-	whole := s.rec.Excerpt(p.call.Args, trajectory.ArgumentHead)
-	out := trajectory.ToolProposed{Args: map[string]string{}, ArgsSHA256: whole.SHA256, BodySHA256: whole.BodySHA256, CallID: p.id, Name: p.name}
-	var args map[string]jsontext.Value
-	if err := json.Unmarshal([]byte(p.call.Args), &args); err != nil {
-		out.Malformed, out.Redactions = whole.Head, whole.Redactions
-		if s.rec.Hashes {
-			out.Malformed = "[not recorded]"
+// executeAll runs the calls that are allowed.
+func (s *Session) executeAll(ctx context.Context, passes []*pass) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	var writers []*pass
+	for _, p := range passes {
+		switch {
+		case !p.allowed():
+		case p.writes():
+			writers = append(writers, p)
+		default:
+			group.Go(func() error { return s.execute(groupCtx, p) })
 		}
-		return out
 	}
-	for name, value := range args {
-		text := string(value)
-		if value.Kind() == '"' {
-			if b, err := jsontext.AppendUnquote(nil, value); err == nil {
-				text = string(b)
+	if len(writers) > 0 {
+		group.Go(func() error {
+			for _, p := range writers {
+				if err := s.execute(groupCtx, p); err != nil {
+					return err
+				}
 			}
-		}
-		x := s.rec.Part(text, trajectory.ArgumentHead)
-		name = s.rec.Redact.Label(name)
-		out.Args[name] = x.Head
-		out.Redactions += x.Redactions
-		if x.Truncated {
-			out.ArgsTruncated = append(out.ArgsTruncated, name)
-		}
+			return nil
+		})
 	}
-	slices.Sort(out.ArgsTruncated)
-	return out
+	return group.Wait()
 }
 
 // execute runs a tool whose decision is on disk.
 func (s *Session) execute(ctx context.Context, p *pass) error {
-	env := &Env{Root: s.root, Kept: &s.kept, AllowURL: func(url string) error {
+	env := &Env{Kept: &s.kept, AllowURL: func(url string) error {
 		d := policy.DecideURL(s.gate.Policy, url)
 		if d.Verdict == policy.Allow {
 			return nil
 		}
+		p.mu.Lock()
 		p.refused = append(p.refused, d)
+		p.mu.Unlock()
 		return errors.New("refused: " + d.Reason)
 	}}
+	if s.workspace != nil {
+		env.Root = s.workspace.Root()
+	}
 	began := s.gate.Now()
 	output, err := p.tool.call(ctx, env, []byte(p.call.Args))
 	p.latency = s.gate.Now().Sub(began)
@@ -314,46 +305,4 @@ func reached(urls []trajectory.URL) []string {
 		}
 	}
 	return out
-}
-
-// origin returns scheme and host of an address, "" if it has none.
-func origin(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host
-}
-
-func (s *Session) resultEvents(p *pass) []trajectory.Payload {
-	var events []trajectory.Payload
-	for _, d := range p.refused {
-		d.Reason, _ = s.rec.Redact.Redact(d.Reason)
-		events = append(events, violation(p.id, d))
-	}
-	x := s.rec.Excerpt(p.output.Document, trajectory.ResultHead)
-	message := trajectory.SentMessage{Content: p.output.Shown, Role: "tool", ToolCallID: p.call.ID}
-	urls := make([]trajectory.URL, len(p.output.URLs))
-	for i, u := range p.output.URLs {
-		urls[i] = u
-		urls[i].URL, _ = s.rec.Redact.Redact(u.URL)
-		if s.rec.Hashes { // what follows is an argument, or came of one
-			urls[i].URL = origin(u.URL)
-		}
-	}
-	return append(events, trajectory.ToolExecuted{
-		BodySHA256: x.BodySHA256, Bytes: x.Bytes, CallID: p.id, Head: x.Head, IsError: p.output.IsError, LatencyMs: p.latency.Milliseconds(),
-		Model: s.modelUse(p.output.Model), Name: p.name, OutputSHA256: x.SHA256, Probes: p.probes, Redactions: x.Redactions, ShownBytes: int64(len(p.output.Shown)), ShownSHA256: sign.Digest(message.Canonical()),
-		Truncated: x.Truncated, URLs: urls,
-	})
-}
-
-// modelUse is m with the endpoint's words as they may be recorded.
-func (s *Session) modelUse(m *trajectory.ModelUse) *trajectory.ModelUse {
-	if m == nil {
-		return nil
-	}
-	use := *m
-	use.RequestID, use.ResponseModel = s.rec.Redact.Label(m.RequestID), s.rec.Redact.Label(m.ResponseModel)
-	return &use
 }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -79,12 +78,12 @@ func newSession(t testing.TB, sink *gateSink, change func(*policy.Policy), tools
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := os.OpenRoot(t.TempDir())
+	workspace, err := OpenWorkspace(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { root.Close() })
-	return gate.Open(&trajectory.Attempt{Log: log, TaskID: "task", Number: 1}, root, Spent{}, nil)
+	t.Cleanup(func() { workspace.Close() })
+	return gate.Open(&trajectory.Attempt{Log: log, TaskID: "task", Number: 1}, workspace, Spent{}, nil)
 }
 
 // recorded reads what is durable.
@@ -174,7 +173,6 @@ func TestGateRefuses(t *testing.T) {
 	}{
 		{"unknown tool", nil, Call{"c", "bash", `{}`}, `refused: there is no tool "bash"; the tools are probe`, ""},
 		{"denied tool", func(p *policy.Policy) { p.Deny = []string{"probe"} }, Call{"c", "probe", `{"text":"x"}`}, "refused: ", ""},
-		{"mode approved without a person", func(p *policy.Policy) { p.Mode = policy.Approved }, Call{"c", "probe", `{"text":"x"}`}, "refused: ", ""},
 		{"unknown mode", func(p *policy.Policy) { p.Mode = "yolo" }, Call{"c", "probe", `{"text":"x"}`}, "refused: ", ""},
 		{"broken arguments", nil, Call{"c", "probe", `{"text":`}, "error: the arguments of probe are not one JSON object", ""},
 		{"unknown argument", nil, Call{"c", "probe", `{"text":"x","force":true}`}, "error: the arguments do not fit probe", ""},
@@ -199,8 +197,15 @@ func TestGateRefuses(t *testing.T) {
 			if !ok || decision.Decision == string(policy.Allow) || decision.Shown != results[0].Text || strings.Join(decision.RuleIDs, " ") != c.rules {
 				t.Errorf("decision is %+v", payloads[1])
 			}
-			if violated := len(payloads) == 3 && payloads[2].Type() == trajectory.TypePolicyViolation; violated != (c.rules != "") {
-				t.Errorf("recorded %s", names(payloads))
+			want := "tool_proposed policy_decision"
+			if c.rules != "" {
+				want += " policy_violation"
+			}
+			if c.rules != "" && c.rules != policy.Budget {
+				want += " rollback"
+			}
+			if got := names(payloads); got != want {
+				t.Errorf("recorded %s, want %s", got, want)
 			}
 		})
 	}
@@ -219,10 +224,10 @@ func TestGateRedirect(t *testing.T) {
 		t.Fatalf("results %+v, error %v", results, err)
 	}
 	payloads := flushed(t, s, sink)
-	if got, want := names(payloads), "tool_proposed policy_decision policy_violation tool_executed"; got != want {
+	if got, want := names(payloads), "tool_proposed policy_decision policy_violation rollback tool_executed"; got != want {
 		t.Fatalf("recorded %s, want %s", got, want)
 	}
-	urls := payloads[3].(trajectory.ToolExecuted).URLs
+	urls := payloads[4].(trajectory.ToolExecuted).URLs
 	if len(urls) != 2 || urls[0].Status != http.StatusFound || urls[1].Status != 0 {
 		t.Errorf("addresses recorded: %+v", urls)
 	}

@@ -223,7 +223,7 @@ func TestGateTranscribes(t *testing.T) {
 	})
 	sink := &gateSink{}
 	s := newSession(t, sink, func(p *policy.Policy) { p.MaxCostMicroUSD = 2500 }, NewTranscribe(ask, "hearing-model"))
-	if err := os.WriteFile(filepath.Join(s.root.Name(), "memo.wav"), makeWAV(8), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.workspace.Root().Name(), "memo.wav"), makeWAV(8), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	call := []Call{{"c1", "transcribe_audio", `{"path":"memo.wav"}`}}
@@ -274,7 +274,7 @@ func TestBrokenTranscriptionsArePaid(t *testing.T) {
 	ask := ear(t, &sent, say(200, `{"duration":60}`)) // billed, and no transcript
 	sink := &gateSink{}
 	s := newSession(t, sink, nil, NewTranscribe(ask, "hearing-model"), NewCalculate())
-	if err := os.WriteFile(filepath.Join(s.root.Name(), "memo.wav"), makeWAV(8), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.workspace.Root().Name(), "memo.wav"), makeWAV(8), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.Run(t.Context(), 1, []Call{{"c1", "transcribe_audio", `{"path":"memo.wav"}`}})

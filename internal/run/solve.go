@@ -225,26 +225,25 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	r.mu.Unlock()
 	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.cfg.Redact, Hashes: r.fold.Manifest.Evidence == ledger.EvidenceHashes}
 	prober := audit.NewProber(audit.Target{TaskID: task.ID, Question: task.Question, Gold: r.gold[task.ID], SplitIDs: r.splitIDs})
-	root, files, err := r.furnish(ctx, task, prober, filepath.Join(r.work, fmt.Sprintf("%04d-%d", index+1, number)))
+	workspace, files, err := r.furnish(ctx, task, prober, filepath.Join(r.work, fmt.Sprintf("%04d-%d", index+1, number)))
 	if err != nil {
 		return err
 	}
-	if root != nil {
-		defer root.Close()
+	if workspace != nil {
+		defer func() {
+			if err := workspace.Close(); err != nil {
+				r.warn(fmt.Errorf("closing the workspace of task %q: %w", task.ID, err))
+			}
+		}()
 	}
-	question, err := r.ask(task, root)
+	question, err := r.ask(task, workspace)
 	if err != nil {
 		return err
 	}
 	if err := rec.Append(0, trajectory.TaskStarted{FileName: task.FileName, Question: task.Question, Workspace: files}); err != nil {
 		return err
 	}
-	session := r.gate.Open(rec, root, spent, prober)
-	defer func() {
-		if err := session.Close(); err != nil {
-			r.warn(fmt.Errorf("ending what the tools of task %q kept: %w", task.ID, err))
-		}
-	}()
+	session := r.gate.Open(rec, workspace, spent, prober)
 	solver := agent.Agent{Model: r.cfg.Model.Client, Name: r.cfg.Model.Name, MaxTurns: r.cfg.MaxTurns, MaxTokens: r.cfg.MaxTokens,
 		Tools: r.gate.Specs(), Now: r.cfg.Now, Window: r.cfg.Model.ContextWindow,
 		Limits: agent.Limits{Tokens: r.cfg.TaskTokens, Used: tokens, Wall: r.cfg.TaskWall}}
@@ -252,10 +251,13 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 		solver.Limits.Purse = share
 	}
 	answer, err := solver.Solve(ctx, question, session, rec)
+	if closing := session.Close(); closing != nil {
+		r.warn(fmt.Errorf("ending what the tools of task %q kept: %w", task.ID, closing))
+	}
 	if errors.Is(err, trajectory.ErrNotRecorded) || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
 	}
-	ended := trajectory.AttemptEnded{Reason: answer.Reason}
+	ended := trajectory.AttemptEnded{Reason: answer.Reason, Workspace: r.changed(rec, workspace)}
 	if err != nil {
 		return r.failed(rec, ended, err)
 	}
@@ -269,17 +271,32 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	reasoning, more := r.cfg.Redact.Redact(answer.Reasoning)
 	err = rec.Append(0, trajectory.AnswerCommitted{Answer: text, ReasoningTrace: reasoning, Redactions: hidden + more, Rule: answer.Rule}, ended)
 	if errors.Is(err, trajectory.ErrTooLarge) {
-		return r.failed(rec, trajectory.AttemptEnded{}, err)
+		return r.failed(rec, trajectory.AttemptEnded{Workspace: ended.Workspace}, err)
 	}
 	return err
 }
 
+// changed returns what an attempt has made of its workspace, nil where no tool can
+// change one, or where that cannot be told: the answer counts all the same.
+func (r *Run) changed(rec *trajectory.Attempt, workspace *tools.Workspace) *trajectory.WorkspaceChange {
+	if workspace == nil || !r.gate.Writes() {
+		return nil
+	}
+	change, err := workspace.Change(rec)
+	if err != nil {
+		r.warn(fmt.Errorf("comparing the workspace of task %q with its start: %w", rec.TaskID, err))
+		return nil
+	}
+	return change
+}
+
 // ask returns what the agent is told of a task.
-func (r *Run) ask(task loader.Task, root *os.Root) (agent.Question, error) {
+func (r *Run) ask(task loader.Task, workspace *tools.Workspace) (agent.Question, error) {
 	q := agent.Question{Text: task.Question, FileName: task.FileName}
 	if task.FileName == "" || !r.cfg.Model.Images {
 		return q, nil
 	}
+	root := workspace.Root()
 	info, err := root.Stat(task.FileName)
 	if err != nil || info.Size() > agent.MaxPicture {
 		return q, err
@@ -391,10 +408,12 @@ func (e *stopError) Unwrap() error { return e.cause }
 const maxProbed = 64 << 20
 
 // furnish makes an attempt's workspace, a directory with a read-only copy of the
-// attachment, and lists what is in it. Without an attachment there is none.
-func (r *Run) furnish(ctx context.Context, task loader.Task, prober *audit.Prober, dir string) (*os.Root, []trajectory.File, error) {
-	if task.FileName == "" {
-		return nil, []trajectory.File{}, nil
+// attachment, and lists what is in it. Without an attachment and a tool that writes
+// there is none.
+func (r *Run) furnish(ctx context.Context, task loader.Task, prober *audit.Prober, dir string) (*tools.Workspace, []trajectory.File, error) {
+	files := []trajectory.File{}
+	if task.FileName == "" && !r.gate.Writes() {
+		return nil, files, nil
 	}
 	if err := os.RemoveAll(dir); err != nil { // of an attempt that never began
 		return nil, nil, err
@@ -402,16 +421,18 @@ func (r *Run) furnish(ctx context.Context, task loader.Task, prober *audit.Probe
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, nil, err
 	}
-	root, err := os.OpenRoot(dir)
+	workspace, err := tools.OpenWorkspace(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	file, err := r.attach(ctx, root, task, prober)
-	if err != nil {
-		root.Close()
-		return nil, nil, err
+	if task.FileName != "" {
+		file, err := r.attach(ctx, workspace.Root(), task, prober)
+		if err != nil {
+			return nil, nil, errors.Join(err, workspace.Close())
+		}
+		files = append(files, file)
 	}
-	return root, []trajectory.File{file}, nil
+	return workspace, files, nil
 }
 
 func (r *Run) attach(ctx context.Context, root *os.Root, task loader.Task, prober *audit.Prober) (trajectory.File, error) {

@@ -1,0 +1,111 @@
+package tools
+
+import (
+	"net/url"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// decided records what came of a call, with the model's words for it.
+func (s *Session) decided(p *pass) []trajectory.Payload {
+	p.refusal, _ = s.rec.Redact.Redact(p.refusal)
+	p.decision.Reason, _ = s.rec.Redact.Redact(p.decision.Reason)
+	events := []trajectory.Payload{trajectory.PolicyDecision{
+		CallID: p.id, Decision: string(p.decision.Verdict), Mode: string(s.gate.Policy.Mode), PolicyHash: s.gate.Policy.Hash(),
+		Reason: p.decision.Reason, RuleIDs: p.decision.RuleIDs, Shown: p.refusal,
+	}}
+	if !p.allowed() && len(p.decision.RuleIDs) > 0 {
+		events = append(events, violation(p.id, p.decision))
+	}
+	return events
+}
+
+func violation(callID string, d policy.Decision) trajectory.Payload {
+	return trajectory.PolicyViolation{CallID: callID, Description: d.Reason, RuleIDs: d.RuleIDs}
+}
+
+// proposal records the arguments one by one, each cut by itself, so that a
+// long one does not hide the others.
+func (s *Session) proposal(p *pass) trajectory.ToolProposed {
+	whole := s.rec.Excerpt(p.call.Args, trajectory.ArgumentHead)
+	out := trajectory.ToolProposed{Args: map[string]string{}, ArgsSHA256: whole.SHA256, BodySHA256: whole.BodySHA256, CallID: p.id, Name: p.name}
+	var args map[string]jsontext.Value
+	if err := json.Unmarshal([]byte(p.call.Args), &args); err != nil {
+		out.Malformed, out.Redactions = whole.Head, whole.Redactions
+		if s.rec.Hashes {
+			out.Malformed = "[not recorded]"
+		}
+		return out
+	}
+	for name, value := range args {
+		text := string(value)
+		if value.Kind() == '"' {
+			if b, err := jsontext.AppendUnquote(nil, value); err == nil {
+				text = string(b)
+			}
+		}
+		x := s.rec.Part(text, trajectory.ArgumentHead)
+		name = s.rec.Redact.Label(name)
+		out.Args[name] = x.Head
+		out.Redactions += x.Redactions
+		if x.Truncated {
+			out.ArgsTruncated = append(out.ArgsTruncated, name)
+		}
+	}
+	slices.Sort(out.ArgsTruncated)
+	return out
+}
+
+// origin returns scheme and host of an address, "" if it has none.
+func origin(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// refusedEvents are the violations of a call while it ran.
+func (s *Session) refusedEvents(p *pass) []trajectory.Payload {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var events []trajectory.Payload
+	for _, d := range p.refused {
+		d.Reason, _ = s.rec.Redact.Redact(d.Reason)
+		events = append(events, violation(p.id, d))
+	}
+	return events
+}
+
+func (s *Session) executedEvent(p *pass) trajectory.Payload {
+	x := s.rec.Excerpt(p.output.Document, trajectory.ResultHead)
+	message := trajectory.SentMessage{Content: p.output.Shown, Role: "tool", ToolCallID: p.call.ID}
+	urls := make([]trajectory.URL, len(p.output.URLs))
+	for i, u := range p.output.URLs {
+		urls[i] = u
+		urls[i].URL, _ = s.rec.Redact.Redact(u.URL)
+		if s.rec.Hashes { // what follows is an argument, or came of one
+			urls[i].URL = origin(u.URL)
+		}
+	}
+	return trajectory.ToolExecuted{
+		BodySHA256: x.BodySHA256, Bytes: x.Bytes, CallID: p.id, Head: x.Head, IsError: p.output.IsError, LatencyMs: p.latency.Milliseconds(),
+		Model: s.modelUse(p.output.Model), Name: p.name, OutputSHA256: x.SHA256, Probes: p.probes, Redactions: x.Redactions, ShownBytes: int64(len(p.output.Shown)), ShownSHA256: sign.Digest(message.Canonical()),
+		Truncated: x.Truncated, URLs: urls,
+	}
+}
+
+// modelUse is m with the endpoint's words as they may be recorded.
+func (s *Session) modelUse(m *trajectory.ModelUse) *trajectory.ModelUse {
+	if m == nil {
+		return nil
+	}
+	use := *m
+	use.RequestID, use.ResponseModel = s.rec.Redact.Label(m.RequestID), s.rec.Redact.Label(m.ResponseModel)
+	return &use
+}

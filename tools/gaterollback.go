@@ -1,0 +1,150 @@
+package tools
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// keep copies the workspace before the first call of a turn that may change it. One
+// that cannot be kept is put back as it was after the last such turn, which is
+// recorded; where there was none, no call may change it.
+func (s *Session) keep(passes []*pass) ([]trajectory.Payload, error) {
+	first := slices.IndexFunc(passes, func(p *pass) bool { return p.decision.Verdict != policy.Deny && p.writes() })
+	if first < 0 || s.workspace == nil {
+		return nil, nil
+	}
+	_, err := s.workspace.keep()
+	var u *unkeepable
+	if !errors.As(err, &u) {
+		return nil, err
+	}
+	if s.workspace.kept == nil {
+		for _, p := range passes {
+			if p.decision.Verdict != policy.Deny && p.writes() {
+				p.deny(policy.Decision{Reason: "the workspace cannot be kept before it is changed: " + u.text})
+			}
+		}
+		return nil, nil
+	}
+	done, err := s.putBack(breach{callID: passes[first].id, reason: unkept(u)}, true)
+	return []trajectory.Payload{done}, err
+}
+
+func unkept(u *unkeepable) string { return "the workspace cannot be kept: " + u.text }
+
+// breach is why a workspace is put back.
+type breach struct {
+	callID, reason string
+	rules          []string
+}
+
+// broken returns the first breach of rules in a turn. A spent budget is none: the
+// call did not run, and those before it did nothing wrong.
+func broken(passes []*pass) (breach, bool) {
+	for _, p := range passes {
+		p.mu.Lock()
+		all := append([]policy.Decision{p.decision}, p.refused...)
+		p.mu.Unlock()
+		for i, d := range all {
+			if i == 0 && p.allowed() || !slices.ContainsFunc(d.RuleIDs, func(id string) bool { return id != policy.Budget }) {
+				continue
+			}
+			return breach{p.id, d.Reason, d.RuleIDs}, true
+		}
+	}
+	return breach{}, false
+}
+
+// settle leaves the workspace as the next turn is to find it: put back if a call of
+// this one broke rules in mode autonomous, or if it cannot be kept as it is now. The
+// results of calls that may have changed it say so.
+func (s *Session) settle(passes []*pass) ([]trajectory.Payload, error) {
+	if s.workspace == nil {
+		return nil, nil
+	}
+	writers := slices.DeleteFunc(slices.Clone(passes), func(p *pass) bool { return !p.allowed() || !p.writes() })
+	b, violated := broken(passes)
+	violated = violated && s.gate.Policy.Mode == policy.Autonomous
+	if !violated && len(writers) == 0 {
+		return nil, nil
+	}
+	if !violated {
+		removed, err := s.workspace.keep()
+		var u *unkeepable
+		if !errors.As(err, &u) {
+			if len(removed) > 0 {
+				note(writers, "removed from the workspace, since it was neither file, folder nor link: "+plainName(removed[0]))
+			}
+			return nil, err
+		}
+		b = breach{callID: writers[0].id, reason: unkept(u)}
+	}
+	done, err := s.putBack(b, len(writers) > 0)
+	note(writers, "the workspace was put back as it was before this turn, and nothing kept between calls is left, because: "+done.Reason)
+	return []trajectory.Payload{done}, err
+}
+
+// note adds a line to the results that the model is shown.
+func note(writers []*pass, line string) {
+	for _, p := range writers {
+		p.output.Shown += "\n[" + line + "]"
+	}
+}
+
+// putBack puts the workspace back as it was kept last, if it differs, after ending
+// what tools keep: their state is of files that are no more. wrote says that a call
+// may have changed it in this turn.
+func (s *Session) putBack(b breach, wrote bool) (trajectory.Rollback, error) {
+	w := s.workspace
+	done := trajectory.Rollback{CallID: b.callID, Restored: []string{}, RuleIDs: b.rules}
+	done.Reason, _ = s.rec.Redact.Redact(b.reason)
+	if w.kept == nil { // nothing was allowed to change it yet
+		_, err := w.keep()
+		var u *unkeepable
+		if errors.As(err, &u) {
+			return done, nil
+		}
+		done.TreeBefore, done.TreeFound, done.TreeAfter = w.keptSum, w.keptSum, w.keptSum
+		return done, err
+	}
+	if !wrote { // also a program that an earlier call left behind may have
+		_, sum, err := w.now()
+		if wrote = err != nil || sum != w.keptSum; !wrote {
+			done.TreeBefore, done.TreeFound, done.TreeAfter = w.keptSum, sum, sum
+			return done, nil
+		}
+	}
+	if err := s.kept.close(); err != nil {
+		return done, err
+	}
+	return s.restore(done)
+}
+
+// restore puts the workspace back and completes what is recorded of it. Where it
+// could not be looked through, all of it is made anew, and listed.
+func (s *Session) restore(done trajectory.Rollback) (trajectory.Rollback, error) {
+	w := s.workspace
+	found, sum, err := w.now()
+	var u *unkeepable
+	if err != nil && !errors.As(err, &u) {
+		return done, err
+	}
+	done.TreeBefore, done.TreeFound = w.keptSum, sum
+	for _, path := range changed(found, w.kept) {
+		done.Restored = append(done.Restored, w.recorded(s.rec, path))
+	}
+	slices.Sort(done.Restored)
+	if sum != w.keptSum {
+		if err := w.restore(); err != nil {
+			return done, err
+		}
+	}
+	_, done.TreeAfter, err = w.now()
+	if err == nil && done.TreeAfter != done.TreeBefore {
+		err = errors.New("putting the workspace back: it is not as it was")
+	}
+	return done, err
+}
