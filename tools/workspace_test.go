@@ -1,0 +1,411 @@
+package tools
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// furnished is a workspace with some of everything that can be kept.
+func furnished(t testing.TB) (*Workspace, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "workspace")
+	write := func(name, content string, mode fs.FileMode) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("tides.csv", "Monday,7\nTuesday,8\n", 0o444)
+	write("notes.txt", "one\ntwo\nthree\n", 0o644)
+	write("picture.bin", "\x00\xff\x01", 0o600)
+	write("deep/er/log.txt", "begun\n", 0o640)
+	write("-rf", "a name like an option\n", 0o755)
+	write("two\nlines", "a name of two lines\n", 0o644)
+	write("latin\xff1", "a name that is not UTF-8\n", 0o644)
+	must(t, os.Mkdir(filepath.Join(dir, "empty"), 0o500))
+	must(t, os.Symlink("notes.txt", filepath.Join(dir, "link")))
+	must(t, os.Symlink("nowhere", filepath.Join(dir, "dangling")))
+	must(t, os.Symlink("../../outside", filepath.Join(dir, "leading-out")))
+	must(t, os.Symlink("latin\xff1", filepath.Join(dir, "odd-link")))
+	w, err := OpenWorkspace(dir)
+	must(t, err)
+	t.Cleanup(func() {
+		_ = os.Chmod(dir, 0o755)
+		_ = os.Chmod(filepath.Join(dir, "empty"), 0o700)
+		_ = w.Close()
+	})
+	return w, dir
+}
+
+// contents reads a folder without the code under test: the kind, mode and content
+// of everything in it.
+func contents(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(path)
+		if err != nil {
+			return err
+		}
+		says := info.Mode().String()
+		switch {
+		case info.Mode().IsRegular():
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			says += " " + string(data)
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			says += " " + target
+		}
+		all[strings.TrimPrefix(path, dir)] = says
+		return nil
+	}))
+	return all
+}
+
+// TestWorkspaceRestores: whatever is done to a workspace, it is put back, and what
+// was done is told.
+func TestWorkspaceRestores(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside")
+	must(t, os.MkdirAll(outside, 0o755))
+	must(t, os.WriteFile(filepath.Join(outside, "precious"), []byte("stays"), 0o644))
+	for _, c := range []struct {
+		name     string
+		do       func(dir string) error
+		restored []string
+	}{
+		{"nothing", func(string) error { return nil }, []string{}},
+		{"added", func(dir string) error { return os.WriteFile(dir+"/new", nil, 0o644) }, []string{"new"}},
+		{"changed in place", func(dir string) error { return os.WriteFile(dir+"/notes.txt", []byte("one\ntwo\nTHREE\n"), 0o644) }, []string{"notes.txt"}},
+		{"changed, with the old times and size", func(dir string) error {
+			info, err := os.Stat(dir + "/notes.txt")
+			return errors.Join(err, os.WriteFile(dir+"/notes.txt", []byte("one\ntwo\nTHREE\n"), 0o644), os.Chtimes(dir+"/notes.txt", info.ModTime(), info.ModTime()))
+		}, []string{"notes.txt"}},
+		{"deleted", func(dir string) error { return os.Remove(dir + "/tides.csv") }, []string{"tides.csv"}},
+		{"folder deleted", func(dir string) error { return os.RemoveAll(dir + "/deep") }, []string{"deep", "deep/er", "deep/er/log.txt"}},
+		{"everything deleted", func(dir string) error {
+			names, err := filepath.Glob(dir + "/*")
+			for _, n := range names {
+				err = errors.Join(err, os.RemoveAll(n))
+			}
+			return err
+		}, []string{"-rf", "./\"latin\\xff1\"", "dangling", "deep", "deep/er", "deep/er/log.txt", "empty", "leading-out", "link", "notes.txt", "odd-link", "picture.bin", "tides.csv", "two\nlines"}},
+		{"file made read-only", func(dir string) error { return os.Chmod(dir+"/notes.txt", 0o444) }, []string{"notes.txt"}},
+		{"file nobody can read", func(dir string) error { return os.Chmod(dir+"/notes.txt", 0) }, []string{"notes.txt"}},
+		{"file made setuid", func(dir string) error { return os.Chmod(dir+"/notes.txt", 0o644|fs.ModeSetuid) }, []string{"notes.txt"}},
+		{"folder made read-only", func(dir string) error { return os.Chmod(dir+"/deep", 0o500) }, []string{"deep"}},
+		{"folder nobody can enter", func(dir string) error {
+			return errors.Join(os.WriteFile(dir+"/deep/new", nil, 0o644), os.Chmod(dir+"/deep", 0))
+		}, []string{"deep", "deep/new"}},
+		{"the workspace itself made read-only", func(dir string) error { return os.Chmod(dir, 0o500) }, []string{"."}},
+		{"replaced by a link out", func(dir string) error {
+			return errors.Join(os.Remove(dir+"/tides.csv"), os.Symlink(outside+"/precious", dir+"/tides.csv"))
+		}, []string{"tides.csv"}},
+		{"folder replaced by a link out", func(dir string) error {
+			return errors.Join(os.RemoveAll(dir+"/deep"), os.Symlink(outside, dir+"/deep"))
+		}, []string{"deep", "deep/er", "deep/er/log.txt"}},
+		{"link turned elsewhere", func(dir string) error {
+			return errors.Join(os.Remove(dir+"/link"), os.Symlink("tides.csv", dir+"/link"))
+		}, []string{"link"}},
+		{"link replaced by a file", func(dir string) error {
+			return errors.Join(os.Remove(dir+"/link"), os.WriteFile(dir+"/link", []byte("one\ntwo\nthree\n"), 0o644))
+		}, []string{"link"}},
+		{"replaced by a hard link to another", func(dir string) error {
+			return errors.Join(os.Remove(dir+"/notes.txt"), os.Link(dir+"/picture.bin", dir+"/notes.txt"))
+		}, []string{"notes.txt"}},
+		{"hard link to one outside, written through", func(dir string) error {
+			return errors.Join(os.Remove(dir+"/notes.txt"), os.Link(outside+"/precious", dir+"/notes.txt"))
+		}, []string{"notes.txt"}},
+		{"folder replaced by a file", func(dir string) error {
+			return errors.Join(os.RemoveAll(dir+"/deep"), os.WriteFile(dir+"/deep", nil, 0o644))
+		}, []string{"deep", "deep/er", "deep/er/log.txt"}},
+		{"file replaced by a folder", func(dir string) error { return errors.Join(os.Remove(dir+"/-rf"), os.MkdirAll(dir+"/-rf/in", 0o755)) }, []string{"-rf", "-rf/in"}},
+		{"odd names", func(dir string) error {
+			return errors.Join(os.WriteFile(dir+"/\xfe", nil, 0o644), os.WriteFile(dir+"/a\nb\t\"", nil, 0o644), os.Remove(dir+"/latin\xff1"))
+		}, []string{"./\"\\xfe\"", "./\"latin\\xff1\"", "a\nb\t\""}},
+		{"names that the removal uses", func(dir string) error {
+			return errors.Join(os.MkdirAll(dir+"/gone-1/gone-2/gone-3", 0o755), os.WriteFile(dir+"/gone-2", nil, 0o644))
+		}, []string{"gone-1", "gone-1/gone-2", "gone-1/gone-2/gone-3", "gone-2"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, dir := furnished(t)
+			_, err := w.keep()
+			must(t, err)
+			want := contents(t, dir)
+			must(t, c.do(dir))
+			found, sum, err := w.now()
+			must(t, err)
+			if got := changed(found, w.kept); !slices.Equal(got, c.restored) || (sum == w.keptSum) != (len(c.restored) == 0) {
+				t.Errorf("changed is %q, want %q; the digest says %v", got, c.restored, sum != w.keptSum)
+			}
+			must(t, w.restore())
+			if diff := cmp.Diff(want, contents(t, dir)); diff != "" {
+				t.Errorf("not as it was (-want +got):\n%s", diff)
+			}
+			if _, after, err := w.now(); err != nil || after != w.keptSum {
+				t.Errorf("the digest is %s, not %s (%v)", after, w.keptSum, err)
+			}
+			if b, err := os.ReadFile(outside + "/precious"); err != nil || string(b) != "stays" {
+				t.Errorf("the file outside is %q (%v)", b, err)
+			}
+		})
+	}
+}
+
+// TestWorkspaceKeepsNoPipes: what has no content to keep is removed, without
+// waiting for it.
+func TestWorkspaceKeepsNoPipes(t *testing.T) {
+	w, dir := furnished(t)
+	pipe := filepath.Join(dir, "deep", "pipe")
+	if out, err := exec.Command("mkfifo", pipe).CombinedOutput(); err != nil {
+		t.Skipf("no pipe can be made here: %v: %s", err, out)
+	}
+	removed, err := w.keep()
+	if err != nil || !slices.Equal(removed, []string{"deep/pipe"}) {
+		t.Fatalf("removed %q, error %v", removed, err)
+	}
+	if _, err := os.Lstat(pipe); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the pipe is there: %v", err)
+	}
+	must(t, exec.Command("mkfifo", pipe).Run())
+	found, _, err := w.now()
+	must(t, err)
+	if got := changed(w.kept, found); !slices.Equal(got, []string{"deep/pipe"}) {
+		t.Errorf("changed is %q", got)
+	}
+	must(t, w.restore())
+	if _, sum, err := w.now(); err != nil || sum != w.keptSum {
+		t.Errorf("not put back: %v", err)
+	}
+}
+
+// TestWorkspaceTooLarge: a workspace that cannot be kept says why, and is put back.
+func TestWorkspaceTooLarge(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		do         func(root *os.Root) error
+	}{
+		{"files", "more than 1000", func(r *os.Root) (err error) {
+			for i := range maxEntries + 1 {
+				err = errors.Join(err, r.WriteFile(fmt.Sprintf("deep/f%d", i), nil, 0o644))
+			}
+			return err
+		}},
+		{"bytes claimed", "256 MiB", func(r *os.Root) error {
+			f, err := r.Create("huge")
+			if err != nil {
+				return err
+			}
+			return errors.Join(f.Truncate(1<<40), f.Close())
+		}},
+		{"nested", "longer than 1024", func(r *os.Root) (err error) {
+			// Made from the inside out: no call is given a path that the system refuses.
+			for range 600 {
+				err = errors.Join(err, r.Mkdir("outer", 0o755))
+				if _, missing := r.Lstat("d"); missing == nil {
+					err = errors.Join(err, r.Rename("d", "outer/d"))
+				}
+				err = errors.Join(err, r.Rename("outer", "d"))
+			}
+			return err
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, dir := furnished(t)
+			_, err := w.keep()
+			must(t, err)
+			want := contents(t, dir)
+			must(t, c.do(w.Root()))
+			var u *unkeepable
+			if _, err := w.keep(); !errors.As(err, &u) || !strings.Contains(u.text, c.want) || strings.Contains(u.text, dir) {
+				t.Fatalf("error is %v", err)
+			}
+			must(t, w.restore())
+			if diff := cmp.Diff(want, contents(t, dir)); diff != "" {
+				t.Errorf("not as it was (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestWorkspaceProperty: after any sequence of changes the workspace is put back to
+// the byte, and a digest is equal if and only if the content is.
+func TestWorkspaceProperty(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		dir := filepath.Join(t.TempDir(), "workspace")
+		must(t, os.MkdirAll(filepath.Join(dir, "deep"), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("one\n"), 0o644))
+		w, err := OpenWorkspace(dir)
+		must(t, err)
+		defer w.Close()
+		_, err = w.keep()
+		must(t, err)
+		for range rapid.IntRange(1, 3).Draw(rt, "turns") {
+			want := contents(t, dir)
+			for range rapid.IntRange(0, 6).Draw(rt, "changes") {
+				mutate(rt, dir)
+			}
+			_, sum, err := w.now()
+			must(t, err)
+			got := contents(t, dir)
+			if same := cmp.Equal(want, got); same != (sum == w.keptSum) {
+				rt.Fatalf("contents equal: %v, digests equal: %v", same, sum == w.keptSum)
+			}
+			if rapid.Bool().Draw(rt, "keep") {
+				_, err := w.keep()
+				must(t, err)
+				continue
+			}
+			must(t, w.restore())
+			if diff := cmp.Diff(want, contents(t, dir)); diff != "" {
+				rt.Fatalf("not as it was (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+// mutate does one thing to a workspace; what cannot be done is not.
+func mutate(rt *rapid.T, dir string) {
+	names := []string{"notes.txt", "tides.csv", "deep", "deep/er", "deep/er/log.txt", "link", "new", "new/er", "empty", "latin\xff1", "gone-1"}
+	one := filepath.Join(dir, rapid.SampledFrom(names).Draw(rt, "one"))
+	two := filepath.Join(dir, rapid.SampledFrom(names).Draw(rt, "two"))
+	switch rapid.IntRange(0, 7).Draw(rt, "what") {
+	case 0:
+		if info, err := os.Lstat(one); err == nil && info.Mode().IsRegular() || errors.Is(err, fs.ErrNotExist) {
+			_ = os.WriteFile(one, []byte(rapid.StringN(0, 20, -1).Draw(rt, "content")), 0o644)
+		}
+	case 1:
+		_ = os.RemoveAll(one)
+	case 2:
+		_ = os.Mkdir(one, 0o755)
+	case 3:
+		_ = os.Symlink(rapid.SampledFrom([]string{"notes.txt", "..", "/", "deep", "no"}).Draw(rt, "target"), one)
+	case 4:
+		_ = os.Link(one, two)
+	case 5:
+		_ = os.Rename(one, two)
+	case 6:
+		if info, err := os.Lstat(one); err == nil && info.Mode()&fs.ModeSymlink == 0 {
+			_ = os.Chmod(one, rapid.SampledFrom([]fs.FileMode{0o700, 0o755, 0o711, 0o777}).Draw(rt, "mode"))
+		}
+	case 7:
+		if info, err := os.Lstat(one); err == nil && info.Mode().IsRegular() {
+			_ = os.Truncate(one, 1)
+		}
+	}
+}
+
+// TestWorkspaceChange: the diff is of text files against the start, lines are
+// counted before the cut, and those that were written and changed again.
+func TestWorkspaceChange(t *testing.T) {
+	secret := "sk-" + strings.Repeat("a1B2", 10)
+	for _, c := range []struct {
+		name  string
+		turns []func(r *os.Root) error
+		want  trajectory.WorkspaceChange // but for the digest
+		has   []string
+	}{
+		{"nothing", nil, trajectory.WorkspaceChange{Files: []string{}}, nil},
+		{"text", []func(r *os.Root) error{
+			func(r *os.Root) error { return r.WriteFile("notes.txt", []byte("one\n2\nthree\nfour\n"), 0o644) },
+		}, trajectory.WorkspaceChange{Added: 2, Removed: 1, Files: []string{"notes.txt"}}, []string{"--- a/notes.txt\n+++ b/notes.txt\n", "\n-two\n+2\n three\n+four\n"}},
+		{"made and removed", []func(r *os.Root) error{
+			func(r *os.Root) error {
+				return errors.Join(r.WriteFile("new.py", []byte("a\nb"), 0o644), r.Remove("tides.csv"))
+			},
+		}, trajectory.WorkspaceChange{Added: 2, Removed: 2, Files: []string{"new.py", "tides.csv"}}, []string{"--- /dev/null\n+++ b/new.py\n", "--- a/tides.csv\n+++ /dev/null\n"}},
+		{"reworked", []func(r *os.Root) error{
+			func(r *os.Root) error { return r.WriteFile("new.py", []byte("a\nb\nb\nc\n"), 0o644) },
+			func(r *os.Root) error { return r.WriteFile("new.py", []byte("c\nb\nd\n"), 0o644) },     // a and one b
+			func(r *os.Root) error { return r.WriteFile("notes.txt", []byte("one\n"), 0o644) },      // was there at the start
+			func(r *os.Root) error { return r.WriteFile("notes.txt", []byte("one\ntwo\n"), 0o644) }, // again
+			func(r *os.Root) error { return r.Remove("new.py") },                                    // c, b, d
+		}, trajectory.WorkspaceChange{Removed: 1, Reworked: 5, Files: []string{"notes.txt"}}, nil},
+		{"binary, links and modes", []func(r *os.Root) error{func(r *os.Root) error {
+			return errors.Join(r.WriteFile("picture.bin", []byte("\x00"), 0o600), r.Remove("link"), r.Symlink("x", "link"), r.Chmod("-rf", 0o700), r.Mkdir("folder", 0o755))
+		}}, trajectory.WorkspaceChange{Files: []string{"-rf", "link", "picture.bin"}}, []string{"Binary files a/picture.bin and b/picture.bin differ\n"}},
+		{"secret and odd name", []func(r *os.Root) error{
+			func(r *os.Root) error { return r.WriteFile("new\nline", []byte(secret+"\n"), 0o644) },
+		}, trajectory.WorkspaceChange{Added: 1, Redactions: 1, Files: []string{"new\nline"}}, []string{`+++ "b/new\nline"`, "+[redacted]\n"}},
+		{"long", []func(r *os.Root) error{
+			func(r *os.Root) error { return r.WriteFile("long", []byte(strings.Repeat("a line\n", 20_000)), 0o644) },
+		}, trajectory.WorkspaceChange{Added: 20_000, Truncated: true, Files: []string{"long"}}, []string{"+a line\n"}},
+		{"too long to compare", []func(r *os.Root) error{
+			func(r *os.Root) error { return r.WriteFile("long", []byte(strings.Repeat("a line\n", 200_000)), 0o644) },
+		}, trajectory.WorkspaceChange{Files: []string{"long"}}, []string{"Binary files /dev/null and b/long differ\n"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, _ := furnished(t)
+			_, err := w.keep()
+			must(t, err)
+			for _, turn := range c.turns {
+				must(t, turn(w.Root()))
+				_, err := w.keep()
+				must(t, err)
+			}
+			got, err := w.Change(&trajectory.Attempt{})
+			must(t, err)
+			text := got.Diff
+			for _, part := range c.has {
+				if !strings.Contains(text, part) {
+					t.Errorf("the diff has no %q:\n%.500s", part, text)
+				}
+			}
+			if len(text) > maxDiff || text != "" && !strings.HasSuffix(text, "\n") || strings.Contains(text, secret) || (text == "") != (c.has == nil && c.name != "reworked") {
+				t.Errorf("the diff has %d bytes: %.500s", len(text), text)
+			}
+			c.want.TreeSHA256, c.want.Diff = w.keptSum, text
+			if diff := cmp.Diff(&c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			hashed, err := w.Change(&trajectory.Attempt{Hashes: true})
+			must(t, err)
+			if hashed.Diff != "" || hashed.Truncated != (text != "") || hashed.Added != got.Added || slices.Contains(hashed.Files, "new.py") {
+				t.Errorf("with hashes only: %+v", hashed)
+			}
+		})
+	}
+}
+
+// TestWorkspaceStore: what is kept lies beside the workspace, each content once, and
+// is no more than the start and the last copy need.
+func TestWorkspaceStore(t *testing.T) {
+	w, dir := furnished(t)
+	for i := range 3 {
+		_, err := w.keep()
+		must(t, err)
+		must(t, w.Root().WriteFile("new", []byte{byte('a' + i)}, 0o644))
+		must(t, w.Root().WriteFile("same", []byte{byte('a' + i)}, 0o644))
+	}
+	_, err := w.keep()
+	must(t, err)
+	files, err := os.ReadDir(dir + storeSuffix)
+	must(t, err)
+	if len(files) != 7+1 {
+		t.Errorf("%d files are kept: %v", len(files), files)
+	}
+	must(t, w.Close())
+	if _, err := os.Lstat(dir + storeSuffix); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the copy is left: %v", err)
+	}
+}
