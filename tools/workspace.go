@@ -31,8 +31,9 @@ type Workspace struct {
 	lines   written
 }
 
-// storeSuffix makes the name of the folder that the copy is in.
-const storeSuffix = ".kept"
+// KeptSuffix makes the name of the folder that the copy is in. One that a process
+// has left that died is of no use to anybody.
+const KeptSuffix = ".kept"
 
 // OpenWorkspace takes an existing folder as it is for the start of an attempt.
 func OpenWorkspace(dir string) (*Workspace, error) {
@@ -50,7 +51,7 @@ func (w *Workspace) Root() *os.Root { return w.root }
 func (w *Workspace) Close() error {
 	errs := []error{w.root.Close()}
 	if w.store != nil {
-		errs = append(errs, w.store.Close(), os.RemoveAll(w.dir+storeSuffix))
+		errs = append(errs, w.store.Close(), os.RemoveAll(w.dir+KeptSuffix))
 	}
 	return errors.Join(errs...)
 }
@@ -110,7 +111,7 @@ func (w *Workspace) openStore() error {
 	if w.store != nil {
 		return nil
 	}
-	dir := w.dir + storeSuffix
+	dir := w.dir + KeptSuffix
 	if err := os.RemoveAll(dir); err != nil { // of a process that died
 		return err
 	}

@@ -399,13 +399,13 @@ func TestWorkspaceStore(t *testing.T) {
 	}
 	_, err := w.keep()
 	must(t, err)
-	files, err := os.ReadDir(dir + storeSuffix)
+	files, err := os.ReadDir(dir + KeptSuffix)
 	must(t, err)
 	if len(files) != 7+1 {
 		t.Errorf("%d files are kept: %v", len(files), files)
 	}
 	must(t, w.Close())
-	if _, err := os.Lstat(dir + storeSuffix); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(dir + KeptSuffix); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the copy is left: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -147,8 +148,9 @@ func (r *Run) writeFile(name string, data []byte) error {
 	return renameio.WriteFile(filepath.Join(r.Dir, name), data, 0o644, renameio.WithTempDir(r.Dir))
 }
 
-// removeStrays removes what a killed process was about to put in its place. The
-// run is locked: nobody else writes here.
+// removeStrays removes what a killed process was about to put in its place, and the
+// copies of workspaces that it would have put back. The run is locked: nobody else
+// writes here.
 func (r *Run) removeStrays() error {
 	names := []string{ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile, tornPrefix, UnrecordedResults, UnrecordedSummary}
 	for dir, ours := range map[string]func(string) bool{
@@ -156,6 +158,7 @@ func (r *Run) removeStrays() error {
 			return slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(name, "."+n) })
 		},
 		filepath.Join(r.Dir, filepath.FromSlash(trajectory.BodiesDir)): func(name string) bool { return name[0] == '.' },
+		filepath.Join(r.Dir, workDir):                                  func(name string) bool { return strings.HasSuffix(name, tools.KeptSuffix) },
 	} {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -165,7 +168,7 @@ func (r *Run) removeStrays() error {
 			if !ours(e.Name()) {
 				continue
 			}
-			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 				return fmt.Errorf("removing what a killed process left: %w", err)
 			}
 		}

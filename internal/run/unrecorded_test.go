@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -455,9 +456,13 @@ func TestStrays(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		copied := filepath.Join(workDir, "0001-1"+tools.KeptSuffix)
+		if err := os.MkdirAll(filepath.Join(r.Dir, copied, "some"), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		c.Watch = nil
 		finish(t, r.Dir, c)
-		for _, stray := range strays {
+		for _, stray := range append(strays, copied) {
 			if _, err := os.Lstat(filepath.Join(r.Dir, stray)); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s: %s is still there: %v", name, stray, err)
 			}
