@@ -102,12 +102,12 @@ func (s *Session) putBack(b breach, wrote bool) (trajectory.Rollback, error) {
 	done := trajectory.Rollback{CallID: b.callID, Restored: []string{}, RuleIDs: b.rules}
 	done.Reason, _ = s.rec.Redact.Redact(b.reason)
 	if w.kept == nil { // nothing was allowed to change it yet
-		_, err := w.keep()
+		_, sum, err := w.now()
 		var u *unkeepable
 		if errors.As(err, &u) {
-			return done, nil
+			err = nil
 		}
-		done.TreeBefore, done.TreeFound, done.TreeAfter = w.keptSum, w.keptSum, w.keptSum
+		done.TreeBefore, done.TreeFound, done.TreeAfter = sum, sum, sum
 		return done, err
 	}
 	if !wrote { // also a program that an earlier call left behind may have

@@ -387,6 +387,22 @@ func TestWorkspaceChange(t *testing.T) {
 	}
 }
 
+// TestWorkspaceUnkept: where nothing was allowed to write, the end is the start, and
+// no copy is made of it.
+func TestWorkspaceUnkept(t *testing.T) {
+	w, dir := furnished(t)
+	_, sum, err := w.now()
+	must(t, err)
+	got, err := w.Change(&trajectory.Attempt{})
+	must(t, err)
+	if diff := cmp.Diff(&trajectory.WorkspaceChange{Files: []string{}, TreeSHA256: sum}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := os.Lstat(dir + KeptSuffix); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a copy: %v", err)
+	}
+}
+
 // TestWorkspaceStore: what is kept lies beside the workspace, each content once, and
 // is no more than the start and the last copy need.
 func TestWorkspaceStore(t *testing.T) {

@@ -84,7 +84,6 @@ func (w *Workspace) account(before, after tree) error {
 type text struct {
 	data   []byte
 	binary bool
-	size   int64
 }
 
 func (w *Workspace) texts(path string, trees ...tree) ([]text, error) {
@@ -94,7 +93,7 @@ func (w *Workspace) texts(path string, trees ...tree) ([]text, error) {
 		if e.Kind != kindFile {
 			continue
 		}
-		if out[i] = (text{binary: true, size: e.size}); e.size > maxText {
+		if out[i] = (text{binary: true}); e.size > maxText {
 			continue
 		}
 		data, err := w.store.ReadFile(blob(e.SHA256))
@@ -102,7 +101,7 @@ func (w *Workspace) texts(path string, trees ...tree) ([]text, error) {
 			return nil, fmt.Errorf("comparing the workspace: %w", err)
 		}
 		if utf8.Valid(data) && !bytes.ContainsRune(data, 0) {
-			out[i] = text{data: data, size: e.size}
+			out[i] = text{data: data}
 		}
 	}
 	return out, nil
@@ -112,11 +111,15 @@ func (w *Workspace) texts(path string, trees ...tree) ([]text, error) {
 // records it. Nothing that the attempt started may be running. A workspace that has
 // become too large since the last turn is put back as it was then.
 func (w *Workspace) Change(rec *trajectory.Attempt) (*trajectory.WorkspaceChange, error) {
-	_, err := w.keep()
 	var u *unkeepable
-	if errors.As(err, &u) && w.kept == nil { // it never could be kept, so nothing was allowed to write
-		return &trajectory.WorkspaceChange{Files: []string{}}, nil
+	if w.kept == nil { // nothing was allowed to write
+		_, sum, err := w.now()
+		if errors.As(err, &u) {
+			err = nil
+		}
+		return &trajectory.WorkspaceChange{Files: []string{}, TreeSHA256: sum}, err
 	}
+	_, err := w.keep()
 	if errors.As(err, &u) {
 		err = w.restore()
 	}
@@ -124,8 +127,24 @@ func (w *Workspace) Change(rec *trajectory.Attempt) (*trajectory.WorkspaceChange
 		return nil, err
 	}
 	out := &trajectory.WorkspaceChange{Files: []string{}, Reworked: w.lines.reworked, TreeSHA256: w.keptSum}
+	unified, err := w.compare(rec, out)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(out.Files)
+	x := rec.Part(unified, maxDiff)
+	out.Diff, out.Truncated, out.Redactions = x.Head, x.Truncated, x.Redactions
+	if x.Truncated {
+		out.Diff = x.Head[:strings.LastIndexByte(x.Head, '\n')+1]
+	}
+	return out, nil
+}
+
+// compare returns the whole diff of the start and the last copy, and fills in what
+// is counted of it.
+func (w *Workspace) compare(rec *trajectory.Attempt, out *trajectory.WorkspaceChange) (string, error) {
 	var all strings.Builder
-	left := int64(maxCompared)
+	left := maxCompared
 	for _, path := range changed(w.start, w.kept) {
 		was, is := kindAt(w.start, path), kindAt(w.kept, path)
 		if is == kindDir && (was == "" || was == kindDir) || was == kindDir && is == "" {
@@ -134,11 +153,14 @@ func (w *Workspace) Change(rec *trajectory.Attempt) (*trajectory.WorkspaceChange
 		out.Files = append(out.Files, w.recorded(rec, path))
 		texts, err := w.texts(path, w.start, w.kept)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		left -= texts[0].size + texts[1].size
+		binary := texts[0].binary || texts[1].binary
+		if !binary {
+			left -= len(texts[0].data) + len(texts[1].data)
+		}
 		old, now := nameIn("a/", path, was == kindFile), nameIn("b/", path, is == kindFile)
-		if texts[0].binary || texts[1].binary || left < 0 {
+		if binary || left < 0 {
 			if a, b := w.sumAt(w.start, path), w.sumAt(w.kept, path); a != b {
 				fmt.Fprintf(&all, "Binary files %s and %s differ\n", old, now)
 			}
@@ -150,13 +172,7 @@ func (w *Workspace) Change(rec *trajectory.Attempt) (*trajectory.WorkspaceChange
 		out.Removed += removed
 		all.Write(unified)
 	}
-	slices.Sort(out.Files)
-	x := rec.Part(all.String(), maxDiff)
-	out.Diff, out.Truncated, out.Redactions = x.Head, x.Truncated, x.Redactions
-	if x.Truncated {
-		out.Diff = x.Head[:strings.LastIndexByte(x.Head, '\n')+1]
-	}
-	return out, nil
+	return all.String(), nil
 }
 
 func kindAt(t tree, path string) string {
