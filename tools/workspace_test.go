@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -133,7 +134,7 @@ func TestWorkspaceRestores(t *testing.T) {
 		{"replaced by a hard link to another", func(dir string) error {
 			return errors.Join(os.Remove(dir+"/notes.txt"), os.Link(dir+"/picture.bin", dir+"/notes.txt"))
 		}, []string{"notes.txt"}},
-		{"hard link to one outside, written through", func(dir string) error {
+		{"replaced by a hard link to one outside", func(dir string) error {
 			return errors.Join(os.Remove(dir+"/notes.txt"), os.Link(outside+"/precious", dir+"/notes.txt"))
 		}, []string{"notes.txt"}},
 		{"folder replaced by a file", func(dir string) error {
@@ -423,5 +424,35 @@ func TestWorkspaceStore(t *testing.T) {
 	must(t, w.Close())
 	if _, err := os.Lstat(dir + KeptSuffix); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the copy is left: %v", err)
+	}
+}
+
+// TestTreeDigest holds the digest against the form that docs/formats.md gives.
+func TestTreeDigest(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o755))
+	must(t, os.Mkdir(dir+"/a", 0o700))
+	must(t, os.WriteFile(dir+"/a/f", []byte("x"), 0o600))
+	must(t, os.Chmod(dir+"/a/f", 0o751|fs.ModeSticky|fs.ModeSetgid))
+	must(t, os.Symlink("a/f", dir+"/l"))
+	must(t, os.Symlink("\xff", dir+"/\xfe"))
+	must(t, os.WriteFile(dir+"/none", nil, 0o600))
+	must(t, os.Chmod(dir+"/none", 0))
+	root, err := os.OpenRoot(dir)
+	must(t, err)
+	defer root.Close()
+	found, err := look(root)
+	must(t, err)
+	got, err := found.digest()
+	must(t, err)
+	want := `[{"kind":"dir","mode":493,"path":"."},` +
+		`{"kind":"link","path":"./\"\\xfe\"","sha256":"` + sign.Digest([]byte("\xff")) + `"},` +
+		`{"kind":"dir","mode":448,"path":"a"},` +
+		`{"kind":"file","mode":2025,"path":"a/f","sha256":"` + sign.Digest([]byte("x")) + `"},` +
+		`{"kind":"link","path":"l","target":"a/f"},` +
+		`{"kind":"file","path":"none","sha256":"` + sign.Digest(nil) + `"}]`
+	if got != sign.Digest([]byte(want)) {
+		b, err := sign.Canonical([]entry(found))
+		t.Errorf("the digest is of %s (%v)\nwant %s", b, err, want)
 	}
 }
