@@ -2,13 +2,21 @@ package tools
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 )
 
 // A Sandbox starts programs that see nothing of this machine but what is given
 // to them: no network, an empty environment, a process table, devices and a
 // temporary folder of their own. It is bubblewrap's; where that does not work
 // there is no Sandbox.
+//
+// It does not bound what they use: who starts one for long watches it.
 type Sandbox struct {
 	bwrap  string
 	hidden []string
@@ -16,7 +24,8 @@ type Sandbox struct {
 
 // SandboxConfig says where the program bwrap is, and which files and folders of
 // this machine no program may see though they lie below what it is given: the
-// dataset's cache, run directories, keys, this program itself.
+// dataset's cache, run directories, keys, this program itself. Those that are
+// not there are left alone.
 type SandboxConfig struct {
 	Bwrap  string
 	Hidden []string
@@ -27,24 +36,156 @@ type SandboxConfig struct {
 type jail struct {
 	readOnly  []string // files and folders, at the places they have outside
 	workspace string   // a folder that it may write to, seen as /workspace; "": it works in a folder that is lost with it
-	scratch   int64    // bytes that its temporary folders may hold
+	scratch   int64    // bytes that each of its temporary folders may hold; 0: scratchSize
+}
+
+// scratchSize is what /tmp and /dev/shm hold if nothing else is said: they are memory.
+const scratchSize = 64 << 20
+
+// inside is the user and group that programs believe to be. It is nobody's, so
+// that none takes itself for root.
+const inside = "65534"
+
+// Unusable says why something that this program can do without cannot be used
+// on this machine, and what would mend it.
+type Unusable struct{ Why, Remedy string }
+
+func (u *Unusable) Error() string { return u.Why }
+
+// NewSandbox finds out by trying whether bubblewrap keeps its promise on this
+// machine. An error that is [*Unusable] says why not.
+func NewSandbox(ctx context.Context, c SandboxConfig) (*Sandbox, error) {
+	if c.Bwrap == "" {
+		return nil, &Unusable{"bubblewrap is not installed", "install the package bubblewrap, 0.8 or later"}
+	}
+	if !filepath.IsAbs(c.Bwrap) {
+		return nil, fmt.Errorf("the path of bubblewrap is not absolute: %q", c.Bwrap)
+	}
+	s := &Sandbox{bwrap: c.Bwrap}
+	for _, p := range c.Hidden {
+		real, err := real(p)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("finding what the sandbox is to hide: %w", err)
+		}
+		s.hidden = append(s.hidden, real)
+	}
+	return s, s.probe(ctx)
+}
+
+// real is a path without links.
+func real(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
 }
 
 // command prepares a program to be started in the sandbox, by its path outside.
-// It and all that it started end with ctx, and with this process.
+// It and all that it started end with ctx, and with this process. Its streams
+// must be pipes or nothing: a file could be opened anew, for more than it was
+// handed over for.
 func (s *Sandbox) command(ctx context.Context, j jail, path string, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, s.bwrap, append(s.arguments(j), append([]string{"--", path}, args...)...)...)
+	layout, err := s.arguments(j)
+	cmd := exec.CommandContext(ctx, s.bwrap, append(layout, append([]string{"--", path}, args...)...)...)
+	ownGroup(cmd)
+	cmd.Env = []string{} // bubblewrap's own can be read by what it starts
+	if err != nil {
+		cmd.Err = err
+	}
+	return cmd
 }
 
-// arguments are bwrap's own.
-func (s *Sandbox) arguments(j jail) []string {
-	args := []string{"--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL",
-		"--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"}
+// arguments are bubblewrap's own. The order counts: what comes later lies on top.
+func (s *Sandbox) arguments(j jail) ([]string, error) {
+	scratch := j.scratch
+	if scratch == 0 {
+		scratch = scratchSize
+	}
+	size := strconv.FormatInt(scratch, 10)
+	args := []string{"--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
+		"--uid", inside, "--gid", inside, "--hostname", "sandbox",
+		"--clearenv", "--setenv", "HOME", "/tmp", "--setenv", "PATH", "/usr/bin:/bin", "--setenv", "LANG", "C.UTF-8",
+		"--ro-bind", "/usr", "/usr"}
+	args = append(args, system()...)
+	args = append(args, "--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--size", size, "--tmpfs", "/tmp")
+	given := []binding{{"/usr", "/usr"}}
 	for _, p := range j.readOnly {
-		args = append(args, "--ro-bind", p, p)
+		from, err := real(p)
+		if err != nil {
+			return nil, fmt.Errorf("giving a program in the sandbox what it needs: %w", err)
+		}
+		args = append(args, "--ro-bind", from, p)
+		given = append(given, binding{from, p})
 	}
 	if j.workspace != "" {
-		args = append(args, "--bind", j.workspace, "/workspace", "--chdir", "/workspace")
+		from, err := real(j.workspace)
+		if err != nil {
+			return nil, fmt.Errorf("giving a program in the sandbox its workspace: %w", err)
+		}
+		args = append(args, "--bind", from, "/workspace")
+		given = append(given, binding{from, "/workspace"})
+	} else {
+		args = append(args, "--size", size, "--tmpfs", "/workspace")
+	}
+	masks, err := s.masks(given)
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, masks...)
+	// What the system's tables of /proc/sys may be written by is the user outside, who can be root.
+	return append(args, "--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/workspace"), nil
+}
+
+// system are the arguments for what programs need outside of /usr.
+func system() []string {
+	var args []string
+	for _, p := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
+		if target, err := os.Readlink(p); err == nil {
+			args = append(args, "--symlink", target, p)
+		} else if _, err := os.Stat(p); err == nil {
+			args = append(args, "--ro-bind", p, p)
+		}
+	}
+	for _, p := range []string{"/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"} {
+		args = append(args, "--ro-bind-try", p, p)
 	}
 	return args
+}
+
+// A binding is a file or folder, without links, and where a program sees it.
+type binding struct{ from, to string }
+
+// masks are the arguments that cover what is hidden and lies in what is given.
+func (s *Sandbox) masks(given []binding) ([]string, error) {
+	var args []string
+	for _, hidden := range s.hidden {
+		info, err := os.Lstat(hidden)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("hiding what programs in the sandbox may not see: %w", err)
+		}
+		for _, g := range given {
+			rest, below := within(g.from, hidden)
+			switch at := filepath.Join(g.to, rest); {
+			case !below:
+			case info.IsDir():
+				args = append(args, "--tmpfs", at, "--remount-ro", at)
+			default:
+				args = append(args, "--ro-bind", "/dev/null", at)
+			}
+		}
+	}
+	return args, nil
+}
+
+// within returns where path lies below dir, "." if it is dir.
+func within(dir, path string) (string, bool) {
+	rest, err := filepath.Rel(dir, path)
+	return rest, err == nil && rest != ".." && !strings.HasPrefix(rest, "../")
 }

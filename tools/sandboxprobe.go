@@ -1,0 +1,129 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// probeTime bounds the probe, which takes a few hundredths of a second.
+const probeTime = 20 * time.Second
+
+// probeScript runs inside and reports what it sees, a line each. It writes
+// nothing outside of its workspace, so that a sandbox that leaks does no harm:
+// whether it could is asked of the kernel. Its arguments are paths that it may
+// not see.
+const probeScript = `
+for n in pid net ipc uts mnt user; do echo "namespace $n $(readlink /proc/self/ns/$n)"; done
+while read -r name rest; do case $name in *:*) echo "interface ${name%%:*}";; esac; done </proc/net/dev
+tr '\0' '\n' </proc/self/environ | while IFS= read -r v; do echo "variable ${v%%=*}"; done
+for p in / /usr /etc /dev /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname; do [ -w "$p" ] && echo "writable $p"; done
+for p do
+	if [ -d "$p" ]; then for f in "$p"/* "$p"/.[!.]*; do [ -e "$f" ] && echo "visible $p"; done
+	elif [ -f "$p" ]; then echo "visible $p"; fi
+done
+echo held >/workspace/probe
+echo done
+`
+
+// probe runs the script and judges what it saw.
+func (s *Sandbox) probe(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "gaia-probe-")
+	if err != nil {
+		return fmt.Errorf("trying the sandbox: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	canary, workspace := filepath.Join(dir, "canary"), filepath.Join(dir, "workspace")
+	if err := errors.Join(os.WriteFile(canary, []byte("outside\n"), 0o644), os.Mkdir(workspace, 0o700)); err != nil {
+		return fmt.Errorf("trying the sandbox: %w", err)
+	}
+	limited, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := s.command(limited, jail{workspace: workspace}, "/bin/sh", append([]string{"-c", probeScript, "probe", canary}, s.hidden...)...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return refused(stderr.String(), err)
+	}
+	if why := leaks(stdout.String(), outsideNamespaces()); why != "" {
+		return &Unusable{"bubblewrap does not shut programs in on this machine: " + why, "this is no setting that gaia knows of; run without the tools that need it"}
+	}
+	if _, err := os.Stat(filepath.Join(workspace, "probe")); err != nil {
+		return &Unusable{"what is written to a workspace in the sandbox does not arrive", "look at the file system of the temporary folder"}
+	}
+	return nil
+}
+
+// outsideNamespaces are this process's, as lines of the probe.
+func outsideNamespaces() map[string]bool {
+	out := map[string]bool{}
+	for _, n := range []string{"pid", "net", "ipc", "uts", "mnt", "user"} {
+		if id, err := os.Readlink("/proc/self/ns/" + n); err == nil {
+			out["namespace "+n+" "+id] = true
+		}
+	}
+	return out
+}
+
+// leaks says what the probe saw that it should not, "" if nothing.
+func leaks(report string, outside map[string]bool) string {
+	namespaces, last := 0, ""
+	for line := range strings.Lines(report) {
+		line = strings.TrimSuffix(line, "\n")
+		last = line
+		kind, what, _ := strings.Cut(line, " ")
+		switch kind {
+		case "namespace":
+			namespaces++
+			name, id, _ := strings.Cut(what, " ")
+			if outside[line] || id == "" {
+				return "its " + name + " namespace is this machine's"
+			}
+		case "interface":
+			if strings.TrimSpace(what) != "lo" {
+				return "it has a network"
+			}
+		case "variable":
+			if what != "" && what != "HOME" && what != "PATH" && what != "LANG" && what != "PWD" {
+				return "it sees variables of the environment"
+			}
+		case "writable":
+			return "it can write to " + what
+		case "visible":
+			return "it sees files that were not given to it"
+		}
+	}
+	if last != "done" || namespaces != 6 {
+		return "the probe did not come to its end"
+	}
+	return ""
+}
+
+// refused says of a bubblewrap that did not start anything why, in its words,
+// and what is known to mend that.
+func refused(stderr string, err error) error {
+	line, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n")
+	line = strings.TrimPrefix(clipped(line), "bwrap: ")
+	if line == "" {
+		line = clipped(err.Error())
+	}
+	u := &Unusable{"bubblewrap cannot make a sandbox: " + line, ""}
+	switch {
+	case strings.Contains(line, "nknown option"):
+		u.Why, u.Remedy = "this bubblewrap is too old: "+line, "install bubblewrap 0.8 or later"
+	case strings.Contains(line, "no such file") || strings.Contains(line, "No such file"):
+		u.Remedy = "look whether /bin/sh and the program named are there"
+	default:
+		u.Remedy = "allow user namespaces: a profile of AppArmor for bwrap or kernel.apparmor_restrict_unprivileged_userns=0, kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0; in a container, a profile that lets it make namespaces"
+	}
+	return u
+}
