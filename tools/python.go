@@ -1,0 +1,174 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits of the tool python. They are for arithmetic, tables and pictures of the
+// size that questions come with, and far below what makes a machine useless for
+// the attempts beside.
+const (
+	pythonTime      = 60 * time.Second // a call
+	pythonCPU       = 10 * time.Minute // an attempt, all its processes together
+	pythonMemory    = 2 << 30          // bytes, all processes together: numeric libraries with a table of a few hundred MiB
+	pythonProcesses = 64               // programs that a call starts beside each other
+	pythonTasks     = 256              // processes and threads: numeric libraries start one for each core
+	pythonDisk      = 256 << 20        // bytes in the workspace: four attachments of the largest size
+	pythonFiles     = 1000             // in the workspace, or in a temporary folder
+	pythonOpen      = 256              // files open in a process
+	pythonCode      = 256 << 10        // bytes
+	pythonDocument  = 1 << 20          // bytes of output that are kept
+	pythonTail      = 64 << 10         // of them the last, where a traceback stands
+	pythonListed    = 20               // changed files that are named
+)
+
+type pythonArgs struct {
+	Code     string `json:"code" jsonschema:"Python code; what is printed and the value of a last expression are shown"`
+	TimeoutS int    `json:"timeout_s,omitzero" jsonschema:"seconds after which it is stopped, from 1 to 60; 60 if left out"`
+}
+
+// NewPython makes python, which runs code in the sandbox.
+func NewPython(s *Sandbox, i Interpreter) Tool {
+	return newPython(&python{sandbox: s, interpreter: i},
+		"Runs Python code, with the workspace as current folder and without a network. Variables and imports stay from call to call.")
+}
+
+// NewUnsafePython makes python without a sandbox: code has this machine and its
+// network.
+func NewUnsafePython(i Interpreter) Tool {
+	return newPython(&python{interpreter: i},
+		"Runs Python code, with the workspace as current folder. Variables and imports stay from call to call.")
+}
+
+func newPython(p *python, description string) Tool {
+	description += fmt.Sprintf(" It is Python %s with what is installed there; a call that is stopped loses the variables, not the files.", p.interpreter.Version)
+	t := define("python", description,
+		func(a pythonArgs) Touches { return Touches{Code: []string{a.Code}} },
+		p.run)
+	t.(*defined[pythonArgs]).writer = true
+	return t
+}
+
+// CheckPython runs a line of code as the tool would, without a sandbox where s is
+// nil. An error that is [*Unusable] says why the tool would not work.
+func CheckPython(ctx context.Context, s *Sandbox, i Interpreter) error {
+	session := newPythonSession(&python{sandbox: s, interpreter: i}, nil)
+	defer session.Close()
+	got, err := session.call(ctx, "print(6 * 7)", pythonTime)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil && got.text() == "42\n" {
+		return nil
+	}
+	why := "it does not answer"
+	if err != nil {
+		why = clipped(err.Error())
+	}
+	return &Unusable{fmt.Sprintf("Python %s does not work in the sandbox: %s", i.Version, why),
+		"use a Python whose files lie below its own folders, such as the one of the system"}
+}
+
+// python is the tool without an attempt.
+type python struct {
+	sandbox     *Sandbox // nil: unconfined
+	interpreter Interpreter
+}
+
+func (p *python) run(ctx context.Context, env *Env, a pythonArgs) (Output, error) {
+	timeout := time.Duration(a.TimeoutS) * time.Second
+	switch {
+	case timeout == 0:
+		timeout = pythonTime
+	case timeout < 0 || timeout > pythonTime:
+		return failed("timeout_s is %d; give seconds from 1 to %d", a.TimeoutS, pythonTime/time.Second), nil
+	}
+	if len(a.Code) > pythonCode {
+		return failed("the code has %d bytes; %d are the most, so write what is long to a file in parts", len(a.Code), pythonCode), nil
+	}
+	kept, err := env.Kept.get("python", func() (io.Closer, error) { return newPythonSession(p, env.Root), nil })
+	if err != nil {
+		return Output{}, err
+	}
+	session := kept.(*pythonSession)
+	session.mu.Lock() // a turn may ask for several calls at once
+	defer session.mu.Unlock()
+	before := listing(env.Root)
+	result, err := session.call(ctx, a.Code, timeout)
+	if err != nil {
+		return Output{}, err
+	}
+	return result.output(before.changed(listing(env.Root))), nil
+}
+
+// pythonResult is what became of a call.
+type pythonResult struct {
+	captured
+	status string // "ok", "raised", or "lost": the process is gone
+	why    string // it is
+}
+
+// output words a result. The text of the whole document is what the code wrote.
+func (r pythonResult) output(changed []string) Output {
+	about := map[string]string{"ok": "finished", "raised": "ended with an exception"}[r.status]
+	if r.status == "lost" {
+		about = r.why + "; variables and imports are lost, files are kept, and the next call starts afresh"
+	}
+	notes := []string{"python: " + about}
+	if n := r.lost(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d bytes of its output in the middle are lost: it wrote more than %d", n, pythonDocument))
+	}
+	if len(changed) > 0 {
+		named := changed[:min(len(changed), pythonListed)]
+		note := "files now in the workspace that changed: " + strings.Join(named, ", ")
+		if more := len(changed) - len(named); more > 0 {
+			note += fmt.Sprintf(" and %d more", more)
+		}
+		notes = append(notes, note)
+	}
+	document := strings.ToValidUTF8(r.text(), "\ufffd")
+	head, shown := "["+strings.Join(notes, "; ")+"]\n", document
+	if shown == "" {
+		shown = "(no output)\n"
+	}
+	if utf8.RuneCountInString(shown) > pageRunes {
+		from, to := runeOffset(shown, pageRunes*3/4), len(shown)
+		for range pageRunes / 4 {
+			_, size := utf8.DecodeLastRuneInString(shown[:to])
+			to -= size
+		}
+		shown = fmt.Sprintf("%s\n[%d bytes in the middle are not shown: print less, or write it to a file and look into that with read_file]\n%s", shown[:from], to-from, shown[to:])
+	}
+	return Output{Document: document, Shown: head + shown, IsError: r.status != "ok"}
+}
+
+// captured is output of which the middle is lost when there is too much.
+type captured struct {
+	head, tail []byte
+	total      int
+}
+
+func (c *captured) add(b []byte) {
+	c.total += len(b)
+	n := min(len(b), pythonDocument-pythonTail-len(c.head))
+	c.head = append(c.head, b[:n]...)
+	c.tail = append(c.tail, b[n:]...)
+	if extra := len(c.tail) - pythonTail; extra > 0 {
+		c.tail = slices.Delete(c.tail, 0, extra)
+	}
+}
+
+func (c *captured) lost() int { return c.total - len(c.head) - len(c.tail) }
+
+func (c *captured) text() string {
+	if n := c.lost(); n > 0 {
+		return fmt.Sprintf("%s\n[%d bytes are lost]\n%s", c.head, n, c.tail)
+	}
+	return string(c.head) + string(c.tail)
+}

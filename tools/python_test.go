@@ -1,0 +1,109 @@
+package tools
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// interpreter finds the Python of this machine, or skips aloud.
+func interpreter(t testing.TB) Interpreter {
+	t.Helper()
+	path, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3 on this machine, so no code is run")
+	}
+	i, err := FindInterpreter(t.Context(), path)
+	must(t, err)
+	return i
+}
+
+// pythonBench is the tool with a workspace of its own.
+type pythonBench struct {
+	Tool
+	env *Env
+	dir string // the workspace
+}
+
+func benchPython(t testing.TB, tool Tool) pythonBench {
+	t.Helper()
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	must(t, err)
+	b := pythonBench{tool, &Env{Root: root, Kept: &Kept{}}, dir}
+	t.Cleanup(func() {
+		must(t, b.env.Kept.close())
+		must(t, root.Close())
+	})
+	return b
+}
+
+func (b pythonBench) run(t testing.TB, code string, seconds int) Output {
+	t.Helper()
+	args := object{"code": code}
+	if seconds > 0 {
+		args["timeout_s"] = seconds
+	}
+	text, err := json.Marshal(args)
+	must(t, err)
+	out, err := b.call(t.Context(), b.env, text)
+	if err != nil {
+		t.Fatalf("python: %v", err)
+	}
+	return out
+}
+
+func TestPython(t *testing.T) {
+	i := interpreter(t)
+	for name, tool := range map[string]Tool{"unconfined": NewUnsafePython(i), "confined": nil} {
+		t.Run(name, func(t *testing.T) {
+			if tool == nil {
+				tool = NewPython(sandbox(t), i)
+			}
+			b := benchPython(t, tool)
+			must(t, os.WriteFile(filepath.Join(b.dir, "table.csv"), []byte("a,b\n1,2\n"), 0o444))
+			for _, c := range []struct{ code, want string }{
+				{"print(6 * 7)", "[python: finished]\n42\n"},
+				{"x = 20\nx + 1", "[python: finished]\n21\n"},
+				{"_ * 2 + x", "[python: finished]\n62\n"},
+				{"x = 1", "[python: finished]\n(no output)\n"},
+				{"None", "[python: finished]\n(no output)\n"},
+				{"import sys; print('a'); print('b', file=sys.stderr); print('c')", "[python: finished]\na\nb\nc\n"},
+				{"import subprocess; print('first'); subprocess.run(['echo', 'second']).returncode", "[python: finished]\nfirst\nsecond\n0\n"},
+				{"open('table.csv').read()", "[python: finished]\n'a,b\\n1,2\\n'\n"},
+				{"open('made.txt', 'w').write('new')", "[python: finished; files now in the workspace that changed: made.txt (3 bytes)]\n3\n"},
+				{"import os; os.makedirs('d'); open('d/x y', 'w').close(); open('d/\\n', 'w').close(); os.symlink('x', 'd/z')", "[python: finished; files now in the workspace that changed: \"d/\\n\" (0 bytes), d/x y (0 bytes), d/z (not a regular file)]\n(no output)\n"},
+				{"def f():\n    return 1 / 0\nf()", "[python: ended with an exception]\nTraceback (most recent call last):\n  File \"<call 11>\", line 3, in <module>\n    f()\n  File \"<call 11>\", line 2, in f\n    return 1 / 0\n"},
+				{"x +", "[python: ended with an exception]\n  File \"<call 12>\", line 1\n    x +\n"},
+				{"import sys; sys.exit('gone')", "[python: ended with an exception]\nSystemExit: gone\n"},
+				{"raise SystemExit", "[python: finished]\n(no output)\n"},
+				{"input()", "[python: ended with an exception]\nTraceback"},
+				{"open('lib.py', 'w').write('y = 5'); import lib; lib.y", "[python: finished; files now in the workspace that changed: lib.py (5 bytes)]\n5\n"},
+				{"x, sys.argv", "[python: finished]\n(1, [''])\n"},
+				{"print('\\ud800 \\x00')", "[python: finished]\n\\ud800 \x00\n"},
+				{"class A:\n  def __repr__(self): raise ValueError('no')\nA()", "ValueError: no"},
+				{"import pickle; pickle.loads(pickle.dumps(A())).__class__ is A", "[python: finished]\nTrue\n"},
+				{"import os\nif os.fork() == 0:\n    print('child')\nelse:\n    os.wait(); print('parent')", "[python: finished]\nchild\nparent\n"},
+				{"import multiprocessing as m\ndef g(x): return x * x\nwith m.get_context('fork').Pool(2) as p: print(p.map(g, [1, 2, 3]))", "[python: finished]\n[1, 4, 9]\n"},
+				{"import os; os.close(0); os.close(1); os.close(2); sys.stdout = None", "[python: finished]\n(no output)\n"},
+				{"print('still here')", "[python: finished]\nstill here\n"},
+				{"def r(): r()\nr()", "RecursionError: maximum recursion depth exceeded"},
+				{"x" + strings.Repeat(" + 1", 3), "[python: finished]\n4\n"},
+			} {
+				out := b.run(t, c.code, 0)
+				if !strings.Contains(out.Shown, c.want) || strings.HasPrefix(c.want, "[") != strings.HasPrefix(out.Shown, c.want) {
+					t.Errorf("%s\n gives %q\n not   %q", c.code, out.Shown, c.want)
+				}
+				if out.IsError != strings.Contains(out.Shown, "ended with an exception") {
+					t.Errorf("%s: an error is %v: %q", c.code, out.IsError, out.Shown)
+				}
+				if strings.Contains(out.Shown, "<string>") {
+					t.Errorf("%s shows the driver: %q", c.code, out.Shown)
+				}
+			}
+		})
+	}
+}
