@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -18,16 +19,16 @@ type fileState struct {
 	modified time.Time
 }
 
-// listing lists a workspace, up to as many files as it may have. It is for words
+// listing lists a workspace, up to twice as many files as it may have. It is for words
 // alone: what cannot be read is left out.
 func listing(root *os.Root) fileList {
-	list := fileList{}
+	list, seen := fileList{}, 0
 	walkFiles(root, func(name string, info fs.FileInfo) bool {
-		if info.IsDir() {
-			return true
+		if !info.IsDir() {
+			list[name] = fileState{info.Size(), info.Mode(), info.ModTime()}
 		}
-		list[name] = fileState{info.Size(), info.Mode(), info.ModTime()}
-		return len(list) <= pythonFiles
+		seen++
+		return seen <= 2*pythonFiles
 	})
 	return list
 }
@@ -48,7 +49,8 @@ func (l fileList) changed(now fileList) []string {
 	return out
 }
 
-// walkFiles visits what is in root, until visit returns false.
+// walkFiles visits what is in root, until visit returns false, not much deeper
+// than folders may lie.
 // Folders that code has closed to their owner are opened again: nothing is to
 // be hidden in them, and whoever clears them away must get in.
 func walkFiles(root *os.Root, visit func(string, fs.FileInfo) bool) {
@@ -69,6 +71,9 @@ func walkFiles(root *os.Root, visit func(string, fs.FileInfo) bool) {
 		info, err := entry.Info()
 		if err == nil && !visit(name, info) {
 			return fs.SkipAll
+		}
+		if entry.IsDir() && strings.Count(name, "/") >= maxDepth {
+			return fs.SkipDir
 		}
 		return nil
 	}

@@ -124,6 +124,7 @@ func (s *pythonSession) start(ctx context.Context) (*pythonProcess, error) {
 		return nil, fmt.Errorf("starting python: %s: %q", ready.why, clipped(ready.text()))
 	}
 	p.watch = newWatch(cmd.Process.Pid, s.tool.sandbox != nil, s.root, pythonCPU-s.cpu)
+	p.watch.begin() // before it first looks
 	go p.watch.run(p.done, p.over)
 	return p, nil
 }
