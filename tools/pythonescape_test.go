@@ -262,11 +262,11 @@ print('tried')`, want: "tried",
 // TestPythonEscapes: none gets out, none uses up this machine, all leave a tool
 // that works and nothing behind.
 func TestPythonEscapes(t *testing.T) {
-	i := interpreter(t)
+	i, o := interpreter(t), plant(t)
+	s := sandbox(t, o.hidden()...)
 	for _, e := range escapes {
 		t.Run(e.name, func(t *testing.T) {
-			o := plant(t)
-			s := sandbox(t, o.hidden()...)
+			must(t, os.MkdirAll(o.workspace, 0o755))
 			root, err := os.OpenRoot(o.workspace)
 			must(t, err)
 			defer root.Close()

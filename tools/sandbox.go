@@ -24,8 +24,8 @@ type Sandbox struct {
 
 // SandboxConfig says where the program bwrap is, and which files and folders of
 // this machine no program may see though they lie below what it is given: the
-// dataset's cache, run directories, keys, this program itself. Those that are
-// not there are left alone.
+// dataset's cache, run directories, keys, this program itself. What is
+// not there yet is hidden once it is.
 type SandboxConfig struct {
 	Bwrap  string
 	Hidden []string
@@ -63,14 +63,11 @@ func NewSandbox(ctx context.Context, c SandboxConfig) (*Sandbox, error) {
 	}
 	s := &Sandbox{bwrap: c.Bwrap}
 	for _, p := range c.Hidden {
-		real, err := real(p)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
+		at, err := settled(p)
 		if err != nil {
 			return nil, fmt.Errorf("finding what the sandbox is to hide: %w", err)
 		}
-		s.hidden = append(s.hidden, real)
+		s.hidden = append(s.hidden, at)
 	}
 	return s, s.probe(ctx)
 }
@@ -82,6 +79,20 @@ func real(path string) (string, error) {
 		return "", err
 	}
 	return filepath.EvalSymlinks(abs)
+}
+
+// settled is real for what may not be there yet.
+func settled(path string) (string, error) {
+	at, err := real(path)
+	if !errors.Is(err, os.ErrNotExist) || filepath.Dir(path) == path {
+		return at, err
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	dir, err := settled(filepath.Dir(abs))
+	return filepath.Join(dir, filepath.Base(abs)), err
 }
 
 // command prepares a program to be started in the sandbox, by its path outside.
@@ -163,7 +174,7 @@ type binding struct{ from, to string }
 func (s *Sandbox) masks(given []binding) ([]string, error) {
 	var args []string
 	for _, hidden := range s.hidden {
-		info, err := os.Lstat(hidden)
+		info, err := os.Stat(hidden)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}

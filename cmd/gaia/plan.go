@@ -9,13 +9,16 @@ import (
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // world is a run's configuration with the servers it needs; Close ends them.
 type world struct {
 	run.Config
-	close func() error
+	close     func() error
+	sandbox   *tools.Sandbox // nil: there is none
+	noSandbox error          // why
 }
 
 func (w world) Close() error {
@@ -36,12 +39,18 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 	if w.Policy, err = s.policy(); err != nil {
 		return world{}, err
 	}
+	if err = a.confine(ctx, s, &w); err != nil {
+		return world{}, err
+	}
 	if s.rehearsal {
 		err = w.rehearse(s)
 	} else {
 		err = w.connect(s, a.getenv("OPENAI_API_KEY"))
 	}
 	if err != nil {
+		return world{}, err
+	}
+	if err = a.addPython(ctx, s, &w); err != nil {
 		return world{}, err
 	}
 	if w.Set, w.Gold, err = a.loadTasks(ctx, s.taskFlags); err != nil {

@@ -66,6 +66,7 @@ func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool
 	if err := a.planned(&s, plan); err != nil {
 		return err
 	}
+	s.runs = filepath.Dir(filepath.Clean(dir))
 	stop := a.catchSignals(ctx)
 	defer stop.release()
 	news := a.tellNews(&s.taskFlags)
@@ -161,6 +162,7 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 		s.filter.IDs = append(s.filter.IDs, t.TaskID)
 	}
 	s.selected = &m.Dataset
+	s.plannedPython(m)
 	if err := s.plannedCassette(m); err != nil {
 		return err
 	}

@@ -60,6 +60,7 @@ without evidence or stops, as --on-unsubmittable says.`,
 	s.addRateFlags(cmd)
 	s.addPolicy(cmd)
 	s.addApprove(cmd)
+	s.addPythonFlag(cmd)
 	f.BoolVar(&s.submitIntent, "submit-intent", false, "commit all answers before grading: needed for a submission")
 	f.BoolVar(&s.noJudgeCache, "no-judge-cache", false, "ask the judge about every answer, also those it has judged before")
 	f.BoolVar(&c.record, "record-evidence", true, "record the beginnings of prompts, replies and results, and arguments; false records their digests only, for local runs")
@@ -116,6 +117,10 @@ func (a *app) settleRun(cmd *cobra.Command, s *settings, c *runCall, file *setti
 	if err := s.check(); err != nil {
 		return err
 	}
+	if err := s.checkPython(); err != nil {
+		return err
+	}
+	s.runs = c.out
 	if err := a.complete(s); err != nil {
 		return err
 	}

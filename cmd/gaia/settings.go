@@ -44,7 +44,10 @@ type settings struct {
 	onLost        string // when evidence cannot be recorded: goOn or stopRun
 	resumed       bool
 	rehearsal     bool
-	dry           bool // nothing is asked or made
+	dry           bool   // nothing is asked or made
+	runs          string // where run directories are
+	unsafePython  bool
+	python        string // pythonIfWorks, pythonNo, pythonConfined or pythonUnconfined
 }
 
 // What a run does when its evidence cannot be recorded any longer.

@@ -12,8 +12,11 @@ import (
 )
 
 // notSettings are the flags of run that say where settings come from, or that
-// are of one call.
-func notSettings() []string { return []string{"help", "settings", "like", "dry-run"} }
+// are of one call; and that code may have this machine, which no file that lies
+// about is to say.
+func notSettings() []string {
+	return []string{"help", "settings", "like", "dry-run", "unsafe-local-python"}
+}
 
 // apply sets the flags that the file names, except those for which keep says
 // that something stronger has decided.
