@@ -1,12 +1,18 @@
 package tools
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // interpreter finds the Python of this machine, or skips aloud.
@@ -105,5 +111,89 @@ func TestPython(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestPythonArguments(t *testing.T) {
+	b := benchPython(t, NewUnsafePython(Interpreter{Path: "/nowhere", Version: "3.9.1"}))
+	for seconds, want := range map[int]string{61: "timeout_s is 61; give seconds from 1 to 60", -1: "timeout_s is -1"} {
+		text, err := json.Marshal(object{"code": "1", "timeout_s": seconds})
+		must(t, err)
+		out, err := b.call(t.Context(), b.env, text)
+		must(t, err)
+		mustHold(t, "a time", out.Shown, want)
+	}
+	mustHold(t, "long code", b.run(t, strings.Repeat("#", pythonCode+1), 0).Shown, "error: the code has 262145 bytes; 262144 are the most")
+	touched, err := b.touches([]byte(`{"code":"import os"}`))
+	must(t, err)
+	if len(touched.Code) != 1 || touched.Code[0] != "import os" || !b.writes() {
+		t.Errorf("it touches %+v and writes: %v", touched, b.writes())
+	}
+}
+
+// Calls of one turn run one after the other, in one process.
+func TestPythonAtOnce(t *testing.T) {
+	b := benchPython(t, NewPython(sandbox(t), interpreter(t)))
+	b.run(t, "n = 0", 0)
+	var all errgroup.Group
+	for range 5 {
+		all.Go(func() error {
+			_, err := b.call(t.Context(), b.env, []byte(`{"code":"m = n\nimport time\ntime.sleep(0.02)\nn = m + 1"}`))
+			return err
+		})
+	}
+	must(t, all.Wait())
+	mustHold(t, "the count", b.run(t, "n", 0).Shown, "[python: finished]\n5\n")
+}
+
+// An attempt without files has a folder all the same, and a call that is
+// interrupted is no result.
+func TestPythonWithoutWorkspace(t *testing.T) {
+	env := &Env{Kept: &Kept{}}
+	defer env.Kept.close()
+	b := pythonBench{NewPython(sandbox(t), interpreter(t)), env, ""}
+	mustHold(t, "a file", b.run(t, "open('x', 'w').write('abc'); open('x').read()", 0).Shown, "[python: finished]\n'abc'\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if _, err := b.call(ctx, env, []byte(`{"code":"while True: pass"}`)); !errors.Is(err, context.Canceled) {
+		t.Errorf("an interrupted call: %v", err)
+	}
+}
+
+// What is long is kept whole up to a limit, and shown from both ends.
+func TestPythonOutput(t *testing.T) {
+	b := benchPython(t, NewPython(sandbox(t), interpreter(t)))
+	out := b.run(t, "for i in range(20000): print('line', i)", 0)
+	mustHold(t, "long output", out.Shown, "[python: finished]\nline 0\n", "bytes in the middle are not shown", "line 19999\n")
+	if strings.Count(out.Document, "\n") != 20000 || len(out.Shown) > pageRunes+300 {
+		t.Errorf("%d lines, %d bytes shown", strings.Count(out.Document, "\n"), len(out.Shown))
+	}
+	out = b.run(t, "import sys\nsys.stdout.write('é' * 3000000)\nprint('end')", 0)
+	mustHold(t, "a flood", out.Shown, "bytes of its output in the middle are lost: it wrote more than 1048576", "end\n")
+	if len(out.Document) > pythonDocument+1000 || !utf8.ValidString(out.Document) {
+		t.Errorf("the document has %d bytes", len(out.Document))
+	}
+}
+
+// BenchmarkPythonStart is a first call, with the start of its process.
+func BenchmarkPythonStart(b *testing.B) {
+	p := &python{sandbox: sandbox(b), interpreter: interpreter(b)}
+	for b.Loop() {
+		s := newPythonSession(p, nil)
+		if _, err := s.call(b.Context(), "1 + 1", pythonTime); err != nil {
+			b.Fatal(err)
+		}
+		must(b, s.Close())
+	}
+}
+
+// BenchmarkPythonCall is a call of a process that runs.
+func BenchmarkPythonCall(b *testing.B) {
+	s := newPythonSession(&python{sandbox: sandbox(b), interpreter: interpreter(b)}, nil)
+	defer s.Close()
+	for b.Loop() {
+		if _, err := s.call(b.Context(), "1 + 1", pythonTime); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

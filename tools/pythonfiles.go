@@ -59,8 +59,8 @@ func walkFiles(root *os.Root, visit func(string, fs.FileInfo) bool) {
 	}
 	var opened []string
 	walk := func(name string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrPermission) && entry != nil && entry.IsDir() && !slices.Contains(opened, name) && len(opened) < pythonFiles {
-			if root.Chmod(name, 0o755) == nil {
+		if errors.Is(err, fs.ErrPermission) && (name == "." || entry.IsDir()) && !slices.Contains(opened, name) && len(opened) < pythonFiles {
+			if reopen(root, name) == nil {
 				opened = append(opened, name)
 			}
 			return fs.SkipDir
@@ -81,4 +81,14 @@ func walkFiles(root *os.Root, visit func(string, fs.FileInfo) bool) {
 	for i := 0; i < len(opened); i++ {   // which may open more
 		_ = fs.WalkDir(root.FS(), opened[i], walk)
 	}
+}
+
+// reopen opens a folder to its owner. The top one is reached by its place, which
+// only this process has a say in; what is below it only through the root, since
+// what it was may be a link by now.
+func reopen(root *os.Root, name string) error {
+	if name == "." {
+		return os.Chmod(root.Name(), 0o755)
+	}
+	return root.Chmod(name, 0o755)
 }

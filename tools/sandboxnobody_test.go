@@ -1,0 +1,41 @@
+//go:build linux
+
+package tools
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Nobody is not root, and root is not everybody: what holds for the one has to
+// hold for the other.
+func TestSandboxAsNobody(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("these tests run as an ordinary user already")
+	}
+	if _, err := exec.LookPath("/usr/bin/python3"); err != nil {
+		t.Skip("the system has no python3 that everybody can read")
+	}
+	sandbox(t)
+	self, err := os.Executable()
+	must(t, err)
+	dir, err := os.MkdirTemp("/tmp", "gaia-nobody-")
+	must(t, err)
+	defer os.RemoveAll(dir)
+	must(t, os.Chown(dir, 65534, 65534))
+	program, err := os.ReadFile(self)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "tests"), program, 0o755))
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "tests"), "-test.v", "-test.run",
+		"TestSandbox(Layout|Hides|Ends)|TestPythonEscapes/(files_outside|roots|environment|processes|network|abstract|writing|privileges|fork|thread|nameless|hidden_files|left|no_workspace)")
+	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Contains(string(out), "--- SKIP") {
+		t.Errorf("as nobody: %v\n%s", err, out)
+	}
+}
