@@ -104,6 +104,7 @@ func (p *python) run(ctx context.Context, env *Env, a pythonArgs) (Output, error
 	if err != nil {
 		return Output{}, err
 	}
+	result.files = env.Root != nil
 	return result.output(before.changed(listing(env.Root))), nil
 }
 
@@ -112,6 +113,7 @@ type pythonResult struct {
 	captured
 	status string // "ok", "raised", or "lost": the process is gone
 	why    string // it is
+	files  bool   // those of the workspace are there without it
 }
 
 // output words a result. The text of the whole document is what the code wrote.
@@ -119,6 +121,9 @@ func (r pythonResult) output(changed []string) Output {
 	about := map[string]string{"ok": "finished", "raised": "ended with an exception"}[r.status]
 	if r.status == "lost" {
 		about = r.why + "; variables and imports are lost, files are kept, and the next call starts afresh"
+		if !r.files {
+			about = r.why + "; variables, imports and files are lost, and the next call starts afresh"
+		}
 	}
 	notes := []string{"python: " + about}
 	if n := r.lost(); n > 0 {

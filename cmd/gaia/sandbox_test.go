@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/tools"
+)
+
+// A run that was planned with python does not go on without it, and one that was
+// planned without does not get it.
+func TestPlannedPython(t *testing.T) {
+	python := []ledger.ToolPlan{{Name: "calculate"}, {Name: pythonName}}
+	for name, tt := range map[string]struct {
+		plan          ledger.Manifest
+		want          string
+		fails, stderr string
+	}{
+		"without":    {ledger.Manifest{Tools: python[:1]}, pythonNo, "", ""},
+		"in sandbox": {ledger.Manifest{Tools: python}, pythonConfined, "the run was planned with python in the sandbox, which does not work here: bubblewrap is not installed", ""},
+	} {
+		var s settings
+		s.resumed = true
+		s.plannedPython(tt.plan)
+		var stderr bytes.Buffer
+		a := &app{stdout: io.Discard, stderr: &stderr, getenv: func(string) string { return "" }}
+		w := &world{noSandbox: &tools.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}}
+		err := a.addPython(t.Context(), s, w)
+		if s.python != tt.want || (err == nil) != (tt.fails == "") || err != nil && err.Error() != tt.fails || stderr.String() != tt.stderr || len(w.Tools) > 0 {
+			t.Errorf("%s: %q, %v, %q", name, s.python, err, stderr.String())
+		}
+	}
+	var s settings
+	s.plannedPython(ledger.Manifest{Tools: python, Unconfined: []string{"mcp:x", pythonName}})
+	if s.python != pythonUnconfined {
+		t.Errorf("unconfined: %q", s.python)
+	}
+}
+
+// What holds answers, keys and runs is hidden, and so is this program.
+func TestHidden(t *testing.T) {
+	variables := map[string]string{"HOME": "/home/x", "HF_HOME": "/data/hf", "XDG_CONFIG_HOME": "/conf", "GAIA_SIGNING_KEY_FILE": "/keys/mine"}
+	a := &app{getenv: func(name string) string { return variables[name] }}
+	var s settings
+	s.source, s.runs, s.key, s.cassette = "dir:/data/copy", "/runs", "/keys/other", "record:/tape"
+	got, err := a.hidden(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{executable, "runs", "/runs", "/data/copy", "/keys/other", "/keys/mine", "/tape", filepath.Join("/data/hf", "hub"), "/conf/gaia", "/home/x/.cache/gaia"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is not hidden: %q", want, got)
+		}
+	}
+}
