@@ -26,13 +26,12 @@ const findTime = 20 * time.Second
 
 // identify is asked of an interpreter. -I keeps what lies about from answering.
 const identify = `import json, os, sys
-print(json.dumps({"executable": sys.executable, "version": list(sys.version_info[:3]), "path": sys.path,
+print(json.dumps({"executable": sys.executable, "version": list(sys.version_info[:3]),
 	"prefixes": [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]}))`
 
 type identity struct {
 	Executable string   `json:"executable"`
 	Version    []int    `json:"version"`
-	Path       []string `json:"path"`
 	Prefixes   []string `json:"prefixes"`
 }
 
@@ -65,9 +64,13 @@ func FindInterpreter(ctx context.Context, path string) (Interpreter, error) {
 	return Interpreter{id.Executable, version, id.needs()}, nil
 }
 
+// maxLinks bounds the links that are followed, as the system does.
+const maxLinks = 40
+
 // needs lists what must be given to the interpreter: of its prefixes only the
 // folders that are Python's, since a virtual environment may be made in a folder
-// with other things.
+// with other things; and nothing that packages were installed in place from,
+// which is somebody's project.
 func (id identity) needs() []string {
 	wanted := []string{}
 	for _, prefix := range id.Prefixes {
@@ -75,11 +78,16 @@ func (id identity) needs() []string {
 			wanted = append(wanted, filepath.Join(prefix, part))
 		}
 	}
-	wanted = append(wanted, id.Path...)
-	for at := id.Executable; at != ""; { // what it leads to, link by link
+	for at, links := id.Executable, 0; links < maxLinks; links++ { // what it leads to, link by link
+		if info, err := os.Stat(at); err != nil || info.IsDir() {
+			break
+		}
 		wanted = append(wanted, at)
 		target, err := os.Readlink(at)
-		if err == nil && !filepath.IsAbs(target) {
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
 			target = filepath.Join(filepath.Dir(at), target)
 		}
 		at = target

@@ -210,7 +210,6 @@ func (p *pythonProcess) end() {
 // made for it alone. Code may find it and write it: it then ends its own call,
 // and nobody else's.
 func (p *pythonProcess) ask(ctx context.Context, request map[string]string, timeout time.Duration) pythonResult {
-	var r pythonResult
 	request["mark"] = "\x1e" + rand.Text()
 	line, err := json.Marshal(request)
 	if err == nil {
@@ -219,43 +218,64 @@ func (p *pythonProcess) ask(ctx context.Context, request map[string]string, time
 	}
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	mark, pending := []byte(request["mark"]+" "), []byte(nil)
+	said := answer{mark: []byte(request["mark"] + " ")}
 	for err == nil {
 		select {
 		case chunk, more := <-p.chunks:
 			if !more {
-				r.add(pending)
-				return r.lose("the interpreter ended")
+				return said.lost("the interpreter ended")
 			}
-			pending = append(pending, chunk...)
-			if at := bytes.Index(pending, mark); at >= 0 {
-				if status, _, whole := bytes.Cut(pending[at+len(mark):], []byte("\n")); whole || len(status) > 16 {
-					r.add(pending[:at])
-					r.status = known(string(status))
-					return r
-				}
-				continue
-			}
-			if rest := len(pending) - len(mark); rest > 0 { // the end may be the beginning of the mark
-				r.add(pending[:rest])
-				pending = append([]byte(nil), pending[rest:]...)
+			if said.add(chunk) {
+				return said.pythonResult
 			}
 		case <-timer.C:
-			r.add(pending)
-			return r.lose(fmt.Sprintf("stopped after %s", count(int(timeout/time.Second), "second")))
+			return said.lost(fmt.Sprintf("stopped after %s", count(int(timeout/time.Second), "second")))
 		case why := <-p.over:
-			r.add(pending)
-			return r.lose(why)
+			return said.lost(why)
 		case <-ctx.Done():
-			return r.lose("interrupted")
+			return said.lost("interrupted")
 		}
 	}
-	return r.lose("the interpreter ended")
+	return said.lost("the interpreter ended")
 }
 
-func (r pythonResult) lose(why string) pythonResult {
-	r.status, r.why = "lost", why
-	return r
+// An answer is gathered from output as it comes, up to a mark and a word behind
+// it.
+type answer struct {
+	pythonResult
+	mark    []byte
+	pending []byte // what may belong to the mark
+}
+
+// add takes more output and reports whether the answer is whole. What comes
+// behind it is dropped.
+func (a *answer) add(chunk []byte) bool {
+	a.pending = append(a.pending, chunk...)
+	at := bytes.Index(a.pending, a.mark)
+	if at < 0 {
+		if rest := len(a.pending) - len(a.mark); rest > 0 {
+			a.captured.add(a.pending[:rest])
+			a.pending = append([]byte(nil), a.pending[rest:]...)
+		}
+		return false
+	}
+	word, _, whole := bytes.Cut(a.pending[at+len(a.mark):], []byte("\n"))
+	if !whole && len(word) <= maxStatus {
+		return false
+	}
+	a.captured.add(a.pending[:at])
+	a.status = known(string(word))
+	return true
+}
+
+// maxStatus is longer, in bytes, than any word that the driver says.
+const maxStatus = 16
+
+// lost is what there is of an answer that does not come.
+func (a *answer) lost(why string) pythonResult {
+	a.captured.add(a.pending)
+	a.status, a.why = "lost", why
+	return a.pythonResult
 }
 
 // known is a status as the driver may say it.
