@@ -20,6 +20,9 @@ func TestSandboxAsNobody(t *testing.T) {
 	if _, err := exec.LookPath("/usr/bin/python3"); err != nil {
 		t.Skip("the system has no python3 that everybody can read")
 	}
+	if testing.Short() {
+		t.Skip("it runs what other tests run, once more")
+	}
 	sandbox(t)
 	self, err := os.Executable()
 	must(t, err)
