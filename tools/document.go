@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"mime"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -22,7 +22,7 @@ const (
 )
 
 // readable is what the readers know, for messages.
-const readable = "csv, tsv, xlsx, pdf, json, txt, md and other text"
+const readable = "csv, tsv, xlsx, ods, pdf, docx, odt, pptx, odp, html, xml, json, txt, md, program source and other text, and zip, tar and gz archives"
 
 // source is a file or an HTTP body before it is read.
 type source struct {
@@ -102,10 +102,12 @@ func (src source) misnamed(kind string) bool {
 	switch ext := src.extension(); kind {
 	case "pdf":
 		return ext != "" && ext != ".pdf"
-	case "xlsx":
-		return ext != "" && ext != ".xlsx" && ext != ".xlsm"
+	case "xlsx", "docx", "pptx":
+		return ext != "" && ext != "."+kind && ext != "."+kind[:3]+"m"
+	case "odt", "ods", "odp":
+		return ext != "" && ext != "."+kind
 	default:
-		return ext == ".pdf" || ext == ".xlsx" || ext == ".xlsm"
+		return slices.Contains([]string{".pdf", ".xlsx", ".xlsm", ".docx", ".docm", ".pptx", ".pptm", ".odt", ".ods", ".odp"}, ext)
 	}
 }
 
@@ -115,13 +117,8 @@ func (src source) read(ctx context.Context, r Reader) (document, error) {
 	switch {
 	case isPDF(src.data):
 		return r.read(ctx, "pdf", src.data)
-	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-		switch zipKind(src.data) {
-		case "xlsx":
-			return r.read(ctx, "xlsx", src.data)
-		case "broken":
-			return document{}, unreadablef("it is a zip-based file (such as xlsx) that is cut off or damaged")
-		}
+	case archiveKind(src.data) != "":
+		return src.readPacked(ctx, r)
 	case bytes.HasPrefix(head, []byte("\xd0\xcf\x11\xe0")):
 		return document{}, unreadablef("it is an encrypted office file or one of the old binary kind (%s), and cannot be read; readable are %s", detected, readable)
 	case isText(detected) || src.isPage():
@@ -130,18 +127,63 @@ func (src source) read(ctx context.Context, r Reader) (document, error) {
 	return document{}, unreadablef("it is of type %s, which cannot be read; readable are %s", detected, readable)
 }
 
-// zipKind tells a workbook from other archives by the parts inside.
-func zipKind(data []byte) string {
-	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		return "broken"
-	}
-	for _, f := range z.File {
-		if strings.EqualFold(strings.ReplaceAll(f.Name, `\`, "/"), "xl/workbook.xml") {
-			return "xlsx"
+// readPacked reads an office file, lists an archive, and looks through gzip.
+func (src source) readPacked(ctx context.Context, r Reader) (document, error) {
+	switch archiveKind(src.data) {
+	case "gzip":
+		data, err := gunzip(src.data)
+		if err != nil {
+			return document{}, err
+		}
+		switch archiveKind(data) {
+		case "gzip":
+			return document{}, unreadablef("it is a gzip file in a gzip file, which cannot be read")
+		case "tar":
+			return readArchive(src)
+		}
+		if len(data) == 0 {
+			return document{}, unreadablef("it is a gzip file with nothing in it")
+		}
+		src.name, src.contentType, src.data = strings.TrimSuffix(src.name, path.Ext(src.name)), "", data
+		doc, err := src.read(ctx, r)
+		doc.notes = append(doc.notes, "unpacked from gzip")
+		return doc, err
+	case "zip":
+		kind, err := zipKind(src.data)
+		if err != nil {
+			return document{}, err
+		}
+		if kind != "" {
+			return r.read(ctx, kind, src.data)
 		}
 	}
-	return "other"
+	return readArchive(src)
+}
+
+// zipKind tells an office file from other archives by the parts inside: it is
+// the name of its reader, "" for an archive.
+func zipKind(data []byte) (string, error) {
+	z, err := openZip(data)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range z.File {
+		switch partName(f.Name) {
+		case "xl/workbook.xml":
+			return "xlsx", nil
+		case "word/document.xml":
+			return "docx", nil
+		case "ppt/presentation.xml":
+			return "pptx", nil
+		case "xl/workbook.bin":
+			return "", unreadablef("it is an xlsb workbook, which cannot be read; saved as xlsx it can")
+		case "mimetype":
+			if mime, err := unpack(f, 200); err == nil && odfKind(string(mime)) != "" {
+				return "odf", nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // isPDF looks for the header, which may stand behind something else; a text

@@ -10,14 +10,15 @@ import (
 	"os/exec"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
 )
 
 // Reader turns documents into text. Child is the command line of the process that
-// reads those whose libraries trust what they read (pdf, xlsx): a program and
-// arguments that call [Convert]. Such a library can be led to use up all memory
+// reads those that can be led to take too much (pdf and office files): a program and
+// arguments that call [Convert]. Their libraries trust what they read, and can use up all memory
 // or stack, which a Go program cannot recover from. Each document has a process
 // of its own, with an empty environment. Without a Child they are read in this
 // process, which is for documents that are trusted.
@@ -43,7 +44,7 @@ func childLimits() limits { return limits{memory: 2 << 30, cpu: 120} }
 // What goes to the child is a request as one line of JSON and then the document;
 // what comes back is a reply as JSON.
 type request struct {
-	Format string `json:"format"` // "pdf" or "xlsx"
+	Format string `json:"format"` // "pdf", "xlsx", "docx", "pptx" or "odf"
 	Size   int    `json:"size"`   // of the document, in bytes
 }
 
@@ -69,10 +70,23 @@ func (r Reader) read(ctx context.Context, format string, data []byte) (document,
 }
 
 func readWithLibrary(ctx context.Context, format string, data []byte) (document, error) {
-	if format == "pdf" {
+	switch format {
+	case "pdf":
 		return readPDF(ctx, data)
+	case "xlsx":
+		return readSheets(ctx, data)
+	case "docx":
+		return readDocx(ctx, data)
+	case "pptx":
+		return readPptx(ctx, data)
+	case "odf":
+		return readODF(ctx, data)
 	}
-	return readSheets(ctx, data)
+	return document{}, fmt.Errorf("there is no reader for the format %q", format)
+}
+
+func isFormat(name string) bool {
+	return slices.Contains([]string{"pdf", "xlsx", "docx", "pptx", "odf"}, name)
 }
 
 // ask has a child read a document. However the child ends, its error is for the
@@ -161,7 +175,7 @@ func readRequest(in io.Reader) (r request, data []byte, err error) {
 	if err := json.Unmarshal(head, &r, json.RejectUnknownMembers(true)); err != nil {
 		return request{}, nil, err
 	}
-	if r.Format != "pdf" && r.Format != "xlsx" || r.Size < 0 || r.Size > maxFile {
+	if !isFormat(r.Format) || r.Size < 0 || r.Size > maxFile {
 		return request{}, nil, fmt.Errorf("no such format or size: %q, %d", r.Format, r.Size)
 	}
 	data = make([]byte, r.Size)

@@ -11,22 +11,29 @@ import (
 )
 
 type readFileArgs struct {
-	Path string `json:"path" jsonschema:"name of the file in the workspace, as list_files gives it"`
-	Page int    `json:"page,omitzero" jsonschema:"which page of a long document to show, from 1; the first if left out"`
-	Find string `json:"find,omitzero" jsonschema:"show only the lines that hold this text, in any case, with their neighbours"`
+	Path   string `json:"path" jsonschema:"name of the file in the workspace, as list_files gives it"`
+	Inside string `json:"inside,omitzero" jsonschema:"in an archive or office file: the name of the member to read, such as folder/x.csv, or a.zip/x.csv for one in an archive inside; . lists the members of an office file"`
+	Page   int    `json:"page,omitzero" jsonschema:"which page of a long document to show, from 1; the first if left out"`
+	Find   string `json:"find,omitzero" jsonschema:"show only the lines that hold this text, in any case, with their neighbours"`
 }
 
 // NewReadFile makes read_file, which reads a file of the workspace.
 func NewReadFile(reader Reader) Tool {
 	return define("read_file",
-		"Reads a file of the workspace as text: csv, tsv, xlsx (every sheet, with formulas), pdf, json, txt, md and other text. Long ones come in pages; find looks inside.",
-		func(a readFileArgs) Touches { return Touches{Paths: []string{a.Path}, Texts: nonEmpty(a.Find)} },
+		"Reads a file of the workspace as text: csv, tsv, xlsx and ods (every sheet, with formulas), pdf, docx and odt (with notes and comments), pptx and odp (with speaker notes), html, xml, json, program source and other text in any encoding. Lists zip, tar and gz archives, and reads what is inside them. Long ones come in pages; find looks inside.",
+		func(a readFileArgs) Touches {
+			return Touches{Paths: []string{a.Path}, Texts: nonEmpty(a.Inside, a.Find)}
+		},
 		func(ctx context.Context, env *Env, a readFileArgs) (Output, error) {
 			data, err := readInside(env, a.Path)
 			if err != nil {
 				return failed("cannot read %q: %v", a.Path, err), nil
 			}
-			doc, err := reader.convert(ctx, source{name: path.Base(filepath.ToSlash(a.Path)), data: data})
+			title := plainName(a.Path)
+			doc, err := reader.file(ctx, source{name: path.Base(filepath.ToSlash(a.Path)), data: data}, a.Inside)
+			if a.Inside != "" {
+				title += ", inside it " + plainName(a.Inside)
+			}
 			var u *unreadable
 			if errors.As(err, &u) {
 				return failed("cannot read %q: %v", a.Path, u), nil
@@ -34,8 +41,27 @@ func NewReadFile(reader Reader) Tool {
 			if err != nil {
 				return Output{}, err
 			}
-			return doc.show(plainName(a.Path), a.Page, a.Find), nil
+			return doc.show(title, a.Page, a.Find), nil
 		})
+}
+
+// file reads a file, or a member of it.
+func (r Reader) file(ctx context.Context, src source, inside string) (document, error) {
+	switch inside {
+	case "":
+		return r.convert(ctx, src)
+	case ".":
+		return readArchive(src)
+	}
+	found, note, err := within(src, inside)
+	if err != nil {
+		return document{}, err
+	}
+	doc, err := r.convert(ctx, found)
+	if err == nil && note != "" {
+		doc.notes = append(doc.notes, note)
+	}
+	return doc, err
 }
 
 // Text returns what read_file makes of a file's bytes; where it makes nothing of

@@ -84,7 +84,7 @@ func TestReadFileFailures(t *testing.T) {
 		"picture.csv":    []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"),
 		"nul.txt":        []byte(strings.Repeat("text ", 1000) + "\x00 and more"),
 		"binary.txt":     {0, 1, 2, 3, 0xfe},
-		"archive.xlsx":   makeZip(t, map[string][]byte{"readme.txt": []byte("no workbook")}),
+
 		"hollow.xlsx":    makeZip(t, map[string][]byte{"xl/workbook.xml": []byte("<workbook/>")}),
 		"bomb.xlsx":      zipBomb(t, 128<<20),
 		"liar.xlsx":      zipBomb(t, 100),
@@ -115,7 +115,7 @@ func TestReadFileFailures(t *testing.T) {
 		{"picture.csv", "it is of type image/png, which cannot be read; readable are csv"},
 		{"nul.txt", "holds NUL bytes (the first at offset 5000)"},
 		{"binary.txt", "application/octet-stream"},
-		{"archive.xlsx", "it is of type application/zip, which cannot be read"},
+		
 		{"hollow.xlsx", "it is an xlsx file that cannot be opened"},
 		{"bomb.xlsx", "unzip size exceeds the 67108864 bytes limit"},
 		{"liar.xlsx", "it is an xlsx file that cannot be opened"},

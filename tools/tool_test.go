@@ -65,7 +65,7 @@ func mustHold(t *testing.T, what, text string, parts ...string) {
 
 func TestSpecs(t *testing.T) {
 	want := map[string]struct{ all, required []string }{
-		"read_file":  {[]string{"path", "page", "find"}, []string{"path"}},
+		"read_file":  {[]string{"path", "inside", "page", "find"}, []string{"path"}},
 		"list_files": {},
 		"calculate":  {[]string{"expression"}, []string{"expression"}},
 		"web_fetch":  {[]string{"url", "page", "find"}, []string{"url"}},
