@@ -144,7 +144,7 @@ func (src source) readPacked(ctx context.Context, r Reader) (document, error) {
 		if len(data) == 0 {
 			return document{}, unreadablef("it is a gzip file with nothing in it")
 		}
-		src.name, src.contentType, src.data = strings.TrimSuffix(src.name, path.Ext(src.name)), "", data
+		src.contentType, src.data = "", data
 		doc, err := src.read(ctx, r)
 		doc.notes = append(doc.notes, "unpacked from gzip")
 		return doc, err
@@ -207,7 +207,10 @@ func isText(m *mimetype.MIME) bool {
 	return false
 }
 
-func (src source) extension() string { return strings.ToLower(path.Ext(src.name)) }
+// extension is that of what was packed where the name says that it is.
+func (src source) extension() string {
+	return path.Ext(strings.TrimSuffix(strings.ToLower(src.name), ".gz"))
+}
 
 // mediaType is the server's content type without its parameters.
 func (src source) mediaType() string {

@@ -55,7 +55,7 @@ func (r Reader) file(ctx context.Context, src source, inside string) (document, 
 	}
 	found, note, err := within(src, inside)
 	if err != nil {
-		return document{}, err
+		return document{}, &unreadable{plain(err)}
 	}
 	doc, err := r.convert(ctx, found)
 	if err == nil && note != "" {

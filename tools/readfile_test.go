@@ -85,10 +85,10 @@ func TestReadFileFailures(t *testing.T) {
 		"nul.txt":        []byte(strings.Repeat("text ", 1000) + "\x00 and more"),
 		"binary.txt":     {0, 1, 2, 3, 0xfe},
 
-		"hollow.xlsx":    makeZip(t, map[string][]byte{"xl/workbook.xml": []byte("<workbook/>")}),
-		"bomb.xlsx":      zipBomb(t, 128<<20),
-		"liar.xlsx":      zipBomb(t, 100),
-		"dir/file.txt":   []byte("x"),
+		"hollow.xlsx":  makeZip(t, map[string][]byte{"xl/workbook.xml": []byte("<workbook/>")}),
+		"bomb.xlsx":    zipBomb(t, 128<<20),
+		"liar.xlsx":    zipBomb(t, 100),
+		"dir/file.txt": []byte("x"),
 	})
 	big, err := os.Create(filepath.Join(env.Root.Name(), "big.txt"))
 	if err != nil {
@@ -115,7 +115,7 @@ func TestReadFileFailures(t *testing.T) {
 		{"picture.csv", "it is of type image/png, which cannot be read; readable are csv"},
 		{"nul.txt", "holds NUL bytes (the first at offset 5000)"},
 		{"binary.txt", "application/octet-stream"},
-		
+
 		{"hollow.xlsx", "it is an xlsx file that cannot be opened"},
 		{"bomb.xlsx", "unzip size exceeds the 67108864 bytes limit"},
 		{"liar.xlsx", "it is an xlsx file that cannot be opened"},

@@ -100,6 +100,10 @@ func makeZip(t testing.TB, files map[string][]byte) []byte {
 // zipBomb is a small workbook whose parts unpack to 128 MiB each and claim to
 // unpack to claim bytes.
 func zipBomb(t testing.TB, claim uint64) []byte {
+	return bombOf(t, claim, "xl/workbook.xml", "xl/worksheets/sheet1.xml")
+}
+
+func bombOf(t testing.TB, claim uint64, names ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
@@ -109,7 +113,7 @@ func zipBomb(t testing.TB, claim uint64) []byte {
 	for range times {
 		_, _ = sum.Write(make([]byte, chunk)) // a hash does not fail
 	}
-	for _, name := range []string{"xl/workbook.xml", "xl/worksheets/sheet1.xml"} {
+	for _, name := range names {
 		w, err := z.CreateRaw(&zip.FileHeader{Name: name, Method: zip.Deflate, CRC32: sum.Sum32(), CompressedSize64: uint64(len(packed)), UncompressedSize64: claim})
 		must(t, err)
 		_, err = w.Write([]byte(packed))
