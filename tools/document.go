@@ -114,6 +114,10 @@ func (src source) misnamed(kind string) bool {
 func (src source) read(ctx context.Context, r Reader) (document, error) {
 	head := src.data[:min(len(src.data), 1024)]
 	detected := mimetype.Detect(src.data)
+	if detected.Is("application/octet-stream") {
+		src.data = withMark(src.data)
+		detected = mimetype.Detect(src.data)
+	}
 	switch {
 	case isPDF(src.data):
 		return r.read(ctx, "pdf", src.data)

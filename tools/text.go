@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/net/html/charset"
 )
 
 // readText reads everything that is text in some encoding.
@@ -22,6 +22,9 @@ func readText(src source) (document, error) {
 	switch media, ext := src.mediaType(), src.extension(); {
 	case src.isPage() || src.base != nil && media == "" && looksLikeHTML(text):
 		return readHTML(src, text, notes)
+	case src.base == nil && (ext == ".html" || ext == ".htm" || ext == ".xhtml") && strings.Contains(text, "<"):
+		src.base = new(url.URL) // so that links stay as they are
+		return readHTML(src, text, append(notes, "as markdown, without what it does not show"))
 	case media == "text/tab-separated-values" || ext == ".tsv" || ext == ".tab":
 		return document{"tsv", append(notes, countRows(text, '\t')...), text}, nil
 	case media == "text/csv" || ext == ".csv":
@@ -32,15 +35,11 @@ func readText(src source) (document, error) {
 	return document{"text", notes, text}, nil
 }
 
-// decodeText makes UTF-8 with \n line ends of data. A byte order mark decides
-// first, then the content type and, in web pages, their own declaration; then
-// UTF-8 if it is that; windows-1252 is the last guess, as in browsers.
+// decodeText makes UTF-8 with \n line ends of data, in the encoding that
+// [encodingOf] finds.
 func decodeText(data []byte, contentType string) (text string, notes []string, err error) {
-	encoding, name, certain := charset.DetermineEncoding(data, contentType)
-	if !certain && utf8.Valid(data) {
-		name = "utf-8"
-	}
-	if name == "utf-8" {
+	encoding, name, guessed := encodingOf(data, contentType)
+	if encoding == nil {
 		data = bytes.TrimPrefix(data, []byte("\ufeff"))
 		text = string(data)
 		if !utf8.Valid(data) {
@@ -53,7 +52,11 @@ func decodeText(data []byte, contentType string) (text string, notes []string, e
 			return "", nil, unreadablef("it cannot be decoded from %s: %v", name, err)
 		}
 		text = strings.TrimPrefix(string(decoded), "\ufeff")
-		notes = append(notes, "decoded from "+name)
+		note := "decoded from " + name
+		if guessed {
+			note += " (a guess)"
+		}
+		notes = append(notes, note)
 	}
 	if i := strings.IndexByte(text, 0); i >= 0 {
 		return "", nil, unreadablef("it looks like text but holds NUL bytes (the first at offset %d), so it is binary or damaged", i)
