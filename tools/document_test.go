@@ -72,3 +72,71 @@ func FuzzSheets(f *testing.F) {
 		readAny(t, c, source{name: "a.xlsx", data: sheetXML(t, string(rows))})
 	})
 }
+
+// The parts of office files are fuzzed as they stand inside: mutations of a
+// whole file seldom get there.
+func FuzzDocx(f *testing.F) {
+	z, err := openZip(makeDocx(f))
+	must(f, err)
+	for _, m := range z.File {
+		if part, err := unpack(m, maxPart); err == nil && strings.HasSuffix(m.Name, ".xml") {
+			f.Add(part, part)
+		}
+	}
+	f.Fuzz(func(t *testing.T, part, beside []byte) {
+		data := makeZip(t, map[string][]byte{"word/document.xml": part, "word/numbering.xml": beside, "word/styles.xml": beside, "word/footnotes.xml": beside,
+			"word/_rels/document.xml.rels": relationsPart("a", "styles", "styles.xml", "b", "numbering", "numbering.xml", "c", "footnotes", "footnotes.xml", "d", "header", "document.xml")})
+		readAny(t, Reader{}, source{name: "a.docx", data: data})
+	})
+}
+
+func FuzzPptx(f *testing.F) {
+	z, err := openZip(makePptx(f))
+	must(f, err)
+	for _, m := range z.File {
+		if part, err := unpack(m, maxPart); err == nil && strings.HasPrefix(m.Name, "ppt/") {
+			f.Add(part)
+		}
+	}
+	f.Fuzz(func(t *testing.T, part []byte) {
+		data := makeZip(t, map[string][]byte{"ppt/slides/s.xml": part, "ppt/notes.xml": part,
+			"ppt/presentation.xml":            []byte(`<p:presentation ` + wordSpaces + `><p:sldIdLst><p:sldId r:id="a"/><p:sldId r:id="b"/></p:sldIdLst></p:presentation>`),
+			"ppt/_rels/presentation.xml.rels": relationsPart("a", "slide", "slides/s.xml", "b", "slide", "slides/s.xml"),
+			"ppt/slides/_rels/s.xml.rels":     relationsPart("n", "notesSlide", "../notes.xml", "c", "comments", "../notes.xml"),
+		})
+		readAny(t, Reader{}, source{name: "a.pptx", data: data})
+	})
+}
+
+func FuzzODF(f *testing.F) {
+	for _, whole := range [][]byte{makeODT(f), makeODP(f), makeODS(f)} {
+		z, err := openZip(whole)
+		must(f, err)
+		for _, m := range z.File {
+			part, err := unpack(m, maxPart)
+			must(f, err)
+			f.Add(part)
+		}
+	}
+	f.Fuzz(func(t *testing.T, part []byte) {
+		for _, kind := range []string{"text", "spreadsheet"} {
+			readAny(t, Reader{}, source{name: "a.odt", data: makeZip(t, map[string][]byte{"mimetype": []byte("application/vnd.oasis.opendocument." + kind), "content.xml": part, "styles.xml": part})})
+		}
+	})
+}
+
+// FuzzSheetMarks gives the scanner of a sheet's part what it does not expect.
+func FuzzSheetMarks(f *testing.F) {
+	f.Add([]byte(`<worksheet><cols><col min="2" max="3" hidden="1" style="1"/></cols><sheetData><row r="1" hidden="1" s="1" customFormat="1"><c r="A1" s="1"/><c s="1"/></row></sheetData><mergeCells><mergeCell ref="A1:B2"/></mergeCells></worksheet>`))
+	f.Fuzz(func(t *testing.T, part []byte) {
+		var s marks
+		if err := (&marking{fills: []string{"", "#FF0000"}, left: 100}).scan(&s, part); err != nil && len(s.fills) > 100 {
+			t.Errorf("%d fills", len(s.fills))
+		}
+		var b strings.Builder
+		s.write(&b)
+		if strings.Contains(b.String(), "\r") {
+			t.Errorf("%q", b.String())
+		}
+	})
+}

@@ -139,13 +139,7 @@ type node struct {
 // decoder knows the five entities of XML and no others, and a document type
 // declaration, which could define more, is refused.
 func parseXML(data []byte) (*node, error) {
-	d := xml.NewDecoder(bytes.NewReader(fromUTF16(data)))
-	d.CharsetReader = func(label string, in io.Reader) (io.Reader, error) {
-		if strings.HasPrefix(strings.ToLower(label), "utf-16") {
-			return in, nil // see fromUTF16
-		}
-		return charset.NewReaderLabel(label, in)
-	}
+	d := newXML(data)
 	open, nodes := []*node{{}}, 0
 	for {
 		token, err := d.Token()
@@ -180,6 +174,17 @@ func parseXML(data []byte) (*node, error) {
 		return nil, errors.New("it has no element")
 	}
 	return open[0], nil
+}
+
+func newXML(data []byte) *xml.Decoder {
+	d := xml.NewDecoder(bytes.NewReader(fromUTF16(data)))
+	d.CharsetReader = func(label string, in io.Reader) (io.Reader, error) {
+		if strings.HasPrefix(strings.ToLower(label), "utf-16") {
+			return in, nil // see fromUTF16
+		}
+		return charset.NewReaderLabel(label, in)
+	}
+	return d
 }
 
 func fromUTF16(data []byte) []byte {

@@ -37,8 +37,9 @@ type sheet struct {
 	visible bool
 	rows    []row
 	columns int
-	cells   int    // of the rows up to their last columns
-	filled  int    // cells with a value
+	cells   int // of the rows up to their last columns
+	filled  int // cells with a value
+	marks   marks
 	note    string // why not everything is shown; formulas and dates are looked up where it is empty
 }
 
@@ -66,6 +67,7 @@ func readSheets(ctx context.Context, data []byte) (doc document, err error) {
 		return document{}, err
 	}
 	w.readFormulas()
+	unmarked := w.readMarks(data)
 	text := w.text()
 	hidden := 0
 	for _, s := range w.sheets {
@@ -77,7 +79,27 @@ func readSheets(ctx context.Context, data []byte) (doc document, err error) {
 	if hidden > 0 {
 		notes[0] += fmt.Sprintf(" (%d of them hidden)", hidden)
 	}
+	if unmarked != nil {
+		notes = append(notes, "fills, comments and what is hidden are not all shown: "+plain(unmarked))
+	}
 	return document{"xlsx", notes, text}, nil
+}
+
+// readMarks adds the marks to the sheets. A workbook can do without: its error
+// is said beside the values.
+func (w *workbook) readMarks(data []byte) error {
+	m, err := newMarking(data, w.file)
+	if err != nil {
+		return err
+	}
+	for i := range w.sheets {
+		s := &w.sheets[i]
+		var problem error
+		if s.marks, problem = m.of(s.name); problem != nil {
+			err = problem
+		}
+	}
+	return err
 }
 
 // readValues reads the cells of all sheets, up to the limit of a document.
@@ -165,9 +187,10 @@ func (w *workbook) text() string {
 		}
 		if len(s.rows) == 0 {
 			b.WriteString(": no cells with a value\n")
-			continue
+		} else {
+			w.grid(&b, s)
 		}
-		w.grid(&b, s)
+		s.marks.write(&b)
 	}
 	return strings.ToValidUTF8(b.String(), "\ufffd")
 }
@@ -247,44 +270,6 @@ func (w *workbook) exact(s sheet, r row, c int) string {
 		return ""
 	}
 	return raw
-}
-
-// readFormulas adds the formulas to the rows.
-func (w *workbook) readFormulas() {
-	if props, err := w.file.GetWorkbookProps(); err == nil && props.Date1904 != nil {
-		w.date04 = *props.Date1904
-	}
-	for i := range w.sheets {
-		s := &w.sheets[i]
-		for j := range s.rows {
-			if s.note == "" {
-				w.rowFormulas(*s, &s.rows[j])
-			}
-		}
-	}
-}
-
-func (w *workbook) rowFormulas(s sheet, r *row) {
-	for c := range r.shown {
-		formula, err := w.file.GetCellFormula(s.name, cellName(r, c))
-		if err != nil || formula == "" {
-			continue
-		}
-		if r.formulas == nil {
-			r.formulas = make([]string, len(r.shown))
-		}
-		r.formulas[c] = formula
-	}
-}
-
-// calculate is the library's own result for a formula without a stored value.
-func (w *workbook) calculate(s sheet, r row, c int) (value string, ok bool) {
-	value, err := w.file.CalcCellValue(s.name, cellName(&r, c))
-	if err != nil {
-		value = err.Error() // #DIV/0! and its kind are values
-		return value, strings.HasPrefix(value, "#")
-	}
-	return cellBreaks.Replace(value), value != ""
 }
 
 func cellName(r *row, c int) string { return columnName(c) + strconv.Itoa(r.number) }

@@ -161,3 +161,53 @@ func TestOddWorkbooks(t *testing.T) {
 		mustHold(t, test.name, doc.text, test.want...)
 	}
 }
+
+// What a sheet shows besides values: fills of empty cells too, merged ranges,
+// what is hidden, comments.
+func TestSheetMarks(t *testing.T) {
+	f := excelize.NewFile()
+	defer f.Close()
+	fill := func(color string) int {
+		id, err := f.NewStyle(&excelize.Style{Fill: excelize.Fill{Type: "pattern", Pattern: 1, Color: []string{color}}})
+		must(t, err)
+		return id
+	}
+	red, green := fill("FF0000"), fill("00b050")
+	must(t, f.SetCellStyle("Sheet1", "A1", "C1", red))
+	must(t, f.SetCellStyle("Sheet1", "D1", "D2", green))
+	must(t, f.SetCellStyle("Sheet1", "F2", "F2", red))
+	must(t, f.SetCellValue("Sheet1", "B1", "start"))
+	must(t, f.MergeCell("Sheet1", "G1", "H2"))
+	for _, row := range []int{4, 5, 9} {
+		must(t, f.SetRowVisible("Sheet1", row, false))
+	}
+	must(t, f.SetColVisible("Sheet1", "J:K", false))
+	must(t, f.AddComment("Sheet1", excelize.Comment{Cell: "B1", Author: "Bo", Paragraph: []excelize.RichTextRun{{Text: "from "}, {Text: "here\non"}}}))
+	_, err := f.NewSheet("Bare")
+	must(t, err)
+	must(t, f.SetCellStyle("Bare", "B7", "B7", green))
+	must(t, f.SetRowStyle("Bare", 9, 9, red))
+	must(t, f.SetColStyle("Bare", "D:E", green))
+	var b bytes.Buffer
+	must(t, f.Write(&b))
+	out := use(t, NewReadFile(Reader{}), workspace(t, map[string][]byte{"a.xlsx": b.Bytes()}), object{"path": "a.xlsx"})
+	mustHold(t, "the workbook", out.Shown, "\n1\t\tstart\n",
+		"merged cells: G1:H2\nhidden rows: 4:5, 9\nhidden columns: J:K\nfills, by row:\nA1:C1=#FF0000, D1=#00B050\nD2=#00B050, F2=#FF0000\ncomments:\nB1 by Bo: from here\\non\n",
+		"\nsheet 2 of 2: \"Bare\": no cells with a value\nfills of whole rows and columns: column D:E=#00B050, row 9=#FF0000\n", "\nB7=#00B050")
+}
+
+// Colours as they are written by other programs.
+func TestSheetColors(t *testing.T) {
+	f := excelize.NewFile() // with the usual theme
+	defer f.Close()
+	for text, want := range map[string]string{
+		`rgb="FF123abc"`: "#123ABC", `rgb="123ABC"`: "#123ABC", `theme="4"`: "#5B9BD5", `theme="0" tint="-0.5"`: "#808080", `indexed="10"`: "#FF0000",
+		`indexed="64"`: "#000000", `indexed="-1"`: "", `indexed="99999999999999999999"`: "", `theme="99"`: "", `theme="-1"`: "", `rgb="red"`: "", `tint="1"`: "", `rgb="FF000000" tint="NaN"`: "#000000",
+	} {
+		root, err := parseXML([]byte("<c " + text + "/>"))
+		must(t, err)
+		if got := color(root.kid(), f); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
