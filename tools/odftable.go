@@ -18,16 +18,18 @@ func (d *odf) table(b *strings.Builder, n *node, sheet bool) {
 			return
 		}
 		var cells []string
+		left := maxDocument // bytes of this row
 		for _, c := range row.kids {
 			if c.name != "table-cell" && c.name != "covered-table-cell" {
 				continue
 			}
 			text, times := d.cell(c, sheet), repeated(c, "number-columns-repeated", 1<<20)
-			if text != "" && times > maxCopies {
+			if text != "" && (times > maxCopies || len(text)*times > left) {
 				text += fmt.Sprintf(" (in this and the next %d columns)", times-1)
 				times = 1
 			}
-			if len(cells)+times <= maxCells>>4 {
+			left -= len(text) * times
+			if len(cells)+times <= maxCells>>4 && left > 0 {
 				cells = append(cells, make([]string, times)...)
 				for i := range times {
 					cells[len(cells)-1-i] = text

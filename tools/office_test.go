@@ -298,3 +298,15 @@ func TestOfficeFailures(t *testing.T) {
 	_, err := Reader{}.convert(t.Context(), source{data: locked})
 	mustHold(t, "a locked odt", fmt.Sprint(err), "it is an encrypted odt file")
 }
+
+// What a few bytes claim is not written out.
+func TestRepeatedCells(t *testing.T) {
+	cell := `<table:table-cell table:number-columns-repeated="256"><text:p>` + strings.Repeat("x", 10_000) + `</text:p></table:table-cell>`
+	rows := `<table:table-row table:number-rows-repeated="1000000">` + strings.Repeat(cell, 200) + `</table:table-row>`
+	doc, err := Reader{}.convert(t.Context(), source{data: odfOf(t, "spreadsheet", "", `<office:spreadsheet><table:table>`+strings.Repeat(rows, 3)+`</table:table></office:spreadsheet>`)})
+	must(t, err)
+	if len(doc.text) > maxDocument {
+		t.Errorf("%d bytes", len(doc.text))
+	}
+	mustHold(t, "the notes", strings.Join(doc.notes, ", "), "1 sheet", "only its first 16 MiB of text")
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -151,15 +152,21 @@ func TestReadFileStaysInside(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("gold"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, target := range map[string]string{"out.txt": secret, "outdir": outside, "up.txt": "../" + filepath.Base(outside) + "/secret.txt", "chain.txt": "out.txt", "loop": "loop"} {
+	archive := filepath.Join(outside, "secret.zip")
+	if err := os.WriteFile(archive, zipOf(t, raw{name: "secret.txt", data: "gold"}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"out.zip": archive, "out.txt": secret, "outdir": outside, "up.txt": "../" + filepath.Base(outside) + "/secret.txt", "chain.txt": "out.txt", "loop": "loop"} {
 		if err := os.Symlink(target, filepath.Join(env.Root.Name(), name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, path := range []string{secret, "/etc/passwd", "../" + filepath.Base(outside) + "/secret.txt", "dir/../../x", "..", "out.txt", "outdir/secret.txt", "up.txt", "chain.txt", "loop", "dir/../out.txt"} {
-		out := use(t, NewReadFile(Reader{}), env, object{"path": path})
-		if !out.IsError || strings.Contains(out.Shown, "gold") {
-			t.Errorf("%s: %+v", path, out)
+	for _, path := range []string{secret, archive, "out.zip", "outdir/secret.zip", "/etc/passwd", "../" + filepath.Base(outside) + "/secret.txt", "dir/../../x", "..", "out.txt", "outdir/secret.txt", "up.txt", "chain.txt", "loop", "dir/../out.txt"} {
+		for _, inside := range []string{"", ".", "secret.txt", "../secret.txt", secret} {
+			out := use(t, NewReadFile(Reader{}), env, object{"path": path, "inside": inside})
+			if !out.IsError || strings.Contains(out.Shown, "gold") {
+				t.Errorf("%s, inside %s: %+v", path, inside, out)
+			}
 		}
 	}
 	out := use(t, NewReadFile(Reader{}), env, object{"path": "/etc/passwd"})
@@ -195,5 +202,39 @@ func TestLongDocument(t *testing.T) {
 	mustHold(t, "the header", out.Shown, "only its first 16 MiB of text")
 	if len(out.Document) > maxDocument || !strings.HasSuffix(out.Document, line) {
 		t.Errorf("%d bytes", len(out.Document))
+	}
+}
+
+// A file is what its bytes are; a name that says something else is said.
+func TestWrongNames(t *testing.T) {
+	kinds := []struct {
+		kind string
+		data []byte
+	}{
+		{"docx", makeDocx(t)}, {"pptx", makePptx(t)}, {"odt", makeODT(t)}, {"odp", makeODP(t)}, {"ods", makeODS(t)}, {"xlsx", makeBook(t)},
+		{"pdf", makePDF("a page")}, {"zip", zipOf(t, raw{name: "a.txt", data: "a"})}, {"text", []byte("words\n")},
+	}
+	names := []string{"a.docx", "a.pptx", "a.odt", "a.odp", "a.ods", "a.xlsx", "a.pdf"}
+	for _, k := range kinds {
+		for _, name := range names {
+			doc, err := Reader{}.convert(t.Context(), source{name: name, data: k.data})
+			if err != nil || doc.kind != k.kind {
+				t.Errorf("%s as %s: %q, %v", k.kind, name, doc.kind, err)
+			}
+			if said := slices.Contains(doc.notes, "in spite of its name"); said == (name == "a."+k.kind) {
+				t.Errorf("%s as %s: %q", k.kind, name, doc.notes)
+			}
+		}
+	}
+	for _, name := range append(names, "a.zip", "a.tar", "a.gz", "a.html", "a.xml", "a.py", "a") {
+		for _, test := range []struct{ data, want string }{
+			{"", "it is empty (0 bytes)"},
+			{"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "it is of type image/png"},
+			{strings.Repeat("text ", 1000) + "\x00", "holds NUL bytes"},
+			{"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + strings.Repeat("\x00", 1000), "it is an encrypted office file or one of the old binary kind"},
+		} {
+			_, err := Reader{}.convert(t.Context(), source{name: name, data: []byte(test.data)})
+			mustHold(t, name, fmt.Sprint(err), test.want)
+		}
 	}
 }
