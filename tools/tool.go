@@ -13,15 +13,16 @@
 // reader. A refusal, a missing page or a damaged file is a result the model can
 // act on ([Output.IsError]); a Go error means that the machinery broke.
 //
-// Documents in formats whose libraries trust their input (pdf, xlsx) are read
-// in a process of their own, the child of a
+// Documents in formats that can be made to take too much (pdf and office files)
+// are read in a process of their own, the child of a
 // [Reader], which has limits of memory and time, an
 // empty environment and no files to write. One that exhausts it is a damaged
-// file like any other.
+// file like any other. Archives are listed, and their members read in memory;
+// nothing is unpacked to disk.
 //
 // TestGuardRefuses, TestRedirects and TestReadFileStaysInside show the
-// refusals; TestReadFileFailures walks through the damaged files,
-// TestHostileFiles and TestChildFails through what a child does not survive.
+// refusals; TestReadFileFailures, TestOfficeFailures and TestHostileArchives walk
+// through the damaged files, TestHostileFiles and TestChildFails through what a child does not survive.
 package tools
 
 import (
