@@ -306,7 +306,7 @@ func (d *docx) inline(l *line, n *node, mark string) {
 			}
 		case "blip", "imagedata", "chart", "relIds", "OLEObject":
 			d.picture(l, k, mark)
-		case "f", "sSup", "sSub", "rad":
+		case "f", "d", "nary", "sSup", "sSub", "sSubSup", "rad":
 			d.formula(l, k, mark)
 		case "pPr", "rPr", "sdtPr", "instrDel", "delInstrText":
 		default:
@@ -383,26 +383,3 @@ func mention(relations map[string]relation, what, id string) string {
 
 // plainWords is a text from the file on one line.
 func plainWords(s string) string { return strings.Map(printable, s) }
-
-// formula writes the structures of a formula that change its meaning in a line.
-func (d *docx) formula(l *line, n *node, mark string) {
-	part := func(name, before, after string) {
-		if k := n.kid(name); k != nil {
-			l.write(mark, before)
-			d.inline(l, k, mark)
-			l.write(mark, after)
-		}
-	}
-	switch n.name {
-	case "f":
-		part("num", "(", ")")
-		part("den", "/(", ")")
-	case "rad":
-		part("deg", "root[", "]")
-		part("e", "√(", ")")
-	default:
-		part("e", "", "")
-		part("sup", "^(", ")")
-		part("sub", "_(", ")")
-	}
-}

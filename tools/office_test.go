@@ -59,7 +59,7 @@ func makeDocx(t testing.TB) []byte {
 		`<w:tbl><w:tblPr/><w:tr>` + cell("berth") + cell("a|b") + `</w:tr><w:tr><w:tc><w:tcPr><w:gridSpan w:val="2"/></w:tcPr><w:p>` + run("one") + `</w:p><w:p>` + run("two") + `</w:p></w:tc>` + cell("x") + `</w:tr></w:tbl>` +
 		`<w:p><w:r><mc:AlternateContent><mc:Choice Requires="wps"><w:drawing><w:txbxContent><w:p>` + run("boxed") + `</w:p></w:txbxContent></w:drawing></mc:Choice><mc:Fallback><w:pict><w:txbxContent><w:p>` + run("boxed") + `</w:p></w:txbxContent></w:pict></mc:Fallback></mc:AlternateContent></w:r></w:p>` +
 		`<w:p><w:r><w:drawing><w:docPr id="1" descr="a red lamp"/><a:blip r:embed="rPicture"/></w:drawing></w:r></w:p>` +
-		`<w:p><m:oMath><m:f><m:num><m:r><m:t>1</m:t></m:r></m:num><m:den><m:r><m:t>x</m:t></m:r></m:den></m:f><m:sSup><m:e><m:r><m:t>y</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup></m:oMath></w:p>`
+		`<w:p><m:oMath><m:f><m:num><m:r><m:t>1</m:t></m:r></m:num><m:den><m:r><m:t>x</m:t></m:r></m:den></m:f><m:sSup><m:e><m:r><m:t>y</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup><m:d><m:dPr><m:endChr m:val="]"/></m:dPr><m:e><m:r><m:t>a</m:t></m:r></m:e><m:e><m:r><m:t>b</m:t></m:r></m:e></m:d><m:nary><m:naryPr><m:chr m:val="∑"/></m:naryPr><m:sub><m:r><m:t>i</m:t></m:r></m:sub><m:sup><m:r><m:t>n</m:t></m:r></m:sup><m:e><m:r><m:t>i</m:t></m:r></m:e></m:nary></m:oMath></w:p>`
 	return docxOf(t, body, map[string][]byte{
 		"word/_rels/document.xml.rels": relationsPart("rS", "styles", "styles.xml", "rN", "numbering", "numbering.xml", "rF", "footnotes", "/word/footnotes.xml",
 			"rC", "comments", "comments.xml", "rH", "header", "header1.xml", "rLink", "hyperlink", "http://tariff.example/a?b=1&amp;c=2", "rPicture", "image", "media/image1.png"),
@@ -84,7 +84,7 @@ IV. second
 | one\ntwo |  | x |
 [text box: boxed]
 [a red lamp][picture: word/media/image1.png]
-(1)/(x)y^(2)
+(1)/(x)y^(2)(a|b]∑_(i)^(n) i
 
 [footnotes]
 [footnote 2]: in coin
