@@ -188,7 +188,7 @@ func (d *docx) blocks(b *strings.Builder, n *node) {
 		case "tbl":
 			d.table(b, k)
 		case "altChunk":
-			b.WriteString(d.object("embedded", k.relation("id")) + "\n")
+			b.WriteString(mention(d.relations, "embedded", k.relation("id")) + "\n")
 		case "AlternateContent":
 			d.blocks(b, alternative(k))
 		case "pPr", "rPr", "sectPr", "sdtPr", "tblPr", "trPr", "tcPr", "":
@@ -257,7 +257,7 @@ func (d *docx) table(b *strings.Builder, n *node) {
 	}
 }
 
-// valueOf is a small number that an element holds.
+// valueOf is a number that an element holds, 0 if it holds none.
 func valueOf(n *node) int {
 	v, err := strconv.Atoi(n.attr("val"))
 	if err != nil {
@@ -265,121 +265,3 @@ func valueOf(n *node) int {
 	}
 	return v
 }
-
-// inline writes what stands in a paragraph. The mark says what is with all of it.
-func (d *docx) inline(l *line, n *node, mark string) {
-	for _, k := range n.kids {
-		if l.b.Len() > maxDocument {
-			return
-		}
-		switch k.name {
-		case "":
-		case "t", "delText":
-			l.write(mark, xmlText(k.words()))
-		case "tab", "ptab":
-			l.write(mark, "\t")
-		case "br", "cr":
-			l.write(mark, "\n")
-		case "noBreakHyphen":
-			l.write(mark, "-")
-		case "sym":
-			l.write(mark, fmt.Sprintf("[symbol %s of %s]", k.attr("char"), k.attr("font")))
-		case "r":
-			d.inline(l, k, d.runMark(k, mark))
-		case "del", "moveFrom":
-			d.inline(l, k, "deleted")
-		case "hyperlink":
-			d.hyperlink(l, k, mark)
-		case "instrText", "fldSimple":
-			d.field(l, k, mark)
-		case "footnoteReference", "endnoteReference", "commentReference":
-			l.write(mark, noteLabel(k.name, k.attr("id")))
-		case "txbxContent":
-			var text strings.Builder
-			d.blocks(&text, k)
-			l.write(mark, "[text box: "+strings.Trim(text.String(), "\n")+"]")
-		case "AlternateContent":
-			d.inline(l, alternative(k), mark)
-		case "docPr":
-			if alt := k.attr("descr"); alt != "" {
-				l.write(mark, "["+plainWords(alt)+"]")
-			}
-		case "blip", "imagedata", "chart", "relIds", "OLEObject":
-			d.picture(l, k, mark)
-		case "f", "d", "nary", "sSup", "sSub", "sSubSup", "rad":
-			d.formula(l, k, mark)
-		case "pPr", "rPr", "sdtPr", "instrDel", "delInstrText":
-		default:
-			d.inline(l, k, mark)
-		}
-	}
-}
-
-func (d *docx) runMark(run *node, mark string) string {
-	p := run.kid("rPr")
-	vanish := p.kid("vanish")
-	switch {
-	case mark != "":
-		return mark
-	case vanish.on() || vanish == nil && d.style(p.kid("rStyle").attr("val")).hidden:
-		return "hidden"
-	case p.kid("strike").on() || p.kid("dstrike").on():
-		return "struck out"
-	}
-	return ""
-}
-
-func (d *docx) hyperlink(l *line, n *node, mark string) {
-	to := d.relations[n.relation("id")].target
-	if anchor := n.attr("anchor"); to == "" && anchor == "" || to == "" {
-		d.inline(l, n, mark)
-		return
-	}
-	l.write(mark, "[")
-	d.inline(l, n, mark)
-	l.write(mark, "]("+plainWords(to)+")")
-}
-
-// field writes the address of a link that is a field, whose text follows; other
-// fields show their last result only.
-func (d *docx) field(l *line, n *node, mark string) {
-	code := n.attr("instr")
-	if n.name == "instrText" {
-		code = n.words()
-	}
-	if words := strings.Fields(code); len(words) > 1 && words[0] == "HYPERLINK" && !strings.HasPrefix(words[1], `\`) {
-		l.write(mark, "[link to "+plainWords(strings.Trim(words[1], `"`))+"] ")
-	}
-	if n.name == "fldSimple" {
-		d.inline(l, n, mark)
-	}
-}
-
-// picture names the part that is shown here: it is a member of the file.
-func (d *docx) picture(l *line, n *node, mark string) {
-	switch n.name {
-	case "blip":
-		l.write(mark, d.object("picture", n.relation("embed")+n.relation("link")))
-	case "imagedata":
-		l.write(mark, d.object("picture", n.relation("id")))
-	case "chart":
-		l.write(mark, d.object("chart", n.relation("id")))
-	case "relIds":
-		l.write(mark, d.object("diagram", n.relation("dm")))
-	case "OLEObject":
-		l.write(mark, d.object("embedded", n.relation("id")))
-	}
-}
-
-func (d *docx) object(what, id string) string { return mention(d.relations, what, id) }
-
-func mention(relations map[string]relation, what, id string) string {
-	to := relations[id].target
-	if to == "" {
-		return ""
-	}
-	return "[" + what + ": " + plainWords(to) + "]"
-}
-
-// plainWords is a text from the file on one line.
-func plainWords(s string) string { return strings.Map(printable, s) }

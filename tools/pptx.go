@@ -121,7 +121,7 @@ func (s *slide) shapes(n *node, notes bool) {
 		case "sp", "cxnSp":
 			s.shape(k)
 		case "pic":
-			s.b.WriteString(s.about(k.kid("nvPicPr", "cNvPr")) + mention(s.relations, "picture", s.picture(k.kid("blipFill", "blip"))) + "\n")
+			s.b.WriteString(s.about(k.kid("nvPicPr", "cNvPr")) + mention(s.relations, "picture", pictureID(k.kid("blipFill", "blip"))) + "\n")
 		case "graphicFrame":
 			s.frame(k)
 		case "grpSp":
@@ -130,13 +130,6 @@ func (s *slide) shapes(n *node, notes bool) {
 			s.shapes(alternative(k), notes)
 		}
 	}
-}
-
-func (s *slide) picture(blip *node) string {
-	if id := blip.relation("embed"); id != "" {
-		return id
-	}
-	return blip.relation("link")
 }
 
 // about says of an object that it is hidden, and what it shows.
@@ -153,7 +146,7 @@ func (s *slide) about(n *node) string {
 
 func (s *slide) shape(n *node) {
 	text := s.text(n.kid("txBody"))
-	fill := mention(s.relations, "picture", s.picture(n.kid("spPr", "blipFill", "blip")))
+	fill := mention(s.relations, "picture", pictureID(n.kid("spPr", "blipFill", "blip")))
 	if strings.TrimSpace(text) == "" && fill == "" {
 		return
 	}
