@@ -102,7 +102,7 @@ func (d *docx) picture(l *line, n *node, mark string) {
 	case "imagedata":
 		l.write(mark, mention(d.relations, "picture", n.relation("id")))
 	case "chart":
-		l.write(mark, mention(d.relations, "chart", n.relation("id")))
+		l.write(mark, d.parts.chart(d.relations, n.relation("id")))
 	case "relIds":
 		l.write(mark, mention(d.relations, "diagram", n.relation("dm")))
 	case "OLEObject":

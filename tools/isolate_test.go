@@ -66,11 +66,12 @@ func child(t testing.TB, args ...string) Reader {
 
 func TestChildReads(t *testing.T) {
 	t.Parallel()
-	env := workspace(t, map[string][]byte{"a.pdf": makePDF("on a page"), "b.xlsx": makeBook(t), "misnamed.csv": makePDF("here"), "locked.pdf": lockedPDF()})
+	env := workspace(t, map[string][]byte{"a.pdf": makePDF("on a page"), "b.xlsx": makeBook(t), "misnamed.csv": makePDF("here"), "locked.pdf": lockedPDF(), "c.docx": makeDocx(t)})
 	tool := NewReadFile(child(t, "child-convert"))
 	for path, want := range map[string]string{
 		"a.pdf":        "[a.pdf: pdf, 1 page; page 1 of 1]\n[pdf page 1 of 1]\non a page\n",
 		"b.xlsx":       "\n2\tKettle\\nred\t$1,234.50 {1234.5}\t4\t4938 [=B2*C2, calculated here]\t09-03-31 {2031-03-09}\n",
+		"c.docx":       "[c.docx: docx; page 1 of 1]\n## Harbour dues\n",
 		"misnamed.csv": "pdf, 1 page, in spite of its name",
 		"locked.pdf":   `error: cannot read "locked.pdf": it is an encrypted pdf file`,
 	} {
@@ -122,6 +123,9 @@ func TestHostileFiles(t *testing.T) {
 	for name, book := range hostileBooks(t) {
 		files[name] = book
 	}
+	for name, document := range hostileOffice(t) {
+		files[name] = document
+	}
 	for name, data := range files {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -167,6 +171,16 @@ func multiplyingForms() []byte {
 		more = append(more, pdfStreamObject("/Subtype /Form", "BT /F1 10 Tf 72 700 Td (x) Tj ET "+strings.Repeat(fmt.Sprintf("/X%d Do ", i+1), 100)))
 	}
 	return onePage(strings.Repeat("/X0 Do ", 100), resources+">>", more...)
+}
+
+func hostileOffice(t testing.TB) map[string][]byte {
+	attributes := `<a` + strings.Repeat(` a=""`, maxPart/5-1000) + `/>`
+	return map[string][]byte{
+		"docx with many attributes":     docxOf(t, attributes, nil),
+		"odt with many attributes":      odfOf(t, "text", "", attributes),
+		"docx that unpacks to a lot":    bombOf(t, 128<<20, "word/document.xml"),
+		"docx that lies about its size": bombOf(t, 100, "word/document.xml"),
+	}
 }
 
 func hostileBooks(t *testing.T) map[string][]byte {

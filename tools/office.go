@@ -39,20 +39,28 @@ func partName(name string) string {
 	return strings.ToLower(strings.TrimPrefix(strings.ReplaceAll(name, `\`, "/"), "/"))
 }
 
+// a is the kind with its article.
+func (p *parts) a() string {
+	if strings.HasPrefix(p.kind, "o") || strings.HasPrefix(p.kind, "x") {
+		return "an " + p.kind
+	}
+	return "a " + p.kind
+}
+
 func (p *parts) has(name string) bool { return p.byName[partName(name)] != nil }
 
 func (p *parts) read(name string) ([]byte, error) {
 	f := p.byName[partName(name)]
 	if f == nil {
-		return nil, unreadablef("it is a %s file without its part %q, so it is probably damaged", p.kind, name)
+		return nil, unreadablef("it is %s file without its part %q, so it is probably damaged", p.a(), name)
 	}
 	data, err := unpack(f, min(maxPart, p.left))
 	p.left -= int64(len(data))
 	if errors.Is(err, errUnpacksToMore) {
-		return nil, unreadablef("it is a %s file whose part %q unpacks to too much (the limits are %d MiB a part, %d MiB together)", p.kind, name, maxPart>>20, maxParts>>20)
+		return nil, unreadablef("it is %s file whose part %q unpacks to too much (the limits are %d MiB a part, %d MiB together)", p.a(), name, maxPart>>20, maxParts>>20)
 	}
 	if err != nil {
-		return nil, unreadablef("it is a %s file whose part %q cannot be unpacked: %v", p.kind, name, err)
+		return nil, unreadablef("it is %s file whose part %q cannot be unpacked: %v", p.a(), name, err)
 	}
 	return data, nil
 }
@@ -65,7 +73,7 @@ func (p *parts) tree(name string) (*node, error) {
 	}
 	root, err := parseXML(data)
 	if err != nil {
-		return nil, unreadablef("it is a %s file whose part %q cannot be read: %v", p.kind, name, err)
+		return nil, unreadablef("it is %s file whose part %q cannot be read: %v", p.a(), name, err)
 	}
 	return root, nil
 }
