@@ -230,7 +230,7 @@ func readArchive(src source) (document, error) {
 
 // within finds a member by its name in an archive, and in archives inside it by
 // a longer one: inside "b.zip/c.csv" is c.csv of b.zip.
-func within(src source, inside string) (source, string, error) {
+func memberOf(src source, inside string) (source, string, error) {
 	return descend(src, strings.TrimPrefix(strings.ReplaceAll(inside, `\`, "/"), "./"), maxNested)
 }
 

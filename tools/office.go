@@ -12,7 +12,7 @@ const (
 	maxPart  = 32 << 20  // bytes of one part, unpacked
 	maxParts = 128 << 20 // bytes of all parts that are read, unpacked
 	maxNodes = 2_000_000 // elements and texts of one part
-	maxDepth = 256       // elements inside each other; the walkers recurse as deep
+	maxElementDepth = 256       // elements inside each other; the walkers recurse as deep
 )
 
 // parts are the parts of an office file.

@@ -53,7 +53,7 @@ func (r Reader) file(ctx context.Context, src source, inside string) (document, 
 	case ".":
 		return readArchive(src)
 	}
-	found, note, err := within(src, inside)
+	found, note, err := memberOf(src, inside)
 	if err != nil {
 		return document{}, &unreadable{plain(err)}
 	}

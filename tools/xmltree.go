@@ -40,8 +40,8 @@ func parseXML(data []byte) (*node, error) {
 		case xml.Directive:
 			return nil, errors.New("it has a document type declaration, which an office file must not have")
 		case xml.StartElement:
-			if len(open) > maxDepth {
-				return nil, fmt.Errorf("its elements are nested deeper than %d", maxDepth)
+			if len(open) > maxElementDepth {
+				return nil, fmt.Errorf("its elements are nested deeper than %d", maxElementDepth)
 			}
 			n := &node{name: t.Name.Local, attrs: t.Attr}
 			within.kids = append(within.kids, n)
