@@ -25,8 +25,8 @@ import (
 // Question is what the agent is told of a task.
 type Question struct {
 	Text     string
-	FileName string   // attachment in the workspace; "" for none
-	Picture  *Picture // the attachment, if it is one and the model sees; else nil
+	FileName string     // attachment in the workspace; "" for none
+	Picture  *llm.Image // the attachment, if it is one and the model sees; else nil
 }
 
 // Answer is what came of an attempt. Found false means that the model gave

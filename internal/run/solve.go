@@ -298,7 +298,7 @@ func (r *Run) ask(task loader.Task, workspace *tools.Workspace) (agent.Question,
 	}
 	root := workspace.Root()
 	info, err := root.Stat(task.FileName)
-	if err != nil || info.Size() > agent.MaxPicture {
+	if err != nil || info.Size() > tools.MaxPicture {
 		return q, err
 	}
 	data, err := root.ReadFile(task.FileName)
@@ -307,7 +307,9 @@ func (r *Run) ask(task loader.Task, workspace *tools.Workspace) (agent.Question,
 	}
 	r.pictures.Lock() // one at a time, since a large one takes much memory
 	defer r.pictures.Unlock()
-	q.Picture = agent.NewPicture(data)
+	if picture, err := tools.NewPicture(data); err == nil { // else there is nothing to show
+		q.Picture = picture
+	}
 	return q, nil
 }
 

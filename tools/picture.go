@@ -1,7 +1,8 @@
-package agent
+package tools
 
 import (
 	"bytes"
+	"errors"
 	"image"
 	"image/color"
 	"image/gif"
@@ -9,6 +10,8 @@ import (
 	"image/png"
 	"io"
 
+	"github.com/gabriel-vasile/mimetype"
+	"github.com/gaia-harness/gaia/internal/llm"
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/draw"
 	"golang.org/x/image/tiff"
@@ -28,57 +31,50 @@ const (
 // MaxPicture bounds the files, in bytes, that are looked at as pictures.
 const MaxPicture = 32 << 20
 
-// Picture is what a model that sees is shown with a question.
-type Picture struct {
-	MediaType string // image/png, image/jpeg or image/webp
-	Data      []byte
-}
-
-// NewPicture makes a file fit to be shown, or returns nil: see picture. A large
+// NewPicture makes a file fit to be shown to a model that sees, as a png, a jpeg
+// or a webp. It goes by what the bytes are. A png, a jpeg or a webp within the
+// limits is sent as it is, with all that it says of itself. What is larger, and
+// every gif, bmp or tiff, is decoded, turned the way up that a jpeg or a tiff
+// asks for, scaled to fit and encoded anew: a jpeg as jpeg, all else as png if
+// that is not too large. Of a picture that moves, the first frame is sent. The
+// text of an error, on why there is nothing to show, is for the model. A large
 // photograph takes a few hundred megabytes for a moment.
-func NewPicture(data []byte) *Picture {
-	media, sent, ok := picture(data)
-	if !ok {
-		return nil
-	}
-	return &Picture{MediaType: media, Data: sent}
-}
-
-// picture makes a file fit to be shown to a model that sees; media is
-// image/png, image/jpeg or image/webp. It goes by what the bytes are. A png, a
-// jpeg or a webp within the limits is sent as it is, with all that it says of
-// itself. What is larger, and every gif, bmp or tiff, is decoded, turned the way
-// up that a jpeg or a tiff asks for, scaled to fit and encoded anew: a jpeg as
-// jpeg, all else as png if that is not too large. Of a picture that moves, the
-// first frame is sent. ok is false for what is no picture, is damaged, or is too
-// large to be decoded; then there is nothing to show.
-func picture(data []byte) (media string, sent []byte, ok bool) {
+func NewPicture(data []byte) (*llm.Image, error) {
 	format, known := formatOf(data)
-	if !known {
-		return "", nil, false
+	switch {
+	case len(data) == 0:
+		return nil, unreadablef("it is empty (0 bytes)")
+	case !known:
+		return nil, unreadablef("it is of type %s, not a picture that can be shown; such are %s", mimetype.Detect(data), pictures)
+	case len(data) > MaxPicture:
+		return nil, unreadablef("it is larger than %d MiB", MaxPicture>>20)
 	}
 	return format.prepare(data)
 }
 
+// pictures are the kinds that can be shown, for messages.
+const pictures = "png, jpeg, gif, webp, bmp and tiff"
+
 // imageFormat is a kind of picture. magic is how it begins, where "?" stands
-// for any byte; media is "" for one that is never sent as it is.
+// for any byte; asIs says that it may be sent as it is.
 type imageFormat struct {
-	magic, media string
-	config       func([]byte) (image.Config, error)
-	decode       func([]byte) (image.Image, error)
+	magic, name string
+	asIs        bool
+	config      func([]byte) (image.Config, error)
+	decode      func([]byte) (image.Image, error)
 }
 
 // formatOf tells a picture by its first bytes. Some endpoints refuse a gif that
 // moves, so none is sent as it is.
 func formatOf(data []byte) (imageFormat, bool) {
 	for _, f := range []imageFormat{
-		{"\x89PNG\r\n\x1a\n", "image/png", reading(png.DecodeConfig), reading(png.Decode)},
-		{"\xff\xd8\xff", "image/jpeg", reading(jpeg.DecodeConfig), reading(jpeg.Decode)},
-		{"RIFF????WEBPVP8", "image/webp", reading(webp.DecodeConfig), reading(webp.Decode)},
-		{"GIF8?a", "", reading(gif.DecodeConfig), reading(gif.Decode)},
-		{"BM????\x00\x00\x00\x00", "", reading(bmp.DecodeConfig), reading(bmp.Decode)},
-		{"II*\x00", "", reading(tiff.DecodeConfig), reading(tiff.Decode)},
-		{"MM\x00*", "", reading(tiff.DecodeConfig), reading(tiff.Decode)},
+		{"\x89PNG\r\n\x1a\n", "png", true, reading(png.DecodeConfig), reading(png.Decode)},
+		{"\xff\xd8\xff", "jpeg", true, reading(jpeg.DecodeConfig), reading(jpeg.Decode)},
+		{"RIFF????WEBPVP8", "webp", true, reading(webp.DecodeConfig), reading(webp.Decode)},
+		{"GIF8?a", "gif", false, reading(gif.DecodeConfig), reading(gif.Decode)},
+		{"BM????\x00\x00\x00\x00", "bmp", false, reading(bmp.DecodeConfig), reading(bmp.Decode)},
+		{"II*\x00", "tiff", false, reading(tiff.DecodeConfig), reading(tiff.Decode)},
+		{"MM\x00*", "tiff", false, reading(tiff.DecodeConfig), reading(tiff.Decode)},
 	} {
 		if begins(data, f.magic) {
 			return f, true
@@ -87,38 +83,67 @@ func formatOf(data []byte) (imageFormat, bool) {
 	return imageFormat{}, false
 }
 
-// prepare is picture for data of this kind. A decoder that panics has met a
-// damaged file like any other.
-func (f imageFormat) prepare(data []byte) (media string, sent []byte, ok bool) {
+// prepare is NewPicture for data of this kind.
+func (f imageFormat) prepare(data []byte) (sent *llm.Image, err error) {
 	defer func() {
 		if recover() != nil {
-			media, sent, ok = "", nil, false
+			sent, err = nil, f.damaged(nil)
 		}
 	}()
-	if f.media == "image/jpeg" && bytes.Count(data, []byte("\xff\xda")) > maxScans {
-		return "", nil, false
+	config, err := f.header(data)
+	if err != nil {
+		return nil, err
 	}
-	config, err := f.config(data)
-	if err != nil || config.Width <= 0 || config.Height <= 0 || max(config.Width, config.Height) > maxLength {
-		return "", nil, false
+	if f.name == "jpeg" && bytes.Count(data, []byte("\xff\xda")) > maxScans {
+		return nil, unreadablef("it is a jpeg picture of more than %d scans, which is too much to decode", maxScans)
 	}
 	pixels := int64(config.Width) * int64(config.Height)
 	switch config.ColorModel {
 	case color.RGBA64Model, color.NRGBA64Model, color.Gray16Model, color.Alpha16Model:
 		pixels *= 2
 	}
-	if pixels > maxPixels {
-		return "", nil, false
+	if pixels > maxPixels || max(config.Width, config.Height) > maxLength {
+		return nil, unreadablef("it is a %s picture of %d × %d pixels, which is too large to decode", f.name, config.Width, config.Height)
 	}
 	// Also what is sent as it is: an endpoint refuses a damaged picture, and the question with it.
 	decoded, err := f.decode(data)
 	if err != nil {
-		return "", nil, false
+		return nil, f.damaged(err)
 	}
-	if f.media != "" && len(data) <= maxSent && config.Width <= maxSide && config.Height <= maxSide {
-		return f.media, data, true
+	if f.asIs && len(data) <= maxSent && config.Width <= maxSide && config.Height <= maxSide {
+		return &llm.Image{MediaType: "image/" + f.name, Data: data}, nil
 	}
-	return encode(upright(fit(decoded), orientation(data)), f.media == "image/jpeg", maxSent)
+	media, small, ok := encode(upright(fit(decoded), orientation(data)), f.name == "jpeg", maxSent)
+	if !ok {
+		return nil, unreadablef("it is a %s picture that cannot be made small enough", f.name)
+	}
+	return &llm.Image{MediaType: media, Data: small}, nil
+}
+
+// header reads what a picture says of itself before its pixels. A decoder that
+// panics has met a damaged file like any other.
+func (f imageFormat) header(data []byte) (config image.Config, err error) {
+	defer func() {
+		if recover() != nil {
+			err = f.damaged(nil)
+		}
+	}()
+	config, err = f.config(data)
+	if err == nil && (config.Width <= 0 || config.Height <= 0) {
+		err = errors.New("it has no pixels")
+	}
+	if err != nil {
+		return image.Config{}, f.damaged(err)
+	}
+	return config, nil
+}
+
+func (f imageFormat) damaged(err error) error {
+	why := ""
+	if err != nil {
+		why = ": " + plain(err)
+	}
+	return unreadablef("it is a %s picture that is cut off or damaged%s", f.name, why)
 }
 
 func reading[T any](from func(io.Reader) (T, error)) func([]byte) (T, error) {

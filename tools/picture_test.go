@@ -1,4 +1,4 @@
-package agent
+package tools
 
 import (
 	"bytes"
@@ -155,6 +155,15 @@ func tags(order binary.AppendByteOrder, entries [][2]int, rest string) []byte {
 		b = append(b, 0, 0)
 	}
 	return append(append(b, 0, 0, 0, 0), rest...)
+}
+
+// picture is NewPicture in parts.
+func picture(data []byte) (media string, sent []byte, ok bool) {
+	p, err := NewPicture(data)
+	if err != nil {
+		return "", nil, false
+	}
+	return p.MediaType, p.Data, true
 }
 
 func TestPictureAsItIs(t *testing.T) {
@@ -402,8 +411,12 @@ func TestPictureSurvivesDecoders(t *testing.T) {
 		t.Fatal("a png is not known")
 	}
 	f.decode = func([]byte) (image.Image, error) { panic("index out of range") }
-	if media, sent, ok := f.prepare(asPNG(t, quarters(8, 8))); ok || media != "" || sent != nil {
-		t.Errorf("%q, %d bytes", media, len(sent))
+	if sent, err := f.prepare(asPNG(t, quarters(8, 8))); err == nil || sent != nil {
+		t.Errorf("%+v", sent)
+	}
+	f.config = func([]byte) (image.Config, error) { panic("index out of range") }
+	if c, err := f.header(asPNG(t, quarters(8, 8))); err == nil || c.Width != 0 {
+		t.Errorf("%+v", c)
 	}
 }
 
