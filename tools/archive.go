@@ -228,7 +228,7 @@ func readArchive(src source) (document, error) {
 	return document{kind, notes, b.String()}, nil
 }
 
-// within finds a member by its name in an archive, and in archives inside it by
+// memberOf finds a member by its name in an archive, and in archives inside it by
 // a longer one: inside "b.zip/c.csv" is c.csv of b.zip.
 func memberOf(src source, inside string) (source, string, error) {
 	return descend(src, strings.TrimPrefix(strings.ReplaceAll(inside, `\`, "/"), "./"), maxNested)

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -21,15 +22,18 @@ import (
 // arguments that call [Convert]. Their libraries trust what they read, and can use up all memory
 // or stack, which a Go program cannot recover from. Each document has a process
 // of its own, with an empty environment. Without a Child they are read in this
-// process, which is for documents that are trusted.
+// process, which is for documents that are trusted. With a Poppler pdf files are
+// read by its programs, which the child starts; the library is for what they fail on.
 type Reader struct {
-	Child []string
+	Child   []string
+	Poppler *Poppler
 }
 
 // Limits of reading one document in a child.
 const (
 	childTime  = 60 * time.Second      // until the child is killed
 	childReply = 2*maxDocument + 1<<20 // bytes; JSON writes line ends and quotes as two
+	maxRequest = 64 << 10              // bytes of the request before the document
 )
 
 // limits are what a child allows itself.
@@ -44,8 +48,9 @@ func childLimits() limits { return limits{memory: 2 << 30, cpu: 120} }
 // What goes to the child is a request as one line of JSON and then the document;
 // what comes back is a reply as JSON.
 type request struct {
-	Format string `json:"format"` // "pdf", "xlsx", "docx", "pptx" or "odf"
-	Size   int    `json:"size"`   // of the document, in bytes
+	Format  string   `json:"format"`            // "pdf", "xlsx", "docx", "pptx" or "odf", or formatPage
+	Size    int      `json:"size"`              // of the document, in bytes
+	Program []string `json:"program,omitempty"` // command line of what reads it in place of a library
 }
 
 // reply has a kind or an error.
@@ -63,10 +68,37 @@ var (
 
 // read reads a document with the library for its format.
 func (r Reader) read(ctx context.Context, format string, data []byte) (document, error) {
-	if len(r.Child) == 0 {
-		return readWithLibrary(ctx, format, data)
+	q := request{Format: format, Size: len(data)}
+	if format == "pdf" {
+		program, err := r.Poppler.textCommand()
+		if err != nil {
+			return document{}, err
+		}
+		q.Program = program
 	}
-	return r.ask(ctx, childTime, request{format, len(data)}, data)
+	doc, err := r.answer(ctx, q, data)
+	if err == nil && format == "pdf" && r.Poppler.draws() && strings.Contains(doc.text, noText) {
+		doc.notes = append(doc.notes, "describe_image, where it is offered, looks at a page without text")
+	}
+	return doc, err
+}
+
+func (r Reader) answer(ctx context.Context, q request, data []byte) (document, error) {
+	if len(r.Child) == 0 {
+		return q.answer(ctx, data)
+	}
+	return r.ask(ctx, childTime, q, data)
+}
+
+// answer is what is made of a document, by a program if one is named.
+func (q request) answer(ctx context.Context, data []byte) (document, error) {
+	switch {
+	case q.Format == formatPage:
+		return drawPage(ctx, q.Program, data)
+	case len(q.Program) > 0:
+		return readByPoppler(ctx, q.Program, data)
+	}
+	return readWithLibrary(ctx, q.Format, data)
 }
 
 func readWithLibrary(ctx context.Context, format string, data []byte) (document, error) {
@@ -150,7 +182,7 @@ func convertLimited(in io.Reader, out io.Writer, l limits) error {
 	if err != nil {
 		return fmt.Errorf("reading a request: %w", err)
 	}
-	doc, err := readWithLibrary(context.Background(), r.Format, data)
+	doc, err := r.answer(context.Background(), data)
 	answer := reply{Error: plain(err)}
 	if err == nil {
 		doc = doc.clipped()
@@ -167,7 +199,7 @@ func convertLimited(in io.Reader, out io.Writer, l limits) error {
 }
 
 func readRequest(in io.Reader) (r request, data []byte, err error) {
-	b := bufio.NewReader(in)
+	b := bufio.NewReaderSize(in, maxRequest)
 	head, err := b.ReadSlice('\n')
 	if err != nil {
 		return request{}, nil, err
@@ -175,7 +207,7 @@ func readRequest(in io.Reader) (r request, data []byte, err error) {
 	if err := json.Unmarshal(head, &r, json.RejectUnknownMembers(true)); err != nil {
 		return request{}, nil, err
 	}
-	if !isFormat(r.Format) || r.Size < 0 || r.Size > maxFile {
+	if !isFormat(r.Format) && r.Format != formatPage || r.Size < 0 || r.Size > maxFile {
 		return request{}, nil, fmt.Errorf("no such format or size: %q, %d", r.Format, r.Size)
 	}
 	data = make([]byte, r.Size)

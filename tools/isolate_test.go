@@ -224,7 +224,7 @@ func TestChildFails(t *testing.T) {
 			timeout = 100 * time.Millisecond
 		}
 		data := bytes.Repeat([]byte("x"), 1<<20) // more than a pipe holds: a child need not take it
-		_, err := child(t, test.args...).ask(t.Context(), timeout, request{"pdf", len(data)}, data)
+		_, err := child(t, test.args...).ask(t.Context(), timeout, request{Format: "pdf", Size: len(data)}, data)
 		var u *unreadable
 		if !errors.As(err, &u) || plain(u) != test.want || !utf8.ValidString(u.why) {
 			t.Errorf("%q: %v, want %q", test.args, err, test.want)

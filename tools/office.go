@@ -9,9 +9,9 @@ import (
 
 // Limits of an office file, which is a zip of XML parts.
 const (
-	maxPart  = 32 << 20  // bytes of one part, unpacked
-	maxParts = 128 << 20 // bytes of all parts that are read, unpacked
-	maxNodes = 2_000_000 // elements and texts of one part
+	maxPart         = 32 << 20  // bytes of one part, unpacked
+	maxParts        = 128 << 20 // bytes of all parts that are read, unpacked
+	maxNodes        = 2_000_000 // elements and texts of one part
 	maxElementDepth = 256       // elements inside each other; the walkers recurse as deep
 )
 

@@ -10,6 +10,8 @@ import (
 	"github.com/ledongthuc/pdf"
 )
 
+var errEncrypted = unreadablef("it is an encrypted pdf file, and cannot be read without its password")
+
 // readPDF turns a PDF's pages into lines of text, as they stand on the page.
 // The library trusts the file: it panics on a damaged one, and a hostile one
 // can make it run or grow without end, which is what a [Reader]'s child is for. A page
@@ -20,13 +22,13 @@ func readPDF(ctx context.Context, data []byte) (doc document, err error) {
 			doc, err = document{}, unreadablef("it is a pdf file that is damaged: %v", p)
 		}
 	}()
-	data, err = mendPDF(data)
-	if err != nil {
-		return document{}, err
+	data, whole := mendPDF(data)
+	if !whole {
+		return document{}, unreadablef("it is a pdf file that is cut off or damaged: its end is missing")
 	}
 	r, err := pdf.NewReader(bytes.NewReader(data), int64(len(data)))
 	if errors.Is(err, pdf.ErrInvalidPassword) {
-		return document{}, unreadablef("it is an encrypted pdf file, and cannot be read without its password")
+		return document{}, errEncrypted
 	}
 	if err != nil {
 		return document{}, unreadablef("it is a pdf file that cannot be read: %v", err)
@@ -35,46 +37,67 @@ func readPDF(ctx context.Context, data []byte) (doc document, err error) {
 	if len(pages) == 0 {
 		return document{}, unreadablef("it is a pdf file that cannot be read: it has no pages")
 	}
-	var b strings.Builder
-	empty, faces := 0, map[string]*face{}
-	for i, page := range pages {
+	out, faces := pdfText{pages: len(pages)}, map[string]*face{}
+	for _, page := range pages {
 		if err := ctx.Err(); err != nil {
 			return document{}, err
 		}
 		text, problem := page.text(faces)
-		fmt.Fprintf(&b, "[pdf page %d of %d", i+1, len(pages))
-		switch {
-		case problem != nil:
-			fmt.Fprintf(&b, ": not wholly readable: %v", plain(problem))
-		case text == "":
-			b.WriteString(": no text")
-			empty++
-		}
-		b.WriteString("]\n" + text)
-		if b.Len() > maxDocument {
+		if !out.add(text, problem) {
 			break
 		}
 	}
-	notes := []string{count(len(pages), "page")}
-	if empty == len(pages) {
-		notes = append(notes, "none with text: they are probably pictures")
-	} else if empty > 0 {
-		notes = append(notes, fmt.Sprintf("%d without text", empty))
+	return out.document(), nil
+}
+
+// pdfText is the text of a pdf's pages under their numbers.
+type pdfText struct {
+	pages, added, empty int
+	text                strings.Builder
+}
+
+const noText = ": no text]\n"
+
+// add adds the next page, whose lines end with \n; false means that a document
+// has no room for more.
+func (t *pdfText) add(text string, problem error) bool {
+	t.added++
+	fmt.Fprintf(&t.text, "[pdf page %d of %d", t.added, t.pages)
+	switch {
+	case problem != nil:
+		fmt.Fprintf(&t.text, ": not wholly readable: %v]\n", plain(problem))
+	case text == "":
+		t.text.WriteString(noText)
+		t.empty++
+	default:
+		t.text.WriteString("]\n")
 	}
-	return document{"pdf", notes, strings.ToValidUTF8(b.String(), "\ufffd")}, nil
+	t.text.WriteString(text)
+	return t.text.Len() <= maxDocument
+}
+
+func (t *pdfText) document() document {
+	notes := []string{count(t.pages, "page")}
+	if t.empty == t.pages {
+		notes = append(notes, "none with text: they are probably pictures")
+	} else if t.empty > 0 {
+		notes = append(notes, fmt.Sprintf("%d without text", t.empty))
+	}
+	return document{"pdf", notes, strings.ToValidUTF8(t.text.String(), "\ufffd")}
 }
 
 // mendPDF puts right what many files have and the library insists on: nothing
-// before the header or after the end mark, and a version below 2.
-func mendPDF(data []byte) ([]byte, error) {
+// before the header or after the end mark, and a version below 2. A file without
+// either is not whole.
+func mendPDF(data []byte) (mended []byte, whole bool) {
 	start := bytes.Index(data, []byte("%PDF-"))
 	end := bytes.LastIndex(data, []byte("%%EOF"))
 	if start < 0 || end < start+16 {
-		return nil, unreadablef("it is a pdf file that is cut off or damaged: its end is missing")
+		return nil, false
 	}
-	mended := append(bytes.Clone(data[start:end]), "%%EOF\n"...)
+	mended = append(bytes.Clone(data[start:end]), "%%EOF\n"...)
 	copy(mended, "%PDF-1.7\n")
-	return mended, nil
+	return mended, true
 }
 
 // pdfPage is a page and the resources it has or inherits.

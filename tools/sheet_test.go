@@ -206,7 +206,7 @@ func TestSheetColors(t *testing.T) {
 	} {
 		root, err := parseXML([]byte("<c " + text + "/>"))
 		must(t, err)
-		if got := color(root.kid(), f); got != want {
+		if got := fillColor(root.kid(), f); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}

@@ -77,13 +77,13 @@ func (m *marking) readFills(styles *node, f *excelize.File) {
 		switch {
 		case fill.kid("gradientFill") != nil:
 			for _, stop := range fill.all("color") {
-				c = strings.TrimPrefix(c+" to "+color(stop, f), " to ")
+				c = strings.TrimPrefix(c+" to "+fillColor(stop, f), " to ")
 			}
 		case pattern == nil || kind == "" || kind == "none":
 		case kind == "solid":
-			c = color(pattern.kid("fgColor"), f)
+			c = fillColor(pattern.kid("fgColor"), f)
 		default:
-			c = strings.TrimSpace(color(pattern.kid("fgColor"), f) + " " + plainWords(kind))
+			c = strings.TrimSpace(fillColor(pattern.kid("fgColor"), f) + " " + plainWords(kind))
 		}
 		colors = append(colors, c)
 	}
@@ -96,8 +96,8 @@ func (m *marking) readFills(styles *node, f *excelize.File) {
 	}
 }
 
-// color writes a colour as #RRGGBB, with the theme and the tint applied.
-func color(n *node, f *excelize.File) string {
+// fillColor writes a colour as #RRGGBB, with the theme and the tint applied.
+func fillColor(n *node, f *excelize.File) string {
 	if n == nil {
 		return ""
 	}

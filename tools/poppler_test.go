@@ -1,0 +1,216 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image/png"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// poppler is where its programs are on this machine.
+func poppler(t testing.TB) *Poppler {
+	t.Helper()
+	var p Poppler
+	for name, path := range map[string]*string{"pdftotext": &p.Text, "pdftoppm": &p.Pages} {
+		found, err := exec.LookPath(name)
+		if err != nil {
+			t.Skipf("%s is not installed: %v", name, err)
+		}
+		*path = found
+	}
+	return &p
+}
+
+// A file says the same with poppler and without, but for how its lines are set;
+// also in a child, whose limits hold for poppler.
+func TestPopplerReadsAlike(t *testing.T) {
+	t.Parallel()
+	with := child(t, "child-convert")
+	with.Poppler = &Poppler{Text: poppler(t).Text}
+	for name, data := range map[string][]byte{
+		"pages":            makePDF("first", "second"),
+		"no text":          makePDF("", "words"),
+		"none with text":   makePDF("", ""),
+		"before and after": append(append([]byte("HTTP junk\n"), makePDF("mended")...), "\n\x00trailing"...),
+		"version 2":        bytes.Replace(makePDF("new"), []byte("%PDF-1.4"), []byte("%PDF-2.0"), 1),
+		"lines":            onePage("BT /F1 10 Tf 72 700 Td (one) Tj 0 -12 Td (two) Tj ET", ""),
+		"kerning":          onePage("BT /F1 10 Tf 72 700 Td [(W) 80 (ord) -300 (gap)] TJ ET", ""),
+		"form":             onePage("/X1 Do", "/XObject << /X1 5 0 R >>", "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>", pdfStreamObject("/Subtype /Form /BBox [0 0 999 999]", "BT /F1 10 Tf 72 600 Td (formed) Tj ET")),
+		"misnamed":         makePDF("here"),
+	} {
+		src := source{name: "a.pdf", data: data}
+		if name == "misnamed" {
+			src.name = "a.txt"
+		}
+		want, err := Reader{}.convert(t.Context(), src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := with.convert(t.Context(), src)
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(document{})); diff != "" || err != nil {
+			t.Errorf("%s: %v, %s", name, err, diff)
+		}
+	}
+}
+
+// What poppler alone can read is read, and what it cannot is read without it.
+func TestPopplerAndTheRest(t *testing.T) {
+	t.Parallel()
+	there, cut := poppler(t), makePDF("one page", "two")
+	env := workspace(t, map[string][]byte{"cut.pdf": cut[:len(cut)-8], "good.pdf": makePDF("here"), "locked.pdf": lockedPDF(), "stub.pdf": []byte("%PDF-1.4\n"), "scan.pdf": scanned(t)})
+	for _, test := range []struct {
+		path string
+		with *Poppler
+		want string
+	}{
+		{"cut.pdf", there, "[cut.pdf: pdf, 2 pages, it is cut off or damaged, so some of it may be missing; page 1 of 1]\n[pdf page 1 of 2]\none page\n"},
+		{"cut.pdf", nil, "error: cannot read \"cut.pdf\": it is a pdf file that is cut off or damaged: its end is missing"},
+		{"stub.pdf", there, "its end is missing"},
+		{"locked.pdf", there, "it is an encrypted pdf file, and cannot be read without its password"},
+		{"good.pdf", &Poppler{Text: "/bin/false"}, "[good.pdf: pdf, 1 page, pdftotext failed on it, so some text may be missing or out of order; page 1 of 1]\n[pdf page 1 of 1]\nhere\n"},
+		{"good.pdf", &Poppler{Text: "/nonexistent/pdftotext"}, "pdftotext failed on it"},
+		{"good.pdf", &Poppler{Text: "/bin/true"}, "pdftotext failed on it"},
+		{"good.pdf", &Poppler{}, "[good.pdf: pdf, 1 page; page 1 of 1]"},
+		{"scan.pdf", there, "none with text: they are probably pictures, describe_image, where it is offered, looks at a page without text; page"},
+		{"scan.pdf", &Poppler{Text: there.Text}, "none with text: they are probably pictures; page"},
+	} {
+		r := child(t, "child-convert")
+		r.Poppler = test.with
+		mustHold(t, test.path, use(t, NewReadFile(r), env, object{"path": test.path}).Shown, test.want)
+	}
+}
+
+// scanned is a pdf file whose one page is a picture, red but for a corner.
+func scanned(t testing.TB) []byte {
+	t.Helper()
+	picture := pdfStreamObject("/Type /XObject /Subtype /Image /Width 2 /Height 2 /ColorSpace /DeviceRGB /BitsPerComponent 8",
+		"\xff\x00\x00\xff\x00\x00\xff\x00\x00\x00\x00\xff")
+	return bytes.Replace(onePage("q 200 0 0 200 0 0 cm /I1 Do Q", "/XObject << /I1 5 0 R >>", "<< /Type /Font /Subtype /Type1 >>", picture),
+		[]byte("/Count 1"), []byte("/Count 1 /MediaBox [0 0 200 200]"), 1)
+}
+
+// pdfOf is a file of one page of a size.
+func pdfOf(box string) []byte {
+	return bytes.Replace(makePDF("here"), []byte("/Count 1"), []byte("/Count 1 /MediaBox ["+box+"]"), 1)
+}
+
+func TestPagesAreDrawn(t *testing.T) {
+	t.Parallel()
+	there := poppler(t)
+	for name, r := range map[string]Reader{"child": {Child: child(t, "child-convert").Child, Poppler: there}, "this process": {Poppler: there}} {
+		for _, test := range []struct {
+			name string
+			data []byte
+			page int
+			want string // what stands in the error
+		}{
+			{"first", makePDF("one", "two"), 1, ""},
+			{"last", makePDF("one", "two"), 2, ""},
+			{"huge", pdfOf("0 0 99999999 99999999"), 1, ""},
+			{"wide", pdfOf("0 0 99999999 0.001"), 1, ""},
+			{"no size", pdfOf("0 0 0 0"), 1, ""},
+			{"cut off", bytes.TrimSuffix(makePDF("one", "two"), []byte("%%EOF\n")), 1, ""},
+			{"beyond", makePDF("one", "two"), 9, "there is no page 9: the last one is 2"},
+			{"zero", makePDF("one"), 0, "there is no page 0: the first one is 1"},
+			{"enormous", makePDF("one"), 1 << 40, "there is no page"},
+			{"locked", lockedPDF(), 1, "it is an encrypted pdf file"},
+			{"stub", []byte("%PDF-1.4\n"), 1, "the page cannot be drawn"},
+			{"many pages claimed", bytes.Replace(makePDF("one"), []byte("/Count 1"), []byte("/Count 99999999"), 1), 5000, "there is no page"},
+		} {
+			data, err := r.page(t.Context(), test.data, test.page)
+			if test.want != "" {
+				var u *unreadable
+				if !errors.As(err, &u) || !strings.Contains(u.why, test.want) || data != nil {
+					t.Errorf("%s, %s: %v, want %q", name, test.name, err, test.want)
+				}
+				continue
+			}
+			c, derr := png.DecodeConfig(bytes.NewReader(data))
+			if err != nil || derr != nil || max(c.Width, c.Height) != pageSide {
+				t.Errorf("%s, %s: %+v, %v, %v", name, test.name, c, err, derr)
+			}
+		}
+	}
+	if _, err := (Reader{}).page(t.Context(), makePDF("one"), 1); err == nil || !strings.Contains(err.Error(), "pdftoppm is missing") {
+		t.Errorf("without poppler: %v", err)
+	}
+}
+
+// Files made to run wild end, with a result, and within the child's limits.
+func TestPopplerOnHostileFiles(t *testing.T) {
+	r := child(t, "child-tight")
+	r.Poppler = poppler(t)
+	files := hostilePDFs()
+	files["pdf with a page many times"] = bytes.Replace(makePDF("here"), []byte("/Kids ["), []byte("/Kids ["+strings.Repeat("4 0 R ", 20_000)), 1)
+	files["pdf with deep forms"] = multiplyingForms()
+	for name, data := range files {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := workspace(t, map[string][]byte{"a": data})
+			out := use(t, NewReadFile(r), env, object{"path": "a"})
+			if len(out.Document) > maxDocument || out.IsError != strings.HasPrefix(out.Shown, `error: cannot read "a": it`) {
+				t.Errorf("%.300s", out.Shown)
+			}
+			drawn, err := r.page(t.Context(), data, 1)
+			var u *unreadable
+			if err != nil && !errors.As(err, &u) || err == nil && len(drawn) == 0 {
+				t.Errorf("drawn: %d bytes, %v", len(drawn), err)
+			}
+		})
+	}
+}
+
+// A program that does not end, writes without end, or has much to say is bounded.
+func TestFilterBounds(t *testing.T) {
+	t.Parallel()
+	executable, err := os.Executable()
+	must(t, err)
+	large := bytes.Repeat([]byte("x"), 1<<20) // more than a pipe holds: it need not be read
+	out := beginning{limit: 1000}
+	_, err = filter(t.Context(), 200*time.Millisecond, []string{executable, "child-flood"}, large, &out)
+	if !errors.Is(err, context.DeadlineExceeded) || len(out.kept) != 1000 || !out.more {
+		t.Errorf("endless: %d bytes, %v", len(out.kept), err)
+	}
+	out = beginning{limit: 8}
+	if _, err = filter(t.Context(), time.Minute, []string{executable, "child-says", "page\fpage\fmore\f"}, large, &out); err != nil || string(out.kept) != "page\fpag" || out.pages != 3 {
+		t.Errorf("%q, %d pages, %v", out.kept, out.pages, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := readByPoppler(ctx, []string{executable, "child-hang"}, makePDF("a")); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestTidyPage(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "\n \n": "", "a": "a\n", "\n\n  a  \n\n\nb\n\n": "  a\n\n\nb\n", "a\x00b\x1bc\tx \r\n": "abc x\n",
+	} {
+		if got := tidyPage(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzPopplerText(f *testing.F) {
+	f.Add("a\fb\f")
+	f.Add("[pdf page 1 of 9]\n\f\xff\x00\f\f")
+	f.Fuzz(func(t *testing.T, text string) {
+		out := pdfText{pages: max(1, strings.Count(text, "\f"))}
+		for page := range strings.SplitSeq(strings.TrimSuffix(text, "\f"), "\f") {
+			out.add(tidyPage(page), nil)
+		}
+		doc := out.document()
+		if doc.text != strings.ToValidUTF8(doc.text, "") || !strings.HasPrefix(doc.text, fmt.Sprintf("[pdf page 1 of %d", out.pages)) || !strings.HasSuffix(doc.text, "\n") {
+			t.Errorf("%q becomes %q", text, doc.text)
+		}
+	})
+}
