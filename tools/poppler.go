@@ -59,8 +59,10 @@ func (p *Poppler) command(path string, args ...string) ([]string, error) {
 	if p.Sandbox == nil {
 		return append([]string{path}, args...), nil
 	}
-	// Not started here: it is the child that starts it, and inherits its limits to it.
-	cmd := p.Sandbox.command(context.Background(), jail{readOnly: existing("/etc/fonts")}, path, args...)
+	// It is the child that starts this, and bounds it. No home: the font library would keep
+	// notes there, and a process that may write no file dies of trying.
+	fonts := existing("/etc/fonts", "/var/cache/fontconfig")
+	cmd := p.Sandbox.command(context.Background(), jail{readOnly: fonts}, "/usr/bin/env", append([]string{"-i", path}, args...)...)
 	if cmd.Err != nil {
 		return nil, fmt.Errorf("preparing poppler's sandbox: %w", cmd.Err)
 	}

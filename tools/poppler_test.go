@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
 	"image/png"
 	"os"
 	"os/exec"
@@ -33,8 +34,7 @@ func poppler(t testing.TB) *Poppler {
 // also in a child, whose limits hold for poppler.
 func TestPopplerReadsAlike(t *testing.T) {
 	t.Parallel()
-	with := child(t, "child-convert")
-	with.Poppler = &Poppler{Text: poppler(t).Text}
+	readers := popplers(t)
 	for name, data := range map[string][]byte{
 		"pages":            makePDF("first", "second"),
 		"no text":          makePDF("", "words"),
@@ -54,9 +54,41 @@ func TestPopplerReadsAlike(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := with.convert(t.Context(), src)
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(document{})); diff != "" || err != nil {
-			t.Errorf("%s: %v, %s", name, err, diff)
+		for where, with := range readers {
+			with.Poppler.Pages = "" // it would have a note of its own
+			got, err := with.convert(t.Context(), src)
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(document{})); diff != "" || err != nil {
+				t.Errorf("%s, %s: %v, %s", name, where, err, diff)
+			}
+		}
+	}
+}
+
+// popplers are readers with poppler, by where its programs run.
+func popplers(t *testing.T) map[string]Reader {
+	t.Helper()
+	argv := child(t, "child-convert").Child
+	readers := map[string]Reader{"by this process": {Poppler: poppler(t)}, "by a child": {Child: argv, Poppler: poppler(t)}}
+	t.Run("sandboxed", func(t *testing.T) { // skips aloud where there is none
+		there := poppler(t)
+		there.Sandbox = sandbox(t)
+		readers["sandboxed"] = Reader{Child: argv, Poppler: there}
+	})
+	return readers
+}
+
+// In the sandbox its programs see no file of this machine.
+func TestPopplerSeesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, os.WriteFile(dir+"/secret", []byte("not for it"), 0o644))
+	p := Poppler{Sandbox: sandbox(t)}
+	for _, path := range []string{"/etc/passwd", dir + "/secret"} {
+		program, err := p.command("/bin/cat", path)
+		must(t, err)
+		out := beginning{limit: 100}
+		if said, err := filter(t.Context(), time.Minute, program, nil, &out); err == nil || len(out.kept) > 0 || !strings.Contains(said, "No such file") {
+			t.Errorf("%s: %q, %q, %v", path, out.kept, said, err)
 		}
 	}
 }
@@ -104,8 +136,7 @@ func pdfOf(box string) []byte {
 
 func TestPagesAreDrawn(t *testing.T) {
 	t.Parallel()
-	there := poppler(t)
-	for name, r := range map[string]Reader{"child": {Child: child(t, "child-convert").Child, Poppler: there}, "this process": {Poppler: there}} {
+	for name, r := range popplers(t) {
 		for _, test := range []struct {
 			name string
 			data []byte
@@ -133,15 +164,35 @@ func TestPagesAreDrawn(t *testing.T) {
 				}
 				continue
 			}
-			c, derr := png.DecodeConfig(bytes.NewReader(data))
-			if err != nil || derr != nil || max(c.Width, c.Height) != pageSide {
-				t.Errorf("%s, %s: %+v, %v, %v", name, test.name, c, err, derr)
+			drawn, derr := png.Decode(bytes.NewReader(data))
+			if err != nil || derr != nil {
+				t.Errorf("%s, %s: %v, %v", name, test.name, err, derr)
+				continue
+			}
+			if b := drawn.Bounds(); max(b.Dx(), b.Dy()) != pageSide {
+				t.Errorf("%s, %s: %v", name, test.name, b)
+			}
+			if test.name == "first" && !inked(drawn) {
+				t.Errorf("%s, %s: its words are not drawn", name, test.name)
 			}
 		}
 	}
 	if _, err := (Reader{}).page(t.Context(), makePDF("one"), 1); err == nil || !strings.Contains(err.Error(), "pdftoppm is missing") {
 		t.Errorf("without poppler: %v", err)
 	}
+}
+
+// inked reports whether there is anything but white.
+func inked(m image.Image) bool {
+	b := m.Bounds()
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		for x := b.Min.X; x < b.Max.X; x++ {
+			if r, g, b, _ := m.At(x, y).RGBA(); r+g+b < 3*0x8000 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Files made to run wild end, with a result, and within the child's limits.
