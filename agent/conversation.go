@@ -4,6 +4,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -109,10 +110,6 @@ func (c *conversation) sent(u llm.Usage) {
 	}
 }
 
-// imageTokens is more than the usual endpoints count for a picture of the size
-// that is sent.
-const imageTokens = 3000
-
 // tokens estimates what the next request will count, from what the last one did
 // and bytesPerToken for what is new. specBytes is what the tools' descriptions
 // take.
@@ -125,7 +122,7 @@ func (c *conversation) tokens(specBytes, bytesPerToken int) int64 {
 	}
 	n := int64((c.bytes + specBytes) / bytesPerToken)
 	if c.messages[1].Image != nil {
-		n += imageTokens
+		n += tools.PictureTokens
 	}
 	return n
 }

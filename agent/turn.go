@@ -32,7 +32,7 @@ type attempt struct {
 // count, whatever comes with it.
 func FirstTokens(q Question, specs []tools.Spec) int64 {
 	a := Agent{Tools: specs, Now: func() time.Time { return time.Time{} }}.begin(q, nil, nil)
-	return a.talk.tokens(a.bytes, fewBytes) + imageTokens
+	return a.talk.tokens(a.bytes, fewBytes) + tools.PictureTokens
 }
 
 func (a Agent) begin(q Question, session *tools.Session, rec *trajectory.Attempt) *attempt {

@@ -31,6 +31,10 @@ const (
 // MaxPicture bounds the files, in bytes, that are looked at as pictures.
 const MaxPicture = 32 << 20
 
+// PictureTokens is more than the usual endpoints count for a picture of the size
+// that is sent.
+const PictureTokens = 3000
+
 // NewPicture makes a file fit to be shown to a model that sees, as a png, a jpeg
 // or a webp. It goes by what the bytes are. A png, a jpeg or a webp within the
 // limits is sent as it is, with all that it says of itself. What is larger, and

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gabriel-vasile/mimetype"
 	"github.com/gaia-harness/gaia/internal/llm"
-	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // maxRecording is the most that OpenAI's transcription endpoint takes, in bytes.
@@ -42,11 +41,10 @@ func NewTranscribe(ask Transcriber, model string) Tool {
 			}
 			// The name in the task is nobody's business, and its extension may be wrong.
 			recording := llm.Transcription{Model: model, FileName: "audio" + mimetype.Detect(data).Extension(), Audio: data}
-			asked := transcribing{trajectory.ModelUse{CostMicroUSD: new(int64), RequestedModel: model}}
+			asked := newAsking(model)
 			heard, err := ask.Transcribe(ctx, recording, &asked)
 			use := asked.use
-			var refused *llm.Error
-			if errors.As(err, &refused) && !refused.Stop && !refused.Retryable && errors.Unwrap(refused) == nil {
+			if refused := refusal(err); refused != nil {
 				out := failed("cannot transcribe %q: the transcription model does not take it: %s", a.Path, refused.Message)
 				if asked.use.Tries == 0 {
 					out = failed("cannot transcribe %q: %s", a.Path, refused.Message)
@@ -89,40 +87,4 @@ func transcript(heard llm.Transcript) document {
 		doc.notes = append(doc.notes, "no words were heard")
 	}
 	return doc
-}
-
-// transcribing adds up what the requests of a call took, those included whose
-// answer was of no use. Nothing else of them is kept: the Gate has recorded the
-// call before it runs, and records its result.
-type transcribing struct{ use trajectory.ModelUse }
-
-// TryStarted implements llm.Observer.
-func (t *transcribing) TryStarted(number int) error {
-	t.use.Tries = number
-	return nil
-}
-
-// TryCompleted implements llm.Observer.
-func (t *transcribing) TryCompleted(done llm.Try) error {
-	if done.Response == nil { // no answer, no bill
-		return nil
-	}
-	u := done.Response.Usage
-	t.use.UsageReported = u.Reported
-	t.use.Tokens = t.use.Tokens.Add(trajectory.Tokens{Cached: u.Cached, In: u.In, Out: u.Out, Reasoning: u.Reasoning})
-	if cost := done.Response.CostMicroUSD; cost == nil {
-		t.use.CostMicroUSD = nil
-	} else if t.use.CostMicroUSD != nil {
-		*t.use.CostMicroUSD += *cost
-	}
-	return nil
-}
-
-// billed is what the requests took, nil if none of them is known to have taken
-// anything.
-func (t *transcribing) billed() *trajectory.ModelUse {
-	if c := t.use.CostMicroUSD; c != nil && *c == 0 {
-		return nil
-	}
-	return &t.use
 }

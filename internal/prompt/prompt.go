@@ -38,6 +38,7 @@ const (
 	ReminderID  = "reminder.v1"
 	LastTurnID  = "last-turn.v1"
 	CondensedID = "condensed.v1"
+	DescribeID  = "describe.v1"
 	JudgeID     = "judge.v1"
 )
 
@@ -55,7 +56,7 @@ func (t Template) Digest() string {
 
 // Templates returns all templates, in a fixed order.
 func Templates() []Template {
-	ids := []string{SystemID, QuestionID, ReminderID, LastTurnID, CondensedID, JudgeID}
+	ids := []string{SystemID, QuestionID, ReminderID, LastTurnID, CondensedID, DescribeID, JudgeID}
 	all := make([]Template, len(ids))
 	for i, id := range ids {
 		all[i] = Template{ID: id, Text: text(id)}
@@ -106,6 +107,11 @@ func Condensed(tool string, bytes int64) string {
 		Tool  string
 		Bytes int64
 	}{encode(tool), bytes})
+}
+
+// Describe returns what a model that sees is asked about a picture.
+func Describe(question string) string {
+	return render(DescribeID, "", struct{ Question string }{question})
 }
 
 // Judge returns the two messages of the LLM judge.

@@ -30,6 +30,8 @@ func TestRenderings(t *testing.T) {
 		"last-turn-hostile": LastTurn(hostile),
 		"condensed":         Condensed("web_fetch", 12345),
 		"condensed-hostile": Condensed(hostile, 1),
+		"describe":          Describe("Which numbers stand on the gate?"),
+		"describe-hostile":  Describe(hostile),
 		"judge-system":      judgeSystem,
 		"judge-user":        judgeUser,
 		"judge-hostile":     judgeHostile,

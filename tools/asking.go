@@ -1,0 +1,58 @@
+package tools
+
+import (
+	"errors"
+
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// asking adds up what the requests of a call took, those included whose
+// answer was of no use. Nothing else of them is kept: the Gate has recorded the
+// call before it runs, and records its result.
+type asking struct{ use trajectory.ModelUse }
+
+func newAsking(model string) asking {
+	return asking{trajectory.ModelUse{CostMicroUSD: new(int64), RequestedModel: model}}
+}
+
+// TryStarted implements llm.Observer.
+func (k *asking) TryStarted(number int) error {
+	k.use.Tries = number
+	return nil
+}
+
+// TryCompleted implements llm.Observer.
+func (k *asking) TryCompleted(done llm.Try) error {
+	if done.Response == nil { // no answer, no bill
+		return nil
+	}
+	u := done.Response.Usage
+	k.use.UsageReported = u.Reported
+	k.use.Tokens = k.use.Tokens.Add(trajectory.Tokens{Cached: u.Cached, In: u.In, Out: u.Out, Reasoning: u.Reasoning})
+	if cost := done.Response.CostMicroUSD; cost == nil {
+		k.use.CostMicroUSD = nil
+	} else if k.use.CostMicroUSD != nil {
+		*k.use.CostMicroUSD += *cost
+	}
+	return nil
+}
+
+// billed is what the requests took, nil if none of them is known to have taken
+// anything.
+func (k *asking) billed() *trajectory.ModelUse {
+	if c := k.use.CostMicroUSD; c != nil && *c == 0 {
+		return nil
+	}
+	return &k.use
+}
+
+// refusal is err if a model did not take what it was asked, which is a result;
+// nil if it cannot be asked at all, or not now.
+func refusal(err error) *llm.Error {
+	var refused *llm.Error
+	if errors.As(err, &refused) && !refused.Stop && !refused.Retryable && errors.Unwrap(refused) == nil {
+		return refused
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/prompt"
+)
+
+// Viewer answers what it is asked about a picture, as *llm.Client does.
+type Viewer interface {
+	Chat(context.Context, llm.Request, llm.Observer) (llm.Response, error)
+}
+
+type describeArgs struct {
+	Path     string `json:"path" jsonschema:"name of the picture or pdf in the workspace, as list_files gives it"`
+	Question string `json:"question" jsonschema:"what to look for in the picture, in full: the model that looks knows nothing else of the task"`
+	Page     int    `json:"page,omitzero" jsonschema:"which page of a pdf to look at, from 1; the first if left out"`
+}
+
+// NewDescribeImage makes describe_image, which has model answer a question about
+// a picture of the workspace, or about a page of a pdf that reader draws. What
+// the model refuses is a result that says so; a model that cannot be asked at
+// all, or not after many tries, is an error.
+func NewDescribeImage(ask Viewer, model string, reader Reader) Tool {
+	v := &viewing{ask: ask, model: model, reader: reader}
+	return define("describe_image",
+		"Has a model that sees look at a picture of the workspace ("+pictures+", up to 32 MiB) or at a page of a pdf, and answer a question about it. Ask for all that you need of it, such as the text that stands in it or the number of things of a kind.",
+		func(a describeArgs) Touches { return Touches{Paths: []string{a.Path}, Texts: nonEmpty(a.Question)} },
+		func(ctx context.Context, env *Env, a describeArgs) (Output, error) {
+			picture, err := v.picture(ctx, env, a)
+			var u *unreadable
+			if errors.As(err, &u) {
+				return failed("cannot look at %q: %v", a.Path, u), nil
+			}
+			if err != nil {
+				return Output{}, err
+			}
+			return v.look(ctx, a, picture)
+		})
+}
+
+type viewing struct {
+	ask      Viewer
+	model    string
+	reader   Reader
+	decoding sync.Mutex // one at a time, since a large picture takes much memory
+}
+
+// picture returns what is looked at. An *unreadable is for the model.
+func (v *viewing) picture(ctx context.Context, env *Env, a describeArgs) (*llm.Image, error) {
+	if strings.TrimSpace(a.Question) == "" {
+		return nil, unreadablef("say in question what to look for")
+	}
+	data, err := readInside(env, a.Path)
+	if err != nil {
+		return nil, &unreadable{err.Error()}
+	}
+	switch {
+	case isPDF(data):
+		if data, err = v.reader.page(ctx, data, max(a.Page, 1)); err != nil {
+			return nil, err
+		}
+	case a.Page != 0:
+		return nil, unreadablef("it is no pdf file, so it has no pages: leave page out")
+	}
+	v.decoding.Lock()
+	defer v.decoding.Unlock()
+	return NewPicture(data)
+}
+
+// look asks the model.
+func (v *viewing) look(ctx context.Context, a describeArgs, picture *llm.Image) (Output, error) {
+	asked := newAsking(v.model)
+	answer, err := v.ask.Chat(ctx, llm.Request{Model: v.model, Messages: []llm.Message{{Role: "user", Content: prompt.Describe(a.Question), Image: picture}}}, &asked)
+	use := asked.use
+	if refused := refusal(err); refused != nil {
+		out := failed("cannot look at %q: the model that looks does not take it: %s", a.Path, refused.Message)
+		if use.Tries == 0 {
+			out = failed("cannot look at %q: %s", a.Path, refused.Message)
+		}
+		use.RequestID = refused.RequestID
+		out.Model = &use
+		return out, nil
+	}
+	var mute *llm.Error
+	if errors.As(err, &mute) && mute.Code == "empty_completion" { // after every try: it is this picture that it says nothing of
+		out := failed("cannot look at %q: the model that looks says nothing of it; ask otherwise, or go on without it", a.Path)
+		use.RequestID = mute.RequestID
+		out.Model = &use
+		return out, nil
+	}
+	if err != nil {
+		return Output{Model: asked.billed()}, err
+	}
+	use.RequestID, use.ResponseModel = answer.RequestID, answer.ResponseModel
+	var out Output
+	if len(answer.Channels) > 0 { // what it read there is recorded nowhere
+		out = failed("cannot look at %q: the endpoint did more than look at it (%s), so its answer is not used", a.Path, strings.Join(answer.Channels, ", "))
+	} else {
+		out = v.description(a, answer)
+	}
+	out.Model = &use
+	return out, nil
+}
+
+// description shows an answer: the beginning, as much as a page of a document.
+func (v *viewing) description(a describeArgs, answer llm.Response) Output {
+	about := plainName(a.Path)
+	if a.Page > 0 {
+		about += fmt.Sprintf(", page %d", a.Page)
+	}
+	about += ": description by " + plainName(v.model)
+	text := answer.Message.Content
+	end := runeOffset(text, pageRunes)
+	switch {
+	case end < len(text):
+		about += fmt.Sprintf(", its first %d characters: ask for less", pageRunes)
+	case answer.FinishReason == "length":
+		about += ", cut off: ask for less"
+	}
+	return Output{Document: text, Shown: "[" + about + "]\n" + text[:end]}
+}
