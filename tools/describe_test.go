@@ -1,0 +1,275 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"image/png"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+const eyeKey = "sk-test-fedcba9876543210"
+
+// sight is one request to a model that sees.
+type sight struct {
+	text, media string
+	picture     []byte
+}
+
+// eye is a client of a chat endpoint on loopback that plays one step per request,
+// the last again and again. What it was asked is appended to got.
+func eye(t *testing.T, got *[]sight, steps ...http.HandlerFunc) *llm.Client {
+	t.Helper()
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Model       string `json:"model"`
+			Temperature *int   `json:"temperature"`
+			Messages    []struct {
+				Role    string `json:"role"`
+				Content []struct {
+					Type, Text string
+					ImageURL   struct{ URL string } `json:"image_url"`
+				} `json:"content"`
+			} `json:"messages"`
+		}
+		err := json.NewDecoder(r.Body).Decode(&body)
+		if err != nil || body.Model != "seeing-model" || body.Temperature == nil || *body.Temperature != 0 ||
+			len(body.Messages) != 1 || len(body.Messages[0].Content) != 2 || body.Messages[0].Role != "user" {
+			t.Errorf("asked %+v, %v", body, err)
+			return
+		}
+		parts := body.Messages[0].Content
+		media, data, _ := strings.Cut(strings.TrimPrefix(parts[1].ImageURL.URL, "data:"), ";base64,")
+		picture, err := base64.StdEncoding.DecodeString(data)
+		if err != nil {
+			t.Errorf("the picture: %v", err)
+		}
+		*got = append(*got, sight{parts[0].Text, media, picture})
+		step := steps[min(asked, len(steps)-1)]
+		asked++
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Request-Id", "req-eye")
+		step(w, r)
+	}))
+	t.Cleanup(server.Close)
+	prices, err := llm.ParsePrices([]byte(`{"version":"t","note":"","models":{"seeing-model":{"input_microusd_per_mtok":1000000,"cached_input_microusd_per_mtok":1000000,"output_microusd_per_mtok":2000000}}}`))
+	must(t, err)
+	return llm.New(llm.Config{BaseURL: server.URL + "/v1", APIKey: eyeKey, Prices: prices, MaxTries: 3, Transport: &http.Transport{DisableKeepAlives: true},
+		Sleep: func(context.Context, time.Duration) error { return nil }})
+}
+
+// sees answers with a text, for 1000 tokens in and 10 out.
+func sees(text, finish string) http.HandlerFunc {
+	content, _ := json.Marshal(text) // a string
+	return say(200, `{"id":"c","model":"seeing-model-2","choices":[{"message":{"role":"assistant","content":`+string(content)+`},"finish_reason":"`+finish+`"}],"usage":{"prompt_tokens":1000,"completion_tokens":10}}`)
+}
+
+func looked(tries int, cost int64, response string) *trajectory.ModelUse {
+	use := &trajectory.ModelUse{CostMicroUSD: &cost, RequestID: "req-eye", RequestedModel: "seeing-model", ResponseModel: response, Tries: tries}
+	if cost > 0 {
+		n := cost / 1020
+		use.UsageReported, use.Tokens = true, trajectory.Tokens{In: 1000 * n, Out: 10 * n}
+	}
+	return use
+}
+
+func TestDescribeImage(t *testing.T) {
+	gate := sees("The gate says 417.", "stop")
+	small, large := asPNG(t, quarters(40, 30)), asJPEG(t, quarters(4096, 64))
+	for _, tc := range []struct {
+		name  string
+		data  []byte
+		steps []http.HandlerFunc
+		media string
+		shown string
+		model *trajectory.ModelUse
+	}{
+		{"gate.png", small, []http.HandlerFunc{gate}, "image/png", "[gate.png: description by seeing-model]\nThe gate says 417.", looked(1, 1020, "seeing-model-2")},
+		{"wrongly named.pdf", small, []http.HandlerFunc{gate}, "image/png", "[wrongly named.pdf: description", looked(1, 1020, "seeing-model-2")},
+		{"moving.gif", asGIF(t, quarters(40, 30)), []http.HandlerFunc{gate}, "image/png", "417", looked(1, 1020, "seeing-model-2")},
+		{"a.bmp", asBMP(t, quarters(40, 30)), []http.HandlerFunc{gate}, "image/png", "417", looked(1, 1020, "seeing-model-2")},
+		{"a.tiff", asTIFF(t, quarters(40, 30)), []http.HandlerFunc{gate}, "image/png", "417", looked(1, 1020, "seeing-model-2")},
+		{"a.webp", asWebP(8, 8), []http.HandlerFunc{gate}, "image/webp", "417", looked(1, 1020, "seeing-model-2")},
+		{"large.jpg", large, []http.HandlerFunc{gate}, "image/jpeg", "417", looked(1, 1020, "seeing-model-2")},
+		{"busy first.png", small, []http.HandlerFunc{say(429, `{}`), say(502, `<html>`), gate}, "image/png", "The gate says 417.", looked(3, 1020, "seeing-model-2")},
+		{"long.png", small, []http.HandlerFunc{sees(strings.Repeat("é", pageRunes+1), "stop")}, "image/png",
+			"[long.png: description by seeing-model, its first 8000 characters: ask for less]\né", looked(1, 1020, "seeing-model-2")},
+		{"cut.png", small, []http.HandlerFunc{sees("half a sen", "length")}, "image/png", "[cut.png: description by seeing-model, cut off: ask for less]\nhalf a sen", looked(1, 1020, "seeing-model-2")},
+		{"no.png", small, []http.HandlerFunc{say(400, `{"error":{"message":"this picture may not be looked at, `+eyeKey+`","code":"content_policy_violation"}}`)}, "image/png",
+			`error: cannot look at "no.png": the model that looks does not take it: this picture may not be looked at, [redacted]`, looked(1, 0, "")},
+		{"mute.png", small, []http.HandlerFunc{sees("", "content_filter")}, "image/png", `error: cannot look at "mute.png": the model that looks says nothing of it; ask otherwise`, looked(3, 3060, "")},
+		{"searches.png", small, []http.HandlerFunc{say(200, `{"model":"seeing-model-2","choices":[{"message":{"role":"assistant","content":"from the web","annotations":[{"type":"url_citation","url_citation":{"url":"http://a.example/"}}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":10}}`)},
+			"image/png", `error: cannot look at "searches.png": the endpoint did more than look at it`, looked(1, 1020, "seeing-model-2")},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var sent []sight
+			tool := NewDescribeImage(eye(t, &sent, tc.steps...), "seeing-model", Reader{})
+			out := use(t, tool, workspace(t, map[string][]byte{tc.name: tc.data}), object{"path": tc.name, "question": "What number is on the gate?"})
+			mustHold(t, "the result", out.Shown, tc.shown)
+			if out.IsError != strings.HasPrefix(out.Shown, "error: ") || strings.Contains(out.Shown, "from the web") {
+				t.Errorf("error %v: %s", out.IsError, out.Shown)
+			}
+			if diff := cmp.Diff(tc.model, out.Model); diff != "" {
+				t.Error(diff)
+			}
+			if len(sent) != tc.model.Tries || sent[0].text != prompt.Describe("What number is on the gate?") || sent[0].media != tc.media || len(sent[0].picture) == 0 {
+				t.Errorf("sent %d times, %.300s", len(sent), sent[0].text)
+			}
+		})
+	}
+}
+
+// What is no picture, or none that can be decoded, is not sent anywhere.
+func TestDescribeImageRefuses(t *testing.T) {
+	small := asPNG(t, quarters(40, 30))
+	env := workspace(t, map[string][]byte{
+		"text.png": []byte("These are words.\n"), "empty.png": nil, "cut.png": small[:len(small)/2], "head.png": []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"),
+		"bomb.png": pngOf(50_000, 50_000), "bomb.webp": asWebP(16384, 16384), "large.png": append(bytes.Clone(small), make([]byte, MaxPicture)...),
+		"memo.wav": makeWAV(8), "scan.pdf": scanned(t), "dir/a.png": small,
+	})
+	huge, err := os.Create(filepath.Join(env.Root.Name(), "huge.png"))
+	must(t, err)
+	must(t, huge.Truncate(2<<30)) // takes no space
+	huge.Close()
+	var sent []sight
+	tool := NewDescribeImage(eye(t, &sent, sees("no", "stop")), "seeing-model", Reader{})
+	for _, tc := range []struct {
+		path, question string
+		page           int
+		want           string
+	}{
+		{"text.png", "?", 0, "it is of type text/plain; charset=utf-8, not a picture that can be shown; such are png, jpeg"},
+		{"memo.wav", "?", 0, "it is of type audio/wav, not a picture"},
+		{"empty.png", "?", 0, "it is empty (0 bytes)"},
+		{"cut.png", "?", 0, "it is a png picture that is cut off or damaged: "},
+		{"head.png", "?", 0, "it is a png picture that is cut off or damaged: "},
+		{"bomb.png", "?", 0, "it is a png picture of 50000 × 50000 pixels, which is too large to decode"},
+		{"bomb.webp", "?", 0, "it is a webp picture of 16384 × 16384 pixels, which is too large to decode"},
+		{"large.png", "?", 0, "it is larger than 32 MiB"},
+		{"huge.png", "?", 0, "it is larger than 64 MiB"},
+		{"missing.png", "?", 0, "there is no such file; list_files shows what is there"},
+		{"dir", "?", 0, "it is a directory"},
+		{"../a.png", "?", 0, "the path must be relative and inside the workspace"},
+		{"dir/a.png", " ", 0, "say in question what to look for"},
+		{"dir/a.png", "?", 2, "it is no pdf file, so it has no pages: leave page out"},
+		{"scan.pdf", "?", 1, "pages of a pdf file cannot be drawn here, where pdftoppm is missing"},
+	} {
+		args := object{"path": tc.path, "question": tc.question}
+		if tc.page > 0 {
+			args["page"] = tc.page
+		}
+		out := use(t, tool, env, args)
+		if !out.IsError || out.Model != nil || !strings.HasPrefix(out.Shown, "error: cannot look at ") {
+			t.Errorf("%s: %+v", tc.path, out)
+		}
+		mustHold(t, tc.path, out.Shown, tc.want)
+	}
+	if len(sent) != 0 {
+		t.Errorf("sent %d pictures", len(sent))
+	}
+}
+
+// A page of a pdf is drawn as it looks.
+func TestDescribeImageOfPages(t *testing.T) {
+	for where, r := range popplers(t) {
+		var sent []sight
+		tool := NewDescribeImage(eye(t, &sent, sees("Red, with a blue corner.", "stop")), "seeing-model", r)
+		env := workspace(t, map[string][]byte{"scan.pdf": scanned(t), "text.pdf": makePDF("a", "b"), "locked.pdf": lockedPDF()})
+		mustHold(t, where, use(t, tool, env, object{"path": "scan.pdf", "question": "Which colours?"}).Shown, "[scan.pdf: description by seeing-model]\nRed, with")
+		mustHold(t, where, use(t, tool, env, object{"path": "text.pdf", "question": "?", "page": 2}).Shown, "[text.pdf, page 2: description by seeing-model]\n")
+		mustHold(t, where, use(t, tool, env, object{"path": "text.pdf", "question": "?", "page": 3}).Shown, `error: cannot look at "text.pdf": there is no page 3: the last one is 2`)
+		mustHold(t, where, use(t, tool, env, object{"path": "locked.pdf", "question": "?"}).Shown, "it is an encrypted pdf file")
+		if len(sent) != 2 {
+			t.Fatalf("%s: sent %d pictures", where, len(sent))
+		}
+		page, err := png.Decode(bytes.NewReader(sent[0].picture))
+		must(t, err)
+		for _, p := range []struct{ x, y, red, blue int }{{pageSide / 4, pageSide / 4, 255, 0}, {pageSide * 3 / 4, pageSide * 3 / 4, 0, 255}} {
+			if r, _, b, _ := page.At(p.x, p.y).RGBA(); !near(uint8(r>>8), uint8(p.red)) || !near(uint8(b>>8), uint8(p.blue)) {
+				t.Errorf("%s: at %d,%d it is red %d, blue %d", where, p.x, p.y, r>>8, b>>8)
+			}
+		}
+	}
+}
+
+// An endpoint that cannot be asked is no result: the run stops, or the attempt
+// is made again.
+func TestDescribeImageBreaks(t *testing.T) {
+	env := workspace(t, map[string][]byte{"a.png": asPNG(t, quarters(8, 8))})
+	call := func(ctx context.Context, step http.HandlerFunc) (out Output, tries int, err error) {
+		var sent []sight
+		out, err = NewDescribeImage(eye(t, &sent, step), "seeing-model", Reader{}).call(ctx, env, []byte(`{"path":"a.png","question":"?"}`))
+		return out, len(sent), err
+	}
+	for name, tc := range map[string]struct {
+		step  http.HandlerFunc
+		stop  bool
+		tries int
+	}{
+		"wrong key":   {say(401, `{"error":{"message":"wrong key","code":"invalid_api_key"}}`), true, 1},
+		"quota":       {say(429, `{"error":{"message":"pay","code":"insufficient_quota"}}`), true, 1},
+		"always busy": {say(429, `{}`), false, 3},
+		"broken":      {say(500, `{}`), false, 3},
+	} {
+		out, tries, err := call(t.Context(), tc.step)
+		var failed *llm.Error
+		if !errors.As(err, &failed) || failed.Stop != tc.stop || failed.Retryable == tc.stop || tries != tc.tries || out.Shown != "" {
+			t.Errorf("%s: %+v, %v after %d tries", name, out, err, tries)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, _, err := call(ctx, func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// A look is decided, recorded with what it used, and counts against the task's
+// budget of money.
+func TestGateDescribes(t *testing.T) {
+	var sent []sight
+	sink := &gateSink{}
+	s := newSession(t, sink, func(p *policy.Policy) { p.MaxCostMicroUSD = 2000 }, NewDescribeImage(eye(t, &sent, sees("A gate.", "stop")), "seeing-model", Reader{}))
+	must(t, os.WriteFile(filepath.Join(s.root.Name(), "gate.png"), asPNG(t, quarters(8, 8)), 0o600))
+	call := []Call{{"c1", "describe_image", `{"path":"gate.png","question":"What is it?"}`}}
+	for _, want := range []string{"A gate.", "A gate.", "refused: R006"} {
+		results, err := s.Run(t.Context(), 1, call)
+		must(t, err)
+		mustHold(t, "the result", results[0].Text, want)
+	}
+	payloads := flushed(t, s, sink)
+	if got, want := names(payloads[:3]), "tool_proposed policy_decision tool_executed"; got != want {
+		t.Fatalf("recorded %s, want %s", got, want)
+	}
+	if diff := cmp.Diff(looked(1, 1020, "seeing-model-2"), payloads[2].(trajectory.ToolExecuted).Model); diff != "" || len(sent) != 2 {
+		t.Errorf("asked %d times, %s", len(sent), diff)
+	}
+}
+
+func TestDescribeImageSpec(t *testing.T) {
+	tool := NewDescribeImage(nil, "seeing-model", Reader{})
+	got, err := tool.touches([]byte(`{"path":"a/b.png","question":"x","page":2}`))
+	if diff := cmp.Diff(Touches{Paths: []string{"a/b.png"}, Texts: []string{"x"}}, got); diff != "" || err != nil {
+		t.Errorf("%s, %v", diff, err)
+	}
+	for _, args := range []string{``, `{"path":"a"}`, `{"question":"a"}`, `{"path":"a","question":"b","model":"x"}`} {
+		if _, err := tool.touches([]byte(args)); err == nil {
+			t.Errorf("%s is accepted", args)
+		}
+	}
+}
