@@ -154,7 +154,7 @@ func TestDescribeImageRefuses(t *testing.T) {
 		page           int
 		want           string
 	}{
-		{"text.png", "?", 0, "it is of type text/plain; charset=utf-8, not a picture that can be shown; such are png, jpeg"},
+		{"text.png", "?", 0, "it is of type text/plain, not a picture that can be shown; such are png, jpeg"},
 		{"memo.wav", "?", 0, "it is of type audio/wav, not a picture"},
 		{"empty.png", "?", 0, "it is empty (0 bytes)"},
 		{"cut.png", "?", 0, "it is a png picture that is cut off or damaged: "},

@@ -125,6 +125,8 @@ func (src source) read(ctx context.Context, r Reader) (document, error) {
 		return src.readPacked(ctx, r)
 	case bytes.HasPrefix(head, []byte("\xd0\xcf\x11\xe0")):
 		return document{}, unreadablef("it is an encrypted office file or one of the old binary kind (%s), and cannot be read; readable are %s", detected, readable)
+	case src.base == nil && isMedia(src.data, detected): // of the workspace, where other tools can have a look
+		return aboutMedia(src.data, detected)
 	case isText(detected) || src.isPage():
 		return readText(src)
 	}

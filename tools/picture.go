@@ -49,7 +49,7 @@ func NewPicture(data []byte) (*llm.Image, error) {
 	case len(data) == 0:
 		return nil, unreadablef("it is empty (0 bytes)")
 	case !known:
-		return nil, unreadablef("it is of type %s, not a picture that can be shown; such are %s", mimetype.Detect(data), pictures)
+		return nil, unreadablef("it is of type %s, not a picture that can be shown; such are %s", kindOf(mimetype.Detect(data)), pictures)
 	case len(data) > MaxPicture:
 		return nil, unreadablef("it is larger than %d MiB", MaxPicture>>20)
 	}

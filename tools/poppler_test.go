@@ -156,6 +156,9 @@ func TestPagesAreDrawn(t *testing.T) {
 			{"stub", []byte("%PDF-1.4\n"), 1, "the page cannot be drawn"},
 			{"many pages claimed", bytes.Replace(makePDF("one"), []byte("/Count 1"), []byte("/Count 99999999"), 1), 5000, "there is no page"},
 		} {
+			if name != "by a child" && test.name != "first" && test.name != "beyond" {
+				continue // the same program, drawing the same
+			}
 			data, err := r.page(t.Context(), test.data, test.page)
 			if test.want != "" {
 				var u *unreadable

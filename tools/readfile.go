@@ -69,7 +69,7 @@ func (r Reader) file(ctx context.Context, src source, inside string) (document, 
 func (r Reader) Text(ctx context.Context, name string, data []byte) (string, error) {
 	doc, err := r.convert(ctx, source{name: name, data: data})
 	var u *unreadable
-	if errors.As(err, &u) {
+	if errors.As(err, &u) || doc.kind == kindPicture || doc.kind == kindRecording {
 		return string(data), nil
 	}
 	return doc.text, err

@@ -123,7 +123,7 @@ func TestReadFileFailures(t *testing.T) {
 		{"noise.pdf", "it is a pdf file that cannot be read: malformed PDF"},
 		{"encrypted.xlsx", "it is an encrypted office file"},
 		{"locked.pdf", "it is an encrypted pdf file"},
-		{"picture.csv", "it is of type image/png, which cannot be read; readable are csv"},
+		{"picture.csv", "it is a png picture that is cut off or damaged: "},
 		{"nul.txt", "holds NUL bytes (the first at offset 5000)"},
 		{"binary.txt", "application/octet-stream"},
 

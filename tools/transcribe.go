@@ -64,18 +64,18 @@ func NewTranscribe(ask Transcriber, model string) Tool {
 }
 
 // transcribable says, for the model, why data cannot be a recording. It goes by
-// the content: sound, or a container that can hold nothing but sound.
+// the content.
 func transcribable(data []byte) error {
-	kind, _, _ := strings.Cut(mimetype.Detect(data).String(), ";")
+	detected := mimetype.Detect(data)
 	switch {
 	case len(data) == 0:
 		return errors.New("it is empty (0 bytes)")
 	case len(data) > maxRecording:
 		return fmt.Errorf("it is larger than %d MiB", maxRecording>>20)
-	case strings.HasPrefix(kind, "audio/"), strings.HasPrefix(kind, "video/"), kind == "application/ogg":
+	case isRecording(detected):
 		return nil
 	}
-	return fmt.Errorf("it is of type %s, not a recording", kind)
+	return fmt.Errorf("it is of type %s, not a recording", kindOf(detected))
 }
 
 func transcript(heard llm.Transcript) document {
