@@ -31,6 +31,7 @@ type dryPlan struct {
 	Tasks         []ledger.PlannedTask      `json:"tasks"`
 	Tools         []string                  `json:"tools"`
 	Transcription *ledger.TranscriptionPlan `json:"transcription,omitzero"`
+	Vision        *ledger.VisionPlan        `json:"vision,omitzero"`
 	Voting        ledger.VotingPlan         `json:"voting"`
 }
 
@@ -59,7 +60,7 @@ func (a *app) dryRun(ctx context.Context, s settings, c runCall) error {
 	}
 	p := dryPlan{Budgets: m.Budgets, Cassette: m.Cassette, Concurrency: s.concurrency, Dataset: m.Dataset, DryRun: true,
 		Estimate: newEstimate(m, found, w.Prices), Evidence: m.Evidence, Model: m.Model, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
-		PricesSHA256: m.PricesSHA256, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent, Tasks: m.Tasks, Transcription: m.Transcription, Voting: m.Voting}
+		PricesSHA256: m.PricesSHA256, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent, Tasks: m.Tasks, Transcription: m.Transcription, Vision: m.Vision, Voting: m.Voting}
 	if e := p.Estimate; e.CostMicroUSD != nil && e.RunBoundMicroUSD != nil && *e.CostMicroUSD > *e.RunBoundMicroUSD {
 		a.warn("the estimate, " + dollars(e.CostMicroUSD) + ", is above --max-cost, " + dollars(e.RunBoundMicroUSD) + ": tasks may be left out, and count as wrong")
 	}
@@ -111,6 +112,9 @@ func (a *app) printDryRun(m ledger.Manifest, p dryPlan) error {
 	}
 	if p.Transcription != nil {
 		rows = append(rows, [2]string{"transcription", p.Transcription.Model})
+	}
+	if p.Vision != nil {
+		rows = append(rows, [2]string{"vision", p.Vision.Model})
 	}
 	rows = append(rows, [2]string{"tools", strings.Join(p.Tools, ", ")},
 		[2]string{"policy", p.PolicyMode + " " + p.PolicyHash},

@@ -33,6 +33,9 @@ func (w *world) rehearse(s settings) error {
 		return err
 	}
 	w.Model.Origin = rehearsalHost + fixtures.Model
+	if w.Vision != nil {
+		w.Vision.Origin = rehearsalHost + w.Vision.Name
+	}
 	if w.Judge != nil {
 		w.Judge.Origin = rehearsalHost + fixtures.JudgeModel
 	}
@@ -71,7 +74,7 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 		return err
 	}
 	if w.RunCost > 0 {
-		for _, model := range []string{s.model, s.judge, s.transcription} {
+		for _, model := range []string{s.model, s.judge, s.transcription, s.looks()} {
 			if model != "" && !w.Prices.Lookup(model) {
 				return usage("give its price with --prices FILE, or leave out --max-cost", "the price of model %q is not known, so --max-cost cannot be kept", model)
 			}
@@ -102,6 +105,7 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 	if s.transcription != "" {
 		w.Transcription = &run.Transcription{Client: client, Name: s.transcription, Origin: origin}
 	}
+	w.Vision = s.sight(client, config, baseURL)
 	if s.judge == "" {
 		return nil
 	}
@@ -154,7 +158,7 @@ func child() (tools.Reader, error) {
 	if err != nil {
 		return tools.Reader{}, fmt.Errorf("finding this program, which reads documents: %w", err)
 	}
-	return tools.Reader{Child: []string{executable, convertName}}, nil
+	return tools.Reader{Child: []string{executable, convertName}, Poppler: poppler(nil)}, nil
 }
 
 // priceTable reads the prices to count cost by.

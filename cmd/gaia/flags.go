@@ -48,6 +48,7 @@ func (s *settings) addModelFlags(cmd *cobra.Command) {
 	f.Var(flagText{&s.images, "auto|on|off"}, "images", "show the model pictures that come with a question; auto: if it is known to take them")
 	f.IntVar(&s.window, "context-window", 0, "tokens by which the conversation is kept short (default: until the endpoint refuses it)")
 	f.StringVar(&s.transcription, "transcription-model", "", "model that writes down audio files (default: none)")
+	s.addVisionFlag(f)
 	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint with JSON enabled (default: no web_search tool)")
 	f.IntVar(&s.attempts, "voting-attempts", 1, "independent attempts at each task, of whose answers the majority counts; budgets are each attempt's own")
 	completeFixed(cmd, "api", llm.APIChat, llm.APIResponses)
@@ -66,7 +67,7 @@ func (s *settings) addBudgetFlags(cmd *cobra.Command) {
 	f.Int64Var(&s.taskTokens, "max-task-tokens", 0, "tokens that an attempt and those that failed before it may read and write (default: no limit)")
 	f.DurationVar(&s.taskTime, "max-task-time", 0, "time that an attempt may take, such as 15m (default: no limit)")
 	f.Var(flagText{&s.taskCost, kindDollars}, "max-task-cost", `US dollars that an attempt and those that failed before it may cost, or "off" (default: the policy's; autonomous: 1.00)`)
-	f.Var(flagText{&s.runCost, kindDollars}, "max-cost", "US dollars the whole run may cost, its judge and transcriptions included (default: no limit)")
+	f.Var(flagText{&s.runCost, kindDollars}, "max-cost", "US dollars the whole run may cost, its judge, transcriptions and descriptions included (default: no limit)")
 	completeFixed(cmd, "max-task-cost", "off")
 }
 
@@ -219,7 +220,7 @@ func (s *settings) evidenceOf(record, bodies bool) error {
 // serverSide refuses, of a run that is to be submitted, models that do on the
 // server's side what no gate sees, and warns of them otherwise.
 func (s settings) serverSide(warn func(string)) error {
-	for _, model := range []string{s.model, s.judge, s.transcription} {
+	for _, model := range []string{s.model, s.judge, s.transcription, s.looks()} {
 		what := llm.ServerSide(model)
 		switch {
 		case model == "" || what == "":

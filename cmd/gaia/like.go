@@ -28,7 +28,7 @@ func taskSelection() []string { return []string{"level", "task", "sample", "seed
 // planFlags are the flags whose values a plan to repeat decides.
 func planFlags() []string {
 	return append(taskSelection(), "source", "revision", "split", "model", "api", "images", "context-window", "judge-model", "no-judge-cache",
-		"transcription-model", "max-turns", "max-tokens", "max-tool-calls", "max-task-tokens", "max-task-time", "max-task-cost", "max-cost", "policy",
+		"transcription-model", "vision-model", "max-turns", "max-tokens", "max-tool-calls", "max-task-tokens", "max-task-time", "max-task-cost", "max-cost", "policy",
 		"voting-attempts", "submit-intent", "record-evidence", "evidence-full-bodies")
 }
 
@@ -88,6 +88,9 @@ func (a *app) like(s *settings, flags *pflag.FlagSet, m *ledger.Manifest) error 
 		}
 		if m.Judge != nil {
 			values = append(values, [2]string{"judge-model", m.Judge.Model})
+		}
+		if !otherModel || m.Vision != nil && m.Vision.Model != m.Model.Name {
+			values = append(values, [2]string{"vision-model", visionFlag(m.Vision)})
 		}
 		if m.Transcription != nil {
 			values = append(values, [2]string{"transcription-model", m.Transcription.Model})

@@ -158,6 +158,7 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 	if m.Transcription != nil {
 		s.transcription = m.Transcription.Model
 	}
+	s.vision = visionFlag(m.Vision)
 	for _, t := range m.Tasks {
 		s.filter.IDs = append(s.filter.IDs, t.TaskID)
 	}

@@ -23,6 +23,7 @@ type settings struct {
 	images        string // imagesAuto, imagesOn or imagesOff
 	window        int    // tokens; 0: not known
 	transcription string // model; "" for none
+	vision        string // model, noVision, or "" for the one that answers, if it sees
 	searxng       string
 	cassette      string // record:DIR or replay:DIR; "" for none
 	maxTurns      int
@@ -81,8 +82,8 @@ const (
 func (a *app) complete(s *settings) error {
 	s.rehearsal = a.rehearses(s.taskFlags) && (s.source == sourceFixtures || s.model == "" && s.baseURL == "")
 	if s.rehearsal {
-		if s.model != "" || s.baseURL != "" || s.judge != "" || s.searxng != "" || s.prices != "" || s.api != "" || s.transcription != "" {
-			return usage("leave out --model, --base-url, --api, --judge-model, --transcription-model, --searxng-url and --prices, or give --source hub or dir:PATH",
+		if s.model != "" || s.baseURL != "" || s.judge != "" || s.searxng != "" || s.prices != "" || s.api != "" || s.transcription != "" || s.vision != "" && s.vision != noVision {
+			return usage("leave out --model, --base-url, --api, --judge-model, --transcription-model, --vision-model, --searxng-url and --prices, or give --source hub or dir:PATH",
 				"the built-in tasks run with the built-in model alone")
 		}
 		s.source, s.model, s.judge = sourceFixtures, fixtures.Model, fixtures.JudgeModel

@@ -58,6 +58,7 @@ type Manifest struct {
 	Tools          []ToolPlan         `json:"tools"`
 	Transcription  *TranscriptionPlan `json:"transcription,omitzero"` // left out: audio is not transcribed
 	Unconfined     []string           `json:"unconfined,omitempty"`   // tools and servers whose programs run outside of the sandbox, sorted
+	Vision         *VisionPlan        `json:"vision,omitzero"`        // left out: no tool looks at pictures
 	Voting         VotingPlan         `json:"voting"`
 }
 
@@ -120,6 +121,12 @@ type ModelPlan struct {
 
 // TranscriptionPlan says which model writes down what is said in audio files.
 type TranscriptionPlan struct {
+	Model  string `json:"model"`
+	Origin string `json:"origin"`
+}
+
+// VisionPlan says which model looks at pictures for a tool.
+type VisionPlan struct {
 	Model  string `json:"model"`
 	Origin string `json:"origin"`
 }

@@ -66,6 +66,7 @@ type Config struct {
 	Prices        llm.Prices     // to bound what a request may cost
 	Cassette      string         // ledger.CassetteRecord or CassetteReplay; "" for neither
 	Transcription *Transcription // its tool is not among Tools; nil: none
+	Vision        *Vision        // likewise
 
 	Key     sign.Key
 	Harness trajectory.Harness
@@ -122,6 +123,9 @@ func (c Config) plan() (ledger.Manifest, error) {
 	}
 	if c.Transcription != nil {
 		m.Transcription = &ledger.TranscriptionPlan{Model: c.Transcription.Name, Origin: c.Transcription.Origin}
+	}
+	if c.Vision != nil {
+		m.Vision = &ledger.VisionPlan{Model: c.Vision.Name, Origin: c.Vision.Origin}
 	}
 	for _, t := range prompt.Templates() {
 		m.Prompts = append(m.Prompts, ledger.Prompt{ID: t.ID, SHA256: t.Digest(), Text: t.Text})

@@ -15,12 +15,25 @@ type Transcription struct {
 	Origin string
 }
 
-// catalogue returns the tools of a run: transcriptions are paid from its money.
+// Vision is the model that looks at pictures and pages, and says what it is asked
+// of them.
+type Vision struct {
+	Client tools.Viewer
+	Name   string
+	Origin string
+}
+
+// catalogue returns the tools of a run: those that ask a model are paid from its
+// money.
 func (c Config) catalogue(money func() *purse) []tools.Tool {
-	if c.Transcription == nil {
-		return c.Tools
+	all := slices.Clone(c.Tools)
+	if t := c.Transcription; t != nil {
+		all = append(all, tools.NewTranscribe(scribe{t.Client, money}, t.Name))
 	}
-	return append(slices.Clone(c.Tools), tools.NewTranscribe(scribe{c.Transcription.Client, money}, c.Transcription.Name))
+	if v := c.Vision; v != nil {
+		all = append(all, tools.NewDescribeImage(viewer{v.Client, money, c.MaxTokens}, v.Name, c.Reader))
+	}
+	return all
 }
 
 // scribe has recordings written down, as long as the run's money allows.
@@ -58,6 +71,41 @@ func (p *purse) recording(t llm.Transcription) int64 {
 		return *cost
 	}
 	return p.bound(t.Model, tokensPerSecond*seconds, tokensPerSecond*seconds)
+}
+
+// viewer has pictures looked at, as long as the run's money allows.
+type viewer struct {
+	client    tools.Viewer
+	money     func() *purse
+	maxTokens int // of an answer; 0 leaves it to the endpoint
+}
+
+// Chat implements tools.Viewer. What a look may cost is set aside first, and
+// charged whole where nobody says what it did cost.
+func (v viewer) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
+	r.MaxTokens = v.maxTokens
+	p := v.money()
+	if p == nil {
+		return v.client.Chat(ctx, r, o)
+	}
+	held, enough := p.takeNow(p.look(r)) // as for a recording, others' money is not waited for
+	if !enough {
+		return llm.Response{}, errNoMoney()
+	}
+	defer held.close()
+	return v.client.Chat(ctx, r, payer{o, held})
+}
+
+// look bounds what a request about pictures may cost.
+func (p *purse) look(r llm.Request) int64 {
+	tokens := int64(0)
+	for _, m := range r.Messages {
+		tokens += int64(len(m.Content)) / 2 // no text in earnest has more
+		if m.Image != nil {
+			tokens += tools.PictureTokens
+		}
+	}
+	return p.bound(r.Model, tokens, p.maxTokens)
 }
 
 // payer charges what each try cost, and tells the observer.
