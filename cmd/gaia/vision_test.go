@@ -1,0 +1,72 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/endpoint"
+)
+
+// TestLooks: which model looks at pictures.
+func TestLooks(t *testing.T) {
+	for _, tt := range []struct{ model, images, vision, want string }{
+		{"gpt-4o", imagesAuto, "", "gpt-4o"},
+		{"gpt-4o", imagesOff, "", ""},
+		{"gpt-4o", imagesOff, "gpt-4o", "gpt-4o"},
+		{"gpt-4o", imagesAuto, noVision, ""},
+		{"gpt-4o", imagesAuto, "other", "other"},
+		{"blind", imagesAuto, "", ""},
+		{"blind", imagesOn, "", "blind"},
+		{"blind", imagesAuto, "gpt-4o", "gpt-4o"},
+	} {
+		if got := (settings{model: tt.model, images: tt.images, vision: tt.vision}).looks(); got != tt.want {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+}
+
+// TestVisionModel: the model of --vision-model stands in the plan, and a run like
+// another has it, too; without a known price it is refused where money is bounded.
+func TestVisionModel(t *testing.T) {
+	t.Parallel()
+	tasks := endpoint.Tasks{Count: 2}
+	server, err := endpoint.Serve(endpoint.Config{Tasks: tasks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	p := newProgram(t)
+	if err := tasks.Write(filepath.Join(p.dir, "data")); err != nil {
+		t.Fatal(err)
+	}
+	with := []string{"--source", "dir:data", "--base-url", server.URL, "--max-task-cost", "off"}
+	run := append([]string{"run", "--model", endpoint.Model, "--vision-model", "sees-well"}, with...)
+	p.want(exitOK, run...)
+	dir := p.newest()
+	if m := p.plan(dir); m.Vision == nil || m.Vision.Model != "sees-well" || m.Vision.Origin != originOf(server.URL) {
+		t.Errorf("the plan has %+v", m.Vision)
+	}
+	p.want(exitOK, "resume", dir, "--source", "dir:data", "--base-url", server.URL)
+	like := append([]string{"run", "--like", dir, "--dry-run"}, with...)
+	for _, tt := range []struct {
+		more []string
+		want string // "": no vision
+	}{
+		{nil, "sees-well"},
+		{[]string{"--vision-model", "none"}, ""},
+		{[]string{"--model", "gpt-4o"}, "sees-well"},
+		{[]string{"--model", "gpt-4o", "--vision-model", ""}, "gpt-4o"},
+	} {
+		out := p.want(exitOK, append(like, tt.more...)...)
+		_, vision, found := strings.Cut(out, "\nvision")
+		vision, _, _ = strings.Cut(vision, "\n")
+		if found != (tt.want != "") || strings.TrimSpace(vision) != tt.want || strings.Contains(out, "describe_image") != found {
+			t.Errorf("%v: vision %q in\n%s", tt.more, vision, out)
+		}
+	}
+	out := p.want(exitUsage, append(run, "--max-cost", "1")...)
+	if !strings.Contains(out, "the price of model") {
+		t.Errorf("run says:\n%s", out)
+	}
+}
