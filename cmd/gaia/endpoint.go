@@ -141,7 +141,7 @@ func (s settings) transport() (carrier http.RoundTripper, err error) {
 // equip fills in the tools of a run; search needs an endpoint. Documents that
 // could harm this process are read by another run of this program.
 func (w *world) equip(c tools.WebConfig, searchURL string) (err error) {
-	if c.Reader, err = child(); err != nil {
+	if c.Reader, err = child(w.sandbox); err != nil {
 		return err
 	}
 	web := tools.NewWeb(c)
@@ -152,13 +152,14 @@ func (w *world) equip(c tools.WebConfig, searchURL string) (err error) {
 	return nil
 }
 
-// child is this program as a reader of documents.
-func child() (tools.Reader, error) {
+// child is this program as a reader of documents, with what of this machine
+// helps it, in the sandbox.
+func child(sandbox *tools.Sandbox) (tools.Reader, error) {
 	executable, err := os.Executable()
 	if err != nil {
 		return tools.Reader{}, fmt.Errorf("finding this program, which reads documents: %w", err)
 	}
-	return tools.Reader{Child: []string{executable, convertName}, Poppler: poppler(nil)}, nil
+	return tools.Reader{Child: []string{executable, convertName}, Poppler: poppler(sandbox)}, nil
 }
 
 // priceTable reads the prices to count cost by.

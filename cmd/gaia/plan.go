@@ -56,7 +56,7 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 	if w.Set, w.Gold, err = a.loadTasks(ctx, s.taskFlags); err != nil {
 		return world{}, err
 	}
-	if w.Reader, err = child(); err != nil {
+	if w.Reader, err = child(w.sandbox); err != nil {
 		return world{}, err
 	}
 	if w.Harness, err = harness(); err != nil {

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"os/exec"
-	"path/filepath"
-
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/run"
@@ -60,16 +57,4 @@ func poppler(sandbox *tools.Sandbox) *tools.Poppler {
 		return nil
 	}
 	return &p
-}
-
-// onPath is the absolute path of a program, "" if it is not on PATH.
-func onPath(name string) string {
-	found, err := exec.LookPath(name)
-	if err != nil {
-		return ""
-	}
-	if found, err = filepath.Abs(found); err != nil {
-		return ""
-	}
-	return found
 }
