@@ -18,6 +18,7 @@ type Viewer interface {
 
 type describeArgs struct {
 	Path     string `json:"path" jsonschema:"name of the picture or pdf in the workspace, as list_files gives it"`
+	Inside   string `json:"inside,omitzero" jsonschema:"in an archive or office file: the name of the picture in it, as read_file with inside . lists it"`
 	Question string `json:"question" jsonschema:"what to look for in the picture, in full: the model that looks knows nothing else of the task"`
 	Page     int    `json:"page,omitzero" jsonschema:"which page of a pdf to look at, from 1; the first if left out"`
 }
@@ -29,8 +30,10 @@ type describeArgs struct {
 func NewDescribeImage(ask Viewer, model string, reader Reader) Tool {
 	v := &viewing{ask: ask, model: model, reader: reader}
 	return define("describe_image",
-		"Has a model that sees look at a picture of the workspace ("+pictures+", up to 32 MiB) or at a page of a pdf, and answer a question about it. Ask for all that you need of it, such as the text that stands in it or the number of things of a kind.",
-		func(a describeArgs) Touches { return Touches{Paths: []string{a.Path}, Texts: nonEmpty(a.Question)} },
+		"Has a model that sees look at a picture of the workspace ("+pictures+", up to 32 MiB) or in an archive or office file of it, or at a page of a pdf, and answer a question about it. Ask for all that you need of it, such as the text that stands in it or the number of things of a kind.",
+		func(a describeArgs) Touches {
+			return Touches{Paths: []string{a.Path}, Texts: nonEmpty(a.Inside, a.Question)}
+		},
 		func(ctx context.Context, env *Env, a describeArgs) (Output, error) {
 			picture, err := v.picture(ctx, env, a)
 			var u *unreadable
@@ -59,6 +62,13 @@ func (v *viewing) picture(ctx context.Context, env *Env, a describeArgs) (*llm.I
 	data, err := readInside(env, a.Path)
 	if err != nil {
 		return nil, &unreadable{err.Error()}
+	}
+	if a.Inside != "" {
+		found, _, err := memberOf(source{data: data}, a.Inside)
+		if err != nil {
+			return nil, &unreadable{plain(err)}
+		}
+		data = found.data
 	}
 	switch {
 	case isPDF(data):
@@ -111,6 +121,9 @@ func (v *viewing) look(ctx context.Context, a describeArgs, picture *llm.Image) 
 // description shows an answer: the beginning, as much as a page of a document.
 func (v *viewing) description(a describeArgs, answer llm.Response) Output {
 	about := plainName(a.Path)
+	if a.Inside != "" {
+		about += ", inside it " + plainName(a.Inside)
+	}
 	if a.Page > 0 {
 		about += fmt.Sprintf(", page %d", a.Page)
 	}

@@ -185,6 +185,29 @@ func TestDescribeImageRefuses(t *testing.T) {
 	}
 }
 
+// A picture in an archive or an office file is looked at where it lies.
+func TestDescribeImageInside(t *testing.T) {
+	small := asPNG(t, quarters(40, 30))
+	deck := makeZip(t, map[string][]byte{"ppt/presentation.xml": []byte("<p/>"), "ppt/media/image1.png": small})
+	env := workspace(t, map[string][]byte{"deck.pptx": deck, "all.zip": makeZip(t, map[string][]byte{"deck.pptx": deck, "note.txt": []byte("words")}), "a.png": small})
+	for _, tc := range []struct{ path, inside, want string }{
+		{"deck.pptx", "ppt/media/image1.png", "[deck.pptx, inside it ppt/media/image1.png: description by seeing-model]\nA gate."},
+		{"all.zip", "deck.pptx/ppt/media/image1.png", "]\nA gate."},
+		{"all.zip", "note.txt", "it is of type text/plain, not a picture"},
+		{"all.zip", "none.png", `there is no member "none.png"`},
+		{"all.zip", "../a.png", `there is no member "../a.png"`},
+		{"a.png", "x.png", `error: cannot look at "a.png": `},
+	} {
+		var sent []sight
+		tool := NewDescribeImage(eye(t, &sent, sees("A gate.", "stop")), "seeing-model", Reader{})
+		out := use(t, tool, env, object{"path": tc.path, "inside": tc.inside, "question": "?"})
+		mustHold(t, tc.inside, out.Shown, tc.want)
+		if out.IsError != (len(sent) == 0) || len(sent) > 0 && !bytes.Equal(sent[0].picture, small) {
+			t.Errorf("%s: sent %d pictures", tc.inside, len(sent))
+		}
+	}
+}
+
 // A page of a pdf is drawn as it looks.
 func TestDescribeImageOfPages(t *testing.T) {
 	for where, r := range popplers(t) {
