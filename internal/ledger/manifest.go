@@ -50,9 +50,10 @@ type Manifest struct {
 	Retry          RetryPlan          `json:"retry"`
 	RunID          string             `json:"run_id"`
 	Schema         string             `json:"schema"`
-	SigningKey     string             `json:"signing_key"` // OpenSSH line; trusted only if the reader trusts it
-	SplitIDs       []string           `json:"split_ids"`   // all task ids of the split, in its order
-	Splits         []SplitPlan        `json:"splits"`      // every split the source holds, by name
+	Search         *SearchPlan        `json:"search,omitzero"` // left out: none, or the built-in one of a rehearsal
+	SigningKey     string             `json:"signing_key"`     // OpenSSH line; trusted only if the reader trusts it
+	SplitIDs       []string           `json:"split_ids"`       // all task ids of the split, in its order
+	Splits         []SplitPlan        `json:"splits"`          // every split the source holds, by name
 	SubmitIntent   bool               `json:"submit_intent"`
 	Tasks          []PlannedTask      `json:"tasks"` // plan order; the denominator of every score
 	Tools          []ToolPlan         `json:"tools"`
@@ -129,6 +130,12 @@ type TranscriptionPlan struct {
 type VisionPlan struct {
 	Model  string `json:"model"`
 	Origin string `json:"origin"`
+}
+
+// SearchPlan says which search engine the tool web_search asks, and where.
+type SearchPlan struct {
+	Engine string `json:"engine"` // tools.Tavily, Brave, Serper or SearXNG
+	Origin string `json:"origin"` // scheme and host
 }
 
 // JudgePlan says which model judges, by which prompt, and whether verdicts may

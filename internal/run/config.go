@@ -55,18 +55,19 @@ type Config struct {
 	Verdicts      *judgecache.Cache // of earlier judgments; nil: none are used
 	SubmitIntent  bool
 	Rehearsal     bool
-	Evidence      string         // what the journal shows of bodies: ledger.EvidenceHeads ("" means this), EvidenceBodies, EvidenceHashes
-	Continue      bool           // when recording fails: go on without evidence, else stop
-	Scratch       string         // directory for the workspaces of a run that goes on so
-	Concurrency   int            // tasks at once; 0: as the model's limiter allows
-	Attempts      int            // voting attempts at a task; 0 = 1
-	TaskTokens    int64          // an attempt may read and write; 0: no limit
-	TaskWall      time.Duration  // an attempt may take; 0: no limit
-	RunCost       int64          // micro-USD the run may cost, its judge included; 0: no limit
-	Prices        llm.Prices     // to bound what a request may cost
-	Cassette      string         // ledger.CassetteRecord or CassetteReplay; "" for neither
-	Transcription *Transcription // its tool is not among Tools; nil: none
-	Vision        *Vision        // likewise
+	Evidence      string             // what the journal shows of bodies: ledger.EvidenceHeads ("" means this), EvidenceBodies, EvidenceHashes
+	Continue      bool               // when recording fails: go on without evidence, else stop
+	Scratch       string             // directory for the workspaces of a run that goes on so
+	Concurrency   int                // tasks at once; 0: as the model's limiter allows
+	Attempts      int                // voting attempts at a task; 0 = 1
+	TaskTokens    int64              // an attempt may read and write; 0: no limit
+	TaskWall      time.Duration      // an attempt may take; 0: no limit
+	RunCost       int64              // micro-USD the run may cost, its judge included; 0: no limit
+	Prices        llm.Prices         // to bound what a request may cost
+	Cassette      string             // ledger.CassetteRecord or CassetteReplay; "" for neither
+	Search        *ledger.SearchPlan // of the web_search among Tools; nil: none, or the built-in one
+	Transcription *Transcription     // its tool is not among Tools; nil: none
+	Vision        *Vision            // likewise
 
 	Key     sign.Key
 	Harness trajectory.Harness
@@ -121,6 +122,7 @@ func (c Config) plan() (ledger.Manifest, error) {
 	if c.Model.API == llm.APIResponses {
 		m.Model.API = c.Model.API
 	}
+	m.Search = c.Search
 	if c.Transcription != nil {
 		m.Transcription = &ledger.TranscriptionPlan{Model: c.Transcription.Name, Origin: c.Transcription.Origin}
 	}
