@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,29 +10,29 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-const (
-	maxRedirects   = 10
-	errorBodyRunes = 1000 // characters of an error page that are shown
-)
+const maxRedirects = 10
 
 // WebConfig says how the web is reached. Exceptions name hosts that are served
 // by this machine, as "host:port" with the loopback address to dial; they are
 // for rehearsals. MaxBytes bounds a body (default 32 MiB), Timeout a whole
 // exchange, redirects and body included (default 30 s). Reader makes text of
-// bodies.
+// bodies. Archive is where archived copies are (default
+// https://web.archive.org). Sleep waits between tries of a search, or until the
+// context ends (default: a timer).
 type WebConfig struct {
 	Exceptions map[string]string
 	MaxBytes   int64
 	Timeout    time.Duration
 	UserAgent  string
 	Reader     Reader
+	Archive    string
+	Sleep      func(context.Context, time.Duration) error
 }
 
 // Web is the way out that the tools share.
@@ -55,6 +56,12 @@ func newWeb(c WebConfig, trusted string) *Web {
 	if c.UserAgent == "" {
 		c.UserAgent = "gaia"
 	}
+	if c.Archive == "" {
+		c.Archive = "https://web.archive.org"
+	}
+	if c.Sleep == nil {
+		c.Sleep = sleep
+	}
 	exceptions := map[string]string{}
 	for host, to := range maps.All(c.Exceptions) {
 		exceptions[strings.ToLower(host)] = to
@@ -71,40 +78,67 @@ func newWeb(c WebConfig, trusted string) *Web {
 	}}
 }
 
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// exchange is what is asked of a server.
+type exchange struct {
+	method, url string      // method "" is GET
+	header      http.Header // besides the user agent
+	body        []byte
+	allow       func(url string) error // asked before a redirect is followed; nil: none is
+}
+
 // response is what came back, or as far as it got.
 type response struct {
 	urls        []trajectory.URL
 	final       *url.URL
 	status      int
+	header      http.Header
 	contentType string
 	body        []byte
 }
 
-// get asks for a URL and follows redirects, each after env allowed it. The text
-// of its error is for the model, unless ctx is done.
-func (w *Web) get(ctx context.Context, env *Env, raw, accept string) (response, error) {
+// do asks for a URL and follows redirects as far as that is allowed. The text
+// of its error is for the model, unless ctx is done. No cookie is kept, and no page
+// is told which one led to it.
+func (w *Web) do(ctx context.Context, x exchange) (response, error) {
 	var r response
-	u, err := parseURL(raw)
+	u, err := parseURL(x.url)
 	if err != nil {
 		return r, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.config.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, x.method, u.String(), bytes.NewReader(x.body))
 	if err != nil {
 		return r, err
 	}
+	maps.Copy(req.Header, x.header)
 	req.Header.Set("User-Agent", w.config.UserAgent)
-	req.Header.Set("Accept", accept)
 	r.urls = []trajectory.URL{{URL: u.String()}}
-	client := &http.Client{Transport: w.transport, CheckRedirect: r.follow(env)}
+	client := &http.Client{Transport: w.transport, CheckRedirect: r.follow(x.allow)}
 	resp, err := client.Do(req)
 	if err != nil {
 		return r, w.explain(err)
 	}
 	defer resp.Body.Close()
 	r.arrived(resp)
-	r.final, r.status, r.contentType = resp.Request.URL, resp.StatusCode, resp.Header.Get("Content-Type")
+	r.final, r.status, r.header, r.contentType = resp.Request.URL, resp.StatusCode, resp.Header, resp.Header.Get("Content-Type")
+	if packed := resp.Header.Get("Content-Encoding"); packed != "" && packed != "identity" {
+		return r, fmt.Errorf("the server sent it packed as %q, which was not asked for", packed[:runeOffset(packed, 40)])
+	}
+	if resp.ContentLength > w.config.MaxBytes {
+		return r, w.explain(&http.MaxBytesError{Limit: w.config.MaxBytes})
+	}
 	r.body, err = io.ReadAll(http.MaxBytesReader(nil, resp.Body, w.config.MaxBytes))
 	if err != nil {
 		return r, w.explain(err)
@@ -129,8 +163,11 @@ func (e *refusedRedirect) Error() string {
 	return fmt.Sprintf("it redirects to %q, which was not followed: %v", e.to, e.err)
 }
 
-func (r *response) follow(env *Env) func(*http.Request, []*http.Request) error {
+func (r *response) follow(allow func(url string) error) func(*http.Request, []*http.Request) error {
 	return func(req *http.Request, via []*http.Request) error {
+		if allow == nil {
+			return http.ErrUseLastResponse
+		}
 		r.arrived(req.Response)
 		to := req.URL.String()
 		if len(to) > maxURL { // it is recorded, and told to the model
@@ -143,9 +180,10 @@ func (r *response) follow(env *Env) func(*http.Request, []*http.Request) error {
 		if _, err := parseURL(to); err != nil {
 			return &refusedRedirect{to, err}
 		}
-		if err := env.AllowURL(to); err != nil {
+		if err := allow(to); err != nil {
 			return &refusedRedirect{to, err}
 		}
+		req.Header.Del("Referer")
 		return nil
 	}
 }
@@ -203,63 +241,4 @@ func (w *Web) explain(err error) error {
 		return fmt.Errorf("the exchange failed: %v", outer.Err)
 	}
 	return fmt.Errorf("the exchange failed: %v", err)
-}
-
-type webFetchArgs struct {
-	URL  string `json:"url" jsonschema:"whole address of the page or file, beginning with http:// or https://"`
-	Page int    `json:"page,omitzero" jsonschema:"which page of a long document to show, from 1; the first if left out"`
-	Find string `json:"find,omitzero" jsonschema:"show only the lines that hold this text, in any case, with their neighbours"`
-}
-
-// NewWebFetch makes web_fetch, which reads a page or file of the web.
-func NewWebFetch(w *Web) Tool {
-	return define("web_fetch",
-		"Reads a page or file from the web as text: web pages as markdown with their tables and links; pdf, xlsx, csv, json and text as read_file does. Long ones come in pages; find looks inside.",
-		func(a webFetchArgs) Touches { return Touches{URLs: []string{a.URL}, Texts: nonEmpty(a.URL, a.Find)} },
-		func(ctx context.Context, env *Env, a webFetchArgs) (Output, error) { return w.fetch(ctx, env, a) })
-}
-
-func (w *Web) fetch(ctx context.Context, env *Env, a webFetchArgs) (Output, error) {
-	r, err := w.get(ctx, env, a.URL, "text/html,application/xhtml+xml,application/json;q=0.9,text/*;q=0.9,*/*;q=0.8")
-	if ctx.Err() != nil {
-		return Output{}, ctx.Err()
-	}
-	if err != nil {
-		out := failed("cannot fetch %s: %v", a.URL, err)
-		out.URLs = r.urls
-		return out, nil
-	}
-	doc, err := w.config.Reader.convert(ctx, source{name: path.Base(r.final.Path), contentType: r.contentType, base: r.final, data: r.body})
-	var u *unreadable
-	if err != nil && !errors.As(err, &u) {
-		return Output{}, err
-	}
-	var out Output
-	switch {
-	case r.status < 200 || r.status > 299:
-		out = failed("the server answered %d %s to %s", r.status, http.StatusText(r.status), r.final)
-		if doc.text != "" {
-			out.Document = doc.text
-			out.Shown += "\n" + doc.text[:runeOffset(doc.text, errorBodyRunes)]
-		}
-	case err != nil:
-		out = failed("cannot read %s: %v", r.final, err)
-	default:
-		if len(r.urls) > 1 {
-			doc.notes = append(doc.notes, fmt.Sprintf("redirected from %s", r.urls[0].URL))
-		}
-		out = doc.show(r.final.String(), a.Page, a.Find)
-	}
-	out.URLs = r.urls
-	return out, nil
-}
-
-// nonEmpty leaves empty strings out.
-func nonEmpty(texts ...string) (out []string) {
-	for _, t := range texts {
-		if t != "" {
-			out = append(out, t)
-		}
-	}
-	return out
 }

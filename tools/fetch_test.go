@@ -248,7 +248,7 @@ func TestEvidenceIsUTF8(t *testing.T) {
 	serve(mux, "/search", "application/json", 200, []byte("{\"results\":[{\"title\":\"caf\xe9\",\"url\":\"http://a.example/\xe9\",\"content\":\"x\xe9\"}]}"))
 	for _, out := range []Output{
 		use(t, NewWebFetch(web), workspace(t, nil), object{"url": "http://almanac.example/odd"}),
-		use(t, NewWebSearch(web, "http://almanac.example/search"), workspace(t, nil), object{"query": "x"}),
+		use(t, NewWebSearch(web, Engine{Name: SearXNG, URL: "http://almanac.example/search"}), workspace(t, nil), object{"query": "x"}),
 	} {
 		if out.IsError || len(out.URLs) != 2 {
 			t.Errorf("%+v", out)

@@ -1,48 +1,62 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/tidwall/gjson"
 )
 
 const (
-	shownResults = 10
-	snippetRunes = 500
+	shownResults  = 10
+	snippetRunes  = 500
+	searchTries   = 4
+	firstWait     = time.Second
+	longestWait   = 30 * time.Second // between tries; an engine that wants more is not asked again
+	maxEngineSays = 200              // characters of an engine's own words that are quoted
 )
 
 type webSearchArgs struct {
 	Query string `json:"query" jsonschema:"what to look for, as one would type it into a search engine"`
 }
 
-// NewWebSearch makes web_search, which asks a SearXNG instance. searxngURL is
-// its search endpoint; it may be on this machine or a private network, since
-// the operator chose it: the guard holds for everything else. The instance must
-// offer the json format, which is off by default.
-func NewWebSearch(w *Web, searxngURL string) Tool {
-	s := &searcher{endpoint: searxngURL}
-	if u, err := url.Parse(searxngURL); err == nil {
+// NewWebSearch makes web_search, which asks e. The engine's host may be on this
+// machine or a private network, since the operator chose it: the guard holds
+// for everything else. It panics if there is no engine of e's name.
+//
+// The key goes into a header of the request and nowhere else: an engine that
+// has one is asked without following redirects, and should it repeat the key
+// in its answer, that is taken out. The address of the request is recorded, then those of
+// what was found.
+func NewWebSearch(w *Web, e Engine) Tool {
+	form, ok := engines()[e.Name]
+	if !ok {
+		panic(fmt.Sprintf("there is no search engine %q", e.Name))
+	}
+	s := &searcher{engine: e.complete(), form: form, web: w}
+	if u, err := url.Parse(s.engine.URL); err == nil {
 		s.web = newWeb(w.config, hostPort(u))
-	} else {
-		s.web = w
 	}
 	return define("web_search",
 		"Searches the web and lists the results found: title, address and an extract of each. Read a result with web_fetch.",
 		func(a webSearchArgs) Touches {
-			return Touches{URLs: []string{s.url(a.Query)}, Texts: nonEmpty(a.Query)}
+			return Touches{URLs: []string{s.form.ask(s.engine, a.Query).url}, Texts: nonEmpty(a.Query)}
 		},
 		s.search)
 }
 
 type searcher struct {
-	web      *Web
-	endpoint string
+	web    *Web
+	engine Engine
+	form   engineForm
 }
 
 // hostPort is what is dialled for u.
@@ -54,24 +68,11 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// url is the address asked for a query.
-func (s *searcher) url(query string) string {
-	u, err := url.Parse(s.endpoint)
-	if err != nil {
-		return s.endpoint
-	}
-	values := u.Query()
-	values.Set("q", query)
-	values.Set("format", "json")
-	u.RawQuery = values.Encode()
-	return u.String()
-}
-
 func (s *searcher) search(ctx context.Context, env *Env, a webSearchArgs) (Output, error) {
 	if strings.TrimSpace(a.Query) == "" {
 		return failed("the query is empty"), nil
 	}
-	r, err := s.web.get(ctx, env, s.url(a.Query), "application/json")
+	r, err := s.ask(ctx, env, a.Query)
 	if ctx.Err() != nil {
 		return Output{}, ctx.Err()
 	}
@@ -80,49 +81,154 @@ func (s *searcher) search(ctx context.Context, env *Env, a webSearchArgs) (Outpu
 	case err != nil:
 		out = failed("the search engine could not be asked: %v", err)
 	case r.status != http.StatusOK:
-		out = failed("the search engine answered %d %s%s", r.status, http.StatusText(r.status), searchHint(r.status))
-	case !gjson.ValidBytes(r.body) || !gjson.GetBytes(r.body, "results").IsArray():
+		out = failed("the search engine answered %d %s%s", r.status, http.StatusText(r.status), refusal(r.status, s.engine.Name, r.body))
+	case !gjson.ValidBytes(r.body):
 		out = failed("the search engine's answer is not a list of results")
 	default:
-		out = results(a.Query, gjson.GetBytes(r.body, "results").Array())
+		found, ok := s.form.read(gjson.ParseBytes(r.body))
+		if !ok {
+			out = failed("the search engine's answer is not a list of results")
+			break
+		}
+		out = results(a.Query, found)
 	}
 	out.URLs = append(r.urls, out.URLs...)
 	return out, nil
 }
 
-func searchHint(status int) string {
-	if status == http.StatusForbidden {
-		return ": it probably does not offer the json format"
+// ask asks the engine, and again while it is overloaded or wants to be asked
+// less often. The response has the addresses of all tries.
+func (s *searcher) ask(ctx context.Context, env *Env, query string) (response, error) {
+	x := s.form.ask(s.engine, query)
+	if s.engine.Key == "" {
+		x.allow = env.AllowURL
+	}
+	waits := &backoff.ExponentialBackOff{InitialInterval: firstWait, RandomizationFactor: 0.5, Multiplier: 2, MaxInterval: longestWait}
+	var asked []trajectory.URL
+	for try := 1; ; try++ {
+		r, err := s.web.do(ctx, x)
+		if s.engine.Key != "" {
+			r.body = bytes.ReplaceAll(r.body, []byte(s.engine.Key), []byte("[redacted]"))
+		}
+		asked = append(asked, r.urls...)
+		r.urls = asked
+		if err != nil || try == searchTries || r.status != http.StatusTooManyRequests && r.status < 500 {
+			return r, err
+		}
+		wait := waits.NextBackOff()
+		if told := retryAfter(r.header); told > 0 {
+			wait = told
+		}
+		if wait > longestWait {
+			return r, nil
+		}
+		if err := s.web.config.Sleep(ctx, wait); err != nil {
+			return r, err
+		}
+	}
+}
+
+// retryAfter is how long a server wants to be left alone, 0 if it does not say.
+// A date is measured against the answer's own.
+func retryAfter(header http.Header) time.Duration {
+	told := header.Get("Retry-After")
+	if d, err := time.ParseDuration(told + "s"); err == nil {
+		return d
+	}
+	until, err := http.ParseTime(told)
+	if err != nil {
+		return 0
+	}
+	from, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	return until.Sub(from)
+}
+
+// refusal says what an engine's refusal means for the model, in the engine's
+// own words where it has any.
+func refusal(status int, engine string, body []byte) string {
+	says := engineSays(body)
+	hint := ""
+	switch words := strings.ToLower(says); {
+	case engine == SearXNG && status == http.StatusForbidden:
+		hint = ": it probably does not offer the json format"
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || strings.Contains(words, "subscription token"):
+		hint = ": it does not accept the key; web_search is out of order, go on without it"
+	case status == http.StatusPaymentRequired || status == 432 || status == 433 || strings.Contains(words, "credit"):
+		hint = ": what it may be asked is used up; web_search is out of order, go on without it"
+	case status == http.StatusTooManyRequests:
+		hint = ": it is asked too often; go on with something else and search later"
+	case status >= 500:
+		hint = ": it is in trouble; search later"
+	}
+	if says != "" {
+		hint += fmt.Sprintf(" (it says %q)", says)
+	}
+	return hint
+}
+
+// engineSays picks an engine's own words out of the body of a refusal.
+func engineSays(body []byte) string {
+	if !gjson.ValidBytes(body) {
+		return ""
+	}
+	answer := gjson.ParseBytes(body)
+	for _, path := range []string{"detail.error", "error.detail", "message", "detail", "error"} {
+		if v := answer.Get(path); v.Type == gjson.String {
+			says := oneLine(v.String())
+			return says[:runeOffset(says, maxEngineSays)]
+		}
 	}
 	return ""
 }
 
 // results lists what was found. The document holds everything, with whole
 // extracts; the first few are shown.
-func results(query string, found []gjson.Result) Output {
+func results(query string, found []hit) Output {
 	var out Output
 	var document, shown strings.Builder
-	for i, f := range found {
-		address := oneLine(f.Get("url").String())
-		if address != "" && len(address) <= maxURL {
-			out.URLs = append(out.URLs, trajectory.URL{URL: address})
+	n := 0
+	for _, f := range found {
+		if f.address != "" && len(f.address) <= maxURL {
+			out.URLs = append(out.URLs, trajectory.URL{URL: f.address})
 		}
-		title, extract := oneLine(f.Get("title").String()), oneLine(f.Get("content").String())
-		fmt.Fprintf(&document, "%d. %s\n   %s\n   %s\n", i+1, title, address, extract)
-		if i < shownResults {
-			if end := runeOffset(extract, snippetRunes); end < len(extract) {
-				extract = extract[:end] + "…"
-			}
-			fmt.Fprintf(&shown, "%d. %s\n   %s\n   %s\n", i+1, title, address, extract)
+		if f.box {
+			fmt.Fprint(&document, f.entry("answer box", len(f.extract)))
+			fmt.Fprint(&shown, f.entry("answer box", snippetRunes))
+			continue
+		}
+		n++
+		fmt.Fprint(&document, f.entry(fmt.Sprint(n), len(f.extract)))
+		if n <= shownResults {
+			fmt.Fprint(&shown, f.entry(fmt.Sprint(n), snippetRunes))
 		}
 	}
 	out.Document = document.String()
-	out.Shown = fmt.Sprintf("[%s for %q, %d shown]\n%s", count(len(found), "result"), query, min(len(found), shownResults), shown.String())
+	out.Shown = fmt.Sprintf("[%s for %q, %d shown]\n%s", count(n, "result"), query, min(n, shownResults), shown.String())
 	if len(found) == 0 {
 		out.Document = fmt.Sprintf("no results for %q", query)
 		out.Shown = "[no results for " + fmt.Sprintf("%q", query) + "; try fewer or other words]"
 	}
 	return out
+}
+
+// hit is one thing found, each part on one line; a box is what an engine puts
+// beside its results: what it knows about a thing, or an answer it has copied
+// out of a page.
+type hit struct {
+	title, address, extract string
+	box                     bool
+}
+
+// entry writes h with at most so many characters of its extract.
+func (h hit) entry(number string, runes int) string {
+	extract := h.extract
+	if end := runeOffset(extract, runes); end < len(extract) {
+		extract = extract[:end] + "…"
+	}
+	return fmt.Sprintf("%s. %s\n   %s\n   %s\n", number, h.title, h.address, extract)
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,12 +1,14 @@
 package tools
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 )
@@ -41,7 +43,7 @@ func TestSearch(t *testing.T) {
 		}
 		_, _ = w.Write(text)
 	})
-	tool := NewWebSearch(web, "http://almanac.example/search?lang=en")
+	tool := NewWebSearch(web, Engine{Name: SearXNG, URL: "http://almanac.example/search?lang=en"})
 	out := use(t, tool, workspace(t, nil), object{"query": "tides & time"})
 	mustHold(t, "the list", out.Shown, `[12 results for "tides & time", 10 shown]`+"\n1. Result 1\n   http://almanac.example/1\n   extract extract", "…\n2. Result 2\n", "10. Result 10")
 	if out.IsError || strings.Contains(out.Shown, "11. ") || !strings.Contains(out.Document, "12. Result 12\n   http://almanac.example/12\n   "+strings.TrimSpace(strings.Repeat("extract ", 80))+"\n") {
@@ -61,7 +63,7 @@ func TestSearch(t *testing.T) {
 }
 
 func TestSearchFailures(t *testing.T) {
-	web, mux := site(t, WebConfig{})
+	web, mux := site(t, WebConfig{Sleep: func(context.Context, time.Duration) error { return nil }})
 	serve(mux, "/html", "text/html", 200, []byte("<html>results</html>"))
 	serve(mux, "/list", "application/json", 200, []byte(`{"results":{}}`))
 	serve(mux, "/broken", "application/json", 200, []byte(`{"results":[`))
@@ -74,15 +76,15 @@ func TestSearchFailures(t *testing.T) {
 		"/off":    "answered 403 Forbidden: it probably does not offer the json format",
 		"/busy":   "answered 429 Too Many Requests",
 	} {
-		out := use(t, NewWebSearch(web, "http://almanac.example"+path), workspace(t, nil), object{"query": "x"})
-		if !out.IsError || len(out.URLs) != 1 {
+		out := use(t, NewWebSearch(web, Engine{Name: SearXNG, URL: "http://almanac.example" + path}), workspace(t, nil), object{"query": "x"})
+		if tries := map[string]int{"/busy": searchTries}[path]; !out.IsError || len(out.URLs) != max(tries, 1) {
 			t.Errorf("%s: %+v", path, out)
 		}
 		mustHold(t, path, out.Shown, want)
 	}
-	out := use(t, NewWebSearch(web, "http://almanac.example/html"), workspace(t, nil), object{"query": " "})
+	out := use(t, NewWebSearch(web, Engine{Name: SearXNG, URL: "http://almanac.example/html"}), workspace(t, nil), object{"query": " "})
 	mustHold(t, "an empty query", out.Shown, "the query is empty")
-	out = use(t, NewWebSearch(web, "::"), workspace(t, nil), object{"query": "x"})
+	out = use(t, NewWebSearch(web, Engine{Name: SearXNG, URL: "::"}), workspace(t, nil), object{"query": "x"})
 	mustHold(t, "a bad endpoint", out.Shown, "the search engine could not be asked")
 }
 
@@ -100,7 +102,7 @@ func TestSearchOnThisMachine(t *testing.T) {
 	}))
 	defer engine.Close()
 	web := NewWeb(WebConfig{})
-	tool := NewWebSearch(web, engine.URL+"/search")
+	tool := NewWebSearch(web, Engine{Name: SearXNG, URL: engine.URL + "/search"})
 	out := use(t, tool, workspace(t, nil), object{"query": "x"})
 	mustHold(t, "the list", out.Shown, "1. Local\n   http://a.example/\n   found\n")
 	out = use(t, tool, workspace(t, nil), object{"query": "away"})

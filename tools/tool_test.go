@@ -14,7 +14,7 @@ import (
 // everyTool is each tool once; nothing is asked of the network.
 func everyTool() []Tool {
 	w := NewWeb(WebConfig{})
-	return []Tool{NewReadFile(Reader{}), NewListFiles(), NewCalculate(), NewWebFetch(w), NewWebSearch(w, "http://search.example/search")}
+	return []Tool{NewReadFile(Reader{}), NewListFiles(), NewCalculate(), NewWebFetch(w), NewWebSearch(w, Engine{Name: SearXNG, URL: "http://search.example/search"})}
 }
 
 // workspace is an Env over a directory with the given files.
@@ -68,7 +68,7 @@ func TestSpecs(t *testing.T) {
 		"read_file":  {[]string{"path", "inside", "page", "find"}, []string{"path"}},
 		"list_files": {},
 		"calculate":  {[]string{"expression"}, []string{"expression"}},
-		"web_fetch":  {[]string{"url", "page", "find"}, []string{"url"}},
+		"web_fetch":  {[]string{"url", "mode", "page", "find", "archived"}, []string{"url"}},
 		"web_search": {[]string{"query"}, []string{"query"}},
 	}
 	for _, tool := range everyTool() {
@@ -126,7 +126,7 @@ func TestTouches(t *testing.T) {
 		{NewListFiles(), ``, Touches{Paths: []string{"."}}},
 		{NewCalculate(), `{"expression":"1+1"}`, Touches{Texts: []string{"1+1"}}},
 		{NewWebFetch(NewWeb(WebConfig{})), `{"url":"http://a.example/#x"}`, Touches{URLs: []string{"http://a.example/#x"}, Texts: []string{"http://a.example/#x"}}},
-		{NewWebSearch(NewWeb(WebConfig{}), "http://s.example/search?lang=en"), `{"query":"sea gulls"}`,
+		{NewWebSearch(NewWeb(WebConfig{}), Engine{Name: SearXNG, URL: "http://s.example/search?lang=en"}), `{"query":"sea gulls"}`,
 			Touches{URLs: []string{"http://s.example/search?format=json&lang=en&q=sea+gulls"}, Texts: []string{"sea gulls"}}},
 	}
 	for _, test := range tests {

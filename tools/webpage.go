@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,9 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 )
+
+// webPage is the kind of a document that was one.
+const webPage = "web page"
 
 // maxTableCells bounds what the tables of one page may grow to when their rows
 // are filled up and their spans are spread out: a few bytes can claim billions.
@@ -34,6 +38,18 @@ func readHTML(src source, text string, notes []string) (doc document, err error)
 		return document{}, unreadablef("it is a web page that could not be parsed: %v", err)
 	}
 	title := prepare(root)
+	body, err := markdown(root, src.base)
+	if err != nil {
+		return document{}, unreadablef("it is a web page that could not be converted: %v", err)
+	}
+	if title != "" {
+		body = "title: " + title + "\n\n" + body
+	}
+	return document{webPage, notes, body}, nil
+}
+
+// markdown converts a tree that is prepared; links become absolute.
+func markdown(root *html.Node, from *url.URL) (string, error) {
 	// Without escapes: the reader is a model, and find must see file_name as it stands.
 	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(),
 		table.NewTablePlugin(table.WithSpanCellBehavior(table.SpanBehaviorMirror), table.WithHeaderPromotion(true),
@@ -42,15 +58,11 @@ func readHTML(src source, text string, notes []string) (doc document, err error)
 	// written cell by cell; without this its cells would run together.
 	conv.Register.TagType("td", converter.TagTypeBlock, converter.PriorityStandard)
 	conv.Register.TagType("th", converter.TagTypeBlock, converter.PriorityStandard)
-	markdown, err := conv.ConvertNode(root, converter.WithDomain(src.base.String()))
+	text, err := conv.ConvertNode(root, converter.WithDomain(from.String()))
 	if err != nil {
-		return document{}, unreadablef("it is a web page that could not be converted: %v", err)
+		return "", err
 	}
-	body := strings.ReplaceAll(strings.ToValidUTF8(string(markdown), "\ufffd"), "  <br />", "<br />") + "\n"
-	if title != "" {
-		body = "title: " + title + "\n\n" + body
-	}
-	return document{"web page", notes, body}, nil
+	return strings.ReplaceAll(strings.ToValidUTF8(string(text), "\ufffd"), "  <br />", "<br />") + "\n", nil
 }
 
 // prepare returns the page's title and readies the tree for the converter.

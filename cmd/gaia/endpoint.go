@@ -39,7 +39,7 @@ func (w *world) rehearse(s settings) error {
 	if w.Judge != nil {
 		w.Judge.Origin = rehearsalHost + fixtures.JudgeModel
 	}
-	return w.equip(tools.WebConfig{Exceptions: server.Hosts}, fixtures.SearchURL)
+	return w.equip(tools.WebConfig{Exceptions: server.Hosts}, tools.Engine{Name: tools.SearXNG, URL: fixtures.SearchURL})
 }
 
 // connect fills in the endpoint that the settings name.
@@ -63,7 +63,8 @@ func (w *world) connect(s settings, apiKey string) error {
 	if err := w.ask(s, s.baseURL, apiKey); err != nil {
 		return err
 	}
-	return w.equip(tools.WebConfig{}, s.searxng)
+	w.Search = s.searchPlan()
+	return w.equip(tools.WebConfig{}, s.engine)
 }
 
 // ask fills in how the models of the settings are asked at an endpoint: with one
@@ -138,16 +139,16 @@ func (s settings) transport() (carrier http.RoundTripper, err error) {
 	return carrier, nil
 }
 
-// equip fills in the tools of a run; search needs an endpoint. Documents that
+// equip fills in the tools of a run; search needs an engine. Documents that
 // could harm this process are read by another run of this program.
-func (w *world) equip(c tools.WebConfig, searchURL string) (err error) {
+func (w *world) equip(c tools.WebConfig, engine tools.Engine) (err error) {
 	if c.Reader, err = child(w.sandbox); err != nil {
 		return err
 	}
 	web := tools.NewWeb(c)
 	w.Tools = []tools.Tool{tools.NewReadFile(c.Reader), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web)}
-	if searchURL != "" {
-		w.Tools = append(w.Tools, tools.NewWebSearch(web, searchURL))
+	if engine.Name != "" {
+		w.Tools = append(w.Tools, tools.NewWebSearch(web, engine))
 	}
 	return nil
 }

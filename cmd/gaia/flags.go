@@ -49,7 +49,7 @@ func (s *settings) addModelFlags(cmd *cobra.Command) {
 	f.IntVar(&s.window, "context-window", 0, "tokens by which the conversation is kept short (default: until the endpoint refuses it)")
 	f.StringVar(&s.transcription, "transcription-model", "", "model that writes down audio files (default: none)")
 	s.addVisionFlag(f)
-	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint with JSON enabled (default: no web_search tool)")
+	s.addSearchFlags(cmd)
 	f.IntVar(&s.attempts, "voting-attempts", 1, "independent attempts at each task, of whose answers the majority counts; budgets are each attempt's own")
 	completeFixed(cmd, "api", llm.APIChat, llm.APIResponses)
 	completeFixed(cmd, "images", imagesAuto, imagesOn, imagesOff)

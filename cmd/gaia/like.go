@@ -28,7 +28,7 @@ func taskSelection() []string { return []string{"level", "task", "sample", "seed
 // planFlags are the flags whose values a plan to repeat decides.
 func planFlags() []string {
 	return append(taskSelection(), "source", "revision", "split", "model", "api", "images", "context-window", "judge-model", "no-judge-cache",
-		"transcription-model", "vision-model", "max-turns", "max-tokens", "max-tool-calls", "max-task-tokens", "max-task-time", "max-task-cost", "max-cost", "policy",
+		"transcription-model", "vision-model", "search", "max-turns", "max-tokens", "max-tool-calls", "max-task-tokens", "max-task-time", "max-task-cost", "max-cost", "policy",
 		"voting-attempts", "submit-intent", "record-evidence", "evidence-full-bodies")
 }
 
@@ -85,6 +85,9 @@ func (a *app) like(s *settings, flags *pflag.FlagSet, m *ledger.Manifest) error 
 		values = append(values, [2]string{"model", m.Model.Name})
 		if !otherModel {
 			values = append(values, [2]string{"api", cmp.Or(m.Model.API, llm.APIChat)})
+		}
+		if !given("searxng-url") {
+			values = append(values, [2]string{"search", plannedSearch(*m)})
 		}
 		if m.Judge != nil {
 			values = append(values, [2]string{"judge-model", m.Judge.Model})

@@ -44,7 +44,7 @@ nothing to do.`,
 	f := cmd.Flags()
 	f.StringVar(&s.source, "source", "", "where the tasks are, if it was dir:PATH (default: the plan's dataset on the hub, or the built-in one)")
 	f.StringVar(&s.baseURL, "base-url", "", "endpoint of the plan's model (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
-	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint, if the plan has web_search")
+	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint, if the plan searches with it (default: SEARXNG_URL)")
 	s.addRateFlags(cmd)
 	s.addApprove(cmd)
 	f.Lookup("key").Usage = "signing key file, the one the run was planned with"
@@ -159,6 +159,7 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 		s.transcription = m.Transcription.Model
 	}
 	s.vision = visionFlag(m.Vision)
+	s.search = plannedSearch(m)
 	for _, t := range m.Tasks {
 		s.filter.IDs = append(s.filter.IDs, t.TaskID)
 	}
@@ -181,7 +182,7 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 		return err
 	}
 	s.baseURL = cmp.Or(s.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
-	return nil
+	return a.settleSearch(s)
 }
 
 // plannedCassette wants --cassette as the plan has it: only the user knows

@@ -144,6 +144,8 @@ func (a *app) decides(flag string) bool {
 	switch flag {
 	case "base-url":
 		return a.getenv("OPENAI_BASE_URL") != ""
+	case "searxng-url":
+		return a.getenv("SEARXNG_URL") != ""
 	case "key":
 		return a.getenv("GAIA_SIGNING_KEY") != "" || a.getenv("GAIA_SIGNING_KEY_FILE") != ""
 	}

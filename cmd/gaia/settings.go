@@ -7,6 +7,7 @@ import (
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/tools"
 )
 
 // settings is what the flags, the environment, the settings file and, for
@@ -24,8 +25,10 @@ type settings struct {
 	window        int    // tokens; 0: not known
 	transcription string // model; "" for none
 	vision        string // model, noVision, or "" for the one that answers, if it sees
+	search        string // as --search has it; "" for what the environment can ask
 	searxng       string
-	cassette      string // record:DIR or replay:DIR; "" for none
+	engine        tools.Engine // of web_search, settled; without a name: none
+	cassette      string       // record:DIR or replay:DIR; "" for none
 	maxTurns      int
 	maxTokens     int
 	toolCalls     int
@@ -82,8 +85,8 @@ const (
 func (a *app) complete(s *settings) error {
 	s.rehearsal = a.rehearses(s.taskFlags) && (s.source == sourceFixtures || s.model == "" && s.baseURL == "")
 	if s.rehearsal {
-		if s.model != "" || s.baseURL != "" || s.judge != "" || s.searxng != "" || s.prices != "" || s.api != "" || s.transcription != "" || s.vision != "" && s.vision != noVision {
-			return usage("leave out --model, --base-url, --api, --judge-model, --transcription-model, --vision-model, --searxng-url and --prices, or give --source hub or dir:PATH",
+		if s.model != "" || s.baseURL != "" || s.judge != "" || s.search != "" || s.searxng != "" || s.prices != "" || s.api != "" || s.transcription != "" || s.vision != "" && s.vision != noVision {
+			return usage("leave out --model, --base-url, --api, --judge-model, --transcription-model, --vision-model, --search, --searxng-url and --prices, or give --source hub or dir:PATH",
 				"the built-in tasks run with the built-in model alone")
 		}
 		s.source, s.model, s.judge = sourceFixtures, fixtures.Model, fixtures.JudgeModel
@@ -95,7 +98,7 @@ func (a *app) complete(s *settings) error {
 	}
 	s.baseURL = cmp.Or(s.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
 	s.noTemperature = !llm.TakesTemperature(s.model)
-	return nil
+	return a.settleSearch(s)
 }
 
 // showsImages reports whether the model is shown pictures.

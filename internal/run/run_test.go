@@ -83,7 +83,7 @@ func config(t testing.TB, ids ...string) Config {
 		Judge:    &Endpoint{Client: client, Name: fixtures.JudgeModel, Origin: "builtin:judge"},
 		MaxTurns: 20, CallTries: 6, Policy: p, PricesDigest: prices.Digest(), Prices: prices,
 		Tools: []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web),
-			tools.NewWebSearch(web, fixtures.SearchURL)},
+			tools.NewWebSearch(web, tools.Engine{Name: tools.SearXNG, URL: fixtures.SearchURL})},
 		SubmitIntent: true, Rehearsal: true, Concurrency: 1,
 		Key: key, Harness: trajectory.Harness{Version: "test", ExecutableSHA256: sign.Digest(nil)},
 		Now: c.now, Mono: c.mono, Rand: random,

@@ -1,0 +1,68 @@
+package tools
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"codeberg.org/readeck/go-readability"
+	"golang.org/x/net/html"
+)
+
+// Limits of a page whose main text is looked for, which takes many passes over
+// it. Beyond them the whole page is shown.
+const (
+	maxArticleBytes    = 4 << 20
+	maxArticleElements = 20_000
+)
+
+// readArticle makes markdown of a page's main text. Where there is none why says
+// so, and the whole page is to be shown instead.
+func readArticle(src source) (doc document, why string) {
+	defer func() {
+		if p := recover(); p != nil {
+			doc, why = document{}, "whole, since its main text could not be found"
+		}
+	}()
+	if len(src.data) > maxArticleBytes {
+		return document{}, "whole, since it is too large to look for its main text"
+	}
+	text, notes, err := decodeText(src.data, src.contentType)
+	if err != nil || !src.isPage() && (src.mediaType() != "" || !looksLikeHTML(text)) {
+		return document{}, "whole, since it is no web page"
+	}
+	root, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		return document{}, "whole, since its main text could not be found"
+	}
+	parser := readability.NewParser()
+	parser.MaxElemsToParse, parser.Logger = maxArticleElements, slog.New(slog.DiscardHandler)
+	article, err := parser.ParseAndMutate(root, src.base)
+	if err != nil || article.Node == nil {
+		return document{}, "whole, since its main text could not be found"
+	}
+	prepare(article.Node)
+	body, err := markdown(article.Node, src.base)
+	if err != nil || strings.TrimSpace(body) == "" {
+		return document{}, "whole, since its main text could not be found"
+	}
+	var head strings.Builder
+	for _, line := range [][2]string{{"title", article.Title}, {"byline", article.Byline}, {"date", day(article.PublishedTime)}} {
+		if value := oneLine(line[1]); value != "" {
+			fmt.Fprintf(&head, "%s: %s\n", line[0], strings.ToValidUTF8(value, "\ufffd"))
+		}
+	}
+	if head.Len() > 0 {
+		head.WriteString("\n")
+	}
+	notes = append(notes, "main text only: boxes, tables and navigation may be missing, which mode=page shows")
+	return document{"article", notes, head.String() + body}, ""
+}
+
+func day(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return at.Format(time.DateOnly)
+}
