@@ -67,9 +67,10 @@ func checkResolved(host, resolved string) error {
 	return nil
 }
 
-// badName refuses names for this machine, and numbers that only some resolvers
-// take for addresses (2130706433, 0x7f.1, 0177.0.0.1), before anyone resolves
-// them.
+// badName refuses names for this machine and for private networks, among them
+// those of metadata services (metadata.google.internal), and numbers that only
+// some resolvers take for addresses (2130706433, 0x7f.1, 0177.0.0.1), before
+// anyone resolves them.
 func badName(host string) (why string) {
 	name := strings.TrimSuffix(host, ".")
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
@@ -78,8 +79,16 @@ func badName(host string) (why string) {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return ""
 	}
+	for _, zone := range []string{".internal", ".local", ".localdomain", ".home.arpa"} {
+		if strings.HasSuffix(name, zone) {
+			return "is a name of a private network"
+		}
+	}
 	if oddNumber.MatchString(name[strings.LastIndexByte(name, '.')+1:]) {
 		return "is not a plain IPv4 address"
+	}
+	if !strings.Contains(name, ".") {
+		return "has no domain, so that it is a name of a private network"
 	}
 	return ""
 }
