@@ -81,7 +81,7 @@ func (s *searcher) search(ctx context.Context, env *Env, a webSearchArgs) (Outpu
 	case err != nil:
 		out = failed("the search engine could not be asked: %v", err)
 	case r.status != http.StatusOK:
-		out = failed("the search engine answered %d %s%s", r.status, http.StatusText(r.status), refusal(r.status, s.engine.Name, r.body))
+		out = failed("the search engine answered %d %s%s", r.status, http.StatusText(r.status), turnedDown(r.status, s.engine.Name, r.body))
 	case !gjson.ValidBytes(r.body):
 		out = failed("the search engine's answer is not a list of results")
 	default:
@@ -146,9 +146,9 @@ func retryAfter(header http.Header) time.Duration {
 	return until.Sub(from)
 }
 
-// refusal says what an engine's refusal means for the model, in the engine's
+// turnedDown says what an engine's refusal means for the model, in the engine's
 // own words where it has any.
-func refusal(status int, engine string, body []byte) string {
+func turnedDown(status int, engine string, body []byte) string {
 	says := engineSays(body)
 	hint := ""
 	switch words := strings.ToLower(says); {

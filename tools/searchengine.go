@@ -135,9 +135,9 @@ func listed(list gjson.Result, address, extract, date string) ([]hit, bool) {
 	}
 	var found []hit
 	for _, f := range list.Array() {
-		h := hit{title: text(f, "title"), address: text(f, address), extract: text(f, extract)}
+		h := hit{title: lineOf(f, "title"), address: lineOf(f, address), extract: lineOf(f, extract)}
 		if date != "" {
-			h.extract = joined(": ", text(f, date), h.extract)
+			h.extract = joined(": ", lineOf(f, date), h.extract)
 		}
 		found = append(found, h)
 	}
@@ -155,12 +155,12 @@ func readBrave(answer gjson.Result) ([]hit, bool) {
 		boxes = answer.Get("infobox")
 	}
 	for _, b := range boxes.Array() {
-		h := hit{title: text(b, "title"), address: text(b, "url"), extract: joined(" ", text(b, "description"), text(b, "long_desc")), box: true}
+		h := hit{title: lineOf(b, "title"), address: lineOf(b, "url"), extract: joined(" ", lineOf(b, "description"), lineOf(b, "long_desc")), box: true}
 		if h.title == "" {
-			h.title = text(b, "label")
+			h.title = lineOf(b, "label")
 		}
 		for _, pair := range b.Get("attributes").Array() {
-			h.extract = joined("; ", h.extract, joined(": ", text(pair, "0"), text(pair, "1")))
+			h.extract = joined("; ", h.extract, joined(": ", lineOf(pair, "0"), lineOf(pair, "1")))
 		}
 		found = append(found, h)
 	}
@@ -183,12 +183,12 @@ func unescaped(found []hit) []hit {
 func readSerper(answer gjson.Result) ([]hit, bool) {
 	var found []hit
 	if b := answer.Get("answerBox"); b.IsObject() {
-		found = append(found, hit{title: text(b, "title"), address: text(b, "link"), extract: joined(" ", text(b, "answer"), text(b, "snippet")), box: true})
+		found = append(found, hit{title: lineOf(b, "title"), address: lineOf(b, "link"), extract: joined(" ", lineOf(b, "answer"), lineOf(b, "snippet")), box: true})
 	}
 	if g := answer.Get("knowledgeGraph"); g.IsObject() {
-		h := hit{title: joined(", ", text(g, "title"), text(g, "type")), address: text(g, "descriptionLink"), extract: text(g, "description"), box: true}
+		h := hit{title: joined(", ", lineOf(g, "title"), lineOf(g, "type")), address: lineOf(g, "descriptionLink"), extract: lineOf(g, "description"), box: true}
 		if h.address == "" {
-			h.address = text(g, "website")
+			h.address = lineOf(g, "website")
 		}
 		g.Get("attributes").ForEach(func(name, value gjson.Result) bool {
 			h.extract = joined("; ", h.extract, joined(": ", oneLine(name.String()), oneLine(value.String())))
@@ -200,8 +200,8 @@ func readSerper(answer gjson.Result) ([]hit, bool) {
 	return append(found, list...), ok
 }
 
-// text is a member of an answer on one line.
-func text(v gjson.Result, path string) string { return oneLine(v.Get(path).String()) }
+// lineOf is a member of an answer on one line.
+func lineOf(v gjson.Result, path string) string { return oneLine(v.Get(path).String()) }
 
 // joined joins what is not empty.
 func joined(by string, parts ...string) string { return strings.Join(nonEmpty(parts...), by) }

@@ -191,6 +191,6 @@ func FuzzEngines(f *testing.F) {
 		if lines := strings.Count(out.Document, "\n"); lines > 3*len(found) || out.IsError {
 			t.Errorf("%d lines of %d results: %q", lines, len(found), out.Document)
 		}
-		refusal(400, name, answer)
+		turnedDown(400, name, answer)
 	})
 }

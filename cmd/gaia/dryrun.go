@@ -27,6 +27,7 @@ type dryPlan struct {
 	PolicyMode    string                    `json:"policy_mode"`
 	PricesSHA256  string                    `json:"prices_sha256"`
 	Rehearsal     bool                      `json:"rehearsal,omitzero"`
+	Search        *ledger.SearchPlan        `json:"search,omitzero"`
 	SubmitIntent  bool                      `json:"submit_intent"`
 	Tasks         []ledger.PlannedTask      `json:"tasks"`
 	Tools         []string                  `json:"tools"`
@@ -60,7 +61,7 @@ func (a *app) dryRun(ctx context.Context, s settings, c runCall) error {
 	}
 	p := dryPlan{Budgets: m.Budgets, Cassette: m.Cassette, Concurrency: s.concurrency, Dataset: m.Dataset, DryRun: true,
 		Estimate: newEstimate(m, found, w.Prices), Evidence: m.Evidence, Model: m.Model, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
-		PricesSHA256: m.PricesSHA256, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent, Tasks: m.Tasks, Transcription: m.Transcription, Vision: m.Vision, Voting: m.Voting}
+		PricesSHA256: m.PricesSHA256, Rehearsal: m.Rehearsal, Search: m.Search, SubmitIntent: m.SubmitIntent, Tasks: m.Tasks, Transcription: m.Transcription, Vision: m.Vision, Voting: m.Voting}
 	if e := p.Estimate; e.CostMicroUSD != nil && e.RunBoundMicroUSD != nil && *e.CostMicroUSD > *e.RunBoundMicroUSD {
 		a.warn("the estimate, " + dollars(e.CostMicroUSD) + ", is above --max-cost, " + dollars(e.RunBoundMicroUSD) + ": tasks may be left out, and count as wrong")
 	}
@@ -115,6 +116,9 @@ func (a *app) printDryRun(m ledger.Manifest, p dryPlan) error {
 	}
 	if p.Vision != nil {
 		rows = append(rows, [2]string{"vision", p.Vision.Model})
+	}
+	if p.Search != nil {
+		rows = append(rows, [2]string{"search", p.Search.Engine + " at " + p.Search.Origin})
 	}
 	rows = append(rows, [2]string{"tools", strings.Join(p.Tools, ", ")},
 		[2]string{"policy", p.PolicyMode + " " + p.PolicyHash},

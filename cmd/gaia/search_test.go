@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/tools"
+)
+
+func TestSettleSearch(t *testing.T) {
+	const here, there = "http://search.example/here", "http://search.example/there"
+	all := map[string]string{"TAVILY_API_KEY": "t", "BRAVE_API_KEY": "b", "BRAVE_SEARCH_API_KEY": "b2", "SERPER_API_KEY": "s", "SEARXNG_URL": there}
+	without := func(names ...string) map[string]string {
+		env := map[string]string{}
+		for name, value := range all {
+			if !strings.Contains(strings.Join(names, " "), name) {
+				env[name] = value
+			}
+		}
+		return env
+	}
+	tests := []struct {
+		name, search, searxng string
+		env                   map[string]string
+		want                  tools.Engine
+		says                  string
+	}{
+		{"nothing", "", "", nil, tools.Engine{}, ""},
+		{"all keys", "", "", all, tools.Engine{Name: "tavily", Key: "t"}, "gaia: web_search asks tavily, though brave and serper and searxng could be asked, too; --search chooses\n"},
+		{"three keys", "", "", without("TAVILY_API_KEY"), tools.Engine{Name: "brave", Key: "b"}, "though serper and searxng"},
+		{"the other name", "", "", map[string]string{"BRAVE_SEARCH_API_KEY": " b2\n"}, tools.Engine{Name: "brave", Key: "b2"}, ""},
+		{"an empty key", "", "", map[string]string{"TAVILY_API_KEY": " ", "SERPER_API_KEY": "s"}, tools.Engine{Name: "serper", Key: "s"}, ""},
+		{"an instance", "", "", map[string]string{"SEARXNG_URL": there}, tools.Engine{Name: "searxng", URL: there}, ""},
+		{"a flag before keys", "", here, all, tools.Engine{Name: "searxng", URL: here}, "asks searxng, though tavily and brave and serper could be"},
+		{"named", "serper", "", all, tools.Engine{Name: "serper", Key: "s"}, ""},
+		{"named with an instance given", "brave", here, all, tools.Engine{Name: "brave", Key: "b"}, ""},
+		{"named instance", "searxng", "", all, tools.Engine{Name: "searxng", URL: there}, ""},
+		{"none", "none", here, all, tools.Engine{}, ""},
+	}
+	for _, test := range tests {
+		var said bytes.Buffer
+		a := &app{stderr: &said, getenv: func(name string) string { return test.env[name] }}
+		s := settings{search: test.search, searxng: test.searxng}
+		if err := a.settleSearch(&s); err != nil || s.engine != test.want || !strings.Contains(said.String(), test.says) || (said.Len() > 0) != (test.says != "") {
+			t.Errorf("%s: %+v, %v, says %q", test.name, s.engine, err, said.String())
+		}
+		if (s.searxng != "") != (s.engine.Name == tools.SearXNG) {
+			t.Errorf("%s: the address left is %q", test.name, s.searxng)
+		}
+	}
+}
+
+// A run that goes on asks the engine of its plan, whatever other keys there are.
+func TestPlannedSearch(t *testing.T) {
+	env := map[string]string{"TAVILY_API_KEY": "t", "SERPER_API_KEY": "s"}
+	a := &app{stderr: &bytes.Buffer{}, getenv: func(name string) string { return env[name] }}
+	for _, test := range []struct {
+		plan *ledger.SearchPlan
+		want tools.Engine
+		err  string
+	}{
+		{nil, tools.Engine{}, ""},
+		{&ledger.SearchPlan{Engine: "serper"}, tools.Engine{Name: "serper", Key: "s"}, ""},
+		{&ledger.SearchPlan{Engine: "brave"}, tools.Engine{}, "there is no key to search with brave"},
+		{&ledger.SearchPlan{Engine: "searxng"}, tools.Engine{}, "there is no address to search with searxng"},
+		{&ledger.SearchPlan{Engine: "lycos"}, tools.Engine{}, `--search is "lycos"`},
+	} {
+		s := settings{taskFlags: taskFlags{source: "dir:data"}}
+		s.concurrency, s.onLost = autoConcurrency, goOn
+		err := a.planned(&s, ledger.Manifest{Search: test.plan, Tasks: []ledger.PlannedTask{{TaskID: "fab1e001"}}})
+		if test.err != "" {
+			if err == nil || err.Error() != test.err {
+				t.Errorf("%+v: %v", test.plan, err)
+			}
+			continue
+		}
+		if err != nil || s.engine != test.want {
+			t.Errorf("%+v: %+v, %v", test.plan, s.engine, err)
+		}
+	}
+}
+
+// TestSearchIsPlanned: a run says which engine it asks, --like asks the same
+// one, and the key of another stands nowhere.
+func TestSearchIsPlanned(t *testing.T) {
+	t.Parallel()
+	engine := httptest.NewServer(http.NotFoundHandler())
+	defer engine.Close()
+	p, model := newProgram(t), serveModel(t)
+	p.env = append(p.env, "TAVILY_API_KEY=fab1e-key-of-nobody", "SEARXNG_URL="+engine.URL+"/search")
+	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	for i, args := range [][]string{{"--model", fixtures.Model, "--max-task-cost", "off", "--task", "fab1e001-0000-4000-8000-000000000001", "--search", "searxng"}, {"--like"}} {
+		if i == 1 {
+			args = append(args, p.newest())
+		}
+		p.want(exitOK, append([]string{"run", "--source", "dir:data", "--base-url", model}, args...)...)
+		if plan := p.plan(p.newest()); plan.Search == nil || *plan.Search != (ledger.SearchPlan{Engine: "searxng", Origin: engine.URL}) {
+			t.Errorf("%v: the plan has %+v", args, plan.Search)
+		}
+	}
+	err := filepath.WalkDir(filepath.Join(p.dir, "runs"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if strings.Contains(string(text), "fab1e-key-of-nobody") {
+			t.Errorf("the key stands in %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
