@@ -57,7 +57,7 @@ func readArticle(src source) (doc document, why string) {
 		head.WriteString("\n")
 	}
 	notes = append(notes, "main text only: boxes, tables and navigation may be missing, which mode=page shows")
-	return document{"article", notes, head.String() + body}, ""
+	return document{kind: "article", notes: notes, text: head.String() + body}, ""
 }
 
 func day(at *time.Time) string {

@@ -76,7 +76,7 @@ func (w *Web) present(ctx context.Context, r response, a webFetchArgs) (Output, 
 	if a.Archived != "" && r.status == http.StatusNotFound && r.header.Get(mementoHeader) == "" {
 		return failed("the archive holds no copy of %s; try the page itself, or another address of it", a.URL), nil
 	}
-	src := source{name: r.fileName(), contentType: r.contentType, base: r.final, data: r.body}
+	src := source{name: r.fileName(), contentType: r.saidType(), base: r.final, data: r.body}
 	title, notes := r.final.String(), []string(nil)
 	if a.Archived != "" {
 		var captured string
@@ -105,6 +105,15 @@ func (w *Web) present(ctx context.Context, r response, a webFetchArgs) (Output, 
 		doc.notes = append(doc.notes, fmt.Sprintf("redirected from %s", r.urls[0].URL))
 	}
 	return doc.show(title, a.Page, a.Find), nil
+}
+
+// saidType is the content type, "" where it only says that these are bytes.
+func (r *response) saidType() string {
+	switch media, _, _ := strings.Cut(strings.ToLower(r.contentType), ";"); strings.TrimSpace(media) {
+	case "application/octet-stream", "binary/octet-stream", "application/force-download", "application/x-download":
+		return ""
+	}
+	return r.contentType
 }
 
 // fileName is what the server calls the file, else how its address ends.
@@ -150,7 +159,7 @@ func readRaw(src source) (document, error) {
 	if err != nil {
 		return document{}, err
 	}
-	return document{"text as it was served", notes, text}.clipped(), nil
+	return document{kind: "text as it was served", notes: notes, text: text}.clipped(), nil
 }
 
 // byScripts reports whether a page says next to nothing until its scripts have

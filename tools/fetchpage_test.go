@@ -28,6 +28,7 @@ func TestFetchModes(t *testing.T) {
 	serve(mux, "/latin", "text/html; charset=iso-8859-1", 200, []byte("<!-- caf\xe9 --><p>hidden</p>"))
 	serve(mux, "/data.csv", "text/csv", 200, []byte("a,b\n1,2\n"))
 	serve(mux, "/paper", "application/pdf", 200, makePDF("from afar"))
+	serve(mux, "/bytes", "Application/octet-stream; x=1", 200, []byte(articlePage()))
 	serve(mux, "/none", "text/html", 200, []byte("<p></p>"))
 	serve(mux, "/app", "text/html", 200, []byte(`<!doctype html><title>App</title><div id=root></div><script>`+strings.Repeat("boot();", 60)+`</script>`))
 	serve(mux, "/tube", "text/html", 200, []byte("<title>Video</title><script>"+strings.Repeat("var player={};", 9000)+"</script><a href=/about>About</a>"+strings.Repeat("<p>Terms, privacy, how it works</p>", 12)))
@@ -51,6 +52,8 @@ func TestFetchModes(t *testing.T) {
 		{"/paper", "article", []string{"pdf, 1 page", "whole, since", "from afar"}, nil},
 		{"/none", "article", []string{"web page", "whole, since its main text could not be found"}, nil},
 		{"/get", "", []string{"tsv, 2 rows"}, nil},
+		{"/bytes", "", []string{"web page;", "first lit"}, []string{"<nav"}},
+		{"/bytes", "article", []string{"article, main text only"}, []string{"Shop the sale"}},
 		{"/app", "", []string{"the page is made by scripts, which are not run; try archived or another source"}, []string{"boot"}},
 		{"/tube", "", []string{"the page is made by scripts", "Terms, privacy"}, nil},
 		{"/app", "article", []string{"the page is made by scripts"}, nil},

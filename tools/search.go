@@ -93,8 +93,24 @@ func (s *searcher) search(ctx context.Context, env *Env, a webSearchArgs) (Outpu
 		out = results(a.Query, found)
 	}
 	out.URLs = append(r.urls, out.URLs...)
-	return out, nil
+	return out.without(s.engine.Key), nil
 }
+
+// without takes a secret out of everything that came from outside.
+func (o Output) without(secret string) Output {
+	if secret == "" {
+		return o
+	}
+	clean := func(s string) string { return strings.ReplaceAll(s, secret, redacted) }
+	o.Document, o.Shown = clean(o.Document), clean(o.Shown)
+	for i, u := range o.URLs {
+		o.URLs[i] = trajectory.URL{URL: clean(u.URL), Status: u.Status, ContentType: clean(u.ContentType)}
+	}
+	return o
+}
+
+// redacted stands for a secret.
+const redacted = "[redacted]"
 
 // ask asks the engine, and again while it is overloaded or wants to be asked
 // less often. The response has the addresses of all tries.
@@ -107,8 +123,8 @@ func (s *searcher) ask(ctx context.Context, env *Env, query string) (response, e
 	var asked []trajectory.URL
 	for try := 1; ; try++ {
 		r, err := s.web.do(ctx, x)
-		if s.engine.Key != "" {
-			r.body = bytes.ReplaceAll(r.body, []byte(s.engine.Key), []byte("[redacted]"))
+		if s.engine.Key != "" { // before anything is cut in the middle of it
+			r.body = bytes.ReplaceAll(r.body, []byte(s.engine.Key), []byte(redacted))
 		}
 		asked = append(asked, r.urls...)
 		r.urls = asked

@@ -99,6 +99,7 @@ func TestEngineRefusals(t *testing.T) {
 	}{
 		{Tavily, 401, nil, `{"detail":{"error":"Unauthorized: ` + engineKey + ` is no key."}}`, asked,
 			`401 Unauthorized: it does not accept the key; web_search is out of order, go on without it (it says "Unauthorized: [redacted] is no key.")`},
+		{Serper, 403, http.Header{"Content-Type": {"text/" + engineKey}}, `{"message":"no key \u0066` + engineKey[1:] + `"}`, asked, `(it says "no key [redacted]")`},
 		{Tavily, 432, nil, `{"detail":{"error":"This request exceeds your plan's set usage limit."}}`, asked, `432 : what it may be asked is used up; web_search is out of order`},
 		{Tavily, 433, nil, `{"detail":{"error":"limit"}}`, asked, `what it may be asked is used up`},
 		{Brave, 422, nil, `{"type":"ErrorResponse","error":{"status":422,"code":"SUBSCRIPTION_TOKEN_INVALID","detail":"The provided subscription token is invalid."}}`, asked, "it does not accept the key"},
