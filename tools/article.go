@@ -8,6 +8,7 @@ import (
 
 	"codeberg.org/readeck/go-readability"
 	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 )
 
 // Limits of a page whose main text is looked for, which takes many passes over
@@ -15,6 +16,7 @@ import (
 const (
 	maxArticleBytes    = 4 << 20
 	maxArticleElements = 20_000
+	maxArticleWork     = 40 << 20 // see work; pages of the web stay below 10 MiB
 )
 
 // readArticle makes markdown of a page's main text. Where there is none why says
@@ -35,6 +37,9 @@ func readArticle(src source) (doc document, why string) {
 	root, err := html.Parse(strings.NewReader(text))
 	if err != nil {
 		return document{}, "whole, since its main text could not be found"
+	}
+	if work(root, 1) > maxArticleWork {
+		return document{}, "whole, since it is nested too deep to look for its main text"
 	}
 	parser := readability.NewParser()
 	parser.MaxElemsToParse, parser.Logger = maxArticleElements, slog.New(slog.DiscardHandler)
@@ -58,6 +63,20 @@ func readArticle(src source) (doc document, why string) {
 	}
 	notes = append(notes, "main text only: boxes, tables and navigation may be missing, which mode=page shows")
 	return document{kind: "article", notes: notes, text: head.String() + body}, ""
+}
+
+// work measures what looking for the main text costs: each element is asked
+// for the text below it, so each byte counts once for all it is inside of.
+func work(n *html.Node, depth int) (sum int) {
+	for c := range n.ChildNodes() {
+		switch {
+		case c.Type == html.TextNode:
+			sum += len(c.Data) * depth
+		case c.DataAtom != atom.Script && c.DataAtom != atom.Style:
+			sum += work(c, depth+1)
+		}
+	}
+	return sum
 }
 
 func day(at *time.Time) string {

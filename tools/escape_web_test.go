@@ -168,7 +168,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// raw serves connections by hand, under http://almanac.example.
+// rawServer serves connections by hand, under http://almanac.example.
 func rawServer(t *testing.T, c WebConfig, serve func(net.Conn)) *Web {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

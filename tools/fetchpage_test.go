@@ -92,12 +92,13 @@ func TestHostileArticles(t *testing.T) {
 		"many":   strings.Repeat("<p>word, word</p>", maxArticleElements+1),
 		"large":  "<p>" + strings.Repeat("word ", maxArticleBytes/5) + "</p>",
 		"divs":   strings.Repeat("<div>", 400) + strings.Repeat("<div><p>word, word, word</p></div>", 6000),
+		"deep":   strings.Repeat("<div>", 400) + "<p>" + strings.Repeat("word, ", 500_000),
 		"spans":  strings.Repeat("<table><tr><td colspan=99999999 rowspan=99999999>word, and more</td></tr></table>", 50),
 		"script": `<script type="application/ld+json">{"@context":"https://schema.org","@type":"Article","datePublished":"` + strings.Repeat("9", 5000) + `"}</script><p>word</p>`,
 	} {
 		src := source{contentType: "text/html", base: mustParse(t, "http://a.example/"), data: []byte(page)}
 		doc, err := Reader{}.convertAs(t.Context(), modeArticle, src)
-		if err != nil || !strings.Contains(doc.text, "word") || len(doc.text) > maxDocument {
+		if whole := name == "many" || name == "large" || name == "deep"; err != nil || !strings.Contains(doc.text, "word") || len(doc.text) > maxDocument || whole != (doc.kind == webPage) {
 			t.Errorf("%s: %v, %d bytes of %s", name, err, len(doc.text), doc.kind)
 		}
 	}
