@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -46,6 +47,7 @@ func TestMain(m *testing.M) {
 			return err
 		},
 	}
+	maps.Copy(children, mcpChildren())
 	if len(os.Args) > 1 && children[os.Args[1]] != nil {
 		code := 0
 		if err := children[os.Args[1]](); err != nil {

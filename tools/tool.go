@@ -44,10 +44,13 @@ import (
 )
 
 // Spec is how a tool is described to the model. Parameters is a JSON Schema of
-// type object.
+// type object. Server names the MCP server whose tool it is, and where it is if
+// it is asked over HTTP ("mcp:notes https://notes.example"); the model is not
+// told of it.
 type Spec struct {
 	Name, Description string
 	Parameters        []byte
+	Server            string
 }
 
 // Output is what a tool made. Document is the whole of it as text, before
@@ -170,7 +173,7 @@ func define[A any](name, description string, touches func(A) Touches, run func(c
 	if err != nil {
 		panic(fmt.Sprintf("tool %s: %v", name, err))
 	}
-	return &defined[A]{spec: Spec{name, description, parameters}, schema: resolved, touch: touches, run: run}
+	return &defined[A]{spec: Spec{Name: name, Description: description, Parameters: parameters}, schema: resolved, touch: touches, run: run}
 }
 
 func (d *defined[A]) Spec() Spec { return d.spec }

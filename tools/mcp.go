@@ -1,0 +1,310 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// MCPServer says how a server of the Model Context Protocol is reached, whose
+// tools become tools of the agent. It has a Command, or a URL.
+//
+// A Command is an absolute path and arguments. With a Sandbox it runs there,
+// without a network and a workspace, and sees Folders besides the system's own
+// programs; without one it runs like any program of the user, in an environment
+// that is Path alone.
+//
+// A URL is asked over streamable HTTP, with Headers, whose values are secret.
+// Its host may be anywhere; no redirect is followed.
+type MCPServer struct {
+	Name    string // MCPName
+	Command []string
+	Folders []string
+	Sandbox *Sandbox
+	Path    string
+	URL     string
+	Headers map[string]string
+	Only    []string // the server's own names of the tools that are taken; nil: all
+
+	start, call time.Duration // limits; 0: mcpStart, mcpCall
+}
+
+// MCPName is what a server may be called.
+const MCPName = `^[a-z][a-z0-9-]{0,31}$`
+
+// Limits of a server, which is not trusted.
+const (
+	mcpTools       = 64               // that are taken of a server
+	mcpPages       = 64               // in which they are listed
+	mcpDescription = 4 << 10          // bytes
+	mcpSchema      = 64 << 10         // bytes of a schema as the model gets it
+	mcpArguments   = 256 << 10        // bytes of a call's: what validating them takes grows with both
+	mcpStart       = 30 * time.Second // until it has said what its tools are
+	mcpCall        = 120 * time.Second
+	mcpStarts      = 5        // in an attempt, of a server that ends by itself
+	mcpHeard       = 24 << 20 // bytes that it may say in a call, or to its start
+	mcpMessages    = 10_000   // likewise; each takes a tenth of a millisecond
+	mcpLine        = 16 << 20 // bytes of one message
+)
+
+// mcpListed is a tool as a server lists it, and the model is told of it.
+type mcpListed struct{ remote, name, description, schema string }
+
+// mcpPlan is a server with the list that it gave when the run was planned.
+type mcpPlan struct {
+	MCPServer
+	listed []mcpListed
+}
+
+// Tools starts the server, asks for its tools and ends it. Its errors are for
+// the user. A server whose list differs from this one later is not called: the
+// tools that are returned start it anew for each attempt.
+func (s MCPServer) Tools(ctx context.Context) ([]Tool, error) {
+	if !regexp.MustCompile(MCPName).MatchString(s.Name) {
+		return nil, fmt.Errorf("an MCP server cannot be called %q", s.Name)
+	}
+	limited, cancel := context.WithTimeout(ctx, s.startTime())
+	defer cancel()
+	session, err := s.open(limited)
+	if err != nil {
+		return nil, s.unusable(ctx, limited, session, err)
+	}
+	defer session.end()
+	plan := &mcpPlan{MCPServer: s}
+	if plan.listed, err = s.list(limited, session); err != nil {
+		return nil, s.unusable(ctx, limited, session, err)
+	}
+	var tools []Tool
+	for _, listed := range plan.listed {
+		schema, err := resolveMCP([]byte(listed.schema))
+		if err != nil {
+			return nil, fmt.Errorf("the MCP server %q: the schema of the tool %q %w", s.Name, plainLine(listed.remote), err)
+		}
+		tools = append(tools, &mcpTool{plan: plan, mcpListed: listed, schema: schema})
+	}
+	return tools, nil
+}
+
+// unusable says to the user why a server cannot be planned with.
+func (s MCPServer) unusable(ctx, limited context.Context, session *mcpSession, err error) error {
+	said := ""
+	if session != nil {
+		session.end()
+		said = session.stderr.last()
+	}
+	var own *mcpFault
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case limited.Err() != nil:
+		err = fmt.Errorf("it did not say within %s what its tools are", s.startTime())
+	case errors.As(err, &own):
+		return fmt.Errorf("the MCP server %q %w", s.Name, own)
+	default:
+		err = errors.New(plain(err))
+	}
+	if said != "" {
+		return fmt.Errorf("the MCP server %q cannot be used: %w; the last that it wrote to standard error is %q", s.Name, err, said)
+	}
+	return fmt.Errorf("the MCP server %q cannot be used: %w", s.Name, err)
+}
+
+// mcpFault is something that a server's list has and must not have.
+type mcpFault struct{ why string }
+
+func (f *mcpFault) Error() string { return f.why }
+
+func mcpFaultf(format string, args ...any) error { return &mcpFault{fmt.Sprintf(format, args...)} }
+
+// list asks a server for its tools, and takes those that are wanted, by name.
+func (s MCPServer) list(ctx context.Context, session *mcpSession) ([]mcpListed, error) {
+	var listed []mcpListed
+	params := &mcp.ListToolsParams{}
+	for range mcpPages {
+		page, err := session.ListTools(ctx, params)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range page.Tools {
+			if t == nil || s.Only != nil && !slices.Contains(s.Only, t.Name) {
+				continue
+			}
+			one, err := s.take(t)
+			if err != nil {
+				return nil, err
+			}
+			if listed = append(listed, one); len(listed) > mcpTools {
+				return nil, mcpFaultf("has more than %d tools; name those that are wanted", mcpTools)
+			}
+		}
+		if params.Cursor = page.NextCursor; params.Cursor == "" {
+			return listed, s.distinct(listed)
+		}
+	}
+	return nil, mcpFaultf("lists its tools on more than %d pages", mcpPages)
+}
+
+// distinct sorts a list, in which each name stands once and none is missing.
+func (s MCPServer) distinct(listed []mcpListed) error {
+	slices.SortFunc(listed, func(a, b mcpListed) int { return strings.Compare(a.name, b.name) })
+	for i := 1; i < len(listed); i++ {
+		if listed[i-1].name == listed[i].name {
+			return mcpFaultf("has two tools that would be called %q", listed[i].name)
+		}
+	}
+	for _, want := range s.Only {
+		if !slices.ContainsFunc(listed, func(l mcpListed) bool { return l.remote == want }) {
+			return mcpFaultf("has no tool %q", want)
+		}
+	}
+	if len(listed) == 0 {
+		return mcpFaultf("has no tools")
+	}
+	return nil
+}
+
+// take checks what a server says of one tool.
+func (s MCPServer) take(t *mcp.Tool) (mcpListed, error) {
+	name, shown := mcpToolName(s.Name, t.Name), plainLine(t.Name)
+	if t.Name == "" || len(t.Name) > 256 {
+		return mcpListed{}, mcpFaultf("has a tool whose name has %d bytes", len(t.Name))
+	}
+	if len(t.Description) > mcpDescription {
+		return mcpListed{}, mcpFaultf("describes its tool %q in %d bytes; %d are the limit", shown, len(t.Description), mcpDescription)
+	}
+	if what := unseen(t.Description); what != "" {
+		return mcpListed{}, mcpFaultf("describes its tool %q with a character that is not seen, %s", shown, what)
+	}
+	schema, err := mcpParameters(t.InputSchema)
+	if err != nil {
+		return mcpListed{}, mcpFaultf("has a tool %q whose schema %v", shown, err)
+	}
+	description := t.Description
+	if description == "" {
+		description = fmt.Sprintf("The tool %q of the server %q.", shown, s.Name)
+	}
+	return mcpListed{t.Name, name, description, string(schema)}, nil
+}
+
+// mcpToolName is what the model calls a server's tool: both names, with what
+// endpoints allow in the name of a tool.
+func mcpToolName(server, remote string) string {
+	name := server + "__" + strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, remote)
+	return name[:min(len(name), 64)]
+}
+
+// plainLine is a name from outside as it may be shown.
+func plainLine(s string) string { return plain(errors.New(s)) }
+
+func (s MCPServer) startTime() time.Duration {
+	if s.start > 0 {
+		return s.start
+	}
+	return mcpStart
+}
+
+func (s MCPServer) callTime() time.Duration {
+	if s.call > 0 {
+		return s.call
+	}
+	return mcpCall
+}
+
+// mcpTool is one tool of a server.
+type mcpTool struct {
+	plan *mcpPlan
+	mcpListed
+	schema *jsonschema.Resolved
+}
+
+func (t *mcpTool) Spec() Spec {
+	server := "mcp:" + t.plan.Name
+	if t.plan.URL != "" {
+		server += " " + origin(t.plan.URL)
+	}
+	return Spec{Name: t.name, Description: t.description, Parameters: []byte(t.mcpListed.schema), Server: server}
+}
+
+// writes is false: no server is given a workspace.
+func (t *mcpTool) writes() bool { return false }
+
+// touches takes every text in the arguments for anything that it may be, as
+// the audit does: nobody here knows what the server will do with it.
+func (t *mcpTool) touches(args []byte) (Touches, error) {
+	v, err := t.decode(args)
+	if err != nil {
+		return Touches{}, err
+	}
+	var touched Touches
+	eachText(v, func(text string) {
+		touched.Texts = append(touched.Texts, text)
+		if strings.Contains(text, "://") {
+			touched.URLs = append(touched.URLs, text)
+		}
+		if strings.ContainsAny(text, `/\.`) && !strings.ContainsAny(text, " \t\n") {
+			touched.Paths = append(touched.Paths, text)
+		}
+	})
+	return touched, nil
+}
+
+// eachText visits the texts of a JSON value, and the names in it.
+func eachText(v any, visit func(string)) {
+	switch v := v.(type) {
+	case string:
+		visit(v)
+	case []any:
+		for _, e := range v {
+			eachText(e, visit)
+		}
+	case map[string]any:
+		for name, e := range v {
+			visit(name)
+			eachText(e, visit)
+		}
+	}
+}
+
+// decode accepts one JSON value that fits the server's schema; see
+// [defined.decode].
+func (t *mcpTool) decode(args []byte) (any, error) {
+	if len(args) > mcpArguments {
+		return nil, fmt.Errorf("the arguments of %s have %d bytes; %d are the limit", t.name, len(args), mcpArguments)
+	}
+	var v any
+	if err := json.Unmarshal(orNone(args), &v); err != nil {
+		return nil, fmt.Errorf("the arguments of %s are not one JSON object: %s", t.name, reason(err))
+	}
+	if err := t.schema.Validate(v); err != nil {
+		return nil, fmt.Errorf("the arguments do not fit %s: %s; its parameters are %s", t.name, unfit(err), t.mcpListed.schema)
+	}
+	return v, nil
+}
+
+func (t *mcpTool) call(ctx context.Context, env *Env, args []byte) (Output, error) {
+	if _, err := t.decode(args); err != nil {
+		return failed("%v", err), nil
+	}
+	if env.Kept == nil {
+		return Output{}, errors.New("there is nothing that keeps the MCP server")
+	}
+	kept, err := env.Kept.get("mcp:"+t.plan.Name, t.plan.keep)
+	if err != nil {
+		return Output{}, err
+	}
+	out, err := kept.(*mcpConn).call(ctx, t, orNone(args))
+	return out.valid(), err
+}

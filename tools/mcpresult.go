@@ -1,0 +1,105 @@
+package tools
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// mcpLinks bounds how many addresses that a result names are recorded.
+const mcpLinks = 100
+
+// mcpOutput makes text of what a server answered. What is no text is named with
+// its size.
+func mcpOutput(r *mcp.CallToolResult) Output {
+	if r.NeedsInput() || len(r.InputRequests) > 0 {
+		return failed("the server asks for something that only a person could give; there is none to ask")
+	}
+	var out Output
+	var parts []string
+	for _, c := range r.Content {
+		parts = append(parts, out.part(c))
+	}
+	if r.StructuredContent != nil {
+		text, err := json.Marshal(r.StructuredContent, json.Deterministic(true))
+		switch {
+		case err != nil:
+			parts = append(parts, "[structured content that is no JSON left out]")
+		case len(parts) != 1 || !sameJSON(parts[0], text): // servers say it as text, too
+			parts = append(parts, string(text))
+		}
+	}
+	doc := document{text: strings.ToValidUTF8(strings.Join(parts, "\n"), "\ufffd")}.clipped()
+	out.Document, out.IsError = doc.text, r.IsError
+	out.Shown = firstPage(doc)
+	if out.Document == "" {
+		out.Shown = "[the answer is empty]"
+	}
+	if out.IsError {
+		out.Shown = "error: " + out.Shown
+	}
+	return out
+}
+
+// firstPage is as much of a document as is shown: a server's tools have pages of
+// their own, or none.
+func firstPage(d document) string {
+	pages := paginate(d.text)
+	if len(pages) == 1 && len(d.notes) == 0 {
+		return d.text
+	}
+	about := append([]string{fmt.Sprintf("the first %s of %s", count(len(pages[0]), "byte"), count(len(d.text), "byte"))}, d.notes...)
+	return "[" + strings.Join(about, ", ") + "; the rest is left out: ask for less at once]\n" + pages[0]
+}
+
+// sameJSON reports whether a text says the same as canonical JSON.
+func sameJSON(text string, canonical []byte) bool {
+	var v any
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return false
+	}
+	again, err := json.Marshal(v, json.Deterministic(true))
+	return err == nil && string(again) == string(canonical)
+}
+
+// part is one part of an answer as text.
+func (o *Output) part(c mcp.Content) string {
+	switch c := c.(type) {
+	case *mcp.TextContent:
+		return c.Text
+	case *mcp.ImageContent:
+		return leftOut("picture", len(c.Data), c.MIMEType)
+	case *mcp.AudioContent:
+		return leftOut("sound", len(c.Data), c.MIMEType)
+	case *mcp.ResourceLink:
+		o.names(c.URI)
+		return fmt.Sprintf("[link: %s %s]", plainLine(c.Name), plainLine(c.URI))
+	case *mcp.EmbeddedResource:
+		if c.Resource == nil {
+			return "[empty resource]"
+		}
+		o.names(c.Resource.URI)
+		if c.Resource.Blob != nil {
+			return leftOut("file", len(c.Resource.Blob), c.Resource.MIMEType)
+		}
+		return fmt.Sprintf("[%s]\n%s", plainLine(c.Resource.URI), c.Resource.Text)
+	}
+	return "[a part of a kind that is not known left out]"
+}
+
+func leftOut(what string, size int, mediaType string) string {
+	if mediaType != "" {
+		what += " (" + plainLine(mediaType) + ")"
+	}
+	return fmt.Sprintf("[%s of %s left out]", what, count(size, "byte"))
+}
+
+// names records an address of the web that a result names.
+func (o *Output) names(uri string) {
+	if u, err := parseURL(uri); err == nil && len(o.URLs) < mcpLinks {
+		o.URLs = append(o.URLs, trajectory.URL{URL: u.String()})
+	}
+}
