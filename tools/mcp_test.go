@@ -120,7 +120,7 @@ func rawServer(mode string, args []string) error {
 	}
 }
 
-func says(id, text string) string {
+func mcpSays(id, text string) string {
 	quoted, _ := json.Marshal(text)
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}]}}`+"\n", id, quoted)
 }
@@ -159,9 +159,9 @@ func misbehave(mode, id string, in *bufio.Reader) error {
 	case "refuses":
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"not\u001b[2J today"}}`+"\n", id)
 	case "forged ids":
-		fmt.Print(says("99999", "forged"), says(`"`+id+`"`, "forged"))
+		fmt.Print(mcpSays("99999", "forged"), mcpSays(`"`+id+`"`, "forged"))
 	case "no id":
-		fmt.Print(says("null", "forged"))
+		fmt.Print(mcpSays("null", "forged"))
 	case "changes":
 		fmt.Print(change)
 	case "asks back":
@@ -175,31 +175,31 @@ func misbehave(mode, id string, in *bufio.Reader) error {
 			}
 			replies = append(replies, strings.TrimSpace(line))
 		}
-		fmt.Print(says(id, strings.Join(replies, "\n")))
+		fmt.Print(mcpSays(id, strings.Join(replies, "\n")))
 		return nil
 	}
-	fmt.Print(says(id, "done"))
+	fmt.Print(mcpSays(id, "done"))
 	return err
 }
 
-// server is the test binary as a server, unconfined.
-func server(t testing.TB, args ...string) MCPServer {
+// mcpBinary is the test binary as a server, unconfined.
+func mcpBinary(t testing.TB, args ...string) MCPServer {
 	t.Helper()
 	executable, err := os.Executable()
 	must(t, err)
 	return MCPServer{Name: "srv", Command: append([]string{executable}, args...)}
 }
 
-// attempt is an Env as an attempt has it.
-func attempt(t testing.TB) *Env {
+// mcpAttempt is an Env as an attempt has it.
+func mcpAttempt(t testing.TB) *Env {
 	t.Helper()
 	kept := &Kept{}
 	t.Cleanup(func() { must(t, kept.close()) })
 	return &Env{Kept: kept, AllowURL: func(string) error { return nil }}
 }
 
-// named returns a server's tools by name.
-func named(t testing.TB, s MCPServer) map[string]Tool {
+// mcpNamed returns a server's tools by name.
+func mcpNamed(t testing.TB, s MCPServer) map[string]Tool {
 	t.Helper()
 	tools, err := s.Tools(t.Context())
 	must(t, err)
@@ -212,9 +212,9 @@ func named(t testing.TB, s MCPServer) map[string]Tool {
 
 func TestMCPProgram(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "not for servers")
-	s := server(t, "mcp-good")
+	s := mcpBinary(t, "mcp-good")
 	s.Path = "/usr/bin"
-	tools := named(t, s)
+	tools := mcpNamed(t, s)
 	if len(tools) != 6 {
 		t.Fatalf("%d tools", len(tools))
 	}
@@ -222,7 +222,7 @@ func TestMCPProgram(t *testing.T) {
 	if spec.Description != "Adds two numbers." || spec.Server != "mcp:srv" || !strings.Contains(string(spec.Parameters), `"description":"the first"`) {
 		t.Errorf("%+v, %s", spec, spec.Parameters)
 	}
-	env := attempt(t)
+	env := mcpAttempt(t)
 	for _, tt := range []struct {
 		tool, args, shown string
 		isError           bool
@@ -258,13 +258,13 @@ func TestMCPProgram(t *testing.T) {
 	if !strings.HasSuffix(long.Document, "the end") || strings.Contains(long.Shown, "the end") {
 		t.Error("the document is not whole, or shown whole")
 	}
-	if out := use(t, tools["srv__count_calls"], attempt(t), object{}); out.Shown != "call 1" {
+	if out := use(t, tools["srv__count_calls"], mcpAttempt(t), object{}); out.Shown != "call 1" {
 		t.Errorf("another attempt has the state of the first: %s", out.Shown)
 	}
 }
 
 func TestMCPTouches(t *testing.T) {
-	tool := named(t, server(t, "mcp-raw", "well"))["srv__do"]
+	tool := mcpNamed(t, mcpBinary(t, "mcp-raw", "well"))["srv__do"]
 	touched, err := tool.touches([]byte(`{"deep":[{"where":"https://a.example/x y"},"../up"],"n":5}`))
 	must(t, err)
 	for what, want := range map[string]bool{
@@ -313,11 +313,11 @@ func TestMCPMisbehaves(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			s := server(t, "mcp-raw", mode)
+			s := mcpBinary(t, "mcp-raw", mode)
 			if mode == "hangs" || mode == "deaf" {
 				s.call = 500 * time.Millisecond
 			}
-			tool, env := named(t, s)["srv__do"], attempt(t)
+			tool, env := mcpNamed(t, s)["srv__do"], mcpAttempt(t)
 			for range 2 {
 				out := use(t, tool, env, object{"fill": strings.Repeat("x", 200<<10)})
 				if !strings.Contains(out.Shown, want) || strings.Contains(out.Shown, "forged") || len(out.URLs) > 0 {
@@ -331,8 +331,8 @@ func TestMCPMisbehaves(t *testing.T) {
 // A server that is another than it was when the run was planned is not called.
 func TestMCPNotOfThePlan(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "started")
-	tool := named(t, server(t, "mcp-raw", "fickle", mark))["srv__do"]
-	out := use(t, tool, attempt(t), object{})
+	tool := mcpNamed(t, mcpBinary(t, "mcp-raw", "fickle", mark))["srv__do"]
+	out := use(t, tool, mcpAttempt(t), object{})
 	if !out.IsError {
 		t.Error("it was called")
 	}
@@ -340,7 +340,7 @@ func TestMCPNotOfThePlan(t *testing.T) {
 }
 
 func TestMCPStartsAreBounded(t *testing.T) {
-	tool, env := named(t, server(t, "mcp-raw", "dies"))["srv__do"], attempt(t)
+	tool, env := mcpNamed(t, mcpBinary(t, "mcp-raw", "dies"))["srv__do"], mcpAttempt(t)
 	for range mcpStarts {
 		mustHold(t, "the result", use(t, tool, env, object{}).Shown, "starts it anew")
 	}
@@ -349,7 +349,7 @@ func TestMCPStartsAreBounded(t *testing.T) {
 
 // The context's end is the machinery's, and no result.
 func TestMCPStops(t *testing.T) {
-	tool, env := named(t, server(t, "mcp-raw", "hangs"))["srv__do"], attempt(t)
+	tool, env := mcpNamed(t, mcpBinary(t, "mcp-raw", "hangs"))["srv__do"], mcpAttempt(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := tool.call(ctx, env, []byte("{}")); !errors.Is(err, context.Canceled) {

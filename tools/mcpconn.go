@@ -128,7 +128,7 @@ func (c *mcpConn) ready(ctx context.Context) (refusal string) {
 type mcpSession struct {
 	*mcp.ClientSession
 	left   allowance
-	stderr tail
+	stderr lastWords
 	ended  atomic.Bool
 	once   sync.Once
 	stop   func() // ends program and connection
@@ -264,13 +264,13 @@ func (h *hearing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tail keeps the end of what is written to it.
-type tail struct {
+// lastWords keeps the end of what is written to it.
+type lastWords struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-func (t *tail) Write(p []byte) (int, error) {
+func (t *lastWords) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, p[max(0, len(p)-1024):]...)
@@ -279,7 +279,7 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 // last is the last line, as it may be shown.
-func (t *tail) last() string {
+func (t *lastWords) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	text := strings.TrimSpace(string(t.text))

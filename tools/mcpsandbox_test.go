@@ -1,0 +1,98 @@
+package tools
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// pythonServer is a server that no Go has part in, in the sandbox. It lies in a
+// folder of its own, with what is hidden beside it and below it.
+func pythonServer(t *testing.T, hidden ...string) (MCPServer, string) {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3 on this machine, so no server of another make is spoken with")
+	}
+	if python, err = real(python); err != nil || !strings.HasPrefix(python, "/usr/") {
+		t.Skip("this machine's python3 is none of the system's, and needs folders that this test does not know")
+	}
+	dir := t.TempDir()
+	source, err := os.ReadFile("testdata/mcpserver.py")
+	must(t, err)
+	given := filepath.Join(dir, "given")
+	must(t, os.MkdirAll(filepath.Join(given, "runs"), 0o755))
+	must(t, os.WriteFile(filepath.Join(given, "mcpserver.py"), source, 0o644))
+	s := sandbox(t, append(hidden, filepath.Join(given, "runs"))...)
+	return MCPServer{Name: "plain", Command: []string{python, filepath.Join(given, "mcpserver.py")}, Folders: []string{given}, Sandbox: s}, dir
+}
+
+// TestMCPEscapes: code that runs in a server finds nothing of what is outside
+// and changes nothing there. Each row prints "got" if it got out.
+func TestMCPEscapes(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "canary of the environment")
+	s, dir := pythonServer(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer listener.Close()
+	abstract, err := net.Listen("unix", "@gaia-mcp-escape")
+	must(t, err)
+	defer abstract.Close()
+	for _, name := range []string{"gold.jsonl", "id_ed25519", "verdicts.json", "given/runs/journal.jsonl"} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("canary of a file"), 0o644))
+	}
+	tools, env := mcpNamed(t, s), mcpAttempt(t)
+	if out := use(t, tools["plain__echo"], env, object{"text": "grüße"}); out.Shown != "grüße" {
+		t.Fatalf("a server of another make: %q", out.Shown)
+	}
+	reads := func(path string) string { return "print('got', open(" + mcpQuoted(path) + ").read())" }
+	for name, code := range map[string]string{
+		"gold":        reads(filepath.Join(dir, "gold.jsonl")),
+		"key":         reads(filepath.Join(dir, "id_ed25519")),
+		"judge cache": reads(filepath.Join(dir, "verdicts.json")),
+		"journal":     reads(filepath.Join(dir, "given/runs/journal.jsonl")),
+		"above":       reads(filepath.Join(dir, "given") + "/../gold.jsonl"),
+		"root":        reads("/proc/1/root" + filepath.Join(dir, "gold.jsonl")),
+		"a link":      "import os; os.symlink(" + mcpQuoted(filepath.Join(dir, "gold.jsonl")) + ", '/tmp/l'); " + reads("/tmp/l"),
+		"passwords":   reads("/etc/passwd"),
+		"environment": "import os, glob\nfor f in glob.glob('/proc/[0-9]*/environ'):\n if b'canary' in open(f,'rb').read(): print('got')\nif any('canary' in v for v in os.environ.values()): print('got')",
+		"processes":   "import glob\nif len(glob.glob('/proc/[0-9]*')) > 3: print('got')",
+		"network":     "import socket; socket.create_connection(" + mcpAddress(listener) + ", 5); print('got')",
+		"abstract":    "import socket; socket.socket(socket.AF_UNIX).connect('\\0gaia-mcp-escape'); print('got')",
+		"names":       "import socket; socket.getaddrinfo('notes.example', 80); print('got')",
+		"metadata":    "import socket; socket.create_connection(('169.254.169.254', 80), 5); print('got')",
+		"own folder":  "open(" + mcpQuoted(filepath.Join(dir, "given/made")) + ", 'w').write('x'); print('got')",
+		"itself":      "open(" + mcpQuoted(filepath.Join(dir, "given/mcpserver.py")) + ", 'a').write('x'); print('got')",
+		"outside":     "open(" + mcpQuoted(filepath.Join(dir, "made")) + ", 'w').write('x'); print('got')",
+		"system":      "open('/usr/bin/made', 'w').write('x'); print('got')",
+		"mount":       "import subprocess; print('got' * (subprocess.run(['mount', '-t', 'tmpfs', 'x', '/tmp'], capture_output=True).returncode == 0))",
+		"user":        "import subprocess; print('got' * (subprocess.run(['unshare', '-U', 'true'], capture_output=True).returncode == 0))",
+		"signals":     "import os; os.kill(" + mcpPID() + ", 0); print('got')",
+		"disk":        "f = open('/tmp/big', 'wb')\nfor _ in range(300): f.write(bytes(1 << 20))\nf.flush(); print('got')",
+	} {
+		out := use(t, tools["plain__run"], env, object{"code": code})
+		if strings.Contains(out.Document, "got") || strings.Contains(out.Document, "canary of") {
+			t.Errorf("%s: %s", name, out.Shown)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "given/made")); err == nil {
+		t.Error("a file was made in a folder that is for reading")
+	}
+	use(t, tools["plain__run"], env, object{"code": "import subprocess; subprocess.Popen(['setsid', 'sleep', '86753.5'])"})
+	must(t, env.Kept.close())
+	goneFromHost(t, "86753.5")
+}
+
+func mcpQuoted(path string) string { return fmt.Sprintf("%q", path) }
+
+func mcpPID() string { return strconv.Itoa(os.Getpid()) }
+
+func mcpAddress(l net.Listener) string {
+	host, port, _ := net.SplitHostPort(l.Addr().String())
+	return fmt.Sprintf("(%q, %s)", host, port)
+}
