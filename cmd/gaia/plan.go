@@ -53,6 +53,10 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 	if err = a.addPython(ctx, s, &w); err != nil {
 		return world{}, err
 	}
+	headers, err := a.addServers(ctx, &w, s)
+	if err != nil {
+		return world{}, err
+	}
 	if w.Set, w.Gold, err = a.loadTasks(ctx, s.taskFlags); err != nil {
 		return world{}, err
 	}
@@ -70,7 +74,7 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 	w.SubmitIntent, w.Rehearsal = s.submitIntent, s.rehearsal
 	w.CallTries, w.Evidence = callTries, s.evidence
 	w.Continue, w.Scratch = s.onLost == goOn, os.TempDir()
-	secrets := a.secrets()
+	secrets := append(a.secrets(), headers...)
 	if isHub(s.source) {
 		token, _, err := a.hubToken()
 		if err != nil {

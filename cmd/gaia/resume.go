@@ -25,6 +25,7 @@ import (
 func (a *app) resumeCommand() *cobra.Command {
 	var s settings
 	var asJSON bool
+	var file string
 	cmd := &cobra.Command{
 		Use:   "resume DIR",
 		Short: "Go on with an interrupted run",
@@ -35,10 +36,10 @@ nothing to do.`,
 		Example: "  gaia resume runs/01J…",
 		Args:    oneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "key", "cassette"); err != nil {
+			if err := notEmpty(cmd, "key", "cassette", "settings"); err != nil {
 				return err
 			}
-			return a.resumeRun(cmd.Context(), args[0], s, asJSON)
+			return a.resumeRun(cmd.Context(), args[0], file, s, asJSON)
 		},
 	}
 	f := cmd.Flags()
@@ -48,11 +49,12 @@ nothing to do.`,
 	s.addRateFlags(cmd)
 	s.addApprove(cmd)
 	f.Lookup("key").Usage = "signing key file, the one the run was planned with"
+	f.StringVar(&file, "settings", "", "file of settings, if the plan has tools of MCP servers, which alone are read (default: gaia.yaml)")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
-func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool) error {
+func (a *app) resumeRun(ctx context.Context, dir, file string, s settings, asJSON bool) error {
 	if err := s.checkGoing(); err != nil {
 		return err
 	}
@@ -67,6 +69,9 @@ func (a *app) resumeRun(ctx context.Context, dir string, s settings, asJSON bool
 		return err
 	}
 	s.runs = filepath.Dir(filepath.Clean(dir))
+	if err := s.plannedServers(file, plan); err != nil {
+		return err
+	}
 	stop := a.catchSignals(ctx)
 	defer stop.release()
 	news := a.tellNews(&s.taskFlags)
@@ -126,6 +131,9 @@ func (s settings) resumeCommand(dir string) string {
 	}
 	if len(s.approve) > 0 {
 		words = append(words, "--approve", quoteArg(strings.Join(s.approve, ",")))
+	}
+	if s.serversFrom != "" {
+		words = append(words, "--settings", quoteArg(s.serversFrom))
 	}
 	if s.rehearsal {
 		return strings.Join(words, " ")

@@ -105,6 +105,7 @@ func (a *app) settleRun(cmd *cobra.Command, s *settings, c *runCall, file *setti
 	}); err != nil {
 		return err
 	}
+	s.takeServers(file)
 	if err := s.taskFlags.check(cmd); err != nil {
 		return err
 	}

@@ -37,6 +37,8 @@ type settings struct {
 	taskTime      time.Duration
 	runCost       string // USD; "" for no limit
 	attempts      int    // at each task, voting
+	servers       []mcpEntry
+	serversFrom   string // file of settings with them
 	prices        string // file; "" for the built-in table
 	submitIntent  bool
 	concurrency   string // autoConcurrency or a number

@@ -31,6 +31,9 @@ func (f *settingsFile) apply(flags *pflag.FlagSet, keep func(name string) bool) 
 		}
 	})
 	for _, e := range f.entries {
+		if e.key == mcpKey {
+			continue
+		}
 		if !slices.Contains(names, e.key) {
 			return f.unknown(e, names)
 		}

@@ -25,13 +25,14 @@ const settingsName = "gaia.yaml"
 // maxSettings bounds, in bytes, a file of settings.
 const maxSettings = 64 << 10
 
-// A settingsFile is a flat YAML mapping from names of flags to their values. A
-// nil one is none.
+// A settingsFile is a flat YAML mapping from names of flags to their values, but
+// for the MCP servers, which are a list of mappings. A nil one is none.
 type settingsFile struct {
 	name    string
 	lines   []string
 	entries []entry
 	set     map[string]place // the flags that were set from it
+	servers []mcpEntry
 }
 
 // An entry is one setting. Lists keep each value's own place.
@@ -178,6 +179,13 @@ func (f *settingsFile) gather(body *ast.MappingNode) error {
 		e := entry{key: key.Value, at: placeOf(key.GetToken())}
 		if i := slices.IndexFunc(f.entries, func(o entry) bool { return o.key == e.key }); i >= 0 {
 			return f.wrong(e.at, "leave one of them", "%s stands here again, after line %d", e.key, f.entries[i].at.line)
+		}
+		if e.key == mcpKey {
+			if err := f.gatherServers(pair.Value); err != nil {
+				return err
+			}
+			f.entries = append(f.entries, e)
+			continue
 		}
 		nodes := []ast.Node{pair.Value}
 		if list, ok := pair.Value.(*ast.SequenceNode); ok {

@@ -173,6 +173,7 @@ type ToolPlan struct {
 	Description  string `json:"description"`
 	Name         string `json:"name"`
 	SchemaSHA256 string `json:"schema_sha256"`
+	Server       string `json:"server,omitzero"` // "mcp:" and the name of the MCP server whose tool it is, with its origin if it is asked over HTTP
 }
 
 // RetryPlan says what is tried again: model calls within an attempt, and

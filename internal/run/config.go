@@ -148,7 +148,7 @@ func (c Config) plan() (ledger.Manifest, error) {
 	}
 	for _, t := range c.catalogue(nil) {
 		s := t.Spec()
-		m.Tools = append(m.Tools, ledger.ToolPlan{Description: s.Description, Name: s.Name, SchemaSHA256: sign.Digest(s.Parameters)})
+		m.Tools = append(m.Tools, ledger.ToolPlan{Description: s.Description, Name: s.Name, SchemaSHA256: sign.Digest(s.Parameters), Server: s.Server})
 	}
 	slices.SortFunc(m.Tools, func(a, b ledger.ToolPlan) int { return strings.Compare(a.Name, b.Name) })
 	return m, c.splits(&m)

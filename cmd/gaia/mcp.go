@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/tools"
+)
+
+// takeServers takes the MCP servers of a settings file.
+func (s *settings) takeServers(file *settingsFile) {
+	if file != nil && len(file.servers) > 0 {
+		s.servers, s.serversFrom = file.servers, file.name
+	}
+}
+
+// plannedServers takes them for a run that goes on and was planned with some:
+// the plan has what their tools are, and only the user how to start them.
+func (s *settings) plannedServers(named string, m ledger.Manifest) error {
+	if !slices.ContainsFunc(m.Tools, func(t ledger.ToolPlan) bool { return t.Server != "" }) {
+		if named != "" {
+			return usage("leave it out", "the run was planned without MCP servers, and --settings is read for nothing else")
+		}
+		return nil
+	}
+	file, err := openSettings(named)
+	if err != nil {
+		return err
+	}
+	if s.takeServers(file); len(s.servers) == 0 {
+		return usage("give the file that the run was started with as --settings", "the run was planned with MCP servers, and there are no settings that name them")
+	}
+	return nil
+}
+
+// addServers starts the MCP servers to ask for their tools, which become the
+// run's. It returns what must not be recorded: the values of headers.
+func (a *app) addServers(ctx context.Context, w *world, s settings) (secrets []string, err error) {
+	var sandbox *tools.Sandbox
+	if slices.ContainsFunc(s.servers, func(e mcpEntry) bool { return e.url == "" && !e.unconfined }) {
+		if sandbox, err = a.serverSandbox(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range s.servers {
+		server, values, err := a.server(e)
+		if err != nil {
+			return nil, err
+		}
+		secrets = append(secrets, values...)
+		if e.url == "" {
+			if !e.unconfined {
+				server.Sandbox = sandbox
+			}
+			if server.Sandbox == nil {
+				if err := a.unconfined(w, s, e); err != nil {
+					return nil, err
+				}
+			}
+		}
+		found, err := server.Tools(ctx)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			return nil, usage("mend it, or leave it out of "+s.serversFrom, "%v", err)
+		}
+		w.Tools = append(w.Tools, found...)
+	}
+	return secrets, nil
+}
+
+// unconfined lets a server run outside of the sandbox, if the run may have such.
+func (a *app) unconfined(w *world, s settings, e mcpEntry) error {
+	if s.submitIntent {
+		hint := "leave out --submit-intent, or 'sandbox: false'"
+		if !e.unconfined {
+			hint = "install bubblewrap, or leave out --submit-intent"
+		}
+		return usage(hint, "the MCP server %q would run outside of the sandbox, so such a run cannot be submitted", e.name)
+	}
+	a.warn(fmt.Sprintf("the MCP server %q runs outside of the sandbox: the run will not be submittable", e.name))
+	w.Unconfined = append(w.Unconfined, "mcp:"+e.name)
+	return nil
+}
+
+// server settles where what the settings name is on this machine.
+func (a *app) server(e mcpEntry) (tools.MCPServer, []string, error) {
+	server := tools.MCPServer{Name: e.name, URL: e.url, Only: e.only, Path: a.getenv("PATH"), Headers: map[string]string{}}
+	var secrets []string
+	for _, h := range e.headers {
+		value := a.getenv(h[1])
+		if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return server, nil, usage("set "+h[1], "the MCP server %q is asked with the header %s, whose value %s is not in the environment, or is none", e.name, h[0], h[1])
+		}
+		server.Headers[h[0]] = value
+		secrets = append(append(secrets, value), strings.Fields(value)...) // of "Bearer …" the latter
+	}
+	if e.url != "" {
+		return server, secrets, nil
+	}
+	program, err := exec.LookPath(e.command[0])
+	if err == nil {
+		program, err = filepath.Abs(program)
+	}
+	if err != nil {
+		return server, nil, usage("give the path of a program, or the name of one that is on PATH", "the MCP server %q cannot be started: %v", e.name, err)
+	}
+	server.Command = append([]string{program}, e.command[1:]...)
+	for _, folder := range e.folders {
+		abs, err := filepath.Abs(folder)
+		if err == nil {
+			_, err = os.Stat(abs)
+		}
+		if err != nil {
+			return server, nil, usage("", "the MCP server %q is to be given the folder %q: %v", e.name, folder, unwrapPath(err))
+		}
+		server.Folders = append(server.Folders, abs)
+	}
+	return server, nil, nil
+}
