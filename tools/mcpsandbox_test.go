@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,13 +14,7 @@ import (
 // folder of its own, with what is hidden beside it and below it.
 func pythonServer(t *testing.T, hidden ...string) (MCPServer, string) {
 	t.Helper()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("there is no python3 on this machine, so no server of another make is spoken with")
-	}
-	if python, err = real(python); err != nil || !strings.HasPrefix(python, "/usr/") {
-		t.Skip("this machine's python3 is none of the system's, and needs folders that this test does not know")
-	}
+	python := interpreter(t)
 	dir := t.TempDir()
 	source, err := os.ReadFile("testdata/mcpserver.py")
 	must(t, err)
@@ -29,7 +22,7 @@ func pythonServer(t *testing.T, hidden ...string) (MCPServer, string) {
 	must(t, os.MkdirAll(filepath.Join(given, "runs"), 0o755))
 	must(t, os.WriteFile(filepath.Join(given, "mcpserver.py"), source, 0o644))
 	s := sandbox(t, append(hidden, filepath.Join(given, "runs"))...)
-	return MCPServer{Name: "plain", Command: []string{python, filepath.Join(given, "mcpserver.py")}, Folders: []string{given}, Sandbox: s}, dir
+	return MCPServer{Name: "plain", Command: []string{python.Path, filepath.Join(given, "mcpserver.py")}, Folders: append([]string{given}, python.needs...), Sandbox: s}, dir
 }
 
 // TestMCPEscapes: code that runs in a server finds nothing of what is outside
@@ -68,7 +61,7 @@ func TestMCPEscapes(t *testing.T) {
 		"metadata":    "import socket; socket.create_connection(('169.254.169.254', 80), 5); print('got')",
 		"own folder":  "open(" + mcpQuoted(filepath.Join(dir, "given/made")) + ", 'w').write('x'); print('got')",
 		"itself":      "open(" + mcpQuoted(filepath.Join(dir, "given/mcpserver.py")) + ", 'a').write('x'); print('got')",
-		"outside":     "open(" + mcpQuoted(filepath.Join(dir, "made")) + ", 'w').write('x'); print('got')",
+		"outside":     "open(" + mcpQuoted(filepath.Join(dir, "made")) + ", 'w').write('x')", // which is the sandbox's own, see below
 		"system":      "open('/usr/bin/made', 'w').write('x'); print('got')",
 		"mount":       "import subprocess; print('got' * (subprocess.run(['mount', '-t', 'tmpfs', 'x', '/tmp'], capture_output=True).returncode == 0))",
 		"user":        "import subprocess; print('got' * (subprocess.run(['unshare', '-U', 'true'], capture_output=True).returncode == 0))",
@@ -80,8 +73,10 @@ func TestMCPEscapes(t *testing.T) {
 			t.Errorf("%s: %s", name, out.Shown)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "given/made")); err == nil {
-		t.Error("a file was made in a folder that is for reading")
+	for _, name := range []string{"made", "given/made"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s was made outside", name)
+		}
 	}
 	use(t, tools["plain__run"], env, object{"code": "import subprocess; subprocess.Popen(['setsid', 'sleep', '86753.5'])"})
 	must(t, env.Kept.close())

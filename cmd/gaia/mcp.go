@@ -42,11 +42,8 @@ func (s *settings) plannedServers(named string, m ledger.Manifest) error {
 // addServers starts the MCP servers to ask for their tools, which become the
 // run's. It returns what must not be recorded: the values of headers.
 func (a *app) addServers(ctx context.Context, w *world, s settings) (secrets []string, err error) {
-	var sandbox *tools.Sandbox
-	if slices.ContainsFunc(s.servers, func(e mcpEntry) bool { return e.url == "" && !e.unconfined }) {
-		if sandbox, err = a.serverSandbox(ctx, s); err != nil {
-			return nil, err
-		}
+	if w.sandbox == nil && slices.ContainsFunc(s.servers, func(e mcpEntry) bool { return e.url == "" && !e.unconfined }) {
+		a.warn(fmt.Sprintf("there is no sandbox for MCP servers: %v ('gaia doctor' says more)", w.noSandbox))
 	}
 	for _, e := range s.servers {
 		server, values, err := a.server(e)
@@ -56,7 +53,7 @@ func (a *app) addServers(ctx context.Context, w *world, s settings) (secrets []s
 		secrets = append(secrets, values...)
 		if e.url == "" {
 			if !e.unconfined {
-				server.Sandbox = sandbox
+				server.Sandbox = w.sandbox
 			}
 			if server.Sandbox == nil {
 				if err := a.unconfined(w, s, e); err != nil {
@@ -81,7 +78,7 @@ func (a *app) unconfined(w *world, s settings, e mcpEntry) error {
 	if s.submitIntent {
 		hint := "leave out --submit-intent, or 'sandbox: false'"
 		if !e.unconfined {
-			hint = "install bubblewrap, or leave out --submit-intent"
+			hint = "'gaia doctor' says what a sandbox needs; or leave out --submit-intent"
 		}
 		return usage(hint, "the MCP server %q would run outside of the sandbox, so such a run cannot be submitted", e.name)
 	}

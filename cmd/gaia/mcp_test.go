@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures"
+)
+
+// asksServer is an endpoint whose model calls one tool, and answers with what
+// the tool said. It refuses the key once if it is told to.
+func asksServer(t *testing.T, tool, args string, refuse *atomic.Bool) *httptest.Server {
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if refuse.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"error":{"message":"the key is not valid","type":"invalid_request_error","code":"invalid_api_key"}}`)
+			return
+		}
+		var asked struct {
+			Messages []struct{ Role, Content string }
+		}
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+			t.Error(err)
+		}
+		message := map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{
+			map[string]any{"id": "c1", "type": "function", "function": map[string]any{"name": tool, "arguments": args}}}}
+		finish := "tool_calls"
+		if last := asked.Messages[len(asked.Messages)-1]; last.Role == "tool" {
+			message, finish = map[string]any{"role": "assistant", "content": "FINAL ANSWER: " + last.Content}, "stop"
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"id": "x", "object": "chat.completion", "model": "m", "usage": map[string]any{"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+			"choices": []any{map[string]any{"index": 0, "message": message, "finish_reason": finish}}})
+	}))
+	t.Cleanup(ts.Close)
+	return ts
+}
+
+// TestMCPRun: the model calls the tool of a server in the sandbox through the
+// Gate, and a run goes on only with the servers that it was planned with.
+func TestMCPRun(t *testing.T) {
+	for _, name := range []string{"bwrap", "/usr/bin/python3"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("there is no %s on this machine, so no server runs in the sandbox", name)
+		}
+	}
+	var refuse atomic.Bool
+	refuse.Store(true)
+	front := asksServer(t, "plain__echo", `{"text":"said by the server"}`, &refuse)
+	p := newProgram(t)
+	p.env = append(p.env, "PATH="+os.Getenv("PATH"))
+	source, err := os.ReadFile("../../tools/testdata/mcpserver.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(p.dir, "servers"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write("servers/plain.py", string(source))
+	settings := fmt.Sprintf("mcp:\n- name: plain\n  command: [/usr/bin/python3, %q]\n  folders: [servers]\n", filepath.Join(p.dir, "servers/plain.py"))
+	write("mcp.yaml", settings)
+	write("less.yaml", settings+"  tools: [echo]\n")
+
+	out := p.want(exitIncomplete, "run", "--submit-intent", "--settings", "mcp.yaml", "--source", "dir:data", "--base-url", front.URL+"/v1", "--model", "m",
+		"--max-task-cost", "off", "--task", "fab1e001-0000-4000-8000-000000000001")
+	if strings.Contains(out, "there is no sandbox") {
+		t.Skipf("this machine has no sandbox: %s", out)
+	}
+	if !strings.Contains(out, " --settings mcp.yaml ") {
+		t.Errorf("run says:\n%s", out)
+	}
+	again := []string{"resume", p.runDir(), "--source", "dir:data", "--base-url", front.URL + "/v1"}
+	if out := p.want(exitUsage, again...); !strings.Contains(out, "planned with MCP servers") || !strings.Contains(out, "hint: give the file that the run was started with as --settings") {
+		t.Errorf("resume says:\n%s", out)
+	}
+	if out := p.want(exitFailure, append(again, "--settings", "less.yaml")...); !strings.Contains(out, "cannot go on with another plan: tools ") {
+		t.Errorf("resume says:\n%s", out)
+	}
+	refuse.Store(false)
+	p.want(exitOK, append(again, "--settings", "mcp.yaml")...)
+	journal, err := os.ReadFile(filepath.Join(p.runDir(), "events.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"tool_executed"`, `"head":"said by the server"`, `"name":"plain__echo"`} {
+		if !strings.Contains(string(journal), want) {
+			t.Errorf("the journal does not hold %s", want)
+		}
+	}
+	p.want(exitOK, "verify", p.runDir())
+}
