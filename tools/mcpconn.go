@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +60,10 @@ func (c *mcpConn) call(ctx context.Context, t *mcpTool, args []byte) (Output, er
 	defer cancel()
 	session := c.live
 	session.allow()
+	if session.watch != nil {
+		session.watch.begin()
+		defer session.watch.rest()
+	}
 	// A server that does not read keeps whoever writes to it waiting: only its end helps.
 	stop := context.AfterFunc(limited, session.end)
 	defer stop()
@@ -77,11 +79,14 @@ func (c *mcpConn) call(ctx context.Context, t *mcpTool, args []byte) (Output, er
 	case errors.As(err, &theirs) && theirs.Code != jsonrpc.CodeInvalidRequest: // by which the library calls what is no message, too
 		out = failed("the server refused the call: %s", plainLine(theirs.Message))
 	case err != nil || r == nil:
-		over := session.spent()
+		talked, beyond := session.spent(), session.beyond.Load()
 		c.drop()
-		if over {
+		switch {
+		case beyond != nil:
+			out = failed("the server was %s; the next call starts it anew", *beyond)
+		case talked:
 			out = failed("the server said too much: the limit is %d MiB and %d messages; it was ended, and the next call starts it anew", mcpHeard>>20, mcpMessages)
-		} else {
+		default:
 			out = failed("the server ended, or gave an answer that is none, before the call was done; the next call starts it anew")
 		}
 	default:
@@ -129,10 +134,31 @@ type mcpSession struct {
 	*mcp.ClientSession
 	left   allowance
 	stderr lastWords
-	ended  atomic.Bool
-	once   sync.Once
-	stop   func() // ends program and connection
+	stop   func(*mcp.ClientSession) // ends program and connection; of the session nil if there is none yet
+	mu     sync.Mutex               // held to write ClientSession and ended, and to read them elsewhere than in a call
+	ended  bool
 	http   *mcpHTTP
+	watch  *watch                 // of a program in the sandbox
+	begun  func()                 // has it watched as one that is in the sandbox for certain
+	beyond atomic.Pointer[string] // the limit that it went beyond
+}
+
+// watched has a program in the sandbox ended if it uses too much, until life
+// ends. Its temporary folders count only once it is inside: before, it sees this
+// machine's.
+func (s *mcpSession) watched(life context.Context, pid int, inside bool) {
+	s.watch = newWatch(pid, inside, nil, pythonCPU)
+	s.watch.begin()
+	over := make(chan string, 1)
+	go s.watch.run(life.Done(), over)
+	go func() {
+		select {
+		case why := <-over:
+			s.beyond.Store(&why)
+			s.end()
+		case <-life.Done():
+		}
+	}()
 }
 
 func (s *mcpSession) allow() {
@@ -145,24 +171,49 @@ func (s *mcpSession) allow() {
 
 func (s *mcpSession) spent() bool { return s.left.spent() }
 
-func (s *mcpSession) over() bool { return s.ended.Load() }
+func (s *mcpSession) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
+}
 
 // end ends the session; it may be called more than once, and on none.
 func (s *mcpSession) end() {
 	if s == nil {
 		return
 	}
-	s.once.Do(func() {
-		s.ended.Store(true)
-		s.stop()
+	s.mu.Lock()
+	again, client := s.ended, s.ClientSession
+	s.ended = true
+	s.mu.Unlock()
+	if !again {
+		s.stop(client)
+	}
+}
+
+// greet begins the conversation.
+func (s *mcpSession) greet(life context.Context, transport mcp.Transport) error {
+	client := mcp.NewClient(&mcp.Implementation{Name: "gaia", Version: "1"}, &mcp.ClientOptions{
+		Capabilities: &mcp.ClientCapabilities{}, MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 	})
+	made, err := client.Connect(life, transport, nil)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ClientSession = made
+	if s.ended {
+		return mcp.ErrConnectionClosed
+	}
+	return nil
 }
 
 // open reaches a server and greets it. With an error there may be a session,
 // which is to be ended.
 func (s MCPServer) open(ctx context.Context) (*mcpSession, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	session := &mcpSession{stop: end}
+	session := &mcpSession{stop: func(*mcp.ClientSession) { end() }}
 	session.allow()
 	transport, err := s.transport(life, end, session)
 	if err != nil {
@@ -170,11 +221,13 @@ func (s MCPServer) open(ctx context.Context) (*mcpSession, error) {
 	}
 	stop := context.AfterFunc(ctx, session.end)
 	defer stop()
-	client := mcp.NewClient(&mcp.Implementation{Name: "gaia", Version: "1"}, &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{}, MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
-	})
-	session.ClientSession, err = client.Connect(life, transport, nil)
-	return session, err
+	if err := session.greet(life, transport); err != nil {
+		return session, err
+	}
+	if session.begun != nil {
+		session.begun()
+	}
+	return session, nil
 }
 
 func (s MCPServer) transport(life context.Context, end func(), session *mcpSession) (mcp.Transport, error) {
@@ -182,106 +235,4 @@ func (s MCPServer) transport(life context.Context, end func(), session *mcpSessi
 		return s.overHTTP(session, end)
 	}
 	return s.startProgram(life, end, session)
-}
-
-// startProgram starts a server that is a program, and speaks with it by its
-// standard input and output. What it writes to standard error is kept for the
-// user who plans with it, and nobody else.
-func (s MCPServer) startProgram(life context.Context, end func(), session *mcpSession) (mcp.Transport, error) {
-	cmd := s.command(life)
-	cmd.Stderr = &session.stderr
-	cmd.WaitDelay = 2 * time.Second // for pipes that someone else holds open
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	session.stop = func() {
-		end() // which kills it
-		_ = in.Close()
-		_ = out.Close()
-		_ = cmd.Wait()
-		if session.ClientSession != nil {
-			_ = session.ClientSession.Close()
-		}
-	}
-	return &mcp.IOTransport{Reader: &hearing{out, &session.left, false}, Writer: in, MaxLineLength: mcpLine}, nil
-}
-
-// command is the program, not yet started.
-func (s MCPServer) command(life context.Context) *exec.Cmd {
-	if s.Sandbox != nil {
-		return s.Sandbox.command(life, jail{readOnly: s.given()}, s.Command[0], s.Command[1:]...)
-	}
-	cmd := exec.CommandContext(life, s.Command[0], s.Command[1:]...)
-	cmd.Env = []string{"PATH=" + s.Path}
-	ownGroup(cmd)
-	return cmd
-}
-
-// given is what the program is given in the sandbox: the folders, and itself
-// where it lies apart from them and from the system's programs.
-func (s MCPServer) given() []string {
-	given := slices.Clone(s.Folders)
-	for _, place := range append([]string{"/usr"}, s.Folders...) {
-		if _, below := within(place, s.Command[0]); below {
-			return given
-		}
-	}
-	return append(given, s.Command[0])
-}
-
-// allowance is how much a server may still say until it is asked the next time.
-type allowance struct{ bytes, lines atomic.Int64 }
-
-func (a *allowance) spent() bool { return a.bytes.Load() <= 0 || a.lines.Load() <= 0 }
-
-// hearing is what a server says, as far as it may. Each message stands on a line
-// of its own, unless the whole is one document.
-type hearing struct {
-	io.ReadCloser
-	left     *allowance
-	document bool
-}
-
-var errTalkative = errors.New("it said too much")
-
-func (h *hearing) Read(p []byte) (int, error) {
-	if h.left.spent() {
-		return 0, errTalkative
-	}
-	n, err := h.ReadCloser.Read(p)
-	h.left.bytes.Add(-int64(n))
-	if !h.document {
-		h.left.lines.Add(-int64(bytes.Count(p[:n], []byte("\n"))))
-	}
-	return n, err
-}
-
-// lastWords keeps the end of what is written to it.
-type lastWords struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (t *lastWords) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p[max(0, len(p)-1024):]...)
-	t.text = t.text[max(0, len(t.text)-1024):]
-	return len(p), nil
-}
-
-// last is the last line, as it may be shown.
-func (t *lastWords) last() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text := strings.TrimSpace(string(t.text))
-	return plainLine(text[strings.LastIndexByte(text, '\n')+1:])
 }

@@ -37,9 +37,9 @@ func (s MCPServer) overHTTP(session *mcpSession, end func()) (mcp.Transport, err
 	transport := newWeb(WebConfig{}, net.JoinHostPort(endpoint.Hostname(), port)).transport
 	carrier := &mcpHTTP{base: transport, endpoint: endpoint, headers: s.Headers, session: session}
 	session.http = carrier
-	session.stop = func() {
-		if session.ClientSession != nil {
-			_ = session.ClientSession.Close()
+	session.stop = func(client *mcp.ClientSession) {
+		if client != nil {
+			_ = client.Close()
 		}
 		end()
 		transport.CloseIdleConnections()

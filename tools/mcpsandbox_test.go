@@ -78,6 +78,8 @@ func TestMCPEscapes(t *testing.T) {
 			t.Errorf("%s was made outside", name)
 		}
 	}
+	out := use(t, tools["plain__run"], env, object{"code": "import subprocess, time\nfor _ in range(300): subprocess.Popen(['sleep', '86753.5'])\ntime.sleep(100)"})
+	mustHold(t, "the end of too many processes", out.Shown, "error: the server was stopped: it ran more than 64 processes; the next call starts it anew")
 	use(t, tools["plain__run"], env, object{"code": "import subprocess; subprocess.Popen(['setsid', 'sleep', '86753.5'])"})
 	must(t, env.Kept.close())
 	goneFromHost(t, "86753.5")

@@ -1,0 +1,126 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// startProgram starts a server that is a program, and speaks with it by its
+// standard input and output. What it writes to standard error is kept for the
+// user who plans with it, and nobody else.
+func (s MCPServer) startProgram(life context.Context, end func(), session *mcpSession) (mcp.Transport, error) {
+	cmd := s.command(life)
+	cmd.Stderr = &session.stderr
+	cmd.WaitDelay = 2 * time.Second // for pipes that someone else holds open
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	session.stop = func(client *mcp.ClientSession) {
+		end() // which kills it
+		_ = in.Close()
+		_ = out.Close()
+		_ = cmd.Wait()
+		if client != nil {
+			_ = client.Close()
+		}
+	}
+	if s.Sandbox != nil {
+		starting, started := context.WithCancel(life)
+		session.watched(starting, cmd.Process.Pid, false)
+		session.begun = func() {
+			started()
+			session.watched(life, cmd.Process.Pid, true)
+		}
+	}
+	return &mcp.IOTransport{Reader: &hearing{out, &session.left, false}, Writer: in, MaxLineLength: mcpLine}, nil
+}
+
+// command is the program, not yet started.
+func (s MCPServer) command(life context.Context) *exec.Cmd {
+	if s.Sandbox != nil {
+		return s.Sandbox.command(life, jail{readOnly: s.given()}, s.Command[0], s.Command[1:]...)
+	}
+	cmd := exec.CommandContext(life, s.Command[0], s.Command[1:]...)
+	cmd.Env = []string{"PATH=" + s.Path}
+	ownGroup(cmd)
+	return cmd
+}
+
+// given is what the program is given in the sandbox: the folders, and itself
+// where it lies apart from them and from the system's programs.
+func (s MCPServer) given() []string {
+	given := slices.Clone(s.Folders)
+	for _, place := range append([]string{"/usr"}, s.Folders...) {
+		if _, below := within(place, s.Command[0]); below {
+			return given
+		}
+	}
+	return append(given, s.Command[0])
+}
+
+// allowance is how much a server may still say until it is asked the next time.
+type allowance struct{ bytes, lines atomic.Int64 }
+
+func (a *allowance) spent() bool { return a.bytes.Load() <= 0 || a.lines.Load() <= 0 }
+
+// hearing is what a server says, as far as it may. Each message stands on a line
+// of its own, unless the whole is one document.
+type hearing struct {
+	io.ReadCloser
+	left     *allowance
+	document bool
+}
+
+var errTalkative = errors.New("it said too much")
+
+func (h *hearing) Read(p []byte) (int, error) {
+	if h.left.spent() {
+		return 0, errTalkative
+	}
+	n, err := h.ReadCloser.Read(p)
+	h.left.bytes.Add(-int64(n))
+	if !h.document {
+		h.left.lines.Add(-int64(bytes.Count(p[:n], []byte("\n"))))
+	}
+	return n, err
+}
+
+// lastWords keeps the end of what is written to it.
+type lastWords struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *lastWords) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p[max(0, len(p)-1024):]...)
+	t.text = t.text[max(0, len(t.text)-1024):]
+	return len(p), nil
+}
+
+// last is the last line, as it may be shown.
+func (t *lastWords) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := strings.TrimSpace(string(t.text))
+	return plainLine(text[strings.LastIndexByte(text, '\n')+1:])
+}
