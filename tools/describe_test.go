@@ -268,7 +268,7 @@ func TestGateDescribes(t *testing.T) {
 	var sent []sight
 	sink := &gateSink{}
 	s := newSession(t, sink, func(p *policy.Policy) { p.MaxCostMicroUSD = 2000 }, NewDescribeImage(eye(t, &sent, sees("A gate.", "stop")), "seeing-model", Reader{}))
-	must(t, os.WriteFile(filepath.Join(s.root.Name(), "gate.png"), asPNG(t, quarters(8, 8)), 0o600))
+	must(t, os.WriteFile(filepath.Join(s.workspace.Root().Name(), "gate.png"), asPNG(t, quarters(8, 8)), 0o600))
 	call := []Call{{"c1", "describe_image", `{"path":"gate.png","question":"What is it?"}`}}
 	for _, want := range []string{"A gate.", "A gate.", "refused: R006"} {
 		results, err := s.Run(t.Context(), 1, call)

@@ -168,8 +168,8 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// rawServer serves connections by hand, under http://almanac.example.
-func rawServer(t *testing.T, c WebConfig, serve func(net.Conn)) *Web {
+// byHand serves connections by hand, under http://almanac.example.
+func byHand(t *testing.T, c WebConfig, serve func(net.Conn)) *Web {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -242,7 +242,7 @@ func TestHostileServers(t *testing.T) {
 		{"no HTTP", time.Minute, repeat("SSH-2.0-x\r\n", 0), "the exchange failed"},
 	}
 	for _, test := range tests {
-		web := rawServer(t, WebConfig{MaxBytes: 1 << 20, Timeout: test.timeout}, test.serve)
+		web := byHand(t, WebConfig{MaxBytes: 1 << 20, Timeout: test.timeout}, test.serve)
 		out := use(t, NewWebFetch(web), workspace(t, nil), object{"url": "http://almanac.example/"})
 		if !out.IsError || len(out.Shown) > 600 {
 			t.Errorf("%s: %.300s", test.name, out.Shown)
