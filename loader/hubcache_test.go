@@ -186,7 +186,7 @@ func TestHubOneSplit(t *testing.T) {
 				set, _, err := loader.Load(t.Context(), source(t, c), split, loader.Filter{})
 				switch split {
 				case loader.Validation:
-					if err != nil || set.Revision != first || len(set.Tasks) != 26 || set.Others != nil {
+					if err != nil || set.Revision != first || len(set.Tasks) != 40 || set.Others != nil {
 						t.Errorf("%d tasks at %q beside %d splits, %v", len(set.Tasks), set.Revision, len(set.Others), err)
 					}
 				default:

@@ -48,7 +48,7 @@ func TestDryRun(t *testing.T) {
 	local := append(args, "--base-url", endpoint.URL+"/v1")
 	for _, line := range []string{
 		"dry run      nothing was asked of a model, and nothing was made\n",
-		"tasks        10 (10/0/0 by level), 3 attempts each\n",
+		"tasks        14 (14/0/0 by level), 3 attempts each\n",
 		"model        gpt-4o at " + endpoint.URL, "completions up to 8192 tokens\n",
 		"budgets      20 turns, 500 tool calls, $0.500000 an attempt; $7.500000 the run\n",
 		// 30 × (68,400 × $2.50 + 2,400 × $10 a million) and 30 × (700 × $0.15 + 60 × $0.60 a million)
@@ -67,7 +67,7 @@ func TestDryRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(out, &plan); err != nil || !plan.DryRun || len(plan.Tasks) != 10 || plan.Estimate.CostMicroUSD == nil || *plan.Estimate.CostMicroUSD != 5854230 ||
+	if err := json.Unmarshal(out, &plan); err != nil || !plan.DryRun || len(plan.Tasks) != 14 || plan.Estimate.CostMicroUSD == nil || *plan.Estimate.CostMicroUSD != 5854230 ||
 		plan.Voting.Rule != ledger.VoteMajority || plan.Cassette != ledger.CassetteRecord || !plan.Estimate.Tokens.Assumed {
 		t.Errorf("%v, %+v", err, plan)
 	}

@@ -80,14 +80,14 @@ func TestHub(t *testing.T) {
 	}
 	said := p.want(exitOK, run...)
 	if !strings.Contains(said, "gaia: hub: fetched 2023/validation/metadata.parquet, ") ||
-		!strings.Contains(said, "gaia: warning: split validation has 26 tasks (10/10/6 by level), where GAIA has 165 (53/86/26)") || strings.Contains(said, "rehearsal") {
+		!strings.Contains(said, "gaia: warning: split validation has 40 tasks (14/17/9 by level), where GAIA has 165 (53/86/26)") || strings.Contains(said, "rehearsal") {
 		t.Errorf("run says:\n%s", said)
 	}
 	m, _, _, err := ledger.ReadPlan(os.DirFS(p.runDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := m.Dataset; d.Hub != server.URL || d.Name != loader.GAIA || d.Revision != hubCommit || d.Levels != [3]int{10, 10, 6} || d.SplitSize != 26 {
+	if d := m.Dataset; d.Hub != server.URL || d.Name != loader.GAIA || d.Revision != hubCommit || d.Levels != [3]int{14, 17, 9} || d.SplitSize != 40 {
 		t.Errorf("the plan has %+v", d)
 	}
 	said += p.want(exitOK, "audit", p.runDir()) + p.want(exitOK, "submit", p.runDir())

@@ -108,7 +108,7 @@ func TestTasksJSON(t *testing.T) {
 	}
 	var list, golden taskList
 	strict(&list, "tasks", "list", "--level", "1,3")
-	want := shownDataset{Name: fixtures.Name, Revision: fixtures.Revision, Split: loader.Validation, SplitSize: 26, Selection: "level=1,3",
+	want := shownDataset{Name: fixtures.Name, Revision: fixtures.Revision, Split: loader.Validation, SplitSize: 40, Selection: "level=1,3",
 		MetadataFile: set.MetadataFile, MetadataSHA256: set.Digest}
 	if list.Dataset != want || len(list.Tasks) != 16 {
 		t.Errorf("list: %+v", list)
@@ -364,7 +364,7 @@ func TestDownloadFromHub(t *testing.T) {
 	}
 	source := "hub:" + repo
 	code, stdout, stderr, fetched := run("list", "--source", source)
-	if code != exitOK || strings.Count(stdout, "\n fab1e") != 26 || !strings.Contains(stdout, "\ndataset  "+repo+", revision "+commit+"\nhub      "+server.URL+"\n") ||
+	if code != exitOK || strings.Count(stdout, "\n fab1e") != 40 || !strings.Contains(stdout, "\ndataset  "+repo+", revision "+commit+"\nhub      "+server.URL+"\n") ||
 		strings.Count(stderr, "gaia: hub: fetched 2023/") != 2 || len(fetched) > 0 {
 		t.Errorf("list: exit %d\n%s%s%q", code, stdout, stderr, fetched)
 	}

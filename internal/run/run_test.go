@@ -158,6 +158,7 @@ func TestGolden(t *testing.T) {
 func TestRehearsal(t *testing.T) {
 	c := config(t)
 	c.Concurrency = 4
+	c.Transcription = &Transcription{Client: c.Model.Client.(*llm.Client), Name: fixtures.TranscriptionModel, Origin: "builtin:ears"}
 	found := verified(t, execute(t, t.TempDir(), c).Dir)
 	var got bytes.Buffer
 	for _, task := range found.Tasks {
@@ -513,6 +514,7 @@ func TestNothingLeaks(t *testing.T) {
 	const gold, secret = "UNIQUE-GOLD-7c1f", "http://museum.example/visit" // the latter stands in pages and arguments
 	c := config(t)
 	c.Concurrency = 4
+	c.Transcription = &Transcription{Client: c.Model.Client.(*llm.Client), Name: fixtures.TranscriptionModel, Origin: "builtin:ears"}
 	c.Redact = trajectory.NewRedactor([]string{secret})
 	c.Model.Client, c.Judge.Client = echoing{c.Model.Client, secret}, echoing{c.Judge.Client, secret}
 	r, err := Create(t.TempDir(), c)
