@@ -39,7 +39,10 @@ func (w *world) rehearse(s settings) error {
 	if w.Judge != nil {
 		w.Judge.Origin = rehearsalHost + fixtures.JudgeModel
 	}
-	return w.equip(tools.WebConfig{Exceptions: server.Hosts}, tools.Engine{Name: tools.SearXNG, URL: fixtures.SearchURL})
+	if w.Transcription != nil {
+		w.Transcription.Origin = rehearsalHost + fixtures.TranscriptionModel
+	}
+	return w.equip(tools.WebConfig{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL}, tools.Engine{Name: tools.SearXNG, URL: fixtures.SearchURL})
 }
 
 // connect fills in the endpoint that the settings name.

@@ -91,7 +91,7 @@ func (a *app) complete(s *settings) error {
 			return usage("leave out --model, --base-url, --api, --judge-model, --transcription-model, --vision-model, --search, --searxng-url and --prices, or give --source hub or dir:PATH",
 				"the built-in tasks run with the built-in model alone")
 		}
-		s.source, s.model, s.judge = sourceFixtures, fixtures.Model, fixtures.JudgeModel
+		s.source, s.model, s.judge, s.transcription = sourceFixtures, fixtures.Model, fixtures.JudgeModel, fixtures.TranscriptionModel
 		return nil
 	}
 	s.source = cmp.Or(s.source, sourceHub)
