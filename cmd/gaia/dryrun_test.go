@@ -44,18 +44,18 @@ func TestDryRun(t *testing.T) {
 	}
 	before := tree(t, p.dir)
 	args := []string{"run", "--dry-run", "--submit-intent", "--source", "dir:data", "--model", "gpt-4o", "--judge-model", "gpt-4o-mini",
-		"--level", "1", "--voting-attempts", "3", "--max-cost", "7.5", "--max-task-cost", "0.5", "--cassette", "record:tape"}
+		"--level", "1", "--voting-attempts", "3", "--max-cost", "10.5", "--max-task-cost", "0.5", "--cassette", "record:tape"}
 	local := append(args, "--base-url", endpoint.URL+"/v1")
 	for _, line := range []string{
 		"dry run      nothing was asked of a model, and nothing was made\n",
 		"tasks        14 (14/0/0 by level), 3 attempts each\n",
 		"model        gpt-4o at " + endpoint.URL, "completions up to 8192 tokens\n",
-		"budgets      20 turns, 500 tool calls, $0.500000 an attempt; $7.500000 the run\n",
-		// 30 × (68,400 × $2.50 + 2,400 × $10 a million) and 30 × (700 × $0.15 + 60 × $0.60 a million)
-		"model: $5.850000 for 30 attempts of 68400 tokens in (0 cached), 2400 out (assumed, not measured)\n",
-		"judge: at most $0.004230, if it is asked of every answer: 700 tokens in (0 cached), 60 out (assumed, not measured)\n",
-		"estimate     $5.854230 in all\n",
-		"at most $15.000000 by the budget of each attempt", "at most $7.500000 by the budget of the run (--max-cost)\n",
+		"budgets      20 turns, 500 tool calls, $0.500000 an attempt; $10.500000 the run\n",
+		// 42 × (68,400 × $2.50 + 2,400 × $10 a million) and 42 × (700 × $0.15 + 60 × $0.60 a million)
+		"model: $8.190000 for 42 attempts of 68400 tokens in (0 cached), 2400 out (assumed, not measured)\n",
+		"judge: at most $0.005922, if it is asked of every answer: 700 tokens in (0 cached), 60 out (assumed, not measured)\n",
+		"estimate     $8.195922 in all\n",
+		"at most $21.000000 by the budget of each attempt", "at most $10.500000 by the budget of the run (--max-cost)\n",
 	} {
 		if out := p.want(exitOK, local...); !strings.Contains(out, line) {
 			t.Errorf("run lacks %q:\n%s", line, out)
@@ -67,15 +67,15 @@ func TestDryRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(out, &plan); err != nil || !plan.DryRun || len(plan.Tasks) != 14 || plan.Estimate.CostMicroUSD == nil || *plan.Estimate.CostMicroUSD != 5854230 ||
+	if err := json.Unmarshal(out, &plan); err != nil || !plan.DryRun || len(plan.Tasks) != 14 || plan.Estimate.CostMicroUSD == nil || *plan.Estimate.CostMicroUSD != 8195922 ||
 		plan.Voting.Rule != ledger.VoteMajority || plan.Cassette != ledger.CassetteRecord || !plan.Estimate.Tokens.Assumed {
 		t.Errorf("%v, %+v", err, plan)
 	}
 	if out := p.want(exitOK, args...); strings.Contains(out, "is above --max-cost") { // at OpenAI's, without a key
 		t.Errorf("run says:\n%s", out)
 	}
-	if out := p.want(exitOK, append(local, "--max-cost", "5.85")...); !strings.Contains(out,
-		"gaia: warning: the estimate, $5.854230, is above --max-cost, $5.850000: tasks may be left out, and count as wrong\n") {
+	if out := p.want(exitOK, append(local, "--max-cost", "8.19")...); !strings.Contains(out,
+		"gaia: warning: the estimate, $8.195922, is above --max-cost, $8.190000: tasks may be left out, and count as wrong\n") {
 		t.Errorf("run says:\n%s", out)
 	}
 	if out := p.want(exitUsage, append(local, "--max-cost", "0.01")...); !strings.Contains(out, "gaia: error: --max-cost is $0.010000, which is not enough for a single attempt\n") ||

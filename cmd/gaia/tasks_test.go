@@ -110,7 +110,7 @@ func TestTasksJSON(t *testing.T) {
 	strict(&list, "tasks", "list", "--level", "1,3")
 	want := shownDataset{Name: fixtures.Name, Revision: fixtures.Revision, Split: loader.Validation, SplitSize: 40, Selection: "level=1,3",
 		MetadataFile: set.MetadataFile, MetadataSHA256: set.Digest}
-	if list.Dataset != want || len(list.Tasks) != 16 {
+	if list.Dataset != want || len(list.Tasks) != 23 {
 		t.Errorf("list: %+v", list)
 	}
 	strict(&golden, "tasks", "list", "--gold")
@@ -127,7 +127,7 @@ func TestTasksJSON(t *testing.T) {
 	}
 	var stats taskStats
 	strict(&stats, "tasks", "stats", "--level", "2")
-	if l := stats.Levels; len(l) != 3 || l[0].Tasks != 0 || l[0].SplitSize != 10 || l[1].Tasks != 10 || l[1].files(".pdf") != 1 || !stats.CarriedGold ||
+	if l := stats.Levels; len(l) != 3 || l[0].Tasks != 0 || l[0].SplitSize != 14 || l[1].Tasks != 17 || l[1].files(".pdf") != 1 || !stats.CarriedGold ||
 		!slices.Equal(stats.OtherSplits, []otherSplit{{Name: loader.Test, Size: 6}}) {
 		t.Errorf("stats: %+v", stats)
 	}
@@ -202,11 +202,11 @@ func TestDownloadFailures(t *testing.T) {
 	q := &taskQuery{taskFlags: taskFlags{source: sourceHub}}
 	broken = true
 	code := a.exit(a.download(context.Background(), q, set, &downloading{out: a.stderr}))
-	if code != exitFailure || out.String() != "8 of 11 attachments are there (65.1 KB), in /cache\n" {
+	if code != exitFailure || out.String() != "20 of 23 attachments are there (134.8 KB), in /cache\n" {
 		t.Errorf("exit %d, %q", code, out.String())
 	}
 	_, list, _ := strings.Cut(errs.String(), "gaia: error: ")
-	want := `3 of 11 attachments could not be read
+	want := `3 of 23 attachments could not be read
 gaia: reason: opening "2023/validation/fab1e002-0000-4000-8000-000000000002.csv", the attachment of task "fab1e002-0000-4000-8000-000000000002": the hub refuses it
 gaia: reason: opening "2023/validation/fab1e003-0000-4000-8000-000000000003.txt", the attachment of task "fab1e003-0000-4000-8000-000000000003": the hub refuses it
 gaia: reason: reading "fab1e004-0000-4000-8000-000000000004.json", the attachment of task "fab1e004-0000-4000-8000-000000000004": connection lost
@@ -218,7 +218,7 @@ gaia: hint: the same command fetches what is missing, and only that
 	}
 	broken = false
 	out.Reset()
-	if err := a.download(context.Background(), q, set, &downloading{out: a.stderr}); err != nil || out.String() != "nothing to download: 11 attachments are there (65.9 KB), in /cache\n" {
+	if err := a.download(context.Background(), q, set, &downloading{out: a.stderr}); err != nil || out.String() != "nothing to download: 23 attachments are there (135.6 KB), in /cache\n" {
 		t.Errorf("again: %v, %q", err, out.String())
 	}
 }
@@ -255,7 +255,7 @@ func TestDownloadInterrupted(t *testing.T) {
 	if code != exitInterrupted || out.Len() > 0 || opened != 1+downloadsAtOnce {
 		t.Errorf("exit %d, %d opened, %q", code, opened, out.String())
 	}
-	if _, list, _ := strings.Cut(errs.String(), "gaia: error: "); !regexp.MustCompile(`^interrupted; 1 of 11 attachments are there \(.*\)\ngaia: hint: the same command goes on with the rest\n$`).MatchString(list) || strings.Contains(errs.String(), "failed") {
+	if _, list, _ := strings.Cut(errs.String(), "gaia: error: "); !regexp.MustCompile(`^interrupted; 1 of 23 attachments are there \(.*\)\ngaia: hint: the same command goes on with the rest\n$`).MatchString(list) || strings.Contains(errs.String(), "failed") {
 		t.Errorf("%s", errs.String())
 	}
 }
@@ -310,19 +310,19 @@ func TestDownloadSignal(t *testing.T) {
 		if strings.Contains(in.Text(), "attachment is there") {
 			there++
 		}
-		if there == 10 {
+		if there == 22 {
 			there++
 			if err := cmd.Process.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitInterrupted || !strings.Contains(stderr.String(), "gaia: error: interrupted; 10 of 11 attachments are there (") {
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != exitInterrupted || !strings.Contains(stderr.String(), "gaia: error: interrupted; 22 of 23 attachments are there (") {
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}
 	before := len(server.Requests())
 	out, err := download().Output()
-	if asked := attachmentsAsked(server, before); err != nil || !strings.HasPrefix(string(out), "11 attachments are there (65.9 KB), in /") || !slices.Equal(asked, []string{hanging}) {
+	if asked := attachmentsAsked(server, before); err != nil || !strings.HasPrefix(string(out), "23 attachments are there (135.6 KB), in /") || !slices.Equal(asked, []string{hanging}) {
 		t.Errorf("again: %v, %q, asked for %q", err, out, asked)
 	}
 }
@@ -375,20 +375,20 @@ func TestDownloadFromHub(t *testing.T) {
 	const damaged = "fab1e008-0000-4000-8000-000000000008.xlsx"
 	server.Fail(hub.Match{CDN: true, Path: damaged}, 1, hub.Garble())
 	code, stdout, stderr, fetched = run("download", "--source", source)
-	if code != exitFailure || !strings.HasPrefix(stdout, "10 of 11 attachments are there (") || len(fetched) != 11 {
+	if code != exitFailure || !strings.HasPrefix(stdout, "22 of 23 attachments are there (") || len(fetched) != 23 {
 		t.Errorf("first: exit %d, %q, %q", code, stdout, fetched)
 	}
-	for _, want := range []string{"gaia: error: 1 of 11 attachments could not be read\n", damaged, "gaia: hint: try again later", "gaia: hint: the same command fetches what is missing, and only that\n"} {
+	for _, want := range []string{"gaia: error: 1 of 23 attachments could not be read\n", damaged, "gaia: hint: try again later", "gaia: hint: the same command fetches what is missing, and only that\n"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("no %q in\n%s", want, stderr)
 		}
 	}
 	code, stdout, _, fetched = run("download", "--source", source)
-	if code != exitOK || stdout != "11 attachments are there (65.9 KB), in "+env["HF_HUB_CACHE"]+"\n" || !slices.Equal(fetched, []string{damaged}) {
+	if code != exitOK || stdout != "23 attachments are there (135.6 KB), in "+env["HF_HUB_CACHE"]+"\n" || !slices.Equal(fetched, []string{damaged}) {
 		t.Errorf("second: exit %d, %q, %q", code, stdout, fetched)
 	}
 	code, stdout, _, fetched = run("download", "--source", source)
-	if code != exitOK || stdout != "nothing to download: 11 attachments are there (65.9 KB), in "+env["HF_HUB_CACHE"]+"\n" || len(fetched) > 0 {
+	if code != exitOK || stdout != "nothing to download: 23 attachments are there (135.6 KB), in "+env["HF_HUB_CACHE"]+"\n" || len(fetched) > 0 {
 		t.Errorf("third: exit %d, %q, %q", code, stdout, fetched)
 	}
 	// With a key in the environment, GAIA is meant, which this hub lacks.
