@@ -92,6 +92,7 @@ func (a *app) complete(s *settings) error {
 				"the built-in tasks run with the built-in model alone")
 		}
 		s.source, s.model, s.judge, s.transcription = sourceFixtures, fixtures.Model, fixtures.JudgeModel, fixtures.TranscriptionModel
+		s.vision = cmp.Or(s.vision, fixtures.VisionModel)
 		return nil
 	}
 	s.source = cmp.Or(s.source, sourceHub)
