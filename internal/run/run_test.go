@@ -156,9 +156,8 @@ func TestGolden(t *testing.T) {
 // TestRehearsal runs all built-in tasks and wants each to end as it is meant
 // to: right, wrong, right only for the judge, without an answer.
 func TestRehearsal(t *testing.T) {
-	c := config(t)
+	c := sensing(t, config(t))
 	c.Concurrency = 4
-	c.Transcription = &Transcription{Client: c.Model.Client.(*llm.Client), Name: fixtures.TranscriptionModel, Origin: "builtin:ears"}
 	found := verified(t, execute(t, t.TempDir(), c).Dir)
 	var got bytes.Buffer
 	for _, task := range found.Tasks {
