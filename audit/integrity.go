@@ -117,10 +117,21 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 		if !planned[c.Result.Name] {
 			n.find(Critical, "tool-not-planned", at, "the tool "+c.Result.Name+" ran", "a tool of the plan")
 		}
-		if p, asked := e.Manifest.Transcription, c.Result.Model; asked != "" && (p == nil || asked != p.Model) {
+		if asked := c.Result.Model; asked != "" && asked != toolModel(e.Manifest, c.Result.Name) {
 			n.find(Critical, "model-differs", at, fmt.Sprintf("%s asked the model %q", c.Result.Name, asked), "the model that the plan has for it")
 		}
 	}
+}
+
+// toolModel is the model that the plan has for a tool, "" for none.
+func toolModel(m ledger.Manifest, tool string) string {
+	switch {
+	case tool == "transcribe_audio" && m.Transcription != nil:
+		return m.Transcription.Model
+	case tool == "describe_image" && m.Vision != nil:
+		return m.Vision.Model
+	}
+	return ""
 }
 
 // asPlanned holds an attempt's prompts and models against the plan.

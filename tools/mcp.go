@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/go-json-experiment/json"
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -244,38 +245,15 @@ func (t *mcpTool) writes() bool { return false }
 // touches takes every text in the arguments for anything that it may be, as
 // the audit does: nobody here knows what the server will do with it.
 func (t *mcpTool) touches(args []byte) (Touches, error) {
-	v, err := t.decode(args)
+	if _, err := t.decode(args); err != nil {
+		return Touches{}, err
+	}
+	values, err := arguments(args)
 	if err != nil {
 		return Touches{}, err
 	}
-	var touched Touches
-	eachText(v, func(text string) {
-		touched.Texts = append(touched.Texts, text)
-		if strings.Contains(text, "://") {
-			touched.URLs = append(touched.URLs, text)
-		}
-		if strings.ContainsAny(text, `/\.`) && !strings.ContainsAny(text, " \t\n") {
-			touched.Paths = append(touched.Paths, text)
-		}
-	})
-	return touched, nil
-}
-
-// eachText visits the texts of a JSON value, and the names in it.
-func eachText(v any, visit func(string)) {
-	switch v := v.(type) {
-	case string:
-		visit(v)
-	case []any:
-		for _, e := range v {
-			eachText(e, visit)
-		}
-	case map[string]any:
-		for name, e := range v {
-			visit(name)
-			eachText(e, visit)
-		}
-	}
+	c := policy.CallOf(t.name, values)
+	return Touches{URLs: c.URLs, Paths: c.Paths, Texts: c.Texts}, nil
 }
 
 // decode accepts one JSON value that fits the server's schema; see

@@ -174,3 +174,20 @@ func unseen(text string) string {
 	}
 	return ""
 }
+
+// eachText visits the texts of a JSON value, and the names in it.
+func eachText(v any, visit func(string)) {
+	switch v := v.(type) {
+	case string:
+		visit(v)
+	case []any:
+		for _, e := range v {
+			eachText(e, visit)
+		}
+	case map[string]any:
+		for name, e := range v {
+			visit(name)
+			eachText(e, visit)
+		}
+	}
+}

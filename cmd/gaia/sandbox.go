@@ -77,7 +77,7 @@ func (a *app) hidden(s settings) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding this program, to hide it: %w", err)
 	}
-	paths := []string{executable, "runs", s.runs, a.hubCache(), s.key, a.getenv("GAIA_SIGNING_KEY_FILE")}
+	paths := []string{executable, "runs", s.runs, a.hubCache(), a.hubHome(), a.expand(a.getenv("HF_TOKEN_PATH")), s.key, a.getenv("GAIA_SIGNING_KEY_FILE")}
 	for _, base := range []string{a.xdg("XDG_CONFIG_HOME", ".config"), a.xdg("XDG_CACHE_HOME", ".cache")} {
 		if base != "" {
 			paths = append(paths, filepath.Join(base, "gaia"))

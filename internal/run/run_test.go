@@ -76,7 +76,7 @@ func config(t testing.TB, ids ...string) Config {
 	c := &clock{}
 	client := llm.New(llm.Config{BaseURL: server.ModelURL, Prices: prices, MaxTries: 6, Now: c.now,
 		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
-	web := tools.NewWeb(tools.WebConfig{Exceptions: server.Hosts})
+	web := tools.NewWeb(tools.WebConfig{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL})
 	return Config{
 		Set: set, Gold: gold, Selection: filter.Rule(),
 		Model:    Endpoint{Client: client, Name: fixtures.Model, Origin: "builtin:model"},
