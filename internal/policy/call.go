@@ -33,15 +33,19 @@ func CallOf(tool string, args map[string]string) Call {
 	case "python":
 		c.Code = c.Texts
 	default:
-		for _, value := range c.Texts {
-			c.Texts = append(c.Texts, nested(value)...)
-		}
-		for _, value := range c.Texts {
-			if strings.Contains(value, "://") {
-				c.URLs = append(c.URLs, value)
+		for _, text := range slices.Clone(c.Texts) {
+			inside := nested(text)
+			c.Texts = append(c.Texts, inside...)
+			if len(inside) == 0 {
+				inside = []string{text}
 			}
-			if strings.ContainsAny(value, `/\.`) && !strings.ContainsAny(value, " \t\n") {
-				c.Paths = append(c.Paths, value)
+			for _, value := range inside {
+				if strings.Contains(value, "://") {
+					c.URLs = append(c.URLs, value)
+				}
+				if strings.ContainsAny(value, `/\.`) && !strings.ContainsAny(value, " \t\n") {
+					c.Paths = append(c.Paths, value)
+				}
 			}
 		}
 	}
