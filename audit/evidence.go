@@ -52,6 +52,8 @@ type AttemptEvidence struct {
 	Channels  []string // what the endpoint did on its own, each once
 	Unpriced  bool     // the cost of a reply, or of what a tool asked a model, is not known
 	Calls     []*CallFact
+	Rollbacks []RollbackFact
+	Broken    []BrokenFact
 	Answer    *trajectory.AnswerCommitted
 	Ended     *trajectory.AttemptEnded
 	Judgment  *trajectory.Judgment
@@ -151,6 +153,20 @@ type ResultFact struct {
 	Overlong bool   // the head is longer than heads are: only the beginning was looked at
 	URLs     int    // addresses recorded
 	ClassA   string // an address of an answer source that gave a page
+}
+
+// RollbackFact is a workspace that was put back. Correct means that it was left
+// as it had been at the start of the turn.
+type RollbackFact struct {
+	Seq     int64
+	Turn    int
+	Correct bool
+}
+
+// BrokenFact is a violation of rules other than that of budgets.
+type BrokenFact struct {
+	Seq  int64
+	Turn int
 }
 
 // CacheFact is a check of the judge cache.

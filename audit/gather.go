@@ -210,6 +210,12 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 		t.decide(a, ev, p)
 	case trajectory.ToolExecuted:
 		t.execute(a, ev, p)
+	case trajectory.PolicyViolation:
+		if !slices.Equal(p.RuleIDs, []string{policy.Budget}) {
+			a.Broken = append(a.Broken, BrokenFact{ev.Seq, ev.Turn})
+		}
+	case trajectory.Rollback:
+		a.Rollbacks = append(a.Rollbacks, RollbackFact{ev.Seq, ev.Turn, p.TreeAfter == p.TreeBefore})
 	case trajectory.AnswerCommitted:
 		a.Committed, a.Answer = ev.Seq, &p
 	case trajectory.AttemptEnded:

@@ -42,6 +42,7 @@ func trajectoryIntegrity() Check {
 			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
 				calls(e, n, t, a, planned)
 				asPlanned(e, n, t, a)
+				rollbacks(e, n, t, a)
 				answered(n, t, a)
 				judged(e, n, t, a)
 			})
@@ -121,6 +122,32 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 			n.find(Critical, "model-differs", at, fmt.Sprintf("%s asked the model %q", c.Result.Name, asked), "the model that the plan has for it")
 		}
 	}
+}
+
+// rollbacks holds the turns of an attempt that broke rules against what autonomous
+// mode promises of them. An attempt without files has nothing to put back.
+func rollbacks(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	put := map[int]bool{}
+	for _, r := range a.Rollbacks {
+		put[r.Turn] = true
+		if !r.Correct {
+			n.find(ToReview, "rollback-incorrect", place{task: t, attempt: a.Number, seq: r.Seq}, "a workspace that was put back is not as it had been at the start of the turn", "the same tree")
+		}
+	}
+	writes := slices.ContainsFunc(e.Manifest.Tools, func(t ledger.ToolPlan) bool { return t.Name == "python" })
+	if e.Manifest.Policy.Mode != policy.Autonomous || len(a.Workspace) == 0 && !writes {
+		return
+	}
+	for _, b := range a.Broken {
+		if !put[b.Turn] && !a.cutOff(b.Turn) {
+			n.find(ToReview, "rollback-missing", place{task: t, attempt: a.Number, seq: b.Seq}, "a turn that broke rules, and whose workspace was not put back", "a rollback")
+		}
+	}
+}
+
+// cutOff reports whether an attempt ended in a turn by an interruption.
+func (a *AttemptEvidence) cutOff(turn int) bool {
+	return turn == len(a.Turns) && (a.Ended == nil || a.Ended.Outcome == trajectory.Errored)
 }
 
 // toolModel is the model that the plan has for a tool, "" for none.

@@ -118,7 +118,9 @@ func TestPythonWorkspace(t *testing.T) {
 			trajectory.WorkspaceChange{Added: 2, Files: []string{"notes.txt"}, Diff: head + "+tide\n+wind\n"}},
 	}
 	model := told{}
-	index := func(id string) int { return slices.IndexFunc(c.Set.Tasks, func(task loader.Task) bool { return task.ID == id }) }
+	index := func(id string) int {
+		return slices.IndexFunc(c.Set.Tasks, func(task loader.Task) bool { return task.ID == id })
+	}
 	for i, l := range lines {
 		model[c.Set.Tasks[i].Question] = l.says
 	}
