@@ -34,7 +34,6 @@ func NewCalculate() Tool {
 	return define("calculate",
 		"Calculates exactly: + - * / % (remainder with the divisor's sign) ^ (power), parentheses, and the functions sqrt(x), abs(x), floor(x), ceil(x), "+
 			"round(x) or round(x, decimals) (halves away from zero), min(…), max(…), sum(…), mean(…). Numbers only: convert units yourself.",
-		func(a calculateArgs) Touches { return Touches{Texts: nonEmpty(a.Expression)} },
 		func(_ context.Context, _ *Env, a calculateArgs) (Output, error) {
 			n, err := evaluate(a.Expression)
 			if err != nil {

@@ -31,9 +31,6 @@ func NewDescribeImage(ask Viewer, model string, reader Reader) Tool {
 	v := &viewing{ask: ask, model: model, reader: reader}
 	return define("describe_image",
 		"Has a model that sees look at a picture of the workspace ("+pictures+", up to 32 MiB) or in an archive or office file of it, or at a page of a pdf, and answer a question about it. Ask for all that you need of it, such as the text that stands in it or the number of things of a kind.",
-		func(a describeArgs) Touches {
-			return Touches{Paths: []string{a.Path}, Texts: nonEmpty(a.Inside, a.Question)}
-		},
 		func(ctx context.Context, env *Env, a describeArgs) (Output, error) {
 			picture, err := v.picture(ctx, env, a)
 			var u *unreadable

@@ -33,16 +33,16 @@ type webFetchArgs struct {
 // NewWebFetch makes web_fetch, which reads a page or file of the web, or the
 // copy of it that an archive has.
 func NewWebFetch(w *Web) Tool {
-	return define("web_fetch",
+	t := define("web_fetch",
 		"Reads a page or file from the web as text: web pages as markdown with their tables and links; pdf, xlsx, csv, json and text as read_file does. Long ones come in pages; find looks inside. With archived it reads the page as it was at a date.",
-		func(a webFetchArgs) Touches {
-			urls := []string{a.URL}
-			if copied, err := w.archived(a); err == nil && a.Archived != "" {
-				urls = append(urls, copied)
-			}
-			return Touches{URLs: urls, Texts: nonEmpty(a.URL, a.Find)}
-		},
-		func(ctx context.Context, env *Env, a webFetchArgs) (Output, error) { return w.fetch(ctx, env, a) })
+		w.fetch)
+	t.urls = func(a webFetchArgs) []string {
+		if copied, err := w.archived(a); err == nil && a.Archived != "" {
+			return []string{copied}
+		}
+		return nil
+	}
+	return t
 }
 
 func (w *Web) fetch(ctx context.Context, env *Env, a webFetchArgs) (Output, error) {

@@ -195,17 +195,19 @@ func (s *Session) Run(ctx context.Context, turn int, calls []Call) ([]Result, er
 // decide judges one call by the policy. Rules see the whole arguments.
 func (s *Session) decide(c Call) *pass {
 	p := &pass{call: c, id: s.rec.Redact.Label(c.ID), name: s.rec.Redact.Label(c.Name), tool: s.gate.tools[c.Name]}
-	var touched Touches
+	args, err := policy.Arguments([]byte(c.Args))
+	p.asked = policy.CallOf(c.Name, args)
+	if err != nil { // what it is to say nobody knows
+		p.asked.Texts = append(p.asked.Texts, c.Args)
+	}
 	var argsErr error
-	if p.tool != nil {
-		touched, argsErr = p.tool.touches([]byte(c.Args))
+	if p.asked.Known = p.tool != nil; p.asked.Known {
+		var made []string
+		made, argsErr = p.tool.admits([]byte(c.Args))
+		p.asked.URLs = append(p.asked.URLs, made...)
 	}
 	s.mu.Lock()
-	p.asked = policy.Call{
-		Tool: c.Name, Known: p.tool != nil,
-		URLs: touched.URLs, Paths: touched.Paths, Texts: append(touched.Texts, c.Args), Code: touched.Code,
-		ToolCalls: s.calls, CostMicroUSD: s.cost,
-	}
+	p.asked.ToolCalls, p.asked.CostMicroUSD = s.calls, s.cost
 	s.calls++
 	s.mu.Unlock()
 	p.decision = policy.Decide(s.gate.Policy, p.asked)

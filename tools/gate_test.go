@@ -55,7 +55,6 @@ type probeArgs struct {
 // probe is a tool that runs do.
 func probe(name string, do func(probeArgs) (Output, error)) Tool {
 	return define(name, "Does what the test says.",
-		func(a probeArgs) Touches { return Touches{URLs: nonEmpty(a.URL), Texts: nonEmpty(a.Text)} },
 		func(_ context.Context, _ *Env, a probeArgs) (Output, error) { return do(a) })
 }
 

@@ -7,8 +7,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // decided records what came of a call, with the model's words for it.
@@ -34,7 +32,7 @@ func violation(callID string, d policy.Decision) trajectory.Payload {
 func (s *Session) proposal(p *pass) trajectory.ToolProposed {
 	whole := s.rec.Excerpt(p.call.Args, trajectory.ArgumentHead)
 	out := trajectory.ToolProposed{Args: map[string]string{}, ArgsSHA256: whole.SHA256, BodySHA256: whole.BodySHA256, CallID: p.id, Name: p.name}
-	args, err := arguments([]byte(p.call.Args))
+	args, err := policy.Arguments([]byte(p.call.Args))
 	if err != nil {
 		out.Malformed, out.Redactions = whole.Head, whole.Redactions
 		if s.rec.Hashes {
@@ -53,25 +51,6 @@ func (s *Session) proposal(p *pass) trajectory.ToolProposed {
 	}
 	slices.Sort(out.ArgsTruncated)
 	return out
-}
-
-// arguments are those of a call as they are recorded: strings as they are, and
-// other values as their JSON text.
-func arguments(args []byte) (map[string]string, error) {
-	var values map[string]jsontext.Value
-	if err := json.Unmarshal(args, &values); err != nil {
-		return nil, err
-	}
-	out := make(map[string]string, len(values))
-	for name, value := range values {
-		out[name] = string(value)
-		if value.Kind() == '"' {
-			if b, err := jsontext.AppendUnquote(nil, value); err == nil {
-				out[name] = string(b)
-			}
-		}
-	}
-	return out, nil
 }
 
 // origin returns scheme and host of an address, "" if it has none.

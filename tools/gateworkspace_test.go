@@ -19,11 +19,9 @@ import (
 
 // writer is a tool that may change the workspace; do gets what the tool gets.
 func writer(name string, do func(*Env, probeArgs) (Output, error)) Tool {
-	return &defined[probeArgs]{
-		spec: probe(name, nil).Spec(), schema: probe(name, nil).(*defined[probeArgs]).schema, writer: true,
-		touch: func(a probeArgs) Touches { return Touches{URLs: nonEmpty(a.URL), Texts: nonEmpty(a.Text)} },
-		run:   func(_ context.Context, env *Env, a probeArgs) (Output, error) { return do(env, a) },
-	}
+	t := define(name, "Does what the test says.", func(_ context.Context, env *Env, a probeArgs) (Output, error) { return do(env, a) })
+	t.writer = true
+	return t
 }
 
 // saves writes its text to the file "out".

@@ -17,7 +17,6 @@ type listFilesArgs struct{}
 func NewListFiles() Tool {
 	return define("list_files",
 		"Lists the files of the workspace with their sizes.",
-		func(listFilesArgs) Touches { return Touches{Paths: []string{"."}} },
 		func(ctx context.Context, env *Env, _ listFilesArgs) (Output, error) { return listFiles(ctx, env) })
 }
 

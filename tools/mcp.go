@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/go-json-experiment/json"
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -242,18 +241,9 @@ func (t *mcpTool) Spec() Spec {
 // writes is false: no server is given a workspace.
 func (t *mcpTool) writes() bool { return false }
 
-// touches takes every text in the arguments for anything that it may be, as
-// the audit does: nobody here knows what the server will do with it.
-func (t *mcpTool) touches(args []byte) (Touches, error) {
-	if _, err := t.decode(args); err != nil {
-		return Touches{}, err
-	}
-	values, err := arguments(args)
-	if err != nil {
-		return Touches{}, err
-	}
-	c := policy.CallOf(t.name, values)
-	return Touches{URLs: c.URLs, Paths: c.Paths, Texts: c.Texts}, nil
+func (t *mcpTool) admits(args []byte) ([]string, error) {
+	_, err := t.decode(args)
+	return nil, err
 }
 
 // decode accepts one JSON value that fits the server's schema; see

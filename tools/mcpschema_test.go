@@ -92,7 +92,7 @@ func TestMCPLists(t *testing.T) {
 	s.Only = []string{"good"}
 	tool := mcpNamed(t, s)["srv__good"]
 	for args, fits := range map[string]bool{`{"a":"text"}`: true, `{"a":5}`: false} {
-		if _, err := tool.touches([]byte(args)); (err == nil) != fits {
+		if _, err := tool.admits([]byte(args)); (err == nil) != fits {
 			t.Errorf("%s: %v", args, err)
 		}
 	}

@@ -48,10 +48,8 @@ func NewUnsafePython(i Interpreter) Tool {
 
 func newPython(p *python, description string) Tool {
 	description += fmt.Sprintf(" It is Python %s with what is installed there; a call that is stopped loses the variables, not the files.", p.interpreter.Version)
-	t := define("python", description,
-		func(a pythonArgs) Touches { return Touches{Code: []string{a.Code}} },
-		p.run)
-	t.(*defined[pythonArgs]).writer = true
+	t := define("python", description, p.run)
+	t.writer = true
 	return t
 }
 

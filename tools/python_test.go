@@ -124,10 +124,8 @@ func TestPythonArguments(t *testing.T) {
 		mustHold(t, "a time", out.Shown, want)
 	}
 	mustHold(t, "long code", b.run(t, strings.Repeat("#", pythonCode+1), 0).Shown, "error: the code has 262145 bytes; 262144 are the most")
-	touched, err := b.touches([]byte(`{"code":"import os"}`))
-	must(t, err)
-	if len(touched.Code) != 1 || touched.Code[0] != "import os" || !b.writes() {
-		t.Errorf("it touches %+v and writes: %v", touched, b.writes())
+	if !b.writes() {
+		t.Error("it is said not to write")
 	}
 }
 

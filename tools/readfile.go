@@ -21,9 +21,6 @@ type readFileArgs struct {
 func NewReadFile(reader Reader) Tool {
 	return define("read_file",
 		"Reads a file of the workspace as text: csv, tsv, xlsx and ods (every sheet, with formulas), pdf, docx and odt (with notes and comments), pptx and odp (with speaker notes), html, xml, json, program source and other text in any encoding. Lists zip, tar and gz archives, and reads what is inside them. Long ones come in pages; find looks inside.",
-		func(a readFileArgs) Touches {
-			return Touches{Paths: []string{a.Path}, Texts: nonEmpty(a.Inside, a.Find)}
-		},
 		func(ctx context.Context, env *Env, a readFileArgs) (Output, error) {
 			data, err := readInside(env, a.Path)
 			if err != nil {

@@ -45,12 +45,10 @@ func NewWebSearch(w *Web, e Engine) Tool {
 	if u, err := url.Parse(s.engine.URL); err == nil {
 		s.web = newWeb(w.config, hostPort(u))
 	}
-	return define("web_search",
-		"Searches the web and lists the results found: title, address and an extract of each. Read a result with web_fetch.",
-		func(a webSearchArgs) Touches {
-			return Touches{URLs: []string{s.form.ask(s.engine, a.Query).url}, Texts: nonEmpty(a.Query)}
-		},
-		s.search)
+	t := define("web_search",
+		"Searches the web and lists the results found: title, address and an extract of each. Read a result with web_fetch.", s.search)
+	t.urls = func(a webSearchArgs) []string { return []string{s.form.ask(s.engine, a.Query).url} }
+	return t
 }
 
 type searcher struct {

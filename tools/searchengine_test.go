@@ -66,16 +66,16 @@ func TestEngines(t *testing.T) {
 					t.Errorf("it was not asked with %q but with %q", line, asked)
 				}
 			}
-			touched, err := tool.touches([]byte(`{"query":"Ostrel tide \"gauge\""}`))
+			made, err := tool.admits([]byte(`{"query":"Ostrel tide \"gauge\""}`))
 			must(t, err)
 			var reached []string
 			for _, u := range out.URLs[1:] {
 				reached = append(reached, u.URL)
 			}
-			if out.URLs[0].URL != touched.URLs[0] || out.URLs[0].Status != 200 || strings.Join(reached, "\n")+"\n" != c["urls"] {
-				t.Errorf("touches %q and reached %+v", touched.URLs, out.URLs)
+			if out.URLs[0].URL != made[0] || out.URLs[0].Status != 200 || strings.Join(reached, "\n")+"\n" != c["urls"] {
+				t.Errorf("touches %q and reached %+v", made, out.URLs)
 			}
-			if strings.Contains(fmt.Sprint(out, touched, tool.Spec()), engineKey) {
+			if strings.Contains(fmt.Sprint(out, made, tool.Spec()), engineKey) {
 				t.Error("the key got out")
 			}
 			if complete := (Engine{Name: name}).complete(); (name == SearXNG) != (complete.URL == "") || complete.URL != "" && !strings.HasPrefix(complete.URL, "https://") {

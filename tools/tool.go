@@ -68,10 +68,6 @@ type Output struct {
 	Model    *trajectory.ModelUse
 }
 
-// Touches is what a call would touch, known before it runs: the rules look at
-// it. Code is what would be executed.
-type Touches struct{ URLs, Paths, Texts, Code []string }
-
 // Env is what a tool may use of an attempt. Root is its workspace, nil where
 // nothing lies in it; AllowURL is asked for every redirect target before it is
 // followed, and an error from it refuses the redirect; Kept is what tools keep
@@ -107,18 +103,6 @@ func (k *Kept) get(name string, make func() (io.Closer, error)) (io.Closer, erro
 	return made, nil
 }
 
-// drop ends what is kept under a name, if anything is.
-func (k *Kept) drop(name string) error {
-	k.mu.Lock()
-	have, ok := k.byKey[name]
-	delete(k.byKey, name)
-	k.mu.Unlock()
-	if !ok {
-		return nil
-	}
-	return have.Close()
-}
-
 // close ends everything.
 func (k *Kept) close() error {
 	k.mu.Lock()
@@ -136,9 +120,10 @@ func (k *Kept) close() error {
 // by the Gate only.
 type Tool interface {
 	Spec() Spec
-	// touches decodes the arguments strictly. The text of its error is for
-	// the model.
-	touches(args []byte) (Touches, error)
+	// admits decodes the arguments strictly, and returns the addresses that the
+	// tool makes of them. What the arguments themselves name, policy.CallOf
+	// knows. The text of its error is for the model.
+	admits(args []byte) (urls []string, err error)
 	// writes reports whether calls can change the workspace.
 	writes() bool
 	call(ctx context.Context, env *Env, args []byte) (Output, error)
@@ -148,7 +133,7 @@ type Tool interface {
 type defined[A any] struct {
 	spec   Spec
 	schema *jsonschema.Resolved
-	touch  func(A) Touches
+	urls   func(A) []string // that are made of the arguments; nil: none are
 	writer bool
 	run    func(context.Context, *Env, A) (Output, error)
 }
@@ -156,7 +141,7 @@ type defined[A any] struct {
 // define makes a tool from one definition: the schema shown to the model, the
 // validation and the decoding all come from A's fields and their tags. It
 // panics if A has no JSON Schema, which is a mistake in the program.
-func define[A any](name, description string, touches func(A) Touches, run func(context.Context, *Env, A) (Output, error)) Tool {
+func define[A any](name, description string, run func(context.Context, *Env, A) (Output, error)) *defined[A] {
 	schema, err := jsonschema.For[A](nil)
 	if err != nil {
 		panic(fmt.Sprintf("tool %s: %v", name, err))
@@ -173,7 +158,7 @@ func define[A any](name, description string, touches func(A) Touches, run func(c
 	if err != nil {
 		panic(fmt.Sprintf("tool %s: %v", name, err))
 	}
-	return &defined[A]{spec: Spec{Name: name, Description: description, Parameters: parameters}, schema: resolved, touch: touches, run: run}
+	return &defined[A]{spec: Spec{Name: name, Description: description, Parameters: parameters}, schema: resolved, run: run}
 }
 
 func (d *defined[A]) Spec() Spec { return d.spec }
@@ -230,12 +215,12 @@ func reason(err error) string {
 
 func clipped(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxReason)], "") }
 
-func (d *defined[A]) touches(args []byte) (Touches, error) {
+func (d *defined[A]) admits(args []byte) ([]string, error) {
 	a, err := d.decode(args)
-	if err != nil {
-		return Touches{}, err
+	if err != nil || d.urls == nil {
+		return nil, err
 	}
-	return d.touch(a), nil
+	return d.urls(a), nil
 }
 
 func (d *defined[A]) call(ctx context.Context, env *Env, args []byte) (Output, error) {

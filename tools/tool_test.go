@@ -5,16 +5,21 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // everyTool is each tool once; nothing is asked of the network.
 func everyTool() []Tool {
 	w := NewWeb(WebConfig{})
-	return []Tool{NewReadFile(Reader{}), NewListFiles(), NewCalculate(), NewWebFetch(w), NewWebSearch(w, Engine{Name: SearXNG, URL: "http://search.example/search"})}
+	return []Tool{NewReadFile(Reader{}), NewListFiles(), NewCalculate(), NewWebFetch(w), NewWebSearch(w, Engine{Name: SearXNG, URL: "http://search.example/search"}),
+		NewTranscribe(nil, "m"), NewDescribeImage(nil, "m", Reader{}), NewUnsafePython(Interpreter{})}
 }
 
 // workspace is an Env over a directory with the given files.
@@ -70,6 +75,10 @@ func TestSpecs(t *testing.T) {
 		"calculate":  {[]string{"expression"}, []string{"expression"}},
 		"web_fetch":  {[]string{"url", "mode", "page", "find", "archived"}, []string{"url"}},
 		"web_search": {[]string{"query"}, []string{"query"}},
+
+		"transcribe_audio": {[]string{"path", "page", "find"}, []string{"path"}},
+		"describe_image":   {[]string{"path", "inside", "question", "page"}, []string{"path", "question"}},
+		"python":           {[]string{"code", "timeout_s"}, []string{"code"}},
 	}
 	for _, tool := range everyTool() {
 		spec := tool.Spec()
@@ -106,7 +115,7 @@ func TestRefusalsSayNoMoreThanTheCall(t *testing.T) {
 	long := strings.Repeat("a", 9000)
 	for _, args := range []string{`{"expression":["` + long + `","Brellin"]}`, `{"expression":{"` + long + `":"Brellin"}}`,
 		`{"` + long + `":1}`, `{"expression":"` + long + `",}`, `{"expression":"` + long} {
-		_, err := NewCalculate().touches([]byte(args))
+		_, err := NewCalculate().admits([]byte(args))
 		if err == nil {
 			t.Fatalf("%.40s… is accepted", args)
 		}
@@ -116,29 +125,39 @@ func TestRefusalsSayNoMoreThanTheCall(t *testing.T) {
 	}
 }
 
-func TestTouches(t *testing.T) {
+// TestAsked: what is decided on is what the arguments name, whatever the JSON
+// they are written in, and what the tool makes of them. The names of arguments
+// that the rules know are those of the tools.
+func TestAsked(t *testing.T) {
 	tests := []struct {
 		tool Tool
 		args string
-		want Touches
+		want policy.Call
 	}{
-		{NewReadFile(Reader{}), `{"path":"a/b.csv","find":"x"}`, Touches{Paths: []string{"a/b.csv"}, Texts: []string{"x"}}},
-		{NewListFiles(), ``, Touches{Paths: []string{"."}}},
-		{NewCalculate(), `{"expression":"1+1"}`, Touches{Texts: []string{"1+1"}}},
-		{NewWebFetch(NewWeb(WebConfig{})), `{"url":"http://a.example/#x"}`, Touches{URLs: []string{"http://a.example/#x"}, Texts: []string{"http://a.example/#x"}}},
+		{NewReadFile(Reader{}), `{"path":"a\u002fb.csv","find":"x"}`, policy.Call{Paths: []string{"a/b.csv"}, Texts: []string{"x", "a/b.csv"}}},
+		{NewListFiles(), ``, policy.Call{Paths: []string{"."}}},
+		{NewCalculate(), `{"expression":"1+1"}`, policy.Call{Texts: []string{"1+1"}}},
+		{NewDescribeImage(nil, "m", Reader{}), `{"path":"a.png","question":"what?"}`, policy.Call{Paths: []string{"a.png"}, Texts: []string{"a.png", "what?"}}},
+		{NewTranscribe(nil, "m"), `{"path":"a.wav"}`, policy.Call{Paths: []string{"a.wav"}, Texts: []string{"a.wav"}}},
+		{NewUnsafePython(Interpreter{}), `{"code":"import os"}`, policy.Call{Code: []string{"import os"}, Texts: []string{"import os"}}},
+		{NewWebFetch(NewWeb(WebConfig{})), `{"url":"http://a.example/#x","archived":"2020"}`, policy.Call{
+			URLs:  []string{"http://a.example/#x", "https://web.archive.org/web/2020/http://a.example/#x", "https://web.archive.org/web/20200701000000id_/http://a.example/"},
+			Texts: []string{"2020", "http://a.example/#x"}}},
 		{NewWebSearch(NewWeb(WebConfig{}), Engine{Name: SearXNG, URL: "http://s.example/search?lang=en"}), `{"query":"sea gulls"}`,
-			Touches{URLs: []string{"http://s.example/search?format=json&lang=en&q=sea+gulls"}, Texts: []string{"sea gulls"}}},
+			policy.Call{URLs: []string{"http://s.example/search?format=json&lang=en&q=sea+gulls"}, Texts: []string{"sea gulls"}}},
 	}
+	seen := []string{}
 	for _, test := range tests {
-		got, err := test.tool.touches([]byte(test.args))
-		if err != nil {
-			t.Errorf("%s %s: %v", test.tool.Spec().Name, test.args, err)
-			continue
+		s := newSession(t, &gateSink{}, nil, test.tool)
+		test.want.Tool, test.want.Known = test.tool.Spec().Name, true
+		seen = append(seen, test.want.Tool)
+		got := s.decide(Call{"c", test.want.Tool, test.args}).asked
+		if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s %s: -want +got\n%s", test.want.Tool, test.args, diff)
 		}
-		if strings.Join(got.URLs, " ") != strings.Join(test.want.URLs, " ") || strings.Join(got.Paths, " ") != strings.Join(test.want.Paths, " ") ||
-			strings.Join(got.Texts, " ") != strings.Join(test.want.Texts, " ") {
-			t.Errorf("%s %s touches %+v, want %+v", test.tool.Spec().Name, test.args, got, test.want)
-		}
+	}
+	if slices.Sort(seen); !slices.Equal(seen, policy.BuiltinTools()) {
+		t.Errorf("tested are %q, and the rules know %q", seen, policy.BuiltinTools())
 	}
 }
 
@@ -165,7 +184,7 @@ func TestArguments(t *testing.T) {
 		{"{\"path\":\"\xff\"}", `not one JSON object`},
 	}
 	for _, test := range tests {
-		_, err := NewReadFile(Reader{}).touches([]byte(test.args))
+		_, err := NewReadFile(Reader{}).admits([]byte(test.args))
 		switch {
 		case err == nil && test.want != "":
 			t.Errorf("%s: accepted", test.args)
@@ -177,7 +196,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// A call that got past touches with bad arguments all the same is a result, and
+// A call that was admitted with bad arguments all the same is a result, and
 // one that is cancelled is an error.
 func TestCallEnds(t *testing.T) {
 	env := workspace(t, map[string][]byte{"a.txt": []byte("a")})
@@ -188,9 +207,9 @@ func TestCallEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, tool := range everyTool() {
-		args := map[string]string{"read_file": `{"path":"a.txt"}`, "web_fetch": `{"url":"http://192.0.2.1/"}`, "web_search": `{"query":"a"}`}[tool.Spec().Name]
-		if tool.Spec().Name == "calculate" {
-			continue // it does not wait for anything
+		args, waits := map[string]string{"read_file": `{"path":"a.txt"}`, "web_fetch": `{"url":"http://192.0.2.1/"}`, "web_search": `{"query":"a"}`, "list_files": ``}[tool.Spec().Name]
+		if !waits { // or asks what this tool has not: a model, a program
+			continue
 		}
 		if _, err := tool.call(ctx, env, []byte(args)); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s, cancelled: %v", tool.Spec().Name, err)

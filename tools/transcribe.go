@@ -30,7 +30,6 @@ type transcribeArgs struct {
 func NewTranscribe(ask Transcriber, model string) Tool {
 	return define("transcribe_audio",
 		"Writes down what is said in a recording of the workspace (mp3, m4a, wav, flac, ogg, webm, mp4 and other sound, up to 25 MiB). It hears words only, no music and no noises. Long transcripts come in pages; find looks inside.",
-		func(a transcribeArgs) Touches { return Touches{Paths: []string{a.Path}, Texts: nonEmpty(a.Find)} },
 		func(ctx context.Context, env *Env, a transcribeArgs) (Output, error) {
 			data, err := readInside(env, a.Path)
 			if err == nil {

@@ -214,27 +214,21 @@ func readCall(from string, stdin io.Reader) (policy.Call, error) {
 		return policy.Call{}, usage("", "reading the call in %s: %v", what, unwrapPath(err))
 	}
 	var call struct {
-		Tool      string                    `json:"tool"`
-		Arguments map[string]jsontext.Value `json:"arguments"`
+		Tool      string         `json:"tool"`
+		Arguments jsontext.Value `json:"arguments"`
 	}
 	err = json.Unmarshal(data, &call, json.RejectUnknownMembers(true))
+	var args map[string]string
 	switch {
 	case len(data) > maxPolicyFile:
 		err = fmt.Errorf("it is larger than %d bytes", maxPolicyFile)
 	case err == nil && call.Tool == "":
 		err = errors.New("it names no tool")
+	case err == nil:
+		args, err = policy.Arguments(call.Arguments)
 	}
 	if err != nil {
 		return policy.Call{}, usage(`a call is {"tool":"read_file","arguments":{"path":"table.csv"}}`, "reading the call in %s: %v", what, err)
-	}
-	args := map[string]string{}
-	for name, value := range call.Arguments {
-		args[name] = string(value)
-		if value.Kind() == '"' {
-			if text, err := jsontext.AppendUnquote(nil, value); err == nil {
-				args[name] = string(text)
-			}
-		}
 	}
 	return policy.CallOf(call.Tool, args), nil
 }

@@ -1,10 +1,12 @@
 package policy
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -13,8 +15,29 @@ func BuiltinTools() []string {
 	return []string{"calculate", "describe_image", "list_files", "python", "read_file", "transcribe_audio", "web_fetch", "web_search"}
 }
 
-// CallOf returns what a call with these arguments would touch: strings as they are, other values as
-// their JSON text. The arguments of this program's own tools are known; of any other tool each string
+// Arguments reads the arguments of a call, one JSON object: strings as they are, other values as their
+// JSON text. No text at all is no arguments.
+func Arguments(text []byte) (map[string]string, error) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return map[string]string{}, nil
+	}
+	var values map[string]jsontext.Value
+	if err := json.Unmarshal(text, &values); err != nil {
+		return nil, err
+	}
+	args := make(map[string]string, len(values))
+	for name, value := range values {
+		args[name] = string(value)
+		if value.Kind() == '"' {
+			if b, err := jsontext.AppendUnquote(nil, value); err == nil {
+				args[name] = string(b)
+			}
+		}
+	}
+	return args, nil
+}
+
+// CallOf returns what a call with these arguments, as Arguments gives them, would touch. The arguments of this program's own tools are known; of any other tool each string
 // anywhere in them, names included, may be fetched or opened if it looks like an address or a path.
 // Every argument is a text as well. The call counts as one of a tool that there is.
 func CallOf(tool string, args map[string]string) Call {
@@ -25,7 +48,10 @@ func CallOf(tool string, args map[string]string) Call {
 	switch tool {
 	case "calculate", "web_search":
 	case "web_fetch":
-		c.URLs = []string{args["url"]} // rules see through archives
+		c.URLs = []string{args["url"]}
+		if at := args["archived"]; at != "" {
+			c.URLs = append(c.URLs, "https://web.archive.org/web/"+at+"/"+args["url"])
+		}
 	case "describe_image", "read_file", "transcribe_audio":
 		c.Paths = []string{args["path"]}
 	case "list_files":

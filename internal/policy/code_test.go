@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -292,10 +293,19 @@ func TestCallOf(t *testing.T) {
 	}
 }
 
-// TestCodeIsLinear counts nothing: with quadratic work on any of these the test would not end.
-func TestCodeIsLinear(t *testing.T) {
-	for _, shape := range []string{"run(", "a=", "exec('", `f"{`, "x=[", "'a'+", "join(", "cmd,", "(){", "$", "`", "{x:", "\\", "system(a);a=", "exec(exec(exec(exec(", "a0=a0;run(a0);"} {
-		Decide(free, Call{Tool: "python", Known: true, Code: []string{strings.Repeat(shape, 200_000/len(shape)), strings.Repeat(shape, 190)}})
+// BenchmarkHostileCode reads code that is made to be dear, of one size and of twice that: the time for
+// a byte is the same where reading is linear.
+func BenchmarkHostileCode(b *testing.B) {
+	shapes := []string{"run(", "a=", "exec('", `f"{`, "x=[", "'a'+", "join(", "cmd,", "(){", "$", "`", "{x:", "\\", "system(a);a=", "exec(exec(exec(exec(", "a0=a0;run(a0);"}
+	for _, size := range []int{100_000, 200_000} {
+		b.Run(fmt.Sprintf("%d_bytes", size), func(b *testing.B) {
+			b.SetBytes(int64(size * len(shapes)))
+			for b.Loop() {
+				for _, shape := range shapes {
+					Decide(free, Call{Tool: "python", Known: true, Code: []string{strings.Repeat(shape, size/len(shape))}})
+				}
+			}
+		})
 	}
 }
 
