@@ -372,3 +372,30 @@ func TestNotRecorded(t *testing.T) {
 		t.Error("a request left though it was not recorded")
 	}
 }
+
+// TestRepeatedIDs: calls of one reply have an id each, also where the model gives
+// two the same, so that a decision and a result are of one of them.
+func TestRepeatedIDs(t *testing.T) {
+	b := newBench(t, 5,
+		`{"role":"assistant","content":"","tool_calls":[{"id":"c","type":"function","function":{"name":"calculate","arguments":"{\"expression\":\"1+1\"}"}},`+
+			`{"id":"c","type":"function","function":{"name":"list_files","arguments":"{}"}}]}`,
+		`{"role":"assistant","content":"FINAL ANSWER: 2"}`)
+	_, events, err := b.solve(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]string{}
+	for _, e := range events {
+		switch p := e.Payload.(type) {
+		case trajectory.ToolProposed:
+			ids[p.CallID] = p.Name
+		case trajectory.ToolExecuted:
+			if ids[p.CallID] != p.Name {
+				t.Errorf("%s gave the result of %q", p.Name, p.CallID)
+			}
+		}
+	}
+	if len(ids) != 2 || ids["c"] != "calculate" {
+		t.Errorf("ids %v", ids)
+	}
+}

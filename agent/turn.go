@@ -263,15 +263,18 @@ func (r *recorder) affords() bool {
 }
 
 // recordable gives calls whose id or name cannot be recorded as it is (it is very
-// long, or holds a secret) one that can, before anybody uses it: what is
-// recorded, run and sent back is then the same.
+// long, or holds a secret, or another call of the reply has the id) one that can,
+// before anybody uses it: what is recorded, run and sent back is then the same,
+// and a decision is of one call.
 func (r *recorder) recordable(calls []llm.ToolCall) {
+	seen := map[string]bool{}
 	for i := range calls {
 		c := &calls[i]
-		if r.rec.Redact.Label(c.ID) != c.ID {
-			digest := sign.Digest([]byte(c.ID))
+		for n := i; r.rec.Redact.Label(c.ID) != c.ID || seen[c.ID]; n++ {
+			digest := sign.Digest(fmt.Append(nil, n, c.ID))
 			c.ID = "call_" + digest[len(digest)-24:]
 		}
+		seen[c.ID] = true
 		c.Name = r.rec.Redact.Label(c.Name)
 	}
 }

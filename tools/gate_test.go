@@ -314,3 +314,23 @@ func BenchmarkGate(b *testing.B) {
 		}
 	}
 }
+
+// What a server says of its answer is recorded without secrets, too.
+func TestGateRedactsContentTypes(t *testing.T) {
+	sink := &gateSink{}
+	s := newSession(t, sink, nil, probe("probe", func(probeArgs) (Output, error) {
+		return Output{Document: "a", Shown: "a", URLs: []trajectory.URL{{URL: "http://a.example/", Status: 200, ContentType: "text/plain; k=sesame-word"}}}, nil
+	}))
+	s.rec.Redact = trajectory.NewRedactor(nil, "sesame-word")
+	if _, err := s.Run(t.Context(), 1, []Call{{"c", "probe", `{"text":"x"}`}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range flushed(t, s, sink) {
+		if done, ok := p.(trajectory.ToolExecuted); ok && done.URLs[0].ContentType != "text/plain; k=[redacted]" {
+			t.Errorf("recorded %+v", done.URLs)
+		}
+	}
+	if strings.Contains(sink.durable(), "sesame") {
+		t.Error("the journal has the secret")
+	}
+}

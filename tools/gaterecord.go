@@ -81,7 +81,8 @@ func (s *Session) executedEvent(p *pass) trajectory.Payload {
 	for i, u := range p.output.URLs {
 		urls[i] = u
 		urls[i].URL, _ = s.rec.Redact.Redact(u.URL)
-		if s.rec.Hashes { // what follows is an argument, or came of one
+		urls[i].ContentType, _ = s.rec.Redact.Redact(u.ContentType) // the server's words
+		if s.rec.Hashes {                                           // what follows is an argument, or came of one
 			urls[i].URL = origin(u.URL)
 		}
 	}

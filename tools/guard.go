@@ -128,6 +128,7 @@ func notPublicBlocks() []string {
 		"168.63.129.16/32", // a cloud's host service
 		"192.0.0.0/24",     // protocol assignments, and a cloud's metadata
 		"192.0.2.0/24",     // documentation
+		"192.88.99.0/24",   // 6to4 relays, no longer in use
 		"198.18.0.0/15",    // benchmarks
 		"198.51.100.0/24",  // documentation
 		"203.0.113.0/24",   // documentation

@@ -47,6 +47,7 @@ const (
 	mcpDescription = 4 << 10          // bytes
 	mcpSchema      = 64 << 10         // bytes of a schema as the model gets it
 	mcpArguments   = 256 << 10        // bytes of a call's: what validating them takes grows with both
+	mcpComparisons = 4 << 20          // of a value with a part of a schema: about a second
 	mcpStart       = 30 * time.Second // until it has said what its tools are
 	mcpCall        = 120 * time.Second
 	mcpStarts      = 5        // in an attempt, of a server that ends by itself
@@ -252,6 +253,10 @@ func (t *mcpTool) decode(args []byte) (any, error) {
 	if len(args) > mcpArguments {
 		return nil, fmt.Errorf("the arguments of %s have %d bytes; %d are the limit", t.name, len(args), mcpArguments)
 	}
+	// Each value may be held against each part, and nothing can interrupt that.
+	if size, err := schemaParts([]byte(t.mcpListed.schema)); err != nil || size*values(args) > mcpComparisons {
+		return nil, fmt.Errorf("the arguments of %s have too many values for its schema", t.name)
+	}
 	var v any
 	if err := json.Unmarshal(orNone(args), &v); err != nil {
 		return nil, fmt.Errorf("the arguments of %s are not one JSON object: %s", t.name, reason(err))
@@ -274,5 +279,8 @@ func (t *mcpTool) call(ctx context.Context, env *Env, args []byte) (Output, erro
 		return Output{}, err
 	}
 	out, err := kept.(*mcpConn).call(ctx, t, orNone(args))
+	for _, value := range t.plan.Headers { // which a server may echo
+		out = out.without(value)
+	}
 	return out.valid(), err
 }

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
@@ -86,16 +87,30 @@ type expansion struct {
 
 // bounded refuses schemas that validating with would not end, or not soon.
 func bounded(schema []byte) error {
-	var root map[string]any
-	if err := json.Unmarshal(schema, &root); err != nil {
-		return errors.New("is no JSON object")
-	}
-	e := expansion{root, map[string]int{}}
-	size, err := e.size(root, true)
+	size, err := schemaParts(schema)
 	if err == nil && size > mcpExpanded {
 		return fmt.Errorf("is larger than %d parts, with what it refers to", mcpExpanded)
 	}
 	return err
+}
+
+// schemaParts counts what a schema consists of, with what it refers to.
+func schemaParts(schema []byte) (int, error) {
+	var root map[string]any
+	if err := json.Unmarshal(schema, &root); err != nil {
+		return 0, errors.New("is no JSON object")
+	}
+	e := expansion{root, map[string]int{}}
+	return e.size(root, true)
+}
+
+// values counts the values of a JSON text, names included.
+func values(text []byte) (n int) {
+	for d := jsontext.NewDecoder(bytes.NewReader(text)); ; n++ {
+		if _, err := d.ReadToken(); err != nil {
+			return n
+		}
+	}
 }
 
 // target is the only form of reference that is followed, so that nobody has to

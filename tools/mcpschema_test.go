@@ -160,3 +160,22 @@ func FuzzMCPSchema(f *testing.F) {
 		_ = resolved.Validate(map[string]any{"a": map[string]any{"a": []any{"x", 1.5, nil}}, "b": "text"})
 	})
 }
+
+// TestMCPComparisons: arguments that would be held against a schema for long are
+// refused before that.
+func TestMCPComparisons(t *testing.T) {
+	for _, schema := range []string{
+		`{"type":"object","properties":{"x":{"type":"array","items":{"anyOf":[` + strings.Repeat(`{"type":"string"},`, 1300) + `{}]}}}}`,
+		`{"type":"object","properties":{"x":{"type":"array","items":{"enum":[` + strings.Repeat(`"a",`, 3900) + `"b"]}}}}`,
+	} {
+		resolved, err := resolveMCP([]byte(schema))
+		must(t, err)
+		tool := &mcpTool{mcpListed: mcpListed{name: "srv__do", schema: schema}, schema: resolved}
+		if _, err := tool.admits([]byte(`{"x":[` + strings.Repeat("0,", 120_000) + `0]}`)); err == nil || !strings.Contains(err.Error(), "too many values") {
+			t.Errorf("%v", err)
+		}
+		if _, err := tool.admits([]byte(`{"x":["a"]}`)); err != nil {
+			t.Errorf("one value: %v", err)
+		}
+	}
+}

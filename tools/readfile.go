@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 )
@@ -81,19 +82,20 @@ func readInside(env *Env, name string) ([]byte, error) {
 	if env.Root == nil {
 		return nil, whyNot(fs.ErrNotExist)
 	}
-	info, err := env.Root.Stat(name)
-	if err != nil {
-		return nil, whyNot(err)
-	}
-	// Asked before it is opened: opening a pipe would wait for its writer.
-	if err := readableFile(info); err != nil {
-		return nil, err
-	}
-	f, err := env.Root.Open(name)
+	// A pipe may lie there by now, whatever it was before: opening one must not wait
+	// for its writer.
+	f, err := env.Root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return nil, whyNot(err)
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, whyNot(err)
+	}
+	if err := readableFile(info); err != nil {
+		return nil, err
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, whyNot(err)

@@ -36,16 +36,16 @@ type Redactor struct {
 	values []string
 }
 
-// NewRedactor also takes out the given values, which the caller found in
-// secret-named settings, as they are and as they stand in a URL. Values that
-// are short or have no key's shape stay, so that a password "the" does not eat
-// prose.
-func NewRedactor(values []string) Redactor {
+// NewRedactor also takes out the given values, as they are and as they stand in
+// a URL: found ones, of settings whose names say that they are secret, and
+// declared ones, which are. Of those that were found the short ones and those
+// without a key's shape stay, so that a password "the" does not eat prose; of
+// the declared ones those of under six bytes.
+func NewRedactor(found []string, declared ...string) Redactor {
 	var r Redactor
+	values := slices.DeleteFunc(slices.Clone(found), func(v string) bool { return !keyShaped.MatchString(v) })
+	values = append(values, slices.DeleteFunc(slices.Clone(declared), func(v string) bool { return len(v) < 6 })...)
 	for _, v := range values {
-		if !keyShaped.MatchString(v) {
-			continue
-		}
 		r.values = append(r.values, v)
 		for _, escaped := range []string{url.QueryEscape(v), url.PathEscape(v)} {
 			if !slices.Contains(r.values, escaped) {

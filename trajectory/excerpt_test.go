@@ -323,3 +323,12 @@ func BenchmarkExcerpt(b *testing.B) {
 		}
 	})
 }
+
+// Values that are known to be secret go whatever they look like.
+func TestRedactDeclared(t *testing.T) {
+	r := NewRedactor([]string{"a found one"}, "short-key-12345", "p@ss/word!2026#longer", "k,e;y-with-comma", "tiny5")
+	got, n := r.Redact("short-key-12345 p@ss/word!2026#longer p%40ss%2Fword%212026%23longer k,e;y-with-comma tiny5 a found one")
+	if want := "[redacted] [redacted] [redacted] [redacted] tiny5 a found one"; got != want || n != 4 {
+		t.Errorf("%q, %d", got, n)
+	}
+}

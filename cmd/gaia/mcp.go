@@ -97,7 +97,10 @@ func (a *app) server(e mcpEntry) (tools.MCPServer, []string, error) {
 			return server, nil, usage("set "+h[1], "the MCP server %q is asked with the header %s, whose value %s is not in the environment, or is none", e.name, h[0], h[1])
 		}
 		server.Headers[h[0]] = value
-		secrets = append(append(secrets, value), strings.Fields(value)...) // of "Bearer …" the latter
+		secrets = append(secrets, value)
+		if _, credential, found := strings.Cut(value, " "); found { // of "Bearer …" the latter
+			secrets = append(secrets, credential)
+		}
 	}
 	if e.url != "" {
 		return server, secrets, nil

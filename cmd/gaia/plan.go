@@ -74,7 +74,7 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 	w.SubmitIntent, w.Rehearsal = s.submitIntent, s.rehearsal
 	w.CallTries, w.Evidence = callTries, s.evidence
 	w.Continue, w.Scratch = s.onLost == goOn, os.TempDir()
-	secrets := append(a.secrets(), headers...)
+	secrets := append(headers, a.getenv("OPENAI_API_KEY"), s.engine.Key)
 	if isHub(s.source) {
 		token, _, err := a.hubToken()
 		if err != nil {
@@ -82,7 +82,7 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 		}
 		secrets = append(secrets, token)
 	}
-	w.Redact = trajectory.NewRedactor(secrets)
+	w.Redact = trajectory.NewRedactor(a.secrets(), secrets...)
 	w.Now, w.Rand = time.Now, rand.Reader
 	w.Mono = func() time.Duration { return time.Since(a.began) }
 	if s.dry {
