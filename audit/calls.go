@@ -39,7 +39,7 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 	if reads(p.Name) {
 		c.Opens = p.Args["path"]
 	}
-	c.asks = policy.CallOf(p.Name, p.Args)
+	c.argsSHA256, c.asks = p.ArgsSHA256, policy.CallOf(p.Name, p.Args)
 	c.asks.Texts = append(c.asks.Texts, p.Malformed)
 	rules := policy.Decide(t.plan.anything, c.asks)
 	c.Hits, c.refusal = rules.RuleIDs, "refused: "+rules.Reason
@@ -172,7 +172,10 @@ func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *R
 	r := &ResultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, URLs: len(p.URLs), ClassA: classA(p.URLs),
 		Unprobed: p.Probes == nil && !h.whole(), Overlong: h.overlong()}
 	if p.Model != nil {
-		r.Model = p.Model.RequestedModel
+		r.Asked, r.Model, r.Tries = true, p.Model.RequestedModel, p.Model.Tries
+	}
+	if len(p.URLs) > 0 {
+		r.First = p.URLs[0].URL
 	}
 	var reached []string
 	for _, u := range p.URLs {

@@ -56,6 +56,7 @@ type AttemptEvidence struct {
 	Broken    []BrokenFact
 	Answer    *trajectory.AnswerCommitted
 	Ended     *trajectory.AttemptEnded
+	Kept      *trajectory.CheckpointSaved // the first copy of the workspace; nil: none was made
 	Judgment  *trajectory.Judgment
 }
 
@@ -125,7 +126,9 @@ type CallFact struct {
 	Result   *ResultFact // nil: nothing ran
 
 	args, text string // its values, and all that it says: until there is a result
+	argsSHA256 string
 	asks       policy.Call
+	asked      bool   // somebody was asked about just this call
 	refusal    string // what the rules have to say of it
 }
 
@@ -145,7 +148,10 @@ func (c *CallFact) lawless() bool {
 type ResultFact struct {
 	Seq      int64
 	Name     string // of the tool that ran
-	Model    string // that made the result; "" for none
+	Asked    bool   // a model, to make the result
+	Model    string // that was
+	Tries    int    // of asking it
+	First    string // address that was asked; "" for none
 	SHA256   string
 	IsError  bool
 	Probes   trajectory.Probes
@@ -165,8 +171,9 @@ type RollbackFact struct {
 
 // BrokenFact is a violation of rules other than that of budgets.
 type BrokenFact struct {
-	Seq  int64
-	Turn int
+	Seq    int64
+	Turn   int
+	CallID string
 }
 
 // CacheFact is a check of the judge cache.

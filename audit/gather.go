@@ -17,7 +17,12 @@ type gatherer struct {
 	tasks map[string]*following
 	ids   *IDs // of the split
 	swept bool // the judge cache was checked since the process began
+
+	approved *beforehand
 }
+
+// beforehand are the tools that the process under way approves without asking.
+type beforehand struct{ tools []string }
 
 // following is a task whose lines are being read.
 type following struct {
@@ -42,6 +47,7 @@ type planned struct {
 	policy   policy.Policy   // without its budgets
 	anything policy.Policy   // which has its rules, and allows what they do not forbid
 	hashes   bool            // it records no heads
+	approved *beforehand
 }
 
 // listed is a message as a request lists it.
@@ -54,6 +60,17 @@ type conversation struct {
 	answered  bool                 // the request before has its reply
 	said      map[listed]*shown    // by tools, and by the model: nil
 	exchanges map[exchange]int     // announced since the request before, how often each
+}
+
+// mayApprove reports whether an approval of a tool's call can be of whom it names.
+func (p planned) mayApprove(by, tool string) bool {
+	switch by {
+	case trajectory.ByPerson:
+		return true
+	case trajectory.Beforehand:
+		return slices.Contains(p.approved.tools, tool) || slices.Contains(p.approved.tools, policy.EveryTool)
+	}
+	return false
 }
 
 // turn is what a turn has seen.
@@ -74,9 +91,9 @@ type asked struct{ id, name, argsSHA256 string }
 type pending struct{ undecided, allowed, refused []*CallFact }
 
 func newGatherer(m ledger.Manifest, gold map[string]string) *gatherer {
-	g := &gatherer{e: &Evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks)), ids: NewIDs(m.SplitIDs)}
+	g := &gatherer{e: &Evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks)), ids: NewIDs(m.SplitIDs), approved: &beforehand{m.Approved}}
 	plan := planned{unknown: unknownSources(m), schemas: map[string]bool{}, refusals: budgetRefusals(m.Budgets), hashes: m.Evidence == ledger.EvidenceHashes,
-		tools: map[string]bool{}, words: refusalWords, policy: m.Policy}
+		tools: map[string]bool{}, words: refusalWords, policy: m.Policy, approved: g.approved}
 	plan.policy.MaxToolCalls, plan.policy.MaxCostMicroUSD = policy.Unlimited, policy.Unlimited
 	plan.anything = plan.policy
 	plan.anything.Mode, plan.anything.Allow, plan.anything.Deny, plan.anything.Confirm = policy.Autonomous, []string{policy.EveryTool}, nil, nil
@@ -113,6 +130,7 @@ func (g *gatherer) add(ev trajectory.Event) error {
 		g.swept = g.swept || p.Kind == trajectory.JudgeCacheSweep
 	case trajectory.RunResumed:
 		g.e.Resumed = append(g.e.Resumed, ResumeFact{ev.Seq, p})
+		g.approved.tools = p.Approved
 		g.swept = false
 	case trajectory.TaskStarted:
 		g.begin(g.tasks[ev.TaskID], ev, p)
@@ -202,9 +220,17 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 		}
 	case trajectory.ToolProposed:
 		t.propose(a, ev, p)
+	case trajectory.ApprovalRequested:
+		if waiting := t.turn.waiting(p.CallID).undecided; len(waiting) > 0 {
+			waiting[0].asked = p.Name == waiting[0].Name && p.ArgsSHA256 == waiting[0].argsSHA256
+		}
 	case trajectory.ApprovalResolved:
 		if waiting := t.turn.waiting(p.CallID).undecided; len(waiting) > 0 {
-			waiting[0].Approved = p.Approved
+			waiting[0].Approved = p.Approved && waiting[0].asked && t.plan.mayApprove(p.By, waiting[0].Name)
+		}
+	case trajectory.CheckpointSaved:
+		if a.Kept == nil {
+			a.Kept = &p
 		}
 	case trajectory.PolicyDecision:
 		t.decide(a, ev, p)
@@ -212,7 +238,7 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 		t.execute(a, ev, p)
 	case trajectory.PolicyViolation:
 		if !slices.Equal(p.RuleIDs, []string{policy.Budget}) {
-			a.Broken = append(a.Broken, BrokenFact{ev.Seq, ev.Turn})
+			a.Broken = append(a.Broken, BrokenFact{ev.Seq, ev.Turn, p.CallID})
 		}
 	case trajectory.Rollback:
 		a.Rollbacks = append(a.Rollbacks, RollbackFact{ev.Seq, ev.Turn, p.TreeAfter == p.TreeBefore})

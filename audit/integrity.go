@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -43,6 +44,8 @@ func trajectoryIntegrity() Check {
 				calls(e, n, t, a, planned)
 				asPlanned(e, n, t, a)
 				rollbacks(e, n, t, a)
+				violations(n, t, a)
+				kept(n, t, a)
 				answered(n, t, a)
 				judged(e, n, t, a)
 			})
@@ -118,8 +121,14 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 		if !planned[c.Result.Name] {
 			n.find(Critical, "tool-not-planned", at, "the tool "+c.Result.Name+" ran", "a tool of the plan")
 		}
-		if asked := c.Result.Model; asked != "" && asked != toolModel(e.Manifest, c.Result.Name) {
-			n.find(Critical, "model-differs", at, fmt.Sprintf("%s asked the model %q", c.Result.Name, asked), "the model that the plan has for it")
+		switch r := c.Result; {
+		case r.Asked && (r.Model == "" || r.Model != toolModel(e.Manifest, r.Name)):
+			n.find(Critical, "model-differs", at, fmt.Sprintf("%s asked the model %q", r.Name, r.Model), "the model that the plan has for it")
+		case asksModel(r.Name) && !r.IsError && r.Tries < 1:
+			n.find(Critical, "model-differs", at, r.Name+" gave a result that no model was asked for", "the model that the plan has for it")
+		}
+		if p := e.Manifest.Search; p != nil && c.Result.Name == "web_search" && !strings.HasPrefix(c.Result.First+"/", p.Origin+"/") && c.Result.First != "" && !strings.HasPrefix(c.Result.First, p.Origin+"?") {
+			n.find(Critical, "search-differs", at, "web_search asked another engine than the plan has", "the planned "+p.Origin)
 		}
 	}
 }
@@ -145,10 +154,46 @@ func rollbacks(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	}
 }
 
+// violations holds the refusals by rules against what is recorded of them.
+func violations(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	for _, c := range a.Calls {
+		refused := c.Decided >= 0 && c.Decision.Decision != string(policy.Allow) && slices.ContainsFunc(c.Decision.RuleIDs, func(rule string) bool { return rule != policy.Budget })
+		told := slices.ContainsFunc(a.Broken, func(b BrokenFact) bool { return b.CallID == c.ID && b.Turn == c.Turn })
+		if refused && !told && !a.cutOff(c.Turn) {
+			n.find(ToReview, "violation-missing", place{task: t, attempt: a.Number, seq: c.Decided}, "a call that was refused by rules, and no violation of them", "a violation")
+		}
+	}
+}
+
+// kept holds the first copy of a workspace, made before any tool could change it,
+// against what the attempt began with.
+func kept(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	began := map[string]string{}
+	for _, f := range a.Workspace {
+		began[f.Path] = f.SHA256
+	}
+	if a.Kept == nil {
+		if w := a.Ended; w != nil && w.Workspace != nil && len(w.Workspace.Files) > 0 {
+			n.find(Critical, "workspace-differs", place{task: t, attempt: a.Number, seq: a.EndedAt}, "a workspace changed that no call could change", "the files that the attempt began with")
+		}
+		return
+	}
+	same := len(began) == len(a.Kept.Workspace)
+	for _, f := range a.Kept.Workspace {
+		same = same && began[f.Path] == f.SHA256
+	}
+	if !same {
+		n.find(Critical, "workspace-differs", place{task: t, attempt: a.Number, seq: a.Begun}, "the first copy of the workspace is not of the files that the attempt began with", "those files")
+	}
+}
+
 // cutOff reports whether an attempt ended in a turn by an interruption.
 func (a *AttemptEvidence) cutOff(turn int) bool {
 	return turn == len(a.Turns) && (a.Ended == nil || a.Ended.Outcome == trajectory.Errored)
 }
+
+// asksModel reports whether a tool's results are made by a model.
+func asksModel(tool string) bool { return tool == "transcribe_audio" || tool == "describe_image" }
 
 // toolModel is the model that the plan has for a tool, "" for none.
 func toolModel(m ledger.Manifest, tool string) string {

@@ -235,13 +235,19 @@ func filesOpened(n *Notes, a *AttemptEvidence) {
 // the tools. A word in the description of a built-in tool that happens to be a
 // gold answer is none.
 func toolDescriptions(e *Evidence, n *Notes) {
-	var own, others strings.Builder
+	var own, others, schemas strings.Builder
 	for _, t := range e.Manifest.Tools {
 		text := &others
 		if builtin(t.Name) {
 			text = &own
 		}
 		text.WriteString(t.Name + "\n" + t.Description + "\n")
+		schemas.WriteString(t.Schema + "\n")
+	}
+	for _, t := range e.Manifest.Tools {
+		if builtin(t.Name) != (t.Server == "") {
+			n.gap("the tool %q is neither this program's own nor a server's: nobody knows what it says of itself", t.Name)
+		}
 	}
 	for _, t := range e.Tasks {
 		if len(t.Attempts) == 0 {
@@ -252,6 +258,12 @@ func toolDescriptions(e *Evidence, n *Notes) {
 		p := graver(prober.Probe(own.String(), "", nil), stray)
 		if p.OwnUUID || p.GoldLabelNear || stray.GoldHits > 0 || p.QCov >= wholeQuestion && p.GoldNear {
 			n.find(Critical, "tool-description-answer", place{task: t}, "the description of a tool holds the task or its answer", "what the tool does")
+		}
+		switch s := prober.Probe(schemas.String(), "", nil); {
+		case s.OwnUUID || s.GoldLabelNear || s.QCov >= wholeQuestion:
+			n.find(Critical, "tool-schema-answer", place{task: t}, "the parameters of a server's tool hold the task or its answer", "what the tool takes")
+		case s.GoldHits > 0: // the name of a parameter can be any word
+			n.find(ToReview, "tool-schema-word", place{task: t}, "the parameters of a server's tool hold a word of the answer", "what the tool takes")
 		}
 	}
 }

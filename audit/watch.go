@@ -5,6 +5,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -54,7 +55,9 @@ func (w *Watch) Add(ev trajectory.Event) string {
 		})
 	case trajectory.ModelCallCompleted:
 		if u := w.asked[ev.TaskID]; u != nil && p.OutputSHA256 != "" {
-			u.out, u.unreported = u.out+p.Tokens.Out, u.unreported || !p.UsageReported
+			if u.unreported = u.unreported || !p.UsageReported; p.UsageReported {
+				u.out += p.Tokens.Out
+			}
 		}
 		look(answerLeakage(), func(n *Notes) { channels(n, t, p.UnrecordedChannels) })
 	case trajectory.ToolExecuted:
@@ -66,7 +69,8 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	case trajectory.AttemptEnded:
 		delete(w.asked, ev.TaskID)
 	case trajectory.AnswerCommitted:
-		if u := w.asked[ev.TaskID]; u != nil && u.out == 0 && u.unreported {
+		gold, scored := w.gold[ev.TaskID]
+		if u := w.asked[ev.TaskID]; u != nil && u.out == 0 && u.unreported && scored && judge.QuestionScorer(&p.Answer, gold) { // others rest on nothing
 			look(noWorkPass(), func(n *Notes) { n.gap(noUsage) })
 		}
 	}

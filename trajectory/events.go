@@ -69,11 +69,12 @@ type RunStarted struct {
 // RunResumed says that a process took the run up again after Events lines. What
 // the marker said, which anybody can remove, is evidence from here on.
 type RunResumed struct {
-	Events       int64   `json:"events"`
-	GuidanceHash string  `json:"guidance_hash"`
-	Harness      Harness `json:"harness"`
-	PolicyHash   string  `json:"policy_hash"`
-	Torn         *Torn   `json:"torn,omitzero"`
+	Approved     []string `json:"approved,omitempty"` // tools whose calls are approved beforehand from here on; sorted
+	Events       int64    `json:"events"`
+	GuidanceHash string   `json:"guidance_hash"`
+	Harness      Harness  `json:"harness"`
+	PolicyHash   string   `json:"policy_hash"`
+	Torn         *Torn    `json:"torn,omitzero"`
 	// Unsubmittable is why recording had failed before, as the run's marker says.
 	Unsubmittable string `json:"unsubmittable,omitzero"`
 }

@@ -70,6 +70,12 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 	if s.selected != nil && (s.resumed || s.selected.MetadataSHA256 == w.Set.Digest) {
 		w.Selection = s.selected.Selection // which chose them from these very tasks
 	}
+	for _, name := range s.approve {
+		if name == approveAll {
+			name = policy.EveryTool
+		}
+		w.Approved = append(w.Approved, name)
+	}
 	w.Attempts, w.TaskTokens, w.TaskWall = s.attempts, s.taskTokens, s.taskTime
 	w.SubmitIntent, w.Rehearsal = s.submitIntent, s.rehearsal
 	w.CallTries, w.Evidence = callTries, s.evidence

@@ -51,6 +51,14 @@ func checkPolicy(m Manifest) error {
 	if !slices.IsSorted(m.Unconfined) || len(slices.Compact(slices.Clone(m.Unconfined))) < len(m.Unconfined) {
 		return trajectory.Faultf(ManifestFile, "unconfined is not sorted")
 	}
+	if !slices.IsSorted(m.Approved) || len(slices.Compact(slices.Clone(m.Approved))) < len(m.Approved) {
+		return trajectory.Faultf(ManifestFile, "approved is not sorted")
+	}
+	for _, t := range m.Tools {
+		if (t.Schema != "") != (t.Server != "") || t.Schema != "" && sign.Digest([]byte(t.Schema)) != t.SchemaSHA256 {
+			return trajectory.Faultf(ManifestFile, "the schema of the tool %q is not what its digest is of, or not that of a server's tool", t.Name)
+		}
+	}
 	if m.SubmitIntent && len(m.Unconfined) > 0 {
 		return trajectory.Faultf(ManifestFile, "is of a run to be submitted with tools outside of the sandbox")
 	}

@@ -29,6 +29,7 @@ const (
 
 // Manifest is the plan of a run, signed before anything is asked of a model.
 type Manifest struct {
+	Approved       []string           `json:"approved,omitempty"` // tools whose calls were approved beforehand, or policy.EveryTool; sorted
 	Budgets        Budgets            `json:"budgets"`
 	Cassette       string             `json:"cassette,omitzero"` // CassetteRecord or CassetteReplay
 	Created        string             `json:"created"`           // trajectory.TimeFormat
@@ -172,6 +173,7 @@ type Prompt struct {
 type ToolPlan struct {
 	Description  string `json:"description"`
 	Name         string `json:"name"`
+	Schema       string `json:"schema,omitzero"` // of its parameters, as sent, where the tool is a server's
 	SchemaSHA256 string `json:"schema_sha256"`
 	Server       string `json:"server,omitzero"` // "mcp:" and the name of the MCP server whose tool it is, with its origin if it is asked over HTTP
 }

@@ -48,6 +48,7 @@ type Config struct {
 	CallTries     int // tries of one model call, as the client was configured
 	Policy        policy.Policy
 	Approver      tools.Approver // of calls that need approval; nil: they are denied
+	Approved      []string       // tools that it approves without asking anybody, or policy.EveryTool
 	PricesDigest  string
 	Tools         []tools.Tool
 	Unconfined    []string          // of the tools and servers: those whose programs run outside of the sandbox
@@ -112,6 +113,7 @@ func (c Config) plan() (ledger.Manifest, error) {
 		Split: string(c.Set.Split), SplitSize: len(c.Set.IDs)}
 	m.DenylistSHA256, m.GuidanceHash = policy.DenylistDigest(), policy.GuidanceHash()
 	m.Policy, m.PolicyHash, m.PolicyMode = c.Policy.Canonical(), c.Policy.Hash(), string(c.Policy.Mode)
+	m.Approved = slices.Compact(slices.Sorted(slices.Values(c.Approved)))
 	m.Unconfined = slices.Sorted(slices.Values(c.Unconfined))
 	if c.Evidence != "" {
 		m.Evidence = c.Evidence
@@ -148,7 +150,11 @@ func (c Config) plan() (ledger.Manifest, error) {
 	}
 	for _, t := range c.catalogue(nil) {
 		s := t.Spec()
-		m.Tools = append(m.Tools, ledger.ToolPlan{Description: s.Description, Name: s.Name, SchemaSHA256: sign.Digest(s.Parameters), Server: s.Server})
+		plan := ledger.ToolPlan{Description: s.Description, Name: s.Name, SchemaSHA256: sign.Digest(s.Parameters), Server: s.Server}
+		if s.Server != "" { // what it says to the model nobody else knows
+			plan.Schema = string(s.Parameters)
+		}
+		m.Tools = append(m.Tools, plan)
 	}
 	slices.SortFunc(m.Tools, func(a, b ledger.ToolPlan) int { return strings.Compare(a.Name, b.Name) })
 	return m, c.splits(&m)

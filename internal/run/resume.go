@@ -220,6 +220,7 @@ func (r *Run) samePlan(old ledger.Manifest) error {
 	if err != nil {
 		return err
 	}
+	now.Approved = old.Approved // each process has its own, and run_resumed says which
 	now.RunID, now.Created, now.Harness = old.RunID, old.Created, old.Harness
 	now.Splits = knownThen(old.Splits, now.Splits)
 	_, salt, err := ReadGold(r.Dir)
@@ -412,7 +413,7 @@ func (r *Run) mendHelpers() error {
 // attempts that were cut off.
 func (r *Run) takeUp(end trajectory.End, torn *trajectory.Torn, marked string) error {
 	drafts := []trajectory.Draft{{Payload: trajectory.RunResumed{
-		Events: end.Events, GuidanceHash: r.fold.Manifest.GuidanceHash, Harness: r.cfg.Harness,
+		Approved: slices.Compact(slices.Sorted(slices.Values(r.cfg.Approved))), Events: end.Events, GuidanceHash: r.fold.Manifest.GuidanceHash, Harness: r.cfg.Harness,
 		PolicyHash: r.fold.Manifest.PolicyHash, Torn: torn, Unsubmittable: marked,
 	}}}
 	drafts = append(drafts, r.sweepEvents()...)
