@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -60,7 +61,7 @@ func newWeb(c WebConfig, trusted string) *Web {
 		c.Archive = "https://web.archive.org"
 	}
 	if c.Sleep == nil {
-		c.Sleep = sleep
+		c.Sleep = llm.Sleep
 	}
 	exceptions := map[string]string{}
 	for host, to := range maps.All(c.Exceptions) {
@@ -76,17 +77,6 @@ func newWeb(c WebConfig, trusted string) *Web {
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxResponseHeaderBytes: 1 << 20,
 	}}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // exchange is what is asked of a server.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/tidwall/gjson"
 )
@@ -130,7 +131,7 @@ func (s *searcher) ask(ctx context.Context, env *Env, query string) (response, e
 			return r, err
 		}
 		wait := waits.NextBackOff()
-		if told := retryAfter(r.header); told > 0 {
+		if told := llm.RetryAfter(r.status, r.header, nil); told > 0 {
 			wait = told
 		}
 		if wait > longestWait {
@@ -140,24 +141,6 @@ func (s *searcher) ask(ctx context.Context, env *Env, query string) (response, e
 			return r, err
 		}
 	}
-}
-
-// retryAfter is how long a server wants to be left alone, 0 if it does not say.
-// A date is measured against the answer's own.
-func retryAfter(header http.Header) time.Duration {
-	told := header.Get("Retry-After")
-	if d, err := time.ParseDuration(told + "s"); err == nil {
-		return d
-	}
-	until, err := http.ParseTime(told)
-	if err != nil {
-		return 0
-	}
-	from, err := http.ParseTime(header.Get("Date"))
-	if err != nil {
-		return 0
-	}
-	return until.Sub(from)
 }
 
 // turnedDown says what an engine's refusal means for the model, in the engine's

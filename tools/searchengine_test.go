@@ -113,6 +113,7 @@ func TestEngineRefusals(t *testing.T) {
 		{Serper, 302, http.Header{"Location": {"/elsewhere"}}, ``, asked, "302 Found"},
 		{Serper, 429, http.Header{"Retry-After": {"7"}}, ``, more, "it is asked too often"},
 		{Serper, 429, http.Header{"Retry-After": {"3600"}}, ``, asked, "it is asked too often"},
+		{Serper, 429, http.Header{"Retry-After": {"2h3"}}, ``, more, "it is asked too often"}, // which says nothing
 		{Serper, 200, nil, `{"organic":{}}`, asked, "not a list of results"},
 		{Brave, 200, nil, `{"web":{"results":[]}}`, asked, "not a list of results"},
 		{Tavily, 200, nil, `[`, asked, "not a list of results"},
@@ -150,20 +151,24 @@ func TestEngineRefusals(t *testing.T) {
 func TestEngineRecovers(t *testing.T) {
 	tries := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if tries++; tries < 3 {
+		switch tries++; tries {
+		case 1:
 			w.Header().Set("Date", "Fri, 20 Nov 2026 10:00:00 GMT")
 			w.Header().Set("Retry-After", "Fri, 20 Nov 2026 10:00:12 GMT")
 			w.WriteHeader(http.StatusServiceUnavailable)
-			return
+		case 2:
+			w.Header().Set("Retry-After-Ms", "11500")
+			w.WriteHeader(http.StatusTooManyRequests)
+		default:
+			_, _ = w.Write([]byte(`{"organic":[]}`))
 		}
-		_, _ = w.Write([]byte(`{"organic":[]}`))
 	}))
 	defer server.Close()
 	var waits []time.Duration
 	ended := errors.New("ended")
 	config := WebConfig{Sleep: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }}
 	out := use(t, NewWebSearch(NewWeb(config), Engine{Name: Serper, URL: server.URL}), workspace(t, nil), object{"query": "x"})
-	if out.IsError || !slices.Equal(waits, []time.Duration{12 * time.Second, 12 * time.Second}) || len(out.URLs) != 3 || out.URLs[0].Status != 503 || out.URLs[2].Status != 200 {
+	if out.IsError || !slices.Equal(waits, []time.Duration{12 * time.Second, 11500 * time.Millisecond}) || len(out.URLs) != 3 || out.URLs[0].Status != 503 || out.URLs[2].Status != 200 {
 		t.Errorf("after %v: %+v", waits, out)
 	}
 	tries = 0

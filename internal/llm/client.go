@@ -63,7 +63,7 @@ func New(c Config) *Client {
 		c.MaxBody = defaultMaxBody
 	}
 	if c.Sleep == nil {
-		c.Sleep = sleep
+		c.Sleep = Sleep
 	}
 	if c.Transport == nil {
 		c.Transport = plainTransport()

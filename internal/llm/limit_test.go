@@ -89,7 +89,7 @@ func TestSettlesOverHTTP(t *testing.T) {
 		others.Go(func() { // where a limit that has fallen lets nothing arrive that would decide
 			for over.Err() == nil {
 				c.decide()
-				_ = sleep(over, time.Millisecond)
+				_ = Sleep(over, time.Millisecond)
 			}
 		})
 		transport := &http.Transport{MaxIdleConnsPerHost: 64}

@@ -45,7 +45,7 @@ func newRates(c LimiterConfig) rates {
 		r.now = time.Now
 	}
 	if r.sleep == nil {
-		r.sleep = sleep
+		r.sleep = Sleep
 	}
 	return r
 }

@@ -35,8 +35,8 @@ func (c *Client) wait(e *Error, b *backoff.ExponentialBackOff) time.Duration {
 	return min(time.Duration(float64(next)*(0.5+c.jitter())), longestWait)
 }
 
-// sleep waits with a real timer, or until the context ends.
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits with a real timer, or until the context ends.
+func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -47,11 +47,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// retryAfter reads how long the server wants to be left alone: retry-after-ms, else Retry-After in
-// seconds or as a date, else (after a 429 only) the reset of the limit that is used up. 0 = it does
-// not say. A date is measured against the answer's own Date, whose clock it was made with; now (may
-// be nil) stands in for a missing one.
-func retryAfter(status int, header http.Header, now func() time.Time) time.Duration {
+// RetryAfter reads how long a server wants to be left alone, up to a day: retry-after-ms, else
+// Retry-After in seconds or as a date, else (after a 429 only) the reset of the limit that is used up.
+// 0 = it does not say. A date is measured against the answer's own Date, whose clock it was made with;
+// now (may be nil) stands in for a missing one.
+func RetryAfter(status int, header http.Header, now func() time.Time) time.Duration {
 	if d := number(header.Get("Retry-After-Ms"), time.Millisecond); d > 0 {
 		return d
 	}

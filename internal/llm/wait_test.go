@@ -47,16 +47,16 @@ func TestRetryAfter(t *testing.T) {
 			for i := 0; i < len(tc.header); i += 2 {
 				header.Set(tc.header[i], tc.header[i+1])
 			}
-			if got := retryAfter(429, header, now); got != tc.want {
+			if got := RetryAfter(429, header, now); got != tc.want {
 				t.Errorf("after 429: %v, want %v", got, tc.want)
 			}
-			if got := retryAfter(503, header, now); got != tc.other {
+			if got := RetryAfter(503, header, now); got != tc.other {
 				t.Errorf("after 503: %v, want %v", got, tc.other)
 			}
 		})
 	}
 	header := http.Header{"Retry-After": {"Sun, 01 Nov 2026 12:00:30 GMT"}}
-	if got := retryAfter(429, header, nil); got != 0 {
+	if got := RetryAfter(429, header, nil); got != 0 {
 		t.Errorf("a date without any clock: %v", got)
 	}
 }

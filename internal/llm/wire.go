@@ -62,7 +62,7 @@ func (x *exchange) Do(req *http.Request) (*http.Response, error) {
 	var failed *Error
 	if x.reply, failed = readReply(x.api, res.StatusCode, res.Header, answer); failed != nil {
 		if failed.Retryable {
-			failed.RetryAfter = cmp.Or(retryAfter(failed.Status, res.Header, x.now), failed.RetryAfter)
+			failed.RetryAfter = cmp.Or(RetryAfter(failed.Status, res.Header, x.now), failed.RetryAfter)
 		}
 		return nil, failed
 	}
