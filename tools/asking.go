@@ -47,6 +47,26 @@ func (k *asking) billed() *trajectory.ModelUse {
 	return &k.use
 }
 
+// failure is what comes of err, not nil: a result, where the model (who) does
+// not take what it was asked; the attempt's end, where it cannot be asked.
+func (k *asking) failure(err error, cannot, who string) (Output, error) {
+	refused := refusal(err)
+	switch {
+	case refused == nil:
+		return Output{Model: k.billed()}, err
+	case k.use.Tries == 0: // it was never asked
+		return k.mark(failed("%s: %s", cannot, refused.Message), refused.RequestID, ""), nil
+	}
+	return k.mark(failed("%s: %s does not take it: %s", cannot, who, refused.Message), refused.RequestID, ""), nil
+}
+
+// mark says in a result what was asked for it.
+func (k *asking) mark(out Output, requestID, responseModel string) Output {
+	k.use.RequestID, k.use.ResponseModel = requestID, responseModel
+	out.Model = &k.use
+	return out
+}
+
 // refusal is err if a model did not take what it was asked, which is a result;
 // nil if it cannot be asked at all, or not now.
 func refusal(err error) *llm.Error {

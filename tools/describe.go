@@ -84,35 +84,19 @@ func (v *viewing) picture(ctx context.Context, env *Env, a describeArgs) (*llm.I
 func (v *viewing) look(ctx context.Context, a describeArgs, picture *llm.Image) (Output, error) {
 	asked := newAsking(v.model)
 	answer, err := v.ask.Chat(ctx, llm.Request{Model: v.model, Messages: []llm.Message{{Role: "user", Content: prompt.Describe(a.Question), Image: picture}}}, &asked)
-	use := asked.use
-	if refused := refusal(err); refused != nil {
-		out := failed("cannot look at %q: the model that looks does not take it: %s", a.Path, refused.Message)
-		if use.Tries == 0 {
-			out = failed("cannot look at %q: %s", a.Path, refused.Message)
-		}
-		use.RequestID = refused.RequestID
-		out.Model = &use
-		return out, nil
-	}
+	cannot := fmt.Sprintf("cannot look at %q", a.Path)
 	var mute *llm.Error
 	if errors.As(err, &mute) && mute.Code == "empty_completion" { // after every try: it is this picture that it says nothing of
-		out := failed("cannot look at %q: the model that looks says nothing of it; ask otherwise, or go on without it", a.Path)
-		use.RequestID = mute.RequestID
-		out.Model = &use
-		return out, nil
+		return asked.mark(failed("%s: the model that looks says nothing of it; ask otherwise, or go on without it", cannot), mute.RequestID, ""), nil
 	}
 	if err != nil {
-		return Output{Model: asked.billed()}, err
+		return asked.failure(err, cannot, "the model that looks")
 	}
-	use.RequestID, use.ResponseModel = answer.RequestID, answer.ResponseModel
-	var out Output
+	out := v.description(a, answer)
 	if len(answer.Channels) > 0 { // what it read there is recorded nowhere
-		out = failed("cannot look at %q: the endpoint did more than look at it (%s), so its answer is not used", a.Path, strings.Join(answer.Channels, ", "))
-	} else {
-		out = v.description(a, answer)
+		out = failed("%s: the endpoint did more than look at it (%s), so its answer is not used", cannot, strings.Join(answer.Channels, ", "))
 	}
-	out.Model = &use
-	return out, nil
+	return asked.mark(out, answer.RequestID, answer.ResponseModel), nil
 }
 
 // description shows an answer: the beginning, as much as a page of a document.

@@ -42,23 +42,11 @@ func NewTranscribe(ask Transcriber, model string) Tool {
 			recording := llm.Transcription{Model: model, FileName: "audio" + mimetype.Detect(data).Extension(), Audio: data}
 			asked := newAsking(model)
 			heard, err := ask.Transcribe(ctx, recording, &asked)
-			use := asked.use
-			if refused := refusal(err); refused != nil {
-				out := failed("cannot transcribe %q: the transcription model does not take it: %s", a.Path, refused.Message)
-				if asked.use.Tries == 0 {
-					out = failed("cannot transcribe %q: %s", a.Path, refused.Message)
-				}
-				use.RequestID = refused.RequestID
-				out.Model = &use
-				return out, nil
-			}
 			if err != nil {
-				return Output{Model: asked.billed()}, err
+				return asked.failure(err, fmt.Sprintf("cannot transcribe %q", a.Path), "the transcription model")
 			}
-			use.RequestID, use.ResponseModel = heard.RequestID, heard.ResponseModel
 			out := transcript(heard).clipped().show(plainName(a.Path), a.Page, a.Find)
-			out.Model = &use
-			return out, nil
+			return asked.mark(out, heard.RequestID, heard.ResponseModel), nil
 		})
 }
 
