@@ -3,7 +3,6 @@ package tools
 import (
 	"errors"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -30,11 +29,7 @@ func (s MCPServer) overHTTP(session *mcpSession, end func()) (mcp.Transport, err
 	if err != nil {
 		return nil, err
 	}
-	port := endpoint.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[endpoint.Scheme]
-	}
-	transport := newWeb(WebConfig{}, net.JoinHostPort(endpoint.Hostname(), port)).transport
+	transport := newWeb(WebConfig{}, hostPort(endpoint)).transport
 	carrier := &mcpHTTP{base: transport, endpoint: endpoint, headers: s.Headers, session: session}
 	session.http = carrier
 	session.stop = func(client *mcp.ClientSession) {

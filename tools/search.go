@@ -100,16 +100,13 @@ func (o Output) without(secret string) Output {
 	if secret == "" {
 		return o
 	}
-	clean := func(s string) string { return strings.ReplaceAll(s, secret, redacted) }
+	clean := func(s string) string { return strings.ReplaceAll(s, secret, trajectory.Redacted) }
 	o.Document, o.Shown = clean(o.Document), clean(o.Shown)
 	for i, u := range o.URLs {
 		o.URLs[i] = trajectory.URL{URL: clean(u.URL), Status: u.Status, ContentType: clean(u.ContentType)}
 	}
 	return o
 }
-
-// redacted stands for a secret.
-const redacted = "[redacted]"
 
 // ask asks the engine, and again while it is overloaded or wants to be asked
 // less often. The response has the addresses of all tries.
@@ -123,7 +120,7 @@ func (s *searcher) ask(ctx context.Context, env *Env, query string) (response, e
 	for try := 1; ; try++ {
 		r, err := s.web.do(ctx, x)
 		if s.engine.Key != "" { // before anything is cut in the middle of it
-			r.body = bytes.ReplaceAll(r.body, []byte(s.engine.Key), []byte(redacted))
+			r.body = bytes.ReplaceAll(r.body, []byte(s.engine.Key), []byte(trajectory.Redacted))
 		}
 		asked = append(asked, r.urls...)
 		r.urls = asked

@@ -33,13 +33,7 @@ func (e Engine) complete() Engine {
 }
 
 // Origin is where the engine is: scheme and host, "" for a URL that is none.
-func (e Engine) Origin() string {
-	u, err := url.Parse(e.complete().URL)
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host
-}
+func (e Engine) Origin() string { return origin(e.complete().URL) }
 
 // engineForm is how one of the engines is asked and answers. What read returns
 // is false for an answer that is no list of results.
