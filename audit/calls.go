@@ -67,10 +67,10 @@ func (t *turn) came(p trajectory.ToolProposed) bool {
 	return t.asked[key] >= 0
 }
 
-// hostHook returns the first way into another program that a text names: files
-// that an interpreter loads by itself, variables that a loader heeds.
+// hostHook returns the first way into another program that a text names, wherever
+// in it: a tool that the rules cannot read may run any part of it.
 func hostHook(text string) string {
-	for _, hook := range []string{"sitecustomize", "usercustomize", "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "PYTHONSTARTUP"} {
+	for _, hook := range policy.LoaderHooks() {
 		if strings.Contains(text, hook) {
 			return hook
 		}

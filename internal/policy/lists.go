@@ -39,8 +39,8 @@ func hostCommands() []string {
 	}
 }
 
-// loaderHooks are variables and modules that make programs load code by themselves.
-func loaderHooks() []string {
+// LoaderHooks are variables and modules that make programs load code by themselves.
+func LoaderHooks() []string {
 	return []string{"BASH_ENV", "DYLD_INSERT_LIBRARIES", "LD_AUDIT", "LD_PRELOAD", "PYTHONSTARTUP", "sitecustomize", "usercustomize"}
 }
 

@@ -63,7 +63,7 @@ func GuidanceHash() string {
 		Rules     []article `json:"rules"`
 		Places    []string  `json:"secret_places"`
 		Verdicts  []string  `json:"verdict_folders"`
-	}{hostCommands(), commonRecords(), DenylistDigest(), keyVariables(), loaderHooks(), metadataAddresses(),
+	}{hostCommands(), commonRecords(), DenylistDigest(), keyVariables(), LoaderHooks(), metadataAddresses(),
 		ownFolders(), ownRecords(), harnessPackages(), articles, secretPlaces(), verdictFolders()})
 }
 

@@ -97,7 +97,7 @@ func command(p Policy, read []reading) string {
 			}
 		}
 		for _, name := range r.names {
-			if slices.Contains(loaderHooks(), name) {
+			if slices.Contains(LoaderHooks(), name) {
 				return name
 			}
 		}
@@ -113,7 +113,7 @@ func command(p Policy, read []reading) string {
 // hookInText returns the hook that a string of code is: its name, a file of this name, or its
 // assignment.
 func hookInText(text string) string {
-	for _, hook := range loaderHooks() {
+	for _, hook := range LoaderHooks() {
 		before, after, found := strings.Cut(text, hook)
 		if !found {
 			continue
