@@ -20,7 +20,20 @@
 // file like any other. Archives are listed, and their members read in memory;
 // nothing is unpacked to disk.
 //
-// TestGuardRefuses, TestRedirects and TestReadFileStaysInside show the
+// Python runs in a [Sandbox] that was tried before, with the workspace and
+// nothing else of the machine, and what uses too much is killed as a whole
+// (TestSandboxHides, TestPythonEscapes); only [NewUnsafePython], which a run has to
+// ask for, goes without. An MCP server's tools are those that it listed when the
+// run was planned: one that lists others is not called, nothing that it asks for
+// itself is done, and its program gets no workspace (TestMCPNotOfThePlan,
+// TestMCPMisbehaves, TestMCPEscapes). A call that needs approval runs if somebody
+// gives it, which lifts no rule, and never where nobody can be asked
+// (TestGateApproval, TestGateNobodyToAsk). A turn that breaks rules in mode
+// autonomous, or leaves more than can be kept, has its workspace put back to the
+// byte; what cannot be copied before is not changed (TestGateRollback,
+// TestGateCheckpointFails, TestWorkspaceRestores).
+//
+// TestGuardRefuses, TestRedirects and TestReadFileStaysInside show the other
 // refusals; TestReadFileFailures, TestOfficeFailures and TestHostileArchives walk
 // through the damaged files, TestHostileFiles and TestChildFails through what a child does not survive.
 package tools

@@ -362,10 +362,13 @@ type CheckpointSaved struct {
 	Workspace  []File `json:"workspace"` // by path, without probes
 }
 
-// Rollback says that the workspace was put back as it was at the start of the
-// turn, because CallID broke rules. The three digests are of the workspace at the
-// start of the turn, as it was found and as it was left: the rollback is correct
-// where the first and the last are equal.
+// Rollback says that the workspace was put back as it was last kept: at the start
+// of the turn, because CallID broke RuleIDs; or, without RuleIDs, because it had
+// grown beyond its limits or could not be looked through. Where that showed before
+// the calls of the turn ran, it was last kept after an earlier turn. The three
+// digests are of the workspace as it was kept, as it was found ("" where it could not
+// be kept as it was) and as it was left: the rollback is correct where the first and
+// the last are equal.
 type Rollback struct {
 	CallID     string   `json:"call_id"`
 	Reason     string   `json:"reason"`
