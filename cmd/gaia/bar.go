@@ -8,7 +8,8 @@ import (
 // redrawn is how often the bar is drawn.
 const redrawn = 150 * time.Millisecond
 
-// animate draws the bar now and then, until it is taken down.
+// animate draws the bar now and then, until it is taken down. Its library would do
+// that by itself, also over what a person types while somebody is asked.
 func (p *progress) animate() {
 	tick := time.NewTicker(redrawn)
 	defer tick.Stop()
