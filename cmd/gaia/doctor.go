@@ -51,7 +51,7 @@ func (a *app) doctor(ctx context.Context, asJSON bool) error {
 		return err
 	}
 	found := []diagnosis{
-		diagnose("sandbox", "programs of the model and readers of documents run in it", "bubblewrap shuts programs in", w.noSandbox),
+		diagnose("sandbox", "the model's code, MCP servers and poppler run in it", "bubblewrap shuts programs in", w.noSandbox),
 		pythonFinding(ctx, &w),
 		popplerFinding(ctx, "pdftotext", "reads the text of PDF files"),
 		popplerFinding(ctx, "pdftoppm", "makes pictures of the pages of PDF files"),
