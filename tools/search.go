@@ -18,6 +18,7 @@ import (
 
 const (
 	shownResults  = 10
+	maxHits       = 100 // that are taken of an answer, whatever the engine sends
 	snippetRunes  = 500
 	searchTries   = 4
 	firstWait     = time.Second
@@ -184,17 +185,18 @@ func results(query string, found []hit) Output {
 	var out Output
 	var document, shown strings.Builder
 	n := 0
+	found = found[:min(len(found), maxHits)]
 	for _, f := range found {
 		if f.address != "" && len(f.address) <= maxURL {
 			out.URLs = append(out.URLs, trajectory.URL{URL: f.address})
 		}
 		if f.box {
-			fmt.Fprint(&document, f.entry("answer box", len(f.extract)))
+			fmt.Fprint(&document, f.entry("answer box", maxDocument))
 			fmt.Fprint(&shown, f.entry("answer box", snippetRunes))
 			continue
 		}
 		n++
-		fmt.Fprint(&document, f.entry(fmt.Sprint(n), len(f.extract)))
+		fmt.Fprint(&document, f.entry(fmt.Sprint(n), maxDocument))
 		if n <= shownResults {
 			fmt.Fprint(&shown, f.entry(fmt.Sprint(n), snippetRunes))
 		}
@@ -216,13 +218,17 @@ type hit struct {
 	box                     bool
 }
 
-// entry writes h with at most so many characters of its extract.
+// entry writes h with at most so many characters of its title and extract.
 func (h hit) entry(number string, runes int) string {
-	extract := h.extract
-	if end := runeOffset(extract, runes); end < len(extract) {
-		extract = extract[:end] + "…"
+	return fmt.Sprintf("%s. %s\n   %s\n   %s\n", number, atMost(h.title, runes), atMost(h.address, maxURL), atMost(h.extract, runes))
+}
+
+// atMost cuts text to so many characters.
+func atMost(text string, runes int) string {
+	if end := runeOffset(text, runes); end < len(text) {
+		return text[:end] + "…"
 	}
-	return fmt.Sprintf("%s. %s\n   %s\n   %s\n", number, h.title, h.address, extract)
+	return text
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

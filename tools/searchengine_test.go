@@ -200,3 +200,15 @@ func FuzzEngines(f *testing.F) {
 		turnedDown(400, name, answer)
 	})
 }
+
+// However much an engine sends, a result can be recorded.
+func TestEngineFloods(t *testing.T) {
+	var found []hit
+	for range 2500 {
+		found = append(found, hit{title: strings.Repeat("t", 10_000), address: "http://a.example/" + strings.Repeat("a", 8000), extract: "e"})
+	}
+	out := results("x", found)
+	if len(out.URLs) != maxHits || len(out.Shown) > 200_000 {
+		t.Errorf("%d addresses, %d bytes shown", len(out.URLs), len(out.Shown))
+	}
+}

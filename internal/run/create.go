@@ -153,7 +153,7 @@ func (r *Run) begin(m ledger.Manifest, salt string) error {
 			return fmt.Errorf("writing %s: %w", f.name, err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(r.Dir, workDir), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(r.Dir, workDir), 0o700); err != nil { // nobody else is to run what code leaves there
 		return err
 	}
 	r.fold = ledger.NewFold(m, sign.Digest(manifest), r.ended)
