@@ -45,9 +45,9 @@ type scanner struct {
 }
 
 // lex returns the lexemes of code, those of expressions in f-strings last, and whether it is nested
-// deeper than any interpreter takes.
+// deeper than any interpreter takes. To the interpreter, a carriage return ends a line, a comment too.
 func lex(code string) ([]lexeme, bool) {
-	l := &scanner{source: code}
+	l := &scanner{source: strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(code, "\ufeff"))}
 	l.run(false)
 	return append(append(l.out, lexeme{end, ""}), l.inner...), l.deep
 }

@@ -26,11 +26,11 @@ type Rule struct {
 // Rules returns all rules, by id.
 func Rules() []Rule {
 	return []Rule{
-		{AnswerSources, "answer sources: no tool reaches a place where the benchmark's answers are known to lie", 2},
+		{AnswerSources, "answer sources: no tool reaches a place where the benchmark's answers are known to lie", 3},
 		{GraderSurfaces, "grader surfaces: no tool touches the run's results, plan, journal, judgments, judge cache or keys", 3},
-		{Secrets, "secrets: no tool reads key material, credentials or a cloud's metadata address", 1},
-		{Commands, "commands: no code acts on the host, the network or other processes, nor hooks itself into programs", 1},
-		{Packages, "packages: no code loads packages that bring the benchmark or another harness", 1},
+		{Secrets, "secrets: no tool reads key material, credentials or a cloud's metadata address", 2},
+		{Commands, "commands: no code acts on the host, the network or other processes, nor hooks itself into programs", 2},
+		{Packages, "packages: no code loads packages that bring the benchmark or another harness", 2},
 		{Budget, "budget: no tool runs once the task's calls or money are used up", 1},
 	}
 }
