@@ -15,10 +15,15 @@ type reading struct {
 	tangled  bool     // nested deeper than any interpreter takes
 }
 
-// readCode reads Python code.
+// maxCode is how many bytes of code are read. Longer code does not run: nobody could say what it does.
+const maxCode = 256 << 10
+
+// readCode reads Python code of at most maxCode bytes, and of longer code nothing.
 func readCode(code string) reading {
 	var r reading
-	r.code(code, 0)
+	if len(code) <= maxCode {
+		r.code(code, 0)
+	}
 	return r
 }
 
@@ -122,15 +127,9 @@ func (p *piece) assigns(i int) {
 // imported takes in the packages of an import statement and returns the place of its last lexeme.
 func (p *piece) imported(r *reading, i int) int {
 	if p.all[i].text == "from" {
-		module, at := i+1, i+1
-		for at < len(p.all) && (p.all[at].kind == identifier && p.all[at].text != "import" || p.all[at].is(".")) {
-			at++
-		}
-		if at >= len(p.all) || p.all[at].text != "import" || p.all[at].kind != identifier {
-			return i
-		}
-		if p.all[module].kind == identifier && module < at { // else it is relative
-			r.imports(p.all[module].text)
+		at := p.module(i)
+		if p.all[i+1].kind == identifier && i+1 < at { // else it is relative
+			r.imports(p.all[i+1].text)
 		}
 		return at
 	}
@@ -143,6 +142,17 @@ func (p *piece) imported(r *reading, i int) int {
 			return at
 		}
 		i = at
+	}
+	return i
+}
+
+// module returns the place of the import that belongs to the from at place i, and i where none does.
+// What it looks at it does not look at again: no name of a module is from.
+func (p *piece) module(i int) int {
+	for at := i + 1; p.all[at].kind == identifier && p.all[at].text != "from" || p.all[at].is("."); at++ {
+		if p.all[at].text == "import" {
+			return at
+		}
 	}
 	return i
 }

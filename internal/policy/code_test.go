@@ -301,7 +301,7 @@ func TestCallOf(t *testing.T) {
 // BenchmarkHostileCode reads code that is made to be dear, of one size and of twice that: the time for
 // a byte is the same where reading is linear.
 func BenchmarkHostileCode(b *testing.B) {
-	shapes := []string{"run(", "a=", "exec('", `f"{`, "x=[", "'a'+", "join(", "cmd,", "(){", "$", "`", "{x:", "\\", "system(a);a=", "exec(exec(exec(exec(", "a0=a0;run(a0);"}
+	shapes := []string{"run(", "a=", "exec('", `f"{`, "x=[", "'a'+", "join(", "cmd,", "(){", "$", "`", "{x:", "\\", "system(a);a=", "exec(exec(exec(exec(", "a0=a0;run(a0);", "from ", "from a.", "import "}
 	for _, size := range []int{100_000, 200_000} {
 		b.Run(fmt.Sprintf("%d_bytes", size), func(b *testing.B) {
 			b.SetBytes(int64(size * len(shapes)))
