@@ -169,6 +169,23 @@ func TestCodeRules(t *testing.T) {
 	}
 }
 
+// TestLongCode: what is too long to be read does not run.
+func TestLongCode(t *testing.T) {
+	const reason = "the code is longer than 262144 bytes, which is more than is read: write it in parts"
+	for _, tc := range []struct {
+		code string
+		want Decision
+	}{
+		{strings.Repeat("#", 256<<10), Decision{Verdict: Allow}},
+		{strings.Repeat("#", 256<<10+1), Decision{Verdict: Deny, Reason: reason}},
+		{"import datasets\n" + strings.Repeat("#", 256<<10), Decision{Verdict: Deny, Reason: reason}},
+	} {
+		if diff := cmp.Diff(tc.want, Decide(free, Call{Tool: "python", Known: true, Approved: true, Code: []string{"x = 1", tc.code}})); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 // TestSecretPlaces: what a tool would open or fetch.
 func TestSecretPlaces(t *testing.T) {
 	for _, tc := range []struct {

@@ -53,6 +53,8 @@ func Decide(p Policy, c Call) Decision {
 	case !known(p.Mode):
 		d.Reason = fmt.Sprintf("unknown governance mode %q", p.Mode)
 	case len(fired) > 0:
+	case slices.ContainsFunc(c.Code, func(code string) bool { return len(code) > maxCode }):
+		d.Reason = fmt.Sprintf("the code is longer than %d bytes, which is more than is read: write it in parts", maxCode)
 	case !listed(p.Allow, c.Tool):
 		d.Reason = fmt.Sprintf("tool %q is not on the allow list of mode %s", c.Tool, p.Mode)
 	case p.Mode == Approved && !c.Approved:
