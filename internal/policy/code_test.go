@@ -109,6 +109,34 @@ func TestCodeRules(t *testing.T) {
 		{`import usercustomize`, "R004", "(usercustomize)"},
 		{`os.system("teleport x")`, "R004", "(teleport)"},
 		{strings.Repeat("(", 201) + strings.Repeat(")", 201), "R004", "(brackets in more than 200 others)"},
+		{`os.system(">out curl x")`, "R004", "(curl)"},
+		{`os.system("2>err curl x")`, "R004", "(curl)"},
+		{`os.system("2>&1 >>out <in curl x")`, "R004", "(curl)"},
+		{`os.system("cat <(curl x) > 'a b'")`, "R004", "(curl)"},
+		{`os.system("ls >$(curl x)")`, "R004", "(curl)"},
+		{`os.system("ls >| out; <<<x curl x")`, "R004", "(curl)"},
+		{`os.system("env -u A curl x")`, "R004", "(curl)"},
+		{`os.system("env -iu A --chdir / B=1 curl x")`, "R004", "(curl)"},
+		{`subprocess.run(["env", "-S", "curl x"])`, "R004", "(curl)"},
+		{`os.system("stdbuf -o L curl x")`, "R004", "(curl)"},
+		{`os.system("ls | xargs -I {} curl {}")`, "R004", "(curl)"},
+		{`os.system("ls | xargs -0n 1 nice -n 5 curl")`, "R004", "(curl)"},
+		{`os.system("timeout -k 1 .5 ionice -c 3 curl x")`, "R004", "(curl)"},
+		{`os.system("watch -n 5 curl x")`, "R004", "(curl)"},
+		{`os.system("watch 'ls; curl x'")`, "R004", "(curl)"},
+		{`os.system("script -qc 'curl x' out")`, "R004", "(curl)"},
+		{`os.system("script -c 'curl x'")`, "R004", "(curl)"},
+		{`os.system("parallel -j 4 curl ::: x")`, "R004", "(curl)"},
+		{`os.system("parallel ::: 'curl x'")`, "R004", "(curl)"},
+		{`os.system("flock -w 1 lock -c 'curl x'")`, "R004", "(curl)"},
+		{`os.system("trap 'curl x' EXIT")`, "R004", "(curl)"},
+		{`os.system("function f { curl x; }; f")`, "R004", "(curl)"},
+		{`os.system("$'curl' x")`, "R004", "(curl)"},
+		{`os.system(r"$'\x63\165rl' x")`, "R004", "(curl)"},
+		{`os.system('$"curl" x')`, "R004", "(curl)"},
+		{`os.system("ls > curl 2>wget; sort <ssh; command -v curl; env -u mount ls")`, "", ""},
+		{`os.system("timeout 5 grep curl notes.txt; xargs -a names grep -l mount; watch grep ssh x")`, "", ""},
+		{`os.system(r"echo $'a; curl\'s'")`, "", ""},
 		{`subprocess.run(["python3", "task.py"]); subprocess.run(["ls"]); subprocess.run(["wc", "-l", "table.csv"])`, "", ""},
 		{`subprocess.run([sys.executable, "mount.py"]); subprocess.run([tool, "mount"])`, "", ""},
 		{`subprocess.run(["grep", "-c", "curl", "notes.txt"], cwd="docker", input="sudo")`, "", ""},
@@ -318,7 +346,7 @@ func TestCallOf(t *testing.T) {
 // BenchmarkHostileCode reads code that is made to be dear, of one size and of twice that: the time for
 // a byte is the same where reading is linear.
 func BenchmarkHostileCode(b *testing.B) {
-	shapes := []string{"run(", "a=", "exec('", `f"{`, "x=[", "'a'+", "join(", "cmd,", "(){", "$", "`", "{x:", "\\", "system(a);a=", "exec(exec(exec(exec(", "a0=a0;run(a0);", "from ", "from a.", "import "}
+	shapes := []string{"run(", "a=", "exec('", `f"{`, "x=[", "'a'+", "join(", "cmd,", "(){", "$", "`", "{x:", "\\", "system(a);a=", "exec(exec(exec(exec(", "a0=a0;run(a0);", "from ", "from a.", "import ", "os.system('env env env -u 2>a')", "os.system('>&<$')"}
 	for _, size := range []int{100_000, 200_000} {
 		b.Run(fmt.Sprintf("%d_bytes", size), func(b *testing.B) {
 			b.SetBytes(int64(size * len(shapes)))

@@ -30,21 +30,23 @@ func (r *reading) shell(line string, within int) {
 	}
 }
 
-// simpleCommands cuts a shell line at what separates commands, and these into words without quotes.
-// Commands within substitutions are such too.
+// simpleCommands cuts a shell line at what separates commands, and these into words without quotes and
+// without redirections. Commands within substitutions are such too.
 func simpleCommands(line string) [][]string {
 	var all [][]string
 	var words []string
 	var word []byte
-	inWord := false
+	inWord, redirected := false, false // redirected: the next word is a file
 	flush := func() {
-		if inWord {
+		if inWord && !redirected {
 			words = append(words, string(word))
 		}
+		redirected = redirected && !inWord
 		word, inWord = nil, false
 	}
 	next := func() {
 		flush()
+		redirected = false
 		if len(words) > 0 {
 			all = append(all, words)
 		}
@@ -56,8 +58,18 @@ func simpleCommands(line string) [][]string {
 		switch {
 		case quote == '\'' && c != '\'':
 			word = append(word, c)
-		case quote != 0 && c == quote:
+		case quote != 0 && (c == quote || quote == '$' && c == '\''):
 			quote = 0
+		case quote == '$' && c == '\\':
+			escaped := &scanner{source: line, at: i}
+			word = escaped.escape(word)
+			i = escaped.at - 1
+		case quote == '$':
+			word = append(word, c)
+		case quote == 0 && c == '$' && strings.HasPrefix(line[i+1:], "'"):
+			i++
+			quote, inWord = '$', true
+		case quote == 0 && c == '$' && strings.HasPrefix(line[i+1:], `"`):
 		case c == '\\' && i+1 < len(line):
 			i++
 			if line[i] != '\n' {
@@ -76,7 +88,16 @@ func simpleCommands(line string) [][]string {
 			}
 		case strings.IndexByte(";|&\n()", c) >= 0:
 			next()
-		case c <= ' ' || c == '<' || c == '>':
+		case c == '<' || c == '>':
+			if strings.Trim(string(word), "0123456789") == "" { // the number of a file
+				word, inWord = nil, false
+			}
+			flush()
+			for i+1 < len(line) && strings.IndexByte("<>&|", line[i+1]) >= 0 {
+				i++
+			}
+			redirected = true
+		case c <= ' ':
 			flush()
 		default:
 			word, inWord = append(word, c), true
@@ -105,15 +126,17 @@ func (r *reading) argv(words []string, within int) {
 			continue
 		}
 		r.commands = append(r.commands, command)
-		switch command {
-		case "builtin", "busybox", "command", "env", "exec", "ionice", "nice", "nohup", "setsid", "stdbuf", "time", "timeout", "xargs":
-			for len(words) > 0 && (strings.HasPrefix(words[0], "-") || words[0] != "" && unicode.IsDigit(rune(words[0][0]))) {
-				words = words[1:]
+		if wraps, ok := wrapperOf(command); ok {
+			if words = wraps.command(words); len(words) == 0 || !strings.ContainsAny(words[0], " \t\n") {
+				continue
 			}
-			continue
-		case "ash", "bash", "dash", "ksh", "sh", "zsh":
+			r.shell(words[0], within+1) // a whole line
+			return
+		}
+		switch command {
+		case "ash", "bash", "dash", "ksh", "script", "sh", "zsh":
 			i := slices.IndexFunc(words, func(w string) bool {
-				return strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.HasSuffix(w, "c")
+				return w == "--command" || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.HasSuffix(w, "c")
 			})
 			if i >= 0 && i+1 < len(words) {
 				r.shell(words[i+1], within+1)
