@@ -32,12 +32,16 @@ type piece struct {
 	all             []lexeme
 	partner, inside []int
 	assigned        map[string][]span // what stands right of a name's equals signs
+	meant           map[string]target // what a name stands for
 	run             map[int]bool      // strings that are taken in as code or as a command: each is once
 	within          int
 }
 
-// span is a range of lexemes.
-type span struct{ from, to int }
+// span is a range of lexemes, in each of which, where it is a list, each element is meant.
+type span struct {
+	from, to int
+	each     bool
+}
 
 func (r *reading) code(code string, within int) {
 	if within > maxWithin {
@@ -48,13 +52,9 @@ func (r *reading) code(code string, within int) {
 	if r.tangled {
 		return
 	}
-	p := &piece{all: all, assigned: map[string][]span{}, run: map[int]bool{}, within: within}
+	p := &piece{all: all, assigned: map[string][]span{}, meant: map[string]target{}, run: map[int]bool{}, within: within}
 	p.partner, p.inside = brackets(all)
-	for i, x := range all {
-		if x.is("=") && i > 0 && !all[i+1].is("=") {
-			p.assigns(i)
-		}
-	}
+	p.names()
 	endless := false
 	for i := 0; i < len(all); i++ {
 		switch x := all[i]; x.kind {
@@ -67,16 +67,29 @@ func (r *reading) code(code string, within int) {
 			switch {
 			case x.text == "from" || x.text == "import":
 				i = p.imported(r, i)
-			case x.text == "while" && (all[i+1].text == "True" || all[i+1].kind == numeral) && all[i+2].is(":"):
-				endless = true
+			case x.text == "while":
+				endless = endless || p.endless(i)
 			case p.partner[i+1] > 0 && all[i+1].is("("):
-				if x.text == "fork" && endless {
+				t := p.meaning(i)
+				if t.name == "fork" && endless {
 					r.commands = append(r.commands, forkBomb)
 				}
-				p.called(r, i)
+				p.called(r, t, i+1)
 			}
 		}
 	}
+}
+
+// endless says whether a while has no end of its own.
+func (p *piece) endless(i int) bool {
+	for i++; p.all[i].is("("); i++ {
+	}
+	if p.all[i].text != "True" && p.all[i].kind != numeral {
+		return false
+	}
+	for i++; i < len(p.all) && p.all[i].is(")"); i++ {
+	}
+	return i < len(p.all) && p.all[i].is(":")
 }
 
 // joined returns the string at place i with those that it is put together with, by nothing, by + or,
@@ -101,27 +114,6 @@ func (p *piece) joined(i, to int) (string, int) {
 		i = next
 	}
 	return string(whole), i
-}
-
-// assigns notes what an equals sign gives to a name.
-func (p *piece) assigns(i int) {
-	name := i - 1
-	for name > 0 && (p.all[name].is(":") || p.all[name].is("+")) {
-		name--
-	}
-	if p.all[name].kind != identifier {
-		return
-	}
-	to := i + 1
-	for to < len(p.all) && p.all[to].kind != end && !p.all[to].is("=") && !(p.all[to].is(",") && p.inside[to] == p.inside[i] && p.inside[i] >= 0) {
-		if p.partner[to] > to {
-			to = p.partner[to]
-		} else if p.all[to].is(")") || p.all[to].is("]") || p.all[to].is("}") {
-			break
-		}
-		to++
-	}
-	p.assigned[p.all[name].text] = append(p.assigned[p.all[name].text], span{i + 1, to})
 }
 
 // imported takes in the packages of an import statement and returns the place of its last lexeme.
@@ -164,26 +156,34 @@ func (r *reading) imports(module string) {
 	r.names = append(r.names, top)
 }
 
-// called takes in what the call at place i does with its arguments.
-func (p *piece) called(r *reading, i int) {
-	args := p.arguments(i + 1)
-	method := i > 0 && p.all[i-1].is(".")
-	if method && i > 1 && p.all[i-2].text == "asyncio" && p.all[i].text == "run" || method && p.all[i].text == "compile" {
-		return // these run what was made elsewhere, and make a pattern
-	}
-	switch p.all[i].text {
-	case "system", "popen", "Popen", "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput", "spawn",
-		"create_subprocess_exec", "create_subprocess_shell", "execl", "execle", "execlp", "execlpe", "execv", "execve", "execvp", "execvpe",
-		"posix_spawn", "posix_spawnp", "spawnl", "spawnle", "spawnlp", "spawnlpe", "spawnv", "spawnve", "spawnvp", "spawnvpe":
+// called takes in what a call of t does with its arguments, whose bracket is at place open.
+func (p *piece) called(r *reading, t target, open int) {
+	args := p.arguments(open)
+	if t.starter() {
 		p.starts(r, args)
-	case "exec", "eval", "compile":
-		p.runs(r, args)
-	case "__import__", "import_module", "run_module":
+		return
+	}
+	if t.loader() {
 		for _, text := range p.texts(args, 1) {
 			r.imports(text)
 		}
+		return
+	}
+	switch t.name {
+	case "compile":
+		if t.module == "" || t.module == "builtins" { // others make patterns
+			p.runs(r, args)
+		}
+	case "exec", "eval":
+		p.runs(r, args)
+	case "getattr":
+		if behind := p.partner[open] + 1; p.all[behind].is("(") && p.partner[behind] > behind {
+			if t, ok := p.attribute(args); ok && t.name != "getattr" {
+				p.called(r, t, behind)
+			}
+		}
 	case "main", "install":
-		if method && i > 1 && slices.Contains([]string{"pip", "_internal", "micropip"}, p.all[i-2].text) {
+		if slices.Contains([]string{"pip", "_internal", "micropip"}, t.module) {
 			r.installs(append([]string{"install"}, p.texts(args, len(args))...))
 		}
 	case "rmtree":
@@ -205,7 +205,7 @@ type argument struct {
 func (p *piece) arguments(open int) []argument {
 	var args []argument
 	for at := open + 1; at < p.partner[open]; at++ {
-		arg := argument{span: span{at, at}}
+		arg := argument{span: span{from: at, to: at}}
 		if p.all[at].kind == identifier && p.all[at+1].is("=") && !p.all[at+2].is("=") {
 			arg.key, arg.from = p.all[at].text, at+2
 		}

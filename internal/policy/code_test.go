@@ -137,6 +137,36 @@ func TestCodeRules(t *testing.T) {
 		{`os.system("ls > curl 2>wget; sort <ssh; command -v curl; env -u mount ls")`, "", ""},
 		{`os.system("timeout 5 grep curl notes.txt; xargs -a names grep -l mount; watch grep ssh x")`, "", ""},
 		{`os.system(r"echo $'a; curl\'s'")`, "", ""},
+		{"from subprocess import run as go\ngo(['curl', 'x'])", "R004", "(curl)"},
+		{"def f(): go(['curl', 'x'])\nfrom subprocess import (PIPE,\n  run as go)\nf()", "R004", "(curl)"},
+		{"from subprocess import *\nrun('curl x', shell=True)", "R004", "(curl)"},
+		{"import os, subprocess as sp\nsp.run(['curl', 'x'])", "R004", "(curl)"},
+		{"f = subprocess.check_output\nf('wget x', shell=True)", "R004", "(wget)"},
+		{"s = subprocess; go = s.run; go('wget x', shell=True)", "R004", "(wget)"},
+		{"go = subprocess.run\ngo = model.run\ngo('wget x', shell=True)", "R004", "(wget)"},
+		{`getattr(os, 'system')('curl x')`, "R004", "(curl)"},
+		{`f = getattr(os, 'sys' 'tem'); f('curl x')`, "R004", "(curl)"},
+		{`__import__('subprocess').run(['curl', 'x'])`, "R004", "(curl)"},
+		{`m = __import__('subprocess'); m.run(['curl', 'x'])`, "R004", "(curl)"},
+		{`sys.modules['subprocess'].call('curl x', shell=True)`, "R004", "(curl)"},
+		{`for c in ['ls', 'curl x']: os.system(c)`, "R004", "(curl)"},
+		{"all = ('ls', 'curl x')\nfor c in all:\n    os.system(c)", "R004", "(curl)"},
+		{"for c in [['ls'], ['curl', 'x']]:\n    subprocess.run(c)", "R004", "(curl)"},
+		{`[os.system(c) for c in ['ls', 'curl x']]`, "R004", "(curl)"},
+		{`subprocess.run(**{'check': True, 'args': ['curl', 'x']})`, "R004", "(curl)"},
+		{"while(True): os.fork()", "R004", "(fork bomb)"},
+		{"from os import fork as f\nwhile 1: f()", "R004", "(fork bomb)"},
+		{"from shutil import rmtree as r; r('/')", "R004", "(rm -rf /)"},
+		{`model.run('mount everest'); simulator.run("su"); turing.run('halt')`, "", ""},
+		{`tm.run('reboot the system'); self.engine.call('ssh'); enemies.spawn('nc')`, "", ""},
+		{"def call(x): print(x)\ncall('halt')", "", ""},
+		{"from machine import run\nrun('halt')", "", ""},
+		{"import machine as m\nm.run('halt')\nf = m.run\nf('halt')", "", ""},
+		{`getattr(model, 'run')('halt'); getattr(os, 'sep')`, "", ""},
+		{`subprocess.run(**{'input': 'sudo', 'args': ['ls', 'mount']})`, "", ""},
+		{`for word in ['curl', 'ssh']: print(word)`, "", ""},
+		{`for f in ['curl.txt', 'mount']: subprocess.run(['wc', f])`, "", ""},
+		{"while x: pid = os.fork()", "", ""},
 		{`subprocess.run(["python3", "task.py"]); subprocess.run(["ls"]); subprocess.run(["wc", "-l", "table.csv"])`, "", ""},
 		{`subprocess.run([sys.executable, "mount.py"]); subprocess.run([tool, "mount"])`, "", ""},
 		{`subprocess.run(["grep", "-c", "curl", "notes.txt"], cwd="docker", input="sudo")`, "", ""},
@@ -175,6 +205,8 @@ func TestCodeRules(t *testing.T) {
 		{"x = 1; \\\r\nimport datasets", "R005", "(datasets)"},
 		{"\ufeffimport datasets", "R005", "(datasets)"},
 		{"# import datasets\r\nx = 1\r", "", ""},
+		{"from importlib import import_module as m; m('datasets')", "R005", "(datasets)"},
+		{"load = importlib.import_module; load('datasets')", "R005", "(datasets)"},
 		{"import numpy, pandas, csv, json", "", ""},
 		{"from sklearn import datasets", "", ""},
 		{"from sklearn import svm, datasets", "", ""},
@@ -346,7 +378,7 @@ func TestCallOf(t *testing.T) {
 // BenchmarkHostileCode reads code that is made to be dear, of one size and of twice that: the time for
 // a byte is the same where reading is linear.
 func BenchmarkHostileCode(b *testing.B) {
-	shapes := []string{"run(", "a=", "exec('", `f"{`, "x=[", "'a'+", "join(", "cmd,", "(){", "$", "`", "{x:", "\\", "system(a);a=", "exec(exec(exec(exec(", "a0=a0;run(a0);", "from ", "from a.", "import ", "os.system('env env env -u 2>a')", "os.system('>&<$')"}
+	shapes := []string{"run(", "a=", "exec('", `f"{`, "x=[", "'a'+", "join(", "cmd,", "(){", "$", "`", "{x:", "\\", "system(a);a=", "exec(exec(exec(exec(", "a0=a0;run(a0);", "from ", "from a.", "import ", "os.system('env env env -u 2>a')", "os.system('>&<$')", "for a in a:", "f=os.system;f(1);", "y=x.a;", "getattr(a,b)("}
 	for _, size := range []int{100_000, 200_000} {
 		b.Run(fmt.Sprintf("%d_bytes", size), func(b *testing.B) {
 			b.SetBytes(int64(size * len(shapes)))

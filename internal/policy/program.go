@@ -9,6 +9,10 @@ func (p *piece) starts(r *reading, args []argument) {
 	for _, a := range args {
 		switch a.key {
 		case "":
+			if at := a.from + 2; at < a.to && p.all[a.from].is("*") && p.all[at].is("{") && p.partner[at] > 0 { // **{'args': …}
+				p.starts(r, p.items(at))
+				continue
+			}
 			found = found || p.program(r, a.span)
 		case "args", "cmd", "command", "executable":
 			p.program(r, a.span)
@@ -16,10 +20,31 @@ func (p *piece) starts(r *reading, args []argument) {
 	}
 }
 
+// items returns the members of a dict, whose bracket is at place open, as arguments.
+func (p *piece) items(open int) []argument {
+	items := p.arguments(open)
+	for i, a := range items {
+		if key := p.text(a.span); key != "" {
+			colon := a.from
+			for colon < a.to && !p.all[colon].is(":") {
+				colon++
+			}
+			items[i] = argument{key, span{from: min(colon+1, a.to), to: a.to}}
+		}
+	}
+	return items
+}
+
 // program takes in a program given as a line or as a list of words, here or where a name in its place
 // was assigned, and says whether there was one.
 func (p *piece) program(r *reading, s span) bool {
 	found, first := false, s.from
+	if s.each && s.from < s.to && p.partner[s.from] > s.from {
+		for _, element := range p.arguments(s.from) {
+			found = p.program(r, element.span) || found
+		}
+		return found
+	}
 	for first < s.to && p.all[first].kind != literal {
 		first++
 	}
@@ -28,6 +53,7 @@ func (p *piece) program(r *reading, s span) bool {
 			spans := p.assigned[name.text]
 			p.assigned[name.text] = nil // each is read once
 			for _, assigned := range spans {
+				assigned.each = assigned.each || s.each
 				found = p.program(r, assigned) || found
 			}
 		}
