@@ -34,7 +34,15 @@ func TestCodeRules(t *testing.T) {
 
 		// R002
 		{`open("../../judgments.jsonl").read()`, "R002", "(judgments.jsonl)"},
+		{`open("data/../../manifest.json")`, "R002", "(manifest.json)"},
+		{`open("/srv/runs/exp1/results.jsonl")`, "R002", "(results.jsonl)"},
+		{`open("~/runs/x/../exp1/./results.jsonl")`, "R002", "(results.jsonl)"},
+		{`open(r"C:\runs\x\summary.json")`, "R002", "(summary.json)"},
+		{`open(f"{d}/../manifest.json")`, "R002", "(manifest.json)"},
 		{`open("results.jsonl")`, "", ""},
+		{`pd.read_json('runs/exp1/results.jsonl')`, "", ""},
+		{`open('./runs/exp1/../exp2/results.jsonl')`, "", ""},
+		{`open('ext/../manifest.json'); open('a/b/../../manifest.json')`, "", ""},
 
 		// R003
 		{`open("/proc/self/environ").read()`, "R003", "(proc/self/environ)"},
@@ -58,6 +66,9 @@ func TestCodeRules(t *testing.T) {
 		{`s.connect(("100.100.100.200", 80))`, "R003", "(100.100.100.200)"},
 		{`open("/proc/cpuinfo"); open("/proc/meminfo"); open("/proc/self/status")`, "", ""},
 		{`open("proc/data/mem"); open("credentials.csv"); open("environ")`, "", ""},
+		{`open("file:///home/x/.ssh/id_rsa")`, "R003", "(.ssh)"},
+		{`os.system("curl2 https://a.example/ ~/.ssh/config")`, "R003", "(.ssh)"},
+		{`for u in ['http://ssh.example/id_rsa', 'HTTPS://a.example/.ssh/x']: print(u)`, "", ""},
 		{`open("id_rsa.pub")`, "", ""},
 		{`print("the address 169.254.169.254 is link-local")`, "", ""},
 		{`print("set OPENAI_API_KEY first")`, "", ""},

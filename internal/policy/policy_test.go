@@ -201,7 +201,7 @@ func TestGraderSurfaces(t *testing.T) {
 		{Call{URLs: []string{"FILE:///out/results.jsonl"}}, "results.jsonl"},
 		{Call{URLs: []string{"file:///out/%6audgments.jsonl"}}, "judgments.jsonl"},
 		{Call{Texts: []string{`import os; os.system("cat ../results.jsonl|head")`}}, "results.jsonl"},
-		{Call{Texts: []string{"read runs/x/events.jsonl."}}, "events.jsonl"},
+		{Call{Texts: []string{"read /srv/runs/x/events.jsonl."}}, "events.jsonl"},
 		{Call{Texts: []string{`{"path":"judge-cache/x"}`}}, "judge-cache"},
 		{Call{Texts: []string{"file:///x/judgments.jsonl"}}, "judgments.jsonl"},
 
@@ -219,7 +219,7 @@ func TestGraderSurfaces(t *testing.T) {
 		{Call{Texts: []string{"a judge-cache is what? and judge_cache"}}, ""},
 		{Call{Texts: []string{"what does results.jsonl mean", "/srv/results.jsonl"}}, ""},
 		{Call{Texts: []string{`os.getcwd(); os.environ.get("HOME"); subprocess.run(["wc", "table.csv"])`}}, ""},
-		{Call{Texts: []string{"the events.jsonl of the runs"}}, ""},
+		{Call{Texts: []string{"the events.jsonl of the runs", "read runs/x/events.jsonl."}}, ""}, // in the workspace
 	} {
 		if got := graderSurface(tc.call); got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.call, got, tc.want)
@@ -257,7 +257,7 @@ func TestRules(t *testing.T) {
 
 // The hashes are fixed: a change of rules or of the canonical form must be seen here.
 func TestGuidanceHash(t *testing.T) {
-	const want = "9582dc9e975dd243"
+	const want = "ebd2278f5873360c"
 	if got := GuidanceHash(); got != want {
 		t.Errorf("guidance hash %s, want %s; where the rules changed on purpose, change it here", got, want)
 	}

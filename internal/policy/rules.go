@@ -27,7 +27,7 @@ type Rule struct {
 func Rules() []Rule {
 	return []Rule{
 		{AnswerSources, "answer sources: no tool reaches a place where the benchmark's answers are known to lie", 3},
-		{GraderSurfaces, "grader surfaces: no tool touches the run's results, plan, journal, judgments, judge cache or keys", 3},
+		{GraderSurfaces, "grader surfaces: no tool touches the run's results, plan, journal, judgments, judge cache or keys", 4},
 		{Secrets, "secrets: no tool reads key material, credentials or a cloud's metadata address", 2},
 		{Commands, "commands: no code acts on the host, the network or other processes, nor hooks itself into programs", 2},
 		{Packages, "packages: no code loads packages that bring the benchmark or another harness", 2},
@@ -76,8 +76,8 @@ func ownFolders() []string { return []string{"gaia/judgments", "gaia/keys"} }
 // verdictFolders are the names of folders with verdicts of the judge.
 func verdictFolders() []string { return []string{"judgecache", "judge_cache", "judge-cache"} }
 
-// commonRecords are records with names that others use too: they count only outside the workspace or
-// below a folder of runs.
+// commonRecords are records with names that others use too: they count only outside the workspace, and
+// in what a tool would open below a folder of runs.
 func commonRecords() []string {
 	return []string{"attestations", "checkpoint", "events.jsonl", "leaderboard.jsonl", "manifest.dsse.json", "manifest.json",
 		"results.jsonl", "summary.json", "unsubmittable"}
@@ -91,13 +91,13 @@ func surface(path string, opened bool) string {
 	if !opened && strings.Contains(path, "://") && !strings.HasPrefix(path, "file:") {
 		return ""
 	}
-	parts := strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == ':' })
+	parts, escapes := resolve(path)
 	if len(parts) == 0 {
 		return ""
 	}
-	outside := slices.Contains(parts, "..") ||
-		len(parts) > 2 && parts[len(parts)-3] == "runs" ||
-		opened && (path[0] == '/' || path[0] == '~' || strings.HasPrefix(path[1:], ":"))
+	absolute := path[0] == '/' || path[0] == '~' || strings.HasPrefix(path[1:], ":") || strings.HasPrefix(path, "file:")
+	runs := len(parts) > 2 && parts[len(parts)-3] == "runs"
+	outside := escapes || absolute && (opened || runs) || opened && runs
 	base := strings.TrimRight(parts[len(parts)-1], ".")
 	for _, name := range ownFolders() {
 		if strings.Contains("/"+strings.Join(parts, "/")+"/", "/"+name+"/") {
@@ -120,6 +120,21 @@ func surface(path string, opened bool) string {
 		}
 	}
 	return ""
+}
+
+// resolve cuts a path into parts, dots resolved, and says whether it leads out of where it begins.
+func resolve(path string) (parts []string, escapes bool) {
+	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == ':' }) {
+		switch part {
+		case ".":
+		case "..":
+			escapes = escapes || len(parts) == 0
+			parts = parts[:max(len(parts)-1, 0)]
+		default:
+			parts = append(parts, part)
+		}
+	}
+	return parts, escapes
 }
 
 // betweenPaths says whether a character ends a path in running text or code.

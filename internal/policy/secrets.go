@@ -47,7 +47,7 @@ func secretInText(text string) string {
 		return name
 	}
 	for token := range strings.FieldsFuncSeq(text, func(r rune) bool { return betweenPaths(r) && r != '{' && r != '}' && r != '$' }) {
-		if name := secretPlace(token); name != "" {
+		if name := secretPlace(token); name != "" && !isPage(token) {
 			return name
 		}
 		for after := token; ; {
@@ -68,6 +68,12 @@ func secretInText(text string) string {
 	return ""
 }
 
+// isPage says whether a word is the address of a page, whose path is no file here.
+func isPage(word string) bool {
+	word = strings.ToLower(word)
+	return strings.HasPrefix(word, "http://") || strings.HasPrefix(word, "https://")
+}
+
 // namedSecret looks at what a tool would open: a file, or a URL in its place.
 func namedSecret(path string) string {
 	if name := metadataAddress(path); name != "" {
@@ -79,16 +85,7 @@ func namedSecret(path string) string {
 // secretPlace returns the place with secrets that a path leads to, or "".
 func secretPlace(path string) string {
 	path = strings.ToLower(strings.ReplaceAll(path, `\`, "/"))
-	var parts []string
-	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == ':' }) {
-		switch part {
-		case ".":
-		case "..":
-			parts = parts[:max(len(parts)-1, 0)]
-		default:
-			parts = append(parts, part)
-		}
-	}
+	parts, _ := resolve(path)
 	for _, place := range secretPlaces() {
 		want := strings.Split(place, "/")
 		for i := 0; i+len(want) <= len(parts); i++ {
