@@ -277,7 +277,7 @@ func (s *Session) execute(ctx context.Context, p *pass) error {
 		return errors.New("refused: " + d.Reason)
 	}}
 	if s.workspace != nil {
-		env.Root = s.workspace.Root()
+		env.Root = s.workspace.root
 	}
 	began := s.gate.Now()
 	output, err := p.tool.call(ctx, env, []byte(p.call.Args))

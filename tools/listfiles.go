@@ -9,8 +9,6 @@ import (
 	"unicode"
 )
 
-const maxListed = 1000 // entries
-
 type listFilesArgs struct{}
 
 // NewListFiles makes list_files, which lists the workspace.
@@ -22,47 +20,50 @@ func NewListFiles() Tool {
 
 func listFiles(ctx context.Context, env *Env) (Output, error) {
 	var b strings.Builder
-	files := 0
-	var err error
-	if env.Root != nil {
-		err = fs.WalkDir(env.Root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if err != nil || entry.IsDir() {
-				return err
-			}
-			files++
-			if files <= maxListed {
-				b.WriteString(plainName(name) + describe(entry))
-			}
+	seen, files := 0, 0
+	err := env.Root.walk(func(name string, info fs.FileInfo, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && name == ".":
+			return err
+		}
+		if seen++; seen > maxNames {
+			return fs.SkipAll
+		}
+		if err == nil && info.IsDir() && !tooDeep(name) {
 			return nil
-		})
-	}
-	if ctx.Err() != nil {
-		return Output{}, ctx.Err()
-	}
-	if err != nil {
-		return failed("cannot list the workspace: %v", whyNot(err)), nil
-	}
+		}
+		if files++; files <= maxEntries {
+			b.WriteString(plainName(name) + "\t" + describe(info, err) + "\n")
+		}
+		return fs.SkipDir
+	})
 	switch {
+	case ctx.Err() != nil:
+		return Output{}, ctx.Err()
+	case err != nil:
+		return failed("cannot list the workspace: %v", whyNot(err)), nil
+	case seen > maxNames:
+		b.WriteString("and more: not all folders were looked into\n")
 	case files == 0:
 		b.WriteString("the workspace is empty\n")
-	case files > maxListed:
-		fmt.Fprintf(&b, "and %d more\n", files-maxListed)
+	case files > maxEntries:
+		fmt.Fprintf(&b, "and %d more\n", files-maxEntries)
 	}
 	return Output{Document: b.String(), Shown: b.String()}, nil
 }
 
-func describe(entry fs.DirEntry) string {
-	if !entry.Type().IsRegular() {
-		return "\tnot a regular file\n"
+func describe(info fs.FileInfo, err error) string {
+	switch {
+	case err != nil:
+		return "cannot be looked at: " + whyNot(err).Error()
+	case info.IsDir():
+		return "a folder too deep to look into"
+	case !info.Mode().IsRegular():
+		return "not a regular file"
 	}
-	info, err := entry.Info()
-	if err != nil {
-		return "\n"
-	}
-	return "\t" + count(int(info.Size()), "byte") + "\n"
+	return count(int(info.Size()), "byte")
 }
 
 // plainName quotes a name that would not stay on its line.

@@ -145,7 +145,7 @@ type mcpSession struct {
 // ends. Its temporary folders count only once it is inside: before, it sees this
 // machine's.
 func (s *mcpSession) watched(life context.Context, pid int, inside bool) {
-	s.watch = newWatch(pid, inside, nil, pythonCPU)
+	s.watch = newWatch(pid, inside, nil, limitCPU)
 	s.watch.begin()
 	over := make(chan string, 1)
 	go s.watch.run(life.Done(), over)

@@ -10,22 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of the tool python. They are for arithmetic, tables and pictures of the
-// size that questions come with, and far below what makes a machine useless for
-// the attempts beside.
+// Limits of the tool python, besides those of what is watched and of a workspace.
 const (
-	pythonTime      = 60 * time.Second // a call
-	pythonCPU       = 10 * time.Minute // an attempt, all its processes together
-	pythonMemory    = 2 << 30          // bytes, all processes together: numeric libraries with a table of a few hundred MiB
-	pythonProcesses = 64               // programs that a call starts beside each other
-	pythonTasks     = 256              // processes and threads: numeric libraries start one for each core
-	pythonDisk      = 256 << 20        // bytes in the workspace: four attachments of the largest size
-	pythonFiles     = 1000             // in the workspace, or in a temporary folder
-	pythonOpen      = 256              // files open in a process
-	pythonCode      = 256 << 10        // bytes
-	pythonDocument  = 1 << 20          // bytes of output that are kept
-	pythonTail      = 64 << 10         // of them the last, where a traceback stands
-	pythonListed    = 20               // changed files that are named
+	pythonTime     = 60 * time.Second // a call
+	pythonOpen     = 256              // files open in a process
+	pythonCode     = 256 << 10        // bytes
+	pythonDocument = 1 << 20          // bytes of output that are kept
+	pythonTail     = 64 << 10         // of them the last, where a traceback stands
+	pythonListed   = 20               // changed files that are named
 )
 
 type pythonArgs struct {

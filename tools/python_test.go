@@ -39,7 +39,7 @@ func benchPython(t testing.TB, tool Tool) pythonBench {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
 	must(t, err)
-	b := pythonBench{tool, &Env{Root: root, Kept: &Kept{}}, dir}
+	b := pythonBench{tool, &Env{Root: &folder{Root: root}, Kept: &Kept{}}, dir}
 	t.Cleanup(func() {
 		must(t, b.env.Kept.close())
 		must(t, root.Close())

@@ -210,7 +210,16 @@ time.sleep(60)`, want: "stopped: its files took more than 256 MiB", lost: true},
 			out := b.run(t, "import os\nfor n in os.listdir(): os.unlink(n)\nlen(os.listdir())", 0)
 			mustHold(t, "clearing them away", out.Shown, "[python: finished]\n0\n")
 		}},
-	{name: "hidden files", code: "os.mkdir('shut')\nfor i in range(3000): open('shut/f%d' % i, 'w').close()\nos.chmod('shut', 0)\ntime.sleep(60)", want: "stopped: the workspace had more than 1000 files", lost: true},
+	{name: "hidden files", code: "os.mkdir('shut')\nfor i in range(900): open('shut/f%d' % i, 'w').close()\nos.chmod('shut', 0)\nfor i in range(200): open('f%d' % i, 'w').close()\ntime.sleep(60)", want: "stopped: the workspace had more than 1000 files", lost: true,
+		after: func(t *testing.T, b pythonBench) {
+			info, err := os.Stat(filepath.Join(b.dir, "shut"))
+			must(t, err)
+			if info.Mode().Perm() != 0 {
+				t.Errorf("the folder is left with mode %v", info.Mode())
+			}
+			must(t, os.Chmod(filepath.Join(b.dir, "shut"), 0o700)) // to be cleared away
+		}},
+	{name: "closed workspace", code: "os.mkdir('in')\nos.chmod('/workspace', 0)\nos._exit(0)", want: "the interpreter ended", lost: true},
 	{name: "deep folders", code: "for i in range(500): os.mkdir('d'); os.chdir('d')\ntime.sleep(60)", want: "folders more than 64 deep", lost: true},
 	{name: "temporary files", code: "for i in range(9000): open('/tmp/f%d' % i, 'w').close()\ntime.sleep(60)", want: "stopped: it made more than 1000 temporary files", lost: true},
 	{name: "full temporary folders", code: "def fill(p):\n  with open(p, 'wb') as f:\n    for i in range(100): f.write(bytes(1 << 20))\neach(['/tmp/big', '/dev/shm/big'], fill)", want: "no: No space left on device\nno: No space left on device"},
@@ -270,7 +279,7 @@ func TestPythonEscapes(t *testing.T) {
 			root, err := os.OpenRoot(o.workspace)
 			must(t, err)
 			defer root.Close()
-			b := pythonBench{NewPython(s, i), &Env{Root: root, Kept: &Kept{}}, o.workspace}
+			b := pythonBench{NewPython(s, i), &Env{Root: &folder{Root: root}, Kept: &Kept{}}, o.workspace}
 			defer b.env.Kept.close()
 			mustHold(t, "preparing", b.run(t, each+"\nprint('prepared')", 0).Shown, "prepared")
 			before := o.tree(t)

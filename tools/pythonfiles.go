@@ -1,12 +1,9 @@
 package tools
 
 import (
-	"errors"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -21,14 +18,19 @@ type fileState struct {
 
 // listing lists a workspace, up to twice as many files as it may have. It is for words
 // alone: what cannot be read is left out.
-func listing(root *os.Root) fileList {
+func listing(root *folder) fileList {
 	list, seen := fileList{}, 0
-	walkFiles(root, func(name string, info fs.FileInfo) bool {
-		if !info.IsDir() {
+	_ = root.walk(func(name string, info fs.FileInfo, err error) error {
+		if seen++; seen > maxNames {
+			return fs.SkipAll
+		}
+		switch {
+		case err != nil || info.IsDir() && tooDeep(name):
+			return fs.SkipDir
+		case !info.IsDir():
 			list[name] = fileState{info.Size(), info.Mode(), info.ModTime()}
 		}
-		seen++
-		return seen <= 2*pythonFiles
+		return nil
 	})
 	return list
 }
@@ -47,48 +49,4 @@ func (l fileList) changed(now fileList) []string {
 		out = append(out, plainName(name)+" ("+size+")")
 	}
 	return out
-}
-
-// walkFiles visits what is in root, until visit returns false, not much deeper
-// than folders may lie.
-// Folders that code has closed to their owner are opened again: nothing is to
-// be hidden in them, and whoever clears them away must get in.
-func walkFiles(root *os.Root, visit func(string, fs.FileInfo) bool) {
-	if root == nil {
-		return
-	}
-	var opened []string
-	walk := func(name string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrPermission) && (name == "." || entry.IsDir()) && !slices.Contains(opened, name) && len(opened) < pythonFiles {
-			if reopen(root, name) == nil {
-				opened = append(opened, name)
-			}
-			return fs.SkipDir
-		}
-		if err != nil || name == "." {
-			return nil
-		}
-		info, err := entry.Info()
-		if err == nil && !visit(name, info) {
-			return fs.SkipAll
-		}
-		if entry.IsDir() && strings.Count(name, "/") >= maxDepth {
-			return fs.SkipDir
-		}
-		return nil
-	}
-	_ = fs.WalkDir(root.FS(), ".", walk) // what goes away meanwhile is not there
-	for i := 0; i < len(opened); i++ {   // which may open more
-		_ = fs.WalkDir(root.FS(), opened[i], walk)
-	}
-}
-
-// reopen opens a folder to its owner. The top one is reached by its place, which
-// only this process has a say in; what is below it only through the root, since
-// what it was may be a link by now.
-func reopen(root *os.Root, name string) error {
-	if name == "." {
-		return os.Chmod(root.Name(), 0o755)
-	}
-	return root.Chmod(name, 0o755)
 }

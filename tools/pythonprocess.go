@@ -27,12 +27,12 @@ const startTime = 30 * time.Second
 func pythonLimits(confined bool) map[string]int64 {
 	limits := map[string]int64{
 		"CORE":   0,
-		"CPU":    int64(pythonCPU / time.Second),
-		"FSIZE":  pythonDisk,
+		"CPU":    int64(limitCPU / time.Second),
+		"FSIZE":  maxWorkspace,
 		"NOFILE": pythonOpen,
 	}
 	if confined { // elsewhere other programs of the user would count, and macOS knows no limit of memory
-		limits["AS"], limits["DATA"], limits["NPROC"] = 2*pythonMemory, pythonMemory, pythonTasks
+		limits["AS"], limits["DATA"], limits["NPROC"] = 2*limitMemory, limitMemory, limitTasks
 	}
 	return limits
 }
@@ -42,14 +42,14 @@ func pythonLimits(confined bool) map[string]int64 {
 type pythonSession struct {
 	mu     sync.Mutex // held by who makes a call
 	tool   *python
-	root   *os.Root // nil: the workspace is a folder that is lost with the process
+	root   *folder // nil: the workspace is a folder that is lost with the process
 	ctx    context.Context
 	cancel context.CancelFunc
 	now    *pythonProcess // nil: none runs
 	cpu    time.Duration  // of those that ran before
 }
 
-func newPythonSession(p *python, root *os.Root) *pythonSession {
+func newPythonSession(p *python, root *folder) *pythonSession {
 	s := &pythonSession{tool: p, root: root}
 	s.ctx, s.cancel = context.WithCancel(context.Background()) // it outlives the call that makes it
 	return s
@@ -76,8 +76,8 @@ func (s *pythonSession) end() {
 // call runs code. The caller holds the lock. An error means that no process could
 // be had, or that ctx ended.
 func (s *pythonSession) call(ctx context.Context, code string, timeout time.Duration) (pythonResult, error) {
-	if s.cpu >= pythonCPU {
-		return pythonResult{status: "lost", why: fmt.Sprintf("the attempt has used all of its %v of processor time, so python is over", pythonCPU)}, nil
+	if s.cpu >= limitCPU {
+		return pythonResult{status: "lost", why: fmt.Sprintf("the attempt has used all of its %v of processor time, so python is over", limitCPU)}, nil
 	}
 	if s.now == nil {
 		if s.ctx.Err() != nil {
@@ -108,6 +108,9 @@ func (s *pythonSession) start(ctx context.Context) (*pythonProcess, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting python: %w", err)
 	}
+	if err := s.root.enterable(); err != nil {
+		return nil, fmt.Errorf("starting python: %w", err)
+	}
 	own, cancel := context.WithCancel(s.ctx)
 	cmd := s.prepare(own, "-I", "-B", "-c", pythonDriver, string(limits))
 	p := &pythonProcess{cancel: cancel, chunks: make(chan []byte), done: make(chan struct{}), over: make(chan string, 1)}
@@ -123,7 +126,7 @@ func (s *pythonSession) start(ctx context.Context) (*pythonProcess, error) {
 		}
 		return nil, fmt.Errorf("starting python: %s: %q", ready.why, clipped(ready.text()))
 	}
-	p.watch = newWatch(cmd.Process.Pid, s.tool.sandbox != nil, s.root, pythonCPU-s.cpu)
+	p.watch = newWatch(cmd.Process.Pid, s.tool.sandbox != nil, s.root, limitCPU-s.cpu)
 	p.watch.begin() // before it first looks
 	go p.watch.run(p.done, p.over)
 	return p, nil

@@ -3,8 +3,6 @@ package tools
 import (
 	"fmt"
 	"io/fs"
-	"os"
-	"strings"
 	"sync"
 	"time"
 )
@@ -16,9 +14,15 @@ const (
 	restEvery  = time.Second           // between calls
 )
 
-// maxDepth is how deep folders may lie in each other: looking at them takes the
-// square of it.
-const maxDepth = 64
+// What all processes that are watched may use together. It is for arithmetic, tables
+// and pictures of the size that questions come with, and far below what makes a
+// machine useless for the attempts beside.
+const (
+	limitCPU       = 10 * time.Minute // an attempt
+	limitMemory    = 2 << 30          // bytes: numeric libraries with a table of a few hundred MiB
+	limitProcesses = 64               // programs that run beside each other
+	limitTasks     = 256              // processes and threads: numeric libraries start one for each core
+)
 
 // A watch looks from outside at what a driver and all that it started use, and
 // says when it is too much. What one process may use the system limits; this is
@@ -26,8 +30,9 @@ const maxDepth = 64
 type watch struct {
 	pid      int // of what was started, whose children are the processes
 	confined bool
-	root     *os.Root
+	root     *folder
 	cpuLeft  time.Duration
+	wake     chan struct{} // a call has begun
 
 	mu     sync.Mutex
 	calls  bool
@@ -43,8 +48,8 @@ type usage struct {
 	cpu              time.Duration
 }
 
-func newWatch(pid int, confined bool, root *os.Root, cpuLeft time.Duration) *watch {
-	return &watch{pid: pid, confined: confined, root: root, cpuLeft: cpuLeft}
+func newWatch(pid int, confined bool, root *folder, cpuLeft time.Duration) *watch {
+	return &watch{pid: pid, confined: confined, root: root, cpuLeft: cpuLeft, wake: make(chan struct{}, 1)}
 }
 
 // run looks until done, and says once what is too much.
@@ -56,6 +61,7 @@ func (w *watch) run(done <-chan struct{}, over chan<- string) {
 		case <-done:
 			return
 		case <-timer.C:
+		case <-w.wake:
 		}
 		if why := w.look(); why != "" {
 			over <- why
@@ -77,6 +83,10 @@ func (w *watch) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls, w.before = true, usage{files: files, disk: disk}
+	select {
+	case w.wake <- struct{}{}:
+	default: // it is going to look anyway
+	}
 }
 
 func (w *watch) rest() {
@@ -93,7 +103,7 @@ func (w *watch) cpu() time.Duration {
 
 // look says which limit is passed, "" if none is.
 func (w *watch) look() string {
-	u := processesOf(w.pid, pythonMemory)
+	u := processesOf(w.pid, limitMemory)
 	if !w.confined {
 		u.scratch = 0 // it has none of its own
 	}
@@ -108,36 +118,45 @@ func (w *watch) look() string {
 // beyond says which limit is passed by more than before.
 func (u usage) beyond(before usage, cpu time.Duration) string {
 	switch {
-	case u.processes > pythonProcesses:
-		return fmt.Sprintf("stopped: it ran more than %d processes", pythonProcesses)
-	case u.tasks > pythonTasks:
-		return fmt.Sprintf("stopped: it ran more than %d threads", pythonTasks)
-	case u.memory > pythonMemory:
-		return fmt.Sprintf("stopped: it used more than %d GiB of memory", pythonMemory>>30)
-	case u.disk > max(pythonDisk, before.disk):
-		return fmt.Sprintf("stopped: its files took more than %d MiB", pythonDisk>>20)
-	case u.files > max(pythonFiles, before.files):
-		return fmt.Sprintf("stopped: the workspace had more than %d files, or folders more than %d deep", pythonFiles, maxDepth)
-	case u.scratch > pythonFiles:
-		return fmt.Sprintf("stopped: it made more than %d temporary files", pythonFiles)
+	case u.processes > limitProcesses:
+		return fmt.Sprintf("stopped: it ran more than %d processes", limitProcesses)
+	case u.tasks > limitTasks:
+		return fmt.Sprintf("stopped: it ran more than %d threads", limitTasks)
+	case u.memory > limitMemory:
+		return fmt.Sprintf("stopped: it used more than %d GiB of memory", limitMemory>>30)
+	case u.disk > max(maxWorkspace, before.disk):
+		return fmt.Sprintf("stopped: its files took more than %d MiB", maxWorkspace>>20)
+	case u.files > max(maxEntries, before.files):
+		return fmt.Sprintf("stopped: the workspace had more than %d files, or folders more than %d deep", maxEntries, maxDepth)
+	case u.scratch > maxEntries:
+		return fmt.Sprintf("stopped: it made more than %d temporary files", maxEntries)
 	case u.cpu > cpu:
-		return fmt.Sprintf("stopped: the attempt used all of its %v of processor time", pythonCPU)
+		return fmt.Sprintf("stopped: the attempt used all of its %v of processor time", limitCPU)
 	}
 	return ""
 }
 
 // filesOf counts what lies in a workspace, and the bytes of it, to just beyond
 // where it is too much.
-func filesOf(root *os.Root) (files int, size int64) {
-	walkFiles(root, func(name string, info fs.FileInfo) bool {
-		files++
+func filesOf(root *folder) (files int, size int64) {
+	_ = root.walk(func(name string, info fs.FileInfo, err error) error {
+		switch {
+		case err != nil:
+			return fs.SkipDir
+		case name == ".":
+			return nil
+		case tooDeep(name):
+			files = maxNames
+		default:
+			files++
+		}
 		if info.Mode().IsRegular() {
 			size += info.Size()
 		}
-		if strings.Count(name, "/") >= maxDepth {
-			files = 2*pythonFiles + 1
+		if files >= maxNames || size > 8*maxWorkspace {
+			return fs.SkipAll
 		}
-		return files <= 2*pythonFiles && size <= 8*pythonDisk
+		return nil
 	})
 	return files, size
 }

@@ -42,7 +42,7 @@ func below(pid int, have []int) []int {
 		text, _ := os.ReadFile(name) // it may have ended
 		for _, field := range strings.Fields(string(text)) {
 			child, err := strconv.Atoi(field)
-			if err != nil || len(have) > 2*pythonProcesses {
+			if err != nil || len(have) > 2*limitProcesses {
 				return have
 			}
 			have = below(child, append(have, child))

@@ -187,7 +187,7 @@ func TestListFiles(t *testing.T) {
 	if want := "\"a/odd\\nname.txt\"\t0 bytes\nb.csv\t4 bytes\n"; out.Shown != want || out.Document != want {
 		t.Errorf("%q", out.Shown)
 	}
-	for i := range maxListed {
+	for i := range maxEntries {
 		files[fmt.Sprintf("f%04d", i)] = nil
 	}
 	out = use(t, NewListFiles(), workspace(t, files), object{})

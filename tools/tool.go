@@ -45,7 +45,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -86,7 +85,7 @@ type Output struct {
 // followed, and an error from it refuses the redirect; Kept is what tools keep
 // between the calls of the attempt.
 type Env struct {
-	Root     *os.Root
+	Root     *folder
 	AllowURL func(url string) error
 	Kept     *Kept
 }

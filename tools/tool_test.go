@@ -40,7 +40,7 @@ func workspace(t *testing.T, files map[string][]byte) *Env {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	return &Env{Root: root, AllowURL: func(string) error { return nil }}
+	return &Env{Root: &folder{Root: root}, AllowURL: func(string) error { return nil }}
 }
 
 // use calls a tool as the Gate would.

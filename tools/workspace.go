@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/gaia-harness/gaia/internal/sign"
 )
 
 // Workspace is the folder of an attempt, what it was at the start, and a copy of
@@ -21,7 +18,7 @@ import (
 // Nothing is looked at before it is needed: where no tool writes, a workspace costs
 // nothing.
 type Workspace struct {
-	root    *os.Root
+	root    *folder
 	dir     string
 	store   *os.Root        // files by the hex digits of their digest; nil: nothing was kept yet
 	stored  map[string]bool // digests
@@ -41,11 +38,11 @@ func OpenWorkspace(dir string) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Workspace{root: root, dir: dir, stored: map[string]bool{}, lines: written{byFile: map[string]map[uint64]int{}}}, nil
+	return &Workspace{root: &folder{Root: root}, dir: dir, stored: map[string]bool{}, lines: written{byFile: map[string]map[uint64]int{}}}, nil
 }
 
 // Root is the folder, which nothing that is done through it leaves.
-func (w *Workspace) Root() *os.Root { return w.root }
+func (w *Workspace) Root() *os.Root { return w.root.Root }
 
 // Close gives up the copy. The folder stays.
 func (w *Workspace) Close() error {
@@ -64,26 +61,23 @@ func (w *Workspace) keep() (removed []string, err error) {
 	if err := w.openStore(); err != nil {
 		return nil, err
 	}
-	found, err := look(w.root)
-	if err != nil {
-		return nil, err
-	}
-	now := make(tree, 0, len(found))
-	for _, e := range found {
+	now, err := look(w.root, func(e *entry, content io.ReadSeeker) error {
 		switch {
 		case e.Kind == kindOther:
 			if err := w.root.Remove(e.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, &unkeepable{"a pipe, socket or device in it cannot be removed"}
+				return &unkeepable{"a pipe, socket or device in it cannot be removed"}
 			}
 			removed = append(removed, e.Path)
-			continue
 		case e.Kind == kindFile && !w.stored[e.SHA256]:
-			if e.SHA256, e.size, err = w.copyIn(e); err != nil {
-				return nil, err
-			}
+			return w.copyIn(e, content)
 		}
-		now = append(now, e)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	slices.Sort(removed)
+	now = slices.DeleteFunc(now, func(e entry) bool { return e.Kind == kindOther })
 	sum, err := now.digest()
 	if err != nil {
 		return nil, err
@@ -99,7 +93,7 @@ func (w *Workspace) keep() (removed []string, err error) {
 
 // now looks at the workspace. An *unkeepable says why that cannot be done.
 func (w *Workspace) now() (tree, string, error) {
-	found, err := look(w.root)
+	found, err := look(w.root, nil)
 	if err != nil {
 		return nil, "", err
 	}
@@ -123,38 +117,31 @@ func (w *Workspace) openStore() error {
 	return err
 }
 
+// errStore is that the copy cannot be made, whatever the workspace is.
+var errStore = errors.New("copying the workspace")
+
 // copyIn copies a file to the store, under the digest of what was copied: it may
 // have changed since it was looked at.
-func (w *Workspace) copyIn(e entry) (digest string, size int64, err error) {
-	info, err := w.root.Lstat(e.name)
-	if err != nil {
-		return "", 0, &unkeepable{"a file in it vanished while it was copied"}
-	}
-	in, err := openFile(w.root, e.name, info)
-	if err != nil {
-		return "", 0, &unkeepable{"a file in it changed while it was copied"}
-	}
-	defer in.Close()
+func (w *Workspace) copyIn(e *entry, content io.ReadSeeker) error {
 	const unnamed = "new"
 	out, err := w.store.OpenFile(unnamed, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return "", 0, fmt.Errorf("copying the workspace: %w", err)
+		return fmt.Errorf("%w: %w", errStore, err)
 	}
 	defer out.Close()
-	sum := sha256.New()
-	size, err = io.Copy(io.MultiWriter(out, sum), io.LimitReader(in, maxWorkspace+1))
-	if err != nil {
-		return "", 0, fmt.Errorf("copying the workspace: %w", err)
+	if _, err := content.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
 	}
-	if size > maxWorkspace {
-		return "", 0, errTooMany
+	if err := e.readFile(io.TeeReader(content, out), maxWorkspace); err == errTooMany {
+		return err
+	} else if err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
 	}
-	digest = sign.DigestOf(sum)
-	if err := errors.Join(out.Close(), w.store.Rename(unnamed, blob(digest))); err != nil {
-		return "", 0, fmt.Errorf("copying the workspace: %w", err)
+	if err := errors.Join(out.Close(), w.store.Rename(unnamed, blob(e.SHA256))); err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
 	}
-	w.stored[digest] = true
-	return digest, size, nil
+	w.stored[e.SHA256] = true
+	return nil
 }
 
 func blob(digest string) string { return strings.TrimPrefix(digest, "sha256:") }
@@ -172,7 +159,7 @@ func (w *Workspace) prune() error {
 			continue
 		}
 		if err := w.store.Remove(blob(digest)); err != nil {
-			return fmt.Errorf("copying the workspace: %w", err)
+			return fmt.Errorf("%w: %w", errStore, err)
 		}
 		delete(w.stored, digest)
 	}
@@ -229,8 +216,8 @@ func (w *Workspace) putBack(e entry) error {
 // empty removes everything in a folder, however much there is of it and however
 // deep it is nested: what lies in a folder in it is moved up before it is removed,
 // so that no path becomes long.
-func empty(root *os.Root) error {
-	if err := root.Chmod(".", 0o700); err != nil {
+func empty(root *folder) error {
+	if err := root.chmod(".", 0o700); err != nil {
 		return err
 	}
 	moved := 0
@@ -273,9 +260,14 @@ func empty(root *os.Root) error {
 }
 
 // eachIn does something that takes each name out of a folder, until there is none.
-func eachIn(root *os.Root, dir string, do func(name string) error) error {
+func eachIn(root *folder, dir string, do func(name string) error) error {
 	for {
-		names, err := namesIn(root, dir, maxEntries)
+		d, err := root.OpenFile(dir, os.O_RDONLY|nonblock, 0)
+		if err != nil {
+			return err
+		}
+		names, err := namesIn(d)
+		d.Close()
 		if err != nil || len(names) == 0 {
 			return err
 		}

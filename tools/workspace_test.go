@@ -441,7 +441,7 @@ func TestTreeDigest(t *testing.T) {
 	root, err := os.OpenRoot(dir)
 	must(t, err)
 	defer root.Close()
-	found, err := look(root)
+	found, err := look(&folder{Root: root}, nil)
 	must(t, err)
 	got, err := found.digest()
 	must(t, err)

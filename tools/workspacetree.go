@@ -7,21 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/sign"
-)
-
-// What a workspace may hold, so that all of it can be kept and listed in a line
-// of the journal.
-const (
-	maxEntries   = 1000
-	maxWorkspace = 256 << 20 // bytes, of all files
-	maxPath      = 1024      // bytes
 )
 
 // unkeepable is why a workspace cannot be kept as it is, for the model.
@@ -122,100 +113,62 @@ func permissions(b uint32) fs.FileMode {
 	return m
 }
 
-// walk looks through a workspace. What vanishes meanwhile is not there.
-type walk struct {
-	root  *os.Root
-	found tree
-	bytes int64
-}
-
 // look returns all that is in a workspace. An *unkeepable says why that cannot be
-// had. Programs that were started may still be writing, so nothing that was found
-// is relied on, and nothing is followed out of the root.
-func look(root *os.Root) (tree, error) {
-	w := &walk{root: root}
-	if err := w.at("."); err != nil {
-		var u *unkeepable
-		if errors.As(err, &u) {
-			return nil, u
+// had. Unless take is nil it gets each entry, of a file with its content, while the
+// folder that it is in is open, and may correct what the entry says of that.
+func look(f *folder, take func(e *entry, content io.ReadSeeker) error) (tree, error) {
+	var found tree
+	left := int64(maxWorkspace)
+	err := f.walk(func(name string, info fs.FileInfo, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case len(name) > maxPath:
+			return &unkeepable{fmt.Sprintf("a path in it is longer than %d bytes", maxPath)}
+		case len(found) > maxEntries: // it is an entry itself
+			return &unkeepable{fmt.Sprintf("there are more than %d files and folders in it", maxEntries)}
 		}
+		e := entry{Kind: kindOther, Mode: bits(info.Mode()), Path: recordable(name), name: name}
+		var content *os.File
+		switch {
+		case info.IsDir():
+			e.Kind = kindDir
+		case info.Mode()&fs.ModeSymlink != 0:
+			err = e.readLink(f)
+		case info.Mode().IsRegular():
+			if info.Size() > left { // a file may claim more than the disk holds
+				return errTooMany
+			}
+			if content, err = openFile(f, name, info); err == nil {
+				defer content.Close()
+				err = e.readFile(content, left)
+				left -= e.size
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && take != nil {
+			err = take(&e, content)
+		}
+		found = append(found, e)
+		return err
+	})
+	var u *unkeepable
+	switch {
+	case errors.As(err, &u):
+		return nil, u
+	case errors.Is(err, errStore):
+		return nil, err
+	case err != nil:
 		return nil, &unkeepable{"it cannot be looked through: " + whyNot(err).Error()}
 	}
-	slices.SortFunc(w.found, func(a, b entry) int { return strings.Compare(a.Path, b.Path) })
-	return w.found, nil
+	slices.SortFunc(found, func(a, b entry) int { return strings.Compare(a.Path, b.Path) })
+	return found, nil
 }
 
-func (w *walk) at(name string) error {
-	info, err := w.root.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if len(name) > maxPath {
-		return &unkeepable{fmt.Sprintf("a path in it is longer than %d bytes", maxPath)}
-	}
-	if len(w.found) > maxEntries { // it is an entry itself
-		return &unkeepable{fmt.Sprintf("there are more than %d files and folders in it", maxEntries)}
-	}
-	e := entry{Kind: kindOther, Mode: bits(info.Mode()), Path: recordable(name), name: name}
-	switch {
-	case info.IsDir():
-		e.Kind = kindDir
-		w.found = append(w.found, e)
-		return w.inside(name, info)
-	case info.Mode()&fs.ModeSymlink != 0:
-		return w.link(e)
-	case info.Mode().IsRegular():
-		return w.file(e, info)
-	}
-	w.found = append(w.found, e)
-	return nil
-}
-
-// inside looks through a folder, which is made readable for so long.
-func (w *walk) inside(name string, info fs.FileInfo) error {
-	if info.Mode().Perm()&0o700 != 0o700 {
-		if err := w.root.Chmod(name, info.Mode()|0o700); err != nil {
-			return err
-		}
-		defer func() { _ = w.root.Chmod(name, permissions(bits(info.Mode()))) }()
-	}
-	names, err := namesIn(w.root, name, maxEntries+1)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, n := range names {
-		if err := w.at(path.Join(name, n)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// namesIn returns the names in a folder, at most so many.
-func namesIn(root *os.Root, name string, limit int) ([]string, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	names, err := f.Readdirnames(limit)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return names, err
-}
-
-func (w *walk) link(e entry) error {
-	target, err := w.root.Readlink(e.name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+func (e *entry) readLink(f *folder) error {
+	target, err := f.Readlink(e.name)
 	if err != nil {
 		return err
 	}
@@ -225,39 +178,27 @@ func (w *walk) link(e entry) error {
 	} else {
 		e.SHA256 = sign.Digest([]byte(target))
 	}
-	w.found = append(w.found, e)
 	return nil
 }
 
-func (w *walk) file(e entry, info fs.FileInfo) error {
-	if info.Size() > maxWorkspace-w.bytes { // a file may claim more than the disk holds
-		return errTooMany
-	}
-	f, err := openFile(w.root, e.name, info)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+// readFile takes down what is in a file, of which so many bytes may be.
+func (e *entry) readFile(content io.Reader, limit int64) error {
 	sum := sha256.New()
-	n, err := io.Copy(sum, io.LimitReader(f, maxWorkspace-w.bytes+1))
+	n, err := io.Copy(sum, io.LimitReader(content, limit+1))
 	if err != nil {
 		return err
 	}
-	if w.bytes += n; w.bytes > maxWorkspace {
+	if n > limit {
 		return errTooMany
 	}
 	e.Kind, e.SHA256, e.size = kindFile, sign.DigestOf(sum), n
-	w.found = append(w.found, e)
 	return nil
 }
 
 var errTooMany = &unkeepable{fmt.Sprintf("its files are larger than %d MiB together", maxWorkspace>>20)}
 
 // openFile opens a regular file for reading, also one that nobody may read.
-func openFile(root *os.Root, name string, info fs.FileInfo) (*os.File, error) {
+func openFile(root *folder, name string, info fs.FileInfo) (*os.File, error) {
 	if info.Mode().Perm()&0o400 == 0 {
 		if err := root.Chmod(name, info.Mode()|0o400); err != nil {
 			return nil, err

@@ -1,0 +1,161 @@
+package tools
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// What a workspace may hold, so that all of it can be kept and listed in a line
+// of the journal, and looked at again and again while programs write to it.
+const (
+	maxEntries   = 1000
+	maxWorkspace = 256 << 20 // bytes, of all files: four attachments of the largest size
+	maxPath      = 1024      // bytes
+	maxDepth     = 64        // folders in each other; looking at them takes the square of it
+)
+
+// maxNames is more than there may be in a workspace: what is too much is counted a
+// little further, since it may have been there from the start.
+const maxNames = 2*maxEntries + 1
+
+// folder is a workspace as all that look at it share it. What is done through it
+// leaves it nowhere.
+type folder struct {
+	*os.Root
+	walking sync.Mutex // held by who walks: nobody else is to see what is open meanwhile
+}
+
+// walk visits what is in a folder: the folder itself, called ".", then all else,
+// each folder before what is in it, and by name. What vanishes meanwhile is not
+// there. Of what cannot be looked at, visit gets the error; if it is what a folder
+// holds that cannot be, in a second visit. An error that visit returns ends the
+// walk and is returned, but for fs.SkipDir, which leaves out what is in a folder,
+// and fs.SkipAll.
+//
+// Folders that are closed to their owner are open for so long as they are walked
+// through: nothing is to be hidden in them, and nothing is to change by being
+// looked at. Programs may be running in the folder: nothing that was found is relied
+// on, no link is followed, and of each folder at most maxNames names are read.
+func (f *folder) walk(visit func(name string, info fs.FileInfo, err error) error) error {
+	if f == nil {
+		return nil
+	}
+	f.walking.Lock()
+	defer f.walking.Unlock()
+	if err := f.walkFrom(".", visit); err != fs.SkipAll {
+		return err
+	}
+	return nil
+}
+
+func (f *folder) walkFrom(name string, visit func(string, fs.FileInfo, error) error) error {
+	info, err := f.lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	err = visit(name, info, err)
+	if err == fs.SkipDir {
+		return nil
+	}
+	if err != nil || info == nil || !info.IsDir() {
+		return err
+	}
+	names, shut, err := f.open(name, info)
+	defer shut()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		if err = visit(name, info, err); err == fs.SkipDir {
+			return nil
+		}
+		return err
+	}
+	for _, n := range names {
+		if err := f.walkFrom(path.Join(name, n), visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open returns the names in a folder, and what closes it again if it was closed.
+// One that a program has given other permissions meanwhile is left as it is.
+func (f *folder) open(name string, info fs.FileInfo) (names []string, shut func(), err error) {
+	shut = func() {}
+	closed := info.Mode().Perm()&0o700 != 0o700
+	if closed {
+		if err := f.chmod(name, info.Mode()|0o700); err != nil {
+			return nil, shut, err
+		}
+	}
+	d, err := f.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		if closed {
+			_ = f.chmod(name, info.Mode())
+		}
+		return nil, shut, err
+	}
+	if !closed {
+		defer d.Close()
+	} else {
+		shut = func() { // by what was opened: its name may be another's by now
+			if now, err := d.Stat(); err == nil && now.Mode() == info.Mode()|0o700 {
+				_ = d.Chmod(info.Mode())
+			}
+			d.Close()
+		}
+	}
+	names, err = namesIn(d)
+	return names, shut, err
+}
+
+func namesIn(d *os.File) ([]string, error) {
+	names, err := d.Readdirnames(maxNames)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// lstat and chmod reach the folder itself by its place, which only this process
+// has a say in: once it is closed there is no other way. What is below it they
+// reach through it only.
+func (f *folder) lstat(name string) (fs.FileInfo, error) {
+	if name == "." {
+		return os.Lstat(f.Name())
+	}
+	return f.Lstat(name)
+}
+
+func (f *folder) chmod(name string, mode fs.FileMode) error {
+	if name == "." {
+		return os.Chmod(f.Name(), mode)
+	}
+	return f.Chmod(name, mode)
+}
+
+// enterable lets a program be started in a folder that code has closed: nobody
+// could, and what closed it may be gone.
+func (f *folder) enterable() error {
+	if f == nil {
+		return nil
+	}
+	f.walking.Lock()
+	defer f.walking.Unlock()
+	info, err := f.lstat(".")
+	if err != nil || info.Mode()&0o100 != 0 {
+		return err
+	}
+	return f.chmod(".", info.Mode()|0o700)
+}
+
+// tooDeep reports whether a folder of this name is deeper than one may be.
+func tooDeep(name string) bool { return strings.Count(name, "/") >= maxDepth }
