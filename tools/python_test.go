@@ -22,7 +22,7 @@ func interpreter(t testing.TB) Interpreter {
 	if err != nil {
 		t.Skip("there is no python3 on this machine, so no code is run")
 	}
-	i, err := FindInterpreter(t.Context(), path)
+	i, err := FindInterpreter(t.Context(), path, []string{"PATH=" + os.Getenv("PATH")})
 	must(t, err)
 	return i
 }

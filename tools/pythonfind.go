@@ -36,14 +36,17 @@ type identity struct {
 }
 
 // FindInterpreter asks the Python at a path what it is: it may be a shim, or of a
-// virtual environment. An error that is [*Unusable] says why it is of no use.
-func FindInterpreter(ctx context.Context, path string) (Interpreter, error) {
+// virtual environment. It gets env and nothing else, such as the PATH and HOME that
+// shims need: it may be anything. An error that is [*Unusable] says why it is of no
+// use.
+func FindInterpreter(ctx context.Context, path string, env []string) (Interpreter, error) {
 	if path == "" {
 		return Interpreter{}, &Unusable{"python3 is not installed", "install Python 3.8 or later"}
 	}
 	limited, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
 	cmd := exec.CommandContext(limited, path, "-I", "-c", identify)
+	cmd.Env = append([]string{}, env...) // nil would be all that there is
 	cmd.WaitDelay = time.Second
 	ownGroup(cmd)
 	out, err := cmd.Output()
@@ -106,10 +109,5 @@ func (id identity) needs() []string {
 
 // ofSystem reports whether every sandbox has a path.
 func ofSystem(p string) bool {
-	for _, dir := range []string{"/usr", "/bin", "/sbin", "/lib", "/lib64"} {
-		if _, below := within(dir, p); below {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(append(systemFolders(), "/usr"), func(dir string) bool { _, below := within(dir, p); return below })
 }

@@ -27,10 +27,30 @@ func TestFindInterpreterRefuses(t *testing.T) {
 		"chatter": {says("hello"), "does not say what it is"},
 		"nowhere": {says(`{"executable":"","version":[3,9,1],"prefixes":[]}`), "does not say what it is"},
 	} {
-		_, err := FindInterpreter(t.Context(), c.path)
+		_, err := FindInterpreter(t.Context(), c.path, nil)
 		var u *Unusable
 		if !errors.As(err, &u) || !strings.Contains(u.Why, c.why) || u.Remedy == "" {
 			t.Errorf("%s: %#v", name, err)
+		}
+	}
+}
+
+// TestFindInterpreterEnvironment: what is found on PATH may be anything, and sees
+// nothing of what is meant for this program.
+func TestFindInterpreterEnvironment(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "canary")
+	dir := t.TempDir()
+	stub := filepath.Join(dir, "python3")
+	must(t, os.WriteFile(stub, []byte("#!/bin/sh\nexport >"+dir+"/seen\n"), 0o755))
+	for _, env := range [][]string{nil, {"PATH=/usr/bin:/bin", "HOME=/nowhere"}} {
+		var u *Unusable
+		if _, err := FindInterpreter(t.Context(), stub, env); !errors.As(err, &u) {
+			t.Fatalf("a stub that says nothing: %v", err)
+		}
+		seen, err := os.ReadFile(filepath.Join(dir, "seen"))
+		must(t, err)
+		if strings.Contains(string(seen), "canary") || strings.Contains(string(seen), "HOME") != (env != nil) {
+			t.Errorf("with %q it sees\n%s", env, seen)
 		}
 	}
 }
@@ -49,7 +69,7 @@ func TestFindInterpreterOfProject(t *testing.T) {
 	}
 	shim := filepath.Join(t.TempDir(), "python3")
 	must(t, os.WriteFile(shim, []byte("#!/bin/sh\nexec "+project+"/bin/python3 \"$@\"\n"), 0o755))
-	i, err := FindInterpreter(t.Context(), shim)
+	i, err := FindInterpreter(t.Context(), shim, nil)
 	must(t, err)
 	if i.Path != filepath.Join(project, "bin", "python3") || slices.Contains(i.needs, project) {
 		t.Fatalf("it is %+v", i)

@@ -72,8 +72,8 @@ func NewSandbox(ctx context.Context, c SandboxConfig) (*Sandbox, error) {
 	return s, s.probe(ctx)
 }
 
-// real is a path without links.
-func real(path string) (string, error) {
+// resolved is a path without links.
+func resolved(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
@@ -81,9 +81,9 @@ func real(path string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// settled is real for what may not be there yet.
+// settled is resolved for what may not be there yet.
 func settled(path string) (string, error) {
-	at, err := real(path)
+	at, err := resolved(path)
 	if !errors.Is(err, os.ErrNotExist) || filepath.Dir(path) == path {
 		return at, err
 	}
@@ -125,7 +125,7 @@ func (s *Sandbox) arguments(j jail) ([]string, error) {
 	args = append(args, "--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--size", size, "--tmpfs", "/tmp")
 	given := []binding{{"/usr", "/usr"}}
 	for _, p := range j.readOnly {
-		from, err := real(p)
+		from, err := resolved(p)
 		if err != nil {
 			return nil, fmt.Errorf("giving a program in the sandbox what it needs: %w", err)
 		}
@@ -133,7 +133,7 @@ func (s *Sandbox) arguments(j jail) ([]string, error) {
 		given = append(given, binding{from, p})
 	}
 	if j.workspace != "" {
-		from, err := real(j.workspace)
+		from, err := resolved(j.workspace)
 		if err != nil {
 			return nil, fmt.Errorf("giving a program in the sandbox its workspace: %w", err)
 		}
@@ -151,10 +151,15 @@ func (s *Sandbox) arguments(j jail) ([]string, error) {
 	return append(args, "--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/workspace"), nil
 }
 
+// systemFolders are what programs need outside of /usr; most lead into it.
+func systemFolders() []string {
+	return []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
+}
+
 // system are the arguments for what programs need outside of /usr.
 func system() []string {
 	var args []string
-	for _, p := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
+	for _, p := range systemFolders() {
 		if target, err := os.Readlink(p); err == nil {
 			args = append(args, "--symlink", target, p)
 		} else if _, err := os.Stat(p); err == nil {

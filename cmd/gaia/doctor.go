@@ -52,9 +52,9 @@ func (a *app) doctor(ctx context.Context, asJSON bool) error {
 	}
 	found := []diagnosis{
 		diagnose("sandbox", "the model's code, MCP servers and poppler run in it", "bubblewrap shuts programs in", w.noSandbox),
-		pythonFinding(ctx, &w),
-		popplerFinding(ctx, "pdftotext", "reads the text of PDF files"),
-		popplerFinding(ctx, "pdftoppm", "makes pictures of the pages of PDF files"),
+		a.pythonFinding(ctx, &w),
+		a.popplerFinding(ctx, "pdftotext", "reads the text of PDF files"),
+		a.popplerFinding(ctx, "pdftoppm", "makes pictures of the pages of PDF files"),
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -77,9 +77,9 @@ func diagnose(name, use, fine string, err error) diagnosis {
 	return f
 }
 
-func pythonFinding(ctx context.Context, w *world) diagnosis {
+func (a *app) pythonFinding(ctx context.Context, w *world) diagnosis {
 	const use = "the model's code runs in it, by the tool python"
-	interpreter, err := tools.FindInterpreter(ctx, onPath("python3"))
+	interpreter, err := tools.FindInterpreter(ctx, onPath("python3"), a.forShims())
 	if err == nil && w.noSandbox == nil {
 		err = tools.CheckPython(ctx, w.sandbox, interpreter)
 	}
@@ -91,14 +91,16 @@ func pythonFinding(ctx context.Context, w *world) diagnosis {
 }
 
 // popplerFinding asks a program of poppler for its version.
-func popplerFinding(ctx context.Context, name, use string) diagnosis {
+func (a *app) popplerFinding(ctx context.Context, name, use string) diagnosis {
 	path := onPath(name)
 	if path == "" {
 		return diagnose(name, use, "", &tools.Unusable{Why: name + " is not installed", Remedy: "install the package poppler-utils (poppler on macOS)"})
 	}
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(limited, path, "-v").CombinedOutput() // some versions exit with an error all the same
+	cmd := exec.CommandContext(limited, path, "-v")
+	cmd.Env = a.forShims()
+	out, err := cmd.CombinedOutput() // some versions exit with an error all the same
 	line, _, _ := strings.Cut(string(out), "\n")
 	if !strings.Contains(line, "version") {
 		return diagnose(name, use, "", &tools.Unusable{Why: fmt.Sprintf("%s does not say its version: %v", path, err), Remedy: "install the package poppler-utils anew"})

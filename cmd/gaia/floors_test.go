@@ -183,6 +183,66 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestProgramsGetAnEnvironment: every program that is started is told what it sees
+// of the environment, which holds keys.
+func TestProgramsGetAnEnvironment(t *testing.T) {
+	starts := 0
+	for _, p := range packages(t) {
+		eachFile(t, p, func(name string, f *ast.File) {
+			for _, d := range f.Decls {
+				commands, given := startedIn(d)
+				for _, command := range commands {
+					if starts++; !slices.Contains(given, command) {
+						t.Errorf("%s starts a program, %q, and does not set its Env in the same function", name, command)
+					}
+				}
+			}
+		})
+	}
+	if starts < 5 {
+		t.Errorf("only %d starts of programs were found", starts)
+	}
+}
+
+// startedIn returns the variables of the commands that are made in a declaration,
+// "" for one that is not kept in a variable, and those whose Env is set.
+func startedIn(d ast.Decl) (commands, given []string) {
+	isCommand := func(e ast.Expr) bool {
+		call, ok := e.(*ast.CallExpr)
+		if !ok {
+			return false
+		}
+		s, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return false
+		}
+		x, ok := s.X.(*ast.Ident)
+		return ok && x.Name == "exec" && (s.Sel.Name == "Command" || s.Sel.Name == "CommandContext")
+	}
+	named := map[ast.Expr]bool{}
+	ast.Inspect(d, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for i, left := range n.Lhs {
+				if s, ok := left.(*ast.SelectorExpr); ok && s.Sel.Name == "Env" {
+					if x, ok := s.X.(*ast.Ident); ok {
+						given = append(given, x.Name)
+					}
+				}
+				if x, ok := left.(*ast.Ident); ok && len(n.Lhs) == len(n.Rhs) && isCommand(n.Rhs[i]) {
+					commands, named[n.Rhs[i]] = append(commands, x.Name), true
+				}
+			}
+		case ast.Expr:
+			if isCommand(n) && !named[n] {
+				commands = append(commands, "")
+			}
+		}
+		return true
+	})
+	return commands, given
+}
+
 // TestPackageDocs: every package says what it promises, in one place.
 func TestPackageDocs(t *testing.T) {
 	for _, p := range packages(t) {

@@ -105,13 +105,20 @@ func onPath(name string) string {
 	return path
 }
 
+// forShims is the environment of a program that was found on PATH and is asked what
+// it is. It may be a script of a version manager, which needs no more; keys are none
+// of its business.
+func (a *app) forShims() []string {
+	return []string{"PATH=" + a.getenv("PATH"), "HOME=" + a.getenv("HOME")}
+}
+
 // addPython adds the tool python where it works and is wanted. A new run goes on
 // without it, and says so; a run that was planned with it does not.
 func (a *app) addPython(ctx context.Context, s settings, w *world) error {
 	if s.python == pythonNo {
 		return nil
 	}
-	tool, err := pythonTool(ctx, s.python == pythonUnconfined, w)
+	tool, err := a.pythonTool(ctx, s.python == pythonUnconfined, w)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -132,11 +139,11 @@ func (a *app) addPython(ctx context.Context, s settings, w *world) error {
 }
 
 // pythonTool makes the tool once it has run a line of code.
-func pythonTool(ctx context.Context, unconfined bool, w *world) (tools.Tool, error) {
+func (a *app) pythonTool(ctx context.Context, unconfined bool, w *world) (tools.Tool, error) {
 	if !unconfined && w.noSandbox != nil {
 		return nil, w.noSandbox
 	}
-	interpreter, err := tools.FindInterpreter(ctx, onPath("python3"))
+	interpreter, err := tools.FindInterpreter(ctx, onPath("python3"), a.forShims())
 	if err != nil {
 		return nil, err
 	}

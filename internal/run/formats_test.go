@@ -10,6 +10,7 @@ import (
 	"image/png"
 	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -197,7 +198,7 @@ func TestAnswersWithoutPrograms(t *testing.T) {
 	if err != nil {
 		t.Skipf("bubblewrap does not work here: %v", err)
 	}
-	interpreter, err := tools.FindInterpreter(t.Context(), path("python3"))
+	interpreter, err := tools.FindInterpreter(t.Context(), path("python3"), []string{"PATH=" + os.Getenv("PATH")})
 	if err != nil {
 		t.Skipf("python3 does not work here: %v", err)
 	}

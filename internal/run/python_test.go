@@ -30,7 +30,7 @@ func python(t *testing.T) tools.Tool {
 		t.Skipf("there is no sandbox here: %v", err)
 	}
 	path, _ := exec.LookPath("python3")
-	interpreter, err := tools.FindInterpreter(t.Context(), path)
+	interpreter, err := tools.FindInterpreter(t.Context(), path, []string{"PATH=" + os.Getenv("PATH")})
 	if err != nil {
 		t.Skipf("there is no python here: %v", err)
 	}
