@@ -72,7 +72,12 @@ func plain(err error) string {
 	if err == nil {
 		return ""
 	}
-	text := strings.Map(printable, strings.ToValidUTF8(err.Error(), "\ufffd"))
+	return plainLine(err.Error())
+}
+
+// plainLine is a text from outside on one line, as it may be shown.
+func plainLine(text string) string {
+	text = strings.Map(printable, strings.ToValidUTF8(text, "\ufffd"))
 	return text[:runeOffset(text, 400)]
 }
 

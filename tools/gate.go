@@ -82,7 +82,7 @@ type Session struct {
 	rec       *trajectory.Attempt
 	workspace *Workspace // nil: there are no files
 	probe     Prober
-	kept      Kept
+	kept      kept
 
 	mu    sync.Mutex
 	calls int

@@ -207,9 +207,6 @@ func mcpToolName(server, remote string) string {
 	return name[:min(len(name), 64)]
 }
 
-// plainLine is a name from outside as it may be shown.
-func plainLine(s string) string { return plain(errors.New(s)) }
-
 func (s MCPServer) startTime() time.Duration {
 	if s.start > 0 {
 		return s.start
@@ -274,11 +271,11 @@ func (t *mcpTool) call(ctx context.Context, env *Env, args []byte) (Output, erro
 	if env.Kept == nil {
 		return Output{}, errors.New("there is nothing that keeps the MCP server")
 	}
-	kept, err := env.Kept.get("mcp:"+t.plan.Name, t.plan.keep)
+	server, err := env.Kept.get("mcp:"+t.plan.Name, t.plan.keep)
 	if err != nil {
 		return Output{}, err
 	}
-	out, err := kept.(*mcpConn).call(ctx, t, orNone(args))
+	out, err := server.(*mcpConn).call(ctx, t, orNone(args))
 	for _, value := range t.plan.Headers { // which a server may echo
 		out = out.without(value)
 	}

@@ -193,9 +193,9 @@ func mcpBinary(t testing.TB, args ...string) MCPServer {
 // mcpAttempt is an Env as an attempt has it.
 func mcpAttempt(t testing.TB) *Env {
 	t.Helper()
-	kept := &Kept{}
-	t.Cleanup(func() { must(t, kept.close()) })
-	return &Env{Kept: kept, AllowURL: func(string) error { return nil }}
+	env := &Env{Kept: &kept{}, AllowURL: func(string) error { return nil }}
+	t.Cleanup(func() { must(t, env.Kept.close()) })
+	return env
 }
 
 // mcpNamed returns a server's tools by name.

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
@@ -17,14 +16,6 @@ import (
 // refers to. Validating takes as many steps for each value, and a reference
 // to itself takes no end of them: the library has no limit of its own.
 const mcpExpanded = 4096
-
-// orNone is what a call without arguments stands for.
-func orNone(args []byte) []byte {
-	if len(bytes.TrimSpace(args)) == 0 {
-		return []byte("{}")
-	}
-	return args
-}
 
 // mcpParameters returns the schema of a tool's arguments as the model gets it.
 func mcpParameters(schema any) ([]byte, error) {

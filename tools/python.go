@@ -82,11 +82,11 @@ func (p *python) run(ctx context.Context, env *Env, a pythonArgs) (Output, error
 	if len(a.Code) > pythonCode {
 		return failed("the code has %d bytes; %d are the most, so write what is long to a file in parts", len(a.Code), pythonCode), nil
 	}
-	kept, err := env.Kept.get("python", func() (io.Closer, error) { return newPythonSession(p, env.Root), nil })
+	known, err := env.Kept.get("python", func() (io.Closer, error) { return newPythonSession(p, env.Root), nil })
 	if err != nil {
 		return Output{}, err
 	}
-	session := kept.(*pythonSession)
+	session := known.(*pythonSession)
 	session.mu.Lock() // a turn may ask for several calls at once
 	defer session.mu.Unlock()
 	before := listing(env.Root)

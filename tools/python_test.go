@@ -39,7 +39,7 @@ func benchPython(t testing.TB, tool Tool) pythonBench {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
 	must(t, err)
-	b := pythonBench{tool, &Env{Root: &folder{Root: root}, Kept: &Kept{}}, dir}
+	b := pythonBench{tool, &Env{Root: &folder{Root: root}, Kept: &kept{}}, dir}
 	t.Cleanup(func() {
 		must(t, b.env.Kept.close())
 		must(t, root.Close())
@@ -147,7 +147,7 @@ func TestPythonAtOnce(t *testing.T) {
 // An attempt without files has a folder all the same, and a call that is
 // interrupted is no result.
 func TestPythonWithoutWorkspace(t *testing.T) {
-	env := &Env{Kept: &Kept{}}
+	env := &Env{Kept: &kept{}}
 	defer env.Kept.close()
 	b := pythonBench{NewPython(sandbox(t), interpreter(t)), env, ""}
 	mustHold(t, "a file", b.run(t, "open('x', 'w').write('abc'); open('x').read()", 0).Shown, "[python: finished]\n'abc'\n")

@@ -279,7 +279,7 @@ func TestPythonEscapes(t *testing.T) {
 			root, err := os.OpenRoot(o.workspace)
 			must(t, err)
 			defer root.Close()
-			b := pythonBench{NewPython(s, i), &Env{Root: &folder{Root: root}, Kept: &Kept{}}, o.workspace}
+			b := pythonBench{NewPython(s, i), &Env{Root: &folder{Root: root}, Kept: &kept{}}, o.workspace}
 			defer b.env.Kept.close()
 			mustHold(t, "preparing", b.run(t, each+"\nprint('prepared')", 0).Shown, "prepared")
 			before := o.tree(t)

@@ -221,7 +221,7 @@ func (p *pythonProcess) ask(ctx context.Context, request map[string]string, time
 	}
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	said := answer{mark: []byte(request["mark"] + " ")}
+	said := gathered{mark: []byte(request["mark"] + " ")}
 	for err == nil {
 		select {
 		case chunk, more := <-p.chunks:
@@ -242,9 +242,9 @@ func (p *pythonProcess) ask(ctx context.Context, request map[string]string, time
 	return said.lost("the interpreter ended")
 }
 
-// An answer is gathered from output as it comes, up to a mark and a word behind
-// it.
-type answer struct {
+// gathered is what there is of the answer to a request, as output comes, up to a
+// mark and a word behind it.
+type gathered struct {
 	pythonResult
 	mark    []byte
 	pending []byte // what may belong to the mark
@@ -252,7 +252,7 @@ type answer struct {
 
 // add takes more output and reports whether the answer is whole. What comes
 // behind it is dropped.
-func (a *answer) add(chunk []byte) bool {
+func (a *gathered) add(chunk []byte) bool {
 	a.pending = append(a.pending, chunk...)
 	at := bytes.Index(a.pending, a.mark)
 	if at < 0 {
@@ -275,7 +275,7 @@ func (a *answer) add(chunk []byte) bool {
 const maxStatus = 16
 
 // lost is what there is of an answer that does not come.
-func (a *answer) lost(why string) pythonResult {
+func (a *gathered) lost(why string) pythonResult {
 	a.captured.add(a.pending)
 	a.status, a.why = "lost", why
 	return a.pythonResult

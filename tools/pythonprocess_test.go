@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// FuzzAnswer: however output is cut into pieces, the answer is what stands before
+// FuzzGathered: however output is cut into pieces, the answer is what stands before
 // the mark, and the word behind it.
-func FuzzAnswer(f *testing.F) {
+func FuzzGathered(f *testing.F) {
 	f.Add([]byte("output\n"), []byte(" ok\nmore"), uint8(3))
 	f.Add([]byte("\x1eMAR\x1eMARK"), []byte(" raised\n"), uint8(1))
 	f.Add([]byte{}, []byte(" a word without an end"), uint8(7))
@@ -17,7 +17,7 @@ func FuzzAnswer(f *testing.F) {
 			return
 		}
 		text := append(append(append([]byte(nil), before...), mark...), behind...)
-		a := answer{mark: []byte(mark)}
+		a := gathered{mark: []byte(mark)}
 		done := false
 		for at := 0; at < len(text) && !done; at += int(size) {
 			done = a.add(text[at:min(at+int(size), len(text))])

@@ -87,24 +87,24 @@ type Output struct {
 type Env struct {
 	Root     *folder
 	AllowURL func(url string) error
-	Kept     *Kept
+	Kept     *kept
 }
 
-// Kept holds what tools keep between the calls of one attempt, such as a process,
+// kept holds what tools keep between the calls of one attempt, such as a process,
 // each under a name of its own. It ends with the attempt.
-type Kept struct {
+type kept struct {
 	mu    sync.Mutex
 	byKey map[string]io.Closer
 }
 
 // get returns what is kept under a name, made on first need.
-func (k *Kept) get(name string, make func() (io.Closer, error)) (io.Closer, error) {
+func (k *kept) get(name string, open func() (io.Closer, error)) (io.Closer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if have, ok := k.byKey[name]; ok {
 		return have, nil
 	}
-	made, err := make()
+	made, err := open()
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (k *Kept) get(name string, make func() (io.Closer, error)) (io.Closer, erro
 }
 
 // close ends everything.
-func (k *Kept) close() error {
+func (k *kept) close() error {
 	k.mu.Lock()
 	all := k.byKey
 	k.byKey = nil
@@ -178,13 +178,10 @@ func (d *defined[A]) Spec() Spec { return d.spec }
 func (d *defined[A]) writes() bool { return d.writer }
 
 // decode accepts exactly one JSON value that fits the schema: no unknown or
-// repeated names. No text at all counts as {}, which is what models send to a
-// tool without arguments.
+// repeated names.
 func (d *defined[A]) decode(args []byte) (A, error) {
 	var a, none A
-	if len(bytes.TrimSpace(args)) == 0 {
-		args = []byte("{}")
-	}
+	args = orNone(args)
 	var v any
 	if err := json.Unmarshal(args, &v); err != nil {
 		return none, fmt.Errorf("the arguments of %s are not one JSON object: %s", d.spec.Name, reason(err))
@@ -197,6 +194,15 @@ func (d *defined[A]) decode(args []byte) (A, error) {
 		return none, fmt.Errorf("the arguments do not fit %s: %s", d.spec.Name, reason(err))
 	}
 	return a, nil
+}
+
+// orNone is the arguments of a call: no text at all counts as {}, which is what
+// models send to a tool without arguments.
+func orNone(args []byte) []byte {
+	if len(bytes.TrimSpace(args)) == 0 {
+		return []byte("{}")
+	}
+	return args
 }
 
 // What stands in a library's errors and is of no use to the model: the value
