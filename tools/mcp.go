@@ -74,7 +74,7 @@ func (s MCPServer) Tools(ctx context.Context) ([]Tool, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, s.startTime())
 	defer cancel()
-	session, err := s.open(limited)
+	session, err := s.open(limited, limitCPU)
 	if err != nil {
 		return nil, s.unusable(ctx, limited, session, err)
 	}

@@ -3,10 +3,12 @@ package tools
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -17,20 +19,21 @@ import (
 // started again after it ended. It answers one call at a time.
 type mcpConn struct {
 	plan   *mcpPlan
-	turn   chan struct{} // held by whoever uses what follows
+	busy   chan struct{} // held by whoever uses what follows
 	live   *mcpSession   // nil: not running
 	starts int
+	cpu    time.Duration // of those that ran before
 	closed bool
 }
 
 func (p *mcpPlan) keep() (io.Closer, error) {
-	return &mcpConn{plan: p, turn: make(chan struct{}, 1)}, nil
+	return &mcpConn{plan: p, busy: make(chan struct{}, 1)}, nil
 }
 
 // Close ends the server for good.
 func (c *mcpConn) Close() error {
-	c.turn <- struct{}{}
-	defer func() { <-c.turn }()
+	c.busy <- struct{}{}
+	defer func() { <-c.busy }()
 	c.closed = true
 	c.drop()
 	return nil
@@ -38,19 +41,27 @@ func (c *mcpConn) Close() error {
 
 func (c *mcpConn) drop() {
 	if c.live != nil {
-		c.live.end()
+		c.end(c.live)
 		c.live = nil
+	}
+}
+
+// end ends a session, and counts what it has used.
+func (c *mcpConn) end(session *mcpSession) {
+	session.end()
+	if session != nil && session.watch != nil {
+		c.cpu += session.watch.cpu()
 	}
 }
 
 // call takes one call to the server. Whatever the server does is a result.
 func (c *mcpConn) call(ctx context.Context, t *mcpTool, args []byte) (Output, error) {
 	select {
-	case c.turn <- struct{}{}:
+	case c.busy <- struct{}{}:
 	case <-ctx.Done():
 		return Output{}, ctx.Err()
 	}
-	defer func() { <-c.turn }()
+	defer func() { <-c.busy }()
 	if refusal := c.ready(ctx); refusal != "" || ctx.Err() != nil {
 		return failed("%s", refusal), ctx.Err()
 	}
@@ -61,6 +72,7 @@ func (c *mcpConn) call(ctx context.Context, t *mcpTool, args []byte) (Output, er
 	if session.watch != nil {
 		session.watch.begin()
 		defer session.watch.rest()
+		defer session.watch.look() // what it used, should it end between calls
 	}
 	// A server that does not read keeps whoever writes to it waiting: only its end helps.
 	stop := context.AfterFunc(limited, session.end)
@@ -103,24 +115,27 @@ func (c *mcpConn) ready(ctx context.Context) (refusal string) {
 	if c.closed {
 		return "the attempt is over"
 	}
+	if c.cpu >= limitCPU {
+		return fmt.Sprintf("the server has used all of its %v of processor time in this attempt, and is not started again; go on without it", limitCPU)
+	}
 	if c.starts >= mcpStarts {
 		return "the server ended too often in this attempt, and is not started again; go on without it"
 	}
 	c.starts++
 	limited, cancel := context.WithTimeout(ctx, c.plan.startTime())
 	defer cancel()
-	session, err := c.plan.open(limited)
+	session, err := c.plan.open(limited, limitCPU-c.cpu)
 	if err != nil {
-		session.end()
+		c.end(session)
 		return "the server could not be started; go on without it, or try once more"
 	}
 	listed, err := c.plan.list(limited, session)
 	if own := (*mcpFault)(nil); err != nil && !errors.As(err, &own) {
-		session.end()
+		c.end(session)
 		return "the server did not say what its tools are; go on without it, or try once more"
 	}
 	if err != nil || !slices.Equal(listed, c.plan.listed) {
-		session.end()
+		c.end(session)
 		return "the server is not the server of the plan: it lists other tools, or describes them otherwise; it was not called"
 	}
 	c.live = session
@@ -130,22 +145,23 @@ func (c *mcpConn) ready(ctx context.Context) (refusal string) {
 // mcpSession is a server that runs, or a conversation with one.
 type mcpSession struct {
 	*mcp.ClientSession
-	left   allowance
-	stderr lastWords
-	stop   func(*mcp.ClientSession) // ends program and connection; of the session nil if there is none yet
-	mu     sync.Mutex               // held to write ClientSession and ended, and to read them elsewhere than in a call
-	ended  bool
-	http   *mcpHTTP
-	watch  *watch                 // of a program in the sandbox
-	begun  func()                 // has it watched as one that is in the sandbox for certain
-	beyond atomic.Pointer[string] // the limit that it went beyond
+	left    allowance
+	stderr  lastWords
+	stop    func(*mcp.ClientSession) // ends program and connection; of the session nil if there is none yet
+	mu      sync.Mutex               // held to write ClientSession and ended, and to read them elsewhere than in a call
+	ended   bool
+	http    *mcpHTTP
+	watch   *watch                 // of a program in the sandbox
+	cpuLeft time.Duration          // that it may use
+	begun   func()                 // has it watched as one that is in the sandbox for certain
+	beyond  atomic.Pointer[string] // the limit that it went beyond
 }
 
 // watched has a program in the sandbox ended if it uses too much, until life
 // ends. Its temporary folders count only once it is inside: before, it sees this
 // machine's.
 func (s *mcpSession) watched(life context.Context, pid int, inside bool) {
-	s.watch = newWatch(pid, inside, nil, limitCPU)
+	s.watch = newWatch(pid, inside, nil, s.cpuLeft)
 	s.watch.begin()
 	over := make(chan string, 1)
 	go s.watch.run(life.Done(), over)
@@ -207,11 +223,12 @@ func (s *mcpSession) greet(life context.Context, transport mcp.Transport) error 
 	return nil
 }
 
-// open reaches a server and greets it. With an error there may be a session,
-// which is to be ended.
-func (s MCPServer) open(ctx context.Context) (*mcpSession, error) {
+// open reaches a server, which may use so much processor time where it is a program
+// in the sandbox, and greets it. With an error there may be a session, which is to
+// be ended.
+func (s MCPServer) open(ctx context.Context, cpuLeft time.Duration) (*mcpSession, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	session := &mcpSession{stop: func(*mcp.ClientSession) { end() }}
+	session := &mcpSession{cpuLeft: cpuLeft, stop: func(*mcp.ClientSession) { end() }}
 	session.allow()
 	transport, err := s.transport(life, end, session)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // pythonServer is a server that no Go has part in, in the sandbox. It lies in a
@@ -83,6 +84,34 @@ func TestMCPEscapes(t *testing.T) {
 	use(t, tools["plain__run"], env, object{"code": "import subprocess; subprocess.Popen(['setsid', 'sleep', '86753.5'])"})
 	must(t, env.Kept.close())
 	goneFromHost(t, "86753.5")
+}
+
+// TestMCPProcessorTime: what a server may use is of an attempt, however often it is
+// started.
+func TestMCPProcessorTime(t *testing.T) {
+	s, _ := pythonServer(t)
+	tools, env := mcpNamed(t, s), mcpAttempt(t)
+	run := func(code, want string) {
+		t.Helper()
+		out := use(t, tools["plain__run"], env, object{"code": code})
+		mustHold(t, "the server", out.Shown, want)
+	}
+	run("import os, time\nwhile time.process_time() < 0.6: pass\nos._exit(0)", "error: the server ended")
+	conn := env.Kept.byKey["mcp:plain"].(*mcpConn)
+	if conn.cpu < 300*time.Millisecond {
+		t.Errorf("%v of processor time are counted", conn.cpu)
+	}
+	run("print('again')", "again")
+	if left := conn.live.watch.cpuLeft; left != limitCPU-conn.cpu {
+		t.Errorf("%v are left", left)
+	}
+	run("import os; os._exit(0)", "error: the server ended")
+	conn.cpu = limitCPU - 2*time.Second
+	run("while True: pass", "error: the server was stopped: the attempt used all of its 10m0s of processor time")
+	run("print('again')", "error: the server has used all of its 10m0s of processor time in this attempt")
+	if conn.starts != 3 {
+		t.Errorf("it was started %d times", conn.starts)
+	}
 }
 
 func mcpQuoted(path string) string { return fmt.Sprintf("%q", path) }
