@@ -266,13 +266,13 @@ func eachIn(root *folder, dir string, do func(name string) error) error {
 		if err != nil {
 			return err
 		}
-		names, err := namesIn(d)
+		entries, err := entriesOf(d)
 		d.Close()
-		if err != nil || len(names) == 0 {
+		if err != nil || len(entries) == 0 {
 			return err
 		}
-		for _, n := range names {
-			if err := do(n); err != nil {
+		for _, e := range entries {
+			if err := do(e.Name()); err != nil {
 				return err
 			}
 		}

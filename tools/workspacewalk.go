@@ -48,14 +48,14 @@ func (f *folder) walk(visit func(name string, info fs.FileInfo, err error) error
 	}
 	f.walking.Lock()
 	defer f.walking.Unlock()
-	if err := f.walkFrom(".", visit); err != fs.SkipAll {
+	info, err := f.lstat(".")
+	if err = f.walkFrom(".", info, err, visit); err != fs.SkipAll {
 		return err
 	}
 	return nil
 }
 
-func (f *folder) walkFrom(name string, visit func(string, fs.FileInfo, error) error) error {
-	info, err := f.lstat(name)
+func (f *folder) walkFrom(name string, info fs.FileInfo, err error, visit func(string, fs.FileInfo, error) error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -66,28 +66,29 @@ func (f *folder) walkFrom(name string, visit func(string, fs.FileInfo, error) er
 	if err != nil || info == nil || !info.IsDir() {
 		return err
 	}
-	names, shut, err := f.open(name, info)
+	entries, shut, err := f.open(name, info)
 	defer shut()
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		if err = visit(name, info, err); err == fs.SkipDir {
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			err = visit(name, info, err)
+		}
+		if errors.Is(err, fs.ErrNotExist) || err == fs.SkipDir {
 			return nil
 		}
 		return err
 	}
-	for _, n := range names {
-		if err := f.walkFrom(path.Join(name, n), visit); err != nil {
+	for _, e := range entries {
+		info, err := e.Info()
+		if err := f.walkFrom(path.Join(name, e.Name()), info, err, visit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// open returns the names in a folder, and what closes it again if it was closed.
+// open returns what is in a folder, and what closes it again if it was closed.
 // One that a program has given other permissions meanwhile is left as it is.
-func (f *folder) open(name string, info fs.FileInfo) (names []string, shut func(), err error) {
+func (f *folder) open(name string, info fs.FileInfo) (entries []fs.DirEntry, shut func(), err error) {
 	shut = func() {}
 	closed := info.Mode().Perm()&0o700 != 0o700
 	if closed {
@@ -112,17 +113,20 @@ func (f *folder) open(name string, info fs.FileInfo) (names []string, shut func(
 			d.Close()
 		}
 	}
-	names, err = namesIn(d)
-	return names, shut, err
+	entries, err = entriesOf(d)
+	return entries, shut, err
 }
 
-func namesIn(d *os.File) ([]string, error) {
-	names, err := d.Readdirnames(maxNames)
+// entriesOf returns what is in a folder, by name. What is known of it is asked for
+// here, by the folder that is open: by its path it would take a look at each folder
+// above it.
+func entriesOf(d *os.File) ([]fs.DirEntry, error) {
+	entries, err := d.ReadDir(maxNames)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	slices.Sort(names)
-	return names, err
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
 }
 
 // lstat and chmod reach the folder itself by its place, which only this process
