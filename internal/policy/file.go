@@ -231,7 +231,7 @@ func names(name string, node ast.Node, tools bool) ([]string, error) {
 			return nil, wrong(v.GetToken(), "", "%q of %s can match nothing", clip(text.Value), name)
 		}
 		if tools {
-			all = append(all, ownName(text.Value))
+			all = append(all, ToolName(text.Value))
 		} else {
 			all = append(all, text.Value)
 		}
@@ -251,8 +251,9 @@ func meansSomething(list, name string) bool {
 	return distribution(name) != ""
 }
 
-// ownName returns this program's name for a tool that other systems have under another.
-func ownName(tool string) string {
+// ToolName returns this program's name for a tool that other systems have under another (Read, Bash),
+// and any other name as it is.
+func ToolName(tool string) string {
 	switch tool {
 	case "Read", "Grep":
 		return "read_file"

@@ -109,6 +109,12 @@ func (p Policy) Canonical() Policy {
 	return p
 }
 
+// Named returns the names of tools in p's lists, sorted and without repetition. EveryTool is none.
+func (p Policy) Named() []string {
+	names := set(slices.Concat(p.Allow, p.Deny, p.Confirm))
+	return slices.DeleteFunc(names, func(name string) bool { return name == EveryTool })
+}
+
 func set(names []string) []string {
 	sorted := slices.Clone(names)
 	slices.Sort(sorted)

@@ -263,6 +263,21 @@ func TestGuidanceHash(t *testing.T) {
 	}
 }
 
+func TestNamed(t *testing.T) {
+	p := Policy{Allow: []string{"b", EveryTool}, Deny: []string{"c", "b"}, Confirm: []string{"a"}}
+	if diff := cmp.Diff([]string{"a", "b", "c"}, p.Named()); diff != "" {
+		t.Error(diff)
+	}
+	if names := free.Named(); len(names) != 0 {
+		t.Errorf("%q", names)
+	}
+	for tool, want := range map[string]string{"Bash": "python", "Grep": "read_file", "python": "python", "docs__find": "docs__find", "": ""} {
+		if got := ToolName(tool); got != want {
+			t.Errorf("%s: %q", tool, got)
+		}
+	}
+}
+
 func TestHash(t *testing.T) {
 	for mode, want := range map[Mode]string{Restricted: "07262fad8f9f8ae7", Approved: "ce3abc95ad8158c4", Autonomous: "3a350daeeda12703"} {
 		p, err := Builtin(mode)
