@@ -29,6 +29,7 @@ func answerLeakage() Check {
 			}
 			unknownProbes(e, n)
 			unconfined(e, n)
+			elsewhere(e, n)
 			if name := e.Manifest.Model.Name; searches(name) {
 				n.gap("the model %q searches by itself: what it read is not recorded", name)
 			}
@@ -73,6 +74,20 @@ func unconfined(e *Evidence, n *Notes) {
 	}
 }
 
+// elsewhere: a server that is asked over HTTP reaches what it likes, as a search
+// engine does. What it gave is in the journal with its probes.
+func elsewhere(e *Evidence, n *Notes) {
+	told := map[string]bool{}
+	for _, t := range e.Manifest.Tools {
+		_, origin, remote := strings.Cut(t.Server, " ")
+		if !remote || told[t.Server] {
+			continue
+		}
+		told[t.Server] = true
+		n.find(ToReview, "server-unseen", place{given: true}, fmt.Sprintf("what the server at %s reads is not in the journal", origin), "a server whose program runs in the sandbox")
+	}
+}
+
 // searches reports whether a model is known to search the web by itself.
 func searches(model string) bool {
 	return slices.ContainsFunc([]string{":online", "-search-", "search-preview", "deep-research", "sonar"}, func(mark string) bool {
@@ -100,7 +115,7 @@ func leaked(n *Notes, at place, c *CallFact, gold string) {
 		n.find(Critical, "class-a-answer", at, "the task in a page of an answer source: "+c.Result.ClassA, want)
 	}
 	if c.Loads {
-		n.find(Critical, "loader-output", at, "the output of code that names the benchmark's dataset, from "+c.Result.Name, want)
+		n.find(Critical, "loader-output", at, "the output of what leads to a source of the benchmark's answers, from "+c.Result.Name, want)
 	}
 	if p.QCovNoEcho >= wholeQuestion && !p.GoldNear {
 		n.find(ToReview, "question-without-gold", at, fmt.Sprintf("%d of 1000 of the question's text, from %s", p.QCovNoEcho, c.Result.Name), want)
