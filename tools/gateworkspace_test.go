@@ -234,9 +234,9 @@ func TestGateRollback(t *testing.T) {
 		{"violation without a change", nil, []Call{{"c1", "probe", bad}}, []string{}, "R002", 0},
 		{"redirect refused", nil, []Call{{"c1", "writer", redirect}}, []string{"out"}, "R001", 1},
 		{"budget", func(p *policy.Policy) { p.MaxToolCalls = 2 }, []Call{{"c1", "writer", write}, {"c2", "probe", `{"text":"x"}`}}, nil, "", 0},
-		{"mode restricted", func(p *policy.Policy) { p.Mode, p.Allow = policy.Restricted, []string{"*"} }, []Call{{"c1", "writer", write}, {"c2", "probe", bad}}, nil, "", 0},
+		{"mode approved", func(p *policy.Policy) { p.Mode = policy.Approved }, []Call{{"c1", "writer", write}, {"c2", "probe", bad}}, nil, "", 0},
 		{"too large", nil, []Call{{"c1", "writer", `{"text":"huge"}`}}, []string{".", "out"}, "", 1},
-		{"too large in mode restricted", func(p *policy.Policy) { p.Mode, p.Allow = policy.Restricted, []string{"*"} }, []Call{{"c1", "writer", `{"text":"huge"}`}}, []string{".", "out"}, "", 1},
+		{"too large in mode approved", func(p *policy.Policy) { p.Mode = policy.Approved }, []Call{{"c1", "writer", `{"text":"huge"}`}}, []string{".", "out"}, "", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			sink, closed := &gateSink{}, &atomic.Int32{}
@@ -253,6 +253,7 @@ func TestGateRollback(t *testing.T) {
 					}
 					return Output{Document: "done", Shown: "done"}, err
 				}))
+			s.gate.Approver = &asked{sink: sink, answers: slices.Repeat([]Answer{{true, trajectory.ByPerson}}, 2)}
 			_, err := s.Run(t.Context(), 1, []Call{{"c0", "writer", `{"text":"before"}`}})
 			must(t, err)
 			results, err := s.Run(t.Context(), 2, c.calls)

@@ -55,7 +55,7 @@ func Decide(p Policy, c Call) Decision {
 	case len(fired) > 0:
 	case slices.ContainsFunc(c.Code, func(code string) bool { return len(code) > maxCode }):
 		d.Reason = fmt.Sprintf("the code is longer than %d bytes, which is more than is read: write it in parts", maxCode)
-	case !listed(p.Allow, c.Tool):
+	case !listed(p.Allow, c.Tool), p.Mode == Restricted && !slices.Contains(readers(), c.Tool):
 		d.Reason = fmt.Sprintf("tool %q is not on the allow list of mode %s", c.Tool, p.Mode)
 	case p.Mode == Approved && !c.Approved:
 		d.Verdict, d.Reason = Confirm, "every call needs a person's approval in mode approved"

@@ -57,7 +57,7 @@ func wrong(t *token.Token, hint, format string, args ...any) error {
 //	commands: [git]             # further ones for R004
 //	packages: [requests]        # further ones for R005
 //
-// Only mode must be there. What is left out is the mode's own; what is added to a rule comes on top of
+// Only mode must be there. Mode restricted allows no more than Builtin has it allow. What is left out is the mode's own; what is added to a rule comes on top of
 // it. The policy is canonical. Every error is a *FileError.
 func Parse(data []byte) (Policy, error) {
 	if len(data) > maxPolicyFile {
@@ -177,6 +177,14 @@ func assemble(members map[string]*ast.MappingValueNode) (Policy, error) {
 		if m := members[list.name]; m != nil {
 			if *list.into, err = names(list.name, m.Value, list.tools); err != nil {
 				return Policy{}, err
+			}
+		}
+	}
+	if m := members["allow"]; m != nil && p.Mode == Restricted {
+		for i, name := range p.Allow {
+			if !slices.Contains(readers(), name) {
+				at := m.Value.(*ast.SequenceNode).Values[i].GetToken()
+				return Policy{}, wrong(at, "it can have only some of "+strings.Join(readers(), ", "), "mode restricted cannot allow %q", clip(name))
 			}
 		}
 	}

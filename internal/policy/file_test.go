@@ -27,6 +27,7 @@ func TestParse(t *testing.T) {
 		want Policy
 	}{
 		{"mode: restricted", builtin(Restricted, nil)},
+		{"mode: restricted\nallow: [Read]\n", builtin(Restricted, func(p *Policy) { p.Allow = []string{"read_file"} })},
 		{"\ufeff# a comment\n---\nmode: 'approved' # said\n", builtin(Approved, nil)},
 		{`{"mode":"autonomous"}`, Policy{}},
 		{"mode: autonomous\nallow: []\n", builtin(Autonomous, func(p *Policy) { p.Allow = []string{} })},
@@ -57,6 +58,10 @@ func TestParseRefuses(t *testing.T) {
 		{"", "1:1: mode is missing"},
 		{"# nothing\n", "1:1: mode is missing"},
 		{"allow: [x]\n", "1:1: mode is missing"},
+		{"mode: restricted\nallow: [Read, python]\n", "2:15: mode restricted cannot allow \"python\""},
+		{"mode: restricted\nallow:\n  - read_file\n  - Bash\n", "4:5: mode restricted cannot allow \"python\""},
+		{"allow: [docs__find]\nmode: restricted\n", "1:9: mode restricted cannot allow \"docs__find\""},
+		{"mode: restricted\nallow: ['*']\n", "2:9: mode restricted cannot allow \"*\""},
 		{"mode:\n", "1:7: mode has no value"},
 		{"mode: ''\n", "1:7: mode has no value"},
 		{"mode: [approved]\n", "1:7: mode is one value, not a list"},

@@ -34,7 +34,7 @@ import (
 type Mode string
 
 const (
-	Restricted Mode = "restricted" // read-only tools
+	Restricted Mode = "restricted" // read-only tools, whatever else is on the allow list
 	Approved   Mode = "approved"   // all tools, each call confirmed by a person
 	Autonomous Mode = "autonomous" // all tools
 )

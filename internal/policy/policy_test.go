@@ -75,6 +75,14 @@ func TestModes(t *testing.T) {
 	if d := Decide(Policy{}, Call{Tool: "read_file", Known: true}); d.Verdict != Deny {
 		t.Errorf("the zero policy: %+v", d)
 	}
+	wide := free
+	wide.Mode = Restricted
+	for _, tool := range []string{"python", "docs__find", EveryTool} {
+		wide.Allow = []string{EveryTool, tool}
+		if d := Decide(wide, Call{Tool: tool, Known: true, Approved: true}); d.Verdict != Deny || !strings.HasSuffix(d.Reason, "is not on the allow list of mode restricted") {
+			t.Errorf("restricted that allows %s: %+v", tool, d)
+		}
+	}
 	if d := Decide(Policy{Mode: Autonomous, MaxToolCalls: 1, MaxCostMicroUSD: 1}, Call{Tool: "read_file", Known: true}); d.Verdict != Deny {
 		t.Errorf("an empty allow list: %+v", d)
 	}
@@ -354,7 +362,7 @@ func TestDecideIsTotal(t *testing.T) {
 			t.Fatalf("two decisions: %s", diff)
 		}
 		denied := slices.Contains(p.Deny, c.Tool) || slices.Contains(p.Deny, EveryTool)
-		allowed := slices.Contains(p.Allow, c.Tool) || slices.Contains(p.Allow, EveryTool)
+		allowed := (p.Mode != Restricted || slices.Contains(readers(), c.Tool)) && (slices.Contains(p.Allow, c.Tool) || slices.Contains(p.Allow, EveryTool))
 		if d.Verdict != Deny && (denied || !allowed || !c.Known || !known(p.Mode) || len(d.RuleIDs) > 0 || p.Exhausted(c.ToolCalls, c.CostMicroUSD)) {
 			t.Fatalf("%s: %+v under %+v", d.Verdict, c, p)
 		}
