@@ -46,10 +46,10 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 	c.Answers = slices.Contains(policy.Decide(t.plan.anything, policy.Call{Known: true, Paths: c.asks.Paths}).RuleIDs, policy.AnswerSources)
 	c.asks.Known = t.plan.tools[p.Name]
 	if runs(p.Name) {
-		for _, text := range values {
-			c.Loads = c.Loads || policy.Classify(text) == policy.ClassA || strings.Contains(strings.ToLower(text), "gaia-benchmark")
-			c.Hooks = max(c.Hooks, hostHook(text))
-		}
+		ran := c.asks
+		ran.Strings = append(slices.Clone(ran.Strings), p.Malformed) // which no tool should have got
+		c.Loads = slices.Contains(policy.Decide(t.plan.anything, ran).RuleIDs, policy.AnswerSources)
+		c.Hooks = policy.Hook(ran)
 	}
 	a.Calls = append(a.Calls, c)
 	waiting := t.turn.waiting(p.CallID)
@@ -65,17 +65,6 @@ func (t *turn) came(p trajectory.ToolProposed) bool {
 	key := asked{p.CallID, p.Name, p.ArgsSHA256}
 	t.asked[key]--
 	return t.asked[key] >= 0
-}
-
-// hostHook returns the first way into another program that a text names, wherever
-// in it: a tool that the rules cannot read may run any part of it.
-func hostHook(text string) string {
-	for _, hook := range policy.LoaderHooks() {
-		if strings.Contains(text, hook) {
-			return hook
-		}
-	}
-	return ""
 }
 
 func (t *turn) waiting(id string) *pending {

@@ -116,8 +116,8 @@ type CallFact struct {
 	Cut      bool     // an argument is not recorded whole
 	Hits     []string // ids of the rules that the audit finds broken by the recorded arguments
 	Answers  bool     // a path among them is of a file with the benchmark's answers
-	Loads    bool     // an argument names the benchmark's dataset
-	Hooks    string   // a way to get into another program that an argument names
+	Loads    bool     // what it runs or hands on leads to a source of answers
+	Hooks    string   // a way into another program, in what it runs or hands on
 	Decided  int64
 	Decision trajectory.PolicyDecision
 	Approved bool        // somebody approved it before it was decided

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -37,12 +36,15 @@ func Arguments(text []byte) (map[string]string, error) {
 	return args, nil
 }
 
-// CallOf returns what a call with these arguments, as Arguments gives them, would touch. The arguments of this program's own tools are known; of any other tool each string
-// anywhere in them, names included, may be fetched or opened if it looks like an address or a path.
-// Every argument is a text as well. The call counts as one of a tool that there is.
+// CallOf returns what a call with these arguments, as Arguments gives them, would touch. The arguments
+// of this program's own tools are known. What any other tool makes of its own nobody knows: each string
+// anywhere in them, names included, is told as one, the addresses and paths that are words of it as
+// such, what bears the name of code or of a command as that. Every argument is a text as well. The call
+// counts as one of a tool that there is.
 func CallOf(tool string, args map[string]string) Call {
 	c := Call{Tool: tool, Known: true}
-	for _, name := range slices.Sorted(maps.Keys(args)) {
+	names := slices.Sorted(maps.Keys(args))
+	for _, name := range names {
 		c.Texts = append(c.Texts, args[name])
 	}
 	switch tool {
@@ -59,38 +61,9 @@ func CallOf(tool string, args map[string]string) Call {
 	case "python":
 		c.Code = c.Texts
 	default:
-		for _, text := range slices.Clone(c.Texts) {
-			inside := nested(text)
-			c.Texts = append(c.Texts, inside...)
-			if len(inside) == 0 {
-				inside = []string{text}
-			}
-			for _, value := range inside {
-				if strings.Contains(value, "://") {
-					c.URLs = append(c.URLs, value)
-				}
-				if strings.ContainsAny(value, `/\.`) && !strings.ContainsAny(value, " \t\n") {
-					c.Paths = append(c.Paths, value)
-				}
-			}
+		for _, name := range names {
+			c.given(name, args[name])
 		}
 	}
 	return c
-}
-
-// nested returns the strings in a JSON array or object, and the names; none of any other text.
-func nested(text string) (found []string) {
-	if !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
-		return nil
-	}
-	d := jsontext.NewDecoder(strings.NewReader(text), jsontext.AllowDuplicateNames(true))
-	for {
-		token, err := d.ReadToken()
-		if err != nil {
-			return found // what is behind the mistake is in the text as a whole
-		}
-		if token.Kind() == '"' {
-			found = append(found, token.String())
-		}
-	}
 }

@@ -27,6 +27,13 @@ func readCode(code string) reading {
 	return r
 }
 
+// readLine reads a line for a shell.
+func readLine(line string) reading {
+	r := reading{literals: []string{line}}
+	r.shell(line, 0)
+	return r
+}
+
 // piece is code that is being read.
 type piece struct {
 	all             []lexeme

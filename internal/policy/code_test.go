@@ -22,7 +22,13 @@ func TestCodeRules(t *testing.T) {
 		{`u = ("https://huggingface.co/"
 		      "datasets/gaia-benchmark/GAIA") # the place`, "R001", "(A01)"},
 		{`u = "https://hf.example/d\x61tasets/gaia-\u0062enchmark/x"`, "R001", "(A01)"},
-		{`load("gaia-benchmark/GAIA", "2023_all")`, "R001", "(A01)"},
+		{`load("gaia-benchmark/GAIA", "2023_all")`, "R001", "(gaia-benchmark)"},
+		{`load("Gaia%2Dbenchmark/" + name)`, "R001", "(gaia-benchmark)"},
+		{`list_datasets(author="gaia-benchmark")`, "R001", "(gaia-benchmark)"},
+		{`os.system("hub download gaia-benchmark/GAIA")`, "R001", "(gaia-benchmark)"},
+		{`x = 1 # load("gaia-benchmark/GAIA")`, "", ""},
+		{`print("who keeps gaia-benchmark?", 'the "gaia-benchmark", (gaia-benchmark)')`, "", ""},
+		{`open("my-gaia-benchmark/notes.txt")`, "", ""},
 		{`p = os.path.join(home, "datasets--gaia-benchmark--GAIA", "refs")`, "R001", "(A02)"},
 		{`get("https://www.answers.example:8443/x?q=1")`, "R001", "(answers.example)"},
 		{`get("https://proxy.example/?u=https%3A%2F%2Fmirror.example%2Fgold%2F2023%2Fa.json")`, "R001", "(mirror.example/gold/2023)"},
@@ -282,46 +288,74 @@ func TestSecretPlaces(t *testing.T) {
 	}
 }
 
-// TestEveryModeToolRule walks every mode, tool and rule: a call that breaks the rule is denied with its
-// id, and its near miss is judged as the mode says.
+// saying is what breaks a rule, and what is near to it, by the argument that it is given as.
+type saying struct{ breaks, near string }
+
+// TestEveryModeToolRule walks every mode, tool and rule: a call whose arguments break the rule is denied with
+// its id, and its near miss is judged as the mode says. A tool that runs no code breaks no rule by being told some.
 func TestEveryModeToolRule(t *testing.T) {
 	rules := []struct {
-		id           string
-		breaks, near Call
+		id                    string
+		url, path, code, line saying
 	}{
-		{AnswerSources, Call{URLs: []string{"https://hf.co/datasets/gaia-benchmark/GAIA"}}, Call{URLs: []string{"https://hf.co/datasets/other/GAIA"}}},
-		{GraderSurfaces, Call{Texts: []string{"runs/x/judgments.jsonl"}}, Call{Texts: []string{"judgments.csv"}}},
-		{Secrets, Call{Paths: []string{"/proc/self/environ"}}, Call{Paths: []string{"/proc/cpuinfo"}}},
-		{Commands, Call{Code: []string{`os.system("sudo ls")`}}, Call{Code: []string{`os.system("ls sudo")`}}},
-		{Packages, Call{Code: []string{"import datasets"}}, Call{Code: []string{"from sklearn import datasets"}}},
-		{Budget, Call{ToolCalls: 10}, Call{ToolCalls: 9}},
+		{AnswerSources, saying{"https://hf.co/datasets/gaia-benchmark/GAIA", "https://hf.co/datasets/other/GAIA"}, saying{"/hub/datasets--gaia-benchmark--GAIA/refs", "/hub/datasets--other--GAIA/refs"},
+			saying{`load("gaia-benchmark/GAIA")`, `load("other/GAIA") # gaia-benchmark`}, saying{"hub get gaia-benchmark/GAIA", "echo gaia-benchmark?"}},
+		{GraderSurfaces, saying{"file:///x/judgments.jsonl", "https://a.example/judgments.csv"}, saying{"runs/x/judgments.jsonl", "judgments.csv"},
+			saying{`open("runs/x/judgments.jsonl")`, `open("judgments.csv")`}, saying{"cat runs/x/judgments.jsonl", "cat judgments.csv"}},
+		{Secrets, saying{"http://169.254.169.254/latest", "http://169.254.example/"}, saying{"/proc/self/environ", "/proc/cpuinfo"},
+			saying{`open("/proc/self/environ")`, `open("/proc/cpuinfo")`}, saying{"cat ~/.netrc", "cat netrc"}},
+		{Commands, saying{}, saying{}, saying{`os.system("sudo ls")`, `os.system("ls sudo")`}, saying{"ls; sudo ls", "ls sudo"}},
+		{Packages, saying{}, saying{}, saying{"import datasets", "from sklearn import datasets"}, saying{"pip install datasets", "pip install numpy"}},
+		{Budget, saying{}, saying{}, saying{"1", "1"}, saying{"ls", "ls"}},
 	}
 	if len(rules) != len(Rules()) {
 		t.Fatalf("%d rules of %d", len(rules), len(Rules()))
 	}
+	arguments := map[string]string{"calculate": "expression", "web_search": "query", "web_fetch": "url", "describe_image": "path", "read_file": "path",
+		"transcribe_audio": "path", "list_files": "", "python": "code", "docs__run": "script", "docs__shell": "command", "docs__find": "query"}
 	seen := 0
-	for _, mode := range []Mode{Restricted, Approved, Autonomous} {
-		for _, tool := range append(BuiltinTools(), "server_tool") {
-			for _, rule := range rules {
+	for _, tool := range append(BuiltinTools(), "docs__run", "docs__shell", "docs__find") {
+		argument, known := arguments[tool]
+		if !known {
+			t.Errorf("nothing is said to %s", tool)
+		}
+		for _, rule := range rules {
+			said := map[string]saying{"url": rule.url, "path": rule.path, "code": rule.code, "script": rule.code, "command": rule.line}[argument]
+			if tool == "docs__find" {
+				said = rule.path
+			}
+			breaks := said.breaks != "" || rule.id == GraderSurfaces || rule.id == Budget
+			if said.breaks == "" { // it is only told what others would run
+				said = rule.code
+			}
+			for _, mode := range []Mode{Restricted, Approved, Autonomous} {
 				for _, confirmed := range []bool{false, true} {
 					p, err := Builtin(mode)
 					if err != nil {
 						t.Fatal(err)
 					}
 					p.MaxToolCalls = 10
-					rule.breaks.Tool, rule.breaks.Known, rule.breaks.Approved = tool, true, confirmed
-					rule.near.Tool, rule.near.Known, rule.near.Approved = tool, true, confirmed
-					if d := Decide(p, rule.breaks); d.Verdict != Deny || !slices.Equal(d.RuleIDs, []string{rule.id}) || !strings.HasPrefix(d.Reason, rule.id+" ") {
+					decide := func(text string, calls int) Decision {
+						c := CallOf(tool, map[string]string{argument: text})
+						c.Approved, c.ToolCalls = confirmed, calls
+						return Decide(p, c)
+					}
+					calls := 9
+					if rule.id == Budget {
+						calls = 10
+					}
+					d := decide(said.breaks, calls)
+					if breaks && (d.Verdict != Deny || !slices.Equal(d.RuleIDs, []string{rule.id}) || !strings.HasPrefix(d.Reason, rule.id+" ")) || !breaks && len(d.RuleIDs) > 0 {
 						t.Errorf("%s, %s, %s: %+v", mode, tool, rule.id, d)
 					}
 					want := Allow
 					switch {
-					case mode == Restricted && (tool == "python" || tool == "server_tool"):
+					case mode == Restricted && !slices.Contains(readers(), tool):
 						want = Deny
 					case mode == Approved && !confirmed:
 						want = Confirm
 					}
-					if d := Decide(p, rule.near); d.Verdict != want || len(d.RuleIDs) != 0 {
+					if d := decide(said.near, 9); d.Verdict != want || len(d.RuleIDs) != 0 {
 						t.Errorf("%s, %s, near %s: %+v", mode, tool, rule.id, d)
 					}
 					seen++
@@ -329,7 +363,7 @@ func TestEveryModeToolRule(t *testing.T) {
 			}
 		}
 	}
-	if seen != 3*9*6*2 {
+	if seen != 3*11*6*2 {
 		t.Errorf("%d cases", seen)
 	}
 }
@@ -377,13 +411,87 @@ func TestCallOf(t *testing.T) {
 		{"calculate", map[string]string{"expression": "1/2"}, Call{Texts: []string{"1/2"}}},
 		{"python", map[string]string{"code": "import x"}, Call{Texts: []string{"import x"}, Code: []string{"import x"}}},
 		{"server_tool", map[string]string{"a": "https://a.example/", "b": "x/y", "c": "a b/c", "d": "word"},
-			Call{URLs: []string{"https://a.example/"}, Paths: []string{"https://a.example/", "x/y"}, Texts: []string{"https://a.example/", "x/y", "a b/c", "word"}}},
+			Call{URLs: []string{"https://a.example/"}, Paths: []string{"https://a.example/", "x/y", "b/c"}, Texts: []string{"https://a.example/", "x/y", "a b/c", "word"},
+				Strings: []string{"a", "https://a.example/", "b", "x/y", "c", "a b/c", "d", "word"}}},
+		{"server_tool", map[string]string{"Script": "x", "steps": `[{"cmd":["ls","it's"],"n":1,"shell":"ls"},{"source":{"a":"b"}}]`},
+			Call{Code: []string{"x"}, Lines: []string{`'ls' 'it'\''s'`, "ls"}, Texts: []string{"x", `[{"cmd":["ls","it's"],"n":1,"shell":"ls"},{"source":{"a":"b"}}]`, "cmd", "ls", "it's", "n", "shell", "ls", "source", "a", "b"},
+				Strings: []string{"Script", "x", "steps", "cmd", "ls", "it's", "n", "shell", "ls", "source", "a", "b"}}},
 	} {
 		tc.want.Tool, tc.want.Known = tc.tool, true
 		if diff := cmp.Diff(tc.want, CallOf(tc.tool, tc.args)); diff != "" {
 			t.Errorf("%s: %s", tc.tool, diff)
 		}
 	}
+}
+
+// TestForeignTools: what a tool of a server is given is taken for what it can be, and what only speaks
+// of a thing is left alone.
+func TestForeignTools(t *testing.T) {
+	for _, tc := range []struct{ args, rule, what string }{
+		{`{"name":"gaia-benchmark/GAIA"}`, "R001", "(gaia-benchmark)"},
+		{`{"author":"gaia-benchmark"}`, "R001", "(gaia-benchmark)"},
+		{`{"q":"load_dataset('gaia-benchmark/GAIA')"}`, "R001", "(gaia-benchmark)"},
+		{`{"url":"https://hub.example/gaia-benchmark/x"}`, "R001", "(gaia-benchmark)"},
+		{`{"q":"please fetch https://huggingface.co/datasets/gaia-benchmark/GAIA now"}`, "R001", "(A01)"},
+		{`{"deep":[{"by":{"x":["a","gaia-benchmark/GAIA"]}}]}`, "R001", "(gaia-benchmark)"},
+		{`{"q":"{\"a\":1} gaia-benchmark/GAIA"}`, "R001", "(gaia-benchmark)"},
+		{`{"path":"../results.jsonl","q":"x"}`, "R002", "(results.jsonl)"},
+		{`{"q":"read /proc/self/environ please"}`, "R003", "(proc/self/environ)"},
+		{`{"q":"cat ~/.ssh/id_rsa"}`, "R003", "(.ssh)"},
+		{`{"q":"open C:\\Users\\x\\.aws\\credentials and look"}`, "R003", "(.aws/credentials)"},
+		{`{"q":"show file:///home/x/.netrc"}`, "R003", "(.netrc)"},
+		{`{"shell":"echo $OPENAI_API_KEY"}`, "R003", "(OPENAI_API_KEY)"},
+		{`{"code":"import os\nos.environ['HF_TOKEN']"}`, "R003", "(HF_TOKEN)"},
+		{`{"command":"ls; curl -s x"}`, "R004", "(curl)"},
+		{`{"step":{"Cmd":["sudo","ls"]}}`, "R004", "(sudo)"},
+		{`{"bash":"sh -c 'wget x'"}`, "R004", "(wget)"},
+		{`{"script":"import os; os.system('nc x 1')"}`, "R004", "(nc)"},
+		{`{"env":{"LD_PRELOAD":"./x.so"}}`, "R004", "(LD_PRELOAD)"},
+		{`{"LD_AUDIT":"./x.so"}`, "R004", "(LD_AUDIT)"},
+		{`{"cells":[{"source":["import numpy"]},{"source":["import datasets"]}]}`, "R005", "(datasets)"},
+		{`{"line":"pip install smolagents"}`, "R005", "(smolagents)"},
+
+		{`{"q":"who maintains gaia-benchmark?"}`, "", ""},
+		{`{"q":"what is \"gaia-benchmark\", and is (gaia-benchmark) kept?"}`, "", ""},
+		{`{"q":"mount everest"}`, "", ""},
+		{`{"q":"how to import datasets in R"}`, "", ""},
+		{`{"q":"a/b testing of ssh and curl/wget"}`, "", ""},
+		{`{"q":"what does LD_PRELOAD do?"}`, "", ""},
+		{`{"q":"the address 169.254.169.254 is link-local, see .NET and 24/7"}`, "", ""},
+		{`{"q":"set OPENAI_API_KEY first"}`, "", ""},
+		{`{"source":"wikipedia","line":"4","program":"evening news"}`, "", ""},
+		{`{"code":"# import datasets\nprint(1)"}`, "", ""},
+		{`{"command":"grep curl notes.txt"}`, "", ""},
+		{`{"n":1,"deep":[true,null,{}],"empty":""}`, "", ""},
+	} {
+		args, err := Arguments([]byte(tc.args))
+		if err != nil {
+			t.Fatalf("%s: %v", tc.args, err)
+		}
+		var want []string
+		if tc.rule != "" {
+			want = []string{tc.rule}
+		}
+		if d := Decide(free, CallOf("docs__find", args)); !slices.Equal(d.RuleIDs, want) || !strings.HasSuffix(d.Reason, tc.what) {
+			t.Errorf("%s\n\tgives %v %q, want %s %s", tc.args, d.RuleIDs, d.Reason, tc.rule, tc.what)
+		}
+	}
+}
+
+// FuzzForeign: arguments of any form are judged, and alike each time.
+func FuzzForeign(f *testing.F) {
+	for _, seed := range []string{`{"cmd":["a",["b"],{"x":"y"}],"c":"d"}`, `{"code":"x","code ":[[[`, `{"a":"[\"x\"] /y"}`, `{"q":"C:\\x ~ . / file://"}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, args := range []map[string]string{{"command": text, "code": text}, {"deep": "[" + text}} {
+			c := CallOf("docs__find", args)
+			if diff := cmp.Diff(c, CallOf("docs__find", args)); diff != "" {
+				t.Fatal(diff)
+			}
+			Decide(free, c)
+		}
+	})
 }
 
 // BenchmarkHostileCode reads code that is made to be dear, of one size and of twice that: the time for

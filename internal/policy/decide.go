@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ type Call struct {
 	Paths        []string
 	Texts        []string // queries, whole arguments
 	Code         []string // what would be executed
+	Lines        []string // what would be given to a shell
+	Strings      []string // what a tool is given that may do anything with it
 	ToolCalls    int
 	CostMicroUSD int64
 	Approved     bool
@@ -95,10 +98,7 @@ func denied(fired []finding) Decision {
 
 // broken returns the rules, other than budgets, that a call breaks, in the order of Rules.
 func broken(p Policy, c Call) []finding {
-	var read []reading
-	for _, code := range c.Code {
-		read = append(read, readCode(code))
-	}
+	read := readings(c)
 	var fired []finding
 	if id := answerSource(p, c, read); id != "" {
 		fired = append(fired, finding{AnswerSources, "answer sources: this leads to a known source of the benchmark's answers (" + id + ")"})
@@ -109,13 +109,24 @@ func broken(p Policy, c Call) []finding {
 	if name := secret(c, read); name != "" {
 		fired = append(fired, finding{Secrets, fmt.Sprintf("secrets: this names key material or credentials (%s)", name)})
 	}
-	if name := command(p, read); name != "" {
+	if name := cmp.Or(command(p, read), hook(c, read)); name != "" {
 		fired = append(fired, finding{Commands, fmt.Sprintf("commands: this would act on the host or the network from code (%s)", name)})
 	}
 	if name := forbiddenPackage(p, read); name != "" {
 		fired = append(fired, finding{Packages, fmt.Sprintf("packages: this loads what brings the benchmark or another harness (%s)", name)})
 	}
 	return fired
+}
+
+// readings are what the call would execute, read.
+func readings(c Call) (read []reading) {
+	for _, code := range c.Code {
+		read = append(read, readCode(code))
+	}
+	for _, line := range c.Lines {
+		read = append(read, readLine(line))
+	}
+	return read
 }
 
 func budgetReason(p Policy, c Call) string {

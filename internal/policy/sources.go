@@ -5,8 +5,12 @@ import (
 	"strings"
 )
 
+// benchmark is who keeps the benchmark's dataset at the hub, as loaders name it.
+const benchmark = "gaia-benchmark"
+
 // answerSource returns what known source of answers the call leads to, or "": the id of the first
-// class A entry that a URL, a path or a string of code matches, or the source that the policy names.
+// class A entry that a URL, a path, a string of code or one that is handed on matches, the source that
+// the policy names, or benchmark.
 func answerSource(p Policy, c Call, read []reading) string {
 	list := builtin()
 	for _, url := range c.URLs {
@@ -16,6 +20,11 @@ func answerSource(p Policy, c Call, read []reading) string {
 	}
 	for _, path := range c.Paths {
 		if id, class := list.classify(path, true); class == ClassA {
+			return id
+		}
+	}
+	for _, text := range c.Strings {
+		if id := sourceInText(p, list, text); id != "" {
 			return id
 		}
 	}
@@ -46,21 +55,34 @@ func sourceOf(p Policy, list denylist, url string) string {
 	return ""
 }
 
-// sourceInText looks at a string of code, which may be a URL, a path, or what a loader of the hub calls
-// a dataset.
+// sourceInText looks at a string of code, or one that is handed on: it may be a URL, a path, what a
+// loader of the hub calls a dataset, or text with such words in it.
 func sourceInText(p Policy, list denylist, text string) string {
 	if strings.Contains(text, "://") {
-		return sourceOf(p, list, text)
-	}
-	if id, class := list.classify(text, true); class == ClassA {
-		return id
-	}
-	if name, found := strings.CutPrefix(strings.ToLower(text), "gaia-benchmark/"); found && name != "" {
-		if id, class := list.classify("datasets/"+text, true); class == ClassA {
+		if id := sourceOf(p, list, text); id != "" {
 			return id
 		}
+	} else if id, class := list.classify(text, true); class == ClassA {
+		return id
+	}
+	if namesBenchmark(text) {
+		return benchmark
 	}
 	return ""
+}
+
+// namesBenchmark says whether a text is the name of who keeps the dataset, or has a word that is a path
+// or an address with this name as a part. Text that speaks of them does not name a place.
+func namesBenchmark(text string) bool {
+	text = strings.TrimSpace(text)
+	for word := range strings.FieldsFuncSeq(text, betweenWords) {
+		for _, parts := range views(word) {
+			if (len(parts) > 1 || word == text) && slices.Contains(parts, benchmark) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // within says whether parts of a URL name a source: its host or one below it, then its path.
@@ -84,8 +106,7 @@ func within(source string, parts []string) bool {
 	return false
 }
 
-// command returns what the code would run that acts on the host, or hooks itself into programs by, or
-// "".
+// command returns what the code would run that acts on the host, or "".
 func command(p Policy, read []reading) string {
 	for _, r := range read {
 		if r.tangled {
@@ -96,6 +117,21 @@ func command(p Policy, read []reading) string {
 				return c
 			}
 		}
+	}
+	return ""
+}
+
+// Hook returns what a call names by which programs load code by themselves, "" if nothing: a variable
+// that a loader heeds, a module that an interpreter looks for. It is a part of R004.
+func Hook(c Call) string { return hook(c, readings(c)) }
+
+func hook(c Call, read []reading) string {
+	for _, text := range c.Strings {
+		if name := hookInText(text); name != "" {
+			return name
+		}
+	}
+	for _, r := range read {
 		for _, name := range r.names {
 			if slices.Contains(LoaderHooks(), name) {
 				return name
@@ -110,7 +146,7 @@ func command(p Policy, read []reading) string {
 	return ""
 }
 
-// hookInText returns the hook that a string of code is: its name, a file of this name, or its
+// hookInText returns the hook that a string is: its name, a file of this name, or its
 // assignment.
 func hookInText(text string) string {
 	for _, hook := range LoaderHooks() {
