@@ -1,17 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 )
 
@@ -139,12 +134,13 @@ func listed(names []string) string {
 }
 
 func (a *app) policyHashCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "hash [MODE|FILE]",
 		Short: "Print the hashes of a policy and of the rules",
 		Long: `Hash prints what the plan of a run says of its governance: policy_hash, which is
 the same for policies that mean the same, and guidance_hash, of the rules.`,
-		Example:           "  gaia policy hash mine.yaml",
+		Example:           "  gaia policy hash mine.yaml\n  gaia policy hash --json",
 		Args:              atMostOne,
 		ValidArgsFunction: cobra.FixedCompletions(modes(), cobra.ShellCompDirectiveDefault),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -152,106 +148,16 @@ the same for policies that mean the same, and guidance_hash, of the rules.`,
 			if err != nil {
 				return err
 			}
+			if asJSON {
+				return a.printJSON(struct {
+					GuidanceHash string `json:"guidance_hash"`
+					PolicyHash   string `json:"policy_hash"`
+				}{policy.GuidanceHash(), p.Hash()})
+			}
 			_, err = fmt.Fprintf(a.stdout, "policy_hash    %s\nguidance_hash  %s\n", p.Hash(), policy.GuidanceHash())
 			return err
 		},
 	}
-}
-
-func (a *app) policyCheckCommand() *cobra.Command {
-	var name string
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "check [CALL.json|-]",
-		Short: "Say what a policy decides about a call",
-		Long: `Check reads a call, {"tool":"…","arguments":{…}}, from a file or from standard
-input, and says what the Gate would decide about it as the first call of a task.
-Exit code 0 means that it would run, 3 that it would not, or not without a person.`,
-		Example: `  echo '{"tool":"read_file","arguments":{"path":"table.csv"}}' | gaia policy check --policy restricted
-  gaia policy check --policy mine.yaml call.json`,
-		Args: atMostOne,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "policy"); err != nil {
-				return err
-			}
-			p, err := namedPolicy(name)
-			if err != nil {
-				return err
-			}
-			from := "-"
-			if len(args) == 1 {
-				from = args[0]
-			}
-			call, err := readCall(from, cmd.InOrStdin())
-			if err != nil {
-				return err
-			}
-			if !slices.Contains(policy.BuiltinTools(), call.Tool) {
-				a.warn(fmt.Sprintf("%q is none of the built-in tools: it is taken for a tool of a server", call.Tool))
-			}
-			return a.tellDecision(p, policy.Decide(p, call), asJSON)
-		},
-	}
-	cmd.Flags().StringVar(&name, "policy", "", "restricted, approved, autonomous, or a policy file (default: autonomous)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
-	completeModes(cmd, "policy")
 	return cmd
-}
-
-// readCall reads a call of a tool, with its arguments as the Gate records them.
-func readCall(from string, stdin io.Reader) (policy.Call, error) {
-	in, what := stdin, "standard input"
-	if from != "-" {
-		f, err := os.Open(from)
-		if err != nil {
-			return policy.Call{}, usage("", "reading the call %q: %v", from, unwrapPath(err))
-		}
-		defer f.Close()
-		in, what = f, strconv.Quote(from)
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxPolicyFile+1))
-	if err != nil {
-		return policy.Call{}, usage("", "reading the call in %s: %v", what, unwrapPath(err))
-	}
-	var call struct {
-		Tool      string         `json:"tool"`
-		Arguments jsontext.Value `json:"arguments"`
-	}
-	err = json.Unmarshal(data, &call, json.RejectUnknownMembers(true))
-	var args map[string]string
-	switch {
-	case len(data) > maxPolicyFile:
-		err = fmt.Errorf("it is larger than %d bytes", maxPolicyFile)
-	case err == nil && call.Tool == "":
-		err = errors.New("it names no tool")
-	case err == nil:
-		args, err = policy.Arguments(call.Arguments)
-	}
-	if err != nil {
-		return policy.Call{}, usage(`a call is {"tool":"read_file","arguments":{"path":"table.csv"}}`, "reading the call in %s: %v", what, err)
-	}
-	return policy.CallOf(call.Tool, args), nil
-}
-
-func (a *app) tellDecision(p policy.Policy, d policy.Decision, asJSON bool) error {
-	var err error
-	if asJSON {
-		err = a.printJSON(struct {
-			GuidanceHash string   `json:"guidance_hash"`
-			PolicyHash   string   `json:"policy_hash"`
-			Reason       string   `json:"reason"`
-			RuleIDs      []string `json:"rule_ids"`
-			Verdict      string   `json:"verdict"`
-		}{policy.GuidanceHash(), p.Hash(), d.Reason, d.RuleIDs, string(d.Verdict)})
-	} else {
-		_, err = fmt.Fprintln(a.stdout, d.Verdict)
-	}
-	switch {
-	case err != nil || d.Verdict == policy.Allow:
-		return err
-	case d.Verdict == policy.Confirm:
-		return fail(exitFindings, errors.New("the call needs approval: "+d.Reason), "in a run, approve it on the terminal or beforehand with --approve")
-	}
-	hint := "see 'gaia policy show'"
-	return fail(exitFindings, errors.New("the call is denied: "+d.Reason), hint)
 }
