@@ -156,8 +156,9 @@ func (t *following) execute(a *AttemptEvidence, ev trajectory.Event, p trajector
 	a.Unpriced = a.Unpriced || p.Model != nil && p.Model.CostMicroUSD == nil
 }
 
-func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *ResultFact {
-	h := head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.ResultHead}
+// resultOf returns what a result shows by itself.
+func resultOf(seq int64, p trajectory.ToolExecuted) *ResultFact {
+	h := headOf(p)
 	r := &ResultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, URLs: len(p.URLs), ClassA: classA(p.URLs),
 		Unprobed: p.Probes == nil && !h.whole(), Overlong: h.overlong()}
 	if p.Model != nil {
@@ -166,6 +167,20 @@ func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *R
 	if len(p.URLs) > 0 {
 		r.First = p.URLs[0].URL
 	}
+	if p.Probes != nil {
+		r.Probes = *p.Probes
+	}
+	return r
+}
+
+func headOf(p trajectory.ToolExecuted) head {
+	return head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.ResultHead}
+}
+
+// result returns a result with the graver ones of the probes that it shows and
+// those of its head.
+func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *ResultFact {
+	r := resultOf(seq, p)
 	var reached []string
 	for _, u := range p.URLs {
 		if u.Status == 0 {
@@ -173,7 +188,7 @@ func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *R
 		}
 		reached = append(reached, u.URL)
 	}
-	r.Probes = t.prober.Probe(h.words(), c.args, reached)
+	r.Probes = t.prober.Probe(headOf(p).words(), c.args, reached)
 	if c.Cut { // what the arguments said, and the result may echo, is not known
 		r.Probes.QCovNoEcho, r.Probes.GoldNear = 0, false
 	}

@@ -37,17 +37,8 @@ func answerLeakage() Check {
 				channels(n, t, a.Channels)
 			})
 			e.eachResult(func(t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
-				r := c.Result
-				if strings.HasPrefix(r.Name, "web_") && r.URLs == 0 && !r.IsError {
-					n.gap("a result of %s has no addresses", r.Name)
-				}
-				if r.Unprobed {
-					n.gap("a result of %s that is longer than its head has no probes", r.Name)
-				}
-				if r.Overlong {
-					n.gap("a result of %s has a longer head than there can be: only its beginning was looked at", r.Name)
-				}
-				leaked(n, place{task: t, attempt: a.Number, seq: r.Seq, sha256: r.SHA256}, c, e.Gold[t.Plan.TaskID])
+				unseen(n, c.Result)
+				leaked(n, place{task: t, attempt: a.Number, seq: c.Result.Seq, sha256: c.Result.SHA256}, c, e.Gold[t.Plan.TaskID])
 			})
 		},
 	}
@@ -93,6 +84,19 @@ func searches(model string) bool {
 	return slices.ContainsFunc([]string{":online", "-search-", "search-preview", "deep-research", "sonar"}, func(mark string) bool {
 		return strings.Contains(strings.ToLower(model), mark)
 	})
+}
+
+// unseen: not all of what a result brought in can be looked at.
+func unseen(n *Notes, r *ResultFact) {
+	if strings.HasPrefix(r.Name, "web_") && r.URLs == 0 && !r.IsError {
+		n.gap("a result of %s has no addresses", r.Name)
+	}
+	if r.Unprobed {
+		n.gap("a result of %s that is longer than its head has no probes", r.Name)
+	}
+	if r.Overlong {
+		n.gap("a result of %s has a longer head than there can be: only its beginning was looked at", r.Name)
+	}
 }
 
 // leaked looks at what one call brought in. That of the workspace counts, too:

@@ -12,7 +12,8 @@ import (
 // Watch follows a run as it is recorded and tells what will keep it from being
 // submitted, so that no more is spent on it. It sees what one event shows by
 // itself, and takes the probes in it as they are: the audit of the finished run
-// looks at all of it, and trusts less.
+// looks at all of it, and trusts less. What a call asks for stands in another
+// event than its result, and the Gate refuses by the same rules.
 type Watch struct {
 	gold  map[string]string
 	tasks map[string]*TaskEvidence
@@ -61,11 +62,11 @@ func (w *Watch) Add(ev trajectory.Event) string {
 		}
 		look(answerLeakage(), func(n *Notes) { channels(n, t, p.UnrecordedChannels) })
 	case trajectory.ToolExecuted:
-		c := &CallFact{Result: &ResultFact{Name: p.Name, ClassA: classA(p.URLs)}}
-		if p.Probes != nil {
-			c.Result.Probes = *p.Probes
-		}
-		look(answerLeakage(), func(n *Notes) { leaked(n, at, c, w.gold[ev.TaskID]) })
+		r := resultOf(ev.Seq, p)
+		look(answerLeakage(), func(n *Notes) {
+			unseen(n, r)
+			leaked(n, at, &CallFact{Result: r}, w.gold[ev.TaskID])
+		})
 	case trajectory.AttemptEnded:
 		delete(w.asked, ev.TaskID)
 	case trajectory.AnswerCommitted:

@@ -3,6 +3,7 @@ package audit_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,5 +71,65 @@ func TestWatch(t *testing.T) {
 		if said := told(t, name); len(said) > 0 {
 			t.Errorf("%s: told %q", name, said)
 		}
+	}
+}
+
+// notOfAnEvent are the cases of what keeps a run from being submitted and no event
+// shows by itself, with where it is seen.
+func notOfAnEvent() map[string][]string {
+	return map[string][]string{
+		"in what a call asks for, which the Gate refuses by the same rules": {
+			"AUD-01/fires-loader-alone.txt", "AUD-01/fires-loader-by-server.txt", "AUD-01/fires-loader-fails.txt",
+			"AUD-04/fires-hook-by-another-name.txt", "AUD-04/fires-hook-in-any-argument.txt", "AUD-04/fires-preload.txt", "AUD-04/fires-reads-and-fails.txt",
+			"AUD-04/fires-reads-answer-file.txt",
+			"AUD-04/fires-reads-judgments.txt", "AUD-04/fires-reads-key.txt", "AUD-04/fires-recorded-rule.txt", "AUD-04/fires-sitecustomize.txt",
+			"AUD-04/fires-touches-cache.txt", "AUD-04/fires-writes-results.txt", "AUD-04/gap-arguments-cut.txt",
+		},
+		"in the head of a result whose probes are not those of the Gate": {
+			"AUD-01/fires-head-of-longer.txt", "AUD-01/fires-probes-denied.txt", "AUD-01/fires-unprobed-short.txt",
+		},
+		"in the plan": {
+			"AUD-01/gap-other-probes.txt", "AUD-01/gap-research-model.txt", "AUD-01/gap-searching-model.txt", "AUD-01/gap-unconfined.txt",
+			"AUD-03/fires-tool-description.txt", "AUD-03/fires-tool-hint.txt", "AUD-03/gap-no-templates.txt", "AUD-03/gap-own-condensed-template-and-answer.txt",
+			"AUD-03/gap-own-condensed-template.txt", "AUD-03/gap-own-template.txt", "AUD-04/gap-unconfined.txt",
+		},
+		"in an answer and its verdict together": {
+			"AUD-02/fires-answer-before-reply.txt", "AUD-02/fires-no-model-call.txt", "AUD-02/fires-no-output-tokens.txt", "AUD-02/fires-only-failed-calls.txt",
+			"AUD-02/fires-vote-without-work.txt", "AUD-02/gap-tokens-unreported.txt",
+		},
+		"in messages held against those before them and the templates": {
+			"AUD-03/fires-condensed-with-answer.txt", "AUD-03/fires-memory.txt", "AUD-03/fires-question.txt", "AUD-03/fires-refusal-once-more.txt",
+			"AUD-03/fires-refusal.txt", "AUD-03/fires-short-labelled.txt", "AUD-03/fires-system.txt", "AUD-03/fires-tool-message.txt",
+			"AUD-03/fires-unlisted-message.txt", "AUD-03/gap-no-digests.txt", "AUD-03/gap-no-request.txt", "AUD-03/gap-residue-cut.txt",
+			"AUD-03/gap-turn-without-request.txt",
+		},
+		"in events that are far from each other": {
+			"AUD-03/gap-file-from-nowhere.txt", "AUD-04/gap-no-sweep-after-resume.txt", "AUD-04/gap-no-sweep.txt",
+		},
+	}
+}
+
+// TestWatchTellsAll: whatever of the corpus an event shows by itself is told.
+func TestWatchTellsAll(t *testing.T) {
+	beyond := map[string]bool{}
+	for _, names := range notOfAnEvent() {
+		for _, name := range names {
+			beyond[name] = true
+		}
+	}
+	for _, id := range []string{"AUD-1", "AUD-2", "AUD-3", "AUD-4"} {
+		for name := range texts(t, strings.Replace(id, "-", "-0", 1)+"/*.txt") {
+			if strings.Contains(name, "/"+near) {
+				continue
+			}
+			tells := slices.ContainsFunc(told(t, name), func(why string) bool { return strings.HasPrefix(why, id+" ") })
+			if tells == beyond[name] {
+				t.Errorf("%s: told is %v", name, tells)
+			}
+			delete(beyond, name)
+		}
+	}
+	for name := range beyond {
+		t.Errorf("there is no case %s", name)
 	}
 }
