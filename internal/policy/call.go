@@ -14,6 +14,24 @@ func BuiltinTools() []string {
 	return []string{"calculate", "describe_image", "list_files", "python", "read_file", "transcribe_audio", "web_fetch", "web_search"}
 }
 
+// ToolName returns this program's name for a tool that other systems have under another (Read, Bash),
+// and any other name as it is.
+func ToolName(tool string) string {
+	switch tool {
+	case "Read", "Grep":
+		return "read_file"
+	case "Glob":
+		return "list_files"
+	case "WebFetch":
+		return "web_fetch"
+	case "WebSearch":
+		return "web_search"
+	case "Bash", "Edit", "Write":
+		return "python"
+	}
+	return tool
+}
+
 // Arguments reads the arguments of a call, one JSON object: strings as they are, other values as their
 // JSON text. No text at all is no arguments.
 func Arguments(text []byte) (map[string]string, error) {

@@ -259,24 +259,6 @@ func meansSomething(list, name string) bool {
 	return distribution(name) != ""
 }
 
-// ToolName returns this program's name for a tool that other systems have under another (Read, Bash),
-// and any other name as it is.
-func ToolName(tool string) string {
-	switch tool {
-	case "Read", "Grep":
-		return "read_file"
-	case "Glob":
-		return "list_files"
-	case "WebFetch":
-		return "web_fetch"
-	case "WebSearch":
-		return "web_search"
-	case "Bash", "Edit", "Write":
-		return "python"
-	}
-	return tool
-}
-
 func callBudget(node ast.Node) (int, error) {
 	text, err := scalar("max_tool_calls", node)
 	if err != nil || text == budgetOff {
