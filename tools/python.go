@@ -106,7 +106,8 @@ type pythonResult struct {
 	files  bool   // those of the workspace are there without it
 }
 
-// output words a result. The text of the whole document is what the code wrote.
+// output words a result. The document is what the code wrote, after how it ended
+// where that was not well: of Shown, the evidence has no more than a digest.
 func (r pythonResult) output(changed []string) Output {
 	about := map[string]string{"ok": "finished", "raised": "ended with an exception"}[r.status]
 	if r.status == "lost" {
@@ -129,6 +130,9 @@ func (r pythonResult) output(changed []string) Output {
 	}
 	document := strings.ToValidUTF8(r.text(), "\ufffd")
 	head, shown := "["+strings.Join(notes, "; ")+"]\n", document
+	if r.status != "ok" {
+		document = "[python: " + about + "]\n" + document
+	}
 	if shown == "" {
 		shown = "(no output)\n"
 	}

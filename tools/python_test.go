@@ -195,3 +195,31 @@ func BenchmarkPythonCall(b *testing.B) {
 		}
 	}
 }
+
+// How a call ended stands in the document, since of what is shown the evidence
+// has no more than a digest.
+func TestPythonDocument(t *testing.T) {
+	said := captured{}
+	said.add([]byte("so far\n"))
+	for _, c := range []struct {
+		result pythonResult
+		want   string
+	}{
+		{pythonResult{captured: said, status: "ok"}, "so far\n"},
+		{pythonResult{captured: said, status: "raised"}, "[python: ended with an exception]\nso far\n"},
+		{pythonResult{captured: said, status: "lost", why: "stopped after 1s", files: true},
+			"[python: stopped after 1s; variables and imports are lost, files are kept, and the next call starts afresh]\nso far\n"},
+		{pythonResult{status: "lost", why: "stopped after 1s"},
+			"[python: stopped after 1s; variables, imports and files are lost, and the next call starts afresh]\n"},
+	} {
+		out := c.result.output(nil)
+		if out.Document != c.want {
+			t.Errorf("%s: the document is %q, not %q", c.result.status, out.Document, c.want)
+		}
+		if strings.Count(out.Shown, "[python: ") != 1 || !strings.HasPrefix(out.Shown, "[python: ") {
+			t.Errorf("%s: shown is %q", c.result.status, out.Shown)
+		}
+	}
+	late := benchPython(t, NewUnsafePython(interpreter(t))).run(t, "print('so far')\nwhile True: pass", 1)
+	mustHold(t, "the document of a call that ran too long", late.Document, "[python: ", "so far\n")
+}
