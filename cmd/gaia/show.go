@@ -16,13 +16,14 @@ import (
 )
 
 func (a *app) showCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, wholeDiff bool
 	var body string
 	cmd := &cobra.Command{
 		Use:   "show DIR [TASK]",
 		Short: "Show what happened in a run, or at one task",
 		Long: `Show prints a run as a table of its tasks, or one task step by step: question,
-turns, tool calls, answer and verdicts. It reads the journal, after verifying
+turns, tool calls, approvals, rollbacks, answer, what became of the files, and
+verdicts. It reads the journal, after verifying
 it. TASK is a task id or the start of one. A run with --evidence-full-bodies has
 whole prompts, replies, arguments and results beside the journal; --body shows
 the one of a digest, after checking it.`,
@@ -39,16 +40,20 @@ the one of a digest, after checking it.`,
 			if err := notEmpty(cmd, "body"); err != nil {
 				return err
 			}
+			if wholeDiff && (len(args) == 1 || asJSON || body != "") {
+				return usage("gaia show DIR TASK --diff", "--diff is for one task, step by step")
+			}
 			if body != "" {
 				return a.showBody(args[0], body)
 			}
 			if len(args) == 1 {
 				return a.showRun(args[0], asJSON)
 			}
-			return a.showTask(args[0], args[1], asJSON)
+			return a.showTask(args[0], args[1], asJSON, wholeDiff)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary, or the task's trajectories, as JSON")
+	cmd.Flags().BoolVar(&wholeDiff, "diff", false, "print the whole diff of the workspace, not its beginning")
 	cmd.Flags().StringVar(&body, "body", "", "show the whole body of this digest, a body_sha256 of the journal")
 	return cmd
 }
@@ -86,6 +91,11 @@ func (a *app) showRun(dir string, asJSON bool) error {
 	}
 	if found.Complete {
 		return a.printFinished(dir, found, asJSON)
+	}
+	if broken := rulesBroken(found.Fold); broken != "" && !asJSON {
+		if _, err := fmt.Fprintf(a.stdout, "rules: %s\n", broken); err != nil {
+			return err
+		}
 	}
 	if asJSON {
 		if err := a.printJSON(partial{Missing: found.Missing, Planned: len(found.Tasks), Rehearsal: found.Manifest.Rehearsal,
@@ -134,7 +144,7 @@ type taskResult struct {
 	Trajectories []ledger.Trajectory `json:"trajectories"` // of the attempts that have ended
 }
 
-func (a *app) showTask(dir, prefix string, asJSON bool) error {
+func (a *app) showTask(dir, prefix string, asJSON, wholeDiff bool) error {
 	if err := isRun(dir); err != nil {
 		return err
 	}
@@ -157,7 +167,7 @@ func (a *app) showTask(dir, prefix string, asJSON bool) error {
 	if asJSON {
 		err = a.printJSON(taskResult{Complete: found.Complete, Rehearsal: found.Manifest.Rehearsal, RunDir: dir, TaskID: task.Plan.TaskID, Trajectories: records})
 	} else {
-		err = a.printTask(dir, found, task, records)
+		err = a.printTask(dir, found, task, records, wholeDiff)
 	}
 	if err != nil || found.Complete {
 		return err
@@ -167,7 +177,7 @@ func (a *app) showTask(dir, prefix string, asJSON bool) error {
 
 // printTask prints a task step by step. What others wrote stands indented, or
 // on the line that names it, so that it cannot pass for a line of ours.
-func (a *app) printTask(dir string, found *ledger.Run, task *ledger.Task, records []ledger.Trajectory) error {
+func (a *app) printTask(dir string, found *ledger.Run, task *ledger.Task, records []ledger.Trajectory, wholeDiff bool) error {
 	told, err := toldOf(dir, found, task.Plan.TaskID)
 	if err != nil {
 		return err
@@ -180,7 +190,7 @@ func (a *app) printTask(dir string, found *ledger.Run, task *ledger.Task, record
 		fmt.Fprintf(w, "attachment: %s\n\n", oneLine(task.Plan.FileName))
 	}
 	for i, r := range records {
-		writeAttempt(w, r, task.Attempts[i], told.condensed[r.Attempt])
+		writeAttempt(w, r, task.Attempts[i], told, wholeDiff)
 		if found.Manifest.Voting.Rule == ledger.VoteMajority {
 			writeVote(w, task, task.Attempts[i])
 		}
@@ -212,6 +222,7 @@ func oneTask(f *ledger.Fold, prefix string) (*ledger.Task, error) {
 type told struct {
 	question  string
 	condensed map[int][][]trajectory.ContextCondensed // of each attempt: what stands before its first prompt, its second, …
+	governed  governed
 }
 
 // toldOf reads the journal for a task.
@@ -221,7 +232,7 @@ func toldOf(dir string, found *ledger.Run, task string) (told, error) {
 		return told{}, err
 	}
 	defer f.Close()
-	all, before := told{question: "(not begun)", condensed: map[int][][]trajectory.ContextCondensed{}}, []trajectory.ContextCondensed(nil)
+	all, before := told{question: "(not begun)", condensed: map[int][][]trajectory.ContextCondensed{}, governed: governed{}}, []trajectory.ContextCondensed(nil)
 	_, _, err = trajectory.ReadJournal(f, found.Manifest.RunID, found.ManifestSHA256, func(e trajectory.Event, _ []byte) error {
 		if e.TaskID != task {
 			return nil
@@ -235,6 +246,7 @@ func toldOf(dir string, found *ledger.Run, task string) (told, error) {
 			all.condensed[e.Attempt] = append(all.condensed[e.Attempt], before)
 			before = nil
 		}
+		all.governed.add(e)
 		return nil
 	})
 	return all, err

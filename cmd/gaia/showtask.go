@@ -28,9 +28,8 @@ func indent(text string) string {
 	return "    " + strings.Join(lines, "\n    ") + "\n" + more
 }
 
-// writeAttempt writes an attempt; condensed is what was taken out before each of
-// its prompts.
-func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt, condensed [][]trajectory.ContextCondensed) {
+// writeAttempt writes an attempt, with what the journal tells of it beside.
+func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt, told told, wholeDiff bool) {
 	fmt.Fprintf(w, "attempt %d: %s", r.Attempt, a.Ended.Outcome)
 	if a.Ended.Reason != "" {
 		fmt.Fprintf(w, " (%s)", oneLine(a.Ended.Reason))
@@ -39,7 +38,7 @@ func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt, condensed
 	if a.Error != nil {
 		fmt.Fprintf(w, "  failed: %s: %s\n", oneLine(a.Error.Stage), oneLine(a.Error.Message))
 	}
-	turn, prompts := 0, 0
+	turn, prompts, condensed := 0, 0, told.condensed[r.Attempt]
 	for i, step := range r.Steps {
 		if p, ok := step.(ledger.PromptStep); ok {
 			if p.Turn != turn {
@@ -59,11 +58,15 @@ func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt, condensed
 			continue
 		}
 		writeStep(w, step)
+		if call, ok := step.(ledger.ToolCallStep); ok {
+			told.governed.write(w, callAt{r.Attempt, call.Turn, call.CallID})
+		}
 	}
 	fmt.Fprintln(w)
 	if r.FinalAnswer != nil {
 		fmt.Fprintf(w, "  answer: %s (rule %s)\n", oneLine(*r.FinalAnswer), oneLine(a.Answer.Rule))
 	}
+	writeChange(w, a.Ended.Workspace, wholeDiff)
 }
 
 // cutShort reports whether a call was cancelled because the time of its attempt
@@ -139,7 +142,7 @@ func arguments(s ledger.ToolCallStep) string {
 	}
 	slices.Sort(names)
 	for i, name := range names {
-		names[i] = fmt.Sprintf("%s=%q", name, s.Args[name])
+		names[i] = name + "=" + argument(s.Args[name])
 	}
 	return strings.Join(names, ", ")
 }

@@ -77,7 +77,11 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 			s.Judge.Model, s.Judge.Judged, s.Judge.Asked, s.Judge.Cached, s.Judge.Unreadable, s.Judge.Errors, dollars(s.Judge.CostMicroUSD))})
 	}
 	rows = append(rows,
-		[2]string{"calls", fmt.Sprintf("%d turns, %d tool calls, %d model calls retried", s.Turns, s.ToolCalls, s.RetriedCalls)},
+		[2]string{"calls", fmt.Sprintf("%d turns, %d tool calls, %d model calls retried", s.Turns, s.ToolCalls, s.RetriedCalls)})
+	if broken := rulesBroken(found.Fold); broken != "" {
+		rows = append(rows, [2]string{"rules", broken})
+	}
+	rows = append(rows,
 		[2]string{"tokens", fmt.Sprintf("%d in (%d cached), %d out", s.Tokens.In, s.Tokens.Cached, s.Tokens.Out)},
 		[2]string{"cost", dollars(s.CostMicroUSD)},
 		[2]string{"wall time", (time.Duration(s.DurationMs) * time.Millisecond).String()})

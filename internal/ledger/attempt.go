@@ -22,6 +22,8 @@ type Attempt struct {
 	CostMicroUSD  *int64            // likewise; nil: a call's price is unknown
 	KnownMicroUSD int64             // of the calls whose price is known
 	Retried       int               // model calls that repeated another
+	Violations    int               // of rules, by calls or by where they were redirected to
+	Rollbacks     int               // of the workspace
 
 	steps           []any
 	names           map[string]string // call id → tool name, of the turn
@@ -100,6 +102,10 @@ func (a *Attempt) step(e trajectory.Event) {
 			a.steps = append(a.steps, ToolResultStep{Bytes: int64(len(p.Shown)), CallID: p.CallID, Head: p.Shown, IsError: true,
 				Name: a.names[p.CallID], OutputSHA256: sign.Digest([]byte(p.Shown)), Refused: true, Turn: e.Turn, Type: "tool_result", URLs: []trajectory.URL{}})
 		}
+	case trajectory.PolicyViolation:
+		a.Violations++
+	case trajectory.Rollback:
+		a.Rollbacks++
 	case trajectory.ToolExecuted:
 		if at, used := slices.BinarySearch(a.ToolsUsed, p.Name); !used {
 			a.ToolsUsed = slices.Insert(a.ToolsUsed, at, p.Name)
