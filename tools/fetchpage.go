@@ -34,7 +34,7 @@ type webFetchArgs struct {
 // copy of it that an archive has.
 func NewWebFetch(w *Web) Tool {
 	t := define("web_fetch",
-		"Reads a page or file from the web as text: web pages as markdown with their tables and links; pdf, xlsx, csv, json and text as read_file does. Long ones come in pages; find looks inside. With archived it reads the page as it was at a date.",
+		"Reads a page or file from the web as text: web pages as markdown with their tables and links, files of every kind that read_file reads as it does; of an archive it lists what is inside. Long ones come in pages; find looks inside. With archived it reads the page as it was at a date.",
 		w.fetch)
 	t.urls = func(a webFetchArgs) []string {
 		if copied, err := w.archived(a); err == nil && a.Archived != "" {
