@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -46,7 +45,7 @@ func (a *app) addServers(ctx context.Context, w *world, s settings) (secrets []s
 		a.warn(fmt.Sprintf("there is no sandbox for MCP servers: %v ('gaia doctor' says more)", w.noSandbox))
 	}
 	for _, e := range s.servers {
-		server, values, err := a.server(e)
+		server, values, err := a.server(e, s.runs)
 		if err != nil {
 			return nil, err
 		}
@@ -87,8 +86,9 @@ func (a *app) unconfined(w *world, s settings, e mcpEntry) error {
 	return nil
 }
 
-// server settles where what the settings name is on this machine.
-func (a *app) server(e mcpEntry) (tools.MCPServer, []string, error) {
+// server settles where what the settings name is on this machine; runs is the
+// folder of the runs.
+func (a *app) server(e mcpEntry, runs string) (tools.MCPServer, []string, error) {
 	server := tools.MCPServer{Name: e.name, URL: e.url, Only: e.only, Path: a.getenv("PATH"), Headers: map[string]string{}}
 	var secrets []string
 	for _, h := range e.headers {
@@ -114,12 +114,9 @@ func (a *app) server(e mcpEntry) (tools.MCPServer, []string, error) {
 	}
 	server.Command = append([]string{program}, e.command[1:]...)
 	for _, folder := range e.folders {
-		abs, err := filepath.Abs(folder)
-		if err == nil {
-			_, err = os.Stat(abs)
-		}
+		abs, err := a.folderOf(e.name, folder, runs)
 		if err != nil {
-			return server, nil, usage("", "the MCP server %q is to be given the folder %q: %v", e.name, folder, unwrapPath(err))
+			return server, nil, err
 		}
 		server.Folders = append(server.Folders, abs)
 	}
