@@ -29,6 +29,10 @@ func TestFetchModes(t *testing.T) {
 	serve(mux, "/data.csv", "text/csv", 200, []byte("a,b\n1,2\n"))
 	serve(mux, "/paper", "application/pdf", 200, makePDF("from afar"))
 	serve(mux, "/bytes", "Application/octet-stream; x=1", 200, []byte(articlePage()))
+	serve(mux, "/letter", "application/octet-stream", 200, makeDocx(t))
+	serve(mux, "/talk", "application/octet-stream", 200, makePptx(t))
+	serve(mux, "/note", "application/octet-stream", 200, makeODT(t))
+	serve(mux, "/all.zip", "application/zip", 200, zipOf(t, raw{name: "inside.csv", data: "1,2\n"}))
 	serve(mux, "/none", "text/html", 200, []byte("<p></p>"))
 	serve(mux, "/app", "text/html", 200, []byte(`<!doctype html><title>App</title><div id=root></div><script>`+strings.Repeat("boot();", 60)+`</script>`))
 	serve(mux, "/tube", "text/html", 200, []byte("<title>Video</title><script>"+strings.Repeat("var player={};", 9000)+"</script><a href=/about>About</a>"+strings.Repeat("<p>Terms, privacy, how it works</p>", 12)))
@@ -50,6 +54,10 @@ func TestFetchModes(t *testing.T) {
 		{"/latin", "raw", []string{"decoded from windows-1252", "<!-- café --><p>hidden</p>"}, nil},
 		{"/data.csv", "article", []string{"csv, ", "whole, since it is no web page", "a,b\n1,2\n"}, nil},
 		{"/paper", "article", []string{"pdf, 1 page", "whole, since", "from afar"}, nil},
+		{"/letter", "", []string{": docx"}, nil},
+		{"/talk", "", []string{": pptx"}, nil},
+		{"/note", "", []string{": odt"}, nil},
+		{"/all.zip", "", []string{": zip", "inside.csv"}, nil},
 		{"/none", "article", []string{"web page", "whole, since its main text could not be found"}, nil},
 		{"/get", "", []string{"tsv, 2 rows"}, nil},
 		{"/bytes", "", []string{"web page;", "first lit"}, []string{"<nav"}},
