@@ -28,14 +28,22 @@ func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, 
 	var unfit *run.UnfitError
 	switch {
 	case err == nil:
-		return a.printRun(r.Dir, asJSON)
+		return a.printRun(r.Dir, r.Unfit(), asJSON)
 	case errors.As(err, &lost):
-		if err := a.printResult(r.Dir, r.State(), asJSON); err != nil {
+		state := r.State()
+		if err := a.printResult(r.Dir, state, unsubmittable(state), asJSON); err != nil {
 			return err
 		}
 		return fail(exitIncomplete, lost, "the run is marked as not submittable; to make up for what is missing, mend the disk, then: "+s.resumeCommand(r.Dir))
 	case errors.Is(err, trajectory.ErrNotRecorded):
 	case errors.As(err, &unfit):
+		if asJSON {
+			state := r.State()
+			if err := a.printJSON(partial{Missing: "the run stopped before its end", Planned: len(state.Tasks), Rehearsal: state.Manifest.Rehearsal,
+				RunDir: r.Dir, Settled: settled(state.Fold), Unsubmittable: unfit.Reason}); err != nil {
+				return err
+			}
+		}
 		s.onLost = goOn
 		return fail(exitIncomplete, unfit, "that cannot be made up for: start a new run; to bring this one to its end all the same: "+s.resumeCommand(r.Dir))
 	case errors.Is(err, run.ErrDrained) || interrupted:
@@ -76,8 +84,9 @@ func remedy(err error, resume string) string {
 	return "mend that, then: " + resume
 }
 
-// printRun verifies a finished run, as anyone would, and prints its summary.
-func (a *app) printRun(dir string, asJSON bool) error {
+// printRun verifies a finished run, as anyone would, and prints its summary;
+// unfit is what was found in it as it was recorded, nil if nothing.
+func (a *app) printRun(dir string, unfit *run.UnfitError, asJSON bool) error {
 	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
 	if err != nil {
 		return err
@@ -85,29 +94,34 @@ func (a *app) printRun(dir string, asJSON bool) error {
 	if !found.Complete {
 		return incomplete(dir, found)
 	}
-	return a.printFinished(dir, found, asJSON)
+	return a.printFinished(dir, found, unfit, asJSON)
 }
 
 // printFinished prints a finished run, and fails if it was meant to be
 // submitted and cannot be.
-func (a *app) printFinished(dir string, found *ledger.Run, asJSON bool) error {
-	if err := a.printResult(dir, found, asJSON); err != nil {
+func (a *app) printFinished(dir string, found *ledger.Run, unfit *run.UnfitError, asJSON bool) error {
+	why := unsubmittable(found)
+	if why == "" && unfit != nil {
+		why = unfit.Reason
+	}
+	if err := a.printResult(dir, found, why, asJSON); err != nil {
 		return err
 	}
-	return submittable(found)
+	return submittable(found, why)
 }
 
-func (a *app) printResult(dir string, found *ledger.Run, asJSON bool) error {
+// printResult prints a run, and why it cannot be submitted, "" if nothing speaks
+// against it.
+func (a *app) printResult(dir string, found *ledger.Run, why string, asJSON bool) error {
 	if !asJSON {
-		return a.printSummary(dir, found)
+		return a.printSummary(dir, found, why)
 	}
 	return a.printJSON(runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir,
-		Summary: found.Summary(), Unsubmittable: unsubmittable(found)})
+		Summary: found.Summary(), Unsubmittable: why})
 }
 
 // submittable fails for a run that was meant to be submitted and cannot be.
-func submittable(found *ledger.Run) error {
-	why := unsubmittable(found)
+func submittable(found *ledger.Run, why string) error {
 	if why == "" || !found.Manifest.SubmitIntent {
 		return nil
 	}
@@ -143,7 +157,7 @@ type runResult struct {
 	Rehearsal      bool           `json:"rehearsal,omitzero"`
 	RunDir         string         `json:"run_dir"`
 	Summary        ledger.Summary `json:"summary"`
-	Unsubmittable  string         `json:"unsubmittable,omitzero"` // why, if recording failed
+	Unsubmittable  string         `json:"unsubmittable,omitzero"` // why, as far as can be said without an audit
 }
 
 func (a *app) printJSON(v any) error {

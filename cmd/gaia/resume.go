@@ -109,7 +109,7 @@ func (a *app) resumeRun(ctx context.Context, dir, file string, s settings, asJSO
 
 func (a *app) nothingToDo(dir string, asJSON bool) error {
 	fmt.Fprintln(a.stderr, "gaia: nothing to do: the run is complete")
-	return a.printRun(dir, asJSON)
+	return a.printRun(dir, nil, asJSON)
 }
 
 // resumeCommand is what takes a run up again that these settings began.

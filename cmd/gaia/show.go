@@ -90,7 +90,7 @@ func (a *app) showRun(dir string, asJSON bool) error {
 		}
 	}
 	if found.Complete {
-		return a.printFinished(dir, found, asJSON)
+		return a.printFinished(dir, found, nil, asJSON)
 	}
 	if broken := rulesBroken(found.Fold); broken != "" && !asJSON {
 		if _, err := fmt.Fprintf(a.stdout, "rules: %s\n", broken); err != nil {

@@ -54,8 +54,9 @@ func chosen(m ledger.Manifest) [][2]string {
 }
 
 // printSummary prints a finished run: accuracy by level, what it took, and
-// what to do next.
-func (a *app) printSummary(dir string, found *ledger.Run) error {
+// what to do next, and why the run cannot be submitted, "" if nothing speaks against
+// it.
+func (a *app) printSummary(dir string, found *ledger.Run, unsubmittable string) error {
 	s := found.Summary()
 	var out strings.Builder
 	out.WriteString(notices(found.Manifest))
@@ -92,8 +93,8 @@ func (a *app) printSummary(dir string, found *ledger.Run) error {
 		}
 		rows = append(rows, [2]string{"interruption", text})
 	}
-	if why := unsubmittable(found); why != "" {
-		rows = append(rows, [2]string{"unsubmittable", why})
+	if unsubmittable != "" {
+		rows = append(rows, [2]string{"unsubmittable", unsubmittable})
 	}
 	rows = append(rows,
 		[2]string{"manifest", found.ManifestSHA256},

@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 )
 
@@ -72,5 +76,59 @@ func TestAuditExits(t *testing.T) {
 	dir, _ := foreignRun(t, "honest/search-echo.txt")
 	if code, stdout, stderr := command(t, "audit", dir); code != exitOK || !strings.Contains(stdout, "\nclean ") {
 		t.Errorf("an honest run: exit code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+// cites is an endpoint whose answers come with citations, which the run did not ask for.
+func cites(t *testing.T) string {
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"x","object":"chat.completion","model":"m","usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2},
+			"choices":[{"index":0,"message":{"role":"assistant","content":"FINAL ANSWER: none","annotations":[{"type":"url_citation"}]},"finish_reason":"stop"}]}`)
+	}))
+	t.Cleanup(ts.Close)
+	return ts.URL + "/v1"
+}
+
+// TestUnfitRun: a run that is to be submitted and turns out unfit says so at its
+// end and by its exit code, also when it is taken up again.
+func TestUnfitRun(t *testing.T) {
+	const why = "AUD-1 answer-leakage: an unrecorded channel in task "
+	data, key := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "key")
+	if err := os.CopyFS(data, fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	url := cites(t)
+	if code, _, stderr := command(t, "key", "init", "--key", key); code != exitOK {
+		t.Fatal(stderr)
+	}
+	begin := func(more ...string) (code int, stdout, stderr, out string) {
+		out = t.TempDir()
+		code, stdout, stderr = command(t, append([]string{"run", "--submit-intent", "--source", "dir:" + data, "--base-url", url, "--model", "m", "--max-task-cost", "off",
+			"--key", key, "--out", out, "--concurrency", "1", "--task", "fab1e001-0000-4000-8000-000000000001,fab1e002-0000-4000-8000-000000000002"}, more...)...)
+		return code, stdout, stderr, out
+	}
+	code, stdout, stderr, _ := begin()
+	if code != exitFindings || !strings.Contains(stdout, "unsubmittable  "+why) || !strings.Contains(stderr, "gaia: error: not submittable: "+why) {
+		t.Errorf("to its end: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	if code, stdout, stderr, _ := begin("--json"); code != exitFindings || !strings.Contains(stdout, `"unsubmittable":"`+why) {
+		t.Errorf("to its end, as JSON: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	code, stdout, stderr, out := begin("--json", "--on-unsubmittable", "stop")
+	if code != exitIncomplete || !strings.Contains(stdout, `"unsubmittable":"`+why) || !strings.Contains(stdout, `"settled":1`) {
+		t.Fatalf("stopped: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	found, err := filepath.Glob(filepath.Join(out, "0*"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	resume := []string{"resume", found[0], "--source", "dir:" + data, "--base-url", url, "--key", key, "--concurrency", "1"}
+	if code, _, stderr := command(t, append(resume, "--on-unsubmittable", "stop")...); code != exitIncomplete || !strings.Contains(stderr, "level=WARN msg=\"the run is not submittable any longer: "+why) {
+		t.Errorf("taken up to stop again: exit code %d\n%s", code, stderr)
+	}
+	if code, stdout, stderr := command(t, resume...); code != exitFindings || !strings.Contains(stdout, "unsubmittable  "+why) ||
+		strings.Count(stderr, "the run is not submittable any longer: ") != 1 {
+		t.Errorf("taken up: exit code %d\n%s%s", code, stdout, stderr)
 	}
 }

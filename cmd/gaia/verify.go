@@ -176,5 +176,5 @@ func verdict(dir string, found *ledger.Run, untrusted error, packaged bool) erro
 	if packaged {
 		return nil
 	}
-	return submittable(found)
+	return submittable(found, unsubmittable(found))
 }

@@ -157,6 +157,7 @@ func (r *Run) begin(m ledger.Manifest, salt string) error {
 		return err
 	}
 	r.fold = ledger.NewFold(m, sign.Digest(manifest), r.ended)
+	r.early.follow(m, r.gold)
 	if err := r.open(trajectory.End{Head: r.fold.ManifestSHA256}); err != nil {
 		return err
 	}
@@ -194,7 +195,9 @@ func (r *Run) open(end trajectory.End) (err error) {
 		return err
 	}
 	r.splitIDs = audit.NewIDs(r.cfg.Set.IDs)
-	r.early.follow(r.fold.Manifest, r.gold, r.unfit)
+	if found := r.Unfit(); found != nil { // before the run was interrupted
+		r.unfit(found)
+	}
 	r.followed, r.work = end.Events, filepath.Join(r.Dir, workDir)
 	c := trajectory.LogConfig{RunID: r.fold.Manifest.RunID, Now: r.cfg.Now, Mono: r.cfg.Mono, Rand: r.cfg.Rand, Recorded: r.recorded, Failed: r.notRecorded}
 	if r.fold.Manifest.Evidence == ledger.EvidenceBodies {
@@ -241,7 +244,9 @@ func (r *Run) recorded(e trajectory.Event, line []byte) error {
 	if err != nil {
 		return err
 	}
-	r.early.add(e)
+	if found := r.early.add(e); found != nil {
+		r.unfit(found)
+	}
 	if r.cfg.Watch != nil {
 		r.cfg.Watch(e)
 	}

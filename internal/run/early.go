@@ -2,44 +2,55 @@ package run
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// An UnfitError is why a run that was meant to be submitted stopped: the audit
-// will refuse it, and no more is to be spent on it.
+// An UnfitError is why a run that was meant to be submitted cannot be: the audit
+// will refuse it. Where that is wanted, it stops the run.
 type UnfitError struct{ Reason string }
 
 func (e *UnfitError) Error() string { return "the run is not submittable any longer: " + e.Reason }
 
-// early follows a run that is to be submitted and tells at once what will keep
-// it from being so: the first thing, each time a process takes the run up.
+// early follows a run that is to be submitted, from its first event on, for the
+// first thing that will keep it from being so.
 type early struct {
 	watch *audit.Watch // nil: nobody means to submit the run
-	unfit func(*UnfitError)
-	told  bool
+	found atomic.Pointer[UnfitError]
 }
 
-// follow begins to watch the run, of which nothing has happened in this process.
-func (e *early) follow(m ledger.Manifest, gold map[string]string, unfit func(*UnfitError)) {
+// follow begins to watch a run of which nothing has happened.
+func (e *early) follow(m ledger.Manifest, gold map[string]string) {
+	e.watch = nil
+	e.found.Store(nil)
 	if m.SubmitIntent {
-		e.watch, e.unfit = audit.NewWatch(m, gold), unfit
+		e.watch = audit.NewWatch(m, gold)
 	}
 }
 
-func (e *early) add(ev trajectory.Event) {
-	if e.watch == nil || e.told {
-		return
+// add takes the next event, and returns what it found if this is the first.
+func (e *early) add(ev trajectory.Event) *UnfitError {
+	if e.watch == nil || e.found.Load() != nil {
+		return nil
 	}
-	if why := e.watch.Add(ev); why != "" {
-		e.told = true
-		e.unfit(&UnfitError{why})
+	why := e.watch.Add(ev)
+	if why == "" {
+		return nil
 	}
+	found := &UnfitError{why}
+	e.found.Store(found)
+	return found
 }
 
-// unfit warns, and stops the spending where that is wanted.
+// Unfit is what keeps a run that was meant to be submitted from being so, as far
+// as its events show by themselves; nil if nothing is known, or nobody means to.
+func (r *Run) Unfit() *UnfitError { return r.early.found.Load() }
+
+// unfit warns, each time a process takes the run up, and stops the spending where
+// that is wanted.
 func (r *Run) unfit(e *UnfitError) {
 	r.warn(fmt.Errorf("%w; gaia audit will refuse it", e))
 	if !r.cfg.Continue {

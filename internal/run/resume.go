@@ -121,17 +121,29 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 }
 
 // rebuild verifies the run and writes its records anew beside the file, since
-// that may end early: the journal is read once.
+// that may end early: the journal is read once. What speaks against submitting
+// the run is looked for on the way.
 func (r *Run) rebuild() (*ledger.Run, *renameio.PendingFile, error) {
+	plan, _, _, err := ledger.ReadPlan(os.DirFS(r.Dir))
+	if err != nil {
+		return nil, nil, err
+	}
+	r.early.follow(plan, r.gold)
 	records, err := renameio.NewPendingFile(filepath.Join(r.Dir, ledger.TrajectoriesFile), renameio.WithPermissions(0o644), renameio.WithTempDir(r.Dir))
 	if err != nil {
 		return nil, nil, err
 	}
 	w := bufio.NewWriterSize(records, 1<<16)
-	found, err := ledger.Verify(os.DirFS(r.Dir), ledger.Options{Ended: func(_ ledger.Trajectory, line []byte) error {
-		_, err := w.Write(line)
-		return err
-	}})
+	found, err := ledger.Verify(os.DirFS(r.Dir), ledger.Options{
+		Event: func(e trajectory.Event) error {
+			r.early.add(e)
+			return nil
+		},
+		Ended: func(_ ledger.Trajectory, line []byte) error {
+			_, err := w.Write(line)
+			return err
+		},
+	})
 	if err == nil {
 		err = w.Flush()
 	}
