@@ -28,6 +28,13 @@ type diagnosis struct {
 	Use    string `json:"use"`   // what gaia does with it
 }
 
+// A checkup is what doctor prints with --json; its state is the worst of the
+// findings'.
+type checkup struct {
+	Findings []diagnosis `json:"findings"`
+	State    string      `json:"state"` // stateOK, stateMissing or stateFailed
+}
+
 func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -35,7 +42,10 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Say which optional programs work on this machine, and what mends it",
 		Long: `Doctor looks for the programs that gaia can do without, tries them, and says
 what each is for and what would mend it. Without a sandbox the model gets no
-tool that runs code. Nothing is changed, and no model is asked.`,
+tool that runs code. Nothing is changed, and no model is asked.
+
+What is missing is optional, and the exit code is 0. What is there and does not
+work is failed, and the exit code is 3.`,
 		Example: `  gaia doctor
   gaia doctor --json`,
 		Args: noArgs,
@@ -59,10 +69,27 @@ func (a *app) doctor(ctx context.Context, asJSON bool) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if asJSON {
-		return a.printJSON(map[string][]diagnosis{"findings": found})
+	out := checkup{Findings: found, State: stateOK}
+	var failed []string
+	for _, f := range found {
+		switch {
+		case f.State == stateFailed:
+			out.State = stateFailed
+			failed = append(failed, f.Name)
+		case f.State == stateMissing && out.State == stateOK:
+			out.State = stateMissing
+		}
 	}
-	return a.printFindings(found)
+	var err error
+	if asJSON {
+		err = a.printJSON(out)
+	} else {
+		err = a.printFindings(found)
+	}
+	if err != nil || len(failed) == 0 {
+		return err
+	}
+	return fail(exitFindings, fmt.Errorf("what is there and does not work: %s", strings.Join(failed, ", ")))
 }
 
 // diagnose words what became of trying something.
@@ -85,7 +112,7 @@ func (a *app) pythonFinding(ctx context.Context, w *world) diagnosis {
 	}
 	f := diagnose("python", use, "Python "+interpreter.Version+" at "+interpreter.Path, err)
 	if err == nil && w.noSandbox != nil {
-		f.State, f.Detail, f.Remedy = stateFailed, f.Detail+" is not offered to the model, for want of a sandbox", mending(w.noSandbox)
+		f.State, f.Detail, f.Remedy = diagnose("", "", "", w.noSandbox).State, f.Detail+" is not offered to the model, for want of a sandbox", mending(w.noSandbox)
 	}
 	return f
 }
