@@ -42,8 +42,8 @@ type Approver interface {
 // but for secrets, and why it needs it.
 type Approval struct{ TaskID, Tool, Args, Reason string }
 
-// Answer is what an approver says; By is trajectory.ByPerson, Beforehand or
-// ByNoTerminal.
+// Answer is what an approver says; By is trajectory.ByPerson, ByAlways,
+// Beforehand or ByNoTerminal.
 type Answer struct {
 	Approved bool
 	By       string

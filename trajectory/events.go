@@ -339,7 +339,8 @@ type ApprovalRequested struct {
 
 // The ways in which a request for approval is answered.
 const (
-	ByPerson     = "person"      // asked on the terminal
+	ByPerson     = "person"      // asked on the terminal about this very call
+	ByAlways     = "always"      // had approved the tool for good, asked about a call before
 	Beforehand   = "beforehand"  // the run was started with an approval of the tool
 	ByNoTerminal = "no_terminal" // there was nobody to ask: denied
 )
@@ -347,7 +348,7 @@ const (
 // ApprovalResolved is the answer.
 type ApprovalResolved struct {
 	Approved  bool   `json:"approved"`
-	By        string `json:"by"` // ByPerson, Beforehand or ByNoTerminal
+	By        string `json:"by"` // ByPerson, ByAlways, Beforehand or ByNoTerminal
 	CallID    string `json:"call_id"`
 	LatencyMs int64  `json:"latency_ms"`
 }

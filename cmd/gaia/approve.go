@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -23,20 +24,25 @@ const (
 
 // approver asks a person on the terminal about calls that need approval, one at
 // a time, unless the run was started with an approval of the tool. Where there is
-// no terminal it denies.
+// no terminal, or nobody types on it any longer, it denies.
 type approver struct {
-	before []string // tools, or approveAll
+	before []string // tools by this program's names, or approveAll
 	in     io.Reader
 	screen *progress
 	turn   chan struct{}   // held by who asks
 	always map[string]bool // tools that a person approved for good; belongs to who has the turn
 	lines  chan string     // what the person types, nil before the first question
+	over   chan struct{}   // closed when nothing more is typed
 }
 
 // newApprover asks by in and above the bar of a run; in is nil where there is
 // nobody to ask.
 func newApprover(before []string, in io.Reader, screen *progress) *approver {
-	return &approver{before: before, in: in, screen: screen, turn: make(chan struct{}, 1), always: map[string]bool{}}
+	own := make([]string, len(before))
+	for i, tool := range before {
+		own[i] = policy.ToolName(tool)
+	}
+	return &approver{before: own, in: in, screen: screen, turn: make(chan struct{}, 1), always: map[string]bool{}, over: make(chan struct{})}
 }
 
 // approver returns who approves the calls of a run that is shown on screen.
@@ -48,12 +54,11 @@ func (a *app) approver(s settings, screen *progress) *approver {
 }
 
 func (p *approver) Approve(ctx context.Context, call tools.Approval) (tools.Answer, error) {
-	if slices.Contains(p.before, call.Tool) || slices.Contains(p.before, approveAll) {
+	if slices.ContainsFunc(p.before, func(tool string) bool { return tool == call.Tool || tool == approveAll || tool == policy.EveryTool }) {
 		return tools.Answer{Approved: true, By: trajectory.Beforehand}, nil
 	}
 	if p.in == nil {
-		p.screen.warnOnce("calls need approval, and there is no terminal to ask on: they are denied; approve tools beforehand with --approve TOOL,… or --approve all")
-		return tools.Answer{By: trajectory.ByNoTerminal}, nil
+		return p.nobody("there is no terminal to ask on"), nil
 	}
 	select {
 	case p.turn <- struct{}{}:
@@ -62,15 +67,28 @@ func (p *approver) Approve(ctx context.Context, call tools.Approval) (tools.Answ
 	}
 	defer func() { <-p.turn }()
 	if p.always[call.Tool] {
-		return tools.Answer{Approved: true, By: trajectory.ByPerson}, nil
+		return tools.Answer{Approved: true, By: trajectory.ByAlways}, nil
 	}
 	if p.lines == nil {
 		p.lines = make(chan string)
-		go typed(p.in, p.lines)
+		go typed(p.in, p.lines, p.over)
+	}
+	select {
+	case <-p.over:
+		return p.nobody(inputEnded), nil
+	default:
 	}
 	p.screen.hold()
 	defer p.screen.release()
 	return p.ask(ctx, call)
+}
+
+const inputEnded = "the input from the terminal has ended"
+
+// nobody denies a call for want of anybody to ask, and says why once.
+func (p *approver) nobody(why string) tools.Answer {
+	p.screen.warnOnce("calls need approval, and " + why + ": they are denied; approve tools beforehand with --approve TOOL,… or --approve all")
+	return tools.Answer{By: trajectory.ByNoTerminal}
 }
 
 // ask shows a call and waits for an answer that says something.
@@ -81,10 +99,9 @@ func (p *approver) ask(ctx context.Context, call tools.Approval) (tools.Answer, 
 		select {
 		case <-ctx.Done():
 			return tools.Answer{}, ctx.Err()
-		case line, more := <-p.lines:
-			if !more {
-				return tools.Answer{By: trajectory.ByNoTerminal}, nil
-			}
+		case <-p.over:
+			return p.nobody(inputEnded), nil
+		case line := <-p.lines:
 			switch strings.ToLower(strings.TrimSpace(line)) {
 			case "y", "yes":
 				return tools.Answer{Approved: true, By: trajectory.ByPerson}, nil
@@ -99,10 +116,10 @@ func (p *approver) ask(ctx context.Context, call tools.Approval) (tools.Answer, 
 	}
 }
 
-// typed hands on the lines of in. What is typed while nothing is asked is
-// dropped: it is no answer to a question that comes later.
-func typed(in io.Reader, lines chan<- string) {
-	defer close(lines)
+// typed hands on the lines of in, and closes over at its end. What is typed while
+// nothing is asked is dropped: it is no answer to a question that comes later.
+func typed(in io.Reader, lines chan<- string, over chan<- struct{}) {
+	defer close(over)
 	for r := bufio.NewReader(in); ; {
 		line, err := r.ReadString('\n')
 		if err != nil { // what has no line end was not sent off

@@ -67,14 +67,16 @@ func TestApprover(t *testing.T) {
 		typed  []string
 		want   tools.Answer
 		asked  int
-		always bool // a second call is not asked about
+		always string // how a second call is approved without asking; "" where it is asked about
 	}{
 		{name: "once", typed: []string{"y\n"}, want: tools.Answer{Approved: true, By: trajectory.ByPerson}, asked: 1},
-		{name: "always", typed: []string{" Always \n"}, want: tools.Answer{Approved: true, By: trajectory.ByPerson}, asked: 1, always: true},
+		{name: "always", typed: []string{" Always \n"}, want: tools.Answer{Approved: true, By: trajectory.ByPerson}, asked: 1, always: trajectory.ByAlways},
 		{name: "no", typed: []string{"n\n"}, want: tools.Answer{By: trajectory.ByPerson}, asked: 1},
 		{name: "asked again", typed: []string{"\n", "perhaps\n", "yes\n"}, want: tools.Answer{Approved: true, By: trajectory.ByPerson}, asked: 3},
-		{name: "beforehand", before: []string{"web_fetch", "python"}, want: tools.Answer{Approved: true, By: trajectory.Beforehand}, always: true},
-		{name: "all beforehand", before: []string{"all"}, want: tools.Answer{Approved: true, By: trajectory.Beforehand}, always: true},
+		{name: "beforehand", before: []string{"web_fetch", "python"}, want: tools.Answer{Approved: true, By: trajectory.Beforehand}, always: trajectory.Beforehand},
+		{name: "by another name", before: []string{"Bash"}, want: tools.Answer{Approved: true, By: trajectory.Beforehand}, always: trajectory.Beforehand},
+		{name: "by a star", before: []string{"*"}, want: tools.Answer{Approved: true, By: trajectory.Beforehand}, always: trajectory.Beforehand},
+		{name: "all beforehand", before: []string{"all"}, want: tools.Answer{Approved: true, By: trajectory.Beforehand}, always: trajectory.Beforehand},
 		{name: "another beforehand", before: []string{"web_fetch"}, typed: []string{"n\n"}, want: tools.Answer{By: trajectory.ByPerson}, asked: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -94,8 +96,8 @@ func TestApprover(t *testing.T) {
 			if n := strings.Count(out.String(), "approve it?"); n != tc.asked {
 				t.Errorf("asked %d times, want %d:\n%s", n, tc.asked, out)
 			}
-			if tc.always {
-				if again, err := p.Approve(t.Context(), python); err != nil || again != tc.want {
+			if tc.always != "" {
+				if again, err := p.Approve(t.Context(), python); err != nil || again != (tools.Answer{Approved: true, By: tc.always}) {
 					t.Errorf("the second time: %+v, %v", again, err)
 				}
 			}
@@ -119,9 +121,15 @@ func TestApproverNobody(t *testing.T) {
 		t.Errorf("said %d times:\n%s", n, out.String())
 	}
 
+	out.Reset()
 	p = newApprover(nil, strings.NewReader("y"), progress) // not sent off
-	if got, err := p.Approve(t.Context(), call); err != nil || got != denied {
-		t.Errorf("at the end of input: %+v, %v", got, err)
+	for range 3 {
+		if got, err := p.Approve(t.Context(), call); err != nil || got != denied {
+			t.Errorf("at the end of input: %+v, %v", got, err)
+		}
+	}
+	if asked, said := strings.Count(out.String(), "approve it?"), strings.Count(out.String(), "the input from the terminal has ended: they are denied"); asked > 1 || said != 1 {
+		t.Errorf("at the end of input: asked %d times, said %d times:\n%s", asked, said, out.String())
 	}
 
 	in, _ := io.Pipe()
@@ -169,7 +177,7 @@ func TestApproverAsksOneAtATime(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if answer := <-answers; answer != (tools.Answer{Approved: true, By: trajectory.ByPerson}) {
+		if answer := <-answers; answer != (tools.Answer{Approved: true, By: trajectory.ByAlways}) {
 			t.Errorf("after always: %+v", answer)
 		}
 	}

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/spf13/cobra"
 )
 
@@ -52,8 +55,26 @@ func (g governance) check() error {
 		if tool == "" || strings.ContainsAny(tool, " \t\n") {
 			return usage("give names of tools with commas between them, or all", "--approve names the tool %q", tool)
 		}
+		if hint := noTool(tool); tool != approveAll && hint != "" {
+			return usage(hint, "--approve names %q, and there is no such tool", tool)
+		}
 	}
 	return nil
+}
+
+// noTool is a hint where a name is none of a tool: neither of this program's, also
+// of those that a run may lack, nor as tools of MCP servers are called, which only
+// the servers know. It is "" for a name that is.
+func noTool(name string) string {
+	own := policy.ToolName(name)
+	server, _, remote := strings.Cut(own, "__")
+	if own == policy.EveryTool || slices.Contains(policy.BuiltinTools(), own) || remote && regexp.MustCompile(tools.MCPName).MatchString(server) {
+		return ""
+	}
+	if near := nearest(own, policy.BuiltinTools()); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return "the tools are " + listed(policy.BuiltinTools()) + ", and those of MCP servers by SERVER__TOOL"
 }
 
 // base returns the policy without the budgets of the flags.
@@ -97,5 +118,13 @@ func namedPolicy(name string) (policy.Policy, error) {
 		shown := settingsFile{name: name, lines: strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(string(data), "\ufeff")), "\n")}
 		return policy.Policy{}, shown.wrong(place{wrong.Line, wrong.Column}, wrong.Hint, "%s", wrong.Message)
 	}
-	return p, err
+	if err != nil {
+		return policy.Policy{}, err
+	}
+	for _, tool := range p.Named() {
+		if hint := noTool(tool); hint != "" {
+			return policy.Policy{}, usage(hint, "the policy %q names the tool %q, and there is none", name, tool)
+		}
+	}
+	return p, nil
 }
