@@ -36,7 +36,7 @@ nothing to do.`,
 		Example: "  gaia resume runs/01J…",
 		Args:    oneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "key", "cassette", "settings"); err != nil {
+			if err := notEmpty(cmd, "key", "cassette", "settings", "approve"); err != nil {
 				return err
 			}
 			return a.resumeRun(cmd.Context(), args[0], file, s, asJSON)

@@ -43,7 +43,7 @@ without evidence or stops, as --on-unsubmittable says.`,
   gaia run --like runs/01J…`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "key", "settings", "like", "cassette", "max-cost", "policy"); err != nil {
+			if err := notEmpty(cmd, "key", "settings", "like", "cassette", "max-cost", "policy", "approve", "vision-model"); err != nil {
 				return err
 			}
 			file, err := openSettings(c.settings)
@@ -114,6 +114,9 @@ func (a *app) settleRun(cmd *cobra.Command, s *settings, c *runCall, file *setti
 	}
 	if err := s.evidenceOf(c.record, c.bodies); err != nil {
 		return err
+	}
+	if flags.Changed("max-tool-calls") && s.toolCalls == 0 {
+		return usage("give a number from 1, or leave it out for the policy's", "--max-tool-calls is 0, which leaves no call")
 	}
 	if err := s.check(); err != nil {
 		return err

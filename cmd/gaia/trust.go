@@ -33,7 +33,7 @@ func (f *trustFlags) register(cmd *cobra.Command) {
 // shell does that is not set: what they were to limit would have no limit.
 func notEmpty(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
-		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+		if f := cmd.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
 			return emptyFlag(name)
 		}
 	}
