@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,6 +86,8 @@ func (p *progress) watch(e trajectory.Event) {
 		for _, channel := range payload.UnrecordedChannels {
 			p.warnOnce("the endpoint did on its own what nothing records ("+oneLine(channel)+"): the run will not be submittable", "task", e.TaskID, "model", payload.ResponseModel)
 		}
+	case trajectory.ToolExecuted:
+		p.searched(payload)
 	case trajectory.LimitChanged:
 		p.limited(payload)
 	case trajectory.AttemptEnded:
@@ -102,6 +105,20 @@ func (p *progress) watch(e trajectory.Event) {
 		p.sealed()
 	case trajectory.Error:
 		p.warn("attempt failed", "task", e.TaskID, "stage", payload.Stage, "error", oneLine(payload.Message))
+	}
+}
+
+// searched warns of a search engine that refuses its key or wants to be paid: the
+// model goes on without it, and only the user can mend that.
+func (p *progress) searched(e trajectory.ToolExecuted) {
+	if e.Name != "web_search" || !e.IsError {
+		return
+	}
+	for _, u := range e.URLs { // all of the engine
+		switch u.Status {
+		case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, 432, 433: // the latter of Tavily, for used-up plans
+			p.warnOnce(fmt.Sprintf("the search engine refuses to answer (status %d), so the model goes without web_search: look at its key and what is left of its quota", u.Status))
+		}
 	}
 }
 

@@ -22,6 +22,10 @@ func TestProgressTells(t *testing.T) {
 		{TaskID: "fab1e001", Payload: ended},
 		{TaskID: "fab1e002", Payload: ended},
 		{Payload: trajectory.ContextCondensed{Reason: trajectory.WindowFull}},
+		{TaskID: "fab1e001", Payload: trajectory.ToolExecuted{Name: "web_search", IsError: true, URLs: []trajectory.URL{{URL: "https://engine.example/search", Status: 432}}}},
+		{TaskID: "fab1e002", Payload: trajectory.ToolExecuted{Name: "web_search", IsError: true, URLs: []trajectory.URL{{URL: "https://engine.example/search", Status: 432}}}},
+		{TaskID: "fab1e002", Payload: trajectory.ToolExecuted{Name: "web_search", IsError: true, URLs: []trajectory.URL{{URL: "https://engine.example/search", Status: 500}}}},
+		{TaskID: "fab1e002", Payload: trajectory.ToolExecuted{Name: "web_fetch", IsError: true, URLs: []trajectory.URL{{URL: "https://page.example", Status: 403}}}},
 	} {
 		p.watch(e)
 	}
@@ -33,6 +37,8 @@ func TestProgressTells(t *testing.T) {
 		`level=WARN msg="the budget of the whole run`: 1,
 		"msg=\"attempt ended\"":                       2,
 		"condens":                                     0,
+		"the search engine refuses to answer (status 432), so the model goes without web_search": 1,
+		"the search engine": 1,
 	} {
 		if n := strings.Count(out.String(), line); n != times {
 			t.Errorf("%q is said %d times, want %d:\n%s", line, n, times, out.String())

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
@@ -240,12 +242,34 @@ func (a *app) announce(r *run.Run, s settings) {
 		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", replayNote)
 	}
 	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.ManifestSHA256())
+	if !s.rehearsal && !s.resumed { // else nothing can be done about it
+		fmt.Fprintf(a.stderr, "gaia: %s\n", oneLine(offered(m)))
+	}
 	if b := m.Budgets.RunCostMicroUSD; b > 0 {
 		fmt.Fprintf(a.stderr, "gaia: the run may cost %s; completions are bounded to %d tokens\n", dollars(&b), s.maxTokens)
 	}
 	if other := m.Dataset.Mismatch(); other != "" {
 		a.warn(other)
 	}
+}
+
+// offered says which tools the model has, and of those that it could have by what.
+func offered(m ledger.Manifest) string {
+	var names, lacking []string
+	for _, t := range m.Tools {
+		names = append(names, t.Name)
+	}
+	line := "tools: " + strings.Join(names, ", ")
+	by := map[string]string{"describe_image": "--vision-model", pythonName: "see 'gaia doctor'", "transcribe_audio": "--transcription-model", "web_search": "--search"}
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		if !slices.Contains(names, name) {
+			lacking = append(lacking, name+" ("+by[name]+")")
+		}
+	}
+	if len(lacking) > 0 {
+		line += "; not offered: " + strings.Join(lacking, ", ")
+	}
+	return line
 }
 
 const rehearsalNotice = "gaia: rehearsal: built-in tasks and a scripted model; this is not a GAIA score"
