@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -76,6 +77,13 @@ func (a *app) exit(err error) int {
 		fmt.Fprintf(a.stderr, "gaia: hint: %s\n", oneLine(h))
 	}
 	return f.code
+}
+
+// noPlace reports whether an error is that nothing can be made where it was to be:
+// a disk that is full or read-only, or no directory for it.
+func noPlace(err error) bool {
+	var at *fs.PathError
+	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ENOTDIR) || errors.As(err, &at) && at.Op == "mkdir"
 }
 
 // classify gives errors that the commands did not classify their code.

@@ -74,7 +74,11 @@ func notMade(path string, err error) error {
 		return fail(exitFailure, fmt.Errorf("making the signing key %q: %w", path, err),
 			"put the private half beside it; or give "+quoteArg(path+".pub")+" another name if you trust that key, or remove it")
 	}
-	return fmt.Errorf("making a signing key: %w", err)
+	err = fmt.Errorf("making a signing key: %w", err)
+	if noPlace(err) {
+		return fail(exitFailure, err, "choose another place with 'gaia key init --key FILE', and give --key FILE to what signs")
+	}
+	return err
 }
 
 // noticeExpired says so before work is signed with a key that verify refuses.

@@ -91,6 +91,8 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 		return f
 	case errors.Is(err, audit.ErrIncomplete):
 		return a.notFinished(dir)
+	case noPlace(err):
+		return fail(exitFailure, err, "choose another place with --out")
 	case err != nil:
 		return privateFault(err)
 	}
