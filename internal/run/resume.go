@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,8 +15,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/renameio/v2"
 )
 
@@ -223,82 +220,6 @@ func regular(dir string, names ...string) error {
 		err = trajectory.Faultf(workDir, "is not a directory")
 	}
 	return err
-}
-
-// samePlan compares the plan that the configuration gives with the recorded
-// one. The program may be another version; that is recorded, not refused.
-func (r *Run) samePlan(old ledger.Manifest) error {
-	now, err := r.cfg.plan()
-	if err != nil {
-		return err
-	}
-	now.Approved = old.Approved // each process has its own, and run_resumed says which
-	now.RunID, now.Created, now.Harness = old.RunID, old.Created, old.Harness
-	now.Splits = knownThen(old.Splits, now.Splits)
-	_, salt, err := ReadGold(r.Dir)
-	if err != nil {
-		return err
-	}
-	if now.GoldCommitment, err = goldCommitment(r.cfg, salt); err != nil {
-		return err
-	}
-	differences, err := Differences(old, now)
-	if err != nil {
-		return err
-	}
-	if len(differences) > 0 {
-		return &PlanError{differences}
-	}
-	return nil
-}
-
-// knownThen returns the splits that the plan knew of, as they are now where that is known: of the splits that are not run,
-// a hub may have given one then or now only.
-func knownThen(then, now []ledger.SplitPlan) []ledger.SplitPlan {
-	var out []ledger.SplitPlan
-	for _, s := range then {
-		if at := slices.IndexFunc(now, func(n ledger.SplitPlan) bool { return n.Name == s.Name }); at >= 0 {
-			s = now[at]
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// Differences names the members of two plans that are not equal, with both
-// values where they are short. The commitment to gold is only named.
-func Differences(old, now ledger.Manifest) ([]string, error) {
-	a, errA := members(old)
-	b, errB := members(now)
-	if err := errors.Join(errA, errB); err != nil {
-		return nil, err
-	}
-	both := maps.Clone(a)
-	maps.Copy(both, b)
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(both)) {
-		x, y := a[name], b[name]
-		switch {
-		case bytes.Equal(x, y):
-		case name == "gold_commitment" || len(x) > maxShown || len(y) > maxShown:
-			out = append(out, name+" differs")
-		default:
-			out = append(out, fmt.Sprintf("%s was %s, is %s", name, x, y))
-		}
-	}
-	return out, nil
-}
-
-// maxShown bounds, in bytes, the values that a difference quotes.
-const maxShown = 300
-
-func members(m ledger.Manifest) (map[string]jsontext.Value, error) {
-	b, err := m.Encode()
-	if err != nil {
-		return nil, err
-	}
-	var out map[string]jsontext.Value
-	return out, json.Unmarshal(b, &out)
 }
 
 // mendTail keeps an unfinished last line aside, behind what was cut there

@@ -1,0 +1,137 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// samePlan compares the plan that the configuration gives with the recorded
+// one. The program may be another version; that is recorded, not refused.
+func (r *Run) samePlan(old ledger.Manifest) error {
+	now, err := r.cfg.plan()
+	if err != nil {
+		return err
+	}
+	now.Approved = old.Approved // each process has its own, and run_resumed says which
+	now.RunID, now.Created, now.Harness = old.RunID, old.Created, old.Harness
+	now.Splits = knownThen(old.Splits, now.Splits)
+	_, salt, err := ReadGold(r.Dir)
+	if err != nil {
+		return err
+	}
+	if now.GoldCommitment, err = goldCommitment(r.cfg, salt); err != nil {
+		return err
+	}
+	differences, err := Differences(old, now)
+	if err != nil {
+		return err
+	}
+	if len(differences) > 0 {
+		return &PlanError{differences}
+	}
+	return nil
+}
+
+// knownThen returns the splits that the plan knew of, as they are now where that is known: of the splits that are not run,
+// a hub may have given one then or now only.
+func knownThen(then, now []ledger.SplitPlan) []ledger.SplitPlan {
+	var out []ledger.SplitPlan
+	for _, s := range then {
+		if at := slices.IndexFunc(now, func(n ledger.SplitPlan) bool { return n.Name == s.Name }); at >= 0 {
+			s = now[at]
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Differences names the members of two plans that are not equal, with both
+// values where they are short. The commitment to gold is only named; of tools it
+// is said which, and of which server.
+func Differences(old, now ledger.Manifest) ([]string, error) {
+	a, errA := members(old)
+	b, errB := members(now)
+	if err := errors.Join(errA, errB); err != nil {
+		return nil, err
+	}
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		x, y := a[name], b[name]
+		switch {
+		case bytes.Equal(x, y):
+		case name == "tools":
+			out = append(out, toolDifferences(old.Tools, now.Tools))
+		case name == "gold_commitment" || len(x) > maxShown || len(y) > maxShown:
+			out = append(out, name+" differs")
+		default:
+			out = append(out, fmt.Sprintf("%s was %s, is %s", name, x, y))
+		}
+	}
+	return out, nil
+}
+
+// toolDifferences says in what two lists of tools differ.
+func toolDifferences(old, now []ledger.ToolPlan) string {
+	a, b := map[string]ledger.ToolPlan{}, map[string]ledger.ToolPlan{}
+	for _, t := range old {
+		a[t.Name] = t
+	}
+	for _, t := range now {
+		b[t.Name] = t
+	}
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		before, was := a[name]
+		after, is := b[name]
+		if before == after {
+			continue
+		}
+		what := name
+		if server := both[name].Server; server != "" {
+			what += " of " + server
+		}
+		switch {
+		case !is:
+			what += " is missing"
+		case !was:
+			what += " is new"
+		default:
+			what += " is described otherwise"
+		}
+		out = append(out, what)
+	}
+	if more := len(out) - maxToolsShown; more > 0 {
+		out = append(out[:maxToolsShown], fmt.Sprintf("and %d more", more))
+	}
+	if len(out) == 0 { // but in what no tool of a name is told apart by
+		return "tools differ"
+	}
+	return "tools differ: " + strings.Join(out, ", ")
+}
+
+// maxToolsShown bounds how many tools a difference names.
+const maxToolsShown = 8
+
+// maxShown bounds, in bytes, the values that a difference quotes.
+const maxShown = 300
+
+func members(m ledger.Manifest) (map[string]jsontext.Value, error) {
+	b, err := m.Encode()
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]jsontext.Value
+	return out, json.Unmarshal(b, &out)
+}
