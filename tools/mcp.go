@@ -110,12 +110,22 @@ func (s MCPServer) unusable(ctx, limited context.Context, session *mcpSession, e
 	case errors.As(err, &own):
 		return fmt.Errorf("the MCP server %q %w", s.Name, own)
 	default:
-		err = errors.New(plain(err))
+		err = startFault(plain(err))
 	}
 	if said != "" {
 		return fmt.Errorf("the MCP server %q cannot be used: %w; the last that it wrote to standard error is %q", s.Name, err, said)
 	}
 	return fmt.Errorf("the MCP server %q cannot be used: %w", s.Name, err)
+}
+
+// startFault says why a server did not start without the names of what the library
+// was at: only the last of them is of the server.
+func startFault(text string) error {
+	text = regexp.MustCompile(`^(?:connection closed: |client is closing: |rejected by transport: |(?:calling|sending) "[^"]*": )+`).ReplaceAllString(text, "")
+	if text == "EOF" {
+		text = "it ended before it had said what its tools are"
+	}
+	return errors.New(text)
 }
 
 // mcpFault is something that a server's list has and must not have.
