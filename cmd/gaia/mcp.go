@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -65,11 +66,39 @@ func (a *app) addServers(ctx context.Context, w *world, s settings) (secrets []s
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			return nil, usage("mend it, or leave it out of "+s.serversFrom, "%v", err)
+			return nil, usage(cmp.Or(unseen(server), "mend it, or leave it out of "+s.serversFrom), "%v", err)
 		}
 		w.Tools = append(w.Tools, found...)
 	}
 	return secrets, nil
+}
+
+// unseen is a hint where a server was to find a file by its arguments that the
+// sandbox does not show it, "" where none is missing there.
+func unseen(s tools.MCPServer) string {
+	if s.Sandbox == nil {
+		return ""
+	}
+	for _, arg := range s.Command[1:] {
+		path, err := filepath.Abs(arg)
+		if err != nil {
+			continue
+		}
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		given := slices.ContainsFunc(append([]string{"/usr"}, s.Folders...), func(folder string) bool {
+			below, err := filepath.Rel(folder, path)
+			return err == nil && filepath.IsLocal(below)
+		})
+		switch {
+		case !given:
+			return fmt.Sprintf("the sandbox does not show it %s: put its folder into folders, and give %s", quoteArg(arg), quoteArg(path))
+		case path != filepath.Clean(arg):
+			return fmt.Sprintf("in the sandbox it is in another folder: give %s in place of %s", quoteArg(path), quoteArg(arg))
+		}
+	}
+	return ""
 }
 
 // unconfined lets a server run outside of the sandbox, if the run may have such.

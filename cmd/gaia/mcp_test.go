@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/tools"
 )
 
 // asksServer is an endpoint whose model calls one tool, and answers with what
@@ -92,7 +93,7 @@ func TestMCPRun(t *testing.T) {
 	if out := p.want(exitUsage, again...); !strings.Contains(out, "planned with MCP servers") || !strings.Contains(out, "hint: give the file that the run was started with as --settings") {
 		t.Errorf("resume says:\n%s", out)
 	}
-	if out := p.want(exitFailure, append(again, "--settings", "less.yaml")...); !strings.Contains(out, "cannot go on with another plan: tools ") {
+	if out := p.want(exitFailure, append(again, "--settings", "less.yaml")...); !strings.Contains(out, "cannot go on with another plan: tools differ: plain__") {
 		t.Errorf("resume says:\n%s", out)
 	}
 	refuse.Store(false)
@@ -107,6 +108,41 @@ func TestMCPRun(t *testing.T) {
 		}
 	}
 	p.want(exitOK, "verify", p.runDir())
+}
+
+// TestUnseen: the arguments of a server that name files are looked for where the
+// sandbox shows them.
+func TestUnseen(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir("servers", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("servers/plain.py", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	whole, folder := filepath.Join(dir, "servers/plain.py"), filepath.Join(dir, "servers")
+	for name, tt := range map[string]struct {
+		sandbox *tools.Sandbox
+		folders []string
+		args    []string
+		want    string
+	}{
+		"not given":   {&tools.Sandbox{}, nil, []string{whole}, "the sandbox does not show it " + quoteArg(whole) + ": put its folder into folders, and give " + quoteArg(whole)},
+		"by a part":   {&tools.Sandbox{}, []string{folder}, []string{"servers/plain.py"}, "in the sandbox it is in another folder: give " + quoteArg(whole) + " in place of servers/plain.py"},
+		"given":       {&tools.Sandbox{}, []string{folder}, []string{whole, "--words", "-"}, ""},
+		"no file":     {&tools.Sandbox{}, nil, []string{"-m", "notes"}, ""},
+		"no sandbox":  {nil, nil, []string{whole}, ""},
+		"of a system": {&tools.Sandbox{}, nil, []string{"/usr/bin/env"}, ""},
+	} {
+		server := tools.MCPServer{Command: append([]string{"/usr/bin/python3"}, tt.args...), Folders: tt.folders, Sandbox: tt.sandbox}
+		if got := unseen(server); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
 }
 
 // TestMCPSettings: a mistake in the list of servers is pointed at, and no secret

@@ -178,6 +178,8 @@ func (f *settingsFile) unknown(e entry, names []string) error {
 	}
 	format := "there is no setting %q"
 	switch {
+	case secretVariable(strings.ToUpper(e.key)):
+		format, hint = "%q is no setting: secrets do not belong into the file", "set "+strings.ToUpper(e.key)+" in the environment"
 	case secret && near == "":
 		format, hint = "%q is no setting: secrets do not belong into the file", "set OPENAI_API_KEY or HF_TOKEN in the environment"
 	case slices.Contains(notSettings(), e.key):
@@ -185,6 +187,16 @@ func (f *settingsFile) unknown(e entry, names []string) error {
 	}
 	key := text.Trim(e.key, shownWidth)
 	return masked(f.wrong(e.at, hint, format, key), oneLine(key)+": ")
+}
+
+// secretVariable reports whether a name is a variable of the environment that holds
+// a secret of this program's.
+func secretVariable(name string) bool {
+	known := []string{"OPENAI_API_KEY", "HF_TOKEN", "GAIA_SIGNING_KEY"}
+	for _, k := range searchKeys() {
+		known = append(known, k.variables...)
+	}
+	return slices.Contains(known, name)
 }
 
 // nearest returns the name that fewest changes make of key, "" if none is near.
