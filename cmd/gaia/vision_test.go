@@ -56,12 +56,13 @@ func TestVisionModel(t *testing.T) {
 		{nil, "sees-well"},
 		{[]string{"--vision-model", "none"}, ""},
 		{[]string{"--model", "gpt-4o"}, "sees-well"},
-		{[]string{"--model", "gpt-4o", "--vision-model", ""}, "gpt-4o"},
+		{[]string{"--model", "gpt-4o", "--vision-model", "gpt-4o"}, "gpt-4o"},
 	} {
 		out := p.want(exitOK, append(like, tt.more...)...)
-		_, vision, found := strings.Cut(out, "\nvision")
+		_, printed, _ := strings.Cut(out, "\ndry run") // after what it differs in
+		_, vision, found := strings.Cut(printed, "\nvision")
 		vision, _, _ = strings.Cut(vision, "\n")
-		if found != (tt.want != "") || strings.TrimSpace(vision) != tt.want || strings.Contains(out, "describe_image") != found {
+		if found != (tt.want != "") || strings.TrimSpace(vision) != tt.want || strings.Contains(printed, "describe_image") != found {
 			t.Errorf("%v: vision %q in\n%s", tt.more, vision, out)
 		}
 	}
