@@ -65,7 +65,7 @@ type conversation struct {
 // mayApprove reports whether an approval of a tool's call can be of whom it names.
 func (p planned) mayApprove(by, tool string) bool {
 	switch by {
-	case trajectory.ByPerson:
+	case trajectory.ByPerson, trajectory.ByAlways:
 		return true
 	case trajectory.Beforehand:
 		return slices.Contains(p.approved.tools, tool) || slices.Contains(p.approved.tools, policy.EveryTool)

@@ -50,7 +50,7 @@ func plantOutside(t *testing.T) (dir string, env *Env) {
 	root, err := os.OpenRoot(workspace)
 	must(t, err)
 	t.Cleanup(func() { must(t, root.Close()) })
-	return dir, &Env{Root: root, Kept: &Kept{}}
+	return dir, &Env{Root: &folder{Root: root}, Kept: &kept{}}
 }
 
 func onePixel(t *testing.T) []byte {
