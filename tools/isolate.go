@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -51,6 +52,7 @@ type request struct {
 	Format  string   `json:"format"`            // "pdf", "xlsx", "docx", "pptx" or "odf", or formatPage
 	Size    int      `json:"size"`              // of the document, in bytes
 	Program []string `json:"program,omitempty"` // command line of what reads it in place of a library
+	Bare    bool     `json:"bare,omitzero"`     // of a workbook: nothing is calculated
 }
 
 // reply has a kind or an error.
@@ -77,6 +79,12 @@ func (r Reader) read(ctx context.Context, format string, data []byte) (document,
 		q.Program = program
 	}
 	doc, err := r.answer(ctx, q, data)
+	if format == "xlsx" && errors.Is(err, errExhausted) { // one formula can take all there is
+		q.Bare = true
+		if doc, err = r.answer(ctx, q, data); err == nil {
+			doc.notes = append(doc.notes, "formulas are not calculated here, which would take too much")
+		}
+	}
 	if err == nil && format == "pdf" && r.Poppler.draws() && strings.Contains(doc.text, noText) {
 		doc.notes = append(doc.notes, "describe_image, where it is offered, looks at a page without text")
 	}
@@ -98,15 +106,15 @@ func (q request) answer(ctx context.Context, data []byte) (document, error) {
 	case len(q.Program) > 0:
 		return readByPoppler(ctx, q.Program, data)
 	}
-	return readWithLibrary(ctx, q.Format, data)
+	return q.readWithLibrary(ctx, data)
 }
 
-func readWithLibrary(ctx context.Context, format string, data []byte) (document, error) {
-	switch format {
+func (q request) readWithLibrary(ctx context.Context, data []byte) (document, error) {
+	switch q.Format {
 	case "pdf":
 		return readPDF(ctx, data)
 	case "xlsx":
-		return readSheets(ctx, data)
+		return readSheets(ctx, data, !q.Bare)
 	case "docx":
 		return readDocx(ctx, data)
 	case "pptx":
@@ -114,7 +122,7 @@ func readWithLibrary(ctx context.Context, format string, data []byte) (document,
 	case "odf":
 		return readODF(ctx, data)
 	}
-	return document{}, fmt.Errorf("there is no reader for the format %q", format)
+	return document{}, fmt.Errorf("there is no reader for the format %q", q.Format)
 }
 
 func isFormat(name string) bool {

@@ -22,8 +22,16 @@ func TestMain(m *testing.M) {
 	children := map[string]func() error{
 		"child-convert": func() error { return Convert(os.Stdin, os.Stdout) },
 		"child-tight":   func() error { return convertLimited(os.Stdin, os.Stdout, limits{memory: 256 << 20, cpu: 1}) },
-		"child-hang":    func() error { time.Sleep(time.Hour); return nil },
-		"child-fails":   func() error { return errors.New("no") },
+		"child-reckons": func() error { // runs out as soon as it is to calculate
+			r, data, err := readRequest(os.Stdin)
+			if err != nil || !r.Bare {
+				return err
+			}
+			_, err = fmt.Fprintf(os.Stdout, `{"kind":"xlsx","text":"%d bytes"}`, len(data))
+			return err
+		},
+		"child-hang":  func() error { time.Sleep(time.Hour); return nil },
+		"child-fails": func() error { return errors.New("no") },
 		"child-flood": func() error {
 			for {
 				if _, err := os.Stdout.Write(make([]byte, 1<<20)); err != nil {
@@ -82,6 +90,37 @@ func TestChildReads(t *testing.T) {
 	web, mux := site(t, WebConfig{Reader: child(t, "child-convert")})
 	serve(mux, "/report", "application/pdf", 200, makePDF("from afar"))
 	mustHold(t, "a fetched file", use(t, NewWebFetch(web), env, object{"url": "http://almanac.example/report"}).Shown, "pdf, 1 page", "from afar")
+}
+
+// TestBareWorkbook: a formula that takes more than there is costs the results, not
+// the workbook.
+func TestBareWorkbook(t *testing.T) {
+	t.Parallel()
+	data := makeBook(t)
+	doc, err := child(t, "child-reckons").convert(t.Context(), source{name: "a.xlsx", data: data})
+	must(t, err)
+	if want := fmt.Sprintf("%d bytes", len(data)); doc.text != want || len(doc.notes) != 1 || !strings.Contains(doc.notes[0], "not calculated here") {
+		t.Errorf("%q, %q", doc.text, doc.notes)
+	}
+	bare, err := request{Format: "xlsx", Bare: true}.answer(t.Context(), data)
+	must(t, err)
+	mustHold(t, "a workbook that is not calculated", bare.text, "\t[=B2*C2, no value stored]\t")
+	double := `<row r="1"><c r="A1" t="inlineStr"><is><t>seed</t></is></c></row>`
+	for r := 2; r < 60; r++ {
+		double += fmt.Sprintf(`<row r="%d"><c r="A%d"><f>A%d&amp;A%d</f></c></row>`, r, r, r-1, r-1)
+	}
+	for rows, want := range map[string]string{
+		double: "\n2\tseedseed [=A1&A1, calculated here]\n3\t[=A2&A2, no value stored]\n",
+		`<row r="1"><c r="A1"><f>SUM(B1:XFC1048575)</f></c></row>`:               "\n1\t[=SUM(B1:XFC1048575), no value stored]\n",
+		`<row r="1"><c r="A1"><f>LEN(REPT(REPT("a",32767),32767))</f></c></row>`: ", no value stored]\n",
+	} {
+		doc, err := child(t, "child-tight").convert(t.Context(), source{name: "a.xlsx", data: sheetXML(t, rows)})
+		must(t, err)
+		mustHold(t, want, doc.text, want)
+		if len(doc.notes) != 1 {
+			t.Errorf("%s: read anew: %q", want, doc.notes)
+		}
+	}
 }
 
 // An honest file as large as a body may be is read within the limits.
@@ -186,14 +225,7 @@ func hostileOffice(t testing.TB) map[string][]byte {
 }
 
 func hostileBooks(t *testing.T) map[string][]byte {
-	double := `<row r="1"><c r="A1" t="inlineStr"><is><t>seed</t></is></c></row>`
-	for r := 2; r < 60; r++ {
-		double += fmt.Sprintf(`<row r="%d"><c r="A%d"><f>A%d&amp;A%d</f></c></row>`, r, r, r-1, r-1)
-	}
 	return map[string][]byte{
-		"xlsx that doubles text":        sheetXML(t, double),
-		"xlsx with a huge range":        sheetXML(t, `<row r="1"><c r="A1"><f>SUM(B1:XFC1048575)</f></c></row>`),
-		"xlsx that repeats":             sheetXML(t, `<row r="1"><c r="A1"><f>LEN(REPT(REPT("a",32767),32767))</f></c></row>`),
 		"xlsx that unpacks to a lot":    zipBomb(t, 128<<20),
 		"xlsx that lies about its size": zipBomb(t, 100),
 	}

@@ -30,6 +30,7 @@ type workbook struct {
 	dates  map[int]bool // style id → shows a date
 	date04 bool         // days are counted from 1904
 	left   int          // formulas that may yet be calculated
+	plain  *plainBook   // which formulas can be; nil: none is to be
 }
 
 type sheet struct {
@@ -50,8 +51,9 @@ type row struct {
 }
 
 // readSheets turns every sheet of a workbook, hidden ones too, into lines of
-// cells with row numbers and column letters.
-func readSheets(ctx context.Context, data []byte) (doc document, err error) {
+// cells with row numbers and column letters. If calculates is set, plain formulas
+// without a stored value are calculated.
+func readSheets(ctx context.Context, data []byte, calculates bool) (doc document, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			doc, err = document{}, unreadablef("it is an xlsx file that is damaged: %v", p)
@@ -67,6 +69,9 @@ func readSheets(ctx context.Context, data []byte) (doc document, err error) {
 		return document{}, err
 	}
 	w.readFormulas()
+	if calculates {
+		w.plain = newPlainBook(f, w.sheets)
+	}
 	unmarked := w.readMarks(data)
 	text := w.text()
 	hidden := 0
@@ -188,7 +193,7 @@ func (w *workbook) text() string {
 		if len(s.rows) == 0 {
 			b.WriteString(": no cells with a value\n")
 		} else {
-			w.grid(&b, s)
+			w.grid(&b, &w.sheets[i])
 		}
 		s.marks.write(&b)
 	}
@@ -198,7 +203,7 @@ func (w *workbook) text() string {
 // grid writes the rows of a sheet under the letters of its columns. A wide sheet
 // that is mostly empty has its cells named instead: a row of a thousand tabs
 // tells nobody anything.
-func (w *workbook) grid(b *strings.Builder, s sheet) {
+func (w *workbook) grid(b *strings.Builder, s *sheet) {
 	sparse := s.columns > 30 && s.filled < s.columns*len(s.rows)/8
 	if !sparse {
 		b.WriteString("\nrow")
@@ -207,7 +212,8 @@ func (w *workbook) grid(b *strings.Builder, s sheet) {
 		}
 	}
 	b.WriteByte('\n')
-	for _, r := range s.rows {
+	for i := range s.rows {
+		r := &s.rows[i]
 		b.WriteString(strconv.Itoa(r.number))
 		for c := range r.shown {
 			switch text := w.cell(s, r, c); {
@@ -231,7 +237,7 @@ var cellBreaks = strings.NewReplacer("\t", " ", "\r\n", `\n`, "\n", `\n`, "\r", 
 
 // cell is one cell as it is written: what the spreadsheet shows, then the
 // stored value or the formula where they say more.
-func (w *workbook) cell(s sheet, r row, c int) string {
+func (w *workbook) cell(s *sheet, r *row, c int) string {
 	text := cellBreaks.Replace(r.shown[c])
 	if exact := w.exact(s, r, c); exact != "" {
 		text = strings.TrimLeft(text+" {"+exact+"}", " ")
@@ -254,7 +260,7 @@ func (w *workbook) cell(s sheet, r row, c int) string {
 
 // exact is the stored value of a cell that shows another: dates as ISO 8601,
 // numbers in full. It is empty where the two say the same.
-func (w *workbook) exact(s sheet, r row, c int) string {
+func (w *workbook) exact(s *sheet, r *row, c int) string {
 	shown, raw := r.shown[c], r.raw[c]
 	if shown == raw || raw == "" {
 		return ""

@@ -7,11 +7,11 @@ import (
 )
 
 // isDate reports whether the cell's number format shows a date or time.
-func (w *workbook) isDate(s sheet, r row, c int) bool {
+func (w *workbook) isDate(s *sheet, r *row, c int) bool {
 	if s.note != "" {
 		return false
 	}
-	id, err := w.file.GetCellStyle(s.name, cellName(&r, c))
+	id, err := w.file.GetCellStyle(s.name, cellName(r, c))
 	if err != nil {
 		return false
 	}
