@@ -249,3 +249,23 @@ func TestSheetColors(t *testing.T) {
 		}
 	}
 }
+
+// Fills by a palette of the workbook's own, and one whose colour nobody knows.
+func TestSheetPalette(t *testing.T) {
+	styles := `<styleSheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><fonts count="1"><font/></fonts><fills count="4"><fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/></fill>` +
+		`<fill><patternFill patternType="solid"><fgColor indexed="10"/></patternFill></fill><fill><patternFill patternType="solid"><fgColor theme="99"/></patternFill></fill></fills><borders count="1"><border/></borders>` +
+		`<cellXfs count="3"><xf/><xf fillId="2" applyFill="1"/><xf fillId="3" applyFill="1"/></cellXfs><colors><indexedColors>` + strings.Repeat(`<rgbColor rgb="00AB12CD"/>`, 64) + `</indexedColors></colors></styleSheet>`
+	parts := map[string][]byte{}
+	z, err := openZip(sheetXML(t, `<row r="1"><c r="A1" s="1"><v>1</v></c><c r="B1" s="2"/></row>`))
+	must(t, err)
+	for _, f := range z.File {
+		parts[f.Name], err = unpack(f, 1<<20)
+		must(t, err)
+	}
+	parts["xl/styles.xml"] = []byte(styles)
+	parts["xl/_rels/workbook.xml.rels"] = bytes.Replace(parts["xl/_rels/workbook.xml.rels"], []byte("</Relationships>"),
+		[]byte(`<Relationship Id="rId2" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/styles" Target="styles.xml"/></Relationships>`), 1)
+	doc, err := Reader{}.convert(t.Context(), source{name: "a.xlsx", data: makeZip(t, parts)})
+	must(t, err)
+	mustHold(t, "the workbook", doc.text, "fills, by row:\nA1=#AB12CD, B1=a fill\n")
+}

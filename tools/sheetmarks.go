@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -11,6 +12,9 @@ import (
 
 	"github.com/xuri/excelize/v2"
 )
+
+// unknownFill stands for a fill whose colour cannot be told.
+const unknownFill = "a fill"
 
 // maxMarked bounds the cells of a workbook whose fills are looked at.
 const maxMarked = 500_000
@@ -77,11 +81,11 @@ func (m *marking) readFills(styles *node, f *excelize.File) {
 		switch {
 		case fill.kid("gradientFill") != nil:
 			for _, stop := range fill.all("color") {
-				c = strings.TrimPrefix(c+" to "+fillColor(stop, f), " to ")
+				c = strings.TrimPrefix(c+" to "+cmp.Or(fillColor(stop, f), "a colour"), " to ")
 			}
 		case pattern == nil || kind == "" || kind == "none":
 		case kind == "solid":
-			c = fillColor(pattern.kid("fgColor"), f)
+			c = cmp.Or(fillColor(pattern.kid("fgColor"), f), unknownFill)
 		default:
 			c = strings.TrimSpace(fillColor(pattern.kid("fgColor"), f) + " " + plainWords(kind))
 		}
@@ -102,9 +106,6 @@ func fillColor(n *node, f *excelize.File) string {
 		return ""
 	}
 	base := n.attr("rgb")
-	if len(base) == 8 {
-		base = base[2:] // without its transparency, which is not shown
-	}
 	index, err := strconv.Atoi(n.attr("indexed"))
 	if err != nil || index < 0 {
 		index = math.MaxInt
@@ -115,6 +116,9 @@ func fillColor(n *node, f *excelize.File) string {
 		} else {
 			base = f.GetBaseColor("", index, nil)
 		}
+	}
+	if len(base) == 8 {
+		base = base[2:] // without its transparency, which is not shown
 	}
 	if _, err := strconv.ParseUint(base, 16, 32); err != nil || len(base) != 6 {
 		return ""
