@@ -1,8 +1,11 @@
 package tools
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"time"
 
@@ -19,38 +22,54 @@ const (
 	maxArticleWork     = 40 << 20 // see work; pages of the web stay below 10 MiB
 )
 
-// readArticle makes markdown of a page's main text. Where there is none why says
+// article makes markdown of a page's main text. Where there is none why says
 // so, and the whole page is to be shown instead.
-func readArticle(src source) (doc document, why string) {
-	defer func() {
-		if p := recover(); p != nil {
-			doc, why = document{}, "whole, since its main text could not be found"
-		}
-	}()
+func (r Reader) article(ctx context.Context, src source) (doc document, why string, err error) {
 	if len(src.data) > maxArticleBytes {
-		return document{}, "whole, since it is too large to look for its main text"
+		return document{}, "whole, since it is too large to look for its main text", nil
 	}
 	text, notes, err := decodeText(src.data, src.contentType)
 	if err != nil || !src.isPage() && (src.mediaType() != "" || !looksLikeHTML(text)) {
-		return document{}, "whole, since it is no web page"
+		return document{}, "whole, since it is no web page", nil
 	}
+	doc, err = r.readPage(ctx, formatArticle, text, src.base)
+	var u *unreadable
+	switch {
+	case errors.Is(err, errExhausted) || errors.Is(err, errNoAnswer):
+		return document{}, "whole, since looking for its main text takes too much", nil
+	case errors.As(err, &u):
+		return document{}, "whole, since " + u.why, nil
+	}
+	doc.notes = append(notes, doc.notes...)
+	return doc, "", err
+}
+
+// readArticle looks for the main text of a page. Its error is why the whole is
+// to be shown.
+func readArticle(text string, base *url.URL) (doc document, err error) {
+	notFound := unreadablef("its main text could not be found")
+	defer func() {
+		if p := recover(); p != nil {
+			doc, err = document{}, notFound
+		}
+	}()
 	root, err := html.Parse(strings.NewReader(text))
 	if err != nil {
-		return document{}, "whole, since its main text could not be found"
+		return document{}, notFound
 	}
 	if work(root, 1) > maxArticleWork {
-		return document{}, "whole, since it is nested too deep to look for its main text"
+		return document{}, unreadablef("it is nested too deep to look for its main text")
 	}
 	parser := readability.NewParser()
 	parser.MaxElemsToParse, parser.Logger = maxArticleElements, slog.New(slog.DiscardHandler)
-	article, err := parser.ParseAndMutate(root, src.base)
+	article, err := parser.ParseAndMutate(root, base)
 	if err != nil || article.Node == nil {
-		return document{}, "whole, since its main text could not be found"
+		return document{}, notFound
 	}
 	prepare(article.Node)
-	body, err := markdown(article.Node, src.base)
+	body, err := markdown(article.Node, base)
 	if err != nil || strings.TrimSpace(body) == "" {
-		return document{}, "whole, since its main text could not be found"
+		return document{}, notFound
 	}
 	var head strings.Builder
 	for _, line := range [][2]string{{"title", article.Title}, {"byline", article.Byline}, {"date", day(article.PublishedTime)}} {
@@ -61,8 +80,8 @@ func readArticle(src source) (doc document, why string) {
 	if head.Len() > 0 {
 		head.WriteString("\n")
 	}
-	notes = append(notes, "main text only: boxes, tables and navigation may be missing, which mode=page shows")
-	return document{kind: "article", notes: notes, text: head.String() + body}, ""
+	notes := []string{"main text only: boxes, tables and navigation may be missing, which mode=page shows"}
+	return document{kind: "article", notes: notes, text: head.String() + body}, nil
 }
 
 // work measures what looking for the main text costs: each element is asked

@@ -133,7 +133,7 @@ func (src source) read(ctx context.Context, r Reader) (document, error) {
 	case src.base == nil && isMedia(src.data, detected): // of the workspace, where other tools can have a look
 		return aboutMedia(src.data, detected)
 	case isText(detected) || src.isPage():
-		return readText(src)
+		return r.readText(ctx, src)
 	}
 	return document{}, unreadablef("it is of type %s, which cannot be read; readable are %s", detected, readable)
 }

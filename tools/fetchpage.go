@@ -130,11 +130,11 @@ func (r Reader) convertAs(ctx context.Context, mode string, src source) (documen
 	case modeRaw:
 		return readRaw(src)
 	case modeArticle:
-		doc, why := readArticle(src)
-		if why == "" {
-			return doc.clipped(), nil
+		doc, why, err := r.article(ctx, src)
+		if err != nil || why == "" {
+			return doc.clipped(), err
 		}
-		doc, err := r.convertAs(ctx, modePage, src)
+		doc, err = r.convertAs(ctx, modePage, src)
 		if err == nil {
 			doc.notes = append(doc.notes, why)
 		}

@@ -112,14 +112,41 @@ func TestHostileArticles(t *testing.T) {
 	}
 }
 
+// TestPageInChild: a page is read by the child as it is without one, and its source
+// is shown where converting it takes more than the child may.
+func TestPageInChild(t *testing.T) {
+	t.Parallel()
+	base := mustParse(t, "http://a.example/dir/?q=%22")
+	for _, mode := range []string{modeArticle, modePage} {
+		for _, page := range []string{articlePage(), tablePage, `<p>one <a href="two#%c3">word</a></p>`, "<p>\xff\xe9</p>"} {
+			src := source{contentType: "text/html", base: base, data: []byte(page)}
+			want, err := Reader{}.convertAs(t.Context(), mode, src)
+			must(t, err)
+			got, err := child(t, "child-convert").convertAs(t.Context(), mode, src)
+			must(t, err)
+			if got.text != want.text || got.kind != want.kind || !slices.Equal(got.notes, want.notes) {
+				t.Errorf("%s: %q %q %q, want %q %q %q", mode, got.kind, got.notes, got.text, want.kind, want.notes, want.text)
+			}
+		}
+	}
+	nested := strings.Repeat("<blockquote>", 250) + strings.Repeat("z<br>\n", 100_000)
+	for _, src := range []source{{contentType: "text/html", base: base, data: []byte(nested)}, {name: "a.html", data: []byte(nested)}} {
+		doc, err := child(t, "child-tight").convertAs(t.Context(), modePage, src)
+		must(t, err)
+		if doc.kind != "text" || doc.text != nested || !slices.ContainsFunc(doc.notes, func(n string) bool { return strings.Contains(n, "takes too much to convert") }) {
+			t.Errorf("%s, %q: %d bytes", doc.kind, doc.notes, len(doc.text))
+		}
+	}
+}
+
 func FuzzArticle(f *testing.F) {
 	f.Add([]byte(articlePage()))
 	f.Add([]byte(tablePage))
 	f.Fuzz(func(t *testing.T, page []byte) {
 		src := source{contentType: "text/html", base: mustParse(t, "http://a.example/"), data: page}
-		doc, why := readArticle(src)
-		if (doc.text == "") == (why == "") {
-			t.Errorf("%q and %q", doc.text, why)
+		doc, why, err := Reader{}.article(t.Context(), src)
+		if err != nil || (doc.text == "") == (why == "") {
+			t.Errorf("%q and %q, %v", doc.text, why, err)
 		}
 	})
 }

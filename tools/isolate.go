@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"runtime/debug"
@@ -19,7 +20,7 @@ import (
 )
 
 // Reader turns documents into text. Child is the command line of the process that
-// reads those that can be led to take too much (pdf and office files): a program and
+// reads those that can be led to take too much (pdf and office files, web pages): a program and
 // arguments that call [Convert]. Their libraries trust what they read, and can use up all memory
 // or stack, which a Go program cannot recover from. Each document has a process
 // of its own, with an empty environment. Without a Child they are read in this
@@ -29,6 +30,12 @@ type Reader struct {
 	Child   []string
 	Poppler *Poppler
 }
+
+// Formats of web pages: whole, or their main text.
+const (
+	formatHTML    = "html"
+	formatArticle = "article"
+)
 
 // Limits of reading one document in a child.
 const (
@@ -49,10 +56,11 @@ func childLimits() limits { return limits{memory: 2 << 30, cpu: 120} }
 // What goes to the child is a request as one line of JSON and then the document;
 // what comes back is a reply as JSON.
 type request struct {
-	Format  string   `json:"format"`            // "pdf", "xlsx", "docx", "pptx" or "odf", or formatPage
+	Format  string   `json:"format"`            // one of isFormat, or formatPage
 	Size    int      `json:"size"`              // of the document, in bytes
 	Program []string `json:"program,omitempty"` // command line of what reads it in place of a library
 	Bare    bool     `json:"bare,omitzero"`     // of a workbook: nothing is calculated
+	Base    string   `json:"base,omitzero"`     // address of a web page, whose text comes as UTF-8
 }
 
 // reply has a kind or an error.
@@ -121,12 +129,21 @@ func (q request) readWithLibrary(ctx context.Context, data []byte) (document, er
 		return readPptx(ctx, data)
 	case "odf":
 		return readODF(ctx, data)
+	case formatHTML, formatArticle:
+		base, err := url.Parse(q.Base)
+		if err != nil {
+			return document{}, unreadablef("its address cannot be parsed: %v", err)
+		}
+		if q.Format == formatArticle {
+			return readArticle(string(data), base)
+		}
+		return readHTML(string(data), base)
 	}
 	return document{}, fmt.Errorf("there is no reader for the format %q", q.Format)
 }
 
 func isFormat(name string) bool {
-	return slices.Contains([]string{"pdf", "xlsx", "docx", "pptx", "odf"}, name)
+	return slices.Contains([]string{"pdf", "xlsx", "docx", "pptx", "odf", formatHTML, formatArticle}, name)
 }
 
 // ask has a child read a document. However the child ends, its error is for the

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -14,17 +15,16 @@ import (
 )
 
 // readText reads everything that is text in some encoding.
-func readText(src source) (document, error) {
+func (r Reader) readText(ctx context.Context, src source) (document, error) {
 	text, notes, err := decodeText(src.data, src.contentType)
 	if err != nil {
 		return document{}, err
 	}
 	switch media, ext := src.mediaType(), src.extension(); {
 	case src.isPage() || src.base != nil && media == "" && looksLikeHTML(text):
-		return readHTML(src, text, notes)
+		return r.readHTML(ctx, text, src.base, notes)
 	case src.base == nil && (ext == ".html" || ext == ".htm" || ext == ".xhtml") && strings.Contains(text, "<"):
-		src.base = new(url.URL) // so that links stay as they are
-		return readHTML(src, text, append(notes, "as markdown, without what it does not show"))
+		return r.readHTML(ctx, text, new(url.URL), append(notes, "as markdown, without what it does not show")) // links stay as they are
 	case media == "text/tab-separated-values" || ext == ".tsv" || ext == ".tab":
 		return document{"tsv", append(notes, countRows(text, '\t')...), text}, nil
 	case media == "text/csv" || ext == ".csv":

@@ -1,6 +1,8 @@
 package tools
 
 import (
+	"context"
+	"errors"
 	"net/url"
 	"strconv"
 	"strings"
@@ -25,9 +27,32 @@ func looksLikeHTML(text string) bool {
 	return strings.HasPrefix(head, "<!doctype html") || strings.HasPrefix(head, "<html")
 }
 
+// maxBase bounds the address that the links of a page are relative to, in bytes.
+const maxBase = 16 << 10
+
+// readHTML has a child make markdown of a page, whose source is shown if that
+// takes too much.
+func (r Reader) readHTML(ctx context.Context, text string, base *url.URL, notes []string) (document, error) {
+	doc, err := r.readPage(ctx, formatHTML, text, base)
+	if errors.Is(err, errExhausted) {
+		return document{"text", append(notes, "the source of a web page, which takes too much to convert"), text}, nil
+	}
+	doc.notes = append(notes, doc.notes...)
+	return doc, err
+}
+
+// readPage has a child read a page, whole or its main text.
+func (r Reader) readPage(ctx context.Context, format, text string, base *url.URL) (document, error) {
+	q := request{Format: format, Size: len(text)}
+	if address := base.String(); len(address) <= maxBase {
+		q.Base = address
+	}
+	return r.answer(ctx, q, []byte(text))
+}
+
 // readHTML makes markdown of the whole page, tables included; links become
-// absolute.
-func readHTML(src source, text string, notes []string) (doc document, err error) {
+// absolute where base is.
+func readHTML(text string, base *url.URL) (doc document, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			doc, err = document{}, unreadablef("it is a web page that could not be converted: %v", p)
@@ -38,14 +63,14 @@ func readHTML(src source, text string, notes []string) (doc document, err error)
 		return document{}, unreadablef("it is a web page that could not be parsed: %v", err)
 	}
 	title := prepare(root)
-	body, err := markdown(root, src.base)
+	body, err := markdown(root, base)
 	if err != nil {
 		return document{}, unreadablef("it is a web page that could not be converted: %v", err)
 	}
 	if title != "" {
 		body = "title: " + title + "\n\n" + body
 	}
-	return document{webPage, notes, body}, nil
+	return document{webPage, nil, body}, nil
 }
 
 // markdown converts a tree that is prepared; links become absolute.
