@@ -25,6 +25,7 @@ const (
 	maxSide   = 2048       // pixels of one that is sent
 	maxPixels = 50_000_000 // of one that is decoded; of one with 16 bits a colour, half as many
 	maxLength = 32_768     // pixels of a side of one that is decoded: the scaler has weights for each
+	maxJPEG   = 400 << 20  // bytes that decoding a jpeg lays out: a progressive one keeps four for each sample
 	maxScans  = 100        // of a jpeg that is decoded: each is a pass over all of its pixels
 )
 
@@ -106,7 +107,7 @@ func (f imageFormat) prepare(data []byte) (sent *llm.Image, err error) {
 	case color.RGBA64Model, color.NRGBA64Model, color.Gray16Model, color.Alpha16Model:
 		pixels *= 2
 	}
-	if pixels > maxPixels || max(config.Width, config.Height) > maxLength {
+	if pixels > maxPixels || f.name == "jpeg" && jpegBytes(data, pixels) > maxJPEG || max(config.Width, config.Height) > maxLength {
 		return nil, unreadablef("it is a %s picture of %d × %d pixels, which is too large to decode", f.name, config.Width, config.Height)
 	}
 	// Also what is sent as it is: an endpoint refuses a damaged picture, and the question with it.

@@ -453,3 +453,37 @@ func FuzzPicture(f *testing.F) {
 		}
 	})
 }
+
+// TestJPEGBytes: a jpeg counts by what its decoder lays out, not by its pixels alone.
+func TestJPEGBytes(t *testing.T) {
+	header := func(marker byte, side uint16, components ...byte) []byte {
+		b := []byte{0xff, 0xd8, 0xff, 0xff, 0xe0, 0, 4, 1, 2, 0xff, marker, 0, byte(8 + 3*len(components)), 8, byte(side >> 8), byte(side), byte(side >> 8), byte(side), byte(len(components))}
+		for i, sampling := range components {
+			b = append(b, byte(i+1), sampling, 0)
+		}
+		return append(b, 0xff, 0xda, 0, 2)
+	}
+	const worst = 24
+	for _, test := range []struct {
+		name string
+		data []byte
+		want int64 // of 100 pixels
+	}{
+		{"grey", header(0xc0, 10, 0x11), 100}, {"usual", header(0xc0, 10, 0x22, 0x11, 0x11), 150}, {"fine", header(0xc1, 10, 0x11, 0x11, 0x11), 300},
+		{"progressive", header(0xc2, 10, 0x22, 0x11, 0x11), 750}, {"progressive ink", header(0xc2, 10, 0x11, 0x11, 0x11, 0x11), 2400}, {"ink", header(0xc0, 10, 0x11, 0x11, 0x11, 0x11), 800},
+		{"no sampling", header(0xc2, 10, 0, 0, 0), 100 * worst}, {"no frame", []byte("\xff\xd8\xff\xda"), 100 * worst}, {"cut off", header(0xc2, 10, 0x11)[:15], 100 * worst}, {"nothing", nil, 100 * worst},
+	} {
+		if got := jpegBytes(test.data, 100); got != test.want {
+			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		}
+	}
+	_, err := NewPicture(header(0xc2, 7000, 0x11, 0x11, 0x11, 0x11))
+	if err == nil || !strings.Contains(err.Error(), "7000 × 7000 pixels, which is too large to decode") {
+		t.Error(err)
+	}
+	var photograph bytes.Buffer
+	must(t, jpeg.Encode(&photograph, image.NewYCbCr(image.Rect(0, 0, 64, 64), image.YCbCrSubsampleRatio420), nil))
+	if got := jpegBytes(photograph.Bytes(), 64*64); got != 64*64*3/2 {
+		t.Errorf("an encoded picture counts as %d bytes", got)
+	}
+}
