@@ -269,3 +269,25 @@ func TestSheetPalette(t *testing.T) {
 	must(t, err)
 	mustHold(t, "the workbook", doc.text, "fills, by row:\nA1=#AB12CD, B1=a fill\n")
 }
+
+// TestSheetDates: the first days of 1900, which spreadsheets count wrongly, and
+// formats of time that has passed.
+func TestSheetDates(t *testing.T) {
+	f := excelize.NewFile()
+	defer f.Close()
+	for i, test := range []struct {
+		value  float64
+		format string
+	}{{1, "yyyy/mm/dd"}, {59, "yyyy/mm/dd"}, {60, "yyyy/mm/dd"}, {61, "yyyy/mm/dd"}, {1.5, "[h]:mm"}, {0.5, "[mm]:ss"}, {0.75, "hh:mm"}, {47551, "[Red]dd/mm/yyyy"}} {
+		cell := fmt.Sprintf("A%d", i+1)
+		must(t, f.SetCellValue("Sheet1", cell, test.value))
+		id, err := f.NewStyle(&excelize.Style{CustomNumFmt: &test.format})
+		must(t, err)
+		must(t, f.SetCellStyle("Sheet1", cell, cell, id))
+	}
+	var b bytes.Buffer
+	must(t, f.Write(&b))
+	doc, err := Reader{}.convert(t.Context(), source{name: "a.xlsx", data: b.Bytes()})
+	must(t, err)
+	mustHold(t, "the workbook", doc.text, "\n1\t1900/01/01 {1900-01-01}\n2\t1900/02/28 {1900-02-28}\n3\t1900/02/29\n4\t1900/03/01 {1900-03-01}\n5\t36:00 {1.5}\n6\t720:00 {0.5}\n7\t18:00 {18:00:00}\n8\t09/03/2030 {2030-03-09}\n")
+}

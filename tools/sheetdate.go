@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/xuri/excelize/v2"
@@ -26,14 +27,19 @@ func (w *workbook) isDate(s *sheet, r *row, c int) bool {
 }
 
 // dateFormat knows the built-in formats by number (ECMA-376, 18.8.30) and
-// others by the letters left when literals and colours are taken out.
+// others by the letters left when literals and colours are taken out. A format
+// of the time that has passed, such as [h]:mm, shows no point of time.
 func dateFormat(style *excelize.Style) bool {
 	if style.CustomNumFmt == nil {
 		n := style.NumFmt
-		return n >= 14 && n <= 22 || n >= 27 && n <= 36 || n >= 45 && n <= 47 || n >= 50 && n <= 58
+		return n >= 14 && n <= 22 || n >= 27 && n <= 36 || n == 45 || n == 47 || n >= 50 && n <= 58
+	}
+	format := strings.ToLower(*style.CustomNumFmt)
+	if regexp.MustCompile(`\[(h+|m+|s+)\]`).MatchString(format) {
+		return false
 	}
 	bracket, quote, escaped := false, false, false
-	for _, r := range strings.ToLower(*style.CustomNumFmt) {
+	for _, r := range format {
 		switch {
 		case escaped:
 			escaped = false
@@ -54,8 +60,15 @@ func dateFormat(style *excelize.Style) bool {
 }
 
 // isoDate writes a spreadsheet's day count as ISO 8601: a date, a time of day
-// (counts below one day), or both.
+// (counts below one day), or both. Days from 1900 count a 29 February that
+// there was not: it has no date, and those before are a day later than counted back.
 func (w *workbook) isoDate(days float64) string {
+	if !w.date04 && days >= 1 && days < 61 {
+		if days >= 60 {
+			return ""
+		}
+		days++
+	}
 	t, err := excelize.ExcelDateToTime(days, w.date04)
 	if err != nil {
 		return ""
