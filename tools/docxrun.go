@@ -24,7 +24,7 @@ func (d *docx) inline(l *line, n *node, mark string) {
 		case "sym":
 			l.write(mark, fmt.Sprintf("[symbol %s of %s]", k.attr("char"), k.attr("font")))
 		case "r":
-			d.inline(l, k, d.runMark(k, mark))
+			l.within(runScript(k), func() { d.inline(l, k, d.runMark(k, mark)) })
 		case "del", "moveFrom":
 			d.inline(l, k, "deleted")
 		case "hyperlink":
@@ -32,7 +32,7 @@ func (d *docx) inline(l *line, n *node, mark string) {
 		case "instrText", "fldSimple":
 			d.field(l, k, mark)
 		case "footnoteReference", "endnoteReference", "commentReference":
-			l.write(mark, noteLabel(k.name, k.attr("id")))
+			l.within("", func() { l.write(mark, noteLabel(k.name, k.attr("id"))) })
 		case "txbxContent":
 			var text strings.Builder
 			d.blocks(&text, k)
@@ -45,7 +45,7 @@ func (d *docx) inline(l *line, n *node, mark string) {
 			}
 		case "blip", "imagedata", "chart", "relIds", "OLEObject":
 			d.picture(l, k, mark)
-		case "f", "d", "nary", "sSup", "sSub", "sSubSup", "rad":
+		case "f", "d", "nary", "sSup", "sSub", "sSubSup", "rad", "m", "eqArr", "func", "acc", "bar", "limLow", "limUpp":
 			d.formula(l, k, mark)
 		case "pPr", "rPr", "sdtPr", "instrDel", "delInstrText":
 		default:
@@ -64,6 +64,17 @@ func (d *docx) runMark(run *node, mark string) string {
 		return "hidden"
 	case p.kid("strike").on() || p.kid("dstrike").on():
 		return "struck out"
+	}
+	return ""
+}
+
+// runScript says whether a run is raised or lowered.
+func runScript(run *node) string {
+	switch run.kid("rPr", "vertAlign").attr("val") {
+	case "superscript":
+		return "^"
+	case "subscript":
+		return "_"
 	}
 	return ""
 }

@@ -12,7 +12,8 @@ import (
 type odf struct {
 	hidden map[string]bool // styles that hide what they are given to
 	struck map[string]bool
-	masked map[string]bool // styles of tables and slides that are not shown
+	script map[string]string // styles that raise ("^") or lower ("_")
+	masked map[string]bool   // styles of tables and slides that are not shown
 	notes  []string
 	aside  strings.Builder // footnotes, endnotes and comments
 	count  int             // of those
@@ -38,7 +39,7 @@ func readODF(ctx context.Context, data []byte) (document, error) {
 	if err != nil {
 		return document{}, err
 	}
-	d := &odf{hidden: map[string]bool{}, struck: map[string]bool{}, masked: map[string]bool{}}
+	d := &odf{hidden: map[string]bool{}, struck: map[string]bool{}, script: map[string]string{}, masked: map[string]bool{}}
 	var outside *node
 	if p.has("styles.xml") {
 		if outside, err = p.tree("styles.xml"); err != nil {
@@ -100,6 +101,12 @@ func (d *odf) readStyles(root *node) {
 		}
 		if line := text.attr("text-line-through-style"); line != "" && line != "none" {
 			d.struck[name] = true
+		}
+		switch position := text.attr("text-position"); {
+		case strings.HasPrefix(position, "sub") || strings.HasPrefix(position, "-"):
+			d.script[name] = "_"
+		case position != "" && !strings.HasPrefix(position, "0"):
+			d.script[name] = "^"
 		}
 		if s.kid("table-properties").attr("display") == "false" || s.kid("drawing-page-properties").attr("visibility") == "hidden" {
 			d.masked[name] = true

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -23,7 +24,8 @@ func (d *odf) inline(l *line, n *node, mark string) {
 		case "line-break":
 			l.write(mark, "\n")
 		case "span":
-			d.inline(l, k, d.markOf(k, mark))
+			script := cmp.Or(d.script[k.attr("style-name")], l.script)
+			l.within(script, func() { d.inline(l, k, d.markOf(k, mark)) })
 		case "hidden-text", "hidden-paragraph":
 			l.write("hidden", k.attr("string-value")+k.words())
 		case "a":
@@ -31,7 +33,7 @@ func (d *odf) inline(l *line, n *node, mark string) {
 			d.inline(l, k, mark)
 			l.write(mark, "]("+plainWords(k.attr("href"))+")")
 		case "note":
-			d.note(l, k, mark)
+			l.within("", func() { d.note(l, k, mark) })
 		case "annotation":
 			d.annotation(l, k, mark)
 		case "frame":

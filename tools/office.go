@@ -128,10 +128,13 @@ func (p *parts) mainPart(usual string) string {
 }
 
 // line is a paragraph on its way to text. Stretches that are not simply there
-// stand in brackets with what they are: [hidden: …].
+// stand in brackets with what they are: [hidden: …]. What is raised or lowered
+// stands as ^(…) or _(…): run together, 10 and a raised 3 would be 103.
 type line struct {
-	b    strings.Builder
-	mark string
+	b      strings.Builder
+	mark   string
+	script string // of what is written next: "^", "_" or ""
+	open   string // of what was written last
 }
 
 func (l *line) write(mark, text string) {
@@ -145,10 +148,33 @@ func (l *line) write(mark, text string) {
 		}
 		l.mark = mark
 	}
+	if l.open != l.script {
+		l.endScript()
+		if l.script != "" {
+			l.b.WriteString(l.script + "(")
+		}
+		l.open = l.script
+	}
 	l.b.WriteString(text)
 }
 
+func (l *line) endScript() {
+	if l.open != "" {
+		l.b.WriteString(")")
+	}
+	l.open = ""
+}
+
+// within has what write writes raised or lowered.
+func (l *line) within(script string, write func()) {
+	before := l.script
+	l.script = script
+	write()
+	l.script = before
+}
+
 func (l *line) end() {
+	l.endScript()
 	if l.mark != "" {
 		l.b.WriteString("]")
 	}

@@ -234,5 +234,11 @@ func (s *slide) run(l *line, n *node) {
 	if to := s.relations[p.kid("hlinkClick").relation("id")].target; to != "" {
 		text = "[" + text + "](" + plainWords(to) + ")"
 	}
-	l.write(mark, text)
+	script := ""
+	if v, err := strconv.Atoi(strings.TrimSuffix(p.attr("baseline"), "%")); err == nil && v > 0 {
+		script = "^"
+	} else if err == nil && v < 0 {
+		script = "_"
+	}
+	l.within(script, func() { l.write(mark, text) })
 }

@@ -105,6 +105,8 @@ func prepare(root *html.Node) (title string) {
 			}
 		case n.DataAtom == atom.Img:
 			dropInline(n)
+		case n.Type == html.ElementNode && isScript(n):
+			writeScript(n)
 		case n.DataAtom == atom.Table:
 			size := tableSize(n)
 			if size > cells {
