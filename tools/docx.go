@@ -248,13 +248,27 @@ func (d *docx) table(b *strings.Builder, n *node) {
 		for _, c := range row.all("tc") {
 			var text strings.Builder
 			d.blocks(&text, c)
-			cells = append(cells, text.String())
+			cells = append(cells, shaded(c.kid("tcPr"))+text.String())
 			for range min(valueOf(c.kid("tcPr", "gridSpan"))-1, 64) {
 				cells = append(cells, "") // so that columns stay under each other
 			}
 		}
+		switch p := row.kid("trPr"); {
+		case p.kid("del") != nil:
+			b.WriteString("[deleted row] ")
+		case p.kid("hidden").on():
+			b.WriteString("[hidden row] ")
+		}
 		tableRow(b, cells)
 	}
+}
+
+// shaded says which colour the ground of a cell has; "" for none and for white.
+func shaded(p *node) string {
+	if fill := strings.ToUpper(p.kid("shd").attr("fill")); fill != "" && fill != "AUTO" && fill != "FFFFFF" {
+		return "[filled #" + plainWords(fill) + "] "
+	}
+	return ""
 }
 
 // valueOf is a number that an element holds, 0 if it holds none.

@@ -65,7 +65,10 @@ func (d *docx) runMark(run *node, mark string) string {
 	case p.kid("strike").on() || p.kid("dstrike").on():
 		return "struck out"
 	}
-	return ""
+	if color := p.kid("highlight").attr("val"); color != "" && color != "none" {
+		return "highlighted " + plainWords(color)
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(shaded(p), "["), "] ")
 }
 
 // runScript says whether a run is raised or lowered.

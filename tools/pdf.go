@@ -33,7 +33,8 @@ func readPDF(ctx context.Context, data []byte) (doc document, err error) {
 	if err != nil {
 		return document{}, unreadablef("it is a pdf file that cannot be read: %v", err)
 	}
-	pages := pdfPages(nil, r.Trailer().Key("Root").Key("Pages"), pdf.Value{}, 0)
+	root := r.Trailer().Key("Root")
+	pages := pdfPages(nil, root.Key("Pages"), pdf.Value{}, 0)
 	if len(pages) == 0 {
 		return document{}, unreadablef("it is a pdf file that cannot be read: it has no pages")
 	}
@@ -47,7 +48,11 @@ func readPDF(ctx context.Context, data []byte) (doc document, err error) {
 			break
 		}
 	}
-	return out.document(), nil
+	doc = out.document()
+	if root.Key("AcroForm").Key("Fields").Len() > 0 {
+		doc.notes = append(doc.notes, "it is a form: what is filled in is not shown")
+	}
+	return doc, nil
 }
 
 // pdfText is the text of a pdf's pages under their numbers.

@@ -1,6 +1,10 @@
 package tools
 
-import "testing"
+import (
+	"slices"
+	"strings"
+	"testing"
+)
 
 // TestScripts: what is raised, lowered or stacked does not run together with what
 // stands beside it.
@@ -39,5 +43,39 @@ func TestScripts(t *testing.T) {
 		doc, err := Reader{}.convert(t.Context(), source{name: test.name, data: test.data})
 		must(t, err)
 		mustHold(t, test.name, doc.text, test.want...)
+	}
+}
+
+// TestShownOtherwise: what is deleted, hidden, coloured or filled in is said.
+func TestShownOtherwise(t *testing.T) {
+	cell := func(shade, text string) string {
+		return `<w:tc><w:tcPr><w:shd w:fill="` + shade + `"/></w:tcPr><w:p><w:r><w:t>` + text + `</w:t></w:r></w:p></w:tc>`
+	}
+	docx := docxOf(t, `<w:tbl><w:tr>`+cell("ff0000", "red")+cell("auto", "none")+cell("FFFFFF", "white")+`</w:tr><w:tr><w:trPr><w:del/></w:trPr>`+cell("", "gone")+`</w:tr><w:tr><w:trPr><w:hidden/></w:trPr>`+cell("", "away")+`</w:tr></w:tbl>`+
+		`<w:p><w:r><w:rPr><w:highlight w:val="yellow"/></w:rPr><w:t>bright</w:t></w:r><w:r><w:rPr><w:shd w:fill="00FF00"/></w:rPr><w:t>green</w:t></w:r><w:r><w:rPr><w:highlight w:val="none"/></w:rPr><w:t>plain</w:t></w:r></w:p>`, nil)
+	page := []byte(`<html><body><p>a<span hidden>b</span><span style="Display : none"><i hidden>c</i></span><span hidden> </span></p><ul style="display:none"><li>d</li></ul><p>e<del>f</del><s>g</s></p>` +
+		`<ol reversed><li>x</li><li>y</li></ol><ol start="3"><li>u</li><li value="9">v</li><li>w</li></ol><select><option>one</option><option selected>two</option></select>` +
+		`<input value="three"><input type="hidden" value="four"><input type="checkbox" checked>five<input type="radio">six<textarea>seven</textarea><ul><li>1</li></ul><ul><li>2</li></ul></body></html>`)
+	for _, test := range []struct {
+		name string
+		data []byte
+		want []string
+	}{
+		{"a.docx", docx, []string{"| [filled #FF0000] red | none | white |\n[deleted row] | gone |\n[hidden row] | away |\n", "[highlighted yellow: bright][filled #00FF00: green]plain\n"}},
+		{"a.html", page, []string{"a[hidden: b][hidden: *c*]", "- [hidden: d]", "e[deleted: f][struck out: g]", "1. (number 2) x\n2. (number 1) y\n", "(number 9) v", "(number 10) w",
+			"[option: one]", "[option that is chosen: two]", "[field: three]", "[chosen] five[not chosen] six", "[field: seven]"}},
+	} {
+		doc, err := Reader{}.convert(t.Context(), source{name: test.name, data: test.data})
+		must(t, err)
+		mustHold(t, test.name, doc.text, test.want...)
+		if strings.Contains(doc.text, "four") || strings.Contains(doc.text, "THE END") || strings.Contains(doc.text, "(number 3)") {
+			t.Error(doc.text)
+		}
+	}
+	form := pdfFile("", "<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [3 0 R] >> >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>", "<< /Type /Page /Parent 2 0 R /FT /Tx /V (filled in) >>")
+	doc, err := Reader{}.convert(t.Context(), source{name: "a.pdf", data: form})
+	must(t, err)
+	if !slices.Contains(doc.notes, "it is a form: what is filled in is not shown") {
+		t.Errorf("%q", doc.notes)
 	}
 }

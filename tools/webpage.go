@@ -76,7 +76,7 @@ func readHTML(text string, base *url.URL) (doc document, err error) {
 // markdown converts a tree that is prepared; links become absolute.
 func markdown(root *html.Node, from *url.URL) (string, error) {
 	// Without escapes: the reader is a model, and find must see file_name as it stands.
-	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(),
+	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(commonmark.WithListEndComment(false)),
 		table.NewTablePlugin(table.WithSpanCellBehavior(table.SpanBehaviorMirror), table.WithHeaderPromotion(true),
 			table.WithNewlineBehavior(table.NewlineBehaviorPreserve), table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal))))
 	// A table that markdown cannot hold (one with lists in its cells) is
@@ -92,6 +92,7 @@ func markdown(root *html.Node, from *url.URL) (string, error) {
 
 // prepare returns the page's title and readies the tree for the converter.
 func prepare(root *html.Node) (title string) {
+	markHidden(root)
 	cells := maxTableCells
 	for n := range root.Descendants() {
 		switch {
@@ -107,6 +108,20 @@ func prepare(root *html.Node) (title string) {
 			dropInline(n)
 		case n.Type == html.ElementNode && isScript(n):
 			writeScript(n)
+		case n.DataAtom == atom.Del:
+			bracket(n, "deleted")
+		case n.DataAtom == atom.S || n.DataAtom == atom.Strike:
+			bracket(n, "struck out")
+		case n.DataAtom == atom.Option:
+			what := "option"
+			if _, chosen := attribute(n, "selected"); chosen {
+				what = "option that is chosen"
+			}
+			bracket(n, what)
+		case n.DataAtom == atom.Input || n.DataAtom == atom.Textarea:
+			writeField(n)
+		case n.DataAtom == atom.Ol:
+			writeOrdinals(n)
 		case n.DataAtom == atom.Table:
 			size := tableSize(n)
 			if size > cells {
