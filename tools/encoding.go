@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/japanese"
+	"golang.org/x/text/encoding/unicode/utf32"
 )
 
 const (
@@ -23,6 +24,14 @@ const (
 // decides, then the content type, then what the text itself declares (web pages
 // and XML), unless it is UTF-8 all the same. The rest is a guess.
 func encodingOf(data []byte, contentType string) (e encoding.Encoding, name string, guessed bool) {
+	switch { // which the library does not know
+	case bytes.HasPrefix(data, []byte("\xff\xfe\x00\x00")):
+		return utf32.UTF32(utf32.LittleEndian, utf32.ExpectBOM), "utf-32le", false
+	case bytes.HasPrefix(data, []byte("\x00\x00\xfe\xff")):
+		return utf32.UTF32(utf32.BigEndian, utf32.ExpectBOM), "utf-32be", false
+	case isISO2022JP(data):
+		return japanese.ISO2022JP, "iso-2022-jp", false
+	}
 	e, name, certain := charset.DetermineEncoding(data, contentType)
 	if certain && name == "utf-8" || !certain && utf8.Valid(data) {
 		return nil, "utf-8", false
@@ -36,8 +45,37 @@ func encodingOf(data []byte, contentType string) (e encoding.Encoding, name stri
 	if name != "windows-1252" && name != "utf-8" {
 		return e, name, false // a web page's own declaration
 	}
+	if nearlyUTF8(data) {
+		return nil, "utf-8", false
+	}
 	e, name = guessEncoding(data)
 	return e, name, true
+}
+
+// nearlyUTF8 reports whether all but a few stray bytes are UTF-8: other encodings
+// seldom have two such characters in a row.
+func nearlyUTF8(data []byte) bool {
+	good, bad := 0, 0
+	for len(data) > 0 {
+		r, size := utf8.DecodeRune(data)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			bad++
+		case size > 1:
+			good++
+		}
+		data = data[size:]
+	}
+	return good >= 4 && good >= 10*bad
+}
+
+// isISO2022JP goes by the signs that switch between scripts, which are ASCII
+// and hence UTF-8.
+func isISO2022JP(data []byte) bool {
+	if !bytes.Contains(data, []byte("\x1b$B")) && !bytes.Contains(data, []byte("\x1b$@")) || slices.ContainsFunc(data, func(b byte) bool { return b >= 0x80 }) {
+		return false
+	}
+	return decodes(japanese.ISO2022JP, data)
 }
 
 // declaredInXML is the encoding that an XML declaration names.

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +48,22 @@ func TestEncodings(t *testing.T) {
 			}
 			mustHold(t, name, "|"+strings.Join(doc.notes, "|")+"|", "|decoded from "+test.note+"|")
 		}
+	}
+	for data, want := range map[string]string{
+		"caf\xc3\xa9 na\xc3\xafve \xc3\xbcber" + strings.Repeat("\xe2\x80\x93", 20) + "\x93": "café naïve über" + strings.Repeat("–", 20) + "\ufffd",
+		"\xff\xfe\x00\x00a\x00\x00\x00\xe9\x00\x00\x00":                                      "aé",
+		"\x00\x00\xfe\xff\x00\x00\x00a\x00\x00\x00\xe9":                                      "aé",
+		"one\ftwo\r\n":                        "one\ntwo\n",
+		"\x1b$B9A\x1b(B, \x1b$B:#F|\x1b(B.\n": "港, 今日.\n",
+		"a \x1b[1mbold\x1b[0m":                "a \x1b[1mbold\x1b[0m",
+	} {
+		if doc, err := (Reader{}).convert(t.Context(), source{name: "a.txt", data: []byte(data)}); err != nil || doc.text != want {
+			t.Errorf("%q: %q, %v, %q", data, doc.text, err, doc.notes)
+		}
+	}
+	doc, err := (Reader{}).convert(t.Context(), source{name: "a.tsv", data: []byte("5\" disk\t1\n\"open\t2\n7\n")})
+	if err != nil || !slices.Contains(doc.notes, "3 rows counting the first") || !slices.Contains(doc.notes, "1 to 2 columns") {
+		t.Errorf("%v, %q", err, doc.notes)
 	}
 	long := strings.Repeat("Сегодня ясная погода, паром отходит в полдень.\n", 5000)
 	data, err := charmap.KOI8R.NewEncoder().Bytes([]byte(long))

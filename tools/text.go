@@ -26,7 +26,7 @@ func (r Reader) readText(ctx context.Context, src source) (document, error) {
 	case src.base == nil && (ext == ".html" || ext == ".htm" || ext == ".xhtml") && strings.Contains(text, "<"):
 		return r.readHTML(ctx, text, new(url.URL), append(notes, "as markdown, without what it does not show")) // links stay as they are
 	case media == "text/tab-separated-values" || ext == ".tsv" || ext == ".tab":
-		return document{"tsv", append(notes, countRows(text, '\t')...), text}, nil
+		return document{"tsv", append(notes, countLines(text)...), text}, nil
 	case media == "text/csv" || ext == ".csv":
 		return document{"csv", append(notes, countRows(text, delimiter(text))...), text}, nil
 	case strings.HasSuffix(media, "json") || strings.HasPrefix(ext, ".json") || ext == ".geojson":
@@ -62,7 +62,7 @@ func decodeText(data []byte, contentType string) (text string, notes []string, e
 		return "", nil, unreadablef("it looks like text but holds NUL bytes (the first at offset %d), so it is binary or damaged", i)
 	}
 	text = strings.ReplaceAll(text, "\r\n", "\n")
-	return strings.ReplaceAll(text, "\r", "\n"), notes, nil
+	return strings.NewReplacer("\r", "\n", "\f", "\n").Replace(text), notes, nil // a page ends with a line
 }
 
 // delimiter guesses what separates the fields of a csv file: the candidate
@@ -76,6 +76,23 @@ func delimiter(text string) rune {
 		}
 	}
 	return best
+}
+
+// countLines describes a table of tab-separated values, which has no quotes: each
+// line is a row.
+func countLines(text string) []string {
+	rows, least, most := 0, 0, 0
+	for line := range strings.Lines(text) {
+		if line == "\n" {
+			continue
+		}
+		columns := strings.Count(line, "\t") + 1
+		if rows == 0 || columns < least {
+			least = columns
+		}
+		rows, most = rows+1, max(most, columns)
+	}
+	return sizeOf(rows, least, most, '\t')
 }
 
 // countRows describes a table; the text itself is shown as it stands, since
@@ -97,6 +114,10 @@ func countRows(text string, comma rune) []string {
 		}
 		rows, most = rows+1, max(most, len(record))
 	}
+	return sizeOf(rows, least, most, comma)
+}
+
+func sizeOf(rows, least, most int, comma rune) []string {
 	columns := count(most, "column")
 	if least < most {
 		columns = fmt.Sprintf("%d to %d columns", least, most)
