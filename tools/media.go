@@ -51,8 +51,8 @@ func (f imageFormat) about(data []byte) (document, error) {
 		return document{}, err
 	}
 	text := fmt.Sprintf("type: %s\nwidth: %d pixels\nheight: %d pixels\n%s", f.name, config.Width, config.Height, colours(config.ColorModel))
-	if n := gifFrames(data); f.name == "gif" && n > 0 {
-		text += fmt.Sprintf("frames: %d\n", n)
+	if n, what := f.frames(data); n > 0 {
+		text += fmt.Sprintf("%s: %d\n", what, n)
 	}
 	return document{kind: kindPicture, text: text + "describe_image, where it is offered, says what it shows.\n"}, nil
 }

@@ -148,6 +148,12 @@ func (f imageFormat) damaged(err error) error {
 	if err != nil {
 		why = ": " + plain(err)
 	}
+	var inTIFF tiff.UnsupportedError
+	var inJPEG jpeg.UnsupportedError
+	var inPNG png.UnsupportedError
+	if errors.As(err, &inTIFF) || errors.As(err, &inJPEG) || errors.As(err, &inPNG) || errors.Is(err, bmp.ErrUnsupported) {
+		return unreadablef("it is a %s picture of a kind that cannot be decoded%s", f.name, why)
+	}
 	return unreadablef("it is a %s picture that is cut off or damaged%s", f.name, why)
 }
 
