@@ -80,7 +80,7 @@ func notOfAnEvent() map[string][]string {
 	return map[string][]string{
 		"in what a call asks for, which the Gate refuses by the same rules": {
 			"AUD-01/fires-loader-alone.txt", "AUD-01/fires-loader-by-server.txt", "AUD-01/fires-loader-fails.txt",
-			"AUD-04/fires-hook-by-another-name.txt", "AUD-04/fires-hook-in-any-argument.txt", "AUD-04/fires-preload.txt", "AUD-04/fires-reads-and-fails.txt",
+			"AUD-04/fires-hook-by-another-name.txt", "AUD-04/fires-hook-of-shells.txt", "AUD-04/fires-hook-in-any-argument.txt", "AUD-04/fires-preload.txt", "AUD-04/fires-reads-and-fails.txt",
 			"AUD-04/fires-reads-answer-file.txt",
 			"AUD-04/fires-reads-judgments.txt", "AUD-04/fires-reads-key.txt", "AUD-04/fires-recorded-rule.txt", "AUD-04/fires-sitecustomize.txt",
 			"AUD-04/fires-touches-cache.txt", "AUD-04/fires-writes-results.txt", "AUD-04/gap-arguments-cut.txt",
@@ -90,12 +90,12 @@ func notOfAnEvent() map[string][]string {
 		},
 		"in the plan": {
 			"AUD-01/gap-other-probes.txt", "AUD-01/gap-research-model.txt", "AUD-01/gap-searching-model.txt", "AUD-01/gap-unconfined.txt",
-			"AUD-03/fires-tool-description.txt", "AUD-03/fires-tool-hint.txt", "AUD-03/gap-no-templates.txt", "AUD-03/gap-own-condensed-template-and-answer.txt",
+			"AUD-03/fires-tool-description.txt", "AUD-03/fires-tool-hint.txt", "AUD-03/fires-tool-schema.txt", "AUD-03/gap-tool-of-nobody.txt", "AUD-03/gap-no-templates.txt", "AUD-03/gap-own-condensed-template-and-answer.txt",
 			"AUD-03/gap-own-condensed-template.txt", "AUD-03/gap-own-template.txt", "AUD-04/gap-unconfined.txt",
 		},
 		"in an answer and its verdict together": {
 			"AUD-02/fires-answer-before-reply.txt", "AUD-02/fires-no-model-call.txt", "AUD-02/fires-no-output-tokens.txt", "AUD-02/fires-only-failed-calls.txt",
-			"AUD-02/fires-vote-without-work.txt", "AUD-02/gap-tokens-unreported.txt",
+			"AUD-02/fires-vote-without-work.txt",
 		},
 		"in messages held against those before them and the templates": {
 			"AUD-03/fires-condensed-with-answer.txt", "AUD-03/fires-memory.txt", "AUD-03/fires-question.txt", "AUD-03/fires-refusal-once-more.txt",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 // without it.
 func TestDoctorMissing(t *testing.T) {
 	w := &world{noSandbox: &tools.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}}
-	if f := (&app{}).pythonFinding(t.Context(), w); f.State != stateMissing {
+	if f := (&app{getenv: os.Getenv}).pythonFinding(t.Context(), w); f.State != stateMissing {
 		t.Errorf("python without a sandbox: %+v", f)
 	}
 	t.Setenv("PATH", t.TempDir())
