@@ -100,11 +100,17 @@ func (r Reader) read(ctx context.Context, format string, data []byte) (document,
 }
 
 func (r Reader) answer(ctx context.Context, q request, data []byte) (document, error) {
-	if len(r.Child) == 0 {
+	page := q.Format == formatHTML || q.Format == formatArticle
+	if len(r.Child) == 0 || page && len(data) <= smallPage {
 		return q.answer(ctx, data)
 	}
 	return r.ask(ctx, childTime, q, data)
 }
+
+// smallPage is how large, in bytes, a web page may be that is read in this process:
+// so far no nesting takes more than a second, and a process of its own takes more
+// than reading most pages does.
+const smallPage = 32 << 10
 
 // answer is what is made of a document, by a program if one is named.
 func (q request) answer(ctx context.Context, data []byte) (document, error) {

@@ -11,7 +11,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// TestMain also is the reader of documents that commands start which run in this
+// process: started with its name, it must not be the tests once more.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == convertName {
+		main()
+		return
+	}
 	testscript.Main(m, map[string]func(){"gaia": main})
 }
 
