@@ -26,9 +26,9 @@ const canary = "brellin-canary-4711"
 func plant(t *testing.T) outside {
 	t.Helper()
 	o := outside{dir: t.TempDir()}
-	o.workspace = filepath.Join(o.dir, "runs", "r1", "work", "a1")
+	o.workspace = filepath.Join(o.dir, "runs", "r1", "attempts", "a1")
 	must(t, os.MkdirAll(o.workspace, 0o755))
-	for _, name := range []string{"cache/gold", "judge-cache/verdicts", "keys/signing", "runs/r1/events.jsonl", "runs/r1/judgments.jsonl", "runs/r1/work/a2/notes"} {
+	for _, name := range []string{"cache/gold", "judge-cache/verdicts", "keys/signing", "runs/r1/events.jsonl", "runs/r1/judgments.jsonl", "runs/r1/attempts/a2/notes"} {
 		path := filepath.Join(o.dir, name)
 		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		must(t, os.WriteFile(path, []byte(canary), 0o666))
@@ -125,11 +125,11 @@ def call(name, *args):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 `
 
-const places = `['cache/gold', 'judge-cache/verdicts', 'keys/signing', 'runs/r1/events.jsonl', 'runs/r1/judgments.jsonl', 'runs/r1/work/a2/notes']`
+const places = `['cache/gold', 'judge-cache/verdicts', 'keys/signing', 'runs/r1/events.jsonl', 'runs/r1/judgments.jsonl', 'runs/r1/attempts/a2/notes']`
 
 var escapes = []escape{
 	{name: "files outside", code: `each(['$OUT/' + p for p in ` + places + `] + ['$EXE', '$OUT'], lambda p: (os.stat(p), open(p).read()))`, want: "no: No such file"},
-	{name: "upwards", code: `each(['../events.jsonl', '../../events.jsonl', '../a2/notes', '/workspace/../work/a2/notes'], lambda p: open(p).read()); print(sorted(os.listdir('..')))`,
+	{name: "upwards", code: `each(['../events.jsonl', '../../events.jsonl', '../a2/notes', '/workspace/../attempts/a2/notes'], lambda p: open(p).read()); print(sorted(os.listdir('..')))`,
 		want: "'usr', 'workspace']"},
 	{name: "all folders", code: `
 for top, dirs, files in os.walk('/'):

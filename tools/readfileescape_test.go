@@ -35,7 +35,7 @@ func plantOutside(t *testing.T) (dir string, env *Env) {
 	for _, name := range []string{
 		"home/.config/gaia/keys/signing", "home/.cache/gaia/judge/verdict.json", "home/.ssh/id_ed25519", "home/.cache/huggingface/token",
 		"data/2023/validation/metadata.jsonl", "runs/r1/events.jsonl", "runs/r1/judgments.jsonl", "runs/r1/manifest.dsse.json",
-		"runs/r1/results.jsonl", "runs/r1/work/a2/notes.txt", "runs/r1/work/a1/dir/own.txt",
+		"runs/r1/results.jsonl", "runs/r1/attempts/a2/notes.txt", "runs/r1/attempts/a1/dir/own.txt",
 	} {
 		path := filepath.Join(dir, name)
 		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -45,7 +45,7 @@ func plantOutside(t *testing.T) (dir string, env *Env) {
 	// What the senses would send on, if they got at it.
 	must(t, os.WriteFile(filepath.Join(dir, "data", "gold.png"), onePixel(t), 0o644))
 	must(t, os.WriteFile(filepath.Join(dir, "data", "gold.wav"), []byte("RIFF\x24\x00\x00\x00WAVEfmt "+canary), 0o644))
-	workspace := filepath.Join(dir, "runs", "r1", "work", "a1")
+	workspace := filepath.Join(dir, "runs", "r1", "attempts", "a1")
 	must(t, os.WriteFile(filepath.Join(workspace, "dir", "own.txt"), []byte("its own\n"), 0o644))
 	root, err := os.OpenRoot(workspace)
 	must(t, err)
