@@ -347,3 +347,21 @@ func BenchmarkChild(b *testing.B) {
 		}
 	}
 }
+
+// TestSimplePages: what can take long is read by the child, whatever its size.
+func TestSimplePages(t *testing.T) {
+	absent := Reader{Child: []string{"/nonexistent/reader"}}
+	page := func(body string) source {
+		return source{contentType: "text/html", base: mustParse(t, "http://a.example/"), data: []byte("<html><body>" + body)}
+	}
+	if doc, err := absent.convert(t.Context(), page(strings.Repeat("<ul><li>one</ul>", 20))); err != nil || !strings.Contains(doc.text, "- one") {
+		t.Errorf("a plain page: %q, %v", doc.text, err)
+	}
+	for name, body := range map[string]string{
+		"quotes": strings.Repeat("<blockquote>", 60), "quotes in capitals": strings.Repeat("<BlockQuote x=1>", 60), "lists": strings.Repeat("<ul><li>", 30), "size": strings.Repeat("a ", smallPage),
+	} {
+		if _, err := absent.convert(t.Context(), page(body)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: read here: %v", name, err)
+		}
+	}
+}

@@ -74,7 +74,7 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 		if name == approveAll {
 			name = policy.EveryTool
 		}
-		w.Approved = append(w.Approved, name)
+		w.Approved = append(w.Approved, policy.ToolName(name))
 	}
 	w.Attempts, w.TaskTokens, w.TaskWall = s.attempts, s.taskTokens, s.taskTime
 	w.SubmitIntent, w.Rehearsal = s.submitIntent, s.rehearsal
