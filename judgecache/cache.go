@@ -20,6 +20,13 @@
 // other member. verdict is "correct" or "incorrect"; created is a time in UTC
 // with milliseconds.
 //
+// What became of a null battery (package judge) that was put to a judge is kept
+// as an entry, too. It differs in these: schema is gaia.null-battery/1; context
+// is the digest of {battery_sha256, model, origin, prompt_digest}; the payload type is
+// application/vnd.gaia-harness.null-battery+json; verdict is "withstood" or
+// "paid". So neither kind of entry can be read as the other, whatever name it
+// lies under (TestKindsApart).
+//
 // # What is refused
 //
 // Anything else called *.json is bad: it is never used, and it is reported.
@@ -159,21 +166,7 @@ func (c *Cache) Get(ctx Context) (correct, found bool, bad *Bad, err error) {
 	if err != nil {
 		return false, false, nil, err
 	}
-	name := fileName(digest)
-	e, _, reason, err := c.read(name)
-	if err != nil {
-		return false, false, nil, err
-	}
-	if reason == noReason && e.Schema != "" && e.Model != ctx.Model {
-		reason = anotherModel
-	}
-	if reason != noReason {
-		if c.report(name) {
-			bad = &Bad{name, reason}
-		}
-		return false, false, bad, nil
-	}
-	return e.Verdict == correctVerdict, e.Schema != "", nil, nil
+	return c.get(judgments(), digest, ctx.Model)
 }
 
 // Put keeps a verdict, in place of the one there is. When it returns without
@@ -183,12 +176,36 @@ func (c *Cache) Put(ctx Context, correct bool) error {
 	if err != nil {
 		return err
 	}
-	e := entry{
-		Schema: schema, Key: c.key.Public().ID(), Context: digest, Verdict: incorrectVerdict,
-		Model: ctx.Model, Created: c.now().UTC().Format(timeFormat),
+	return c.put(judgments(), digest, ctx.Model, correct)
+}
+
+func (c *Cache) get(k kind, digest, model string) (yes, found bool, bad *Bad, err error) {
+	name := fileName(digest)
+	e, _, reason, err := c.read(name)
+	if err != nil {
+		return false, false, nil, err
 	}
-	if correct {
-		e.Verdict = correctVerdict
+	found = e != entry{}
+	switch {
+	case reason != noReason || !found:
+	case e.Schema != k.schema:
+		reason = anotherKind
+	case e.Model != model:
+		reason = anotherModel
+	}
+	if reason != noReason {
+		if c.report(name) {
+			bad = &Bad{name, reason}
+		}
+		return false, false, bad, nil
+	}
+	return found && e.Verdict == k.yes, found, nil, nil
+}
+
+func (c *Cache) put(k kind, digest, model string, yes bool) error {
+	e := entry{
+		Schema: k.schema, Key: c.key.Public().ID(), Context: digest, Verdict: k.verdict(yes),
+		Model: model, Created: c.now().UTC().Format(timeFormat),
 	}
 	data, err := e.seal(c.key)
 	if err != nil {

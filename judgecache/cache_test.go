@@ -69,14 +69,23 @@ func question(n int) judgecache.Context {
 	}
 }
 
+const (
+	judgmentType = "application/vnd.gaia-harness.judgment+json"
+	trialType    = "application/vnd.gaia-harness.null-battery+json"
+)
+
 // forge makes an entry as another program would, from the format alone.
 func forge(t testing.TB, key sign.Key, members map[string]string) []byte {
+	t.Helper()
+	return forgeAs(t, key, judgmentType, members)
+}
+
+func forgeAs(t testing.TB, key sign.Key, payloadType string, members map[string]string) []byte {
 	t.Helper()
 	payload, err := json.Marshal(members)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const payloadType = "application/vnd.gaia-harness.judgment+json"
 	pae := fmt.Sprintf("DSSEv1 %d %s %d %s", len(payloadType), payloadType, len(payload), payload)
 	members["signature"] = base64.StdEncoding.EncodeToString(key.Sign([]byte(pae)))
 	data, err := json.Marshal(members)

@@ -2,6 +2,7 @@ package judgecache
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"time"
 
@@ -13,15 +14,11 @@ import (
 )
 
 const (
-	schema      = "gaia.judgment/1"
-	payloadType = "application/vnd.gaia-harness.judgment+json"
-	timeFormat  = "2006-01-02T15:04:05.000Z"
-	suffix      = ".json"
+	timeFormat = "2006-01-02T15:04:05.000Z"
+	suffix     = ".json"
 
 	digestPrefix = "sha256:"
 	digestDigits = 64
-
-	correctVerdict, incorrectVerdict = "correct", "incorrect"
 
 	// maxEntry is the size in bytes above which a file is not read. An entry
 	// is near 500 bytes; only the model's name can make it longer.
@@ -41,10 +38,43 @@ const (
 	forged       = "under a signature that is not good"
 	misplaced    = "under another name than its own"
 	anotherModel = "of another model than was asked"
+	anotherKind  = "of another kind than was asked"
 )
 
-// entry is a judgment as it stands in its file. Without Signature it is what
-// is signed.
+// kind is a sort of entry. The schema stands in the entry and the payload type
+// in what is signed, so that a signature of one kind is none of another.
+type kind struct {
+	schema, payloadType string
+	yes, no             string // the verdicts
+}
+
+func judgments() kind {
+	return kind{"gaia.judgment/1", "application/vnd.gaia-harness.judgment+json", "correct", "incorrect"}
+}
+
+func trials() kind {
+	return kind{"gaia.null-battery/1", "application/vnd.gaia-harness.null-battery+json", "withstood", "paid"}
+}
+
+// kindOf returns the kind of an entry that is of one.
+func kindOf(schema string) (kind, bool) {
+	for _, k := range [...]kind{judgments(), trials()} {
+		if k.schema == schema {
+			return k, true
+		}
+	}
+	return kind{}, false
+}
+
+func (k kind) verdict(yes bool) string {
+	if yes {
+		return k.yes
+	}
+	return k.no
+}
+
+// entry is a judgment or a trial as it stands in its file. Without Signature it
+// is what is signed.
 type entry struct {
 	Schema    string `json:"schema"`
 	Key       string `json:"key"`
@@ -57,12 +87,16 @@ type entry struct {
 
 // signed returns the bytes that the signature of an entry is over.
 func (e entry) signed() ([]byte, error) {
+	k, known := kindOf(e.Schema)
+	if !known {
+		return nil, fmt.Errorf("an entry of the schema %q cannot be signed", e.Schema)
+	}
 	e.Signature = ""
 	payload, err := sign.Canonical(e)
 	if err != nil {
 		return nil, err
 	}
-	return dsse.PAE(payloadType, payload), nil
+	return dsse.PAE(k.payloadType, payload), nil
 }
 
 // seal signs an entry and returns its file's content.
@@ -81,8 +115,8 @@ func parse(data []byte) (e entry, reason string) {
 	if err := sign.Decode(data, &e); err != nil {
 		return entry{}, malformed
 	}
-	if e.Schema != schema || !isDigest(e.Context) || !isTime(e.Created) ||
-		e.Verdict != correctVerdict && e.Verdict != incorrectVerdict {
+	k, known := kindOf(e.Schema)
+	if !known || !isDigest(e.Context) || !isTime(e.Created) || e.Verdict != k.yes && e.Verdict != k.no {
 		return entry{}, malformed
 	}
 	if e.Signature == "" {
@@ -130,11 +164,12 @@ func isLegacy(data []byte) bool {
 	if err := json.Unmarshal(data, &old); err != nil {
 		return false
 	}
+	k := judgments() // there were no others
 	return old.Schema == nil && old.Signature == nil && (old.Key != "" || old.Context != "") &&
-		(old.Verdict == correctVerdict || old.Verdict == incorrectVerdict)
+		(old.Verdict == k.yes || old.Verdict == k.no)
 }
 
-// fileName returns the name of the file that holds a context's entry.
+// fileName returns the name of the file that holds the entry of a digest.
 func fileName(digest string) string { return strings.TrimPrefix(digest, digestPrefix) + suffix }
 
 func isDigest(s string) bool {

@@ -22,7 +22,7 @@ func sealed(t testing.TB) (name string, data []byte, trusted map[string]sign.Pub
 	}
 	digest := sign.Digest([]byte("a context"))
 	data, err = entry{
-		Schema: schema, Key: key.Public().ID(), Context: digest, Verdict: correctVerdict,
+		Schema: judgments().schema, Key: key.Public().ID(), Context: digest, Verdict: judgments().yes,
 		Model: "ümpire/1", Created: "2026-01-02T03:04:05.678Z",
 	}.seal(key)
 	if err != nil {
@@ -62,7 +62,7 @@ func TestEveryBit(t *testing.T) {
 
 // TestContextsDiffer: two contexts have one digest only if they are equal,
 // whatever stands in their fields. Half of the pairs are one text, cut into
-// fields at different places.
+// fields at different places. A trial of a judge has the digest of none.
 func TestContextsDiffer(t *testing.T) {
 	piece := rapid.StringOfN(rapid.SampledFrom([]rune("\x00\n\r\t |,;:/\"\\{}[]ae\u00e9\ufffd\u2028")), 0, 3, -1)
 	fields := rapid.SliceOfN(piece, 6, 6)
@@ -86,6 +86,13 @@ func TestContextsDiffer(t *testing.T) {
 		}
 		if (da == db) != (a == b) {
 			t.Fatalf("%q and %q have digests %s and %s", f, g, da, db)
+		}
+		trial, err := Trial{g[0], g[3], g[4], g[5]}.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if trial == da || trial == db {
+			t.Fatalf("%q is a trial, and yet has the digest of a judgment", g)
 		}
 		if a == b {
 			same++
@@ -124,6 +131,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(data)
 	f.Add(bytes.Replace(data, []byte(`"correct"`), []byte(`"incorrect"`), 1))
 	f.Add(bytes.Replace(data, []byte("/"), []byte(`\/`), 1))
+	f.Add(bytes.Replace(bytes.Replace(data, []byte("judgment"), []byte("null-battery"), 1), []byte(`"correct"`), []byte(`"paid"`), 1))
 	f.Add([]byte(`{"key":"k","verdict":"correct"}`))
 	f.Add([]byte(`{"context":"","created":"","key":"","model":"","schema":"gaia.judgment/1","verdict":"correct"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -143,7 +151,9 @@ func FuzzParse(f *testing.F) {
 		if err != nil || base64.StdEncoding.EncodeToString(sig) != e.Signature || old {
 			t.Errorf("signature %q, legacy %v", e.Signature, old)
 		}
-		if e.Verdict != "correct" && e.Verdict != "incorrect" || e.Schema != "gaia.judgment/1" || len(fileName(e.Context)) != 69 {
+		kind := e.Schema + " " + e.Verdict
+		known := []string{"gaia.judgment/1 correct", "gaia.judgment/1 incorrect", "gaia.null-battery/1 withstood", "gaia.null-battery/1 paid"}
+		if !slices.Contains(known, kind) || len(fileName(e.Context)) != 69 {
 			t.Errorf("accepted %+v", e)
 		}
 	})

@@ -1,0 +1,47 @@
+package judgecache
+
+import (
+	"errors"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+)
+
+// Trial is everything the outcome of a null battery depends on. Battery is the
+// digest of its items; PromptDigest is that of the judge's prompt; Origin is
+// scheme and host of the endpoint.
+type Trial struct {
+	Battery      string `json:"battery_sha256"`
+	Model        string `json:"model"`
+	Origin       string `json:"origin"`
+	PromptDigest string `json:"prompt_digest"`
+}
+
+// Digest returns "sha256:…" over the canonical object of all fields. It is the
+// digest of no Context, whose object has other members. It fails where a field
+// is not UTF-8.
+func (t Trial) Digest() (string, error) {
+	b, err := sign.Canonical(t)
+	if err != nil {
+		return "", errors.New("a judge's null battery is not named in UTF-8")
+	}
+	return sign.Digest(b), nil
+}
+
+// Trial looks up whether a judge withstood a battery. found and bad are those
+// of Get.
+func (c *Cache) Trial(t Trial) (withstood, found bool, bad *Bad, err error) {
+	digest, err := t.Digest()
+	if err != nil {
+		return false, false, nil, err
+	}
+	return c.get(trials(), digest, t.Model)
+}
+
+// PutTrial keeps whether a judge withstood a battery, as Put keeps a verdict.
+func (c *Cache) PutTrial(t Trial, withstood bool) error {
+	digest, err := t.Digest()
+	if err != nil {
+		return err
+	}
+	return c.put(trials(), digest, t.Model, withstood)
+}
