@@ -20,6 +20,7 @@ type Evidence struct {
 	Gold    map[string]string // nil: not at hand
 	Tasks   []*TaskEvidence   // plan order
 	Cache   []CacheFact
+	Trials  []TrialFact  // in the order of the journal
 	Resumed []ResumeFact // in the order of the journal
 	Unswept bool         // an answer was graded without the judge cache having been checked since the process began
 
@@ -180,6 +181,12 @@ type BrokenFact struct {
 type CacheFact struct {
 	Seq   int64
 	Event trajectory.SecurityEvent
+}
+
+// TrialFact is how the judge stood the null battery.
+type TrialFact struct {
+	Seq   int64
+	Event trajectory.Battery
 }
 
 // ResumeFact is a resumption.

@@ -126,6 +126,10 @@ func (g *gatherer) add(ev trajectory.Event) error {
 	g.spend(ev)
 	switch p := ev.Payload.(type) {
 	case trajectory.SecurityEvent:
+		if p.Battery != nil {
+			g.e.Trials = append(g.e.Trials, TrialFact{ev.Seq, *p.Battery})
+			break
+		}
 		g.e.Cache = append(g.e.Cache, CacheFact{ev.Seq, p})
 		g.swept = g.swept || p.Kind == trajectory.JudgeCacheSweep
 	case trajectory.RunResumed:

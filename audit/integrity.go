@@ -249,6 +249,21 @@ func judged(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	if !consistent(*j) {
 		n.find(Critical, "judged-oddly", at, "verdicts that do not go with the path "+j.Path, "official first, then the judge")
 	}
+	if j.Path == judge.PathJudge && plan != nil && plan.Battery != "" && !e.withstood(a.Judged) {
+		n.find(Critical, "judged-unproven", at, "a verdict of a judge that had not withstood the null battery", "not judged")
+	}
+}
+
+// withstood reports whether the judge had withstood the null battery, the last
+// time it was put to it before an event.
+func (e *Evidence) withstood(seq int64) bool {
+	withstood := false
+	for _, t := range e.Trials {
+		if t.Seq < seq {
+			withstood = t.Event.Withstood
+		}
+	}
+	return withstood
 }
 
 // consistent reports whether a judgment can come from the path it names.
@@ -263,7 +278,7 @@ func consistent(j trajectory.Judgment) bool {
 		return !j.Official && j.Judged != nil && !*j.Judged && !asked
 	case judge.PathUnreadable, judge.PathError:
 		return !j.Official && j.Judged == nil && asked
-	case judge.PathNoJudge:
+	case judge.PathNoJudge, judge.PathWithheld:
 		return !j.Official && j.Judged == nil && !asked
 	}
 	return false

@@ -136,6 +136,7 @@ type JudgeTotals struct {
 	Errors     int `json:"errors"`
 	Judged     int `json:"judged"`
 	Unreadable int `json:"unreadable"`
+	Withheld   int `json:"withheld,omitzero"` // kept from a judge that did not withstand the null battery
 }
 
 // Encode returns audit-report.json.

@@ -14,6 +14,11 @@
 // is asked again, up to MaxTries in all, and then the answer is not judged: a
 // failure is never a verdict. TestScore, TestInjection and FuzzReadVerdict show it.
 //
+// A verdict counts only from a judge that withstood the null battery ([Battery],
+// [Judge.Try]): answers that say nothing, and instructions to the judge. Judge.Fit
+// says whether it did; where it did not, the answer is kept from it.
+// TestWithheld shows it.
+//
 // The package reaches no network: an Asker carries the question to a model. Gold
 // answers stay in Item and in the request; no error text holds any of it.
 package judge
@@ -33,6 +38,11 @@ import (
 // MaxCandidateBytes is how much of an answer the LLM judge is shown; the
 // template judge.v1 states it too. The official scorer reads all of it.
 const MaxCandidateBytes = 4096
+
+// What is longer is not put to the LLM judge: a part of a question or of an
+// expected answer asks for something else. An expected answer of more bytes than
+// MaxCandidateBytes could not be matched, either.
+const maxQuestionBytes = 32 << 10
 
 const defaultMaxTries = 2
 
@@ -78,6 +88,7 @@ const (
 	PathError      = "judge_error"      // it could not be asked; not judged
 	PathNoAnswer   = "no_answer"        // there is nothing to judge, which is incorrect
 	PathNoJudge    = "no_judge"         // there is no LLM judge; not judged
+	PathWithheld   = "withheld"         // kept from a judge that did not withstand the null battery, or too long for one; not judged
 )
 
 // Verdict holds both verdicts on an item and how they came about.
@@ -99,6 +110,9 @@ type Judge struct {
 	// Known returns the LLM judge's verdict on an item if it has given one
 	// before; nil = it has not. It is asked only where Asker would be.
 	Known func(Item) (correct, found bool)
+	// Fit reports whether the LLM judge withstood the null battery: else neither
+	// Asker nor Known is asked. Nil means that it did.
+	Fit func(context.Context) bool
 }
 
 // Score gives both verdicts. The LLM judge is asked only where the official
@@ -112,20 +126,27 @@ func (j Judge) Score(ctx context.Context, it Item) Verdict {
 	case j.Asker == nil:
 		return Verdict{Path: PathNoJudge}
 	}
-	return j.ask(ctx, it)
-}
-
-func (j Judge) ask(ctx context.Context, it Item) Verdict {
+	if len(it.Question) > maxQuestionBytes || len(it.Gold) > MaxCandidateBytes {
+		return Verdict{Path: PathWithheld, Err: "the question or the expected answer is too long for a judge"}
+	}
+	if j.Fit != nil && !j.Fit(ctx) {
+		return Verdict{Path: PathWithheld, Err: "the judge has not withstood the null battery"}
+	}
 	if j.Known != nil {
 		if correct, found := j.Known(it); found {
 			return Verdict{Judged: &correct, Path: PathJudge, Known: true}
 		}
 	}
+	return j.ask(ctx, it.Question, *it.Answer, it.Gold)
+}
+
+// ask has the LLM judge compare a candidate with the expected answer.
+func (j Judge) ask(ctx context.Context, question, candidate, expected string) Verdict {
 	tries := j.MaxTries
 	if tries < 1 {
 		tries = defaultMaxTries
 	}
-	system, user := prompt.Judge(it.Question, head(*it.Answer), it.Gold)
+	system, user := prompt.Judge(question, head(candidate), expected)
 	v := Verdict{}
 	for v.Tries < tries {
 		v.Tries++

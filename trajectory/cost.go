@@ -13,6 +13,10 @@ func Cost(p Payload) (microUSD *int64, asked bool) {
 		}
 	case Judgment:
 		return p.CostMicroUSD, true
+	case SecurityEvent:
+		if p.Battery != nil && !p.Battery.Remembered {
+			return p.Battery.CostMicroUSD, true
+		}
 	}
 	return nil, false
 }

@@ -1,6 +1,7 @@
 package trajectory
 
-// This file is the taxonomy: every type of event and the payload it carries.
+// This file is the taxonomy: every type of event and the payload it carries;
+// kinds.go says where each may stand.
 // Serialisations that exist never change. A new optional member is added with
 // omitzero (a list with omitempty, so that an empty one has no second form), so
 // that old journals still have exactly one encoding.
@@ -126,17 +127,41 @@ type File struct {
 
 // The kinds of security events.
 const (
+	JudgeBattery    = "judge_battery"     // the LLM judge was put to the null battery, or remembered for it
 	JudgeCacheSweep = "judge_cache_sweep" // all entries were checked, before the run began or went on
 	JudgeCacheRead  = "judge_cache_read"  // an entry was found bad when its verdict was wanted
 )
 
 // SecurityEvent tells of a check of the judge cache: how many entries were
-// looked at, how many of them do not verify, and which (at most 100).
+// looked at, how many of them do not verify, and which (at most 100). Of a null
+// battery it tells how many of its items were put to the judge, and how many of
+// them it paid.
 type SecurityEvent struct {
 	Bad     int        `json:"bad"`
+	Battery *Battery   `json:"battery,omitzero"` // of JudgeBattery alone
 	Checked int        `json:"checked"`
 	Entries []BadEntry `json:"entries,omitempty"`
 	Kind    string     `json:"kind"`
+}
+
+// Battery is how the LLM judge stood the null battery: what no verdict of it
+// counts without. Remembered says that the outcome is one of another run, from the
+// signed cache; nothing was asked then.
+type Battery struct {
+	CostMicroUSD *int64   `json:"cost_microusd"`
+	ErrorStatus  int      `json:"error_status,omitzero"` // HTTP status, where the judge could not be asked
+	LatencyMs    int64    `json:"latency_ms"`
+	Model        string   `json:"model"`
+	Paid         []string `json:"paid,omitempty"`   // items that it called correct
+	Problem      string   `json:"problem,omitzero"` // why not all items were put to it
+	Prompt       string   `json:"prompt"`           // template id
+	Remembered   bool     `json:"remembered,omitzero"`
+	SHA256       string   `json:"sha256"` // of the battery
+	TokensIn     int64    `json:"tokens_in"`
+	TokensOut    int64    `json:"tokens_out"`
+	Tries        int      `json:"tries"`
+	Unreadable   []string `json:"unreadable,omitempty"` // items on which its reply was no verdict
+	Withstood    bool     `json:"withstood"`            // it called every item incorrect
 }
 
 // LimitChanged says that an endpoint is given more or fewer requests at once.
@@ -510,105 +535,4 @@ type TaskSealed struct {
 	Attempts int    `json:"attempts"`
 	Outcome  string `json:"outcome"` // Solved, Failed, Skipped, Errored or Unscored
 	Salt     string `json:"salt"`    // 32 random bytes, hex
-}
-
-// Type implements Payload.
-func (RunStarted) Type() Type         { return TypeRunStarted }
-func (RunResumed) Type() Type         { return TypeRunResumed }
-func (RunCompleted) Type() Type       { return TypeRunCompleted }
-func (TaskStarted) Type() Type        { return TypeTaskStarted }
-func (TurnStarted) Type() Type        { return TypeTurnStarted }
-func (TurnCompleted) Type() Type      { return TypeTurnCompleted }
-func (ContextCompiled) Type() Type    { return TypeContextCompiled }
-func (ModelCallStarted) Type() Type   { return TypeModelCallStarted }
-func (ModelCallCompleted) Type() Type { return TypeModelCallCompleted }
-func (ToolProposed) Type() Type       { return TypeToolProposed }
-func (PolicyDecision) Type() Type     { return TypePolicyDecision }
-func (PolicyViolation) Type() Type    { return TypePolicyViolation }
-func (ApprovalRequested) Type() Type  { return TypeApprovalRequested }
-func (ApprovalResolved) Type() Type   { return TypeApprovalResolved }
-func (CheckpointSaved) Type() Type    { return TypeCheckpointSaved }
-func (Rollback) Type() Type           { return TypeRollback }
-func (ToolExecuted) Type() Type       { return TypeToolExecuted }
-func (SecurityEvent) Type() Type      { return TypeSecurityEvent }
-func (ContextCondensed) Type() Type   { return TypeContextCondensed }
-func (LimitChanged) Type() Type       { return TypeLimitChanged }
-func (Error) Type() Type              { return TypeError }
-func (AnswerCommitted) Type() Type    { return TypeAnswerCommitted }
-func (AttemptEnded) Type() Type       { return TypeAttemptEnded }
-func (Judgment) Type() Type           { return TypeJudgment }
-func (TaskSealed) Type() Type         { return TypeTaskSealed }
-
-// scope says which of task id, attempt and turn a type bears.
-type scope int
-
-const (
-	scopeRun scope = iota
-	scopeTask
-	scopeAttempt
-	scopeTurn
-)
-
-// kind is what the reader must know of a type: where it may stand and how its
-// payload decodes.
-type kind struct {
-	scope  scope
-	decode func([]byte) (Payload, error)
-}
-
-// kindOf returns the kind of a type; false for a type this version has not.
-func kindOf(t Type) (kind, bool) {
-	switch t {
-	case TypeRunStarted:
-		return kind{scopeRun, decode[RunStarted]}, true
-	case TypeRunResumed:
-		return kind{scopeRun, decode[RunResumed]}, true
-	case TypeRunCompleted:
-		return kind{scopeRun, decode[RunCompleted]}, true
-	case TypeTaskStarted:
-		return kind{scopeAttempt, decode[TaskStarted]}, true
-	case TypeTurnStarted:
-		return kind{scopeTurn, decode[TurnStarted]}, true
-	case TypeTurnCompleted:
-		return kind{scopeTurn, decode[TurnCompleted]}, true
-	case TypeContextCompiled:
-		return kind{scopeTurn, decode[ContextCompiled]}, true
-	case TypeContextCondensed:
-		return kind{scopeTurn, decode[ContextCondensed]}, true
-	case TypeModelCallStarted:
-		return kind{scopeTurn, decode[ModelCallStarted]}, true
-	case TypeModelCallCompleted:
-		return kind{scopeTurn, decode[ModelCallCompleted]}, true
-	case TypeToolProposed:
-		return kind{scopeTurn, decode[ToolProposed]}, true
-	case TypePolicyDecision:
-		return kind{scopeTurn, decode[PolicyDecision]}, true
-	case TypePolicyViolation:
-		return kind{scopeTurn, decode[PolicyViolation]}, true
-	case TypeApprovalRequested:
-		return kind{scopeTurn, decode[ApprovalRequested]}, true
-	case TypeApprovalResolved:
-		return kind{scopeTurn, decode[ApprovalResolved]}, true
-	case TypeCheckpointSaved:
-		return kind{scopeTurn, decode[CheckpointSaved]}, true
-	case TypeRollback:
-		return kind{scopeTurn, decode[Rollback]}, true
-	case TypeToolExecuted:
-		return kind{scopeTurn, decode[ToolExecuted]}, true
-	case TypeSecurityEvent:
-		return kind{scopeRun, decode[SecurityEvent]}, true
-	case TypeLimitChanged:
-		return kind{scopeRun, decode[LimitChanged]}, true
-	case TypeError:
-		return kind{scopeAttempt, decode[Error]}, true
-	case TypeAnswerCommitted:
-		return kind{scopeAttempt, decode[AnswerCommitted]}, true
-	case TypeAttemptEnded:
-		return kind{scopeAttempt, decode[AttemptEnded]}, true
-	case TypeJudgment:
-		return kind{scopeAttempt, decode[Judgment]}, true
-	case TypeTaskSealed:
-		return kind{scopeTask, decode[TaskSealed]}, true
-	}
-	return kind{}, false
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -86,6 +87,10 @@ func (f *usageFound) add(s ledger.Summary, m ledger.Manifest) {
 		f.judged += j.Judged - j.Cached
 		f.judgeIn += j.TokensIn
 		f.judgeOut += j.TokensOut
+		if b := j.Battery; b != nil {
+			f.judgeIn -= b.TokensIn
+			f.judgeOut -= b.TokensOut
+		}
 	}
 }
 
@@ -96,7 +101,7 @@ type estimate struct {
 	BoundMicroUSD     *int64    `json:"bound_microusd"`      // of the model alone, by the budget of each attempt
 	CostMicroUSD      *int64    `json:"cost_microusd"`       // judge included
 	JudgeCostMicroUSD *int64    `json:"judge_cost_microusd"` // null, too, without a judge
-	JudgeTokens       perAnswer `json:"judge_tokens"`        // of an answer; every answer is taken to be judged
+	JudgeTokens       perAnswer `json:"judge_tokens"`        // of an answer; every answer is taken to be judged, and the null battery put to it
 	ModelCostMicroUSD *int64    `json:"model_cost_microusd"` //
 	RunBoundMicroUSD  *int64    `json:"run_bound_microusd"`  // by --max-cost
 	Tokens            perAnswer `json:"tokens"`              // of an attempt
@@ -125,7 +130,7 @@ func newEstimate(m ledger.Manifest, found usageFound, prices llm.Prices) estimat
 		if n := int64(found.judged); n > 0 {
 			e.JudgeTokens = perAnswer{In: found.judgeIn / n, Out: found.judgeOut / n, Of: found.judged, Runs: found.judgeRuns}
 		}
-		e.JudgeCostMicroUSD = e.JudgeTokens.cost(prices, m.Judge.Model, e.Attempts)
+		e.JudgeCostMicroUSD = e.JudgeTokens.cost(prices, m.Judge.Model, e.Attempts+len(judge.Battery()))
 		e.CostMicroUSD = sum(e.ModelCostMicroUSD, e.JudgeCostMicroUSD)
 	}
 	if b := m.Budgets.CostMicroUSD; b > 0 {
@@ -166,7 +171,7 @@ func (e estimate) rows() [][2]string {
 	rows := [][2]string{{"estimate", dollars(e.CostMicroUSD) + " in all"},
 		{"", fmt.Sprintf("model: %s for %s of %s", dollars(e.ModelCostMicroUSD), counted(e.Attempts, "attempt"), e.Tokens.said("attempt"))}}
 	if e.JudgeTokens.In > 0 {
-		rows = append(rows, [2]string{"", fmt.Sprintf("judge: at most %s, if it is asked of every answer: %s", dollars(e.JudgeCostMicroUSD), e.JudgeTokens.said("answer"))})
+		rows = append(rows, [2]string{"", fmt.Sprintf("judge: at most %s, if it is asked of every answer and put to the null battery: %s", dollars(e.JudgeCostMicroUSD), e.JudgeTokens.said("answer"))})
 	}
 	bound := func(b *int64, flag string) {
 		limit := "no bound"

@@ -97,6 +97,7 @@ func (p *progress) watch(e trajectory.Event) {
 			p.warn("answer not judged: the judge could not be asked", "task", e.TaskID, "status", payload.ErrorStatus)
 		}
 	case trajectory.SecurityEvent:
+		p.battery(payload)
 		for _, b := range payload.Entries {
 			p.warn("a judge cache entry does not verify; the audit will count it", "entry", b.Name, "reason", b.Reason)
 		}
@@ -106,6 +107,14 @@ func (p *progress) watch(e trajectory.Event) {
 	case trajectory.Error:
 		p.warn("attempt failed", "task", e.TaskID, "stage", payload.Stage, "error", oneLine(payload.Message))
 	}
+}
+
+// battery warns of a judge whose verdicts do not count.
+func (p *progress) battery(e trajectory.SecurityEvent) {
+	if e.Battery == nil || e.Battery.Withstood {
+		return
+	}
+	p.warn("no verdict of the judge counts: "+stood(e.Battery.Remembered, e.Battery.Paid, e.Battery.Unreadable, e.Battery.Problem), "judge", e.Battery.Model, "status", e.Battery.ErrorStatus)
 }
 
 // searched warns of a search engine that refuses its key or wants to be paid: the

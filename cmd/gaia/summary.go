@@ -73,10 +73,7 @@ func (a *app) printSummary(dir string, found *ledger.Run, unsubmittable string) 
 		}
 		rows = append(rows, [2]string{"budget", fmt.Sprintf("%s: %d %s", runBudget(b), s.Outcomes.Skipped, begun)})
 	}
-	if s.Judge != nil {
-		rows = append(rows, [2]string{"judge", fmt.Sprintf("%s: judged %d of %d (%d from the cache), unreadable %d, errors %d; cost %s",
-			s.Judge.Model, s.Judge.Judged, s.Judge.Asked, s.Judge.Cached, s.Judge.Unreadable, s.Judge.Errors, dollars(s.Judge.CostMicroUSD))})
-	}
+	rows = append(rows, judgeRows(s.Judge)...)
 	rows = append(rows,
 		[2]string{"calls", fmt.Sprintf("%d turns, %d tool calls, %d model calls retried", s.Turns, s.ToolCalls, s.RetriedCalls)})
 	if broken := rulesBroken(found.Fold); broken != "" {

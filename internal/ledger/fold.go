@@ -126,10 +126,7 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 			f.NotRecorded = p.Unsubmittable
 		}
 	case trajectory.SecurityEvent:
-		if p.Bad < 0 || p.Checked < p.Bad || len(p.Entries) > p.Bad || p.Bad > maxCounted-f.badCache {
-			return "miscounts the entries it tells of"
-		}
-		f.badCache += p.Bad
+		return f.security(p)
 	case trajectory.LimitChanged:
 		if min(p.From, p.To) < 1 || max(p.From, p.To) > maxRequests {
 			return "is given a number of requests at once that no endpoint is"
@@ -164,6 +161,10 @@ func (f *Fold) count(p trajectory.Payload) bool {
 		}
 	case trajectory.Judgment:
 		counts, cost = []int64{p.TokensIn, p.TokensOut}, p.CostMicroUSD
+	case trajectory.SecurityEvent:
+		if p.Battery != nil {
+			counts, cost = []int64{p.Battery.TokensIn, p.Battery.TokensOut}, p.Battery.CostMicroUSD
+		}
 	}
 	if cost != nil {
 		counts = append(counts, *cost)
@@ -219,6 +220,12 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	return "", f.ended(record)
 }
 
+// The paths of judgments that are counted apart, as package judge calls them.
+const (
+	pathUnreadable = "judge_unreadable"
+	pathWithheld   = "withheld"
+)
+
 func (f *Fold) judged(a *Attempt, j trajectory.Judgment) (reason string) {
 	switch {
 	case a.Judgment != nil:
@@ -236,6 +243,9 @@ func (f *Fold) judged(a *Attempt, j trajectory.Judgment) (reason string) {
 	if j.Cached {
 		f.judge.Cached++
 	} else if j.Tries == 0 {
+		if j.Path == pathWithheld {
+			f.judge.Withheld++
+		}
 		return ""
 	}
 	f.judge.CostMicroUSD = addCost(f.judge.CostMicroUSD, j.CostMicroUSD)
@@ -243,7 +253,7 @@ func (f *Fold) judged(a *Attempt, j trajectory.Judgment) (reason string) {
 	switch {
 	case j.Judged != nil:
 		f.judge.Judged++
-	case j.Path == "judge_unreadable":
+	case j.Path == pathUnreadable:
 		f.judge.Unreadable++
 	default:
 		f.judge.Errors++

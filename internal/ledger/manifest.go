@@ -140,8 +140,10 @@ type SearchPlan struct {
 }
 
 // JudgePlan says which model judges, by which prompt, and whether verdicts may
-// come from the signed cache.
+// come from the signed cache. No verdict counts of a judge that has not withstood
+// the null battery.
 type JudgePlan struct {
+	Battery      string `json:"battery_sha256,omitzero"` // "": the plan is older than batteries
 	Cache        bool   `json:"cache"`
 	Model        string `json:"model"`
 	Origin       string `json:"origin"`

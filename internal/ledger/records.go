@@ -180,17 +180,34 @@ type Interruption struct {
 // JudgeSummary says what the LLM judge did: asked about the official
 // negatives that have an answer, judged of them, cached where the verdict came
 // from the signed cache, unreadable where its reply was no verdict, errors
-// where it could not be asked.
+// where it could not be asked; withheld counts the others, which were kept from
+// it. Tokens and cost include those of the battery.
 type JudgeSummary struct {
-	Asked        int    `json:"asked"`
-	Cached       int    `json:"cached"`
-	CostMicroUSD *int64 `json:"cost_microusd"`
-	Errors       int    `json:"errors"`
-	Judged       int    `json:"judged"`
-	Model        string `json:"model"`
-	TokensIn     int64  `json:"tokens_in"`
-	TokensOut    int64  `json:"tokens_out"`
-	Unreadable   int    `json:"unreadable"`
+	Asked        int             `json:"asked"`
+	Battery      *BatterySummary `json:"battery,omitzero"` // nil: no answer needed the judge, or the plan is older than batteries
+	Cached       int             `json:"cached"`
+	CostMicroUSD *int64          `json:"cost_microusd"`
+	Errors       int             `json:"errors"`
+	Judged       int             `json:"judged"`
+	Model        string          `json:"model"`
+	TokensIn     int64           `json:"tokens_in"`
+	TokensOut    int64           `json:"tokens_out"`
+	Unreadable   int             `json:"unreadable"`
+	Withheld     int             `json:"withheld,omitzero"`
+}
+
+// BatterySummary is how the judge stood the null battery the last time that it
+// was put to it. Cost and tokens are those of every time.
+type BatterySummary struct {
+	CostMicroUSD *int64   `json:"cost_microusd"`
+	Paid         []string `json:"paid,omitempty"`
+	Problem      string   `json:"problem,omitzero"` // why not all items were put to it
+	Put          int      `json:"put"`              // items put to it; 0 where the outcome was remembered
+	Remembered   bool     `json:"remembered,omitzero"`
+	TokensIn     int64    `json:"tokens_in"`
+	TokensOut    int64    `json:"tokens_out"`
+	Unreadable   []string `json:"unreadable,omitempty"`
+	Withstood    bool     `json:"withstood"`
 }
 
 // Outcomes counts how the planned tasks ended.

@@ -29,6 +29,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
@@ -134,7 +135,7 @@ func (c Config) plan() (ledger.Manifest, error) {
 	for _, t := range prompt.Templates() {
 		m.Prompts = append(m.Prompts, ledger.Prompt{ID: t.ID, SHA256: t.Digest(), Text: t.Text})
 		if c.Judge != nil && t.ID == prompt.JudgeID {
-			m.Judge = &ledger.JudgePlan{Cache: c.Verdicts != nil, Model: c.Judge.Name, Origin: c.Judge.Origin, Prompt: t.ID, PromptSHA256: t.Digest()}
+			m.Judge = &ledger.JudgePlan{Battery: judge.BatteryDigest(), Cache: c.Verdicts != nil, Model: c.Judge.Name, Origin: c.Judge.Origin, Prompt: t.ID, PromptSHA256: t.Digest()}
 		}
 	}
 	m.Probes = audit.ProbesID

@@ -21,6 +21,7 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/gofrs/flock"
 	"github.com/oklog/ulid/v2"
+	"golang.org/x/sync/singleflight"
 )
 
 // PrivateFile is the file of a run directory that holds gold and verdicts. It
@@ -58,10 +59,12 @@ type Run struct {
 	splitIDs     *audit.IDs
 	lost         *UnrecordedError // what ended the evidence, of a run that goes on without; else nil
 
-	money    *purse       // what the run may still cost, while it executes
-	limit    atomic.Int64 // of requests at once, as it was told last
-	private  private      // of judgments
-	pictures sync.Mutex   // held while one is made fit to be shown
+	money    *purse             // what the run may still cost, while it executes
+	limit    atomic.Int64       // of requests at once, as it was told last
+	private  private            // of judgments
+	trial    singleflight.Group // of the judge by the null battery
+	tried    atomic.Bool        // this process put it to the judge, and no verdict counts
+	pictures sync.Mutex         // held while one is made fit to be shown
 
 	early   early                                   // follows the journal
 	stopped atomic.Pointer[UnfitError]              // why no more is to be spent; nil: nothing speaks against it

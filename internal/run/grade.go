@@ -82,16 +82,17 @@ func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) erro
 	var ask *asker
 	earlier := &earlier{run: r}
 	if r.cfg.Judge != nil {
-		ask = &asker{endpoint: *r.cfg.Judge, now: r.cfg.Now, earlier: earlier, money: r.money, cost: new(int64)}
-		scorer.Asker = ask
-		scorer.Known = earlier.known
+		ask = r.asker(earlier)
+		scorer = judge.Judge{Asker: ask, Known: earlier.known, Fit: earlier.fit}
 	}
 	v := scorer.Score(ctx, item)
 	if err := errors.Join(ctx.Err(), earlier.err); err != nil {
 		return err
 	}
-	if ask != nil && ask.failed != nil && ask.failed.Stop {
-		return fmt.Errorf("the judge cannot be asked: status %d, %s", ask.failed.Status, r.cfg.Redact.Label(ask.failed.Code))
+	if ask != nil {
+		if err := ask.refused(r.cfg.Redact); err != nil {
+			return err
+		}
 	}
 	event := trajectory.Judgment{Cached: v.Known, CostMicroUSD: new(int64), Judged: v.Judged, Official: v.Official, Path: v.Path, Tries: v.Tries}
 	if v.Known || v.Tries > 0 {
@@ -197,6 +198,20 @@ type asker struct {
 	tokensOut int64
 	latencyMs int64
 	failed    *llm.Error
+}
+
+// asker returns one for the judge of the plan.
+func (r *Run) asker(e *earlier) *asker {
+	return &asker{endpoint: *r.cfg.Judge, now: r.cfg.Now, earlier: e, money: r.money, cost: new(int64)}
+}
+
+// refused is the failure of an endpoint that will not answer however often it is
+// asked; nil if that is not known.
+func (a *asker) refused(redact trajectory.Redactor) error {
+	if a.failed == nil || !a.failed.Stop {
+		return nil
+	}
+	return fmt.Errorf("the judge cannot be asked: status %d, %s", a.failed.Status, redact.Label(a.failed.Code))
 }
 
 // Ask implements judge.Asker.

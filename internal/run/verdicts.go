@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gaia-harness/gaia/judge"
@@ -73,11 +74,23 @@ func (e *earlier) known(it judge.Item) (correct, found bool) {
 		e.run.warn(fmt.Errorf("reading the judge cache: %w", err))
 		return false, false
 	}
-	if bad != nil {
-		_, e.err = e.run.log.Append(trajectory.Draft{Payload: trajectory.SecurityEvent{Bad: 1, Checked: 1, Kind: trajectory.JudgeCacheRead,
-			Entries: []trajectory.BadEntry{{Name: bad.Name, Reason: bad.Reason}}}})
-	}
+	e.tell(bad)
 	return correct, found
+}
+
+// tell records an entry that does not verify; nil is none.
+func (e *earlier) tell(bad *judgecache.Bad) {
+	if bad == nil {
+		return
+	}
+	_, e.err = e.run.log.Append(trajectory.Draft{Payload: trajectory.SecurityEvent{Bad: 1, Checked: 1, Kind: trajectory.JudgeCacheRead,
+		Entries: []trajectory.BadEntry{{Name: bad.Name, Reason: bad.Reason}}}})
+}
+
+// fit implements judge.Judge's Fit.
+func (e *earlier) fit(ctx context.Context) (withstood bool) {
+	withstood, e.err = e.run.fit(ctx)
+	return withstood
 }
 
 // remember keeps a verdict for later runs. This one does not depend on it.

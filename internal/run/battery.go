@@ -1,0 +1,106 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/judgecache"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// fit reports whether the judge withstood the null battery, which is put to it
+// before the first verdict of it is wanted, once for all answers that wait for
+// that. Only an outcome settles it: after an outage the next answer has it tried
+// again. The error is one that ends the grading.
+func (r *Run) fit(ctx context.Context) (bool, error) {
+	if r.fold.Manifest.Judge.Battery == "" { // the plan is older than batteries
+		return true, nil
+	}
+	withstood, err, _ := r.trial.Do("", func() (any, error) { return r.stand(ctx) })
+	return err == nil && withstood.(bool), err
+}
+
+// stand looks up how the judge stood the null battery, in the journal and then
+// among the outcomes of earlier runs, or puts it to it.
+func (r *Run) stand(ctx context.Context) (withstood bool, err error) {
+	r.mu.Lock()
+	before := r.fold.Battery()
+	r.mu.Unlock()
+	switch {
+	case r.tried.Load():
+		return false, nil
+	case before != nil && (before.Withstood || before.Remembered || len(before.Paid) > 0):
+		return before.Withstood, nil
+	}
+	e := &earlier{run: r}
+	if withstood, found := e.stood(); found || e.err != nil {
+		return withstood && e.err == nil, e.err
+	}
+	ask := r.asker(e)
+	t := judge.Judge{Asker: ask}.Try(ctx)
+	if err := errors.Join(ctx.Err(), ask.refused(r.cfg.Redact)); err != nil {
+		return false, err
+	}
+	b := r.newBattery()
+	b.CostMicroUSD, b.LatencyMs, b.TokensIn, b.TokensOut = ask.cost, ask.latencyMs, ask.tokensIn, ask.tokensOut
+	b.Paid, b.Problem, b.Tries, b.Unreadable, b.Withstood = t.Paid, t.Err, t.Tries, t.Unreadable, t.Withstood()
+	if t.Err != "" && ask.failed != nil {
+		b.ErrorStatus = ask.failed.Status
+	}
+	if err := r.recordBattery(b, t.Put); err != nil {
+		return false, err
+	}
+	if len(t.Paid) > 0 || b.Withstood {
+		e.keepTrial(b.Withstood)
+	}
+	r.tried.Store(!b.Withstood && b.Problem == "")
+	return b.Withstood, nil
+}
+
+func (r *Run) newBattery() trajectory.Battery {
+	plan := r.fold.Manifest.Judge
+	return trajectory.Battery{CostMicroUSD: new(int64), Model: plan.Model, Prompt: prompt.JudgeID, SHA256: plan.Battery}
+}
+
+func (r *Run) recordBattery(b trajectory.Battery, put int) error {
+	_, err := r.log.Append(trajectory.Draft{Payload: trajectory.SecurityEvent{Bad: len(b.Paid), Battery: &b, Checked: put, Kind: trajectory.JudgeBattery}})
+	return err
+}
+
+// named is what the outcome of the battery is kept under.
+func (e *earlier) named() judgecache.Trial {
+	j := e.run.fold.Manifest.Judge
+	return judgecache.Trial{Battery: j.Battery, Model: j.Model, Origin: j.Origin, PromptDigest: j.PromptSHA256}
+}
+
+// stood looks the outcome up that an earlier run had, and records it.
+func (e *earlier) stood() (withstood, found bool) {
+	if e.run.cfg.Verdicts == nil {
+		return false, false
+	}
+	withstood, found, bad, err := e.run.cfg.Verdicts.Trial(e.named())
+	if err != nil {
+		e.run.warn(fmt.Errorf("reading the judge cache: %w", err))
+		return false, false
+	}
+	e.tell(bad)
+	if found && e.err == nil {
+		b := e.run.newBattery()
+		b.Remembered, b.Withstood = true, withstood
+		e.err = e.run.recordBattery(b, 0)
+	}
+	return withstood, found
+}
+
+// keepTrial keeps the outcome for later runs. This one does not depend on it.
+func (e *earlier) keepTrial(withstood bool) {
+	if e.run.cfg.Verdicts == nil || e.run.lost != nil {
+		return
+	}
+	if err := e.run.cfg.Verdicts.PutTrial(e.named(), withstood); err != nil {
+		e.run.warn(fmt.Errorf("writing the judge cache: %w", err))
+	}
+}
