@@ -23,6 +23,26 @@ func BenchmarkGet(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "verdicts/s")
 }
 
+// BenchmarkSweep checks a whole cache, as every run does before it begins.
+func BenchmarkSweep(b *testing.B) {
+	const entries = 2000
+	dir, key := b.TempDir(), newKey(b, 1)
+	for n := range entries { // written bare: what is durable is no faster to read
+		data := forge(b, key, members(b, key, question(n), "correct"))
+		must(b, os.WriteFile(path(b, dir, question(n)), data, 0o600))
+	}
+	c := open(b, dir, key)
+	checked := 0
+	for b.Loop() {
+		s := sweep(b, c)
+		if s.Checked != entries || len(s.Bad) > 0 {
+			b.Fatalf("%+v", s)
+		}
+		checked += s.Checked
+	}
+	b.ReportMetric(float64(checked)/b.Elapsed().Seconds(), "entries/s")
+}
+
 // BenchmarkPut is to be read beside BenchmarkFdatasync, which only makes as
 // many bytes durable.
 func BenchmarkPut(b *testing.B) {

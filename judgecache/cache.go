@@ -39,17 +39,23 @@
 // whoever holds the key can have the judge asked until it says yes. That its
 // verdicts are the first ones is the signer's word.
 //
-// The directory has mode 0700, files 0600. Several processes may share it.
+// # The directory
+//
+// It has mode 0700, files 0600. It must stay private: whoever can read an entry
+// and guess a gold answer can test the guess against context. Open takes read
+// access from others again. A directory that others could have written to, that
+// is another user's or a symbolic link is bad as a whole: all is missed there,
+// nothing is kept, and it is reported once (TestBadDirectory). Several processes
+// may share a directory.
 package judgecache
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -81,86 +87,80 @@ func (c Context) Digest() (string, error) {
 
 // Cache is a directory of judgments. It is safe for concurrent use.
 type Cache struct {
-	dir     string
-	key     sign.Key
-	trusted map[string]sign.PublicKey
-	now     func() time.Time
+	reader *Reader
+	key    sign.Key
+	now    func() time.Time
 
 	mu       sync.Mutex
 	reported map[string]bool // names of the bad entries the caller has been told of
 }
 
-// Bad is an entry that must not be there. Name is the file's, as hostile as
-// whoever put it there: quote it. Reason is in fixed words.
+// Bad is an entry that must not be there, or, if Name is Place, the directory.
+// Name is the file's, as hostile as whoever put it there: quote it. Reason is in
+// fixed words.
 type Bad struct{ Name, Reason string }
 
 // Sweep is what a look at every entry gave: how many files were checked, and
-// the bad ones in the order of their names.
+// the bad ones in the order of their names. A directory that is bad itself
+// counts as one file.
 type Sweep struct {
 	Checked int
 	Bad     []Bad
 }
 
 // Open takes dir, made if it is not there, as a cache whose new entries key
-// signs. Entries by key or by any of trusted are good. A directory that is a
-// symlink or that others can write to is refused.
+// signs. Entries by key or by any of trusted are good. A directory of the user's
+// is closed to others if they can read it. One that is a symbolic link, or that
+// is not the user's alone to write to, is left as it is: of that cache nothing
+// is read and into it nothing is written, and Sweep says why.
 func Open(dir string, key sign.Key, trusted []sign.PublicKey, now func() time.Time) (*Cache, error) {
 	if dir == "" {
 		return nil, errors.New("the judge cache has no directory")
 	}
 	dir = filepath.Clean(dir) // with a slash at its end Lstat would follow a symlink
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the judge cache: %w", err)
+	if info, err := os.Lstat(dir); err != nil || info.Mode().Type() != fs.ModeSymlink {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("making the judge cache: %w", err)
+		}
 	}
-	info, err := os.Lstat(dir)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("opening the judge cache: %w", err)
-	case !info.IsDir():
-		return nil, fmt.Errorf("judge cache %q is a symbolic link; name the directory itself", dir)
-	case info.Mode().Perm()&0o022 != 0:
-		return nil, fmt.Errorf("judge cache %q can be written by others (mode %04o); chmod 700 mends it", dir, info.Mode().Perm())
+	r, err := Look(dir, append(slices.Clone(trusted), key.Public()))
+	if err != nil {
+		return nil, err
 	}
-	keys := map[string]sign.PublicKey{key.Public().ID(): key.Public()}
-	for _, pub := range trusted {
-		keys[pub.ID()] = pub
+	if r.shut == "" && r.mode.Perm() != 0o700 {
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("opening the judge cache: %w", err)
+		}
 	}
-	return &Cache{dir: dir, key: key, trusted: keys, now: now, reported: map[string]bool{}}, nil
+	return &Cache{reader: r, key: key, now: now, reported: map[string]bool{}}, nil
 }
 
 // Dir returns the directory of the cache.
-func (c *Cache) Dir() string { return c.dir }
+func (c *Cache) Dir() string { return c.reader.dir }
 
 // Sweep checks every entry, also those no question of this run leads to. An
 // error means that the directory could not be read through; a bad entry is none.
 func (c *Cache) Sweep() (Sweep, error) {
-	files, err := os.ReadDir(c.dir)
-	if err != nil {
-		return Sweep{}, fmt.Errorf("reading the judge cache: %w", err)
-	}
 	var s Sweep
-	for _, f := range files {
-		name := f.Name()
-		if !strings.HasSuffix(name, suffix) {
-			continue
+	err := c.reader.Each(func(e Entry) error {
+		if e.Leftover {
+			return nil
 		}
-		_, found, reason, err := c.read(name)
-		if err != nil {
-			return Sweep{}, err
+		s.Checked++
+		if e.Reason != noReason {
+			s.Bad = append(s.Bad, Bad{e.Name, e.Reason})
+			c.report(e.Name)
 		}
-		if found {
-			s.Checked++
-		}
-		if reason != noReason {
-			s.Bad = append(s.Bad, Bad{name, reason})
-			c.report(name)
-		}
+		return nil
+	})
+	if err != nil {
+		return Sweep{}, err
 	}
 	return s, nil
 }
 
-// Get looks a verdict up. An entry that is bad is not found; bad says so once
-// for every name, and not at all if Sweep has.
+// Get looks a verdict up. An entry that is bad, or in a bad directory, is not
+// found; bad says so once for every name, and not at all if Sweep has.
 func (c *Cache) Get(ctx Context) (correct, found bool, bad *Bad, err error) {
 	digest, err := ctx.Digest()
 	if err != nil {
@@ -171,6 +171,7 @@ func (c *Cache) Get(ctx Context) (correct, found bool, bad *Bad, err error) {
 
 // Put keeps a verdict, in place of the one there is. When it returns without
 // an error, the entry is whole and on disk; else the one before is untouched.
+// Into a bad directory it writes nothing, without an error.
 func (c *Cache) Put(ctx Context, correct bool) error {
 	digest, err := ctx.Digest()
 	if err != nil {
@@ -181,8 +182,11 @@ func (c *Cache) Put(ctx Context, correct bool) error {
 
 func (c *Cache) get(k kind, digest, model string) (yes, found bool, bad *Bad, err error) {
 	name := fileName(digest)
-	e, _, reason, err := c.read(name)
-	if err != nil {
+	var e entry
+	reason := c.reader.shut
+	if reason != noReason {
+		name = Place
+	} else if e, _, reason, err = c.reader.read(name); err != nil {
 		return false, false, nil, err
 	}
 	found = e != entry{}
@@ -203,6 +207,9 @@ func (c *Cache) get(k kind, digest, model string) (yes, found bool, bad *Bad, er
 }
 
 func (c *Cache) put(k kind, digest, model string, yes bool) error {
+	if c.reader.shut != "" {
+		return nil
+	}
 	e := entry{
 		Schema: k.schema, Key: c.key.Public().ID(), Context: digest, Verdict: k.verdict(yes),
 		Model: model, Created: c.now().UTC().Format(timeFormat),
@@ -227,7 +234,8 @@ func (c *Cache) put(k kind, digest, model string, yes bool) error {
 
 // write replaces a file, whole or not at all, and makes its name durable.
 func (c *Cache) write(name string, data []byte) error {
-	f, err := renameio.TempFile(c.dir, filepath.Join(c.dir, name))
+	dir := c.reader.dir
+	f, err := renameio.TempFile(dir, filepath.Join(dir, name))
 	if err != nil {
 		return err
 	}
@@ -237,51 +245,7 @@ func (c *Cache) write(name string, data []byte) error {
 	if err != nil {
 		return errors.Join(err, f.Cleanup())
 	}
-	return sign.SyncDir(c.dir)
-}
-
-// read reads and checks the file called name. found is false where there is
-// none. An entry of the old form comes back as the zero entry, without a reason.
-func (c *Cache) read(name string) (e entry, found bool, reason string, err error) {
-	data, reason, err := c.content(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist): // also a file that went since it was listed
-		return entry{}, false, noReason, nil
-	case errors.Is(err, fs.ErrPermission):
-		return entry{}, true, unreadable, nil
-	case err != nil:
-		return entry{}, false, noReason, fmt.Errorf("reading a judgment: %w", err)
-	case reason != noReason:
-		return entry{}, true, reason, nil
-	}
-	e, reason = verify(name, data, c.trusted)
-	if reason == malformed && isLegacy(data) {
-		reason = noReason
-	}
-	return e, true, reason, nil
-}
-
-// content reads a regular file of at most maxEntry bytes. It looks before it
-// opens: opening a pipe waits for somebody to write to it.
-func (c *Cache) content(name string) (data []byte, reason string, err error) {
-	path := filepath.Join(c.dir, name)
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, noReason, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, notRegular, nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, noReason, err
-	}
-	defer f.Close()
-	data, err = io.ReadAll(io.LimitReader(f, maxEntry+1))
-	if err == nil && len(data) > maxEntry {
-		reason = tooLarge
-	}
-	return data, reason, err
+	return sign.SyncDir(dir)
 }
 
 // report notes that a bad entry is told of, and whether that is news.

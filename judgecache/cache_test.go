@@ -173,57 +173,6 @@ func TestNotUTF8(t *testing.T) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
-	parent := t.TempDir()
-	dir := filepath.Join(parent, "judgments")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	file, link := filepath.Join(parent, "file"), filepath.Join(parent, "link")
-	dangling := filepath.Join(parent, "dangling")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for from, to := range map[string]string{link: dir, dangling: filepath.Join(parent, "nowhere")} {
-		if err := os.Symlink(to, from); err != nil {
-			t.Fatal(err)
-		}
-	}
-	isLink := fmt.Sprintf("judge cache %q is a symbolic link; name the directory itself", link)
-	byOthers := func(mode string) string {
-		return fmt.Sprintf("judge cache %q can be written by others (mode %s); chmod 700 mends it", dir, mode)
-	}
-	for _, c := range []struct {
-		name, dir string
-		mode      fs.FileMode
-		want      string
-	}{
-		{"nothing", "", 0o700, "the judge cache has no directory"},
-		{"symlink", link, 0o700, isLink},
-		{"symlink with a slash", link + "/", 0o700, isLink},
-		{"dangling symlink", dangling, 0o700, "making the judge cache: mkdir " + dangling + ": file exists"},
-		{"file", file, 0o700, "making the judge cache: mkdir " + file + ": not a directory"},
-		{"world-writable", dir, 0o777, byOthers("0777")},
-		{"world-writable only", dir, 0o702, byOthers("0702")},
-		{"group-writable", dir, 0o770, byOthers("0770")},
-		{"sticky", dir, 0o777 | fs.ModeSticky, byOthers("0777")},
-	} {
-		if err := os.Chmod(dir, c.mode); err != nil {
-			t.Fatal(err)
-		}
-		cache, err := judgecache.Open(c.dir, newKey(t, 1), nil, clock)
-		if cache != nil || err == nil || err.Error() != c.want {
-			t.Errorf("%s: %v; want %s", c.name, err, c.want)
-		}
-	}
-	for _, mode := range []fs.FileMode{0o700, 0o755} {
-		if err := os.Chmod(dir, mode); err != nil {
-			t.Fatal(err)
-		}
-		open(t, dir, newKey(t, 1))
-	}
-}
-
 func TestPutRefusesWhatGetWould(t *testing.T) {
 	dir := t.TempDir()
 	long := withField(question(1), 3, strings.Repeat("m", 16<<10))

@@ -41,19 +41,27 @@ const (
 	anotherKind  = "of another kind than was asked"
 )
 
+// The reasons a whole cache is bad.
+const (
+	Linked   = "a symbolic link in place of the directory"
+	NotOwned = "a directory of another user"
+	Writable = "a directory that others can write to"
+)
+
 // kind is a sort of entry. The schema stands in the entry and the payload type
 // in what is signed, so that a signature of one kind is none of another.
 type kind struct {
+	name                string // in an Entry
 	schema, payloadType string
 	yes, no             string // the verdicts
 }
 
 func judgments() kind {
-	return kind{"gaia.judgment/1", "application/vnd.gaia-harness.judgment+json", "correct", "incorrect"}
+	return kind{Judgment, "gaia.judgment/1", "application/vnd.gaia-harness.judgment+json", "correct", "incorrect"}
 }
 
 func trials() kind {
-	return kind{"gaia.null-battery/1", "application/vnd.gaia-harness.null-battery+json", "withstood", "paid"}
+	return kind{NullBattery, "gaia.null-battery/1", "application/vnd.gaia-harness.null-battery+json", "withstood", "paid"}
 }
 
 // kindOf returns the kind of an entry that is of one.

@@ -1,0 +1,242 @@
+package judgecache
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+)
+
+// Place is the name that stands for the directory itself.
+const Place = "."
+
+// Reader looks through a cache and makes nothing: no directory, no entry, no key.
+type Reader struct {
+	dir     string
+	mode    fs.FileMode
+	shut    string // why nothing in the directory counts; "" if it does
+	trusted map[string]sign.PublicKey
+}
+
+// Entry is what there is to know of a file in a cache. All but Name, Bytes and
+// Modified is of good entries only: what a bad one says is not repeated.
+type Entry struct {
+	Name     string // as hostile as whoever put it there: quote it
+	Bytes    int64  // 0 for what is not a regular file
+	Modified time.Time
+
+	Reason   string // why it is bad, in fixed words; "" if it is not
+	Legacy   bool   // of the form without a signature, and never used
+	Leftover bool   // of a write that was killed, or is going on
+
+	Kind    string // Judgment or NullBattery
+	Verdict string // "correct", "incorrect"; "withstood", "paid"
+	Model   string
+	Key     string // fingerprint of the key that signed
+	Created time.Time
+}
+
+// The kinds of entries.
+const (
+	Judgment    = "judgment"
+	NullBattery = "null battery"
+)
+
+// Good reports whether a run would use the entry.
+func (e Entry) Good() bool { return e.Kind != "" }
+
+// Look takes a directory as a cache to be looked through. Entries by any of the
+// trusted keys are good. The error is a fs.ErrNotExist where nothing is there.
+func Look(dir string, trusted []sign.PublicKey) (*Reader, error) {
+	dir = filepath.Clean(dir)
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the judge cache: %w", err)
+	}
+	r := &Reader{dir: dir, mode: info.Mode(), shut: shutFor(info), trusted: map[string]sign.PublicKey{}}
+	if r.shut == "" && !info.IsDir() {
+		return nil, fmt.Errorf("opening the judge cache: %q is not a directory", dir)
+	}
+	for _, key := range trusted {
+		r.trusted[key.ID()] = key
+	}
+	return r, nil
+}
+
+// shutFor says why nothing in a directory counts, "" if it does.
+func shutFor(dir fs.FileInfo) string {
+	switch uid, known := owner(dir); {
+	case dir.Mode().Type() == fs.ModeSymlink:
+		return Linked
+	case !dir.IsDir():
+		return ""
+	case known && uid != os.Geteuid():
+		return NotOwned
+	case dir.Mode().Perm()&0o022 != 0:
+		return Writable
+	}
+	return ""
+}
+
+// owner returns whose a file is, on systems that say so. It asks by the name of
+// the field, since the type's package can do far more than this one may.
+func owner(info fs.FileInfo) (uid int, known bool) {
+	stat := reflect.Indirect(reflect.ValueOf(info.Sys()))
+	if stat.Kind() != reflect.Struct {
+		return 0, false
+	}
+	field := stat.FieldByName("Uid")
+	if !field.IsValid() || !field.CanUint() {
+		return 0, false
+	}
+	return int(field.Uint()), true
+}
+
+// Shut says why nothing in the cache counts, "" if it does.
+func (r *Reader) Shut() string { return r.shut }
+
+// Each calls visit for every entry and leftover in the order of their names,
+// and ends with its error. Of a cache that is shut it visits Place alone. What
+// else lies in the directory is passed over. It holds the names in memory, but
+// no contents.
+func (r *Reader) Each(visit func(Entry) error) error {
+	if r.shut != "" {
+		return visit(Entry{Name: Place, Reason: r.shut})
+	}
+	files, err := os.ReadDir(r.dir)
+	if err != nil {
+		return fmt.Errorf("reading the judge cache: %w", err)
+	}
+	for _, f := range files {
+		e, found, err := r.entry(f.Name())
+		if err != nil {
+			return err
+		}
+		if !found {
+			continue
+		}
+		if err := visit(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry describes the file called name; found is false for one that is not of
+// the cache, or went since it was listed.
+func (r *Reader) entry(name string) (e Entry, found bool, err error) {
+	if isLeftover(name) {
+		info, err := os.Lstat(filepath.Join(r.dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			return Entry{}, false, nil
+		}
+		if err != nil {
+			return Entry{}, false, fmt.Errorf("reading a judgment: %w", err)
+		}
+		return Entry{Name: name, Bytes: bytesOf(info), Modified: info.ModTime(), Leftover: true}, true, nil
+	}
+	if !strings.HasSuffix(name, suffix) {
+		return Entry{}, false, nil
+	}
+	read, info, reason, err := r.read(name)
+	if err != nil || info == nil && reason == noReason {
+		return Entry{}, false, err
+	}
+	e = Entry{Name: name, Reason: reason}
+	if info != nil {
+		e.Bytes, e.Modified = bytesOf(info), info.ModTime()
+	}
+	if reason != noReason {
+		return e, true, nil
+	}
+	k, known := kindOf(read.Schema)
+	if !known {
+		e.Legacy = true
+		return e, true, nil
+	}
+	e.Kind, e.Verdict, e.Model, e.Key = k.name, read.Verdict, read.Model, read.Key
+	e.Created, err = time.Parse(timeFormat, read.Created)
+	return e, true, err
+}
+
+func bytesOf(info fs.FileInfo) int64 {
+	if !info.Mode().IsRegular() {
+		return 0
+	}
+	return info.Size()
+}
+
+// Remove removes the entry or leftover called name, or what stands in its place:
+// of a symbolic link the link, and a directory only if it is empty. One that is
+// gone already is no error.
+func (r *Reader) Remove(name string) error {
+	if r.shut != "" {
+		return fmt.Errorf("removing from the judge cache: it is %s", r.shut)
+	}
+	if name != filepath.Base(name) || !strings.HasSuffix(name, suffix) && !isLeftover(name) {
+		return fmt.Errorf("removing from the judge cache: %q is no entry", name)
+	}
+	if err := os.Remove(filepath.Join(r.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing from the judge cache: %w", err)
+	}
+	return nil
+}
+
+// isLeftover tells the names that a write has until it is done.
+func isLeftover(name string) bool {
+	hidden, ok := strings.CutPrefix(name, ".")
+	digits, number, found := strings.Cut(hidden, suffix)
+	return ok && found && isDigest(digestPrefix+digits) && number != "" && strings.Trim(number, "0123456789") == ""
+}
+
+// read reads and checks the file called name. info is nil where there is none,
+// or where it is not to be had.
+// An entry of the old form comes back as the zero entry, without a reason.
+func (r *Reader) read(name string) (e entry, info fs.FileInfo, reason string, err error) {
+	data, info, reason, err := r.content(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // also a file that went since it was listed
+		return entry{}, nil, noReason, nil
+	case errors.Is(err, fs.ErrPermission):
+		return entry{}, info, unreadable, nil
+	case err != nil:
+		return entry{}, nil, noReason, fmt.Errorf("reading a judgment: %w", err)
+	case reason != noReason:
+		return entry{}, info, reason, nil
+	}
+	e, reason = verify(name, data, r.trusted)
+	if reason == malformed && isLegacy(data) {
+		reason = noReason
+	}
+	return e, info, reason, nil
+}
+
+// content reads a regular file of at most maxEntry bytes. It looks before it
+// opens: opening a pipe waits for somebody to write to it.
+func (r *Reader) content(name string) (data []byte, info fs.FileInfo, reason string, err error) {
+	path := filepath.Join(r.dir, name)
+	info, err = os.Lstat(path)
+	if err != nil {
+		return nil, nil, noReason, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, info, notRegular, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, info, noReason, err
+	}
+	defer f.Close()
+	data, err = io.ReadAll(io.LimitReader(f, maxEntry+1))
+	if err == nil && len(data) > maxEntry {
+		reason = tooLarge
+	}
+	return data, info, reason, err
+}
