@@ -182,19 +182,29 @@ func (a *app) judgeCache(key sign.Key, resumed bool) (*judgecache.Cache, error) 
 	if resumed {
 		instead = "mend that: the run was planned with a judge cache"
 	}
-	base := a.xdg("XDG_CACHE_HOME", ".cache")
-	if base == "" {
-		return nil, fail(exitFailure, errors.New("no place for the judge cache: neither XDG_CACHE_HOME nor HOME is set"), instead)
+	dir, err := a.judgeCacheDir(instead)
+	if err != nil {
+		return nil, err
 	}
 	trusted, err := a.ownKeys()
 	if err != nil {
 		return nil, err
 	}
-	cache, err := judgecache.Open(filepath.Join(base, "gaia", "judgments"), key, trusted, time.Now)
+	cache, err := judgecache.Open(dir, key, trusted, time.Now)
 	if err != nil {
 		return nil, fail(exitFailure, err, instead)
 	}
 	return cache, nil
+}
+
+// judgeCacheDir is where the judge's verdicts are kept; hint says what to do
+// where there is no such place.
+func (a *app) judgeCacheDir(hint string) (string, error) {
+	base := a.xdg("XDG_CACHE_HOME", ".cache")
+	if base == "" {
+		return "", fail(exitFailure, errors.New("no place for the judge cache: neither XDG_CACHE_HOME nor HOME is set"), hint)
+	}
+	return filepath.Join(base, "gaia", "judgments"), nil
 }
 
 // xdg returns a base directory of the XDG specification, which wants relative
@@ -212,18 +222,7 @@ func (a *app) xdg(name, below string) string {
 // badCache is the failure of a run that a judge cache keeps from beginning or
 // going on.
 func (a *app) badCache(err *run.CacheError, code int, then string) error {
-	f := &failure{code: code, err: err}
-	stranger := false
-	for i, b := range err.Sweep.Bad {
-		if i < maxHinted {
-			f.reasons = append(f.reasons, fmt.Sprintf("%s: %s", b.Name, b.Reason))
-		}
-		stranger = stranger || b.Reason == judgecache.Untrusted
-	}
-	f.hints = append(f.hints, "the cache is "+quoteArg(err.Dir)+": find out who changed these entries, then remove them")
-	if stranger {
-		f.hints = append(f.hints, "entries by a key of your own are trusted once its public line lies in your key directory as a file NAME.pub")
-	}
+	f := &failure{code: code, err: err, reasons: badEntries(err.Sweep.Bad), hints: cacheHints(err.Dir, err.Sweep.Bad)}
 	f.hints = append(f.hints, then)
 	return f
 }

@@ -1,0 +1,26 @@
+package main
+
+import "github.com/spf13/cobra"
+
+func (a *app) judgeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "judge",
+		Short: "Look at what the LLM judge said",
+		Long: `The LLM judge is asked about answers that the official scorer calls wrong. Its
+verdicts are kept, signed, so that no run asks the same twice.`,
+		Example: `  gaia judge cache stats
+  gaia judge cache verify`,
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.judgeCacheCommand())
+	return cmd
+}
+
+// knownCommand refuses the name of a command that a command does not have.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("see '"+cmd.CommandPath()+" --help'", "%s has no command %q", cmd.Name(), args[0])
+	}
+	return nil
+}

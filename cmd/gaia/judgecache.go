@@ -1,0 +1,200 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/gaia-harness/gaia/judgecache"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) judgeCacheCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cache",
+		Short: "Look at the judge's verdicts that are kept, check them, and clear them out",
+		Long: `Verdicts of the LLM judge, and what became of the null batteries that were put to
+it, are kept in $XDG_CACHE_HOME/gaia/judgments (else ~/.cache/gaia/judgments), one
+signed file each. Those by your own signing key and by the keys you trust count.
+
+These commands make neither a directory nor a key.`,
+		Example: `  gaia judge cache stats
+  gaia judge cache verify
+  gaia judge cache prune --older-than 90d --dry-run`,
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.cacheStatsCommand(), a.cacheVerifyCommand(), a.cachePruneCommand())
+	return cmd
+}
+
+// cacheQuery is what the flags of all these commands say.
+type cacheQuery struct {
+	trusted trustFlags
+	asJSON  bool
+}
+
+func (q *cacheQuery) add(cmd *cobra.Command) {
+	q.trusted.register(cmd)
+	cmd.Flags().BoolVar(&q.asJSON, "json", false, "print the result as JSON")
+}
+
+func noCacheArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("see '"+cmd.CommandPath()+" --help'", "judge cache %s takes no argument, not %q", cmd.Name(), args[0])
+	}
+	return nil
+}
+
+// openedCache is a judge cache to be looked through, and whose entries count.
+type openedCache struct {
+	*judgecache.Reader // nil: there is none
+	dir                string
+	trust              trust
+}
+
+// Each is that of the reader; where there is none, nothing is visited.
+func (c openedCache) Each(visit func(judgecache.Entry) error) error {
+	if c.Reader == nil {
+		return nil
+	}
+	return c.Reader.Each(visit)
+}
+
+// lookAtCache opens the judge cache without making anything.
+func (a *app) lookAtCache(flags trustFlags) (openedCache, error) {
+	dir, err := a.judgeCacheDir("set one of them")
+	if err != nil {
+		return openedCache{}, err
+	}
+	c := openedCache{dir: dir}
+	if c.trust, err = a.trustedKeys(flags); err != nil {
+		return openedCache{}, err
+	}
+	c.Reader, err = judgecache.Look(dir, c.trust.valid())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return openedCache{}, err
+	}
+	return c, nil
+}
+
+// noCache says that there is no cache.
+func (a *app) noCache(c openedCache) error {
+	_, err := fmt.Fprintf(a.stdout, "there is no judge cache yet: %s\n", oneLine(quoteArg(c.dir)))
+	return err
+}
+
+// cacheVerification is what verify prints with --json.
+type cacheVerification struct {
+	Bad       []badEntry `json:"bad"`
+	Checked   int        `json:"checked"` // with the bad ones and those of the old form
+	Dir       string     `json:"dir"`
+	Legacy    int        `json:"legacy"`
+	Leftovers int        `json:"leftovers"`
+	Present   bool       `json:"present"`
+}
+
+// badEntry is one that does not verify; its name is "." for the directory.
+type badEntry struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+func (a *app) cacheVerifyCommand() *cobra.Command {
+	q := &cacheQuery{}
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check every entry of the judge cache",
+		Long: `Verify checks form, name and signature of every entry, as each run does before it
+begins, and names those that do not verify: nobody but who holds a key that you
+trust can have made a good one. A directory that others can write to, that is
+another user's or a symbolic link is bad as a whole. Exit code 4 if anything is.
+
+Entries of the old form have no signature. They are counted and never used.`,
+		Example: `  gaia judge cache verify
+  gaia judge cache verify --trusted-key alice.pub --json`,
+		Args: noCacheArgs,
+		RunE: func(*cobra.Command, []string) error { return a.verifyCache(q) },
+	}
+	q.add(cmd)
+	return cmd
+}
+
+func (a *app) verifyCache(q *cacheQuery) error {
+	c, err := a.lookAtCache(q.trusted)
+	if err != nil {
+		return err
+	}
+	v := cacheVerification{Bad: []badEntry{}, Dir: c.dir, Present: c.Reader != nil}
+	var bad []judgecache.Bad
+	err = c.Each(func(e judgecache.Entry) error {
+		switch {
+		case e.Leftover:
+			v.Leftovers++
+			return nil
+		case e.Legacy:
+			v.Legacy++
+		case e.Reason != "":
+			v.Bad = append(v.Bad, badEntry{e.Name, e.Reason})
+			bad = append(bad, judgecache.Bad{Name: e.Name, Reason: e.Reason})
+		}
+		v.Checked++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case q.asJSON:
+		err = a.printJSON(v)
+	case !v.Present:
+		err = a.noCache(c)
+	case c.Shut() == "":
+		_, err = fmt.Fprintf(a.stdout, "%s checked: %d good, %d bad, %d of the old form, which no run uses\n",
+			entriesOf(v.Checked), v.Checked-len(bad)-v.Legacy, len(bad), v.Legacy)
+	}
+	if err != nil || len(bad) == 0 {
+		return err
+	}
+	f := &failure{code: exitEvidence, reasons: badEntries(bad), hints: cacheHints(c.dir, bad)}
+	f.err = fmt.Errorf("%d of %s in the judge cache do not verify", len(bad), entriesOf(v.Checked))
+	if c.Shut() != "" {
+		f.err, f.reasons = shutCache(c), nil
+	}
+	return f
+}
+
+// shutCache is the error that nothing in a cache counts.
+func shutCache(c openedCache) error { return fmt.Errorf("the judge cache %q is %s", c.dir, c.Shut()) }
+
+func entriesOf(n int) string { return counted(n, "entry") }
+
+// badEntries says of the first of them what is bad.
+func badEntries(bad []judgecache.Bad) []string {
+	var reasons []string
+	for i, b := range bad {
+		if i == maxHinted {
+			return append(reasons, fmt.Sprintf("and %d more", len(bad)-i))
+		}
+		reasons = append(reasons, quoteArg(b.Name)+": "+b.Reason)
+	}
+	return reasons
+}
+
+// cacheHints says what can be done about what is bad in a judge cache.
+func cacheHints(dir string, bad []judgecache.Bad) []string {
+	stranger := false
+	for _, b := range bad {
+		switch stranger = stranger || b.Reason == judgecache.Untrusted; b.Reason {
+		case judgecache.Writable:
+			return []string{"chmod 700 " + quoteArg(dir), "gaia judge cache verify then says whether anybody has changed an entry"}
+		case judgecache.Linked, judgecache.NotOwned:
+			return []string{"find out who put " + quoteArg(dir) + " there, then remove it: the next run makes a directory of your own; or set XDG_CACHE_HOME to another place"}
+		}
+	}
+	hints := []string{"the cache is " + quoteArg(dir) + ": find out who changed these entries, then remove them: gaia judge cache prune"}
+	if stranger {
+		hints = append(hints, "entries by a key of your own are trusted once its public line lies in your key directory as a file NAME.pub")
+	}
+	return hints
+}

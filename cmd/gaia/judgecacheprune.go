@@ -1,0 +1,263 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/judgecache"
+	"github.com/spf13/cobra"
+)
+
+// pruning is what the flags of prune say.
+type pruning struct {
+	cacheQuery
+	olderThan, model string
+	all, dryRun      bool
+
+	before time.Time // good ones that were made before go; zero is no bound
+}
+
+func (a *app) cachePruneCommand() *cobra.Command {
+	p := &pruning{}
+	cmd := &cobra.Command{
+		Use:   "prune",
+		Short: "Remove from the judge cache what no run uses, and more if asked to",
+		Long: `Prune removes entries that do not verify, entries of the old form, and what writes
+left that were killed more than a minute ago. With --older-than, --model or both
+good entries that fit go, too; with --all every one. The judge is asked again
+where its verdict is gone.
+
+It removes files in the cache that have the name of an entry and nothing else. It
+follows no symbolic link, and leaves a directory that is not empty (exit code 1).`,
+		Example: `  gaia judge cache prune --dry-run
+  gaia judge cache prune --older-than 90d
+  gaia judge cache prune --model gpt-4o-mini --older-than 720h
+  gaia judge cache prune --all`,
+		Args: noCacheArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := p.check(cmd, time.Now()); err != nil {
+				return err
+			}
+			return a.pruneCache(p)
+		},
+	}
+	p.add(cmd)
+	f := cmd.Flags()
+	f.StringVar(&p.olderThan, "older-than", "", "remove good entries of this age, too: 720h, 30d")
+	f.StringVar(&p.model, "model", "", "remove good entries of this judge, too")
+	f.BoolVar(&p.all, "all", false, "remove every entry")
+	f.BoolVar(&p.dryRun, "dry-run", false, "say what would be removed, and remove nothing")
+	if err := cmd.RegisterFlagCompletionFunc("model", a.completeJudges); err != nil {
+		panic(err) // the flag is made above
+	}
+	return cmd
+}
+
+func (p *pruning) check(cmd *cobra.Command, now time.Time) error {
+	if err := notEmpty(cmd, "older-than", "model"); err != nil {
+		return err
+	}
+	if p.all && (p.olderThan != "" || p.model != "") {
+		return usage("leave --all out, or the other", "--all removes every entry, so --older-than and --model say nothing")
+	}
+	if p.olderThan == "" {
+		return nil
+	}
+	age, err := parseAge(p.olderThan)
+	if err != nil {
+		return usage("give hours or days, such as 720h or 30d; --all removes every entry", "--older-than is %q, which is not an age", p.olderThan)
+	}
+	p.before = now.Add(-age)
+	return nil
+}
+
+// parseAge reads a duration above zero: Go's, or a whole number of days.
+func parseAge(s string) (time.Duration, error) {
+	const most = 100 * 365 // days
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 32)
+		if err != nil || n == 0 || n > most {
+			return 0, errors.New("not a number of days")
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	age, err := time.ParseDuration(s)
+	if err != nil || age <= 0 {
+		return 0, errors.New("not a duration above zero")
+	}
+	return age, nil
+}
+
+// leftoverAge is how long a write may go on before what it has made is taken for
+// left over.
+const leftoverAge = time.Minute
+
+// Why an entry is removed, but for what is bad about it.
+const (
+	oldForm  = "of the old form"
+	leftOver = "left by a write that was killed"
+	asked    = "good, but asked for"
+)
+
+// why says why an entry is to go, "" if it is to stay.
+func (p *pruning) why(e judgecache.Entry, now time.Time) string {
+	switch {
+	case e.Leftover && now.Sub(e.Modified) > leftoverAge:
+		return leftOver
+	case e.Legacy:
+		return oldForm
+	case e.Reason != "":
+		return e.Reason
+	case e.Good() && p.chooses(e):
+		return asked
+	}
+	return ""
+}
+
+// chooses reports whether the flags ask for a good entry to go.
+func (p *pruning) chooses(e judgecache.Entry) bool {
+	if p.model == "" && p.before.IsZero() {
+		return p.all
+	}
+	return (p.model == "" || p.model == e.Model) && (p.before.IsZero() || e.Created.Before(p.before))
+}
+
+// pruned is what prune prints with --json.
+type pruned struct {
+	Bytes   int64         `json:"bytes"` // of what was removed
+	Dir     string        `json:"dir"`
+	DryRun  bool          `json:"dry_run"`
+	Failed  []failedEntry `json:"failed"`
+	Kept    int           `json:"kept"` // without the failed ones
+	Present bool          `json:"present"`
+	Removed []prunedEntry `json:"removed"` // in the order of their names
+}
+
+type prunedEntry struct {
+	Bytes int64  `json:"bytes"`
+	Name  string `json:"name"`
+	Why   string `json:"why"`
+}
+
+type failedEntry struct {
+	Error string `json:"error"`
+	Name  string `json:"name"`
+}
+
+func (a *app) pruneCache(p *pruning) error {
+	if _, err := a.existingKey(""); err != nil && !errors.Is(err, errNoKey) {
+		return err // without it every entry of the user's own would be a stranger's
+	}
+	c, err := a.lookAtCache(p.trusted)
+	if err != nil {
+		return err
+	}
+	done := pruned{Dir: c.dir, DryRun: p.dryRun, Present: c.Reader != nil, Removed: []prunedEntry{}, Failed: []failedEntry{}}
+	if done.Present && c.Shut() != "" {
+		return fail(exitFailure, fmt.Errorf("nothing is removed: %w", shutCache(c)), cacheHints(c.dir, []judgecache.Bad{{Name: judgecache.Place, Reason: c.Shut()}})...)
+	}
+	now := time.Now()
+	err = c.Each(func(e judgecache.Entry) error {
+		why := p.why(e, now)
+		if why == "" {
+			done.Kept++
+			return nil
+		}
+		if !p.dryRun {
+			if err := c.Remove(e.Name); err != nil {
+				done.Failed = append(done.Failed, failedEntry{unwrapPath(err).Error(), e.Name})
+				return nil
+			}
+		}
+		done.Bytes += e.Bytes
+		done.Removed = append(done.Removed, prunedEntry{e.Bytes, e.Name, why})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.printPruned(done, c, p.asJSON); err != nil {
+		return err
+	}
+	return notRemoved(done)
+}
+
+func (a *app) printPruned(done pruned, c openedCache, asJSON bool) error {
+	if asJSON {
+		return a.printJSON(done)
+	}
+	if !done.Present {
+		return a.noCache(c)
+	}
+	verb := "removed"
+	if done.DryRun {
+		verb = "would remove"
+		for _, e := range done.Removed {
+			if _, err := fmt.Fprintf(a.stdout, "%s: %s\n", oneLine(quoteArg(e.Name)), e.Why); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s %s%s, %s; %d kept\n", verb, entriesOf(len(done.Removed)), sorts(done.Removed), strings.TrimSpace(size(done.Bytes)), done.Kept)
+	return err
+}
+
+// sorts says how many entries went for what reason; "" if none did.
+func sorts(removed []prunedEntry) string {
+	if len(removed) == 0 {
+		return ""
+	}
+	good, old, left := 0, 0, 0
+	for _, e := range removed {
+		switch e.Why {
+		case asked:
+			good++
+		case oldForm:
+			old++
+		case leftOver:
+			left++
+		}
+	}
+	return fmt.Sprintf(" (%d good, %d bad, %d of the old form, %d left over)", good, len(removed)-good-old-left, old, left)
+}
+
+// notRemoved is the failure of what could not be removed, nil if all could.
+func notRemoved(done pruned) error {
+	if len(done.Failed) == 0 {
+		return nil
+	}
+	f := &failure{code: exitFailure, err: fmt.Errorf("%s could not be removed", entriesOf(len(done.Failed)))}
+	for i, e := range done.Failed {
+		if i == maxHinted {
+			f.reasons = append(f.reasons, fmt.Sprintf("and %d more", len(done.Failed)-i))
+			break
+		}
+		f.reasons = append(f.reasons, quoteArg(e.Name)+": "+e.Error)
+	}
+	f.hints = []string{"look at what is in " + quoteArg(done.Dir) + ": the cache makes no directories"}
+	return f
+}
+
+// completeJudges completes the names of the models that entries are of.
+func (a *app) completeJudges(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	c, err := a.lookAtCache(trustFlags{})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var models []string
+	err = c.Each(func(e judgecache.Entry) error {
+		if e.Good() && !slices.Contains(models, e.Model) {
+			models = append(models, e.Model)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	slices.Sort(models)
+	return models, cobra.ShellCompDirectiveNoFileComp
+}
