@@ -216,7 +216,7 @@ func (c *Cache) put(k kind, digest, model string, yes bool) error {
 	}
 	data, err := e.seal(c.key)
 	if err != nil {
-		return fmt.Errorf("signing a judgment: %w", err)
+		return fmt.Errorf("signing a %s: %w", k.name, err)
 	}
 	name := fileName(digest)
 	reason := tooLarge
@@ -224,10 +224,10 @@ func (c *Cache) put(k kind, digest, model string, yes bool) error {
 		_, reason = parse(data)
 	}
 	if reason != noReason { // no file is left that a reader would call bad
-		return fmt.Errorf("a judgment cannot be kept: it would be %s", reason)
+		return fmt.Errorf("a %s cannot be kept: it would be %s", k.name, reason)
 	}
 	if err := c.write(name, data); err != nil {
-		return fmt.Errorf("writing a judgment: %w", err)
+		return fmt.Errorf("writing a %s: %w", k.name, err)
 	}
 	return nil
 }

@@ -179,6 +179,11 @@ func TestPutRefusesWhatGetWould(t *testing.T) {
 	if err := open(t, dir, newKey(t, 1)).Put(long, true); err == nil || err.Error() != "a judgment cannot be kept: it would be too large" {
 		t.Errorf("a name of 16 KiB: %v", err)
 	}
+	trial := battery()
+	trial.Model = long.Model
+	if err := open(t, dir, newKey(t, 1)).PutTrial(trial, true); err == nil || err.Error() != "a null battery cannot be kept: it would be too large" {
+		t.Errorf("a trial of a name of 16 KiB: %v", err)
+	}
 	late, err := judgecache.Open(dir, newKey(t, 1), nil, func() time.Time { return clock().AddDate(9000, 0, 0) })
 	if err != nil {
 		t.Fatal(err)
