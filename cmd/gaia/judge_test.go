@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/loader"
+)
+
+// babble is an endpoint whose judge has words of its own about the question of
+// one task, and else is the scripted one.
+type babble struct {
+	http.Handler
+	question string
+	words    atomic.Pointer[string] // nil: none
+	asked    atomic.Int64           // about that task
+}
+
+func (b *babble) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if !bytes.Contains(body, []byte(`"model":"`+fixtures.JudgeModel+`"`)) || !bytes.Contains(body, []byte(b.question)) {
+		b.Handler.ServeHTTP(w, r)
+		return
+	}
+	b.asked.Add(1)
+	words := b.words.Load()
+	if words == nil {
+		b.Handler.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	reply := map[string]any{"id": "1", "object": "chat.completion", "model": fixtures.JudgeModel,
+		"choices": []any{map[string]any{"finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": *words}}},
+		"usage":   map[string]any{"prompt_tokens": 500, "completion_tokens": 5, "total_tokens": 505}}
+	_ = json.NewEncoder(w).Encode(reply) // the client may be gone
+}
+
+// TestJudgeBabbles: what is no verdict to the letter is none, however much it
+// sounds like one. The answer is not judged, that is said, no score rises, and
+// nothing is kept of it: a judge that came to its senses is asked again.
+func TestJudgeBabbles(t *testing.T) {
+	model, err := url.Parse(serveModel(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, _, err := loader.Load(t.Context(), loader.Dir(fixtures.Dataset(), "", ""), loader.Validation, loader.Filter{IDs: []string{"fab1e010-0000-4000-8000-000000000010"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &babble{Handler: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: model.Scheme, Host: model.Host}), question: set.Tasks[0].Question}
+	front := httptest.NewServer(b)
+	defer front.Close()
+	p := newProgram(t)
+	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	judged := func(words *string, row string, asked int64) {
+		t.Helper()
+		b.words.Store(words)
+		b.asked.Store(0)
+		out := p.want(exitOK, "run", "--source", "dir:data", "--base-url", front.URL+model.Path, "--model", fixtures.Model,
+			"--judge-model", fixtures.JudgeModel, "--max-task-cost", "off", "--task", offlineTasks)
+		if !strings.Contains(out, row) {
+			t.Errorf("%q is not in\n%s", row, out)
+		}
+		data, err := os.ReadFile(filepath.Join(p.newest(), ledger.SummaryFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s ledger.Summary
+		if err := json.Unmarshal(data, &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Scores == nil || s.Scores.Judged != s.Scores.Official || s.Scores.Official.Correct != 2 || b.asked.Load() != asked {
+			t.Errorf("scores %+v after %d requests about the answer", s.Scores, b.asked.Load())
+		}
+	}
+	const unreadable = "judged 0 of 1 (0 from the cache), unreadable 1, errors 0"
+	for _, words := range []string{
+		"correct", "The candidate is correct.", `{"verdict":"correct","confidence":1}`, `{"verdict":"correct","verdict":"correct"}`,
+		"```json\n{\"verdict\":\"correct\"}\n```", `{"verdict":"correct"} {"verdict":"correct"}`, `{"verdict":"Correct"}`, `{"verdict":true}`,
+		`{"verdict":"cor`, strings.Repeat(`{"verdict":`, 2000),
+	} {
+		judged(&words, unreadable, 2)
+	}
+	judged(nil, "judged 1 of 1 (0 from the cache), unreadable 0, errors 0", 1)
+	judged(nil, "judged 1 of 1 (1 from the cache), unreadable 0, errors 0", 0)
+}
