@@ -39,14 +39,16 @@ func NonFinite(answer, gold string) bool {
 	if _, number := pyFloat(gold, false); number {
 		return !numeral(answer)
 	}
+	found := false
 	for {
 		g, givenRest := element(answer)
 		w, goldRest := element(gold)
 		if _, number := pyFloat(w, false); number && !numeral(g) {
-			return true
+			found = true
 		}
-		if len(g) == len(answer) || len(w) == len(gold) {
-			return false
+		givenEnds, goldEnds := len(g) == len(answer), len(w) == len(gold)
+		if givenEnds || goldEnds {
+			return found && givenEnds == goldEnds
 		}
 		answer, gold = givenRest, goldRest
 	}
