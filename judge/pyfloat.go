@@ -144,16 +144,13 @@ func parseNumeral(b []byte) (float64, bool) {
 }
 
 func parseWord(b []byte, negative bool) (float64, bool) {
-	if len(b) != 3 && len(b) != 8 {
-		return 0, false
-	}
-	switch string(bytes.ToLower(b)) {
-	case "inf", "infinity":
+	switch {
+	case bytes.EqualFold(b, []byte("inf")), bytes.EqualFold(b, []byte("infinity")):
 		if negative {
 			return math.Inf(-1), true
 		}
 		return math.Inf(1), true
-	case "nan":
+	case bytes.EqualFold(b, []byte("nan")):
 		return math.NaN(), true
 	}
 	return 0, false
