@@ -35,6 +35,8 @@ interop:
 		{ rm -rf $$venv && python3 -m venv $$venv && $$venv/bin/python -m pip install -q --disable-pip-version-check $(PYTHON_PACKAGES); } || \
 		echo "SKIPPED: $(PYTHON_PACKAGES) cannot be installed, so datasets are not compared with what Python reads and writes"; \
 	GAIA_INTEROP=1 GAIA_COSIGN=$$programs GAIA_PYTHON=$$venv/bin/python go test -count=1 -run Interop -v ./judge ./submit ./trajectory ./loader
+	@command -v python3 >/dev/null || echo "SKIPPED: there is no python3 here, so what the fuzzer makes up is not put to Python"
+	GAIA_INTEROP=1 go test -run '^$$' -fuzz '^FuzzQuestionScorer$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./judge
 
 generate:
 	go generate ./...

@@ -4,7 +4,10 @@ Reads JSON objects {"prediction": string or null, "gold": string} one a line
 and writes "1" (credited) or "0" for each. With the argument "facts" it reads
 nothing and writes, for every code point, how Python reads it: the text that
 remains of it alone and in three contexts that make a sigma final or not, and
-its value as a number. With "version" it writes the Unicode version in use.
+its value as a number. With "readings" it answers each line ["prediction",
+"gold"] at once with the verdict and what it rests on: the gold as a number, the
+prediction as an amount, and the prediction's text with and without punctuation.
+With "version" it writes the Unicode version in use.
 
 Only interop_test.go runs this file.
 """
@@ -12,6 +15,7 @@ Only interop_test.go runs this file.
 import json
 import re
 import string
+import struct
 import sys
 import unicodedata
 
@@ -75,12 +79,33 @@ def facts(out):
         out.write("%x %s\n" % (point, " ".join(t.encode("utf-8").hex() for t in texts)))
 
 
+def bits(value):
+    """A number as the hexadecimal digits of its eight bytes."""
+    if value is None:
+        return "-"
+    return "nan" if value != value else struct.pack(">d", value).hex()
+
+
+def readings(line):
+    prediction, gold = json.loads(line)
+    return " ".join([
+        "1" if credited(prediction, gold) else "0",
+        bits(number(gold)),
+        bits(answered_number(prediction)),
+        plain(prediction).encode("utf-8").hex(),
+        bare(prediction).encode("utf-8").hex(),
+    ])
+
+
 def main():
     mode = sys.argv[1] if len(sys.argv) > 1 else "score"
     if mode == "version":
         print(unicodedata.unidata_version)
     elif mode == "facts":
         facts(sys.stdout)
+    elif mode == "readings":
+        for line in sys.stdin:
+            print(readings(line), flush=True)
     else:
         for line in sys.stdin:
             case = json.loads(line)
