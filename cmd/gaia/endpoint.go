@@ -47,12 +47,9 @@ func (w *world) rehearse(s settings) error {
 
 // connect fills in the endpoint that the settings name.
 func (w *world) connect(s settings, apiKey string) error {
-	base, err := url.Parse(s.baseURL)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return usage("give a URL such as https://api.openai.com/v1", "--base-url %q is no base URL", s.baseURL)
-	}
-	if base.User != nil {
-		return usage("set OPENAI_API_KEY instead", "--base-url holds credentials, which would be recorded")
+	base, err := parseBaseURL(s.baseURL)
+	if err != nil {
+		return err
 	}
 	if w.Prices, err = s.priceTable(); err != nil {
 		return err
@@ -61,13 +58,29 @@ func (w *world) connect(s settings, apiKey string) error {
 		return usage("give its price with --prices FILE, or --max-task-cost off to run without a cost budget", "the price of model %q is not known, so its cost cannot be bounded", s.model)
 	}
 	if mode, _, _ := s.tape(); apiKey == "" && !s.dry && mode != ledger.CassetteReplay && !isLocal(base.Hostname()) {
-		return usage("set OPENAI_API_KEY", "there is no key for %s", base.Host)
+		return noKeyFor(base)
 	}
 	if err := w.ask(s, s.baseURL, apiKey); err != nil {
 		return err
 	}
 	w.Search = s.searchPlan()
 	return w.equip(tools.WebConfig{}, s.engine)
+}
+
+// parseBaseURL reads what --base-url says.
+func parseBaseURL(text string) (*url.URL, error) {
+	base, err := url.Parse(text)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil, usage("give a URL such as https://api.openai.com/v1", "--base-url %q is no base URL", text)
+	}
+	if base.User != nil {
+		return nil, usage("set OPENAI_API_KEY instead", "--base-url holds credentials, which would be recorded")
+	}
+	return base, nil
+}
+
+func noKeyFor(base *url.URL) error {
+	return usage("set OPENAI_API_KEY", "there is no key for %s", base.Host)
 }
 
 // ask fills in how the models of the settings are asked at an endpoint: with one
@@ -113,10 +126,16 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 	if s.judge == "" {
 		return nil
 	}
-	config.API = "" // --api is of the model that answers
-	w.Judge = &run.Endpoint{Client: llm.New(config), Name: s.judge, Origin: origin, Limiter: config.Limiter,
-		API: llm.APIOf(s.judge, baseURL), NoTemperature: !llm.TakesTemperature(s.judge)}
+	w.Judge = judgeAt(config, s.judge, baseURL)
 	return nil
+}
+
+// judgeAt is the judge of a name at an endpoint. The interface is what its own name
+// demands: --api is of the model that answers.
+func judgeAt(config llm.Config, name, baseURL string) *run.Endpoint {
+	config.API = ""
+	return &run.Endpoint{Client: llm.New(config), Name: name, Origin: originOf(baseURL), Limiter: config.Limiter,
+		API: llm.APIOf(name, baseURL), NoTemperature: !llm.TakesTemperature(name)}
 }
 
 // transport returns what carries requests: nil for the client's own. A run that

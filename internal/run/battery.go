@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
@@ -40,15 +42,15 @@ func (r *Run) stand(ctx context.Context) (withstood bool, err error) {
 		return withstood && e.err == nil, e.err
 	}
 	ask := r.asker(e)
-	t := judge.Judge{Asker: ask}.Try(ctx)
+	t := ask.try(ctx)
 	if err := errors.Join(ctx.Err(), ask.refused(r.cfg.Redact)); err != nil {
 		return false, err
 	}
 	b := r.newBattery()
-	b.CostMicroUSD, b.LatencyMs, b.TokensIn, b.TokensOut = ask.cost, ask.latencyMs, ask.tokensIn, ask.tokensOut
+	b.CostMicroUSD, b.LatencyMs, b.TokensIn, b.TokensOut = t.CostMicroUSD, t.LatencyMs, t.TokensIn, t.TokensOut
 	b.Paid, b.Problem, b.Tries, b.Unreadable, b.Withstood = t.Paid, t.Err, t.Tries, t.Unreadable, t.Withstood()
-	if t.Err != "" && ask.failed != nil {
-		b.ErrorStatus = ask.failed.Status
+	if t.Refused != nil {
+		b.ErrorStatus = t.Refused.Status
 	}
 	if err := r.recordBattery(b, t.Put); err != nil {
 		return false, err
@@ -58,6 +60,42 @@ func (r *Run) stand(ctx context.Context) (withstood bool, err error) {
 	}
 	r.tried.Store(!b.Withstood && b.Problem == "")
 	return b.Withstood, nil
+}
+
+// Tried is how a judge stood the null battery, and what that took.
+type Tried struct {
+	judge.Trial
+	CostMicroUSD        *int64 // nil where a price is unknown
+	TokensIn, TokensOut int64
+	LatencyMs           int64
+	Refused             *llm.Error // why not all items were put to it; nil if they were, or if nothing is known
+}
+
+// TryJudge puts the null battery to a judge, without a run.
+func TryJudge(ctx context.Context, e Endpoint, now func() time.Time) Tried {
+	ask := &asker{endpoint: e, now: now, cost: new(int64)}
+	return ask.try(ctx)
+}
+
+// try puts the null battery to the judge.
+func (a *asker) try(ctx context.Context) Tried {
+	t := Tried{Trial: judge.Judge{Asker: a}.Try(ctx)}
+	t.CostMicroUSD, t.TokensIn, t.TokensOut, t.LatencyMs = a.cost, a.tokensIn, a.tokensOut, a.latencyMs
+	if t.Err != "" {
+		t.Refused = a.failed
+	}
+	return t
+}
+
+// NameTrial is what the outcome of the null battery of today is kept under.
+func NameTrial(e Endpoint) judgecache.Trial {
+	t := judgecache.Trial{Battery: judge.BatteryDigest(), Model: e.Name, Origin: e.Origin}
+	for _, p := range prompt.Templates() {
+		if p.ID == prompt.JudgeID {
+			t.PromptDigest = p.Digest()
+		}
+	}
+	return t
 }
 
 func (r *Run) newBattery() trajectory.Battery {

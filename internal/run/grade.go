@@ -189,7 +189,7 @@ func (r *Run) seal() error {
 // asker puts the judge's requests to a model and adds up what they took.
 type asker struct {
 	endpoint  Endpoint
-	earlier   *earlier
+	earlier   *earlier // nil: nothing is recorded
 	now       func() time.Time
 	money     *purse // nil: the run's cost is not bounded
 	share     *share // of it, for the request under way
@@ -216,7 +216,7 @@ func (a *asker) refused(redact trajectory.Redactor) error {
 
 // Ask implements judge.Asker.
 func (a *asker) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) {
-	if a.earlier.err != nil { // nothing happens that follows from what is not recorded
+	if a.earlier != nil && a.earlier.err != nil { // nothing happens that follows from what is not recorded
 		return judge.Reply{}, a.earlier.err
 	}
 	request := llm.Request{
