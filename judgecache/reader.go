@@ -25,8 +25,8 @@ type Reader struct {
 	trusted map[string]sign.PublicKey
 }
 
-// Entry is what there is to know of a file in a cache. All but Name, Bytes and
-// Modified is of good entries only: what a bad one says is not repeated.
+// Entry is what there is to know of a file in a cache. Kind and what follows it
+// is of good entries only: what a bad one says is not repeated.
 type Entry struct {
 	Name     string // as hostile as whoever put it there: quote it
 	Bytes    int64  // 0 for what is not a regular file
