@@ -6,6 +6,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -127,8 +128,10 @@ func judgeCache(e *Evidence, n *Notes) {
 			continue
 		}
 		got := fmt.Sprintf("%d of %d entries of the judge cache do not verify", c.Event.Bad, c.Event.Checked)
-		if len(c.Event.Entries) > 0 {
-			got += fmt.Sprintf("; the first is %s: %s", c.Event.Entries[0].Name, c.Event.Entries[0].Reason)
+		if first := c.Event.Entries; len(first) > 0 && first[0].Name == judgecache.Place {
+			got = "the judge cache was " + first[0].Reason
+		} else if len(first) > 0 {
+			got += fmt.Sprintf("; the first is %s: %s", first[0].Name, first[0].Reason)
 		}
 		n.find(Critical, "judge-cache-integrity", place{seq: c.Seq, unused: true}, got, "0 judge_cache_integrity_events")
 	}

@@ -8,6 +8,7 @@ import (
 	mathrand "math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -189,9 +190,10 @@ func newJudgeTrial(e run.Endpoint, t run.Tried, rehearsal bool) judgeTrial {
 }
 
 func (a *app) printTrial(out judgeTrial, t run.Tried, asJSON bool) (err error) {
-	if asJSON {
+	switch {
+	case asJSON:
 		err = a.printJSON(out)
-	} else {
+	case t.Put > 0:
 		err = a.printTrialTable(out)
 	}
 	switch {
@@ -219,10 +221,14 @@ func (a *app) printTrialTable(out judgeTrial) error {
 	rows := newTable()
 	rows.AppendHeader(table.Row{"item", "verdict", "candidate"})
 	for _, i := range out.Items {
-		rows.AppendRow(table.Row{i.Name, i.Verdict, text.Trim(oneLine(i.Candidate), width)})
+		rows.AppendRow(table.Row{i.Name, i.Verdict, text.Trim(strconv.QuoteToGraphic(i.Candidate), width)})
 	}
 	outcome := "withstood the null battery"
-	if !out.Withstood {
+	switch {
+	case out.Withstood:
+	case out.Problem != "":
+		outcome = "was not put to all of the null battery"
+	default:
 		outcome = "did not withstand the null battery"
 	}
 	_, err := fmt.Fprintf(a.stdout, "%s\n\n%s at %s: %s; %d tokens in, %d out, cost %s\n", strings.TrimRight(printable(rows.Render()), "\n"),

@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -99,6 +100,10 @@ func (p *progress) watch(e trajectory.Event) {
 	case trajectory.SecurityEvent:
 		p.battery(payload)
 		for _, b := range payload.Entries {
+			if b.Name == judgecache.Place {
+				p.warn("the judge cache is not used; the audit will count it", "reason", b.Reason)
+				continue
+			}
 			p.warn("a judge cache entry does not verify; the audit will count it", "entry", b.Name, "reason", b.Reason)
 		}
 	case trajectory.TaskSealed:

@@ -17,6 +17,9 @@ type CacheError struct {
 }
 
 func (e *CacheError) Error() string {
+	if first := e.Sweep.Bad[0]; first.Name == judgecache.Place {
+		return "the judge cache cannot be trusted: it is " + first.Reason
+	}
 	return fmt.Sprintf("the judge cache cannot be trusted: %d of %d entries do not verify; the first is %s: %s",
 		len(e.Sweep.Bad), e.Sweep.Checked, e.Sweep.Bad[0].Name, e.Sweep.Bad[0].Reason)
 }
