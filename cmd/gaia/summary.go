@@ -33,7 +33,7 @@ func voting(v *ledger.VotingSummary) [][2]string {
 	if v == nil {
 		return nil
 	}
-	text := fmt.Sprintf("%d attempts a task, %s; the scores are of the answers voted for", v.Attempts, v.Rule)
+	text := fmt.Sprintf("%d attempts a task, %s; the scores are maj@%d, of the answers voted for", v.Attempts, v.Rule, v.Attempts)
 	if v.PassAt1 != nil {
 		text += fmt.Sprintf(" (official pass@1 %s, pass@%d %s)", percent(v.PassAt1.AccuracyPPM), v.Attempts, percent(v.PassAtK.AccuracyPPM))
 	}

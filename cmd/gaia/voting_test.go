@@ -47,7 +47,7 @@ func TestShowVoting(t *testing.T) {
 		{[]string{"show", dir}, []string{
 			"rehearsal: built-in tasks and a scripted model; not a GAIA score\n\nreplay: the answers come from a cassette; no model was asked\n\n",
 			" 3 (2 agree) ", " Old Tolmey",
-			"voting     3 attempts a task, majority.v1; the scores are of the answers voted for (official pass@1 100.0 %, pass@3 100.0 %)\n",
+			"voting     3 attempts a task, majority.v1; the scores are maj@3, of the answers voted for (official pass@1 100.0 %, pass@3 100.0 %)\n",
 			"outcomes   0 solved, 1 failed,",
 		}},
 		{[]string{"show", dir, "fab1e107"}, []string{
