@@ -190,11 +190,14 @@ func readVerdict(text string) (correct, ok bool) {
 	return v.Verdict == "correct", v.Verdict == "correct" || v.Verdict == "incorrect"
 }
 
+// brailleBlank is a pattern of no dots.
+const brailleBlank = '\u2800'
+
 // Blank tells an answer that shows nothing: white space, controls, invisible
-// characters and marks without a letter.
+// characters, fillers and marks without a letter.
 func Blank(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
-		return !isSpace(r) && !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Mn)
+		return !isSpace(r) && r != brailleBlank && !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Mn, unicode.Other_Default_Ignorable_Code_Point)
 	}) < 0
 }
 

@@ -20,7 +20,7 @@ func TestCacheOnFullDisk(t *testing.T) {
 	})
 	c, server := judged(t, dir)
 	full := 0
-	for _, warning := range unkept(t, c, server, cold) {
+	for _, warning := range unkept(t, c, server, func() {}, cold) {
 		if !strings.HasPrefix(warning, "writing the judge cache: ") || !strings.HasSuffix(warning, syscall.ENOSPC.Error()) {
 			t.Errorf("warned: %s", warning)
 		}

@@ -1,17 +1,16 @@
 package run
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -49,7 +48,7 @@ func TestTwoRunsOneCache(t *testing.T) {
 	}
 	for _, r := range runs {
 		both.Go(func() {
-			if err := r.Execute(context.Background(), nil); err != nil {
+			if err := r.Execute(t.Context(), nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -57,7 +56,7 @@ func TestTwoRunsOneCache(t *testing.T) {
 	both.Wait()
 	c, server := judged(t, dir)
 	third := create(t, c)
-	if err := third.Execute(context.Background(), nil); err != nil {
+	if err := third.Execute(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range slices.Concat(runs[:], []*Run{third}) {
@@ -93,24 +92,35 @@ func TestCacheCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "judgments")
 	cold := earlierRun(t).cold
 	c, server := judged(t, dir)
-	c.Watch = func(e trajectory.Event) {
-		if _, ok := e.Payload.(trajectory.RunStarted); ok { // no user is kept from this by modes
-			if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
-				t.Error(err)
-			}
+	away := func() { // a mode would not keep every user from writing
+		if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if warned := unkept(t, c, server, cold); len(warned) < 3 {
-		t.Errorf("three verdicts are lost, warned of %q", warned)
+	writing := 0
+	for _, warning := range unkept(t, c, server, away, cold) {
+		if strings.HasPrefix(warning, "writing the judge cache: ") {
+			writing++
+		} else if !strings.HasPrefix(warning, "reading the judge cache: ") {
+			t.Errorf("warned: %s", warning)
+		}
+	}
+	if writing != 4 {
+		t.Errorf("three verdicts and how the judge stood the null battery are lost, %d are warned of", writing)
 	}
 }
 
 // unkept runs with a cache that cannot keep every verdict, wants the scores to be
 // the same, and returns what the run warns of.
-func unkept(t *testing.T, c Config, server *fixtures.Server, cold ledger.Summary) (warned []string) {
+func unkept(t *testing.T, c Config, server *fixtures.Server, begun func(), cold ledger.Summary) (warned []string) {
 	t.Helper()
 	c.Warn = func(err error) { warned = append(warned, err.Error()) }
-	events, sum := checked(t, execute(t, t.TempDir(), c).Dir)
+	r := create(t, c)
+	begun()
+	if err := r.Execute(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	events, sum := checked(t, r.Dir)
 	if len(events) != 0 || sum.JudgeCacheIntegrityEvents != 0 {
 		t.Errorf("recorded %+v", events)
 	}

@@ -2,16 +2,12 @@ package run
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
@@ -41,27 +37,6 @@ func warm(t *testing.T) (string, ledger.Summary) {
 	return dir, s
 }
 
-// spoil turns the verdict of an entry, without signing it.
-func spoil(t *testing.T, dir string) string {
-	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no entries: %v", err)
-	}
-	data, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := bytes.Replace(data, []byte(`"verdict":"incorrect"`), []byte(`"verdict":"correct"`), 1)
-	if bytes.Equal(other, data) {
-		other = bytes.Replace(data, []byte(`"verdict":"correct"`), []byte(`"verdict":"incorrect"`), 1)
-	}
-	if err := os.WriteFile(names[0], other, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Base(names[0])
-}
-
 // TestWarmCache: a repeated run asks the judge nothing and has the same scores.
 func TestWarmCache(t *testing.T) {
 	dir, cold := warm(t)
@@ -72,87 +47,6 @@ func TestWarmCache(t *testing.T) {
 	}
 	if diff := cmp.Diff(cold.Scores, s.Scores); diff != "" {
 		t.Errorf("other scores:\n%s", diff)
-	}
-}
-
-// TestSpoiltCache: an entry that somebody changed is not used. It keeps a run
-// that is meant to be submitted from starting; another one asks again and counts
-// it.
-func TestSpoiltCache(t *testing.T) {
-	dir, cold := warm(t)
-	name := spoil(t, dir)
-	c := withCache(t, config(t), dir)
-	out := t.TempDir()
-	var bad *CacheError
-	if _, err := Create(out, c); !errors.As(err, &bad) || len(bad.Sweep.Bad) != 1 || bad.Sweep.Bad[0].Name != name || !strings.Contains(err.Error(), name) {
-		t.Fatalf("a run meant to be submitted: %v", err)
-	}
-	if left, err := os.ReadDir(out); err != nil || len(left) != 0 {
-		t.Errorf("it left %v, %v", left, err)
-	}
-	c.SubmitIntent = false
-	r := execute(t, out, c)
-	s := verified(t, r.Dir).Summary()
-	if s.JudgeCacheIntegrityEvents != 1 || s.Judge.Cached != s.Judge.Asked-1 || s.Judge.TokensIn == 0 {
-		t.Errorf("%d integrity events, judge %+v", s.JudgeCacheIntegrityEvents, s.Judge)
-	}
-	if diff := cmp.Diff(cold.Scores, s.Scores); diff != "" {
-		t.Errorf("other scores:\n%s", diff)
-	}
-	if swept, err := c.Verdicts.Sweep(); err != nil || len(swept.Bad) != 0 {
-		t.Errorf("the entry was not replaced: %+v, %v", swept, err)
-	}
-}
-
-// TestCacheSpoiltMeanwhile: an entry that is changed after the sweep is found
-// when it is wanted, and that is on record before the judge is asked.
-func TestCacheSpoiltMeanwhile(t *testing.T) {
-	dir, cold := warm(t)
-	c := withCache(t, config(t), dir)
-	c.Watch = func(e trajectory.Event) {
-		if _, ok := e.Payload.(trajectory.RunStarted); ok {
-			spoil(t, dir)
-		}
-	}
-	r, err := Create(t.TempDir(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if err := r.Execute(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
-	var read []trajectory.SecurityEvent
-	found, err := ledger.Verify(os.DirFS(r.Dir), ledger.Options{Event: func(e trajectory.Event) error {
-		if p, ok := e.Payload.(trajectory.SecurityEvent); ok && p.Kind == trajectory.JudgeCacheRead {
-			read = append(read, p)
-		}
-		return nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := found.Summary()
-	if len(read) != 1 || read[0].Bad != 1 || len(read[0].Entries) != 1 || s.JudgeCacheIntegrityEvents != 1 || s.Judge.Cached != s.Judge.Asked-1 {
-		t.Errorf("%+v, %d integrity events, judge %+v", read, s.JudgeCacheIntegrityEvents, s.Judge)
-	}
-	if diff := cmp.Diff(cold.Scores, s.Scores); diff != "" {
-		t.Errorf("other scores:\n%s", diff)
-	}
-}
-
-// TestStrangersCache: what another key signed is as bad as what nobody did.
-func TestStrangersCache(t *testing.T) {
-	dir, _ := warm(t)
-	c := config(t)
-	other, err := sign.NewKey(rand.NewChaCha8([32]byte{99}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Key = other
-	var bad *CacheError
-	if _, err := Create(t.TempDir(), withCache(t, c, dir)); !errors.As(err, &bad) || len(bad.Sweep.Bad) != bad.Sweep.Checked {
-		t.Errorf("error is %v", err)
 	}
 }
 
