@@ -3,8 +3,9 @@
 //
 // QuestionScorer promises the verdict of the leaderboard's Python scorer for
 // every text Python can hold, from tables of one fixed Unicode version.
-// TestVectors shows it on recorded verdicts, the TestInterop tests (GAIA_INTEROP=1,
-// python3) against a rendering of the rules in testdata.
+// TestVectors shows it on recorded verdicts, the properties on any; the TestInterop
+// tests and FuzzQuestionScorer hold it (GAIA_INTEROP=1, python3) against a rendering
+// of the rules in testdata.
 //
 // Judge promises that a model can add a verdict but not talk itself into one. The
 // answer is sent as a JSON string (package prompt), cut to MaxCandidateBytes. A

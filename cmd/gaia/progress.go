@@ -119,7 +119,7 @@ func (p *progress) battery(e trajectory.SecurityEvent) {
 	if e.Battery == nil || e.Battery.Withstood {
 		return
 	}
-	p.warn("no verdict of the judge counts: "+stood(e.Battery.Remembered, e.Battery.Paid, e.Battery.Unreadable, e.Battery.Problem), "judge", e.Battery.Model, "status", e.Battery.ErrorStatus)
+	p.warnOnce("no verdict of the judge counts: "+stood(e.Battery.Remembered, e.Battery.Paid, e.Battery.Unreadable, e.Battery.Problem), "judge", e.Battery.Model, "status", e.Battery.ErrorStatus)
 }
 
 // searched warns of a search engine that refuses its key or wants to be paid: the

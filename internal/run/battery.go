@@ -15,8 +15,8 @@ import (
 
 // fit reports whether the judge withstood the null battery, which is put to it
 // before the first verdict of it is wanted, once for all answers that wait for
-// that. Only an outcome settles it: after an outage the next answer has it tried
-// again. The error is one that ends the grading.
+// that. Only an outcome settles it, or the end of the money: after an outage the
+// next answer has it tried again. The error is one that ends the grading.
 func (r *Run) fit(ctx context.Context) (bool, error) {
 	if r.fold.Manifest.Judge.Battery == "" { // the plan is older than batteries
 		return true, nil
@@ -43,22 +43,24 @@ func (r *Run) stand(ctx context.Context) (withstood bool, err error) {
 	}
 	ask := r.asker(e)
 	t := ask.try(ctx)
-	if err := errors.Join(ctx.Err(), ask.refused(r.cfg.Redact)); err != nil {
-		return false, err
-	}
 	b := r.newBattery()
 	b.CostMicroUSD, b.LatencyMs, b.TokensIn, b.TokensOut = t.CostMicroUSD, t.LatencyMs, t.TokensIn, t.TokensOut
 	b.Paid, b.Problem, b.Tries, b.Unreadable, b.Withstood = t.Paid, t.Err, t.Tries, t.Unreadable, t.Withstood()
 	if t.Refused != nil {
 		b.ErrorStatus = t.Refused.Status
 	}
-	if err := r.recordBattery(b, t.Put); err != nil {
+	spent := t.Refused != nil && t.Refused.Code == errNoMoney().Code
+	if spent {
+		b.Problem = prompt.RunMoneySpent
+	}
+	err = r.recordBattery(b, t.Put) // also what was cut off: it had a price
+	if err := errors.Join(err, ctx.Err(), ask.refused(r.cfg.Redact)); err != nil {
 		return false, err
 	}
 	if len(t.Paid) > 0 || b.Withstood {
 		e.keepTrial(b.Withstood)
 	}
-	r.tried.Store(!b.Withstood && b.Problem == "")
+	r.tried.Store(!b.Withstood && (b.Problem == "" || spent))
 	return b.Withstood, nil
 }
 

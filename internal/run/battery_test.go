@@ -227,3 +227,52 @@ func TestBatteryOfAnOldPlan(t *testing.T) {
 		t.Errorf("fit %v, %v", fit, err)
 	}
 }
+
+// TestBatteryCutOff: what a battery took that was interrupted is on record, and the
+// run puts it to the judge anew.
+func TestBatteryCutOff(t *testing.T) {
+	c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	cut, _ := listened(c, func(asked int, _ string) (string, error) {
+		if asked == 4 {
+			stop()
+			return "", ctx.Err()
+		}
+		return "", nil
+	})
+	r, err := Create(t.TempDir(), cut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Execute(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	r.Close()
+	finish(t, r.Dir, c)
+	all, _ := batteries(t, r.Dir)
+	if len(all) != 2 || all[0].Checked != 3 || all[0].Battery.Problem != "asking the judge was interrupted" || *all[0].Battery.CostMicroUSD == 0 || !all[1].Battery.Withstood {
+		t.Errorf("%+v", all)
+	}
+}
+
+// TestBatteryWithoutMoney: a judge that the run cannot pay for is not tried, once.
+func TestBatteryWithoutMoney(t *testing.T) {
+	c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
+	prices, err := llm.ParsePrices([]byte(`{"version":"1","note":"","models":{
+		"` + fixtures.Model + `":{"input_microusd_per_mtok":0,"cached_input_microusd_per_mtok":0,"output_microusd_per_mtok":0},
+		"` + fixtures.JudgeModel + `":{"input_microusd_per_mtok":1000000000,"cached_input_microusd_per_mtok":1000000000,"output_microusd_per_mtok":1000000000}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Prices, c.MaxTokens, c.RunCost = prices, 512, 50_000
+	c, l := listened(c, nil)
+	r := execute(t, t.TempDir(), c)
+	all, paths := batteries(t, r.Dir)
+	if len(all) != 1 || all[0].Checked != 0 || all[0].Battery.Problem != prompt.RunMoneySpent || l.asked != 0 {
+		t.Errorf("%+v, asked %d times", all, l.asked)
+	}
+	if !slices.Equal(paths, []string{judge.PathWithheld, judge.PathWithheld, judge.PathWithheld}) {
+		t.Errorf("paths %v", paths)
+	}
+}

@@ -116,7 +116,7 @@ func TestRunCostOfTheJudge(t *testing.T) {
 	if total := *s.CostMicroUSD + *s.Judge.CostMicroUSD; total > c.RunCost+verdicts/7 { // a call may cost more than that table says
 		t.Errorf("cost %d of %d", total, c.RunCost)
 	}
-	if s.Judge.Errors == 0 || s.Judge.Judged+s.Judge.Errors+s.Judge.Unreadable != s.Judge.Asked {
+	if s.Judge.Withheld != 0 || s.Judge.Errors == 0 || s.Judge.Judged+s.Judge.Errors+s.Judge.Unreadable != s.Judge.Asked {
 		t.Errorf("%+v", s.Judge)
 	}
 }
