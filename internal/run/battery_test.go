@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gaia-harness/gaia/agent"
@@ -44,16 +45,19 @@ func batteries(t *testing.T, dir string) (all []trajectory.SecurityEvent, paths 
 // answer itself.
 type talk struct {
 	agent.Model
+	mu    sync.Mutex
 	asked int
 	say   func(asked int, candidate string) (text string, err error) // "" = as the judge says
 }
 
 func (j *talk) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
+	j.mu.Lock()
 	j.asked++
 	text, err := "", error(nil)
 	if j.say != nil {
 		text, err = j.say(j.asked, r.Messages[1].Content)
 	}
+	j.mu.Unlock()
 	if text == "" && err == nil {
 		return j.Model.Chat(ctx, r, o)
 	}
