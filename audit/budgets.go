@@ -16,8 +16,8 @@ func (a *AttemptEvidence) open() *TurnFact {
 
 // spend adds up what is known of the run's costs, its judge's included.
 func (g *gatherer) spend(ev trajectory.Event) {
-	cost, asked := trajectory.Cost(ev.Payload)
-	if !asked || cost == nil {
+	cost, requests := trajectory.Cost(ev.Payload)
+	if requests == 0 || cost == nil {
 		return
 	}
 	g.e.spent += *cost

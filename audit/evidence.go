@@ -17,12 +17,12 @@ type Evidence struct {
 	Marked   string // why recording failed; "" if it did not
 	Events   int64
 
-	Gold    map[string]string // nil: not at hand
-	Tasks   []*TaskEvidence   // plan order
-	Cache   []CacheFact
-	Trials  []TrialFact  // in the order of the journal
-	Resumed []ResumeFact // in the order of the journal
-	Unswept bool         // an answer was graded without the judge cache having been checked since the process began
+	Gold      map[string]string // nil: not at hand
+	Tasks     []*TaskEvidence   // plan order
+	Cache     []CacheFact
+	Batteries []BatteryFact // in the order of the journal
+	Resumed   []ResumeFact  // in the order of the journal
+	Unswept   bool          // an answer was graded without the judge cache having been checked since the process began
 
 	RunSpent int64 // the line with which the known costs passed the budget of the run; 0: they did not
 	spent    int64 // known costs up to the line that was read last, in micro-USD
@@ -183,10 +183,10 @@ type CacheFact struct {
 	Event trajectory.SecurityEvent
 }
 
-// TrialFact is how the judge stood the null battery.
-type TrialFact struct {
+// BatteryFact is how the judge stood the null battery.
+type BatteryFact struct {
 	Seq   int64
-	Event trajectory.Battery
+	Event trajectory.JudgeBattery
 }
 
 // ResumeFact is a resumption.

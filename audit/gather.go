@@ -125,11 +125,9 @@ func (g *gatherer) evidence(run *ledger.Run) *Evidence {
 func (g *gatherer) add(ev trajectory.Event) error {
 	g.spend(ev)
 	switch p := ev.Payload.(type) {
+	case trajectory.JudgeBattery:
+		g.e.Batteries = append(g.e.Batteries, BatteryFact{ev.Seq, p})
 	case trajectory.SecurityEvent:
-		if p.Battery != nil {
-			g.e.Trials = append(g.e.Trials, TrialFact{ev.Seq, *p.Battery})
-			break
-		}
 		g.e.Cache = append(g.e.Cache, CacheFact{ev.Seq, p})
 		g.swept = g.swept || p.Kind == trajectory.JudgeCacheSweep
 	case trajectory.RunResumed:

@@ -8,7 +8,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -31,6 +30,7 @@ func trajectoryIntegrity() Check {
 				n.find(High, "replayed", place{given: true}, "the model's answers come from a recording", "answers that the model was asked for in this run")
 			}
 			judgeTemplate(e, n)
+			batteries(e, n)
 			for _, r := range e.Resumed {
 				if r.Event.PolicyHash != e.Manifest.PolicyHash || r.Event.GuidanceHash != e.Manifest.GuidanceHash {
 					n.find(Critical, "policy-differs", place{seq: r.Seq}, "the run went on under another policy or other rules", "those of the plan")
@@ -229,57 +229,4 @@ func asPlanned(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		}
 		n.find(Critical, "prompt-differs", place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256}, "a message of source "+o.Source+" is not what the plan's templates give", "the planned template, filled in")
 	}
-}
-
-// judged holds a judgment against the plan, the answer and itself.
-func judged(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
-	j := a.Judgment
-	if j == nil || a.Answer == nil {
-		return
-	}
-	at := place{task: t, attempt: a.Number, seq: a.Judged}
-	if e.Gold != nil && j.Official != judge.QuestionScorer(&a.Answer.Answer, e.Gold[t.Plan.TaskID]) {
-		n.find(Critical, "verdict-differs", at, fmt.Sprintf("official verdict %v", j.Official), "the verdict that the official scorer gives")
-	}
-	byModel := j.Path == judge.PathJudge || j.Path == judge.PathUnreadable || j.Path == judge.PathError
-	plan := e.Manifest.Judge
-	if byModel && (plan == nil || j.Model != plan.Model || j.Prompt != plan.Prompt) {
-		n.find(Critical, "judge-differs", at, fmt.Sprintf("judged by %q with %q", j.Model, j.Prompt), "the judge of the plan")
-	}
-	if !consistent(*j) {
-		n.find(Critical, "judged-oddly", at, "verdicts that do not go with the path "+j.Path, "official first, then the judge")
-	}
-	if j.Path == judge.PathJudge && plan != nil && plan.Battery != "" && !e.withstood(a.Judged) {
-		n.find(Critical, "judged-unproven", at, "a verdict of a judge that had not withstood the null battery", "not judged")
-	}
-}
-
-// withstood reports whether the judge had withstood the null battery, the last
-// time it was put to it before an event.
-func (e *Evidence) withstood(seq int64) bool {
-	withstood := false
-	for _, t := range e.Trials {
-		if t.Seq < seq {
-			withstood = t.Event.Withstood
-		}
-	}
-	return withstood
-}
-
-// consistent reports whether a judgment can come from the path it names.
-func consistent(j trajectory.Judgment) bool {
-	asked := j.Tries > 0
-	switch j.Path {
-	case judge.PathOfficial:
-		return j.Official && j.Judged != nil && *j.Judged && !asked
-	case judge.PathJudge:
-		return !j.Official && j.Judged != nil && asked != j.Cached
-	case judge.PathNoAnswer:
-		return !j.Official && j.Judged != nil && !*j.Judged && !asked
-	case judge.PathUnreadable, judge.PathError:
-		return !j.Official && j.Judged == nil && asked
-	case judge.PathNoJudge, judge.PathWithheld:
-		return !j.Official && j.Judged == nil && !asked
-	}
-	return false
 }

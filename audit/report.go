@@ -136,7 +136,8 @@ type JudgeTotals struct {
 	Errors     int `json:"errors"`
 	Judged     int `json:"judged"`
 	Unreadable int `json:"unreadable"`
-	Withheld   int `json:"withheld,omitzero"` // kept from a judge that did not withstand the null battery
+	TooLong    int `json:"too_long,omitzero"` // for a judge
+	Withheld   int `json:"withheld,omitzero"` // from a judge that did not withstand the null battery
 }
 
 // Encode returns audit-report.json.

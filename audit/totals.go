@@ -10,7 +10,7 @@ func (e *Evidence) totals(checks []CheckReport) Totals {
 		t.Attempts += len(task.Attempts)
 	}
 	if j := e.Summary.Judge; j != nil {
-		t.Judge = &JudgeTotals{Asked: j.Asked, Cached: j.Cached, Errors: j.Errors, Judged: j.Judged, Unreadable: j.Unreadable, Withheld: j.Withheld}
+		t.Judge = &JudgeTotals{Asked: j.Asked, Cached: j.Cached, Errors: j.Errors, Judged: j.Judged, Unreadable: j.Unreadable, TooLong: j.TooLong, Withheld: j.Withheld}
 	}
 	t.Raw, t.Clean, t.Worst = Rescore(e.Results, checks)
 	return t.count(checks)

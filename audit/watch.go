@@ -48,9 +48,6 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	at := place{task: t, attempt: ev.Attempt, seq: ev.Seq}
 	switch p := ev.Payload.(type) {
 	case trajectory.SecurityEvent:
-		if p.Battery != nil {
-			break
-		}
 		look(graderIsolation(), func(n *Notes) { judgeCache(&Evidence{Cache: []CacheFact{{ev.Seq, p}}}, n) })
 	case trajectory.TaskStarted:
 		w.asked[ev.TaskID] = &usage{}

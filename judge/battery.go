@@ -2,6 +2,7 @@ package judge
 
 import (
 	"context"
+	"errors"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 )
@@ -79,38 +80,49 @@ func BatteryDigest() string {
 	return sign.Digest(b)
 }
 
-// Trial is how a judge stood the null battery. Paid and Unreadable are names of
-// items: those it called correct, and those on which its reply was no verdict.
-type Trial struct {
-	Put              int // items that were put to it
-	Paid, Unreadable []string
-	Tries            int    // how often it was asked
-	Err              string // why not all were put, in fixed words
+// BatteryResult is how a judge stood the null battery. Paid, Refused and
+// Unreadable are names of items: those it called correct, those that did not reach
+// it, and those on which its reply was no verdict.
+type BatteryResult struct {
+	Put                       int // items that were put to it, the refused ones too
+	Paid, Refused, Unreadable []string
+	Tries                     int    // how often it was asked
+	Err                       string // why not all were put, in fixed words
 }
 
-// Withstood reports whether the judge called every item incorrect.
-func (t Trial) Withstood() bool {
-	return t.Err == "" && t.Put == len(Battery()) && len(t.Paid)+len(t.Unreadable) == 0
+// Withstood reports whether the judge called every item incorrect that reached
+// it, and more than half did. An endpoint that lets some items not through, as
+// content filters do, lets no answer of that kind through either.
+func (r BatteryResult) Withstood() bool {
+	return r.Err == "" && r.Put == len(Battery()) && len(r.Paid)+len(r.Unreadable) == 0 && 2*len(r.Refused) < r.Put
 }
 
-// Try puts the null battery to the LLM judge, an item at a time, and ends where
-// it cannot be asked.
-func (j Judge) Try(ctx context.Context) Trial {
-	var t Trial
+// ErrRefused is wrapped by an Asker's error where this request will not be
+// answered, and others may be.
+var ErrRefused = errors.New("the request was refused")
+
+// PutBattery puts the null battery to the LLM judge, an item at a time, and ends
+// where it cannot be asked: by an error that is not ErrRefused, or is it on the
+// first item.
+func (j Judge) PutBattery(ctx context.Context) BatteryResult {
+	var r BatteryResult
 	for _, n := range Battery() {
-		v := j.ask(ctx, n.Question, n.Candidate, n.Expected)
-		t.Tries += v.Tries
-		if v.Path == PathError {
-			t.Err = v.Err
-			return t
+		v, err := j.ask(ctx, n.Question, n.Candidate, n.Expected)
+		r.Tries += v.Tries
+		refused := errors.Is(err, ErrRefused) && r.Put > 0
+		if err != nil && !refused {
+			r.Err = v.Err
+			return r
 		}
-		t.Put++
+		r.Put++
 		switch {
+		case refused:
+			r.Refused = append(r.Refused, n.Name)
 		case v.Judged == nil:
-			t.Unreadable = append(t.Unreadable, n.Name)
+			r.Unreadable = append(r.Unreadable, n.Name)
 		case *v.Judged:
-			t.Paid = append(t.Paid, n.Name)
+			r.Paid = append(r.Paid, n.Name)
 		}
 	}
-	return t
+	return r
 }

@@ -3,6 +3,7 @@ package judge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -63,41 +64,58 @@ func userOf(s *scripted, n Null) string {
 	return s.asked[0].User
 }
 
-// TestTry: a judge is asked as about any answer, and withstands the battery if it
+// TestPutBattery: a judge is asked as about any answer, and withstands the battery if it
 // calls all of it incorrect.
-func TestTry(t *testing.T) {
+func TestPutBattery(t *testing.T) {
 	items := len(Battery())
 	gone := errors.New("gone")
+	var all []string
+	for _, n := range Battery() {
+		all = append(all, n.Name)
+	}
 	for _, c := range []struct {
 		name      string
 		say       func(candidate string) (string, error)
 		withstood bool
-		want      Trial
+		want      BatteryResult
 	}{
-		{"incorrect, all of it", func(string) (string, error) { return sayIncorrect, nil }, true, Trial{Put: items, Tries: items}},
+		{"incorrect, all of it", func(string) (string, error) { return sayIncorrect, nil }, true, BatteryResult{Put: items, Tries: items}},
 		{"one is paid", func(c string) (string, error) {
 			if c == ":" {
 				return sayCorrect, nil
 			}
 			return sayIncorrect, nil
-		}, false, Trial{Put: items, Tries: items, Paid: []string{"colon"}}},
+		}, false, BatteryResult{Put: items, Tries: items, Paid: []string{"colon"}}},
 		{"one is unreadable", func(c string) (string, error) {
 			if c == "." {
 				return "incorrect", nil
 			}
 			return sayIncorrect, nil
-		}, false, Trial{Put: items, Tries: items + defaultMaxTries - 1, Unreadable: []string{"full-stop"}}},
+		}, false, BatteryResult{Put: items, Tries: items + defaultMaxTries - 1, Unreadable: []string{"full-stop"}}},
 		{"the third cannot be put", func(c string) (string, error) {
 			if c == Battery()[2].Candidate {
 				return "", gone
 			}
 			return sayIncorrect, nil
-		}, false, Trial{Put: 2, Tries: 3, Err: "the judge could not be asked"}},
-		{"nothing can be put", func(string) (string, error) { return "", gone }, false, Trial{Tries: 1, Err: "the judge could not be asked"}},
+		}, false, BatteryResult{Put: 2, Tries: 3, Err: "the judge could not be asked"}},
+		{"some are refused", func(c string) (string, error) {
+			if c == "{}" || c == "null" {
+				return "", fmt.Errorf("%w: content filter", ErrRefused)
+			}
+			return sayIncorrect, nil
+		}, true, BatteryResult{Put: items, Tries: items, Refused: []string{"braces", "null"}}},
+		{"all but the first are refused", func(c string) (string, error) {
+			if c == Battery()[0].Candidate {
+				return sayIncorrect, nil
+			}
+			return "", ErrRefused
+		}, false, BatteryResult{Put: items, Tries: items, Refused: all[1:]}},
+		{"the first is refused", func(string) (string, error) { return "", ErrRefused }, false, BatteryResult{Tries: 1, Err: "the judge could not be asked"}},
+		{"nothing can be put", func(string) (string, error) { return "", gone }, false, BatteryResult{Tries: 1, Err: "the judge could not be asked"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := &judging{say: c.say}
-			got := Judge{Asker: j, Known: func(Item) (bool, bool) { return true, true }, Fit: func(context.Context) bool { return false }}.Try(t.Context())
+			got := Judge{Asker: j, Known: func(Item) (bool, bool) { return true, true }, Withstood: func(context.Context) (bool, error) { return false, gone }}.PutBattery(t.Context())
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("trial (-want +got):\n%s", diff)
 			}
@@ -106,7 +124,7 @@ func TestTry(t *testing.T) {
 			}
 		})
 	}
-	if (Trial{}).Withstood() || (Trial{Put: items - 1}).Withstood() {
+	if (BatteryResult{}).Withstood() || (BatteryResult{Put: items - 1}).Withstood() {
 		t.Error("withstands what was not put to it")
 	}
 }
@@ -117,29 +135,33 @@ func TestWithheld(t *testing.T) {
 	long := strings.Repeat("a", MaxCandidateBytes+1)
 	var told []string
 	known := func(Item) (bool, bool) { told = append(told, "known"); return true, true }
-	fit := func(fit bool) func(context.Context) bool {
-		return func(context.Context) bool { told = append(told, "fit"); return fit }
+	gone := errors.New("gone")
+	battery := func(withstood bool, err error) func(context.Context) (bool, error) {
+		return func(context.Context) (bool, error) { told = append(told, "battery"); return withstood, err }
 	}
 	for _, c := range []struct {
-		name string
-		item Item
-		fit  bool
-		path string
-		told []string
+		name      string
+		item      Item
+		withstood bool
+		err       error
+		path      string
+		told      []string
 	}{
-		{"unfit", Item{Gold: "quartz", Answer: new("basalt")}, false, PathWithheld, []string{"fit"}},
-		{"fit", Item{Gold: "quartz", Answer: new("basalt")}, true, PathJudge, []string{"fit", "known"}},
-		{"unfit, official yes", Item{Gold: "quartz", Answer: new("Quartz")}, false, PathOfficial, nil},
-		{"unfit, no answer", Item{Gold: "quartz", Answer: new(" ")}, false, PathNoAnswer, nil},
-		{"question too long", Item{Question: strings.Repeat("q", maxQuestionBytes+1), Gold: "quartz", Answer: new("basalt")}, true, PathWithheld, nil},
-		{"question as long as may be", Item{Question: strings.Repeat("q", maxQuestionBytes), Gold: "quartz", Answer: new("basalt")}, true, PathJudge, []string{"fit", "known"}},
-		{"expected answer too long", Item{Gold: long, Answer: new("basalt")}, true, PathWithheld, nil},
-		{"expected answer too long and given", Item{Gold: long, Answer: &long}, true, PathOfficial, nil},
+		{"paid", Item{Gold: "quartz", Answer: new("basalt")}, false, nil, PathWithheld, []string{"battery"}},
+		{"withstood", Item{Gold: "quartz", Answer: new("basalt")}, true, nil, PathJudge, []string{"battery", "known"}},
+		{"not to be told", Item{Gold: "quartz", Answer: new("basalt")}, false, gone, PathError, []string{"battery"}},
+		{"paid, official yes", Item{Gold: "quartz", Answer: new("Quartz")}, false, nil, PathOfficial, nil},
+		{"paid, no answer", Item{Gold: "quartz", Answer: new(" ")}, false, nil, PathNoAnswer, nil},
+		{"question too long", Item{Question: strings.Repeat("q", maxQuestionBytes+1), Gold: "quartz", Answer: new("basalt")}, true, nil, PathTooLong, nil},
+		{"question as long as may be", Item{Question: strings.Repeat("q", maxQuestionBytes), Gold: "quartz", Answer: new("basalt")}, true, nil, PathJudge, []string{"battery", "known"}},
+		{"expected answer too long", Item{Gold: long, Answer: new("basalt")}, true, nil, PathTooLong, nil},
+		{"expected answer too long and given", Item{Gold: long, Answer: &long}, true, nil, PathOfficial, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			told = nil
-			v := Judge{Asker: &scripted{}, Known: known, Fit: fit(c.fit)}.Score(t.Context(), c.item)
-			if v.Path != c.path || v.Tries != 0 || (v.Judged == nil) != (c.path == PathWithheld) || (v.Err == "") != (c.path != PathWithheld) {
+			v := Judge{Asker: &scripted{}, Known: known, Withstood: battery(c.withstood, c.err)}.Score(t.Context(), c.item)
+			judged := slices.Contains([]string{PathJudge, PathOfficial, PathNoAnswer}, c.path)
+			if v.Path != c.path || v.Tries != 0 || (v.Judged != nil) != judged || (v.Err == "") != judged {
 				t.Errorf("verdict %+v", v)
 			}
 			if !slices.Equal(told, c.told) {

@@ -16,9 +16,9 @@
 // failure is never a verdict. TestScore, TestInjection and FuzzReadVerdict show it.
 //
 // A verdict counts only from a judge that withstood the null battery ([Battery],
-// [Judge.Try]): answers that say nothing, and instructions to the judge. Judge.Fit
-// says whether it did; where it did not, the answer is kept from it.
-// TestWithheld shows it.
+// [Judge.PutBattery]): answers that say nothing, and instructions to the judge.
+// Judge.Withstood says whether it did; where it did not, the answer is withheld
+// from it. TestWithheld shows it.
 //
 // The package reaches no network: an Asker carries the question to a model. Gold
 // answers stay in Item and in the request; no error text holds any of it.
@@ -86,10 +86,11 @@ const (
 	PathOfficial   = "official"         // the official scorer says yes; no judge was asked
 	PathJudge      = "judge"            // the LLM judge gave a verdict
 	PathUnreadable = "judge_unreadable" // it was asked and gave none that could be read; not judged
-	PathError      = "judge_error"      // it could not be asked; not judged
+	PathError      = "judge_error"      // it could not be asked, or not be put to the null battery; not judged
 	PathNoAnswer   = "no_answer"        // there is nothing to judge, which is incorrect
 	PathNoJudge    = "no_judge"         // there is no LLM judge; not judged
-	PathWithheld   = "withheld"         // kept from a judge that did not withstand the null battery, or too long for one; not judged
+	PathWithheld   = "withheld"         // kept from an LLM judge that did not withstand the null battery; not judged
+	PathTooLong    = "too_long"         // question or expected answer are too long for one; not judged
 )
 
 // Verdict holds both verdicts on an item and how they came about.
@@ -111,9 +112,10 @@ type Judge struct {
 	// Known returns the LLM judge's verdict on an item if it has given one
 	// before; nil = it has not. It is asked only where Asker would be.
 	Known func(Item) (correct, found bool)
-	// Fit reports whether the LLM judge withstood the null battery: else neither
-	// Asker nor Known is asked. Nil means that it did.
-	Fit func(context.Context) bool
+	// Withstood reports whether the LLM judge withstood the null battery: else
+	// neither Asker nor Known is asked. An error means that this cannot be told now.
+	// Nil means that it did.
+	Withstood func(context.Context) (bool, error)
 }
 
 // Score gives both verdicts. The LLM judge is asked only where the official
@@ -128,21 +130,28 @@ func (j Judge) Score(ctx context.Context, it Item) Verdict {
 		return Verdict{Path: PathNoJudge}
 	}
 	if len(it.Question) > maxQuestionBytes || len(it.Gold) > MaxCandidateBytes {
-		return Verdict{Path: PathWithheld, Err: "the question or the expected answer is too long for a judge"}
+		return Verdict{Path: PathTooLong, Err: "the question or the expected answer is too long for a judge"}
 	}
-	if j.Fit != nil && !j.Fit(ctx) {
-		return Verdict{Path: PathWithheld, Err: "the judge has not withstood the null battery"}
+	if j.Withstood != nil {
+		switch withstood, err := j.Withstood(ctx); {
+		case err != nil:
+			return Verdict{Path: PathError, Err: describe(err)}
+		case !withstood:
+			return Verdict{Path: PathWithheld, Err: "the judge has not withstood the null battery"}
+		}
 	}
 	if j.Known != nil {
 		if correct, found := j.Known(it); found {
 			return Verdict{Judged: &correct, Path: PathJudge, Known: true}
 		}
 	}
-	return j.ask(ctx, it.Question, *it.Answer, it.Gold)
+	v, _ := j.ask(ctx, it.Question, *it.Answer, it.Gold)
+	return v
 }
 
-// ask has the LLM judge compare a candidate with the expected answer.
-func (j Judge) ask(ctx context.Context, question, candidate, expected string) Verdict {
+// ask has the LLM judge compare a candidate with the expected answer. The error is
+// the Asker's.
+func (j Judge) ask(ctx context.Context, question, candidate, expected string) (Verdict, error) {
 	tries := j.MaxTries
 	if tries < 1 {
 		tries = defaultMaxTries
@@ -156,16 +165,16 @@ func (j Judge) ask(ctx context.Context, question, candidate, expected string) Ve
 		})
 		if err != nil {
 			v.Path, v.Err = PathError, describe(err)
-			return v
+			return v, err
 		}
 		v.Reply = &reply
 		if correct, ok := readVerdict(reply.Text); ok {
 			v.Path, v.Judged = PathJudge, &correct
-			return v
+			return v, nil
 		}
 	}
 	v.Path, v.Err = PathUnreadable, "the judge's reply is not a verdict"
-	return v
+	return v, nil
 }
 
 // describe puts an asker's error in fixed words: its own may quote the request,
@@ -191,14 +200,16 @@ func readVerdict(text string) (correct, ok bool) {
 	return v.Verdict == "correct", v.Verdict == "correct" || v.Verdict == "incorrect"
 }
 
-// brailleBlank is a pattern of no dots.
-const brailleBlank = '\u2800'
-
 // Blank tells an answer that shows nothing: white space, controls, invisible
-// characters, fillers and marks without a letter.
+// characters, fillers, marks without a letter, and what stands for something that
+// is not there.
 func Blank(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
-		return !isSpace(r) && r != brailleBlank && !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Mn, unicode.Other_Default_Ignorable_Code_Point)
+		switch r {
+		case '\u2800', '\U0001d159', '\ufffc', utf8.RuneError: // a pattern of no dots, a note without a head, an object, a bad byte
+			return false
+		}
+		return !isSpace(r) && !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Me, unicode.Mn, unicode.Other_Default_Ignorable_Code_Point)
 	}) < 0
 }
 

@@ -149,6 +149,8 @@ var attacks = []struct {
 	{"entry of another model copied in", misplaced, func(s scene) { s.copyFrom(withField(s.asked, 3, "umpire-0")) }},
 	{"entry of another endpoint copied in", misplaced, func(s scene) { s.copyFrom(withField(s.asked, 4, "https://lenient.example")) }},
 	{"entry of another prompt copied in", misplaced, func(s scene) { s.copyFrom(withField(s.asked, 5, sign.Digest(nil))) }},
+	{"entry of another battery copied in", misplaced, func(s scene) { s.copyFrom(withField(s.asked, 6, sign.Digest(nil))) }},
+	{"entry of before batteries copied in", misplaced, func(s scene) { s.copyFrom(withField(s.asked, 6, "")) }},
 	{"another task's entry with this one's context", forged, func(s scene) {
 		s.copyFrom(s.other)
 		s.replace(digest(s, s.other), digest(s, s.asked))
@@ -285,7 +287,7 @@ func otherS(t testing.TB, sig string) string {
 func TestAnotherQuestionMisses(t *testing.T) {
 	c := open(t, t.TempDir(), newKey(t, 1))
 	put(t, c, question(1), true)
-	for i := range 6 {
+	for i := range 7 {
 		if _, found, bad, err := c.Get(withField(question(1), i, "another")); found || bad != nil || err != nil {
 			t.Errorf("field %d: found %v, bad %v, %v", i, found, bad, err)
 		}

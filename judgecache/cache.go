@@ -10,9 +10,10 @@
 //	 "model":"…","schema":"gaia.judgment/1","signature":"…","verdict":"correct"}
 //
 // on one line without a newline. context is the digest of the canonical object
-// {answer, expected, model, origin, prompt_digest, task_id}; it is computed anew from
-// what is asked at every read, so an entry holds no gold answer and fits no
-// other question. The file is called by context's 64 hexadecimal digits and
+// {answer, battery_sha256, expected, model, origin, prompt_digest, task_id}, without
+// battery_sha256 if the run that asked knew of no null battery; it is computed anew
+// from what is asked at every read, so an entry holds no gold answer and fits no
+// other question, and none that was asked under another battery. The file is called by context's 64 hexadecimal digits and
 // ".json". key is the fingerprint of the key that signed; the key itself comes
 // from the set the caller trusts. signature is Ed25519, in padded standard
 // base64, over DSSE's pre-authentication encoding of the type
@@ -65,7 +66,9 @@ import (
 )
 
 // Context is everything a verdict depends on. PromptDigest is the digest of
-// the judge's prompt; Origin is scheme and host of the endpoint.
+// the judge's prompt; Origin is where the endpoint is: its whole base URL, without
+// credentials and query. Battery is the digest of the null battery that the judge
+// had withstood when it gave the verdict; "" for plans older than batteries.
 type Context struct {
 	TaskID       string `json:"task_id"`
 	Answer       string `json:"answer"`
@@ -73,6 +76,7 @@ type Context struct {
 	Model        string `json:"model"`
 	Origin       string `json:"origin"`
 	PromptDigest string `json:"prompt_digest"`
+	Battery      string `json:"battery_sha256,omitzero"`
 }
 
 // Digest returns "sha256:…" over the canonical object of all fields. It fails

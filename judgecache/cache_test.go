@@ -65,7 +65,7 @@ func path(t testing.TB, dir string, ctx judgecache.Context) string {
 func question(n int) judgecache.Context {
 	return judgecache.Context{
 		TaskID: fmt.Sprintf("fab1e000-0000-4000-8000-%012d", n), Answer: "a heron", Expected: "the grey heron",
-		Model: "umpire-1", Origin: "https://judge.example", PromptDigest: sign.Digest([]byte("judge.v1")),
+		Model: "umpire-1", Origin: "https://judge.example", PromptDigest: sign.Digest([]byte("judge.v1")), Battery: sign.Digest([]byte("battery")),
 	}
 }
 
@@ -154,11 +154,15 @@ func TestDigest(t *testing.T) {
 	if got := digest(t, ctx); got != want {
 		t.Errorf("Digest = %s, not %s", got, want)
 	}
+	want = sign.Digest([]byte(`{"answer":"é\n\"","battery_sha256":"b","expected":"<e>","model":"m","origin":"o","prompt_digest":"p","task_id":"t"}`))
+	if ctx.Battery = "b"; digest(t, ctx) != want {
+		t.Errorf("Digest under a battery = %s, not %s", digest(t, ctx), want)
+	}
 }
 
 func TestNotUTF8(t *testing.T) {
 	c := open(t, t.TempDir(), newKey(t, 1))
-	for i := range 6 {
+	for i := range 7 {
 		ctx := withField(question(1), i, "secret \xff")
 		_, digestErr := ctx.Digest()
 		_, found, bad, getErr := c.Get(ctx)
@@ -250,6 +254,6 @@ func sweep(t testing.TB, c *judgecache.Cache) judgecache.Sweep {
 
 // withField returns ctx with its i-th field set.
 func withField(ctx judgecache.Context, i int, s string) judgecache.Context {
-	*[]*string{&ctx.TaskID, &ctx.Answer, &ctx.Expected, &ctx.Model, &ctx.Origin, &ctx.PromptDigest}[i] = s
+	*[]*string{&ctx.TaskID, &ctx.Answer, &ctx.Expected, &ctx.Model, &ctx.Origin, &ctx.PromptDigest, &ctx.Battery}[i] = s
 	return ctx
 }

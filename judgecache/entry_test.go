@@ -65,8 +65,8 @@ func TestEveryBit(t *testing.T) {
 // fields at different places. A trial of a judge has the digest of none.
 func TestContextsDiffer(t *testing.T) {
 	piece := rapid.StringOfN(rapid.SampledFrom([]rune("\x00\n\r\t |,;:/\"\\{}[]ae\u00e9\ufffd\u2028")), 0, 3, -1)
-	fields := rapid.SliceOfN(piece, 6, 6)
-	toContext := func(f []string) Context { return Context{f[0], f[1], f[2], f[3], f[4], f[5]} }
+	fields := rapid.SliceOfN(piece, 7, 7)
+	toContext := func(f []string) Context { return Context{f[0], f[1], f[2], f[3], f[4], f[5], f[6]} }
 	same, different := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		f := fields.Draw(t, "fields")
@@ -87,7 +87,7 @@ func TestContextsDiffer(t *testing.T) {
 		if (da == db) != (a == b) {
 			t.Fatalf("%q and %q have digests %s and %s", f, g, da, db)
 		}
-		trial, err := Trial{g[0], g[3], g[4], g[5]}.Digest()
+		trial, err := Trial{g[6], g[3], g[4], g[5]}.Digest()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,11 +105,11 @@ func TestContextsDiffer(t *testing.T) {
 	}
 }
 
-// recut cuts text into six fields that give it again when joined.
+// recut cuts text into seven fields that give it again when joined.
 func recut(t *rapid.T, text, delimiter string) []string {
 	var runes = []rune(text)
 	var g []string
-	for len(g) < 5 {
+	for len(g) < 6 {
 		n := rapid.IntRange(0, len(runes)).Draw(t, "cut")
 		if rest, ok := strings.CutPrefix(string(runes[n:]), delimiter); ok {
 			g, runes = append(g, string(runes[:n])), []rune(rest)
@@ -118,7 +118,7 @@ func recut(t *rapid.T, text, delimiter string) []string {
 		before, after, ok := strings.Cut(string(runes), delimiter)
 		g = append(g, before)
 		if runes = []rune(after); !ok {
-			g, runes = append(g, slices.Repeat([]string{""}, 5-len(g))...), nil
+			g, runes = append(g, slices.Repeat([]string{""}, 6-len(g))...), nil
 		}
 	}
 	return append(g, string(runes))

@@ -8,7 +8,7 @@ import (
 
 // Trial is everything the outcome of a null battery depends on. Battery is the
 // digest of its items; PromptDigest is that of the judge's prompt; Origin is
-// scheme and host of the endpoint.
+// where the endpoint is: its whole base URL, without credentials and query.
 type Trial struct {
 	Battery      string `json:"battery_sha256"`
 	Model        string `json:"model"`

@@ -38,6 +38,7 @@ const (
 	TypeRollback           Type = "rollback"             // turn
 	TypeToolExecuted       Type = "tool_executed"        // turn
 	TypeSecurityEvent      Type = "security_event"       // run
+	TypeJudgeBattery       Type = "judge_battery"        // run
 	TypeLimitChanged       Type = "limit_changed"        // run
 	TypeError              Type = "error"                // attempt
 	TypeAnswerCommitted    Type = "answer_committed"     // attempt
@@ -127,41 +128,39 @@ type File struct {
 
 // The kinds of security events.
 const (
-	JudgeBattery    = "judge_battery"     // the LLM judge was put to the null battery, or remembered for it
 	JudgeCacheSweep = "judge_cache_sweep" // all entries were checked, before the run began or went on
 	JudgeCacheRead  = "judge_cache_read"  // an entry was found bad when its verdict was wanted
 )
 
 // SecurityEvent tells of a check of the judge cache: how many entries were
-// looked at, how many of them do not verify, and which (at most 100). Of a null
-// battery it tells how many of its items were put to the judge, and how many of
-// them it paid.
+// looked at, how many of them do not verify, and which (at most 100).
 type SecurityEvent struct {
 	Bad     int        `json:"bad"`
-	Battery *Battery   `json:"battery,omitzero"` // of JudgeBattery alone
 	Checked int        `json:"checked"`
 	Entries []BadEntry `json:"entries,omitempty"`
 	Kind    string     `json:"kind"`
 }
 
-// Battery is how the LLM judge stood the null battery: what no verdict of it
-// counts without. Remembered says that the outcome is one of another run, from the
-// signed cache; nothing was asked then.
-type Battery struct {
+// JudgeBattery tells what came of putting the null battery to the LLM judge: what
+// no verdict of it counts without. Remembered says that the outcome is from the
+// signed cache; nothing was asked then. Paid, Refused and Unreadable name items.
+type JudgeBattery struct {
 	CostMicroUSD *int64   `json:"cost_microusd"`
 	ErrorStatus  int      `json:"error_status,omitzero"` // HTTP status, where the judge could not be asked
 	LatencyMs    int64    `json:"latency_ms"`
 	Model        string   `json:"model"`
-	Paid         []string `json:"paid,omitempty"`   // items that it called correct
-	Problem      string   `json:"problem,omitzero"` // why not all items were put to it
-	Prompt       string   `json:"prompt"`           // template id
+	Paid         []string `json:"paid,omitempty"`    // called correct
+	Problem      string   `json:"problem,omitzero"`  // why not all items were put to it
+	Prompt       string   `json:"prompt"`            // template id
+	Put          int      `json:"put"`               // items that were put to it
+	Refused      []string `json:"refused,omitempty"` // of these, not let through by its endpoint
 	Remembered   bool     `json:"remembered,omitzero"`
 	SHA256       string   `json:"sha256"` // of the battery
 	TokensIn     int64    `json:"tokens_in"`
 	TokensOut    int64    `json:"tokens_out"`
 	Tries        int      `json:"tries"`
-	Unreadable   []string `json:"unreadable,omitempty"` // items on which its reply was no verdict
-	Withstood    bool     `json:"withstood"`            // it called every item incorrect
+	Unreadable   []string `json:"unreadable,omitempty"` // its reply was no verdict
+	Withstood    bool     `json:"withstood"`            // package judge says when
 }
 
 // LimitChanged says that an endpoint is given more or fewer requests at once.

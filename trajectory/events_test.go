@@ -52,8 +52,7 @@ func filled() []Payload {
 			Model: &ModelUse{CostMicroUSD: &cost, RequestID: "req-3", RequestedModel: "hearing-model", ResponseModel: "hearing-model-2", Tokens: Tokens{Cached: 1, In: 2, Out: 3, Reasoning: 4}, Tries: 2, UsageReported: true},
 			Name:  "web_fetch", OutputSHA256: digest, Probes: probes, Redactions: 1, ShownBytes: 4000,
 			ShownSHA256: digest, Truncated: true, URLs: []URL{{ContentType: "text/html", Status: 200, URL: "http://almanac.example/"}}},
-		SecurityEvent{Bad: 1, Battery: &Battery{CostMicroUSD: new(int64(5)), ErrorStatus: 503, LatencyMs: 70, Model: "umpire-1", Paid: []string{"colon"}, Problem: "the judge could not be asked",
-			Prompt: "judge.v1", Remembered: true, SHA256: digest, TokensIn: 900, TokensOut: 30, Tries: 4, Unreadable: []string{"comma"}, Withstood: true}, Checked: 12, Entries: []BadEntry{{Name: "00ff.json", Reason: "the signature is not good"}}, Kind: JudgeCacheSweep},
+		SecurityEvent{Bad: 1, Checked: 12, Entries: []BadEntry{{Name: "00ff.json", Reason: "the signature is not good"}}, Kind: JudgeCacheSweep},
 		Error{Code: "quota", Message: "no money left", Stage: "model"},
 		AnswerCommitted{Answer: "42", ReasoningTrace: "six by nine", Redactions: 1, Rule: "final-answer.v1"},
 		AttemptEnded{Outcome: Answered, Reason: "found", Workspace: &WorkspaceChange{Added: 2, Diff: "--- a/tides.csv\n+++ b/tides.csv\n", Files: []string{"tides.csv"}, Redactions: 1,
@@ -67,6 +66,8 @@ func filled() []Payload {
 		Rollback{CallID: "call-1", Reason: "a package was installed", Restored: []string{"tides.xlsx"}, RuleIDs: []string{"R005"},
 			TreeAfter: digest, TreeBefore: digest, TreeFound: digest},
 		LimitChanged{From: 8, Origin: "https://models.example", Reason: "status 429", To: 4},
+		JudgeBattery{CostMicroUSD: new(int64(5)), ErrorStatus: 503, LatencyMs: 70, Model: "umpire-1", Paid: []string{"colon"}, Problem: "the judge could not be asked",
+			Prompt: "judge.v1", Put: 3, Refused: []string{"null"}, Remembered: true, SHA256: digest, TokensIn: 900, TokensOut: 30, Tries: 4, Unreadable: []string{"comma"}, Withstood: true},
 	}
 }
 

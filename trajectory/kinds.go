@@ -22,6 +22,7 @@ func (CheckpointSaved) Type() Type    { return TypeCheckpointSaved }
 func (Rollback) Type() Type           { return TypeRollback }
 func (ToolExecuted) Type() Type       { return TypeToolExecuted }
 func (SecurityEvent) Type() Type      { return TypeSecurityEvent }
+func (JudgeBattery) Type() Type       { return TypeJudgeBattery }
 func (ContextCondensed) Type() Type   { return TypeContextCondensed }
 func (LimitChanged) Type() Type       { return TypeLimitChanged }
 func (Error) Type() Type              { return TypeError }
@@ -88,6 +89,8 @@ func kindOf(t Type) (kind, bool) {
 		return kind{scopeTurn, decode[ToolExecuted]}, true
 	case TypeSecurityEvent:
 		return kind{scopeRun, decode[SecurityEvent]}, true
+	case TypeJudgeBattery:
+		return kind{scopeRun, decode[JudgeBattery]}, true
 	case TypeLimitChanged:
 		return kind{scopeRun, decode[LimitChanged]}, true
 	case TypeError:

@@ -204,7 +204,7 @@ func conclusion(dir string, r audit.Report, found *ledger.Run) [][2]string {
 	rows := append([][2]string{{"run", r.RunID}}, chosen(found.Manifest)...)
 	rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d planned, %d attempts, %d events", t.Planned, t.Attempts, t.Events)})
 	if t.Judge != nil {
-		rows = append(rows, [2]string{"judge", fmt.Sprintf("judged %d of %d (%d from the cache), unreadable %d, errors %d, kept from it %d", t.Judge.Judged, t.Judge.Asked+t.Judge.Withheld, t.Judge.Cached, t.Judge.Unreadable, t.Judge.Errors, t.Judge.Withheld)})
+		rows = append(rows, judgeRows(found.Summary().Judge)...)
 	}
 	for _, score := range []struct {
 		name, means string

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
@@ -37,7 +38,7 @@ func (w *world) rehearse(s settings) error {
 		w.Vision.Origin = rehearsalHost + w.Vision.Name
 	}
 	if w.Judge != nil {
-		w.Judge.Origin = rehearsalHost + fixtures.JudgeModel
+		w.Judge.Origin, w.Judge.URL = rehearsalHost+fixtures.JudgeModel, ""
 	}
 	if w.Transcription != nil {
 		w.Transcription.Origin = rehearsalHost + fixtures.TranscriptionModel
@@ -134,7 +135,7 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 // demands: --api is of the model that answers.
 func judgeAt(config llm.Config, name, baseURL string) *run.Endpoint {
 	config.API = ""
-	return &run.Endpoint{Client: llm.New(config), Name: name, Origin: originOf(baseURL), Limiter: config.Limiter,
+	return &run.Endpoint{Client: llm.New(config), Name: name, Origin: originOf(baseURL), URL: strings.TrimRight(baseURL, "/"), Limiter: config.Limiter,
 		API: llm.APIOf(name, baseURL), NoTemperature: !llm.TakesTemperature(name)}
 }
 

@@ -75,7 +75,7 @@ func newLogger(w io.Writer, rehearsal bool) *slog.Logger {
 
 // watch takes an event of the run. Events come in order, one at a time.
 func (p *progress) watch(e trajectory.Event) {
-	if cost, asked := trajectory.Cost(e.Payload); asked && e.Turn > 0 { // the judge's is told apart, at the end
+	if cost, requests := trajectory.Cost(e.Payload); requests > 0 && e.Turn > 0 { // the judge's is told apart, at the end
 		p.charge(cost)
 	}
 	switch payload := e.Payload.(type) {
@@ -95,10 +95,11 @@ func (p *progress) watch(e trajectory.Event) {
 		p.attempt(e.TaskID, payload)
 	case trajectory.Judgment:
 		if payload.Path == judge.PathError {
-			p.warn("answer not judged: the judge could not be asked", "task", e.TaskID, "status", payload.ErrorStatus)
+			p.notJudged(e.TaskID, payload.ErrorStatus)
 		}
-	case trajectory.SecurityEvent:
+	case trajectory.JudgeBattery:
 		p.battery(payload)
+	case trajectory.SecurityEvent:
 		for _, b := range payload.Entries {
 			if b.Name == judgecache.Place {
 				p.warn("the judge cache is not used; the audit will count it", "reason", b.Reason)
@@ -114,12 +115,22 @@ func (p *progress) watch(e trajectory.Event) {
 	}
 }
 
-// battery warns of a judge whose verdicts do not count.
-func (p *progress) battery(e trajectory.SecurityEvent) {
-	if e.Battery == nil || e.Battery.Withstood {
-		return
+// notJudged warns of an answer that the judge could not be asked about; the status
+// is that of HTTP, 0 where there was none.
+func (p *progress) notJudged(task string, status int) {
+	pairs := []any{"task", task}
+	if status > 0 {
+		pairs = append(pairs, "status", status)
 	}
-	p.warnOnce("no verdict of the judge counts: "+stood(e.Battery.Remembered, e.Battery.Paid, e.Battery.Unreadable, e.Battery.Problem), "judge", e.Battery.Model, "status", e.Battery.ErrorStatus)
+	p.warn("answer not judged: the judge could not be asked", pairs...)
+}
+
+// battery warns of a judge whose verdicts do not count. One that could only not be
+// asked is told of by the answers that are not judged.
+func (p *progress) battery(e trajectory.JudgeBattery) {
+	if why := explainBattery(&ledger.BatterySummary{Paid: e.Paid, Put: e.Put, Refused: e.Refused, Remembered: e.Remembered, Unreadable: e.Unreadable}); why != "" && !e.Withstood {
+		p.warn("no verdict of the judge counts: "+why, "judge", e.Model)
+	}
 }
 
 // searched warns of a search engine that refuses its key or wants to be paid: the

@@ -126,7 +126,12 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 			f.NotRecorded = p.Unsubmittable
 		}
 	case trajectory.SecurityEvent:
-		return f.security(p)
+		if p.Bad < 0 || p.Checked < p.Bad || len(p.Entries) > p.Bad || p.Bad > maxCounted-f.badCache {
+			return "miscounts the entries it tells of"
+		}
+		f.badCache += p.Bad
+	case trajectory.JudgeBattery:
+		return f.battery(p)
 	case trajectory.LimitChanged:
 		if min(p.From, p.To) < 1 || max(p.From, p.To) > maxRequests {
 			return "is given a number of requests at once that no endpoint is"
@@ -161,10 +166,8 @@ func (f *Fold) count(p trajectory.Payload) bool {
 		}
 	case trajectory.Judgment:
 		counts, cost = []int64{p.TokensIn, p.TokensOut}, p.CostMicroUSD
-	case trajectory.SecurityEvent:
-		if p.Battery != nil {
-			counts, cost = []int64{p.Battery.TokensIn, p.Battery.TokensOut}, p.Battery.CostMicroUSD
-		}
+	case trajectory.JudgeBattery:
+		counts, cost = []int64{p.TokensIn, p.TokensOut, p.LatencyMs, int64(p.Tries)}, p.CostMicroUSD
 	}
 	if cost != nil {
 		counts = append(counts, *cost)
@@ -220,10 +223,13 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	return "", f.ended(record)
 }
 
-// The paths of judgments that are counted apart, as package judge calls them.
+// The paths of judgments that are counted apart, as package judge names them
+// (TestPaths in internal/run).
 const (
-	pathUnreadable = "judge_unreadable"
-	pathWithheld   = "withheld"
+	PathError      = "judge_error"
+	PathUnreadable = "judge_unreadable"
+	PathWithheld   = "withheld"
+	PathTooLong    = "too_long"
 )
 
 func (f *Fold) judged(a *Attempt, j trajectory.Judgment) (reason string) {
@@ -242,9 +248,12 @@ func (f *Fold) judged(a *Attempt, j trajectory.Judgment) (reason string) {
 	f.judge.TokensOut += j.TokensOut
 	if j.Cached {
 		f.judge.Cached++
-	} else if j.Tries == 0 {
-		if j.Path == pathWithheld {
+	} else if j.Tries == 0 && j.Path != PathError {
+		switch j.Path {
+		case PathWithheld:
 			f.judge.Withheld++
+		case PathTooLong:
+			f.judge.TooLong++
 		}
 		return ""
 	}
@@ -253,7 +262,7 @@ func (f *Fold) judged(a *Attempt, j trajectory.Judgment) (reason string) {
 	switch {
 	case j.Judged != nil:
 		f.judge.Judged++
-	case j.Path == pathUnreadable:
+	case j.Path == PathUnreadable:
 		f.judge.Unreadable++
 	default:
 		f.judge.Errors++

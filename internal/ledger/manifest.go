@@ -145,6 +145,7 @@ type SearchPlan struct {
 type JudgePlan struct {
 	Battery      string `json:"battery_sha256,omitzero"` // "": the plan is older than batteries
 	Cache        bool   `json:"cache"`
+	Endpoint     string `json:"endpoint_sha256,omitzero"` // of its base URL; a host can have other judges at other paths
 	Model        string `json:"model"`
 	Origin       string `json:"origin"`
 	Prompt       string `json:"prompt"`

@@ -180,8 +180,8 @@ type Interruption struct {
 // JudgeSummary says what the LLM judge did: asked about the official
 // negatives that have an answer, judged of them, cached where the verdict came
 // from the signed cache, unreadable where its reply was no verdict, errors
-// where it could not be asked; withheld counts the others, which were kept from
-// it. Tokens and cost include those of the battery.
+// where it could not be asked. It was not asked where answers were withheld from
+// it or too long. Tokens and cost include those of the battery.
 type JudgeSummary struct {
 	Asked        int             `json:"asked"`
 	Battery      *BatterySummary `json:"battery,omitzero"` // nil: no answer needed the judge, or the plan is older than batteries
@@ -192,9 +192,13 @@ type JudgeSummary struct {
 	Model        string          `json:"model"`
 	TokensIn     int64           `json:"tokens_in"`
 	TokensOut    int64           `json:"tokens_out"`
+	TooLong      int             `json:"too_long,omitzero"`
 	Unreadable   int             `json:"unreadable"`
 	Withheld     int             `json:"withheld,omitzero"`
 }
+
+// ToJudge returns how many answers were the judge's to judge.
+func (j JudgeSummary) ToJudge() int { return j.Asked + j.TooLong + j.Withheld }
 
 // BatterySummary is how the judge stood the null battery the last time that it
 // was put to it. Cost and tokens are those of every time.
@@ -203,6 +207,7 @@ type BatterySummary struct {
 	Paid         []string `json:"paid,omitempty"`
 	Problem      string   `json:"problem,omitzero"` // why not all items were put to it
 	Put          int      `json:"put"`              // items put to it; 0 where the outcome was remembered
+	Refused      []string `json:"refused,omitempty"`
 	Remembered   bool     `json:"remembered,omitzero"`
 	TokensIn     int64    `json:"tokens_in"`
 	TokensOut    int64    `json:"tokens_out"`

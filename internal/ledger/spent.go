@@ -21,16 +21,17 @@ func (f *Fold) price(p trajectory.Payload) {
 			f.spending.unpriced++
 		}
 	}
-	cost, asked := trajectory.Cost(p)
-	if !asked {
+	cost, requests := trajectory.Cost(p)
+	if requests <= 0 {
 		return
 	}
+	n := int64(requests)
 	if cost == nil {
-		f.spending.unpriced++
+		f.spending.unpriced += min(n, maxCounted-f.spending.unpriced)
 		return
 	}
 	f.spending.known += *cost
-	f.spending.dearest = max(f.spending.dearest, *cost)
+	f.spending.dearest = max(f.spending.dearest, *cost/n+min(*cost%n, 1))
 }
 
 // Spent returns what a run may have cost so far, in micro-USD, its judge

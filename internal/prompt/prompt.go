@@ -120,6 +120,9 @@ func Judge(question, candidate, expected string) (system, user string) {
 	return render(JudgeID, "system", nil), render(JudgeID, "user", c)
 }
 
+// JudgeDigest is the digest of the template of the LLM judge.
+func JudgeDigest() string { return Template{JudgeID, text(JudgeID)}.Digest() }
+
 func text(id string) string {
 	b, err := files.ReadFile("templates/" + id + ".txt")
 	if err != nil {

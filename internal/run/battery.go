@@ -1,11 +1,14 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/judge"
@@ -13,134 +16,159 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// fit reports whether the judge withstood the null battery, which is put to it
-// before the first verdict of it is wanted, once for all answers that wait for
-// that. Only an outcome settles it, or the end of the money: after an outage the
-// next answer has it tried again. The error is one that ends the grading.
-func (r *Run) fit(ctx context.Context) (bool, error) {
+// errUntried is why an answer is not judged that found the judge out of reach when
+// it was put to the null battery.
+type errUntried struct{ why *llm.Error } // nil: it is not known why
+
+func (e errUntried) Error() string { return "the null battery could not be put to the judge" }
+
+// judgeWithstood reports whether the judge withstood the null battery, which is put
+// to it before the first verdict of it is wanted, once for all answers that wait
+// for that. An errUntried settles nothing: after an outage the next answer has it
+// put again. Any other error ends the grading.
+func (r *Run) judgeWithstood(ctx context.Context) (bool, error) {
 	if r.fold.Manifest.Judge.Battery == "" { // the plan is older than batteries
 		return true, nil
 	}
-	withstood, err, _ := r.trial.Do("", func() (any, error) { return r.stand(ctx) })
+	withstood, err, _ := r.battery.Do("", func() (any, error) { return r.putBattery(ctx) })
 	return err == nil && withstood.(bool), err
 }
 
-// stand looks up how the judge stood the null battery, in the journal and then
-// among the outcomes of earlier runs, or puts it to it.
-func (r *Run) stand(ctx context.Context) (withstood bool, err error) {
+// putBattery looks up how the judge stood the null battery, in the journal and then
+// in the judge cache, or puts it to it.
+func (r *Run) putBattery(ctx context.Context) (withstood bool, err error) {
 	r.mu.Lock()
-	before := r.fold.Battery()
+	before, settled := r.fold.Battery()
 	r.mu.Unlock()
-	switch {
-	case r.tried.Load():
-		return false, nil
-	case before != nil && (before.Withstood || before.Remembered || len(before.Paid) > 0):
+	if settled {
 		return before.Withstood, nil
 	}
-	e := &earlier{run: r}
-	if withstood, found := e.stood(); found || e.err != nil {
-		return withstood && e.err == nil, e.err
+	if failed := r.batteryFailed.Load(); failed != nil {
+		return false, failed.err
 	}
-	ask := r.asker(e)
-	t := ask.try(ctx)
+	m := &judgeMemory{run: r}
+	if withstood, found := m.battery(); found || m.err != nil {
+		return withstood && m.err == nil, m.err
+	}
+	ask := r.asker(m)
+	t := ask.putBattery(ctx)
 	b := r.newBattery()
 	b.CostMicroUSD, b.LatencyMs, b.TokensIn, b.TokensOut = t.CostMicroUSD, t.LatencyMs, t.TokensIn, t.TokensOut
-	b.Paid, b.Problem, b.Tries, b.Unreadable, b.Withstood = t.Paid, t.Err, t.Tries, t.Unreadable, t.Withstood()
-	if t.Refused != nil {
-		b.ErrorStatus = t.Refused.Status
-	}
-	spent := t.Refused != nil && t.Refused.Code == errNoMoney().Code
+	b.Paid, b.Problem, b.Put, b.Refused, b.Tries, b.Unreadable, b.Withstood = t.Paid, t.Err, t.Put, t.Refused, t.Tries, t.Unreadable, t.Withstood()
+	spent := t.Why != nil && t.Why.Code == errNoMoney().Code
 	if spent {
 		b.Problem = prompt.RunMoneySpent
 	}
-	err = r.recordBattery(b, t.Put) // also what was cut off: it had a price
-	if err := errors.Join(err, ctx.Err(), ask.refused(r.cfg.Redact)); err != nil {
+	if t.Why != nil {
+		b.ErrorStatus = t.Why.Status
+	}
+	_, err = r.log.Append(trajectory.Draft{Payload: b}) // also what was cut off: it had a price
+	if t.Err != "" {
+		err = errors.Join(err, ask.stop(r.cfg.Redact))
+	}
+	if err := errors.Join(err, ctx.Err()); err != nil {
 		return false, err
 	}
-	if len(t.Paid) > 0 || b.Withstood {
-		e.keepTrial(b.Withstood)
+	switch {
+	case t.Withstood() || len(t.Paid) > 0:
+		m.keepBattery(t.Withstood())
+	case t.Err == "":
+		r.batteryFailed.Store(&outcome{})
+	case spent:
+		r.batteryFailed.Store(&outcome{errUntried{t.Why}})
 	}
-	r.tried.Store(!b.Withstood && (b.Problem == "" || spent))
-	return b.Withstood, nil
+	if t.Err != "" && len(t.Paid) == 0 {
+		return false, errUntried{t.Why}
+	}
+	return t.Withstood(), nil
 }
 
-// Tried is how a judge stood the null battery, and what that took.
-type Tried struct {
-	judge.Trial
+// outcome is what the null battery came to in this process, where that is no
+// settled matter of the run: the error is nil if the judge did not withstand it.
+type outcome struct{ err error }
+
+// BatteryResult is how a judge stood the null battery, and what that took.
+type BatteryResult struct {
+	judge.BatteryResult
 	CostMicroUSD        *int64 // nil where a price is unknown
 	TokensIn, TokensOut int64
 	LatencyMs           int64
-	Refused             *llm.Error // why not all items were put to it; nil if they were, or if nothing is known
+	Why                 *llm.Error // not all items were put to it; nil if they were, or if it is not known
 }
 
-// TryJudge puts the null battery to a judge, without a run.
-func TryJudge(ctx context.Context, e Endpoint, now func() time.Time) Tried {
-	ask := &asker{endpoint: e, now: now, cost: new(int64)}
-	return ask.try(ctx)
+// PutBattery puts the null battery to a judge, without a run.
+func PutBattery(ctx context.Context, e Endpoint, now func() time.Time) BatteryResult {
+	return (&asker{endpoint: e, now: now, cost: new(int64)}).putBattery(ctx)
 }
 
-// try puts the null battery to the judge.
-func (a *asker) try(ctx context.Context) Tried {
-	t := Tried{Trial: judge.Judge{Asker: a}.Try(ctx)}
-	t.CostMicroUSD, t.TokensIn, t.TokensOut, t.LatencyMs = a.cost, a.tokensIn, a.tokensOut, a.latencyMs
-	if t.Err != "" {
-		t.Refused = a.failed
+func (a *asker) putBattery(ctx context.Context) BatteryResult {
+	r := BatteryResult{BatteryResult: judge.Judge{Asker: a}.PutBattery(ctx)}
+	r.CostMicroUSD, r.TokensIn, r.TokensOut, r.LatencyMs = a.cost, a.tokensIn, a.tokensOut, a.latencyMs
+	if r.Err != "" {
+		r.Why = a.failed
 	}
-	return t
+	return r
 }
 
-// NameTrial is what the outcome of the null battery of today is kept under.
-func NameTrial(e Endpoint) judgecache.Trial {
-	t := judgecache.Trial{Battery: judge.BatteryDigest(), Model: e.Name, Origin: e.Origin}
-	for _, p := range prompt.Templates() {
-		if p.ID == prompt.JudgeID {
-			t.PromptDigest = p.Digest()
-		}
+// refusal marks the error of a request that the endpoint will not have answered,
+// while it may answer others: it finds fault with it, or forbids it.
+func refusal(e *llm.Error) error {
+	if e.Status == 0 || e.Retryable || e.Stop && e.Status != http.StatusForbidden {
+		return e
 	}
-	return t
+	return fmt.Errorf("%w: %w", judge.ErrRefused, e)
 }
 
-func (r *Run) newBattery() trajectory.Battery {
+// BatteryKey is what the outcome of today's null battery is kept under.
+func BatteryKey(e Endpoint) judgecache.Trial {
+	return judgecache.Trial{Battery: judge.BatteryDigest(), Model: e.Name, Origin: e.place(), PromptDigest: prompt.JudgeDigest()}
+}
+
+// place is what verdicts of the endpoint are known by: hosts may have other models
+// at other paths.
+func (e Endpoint) place() string { return cmp.Or(e.URL, e.Origin) }
+
+func (r *Run) newBattery() trajectory.JudgeBattery {
 	plan := r.fold.Manifest.Judge
-	return trajectory.Battery{CostMicroUSD: new(int64), Model: plan.Model, Prompt: prompt.JudgeID, SHA256: plan.Battery}
+	return trajectory.JudgeBattery{CostMicroUSD: new(int64), Model: plan.Model, Prompt: plan.Prompt, SHA256: plan.Battery}
 }
 
-func (r *Run) recordBattery(b trajectory.Battery, put int) error {
-	_, err := r.log.Append(trajectory.Draft{Payload: trajectory.SecurityEvent{Bad: len(b.Paid), Battery: &b, Checked: put, Kind: trajectory.JudgeBattery}})
-	return err
-}
-
-// named is what the outcome of the battery is kept under.
-func (e *earlier) named() judgecache.Trial {
-	j := e.run.fold.Manifest.Judge
-	return judgecache.Trial{Battery: j.Battery, Model: j.Model, Origin: j.Origin, PromptDigest: j.PromptSHA256}
-}
-
-// stood looks the outcome up that an earlier run had, and records it.
-func (e *earlier) stood() (withstood, found bool) {
-	if e.run.cfg.Verdicts == nil {
+// battery looks the outcome up that an earlier run had, and records it.
+func (m *judgeMemory) battery() (withstood, found bool) {
+	cache := m.run.cfg.verdicts()
+	if cache == nil {
 		return false, false
 	}
-	withstood, found, bad, err := e.run.cfg.Verdicts.Trial(e.named())
+	withstood, found, bad, err := cache.Trial(m.batteryKey())
 	if err != nil {
-		e.run.warn(fmt.Errorf("reading the judge cache: %w", err))
+		m.run.warn(fmt.Errorf("reading the judge cache: %w", err))
 		return false, false
 	}
-	e.tell(bad)
-	if found && e.err == nil {
-		b := e.run.newBattery()
+	m.tell(bad)
+	if found && m.err == nil {
+		b := m.run.newBattery()
 		b.Remembered, b.Withstood = true, withstood
-		e.err = e.run.recordBattery(b, 0)
+		_, m.err = m.run.log.Append(trajectory.Draft{Payload: b})
 	}
 	return withstood, found
 }
 
-// keepTrial keeps the outcome for later runs. This one does not depend on it.
-func (e *earlier) keepTrial(withstood bool) {
-	if e.run.cfg.Verdicts == nil || e.run.lost != nil {
+// batteryKey is BatteryKey by the plan, whose battery may be another than today's.
+func (m *judgeMemory) batteryKey() judgecache.Trial {
+	key := BatteryKey(*m.run.cfg.Judge)
+	key.Battery, key.PromptDigest = m.plan().Battery, m.plan().PromptSHA256
+	return key
+}
+
+func (m *judgeMemory) plan() ledger.JudgePlan { return *m.run.fold.Manifest.Judge }
+
+// keepBattery keeps the outcome for later runs. This one does not depend on it.
+func (m *judgeMemory) keepBattery(withstood bool) {
+	cache := m.run.cfg.verdicts()
+	if cache == nil || m.run.lost != nil {
 		return
 	}
-	if err := e.run.cfg.Verdicts.PutTrial(e.named(), withstood); err != nil {
-		e.run.warn(fmt.Errorf("writing the judge cache: %w", err))
+	if err := cache.PutTrial(m.batteryKey(), withstood); err != nil {
+		m.run.warn(fmt.Errorf("writing the judge cache: %w", err))
 	}
 }

@@ -22,14 +22,12 @@ import (
 
 // batteries returns what a run recorded of null batteries, and the paths of its
 // verdicts in the order of the journal.
-func batteries(t *testing.T, dir string) (all []trajectory.SecurityEvent, paths []string) {
+func batteries(t *testing.T, dir string) (all []trajectory.JudgeBattery, paths []string) {
 	t.Helper()
 	_, err := ledger.Verify(os.DirFS(dir), ledger.Options{Event: func(e trajectory.Event) error {
 		switch p := e.Payload.(type) {
-		case trajectory.SecurityEvent:
-			if p.Battery != nil {
-				all = append(all, p)
-			}
+		case trajectory.JudgeBattery:
+			all = append(all, p)
 		case trajectory.Judgment:
 			paths = append(paths, p.Path)
 		}
@@ -100,11 +98,14 @@ func TestGullibleJudge(t *testing.T) {
 		}
 	}
 
-	c.Verdicts, _ = judgecache.Open(dir, c.Key, nil, c.Now)
-	for _, task := range found.Tasks { // as if it had been asked before there were batteries
+	var err error
+	if c.Verdicts, err = judgecache.Open(dir, c.Key, nil, c.Now); err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range found.Tasks { // as if it had been asked all the same
 		plan := found.Manifest.Judge
 		err := c.Verdicts.Put(judgecache.Context{TaskID: task.Plan.TaskID, Answer: task.Attempts[0].Answer.Answer, Expected: c.Gold.Map()[task.Plan.TaskID],
-			Model: plan.Model, Origin: plan.Origin, PromptDigest: plan.PromptSHA256}, true)
+			Model: plan.Model, Origin: plan.Origin, PromptDigest: plan.PromptSHA256, Battery: plan.Battery}, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,10 +131,10 @@ func TestBatteryOnce(t *testing.T) {
 	c, l := listened(c, nil)
 	r := execute(t, t.TempDir(), c)
 	all, paths := batteries(t, r.Dir)
-	if len(all) != 1 || !all[0].Battery.Withstood || all[0].Checked != len(judge.Battery()) || l.asked != len(judge.Battery())+3 || !slices.Equal(paths, []string{judge.PathJudge, judge.PathJudge, judge.PathJudge}) {
+	if len(all) != 1 || !all[0].Withstood || all[0].Put != len(judge.Battery()) || l.asked != len(judge.Battery())+3 || !slices.Equal(paths, []string{judge.PathJudge, judge.PathJudge, judge.PathJudge}) {
 		t.Errorf("%+v, asked %d times, %v", all, l.asked, paths)
 	}
-	if b := all[0].Battery; b.Tries != len(judge.Battery()) || b.TokensIn == 0 || *b.CostMicroUSD == 0 || b.Prompt != prompt.JudgeID || b.SHA256 != judge.BatteryDigest() {
+	if b := all[0]; b.Tries != len(judge.Battery()) || b.TokensIn == 0 || *b.CostMicroUSD == 0 || b.Prompt != prompt.JudgeID || b.SHA256 != judge.BatteryDigest() {
 		t.Errorf("%+v", b)
 	}
 
@@ -149,20 +150,20 @@ func TestBatteryOutlivesAnOutage(t *testing.T) {
 	c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
 	c, l := listened(c, func(asked int, _ string) (string, error) {
 		if asked == 5 {
-			return "", &llm.Error{Status: 503, Code: "overloaded"}
+			return "", &llm.Error{Status: 503, Code: "overloaded", Retryable: true}
 		}
 		return "", nil
 	})
 	r := execute(t, t.TempDir(), c)
 	all, paths := batteries(t, r.Dir)
-	if len(all) != 2 || all[0].Checked != 4 || all[0].Battery.Tries != 5 || all[0].Battery.ErrorStatus != 503 || all[0].Battery.Problem != "the judge could not be asked" || all[0].Battery.Withstood || !all[1].Battery.Withstood {
+	if len(all) != 2 || all[0].Put != 4 || all[0].Tries != 5 || all[0].ErrorStatus != 503 || all[0].Problem != "the judge could not be asked" || all[0].Withstood || !all[1].Withstood {
 		t.Errorf("%+v", all)
 	}
-	if !slices.Equal(paths, []string{judge.PathWithheld, judge.PathJudge, judge.PathJudge}) || l.asked != 5+len(judge.Battery())+2 {
+	if !slices.Equal(paths, []string{judge.PathError, judge.PathJudge, judge.PathJudge}) || l.asked != 5+len(judge.Battery())+2 {
 		t.Errorf("%v, asked %d times", paths, l.asked)
 	}
 	s := verified(t, r.Dir).Summary().Judge
-	if s.Withheld != 1 || s.Judged != 2 || s.Battery.TokensIn != all[0].Battery.TokensIn+all[1].Battery.TokensIn || *s.Battery.CostMicroUSD != *all[0].Battery.CostMicroUSD+*all[1].Battery.CostMicroUSD {
+	if s.Withheld != 0 || s.Errors != 1 || s.Asked != 3 || s.Judged != 2 || s.Battery.TokensIn != all[0].TokensIn+all[1].TokensIn || *s.Battery.CostMicroUSD != *all[0].CostMicroUSD+*all[1].CostMicroUSD {
 		t.Errorf("judge %+v, battery %+v", s, s.Battery)
 	}
 }
@@ -187,31 +188,45 @@ func TestBatteryUnreadable(t *testing.T) {
 	}
 }
 
-// TestBatteryOnResume: a process that goes on has the outcome from the journal.
-func TestBatteryOnResume(t *testing.T) {
-	c, _ := judged(t, t.TempDir())
-	c.Verdicts = nil
-	c, l := listened(c, nil)
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	watched := c
-	watched.Watch = func(e trajectory.Event) {
-		if _, ok := e.Payload.(trajectory.Judgment); ok {
-			stop()
-		}
-	}
-	r, err := Create(t.TempDir(), watched)
+// interrupted begins a run, which ends when ctx does.
+func interrupted(t *testing.T, ctx context.Context, c Config) (dir string) {
+	t.Helper()
+	r, err := Create(t.TempDir(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer r.Close()
 	if err := r.Execute(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Fatalf("interrupted: %v", err)
 	}
-	r.Close()
-	finish(t, r.Dir, c)
-	all, paths := batteries(t, r.Dir)
-	if len(all) != 1 || len(paths) != 3 || l.asked != len(judge.Battery())+3 {
-		t.Errorf("%d batteries, %v, asked %d times", len(all), paths, l.asked)
+	return r.Dir
+}
+
+// TestBatteryOnResume: a process that goes on has the outcome from the journal,
+// whatever it is.
+func TestBatteryOnResume(t *testing.T) {
+	for model, path := range map[string]string{fixtures.JudgeModel: judge.PathJudge, fixtures.GullibleJudgeModel: judge.PathWithheld} {
+		c, _ := judged(t, t.TempDir())
+		c.Verdicts, c.Judge.Name = nil, model
+		c, l := listened(c, nil)
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		watched := c
+		watched.Watch = func(e trajectory.Event) {
+			if _, ok := e.Payload.(trajectory.Judgment); ok {
+				stop()
+			}
+		}
+		dir := interrupted(t, ctx, watched)
+		finish(t, dir, c)
+		all, paths := batteries(t, dir)
+		want := len(judge.Battery())
+		if path == judge.PathJudge {
+			want += 3
+		}
+		if len(all) != 1 || !slices.Equal(paths, []string{path, path, path}) || l.asked != want {
+			t.Errorf("%s: %d batteries, %v, asked %d times", model, len(all), paths, l.asked)
+		}
 	}
 }
 
@@ -227,8 +242,8 @@ func TestBatteryOfAnOldPlan(t *testing.T) {
 	if err := r.samePlan(r.fold.Manifest); err != nil {
 		t.Error(err)
 	}
-	if fit, err := r.fit(t.Context()); !fit || err != nil {
-		t.Errorf("fit %v, %v", fit, err)
+	if withstood, err := r.judgeWithstood(t.Context()); !withstood || err != nil {
+		t.Errorf("withstood %v, %v", withstood, err)
 	}
 }
 
@@ -245,17 +260,10 @@ func TestBatteryCutOff(t *testing.T) {
 		}
 		return "", nil
 	})
-	r, err := Create(t.TempDir(), cut)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Execute(ctx, nil); !errors.Is(err, context.Canceled) {
-		t.Fatalf("interrupted: %v", err)
-	}
-	r.Close()
-	finish(t, r.Dir, c)
-	all, _ := batteries(t, r.Dir)
-	if len(all) != 2 || all[0].Checked != 3 || all[0].Battery.Problem != "asking the judge was interrupted" || *all[0].Battery.CostMicroUSD == 0 || !all[1].Battery.Withstood {
+	dir := interrupted(t, ctx, cut)
+	finish(t, dir, c)
+	all, _ := batteries(t, dir)
+	if len(all) != 2 || all[0].Put != 3 || all[0].Problem != "asking the judge was interrupted" || *all[0].CostMicroUSD == 0 || !all[1].Withstood {
 		t.Errorf("%+v", all)
 	}
 }
@@ -273,10 +281,137 @@ func TestBatteryWithoutMoney(t *testing.T) {
 	c, l := listened(c, nil)
 	r := execute(t, t.TempDir(), c)
 	all, paths := batteries(t, r.Dir)
-	if len(all) != 1 || all[0].Checked != 0 || all[0].Battery.Problem != prompt.RunMoneySpent || l.asked != 0 {
+	if len(all) != 1 || all[0].Put != 0 || all[0].Problem != prompt.RunMoneySpent || l.asked != 0 {
 		t.Errorf("%+v, asked %d times", all, l.asked)
 	}
-	if !slices.Equal(paths, []string{judge.PathWithheld, judge.PathWithheld, judge.PathWithheld}) {
+	if !slices.Equal(paths, []string{judge.PathError, judge.PathError, judge.PathError}) {
 		t.Errorf("paths %v", paths)
+	}
+}
+
+// TestBatteryRefusedInPart: an endpoint whose filter forbids items of the battery
+// neither stops the run nor has it put again and again, and an answer that it
+// forbids is not judged.
+func TestBatteryRefusedInPart(t *testing.T) {
+	for _, status := range []int{400, 403} {
+		c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
+		question := c.Set.Tasks[1].Question
+		c, l := listened(c, func(_ int, user string) (string, error) {
+			if strings.Contains(user, "Ignore the rules") || strings.Contains(user, question) {
+				return "", &llm.Error{Status: status, Code: "content_filter", Stop: status == 403}
+			}
+			return "", nil
+		})
+		r := execute(t, t.TempDir(), c)
+		all, paths := batteries(t, r.Dir)
+		if len(all) != 1 || !all[0].Withstood || !slices.Equal(all[0].Refused, []string{"instruction"}) || l.asked != len(judge.Battery())+3 {
+			t.Errorf("%d: %+v, asked %d times", status, all, l.asked)
+		}
+		if !slices.Equal(paths, []string{judge.PathJudge, judge.PathError, judge.PathJudge}) {
+			t.Errorf("%d: paths %v", status, paths)
+		}
+		if s := verified(t, r.Dir).Summary().Judge; s.Errors != 1 || s.Judged != 2 || !slices.Equal(s.Battery.Refused, all[0].Refused) {
+			t.Errorf("%d: judge %+v", status, s)
+		}
+	}
+}
+
+// TestBatteryForbidden: who may not ask the judge at all is told so.
+func TestBatteryForbidden(t *testing.T) {
+	c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
+	c, _ = listened(c, func(int, string) (string, error) {
+		return "", &llm.Error{Status: 403, Code: "no_access", Stop: true}
+	})
+	r, err := Create(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Execute(t.Context(), nil); err == nil || err.Error() != "the judge cannot be asked: status 403, no_access" {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// TestAnotherJudgeAtTheHost: what one judge said at a place is not the word of
+// another at the same host, and a run keeps to its own.
+func TestAnotherJudgeAtTheHost(t *testing.T) {
+	c, server := judged(t, filepath.Join(t.TempDir(), "judgments"))
+	c.Judge.URL = server.ModelURL + "/a"
+	execute(t, t.TempDir(), c)
+	other, l := listened(c, nil)
+	other.Judge.URL = server.ModelURL + "/b"
+	r, err := Create(t.TempDir(), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var differs *PlanError
+	if err := r.samePlan(r.fold.Manifest); err != nil {
+		t.Error(err)
+	}
+	r.cfg.Judge = c.Judge
+	if err := r.samePlan(r.fold.Manifest); !errors.As(err, &differs) {
+		t.Errorf("the judge at another place is the plan's: %v", err)
+	}
+	r.cfg.Judge = other.Judge
+	if err := r.Execute(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if s := verified(t, r.Dir).Summary().Judge; l.asked != len(judge.Battery())+3 || s.Cached != 0 || s.Battery.Remembered {
+		t.Errorf("asked %d times; judge %+v", l.asked, s)
+	}
+}
+
+// TestReplayIsNoMemory: what a cassette says is not kept for the judge's word, and
+// its judge has none of the past.
+func TestReplayIsNoMemory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "judgments")
+	c, _ := judged(t, dir)
+	c.Cassette, c.SubmitIntent = ledger.CassetteReplay, false
+	found := verified(t, execute(t, t.TempDir(), c).Dir)
+	files, err := os.ReadDir(dir)
+	if s := found.Summary().Judge; found.Manifest.Judge.Cache || s.Judged != 3 || len(files) != 0 || err != nil {
+		t.Errorf("judge %+v; kept %v, %v", s, files, err)
+	}
+	c.Cassette = ""
+	execute(t, t.TempDir(), c)
+	c.Cassette = ledger.CassetteReplay
+	if s := verified(t, execute(t, t.TempDir(), c).Dir).Summary().Judge; s.Cached != 0 || s.Battery.Remembered {
+		t.Errorf("judge %+v", s)
+	}
+}
+
+// TestForgedBattery: an outcome that somebody made up is found when it is wanted,
+// and the judge is asked.
+func TestForgedBattery(t *testing.T) {
+	s := earlierRun(t).copied(t)
+	c, _ := judged(t, s.dir)
+	digest, err := BatteryKey(*c.Judge).Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimPrefix(digest, "sha256:") + ".json"
+	c.Judge.Name = fixtures.JudgeModel
+	c, l := listened(c, nil)
+	c.Watch = func(e trajectory.Event) {
+		if _, ok := e.Payload.(trajectory.RunStarted); ok {
+			s.write(name, []byte(strings.Replace(string(s.read(name)), `"withstood"`, `"paid"`, 1)))
+		}
+	}
+	events, sum := checked(t, execute(t, t.TempDir(), c).Dir)
+	if len(events) != 1 || events[0].Kind != trajectory.JudgeCacheRead || events[0].Entries[0].Name != name || sum.JudgeCacheIntegrityEvents != 1 {
+		t.Errorf("%+v, %d integrity events", events, sum.JudgeCacheIntegrityEvents)
+	}
+	if l.asked != len(judge.Battery()) || sum.Judge.Cached != 3 || !sum.Judge.Battery.Withstood || sum.Judge.Battery.Remembered {
+		t.Errorf("asked %d times, judge %+v", l.asked, sum.Judge)
+	}
+}
+
+// TestPaths: the ledger counts by the names that the judge gives.
+func TestPaths(t *testing.T) {
+	for _, pair := range [][2]string{{ledger.PathError, judge.PathError}, {ledger.PathUnreadable, judge.PathUnreadable}, {ledger.PathWithheld, judge.PathWithheld}, {ledger.PathTooLong, judge.PathTooLong}} {
+		if pair[0] != pair[1] {
+			t.Errorf("%q is %q in the ledger", pair[1], pair[0])
+		}
 	}
 }

@@ -84,7 +84,7 @@ func earlierRun(t *testing.T) verdicts {
 	gold, plan := c.Gold.Map(), found.Manifest.Judge
 	for _, task := range found.Tasks {
 		ctx := judgecache.Context{TaskID: task.Plan.TaskID, Answer: task.Attempts[0].Answer.Answer, Expected: gold[task.Plan.TaskID],
-			Model: plan.Model, Origin: plan.Origin, PromptDigest: plan.PromptSHA256}
+			Model: plan.Model, Origin: plan.Origin, PromptDigest: plan.PromptSHA256, Battery: plan.Battery}
 		switch j := task.Attempts[0].Judgment; {
 		case task.Plan.TaskID == paidTask && *j.Judged:
 			v.paid = ctx

@@ -87,6 +87,7 @@ type Endpoint struct {
 	Client        agent.Model
 	Name          string
 	Origin        string
+	URL           string       // the base URL, without a slash at its end; "" = the origin is all there is to know
 	Limiter       *llm.Limiter // of the client; nil: none
 	API           string       // llm.APIChat or APIResponses; "" = llm.APIChat
 	NoTemperature bool
@@ -135,12 +136,15 @@ func (c Config) plan() (ledger.Manifest, error) {
 	for _, t := range prompt.Templates() {
 		m.Prompts = append(m.Prompts, ledger.Prompt{ID: t.ID, SHA256: t.Digest(), Text: t.Text})
 		if c.Judge != nil && t.ID == prompt.JudgeID {
-			m.Judge = &ledger.JudgePlan{Battery: judge.BatteryDigest(), Cache: c.Verdicts != nil, Model: c.Judge.Name, Origin: c.Judge.Origin, Prompt: t.ID, PromptSHA256: t.Digest()}
+			m.Judge = &ledger.JudgePlan{Battery: judge.BatteryDigest(), Cache: c.verdicts() != nil, Model: c.Judge.Name, Origin: c.Judge.Origin, Prompt: t.ID, PromptSHA256: t.Digest()}
 		}
 	}
 	m.Probes = audit.ProbesID
 	m.Rehearsal, m.SubmitIntent = c.Rehearsal, c.SubmitIntent
 	m.Voting = ledger.VotingPlan{Attempts: max(c.Attempts, 1), Rule: ledger.VoteFirst}
+	if c.Judge != nil && c.Judge.URL != "" {
+		m.Judge.Endpoint = sign.Digest([]byte(c.Judge.URL))
+	}
 	if c.Attempts > 1 {
 		m.Voting.Rule = ledger.VoteMajority
 	}

@@ -59,12 +59,12 @@ type Run struct {
 	splitIDs     *audit.IDs
 	lost         *UnrecordedError // what ended the evidence, of a run that goes on without; else nil
 
-	money    *purse             // what the run may still cost, while it executes
-	limit    atomic.Int64       // of requests at once, as it was told last
-	private  private            // of judgments
-	trial    singleflight.Group // of the judge by the null battery
-	tried    atomic.Bool        // this process put it to the judge, and no verdict counts
-	pictures sync.Mutex         // held while one is made fit to be shown
+	money         *purse                  // what the run may still cost, while it executes
+	limit         atomic.Int64            // of requests at once, as it was told last
+	private       private                 // of judgments
+	battery       singleflight.Group      // puts the null battery to the judge
+	batteryFailed atomic.Pointer[outcome] // in this process; nil: it did not, or that is settled for the run
+	pictures      sync.Mutex              // held while one is made fit to be shown
 
 	early   early                                   // follows the journal
 	stopped atomic.Pointer[UnfitError]              // why no more is to be spent; nil: nothing speaks against it

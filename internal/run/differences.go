@@ -23,7 +23,7 @@ func (r *Run) samePlan(old ledger.Manifest) error {
 	now.Approved = old.Approved // each process has its own, and run_resumed says which
 	now.RunID, now.Created, now.Harness = old.RunID, old.Created, old.Harness
 	if old.Judge != nil && old.Judge.Battery == "" && now.Judge != nil { // the plan is older than batteries
-		now.Judge.Battery = ""
+		now.Judge.Battery, now.Judge.Endpoint = "", old.Judge.Endpoint
 	}
 	now.Splits = knownThen(old.Splits, now.Splits)
 	_, salt, err := ReadGold(r.Dir)

@@ -1,9 +1,11 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -80,29 +82,30 @@ func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) erro
 	item := judge.Item{TaskID: t.Plan.TaskID, Question: r.question(t), Gold: gold, Answer: &a.Answer.Answer}
 	scorer := judge.Judge{}
 	var ask *asker
-	earlier := &earlier{run: r}
+	memory := &judgeMemory{run: r}
 	if r.cfg.Judge != nil {
-		ask = r.asker(earlier)
-		scorer = judge.Judge{Asker: ask, Known: earlier.known, Fit: earlier.fit}
+		ask = r.asker(memory)
+		scorer = judge.Judge{Asker: ask, Known: memory.known, Withstood: memory.withstood}
 	}
 	v := scorer.Score(ctx, item)
-	if err := errors.Join(ctx.Err(), earlier.err); err != nil {
+	if err := errors.Join(ctx.Err(), memory.err); err != nil {
 		return err
 	}
 	if ask != nil {
-		if err := ask.refused(r.cfg.Redact); err != nil {
+		ask.answered = ask.answered || memory.proven
+		if err := ask.stop(r.cfg.Redact); err != nil {
 			return err
 		}
 	}
 	event := trajectory.Judgment{Cached: v.Known, CostMicroUSD: new(int64), Judged: v.Judged, Official: v.Official, Path: v.Path, Tries: v.Tries}
-	if v.Known || v.Tries > 0 {
+	if v.Known || v.Tries > 0 || v.Path == judge.PathError {
 		event.Model, event.Prompt = r.cfg.Judge.Name, prompt.JudgeID
 	}
 	if v.Tries > 0 {
 		event.CostMicroUSD, event.TokensIn, event.TokensOut, event.LatencyMs = ask.cost, ask.tokensIn, ask.tokensOut, ask.latencyMs
 	}
-	if v.Path == judge.PathError && ask.failed != nil {
-		event.ErrorStatus = ask.failed.Status
+	if failed := cmp.Or(ask.failure(), memory.untried); v.Path == judge.PathError && failed != nil {
+		event.ErrorStatus = failed.Status
 	}
 	if v.Reply != nil {
 		event.RequestID, event.ResponseModel = r.cfg.Redact.Label(v.Reply.RequestID), r.cfg.Redact.Label(v.Reply.ResponseModel)
@@ -115,7 +118,7 @@ func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) erro
 		return err
 	}
 	if v.Path == judge.PathJudge && !v.Known { // only now: what a crash leaves unrecorded was not asked before
-		earlier.remember(item, *v.Judged)
+		memory.remember(item, *v.Judged)
 	}
 	return nil
 }
@@ -189,7 +192,7 @@ func (r *Run) seal() error {
 // asker puts the judge's requests to a model and adds up what they took.
 type asker struct {
 	endpoint  Endpoint
-	earlier   *earlier // nil: nothing is recorded
+	memory    *judgeMemory // nil: nothing is recorded
 	now       func() time.Time
 	money     *purse // nil: the run's cost is not bounded
 	share     *share // of it, for the request under way
@@ -198,17 +201,27 @@ type asker struct {
 	tokensOut int64
 	latencyMs int64
 	failed    *llm.Error
+	answered  bool // the judge, this or another time
 }
 
 // asker returns one for the judge of the plan.
-func (r *Run) asker(e *earlier) *asker {
-	return &asker{endpoint: *r.cfg.Judge, now: r.cfg.Now, earlier: e, money: r.money, cost: new(int64)}
+func (r *Run) asker(m *judgeMemory) *asker {
+	return &asker{endpoint: *r.cfg.Judge, now: r.cfg.Now, memory: m, money: r.money, cost: new(int64)}
 }
 
-// refused is the failure of an endpoint that will not answer however often it is
-// asked; nil if that is not known.
-func (a *asker) refused(redact trajectory.Redactor) error {
-	if a.failed == nil || !a.failed.Stop {
+// failure is what the endpoint failed with last; nil without an asker.
+func (a *asker) failure() *llm.Error {
+	if a == nil {
+		return nil
+	}
+	return a.failed
+}
+
+// stop is the failure of an endpoint that will not answer however often it is
+// asked; nil if that is not known. A judge that is known to answer and forbids one
+// request, as filters do, forbids this one.
+func (a *asker) stop(redact trajectory.Redactor) error {
+	if a.failed == nil || !a.failed.Stop || a.failed.Status == http.StatusForbidden && a.answered {
 		return nil
 	}
 	return fmt.Errorf("the judge cannot be asked: status %d, %s", a.failed.Status, redact.Label(a.failed.Code))
@@ -216,8 +229,8 @@ func (a *asker) refused(redact trajectory.Redactor) error {
 
 // Ask implements judge.Asker.
 func (a *asker) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) {
-	if a.earlier != nil && a.earlier.err != nil { // nothing happens that follows from what is not recorded
-		return judge.Reply{}, a.earlier.err
+	if a.memory != nil && a.memory.err != nil { // nothing happens that follows from what is not recorded
+		return judge.Reply{}, a.memory.err
 	}
 	request := llm.Request{
 		Model:    a.endpoint.Name,
@@ -238,9 +251,12 @@ func (a *asker) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) {
 	took := a.now().Sub(began).Milliseconds()
 	a.latencyMs += took
 	if err != nil {
-		errors.As(err, &a.failed)
+		if errors.As(err, &a.failed) {
+			err = refusal(a.failed)
+		}
 		return judge.Reply{}, err
 	}
+	a.answered = true
 	return judge.Reply{
 		Text: response.Message.Content, RequestID: response.RequestID, ResponseModel: response.ResponseModel,
 		TokensIn: response.Usage.In, TokensOut: response.Usage.Out, CostMicroUSD: response.CostMicroUSD, LatencyMs: took,

@@ -2,8 +2,11 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -24,18 +27,28 @@ func (e *CacheError) Error() string {
 		len(e.Sweep.Bad), e.Sweep.Checked, e.Sweep.Bad[0].Name, e.Sweep.Bad[0].Reason)
 }
 
+// verdicts is the judge cache; nil if there is none, or if the answers come from a
+// cassette: anybody can write one, and nothing of it may pass for the judge's word.
+func (c Config) verdicts() *judgecache.Cache {
+	if c.Cassette == ledger.CassetteReplay {
+		return nil
+	}
+	return c.Verdicts
+}
+
 // sweep checks the judge cache before anything is spent; nil if the run uses
 // none.
 func (c Config) sweep() (*judgecache.Sweep, error) {
-	if c.Verdicts == nil || c.Judge == nil {
+	cache := c.verdicts()
+	if cache == nil || c.Judge == nil {
 		return nil, nil
 	}
-	swept, err := c.Verdicts.Sweep()
+	swept, err := cache.Sweep()
 	if err != nil {
 		return nil, fmt.Errorf("checking the judge cache: %w", err)
 	}
 	if len(swept.Bad) > 0 && c.SubmitIntent {
-		return nil, &CacheError{c.Verdicts.Dir(), swept}
+		return nil, &CacheError{cache.Dir(), swept}
 	}
 	return &swept, nil
 }
@@ -55,54 +68,69 @@ func (r *Run) sweepEvents() []trajectory.Draft {
 	return []trajectory.Draft{{Payload: e}}
 }
 
-// earlier are the verdicts that the judge gave before, in this run or another.
-type earlier struct {
-	run *Run
-	err error // evidence that could not be recorded
+// judgeMemory is what the judge has said before, in this run or another, for the
+// grading of one answer. It records what it finds amiss.
+type judgeMemory struct {
+	run     *Run
+	err     error      // evidence that could not be recorded, or another end of the grading
+	proven  bool       // the judge withstood the null battery
+	untried *llm.Error // why it could not be put to it, if that is known
 }
 
-func (e *earlier) context(it judge.Item) judgecache.Context {
-	j := e.run.fold.Manifest.Judge
-	return judgecache.Context{TaskID: it.TaskID, Answer: *it.Answer, Expected: it.Gold, Model: j.Model, Origin: j.Origin, PromptDigest: j.PromptSHA256}
+func (m *judgeMemory) context(it judge.Item) judgecache.Context {
+	return judgecache.Context{TaskID: it.TaskID, Answer: *it.Answer, Expected: it.Gold, Model: m.plan().Model, Origin: m.run.cfg.Judge.place(),
+		PromptDigest: m.plan().PromptSHA256, Battery: m.plan().Battery}
 }
 
 // known implements judge.Judge's Known. An entry that does not verify is a miss
 // and an event.
-func (e *earlier) known(it judge.Item) (correct, found bool) {
-	if e.run.cfg.Verdicts == nil {
+func (m *judgeMemory) known(it judge.Item) (correct, found bool) {
+	cache := m.run.cfg.verdicts()
+	if cache == nil {
 		return false, false
 	}
-	correct, found, bad, err := e.run.cfg.Verdicts.Get(e.context(it))
+	correct, found, bad, err := cache.Get(m.context(it))
 	if err != nil {
-		e.run.warn(fmt.Errorf("reading the judge cache: %w", err))
+		m.run.warn(fmt.Errorf("reading the judge cache: %w", err))
 		return false, false
 	}
-	e.tell(bad)
+	m.tell(bad)
 	return correct, found
 }
 
 // tell records an entry that does not verify; nil is none.
-func (e *earlier) tell(bad *judgecache.Bad) {
+func (m *judgeMemory) tell(bad *judgecache.Bad) {
 	if bad == nil {
 		return
 	}
-	_, e.err = e.run.log.Append(trajectory.Draft{Payload: trajectory.SecurityEvent{Bad: 1, Checked: 1, Kind: trajectory.JudgeCacheRead,
+	_, m.err = m.run.log.Append(trajectory.Draft{Payload: trajectory.SecurityEvent{Bad: 1, Checked: 1, Kind: trajectory.JudgeCacheRead,
 		Entries: []trajectory.BadEntry{{Name: bad.Name, Reason: bad.Reason}}}})
 }
 
-// fit implements judge.Judge's Fit.
-func (e *earlier) fit(ctx context.Context) (withstood bool) {
-	withstood, e.err = e.run.fit(ctx)
-	return withstood
+// withstood implements judge.Judge's Withstood. What ends the grading is no
+// verdict on the judge.
+func (m *judgeMemory) withstood(ctx context.Context) (bool, error) {
+	withstood, err := m.run.judgeWithstood(ctx)
+	var untried errUntried
+	switch {
+	case err == nil:
+		m.proven = withstood && m.plan().Battery != ""
+	case errors.As(err, &untried):
+		m.untried = untried.why
+	default:
+		m.err = err
+	}
+	return withstood, err
 }
 
 // remember keeps a verdict for later runs. This one does not depend on it.
-func (e *earlier) remember(it judge.Item, correct bool) {
-	if e.run.cfg.Verdicts == nil || e.run.lost != nil { // no journal has what it rests on
+func (m *judgeMemory) remember(it judge.Item, correct bool) {
+	cache := m.run.cfg.verdicts()
+	if cache == nil || m.run.lost != nil { // no journal has what it rests on
 		return
 	}
-	if err := e.run.cfg.Verdicts.Put(e.context(it), correct); err != nil {
-		e.run.warn(fmt.Errorf("writing the judge cache: %w", err))
+	if err := cache.Put(m.context(it), correct); err != nil {
+		m.run.warn(fmt.Errorf("writing the judge cache: %w", err))
 	}
 }
 

@@ -1,0 +1,105 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// batteries holds what the journal says of null batteries against the one that the
+// plan names, as far as this version knows it.
+func batteries(e *Evidence, n *Notes) {
+	plan := e.Manifest.Judge
+	switch {
+	case plan == nil:
+		return
+	case plan.Battery == "":
+		if a := e.firstByJudge(); a != nil {
+			n.find(ToReview, "judge-untried", place{seq: a.Judged, unused: true}, "verdicts of a judge that nobody put to the null battery: the plan names none", "a judge that withstood it")
+		}
+		return
+	case plan.Battery != judge.BatteryDigest():
+		n.gap("the null battery of the plan is not one that this version knows")
+		return
+	}
+	var names []string
+	for _, item := range judge.Battery() {
+		names = append(names, item.Name)
+	}
+	for _, b := range e.Batteries {
+		unknown := slices.ContainsFunc(slices.Concat(b.Event.Paid, b.Event.Refused, b.Event.Unreadable), func(name string) bool { return !slices.Contains(names, name) })
+		if unknown || b.Event.Put > len(names) || b.Event.Problem == "" && !b.Event.Remembered && b.Event.Put != len(names) {
+			n.find(Critical, "battery-differs", place{seq: b.Seq}, fmt.Sprintf("a null battery of %d items, or of others than the plan's", b.Event.Put), fmt.Sprintf("its %d items", len(names)))
+		}
+	}
+}
+
+// firstByJudge returns the attempt whose answer got the first verdict of the LLM
+// judge; nil if none did.
+func (e *Evidence) firstByJudge() (first *AttemptEvidence) {
+	e.each(func(_ *TaskEvidence, a *AttemptEvidence) {
+		if a.Judgment != nil && a.Judgment.Path == judge.PathJudge && (first == nil || a.Judged < first.Judged) {
+			first = a
+		}
+	})
+	return first
+}
+
+// judged holds a judgment against the plan, the answer and itself.
+func judged(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	j := a.Judgment
+	if j == nil || a.Answer == nil {
+		return
+	}
+	at := place{task: t, attempt: a.Number, seq: a.Judged}
+	if e.Gold != nil && j.Official != judge.QuestionScorer(&a.Answer.Answer, e.Gold[t.Plan.TaskID]) {
+		n.find(Critical, "verdict-differs", at, fmt.Sprintf("official verdict %v", j.Official), "the verdict that the official scorer gives")
+	}
+	byModel := j.Path == judge.PathJudge || j.Path == judge.PathUnreadable || j.Path == judge.PathError
+	plan := e.Manifest.Judge
+	if byModel && (plan == nil || j.Model != plan.Model || j.Prompt != plan.Prompt) {
+		n.find(Critical, "judge-differs", at, fmt.Sprintf("judged by %q with %q", j.Model, j.Prompt), "the judge of the plan")
+	}
+	if !consistent(*j, plan != nil && plan.Battery != "") {
+		n.find(Critical, "judged-oddly", at, "verdicts that do not go with the path "+j.Path, "official first, then the judge")
+	}
+	if j.Path == judge.PathJudge && plan != nil && plan.Battery != "" && !e.withstood(a.Judged) {
+		n.find(Critical, "judged-unproven", at, "a verdict of a judge that had not withstood the null battery", "not judged")
+	}
+}
+
+// withstood reports whether the judge had withstood the null battery, the last
+// time it was put to it before an event.
+func (e *Evidence) withstood(seq int64) bool {
+	withstood := false
+	for _, b := range e.Batteries {
+		if b.Seq < seq {
+			withstood = b.Event.Withstood
+		}
+	}
+	return withstood
+}
+
+// consistent reports whether a judgment can come from the path it names; tried says
+// that the plan has a null battery, which can find the judge out of reach before an
+// answer does.
+func consistent(j trajectory.Judgment, tried bool) bool {
+	asked := j.Tries > 0
+	switch j.Path {
+	case judge.PathOfficial:
+		return j.Official && j.Judged != nil && *j.Judged && !asked
+	case judge.PathJudge:
+		return !j.Official && j.Judged != nil && asked != j.Cached
+	case judge.PathNoAnswer:
+		return !j.Official && j.Judged != nil && !*j.Judged && !asked
+	case judge.PathUnreadable:
+		return !j.Official && j.Judged == nil && asked
+	case judge.PathError:
+		return !j.Official && j.Judged == nil && (asked || tried)
+	case judge.PathNoJudge, judge.PathWithheld, judge.PathTooLong:
+		return !j.Official && j.Judged == nil && !asked
+	}
+	return false
+}
