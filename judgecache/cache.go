@@ -45,15 +45,15 @@
 // It has mode 0700, files 0600. It must stay private: whoever can read an entry
 // and guess a gold answer can test the guess against context. Open takes read
 // access from others again. A directory that others could have written to, that
-// is another user's or a symbolic link is bad as a whole: all is missed there,
-// nothing is kept, and it is reported once (TestBadDirectory). Several processes
-// may share a directory.
+// is another user's, a symbolic link, no directory at all, or that cannot be made,
+// read or closed to others, is bad as a whole: all is missed there, nothing is kept,
+// and it is reported once (TestBadDirectory). Several processes may share a
+// directory.
 package judgecache
 
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,36 +114,47 @@ type Sweep struct {
 
 // Open takes dir, made if it is not there, as a cache whose new entries key
 // signs. Entries by key or by any of trusted are good. A directory of the user's
-// is closed to others if they can read it. One that is a symbolic link, or that
-// is not the user's alone to write to, is left as it is: of that cache nothing
-// is read and into it nothing is written, and Sweep says why.
+// is closed to others if they can read it. Where that cannot be, or what lies there
+// is not a directory that is the user's alone to write to, it is left as it is: of
+// that cache nothing is read and into it nothing is written, and Sweep says why. So
+// the only error is that dir is empty.
 func Open(dir string, key sign.Key, trusted []sign.PublicKey, now func() time.Time) (*Cache, error) {
 	if dir == "" {
 		return nil, errors.New("the judge cache has no directory")
 	}
 	dir = filepath.Clean(dir) // with a slash at its end Lstat would follow a symlink
-	if info, err := os.Lstat(dir); err != nil || info.Mode().Type() != fs.ModeSymlink {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("making the judge cache: %w", err)
-		}
-	}
-	r, err := Look(dir, append(slices.Clone(trusted), key.Public()))
-	if err != nil {
-		return nil, err
-	}
-	if r.shut == "" && r.mode.Perm() != 0o700 {
-		if err := os.Chmod(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("opening the judge cache: %w", err)
-		}
-	}
+	r := newReader(dir, append(slices.Clone(trusted), key.Public()))
+	r.shut = prepare(dir)
 	return &Cache{reader: r, key: key, now: now, reported: map[string]bool{}}, nil
+}
+
+// prepare makes a directory, or closes it to others, and says why nothing in it
+// counts, "" if it does.
+func prepare(dir string) (shut string) {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		if os.MkdirAll(dir, 0o700) != nil {
+			return NotMade
+		}
+		if info, err = os.Lstat(dir); err != nil {
+			return NotRead
+		}
+	}
+	if shut := shutFor(info); shut != "" {
+		return shut
+	}
+	mode := info.Mode().Perm()
+	if mode != 0o700 && os.Chmod(dir, 0o700) != nil && mode&0o077 != 0 {
+		return NotPrivate
+	}
+	return unlisted(dir)
 }
 
 // Dir returns the directory of the cache.
 func (c *Cache) Dir() string { return c.reader.dir }
 
-// Sweep checks every entry, also those no question of this run leads to. An
-// error means that the directory could not be read through; a bad entry is none.
+// Sweep checks every entry, also those no question of this run leads to. What
+// cannot be read is bad and no error: there is none today.
 func (c *Cache) Sweep() (Sweep, error) {
 	var s Sweep
 	err := c.reader.Each(func(e Entry) error {
@@ -170,7 +181,8 @@ func (c *Cache) Get(ctx Context) (correct, found bool, bad *Bad, err error) {
 	if err != nil {
 		return false, false, nil, err
 	}
-	return c.get(judgments(), digest, ctx.Model)
+	correct, found, bad = c.get(judgments(), digest, ctx.Model)
+	return correct, found, bad, nil
 }
 
 // Put keeps a verdict, in place of the one there is. When it returns without
@@ -184,15 +196,21 @@ func (c *Cache) Put(ctx Context, correct bool) error {
 	return c.put(judgments(), digest, ctx.Model, correct)
 }
 
-func (c *Cache) get(k kind, digest, model string) (yes, found bool, bad *Bad, err error) {
-	name := fileName(digest)
-	var e entry
-	reason := c.reader.shut
-	if reason != noReason {
-		name = Place
-	} else if e, _, reason, err = c.reader.read(name); err != nil {
-		return false, false, nil, err
+func (c *Cache) get(k kind, digest, model string) (yes, found bool, bad *Bad) {
+	yes, found, fault := c.lookUp(k, digest, model)
+	if fault != (Bad{}) && c.report(fault.Name) {
+		bad = &fault
 	}
+	return yes, found, bad
+}
+
+// lookUp is get, but notes nothing as told; fault is zero where nothing is bad.
+func (c *Cache) lookUp(k kind, digest, model string) (yes, found bool, fault Bad) {
+	if c.reader.shut != noReason {
+		return false, false, Bad{Place, c.reader.shut}
+	}
+	name := fileName(digest)
+	e, _, reason := c.reader.read(name)
 	found = e != entry{}
 	switch {
 	case reason != noReason || !found:
@@ -202,12 +220,9 @@ func (c *Cache) get(k kind, digest, model string) (yes, found bool, bad *Bad, er
 		reason = anotherModel
 	}
 	if reason != noReason {
-		if c.report(name) {
-			bad = &Bad{name, reason}
-		}
-		return false, false, bad, nil
+		return false, false, Bad{name, reason}
 	}
-	return found && e.Verdict == k.yes, found, nil, nil
+	return found && e.Verdict == k.yes, found, Bad{}
 }
 
 func (c *Cache) put(k kind, digest, model string, yes bool) error {

@@ -238,8 +238,8 @@ func TestSweepIsComplete(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Sweep(); err == nil {
-		t.Error("swept a directory that is not there")
+	if got := sweep(t, c); got.Checked != 1 || !slices.Equal(got.Bad, []judgecache.Bad{{Name: judgecache.Place, Reason: judgecache.NotRead}}) {
+		t.Errorf("Sweep of a directory that went = %+v", got)
 	}
 }
 

@@ -2,10 +2,14 @@ package judgecache_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gaia-harness/gaia/judgecache"
@@ -38,6 +42,13 @@ func TestBadDirectory(t *testing.T) {
 			return link + after
 		}
 	}
+	instead := func(make func(path string) error) func(*testing.T, string) string {
+		return func(t *testing.T, dir string) string {
+			must(t, os.Rename(dir, dir+"-aside"))
+			must(t, make(dir))
+			return dir
+		}
+	}
 	for _, c := range []struct {
 		name string
 		make func(*testing.T, string) string
@@ -59,6 +70,15 @@ func TestBadDirectory(t *testing.T) {
 		{"world-writable only", mode(0o702), judgecache.Writable},
 		{"group-writable", mode(0o770), judgecache.Writable},
 		{"sticky", mode(0o777 | fs.ModeSticky), judgecache.Writable},
+		{"file", instead(func(path string) error { return os.WriteFile(path, nil, 0o600) }), judgecache.NotDirectory},
+		{"pipe", instead(func(path string) error { return syscall.Mkfifo(path, 0o600) }), judgecache.NotDirectory},
+		{"socket", instead(func(path string) error {
+			l, err := net.Listen("unix", path)
+			if err == nil {
+				t.Cleanup(func() { l.Close() })
+			}
+			return err
+		}), judgecache.NotDirectory},
 		{"of another user", func(t *testing.T, dir string) string {
 			if err := os.Chown(dir, 12345, -1); err != nil {
 				t.Skipf("this user cannot give a directory away: %v", err)
@@ -88,19 +108,26 @@ func TestBadDirectory(t *testing.T) {
 			}
 			put(t, cache, question(2), true)
 			putTrial(t, cache, battery(), false)
-			r, err := judgecache.Look(dir, nil)
-			must(t, err)
-			if got := entries(t, r); r.Shut() != c.want || !slices.Equal(got, []judgecache.Entry{{Name: judgecache.Place, Reason: c.want}}) {
-				t.Errorf("Look: %q, %v", r.Shut(), got)
-			}
-			err = r.Remove(filepath.Base(path(t, "", question(1))))
-			if err == nil || err.Error() != "removing from the judge cache: it is "+c.want {
-				t.Errorf("Remove: %v", err)
-			}
+			wantShut(t, dir, c.want)
 			if after := tree(t, filepath.Dir(dir)); !slices.Equal(after, before) {
 				t.Errorf("it changed\n%q\nto\n%q", before, after)
 			}
 		})
+	}
+}
+
+// wantShut wants that who looks at a directory sees why nothing in it counts, and
+// can remove nothing.
+func wantShut(t *testing.T, dir, want string) {
+	t.Helper()
+	r, err := judgecache.Look(dir, nil)
+	must(t, err)
+	if got := entries(t, r); r.Shut() != want || !slices.Equal(got, []judgecache.Entry{{Name: judgecache.Place, Reason: want}}) {
+		t.Errorf("Look: %q, %v", r.Shut(), got)
+	}
+	err = r.Remove(filepath.Base(path(t, "", question(1))))
+	if err == nil || err.Error() != "removing from the judge cache: it is "+want {
+		t.Errorf("Remove: %v", err)
 	}
 }
 
@@ -139,26 +166,43 @@ func TestPrivate(t *testing.T) {
 func TestNoDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
-	for _, c := range []struct{ dir, open, look string }{
-		{"", "the judge cache has no directory", ""},
-		{file, "making the judge cache: mkdir " + file + ": not a directory", `opening the judge cache: "` + file + `" is not a directory`},
-		{filepath.Join(file, "below"), "making the judge cache: mkdir " + file + ": not a directory", "opening the judge cache: lstat " + file + "/below: not a directory"},
-	} {
-		if cache, err := judgecache.Open(c.dir, newKey(t, 1), nil, clock); cache != nil || err == nil || err.Error() != c.open {
-			t.Errorf("Open(%q): %v", c.dir, err)
-		}
-		if c.look == "" {
-			continue
-		}
-		if r, err := judgecache.Look(c.dir, nil); r != nil || err == nil || err.Error() != c.look {
-			t.Errorf("Look(%q): %v", c.dir, err)
-		}
+	if cache, err := judgecache.Open("", newKey(t, 1), nil, clock); cache != nil || err == nil || err.Error() != "the judge cache has no directory" {
+		t.Errorf("Open without a directory: %v", err)
+	}
+	for _, dir := range []string{filepath.Join(file, "below"), filepath.Join(file, "far", "below"), file + strings.Repeat("x", 300)} {
+		wantUnused(t, dir, judgecache.NotMade)
+		wantShut(t, dir, judgecache.NotRead)
 	}
 	if _, err := judgecache.Look(file+"-nowhere", nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Look where nothing is: %v", err)
 	}
 	if _, err := os.Lstat(file + "-nowhere"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("Look made a directory")
+	}
+}
+
+// TestNotPrivate has a directory of this process that is readable to all and that
+// nobody can close.
+func TestNotPrivate(t *testing.T) {
+	dir := fmt.Sprintf("/proc/%d/task", os.Getpid())
+	if _, err := os.Lstat(dir); err != nil {
+		t.Skipf("there is no directory here that cannot be changed: %v", err)
+	}
+	wantUnused(t, dir, judgecache.NotPrivate)
+}
+
+// wantUnused wants that a run goes on without the cache in a directory.
+func wantUnused(t *testing.T, dir, reason string) {
+	t.Helper()
+	c := open(t, dir, newKey(t, 1))
+	want := judgecache.Bad{Name: judgecache.Place, Reason: reason}
+	if _, found, bad, err := c.Get(question(1)); found || bad == nil || *bad != want || err != nil {
+		t.Errorf("%q: Get: found %v, bad %v, %v", dir, found, bad, err)
+	}
+	put(t, c, question(1), true)
+	putTrial(t, c, battery(), true)
+	if s := sweep(t, c); s.Checked != 1 || !slices.Equal(s.Bad, []judgecache.Bad{want}) {
+		t.Errorf("%q: Sweep = %+v", dir, s)
 	}
 }
 

@@ -46,6 +46,11 @@ const (
 	Linked   = "a symbolic link in place of the directory"
 	NotOwned = "a directory of another user"
 	Writable = "a directory that others can write to"
+
+	NotDirectory = "not a directory"
+	NotMade      = "a directory that cannot be made"
+	NotRead      = "a directory that cannot be read"
+	NotPrivate   = "a directory that cannot be closed to others"
 )
 
 // kind is a sort of entry. The schema stands in the entry and the payload type

@@ -20,7 +20,6 @@ const Place = "."
 // Reader looks through a cache and makes nothing: no directory, no entry, no key.
 type Reader struct {
 	dir     string
-	mode    fs.FileMode
 	shut    string // why nothing in the directory counts; "" if it does
 	trusted map[string]sign.PublicKey
 }
@@ -53,21 +52,43 @@ const (
 func (e Entry) Good() bool { return e.Kind != "" }
 
 // Look takes a directory as a cache to be looked through. Entries by any of the
-// trusted keys are good. The error is a fs.ErrNotExist where nothing is there.
+// trusted keys are good. The only error is a fs.ErrNotExist, where nothing is there.
 func Look(dir string, trusted []sign.PublicKey) (*Reader, error) {
 	dir = filepath.Clean(dir)
+	r := newReader(dir, trusted)
 	info, err := os.Lstat(dir)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("opening the judge cache: %w", err)
+	case err != nil:
+		r.shut = NotRead
+	default:
+		if r.shut = shutFor(info); r.shut == "" {
+			r.shut = unlisted(dir)
+		}
 	}
-	r := &Reader{dir: dir, mode: info.Mode(), shut: shutFor(info), trusted: map[string]sign.PublicKey{}}
-	if r.shut == "" && !info.IsDir() {
-		return nil, fmt.Errorf("opening the judge cache: %q is not a directory", dir)
-	}
+	return r, nil
+}
+
+func newReader(dir string, trusted []sign.PublicKey) *Reader {
+	r := &Reader{dir: dir, trusted: map[string]sign.PublicKey{}}
 	for _, key := range trusted {
 		r.trusted[key.ID()] = key
 	}
-	return r, nil
+	return r
+}
+
+// unlisted tries to list a directory, and returns why it is shut if that fails.
+func unlisted(dir string) (shut string) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return NotRead
+	}
+	defer f.Close()
+	if _, err := f.Readdirnames(1); err != nil && !errors.Is(err, io.EOF) {
+		return NotRead
+	}
+	return ""
 }
 
 // shutFor says why nothing in a directory counts, "" if it does.
@@ -76,7 +97,7 @@ func shutFor(dir fs.FileInfo) string {
 	case dir.Mode().Type() == fs.ModeSymlink:
 		return Linked
 	case !dir.IsDir():
-		return ""
+		return NotDirectory
 	case known && uid != os.Geteuid():
 		return NotOwned
 	case dir.Mode().Perm()&0o022 != 0:
@@ -103,22 +124,19 @@ func owner(info fs.FileInfo) (uid int, known bool) {
 func (r *Reader) Shut() string { return r.shut }
 
 // Each calls visit for every entry and leftover in the order of their names,
-// and ends with its error. Of a cache that is shut it visits Place alone. What
-// else lies in the directory is passed over. It holds the names in memory, but
-// no contents.
+// and ends with its error; there is no other. Of a cache that is shut, or that
+// cannot be listed any more, it visits Place alone. What else lies in the directory
+// is passed over. It holds the names in memory, but no contents.
 func (r *Reader) Each(visit func(Entry) error) error {
 	if r.shut != "" {
 		return visit(Entry{Name: Place, Reason: r.shut})
 	}
 	files, err := os.ReadDir(r.dir)
 	if err != nil {
-		return fmt.Errorf("reading the judge cache: %w", err)
+		return visit(Entry{Name: Place, Reason: NotRead})
 	}
 	for _, f := range files {
-		e, found, err := r.entry(f.Name())
-		if err != nil {
-			return err
-		}
+		e, found := r.entry(f.Name())
 		if !found {
 			continue
 		}
@@ -131,39 +149,38 @@ func (r *Reader) Each(visit func(Entry) error) error {
 
 // entry describes the file called name; found is false for one that is not of
 // the cache, or went since it was listed.
-func (r *Reader) entry(name string) (e Entry, found bool, err error) {
+func (r *Reader) entry(name string) (e Entry, found bool) {
 	if isLeftover(name) {
 		info, err := os.Lstat(filepath.Join(r.dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			return Entry{}, false, nil
-		}
 		if err != nil {
-			return Entry{}, false, fmt.Errorf("reading a judgment: %w", err)
+			return Entry{}, false // no run would read it either
 		}
-		return Entry{Name: name, Bytes: bytesOf(info), Modified: info.ModTime(), Leftover: true}, true, nil
+		return Entry{Name: name, Bytes: bytesOf(info), Modified: info.ModTime(), Leftover: true}, true
 	}
 	if !strings.HasSuffix(name, suffix) {
-		return Entry{}, false, nil
+		return Entry{}, false
 	}
-	read, info, reason, err := r.read(name)
-	if err != nil || info == nil && reason == noReason {
-		return Entry{}, false, err
+	read, info, reason := r.read(name)
+	if info == nil && reason == noReason {
+		return Entry{}, false
 	}
 	e = Entry{Name: name, Reason: reason}
 	if info != nil {
 		e.Bytes, e.Modified = bytesOf(info), info.ModTime()
 	}
 	if reason != noReason {
-		return e, true, nil
+		return e, true
 	}
 	k, known := kindOf(read.Schema)
 	if !known {
 		e.Legacy = true
-		return e, true, nil
+		return e, true
 	}
 	e.Kind, e.Verdict, e.Model, e.Key = k.name, read.Verdict, read.Model, read.Key
-	e.Created, err = time.Parse(timeFormat, read.Created)
-	return e, true, err
+	if created, err := time.Parse(timeFormat, read.Created); err == nil { // parse has seen to it
+		e.Created = created
+	}
+	return e, true
 }
 
 func bytesOf(info fs.FileInfo) int64 {
@@ -199,23 +216,21 @@ func isLeftover(name string) bool {
 // read reads and checks the file called name. info is nil where there is none,
 // or where it is not to be had.
 // An entry of the old form comes back as the zero entry, without a reason.
-func (r *Reader) read(name string) (e entry, info fs.FileInfo, reason string, err error) {
+func (r *Reader) read(name string) (e entry, info fs.FileInfo, reason string) {
 	data, info, reason, err := r.content(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // also a file that went since it was listed
-		return entry{}, nil, noReason, nil
-	case errors.Is(err, fs.ErrPermission):
-		return entry{}, info, unreadable, nil
+		return entry{}, nil, noReason
 	case err != nil:
-		return entry{}, nil, noReason, fmt.Errorf("reading a judgment: %w", err)
+		return entry{}, info, unreadable
 	case reason != noReason:
-		return entry{}, info, reason, nil
+		return entry{}, info, reason
 	}
 	e, reason = verify(name, data, r.trusted)
 	if reason == malformed && isLegacy(data) {
 		reason = noReason
 	}
-	return e, info, reason, nil
+	return e, info, reason
 }
 
 // content reads a regular file of at most maxEntry bytes. It looks before it

@@ -34,14 +34,21 @@ func (c *Cache) Trial(t Trial) (withstood, found bool, bad *Bad, err error) {
 	if err != nil {
 		return false, false, nil, err
 	}
-	return c.get(trials(), digest, t.Model)
+	withstood, found, bad = c.get(trials(), digest, t.Model)
+	return withstood, found, bad, nil
 }
 
-// PutTrial keeps whether a judge withstood a battery, as Put keeps a verdict.
+// PutTrial keeps whether a judge withstood a battery, as Put keeps a verdict. But
+// that it paid stays until it is removed: a judge that may pay cannot be tried
+// until it does not. Only of two processes that put at the same moment, the later
+// wins.
 func (c *Cache) PutTrial(t Trial, withstood bool) error {
 	digest, err := t.Digest()
 	if err != nil {
 		return err
+	}
+	if before, found, _ := c.lookUp(trials(), digest, t.Model); withstood && found && !before {
+		return nil
 	}
 	return c.put(trials(), digest, t.Model, withstood)
 }

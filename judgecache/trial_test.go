@@ -42,10 +42,10 @@ func trialMembers(t testing.TB, key sign.Key, trial judgecache.Trial, verdict st
 }
 
 func TestPutTrialThenTrial(t *testing.T) {
-	dir, key, trial := t.TempDir(), newKey(t, 1), battery()
+	key, trial := newKey(t, 1), battery()
 	for verdict, withstood := range map[string]bool{"withstood": true, "paid": false} {
+		dir := t.TempDir()
 		c := open(t, dir, key)
-		putTrial(t, c, trial, !withstood)
 		putTrial(t, c, trial, withstood)
 		for name, c := range map[string]*judgecache.Cache{"same": c, "reopened": open(t, dir, key)} {
 			got, found, bad, err := c.Trial(trial)
@@ -57,11 +57,61 @@ func TestPutTrialThenTrial(t *testing.T) {
 		if want := forgeAs(t, key, trialType, trialMembers(t, key, trial, verdict)); err != nil || !bytes.Equal(data, want) {
 			t.Errorf("the entry is\n%s, %v\nnot\n%s", data, err, want)
 		}
+		put(t, open(t, dir, key), question(1), true)
+		if s := sweep(t, open(t, dir, key)); s.Checked != 2 || len(s.Bad) > 0 {
+			t.Errorf("Sweep = %+v", s)
+		}
 	}
-	put(t, open(t, dir, key), question(1), true)
-	if s := sweep(t, open(t, dir, key)); s.Checked != 2 || len(s.Bad) > 0 {
-		t.Errorf("Sweep = %+v", s)
+}
+
+// TestPaidStays: what a judge paid for stays, whoever of the trusted keeps that
+// it withstood; what is bad does not stand in the way, and is told of all the same.
+func TestPaidStays(t *testing.T) {
+	own, other := newKey(t, 1), newKey(t, 2)
+	for name, c := range map[string]struct {
+		before func(*judgecache.Cache, string)
+		put    bool
+		want   bool
+	}{
+		"paid, then withstood":           {func(c *judgecache.Cache, _ string) { putTrial(t, c, battery(), false) }, true, false},
+		"another's paid, then withstood": {func(_ *judgecache.Cache, dir string) { putTrial(t, open(t, dir, other), battery(), false) }, true, false},
+		"paid twice":                     {func(c *judgecache.Cache, _ string) { putTrial(t, c, battery(), false) }, false, false},
+		"withstood, then paid":           {func(c *judgecache.Cache, _ string) { putTrial(t, c, battery(), true) }, false, false},
+		"withstood twice":                {func(c *judgecache.Cache, _ string) { putTrial(t, c, battery(), true) }, true, true},
+		"a stranger's paid":              {func(_ *judgecache.Cache, dir string) { putTrial(t, open(t, dir, newKey(t, 3)), battery(), false) }, true, true},
+		"paid, its signature spoilt": {func(c *judgecache.Cache, dir string) {
+			putTrial(t, c, battery(), false)
+			spoil(t, trialPath(t, dir, battery()))
+		}, true, true},
+		"withstood, its signature spoilt": {func(c *judgecache.Cache, dir string) {
+			putTrial(t, c, battery(), true)
+			spoil(t, trialPath(t, dir, battery()))
+		}, false, false},
+		"paid, and removed": {func(c *judgecache.Cache, dir string) {
+			putTrial(t, c, battery(), false)
+			must(t, os.Remove(trialPath(t, dir, battery())))
+		}, true, true},
+	} {
+		dir := t.TempDir()
+		cache := open(t, dir, own, other.Public())
+		c.before(cache, dir)
+		putTrial(t, cache, battery(), c.put)
+		if got, found, bad, err := cache.Trial(battery()); got != c.want || !found || bad != nil || err != nil {
+			t.Errorf("%s: Trial = %v, %v, %v, %v", name, got, found, bad, err)
+		}
+		spoil(t, trialPath(t, dir, battery()))
+		if _, _, bad, _ := cache.Trial(battery()); bad == nil {
+			t.Errorf("%s: nobody is told of an entry that is bad then", name)
+		}
 	}
+}
+
+// spoil changes the time that an entry says.
+func spoil(t testing.TB, file string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	must(t, err)
+	must(t, os.WriteFile(file, bytes.Replace(data, []byte(".678Z"), []byte(".679Z"), 1), 0o600))
 }
 
 // TestAnotherTrialMisses: an outcome is of one battery, put to one judge.
