@@ -16,13 +16,16 @@ func (a *app) judgeCacheCommand() *cobra.Command {
 		Long: `Verdicts of the LLM judge, and what became of the null batteries that were put to
 it, are kept in $XDG_CACHE_HOME/gaia/judgments (else ~/.cache/gaia/judgments), one
 signed file each. Those by your own signing key and by the keys you trust count.
+Your own is the one that 'gaia run' would sign with here: also that which gaia.yaml
+names as key.
 
 These commands make neither a directory nor a key.`,
 		Example: `  gaia judge cache stats
   gaia judge cache verify
   gaia judge cache prune --older-than 90d --dry-run`,
-		Args: knownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:              knownCommand,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.cacheStatsCommand(), a.cacheVerifyCommand(), a.cachePruneCommand())
 	return cmd
@@ -30,12 +33,14 @@ These commands make neither a directory nor a key.`,
 
 // cacheQuery is what the flags of all these commands say.
 type cacheQuery struct {
-	trusted trustFlags
-	asJSON  bool
+	trusted  trustFlags
+	settings string // file
+	asJSON   bool
 }
 
 func (q *cacheQuery) add(cmd *cobra.Command) {
 	q.trusted.register(cmd)
+	cmd.Flags().StringVar(&q.settings, "settings", "", "file of settings that names your signing key (default: gaia.yaml, if it is there)")
 	cmd.Flags().BoolVar(&q.asJSON, "json", false, "print the result as JSON")
 }
 
@@ -61,8 +66,23 @@ func (c openedCache) Each(visit func(judgecache.Entry) error) error {
 	return c.Reader.Each(visit)
 }
 
+// ownKeyFile is the signing key that the settings name, "" where the environment
+// or nobody does.
+func (a *app) ownKeyFile(q *cacheQuery) (string, error) {
+	file, err := openSettings(q.settings)
+	if err != nil || a.decides("key") {
+		return "", err
+	}
+	return file.value("key"), nil
+}
+
 // lookAtCache opens the judge cache without making anything.
-func (a *app) lookAtCache(flags trustFlags) (openedCache, error) {
+func (a *app) lookAtCache(q *cacheQuery) (openedCache, error) {
+	flags := q.trusted
+	var err error
+	if flags.own, err = a.ownKeyFile(q); err != nil {
+		return openedCache{}, err
+	}
 	dir, err := a.judgeCacheDir("set one of them")
 	if err != nil {
 		return openedCache{}, err
@@ -108,20 +128,27 @@ func (a *app) cacheVerifyCommand() *cobra.Command {
 		Long: `Verify checks form, name and signature of every entry, as each run does before it
 begins, and names those that do not verify: nobody but who holds a key that you
 trust can have made a good one. A directory that others can write to, that is
-another user's or a symbolic link is bad as a whole. Exit code 4 if anything is.
+another user's, a symbolic link or none at all is bad as a whole. Exit code 4 if
+anything is.
 
 Entries of the old form have no signature. They are counted and never used.`,
 		Example: `  gaia judge cache verify
   gaia judge cache verify --trusted-key alice.pub --json`,
-		Args: noCacheArgs,
-		RunE: func(*cobra.Command, []string) error { return a.verifyCache(q) },
+		Args:              noCacheArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := notEmpty(cmd, "settings"); err != nil {
+				return err
+			}
+			return a.verifyCache(q)
+		},
 	}
 	q.add(cmd)
 	return cmd
 }
 
 func (a *app) verifyCache(q *cacheQuery) error {
-	c, err := a.lookAtCache(q.trusted)
+	c, err := a.lookAtCache(q)
 	if err != nil {
 		return err
 	}
@@ -156,7 +183,7 @@ func (a *app) verifyCache(q *cacheQuery) error {
 	if err != nil || len(bad) == 0 {
 		return err
 	}
-	f := &failure{code: exitEvidence, reasons: badEntries(bad), hints: cacheHints(c.dir, bad)}
+	f := &failure{code: exitEvidence, reasons: badEntries(c.dir, bad), hints: cacheHints(c.dir, bad)}
 	f.err = fmt.Errorf("%d of %s in the judge cache do not verify", len(bad), entriesOf(v.Checked))
 	if c.Shut() != "" {
 		f.err, f.reasons = shutCache(c), nil
@@ -169,32 +196,44 @@ func shutCache(c openedCache) error { return fmt.Errorf("the judge cache %q is %
 
 func entriesOf(n int) string { return counted(n, "entry") }
 
-// badEntries says of the first of them what is bad.
-func badEntries(bad []judgecache.Bad) []string {
+// badEntries says of the first of them what is bad in the cache in dir.
+func badEntries(dir string, bad []judgecache.Bad) []string {
 	var reasons []string
 	for i, b := range bad {
 		if i == maxHinted {
 			return append(reasons, fmt.Sprintf("and %d more", len(bad)-i))
 		}
-		reasons = append(reasons, quoteArg(b.Name)+": "+b.Reason)
+		name := b.Name
+		if name == judgecache.Place {
+			name = dir
+		}
+		reasons = append(reasons, quoteArg(name)+": "+b.Reason)
 	}
 	return reasons
 }
 
 // cacheHints says what can be done about what is bad in a judge cache.
 func cacheHints(dir string, bad []judgecache.Bad) []string {
-	stranger := false
+	strangers := 0
 	for _, b := range bad {
-		switch stranger = stranger || b.Reason == judgecache.Untrusted; b.Reason {
+		switch b.Reason {
+		case judgecache.Untrusted:
+			strangers++
 		case judgecache.Writable:
 			return []string{"chmod 700 " + quoteArg(dir), "gaia judge cache verify then says whether anybody has changed an entry"}
-		case judgecache.Linked, judgecache.NotOwned:
+		case judgecache.NotMade, judgecache.NotRead, judgecache.NotPrivate:
+			return []string{"see to it that you can read and write " + quoteArg(dir) + " and what it lies in; or set XDG_CACHE_HOME to another place"}
+		case judgecache.Linked, judgecache.NotOwned, judgecache.NotDirectory:
 			return []string{"find out who put " + quoteArg(dir) + " there, then remove it: the next run makes a directory of your own; or set XDG_CACHE_HOME to another place"}
 		}
 	}
-	hints := []string{"the cache is " + quoteArg(dir) + ": find out who changed these entries, then remove them: gaia judge cache prune"}
-	if stranger {
-		hints = append(hints, "entries by a key of your own are trusted once its public line lies in your key directory as a file NAME.pub")
+	var hints []string
+	if strangers < len(bad) {
+		hints = append(hints, "the cache is "+quoteArg(dir)+": find out who changed these entries, then remove them: gaia judge cache prune")
+	}
+	if strangers > 0 {
+		hints = append(hints, "entries by a key of your own are trusted once its public line lies in your key directory as a file NAME.pub, or while gaia.yaml names it as key",
+			"entries by a key that you do not know are removed by: gaia judge cache prune --untrusted")
 	}
 	return hints
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,8 @@ import (
 type pruning struct {
 	cacheQuery
 	olderThan, model string
-	all, dryRun      bool
+	all, untrusted   bool
+	dryRun           bool
 
 	before time.Time // good ones that were made before go; zero is no bound
 }
@@ -27,17 +29,21 @@ func (a *app) cachePruneCommand() *cobra.Command {
 		Use:   "prune",
 		Short: "Remove from the judge cache what no run uses, and more if asked to",
 		Long: `Prune removes entries that do not verify, entries of the old form, and what writes
-left that were killed more than a minute ago. With --older-than, --model or both
-good entries that fit go, too; with --all every one. The judge is asked again
-where its verdict is gone.
+left that were killed more than a minute ago. Entries whose only fault is a key that
+you do not trust stay, since that key may be your own and lie elsewhere; --untrusted
+removes them, too. With --older-than, --model or both good entries that fit go, too;
+with --all every entry, whoever signed it. The judge is asked again where its
+verdict is gone.
 
-It removes files in the cache that have the name of an entry and nothing else. It
-follows no symbolic link, and leaves a directory that is not empty (exit code 1).`,
+It removes what is called *.json in the directory of the cache, whoever put it there,
+and what writes left (.*.json and digits); nothing else. It follows no symbolic link,
+and leaves a directory that is not empty (exit code 1).`,
 		Example: `  gaia judge cache prune --dry-run
   gaia judge cache prune --older-than 90d
   gaia judge cache prune --model gpt-4o-mini --older-than 720h
   gaia judge cache prune --all`,
-		Args: noCacheArgs,
+		Args:              noCacheArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := p.check(cmd, time.Now()); err != nil {
 				return err
@@ -49,16 +55,21 @@ follows no symbolic link, and leaves a directory that is not empty (exit code 1)
 	f := cmd.Flags()
 	f.StringVar(&p.olderThan, "older-than", "", "remove good entries of this age, too: 720h, 30d")
 	f.StringVar(&p.model, "model", "", "remove good entries of this judge, too")
+	f.BoolVar(&p.untrusted, "untrusted", false, "remove entries by keys that you do not trust, too")
 	f.BoolVar(&p.all, "all", false, "remove every entry")
 	f.BoolVar(&p.dryRun, "dry-run", false, "say what would be removed, and remove nothing")
-	if err := cmd.RegisterFlagCompletionFunc("model", a.completeJudges); err != nil {
+	completeFixed(cmd, "older-than")
+	judges := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return a.completeJudges(&p.cacheQuery)
+	}
+	if err := cmd.RegisterFlagCompletionFunc("model", judges); err != nil {
 		panic(err) // the flag is made above
 	}
 	return cmd
 }
 
 func (p *pruning) check(cmd *cobra.Command, now time.Time) error {
-	if err := notEmpty(cmd, "older-than", "model"); err != nil {
+	if err := notEmpty(cmd, "older-than", "model", "settings"); err != nil {
 		return err
 	}
 	if p.all && (p.olderThan != "" || p.model != "") {
@@ -110,6 +121,8 @@ func (p *pruning) why(e judgecache.Entry, now time.Time) string {
 		return leftOver
 	case e.Legacy:
 		return oldForm
+	case e.Reason == judgecache.Untrusted && !p.untrusted && !p.all:
+		return ""
 	case e.Reason != "":
 		return e.Reason
 	case e.Good() && p.chooses(e):
@@ -128,13 +141,14 @@ func (p *pruning) chooses(e judgecache.Entry) bool {
 
 // pruned is what prune prints with --json.
 type pruned struct {
-	Bytes   int64         `json:"bytes"` // of what was removed
-	Dir     string        `json:"dir"`
-	DryRun  bool          `json:"dry_run"`
-	Failed  []failedEntry `json:"failed"`
-	Kept    int           `json:"kept"` // without the failed ones
-	Present bool          `json:"present"`
-	Removed []prunedEntry `json:"removed"` // in the order of their names
+	Bytes     int64         `json:"bytes"` // of what was removed
+	Dir       string        `json:"dir"`
+	DryRun    bool          `json:"dry_run"`
+	Failed    []failedEntry `json:"failed"`
+	Kept      int           `json:"kept"` // without the failed ones
+	Present   bool          `json:"present"`
+	Removed   []prunedEntry `json:"removed"`   // in the order of their names
+	Untrusted int           `json:"untrusted"` // of the kept ones, by keys that are not trusted
 }
 
 type prunedEntry struct {
@@ -149,10 +163,14 @@ type failedEntry struct {
 }
 
 func (a *app) pruneCache(p *pruning) error {
-	if _, err := a.existingKey(""); err != nil && !errors.Is(err, errNoKey) {
+	own, err := a.ownKeyFile(&p.cacheQuery)
+	if err != nil {
+		return err
+	}
+	if _, err := a.existingKey(own); err != nil && !errors.Is(err, errNoKey) {
 		return err // without it every entry of the user's own would be a stranger's
 	}
-	c, err := a.lookAtCache(p.trusted)
+	c, err := a.lookAtCache(&p.cacheQuery)
 	if err != nil {
 		return err
 	}
@@ -160,15 +178,19 @@ func (a *app) pruneCache(p *pruning) error {
 	if done.Present && c.Shut() != "" {
 		return fail(exitFailure, fmt.Errorf("nothing is removed: %w", shutCache(c)), cacheHints(c.dir, []judgecache.Bad{{Name: judgecache.Place, Reason: c.Shut()}})...)
 	}
-	now := time.Now()
+	now, full := time.Now(), false
 	err = c.Each(func(e judgecache.Entry) error {
 		why := p.why(e, now)
 		if why == "" {
 			done.Kept++
+			if e.Reason == judgecache.Untrusted {
+				done.Untrusted++
+			}
 			return nil
 		}
 		if !p.dryRun {
 			if err := c.Remove(e.Name); err != nil {
+				full = full || errors.Is(err, fs.ErrExist) // a directory that is not empty
 				done.Failed = append(done.Failed, failedEntry{unwrapPath(err).Error(), e.Name})
 				return nil
 			}
@@ -183,7 +205,7 @@ func (a *app) pruneCache(p *pruning) error {
 	if err := a.printPruned(done, c, p.asJSON); err != nil {
 		return err
 	}
-	return notRemoved(done)
+	return notRemoved(done, full)
 }
 
 func (a *app) printPruned(done pruned, c openedCache, asJSON bool) error {
@@ -202,7 +224,11 @@ func (a *app) printPruned(done pruned, c openedCache, asJSON bool) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s %s%s, %s; %d kept\n", verb, entriesOf(len(done.Removed)), sorts(done.Removed), strings.TrimSpace(size(done.Bytes)), done.Kept)
+	strangers := ""
+	if done.Untrusted > 0 {
+		strangers = fmt.Sprintf(", %d of them signed by keys that are not trusted: --untrusted removes these", done.Untrusted)
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s %s%s, %s; %d kept%s\n", verb, entriesOf(len(done.Removed)), sorts(done.Removed), strings.TrimSpace(size(done.Bytes)), done.Kept, strangers)
 	return err
 }
 
@@ -225,8 +251,9 @@ func sorts(removed []prunedEntry) string {
 	return fmt.Sprintf(" (%d good, %d bad, %d of the old form, %d left over)", good, len(removed)-good-old-left, old, left)
 }
 
-// notRemoved is the failure of what could not be removed, nil if all could.
-func notRemoved(done pruned) error {
+// notRemoved is the failure of what could not be removed, nil if all could; full
+// says that a directory with something in it stands in an entry's place.
+func notRemoved(done pruned, full bool) error {
 	if len(done.Failed) == 0 {
 		return nil
 	}
@@ -238,13 +265,15 @@ func notRemoved(done pruned) error {
 		}
 		f.reasons = append(f.reasons, quoteArg(e.Name)+": "+e.Error)
 	}
-	f.hints = []string{"look at what is in " + quoteArg(done.Dir) + ": the cache makes no directories"}
+	if f.hints = []string{"see to it that you can write to " + quoteArg(done.Dir)}; full {
+		f.hints = []string{"look at what is in " + quoteArg(done.Dir) + ": the cache makes no directories"}
+	}
 	return f
 }
 
 // completeJudges completes the names of the models that entries are of.
-func (a *app) completeJudges(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	c, err := a.lookAtCache(trustFlags{})
+func (a *app) completeJudges(q *cacheQuery) ([]string, cobra.ShellCompDirective) {
+	c, err := a.lookAtCache(q)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -22,8 +22,14 @@ entries that do not verify, entries of the old form, which no run uses, and what
 writes left that were killed.`,
 		Example: `  gaia judge cache stats
   gaia judge cache stats --json`,
-		Args: noCacheArgs,
-		RunE: func(*cobra.Command, []string) error { return a.cacheStats(q) },
+		Args:              noCacheArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := notEmpty(cmd, "settings"); err != nil {
+				return err
+			}
+			return a.cacheStats(q)
+		},
 	}
 	q.add(cmd)
 	return cmd
@@ -69,16 +75,35 @@ type keyCount struct {
 }
 
 type modelCount struct {
-	Entries int    `json:"entries"`
-	Model   string `json:"model"`
+	Correct   int    `json:"correct"`
+	Entries   int    `json:"entries"`
+	Incorrect int    `json:"incorrect"`
+	Model     string `json:"model"`
+	Paid      int    `json:"paid"`
+	Withstood int    `json:"withstood"`
+}
+
+func (m *modelCount) add(e judgecache.Entry) {
+	m.Entries++
+	switch e.Verdict {
+	case "correct":
+		m.Correct++
+	case "incorrect":
+		m.Incorrect++
+	case "paid":
+		m.Paid++
+	case "withstood":
+		m.Withstood++
+	}
 }
 
 // cacheTally counts entries.
 type cacheTally struct {
-	verdicts, models, keys, bad map[string]int
-	bytes                       int64
-	entries, legacy, leftovers  int
-	oldest, newest              time.Time
+	models                     map[string]*modelCount
+	keys, bad                  map[string]int
+	bytes                      int64
+	entries, legacy, leftovers int
+	oldest, newest             time.Time
 }
 
 func (t *cacheTally) add(e judgecache.Entry) error {
@@ -92,8 +117,10 @@ func (t *cacheTally) add(e judgecache.Entry) error {
 		t.bad[e.Reason]++
 	default:
 		t.entries++
-		t.verdicts[e.Verdict]++
-		t.models[e.Model]++
+		if t.models[e.Model] == nil {
+			t.models[e.Model] = &modelCount{Model: e.Model}
+		}
+		t.models[e.Model].add(e)
 		t.keys[e.Key]++
 		if t.oldest.IsZero() || e.Created.Before(t.oldest) {
 			t.oldest = e.Created
@@ -106,11 +133,11 @@ func (t *cacheTally) add(e judgecache.Entry) error {
 }
 
 func (a *app) cacheStats(q *cacheQuery) error {
-	c, err := a.lookAtCache(q.trusted)
+	c, err := a.lookAtCache(q)
 	if err != nil {
 		return err
 	}
-	t := &cacheTally{verdicts: map[string]int{}, models: map[string]int{}, keys: map[string]int{}, bad: map[string]int{}}
+	t := &cacheTally{models: map[string]*modelCount{}, keys: map[string]int{}, bad: map[string]int{}}
 	if err := c.Each(t.add); err != nil {
 		return err
 	}
@@ -130,14 +157,15 @@ func (t *cacheTally) counts(c openedCache) cacheCounts {
 	counts := cacheCounts{
 		Bad: []badCount{}, Keys: []keyCount{}, Models: []modelCount{}, Dir: c.dir, Present: c.Reader != nil,
 		Bytes: t.bytes, Entries: t.entries, Leftovers: t.leftovers, Legacy: t.legacy, Newest: moment(t.newest), Oldest: moment(t.oldest),
-		Verdicts:  judgeCounts{Correct: t.verdicts["correct"], Incorrect: t.verdicts["incorrect"]},
-		Batteries: trialCounts{Paid: t.verdicts["paid"], Withstood: t.verdicts["withstood"]},
 	}
 	for _, reason := range slices.Sorted(maps.Keys(t.bad)) {
 		counts.Bad = append(counts.Bad, badCount{t.bad[reason], reason})
 	}
 	for _, model := range slices.Sorted(maps.Keys(t.models)) {
-		counts.Models = append(counts.Models, modelCount{t.models[model], model})
+		m := *t.models[model]
+		counts.Models = append(counts.Models, m)
+		counts.Verdicts = judgeCounts{counts.Verdicts.Correct + m.Correct, counts.Verdicts.Incorrect + m.Incorrect}
+		counts.Batteries = trialCounts{counts.Batteries.Paid + m.Paid, counts.Batteries.Withstood + m.Withstood}
 	}
 	for _, id := range slices.Sorted(maps.Keys(t.keys)) {
 		counts.Keys = append(counts.Keys, keyCount{t.keys[id], id, c.trust.nameOf(id)})
@@ -156,7 +184,8 @@ func (c cacheCounts) rows() [][2]string {
 		{"batteries", fmt.Sprintf("%d withstood, %d paid", c.Batteries.Withstood, c.Batteries.Paid)},
 	}
 	for _, m := range c.Models {
-		rows = append(rows, [2]string{"model", fmt.Sprintf("%s: %s", quoteArg(m.Model), entriesOf(m.Entries))})
+		rows = append(rows, [2]string{"model", fmt.Sprintf("%s: %d correct, %d incorrect; null battery withstood %d, paid %d",
+			quoteArg(m.Model), m.Correct, m.Incorrect, m.Withstood, m.Paid)})
 	}
 	for _, k := range c.Keys {
 		rows = append(rows, [2]string{"key", fmt.Sprintf("%s (%s): %s", k.KeyID, k.Name, entriesOf(k.Entries))})

@@ -124,7 +124,7 @@ func (a *app) keyShow(flag string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	t, err := a.ownTrust()
+	t, err := a.ownTrust("")
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (a *app) keyList(asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	t, err := a.ownTrust()
+	t, err := a.ownTrust("")
 	if err != nil {
 		return err
 	}

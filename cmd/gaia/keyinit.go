@@ -163,7 +163,7 @@ func (a *app) keyRotate(path string, until time.Time, asJSON bool) error {
 		return err
 	}
 	public := old.key.Public()
-	t, err := a.ownTrust()
+	t, err := a.ownTrust("")
 	if err != nil {
 		return err
 	}

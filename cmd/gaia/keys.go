@@ -190,11 +190,7 @@ func (a *app) judgeCache(key sign.Key, resumed bool) (*judgecache.Cache, error) 
 	if err != nil {
 		return nil, err
 	}
-	cache, err := judgecache.Open(dir, key, trusted, time.Now)
-	if err != nil {
-		return nil, fail(exitFailure, err, instead)
-	}
-	return cache, nil
+	return judgecache.Open(dir, key, trusted, time.Now)
 }
 
 // judgeCacheDir is where the judge's verdicts are kept; hint says what to do
@@ -222,7 +218,7 @@ func (a *app) xdg(name, below string) string {
 // badCache is the failure of a run that a judge cache keeps from beginning or
 // going on.
 func (a *app) badCache(err *run.CacheError, code int, then string) error {
-	f := &failure{code: code, err: err, reasons: badEntries(err.Sweep.Bad), hints: cacheHints(err.Dir, err.Sweep.Bad)}
+	f := &failure{code: code, err: err, reasons: badEntries(err.Dir, err.Sweep.Bad), hints: cacheHints(err.Dir, err.Sweep.Bad)}
 	f.hints = append(f.hints, then)
 	return f
 }

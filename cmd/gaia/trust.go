@@ -22,6 +22,7 @@ const allowedFile = "allowed_signers"
 type trustFlags struct {
 	keys    []string // --trusted-key
 	allowed []string // --allowed-signers
+	own     string   // file of the user's own signing key; "" for where it is looked for
 }
 
 func (f *trustFlags) register(cmd *cobra.Command) {
@@ -124,7 +125,7 @@ func (a *app) trustedKeys(f trustFlags) (trust, error) {
 	if slices.Contains(f.allowed, "") {
 		return trust{}, emptyFlag("allowed-signers")
 	}
-	t, err := a.ownTrust()
+	t, err := a.ownTrust(f.own)
 	if err != nil {
 		return trust{}, err
 	}
@@ -155,16 +156,17 @@ func (a *app) trustedKeys(f trustFlags) (trust, error) {
 
 // ownKeys returns the keys that the user trusts now without further flags.
 func (a *app) ownKeys() ([]sign.PublicKey, error) {
-	t, err := a.ownTrust()
+	t, err := a.ownTrust("")
 	return t.valid(), err
 }
 
-// ownTrust is what the key directory and the user's signing key give. A key
+// ownTrust is what the key directory and the user's signing key give, which is
+// the one in keyFile if that is not empty. A key
 // that cannot be read is not trusted, and said; a list that cannot be read is
 // an error, since it may be there to limit a key.
-func (a *app) ownTrust() (trust, error) {
+func (a *app) ownTrust(keyFile string) (trust, error) {
 	t := trust{now: time.Now()}
-	own, err := a.existingKey("")
+	own, err := a.existingKey(keyFile)
 	if err == nil {
 		t.keys = append(t.keys, trustedKey{own.Public(), "you", "your signing key"})
 	} else if !errors.Is(err, errNoKey) {
