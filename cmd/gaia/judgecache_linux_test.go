@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestReadOnlyJudgeCache: a cache that cannot be written to is read, stops no run,
+// and prune says what is in the way. One that others can read is not used there,
+// since it cannot be closed to them.
+func TestReadOnlyJudgeCache(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, 400)
+	p := newProgram(t)
+	p.env = append(p.env, "XDG_CACHE_HOME="+disk)
+	remount := func(flags uintptr) {
+		t.Helper()
+		if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT|flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says := func(out string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q in:\n%s", want, out)
+			}
+		}
+	}
+	run := []string{"run", "--limit", "12"}
+	says(p.want(exitOK, run...), "judged 3 of 3 (0 from the cache)")
+	remount(syscall.MS_RDONLY)
+	says(p.want(exitOK, run...), "judged 3 of 3 (3 from the cache)")
+	out := p.want(exitFailure, "judge", "cache", "prune", "--all")
+	says(out, "removed 0 entries", ".json: read-only file system\n", "gaia: hint: see to it that you can write to ")
+	if strings.Contains(out, "makes no directories") {
+		t.Errorf("it speaks of directories:\n%s", out)
+	}
+	remount(0)
+	if err := os.Chmod(filepath.Join(disk, "gaia", "judgments"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	remount(syscall.MS_RDONLY)
+	says(p.want(exitOK, run...), "judged 3 of 3 (0 from the cache)", `reason="a directory that cannot be closed to others"`)
+}
