@@ -181,8 +181,7 @@ func (c *Cache) Get(ctx Context) (correct, found bool, bad *Bad, err error) {
 	if err != nil {
 		return false, false, nil, err
 	}
-	correct, found, bad = c.get(judgments(), digest, ctx.Model)
-	return correct, found, bad, nil
+	return c.get(judgments(), digest, ctx.Model)
 }
 
 // Put keeps a verdict, in place of the one there is. When it returns without
@@ -196,21 +195,24 @@ func (c *Cache) Put(ctx Context, correct bool) error {
 	return c.put(judgments(), digest, ctx.Model, correct)
 }
 
-func (c *Cache) get(k kind, digest, model string) (yes, found bool, bad *Bad) {
-	yes, found, fault := c.lookUp(k, digest, model)
+func (c *Cache) get(k kind, digest, model string) (yes, found bool, bad *Bad, err error) {
+	yes, found, fault, err := c.lookUp(k, digest, model)
 	if fault != (Bad{}) && c.report(fault.Name) {
 		bad = &fault
 	}
-	return yes, found, bad
+	return yes, found, bad, err
 }
 
 // lookUp is get, but notes nothing as told; fault is zero where nothing is bad.
-func (c *Cache) lookUp(k kind, digest, model string) (yes, found bool, fault Bad) {
+func (c *Cache) lookUp(k kind, digest, model string) (yes, found bool, fault Bad, err error) {
 	if c.reader.shut != noReason {
-		return false, false, Bad{Place, c.reader.shut}
+		return false, false, Bad{Place, c.reader.shut}, nil
 	}
 	name := fileName(digest)
-	e, _, reason := c.reader.read(name)
+	e, _, reason, err := c.reader.read(name)
+	if err != nil {
+		return false, false, Bad{}, err
+	}
 	found = e != entry{}
 	switch {
 	case reason != noReason || !found:
@@ -220,9 +222,9 @@ func (c *Cache) lookUp(k kind, digest, model string) (yes, found bool, fault Bad
 		reason = anotherModel
 	}
 	if reason != noReason {
-		return false, false, Bad{name, reason}
+		return false, false, Bad{name, reason}, nil
 	}
-	return found && e.Verdict == k.yes, found, Bad{}
+	return found && e.Verdict == k.yes, found, Bad{}, nil
 }
 
 func (c *Cache) put(k kind, digest, model string, yes bool) error {

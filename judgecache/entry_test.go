@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -157,4 +159,27 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("accepted %+v", e)
 		}
 	})
+}
+
+// TestUnreadableForAnyReason: an entry that cannot be read is bad and stops no
+// look at all of them. A file in the directory's place makes every read fail.
+func TestUnreadableForAnyReason(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	name, _, _ := sealed(t)
+	r := newReader(file, nil)
+	if e, found := r.entry(name); !found || e != (Entry{Name: name, Reason: unreadable}) {
+		t.Errorf("entry: %v, %v", e, found)
+	}
+	if shut := unlisted(file); shut != NotRead {
+		t.Errorf("unlisted: %q", shut)
+	}
+	c := &Cache{reader: r, reported: map[string]bool{}}
+	for what, err := range map[string]error{"Put": c.PutTrial(Trial{}, true), "Get": func() error { _, _, _, err := c.Get(Context{}); return err }()} {
+		if err == nil || !strings.HasSuffix(err.Error(), ": not a directory") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 }

@@ -160,7 +160,10 @@ func (r *Reader) entry(name string) (e Entry, found bool) {
 	if !strings.HasSuffix(name, suffix) {
 		return Entry{}, false
 	}
-	read, info, reason := r.read(name)
+	read, info, reason, err := r.read(name)
+	if err != nil {
+		reason = unreadable
+	}
 	if info == nil && reason == noReason {
 		return Entry{}, false
 	}
@@ -216,21 +219,23 @@ func isLeftover(name string) bool {
 // read reads and checks the file called name. info is nil where there is none,
 // or where it is not to be had.
 // An entry of the old form comes back as the zero entry, without a reason.
-func (r *Reader) read(name string) (e entry, info fs.FileInfo, reason string) {
+func (r *Reader) read(name string) (e entry, info fs.FileInfo, reason string, err error) {
 	data, info, reason, err := r.content(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // also a file that went since it was listed
-		return entry{}, nil, noReason
+		return entry{}, nil, noReason, nil
+	case errors.Is(err, fs.ErrPermission):
+		return entry{}, info, unreadable, nil
 	case err != nil:
-		return entry{}, info, unreadable
+		return entry{}, info, noReason, fmt.Errorf("reading a judgment: %w", err)
 	case reason != noReason:
-		return entry{}, info, reason
+		return entry{}, info, reason, nil
 	}
 	e, reason = verify(name, data, r.trusted)
 	if reason == malformed && isLegacy(data) {
 		reason = noReason
 	}
-	return e, info, reason
+	return e, info, reason, nil
 }
 
 // content reads a regular file of at most maxEntry bytes. It looks before it

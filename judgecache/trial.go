@@ -2,6 +2,7 @@ package judgecache
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 )
@@ -34,8 +35,7 @@ func (c *Cache) Trial(t Trial) (withstood, found bool, bad *Bad, err error) {
 	if err != nil {
 		return false, false, nil, err
 	}
-	withstood, found, bad = c.get(trials(), digest, t.Model)
-	return withstood, found, bad, nil
+	return c.get(trials(), digest, t.Model)
 }
 
 // PutTrial keeps whether a judge withstood a battery, as Put keeps a verdict. But
@@ -47,7 +47,11 @@ func (c *Cache) PutTrial(t Trial, withstood bool) error {
 	if err != nil {
 		return err
 	}
-	if before, found, _ := c.lookUp(trials(), digest, t.Model); withstood && found && !before {
+	before, found, _, err := c.lookUp(trials(), digest, t.Model)
+	if err != nil {
+		return fmt.Errorf("writing a %s: %w", NullBattery, err) // what is there may say that it paid
+	}
+	if withstood && found && !before {
 		return nil
 	}
 	return c.put(trials(), digest, t.Model, withstood)
