@@ -55,6 +55,12 @@ without evidence or stops, as --on-unsubmittable says.`,
 			return file.point(a.settleRun(cmd, &s, &c, file))
 		},
 	}
+	addRunFlags(cmd, &s, &c)
+	return cmd
+}
+
+// addRunFlags makes the flags of run, which are what a settings file may name.
+func addRunFlags(cmd *cobra.Command, s *settings, c *runCall) {
 	f := cmd.Flags()
 	s.taskFlags.add(cmd)
 	s.addModelFlags(cmd)
@@ -72,7 +78,6 @@ without evidence or stops, as --on-unsubmittable says.`,
 	f.StringVar(&c.likeWhat, "like", "", "repeat the plan of a manifest.json, run directory or package; flags that are given win")
 	f.BoolVar(&s.dry, "dry-run", false, "plan and estimate the cost; ask nothing of a model, make no run and no key")
 	f.BoolVar(&c.asJSON, "json", false, "print the result as JSON")
-	return cmd
 }
 
 // runCall is what one call of run is told besides the settings of the run.
@@ -108,22 +113,7 @@ func (a *app) settleRun(cmd *cobra.Command, s *settings, c *runCall, file *setti
 		return err
 	}
 	s.takeServers(file)
-	if err := s.taskFlags.check(cmd); err != nil {
-		return err
-	}
-	if s.runCost != "" && s.maxTokens == 0 {
-		s.maxTokens = boundedTokens
-	}
-	if err := s.evidenceOf(c.record, c.bodies); err != nil {
-		return err
-	}
-	if flags.Changed("max-tool-calls") && s.toolCalls == 0 {
-		return usage("give a number from 1, or leave it out for the policy's", "--max-tool-calls is 0, which leaves no call")
-	}
-	if err := s.check(); err != nil {
-		return err
-	}
-	if err := s.checkPython(); err != nil {
+	if err := s.checkRun(cmd, c); err != nil {
 		return err
 	}
 	s.runs = c.out
@@ -143,6 +133,26 @@ func (a *app) settleRun(cmd *cobra.Command, s *settings, c *runCall, file *setti
 		return a.dryRun(cmd.Context(), *s, *c)
 	}
 	return a.startRun(cmd.Context(), *s, *c)
+}
+
+// checkRun refuses what the flags of a run, given or of the file, show to be wrong.
+func (s *settings) checkRun(cmd *cobra.Command, c *runCall) error {
+	if err := s.taskFlags.check(cmd); err != nil {
+		return err
+	}
+	if s.runCost != "" && s.maxTokens == 0 {
+		s.maxTokens = boundedTokens
+	}
+	if err := s.evidenceOf(c.record, c.bodies); err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("max-tool-calls") && s.toolCalls == 0 {
+		return usage("give a number from 1, or leave it out for the policy's", "--max-tool-calls is 0, which leaves no call")
+	}
+	if err := s.check(); err != nil {
+		return err
+	}
+	return s.checkPython()
 }
 
 // decides reports whether the environment says what a flag would.
