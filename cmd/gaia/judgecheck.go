@@ -6,30 +6,31 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"net/http"
+	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/judge"
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/spf13/cobra"
 )
 
-// judgeCheck is what one call of check is told.
+// judgeCheck is what one call of check is told, by its flags and, as run is, by
+// the settings file.
 type judgeCheck struct {
-	model, baseURL, prices string
-	settings, key          string // files
-	noCache, asJSON        bool
+	settings
+	run    runCall        // of a run by the same file
+	ofRun  *cobra.Command // has run's flags, those of check among them
+	asJSON bool
 }
 
 func (a *app) judgeCheckCommand() *cobra.Command {
-	var c judgeCheck
+	c := &judgeCheck{ofRun: &cobra.Command{}}
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Put the null battery to a judge: answers that say nothing",
@@ -40,113 +41,131 @@ pays for nothing, and one whose reply to one is no verdict cannot be read: exit 
 a judge that has not withstood it.
 
 The outcome is kept, signed, in the judge cache: runs with the same judge at the same
-place do not ask again. Model and endpoint are those of gaia.yaml where no flag says
-otherwise; without any, the built-in scripted judge is tried, offline.`,
+place do not ask again. That a judge paid stands until it is removed from there. What
+is kept and does not verify is reported before anything is asked: exit code 4.
+
+Judge, endpoint, prices, key and whether there is a cache are those of gaia.yaml where
+no flag says otherwise. Where "gaia run" would rehearse, the built-in scripted judge
+is tried, offline.`,
 		Example: `  OPENAI_API_KEY=… gaia judge check --judge-model gpt-4o-mini
   gaia judge check --judge-model llama3.1 --base-url http://localhost:11434/v1 --json`,
-		Args: noCacheArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("see '"+cmd.CommandPath()+" --help'", "%s takes no argument, not %q", cmd.CommandPath(), args[0])
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "judge-model", "base-url", "key", "settings"); err != nil {
+			if err := notEmpty(cmd, "judge-model", "base-url", "prices", "key", "settings"); err != nil {
 				return err
 			}
-			return a.checkJudge(cmd.Context(), c)
+			file, err := openSettings(c.run.settings)
+			if err != nil {
+				return err
+			}
+			return file.point(a.checkJudge(cmd, c, file))
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&c.model, "judge-model", "", "model to try")
-	f.StringVar(&c.baseURL, "base-url", "", "OpenAI-compatible endpoint (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
-	f.StringVar(&c.prices, "prices", "", "price table to count cost by, in place of the built-in one")
-	f.StringVar(&c.key, "key", "", "signing key file (default: GAIA_SIGNING_KEY, GAIA_SIGNING_KEY_FILE, else made on first need)")
-	f.StringVar(&c.settings, "settings", "", "file of settings (default: gaia.yaml, if it is there)")
-	f.BoolVar(&c.noCache, "no-judge-cache", false, "keep nothing of what comes of it")
-	f.BoolVar(&c.asJSON, "json", false, "print the result as JSON")
-	completeFixed(cmd, "judge-model", llm.BuiltinPrices().Models()...)
+	addRunFlags(c.ofRun, &c.settings, &c.run)
+	for _, name := range []string{"judge-model", "base-url", "prices", "key", "settings", "no-judge-cache"} {
+		cmd.Flags().AddFlag(c.ofRun.Flags().Lookup(name))
+	}
+	cmd.Flags().Lookup("judge-model").Usage = "model to try"
+	cmd.Flags().Lookup("no-judge-cache").Usage = "look up nothing of earlier null batteries, and keep nothing of this one"
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
-// judgeTrial is what check prints with --json.
-type judgeTrial struct {
-	Battery      string      `json:"battery_sha256"`
-	CostMicroUSD *int64      `json:"cost_microusd"` // null where the price is unknown
-	Items        []trialItem `json:"items"`
-	Model        string      `json:"model"`
-	Origin       string      `json:"origin"`
-	Problem      string      `json:"problem,omitzero"` // why not all items were put to it
-	Rehearsal    bool        `json:"rehearsal,omitzero"`
-	TokensIn     int64       `json:"tokens_in"`
-	TokensOut    int64       `json:"tokens_out"`
-	Withstood    bool        `json:"withstood"`
-}
-
-type trialItem struct {
-	Candidate string `json:"candidate"`
-	Name      string `json:"name"`
-	Verdict   string `json:"verdict"` // incorrect, as it should be; or correct, unreadable, "not asked"
-}
-
-func (a *app) checkJudge(ctx context.Context, c judgeCheck) error {
-	file, err := openSettings(c.settings)
+func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile) error {
+	if err := a.settleJudge(cmd, c, file); err != nil {
+		return err
+	}
+	e, end, err := a.judgeToTry(c.settings)
 	if err != nil {
 		return err
 	}
-	c.model, c.prices = cmp.Or(c.model, file.value("judge-model")), cmp.Or(c.prices, file.value("prices"))
-	c.baseURL = cmp.Or(c.baseURL, a.getenv("OPENAI_BASE_URL"), file.value("base-url"))
-	c.key = cmp.Or(c.key, file.value("key"))
-	rehearsal := c.model == "" && c.baseURL == ""
-	var e *run.Endpoint
-	if rehearsal {
-		fmt.Fprintln(a.stderr, "gaia: rehearsal: a scripted judge; this says nothing of a real one")
-		server, err := fixtures.Serve()
-		if err != nil {
-			return fmt.Errorf("serving the built-in judge: %w", err)
-		}
-		defer server.Close()
-		e, err = c.scripted(server.ModelURL)
-		if err != nil {
-			return err
-		}
-	} else if e, err = c.endpoint(a.getenv("OPENAI_API_KEY")); err != nil {
+	defer end()
+	if file != nil {
+		a.tellSettings(file, c.settings)
+	}
+	known, err := a.recallTrial(c.settings, *e)
+	if err != nil {
 		return err
 	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	fmt.Fprintf(a.stderr, "gaia: putting %d answers that say nothing to %s at %s\n", len(judge.Battery()), oneLine(e.Name), oneLine(e.Origin))
 	t := run.TryJudge(ctx, *e, time.Now)
 	if ctx.Err() != nil {
 		return fail(exitInterrupted, errors.New("interrupted; nothing is kept of it"))
 	}
-	if err := a.keepTrial(c, *e, t); err != nil {
+	if err := known.keep(t); err != nil {
+		a.warn("the outcome is not kept: " + err.Error())
+	}
+	out := newJudgeTrial(*e, t, known.outcome)
+	out.Rehearsal = c.rehearsal
+	return a.printTrial(out, t, c.asJSON)
+}
+
+// settleJudge fills in what the flags leave open, of the environment, the settings
+// file and the defaults, as run does.
+func (a *app) settleJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile) error {
+	given := func(name string) bool {
+		f := cmd.Flags().Lookup(name)
+		return f != nil && f.Changed
+	}
+	if err := file.apply(c.ofRun.Flags(), func(name string) bool { return given(name) || a.decides(name) }); err != nil {
 		return err
 	}
-	return a.printTrial(newJudgeTrial(*e, t, rehearsal), t, c.asJSON)
+	if err := c.checkRun(c.ofRun, &c.run); err != nil {
+		return err
+	}
+	if c.rehearsal = c.judge == "" && c.model == "" && c.baseURL == "" && a.rehearses(c.taskFlags); c.rehearsal {
+		return nil
+	}
+	if c.judge == "" {
+		return usage("give --judge-model", "no judge is given")
+	}
+	c.baseURL = cmp.Or(c.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
+	return nil
 }
 
-// scripted is the built-in judge.
-func (c judgeCheck) scripted(baseURL string) (*run.Endpoint, error) {
+// judgeToTry is the judge that the settings name, or the built-in one, which is
+// there until end is called.
+func (a *app) judgeToTry(s settings) (e *run.Endpoint, end func(), err error) {
+	if s.rehearsal {
+		fmt.Fprintln(a.stderr, "gaia: rehearsal: a scripted judge; this says nothing of a real one")
+		return scriptedJudge()
+	}
+	base, err := parseBaseURL(s.baseURL)
+	if err != nil {
+		return nil, nil, err
+	}
+	apiKey := a.getenv("OPENAI_API_KEY")
+	if apiKey == "" && !isLocal(base.Hostname()) {
+		return nil, nil, noKeyFor(base)
+	}
+	prices, err := s.priceTable()
+	if err != nil {
+		return nil, nil, err
+	}
+	return judgeAt(judgeConfig(s.baseURL, apiKey, prices), s.judge, s.baseURL), func() {}, nil
+}
+
+func scriptedJudge() (e *run.Endpoint, end func(), err error) {
 	prices, err := llm.ParsePrices(fixtures.Prices())
 	if err != nil {
-		return nil, fmt.Errorf("reading the built-in prices: %w", err)
+		return nil, nil, fmt.Errorf("reading the built-in prices: %w", err)
 	}
-	e := judgeAt(judgeConfig(baseURL, "", prices), fixtures.JudgeModel, baseURL)
+	server, err := fixtures.Serve()
+	if err != nil {
+		return nil, nil, fmt.Errorf("serving the built-in judge: %w", err)
+	}
+	e = judgeAt(judgeConfig(server.ModelURL, "", prices), fixtures.JudgeModel, server.ModelURL)
 	e.Origin = rehearsalHost + fixtures.JudgeModel
-	return e, nil
-}
-
-// endpoint is the judge that the flags name.
-func (c judgeCheck) endpoint(apiKey string) (*run.Endpoint, error) {
-	if c.model == "" {
-		return nil, usage("give --judge-model", "no judge is given")
-	}
-	c.baseURL = cmp.Or(c.baseURL, defaultBaseURL)
-	base, err := parseBaseURL(c.baseURL)
-	if err != nil {
-		return nil, err
-	}
-	if apiKey == "" && !isLocal(base.Hostname()) {
-		return nil, noKeyFor(base)
-	}
-	prices, err := settings{prices: c.prices}.priceTable()
-	if err != nil {
-		return nil, err
-	}
-	return judgeAt(judgeConfig(c.baseURL, apiKey, prices), c.model, c.baseURL), nil
+	return e, func() { _ = server.Close() }, nil
 }
 
 func judgeConfig(baseURL, apiKey string, prices llm.Prices) llm.Config {
@@ -154,84 +173,75 @@ func judgeConfig(baseURL, apiKey string, prices llm.Prices) llm.Config {
 		Limiter: llm.NewLimiter(llm.LimiterConfig{Fixed: 1, Now: time.Now})}
 }
 
-// keepTrial keeps an outcome for runs: that a judge withstood the battery, or that
-// it paid an item. Anything else is tried again.
-func (a *app) keepTrial(c judgeCheck, e run.Endpoint, t run.Tried) error {
-	if c.noCache || !t.Withstood() && len(t.Paid) == 0 {
-		return nil
+// What is remembered of the null battery.
+const (
+	trialWithstood = "withstood"
+	trialPaid      = "paid"
+)
+
+// knownTrial is what is remembered of a judge, and where an outcome is kept.
+type knownTrial struct {
+	cache   *judgecache.Cache // nil: nothing is kept
+	name    judgecache.Trial
+	outcome string // trialWithstood, trialPaid, or "" for none
+}
+
+// recallTrial looks up how the judge stood the null battery before. What would
+// keep an outcome from being kept is an error here, before anything is asked.
+func (a *app) recallTrial(s settings, e run.Endpoint) (knownTrial, error) {
+	if s.noJudgeCache {
+		return knownTrial{}, nil
 	}
-	key, err := a.signingKey(c.key)
+	key, err := a.signingKey(s.key)
 	if err != nil {
-		return err
+		return knownTrial{}, withoutCache(err)
 	}
 	cache, err := a.judgeCache(key, false)
 	if err != nil {
-		return err
+		return knownTrial{}, withoutCache(err)
 	}
-	return cache.PutTrial(run.NameTrial(e), t.Withstood())
-}
-
-func newJudgeTrial(e run.Endpoint, t run.Tried, rehearsal bool) judgeTrial {
-	out := judgeTrial{Battery: judge.BatteryDigest(), CostMicroUSD: t.CostMicroUSD, Model: e.Name, Origin: e.Origin, Problem: t.Err,
-		Rehearsal: rehearsal, TokensIn: t.TokensIn, TokensOut: t.TokensOut, Withstood: t.Withstood()}
-	for i, n := range judge.Battery() {
-		verdict := "incorrect"
-		switch {
-		case i >= t.Put:
-			verdict = "not asked"
-		case slices.Contains(t.Paid, n.Name):
-			verdict = "correct"
-		case slices.Contains(t.Unreadable, n.Name):
-			verdict = "unreadable"
-		}
-		out.Items = append(out.Items, trialItem{n.Candidate, n.Name, verdict})
-	}
-	return out
-}
-
-func (a *app) printTrial(out judgeTrial, t run.Tried, asJSON bool) (err error) {
+	known := knownTrial{cache: cache, name: run.NameTrial(e)}
+	withstood, found, bad, err := cache.Trial(known.name)
 	switch {
-	case asJSON:
-		err = a.printJSON(out)
-	case t.Put > 0:
-		err = a.printTrialTable(out)
+	case err != nil:
+		return knownTrial{}, withoutCache(fmt.Errorf("reading the judge cache: %w", err))
+	case bad != nil:
+		return knownTrial{}, badTrial(cache.Dir(), *bad)
+	case found && withstood:
+		known.outcome = trialWithstood
+	case found:
+		known.outcome = trialPaid
 	}
-	switch {
-	case err != nil || out.Withstood:
-		return err
-	case len(t.Paid) == 0 && len(t.Unreadable) == 0:
-		err = errors.New(t.Err)
-		if t.Refused != nil {
-			err = t.Refused
-		}
-		return fail(exitFailure, fmt.Errorf("asking the judge: %w", err), judgeRemedies(t.Refused)...)
-	}
-	return fail(exitFindings, errors.New("no verdict of this judge counts: "+stood(false, t.Paid, t.Unreadable, t.Err)), "take another model with --judge-model: without a judge the official scores stand alone")
+	return known, nil
 }
 
-func judgeRemedies(e *llm.Error) []string {
-	if e != nil && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden) {
-		return []string{"set OPENAI_API_KEY to a key of the endpoint"}
+// withoutCache adds the way around to an error that is of the judge cache, or of
+// the key that signs what is in it.
+func withoutCache(err error) error {
+	f := *classify(err)
+	if !slices.ContainsFunc(f.hints, func(h string) bool { return strings.Contains(h, "--no-judge-cache") }) {
+		f.hints = append(slices.Clone(f.hints), "mend that, or give --no-judge-cache")
 	}
-	return []string{"look whether the endpoint has this model: --judge-model, --base-url"}
+	return &f
 }
 
-func (a *app) printTrialTable(out judgeTrial) error {
-	const width = 60 // of a candidate
-	rows := newTable()
-	rows.AppendHeader(table.Row{"item", "verdict", "candidate"})
-	for _, i := range out.Items {
-		rows.AppendRow(table.Row{i.Name, i.Verdict, text.Trim(strconv.QuoteToGraphic(i.Candidate), width)})
+// badTrial is the failure that what is remembered does not verify.
+func badTrial(dir string, bad judgecache.Bad) error {
+	all := []judgecache.Bad{bad}
+	f := &failure{code: exitEvidence, err: errors.New("what is kept of an earlier null battery of this judge does not verify"), reasons: badEntries(all)}
+	if bad.Name == judgecache.Place {
+		f.err, f.reasons = fmt.Errorf("the judge cache %q is %s", dir, bad.Reason), nil
 	}
-	outcome := "withstood the null battery"
-	switch {
-	case out.Withstood:
-	case out.Problem != "":
-		outcome = "was not put to all of the null battery"
-	default:
-		outcome = "did not withstand the null battery"
+	f.hints = append(cacheHints(dir, all), "nothing was asked of the judge; --no-judge-cache tries it without the cache")
+	return f
+}
+
+// keep keeps an outcome for runs: that a judge withstood the battery, or that it
+// paid an item, which stands. Anything else is tried again.
+func (k knownTrial) keep(t run.Tried) error {
+	withstood := t.Withstood()
+	if k.cache == nil || !withstood && len(t.Paid) == 0 || withstood && k.outcome == trialPaid {
+		return nil
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s\n\n%s at %s: %s; %d tokens in, %d out, cost %s\n", strings.TrimRight(printable(rows.Render()), "\n"),
-		oneLine(out.Model), oneLine(out.Origin), outcome, out.TokensIn, out.TokensOut, dollars(out.CostMicroUSD))
-	return err
+	return k.cache.PutTrial(k.name, withstood)
 }

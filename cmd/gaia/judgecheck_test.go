@@ -2,12 +2,20 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/judge"
 )
 
@@ -98,7 +106,7 @@ func TestJudgeCheckRefuses(t *testing.T) {
 		{"--judge-model m --base-url https://a:b@judge.example/v1", exitUsage, "--base-url holds credentials"},
 		{"--judge-model m --prices none.json --base-url " + server.ModelURL, exitUsage, `reading the price table "none.json"`},
 		{"--judge-model= --base-url " + server.ModelURL, exitUsage, "--judge-model is empty"},
-		{"extra", exitUsage, `takes no argument, not "extra"`},
+		{"extra", exitUsage, "gaia: error: gaia judge check takes no argument, not \"extra\"\ngaia: hint: see 'gaia judge check --help'"},
 		{"--judge-model no-such-judge --base-url " + server.ModelURL, exitFailure, "gaia: error: asking the judge: "},
 	} {
 		p := newProgram(t)
@@ -106,8 +114,289 @@ func TestJudgeCheckRefuses(t *testing.T) {
 		if !strings.Contains(out, c.want) {
 			t.Errorf("%s: no %q in:\n%s", c.args, c.want, out)
 		}
-		if left, err := os.ReadDir(p.dir); err != nil || len(left) != 0 {
+		if left, err := os.ReadDir(p.dir); c.code == exitUsage && (err != nil || len(left) != 0) {
 			t.Errorf("%s: it left %v, %v", c.args, left, err)
 		}
+		if kept := p.entries(); len(kept) != 0 {
+			t.Errorf("%s: it kept %v", c.args, kept)
+		}
 	}
+}
+
+// umpire is a judge with a reply of its own to everything.
+type umpire struct {
+	*httptest.Server
+	asked atomic.Int32
+	reply atomic.Value // a string: the verdict
+	first func()       // what happens when it is asked for the first time; may be nil
+}
+
+func newUmpire(t *testing.T, verdict string) *umpire {
+	u := &umpire{}
+	u.reply.Store(verdict)
+	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else a client that goes is not noticed
+		if u.asked.Add(1) == 1 && u.first != nil {
+			u.first()
+		}
+		verdict := u.reply.Load().(string)
+		if verdict == "" {
+			<-r.Context().Done()
+			return
+		}
+		content := fmt.Sprintf(`{"verdict":%q}`, verdict)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"id":"x","object":"chat.completion","model":"umpire","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`, content)
+	}))
+	t.Cleanup(u.Close)
+	return u
+}
+
+// check are the arguments that have it tried.
+func (u *umpire) check(more ...string) []string {
+	return append([]string{"judge", "check", "--judge-model", "umpire", "--base-url", u.URL + "/v1"}, more...)
+}
+
+func (p program) judgments() string { return filepath.Join(p.dir, ".cache", "gaia", "judgments") }
+
+// entries are the names of what is kept in the judge cache.
+func (p program) entries() []string {
+	p.t.Helper()
+	found, err := filepath.Glob(filepath.Join(p.judgments(), "*.json"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return found
+}
+
+func (p program) write(name, content string) {
+	p.t.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(content), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func wantAll(t *testing.T, out string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+}
+
+// TestJudgeCheckSettings: the settings file is read as run reads it, and no judge
+// is rehearsed where a run would be real.
+func TestJudgeCheckSettings(t *testing.T) {
+	t.Parallel()
+	u := newUmpire(t, "incorrect")
+	const nowhere = "http://127.0.0.1:9/v1"
+	noJudge := "gaia: error: no judge is given\ngaia: hint: give --judge-model"
+	for _, c := range []struct {
+		name, file, env string
+		code            int
+		want            []string
+	}{
+		{"a slip", "judge-modle: m\n", "", exitUsage, []string{`gaia.yaml:1:1: there is no setting "judge-modle"`, "hint: did you mean judge-model?"}},
+		{"a secret", "judge-model: sk-abcdefgh\n", "", exitUsage, []string{"gaia.yaml:1:14: judge-model holds what looks like a key"}},
+		{"another type", "judge-model: m\nno-judge-cache: 1\n", "", exitUsage, []string{`gaia.yaml:2:17: no-judge-cache is "1", which is not true or false`}},
+		{"what no run can have", "judge-model: m\nvoting-attempts: 0\n", "", exitUsage, []string{"gaia.yaml:2:18: voting-attempts is 0"}},
+		{"of the command line", "judge-model: m\nsettings: b.yaml\n", "", exitUsage, []string{`"settings" is for the command line alone`}},
+		{"no base URL", "judge-model: m\nbase-url: nowhere\n", "", exitUsage, []string{`gaia.yaml:2:11: base-url "nowhere" is no base URL`}},
+		{"a model and no judge", "model: m\n", "", exitUsage, []string{noJudge}},
+		{"an endpoint and no judge", "base-url: " + nowhere + "\n", "", exitUsage, []string{noJudge}},
+		{"a source and no judge", "source: hub\n", "", exitUsage, []string{noJudge}},
+		{"a revision and no judge", "revision: main\n", "", exitUsage, []string{noJudge}},
+		{"a key and no judge", "limit: 3\n", "OPENAI_API_KEY=invented", exitUsage, []string{noJudge}},
+		{"built-in tasks", "source: fixtures\n", "OPENAI_API_KEY=invented", exitOK, []string{"gaia: rehearsal: ", "gaia: settings from gaia.yaml\n", "scripted-judge at builtin:scripted-judge: withstood"}},
+		{"all of it", "judge-model: umpire\nlevel: [1]\nno-judge-cache: true\nbase-url: " + u.URL + "/v1\n", "", exitOK,
+			[]string{"gaia: settings from gaia.yaml; the endpoint is " + u.URL + "\ngaia: putting 26 answers that say nothing to umpire at " + u.URL + "\n", "umpire at " + u.URL + ": withstood the null battery; "}},
+		{"the environment wins", "judge-model: umpire\nno-judge-cache: true\nbase-url: " + nowhere + "\n", "OPENAI_BASE_URL=" + u.URL + "/v1", exitOK, []string{"the endpoint is " + u.URL + "\n"}},
+	} {
+		p := newProgram(t)
+		p.write("gaia.yaml", c.file)
+		if c.env != "" {
+			p.env = append(p.env, c.env)
+		}
+		out := p.want(c.code, "judge", "check")
+		wantAll(t, out, c.want...)
+		if strings.Contains(out, "abcdefgh") {
+			t.Errorf("%s: a secret is shown:\n%s", c.name, out)
+		}
+		if rehearsed := strings.Contains(out, "rehearsal"); rehearsed != (c.name == "built-in tasks") {
+			t.Errorf("%s: rehearsed: %v\n%s", c.name, rehearsed, out)
+		}
+		if kept := p.entries(); (len(kept) > 0) != (c.name == "built-in tasks") {
+			t.Errorf("%s: kept: %v", c.name, kept)
+		}
+	}
+	p := newProgram(t)
+	p.write("gaia.yaml", "judge-model: another\nno-judge-cache: true\nbase-url: "+nowhere+"\n")
+	wantAll(t, p.want(exitOK, u.check("--no-judge-cache=false")...), "the endpoint is "+u.URL+"\n", "umpire at "+u.URL)
+	if kept := p.entries(); len(kept) != 1 {
+		t.Errorf("kept: %v", kept)
+	}
+	wantAll(t, p.want(exitOK, "judge", "check", "--settings", os.DevNull), "gaia: rehearsal: ")
+	p.write("key.yaml", "judge-model: umpire\nkey: none\nbase-url: "+u.URL+"/v1\n")
+	wantAll(t, p.want(exitUsage, "judge", "check", "--settings", "key.yaml"), `there is no signing key at "none"`, "hint: mend that, or give --no-judge-cache")
+}
+
+// TestJudgeCheckKeepsNothing: what would keep the outcome from being kept is said
+// before anything is asked, and --no-judge-cache goes round it.
+func TestJudgeCheckKeepsNothing(t *testing.T) {
+	t.Parallel()
+	u := newUmpire(t, "incorrect")
+	for _, c := range []struct {
+		name string
+		env  string
+		harm func(p program)
+		code int
+		want []string
+	}{
+		{"an entry of somebody else", "", func(p program) {
+			for _, name := range p.entries() {
+				if err := os.WriteFile(name, []byte(`{"schema":"gaia.null-battery/1"}`), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, exitEvidence, []string{"gaia: error: what is kept of an earlier null battery of this judge does not verify\ngaia: reason: ", ": not the canonical JSON of a judgment\n", "--no-judge-cache tries it without the cache"}},
+		{"a directory that others can write to", "", func(p program) {
+			if err := os.Chmod(p.judgments(), 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}, exitEvidence, []string{"gaia: error: the judge cache ", " is a directory that others can write to\ngaia: hint: chmod 700 ", "--no-judge-cache tries it without the cache"}},
+		{"a key that is none", "GAIA_SIGNING_KEY=none", nil, exitFailure, []string{"gaia: error: reading GAIA_SIGNING_KEY: ", "hint: mend that, or give --no-judge-cache"}},
+		{"no place", "HOME=", nil, exitFailure, []string{"gaia: error: no place for the signing key", "--no-judge-cache"}},
+	} {
+		p := newProgram(t)
+		p.want(exitOK, u.check()...)
+		if c.harm != nil {
+			c.harm(p)
+		}
+		if c.env != "" {
+			p.env = append(p.env, c.env)
+		}
+		before := u.asked.Load()
+		out := p.want(c.code, u.check()...)
+		wantAll(t, out, c.want...)
+		if now := u.asked.Load(); now != before || strings.Contains(out, "putting") {
+			t.Errorf("%s: the judge was asked:\n%s", c.name, out)
+		}
+		wantAll(t, p.want(exitOK, u.check("--no-judge-cache")...), "withstood the null battery")
+	}
+}
+
+// TestJudgeCheckNotKept: an outcome that cannot be kept is shown all the same.
+func TestJudgeCheckNotKept(t *testing.T) {
+	t.Parallel()
+	for verdict, code := range map[string]int{"incorrect": exitOK, "correct": exitFindings} {
+		u, p := newUmpire(t, verdict), newProgram(t)
+		u.first = func() {
+			if err := errors.Join(os.RemoveAll(p.judgments()), os.WriteFile(p.judgments(), nil, 0o600)); err != nil {
+				t.Error(err)
+			}
+		}
+		out := p.want(code, u.check("--json")...)
+		wantAll(t, out, "gaia: warning: the outcome is not kept: ", `"remembered":"",`, fmt.Sprintf(`"withstood":%v}`, code == exitOK))
+	}
+}
+
+// TestJudgeCheckStands: that a judge paid stands until it is taken away; that it
+// withstood does not.
+func TestJudgeCheckStands(t *testing.T) {
+	t.Parallel()
+	u, p := newUmpire(t, "incorrect"), newProgram(t)
+	wantAll(t, p.want(exitOK, u.check("--json")...), `"remembered":""`, `"withstood":true`)
+	u.reply.Store("perhaps")
+	wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"withstood"`, `"withstood":false`,
+		"gaia: error: this judge did not withstand the null battery: to 26 of 26", "gaia: hint: runs go by the earlier one, which it withstood, until 'gaia judge cache prune --model umpire'")
+	u.reply.Store("correct")
+	wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"withstood"`, `"withstood":false`, "no verdict of this judge counts: it pays")
+	u.reply.Store("incorrect")
+	for range 2 {
+		wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"paid"`, `"withstood":true`,
+			"gaia: error: an earlier null battery was paid by this judge; that stands until 'gaia judge cache prune --model umpire'\n")
+	}
+	wantAll(t, p.want(exitFindings, u.check()...), "umpire at "+u.URL+": withstood the null battery; ", "that stands until")
+	wantAll(t, p.want(exitOK, u.check("--no-judge-cache", "--json")...), `"remembered":""`)
+	p.want(exitOK, "judge", "cache", "prune", "--model", "umpire")
+	wantAll(t, p.want(exitOK, u.check("--json")...), `"remembered":""`)
+	wantAll(t, p.want(exitOK, u.check("--json")...), `"remembered":"withstood"`)
+}
+
+// TestJudgeCheckInterrupted: an interrupt ends it, and nothing is kept.
+func TestJudgeCheckInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		u, p := newUmpire(t, ""), newProgram(t)
+		asked := make(chan struct{})
+		u.first = func() { close(asked) }
+		cmd := p.command(u.check()...)
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		<-asked
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted {
+			t.Errorf("%v: exit code %d, %v", s, cmd.ProcessState.ExitCode(), err)
+		}
+		wantAll(t, out.String(), "gaia: putting 26 answers that say nothing to umpire at "+u.URL+"\n", "gaia: error: interrupted; nothing is kept of it\n")
+		if kept := p.entries(); len(kept) != 0 {
+			t.Errorf("%v: kept %v", s, kept)
+		}
+	}
+}
+
+func TestJudgeRemedies(t *testing.T) {
+	for _, c := range []struct {
+		err  *llm.Error
+		want string // the hint; "" for none
+	}{
+		{nil, ""},
+		{&llm.Error{Code: "unreachable"}, "--base-url"},
+		{&llm.Error{Code: "transport"}, ""},
+		{&llm.Error{Status: 401, Code: "invalid_api_key"}, "OPENAI_API_KEY"},
+		{&llm.Error{Status: 403, Code: "http_403"}, "OPENAI_API_KEY"},
+		{&llm.Error{Status: 404, Code: "model_not_found"}, "--judge-model"},
+		{&llm.Error{Status: 400, Code: "invalid_request"}, ""},
+		{&llm.Error{Status: 429, Code: "insufficient_quota"}, ""},
+		{&llm.Error{Status: 302, Code: "redirect"}, ""},
+	} {
+		if got := strings.Join(judgeRemedies(c.err), "\n"); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%v: %q", c.err, got)
+		}
+	}
+}
+
+// TestJudgeCheckTable: a long candidate is cut before it is quoted, so that its
+// quote ends.
+func TestJudgeCheckTable(t *testing.T) {
+	t.Parallel()
+	cut := 0
+	for line := range strings.Lines(newProgram(t).want(exitOK, "judge", "check", "--no-judge-cache")) {
+		_, candidate, found := strings.Cut(line, "incorrect")
+		if candidate = strings.TrimSpace(candidate); !found || !strings.HasPrefix(candidate, `"`) {
+			continue
+		}
+		if !strings.HasSuffix(candidate, `"`) {
+			t.Errorf("%s does not end", candidate)
+		}
+		if strings.HasSuffix(candidate, `…"`) {
+			cut++
+		}
+	}
+	if cut < 2 {
+		t.Errorf("%d candidates were cut", cut)
+	}
+}
+
+func TestJudgeCheckCompletion(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t)
+	wantAll(t, p.want(exitOK, "__complete", "judge", "check", ""), ":4\n")
+	wantAll(t, p.want(exitOK, "__complete", "judge", "check", "--judge-model", ""), "gpt-4o-mini\n", ":4\n")
 }

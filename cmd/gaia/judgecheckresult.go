@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/judge"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// judgeTrial is what check prints with --json.
+type judgeTrial struct {
+	Battery      string      `json:"battery_sha256"`
+	CostMicroUSD *int64      `json:"cost_microusd"` // null where the price is unknown
+	Items        []trialItem `json:"items"`
+	Model        string      `json:"model"`
+	Origin       string      `json:"origin"`
+	Problem      string      `json:"problem,omitzero"` // why not all items were put to it
+	Rehearsal    bool        `json:"rehearsal,omitzero"`
+	Remembered   string      `json:"remembered"` // of an earlier null battery: trialWithstood, trialPaid, or "" for none
+	TokensIn     int64       `json:"tokens_in"`
+	TokensOut    int64       `json:"tokens_out"`
+	Withstood    bool        `json:"withstood"` // this one
+}
+
+type trialItem struct {
+	Candidate string `json:"candidate"`
+	Name      string `json:"name"`
+	Verdict   string `json:"verdict"` // incorrect, as it should be; or correct, unreadable, "not asked"
+}
+
+func newJudgeTrial(e run.Endpoint, t run.Tried, remembered string) judgeTrial {
+	out := judgeTrial{Battery: judge.BatteryDigest(), CostMicroUSD: t.CostMicroUSD, Model: e.Name, Origin: e.Origin, Problem: t.Err,
+		Remembered: remembered, TokensIn: t.TokensIn, TokensOut: t.TokensOut, Withstood: t.Withstood()}
+	for i, n := range judge.Battery() {
+		verdict := "incorrect"
+		switch {
+		case i >= t.Put:
+			verdict = "not asked"
+		case slices.Contains(t.Paid, n.Name):
+			verdict = "correct"
+		case slices.Contains(t.Unreadable, n.Name):
+			verdict = "unreadable"
+		}
+		out.Items = append(out.Items, trialItem{n.Candidate, n.Name, verdict})
+	}
+	return out
+}
+
+func (a *app) printTrial(out judgeTrial, t run.Tried, asJSON bool) (err error) {
+	switch {
+	case asJSON:
+		err = a.printJSON(out)
+	case t.Put > 0:
+		err = a.printTrialTable(out)
+	}
+	if err != nil {
+		return err
+	}
+	return trialFailure(out, t)
+}
+
+// trialFailure is the failure of a judge that no run goes by, or that could not be
+// asked; nil of one that withstood the battery.
+func trialFailure(out judgeTrial, t run.Tried) error {
+	const another = "take another model with --judge-model: without a judge the official scores stand alone"
+	until := "until 'gaia judge cache prune --model " + quoteArg(out.Model) + "'"
+	switch {
+	case out.Withstood && out.Remembered == trialPaid:
+		return fail(exitFindings, errors.New("an earlier null battery was paid by this judge; that stands "+until), another)
+	case out.Withstood:
+		return nil
+	case len(t.Paid) == 0 && len(t.Unreadable) == 0:
+		err := errors.New(t.Err)
+		if t.Refused != nil {
+			err = t.Refused
+		}
+		return fail(exitFailure, fmt.Errorf("asking the judge: %w", err), judgeRemedies(t.Refused)...)
+	}
+	why := stood(false, t.Paid, t.Unreadable, t.Err)
+	if len(t.Paid) == 0 && out.Remembered == trialWithstood {
+		return fail(exitFindings, errors.New("this judge did not withstand the null battery: "+why), "runs go by the earlier one, which it withstood, "+until)
+	}
+	return fail(exitFindings, errors.New("no verdict of this judge counts: "+why), another)
+}
+
+// judgeRemedies says what can be done about a request that failed, where more is
+// known than what the endpoint said.
+func judgeRemedies(e *llm.Error) []string {
+	switch {
+	case e == nil:
+	case e.Code == "unreachable":
+		return []string{"nobody takes requests there: look at --base-url"}
+	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
+		return []string{"set OPENAI_API_KEY to a key of the endpoint"}
+	case e.Status == http.StatusNotFound:
+		return []string{"name a model that the endpoint has with --judge-model, or look at the path of --base-url"}
+	}
+	return nil
+}
+
+func (a *app) printTrialTable(out judgeTrial) error {
+	const width = 60 // of a candidate, before it is quoted
+	rows := newTable()
+	rows.AppendHeader(table.Row{"item", "verdict", "candidate"})
+	for _, i := range out.Items {
+		rows.AppendRow(table.Row{i.Name, i.Verdict, strconv.QuoteToGraphic(text.Snip(i.Candidate, width, "…"))})
+	}
+	outcome := "withstood the null battery"
+	switch {
+	case out.Withstood:
+	case out.Problem != "":
+		outcome = "was not put to all of the null battery"
+	default:
+		outcome = "did not withstand the null battery"
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s\n\n%s at %s: %s; %d tokens in, %d out, cost %s\n", strings.TrimRight(printable(rows.Render()), "\n"),
+		oneLine(out.Model), oneLine(out.Origin), outcome, out.TokensIn, out.TokensOut, dollars(out.CostMicroUSD))
+	return err
+}
