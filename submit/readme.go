@@ -23,9 +23,18 @@ type readme struct {
 	Predicate
 	Plan   ledger.Manifest
 	Checks []audit.CheckReport
-	Totals audit.Totals
+	Judge  *ledger.JudgeSummary // nil: no judge
 	Script string
 	KeyID  string
+}
+
+// items names items of the null battery.
+func items(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = code(name)
+	}
+	return strings.Join(quoted, ", ")
 }
 
 // renderReadme returns README.md. What comes from the run is shown as code,
@@ -36,12 +45,13 @@ func renderReadme(p Predicate, run *ledger.Run, report audit.Report) ([]byte, er
 		"percent": percent,
 		"files":   fileNotes,
 		"count":   count,
+		"items":   items,
 	}).Parse(readmeTemplate)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	err = t.Execute(&b, readme{Predicate: p, Plan: run.Manifest, Checks: report.Checks, Totals: report.Totals, Script: checkScript, KeyID: run.Key.ID()})
+	err = t.Execute(&b, readme{Predicate: p, Plan: run.Manifest, Checks: report.Checks, Judge: run.Summary().Judge, Script: checkScript, KeyID: run.Key.ID()})
 	return b.Bytes(), err
 }
 

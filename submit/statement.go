@@ -193,12 +193,13 @@ func (e evidence) claims() []Claim {
 		}
 		return Absent
 	}
-	scored := e.run.Scored()
+	scored, judged := e.run.Scored(), e.run.Summary().Judge
 	return []Claim{
 		{"evidence-chain", "nothing in the plan, the journal and what derives from them was edited, cut, reordered or dropped since it was signed", ByCheck},
 		{"scores", "the scores follow from the recorded verdicts, over every planned task", shownIf(scored, ByCheck)},
 		{"official-verdicts", "the audit recomputed the official verdicts from the gold answers that the plan commits to", shownIf(scored && e.goldAtHand, ByCheck)},
-		{"judge-verdicts", "the LLM judge was asked once about each answer, and verdicts from the cache are the first that it gave", shownIf(scored && e.run.Manifest.Judge != nil, BySigner)},
+		{"judge-verdicts", "the LLM judge was asked once about each answer that it judged, and verdicts from the cache are the first that it gave", shownIf(judged != nil && judged.Judged > 0, BySigner)},
+		{"judge-battery", "the LLM judge called answers incorrect that say nothing before a verdict of it counted", shownIf(judged != nil && judged.Battery != nil && judged.Battery.Withstood, BySigner)},
 		{"audit-conclusion", "the audit report is about these files, and its conclusion follows from its findings", ByCheck},
 		{"audit-findings", "the findings are all that the checks found", BySigner},
 		{"answers-first", "all answers were committed before the first verdict", shownIf(e.run.Manifest.SubmitIntent, Inferred)},

@@ -132,7 +132,7 @@ func submittable(found *ledger.Run, why string) error {
 // without an audit; "" if nothing speaks against it.
 func unsubmittable(found *ledger.Run) string {
 	if n := found.IntegrityEvents(); found.Marked == "" && n > 0 {
-		return counted(n, "entry") + " of the judge cache did not verify"
+		return "the judge cache did not verify: " + counted(n, "integrity event")
 	}
 	return found.Marked
 }

@@ -97,7 +97,7 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile) 
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	fmt.Fprintf(a.stderr, "gaia: putting %d answers that say nothing to %s at %s\n", len(judge.Battery()), oneLine(e.Name), oneLine(e.Origin))
-	t := run.TryJudge(ctx, *e, time.Now)
+	t := run.PutBattery(ctx, *e, time.Now)
 	if ctx.Err() != nil {
 		return fail(exitInterrupted, errors.New("interrupted; nothing is kept of it"))
 	}
@@ -164,7 +164,7 @@ func scriptedJudge() (e *run.Endpoint, end func(), err error) {
 		return nil, nil, fmt.Errorf("serving the built-in judge: %w", err)
 	}
 	e = judgeAt(judgeConfig(server.ModelURL, "", prices), fixtures.JudgeModel, server.ModelURL)
-	e.Origin = rehearsalHost + fixtures.JudgeModel
+	e.Origin, e.URL = rehearsalHost+fixtures.JudgeModel, ""
 	return e, func() { _ = server.Close() }, nil
 }
 
@@ -200,7 +200,7 @@ func (a *app) recallTrial(s settings, e run.Endpoint) (knownTrial, error) {
 	if err != nil {
 		return knownTrial{}, withoutCache(err)
 	}
-	known := knownTrial{cache: cache, name: run.NameTrial(e)}
+	known := knownTrial{cache: cache, name: run.BatteryKey(e)}
 	withstood, found, bad, err := cache.Trial(known.name)
 	switch {
 	case err != nil:
@@ -228,7 +228,7 @@ func withoutCache(err error) error {
 // badTrial is the failure that what is remembered does not verify.
 func badTrial(dir string, bad judgecache.Bad) error {
 	all := []judgecache.Bad{bad}
-	f := &failure{code: exitEvidence, err: errors.New("what is kept of an earlier null battery of this judge does not verify"), reasons: badEntries(all)}
+	f := &failure{code: exitEvidence, err: errors.New("what is kept of an earlier null battery of this judge does not verify"), reasons: badEntries(dir, all)}
 	if bad.Name == judgecache.Place {
 		f.err, f.reasons = fmt.Errorf("the judge cache %q is %s", dir, bad.Reason), nil
 	}
@@ -238,7 +238,7 @@ func badTrial(dir string, bad judgecache.Bad) error {
 
 // keep keeps an outcome for runs: that a judge withstood the battery, or that it
 // paid an item, which stands. Anything else is tried again.
-func (k knownTrial) keep(t run.Tried) error {
+func (k knownTrial) keep(t run.BatteryResult) error {
 	withstood := t.Withstood()
 	if k.cache == nil || !withstood && len(t.Paid) == 0 || withstood && k.outcome == trialPaid {
 		return nil

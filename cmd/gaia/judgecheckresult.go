@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/judge"
@@ -33,10 +34,10 @@ type judgeTrial struct {
 type trialItem struct {
 	Candidate string `json:"candidate"`
 	Name      string `json:"name"`
-	Verdict   string `json:"verdict"` // incorrect, as it should be; or correct, unreadable, "not asked"
+	Verdict   string `json:"verdict"` // incorrect, as it should be; or correct, unreadable, refused (by the endpoint), "not asked"
 }
 
-func newJudgeTrial(e run.Endpoint, t run.Tried, remembered string) judgeTrial {
+func newJudgeTrial(e run.Endpoint, t run.BatteryResult, remembered string) judgeTrial {
 	out := judgeTrial{Battery: judge.BatteryDigest(), CostMicroUSD: t.CostMicroUSD, Model: e.Name, Origin: e.Origin, Problem: t.Err,
 		Remembered: remembered, TokensIn: t.TokensIn, TokensOut: t.TokensOut, Withstood: t.Withstood()}
 	for i, n := range judge.Battery() {
@@ -48,13 +49,15 @@ func newJudgeTrial(e run.Endpoint, t run.Tried, remembered string) judgeTrial {
 			verdict = "correct"
 		case slices.Contains(t.Unreadable, n.Name):
 			verdict = "unreadable"
+		case slices.Contains(t.Refused, n.Name):
+			verdict = "refused"
 		}
 		out.Items = append(out.Items, trialItem{n.Candidate, n.Name, verdict})
 	}
 	return out
 }
 
-func (a *app) printTrial(out judgeTrial, t run.Tried, asJSON bool) (err error) {
+func (a *app) printTrial(out judgeTrial, t run.BatteryResult, asJSON bool) (err error) {
 	switch {
 	case asJSON:
 		err = a.printJSON(out)
@@ -69,7 +72,7 @@ func (a *app) printTrial(out judgeTrial, t run.Tried, asJSON bool) (err error) {
 
 // trialFailure is the failure of a judge that no run goes by, or that could not be
 // asked; nil of one that withstood the battery.
-func trialFailure(out judgeTrial, t run.Tried) error {
+func trialFailure(out judgeTrial, t run.BatteryResult) error {
 	const another = "take another model with --judge-model: without a judge the official scores stand alone"
 	until := "until 'gaia judge cache prune --model " + quoteArg(out.Model) + "'"
 	switch {
@@ -77,14 +80,14 @@ func trialFailure(out judgeTrial, t run.Tried) error {
 		return fail(exitFindings, errors.New("an earlier null battery was paid by this judge; that stands "+until), another)
 	case out.Withstood:
 		return nil
-	case len(t.Paid) == 0 && len(t.Unreadable) == 0:
+	case t.Err != "" && len(t.Paid) == 0:
 		err := errors.New(t.Err)
-		if t.Refused != nil {
-			err = t.Refused
+		if t.Why != nil {
+			err = t.Why
 		}
-		return fail(exitFailure, fmt.Errorf("asking the judge: %w", err), judgeRemedies(t.Refused)...)
+		return fail(exitFailure, fmt.Errorf("asking the judge: %w", err), judgeRemedies(t.Why)...)
 	}
-	why := stood(false, t.Paid, t.Unreadable, t.Err)
+	why := explainBattery(&ledger.BatterySummary{Paid: t.Paid, Put: t.Put, Refused: t.Refused, Unreadable: t.Unreadable})
 	if len(t.Paid) == 0 && out.Remembered == trialWithstood {
 		return fail(exitFindings, errors.New("this judge did not withstand the null battery: "+why), "runs go by the earlier one, which it withstood, "+until)
 	}

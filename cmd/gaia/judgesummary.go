@@ -43,11 +43,6 @@ func judged(j ledger.JudgeSummary) string {
 	return text
 }
 
-// counts reports whether the judge has anything to say beside the official scorer.
-func counts(j *ledger.JudgeSummary) bool {
-	return j != nil && (j.Battery == nil || j.Battery.Withstood)
-}
-
 // explainBattery says why a judge has not withstood the null battery; "" if it did,
 // or if it only could not be asked.
 func explainBattery(b *ledger.BatterySummary) string {

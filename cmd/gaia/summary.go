@@ -119,10 +119,18 @@ func scoreTable(s ledger.Summary) string {
 		}
 		return t.Render()
 	}
-	t.AppendHeader(table.Row{"level", "tasks", "official", "", "95 % interval", "judged", "", "95 % interval"})
+	header := table.Row{"level", "tasks", "official", "", "95 % interval"}
+	if s.Judge.Counts() {
+		header = append(header, "judged", "", "95 % interval")
+	}
+	t.AppendHeader(header)
 	add := func(name any, planned int, scores ledger.Scores) {
 		o, j := scores.Official, scores.Judged
-		t.AppendRow(table.Row{name, planned, o.Correct, percent(o.AccuracyPPM), interval(o), j.Correct, percent(j.AccuracyPPM), interval(j)})
+		row := table.Row{name, planned, o.Correct, percent(o.AccuracyPPM), interval(o)}
+		if s.Judge.Counts() {
+			row = append(row, j.Correct, percent(j.AccuracyPPM), interval(j))
+		}
+		t.AppendRow(row)
 	}
 	planned := 0
 	for _, l := range s.Levels {

@@ -50,8 +50,8 @@ func foreignRun(t *testing.T, name string) (dir, key string) {
 func TestUnsubmittable(t *testing.T) {
 	dir, key := foreignRun(t, "AUD-04/fires-cache-read.txt")
 	code, stdout, stderr := command(t, "verify", "--trusted-key", key, dir)
-	if code != exitFindings || !strings.Contains(stderr, "gaia: error: not submittable: 1 entry of the judge cache did not verify\n") ||
-		!strings.Contains(stdout, "unsubmittable  1 entry of the judge cache did not verify\n") {
+	if code != exitFindings || !strings.Contains(stderr, "gaia: error: not submittable: the judge cache did not verify: 1 integrity event\n") ||
+		!strings.Contains(stdout, "unsubmittable  the judge cache did not verify: 1 integrity event\n") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 	if code, _, stderr := command(t, "verify", dir); code != exitEvidence || !strings.Contains(stderr, "by a key you do not trust") {

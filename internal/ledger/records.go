@@ -200,6 +200,10 @@ type JudgeSummary struct {
 // ToJudge returns how many answers were the judge's to judge.
 func (j JudgeSummary) ToJudge() int { return j.Asked + j.TooLong + j.Withheld }
 
+// Counts reports whether the judge has anything to say beside the official scorer:
+// there is one, and it was not found to pay for nothing.
+func (j *JudgeSummary) Counts() bool { return j != nil && (j.Battery == nil || j.Battery.Withstood) }
+
 // BatterySummary is how the judge stood the null battery the last time that it
 // was put to it. Cost and tokens are those of every time.
 type BatterySummary struct {
