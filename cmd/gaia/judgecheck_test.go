@@ -128,16 +128,17 @@ type umpire struct {
 	*httptest.Server
 	asked atomic.Int32
 	reply atomic.Value // a string: the verdict
-	first func()       // what happens when it is asked for the first time; may be nil
 }
 
-func newUmpire(t *testing.T, verdict string) *umpire {
+// newUmpire serves a judge that gives one verdict; of "" it never comes to an end.
+// first is what happens when it is asked for the first time.
+func newUmpire(t *testing.T, verdict string, first func()) *umpire {
 	u := &umpire{}
 	u.reply.Store(verdict)
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // else a client that goes is not noticed
-		if u.asked.Add(1) == 1 && u.first != nil {
-			u.first()
+		if u.asked.Add(1) == 1 {
+			first()
 		}
 		verdict := u.reply.Load().(string)
 		if verdict == "" {
@@ -189,7 +190,7 @@ func wantAll(t *testing.T, out string, wants ...string) {
 // is rehearsed where a run would be real.
 func TestJudgeCheckSettings(t *testing.T) {
 	t.Parallel()
-	u := newUmpire(t, "incorrect")
+	u := newUmpire(t, "incorrect", func() {})
 	const nowhere = "http://127.0.0.1:9/v1"
 	noJudge := "gaia: error: no judge is given\ngaia: hint: give --judge-model"
 	for _, c := range []struct {
@@ -245,7 +246,7 @@ func TestJudgeCheckSettings(t *testing.T) {
 // before anything is asked, and --no-judge-cache goes round it.
 func TestJudgeCheckKeepsNothing(t *testing.T) {
 	t.Parallel()
-	u := newUmpire(t, "incorrect")
+	u := newUmpire(t, "incorrect", func() {})
 	for _, c := range []struct {
 		name string
 		env  string
@@ -290,12 +291,12 @@ func TestJudgeCheckKeepsNothing(t *testing.T) {
 func TestJudgeCheckNotKept(t *testing.T) {
 	t.Parallel()
 	for verdict, code := range map[string]int{"incorrect": exitOK, "correct": exitFindings} {
-		u, p := newUmpire(t, verdict), newProgram(t)
-		u.first = func() {
+		p := newProgram(t)
+		u := newUmpire(t, verdict, func() {
 			if err := errors.Join(os.RemoveAll(p.judgments()), os.WriteFile(p.judgments(), nil, 0o600)); err != nil {
 				t.Error(err)
 			}
-		}
+		})
 		out := p.want(code, u.check("--json")...)
 		wantAll(t, out, "gaia: warning: the outcome is not kept: ", `"remembered":"",`, fmt.Sprintf(`"withstood":%v}`, code == exitOK))
 	}
@@ -305,7 +306,7 @@ func TestJudgeCheckNotKept(t *testing.T) {
 // withstood does not.
 func TestJudgeCheckStands(t *testing.T) {
 	t.Parallel()
-	u, p := newUmpire(t, "incorrect"), newProgram(t)
+	u, p := newUmpire(t, "incorrect", func() {}), newProgram(t)
 	wantAll(t, p.want(exitOK, u.check("--json")...), `"remembered":""`, `"withstood":true`)
 	u.reply.Store("perhaps")
 	wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"withstood"`, `"withstood":false`,
@@ -328,9 +329,8 @@ func TestJudgeCheckStands(t *testing.T) {
 func TestJudgeCheckInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-		u, p := newUmpire(t, ""), newProgram(t)
 		asked := make(chan struct{})
-		u.first = func() { close(asked) }
+		u, p := newUmpire(t, "", func() { close(asked) }), newProgram(t)
 		cmd := p.command(u.check()...)
 		var out strings.Builder
 		cmd.Stdout, cmd.Stderr = &out, &out
