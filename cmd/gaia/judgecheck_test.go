@@ -32,7 +32,7 @@ func TestJudgeCheck(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
 	}
-	if out := p.want(exitOK, "run", "--limit", "12"); !strings.Contains(out, "withstood the null battery in an earlier run") || !strings.Contains(out, "judged 3 of 3 (0 from the cache)") {
+	if out := p.want(exitOK, "run", "--limit", "12"); !strings.Contains(out, "withstood the null battery before, by the judge cache") || !strings.Contains(out, "judged 3 of 3 (0 from the cache)") {
 		t.Errorf("run says:\n%s", out)
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/google/go-cmp/cmp"
 )
@@ -221,6 +222,16 @@ func (v *victim) received(path string, body []byte) {
 			}
 		}
 		return
+	}
+	for _, item := range judge.Battery() {
+		for _, m := range request.Messages {
+			if request.Model == fixtures.JudgeModel && strings.Contains(m.Content, item.Question) {
+				if count(data, "answer_committed", "") == 0 {
+					v.t.Error("a null battery is put to the judge before any answer is on disk")
+				}
+				return
+			}
+		}
 	}
 	v.t.Error("a request about none of the tasks")
 }
