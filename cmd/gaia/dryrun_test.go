@@ -67,7 +67,7 @@ func TestDryRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(out, &plan); err != nil || !plan.DryRun || len(plan.Tasks) != 14 || plan.Estimate.CostMicroUSD == nil || *plan.Estimate.CostMicroUSD != 8195922 ||
+	if err := json.Unmarshal(out, &plan); err != nil || !plan.DryRun || len(plan.Tasks) != 14 || plan.Estimate.CostMicroUSD == nil || *plan.Estimate.CostMicroUSD != 8199588 ||
 		plan.Voting.Rule != ledger.VoteMajority || plan.Cassette != ledger.CassetteRecord || !plan.Estimate.Tokens.Assumed {
 		t.Errorf("%v, %+v", err, plan)
 	}
@@ -75,7 +75,7 @@ func TestDryRun(t *testing.T) {
 		t.Errorf("run says:\n%s", out)
 	}
 	if out := p.want(exitOK, append(local, "--max-cost", "8.19")...); !strings.Contains(out,
-		"gaia: warning: the estimate, $8.195922, is above --max-cost, $8.190000: tasks may be left out, and count as wrong\n") {
+		"gaia: warning: the estimate, $8.199588, is above --max-cost, $8.190000: tasks may be left out, and count as wrong\n") {
 		t.Errorf("run says:\n%s", out)
 	}
 	if out := p.want(exitUsage, append(local, "--max-cost", "0.01")...); !strings.Contains(out, "gaia: error: --max-cost is $0.010000, which is not enough for a single attempt\n") ||

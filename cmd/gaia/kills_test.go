@@ -56,7 +56,7 @@ func TestKillLoop(t *testing.T) {
 		for v.killed < killsOfARun && n+v.killed < *kills && v.kill() {
 		}
 		n += v.killed
-		v.process++
+		v.begin()
 		v.want(exitOK, v.args()...)
 		v.want(exitOK, "verify", v.runDir())
 		if diff := cmp.Diff(want, v.result()); diff != "" {
@@ -120,8 +120,6 @@ func newVictim(t *testing.T, server *fixtures.Server, random *rand.Rand) *victim
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = model.Scheme, model.Host, model.Host
-			_, r.Out.URL.Path, _ = strings.Cut(r.In.URL.Path[1:], "/")
-			r.Out.URL.Path = "/" + r.Out.URL.Path
 		},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {}, // who asked was killed
 	}
@@ -130,7 +128,7 @@ func newVictim(t *testing.T, server *fixtures.Server, random *rand.Rand) *victim
 		if err != nil {
 			return // it was killed before it had asked
 		}
-		v.received(r.URL.Path, body)
+		v.received(r.Header.Get("Authorization"), body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, r)
 	}))
@@ -139,10 +137,19 @@ func newVictim(t *testing.T, server *fixtures.Server, random *rand.Rand) *victim
 	return v
 }
 
-// args begin the run, or take it up if it has its place. The endpoint's path
-// tells which process asks: a request of one that was killed may come late.
+// begin makes ready for the next process. Its key tells which one asks: a request
+// of one that was killed may come late.
+func (v *victim) begin() {
+	v.process++
+	v.env = []string{"HF_ENDPOINT=" + noHub, fmt.Sprintf("OPENAI_API_KEY=key-of-process-%d", v.process)}
+}
+
+// asker is how the process that was begun last names itself to the endpoint.
+func (v *victim) asker() string { return fmt.Sprintf("Bearer key-of-process-%d", v.process) }
+
+// args begin the run, or take it up if it has its place.
 func (v *victim) args() []string {
-	endpoint := []string{"--source", "dir:data", "--base-url", fmt.Sprintf("%s/p%d/v1", v.base, v.process), "--concurrency", "2"}
+	endpoint := []string{"--source", "dir:data", "--base-url", v.base + "/v1", "--concurrency", "2"}
 	if found := v.found(); found != "" {
 		return append([]string{"resume", found}, endpoint...)
 	}
@@ -186,7 +193,7 @@ func count(data []byte, kind, task string) (n int) {
 }
 
 // received looks at a request: what allows it must be on disk by now.
-func (v *victim) received(path string, body []byte) {
+func (v *victim) received(process string, body []byte) {
 	var request struct {
 		Model    string
 		Messages []struct{ Content string }
@@ -201,7 +208,6 @@ func (v *victim) received(path string, body []byte) {
 	if len(whole(data)) > len(v.seen) {
 		v.seen = whole(data)
 	}
-	process, _, _ := strings.Cut(path[1:], "/")
 	for task, question := range v.questions {
 		asked := false
 		for _, m := range request.Messages {
@@ -242,8 +248,8 @@ func (v *victim) kill() bool {
 	v.t.Helper()
 	before := v.journal()
 	v.mu.Lock()
-	v.process++
-	process := fmt.Sprint("p", v.process)
+	v.begin()
+	process := v.asker()
 	for task := range v.questions {
 		v.started[process+" "+task] = count(before, "model_call_started", task)
 	}
