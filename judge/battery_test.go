@@ -117,7 +117,7 @@ func TestPutBattery(t *testing.T) {
 			j := &judging{say: c.say}
 			got := Judge{Asker: j, Known: func(Item) (bool, bool) { return true, true }, Withstood: func(context.Context) (bool, error) { return false, gone }}.PutBattery(t.Context())
 			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("trial (-want +got):\n%s", diff)
+				t.Errorf("result (-want +got):\n%s", diff)
 			}
 			if got.Withstood() != c.withstood || len(j.asked) != got.Tries {
 				t.Errorf("withstood %v; asked %d times, says %d", got.Withstood(), len(j.asked), got.Tries)

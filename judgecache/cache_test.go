@@ -71,7 +71,7 @@ func question(n int) judgecache.Context {
 
 const (
 	judgmentType = "application/vnd.gaia-harness.judgment+json"
-	trialType    = "application/vnd.gaia-harness.null-battery+json"
+	batteryType  = "application/vnd.gaia-harness.null-battery+json"
 )
 
 // forge makes an entry as another program would, from the format alone.
@@ -183,10 +183,10 @@ func TestPutRefusesWhatGetWould(t *testing.T) {
 	if err := open(t, dir, newKey(t, 1)).Put(long, true); err == nil || err.Error() != "a judgment cannot be kept: it would be too large" {
 		t.Errorf("a name of 16 KiB: %v", err)
 	}
-	trial := battery()
-	trial.Model = long.Model
-	if err := open(t, dir, newKey(t, 1)).PutTrial(trial, true); err == nil || err.Error() != "a null battery cannot be kept: it would be too large" {
-		t.Errorf("a trial of a name of 16 KiB: %v", err)
+	which := battery()
+	which.Model = long.Model
+	if err := open(t, dir, newKey(t, 1)).PutBattery(which, true); err == nil || err.Error() != "a null battery cannot be kept: it would be too large" {
+		t.Errorf("a battery of a name of 16 KiB: %v", err)
 	}
 	late, err := judgecache.Open(dir, newKey(t, 1), nil, func() time.Time { return clock().AddDate(9000, 0, 0) })
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/gaia-harness/gaia/judgecache"
 )
 
-// warm returns a cache directory with a judgment and a trial that are good.
+// warm returns a cache directory with a judgment and a battery that are good.
 func warm(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "judgments")
 	c := open(t, dir, newKey(t, 1))
 	put(t, c, question(1), true)
-	putTrial(t, c, battery(), true)
+	putBattery(t, c, battery(), true)
 	return dir
 }
 
@@ -95,19 +95,19 @@ func TestBadDirectory(t *testing.T) {
 			if found || bad == nil || *bad != want || err != nil {
 				t.Errorf("Get: found %v, bad %v, %v", found, bad, err)
 			}
-			_, found, bad, err = cache.Trial(battery())
+			_, found, bad, err = cache.GetBattery(battery())
 			if found || bad != nil || err != nil {
-				t.Errorf("Trial: found %v, bad %v again, %v", found, bad, err)
+				t.Errorf("BatteryContext: found %v, bad %v again, %v", found, bad, err)
 			}
 			swept := open(t, dir, newKey(t, 1))
 			if s := sweep(t, swept); s.Checked != 1 || !slices.Equal(s.Bad, []judgecache.Bad{want}) {
 				t.Errorf("Sweep = %+v", s)
 			}
-			if _, found, bad, err := swept.Trial(battery()); found || bad != nil || err != nil {
-				t.Errorf("Trial after Sweep: found %v, bad %v, %v", found, bad, err)
+			if _, found, bad, err := swept.GetBattery(battery()); found || bad != nil || err != nil {
+				t.Errorf("BatteryContext after Sweep: found %v, bad %v, %v", found, bad, err)
 			}
 			put(t, cache, question(2), true)
-			putTrial(t, cache, battery(), false)
+			putBattery(t, cache, battery(), false)
 			wantShut(t, dir, c.want)
 			if after := tree(t, filepath.Dir(dir)); !slices.Equal(after, before) {
 				t.Errorf("it changed\n%q\nto\n%q", before, after)
@@ -200,7 +200,7 @@ func wantUnused(t *testing.T, dir, reason string) {
 		t.Errorf("%q: Get: found %v, bad %v, %v", dir, found, bad, err)
 	}
 	put(t, c, question(1), true)
-	putTrial(t, c, battery(), true)
+	putBattery(t, c, battery(), true)
 	if s := sweep(t, c); s.Checked != 1 || !slices.Equal(s.Bad, []judgecache.Bad{want}) {
 		t.Errorf("%q: Sweep = %+v", dir, s)
 	}

@@ -65,13 +65,13 @@ func judgments() kind {
 	return kind{Judgment, "gaia.judgment/1", "application/vnd.gaia-harness.judgment+json", "correct", "incorrect"}
 }
 
-func trials() kind {
+func batteries() kind {
 	return kind{NullBattery, "gaia.null-battery/1", "application/vnd.gaia-harness.null-battery+json", "withstood", "paid"}
 }
 
 // kindOf returns the kind of an entry that is of one.
 func kindOf(schema string) (kind, bool) {
-	for _, k := range [...]kind{judgments(), trials()} {
+	for _, k := range [...]kind{judgments(), batteries()} {
 		if k.schema == schema {
 			return k, true
 		}
@@ -86,7 +86,7 @@ func (k kind) verdict(yes bool) string {
 	return k.no
 }
 
-// entry is a judgment or a trial as it stands in its file. Without Signature it
+// entry is a judgment or a battery as it stands in its file. Without Signature it
 // is what is signed.
 type entry struct {
 	Schema    string `json:"schema"`

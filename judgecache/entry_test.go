@@ -64,7 +64,7 @@ func TestEveryBit(t *testing.T) {
 
 // TestContextsDiffer: two contexts have one digest only if they are equal,
 // whatever stands in their fields. Half of the pairs are one text, cut into
-// fields at different places. A trial of a judge has the digest of none.
+// fields at different places. A battery of a judge has the digest of none.
 func TestContextsDiffer(t *testing.T) {
 	piece := rapid.StringOfN(rapid.SampledFrom([]rune("\x00\n\r\t |,;:/\"\\{}[]ae\u00e9\ufffd\u2028")), 0, 3, -1)
 	fields := rapid.SliceOfN(piece, 7, 7)
@@ -89,12 +89,12 @@ func TestContextsDiffer(t *testing.T) {
 		if (da == db) != (a == b) {
 			t.Fatalf("%q and %q have digests %s and %s", f, g, da, db)
 		}
-		trial, err := Trial{g[6], g[3], g[4], g[5]}.Digest()
+		which, err := BatteryContext{g[6], g[3], g[4], g[5]}.Digest()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if trial == da || trial == db {
-			t.Fatalf("%q is a trial, and yet has the digest of a judgment", g)
+		if which == da || which == db {
+			t.Fatalf("%q is a battery, and yet has the digest of a judgment", g)
 		}
 		if a == b {
 			same++
@@ -177,7 +177,7 @@ func TestUnreadableForAnyReason(t *testing.T) {
 		t.Errorf("unlisted: %q", shut)
 	}
 	c := &Cache{reader: r, reported: map[string]bool{}}
-	for what, err := range map[string]error{"Put": c.PutTrial(Trial{}, true), "Get": func() error { _, _, _, err := c.Get(Context{}); return err }()} {
+	for what, err := range map[string]error{"Put": c.PutBattery(BatteryContext{}, true), "Get": func() error { _, _, _, err := c.Get(Context{}); return err }()} {
 		if err == nil || !strings.HasSuffix(err.Error(), ": not a directory") {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -47,7 +47,7 @@ func TestEach(t *testing.T) {
 	want := []judgecache.Entry{
 		good(own, judgecache.Judgment, "correct", name),
 		good(other, judgecache.Judgment, "incorrect", fileOf(2)),
-		good(own, judgecache.NullBattery, "withstood", filepath.Base(trialPath(t, "", battery()))),
+		good(own, judgecache.NullBattery, "withstood", filepath.Base(batteryPath(t, "", battery()))),
 		bad(Untrusted, stranger.Name, stranger.Bytes),
 		bad(malformed, "."+name, 31), bad(notRegular, "link.json", 0), bad(notRegular, "d.json", 0),
 		{Name: "old.json", Bytes: 34, Legacy: true}, {Name: "." + name + "815", Bytes: 4, Leftover: true},
@@ -103,7 +103,7 @@ func TestRemove(t *testing.T) {
 			t.Errorf("%q is still there: %v", c.name, err)
 		}
 	}
-	for _, kept := range []string{outside, filepath.Join(dir, "README"), filepath.Join(dir, "."+name+"x"), filepath.Join(full, "x.json"), trialPath(t, dir, battery())} {
+	for _, kept := range []string{outside, filepath.Join(dir, "README"), filepath.Join(dir, "."+name+"x"), filepath.Join(full, "x.json"), batteryPath(t, dir, battery())} {
 		if _, err := os.Lstat(kept); err != nil {
 			t.Error(err)
 		}

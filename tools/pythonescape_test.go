@@ -21,8 +21,6 @@ type outside struct {
 	names          *strings.Replacer // puts the places into code
 }
 
-const canary = "brellin-canary-4711"
-
 func plant(t *testing.T) outside {
 	t.Helper()
 	o := outside{dir: t.TempDir()}

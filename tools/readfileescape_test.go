@@ -14,6 +14,8 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 )
 
+const canary = "brellin-canary-4711"
+
 // unasked is a model that no file from outside may reach.
 type unasked struct{ t *testing.T }
 

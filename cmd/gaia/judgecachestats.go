@@ -38,19 +38,19 @@ writes left that were killed.`,
 // cacheCounts is what stats prints with --json. All but Bytes, Bad, Legacy and
 // Leftovers is of good entries only.
 type cacheCounts struct {
-	Bad       []badCount   `json:"bad"` // in the order of their reasons
-	Batteries trialCounts  `json:"batteries"`
-	Bytes     int64        `json:"bytes"` // of all files
-	Dir       string       `json:"dir"`
-	Entries   int          `json:"entries"`
-	Keys      []keyCount   `json:"keys"`
-	Leftovers int          `json:"leftovers"`
-	Legacy    int          `json:"legacy"`
-	Models    []modelCount `json:"models"`
-	Newest    string       `json:"newest,omitzero"` // RFC 3339
-	Oldest    string       `json:"oldest,omitzero"`
-	Present   bool         `json:"present"`
-	Verdicts  judgeCounts  `json:"verdicts"`
+	Bad       []badCount    `json:"bad"` // in the order of their reasons
+	Batteries batteryCounts `json:"batteries"`
+	Bytes     int64         `json:"bytes"` // of all files
+	Dir       string        `json:"dir"`
+	Entries   int           `json:"entries"`
+	Keys      []keyCount    `json:"keys"`
+	Leftovers int           `json:"leftovers"`
+	Legacy    int           `json:"legacy"`
+	Models    []modelCount  `json:"models"`
+	Newest    string        `json:"newest,omitzero"` // RFC 3339
+	Oldest    string        `json:"oldest,omitzero"`
+	Present   bool          `json:"present"`
+	Verdicts  judgeCounts   `json:"verdicts"`
 }
 
 type badCount struct {
@@ -58,7 +58,7 @@ type badCount struct {
 	Reason  string `json:"reason"`
 }
 
-type trialCounts struct {
+type batteryCounts struct {
 	Paid      int `json:"paid"`
 	Withstood int `json:"withstood"`
 }
@@ -165,7 +165,7 @@ func (t *cacheTally) counts(c openedCache) cacheCounts {
 		m := *t.models[model]
 		counts.Models = append(counts.Models, m)
 		counts.Verdicts = judgeCounts{counts.Verdicts.Correct + m.Correct, counts.Verdicts.Incorrect + m.Incorrect}
-		counts.Batteries = trialCounts{counts.Batteries.Paid + m.Paid, counts.Batteries.Withstood + m.Withstood}
+		counts.Batteries = batteryCounts{counts.Batteries.Paid + m.Paid, counts.Batteries.Withstood + m.Withstood}
 	}
 	for _, id := range slices.Sorted(maps.Keys(t.keys)) {
 		counts.Keys = append(counts.Keys, keyCount{t.keys[id], id, c.trust.nameOf(id)})

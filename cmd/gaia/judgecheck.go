@@ -81,7 +81,7 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile) 
 	if err := a.settleJudge(cmd, c, file); err != nil {
 		return err
 	}
-	e, end, err := a.judgeToTry(c.settings)
+	e, end, err := a.judgeToCheck(c.settings)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile) 
 	if file != nil {
 		a.tellSettings(file, c.settings)
 	}
-	known, err := a.recallTrial(c.settings, *e)
+	known, err := a.recallOutcome(c.settings, *e)
 	if err != nil {
 		return err
 	}
@@ -104,9 +104,9 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile) 
 	if err := known.keep(t); err != nil {
 		a.warn("the outcome is not kept: " + err.Error())
 	}
-	out := newJudgeTrial(*e, t, known.outcome)
+	out := newCheckedJudge(*e, t, known.outcome)
 	out.Rehearsal = c.rehearsal
-	return a.printTrial(out, t, c.asJSON)
+	return a.printChecked(out, t, c.asJSON)
 }
 
 // settleJudge fills in what the flags leave open, of the environment, the settings
@@ -132,9 +132,9 @@ func (a *app) settleJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile)
 	return nil
 }
 
-// judgeToTry is the judge that the settings name, or the built-in one, which is
+// judgeToCheck is the judge that the settings name, or the built-in one, which is
 // there until end is called.
-func (a *app) judgeToTry(s settings) (e *run.Endpoint, end func(), err error) {
+func (a *app) judgeToCheck(s settings) (e *run.Endpoint, end func(), err error) {
 	if s.rehearsal {
 		fmt.Fprintln(a.stderr, "gaia: rehearsal: a scripted judge; this says nothing of a real one")
 		return scriptedJudge()
@@ -175,42 +175,42 @@ func judgeConfig(baseURL, apiKey string, prices llm.Prices) llm.Config {
 
 // What is remembered of the null battery.
 const (
-	trialWithstood = "withstood"
-	trialPaid      = "paid"
+	outcomeWithstood = "withstood"
+	outcomePaid      = "paid"
 )
 
-// knownTrial is what is remembered of a judge, and where an outcome is kept.
-type knownTrial struct {
+// knownOutcome is what is remembered of a judge, and where an outcome is kept.
+type knownOutcome struct {
 	cache   *judgecache.Cache // nil: nothing is kept
-	name    judgecache.Trial
-	outcome string // trialWithstood, trialPaid, or "" for none
+	name    judgecache.BatteryContext
+	outcome string // outcomeWithstood, outcomePaid, or "" for none
 }
 
-// recallTrial looks up how the judge stood the null battery before. What would
+// recallOutcome looks up how the judge stood the null battery before. What would
 // keep an outcome from being kept is an error here, before anything is asked.
-func (a *app) recallTrial(s settings, e run.Endpoint) (knownTrial, error) {
+func (a *app) recallOutcome(s settings, e run.Endpoint) (knownOutcome, error) {
 	if s.noJudgeCache {
-		return knownTrial{}, nil
+		return knownOutcome{}, nil
 	}
 	key, err := a.signingKey(s.key)
 	if err != nil {
-		return knownTrial{}, withoutCache(err)
+		return knownOutcome{}, withoutCache(err)
 	}
 	cache, err := a.judgeCache(key, false)
 	if err != nil {
-		return knownTrial{}, withoutCache(err)
+		return knownOutcome{}, withoutCache(err)
 	}
-	known := knownTrial{cache: cache, name: run.BatteryKey(e)}
-	withstood, found, bad, err := cache.Trial(known.name)
+	known := knownOutcome{cache: cache, name: run.BatteryKey(e)}
+	withstood, found, bad, err := cache.GetBattery(known.name)
 	switch {
 	case err != nil:
-		return knownTrial{}, withoutCache(fmt.Errorf("reading the judge cache: %w", err))
+		return knownOutcome{}, withoutCache(fmt.Errorf("reading the judge cache: %w", err))
 	case bad != nil:
-		return knownTrial{}, badTrial(cache.Dir(), *bad)
+		return knownOutcome{}, badOutcome(cache.Dir(), *bad)
 	case found && withstood:
-		known.outcome = trialWithstood
+		known.outcome = outcomeWithstood
 	case found:
-		known.outcome = trialPaid
+		known.outcome = outcomePaid
 	}
 	return known, nil
 }
@@ -225,8 +225,8 @@ func withoutCache(err error) error {
 	return &f
 }
 
-// badTrial is the failure that what is remembered does not verify.
-func badTrial(dir string, bad judgecache.Bad) error {
+// badOutcome is the failure that what is remembered does not verify.
+func badOutcome(dir string, bad judgecache.Bad) error {
 	all := []judgecache.Bad{bad}
 	f := &failure{code: exitEvidence, err: errors.New("what is kept of an earlier null battery of this judge does not verify"), reasons: badEntries(dir, all)}
 	if bad.Name == judgecache.Place {
@@ -238,10 +238,10 @@ func badTrial(dir string, bad judgecache.Bad) error {
 
 // keep keeps an outcome for runs: that a judge withstood the battery, or that it
 // paid an item, which stands. Anything else is tried again.
-func (k knownTrial) keep(t run.BatteryResult) error {
+func (k knownOutcome) keep(t run.BatteryResult) error {
 	withstood := t.Withstood()
-	if k.cache == nil || !withstood && len(t.Paid) == 0 || withstood && k.outcome == trialPaid {
+	if k.cache == nil || !withstood && len(t.Paid) == 0 || withstood && k.outcome == outcomePaid {
 		return nil
 	}
-	return k.cache.PutTrial(k.name, withstood)
+	return k.cache.PutBattery(k.name, withstood)
 }

@@ -67,7 +67,7 @@ func TestJudgeCheckGullible(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != exitFindings {
 		t.Fatalf("exit code %d, %v", code, err)
 	}
-	var got judgeTrial
+	var got checkedJudge
 	if err := json.Unmarshal(data, &got); err != nil {
 		t.Fatal(err)
 	}

@@ -16,29 +16,29 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// judgeTrial is what check prints with --json.
-type judgeTrial struct {
-	Battery      string      `json:"battery_sha256"`
-	CostMicroUSD *int64      `json:"cost_microusd"` // null where the price is unknown
-	Items        []trialItem `json:"items"`
-	Model        string      `json:"model"`
-	Origin       string      `json:"origin"`
-	Problem      string      `json:"problem,omitzero"` // why not all items were put to it
-	Rehearsal    bool        `json:"rehearsal,omitzero"`
-	Remembered   string      `json:"remembered"` // of an earlier null battery: trialWithstood, trialPaid, or "" for none
-	TokensIn     int64       `json:"tokens_in"`
-	TokensOut    int64       `json:"tokens_out"`
-	Withstood    bool        `json:"withstood"` // this one
+// checkedJudge is what check prints with --json.
+type checkedJudge struct {
+	Battery      string        `json:"battery_sha256"`
+	CostMicroUSD *int64        `json:"cost_microusd"` // null where the price is unknown
+	Items        []checkedItem `json:"items"`
+	Model        string        `json:"model"`
+	Origin       string        `json:"origin"`
+	Problem      string        `json:"problem,omitzero"` // why not all items were put to it
+	Rehearsal    bool          `json:"rehearsal,omitzero"`
+	Remembered   string        `json:"remembered"` // of an earlier null battery: outcomeWithstood, outcomePaid, or "" for none
+	TokensIn     int64         `json:"tokens_in"`
+	TokensOut    int64         `json:"tokens_out"`
+	Withstood    bool          `json:"withstood"` // this one
 }
 
-type trialItem struct {
+type checkedItem struct {
 	Candidate string `json:"candidate"`
 	Name      string `json:"name"`
 	Verdict   string `json:"verdict"` // incorrect, as it should be; or correct, unreadable, refused (by the endpoint), "not asked"
 }
 
-func newJudgeTrial(e run.Endpoint, t run.BatteryResult, remembered string) judgeTrial {
-	out := judgeTrial{Battery: judge.BatteryDigest(), CostMicroUSD: t.CostMicroUSD, Model: e.Name, Origin: e.Origin, Problem: t.Err,
+func newCheckedJudge(e run.Endpoint, t run.BatteryResult, remembered string) checkedJudge {
+	out := checkedJudge{Battery: judge.BatteryDigest(), CostMicroUSD: t.CostMicroUSD, Model: e.Name, Origin: e.Origin, Problem: t.Err,
 		Remembered: remembered, TokensIn: t.TokensIn, TokensOut: t.TokensOut, Withstood: t.Withstood()}
 	for i, n := range judge.Battery() {
 		verdict := "incorrect"
@@ -52,31 +52,31 @@ func newJudgeTrial(e run.Endpoint, t run.BatteryResult, remembered string) judge
 		case slices.Contains(t.Refused, n.Name):
 			verdict = "refused"
 		}
-		out.Items = append(out.Items, trialItem{n.Candidate, n.Name, verdict})
+		out.Items = append(out.Items, checkedItem{n.Candidate, n.Name, verdict})
 	}
 	return out
 }
 
-func (a *app) printTrial(out judgeTrial, t run.BatteryResult, asJSON bool) (err error) {
+func (a *app) printChecked(out checkedJudge, t run.BatteryResult, asJSON bool) (err error) {
 	switch {
 	case asJSON:
 		err = a.printJSON(out)
 	case t.Put > 0:
-		err = a.printTrialTable(out)
+		err = a.printCheckedTable(out)
 	}
 	if err != nil {
 		return err
 	}
-	return trialFailure(out, t)
+	return checkFailure(out, t)
 }
 
-// trialFailure is the failure of a judge that no run goes by, or that could not be
+// checkFailure is the failure of a judge that no run goes by, or that could not be
 // asked; nil of one that withstood the battery.
-func trialFailure(out judgeTrial, t run.BatteryResult) error {
+func checkFailure(out checkedJudge, t run.BatteryResult) error {
 	const another = "take another model with --judge-model: without a judge the official scores stand alone"
 	until := "until 'gaia judge cache prune --model " + quoteArg(out.Model) + "'"
 	switch {
-	case out.Withstood && out.Remembered == trialPaid:
+	case out.Withstood && out.Remembered == outcomePaid:
 		return fail(exitFindings, errors.New("an earlier null battery was paid by this judge; that stands "+until), another)
 	case out.Withstood:
 		return nil
@@ -88,7 +88,7 @@ func trialFailure(out judgeTrial, t run.BatteryResult) error {
 		return fail(exitFailure, fmt.Errorf("asking the judge: %w", err), judgeRemedies(t.Why)...)
 	}
 	why := explainBattery(&ledger.BatterySummary{Paid: t.Paid, Put: t.Put, Refused: t.Refused, Unreadable: t.Unreadable})
-	if len(t.Paid) == 0 && out.Remembered == trialWithstood {
+	if len(t.Paid) == 0 && out.Remembered == outcomeWithstood {
 		return fail(exitFindings, errors.New("this judge did not withstand the null battery: "+why), "runs go by the earlier one, which it withstood, "+until)
 	}
 	return fail(exitFindings, errors.New("no verdict of this judge counts: "+why), another)
@@ -109,7 +109,7 @@ func judgeRemedies(e *llm.Error) []string {
 	return nil
 }
 
-func (a *app) printTrialTable(out judgeTrial) error {
+func (a *app) printCheckedTable(out checkedJudge) error {
 	const width = 60 // of a candidate, before it is quoted
 	rows := newTable()
 	rows.AppendHeader(table.Row{"item", "verdict", "candidate"})

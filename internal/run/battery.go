@@ -120,8 +120,8 @@ func refusal(e *llm.Error) error {
 }
 
 // BatteryKey is what the outcome of today's null battery is kept under.
-func BatteryKey(e Endpoint) judgecache.Trial {
-	return judgecache.Trial{Battery: judge.BatteryDigest(), Model: e.Name, Origin: e.place(), PromptDigest: prompt.JudgeDigest()}
+func BatteryKey(e Endpoint) judgecache.BatteryContext {
+	return judgecache.BatteryContext{Battery: judge.BatteryDigest(), Model: e.Name, Origin: e.place(), PromptDigest: prompt.JudgeDigest()}
 }
 
 // place is what verdicts of the endpoint are known by: hosts may have other models
@@ -139,7 +139,7 @@ func (m *judgeMemory) battery() (withstood, found bool) {
 	if cache == nil {
 		return false, false
 	}
-	withstood, found, bad, err := cache.Trial(m.batteryKey())
+	withstood, found, bad, err := cache.GetBattery(m.batteryKey())
 	if err != nil {
 		m.run.warn(fmt.Errorf("reading the judge cache: %w", err))
 		return false, false
@@ -154,7 +154,7 @@ func (m *judgeMemory) battery() (withstood, found bool) {
 }
 
 // batteryKey is BatteryKey by the plan, whose battery may be another than today's.
-func (m *judgeMemory) batteryKey() judgecache.Trial {
+func (m *judgeMemory) batteryKey() judgecache.BatteryContext {
 	key := BatteryKey(*m.run.cfg.Judge)
 	key.Battery, key.PromptDigest = m.plan().Battery, m.plan().PromptSHA256
 	return key
@@ -168,7 +168,7 @@ func (m *judgeMemory) keepBattery(withstood bool) {
 	if cache == nil || m.run.lost != nil {
 		return
 	}
-	if err := cache.PutTrial(m.batteryKey(), withstood); err != nil {
+	if err := cache.PutBattery(m.batteryKey(), withstood); err != nil {
 		m.run.warn(fmt.Errorf("writing the judge cache: %w", err))
 	}
 }

@@ -9,6 +9,10 @@
 // events, also while they are being written, so a resumed run knows exactly
 // what a verifier would.
 //
+// Before the first verdict of the LLM judge is wanted, the judge is put to the null
+// battery (battery.go, package judge); what it said in earlier runs comes from the
+// signed cache (verdicts.go), which is swept before anything is spent.
+//
 // A directory runs/<id> appears by rename with its manifest signed and
 // run_started durable (unfinished ones are runs/.new-*). TestResume,
 // and TestKill in cmd/gaia, show that what was acknowledged is kept and that a

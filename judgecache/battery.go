@@ -7,10 +7,10 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
-// Trial is everything the outcome of a null battery depends on. Battery is the
+// BatteryContext is everything the outcome of a null battery depends on. Battery is the
 // digest of its items; PromptDigest is that of the judge's prompt; Origin is
-// where the endpoint is: its whole base URL, without credentials and query.
-type Trial struct {
+// where the endpoint is: its whole base URL.
+type BatteryContext struct {
 	Battery      string `json:"battery_sha256"`
 	Model        string `json:"model"`
 	Origin       string `json:"origin"`
@@ -20,7 +20,7 @@ type Trial struct {
 // Digest returns "sha256:…" over the canonical object of all fields. It is the
 // digest of no Context, whose object has other members. It fails where a field
 // is not UTF-8.
-func (t Trial) Digest() (string, error) {
+func (t BatteryContext) Digest() (string, error) {
 	b, err := sign.Canonical(t)
 	if err != nil {
 		return "", errors.New("a judge's null battery is not named in UTF-8")
@@ -28,31 +28,31 @@ func (t Trial) Digest() (string, error) {
 	return sign.Digest(b), nil
 }
 
-// Trial looks up whether a judge withstood a battery. found and bad are those
+// GetBattery looks up whether a judge withstood a battery. found and bad are those
 // of Get.
-func (c *Cache) Trial(t Trial) (withstood, found bool, bad *Bad, err error) {
+func (c *Cache) GetBattery(t BatteryContext) (withstood, found bool, bad *Bad, err error) {
 	digest, err := t.Digest()
 	if err != nil {
 		return false, false, nil, err
 	}
-	return c.get(trials(), digest, t.Model)
+	return c.get(batteries(), digest, t.Model)
 }
 
-// PutTrial keeps whether a judge withstood a battery, as Put keeps a verdict. But
+// PutBattery keeps whether a judge withstood a battery, as Put keeps a verdict. But
 // that it paid stays until it is removed: a judge that may pay cannot be tried
 // until it does not. Only of two processes that put at the same moment, the later
 // wins.
-func (c *Cache) PutTrial(t Trial, withstood bool) error {
+func (c *Cache) PutBattery(t BatteryContext, withstood bool) error {
 	digest, err := t.Digest()
 	if err != nil {
 		return err
 	}
-	before, found, _, err := c.lookUp(trials(), digest, t.Model)
+	before, found, _, err := c.lookUp(batteries(), digest, t.Model)
 	if err != nil {
 		return fmt.Errorf("writing a %s: %w", NullBattery, err) // what is there may say that it paid
 	}
 	if withstood && found && !before {
 		return nil
 	}
-	return c.put(trials(), digest, t.Model, withstood)
+	return c.put(batteries(), digest, t.Model, withstood)
 }
