@@ -102,3 +102,47 @@ func TestJudgeBabbles(t *testing.T) {
 	judged(nil, "judged 1 of 1 (0 from the cache), unreadable 0, errors 0", 1)
 	judged(nil, "judged 1 of 1 (1 from the cache), unreadable 0, errors 0", 0)
 }
+
+// TestGullibleJudgeIsSaid: whoever looks at a run whose judge pays for nothing is
+// told, while it runs, at its end, by the audit and by the package.
+func TestGullibleJudgeIsSaid(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t)
+	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	out := p.want(exitOK, "run", "--submit-intent", "--source", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model,
+		"--judge-model", fixtures.GullibleJudgeModel, "--max-task-cost", "off", "--task", offlineTasks)
+	dir := p.newest()
+	for _, want := range []string{
+		"level=WARN msg=\"no verdict of the judge counts: it pays answers that say nothing, 2",
+		": judged 0 of 1 (0 from the cache), unreadable 0, errors 0, kept from it 1; cost",
+		"its verdicts do not count: it pays answers that say nothing, 2", "thought-process",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "judged          95 %") || !strings.Contains(out, "official") {
+		t.Errorf("a score of the judge is shown:\n%s", out)
+	}
+	if out := p.want(exitOK, "audit", dir); !strings.Contains(out, "kept from it 1") || !strings.Contains(out, "its verdicts do not count") {
+		t.Errorf("the audit says:\n%s", out)
+	}
+	if out := p.want(exitOK, "audit", "--format", "json", dir); !strings.Contains(out, `"withheld":1`) {
+		t.Errorf("the report says:\n%s", out)
+	}
+	p.want(exitOK, "submit", dir)
+	packages, err := filepath.Glob(filepath.Join(p.dir, "submission-*"))
+	if err != nil || len(packages) != 1 {
+		t.Fatalf("packages: %v, %v", packages, err)
+	}
+	readme, err := os.ReadFile(filepath.Join(packages[0], "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(readme); !strings.Contains(text, "**No verdict of the judge counts:**") || !strings.Contains(text, "kept from it 1") || strings.Contains(text, "with the LLM judge:") {
+		t.Errorf("the package says:\n%s", text)
+	}
+	p.want(exitOK, "verify", packages[0])
+}

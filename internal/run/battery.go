@@ -25,7 +25,7 @@ func (e errUntried) Error() string { return "the null battery could not be put t
 // judgeWithstood reports whether the judge withstood the null battery, which is put
 // to it before the first verdict of it is wanted, once for all answers that wait
 // for that. An errUntried settles nothing: after an outage the next answer has it
-// put again. Any other error ends the grading.
+// put again, within reason. Any other error ends the grading.
 func (r *Run) judgeWithstood(ctx context.Context) (bool, error) {
 	if r.fold.Manifest.Judge.Battery == "" { // the plan is older than batteries
 		return true, nil
@@ -74,7 +74,7 @@ func (r *Run) putBattery(ctx context.Context) (withstood bool, err error) {
 		m.keepBattery(t.Withstood())
 	case t.Err == "":
 		r.batteryFailed.Store(&outcome{})
-	case spent:
+	case spent, t.Put > 0 && r.cutOff.Add(1) >= maxCutOff:
 		r.batteryFailed.Store(&outcome{errUntried{t.Why}})
 	}
 	if t.Err != "" && len(t.Paid) == 0 {
@@ -82,6 +82,10 @@ func (r *Run) putBattery(ctx context.Context) (withstood bool, err error) {
 	}
 	return t.Withstood(), nil
 }
+
+// maxCutOff is how many null batteries are begun in a process and not brought to
+// their end. One that never gets past an item would be begun for every answer.
+const maxCutOff = 2
 
 // outcome is what the null battery came to in this process, where that is no
 // settled matter of the run: the error is nil if the judge did not withstand it.

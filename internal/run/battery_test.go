@@ -168,6 +168,23 @@ func TestBatteryOutlivesAnOutage(t *testing.T) {
 	}
 }
 
+// TestBatteryNeverPastAnItem: an item on which the endpoint fails every time does
+// not have the battery begun for every answer.
+func TestBatteryNeverPastAnItem(t *testing.T) {
+	c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
+	c, l := listened(c, func(_ int, user string) (string, error) {
+		if strings.Contains(user, "All of the above") {
+			return "", &llm.Error{Status: 500, Code: "http_500", Retryable: true}
+		}
+		return "", nil
+	})
+	r := execute(t, t.TempDir(), c)
+	all, paths := batteries(t, r.Dir)
+	if len(all) != 2 || l.asked != all[0].Tries+all[1].Tries || !slices.Equal(paths, []string{judge.PathError, judge.PathError, judge.PathError}) {
+		t.Errorf("%+v, %v, asked %d times", all, paths, l.asked)
+	}
+}
+
 // TestBatteryUnreadable: what is no verdict does not withstand anything. It is not
 // tried again in the run, but in the next one.
 func TestBatteryUnreadable(t *testing.T) {
