@@ -30,8 +30,12 @@ func batteries(e *Evidence, n *Notes) {
 	}
 	for _, b := range e.Batteries {
 		unknown := slices.ContainsFunc(slices.Concat(b.Event.Paid, b.Event.Refused, b.Event.Unreadable), func(name string) bool { return !slices.Contains(names, name) })
-		if unknown || b.Event.Put > len(names) || b.Event.Problem == "" && !b.Event.Remembered && b.Event.Put != len(names) {
+		whole := b.Event.Put == len(names)
+		if unknown || b.Event.Put > len(names) || !b.Event.Remembered && whole != (b.Event.Problem == "") {
 			n.find(Critical, "battery-differs", place{seq: b.Seq}, fmt.Sprintf("a null battery of %d items, or of others than the plan's", b.Event.Put), fmt.Sprintf("its %d items", len(names)))
+		}
+		if refused := len(b.Event.Refused); refused > 0 && b.Event.Withstood {
+			n.find(ToReview, "battery-refused", place{seq: b.Seq, unused: true}, fmt.Sprintf("%d of %d items of the null battery did not reach the judge", refused, len(names)), "a judge that called all of them incorrect")
 		}
 	}
 }

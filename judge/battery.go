@@ -102,15 +102,15 @@ func (r BatteryResult) Withstood() bool {
 var ErrRefused = errors.New("the request was refused")
 
 // PutBattery puts the null battery to the LLM judge, an item at a time, and ends
-// where it cannot be asked: by an error that is not ErrRefused, or is it on the
-// first item.
+// where it cannot be asked: by an error that is not ErrRefused, or where the first
+// two items are refused.
 func (j Judge) PutBattery(ctx context.Context) BatteryResult {
 	var r BatteryResult
 	for _, n := range Battery() {
-		v, err := j.ask(ctx, n.Question, n.Candidate, n.Expected)
+		v, err := j.put(ctx, n)
 		r.Tries += v.Tries
-		refused := errors.Is(err, ErrRefused) && r.Put > 0
-		if err != nil && !refused {
+		refused := errors.Is(err, ErrRefused)
+		if err != nil && !refused || refused && r.Put == 1 && len(r.Refused) == 1 {
 			r.Err = v.Err
 			return r
 		}
@@ -125,4 +125,15 @@ func (j Judge) PutBattery(ctx context.Context) BatteryResult {
 		}
 	}
 	return r
+}
+
+func (j Judge) put(ctx context.Context, n Null) (Verdict, error) {
+	return j.ask(ctx, n.Question, n.Candidate, n.Expected)
+}
+
+// Answers reports whether the LLM judge can be asked at all, by one item of the null
+// battery.
+func (j Judge) Answers(ctx context.Context) bool {
+	_, err := j.put(ctx, Battery()[0])
+	return err == nil
 }

@@ -110,7 +110,13 @@ func TestPutBattery(t *testing.T) {
 			}
 			return "", ErrRefused
 		}, false, BatteryResult{Put: items, Tries: items, Refused: all[1:]}},
-		{"the first is refused", func(string) (string, error) { return "", ErrRefused }, false, BatteryResult{Tries: 1, Err: "the judge could not be asked"}},
+		{"the first is refused", func(c string) (string, error) {
+			if c == Battery()[0].Candidate {
+				return "", ErrRefused
+			}
+			return sayIncorrect, nil
+		}, true, BatteryResult{Put: items, Tries: items, Refused: all[:1]}},
+		{"all are refused", func(string) (string, error) { return "", ErrRefused }, false, BatteryResult{Put: 1, Tries: 2, Refused: all[:1], Err: "the judge could not be asked"}},
 		{"nothing can be put", func(string) (string, error) { return "", gone }, false, BatteryResult{Tries: 1, Err: "the judge could not be asked"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

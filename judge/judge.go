@@ -206,10 +206,10 @@ func readVerdict(text string) (correct, ok bool) {
 func Blank(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
 		switch r {
-		case '\u2800', '\U0001d159', '\ufffc', utf8.RuneError: // a pattern of no dots, a note without a head, an object, a bad byte
+		case '\u2800', '\U0001d159', '\U00013441', '\U00013442', '\ufffc', utf8.RuneError: // a pattern of no dots, a note without a head, blank hieroglyphs, an object, a bad byte
 			return false
 		}
-		return !isSpace(r) && !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Me, unicode.Mn, unicode.Other_Default_Ignorable_Code_Point)
+		return !isSpace(r) && !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Me, unicode.Mn, unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point)
 	}) < 0
 }
 

@@ -193,7 +193,7 @@ func TestNonFinite(t *testing.T) {
 func TestBlank(t *testing.T) {
 	for answer, want := range map[string]bool{
 		"": true, " \t\n": true, "\u200b": true, "\x00\u00ad": true, "\u0301": true, "\u3164\u115f\u1160\uffa0": true, "\u2800": true, "\u2801": false,
-		"\U0001d159": true, "\u20dd": true, "\ufffc": true, "\ue000": true, "\xff": true, "\ufffd": true, "a\u20dd": false, "\U0001d158": false,
+		"\U0001d159": true, "\u20dd": true, "\ufffc": true, "\ue000": true, "\xff": true, "\ufffd": true, "a\u20dd": false, "\U00013441\U00013442": true, "\uffff": true, "\U00013440": true, "\U00013443": false, "\U0001d158": false,
 		"...": false, "?": false, "0": false, "\u200bx": false, "e\u0301": false,
 	} {
 		if got := Blank(answer); got != want {

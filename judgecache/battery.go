@@ -40,16 +40,19 @@ func (c *Cache) GetBattery(t BatteryContext) (withstood, found bool, bad *Bad, e
 
 // PutBattery keeps whether a judge withstood a battery, as Put keeps a verdict. But
 // that it paid stays until it is removed: a judge that may pay cannot be tried
-// until it does not. Only of two processes that put at the same moment, the later
-// wins.
+// until it does not. So does an entry that is bad, which can have said so; that is
+// an error. Only of two processes that put at the same moment, the later wins.
 func (c *Cache) PutBattery(t BatteryContext, withstood bool) error {
 	digest, err := t.Digest()
 	if err != nil {
 		return err
 	}
-	before, found, _, err := c.lookUp(batteries(), digest, t.Model)
+	before, found, fault, err := c.lookUp(batteries(), digest, t.Model)
 	if err != nil {
 		return fmt.Errorf("writing a %s: %w", NullBattery, err) // what is there may say that it paid
+	}
+	if fault.Reason != noReason && fault.Name != Place {
+		return fmt.Errorf("writing a %s: the entry that is there is %s, and stays until it is removed", NullBattery, fault.Reason)
 	}
 	if withstood && found && !before {
 		return nil

@@ -2,6 +2,7 @@ package judgecache_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,33 +72,42 @@ func TestPaidStays(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(*judgecache.Cache, string)
 		put    bool
-		want   bool
+		want   string // "paid", "withstood", or why the entry that is there stays
 	}{
-		"paid, then withstood":           {func(c *judgecache.Cache, _ string) { putBattery(t, c, battery(), false) }, true, false},
-		"another's paid, then withstood": {func(_ *judgecache.Cache, dir string) { putBattery(t, open(t, dir, other), battery(), false) }, true, false},
-		"paid twice":                     {func(c *judgecache.Cache, _ string) { putBattery(t, c, battery(), false) }, false, false},
-		"withstood, then paid":           {func(c *judgecache.Cache, _ string) { putBattery(t, c, battery(), true) }, false, false},
-		"withstood twice":                {func(c *judgecache.Cache, _ string) { putBattery(t, c, battery(), true) }, true, true},
-		"a stranger's paid":              {func(_ *judgecache.Cache, dir string) { putBattery(t, open(t, dir, newKey(t, 3)), battery(), false) }, true, true},
+		"paid, then withstood":           {func(c *judgecache.Cache, _ string) { putBattery(t, c, battery(), false) }, true, "paid"},
+		"another's paid, then withstood": {func(_ *judgecache.Cache, dir string) { putBattery(t, open(t, dir, other), battery(), false) }, true, "paid"},
+		"paid twice":                     {func(c *judgecache.Cache, _ string) { putBattery(t, c, battery(), false) }, false, "paid"},
+		"withstood, then paid":           {func(c *judgecache.Cache, _ string) { putBattery(t, c, battery(), true) }, false, "paid"},
+		"withstood twice":                {func(c *judgecache.Cache, _ string) { putBattery(t, c, battery(), true) }, true, "withstood"},
+		"a stranger's paid":              {func(_ *judgecache.Cache, dir string) { putBattery(t, open(t, dir, newKey(t, 3)), battery(), false) }, true, Untrusted},
 		"paid, its signature spoilt": {func(c *judgecache.Cache, dir string) {
 			putBattery(t, c, battery(), false)
 			spoil(t, batteryPath(t, dir, battery()))
-		}, true, true},
+		}, true, forged},
 		"withstood, its signature spoilt": {func(c *judgecache.Cache, dir string) {
 			putBattery(t, c, battery(), true)
 			spoil(t, batteryPath(t, dir, battery()))
-		}, false, false},
+		}, false, forged},
 		"paid, and removed": {func(c *judgecache.Cache, dir string) {
 			putBattery(t, c, battery(), false)
 			must(t, os.Remove(batteryPath(t, dir, battery())))
-		}, true, true},
+		}, true, "withstood"},
 	} {
 		dir := t.TempDir()
 		cache := open(t, dir, own, other.Public())
 		c.before(cache, dir)
-		putBattery(t, cache, battery(), c.put)
-		if got, found, bad, err := cache.GetBattery(battery()); got != c.want || !found || bad != nil || err != nil {
-			t.Errorf("%s: GetBattery = %v, %v, %v, %v", name, got, found, bad, err)
+		err := cache.PutBattery(battery(), c.put)
+		if c.want == Untrusted || c.want == forged {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: PutBattery: %v", name, err)
+			}
+			if _, found, bad, _ := cache.GetBattery(battery()); found || bad == nil || bad.Reason != c.want {
+				t.Errorf("%s: GetBattery: found %v, bad %v", name, found, bad)
+			}
+			continue
+		}
+		if got, found, bad, getErr := cache.GetBattery(battery()); got != (c.want == "withstood") || !found || bad != nil || errors.Join(err, getErr) != nil {
+			t.Errorf("%s: GetBattery = %v, %v, %v, %v, %v", name, got, found, bad, err, getErr)
 		}
 		spoil(t, batteryPath(t, dir, battery()))
 		if _, _, bad, _ := cache.GetBattery(battery()); bad == nil {

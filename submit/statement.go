@@ -199,7 +199,7 @@ func (e evidence) claims() []Claim {
 		{"scores", "the scores follow from the recorded verdicts, over every planned task", shownIf(scored, ByCheck)},
 		{"official-verdicts", "the audit recomputed the official verdicts from the gold answers that the plan commits to", shownIf(scored && e.goldAtHand, ByCheck)},
 		{"judge-verdicts", "the LLM judge was asked once about each answer that it judged, and verdicts from the cache are the first that it gave", shownIf(judged != nil && judged.Judged > 0, BySigner)},
-		{"judge-battery", "the LLM judge called answers incorrect that say nothing before a verdict of it counted", shownIf(judged != nil && judged.Battery != nil && judged.Battery.Withstood, BySigner)},
+		{"judge-battery", "the LLM judge called every answer incorrect that says nothing and that its endpoint let through, before a verdict of it counted", shownIf(judged != nil && judged.Battery != nil && judged.Battery.Withstood, BySigner)},
 		{"audit-conclusion", "the audit report is about these files, and its conclusion follows from its findings", ByCheck},
 		{"audit-findings", "the findings are all that the checks found", BySigner},
 		{"answers-first", "all answers were committed before the first verdict", shownIf(e.run.Manifest.SubmitIntent, Inferred)},

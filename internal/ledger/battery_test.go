@@ -47,6 +47,7 @@ func TestBatteryCounts(t *testing.T) {
 		{"paid and unreadable", func(b *battery) { b.Paid, b.Unreadable, b.Withstood = one, one, false }, true},
 		{"withstood with a problem", func(b *battery) { b.Problem = "gone" }, true},
 		{"a status and no problem", func(b *battery) { b.ErrorStatus = 503 }, true},
+		{"a status below nothing", func(b *battery) { b.Put, b.Problem, b.Withstood, b.ErrorStatus = 2, "gone", false, -1 }, true},
 		{"withstood nothing", func(b *battery) { b.Put, b.Tries = 0, 0 }, true},
 		{"fewer tries than items", func(b *battery) { b.Tries = 4 }, true},
 		{"remembered and asked", func(b *battery) { b.Remembered = true }, true},

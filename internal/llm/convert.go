@@ -78,7 +78,7 @@ func (c *Client) assemble(p prepared, completion openai.ChatCompletionResponse, 
 		response.CostMicroUSD = c.config.Prices.Cost(p.model, r.usage)
 	}
 	if strings.TrimSpace(message.Content) == "" && len(message.ToolCalls) == 0 {
-		return response, &Error{Status: http.StatusOK, Code: "empty_completion", Retryable: true, RequestID: r.id,
+		return response, &Error{Status: http.StatusOK, Code: EmptyCompletion, Retryable: true, RequestID: r.id,
 			Message: fmt.Sprintf("the completion has neither content nor tool calls (finish reason %q)", response.FinishReason)}
 	}
 	return response, nil

@@ -14,6 +14,9 @@ import (
 // ContextLengthExceeded is the code of a request whose conversation does not fit the model.
 const ContextLengthExceeded = "context_length_exceeded"
 
+// EmptyCompletion is the code of an answer in which the model says nothing, as filters leave it.
+const EmptyCompletion = "empty_completion"
+
 // Error is a failed request, or one that was refused before it was sent. Retryable says that the
 // same request may succeed later; Stop says that every other request would fail the same way
 // (credentials, quota, a model or an endpoint that is not there), so that the whole run should stop.

@@ -62,7 +62,10 @@ func (r *Run) putBattery(ctx context.Context) (withstood bool, err error) {
 	if t.Why != nil {
 		b.ErrorStatus = t.Why.Status
 	}
-	_, err = r.log.Append(trajectory.Draft{Payload: b}) // also what was cut off: it had a price
+	_, err = r.log.Append(trajectory.Draft{Payload: b})                          // also what was cut off: it had a price
+	if err == nil && (len(t.Paid) > 0 || t.Withstood() && len(t.Refused) == 0) { // what a filter kept from it, it may be asked tomorrow
+		m.keepBattery(t.Withstood())
+	}
 	if t.Err != "" {
 		err = errors.Join(err, ask.stop(r.cfg.Redact))
 	}
@@ -71,7 +74,6 @@ func (r *Run) putBattery(ctx context.Context) (withstood bool, err error) {
 	}
 	switch {
 	case t.Withstood() || len(t.Paid) > 0:
-		m.keepBattery(t.Withstood())
 	case t.Err == "":
 		r.batteryFailed.Store(&outcome{})
 	case spent, t.Put > 0 && r.cutOff.Add(1) >= maxCutOff:
@@ -117,7 +119,8 @@ func (a *asker) putBattery(ctx context.Context) BatteryResult {
 // refusal marks the error of a request that the endpoint will not have answered,
 // while it may answer others: it finds fault with it, or forbids it.
 func refusal(e *llm.Error) error {
-	if e.Status == 0 || e.Retryable || e.Stop && e.Status != http.StatusForbidden {
+	empty := e.Code == llm.EmptyCompletion // by then it was asked for again and again
+	if !empty && (e.Status == 0 || e.Retryable || e.Stop && e.Status != http.StatusForbidden) {
 		return e
 	}
 	return fmt.Errorf("%w: %w", judge.ErrRefused, e)

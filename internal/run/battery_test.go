@@ -321,7 +321,11 @@ func TestBatteryRefusedInPart(t *testing.T) {
 		})
 		r := execute(t, t.TempDir(), c)
 		all, paths := batteries(t, r.Dir)
-		if len(all) != 1 || !all[0].Withstood || !slices.Equal(all[0].Refused, []string{"instruction"}) || l.asked != len(judge.Battery())+3 {
+		want := len(judge.Battery()) + 3
+		if status == 403 {
+			want++ // whether the judge answers anything
+		}
+		if len(all) != 1 || !all[0].Withstood || !slices.Equal(all[0].Refused, []string{"instruction"}) || l.asked != want {
 			t.Errorf("%d: %+v, asked %d times", status, all, l.asked)
 		}
 		if !slices.Equal(paths, []string{judge.PathJudge, judge.PathError, judge.PathJudge}) {
@@ -430,5 +434,87 @@ func TestPaths(t *testing.T) {
 		if pair[0] != pair[1] {
 			t.Errorf("%q is %q in the ledger", pair[1], pair[0])
 		}
+	}
+}
+
+// TestForbiddenLater: where the judge forbids an answer, another question tells
+// whether it is that answer, or whether nothing can be asked any longer: then the
+// run stops, and is taken up when that is mended.
+func TestForbiddenLater(t *testing.T) {
+	c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
+	execute(t, t.TempDir(), c) // so that the battery is remembered
+	if err := os.RemoveAll(c.Verdicts.Dir()); err != nil {
+		t.Fatal(err)
+	}
+	c, _ = judged(t, c.Verdicts.Dir())
+	if err := c.Verdicts.PutBattery(BatteryKey(*c.Judge), true); err != nil {
+		t.Fatal(err)
+	}
+	revoked, l := listened(c, func(asked int, _ string) (string, error) {
+		if asked > 1 {
+			return "", &llm.Error{Status: 403, Code: "permission_denied", Stop: true}
+		}
+		return "", nil
+	})
+	r, err := Create(t.TempDir(), revoked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Execute(t.Context(), nil); err == nil || err.Error() != "the judge cannot be asked: status 403, permission_denied" {
+		t.Errorf("error is %v", err)
+	}
+	r.Close()
+	if l.asked > 5 { // the first answer, and of two others each, and whether it is that one
+		t.Errorf("asked %d times", l.asked)
+	}
+	finish(t, r.Dir, c)
+	if s := verified(t, r.Dir).Summary().Judge; s.Judged != 3 || s.Errors != 0 || !s.Battery.Remembered {
+		t.Errorf("judge %+v", s)
+	}
+}
+
+// TestBatteryKept: what a filter refused in part is not remembered as withstood,
+// and that an item was paid is, whatever came after it.
+func TestBatteryKept(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		say   func(int, string) (string, error)
+		ends  bool // the run comes to its end
+		found bool
+	}{
+		{"refused in part", func(_ int, user string) (string, error) {
+			if strings.Contains(user, "Thought process") {
+				return "", &llm.Error{Status: 400, Code: "content_filter"}
+			}
+			return "", nil
+		}, true, false},
+		{"empty in part", func(_ int, user string) (string, error) {
+			if strings.Contains(user, "Thought process") {
+				return "", &llm.Error{Status: 200, Code: llm.EmptyCompletion, Retryable: true}
+			}
+			return "", nil
+		}, true, false},
+		{"paid, then locked out", func(asked int, _ string) (string, error) {
+			if asked > 1 {
+				return "", &llm.Error{Status: 401, Code: "invalid_api_key", Stop: true}
+			}
+			return `{"verdict":"correct"}`, nil
+		}, false, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
+			said, _ := listened(c, tt.say)
+			r, err := Create(t.TempDir(), said)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			if err := r.Execute(t.Context(), nil); (err == nil) != tt.ends {
+				t.Errorf("the run ends with %v", err)
+			}
+			if withstood, found, bad, err := c.Verdicts.GetBattery(BatteryKey(*c.Judge)); withstood || found != tt.found || bad != nil || err != nil {
+				t.Errorf("remembered: %v, %v, %v, %v", withstood, found, bad, err)
+			}
+		})
 	}
 }

@@ -92,8 +92,11 @@ func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) erro
 		return err
 	}
 	if ask != nil {
-		ask.answered = ask.answered || memory.proven
-		if err := ask.stop(r.cfg.Redact); err != nil {
+		err := ask.stop(r.cfg.Redact)
+		if err != nil && memory.proven && ask.failed.Status == http.StatusForbidden && (judge.Judge{Asker: ask}).Answers(ctx) {
+			err = nil // this answer alone is forbidden
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -201,7 +204,7 @@ type asker struct {
 	tokensOut int64
 	latencyMs int64
 	failed    *llm.Error
-	answered  bool // the judge, this or another time
+	answered  bool // the judge
 }
 
 // asker returns one for the judge of the plan.
