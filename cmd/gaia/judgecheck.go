@@ -240,7 +240,7 @@ func badOutcome(dir string, bad judgecache.Bad) error {
 // paid an item, which stands. Anything else is tried again.
 func (k knownOutcome) keep(t run.BatteryResult) error {
 	withstood := t.Withstood()
-	if k.cache == nil || !withstood && len(t.Paid) == 0 || withstood && k.outcome == outcomePaid {
+	if k.cache == nil || !t.Lasts() || withstood && k.outcome == outcomePaid {
 		return nil
 	}
 	return k.cache.PutBattery(k.name, withstood)

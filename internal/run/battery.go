@@ -52,18 +52,12 @@ func (r *Run) putBattery(ctx context.Context) (withstood bool, err error) {
 	}
 	ask := r.asker(m)
 	t := ask.putBattery(ctx)
-	b := r.newBattery()
-	b.CostMicroUSD, b.LatencyMs, b.TokensIn, b.TokensOut = t.CostMicroUSD, t.LatencyMs, t.TokensIn, t.TokensOut
-	b.Paid, b.Problem, b.Put, b.Refused, b.Tries, b.Unreadable, b.Withstood = t.Paid, t.Err, t.Put, t.Refused, t.Tries, t.Unreadable, t.Withstood()
 	spent := t.Why != nil && t.Why.Code == errNoMoney().Code
 	if spent {
-		b.Problem = prompt.RunMoneySpent
+		t.Err = prompt.RunMoneySpent
 	}
-	if t.Why != nil {
-		b.ErrorStatus = t.Why.Status
-	}
-	_, err = r.log.Append(trajectory.Draft{Payload: b})                          // also what was cut off: it had a price
-	if err == nil && (len(t.Paid) > 0 || t.Withstood() && len(t.Refused) == 0) { // what a filter kept from it, it may be asked tomorrow
+	_, err = r.log.Append(trajectory.Draft{Payload: r.batteryEvent(t)}) // also what was cut off: it had a price
+	if err == nil && t.Lasts() {
 		m.keepBattery(t.Withstood())
 	}
 	if t.Err != "" {
@@ -102,6 +96,13 @@ type BatteryResult struct {
 	Why                 *llm.Error // not all items were put to it; nil if they were, or if it is not known
 }
 
+// Lasts reports whether the outcome holds for later runs: that the judge paid does,
+// and that all items reached it and it withstood them. What a filter keeps from it
+// today, or what was no verdict, may be one tomorrow.
+func (r BatteryResult) Lasts() bool {
+	return len(r.Paid) > 0 || r.Withstood() && len(r.Refused) == 0
+}
+
 // PutBattery puts the null battery to a judge, without a run.
 func PutBattery(ctx context.Context, e Endpoint, now func() time.Time) BatteryResult {
 	return (&asker{endpoint: e, now: now, cost: new(int64)}).putBattery(ctx)
@@ -135,9 +136,20 @@ func BatteryKey(e Endpoint) judgecache.BatteryContext {
 // at other paths.
 func (e Endpoint) place() string { return cmp.Or(e.URL, e.Origin) }
 
+// newBattery begins an event of a null battery by the plan.
 func (r *Run) newBattery() trajectory.JudgeBattery {
 	plan := r.fold.Manifest.Judge
 	return trajectory.JudgeBattery{CostMicroUSD: new(int64), Model: plan.Model, Prompt: plan.Prompt, SHA256: plan.Battery}
+}
+
+func (r *Run) batteryEvent(t BatteryResult) trajectory.JudgeBattery {
+	b := r.newBattery()
+	b.CostMicroUSD, b.LatencyMs, b.TokensIn, b.TokensOut = t.CostMicroUSD, t.LatencyMs, t.TokensIn, t.TokensOut
+	b.Paid, b.Problem, b.Put, b.Refused, b.Tries, b.Unreadable, b.Withstood = t.Paid, t.Err, t.Put, t.Refused, t.Tries, t.Unreadable, t.Withstood()
+	if t.Why != nil {
+		b.ErrorStatus = t.Why.Status
+	}
+	return b
 }
 
 // battery looks the outcome up that an earlier run had, and records it.
