@@ -154,24 +154,20 @@ func prepare(dir string) (shut string) {
 func (c *Cache) Dir() string { return c.reader.dir }
 
 // Sweep checks every entry, also those no question of this run leads to. What
-// cannot be read is bad and no error: there is none today.
-func (c *Cache) Sweep() (Sweep, error) {
+// cannot be read is bad.
+func (c *Cache) Sweep() Sweep {
 	var s Sweep
-	err := c.reader.Each(func(e Entry) error {
+	c.reader.Each(func(e Entry) {
 		if e.Leftover {
-			return nil
+			return
 		}
 		s.Checked++
 		if e.Reason != noReason {
 			s.Bad = append(s.Bad, Bad{e.Name, e.Reason})
 			c.report(e.Name)
 		}
-		return nil
 	})
-	if err != nil {
-		return Sweep{}, err
-	}
-	return s, nil
+	return s
 }
 
 // Get looks a verdict up. An entry that is bad, or in a bad directory, is not

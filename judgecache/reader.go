@@ -124,27 +124,24 @@ func owner(info fs.FileInfo) (uid int, known bool) {
 func (r *Reader) Shut() string { return r.shut }
 
 // Each calls visit for every entry and leftover in the order of their names,
-// and ends with its error; there is no other. Of a cache that is shut, or that
-// cannot be listed any more, it visits Place alone. What else lies in the directory
-// is passed over. It holds the names in memory, but no contents.
-func (r *Reader) Each(visit func(Entry) error) error {
+// what cannot be read among them: it is bad. Of a cache that is shut, or that cannot
+// be listed any more, it visits Place alone. What else lies in the directory is passed
+// over. It holds the names in memory, but no contents.
+func (r *Reader) Each(visit func(Entry)) {
 	if r.shut != "" {
-		return visit(Entry{Name: Place, Reason: r.shut})
+		visit(Entry{Name: Place, Reason: r.shut})
+		return
 	}
 	files, err := os.ReadDir(r.dir)
 	if err != nil {
-		return visit(Entry{Name: Place, Reason: NotRead})
+		visit(Entry{Name: Place, Reason: NotRead})
+		return
 	}
 	for _, f := range files {
-		e, found := r.entry(f.Name())
-		if !found {
-			continue
-		}
-		if err := visit(e); err != nil {
-			return err
+		if e, found := r.entry(f.Name()); found {
+			visit(e)
 		}
 	}
-	return nil
 }
 
 // entry describes the file called name; found is false for one that is not of

@@ -65,10 +65,6 @@ func TestEach(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("Each gives\n%+v\nwant\n%+v", got, want)
 	}
-	stop := errors.New("enough")
-	if err := r.Each(func(judgecache.Entry) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("Each ended with %v", err)
-	}
 }
 
 // TestRemove: nothing goes but what is named, and only what a cache has or what

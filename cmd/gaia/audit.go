@@ -203,9 +203,7 @@ func conclusion(dir string, r audit.Report, found *ledger.Run) [][2]string {
 	t := r.Totals
 	rows := append([][2]string{{"run", r.RunID}}, chosen(found.Manifest)...)
 	rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d planned, %d attempts, %d events", t.Planned, t.Attempts, t.Events)})
-	if t.Judge != nil {
-		rows = append(rows, judgeRows(found.Summary().Judge)...)
-	}
+	rows = append(rows, judgeRows(found.Summary().Judge)...)
 	for _, score := range []struct {
 		name, means string
 		rate        *ledger.Rate

@@ -14,7 +14,6 @@ import (
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
-	"github.com/spf13/cobra"
 )
 
 // finish executes a run to its end and prints the result.
@@ -167,11 +166,4 @@ func (a *app) printJSON(v any) error {
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s\n", b)
 	return err
-}
-
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("see 'gaia "+cmd.Name()+" --help'", "%s takes no argument, not %q", cmd.Name(), args[0])
-	}
-	return nil
 }

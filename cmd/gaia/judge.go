@@ -18,11 +18,3 @@ calls answers incorrect that say nothing.`,
 	cmd.AddCommand(a.judgeCheckCommand(), a.judgeCacheCommand())
 	return cmd
 }
-
-// knownCommand refuses the name of a command that a command does not have.
-func knownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("see '"+cmd.CommandPath()+" --help'", "%s has no command %q", cmd.Name(), args[0])
-	}
-	return nil
-}

@@ -44,13 +44,6 @@ func (q *cacheQuery) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&q.asJSON, "json", false, "print the result as JSON")
 }
 
-func noCacheArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("see '"+cmd.CommandPath()+" --help'", "judge cache %s takes no argument, not %q", cmd.Name(), args[0])
-	}
-	return nil
-}
-
 // openedCache is a judge cache to be looked through, and whose entries count.
 type openedCache struct {
 	*judgecache.Reader // nil: there is none
@@ -59,11 +52,10 @@ type openedCache struct {
 }
 
 // Each is that of the reader; where there is none, nothing is visited.
-func (c openedCache) Each(visit func(judgecache.Entry) error) error {
-	if c.Reader == nil {
-		return nil
+func (c openedCache) Each(visit func(judgecache.Entry)) {
+	if c.Reader != nil {
+		c.Reader.Each(visit)
 	}
-	return c.Reader.Each(visit)
 }
 
 // ownKeyFile is the signing key that the settings name, "" where the environment
@@ -134,7 +126,7 @@ anything is.
 Entries of the old form have no signature. They are counted and never used.`,
 		Example: `  gaia judge cache verify
   gaia judge cache verify --trusted-key alice.pub --json`,
-		Args:              noCacheArgs,
+		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := notEmpty(cmd, "settings"); err != nil {
@@ -154,11 +146,11 @@ func (a *app) verifyCache(q *cacheQuery) error {
 	}
 	v := cacheVerification{Bad: []badEntry{}, Dir: c.dir, Present: c.Reader != nil}
 	var bad []judgecache.Bad
-	err = c.Each(func(e judgecache.Entry) error {
+	c.Each(func(e judgecache.Entry) {
 		switch {
 		case e.Leftover:
 			v.Leftovers++
-			return nil
+			return
 		case e.Legacy:
 			v.Legacy++
 		case e.Reason != "":
@@ -166,11 +158,7 @@ func (a *app) verifyCache(q *cacheQuery) error {
 			bad = append(bad, judgecache.Bad{Name: e.Name, Reason: e.Reason})
 		}
 		v.Checked++
-		return nil
 	})
-	if err != nil {
-		return err
-	}
 	switch {
 	case q.asJSON:
 		err = a.printJSON(v)

@@ -42,7 +42,7 @@ and leaves a directory that is not empty (exit code 1).`,
   gaia judge cache prune --older-than 90d
   gaia judge cache prune --model gpt-4o-mini --older-than 720h
   gaia judge cache prune --all`,
-		Args:              noCacheArgs,
+		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := p.check(cmd, time.Now()); err != nil {
@@ -179,29 +179,25 @@ func (a *app) pruneCache(p *pruning) error {
 		return fail(exitFailure, fmt.Errorf("nothing is removed: %w", shutCache(c)), cacheHints(c.dir, []judgecache.Bad{{Name: judgecache.Place, Reason: c.Shut()}})...)
 	}
 	now, full := time.Now(), false
-	err = c.Each(func(e judgecache.Entry) error {
+	c.Each(func(e judgecache.Entry) {
 		why := p.why(e, now)
 		if why == "" {
 			done.Kept++
 			if e.Reason == judgecache.Untrusted {
 				done.Untrusted++
 			}
-			return nil
+			return
 		}
 		if !p.dryRun {
 			if err := c.Remove(e.Name); err != nil {
 				full = full || errors.Is(err, fs.ErrExist) // a directory that is not empty
 				done.Failed = append(done.Failed, failedEntry{unwrapPath(err).Error(), e.Name})
-				return nil
+				return
 			}
 		}
 		done.Bytes += e.Bytes
 		done.Removed = append(done.Removed, prunedEntry{e.Bytes, e.Name, why})
-		return nil
 	})
-	if err != nil {
-		return err
-	}
 	if err := a.printPruned(done, c, p.asJSON); err != nil {
 		return err
 	}
@@ -278,15 +274,11 @@ func (a *app) completeJudges(q *cacheQuery) ([]string, cobra.ShellCompDirective)
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var models []string
-	err = c.Each(func(e judgecache.Entry) error {
+	c.Each(func(e judgecache.Entry) {
 		if e.Good() && !slices.Contains(models, e.Model) {
 			models = append(models, e.Model)
 		}
-		return nil
 	})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
 	slices.Sort(models)
 	return models, cobra.ShellCompDirectiveNoFileComp
 }

@@ -22,7 +22,7 @@ entries that do not verify, entries of the old form, which no run uses, and what
 writes left that were killed.`,
 		Example: `  gaia judge cache stats
   gaia judge cache stats --json`,
-		Args:              noCacheArgs,
+		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := notEmpty(cmd, "settings"); err != nil {
@@ -106,7 +106,7 @@ type cacheTally struct {
 	oldest, newest             time.Time
 }
 
-func (t *cacheTally) add(e judgecache.Entry) error {
+func (t *cacheTally) add(e judgecache.Entry) {
 	t.bytes += e.Bytes
 	switch {
 	case e.Leftover:
@@ -129,7 +129,6 @@ func (t *cacheTally) add(e judgecache.Entry) error {
 			t.newest = e.Created
 		}
 	}
-	return nil
 }
 
 func (a *app) cacheStats(q *cacheQuery) error {
@@ -138,9 +137,7 @@ func (a *app) cacheStats(q *cacheQuery) error {
 		return err
 	}
 	t := &cacheTally{models: map[string]*modelCount{}, keys: map[string]int{}, bad: map[string]int{}}
-	if err := c.Each(t.add); err != nil {
-		return err
-	}
+	c.Each(t.add)
 	counts := t.counts(c)
 	switch {
 	case q.asJSON:

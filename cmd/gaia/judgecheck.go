@@ -49,12 +49,7 @@ no flag says otherwise. Where "gaia run" would rehearse, the built-in scripted j
 is tried, offline.`,
 		Example: `  OPENAI_API_KEY=… gaia judge check --judge-model gpt-4o-mini
   gaia judge check --judge-model llama3.1 --base-url http://localhost:11434/v1 --json`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("see '"+cmd.CommandPath()+" --help'", "%s takes no argument, not %q", cmd.CommandPath(), args[0])
-			}
-			return nil
-		},
+		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := notEmpty(cmd, "judge-model", "base-url", "prices", "key", "settings"); err != nil {

@@ -104,7 +104,7 @@ func TestJudgeCheckRefuses(t *testing.T) {
 		{"--judge-model m --base-url https://a:b@judge.example/v1", exitUsage, "--base-url holds credentials"},
 		{"--judge-model m --prices none.json --base-url " + server.ModelURL, exitUsage, `reading the price table "none.json"`},
 		{"--judge-model= --base-url " + server.ModelURL, exitUsage, "--judge-model is empty"},
-		{"extra", exitUsage, "gaia: error: gaia judge check takes no argument, not \"extra\"\ngaia: hint: see 'gaia judge check --help'"},
+		{"extra", exitUsage, "gaia: error: judge check takes no argument, not \"extra\"\ngaia: hint: see 'gaia judge check --help'"},
 		{"--judge-model no-such-judge --base-url " + server.ModelURL, exitFailure, "gaia: error: asking the judge: "},
 	} {
 		p := newProgram(t)

@@ -40,7 +40,7 @@ and whether you trust it. The order is --key, GAIA_SIGNING_KEY (the key itself),
 GAIA_SIGNING_KEY_FILE, and "signing" in the key directory. It makes no key.`,
 		Example: `  gaia key show
   gaia key show --json`,
-		Args: noKeyArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := notEmpty(cmd, "key"); err != nil {
 				return err
@@ -62,7 +62,7 @@ func (a *app) keyListCommand() *cobra.Command {
 and the lines of allowed_signers with what limits them.`,
 		Example: `  gaia key list
   gaia key list --json`,
-		Args: noKeyArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.keyList(asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
@@ -79,7 +79,7 @@ func (a *app) keyExportCommand() *cobra.Command {
 private half never leaves its file.`,
 		Example: `  gaia key export -o me.pub         an OpenSSH line, for 'gaia key trust'
   gaia key export --pem -o me.pem   for openssl and cosign`,
-		Args: noKeyArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := notEmpty(cmd, "key", "out"); err != nil {
 				return err
@@ -91,13 +91,6 @@ private half never leaves its file.`,
 	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, which must not exist (default: standard output)")
 	cmd.Flags().BoolVar(&asPEM, "pem", false, "as a PEM block (SubjectPublicKeyInfo) instead of an OpenSSH line")
 	return cmd
-}
-
-func noKeyArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("see 'gaia key "+cmd.Name()+" --help'", "key %s takes no argument", cmd.Name())
-	}
-	return nil
 }
 
 // ownKey finds the key to show or export.

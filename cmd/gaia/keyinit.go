@@ -32,7 +32,7 @@ or without end. A run that the old key planned is resumed and packaged with
 		Example: `  gaia key init
   gaia key init --name ci              keys/ci, to be used with --key
   gaia key init --rotate --until 2027-01-31`,
-		Args: noKeyArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := notEmpty(cmd, "key", "until"); err != nil {
 				return err

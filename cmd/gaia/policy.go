@@ -31,12 +31,7 @@ The last three add to the rules R001, R004 and R005. No file takes from a rule.`
 		Example: `  gaia policy show restricted
   gaia policy hash mine.yaml
   echo '{"tool":"python","arguments":{"code":"import datasets"}}' | gaia policy check`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("see 'gaia policy --help'", "policy has no command %q", args[0])
-			}
-			return nil
-		},
+		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.policyShowCommand(), a.policyHashCommand(), a.policyCheckCommand())

@@ -26,12 +26,7 @@ Answers are shown with --gold only.`,
   gaia tasks show fab1e021
   gaia tasks stats --source dir:GAIA --split test
   gaia tasks download --source hub`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("see 'gaia tasks --help'", "tasks has no command %q", args[0])
-			}
-			return nil
-		},
+		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.tasksListCommand(), a.tasksShowCommand(), a.tasksDownloadCommand(), a.tasksStatsCommand())

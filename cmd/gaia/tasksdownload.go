@@ -30,7 +30,7 @@ A file that cannot be had does not keep the others from being fetched. What is
 there stays, also after Ctrl-C: the same command goes on with the rest.`,
 		Example: `  gaia tasks download --source hub
   gaia tasks download --source hub --split test --level 1 --json`,
-		Args: noTasksArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p.news = a.tellNews(&q.taskFlags)
 			q.progress = p.came

@@ -25,7 +25,7 @@ tasks were read from.`,
 		Example: `  gaia tasks stats
   gaia tasks stats --source hub --split test
   gaia tasks stats --level 3 --json`,
-		Args: noTasksArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withTasks(cmd, q, func(_ context.Context, set loader.Set, _ loader.Gold) error {
 				return a.printStats(q, set)

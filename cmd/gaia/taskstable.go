@@ -28,7 +28,7 @@ place; with --json both are there, whole.`,
 		Example: `  gaia tasks list
   gaia tasks list --split test --level 2,3
   gaia tasks list --source hub --json`,
-		Args: noTasksArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withTasks(cmd, q, func(_ context.Context, set loader.Set, gold loader.Gold) error {
 				return a.listTasks(q, set, a.answers(q, set, gold))
@@ -71,13 +71,6 @@ one, among the tasks that the flags select.`,
 	q.add(cmd)
 	q.addGold(cmd)
 	return cmd
-}
-
-func noTasksArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usage("see 'gaia tasks "+cmd.Name()+" --help'", "tasks %s takes no argument, not %q", cmd.Name(), args[0])
-	}
-	return nil
 }
 
 // taskList is what list and show print with --json.

@@ -121,9 +121,9 @@ func TestCacheAttacks(t *testing.T) {
 			a.wantRefused(s, c, server)
 			c.SubmitIntent = false
 			a.wantRun(s, c, server, untouched, trajectory.JudgeCacheSweep, 1)
-			swept, err := c.Verdicts.Sweep()
-			if mended := a.name == ""; err != nil || (len(swept.Bad) == 0) != mended {
-				t.Errorf("afterwards: %+v, %v", swept, err)
+			swept := c.Verdicts.Sweep()
+			if mended := a.name == ""; (len(swept.Bad) == 0) != mended {
+				t.Errorf("afterwards: %+v", swept)
 			}
 		})
 	}

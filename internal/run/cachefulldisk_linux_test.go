@@ -26,7 +26,7 @@ func TestCacheOnFullDisk(t *testing.T) {
 		}
 		full++
 	}
-	if swept, err := c.Verdicts.Sweep(); err != nil || len(swept.Bad) != 0 || full == 0 {
-		t.Errorf("%d warnings; left behind: %+v, %v", full, swept, err)
+	if swept := c.Verdicts.Sweep(); len(swept.Bad) != 0 || full == 0 {
+		t.Errorf("%d warnings; left behind: %+v", full, swept)
 	}
 }

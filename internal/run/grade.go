@@ -93,8 +93,11 @@ func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) erro
 	}
 	if ask != nil {
 		err := ask.stop(r.cfg.Redact)
-		if err != nil && memory.proven && ask.failed.Status == http.StatusForbidden && (judge.Judge{Asker: ask}).Answers(ctx) {
-			err = nil // this answer alone is forbidden
+		if err != nil && memory.proven && ask.failed.Status == http.StatusForbidden {
+			v.Tries++
+			if (judge.Judge{Asker: ask}).Answers(ctx) {
+				err = nil // this answer alone is forbidden
+			}
 		}
 		if err != nil {
 			return err

@@ -43,10 +43,7 @@ func (c Config) sweep() (*judgecache.Sweep, error) {
 	if cache == nil || c.Judge == nil {
 		return nil, nil
 	}
-	swept, err := cache.Sweep()
-	if err != nil {
-		return nil, fmt.Errorf("checking the judge cache: %w", err)
-	}
+	swept := cache.Sweep()
 	if len(swept.Bad) > 0 && c.SubmitIntent {
 		return nil, &CacheError{cache.Dir(), swept}
 	}
