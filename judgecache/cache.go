@@ -65,10 +65,10 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
-// Context is everything a verdict depends on. PromptDigest is the digest of
-// the judge's prompt; Origin is where the endpoint is: its whole base URL, without
-// credentials and query. Battery is the digest of the null battery that the judge
-// had withstood when it gave the verdict; "" for plans older than batteries.
+// Context is everything a verdict depends on. PromptDigest is the digest of the
+// judge's prompt; Origin is where the endpoint is: its whole base URL. Battery is
+// the digest of the null battery that the judge had withstood when it gave the
+// verdict; "" for plans older than batteries.
 type Context struct {
 	TaskID       string `json:"task_id"`
 	Answer       string `json:"answer"`

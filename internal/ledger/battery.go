@@ -26,8 +26,8 @@ func (f *Fold) battery(b trajectory.JudgeBattery) (reason string) {
 		return "remembers a null battery that it has no cache for, or asks it, too"
 	case !b.Remembered && (b.Tries < b.Put || b.Put == 0 && b.Problem == ""):
 		return "has put more items to the judge than it asked it"
-	case b.ErrorStatus < 0 || b.Problem == "" && b.ErrorStatus != 0:
-		return "could not ask the judge, and names no problem"
+	case b.LatencyMs < 0 || b.ErrorStatus < 0 || b.Problem == "" && b.ErrorStatus != 0:
+		return "took less than no time, or could not ask the judge and names no problem"
 	case b.Withstood && (!faultless || !b.Remembered && 2*len(b.Refused) >= b.Put), !b.Withstood && !b.Remembered && faultless && 2*len(b.Refused) < b.Put:
 		return "draws another conclusion from its null battery than there is"
 	}

@@ -167,7 +167,7 @@ func (f *Fold) count(p trajectory.Payload) bool {
 	case trajectory.Judgment:
 		counts, cost = []int64{p.TokensIn, p.TokensOut}, p.CostMicroUSD
 	case trajectory.JudgeBattery:
-		counts, cost = []int64{p.TokensIn, p.TokensOut, p.LatencyMs, int64(p.Tries)}, p.CostMicroUSD
+		counts, cost = []int64{p.TokensIn, p.TokensOut}, p.CostMicroUSD
 	}
 	if cost != nil {
 		counts = append(counts, *cost)
