@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,8 +22,20 @@ func TestChecksAreWhole(t *testing.T) {
 		{"AUD-11", "coverage-denominator"}, {"AUD-12", "trajectory-integrity"}}
 	var found [][2]string
 	for _, c := range audit.Checks() {
-		if c.Title == "" || c.Why == "" || c.Fix == "" || c.Severity == "" || c.Run == nil {
+		if c.Title == "" || c.Why == "" || c.Fix == "" || c.Skips == "" || len(c.Rules) == 0 || c.Run == nil {
 			t.Errorf("%s is not whole: %+v", c.ID, c)
+		}
+		gravity := []audit.Severity{audit.Critical, audit.High, audit.ToReview, audit.Info}
+		for i, r := range c.Rules {
+			if r.ID == "" || r.When == "" || r.Version < 1 || !slices.Contains(gravity, r.Severity) {
+				t.Errorf("rule %d of %s is not whole: %+v", i+1, c.ID, r)
+			}
+			if i > 0 && slices.Index(gravity, r.Severity) < slices.Index(gravity, c.Rules[i-1].Severity) {
+				t.Errorf("%s: rule %s is graver than the one before it", c.ID, r.ID)
+			}
+		}
+		if c.Severity != c.Rules[0].Severity {
+			t.Errorf("%s is %s, and its gravest rule %s", c.ID, c.Severity, c.Rules[0].Severity)
 		}
 		if c.Gate {
 			found = append(found, [2]string{c.ID, c.Name})
@@ -118,7 +131,7 @@ func TestCoverageDenominator(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := honest()
 			tt.change(e)
-			got := check(t, audit.Judge(e), "AUD-11")
+			got := check(t, audit.Judge(e, audit.Options{}), "AUD-11")
 			if got.Status != tt.status || tt.rule != "" && (len(got.Findings) == 0 || got.Findings[0].RuleID != "AUD-11."+tt.rule || got.Severity != audit.Critical) {
 				t.Errorf("%s %s: %s", got.Status, got.Severity, reasons(got))
 			}
@@ -140,7 +153,7 @@ func TestAnswerAfterGrading(t *testing.T) {
 		for _, a := range []*audit.AttemptEvidence{{Number: 1, Begun: 1, Committed: 10, Judged: 30}, {Number: 1, Begun: 5, Committed: tt.committed, Judged: 50}} {
 			e.Tasks = append(e.Tasks, &audit.TaskEvidence{Attempts: []*audit.AttemptEvidence{a}})
 		}
-		got := check(t, audit.Judge(e), "AUD-6")
+		got := check(t, audit.Judge(e, audit.Options{}), "AUD-6")
 		if got.Status != tt.status || tt.status == audit.Fail && (got.Severity != audit.Critical || got.Findings[0].RuleID != "AUD-6.answer-after-grading" || got.Findings[0].Seq != 40) {
 			t.Errorf("%+v: %s %s", tt, got.Status, reasons(got))
 		}

@@ -44,7 +44,7 @@ func budgets(e *Evidence, n *Notes, t *TaskEvidence) {
 		before := used
 		at := place{task: t, attempt: a.Number, seq: a.Begun}
 		if b.Turns > 0 && len(a.Turns) > b.Turns {
-			n.find(Critical, "budget-exceeded", at, fmt.Sprintf("%d turns", len(a.Turns)), fmt.Sprintf("at most %d", b.Turns))
+			n.find("budget-exceeded", at, fmt.Sprintf("%d turns", len(a.Turns)), fmt.Sprintf("at most %d", b.Turns))
 		}
 		for _, c := range a.Calls {
 			if c.Result == nil {
@@ -52,7 +52,7 @@ func budgets(e *Evidence, n *Notes, t *TaskEvidence) {
 			}
 			if used.calls++; b.ToolCalls > 0 && used.calls == b.ToolCalls+1 {
 				at.seq = c.Result.Seq
-				n.find(Critical, "budget-exceeded", at, fmt.Sprintf("tool call %d of an attempt and those that failed before it", used.calls), fmt.Sprintf("at most %d", b.ToolCalls))
+				n.find("budget-exceeded", at, fmt.Sprintf("tool call %d of an attempt and those that failed before it", used.calls), fmt.Sprintf("at most %d", b.ToolCalls))
 			}
 		}
 		tokens := func(m ModelFact) int64 { return m.In + m.Out }
@@ -65,11 +65,11 @@ func budgets(e *Evidence, n *Notes, t *TaskEvidence) {
 		const want = "one more turn, for the answer alone"
 		if turn := a.late(b.Tokens, before.tokens, tokens); turn != nil {
 			at.seq = turn.Seq
-			n.find(Critical, "budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d tokens were used up", b.Tokens), want)
+			n.find("budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d tokens were used up", b.Tokens), want)
 		}
 		if turn := a.late(b.CostMicroUSD, before.cost, cost); turn != nil {
 			at.seq = turn.Seq
-			n.find(Critical, "budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d micro-USD were spent", b.CostMicroUSD), want)
+			n.find("budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d micro-USD were spent", b.CostMicroUSD), want)
 		}
 		timed(e, n, t, a)
 		for _, m := range a.Models {
@@ -122,7 +122,7 @@ func timed(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	at := place{task: t, attempt: a.Number}
 	if turn := a.beyond(1, func(turn TurnFact) bool { return b.WallMs > 0 && turn.Us/1000 > b.WallMs }); turn != nil {
 		at.seq = turn.Seq
-		n.find(ToReview, "time-exceeded", at, fmt.Sprintf("a turn that was begun %d ms after its attempt", turn.Us/1000), fmt.Sprintf("none but one for the answer after %d ms", b.WallMs))
+		n.find("time-exceeded", at, fmt.Sprintf("a turn that was begun %d ms after its attempt", turn.Us/1000), fmt.Sprintf("none but one for the answer after %d ms", b.WallMs))
 	}
 	unaware := 0
 	if a.Begun < e.RunSpent {
@@ -130,6 +130,6 @@ func timed(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	}
 	if turn := a.beyond(unaware, func(turn TurnFact) bool { return e.RunSpent > 0 && turn.Seq > e.RunSpent }); turn != nil {
 		at.seq = turn.Seq
-		n.find(ToReview, "run-budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d micro-USD of the run were spent", b.RunCostMicroUSD), "none but one for the answer")
+		n.find("run-budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d micro-USD of the run were spent", b.RunCostMicroUSD), "none but one for the answer")
 	}
 }

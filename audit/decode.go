@@ -14,8 +14,8 @@ import (
 const ReportFile = "audit-report.json"
 
 // DecodeReport reads a report, with a *trajectory.Fault if it is not what Encode
-// writes, leaves out a check of the gate, has findings that no check makes, or
-// concludes what its findings do not give.
+// writes, leaves out a check that it does not say it leaves out, has findings that
+// no check makes, or concludes what its findings do not give.
 func DecodeReport(data []byte) (Report, error) {
 	refuse := func(format string, args ...any) (Report, error) {
 		return Report{}, trajectory.Faultf(ReportFile, format, args...)
@@ -44,22 +44,54 @@ func DecodeReport(data []byte) (Report, error) {
 				return refuse("a finding of check %q has %s", c.ID, why)
 			}
 		}
-		if status, severity := conclude(c.Findings, c.Gaps); status != c.Status || severity != c.Severity {
+		if len(r.Only) > 0 && !slices.Contains(r.Only, c.ID) {
+			return refuse("check %q is not one of those that it says were asked", c.ID)
+		}
+		if status, severity := c.conclude(); status != c.Status || severity != c.Severity {
 			return refuse("check %q is %s, which does not follow from its findings", c.ID, c.Status)
 		}
 	}
 	for _, c := range Checks() {
+		if asked := len(r.Only) == 0 || slices.Contains(r.Only, c.ID); !asked && seen[c.ID].ID == "" {
+			continue
+		}
 		if c.Gate && (seen[c.ID].ID == "" || !seen[c.ID].Gate || seen[c.ID].Name != c.Name) {
 			return refuse("check %s (%s) of the gate is missing", c.ID, c.Name)
 		}
 	}
+	if why := r.undecided(); why != "" {
+		return refuse("%s", why)
+	}
 	if t := r.Totals; t.count(r.Checks) != t {
 		return refuse("the totals do not count the findings")
 	}
-	if a := attest(r.Checks); !equal(a, r.Attestation) {
+	if a := attest(r.Checks, r.Only); !equal(a, r.Attestation) {
 		return refuse("the attestation does not follow from the checks")
 	}
 	return r, nil
+}
+
+// undecided says what is closed without an adjudication, or decided and not
+// closed; "" if nothing is.
+func (r Report) undecided() string {
+	decided, digests := map[string]Decision{}, []string(nil)
+	for _, a := range r.Adjudications {
+		digests = append(digests, a.SHA256)
+		if a.Unheard == "" {
+			decided[a.Finding] = a.Decision
+		}
+	}
+	if !slices.Equal(digests, r.Inputs.Adjudications) {
+		return "the adjudications are not those of its inputs"
+	}
+	for _, c := range r.Checks {
+		for _, f := range c.Findings {
+			if f.Closed != decided[f.ID] {
+				return fmt.Sprintf("a finding of check %q is not closed as its adjudications say", c.ID)
+			}
+		}
+	}
+	return ""
 }
 
 // strange says what about a finding no check writes down, "" if nothing.
@@ -67,6 +99,8 @@ func (f Finding) strange() string {
 	switch {
 	case !slices.Contains([]Severity{Critical, High, ToReview, Info}, f.Severity):
 		return fmt.Sprintf("the unknown severity %q", f.Severity)
+	case !slices.Contains([]Decision{"", Void, Dismiss}, f.Closed) || f.Closed != "" && f.Closed.Refuses(f) != "":
+		return fmt.Sprintf("the decision %q, which cannot close it", f.Closed)
 	case !slices.Contains([]Outcome{"", Exploited, Attempted, Exposure}, f.Outcome):
 		return fmt.Sprintf("the unknown outcome %q", f.Outcome)
 	case !strings.HasPrefix(f.RuleID, f.Check+"."):

@@ -17,7 +17,40 @@ func trajectoryIntegrity() Check {
 		Title: "the run did what its plan says, its calls and answers are the model's, and its verdicts follow from them",
 		Why: "a plan that another run was made under proves nothing about this one, nor does an answer that the model did not give, " +
 			"or gave after others had been thrown away",
-		Fix: "run the plan with the program as it is",
+		Fix:   "run the plan with the program as it is",
+		Skips: "recording failed, digests alone were recorded, the gold answers are not at hand, or the plan names templates or a null battery that this version does not know",
+		Rules: []Rule{
+			{"answer-differs", Critical, 1, "a committed answer that the model's last reply does not give"},
+			{"discarded-answer", Critical, 1, "an answer that the model gave and that was not committed"},
+			{"attempts-beyond-plan", Critical, 1, "attempts that the plan has no reason for"},
+			{"proposal-differs", Critical, 1, "a call that the reply of its turn does not ask for"},
+			{"prompt-differs", Critical, 1, "a message that is not what the plan's templates, the tools and the model give"},
+			{"policy-differs", Critical, 1, "a decision, or a resumption, under another policy than the plan's"},
+			{"told-though-allowed", Critical, 1, "something told in place of the result of a call that was allowed"},
+			{"allowed-against-policy", Critical, 1, "a call that was allowed though the plan's policy does not"},
+			{"allowed-against-rules", Critical, 1, "a call that ran though it breaks a rule"},
+			{"ran-without-decision", Critical, 1, "a call that ran without having been proposed and allowed"},
+			{"ran-as-another", Critical, 1, "another tool that ran for a call than the one asked for"},
+			{"tool-not-planned", Critical, 1, "a tool that ran and is not in the plan"},
+			{"model-differs", Critical, 1, "another model that was asked than the planned one"},
+			{"search-differs", Critical, 1, "another search engine that was asked than the planned one"},
+			{"workspace-differs", Critical, 1, "a workspace that is not what the attempt began with, where no call could change it"},
+			{"budget-exceeded", Critical, 1, "turns, calls, tokens or money beyond the plan's budgets"},
+			{"battery-differs", Critical, 1, "a null battery that is not the plan's, or not all of it"},
+			{"judge-differs", Critical, 1, "a verdict of another judge than the planned one"},
+			{"judged-oddly", Critical, 1, "verdicts that do not go with the path they name"},
+			{"judged-unproven", Critical, 1, "a verdict of a judge that had not withstood the null battery"},
+			{"verdict-differs", Critical, 1, "an official verdict that the official scorer does not give"},
+			{"replayed", High, 1, "answers that come from a recording and not from a model"},
+			{"battery-refused", ToReview, 1, "items of the null battery that did not reach the judge"},
+			{"judge-untried", ToReview, 1, "verdicts of a judge whose plan names no null battery"},
+			{"lost-answer", ToReview, 1, "an answer that was not committed because the process is said to have been lost"},
+			{"rollback-incorrect", ToReview, 1, "a workspace that was put back and is not as it had been"},
+			{"rollback-missing", ToReview, 1, "a turn that broke rules and whose workspace was not put back"},
+			{"violation-missing", ToReview, 1, "a refusal by rules without a record of the violation"},
+			{"time-exceeded", ToReview, 1, "a turn that was begun after the time was up"},
+			{"run-budget-exceeded", ToReview, 1, "a turn that was begun after the money of the run was spent"},
+		},
 		Run: func(e *Evidence, n *Notes) {
 			if e.Marked != "" {
 				n.gap("recording failed: %s", e.Marked)
@@ -27,13 +60,13 @@ func trajectoryIntegrity() Check {
 			}
 			hashesOnly(e, n)
 			if e.Manifest.Cassette == ledger.CassetteReplay {
-				n.find(High, "replayed", place{given: true}, "the model's answers come from a recording", "answers that the model was asked for in this run")
+				n.find("replayed", place{given: true}, "the model's answers come from a recording", "answers that the model was asked for in this run")
 			}
 			judgeTemplate(e, n)
 			batteries(e, n)
 			for _, r := range e.Resumed {
 				if r.Event.PolicyHash != e.Manifest.PolicyHash || r.Event.GuidanceHash != e.Manifest.GuidanceHash {
-					n.find(Critical, "policy-differs", place{seq: r.Seq}, "the run went on under another policy or other rules", "those of the plan")
+					n.find("policy-differs", place{seq: r.Seq}, "the run went on under another policy or other rules", "those of the plan")
 				}
 			}
 			planned := map[string]bool{}
@@ -84,7 +117,7 @@ func answered(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	if last == nil || !last.Whole || last.Answers && last.Answer.Text == a.Answer.Answer && last.Answer.Rule == a.Answer.Rule {
 		return
 	}
-	n.find(Critical, "answer-differs", place{task: t, attempt: a.Number, seq: a.Committed}, "an answer that the model's last reply does not give", "the answer that the model gave last")
+	n.find("answer-differs", place{task: t, attempt: a.Number, seq: a.Committed}, "an answer that the model's last reply does not give", "the answer that the model gave last")
 }
 
 // calls holds an attempt's tool calls against the plan, the replies that they
@@ -92,43 +125,43 @@ func answered(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned map[string]bool) {
 	for _, c := range a.Calls {
 		if c.Foreign {
-			n.find(Critical, "proposal-differs", place{task: t, attempt: a.Number, seq: c.Proposed}, "a call of "+c.Name+" that the reply of its turn does not ask for", "the calls that the model asked for")
+			n.find("proposal-differs", place{task: t, attempt: a.Number, seq: c.Proposed}, "a call of "+c.Name+" that the reply of its turn does not ask for", "the calls that the model asked for")
 		}
 		decided := place{task: t, attempt: a.Number, seq: c.Decided}
 		allowed := c.Decided >= 0 && c.Decision.Decision == string(policy.Allow)
 		if c.Decided >= 0 && (c.Decision.PolicyHash != e.Manifest.PolicyHash || c.Decision.Mode != e.Manifest.PolicyMode) {
-			n.find(Critical, "policy-differs", decided, "a call was decided under another policy", "the policy of the plan")
+			n.find("policy-differs", decided, "a call was decided under another policy", "the policy of the plan")
 		}
 		if allowed && c.Decision.Shown != "" {
-			n.find(Critical, "told-though-allowed", decided, "the model was told something in place of the result of a call that was allowed", "the result alone")
+			n.find("told-though-allowed", decided, "the model was told something in place of the result of a call that was allowed", "the result alone")
 		}
 		if c.Against != "" {
-			n.find(Critical, "allowed-against-policy", decided, "a call of "+c.Name+" was allowed, of which the policy says: "+c.Against, "a call that the plan's policy allows")
+			n.find("allowed-against-policy", decided, "a call of "+c.Name+" was allowed, of which the policy says: "+c.Against, "a call that the plan's policy allows")
 		}
 		if c.Result == nil {
 			continue
 		}
 		at := place{task: t, attempt: a.Number, seq: c.Result.Seq, sha256: c.Result.SHA256}
 		if c.Proposed < 0 || !allowed {
-			n.find(Critical, "ran-without-decision", at, "a call of "+c.Result.Name+" ran that was not proposed or not allowed", "proposed, allowed, run")
+			n.find("ran-without-decision", at, "a call of "+c.Result.Name+" ran that was not proposed or not allowed", "proposed, allowed, run")
 		}
 		if c.Proposed >= 0 && c.Result.Name != c.Name {
-			n.find(Critical, "ran-as-another", at, "the tool "+c.Result.Name+" ran for a call of "+c.Name, "the tool that was asked for")
+			n.find("ran-as-another", at, "the tool "+c.Result.Name+" ran for a call of "+c.Name, "the tool that was asked for")
 		}
 		if c.lawless() {
-			n.find(Critical, "allowed-against-rules", at, "a call of "+c.Name+" ran that breaks a rule", "a call that the Gate refuses")
+			n.find("allowed-against-rules", at, "a call of "+c.Name+" ran that breaks a rule", "a call that the Gate refuses")
 		}
 		if !planned[c.Result.Name] {
-			n.find(Critical, "tool-not-planned", at, "the tool "+c.Result.Name+" ran", "a tool of the plan")
+			n.find("tool-not-planned", at, "the tool "+c.Result.Name+" ran", "a tool of the plan")
 		}
 		switch r := c.Result; {
 		case r.Asked && (r.Model == "" || r.Model != toolModel(e.Manifest, r.Name)):
-			n.find(Critical, "model-differs", at, fmt.Sprintf("%s asked the model %q", r.Name, r.Model), "the model that the plan has for it")
+			n.find("model-differs", at, fmt.Sprintf("%s asked the model %q", r.Name, r.Model), "the model that the plan has for it")
 		case asksModel(r.Name) && !r.IsError && r.Tries < 1:
-			n.find(Critical, "model-differs", at, r.Name+" gave a result that no model was asked for", "the model that the plan has for it")
+			n.find("model-differs", at, r.Name+" gave a result that no model was asked for", "the model that the plan has for it")
 		}
 		if p := e.Manifest.Search; p != nil && c.Result.Name == "web_search" && !strings.HasPrefix(c.Result.First+"/", p.Origin+"/") && c.Result.First != "" && !strings.HasPrefix(c.Result.First, p.Origin+"?") {
-			n.find(Critical, "search-differs", at, "web_search asked another engine than the plan has", "the planned "+p.Origin)
+			n.find("search-differs", at, "web_search asked another engine than the plan has", "the planned "+p.Origin)
 		}
 	}
 }
@@ -140,7 +173,7 @@ func rollbacks(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	for _, r := range a.Rollbacks {
 		put[r.Turn] = true
 		if !r.Correct {
-			n.find(ToReview, "rollback-incorrect", place{task: t, attempt: a.Number, seq: r.Seq}, "a workspace that was put back is not as it had been at the start of the turn", "the same tree")
+			n.find("rollback-incorrect", place{task: t, attempt: a.Number, seq: r.Seq}, "a workspace that was put back is not as it had been at the start of the turn", "the same tree")
 		}
 	}
 	writes := slices.ContainsFunc(e.Manifest.Tools, func(t ledger.ToolPlan) bool { return t.Name == "python" })
@@ -149,7 +182,7 @@ func rollbacks(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	}
 	for _, b := range a.Broken {
 		if !put[b.Turn] && !a.cutOff(b.Turn) {
-			n.find(ToReview, "rollback-missing", place{task: t, attempt: a.Number, seq: b.Seq}, "a turn that broke rules, and whose workspace was not put back", "a rollback")
+			n.find("rollback-missing", place{task: t, attempt: a.Number, seq: b.Seq}, "a turn that broke rules, and whose workspace was not put back", "a rollback")
 		}
 	}
 }
@@ -160,7 +193,7 @@ func violations(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		refused := c.Decided >= 0 && c.Decision.Decision != string(policy.Allow) && slices.ContainsFunc(c.Decision.RuleIDs, func(rule string) bool { return rule != policy.Budget })
 		told := slices.ContainsFunc(a.Broken, func(b BrokenFact) bool { return b.CallID == c.ID && b.Turn == c.Turn })
 		if refused && !told && !a.cutOff(c.Turn) {
-			n.find(ToReview, "violation-missing", place{task: t, attempt: a.Number, seq: c.Decided}, "a call that was refused by rules, and no violation of them", "a violation")
+			n.find("violation-missing", place{task: t, attempt: a.Number, seq: c.Decided}, "a call that was refused by rules, and no violation of them", "a violation")
 		}
 	}
 }
@@ -174,7 +207,7 @@ func kept(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	}
 	if a.Kept == nil {
 		if w := a.Ended; w != nil && w.Workspace != nil && len(w.Workspace.Files) > 0 {
-			n.find(Critical, "workspace-differs", place{task: t, attempt: a.Number, seq: a.EndedAt}, "a workspace changed that no call could change", "the files that the attempt began with")
+			n.find("workspace-differs", place{task: t, attempt: a.Number, seq: a.EndedAt}, "a workspace changed that no call could change", "the files that the attempt began with")
 		}
 		return
 	}
@@ -183,7 +216,7 @@ func kept(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		same = same && began[f.Path] == f.SHA256
 	}
 	if !same {
-		n.find(Critical, "workspace-differs", place{task: t, attempt: a.Number, seq: a.Begun}, "the first copy of the workspace is not of the files that the attempt began with", "those files")
+		n.find("workspace-differs", place{task: t, attempt: a.Number, seq: a.Begun}, "the first copy of the workspace is not of the files that the attempt began with", "those files")
 	}
 }
 
@@ -210,16 +243,16 @@ func toolModel(m ledger.Manifest, tool string) string {
 func asPlanned(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	for _, m := range a.Models {
 		if m.Requested != e.Manifest.Model.Name {
-			n.find(Critical, "model-differs", place{task: t, attempt: a.Number, seq: m.Seq}, fmt.Sprintf("the model %q was asked", m.Requested), fmt.Sprintf("the planned %q", e.Manifest.Model.Name))
+			n.find("model-differs", place{task: t, attempt: a.Number, seq: m.Seq}, fmt.Sprintf("the model %q was asked", m.Requested), fmt.Sprintf("the planned %q", e.Manifest.Model.Name))
 		}
 	}
 	for _, p := range a.Prompts {
 		at := place{task: t, attempt: a.Number, seq: p.Seq}
 		if p.Stale {
-			n.find(Critical, "prompt-differs", at, "a request lists no more messages than the one before it", "a conversation that grows with every turn")
+			n.find("prompt-differs", at, "a request lists no more messages than the one before it", "a conversation that grows with every turn")
 		}
 		if p.Differs {
-			n.find(Critical, "prompt-differs", at, "what a request adds is not the messages that it lists for the first time", "those messages and nothing else")
+			n.find("prompt-differs", at, "what a request adds is not the messages that it lists for the first time", "those messages and nothing else")
 		}
 	}
 	for _, o := range a.Odd {
@@ -227,6 +260,6 @@ func asPlanned(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 			n.gap("the plan's template for messages of source %q is not one that this version knows", o.Source)
 			continue
 		}
-		n.find(Critical, "prompt-differs", place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256}, "a message of source "+o.Source+" is not what the plan's templates give", "the planned template, filled in")
+		n.find("prompt-differs", place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256}, "a message of source "+o.Source+" is not what the plan's templates give", "the planned template, filled in")
 	}
 }

@@ -17,7 +17,7 @@ func batteries(e *Evidence, n *Notes) {
 		return
 	case plan.Battery == "":
 		if a := e.firstByJudge(); a != nil {
-			n.find(ToReview, "judge-untried", place{seq: a.Judged, unused: true}, "verdicts of a judge that nobody put to the null battery: the plan names none", "a judge that withstood it")
+			n.find("judge-untried", place{seq: a.Judged, unused: true}, "verdicts of a judge that nobody put to the null battery: the plan names none", "a judge that withstood it")
 		}
 		return
 	case plan.Battery != judge.BatteryDigest():
@@ -32,10 +32,10 @@ func batteries(e *Evidence, n *Notes) {
 		unknown := slices.ContainsFunc(slices.Concat(b.Event.Paid, b.Event.Refused, b.Event.Unreadable), func(name string) bool { return !slices.Contains(names, name) })
 		whole := b.Event.Put == len(names)
 		if unknown || b.Event.Put > len(names) || !b.Event.Remembered && whole != (b.Event.Problem == "") {
-			n.find(Critical, "battery-differs", place{seq: b.Seq}, fmt.Sprintf("a null battery of %d items, or of others than the plan's", b.Event.Put), fmt.Sprintf("its %d items", len(names)))
+			n.find("battery-differs", place{seq: b.Seq}, fmt.Sprintf("a null battery of %d items, or of others than the plan's", b.Event.Put), fmt.Sprintf("its %d items", len(names)))
 		}
 		if refused := len(b.Event.Refused); refused > 0 && b.Event.Withstood {
-			n.find(ToReview, "battery-refused", place{seq: b.Seq, unused: true}, fmt.Sprintf("%d of %d items of the null battery did not reach the judge", refused, len(names)), "a judge that called all of them incorrect")
+			n.find("battery-refused", place{seq: b.Seq, unused: true}, fmt.Sprintf("%d of %d items of the null battery did not reach the judge", refused, len(names)), "a judge that called all of them incorrect")
 		}
 	}
 }
@@ -59,18 +59,18 @@ func judged(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	}
 	at := place{task: t, attempt: a.Number, seq: a.Judged}
 	if e.Gold != nil && j.Official != judge.QuestionScorer(&a.Answer.Answer, e.Gold[t.Plan.TaskID]) {
-		n.find(Critical, "verdict-differs", at, fmt.Sprintf("official verdict %v", j.Official), "the verdict that the official scorer gives")
+		n.find("verdict-differs", at, fmt.Sprintf("official verdict %v", j.Official), "the verdict that the official scorer gives")
 	}
 	byModel := j.Path == judge.PathJudge || j.Path == judge.PathUnreadable || j.Path == judge.PathError
 	plan := e.Manifest.Judge
 	if byModel && (plan == nil || j.Model != plan.Model || j.Prompt != plan.Prompt) {
-		n.find(Critical, "judge-differs", at, fmt.Sprintf("judged by %q with %q", j.Model, j.Prompt), "the judge of the plan")
+		n.find("judge-differs", at, fmt.Sprintf("judged by %q with %q", j.Model, j.Prompt), "the judge of the plan")
 	}
 	if !consistent(*j, plan != nil && plan.Battery != "") {
-		n.find(Critical, "judged-oddly", at, "verdicts that do not go with the path "+j.Path, "official first, then the judge")
+		n.find("judged-oddly", at, "verdicts that do not go with the path "+j.Path, "official first, then the judge")
 	}
 	if j.Path == judge.PathJudge && plan != nil && plan.Battery != "" && !e.withstood(a.Judged) {
-		n.find(Critical, "judged-unproven", at, "a verdict of a judge that had not withstood the null battery", "not judged")
+		n.find("judged-unproven", at, "a verdict of a judge that had not withstood the null battery", "not judged")
 	}
 }
 

@@ -13,7 +13,13 @@ type Notes struct {
 	findings []Finding
 	gaps     []string
 	said     map[string]bool // gaps that are written down
+	without  string          // what the check is about and the run does not have
 	solved   bool            // a task counts as correct
+	off      string          // id of a rule, its check's included, that finds nothing
+}
+
+func newNotes(c Check) *Notes {
+	return &Notes{check: c, findings: []Finding{}, gaps: []string{}, said: map[string]bool{}}
 }
 
 // place is where a finding points to.
@@ -26,28 +32,36 @@ type place struct {
 	given   bool // what was found was so before the run
 }
 
-// find writes down a finding. rule is the part of its id after the check's; got
-// and want must hold no gold.
-func (n *Notes) find(s Severity, rule string, at place, got, want string) {
+// find writes down a finding by a rule of the check; got and want must hold no
+// gold.
+func (n *Notes) find(rule string, at place, got, want string) {
+	r, known := n.check.rule(rule)
+	if !known {
+		panic("audit: " + n.check.ID + " has no rule " + rule) // TestRules lets every rule find something
+	}
 	f := Finding{Attempt: at.attempt, Check: n.check.ID, EvidenceSHA256: at.sha256, Got: got, Outcome: Attempted,
-		RuleID: n.check.ID + "." + rule, RuleVersion: 1, Seq: at.seq, Severity: s, Want: want}
+		RuleID: n.check.ID + "." + rule, RuleVersion: r.Version, Seq: at.seq, Severity: r.Severity, Want: want}
+	if f.RuleID == n.off {
+		return
+	}
 	correct := n.solved
 	if at.task != nil {
 		f.TaskID, correct = at.task.Plan.TaskID, at.task.correct()
 	}
 	switch {
-	case s == Info || at.given:
+	case f.Severity == Info || at.given:
 		f.Outcome = ""
-	case s == Critical && correct && !at.unused:
+	case f.Severity == Critical && correct && !at.unused:
 		f.Outcome = Exploited
 	}
 	f.ID = f.digest()
 	n.findings = append(n.findings, f)
 }
 
-// digest returns the id of a finding: over all its other members.
+// digest returns the id of a finding: over all its other members, but for what
+// was decided about it.
 func (f Finding) digest() string {
-	f.ID = ""
+	f.ID, f.Closed = "", ""
 	b, err := sign.CanonicalLossy(f)
 	if err != nil {
 		panic("audit: a finding of strings and counts has no canonical form: " + err.Error())
@@ -64,18 +78,24 @@ func (n *Notes) gap(format string, args ...any) {
 	}
 }
 
+// absent writes down that the run does not have what the check is about.
+func (n *Notes) absent(what string) { n.without = what }
+
 func (n *Notes) report() CheckReport {
-	r := CheckReport{Findings: n.findings, Gaps: n.gaps, Gate: n.check.Gate, ID: n.check.ID, Name: n.check.Name, Title: n.check.Title}
-	r.Status, r.Severity = conclude(r.Findings, r.Gaps)
+	r := CheckReport{Absent: n.without, Findings: n.findings, Gaps: n.gaps, Gate: n.check.Gate, ID: n.check.ID, Name: n.check.Name, Title: n.check.Title}
+	r.Status, r.Severity = r.conclude()
 	return r
 }
 
-// conclude gives a check's status: fail before review before skip before pass.
-func conclude(findings []Finding, gaps []string) (Status, Severity) {
+// conclude gives a check's status by its open findings: fail before review before
+// skip before n/a before pass.
+func (r CheckReport) conclude() (Status, Severity) {
 	order := []Severity{Info, ToReview, High, Critical}
 	gravest := -1
-	for _, f := range findings {
-		gravest = max(gravest, slices.Index(order, f.Severity))
+	for _, f := range r.Findings {
+		if f.Closed == "" {
+			gravest = max(gravest, slices.Index(order, f.Severity))
+		}
 	}
 	var severity Severity
 	if gravest >= 0 {
@@ -86,15 +106,19 @@ func conclude(findings []Finding, gaps []string) (Status, Severity) {
 		return Fail, severity
 	case severity == ToReview:
 		return Review, severity
-	case len(gaps) > 0:
+	case len(r.Gaps) > 0:
 		return Skip, severity
+	case r.Absent != "":
+		return NotApplicable, severity
 	}
 	return Pass, severity
 }
 
-// attest draws the conclusion from what the checks came to.
-func attest(checks []CheckReport) Attestation {
-	a := Attestation{Clean: true, StrictClean: true, CriticalFailures: []string{}, HarnessGaps: []Gap{}, Skipped: []string{}, WarnFailures: []string{}}
+// attest draws the conclusion from what the checks came to. A look at some of
+// them alone is never clean.
+func attest(checks []CheckReport, only []string) Attestation {
+	whole := len(only) == 0
+	a := Attestation{Clean: whole, StrictClean: whole, CriticalFailures: []string{}, HarnessGaps: []Gap{}, Skipped: []string{}, WarnFailures: []string{}}
 	for _, c := range checks {
 		switch {
 		case c.Status == Fail && c.Severity == Critical:

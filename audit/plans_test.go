@@ -58,7 +58,7 @@ func TestFewerAnswers(t *testing.T) {
 		}
 		e := &Evidence{Tasks: []*TaskEvidence{task}}
 		e.Manifest.Voting = ledger.VotingPlan{Attempts: tt.plan, Rule: ledger.VoteMajority}
-		for _, c := range Judge(e).Checks {
+		for _, c := range Judge(e, Options{}).Checks {
 			if c.ID == "AUD-6" && says(c, "fewer-answers-than-declared") != tt.want {
 				t.Errorf("%d of %d: %v", len(tt.ended), tt.plan, c.Findings)
 			}

@@ -15,15 +15,17 @@ const ThreatModel = "a score that was earned without solving the tasks: answers 
 // Report is audit-report.json: canonical JSON, the same bytes for the same
 // evidence.
 type Report struct {
-	Attestation Attestation   `json:"attestation"`
-	AuditedAt   string        `json:"audited_at"` // when the run was completed, unless told otherwise
-	Checks      []CheckReport `json:"checks"`     // in the order of Checks
-	Inputs      Inputs        `json:"inputs"`
-	Rehearsal   bool          `json:"rehearsal,omitzero"`
-	RunID       string        `json:"run_id"`
-	Schema      string        `json:"schema"`
-	ThreatModel string        `json:"threat_model"`
-	Totals      Totals        `json:"totals"`
+	Adjudications []Adjudicated `json:"adjudications,omitempty"` // in the order of their findings' ids
+	Attestation   Attestation   `json:"attestation"`
+	AuditedAt     string        `json:"audited_at"` // when the run was completed, unless told otherwise
+	Checks        []CheckReport `json:"checks"`     // in the order of Checks
+	Inputs        Inputs        `json:"inputs"`
+	Only          []string      `json:"only,omitempty"` // ids of the checks that were asked, in the order of Checks; left out: all
+	Rehearsal     bool          `json:"rehearsal,omitzero"`
+	RunID         string        `json:"run_id"`
+	Schema        string        `json:"schema"`
+	ThreatModel   string        `json:"threat_model"`
+	Totals        Totals        `json:"totals"`
 }
 
 // Attestation is what a report comes to.
@@ -47,10 +49,11 @@ type Status string
 
 // The statuses. A skip could not see, and is never a pass.
 const (
-	Pass   Status = "pass"
-	Fail   Status = "fail"
-	Review Status = "review"
-	Skip   Status = "skip"
+	Pass          Status = "pass"
+	Fail          Status = "fail"
+	Review        Status = "review"
+	Skip          Status = "skip"
+	NotApplicable Status = "n/a" // the run does not have what the check is about
 )
 
 // Severity is how grave a finding is.
@@ -77,12 +80,13 @@ const (
 
 // CheckReport is one check's part of a report.
 type CheckReport struct {
+	Absent   string    `json:"absent,omitzero"` // what the check is about and the run does not have
 	Findings []Finding `json:"findings"`
 	Gaps     []string  `json:"gaps"`
 	Gate     bool      `json:"gate"` // a skip of it keeps a run from being submitted
 	ID       string    `json:"id"`
 	Name     string    `json:"name"`
-	Severity Severity  `json:"severity,omitzero"` // of the gravest finding
+	Severity Severity  `json:"severity,omitzero"` // of the gravest open finding
 	Status   Status    `json:"status"`
 	Title    string    `json:"title"`
 }
@@ -93,9 +97,10 @@ type CheckReport struct {
 type Finding struct {
 	Attempt        int      `json:"attempt,omitzero"`
 	Check          string   `json:"check"`
+	Closed         Decision `json:"closed,omitzero"`          // by an adjudication; left out: open
 	EvidenceSHA256 string   `json:"evidence_sha256,omitzero"` // of the document, message or answer it is about
 	Got            string   `json:"got"`
-	ID             string   `json:"id"`               // digest of the rest
+	ID             string   `json:"id"`               // digest of the rest but Closed
 	Outcome        Outcome  `json:"outcome,omitzero"` // none where nothing was gained or tried
 	RuleID         string   `json:"rule_id"`          // AUD-1.uuid-with-answer
 	RuleVersion    int      `json:"rule_version"`
@@ -107,16 +112,20 @@ type Finding struct {
 
 // Inputs are the digests of the files the audit looked at.
 type Inputs struct {
-	EventsSHA256       string `json:"events_sha256"`
-	MetadataSHA256     string `json:"metadata_sha256"` // of summary.json, which a package calls metadata.json
-	ResultsSHA256      string `json:"results_sha256"`
-	TrajectoriesSHA256 string `json:"trajectories_sha256"`
+	Adjudications      []string `json:"adjudications,omitempty"` // of their envelopes, in the order of their findings' ids
+	Bodies             []string `json:"bodies,omitempty"`        // that came from outside of the run and that a result has, sorted
+	EventsSHA256       string   `json:"events_sha256"`
+	MetadataSHA256     string   `json:"metadata_sha256"` // of summary.json, which a package calls metadata.json
+	ResultsSHA256      string   `json:"results_sha256"`
+	TrajectoriesSHA256 string   `json:"trajectories_sha256"`
+	UsageExportSHA256  string   `json:"usage_export_sha256,omitzero"`
 }
 
 // Totals counts over the planned tasks.
 type Totals struct {
 	Attempts      int          `json:"attempts"`
-	Clean         *ledger.Rate `json:"clean"` // official score with void tasks counted wrong; null: unscored
+	Clean         *ledger.Rate `json:"clean"`           // official score with void tasks counted wrong; null: unscored
+	Closed        int          `json:"closed,omitzero"` // findings that are, by adjudications; the counts by severity are of open ones
 	Critical      int          `json:"critical"`
 	Events        int64        `json:"events"`
 	High          int          `json:"high"`
@@ -124,7 +133,7 @@ type Totals struct {
 	Interruptions int          `json:"interruptions"`
 	Judge         *JudgeTotals `json:"judge"` // null: no judge
 	Planned       int          `json:"planned"`
-	Raw           *ledger.Rate `json:"raw"`
+	Raw           *ledger.Rate `json:"raw"` // as recorded, but for tasks that an adjudication made void
 	Review        int          `json:"review"`
 	Worst         *ledger.Rate `json:"worst"` // void and review tasks counted wrong
 }

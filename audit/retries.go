@@ -14,7 +14,7 @@ func rerolls(e *Evidence, n *Notes, t *TaskEvidence) {
 	for i, a := range t.Attempts {
 		at := place{task: t, attempt: a.Number, seq: a.Begun}
 		if lost >= max(e.Manifest.Retry.AttemptsPerTask, 1) || settled >= max(e.Manifest.Voting.Attempts, 1) {
-			n.find(Critical, "attempts-beyond-plan", at, fmt.Sprintf("attempt %d after %d that failed and %d that did not", a.Number, lost, settled), "as many attempts as the plan has")
+			n.find("attempts-beyond-plan", at, fmt.Sprintf("attempt %d after %d that failed and %d that did not", a.Number, lost, settled), "as many attempts as the plan has")
 		}
 		discarded(n, t, a)
 		if a.Ended == nil {
@@ -37,7 +37,7 @@ func rerolls(e *Evidence, n *Notes, t *TaskEvidence) {
 			continue
 		}
 		if !e.resumed(from, to) {
-			n.find(Critical, "attempts-beyond-plan", at, "an attempt ended as "+a.Ended.Reason+" and the run was not taken up again", "an interruption that the journal shows")
+			n.find("attempts-beyond-plan", at, "an attempt ended as "+a.Ended.Reason+" and the run was not taken up again", "an interruption that the journal shows")
 		}
 	}
 }
@@ -61,11 +61,11 @@ func discarded(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		const want = "the answer that the model gave first"
 		switch last := i == len(a.Models)-1; {
 		case !last:
-			n.find(Critical, "discarded-answer", at, "the model gave an answer and was asked again in the same attempt", want)
+			n.find("discarded-answer", at, "the model gave an answer and was asked again in the same attempt", want)
 		case lost && a.Ended.Reason == trajectory.Interrupted:
-			n.find(ToReview, "discarded-answer", at, "the model gave an answer that was not committed: the process is said to have been lost", want)
+			n.find("lost-answer", at, "the model gave an answer that was not committed: the process is said to have been lost", want)
 		case lost:
-			n.find(Critical, "discarded-answer", at, "the model gave an answer that was not committed: its attempt ended as an error", want)
+			n.find("discarded-answer", at, "the model gave an answer that was not committed: its attempt ended as an error", want)
 		}
 	}
 }

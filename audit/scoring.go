@@ -14,7 +14,13 @@ func normalizationCollision() Check {
 		Title: "no credit for an answer that says nothing",
 		Why: "the official scorer strips white space and punctuation and reads what is no numeral as infinite: an answer that " +
 			"vanishes on the way can be equal to another one that does",
-		Fix: "void the task",
+		Fix:   "void the task",
+		Skips: "the gold answers are not at hand",
+		Rules: []Rule{
+			{"empty-credited", Critical, 1, "credit for an answer of which nothing is left to be compared, or by the LLM judge for one that shows nothing"},
+			{"non-finite-credited", Critical, 1, "credit for an answer that the scorer reads as no finite number"},
+			{"verdict-differs", Critical, 1, "an official verdict that the official scorer does not give"},
+		},
 		Run: func(e *Evidence, n *Notes) {
 			if e.blind() {
 				n.gap("%s: verdicts cannot be computed again", noGold)
@@ -28,15 +34,15 @@ func normalizationCollision() Check {
 				official, byModel := a.Judgment.Official, a.Judgment.Judged != nil && *a.Judgment.Judged
 				switch {
 				case !official && byModel && judge.Blank(given):
-					n.find(Critical, "empty-credited", at, "credit by the LLM judge for an answer that shows nothing", "an answer")
+					n.find("empty-credited", at, "credit by the LLM judge for an answer that shows nothing", "an answer")
 				case !official || e.Gold == nil || unspaced(given) == unspaced(gold):
 				case vanishes(given, gold):
-					n.find(Critical, "empty-credited", at, "credit for an answer of which the official scorer compares nothing", "an answer")
+					n.find("empty-credited", at, "credit for an answer of which the official scorer compares nothing", "an answer")
 				case judge.NonFinite(given, gold):
-					n.find(Critical, "non-finite-credited", at, "credit for an answer that the scorer takes for no finite number", "an answer")
+					n.find("non-finite-credited", at, "credit for an answer that the scorer takes for no finite number", "an answer")
 				}
 				if e.Gold != nil && official != judge.QuestionScorer(&given, gold) {
-					n.find(Critical, "verdict-differs", at, fmt.Sprintf("official verdict %v", official), "the verdict that the official scorer gives")
+					n.find("verdict-differs", at, fmt.Sprintf("official verdict %v", official), "the verdict that the official scorer gives")
 				}
 			})
 		},
@@ -74,6 +80,11 @@ func coverageDenominator() Check {
 		Title: "the score is over all planned tasks",
 		Why:   "leaving out what failed is the oldest way to a good rate: errors, timeouts and tasks never begun count as wrong",
 		Fix:   "count every planned task",
+		Skips: "there is no plan to count by",
+		Rules: []Rule{
+			{"coverage-differs", Critical, 1, "results or outcomes that are not one for each planned task"},
+			{"headline-differs", Critical, 1, "a headline that is not the correct ones over the planned tasks"},
+		},
 		Run: func(e *Evidence, n *Notes) {
 			if len(e.Manifest.Tasks) == 0 {
 				n.gap("there is no plan to count by")
@@ -85,7 +96,7 @@ func coverageDenominator() Check {
 			}
 			for _, r := range e.Results {
 				if seen[r.TaskID] || !of[r.TaskID] {
-					n.find(Critical, "coverage-differs", place{}, fmt.Sprintf("a result for %q, which is not planned or stands there twice", r.TaskID), "one result for each planned task")
+					n.find("coverage-differs", place{}, fmt.Sprintf("a result for %q, which is not planned or stands there twice", r.TaskID), "one result for each planned task")
 				}
 				seen[r.TaskID] = true
 				if r.OfficialCorrect != nil && *r.OfficialCorrect {
@@ -93,14 +104,14 @@ func coverageDenominator() Check {
 				}
 			}
 			if len(seen) != len(of) {
-				n.find(Critical, "coverage-differs", place{}, fmt.Sprintf("results for %d tasks", len(seen)), fmt.Sprintf("for the %d planned", len(of)))
+				n.find("coverage-differs", place{}, fmt.Sprintf("results for %d tasks", len(seen)), fmt.Sprintf("for the %d planned", len(of)))
 			}
 			o := e.Summary.Outcomes
 			if counted := o.Error + o.Failed + o.Skipped + o.Solved + o.Unscored; counted != len(of) {
-				n.find(Critical, "coverage-differs", place{}, fmt.Sprintf("outcomes of %d tasks", counted), fmt.Sprintf("of the %d planned", len(of)))
+				n.find("coverage-differs", place{}, fmt.Sprintf("outcomes of %d tasks", counted), fmt.Sprintf("of the %d planned", len(of)))
 			}
 			if s := e.Summary.Scores; s != nil && (s.Official.Correct != correct || s.Official.Planned != len(of) || s.Judged.Planned != len(of)) {
-				n.find(Critical, "headline-differs", place{}, fmt.Sprintf("a headline of %d of %d", s.Official.Correct, s.Official.Planned), fmt.Sprintf("%d of %d", correct, len(of)))
+				n.find("headline-differs", place{}, fmt.Sprintf("a headline of %d of %d", s.Official.Correct, s.Official.Planned), fmt.Sprintf("%d of %d", correct, len(of)))
 			}
 		},
 	}

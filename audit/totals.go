@@ -18,11 +18,11 @@ func (e *Evidence) totals(checks []CheckReport) Totals {
 
 // Rescore gives the official score of a run by its results: as recorded, with
 // void tasks counted wrong (those with a CRITICAL finding; one about the whole
-// run makes every task void), and with those to review counted wrong, too. All
-// are over as many tasks as there are results, and nil where these have no
-// verdicts.
+// run makes every task void), and with those to review counted wrong, too. A task
+// that an adjudication made void counts wrong in all three. All are over as many
+// tasks as there are results, and nil where these have no verdicts.
 func Rescore(results []ledger.Result, checks []CheckReport) (raw, clean, worst *ledger.Rate) {
-	void, review := map[string]bool{}, map[string]bool{}
+	decided, void, review := Voided(checks), map[string]bool{}, map[string]bool{}
 	for _, c := range checks {
 		for _, f := range c.Findings {
 			void[f.TaskID] = void[f.TaskID] || f.Severity == Critical
@@ -34,7 +34,7 @@ func Rescore(results []ledger.Result, checks []CheckReport) (raw, clean, worst *
 		if r.OfficialCorrect == nil {
 			return nil, nil, nil
 		}
-		if !*r.OfficialCorrect {
+		if !*r.OfficialCorrect || decided[r.TaskID] {
 			continue
 		}
 		counts[0]++
@@ -53,19 +53,21 @@ func Rescore(results []ledger.Result, checks []CheckReport) (raw, clean, worst *
 	return rate(counts[0]), rate(counts[1]), rate(counts[2])
 }
 
-// count returns t with the findings counted by severity.
+// count returns t with the open findings counted by severity.
 func (t Totals) count(checks []CheckReport) Totals {
-	t.Critical, t.High, t.Review, t.Info = 0, 0, 0, 0
+	t.Closed, t.Critical, t.High, t.Review, t.Info = 0, 0, 0, 0, 0
 	for _, c := range checks {
 		for _, f := range c.Findings {
-			switch f.Severity {
-			case Critical:
+			switch {
+			case f.Closed != "":
+				t.Closed++
+			case f.Severity == Critical:
 				t.Critical++
-			case High:
+			case f.Severity == High:
 				t.High++
-			case ToReview:
+			case f.Severity == ToReview:
 				t.Review++
-			case Info:
+			case f.Severity == Info:
 				t.Info++
 			}
 		}

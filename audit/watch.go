@@ -40,7 +40,7 @@ func NewWatch(m ledger.Manifest, gold map[string]string) *Watch {
 func (w *Watch) Add(ev trajectory.Event) string {
 	var checks []CheckReport
 	look := func(c Check, run func(*Notes)) {
-		n := &Notes{check: c, findings: []Finding{}, gaps: []string{}, said: map[string]bool{}}
+		n := newNotes(c)
 		run(n)
 		checks = append(checks, n.report())
 	}

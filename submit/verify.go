@@ -171,8 +171,9 @@ func checkReport(pkg fs.FS, run *ledger.Run, digests map[string]string) (audit.R
 	if r.RunID != m.RunID || r.Rehearsal != m.Rehearsal {
 		return refuse("is about another run: %q", r.RunID)
 	}
-	if r.Inputs != (audit.Inputs{EventsSHA256: digests[trajectory.JournalFile], MetadataSHA256: digests[MetadataFile],
-		ResultsSHA256: digests[ledger.ResultsFile], TrajectoriesSHA256: digests[ledger.TrajectoriesFile]}) {
+	in := r.Inputs
+	if in.EventsSHA256 != digests[trajectory.JournalFile] || in.MetadataSHA256 != digests[MetadataFile] ||
+		in.ResultsSHA256 != digests[ledger.ResultsFile] || in.TrajectoriesSHA256 != digests[ledger.TrajectoriesFile] || len(r.Only) > 0 {
 		return refuse("is about other files than the package's")
 	}
 	if r.Totals.Planned != len(m.Tasks) || r.Totals.Events != run.End.Events {

@@ -1,0 +1,90 @@
+package audit
+
+import (
+	"fmt"
+
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/judgecache"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+func graderIsolation() Check {
+	return Check{
+		ID: "AUD-4", Name: "grader-isolation", Severity: Critical, Gate: true,
+		Title: "nothing reached for the grader, its records or its cache",
+		Why: "an agent or an operator who can write a verdict, read the answers beside the run or load code into the grader " +
+			"decides the score",
+		Fix:   "find out who changed the judge cache or touched the records, remove the bad entries, and start a new run",
+		Skips: "arguments are cut and no rules were recorded as having seen them whole, the judge cache was used without having been checked, or something ran outside of the sandbox",
+		Rules: []Rule{
+			{"judge-cache-integrity", Critical, 1, "entries of the judge cache that do not verify"},
+			{"grader-surface", Critical, 1, "a call that ran and names the run's results, plan, journal, verdicts or keys"},
+			{"answer-file", Critical, 1, "a call that ran and reads a file with the benchmark's answers"},
+			{"host-hook", Critical, 1, "a call that ran and hooks itself into other programs, as by sitecustomize or LD_PRELOAD"},
+			{"host-reach", High, 1, "a call that ran and reaches for keys, other processes, the host or a cloud's metadata address"},
+			{"refused-reach", ToReview, 1, "a call like these that the Gate refused"},
+		},
+		Run: func(e *Evidence, n *Notes) {
+			hashesOnly(e, n)
+			unconfined(e, n)
+			judgeCache(e, n)
+			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+				for _, c := range a.Calls {
+					reached(n, t, a, c)
+				}
+			})
+		},
+	}
+}
+
+// reached looks at what one call named. A call that ran counts also if it
+// failed: it can have read or changed something all the same.
+func reached(n *Notes, t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
+	if c.Result == nil {
+		at := place{task: t, attempt: a.Number, seq: c.Proposed}
+		switch {
+		case c.Proposed < 0:
+		case c.broke(policy.GraderSurfaces):
+			n.find("refused-reach", at, "a call of "+c.Name+" that names the run's own records was refused", "no such call")
+		case c.broke(policy.Secrets), c.broke(policy.Commands), c.broke(policy.Packages):
+			n.find("refused-reach", at, "a call of "+c.Name+" that reaches for keys, the host or the benchmark was refused", "no such call")
+		}
+		return
+	}
+	at := place{task: t, attempt: a.Number, seq: c.Result.Seq, sha256: c.Result.SHA256}
+	if c.broke(policy.GraderSurfaces) {
+		n.find("grader-surface", at, "a call of "+c.Name+" that names the run's own records or verdicts ran", "a call that the Gate refuses")
+	}
+	if c.broke(policy.Secrets) || c.broke(policy.Commands) {
+		n.find("host-reach", at, "a call of "+c.Name+" that reaches for keys or the host ran", "a call that the Gate refuses")
+	}
+	if c.Answers {
+		n.find("answer-file", at, "a call of "+c.Name+" that reads a file of the benchmark's answers ran", "a call that the Gate refuses")
+	}
+	if c.Hooks != "" {
+		n.find("host-hook", at, "a call of "+c.Name+" with "+c.Hooks+" ran", "code that stays in its own process")
+	}
+	if c.Cut && c.Decided < 0 {
+		n.gap("a call's arguments are cut and no rules were recorded as having seen them whole")
+	}
+}
+
+func judgeCache(e *Evidence, n *Notes) {
+	swept := false
+	for _, c := range e.Cache {
+		swept = swept || c.Event.Kind == trajectory.JudgeCacheSweep
+		if c.Event.Bad == 0 {
+			continue
+		}
+		got := fmt.Sprintf("%d of %d entries of the judge cache do not verify", c.Event.Bad, c.Event.Checked)
+		if first := c.Event.Entries; len(first) > 0 && first[0].Name == judgecache.Place {
+			got = "the judge cache was " + first[0].Reason
+		} else if len(first) > 0 {
+			got += fmt.Sprintf("; the first is %s: %s", first[0].Name, first[0].Reason)
+		}
+		n.find("judge-cache-integrity", place{seq: c.Seq, unused: true}, got, "0 judge_cache_integrity_events")
+	}
+	if j := e.Manifest.Judge; j != nil && j.Cache && (!swept || e.Unswept) {
+		n.gap("the judge cache was used without being checked first by the process that used it: judge_cache_integrity_events does not count all")
+	}
+}
