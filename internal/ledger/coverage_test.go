@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +13,16 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 )
+
+var everyChange = flag.Bool("everychange", false, "let the long walks leave out nothing, which takes a minute")
+
+// step is how far the long walks go at once.
+func step() int {
+	if *everyChange {
+		return 1
+	}
+	return thin
+}
 
 // evidence returns the files of a run that Verify covers. The gold answers are
 // no evidence: nobody ships them.
@@ -76,7 +87,7 @@ func TestCoverage(t *testing.T) {
 	}
 	made := map[string]int{}
 	try := func(m runs.Mutation) {
-		if made[m.Files[0]]++; made[m.Files[0]]%thin == 0 {
+		if made[m.Files[0]]++; made[m.Files[0]]%step() == 0 {
 			refused(t, m)
 		}
 	}
@@ -166,14 +177,14 @@ func TestCoverageOfAChain(t *testing.T) {
 		if member := strings.Contains(m.Name, ": ."); !member {
 			return
 		}
-		if n++; n%thin == 0 {
+		if n++; n%step() == 0 {
 			try(m)
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made < 2000/thin || held < 300/thin {
+	if made < 2000/step() || held < 300/step() {
 		t.Errorf("%d changes, of which %d give a journal that holds", made, held)
 	}
 	t.Logf("%d changes, of which %d give a journal that holds", made, held)

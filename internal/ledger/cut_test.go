@@ -27,7 +27,7 @@ func TestCutOff(t *testing.T) {
 		t.Fatalf("%d lines of %d", len(whole), len(s))
 	}
 	missing := "events.jsonl: has no run_completed in a run that was closed: its end is missing"
-	for k := 1; k <= len(s); k = min(k+thin, max(len(s), k+1)) {
+	for k := 1; k <= len(s); k = min(k+step(), max(len(s), k+1)) {
 		if k == len(s) {
 			missing = "events.jsonl: has no run_started"
 		}
