@@ -13,6 +13,7 @@ type reading struct {
 	names    []string // identifiers, and variables of a shell
 	literals []string // strings, those that are put together as one
 	tangled  bool     // nested deeper than any interpreter takes
+	reach    Reach    // of its names and commands
 }
 
 // maxCode is how many bytes of code are read. Longer code does not run: nobody could say what it does.
@@ -71,6 +72,7 @@ func (r *reading) code(code string, within int) {
 			i = next - 1
 		case identifier:
 			r.names = append(r.names, x.text)
+			p.looks(r, i)
 			switch {
 			case x.text == "from" || x.text == "import":
 				i = p.imported(r, i)

@@ -126,7 +126,13 @@ func (r *reading) argv(words []string, within int) {
 			continue
 		}
 		r.commands = append(r.commands, command)
+		if command == "printenv" && !slices.ContainsFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") }) {
+			keep(&r.reach.Environment, command)
+		}
 		if wraps, ok := wrapperOf(command); ok {
+			if command == "env" && len(wraps.command(words)) == 0 {
+				keep(&r.reach.Environment, command)
+			}
 			if words = wraps.command(words); len(words) == 0 || !strings.ContainsAny(words[0], " \t\n") {
 				continue
 			}
