@@ -127,8 +127,10 @@ func (p *piece) looks(r *reading, i int) {
 // another program, and one with something added, is not.
 func (p *piece) whole(i int) bool {
 	before, next := i-1, p.all[i+1]
-	for before > 0 && p.all[before].is(".") && p.all[before-1].kind == identifier {
-		before -= 2
+	for range 4 { // os.environ, or a little more: no chain is walked as often as it has names
+		if before > 0 && p.all[before].is(".") && p.all[before-1].kind == identifier {
+			before -= 2
+		}
 	}
 	if next.is(".") {
 		return slices.Contains([]string{"items", "keys", "values"}, p.all[i+2].text)
