@@ -39,8 +39,9 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 	if reads(p.Name) {
 		c.Opens = p.Args["path"]
 	}
+	c.Attached = attached(c, a.FileName)
 	c.argsSHA256, c.asks = p.ArgsSHA256, policy.CallOf(p.Name, p.Args)
-	c.asks.Texts = append(c.asks.Texts, p.Malformed)
+	c.asks.Texts, c.Reach = append(c.asks.Texts, p.Malformed), policy.Reaches(c.asks)
 	rules := policy.Decide(t.plan.anything, c.asks)
 	c.Hits, c.refusal = rules.RuleIDs, "refused: "+rules.Reason
 	c.Answers = slices.Contains(policy.Decide(t.plan.anything, policy.Call{Known: true, Paths: c.asks.Paths}).RuleIDs, policy.AnswerSources)

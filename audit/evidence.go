@@ -22,6 +22,8 @@ type Evidence struct {
 	Cache     []CacheFact
 	Batteries []BatteryFact // in the order of the journal
 	Resumed   []ResumeFact  // in the order of the journal
+	Odd       []OddText     // each distinct text once
+	OddUnread bool          // there are more of them than are kept
 	Unswept   bool          // an answer was graded without the judge cache having been checked since the process began
 
 	RunSpent int64 // the line with which the known costs passed the budget of the run; 0: they did not
@@ -51,6 +53,7 @@ type AttemptEvidence struct {
 	Odd       []OddMessage
 	Models    []ModelFact
 	Channels  []string // what the endpoint did on its own, each once
+	Pictured  bool     // the question came with the picture that is its attachment
 	Unpriced  bool     // the cost of a reply, or of what a tool asked a model, is not known
 	Calls     []*CallFact
 	Rollbacks []RollbackFact
@@ -90,6 +93,19 @@ type OddMessage struct {
 	Seen    bool
 	Unknown bool
 	Residue trajectory.Probes
+	Short   bool // it holds a gold answer that is too short to be one of Residue's hits
+	Records bool // it names the run's own records, its keys or a judge cache
+}
+
+// OddText is what a message says that is not what its source should have given,
+// where it was seen first.
+type OddText struct {
+	Task     *TaskEvidence
+	Attempt  int
+	Seq      int64
+	SHA256   string // of the message
+	Text     string
+	Recorded bool // it holds the id of another task of the split, and fields for an answer
 }
 
 // ModelFact is one try of a model call that gave a reply.
@@ -112,8 +128,10 @@ type CallFact struct {
 	ID, Name string
 	Turn     int
 	Proposed int64
-	Foreign  bool     // the turn has no reply, or a whole one that does not ask for this call
-	Opens    string   // the file that read_file was asked for
+	Foreign  bool   // the turn has no reply, or a whole one that does not ask for this call
+	Opens    string // the file that read_file was asked for
+	Attached bool   // it asks for the attachment, or for all files
+	Reach    policy.Reach
 	Cut      bool     // an argument is not recorded whole
 	Hits     []string // ids of the rules that the audit finds broken by the recorded arguments
 	Answers  bool     // a path among them is of a file with the benchmark's answers

@@ -17,6 +17,7 @@ type gatherer struct {
 	tasks map[string]*following
 	ids   *IDs // of the split
 	swept bool // the judge cache was checked since the process began
+	odd   *oddTexts
 
 	approved *beforehand
 }
@@ -33,6 +34,7 @@ type following struct {
 	expected map[listed]bool // messages that the templates give
 	talk     conversation    // of the open attempt
 	turn     turn            // the open one
+	odds     *oddTexts       // of the run
 	begunUs  int64           // when the open attempt began
 	images   bool            // the plan has the model see pictures
 }
@@ -91,7 +93,7 @@ type asked struct{ id, name, argsSHA256 string }
 type pending struct{ undecided, allowed, refused []*CallFact }
 
 func newGatherer(m ledger.Manifest, gold map[string]string) *gatherer {
-	g := &gatherer{e: &Evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks)), ids: NewIDs(m.SplitIDs), approved: &beforehand{m.Approved}}
+	g := &gatherer{e: &Evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks)), ids: NewIDs(m.SplitIDs), odd: &oddTexts{said: map[string]bool{}}, approved: &beforehand{m.Approved}}
 	plan := planned{unknown: unknownSources(m), schemas: map[string]bool{}, refusals: budgetRefusals(m.Budgets), hashes: m.Evidence == ledger.EvidenceHashes,
 		tools: map[string]bool{}, words: refusalWords, policy: m.Policy, approved: g.approved}
 	plan.policy.MaxToolCalls, plan.policy.MaxCostMicroUSD = policy.Unlimited, policy.Unlimited
@@ -102,7 +104,7 @@ func newGatherer(m ledger.Manifest, gold map[string]string) *gatherer {
 		plan.words += t.Name + "\n"
 	}
 	for _, p := range m.Tasks {
-		t := &following{TaskEvidence: &TaskEvidence{Plan: p}, plan: plan}
+		t := &following{TaskEvidence: &TaskEvidence{Plan: p}, plan: plan, odds: g.odd}
 		g.e.Tasks = append(g.e.Tasks, t.TaskEvidence)
 		g.tasks[p.TaskID] = t
 	}
@@ -112,6 +114,7 @@ func newGatherer(m ledger.Manifest, gold map[string]string) *gatherer {
 // evidence completes what was gathered with what derives from it.
 func (g *gatherer) evidence(run *ledger.Run) *Evidence {
 	e := g.e
+	e.Odd, e.OddUnread = g.odd.all, g.odd.unread
 	e.Summary, e.Marked, e.Events = run.Summary(), run.Marked, run.End.Events
 	for i, t := range run.Tasks {
 		e.Results = append(e.Results, run.Result(t))

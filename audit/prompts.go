@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -47,18 +48,19 @@ func (t *following) prompt(a *AttemptEvidence, seq int64, p trajectory.ContextCo
 			due = !unknown
 		}
 		fact.Scaled = fact.Scaled || due && a.scaled(m)
+		a.Pictured = a.Pictured || due && m.Image != trajectory.Image{}
 		if (due || unknown) && m.Source == prompt.LastTurnID {
 			a.open().Last = true
 		}
 		if !due || smuggles(m, line) {
-			odd := t.odd(seq, m.Source, m.SHA256, line)
+			odd := t.odd(a, seq, m.Source, m.SHA256, line)
 			odd.Unknown = unknown
 			a.Odd = append(a.Odd, odd)
 		}
 	}
 	for _, sum := range slices.Sorted(maps.Keys(lines)) {
 		if line := lines[sum]; !line.listed && p.Redactions == 0 {
-			a.Odd = append(a.Odd, t.odd(seq, unlisted, sum, line))
+			a.Odd = append(a.Odd, t.odd(a, seq, unlisted, sum, line))
 		}
 	}
 	fits := p.Bytes <= trajectory.PromptHead && p.Redactions == 0 && !(t.plan.hashes && p.Head == "")
@@ -87,7 +89,7 @@ func wholeLines(text string) map[string]*shownLine {
 
 // odd probes what a message holds besides the question and the templates, if a
 // line of the head shows it.
-func (t *following) odd(seq int64, source, sha256 string, line *shownLine) OddMessage {
+func (t *following) odd(a *AttemptEvidence, seq int64, source, sha256 string, line *shownLine) OddMessage {
 	o := OddMessage{Seq: seq, Source: source, SHA256: sha256}
 	if line == nil {
 		return o
@@ -103,7 +105,9 @@ func (t *following) odd(seq int64, source, sha256 string, line *shownLine) OddMe
 	for _, c := range sent.ToolCalls {
 		text += "\n" + c.Name + "\n" + c.Arguments
 	}
-	o.Seen, o.Residue = true, t.prober.Probe(text, "", nil)
+	o.Seen, o.Residue, o.Short = true, t.prober.Probe(text, "", nil), t.prober.shortStands(text)
+	o.Records = namesRecords(t.plan.anything, text)
+	t.odds.add(OddText{t.TaskEvidence, a.Number, seq, sha256, text, o.Residue.OtherUUIDs > 0 && o.Residue.AnswerKeys > 0})
 	return o
 }
 
@@ -119,4 +123,33 @@ func (t *following) accounted(a *AttemptEvidence, i int, m trajectory.Message) b
 	l := listed{m.Role, m.SHA256, m.Source}
 	_, said := t.talk.said[l]
 	return said || t.expected[l]
+}
+
+// oddTexts are the distinct texts of odd messages, kept for tasks that are told
+// of later: a run that is as it should be has none.
+type oddTexts struct {
+	all    []OddText
+	said   map[string]bool // texts that are kept
+	bytes  int
+	unread bool
+}
+
+// mostOddBytes is how much of them is kept.
+const mostOddBytes = 1 << 20
+
+func (o *oddTexts) add(t OddText) {
+	switch {
+	case o.said[t.Text]:
+	case o.bytes+len(t.Text) > mostOddBytes:
+		o.unread = true
+	default:
+		o.said[t.Text], o.bytes = true, o.bytes+len(t.Text)
+		o.all = append(o.all, t)
+	}
+}
+
+// namesRecords reports whether a text names what the policy calls the surfaces of
+// a grader: the run's own records, its keys, verdicts of a judge.
+func namesRecords(p policy.Policy, text string) bool {
+	return slices.Contains(policy.Decide(p, policy.Call{Known: true, Texts: []string{text}}).RuleIDs, policy.GraderSurfaces)
 }

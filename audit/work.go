@@ -1,6 +1,10 @@
 package audit
 
 import (
+	"path"
+	"slices"
+	"strings"
+
 	"github.com/gaia-harness/gaia/internal/ledger"
 )
 
@@ -8,12 +12,15 @@ func noWorkPass() Check {
 	return Check{
 		ID: "AUD-2", Name: "no-work-pass", Severity: Critical, Gate: true,
 		Title: "every correct answer came from a model that was asked",
-		Why:   "an answer that was there before any model said a word was written by whoever made the journal",
+		Why: "an answer that was there before any model said a word was written by whoever made the journal, and one about a file " +
+			"that nobody opened was known before",
 		Fix:   "void the task, or run it again",
-		Skips: "the provider reports no usage, or not of every reply",
+		Skips: "the provider reports no usage, or not of every reply, or no arguments are recorded that would show who opened an attachment",
 		Rules: []Rule{
 			{"no-model-call", Critical, 1, "a correct answer that rests on an attempt without a reply of the model"},
 			{"no-output-tokens", Critical, 1, "a correct answer that rests on replies of 0 tokens"},
+			{"answer-without-tokens", High, 1, "a correct answer whose own reply took 0 tokens, unlike others of its attempt"},
+			{"attachment-unopened", ToReview, 1, "a correct answer to a question about a file that no call opened and no picture showed"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			for _, t := range e.Tasks {
@@ -22,6 +29,7 @@ func noWorkPass() Check {
 				}
 				for _, a := range t.votes(e.Manifest.Voting) {
 					worked(n, t, a)
+					unopened(e, n, t, a)
 				}
 			}
 		},
@@ -60,9 +68,99 @@ func worked(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	case replies == 0:
 		n.find("no-model-call", at, "an answer before any reply of the model, which a correct one rests on", "a reply of the model")
 	case out > 0:
+		if last := a.lastReply(a.Committed); last.UsageReported && last.Out == 0 {
+			at.seq = last.Seq
+			n.find("answer-without-tokens", at, "the reply with the answer took 0 tokens, and others took some", "tokens")
+		}
 	case reported < replies:
 		n.gap(noUsage)
 	default:
 		n.find("no-output-tokens", at, "an answer from replies of 0 tokens, which a correct one rests on", "tokens")
+	}
+}
+
+// unopened looks for a question about a file that was answered without it.
+func unopened(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	switch {
+	case t.Plan.FileName == "" || a.Pictured:
+	case e.Manifest.Evidence == ledger.EvidenceHashes:
+		n.gap("the run records digests alone: nothing says who opened an attachment")
+	case !slices.ContainsFunc(a.Calls, (*CallFact).opened):
+		n.find("attachment-unopened", place{task: t, attempt: a.Number, seq: max(a.Committed, 0), given: true},
+			"an answer that counts as correct, and no call that opened the attachment", "a call that reads it, or a picture that shows it")
+	}
+}
+
+// opened reports whether a call can have opened the attachment: one that failed
+// to read it has not, and of code that failed nobody knows how far it came.
+func (c *CallFact) opened() bool {
+	return c.Attached && c.Result != nil && !(reads(c.Result.Name) && c.Result.IsError)
+}
+
+// attached reports whether a call asks for the attachment, or for all files that
+// there are.
+func attached(c *CallFact, file string) bool {
+	switch {
+	case file == "":
+		return false
+	case !runs(c.Name):
+		return reads(c.Name) && strings.HasSuffix("/"+opened(c.Opens), "/"+opened(file))
+	}
+	text := strings.ToLower(c.args)
+	return c.Cut || slices.ContainsFunc([]string{path.Base(opened(file)), "glob", "iterdir", "listdir", "scandir", "walk"}, func(part string) bool {
+		return strings.Contains(text, part)
+	})
+}
+
+func attachmentDelivery() Check {
+	return Check{
+		ID: "AUD-21", Name: "attachment-delivery", Severity: ToReview,
+		Title:  "every attempt at a task with an attachment had it",
+		Why:    "a question about a file cannot be answered without it: a wrong answer then says nothing about the agent, and a right one came from elsewhere",
+		Fix:    "see why the file was not there, and run the task again with it",
+		Skips:  "the start workspace of an attempt at such a task is not recorded",
+		Absent: "no planned task has an attachment",
+		Rules: []Rule{
+			{"attachment-missing", ToReview, 1, "an attempt that began without the attachment of its task in the workspace"},
+			{"attachment-empty", ToReview, 1, "an attempt whose attachment was an empty file"},
+			{"attachment-differs", ToReview, 1, "an attempt whose attachment was another file than that of the first attempt at its task"},
+		},
+		Run: func(e *Evidence, n *Notes) {
+			if !slices.ContainsFunc(e.Manifest.Tasks, func(p ledger.PlannedTask) bool { return p.FileName != "" }) {
+				n.absent("no planned task has an attachment")
+				return
+			}
+			for _, t := range e.Tasks {
+				if t.Plan.FileName != "" {
+					delivered(n, t)
+				}
+			}
+		},
+	}
+}
+
+// delivered looks for a task's attachment in what its attempts began with. Its
+// digest is no gold: the file is the question's.
+func delivered(n *Notes, t *TaskEvidence) {
+	first := ""
+	for _, a := range t.Attempts {
+		at := place{task: t, attempt: a.Number, seq: a.Begun, given: true}
+		if a.Workspace == nil {
+			n.gap("a start workspace is not recorded")
+			continue
+		}
+		file, there := a.attachment()
+		at.sha256 = file.SHA256
+		switch {
+		case !there:
+			n.find("attachment-missing", at, "the attempt began without the attachment", "the attachment in the workspace")
+		case file.Bytes == 0:
+			n.find("attachment-empty", at, "the attachment was an empty file", "the attachment as the dataset has it")
+		case first != "" && file.SHA256 != first:
+			n.find("attachment-differs", at, "the attachment was another file than before", "the same file in every attempt")
+		}
+		if first == "" && file.Bytes > 0 {
+			first = file.SHA256
+		}
 	}
 }
