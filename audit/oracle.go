@@ -22,6 +22,10 @@ func oracleLeakage() Check {
 			{"workspace-answer", Critical, 1, "a start workspace with the task's answer, in more than the attachment"},
 			{"tool-description-answer", Critical, 1, "a tool's description with the task or its answer"},
 			{"tool-schema-answer", Critical, 1, "the parameters of a server's tool with the task or its answer"},
+			{"other-pair", High, 1, "a message that holds, besides the question and the templates, another task of the run with its answer"},
+			{"other-record", High, 1, "a start workspace or a server's tool with the id of another task of the split and fields for an answer"},
+			{"short-answer", ToReview, 1, "a message that holds, besides the question and the templates, an answer of less than 4 characters without a label"},
+			{"records-named", ToReview, 1, "a message, a template or a server's tool that names the run's own records or a judge cache"},
 			{"tool-schema-word", ToReview, 1, "the parameters of a server's tool with a word of the answer"},
 			{"picture-scaled", Info, 1, "a picture that is not the attachment byte for byte"},
 		},
@@ -39,7 +43,9 @@ func oracleLeakage() Check {
 					filesOpened(n, a)
 				}
 			})
+			otherPairs(e, n)
 			toolDescriptions(e, n)
+			recordsNamed(e, n)
 		},
 	}
 }
@@ -92,9 +98,15 @@ func told(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 			n.gap("a message that is not its template's is not shown whole")
 			continue
 		}
-		if r := o.Residue; r.GoldHits > 0 || r.AnswerKeys > 0 || r.UUIDGoldNear {
-			n.find("prompt-residue", place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256},
-				"besides the question, a message of source "+o.Source+" holds its answer or fields for one", "the template with the question put in")
+		at, want := place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256}, "the template with the question put in"
+		switch r := o.Residue; {
+		case r.GoldHits > 0 || r.AnswerKeys > 0 || r.UUIDGoldNear:
+			n.find("prompt-residue", at, "besides the question, a message of source "+o.Source+" holds its answer or fields for one", want)
+		case o.Short:
+			n.find("short-answer", at, "besides the question, a message of source "+o.Source+" holds the few characters of its answer", want)
+		}
+		if o.Records {
+			n.find("records-named", at, "a message of source "+o.Source+" names the run's own records or verdicts", want)
 		}
 	}
 	for _, c := range a.Calls {
@@ -119,11 +131,17 @@ func workspace(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		}
 		p := *f.Probes
 		solved := p.UUIDGoldNear || p.QCov >= wholeQuestion && p.GoldNear
+		others := false // alone: with a field for an answer, of which it is known whose it is
 		if f.Path != a.FileName {
-			solved = solved || p.GoldHits > 0 || p.AnswerKeys > 0
+			others = !p.OwnUUID && p.GoldHits == 0 && p.OtherUUIDs > 0 && p.AnswerKeys > 0
+			solved = solved || p.GoldHits > 0 || p.AnswerKeys > 0 && !others
 		}
-		if solved {
-			n.find("workspace-answer", place{task: t, attempt: a.Number, seq: a.Begun, sha256: f.SHA256}, "the start workspace holds the task's answer", "the attachment alone")
+		at := place{task: t, attempt: a.Number, seq: a.Begun, sha256: f.SHA256}
+		switch {
+		case solved:
+			n.find("workspace-answer", at, "the start workspace holds the task's answer", "the attachment alone")
+		case others:
+			n.find("other-record", at, "the start workspace holds a record of another task", "the attachment alone")
 		}
 	}
 }
@@ -160,6 +178,9 @@ func toolDescriptions(e *Evidence, n *Notes) {
 			n.gap("the tool %q is neither this program's own nor a server's: nobody knows what it says of itself", t.Name)
 		}
 	}
+	if e.unplanned().records(others.String() + schemas.String()) {
+		n.find("other-record", place{}, "a server's tool holds a record of a task that the run does not ask", "what the tool does and takes")
+	}
 	for _, t := range e.Tasks {
 		if len(t.Attempts) == 0 {
 			continue
@@ -175,6 +196,44 @@ func toolDescriptions(e *Evidence, n *Notes) {
 			n.find("tool-schema-answer", place{task: t}, "the parameters of a server's tool hold the task or its answer", "what the tool takes")
 		case s.GoldHits > 0: // the name of a parameter can be any word
 			n.find("tool-schema-word", place{task: t}, "the parameters of a server's tool hold a word of the answer", "what the tool takes")
+		}
+	}
+}
+
+// otherPairs looks in odd messages for the other tasks of the run: who is shown
+// solved tasks is told how the benchmark answers, and its other tasks are lost.
+func otherPairs(e *Evidence, n *Notes) {
+	if e.OddUnread {
+		n.gap("there are more messages that are not their templates' than are looked through for other tasks")
+	}
+	if len(e.Odd) == 0 {
+		return
+	}
+	asked := newQuestions(e.Tasks)
+	for _, o := range e.Odd {
+		for _, i := range asked.in(o.Text) {
+			t := e.Tasks[i]
+			if t == o.Task {
+				continue
+			}
+			if p := e.prober(t).Probe(o.Text, "", nil); p.QCov >= wholeQuestion && p.GoldNear {
+				n.find("other-pair", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256},
+					"a message holds task "+t.Plan.TaskID+" and its answer", "the question of the task alone")
+			}
+		}
+	}
+}
+
+// recordsNamed looks for the run's own records in what every attempt is told.
+func recordsNamed(e *Evidence, n *Notes) {
+	for _, p := range e.Manifest.Prompts {
+		if namesRecords(e.Manifest.Policy, p.Text) {
+			n.find("records-named", place{sha256: p.SHA256}, "the template "+p.ID+" names the run's own records or verdicts", "a template that tells of the task")
+		}
+	}
+	for _, t := range e.Manifest.Tools {
+		if !builtin(t.Name) && namesRecords(e.Manifest.Policy, t.Description+"\n"+t.Schema) {
+			n.find("records-named", place{}, "the tool "+t.Name+" names the run's own records or verdicts", "what the tool does and takes")
 		}
 	}
 }

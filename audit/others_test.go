@@ -1,0 +1,81 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestQuestionsInText: a text is searched for all questions at once, and for each
+// of them the outcome is that of looking for it alone.
+func TestQuestionsInText(t *testing.T) {
+	all := []string{
+		"In which town did the clockmaker Odile Varn build the tower clock of the harbour museum?",
+		"Who paid the clockmaker Odile Varn for the tower clock of the north gate?",
+		"How many ferries crossed?", // one run of four words
+		"Who won?",                  // too short to be told
+		"the same word the same word the same word the same word the same word",
+		"", // of a task without an attempt
+	}
+	var tasks []*TaskEvidence
+	for _, q := range all {
+		task := &TaskEvidence{}
+		if q != "" {
+			task.Attempts = []*AttemptEvidence{{Question: q}}
+		}
+		tasks = append(tasks, task)
+	}
+	q := newQuestions(tasks)
+	tests := []struct {
+		text string
+		want []int
+	}{
+		{"", nil},
+		{"Who won?", nil},
+		{all[0], []int{0}},
+		{strings.ToUpper(all[1]), []int{1}},
+		{all[1] + " " + all[0] + " " + all[2], []int{0, 1, 2}},
+		{"how many <b>ferries</b> crossed the bay", []int{2}},
+		{"how many large ferries crossed", nil},
+		{"the same word the same word the same word the same", []int{4}},
+		{"In which town did the clockmaker Odile Varn", nil},
+		{"Odile Varn build the tower clock of the harbour museum", nil},
+	}
+	for _, tt := range tests {
+		got := q.in(tt.text)
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%q: %v, want %v", tt.text, got, tt.want)
+		}
+		for i, question := range all {
+			alone := NewProber(Target{Question: question}).Probe(tt.text, "", nil).QCov >= wholeQuestion
+			if alone != slices.Contains(got, i) {
+				t.Errorf("%q: task %d alone gives %v", tt.text, i, alone)
+			}
+		}
+	}
+}
+
+// TestOddTexts: each distinct text is kept once, and no more of them than a run
+// may take.
+func TestOddTexts(t *testing.T) {
+	o := &oddTexts{said: map[string]bool{}}
+	long := strings.Repeat("x", 2000)
+	for i := range 2 * mostOddBytes / len(long) {
+		for range 2 {
+			o.add(OddText{Text: fmt.Sprint(long, i/2)})
+		}
+	}
+	if want := mostOddBytes / len(long); len(o.all) < want-3 || len(o.all) > want || o.unread == (len(o.all) == want) && len(o.all) == want {
+		t.Errorf("%d texts are kept, unread %v", len(o.all), o.unread)
+	}
+	o.add(OddText{Text: strings.Repeat("y", mostOddBytes)})
+	if !o.unread || o.bytes > mostOddBytes {
+		t.Errorf("%d bytes are kept, unread %v", o.bytes, o.unread)
+	}
+	n := newNotes(oracleLeakage())
+	otherPairs(&Evidence{OddUnread: true}, n)
+	if got := n.report(); got.Status != Skip {
+		t.Errorf("%s", got.Status)
+	}
+}
