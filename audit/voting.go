@@ -18,8 +18,10 @@ func votingDisclosure() Check {
 			{"judgment-before-attempt", Critical, 1, "an attempt that began after another one at its task was graded"},
 			{"attempt-after-grading", Critical, 1, "in a run that is to be submitted, an attempt that began after the first verdict"},
 			{"answer-after-grading", Critical, 1, "in a run that is to be submitted, an answer that was committed after the first verdict"},
-			{"more-answers-than-declared", ToReview, 1, "more committed answers of a task than the plan declares"},
+			{"more-answers-than-declared", High, 1, "more committed answers of a task than the plan declares"},
+			{"resumed-by-another-version", ToReview, 1, "an interruption after which another version of the program took the run up"},
 			{"fewer-answers-than-declared", Info, 1, "fewer finished attempts at a task than the plan declares"},
+			{"attempts-lost", Info, 1, "attempts at a task that ended as an error without an answer"},
 			{"interrupted", Info, 1, "an interruption after which the run was taken up again"},
 		},
 		Run: func(e *Evidence, n *Notes) {
@@ -36,6 +38,10 @@ func votingDisclosure() Check {
 					got += fmt.Sprintf("; an unfinished last line of %d bytes was cut", r.Event.Torn.Bytes)
 				}
 				n.find("interrupted", place{seq: r.Seq}, got, "for the record")
+				if r.Event.Harness != e.Manifest.Harness {
+					n.find("resumed-by-another-version", place{seq: r.Seq, given: true},
+						fmt.Sprintf("version %q took up the run", r.Event.Harness.Version), fmt.Sprintf("version %q, built as in the plan", e.Manifest.Harness.Version))
+				}
 			}
 			firstJudged := int64(-1)
 			for _, t := range e.Tasks {
@@ -45,6 +51,7 @@ func votingDisclosure() Check {
 			}
 			for _, t := range e.Tasks {
 				declared(e, n, t)
+				lost(n, t)
 				ungraded(e, n, t, firstJudged)
 			}
 		},
@@ -68,6 +75,23 @@ func declared(e *Evidence, n *Notes, t *TaskEvidence) {
 	}
 	if most > 1 && settled < most && len(t.Attempts) > 0 {
 		n.find("fewer-answers-than-declared", place{task: t}, fmt.Sprintf("%d attempts that came to an end", settled), fmt.Sprintf("the %d that the plan declares", most))
+	}
+}
+
+// lost lists a task's attempts that came to nothing: whoever throws attempts away
+// until one is right leaves them.
+func lost(n *Notes, t *TaskEvidence) {
+	at, count := place{task: t}, 0
+	for _, a := range t.Attempts {
+		if a.Ended == nil || a.Ended.Outcome != trajectory.Errored || a.Answer != nil {
+			continue
+		}
+		if count++; count == 1 {
+			at.attempt, at.seq = a.Number, a.EndedAt
+		}
+	}
+	if count > 0 {
+		n.find("attempts-lost", at, fmt.Sprintf("%d of %d attempts ended as an error without an answer", count, len(t.Attempts)), "for the record")
 	}
 }
 
