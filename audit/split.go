@@ -3,6 +3,8 @@ package audit
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 )
@@ -23,7 +25,9 @@ func splitIntegrity() Check {
 			{"test-ids-of-validation", Critical, 1, "a split labelled test with the ids of validation"},
 			{"ids-not-of-split", Critical, 1, "planned tasks, or a list of ids, that are not the split's"},
 			{"task-in-prompt", Critical, 1, "a template that holds a planned task"},
-			{"unlabelled-subset", High, 1, "fewer tasks than the split has under a label that says all"},
+			{"split-answer-told", Critical, 1, "a template, or a message that no template gives, with the id of a task of the split and fields for its answer"},
+			{"unlabelled-subset", High, 2, "fewer tasks than the split has under a label that says all, or all of a level"},
+			{"level-mix-misreported", High, 1, "tasks of other levels than those that the label or the counts of the split say"},
 			{"other-counts", ToReview, 1, "a split with other counts than GAIA's"},
 			{"answers-are-public", Info, 1, "a run of the split validation"},
 		},
@@ -56,30 +60,101 @@ func splitIntegrity() Check {
 			if ids, err := ledger.IDsDigest(slices.Sorted(slices.Values(e.Manifest.SplitIDs))); own != "" && (err != nil || ids != own) {
 				n.find("ids-not-of-split", whole, "a list of the split's ids that is not the one its digest is of", "the ids of the split")
 			}
-			if planned, all := len(e.Manifest.Tasks), max(d.SplitSize, len(e.Manifest.SplitIDs)); d.Selection == wholeSplit && planned < all {
-				n.find("unlabelled-subset", whole, fmt.Sprintf("%d tasks under a label that says all", planned), fmt.Sprintf("all %d tasks of the split, or the rule that chose them", all))
-			}
 			if m := d.Mismatch(); m != "" {
 				n.find("other-counts", place{given: true}, m, "the whole split, or a dataset that is not taken for GAIA")
 			}
-			of := map[string]bool{}
-			for _, id := range e.Manifest.SplitIDs {
-				of[id] = true
-			}
-			for _, t := range e.Tasks {
-				if !of[t.Plan.TaskID] {
-					n.find("ids-not-of-split", place{task: t}, "a planned task that the split does not have", "a task of the split")
-				}
-				prober := e.prober(t)
-				for _, p := range e.Manifest.Prompts {
-					if named := prober.Probe(p.Text, "", nil); named.OwnUUID || named.QCov >= wholeQuestion {
-						n.find("task-in-prompt", place{task: t, sha256: p.SHA256}, "the template "+p.ID+" holds a planned task", "templates without tasks of the split")
-					}
-				}
-			}
+			levels(e, n)
+			tasksOfSplit(e, n)
+			splitTold(e, n)
 			if d.Split == "validation" {
 				n.find("answers-are-public", whole, "split validation", "answers of this split are public: the score is not of unseen tasks")
 			}
 		},
+	}
+}
+
+// levels holds the planned tasks against the label that says which they are.
+// Where a label says less than all, nobody can tell which tasks it left out.
+func levels(e *Evidence, n *Notes) {
+	d, mix := e.Manifest.Dataset, [4]int{} // by level; at 0 what is none
+	for _, t := range e.Manifest.Tasks {
+		mix[max(0, min(t.Level, 4)%4)]++
+	}
+	labelled, only := labelledLevels(d.Selection)
+	all := 0
+	for i, count := range d.Levels {
+		if labelled[i] {
+			all += count
+		}
+	}
+	if d.Selection == wholeSplit {
+		all = max(all, d.SplitSize, len(e.Manifest.SplitIDs))
+	}
+	planned := len(e.Manifest.Tasks)
+	if only && planned < all {
+		n.find("unlabelled-subset", place{}, fmt.Sprintf("%d tasks under a label that says %s", planned, d.Selection),
+			fmt.Sprintf("all %d tasks that it says, or the rule that chose them", all))
+	}
+	for i, count := range d.Levels {
+		if got := mix[i+1]; got > 0 && !labelled[i] || got > count || only && planned >= all && labelled[i] && got < count {
+			n.find("level-mix-misreported", place{}, fmt.Sprintf("%d tasks of level %d under the label %q", got, i+1, d.Selection),
+				fmt.Sprintf("tasks as the label says, of a split with %d of that level", count))
+		}
+	}
+}
+
+// labelledLevels returns the levels that a label speaks of, as loader.Filter.Rule
+// writes it, and whether it says that all of their tasks are planned. One that
+// names none speaks of all levels.
+func labelledLevels(label string) (labelled [3]bool, only bool) {
+	named, rest, _ := strings.Cut(label, " ")
+	list, ok := strings.CutPrefix(named, "level=")
+	if !ok {
+		return [3]bool{true, true, true}, label == wholeSplit
+	}
+	for _, level := range strings.Split(list, ",") {
+		if i, err := strconv.Atoi(level); err == nil && i >= 1 && i <= 3 {
+			labelled[i-1] = true
+		}
+	}
+	return labelled, rest == ""
+}
+
+// tasksOfSplit looks for planned tasks that the split does not have, and for those
+// that a template gives away.
+func tasksOfSplit(e *Evidence, n *Notes) {
+	of := map[string]bool{}
+	for _, id := range e.Manifest.SplitIDs {
+		of[id] = true
+	}
+	for _, t := range e.Tasks {
+		if !of[t.Plan.TaskID] {
+			n.find("ids-not-of-split", place{task: t}, "a planned task that the split does not have", "a task of the split")
+		}
+		prober := e.prober(t)
+		for _, p := range e.Manifest.Prompts {
+			if named := prober.Probe(p.Text, "", nil); named.OwnUUID || named.QCov >= wholeQuestion {
+				n.find("task-in-prompt", place{task: t, sha256: p.SHA256}, "the template "+p.ID+" holds a planned task", "templates without tasks of the split")
+			}
+		}
+	}
+}
+
+// splitTold looks for solved tasks of the split in what the agent is told: in the
+// templates those that the run does not ask, whose questions and answers are not
+// at hand, and in messages that no template gives those of all other tasks.
+func splitTold(e *Evidence, n *Notes) {
+	const want = "what is not of the split"
+	unasked := e.unplanned()
+	for _, p := range e.Manifest.Prompts {
+		if unasked.records(p.Text) {
+			n.find("split-answer-told", place{sha256: p.SHA256}, "the template "+p.ID+" holds the id of a task of the split and fields for its answer", want)
+		}
+	}
+	for _, o := range e.Odd {
+		if o.Recorded {
+			n.find("split-answer-told", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256},
+				"a message holds the id of another task of the split and fields for its answer", want)
+		}
 	}
 }
