@@ -48,5 +48,6 @@ func Checks() []Check {
 		splitIntegrity(),
 		coverageDenominator(),
 		trajectoryIntegrity(),
+		attachmentDelivery(),
 	}
 }
