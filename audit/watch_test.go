@@ -84,6 +84,12 @@ func notOfAnEvent() map[string][]string {
 			"AUD-04/fires-reads-answer-file.txt",
 			"AUD-04/fires-reads-judgments.txt", "AUD-04/fires-reads-key.txt", "AUD-04/fires-recorded-rule.txt", "AUD-04/fires-sitecustomize.txt",
 			"AUD-04/fires-touches-cache.txt", "AUD-04/fires-writes-results.txt", "AUD-04/gap-arguments-cut.txt",
+			"AUD-04/fires-environ-of-a-process.txt", "AUD-04/fires-key-read.txt", "AUD-04/fires-key-variable.txt",
+			"AUD-04/fires-metadata-address.txt", "AUD-04/fires-reads-answers-of-the-hub.txt",
+		},
+		"in what a call asks for, which has honest uses and which the Gate lets pass": {
+			"AUD-04/fires-file-address.txt", "AUD-04/fires-file-address-fetched.txt", "AUD-04/fires-frames.txt", "AUD-04/fires-frames-by-getattr.txt",
+			"AUD-04/fires-maps-by-shell.txt", "AUD-04/fires-objects.txt", "AUD-04/fires-processes.txt", "AUD-04/fires-stack.txt",
 		},
 		"in the head of a result whose probes are not those of the Gate": {
 			"AUD-01/fires-head-of-longer.txt", "AUD-01/fires-probes-denied.txt", "AUD-01/fires-unprobed-short.txt",
@@ -92,16 +98,17 @@ func notOfAnEvent() map[string][]string {
 			"AUD-01/gap-other-probes.txt", "AUD-01/gap-research-model.txt", "AUD-01/gap-searching-model.txt", "AUD-01/gap-unconfined.txt",
 			"AUD-03/fires-tool-description.txt", "AUD-03/fires-tool-hint.txt", "AUD-03/fires-tool-schema.txt", "AUD-03/gap-tool-of-nobody.txt", "AUD-03/gap-no-templates.txt", "AUD-03/gap-own-condensed-template-and-answer.txt",
 			"AUD-03/gap-own-condensed-template.txt", "AUD-03/gap-own-template.txt", "AUD-04/gap-unconfined.txt",
+			"AUD-02/gap-attachment-by-digests.txt", "AUD-03/fires-record-in-parameters.txt", "AUD-03/fires-tool-schema-question.txt", "AUD-03/fires-tool-with-record.txt",
 		},
 		"in an answer and its verdict together": {
 			"AUD-02/fires-answer-before-reply.txt", "AUD-02/fires-no-model-call.txt", "AUD-02/fires-no-output-tokens.txt", "AUD-02/fires-only-failed-calls.txt",
-			"AUD-02/fires-vote-without-work.txt",
+			"AUD-02/fires-answer-without-tokens.txt", "AUD-02/fires-no-tokens-by-judge.txt", "AUD-02/fires-vote-without-tokens.txt", "AUD-02/fires-vote-without-work.txt",
 		},
 		"in messages held against those before them and the templates": {
 			"AUD-03/fires-condensed-with-answer.txt", "AUD-03/fires-memory.txt", "AUD-03/fires-question.txt", "AUD-03/fires-refusal-once-more.txt",
 			"AUD-03/fires-refusal.txt", "AUD-03/fires-short-labelled.txt", "AUD-03/fires-system.txt", "AUD-03/fires-tool-message.txt",
 			"AUD-03/fires-unlisted-message.txt", "AUD-03/gap-no-digests.txt", "AUD-03/gap-no-request.txt", "AUD-03/gap-residue-cut.txt",
-			"AUD-03/gap-turn-without-request.txt",
+			"AUD-03/fires-other-pair.txt", "AUD-03/fires-other-pair-of-a-later-attempt.txt", "AUD-03/gap-turn-without-request.txt",
 		},
 		"in events that are far from each other": {
 			"AUD-03/gap-file-from-nowhere.txt", "AUD-04/gap-no-sweep-after-resume.txt", "AUD-04/gap-no-sweep.txt",
