@@ -56,6 +56,28 @@ func TestQuestionsInText(t *testing.T) {
 	}
 }
 
+// FuzzQuestionsInText: whatever a text says, looking for all questions at once
+// finds what looking for each of them does.
+func FuzzQuestionsInText(f *testing.F) {
+	all := []string{"How many ferries crossed?", "the same word the same word the same word the same", "In which town of Marrow did Odile Varn build the clock?"}
+	for _, seed := range append(all, "HOW many <b>ferries</b>\\ncrossed &amp; crossed", "word the same word") {
+		f.Add(seed, all[0]+" "+seed)
+	}
+	f.Fuzz(func(t *testing.T, question, text string) {
+		questions := append(slices.Clone(all), question)
+		var tasks []*TaskEvidence
+		for _, q := range questions {
+			tasks = append(tasks, &TaskEvidence{Attempts: []*AttemptEvidence{{Question: q}}})
+		}
+		got := newQuestions(tasks).in(text)
+		for i, q := range questions {
+			if alone := NewProber(Target{Question: q}).Probe(text, "", nil).QCov >= wholeQuestion; alone != slices.Contains(got, i) {
+				t.Errorf("question %q in %q: alone %v", q, text, alone)
+			}
+		}
+	})
+}
+
 // TestOddTexts: each distinct text is kept once, and no more of them than a run
 // may take.
 func TestOddTexts(t *testing.T) {

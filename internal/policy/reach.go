@@ -46,10 +46,10 @@ func Reaches(c Call) Reach {
 	return found
 }
 
-// keep keeps the first that is found.
+// keep keeps the first that is found, and not the code around it.
 func keep(to *string, found string) {
 	if *to == "" {
-		*to = found
+		*to = strings.Clone(found)
 	}
 }
 
