@@ -197,6 +197,7 @@ func (s *Session) decide(c Call) *pass {
 	p := &pass{call: c, id: s.rec.Redact.Label(c.ID), name: s.rec.Redact.Label(c.Name), tool: s.gate.tools[c.Name]}
 	args, err := policy.Arguments([]byte(c.Args))
 	p.asked = policy.CallOf(c.Name, args)
+	p.asked.TaskID = s.rec.TaskID
 	if err != nil { // what it is to say nobody knows
 		p.asked.Texts = append(p.asked.Texts, c.Args)
 	}
@@ -267,7 +268,7 @@ func (s *Session) executeAll(ctx context.Context, passes []*pass) error {
 // execute runs a tool whose decision is on disk.
 func (s *Session) execute(ctx context.Context, p *pass) error {
 	env := &Env{Kept: &s.kept, AllowURL: func(url string) error {
-		d := policy.DecideURL(s.gate.Policy, url)
+		d := policy.DecideURL(s.gate.Policy, s.rec.TaskID, url)
 		if d.Verdict == policy.Allow {
 			return nil
 		}

@@ -232,6 +232,39 @@ func TestGateRedirect(t *testing.T) {
 	}
 }
 
+// TestGateOwnID: an address with the id of the session's task is not asked, nor
+// is a redirect to one followed.
+func TestGateOwnID(t *testing.T) {
+	const own, other = "fab1e101-0000-4000-8000-000000000001", "fab1e101-0000-4000-8000-000000000002"
+	for _, tt := range []struct {
+		asked, leadsTo string
+		refused        bool
+	}{
+		{"http://pages.example/" + own, "", true},
+		{"http://pages.example/start", "http://pages.example/tasks?id=" + own, true},
+		{"http://pages.example/start", "http://pages.example/tasks?id=" + other, false},
+	} {
+		asked := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if asked++; r.URL.Path == "/start" {
+				http.Redirect(w, r, tt.leadsTo, http.StatusFound)
+			}
+		}))
+		web := NewWeb(WebConfig{Exceptions: map[string]string{"pages.example:80": strings.TrimPrefix(server.URL, "http://")}})
+		s := newSession(t, &gateSink{}, nil, NewWebFetch(web))
+		s.rec.TaskID = own
+		results, err := s.Run(context.Background(), 1, []Call{{"c1", "web_fetch", `{"url":"` + tt.asked + `"}`}})
+		server.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := strings.Contains(results[0].Text, "R001 answer sources: this looks for the task by its id")
+		if beyond := asked == 2 || asked == 1 && tt.leadsTo == ""; told != tt.refused || beyond == tt.refused {
+			t.Errorf("%s, then %q: told %q after %d requests", tt.asked, tt.leadsTo, results[0].Text, asked)
+		}
+	}
+}
+
 // TestGateParallel: the calls of a turn run at the same time, results stand in
 // the order of the calls, and each counts against the budget.
 func TestGateParallel(t *testing.T) {

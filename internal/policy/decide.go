@@ -12,7 +12,8 @@ import (
 // approved this call.
 type Call struct {
 	Tool         string
-	Known        bool // there is a tool of this name
+	TaskID       string // of the task that it is made for: no query and no address names it
+	Known        bool   // there is a tool of this name
 	URLs         []string
 	Paths        []string
 	Texts        []string // queries, whole arguments
@@ -70,12 +71,12 @@ func Decide(p Policy, c Call) Decision {
 	return d
 }
 
-// DecideURL judges one URL by the rules, for redirects of a call that is allowed already.
-func DecideURL(p Policy, url string) Decision {
+// DecideURL judges one URL by the rules, for redirects of a task's call that is allowed already.
+func DecideURL(p Policy, taskID, url string) Decision {
 	if !known(p.Mode) {
 		return Decision{Verdict: Deny, Reason: fmt.Sprintf("unknown governance mode %q", p.Mode)}
 	}
-	if fired := broken(p, Call{URLs: []string{url}}); len(fired) > 0 {
+	if fired := broken(p, Call{Tool: "web_fetch", TaskID: taskID, URLs: []string{url}}); len(fired) > 0 {
 		return denied(fired)
 	}
 	return Decision{Verdict: Allow}
@@ -102,6 +103,8 @@ func broken(p Policy, c Call) []finding {
 	var fired []finding
 	if id := answerSource(p, c, read); id != "" {
 		fired = append(fired, finding{AnswerSources, "answer sources: this leads to a known source of the benchmark's answers (" + id + ")"})
+	} else if how := seeks(c); how != "" {
+		fired = append(fired, finding{AnswerSources, "answer sources: " + how})
 	}
 	if name := graderSurface(c); name != "" {
 		fired = append(fired, finding{GraderSurfaces, fmt.Sprintf("grader surfaces: this names the run's own records or verdicts (%s)", name)})

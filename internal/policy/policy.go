@@ -12,6 +12,8 @@
 //   - Answer sources are found behind proxies, archives, translators and up to three layers of percent
 //     encoding, in time linear in the URL (TestDenylist, FuzzClassify), and honest pages about other
 //     things called gaia are left alone (TestHonestPages).
+//   - A query or an address that looks for the answers, or for the task by its id, is refused like one that leads to them, and
+//     what is honestly asked about other things called gaia is not (TestSeeks, FuzzSeeks).
 //   - Code is read as its interpreter reads it, in time linear in its length (BenchmarkHostileCode): what stands in a comment,
 //     or in a string that is data, is not done (TestCodeRules, FuzzCode).
 //   - A policy file adds to the rules and takes nothing from them; what is wrong in it is one

@@ -176,7 +176,7 @@ func TestDecideURL(t *testing.T) {
 		{"file:///srv/runs/x/judgments.jsonl", Autonomous, Deny, []string{"R002"}},
 		{"https://example.com/", "", Deny, nil},
 	} {
-		got := DecideURL(Policy{Mode: tc.mode}, tc.url)
+		got := DecideURL(Policy{Mode: tc.mode}, "fab1e101-0000-4000-8000-000000000001", tc.url)
 		if got.Verdict != tc.want || !slices.Equal(got.RuleIDs, tc.rules) || (got.Reason == "") != (tc.want == Allow) {
 			t.Errorf("%s: %+v", tc.url, got)
 		}
@@ -265,7 +265,7 @@ func TestRules(t *testing.T) {
 
 // The hashes are fixed: a change of rules or of the canonical form must be seen here.
 func TestGuidanceHash(t *testing.T) {
-	const want = "ebd2278f5873360c"
+	const want = "fa2a702b21ec09cb"
 	if got := GuidanceHash(); got != want {
 		t.Errorf("guidance hash %s, want %s; where the rules changed on purpose, change it here", got, want)
 	}
@@ -372,7 +372,7 @@ func TestDecideIsTotal(t *testing.T) {
 		if (d.Verdict == Allow) != (d.Reason == "") || d.Verdict != Allow && d.Verdict != Deny && d.Verdict != Confirm {
 			t.Fatalf("%+v", d)
 		}
-		if fmt.Sprint(DecideURL(p, "x").Verdict) == string(Confirm) {
+		if fmt.Sprint(DecideURL(p, "t", "x").Verdict) == string(Confirm) {
 			t.Fatal("a redirect cannot be confirmed")
 		}
 	})

@@ -26,7 +26,7 @@ type Rule struct {
 // Rules returns all rules, by id.
 func Rules() []Rule {
 	return []Rule{
-		{AnswerSources, "answer sources: no tool reaches a place where the benchmark's answers are known to lie", 3},
+		{AnswerSources, "answer sources: no tool reaches a place where the benchmark's answers are known to lie, nor looks for them", 4},
 		{GraderSurfaces, "grader surfaces: no tool touches the run's results, plan, journal, judgments, judge cache or keys", 4},
 		{Secrets, "secrets: no tool reads key material, credentials or a cloud's metadata address", 2},
 		{Commands, "commands: no code acts on the host, the network or other processes, nor hooks itself into programs", 2},
@@ -39,7 +39,8 @@ func Rules() []Rule {
 // rules, and under a name each the lists that they go by.
 //
 //	{"commands":[…],"common_records":[…],"denylist":"sha256:…","key_variables":[…],"loader_hooks":[…],"metadata_addresses":[…],
-//	 "own_folders":[…],"own_records":[…],"packages":[…],"rules":[{"id":"R001","title":"…","version":1},…],"secret_places":[…],"verdict_folders":[…]}
+//	 "own_folders":[…],"own_records":[…],"packages":[…],"rules":[{"id":"R001","title":"…","version":1},…],"secret_places":[…],
+//	 "seeking":{"answers":[…],"benchmark":[…],"certain":[…],"dataset":[…],"materials":[…],"others":[…]},"verdict_folders":[…]}
 func GuidanceHash() string {
 	type article struct {
 		ID      string `json:"id"`
@@ -51,20 +52,21 @@ func GuidanceHash() string {
 		articles = append(articles, article(r))
 	}
 	return hash(struct {
-		Commands  []string  `json:"commands"`
-		Common    []string  `json:"common_records"`
-		Denylist  string    `json:"denylist"`
-		Variables []string  `json:"key_variables"`
-		Hooks     []string  `json:"loader_hooks"`
-		Addresses []string  `json:"metadata_addresses"`
-		Folders   []string  `json:"own_folders"`
-		Own       []string  `json:"own_records"`
-		Packages  []string  `json:"packages"`
-		Rules     []article `json:"rules"`
-		Places    []string  `json:"secret_places"`
-		Verdicts  []string  `json:"verdict_folders"`
+		Commands  []string     `json:"commands"`
+		Common    []string     `json:"common_records"`
+		Denylist  string       `json:"denylist"`
+		Variables []string     `json:"key_variables"`
+		Hooks     []string     `json:"loader_hooks"`
+		Addresses []string     `json:"metadata_addresses"`
+		Folders   []string     `json:"own_folders"`
+		Own       []string     `json:"own_records"`
+		Packages  []string     `json:"packages"`
+		Rules     []article    `json:"rules"`
+		Places    []string     `json:"secret_places"`
+		Seeking   seekingWords `json:"seeking"`
+		Verdicts  []string     `json:"verdict_folders"`
 	}{hostCommands(), commonRecords(), DenylistDigest(), keyVariables(), LoaderHooks(), metadataAddresses(),
-		ownFolders(), ownRecords(), harnessPackages(), articles, secretPlaces(), verdictFolders()})
+		ownFolders(), ownRecords(), harnessPackages(), articles, secretPlaces(), seeking(), verdictFolders()})
 }
 
 // ownRecords are the names that only the run's records have: naming one is enough.

@@ -1,0 +1,148 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// seekingWindow is how many words on either side of gaia belong to it. A page that is handed on may
+// speak of everything somewhere.
+const seekingWindow = 20
+
+// seekingWords are what a text that looks for the benchmark's answers says, beside gaia: the lists of
+// words, and words in a row, by which R001 tells it.
+type seekingWords struct {
+	Answers   []string `json:"answers"`   // what is wanted
+	Materials []string `json:"materials"` // what may be wanted of other things, too
+	Certain   []string `json:"certain"`   // by which no other gaia is meant
+	Benchmark []string `json:"benchmark"` // by which another may be meant
+	Dataset   []string `json:"dataset"`   // the same, and there is much of it: only with answers
+	Others    []string `json:"others"`    // by which another is meant
+}
+
+func seeking() seekingWords {
+	return seekingWords{
+		Answers: []string{"annotator metadata", "answer key", "answer keys", "answers", "correct answer", "expected answer", "final answer",
+			"gold answer", "ground truth", "groundtruth", "leaked", "metadata jsonl", "metadata parquet"},
+		Materials: []string{"answer", "metadata", "solution", "solutions"},
+		Certain:   []string{"ai assistants", "hugging face", "huggingface", "leaderboard"},
+		Benchmark: []string{"benchmark", "level 1", "level 2", "level 3", "validation"},
+		Dataset:   []string{"data set", "dataset", "datasets", "test set"},
+		Others: []string{"adql", "aip", "amd", "asteroid", "asteroids", "astrometric", "astrometry", "astronomy", "b2g", "blockchain", "catalog", "catalogue", "cosmos",
+			"data release", "dr1", "dr2", "dr3", "dr4", "dr5", "edr3", "esa", "gaia x", "galaxy", "goddess", "hypothesis", "lovelock", "milky way",
+			"mission", "mythology", "parallax", "photometric", "photometry", "satellite", "spacecraft", "spectra", "star", "stars", "stellar",
+			"telescope", "unistra", "vizier"},
+	}
+}
+
+// Seeks says whether a text, a query or an address, looks for this benchmark's answers: within 20 words
+// of gaia it names the benchmark and what would be had there, in any order. Percent encoding hides
+// nothing. Questions about other things called gaia, a space mission or a federation of clouds, do not.
+func Seeks(text string) bool {
+	lists := seeking()
+	for _, form := range forms(text) {
+		if !strings.Contains(form, "gaia") {
+			continue
+		}
+		all := words(form)
+		for i, word := range all {
+			if word == "gaia" && lists.sought(all[max(0, i-seekingWindow):min(len(all), i+seekingWindow+1)]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sought says whether words around gaia look for the benchmark's answers.
+func (s seekingWords) sought(around []string) bool {
+	near := " " + strings.Join(around, " ") + " "
+	says := func(phrases []string) bool {
+		return slices.ContainsFunc(phrases, func(p string) bool { return strings.Contains(near, " "+p+" ") })
+	}
+	answers := says(s.Answers)
+	if !answers && !says(s.Materials) {
+		return false
+	}
+	if says(s.Certain) {
+		return true
+	}
+	return (says(s.Benchmark) || answers && says(s.Dataset)) && !says(s.Others)
+}
+
+// NamesTask says whether a text, a query or an address, holds the id of a task, told by its letters and
+// digits alone. An id that says nothing, of fewer than 8 of them or without a digit, is held by none.
+func NamesTask(text, id string) bool {
+	want := bareID(strings.ToLower(id))
+	if len(want) < 8 || !strings.ContainsAny(want, "0123456789") {
+		return false
+	}
+	for _, form := range forms(text) {
+		for run := range strings.FieldsFuncSeq(form, func(r rune) bool { return !inID(r) }) {
+			bare := bareID(run)
+			if bare == want || len(want) >= 32 && strings.Contains(bare, want) { // no such run is there by chance
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func inID(r rune) bool { return r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+func bareID(s string) string { return strings.NewReplacer("-", "", "_", "").Replace(s) }
+
+// forms are a text as those see it who undo its encoding up to three times, in lower case and in one
+// form of each character.
+func forms(text string) []string {
+	var all []string
+	for range 4 {
+		all = append(all, strings.ToLower(norm.NFKC.String(strings.ReplaceAll(text, "+", " "))))
+		decoded := percentDecode(text)
+		if decoded == text {
+			break
+		}
+		text = decoded
+	}
+	return all
+}
+
+// Searched returns what of a call says what somebody else is to look for: queries and addresses, and
+// all that a server's tool is given.
+func (c Call) Searched() []string {
+	if c.Tool == "web_search" || !slices.Contains(BuiltinTools(), c.Tool) {
+		return slices.Concat(c.Texts, c.URLs)
+	}
+	return c.URLs
+}
+
+// Asked returns what of Searched cannot be about a file of the workspace, which may be named by the
+// task's id: queries of a search, and addresses elsewhere.
+func (c Call) Asked() []string {
+	var all []string
+	if c.Tool == "web_search" {
+		all = append(all, c.Texts...)
+	}
+	server := !slices.Contains(BuiltinTools(), c.Tool)
+	for _, url := range c.URLs {
+		if server && (strings.HasPrefix(strings.ToLower(url), "file:") || strings.ContainsFunc(url, betweenWords)) {
+			continue // text with an address in it, which stands there once more by itself
+		}
+		all = append(all, url)
+	}
+	return all
+}
+
+// seeks returns how a call looks for the answers without leading to a known source of them, or "".
+func seeks(c Call) string {
+	switch {
+	case slices.ContainsFunc(c.Searched(), Seeks):
+		return "this looks for the benchmark's answers"
+	case slices.ContainsFunc(c.Asked(), func(text string) bool { return NamesTask(text, c.TaskID) }):
+		return "this looks for the task by its id"
+	}
+	return ""
+}
