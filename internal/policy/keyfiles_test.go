@@ -1,0 +1,43 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAnswerKeys(t *testing.T) {
+	for _, tc := range []struct {
+		tool, argument, value string
+		want                  []string
+	}{
+		{"read_file", "path", "answers.json", []string{"answers.json"}},
+		{"read_file", "path", "../eval/Ground-Truth.CSV.gz", []string{"../eval/Ground-Truth.CSV.gz"}},
+		{"read_file", "path", `..\gold.xlsx`, []string{`..\gold.xlsx`}},
+		{"read_file", "path", "validation_answer_key.txt", []string{"validation_answer_key.txt"}},
+		{"read_file", "path", "expected_output.txt", []string{"expected_output.txt"}},
+		{"read_file", "path", "2023/validation/metadata.level1.parquet", []string{"2023/validation/metadata.level1.parquet"}},
+		{"read_file", "path", "answer key.txt", []string{"answer key.txt"}},
+		{"python", "code", "open('answer key.txt')", []string{"answer key.txt"}},
+		{"read_file", "path", "museum/metadata.jsonl", nil},
+		{"read_file", "path", "results.csv", nil},
+		{"read_file", "path", "labels.csv", nil},
+		{"read_file", "path", "gold_prices_1980.csv", nil},
+		{"read_file", "path", "solution.py", nil},
+		{"read_file", "path", "answers", nil},
+		{"read_file", "path", "unanswered_letters.txt", nil},
+		{"python", "code", "import json\njson.load(open('/data/' + 'answers.json'))", []string{"/data/answers.json"}},
+		{"python", "code", "import os\nopen(os.path.join('/data', 'solutions.json'))", []string{"/data/solutions.json", "solutions.json"}},
+		{"python", "code", "print('answers')  # open('/data/answers.json')", nil},
+		{"notes__read", "path", "file:///data/gold%2Ejson", []string{"file:///data/gold.json"}},
+		{"notes__run", "command", "cat /data/solutions.txt", []string{"/data/solutions.txt"}},
+		{"notes__read", "url", "https://school.example/answers.json", nil},
+		{"web_fetch", "url", "https://school.example/answers.json", nil},
+		{"web_search", "query", "answers.json", nil},
+	} {
+		got := AnswerKeys(CallOf(tc.tool, map[string]string{tc.argument: tc.value}))
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s %q: %s", tc.tool, tc.value, diff)
+		}
+	}
+}
