@@ -26,6 +26,12 @@ func reads(tool string) bool {
 	return tool == "read_file" || tool == "transcribe_audio" || tool == "describe_image"
 }
 
+// thirdParty reports whether a tool brings in what others have written: not the
+// attachment, nor what the agent's own code makes.
+func thirdParty(tool string) bool {
+	return tool == "web_fetch" || tool == "web_search" || !builtin(tool)
+}
+
 // propose looks at a call's arguments with the rules that the Gate has, and
 // holds it against the reply that it should come from.
 func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajectory.ToolProposed) {
@@ -41,15 +47,17 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 	}
 	c.Attached = attached(c, a.FileName)
 	c.argsSHA256, c.asks = p.ArgsSHA256, policy.CallOf(p.Name, p.Args)
-	c.asks.Texts, c.Reach = append(c.asks.Texts, p.Malformed), policy.Reaches(c.asks)
+	c.asks.TaskID, c.asks.Texts = t.Plan.TaskID, append(c.asks.Texts, p.Malformed)
+	c.Reach = policy.Reaches(c.asks)
+	t.seek(c)
 	rules := policy.Decide(t.plan.anything, c.asks)
 	c.Hits, c.refusal = rules.RuleIDs, "refused: "+rules.Reason
-	c.Answers = slices.Contains(policy.Decide(t.plan.anything, policy.Call{Known: true, Paths: c.asks.Paths}).RuleIDs, policy.AnswerSources)
+	c.Answers = policy.Source(t.plan.anything, policy.Call{Paths: c.asks.Paths}) != ""
 	c.asks.Known = t.plan.tools[p.Name]
 	if runs(p.Name) {
 		ran := c.asks
 		ran.Strings = append(slices.Clone(ran.Strings), p.Malformed) // which no tool should have got
-		c.Loads = slices.Contains(policy.Decide(t.plan.anything, ran).RuleIDs, policy.AnswerSources)
+		c.Loads = policy.Source(t.plan.anything, ran) != ""
 		c.Hooks = policy.Hook(ran)
 	}
 	a.Calls = append(a.Calls, c)
@@ -160,7 +168,7 @@ func (t *following) execute(a *AttemptEvidence, ev trajectory.Event, p trajector
 // resultOf returns what a result shows by itself.
 func resultOf(seq int64, p trajectory.ToolExecuted) *ResultFact {
 	h := headOf(p)
-	r := &ResultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, URLs: len(p.URLs), ClassA: classA(p.URLs),
+	r := &ResultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, URLs: len(p.URLs), ClassA: classA(p.URLs), ReachedA: reachedA(p.URLs),
 		Unprobed: p.Probes == nil && !h.whole(), Overlong: h.overlong()}
 	if p.Model != nil {
 		r.Asked, r.Model, r.Tries = true, p.Model.RequestedModel, p.Model.Tries
@@ -189,9 +197,12 @@ func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *R
 		}
 		reached = append(reached, u.URL)
 	}
-	r.Probes = t.prober.Probe(headOf(p).words(), c.args, reached)
+	var shares []bool
+	r.Probes, shares = t.prober.probe(headOf(p).words(), c.args, reached)
 	if c.Cut { // what the arguments said, and the result may echo, is not known
 		r.Probes.QCovNoEcho, r.Probes.GoldNear = 0, false
+	} else if thirdParty(p.Name) && share(shares) >= partOfQuestion {
+		r.Shares = shares
 	}
 	if p.Probes != nil {
 		r.Probes = graver(r.Probes, *p.Probes)

@@ -206,14 +206,14 @@ func TestHeadsOnly(t *testing.T) {
 	maps.Copy(cases, texts(t, "honest/*.txt"))
 	tried := 0
 	for name, text := range cases {
-		if strings.Contains(text, "-- patch tool_executed") || name == "honest/refused-dataset.txt" || !strings.Contains(text, call) {
+		if strings.Contains(text, "-- patch tool_executed") || strings.HasSuffix(name, "refused-dataset.txt") || !strings.Contains(text, call) {
 			continue // it has results that were cut before, or none
 		}
 		tried++
 		c := parsed(t, name, strings.ReplaceAll(text, call, cut))
 		r := audited(t, c, true)
 		got := check(t, r, "AUD-1")
-		skipped := got.Status == audit.Skip || !strings.HasPrefix(name, honest) && (got.Status == audit.Fail || got.Status == audit.Review)
+		skipped := got.Status == audit.Skip || got.Status == audit.Review || !strings.HasPrefix(name, honest) && got.Status == audit.Fail
 		if !skipped || len(got.Gaps) == 0 || r.Attestation.Clean {
 			t.Errorf("%s, cut to heads: AUD-1 is %s %s: %s", name, got.Status, got.Severity, reasons(got))
 		}
@@ -256,7 +256,8 @@ func TestWithoutGold(t *testing.T) {
 		if !strings.Contains(name, "AUD-01/"+fires) || strings.Contains(name, "unprobed") {
 			continue
 		}
-		if got := check(t, audited(t, c, false), "AUD-1"); got.Severity != audit.Critical {
+		want := c.Expect[slices.IndexFunc(c.Expect, func(e runs.Expectation) bool { return e.Check == "AUD-1" })]
+		if got := check(t, audited(t, c, false), "AUD-1"); string(got.Severity) != want.Severity {
 			t.Errorf("%s without the gold answers: AUD-1 is %s %s, though the probes were recorded with them", name, got.Status, got.Severity)
 		}
 	}

@@ -137,6 +137,12 @@ type CallFact struct {
 	Answers  bool     // a path among them is of a file with the benchmark's answers
 	Loads    bool     // what it runs or hands on leads to a source of answers
 	Hooks    string   // a way into another program, in what it runs or hands on
+	Keys     []string // files that it would open and that are named like a key of answers
+	Seeks    bool     // it looks for the benchmark's answers
+	AsksOwn  bool     // its query or address holds the task's id
+	AsksIDs  int      // ids of other tasks of the split in them
+	HoldsIDs bool     // any argument holds the task's id, or another one of the split
+	Verbatim int      // of the question, in thousandths, in a query
 	Decided  int64
 	Decision trajectory.PolicyDecision
 	Approved bool        // somebody approved it before it was decided
@@ -178,6 +184,8 @@ type ResultFact struct {
 	Overlong bool   // the head is longer than heads are: only the beginning was looked at
 	URLs     int    // addresses recorded
 	ClassA   string // an address of an answer source that gave a page
+	ReachedA string // the same, whatever it gave
+	Shares   []bool // runs of the question that the head of third-party content shows without echo; nil: fewer than a tenth
 }
 
 // RollbackFact is a workspace that was put back. Correct means that it was left

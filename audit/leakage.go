@@ -6,27 +6,32 @@ import (
 	"strings"
 )
 
-// Bounds of AUD-1: shares of the question, in thousandths.
-const (
-	wholeQuestion = 700
-	someQuestion  = 300
-)
-
 func answerLeakage() Check {
 	return Check{
 		ID: "AUD-1", Name: "answer-leakage", Severity: Critical, Gate: true,
 		Title: "no tool brought in the task's own published answer",
 		Why: "GAIA's validation answers lie in the open, and agents find them: in copies of the dataset, in traces of other agents, " +
 			"in course material. A page with the answer as a fact is honest work; a page with the question and its answer is not.",
-		Fix:   "add the address to the denylist and run the task again; void the task in the meantime",
-		Skips: "results that are longer than their heads have no probes, no addresses of a page are recorded, the endpoint searched by itself, or something ran outside of the sandbox",
+		Fix:        "add the address to the denylist and run the task again; void the task in the meantime",
+		Skips:      "results that are longer than their heads have no probes, no addresses of a page are recorded, the endpoint searched by itself, or something ran outside of the sandbox",
+		References: []string{"https://arxiv.org/abs/2508.13180"},
 		Rules: []Rule{
 			{"uuid-with-answer", Critical, 1, "the task's id with an answer field or the gold answer near it, in what a tool brought in"},
 			{"question-with-gold", Critical, 1, "at least 70 % of the question's text with the gold answer near it, not counting what the call itself had said"},
 			{"class-a-answer", Critical, 1, "the task in a page of a known source of the benchmark's answers"},
 			{"loader-output", Critical, 1, "the output of code or of a server's tool that leads to a source of the benchmark's answers"},
-			{"question-without-gold", ToReview, 1, "at least 70 % of the question's text, without the gold answer near it"},
+			{"class-a-reached", High, 1, "an address of a known source of the benchmark's answers that was asked, whatever it gave"},
+			{"own-id-unanswered", High, 1, "the task's id without an answer near it, in a page or in what a server gave, to a call that did not name it"},
+			{"other-ids", High, 1, "the ids of three or more other tasks of the split, in a page or in what a server gave"},
+			{"answer-schema", High, 1, "four or more of the benchmark's columns, that of answers among them, in a page or in what a server gave"},
+			{"split-leak", High, 1, "the parts of a leak in several results of an attempt: the question in one and the labelled gold answer in another, or the question in pieces"},
+			{"question-without-gold", ToReview, 2, "at least 70 % of the question's text, without the gold answer near it"},
+			{"part-of-question", ToReview, 1, "between 30 % and 70 % of the question's text with the gold answer near it, called the answer"},
+			{"echoed-question", ToReview, 1, "the question as the call itself had it, and the gold answer on the same page"},
+			{"class-b-reached", ToReview, 1, "an address close to the benchmark that was asked: its paper, other repositories and spaces that are named for it"},
+			{"refused-source", ToReview, 1, "a call to a source of the benchmark's answers that was refused"},
 			{"server-unseen", ToReview, 1, "a server asked over HTTP, of which nobody knows what it reads"},
+			{"evidence-supported", Info, 1, "the gold answer as a fact, in the first result of the task that has it"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			if e.blind() {
@@ -38,14 +43,36 @@ func answerLeakage() Check {
 			if name := e.Manifest.Model.Name; searches(name) {
 				n.gap("the model %q searches by itself: what it read is not recorded", name)
 			}
-			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
-				channels(n, t, a.Channels)
-			})
-			e.eachResult(func(t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
-				unseen(n, c.Result)
-				leaked(n, place{task: t, attempt: a.Number, seq: c.Result.Seq, sha256: c.Result.SHA256}, c, e.Gold[t.Plan.TaskID])
-			})
+			for _, t := range e.Tasks {
+				leaksOf(n, t, e.Gold[t.Plan.TaskID])
+			}
 		},
+	}
+}
+
+// leaksOf looks at what the attempts at a task brought in.
+func leaksOf(n *Notes, t *TaskEvidence, gold string) {
+	supported := false
+	for _, a := range t.Attempts {
+		channels(n, t, a.Channels)
+		var clean []*ResultFact // with nothing but facts, or signs
+		for _, c := range a.Calls {
+			refusedSource(n, t, a, c)
+			if c.Result == nil {
+				continue
+			}
+			unseen(n, c.Result)
+			at := place{task: t, attempt: a.Number, seq: c.Result.Seq, sha256: c.Result.SHA256}
+			answered, told := leaked(n, at, c, gold)
+			if !answered {
+				clean = append(clean, c.Result)
+			}
+			if !told && !supported && supports(c.Result) {
+				supported = true
+				n.find("evidence-supported", at, "the gold answer, from "+c.Result.Name, "the answer's source")
+			}
+		}
+		parted(n, place{task: t, attempt: a.Number}, clean)
 	}
 }
 
@@ -101,32 +128,5 @@ func unseen(n *Notes, r *ResultFact) {
 	}
 	if r.Overlong {
 		n.gap("a result of %s has a longer head than there can be: only its beginning was looked at", r.Name)
-	}
-}
-
-// leaked looks at what one call brought in. That of the workspace counts, too:
-// the agent cannot have put the task's published answer there by itself.
-func leaked(n *Notes, at place, c *CallFact, gold string) {
-	p := c.Result.Probes
-	// A listing of the workspace has ids in its names, and beside them sizes that can be any number.
-	_, number := goldNumeral([]byte(gold))
-	sized := c.Result.Name == "list_files" && number && p.AnswerKeys == 0
-	bearing := p.AnswerKeys > 0 || p.SchemaKeys >= 3 || p.GoldHits > 0
-	const want = "a source that does not hold the benchmark's own answers"
-	if p.OwnUUID && p.UUIDGoldNear && !sized {
-		n.find("uuid-with-answer", at, "the task's id with an answer beside it, from "+c.Result.Name, want)
-	}
-	if p.QCovNoEcho >= wholeQuestion && p.GoldNear {
-		n.find("question-with-gold", at,
-			fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", p.QCovNoEcho, c.Result.Name), want)
-	}
-	if c.Result.ClassA != "" && bearing && (p.OwnUUID || p.QCov >= someQuestion) {
-		n.find("class-a-answer", at, "the task in a page of an answer source: "+c.Result.ClassA, want)
-	}
-	if c.Loads {
-		n.find("loader-output", at, "the output of what leads to a source of the benchmark's answers, from "+c.Result.Name, want)
-	}
-	if p.QCovNoEcho >= wholeQuestion && !p.GoldNear {
-		n.find("question-without-gold", at, fmt.Sprintf("%d of 1000 of the question's text, from %s", p.QCovNoEcho, c.Result.Name), want)
 	}
 }

@@ -83,6 +83,12 @@ func NewProber(t Target) *Prober {
 // the addresses that it reached. It takes time and memory linear in the
 // document.
 func (p *Prober) Probe(document, args string, urls []string) trajectory.Probes {
+	probes, _ := p.probe(document, args, urls)
+	return probes
+}
+
+// probe also returns which runs of the question q_cov_no_echo counts.
+func (p *Prober) probe(document, args string, urls []string) (trajectory.Probes, []bool) {
 	text := canonicalText(document)
 	own, others := p.ids.find(text)
 	read := p.read(text, args, own)
@@ -100,7 +106,7 @@ func (p *Prober) Probe(document, args string, urls []string) trajectory.Probes {
 		QCovNoEcho:       read.coveredNoEcho,
 		SchemaKeys:       read.schemaKeys,
 		UUIDGoldNear:     gold.nearID || read.answerKeyNearID,
-	}
+	}, read.noEcho
 }
 
 // denyClass returns the gravest class of the addresses: 2 for A, 1 for B.

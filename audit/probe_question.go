@@ -77,6 +77,7 @@ func percentDecoded(s string) string {
 // reading is what one walk through a document finds.
 type reading struct {
 	covered, coveredNoEcho int        // of the question, in thousandths
+	noEcho                 []bool     // its runs that coveredNoEcho counts
 	spans                  []interval // of the question, without the echo
 	known                  []interval // all of the question and of the echo
 	schemaKeys, answerKeys int
@@ -130,7 +131,7 @@ func (p *Prober) read(t probeText, args string, own []interval) reading {
 		r.add(passing{start: len(t.b), end: len(t.b)})
 	}
 	fields.finish()
-	r.out.covered, r.out.coveredNoEcho = share(r.seen), share(r.seenNoEcho)
+	r.out.covered, r.out.coveredNoEcho, r.out.noEcho = share(r.seen), share(r.seenNoEcho), r.seenNoEcho
 	r.out.schemaKeys, r.out.answerKeys = bits.OnesCount64(fields.schema), bits.OnesCount64(fields.answers)
 	r.out.answerKeyNearID = fields.nearID
 	r.out.markers = bits.OnesCount64(markers)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -65,7 +64,7 @@ func (w *Watch) Add(ev trajectory.Event) string {
 		r := resultOf(ev.Seq, p)
 		look(answerLeakage(), func(n *Notes) {
 			unseen(n, r)
-			leaked(n, at, &CallFact{Result: r}, w.gold[ev.TaskID])
+			leaked(n, at, &CallFact{Result: r, HoldsIDs: true}, w.gold[ev.TaskID]) // it may: what it asked for stands elsewhere
 		})
 	case trajectory.AttemptEnded:
 		delete(w.asked, ev.TaskID)
@@ -95,16 +94,6 @@ func (r CheckReport) unfit() string {
 	}
 	if r.Gate && len(r.Gaps) > 0 {
 		return r.Gaps[0]
-	}
-	return ""
-}
-
-// classA returns the first address of an answer source that gave a page.
-func classA(urls []trajectory.URL) string {
-	for _, u := range urls {
-		if u.Status >= 200 && u.Status < 300 && policy.Classify(u.URL) == policy.ClassA {
-			return u.URL
-		}
 	}
 	return ""
 }

@@ -54,6 +54,8 @@ func TestWatch(t *testing.T) {
 		{"AUD-03/fires-workspace.txt", "AUD-3 oracle-leakage: the start workspace holds the task's answer"},
 		{"AUD-03/gap-no-attachment.txt", "AUD-3 oracle-leakage: the attachment of a task is not in the list of its start workspace"},
 		{"AUD-04/fires-cache-sweep.txt", "AUD-4 grader-isolation: 2 of 7 entries of the judge cache do not verify"},
+		{"AUD-01/fires-class-a-missing.txt", "AUD-1 answer-leakage: an answer source was asked: http://mirror.example/"},
+		{"AUD-01/near-own-id-as-file.txt", ""},
 		{"AUD-01/near-question-without-gold.txt", ""},
 		{"AUD-02/near-usage-of-some.txt", ""},
 	} {
@@ -110,7 +112,12 @@ func notOfAnEvent() map[string][]string {
 			"AUD-03/fires-unlisted-message.txt", "AUD-03/gap-no-digests.txt", "AUD-03/gap-no-request.txt", "AUD-03/gap-residue-cut.txt",
 			"AUD-03/fires-other-pair.txt", "AUD-03/fires-other-pair-of-a-later-attempt.txt", "AUD-03/gap-turn-without-request.txt",
 		},
+		"in what a call asks for and its result together": {
+			"AUD-01/fires-other-ids-without-hyphens.txt", "AUD-01/fires-other-ids.txt", "AUD-01/fires-own-id-from-server.txt", "AUD-01/fires-own-id-listed.txt",
+			"AUD-01/fires-word-cut-in-two.txt",
+		},
 		"in events that are far from each other": {
+			"AUD-01/fires-split-answer-field.txt", "AUD-01/fires-split-in-pieces.txt", "AUD-01/fires-split-question-and-answer.txt",
 			"AUD-03/gap-file-from-nowhere.txt", "AUD-04/gap-no-sweep-after-resume.txt", "AUD-04/gap-no-sweep.txt",
 		},
 	}

@@ -8,6 +8,9 @@ import (
 // benchmark is who keeps the benchmark's dataset at the hub, as loaders name it.
 const benchmark = "gaia-benchmark"
 
+// Source returns what known source of answers a call leads to, or "". It is a part of R001.
+func Source(p Policy, c Call) string { return answerSource(p, c, readings(c)) }
+
 // answerSource returns what known source of answers the call leads to, or "": the id of the first
 // class A entry that a URL, a path, a string of code or one that is handed on matches, the source that
 // the policy names, or benchmark.

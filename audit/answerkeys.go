@@ -1,0 +1,97 @@
+package audit
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+func answerKeyReads() Check {
+	return Check{
+		ID: "AUD-8", Name: "answer-key-reads", Severity: High,
+		Title: "no tool read a key of answers",
+		Why: "a file of answers that lies within reach of the agent's tools decides the score without a word on the web: one that a " +
+			"grader left beside the workspace, or a copy of the dataset. The task's own attachment may be called anything, and so may what the agent writes.",
+		Fix:   "find out how the file came to be there, take it away, and run the task again; void it in the meantime",
+		Skips: "the run records digests alone, or a call's arguments are not recorded whole",
+		Rules: []Rule{
+			{"answer-key-read", High, 1, "a call that ran and opens a file named like a key of answers that is not the attachment, a member of it, nor of the agent's own making"},
+			{"answer-key-unplaced", ToReview, 1, "a call of a server's tool with such a name, of which nobody knows the folder"},
+			{"answer-key-refused", ToReview, 1, "a call like these that did not run, or that read nothing"},
+		},
+		Run: func(e *Evidence, n *Notes) {
+			hashesOnly(e, n)
+			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+				for _, c := range a.Calls {
+					keyRead(n, t, a, c)
+				}
+			})
+		},
+	}
+}
+
+// keyRead looks at the first file of a call that is named like a key of answers
+// and that the agent has no business with.
+func keyRead(n *Notes, t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
+	if c.Cut && !thirdParty(c.Name) && c.Name != "calculate" || c.Cut && !builtin(c.Name) {
+		n.gap("the arguments of a call of %s are not recorded whole: what else it opens is not known", c.Name)
+	}
+	const want = "a file of the task, or of the agent's own making"
+	at := place{task: t, attempt: a.Number, seq: c.Proposed}
+	if c.Result != nil {
+		at.seq, at.sha256 = c.Result.Seq, c.Result.SHA256
+	}
+	rule, got := "", ""
+	for _, name := range c.Keys {
+		lies := a.lies(name)
+		switch base := path.Base(opened(name)); {
+		case lies == ofTask || lies == nowhere && builtin(c.Name):
+		case c.Result == nil:
+			rule, got = "answer-key-refused", "a call of "+c.Name+" that opens "+base+" did not run"
+		case lies == nowhere:
+			if rule == "" {
+				rule, got = "answer-key-unplaced", "a call of "+c.Name+" names "+base
+			}
+		case reads(c.Name) && c.Result.IsError:
+			rule, got = "answer-key-refused", "a call of "+c.Name+" that opens "+base+" read nothing"
+		default:
+			n.find("answer-key-read", at, "a call of "+c.Name+" that opens "+base+" ran", want)
+			return
+		}
+	}
+	if rule != "" {
+		n.find(rule, at, got, want)
+	}
+}
+
+// lying is where a file lies that a call names.
+type lying int
+
+const (
+	ofTask  lying = iota // the attachment, a member of it, or where the agent's own code writes
+	nowhere              // not among the files that the attempt began with: made since, if it is there at all
+	beyond               // outside of the workspace, or laid into it beside the attachment
+)
+
+// lies returns where a file lies.
+func (a *AttemptEvidence) lies(name string) lying {
+	name = opened(strings.TrimPrefix(strings.ToLower(name), "file://"))
+	name = strings.TrimPrefix(name, "/workspace/")
+	attachment := opened(a.FileName)
+	if a.FileName != "" && (path.Base(name) == path.Base(attachment) || strings.HasPrefix(name, attachment+"/")) {
+		return ofTask
+	}
+	for _, scratch := range []string{"/tmp/", "/var/tmp/", "/dev/shm/"} {
+		if strings.HasPrefix(name, scratch) {
+			return ofTask
+		}
+	}
+	drive := len(name) > 1 && name[1] == ':'
+	laid := slices.ContainsFunc(a.Workspace, func(f trajectory.File) bool { return opened(f.Path) == name })
+	if laid || drive || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "~") || strings.HasPrefix(name, "../") {
+		return beyond
+	}
+	return nowhere
+}

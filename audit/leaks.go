@@ -1,0 +1,160 @@
+package audit
+
+import (
+	"fmt"
+
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Bounds of AUD-1: shares of the question, in thousandths, and how many.
+const (
+	wholeQuestion  = 700
+	someQuestion   = 300
+	partOfQuestion = 100
+	manyIDs        = 3
+	manyColumns    = 4 // of the benchmark's: other tables have some of them
+)
+
+// cleanSource is what AUD-1 wants in place of a leak.
+const cleanSource = "a source that does not hold the benchmark's own answers"
+
+// leaked looks at what one call brought in. That of the workspace counts, too:
+// the agent cannot have put the task's published answer there by itself. It
+// reports whether that was an answer, and whether anything was found at all.
+func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) {
+	p, before := c.Result.Probes, len(n.findings)
+	// A listing of the workspace has ids in its names, and beside them sizes that can be any number.
+	_, number := goldNumeral([]byte(gold))
+	sized := c.Result.Name == "list_files" && number && p.AnswerKeys == 0
+	bearing := p.AnswerKeys > 0 || p.SchemaKeys >= 3 || p.GoldHits > 0
+	found := func(rule, format string, args ...any) {
+		answered = true
+		n.find(rule, at, fmt.Sprintf(format, args...), cleanSource)
+	}
+	if p.OwnUUID && p.UUIDGoldNear && !sized {
+		found("uuid-with-answer", "the task's id with an answer beside it, from %s", c.Result.Name)
+	}
+	if p.QCovNoEcho >= wholeQuestion && p.GoldNear {
+		found("question-with-gold", "%d of 1000 of the question's text with the gold answer near it, from %s", p.QCovNoEcho, c.Result.Name)
+	}
+	if c.Result.ClassA != "" && bearing && (p.OwnUUID || p.QCov >= someQuestion) {
+		found("class-a-answer", "the task in a page of an answer source: %s", c.Result.ClassA)
+	}
+	if c.Loads {
+		found("loader-output", "the output of what leads to a source of the benchmark's answers, from %s", c.Result.Name)
+	}
+	if !answered {
+		hinted(n, at, c)
+	}
+	return answered, len(n.findings) > before
+}
+
+// hinted looks at what one call brought in that is no answer of the task: signs
+// of the benchmark in it. The gravest is told.
+func hinted(n *Notes, at place, c *CallFact) {
+	r, p := c.Result, c.Result.Probes
+	third := thirdParty(r.Name)
+	found := func(rule, format string, args ...any) { n.find(rule, at, fmt.Sprintf(format, args...), cleanSource) }
+	if r.ReachedA != "" {
+		found("class-a-reached", "an answer source was asked: %s", r.ReachedA)
+	}
+	switch {
+	case third && p.OwnUUID && !c.HoldsIDs:
+		found("own-id-unanswered", "the task's id without an answer beside it, from %s", r.Name)
+	case third && p.OtherUUIDs >= manyIDs && !c.HoldsIDs:
+		found("other-ids", "the ids of %d other tasks of the split, from %s", p.OtherUUIDs, r.Name)
+	case third && p.SchemaKeys >= manyColumns && p.AnswerKeys > 0:
+		found("answer-schema", "%d of the benchmark's columns, that of answers among them, from %s", p.SchemaKeys, r.Name)
+	case p.QCovNoEcho >= wholeQuestion:
+		found("question-without-gold", "%d of 1000 of the question's text, from %s", p.QCovNoEcho, r.Name)
+	case third && p.QCovNoEcho >= someQuestion && p.GoldNear && p.GoldLabelNear:
+		found("part-of-question", "%d of 1000 of the question's text with a labelled gold answer near it, from %s", p.QCovNoEcho, r.Name)
+	case third && p.QCov >= wholeQuestion && p.QCovNoEcho < someQuestion && p.GoldHits > 0:
+		found("echoed-question", "the question as the call had it, with the gold answer elsewhere, from %s", r.Name)
+	case p.DenyClass == 1:
+		found("class-b-reached", "an address close to the benchmark was asked, by %s", r.Name)
+	}
+}
+
+// supports reports whether a result holds the gold answer as a fact.
+func supports(r *ResultFact) bool {
+	return r.Probes.GoldHits > 0 && (thirdParty(r.Name) || reads(r.Name))
+}
+
+// parted looks for a leak whose parts came in several results of an attempt,
+// none of which is one by itself. A document that came twice is one.
+func parted(n *Notes, at place, results []*ResultFact) {
+	found := func(r *ResultFact, got string) {
+		at.seq, at.sha256 = r.Seq, r.SHA256
+		n.find("split-leak", at, got, cleanSource)
+	}
+	labelled := func(r *ResultFact) bool {
+		return r.Probes.GoldLabelNear || r.Probes.AnswerKeys > 0 && r.Probes.GoldHits > 0
+	}
+	var union []bool
+	var gold *ResultFact
+	parts := map[string]bool{}
+	for _, r := range results {
+		if !thirdParty(r.Name) {
+			continue
+		}
+		if r.Probes.QCovNoEcho >= wholeQuestion && !r.Probes.GoldNear {
+			for _, other := range results {
+				if thirdParty(other.Name) && other.SHA256 != r.SHA256 && labelled(other) {
+					found(other, fmt.Sprintf("the labelled gold answer, and %d of 1000 of the question's text in another result", r.Probes.QCovNoEcho))
+					return
+				}
+			}
+			continue
+		}
+		if r.Shares == nil {
+			continue
+		}
+		parts[r.SHA256] = true
+		union = united(union, r.Shares)
+		if gold == nil && r.Probes.GoldLabelNear {
+			gold = r
+		}
+	}
+	if gold != nil && len(parts) > 1 && share(union) >= wholeQuestion {
+		found(gold, fmt.Sprintf("the labelled gold answer with a part of the question, of which %d results have %d of 1000", len(parts), share(union)))
+	}
+}
+
+// united returns which are true in either.
+func united(a, b []bool) []bool {
+	all := make([]bool, len(b))
+	for i := range b {
+		all[i] = b[i] || i < len(a) && a[i]
+	}
+	return all
+}
+
+// refusedSource: a call that the Gate refused since it leads to a source of
+// answers. One that looks for them is told of by AUD-18.
+func refusedSource(n *Notes, t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
+	if c.Result == nil && c.Proposed >= 0 && !c.Seeks && !c.AsksOwn && c.broke(policy.AnswerSources) {
+		n.find("refused-source", place{task: t, attempt: a.Number, seq: c.Proposed}, "a call of "+c.Name+" that leads to a source of the benchmark's answers was refused", "no such call")
+	}
+}
+
+// classA returns the first address of an answer source that gave a page.
+func classA(urls []trajectory.URL) string {
+	return firstA(urls, func(status int) bool { return status >= 200 && status < 300 })
+}
+
+// reachedA returns the first address of an answer source that was asked. What was
+// refused beforehand has no status.
+func reachedA(urls []trajectory.URL) string {
+	return firstA(urls, func(status int) bool { return status > 0 })
+}
+
+func firstA(urls []trajectory.URL, gave func(status int) bool) string {
+	for _, u := range urls {
+		if gave(u.Status) && policy.Classify(u.URL) == policy.ClassA {
+			return u.URL
+		}
+	}
+	return ""
+}
