@@ -46,8 +46,10 @@ func Checks() []Check {
 		normalizationCollision(),
 		votingDisclosure(),
 		splitIntegrity(),
+		answerKeyReads(),
 		coverageDenominator(),
 		trajectoryIntegrity(),
+		benchmarkSeeking(),
 		attachmentDelivery(),
 	}
 }
