@@ -117,7 +117,7 @@ func parted(n *Notes, at place, results []*ResultFact) {
 			gold = r
 		}
 	}
-	if gold != nil && len(parts) > 1 && share(union) >= wholeQuestion {
+	if gold != nil && share(union) >= wholeQuestion {
 		found(gold, fmt.Sprintf("the labelled gold answer with a part of the question, of which %d results have %d of 1000", len(parts), share(union)))
 	}
 }
