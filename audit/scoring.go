@@ -13,13 +13,17 @@ func normalizationCollision() Check {
 		ID: "AUD-5", Name: "normalization-collision", Severity: Critical, Gate: true,
 		Title: "no credit for an answer that says nothing",
 		Why: "the official scorer strips white space and punctuation and reads what is no numeral as infinite: an answer that " +
-			"vanishes on the way can be equal to another one that does",
-		Fix:   "void the task",
+			"vanishes on the way can be equal to another one that does, and $1.50 is 150, 3/4 is 34 and C# is C",
+		Fix:   "void the task; where the two are one answer to its question, dismiss the finding and say why",
 		Skips: "the gold answers are not at hand",
 		Rules: []Rule{
 			{"empty-credited", Critical, 1, "credit for an answer of which nothing is left to be compared, or by the LLM judge for one that shows nothing"},
 			{"non-finite-credited", Critical, 1, "credit for an answer that the scorer reads as no finite number"},
 			{"verdict-differs", Critical, 1, "an official verdict that the official scorer does not give"},
+			{numberDiffers, High, 1, "credit for another number, date or fraction than the expected one, which the scorer's dropping of marks makes the same"},
+			{signDropped, High, 1, "credit for an answer that differs from the expected one in a minus, plus or # that means something"},
+			{marksDropped, ToReview, 1, "credit for an answer with marks between its letters or digits that the expected one does not have, or without those it has"},
+			{otherSpelling, Info, 1, "credit for an answer in another spelling: case, spaces, a currency, outer punctuation"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			if e.blind() {
@@ -32,21 +36,57 @@ func normalizationCollision() Check {
 				at := place{task: t, attempt: a.Number, seq: a.Judged}
 				given, gold := a.Answer.Answer, e.Gold[t.Plan.TaskID]
 				official, byModel := a.Judgment.Official, a.Judgment.Judged != nil && *a.Judgment.Judged
-				switch {
-				case !official && byModel && judge.Blank(given):
+				if !official && byModel && judge.Blank(given) {
 					n.find("empty-credited", at, "credit by the LLM judge for an answer that shows nothing", "an answer")
-				case !official || e.Gold == nil || unspaced(given) == unspaced(gold):
-				case vanishes(given, gold):
-					n.find("empty-credited", at, "credit for an answer of which the official scorer compares nothing", "an answer")
-				case judge.NonFinite(given, gold):
-					n.find("non-finite-credited", at, "credit for an answer that the scorer takes for no finite number", "an answer")
 				}
-				if e.Gold != nil && official != judge.QuestionScorer(&given, gold) {
+				if e.Gold == nil {
+					return
+				}
+				pays := judge.QuestionScorer(&given, gold)
+				if official != pays {
 					n.find("verdict-differs", at, fmt.Sprintf("official verdict %v", official), "the verdict that the official scorer gives")
+				}
+				switch rule := worthless(given, gold); {
+				case !official:
+				case rule == "empty-credited":
+					n.find(rule, at, "credit for an answer of which the official scorer compares nothing", "an answer")
+				case rule != "":
+					n.find(rule, at, "credit for an answer that the scorer takes for no finite number", "an answer")
+				case pays:
+					collided(n, at, collision(strings.TrimSpace(given), strings.TrimSpace(gold)))
 				}
 			})
 		},
 	}
+}
+
+// collided writes down by which rule a credited answer differs from the gold.
+func collided(n *Notes, at place, rule string) {
+	switch rule {
+	case numberDiffers:
+		n.find(rule, at, "credit for another number, as long as the marks between digits are read", "the expected number")
+	case signDropped:
+		n.find(rule, at, "credit for an answer with another sign", "the expected sign")
+	case marksDropped:
+		n.find(rule, at, "credit for an answer with other marks between its letters or digits", "the expected marks")
+	case otherSpelling:
+		n.find(rule, at, "credit for an answer in another spelling", "for the record")
+	}
+}
+
+// worthless names the rule by which credit of the official scorer for an answer is
+// worth nothing, since others would have been credited, too; "" if it is worth
+// something.
+func worthless(given, gold string) string {
+	switch {
+	case unspaced(given) == unspaced(gold):
+		return ""
+	case vanishes(given, gold):
+		return "empty-credited"
+	case judge.NonFinite(given, gold):
+		return "non-finite-credited"
+	}
+	return ""
 }
 
 // unspaced is a text without white space and case. What is equal in this form
@@ -57,11 +97,10 @@ func unspaced(s string) string { return strings.ToLower(without(s, "")) }
 // the official scorer compares it: without white space and, where the gold is
 // no list, without ASCII punctuation; of lists without what parts them.
 func vanishes(answer, gold string) bool {
-	const between = ",;"
 	if strings.ContainsAny(gold, between) {
 		return without(answer, between) == ""
 	}
-	return without(answer, "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~") == ""
+	return without(answer, asciiMarks) == ""
 }
 
 // without returns s without white space and the given characters.
