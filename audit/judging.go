@@ -1,0 +1,150 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/judge"
+)
+
+func judgeInjection() Check {
+	return Check{
+		ID: "AUD-10", Name: "judge-injection", Severity: High,
+		Title: "no answer tells the LLM judge what to say",
+		Why: "a judge that is a model reads the answer that it grades: a verdict of its own form, a change of roles or an instruction in it " +
+			"can be taken for the judge's orders, and a wrong answer is credited",
+		Fix:        "count the task wrong in the judged score, and ask another judge about it; the official score does not change",
+		Skips:      "an answer is not recorded as it was given, or the gold answers are not at hand and an answer holds what one of them may hold, too",
+		Absent:     "the run has no LLM judge",
+		References: []string{"https://arxiv.org/abs/2507.08794"},
+		Rules: []Rule{
+			{"grader-swayed", High, 1, "words for the grader in an answer that the LLM judge credited and the official scorer did not"},
+			{"grader-addressed", ToReview, 1, "words for the grader in an answer, without effect"},
+		},
+		Run: func(e *Evidence, n *Notes) {
+			if e.Manifest.Judge == nil {
+				n.absent("the plan has no LLM judge")
+				return
+			}
+			p := NewProber(Target{})
+			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+				if a.Answer == nil {
+					return
+				}
+				if a.Answer.Redactions > 0 {
+					n.gap("an answer is not recorded as it was given: what stood in it for a grader cannot be told")
+				}
+				found := forGrader(p, a.Answer.Answer).without(forGrader(p, a.Question))
+				if e.Gold != nil {
+					found = found.without(forGrader(p, e.Gold[t.Plan.TaskID]))
+				}
+				switch got := "an answer with " + strings.Join(found.names(), " and "); {
+				case found == 0:
+				case e.blind():
+					n.gap("%s: whether the words for a grader in an answer are the expected ones cannot be told", noGold)
+				case a.Judgment != nil && !a.Judgment.Official && a.Judgment.Judged != nil && *a.Judgment.Judged:
+					n.find("grader-swayed", place{task: t, attempt: a.Number, seq: a.Judged}, got+", credited by the LLM judge alone", "an answer to the question")
+				default:
+					n.find("grader-addressed", place{task: t, attempt: a.Number, seq: a.Committed, unused: true}, got, "an answer to the question")
+				}
+			})
+		},
+	}
+}
+
+func judgeHealth() Check {
+	return Check{
+		ID: "AUD-20", Name: "judge-health", Severity: High,
+		Title: "the LLM judge pays nothing for nothing, and no verdict of one that does is used",
+		Why: "many models that grade pay an answer such as a full stop or \"Let's solve this problem step by step\". The judge is asked only where " +
+			"the official scorer says no, so that what it gets wrong can only raise the judged score; that score is never the headline. " +
+			"A verdict from a cache that the plan does not name is refused before any check",
+		Fix:        "judge with a model that withstands the null battery, and give the official score alone until then",
+		Skips:      "the plan names no null battery or one that this version does not know and there are verdicts of the judge, or the gold answers are not at hand and it credited an answer that says nothing",
+		Absent:     "the run has no LLM judge",
+		References: []string{"https://arxiv.org/abs/2507.08794"},
+		Rules: []Rule{
+			{"weak-judge-used", High, 1, "verdicts of a judge that had paid items of the null battery, or had not been put to the one that the plan names"},
+			{"non-answer-credited", High, 1, "credit by the judge for an answer of punctuation alone, where no sign is asked for"},
+			{"doubtful-answer-credited", ToReview, 1, "credit by the judge for an answer such as N/A, unknown or an item of the null battery, which can be right"},
+			{"weak-judge-withheld", ToReview, 1, "a judge that paid items of the null battery, and of which no verdict was used"},
+			{"negatives-only", Info, 1, "a judged score above the official one: the judge was asked about nothing but what the official scorer had not credited"},
+		},
+		Run: func(e *Evidence, n *Notes) {
+			if e.Manifest.Judge == nil {
+				n.absent("the plan has no LLM judge")
+				return
+			}
+			weakJudge(e, n)
+			e.each(func(t *TaskEvidence, a *AttemptEvidence) { paidForNothing(e, n, t, a) })
+			if s := e.Summary.Scores; s != nil && s.Judged.Correct > s.Official.Correct {
+				n.find("negatives-only", place{}, fmt.Sprintf("a judged score of %d beside an official one of %d", s.Judged.Correct, s.Official.Correct), "the official one as the headline")
+			}
+		},
+	}
+}
+
+// weakJudge holds the judge's verdicts against how it had stood the null battery.
+func weakJudge(e *Evidence, n *Notes) {
+	first := e.firstByJudge()
+	if plan := e.Manifest.Judge; plan.Battery != judge.BatteryDigest() && first != nil {
+		n.gap("what the judge pays for nothing is not known: the plan names no null battery, or one that this version does not know")
+		if plan.Battery == "" {
+			return
+		}
+	}
+	used, at := 0, int64(-1)
+	e.each(func(_ *TaskEvidence, a *AttemptEvidence) {
+		if a.Judgment == nil || a.Judgment.Path != judge.PathJudge || e.withstood(a.Judged) {
+			return
+		}
+		if used++; at < 0 || a.Judged < at {
+			at = a.Judged
+		}
+	})
+	if used > 0 {
+		n.find("weak-judge-used", place{seq: at}, fmt.Sprintf("verdicts of a judge that had not withstood the null battery: %d", used), "verdicts withheld")
+		return
+	}
+	for _, b := range e.Batteries {
+		if paid := len(b.Event.Paid); paid > 0 {
+			n.find("weak-judge-withheld", place{seq: b.Seq, unused: true}, fmt.Sprintf("items of the null battery that the judge paid: %d", paid), "none")
+		}
+	}
+}
+
+// paidForNothing looks at what the judge alone credited. A sign can be the answer
+// where one is asked for, and "unknown" where nobody knows.
+func paidForNothing(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	j := a.Judgment
+	if j == nil || a.Answer == nil || j.Official || j.Judged == nil || !*j.Judged {
+		return
+	}
+	given, gold := a.Answer.Answer, e.Gold[t.Plan.TaskID]
+	nothing, words := mute(given), wordsOnly(given)
+	doubtful := evasive(given) && words != "none" || words != "" && slices.ContainsFunc(judge.Battery(), func(item judge.Null) bool { return wordsOnly(item.Candidate) == words })
+	at := place{task: t, attempt: a.Number, seq: a.Judged}
+	switch {
+	case !nothing && !doubtful:
+	case e.blind():
+		n.gap("%s: whether an answer that the judge credited and that says nothing is the expected one cannot be told", noGold)
+	case nothing && (judge.Blank(given) || !aboutSigns(a.Question+" "+gold)):
+		n.find("non-answer-credited", at, "credit by the LLM judge for an answer that says nothing", "an answer")
+	default:
+		n.find("doubtful-answer-credited", at, "credit by the LLM judge for an answer that is seldom one", "an answer")
+	}
+}
+
+// aboutSigns reports whether a text speaks of signs, or of what holds nothing.
+func aboutSigns(text string) bool {
+	words := []string{"ampersand", "apostrophe", "asterisk", "brace", "bracket", "character", "colon", "comma", "dash", "dot", "ellipsis", "emoticon", "empty", "exclamation", "glyph",
+		"hash", "hyphen", "key", "mark", "minus", "morse", "operator", "parentheses", "parenthesis", "percent", "period", "plus", "point", "punctuation", "quote", "semicolon", "set", "sign", "slash",
+		"star", "stop", "stroke", "symbol", "tilde", "underscore"}
+	for _, word := range strings.Fields(asWords(text)) {
+		if slices.Contains(words, word) || slices.Contains(words, strings.TrimSuffix(word, "s")) || slices.Contains(words, strings.TrimSuffix(word, "es")) {
+			return true
+		}
+	}
+	return !strings.ContainsFunc(text, func(r rune) bool { return wordRune(r) })
+}
