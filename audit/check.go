@@ -47,9 +47,12 @@ func Checks() []Check {
 		votingDisclosure(),
 		splitIntegrity(),
 		answerKeyReads(),
+		judgeInjection(),
 		coverageDenominator(),
 		trajectoryIntegrity(),
 		benchmarkSeeking(),
+		scorerParity(),
+		judgeHealth(),
 		attachmentDelivery(),
 	}
 }

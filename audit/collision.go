@@ -170,7 +170,7 @@ func digitsCollision(a, b string) string {
 		return otherSpelling // a date or the number of a thing, parted by other marks
 	case slices.Equal(ga, gb) && strings.Contains(marks, "/") && strings.Contains(marks, "."):
 		return numberDiffers // a fraction is no decimal
-	case !slices.Equal(ga, gb) && (parted(ga, ma, len(gb)) || parted(gb, mb, len(ga))):
+	case !slices.Equal(ga, gb) && (marked(ga, ma, len(gb)) || marked(gb, mb, len(ga))):
 		return numberDiffers
 	}
 	return marksDropped
@@ -195,10 +195,10 @@ func compactDate(plain, apart []string) bool {
 	return len(plain) == 1 && len(apart) == 3 && len(plain[0]) == 8 && len(apart[1]) == 2 && max(len(apart[0]), len(apart[2])) == 4
 }
 
-// parted reports whether marks make several numbers of digits, or another one,
+// marked reports whether marks make several numbers of digits, or another one,
 // and not a name, a version or the number of a thing: other is how many groups the
 // other side has.
-func parted(groups, marks []string, other int) bool {
+func marked(groups, marks []string, other int) bool {
 	all := strings.Join(marks, "")
 	short := func(g string) bool { return len(g) <= 2 }
 	switch {
