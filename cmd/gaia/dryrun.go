@@ -134,6 +134,9 @@ func (a *app) printDryRun(m ledger.Manifest, p dryPlan) error {
 
 func modelRow(m ledger.ModelPlan) string {
 	parts := []string{m.Name + " at " + m.Origin}
+	if len(m.ServedAs) > 0 {
+		parts = append(parts, "served as "+strings.Join(m.ServedAs, " or "))
+	}
 	if m.API != "" {
 		parts = append(parts, "by "+m.API)
 	}

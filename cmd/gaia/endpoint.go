@@ -116,7 +116,7 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 	}
 	origin, client := originOf(baseURL), llm.New(config)
 	w.Model = run.Endpoint{Client: client, Name: s.model, Origin: origin, Limiter: config.Limiter,
-		API: s.api, NoTemperature: s.noTemperature, Images: s.showsImages(), ContextWindow: s.window}
+		API: s.api, NoTemperature: s.noTemperature, Images: s.showsImages(), ContextWindow: s.window, ServedAs: s.servedAs}
 	if w.Model.API == "" {
 		w.Model.API = llm.APIOf(s.model, baseURL)
 	}

@@ -43,6 +43,7 @@ func (s *settings) addModelFlags(cmd *cobra.Command) {
 	f.StringVar(&s.model, "model", "", "model that answers")
 	f.StringVar(&s.judge, "judge-model", "", "model that judges what the official scorer calls wrong (default: none)")
 	f.StringVar(&s.baseURL, "base-url", "", "OpenAI-compatible endpoint (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
+	f.StringSliceVar(&s.servedAs, "served-as", nil, "other names by which the endpoint may call the models of the run in its replies, such as of a deployment")
 	f.Var(flagText{&s.api, "chat|responses"}, "api", "interface that the model is asked by (default: at OpenAI's host what its name demands, elsewhere chat)")
 	s.images = imagesAuto
 	f.Var(flagText{&s.images, "auto|on|off"}, "images", "show the model pictures that come with a question; auto: if it is known to take them")
@@ -106,6 +107,11 @@ func (s settings) check() error {
 		return usage("give a number from 1 to 100; 1 is no vote", "--voting-attempts is %d", s.attempts)
 	case s.taskTime < 0 || s.taskTime > maxTaskTime || s.taskTime > 0 && s.taskTime < time.Second:
 		return usage("give a time from 1s to 168h, such as 15m, or leave it out", "--max-task-time is %s", s.taskTime)
+	}
+	for _, name := range s.servedAs {
+		if name == "" || strings.ContainsAny(name, " \t\n") {
+			return usage("give names of models with commas between them", "--served-as names the model %q", name)
+		}
 	}
 	if err := checkCounts([]counter{{"max-turns", int64(s.maxTurns)}, {"max-tokens", int64(s.maxTokens)}, {"max-tool-calls", int64(s.toolCalls)},
 		{"max-task-tokens", s.taskTokens}, {"context-window", int64(s.window)}}); err != nil {

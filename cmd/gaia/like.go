@@ -27,7 +27,7 @@ func taskSelection() []string { return []string{"level", "task", "sample", "seed
 
 // planFlags are the flags whose values a plan to repeat decides.
 func planFlags() []string {
-	return append(taskSelection(), "source", "revision", "split", "model", "api", "images", "context-window", "judge-model", "no-judge-cache",
+	return append(taskSelection(), "source", "revision", "split", "model", "served-as", "api", "images", "context-window", "judge-model", "no-judge-cache",
 		"transcription-model", "vision-model", "search", "max-turns", "max-tokens", "max-tool-calls", "max-task-tokens", "max-task-time", "max-task-cost", "max-cost", "policy",
 		"voting-attempts", "submit-intent", "record-evidence", "evidence-full-bodies")
 }
@@ -80,6 +80,9 @@ func (a *app) like(s *settings, flags *pflag.FlagSet, m *ledger.Manifest) error 
 	}
 	if !otherModel {
 		values = append(values, [2]string{"images", imagesFlag(m.Model.Images)}, [2]string{"context-window", strconv.Itoa(m.Model.ContextWindow)})
+	}
+	if !otherModel && !given("served-as") {
+		s.servedAs = m.Model.ServedAs
 	}
 	if !m.Rehearsal {
 		values = append(values, [2]string{"model", m.Model.Name})

@@ -155,6 +155,7 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 	s.resumed, s.evidence, s.governance.planned = true, m.Evidence, &m.Policy
 	s.split, s.submitIntent, s.rehearsal = m.Dataset.Split, m.SubmitIntent, m.Rehearsal
 	s.model, s.maxTokens, s.window, s.noTemperature = m.Model.Name, m.Model.MaxTokens, m.Model.ContextWindow, m.Model.NoTemperature
+	s.servedAs = m.Model.ServedAs
 	s.api, s.images = cmp.Or(m.Model.API, llm.APIChat), imagesFlag(m.Model.Images)
 	s.maxTurns, s.toolCalls, s.taskTokens = m.Budgets.Turns, m.Budgets.ToolCalls, m.Budgets.Tokens
 	s.taskTime = time.Duration(m.Budgets.WallMs) * time.Millisecond

@@ -45,7 +45,7 @@ without evidence or stops, as --on-unsubmittable says.`,
   gaia run --like runs/01J…`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "key", "settings", "like", "cassette", "max-cost", "policy", "approve", "vision-model"); err != nil {
+			if err := notEmpty(cmd, "key", "settings", "like", "cassette", "max-cost", "policy", "approve", "vision-model", "served-as"); err != nil {
 				return err
 			}
 			file, err := openSettings(c.settings)

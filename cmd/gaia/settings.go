@@ -17,7 +17,8 @@ type settings struct {
 	governance
 	selected      *ledger.Dataset // whose selection the task ids are, and of what metadata; nil: the filter's own
 	model         string
-	judge         string // "" for none
+	servedAs      []string // other names of models in replies
+	judge         string   // "" for none
 	baseURL       string
 	api           string // llm.APIChat or llm.APIResponses; "" for what the model demands
 	noTemperature bool

@@ -27,7 +27,7 @@ func DecodeManifest(data []byte) (Manifest, error) {
 			return Manifest{}, trajectory.Faultf(ManifestFile, "the digest of the template %q is not that of its text", p.ID)
 		}
 	}
-	for _, check := range []func(Manifest) error{checkPolicy, checkEvidence, checkVoting, checkLimits, checkTasks} {
+	for _, check := range []func(Manifest) error{checkPolicy, checkEvidence, checkVoting, checkNames, checkLimits, checkTasks} {
 		if err := check(m); err != nil {
 			return Manifest{}, err
 		}
@@ -99,6 +99,17 @@ func checkVoting(m Manifest) error {
 		return trajectory.Faultf(ManifestFile, "votes by the rule %q, which this version does not know", v.Rule)
 	case (v.Rule == VoteFirst) != (v.Attempts == 1):
 		return trajectory.Faultf(ManifestFile, "votes by the rule %q with %d attempts", v.Rule, v.Attempts)
+	}
+	return nil
+}
+
+// checkNames wants the other names of models in order, each once.
+func checkNames(m Manifest) error {
+	names := m.Model.ServedAs
+	for i, name := range names {
+		if name == "" || i > 0 && names[i-1] >= name {
+			return trajectory.Faultf(ManifestFile, "served_as has the name %q empty, twice or out of order", name)
+		}
 	}
 	return nil
 }

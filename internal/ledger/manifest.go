@@ -111,14 +111,15 @@ type PlannedTask struct {
 // ModelPlan says which model answers, and how it is asked. Temperature is in
 // thousandths.
 type ModelPlan struct {
-	API              string `json:"api,omitzero"`            // "responses"; "" for chat completions
-	ContextWindow    int    `json:"context_window,omitzero"` // tokens by which the conversation is kept short; 0: until the endpoint refuses it
-	Images           bool   `json:"images,omitzero"`         // it is shown pictures that come with a question
-	MaxTokens        int    `json:"max_tokens,omitzero"`
-	Name             string `json:"name"`
-	NoTemperature    bool   `json:"no_temperature,omitzero"` // it takes none, so none is sent
-	Origin           string `json:"origin"`
-	TemperatureMilli int    `json:"temperature_milli"`
+	API              string   `json:"api,omitzero"`            // "responses"; "" for chat completions
+	ContextWindow    int      `json:"context_window,omitzero"` // tokens by which the conversation is kept short; 0: until the endpoint refuses it
+	Images           bool     `json:"images,omitzero"`         // it is shown pictures that come with a question
+	MaxTokens        int      `json:"max_tokens,omitzero"`
+	Name             string   `json:"name"`
+	NoTemperature    bool     `json:"no_temperature,omitzero"` // it takes none, so none is sent
+	Origin           string   `json:"origin"`
+	ServedAs         []string `json:"served_as,omitempty"` // other names by which the endpoint may call the models of the plan in its replies; sorted
+	TemperatureMilli int      `json:"temperature_milli"`
 }
 
 // TranscriptionPlan says which model writes down what is said in audio files.

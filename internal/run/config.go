@@ -95,8 +95,9 @@ type Endpoint struct {
 	Limiter       *llm.Limiter // of the client; nil: none
 	API           string       // llm.APIChat or APIResponses; "" = llm.APIChat
 	NoTemperature bool
-	Images        bool // pictures that come with a question are shown to it
-	ContextWindow int  // tokens; 0: not known
+	Images        bool     // pictures that come with a question are shown to it
+	ContextWindow int      // tokens; 0: not known
+	ServedAs      []string // other names by which it may call the models of the run in its replies
 }
 
 // failuresPerTask is how many attempts at a task may fail for want of
@@ -126,7 +127,7 @@ func (c Config) plan() (ledger.Manifest, error) {
 	}
 	m.Harness, m.PricesSHA256 = c.Harness, c.PricesDigest
 	m.Model = ledger.ModelPlan{ContextWindow: c.Model.ContextWindow, Images: c.Model.Images, MaxTokens: c.MaxTokens, Name: c.Model.Name,
-		NoTemperature: c.Model.NoTemperature, Origin: c.Model.Origin}
+		NoTemperature: c.Model.NoTemperature, Origin: c.Model.Origin, ServedAs: slices.Compact(slices.Sorted(slices.Values(c.Model.ServedAs)))}
 	if c.Model.API == llm.APIResponses {
 		m.Model.API = c.Model.API
 	}
