@@ -46,8 +46,10 @@ type Options struct {
 	Marked    string // why recording failed, of a run whose marker is not beside it
 	AuditedAt string // trajectory.TimeFormat; when the run was completed if ""
 
-	Adjudications []Adjudication // of this run
-	Only          []string       // ids of checks: to ask no others
+	Adjudications []Adjudication    // of this run
+	Bodies        map[string][]byte // whole documents from outside of the run, by their digests ("sha256:…")
+	Usage         *UsageExport      // the provider's; nil: not at hand
+	Only          []string          // ids of checks: to ask no others
 
 	off string // a rule that finds nothing: what tests switch off
 }
@@ -71,6 +73,7 @@ func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
 		return unfinished(dir, o, err)
 	}
 	g := newGatherer(m, answers)
+	g.bodies = newBodies(o.Bodies)
 	run, err := ledger.Verify(dir, ledger.Options{Summary: o.Summary, Event: g.add})
 	if err != nil {
 		return Report{}, nil, err
@@ -93,6 +96,7 @@ func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
 	if summary == "" {
 		summary = ledger.SummaryFile
 	}
+	r.Inputs.Bodies = g.bodies.matched()
 	r.Inputs.EventsSHA256, r.Inputs.MetadataSHA256 = run.Files[trajectory.JournalFile], run.Files[summary]
 	r.Inputs.ResultsSHA256, r.Inputs.TrajectoriesSHA256 = run.Files[ledger.ResultsFile], run.Files[ledger.TrajectoriesFile]
 	return r, run, nil
@@ -129,6 +133,10 @@ func (g *Gold) check(m ledger.Manifest) (map[string]string, error) {
 func Judge(e *Evidence, o Options) Report {
 	r := Report{RunID: e.Manifest.RunID, Rehearsal: e.Manifest.Rehearsal, Schema: Schema, ThreatModel: ThreatModel}
 	solved := slices.ContainsFunc(e.Tasks, (*TaskEvidence).correct)
+	e.Usage = o.Usage
+	if o.Usage != nil {
+		r.Inputs.UsageExportSHA256 = o.Usage.SHA256
+	}
 	for _, c := range Checks() {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, c.ID) {
 			continue

@@ -168,11 +168,8 @@ func (t *following) execute(a *AttemptEvidence, ev trajectory.Event, p trajector
 // resultOf returns what a result shows by itself.
 func resultOf(seq int64, p trajectory.ToolExecuted) *ResultFact {
 	h := headOf(p)
-	r := &ResultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, URLs: len(p.URLs), ClassA: classA(p.URLs), ReachedA: reachedA(p.URLs),
+	r := &ResultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, Model: p.Model, URLs: len(p.URLs), ClassA: classA(p.URLs), ReachedA: reachedA(p.URLs),
 		Unprobed: p.Probes == nil && !h.whole(), Overlong: h.overlong()}
-	if p.Model != nil {
-		r.Asked, r.Model, r.Tries = true, p.Model.RequestedModel, p.Model.Tries
-	}
 	if len(p.URLs) > 0 {
 		r.First = p.URLs[0].URL
 	}
@@ -199,6 +196,11 @@ func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *R
 	}
 	var shares []bool
 	r.Probes, shares = t.prober.probe(headOf(p).words(), c.args, reached)
+	if text, ok := t.bodies.text(r.SHA256); ok { // what it only echoes cannot be told where the arguments were cut
+		var whole trajectory.Probes
+		whole, shares = t.prober.probe(text, c.args, reached)
+		r.Probes, r.Unprobed, r.Overlong = graver(r.Probes, whole), r.Unprobed && c.Cut, false
+	}
 	if c.Cut { // what the arguments said, and the result may echo, is not known
 		r.Probes.QCovNoEcho, r.Probes.GoldNear = 0, false
 	} else if thirdParty(p.Name) && share(shares) >= partOfQuestion {

@@ -72,6 +72,13 @@ func audited(t *testing.T, c runs.Case, gold bool) audit.Report {
 	if answers := c.Gold(); answers != nil && gold {
 		o.Gold = &audit.Gold{Answers: answers, Salt: c.Salt()}
 	}
+	if c.Usage != nil {
+		export, err := audit.ParseUsageExport(c.Usage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Usage = export
+	}
 	report, run, err := audit.Run(os.DirFS(dir), o)
 	if err != nil || !run.Complete {
 		t.Fatalf("auditing: %v", err)

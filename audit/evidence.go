@@ -24,6 +24,7 @@ type Evidence struct {
 	Resumed   []ResumeFact  // in the order of the journal
 	Odd       []OddText     // each distinct text once
 	OddUnread bool          // there are more of them than are kept
+	Usage     *UsageExport  // nil: not at hand
 	Unswept   bool          // an answer was graded without the judge cache having been checked since the process began
 
 	RunSpent int64 // the line with which the known costs passed the budget of the run; 0: they did not
@@ -54,6 +55,7 @@ type AttemptEvidence struct {
 	Models    []ModelFact
 	Channels  []string // what the endpoint did on its own, each once
 	Pictured  bool     // the question came with the picture that is its attachment
+	Unheard   int      // tries that an endpoint may have answered, and of which the journal has no reply
 	Unpriced  bool     // the cost of a reply, or of what a tool asked a model, is not known
 	Calls     []*CallFact
 	Rollbacks []RollbackFact
@@ -112,6 +114,8 @@ type OddText struct {
 type ModelFact struct {
 	Seq           int64
 	Requested     string
+	Responded     string // the model that the reply names; "" for none
+	RequestID     string // "" for none
 	In, Out       int64  // tokens
 	CostMicroUSD  *int64 // nil: not known
 	UsageReported bool
@@ -172,11 +176,9 @@ func (c *CallFact) lawless() bool {
 // were recorded and those of what the head shows.
 type ResultFact struct {
 	Seq      int64
-	Name     string // of the tool that ran
-	Asked    bool   // a model, to make the result
-	Model    string // that was
-	Tries    int    // of asking it
-	First    string // address that was asked; "" for none
+	Name     string               // of the tool that ran
+	Model    *trajectory.ModelUse // that was asked to make the result; nil: none was
+	First    string               // address that was asked; "" for none
 	SHA256   string
 	IsError  bool
 	Probes   trajectory.Probes

@@ -19,6 +19,7 @@ type gatherer struct {
 	swept bool // the judge cache was checked since the process began
 	odd   *oddTexts
 
+	bodies   bodies
 	approved *beforehand
 }
 
@@ -36,7 +37,8 @@ type following struct {
 	turn     turn            // the open one
 	odds     *oddTexts       // of the run
 	begunUs  int64           // when the open attempt began
-	images   bool            // the plan has the model see pictures
+	bodies   bodies
+	images   bool // the plan has the model see pictures
 }
 
 // planned is what the plan says of messages.
@@ -154,6 +156,7 @@ func (g *gatherer) add(ev trajectory.Event) error {
 func (g *gatherer) begin(t *following, ev trajectory.Event, p trajectory.TaskStarted) {
 	if t.prober == nil { // the question is the same in every attempt: the plan fixes it
 		t.prober = NewProber(Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids})
+		t.bodies = g.bodies
 		t.expected = expectedMessages(p.Question, p.FileName)
 		t.ownTexts = []string{prompt.Question(p.Question, p.FileName), prompt.System()}
 		if p.Question != "" {
@@ -163,7 +166,7 @@ func (g *gatherer) begin(t *following, ev trajectory.Event, p trajectory.TaskSta
 	t.images = g.e.Manifest.Model.Images
 	t.talk, t.turn, t.begunUs = conversation{said: map[listed]*shown{}, exchanges: map[exchange]int{}}, newTurn(), ev.MonoUs
 	t.Attempts = append(t.Attempts, &AttemptEvidence{Number: ev.Attempt, Begun: ev.Seq, Committed: -1, Judged: -1, EndedAt: -1,
-		Question: p.Question, FileName: p.FileName, Workspace: p.Workspace})
+		Question: p.Question, FileName: p.FileName, Workspace: t.files(p.Workspace)})
 }
 
 // unknownSources returns the sources whose messages cannot be rendered: their
@@ -222,6 +225,8 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 			a.Models = append(a.Models, t.reply(ev.Seq, p))
 			a.Unpriced = a.Unpriced || p.CostMicroUSD == nil
 			a.open().Asked = true
+		} else if unheard(p.Error) {
+			a.Unheard++
 		}
 	case trajectory.ToolProposed:
 		t.propose(a, ev, p)
@@ -261,7 +266,7 @@ func (t *following) reply(seq int64, p trajectory.ModelCallCompleted) ModelFact 
 	t.talk.said[listed{"assistant", p.OutputSHA256, "model"}] = nil
 	t.talk.answered = t.talk.answered || p.Error == nil // one that was found empty is asked for again
 	t.turn.replied, t.turn.asked = true, nil
-	f := ModelFact{Seq: seq, Requested: p.RequestedModel, In: p.Tokens.In, Out: p.Tokens.Out, CostMicroUSD: p.CostMicroUSD, UsageReported: p.UsageReported, Prompted: t.turn.prompted}
+	f := ModelFact{Seq: seq, Requested: p.RequestedModel, Responded: p.ResponseModel, RequestID: p.RequestID, In: p.Tokens.In, Out: p.Tokens.Out, CostMicroUSD: p.CostMicroUSD, UsageReported: p.UsageReported, Prompted: t.turn.prompted}
 	m, whole := head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead}.message()
 	if !whole {
 		return f
@@ -273,4 +278,9 @@ func (t *following) reply(seq int64, p trajectory.ModelCallCompleted) ModelFact 
 		t.turn.asked[asked{c.ID, c.Name, sign.Digest([]byte(c.Arguments))}]++
 	}
 	return f
+}
+
+// unheard reports whether an endpoint may have answered a try that failed.
+func unheard(e *trajectory.CallError) bool {
+	return e == nil || e.Unanswered() || e.Status >= 500
 }

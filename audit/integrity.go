@@ -50,6 +50,7 @@ func trajectoryIntegrity() Check {
 			{"violation-missing", ToReview, 1, "a refusal by rules without a record of the violation"},
 			{"time-exceeded", ToReview, 1, "a turn that was begun after the time was up"},
 			{"run-budget-exceeded", ToReview, 1, "a turn that was begun after the money of the run was spent"},
+			{"torn-tail", ToReview, 1, "an unfinished last line of the journal that was cut when the run was taken up again"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			if e.Marked != "" {
@@ -65,6 +66,9 @@ func trajectoryIntegrity() Check {
 			judgeTemplate(e, n)
 			batteries(e, n)
 			for _, r := range e.Resumed {
+				if t := r.Event.Torn; t != nil {
+					n.find("torn-tail", place{seq: r.Seq, given: true}, fmt.Sprintf("an unfinished last line of %d bytes, cut when the run was taken up again", t.Bytes), "a journal that ends with a whole line")
+				}
 				if r.Event.PolicyHash != e.Manifest.PolicyHash || r.Event.GuidanceHash != e.Manifest.GuidanceHash {
 					n.find("policy-differs", place{seq: r.Seq}, "the run went on under another policy or other rules", "those of the plan")
 				}
@@ -155,9 +159,9 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 			n.find("tool-not-planned", at, "the tool "+c.Result.Name+" ran", "a tool of the plan")
 		}
 		switch r := c.Result; {
-		case r.Asked && (r.Model == "" || r.Model != toolModel(e.Manifest, r.Name)):
-			n.find("model-differs", at, fmt.Sprintf("%s asked the model %q", r.Name, r.Model), "the model that the plan has for it")
-		case asksModel(r.Name) && !r.IsError && r.Tries < 1:
+		case r.Model != nil && (r.Model.RequestedModel == "" || r.Model.RequestedModel != toolModel(e.Manifest, r.Name)):
+			n.find("model-differs", at, fmt.Sprintf("%s asked the model %q", r.Name, r.Model.RequestedModel), "the model that the plan has for it")
+		case asksModel(r.Name) && !r.IsError && (r.Model == nil || r.Model.Tries < 1):
 			n.find("model-differs", at, r.Name+" gave a result that no model was asked for", "the model that the plan has for it")
 		}
 		if p := e.Manifest.Search; p != nil && c.Result.Name == "web_search" && !strings.HasPrefix(c.Result.First+"/", p.Origin+"/") && c.Result.First != "" && !strings.HasPrefix(c.Result.First, p.Origin+"?") {

@@ -14,6 +14,7 @@ import (
 // looks at all of it, and trusts less. What a call asks for stands in another
 // event than its result, and the Gate refuses by the same rules.
 type Watch struct {
+	plan  ledger.Manifest
 	gold  map[string]string
 	tasks map[string]*TaskEvidence
 	asked map[string]*usage // of the open attempt of a task
@@ -27,7 +28,7 @@ type usage struct {
 
 // NewWatch begins to follow a run; gold is nil where there is none.
 func NewWatch(m ledger.Manifest, gold map[string]string) *Watch {
-	w := &Watch{gold: gold, tasks: make(map[string]*TaskEvidence, len(m.Tasks)), asked: map[string]*usage{}}
+	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*TaskEvidence, len(m.Tasks)), asked: map[string]*usage{}}
 	for _, p := range m.Tasks {
 		w.tasks[p.TaskID] = &TaskEvidence{Plan: p}
 	}
@@ -74,6 +75,7 @@ func (w *Watch) Add(ev trajectory.Event) string {
 			look(noWorkPass(), func(n *Notes) { n.gap(noUsage) })
 		}
 	}
+	look(modelIdentity(), func(n *Notes) { servedOtherwise(w.plan, n, at, ev.Payload) })
 	for _, c := range checks {
 		if why := c.unfit(); why != "" {
 			if t != nil {

@@ -1,0 +1,119 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+)
+
+func usageReconciliation() Check {
+	return Check{
+		ID: "AUD-13", Name: "usage-reconciliation", Severity: High,
+		Title: "the provider was paid for the requests of the journal and for no others",
+		Why: "who asks a model outside of the journal can try a task until the answer is right and record that one try; " +
+			"the provider's account has all of them",
+		Fix: "export the usage of the run's own key, from its first request to its last: an export also holds other work under the same key, and what lies before " +
+			"and after the run is yours to cut; void the run if what is left was asked for it",
+		Skips:  "the export names requests and the journal none, or none of the same; or requests whose tokens the journal does not have could be what the export has more",
+		Absent: "no usage export was given",
+		Rules: []Rule{
+			{"totals-differ", High, 1, "an export with more than 5 % and more than 5000 tokens more or less than the journal"},
+			{"request-unrecorded", High, 1, "requests in the export that the journal does not have"},
+			{"id-missing", ToReview, 1, "replies without the id of their request, where others have one"},
+		},
+		Run: func(e *Evidence, n *Notes) {
+			if e.Usage == nil {
+				n.absent("no usage export was given")
+				return
+			}
+			totalsDiffer(e, n)
+			unrecorded(e, n)
+			idsMissing(e, n)
+		},
+	}
+}
+
+// totalsDiffer holds the tokens of all that the journal tells of against those of
+// the export. What the journal does not know the tokens of may be what the export
+// has more: no more than the largest request for each.
+func totalsDiffer(e *Evidence, n *Notes) {
+	var journal, export, largest, unmeasured int64
+	e.uses(func(u use) {
+		journal, unmeasured = journal+u.tokens, unmeasured+int64(u.unmeasured)
+		largest = max(largest, u.tokens)
+	})
+	for _, r := range e.Usage.Requests {
+		export += r.In + r.Out
+		largest = max(largest, r.In+r.Out)
+	}
+	differ := func(by int64) bool { return by > 5000 && by > export/20 }
+	switch {
+	case !differ(max(export-journal, journal-export)):
+	case export > journal && unmeasured > 0 && !differ(export-journal-min(unmeasured, export/max(largest, 1)+1)*largest):
+		n.gap("the export has %d tokens and the journal %d, which knows none of %d requests: these can be the difference", export, journal, unmeasured)
+	default:
+		n.find("totals-differ", place{}, fmt.Sprintf("%d tokens in the export", export), fmt.Sprintf("the %d of the journal", journal))
+	}
+}
+
+// unrecorded looks for requests of the export that the journal does not have. Of
+// tries that came to nothing, and of the null battery, it has no ids.
+func unrecorded(e *Evidence, n *Notes) {
+	known, nameless := map[string]bool{}, 0
+	e.uses(func(u use) {
+		if u.id != "" {
+			known[u.id] = true
+		}
+		nameless += u.nameless
+	})
+	var missing []string
+	named := 0
+	for _, r := range e.Usage.Requests {
+		if len(r.IDs) == 0 {
+			continue
+		}
+		if named++; !slices.ContainsFunc(r.IDs, func(id string) bool { return known[id] }) {
+			missing = append(missing, r.IDs[0])
+		}
+	}
+	switch {
+	case named == 0:
+	case len(known) == 0:
+		n.gap("the export names requests, and the journal has no ids of them")
+	case len(missing) == named:
+		n.gap("no request that the export names is in the journal: their ids are of another kind, or the export is of something else")
+	case len(missing) > nameless:
+		n.find("request-unrecorded", place{}, fmt.Sprintf("%d of %d requests of the export are not in the journal, such as %q", len(missing), named, missing[0]),
+			fmt.Sprintf("at most the %d that the journal has no id of", nameless))
+	}
+}
+
+// idsMissing looks for replies without an id among those with one to whom the
+// same asked.
+func idsMissing(e *Evidence, n *Notes) {
+	type replies struct {
+		with, without int
+		first         place // of those without
+	}
+	all := map[string]replies{}
+	var order []string
+	e.uses(func(u use) {
+		if !u.answered {
+			return
+		}
+		r, seen := all[u.who]
+		if !seen {
+			order = append(order, u.who)
+		}
+		if u.id != "" {
+			r.with++
+		} else if r.without++; r.without == 1 {
+			r.first = u.at
+		}
+		all[u.who] = r
+	})
+	for _, who := range order {
+		if r := all[who]; r.with > 0 && r.without > 0 {
+			n.find("id-missing", r.first, fmt.Sprintf("%d of %d replies to %s have no id of their request", r.without, r.with+r.without, who), "an id in every reply, as in the others")
+		}
+	}
+}
