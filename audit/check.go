@@ -50,6 +50,8 @@ func Checks() []Check {
 		judgeInjection(),
 		coverageDenominator(),
 		trajectoryIntegrity(),
+		usageReconciliation(),
+		modelIdentity(),
 		benchmarkSeeking(),
 		scorerParity(),
 		judgeHealth(),
