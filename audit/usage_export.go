@@ -198,6 +198,9 @@ func (p *exportParser) values(d *jsontext.Decoder, from int64, depth int) error 
 			return nil
 		}
 		at := from + d.InputOffset()
+		if wrong := (*jsontext.SyntacticError)(nil); errors.As(err, &wrong) {
+			at = from + wrong.ByteOffset
+		}
 		if err != nil {
 			return p.wrong(at, fmt.Errorf("it is not JSON: %w", err))
 		}

@@ -1,0 +1,118 @@
+package audit
+
+import (
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// TestDeclaresModel: which names in a reply are those of a planned model.
+func TestDeclaresModel(t *testing.T) {
+	tests := []struct {
+		planned, model string
+		servedAs       []string
+		want           bool
+	}{
+		{"sample-4o", "sample-4o", nil, true},
+		{"sample-4o", "Sample-4O", nil, true},
+		{"sample-4o", "sample-4o-2024-08-06", nil, true},
+		{"sample-4o", "sample-4o-20240806", nil, true},
+		{"sample-4o", "sample-4o-202408-06", nil, false},
+		{"sample-4o", "sample-4o-2024-0806", nil, false},
+		{"sample-4o", "sample-4o-2024-08", nil, false},
+		{"sample-4o", "sample-4o-20241306", nil, false},
+		{"sample-4o", "sample-4o-20240832", nil, false},
+		{"sample-4o", "sample-4o-19990806", nil, false},
+		{"sample-4o", "sample-4o-2024-08-06-mini", nil, false},
+		{"sample-4o", "sample-4o-2024-08-06-2024-08-06", nil, false},
+		{"sample-4o", "sample-4o-mini", nil, false},
+		{"sample-4o", "sample-4o-mini-2024-08-06", nil, false},
+		{"sample-4o", "sample-4", nil, false},
+		{"sample-4o", "", nil, false},
+		{"sample-4o-2024-08-06", "sample-4o", nil, false},
+		{"sample-4o-2024-08-06", "sample-4o-2024-11-20", nil, false},
+		{"sample-4o-latest", "sample-4o-2024-11-20", nil, true},
+		{"sample-4o-latest", "sample-4o-mini-2024-11-20", nil, false},
+		{"maker/sample-4o", "sample-4o", nil, true},
+		{"maker/sample-4o", "sample-4o-2024-08-06", nil, true},
+		{"maker/sample-4o", "4o", nil, false},
+		{"gateway/maker/sample-4o", "maker/sample-4o", nil, true},
+		{"sample-4o", "tuner/sample-4o", nil, false},
+		{"maker/sample-4o", "tuner/sample-4o", nil, false},
+		{"maker/sample-4o:free", "sample-4o", nil, true},
+		{"maker/sample-4o:free", "maker/sample-4o:free", nil, true},
+		{"maker/sample-4o", "maker/sample-4o:nitro", nil, true},
+		{"sample:8b", "sample:8b", nil, true},
+		{"sample:8b", "sample:70b", nil, false},
+		{"sample:8b", "sample", nil, false},
+		{"sample", "sample:70b", nil, false},
+		{"my-deployment", "sample-4o-2024-08-06", nil, false},
+		{"my-deployment", "sample-4o-2024-08-06", []string{"sample-4o"}, true},
+		{"my-deployment", "sample-4o-mini", []string{"sample-4o"}, false},
+		{"my-deployment", "my-deployment", []string{"sample-4o"}, true},
+		{"my-deployment", "/", nil, false},
+	}
+	for _, tt := range tests {
+		if got := declaresModel(ledger.ModelPlan{Name: "another", ServedAs: tt.servedAs}, tt.model, tt.planned); got != tt.want {
+			t.Errorf("%q for the planned %q, served as %q: %v", tt.model, tt.planned, tt.servedAs, got)
+		}
+	}
+}
+
+// TestModelsOfTools: the models that tools ask are looked at like the agent's, but
+// that their endpoints may name no model.
+func TestModelsOfTools(t *testing.T) {
+	tests := []struct {
+		name, model, request string
+		undeclared, missing  bool
+	}{
+		{"as planned", "sample-hearing", "hear-2", false, false},
+		{"a release", "sample-hearing-2026-01-15", "hear-2", false, false},
+		{"another one", "sample-model", "hear-2", true, false},
+		{"none named", "", "hear-2", false, false},
+		{"no request", "sample-hearing", "", false, true},
+	}
+	for _, tt := range tests {
+		k := newTalk()
+		k.g.e.Manifest.Transcription, k.g.e.Manifest.Tools = &ledger.TranscriptionPlan{Model: "sample-hearing"}, []ledger.ToolPlan{{Name: "transcribe_audio"}}
+		k.g.e.Manifest.Model.Name = "sample-model"
+		for i, use := range []trajectory.ModelUse{{ResponseModel: "sample-hearing", RequestID: "hear-1"}, {ResponseModel: tt.model, RequestID: tt.request}} {
+			use.RequestedModel, use.Tries = "sample-hearing", 1
+			c := trajectory.SentCall{Arguments: "{}", ID: string(rune('1' + i)), Name: "transcribe_audio"}
+			k.ask(trajectory.SentMessage{Role: "assistant", ToolCalls: []trajectory.SentCall{c}}, nil)
+			k.call(c, "words", func(p *trajectory.ToolExecuted) { p.Model = &use })
+		}
+		export := &UsageExport{Requests: []ExportedRequest{{In: 1}}}
+		for _, c := range Judge(k.g.e, Options{Usage: export}).Checks {
+			if got := says(c, "answered transcribe_audio"); c.ID == "AUD-14" && got != tt.undeclared {
+				t.Errorf("%s: another model is %v: %v", tt.name, got, c.Findings)
+			}
+			if got := says(c, "replies to transcribe_audio have no id"); c.ID == "AUD-13" && got != tt.missing {
+				t.Errorf("%s: a missing id is %v: %v", tt.name, got, c.Findings)
+			}
+		}
+	}
+}
+
+// TestUnheard: which failed tries an endpoint may have answered and been paid for.
+func TestUnheard(t *testing.T) {
+	tests := []struct {
+		name string
+		err  *trajectory.CallError
+		want bool
+	}{
+		{"no word of it", nil, true},
+		{"cut off", &trajectory.CallError{}, true},
+		{"nobody there", &trajectory.CallError{Code: trajectory.Unreachable}, false},
+		{"not to be read", &trajectory.CallError{Status: 200}, true},
+		{"refused", &trajectory.CallError{Status: 400}, false},
+		{"too often", &trajectory.CallError{Status: 429}, false},
+		{"gateway", &trajectory.CallError{Status: 504}, true},
+	}
+	for _, tt := range tests {
+		if got := unheard(tt.err); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
