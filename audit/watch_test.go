@@ -56,6 +56,12 @@ func TestWatch(t *testing.T) {
 		{"AUD-04/fires-cache-sweep.txt", "AUD-4 grader-isolation: 2 of 7 entries of the judge cache do not verify"},
 		{"AUD-01/fires-class-a-missing.txt", "AUD-1 answer-leakage: an answer source was asked: http://mirror.example/"},
 		{"AUD-01/near-own-id-as-file.txt", ""},
+		{"AUD-14/fires-larger-model.txt", `AUD-14 model-identity: "sample-model-large" answered the agent, and the plan has "sample-model"; if that is another name of the same model, plan with --served-as (task fab1e114-`},
+		{"AUD-14/fires-other-judge-answered.txt", `AUD-14 model-identity: "kind-judge" answered the judge, and the plan has "sample-judge"; if`},
+		{"AUD-14/near-release.txt", ""},
+		{"AUD-14/near-served-as.txt", ""},
+		{"AUD-14/near-judge-in-cache.txt", ""},
+		{"AUD-14/gap-no-model-named.txt", ""}, // which keeps no run from being submitted
 		{"AUD-01/near-question-without-gold.txt", ""},
 		{"AUD-02/near-usage-of-some.txt", ""},
 	} {
