@@ -44,12 +44,13 @@ func TestDryRun(t *testing.T) {
 	}
 	before := tree(t, p.dir)
 	args := []string{"run", "--dry-run", "--submit-intent", "--source", "dir:data", "--model", "gpt-4o", "--judge-model", "gpt-4o-mini",
-		"--level", "1", "--voting-attempts", "3", "--max-cost", "10.5", "--max-task-cost", "0.5", "--cassette", "record:tape"}
+		"--level", "1", "--voting-attempts", "3", "--max-cost", "10.5", "--max-task-cost", "0.5", "--cassette", "record:tape", "--served-as", "harbour,berth"}
 	local := append(args, "--base-url", endpoint.URL+"/v1")
 	for _, line := range []string{
 		"dry run      nothing was asked of a model, and nothing was made\n",
 		"tasks        14 (14/0/0 by level), 3 attempts each\n",
 		"model        gpt-4o at " + endpoint.URL, "completions up to 8192 tokens\n",
+		", served as berth or harbour, with pictures",
 		"budgets      20 turns, 500 tool calls, $0.500000 an attempt; $10.500000 the run\n",
 		// 42 × (68,400 × $2.50 + 2,400 × $10 a million) and 42 + 26 × (700 × $0.15 + 60 × $0.60 a million)
 		"model: $8.190000 for 42 attempts of 68400 tokens in (0 cached), 2400 out (assumed, not measured)\n",

@@ -117,7 +117,7 @@ func TestResumeTakesThePlan(t *testing.T) {
 	}
 	base := front.URL + model.Path
 	out := p.want(exitIncomplete, "run", "--source", "dir:data", "--base-url", base, "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--task", offlineTasks,
-		"--api", "chat", "--images", "on", "--context-window", "60000", "--max-cost", "2", "--max-task-tokens", "80000", "--max-task-time", "3m", "--max-turns", "12",
+		"--api", "chat", "--served-as", "berth", "--images", "on", "--context-window", "60000", "--max-cost", "2", "--max-task-tokens", "80000", "--max-task-time", "3m", "--max-turns", "12",
 		"--max-task-cost", "0.125", "--prices", prices, "--cassette", "record:tape", "--concurrency", "2", "--rpm", "600000", "--tpm", "600000000")
 	_, again, found := strings.Cut(out, "then: gaia ")
 	if !found {

@@ -41,9 +41,12 @@ func TestLike(t *testing.T) {
 	}
 	p.want(exitOK, "run", "--submit-intent", "--source", "dir:data", "--base-url", model, "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel,
 		"--task", offlineTasks, "--max-turns", "9", "--max-task-tokens", "100000", "--max-tokens", "512", "--max-task-cost", "off", "--max-task-time", "5m",
-		"--evidence-full-bodies", "--no-judge-cache", "--images", "on", "--context-window", "50000")
+		"--evidence-full-bodies", "--no-judge-cache", "--images", "on", "--context-window", "50000", "--served-as", "harbour,berth")
 	first := p.newest()
 	old := p.plan(first)
+	if got := old.Model.ServedAs; !slices.Equal(got, []string{"berth", "harbour"}) {
+		t.Errorf("the plan has its model served as %q", got)
+	}
 	p.want(exitOK, "submit", first)
 	packages, err := filepath.Glob(filepath.Join(p.dir, "submission-*"))
 	if err != nil || len(packages) != 1 {
@@ -71,6 +74,13 @@ func TestLike(t *testing.T) {
 	for _, want := range []string{`submit_intent was true, is false`, `budgets was {"cost_microusd":0,`, "tasks differs"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("run does not say %q:\n%s", want, out)
+		}
+	}
+
+	for _, other := range [][]string{{"--served-as", "quay"}, {"--model", "sample-model"}} {
+		out := p.want(exitOK, append([]string{"run", "--like", first, "--source", "dir:data", "--base-url", model, "--dry-run"}, other...)...)
+		if !strings.Contains(out, `"served_as":["berth","harbour"]`) || strings.Contains(out, "served as berth") {
+			t.Errorf("like another run, but for %q, run says:\n%s", other, out)
 		}
 	}
 

@@ -106,10 +106,11 @@ func checkVoting(m Manifest) error {
 // checkNames wants the other names of models in order, each once.
 func checkNames(m Manifest) error {
 	names := m.Model.ServedAs
-	for i, name := range names {
-		if name == "" || i > 0 && names[i-1] >= name {
-			return trajectory.Faultf(ManifestFile, "served_as has the name %q empty, twice or out of order", name)
-		}
+	if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) < len(names) {
+		return trajectory.Faultf(ManifestFile, "served_as is not sorted")
+	}
+	if slices.Contains(names, "") {
+		return trajectory.Faultf(ManifestFile, "served_as has an empty name")
 	}
 	return nil
 }
