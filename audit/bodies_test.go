@@ -46,6 +46,7 @@ func TestBodies(t *testing.T) {
 		{"a leak that the probes deny", fetched(leaking, `{"probes":{"answer_keys":0,"gold_hits":0,"gold_label_near":false,"gold_near":false,"own_uuid":false,"schema_keys":0,"uuid_gold_near":false}}`), leaking, "", "AUD-1", audit.Fail, "AUD-1.uuid-with-answer", true},
 		{"another body", fetched(leaking, unprobed), honest, "", "AUD-1", audit.Skip, "", false},
 		{"another body under the digest", fetched(leaking, unprobed), honest, sign.Digest([]byte(leaking)), "AUD-1", audit.Skip, "", false},
+		{"the body of a call whose arguments were cut", strings.Replace(fetched(honest, unprobed), "-- patch tool_executed", "-- patch tool_proposed --\n{\"args_truncated\":[\"url\"]}\n\n-- patch tool_executed", 1), honest, "", "AUD-1", audit.Skip, "", true},
 		{"a file without a body", lay(leak), "", "", "AUD-3", audit.Skip, "", false},
 		{"a file with its body", lay("A list of tower clocks."), "A list of tower clocks.", "", "AUD-3", audit.Pass, "", true},
 		{"a file with the answer", lay(leak), leak, "", "AUD-3", audit.Fail, "AUD-3.workspace-answer", true},
