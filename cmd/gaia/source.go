@@ -100,6 +100,18 @@ func (t *taskFlags) checkSource() error {
 
 func isHub(source string) bool { return source == sourceHub || strings.HasPrefix(source, sourceRepo) }
 
+// repo names the dataset of the hub that is meant, "" where none is.
+func (t *taskFlags) repo() string {
+	if t.source == sourceHub {
+		return loader.GAIA
+	}
+	repo, _ := strings.CutPrefix(t.source, sourceRepo)
+	if repo == t.source {
+		return ""
+	}
+	return repo
+}
+
 // rehearses reports whether the built-in tasks are meant: they are named, or
 // nothing here and in the environment speaks for others.
 func (a *app) rehearses(t taskFlags) bool {
@@ -128,11 +140,8 @@ func (a *app) loadTasks(ctx context.Context, t taskFlags) (loader.Set, loader.Go
 
 // openSource returns the source that the flags name.
 func (a *app) openSource(t taskFlags) (loader.Source, error) {
-	if t.source == sourceHub {
-		return a.hub(t, loader.GAIA)
-	}
-	if repo, ok := strings.CutPrefix(t.source, sourceRepo); ok {
-		return a.hub(t, repo)
+	if isHub(t.source) {
+		return a.hub(t, t.repo())
 	}
 	path, ok := strings.CutPrefix(t.source, sourceDir)
 	if path = a.home(path); !ok {
