@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/ledger"
 )
 
 // The corpus is in testdata: a folder a check, and one of honest runs. The
@@ -286,6 +288,40 @@ func TestTamperedIsNoFinding(t *testing.T) {
 		r, _, err := audit.Run(os.DirFS(dir), audit.Options{Gold: gold})
 		if err == nil || len(r.Checks) > 0 || r.Schema != "" {
 			t.Errorf("%s: %v, a report of %d checks", change.Name, err, len(r.Checks))
+		}
+	}
+}
+
+// TestPublishedGold: answers without the salt count by the file that they are
+// from, and lead to the same report.
+func TestPublishedGold(t *testing.T) {
+	c := runs.Good()["lookup"]
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := c.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := maps.Clone(c.Gold())
+	more["fab1e000-0000-4000-8000-00000000ffff"] = "an answer of a task that is not planned"
+	r, _, err := audit.Run(os.DirFS(dir), audit.Options{Gold: &audit.Gold{Answers: more, MetadataSHA256: m.Dataset.MetadataSHA256}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := encoded(t, audited(t, c, true)); !bytes.Equal(encoded(t, r), want) || !r.Attestation.Clean {
+		t.Error("the report is another one than with the salt")
+	}
+	less := maps.Clone(c.Gold())
+	delete(less, m.Tasks[0].TaskID)
+	for name, gold := range map[string]*audit.Gold{
+		"another file": {Answers: more, MetadataSHA256: strings.Replace(m.Dataset.MetadataSHA256, "sha256:", "sha256:0", 1)},
+		"no file":      {Answers: more}, "an answer is missing": {Answers: less, MetadataSHA256: m.Dataset.MetadataSHA256},
+		"a wrong salt": {Answers: more, Salt: strings.Repeat("0", 64), MetadataSHA256: m.Dataset.MetadataSHA256},
+	} {
+		if _, _, err := audit.Run(os.DirFS(dir), audit.Options{Gold: gold}); !errors.Is(err, audit.ErrGold) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

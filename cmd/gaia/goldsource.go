@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// goldFor reads the answers of a plan's tasks from a dataset, written as --source
+// writes it, at the plan's revision. They count only if they are from the file
+// that the tasks of the plan are from: anything else is a *trajectory.Fault that
+// names the file. Of a plan without answers there are none to read, and nothing is
+// asked for.
+func (a *app) goldFor(ctx context.Context, source string, m ledger.Manifest) (*audit.Gold, error) {
+	t := taskFlags{source: source, split: m.Dataset.Split}
+	if source == "" {
+		return nil, emptyFlag("gold")
+	}
+	if err := t.checkSource(); err != nil {
+		return nil, err
+	}
+	if m.GoldCommitment == "" {
+		return nil, nil
+	}
+	if m.Dataset.Hub != "" && t.repo() == m.Dataset.Name {
+		t.revision = m.Dataset.Revision
+	}
+	a.tellNews(&t)
+	// All of the split: which file it is, is to be asked before what it holds.
+	set, gold, err := a.loadTasks(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if set.Digest != m.Dataset.MetadataSHA256 {
+		return nil, trajectory.Faultf(set.MetadataFile, "of %s is %s, but the plan's tasks are from %s", source, set.Digest, m.Dataset.MetadataSHA256)
+	}
+	all := gold.Map()
+	g := &audit.Gold{Answers: make(map[string]string, len(m.Tasks)), MetadataSHA256: set.Digest}
+	for _, task := range m.Tasks {
+		answer, known := all[task.TaskID]
+		if !known {
+			return nil, trajectory.Faultf(set.MetadataFile, "of %s has no answer to task %q of the plan", source, task.TaskID)
+		}
+		g.Answers[task.TaskID] = answer
+	}
+	return g, nil
+}
