@@ -1,0 +1,138 @@
+// Package render shows an audit's report to programs and people: as SARIF 2.1.0
+// for code scanning ([SARIF]), as Markdown for a pull request or the summary of a
+// job ([Markdown]), as workflow commands that GitHub turns into annotations
+// ([GitHub]). It also writes what is published about the audit itself: the JSON
+// Schema of a report ([Schema]) and the list of the checks ([Checks]).
+//
+// Everything is a function of the report, the name of the run's directory and the
+// checks of this version: the same report gives the same bytes. A report holds
+// text of strangers (task ids, addresses, names of models). None of it can end
+// the place where it is shown: it starts no command, link, tag or escape sequence
+// (TestHostile).
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Findings returns the findings of a report, the gravest first, closed ones last.
+func Findings(r audit.Report) []audit.Finding {
+	var all []audit.Finding
+	for _, c := range r.Checks {
+		all = append(all, c.Findings...)
+	}
+	rank := func(f audit.Finding) int {
+		n := slices.Index([]audit.Severity{audit.Critical, audit.High, audit.ToReview, audit.Info}, f.Severity)
+		if f.Closed != "" {
+			n += 4
+		}
+		return n
+	}
+	slices.SortStableFunc(all, func(a, b audit.Finding) int { return cmp.Compare(rank(a), rank(b)) })
+	return all
+}
+
+// Short is the beginning of a finding's id, enough to name it by.
+func Short(id string) string {
+	hex := strings.TrimPrefix(id, "sha256:")
+	return hex[:min(12, len(hex))]
+}
+
+// Unclean says why a report is not clean, "" if it is.
+func Unclean(r audit.Report) string {
+	if r.Attestation.Clean {
+		return ""
+	}
+	var why []string
+	if failed := slices.Concat(r.Attestation.CriticalFailures, r.Attestation.WarnFailures); len(failed) > 0 {
+		why = append(why, "failed: "+strings.Join(failed, ", "))
+	}
+	var blind []string
+	for _, c := range r.Checks {
+		if c.Gate && len(c.Gaps) > 0 {
+			blind = append(blind, c.ID)
+		}
+	}
+	if len(blind) > 0 {
+		why = append(why, "could not see: "+strings.Join(blind, ", "))
+	}
+	if len(r.Only) > 0 {
+		why = append(why, "only asked: "+strings.Join(r.Only, ", "))
+	}
+	return strings.Join(why, "; ")
+}
+
+// Reviews returns the ids of the checks that a person has to look at.
+func Reviews(r audit.Report) []string {
+	var ids []string
+	for _, c := range r.Checks {
+		if c.Status == audit.Review {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+// Where says what a finding is about, without the line of the journal.
+func Where(f audit.Finding) string {
+	where := "the run"
+	if f.TaskID != "" {
+		where = "task " + f.TaskID
+	}
+	if f.Attempt > 0 {
+		where += fmt.Sprintf(", attempt %d", f.Attempt)
+	}
+	return where
+}
+
+// verdict is what a report comes to, in a few words.
+func verdict(r audit.Report) string {
+	why := Unclean(r)
+	switch reviews := Reviews(r); {
+	case why != "":
+		return "not clean (" + why + ")"
+	case len(reviews) > 0:
+		return "clean, but to be looked at: " + strings.Join(reviews, ", ")
+	}
+	return "clean"
+}
+
+// rule returns what the checks say of a rule, by a finding's rule_id.
+func rule(checks []audit.Check, id string) (audit.Rule, bool) {
+	for _, c := range checks {
+		for _, r := range c.Rules {
+			if c.ID+"."+r.ID == id {
+				return r, true
+			}
+		}
+	}
+	return audit.Rule{}, false
+}
+
+// journal names the file whose lines findings point to.
+func journal(dir string) string { return path.Join(dir, trajectory.JournalFile) }
+
+// visible shows what does not print, or steers what does, as escapes; what is
+// left is one line.
+func visible(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
