@@ -1,102 +1,283 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 )
 
+// auditing is what the flags of audit say.
+type auditing struct {
+	format, explain string
+	gold            string // goldPrivate, goldNone, a source as --source writes it; "": what the directory has
+	auditedAt       string
+	only            []string
+	strict          bool
+	schema, asJSON  bool
+}
+
+// Where the gold answers are from, besides a source of tasks.
+const (
+	goldPrivate = "private"
+	goldNone    = "none"
+)
+
+// The forms of a report.
+const (
+	formatText     = "text"
+	formatJSON     = "json"
+	formatSARIF    = "sarif"
+	formatMarkdown = "markdown"
+	formatGitHub   = "github"
+)
+
 func (a *app) auditCommand() *cobra.Command {
-	var format, explain string
+	var flags auditing
 	cmd := &cobra.Command{
-		Use:   "audit DIR",
+		Use:   "audit DIR|REPORT.json",
 		Short: "Look for the known ways of earning a score without solving the tasks",
 		Long: `Audit verifies a run or a package and then looks for the known ways of earning
 a score without solving the tasks. It reads what is there and asks nobody: the
-same run gives the same report.
+same run gives the same report. REPORT.json is a report that was kept: it is held
+against its own findings and shown, with the same exit codes.
 
 A check that could not see says what it could not see: a gap, which is never a
 pass. The gold answers come from the run's private file, held against the
-plan's commitment; a package has none, so that what needs them stays a gap.
+plan's commitment. A package has none: without --gold, what needs them stays a
+gap. With it they are read from the dataset of the plan.
 
-Exit code 0: clean, no check of the gate failed or had a gap. 3: it did.`,
+Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
+--strict found something to review, or --only asked some of the checks alone.`,
 		Example: `  gaia audit runs/01J…
+  gaia audit --gold hub submission-2026-01-02-5XK9QZ7M
   gaia audit --format json runs/01J… | jq .attestation.harness_gaps
+  gaia audit --format sarif runs/01J… > gaia.sarif
+  gaia audit --format markdown report.json
   gaia audit --explain AUD-5`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if explain != "" {
+			if flags.explain != "" || flags.schema {
 				return noArgs(cmd, args)
 			}
-			return oneArg("the run directory or package")(cmd, args)
+			return oneArg("the run directory, package or report")(cmd, args)
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			if format != "text" && format != "json" {
-				return usage("", "--format is text or json, not %q", format)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := flags.check(cmd); err != nil {
+				return err
 			}
-			if explain != "" {
-				return a.explain(explain)
+			switch {
+			case flags.schema:
+				b, err := render.Schema()
+				return a.write(b, err)
+			case flags.explain != "":
+				return a.explain(flags.explain)
 			}
-			return a.audit(args[0], format == "json")
+			return a.audit(cmd.Context(), args[0], flags)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "text or json")
-	cmd.Flags().StringVar(&explain, "explain", "", "say what a check is for, such as AUD-5, instead of auditing")
+	formats := []string{formatText, formatJSON, formatSARIF, formatMarkdown, formatGitHub}
+	f := cmd.Flags()
+	f.Var(flagText{&flags.format, strings.Join(formats, "|")}, "format", "form of the report (default: text)")
+	f.BoolVar(&flags.asJSON, "json", false, "print the report as JSON, like --format json")
+	f.StringVar(&flags.gold, "gold", "", "where the gold answers are: private (of a run directory, the default), none, or the plan's dataset as --source writes it")
+	f.StringSliceVar(&flags.only, "only", nil, "ask only these checks, such as AUD-1,AUD-5: to look, never clean")
+	f.BoolVar(&flags.strict, "strict", false, "fail also if there is something to review")
+	f.StringVar(&flags.auditedAt, "audited-at", "", "time that the report gives (default: when the run was completed)")
+	f.StringVar(&flags.explain, "explain", "", "say what a check is for, such as AUD-5, instead of auditing")
+	f.BoolVar(&flags.schema, "schema", false, "print the JSON Schema of a report, instead of auditing")
+	completeFixed(cmd, "format", formats...)
+	completeFixed(cmd, "only", checkIDs()...)
+	completeFixed(cmd, "explain", checkIDs()...)
+	completeWith(cmd, "gold", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, goldPrivate, goldNone, sourceHub, sourceRepo, sourceDir, sourceFixtures)
 	return cmd
 }
 
-func (a *app) audit(dir string, asJSON bool) error {
-	report, found, err := auditRun(dir)
+// check refuses what the flags of cmd alone show to be wrong, and settles the
+// rest.
+func (f *auditing) check(cmd *cobra.Command) error {
+	if err := notEmpty(cmd, "format", "gold", "only", "audited-at", "explain"); err != nil {
+		return err
+	}
+	given := cmd.Flags().Changed
+	for _, alone := range []string{"explain", "schema"} {
+		for _, other := range []string{"format", "json", "gold", "only", "strict", "audited-at", "explain", "schema"} {
+			if given(alone) && given(other) && alone != other {
+				return usage("leave one of them out", "--%s audits nothing, so --%s says nothing", alone, other)
+			}
+		}
+	}
+	switch f.format {
+	case "":
+		f.format = formatText
+	case formatText, formatJSON, formatSARIF, formatMarkdown, formatGitHub:
+	default:
+		return usage("give text, json, sarif, markdown or github", "--format is %q", f.format)
+	}
+	if f.asJSON {
+		if given("format") && f.format != formatJSON {
+			return usage("leave one of them out", "--json is --format json, not --format %s", f.format)
+		}
+		f.format = formatJSON
+	}
+	if f.gold != "" && f.gold != goldPrivate && f.gold != goldNone {
+		if err := (&taskFlags{source: f.gold}).checkSource(); err != nil {
+			return usage("give private, none, hub, hub:OWNER/NAME, dir:PATH or fixtures", "--gold is %q", f.gold)
+		}
+	}
+	if at, err := time.Parse(trajectory.TimeFormat, f.auditedAt); f.auditedAt != "" && (err != nil || at.Format(trajectory.TimeFormat) != f.auditedAt) {
+		return usage("give it as 2026-01-02T03:04:05.678Z", "--audited-at %q is no time", f.auditedAt)
+	}
+	for i, id := range f.only {
+		c, err := checkOf(id)
+		if err != nil {
+			return err
+		}
+		f.only[i] = c.ID
+	}
+	return nil
+}
+
+func (a *app) audit(ctx context.Context, place string, f auditing) error {
+	var report audit.Report
+	var found *ledger.Run
+	dir := place
+	info, err := os.Stat(place)
+	if err == nil && info.Mode().IsRegular() {
+		dir = besides(place)
+		report, err = storedReport(place, f)
+	} else {
+		report, found, err = a.auditRun(ctx, place, f)
+	}
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		b, err := report.Encode()
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(a.stdout, "%s\n", b)
-		if err != nil {
-			return err
-		}
-	} else if err := a.printReport(dir, report, found); err != nil {
+	if f.format == formatText {
+		err = a.printReport(place, report, found)
+	} else {
+		err = a.write(f.rendered(report, filepath.ToSlash(dir)))
+	}
+	if err != nil {
 		return err
 	}
-	a.noticeTrust(found)
-	return clean(dir, report)
+	if found != nil {
+		a.noticeTrust(found)
+	}
+	return clean(place, report, f)
+}
+
+// rendered returns a report in a form for programs and pages.
+func (f auditing) rendered(r audit.Report, dir string) ([]byte, error) {
+	switch f.format {
+	case formatSARIF:
+		return render.SARIF(r, dir)
+	case formatMarkdown:
+		return render.Markdown(r, dir), nil
+	case formatGitHub:
+		return render.GitHub(r, dir), nil
+	}
+	b, err := r.Encode()
+	return append(b, '\n'), err
+}
+
+// write prints bytes, unless there was an error in making them.
+func (a *app) write(b []byte, err error) error {
+	if err == nil {
+		_, err = a.stdout.Write(b)
+	}
+	return err
+}
+
+// besides returns the directory whose run a report lies beside, "" if there is
+// none.
+func besides(report string) string {
+	dir := filepath.Dir(report)
+	if _, err := os.Stat(filepath.Join(dir, trajectory.JournalFile)); err != nil {
+		return ""
+	}
+	return dir
+}
+
+// storedReport reads a report that was printed or packaged before.
+func storedReport(path string, f auditing) (audit.Report, error) {
+	for _, flag := range [][2]string{{"gold", f.gold}, {"only", strings.Join(f.only, ",")}, {"audited-at", f.auditedAt}} {
+		if flag[1] != "" {
+			return audit.Report{}, usage("give the run directory or package", "%q is a report that was made before, to which --%s says nothing", path, flag[0])
+		}
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return audit.Report{}, fmt.Errorf("reading the report %q: %w", path, unwrapPath(err))
+	}
+	r, err := audit.DecodeReport([]byte(strings.TrimSuffix(string(b), "\n"))) // which printing adds
+	var fault *trajectory.Fault
+	if errors.As(err, &fault) {
+		return audit.Report{}, trajectory.Faultf(path, "%s", fault.Reason)
+	}
+	return r, err
 }
 
 // auditRun audits a run directory with the gold answers of its private file, or
-// a package without.
-func auditRun(dir string) (audit.Report, *ledger.Run, error) {
+// a package without, or either with those of a dataset.
+func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Report, *ledger.Run, error) {
 	if err := isRunOrPackage(dir); err != nil {
 		return audit.Report{}, nil, err
 	}
-	o := audit.Options{}
-	if submit.IsPackage(os.DirFS(dir)) {
+	o := audit.Options{AuditedAt: f.auditedAt, Only: f.only}
+	packaged := submit.IsPackage(os.DirFS(dir))
+	if packaged {
 		o.Summary = submit.MetadataFile
-	} else {
-		gold, err := privateGold(dir)
-		if err != nil {
-			return audit.Report{}, nil, err
-		}
-		o.Gold = gold
+	}
+	gold := f.gold
+	switch {
+	case gold == goldPrivate && packaged:
+		return audit.Report{}, nil, usage("give the dataset: hub, hub:OWNER/NAME, dir:PATH or fixtures", "%q is a package, which holds no gold answers", dir)
+	case gold == "" && packaged:
+		gold = goldNone
+	case gold == "":
+		gold = goldPrivate
+	}
+	var err error
+	switch gold {
+	case goldNone:
+	case goldPrivate:
+		o.Gold, err = privateGold(dir)
+	default:
+		o.Gold, err = a.publishedGold(ctx, dir, gold)
+	}
+	if err != nil {
+		return audit.Report{}, nil, err
 	}
 	report, found, err := audit.Run(os.DirFS(dir), o)
 	if errors.Is(err, audit.ErrIncomplete) {
 		return report, found, incomplete(dir, found)
 	}
 	return report, found, privateFault(err)
+}
+
+// publishedGold reads the gold answers of a run's plan from a dataset.
+func (a *app) publishedGold(ctx context.Context, dir, source string) (*audit.Gold, error) {
+	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))
+	if err != nil {
+		return nil, err
+	}
+	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer release()
+	return a.goldFor(ctx, source, m)
 }
 
 // privateFault says which file holds the gold answers that an audit was given.
@@ -119,134 +300,31 @@ func privateGold(dir string) (*audit.Gold, error) {
 	return &audit.Gold{Answers: answers, Salt: salt}, nil
 }
 
-// clean fails for a report that keeps its run from being submitted.
-func clean(dir string, r audit.Report) error {
-	if r.Attestation.Clean {
-		return nil
-	}
-	var why []string
-	if n := len(r.Attestation.CriticalFailures) + len(r.Attestation.WarnFailures); n > 0 {
-		why = append(why, "failed: "+strings.Join(slices.Concat(r.Attestation.CriticalFailures, r.Attestation.WarnFailures), ", "))
-	}
-	var gaps []string
-	for _, g := range r.Attestation.HarnessGaps {
-		if !slices.Contains(gaps, g.Check) {
-			gaps = append(gaps, g.Check)
+// clean fails for a report that keeps its run from being submitted, or has
+// something to review that was not to be there.
+func clean(place string, r audit.Report, f auditing) error {
+	if why := render.Unclean(r); why != "" {
+		hint := "gaia audit --explain " + first(r)
+		switch {
+		case first(r) == "": // some checks were asked alone
+			hint = "leave --only out: a look at some of the checks is no audit"
+		case f.gold == "" && submit.IsPackage(os.DirFS(place)):
+			hint = "a package holds no gold answers, which some checks need: --gold reads them from the dataset; its own " + audit.ReportFile + " was made with them"
 		}
+		return fail(exitFindings, errors.New("the audit is not clean: "+why), hint)
 	}
-	if len(gaps) > 0 {
-		why = append(why, "could not see: "+strings.Join(gaps, ", "))
+	if reviews := render.Reviews(r); f.strict && !r.Attestation.StrictClean {
+		return fail(exitFindings, errors.New("the audit is clean, but not by --strict: to be reviewed: "+strings.Join(reviews, ", ")), "gaia audit --explain "+reviews[0])
 	}
-	hint := "gaia audit --explain " + first(r)
-	if submit.IsPackage(os.DirFS(dir)) {
-		hint = "a package holds no gold answers, which some checks need; its own " + audit.ReportFile + " was made with them"
-	}
-	return fail(exitFindings, errors.New("the audit is not clean: "+strings.Join(why, "; ")), hint)
+	return nil
 }
 
-// first returns the id of the first check that is not clean.
+// first returns the id of the first check that keeps a run from being clean, ""
+// if none does.
 func first(r audit.Report) string {
-	for _, c := range r.Checks {
-		if c.Status == audit.Fail || len(c.Gaps) > 0 {
-			return c.ID
-		}
+	at := slices.IndexFunc(r.Checks, func(c audit.CheckReport) bool { return c.Status == audit.Fail || c.Gate && len(c.Gaps) > 0 })
+	if at < 0 {
+		return ""
 	}
-	return ""
-}
-
-func (a *app) explain(id string) error {
-	var ids []string
-	for _, c := range audit.Checks() {
-		if strings.EqualFold(c.ID, id) {
-			return a.printRows([][2]string{{"check", c.ID + " " + c.Name}, {"pass means", c.Title}, {"why", c.Why}, {"severity", string(c.Severity)}, {"what to do", c.Fix}})
-		}
-		ids = append(ids, c.ID)
-	}
-	return usage("the checks are "+strings.Join(ids, ", "), "there is no check %q", id)
-}
-
-func (a *app) printReport(dir string, r audit.Report, found *ledger.Run) error {
-	t := newTable()
-	t.AppendHeader(table.Row{"check", "", "status", "", ""})
-	var notes []string
-	for _, c := range r.Checks {
-		says := c.Title
-		if c.Status != audit.Pass {
-			says = fmt.Sprintf("%s; %s", counted(len(c.Findings), "finding"), counted(len(c.Gaps), "gap"))
-		}
-		t.AppendRow(table.Row{c.ID, c.Name, c.Status, c.Severity, says})
-		for _, f := range c.Findings {
-			notes = append(notes, finding(f))
-		}
-		for _, g := range c.Gaps {
-			notes = append(notes, fmt.Sprintf("%s could not see: %s", c.ID, g))
-		}
-	}
-	var out strings.Builder
-	if r.Rehearsal {
-		out.WriteString("rehearsal: " + rehearsalNote + "\n\n")
-	}
-	out.WriteString(t.Render() + "\n\n")
-	for _, n := range notes {
-		out.WriteString(oneLine(n) + "\n")
-	}
-	if len(notes) > 0 {
-		out.WriteString("\n")
-	}
-	if _, err := fmt.Fprint(a.stdout, printable(out.String())); err != nil {
-		return err
-	}
-	return a.printRows(conclusion(dir, r, found))
-}
-
-func conclusion(dir string, r audit.Report, found *ledger.Run) [][2]string {
-	t := r.Totals
-	rows := append([][2]string{{"run", r.RunID}}, chosen(found.Manifest)...)
-	rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d planned, %d attempts, %d events", t.Planned, t.Attempts, t.Events)})
-	rows = append(rows, judgeRows(found.Summary().Judge)...)
-	for _, score := range []struct {
-		name, means string
-		rate        *ledger.Rate
-	}{{"raw score", "official, as recorded", t.Raw}, {"clean score", "void tasks counted wrong", t.Clean}, {"worst score", "void and review tasks counted wrong", t.Worst}} {
-		if score.rate != nil {
-			rows = append(rows, [2]string{score.name, fmt.Sprintf("%d of %d, %s (%s)", score.rate.Correct, score.rate.Planned, percent(score.rate.AccuracyPPM), score.means)})
-		}
-	}
-	if !r.Attestation.Clean {
-		return append(rows, [2]string{"clean", "no"})
-	}
-	rows = append(rows, [2]string{"clean", "yes: no open CRITICAL or HIGH finding, no gap in the gate"})
-	if found.Manifest.SubmitIntent && !submit.IsPackage(os.DirFS(dir)) {
-		rows = append(rows, [2]string{"next", "gaia submit " + quoteArg(dir)})
-	}
-	return rows
-}
-
-func finding(f audit.Finding) string {
-	where := "the run"
-	if f.TaskID != "" {
-		where = "task " + f.TaskID
-	}
-	if f.Attempt > 0 {
-		where += fmt.Sprintf(", attempt %d", f.Attempt)
-	}
-	if f.Severity == audit.Info {
-		return fmt.Sprintf("%s %s, %s: %s; %s", f.Severity, f.RuleID, where, f.Got, f.Want)
-	}
-	what := string(f.Severity) + " " + f.RuleID
-	if f.Outcome != "" {
-		what += " (" + string(f.Outcome) + ")"
-	}
-	return fmt.Sprintf("%s, %s, line %d of the journal: %s; expected: %s", what, where, f.Seq+1, f.Got, f.Want)
-}
-
-// counted is a number of things in words.
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	if stem, ok := strings.CutSuffix(thing, "y"); ok {
-		return fmt.Sprintf("%d %sies", n, stem)
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return r.Checks[at].ID
 }

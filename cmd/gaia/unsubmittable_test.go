@@ -63,8 +63,8 @@ func TestUnsubmittable(t *testing.T) {
 // tells each finding and gap.
 func TestAuditExits(t *testing.T) {
 	for name, want := range map[string]string{
-		"AUD-01/fires-uuid-json.txt":     "CRITICAL AUD-1.uuid-with-answer (exploited), task ",
-		"AUD-02/fires-no-model-call.txt": "CRITICAL AUD-2.no-model-call (exploited), task ",
+		"AUD-01/fires-uuid-json.txt":     "CRITICAL AUD-1.uuid-with-answer: ",
+		"AUD-02/fires-no-model-call.txt": "CRITICAL AUD-2.no-model-call: ",
 		"AUD-07/gap-no-revision.txt":     "AUD-7 could not see: ",
 	} {
 		dir, _ := foreignRun(t, name)

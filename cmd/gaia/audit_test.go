@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/fixtures/hub"
+	"github.com/gaia-harness/gaia/loader"
+)
+
+// TestAuditFindings: what is found is shown grouped, the gravest first, and keeps
+// its exit code in every form, also when it was kept.
+func TestAuditFindings(t *testing.T) {
+	dir, _ := foreignRun(t, "AUD-01/fires-uuid-json.txt")
+	audited := func(args ...string) (stdout, stderr string) {
+		t.Helper()
+		code, stdout, stderr := command(t, append([]string{"audit"}, args...)...)
+		if code != exitFindings {
+			t.Fatalf("audit %q: exit code %d\n%s%s", args, code, stdout, stderr)
+		}
+		return stdout, stderr
+	}
+	out, said := audited(dir)
+	wantAll(t, out, "\nCRITICAL AUD-1.uuid-with-answer: the task's id with ", "\n    found:    ", "\n    expected: ", " of the journal (exploited)\n",
+		"\nclean        no: failed: AUD-1\n", "\nto close     gaia adjudicate "+dir+" --finding ", " --decision void --reason ")
+	wantAll(t, said, "gaia: error: the audit is not clean: failed: AUD-1\n", "gaia: hint: gaia audit --explain AUD-1\n")
+	if critical, info := strings.Index(out, "\nCRITICAL "), strings.Index(out, "\nINFO "); critical < 0 || info < critical {
+		t.Errorf("findings are not in order:\n%s", out)
+	}
+
+	report := filepath.Join(t.TempDir(), "report.json")
+	kept, _ := audited("--json", dir)
+	if err := os.WriteFile(report, []byte(kept), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for format, want := range map[string]string{
+		"text": "\nCRITICAL AUD-1.uuid-with-answer: ", "json": `"rule_id":"AUD-1.uuid-with-answer"`, "sarif": `"ruleId": "AUD-1.uuid-with-answer"`,
+		"markdown": "- **CRITICAL** `AUD-1.uuid-with-answer`, exploited, ", "github": "::error file=events.jsonl,line=",
+	} {
+		out, _ := audited("--format", format, report)
+		wantAll(t, out, want)
+	}
+	out, _ = audited("--format", "github", dir)
+	wantAll(t, out, "::error file="+dir+"/events.jsonl,line=", "::error title=gaia audit::")
+}
+
+// TestAuditStrict: what is to be reviewed is no failure, but with --strict.
+func TestAuditStrict(t *testing.T) {
+	dir, _ := foreignRun(t, "AUD-04/near-refused.txt")
+	code, out, _ := command(t, "audit", dir)
+	if code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	wantAll(t, out, "\nREVIEW AUD-4.refused-reach: ", "no gap in the gate; to be reviewed: AUD-4\n")
+	code, _, said := command(t, "audit", "--strict", dir)
+	if code != exitFindings {
+		t.Errorf("with --strict: exit code %d", code)
+	}
+	wantAll(t, said, "gaia: error: the audit is clean, but not by --strict: to be reviewed: AUD-4\n", "gaia: hint: gaia audit --explain AUD-4\n")
+}
+
+// TestAuditGoldOfHub: the answers to a package are read at its plan's revision of
+// the hub's dataset, wherever its branch is by then, and shown nowhere.
+func TestAuditGoldOfHub(t *testing.T) {
+	const later = "fab1e00000000000000000000000000000000002"
+	server, err := hub.Serve(hub.Config{Repo: loader.GAIA, Refs: map[string]string{"main": later},
+		Commits: map[string]fs.FS{hubCommit: fixtures.Dataset(), later: fstest.MapFS{"2023/readme": {Data: []byte("moved")}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	p := newProgram(t)
+	p.env = []string{"HF_ENDPOINT=" + server.URL}
+	p.want(exitOK, "run", "--submit-intent", "--revision", hubCommit, "--source", "hub", "--base-url", serveModel(t), "--model", fixtures.Model, "--task", offlineTasks)
+	p.want(exitOK, "submit", "--out", "package", p.runDir())
+	packages, err := filepath.Glob(filepath.Join(p.dir, "package", "*"))
+	if err != nil || len(packages) != 1 {
+		t.Fatalf("packages %q, %v", packages, err)
+	}
+	p.want(exitFindings, "audit", packages[0])
+	said := p.want(exitOK, "audit", "--gold", "hub", packages[0]) + p.want(exitOK, "audit", "--gold", "hub:"+loader.GAIA, "--json", packages[0])
+	_, gold, err := loader.Load(context.Background(), loader.Dir(fixtures.Dataset(), fixtures.Name, fixtures.Revision), loader.Validation, loader.Filter{IDs: strings.Split(offlineTasks, ",")})
+	if err != nil || gold.Len() != 3 {
+		t.Fatalf("%v, %v", gold, err)
+	}
+	for id, answer := range gold.Map() {
+		if len(answer) > 3 && strings.Contains(said, answer) {
+			t.Errorf("the answer to %s is shown", id)
+		}
+	}
+	out := p.want(exitFailure, "audit", "--gold", "hub:nobody/nothing", packages[0])
+	wantAll(t, out, "gaia: error: ")
+}
+
+// TestAuditHostile: text of strangers steers no terminal, and starts no command of
+// a workflow, in the forms that people and workflows see.
+func TestAuditHostile(t *testing.T) {
+	dir, _ := foreignRun(t, "AUD-01/fires-uuid-json.txt")
+	_, kept, _ := command(t, "audit", "--json", dir)
+	report := filepath.Join(t.TempDir(), "report.json")
+	// The threat is a report that somebody else made: its run's id is no part of what is held against the findings.
+	const id = `"run_id":"`
+	changed := strings.Replace(kept, id, id+`\u001b[31m`+"\u202e"+`\n::error::owned`, 1)
+	if err := os.WriteFile(report, []byte(changed), 0o600); err != nil || changed == kept {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"text", "sarif", "markdown", "github"} {
+		code, out, said := command(t, "audit", "--format", format, report)
+		if code != exitFindings || !strings.Contains(out, "owned") || strings.ContainsAny(out, "\u202e\x1b") || strings.Contains(out, "\n::error::") {
+			t.Errorf("--format %s: exit code %d\n%s%s", format, code, out, said)
+		}
+	}
+}
