@@ -193,11 +193,17 @@ func valid(t *testing.T, b []byte) {
 			t.Errorf("rule %q weighs %v", r.ID, r.Properties["security-severity"])
 		}
 	}
+	told := map[string]bool{}
 	for _, r := range log.Runs[0].Results {
+		hash := r.PartialFingerprints["primaryLocationLineHash"]
+		if told[r.RuleID+" "+hash] || hash == "" {
+			t.Errorf("two results of rule %q are one by their fingerprint %q", r.RuleID, hash)
+		}
+		told[r.RuleID+" "+hash] = true
 		if r.RuleIndex < 0 || r.RuleIndex >= len(rules) || rules[r.RuleIndex].ID != r.RuleID || !slices.Contains(levels, r.Level) {
 			t.Errorf("a result of rule %q at %d, level %q", r.RuleID, r.RuleIndex, r.Level)
 		}
-		if r.Message.Text == "" || len(r.Locations) != 1 || len(r.PartialFingerprints) == 0 || r.Suppressions == nil {
+		if r.Message.Text == "" || len(r.Locations) != 1 || len(r.PartialFingerprints) != 2 || r.Suppressions == nil {
 			t.Errorf("a result of rule %q without message, place or fingerprint", r.RuleID)
 			continue
 		}

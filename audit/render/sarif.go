@@ -144,7 +144,7 @@ func results(r audit.Report, dir string, index map[string]int) []sarifResult {
 	for _, f := range Findings(r) {
 		s := sarifResult{RuleID: f.RuleID, RuleIndex: index[f.RuleID], Level: level(f.Severity), Locations: at(dir, f.Seq+1),
 			Message:      message(fmt.Sprintf("%s: %s; expected: %s", Where(f), f.Got, f.Want)),
-			Fingerprints: map[string]string{"gaiaFindingId/v1": f.ID}, Suppressions: []sarifSuppression{},
+			Fingerprints: fingerprints("gaiaFindingId/v1", f.ID), Suppressions: []sarifSuppression{},
 			Properties: map[string]any{"severity": f.Severity, "finding": Short(f.ID), "ruleVersion": f.RuleVersion}}
 		if f.Closed != "" {
 			s.Suppressions = append(s.Suppressions, sarifSuppression{Kind: "external", Status: "accepted", Justification: string(f.Closed) + ": " + visible(reasons[f.ID])})
@@ -163,10 +163,16 @@ func results(r audit.Report, dir string, index map[string]int) []sarifResult {
 		for _, gap := range c.Gaps {
 			id := c.ID + "." + unseen
 			all = append(all, sarifResult{RuleID: id, RuleIndex: index[id], Level: level(gapSeverity(c.Gate)), Locations: at(dir, 1), Message: message("could not see: " + gap),
-				Fingerprints: map[string]string{"gaiaGap/v1": sign.Digest([]byte(c.ID + "\n" + gap))}, Suppressions: []sarifSuppression{}, Properties: map[string]any{"gate": c.Gate}})
+				Fingerprints: fingerprints("gaiaGap/v1", sign.Digest([]byte(c.ID+"\n"+gap))), Suppressions: []sarifSuppression{}, Properties: map[string]any{"gate": c.Gate}})
 		}
 	}
 	return all
+}
+
+// fingerprints tell results apart. GitHub looks at the second alone, and takes for
+// one what is of one rule and has the same there.
+func fingerprints(name, id string) map[string]string {
+	return map[string]string{name: id, "primaryLocationLineHash": strings.TrimPrefix(id, "sha256:") + ":1"}
 }
 
 // described is a rule of a check as SARIF lists it.
