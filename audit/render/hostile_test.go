@@ -85,6 +85,9 @@ func harmless(t *testing.T, s string) {
 		}
 	}
 	printable(t, strings.Join(lines, ""))
+	if rest := regexp.MustCompile(`%(25|3A|2C)`).ReplaceAllString(strings.Join(lines, ""), ""); strings.Contains(rest, "%") {
+		t.Errorf("a percent sign is not escaped: %q", rest)
+	}
 
 	for _, line := range strings.Split(string(markdown(r, s, someChecks())), "\n") {
 		printable(t, line)
@@ -207,6 +210,7 @@ func valid(t *testing.T, b []byte) {
 			t.Errorf("a result of rule %q without message, place or fingerprint", r.RuleID)
 			continue
 		}
+		printable(t, r.Message.Text)
 		// Without its escapes, no bracket or brace is left that begins a link or a placeholder.
 		bare := strings.NewReplacer(`\\`, "", `\[`, "", `\]`, "", "{{", "", "}}", "").Replace(r.Message.Text)
 		if strings.ContainsAny(bare, `[]{}\`) {

@@ -4,19 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -53,9 +49,10 @@ func (a *app) auditCommand() *cobra.Command {
 		Use:   "audit DIR|REPORT.json",
 		Short: "Look for the known ways of earning a score without solving the tasks",
 		Long: `Audit verifies a run or a package and then looks for the known ways of earning
-a score without solving the tasks. It reads what is there and asks nobody: the
-same run gives the same report. REPORT.json is a report that was kept: it is held
-against its own findings and shown, with the same exit codes.
+a score without solving the tasks. It reads what is there and asks nobody (but the
+hub, with --gold hub): the same run gives the same report. REPORT.json is a report
+that was kept: it is held against its own findings and shown, with the same exit
+codes. Whether it is the run's, only an audit of the run says.
 
 A check that could not see says what it could not see: a gap, which is never a
 pass. The gold answers come from the run's private file, held against the
@@ -176,6 +173,8 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 	}
 	if found != nil {
 		a.noticeTrust(found)
+	} else {
+		fmt.Fprintln(a.stderr, "gaia: a report that was kept: the run itself was not looked at")
 	}
 	return clean(place, report, f)
 }
@@ -267,37 +266,6 @@ func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Repor
 		return report, found, incomplete(dir, found)
 	}
 	return report, found, privateFault(err)
-}
-
-// publishedGold reads the gold answers of a run's plan from a dataset.
-func (a *app) publishedGold(ctx context.Context, dir, source string) (*audit.Gold, error) {
-	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))
-	if err != nil {
-		return nil, err
-	}
-	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer release()
-	return a.goldFor(ctx, source, m)
-}
-
-// privateFault says which file holds the gold answers that an audit was given.
-func privateFault(err error) error {
-	if errors.Is(err, audit.ErrGold) {
-		return trajectory.Faultf(run.PrivateFile, "%v", err)
-	}
-	return err
-}
-
-// privateGold reads the gold answers of a run; nil if it has kept none.
-func privateGold(dir string) (*audit.Gold, error) {
-	answers, salt, err := run.ReadGold(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &audit.Gold{Answers: answers, Salt: salt}, nil
 }
 
 // clean fails for a report that keeps its run from being submitted, or has

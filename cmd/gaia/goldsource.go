@@ -2,9 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -46,4 +52,35 @@ func (a *app) goldFor(ctx context.Context, source string, m ledger.Manifest) (*a
 		g.Answers[task.TaskID] = answer
 	}
 	return g, nil
+}
+
+// publishedGold reads the gold answers of a run's plan from a dataset.
+func (a *app) publishedGold(ctx context.Context, dir, source string) (*audit.Gold, error) {
+	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))
+	if err != nil {
+		return nil, err
+	}
+	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer release()
+	return a.goldFor(ctx, source, m)
+}
+
+// privateFault says which file holds the gold answers that an audit was given.
+func privateFault(err error) error {
+	if errors.Is(err, audit.ErrGold) {
+		return trajectory.Faultf(run.PrivateFile, "%v", err)
+	}
+	return err
+}
+
+// privateGold reads the gold answers of a run; nil if it has kept none.
+func privateGold(dir string) (*audit.Gold, error) {
+	answers, salt, err := run.ReadGold(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &audit.Gold{Answers: answers, Salt: salt}, nil
 }
