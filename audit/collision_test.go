@@ -23,7 +23,7 @@ func TestCollision(t *testing.T) {
 			{"at -5 degrees", "at 5 degrees"}, {"a+b", "ab"},
 		},
 		marksDropped: {
-			{"a.b.c", "abc"}, {"km/h", "kmh"}, {"5551234", "555-1234"}, {"3-4", "3/4"}, {"10:30 h", "1030 h"}, {"a_b", "ab"}, {">5 km", "<5 km"}, {"salt + pepper", "salt pepper"}, {"5%0", "50"},
+			{"a.b.c", "abc"}, {"km/h", "kmh"}, {"5551234", "555-1234"}, {"2020112 h", "2020-1-12 h"}, {"3-4", "3/4"}, {"10:30 h", "1030 h"}, {"a_b", "ab"}, {">5 km", "<5 km"}, {"salt + pepper", "salt pepper"}, {"salt+pepper", "salt pepper"}, {"5%0", "50"},
 			{"1,2,3", "123"}, {"3 4 km", "34 km"}, {"1.2.3 x", "123 x"}, {"Apt#5", "Apt5"},
 		},
 		otherSpelling: {
@@ -69,7 +69,7 @@ func TestSameIsNoCollision(t *testing.T) {
 		return s
 	}
 	credited := 0
-	for range 20000 {
+	for range 4000 {
 		n, cents, a, b := r.IntN(1e7), r.IntN(100), word(), word()
 		day, month, year := 1+r.IntN(28), 1+r.IntN(12), 1000+r.IntN(1100)
 		x, y, z := pick(".", "-", "/", " "), pick(".", "-", "/", " "), pick("", " ", "-", "'", " - ")
@@ -97,7 +97,7 @@ func TestSameIsNoCollision(t *testing.T) {
 			}
 		}
 	}
-	if credited < 100000 {
+	if credited < 20000 {
 		t.Errorf("only %d pairs are credited", credited)
 	}
 }
