@@ -3,6 +3,7 @@ package audit_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -128,18 +129,27 @@ func TestCorpus(t *testing.T) {
 
 func expect(t *testing.T, got audit.CheckReport, want runs.Expectation) {
 	t.Helper()
+	for _, problem := range unmet(got, want) {
+		t.Error(problem)
+	}
+}
+
+// unmet says what of an expectation a check did not come to.
+func unmet(got audit.CheckReport, want runs.Expectation) (problems []string) {
+	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	if string(got.Status) != want.Status || want.Severity != "" && string(got.Severity) != want.Severity {
-		t.Errorf("%s is %s %s, want %s %s: %s", got.ID, got.Status, got.Severity, want.Status, want.Severity, reasons(got))
+		say("%s is %s %s, want %s %s: %s", got.ID, got.Status, got.Severity, want.Status, want.Severity, reasons(got))
 	}
 	found := slices.ContainsFunc(got.Findings, func(f audit.Finding) bool {
 		return f.RuleID == got.ID+"."+want.Rule && string(f.Severity) == want.Severity
 	})
 	if want.Rule != "" && !found {
-		t.Errorf("%s has no finding by rule %s: %s", got.ID, want.Rule, reasons(got))
+		say("%s has no finding by rule %s: %s", got.ID, want.Rule, reasons(got))
 	}
 	if want.Status == string(audit.Skip) && len(got.Gaps) == 0 {
-		t.Errorf("%s skips and does not say what it could not see", got.ID)
+		say("%s skips and does not say what it could not see", got.ID)
 	}
+	return problems
 }
 
 // reasons is why a check came to what it did.
