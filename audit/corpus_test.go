@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -211,44 +210,6 @@ func TestCorpusIsWhole(t *testing.T) {
 			if kinds[folder][kind] == 0 && !slices.Contains(without[folder], kind) {
 				t.Errorf("%s has no case %s*", folder, kind)
 			}
-		}
-	}
-}
-
-// TestHeadsOnly: with the probes gone and nothing but the heads of longer
-// results left, no run is called clean of leaks, the honest ones neither. A leak
-// that the head shows is still found.
-func TestHeadsOnly(t *testing.T) {
-	const call = "-- call web_"
-	cut := "-- patch tool_executed --\n{\"bytes\":90000,\"probes\":null,\"truncated\":true}\n\n" + call
-	cases := texts(t, "AUD-01/*.txt")
-	maps.Copy(cases, texts(t, "honest/*.txt"))
-	tried := 0
-	for name, text := range cases {
-		if strings.Contains(text, "-- patch tool_executed") || strings.HasSuffix(name, "refused-dataset.txt") || !strings.Contains(text, call) {
-			continue // it has results that were cut before, or none
-		}
-		tried++
-		c := parsed(t, name, strings.ReplaceAll(text, call, cut))
-		r := audited(t, c, true)
-		got := check(t, r, "AUD-1")
-		skipped := got.Status == audit.Skip || got.Status == audit.Review || !strings.HasPrefix(name, honest) && got.Status == audit.Fail
-		if !skipped || len(got.Gaps) == 0 || r.Attestation.Clean {
-			t.Errorf("%s, cut to heads: AUD-1 is %s %s: %s", name, got.Status, got.Severity, reasons(got))
-		}
-	}
-	if tried < 15 {
-		t.Errorf("only %d cases were cut", tried)
-	}
-}
-
-// TestGoldSwapped: the question beside another town is no leak of the answer.
-func TestGoldSwapped(t *testing.T) {
-	gold := regexp.MustCompile(`(?m)^gold: .*$`)
-	for name, text := range texts(t, "AUD-01/fires-question-*.txt") {
-		c := parsed(t, name, gold.ReplaceAllString(text, "gold: Quennerby"))
-		if got := check(t, audited(t, c, true), "AUD-1"); got.Severity == audit.Critical {
-			t.Errorf("%s with another gold answer: %s", name, reasons(got))
 		}
 	}
 }

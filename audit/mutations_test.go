@@ -1,0 +1,299 @@
+package audit_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// section is a part of a case's text.
+type section struct{ header, body string }
+
+// story is the text of a case by its sections; the first has no header.
+type story []section
+
+func sections(text string) story {
+	s := story{{}}
+	for line := range strings.Lines(text) {
+		if header, ok := strings.CutPrefix(strings.TrimSpace(line), "-- "); ok && strings.HasSuffix(header, " --") {
+			s = append(s, section{header: strings.TrimSuffix(header, " --")})
+			continue
+		}
+		s[len(s)-1].body += line
+	}
+	return s
+}
+
+func (s story) String() string {
+	var b strings.Builder
+	for _, part := range s {
+		if part.header != "" {
+			b.WriteString("-- " + part.header + " --\n")
+		}
+		b.WriteString(strings.TrimRight(part.body, "\n") + "\n\n")
+	}
+	return b.String()
+}
+
+// mapped returns the story with the sections that a function makes of each.
+func (s story) mapped(of func(section) []section) (out story) {
+	for _, part := range s {
+		out = append(out, of(part)...)
+	}
+	return out
+}
+
+// documents changes what came of calls, but for the addresses that stand before it.
+func documents(change func(string) string) func(section) []section {
+	return func(s section) []section {
+		if strings.HasPrefix(s.header, "call ") && strings.TrimSpace(s.body) != "" {
+			addresses, document := parted(s.body)
+			s.body = addresses + change(document)
+		}
+		return []section{s}
+	}
+}
+
+// parted parts the lines about addresses from a document.
+func parted(body string) (addresses, document string) {
+	for strings.HasPrefix(body, "url: ") {
+		line, rest, _ := strings.Cut(body, "\n")
+		addresses, body = addresses+line+"\n", rest
+	}
+	return addresses, body
+}
+
+// addresses changes every address that a call asks for or reached.
+func addresses(change func(string) string) func(section) []section {
+	asked := regexp.MustCompile(`"url":"([^"]*)"`)
+	reached := regexp.MustCompile(`(?m)^(url: \d+ )(\S+)$`)
+	return func(s section) []section {
+		if strings.HasPrefix(s.header, "call ") {
+			s.header = asked.ReplaceAllStringFunc(s.header, func(m string) string { return `"url":"` + change(asked.FindStringSubmatch(m)[1]) + `"` })
+			before, document := parted(s.body)
+			s.body = reached.ReplaceAllStringFunc(before, func(m string) string {
+				p := reached.FindStringSubmatch(m)
+				return p[1] + change(p[2])
+			}) + document
+		}
+		return []section{s}
+	}
+}
+
+// lettersEncoded writes every third letter of an address after its host as its code.
+func lettersEncoded(address string) string {
+	scheme, rest, _ := strings.Cut(address, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	var b strings.Builder
+	for i := range len(path) {
+		if c := path[i]; i%3 == 0 && (c >= 'a' && c <= 'z') && (i < 2 || path[i-1] != '%' && path[i-2] != '%') {
+			fmt.Fprintf(&b, "%%%02x", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return scheme + "://" + host + "/" + b.String()
+}
+
+func asHTML(document string) string {
+	var b strings.Builder
+	b.WriteString("<html><head><title>notes</title></head><body><table>")
+	for line := range strings.Lines(document) {
+		b.WriteString(`<tr class="row"><td>` + strings.ReplaceAll(html.EscapeString(strings.TrimSpace(line)), "-", "&#45;") + "</td></tr>\n")
+	}
+	return b.String() + "</table></body></html>"
+}
+
+func asJSON(document string) string {
+	b, err := json.Marshal(map[string]any{"page": 3, "text": document})
+	if err != nil {
+		panic(err) // a text
+	}
+	return strings.ReplaceAll(string(b), "-", `\u002d`)
+}
+
+// beside tells of an honest task before or after the others.
+func beside(before bool) func(story) story {
+	task := section{"task fab1e1ff-0000-4000-8000-00000000fff1", "question: A plum and a stone weigh as much as two stones. What does the plum weigh, in stones?\ngold: 1\n"}
+	answer := section{"answer 1", "One is taken off both sides."}
+	return func(s story) story {
+		at := slices.IndexFunc(s, func(p section) bool { return p.header == "expect" })
+		if before {
+			at = slices.IndexFunc(s, func(p section) bool { return strings.HasPrefix(p.header, "task ") })
+		}
+		return slices.Insert(slices.Clone(s), at, task, answer)
+	}
+}
+
+// afterError makes every task's attempts come after one that was lost.
+func afterError(s story) (out story) {
+	waiting := false
+	for _, p := range s {
+		if waiting && !strings.HasPrefix(p.header, "workspace ") {
+			out = append(out, section{"error 504", "no reply within 60 s"})
+			waiting = false
+		}
+		out = append(out, p)
+		waiting = waiting || strings.HasPrefix(p.header, "task ")
+	}
+	return out
+}
+
+// mutation is another way to do what a case does. The check that the case is of
+// finds the same.
+type mutation struct {
+	name    string
+	folders []string // of the cases
+	change  func(story) story
+	later   int // attempts are so much later
+}
+
+func mutations() []mutation {
+	each := func(of func(section) []section) func(story) story { return func(s story) story { return s.mapped(of) } }
+	leaks := []string{"AUD-01"}
+	return []mutation{
+		{"through a proxy", leaks, each(addresses(func(u string) string { return "http://reader.example/get?u=" + url.QueryEscape(u) })), 0},
+		{"with letters of the address encoded", leaks, each(addresses(lettersEncoded)), 0},
+		{"by a host with a dot at its end", leaks, each(addresses(func(u string) string { return strings.Replace(u, ".example/", ".example./", 1) })), 0},
+		{"as HTML", leaks, each(documents(asHTML)), 0},
+		{"as JSON", leaks, each(documents(asJSON)), 0},
+		{"after an honest task", []string{"AUD-01", "AUD-02", "AUD-03", "AUD-04", "AUD-05"}, beside(true), 0},
+		{"before an honest task", []string{"AUD-01", "AUD-02", "AUD-03", "AUD-04", "AUD-05"}, beside(false), 0},
+		{"after a lost attempt", []string{"AUD-01", "AUD-04"}, afterError, 1},
+	}
+}
+
+// TestMutations: a case that fires does so by the same rule about the same task,
+// however it is told.
+func TestMutations(t *testing.T) {
+	t.Parallel()
+	for _, m := range mutations() {
+		t.Run(m.name, func(t *testing.T) {
+			tried := 0
+			for name, text := range texts(t, "*/"+fires+"*.txt") {
+				folder, _, _ := strings.Cut(name, "/")
+				changed := m.change(sections(text)).String()
+				second := m.later > 0 && strings.Contains(text, "-- error ") || strings.Contains(text, "majority") // which has attempts of its own
+				if !slices.Contains(m.folders, folder) || changed == sections(text).String() || second {
+					continue
+				}
+				tried++
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					sameFinding(t, parsed(t, name, text), parsed(t, name, changed), m.later)
+				})
+			}
+			if tried < 10 {
+				t.Errorf("only %d cases were changed", tried)
+			}
+		})
+	}
+}
+
+// sameFinding holds what the check finds that a case is of against what it finds
+// in another form of it.
+func sameFinding(t *testing.T, c, other runs.Case, later int) {
+	for _, want := range c.Expect {
+		if want.Severity != string(audit.Critical) && want.Severity != string(audit.High) {
+			continue
+		}
+		findings := func(c runs.Case, later int) map[string]bool {
+			files, err := c.Files()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := auditedFiles(files, c, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			by := map[string]bool{}
+			for _, f := range check(t, r, want.Check).Findings {
+				if f.RuleID == want.Check+"."+want.Rule {
+					if f.Attempt > 0 {
+						f.Attempt += later
+					}
+					by[fmt.Sprintf("task %s, attempt %d", f.TaskID, f.Attempt)] = true
+				}
+			}
+			return by
+		}
+		if before, after := findings(c, later), findings(other, 0); !maps.Equal(before, after) {
+			t.Errorf("%s.%s finds something about %v, want %v, in\n%s", want.Check, want.Rule, after, before, other.Text)
+		}
+	}
+}
+
+// TestHeadsOnly: with the probes gone and nothing but the heads of longer
+// results left, no run is called clean of leaks, the honest ones neither. A leak
+// that the head shows is still found.
+func TestHeadsOnly(t *testing.T) {
+	t.Parallel()
+	var tried atomic.Int64
+	eachCase(t, func(t *testing.T, name string, c runs.Case) {
+		files, err := c.Files()
+		if err != nil {
+			t.Fatal(err)
+		}
+		results := 0
+		cut := forged(t, files, func(l runs.Line) {
+			if l["type"] == "tool_executed" {
+				results++
+				delete(l.Payload(), "probes")
+				l.Payload()["bytes"], l.Payload()["truncated"] = 90000, true
+			}
+		})
+		if results == 0 {
+			return
+		}
+		tried.Add(1)
+		r, err := auditedFiles(cut, c, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := check(t, r, "AUD-1")
+		skipped := got.Status == audit.Skip || !strings.HasPrefix(name, honest) && (got.Status == audit.Fail || got.Status == audit.Review)
+		if !skipped || len(got.Gaps) == 0 || r.Attestation.Clean {
+			t.Errorf("AUD-1 is %s %s: %s", got.Status, got.Severity, reasons(got))
+		}
+	})
+	if tried.Load() < 100 {
+		t.Errorf("only %d cases were cut", tried.Load())
+	}
+}
+
+// TestGoldSwapped: what is a leak of one town is none of another. Fields for an
+// answer beside the task, and code that loads the benchmark, are leaks of any.
+func TestGoldSwapped(t *testing.T) {
+	gold := regexp.MustCompile(`(?m)^gold: .*$`)
+	vanished := 0
+	for name, text := range texts(t, "AUD-01/"+fires+"*.txt") {
+		if strings.Contains(text, "-- patch tool_executed") {
+			continue // its probes are not those of what it shows
+		}
+		c := parsed(t, name, gold.ReplaceAllString(text, "gold: Quennerby"))
+		h := hold(t, c)
+		bearing := h.brought(func(p trajectory.Probes) bool { return p.AnswerKeys > 0 || p.SchemaKeys >= 3 })
+		if bearing || strings.Contains(name, "loader") || !h.brought(func(trajectory.Probes) bool { return true }) {
+			continue
+		}
+		if got := check(t, h.report, "AUD-1"); got.Severity == audit.Critical {
+			t.Errorf("%s with another gold answer: %s", name, reasons(got))
+		} else {
+			vanished++
+		}
+	}
+	if vanished < 5 {
+		t.Errorf("only %d cases are none with another gold answer", vanished)
+	}
+}
