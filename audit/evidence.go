@@ -64,6 +64,8 @@ type AttemptEvidence struct {
 	Ended     *trajectory.AttemptEnded
 	Kept      *trajectory.CheckpointSaved // the first copy of the workspace; nil: none was made
 	Judgment  *trajectory.Judgment
+
+	Contradicts *HeadFact // the first head that cannot be of what its size and digest are of; nil: none
 }
 
 // TurnFact is one turn.

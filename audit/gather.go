@@ -206,6 +206,7 @@ func expectedMessages(question, file string) map[listed]bool {
 }
 
 func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
+	t.shows(a, ev)
 	switch p := ev.Payload.(type) {
 	case trajectory.TurnStarted:
 		a.Turns, t.turn = append(a.Turns, TurnFact{Seq: ev.Seq, Us: ev.MonoUs - t.begunUs}), newTurn()

@@ -21,6 +21,7 @@ func trajectoryIntegrity() Check {
 		Skips: "recording failed, digests alone were recorded, the gold answers are not at hand, or the plan names templates or a null battery that this version does not know",
 		Rules: []Rule{
 			{"answer-differs", Critical, 1, "a committed answer that the model's last reply does not give"},
+			{"head-differs", Critical, 1, "a head that cannot be of a body of the recorded size and digest"},
 			{"discarded-answer", Critical, 1, "an answer that the model gave and that was not committed"},
 			{"attempts-beyond-plan", Critical, 1, "attempts that the plan has no reason for"},
 			{"proposal-differs", Critical, 1, "a call that the reply of its turn does not ask for"},
@@ -84,6 +85,7 @@ func trajectoryIntegrity() Check {
 				violations(n, t, a)
 				kept(n, t, a)
 				answered(n, t, a)
+				heads(n, t, a)
 				judged(e, n, t, a)
 			})
 			for _, t := range e.Tasks {
