@@ -73,7 +73,20 @@ func (t *turn) came(p trajectory.ToolProposed) bool {
 	}
 	key := asked{p.CallID, p.Name, p.ArgsSHA256}
 	t.asked[key]--
-	return t.asked[key] >= 0
+	return t.asked[key] >= 0 && quotes(p, t.texts[key])
+}
+
+// quotes reports whether a proposal has the arguments that a reply shows whole.
+// Where secrets were taken out of it, nobody can say.
+func quotes(p trajectory.ToolProposed, text string) bool {
+	if p.Redactions > 0 {
+		return true
+	}
+	args, err := policy.Arguments([]byte(text))
+	if err != nil {
+		return len(p.Args) == 0 && p.Malformed == text
+	}
+	return p.Malformed == "" && maps.Equal(args, p.Args)
 }
 
 func (t *turn) waiting(id string) *pending {

@@ -81,7 +81,8 @@ func (p planned) mayApprove(by, tool string) bool {
 type turn struct {
 	prompted bool
 	replied  bool
-	asked    map[asked]int // calls of a whole reply, how often each; nil: the reply is not whole
+	asked    map[asked]int    // calls of a whole reply, how often each; nil: the reply is not whole
+	texts    map[asked]string // their arguments, as the reply has them
 	calls    map[string]*pending
 }
 
@@ -274,9 +275,11 @@ func (t *following) reply(seq int64, p trajectory.ModelCallCompleted) ModelFact 
 	}
 	f.Whole, f.Calls = true, len(m.ToolCalls)
 	f.Answer, f.Answers = prompt.FinalAnswer(m.Content)
-	t.turn.asked = map[asked]int{}
+	t.turn.asked, t.turn.texts = map[asked]int{}, map[asked]string{}
 	for _, c := range m.ToolCalls {
-		t.turn.asked[asked{c.ID, c.Name, sign.Digest([]byte(c.Arguments))}]++
+		key := asked{c.ID, c.Name, sign.Digest([]byte(c.Arguments))}
+		t.turn.asked[key]++
+		t.turn.texts[key] = c.Arguments
 	}
 	return f
 }

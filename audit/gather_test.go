@@ -71,7 +71,11 @@ func (t *talk) ask(reply trajectory.SentMessage, change func(*trajectory.Context
 // call takes a call through the gate, with a result that change has the last
 // word on.
 func (t *talk) call(c trajectory.SentCall, document string, change func(*trajectory.ToolExecuted)) {
-	t.add(trajectory.ToolProposed{Args: map[string]string{"url": c.Arguments}, ArgsSHA256: sign.Digest([]byte(c.Arguments)), CallID: c.ID, Name: c.Name})
+	args, err := policy.Arguments([]byte(c.Arguments))
+	if err != nil {
+		panic(err) // a case of this test
+	}
+	t.add(trajectory.ToolProposed{Args: args, ArgsSHA256: sign.Digest([]byte(c.Arguments)), CallID: c.ID, Name: c.Name})
 	t.add(trajectory.PolicyDecision{CallID: c.ID, Decision: "allow"})
 	x := trajectory.Redactor{}.Excerpt(document, trajectory.ResultHead)
 	shown := t.say("tool:"+c.ID, trajectory.SentMessage{Role: "tool", Content: document, ToolCallID: c.ID})

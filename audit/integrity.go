@@ -20,11 +20,11 @@ func trajectoryIntegrity() Check {
 		Fix:   "run the plan with the program as it is",
 		Skips: "recording failed, digests alone were recorded, the gold answers are not at hand, or the plan names templates or a null battery that this version does not know",
 		Rules: []Rule{
-			{"answer-differs", Critical, 1, "a committed answer that the model's last reply does not give"},
+			{"answer-differs", Critical, 2, "a committed answer, or a reasoning for it, that the model's last reply does not give"},
 			{"head-differs", Critical, 1, "a head that cannot be of a body of the recorded size and digest"},
 			{"discarded-answer", Critical, 1, "an answer that the model gave and that was not committed"},
 			{"attempts-beyond-plan", Critical, 1, "attempts that the plan has no reason for"},
-			{"proposal-differs", Critical, 1, "a call that the reply of its turn does not ask for"},
+			{"proposal-differs", Critical, 2, "a call that the reply of its turn does not ask for in these words"},
 			{"prompt-differs", Critical, 1, "a message that is not what the plan's templates, the tools and the model give"},
 			{"policy-differs", Critical, 1, "a decision, or a resumption, under another policy than the plan's"},
 			{"told-though-allowed", Critical, 1, "something told in place of the result of a call that was allowed"},
@@ -120,10 +120,10 @@ func answered(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		return
 	}
 	last := a.lastReply(a.Committed)
-	if last == nil || !last.Whole || last.Answers && last.Answer.Text == a.Answer.Answer && last.Answer.Rule == a.Answer.Rule {
+	if last == nil || !last.Whole || last.Answers && last.Answer == (prompt.Answer{Text: a.Answer.Answer, Reasoning: a.Answer.ReasoningTrace, Rule: a.Answer.Rule}) {
 		return
 	}
-	n.find("answer-differs", place{task: t, attempt: a.Number, seq: a.Committed}, "an answer that the model's last reply does not give", "the answer that the model gave last")
+	n.find("answer-differs", place{task: t, attempt: a.Number, seq: a.Committed}, "an answer, or a reasoning for it, that the model's last reply does not give", "what the model gave last")
 }
 
 // calls holds an attempt's tool calls against the plan, the replies that they
