@@ -155,7 +155,7 @@ func (g *gatherer) add(ev trajectory.Event) error {
 }
 
 func (g *gatherer) begin(t *following, ev trajectory.Event, p trajectory.TaskStarted) {
-	if t.prober == nil { // the question is the same in every attempt: the plan fixes it
+	if t.prober == nil {
 		t.prober = NewProber(Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids})
 		t.bodies = g.bodies
 		t.expected = expectedMessages(p.Question, p.FileName)
@@ -204,6 +204,13 @@ func expectedMessages(question, file string) map[listed]bool {
 		add(prompt.LastTurnID, "user", prompt.LastTurn(reason))
 	}
 	return out
+}
+
+// rest lets go of what is needed while an attempt is open: the next one makes it
+// anew, and in a run of many tasks most have none.
+func (t *following) rest() {
+	t.prober, t.expected, t.ownTexts = nil, nil, nil
+	t.talk, t.turn = conversation{}, turn{}
 }
 
 func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
@@ -258,6 +265,7 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 		a.Committed, a.Answer = ev.Seq, &p
 	case trajectory.AttemptEnded:
 		a.EndedAt, a.Ended = ev.Seq, &p
+		t.rest()
 	case trajectory.Judgment:
 		a.Judged, a.Judgment = ev.Seq, &p
 	}
