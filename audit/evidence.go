@@ -288,14 +288,3 @@ func (e *Evidence) prober(t *TaskEvidence) *Prober {
 	}
 	return NewProber(target)
 }
-
-// eachResult calls visit with every call that ran.
-func (e *Evidence) eachResult(visit func(*TaskEvidence, *AttemptEvidence, *CallFact)) {
-	e.each(func(t *TaskEvidence, a *AttemptEvidence) {
-		for _, c := range a.Calls {
-			if c.Result != nil {
-				visit(t, a, c)
-			}
-		}
-	})
-}
