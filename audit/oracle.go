@@ -133,7 +133,7 @@ func workspace(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		solved := p.UUIDGoldNear || p.QCov >= wholeQuestion && p.GoldNear
 		others := false // alone: with a field for an answer, of which it is known whose it is
 		if f.Path != a.FileName {
-			others = !p.OwnUUID && p.GoldHits == 0 && p.OtherUUIDs > 0 && p.AnswerKeys > 0
+			others = !p.OwnUUID && p.OtherUUIDs > 0 && p.AnswerKeys > 0
 			solved = solved || p.GoldHits > 0 || p.AnswerKeys > 0 && !others
 		}
 		at := place{task: t, attempt: a.Number, seq: a.Begun, sha256: f.SHA256}

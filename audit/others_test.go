@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
 )
 
 // TestQuestionsInText: a text is searched for all questions at once, and for each
@@ -53,6 +55,39 @@ func TestQuestionsInText(t *testing.T) {
 				t.Errorf("%q: task %d alone gives %v", tt.text, i, alone)
 			}
 		}
+	}
+}
+
+// TestOtherPairs: what an odd message has of its own task is another rule's.
+func TestOtherPairs(t *testing.T) {
+	const question, gold = "In which town did the clockmaker Odile Varn build the tower clock of the harbour museum?", "Brellin"
+	own := &TaskEvidence{Plan: ledger.PlannedTask{TaskID: "a"}, Attempts: []*AttemptEvidence{{Number: 1, Question: question}}}
+	other := &TaskEvidence{Plan: ledger.PlannedTask{TaskID: "b"}, Attempts: []*AttemptEvidence{{Number: 1, Question: "How many ferries crossed the bay of Tolm on the second day of March?"}}}
+	for _, of := range []*TaskEvidence{own, other} {
+		e := &Evidence{Tasks: []*TaskEvidence{own, other}, Gold: map[string]string{"a": gold, "b": "431"},
+			Odd: []OddText{{Task: of, Attempt: 1, Seq: 7, Text: question + " " + gold}}}
+		n := newNotes(oracleLeakage())
+		otherPairs(e, n)
+		if of == own && len(n.findings) > 0 || of == other && (len(n.findings) != 1 || n.findings[0].TaskID != "b" || n.findings[0].Seq != 7) {
+			t.Errorf("told in task %s: %v", of.Plan.TaskID, n.findings)
+		}
+	}
+}
+
+// TestUnplanned: of the split, the tasks that have been asked are not among those
+// that only their ids tell.
+func TestUnplanned(t *testing.T) {
+	ids := []string{"fab1e103-0001", "fab1e103-0002", "fab1e103-0003"}
+	e := &Evidence{Tasks: []*TaskEvidence{
+		{Plan: ledger.PlannedTask{TaskID: ids[0]}, Attempts: []*AttemptEvidence{{}}}, {Plan: ledger.PlannedTask{TaskID: ids[1]}}}}
+	e.Manifest.SplitIDs = ids
+	for i, id := range ids {
+		if got := e.unplanned().records(fmt.Sprintf("{\"task_id\":%q,\"Final answer\":\"Ostrel\"}", id)); got != (i > 0) {
+			t.Errorf("%s: %v", id, got)
+		}
+	}
+	if e.unplanned().records("task " + ids[2]) {
+		t.Error("an id without a field for an answer is taken for a record")
 	}
 }
 

@@ -104,7 +104,7 @@ func attached(c *CallFact, file string) bool {
 	case file == "":
 		return false
 	case !runs(c.Name):
-		return reads(c.Name) && strings.HasSuffix("/"+opened(c.Opens), "/"+opened(file))
+		return strings.HasSuffix("/"+opened(c.Opens), "/"+opened(file))
 	}
 	text := strings.ToLower(c.args)
 	return c.Cut || slices.ContainsFunc([]string{path.Base(opened(file)), "glob", "iterdir", "listdir", "scandir", "walk"}, func(part string) bool {

@@ -96,3 +96,31 @@ func TestLevelsOfTheLabel(t *testing.T) {
 		}
 	}
 }
+
+// TestAttemptsLost: they are listed once for a task, at the first of them, and
+// what ended of its own accord is none.
+func TestAttemptsLost(t *testing.T) {
+	tests := []struct {
+		ended []string
+		want  string
+		at    int // attempt
+	}{
+		{nil, "", 0},
+		{[]string{trajectory.NoAnswer, trajectory.Answered}, "", 0},
+		{[]string{trajectory.NoAnswer, trajectory.Errored, trajectory.Answered}, "1 of 3 attempts ended as an error without an answer", 2},
+		{[]string{trajectory.Errored, trajectory.Errored}, "2 of 2 attempts ended as an error without an answer", 1},
+	}
+	for _, tt := range tests {
+		task := &TaskEvidence{}
+		for i, outcome := range tt.ended {
+			task.Attempts = append(task.Attempts, &AttemptEvidence{Number: i + 1, EndedAt: int64(10 * i), Ended: &trajectory.AttemptEnded{Outcome: outcome}})
+		}
+		n := newNotes(votingDisclosure())
+		lost(n, task)
+		switch {
+		case tt.want == "" && len(n.findings) > 0,
+			tt.want != "" && (len(n.findings) != 1 || n.findings[0].Got != tt.want || n.findings[0].Attempt != tt.at || n.findings[0].Seq != int64(10*tt.at-10)):
+			t.Errorf("%v: %v", tt.ended, n.findings)
+		}
+	}
+}
