@@ -96,7 +96,7 @@ func levels(e *Evidence, n *Notes) {
 			fmt.Sprintf("all %d tasks that it says, or the rule that chose them", all))
 	}
 	for i, count := range d.Levels {
-		if got := mix[i+1]; got > 0 && !labelled[i] || got > count || only && planned >= all && labelled[i] && got < count {
+		if got := mix[i+1]; got > 0 && !labelled[i] || got > count {
 			n.find("level-mix-misreported", place{}, fmt.Sprintf("%d tasks of level %d under the label %q", got, i+1, d.Selection),
 				fmt.Sprintf("tasks as the label says, of a split with %d of that level", count))
 		}
