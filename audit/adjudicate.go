@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 )
@@ -16,14 +17,6 @@ const (
 	Dismiss Decision = "dismiss"
 )
 
-// Adjudication is a decision about a finding, as somebody signed it.
-type Adjudication struct {
-	Decision Decision
-	Finding  string // its id
-	Reason   string
-	SHA256   string // of the envelope
-}
-
 // Adjudicated is an adjudication as the report tells of it.
 type Adjudicated struct {
 	Decision Decision `json:"decision"`
@@ -36,6 +29,8 @@ type Adjudicated struct {
 // Refuses says why a decision cannot close a finding, "" if it can.
 func (d Decision) Refuses(f Finding) string {
 	switch {
+	case f.Severity == Info:
+		return "an INFO finding is a note, and keeps nothing open"
 	case d == Void && f.TaskID == "":
 		return "a finding about the whole run has no task that could be void"
 	case d == Dismiss && f.Severity != High:
@@ -44,6 +39,15 @@ func (d Decision) Refuses(f Finding) string {
 		return "the decisions are void and dismiss"
 	}
 	return ""
+}
+
+// refuses says why an adjudication cannot close the finding that it names, "" if
+// it can.
+func (a Adjudication) refuses(f Finding) string {
+	if a.Check != f.Check || a.RuleID != f.RuleID || a.TaskID != f.TaskID {
+		return "it says of the finding another check, rule or task than the finding does"
+	}
+	return a.Decision.Refuses(f)
 }
 
 // adjudicate closes the findings that were decided about.
@@ -57,7 +61,7 @@ func (r *Report) adjudicate(all []Adjudication) {
 				if f.ID != a.Finding {
 					continue
 				}
-				if told.Unheard = a.Decision.Refuses(*f); told.Unheard == "" {
+				if told.Unheard = a.refuses(*f); told.Unheard == "" {
 					f.Closed = a.Decision
 				}
 			}
@@ -66,6 +70,30 @@ func (r *Report) adjudicate(all []Adjudication) {
 		r.Adjudications = append(r.Adjudications, told)
 		r.Inputs.Adjudications = append(r.Inputs.Adjudications, a.SHA256)
 	}
+}
+
+// Follows reports whether exactly these adjudications, put to the findings, give
+// what the report says was decided. What it concludes from that, DecodeReport
+// has checked.
+func (r Report) Follows(all []Adjudication) bool {
+	again := r
+	again.Adjudications, again.Inputs.Adjudications = nil, nil
+	again.Checks = slices.Clone(r.Checks)
+	for i := range again.Checks {
+		c := &again.Checks[i]
+		c.Findings = slices.Clone(c.Findings)
+		for j := range c.Findings {
+			c.Findings[j].Closed = ""
+		}
+		c.Status, c.Severity = c.conclude()
+	}
+	again.adjudicate(all)
+	want, err := again.Encode()
+	if err != nil {
+		return false
+	}
+	got, err := r.Encode()
+	return err == nil && bytes.Equal(got, want)
 }
 
 // Voided returns the tasks that an adjudication made void.

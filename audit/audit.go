@@ -44,11 +44,11 @@ type Gold struct {
 // directory without its gold answers.
 type Options struct {
 	Gold      *Gold  // nil: not at hand, which leaves gaps in a scored run
-	Summary   string // name of the summary: ledger.SummaryFile if ""
+	Summary   string // name of the summary: ledger.SummaryFile, of a run directory, if ""
 	Marked    string // why recording failed, of a run whose marker is not beside it
 	AuditedAt string // trajectory.TimeFormat; when the run was completed if ""
 
-	Adjudications []Adjudication    // of this run
+	Adjudications []Adjudication    // of this run, besides those that the directory holds
 	Bodies        map[string][]byte // whole documents from outside of the run, by their digests ("sha256:…")
 	Usage         *UsageExport      // the provider's; nil: not at hand
 	Only          []string          // ids of checks: to ask no others
@@ -83,6 +83,11 @@ func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
 	if run.ManifestSHA256 != digest {
 		return Report{}, nil, trajectory.Faultf(ledger.ManifestFile, "changed while it was read")
 	}
+	decided, err := o.held(dir, run)
+	if err != nil {
+		return Report{}, nil, err
+	}
+	o.Adjudications = slices.Concat(o.Adjudications, decided)
 	if !run.Complete {
 		return Report{}, run, ErrIncomplete
 	}
