@@ -40,7 +40,7 @@ func BenchmarkVerify(b *testing.B) {
 	p := mustBuild(b, config(b, full()))
 	b.SetBytes(size(b, p.Dir))
 	for b.Loop() {
-		if _, err := Verify(os.DirFS(p.Dir)); err != nil {
+		if _, err := Verify(os.DirFS(p.Dir), Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

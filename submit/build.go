@@ -98,10 +98,14 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 			return Package{}, diagnose(run, err)
 		}
 	}
+	decisions, err := copyAdjudications(run, stage)
+	if err != nil {
+		return Package{}, err
+	}
 	pkg := os.DirFS(stage)
 	report, verified, err := audit.Run(pkg, audit.Options{Gold: c.Gold, Marked: recordingFailed, Summary: MetadataFile})
 	if err != nil {
-		return Package{}, inRun(err)
+		return Package{}, inRun(err, decisions)
 	}
 	if err := refusal(c, verified, report); err != nil {
 		return Package{}, err
@@ -113,7 +117,7 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 	if err != nil {
 		return Package{}, err
 	}
-	found, err := Verify(pkg)
+	found, err := Verify(pkg, Options{Gold: c.Gold, Harness: c.Harness})
 	if err != nil {
 		return Package{}, fmt.Errorf("the package does not verify: %w", err)
 	}
@@ -145,7 +149,7 @@ func write(c Config, stage string, run *ledger.Run, report audit.Report) (Statem
 			return err
 		})
 	}
-	lines, err := leaderboard(run)
+	lines, err := leaderboard(run, audit.Voided(report.Checks))
 	if err != nil {
 		return Statement{}, err
 	}
@@ -165,7 +169,7 @@ func write(c Config, stage string, run *ledger.Run, report audit.Report) (Statem
 		}
 	}
 	pkg := os.DirFS(stage)
-	for _, name := range subjects() {
+	for _, name := range subjects(len(report.Adjudications) > 0) {
 		if name == SumsFile {
 			continue
 		}
@@ -259,11 +263,35 @@ func diagnose(dir fs.FS, cause error) error {
 	return cause
 }
 
-// inRun gives a fault the name that the file has in the run.
-func inRun(err error) error {
+// copyAdjudications writes what a run's adjudications say into the one file that
+// they have in a package, if there are any, and returns the names of theirs.
+func copyAdjudications(run fs.FS, stage string) ([]string, error) {
+	files, envelopes, err := audit.CollectAdjudications(run)
+	if err != nil || len(files) == 0 {
+		return nil, err
+	}
+	return files, writeFile(filepath.Join(stage, audit.AdjudicationsFile), func(w io.Writer) error {
+		for _, envelope := range envelopes {
+			if _, err := w.Write(append(envelope, '\n')); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// inRun gives a fault the name that the file has in the run; decisions are those
+// of its adjudications.
+func inRun(err error, decisions []string) error {
 	var fault *trajectory.Fault
-	if errors.As(err, &fault) && fault.File == MetadataFile {
+	if !errors.As(err, &fault) {
+		return err
+	}
+	switch {
+	case fault.File == MetadataFile:
 		return &trajectory.Fault{File: ledger.SummaryFile, Line: fault.Line, Reason: fault.Reason}
+	case fault.File == audit.AdjudicationsFile && fault.Line > 0 && fault.Line <= int64(len(decisions)):
+		return &trajectory.Fault{File: decisions[fault.Line-1], Reason: fault.Reason}
 	}
 	return err
 }

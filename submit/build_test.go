@@ -129,8 +129,8 @@ func TestBuild(t *testing.T) {
 		t.Errorf("the package of run %s is %q in %q", p.Run.Manifest.RunID, p.Name, p.Dir)
 	}
 	run, pkg := load(t, c.Run), load(t, p.Dir)
-	if len(pkg) != 13 || len(Files()) != 13 || !slices.IsSorted(Files()) {
-		t.Errorf("%d files, %d are listed", len(pkg), len(Files()))
+	if len(pkg) != 13 || len(Files(false)) != 13 || !slices.IsSorted(Files(false)) {
+		t.Errorf("%d files, %d are listed", len(pkg), len(Files(false)))
 	}
 	for to, from := range copied() {
 		if !bytes.Equal(pkg[to], run[from]) {
@@ -142,7 +142,7 @@ func TestBuild(t *testing.T) {
 	if string(pkg[LeaderboardFile]) != want {
 		t.Errorf("leaderboard.jsonl:\n%s", pkg[LeaderboardFile])
 	}
-	v, err := Verify(os.DirFS(p.Dir))
+	v, err := Verify(os.DirFS(p.Dir), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestBuild(t *testing.T) {
 func TestGoodRuns(t *testing.T) {
 	for name, c := range runs.Good() {
 		p := mustBuild(t, configOf(t, c))
-		if v, err := Verify(os.DirFS(p.Dir)); err != nil || v.Statement.Predicate.Dirty {
+		if v, err := Verify(os.DirFS(p.Dir), Options{}); err != nil || v.Statement.Predicate.Dirty {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

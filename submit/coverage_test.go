@@ -16,14 +16,23 @@ import (
 )
 
 // varied packages two runs of one story in which everything happens. Their
-// audits have findings, so the packages say that they are dirty.
-func varied(t testing.TB) (pkg, other map[string][]byte) {
+// audits have findings, so the packages say that they are dirty; what is found at
+// single tasks was decided about.
+func varied(t *testing.T) (pkg, other map[string][]byte) {
 	t.Helper()
 	var both [2]map[string][]byte
 	first, second := runs.Varied()
 	for i, c := range []runs.Case{first, second} {
 		config := configOf(t, c)
 		config.AllowDirty = true
+		report, run := audited(t, config)
+		for _, check := range report.Checks {
+			for _, f := range check.Findings {
+				if audit.Void.Refuses(f) == "" {
+					decide(t, config, audit.NewRuling(run, f, audit.Void, "it was tried", "2031-02-03T04:05:06.789Z"))
+				}
+			}
+		}
 		both[i] = load(t, mustBuild(t, config).Dir)
 	}
 	return both[0], both[1]
@@ -44,7 +53,7 @@ func refused(t *testing.T, m runs.Mutation) {
 			blamed = append(blamed, BundleFile)
 		}
 	}
-	_, err := Verify(m.FS())
+	_, err := Verify(m.FS(), Options{})
 	var fault *trajectory.Fault
 	switch {
 	case err == nil:
@@ -63,7 +72,7 @@ func refused(t *testing.T, m runs.Mutation) {
 func TestCoverage(t *testing.T) {
 	t.Parallel()
 	pkg, other := varied(t)
-	if _, err := Verify(memory(pkg)); err != nil {
+	if _, err := Verify(memory(pkg), Options{}); err != nil {
 		t.Fatal(err)
 	}
 	made, seen := map[string]int{}, map[string]int{}
@@ -84,7 +93,7 @@ func TestCoverage(t *testing.T) {
 	}
 	for name, least := range map[string]int{ledger.ManifestFile: 500, ledger.EnvelopeFile: 500, trajectory.JournalFile: 200,
 		ledger.TrajectoriesFile: 150, ledger.ResultsFile: 100, MetadataFile: 200, trajectory.CheckpointFile: 20, LeaderboardFile: 40,
-		audit.ReportFile: 500, ReadmeFile: 200, SumsFile: 50, AttestationFile: 500, BundleFile: 500} {
+		audit.ReportFile: 500, audit.AdjudicationsFile: 20, ReadmeFile: 200, SumsFile: 50, AttestationFile: 500, BundleFile: 500} {
 		if made[name] < least/thin {
 			t.Errorf("%s was changed %d times, which is less than %d", name, made[name], least/thin)
 		}
@@ -96,7 +105,7 @@ func TestCoverage(t *testing.T) {
 		refused(t, m)
 	}
 	runs.Misplace(pkg, other, all)
-	for _, name := range Files() {
+	for _, name := range Files(true) {
 		added := maps.Clone(pkg)
 		added[name+".orig"] = pkg[name]
 		all(runs.Mutation{Name: "a copy of " + name, Files: []string{name + ".orig"}, Dir: added})
@@ -142,13 +151,13 @@ func TestStatementCoverage(t *testing.T) {
 		if signed[BundleFile], err = sigstoreBundle(signed[AttestationFile], runs.Key().Public()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Verify(memory(signed)); err == nil && strings.HasPrefix(place, ".predicate.harness.") {
+		if _, err := Verify(memory(signed), Options{}); err == nil && strings.HasPrefix(place, ".predicate.harness.") {
 			taken++
 			return
 		}
 		about := []string{AttestationFile}
 		if strings.HasPrefix(place, ".subject") {
-			about = Files() // the file whose digest it is
+			about = Files(true) // the file whose digest it is
 		}
 		refused(t, runs.Mutation{Name: "signed again, " + place, Files: about, Dir: signed})
 	})

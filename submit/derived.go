@@ -11,18 +11,19 @@ import (
 
 // leaderboardLine is a line as the leaderboard takes it.
 type leaderboardLine struct {
-	ModelAnswer    string `json:"model_answer"` // "" where no answer was committed
+	ModelAnswer    string `json:"model_answer"` // "" where no answer was committed, or the task is void
 	ReasoningTrace string `json:"reasoning_trace"`
 	TaskID         string `json:"task_id"`
 }
 
 // leaderboard returns leaderboard.jsonl: a line a planned task, in plan order.
-func leaderboard(run *ledger.Run) ([]byte, error) {
+// Void tasks have no answer in it, which the leaderboard would pay.
+func leaderboard(run *ledger.Run, void map[string]bool) ([]byte, error) {
 	var all []byte
 	for _, t := range run.Tasks {
 		r := run.Result(t)
 		line := leaderboardLine{ReasoningTrace: r.ReasoningTrace, TaskID: r.TaskID}
-		if r.ModelAnswer != nil {
+		if r.ModelAnswer != nil && !void[r.TaskID] {
 			line.ModelAnswer = *r.ModelAnswer
 		}
 		b, err := sign.Canonical(line)

@@ -44,13 +44,14 @@ func digestFile(dir fs.FS, name string) (string, error) {
 	return sign.DigestOf(h), nil
 }
 
-// checkFiles wants exactly a package's files.
+// checkFiles wants exactly a package's files. Whether adjudications belong to it,
+// the statement says.
 func checkFiles(pkg fs.FS) error {
 	entries, err := fs.ReadDir(pkg, ".")
 	if err != nil {
 		return fmt.Errorf("reading the package: %w", err)
 	}
-	names := Files()
+	names := Files(true)
 	there := map[string]bool{}
 	for _, e := range entries {
 		if !slices.Contains(names, e.Name()) {
@@ -61,7 +62,7 @@ func checkFiles(pkg fs.FS) error {
 		}
 		there[e.Name()] = true
 	}
-	for _, name := range names {
+	for _, name := range Files(false) {
 		if !there[name] {
 			return trajectory.Faultf(name, ledger.Missing)
 		}

@@ -38,7 +38,7 @@ func TestInteropNode(t *testing.T) {
 	}
 	accepted()
 	refused("another key", "OTHER.pub", "attestation.dsse.json is not signed by this key")
-	for _, name := range Files() {
+	for _, name := range Files(false) {
 		places := []int{0, len(files[name]) / 2, len(files[name]) - 1}
 		if name == AttestationFile || name == BundleFile || name == trajectory.CheckpointFile {
 			for at := 1; at < len(files[name]); at += 1 + len(files[name])/16 {

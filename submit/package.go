@@ -1,11 +1,13 @@
 // Package submit makes a submission package out of a finished run, and lets
-// anybody verify one. A package is a folder of exactly thirteen files:
+// anybody verify one. A package is a folder of exactly thirteen files, and of a
+// fourteenth where findings were decided about:
 //
 //	manifest.json manifest.dsse.json events.jsonl trajectories.jsonl
 //	results.jsonl checkpoint        the run's files, the same bytes
 //	metadata.json                   the run's summary.json, the same bytes
 //	leaderboard.jsonl               {"model_answer":…,"reasoning_trace":…,"task_id":…} a planned task, in plan order
 //	audit-report.json               what the audit found in these files
+//	adjudications.jsonl             the signed decisions about findings, if there are any
 //	README.md                       for people
 //	SHA256SUMS                      of every file but itself and attestation.*
 //	attestation.dsse.json           an in-toto v1 statement about every file but attestation.*
@@ -20,7 +22,8 @@
 //
 // [Verify] rebuilds what can be rebuilt — leaderboard, sums, bundle, statement,
 // and through internal/ledger all that derives from the journal — and compares
-// bytes. What remains is under the attestation's one signature, by the key of
+// bytes. Where it has the gold answers, or none were needed, it audits the files
+// again and compares the report. What remains is under the attestation's one signature, by the key of
 // the run's plan. Any other byte is a *trajectory.Fault that names the file
 // (TestEveryBit, TestTampering). Whether that key is trusted is the caller's to
 // decide. The README's shell lines do the part of it that needs no knowledge of
@@ -29,6 +32,7 @@ package submit
 
 import (
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
@@ -56,22 +60,21 @@ func copied() map[string]string {
 	}
 }
 
-// Files returns the names of a package's files, sorted.
-func Files() []string {
-	return []string{ReadmeFile, SumsFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile,
+// Files returns the names of a package's files, sorted; adjudicated says whether
+// findings were decided about.
+func Files(adjudicated bool) []string {
+	names := []string{ReadmeFile, SumsFile, audit.AdjudicationsFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile,
 		trajectory.JournalFile, LeaderboardFile, ledger.EnvelopeFile, ledger.ManifestFile, MetadataFile, ledger.ResultsFile, ledger.TrajectoriesFile}
+	if adjudicated {
+		return names
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == audit.AdjudicationsFile })
 }
 
 // subjects returns the names of the files that the attestation is about,
 // sorted.
-func subjects() []string {
-	var names []string
-	for _, name := range Files() {
-		if name != AttestationFile && name != BundleFile {
-			names = append(names, name)
-		}
-	}
-	return names
+func subjects(adjudicated bool) []string {
+	return slices.DeleteFunc(Files(adjudicated), func(name string) bool { return name == AttestationFile || name == BundleFile })
 }
 
 // IsPackage tells a package, whole or damaged, from a run directory.
@@ -109,6 +112,7 @@ type Verified struct {
 	Report    audit.Report
 	Statement Statement
 	Key       sign.PublicKey // signed it; trust is the caller's to decide
+	NotRerun  string         // why the audit was not run again; "" if it was, and gave the same report
 }
 
 // Refusal is the error of a run that is not packaged: one sentence a reason.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -21,11 +22,12 @@ var checkScript string
 // readme is what the template is given.
 type readme struct {
 	Predicate
-	Plan   ledger.Manifest
-	Checks []audit.CheckReport
-	Judge  *ledger.JudgeSummary // nil: no judge
-	Script string
-	KeyID  string
+	Plan    ledger.Manifest
+	Checks  []audit.CheckReport
+	Rulings []audit.Adjudicated
+	Judge   *ledger.JudgeSummary // nil: no judge
+	Script  string
+	KeyID   string
 }
 
 // items names items of the null battery.
@@ -46,20 +48,22 @@ func renderReadme(p Predicate, run *ledger.Run, report audit.Report) ([]byte, er
 		"files":   fileNotes,
 		"count":   count,
 		"items":   items,
+		"ruled":   ruled,
 	}).Parse(readmeTemplate)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	err = t.Execute(&b, readme{Predicate: p, Plan: run.Manifest, Checks: report.Checks, Judge: run.Summary().Judge, Script: checkScript, KeyID: run.Key.ID()})
+	err = t.Execute(&b, readme{Predicate: p, Plan: run.Manifest, Checks: report.Checks, Rulings: report.Adjudications, Judge: run.Summary().Judge, Script: checkScript, KeyID: run.Key.ID()})
 	return b.Bytes(), err
 }
 
 // fileNote says what a file of the package is.
 type fileNote struct{ Name, What string }
 
-func fileNotes() []fileNote {
-	return []fileNote{
+// fileNotes are of a package in which findings were decided about, or none were.
+func fileNotes(adjudicated bool) []fileNote {
+	notes := []fileNote{
 		{ledger.ManifestFile, "the plan: dataset, tasks, model, tools, prompts, budgets, voting"},
 		{ledger.EnvelopeFile, "the plan, signed before anything was asked of the model"},
 		{"events.jsonl", "the journal: every event of the run, each line chained to the one before"},
@@ -69,10 +73,29 @@ func fileNotes() []fileNote {
 		{"checkpoint", "the signed head of the tree over the tasks, and of the journal"},
 		{LeaderboardFile, "the answers as the leaderboard takes them"},
 		{audit.ReportFile, "what the audit found in these files"},
+		{audit.AdjudicationsFile, "the signed decisions about findings"},
 		{SumsFile, "the digest of each file above and of this one"},
 		{AttestationFile, "the signed statement about all of these files"},
 		{BundleFile, "the same envelope in Sigstore's form"},
 	}
+	return slices.DeleteFunc(notes, func(n fileNote) bool { return n.Name == audit.AdjudicationsFile && !adjudicated })
+}
+
+// ruled names what an adjudication decided about.
+func ruled(checks []audit.CheckReport, id string) string {
+	for _, c := range checks {
+		for _, f := range c.Findings {
+			if f.ID != id {
+				continue
+			}
+			what := code(f.RuleID)
+			if f.TaskID != "" {
+				what += " at task " + code(f.TaskID)
+			}
+			return what
+		}
+	}
+	return "finding " + code(id)
 }
 
 // code shows text as a code span of Markdown that holds one line.

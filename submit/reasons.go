@@ -48,13 +48,13 @@ func auditReasons(report audit.Report) []string {
 	return all
 }
 
-// findings tells the first of a check's gravest findings, and how many more
+// findings tells the first of a check's gravest open findings, and how many more
 // there are of that kind.
 func findings(c audit.CheckReport) string {
 	var first *audit.Finding
 	more := -1
 	for i, f := range c.Findings {
-		if f.Severity != c.Severity {
+		if f.Severity != c.Severity || f.Closed != "" {
 			continue
 		}
 		more++

@@ -98,7 +98,7 @@ func checkDirty(t *testing.T, c Config, reasons []string) {
 	if bytes.ContainsRune(readme, '\x1b') {
 		t.Error("README.md holds a terminal escape")
 	}
-	if v, err := Verify(os.DirFS(p.Dir)); err != nil || v.Run.Marked != s.RecordingFailed {
+	if v, err := Verify(os.DirFS(p.Dir), Options{}); err != nil || v.Run.Marked != s.RecordingFailed {
 		t.Error(v, err)
 	}
 	if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), "is already there") {

@@ -54,9 +54,10 @@ type Predicate struct {
 	Root                      string             `json:"root"` // of the tree in checkpoint, base64
 	RunID                     string             `json:"run_id"`
 	Schema                    string             `json:"schema"`
-	Scores                    *Scores            `json:"scores"` // null: unscored
+	Scores                    *Scores            `json:"scores"` // null: unscored; void tasks count wrong
 	Selection                 string             `json:"selection"`
 	TasksPlanned              int                `json:"tasks_planned"`
+	VoidTasks                 []string           `json:"void_tasks,omitempty"` // by adjudications, in plan order
 	VotingAttempts            int                `json:"voting_attempts"`
 	VotingRule                string             `json:"voting_rule"`
 }
@@ -126,6 +127,7 @@ func (e evidence) statement() Statement {
 	m := e.run.Manifest
 	reasons := reasons(e.run, e.report, e.recordingFailed)
 	dirty := len(reasons) > 0
+	void := audit.Voided(e.report.Checks)
 	a := e.report.Attestation
 	return Statement{Type: StatementType, PredicateType: PredicateType, Subject: newSubjects(e.digests), Predicate: Predicate{
 		Audit: AuditResult{Clean: a.Clean, CriticalFailures: a.CriticalFailures, HarnessGaps: len(a.HarnessGaps),
@@ -147,9 +149,10 @@ func (e evidence) statement() Statement {
 		Root:                      e.run.RootHash,
 		RunID:                     m.RunID,
 		Schema:                    schema,
-		Scores:                    newScores(e.run.Summary().Scores),
+		Scores:                    newScores(e.run, void),
 		Selection:                 m.Dataset.Selection,
 		TasksPlanned:              len(m.Tasks),
+		VoidTasks:                 voidTasks(m, void),
 		VotingAttempts:            m.Voting.Attempts,
 		VotingRule:                m.Voting.Rule,
 	}}
@@ -160,7 +163,8 @@ func (s Statement) Encode() ([]byte, error) { return sign.Canonical(s) }
 
 func newSubjects(digests map[string]string) []Subject {
 	var list []Subject
-	for _, name := range subjects() {
+	_, adjudicated := digests[audit.AdjudicationsFile]
+	for _, name := range subjects(adjudicated) {
 		s := Subject{Name: name}
 		s.Digest.SHA256 = strings.TrimPrefix(digests[name], "sha256:")
 		list = append(list, s)
@@ -177,12 +181,42 @@ func (s Statement) digests() map[string]string {
 	return digests
 }
 
-func newScores(s *ledger.Scores) *Scores {
-	if s == nil {
+// newScores returns the scores of a run with void tasks counted wrong; nil if it
+// is unscored.
+func newScores(run *ledger.Run, void map[string]bool) *Scores {
+	recorded := run.Summary().Scores
+	if recorded == nil {
 		return nil
 	}
-	of := func(r ledger.Rate) Score { return Score{Correct: r.Correct, Planned: r.Planned, PPM: r.AccuracyPPM} }
-	return &Scores{Judged: of(s.Judged), Official: of(s.Official)}
+	official, judged := recorded.Official.Correct, recorded.Judged.Correct
+	for _, t := range run.Tasks {
+		if !void[t.Plan.TaskID] {
+			continue
+		}
+		r := run.Result(t)
+		if r.OfficialCorrect != nil && *r.OfficialCorrect {
+			official--
+		}
+		if r.JudgedCorrect != nil && *r.JudgedCorrect {
+			judged--
+		}
+	}
+	of := func(correct int) Score {
+		r := ledger.NewRate(correct, recorded.Official.Planned)
+		return Score{Correct: r.Correct, Planned: r.Planned, PPM: r.AccuracyPPM}
+	}
+	return &Scores{Judged: of(judged), Official: of(official)}
+}
+
+// voidTasks returns the void ones of the planned tasks, in plan order.
+func voidTasks(m ledger.Manifest, void map[string]bool) []string {
+	var ids []string
+	for _, t := range m.Tasks {
+		if void[t.TaskID] {
+			ids = append(ids, t.TaskID)
+		}
+	}
+	return ids
 }
 
 // claims says what a package shows and what it does not.

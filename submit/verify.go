@@ -16,10 +16,19 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// Options say what a verifier has besides the package.
+type Options struct {
+	Gold    *audit.Gold        // nil: not at hand, so that the audit of a scored run cannot be run again
+	Harness trajectory.Harness // the program that verifies, to be told from the one that audited
+	Once    bool               // do not run the audit again: what it found does not matter
+}
+
 // Verify checks the integrity of a package: exactly its files, all of them
 // signed by the key of the run's plan, each what the others give. Anything else
-// is a *trajectory.Fault. What costs little is looked at first.
-func Verify(pkg fs.FS) (*Verified, error) {
+// is a *trajectory.Fault. What costs little is looked at first, and last the audit
+// is run again where that can be. The error matches audit.ErrGold for gold
+// answers that are not the plan's.
+func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	if err := checkFiles(pkg); err != nil {
 		return nil, err
 	}
@@ -53,6 +62,9 @@ func Verify(pkg fs.FS) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkLeaderboard(run, report, digests); err != nil {
+		return nil, err
+	}
 	p := statement.Predicate
 	rebuilt := evidence{run: run, report: report, digests: digests, date: p.Date, goldAtHand: p.GoldAtHand, harness: p.Harness,
 		recordingFailed: p.RecordingFailed}.statement()
@@ -67,7 +79,11 @@ func Verify(pkg fs.FS) (*Verified, error) {
 		return nil, trajectory.Faultf(AttestationFile, "does not say that recording failed, which the journal does")
 	}
 	run.Marked = p.RecordingFailed // the marker itself is not packaged
-	return &Verified{Run: run, Report: report, Statement: statement, Key: key}, nil
+	v := &Verified{Run: run, Report: report, Statement: statement, Key: key}
+	if err := v.rerun(pkg, o); err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 // readAttestation reads the statement and its bytes from the envelope, and
@@ -112,10 +128,17 @@ func readAttestation(pkg fs.FS, key sign.PublicKey) (Statement, []byte, error) {
 // the attestation, and these to be what it says. It returns their digests.
 func checkSubjects(pkg fs.FS, s Statement) (map[string]string, error) {
 	digests := s.digests()
+	_, signed := digests[audit.AdjudicationsFile]
+	if _, err := fs.Lstat(pkg, audit.AdjudicationsFile); (err == nil) != signed {
+		if signed {
+			return nil, trajectory.Faultf(audit.AdjudicationsFile, ledger.Missing)
+		}
+		return nil, trajectory.Faultf(audit.AdjudicationsFile, "is not part of this package")
+	}
 	if !slices.Equal(s.Subject, newSubjects(digests)) {
 		return nil, trajectory.Faultf(AttestationFile, "is not about exactly the package's files, in order")
 	}
-	for _, name := range subjects() {
+	for _, name := range subjects(signed) {
 		got, err := digestFile(pkg, name)
 		if err != nil {
 			return nil, err
@@ -127,7 +150,7 @@ func checkSubjects(pkg fs.FS, s Statement) (map[string]string, error) {
 	return digests, nil
 }
 
-// checkRun verifies the run's files, and what is written for the leaderboard.
+// checkRun verifies the run's files.
 func checkRun(pkg fs.FS, digests map[string]string) (*ledger.Run, error) {
 	run, err := ledger.Verify(pkg, ledger.Options{Summary: MetadataFile})
 	if err != nil {
@@ -141,17 +164,40 @@ func checkRun(pkg fs.FS, digests map[string]string) (*ledger.Run, error) {
 			return nil, changed(name)
 		}
 	}
-	want, err := leaderboard(run)
-	if err != nil {
-		return nil, trajectory.Faultf(trajectory.JournalFile, "gives no leaderboard: %v", err)
-	}
-	if sign.Digest(want) != digests[LeaderboardFile] {
-		return nil, trajectory.Faultf(LeaderboardFile, "is not what the journal gives")
-	}
 	return run, nil
 }
 
-// checkReport reads the audit's report and wants it to be about this run.
+// checkLeaderboard wants what is written for the leaderboard to follow from the
+// journal and from the tasks that are void.
+func checkLeaderboard(run *ledger.Run, report audit.Report, digests map[string]string) error {
+	want, err := leaderboard(run, audit.Voided(report.Checks))
+	if err != nil {
+		return trajectory.Faultf(trajectory.JournalFile, "gives no leaderboard: %v", err)
+	}
+	if sign.Digest(want) != digests[LeaderboardFile] {
+		return trajectory.Faultf(LeaderboardFile, "is not what the journal gives")
+	}
+	return nil
+}
+
+// readAdjudications reads the decisions about findings, if the package has any.
+func readAdjudications(pkg fs.FS, run *ledger.Run, digests map[string]string) ([]audit.Adjudication, error) {
+	digest, signed := digests[audit.AdjudicationsFile]
+	if !signed {
+		return nil, nil
+	}
+	data, err := ledger.ReadFile(pkg, audit.AdjudicationsFile, audit.MaxAdjudications)
+	if err != nil {
+		return nil, err
+	}
+	if sign.Digest(data) != digest {
+		return nil, changed(audit.AdjudicationsFile)
+	}
+	return audit.DecodeAdjudications(data, run)
+}
+
+// checkReport reads the audit's report and wants it to be about this run, and
+// its findings to be closed as the adjudications say.
 func checkReport(pkg fs.FS, run *ledger.Run, digests map[string]string) (audit.Report, error) {
 	refuse := func(format string, args ...any) (audit.Report, error) {
 		return audit.Report{}, trajectory.Faultf(audit.ReportFile, format, args...)
@@ -175,6 +221,13 @@ func checkReport(pkg fs.FS, run *ledger.Run, digests map[string]string) (audit.R
 	if in.EventsSHA256 != digests[trajectory.JournalFile] || in.MetadataSHA256 != digests[MetadataFile] ||
 		in.ResultsSHA256 != digests[ledger.ResultsFile] || in.TrajectoriesSHA256 != digests[ledger.TrajectoriesFile] || len(r.Only) > 0 {
 		return refuse("is about other files than the package's")
+	}
+	decided, err := readAdjudications(pkg, run, digests)
+	if err != nil {
+		return audit.Report{}, err
+	}
+	if !r.Follows(decided) {
+		return refuse("does not say of its findings what %d adjudications decide", len(decided))
 	}
 	if r.Totals.Planned != len(m.Tasks) || r.Totals.Events != run.End.Events {
 		return refuse("counts %d tasks and %d events, the run has %d and %d", r.Totals.Planned, r.Totals.Events, len(m.Tasks), run.End.Events)

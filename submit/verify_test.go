@@ -25,7 +25,7 @@ import (
 // and that the fault says why.
 func wantFault(t *testing.T, what string, pkg fs.FS, why string, files ...string) {
 	t.Helper()
-	_, err := Verify(pkg)
+	_, err := Verify(pkg, Options{})
 	var fault *trajectory.Fault
 	switch {
 	case !errors.As(err, &fault):
@@ -44,14 +44,14 @@ var everyBit = flag.Bool("everybit", false, "let TestEveryBit leave out none, wh
 // where a file is long: an odd number, so that every bit comes round.
 func TestEveryBit(t *testing.T) {
 	files := load(t, mustBuild(t, config(t, two)).Dir)
-	if _, err := Verify(memory(files)); err != nil {
+	if _, err := Verify(memory(files), Options{}); err != nil {
 		t.Fatal(err)
 	}
 	blamed := map[string][]string{
 		ledger.ManifestFile: {ledger.ManifestFile, ledger.EnvelopeFile},
 		ledger.EnvelopeFile: {ledger.EnvelopeFile, ledger.ManifestFile},
 	}
-	for _, name := range Files() {
+	for _, name := range Files(false) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := blamed[name]
@@ -84,7 +84,7 @@ func TestEveryBit(t *testing.T) {
 					changed := bytes.Clone(data)
 					changed[i] ^= 1 << bit
 					pkg[name] = &fstest.MapFile{Data: changed, Mode: 0o644}
-					_, err := Verify(pkg)
+					_, err := Verify(pkg, Options{})
 					var fault *trajectory.Fault
 					if !errors.As(err, &fault) || !slices.Contains(want, fault.File) {
 						t.Fatalf("byte %d, bit %d: %v", i, bit, err)
@@ -165,7 +165,7 @@ func TestTampering(t *testing.T) {
 			return strings.Replace(s, `"payload":"`, `"payload":"\n`, 1)
 		}), AttestationFile, ""},
 	}
-	for _, name := range Files() {
+	for _, name := range Files(false) {
 		tests = append(tests, struct {
 			name string
 			edit func(pkg fstest.MapFS)
@@ -231,10 +231,7 @@ func resign(t testing.TB, pkg fstest.MapFS, key sign.Key, change func(*Statement
 	if err := sign.Decode(envelope.Payload, &s); err != nil {
 		t.Fatal(err)
 	}
-	digests := map[string]string{}
-	for _, name := range subjects() {
-		digests[name] = sign.Digest(pkg[name].Data)
-	}
+	digests := digestsOf(pkg)
 	s.Subject, s.Predicate.Audit.ReportSHA256 = newSubjects(digests), digests[audit.ReportFile]
 	if change != nil {
 		change(&s)
@@ -248,12 +245,18 @@ func resign(t testing.TB, pkg fstest.MapFS, key sign.Key, change func(*Statement
 	}
 }
 
-// listed makes SHA256SUMS anew.
-func listed(pkg fstest.MapFS) {
+// digestsOf returns the digests of what an attestation is about.
+func digestsOf(pkg fstest.MapFS) map[string]string {
 	digests := map[string]string{}
-	for _, name := range subjects() {
+	for _, name := range subjects(pkg[audit.AdjudicationsFile] != nil) {
 		digests[name] = sign.Digest(pkg[name].Data)
 	}
+	return digests
+}
+
+// listed makes SHA256SUMS anew.
+func listed(pkg fstest.MapFS) {
+	digests := digestsOf(pkg)
 	pkg[SumsFile].Data = sums(newSubjects(digests))
 }
 
@@ -355,7 +358,7 @@ func TestDishonestSigner(t *testing.T) {
 	}
 	pkg := memory(files)
 	resign(t, pkg, runs.Key(), nil)
-	if _, err := Verify(pkg); err != nil {
+	if _, err := Verify(pkg, Options{}); err != nil {
 		t.Errorf("signed again without a change: %v", err)
 	}
 }
@@ -434,7 +437,7 @@ func FuzzStatement(f *testing.F) {
 			t.Fatal(err)
 		}
 		pkg[AttestationFile].Data, pkg[BundleFile].Data = envelope, sigstore
-		v, err := Verify(pkg)
+		v, err := Verify(pkg, Options{})
 		var fault *trajectory.Fault
 		if err != nil && (!errors.As(err, &fault) || fault.File == "") {
 			t.Fatalf("%v names no file", err)
@@ -463,7 +466,7 @@ func TestVerifyOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFault(t, "a link to the same bytes", os.DirFS(p.Dir), "is not a regular file", trajectory.JournalFile)
-	if _, err := Verify(os.DirFS(filepath.Join(p.Dir, "nowhere"))); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Verify(os.DirFS(filepath.Join(p.Dir, "nowhere")), Options{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no such folder: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/spf13/cobra"
@@ -60,8 +61,22 @@ type verifying struct {
 	asJSON              bool
 }
 
+// verifyRun verifies a run directory, and what was decided about its findings.
+func verifyRun(dir string) (*ledger.Run, error) {
+	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
+	if err != nil {
+		return nil, err
+	}
+	_, err = audit.ReadAdjudications(os.DirFS(dir), found)
+	return found, err
+}
+
+// auditRerun says of a package that its audit was run again.
+const auditRerun = "rerun: the same report"
+
 // verification is what verify prints with --json.
 type verification struct {
+	Audit          string            `json:"audit,omitzero"` // of a package: whether the audit was run again
 	Complete       bool              `json:"complete"`
 	Events         int64             `json:"events"`
 	Integrity      string            `json:"integrity"` // "ok"; a run without it is an error
@@ -89,13 +104,15 @@ func (a *app) verify(dir string, flags trustFlags, asJSON bool) error {
 	var of *submit.Verified
 	found := (*ledger.Run)(nil)
 	if submit.IsPackage(os.DirFS(dir)) {
-		if of, err = submit.Verify(os.DirFS(dir)); err == nil {
-			found = of.Run
+		here, err := harness()
+		if err != nil {
+			return err
 		}
-	} else {
-		found, err = ledger.Verify(os.DirFS(dir), ledger.Options{})
-	}
-	if err != nil {
+		if of, err = submit.Verify(os.DirFS(dir), submit.Options{Harness: here}); err != nil {
+			return err
+		}
+		found = of.Run
+	} else if found, err = verifyRun(dir); err != nil {
 		return err
 	}
 	v := verification{Complete: found.Complete, Events: found.End.Events, Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
@@ -103,6 +120,10 @@ func (a *app) verify(dir string, flags trustFlags, asJSON bool) error {
 		RunID: found.Manifest.RunID, Tasks: len(found.Tasks), Unsubmittable: unsubmittable(found)}
 	if of != nil {
 		v.Package = &of.Statement.Predicate
+		v.Audit = auditRerun
+		if of.NotRerun != "" {
+			v.Audit = "not rerun: " + of.NotRerun
+		}
 	}
 	word, untrusted := trusted.of(found.Key)
 	v.Trust = word
@@ -138,6 +159,7 @@ func (a *app) printVerification(v verification, m ledger.Manifest) error {
 	}
 	if p := v.Package; p != nil {
 		rows = append(rows, packageRows(*p)...)
+		rows = append(rows, [2]string{"audit again", v.Audit})
 	}
 	if v.Unsubmittable != "" {
 		rows = append(rows, [2]string{"unsubmittable", v.Unsubmittable})
@@ -152,6 +174,9 @@ func packageRows(p submit.Predicate) [][2]string {
 		audited = "not clean"
 	}
 	rows := [][2]string{{"package", p.Name + ", all files as attested"}, {"audit", audited + ", as reported by the signer"}}
+	if n := len(p.VoidTasks); n > 0 {
+		rows = append(rows, [2]string{"void", counted(n, "task") + " by adjudication, counted wrong"})
+	}
 	if p.Scores != nil {
 		rows = append(rows, [2]string{"official", fmt.Sprintf("%d of %d, %s", p.Scores.Official.Correct, p.Scores.Official.Planned, percent(p.Scores.Official.PPM))})
 	}

@@ -1,0 +1,97 @@
+package submit
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// rerun audits the package's files again and wants the same report, byte for
+// byte: that its findings are all there are to find is then no longer the
+// signer's word. What was audited with gold answers cannot be audited the same
+// without, and v says so.
+func (v *Verified) rerun(pkg fs.FS, o Options) error {
+	if o.Once {
+		v.NotRerun = "not asked for"
+		return nil
+	}
+	p := v.Statement.Predicate
+	again := audit.Options{AuditedAt: v.Report.AuditedAt, Marked: p.RecordingFailed, Summary: MetadataFile}
+	if v.Run.Scored() && p.GoldAtHand {
+		if again.Gold = o.Gold; again.Gold == nil {
+			v.NotRerun = "no gold answers"
+			return nil
+		}
+	}
+	report, _, err := audit.Run(pkg, again)
+	if err != nil {
+		return err
+	}
+	got, err := v.Report.Encode()
+	if err != nil {
+		return err
+	}
+	want, err := report.Encode()
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(got, want) {
+		return nil
+	}
+	return trajectory.Faultf(audit.ReportFile, "is not what the audit gives when it is run again: %s%s", auditDifference(v.Report, report), otherProgram(p.Harness, o.Harness))
+}
+
+// auditDifference says in which checks two reports about the same files differ.
+func auditDifference(got, want audit.Report) string {
+	theirs := map[string]string{}
+	for _, c := range got.Checks {
+		theirs[c.ID] = form(c)
+	}
+	var differ []string
+	for _, c := range want.Checks {
+		if theirs[c.ID] != form(c) {
+			differ = append(differ, c.ID)
+		}
+		delete(theirs, c.ID)
+	}
+	for _, c := range got.Checks {
+		if _, unknown := theirs[c.ID]; unknown {
+			differ = append(differ, c.ID)
+		}
+	}
+	if len(differ) == 0 {
+		return "the checks agree, and what is said besides does not"
+	}
+	return "see " + plain(strings.Join(differ, ", "))
+}
+
+// form is the canonical form of a value that is compared, "" for one without.
+func form(v any) string {
+	b, err := sign.Canonical(v)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// otherProgram says that two programs are not the same, "" if they are.
+func otherProgram(audited, here trajectory.Harness) string {
+	if audited.ExecutableSHA256 == here.ExecutableSHA256 {
+		return ""
+	}
+	return fmt.Sprintf("; it was made by another program, gaia %s, and this is gaia %s: another version may find otherwise", build(audited), build(here))
+}
+
+// build names a version of the program.
+func build(h trajectory.Harness) string {
+	text := plain(h.Version)
+	if h.Commit != "" {
+		text += " of commit " + plain(h.Commit)
+	}
+	return text
+}
