@@ -116,7 +116,7 @@ func openEvidence(dir string) (*ledger.Run, error) {
 	if !submit.IsPackage(os.DirFS(dir)) {
 		return ledger.Verify(os.DirFS(dir), ledger.Options{})
 	}
-	p, err := submit.Verify(os.DirFS(dir))
+	p, err := submit.Verify(os.DirFS(dir), submit.Options{Once: true})
 	if err != nil {
 		return nil, err
 	}
