@@ -1,0 +1,202 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/submit"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+)
+
+// adjudication is what the flags of adjudicate say.
+type adjudication struct {
+	finding, decision, reason, key string
+	asJSON                         bool
+}
+
+func (a *app) adjudicateCommand() *cobra.Command {
+	var d adjudication
+	cmd := &cobra.Command{
+		Use:   "adjudicate DIR",
+		Short: "Decide about a finding of the audit, signed",
+		Long: `Adjudicate audits a finished run and writes a signed decision about one finding
+into it, which then closes the finding in every audit of the run and goes with it
+into its package.
+
+--decision void closes a finding about one task, CRITICAL too: the task is void and
+counts wrong in every score. --decision dismiss closes a HIGH finding alone. A
+CRITICAL finding about the whole run cannot be closed.
+
+The reason is packaged for all to read: it must not tell the answer. The key is the
+one the run was planned with. Removing the file that it writes takes a decision
+back, until the run is packaged.`,
+		Example: `  gaia adjudicate runs/01J… --finding 3fa20b7c --decision void --reason 'a search result held the answer'
+  gaia adjudicate runs/01J… --finding 9c1ee27a --decision dismiss --reason 'the file is the museum'\''s own'`,
+		Args: oneArg("the run directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "key"); err != nil {
+				return err
+			}
+			if err := d.check(); err != nil {
+				return err
+			}
+			return a.adjudicate(args[0], d)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&d.finding, "finding", "", "id of the finding, or the first eight or more digits of it")
+	f.StringVar(&d.decision, "decision", "", "void (the task counts wrong) or dismiss (of a HIGH finding)")
+	f.StringVar(&d.reason, "reason", "", "why, in a sentence for whoever reads the package")
+	f.StringVar(&d.key, "key", "", "signing key file, the one the run was planned with")
+	f.BoolVar(&d.asJSON, "json", false, "print the result as JSON")
+	return cmd
+}
+
+// shortestID bounds the start of a finding's id, in digits.
+const shortestID = 8
+
+// check refuses what the flags alone show to be wrong.
+func (d *adjudication) check() error {
+	if d.finding == "" || d.decision == "" || d.reason == "" {
+		return usage("gaia audit DIR names the findings", "adjudicate wants --finding, --decision and --reason")
+	}
+	if !slices.Contains([]audit.Decision{audit.Void, audit.Dismiss}, audit.Decision(d.decision)) {
+		return usage("", "--decision is void or dismiss, not %q", d.decision)
+	}
+	hex := strings.TrimPrefix(strings.ToLower(d.finding), "sha256:")
+	if len(hex) < shortestID || len(hex) > 64 || strings.Trim(hex, "0123456789abcdef") != "" {
+		return usage("give at least its first 8 hexadecimal digits", "--finding %q is not the id of a finding, nor the start of one", d.finding)
+	}
+	d.finding = "sha256:" + hex
+	if why := audit.BadReason(d.reason); why != "" {
+		return usage("", "--reason %s", why)
+	}
+	return nil
+}
+
+func (a *app) adjudicate(dir string, d adjudication) error {
+	if submit.IsPackage(os.DirFS(dir)) {
+		return usage("decide in the run directory and package it again with 'gaia submit'", "%q is a package, whose findings are decided about", dir)
+	}
+	if err := isRun(dir); err != nil {
+		return err
+	}
+	release, err := lockRun(dir)
+	if err != nil {
+		return err
+	}
+	defer release()
+	gold, report, found, err := auditHere(dir)
+	if err != nil {
+		return err
+	}
+	f, err := findingOf(report, d.finding)
+	if err != nil {
+		return err
+	}
+	if err := closable(f, audit.Decision(d.decision)); err != nil {
+		return err
+	}
+	if err := a.tellsNothing(d.reason, found, f, gold); err != nil {
+		return err
+	}
+	key, err := a.planKey(d.key, found)
+	if err != nil {
+		return err
+	}
+	ruling := audit.NewRuling(found, f, audit.Decision(d.decision), d.reason, time.Now().UTC().Format(trajectory.TimeFormat))
+	envelope, err := ruling.Seal(key)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, filepath.FromSlash(ruling.File()))
+	if err := writeAdjudication(path, envelope); err != nil {
+		return err
+	}
+	_, after, _, err := auditHere(dir)
+	if err != nil {
+		return fmt.Errorf("auditing with the decision in %q: %w", path, err)
+	}
+	return a.printAdjudicated(dir, path, ruling, envelope, after, found, d.asJSON)
+}
+
+// lockRun keeps others from writing the run, and from deciding about it, by the
+// journal, which internal/run locks too and nobody replaces.
+func lockRun(dir string) (release func(), err error) {
+	lock := flock.New(filepath.Join(dir, trajectory.JournalFile), flock.SetFlag(os.O_RDONLY))
+	got, err := lock.TryLock()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, trajectory.Faultf(trajectory.JournalFile, ledger.Missing)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("locking the run: %w", err)
+	}
+	if !got {
+		return nil, run.ErrBusy
+	}
+	return func() { _ = lock.Close() }, nil // which cannot fail in a way that leaves it locked
+}
+
+// auditHere audits a finished run with the answers of its private file.
+func auditHere(dir string) (*audit.Gold, audit.Report, *ledger.Run, error) {
+	gold, err := privateGold(dir)
+	if err != nil {
+		return nil, audit.Report{}, nil, err
+	}
+	report, found, err := audit.Run(os.DirFS(dir), audit.Options{Gold: gold})
+	switch {
+	case errors.Is(err, audit.ErrIncomplete):
+		return nil, report, found, incomplete(dir, found)
+	case err != nil:
+		return nil, report, found, privateFault(err)
+	case found.Scored() && gold == nil:
+		return nil, report, found, fail(exitFailure, fmt.Errorf("%s is missing, without which the audit does not see all, nor whether the reason tells an answer", run.PrivateFile),
+			"decide where the run was made")
+	}
+	return gold, report, found, nil
+}
+
+// planKey returns the key that the run was planned with.
+func (a *app) planKey(flag string, found *ledger.Run) (sign.Key, error) {
+	hint := "give the key that the run was planned with by --key: " + found.Key.ID()
+	key, err := a.existingKey(flag)
+	if errors.Is(err, errNoKey) {
+		return sign.Key{}, fail(exitFailure, err, hint)
+	}
+	if err != nil {
+		return sign.Key{}, err
+	}
+	if mine := key.Public(); !mine.Equal(found.Key) {
+		return sign.Key{}, fail(exitFailure, fmt.Errorf("the signing key is %s, but the run's plan was signed by %s", mine.ID(), found.Key.ID()), hint)
+	}
+	return key, nil
+}
+
+// writeAdjudication writes the one adjudication of a finding, whole and durable.
+func writeAdjudication(path string, envelope []byte) error {
+	dir := filepath.Dir(path)
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return cmp.Or(err, fail(exitFailure, fmt.Errorf("%q is there already, and closes nothing", path), "to decide anew, remove it"))
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("writing the decision: %w", err)
+	}
+	if err := renameio.WriteFile(path, envelope, 0o644, renameio.WithTempDir(dir)); err != nil {
+		return fmt.Errorf("writing the decision: %w", err)
+	}
+	return errors.Join(sign.SyncDir(dir), sign.SyncDir(filepath.Dir(dir)))
+}
