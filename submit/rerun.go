@@ -11,11 +11,12 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// rerun audits the package's files again and wants the same report, byte for
-// byte: that its findings are all there are to find is then no longer the
-// signer's word. What was audited with gold answers cannot be audited the same
-// without, and v says so.
-func (v *Verified) rerun(pkg fs.FS, o Options) error {
+// Rerun audits the files of a package that was verified again and wants the same
+// report, byte for byte, else it returns a *trajectory.Fault: that its findings
+// are all there are to find is then no longer the signer's word. What was audited
+// with gold answers cannot be audited the same without: v.NotRerun says so.
+func (v *Verified) Rerun(pkg fs.FS, o Options) error {
+	v.NotRerun = ""
 	if o.Once {
 		v.NotRerun = "not asked for"
 		return nil

@@ -80,7 +80,7 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	}
 	run.Marked = p.RecordingFailed // the marker itself is not packaged
 	v := &Verified{Run: run, Report: report, Statement: statement, Key: key}
-	if err := v.rerun(pkg, o); err != nil {
+	if err := v.Rerun(pkg, o); err != nil {
 		return nil, err
 	}
 	return v, nil

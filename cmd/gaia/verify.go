@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
+	"syscall"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -20,7 +23,8 @@ func (a *app) verifyCommand() *cobra.Command {
 rebuilds trajectories, results, summary and tree head from the journal, byte for
 byte. Of a package it also checks that exactly its files are there, the
 attestation's signature, every digest, and that the statement says what the
-files give. FILE is an evidence bundle that 'gaia disclose' wrote; give the
+files give. Given by --dataset the answers that the audit had, or where it had
+none, it audits the files again, which must give the same report. FILE is an evidence bundle that 'gaia disclose' wrote; give the
 checkpoint that was published, if you have it.
 
 Integrity (these bytes are what was signed) and trust (by a key you trust)
@@ -30,25 +34,33 @@ limits in time is trusted within that time only, by this machine's clock.`,
 		Example: `  gaia verify runs/01J…
   gaia verify submission-2026-01-02-5XK9QZ7M
   gaia verify --trusted-key alice.pub submission-2026-01-02-5XK9QZ7M
+  gaia verify --dataset hub submission-2026-01-02-5XK9QZ7M
   gaia verify task.json --checkpoint published`,
 		Args: oneArg("the run directory, package or evidence bundle"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "checkpoint", "hmac-key-file"); err != nil {
+			if err := notEmpty(cmd, "checkpoint", "dataset", "hmac-key-file"); err != nil {
+				return err
+			}
+			if err := (&taskFlags{source: v.dataset}).checkSource(); err != nil {
 				return err
 			}
 			info, err := os.Stat(args[0])
+			if err == nil && v.dataset != "" && !submit.IsPackage(os.DirFS(args[0])) {
+				return usage("a run is audited with 'gaia audit'", "--dataset is for packages, whose audit it runs again")
+			}
 			if err == nil && info.Mode().IsRegular() {
 				return a.verifyBundle(args[0], v)
 			}
 			if err == nil && (v.checkpoint != "" || v.hmacKey != "") {
 				return usage("a run and a package have their own checkpoint", "--checkpoint and --hmac-key-file are for evidence bundles")
 			}
-			return a.verify(args[0], v.trusted, v.asJSON)
+			return a.verify(cmd.Context(), args[0], v)
 		},
 	}
 	v.trusted.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&v.checkpoint, "checkpoint", "", "the checkpoint that was published, which a bundle must hold")
+	f.StringVar(&v.dataset, "dataset", "", "where the plan's answers are, to audit a package again: hub, hub:OWNER/NAME, dir:PATH, or fixtures")
 	f.StringVar(&v.hmacKey, "hmac-key-file", "", "the key that a bundle is signed with by HMAC-SHA256")
 	f.BoolVar(&v.asJSON, "json", false, "print the result as JSON")
 	return cmd
@@ -58,7 +70,28 @@ limits in time is trusted within that time only, by this machine's clock.`,
 type verifying struct {
 	trusted             trustFlags
 	checkpoint, hmacKey string
+	dataset             string // a source, as --source is written
 	asJSON              bool
+}
+
+// verifyPackage verifies a package; with a dataset, whose answers the audit had,
+// its audit too. What is broken is said before a dataset is asked for.
+func (a *app) verifyPackage(ctx context.Context, dir, dataset string) (*submit.Verified, error) {
+	here, err := harness()
+	if err != nil {
+		return nil, err
+	}
+	o := submit.Options{Harness: here}
+	of, err := submit.Verify(os.DirFS(dir), o)
+	if err != nil || dataset == "" || of.NotRerun == "" {
+		return of, err
+	}
+	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer release()
+	if o.Gold, err = a.goldFor(ctx, dataset, of.Run.Manifest); err != nil {
+		return nil, err
+	}
+	return of, of.Rerun(os.DirFS(dir), o)
 }
 
 // verifyRun verifies a run directory, and what was decided about its findings.
@@ -93,8 +126,8 @@ type verification struct {
 	Unsubmittable  string            `json:"unsubmittable,omitzero"`
 }
 
-func (a *app) verify(dir string, flags trustFlags, asJSON bool) error {
-	trusted, err := a.trustedKeys(flags)
+func (a *app) verify(ctx context.Context, dir string, f verifying) error {
+	trusted, err := a.trustedKeys(f.trusted)
 	if err != nil {
 		return err
 	}
@@ -104,11 +137,7 @@ func (a *app) verify(dir string, flags trustFlags, asJSON bool) error {
 	var of *submit.Verified
 	found := (*ledger.Run)(nil)
 	if submit.IsPackage(os.DirFS(dir)) {
-		here, err := harness()
-		if err != nil {
-			return err
-		}
-		if of, err = submit.Verify(os.DirFS(dir), submit.Options{Harness: here}); err != nil {
+		if of, err = a.verifyPackage(ctx, dir, f.dataset); err != nil {
 			return err
 		}
 		found = of.Run
@@ -127,7 +156,7 @@ func (a *app) verify(dir string, flags trustFlags, asJSON bool) error {
 	}
 	word, untrusted := trusted.of(found.Key)
 	v.Trust = word
-	if asJSON {
+	if f.asJSON {
 		err = a.printJSON(v)
 	} else {
 		err = a.printVerification(v, found.Manifest)
