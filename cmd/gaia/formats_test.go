@@ -34,6 +34,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 	documented(t, "trajectory", chapter(t, doc, "### `trajectories.jsonl`"), reflect.TypeFor[ledger.Trajectory]())
 	documented(t, "result", chapter(t, doc, "### `results.jsonl`"), reflect.TypeFor[ledger.Result](), "tokens")
 	documented(t, "report", chapter(t, doc, "### `audit-report.json`"), reflect.TypeFor[audit.Report]())
+	documented(t, "adjudication", chapter(t, doc, "### `adjudications.jsonl`"), reflect.TypeFor[audit.Ruling]())
 	documented(t, "statement", chapter(t, doc, "### `attestation.dsse.json`"), reflect.TypeFor[submit.Statement](), "harness")
 	documented(t, "evidence bundle", chapter(t, doc, "## Evidence bundle"), reflect.TypeFor[trajectory.Contents]())
 	documented(t, "evidence bundle", chapter(t, doc, "## Evidence bundle"), reflect.TypeFor[trajectory.Sealing]())
