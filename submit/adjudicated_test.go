@@ -323,10 +323,6 @@ func TestForgedDecisions(t *testing.T) {
 			_, built := Build(context.Background(), c)
 			_, _, seen := audit.Run(os.DirFS(c.Run), audit.Options{Gold: c.Gold})
 			for what, err := range map[string]error{"packaged": built, "audited": seen} {
-				// A package has its decisions in one file, in which a wrong name is not seen.
-				if tt.name == "under another finding's name" && what == "packaged" {
-					continue
-				}
 				var fault *trajectory.Fault
 				if !errors.As(err, &fault) || fault.File != want || !strings.Contains(fault.Reason, tt.why) {
 					t.Errorf("%s: %v, want %s: %s", what, err, want, tt.why)

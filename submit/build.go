@@ -107,6 +107,11 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 	if err != nil {
 		return Package{}, inRun(err, decisions)
 	}
+	for i, a := range report.Adjudications {
+		if (audit.Ruling{Finding: a.Finding}).File() != decisions[i] {
+			return Package{}, trajectory.Faultf(decisions[i], "decides about finding %s, which its name is not of", a.Finding)
+		}
+	}
 	if err := refusal(c, verified, report); err != nil {
 		return Package{}, err
 	}
