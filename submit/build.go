@@ -107,10 +107,8 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 	if err != nil {
 		return Package{}, inRun(err, decisions)
 	}
-	for i, a := range report.Adjudications {
-		if (audit.Ruling{Finding: a.Finding}).File() != decisions[i] {
-			return Package{}, trajectory.Faultf(decisions[i], "decides about finding %s, which its name is not of", a.Finding)
-		}
+	if err := checkNames(report, decisions); err != nil {
+		return Package{}, err
 	}
 	if err := refusal(c, verified, report); err != nil {
 		return Package{}, err
@@ -266,23 +264,6 @@ func diagnose(dir fs.FS, cause error) error {
 		return fmt.Errorf("%w: %s", audit.ErrIncomplete, run.Missing)
 	}
 	return cause
-}
-
-// copyAdjudications writes what a run's adjudications say into the one file that
-// they have in a package, if there are any, and returns the names of theirs.
-func copyAdjudications(run fs.FS, stage string) ([]string, error) {
-	files, envelopes, err := audit.CollectAdjudications(run)
-	if err != nil || len(files) == 0 {
-		return nil, err
-	}
-	return files, writeFile(filepath.Join(stage, audit.AdjudicationsFile), func(w io.Writer) error {
-		for _, envelope := range envelopes {
-			if _, err := w.Write(append(envelope, '\n')); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 // inRun gives a fault the name that the file has in the run; decisions are those

@@ -180,22 +180,6 @@ func checkLeaderboard(run *ledger.Run, report audit.Report, digests map[string]s
 	return nil
 }
 
-// readAdjudications reads the decisions about findings, if the package has any.
-func readAdjudications(pkg fs.FS, run *ledger.Run, digests map[string]string) ([]audit.Adjudication, error) {
-	digest, signed := digests[audit.AdjudicationsFile]
-	if !signed {
-		return nil, nil
-	}
-	data, err := ledger.ReadFile(pkg, audit.AdjudicationsFile, audit.MaxAdjudications)
-	if err != nil {
-		return nil, err
-	}
-	if sign.Digest(data) != digest {
-		return nil, changed(audit.AdjudicationsFile)
-	}
-	return audit.DecodeAdjudications(data, run)
-}
-
 // checkReport reads the audit's report and wants it to be about this run, and
 // its findings to be closed as the adjudications say.
 func checkReport(pkg fs.FS, run *ledger.Run, digests map[string]string) (audit.Report, error) {
