@@ -516,6 +516,7 @@ func TestNothingLeaks(t *testing.T) {
 	c.Transcription = &Transcription{Client: c.Model.Client.(*llm.Client), Name: fixtures.TranscriptionModel, Origin: "builtin:ears"}
 	c.Redact = trajectory.NewRedactor([]string{secret})
 	c.Model.Client, c.Judge.Client = echoing{c.Model.Client, secret}, echoing{c.Judge.Client, secret}
+	c.Model.ServedAs = []string{"[redacted]"} // which is what is recorded of that name
 	r, err := Create(t.TempDir(), c)
 	if err != nil {
 		t.Fatal(err)
