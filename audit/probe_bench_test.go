@@ -20,8 +20,8 @@ func BenchmarkProbe(b *testing.B) {
 		task Target
 		args string
 	}{
-		{"page", filled(page, 10<<20), lighthouse, `{"query":"keeper of the light house lamp replaced 1871"}`},
-		{"page with accents", filled("«Łąka» – dzień "+page, 10<<20), lighthouse, ""},
+		{"page of 10 MiB", filled(page, 10<<20), lighthouse, `{"query":"keeper of the light house lamp replaced 1871"}`},
+		{"page of 10 MiB with accents", filled("«Łąka» – dzień "+page, 10<<20), lighthouse, ""},
 		{"ideographs", filled("灯台の守り人は毎晩海を見ていた。", 10<<20), lighthouse, ""},
 		{"combining marks", filled("e\u0316\u0301", 16<<20), lighthouse, ""},
 		{"ligatures of 18 letters", filled("\ufdfa", 16<<20), lighthouse, ""},
