@@ -63,29 +63,39 @@ func parsed(t *testing.T, name, text string) runs.Case {
 	return c
 }
 
-// audited writes a case to a directory and audits it.
+// audited audits a case.
 func audited(t *testing.T, c runs.Case, gold bool) audit.Report {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "run")
-	if err := c.Write(dir); err != nil {
+	files, err := c.Files()
+	if err != nil {
 		t.Fatal(err)
 	}
-	var o audit.Options
+	r, err := auditedFiles(files, c, gold)
+	if err != nil {
+		t.Fatalf("auditing: %v", err)
+	}
+	return r
+}
+
+// auditedFiles audits the files of a case, or what somebody made of them.
+func auditedFiles(files map[string][]byte, c runs.Case, gold bool) (audit.Report, error) {
+	return auditedWith(files, c, gold, audit.Options{})
+}
+
+func auditedWith(files map[string][]byte, c runs.Case, gold bool, o audit.Options) (r audit.Report, err error) {
 	if answers := c.Gold(); answers != nil && gold {
 		o.Gold = &audit.Gold{Answers: answers, Salt: c.Salt()}
 	}
 	if c.Usage != nil {
-		export, err := audit.ParseUsageExport(c.Usage)
-		if err != nil {
-			t.Fatal(err)
+		if o.Usage, err = audit.ParseUsageExport(c.Usage); err != nil {
+			return r, err
 		}
-		o.Usage = export
 	}
-	report, run, err := audit.Run(os.DirFS(dir), o)
-	if err != nil || !run.Complete {
-		t.Fatalf("auditing: %v", err)
+	r, run, err := audit.Run(runs.Mutation{Dir: files}.FS(), o)
+	if err == nil && !run.Complete {
+		err = fmt.Errorf("the run is not complete")
 	}
-	return report
+	return r, err
 }
 
 // check returns one check's part of a report.

@@ -2,7 +2,6 @@ package audit_test
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -203,20 +202,4 @@ func sameAnswers(h held) bool {
 		}
 	}
 	return slices.ContainsFunc(slices.Collect(maps.Values(tasks)), func(of map[string]bool) bool { return len(of) > 1 })
-}
-
-// auditedFiles audits a run directory that is not on disk.
-func auditedFiles(files map[string][]byte, c runs.Case, gold bool) (audit.Report, error) {
-	return auditedWith(files, c, gold, audit.Options{})
-}
-
-func auditedWith(files map[string][]byte, c runs.Case, gold bool, o audit.Options) (audit.Report, error) {
-	if answers := c.Gold(); answers != nil && gold {
-		o.Gold = &audit.Gold{Answers: answers, Salt: c.Salt()}
-	}
-	report, run, err := audit.Run(runs.Mutation{Dir: files}.FS(), o)
-	if err == nil && !run.Complete {
-		err = fmt.Errorf("the run is not complete")
-	}
-	return report, err
 }

@@ -15,8 +15,9 @@ import (
 // journal gave.
 func unreachable() map[string]string {
 	return map[string]string{
-		"AUD-11.coverage-differs": "results and summary are rebuilt from the journal before the audit begins, one for each planned task: TestCoverageDenominator",
-		"AUD-11.headline-differs": "the summary is rebuilt from the journal before the audit begins: TestCoverageDenominator",
+		"AUD-11.coverage-differs":    "results and summary are rebuilt from the journal before the audit begins, one for each planned task: TestCoverageDenominator",
+		"AUD-11.headline-differs":    "the summary is rebuilt from the journal before the audit begins: TestCoverageDenominator",
+		"AUD-6.answer-after-grading": "no text has two attempts open at a time: TestAnswerAfterGrading",
 	}
 }
 

@@ -49,16 +49,10 @@ func unheeded() map[string]string {
 			"task_started.workspace[].probes.gold_near", "task_started.workspace[].probes.injection_markers",
 			"task_started.workspace[].probes.other_uuids", "task_started.workspace[].probes.own_uuid", "task_started.workspace[].probes.q_cov",
 			"task_started.workspace[].probes.q_cov_no_echo", "task_started.workspace[].probes.schema_keys", "tool_executed.probes.answer_keys",
-			"tool_executed.probes.deny_class", "tool_executed.probes.gold_hits", "tool_executed.probes.gold_label_near",
+			"tool_executed.probes.gold_hits", "tool_executed.probes.gold_label_near",
 			"tool_executed.probes.gold_near", "tool_executed.probes.injection_markers", "tool_executed.probes.other_uuids",
 			"tool_executed.probes.own_uuid", "tool_executed.probes.q_cov", "tool_executed.probes.q_cov_no_echo", "tool_executed.probes.schema_keys",
 			"tool_executed.probes.uuid_gold_near",
-		},
-		"the judge's own verdict is the signer's word: the headline is the official scorer's, which is computed again": {
-			"judgment.judged",
-		},
-		"no declared set of names is held against it": {
-			"judgment.response_model", "model_call_completed.response_model",
 		},
 		"of a try without a reply nothing comes, and the event of a reply names the model again": {
 			"model_call_completed.error.code", "model_call_completed.error.retryable", "model_call_completed.error.status",
@@ -67,9 +61,6 @@ func unheeded() map[string]string {
 		},
 		"the reply itself shows whether it calls tools or answers": {
 			"model_call_completed.finish_reason",
-		},
-		"by which build a run was taken up is the signer's word": {
-			"run_resumed.harness.commit", "run_resumed.harness.dirty", "run_resumed.harness.executable_sha256", "run_resumed.harness.version",
 		},
 		"how many entries a cache had is not known; a sweep that is none is missed where a verdict needs it": {
 			"security_event.checked", "security_event.kind",
