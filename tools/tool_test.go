@@ -149,7 +149,7 @@ func TestAsked(t *testing.T) {
 	seen := []string{}
 	for _, test := range tests {
 		s := newSession(t, &gateSink{}, nil, test.tool)
-		test.want.Tool, test.want.Known = test.tool.Spec().Name, true
+		test.want.Tool, test.want.Known, test.want.TaskID = test.tool.Spec().Name, true, "task"
 		seen = append(seen, test.want.Tool)
 		got := s.decide(Call{"c", test.want.Tool, test.args}).asked
 		if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {

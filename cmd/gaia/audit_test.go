@@ -136,7 +136,7 @@ func TestAuditClosed(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("d", 64)
 	for _, f := range render.Findings(r) {
 		if f.Severity == audit.Critical {
-			o.Adjudications = append(o.Adjudications, audit.Adjudication{Ruling: audit.Ruling{Decision: audit.Void, Finding: f.ID, Reason: "nothing was asked"}, SHA256: digest})
+			o.Adjudications = append(o.Adjudications, audit.Adjudication{Ruling: audit.Ruling{Check: f.Check, Decision: audit.Void, Finding: f.ID, Reason: "nothing was asked", RuleID: f.RuleID, TaskID: f.TaskID}, SHA256: digest})
 		}
 	}
 	if r, _, err = audit.Run(os.DirFS(dir), o); err != nil {
