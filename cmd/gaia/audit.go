@@ -21,7 +21,9 @@ import (
 // auditing is what the flags of audit say.
 type auditing struct {
 	format, explain string
-	gold            string // goldPrivate, goldNone, a source as --source writes it; "": what the directory has
+	bodies          []string // files with whole documents
+	usage           string   // file with the provider's usage export
+	gold            string   // goldPrivate, goldNone, a source as --source writes it; "": what the directory has
 	auditedAt       string
 	only            []string
 	strict          bool
@@ -55,7 +57,8 @@ that was kept: it is held against its own findings and shown, with the same exit
 codes. Whether it is the run's, only an audit of the run says.
 
 A check that could not see says what it could not see: a gap, which is never a
-pass. The gold answers come from the run's private file, held against the
+pass. --body gives it the whole of a document that the journal has the head and the
+digest of, --usage-export the provider's own list of requests. The gold answers come from the run's private file, held against the
 plan's commitment. A package has none: without --gold, what needs them stays a
 gap. With it they are read from the dataset of the plan.
 
@@ -66,6 +69,7 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
   gaia audit --format json runs/01J… | jq .attestation.harness_gaps
   gaia audit --format sarif runs/01J… > gaia.sarif
   gaia audit --format markdown report.json
+  gaia audit --body page.html --usage-export activity.csv runs/01J…
   gaia audit --explain AUD-5`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if flags.explain != "" || flags.schema {
@@ -93,6 +97,8 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 	f.BoolVar(&flags.asJSON, "json", false, "print the report as JSON, like --format json")
 	f.StringVar(&flags.gold, "gold", "", "where the gold answers are: private (of a run directory, the default), none, or the plan's dataset as --source writes it")
 	f.StringSliceVar(&flags.only, "only", nil, "ask only these checks, such as AUD-1,AUD-5: to look, never clean")
+	f.StringArrayVar(&flags.bodies, "body", nil, "file with the whole of a document that the run has the head of; may be given several times")
+	f.StringVar(&flags.usage, "usage-export", "", "file with the provider's list of what was used, to be held against the journal")
 	f.BoolVar(&flags.strict, "strict", false, "fail also if there is something to review")
 	f.StringVar(&flags.auditedAt, "audited-at", "", "time that the report gives (default: when the run was completed)")
 	f.StringVar(&flags.explain, "explain", "", "say what a check is for, such as AUD-5, instead of auditing")
@@ -107,12 +113,12 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 // check refuses what the flags of cmd alone show to be wrong, and settles the
 // rest.
 func (f *auditing) check(cmd *cobra.Command) error {
-	if err := notEmpty(cmd, "format", "gold", "only", "audited-at", "explain"); err != nil {
+	if err := notEmpty(cmd, "format", "gold", "only", "body", "usage-export", "audited-at", "explain"); err != nil {
 		return err
 	}
 	given := cmd.Flags().Changed
 	for _, alone := range []string{"explain", "schema"} {
-		for _, other := range []string{"format", "json", "gold", "only", "strict", "audited-at", "explain", "schema"} {
+		for _, other := range []string{"format", "json", "gold", "only", "body", "usage-export", "strict", "audited-at", "explain", "schema"} {
 			if given(alone) && given(other) && alone != other {
 				return usage("leave one of them out", "--%s audits nothing, so --%s says nothing", alone, other)
 			}
@@ -209,63 +215,6 @@ func besides(report string) string {
 		return ""
 	}
 	return dir
-}
-
-// storedReport reads a report that was printed or packaged before.
-func storedReport(path string, f auditing) (audit.Report, error) {
-	for _, flag := range [][2]string{{"gold", f.gold}, {"only", strings.Join(f.only, ",")}, {"audited-at", f.auditedAt}} {
-		if flag[1] != "" {
-			return audit.Report{}, usage("give the run directory or package", "%q is a report that was made before, to which --%s says nothing", path, flag[0])
-		}
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return audit.Report{}, fmt.Errorf("reading the report %q: %w", path, unwrapPath(err))
-	}
-	r, err := audit.DecodeReport([]byte(strings.TrimSuffix(string(b), "\n"))) // which printing adds
-	var fault *trajectory.Fault
-	if errors.As(err, &fault) {
-		return audit.Report{}, trajectory.Faultf(path, "%s", fault.Reason)
-	}
-	return r, err
-}
-
-// auditRun audits a run directory with the gold answers of its private file, or
-// a package without, or either with those of a dataset.
-func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Report, *ledger.Run, error) {
-	if err := isRunOrPackage(dir); err != nil {
-		return audit.Report{}, nil, err
-	}
-	o := audit.Options{AuditedAt: f.auditedAt, Only: f.only}
-	packaged := submit.IsPackage(os.DirFS(dir))
-	if packaged {
-		o.Summary = submit.MetadataFile
-	}
-	gold := f.gold
-	switch {
-	case gold == goldPrivate && packaged:
-		return audit.Report{}, nil, usage("give the dataset: hub, hub:OWNER/NAME, dir:PATH or fixtures", "%q is a package, which holds no gold answers", dir)
-	case gold == "" && packaged:
-		gold = goldNone
-	case gold == "":
-		gold = goldPrivate
-	}
-	var err error
-	switch gold {
-	case goldNone:
-	case goldPrivate:
-		o.Gold, err = privateGold(dir)
-	default:
-		o.Gold, err = a.publishedGold(ctx, dir, gold)
-	}
-	if err != nil {
-		return audit.Report{}, nil, err
-	}
-	report, found, err := audit.Run(os.DirFS(dir), o)
-	if errors.Is(err, audit.ErrIncomplete) {
-		return report, found, incomplete(dir, found)
-	}
-	return report, found, privateFault(err)
 }
 
 // clean fails for a report that keeps its run from being submitted, or has

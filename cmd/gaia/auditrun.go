@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/submit"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// storedReport reads a report that was printed or packaged before.
+func storedReport(path string, f auditing) (audit.Report, error) {
+	for _, flag := range [][2]string{{"gold", f.gold}, {"only", strings.Join(f.only, ",")}, {"body", strings.Join(f.bodies, ",")},
+		{"usage-export", f.usage}, {"audited-at", f.auditedAt}} {
+		if flag[1] != "" {
+			return audit.Report{}, usage("give the run directory or package", "%q is a report that was made before, to which --%s says nothing", path, flag[0])
+		}
+	}
+	b, err := readUpTo(path, maxReport)
+	if err != nil {
+		return audit.Report{}, fmt.Errorf("reading the report %q: %w", path, err)
+	}
+	r, err := audit.DecodeReport([]byte(strings.TrimSuffix(string(b), "\n"))) // which printing adds
+	var fault *trajectory.Fault
+	if errors.As(err, &fault) {
+		return audit.Report{}, trajectory.Faultf(path, "%s", fault.Reason)
+	}
+	return r, err
+}
+
+// auditRun audits a run directory with the gold answers of its private file, or
+// a package without, or either with those of a dataset.
+func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Report, *ledger.Run, error) {
+	if err := isRunOrPackage(dir); err != nil {
+		return audit.Report{}, nil, err
+	}
+	o := audit.Options{AuditedAt: f.auditedAt, Only: f.only}
+	packaged := submit.IsPackage(os.DirFS(dir))
+	if packaged {
+		o.Summary = submit.MetadataFile
+	}
+	gold := f.gold
+	switch {
+	case gold == goldPrivate && packaged:
+		return audit.Report{}, nil, usage("give the dataset: hub, hub:OWNER/NAME, dir:PATH or fixtures", "%q is a package, which holds no gold answers", dir)
+	case gold == "" && packaged:
+		gold = goldNone
+	case gold == "":
+		gold = goldPrivate
+	}
+	given, err := f.documents(&o)
+	if err != nil {
+		return audit.Report{}, nil, err
+	}
+	switch gold {
+	case goldNone:
+	case goldPrivate:
+		o.Gold, err = privateGold(dir)
+	default:
+		o.Gold, err = a.publishedGold(ctx, dir, gold)
+	}
+	if err != nil {
+		return audit.Report{}, nil, err
+	}
+	report, found, err := audit.Run(os.DirFS(dir), o)
+	if errors.Is(err, audit.ErrIncomplete) {
+		return report, found, incomplete(dir, found)
+	}
+	if err != nil {
+		return report, found, privateFault(err)
+	}
+	for _, body := range given {
+		if !slices.Contains(report.Inputs.Bodies, body.sha256) {
+			return audit.Report{}, nil, usage("a document is told by its digest: it must be what the tool got, byte for byte", "%q is the document of no result of this run", body.path)
+		}
+	}
+	return report, found, nil
+}
+
+// How large files can be that are read for an audit, in bytes.
+const (
+	maxReport = 64 << 20
+	maxBody   = 256 << 20
+)
+
+// body is a file with a whole document.
+type body struct{ path, sha256 string }
+
+// documents reads the files that are to be held against the run.
+func (f auditing) documents(o *audit.Options) (given []body, err error) {
+	o.Bodies = map[string][]byte{}
+	for _, path := range f.bodies {
+		b, err := readUpTo(path, maxBody)
+		if err != nil {
+			return nil, fmt.Errorf("reading the document %q: %w", path, err)
+		}
+		digest := sign.Digest(b)
+		o.Bodies[digest] = b
+		given = append(given, body{path, digest})
+	}
+	if f.usage == "" {
+		return given, nil
+	}
+	b, err := readUpTo(f.usage, audit.MaxUsageExport)
+	if err != nil {
+		return nil, fmt.Errorf("reading the usage export %q: %w", f.usage, err)
+	}
+	if o.Usage, err = audit.ParseUsageExport(b); err != nil {
+		return nil, usage("it is JSON, JSON lines or CSV, with an id or the tokens of each request", "the usage export %q: %v", f.usage, err)
+	}
+	return given, nil
+}
+
+// readUpTo reads a regular file of at most so many bytes.
+func readUpTo(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, unwrapPath(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, unwrapPath(err)
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file")
+	case info.Size() > limit:
+		return nil, fmt.Errorf("it is larger than %d bytes", limit)
+	}
+	return io.ReadAll(io.LimitReader(f, limit))
+}
