@@ -82,6 +82,9 @@ func NamesTask(text, id string) bool {
 	}
 	for _, form := range forms(text) {
 		for run := range strings.FieldsFuncSeq(form, func(r rune) bool { return !inID(r) }) {
+			if len(run) < len(want) {
+				continue
+			}
 			bare := bareID(run)
 			if bare == want || len(want) >= 32 && strings.Contains(bare, want) { // no such run is there by chance
 				return true
