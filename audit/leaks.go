@@ -19,9 +19,10 @@ const (
 // cleanSource is what AUD-1 wants in place of a leak.
 const cleanSource = "a source that does not hold the benchmark's own answers"
 
-// leaked looks at what one call brought in. That of the workspace counts, too:
-// the agent cannot have put the task's published answer there by itself. It
-// reports whether that was an answer, and whether anything was found at all.
+// leaked looks at what one call brought in. What a tool of the workspace gave can
+// be the model's own: it knows the question and, where the attachment bears it as
+// its name, the task's id, and it writes answers down. It reports whether that was
+// an answer, and whether anything was found at all.
 func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) {
 	p, before := c.Result.Probes, len(n.findings)
 	// A listing of the workspace has ids in its names, and beside them sizes that can be any number.
@@ -32,10 +33,19 @@ func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) 
 		answered = true
 		n.find(rule, at, fmt.Sprintf(format, args...), cleanSource)
 	}
-	if p.OwnUUID && p.UUIDGoldNear && !sized {
+	inside := !thirdParty(c.Result.Name)
+	switch named := inside && at.task != nil && policy.NamesTask(at.task.Plan.FileName, at.task.Plan.TaskID) && p.SchemaKeys < 3; {
+	case !p.OwnUUID || !p.UUIDGoldNear || sized || named && p.AnswerKeys == 0:
+	case named:
+		n.find("attachment-with-answer", at, "the name of the attachment with a field for its answer beside it, from "+c.Result.Name, "what the attachment says")
+	default:
 		found("uuid-with-answer", "the task's id with an answer beside it, from %s", c.Result.Name)
 	}
-	if p.QCovNoEcho >= wholeQuestion && p.GoldNear {
+	switch {
+	case p.QCovNoEcho < wholeQuestion || !p.GoldNear:
+	case inside:
+		n.find("question-with-gold-inside", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", p.QCovNoEcho, c.Result.Name), "the model's own words")
+	default:
 		found("question-with-gold", "%d of 1000 of the question's text with the gold answer near it, from %s", p.QCovNoEcho, c.Result.Name)
 	}
 	if c.Result.ClassA != "" && bearing && (p.OwnUUID || p.QCov >= someQuestion) {
@@ -44,7 +54,7 @@ func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) 
 	if c.Loads {
 		found("loader-output", "the output of what leads to a source of the benchmark's answers, from %s", c.Result.Name)
 	}
-	if !answered {
+	if len(n.findings) == before {
 		hinted(n, at, c)
 	}
 	return answered, len(n.findings) > before
