@@ -103,7 +103,7 @@ func newGatherer(m ledger.Manifest, gold map[string]string) *gatherer {
 	plan.anything = plan.policy
 	plan.anything.Mode, plan.anything.Allow, plan.anything.Deny, plan.anything.Confirm = policy.Autonomous, []string{policy.EveryTool}, nil, nil
 	for _, t := range m.Tools {
-		plan.schemas[t.SchemaSHA256], plan.tools[t.Name] = true, true
+		plan.schemas[t.SchemaSHA256], plan.tools[t.Name] = t.Server != "" || ours(t), true
 		plan.words += t.Name + "\n"
 	}
 	for _, p := range m.Tasks {

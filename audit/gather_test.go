@@ -28,7 +28,9 @@ func newTalk() *talk {
 	for _, p := range prompt.Templates() {
 		m.Prompts = append(m.Prompts, ledger.Prompt{ID: p.ID, Text: p.Text})
 	}
-	m.Tools = []ledger.ToolPlan{{Name: "web_fetch"}, {Name: "web_search"}}
+	for _, name := range []string{"web_fetch", "web_search"} {
+		m.Tools = append(m.Tools, own(name))
+	}
 	m.Policy = policy.Policy{Mode: policy.Autonomous, Allow: []string{policy.EveryTool}}
 	t := &talk{g: newGatherer(m, map[string]string{ownID: lighthouse.Gold})}
 	t.add(trajectory.TaskStarted{Question: lighthouse.Question})

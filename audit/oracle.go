@@ -19,12 +19,13 @@ func oracleLeakage() Check {
 		Skips: "templates, the question, digests of messages or the start workspace are not recorded, or not in a form that this version knows",
 		Rules: []Rule{
 			{"prompt-residue", Critical, 1, "a message that holds, besides the question and the templates, the answer or fields for one"},
-			{"workspace-answer", Critical, 1, "a start workspace with the task's answer, in more than the attachment"},
-			{"tool-description-answer", Critical, 1, "a tool's description with the task or its answer"},
+			{"workspace-answer", Critical, 2, "a start workspace with the task's answer in a file that is not the attachment, or with the question, or its id, and its answer so called in the attachment"},
+			{"tool-description-answer", Critical, 2, "the task or its answer in what a tool says of itself that is not one of this version as it is"},
 			{"tool-schema-answer", Critical, 1, "the parameters of a server's tool with the task or its answer"},
 			{"other-pair", High, 1, "a message that holds, besides the question and the templates, another task of the run with its answer"},
 			{"other-record", High, 1, "a start workspace or a server's tool with the id of another task of the split and fields for an answer"},
 			{"short-answer", ToReview, 1, "a message that holds, besides the question and the templates, an answer of less than 4 characters without a label"},
+			{"attachment-with-question", ToReview, 1, "an attachment with the question, and the gold answer near it"},
 			{"records-named", ToReview, 1, "a message, a template or a server's tool that names the run's own records or a judge cache"},
 			{"tool-schema-word", ToReview, 1, "the parameters of a server's tool with a word of the answer"},
 			{"picture-scaled", Info, 1, "a picture that is not the attachment byte for byte"},
@@ -118,8 +119,9 @@ func told(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 }
 
 // workspace looks at the files an attempt began with. The attachment is the
-// dataset's and may hold the answer, which is what the task is about; it may
-// not hold the task.
+// dataset's and may hold the answer, which is what the task is about, and the
+// question, which is what an exercise sheet has; it may not be the benchmark's
+// record of the task.
 func workspace(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	if name := t.Plan.FileName; name != "" && !slices.ContainsFunc(a.Workspace, func(f trajectory.File) bool { return f.Path == name }) {
 		n.gap("the attachment of a task is not in the list of its start workspace")
@@ -130,11 +132,13 @@ func workspace(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 			continue
 		}
 		p := *f.Probes
-		solved := p.UUIDGoldNear || p.QCov >= wholeQuestion && p.GoldNear
+		solved, sheet := p.UUIDGoldNear, p.QCov >= wholeQuestion && p.GoldNear
 		others := false // alone: with a field for an answer, of which it is known whose it is
 		if f.Path != a.FileName {
 			others = !p.OwnUUID && p.OtherUUIDs > 0 && p.AnswerKeys > 0
 			solved = solved || p.GoldHits > 0 || p.AnswerKeys > 0 && !others
+		} else if sheet && (p.GoldLabelNear || p.AnswerKeys > 0) {
+			solved = true
 		}
 		at := place{task: t, attempt: a.Number, seq: a.Begun, sha256: f.SHA256}
 		switch {
@@ -142,6 +146,8 @@ func workspace(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 			n.find("workspace-answer", at, "the start workspace holds the task's answer", "the attachment alone")
 		case others:
 			n.find("other-record", at, "the start workspace holds a record of another task", "the attachment alone")
+		case sheet:
+			n.find("attachment-with-question", at, "the attachment has the question and the gold answer near it", "what the question is about")
 		}
 	}
 }
@@ -161,24 +167,23 @@ func filesOpened(n *Notes, a *AttemptEvidence) {
 }
 
 // toolDescriptions looks for a task's answer in what every attempt is told of
-// the tools. A word in the description of a built-in tool that happens to be a
-// gold answer is none.
+// tools that are not this version's own, which are known to tell none.
 func toolDescriptions(e *Evidence, n *Notes) {
-	var own, others, schemas strings.Builder
+	var descriptions, schemas strings.Builder
 	for _, t := range e.Manifest.Tools {
-		text := &others
-		if builtin(t.Name) {
-			text = &own
+		if ours(t) {
+			continue
 		}
-		text.WriteString(t.Name + "\n" + t.Description + "\n")
+		if t.Server == "" || builtin(t.Name) {
+			n.gap("the tool %q is neither one of this version nor a server's: what it says of itself, or takes, is not known", t.Name)
+		}
+		descriptions.WriteString(t.Name + "\n" + t.Description + "\n")
 		schemas.WriteString(t.Schema + "\n")
 	}
-	for _, t := range e.Manifest.Tools {
-		if builtin(t.Name) != (t.Server == "") {
-			n.gap("the tool %q is neither this program's own nor a server's: nobody knows what it says of itself", t.Name)
-		}
+	if descriptions.Len() == 0 {
+		return
 	}
-	if e.unplanned().records(others.String() + schemas.String()) {
+	if e.unplanned().records(descriptions.String() + schemas.String()) {
 		n.find("other-record", place{}, "a server's tool holds a record of a task that the run does not ask", "what the tool does and takes")
 	}
 	for _, t := range e.Tasks {
@@ -186,9 +191,7 @@ func toolDescriptions(e *Evidence, n *Notes) {
 			continue
 		}
 		prober := e.prober(t)
-		stray := prober.Probe(others.String(), "", nil)
-		p := graver(prober.Probe(own.String(), "", nil), stray)
-		if p.OwnUUID || p.GoldLabelNear || stray.GoldHits > 0 || p.QCov >= wholeQuestion && p.GoldNear {
+		if p := prober.Probe(descriptions.String(), "", nil); p.OwnUUID || p.GoldHits > 0 || p.QCov >= wholeQuestion {
 			n.find("tool-description-answer", place{task: t}, "the description of a tool holds the task or its answer", "what the tool does")
 		}
 		switch s := prober.Probe(schemas.String(), "", nil); {

@@ -81,7 +81,6 @@ func unheeded() map[string]string {
 		"the plan's word of where things come from, which nothing in a run shows": {
 			"manifest.created", "manifest.dataset.metadata_file", "manifest.dataset.metadata_sha256", "manifest.dataset.name",
 			"manifest.dataset.revision", "manifest.judge.origin", "manifest.model.origin", "manifest.prices_sha256",
-			"manifest.tools[].schema_sha256",
 		},
 		"a label that does not say all is for people to read": {
 			"manifest.dataset.selection",
@@ -94,9 +93,6 @@ func unheeded() map[string]string {
 		},
 		"the audit looks with its own list": {
 			"manifest.denylist_sha256",
-		},
-		"what is said of a tool is looked through for answers, and may be worded otherwise": {
-			"manifest.tools[].description",
 		},
 	}
 	all := map[string]string{}

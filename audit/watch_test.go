@@ -104,7 +104,7 @@ func notOfAnEvent() map[string][]string {
 		},
 		"in the plan": {
 			"AUD-01/gap-other-probes.txt", "AUD-01/gap-research-model.txt", "AUD-01/gap-searching-model.txt", "AUD-01/gap-unconfined.txt",
-			"AUD-03/fires-tool-description.txt", "AUD-03/fires-tool-hint.txt", "AUD-03/fires-tool-schema.txt", "AUD-03/gap-tool-of-nobody.txt", "AUD-03/gap-no-templates.txt", "AUD-03/gap-own-condensed-template-and-answer.txt",
+			"AUD-03/fires-hint-in-built-in.txt", "AUD-03/gap-built-in-of-other-words.txt", "AUD-03/fires-tool-description.txt", "AUD-03/fires-tool-hint.txt", "AUD-03/fires-tool-schema.txt", "AUD-03/gap-tool-of-nobody.txt", "AUD-03/gap-no-templates.txt", "AUD-03/gap-own-condensed-template-and-answer.txt",
 			"AUD-03/gap-own-condensed-template.txt", "AUD-03/gap-own-template.txt", "AUD-04/gap-unconfined.txt",
 			"AUD-02/gap-attachment-by-digests.txt", "AUD-03/fires-record-in-parameters.txt", "AUD-03/fires-tool-schema-question.txt", "AUD-03/fires-tool-with-record.txt",
 		},
@@ -114,7 +114,7 @@ func notOfAnEvent() map[string][]string {
 		},
 		"in messages held against those before them and the templates": {
 			"AUD-03/fires-condensed-with-answer.txt", "AUD-03/fires-memory.txt", "AUD-03/fires-question.txt", "AUD-03/fires-refusal-once-more.txt",
-			"AUD-03/fires-refusal.txt", "AUD-03/fires-short-labelled.txt", "AUD-03/fires-system.txt", "AUD-03/fires-tool-message.txt",
+			"AUD-03/fires-refusal-with-another-schema.txt", "AUD-03/fires-refusal.txt", "AUD-03/fires-short-labelled.txt", "AUD-03/fires-system.txt", "AUD-03/fires-tool-message.txt",
 			"AUD-03/fires-unlisted-message.txt", "AUD-03/gap-no-digests.txt", "AUD-03/gap-no-request.txt", "AUD-03/gap-residue-cut.txt",
 			"AUD-03/fires-other-pair.txt", "AUD-03/fires-other-pair-of-a-later-attempt.txt", "AUD-03/gap-turn-without-request.txt",
 		},

@@ -35,7 +35,7 @@ const (
 // another.
 const decidable = `One answer comes from somebody's copy of the records, and once the agent looked at the host.
 -- plan --
-{"tools":[{"description":"Runs Python code and returns what it printed.","name":"python","schema_sha256":"sha256:3f0a5b8c1d2e4f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8"},{"description":"Fetches a page.","name":"web_fetch","schema_sha256":"sha256:3f0a5b8c1d2e4f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8"}]}
+{"tools":[{"name":"python"},{"name":"web_fetch"}]}
 -- split validation --
 carried gold
 ` + leakTask + `
