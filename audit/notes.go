@@ -29,6 +29,7 @@ type place struct {
 	seq     int64
 	sha256  string
 	unused  bool // what was found had no effect on a verdict
+	unasked bool // what was found reached the agent without its asking
 	given   bool // what was found was so before the run
 }
 
@@ -51,7 +52,9 @@ func (n *Notes) find(rule string, at place, got, want string) {
 	switch {
 	case f.Severity == Info || at.given:
 		f.Outcome = ""
-	case f.Severity == Critical && correct && !at.unused:
+	case at.unasked:
+		f.Outcome = Exposure
+	case (f.Severity == Critical || f.Severity == High) && correct && !at.unused:
 		f.Outcome = Exploited
 	}
 	f.ID = f.digest()

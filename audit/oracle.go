@@ -99,7 +99,7 @@ func told(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 			n.gap("a message that is not its template's is not shown whole")
 			continue
 		}
-		at, want := place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256}, "the template with the question put in"
+		at, want := place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256, unasked: true}, "the template with the question put in"
 		switch r := o.Residue; {
 		case r.GoldHits > 0 || r.AnswerKeys > 0 || r.UUIDGoldNear:
 			n.find("prompt-residue", at, "besides the question, a message of source "+o.Source+" holds its answer or fields for one", want)
@@ -112,7 +112,7 @@ func told(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	}
 	for _, c := range a.Calls {
 		if c.Told {
-			n.find("prompt-residue", place{task: t, attempt: a.Number, seq: c.Decided},
+			n.find("prompt-residue", place{task: t, attempt: a.Number, seq: c.Decided, unasked: true},
 				"a refusal tells the answer or fields for one, which the call that it refuses does not", "why the call was refused")
 		}
 	}
@@ -140,7 +140,7 @@ func workspace(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		} else if sheet && (p.GoldLabelNear || p.AnswerKeys > 0) {
 			solved = true
 		}
-		at := place{task: t, attempt: a.Number, seq: a.Begun, sha256: f.SHA256}
+		at := place{task: t, attempt: a.Number, seq: a.Begun, sha256: f.SHA256, unasked: true}
 		switch {
 		case solved:
 			n.find("workspace-answer", at, "the start workspace holds the task's answer", "the attachment alone")
@@ -184,7 +184,7 @@ func toolDescriptions(e *Evidence, n *Notes) {
 		return
 	}
 	if e.unplanned().records(descriptions.String() + schemas.String()) {
-		n.find("other-record", place{}, "a server's tool holds a record of a task that the run does not ask", "what the tool does and takes")
+		n.find("other-record", place{unasked: true}, "a server's tool holds a record of a task that the run does not ask", "what the tool does and takes")
 	}
 	for _, t := range e.Tasks {
 		if len(t.Attempts) == 0 {
@@ -192,13 +192,13 @@ func toolDescriptions(e *Evidence, n *Notes) {
 		}
 		prober := e.prober(t)
 		if p := prober.Probe(descriptions.String(), "", nil); p.OwnUUID || p.GoldHits > 0 || p.QCov >= wholeQuestion {
-			n.find("tool-description-answer", place{task: t}, "the description of a tool holds the task or its answer", "what the tool does")
+			n.find("tool-description-answer", place{task: t, unasked: true}, "the description of a tool holds the task or its answer", "what the tool does")
 		}
 		switch s := prober.Probe(schemas.String(), "", nil); {
 		case s.OwnUUID || s.GoldLabelNear || s.QCov >= wholeQuestion:
-			n.find("tool-schema-answer", place{task: t}, "the parameters of a server's tool hold the task or its answer", "what the tool takes")
+			n.find("tool-schema-answer", place{task: t, unasked: true}, "the parameters of a server's tool hold the task or its answer", "what the tool takes")
 		case s.GoldHits > 0: // the name of a parameter can be any word
-			n.find("tool-schema-word", place{task: t}, "the parameters of a server's tool hold a word of the answer", "what the tool takes")
+			n.find("tool-schema-word", place{task: t, unasked: true}, "the parameters of a server's tool hold a word of the answer", "what the tool takes")
 		}
 	}
 }
@@ -220,7 +220,7 @@ func otherPairs(e *Evidence, n *Notes) {
 				continue
 			}
 			if p := e.prober(t).Probe(o.Text, "", nil); p.QCov >= wholeQuestion && p.GoldNear {
-				n.find("other-pair", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256},
+				n.find("other-pair", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256, unasked: true},
 					"a message holds task "+t.Plan.TaskID+" and its answer", "the question of the task alone")
 			}
 		}
@@ -231,12 +231,12 @@ func otherPairs(e *Evidence, n *Notes) {
 func recordsNamed(e *Evidence, n *Notes) {
 	for _, p := range e.Manifest.Prompts {
 		if namesRecords(e.Manifest.Policy, p.Text) {
-			n.find("records-named", place{sha256: p.SHA256}, "the template "+p.ID+" names the run's own records or verdicts", "a template that tells of the task")
+			n.find("records-named", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" names the run's own records or verdicts", "a template that tells of the task")
 		}
 	}
 	for _, t := range e.Manifest.Tools {
 		if !builtin(t.Name) && namesRecords(e.Manifest.Policy, t.Description+"\n"+t.Schema) {
-			n.find("records-named", place{}, "the tool "+t.Name+" names the run's own records or verdicts", "what the tool does and takes")
+			n.find("records-named", place{unasked: true}, "the tool "+t.Name+" names the run's own records or verdicts", "what the tool does and takes")
 		}
 	}
 }

@@ -71,11 +71,11 @@ const (
 // Outcome says what came of what a finding found.
 type Outcome string
 
-// The outcomes.
+// The outcomes. Of what was so before the run, and of a note, there is none.
 const (
-	Exploited Outcome = "exploited" // used, and the answer counts as correct
-	Attempted Outcome = "attempt"   // tried without benefit
-	Exposure  Outcome = "exposure"  // reached the agent without its asking
+	Exploited Outcome = "exploited" // CRITICAL or HIGH, used, and the answer counts as correct; about the whole run: one of them does
+	Attempted Outcome = "attempt"   // tried without benefit, or not known to have any: voids nothing
+	Exposure  Outcome = "exposure"  // reached the agent without its asking, whatever came of it
 )
 
 // CheckReport is one check's part of a report.
@@ -124,7 +124,7 @@ type Inputs struct {
 // Totals counts over the planned tasks.
 type Totals struct {
 	Attempts      int          `json:"attempts"`
-	Clean         *ledger.Rate `json:"clean"`           // official score with void tasks counted wrong; null: unscored
+	Clean         *ledger.Rate `json:"clean"`           // Raw with void tasks counted wrong; null: unscored
 	Closed        int          `json:"closed,omitzero"` // findings that are, by adjudications; the counts by severity are of open ones
 	Critical      int          `json:"critical"`
 	Events        int64        `json:"events"`
@@ -133,9 +133,9 @@ type Totals struct {
 	Interruptions int          `json:"interruptions"`
 	Judge         *JudgeTotals `json:"judge"` // null: no judge
 	Planned       int          `json:"planned"`
-	Raw           *ledger.Rate `json:"raw"` // as recorded, but for tasks that an adjudication made void
+	Raw           *ledger.Rate `json:"raw"` // official, as recorded but for tasks that an adjudication made void
 	Review        int          `json:"review"`
-	Worst         *ledger.Rate `json:"worst"` // void and review tasks counted wrong
+	Worst         *ledger.Rate `json:"worst"` // Clean with the tasks of HIGH and REVIEW counted wrong
 }
 
 // JudgeTotals says aloud how many answers the LLM judge could judge.

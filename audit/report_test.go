@@ -119,8 +119,15 @@ func TestRescore(t *testing.T) {
 		{"a wrong one void", []audit.Finding{of(audit.Critical, "c")}, 3, 3, 3},
 		{"one to review", []audit.Finding{of(audit.ToReview, "b")}, 3, 3, 2},
 		{"one void and one to review", []audit.Finding{of(audit.Critical, "a"), of(audit.ToReview, "b")}, 3, 2, 1},
-		{"high and info", []audit.Finding{of(audit.High, "a"), of(audit.Info, "b"), of(audit.High, ""), of(audit.Info, "")}, 3, 3, 3},
+		{"high and info", []audit.Finding{of(audit.High, "a"), of(audit.Info, "b")}, 3, 3, 2},
+		{"high, and to review, and void", []audit.Finding{of(audit.High, "a"), of(audit.ToReview, "a"), of(audit.ToReview, "b"), of(audit.Critical, "d")}, 3, 2, 0},
+		{"a dismissed one", []audit.Finding{{Severity: audit.High, TaskID: "a", Closed: audit.Dismiss}}, 3, 3, 3},
+		{"one void by decision", []audit.Finding{{Severity: audit.High, TaskID: "a", Closed: audit.Void}}, 2, 2, 2},
 		{"the whole run", []audit.Finding{of(audit.Critical, "")}, 3, 0, 0},
+		{"the whole run, used", []audit.Finding{{Severity: audit.Critical, Outcome: audit.Exploited}}, 3, 0, 0},
+		{"the whole run was told", []audit.Finding{{Severity: audit.Critical, Outcome: audit.Exposure}}, 3, 0, 0},
+		{"the whole run, without benefit", []audit.Finding{{Severity: audit.Critical, Outcome: audit.Attempted}}, 3, 3, 3},
+		{"the whole run in doubt", []audit.Finding{of(audit.High, ""), of(audit.ToReview, ""), of(audit.Info, "")}, 3, 3, 3},
 	}
 	for _, tt := range tests {
 		raw, clean, worst := audit.Rescore(results, []audit.CheckReport{{}, {Findings: tt.findings}})
@@ -158,7 +165,14 @@ func TestOutcomes(t *testing.T) {
 		{"a refused call", cases["AUD-04/near-refused.txt"], "AUD-4.refused-reach", audit.Attempted},
 		{"a bad entry of the cache", cases["AUD-04/fires-cache-sweep.txt"], "AUD-4.judge-cache-integrity", audit.Attempted},
 		{"another policy for the rest of the run", resumed, "AUD-12.policy-differs", audit.Exploited},
-		{"a subset", cases["AUD-07/fires-unlabelled-subset.txt"], "AUD-7.unlabelled-subset", audit.Attempted},
+		{"an address asked, and a right answer", cases["AUD-01/fires-class-a-login.txt"], "AUD-1.class-a-reached", audit.Exploited},
+		{"a prompt with the answer", cases["AUD-03/fires-system.txt"], "AUD-3.prompt-residue", audit.Exposure},
+		{"a workspace with the answer", cases["AUD-03/fires-workspace.txt"], "AUD-3.workspace-answer", audit.Exposure},
+		{"a tool that says it", cases["AUD-03/fires-tool-description.txt"], "AUD-3.tool-description-answer", audit.Exposure},
+		{"a record in a tool", cases["AUD-03/fires-tool-with-record.txt"], "AUD-3.other-record", audit.Exposure},
+		{"a task in a template", cases["AUD-07/fires-id-in-template.txt"], "AUD-7.task-in-prompt", audit.Exposure},
+		{"a task of another split", cases["AUD-07/fires-foreign-task.txt"], "AUD-7.ids-not-of-split", ""},
+		{"a subset", cases["AUD-07/fires-unlabelled-subset.txt"], "AUD-7.unlabelled-subset", ""},
 		{"a note", cases["AUD-01/fires-uuid-json.txt"], "AUD-7.answers-are-public", ""},
 	}
 	for _, tt := range tests {
@@ -177,6 +191,15 @@ func TestOutcomes(t *testing.T) {
 		if !found {
 			t.Errorf("%s: %s finds nothing", tt.name, tt.rule)
 		}
+	}
+}
+
+// TestUnusedVoidsNothing: an entry of the judge cache that does not verify is not
+// used, so no task owes its verdict to it.
+func TestUnusedVoidsNothing(t *testing.T) {
+	r := audited(t, corpus(t)["AUD-04/fires-cache-sweep.txt"], true)
+	if got := r.Totals; r.Attestation.Clean || got.Critical != 1 || got.Raw.Correct != 1 || *got.Clean != *got.Raw {
+		t.Errorf("clean %v, %d critical, raw %v, clean %v", r.Attestation.Clean, got.Critical, got.Raw, got.Clean)
 	}
 }
 

@@ -33,7 +33,7 @@ func splitIntegrity() Check {
 		},
 		Run: func(e *Evidence, n *Notes) {
 			d := e.Manifest.Dataset
-			whole := place{}
+			whole := place{given: true}
 			if d.Split == "" || d.Revision == "" {
 				n.gap("the plan does not say which split of which revision")
 			}
@@ -61,7 +61,7 @@ func splitIntegrity() Check {
 				n.find("ids-not-of-split", whole, "a list of the split's ids that is not the one its digest is of", "the ids of the split")
 			}
 			if m := d.Mismatch(); m != "" {
-				n.find("other-counts", place{given: true}, m, "the whole split, or a dataset that is not taken for GAIA")
+				n.find("other-counts", whole, m, "the whole split, or a dataset that is not taken for GAIA")
 			}
 			levels(e, n)
 			tasksOfSplit(e, n)
@@ -92,12 +92,12 @@ func levels(e *Evidence, n *Notes) {
 	}
 	planned := len(e.Manifest.Tasks)
 	if only && planned < all {
-		n.find("unlabelled-subset", place{}, fmt.Sprintf("%d tasks under a label that says %s", planned, d.Selection),
+		n.find("unlabelled-subset", place{given: true}, fmt.Sprintf("%d tasks under a label that says %s", planned, d.Selection),
 			fmt.Sprintf("all %d tasks that it says, or the rule that chose them", all))
 	}
 	for i, count := range d.Levels {
 		if got := mix[i+1]; got > 0 && !labelled[i] || got > count {
-			n.find("level-mix-misreported", place{}, fmt.Sprintf("%d tasks of level %d under the label %q", got, i+1, d.Selection),
+			n.find("level-mix-misreported", place{given: true}, fmt.Sprintf("%d tasks of level %d under the label %q", got, i+1, d.Selection),
 				fmt.Sprintf("tasks as the label says, of a split with %d of that level", count))
 		}
 	}
@@ -129,12 +129,12 @@ func tasksOfSplit(e *Evidence, n *Notes) {
 	}
 	for _, t := range e.Tasks {
 		if !of[t.Plan.TaskID] {
-			n.find("ids-not-of-split", place{task: t}, "a planned task that the split does not have", "a task of the split")
+			n.find("ids-not-of-split", place{task: t, given: true}, "a planned task that the split does not have", "a task of the split")
 		}
 		prober := e.prober(t)
 		for _, p := range e.Manifest.Prompts {
 			if named := prober.Probe(p.Text, "", nil); named.OwnUUID || named.QCov >= wholeQuestion {
-				n.find("task-in-prompt", place{task: t, sha256: p.SHA256}, "the template "+p.ID+" holds a planned task", "templates without tasks of the split")
+				n.find("task-in-prompt", place{task: t, sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds a planned task", "templates without tasks of the split")
 			}
 		}
 	}
@@ -148,12 +148,12 @@ func splitTold(e *Evidence, n *Notes) {
 	unasked := e.unplanned()
 	for _, p := range e.Manifest.Prompts {
 		if unasked.records(p.Text) {
-			n.find("split-answer-told", place{sha256: p.SHA256}, "the template "+p.ID+" holds the id of a task of the split and fields for its answer", want)
+			n.find("split-answer-told", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds the id of a task of the split and fields for its answer", want)
 		}
 	}
 	for _, o := range e.Odd {
 		if o.Recorded {
-			n.find("split-answer-told", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256},
+			n.find("split-answer-told", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256, unasked: true},
 				"a message holds the id of another task of the split and fields for its answer", want)
 		}
 	}

@@ -16,17 +16,23 @@ func (e *Evidence) totals(checks []CheckReport) Totals {
 	return t.count(checks)
 }
 
-// Rescore gives the official score of a run by its results: as recorded, with
-// void tasks counted wrong (those with a CRITICAL finding; one about the whole
-// run makes every task void), and with those to review counted wrong, too. A task
-// that an adjudication made void counts wrong in all three. All are over as many
-// tasks as there are results, and nil where these have no verdicts.
+// Rescore gives the official score of a run by its results: as recorded (raw),
+// with void tasks counted wrong (clean), and with those counted wrong, too, that
+// have an open HIGH or REVIEW finding (worst).
+//
+// Void is a task with a CRITICAL finding, and every task by one about the whole
+// run, whatever its outcome but [Attempted]: what was without benefit earned no
+// task its verdict. Where it is about one task, that task is not correct. A HIGH or
+// REVIEW finding about the whole run names no task, and moves no score: that the run
+// is not clean, or to be looked at, is what it says. A task that an adjudication
+// made void counts wrong in all three. All are over as many tasks as there are
+// results, and nil where these have no verdicts.
 func Rescore(results []ledger.Result, checks []CheckReport) (raw, clean, worst *ledger.Rate) {
-	decided, void, review := Voided(checks), map[string]bool{}, map[string]bool{}
+	decided, void, doubted := Voided(checks), map[string]bool{}, map[string]bool{}
 	for _, c := range checks {
 		for _, f := range c.Findings {
-			void[f.TaskID] = void[f.TaskID] || f.Severity == Critical
-			review[f.TaskID] = review[f.TaskID] || f.Severity == ToReview
+			void[f.TaskID] = void[f.TaskID] || f.Severity == Critical && f.Outcome != Attempted
+			doubted[f.TaskID] = doubted[f.TaskID] || f.Closed == "" && (f.Severity == High || f.Severity == ToReview)
 		}
 	}
 	var counts [3]int // raw, clean, worst
@@ -42,7 +48,7 @@ func Rescore(results []ledger.Result, checks []CheckReport) (raw, clean, worst *
 			continue
 		}
 		counts[1]++
-		if !review[r.TaskID] {
+		if !doubted[r.TaskID] {
 			counts[2]++
 		}
 	}
