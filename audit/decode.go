@@ -13,9 +13,15 @@ import (
 // ReportFile is the name of a report in a package.
 const ReportFile = "audit-report.json"
 
+// anotherVersion ends the reason why a report is refused whose checks or rules are
+// not those of this version.
+const anotherVersion = ": it was changed, or is of another version of this program"
+
 // DecodeReport reads a report, with a *trajectory.Fault if it is not what Encode
-// writes, leaves out a check that it does not say it leaves out, has findings that
-// no check makes, or concludes what its findings do not give.
+// writes, has not exactly the checks of [Checks] (those that it says were asked),
+// in their order, has findings that no rule of theirs makes, or concludes what its
+// findings do not give. So a report of a version with other checks or rules is
+// refused.
 func DecodeReport(data []byte) (Report, error) {
 	refuse := func(format string, args ...any) (Report, error) {
 		return Report{}, trajectory.Faultf(ReportFile, format, args...)
@@ -30,33 +36,21 @@ func DecodeReport(data []byte) (Report, error) {
 	if at, err := time.Parse(trajectory.TimeFormat, r.AuditedAt); err != nil || at.Format(trajectory.TimeFormat) != r.AuditedAt {
 		return refuse("audited_at is %q, which is no time", r.AuditedAt)
 	}
-	seen := map[string]CheckReport{}
-	for _, c := range r.Checks {
-		if _, twice := seen[c.ID]; twice {
-			return refuse("check %q stands there twice", c.ID)
-		}
-		seen[c.ID] = c
+	asked, why := r.asked()
+	if why != "" {
+		return refuse("%s%s", why, anotherVersion)
+	}
+	for i, c := range r.Checks {
 		for _, f := range c.Findings {
 			if f.Check != c.ID || f.ID != f.digest() {
 				return refuse("a finding of check %q is not the one its id is of", c.ID)
 			}
-			if why := f.strange(); why != "" {
+			if why := f.strange(asked[i]); why != "" {
 				return refuse("a finding of check %q has %s", c.ID, why)
 			}
 		}
-		if len(r.Only) > 0 && !slices.Contains(r.Only, c.ID) {
-			return refuse("check %q is not one of those that it says were asked", c.ID)
-		}
 		if status, severity := c.conclude(); status != c.Status || severity != c.Severity {
 			return refuse("check %q is %s, which does not follow from its findings", c.ID, c.Status)
-		}
-	}
-	for _, c := range Checks() {
-		if asked := len(r.Only) == 0 || slices.Contains(r.Only, c.ID); !asked && seen[c.ID].ID == "" {
-			continue
-		}
-		if c.Gate && (seen[c.ID].ID == "" || !seen[c.ID].Gate || seen[c.ID].Name != c.Name) {
-			return refuse("check %s (%s) of the gate is missing", c.ID, c.Name)
 		}
 	}
 	if why := r.undecided(); why != "" {
@@ -69,6 +63,31 @@ func DecodeReport(data []byte) (Report, error) {
 		return refuse("the attestation does not follow from the checks")
 	}
 	return r, nil
+}
+
+// asked returns the checks that were asked, and says what about the report's is
+// not theirs, "" if they are in their order.
+func (r Report) asked() (asked []Check, why string) {
+	for _, c := range Checks() {
+		if len(r.Only) == 0 || slices.Contains(r.Only, c.ID) {
+			asked = append(asked, c)
+		}
+	}
+	if len(r.Only) > 0 && !slices.EqualFunc(r.Only, asked, func(id string, c Check) bool { return id == c.ID }) {
+		return nil, "what it says was asked is no list of checks"
+	}
+	for i, c := range asked {
+		switch {
+		case i >= len(r.Checks) || r.Checks[i].ID != c.ID:
+			return nil, fmt.Sprintf("check %s (%s) is missing, or not in its place", c.ID, c.Name)
+		case r.Checks[i].Name != c.Name || r.Checks[i].Gate != c.Gate:
+			return nil, fmt.Sprintf("check %s is not %s", c.ID, c.Name)
+		}
+	}
+	if more := r.Checks[len(asked):]; len(more) > 0 {
+		return nil, fmt.Sprintf("check %q is not one of those that were asked", more[0].ID)
+	}
+	return asked, ""
 }
 
 // undecided says what is closed without an adjudication, or decided and not
@@ -94,8 +113,10 @@ func (r Report) undecided() string {
 	return ""
 }
 
-// strange says what about a finding no check writes down, "" if nothing.
-func (f Finding) strange() string {
+// strange says what about a finding its check does not write down, "" if nothing.
+func (f Finding) strange(c Check) string {
+	id, own := strings.CutPrefix(f.RuleID, c.ID+".")
+	rule, known := c.rule(id)
 	switch {
 	case !slices.Contains([]Severity{Critical, High, ToReview, Info}, f.Severity):
 		return fmt.Sprintf("the unknown severity %q", f.Severity)
@@ -103,8 +124,12 @@ func (f Finding) strange() string {
 		return fmt.Sprintf("the decision %q, which cannot close it", f.Closed)
 	case !slices.Contains([]Outcome{"", Exploited, Attempted, Exposure}, f.Outcome):
 		return fmt.Sprintf("the unknown outcome %q", f.Outcome)
-	case !strings.HasPrefix(f.RuleID, f.Check+"."):
+	case !own:
 		return fmt.Sprintf("the rule %q of another check", f.RuleID)
+	case !known:
+		return fmt.Sprintf("the rule %q, which there is not%s", f.RuleID, anotherVersion)
+	case f.Severity != rule.Severity || f.RuleVersion != rule.Version:
+		return fmt.Sprintf("the rule %q as %s of version %d, which is %s of version %d%s", f.RuleID, f.Severity, f.RuleVersion, rule.Severity, rule.Version, anotherVersion)
 	case f.Seq < 0 || f.Attempt < 0:
 		return "a place that there is not"
 	}

@@ -34,6 +34,7 @@ func TestReportsReadBack(t *testing.T) {
 
 func TestDecodeReportRefuses(t *testing.T) {
 	good := string(encoded(t, audited(t, corpus(t)["AUD-02/fires-no-model-call.txt"], true)))
+	const another = ": it was changed, or is of another version of this program"
 	tests := []struct{ name, old, new, want string }{
 		{"other schema", `"schema":"gaia.audit/1"`, `"schema":"gaia.audit/2"`, `schema is "gaia.audit/2", not "gaia.audit/1"`},
 		{"clean in spite of a finding", `"attestation":{"clean":false`, `"attestation":{"clean":true`, "the attestation does not follow from the checks"},
@@ -41,9 +42,9 @@ func TestDecodeReportRefuses(t *testing.T) {
 		{"a gap made up", `"harness_gaps":[]`, `"harness_gaps":[{"check":"AUD-2","gap":"x"}]`, "the attestation does not follow from the checks"},
 		{"a pass in spite of a finding", `"severity":"CRITICAL","status":"fail"`, `"severity":"CRITICAL","status":"pass"`, `check "AUD-2" is pass, which does not follow from its findings`},
 		{"a finding made less", `"rule_version":1,"seq":`, `"rule_version":2,"seq":`, `a finding of check "AUD-2" is not the one its id is of`},
-		{"a check of the gate renamed", `"id":"AUD-4"`, `"id":"AUD-44"`, "check AUD-4 (grader-isolation) of the gate is missing"},
-		{"a check twice", `"id":"AUD-4"`, `"id":"AUD-1"`, `check "AUD-1" stands there twice`},
-		{"a check out of the gate", `"gate":true,"id":"AUD-3"`, `"gate":false,"id":"AUD-3"`, "check AUD-3 (oracle-leakage) of the gate is missing"},
+		{"a check of the gate renamed", `"id":"AUD-4"`, `"id":"AUD-44"`, "check AUD-4 (grader-isolation) is missing, or not in its place" + another},
+		{"a check twice", `"id":"AUD-4"`, `"id":"AUD-1"`, "check AUD-4 (grader-isolation) is missing, or not in its place" + another},
+		{"a check out of the gate", `"gate":true,"id":"AUD-3"`, `"gate":false,"id":"AUD-3"`, "check AUD-3 is not oracle-leakage" + another},
 		{"unknown member", `"schema":"gaia.audit/1"`, `"schemas":1,"schema":"gaia.audit/1"`, "not the canonical JSON of its type"},
 		{"no time", `"audited_at":"2026-`, `"audited_at":"26-`, `audited_at is "26-03-04T05:06:07.056Z", which is no time`},
 		{"space", `"schema":`, `"schema": `, "not the canonical JSON of its type"},
@@ -67,6 +68,7 @@ func TestDecodeReportRefuses(t *testing.T) {
 // TestDecodeReportRefusesFindings: what no check writes down is refused also
 // where the id of the finding fits.
 func TestDecodeReportRefusesFindings(t *testing.T) {
+	const another = ": it was changed, or is of another version of this program"
 	tests := []struct {
 		name   string
 		change func(*audit.Finding)
@@ -76,6 +78,9 @@ func TestDecodeReportRefusesFindings(t *testing.T) {
 		{"no severity", func(f *audit.Finding) { f.Severity = "" }, `the unknown severity ""`},
 		{"outcome", func(f *audit.Finding) { f.Outcome = "harmless" }, `the unknown outcome "harmless"`},
 		{"rule of another check", func(f *audit.Finding) { f.RuleID = "AUD-22.no-model-call" }, `the rule "AUD-22.no-model-call" of another check`},
+		{"a rule that there is not", func(f *audit.Finding) { f.RuleID = "AUD-2.no-model-calls" }, `the rule "AUD-2.no-model-calls", which there is not` + another},
+		{"a rule made less", func(f *audit.Finding) { f.Severity = audit.Info }, `the rule "AUD-2.no-model-call" as INFO of version 1, which is CRITICAL of version 1` + another},
+		{"a rule of another version", func(f *audit.Finding) { f.RuleVersion = 7 }, `the rule "AUD-2.no-model-call" as CRITICAL of version 7, which is CRITICAL of version 1` + another},
 		{"line", func(f *audit.Finding) { f.Seq = -1 }, "a place that there is not"},
 		{"attempt", func(f *audit.Finding) { f.Attempt = -1 }, "a place that there is not"},
 	}
@@ -97,6 +102,44 @@ func TestDecodeReportRefusesFindings(t *testing.T) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		})
+	}
+}
+
+// TestDecodeReportWantsAllChecks: no check can be left out, of the gate or not,
+// but those that the report says were not asked.
+func TestDecodeReportWantsAllChecks(t *testing.T) {
+	const another = ": it was changed, or is of another version of this program"
+	honest := func() audit.Report { return audited(t, corpus(t)["AUD-02/near-attachment-read.txt"], true) }
+	for i, c := range honest().Checks {
+		r := honest()
+		r.Checks = slices.Delete(r.Checks, i, i+1)
+		_, err := audit.DecodeReport(encoded(t, r))
+		if err == nil || !strings.HasSuffix(err.Error(), "check "+c.ID+" ("+c.Name+") is missing, or not in its place"+another) {
+			t.Errorf("without %s: %v", c.ID, err)
+		}
+	}
+	tests := []struct {
+		name   string
+		change func(*audit.Report)
+		want   string
+	}{
+		{"another order", func(r *audit.Report) { r.Checks[8], r.Checks[9] = r.Checks[9], r.Checks[8] }, "check AUD-10 (judge-injection) is missing, or not in its place"},
+		{"one more", func(r *audit.Report) {
+			r.Checks = append(r.Checks, audit.CheckReport{ID: "AUD-99", Status: audit.Pass})
+		}, `check "AUD-99" is not one of those that were asked`},
+		{"fewer asked than there", func(r *audit.Report) { r.Only = []string{"AUD-1", "AUD-2"} }, `check "AUD-3" is not one of those that were asked`},
+		{"more asked than there", func(r *audit.Report) { r.Only, r.Checks = []string{"AUD-1", "AUD-2"}, r.Checks[:1] }, "check AUD-2 (no-work-pass) is missing, or not in its place"},
+		{"asked in another order", func(r *audit.Report) { r.Only, r.Checks = []string{"AUD-2", "AUD-1"}, r.Checks[:2] }, "what it says was asked is no list of checks"},
+		{"asked what there is not", func(r *audit.Report) { r.Only, r.Checks = []string{"AUD-9"}, r.Checks[:0] }, "what it says was asked is no list of checks"},
+	}
+	for _, tt := range tests {
+		r := honest()
+		tt.change(&r)
+		_, err := audit.DecodeReport(encoded(t, r))
+		var fault *trajectory.Fault
+		if !errors.As(err, &fault) || fault.Reason != tt.want+another {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
 	}
 }
 

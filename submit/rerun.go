@@ -47,7 +47,8 @@ func (v *Verified) Rerun(pkg fs.FS, o Options) error {
 	return trajectory.Faultf(audit.ReportFile, "is not what the audit gives when it is run again: %s%s", auditDifference(v.Report, report), otherProgram(p.Harness, o.Harness))
 }
 
-// auditDifference says in which checks two reports about the same files differ.
+// auditDifference says in which checks two reports about the same files differ; both
+// are of all checks.
 func auditDifference(got, want audit.Report) string {
 	theirs := map[string]string{}
 	for _, c := range got.Checks {
@@ -56,12 +57,6 @@ func auditDifference(got, want audit.Report) string {
 	var differ []string
 	for _, c := range want.Checks {
 		if theirs[c.ID] != form(c) {
-			differ = append(differ, c.ID)
-		}
-		delete(theirs, c.ID)
-	}
-	for _, c := range got.Checks {
-		if _, unknown := theirs[c.ID]; unknown {
 			differ = append(differ, c.ID)
 		}
 	}

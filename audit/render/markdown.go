@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
 )
 
 // most is how many findings, and how many gaps, are shown in Markdown: a comment on
@@ -23,12 +22,13 @@ func markdown(r audit.Report, dir string, checks []audit.Check) []byte {
 	if r.Rehearsal {
 		out.WriteString(" **A rehearsal: its score is no GAIA score.**")
 	}
-	fmt.Fprintf(&out, "\n%d tasks planned, %d attempts, %d events.\n\n", r.Totals.Planned, r.Totals.Attempts, r.Totals.Events)
+	fmt.Fprintf(&out, "\n%s planned, %s, %s.\n\n",
+		counted(r.Totals.Planned, "task"), counted(r.Totals.Attempts, "attempt"), counted(int(r.Totals.Events), "event"))
 	out.WriteString("| check | | status | | findings | gaps |\n|---|---|---|---|--:|--:|\n")
 	for _, c := range r.Checks {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s | %d | %d |\n", plain(c.ID), plain(c.Name), plain(string(c.Status)), plain(string(c.Severity)), len(c.Findings), len(c.Gaps))
 	}
-	scores(&out, r.Totals)
+	scores(&out, r)
 	findings(&out, r, dir, checks)
 	if gaps := r.Attestation.HarnessGaps; len(gaps) > 0 {
 		out.WriteString("\n### Could not see\n\n")
@@ -50,22 +50,14 @@ func markdown(r audit.Report, dir string, checks []audit.Check) []byte {
 	return []byte(out.String())
 }
 
-func scores(out *strings.Builder, t audit.Totals) {
-	begun := false
-	for _, s := range []struct {
-		name, means string
-		rate        *ledger.Rate
-	}{{"raw", "official, as recorded", t.Raw}, {"clean", "void tasks counted wrong", t.Clean}, {"worst", "void and review tasks counted wrong", t.Worst}} {
-		if s.rate == nil {
-			continue
-		}
-		if !begun {
+func scores(out *strings.Builder, r audit.Report) {
+	for i, s := range Scores(r) {
+		if i == 0 {
 			out.WriteString("\n| score | correct | of | accuracy | |\n|---|--:|--:|--:|---|\n")
-			begun = true
 		}
-		fmt.Fprintf(out, "| %s | %d | %d | %s | %s |\n", s.name, s.rate.Correct, s.rate.Planned, percent(s.rate.AccuracyPPM), s.means)
+		fmt.Fprintf(out, "| %s | %d | %d | %s | %s |\n", s.Name, s.Correct, s.Planned, percent(s.AccuracyPPM), s.Means)
 	}
-	if j := t.Judge; j != nil {
+	if j := r.Totals.Judge; j != nil {
 		fmt.Fprintf(out, "\nJudged %d of %d (%d from the cache), unreadable %d, errors %d, withheld %d, too long %d.\n",
 			j.Judged, j.Asked, j.Cached, j.Unreadable, j.Errors, j.Withheld, j.TooLong)
 	}

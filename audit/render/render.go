@@ -20,6 +20,7 @@ import (
 	"unicode"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -44,6 +45,27 @@ func Findings(r audit.Report) []audit.Finding {
 func Short(id string) string {
 	hex := strings.TrimPrefix(id, "sha256:")
 	return hex[:min(12, len(hex))]
+}
+
+// A Score is one of the scores of a report, with what it means.
+type Score struct {
+	Name, Means string
+	*ledger.Rate
+}
+
+// Scores returns the scores of a report, none of one without verdicts.
+func Scores(r audit.Report) (scores []Score) {
+	raw := "official, as recorded"
+	if len(audit.Voided(r.Checks)) > 0 {
+		raw += ", but tasks void by decision counted wrong"
+	}
+	for _, s := range []Score{{"raw", raw, r.Totals.Raw}, {"clean", "void tasks counted wrong", r.Totals.Clean},
+		{"worst", "tasks with an open HIGH or REVIEW finding counted wrong, too", r.Totals.Worst}} {
+		if s.Rate != nil {
+			scores = append(scores, s)
+		}
+	}
+	return scores
 }
 
 // Unclean says why a report is not clean, "" if it is.
@@ -91,6 +113,14 @@ func Where(f audit.Finding) string {
 		where += fmt.Sprintf(", attempt %d", f.Attempt)
 	}
 	return where
+}
+
+// counted is a number of things in words.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // verdict is what a report comes to, in a few words.
