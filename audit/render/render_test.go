@@ -122,3 +122,20 @@ func TestUnclean(t *testing.T) {
 		}
 	}
 }
+
+// TestScores: a raw score that leaves out what a decision made void does not pass
+// for the one that was recorded, and one thing is no several.
+func TestScores(t *testing.T) {
+	r := someReport()
+	if got := Scores(r); len(got) != 3 || got[0].Means != "official, as recorded" {
+		t.Errorf("%+v", got)
+	}
+	r.Checks[0].Findings[0].Closed = audit.Void
+	r.Totals.Attempts, r.Totals.Events, r.Totals.Worst = 1, 1, nil
+	if got := Scores(r); len(got) != 2 || got[0].Means != "official, as recorded, but tasks void by decision counted wrong" {
+		t.Errorf("%+v", got)
+	}
+	if md := Markdown(r, "."); !bytes.Contains(md, []byte("\n3 tasks planned, 1 attempt, 1 event.\n")) {
+		t.Errorf("%s", md)
+	}
+}

@@ -102,20 +102,15 @@ func conclusion(place string, r audit.Report, found *ledger.Run) [][2]string {
 	if found != nil {
 		rows = append(rows, chosen(found.Manifest)...)
 	}
-	rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d planned, %d attempts, %d events", t.Planned, t.Attempts, t.Events)})
+	rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d planned, %s, %s", t.Planned, counted(t.Attempts, "attempt"), counted(int(t.Events), "event"))})
 	switch j := t.Judge; {
 	case found != nil:
 		rows = append(rows, judgeRows(found.Summary().Judge)...)
 	case j != nil:
 		rows = append(rows, [2]string{"judge", fmt.Sprintf("judged %d of %d (%d from the cache), unreadable %d, errors %d", j.Judged, j.Asked, j.Cached, j.Unreadable, j.Errors)})
 	}
-	for _, score := range []struct {
-		name, means string
-		rate        *ledger.Rate
-	}{{"raw score", "official, as recorded", t.Raw}, {"clean score", "void tasks counted wrong", t.Clean}, {"worst score", "void and review tasks counted wrong", t.Worst}} {
-		if score.rate != nil {
-			rows = append(rows, [2]string{score.name, fmt.Sprintf("%d of %d, %s (%s)", score.rate.Correct, score.rate.Planned, percent(score.rate.AccuracyPPM), score.means)})
-		}
+	for _, s := range render.Scores(r) {
+		rows = append(rows, [2]string{s.Name + " score", fmt.Sprintf("%d of %d, %s (%s)", s.Correct, s.Planned, percent(s.AccuracyPPM), s.Means)})
 	}
 	for _, d := range r.Adjudications {
 		says := fmt.Sprintf("%s of finding %s: %s", d.Decision, render.Short(d.Finding), d.Reason)
