@@ -77,9 +77,10 @@ func subjects(adjudicated bool) []string {
 	return slices.DeleteFunc(Files(adjudicated), func(name string) bool { return name == AttestationFile || name == BundleFile })
 }
 
-// IsPackage tells a package, whole or damaged, from a run directory.
+// IsPackage tells a package, whole or damaged, from a run directory: by the files
+// that only a package has.
 func IsPackage(dir fs.FS) bool {
-	for _, name := range []string{AttestationFile, SumsFile} {
+	for _, name := range []string{AttestationFile, SumsFile, BundleFile, LeaderboardFile, MetadataFile} {
 		if _, err := fs.Lstat(dir, name); err == nil {
 			return true
 		}

@@ -63,6 +63,10 @@ back, until the run is packaged.`,
 	f.StringVar(&d.reason, "reason", "", "why, in a sentence for whoever reads the package")
 	f.StringVar(&d.key, "key", "", "signing key file, the one the run was planned with")
 	f.BoolVar(&d.asJSON, "json", false, "print the result as JSON")
+	completeFixed(cmd, "decision", string(audit.Void), string(audit.Dismiss))
+	if err := cmd.RegisterFlagCompletionFunc("finding", openFindings); err != nil {
+		panic("completing --finding: " + err.Error()) // there is no such flag
+	}
 	return cmd
 }
 

@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/spf13/cobra"
 )
 
 // findingOf returns the one finding whose id begins so.
@@ -37,7 +39,10 @@ func findingOf(r audit.Report, start string) (audit.Finding, error) {
 		}
 	}
 	if len(open) == 0 {
-		e.hints = append(e.hints, "nothing is open to be decided about")
+		e.hints = append(e.hints, "an audit of the run alone leaves nothing open to be decided about")
+	}
+	if len(matching) == 0 {
+		e.hints = append(e.hints, "what only --body or --usage-export of 'gaia audit' brings up cannot be decided about")
 	}
 	for _, text := range open[:min(len(open), maxHinted)] {
 		e.hints = append(e.hints, "there is "+text)
@@ -46,6 +51,23 @@ func findingOf(r audit.Report, start string) (audit.Finding, error) {
 		e.hints = append(e.hints, fmt.Sprintf("and %d more: gaia audit --format json", more))
 	}
 	return audit.Finding{}, e
+}
+
+// openFindings completes the id of a finding of the run that is named; none where
+// it cannot be audited.
+func openFindings(_ *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
+	if len(args) == 1 {
+		_, report, _, err := auditHere(args[0])
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		for _, f := range render.Findings(report) {
+			if f.Closed == "" && f.Severity != audit.Info {
+				ids = append(ids, cobra.CompletionWithDesc(shortID(f.ID), findingLine(f)))
+			}
+		}
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
 // findingLine names a finding that may be decided about.

@@ -51,16 +51,17 @@ func (a *app) auditCommand() *cobra.Command {
 		Use:   "audit DIR|REPORT.json",
 		Short: "Look for the known ways of earning a score without solving the tasks",
 		Long: `Audit verifies a run or a package and then looks for the known ways of earning
-a score without solving the tasks. It reads what is there and asks nobody (but the
-hub, with --gold hub): the same run gives the same report. REPORT.json is a report
-that was kept: it is held against its own findings and shown, with the same exit
-codes. Whether it is the run's, only an audit of the run says.
+a score without solving the tasks. It reads what is there and asks nobody (but
+the hub, with --gold hub): the same run gives the same report. REPORT.json is a
+report that was kept: it is held against its own findings and shown, with the
+same exit codes. Whether it is the run's, only an audit of the run says.
 
 A check that could not see says what it could not see: a gap, which is never a
-pass. --body gives it the whole of a document that the journal has the head and the
-digest of, --usage-export the provider's own list of requests. The gold answers come from the run's private file, held against the
-plan's commitment. A package has none: without --gold, what needs them stays a
-gap. With it they are read from the dataset of the plan.
+pass. --body gives it the whole of a document that the journal has the head and
+the digest of, --usage-export the provider's own list of requests. The gold
+answers come from the run's private file, held against the plan's commitment. A
+package has none: without --gold, what needs them stays a gap. With it they are
+read from the dataset of the plan.
 
 Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 --strict found something to review, or --only asked some of the checks alone.`,
@@ -100,11 +101,11 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 	f.StringArrayVar(&flags.bodies, "body", nil, "file with the whole of a document that the run has the head of; may be given several times")
 	f.StringVar(&flags.usage, "usage-export", "", "file with the provider's list of what was used, to be held against the journal")
 	f.BoolVar(&flags.strict, "strict", false, "fail also if there is something to review")
-	f.StringVar(&flags.auditedAt, "audited-at", "", "time that the report gives (default: when the run was completed)")
-	f.StringVar(&flags.explain, "explain", "", "say what a check is for, such as AUD-5, instead of auditing")
+	f.StringVar(&flags.auditedAt, "audited-at", "", "time that the report gives, by RFC 3339 (default: when the run was completed)")
+	f.StringVar(&flags.explain, "explain", "", "say what a check is for, such as AUD-5, or the one of a rule, instead of auditing")
 	f.BoolVar(&flags.schema, "schema", false, "print the JSON Schema of a report, instead of auditing")
 	completeFixed(cmd, "format", formats...)
-	completeFixed(cmd, "only", checkIDs()...)
+	completeList(cmd, "only", checkIDs()...)
 	completeFixed(cmd, "explain", checkIDs()...)
 	completeWith(cmd, "gold", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, goldPrivate, goldNone, sourceHub, sourceRepo, sourceDir, sourceFixtures)
 	return cmd
@@ -142,8 +143,12 @@ func (f *auditing) check(cmd *cobra.Command) error {
 			return usage("give private, none, hub, hub:OWNER/NAME, dir:PATH or fixtures", "--gold is %q", f.gold)
 		}
 	}
-	if at, err := time.Parse(trajectory.TimeFormat, f.auditedAt); f.auditedAt != "" && (err != nil || at.Format(trajectory.TimeFormat) != f.auditedAt) {
-		return usage("give it as 2026-01-02T03:04:05.678Z", "--audited-at %q is no time", f.auditedAt)
+	if f.auditedAt != "" {
+		at, err := time.Parse(time.RFC3339, f.auditedAt)
+		if at = at.UTC(); err != nil || at.Year() < 0 || at.Year() > 9999 {
+			return usage("give it as 2026-01-02T03:04:05Z", "--audited-at %q is no time", f.auditedAt)
+		}
+		f.auditedAt = at.Format(trajectory.TimeFormat)
 	}
 	for i, id := range f.only {
 		c, err := checkOf(id)
@@ -225,8 +230,10 @@ func clean(place string, r audit.Report, f auditing) error {
 		switch {
 		case first(r) == "": // some checks were asked alone
 			hint = "leave --only out: a look at some of the checks is no audit"
-		case f.gold == "" && submit.IsPackage(os.DirFS(place)):
+		case (f.gold == "" || f.gold == goldNone) && submit.IsPackage(os.DirFS(place)):
 			hint = "a package holds no gold answers, which some checks need: --gold reads them from the dataset; its own " + audit.ReportFile + " was made with them"
+		case f.gold == goldNone && len(r.Attestation.CriticalFailures)+len(r.Attestation.WarnFailures) == 0:
+			hint = "leave --gold none out: some checks need the gold answers, of the run's private file or by --gold of the plan's dataset"
 		}
 		return fail(exitFindings, errors.New("the audit is not clean: "+why), hint)
 	}

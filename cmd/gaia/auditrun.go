@@ -37,7 +37,8 @@ func storedReport(path string, f auditing) (audit.Report, error) {
 }
 
 // auditRun audits a run directory with the gold answers of its private file, or
-// a package without, or either with those of a dataset.
+// a package without, or either with those of a dataset. A package is verified
+// first: the audit itself reads no more of it than what a run has.
 func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Report, *ledger.Run, error) {
 	if err := isRunOrPackage(dir); err != nil {
 		return audit.Report{}, nil, err
@@ -55,6 +56,13 @@ func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Repor
 		gold = goldNone
 	case gold == "":
 		gold = goldPrivate
+	}
+	if packaged {
+		of, err := submit.Verify(os.DirFS(dir), submit.Options{Once: true})
+		if err != nil {
+			return audit.Report{}, nil, err
+		}
+		o.Marked = of.Statement.Predicate.RecordingFailed
 	}
 	given, err := f.documents(&o)
 	if err != nil {

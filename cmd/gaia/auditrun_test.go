@@ -57,6 +57,13 @@ func TestAuditBesides(t *testing.T) {
 			}
 		})
 	}
+	// What no other audit of the run has leads to no command that has less.
+	if _, stdout, _ := command(t, "audit", dir, "--body", whole, "--usage-export", more); strings.Contains(stdout, "\nto close ") || strings.Contains(stdout, "\nnext ") {
+		t.Errorf("%s", stdout)
+	}
+	if _, stdout, _ := command(t, "audit", dir, "--body", whole); strings.Contains(stdout, "\nnext ") {
+		t.Errorf("%s", stdout)
+	}
 	report := file("report.json", "")
 	if code, stdout, _ := command(t, "audit", dir, "--json", "--body", whole, "--usage-export", told); code != exitOK || os.WriteFile(report, []byte(stdout), 0o600) != nil {
 		t.Fatal(code)

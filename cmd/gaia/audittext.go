@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
@@ -131,16 +132,23 @@ func conclusion(place string, r audit.Report, found *ledger.Run) [][2]string {
 		yes += "; to be reviewed: " + strings.Join(reviews, ", ")
 	}
 	rows = append(rows, [2]string{"clean", yes})
-	if found != nil && found.Manifest.SubmitIntent && !submit.IsPackage(os.DirFS(place)) {
+	if found != nil && found.Manifest.SubmitIntent && !outside(r) && !submit.IsPackage(os.DirFS(place)) {
 		rows = append(rows, [2]string{"next", "gaia submit " + quoteArg(place)})
 	}
 	return rows
 }
 
+// outside reports whether an audit had something that no other audit of the run
+// has, nor its package's.
+func outside(r audit.Report) bool {
+	return len(r.Inputs.Bodies) > 0 || r.Inputs.UsageExportSHA256 != ""
+}
+
 // closing is how the gravest finding that can be closed is, where the run is at
-// hand; "" if there is none.
+// hand; "" if there is none. To decide about a finding is to find it without what
+// came from outside.
 func closing(dir string, r audit.Report, found *ledger.Run) string {
-	if found == nil || submit.IsPackage(os.DirFS(dir)) {
+	if found == nil || outside(r) || submit.IsPackage(os.DirFS(dir)) {
 		return ""
 	}
 	for _, f := range render.Findings(r) {
@@ -175,10 +183,15 @@ func checkOf(id string) (audit.Check, error) {
 	return audit.Check{}, usage("the checks are "+strings.Join(checkIDs(), ", "), "there is no check %q", id)
 }
 
+// explain says what a check, or that of a rule, is for.
 func (a *app) explain(id string) error {
+	id, rule, ofRule := strings.Cut(id, ".")
 	c, err := checkOf(id)
 	if err != nil {
 		return err
+	}
+	if ofRule && !slices.ContainsFunc(c.Rules, func(r audit.Rule) bool { return strings.EqualFold(r.ID, rule) }) {
+		return usage("gaia audit --explain "+c.ID+" names its rules", "%s has no rule %q", c.ID, rule)
 	}
 	gate := "no: a gap of it does not keep a run from being submitted"
 	if c.Gate {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -246,6 +247,24 @@ func completeFixed(cmd *cobra.Command, flag string, values ...string) {
 
 func completeWith(cmd *cobra.Command, flag string, directive cobra.ShellCompDirective, values ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, directive)); err != nil {
+		panic("completing --" + flag + ": " + err.Error()) // there is no such flag
+	}
+}
+
+// completeList completes the last of a flag's values, which stand between commas.
+func completeList(cmd *cobra.Command, flag string, values ...string) {
+	complete := func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		given := strings.Split(begun, ",")
+		given = given[:len(given)-1]
+		var lists []string
+		for _, value := range values {
+			if !slices.Contains(given, value) {
+				lists = append(lists, strings.Join(append(slices.Clone(given), value), ","))
+			}
+		}
+		return lists, cobra.ShellCompDirectiveNoFileComp
+	}
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic("completing --" + flag + ": " + err.Error()) // there is no such flag
 	}
 }

@@ -24,8 +24,9 @@ rebuilds trajectories, results, summary and tree head from the journal, byte for
 byte. Of a package it also checks that exactly its files are there, the
 attestation's signature, every digest, and that the statement says what the
 files give. Given by --dataset the answers that the audit had, or where it had
-none, it audits the files again, which must give the same report. FILE is an evidence bundle that 'gaia disclose' wrote; give the
-checkpoint that was published, if you have it.
+none, it audits the files again, which must give the same report. FILE is an
+evidence bundle that 'gaia disclose' wrote; give the checkpoint that was
+published, if you have it.
 
 Integrity (these bytes are what was signed) and trust (by a key you trust)
 are reported apart. Trusted are your own signing key, the public keys and the
@@ -63,6 +64,7 @@ limits in time is trusted within that time only, by this machine's clock.`,
 	f.StringVar(&v.dataset, "dataset", "", "where the plan's answers are, to audit a package again: hub, hub:OWNER/NAME, dir:PATH, or fixtures")
 	f.StringVar(&v.hmacKey, "hmac-key-file", "", "the key that a bundle is signed with by HMAC-SHA256")
 	f.BoolVar(&v.asJSON, "json", false, "print the result as JSON")
+	completeWith(cmd, "dataset", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, sourceHub, sourceRepo, sourceDir, sourceFixtures)
 	return cmd
 }
 
