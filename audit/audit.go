@@ -12,11 +12,13 @@
 // replies they come from, a template that stands for a result is filled in again,
 // and a body counts as whole by its size and digest.
 //
-// The report is a function of the evidence and of the gold answers, if they are
-// at hand: no clock, network or randomness is read, and the same input gives
-// the same bytes (TestReportIsDeterministic). Findings hold no gold. A report is
-// canonical JSON; [DecodeReport] accepts one only if its conclusions follow from
-// its findings. TestCorpus shows every rule on a run that it fires on, one that
+// The report is a function of the evidence, of the decisions about its findings
+// ([Adjudication]), and of what [Options] bring besides, if it is at hand: the gold
+// answers, whole documents (Bodies) and the provider's list of requests
+// ([UsageExport]). No clock, network or randomness is read, and the same input
+// gives the same bytes (TestReportIsDeterministic). Findings hold no gold. A report
+// is canonical JSON; [DecodeReport] accepts one only if it has all checks, its
+// findings are by their rules, and its conclusions follow from them. TestCorpus shows every rule on a run that it fires on, one that
 // is near and, where evidence can be missing, one where it is.
 //
 // Adding a check is one file with one record, and its line in [Checks].

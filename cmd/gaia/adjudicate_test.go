@@ -174,6 +174,13 @@ func TestAdjudicate(t *testing.T) {
 	if code, _, stderr := k.command("adjudicate", packages[0], "--finding", leak, "--decision", "void", "--reason", "x"); code != exitUsage || !strings.Contains(stderr, "hint: decide in the run directory") {
 		t.Errorf("a package: exit code %d, %s", code, stderr)
 	}
+	// An audit of the package does not forget what was decided.
+	if err := os.Remove(filepath.Join(packages[0], audit.AdjudicationsFile)); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := k.command("audit", packages[0]); code != exitEvidence || !strings.Contains(stderr, audit.AdjudicationsFile+": ") {
+		t.Errorf("without its decisions: exit code %d, %s", code, stderr)
+	}
 	changed, err := os.ReadFile(result.File)
 	if err != nil {
 		t.Fatal(err)
