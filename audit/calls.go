@@ -66,27 +66,15 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 }
 
 // came reports whether a proposal is one of the turn's reply, each of whose
-// calls can be proposed once. Of a reply that is not shown whole nobody can say.
+// calls can be proposed once. Of a reply that is not shown whole nobody can say,
+// but that it asks for no such call where all else of it is shown.
 func (t *turn) came(p trajectory.ToolProposed) bool {
 	if t.asked == nil {
-		return t.replied
+		return t.replied && (t.marked == nil || asksFor(*t.marked, p))
 	}
 	key := asked{p.CallID, p.Name, p.ArgsSHA256}
 	t.asked[key]--
 	return t.asked[key] >= 0 && quotes(p, t.texts[key])
-}
-
-// quotes reports whether a proposal has the arguments that a reply shows whole.
-// Where secrets were taken out of it, nobody can say.
-func quotes(p trajectory.ToolProposed, text string) bool {
-	if p.Redactions > 0 {
-		return true
-	}
-	args, err := policy.Arguments([]byte(text))
-	if err != nil {
-		return len(p.Args) == 0 && p.Malformed == text
-	}
-	return p.Malformed == "" && maps.Equal(args, p.Args)
 }
 
 func (t *turn) waiting(id string) *pending {

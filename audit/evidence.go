@@ -123,8 +123,9 @@ type ModelFact struct {
 	UsageReported bool
 	Prompted      bool // the request that it answers is recorded
 	Whole         bool // the journal shows all of it
+	Marked        bool // all but the secrets that were taken out of it
 	Calls         int  // calls that it asks for, if it is whole
-	Answers       bool // it holds an answer in the form asked for, if it is whole
+	Answers       bool // it holds an answer in the form asked for, if it is whole or marked
 	Answer        prompt.Answer
 }
 

@@ -15,15 +15,38 @@ type HeadFact struct {
 }
 
 // contradicts reports whether no body has this head, size and digest. A body that
-// is no text, or holds secrets, is shown in other words than its own.
+// is no text, or holds secrets, is shown in other words than its own: where a
+// secret stood in what is shown to its end, there is a mark.
 func (h head) contradicts(truncated bool) bool {
 	switch {
-	case h.redactions > 0 || strings.Contains(h.text, "\ufffd"):
+	case h.redactions > 0 && truncated:
+		return !h.full()
+	case h.redactions > 0:
+		return h.overlong() || !strings.Contains(h.text, trajectory.Redacted)
+	case strings.Contains(h.text, "\ufffd"):
 		return false
 	case truncated: // heads are cut between characters, which have up to four bytes
-		return h.bytes <= int64(h.limit) || len(h.text) <= h.limit-4 || h.overlong()
+		return h.bytes <= int64(h.limit) || !h.full()
 	}
 	return int64(len(h.text)) != h.bytes || sign.Digest([]byte(h.text)) != h.sha256
+}
+
+// full reports whether a head is as long as one that was cut is.
+func (h head) full() bool { return len(h.text) > h.limit-4 && !h.overlong() }
+
+// miscut reports whether a proposal's arguments cannot have been cut, or rid of
+// secrets, as it says.
+func miscut(p trajectory.ToolProposed) bool {
+	marked, full := strings.Contains(p.Malformed, trajectory.Redacted), head{text: p.Malformed, limit: trajectory.ArgumentHead}.full()
+	for _, arg := range p.Args {
+		marked = marked || strings.Contains(arg, trajectory.Redacted)
+	}
+	for _, name := range p.ArgsTruncated {
+		if full = (head{text: p.Args[name], limit: trajectory.ArgumentHead}).full(); !full {
+			return true
+		}
+	}
+	return p.Redactions > 0 && !marked && !full
 }
 
 // shows keeps the first event of an attempt whose head contradicts it. Where
@@ -42,6 +65,11 @@ func (t *following) shows(a *AttemptEvidence, ev trajectory.Event) {
 			return
 		}
 		h, truncated = head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead}, p.Truncated
+	case trajectory.ToolProposed:
+		if miscut(p) {
+			a.Contradicts = &HeadFact{ev.Seq, ev.Payload.Type()}
+		}
+		return
 	case trajectory.ToolExecuted:
 		h, truncated = headOf(p), p.Truncated
 	default:

@@ -81,8 +81,9 @@ func (p planned) mayApprove(by, tool string) bool {
 type turn struct {
 	prompted bool
 	replied  bool
-	asked    map[asked]int    // calls of a whole reply, how often each; nil: the reply is not whole
-	texts    map[asked]string // their arguments, as the reply has them
+	asked    map[asked]int           // calls of a whole reply, how often each; nil: the reply is not whole
+	texts    map[asked]string        // their arguments, as the reply has them
+	marked   *trajectory.SentMessage // a reply of which only secrets are not shown; nil: it is not
 	calls    map[string]*pending
 }
 
@@ -275,14 +276,19 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 func (t *following) reply(seq int64, p trajectory.ModelCallCompleted) ModelFact {
 	t.talk.said[listed{"assistant", p.OutputSHA256, "model"}] = nil
 	t.talk.answered = t.talk.answered || p.Error == nil // one that was found empty is asked for again
-	t.turn.replied, t.turn.asked = true, nil
+	t.turn.replied, t.turn.asked, t.turn.marked = true, nil, nil
 	f := ModelFact{Seq: seq, Requested: p.RequestedModel, Responded: p.ResponseModel, RequestID: p.RequestID, In: p.Tokens.In, Out: p.Tokens.Out, CostMicroUSD: p.CostMicroUSD, UsageReported: p.UsageReported, Prompted: t.turn.prompted}
-	m, whole := head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead}.message()
-	if !whole {
+	h := head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead}
+	m, shown := h.message()
+	if !shown {
 		return f
 	}
-	f.Whole, f.Calls = true, len(m.ToolCalls)
 	f.Answer, f.Answers = prompt.FinalAnswer(m.Content)
+	if f.Whole, f.Marked = h.whole(), !h.whole(); f.Marked {
+		t.turn.marked = &m
+		return f
+	}
+	f.Calls = len(m.ToolCalls)
 	t.turn.asked, t.turn.texts = map[asked]int{}, map[asked]string{}
 	for _, c := range m.ToolCalls {
 		key := asked{c.ID, c.Name, sign.Digest([]byte(c.Arguments))}

@@ -19,9 +19,10 @@ type head struct {
 	limit      int // what a head may have at most
 }
 
-// whole reports whether the head is the body.
+// whole reports whether the head is the body. Then nothing was taken out of it,
+// whatever is said of that.
 func (h head) whole() bool {
-	return h.redactions == 0 && !h.overlong() && int64(len(h.text)) == h.bytes && sign.Digest([]byte(h.text)) == h.sha256
+	return !h.overlong() && int64(len(h.text)) == h.bytes && sign.Digest([]byte(h.text)) == h.sha256
 }
 
 func (h head) overlong() bool { return len(h.text) > h.limit }
@@ -37,10 +38,11 @@ func (h head) words() string {
 	return strings.TrimRightFunc(text, func(r rune) bool { return !unicode.IsSpace(r) })
 }
 
-// message returns the message of the model that a whole head is.
+// message returns the message of the model that a head is: one that is whole, or
+// would be but for the secrets that were taken out of it.
 func (h head) message() (trajectory.SentMessage, bool) {
 	var m trajectory.SentMessage
-	if !h.whole() || json.Unmarshal([]byte(h.text), &m) != nil || m.Role != "assistant" || string(m.Canonical()) != h.text {
+	if !h.whole() && (h.redactions == 0 || h.overlong()) || json.Unmarshal([]byte(h.text), &m) != nil || m.Role != "assistant" || string(m.Canonical()) != h.text {
 		return trajectory.SentMessage{}, false
 	}
 	return m, true

@@ -20,11 +20,11 @@ func trajectoryIntegrity() Check {
 		Fix:   "run the plan with the program as it is",
 		Skips: "recording failed, digests alone were recorded, the gold answers are not at hand, or the plan names templates or a null battery that this version does not know",
 		Rules: []Rule{
-			{"answer-differs", Critical, 2, "a committed answer, or a reasoning for it, that the model's last reply does not give"},
-			{"head-differs", Critical, 1, "a head that cannot be of a body of the recorded size and digest"},
+			{"answer-differs", Critical, 3, "a committed answer, or a reasoning for it, that the model's last reply does not give"},
+			{"head-differs", Critical, 2, "a head that cannot be of a body of the recorded size and digest, or arguments that cannot have been cut or rid of secrets as is said"},
 			{"discarded-answer", Critical, 1, "an answer that the model gave and that was not committed"},
 			{"attempts-beyond-plan", Critical, 1, "attempts that the plan has no reason for"},
-			{"proposal-differs", Critical, 2, "a call that the reply of its turn does not ask for in these words"},
+			{"proposal-differs", Critical, 3, "a call that the reply of its turn does not ask for in these words"},
 			{"prompt-differs", Critical, 1, "a message that is not what the plan's templates, the tools and the model give"},
 			{"policy-differs", Critical, 1, "a decision, or a resumption, under another policy than the plan's"},
 			{"told-though-allowed", Critical, 1, "something told in place of the result of a call that was allowed"},
@@ -112,15 +112,14 @@ func judgeTemplate(e *Evidence, n *Notes) {
 	n.gap("the judge's template %q is not one that the plan has and this version knows", j.Prompt)
 }
 
-// answered holds the committed answer against the last reply before it. A reply
-// that the journal does not show whole cannot be held against it: that its
-// answer is the one committed is the signer's word.
+// answered holds the committed answer against the last reply before it. What the
+// journal does not show of a reply cannot be held against it: that its answer is
+// the one committed is the signer's word.
 func answered(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
-	if a.Answer == nil || a.Answer.Redactions > 0 {
+	if a.Answer == nil {
 		return
 	}
-	last := a.lastReply(a.Committed)
-	if last == nil || !last.Whole || last.Answers && last.Answer == (prompt.Answer{Text: a.Answer.Answer, Reasoning: a.Answer.ReasoningTrace, Rule: a.Answer.Rule}) {
+	if last := a.lastReply(a.Committed); last == nil || last.gives(a.Answer) {
 		return
 	}
 	n.find("answer-differs", place{task: t, attempt: a.Number, seq: a.Committed}, "an answer, or a reasoning for it, that the model's last reply does not give", "what the model gave last")
