@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // almanac is a page that is longer than the head of a result, with an end.
@@ -29,6 +30,7 @@ func TestBodies(t *testing.T) {
 	lay := func(document string) string {
 		return task + "-- patch task_started --\n" + `{"workspace":[{"bytes":5,"path":"notes.txt","sha256":"` + sign.Digest([]byte(document)) + `"}]}` + answer
 	}
+	long := "http://almanac.example/" + strings.Repeat("all/", trajectory.ArgumentHead/4)
 	const unprobed = `{"probes":null}`
 	binary := "\xff\xfe" + leak
 	tests := []struct {
@@ -46,7 +48,8 @@ func TestBodies(t *testing.T) {
 		{"a leak that the probes deny", fetched(leaking, `{"probes":{"answer_keys":0,"gold_hits":0,"gold_label_near":false,"gold_near":false,"own_uuid":false,"schema_keys":0,"uuid_gold_near":false}}`), leaking, "", "AUD-1", audit.Fail, "AUD-1.uuid-with-answer", true},
 		{"another body", fetched(leaking, unprobed), honest, "", "AUD-1", audit.Skip, "", false},
 		{"another body under the digest", fetched(leaking, unprobed), honest, sign.Digest([]byte(leaking)), "AUD-1", audit.Skip, "", false},
-		{"the body of a call whose arguments were cut", strings.Replace(fetched(honest, unprobed), "-- patch tool_executed", "-- patch tool_proposed --\n{\"args_truncated\":[\"url\"]}\n\n-- patch tool_executed", 1), honest, "", "AUD-1", audit.Skip, "", true},
+		{"the body of a call whose arguments are said to be cut", strings.Replace(fetched(honest, unprobed), "-- patch tool_executed", "-- patch tool_proposed --\n{\"args_truncated\":[\"url\"]}\n\n-- patch tool_executed", 1), honest, "", "AUD-1", audit.Pass, "", true},
+		{"the body of a call whose arguments were cut", strings.Replace(fetched(honest, unprobed), "-- call web_fetch {\"url\":\"http://almanac.example/all", "-- patch tool_proposed --\n{\"args\":{\"url\":\""+long[:trajectory.ArgumentHead]+"\"},\"args_truncated\":[\"url\"]}\n\n-- call web_fetch {\"url\":\""+long, 1), honest, "", "AUD-1", audit.Skip, "", true},
 		{"a file without a body", lay(leak), "", "", "AUD-3", audit.Skip, "", false},
 		{"a file with its body", lay("A list of tower clocks."), "A list of tower clocks.", "", "AUD-3", audit.Pass, "", true},
 		{"a file with the answer", lay(leak), leak, "", "AUD-3", audit.Fail, "AUD-3.workspace-answer", true},

@@ -42,6 +42,13 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 	}
 	c := &CallFact{ID: p.CallID, Name: p.Name, Turn: ev.Turn, Proposed: ev.Seq, Decided: -1, Foreign: !t.turn.came(p),
 		Cut: len(p.ArgsTruncated) > 0 || p.Redactions > 0, args: strings.Join(values, "\n"), text: text}
+	c.echo = echoed(p.Name, p.Args, c.args)
+	if text, whole := t.turn.texts[asked{p.CallID, p.Name, p.ArgsSHA256}]; whole && t.turn.asked != nil && c.Cut {
+		c.told = true
+		if args, err := policy.Arguments([]byte(text)); err == nil {
+			c.echo = echoed(p.Name, args, text)
+		}
+	}
 	if reads(p.Name) {
 		c.Opens = p.Args["path"]
 	}
@@ -63,6 +70,16 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 	a.Calls = append(a.Calls, c)
 	waiting := t.turn.waiting(p.CallID)
 	waiting.undecided = append(waiting.undecided, c)
+}
+
+// echoed returns what a result may echo of a call's arguments. A page is asked for
+// by its address alone, and that without its fragment.
+func echoed(tool string, args map[string]string, all string) string {
+	if tool != "web_fetch" {
+		return all
+	}
+	address, _, _ := strings.Cut(args["url"], "#")
+	return address
 }
 
 // came reports whether a proposal is one of the turn's reply, each of whose
@@ -161,7 +178,7 @@ func (t *following) execute(a *AttemptEvidence, ev trajectory.Event, p trajector
 	waiting := t.turn.waiting(p.CallID)
 	c := a.take(ev, p.CallID, p.Name, &waiting.allowed, &waiting.refused, &waiting.undecided)
 	c.Result = t.result(ev.Seq, p, c)
-	c.args, c.text = "", ""
+	c.args, c.text, c.echo = "", "", ""
 	t.talk.shows(p.CallID, p.ShownSHA256, shownAs{p.Name, p.ShownBytes})
 	a.Unpriced = a.Unpriced || p.Model != nil && p.Model.CostMicroUSD == nil
 }
@@ -196,20 +213,29 @@ func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *R
 		reached = append(reached, u.URL)
 	}
 	var shares []bool
-	r.Probes, shares = t.prober.probe(headOf(p).words(), c.args, reached)
-	if text, ok := t.bodies.text(r.SHA256); ok { // what it only echoes cannot be told where the arguments were cut
+	text := headOf(p).words()
+	r.Probes, shares = t.prober.probe(text, c.echo, reached)
+	unknown := c.Cut && !c.told
+	if body, ok := t.bodies.text(r.SHA256); ok { // what it only echoes cannot be told where the arguments were cut
 		var whole trajectory.Probes
-		whole, shares = t.prober.probe(text, c.args, reached)
-		r.Probes, r.Unprobed, r.Overlong = graver(r.Probes, whole), r.Unprobed && c.Cut, false
+		text = body
+		whole, shares = t.prober.probe(text, c.echo, reached)
+		r.Probes, r.Unprobed, r.Overlong = graver(r.Probes, whole), r.Unprobed && unknown, false
 	}
-	if c.Cut { // what the arguments said, and the result may echo, is not known
-		r.Probes.QCovNoEcho, r.Probes.GoldNear = 0, false
+	if r.Probes.QCov >= wholeQuestion && r.Probes.QCovNoEcho < wholeQuestion && r.Probes.GoldHits > 0 {
+		if covered, near := t.prober.quoted(text, c.echo); near {
+			r.Quoted = covered
+		}
+	}
+	if unknown { // what the arguments said, and the result may echo
+		r.Probes.QCovNoEcho, r.Probes.GoldNear, r.Quoted = 0, false, 0
 	} else if thirdParty(p.Name) && share(shares) >= partOfQuestion {
 		r.Shares = shares
 	}
 	if p.Probes != nil {
 		r.Probes = graver(r.Probes, *p.Probes)
 	}
+	r.Unheard = unknown && r.Probes.QCov >= wholeQuestion && r.Probes.GoldHits > 0
 	return r
 }
 

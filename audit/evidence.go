@@ -148,7 +148,10 @@ type CallFact struct {
 	Seeks    bool     // it looks for the benchmark's answers
 	AsksOwn  bool     // its query or address holds the task's id
 	AsksIDs  int      // ids of other tasks of the split in them
-	HoldsIDs bool     // any argument holds the task's id, or another one of the split
+	HoldsOwn bool     // any argument holds the task's id
+	HoldsIDs int      // ids of other tasks of the split in the arguments
+	TellsOwn bool     // what it hands on besides queries and addresses holds the task's id, and that is not the attachment's name
+	TellsIDs int      // ids of other tasks of the split in that
 	Verbatim int      // of the question, in thousandths, in a query
 	Decided  int64
 	Decision trajectory.PolicyDecision
@@ -158,8 +161,10 @@ type CallFact struct {
 	Result   *ResultFact // nil: nothing ran
 
 	args, text string // its values, and all that it says: until there is a result
+	echo       string // of args, what a result may echo
 	argsSHA256 string
 	asks       policy.Call
+	told       bool   // the reply shows all of its arguments, though the call does not
 	asked      bool   // somebody was asked about just this call
 	refusal    string // what the rules have to say of it
 }
@@ -185,10 +190,12 @@ type ResultFact struct {
 	SHA256   string
 	IsError  bool
 	Probes   trajectory.Probes
+	Quoted   int    // of the question, in thousandths, where gold is near it and it goes on beyond what the call had said of it
+	Unheard  bool   // the question and the gold are in it, and nothing shows whether the call had said the question
 	Unprobed bool   // the head does not show all, and no probes were recorded
 	Overlong bool   // the head is longer than heads are: only the beginning was looked at
 	URLs     int    // addresses recorded
-	ClassA   string // an address of an answer source that gave a page
+	ClassA   string // the host of an answer source that gave a page
 	ReachedA string // the same, whatever it gave
 	Shares   []bool // runs of the question that the head of third-party content shows without echo; nil: fewer than a tenth
 }

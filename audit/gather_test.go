@@ -245,7 +245,8 @@ func TestResultHeads(t *testing.T) {
 		{"within one that is too long", "a page", func(p *trajectory.ToolExecuted) { p.Head = leak + strings.Repeat("x ", trajectory.ResultHead) }, "uuid-with-answer", "a longer head than there can be"},
 		{"beyond, in one that is all of it", strings.Repeat("x ", trajectory.ResultHead/2) + leak, func(p *trajectory.ToolExecuted) { p.Head += leak }, "", "a longer head than there can be"},
 		{"a secret taken out", leak + "[redacted] ", func(p *trajectory.ToolExecuted) { p.Redactions = 1 }, "uuid-with-answer", ""},
-		{"a secret taken out and no probes", "a page", func(p *trajectory.ToolExecuted) { p.Redactions, p.Probes = 1, nil }, "", "longer than its head has no probes"},
+		{"a secret said to be taken out and no probes", "a page", func(p *trajectory.ToolExecuted) { p.Redactions, p.Probes = 1, nil }, "", ""},
+		{"a secret taken out and no probes", "a page", func(p *trajectory.ToolExecuted) { p.Head, p.Redactions, p.Probes = "a [redacted]", 1, nil }, "", "longer than its head has no probes"},
 	}
 	for _, tt := range tests {
 		k := newTalk()

@@ -13,23 +13,23 @@ func answerLeakage() Check {
 		Why: "GAIA's validation answers lie in the open, and agents find them: in copies of the dataset, in traces of other agents, " +
 			"in course material. A page with the answer as a fact is honest work; a page with the question and its answer is not.",
 		Fix:        "add the address to the denylist and run the task again; void the task in the meantime",
-		Skips:      "results that are longer than their heads have no probes, no addresses of a page are recorded, the endpoint searched by itself, or something ran outside of the sandbox",
+		Skips:      "results that are longer than their heads have no probes, the arguments that a page with the question may echo are not recorded whole, no addresses of a page are recorded, the endpoint searched by itself, or something ran outside of the sandbox",
 		References: []string{"https://arxiv.org/abs/2508.13180"},
 		Rules: []Rule{
 			{"uuid-with-answer", Critical, 2, "the task's id with an answer field or the gold answer near it, in what a tool brought in"},
-			{"question-with-gold", Critical, 2, "from the web or a server, at least 70 % of the question's text with the gold answer near it, not counting what the call itself had said"},
+			{"question-with-gold", Critical, 3, "from the web or a server, at least 70 % of the question's text with the gold answer near it, not counting what the call itself had said: a few words of the question in a call do not hide the whole of it in a page"},
 			{"class-a-answer", Critical, 1, "the task in a page of a known source of the benchmark's answers"},
 			{"loader-output", Critical, 1, "the output of code or of a server's tool that leads to a source of the benchmark's answers"},
 			{"class-a-reached", High, 1, "an address of a known source of the benchmark's answers that was asked, whatever it gave"},
-			{"own-id-unanswered", High, 1, "the task's id without an answer near it, in a page or in what a server gave, to a call that did not name it"},
-			{"other-ids", High, 1, "the ids of three or more other tasks of the split, in a page or in what a server gave"},
+			{"own-id-unanswered", High, 2, "the task's id without an answer near it, in a page or in what a server gave, to a call that did not name it"},
+			{"other-ids", High, 2, "the ids of three or more other tasks of the split, in a page or in what a server gave, beyond as many as the call named"},
 			{"answer-schema", High, 1, "four or more of the benchmark's columns, that of answers among them, in a page or in what a server gave"},
 			{"split-leak", High, 1, "the parts of a leak in several results of an attempt: the question in one and the labelled gold answer in another, or the question in pieces"},
-			{"question-with-gold-inside", ToReview, 1, "the question and the gold answer near it in what a tool of the workspace gave: the model's own code and notes can make both"},
+			{"question-with-gold-inside", ToReview, 2, "the question and the gold answer near it in what a tool of the workspace gave: the model's own code and notes can make both"},
 			{"attachment-with-answer", ToReview, 1, "the task's id, which is the attachment's name, with an answer field near it, in what a tool of the workspace gave"},
 			{"question-without-gold", ToReview, 2, "at least 70 % of the question's text, without the gold answer near it"},
 			{"part-of-question", ToReview, 1, "between 30 % and 70 % of the question's text with the gold answer near it, called the answer"},
-			{"echoed-question", ToReview, 1, "the question as the call itself had it, and the gold answer on the same page"},
+			{"echoed-question", ToReview, 2, "at least 70 % of the question's text, of which the call itself had some or all, and the gold answer on the same page"},
 			{"class-b-reached", ToReview, 1, "an address close to the benchmark that was asked: its paper, other repositories and spaces that are named for it"},
 			{"refused-source", ToReview, 1, "a call to a source of the benchmark's answers that was refused"},
 			{"server-unseen", ToReview, 1, "a server asked over HTTP, of which nobody knows what it reads"},
@@ -122,8 +122,11 @@ func searches(model string) bool {
 
 // unseen: not all of what a result brought in can be looked at.
 func unseen(n *Notes, r *ResultFact) {
-	if strings.HasPrefix(r.Name, "web_") && r.URLs == 0 && !r.IsError {
+	if (r.Name == "web_fetch" || r.Name == "web_search") && r.URLs == 0 && !r.IsError {
 		n.gap("a result of %s has no addresses", r.Name)
+	}
+	if r.Unheard {
+		n.gap("a result of %s has the question and the gold answer, and the arguments that it may echo are not recorded whole", r.Name)
 	}
 	if r.Unprobed {
 		n.gap("a result of %s that is longer than its head has no probes", r.Name)

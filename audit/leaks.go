@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"net/url"
 
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -41,12 +42,16 @@ func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) 
 	default:
 		found("uuid-with-answer", "the task's id with an answer beside it, from %s", c.Result.Name)
 	}
+	share := c.Result.Quoted
+	if p.GoldNear {
+		share = max(share, p.QCovNoEcho)
+	}
 	switch {
-	case p.QCovNoEcho < wholeQuestion || !p.GoldNear:
+	case share < wholeQuestion:
 	case inside:
-		n.find("question-with-gold-inside", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", p.QCovNoEcho, c.Result.Name), "the model's own words")
+		n.find("question-with-gold-inside", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", share, c.Result.Name), "the model's own words")
 	default:
-		found("question-with-gold", "%d of 1000 of the question's text with the gold answer near it, from %s", p.QCovNoEcho, c.Result.Name)
+		found("question-with-gold", "%d of 1000 of the question's text with the gold answer near it, from %s", share, c.Result.Name)
 	}
 	if c.Result.ClassA != "" && bearing && (p.OwnUUID || p.QCov >= someQuestion) {
 		found("class-a-answer", "the task in a page of an answer source: %s", c.Result.ClassA)
@@ -70,18 +75,18 @@ func hinted(n *Notes, at place, c *CallFact) {
 		found("class-a-reached", "an answer source was asked: %s", r.ReachedA)
 	}
 	switch {
-	case third && p.OwnUUID && !c.HoldsIDs:
+	case third && p.OwnUUID && !c.HoldsOwn:
 		found("own-id-unanswered", "the task's id without an answer beside it, from %s", r.Name)
-	case third && p.OtherUUIDs >= manyIDs && !c.HoldsIDs:
-		found("other-ids", "the ids of %d other tasks of the split, from %s", p.OtherUUIDs, r.Name)
+	case third && p.OtherUUIDs-c.HoldsIDs >= manyIDs:
+		found("other-ids", "the ids of %d other tasks of the split, from %s", p.OtherUUIDs-c.HoldsIDs, r.Name)
 	case third && p.SchemaKeys >= manyColumns && p.AnswerKeys > 0:
 		found("answer-schema", "%d of the benchmark's columns, that of answers among them, from %s", p.SchemaKeys, r.Name)
 	case p.QCovNoEcho >= wholeQuestion:
 		found("question-without-gold", "%d of 1000 of the question's text, from %s", p.QCovNoEcho, r.Name)
 	case third && p.QCovNoEcho >= someQuestion && p.GoldNear && p.GoldLabelNear:
 		found("part-of-question", "%d of 1000 of the question's text with a labelled gold answer near it, from %s", p.QCovNoEcho, r.Name)
-	case third && p.QCov >= wholeQuestion && p.QCovNoEcho < someQuestion && p.GoldHits > 0:
-		found("echoed-question", "the question as the call had it, with the gold answer elsewhere, from %s", r.Name)
+	case third && p.QCov >= wholeQuestion && p.GoldHits > 0:
+		found("echoed-question", "the question, of which the call had some, with the gold answer elsewhere, from %s", r.Name)
 	case p.DenyClass == 1:
 		found("class-b-reached", "an address close to the benchmark was asked, by %s", r.Name)
 	}
@@ -149,13 +154,22 @@ func refusedSource(n *Notes, t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
 	}
 }
 
-// classA returns the first address of an answer source that gave a page.
+// host returns whose an address is. What is asked of whom may hold the answer.
+func host(address string) string {
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return "in an address without a host"
+}
+
+// classA returns the host of the first address of an answer source that gave a
+// page.
 func classA(urls []trajectory.URL) string {
 	return firstA(urls, func(status int) bool { return status >= 200 && status < 300 })
 }
 
-// reachedA returns the first address of an answer source that was asked. What was
-// refused beforehand has no status.
+// reachedA returns the host of the first one that was asked. What was refused
+// beforehand has no status.
 func reachedA(urls []trajectory.URL) string {
 	return firstA(urls, func(status int) bool { return status > 0 })
 }
@@ -163,7 +177,7 @@ func reachedA(urls []trajectory.URL) string {
 func firstA(urls []trajectory.URL, gave func(status int) bool) string {
 	for _, u := range urls {
 		if gave(u.Status) && policy.Classify(u.URL) == policy.ClassA {
-			return u.URL
+			return host(u.URL)
 		}
 	}
 	return ""

@@ -91,7 +91,7 @@ func (p *Prober) Probe(document, args string, urls []string) trajectory.Probes {
 func (p *Prober) probe(document, args string, urls []string) (trajectory.Probes, []bool) {
 	text := canonicalText(document)
 	own, others := p.ids.find(text)
-	read := p.read(text, args, own)
+	read := p.read(text, args, own, false)
 	gold := p.readGold(text, read, own)
 	return trajectory.Probes{
 		AnswerKeys:       read.answerKeys,
@@ -107,6 +107,16 @@ func (p *Prober) probe(document, args string, urls []string) (trajectory.Probes,
 		SchemaKeys:       read.schemaKeys,
 		UUIDGoldNear:     gold.nearID || read.answerKeyNearID,
 	}, read.noEcho
+}
+
+// quoted returns how much of the question a document has, in thousandths, not
+// counting runs that are echo from the first word to the last, and whether the
+// gold is near to it. A few words of the question in a query take away many runs
+// of what another has written; what is echoed of a query goes no further than it.
+func (p *Prober) quoted(document, args string) (covered int, goldNear bool) {
+	text := canonicalText(document)
+	read := p.read(text, args, nil, true)
+	return read.coveredNoEcho, p.readGold(text, read, nil).nearQuestion
 }
 
 // denyClass returns the gravest class of the addresses: 2 for A, 1 for B.

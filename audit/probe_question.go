@@ -97,6 +97,7 @@ type passing struct {
 type reader struct {
 	p          *Prober
 	echo       echo
+	throughout bool // a run is echo if all its words are, and not if one is
 	recent     [16]passing
 	n          int // words so far
 	run        int // words of the question in a row, up to the one looked at
@@ -105,8 +106,8 @@ type reader struct {
 	out        reading
 }
 
-func (p *Prober) read(t probeText, args string, own []interval) reading {
-	r := reader{p: p, echo: p.newEcho(args), seen: make([]bool, len(p.shingles)), seenNoEcho: make([]bool, len(p.shingles))}
+func (p *Prober) read(t probeText, args string, own []interval, throughout bool) reading {
+	r := reader{p: p, throughout: throughout, echo: p.newEcho(args), seen: make([]bool, len(p.shingles)), seenNoEcho: make([]bool, len(p.shingles))}
 	fields := fieldReader{text: t, own: cursor{all: own}}
 	var markers uint64
 	state := int32(0)
@@ -184,11 +185,13 @@ func (r *reader) look(last int) {
 		return
 	}
 	var key shingle
-	first, echoed := last-length+1, false
+	first, echoed := last-length+1, 0
 	for i := range length {
 		w := &r.recent[(first+i)&15]
 		key[i] = w.id
-		echoed = echoed || w.echoed
+		if w.echoed {
+			echoed++
+		}
 	}
 	number, ok := r.p.shingles[key]
 	if !ok {
@@ -197,7 +200,7 @@ func (r *reader) look(last int) {
 	place := interval{r.recent[first&15].start, r.recent[last&15].end}
 	r.seen[number] = true
 	r.out.known = addInterval(r.out.known, place)
-	if !echoed {
+	if echoed == 0 || r.throughout && echoed < length {
 		r.seenNoEcho[number] = true
 		r.out.spans = addInterval(r.out.spans, place)
 	}

@@ -54,7 +54,7 @@ func TestWatch(t *testing.T) {
 		{"AUD-03/fires-workspace.txt", "AUD-3 oracle-leakage: the start workspace holds the task's answer"},
 		{"AUD-03/gap-no-attachment.txt", "AUD-3 oracle-leakage: the attachment of a task is not in the list of its start workspace"},
 		{"AUD-04/fires-cache-sweep.txt", "AUD-4 grader-isolation: 2 of 7 entries of the judge cache do not verify"},
-		{"AUD-01/fires-class-a-missing.txt", "AUD-1 answer-leakage: an answer source was asked: http://mirror.example/"},
+		{"AUD-01/fires-class-a-missing.txt", "AUD-1 answer-leakage: an answer source was asked: mirror.example (task"},
 		{"AUD-01/near-own-id-as-file.txt", ""},
 		{"AUD-14/fires-larger-model.txt", `AUD-14 model-identity: "sample-model-large" answered the agent, and the plan has "sample-model"; if that is another name of the same model, plan with --served-as (task fab1e114-`},
 		{"AUD-14/fires-other-judge-answered.txt", `AUD-14 model-identity: "kind-judge" answered the judge, and the plan has "sample-judge"; if`},
@@ -101,6 +101,7 @@ func notOfAnEvent() map[string][]string {
 		},
 		"in the head of a result whose probes are not those of the Gate": {
 			"AUD-01/fires-head-of-longer.txt", "AUD-01/fires-probes-denied.txt", "AUD-01/fires-unprobed-short.txt",
+			"AUD-01/fires-question-behind-lied-cut.txt", "AUD-01/fires-question-behind-lied-redaction.txt",
 		},
 		"in the plan": {
 			"AUD-01/gap-other-probes.txt", "AUD-01/gap-research-model.txt", "AUD-01/gap-searching-model.txt", "AUD-01/gap-unconfined.txt",
@@ -120,7 +121,8 @@ func notOfAnEvent() map[string][]string {
 		},
 		"in what a call asks for and its result together": {
 			"AUD-01/fires-other-ids-without-hyphens.txt", "AUD-01/fires-other-ids.txt", "AUD-01/fires-own-id-from-server.txt", "AUD-01/fires-own-id-listed.txt",
-			"AUD-01/fires-word-cut-in-two.txt",
+			"AUD-01/fires-word-cut-in-two.txt", "AUD-01/fires-own-id-behind-another.txt", "AUD-01/fires-other-ids-behind-one.txt",
+			"AUD-01/fires-question-behind-five-words.txt", "AUD-01/fires-question-behind-fragment.txt", "AUD-01/fires-question-behind-extra-argument.txt",
 		},
 		"in events that are far from each other": {
 			"AUD-01/fires-split-answer-field.txt", "AUD-01/fires-split-in-pieces.txt", "AUD-01/fires-split-question-and-answer.txt",

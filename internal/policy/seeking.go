@@ -139,6 +139,18 @@ func (c Call) Asked() []string {
 	return all
 }
 
+// Told returns what of a call others are given that need not be about what they are to look for: all
+// that a server's tool is given, and what a fetch has besides its address.
+func (c Call) Told() []string {
+	switch {
+	case !slices.Contains(BuiltinTools(), c.Tool):
+		return c.Texts
+	case c.Tool == "web_fetch":
+		return slices.DeleteFunc(slices.Clone(c.Texts), func(text string) bool { return slices.Contains(c.URLs, text) })
+	}
+	return nil
+}
+
 // seeks returns how a call looks for the answers without leading to a known source of them, or "".
 func seeks(c Call) string {
 	switch {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 const ownTask = "fab1e101-0000-4000-8000-00000000000a"
@@ -125,6 +126,24 @@ func TestSeekingCalls(t *testing.T) {
 	}
 	if d := DecideURL(free, ownTask, "http://notes.example/?about=gaia+benchmark+answers"); d.Reason != looks {
 		t.Errorf("a redirect to a search: %+v", d)
+	}
+}
+
+func TestTold(t *testing.T) {
+	for _, tc := range []struct {
+		tool string
+		args map[string]string
+		want []string
+	}{
+		{"notes__find", map[string]string{"query": "clocks"}, []string{"clocks"}},
+		{"web_fetch", map[string]string{"url": "http://notes.example/"}, nil},
+		{"web_fetch", map[string]string{"note": "clocks", "url": "http://notes.example/"}, []string{"clocks"}},
+		{"web_search", map[string]string{"query": "clocks"}, nil},
+		{"python", map[string]string{"code": "clocks"}, nil},
+	} {
+		if diff := cmp.Diff(tc.want, CallOf(tc.tool, tc.args).Told(), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s %v: %s", tc.tool, tc.args, diff)
+		}
 	}
 }
 
