@@ -183,7 +183,11 @@ func toolDescriptions(e *Evidence, n *Notes) {
 	if descriptions.Len() == 0 {
 		return
 	}
-	if e.unplanned().records(descriptions.String() + schemas.String()) {
+	says, takes := descriptions.String(), schemas.String()
+	if bounded(&says, &takes) {
+		n.gap("the tools say more of themselves than is looked through for each task")
+	}
+	if e.unplanned().records(says + takes) {
 		n.find("other-record", place{unasked: true}, "a server's tool holds a record of a task that the run does not ask", "what the tool does and takes")
 	}
 	for _, t := range e.Tasks {
@@ -191,38 +195,14 @@ func toolDescriptions(e *Evidence, n *Notes) {
 			continue
 		}
 		prober := e.prober(t)
-		if p := prober.Probe(descriptions.String(), "", nil); p.OwnUUID || p.GoldHits > 0 || p.QCov >= wholeQuestion {
+		if p := prober.Probe(says, "", nil); p.OwnUUID || p.GoldHits > 0 || p.QCov >= wholeQuestion {
 			n.find("tool-description-answer", place{task: t, unasked: true}, "the description of a tool holds the task or its answer", "what the tool does")
 		}
-		switch s := prober.Probe(schemas.String(), "", nil); {
+		switch s := prober.Probe(takes, "", nil); {
 		case s.OwnUUID || s.GoldLabelNear || s.QCov >= wholeQuestion:
 			n.find("tool-schema-answer", place{task: t, unasked: true}, "the parameters of a server's tool hold the task or its answer", "what the tool takes")
 		case s.GoldHits > 0: // the name of a parameter can be any word
 			n.find("tool-schema-word", place{task: t, unasked: true}, "the parameters of a server's tool hold a word of the answer", "what the tool takes")
-		}
-	}
-}
-
-// otherPairs looks in odd messages for the other tasks of the run: who is shown
-// solved tasks is told how the benchmark answers, and its other tasks are lost.
-func otherPairs(e *Evidence, n *Notes) {
-	if e.OddUnread {
-		n.gap("there are more messages that are not their templates' than are looked through for other tasks")
-	}
-	if len(e.Odd) == 0 {
-		return
-	}
-	asked := newQuestions(e.Tasks)
-	for _, o := range e.Odd {
-		for _, i := range asked.in(o.Text) {
-			t := e.Tasks[i]
-			if t == o.Task {
-				continue
-			}
-			if p := e.prober(t).Probe(o.Text, "", nil); p.QCov >= wholeQuestion && p.GoldNear {
-				n.find("other-pair", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256, unasked: true},
-					"a message holds task "+t.Plan.TaskID+" and its answer", "the question of the task alone")
-			}
 		}
 	}
 }

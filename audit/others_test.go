@@ -136,3 +136,81 @@ func TestOddTexts(t *testing.T) {
 		t.Errorf("%s", got.Status)
 	}
 }
+
+// TestOtherPairsOnce: of each task one message is told, however many have it, and
+// what is looked through does not grow with tasks times messages.
+func TestOtherPairsOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		tasks, messages int
+		size            int // of a message
+		told            string
+		findings        int
+		gap             bool
+	}{
+		{name: "each has all, and one task is told in the second", tasks: 40, messages: 40, told: "431", findings: 40},
+		{name: "no answers", tasks: 40, messages: 40},
+		{name: "more pairs than are looked through", tasks: 400, messages: 400, gap: true},
+		{name: "long messages", tasks: 300, messages: 2, size: 400 << 10, gap: true},
+	} {
+		const question = "How many ferries crossed the bay of Tolm on the second day of March, as the harbour's book has it?"
+		e := &Evidence{Gold: map[string]string{}}
+		for i := range tt.tasks {
+			id := fmt.Sprint("task", i)
+			e.Gold[id] = "431"
+			e.Tasks = append(e.Tasks, &TaskEvidence{Plan: ledger.PlannedTask{TaskID: id}, Attempts: []*AttemptEvidence{{Number: 1, Question: question}}})
+		}
+		for i := range tt.messages {
+			e.Odd = append(e.Odd, OddText{Task: e.Tasks[i], Attempt: 1, Text: fmt.Sprint(question, " ", tt.told, " #", i, filled(" ferry", tt.size))})
+		}
+		n := newNotes(oracleLeakage())
+		otherPairs(e, n)
+		if len(n.findings) != tt.findings || (n.report().Status == Skip) != tt.gap {
+			t.Errorf("%s: %d findings, %s", tt.name, len(n.findings), n.report().Status)
+		}
+	}
+}
+
+// TestQuestionsBounded: questions that share their words are not counted without end.
+func TestQuestionsBounded(t *testing.T) {
+	q := newQuestions([]*TaskEvidence{{Attempts: []*AttemptEvidence{{Question: "How many ferries crossed the bay of Tolm?"}}}})
+	q.left = 0
+	if got := q.in("How many ferries crossed the bay of Tolm?"); got != nil || q.left >= 0 {
+		t.Errorf("%v, left %d", got, q.left)
+	}
+}
+
+// TestToolTextBounded: of tools that say very much of themselves the rest is not
+// looked at, which is told.
+func TestToolTextBounded(t *testing.T) {
+	for size, gap := range map[int]bool{mostToolText / 2: false, mostToolText + 1: true} {
+		e := &Evidence{Gold: map[string]string{"a": "Brellin"}, Tasks: []*TaskEvidence{{Plan: ledger.PlannedTask{TaskID: "a"}, Attempts: []*AttemptEvidence{{Question: "Which town has the clock?"}}}}}
+		e.Manifest.Tools = []ledger.ToolPlan{{Name: "notes__find", Server: "mcp:notes", Description: "Finds Brellin.", Schema: filled("lamp ", size)}}
+		n := newNotes(oracleLeakage())
+		toolDescriptions(e, n)
+		if len(n.findings) != 1 || (len(n.gaps) > 0) != gap {
+			t.Errorf("%d bytes: %v %v", size, n.findings, n.gaps)
+		}
+	}
+}
+
+// BenchmarkOtherPairs: the time does not grow with tasks times messages.
+func BenchmarkOtherPairs(b *testing.B) {
+	const question = "How many ferries crossed the bay of Tolm on the second day of March, as the harbour's book has it?"
+	for _, tasks := range []int{250, 500, 1000} {
+		b.Run(fmt.Sprint(tasks), func(b *testing.B) {
+			e := &Evidence{Gold: map[string]string{}}
+			for i := range tasks {
+				id := fmt.Sprint("task", i)
+				e.Gold[id] = "431"
+				e.Tasks = append(e.Tasks, &TaskEvidence{Plan: ledger.PlannedTask{TaskID: id}, Attempts: []*AttemptEvidence{{Question: question}}})
+			}
+			for i, t := range e.Tasks {
+				e.Odd = append(e.Odd, OddText{Task: t, Text: fmt.Sprint(question, i)})
+			}
+			for b.Loop() {
+				otherPairs(e, newNotes(oracleLeakage()))
+			}
+		})
+	}
+}
