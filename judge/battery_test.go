@@ -91,7 +91,7 @@ func TestPutBattery(t *testing.T) {
 				return "incorrect", nil
 			}
 			return sayIncorrect, nil
-		}, false, BatteryResult{Put: items, Tries: items + defaultMaxTries - 1, Unreadable: []string{"full-stop"}}},
+		}, false, BatteryResult{Put: items, Tries: items + DefaultTries - 1, Unreadable: []string{"full-stop"}}},
 		{"the third cannot be put", func(c string) (string, error) {
 			if c == Battery()[2].Candidate {
 				return "", gone

@@ -45,7 +45,8 @@ const MaxCandidateBytes = 4096
 // MaxCandidateBytes could not be matched, either.
 const maxQuestionBytes = 32 << 10
 
-const defaultMaxTries = 2
+// DefaultTries is how often a Judge asks for a verdict whose MaxTries says nothing.
+const DefaultTries = 2
 
 const (
 	schemaName    = "verdict"
@@ -107,7 +108,7 @@ type Verdict struct {
 // Judge scores items. The zero value has no LLM judge.
 type Judge struct {
 	Asker    Asker // nil = no LLM judge
-	MaxTries int   // how often an unreadable reply is asked for; less than 1 means 2
+	MaxTries int   // how often an unreadable reply is asked for; less than 1 means DefaultTries
 
 	// Known returns the LLM judge's verdict on an item if it has given one
 	// before; nil = it has not. It is asked only where Asker would be.
@@ -154,7 +155,7 @@ func (j Judge) Score(ctx context.Context, it Item) Verdict {
 func (j Judge) ask(ctx context.Context, question, candidate, expected string) (Verdict, error) {
 	tries := j.MaxTries
 	if tries < 1 {
-		tries = defaultMaxTries
+		tries = DefaultTries
 	}
 	system, user := prompt.Judge(question, head(candidate), expected)
 	v := Verdict{}
