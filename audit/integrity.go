@@ -39,7 +39,7 @@ func trajectoryIntegrity() Check {
 			{"budget-exceeded", Critical, 1, "turns, calls, tokens or money beyond the plan's budgets"},
 			{"battery-differs", Critical, 1, "a null battery that is not the plan's, or not all of it"},
 			{"judge-differs", Critical, 1, "a verdict of another judge than the planned one"},
-			{"judged-oddly", Critical, 1, "verdicts that do not go with the path they name"},
+			{"judged-oddly", Critical, 2, "verdicts that do not go with the path they name, or of a judge asked more often than it ever is"},
 			{"judged-unproven", Critical, 1, "a verdict of a judge that had not withstood the null battery"},
 			{"verdict-differs", Critical, 1, "an official verdict that the official scorer does not give"},
 			{"replayed", High, 1, "answers that come from a recording and not from a model"},

@@ -51,6 +51,11 @@ func (e *Evidence) firstByJudge() (first *AttemptEvidence) {
 	return first
 }
 
+// mostAsked is how often the judge is asked about one answer: for a reply that can
+// be read, and once more about another answer where it was forbidden to reply.
+// What the transport tries again is not among them.
+const mostAsked = judge.DefaultTries + 1
+
 // judged holds a judgment against the plan, the answer and itself.
 func judged(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	j := a.Judgment
@@ -68,6 +73,9 @@ func judged(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	}
 	if !consistent(*j, plan != nil && plan.Battery != "") {
 		n.find("judged-oddly", at, "verdicts that do not go with the path "+j.Path, "official first, then the judge")
+	}
+	if j.Tries > mostAsked {
+		n.find("judged-oddly", at, fmt.Sprintf("a judge that was asked %d times about one answer", j.Tries), fmt.Sprintf("at most %d times", mostAsked))
 	}
 	if j.Path == judge.PathJudge && plan != nil && plan.Battery != "" && !e.withstood(a.Judged) {
 		n.find("judged-unproven", at, "a verdict of a judge that had not withstood the null battery", "not judged")

@@ -16,8 +16,9 @@ func usageReconciliation() Check {
 		Skips:  "the export names requests and the journal none, or none of the same; or requests whose tokens the journal does not have could be what the export has more",
 		Absent: "no usage export was given",
 		Rules: []Rule{
-			{"totals-differ", High, 1, "an export with more than 5 % and more than 5000 tokens more or less than the journal"},
+			{"totals-differ", High, 2, "an export with more than 5 % and more than 5000 tokens more or less than the journal"},
 			{"request-unrecorded", High, 1, "requests in the export that the journal does not have"},
+			{"ids-foreign", ToReview, 1, "an export that names requests of which the journal, which has ids too, has none"},
 			{"id-missing", ToReview, 1, "replies without the id of their request, where others have one"},
 		},
 		Run: func(e *Evidence, n *Notes) {
@@ -32,6 +33,9 @@ func usageReconciliation() Check {
 	}
 }
 
+// mostOfRequest bounds the tokens of one request: the largest windows of models.
+const mostOfRequest = 2_000_000
+
 // totalsDiffer holds the tokens of all that the journal tells of against those of
 // the export. What the journal does not know the tokens of may be what the export
 // has more: no more than the largest request for each.
@@ -43,12 +47,15 @@ func totalsDiffer(e *Evidence, n *Notes) {
 	})
 	for _, r := range e.Usage.Requests {
 		export += r.In + r.Out
-		largest = max(largest, r.In+r.Out)
+		if tokens := r.In + r.Out; len(r.IDs) > 0 && tokens <= mostOfRequest {
+			largest = max(largest, tokens)
+		}
 	}
 	differ := func(by int64) bool { return by > 5000 && by > export/20 }
 	switch {
 	case !differ(max(export-journal, journal-export)):
-	case export > journal && !differ(export-journal-min(unmeasured, export/max(largest, 1)+1)*largest):
+	case export > journal && unmeasured > 0 && largest == 0,
+		export > journal && !differ(export-journal-min(unmeasured, export/max(largest, 1)+1)*largest):
 		n.gap("the export has %d tokens and the journal %d, which has none of %d requests: these can be the difference", export, journal, unmeasured)
 	default:
 		n.find("totals-differ", place{}, fmt.Sprintf("%d tokens in the export", export), fmt.Sprintf("the %d of the journal", journal))
@@ -81,6 +88,7 @@ func unrecorded(e *Evidence, n *Notes) {
 		n.gap("the export names requests, and the journal has no ids of them")
 	case len(missing) == named:
 		n.gap("no request that the export names is in the journal: their ids are of another kind, or the export is of something else")
+		n.find("ids-foreign", place{}, fmt.Sprintf("%d requests in the export, such as %q, and none of them in the journal", named, missing[0]), "the export of the key that the run was made with")
 	case len(missing) > nameless:
 		n.find("request-unrecorded", place{}, fmt.Sprintf("%d of %d requests of the export are not in the journal, such as %q", len(missing), named, missing[0]),
 			fmt.Sprintf("at most the %d that the journal has no id of", nameless))
