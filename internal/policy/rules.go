@@ -26,7 +26,7 @@ type Rule struct {
 // Rules returns all rules, by id.
 func Rules() []Rule {
 	return []Rule{
-		{AnswerSources, "answer sources: no tool reaches a place where the benchmark's answers are known to lie, nor looks for them", 4},
+		{AnswerSources, "answer sources: no tool reaches a place where the benchmark's answers are known to lie, nor looks for them", 5},
 		{GraderSurfaces, "grader surfaces: no tool touches the run's results, plan, journal, judgments, judge cache or keys", 4},
 		{Secrets, "secrets: no tool reads key material, credentials or a cloud's metadata address", 2},
 		{Commands, "commands: no code acts on the host, the network or other processes, nor hooks itself into programs", 2},
@@ -40,7 +40,7 @@ func Rules() []Rule {
 //
 //	{"commands":[…],"common_records":[…],"denylist":"sha256:…","key_variables":[…],"loader_hooks":[…],"metadata_addresses":[…],
 //	 "own_folders":[…],"own_records":[…],"packages":[…],"rules":[{"id":"R001","title":"…","version":1},…],"secret_places":[…],
-//	 "seeking":{"answers":[…],"benchmark":[…],"certain":[…],"dataset":[…],"materials":[…],"others":[…]},"verdict_folders":[…]}
+//	 "seeking":{"answers":[…],"benchmark":[…],"certain":[…],"dataset":[…],"joined":[…],"materials":[…],"names":[…],"others":[…],"strong":[…],"weak":[…]},"verdict_folders":[…]}
 func GuidanceHash() string {
 	type article struct {
 		ID      string `json:"id"`

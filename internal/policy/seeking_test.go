@@ -27,6 +27,10 @@ func TestSeeks(t *testing.T) {
 		"http://search.example/?q=gaia+benchmark+answers",
 		"http://search.example/?q=gaia%2520benchmark%2520answers",
 		"http://code.example/gaia-benchmark-solutions/readme",
+		"General AI Assistants benchmark validation set ground truth answers", "general AI assistant benchmark answers",
+		"gaiabenchmark validation answers", "gaiabenchmark answers", "gaia2023 validation answers",
+		"gaia dev split gold", "GAIA validation gold answers",
+		"gaia benchmark asteroid answers", "galaxy stars answers gaia benchmark", "gaia level 2 ground truth of the ESA question", "gaia validation answers spacecraft",
 		strings.Repeat("word ", 500) + "gaia benchmark answers" + strings.Repeat(" word", 500),
 	} {
 		if !Seeks(text) {
@@ -44,7 +48,10 @@ func TestSeeks(t *testing.T) {
 		"gaia dataset metadata",
 		"gaia dataset solutions",
 		"amd gaia benchmark solutions",
-		"gaiabenchmark answers", "algaia benchmark answers", // no word of its own
+		"algaia benchmark answers", "gaian benchmark answers", // no word of its own
+		"GAIA benchmark paper authors", "General AI Assistants benchmark paper", "general AI assistants give the correct answer", "a general benchmark with answers",
+		"Gaia benchmark stars ground truth metallicity", "Gaia DR3 validation set ground truth", "gaia gold", "gaia gold catalogue benchmark", "ESA Gaia mission frequently asked questions answers",
+		"Gaia-X benchmark solutions", "gaia x federation answers",
 		"https://gea.esac.esa.int/archive/documentation/GDR3/gaia_validation/solutions.html",
 		"https://www.cosmos.esa.int/web/gaia/dr3-validation-metadata",
 		"what is the answer to the question about the benchmark of the lighthouse?",
@@ -68,7 +75,14 @@ func TestNamesTask(t *testing.T) {
 		"http://a.example/task-" + ownTask + ".json":                                      true,
 		ownTask[:len(ownTask)-1] + "b":                                                    false,
 		ownTask[:13]:                                                                      false,
-		"fab1e101 0000 4000 8000 00000000000a":                                            false,
+		"fab1e101 0000 4000 8000 00000000000a":                                            true,
+		"id fab1e101 / 0000 / 4000 / 8000 / 00000000000a":                                 true,
+		"fab1e101 0000 4000 8000 00000000000b":                                            false,
+		"question fab1e101-0000-4000-8000":                                                true,
+		"fab1e101-0000-4000-8000 answer":                                                  true,
+		"fab1e101-0000-4000-8000-0000":                                                    true,
+		"fab1e101-0000-4000":                                                              false,
+		"fab1e101-0000-4000-8001":                                                         false,
 		"":                                                                                false,
 	} {
 		if got := NamesTask(text, ownTask); got != want {
@@ -153,7 +167,7 @@ func FuzzSeeks(f *testing.F) {
 	f.Add("gaia%2520benchmark answers", ownTask)
 	f.Add(strings.Repeat("gaia ", 1000), "task-0007")
 	f.Fuzz(func(t *testing.T, text, id string) {
-		if Seeks(text) && !strings.Contains(strings.Join(forms(text), " "), "gaia") {
+		if Seeks(text) && !strings.Contains(strings.Join(forms(text), " "), "gaia") && !strings.Contains(strings.Join(forms(text), " "), "general") {
 			t.Errorf("%q looks for answers without the benchmark's name", text)
 		}
 		if NamesTask(id, id) != NamesTask("q="+id, id) && len(forms(id)) == 1 && !strings.ContainsFunc(id, func(r rune) bool { return r > 0x7f }) {
