@@ -17,9 +17,9 @@ func answerKeyReads() Check {
 		Fix:   "find out how the file came to be there, take it away, and run the task again; void it in the meantime",
 		Skips: "the run records digests alone, or a call's arguments are not recorded whole",
 		Rules: []Rule{
-			{"answer-key-read", High, 1, "a call that ran and opens a file named like a key of answers that is not the attachment, a member of it, nor of the agent's own making"},
-			{"answer-key-unplaced", ToReview, 1, "a call of a server's tool with such a name, of which nobody knows the folder"},
-			{"answer-key-refused", ToReview, 1, "a call like these that did not run, or that read nothing: the file is outside of what the tool can reach"},
+			{"answer-key-read", High, 2, "a call that ran and opens a file named like a key of answers that is not the attachment, a member of it, nor of the agent's own making"},
+			{"answer-key-unplaced", ToReview, 2, "a call with such a name that may be of the agent's own making: of a server's tool in a folder that nobody knows, or among the temporary files of the host"},
+			{"answer-key-refused", ToReview, 2, "a call like these that did not run, or that read nothing: the file is outside of what the tool can reach"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			hashesOnly(e, n)
@@ -48,10 +48,10 @@ func keyRead(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, c *Call
 	for _, name := range c.Keys {
 		lies := a.lies(name)
 		switch base := path.Base(opened(name)); {
-		case lies == ofTask || lies == nowhere && builtin(c.Name):
+		case lies == ofTask, lies == nowhere && builtin(c.Name), lies == scratch && builtin(c.Name) && (confined || c.Name != "python"):
 		case c.Result == nil:
 			rule, got = "answer-key-refused", "a call of "+c.Name+" that opens "+base+" did not run"
-		case lies == nowhere:
+		case lies == nowhere, lies == scratch:
 			if rule == "" {
 				rule, got = "answer-key-unplaced", "a call of "+c.Name+" names "+base
 			}
@@ -71,7 +71,8 @@ func keyRead(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, c *Call
 type lying int
 
 const (
-	ofTask  lying = iota // the attachment, a member of it, or where the agent's own code writes
+	ofTask  lying = iota // the attachment, or a member of it
+	scratch              // where code writes what it needs for a while: a sandbox has a folder of its own there
 	nowhere              // not among the files that the attempt began with: made since, if it is there at all
 	laid                 // beside the attachment, from the beginning
 	outside              // of the workspace, where a sandbox has no such file
@@ -82,12 +83,12 @@ func (a *AttemptEvidence) lies(name string) lying {
 	name = opened(strings.TrimPrefix(strings.ToLower(name), "file://"))
 	name = strings.TrimPrefix(name, "/workspace/")
 	attachment := opened(a.FileName)
-	if a.FileName != "" && (path.Base(name) == path.Base(attachment) || strings.HasPrefix(name, attachment+"/")) {
+	if a.FileName != "" && (name == attachment || strings.HasPrefix(name, attachment+"/")) {
 		return ofTask
 	}
-	for _, scratch := range []string{"/tmp/", "/var/tmp/", "/dev/shm/"} {
-		if strings.HasPrefix(name, scratch) {
-			return ofTask
+	for _, folder := range []string{"/tmp/", "/var/tmp/", "/dev/shm/"} {
+		if strings.HasPrefix(name, folder) {
+			return scratch
 		}
 	}
 	drive := len(name) > 1 && name[1] == ':'

@@ -1,17 +1,20 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// keyFiles describes how files with answers are named, whatever benchmark they belong to. Labels are
-// none: honest tables are called that.
+// keyFiles describes how files with answers are named, whatever benchmark they belong to. Labels alone
+// are none: honest tables are called that.
 func keyFiles() answerFiles {
 	return answerFiles{
-		Names: []string{"answer key*", "answerkey*", "answer", "answers", "expected", "gold", "golden", "ground truth", "groundtruth", "solution", "solutions"},
-		Fillers: []string{"all", "benchmark", "correct", "data", "dataset", "dev", "eval", "file", "final", "for", "full", "gaia", "hidden", "key", "keys",
+		Names: []string{"answer key*", "answerkey*", "answer sheet*", "answersheet*", "answer", "answers", "expected", "gold", "golden", "ground truth", "groundtruth", "gt", "solution", "solutions"},
+		Fillers: []string{"all", "benchmark", "correct", "data", "dataset", "dev", "eval", "file", "final", "for", "full", "gaia", "hidden", "key", "keys", "label", "labels",
 			"level", "level1", "level2", "level3", "of", "official", "output", "outputs", "private", "question", "questions", "reference", "result", "results",
-			"set", "split", "task", "tasks", "test", "the", "to", "true", "val", "validation"},
+			"set", "split", "task", "tasks", "test", "the", "to", "true", "v", "val", "validation", "version"},
 		Endings: []string{"arrow", "csv", "db", "feather", "json", "jsonl", "md", "ndjson", "npy", "npz", "parquet", "pickle", "pkl", "sqlite", "sqlite3", "tsv", "txt",
-			"xls", "xlsx", "yaml", "yml", "zip"},
+			"xls", "xlsx", "xml", "yaml", "yml", "zip"},
 		Packed: []string{"bz2", "gz", "xz", "zst"},
 	}
 }
@@ -61,11 +64,27 @@ func namesKey(path string) bool {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		folder, base = path[:i], path[i+1:]
 	}
-	if ok, _ := keyFiles().match(base); ok {
-		return true
+	for _, form := range []string{base, uncounted(base)} {
+		if ok, _ := keyFiles().match(form); ok {
+			return true
+		}
 	}
 	metadata := answerFiles{Names: []string{"metadata"}, Fillers: []string{"level1", "level2", "level3"}, Endings: []string{"csv", "jsonl", "parquet"}}
 	split := folder[strings.LastIndexByte(folder, '/')+1:]
 	ok, _ := metadata.match(base)
 	return ok && (split == "validation" || split == "val" || split == "dev" || split == "test")
+}
+
+// uncounted is the name of a file without the numbers at the ends of its words: answers1.json and
+// answers.v2.json. Endings keep theirs.
+func uncounted(base string) string {
+	files := keyFiles()
+	all := words(base)
+	for i, word := range all {
+		bare := strings.TrimRight(word, "0123456789")
+		if bare != "" && !slices.Contains(files.Endings, word) && !slices.Contains(files.Packed, word) {
+			all[i] = bare
+		}
+	}
+	return strings.Join(all, ".")
 }
