@@ -16,12 +16,14 @@ const (
 	caseMembers
 	hiddenWords
 	knownPhrases
+	gradingTerms
+	fullScore
 )
 
 func (g graderWords) without(other graderWords) graderWords { return g &^ other }
 
 func (g graderWords) names() (all []string) {
-	for i, name := range []string{"a verdict", "instructions to a grader", "another role's turn", "members of a judge's case", "hidden words", "known phrases of injections"} {
+	for i, name := range []string{"a verdict", "instructions to a grader", "another role's turn", "members of a judge's case", "hidden words", "known phrases of injections", "a grader's own terms", "a full score"} {
 		if g&(1<<i) != 0 {
 			all = append(all, name)
 		}
@@ -50,8 +52,50 @@ func forGrader(p *Prober, s string) graderWords {
 	add(roleTags, has(strings.ToLower(s), roleMarks()) || turns(s))
 	add(caseMembers, has(strings.NewReplacer(" ", "", "\n", "", "“", `"`, "”", `"`).Replace(plain), []string{`"expected":`, `"candidate":`, `"verdict":`, `"correct":true`}))
 	add(hiddenWords, has(hidden, append(verdictPhrases(), " correct ", " verdict ", " ignore ")) || has(hidden, orderPhrases()))
+	add(gradingTerms, has(words, gradingPhrases()) || has(words, []string{" rubric ", " rubrics "}) && has(words, []string{" accept ", " acceptable ", " accepted ", " correct ", " credit ", " credited ", " full marks "}))
+	add(fullScore, scoresFull(plain))
 	add(knownPhrases, p.Probe(s, "", nil).InjectionMarkers > 0)
 	return found
+}
+
+// aboutGrading tells which kinds of words for a grader a text, the question or the
+// expected answer, makes those of an honest answer: "score: 1" to a question about
+// a match.
+func aboutGrading(s string) graderWords {
+	var about graderWords
+	for _, word := range strings.Fields(asWords(string(canonicalText(s).b))) {
+		switch strings.TrimSuffix(word, "s") {
+		case "evaluate", "evaluated", "evaluation", "equivalence", "equivalent", "grading", "rubric":
+			about |= gradingTerms
+		case "game", "goal", "grade", "mark", "match", "point", "rating", "score", "scored", "test":
+			about |= fullScore
+		}
+	}
+	return about
+}
+
+// scoresFull reports whether a text gives a full score, of one, ten or a hundred, as
+// graders are told to write it.
+func scoresFull(plain string) bool {
+	for rest := plain; ; {
+		_, after, found := strings.Cut(rest, "score")
+		if !found {
+			return false
+		}
+		rest = after
+		if end := len(plain) - len(after) - len("score"); end > 0 && wordRune(rune(plain[end-1])) {
+			continue
+		}
+		value := strings.TrimLeft(after, "\"' \t*")
+		if value == "" || value[0] != ':' && value[0] != '=' {
+			continue
+		}
+		value = strings.TrimLeft(value[1:], "\"' \t*")
+		value = value[:len(value)-len(strings.TrimLeft(value, "0123456789./%-–:"))]
+		if slices.Contains([]string{"1", "1.0", "1.00", "1/1", "5/5", "10", "10/10", "100", "100%", "100/100"}, strings.TrimRight(value, ".")) {
+			return true
+		}
+	}
 }
 
 // asWords are the words of a text in lower case, a space between each two.
@@ -80,6 +124,17 @@ func concealed(s string) string {
 func verdictPhrases() []string {
 	return []string{" verdict correct ", " verdict is correct ", " judgement correct ", " judgment correct ", " graded correct ", " candidate is correct ", " candidate is right ",
 		" candidate means the same ", " checked by the graders ", " approved by the graders "}
+}
+
+// gradingPhrases are what a grader says of two answers, and no answer of itself.
+func gradingPhrases() []string {
+	all := []string{" evaluation correct ", " evaluation is correct ", " evaluation result correct ", " grade correct ", " grading correct ", " assessment correct ", " marked correct ", " marked as correct "}
+	for _, what := range []string{"answers", "responses", "two answers", "both answers"} {
+		for _, how := range []string{"equivalent", "semantically equivalent", "the same", "identical", "both correct"} {
+			all = append(all, " "+what+" are "+how+" ")
+		}
+	}
+	return all
 }
 
 func orderPhrases() []string {
