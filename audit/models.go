@@ -22,8 +22,8 @@ func modelIdentity() Check {
 		Skips:      "the replies of the agent's or of the judge's model, or some of them, name no model",
 		References: []string{"https://arxiv.org/abs/2504.04715", "https://arxiv.org/abs/2404.13076"},
 		Rules: []Rule{
-			{"model-undeclared", High, 1, "replies of a model that the plan neither names nor declares as another name of it"},
-			{"judge-is-agent", ToReview, 1, "verdicts of a judge that is the model whose answers it judges"},
+			{"model-undeclared", High, 2, "replies of a model that the plan neither names nor declares as another name of it"},
+			{"judge-is-agent", ToReview, 2, "verdicts of a judge that is the model whose answers it judges"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			undeclared(e, n)
@@ -81,36 +81,73 @@ func unnamedModels(e *Evidence, n *Notes) {
 	}
 }
 
-// routes are what gateways put after a model's name to say where they send a
-// request, not to which model.
-var routes = regexp.MustCompile(`:(exacto|extended|floor|free|nitro|online)$`)
-
-// dated is a release of a model: its name and a day.
-var dated = regexp.MustCompile(`^(.+)-20[0-9]{2}(-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01]))$`)
-
 // declaresModel reports whether a model's name in a reply is one that the plan
-// declares for a model of its own: the planned name and those it is served as,
-// each also without the provider before it and the route after it, and as a
-// dated release.
+// declares for a model of its own: the planned name or one that it is served as. A
+// reply may name the release that answered, where the plan names none.
 func declaresModel(plan ledger.ModelPlan, model, planned string) bool {
-	names := []string{model, routes.ReplaceAllString(model, "")}
-	for _, name := range names {
-		if release := dated.FindStringSubmatch(name); release != nil {
-			names = append(names, release[1])
-		}
-	}
-	return slices.ContainsFunc(append(slices.Clone(plan.ServedAs), planned), func(own string) bool {
-		own = routes.ReplaceAllString(own, "")
-		return slices.ContainsFunc(names, func(name string) bool {
-			return isPart(name, own) || isPart(name, strings.TrimSuffix(own, "-latest"))
-		})
+	got := nameOf(model)
+	return got.base != "" && slices.ContainsFunc(append(slices.Clone(plan.ServedAs), planned), func(own string) bool {
+		want := nameOf(own)
+		return got.base == want.base && (want.release == "" || got.release == want.release) && (endsIn(got.owners, want.owners) || endsIn(want.owners, got.owners))
 	})
 }
 
-// isPart reports whether a name is another, or what stands behind a slash in it.
-func isPart(name, whole string) bool {
-	name, whole = strings.ToLower(name), strings.ToLower(whole)
-	return name != "" && (name == whole || strings.HasSuffix(whole, "/"+name))
+// modelName is a model's name taken apart: of one model there are many ways to
+// write it.
+type modelName struct {
+	owners  []string // who made it, or offers it: the last one is the nearest
+	base    string
+	release string // a day, a month or a number; "" for whichever is the latest
+}
+
+// nameOf takes a model's name apart, as providers, gateways and programs that
+// serve files write it. What says of what size or kind a model is stays in the
+// base: no other model is taken for it.
+func nameOf(s string) modelName {
+	s = strings.ToLower(strings.TrimSpace(s))
+	parts := strings.FieldsFunc(s, func(r rune) bool { return r == '/' })
+	if len(parts) == 0 {
+		return modelName{}
+	}
+	var n modelName
+	base := parts[len(parts)-1]
+	for owner := ownerBefore.FindStringSubmatch(base); owner != nil; owner = ownerBefore.FindStringSubmatch(base) {
+		n.owners, base = append(n.owners, owner[1]), base[len(owner[1])+1:]
+	}
+	if !strings.HasPrefix(s, "/") { // as the path of a file does, which says nothing of who made it
+		folders := slices.DeleteFunc(parts[:len(parts)-1], func(part string) bool { return part == "models" })
+		n.owners = append(folders, n.owners...)
+	}
+	base = routes.ReplaceAllString(base, "")
+	base = strings.ReplaceAll(base, "@", "-")
+	base = pointBetween.ReplaceAllString(base, "$1-$2")
+	base = latest.ReplaceAllString(base, "")
+	if m := released.FindStringSubmatch(base); m != nil {
+		base, n.release = m[1], strings.ReplaceAll(m[2], "-", "")
+	}
+	n.base = base
+	return n
+}
+
+var (
+	// ownerBefore is an owner or a region before a name, as in us.anthropic.name.
+	ownerBefore = regexp.MustCompile(`^([a-z][a-z-]*)\.[a-z]`)
+	// routes are what gateways and clouds put after a model's name to say where they
+	// send a request, or in which form they take it.
+	routes = regexp.MustCompile(`(?::(?:exacto|extended|floor|free|latest|nitro|online)|-v[0-9]+:[0-9]+)$`)
+	// pointBetween is the point of a version, which some write as a hyphen.
+	pointBetween = regexp.MustCompile(`([0-9])\.([0-9])`)
+	// latest is what stands for the newest release of a name.
+	latest = regexp.MustCompile(`-(?:latest|0)$`)
+	// released is a release of a model: its name and a day with the year or without,
+	// a month of a year, or a number from 001 on.
+	released = regexp.MustCompile(`^(.+)-(20[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])|20[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])|` +
+		`(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])|2[3-9](?:0[1-9]|1[0-2])|(?:0[1-9]|1[0-2])-20[0-9]{2}|00[1-9])$`)
+)
+
+// endsIn reports whether a list ends in another one.
+func endsIn(all, end []string) bool {
+	return len(end) <= len(all) && slices.Equal(all[len(all)-len(end):], end)
 }
 
 // servedOtherwise is what an event by itself shows of a model that the plan does

@@ -38,7 +38,7 @@ func TestDeclaresModel(t *testing.T) {
 		{"maker/sample-4o", "sample-4o-2024-08-06", nil, true},
 		{"maker/sample-4o", "4o", nil, false},
 		{"gateway/maker/sample-4o", "maker/sample-4o", nil, true},
-		{"sample-4o", "tuner/sample-4o", nil, false},
+		{"sample-4o", "tuner/sample-4o", nil, true},
 		{"maker/sample-4o", "tuner/sample-4o", nil, false},
 		{"maker/sample-4o:free", "sample-4o", nil, true},
 		{"maker/sample-4o:free", "maker/sample-4o:free", nil, true},
@@ -47,6 +47,28 @@ func TestDeclaresModel(t *testing.T) {
 		{"sample:8b", "sample:70b", nil, false},
 		{"sample:8b", "sample", nil, false},
 		{"sample", "sample:70b", nil, false},
+		{"sample-4o-mini", "sample-4o", nil, false},
+		{"sample-4o", "sample-4o-turbo", nil, false},
+		{"sample-4o", "sample-4o-preview", nil, false},
+		{"sample-4o", "sample-4o-1106-preview", nil, false},
+		{"sample-4o", "sample-4o-1", nil, false},
+		{"sample-4o", "sample-4o-405", nil, false},
+		{"sample-4o", "sample-4o-0613", nil, true},
+		{"sample-4o", "sample-4o-1332", nil, false},
+		{"sample-4o-0613", "sample-4o-1106", nil, false},
+		{"sample-4-1", "sample-4.5", nil, false},
+		{"sample-2.5-flash", "sample-2.5-flash-001", nil, true},
+		{"sample-2.5-flash-001", "sample-2.5-flash-002", nil, false},
+		{"sample-large-latest", "sample-large-2411", nil, true},
+		{"sample-large-latest", "sample-small-2411", nil, false},
+		{"sample-large-latest", "sample-large-08-2024", nil, true},
+		{"sample-sonnet-4-0", "sample-sonnet-4-20250514", nil, true},
+		{"sample-sonnet-4-0", "sample-sonnet-4-5-20250514", nil, false},
+		{"sample-3.5-sonnet", "sample-3-5-sonnet-20241022", nil, true},
+		{"sample-3.5-sonnet", "sample-3-7-sonnet-20241022", nil, false},
+		{"sample-sonnet@20241022", "sample-sonnet-20241022", nil, true},
+		{"eu.maker.sample-v1:0", "us.maker.sample-v1:0", nil, false},
+		{"maker/sample-v1", "sample", nil, false},
 		{"my-deployment", "sample-4o-2024-08-06", nil, false},
 		{"my-deployment", "sample-4o-2024-08-06", []string{"sample-4o"}, true},
 		{"my-deployment", "sample-4o-mini", []string{"sample-4o"}, false},
@@ -56,6 +78,34 @@ func TestDeclaresModel(t *testing.T) {
 	for _, tt := range tests {
 		if got := declaresModel(ledger.ModelPlan{Name: "another", ServedAs: tt.servedAs}, tt.model, tt.planned); got != tt.want {
 			t.Errorf("%q for the planned %q, served as %q: %v", tt.model, tt.planned, tt.servedAs, got)
+		}
+	}
+}
+
+// TestOneModel: either of two names is declared by the other.
+func TestOneModel(t *testing.T) {
+	for _, pair := range [][2]string{
+		{"gpt-4o", "openai/gpt-4o"}, {"gemini-2.5-flash", "models/gemini-2.5-flash"}, {"google/gemini-2.5-flash", "models/gemini-2.5-flash"},
+		{"llama3.1", "llama3.1:latest"}, {"sample", "/models/sample"}, {"org/sample", "/models/sample"}, {"sample", "org/sample"}, {"sample", "/srv/data/other/sample"},
+		{"claude-3.5-sonnet", "claude-3-5-sonnet"}, {"claude-3-5-sonnet-20241022", "us.anthropic.claude-3-5-sonnet-20241022-v2:0"},
+		{"anthropic/claude-sonnet-4-20250514", "eu.anthropic.claude-sonnet-4-20250514-v1:0"}, {"gpt-4o-2024-08-06", "openai/gpt-4o-20240806"},
+		{"mistral-large", "mistral-large-latest"}, {"Org/Sample", "sample"},
+	} {
+		for _, p := range [][2]string{pair, {pair[1], pair[0]}} {
+			if !declaresModel(ledger.ModelPlan{}, p[1], p[0]) {
+				t.Errorf("%q for the planned %q is another model", p[1], p[0])
+			}
+		}
+	}
+	for _, pair := range [][2]string{
+		{"gpt-4o", "gpt-4o-mini"}, {"openai/gpt-4o", "gpt-4o-mini"}, {"gpt-4", "gpt-4-turbo"}, {"gpt-4.1", "gpt-4"}, {"gemini-2.5-flash", "models/gemini-2.5-pro"},
+		{"gemini-2.5-flash", "gemini-2.5-flash-lite"}, {"gemini-2.5-flash", "gemini-2.5-flash-preview"}, {"llama3.1", "llama3.2:latest"}, {"llama3.1:8b", "llama3.1:70b"},
+		{"maker/sample", "tuner/sample"}, {"mistral-large-latest", "mistral-small-latest"}, {"anthropic.claude-3-haiku-v1:0", "anthropic.claude-3-opus-v1:0"},
+	} {
+		for _, p := range [][2]string{pair, {pair[1], pair[0]}} {
+			if declaresModel(ledger.ModelPlan{}, p[1], p[0]) {
+				t.Errorf("%q for the planned %q is the same model", p[1], p[0])
+			}
 		}
 	}
 }
