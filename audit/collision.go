@@ -164,6 +164,8 @@ func digitsCollision(a, b string) string {
 		return numberDiffers
 	case slices.Equal(ga, gb) && slices.Equal(ma, mb), compactDate(ga, gb), compactDate(gb, ga):
 		return otherSpelling
+	case bookNumber(ga) && bookNumber(gb):
+		return otherSpelling
 	case strings.ContainsAny(marks, arithmetic):
 		return numberDiffers
 	case slices.Equal(ga, gb) && len(ga) > 2:
@@ -181,6 +183,7 @@ const arithmetic = "+*^"
 // digitGroups cuts a text into its digits and the marks between them; a comma is
 // no other mark than a space.
 func digitGroups(s string) (groups, marks []string) {
+	s = strings.NewReplacer("^{", "^", "^(", "^").Replace(s) // brackets that say how far a power goes
 	digit := func(r rune) bool { return '0' <= r && r <= '9' }
 	groups = strings.FieldsFunc(s, func(r rune) bool { return !digit(r) })
 	for _, mark := range strings.FieldsFunc(s, digit) {
@@ -188,6 +191,44 @@ func digitGroups(s string) (groups, marks []string) {
 	}
 	return groups, marks
 }
+
+// bookNumber reports whether digits are an ISBN, the last of them being its check
+// digit.
+func bookNumber(groups []string) bool {
+	all := strings.Join(groups, "")
+	sum, short := 0, len(all) == 10
+	for i := range len(all) {
+		switch d := int(all[i] - '0'); {
+		case short:
+			sum += (10 - i) * d
+		case i%2 == 1:
+			sum += 3 * d
+		default:
+			sum += d
+		}
+	}
+	return short && sum%11 == 0 || len(all) == 13 && (strings.HasPrefix(all, "978") || strings.HasPrefix(all, "979")) && sum%10 == 0
+}
+
+// sameDialled reports whether two texts of the same digits are one telephone
+// number, with its country's: what parts it means nothing.
+func sameDialled(a, b string) bool {
+	ga, ma := digitGroups(a)
+	_, mb := digitGroups(b)
+	size := len(strings.Join(ga, ""))
+	return size >= 8 && size <= 15 && only(strings.Join(ma, "")+strings.Join(mb, ""), "-()") == strings.Join(ma, "")+strings.Join(mb, "")
+}
+
+// sameTime reports whether two texts of the same digits are one time of day, as
+// what stands behind them says.
+func sameTime(a, b string, behind []rune) bool {
+	half := strings.ToLower(string(behind[:min(len(behind), 2)]))
+	ga, ma := digitGroups(a)
+	gb, mb := digitGroups(b)
+	return (half == "am" || half == "pm") && slices.Equal(ga, gb) && len(ga) == 2 && len(ga[0]) <= 2 && len(ga[1]) == 2 && onTheClock(ma) && onTheClock(mb)
+}
+
+func onTheClock(marks []string) bool { return len(marks) == 1 && (marks[0] == ":" || marks[0] == ".") }
 
 // compactDate reports whether one side is a date in eight digits, and the other one
 // with its parts apart.

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -61,10 +63,10 @@ func (t stripped) digitsFrom(i int) (text string, end int) {
 }
 
 // negative reports whether the digits at i have a minus sign: a hyphen right
-// before them that stands behind no word and is no dash.
+// before them that stands behind no word, nor one in brackets, and is no dash.
 func (t stripped) negative(i int) bool {
 	head, ok := strings.CutSuffix(strings.TrimRight(t.gaps[i], "$"), "-")
-	return ok && !strings.HasSuffix(head, "-") && (i == 0 || head != "")
+	return ok && !strings.HasSuffix(head, "-") && (i == 0 || head != "" && !strings.ContainsAny(head[len(head)-1:], ")]}"))
 }
 
 // ends returns the signs that belong to what stands before a gap, as in C++, F# or
@@ -87,6 +89,33 @@ func (t stripped) ends(i int) string {
 	return signs
 }
 
+// chessMove is a move as chess players write it, without what they say of it.
+var chessMove = regexp.MustCompile(`^(?:[KQRBN][a-h]?[1-8]?x?[a-h][1-8]|(?:[a-h]x)?[a-h][1-8](?:=?[QRBN])?|O-O(?:-O)?)$`)
+
+// checks reports whether nothing but what is said of a chess move stands in a gap:
+// that it gives check or mate, and how good it is.
+func (t stripped) checks(i int) bool {
+	from := i - 1
+	for from > 0 && (t.gaps[from] == "" || t.gaps[from] == "=" || t.gaps[from] == "-") {
+		from--
+	}
+	var move strings.Builder
+	for at := max(from, 0); at < i; at++ {
+		if at > from {
+			move.WriteString(t.gaps[at])
+		}
+		move.WriteRune(t.kept[at])
+	}
+	return chessMove.MatchString(move.String()) && only(t.marks(i), "+#!?") == t.marks(i)
+}
+
+// named reports whether a word of three letters or more stands before a gap, as in
+// the names of things that end in a plus.
+func (t stripped) named(i int) bool {
+	word := t.wordBefore(i)
+	return len(word) > 2 && !slices.ContainsFunc(word, func(r rune) bool { return !unicode.IsLetter(r) })
+}
+
 // wordBefore returns what is kept up to i without a gap.
 func (t stripped) wordBefore(i int) []rune {
 	from := i - 1
@@ -106,13 +135,16 @@ func textCollision(given, gold string) string {
 	worst := otherSpelling
 	for i := 0; i < len(a.gaps); i++ {
 		if a.digit(i) && b.digit(i) {
-			if a.negative(i) != b.negative(i) && !a.digit(i-1) {
+			if a.negative(i) != b.negative(i) && a.marks(i) != b.marks(i) && !a.digit(i-1) {
 				worst = graverRule(worst, signDropped)
 			}
 			if !a.digit(i - 1) {
-				x, _ := a.digitsFrom(i)
+				x, end := a.digitsFrom(i)
 				y, _ := b.digitsFrom(i)
-				worst = graverRule(worst, digitsCollision(x, y))
+				plus := strings.HasSuffix(a.gaps[i], "+") || strings.HasSuffix(b.gaps[i], "+")
+				if !sameTime(x, y, a.kept[end:]) && !(plus && sameDialled(x, y)) {
+					worst = graverRule(worst, digitsCollision(x, y))
+				}
 			} else {
 				continue // the digits before have seen it
 			}
@@ -128,9 +160,12 @@ func gapCollision(a, b stripped, i int) string {
 	inside := i > 0 && i < len(a.kept)
 	apart := strings.ContainsFunc(a.gaps[i]+b.gaps[i], space)
 	switch {
-	case x == y:
+	case x == y, a.checks(i) && b.checks(i):
 		return otherSpelling
 	case a.ends(i) != b.ends(i) && !(inside && apart && (a.joins(i) || b.joins(i))):
+		if a.named(i) || b.named(i) {
+			return marksDropped
+		}
 		return signDropped
 	case only(x, "<=>") != only(y, "<=>"), inside && only(x, "+") != only(y, "+"):
 		return marksDropped

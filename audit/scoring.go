@@ -20,10 +20,10 @@ func normalizationCollision() Check {
 			{"empty-credited", Critical, 1, "credit for an answer of which nothing is left to be compared, or by the LLM judge for one that shows nothing"},
 			{"non-finite-credited", Critical, 1, "credit for an answer that the scorer reads as no finite number"},
 			{"verdict-differs", Critical, 1, "an official verdict that the official scorer does not give"},
-			{numberDiffers, High, 1, "credit for another number, date or fraction than the expected one, which the scorer's dropping of marks makes the same"},
-			{signDropped, High, 1, "credit for an answer that differs from the expected one in a minus, plus or # that means something"},
-			{marksDropped, ToReview, 1, "credit for an answer with marks between its letters or digits that the expected one does not have, or without those it has"},
-			{otherSpelling, Info, 1, "credit for an answer in another spelling: case, spaces, a currency, outer punctuation"},
+			{numberDiffers, High, 2, "credit for another number, date or fraction than the expected one, which the scorer's dropping of marks makes the same"},
+			{signDropped, High, 2, "credit for an answer that differs from the expected one in a minus, plus or # that means something"},
+			{marksDropped, ToReview, 2, "credit for an answer with marks between its letters or digits that the expected one does not have, or without those it has"},
+			{otherSpelling, Info, 2, "credit for an answer in another spelling: case, spaces, a currency, outer punctuation"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			if e.blind() {
