@@ -137,7 +137,7 @@ type CallFact struct {
 	Proposed int64
 	Foreign  bool   // the turn has no reply, or a whole one that does not ask for this call
 	Opens    string // the file that read_file was asked for
-	Attached bool   // it asks for the attachment, or for all files
+	Attached bool   // it asks for the attachment, or may
 	Reach    policy.Reach
 	Cut      bool     // an argument is not recorded whole
 	Hits     []string // ids of the rules that the audit finds broken by the recorded arguments

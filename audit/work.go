@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"path"
 	"slices"
 	"strings"
 
@@ -20,7 +19,7 @@ func noWorkPass() Check {
 			{"no-model-call", Critical, 1, "a correct answer that rests on an attempt without a reply of the model"},
 			{"no-output-tokens", Critical, 1, "a correct answer that rests on replies of 0 tokens"},
 			{"answer-without-tokens", High, 1, "a correct answer whose own reply took 0 tokens, unlike others of its attempt"},
-			{"attachment-unopened", ToReview, 1, "a correct answer to a question about a file that no call opened and no picture showed"},
+			{"attachment-unopened", ToReview, 2, "a correct answer to a question about a file that no call opened and no picture showed, where no code and no server's tool ran that could have"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			for _, t := range e.Tasks {
@@ -97,19 +96,10 @@ func (c *CallFact) opened() bool {
 	return c.Attached && c.Result != nil && !(reads(c.Result.Name) && c.Result.IsError)
 }
 
-// attached reports whether a call asks for the attachment, or for all files that
-// there are.
+// attached reports whether a call asks for the attachment, or can: code puts names
+// of files together as it likes, and nobody knows what a server's tool reads.
 func attached(c *CallFact, file string) bool {
-	switch {
-	case file == "":
-		return false
-	case !runs(c.Name):
-		return strings.HasSuffix("/"+opened(c.Opens), "/"+opened(file))
-	}
-	text := strings.ToLower(c.args)
-	return c.Cut || slices.ContainsFunc([]string{path.Base(opened(file)), "glob", "iterdir", "listdir", "scandir", "walk"}, func(part string) bool {
-		return strings.Contains(text, part)
-	})
+	return file != "" && (runs(c.Name) || strings.HasSuffix("/"+opened(c.Opens), "/"+opened(file)))
 }
 
 func attachmentDelivery() Check {
