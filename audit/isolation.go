@@ -22,6 +22,7 @@ func graderIsolation() Check {
 			{"answer-file", Critical, 1, "a call that ran and reads a file with the benchmark's answers"},
 			{"host-hook", Critical, 1, "a call that ran and hooks itself into other programs, as by sitecustomize or LD_PRELOAD"},
 			{"host-reach", High, 1, "a call that ran and reaches for keys, other processes, the host or a cloud's metadata address"},
+			{"harness-loaded", High, 1, "a call that ran and loads or installs a package that brings the benchmark or is another harness, where what it names is no source of answers"},
 			{"process-introspection", High, 1, "a call that ran and looks at frames, at all objects of its interpreter, or at processes by /proc"},
 			{"file-outside", High, 1, "a call that ran and opens, by an address file:, what is not in the workspace"},
 			{"environment-dump", ToReview, 1, "a call that ran and shows the whole environment"},
@@ -63,6 +64,9 @@ func reached(n *Notes, t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
 	}
 	if c.broke(policy.Secrets) || c.broke(policy.Commands) {
 		n.find("host-reach", at, "a call of "+c.Name+" that reaches for keys or the host ran", "a call that the Gate refuses")
+	}
+	if c.broke(policy.Packages) && !c.Loads { // AUD-1 tells of what leads to a source of answers
+		n.find("harness-loaded", at, "a call of "+c.Name+" that loads the benchmark's packages or another harness ran", "a call that the Gate refuses")
 	}
 	looked(n, at, c)
 	if c.Answers {

@@ -93,7 +93,7 @@ func notOfAnEvent() map[string][]string {
 			"AUD-04/fires-reads-judgments.txt", "AUD-04/fires-reads-key.txt", "AUD-04/fires-recorded-rule.txt", "AUD-04/fires-sitecustomize.txt",
 			"AUD-04/fires-touches-cache.txt", "AUD-04/fires-writes-results.txt", "AUD-04/gap-arguments-cut.txt",
 			"AUD-04/fires-environ-of-a-process.txt", "AUD-04/fires-key-read.txt", "AUD-04/fires-key-variable.txt",
-			"AUD-04/fires-metadata-address.txt", "AUD-04/fires-reads-answers-of-the-hub.txt",
+			"AUD-04/fires-installs-harness.txt", "AUD-04/fires-metadata-address.txt", "AUD-04/fires-other-harness.txt", "AUD-04/fires-reads-answers-of-the-hub.txt",
 		},
 		"in what a call asks for, which has honest uses and which the Gate lets pass": {
 			"AUD-04/fires-file-address.txt", "AUD-04/fires-file-address-fetched.txt", "AUD-04/fires-frames.txt", "AUD-04/fires-frames-by-getattr.txt",
