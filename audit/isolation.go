@@ -15,7 +15,7 @@ func graderIsolation() Check {
 		Why: "an agent or an operator who can write a verdict, read the answers beside the run or load code into the grader " +
 			"decides the score",
 		Fix:   "find out who changed the judge cache or touched the records, remove the bad entries, and start a new run",
-		Skips: "arguments are cut and no rules were recorded as having seen them whole, the judge cache was used without having been checked, or something ran outside of the sandbox",
+		Skips: "the run records digests alone, arguments are cut and no rules were recorded as having seen them whole, the judge cache was used without having been checked, or something ran outside of the sandbox",
 		Rules: []Rule{
 			{"judge-cache-integrity", Critical, 1, "entries of the judge cache that do not verify"},
 			{"grader-surface", Critical, 1, "a call that ran and names the run's results, plan, journal, verdicts or keys"},
@@ -26,8 +26,8 @@ func graderIsolation() Check {
 			{"process-introspection", High, 1, "a call that ran and looks at frames, at all objects of its interpreter, or at processes by /proc"},
 			{"file-outside", High, 1, "a call that ran and opens, by an address file:, what is not in the workspace"},
 			{"environment-dump", ToReview, 1, "a call that ran and shows the whole environment"},
-			{"code-unseen", ToReview, 1, "a call that ran, of whose code only the beginning is recorded"},
-			{"refused-reach", ToReview, 1, "a call like these that the Gate refused"},
+			{"code-unseen", ToReview, 1, "code, or a call of a server's tool, that ran and of whose arguments not all is recorded: they are cut, or something was taken out of them as a secret"},
+			{"refused-reach", ToReview, 1, "a call that did not run and that names the run's own records, reaches for keys, the host or a harness's packages, or looks at its process, its environment or outside of the workspace"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			hashesOnly(e, n)

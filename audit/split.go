@@ -25,7 +25,7 @@ func splitIntegrity() Check {
 			{"test-ids-of-validation", Critical, 1, "a split labelled test with the ids of validation"},
 			{"ids-not-of-split", Critical, 1, "planned tasks, or a list of ids, that are not the split's"},
 			{"task-in-prompt", Critical, 1, "a template that holds a planned task"},
-			{"split-answer-told", Critical, 1, "a template, or a message that no template gives, with the id of a task of the split and fields for its answer"},
+			{"split-answer-told", Critical, 1, "a template with the id of a task of the split that the run does not ask, or a message that no template gives with that of another task, and fields for an answer"},
 			{"unlabelled-subset", High, 2, "fewer tasks than the split has under a label that says all, or all of a level"},
 			{"level-mix-misreported", High, 1, "tasks of other levels than those that the label or the counts of the split say"},
 			{"other-counts", ToReview, 1, "a split with other counts than GAIA's"},

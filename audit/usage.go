@@ -13,13 +13,13 @@ func usageReconciliation() Check {
 			"the provider's account has all of them",
 		Fix: "export the usage of the run's own key, from its first request to its last: an export also holds other work under the same key, and what lies before " +
 			"and after the run is yours to cut; void the run if what is left was asked for it",
-		Skips:  "the export names requests and the journal none, or none of the same; or requests whose tokens the journal does not have could be what the export has more",
+		Skips:  "the export names requests and the journal none, or none of the same, or requests whose tokens the journal does not have could be what the export has more",
 		Absent: "no usage export was given",
 		Rules: []Rule{
-			{"totals-differ", High, 2, "an export with more than 5 % and more than 5000 tokens more or less than the journal"},
-			{"request-unrecorded", High, 1, "requests in the export that the journal does not have"},
+			{"totals-differ", High, 2, "tokens of an export that differ from the journal's by more than 5 % of the export and by more than 5000, and by more than requests can account for of which the journal has no tokens"},
+			{"request-unrecorded", High, 1, "more requests of the export that the journal does not have than the journal has requests without an id, where it has others of the export"},
 			{"ids-foreign", ToReview, 1, "an export that names requests of which the journal, which has ids too, has none"},
-			{"id-missing", ToReview, 1, "replies without the id of their request, where others have one"},
+			{"id-missing", ToReview, 1, "replies without the id of their request, where others to the same asker have one"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			if e.Usage == nil {

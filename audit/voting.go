@@ -13,7 +13,7 @@ func votingDisclosure() Check {
 		Title: "no attempt was made with a verdict in view",
 		Why:   "whoever sees a grade and may try again is scored by patience; best of many is not one attempt",
 		Fix:   "declare voting in the plan and grade once all answers are committed",
-		Skips: "the plan does not declare how many answers are gathered and how one is chosen",
+		Skips: "the plan does not declare how many answers are gathered and how one is chosen, or declares a rule that this version does not know",
 		Rules: []Rule{
 			{"judgment-before-attempt", Critical, 1, "an attempt that began after another one at its task was graded"},
 			{"attempt-after-grading", Critical, 1, "in a run that is to be submitted, an attempt that began after the first verdict"},
