@@ -91,6 +91,17 @@ func addresses(change func(string) string) func(section) []section {
 	}
 }
 
+// throughProxy has a proxy asked for an address. Of what is behind a # it hears
+// nothing.
+func throughProxy(address string) string {
+	address, fragment, _ := strings.Cut(address, "#")
+	address = "http://reader.example/get?u=" + url.QueryEscape(address)
+	if fragment != "" {
+		address += "#" + fragment
+	}
+	return address
+}
+
 // lettersEncoded writes every third letter of an address after its host as its code.
 func lettersEncoded(address string) string {
 	scheme, rest, _ := strings.Cut(address, "://")
@@ -163,7 +174,7 @@ func mutations() []mutation {
 	each := func(of func(section) []section) func(story) story { return func(s story) story { return s.mapped(of) } }
 	leaks := []string{"AUD-01"}
 	return []mutation{
-		{"through a proxy", leaks, each(addresses(func(u string) string { return "http://reader.example/get?u=" + url.QueryEscape(u) })), 0},
+		{"through a proxy", leaks, each(addresses(throughProxy)), 0},
 		{"with letters of the address encoded", leaks, each(addresses(lettersEncoded)), 0},
 		{"by a host with a dot at its end", leaks, each(addresses(func(u string) string { return strings.Replace(u, ".example/", ".example./", 1) })), 0},
 		{"as HTML", leaks, each(documents(asHTML)), 0},
