@@ -9,7 +9,7 @@ import (
 // nothing. The Gate refuses none of it, since each has an honest use: who reads the record has to look.
 type Reach struct {
 	Frames      string // frames of its callers, or all objects of the interpreter: sys._getframe
-	Processes   string // what /proc tells of a process: /proc/1/cmdline. Of environ and mem R003 tells
+	Processes   string // what is to be had of a process: /proc/1/cmdline, psutil.pids. Of environ and mem R003 tells
 	Outside     string // a file: address of what is not in the workspace
 	Environment string // all variables of the environment: printenv. To look one up is nothing
 }
@@ -27,6 +27,7 @@ func Reaches(c Call) Reach {
 	for _, r := range readings(c) {
 		keep(&found.Frames, r.reach.Frames)
 		keep(&found.Environment, r.reach.Environment)
+		keep(&found.Processes, r.reach.Processes)
 		for _, text := range r.literals {
 			if slices.Contains(frameNames(), text) { // as for getattr
 				keep(&found.Frames, text)
@@ -55,12 +56,19 @@ func keep(to *string, found string) {
 
 // frameNames are the names that only frames, and ways to them, have.
 func frameNames() []string {
-	return []string{"_current_frames", "_getframe", "f_back", "f_builtins", "f_globals", "f_locals", "gi_frame", "tb_frame"}
+	return []string{"_current_exceptions", "_current_frames", "_getframe", "f_back", "f_builtins", "f_globals", "f_locals", "gi_frame", "tb_frame"}
 }
 
 // frameCalls are the calls that give frames or all objects, of modules that have honest ones too.
 func frameCalls() []string {
-	return []string{"gc.get_objects", "gc.get_referrers", "inspect.getinnerframes", "inspect.getouterframes", "inspect.stack", "traceback.walk_stack"}
+	return []string{"gc.get_objects", "gc.get_referrers", "inspect.getinnerframes", "inspect.getouterframes", "inspect.stack", "traceback.extract_stack",
+		"traceback.walk_stack"}
+}
+
+// processCalls are the calls that tell of other processes. A Process whose id is not
+// a number is mostly the caller's own.
+func processCalls() []string {
+	return []string{"psutil.Process", "psutil.pids", "psutil.process_iter"}
 }
 
 // processParts are what /proc has of a process and what tells more of it than how much it takes.
@@ -78,7 +86,7 @@ func processPlace(path string) string {
 	if len(parts) < 3 || parts[0] != "proc" || !slices.Contains(processParts(), parts[2]) {
 		return ""
 	}
-	if !isProcess(parts[1]) && !strings.ContainsAny(parts[1], "*?[{$") {
+	if !isProcess(parts[1]) && !strings.ContainsAny(parts[1], "*?[{$%") {
 		return ""
 	}
 	return "/" + strings.Join(parts[:3], "/")
@@ -118,8 +126,12 @@ func (p *piece) looks(r *reading, i int) {
 		keep(&r.reach.Frames, name)
 		return
 	}
-	if t := p.meaning(i); slices.Contains(frameCalls(), t.module+"."+t.name) {
-		keep(&r.reach.Frames, t.module+"."+t.name)
+	t := p.meaning(i)
+	switch called := t.module + "." + t.name; {
+	case slices.Contains(frameCalls(), called):
+		keep(&r.reach.Frames, called)
+	case slices.Contains(processCalls(), called) && (t.name != "Process" || p.all[i+1].is("(") && p.all[i+2].kind == numeral):
+		keep(&r.reach.Processes, called)
 	}
 }
 
@@ -144,8 +156,21 @@ func (p *piece) whole(i int) bool {
 	case p.all[before].is("(") && before > 0 && p.all[before-1].kind == identifier && (next.is(")") || next.is(",")):
 		shows := []string{"dumps", "list", "pp", "pprint", "print", "repr", "sorted", "str"}
 		return slices.Contains(shows, p.all[before-1].text) || p.all[before-1].text == "dict" && next.is(")")
+	case next.is("}") && p.spread(before): // as in {**os.environ}, with nothing added
+		return true
 	case p.all[before].is(",") && p.inside[before] > 0:
 		return (next.is(")") || next.is(",")) && p.all[p.inside[before]-1].text == "print"
 	}
 	return false
+}
+
+// spread says whether at place at the stars end that copy a mapping to the beginning of another.
+func (p *piece) spread(at int) bool {
+	for range 2 {
+		if at < 0 || strings.Trim(p.all[at].text, "*") != "" || p.all[at].text == "" {
+			break
+		}
+		at--
+	}
+	return at >= 0 && p.all[at].is("{") && p.all[at+1].text != "" && strings.Trim(p.all[at+1].text, "*") == ""
 }
