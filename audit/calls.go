@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -53,6 +54,9 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 		c.Opens = p.Args["path"]
 	}
 	c.Attached = attached(c, a.FileName)
+	if p.Name == "web_fetch" && !c.Cut && p.Args["archived"] == "" {
+		c.Fetches = firstAddress(p.Args["url"])
+	}
 	c.argsSHA256, c.asks = p.ArgsSHA256, policy.CallOf(p.Name, p.Args)
 	c.asks.TaskID, c.asks.Texts = t.Plan.TaskID, append(c.asks.Texts, p.Malformed)
 	c.Reach = policy.Reaches(c.asks)
@@ -80,6 +84,17 @@ func echoed(tool string, args map[string]string, all string) string {
 	}
 	address, _, _ := strings.Cut(args["url"], "#")
 	return address
+}
+
+// firstAddress returns how an address that is asked for is recorded as reached; ""
+// if it is none that can be reached.
+func firstAddress(asked string) string {
+	u, err := url.Parse(strings.TrimSpace(asked))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return ""
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u.String()
 }
 
 // came reports whether a proposal is one of the turn's reply, each of whose

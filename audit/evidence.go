@@ -53,10 +53,11 @@ type AttemptEvidence struct {
 	Prompts   []PromptFact
 	Odd       []OddMessage
 	Models    []ModelFact
-	Channels  []string // what the endpoint did on its own, each once
-	Pictured  bool     // the question came with the picture that is its attachment
-	Unheard   int      // tries that an endpoint may have answered, and of which the journal has no reply
-	Unpriced  bool     // the cost of a reply, or of what a tool asked a model, is not known
+	Channels  []string   // what the endpoint did on its own, each once
+	Pictured  bool       // the question came with the picture that is its attachment
+	Astray    *ModelFact // the first request to another model than the planned one; nil: there is none
+	Unheard   int        // tries that an endpoint may have answered, and of which the journal has no reply
+	Unpriced  bool       // the cost of a reply, or of what a tool asked a model, is not known
 	Calls     []*CallFact
 	Rollbacks []RollbackFact
 	Broken    []BrokenFact
@@ -157,6 +158,7 @@ type CallFact struct {
 	Decision trajectory.PolicyDecision
 	Approved bool        // somebody approved it before it was decided
 	Against  string      // why the plan's policy does not allow it, rules aside, though it was allowed; "" if it does
+	Fetches  string      // the address that web_fetch was asked for, without its fragment; "" if it is not known, or a copy was asked for
 	Told     bool        // what the model was told in place of a result holds its answer or fields for one
 	Result   *ResultFact // nil: nothing ran
 

@@ -18,17 +18,25 @@ type HeadFact struct {
 // is no text, or holds secrets, is shown in other words than its own: where a
 // secret stood in what is shown to its end, there is a mark.
 func (h head) contradicts(truncated bool) bool {
+	same := int64(len(h.text)) == h.bytes && sign.Digest([]byte(h.text)) == h.sha256
 	switch {
 	case h.redactions > 0 && truncated:
 		return !h.full()
 	case h.redactions > 0:
-		return h.overlong() || !strings.Contains(h.text, trajectory.Redacted)
+		return h.overlong() || same || !strings.Contains(h.text, trajectory.Redacted)
 	case strings.Contains(h.text, "\ufffd"):
 		return false
 	case truncated: // heads are cut between characters, which have up to four bytes
 		return h.bytes <= int64(h.limit) || !h.full()
 	}
-	return int64(len(h.text)) != h.bytes || sign.Digest([]byte(h.text)) != h.sha256
+	return !same
+}
+
+// halved reports whether a try has some of a reply and not all of it: whoever
+// leaves out the digest of a reply passes it off as a try that failed.
+func halved(p trajectory.ModelCallCompleted) bool {
+	some := p.Bytes != 0 || p.Head != "" || p.BodySHA256 != "" || p.Truncated || p.Redactions != 0 || p.Tokens != trajectory.Tokens{}
+	return p.OutputSHA256 == "" && (some || p.Error == nil)
 }
 
 // full reports whether a head is as long as one that was cut is.
@@ -52,6 +60,9 @@ func miscut(p trajectory.ToolProposed) bool {
 // shows keeps the first event of an attempt whose head contradicts it. Where
 // digests alone are recorded, there are no heads.
 func (t *following) shows(a *AttemptEvidence, ev trajectory.Event) {
+	if p, ok := ev.Payload.(trajectory.ModelCallCompleted); ok && a.Contradicts == nil && halved(p) {
+		a.Contradicts = &HeadFact{ev.Seq, ev.Payload.Type()}
+	}
 	if a.Contradicts != nil || t.plan.hashes {
 		return
 	}

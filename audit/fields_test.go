@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,10 +21,11 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// TestFields changes what one member of a clean run says, one at a time, and
-// forges the rest as only the holder of the key can. Either that is refused by
+// TestFields changes what one member of a clean run says, leaves it out, adds one
+// that was left out, and swaps the elements of lists, one at a time, and forges
+// the rest as only the holder of the key can. Either that is refused by
 // verification, or the report of the audit differs, or the member stands in
-// unheeded with the reason.
+// unheeded with just the changes that nobody sees.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	w := newFieldWalk(t)
@@ -31,19 +33,17 @@ func TestFields(t *testing.T) {
 	w.manifest(t)
 	unheeded := unheeded()
 	for _, field := range slices.Sorted(maps.Keys(w.passed)) {
-		if changes := w.passed[field]; changes != "" && unheeded[field] == "" {
-			t.Errorf("nobody sees that %s is changed: %s", field, changes)
+		if got, want := strings.Join(slices.Sorted(maps.Keys(w.passed[field])), ", "), unheeded[field]; got != want {
+			t.Errorf("of %s nobody sees that it is %q, want %q: %v", field, got, want, w.passed[field])
 		}
 	}
 	for _, field := range slices.Sorted(maps.Keys(unheeded)) {
-		if changes, there := w.passed[field]; !there {
+		if w.passed[field] == nil {
 			t.Errorf("there is no %s to be changed", field)
-		} else if changes == "" {
-			t.Errorf("every change of %s is seen", field)
 		}
 	}
-	if len(w.passed) < 250 {
-		t.Errorf("only %d fields", len(w.passed))
+	if len(w.passed) < 350 || w.tried < 1700 {
+		t.Errorf("only %d changes of %d fields", w.tried, len(w.passed))
 	}
 }
 
@@ -52,9 +52,11 @@ type fieldWalk struct {
 	c      runs.Case
 	files  map[string][]byte
 	report any // of the run as it is
+	types  map[string]reflect.Type
 
 	lock   sync.Mutex
-	passed map[string]string // changes that nobody saw, by field; "" where all were seen
+	tried  int
+	passed map[string]map[string][]int // changes that nobody saw, and in which lines, by field
 	worker chan struct{}
 }
 
@@ -63,7 +65,7 @@ func newFieldWalk(t *testing.T) *fieldWalk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &fieldWalk{c: parsed(t, "every-event.txt", string(text)), passed: map[string]string{}, worker: make(chan struct{}, 4)}
+	w := &fieldWalk{c: parsed(t, "every-event.txt", string(text)), passed: map[string]map[string][]int{}, types: map[string]reflect.Type{}, worker: make(chan struct{}, 4)}
 	if w.files, err = w.c.Files(); err != nil {
 		t.Fatal(err)
 	}
@@ -87,12 +89,19 @@ func newFieldWalk(t *testing.T) *fieldWalk {
 		}
 	}
 	w.report = outline(r)
-	seen := map[trajectory.Type]bool{}
-	for _, l := range all {
-		seen[trajectory.Type(l["type"].(string))] = true
+	m, err := ledger.DecodeManifest(w.files[ledger.ManifestFile])
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(seen) < 26 {
-		t.Fatalf("only %d types of events", len(seen))
+	journal := bytes.NewReader(w.files[trajectory.JournalFile])
+	if _, _, err := trajectory.ReadJournal(journal, m.RunID, sign.Digest(w.files[ledger.ManifestFile]), func(e trajectory.Event, _ []byte) error {
+		w.types[string(e.Payload.Type())] = reflect.TypeOf(e.Payload)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.types) < 26 {
+		t.Fatalf("only %d types of events", len(w.types))
 	}
 	return w
 }
@@ -125,8 +134,8 @@ func outline(r audit.Report) any {
 	return []any{all, r.Totals, r.Rehearsal}
 }
 
-// try forges a run and notes the field as passed if nobody sees the change.
-func (w *fieldWalk) try(t *testing.T, field, what string, forge func() (map[string][]byte, error)) {
+// try forges a run and notes the change as passed if nobody sees it.
+func (w *fieldWalk) try(t *testing.T, a alteration, line int, forge func() (map[string][]byte, error)) {
 	seen := false
 	files, err := forge()
 	if err == nil {
@@ -137,15 +146,16 @@ func (w *fieldWalk) try(t *testing.T, field, what string, forge func() (map[stri
 	var fault *trajectory.Fault
 	refused := err != nil
 	if refused && !errors.As(err, &fault) && !errors.Is(err, audit.ErrGold) && !errors.Is(err, audit.ErrIncomplete) {
-		t.Logf("%s %s: refused, but not as a fault: %v", field, what, err)
+		t.Errorf("line %d: %s is %s: refused, but not as a fault: %v", line, a.field, a.what, err)
 	}
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	if _, there := w.passed[field]; !there {
-		w.passed[field] = ""
+	w.tried++
+	if w.passed[a.field] == nil {
+		w.passed[a.field] = map[string][]int{}
 	}
 	if !seen && !refused {
-		w.passed[field] = strings.TrimPrefix(w.passed[field]+"; "+what, "; ")
+		w.passed[a.field][a.what] = append(w.passed[a.field][a.what], line)
 	}
 }
 
@@ -153,25 +163,25 @@ func (w *fieldWalk) try(t *testing.T, field, what string, forge func() (map[stri
 // events that have them.
 func (w *fieldWalk) journal(t *testing.T) {
 	all := w.lines(t)
-	at := map[string][]int{} // lines by field
+	of := func(l runs.Line) map[alteration]func() { return alterations(l, w.types[l["type"].(string)]) }
+	at := map[alteration][]int{} // lines
 	for i, l := range all {
-		for _, field := range slices.Sorted(maps.Keys(fieldsOf(l))) {
-			at[field] = append(at[field], i)
+		for a, make := range of(l) {
+			if make != nil {
+				at[a] = append(at[a], i)
+			}
 		}
 	}
 	var tried sync.WaitGroup
-	for field, lines := range at {
+	for a, lines := range at {
 		for _, i := range slices.Compact([]int{lines[0], lines[min(1, len(lines)-1)], lines[len(lines)/2], lines[len(lines)-1]}) {
-			for what, change := range changes() {
-				w.worker <- struct{}{}
-				tried.Go(func() {
-					defer func() { <-w.worker }()
-					changed := w.lines(t)
-					if fieldsOf(changed[i])[field](change) {
-						w.try(t, field, fmt.Sprintf("line %d %s", i, what), func() (map[string][]byte, error) { return forgedLines(w.files, changed) })
-					}
-				})
-			}
+			w.worker <- struct{}{}
+			tried.Go(func() {
+				defer func() { <-w.worker }()
+				changed := w.lines(t)
+				of(changed[i])[a]()
+				w.try(t, a, i, func() (map[string][]byte, error) { return forgedLines(w.files, changed) })
+			})
 		}
 	}
 	tried.Wait()
@@ -180,25 +190,28 @@ func (w *fieldWalk) journal(t *testing.T) {
 // manifest changes the members of the plan, which is signed anew, and what
 // repeats its digest.
 func (w *fieldWalk) manifest(t *testing.T) {
-	var plan map[string]any
-	if err := json.Unmarshal(w.files[ledger.ManifestFile], &plan); err != nil {
-		t.Fatal(err)
+	of := func() (map[string]any, altering) {
+		var plan map[string]any
+		if err := json.Unmarshal(w.files[ledger.ManifestFile], &plan); err != nil {
+			t.Error(err)
+		}
+		all := altering{}
+		all.walk(plan, reflect.TypeFor[ledger.Manifest](), "manifest")
+		return plan, all
 	}
 	var tried sync.WaitGroup
-	for field := range leaves(plan, "manifest") {
-		for what, change := range changes() {
-			w.worker <- struct{}{}
-			tried.Go(func() {
-				defer func() { <-w.worker }()
-				var other map[string]any
-				if err := json.Unmarshal(w.files[ledger.ManifestFile], &other); err != nil {
-					t.Error(err)
-				}
-				if leaves(other, "manifest")[field](change) {
-					w.try(t, field, what, func() (map[string][]byte, error) { return replanned(w.files, other) })
-				}
-			})
+	_, all := of()
+	for a, make := range all {
+		if make == nil {
+			continue
 		}
+		w.worker <- struct{}{}
+		tried.Go(func() {
+			defer func() { <-w.worker }()
+			plan, all := of()
+			all[a]()
+			w.try(t, a, -1, func() (map[string][]byte, error) { return replanned(w.files, plan) })
+		})
 	}
 	tried.Wait()
 }

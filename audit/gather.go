@@ -47,6 +47,7 @@ type planned struct {
 	schemas  map[string]bool // digests of the schemas that a refusal may quote
 	refusals map[string]bool // what is told when a budget is used up, which holds its number
 	tools    map[string]bool // by name
+	model    string          // that is asked
 	words    string          // that any refusal may hold
 	policy   policy.Policy   // without its budgets
 	anything policy.Policy   // which has its rules, and allows what they do not forbid
@@ -99,7 +100,7 @@ type pending struct{ undecided, allowed, refused []*CallFact }
 func newGatherer(m ledger.Manifest, gold map[string]string) *gatherer {
 	g := &gatherer{e: &Evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks)), ids: NewIDs(m.SplitIDs), odd: &oddTexts{said: map[string]bool{}}, approved: &beforehand{m.Approved}}
 	plan := planned{unknown: unknownSources(m), schemas: map[string]bool{}, refusals: budgetRefusals(m.Budgets), hashes: m.Evidence == ledger.EvidenceHashes,
-		tools: map[string]bool{}, words: refusalWords, policy: m.Policy, approved: g.approved}
+		model: m.Model.Name, tools: map[string]bool{}, words: refusalWords, policy: m.Policy, approved: g.approved}
 	plan.policy.MaxToolCalls, plan.policy.MaxCostMicroUSD = policy.Unlimited, policy.Unlimited
 	plan.anything = plan.policy
 	plan.anything.Mode, plan.anything.Allow, plan.anything.Deny, plan.anything.Confirm = policy.Autonomous, []string{policy.EveryTool}, nil, nil
@@ -220,12 +221,14 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 	case trajectory.TurnStarted:
 		a.Turns, t.turn = append(a.Turns, TurnFact{Seq: ev.Seq, Us: ev.MonoUs - t.begunUs}), newTurn()
 	case trajectory.ModelCallStarted:
+		t.astray(a, ev.Seq, p.RequestedModel)
 		t.begunUs += min(max(p.WaitedMs, 0), (ev.MonoUs-t.begunUs)/1000) * 1000 // that is not the attempt's time
 	case trajectory.ContextCondensed:
 		t.condense(p)
 	case trajectory.ContextCompiled:
 		t.prompt(a, ev.Seq, p)
 	case trajectory.ModelCallCompleted:
+		t.astray(a, ev.Seq, p.RequestedModel)
 		for _, channel := range p.UnrecordedChannels {
 			if !slices.Contains(a.Channels, channel) {
 				a.Channels = append(a.Channels, channel)
@@ -269,6 +272,13 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 		t.rest()
 	case trajectory.Judgment:
 		a.Judged, a.Judgment = ev.Seq, &p
+	}
+}
+
+// astray keeps an attempt's first request to another model than the planned one.
+func (t *following) astray(a *AttemptEvidence, seq int64, model string) {
+	if a.Astray == nil && model != t.plan.model {
+		a.Astray = &ModelFact{Seq: seq, Requested: model}
 	}
 }
 

@@ -21,19 +21,20 @@ func trajectoryIntegrity() Check {
 		Skips: "recording failed, digests alone were recorded, the gold answers are not at hand, or the plan names templates or a null battery that this version does not know",
 		Rules: []Rule{
 			{"answer-differs", Critical, 3, "a committed answer, or a reasoning for it, that the model's last reply does not give"},
-			{"head-differs", Critical, 2, "a head that cannot be of a body of the recorded size and digest, or arguments that cannot have been cut or rid of secrets as is said"},
+			{"head-differs", Critical, 2, "a head that cannot be of a body of the recorded size and digest, or arguments that cannot have been cut or rid of secrets as is said, or a part of a reply that is said to be none"},
 			{"discarded-answer", Critical, 1, "an answer that the model gave and that was not committed"},
 			{"attempts-beyond-plan", Critical, 1, "attempts that the plan has no reason for"},
 			{"proposal-differs", Critical, 3, "a call that the reply of its turn does not ask for in these words"},
 			{"prompt-differs", Critical, 1, "a message that is not what the plan's templates, the tools and the model give"},
-			{"policy-differs", Critical, 1, "a decision, or a resumption, under another policy than the plan's"},
+			{"policy-differs", Critical, 2, "a decision, or a resumption, under another policy than the plan's, or a decision that no policy gives"},
 			{"told-though-allowed", Critical, 1, "something told in place of the result of a call that was allowed"},
 			{"allowed-against-policy", Critical, 1, "a call that was allowed though the plan's policy does not"},
 			{"allowed-against-rules", Critical, 1, "a call that ran though it breaks a rule"},
 			{"ran-without-decision", Critical, 1, "a call that ran without having been proposed and allowed"},
 			{"ran-as-another", Critical, 1, "another tool that ran for a call than the one asked for"},
+			{"address-differs", Critical, 1, "a page that web_fetch got without having asked for the call's address first"},
 			{"tool-not-planned", Critical, 1, "a tool that ran and is not in the plan"},
-			{"model-differs", Critical, 1, "another model that was asked than the planned one"},
+			{"model-differs", Critical, 2, "another model that was asked than the planned one"},
 			{"search-differs", Critical, 1, "another search engine that was asked than the planned one"},
 			{"workspace-differs", Critical, 1, "a workspace that is not what the attempt began with, where no call could change it"},
 			{"budget-exceeded", Critical, 1, "turns, calls, tokens or money beyond the plan's budgets"},
@@ -112,14 +113,14 @@ func judgeTemplate(e *Evidence, n *Notes) {
 	n.gap("the judge's template %q is not one that the plan has and this version knows", j.Prompt)
 }
 
-// answered holds the committed answer against the last reply before it. What the
-// journal does not show of a reply cannot be held against it: that its answer is
-// the one committed is the signer's word.
+// answered holds the committed answer against the last reply before it: there must
+// be one. What the journal does not show of a reply cannot be held against it: that
+// its answer is the one committed is the signer's word.
 func answered(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	if a.Answer == nil {
 		return
 	}
-	if last := a.lastReply(a.Committed); last == nil || last.gives(a.Answer) {
+	if last := a.lastReply(a.Committed); last != nil && last.gives(a.Answer) {
 		return
 	}
 	n.find("answer-differs", place{task: t, attempt: a.Number, seq: a.Committed}, "an answer, or a reasoning for it, that the model's last reply does not give", "what the model gave last")
@@ -136,6 +137,9 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 		allowed := c.Decided >= 0 && c.Decision.Decision == string(policy.Allow)
 		if c.Decided >= 0 && (c.Decision.PolicyHash != e.Manifest.PolicyHash || c.Decision.Mode != e.Manifest.PolicyMode) {
 			n.find("policy-differs", decided, "a call was decided under another policy", "the policy of the plan")
+		}
+		if c.Decided >= 0 && !slices.Contains([]policy.Verdict{policy.Allow, policy.Deny, policy.Confirm}, policy.Verdict(c.Decision.Decision)) {
+			n.find("policy-differs", decided, fmt.Sprintf("a call was decided as %q", c.Decision.Decision), "allow, deny or confirm")
 		}
 		if allowed && c.Decision.Shown != "" {
 			n.find("told-though-allowed", decided, "the model was told something in place of the result of a call that was allowed", "the result alone")
@@ -155,6 +159,9 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 		}
 		if c.lawless() {
 			n.find("allowed-against-rules", at, "a call of "+c.Name+" ran that breaks a rule", "a call that the Gate refuses")
+		}
+		if c.Fetches != "" && !c.Result.IsError && e.Manifest.Evidence != ledger.EvidenceHashes && c.Result.First != c.Fetches && !strings.Contains(c.Result.First, trajectory.Redacted) {
+			n.find("address-differs", at, "a page of another address than the one asked for, or of none", "the address that was asked for, and then where it led")
 		}
 		if !planned[c.Result.Name] {
 			n.find("tool-not-planned", at, "the tool "+c.Result.Name+" ran", "a tool of the plan")
@@ -246,10 +253,8 @@ func toolModel(m ledger.Manifest, tool string) string {
 
 // asPlanned holds an attempt's prompts and models against the plan.
 func asPlanned(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
-	for _, m := range a.Models {
-		if m.Requested != e.Manifest.Model.Name {
-			n.find("model-differs", place{task: t, attempt: a.Number, seq: m.Seq}, fmt.Sprintf("the model %q was asked", m.Requested), fmt.Sprintf("the planned %q", e.Manifest.Model.Name))
-		}
+	if m := a.Astray; m != nil {
+		n.find("model-differs", place{task: t, attempt: a.Number, seq: m.Seq}, fmt.Sprintf("the model %q was asked", m.Requested), fmt.Sprintf("the planned %q", e.Manifest.Model.Name))
 	}
 	for _, p := range a.Prompts {
 		at := place{task: t, attempt: a.Number, seq: p.Seq}

@@ -12,7 +12,7 @@ func answerLeakage() Check {
 		Title: "no tool brought in the task's own published answer",
 		Why: "GAIA's validation answers lie in the open, and agents find them: in copies of the dataset, in traces of other agents, " +
 			"in course material. A page with the answer as a fact is honest work; a page with the question and its answer is not.",
-		Fix:        "add the address to the denylist and run the task again; void the task in the meantime",
+		Fix: "add the address to the denylist and run the task again; void the task in the meantime",
 		Skips: "the gold answers are not at hand, the run records digests alone or probes of another version, results that are longer than their heads have no probes, a head is longer than heads are, " +
 			"the arguments that a page with the question may echo are not recorded whole, no addresses of a page are recorded, the endpoint searched by itself, or something ran outside of the sandbox",
 		References: []string{"https://arxiv.org/abs/2508.13180"},

@@ -38,7 +38,7 @@ func TestDecodeReportRefuses(t *testing.T) {
 	tests := []struct{ name, old, new, want string }{
 		{"other schema", `"schema":"gaia.audit/1"`, `"schema":"gaia.audit/2"`, `schema is "gaia.audit/2", not "gaia.audit/1"`},
 		{"clean in spite of a finding", `"attestation":{"clean":false`, `"attestation":{"clean":true`, "the attestation does not follow from the checks"},
-		{"a failure left out", `"critical_failures":["AUD-2"]`, `"critical_failures":[]`, "the attestation does not follow from the checks"},
+		{"a failure left out", `"critical_failures":["AUD-2","AUD-12"]`, `"critical_failures":["AUD-12"]`, "the attestation does not follow from the checks"},
 		{"a gap made up", `"harness_gaps":[]`, `"harness_gaps":[{"check":"AUD-2","gap":"x"}]`, "the attestation does not follow from the checks"},
 		{"a pass in spite of a finding", `"severity":"CRITICAL","status":"fail"`, `"severity":"CRITICAL","status":"pass"`, `check "AUD-2" is pass, which does not follow from its findings`},
 		{"a finding made less", `"rule_version":1,"seq":`, `"rule_version":2,"seq":`, `a finding of check "AUD-2" is not the one its id is of`},

@@ -1,104 +1,170 @@
 package audit_test
 
+import "strings"
+
 // unheeded are the fields of a journal and of a plan of which nobody sees every
-// change, each with the reason why that does no harm. One whose changes are all
-// seen must not stand here.
+// change: the changes that nobody sees, each with the reason why that does no harm.
 func unheeded() map[string]string {
-	because := map[string][]string{
-		"how long something took is the signer's word; of budgets of time the audit says that clocks are no proof": {
-			"approval_resolved.latency_ms", "event.mono_us", "judge_battery.latency_ms", "judgment.latency_ms", "model_call_completed.latency_ms",
-			"tool_executed.latency_ms", "turn_completed.latency_ms",
-		},
-		"what was used and paid is the signer's word, to be held against the provider's own list": {
-			"judge_battery.cost_microusd", "judge_battery.tokens_in", "judge_battery.tokens_out", "judge_battery.tries", "judgment.cost_microusd",
-			"judgment.request_id", "judgment.tokens_in", "judgment.tokens_out", "judgment.tries", "model_call_completed.cost_microusd",
-			"model_call_completed.request_id", "model_call_completed.tokens.cached", "model_call_completed.tokens.in",
-			"model_call_completed.tokens.out", "model_call_completed.tokens.reasoning", "model_call_completed.usage_reported",
-		},
-		"it is told to people, and nothing follows from it": {
-			"context_condensed.reason", "error.code", "error.message", "error.stage", "limit_changed.from", "limit_changed.origin",
-			"limit_changed.reason", "limit_changed.to", "model_call_completed.error.message", "policy_decision.reason",
-			"policy_violation.description", "rollback.reason", "run_resumed.torn.file", "run_resumed.torn.sha256",
-		},
-		"a failure by another name is a failure, of which the plan allows so many": {
-			"attempt_ended.reason",
-		},
-		"any other word than allow is a refusal, and nothing ran": {
-			"policy_decision.decision",
-		},
-		"the audit looks for broken rules itself": {
-			"policy_decision.rule_ids[]", "policy_violation.rule_ids[]", "rollback.rule_ids[]", "rollback.call_id",
-		},
-		"calls are counted by their proposals": {
-			"turn_completed.tool_calls",
-		},
-		"the digests of the messages that it lists say the same": {
-			"context_compiled.content_sha256",
-		},
-		"the digest of the file says which one it is": {
-			"task_started.workspace[].bytes", "checkpoint_saved.workspace[].bytes",
-		},
-		"what an attempt made of its workspace is shown to people; no verdict rests on it": {
-			"attempt_ended.workspace.added", "attempt_ended.workspace.diff", "attempt_ended.workspace.files[]", "attempt_ended.workspace.removed",
-			"attempt_ended.workspace.reworked", "attempt_ended.workspace.tree_sha256", "attempt_ended.workspace.truncated",
-			"checkpoint_saved.call_id", "checkpoint_saved.tree_sha256", "rollback.tree_found",
-		},
-		"one more than there was is below the bounds of the rules, or a sign that is none alone": {
-			"task_started.workspace[].probes.answer_keys", "task_started.workspace[].probes.deny_class",
-			"task_started.workspace[].probes.gold_hits", "task_started.workspace[].probes.gold_label_near",
-			"task_started.workspace[].probes.gold_near", "task_started.workspace[].probes.injection_markers",
-			"task_started.workspace[].probes.other_uuids", "task_started.workspace[].probes.own_uuid", "task_started.workspace[].probes.q_cov",
-			"task_started.workspace[].probes.q_cov_no_echo", "task_started.workspace[].probes.schema_keys", "tool_executed.probes.answer_keys",
-			"tool_executed.probes.gold_hits", "tool_executed.probes.gold_label_near",
-			"tool_executed.probes.gold_near", "tool_executed.probes.injection_markers", "tool_executed.probes.other_uuids",
-			"tool_executed.probes.own_uuid", "tool_executed.probes.q_cov", "tool_executed.probes.q_cov_no_echo", "tool_executed.probes.schema_keys",
-			"tool_executed.probes.uuid_gold_near",
-		},
-		"of a try without a reply nothing comes, and the event of a reply names the model again": {
-			"model_call_completed.error.code", "model_call_completed.error.retryable", "model_call_completed.error.status",
-			"model_call_completed.requested_model", "model_call_completed.retry_of", "model_call_completed.try",
-			"model_call_started.requested_model", "model_call_started.try",
-		},
-		"the reply itself shows whether it calls tools or answers": {
-			"model_call_completed.finish_reason",
-		},
-		"how many entries a cache had is not known; a sweep that is none is missed where a verdict needs it": {
-			"security_event.checked", "security_event.kind",
-		},
-		"it is random": {
-			"task_sealed.salt",
-		},
-		"where a page came from, and whether that went well, is the signer's word; what it held was probed": {
-			"tool_executed.is_error", "tool_executed.urls[].status", "tool_executed.urls[].url",
-		},
-		"of a result that no request holds any more": {
-			"tool_executed.shown_bytes", "tool_executed.shown_sha256",
-		},
-		"the plan allows what it says, and the run kept within it either way": {
-			"manifest.budgets.cost_microusd", "manifest.budgets.tool_calls", "manifest.budgets.turns", "manifest.retry.attempts_per_task",
-			"manifest.retry.call_tries", "manifest.model.temperature_milli", "manifest.judge.cache",
-		},
-		"the plan's word of where things come from, which nothing in a run shows": {
-			"manifest.created", "manifest.dataset.metadata_file", "manifest.dataset.metadata_sha256", "manifest.dataset.name",
-			"manifest.dataset.revision", "manifest.judge.origin", "manifest.model.origin", "manifest.prices_sha256",
-		},
-		"a label that does not say all is for people to read": {
-			"manifest.dataset.selection",
-		},
-		"gold answers were there, as the plan's commitment to them says": {
-			"manifest.dataset.carried_gold",
-		},
-		"it is of the split that the run is not of": {
-			"manifest.splits[].carried_gold", "manifest.splits[].ids_sha256", "manifest.splits[].name", "manifest.splits[].size",
-		},
-		"the audit looks with its own list": {
-			"manifest.denylist_sha256",
-		},
+	because := map[string]string{
+		"how long something took is the signer's word; of budgets of time the audit says that clocks are no proof": `
+			changed, made nothing: approval_resolved.latency_ms event.mono_us judge_battery.latency_ms judgment.latency_ms model_call_completed.latency_ms
+			changed, made nothing: tool_executed.latency_ms turn_completed.latency_ms
+			`,
+		"what was used and paid is the signer's word, to be held against the provider's own list": `
+			added, changed, left out: judgment.request_id model_call_completed.request_id
+			added, changed, made nothing: model_call_completed.cost_microusd
+			changed: judge_battery.tries judgment.tries model_call_completed.tokens.cached model_call_completed.tokens.reasoning model_call_completed.usage_reported
+			changed, made nothing: judge_battery.cost_microusd judge_battery.tokens_in judge_battery.tokens_out judgment.cost_microusd judgment.tokens_in judgment.tokens_out
+			changed, made nothing: model_call_completed.tokens.in model_call_completed.tokens.out
+			`,
+		"it is told to people, and nothing follows from it": `
+			added, changed, left out: error.code policy_decision.reason
+			changed: limit_changed.from limit_changed.to
+			changed, made context_window, made nothing: context_condensed.reason
+			changed, made nothing: error.message error.stage limit_changed.origin limit_changed.reason model_call_completed.error.message policy_violation.description
+			changed, made nothing: rollback.reason run_resumed.torn.file run_resumed.torn.sha256
+			`,
+		"the audit looks for broken rules itself": `
+			added: approval_requested.rule_ids
+			changed, left out, made nothing: policy_violation.rule_ids[]
+			changed, made nothing: policy_decision.rule_ids[] rollback.call_id rollback.rule_ids[]
+			left out: policy_decision.rule_ids rollback.rule_ids
+			`,
+		"calls are counted by their proposals": `
+			changed, made nothing: turn_completed.tool_calls
+			`,
+		"the digests of the messages that it lists say the same": `
+			changed, made nothing: context_compiled.content_sha256
+			`,
+		"the digest of the file says which one it is": `
+			changed: task_started.workspace[].bytes
+			changed, made nothing: checkpoint_saved.workspace[].bytes
+			`,
+		"what an attempt made of its workspace is shown to people; no verdict rests on it": `
+			changed: attempt_ended.workspace.removed attempt_ended.workspace.truncated
+			changed, left out: checkpoint_saved.tree_sha256 rollback.tree_found
+			changed, left out, made nothing: attempt_ended.workspace.files[]
+			changed, made nothing: attempt_ended.workspace.added attempt_ended.workspace.diff attempt_ended.workspace.reworked attempt_ended.workspace.tree_sha256
+			changed, made nothing: checkpoint_saved.call_id
+			left out: attempt_ended.workspace
+			added: attempt_ended.workspace.redactions
+			`,
+		"one more than there was is below the bounds of the rules, or a sign that is none alone": `
+			changed: task_started.workspace[].probes.answer_keys task_started.workspace[].probes.deny_class task_started.workspace[].probes.gold_hits
+			changed: task_started.workspace[].probes.gold_label_near task_started.workspace[].probes.gold_near task_started.workspace[].probes.injection_markers
+			changed: task_started.workspace[].probes.other_uuids task_started.workspace[].probes.own_uuid task_started.workspace[].probes.q_cov
+			changed: task_started.workspace[].probes.q_cov_no_echo task_started.workspace[].probes.schema_keys tool_executed.probes.answer_keys tool_executed.probes.gold_hits
+			changed: tool_executed.probes.gold_label_near tool_executed.probes.gold_near tool_executed.probes.injection_markers tool_executed.probes.other_uuids
+			changed: tool_executed.probes.own_uuid tool_executed.probes.q_cov tool_executed.probes.q_cov_no_echo tool_executed.probes.schema_keys
+			changed: tool_executed.probes.uuid_gold_near
+			`,
+		"the reply itself shows whether it calls tools or answers": `
+			added, changed, left out: model_call_completed.finish_reason
+			`,
+		"how many entries a cache had is not known; a sweep that is none is missed where a verdict needs it": `
+			changed, made judge_cache_read, made nothing: security_event.kind
+			changed, made nothing: security_event.checked
+			`,
+		"it is random": `
+			changed: task_sealed.salt
+			`,
+		"of a result that no request holds any more": `
+			changed, made nothing: tool_executed.shown_bytes tool_executed.shown_sha256
+			`,
+		"the plan allows what it says, and the run kept within it either way": `
+			changed: manifest.judge.cache manifest.retry.attempts_per_task
+			changed, made nothing: manifest.budgets.cost_microusd manifest.budgets.tool_calls manifest.budgets.turns manifest.retry.call_tries
+			`,
+		"the plan's word of where things come from, which nothing in a run shows": `
+			added: manifest.dataset.hub
+			changed: manifest.dataset.revision
+			changed, made nothing: manifest.created manifest.dataset.metadata_file manifest.dataset.name manifest.judge.origin manifest.model.origin manifest.prices_sha256
+			changed, made nothing: manifest.tools[].schema_sha256
+			`,
+		"a label that does not say all is for people to read": `
+			changed, made nothing: manifest.dataset.selection
+			`,
+		"gold answers were there, as the plan's commitment to them says": `
+			changed: manifest.dataset.carried_gold
+			`,
+		"it is of the split that the run is not of": `
+			changed: manifest.splits[].carried_gold
+			changed, made nothing: manifest.splits[].ids_sha256 manifest.splits[].name manifest.splits[].size
+			left out, swapped: manifest.splits[]
+			`,
+		"the audit looks with its own list": `
+			changed, made nothing: manifest.denylist_sha256
+			`,
+		"what is said of a tool is looked through for answers, and may be worded otherwise": `
+			changed, made nothing: manifest.tools[].description
+			`,
+		"the plan's word of what the model is asked with, which no request of the journal repeats": `
+			added: manifest.model.api manifest.model.context_window manifest.model.max_tokens manifest.model.no_temperature manifest.model.served_as
+			changed: manifest.model.temperature_milli
+			`,
+		"the gold answers of the fixture come with the commitment's salt; those of a dataset are held against it (TestPublishedGold)": `
+			changed, made nothing: manifest.dataset.metadata_sha256
+			`,
+		"an interruption that nobody had is seen; that one is called a failure is to the run's own loss, and of what ended otherwise nothing depends on the reason": `
+			added, changed, left out, made infrastructure, made interrupted, made run stopped: attempt_ended.reason
+			`,
+		"a refusal is one in either word, and another word is none (policy-differs)": `
+			made confirm: policy_decision.decision
+			`,
+		"whether a page came of it is the signer's word: what it held is probed either way, and an address that no run may ask for counts whatever it gave": `
+			added: tool_executed.urls[].content_type
+			changed: tool_executed.is_error
+			changed, left out: tool_executed.urls[].status
+			`,
+		"tries without a reply give nothing to choose from, and those with one are counted by their replies": `
+			added: model_call_started.waited_ms
+			added, changed, left out: model_call_completed.error.code model_call_completed.retry_of
+			changed: model_call_completed.error.retryable
+			changed, left out: model_call_completed.error.status
+			changed, made nothing: model_call_completed.try model_call_started.try
+			`,
+		"a reply is held against what follows whether it is said to have failed or not": `
+			added: model_call_completed.error
+			`,
+		"what is kept besides the heads is held against its digest where it is given (--body)": `
+			added: context_compiled.body_sha256 model_call_completed.body_sha256 tool_executed.body_sha256 tool_proposed.body_sha256
+			made bodies: manifest.evidence
+			`,
+		"a head that does not show all is looked at all the same; a whole one without a trace of redaction is seen": `
+			added: context_compiled.redactions
+			`,
+		"a whole head is probed by the audit itself": `
+			left out: tool_executed.probes
+			`,
+		"where secrets were taken out, nobody can hold the arguments against the reply": `
+			added: tool_proposed.redactions
+			`,
+		"the plan allows more than the run did": `
+			added: manifest.approved manifest.judge.endpoint_sha256 manifest.search manifest.transcription manifest.vision run_resumed.approved
+			`,
+		"the order is the plan's own": `
+			swapped: manifest.prompts[] manifest.tasks[] manifest.tools[]
+			`,
+		"either way a person approved it": `
+			made always: approval_resolved.by
+			`,
+		"copies of a workspace are compared by the digests of their files": `
+			added: checkpoint_saved.workspace[].probes
+			`,
+		"the verdict is of the path that it names, whoever is said to have been asked besides": `
+			added: judgment.error_status judgment.model judgment.prompt judgment.response_model
+			`,
+		"what served the model may say more of itself; of a try without a reply nothing comes": `
+			added: model_call_completed.fingerprint model_call_completed.response_model
+			`,
 	}
 	all := map[string]string{}
-	for reason, fields := range because {
-		for _, field := range fields {
-			all[field] = reason
+	for _, lines := range because {
+		for line := range strings.Lines(strings.TrimSpace(lines)) {
+			changes, fields, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			for _, field := range strings.Fields(fields) {
+				all[field] = changes
+			}
 		}
 	}
 	return all
