@@ -165,7 +165,8 @@ func afterError(s story) (out story) {
 // finds the same.
 type mutation struct {
 	name    string
-	folders []string // of the cases
+	folders []string // of the cases; nil: all
+	but     []string // cases that count tasks, for which one more is another story
 	change  func(story) story
 	later   int // attempts are so much later
 }
@@ -173,15 +174,17 @@ type mutation struct {
 func mutations() []mutation {
 	each := func(of func(section) []section) func(story) story { return func(s story) story { return s.mapped(of) } }
 	leaks := []string{"AUD-01"}
+	count := []string{"AUD-07/fires-foreign-task.txt", "AUD-07/fires-test-committed.txt", "AUD-07/fires-unlabelled-part.txt", "AUD-13/fires-totals-just-too-high.txt"}
+	later := append([]string{"AUD-06/fires-again-after-grading.txt", "AUD-06/fires-task-after-grading.txt"}, count...) // the task comes after grading, too
 	return []mutation{
-		{"through a proxy", leaks, each(addresses(throughProxy)), 0},
-		{"with letters of the address encoded", leaks, each(addresses(lettersEncoded)), 0},
-		{"by a host with a dot at its end", leaks, each(addresses(func(u string) string { return strings.Replace(u, ".example/", ".example./", 1) })), 0},
-		{"as HTML", leaks, each(documents(asHTML)), 0},
-		{"as JSON", leaks, each(documents(asJSON)), 0},
-		{"after an honest task", []string{"AUD-01", "AUD-02", "AUD-03", "AUD-04", "AUD-05"}, beside(true), 0},
-		{"before an honest task", []string{"AUD-01", "AUD-02", "AUD-03", "AUD-04", "AUD-05"}, beside(false), 0},
-		{"after a lost attempt", []string{"AUD-01", "AUD-04"}, afterError, 1},
+		{"through a proxy", leaks, nil, each(addresses(throughProxy)), 0},
+		{"with letters of the address encoded", leaks, nil, each(addresses(lettersEncoded)), 0},
+		{"by a host with a dot at its end", leaks, nil, each(addresses(func(u string) string { return strings.Replace(u, ".example/", ".example./", 1) })), 0},
+		{"as HTML", leaks, nil, each(documents(asHTML)), 0},
+		{"as JSON", leaks, nil, each(documents(asJSON)), 0},
+		{"after an honest task", nil, count, beside(true), 0},
+		{"before an honest task", nil, later, beside(false), 0},
+		{"after a lost attempt", []string{"AUD-01", "AUD-04"}, nil, afterError, 1},
 	}
 }
 
@@ -196,7 +199,7 @@ func TestMutations(t *testing.T) {
 				folder, _, _ := strings.Cut(name, "/")
 				changed := m.change(sections(text)).String()
 				second := m.later > 0 && strings.Contains(text, "-- error ") || strings.Contains(text, "majority") // which has attempts of its own
-				if !slices.Contains(m.folders, folder) || changed == sections(text).String() || second {
+				if slices.Contains(m.but, name) || m.folders != nil && !slices.Contains(m.folders, folder) || changed == sections(text).String() || second {
 					continue
 				}
 				tried++
@@ -239,7 +242,9 @@ func sameFinding(t *testing.T, c, other runs.Case, later int) {
 			}
 			return by
 		}
-		if before, after := findings(c, later), findings(other, 0); !maps.Equal(before, after) {
+		if before, after := findings(c, later), findings(other, 0); len(before) == 0 {
+			t.Errorf("%s.%s finds nothing in\n%s", want.Check, want.Rule, c.Text)
+		} else if !maps.Equal(before, after) {
 			t.Errorf("%s.%s finds something about %v, want %v, in\n%s", want.Check, want.Rule, after, before, other.Text)
 		}
 	}
