@@ -1,6 +1,9 @@
 package audit
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Check is one thing the audit looks for.
 type Check struct {
@@ -33,6 +36,17 @@ func (c Check) rule(id string) (Rule, bool) {
 		return Rule{}, false
 	}
 	return c.Rules[at], true
+}
+
+// RuleOf returns the rule of the checks that a finding's rule_id names; false if
+// there is none.
+func RuleOf(checks []Check, id string) (Rule, bool) {
+	check, rule, _ := strings.Cut(id, ".")
+	at := slices.IndexFunc(checks, func(c Check) bool { return c.ID == check })
+	if at < 0 {
+		return Rule{}, false
+	}
+	return checks[at].rule(rule)
 }
 
 // Checks returns all checks, in their order. AUD-9 is left free; AUD-15 to AUD-17

@@ -6,6 +6,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -262,6 +263,12 @@ func (a *AttemptEvidence) lastReply(before int64) *ModelFact {
 		}
 	}
 	return nil
+}
+
+// pays reports whether the official scorer holds a committed answer equal to the
+// gold one, which must be at hand.
+func (e *Evidence) pays(t *TaskEvidence, a *AttemptEvidence) bool {
+	return judge.QuestionScorer(&a.Answer.Answer, e.Gold[t.Plan.TaskID])
 }
 
 // scored reports whether the run has gold answers at all.

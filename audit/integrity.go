@@ -54,46 +54,49 @@ func trajectoryIntegrity() Check {
 			{"run-budget-exceeded", ToReview, 1, "a turn that was begun after the money of the run was spent"},
 			{"torn-tail", ToReview, 1, "an unfinished last line of the journal that was cut when the run was taken up again"},
 		},
-		Run: func(e *Evidence, n *Notes) {
-			if e.Marked != "" {
-				n.gap("recording failed: %s", e.Marked)
-			}
-			if e.blind() {
-				n.gap("%s: verdicts cannot be computed again", noGold)
-			}
-			hashesOnly(e, n)
-			if e.Manifest.Cassette == ledger.CassetteReplay {
-				n.find("replayed", place{given: true}, "the model's answers come from a recording", "answers that the model was asked for in this run")
-			}
-			judgeTemplate(e, n)
-			batteries(e, n)
-			for _, r := range e.Resumed {
-				if t := r.Event.Torn; t != nil {
-					n.find("torn-tail", place{seq: r.Seq, given: true}, fmt.Sprintf("an unfinished last line of %d bytes, cut when the run was taken up again", t.Bytes), "a journal that ends with a whole line")
-				}
-				if r.Event.PolicyHash != e.Manifest.PolicyHash || r.Event.GuidanceHash != e.Manifest.GuidanceHash {
-					n.find("policy-differs", place{seq: r.Seq}, "the run went on under another policy or other rules", "those of the plan")
-				}
-			}
-			planned := map[string]bool{}
-			for _, t := range e.Manifest.Tools {
-				planned[t.Name] = true
-			}
-			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
-				calls(e, n, t, a, planned)
-				asPlanned(e, n, t, a)
-				rollbacks(e, n, t, a)
-				violations(n, t, a)
-				kept(n, t, a)
-				answered(n, t, a)
-				heads(n, t, a)
-				judged(e, n, t, a)
-			})
-			for _, t := range e.Tasks {
-				rerolls(e, n, t)
-				budgets(e, n, t)
-			}
-		},
+		Run: holdToPlan,
+	}
+}
+
+// holdToPlan holds a run against its plan, attempt by attempt.
+func holdToPlan(e *Evidence, n *Notes) {
+	if e.Marked != "" {
+		n.gap("recording failed: %s", e.Marked)
+	}
+	if e.blind() {
+		n.gap("%s: verdicts cannot be computed again", noGold)
+	}
+	hashesOnly(e, n)
+	if e.Manifest.Cassette == ledger.CassetteReplay {
+		n.find("replayed", place{given: true}, "the model's answers come from a recording", "answers that the model was asked for in this run")
+	}
+	judgeTemplate(e, n)
+	batteries(e, n)
+	for _, r := range e.Resumed {
+		if t := r.Event.Torn; t != nil {
+			n.find("torn-tail", place{seq: r.Seq, given: true}, fmt.Sprintf("an unfinished last line of %d bytes, cut when the run was taken up again", t.Bytes), "a journal that ends with a whole line")
+		}
+		if r.Event.PolicyHash != e.Manifest.PolicyHash || r.Event.GuidanceHash != e.Manifest.GuidanceHash {
+			n.find("policy-differs", place{seq: r.Seq}, "the run went on under another policy or other rules", "those of the plan")
+		}
+	}
+	planned := map[string]bool{}
+	for _, t := range e.Manifest.Tools {
+		planned[t.Name] = true
+	}
+	e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+		calls(e, n, t, a, planned)
+		asPlanned(e, n, t, a)
+		rollbacks(e, n, t, a)
+		violations(n, t, a)
+		kept(n, t, a)
+		answered(n, t, a)
+		heads(n, t, a)
+		judged(e, n, t, a)
+	})
+	for _, t := range e.Tasks {
+		rerolls(e, n, t)
+		budgets(e, n, t)
 	}
 }
 

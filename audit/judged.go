@@ -63,7 +63,7 @@ func judged(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		return
 	}
 	at := place{task: t, attempt: a.Number, seq: a.Judged}
-	if e.Gold != nil && j.Official != judge.QuestionScorer(&a.Answer.Answer, e.Gold[t.Plan.TaskID]) {
+	if e.Gold != nil && j.Official != e.pays(t, a) {
 		n.find("verdict-differs", at, fmt.Sprintf("official verdict %v", j.Official), "the verdict that the official scorer gives")
 	}
 	byModel := j.Path == judge.PathJudge || j.Path == judge.PathUnreadable || j.Path == judge.PathError

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 )
@@ -93,16 +92,11 @@ func (n *Notes) report() CheckReport {
 // conclude gives a check's status by its open findings: fail before review before
 // skip before n/a before pass.
 func (r CheckReport) conclude() (Status, Severity) {
-	order := []Severity{Info, ToReview, High, Critical}
-	gravest := -1
-	for _, f := range r.Findings {
-		if f.Closed == "" {
-			gravest = max(gravest, slices.Index(order, f.Severity))
-		}
-	}
 	var severity Severity
-	if gravest >= 0 {
-		severity = order[gravest]
+	for _, f := range r.Findings {
+		if f.Closed == "" && (severity == "" || f.Severity.Rank() < severity.Rank()) {
+			severity = f.Severity
+		}
 	}
 	switch {
 	case severity == Critical || severity == High:

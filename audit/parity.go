@@ -38,7 +38,7 @@ func scorerParity() Check {
 					return
 				}
 				given, gold := a.Answer.Answer, e.Gold[t.Plan.TaskID]
-				pays := judge.QuestionScorer(&given, gold)
+				pays := e.pays(t, a)
 				if a.Judgment.Official != pays {
 					if differ++; first < 0 || a.Judged < first {
 						first = a.Judged

@@ -3,6 +3,7 @@ package audit
 import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"slices"
 )
 
 // Schema names the form of a report.
@@ -67,6 +68,9 @@ const (
 	ToReview Severity = "REVIEW"
 	Info     Severity = "INFO"
 )
+
+// Rank is 0 for the gravest severity, and more for a lighter one; -1 for none.
+func (s Severity) Rank() int { return slices.Index([]Severity{Critical, High, ToReview, Info}, s) }
 
 // Outcome says what came of what a finding found.
 type Outcome string

@@ -67,7 +67,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// eachCase runs a test for every case of the corpus, some of them at a time.
+// eachCase runs a test for every case of the corpus, some of them at a time, and
+// returns when all are done.
 func eachCase(t *testing.T, visit func(t *testing.T, name string, c runs.Case)) {
 	t.Helper()
 	cases := corpus(t)

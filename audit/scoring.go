@@ -42,7 +42,7 @@ func normalizationCollision() Check {
 				if e.Gold == nil {
 					return
 				}
-				pays := judge.QuestionScorer(&given, gold)
+				pays := e.pays(t, a)
 				if official != pays {
 					n.find("verdict-differs", at, fmt.Sprintf("official verdict %v", official), "the verdict that the official scorer gives")
 				}

@@ -17,18 +17,18 @@ type Watch struct {
 	plan  ledger.Manifest
 	gold  map[string]string
 	tasks map[string]*TaskEvidence
-	asked map[string]*usage // of the open attempt of a task
+	asked map[string]*taken // of the open attempt of a task
 }
 
-// usage is what an attempt's replies are said to have taken.
-type usage struct {
+// taken is what an attempt's replies are said to have taken.
+type taken struct {
 	out        int64 // tokens
 	unreported bool  // of a reply nobody said it
 }
 
 // NewWatch begins to follow a run; gold is nil where there is none.
 func NewWatch(m ledger.Manifest, gold map[string]string) *Watch {
-	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*TaskEvidence, len(m.Tasks)), asked: map[string]*usage{}}
+	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*TaskEvidence, len(m.Tasks)), asked: map[string]*taken{}}
 	for _, p := range m.Tasks {
 		w.tasks[p.TaskID] = &TaskEvidence{Plan: p}
 	}
@@ -50,7 +50,7 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	case trajectory.SecurityEvent:
 		look(graderIsolation(), func(n *Notes) { judgeCache(&Evidence{Cache: []CacheFact{{ev.Seq, p}}}, n) })
 	case trajectory.TaskStarted:
-		w.asked[ev.TaskID] = &usage{}
+		w.asked[ev.TaskID] = &taken{}
 		look(oracleLeakage(), func(n *Notes) {
 			workspace(n, t, &AttemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: p.FileName, Workspace: p.Workspace})
 		})

@@ -206,6 +206,13 @@ func TestDismissed(t *testing.T) {
 // key about this very run is no evidence.
 func TestForgedDecisions(t *testing.T) {
 	again := config(t, "Told again.\n"+leaked)
+	saying := func(change func(*audit.Ruling)) func(*testing.T, Config, audit.Ruling) string {
+		return func(t *testing.T, c Config, r audit.Ruling) string {
+			change(&r)
+			decide(t, c, r)
+			return r.File()
+		}
+	}
 	tests := []struct {
 		name string
 		put  func(t *testing.T, c Config, r audit.Ruling) string // what is to be blamed
@@ -225,48 +232,16 @@ func TestForgedDecisions(t *testing.T) {
 			put(t, filepath.Join(c.Run, other.File()), sealed(t, other, runs.Key()))
 			return other.File()
 		}, "is about another run"},
-		{"of another end of the journal", func(t *testing.T, c Config, r audit.Ruling) string { r.Events++; decide(t, c, r); return r.File() }, "is about a journal of"},
-		{"of another head of the journal", func(t *testing.T, c Config, r audit.Ruling) string {
-			r.Head = sign.Digest(nil)
-			decide(t, c, r)
-			return r.File()
-		}, "is about a journal of"},
-		{"of another plan", func(t *testing.T, c Config, r audit.Ruling) string {
-			r.ManifestSHA256 = sign.Digest(nil)
-			decide(t, c, r)
-			return r.File()
-		}, "is about another run"},
-		{"of no rehearsal", func(t *testing.T, c Config, r audit.Ruling) string {
-			r.Rehearsal = false
-			decide(t, c, r)
-			return r.File()
-		}, "is about another run"},
-		{"without a reason", func(t *testing.T, c Config, r audit.Ruling) string { r.Reason = " "; decide(t, c, r); return r.File() }, "the reason is empty"},
-		{"that moves the terminal", func(t *testing.T, c Config, r audit.Ruling) string {
-			r.Reason = "a\x1b[2J"
-			decide(t, c, r)
-			return r.File()
-		}, "control character"},
-		{"that decides nothing", func(t *testing.T, c Config, r audit.Ruling) string {
-			r.Decision = "forgive"
-			decide(t, c, r)
-			return r.File()
-		}, `the decision is "forgive"`},
-		{"of another schema", func(t *testing.T, c Config, r audit.Ruling) string {
-			r.Schema = "gaia.adjudication/2"
-			decide(t, c, r)
-			return r.File()
-		}, "schema is"},
-		{"of no time", func(t *testing.T, c Config, r audit.Ruling) string {
-			r.Created = "yesterday"
-			decide(t, c, r)
-			return r.File()
-		}, "is no time"},
-		{"of no finding", func(t *testing.T, c Config, r audit.Ruling) string {
-			r.Finding = "sha256:" + strings.Repeat("0", 16)
-			decide(t, c, r)
-			return r.File()
-		}, "is no digest"},
+		{"of another end of the journal", saying(func(r *audit.Ruling) { r.Events++ }), "is about a journal of"},
+		{"of another head of the journal", saying(func(r *audit.Ruling) { r.Head = sign.Digest(nil) }), "is about a journal of"},
+		{"of another plan", saying(func(r *audit.Ruling) { r.ManifestSHA256 = sign.Digest(nil) }), "is about another run"},
+		{"of no rehearsal", saying(func(r *audit.Ruling) { r.Rehearsal = false }), "is about another run"},
+		{"without a reason", saying(func(r *audit.Ruling) { r.Reason = " " }), "the reason is empty"},
+		{"that moves the terminal", saying(func(r *audit.Ruling) { r.Reason = "a\x1b[2J" }), "control character"},
+		{"that decides nothing", saying(func(r *audit.Ruling) { r.Decision = "forgive" }), `the decision is "forgive"`},
+		{"of another schema", saying(func(r *audit.Ruling) { r.Schema = "gaia.adjudication/2" }), "schema is"},
+		{"of no time", saying(func(r *audit.Ruling) { r.Created = "yesterday" }), "is no time"},
+		{"of no finding", saying(func(r *audit.Ruling) { r.Finding = "sha256:" + strings.Repeat("0", 16) }), "is no digest"},
 		{"that is a plan", func(t *testing.T, c Config, r audit.Ruling) string {
 			envelope, err := os.ReadFile(filepath.Join(c.Run, ledger.EnvelopeFile))
 			if err != nil {

@@ -78,7 +78,7 @@ func findings(out *strings.Builder, r audit.Report, dir string, checks []audit.C
 			fmt.Fprintf(out, ", %s", plain(string(f.Outcome)))
 		}
 		fmt.Fprintf(out, ", %s, line %d of %s, finding %s\n", code(Where(f)), f.Seq+1, code(journal(dir)), code(Short(f.ID)))
-		if known, ok := rule(checks, f.RuleID); ok {
+		if known, ok := audit.RuleOf(checks, f.RuleID); ok {
 			fmt.Fprintf(out, "  - the rule finds %s\n", known.When)
 		}
 		fmt.Fprintf(out, "  - found: %s\n  - expected: %s\n", code(f.Got), code(f.Want))

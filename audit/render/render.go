@@ -31,7 +31,7 @@ func Findings(r audit.Report) []audit.Finding {
 		all = append(all, c.Findings...)
 	}
 	rank := func(f audit.Finding) int {
-		n := slices.Index([]audit.Severity{audit.Critical, audit.High, audit.ToReview, audit.Info}, f.Severity)
+		n := f.Severity.Rank()
 		if f.Closed != "" {
 			n += 4
 		}
@@ -133,18 +133,6 @@ func verdict(r audit.Report) string {
 		return "clean, but to be looked at: " + strings.Join(reviews, ", ")
 	}
 	return "clean"
-}
-
-// rule returns what the checks say of a rule, by a finding's rule_id.
-func rule(checks []audit.Check, id string) (audit.Rule, bool) {
-	for _, c := range checks {
-		for _, r := range c.Rules {
-			if c.ID+"."+r.ID == id {
-				return r, true
-			}
-		}
-	}
-	return audit.Rule{}, false
 }
 
 // journal names the file whose lines findings point to.

@@ -73,12 +73,8 @@ func grouped(all []audit.Finding) [][]audit.Finding {
 // headingOf stands above the findings of a rule.
 func headingOf(f audit.Finding) string {
 	heading := string(f.Severity) + " " + f.RuleID
-	for _, c := range audit.Checks() {
-		for _, r := range c.Rules {
-			if c.ID+"."+r.ID == f.RuleID {
-				heading += ": " + r.When
-			}
-		}
+	if r, known := audit.RuleOf(audit.Checks(), f.RuleID); known {
+		heading += ": " + r.When
 	}
 	if f.Closed != "" {
 		heading = "closed (" + string(f.Closed) + "): " + heading
