@@ -237,13 +237,11 @@ func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *R
 		whole, shares = t.prober.probe(text, c.echo, reached)
 		r.Probes, r.Unprobed, r.Overlong = graver(r.Probes, whole), r.Unprobed && unknown, false
 	}
-	if r.Probes.QCov >= wholeQuestion && r.Probes.QCovNoEcho < wholeQuestion && r.Probes.GoldHits > 0 {
-		if covered, near := t.prober.quoted(text, c.echo); near {
-			r.Quoted = covered
-		}
+	if r.Probes.QCov >= wholeQuestion && r.Probes.QCovNoEcho < wholeQuestion {
+		r.Quoted, r.Answered = t.prober.quoted(text, c.echo)
 	}
 	if unknown { // what the arguments said, and the result may echo
-		r.Probes.QCovNoEcho, r.Probes.GoldNear, r.Quoted = 0, false, 0
+		r.Probes.QCovNoEcho, r.Probes.GoldNear, r.Quoted, r.Answered = 0, false, 0, false
 	} else if thirdParty(p.Name) && share(shares) >= partOfQuestion {
 		r.Shares = shares
 	}

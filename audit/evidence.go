@@ -193,7 +193,8 @@ type ResultFact struct {
 	SHA256   string
 	IsError  bool
 	Probes   trajectory.Probes
-	Quoted   int    // of the question, in thousandths, where gold is near it and it goes on beyond what the call had said of it
+	Quoted   int    // of the question, in thousandths, where it goes on beyond what the call had said of it
+	Answered bool   // gold is near what is quoted
 	Unheard  bool   // the question and the gold are in it, and nothing shows whether the call had said the question
 	Unprobed bool   // the head does not show all, and no probes were recorded
 	Overlong bool   // the head is longer than heads are: only the beginning was looked at

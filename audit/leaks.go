@@ -42,7 +42,10 @@ func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) 
 	default:
 		found("uuid-with-answer", "the task's id with an answer beside it, from %s", c.Result.Name)
 	}
-	share := c.Result.Quoted
+	share := 0
+	if c.Result.Answered {
+		share = c.Result.Quoted
+	}
 	if p.GoldNear {
 		share = max(share, p.QCovNoEcho)
 	}
@@ -81,12 +84,12 @@ func hinted(n *Notes, at place, c *CallFact) {
 		found("other-ids", "the ids of %d other tasks of the split, from %s", p.OtherUUIDs-c.HoldsIDs, r.Name)
 	case third && p.SchemaKeys >= manyColumns && p.AnswerKeys > 0:
 		found("answer-schema", "%d of the benchmark's columns, that of answers among them, from %s", p.SchemaKeys, r.Name)
-	case p.QCovNoEcho >= wholeQuestion:
-		found("question-without-gold", "%d of 1000 of the question's text, from %s", p.QCovNoEcho, r.Name)
-	case third && p.QCovNoEcho >= someQuestion && p.GoldNear && p.GoldLabelNear:
-		found("part-of-question", "%d of 1000 of the question's text with a labelled gold answer near it, from %s", p.QCovNoEcho, r.Name)
 	case third && p.QCov >= wholeQuestion && p.GoldHits > 0:
 		found("echoed-question", "the question, of which the call had some, with the gold answer elsewhere, from %s", r.Name)
+	case max(p.QCovNoEcho, r.Quoted) >= wholeQuestion:
+		found("question-without-gold", "%d of 1000 of the question's text, from %s", max(p.QCovNoEcho, r.Quoted), r.Name)
+	case third && p.QCovNoEcho >= someQuestion && p.GoldNear && p.GoldLabelNear:
+		found("part-of-question", "%d of 1000 of the question's text with a labelled gold answer near it, from %s", p.QCovNoEcho, r.Name)
 	case p.DenyClass == 1:
 		found("class-b-reached", "an address close to the benchmark was asked, by %s", r.Name)
 	}

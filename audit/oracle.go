@@ -18,7 +18,7 @@ func oracleLeakage() Check {
 		Fix: "run the task again with the templates as they are in the plan",
 		Skips: "the gold answers are not at hand, the run records digests alone or probes of another version, templates, requests, the question, digests of messages or the start workspace are not recorded " +
 			"or not in a form that this version knows, a request lists no more messages than the one before it or has a longer head than heads are, messages that no template gives are not shown whole " +
-			"or too many, a tool gave a file that did not lie there at the start, or a tool is neither the program's own nor a server's",
+			"or too many, a tool gave a file that did not lie there at the start, or a tool is neither one of this version nor a server's, or the tools say more of themselves than is looked through",
 		Rules: []Rule{
 			{"prompt-residue", Critical, 1, "a message that holds, besides the question and the templates, the answer or fields for one"},
 			{"workspace-answer", Critical, 2, "a start workspace with the task's answer in a file that is not the attachment, or with the question, or its id, and its answer so called in the attachment"},

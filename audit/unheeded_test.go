@@ -79,7 +79,6 @@ func unheeded() map[string]string {
 			added: manifest.dataset.hub
 			changed: manifest.dataset.revision
 			changed, made nothing: manifest.created manifest.dataset.metadata_file manifest.dataset.name manifest.judge.origin manifest.model.origin manifest.prices_sha256
-			changed, made nothing: manifest.tools[].schema_sha256
 			`,
 		"a label that does not say all is for people to read": `
 			changed, made nothing: manifest.dataset.selection
@@ -94,9 +93,6 @@ func unheeded() map[string]string {
 			`,
 		"the audit looks with its own list": `
 			changed, made nothing: manifest.denylist_sha256
-			`,
-		"what is said of a tool is looked through for answers, and may be worded otherwise": `
-			changed, made nothing: manifest.tools[].description
 			`,
 		"the plan's word of what the model is asked with, which no request of the journal repeats": `
 			added: manifest.model.api manifest.model.context_window manifest.model.max_tokens manifest.model.no_temperature manifest.model.served_as
@@ -135,9 +131,6 @@ func unheeded() map[string]string {
 			`,
 		"a whole head is probed by the audit itself": `
 			left out: tool_executed.probes
-			`,
-		"where secrets were taken out, nobody can hold the arguments against the reply": `
-			added: tool_proposed.redactions
 			`,
 		"the plan allows more than the run did": `
 			added: manifest.approved manifest.judge.endpoint_sha256 manifest.search manifest.transcription manifest.vision run_resumed.approved
