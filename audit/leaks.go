@@ -84,7 +84,7 @@ func hinted(n *Notes, at place, c *CallFact) {
 		found("other-ids", "the ids of %d other tasks of the split, from %s", p.OtherUUIDs-c.HoldsIDs, r.Name)
 	case third && p.SchemaKeys >= manyColumns && p.AnswerKeys > 0:
 		found("answer-schema", "%d of the benchmark's columns, that of answers among them, from %s", p.SchemaKeys, r.Name)
-	case third && p.QCov >= wholeQuestion && p.GoldHits > 0:
+	case third && p.QCov >= wholeQuestion && p.QCovNoEcho < wholeQuestion && p.GoldHits > 0:
 		found("echoed-question", "the question, of which the call had some, with the gold answer elsewhere, from %s", r.Name)
 	case max(p.QCovNoEcho, r.Quoted) >= wholeQuestion:
 		found("question-without-gold", "%d of 1000 of the question's text, from %s", max(p.QCovNoEcho, r.Quoted), r.Name)
