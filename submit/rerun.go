@@ -14,7 +14,9 @@ import (
 // Rerun audits the files of a package that was verified again and wants the same
 // report, byte for byte, else it returns a *trajectory.Fault: that its findings
 // are all there are to find is then no longer the signer's word. What was audited
-// with gold answers cannot be audited the same without: v.NotRerun says so.
+// with gold answers cannot be audited the same without: v.NotRerun says so, and of
+// the report is wanted that it has all that keeps a run from being submitted and is
+// found without them.
 func (v *Verified) Rerun(pkg fs.FS, o Options) error {
 	v.NotRerun = ""
 	if o.Once {
@@ -23,15 +25,20 @@ func (v *Verified) Rerun(pkg fs.FS, o Options) error {
 	}
 	p := v.Statement.Predicate
 	again := audit.Options{AuditedAt: v.Report.AuditedAt, Marked: p.RecordingFailed, Summary: MetadataFile}
+	blind := false
 	if v.Run.Scored() && p.GoldAtHand {
-		if again.Gold = o.Gold; again.Gold == nil {
-			v.NotRerun = "no gold answers"
-			return nil
-		}
+		again.Gold, blind = o.Gold, o.Gold == nil
 	}
 	report, _, err := audit.Run(pkg, again)
 	if err != nil {
 		return err
+	}
+	if blind {
+		v.NotRerun = "no gold answers"
+		if f, left := leftOut(v.Report, report); left {
+			return trajectory.Faultf(audit.ReportFile, "leaves out what the audit finds when it is run again, also without the gold answers: %s %s%s", f.Severity, f.RuleID, otherProgram(p.Harness, o.Harness))
+		}
+		return nil
 	}
 	got, err := v.Report.Encode()
 	if err != nil {
@@ -45,6 +52,31 @@ func (v *Verified) Rerun(pkg fs.FS, o Options) error {
 		return nil
 	}
 	return trajectory.Faultf(audit.ReportFile, "is not what the audit gives when it is run again: %s%s", auditDifference(v.Report, report), otherProgram(p.Harness, o.Harness))
+}
+
+// leftOut returns a CRITICAL or HIGH finding of an audit without gold answers that
+// stands in a report with them neither as it is nor as a graver one of its check
+// about the same task; false if there is none.
+func leftOut(report, blind audit.Report) (audit.Finding, bool) {
+	type about struct{ check, task string }
+	gravest := map[about]int{} // its rank, and 0 for none: ranks are then from 1
+	for _, c := range report.Checks {
+		for _, f := range c.Findings {
+			at := about{c.ID, f.TaskID}
+			if rank := f.Severity.Rank() + 1; gravest[at] == 0 || rank < gravest[at] {
+				gravest[at] = rank
+			}
+		}
+	}
+	for _, c := range blind.Checks {
+		for _, f := range c.Findings {
+			got := gravest[about{c.ID, f.TaskID}]
+			if (f.Severity == audit.Critical || f.Severity == audit.High) && (got == 0 || got > f.Severity.Rank()+1) {
+				return f, true
+			}
+		}
+	}
+	return audit.Finding{}, false
 }
 
 // auditDifference says in which checks two reports about the same files differ; both

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -97,6 +98,71 @@ func TestReportsOfTheirOwn(t *testing.T) {
 		c.Findings, c.Severity = []audit.Finding{}, ""
 	})
 	edit("another threat model", func(r *audit.Report) { r.ThreatModel = "none" })
+}
+
+// TestReportLeavesOut: without gold answers, what is found without them must be in
+// the report.
+func TestReportLeavesOut(t *testing.T) {
+	c := config(t, leaked)
+	c.AllowDirty = true
+	files := load(t, mustBuild(t, c).Dir)
+	v, err := Verify(memory(files), Options{})
+	if err != nil || v.NotRerun == "" {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	r, err := audit.DecodeReport(files[audit.ReportFile])
+	if err != nil {
+		t.Fatal(err)
+	}
+	grave := func(f audit.Finding) bool { return f.Severity == audit.Critical || f.Severity == audit.High }
+	left := 0
+	for i := range r.Checks {
+		k := &r.Checks[i]
+		before := len(k.Findings)
+		k.Findings = slices.DeleteFunc(k.Findings, grave)
+		left += before - len(k.Findings)
+		if k.Status == audit.Fail {
+			k.Status, k.Severity = audit.Pass, ""
+		}
+		for _, f := range k.Findings {
+			k.Severity = f.Severity
+			if f.Severity == audit.ToReview {
+				k.Status = audit.Review
+				break
+			}
+		}
+	}
+	if left == 0 {
+		t.Fatal("nothing is left out")
+	}
+	var results []ledger.Result
+	for _, task := range v.Run.Tasks {
+		results = append(results, v.Run.Result(task))
+	}
+	r.Totals.Critical, r.Totals.High = 0, 0
+	r.Totals.Raw, r.Totals.Clean, r.Totals.Worst = audit.Rescore(results, r.Checks)
+	r.Attestation.Clean, r.Attestation.CriticalFailures, r.Attestation.WarnFailures = true, []string{}, []string{}
+	r.Attestation.StrictClean = !slices.ContainsFunc(r.Checks, func(c audit.CheckReport) bool { return c.Status == audit.Review })
+	data, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := audit.DecodeReport(data); err != nil {
+		t.Fatalf("the report does not follow from itself, which is not the matter here: %v", err)
+	}
+	pkg := memory(files)
+	pkg[audit.ReportFile].Data = data
+	listed(pkg)
+	resign(t, pkg, runs.Key(), func(s *Statement) {
+		p := &s.Predicate
+		digest := sign.Digest(data)
+		*p = evidence{run: v.Run, report: r, digests: map[string]string{audit.ReportFile: digest}, date: p.Date, goldAtHand: p.GoldAtHand, harness: p.Harness}.statement().Predicate
+	})
+	_, err = Verify(pkg, Options{})
+	var fault *trajectory.Fault
+	if want := "leaves out what the audit finds when it is run again, also without the gold answers: CRITICAL " + leakRule; !errors.As(err, &fault) || fault.File != audit.ReportFile || !strings.HasPrefix(fault.Reason, want) {
+		t.Errorf("%v, want %s", err, want)
+	}
 }
 
 // TestGoldAtHand: whether the audit had the gold answers is not the signer's word

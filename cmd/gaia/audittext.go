@@ -11,7 +11,11 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 )
+
+// mostNotes is how many findings of a rule are shown that are for the record.
+const mostNotes = 3
 
 // printReport shows a report; found is the run that it is of, nil if only the
 // report is there.
@@ -22,6 +26,7 @@ func (a *app) printReport(place string, r audit.Report, found *ledger.Run) error
 	}
 	t := newTable()
 	t.AppendHeader(table.Row{"check", "", "status", "", ""})
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 5, WidthMax: 60, WidthMaxEnforcer: text.WrapSoft}})
 	for _, c := range r.Checks {
 		says := c.Title
 		switch {
@@ -36,7 +41,11 @@ func (a *app) printReport(place string, r audit.Report, found *ledger.Run) error
 	groups := grouped(render.Findings(r))
 	for _, g := range groups {
 		out.WriteString(oneLine(headingOf(g[0])) + "\n")
-		for _, f := range g {
+		for i, f := range g {
+			if f.Severity == audit.Info && i == mostNotes {
+				out.WriteString(fmt.Sprintf("  and %d more: --format json has all\n", len(g)-i))
+				break
+			}
 			for _, line := range findingLines(f) {
 				out.WriteString(oneLine(line) + "\n")
 			}
