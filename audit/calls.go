@@ -2,11 +2,13 @@ package audit
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -238,7 +240,9 @@ func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *R
 		r.Probes, r.Unprobed, r.Overlong = graver(r.Probes, whole), r.Unprobed && unknown, false
 	}
 	if r.Probes.QCov >= wholeQuestion && r.Probes.QCovNoEcho < wholeQuestion {
-		r.Quoted, r.Answered = t.prober.quoted(text, c.echo)
+		if !t.mostly(c.echo) { // or the search engine may have mended what the call had said
+			r.Quoted, r.Answered = t.prober.quoted(text, c.echo)
+		}
 	}
 	if unknown { // what the arguments said, and the result may echo
 		r.Probes.QCovNoEcho, r.Probes.GoldNear, r.Quoted, r.Answered = 0, false, 0, false
@@ -250,6 +254,25 @@ func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *R
 	}
 	r.Unheard = unknown && r.Probes.QCov >= wholeQuestion && r.Probes.GoldHits > 0
 	return r
+}
+
+// mostly reports whether a text has most words of the task's question.
+func (t *following) mostly(text string) bool {
+	said, asked, had := map[string]bool{}, 0, 0
+	for word := range wordsOf(text) {
+		said[word] = true
+	}
+	for word := range wordsOf(t.question) {
+		if asked++; said[word] {
+			had++
+		}
+	}
+	return 2*had > asked
+}
+
+// wordsOf yields the words of a text in its canonical form.
+func wordsOf(text string) iter.Seq[string] {
+	return strings.FieldsFuncSeq(string(canonicalText(text).b), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
 // opened returns the form in which names of files are compared: file systems

@@ -164,7 +164,7 @@ func digitsCollision(a, b string) string {
 		return numberDiffers
 	case slices.Equal(ga, gb) && slices.Equal(ma, mb), compactDate(ga, gb), compactDate(gb, ga):
 		return otherSpelling
-	case bookNumber(ga) && bookNumber(gb):
+	case bookNumber(ga) && bookNumber(gb) && strings.Trim(marks, "- ") == "":
 		return otherSpelling
 	case strings.ContainsAny(marks, arithmetic):
 		return numberDiffers
@@ -222,7 +222,7 @@ func sameDialled(a, b string) bool {
 // sameTime reports whether two texts of the same digits are one time of day, as
 // what stands behind them says.
 func sameTime(a, b string, behind []rune) bool {
-	half := strings.ToLower(string(behind[:min(len(behind), 2)]))
+	half, _, _ := strings.Cut(strings.ToLower(string(behind)), " ")
 	ga, ma := digitGroups(a)
 	gb, mb := digitGroups(b)
 	return (half == "am" || half == "pm") && slices.Equal(ga, gb) && len(ga) == 2 && len(ga[0]) <= 2 && len(ga[1]) == 2 && onTheClock(ma) && onTheClock(mb)

@@ -141,7 +141,7 @@ func textCollision(given, gold string) string {
 			if !a.digit(i - 1) {
 				x, end := a.digitsFrom(i)
 				y, _ := b.digitsFrom(i)
-				plus := strings.HasSuffix(a.gaps[i], "+") || strings.HasSuffix(b.gaps[i], "+")
+				plus := i == 0 && (strings.HasSuffix(a.gaps[i], "+") || strings.HasSuffix(b.gaps[i], "+"))
 				if !sameTime(x, y, a.kept[end:]) && !(plus && sameDialled(x, y)) {
 					worst = graverRule(worst, digitsCollision(x, y))
 				}

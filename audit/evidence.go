@@ -178,9 +178,14 @@ func (c *CallFact) broke(rule string) bool {
 	return slices.Contains(c.Hits, rule) || slices.Contains(c.Decision.RuleIDs, rule)
 }
 
-// lawless reports whether a call breaks any rule but that of budgets.
-func (c *CallFact) lawless() bool {
-	return slices.ContainsFunc(slices.Concat(c.Hits, c.Decision.RuleIDs), func(rule string) bool { return rule != policy.Budget })
+// lawless reports whether a call breaks any rule but that of budgets: by the Gate's
+// look at it and, where the plan's rules are those of this version, by the audit's.
+func (c *CallFact) lawless(today bool) bool {
+	rules := c.Decision.RuleIDs
+	if today {
+		rules = slices.Concat(c.Hits, rules)
+	}
+	return slices.ContainsFunc(rules, func(rule string) bool { return rule != policy.Budget })
 }
 
 // ResultFact is what a tool brought in. Probes are the graver ones of those that

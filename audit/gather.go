@@ -30,6 +30,7 @@ type beforehand struct{ tools []string }
 type following struct {
 	*TaskEvidence
 	prober   *Prober
+	question string
 	plan     planned
 	ownTexts []string        // what a message may hold besides an answer: the question and the templates
 	expected map[listed]bool // messages that the templates give
@@ -160,7 +161,7 @@ func (g *gatherer) begin(t *following, ev trajectory.Event, p trajectory.TaskSta
 	if t.prober == nil {
 		t.prober = NewProber(Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids})
 		t.bodies = g.bodies
-		t.expected = expectedMessages(p.Question, p.FileName)
+		t.question, t.expected = p.Question, expectedMessages(p.Question, p.FileName)
 		t.ownTexts = []string{prompt.Question(p.Question, p.FileName), prompt.System()}
 		if p.Question != "" {
 			t.ownTexts = append(t.ownTexts, p.Question)

@@ -18,7 +18,7 @@ func trajectoryIntegrity() Check {
 		Why: "a plan that another run was made under proves nothing about this one, nor does an answer that the model did not give, " +
 			"or gave after others had been thrown away",
 		Fix:   "run the plan with the program as it is",
-		Skips: "recording failed, digests alone were recorded, the gold answers are not at hand, or the plan names templates or a null battery that this version does not know",
+		Skips: "recording failed, digests alone were recorded, the gold answers are not at hand, an answer is not shown, or the plan has templates, rules or a null battery that this version does not know",
 		Rules: []Rule{
 			{"answer-differs", Critical, 3, "a committed answer, or a reasoning for it, that the model's last reply does not give"},
 			{"head-differs", Critical, 2, "a head that cannot be of a body of the recorded size and digest, or arguments that cannot have been cut or rid of secrets as is said, or a part of a reply that is said to be none"},
@@ -69,6 +69,9 @@ func holdToPlan(e *Evidence, n *Notes) {
 	hashesOnly(e, n)
 	if e.Manifest.Cassette == ledger.CassetteReplay {
 		n.find("replayed", place{given: true}, "the model's answers come from a recording", "answers that the model was asked for in this run")
+	}
+	if e.Manifest.GuidanceHash != policy.GuidanceHash() {
+		n.gap("the rules of the plan are not those of this version: calls that they allowed cannot be held against these")
 	}
 	judgeTemplate(e, n)
 	batteries(e, n)
@@ -124,6 +127,9 @@ func answered(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		return
 	}
 	if last := a.lastReply(a.Committed); last != nil && last.gives(a.Answer) {
+		if last.unmarked(a.Answer) {
+			n.gap("the answer of a reply is not shown, as if it were a secret, and the committed one is")
+		}
 		return
 	}
 	n.find("answer-differs", place{task: t, attempt: a.Number, seq: a.Committed}, "an answer, or a reasoning for it, that the model's last reply does not give", "what the model gave last")
@@ -160,7 +166,7 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 		if c.Proposed >= 0 && c.Result.Name != c.Name {
 			n.find("ran-as-another", at, "the tool "+c.Result.Name+" ran for a call of "+c.Name, "the tool that was asked for")
 		}
-		if c.lawless() {
+		if c.lawless(e.Manifest.GuidanceHash == policy.GuidanceHash()) {
 			n.find("allowed-against-rules", at, "a call of "+c.Name+" ran that breaks a rule", "a call that the Gate refuses")
 		}
 		if c.Fetches != "" && !c.Result.IsError && e.Manifest.Evidence != ledger.EvidenceHashes && c.Result.First != c.Fetches && !strings.Contains(c.Result.First, trajectory.Redacted) {

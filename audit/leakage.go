@@ -43,7 +43,10 @@ func answerLeakage() Check {
 			unknownProbes(e, n)
 			unconfined(e, n)
 			elsewhere(e, n)
-			if name := e.Manifest.Model.Name; searches(name) {
+			for _, name := range append([]string{e.Manifest.Model.Name}, e.Manifest.Model.ServedAs...) {
+				if !searches(name) {
+					continue
+				}
 				n.gap("the model %q searches by itself: what it read is not recorded", name)
 			}
 			for _, t := range e.Tasks {

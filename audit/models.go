@@ -134,7 +134,7 @@ var (
 	ownerBefore = regexp.MustCompile(`^([a-z][a-z-]*)\.[a-z]`)
 	// routes are what gateways and clouds put after a model's name to say where they
 	// send a request, or in which form they take it.
-	routes = regexp.MustCompile(`(?::(?:exacto|extended|floor|free|latest|nitro|online)|-v[0-9]+:[0-9]+)$`)
+	routes = regexp.MustCompile(`(?::(?:exacto|extended|floor|free|latest|nitro)|-v[0-9]+:[0-9]+)$`)
 	// pointBetween is the point of a version, which some write as a hyphen.
 	pointBetween = regexp.MustCompile(`([0-9])\.([0-9])`)
 	// latest is what stands for the newest release of a name.

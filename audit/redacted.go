@@ -70,6 +70,12 @@ func (m *ModelFact) gives(a *trajectory.AnswerCommitted) bool {
 	return agree(a.Answer, m.Answer.Text) && agree(a.ReasoningTrace, m.Answer.Reasoning)
 }
 
+// unmarked reports whether something was taken out of the answer that a reply is
+// shown with, and nothing of the committed one.
+func (m *ModelFact) unmarked(a *trajectory.AnswerCommitted) bool {
+	return m.Marked && m.Answers && strings.Contains(m.Answer.Text, trajectory.Redacted) && !strings.Contains(a.Answer, trajectory.Redacted)
+}
+
 // asksFor reports whether a reply that is shown without its secrets can have
 // asked for a call.
 func asksFor(m trajectory.SentMessage, p trajectory.ToolProposed) bool {

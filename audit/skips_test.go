@@ -30,7 +30,7 @@ func TestSkipsSaysAll(t *testing.T) {
 		"AUD-7":  {{"which split", "which split"}, {"consists of", "consists of"}},
 		"AUD-8":  {{hashes, hashesSkips}, {"not recorded whole", "not recorded whole"}},
 		"AUD-10": {{"not recorded as it was given", "not recorded as it was given"}, {noGold, goldSkips}},
-		"AUD-12": {{"recording failed", "recording failed"}, {noGold, goldSkips}, {hashes, "digests alone"}, {"template", "templates"}, {"null battery", "a null battery"}},
+		"AUD-12": {{"recording failed", "recording failed"}, {noGold, goldSkips}, {hashes, "digests alone"}, {"template", "templates"}, {"null battery", "a null battery"}, {"rules of the plan", "rules"}, {"is not shown", "an answer is not shown"}},
 		"AUD-13": {{"no ids of them", "the journal none"}, {"of another kind", "none of the same"}, {"can be the difference", "could be what the export has more"}},
 		"AUD-14": {{"no model", "name no model"}},
 		"AUD-18": {{hashes, hashesSkips}, {"are cut", "are cut"}},

@@ -30,15 +30,15 @@ type seekingWords struct {
 func seeking() seekingWords {
 	return seekingWords{
 		Answers: []string{"annotator metadata", "answer key", "answer keys", "answers", "correct answer", "expected answer", "final answer",
-			"gold answer", "ground truth", "groundtruth", "gold answers", "leaked", "metadata jsonl", "metadata parquet"},
-		Materials: []string{"answer", "gold", "metadata", "solution", "solutions"},
+			"gold answer", "gold answers", "gold labels", "ground truth", "groundtruth", "leaked", "metadata jsonl", "metadata parquet", "set gold", "split gold"},
+		Materials: []string{"answer", "metadata", "solution", "solutions"},
 		Certain:   []string{"ai assistants", "hugging face", "huggingface", "leaderboard"},
 		Benchmark: []string{"benchmark", "dev set", "dev split", "level 1", "level 2", "level 3", "level1", "level2", "level3", "test split", "validation"},
 		Dataset:   []string{"data set", "dataset", "datasets", "test set"},
-		Others: []string{"adql", "aip", "amd", "asteroid", "asteroids", "astrometric", "astrometry", "astronomy", "b2g", "blockchain", "catalog", "catalogue", "cosmos",
-			"data release", "dr1", "dr2", "dr3", "dr4", "dr5", "edr3", "esa", "gaia x", "galaxy", "goddess", "hypothesis", "lovelock", "milky way",
-			"mission", "mythology", "parallax", "photometric", "photometry", "satellite", "spacecraft", "spectra", "star", "stars", "stellar",
-			"telescope", "unistra", "vizier"},
+		Others: []string{"adql", "agis", "aip", "amd", "asteroid", "asteroids", "astrometric", "astrometry", "astroml", "astronomy", "b2g", "blockchain", "board game", "catalog", "catalogue", "cosmos",
+			"data release", "dpac", "dr1", "dr2", "dr3", "dr4", "dr5", "edr3", "esa", "gaia online", "gaia project", "gaia x", "galaxy", "girona", "goddess", "hotel", "hypothesis", "illusion of", "lindegren", "lovelock", "medal", "milky way",
+			"mission", "mythology", "nss", "parallax", "photometric", "photometry", "satellite", "spacecraft", "spectra", "speedrun", "star", "stars", "stellar",
+			"telescope", "terranigma", "unistra", "vila nova de", "vizier"},
 		Names:  []string{"general ai assistant", "general ai assistants"},
 		Joined: []string{"2023", "answers", "benchmark", "dataset", "dev", "leaderboard", "level1", "level2", "level3", "test", "validation"},
 		Strong: []string{"benchmark gaia", "gaia benchmark", "gaia level 1", "gaia level 2", "gaia level 3", "gaia level1", "gaia level2", "gaia level3", "gaia validation answers"},
@@ -110,7 +110,7 @@ func (s seekingWords) sought(around []string) bool {
 	if !answers && !says(s.Materials) {
 		return false
 	}
-	if says(s.Certain) || answers && says(s.Strong) && !says(s.Weak) {
+	if says(s.Certain) && (answers || !says(s.Others)) || answers && says(s.Strong) && !says(s.Weak) {
 		return true
 	}
 	return (says(s.Benchmark) || answers && says(s.Dataset)) && !says(s.Others)

@@ -41,6 +41,8 @@ func TestSeeks(t *testing.T) {
 		"", "gaia", "benchmark answers", "gaia benchmark", "gaia leaderboard", "gaia dataset",
 		"gaia dataset release DR3",
 		"gaia dr3 metadata validation",
+		"Illusion of Gaia speedrun leaderboard gold", "Gaia Project board game leaderboard gold", "Gaia Girona gold price validation", "Vila Nova de Gaia gold medal marathon validation",
+		"Gaia AGIS solution validation Lindegren", "Gaia NSS orbital solutions validation", "Gaia-X hub solution hugging face partnership", "Illusion of Gaia level 3 puzzle solution",
 		"Gaia benchmark stars metadata",
 		"ESA Gaia validation of astrometric solutions",
 		"gaia-x dataset metadata solutions benchmark",
