@@ -27,6 +27,7 @@ import (
 // verification, or the report of the audit differs, or the member stands in
 // unheeded with just the changes that nobody sees.
 func TestFields(t *testing.T) {
+	long(t)
 	t.Parallel()
 	w := newFieldWalk(t)
 	w.journal(t)

@@ -22,6 +22,7 @@ const honestRuns = 300
 // on any of the generated honest runs, and each of the things that honest runs
 // do is done in at least ten of them.
 func TestHonestRuns(t *testing.T) {
+	long(t)
 	t.Parallel()
 	n := uint64(honestRuns)
 	if testing.Short() {

@@ -191,6 +191,7 @@ func mutations() []mutation {
 // TestMutations: a case that fires does so by the same rule about the same task,
 // however it is told.
 func TestMutations(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for _, m := range mutations() {
 		t.Run(m.name, func(t *testing.T) {
@@ -254,6 +255,7 @@ func sameFinding(t *testing.T, c, other runs.Case, later int) {
 // results left, no run is called clean of leaks, the honest ones neither. A leak
 // that the head shows is still found.
 func TestHeadsOnly(t *testing.T) {
+	long(t)
 	t.Parallel()
 	var tried atomic.Int64
 	eachCase(t, func(t *testing.T, name string, c runs.Case) {

@@ -24,6 +24,7 @@ func unreachable() map[string]string {
 // TestRules: every rule finds what at least two cases expect of it by name, and
 // with the rule switched off these do not get it.
 func TestRules(t *testing.T) {
+	long(t)
 	t.Parallel()
 	var lock sync.Mutex
 	expected := map[string][]string{}
