@@ -32,6 +32,15 @@ func (l Leaf) Hash() (tlog.Hash, error) {
 
 // Root returns the RFC 6962 root over leaves in plan order.
 func Root(leaves []Leaf) (tlog.Hash, error) {
+	hashes, err := hashesOf(leaves)
+	if err != nil {
+		return tlog.Hash{}, err
+	}
+	return RootOf(hashes)
+}
+
+// RootOf is Root for leaves of which only the hashes are known.
+func RootOf(leaves []tlog.Hash) (tlog.Hash, error) {
 	read, err := tree(leaves)
 	if err != nil {
 		return tlog.Hash{}, err
@@ -42,7 +51,11 @@ func Root(leaves []Leaf) (tlog.Hash, error) {
 // Prove returns the proof that the tree over leaves holds the one at index.
 func Prove(leaves []Leaf, index int64) (Inclusion, error) {
 	size := int64(len(leaves))
-	read, err := tree(leaves)
+	hashes, err := hashesOf(leaves)
+	if err != nil {
+		return Inclusion{}, err
+	}
+	read, err := tree(hashes)
 	if err != nil {
 		return Inclusion{}, err
 	}
@@ -53,8 +66,20 @@ func Prove(leaves []Leaf, index int64) (Inclusion, error) {
 	return Inclusion{Hashes: proof, Index: index, Size: size}, nil
 }
 
-// tree hashes leaves and returns the reader of what the tree consists of.
-func tree(leaves []Leaf) (tlog.HashReader, error) {
+// hashesOf returns the hashes of leaves.
+func hashesOf(leaves []Leaf) ([]tlog.Hash, error) {
+	hashes := make([]tlog.Hash, len(leaves))
+	for i, leaf := range leaves {
+		var err error
+		if hashes[i], err = leaf.Hash(); err != nil {
+			return nil, err
+		}
+	}
+	return hashes, nil
+}
+
+// tree returns the reader of what the tree over leaves consists of.
+func tree(leaves []tlog.Hash) (tlog.HashReader, error) {
 	var stored []tlog.Hash
 	read := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		out := make([]tlog.Hash, len(indexes))
@@ -63,14 +88,10 @@ func tree(leaves []Leaf) (tlog.HashReader, error) {
 		}
 		return out, nil
 	})
-	for n, leaf := range leaves {
-		hash, err := leaf.Hash()
-		if err != nil {
-			return nil, err
-		}
+	for n, hash := range leaves {
 		hashes, err := tlog.StoredHashesForRecordHash(int64(n), hash, read)
 		if err != nil {
-			return nil, fmt.Errorf("hashing the leaf of task %q: %w", leaf.TaskID, err)
+			return nil, fmt.Errorf("hashing leaf %d of %d: %w", n, len(leaves), err)
 		}
 		stored = append(stored, hashes...)
 	}

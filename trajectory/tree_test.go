@@ -13,6 +13,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
 )
 
 // rfc6962 is the definition of the tree hash as it stands in RFC 6962 §2.1.
@@ -185,5 +186,35 @@ func TestNoteKeyHash(t *testing.T) {
 	sum := sha256.Sum256(append([]byte("gaia-harness/x\n\x01"), public.Raw()...))
 	if got := (noteKey{public: public, name: keyName("x")}).KeyHash(); fmt.Sprintf("%08x", got) != hex.EncodeToString(sum[:4]) {
 		t.Errorf("KeyHash = %08x, want %x", got, sum[:4])
+	}
+}
+
+// TestRootOf: who has the hashes of the leaves alone comes to the same root, and
+// to another one of other hashes or another order.
+func TestRootOf(t *testing.T) {
+	for n := 1; n < 20; n++ {
+		leaves, hashes := make([]Leaf, n), make([]tlog.Hash, n)
+		for i := range leaves {
+			leaves[i] = Leaf{Attempts: 1, Lines: int64(i), RunID: "r", TaskID: "t"}
+			var err error
+			if hashes[i], err = leaves[i].Hash(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := Root(leaves)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := RootOf(hashes); err != nil || got != want {
+			t.Errorf("%d leaves: %v, want %v (%v)", n, got, want, err)
+		}
+		if n > 1 {
+			hashes[0], hashes[n-1] = hashes[n-1], hashes[0]
+		} else {
+			hashes[0][0] ^= 1
+		}
+		if got, err := RootOf(hashes); err != nil || got == want {
+			t.Errorf("%d leaves: other hashes give the same root (%v)", n, err)
+		}
 	}
 }
