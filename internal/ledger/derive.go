@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"slices"
-	"time"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -68,43 +67,19 @@ func (f *Fold) Results() ([]byte, error) {
 
 // Summary returns the summary of a completed run.
 func (f *Fold) Summary() Summary {
-	m := f.Manifest
-	s := Summary{Cassette: m.Cassette, Completed: f.completed, CostMicroUSD: new(int64), Dataset: m.Dataset, DurationMs: between(f.Started, f.completed),
-		GaiaSplit: m.Dataset.Split, GuidanceHash: m.GuidanceHash, Harness: m.Harness, Interruptions: f.Interruptions,
-		JudgeCacheIntegrityEvents: f.IntegrityEvents(),
-		ManifestSHA256:            f.ManifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID,
-		Schema: summarySchema, Started: f.Started, SubmitIntent: m.SubmitIntent, Unrecorded: f.Unrecorded, VotingAttempts: m.Voting.Attempts}
-	c := f.counts()
-	s.Outcomes = Outcomes{Error: c.Error, Failed: c.Failed, Skipped: c.Skipped, Solved: c.Solved, Unscored: c.Unscored}
-	if m.Judge != nil {
-		j := f.judge
-		j.Model = m.Judge.Model
-		s.Judge = &j
-	}
-	total, levels := tally{}, map[int]*tally{}
-	for _, t := range f.Tasks {
-		r := f.Result(t)
-		s.CostMicroUSD = addCost(s.CostMicroUSD, r.CostMicroUSD)
-		s.Tokens = s.Tokens.Add(r.Tokens)
-		s.ToolCalls += r.ToolCalls
-		s.Turns += r.Turns
-		s.Attempts += r.Attempts
+	told := Told{Started: f.Started, Completed: f.completed, Interruptions: f.Interruptions, Judge: f.judge,
+		IntegrityEvents: f.IntegrityEvents(), Unrecorded: f.Unrecorded}
+	rows := make([]Result, len(f.Tasks))
+	for i, t := range f.Tasks {
+		rows[i] = f.Result(t)
 		for _, a := range t.Attempts {
-			s.RetriedCalls += a.Retried
+			told.RetriedCalls += a.Retried
 		}
-		if levels[r.Level] == nil {
-			levels[r.Level] = &tally{}
+		if t.passedFirst() {
+			told.PassedFirst++
 		}
-		total.add(r)
-		levels[r.Level].add(r)
 	}
-	s.Scores = total.scores(f.Scored())
-	s.Voting = f.votingSummary()
-	for level, t := range levels {
-		s.Levels = append(s.Levels, LevelSummary{Level: level, Planned: t.planned, Scores: t.scores(f.Scored())})
-	}
-	slices.SortFunc(s.Levels, func(a, b LevelSummary) int { return a.Level - b.Level })
-	return s
+	return Summarise(f.Manifest, f.ManifestSHA256, rows, told)
 }
 
 // IntegrityEvents returns how many entries of the judge cache did not verify so
@@ -152,45 +127,15 @@ func (f *Fold) RunCompleted() (trajectory.RunCompleted, bool) {
 // counts counts the sealed tasks by outcome.
 func (f *Fold) counts() trajectory.RunCompleted {
 	c := trajectory.RunCompleted{GuidanceHash: f.Manifest.GuidanceHash}
+	var o Outcomes
 	for _, t := range f.Tasks {
-		if t.Sealed == nil {
-			continue
-		}
-		c.Planned++
-		switch t.Sealed.Outcome {
-		case trajectory.Solved:
-			c.Solved++
-		case trajectory.Failed:
-			c.Failed++
-		case trajectory.Skipped:
-			c.Skipped++
-		case trajectory.Unscored:
-			c.Unscored++
-		default:
-			c.Error++
+		if t.Sealed != nil {
+			c.Planned++
+			o.add(t.Sealed.Outcome)
 		}
 	}
+	c.Error, c.Failed, c.Skipped, c.Solved, c.Unscored = o.Error, o.Failed, o.Skipped, o.Solved, o.Unscored
 	return c
-}
-
-// tally counts correct answers over planned tasks.
-type tally struct{ planned, official, judged int }
-
-func (t *tally) add(r Result) {
-	t.planned++
-	if r.OfficialCorrect != nil && *r.OfficialCorrect {
-		t.official++
-	}
-	if r.JudgedCorrect != nil && *r.JudgedCorrect {
-		t.judged++
-	}
-}
-
-func (t *tally) scores(scored bool) *Scores {
-	if !scored {
-		return nil
-	}
-	return &Scores{Judged: NewRate(t.judged, t.planned), Official: NewRate(t.official, t.planned)}
 }
 
 func encodeLine(v any) ([]byte, error) {
@@ -199,14 +144,4 @@ func encodeLine(v any) ([]byte, error) {
 		return nil, err
 	}
 	return append(b, '\n'), nil
-}
-
-// between returns the milliseconds from one recorded time to another.
-func between(from, to string) int64 {
-	a, errA := time.Parse(trajectory.TimeFormat, from)
-	b, errB := time.Parse(trajectory.TimeFormat, to)
-	if errA != nil || errB != nil {
-		return 0
-	}
-	return b.Sub(a).Milliseconds()
 }

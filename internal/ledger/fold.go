@@ -209,7 +209,7 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	if a.Ended != nil {
 		return fmt.Sprintf("attempt %d has ended", e.Attempt), nil
 	}
-	if a.process == len(f.Interruptions) {
+	if ended, ok := e.Payload.(trajectory.AttemptEnded); a.process == len(f.Interruptions) && !(ok && ended.Reason == trajectory.Interrupted) {
 		a.lastUs = e.MonoUs
 	}
 	if reason := a.add(e); reason != "" || a.Ended == nil {
@@ -313,7 +313,7 @@ func (f *Fold) Outcome(t *Task) (outcome string, attempt int, ok bool) {
 }
 
 // Scored reports whether the run has gold answers to be scored by.
-func (f *Fold) Scored() bool { return f.Manifest.GoldCommitment != "" }
+func (f *Fold) Scored() bool { return f.Manifest.Scored() }
 
 // Open returns the attempt that has begun and not ended, nil if there is none.
 func (t *Task) Open() *Attempt {

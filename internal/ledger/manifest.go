@@ -204,6 +204,9 @@ const (
 // NewManifest returns a plan with its schema set, whose evidence has heads.
 func NewManifest() Manifest { return Manifest{Evidence: EvidenceHeads, Schema: manifestSchema} }
 
+// Scored reports whether a run of the plan has gold answers to be scored by.
+func (m Manifest) Scored() bool { return m.GoldCommitment != "" }
+
 // Encode returns manifest.json.
 func (m Manifest) Encode() ([]byte, error) { return sign.Canonical(m) }
 

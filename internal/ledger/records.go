@@ -152,10 +152,18 @@ type Summary struct {
 	SubmitIntent              bool               `json:"submit_intent"`
 	Tokens                    trajectory.Tokens  `json:"tokens"`
 	ToolCalls                 int                `json:"tool_calls"`
+	Tools                     []OfferedTool      `json:"tools"` // the catalogue: what the agent could call, by name
 	Turns                     int                `json:"turns"`
 	Unrecorded                string             `json:"unrecorded,omitzero"` // why the run went on without evidence; never in summary.json
 	Voting                    *VotingSummary     `json:"voting,omitzero"`     // left out: the plan has no vote
 	VotingAttempts            int                `json:"voting_attempts"`
+}
+
+// OfferedTool is a tool of the plan without its texts.
+type OfferedTool struct {
+	Name         string `json:"name"`
+	SchemaSHA256 string `json:"schema_sha256"`
+	Server       string `json:"server,omitzero"`
 }
 
 // VotingSummary says what stands behind a score by vote. Scores are of the

@@ -222,28 +222,30 @@ func (f *Fold) taskVote(t *Task, counted *Attempt, votes []int) *TaskVote {
 	return v
 }
 
+// passedFirst reports whether the first attempt at a task that did not end as an
+// error gave a correct answer.
+func (t *Task) passedFirst() bool {
+	made := slices.IndexFunc(t.Attempts, func(a *Attempt) bool { return a.Ended.Outcome != trajectory.Errored })
+	return made >= 0 && t.Attempts[made].correct()
+}
+
 // votingSummary says what stands behind the scores of a completed run; nil if
 // its plan has no vote.
-func (f *Fold) votingSummary() *VotingSummary {
-	plan := f.Manifest.Voting
-	if plan.Rule != VoteMajority {
+func (m Manifest) votingSummary(rows []Result, passedFirst int) *VotingSummary {
+	if m.Voting.Rule != VoteMajority {
 		return nil
 	}
-	s := &VotingSummary{Attempts: plan.Attempts, Rule: plan.Rule}
-	if !f.Scored() {
+	s := &VotingSummary{Attempts: m.Voting.Attempts, Rule: m.Voting.Rule}
+	if !m.Scored() {
 		return s
 	}
-	first, any := 0, 0
-	for _, t := range f.Tasks {
-		made := slices.IndexFunc(t.Attempts, func(a *Attempt) bool { return a.Ended.Outcome != trajectory.Errored })
-		if made >= 0 && t.Attempts[made].correct() {
-			first++
-		}
-		if slices.ContainsFunc(t.Attempts, (*Attempt).correct) {
-			any++
+	passed := 0
+	for _, r := range rows {
+		if v := r.Voting; v != nil && v.Passed != nil && *v.Passed > 0 {
+			passed++
 		}
 	}
-	s.PassAt1, s.PassAtK = new(NewRate(first, len(f.Tasks))), new(NewRate(any, len(f.Tasks)))
+	s.PassAt1, s.PassAtK = new(NewRate(passedFirst, len(rows))), new(NewRate(passed, len(rows)))
 	return s
 }
 

@@ -346,7 +346,7 @@ func tokensOf(t *ledger.Task) (n int64) {
 // other task would meet stops the run.
 func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cause error) error {
 	ended.Outcome, ended.Reason = trajectory.Errored, trajectory.Infrastructure
-	text, _ := r.cfg.Redact.Redact(cause.Error())
+	text, _ := r.cfg.Redact.Redact(withoutPlaces(cause))
 	e := trajectory.Error{Message: text, Stage: "solve"}
 	var model *llm.Error
 	stop := false
