@@ -72,7 +72,7 @@ func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
 	if err != nil {
 		return Report{}, nil, err
 	}
-	answers, err := o.Gold.check(m)
+	answers, err := o.Gold.Of(m)
 	if err != nil {
 		return unfinished(dir, o, err)
 	}
@@ -124,9 +124,9 @@ func unfinished(dir fs.FS, o Options, wrong error) (Report, *ledger.Run, error) 
 	return Report{}, nil, wrong
 }
 
-// check returns the answers if they are those that the plan committed to; nil
-// where there are none.
-func (g *Gold) check(m ledger.Manifest) (map[string]string, error) {
+// Of returns the answers by task id if they are those that the plan committed to,
+// else ErrGold; nil where there are none, in g or by the plan.
+func (g *Gold) Of(m ledger.Manifest) (map[string]string, error) {
 	if g == nil || m.GoldCommitment == "" {
 		return nil, nil
 	}

@@ -70,7 +70,8 @@ func holdToPlan(e *Evidence, n *Notes) {
 	if e.Manifest.Cassette == ledger.CassetteReplay {
 		n.find("replayed", place{given: true}, "the model's answers come from a recording", "answers that the model was asked for in this run")
 	}
-	if e.Manifest.GuidanceHash != policy.GuidanceHash() {
+	known := e.Manifest.GuidanceHash == policy.GuidanceHash() // the plan's rules are this version's
+	if !known {
 		n.gap("the rules of the plan are not those of this version: calls that they allowed cannot be held against these")
 	}
 	judgeTemplate(e, n)
@@ -88,7 +89,7 @@ func holdToPlan(e *Evidence, n *Notes) {
 		planned[t.Name] = true
 	}
 	e.each(func(t *TaskEvidence, a *AttemptEvidence) {
-		calls(e, n, t, a, planned)
+		calls(e, n, t, a, planned, known)
 		asPlanned(e, n, t, a)
 		rollbacks(e, n, t, a)
 		violations(n, t, a)
@@ -136,8 +137,9 @@ func answered(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 }
 
 // calls holds an attempt's tool calls against the plan, the replies that they
-// come from and what was decided.
-func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned map[string]bool) {
+// come from and what was decided; known says that the plan's rules are this
+// version's.
+func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned map[string]bool, known bool) {
 	for _, c := range a.Calls {
 		if c.Foreign {
 			n.find("proposal-differs", place{task: t, attempt: a.Number, seq: c.Proposed}, "a call of "+c.Name+" that the reply of its turn does not ask for", "the calls that the model asked for")
@@ -166,7 +168,7 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 		if c.Proposed >= 0 && c.Result.Name != c.Name {
 			n.find("ran-as-another", at, "the tool "+c.Result.Name+" ran for a call of "+c.Name, "the tool that was asked for")
 		}
-		if c.lawless(e.Manifest.GuidanceHash == policy.GuidanceHash()) {
+		if c.lawless(known) {
 			n.find("allowed-against-rules", at, "a call of "+c.Name+" ran that breaks a rule", "a call that the Gate refuses")
 		}
 		if c.Fetches != "" && !c.Result.IsError && e.Manifest.Evidence != ledger.EvidenceHashes && c.Result.First != c.Fetches && !strings.Contains(c.Result.First, trajectory.Redacted) {
