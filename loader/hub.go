@@ -139,6 +139,27 @@ func (h *hub) commit(ctx context.Context) (string, error) {
 	return "", err
 }
 
+// gives is the error by which a split at a commit could not be loaded: nil if the cache has its metadata, or the hub would
+// give it. Nothing is kept.
+func (h *hub) gives(ctx context.Context, commit string, split Split) (err error) {
+	for _, name := range metadataFiles(split) {
+		f, _, kept := h.kept.open(commit, name)
+		switch {
+		case kept == nil:
+			return f.Close()
+		case !errors.Is(kept, fs.ErrNotExist):
+			return inCache(kept)
+		case h.Offline:
+			err = h.offline(commit, name+" at "+commit, name)
+			continue
+		}
+		if _, err = h.askAt(ctx, commit, name); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return err
+}
+
 // Open returns a file whose bytes have the digest that the hub gave for it.
 func (h *hub) Open(ctx context.Context, commit, name string) (io.ReadCloser, error) {
 	if !isCommit(commit) || !fs.ValidPath(name) {

@@ -224,6 +224,62 @@ func TestHubRevisions(t *testing.T) {
 	}
 }
 
+// TestReach: what a hub would refuse is said before anything is loaded, also of a commit, which needs no resolving; no
+// cache is made.
+func TestReach(t *testing.T) {
+	server, c := serve(t)
+	gated := "is only for those who accepted its terms"
+	for _, test := range []struct {
+		name  string
+		token string
+		rev   string
+		split loader.Split
+		off   bool
+		want  string // part of the error; "" = none
+	}{
+		{"a branch", goodKey, "main", loader.Validation, false, ""},
+		{"a commit", goodKey, first, loader.Validation, false, ""},
+		{"without a token", "", "main", loader.Validation, false, gated},
+		{"a commit without a token", "", first, loader.Validation, false, gated},
+		{"terms not accepted", "hf_terms", first, loader.Validation, false, gated},
+		{"an unknown token", "hf_unknown", first, loader.Validation, false, "does not accept the token"},
+		{"a commit that is not there", goodKey, strings.Repeat("9", 40), loader.Validation, false, "has no revision"},
+		{"offline, with nothing kept", goodKey, first, loader.Validation, true, "offline, and the cache has no 2023/validation/metadata"},
+		{"offline, a branch", goodKey, "main", loader.Validation, true, "offline, and the cache has no revision main"},
+	} {
+		c := c
+		c.Token, c.Revision, c.Offline = test.token, test.rev, test.off
+		origin, err := loader.Reach(t.Context(), source(t, c), test.split)
+		if test.want == "" && (err != nil || origin.Revision != first) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %+v, %v", test.name, origin, err)
+		}
+	}
+	if _, err := os.Stat(c.Cache); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a cache was made: %v", err)
+	}
+	if _, err := read(t, c, parquet); err != nil {
+		t.Fatal(err)
+	}
+	c.Revision, c.Offline = first, true
+	asked := len(server.Requests())
+	if _, err := loader.Reach(t.Context(), source(t, c), loader.Validation); err != nil || len(server.Requests()) != asked {
+		t.Errorf("offline with the metadata in the cache: %v", err)
+	}
+	tree := fstest.MapFS{"2023/validation/metadata.jsonl": {Data: []byte("{}")}}
+	lines, err := hub.Serve(hub.Config{Repo: repo, Commits: map[string]fs.FS{first: tree}, Refs: map[string]string{"main": first}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lines.Close()
+	c = loader.HubConfig{Endpoint: lines.URL, Repo: repo, Revision: first, Cache: t.TempDir(), Transport: http.DefaultTransport}
+	if _, err := loader.Reach(t.Context(), source(t, c), loader.Validation); err != nil {
+		t.Errorf("metadata as JSON lines: %v", err)
+	}
+	if _, err := loader.Reach(t.Context(), source(t, c), loader.Test); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a split that is not there: %v", err)
+	}
+}
+
 // An older revision has its metadata as JSON lines.
 func TestHubLines(t *testing.T) {
 	lines := `{"task_id":"fab1e001","Question":"How many gulls?","Level":1,"Final answer":"four","file_name":"gulls.csv"}`

@@ -68,6 +68,17 @@ func sourceErrorf(remedy, format string, args ...any) error {
 	return &SourceError{Reason: fmt.Sprintf(format, args...), Remedies: []string{remedy}}
 }
 
+// Reach says of a source, before anything is loaded, whether a hub would give a split: it resolves the revision and asks
+// for the metadata by its head alone, unless the cache has it. Nothing is kept. Of a source that is no hub it resolves
+// the revision only.
+func Reach(ctx context.Context, src Source, split Split) (Origin, error) {
+	origin, err := src.Resolve(ctx)
+	if h, ok := src.(*hub); ok && err == nil {
+		err = h.gives(ctx, origin.Revision, split)
+	}
+	return origin, err
+}
+
 // Dir is a dataset that lies in a file tree whose root holds 2023/.
 func Dir(root fs.FS, dataset, revision string) Source {
 	return dir{root: root, origin: Origin{Dataset: dataset, Revision: revision}}

@@ -48,9 +48,10 @@ type price struct {
 // Model names match exactly: a dated snapshot may have another price than the name without a date. The
 // zero value knows no model.
 type Prices struct {
-	digest string
-	models map[string]price
-	audio  map[string]int64 // micro-USD per minute
+	version string
+	digest  string
+	models  map[string]price
+	audio   map[string]int64 // micro-USD per minute
 }
 
 // BuiltinPrices returns the table that ships with the program.
@@ -114,8 +115,12 @@ func ParsePrices(b []byte) (Prices, error) {
 		models[name] = price{Input: *m.Input, CachedInput: *m.CachedInput, Output: *m.Output}
 	}
 	sum := sha256.Sum256(b)
-	return Prices{digest: "sha256:" + hex.EncodeToString(sum[:]), models: models, audio: audio}, nil
+	return Prices{version: *table.Version, digest: "sha256:" + hex.EncodeToString(sum[:]), models: models, audio: audio}, nil
 }
+
+// Version returns what the table calls itself, commonly the date its prices are of. It is text of whoever
+// wrote the table.
+func (p Prices) Version() string { return p.version }
 
 // Digest returns "sha256:" and the hex SHA-256 of the bytes the table was read from.
 func (p Prices) Digest() string { return p.digest }

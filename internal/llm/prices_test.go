@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -15,6 +16,9 @@ func TestBuiltinPrices(t *testing.T) {
 	p := BuiltinPrices()
 	if want := fmt.Sprintf("sha256:%x", sha256.Sum256(builtinPrices)); p.Digest() != want {
 		t.Errorf("digest %q, want %q", p.Digest(), want)
+	}
+	if _, err := time.Parse(time.DateOnly, p.Version()); err != nil {
+		t.Errorf("the version is no day: %v", err)
 	}
 	if !p.Lookup("gpt-4o") || p.Lookup("GPT-4o") || p.Lookup("gpt-4o-2024-08-06") || p.Lookup("") {
 		t.Error("names must match exactly")
