@@ -109,7 +109,7 @@ func TestVoidTasks(t *testing.T) {
 	}
 	decide(t, c, ruling(t, c, audit.Void, leakRule, secondTask))
 	p := mustBuild(t, c)
-	pkg := load(t, p.Dir)
+	pkg := load(t, p.Path)
 	if names := slices.Sorted(maps.Keys(pkg)); !slices.Equal(names, Files(true)) || !slices.IsSorted(Files(true)) {
 		t.Errorf("files: %q", names)
 	}
@@ -319,7 +319,7 @@ func TestPackagedDecisions(t *testing.T) {
 	c := config(t, leaked)
 	first, second := ruling(t, c, audit.Void, leakRule, firstTask), ruling(t, c, audit.Void, leakRule, secondTask)
 	decide(t, c, first, second)
-	files := load(t, mustBuild(t, c).Dir)
+	files := load(t, mustBuild(t, c).Path)
 	lines := slices.Collect(bytes.Lines(files[audit.AdjudicationsFile]))
 	line := func(r audit.Ruling, key sign.Key) []byte { return append(sealed(t, r, key), '\n') }
 	changed := first
@@ -364,7 +364,7 @@ func TestPackagedDecisions(t *testing.T) {
 	wantFault(t, "the file removed", pkg, "is missing", audit.AdjudicationsFile)
 	signAll(t, pkg)
 	wantFault(t, "the file removed, signed again", pkg, "what 0 adjudications decide", audit.ReportFile)
-	plain := load(t, mustBuild(t, config(t, two)).Dir)
+	plain := load(t, mustBuild(t, config(t, two)).Path)
 	pkg = memory(plain)
 	pkg[audit.AdjudicationsFile] = &fstest.MapFile{Data: files[audit.AdjudicationsFile]}
 	wantFault(t, "added to a package without", pkg, "is not part of this package", audit.AdjudicationsFile)
@@ -400,11 +400,11 @@ func TestMadeClosed(t *testing.T) {
 	c := config(t, leaked)
 	c.AllowDirty = true
 	p := mustBuild(t, c)
-	files := load(t, p.Dir)
+	files := load(t, p.Path)
 	report, _ := audited(t, c)
 	made := ruling(t, c, audit.Void, leakRule, firstTask)
 	envelope := sealed(t, made, runs.Key())
-	closed, _, err := audit.Run(os.DirFS(p.Dir), audit.Options{Gold: c.Gold, Summary: MetadataFile,
+	closed, _, err := audit.Run(os.DirFS(p.Path), audit.Options{Gold: c.Gold, Summary: MetadataFile,
 		Adjudications: []audit.Adjudication{{Ruling: made, SHA256: sign.Digest(envelope)}}})
 	if err != nil || closed.Totals.Closed != 1 {
 		t.Fatal(closed.Totals, err)

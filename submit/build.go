@@ -22,24 +22,38 @@ import (
 // evidence that does not verify, audit.ErrIncomplete for a run that is not
 // finished, a *Refusal for one that does not deserve to be submitted.
 //
-// A folder .new-submission-… in c.Out is what a killed process left.
-func Build(ctx context.Context, c Config) (_ Package, err error) {
+// A folder .new-submission-… in c.Out, or such a file of an archive, is what a
+// killed process left.
+func Build(ctx context.Context, c Config) (Package, error) {
 	if _, err := time.Parse(time.DateOnly, c.Date); err != nil {
 		return Package{}, fmt.Errorf("the package's date %q is not of the form 2031-02-03", c.Date)
+	}
+	if _, err := archiveDate(c.Date); err != nil && c.Archive {
+		return Package{}, err
+	}
+	if c.Submitter != nil {
+		if err := c.Submitter.Check(); err != nil {
+			return Package{}, err
+		}
 	}
 	root, err := os.OpenRoot(c.Run)
 	if err != nil {
 		return Package{}, fmt.Errorf("opening the run: %w", err)
 	}
 	defer root.Close()
-	run := root.FS()
+	return buildFrom(ctx, c, root.FS())
+}
+
+// buildFrom is Build for a run directory that is open, whatever others do to it
+// meanwhile (TestRunIsEdited).
+func buildFrom(ctx context.Context, c Config, run fs.FS) (_ Package, err error) {
 	m, _, _, err := ledger.ReadPlan(run)
 	if err != nil {
 		return Package{}, err
 	}
 	// Whether it will be dirty is not known yet, but without AllowDirty it
 	// cannot be.
-	if err := checkFree(c.Out, name(c.Date, m.RunID, c.AllowDirty)); err != nil {
+	if err := checkFree(c.Out, c.called(name(c.Date, m.RunID, c.AllowDirty, c.Public))); err != nil {
 		return Package{}, err
 	}
 	recordingFailed, err := readMarker(run)
@@ -57,13 +71,13 @@ func Build(ctx context.Context, c Config) (_ Package, err error) {
 	if err != nil {
 		return Package{}, fmt.Errorf("making the folder for the package: %w", err)
 	}
-	stage, err := os.MkdirTemp(c.Out, ".new-"+name(c.Date, m.RunID, false)+"-")
+	stage, err := os.MkdirTemp(c.Out, ".new-"+name(c.Date, m.RunID, false, c.Public)+"-")
 	if err != nil {
 		return Package{}, fmt.Errorf("making the package: %w", err)
 	}
 	p, err := fill(ctx, c, run, stage, recordingFailed)
 	if err == nil {
-		err = appear(ctx, c.Out, stage, p.Name)
+		err = p.place(ctx, c, stage)
 	}
 	if err != nil {
 		return Package{}, errors.Join(err, os.RemoveAll(stage))
@@ -90,11 +104,7 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 		if err := ctx.Err(); err != nil {
 			return Package{}, err
 		}
-		limit := int64(maxCopied)
-		if from == trajectory.JournalFile || from == ledger.TrajectoriesFile {
-			limit = maxJournal
-		}
-		if err := copyFile(run, from, filepath.Join(stage, to), limit); err != nil {
+		if err := copyFile(run, from, filepath.Join(stage, to)); err != nil {
 			return Package{}, diagnose(run, err)
 		}
 	}
@@ -120,31 +130,40 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 	if err != nil {
 		return Package{}, err
 	}
-	found, err := Verify(pkg, Options{Gold: c.Gold, Harness: c.Harness})
+	found := &Verified{Run: verified, Report: report, Statement: statement, Key: verified.Key}
+	if c.Public {
+		_, err = VerifyPublic(pkg)
+	} else {
+		found, err = Verify(pkg, Options{Gold: c.Gold, Harness: c.Harness})
+	}
 	if err != nil {
 		return Package{}, fmt.Errorf("the package does not verify: %w", err)
 	}
-	n := statement.Predicate.Name
-	return Package{Dir: filepath.Join(c.Out, n), Name: n, Verified: found}, nil
+	return Package{Name: statement.Predicate.Name, Verified: found}, nil
 }
 
 // refusal says why a run is not packaged. That it has another key is no matter
 // of how good the run is: nobody could verify the package.
 func refusal(c Config, run *ledger.Run, report audit.Report) error {
 	all := reasons(run, report, run.Marked)
-	foreign := !c.Key.Public().Equal(run.Key)
-	if mine := c.Key.Public(); foreign {
-		all = append([]string{fmt.Sprintf("the signing key is %s, but the run's plan was signed by %s", mine.ID(), run.Key.ID())}, all...)
-	} else if c.AllowDirty {
+	if c.Strict {
+		all = append(all, toReview(report)...)
+	}
+	var final []string
+	if mine := c.Key.Public(); !mine.Equal(run.Key) {
+		final = append(final, fmt.Sprintf("the signing key is %s, but the run's plan was signed by %s", mine.ID(), run.Key.ID()))
+	}
+	if c.Public && tellsWhy(run.Summary()) {
+		final = append(final, "the run's summary tells why recording failed, in words that may name places on this computer: a public package would have to hold them")
+	}
+	if len(final) == 0 && (c.AllowDirty || len(all) == 0) {
 		return nil
 	}
-	if len(all) == 0 {
-		return nil
-	}
-	return &Refusal{Reasons: all, Final: foreign}
+	return &Refusal{Reasons: append(final, all...), Final: len(final) > 0}
 }
 
-// write writes the files that are not copied, the attestation last.
+// write writes the files that are not copied, the attestation last. In the place of
+// what a public package withholds it writes what that one has.
 func write(c Config, stage string, run *ledger.Run, report audit.Report) (Statement, error) {
 	put := func(name string, data []byte) error {
 		return writeFile(filepath.Join(stage, name), func(w io.Writer) error {
@@ -152,27 +171,33 @@ func write(c Config, stage string, run *ledger.Run, report audit.Report) (Statem
 			return err
 		})
 	}
-	lines, err := leaderboard(run, audit.Voided(report.Checks))
+	e, err := newEvidence(run, report, said{date: c.Date, goldAtHand: c.Gold != nil && run.Scored(), harness: c.Harness, recordingFailed: run.Marked, submitter: c.Submitter})
 	if err != nil {
 		return Statement{}, err
 	}
-	encoded, err := report.Encode()
+	files, names := map[string][]byte(nil), subjects(len(report.Adjudications) > 0)
+	if c.Public {
+		names = publicSubjects()
+		if e, err = withhold(stage, e, run, report); err == nil {
+			files, err = publicFiles(run)
+		}
+	} else {
+		files, err = derivedFiles(run, report)
+	}
 	if err != nil {
 		return Statement{}, err
 	}
-	e := evidence{run: run, report: report, digests: map[string]string{audit.ReportFile: sign.Digest(encoded)}, date: c.Date,
-		goldAtHand: c.Gold != nil && run.Scored(), harness: c.Harness, recordingFailed: run.Marked}
-	readme, err := renderReadme(e.statement().Predicate, run, report)
-	if err != nil {
+	if files[ReadmeFile], err = renderReadme(e.statement().Predicate, run, report); err != nil {
 		return Statement{}, err
 	}
-	for name, data := range map[string][]byte{LeaderboardFile: lines, audit.ReportFile: encoded, ReadmeFile: readme} {
+	for name, data := range files {
 		if err := put(name, data); err != nil {
 			return Statement{}, err
 		}
 	}
+	e.digests = map[string]string{}
 	pkg := os.DirFS(stage)
-	for _, name := range subjects(len(report.Adjudications) > 0) {
+	for _, name := range names {
 		if name == SumsFile {
 			continue
 		}
@@ -187,6 +212,17 @@ func write(c Config, stage string, run *ledger.Run, report audit.Report) (Statem
 	}
 	statement := e.statement()
 	return statement, seal(c.Key, statement, put)
+}
+
+// derivedFiles returns those files of a full package that derive from the run and
+// its audit.
+func derivedFiles(run *ledger.Run, report audit.Report) (map[string][]byte, error) {
+	lines, err := Leaderboard(run, audit.Voided(report.Checks))
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := report.Encode()
+	return map[string][]byte{LeaderboardFile: lines, audit.ReportFile: encoded}, err
 }
 
 // seal signs the statement and writes both forms of the attestation.

@@ -71,12 +71,12 @@ func TestInteropCosign(t *testing.T) {
 	if len(programs) == 0 {
 		t.Skip("SKIPPED: no cosign was named, so no bundle was verified with it: run make interop, or set GAIA_COSIGN")
 	}
-	files, changed := load(t, p.Dir), filepath.Join(filepath.Dir(p.Dir), "changed")
+	files, changed := load(t, p.Path), filepath.Join(filepath.Dir(p.Path), "changed")
 	whole := files[BundleFile]
 	signature := whole[bytes.Index(whole, []byte(`{"keyid"`)):bytes.Index(whole, []byte(`]},"mediaType"`))]
 	for _, program := range programs {
 		t.Run(filepath.Base(filepath.Dir(program)), func(t *testing.T) {
-			c := newCosign(t, program, p.Dir)
+			c := newCosign(t, program, p.Path)
 			c.trust(t, "KEY.pub")
 			for _, name := range subjects(false) {
 				c.accepted(t, BundleFile, name)

@@ -33,7 +33,7 @@ func varied(t *testing.T) (pkg, other map[string][]byte) {
 				}
 			}
 		}
-		both[i] = load(t, mustBuild(t, config).Dir)
+		both[i] = load(t, mustBuild(t, config).Path)
 	}
 	return both[0], both[1]
 }

@@ -16,9 +16,9 @@ type leaderboardLine struct {
 	TaskID         string `json:"task_id"`
 }
 
-// leaderboard returns leaderboard.jsonl: a line a planned task, in plan order.
+// Leaderboard returns leaderboard.jsonl: a line a planned task, in plan order.
 // Void tasks have no answer in it, which the leaderboard would pay.
-func leaderboard(run *ledger.Run, void map[string]bool) ([]byte, error) {
+func Leaderboard(run *ledger.Run, void map[string]bool) ([]byte, error) {
 	var all []byte
 	for _, t := range run.Tasks {
 		r := run.Result(t)

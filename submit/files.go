@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -23,38 +25,52 @@ const (
 	maxReport      = 64 << 20
 )
 
-// Limits, in bytes, of the run's files when they are copied. What is in them
-// is not known yet; a run of thousands of tasks stays far below.
+// Limits, in bytes, of the files of a run and a package when they are copied or
+// hashed. What is in them is not known yet; a run of thousands of tasks stays far
+// below.
 const (
 	maxCopied  = 1 << 30
 	maxJournal = 64 << 30 // and of the records that derive from it
 )
 
-// digestFile returns the digest of a file without holding it in memory.
+// limitOf bounds a file of a package, in bytes.
+func limitOf(name string) int64 {
+	return cmp.Or(map[string]int64{trajectory.JournalFile: maxJournal, ledger.TrajectoriesFile: maxJournal, AttestationFile: maxAttestation, BundleFile: 2 * maxAttestation,
+		SumsFile: maxSums, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications}[name], maxCopied)
+}
+
+// digestFile returns the digest of a file without holding it in memory. One that
+// grows in the meantime has no digest.
 func digestFile(dir fs.FS, name string) (string, error) {
-	f, _, err := ledger.OpenFile(dir, name)
+	f, size, err := ledger.OpenFile(dir, name)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
+	if size > limitOf(name) {
+		return "", trajectory.Faultf(name, "is larger than %d bytes", limitOf(name))
+	}
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	n, err := io.Copy(h, io.LimitReader(f, size+1))
+	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", name, err)
+	}
+	if n != size {
+		return "", changed(name)
 	}
 	return sign.DigestOf(h), nil
 }
 
-// checkFiles wants exactly a package's files. Whether adjudications belong to it,
-// the statement says.
-func checkFiles(pkg fs.FS) error {
+// checkFiles wants exactly a package's files, those of names; may are allowed to be
+// there besides.
+func checkFiles(pkg fs.FS, names []string, may ...string) error {
 	entries, err := fs.ReadDir(pkg, ".")
 	if err != nil {
 		return fmt.Errorf("reading the package: %w", err)
 	}
-	names := Files(true)
 	there := map[string]bool{}
 	for _, e := range entries {
-		if !slices.Contains(names, e.Name()) {
+		if !slices.Contains(names, e.Name()) && !slices.Contains(may, e.Name()) {
 			return trajectory.Faultf(plainName(e.Name()), "is not part of a package")
 		}
 		if !e.Type().IsRegular() {
@@ -62,7 +78,7 @@ func checkFiles(pkg fs.FS) error {
 		}
 		there[e.Name()] = true
 	}
-	for _, name := range Files(false) {
+	for _, name := range names {
 		if !there[name] {
 			return trajectory.Faultf(name, ledger.Missing)
 		}
@@ -94,8 +110,9 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return f.Close()
 }
 
-// copyFile copies a file of the run, of at most limit bytes, to path.
-func copyFile(run fs.FS, from, path string, limit int64) error {
+// copyFile copies a file of the run to path.
+func copyFile(run fs.FS, from, path string) error {
+	limit := limitOf(from)
 	in, _, err := ledger.OpenFile(run, from)
 	if err != nil {
 		return err

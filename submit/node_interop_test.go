@@ -18,11 +18,11 @@ func TestInteropNode(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("SKIPPED: there is no node here, so its script was not tried")
 	}
-	files, above := load(t, p.Dir), filepath.Dir(p.Dir)
+	files, above := load(t, p.Path), filepath.Dir(p.Path)
 	script := filepath.Join(above, "verify.mjs")
 	put(t, script, []byte(documented(t, "### Node", "```js")))
 	check := func(key string) (bool, string) {
-		return accepts(t, exec.Command("node", script, filepath.Join(above, key), p.Dir))
+		return accepts(t, exec.Command("node", script, filepath.Join(above, key), p.Path))
 	}
 	refused := func(what, key, reason string) {
 		t.Helper()
@@ -52,13 +52,13 @@ func TestInteropNode(t *testing.T) {
 		}
 		slices.Sort(places)
 		for _, at := range slices.Compact(places) {
-			put(t, filepath.Join(p.Dir, name), flipped(files[name], at))
+			put(t, filepath.Join(p.Path, name), flipped(files[name], at))
 			refused(name+" changed", "KEY.pub", "")
 		}
-		put(t, filepath.Join(p.Dir, name), files[name])
+		put(t, filepath.Join(p.Path, name), files[name])
 	}
 	accepted()
-	path := filepath.Join(p.Dir, trajectory.CheckpointFile)
+	path := filepath.Join(p.Path, trajectory.CheckpointFile)
 	for what, data := range map[string][]byte{
 		"the note's text":      bytes.Replace(files[trajectory.CheckpointFile], []byte("\n2\n"), []byte("\n3\n"), 1),
 		"the note's signature": flipped(files[trajectory.CheckpointFile], len(files[trajectory.CheckpointFile])-20),
@@ -68,9 +68,9 @@ func TestInteropNode(t *testing.T) {
 		refused(what, "KEY.pub", "checkpoint is not signed by this key")
 	}
 	put(t, path, files[trajectory.CheckpointFile])
-	put(t, filepath.Join(p.Dir, "notes.txt"), nil)
+	put(t, filepath.Join(p.Path, "notes.txt"), nil)
 	refused("a file added", "KEY.pub", "there are other files than the statement is about")
-	if err := os.Remove(filepath.Join(p.Dir, "notes.txt")); err != nil {
+	if err := os.Remove(filepath.Join(p.Path, "notes.txt")); err != nil {
 		t.Fatal(err)
 	}
 	accepted()

@@ -18,7 +18,9 @@
 // sentence a reason, a run that does not deserve to be submitted: findings of
 // the audit, gaps in its gate, failed recording, a plan that leaves out what a
 // leaderboard must know (TestRefusals). Config.AllowDirty makes the package all
-// the same, and then its name, its statement and its README say so.
+// the same, and then its name, its statement and its README say so. With
+// Config.Archive the package is one file, of which [OpenArchive] takes no other
+// form (TestHostileEntries, TestHostileBytes, FuzzOpenArchive).
 //
 // [Verify] rebuilds what can be rebuilt — leaderboard, sums, bundle, statement,
 // and through internal/ledger all that derives from the journal — and compares
@@ -28,6 +30,18 @@
 // (TestEveryBit, TestTampering). Whether that key is trusted is the caller's to
 // decide. The README's shell lines do the part of it that needs no knowledge of
 // the formats, with openssl, jq and sha256sum (TestShell).
+//
+// With Config.Public the package holds no text of the run, so that it can be posted:
+//
+//	manifest.json manifest.dsse.json checkpoint metadata.json    as above
+//	results.jsonl                   a [PublicResult] a planned task
+//	leaves.jsonl                    {"leaf_hash":…,"task_id":…} a planned task, in plan order
+//	README.md SHA256SUMS attestation.*    as above, about these
+//
+// [VerifyPublic] checks that the leaves give the signed root and that records,
+// summary and statement agree; what rests on the files that are withheld is the
+// signer's word, and the statement says so (TestPublicEveryBit, TestPublicForged).
+// A task that is disclosed later is held against it by [Public.Shows].
 package submit
 
 import (
@@ -96,24 +110,30 @@ type Config struct {
 	Gold       *audit.Gold        // nil: not at hand, which leaves gaps in the audit of a scored run
 	Date       string             // 2031-02-03
 	AllowDirty bool               // package a run that would be refused, and say so everywhere
+	Strict     bool               // refuse a run with findings that somebody must look at, too
+	Public     bool               // leave out every text of the run
+	Submitter  *Submitter         // nil: not named
 	Harness    trajectory.Harness // the program that packages
+	Archive    bool               // one file instead of a folder, which OpenArchive reads
 }
 
 // Package is a package that has been made.
 type Package struct {
-	Dir  string // where it is
-	Name string // submission-<date>-<last eight of the run id>, with -dirty where it would have been refused
+	Path              string // where it is: its folder, or its archive
+	Name              string // submission-<date>-<last eight of the run id>, with -dirty where it would have been refused, and -public
+	AttestationSHA256 string // sha256:… of attestation.dsse.json
 	*Verified
 }
 
 // Verified is a package whose integrity holds: its bytes are what Key signed,
 // and agree with each other.
 type Verified struct {
-	Run       *ledger.Run
-	Report    audit.Report
-	Statement Statement
-	Key       sign.PublicKey // signed it; trust is the caller's to decide
-	NotRerun  string         // why the audit was not run again; "" if it was, and gave the same report
+	Run         *ledger.Run
+	Report      audit.Report
+	Statement   Statement
+	Key         sign.PublicKey // signed it; trust is the caller's to decide
+	NotRerun    string         // why the audit was not run again; "" if it was, and gave the same report
+	NotRescored string         // why the official verdicts were not told again; "" if they were, and are those recorded
 }
 
 // Refusal is the error of a run that is not packaged: one sentence a reason.
@@ -127,10 +147,13 @@ func (r *Refusal) Error() string {
 }
 
 // name returns a package's name.
-func name(date, runID string, dirty bool) string {
+func name(date, runID string, dirty, public bool) string {
 	n := "submission-" + date + "-" + runID[max(0, len(runID)-8):]
 	if dirty {
 		n += "-dirty"
+	}
+	if public {
+		n += "-public"
 	}
 	return n
 }

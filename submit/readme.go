@@ -16,6 +16,9 @@ import (
 //go:embed readme.md.tmpl
 var readmeTemplate string
 
+//go:embed readme_public.md.tmpl
+var publicTemplate string
+
 //go:embed check.sh
 var checkScript string
 
@@ -42,14 +45,19 @@ func items(names []string) string {
 // renderReadme returns README.md. What comes from the run is shown as code,
 // with everything escaped that could end the code or steer a terminal.
 func renderReadme(p Predicate, run *ledger.Run, report audit.Report) ([]byte, error) {
+	text := readmeTemplate
+	if p.Public {
+		text = publicTemplate
+	}
 	t, err := template.New(ReadmeFile).Funcs(template.FuncMap{
 		"code":    code,
 		"percent": percent,
 		"files":   fileNotes,
+		"public":  publicNotes,
 		"count":   count,
 		"items":   items,
 		"ruled":   ruled,
-	}).Parse(readmeTemplate)
+	}).Parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +87,21 @@ func fileNotes(adjudicated bool) []fileNote {
 		{BundleFile, "the same envelope in Sigstore's form"},
 	}
 	return slices.DeleteFunc(notes, func(n fileNote) bool { return n.Name == audit.AdjudicationsFile && !adjudicated })
+}
+
+// publicNotes are of a public package.
+func publicNotes() []fileNote {
+	return []fileNote{
+		{ledger.ManifestFile, "the plan: dataset, tasks by id, model, tools, prompts, budgets, voting"},
+		{ledger.EnvelopeFile, "the plan, signed before anything was asked of the model"},
+		{ledger.ResultsFile, "how each planned task ended, without answer and reasoning"},
+		{MetadataFile, "scores, costs and interruptions"},
+		{LeavesFile, "the leaf of each planned task in the tree"},
+		{"checkpoint", "the signed head of the tree over the tasks, and of the journal"},
+		{SumsFile, "the digest of each file above and of this one"},
+		{AttestationFile, "the signed statement about all of these files"},
+		{BundleFile, "the same envelope in Sigstore's form"},
+	}
 }
 
 // ruled names what an adjudication decided about.

@@ -41,13 +41,13 @@ func TestShell(t *testing.T) {
 		}
 	}
 	p := mustBuild(t, config(t, two))
-	files := load(t, p.Dir)
+	files := load(t, p.Path)
 	aside := t.TempDir()
 	script, key := filepath.Join(aside, "check.sh"), filepath.Join(aside, "key.pub")
 	put(t, script, []byte(shellBlock(t, files[ReadmeFile])))
 	check := func() (string, error) {
 		cmd := exec.Command("sh", script, key)
-		cmd.Dir = p.Dir
+		cmd.Dir = p.Path
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
@@ -63,15 +63,15 @@ func TestShell(t *testing.T) {
 		}
 	}
 	for _, name := range Files(false) {
-		put(t, filepath.Join(p.Dir, name), flipped(files[name], len(files[name])/2))
+		put(t, filepath.Join(p.Path, name), flipped(files[name], len(files[name])/2))
 		refused(name + " changed")
-		put(t, filepath.Join(p.Dir, name), files[name])
+		put(t, filepath.Join(p.Path, name), files[name])
 	}
 	for _, part := range []string{`"hint":"`, `bundle.v0.`} {
-		put(t, filepath.Join(p.Dir, BundleFile), flipped(files[BundleFile], bytes.Index(files[BundleFile], []byte(part))+len(part)))
+		put(t, filepath.Join(p.Path, BundleFile), flipped(files[BundleFile], bytes.Index(files[BundleFile], []byte(part))+len(part)))
 		refused(BundleFile + " changed after " + part)
 	}
-	put(t, filepath.Join(p.Dir, BundleFile), files[BundleFile])
+	put(t, filepath.Join(p.Path, BundleFile), files[BundleFile])
 	envelope := string(files[AttestationFile])
 	for what, changed := range map[string]string{
 		"payload changed":   strings.Replace(envelope, `"payload":"eyJf`, `"payload":"eyJe`, 1),
@@ -89,13 +89,13 @@ func TestShell(t *testing.T) {
 		if changed == envelope {
 			t.Fatalf("%s: nothing was changed", what)
 		}
-		put(t, filepath.Join(p.Dir, AttestationFile), []byte(changed)) // and the other form of it to fit
-		put(t, filepath.Join(p.Dir, BundleFile), bytes.Replace(files[BundleFile], files[AttestationFile], []byte(changed), 1))
+		put(t, filepath.Join(p.Path, AttestationFile), []byte(changed)) // and the other form of it to fit
+		put(t, filepath.Join(p.Path, BundleFile), bytes.Replace(files[BundleFile], files[AttestationFile], []byte(changed), 1))
 		refused(what)
 	}
-	put(t, filepath.Join(p.Dir, AttestationFile), files[AttestationFile])
-	put(t, filepath.Join(p.Dir, BundleFile), files[BundleFile])
-	results := filepath.Join(p.Dir, ledger.ResultsFile)
+	put(t, filepath.Join(p.Path, AttestationFile), files[AttestationFile])
+	put(t, filepath.Join(p.Path, BundleFile), files[BundleFile])
+	results := filepath.Join(p.Path, ledger.ResultsFile)
 	if err := errors.Join(os.Rename(results, filepath.Join(aside, "results")), os.Symlink(filepath.Join(aside, "results"), results)); err != nil {
 		t.Fatal(err)
 	}
@@ -104,15 +104,15 @@ func TestShell(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, results, files[ledger.ResultsFile])
-	put(t, filepath.Join(p.Dir, "notes.txt"), nil)
+	put(t, filepath.Join(p.Path, "notes.txt"), nil)
 	refused("a file added")
 	for _, name := range []string{"notes.txt", ledger.ResultsFile} {
-		if err := os.Remove(filepath.Join(p.Dir, name)); err != nil {
+		if err := os.Remove(filepath.Join(p.Path, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	refused("a file removed")
-	put(t, filepath.Join(p.Dir, ledger.ResultsFile), files[ledger.ResultsFile])
+	put(t, filepath.Join(p.Path, ledger.ResultsFile), files[ledger.ResultsFile])
 	put(t, key, []byte(otherKey(t).Public().Line()+"\n"))
 	refused("another key")
 	put(t, key, []byte(runs.Key().Public().Line()+"\n"))
@@ -147,7 +147,7 @@ func TestReadmeIsInert(t *testing.T) {
 	c := config(t, text)
 	c.AllowDirty = true
 	p := mustBuild(t, c)
-	readme, _, _ := strings.Cut(string(load(t, p.Dir)[ReadmeFile]), "```sh\n")
+	readme, _, _ := strings.Cut(string(load(t, p.Path)[ReadmeFile]), "```sh\n")
 	for _, r := range readme {
 		if r < ' ' && r != '\n' || r == 0x7f || r == 0x202e {
 			t.Errorf("README.md holds %U", r)

@@ -10,9 +10,18 @@ import (
 // reasons lists why a run does not deserve to be submitted, a sentence each.
 // What others wrote stands in quotes.
 func reasons(run *ledger.Run, report audit.Report, recordingFailed string) []string {
+	all := planReasons(run.Manifest, recordingFailed)
+	found := auditReasons(report)
+	if !report.Attestation.Clean && len(found) == 0 {
+		found = []string{"the audit does not call the run clean"}
+	}
+	return append(all, found...)
+}
+
+// planReasons are those that need no audit.
+func planReasons(m ledger.Manifest, recordingFailed string) []string {
 	all := []string{}
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	m := run.Manifest
 	if recordingFailed != "" {
 		add("recording failed during the run, so part of it has no evidence: %s", quote(recordingFailed))
 	}
@@ -25,11 +34,38 @@ func reasons(run *ledger.Run, report audit.Report, recordingFailed string) []str
 	if m.Dataset.Selection == "all" && len(m.Tasks) < m.Dataset.SplitSize {
 		add("the plan says that all tasks of split %s were selected, but has %d of %d: an unlabelled subset", quote(m.Dataset.Split), len(m.Tasks), m.Dataset.SplitSize)
 	}
-	found := auditReasons(report)
-	if !report.Attestation.Clean && len(found) == 0 {
-		add("the audit does not call the run clean")
+	return all
+}
+
+// publicReasons are reasons without a word that the agent, its tools or a person
+// wrote.
+func publicReasons(m ledger.Manifest, checks []CheckResult, recordingFailed string) []string {
+	all := planReasons(m, recordingFailed)
+	for i, c := range checks {
+		check := audit.Checks()[i]
+		if c.Status == audit.Fail {
+			where := fmt.Sprintf("line %d of events.jsonl", c.Line)
+			if c.TaskID != "" {
+				where = "task " + quote(c.TaskID) + ", " + where
+			}
+			all = append(all, fmt.Sprintf("%s %s fails (%s): %s", c.ID, check.Name, c.Severity, where))
+		}
+		if check.Gate && c.Gaps > 0 {
+			all = append(all, fmt.Sprintf("%s %s could not see %s", c.ID, check.Name, count(c.Gaps, "thing")))
+		}
 	}
-	return append(all, found...)
+	return all
+}
+
+// toReview lists the checks that have something to review, a sentence each.
+func toReview(report audit.Report) []string {
+	var all []string
+	for _, c := range report.Checks {
+		if c.Status == audit.Review {
+			all = append(all, fmt.Sprintf("%s %s is for somebody to review, and --strict was asked for: %s", plain(c.ID), plain(c.Name), findings(c)))
+		}
+	}
+	return all
 }
 
 func auditReasons(report audit.Report) []string {
@@ -51,17 +87,7 @@ func auditReasons(report audit.Report) []string {
 // findings tells the first of a check's gravest open findings, and how many more
 // there are of that kind.
 func findings(c audit.CheckReport) string {
-	var first *audit.Finding
-	more := -1
-	for i, f := range c.Findings {
-		if f.Severity != c.Severity || f.Closed != "" {
-			continue
-		}
-		more++
-		if first == nil {
-			first = &c.Findings[i]
-		}
-	}
+	first, more := gravest(c)
 	if first == nil {
 		return "without a finding"
 	}
@@ -74,4 +100,20 @@ func findings(c audit.CheckReport) string {
 		text += fmt.Sprintf(", and %d more", more)
 	}
 	return text
+}
+
+// gravest returns the first of a check's gravest open findings, nil if there is
+// none, and how many more there are of that kind.
+func gravest(c audit.CheckReport) (first *audit.Finding, more int) {
+	more = -1
+	for i, f := range c.Findings {
+		if f.Severity != c.Severity || f.Closed != "" {
+			continue
+		}
+		more++
+		if first == nil {
+			first = &c.Findings[i]
+		}
+	}
+	return first, more
 }

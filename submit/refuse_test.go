@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures/runs"
@@ -86,7 +87,7 @@ func checkDirty(t *testing.T, c Config, reasons []string) {
 		strings.Join(s.DirtyReasons, "\n") != strings.Join(reasons, "\n") {
 		t.Errorf("%s: dirty %v, not for a leaderboard %v: %q; refused for %q", p.Name, s.Dirty, s.NotForLeaderboard, s.DirtyReasons, reasons)
 	}
-	readme := load(t, p.Dir)[ReadmeFile]
+	readme := load(t, p.Path)[ReadmeFile]
 	if !bytes.Contains(readme, []byte("# "+p.Name+"\n")) || !bytes.Contains(readme, []byte("**Dirty: not for a leaderboard.**")) {
 		t.Error("README.md does not say that the package is dirty")
 	}
@@ -98,7 +99,7 @@ func checkDirty(t *testing.T, c Config, reasons []string) {
 	if bytes.ContainsRune(readme, '\x1b') {
 		t.Error("README.md holds a terminal escape")
 	}
-	if v, err := Verify(os.DirFS(p.Dir), Options{}); err != nil || v.Run.Marked != s.RecordingFailed {
+	if v, err := Verify(os.DirFS(p.Path), Options{}); err != nil || v.Run.Marked != s.RecordingFailed {
 		t.Error(v, err)
 	}
 	if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), "is already there") {
@@ -150,6 +151,52 @@ func TestForeignKey(t *testing.T) {
 			}
 			nothingLeft(t, c.Out)
 		}
+	}
+}
+
+// TestStrict: what is for somebody to review keeps a run from being packaged only
+// where that is asked for.
+func TestStrict(t *testing.T) {
+	c := config(t, two)
+	c.Strict = true
+	mustBuild(t, c)
+	const asked = "In which town did the clockmaker Odile Varn build the tower clock of the harbour museum in the year 1852?"
+	c = config(t, strings.NewReplacer("How many lamps did the lighthouse of Ostrel have in 1871, by the almanac?", asked, "gold: 14", "gold: Brellin", "answer 14", "answer Brellin",
+		"web_fetch {\"url\":\"http://almanac.example/heights.html\"}", "web_search {\"query\":\""+asked+"\"}",
+		"The lamps of Ostrel were fourteen", "Results for \""+asked+"\"\n1. Odile Varn kept a workshop in Brellin. The lamps were fourteen").Replace(two))
+	mustBuild(t, c)
+	c.Strict, c.Date = true, "2031-02-04"
+	_, err := Build(context.Background(), c)
+	var refused *Refusal
+	if !errors.As(err, &refused) || refused.Final || !strings.HasSuffix(strings.SplitN(refused.Reasons[0], ":", 2)[0], "is for somebody to review, and --strict was asked for") {
+		t.Errorf("%v", err)
+	}
+	nothingLeft(t, c.Out, mustName(t, c.Out)) // the first package alone
+}
+
+// TestSubmitter: who submits stands in statement and README as their own word, or
+// is refused.
+func TestSubmitter(t *testing.T) {
+	c := config(t, two)
+	c.Submitter = &Submitter{Organisation: "Lab of `Ostrel`", Contact: "lab@ostrel.example"}
+	p := mustBuild(t, c)
+	if got := p.Statement.Predicate.Submitter; got == nil || *got != *c.Submitter {
+		t.Errorf("%+v", got)
+	}
+	if readme := load(t, p.Path)[ReadmeFile]; !bytes.Contains(readme, []byte("- submitted by, as they say: `Lab of \\x60Ostrel\\x60`, contact `lab@ostrel.example`\n")) {
+		t.Errorf("README.md does not name the submitter:\n%s", readme)
+	}
+	for _, by := range []Submitter{{}, {Organisation: "a\nb"}, {Contact: "\x1b[2J"}, {Organisation: " a"}, {Contact: strings.Repeat("a", maxNamed+1)}, {Organisation: "\xff"}, {Contact: "a\u202eb"}} {
+		c.Submitter = &by
+		if _, err := Build(context.Background(), c); err == nil {
+			t.Errorf("%+v is taken", by)
+		}
+		if !utf8.ValidString(by.Organisation) {
+			continue // no statement can hold it
+		}
+		pkg := memory(load(t, p.Path))
+		resign(t, pkg, runs.Key(), func(s *Statement) { s.Predicate.Submitter = &by })
+		wantFault(t, by.Organisation+by.Contact, pkg, "", AttestationFile)
 	}
 }
 

@@ -7,9 +7,13 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
+
+// noGold is why what needs the gold answers was not done.
+const noGold = "no gold answers"
 
 // Rerun audits the files of a package that was verified again and wants the same
 // report, byte for byte, else it returns a *trajectory.Fault: that its findings
@@ -18,28 +22,40 @@ import (
 // the report is wanted that it has all that keeps a run from being submitted and is
 // found without them.
 func (v *Verified) Rerun(pkg fs.FS, o Options) error {
-	v.NotRerun = ""
-	if o.Once {
-		v.NotRerun = "not asked for"
-		return nil
-	}
-	p := v.Statement.Predicate
-	again := audit.Options{AuditedAt: v.Report.AuditedAt, Marked: p.RecordingFailed, Summary: MetadataFile}
-	blind := false
-	if v.Run.Scored() && p.GoldAtHand {
-		again.Gold, blind = o.Gold, o.Gold == nil
-	}
-	report, _, err := audit.Run(pkg, again)
+	report, _, err := audit.Run(pkg, o.again(v.Run.Manifest, v.Statement.Predicate))
 	if err != nil {
 		return err
 	}
-	if blind {
-		v.NotRerun = "no gold answers"
+	o.Once = false
+	return v.compare(report, o)
+}
+
+// again is how a package is audited that says p of itself.
+func (o Options) again(m ledger.Manifest, p Predicate) audit.Options {
+	again := audit.Options{Marked: p.RecordingFailed, Summary: MetadataFile}
+	if m.GoldCommitment != "" && p.GoldAtHand {
+		again.Gold = o.Gold
+	}
+	return again
+}
+
+// compare holds the report of a package against that of the audit that was run
+// again, as Rerun says.
+func (v *Verified) compare(report audit.Report, o Options) error {
+	p := v.Statement.Predicate
+	switch {
+	case o.Once:
+		v.NotRerun = "not asked for"
+		return nil
+	case v.Run.Scored() && p.GoldAtHand && o.Gold == nil:
+		v.NotRerun = noGold
 		if f, left := leftOut(v.Report, report); left {
 			return trajectory.Faultf(audit.ReportFile, "leaves out what the audit finds when it is run again, also without the gold answers: %s %s%s", f.Severity, f.RuleID, otherProgram(p.Harness, o.Harness))
 		}
 		return nil
 	}
+	v.NotRerun = ""
+	report.AuditedAt = v.Report.AuditedAt
 	got, err := v.Report.Encode()
 	if err != nil {
 		return err

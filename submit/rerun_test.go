@@ -39,7 +39,7 @@ func TestRerun(t *testing.T) {
 		"with void tasks, and without gold": {voided, Options{}, "no gold answers"},
 	} {
 		tt.c.Out = t.TempDir()
-		v, err := Verify(os.DirFS(mustBuild(t, tt.c).Dir), tt.o)
+		v, err := Verify(os.DirFS(mustBuild(t, tt.c).Path), tt.o)
 		if err != nil || v.NotRerun != tt.want {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
@@ -47,7 +47,7 @@ func TestRerun(t *testing.T) {
 	wrong := *scored.Gold
 	wrong.Answers = map[string]string{firstTask: "15", secondTask: "Tolmey"}
 	scored.Out = t.TempDir()
-	if _, err := Verify(os.DirFS(mustBuild(t, scored).Dir), Options{Gold: &wrong}); !errors.Is(err, audit.ErrGold) {
+	if _, err := Verify(os.DirFS(mustBuild(t, scored).Path), Options{Gold: &wrong}); !errors.Is(err, audit.ErrGold) {
 		t.Errorf("other answers: %v", err)
 	}
 }
@@ -57,7 +57,7 @@ func TestRerun(t *testing.T) {
 func TestReportsOfTheirOwn(t *testing.T) {
 	c := config(t, two)
 	p := mustBuild(t, c)
-	files := load(t, p.Dir)
+	files := load(t, p.Path)
 	edit := func(name string, change func(*audit.Report)) {
 		r, err := audit.DecodeReport(files[audit.ReportFile])
 		if err != nil {
@@ -105,7 +105,7 @@ func TestReportsOfTheirOwn(t *testing.T) {
 func TestReportLeavesOut(t *testing.T) {
 	c := config(t, leaked)
 	c.AllowDirty = true
-	files := load(t, mustBuild(t, c).Dir)
+	files := load(t, mustBuild(t, c).Path)
 	v, err := Verify(memory(files), Options{})
 	if err != nil || v.NotRerun == "" {
 		t.Fatalf("%+v, %v", v, err)
@@ -155,8 +155,7 @@ func TestReportLeavesOut(t *testing.T) {
 	listed(pkg)
 	resign(t, pkg, runs.Key(), func(s *Statement) {
 		p := &s.Predicate
-		digest := sign.Digest(data)
-		*p = evidence{run: v.Run, report: r, digests: map[string]string{audit.ReportFile: digest}, date: p.Date, goldAtHand: p.GoldAtHand, harness: p.Harness}.statement().Predicate
+		*p = mustEvidence(t, v.Run, r, p.says()).statement().Predicate
 	})
 	_, err = Verify(pkg, Options{})
 	var fault *trajectory.Fault
@@ -169,26 +168,28 @@ func TestReportLeavesOut(t *testing.T) {
 // alone.
 func TestGoldAtHand(t *testing.T) {
 	c := config(t, two)
-	files := load(t, mustBuild(t, c).Dir)
+	files := load(t, mustBuild(t, c).Path)
 	pkg := memory(files)
-	claimed := func(p *Predicate, had bool, status Status) {
-		p.GoldAtHand = had
-		for i := range p.Claims {
-			if p.Claims[i].Claim == "official-verdicts" {
-				p.Claims[i].Status = status
-			}
-		}
-	}
-	resign(t, pkg, runs.Key(), func(s *Statement) { claimed(&s.Predicate, false, Absent) })
+	resign(t, pkg, runs.Key(), func(s *Statement) { claimGold(&s.Predicate, false, Absent) })
 	wantFault(t, "audited with gold, it says without", pkg, "is not what the audit gives", audit.ReportFile)
 	blind := config(t, two)
 	blind.Gold, blind.AllowDirty = nil, true
-	pkg = memory(load(t, mustBuild(t, blind).Dir))
-	resign(t, pkg, runs.Key(), func(s *Statement) { claimed(&s.Predicate, true, ByCheck) })
+	pkg = memory(load(t, mustBuild(t, blind).Path))
+	resign(t, pkg, runs.Key(), func(s *Statement) { claimGold(&s.Predicate, true, ByCheck) })
 	if _, err := Verify(pkg, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Verify(pkg, Options{Gold: c.Gold}); err == nil || !strings.Contains(err.Error(), "is not what the audit gives") {
 		t.Errorf("audited without gold, it says with: %v", err)
+	}
+}
+
+// claimGold lets a statement say whether the audit had the gold answers.
+func claimGold(p *Predicate, had bool, status Status) {
+	p.GoldAtHand = had
+	for i := range p.Claims {
+		if p.Claims[i].Claim == "official-verdicts" {
+			p.Claims[i].Status = status
+		}
 	}
 }

@@ -1,7 +1,11 @@
 package submit
 
 import (
+	"errors"
+	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -34,7 +38,8 @@ type Subject struct {
 }
 
 // Predicate is what the package says of itself. All of it follows from the
-// package's files, except Date, GoldAtHand, Harness and RecordingFailed.
+// package's files, except Date, GoldAtHand, Harness, RecordingFailed and Submitter;
+// in a public one, except Audit, VoidTasks and Withheld, too.
 type Predicate struct {
 	Audit                     AuditResult        `json:"audit"`
 	Claims                    []Claim            `json:"claims"`
@@ -50,26 +55,53 @@ type Predicate struct {
 	Name                      string             `json:"name"`                      // of the package's folder
 	NotForLeaderboard         bool               `json:"not_for_leaderboard"`       // dirty, or a rehearsal
 	RecordingFailed           string             `json:"recording_failed,omitzero"` // self-declared: the run's marker
+	Public                    bool               `json:"public,omitzero"`           // no text of the run is in it
 	Rehearsal                 bool               `json:"rehearsal,omitzero"`
 	Root                      string             `json:"root"` // of the tree in checkpoint, base64
 	RunID                     string             `json:"run_id"`
 	Schema                    string             `json:"schema"`
 	Scores                    *Scores            `json:"scores"` // null: unscored; void tasks count wrong
 	Selection                 string             `json:"selection"`
+	Submitter                 *Submitter         `json:"submitter,omitzero"` // self-declared
 	TasksPlanned              int                `json:"tasks_planned"`
 	VoidTasks                 []string           `json:"void_tasks,omitempty"` // by adjudications, in plan order
 	VotingAttempts            int                `json:"voting_attempts"`
 	VotingRule                string             `json:"voting_rule"`
+	Withheld                  []WithheldFile     `json:"withheld,omitempty"` // files of the full package that the public one does not have, by name
+}
+
+// Submitter is who submits, as they name themselves: one line each, "" if it is
+// not said.
+type Submitter struct {
+	Contact      string `json:"contact"`
+	Organisation string `json:"organisation"`
+}
+
+// maxNamed bounds the name of an organisation or a contact, in bytes.
+const maxNamed = 200
+
+// Check refuses names that are not one line of text, or say nothing.
+func (s Submitter) Check() error {
+	if s == (Submitter{}) {
+		return errors.New("neither an organisation nor a contact is named")
+	}
+	for _, of := range [][2]string{{"organisation", s.Organisation}, {"contact", s.Contact}} {
+		if len(of[1]) > maxNamed || strings.TrimSpace(of[1]) != of[1] || !utf8.ValidString(of[1]) || strings.ContainsFunc(of[1], func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return fmt.Errorf("the %s %q is not one line of at most %d bytes that can be printed", of[0], of[1], maxNamed)
+		}
+	}
+	return nil
 }
 
 // AuditResult is what the audit came to.
 type AuditResult struct {
-	Clean            bool     `json:"clean"`
-	CriticalFailures []string `json:"critical_failures"` // ids of checks
-	HarnessGaps      int      `json:"harness_gaps"`
-	ReportSHA256     string   `json:"report_sha256"`
-	StrictClean      bool     `json:"strict_clean"`
-	WarnFailures     []string `json:"warn_failures"` // ids of checks
+	Checks           []CheckResult `json:"checks,omitempty"` // of a public package, whose report is withheld
+	Clean            bool          `json:"clean"`
+	CriticalFailures []string      `json:"critical_failures"` // ids of checks
+	HarnessGaps      int           `json:"harness_gaps"`
+	ReportSHA256     string        `json:"report_sha256"`
+	StrictClean      bool          `json:"strict_clean"`
+	WarnFailures     []string      `json:"warn_failures"` // ids of checks
 }
 
 // Journal is where events.jsonl ends.
@@ -109,52 +141,85 @@ const (
 	Absent   Status = "absent"
 )
 
-// evidence is all that a statement is made of: the package's files, and what
-// only whoever packages can say.
+// evidence is all that a statement is made of: what the package's files say, and
+// what only whoever packages can.
 type evidence struct {
-	run     *ledger.Run
-	report  audit.Report
-	digests map[string]string // of the subjects, "sha256:…"
+	plan       ledger.Manifest
+	planSHA256 string
+	summary    ledger.Summary
+	results    []ledger.Result // in plan order
+	journal    Journal
+	root       string
+	audit      AuditResult
+	reasons    []string          // against the run
+	void       map[string]bool   // tasks, by adjudications
+	digests    map[string]string // of the subjects, "sha256:…"
+	withheld   []WithheldFile    // of a public package; nil: nothing is
+	said
+}
 
+// said is the signer's word.
+type said struct {
 	date            string
 	goldAtHand      bool
 	harness         trajectory.Harness
 	recordingFailed string
+	submitter       *Submitter
+}
+
+// says returns what a predicate says that follows from nothing else.
+func (p Predicate) says() said {
+	return said{date: p.Date, goldAtHand: p.GoldAtHand, harness: p.Harness, recordingFailed: p.RecordingFailed, submitter: p.Submitter}
+}
+
+// newEvidence gathers what a statement is made of but for the files' digests.
+func newEvidence(run *ledger.Run, report audit.Report, s said) (evidence, error) {
+	encoded, err := report.Encode()
+	if err != nil {
+		return evidence{}, err
+	}
+	a := report.Attestation
+	e := evidence{plan: run.Manifest, planSHA256: run.ManifestSHA256, summary: run.Summary(), journal: Journal{run.End.Events, run.End.Head}, root: run.RootHash,
+		audit: AuditResult{Clean: a.Clean, CriticalFailures: a.CriticalFailures, HarnessGaps: len(a.HarnessGaps), ReportSHA256: sign.Digest(encoded),
+			StrictClean: a.StrictClean, WarnFailures: a.WarnFailures},
+		reasons: reasons(run, report, s.recordingFailed), void: audit.Voided(report.Checks), said: s}
+	for _, t := range run.Tasks {
+		e.results = append(e.results, run.Result(t))
+	}
+	return e, nil
 }
 
 // statement returns the one statement that evidence gives.
 func (e evidence) statement() Statement {
-	m := e.run.Manifest
-	reasons := reasons(e.run, e.report, e.recordingFailed)
-	dirty := len(reasons) > 0
-	void := audit.Voided(e.report.Checks)
-	a := e.report.Attestation
+	m, dirty := e.plan, len(e.reasons) > 0
 	return Statement{Type: StatementType, PredicateType: PredicateType, Subject: newSubjects(e.digests), Predicate: Predicate{
-		Audit: AuditResult{Clean: a.Clean, CriticalFailures: a.CriticalFailures, HarnessGaps: len(a.HarnessGaps),
-			ReportSHA256: e.digests[audit.ReportFile], StrictClean: a.StrictClean, WarnFailures: a.WarnFailures},
+		Audit:                     e.audit,
 		Claims:                    e.claims(),
 		Date:                      e.date,
 		Dirty:                     dirty,
-		DirtyReasons:              reasons,
+		DirtyReasons:              e.reasons,
 		GaiaSplit:                 m.Dataset.Split,
 		GoldAtHand:                e.goldAtHand,
 		Harness:                   e.harness,
-		Journal:                   Journal{e.run.End.Events, e.run.End.Head},
-		JudgeCacheIntegrityEvents: e.run.Summary().JudgeCacheIntegrityEvents,
-		ManifestSHA256:            e.run.ManifestSHA256,
-		Name:                      name(e.date, m.RunID, dirty),
+		Journal:                   e.journal,
+		JudgeCacheIntegrityEvents: e.summary.JudgeCacheIntegrityEvents,
+		ManifestSHA256:            e.planSHA256,
+		Name:                      name(e.date, m.RunID, dirty, e.public()),
 		NotForLeaderboard:         dirty || m.Rehearsal,
+		Public:                    e.public(),
 		RecordingFailed:           e.recordingFailed,
 		Rehearsal:                 m.Rehearsal,
-		Root:                      e.run.RootHash,
+		Root:                      e.root,
 		RunID:                     m.RunID,
 		Schema:                    schema,
-		Scores:                    newScores(e.run, void),
+		Scores:                    e.scores(),
 		Selection:                 m.Dataset.Selection,
+		Submitter:                 e.submitter,
 		TasksPlanned:              len(m.Tasks),
-		VoidTasks:                 voidTasks(m, void),
+		VoidTasks:                 voidTasks(m, e.void),
 		VotingAttempts:            m.Voting.Attempts,
 		VotingRule:                m.Voting.Rule,
+		Withheld:                  e.withheld,
 	}}
 }
 
@@ -163,8 +228,12 @@ func (s Statement) Encode() ([]byte, error) { return sign.Canonical(s) }
 
 func newSubjects(digests map[string]string) []Subject {
 	var list []Subject
-	_, adjudicated := digests[audit.AdjudicationsFile]
-	for _, name := range subjects(adjudicated) {
+	names := publicSubjects()
+	if _, public := digests[LeavesFile]; !public {
+		_, adjudicated := digests[audit.AdjudicationsFile]
+		names = subjects(adjudicated)
+	}
+	for _, name := range names {
 		s := Subject{Name: name}
 		s.Digest.SHA256 = strings.TrimPrefix(digests[name], "sha256:")
 		list = append(list, s)
@@ -181,19 +250,18 @@ func (s Statement) digests() map[string]string {
 	return digests
 }
 
-// newScores returns the scores of a run with void tasks counted wrong; nil if it
-// is unscored.
-func newScores(run *ledger.Run, void map[string]bool) *Scores {
-	recorded := run.Summary().Scores
+// scores returns the scores with void tasks counted wrong; nil if the run is
+// unscored.
+func (e evidence) scores() *Scores {
+	recorded := e.summary.Scores
 	if recorded == nil {
 		return nil
 	}
 	official, judged := recorded.Official.Correct, recorded.Judged.Correct
-	for _, t := range run.Tasks {
-		if !void[t.Plan.TaskID] {
+	for _, r := range e.results {
+		if !e.void[r.TaskID] {
 			continue
 		}
-		r := run.Result(t)
 		if r.OfficialCorrect != nil && *r.OfficialCorrect {
 			official--
 		}
@@ -217,33 +285,4 @@ func voidTasks(m ledger.Manifest, void map[string]bool) []string {
 		}
 	}
 	return ids
-}
-
-// claims says what a package shows and what it does not.
-func (e evidence) claims() []Claim {
-	shownIf := func(yes bool, s Status) Status {
-		if yes {
-			return s
-		}
-		return Absent
-	}
-	scored, judged := e.run.Scored(), e.run.Summary().Judge
-	return []Claim{
-		{"evidence-chain", "nothing in the plan, the journal and what derives from them was edited, cut, reordered or dropped since it was signed", ByCheck},
-		{"scores", "the scores follow from the recorded verdicts, over every planned task", shownIf(scored, ByCheck)},
-		{"official-verdicts", "the audit recomputed the official verdicts from the gold answers that the plan commits to", shownIf(scored && e.goldAtHand, ByCheck)},
-		{"judge-verdicts", "the LLM judge was asked once about each answer that it judged, and verdicts from the cache are the first that it gave", shownIf(judged != nil && judged.Judged > 0, BySigner)},
-		{"judge-battery", "the LLM judge called every answer incorrect that says nothing and that its endpoint let through, before a verdict of it counted", shownIf(judged != nil && judged.Battery != nil && judged.Battery.Withstood, BySigner)},
-		{"audit-conclusion", "the audit report is about these files, and its conclusion follows from its findings", ByCheck},
-		{"audit-findings", "the findings are all that the checks found", BySigner},
-		{"answers-first", "all answers were committed before the first verdict", shownIf(e.run.Manifest.SubmitIntent, Inferred)},
-		{"questions", "the questions are those of the dataset that is named", BySigner},
-		{"model-identity", "the model that answered is the one that is named", BySigner},
-		{"clocks", "the recorded times are right", BySigner},
-		{"no-other-channel", "the agent reached nothing but what the journal shows", BySigner},
-		{"plan-published-first", "the plan was published before the outcome was known", Absent},
-		{"no-discarded-run", "no other run of the same plan was thrown away", Absent},
-		{"not-fabricated", "the journal was not made up as a whole by whoever signed it", Absent},
-		{"not-trained-on", "the model has not seen the answers in training", Absent},
-	}
 }

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -18,21 +19,23 @@ import (
 
 // Options say what a verifier has besides the package.
 type Options struct {
-	Gold    *audit.Gold        // nil: not at hand, so that the audit of a scored run cannot be run again
+	Gold    *audit.Gold        // nil: not at hand, so that a scored run can be neither scored nor audited again
 	Harness trajectory.Harness // the program that verifies, to be told from the one that audited
 	Once    bool               // do not run the audit again: what it found does not matter
 }
 
 // Verify checks the integrity of a package: exactly its files, all of them
 // signed by the key of the run's plan, each what the others give. Anything else
-// is a *trajectory.Fault. What costs little is looked at first, and last the audit
-// is run again where that can be. The error matches audit.ErrGold for gold
+// is a *trajectory.Fault. What costs little is looked at first; then the official
+// verdicts are told from the gold answers, and last the report is held against that
+// of another audit, which is made while the run's files are read. The error matches audit.ErrGold for gold
 // answers that are not the plan's.
 func Verify(pkg fs.FS, o Options) (*Verified, error) {
-	if err := checkFiles(pkg); err != nil {
+	// Whether adjudications belong to it, the statement says.
+	if err := checkFiles(pkg, Files(false), audit.AdjudicationsFile); err != nil {
 		return nil, err
 	}
-	_, planSHA256, key, err := ledger.ReadPlan(pkg)
+	m, planSHA256, key, err := ledger.ReadPlan(pkg)
 	if err != nil {
 		return nil, err
 	}
@@ -40,18 +43,19 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	digests, err := checkSubjects(pkg, statement)
-	if err != nil {
+	digests := statement.digests()
+	_, adjudicated := digests[audit.AdjudicationsFile]
+	if _, err := fs.Lstat(pkg, audit.AdjudicationsFile); (err == nil) != adjudicated {
+		if adjudicated {
+			return nil, trajectory.Faultf(audit.AdjudicationsFile, ledger.Missing)
+		}
+		return nil, trajectory.Faultf(audit.AdjudicationsFile, "is not part of this package")
+	}
+	if err := checkSubjects(pkg, statement, subjects(adjudicated)); err != nil {
 		return nil, err
 	}
-	data, err := ledger.ReadFile(pkg, SumsFile, maxSums)
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(data, sums(statement.Subject)) {
-		return nil, trajectory.Faultf(SumsFile, "does not list the files of the package with their digests")
-	}
-	run, err := checkRun(pkg, digests)
+	p := statement.Predicate
+	again, run, err := checkRun(pkg, digests, o.again(m, p), o.Once)
 	if err != nil {
 		return nil, err
 	}
@@ -65,22 +69,23 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	if err := checkLeaderboard(run, report, digests); err != nil {
 		return nil, err
 	}
-	p := statement.Predicate
-	rebuilt := evidence{run: run, report: report, digests: digests, date: p.Date, goldAtHand: p.GoldAtHand, harness: p.Harness,
-		recordingFailed: p.RecordingFailed}.statement()
-	want, err := rebuilt.Encode()
+	e, err := newEvidence(run, report, p.says())
 	if err != nil {
-		return nil, trajectory.Faultf(AttestationFile, "cannot be rebuilt: %v", err)
+		return nil, err
 	}
-	if !bytes.Equal(payload, want) {
-		return nil, trajectory.Faultf(AttestationFile, "does not say what the package's files give: %s", difference(statement, rebuilt))
+	e.digests = digests
+	if err := checkStatement(statement, payload, e); err != nil {
+		return nil, err
 	}
 	if run.NotRecorded != "" && p.RecordingFailed == "" {
 		return nil, trajectory.Faultf(AttestationFile, "does not say that recording failed, which the journal does")
 	}
 	run.Marked = p.RecordingFailed // the marker itself is not packaged
 	v := &Verified{Run: run, Report: report, Statement: statement, Key: key}
-	if err := v.Rerun(pkg, o); err != nil {
+	if err := v.Rescore(o.Gold); err != nil {
+		return nil, err
+	}
+	if err := v.compare(again, o); err != nil {
 		return nil, err
 	}
 	return v, nil
@@ -110,6 +115,11 @@ func readAttestation(pkg fs.FS, key sign.PublicKey) (Statement, []byte, error) {
 	if _, err := time.Parse(time.DateOnly, s.Predicate.Date); err != nil {
 		return refuse(AttestationFile, "its date %q is not a date", s.Predicate.Date)
 	}
+	if by := s.Predicate.Submitter; by != nil {
+		if err := by.Check(); err != nil {
+			return refuse(AttestationFile, "%v", err)
+		}
+	}
 	want, err := sigstoreBundle(envelope, key)
 	if err != nil {
 		return refuse(AttestationFile, "%v", err)
@@ -124,53 +134,72 @@ func readAttestation(pkg fs.FS, key sign.PublicKey) (Statement, []byte, error) {
 	return s, payload, nil
 }
 
-// checkSubjects wants the statement to be about all files of the package but
-// the attestation, and these to be what it says. It returns their digests.
-func checkSubjects(pkg fs.FS, s Statement) (map[string]string, error) {
+// checkSubjects wants the statement to be about the files of names, and these to be
+// what it and SHA256SUMS say.
+func checkSubjects(pkg fs.FS, s Statement, names []string) error {
 	digests := s.digests()
-	_, signed := digests[audit.AdjudicationsFile]
-	if _, err := fs.Lstat(pkg, audit.AdjudicationsFile); (err == nil) != signed {
-		if signed {
-			return nil, trajectory.Faultf(audit.AdjudicationsFile, ledger.Missing)
-		}
-		return nil, trajectory.Faultf(audit.AdjudicationsFile, "is not part of this package")
+	if len(digests) != len(names) || !slices.Equal(s.Subject, newSubjects(digests)) {
+		return trajectory.Faultf(AttestationFile, "is not about exactly the package's files, in order")
 	}
-	if !slices.Equal(s.Subject, newSubjects(digests)) {
-		return nil, trajectory.Faultf(AttestationFile, "is not about exactly the package's files, in order")
-	}
-	for _, name := range subjects(signed) {
+	for _, name := range names {
 		got, err := digestFile(pkg, name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if got != digests[name] {
-			return nil, trajectory.Faultf(name, "is not what %s signs", AttestationFile)
+			return trajectory.Faultf(name, "is not what %s signs", AttestationFile)
 		}
 	}
-	return digests, nil
+	data, err := ledger.ReadFile(pkg, SumsFile, maxSums)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(data, sums(s.Subject)) {
+		return trajectory.Faultf(SumsFile, "does not list the files of the package with their digests")
+	}
+	return nil
 }
 
-// checkRun verifies the run's files.
-func checkRun(pkg fs.FS, digests map[string]string) (*ledger.Run, error) {
-	run, err := ledger.Verify(pkg, ledger.Options{Summary: MetadataFile})
+// checkStatement wants the statement to be the one that evidence gives; payload are
+// its bytes.
+func checkStatement(s Statement, payload []byte, e evidence) error {
+	rebuilt := e.statement()
+	want, err := rebuilt.Encode()
 	if err != nil {
-		return nil, err
+		return trajectory.Faultf(AttestationFile, "cannot be rebuilt: %v", err)
+	}
+	if !bytes.Equal(payload, want) {
+		return trajectory.Faultf(AttestationFile, "does not say what the package's files give: %s", difference(s, rebuilt))
+	}
+	return nil
+}
+
+// checkRun verifies the run's files, and audits what it verifies unless it is to be
+// done once.
+func checkRun(pkg fs.FS, digests map[string]string, o audit.Options, once bool) (report audit.Report, run *ledger.Run, err error) {
+	if once {
+		run, err = ledger.Verify(pkg, ledger.Options{Summary: o.Summary})
+	} else {
+		report, run, err = audit.Run(pkg, o)
+	}
+	if err != nil && !errors.Is(err, audit.ErrIncomplete) {
+		return report, nil, err
 	}
 	if !run.Complete {
-		return nil, trajectory.Faultf(trajectory.JournalFile, "is not of a finished run: %s", run.Missing)
+		return report, nil, trajectory.Faultf(trajectory.JournalFile, "is not of a finished run: %s", run.Missing)
 	}
 	for name, digest := range run.Files {
 		if digests[name] != digest {
-			return nil, changed(name)
+			return report, nil, changed(name)
 		}
 	}
-	return run, nil
+	return report, run, nil
 }
 
 // checkLeaderboard wants what is written for the leaderboard to follow from the
 // journal and from the tasks that are void.
 func checkLeaderboard(run *ledger.Run, report audit.Report, digests map[string]string) error {
-	want, err := leaderboard(run, audit.Voided(report.Checks))
+	want, err := Leaderboard(run, audit.Voided(report.Checks))
 	if err != nil {
 		return trajectory.Faultf(trajectory.JournalFile, "gives no leaderboard: %v", err)
 	}

@@ -43,7 +43,7 @@ var everyBit = flag.Bool("everybit", false, "let TestEveryBit leave out none, wh
 // the ends of the signed envelopes; elsewhere one of each byte, or of every few
 // where a file is long: an odd number, so that every bit comes round.
 func TestEveryBit(t *testing.T) {
-	files := load(t, mustBuild(t, config(t, two)).Dir)
+	files := load(t, mustBuild(t, config(t, two)).Path)
 	if _, err := Verify(memory(files), Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestEveryBit(t *testing.T) {
 
 // TestCuts cuts each file short and lets each go on.
 func TestCuts(t *testing.T) {
-	files := load(t, mustBuild(t, config(t, two)).Dir)
+	files := load(t, mustBuild(t, config(t, two)).Path)
 	for name, data := range files {
 		for what, changed := range map[string][]byte{
 			"emptied": nil, "cut by a byte": data[:len(data)-1], "a newline more": append(bytes.Clone(data), '\n'),
@@ -112,12 +112,12 @@ func TestCuts(t *testing.T) {
 
 // TestTampering is what somebody does to a package who does not hold its key.
 func TestTampering(t *testing.T) {
-	files := load(t, mustBuild(t, config(t, two)).Dir)
+	files := load(t, mustBuild(t, config(t, two)).Path)
 	older := config(t, two)
 	older.Date = "2031-02-02"
-	old := load(t, mustBuild(t, older).Dir)
-	other := load(t, mustBuild(t, config(t, change(t, two, "gold: 14", "gold: 15"))).Dir)
-	unclean := load(t, buildUnclean(t).Dir)
+	old := load(t, mustBuild(t, older).Path)
+	other := load(t, mustBuild(t, config(t, change(t, two, "gold: 14", "gold: 15"))).Path)
+	unclean := load(t, buildUnclean(t).Path)
 
 	tests := []struct {
 		name string
@@ -263,9 +263,9 @@ func listed(pkg fstest.MapFS) {
 // TestDishonestSigner is what the holder of the key does: everything is signed
 // well, but does not follow.
 func TestDishonestSigner(t *testing.T) {
-	files := load(t, mustBuild(t, config(t, two)).Dir)
-	other := load(t, mustBuild(t, config(t, change(t, two, "gold: 14", "gold: 15"))).Dir)
-	unclean := load(t, buildUnclean(t).Dir)
+	files := load(t, mustBuild(t, config(t, two)).Path)
+	other := load(t, mustBuild(t, config(t, change(t, two, "gold: 14", "gold: 15"))).Path)
+	unclean := load(t, buildUnclean(t).Path)
 	says := func(change func(*Predicate)) func(fstest.MapFS) {
 		return func(p fstest.MapFS) { resign(t, p, runs.Key(), func(s *Statement) { change(&s.Predicate) }) }
 	}
@@ -365,7 +365,7 @@ func TestDishonestSigner(t *testing.T) {
 
 // TestLarge: what is read whole is bounded before it is read.
 func TestLarge(t *testing.T) {
-	files := load(t, mustBuild(t, config(t, two)).Dir)
+	files := load(t, mustBuild(t, config(t, two)).Path)
 	for name, limit := range map[string]int{AttestationFile: maxAttestation, BundleFile: 2 * maxAttestation} {
 		pkg := memory(files)
 		pkg[name] = &fstest.MapFile{Data: bytes.Repeat([]byte(" "), limit+1)}
@@ -406,8 +406,8 @@ func (s swapped) Lstat(name string) (fs.FileInfo, error) {
 // TestChanging: what is verified is what was signed, also when both are good
 // but not the same.
 func TestChanging(t *testing.T) {
-	first := load(t, mustBuild(t, config(t, two)).Dir)
-	second := load(t, buildUnclean(t).Dir)
+	first := load(t, mustBuild(t, config(t, two)).Path)
+	second := load(t, buildUnclean(t).Path)
 	wantFault(t, "a package that changes", swapped{memory(first), memory(second), new(int)}, "changed while it was read",
 		trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile, MetadataFile)
 }
@@ -416,7 +416,7 @@ func TestChanging(t *testing.T) {
 // no other statement than its own, but for what the statement alone declares.
 func FuzzStatement(f *testing.F) {
 	p := mustBuild(f, config(f, two))
-	files := load(f, p.Dir)
+	files := load(f, p.Path)
 	own, err := p.Statement.Encode()
 	if err != nil {
 		f.Fatal(err)
@@ -446,8 +446,8 @@ func FuzzStatement(f *testing.F) {
 			return
 		}
 		s := v.Statement
-		want := evidence{run: p.Run, report: p.Report, digests: p.Statement.digests(), date: s.Predicate.Date, goldAtHand: s.Predicate.GoldAtHand,
-			harness: s.Predicate.Harness, recordingFailed: s.Predicate.RecordingFailed}
+		want := mustEvidence(t, p.Run, p.Report, s.Predicate.says())
+		want.digests = p.Statement.digests()
 		if again, err := want.statement().Encode(); err != nil || !bytes.Equal(again, payload) {
 			t.Fatalf("accepted %s (%v)", payload, err)
 		}
@@ -458,15 +458,15 @@ func FuzzStatement(f *testing.F) {
 func TestVerifyOnDisk(t *testing.T) {
 	p := mustBuild(t, config(t, two))
 	aside := filepath.Join(t.TempDir(), "journal")
-	path := filepath.Join(p.Dir, trajectory.JournalFile)
+	path := filepath.Join(p.Path, trajectory.JournalFile)
 	if err := os.Rename(path, aside); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(aside, path); err != nil {
 		t.Fatal(err)
 	}
-	wantFault(t, "a link to the same bytes", os.DirFS(p.Dir), "is not a regular file", trajectory.JournalFile)
-	if _, err := Verify(os.DirFS(filepath.Join(p.Dir, "nowhere")), Options{}); !errors.Is(err, fs.ErrNotExist) {
+	wantFault(t, "a link to the same bytes", os.DirFS(p.Path), "is not a regular file", trajectory.JournalFile)
+	if _, err := Verify(os.DirFS(filepath.Join(p.Path, "nowhere")), Options{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no such folder: %v", err)
 	}
 }

@@ -1,0 +1,371 @@
+package submit
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"testing/iotest"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// opened reads an archive that must be one.
+func opened(t testing.TB, data []byte) *Archive {
+	t.Helper()
+	a, err := OpenArchive(bytes.NewReader(data), int64(len(data)), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close() })
+	return a
+}
+
+// held reads all files of an archive.
+func held(t testing.TB, a *Archive) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	for _, e := range a.entries {
+		data, err := fs.ReadFile(a.FS(), e.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.name] = data
+	}
+	return files
+}
+
+// packed writes files as the archive of a package of a name.
+func packed(t testing.TB, name string, files map[string][]byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if _, err := writeArchive(context.Background(), &out, memory(files), name, slices.Sorted(maps.Keys(files)), gzip.DefaultCompression); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func read(t testing.TB, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestArchive(t *testing.T) {
+	c := config(t, two)
+	folder := load(t, mustBuild(t, c).Path)
+	c.Archive, c.Out = true, filepath.Join(t.TempDir(), "new", "out")
+	p := mustBuild(t, c)
+	if p.Path != filepath.Join(c.Out, p.Name+".tar.gz") || p.AttestationSHA256 != sign.Digest(folder[AttestationFile]) {
+		t.Errorf("%q, attestation %s", p.Path, p.AttestationSHA256)
+	}
+	nothingLeft(t, c.Out, p.Name+".tar.gz")
+	if info, err := os.Lstat(p.Path); err != nil || info.Mode() != 0o644 {
+		t.Errorf("%v, %v", info, err)
+	}
+	data := read(t, p.Path)
+	a := opened(t, data)
+	if !IsArchive(data[:2]) || IsArchive(data[:1]) || IsArchive([]byte("{}")) {
+		t.Error("an archive and what is none are not told apart")
+	}
+	if err := fstest.TestFS(a.FS(), Files(false)...); err != nil {
+		t.Error(err)
+	}
+	if got := held(t, a); !maps.EqualFunc(got, folder, bytes.Equal) {
+		t.Error("the archive does not hold the files of the folder")
+	}
+	v, err := Verify(a.FS(), Options{Gold: c.Gold})
+	if err != nil || v.NotRerun != "" || a.CheckName(v.Statement.Predicate.Name) != nil || !IsPackage(a.FS()) {
+		t.Errorf("%v", err)
+	}
+	if again := packed(t, p.Name, folder); !bytes.Equal(again, data) {
+		t.Error("the same files give other bytes")
+	}
+	c.Out = t.TempDir()
+	if again := read(t, mustBuild(t, c).Path); !bytes.Equal(again, data) {
+		t.Error("the same run, key and date give other bytes")
+	}
+}
+
+// TestArchiveIsRefused: what is refused as a folder is refused as an archive.
+func TestArchiveIsRefused(t *testing.T) {
+	c := config(t, two)
+	c.Archive = true
+	p := mustBuild(t, c)
+	for name, data := range load(t, mustBuild(t, config(t, two)).Path) {
+		files := held(t, opened(t, read(t, p.Path)))
+		files[name] = flipped(data, len(data)/2)
+		_, err := Verify(opened(t, packed(t, p.Name, files)).FS(), Options{})
+		var fault *trajectory.Fault
+		if !errors.As(err, &fault) {
+			t.Errorf("%s changed: %v", name, err)
+		}
+		delete(files, name)
+		wantFault(t, name+" left out", opened(t, packed(t, p.Name, files)).FS(), ledger.Missing, name)
+	}
+	files := held(t, opened(t, read(t, p.Path)))
+	files["notes.txt"] = []byte("seen")
+	wantFault(t, "a file more", opened(t, packed(t, p.Name, files)).FS(), "is not part of a package", "notes.txt")
+}
+
+// TestArchiveName: a package that says that it is dirty cannot be called as if
+// it were not.
+func TestArchiveName(t *testing.T) {
+	c := config(t, planned(two, `{"submit_intent":false}`))
+	c.Archive, c.AllowDirty = true, true
+	p := mustBuild(t, c)
+	clean := strings.TrimSuffix(p.Name, "-dirty")
+	if clean == p.Name {
+		t.Fatal(p.Name)
+	}
+	a := opened(t, packed(t, clean, held(t, opened(t, read(t, p.Path)))))
+	v, err := Verify(a.FS(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `archive: holds the folder "` + clean + `", but its statement is that of "` + p.Name + `"`
+	if err := a.CheckName(v.Statement.Predicate.Name); err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestArchiveEveryBit changes single bits of archives: each is refused, unless
+// deflate says the same with it. Of a small one it leaves out none, of a package's
+// it takes one of every byte, or of a hundredth of them.
+func TestArchiveEveryBit(t *testing.T) {
+	c := config(t, two)
+	c.Archive = true
+	step := 101 * thin
+	if *everyBit {
+		step = 1
+	}
+	for what, data := range map[string][]byte{"small": packed(t, harbour, harbourFiles()), "package": read(t, mustBuild(t, c).Path)} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			content, same, scratch := unzipped(t, data), 0, t.TempDir()
+			for i := range data {
+				for bit := range 8 {
+					if what == "package" && (i%step != 0 || bit != i%8) {
+						continue
+					}
+					changed := bytes.Clone(data)
+					changed[i] ^= 1 << bit
+					a, err := OpenArchive(bytes.NewReader(changed), int64(len(changed)), scratch)
+					var fault *trajectory.Fault
+					switch {
+					case err == nil && !bytes.Equal(unzipped(t, changed), content):
+						t.Fatalf("byte %d, bit %d: accepted", i, bit)
+					case err == nil:
+						same++
+						a.Close()
+					case !errors.As(err, &fault) || fault.File == "" || fault.Reason == "":
+						t.Fatalf("byte %d, bit %d: %v", i, bit, err)
+					}
+				}
+			}
+			if same > len(data)/10 { // what fills up a byte, and other ways to say zeros
+				t.Errorf("%d changes said nothing", same)
+			}
+		})
+	}
+}
+
+func unzipped(t testing.TB, data []byte) []byte {
+	t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Multistream(false)
+	content, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// TestArchiveScratch: what is too much for memory is kept in a file that nobody
+// can see, and that it cannot be kept proves nothing.
+func TestArchiveScratch(t *testing.T) {
+	files := map[string][]byte{"README.md": []byte("before"), "events.jsonl": bytes.Repeat([]byte("0123456789abcde\n"), maxInMemory/16+1000), "results.jsonl": []byte("behind")}
+	files["events.jsonl"][maxInMemory+7] = 'x'
+	data := packed(t, harbour, files)
+	scratch := t.TempDir()
+	a, err := OpenArchive(bytes.NewReader(data), int64(len(data)), scratch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nothingLeft(t, scratch)
+	if !maps.EqualFunc(held(t, a), files, bytes.Equal) {
+		t.Error("other files than were packed")
+	}
+	if a.content.file == nil || a.content.memory != nil {
+		t.Error("all is in memory")
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := fs.ReadFile(a.FS(), "README.md"); err == nil {
+		t.Error("there are files after Close")
+	}
+	gone := filepath.Join(scratch, "gone")
+	_, err = OpenArchive(bytes.NewReader(data), int64(len(data)), gone)
+	var failed *ScratchError
+	var fault *trajectory.Fault
+	if !errors.As(err, &failed) || failed.Dir != gone || !errors.Is(err, fs.ErrNotExist) || errors.As(err, &fault) {
+		t.Errorf("no directory for it: %v", err)
+	}
+}
+
+// TestArchiveUnreadable: a file that cannot be read proves nothing.
+func TestArchiveUnreadable(t *testing.T) {
+	data := packed(t, harbour, harbourFiles())
+	broken := errors.New("the disk is broken")
+	for _, at := range []int{0, 5, 10, len(data) / 2, len(data)} {
+		_, err := OpenArchive(io.MultiReader(bytes.NewReader(data[:at]), iotest.ErrReader(broken)), int64(len(data)), t.TempDir())
+		var fault *trajectory.Fault
+		if !errors.Is(err, broken) || errors.As(err, &fault) || !strings.HasPrefix(err.Error(), "reading the archive: ") {
+			t.Errorf("at byte %d: %v", at, err)
+		}
+	}
+}
+
+// TestArchiveLargeFile: what USTAR has no room for is the size alone.
+func TestArchiveLargeFile(t *testing.T) {
+	date, err := archiveDate("2031-02-03")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, records := range map[int64]map[string]string{1<<33 - 1: nil, 1 << 33: {"size": "8589934592"}, maxJournal: {"size": "68719476736"}} {
+		var out bytes.Buffer
+		if err := tar.NewWriter(&out).WriteHeader(header(harbour, "events.jsonl", size, date)); err != nil {
+			t.Fatal(err)
+		}
+		h, err := tar.NewReader(&out).Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Size != size || !maps.Equal(h.PAXRecords, records) || notRegular(h) != "" {
+			t.Errorf("%+v", h)
+		}
+	}
+}
+
+// TestArchivePlaces: an archive replaces nothing, and what goes wrong leaves
+// nothing.
+func TestArchivePlaces(t *testing.T) {
+	c := config(t, two)
+	c.Archive = true
+	p := mustBuild(t, c)
+	before := read(t, p.Path)
+	if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), `.tar.gz" is already there`) {
+		t.Errorf("twice: %v", err)
+	}
+	nothingLeft(t, c.Out, p.Name+".tar.gz")
+	files := held(t, opened(t, before))
+	stage := filepath.Join(t.TempDir(), "stage")
+	if err := os.CopyFS(stage, memory(files)); err != nil {
+		t.Fatal(err)
+	}
+	digests := map[string]string{}
+	for name, data := range files {
+		digests[name] = sign.Digest(data)
+	}
+	other := maps.Clone(digests)
+	other[ReadmeFile] = digests[SumsFile]
+	err := pack(context.Background(), c.Out, stage, p.Name, other)
+	if err == nil || err.Error() != "the archive does not hold the package: its README.md is another one" {
+		t.Errorf("a file that was written to: %v", err)
+	}
+	if err := pack(context.Background(), c.Out, stage, p.Name, digests); err == nil || !strings.Contains(err.Error(), "is already there") {
+		t.Errorf("a name that was taken in the meantime: %v", err)
+	}
+	nothingLeft(t, c.Out, p.Name+".tar.gz")
+	if !bytes.Equal(read(t, p.Path), before) {
+		t.Error("the archive that was there was touched")
+	}
+	for _, date := range []string{"1969-12-31", "2242-03-17", "9999-12-31"} {
+		c.Date = date
+		if _, err := Build(context.Background(), c); err == nil || !strings.Contains(err.Error(), "from 1970 to 2242 only") {
+			t.Errorf("%s: %v", date, err)
+		}
+	}
+	for _, date := range []string{"1970-01-01", "2242-03-15"} {
+		c.Date = date
+		opened(t, read(t, mustBuild(t, c).Path))
+	}
+}
+
+// TestArchiveBomb: what would grow to far too much is not read to its end, and a
+// package that deflate makes next to nothing of is written so that it is no such.
+func TestArchiveBomb(t *testing.T) {
+	if thin > 1 {
+		t.Skip("SKIPPED: under the race detector it takes a minute, and there are no goroutines in it")
+	}
+	t.Parallel()
+	files := harbourFiles()
+	files["events.jsonl"] = make([]byte, grownAlways+20<<20)
+	dir, digests := t.TempDir(), map[string]string{}
+	stage := filepath.Join(dir, "stage")
+	if err := os.CopyFS(stage, memory(files)); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range files {
+		digests[name] = sign.Digest(data)
+	}
+	if err := pack(context.Background(), dir, stage, harbour, digests); err != nil {
+		t.Fatal(err)
+	}
+	nothingLeft(t, dir, harbour+".tar.gz")
+	data := packed(t, harbour, files)
+	wantRefused(t, "a bomb", data, WholeArchive, "holds far more than an archive of its size can, and was not read to its end")
+}
+
+// stopping is a context that is cancelled when it was asked so often.
+type stopping struct {
+	context.Context
+	left int
+}
+
+func (s *stopping) Err() error {
+	if s.left--; s.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestArchiveIsStopped stops the making of an archive here and there.
+func TestArchiveIsStopped(t *testing.T) {
+	c := config(t, two)
+	c.Archive = true
+	stopped := 0
+	for n := 0; ; n += 5 {
+		_, err := Build(&stopping{context.Background(), n}, c)
+		if err == nil {
+			break
+		}
+		stopped++
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		nothingLeft(t, c.Out)
+	}
+	if stopped < 5 {
+		t.Errorf("stopped %d times", stopped)
+	}
+}

@@ -1,0 +1,172 @@
+package submit
+
+import (
+	"archive/tar"
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+)
+
+// place moves the finished package from the folder stage to where it appears, as
+// a folder or as an archive.
+func (p *Package) place(ctx context.Context, c Config, stage string) error {
+	digests := p.Statement.digests()
+	err := seal(c.Key, p.Statement, func(name string, data []byte) error { // again the same bytes, which nobody wrote to since
+		digests[name] = sign.Digest(data)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	p.AttestationSHA256, p.Path = digests[AttestationFile], filepath.Join(c.Out, c.called(p.Name))
+	if !c.Archive {
+		return appear(ctx, c.Out, stage, p.Name)
+	}
+	return pack(ctx, c.Out, stage, p.Name, digests)
+}
+
+// called is what lies in Out of a package of a name.
+func (c Config) called(name string) string {
+	if c.Archive {
+		return name + ArchiveSuffix
+	}
+	return name
+}
+
+// pack makes the archive of a package whose files, by the verified digests, lie in
+// the folder stage, and removes the folder. The archive appears when it was read
+// back and holds these very files; else there is nothing.
+func pack(ctx context.Context, out, stage, name string, digests map[string]string) error {
+	f, err := os.CreateTemp(out, ".new-"+name+"-*"+ArchiveSuffix)
+	if err != nil {
+		return fmt.Errorf("making the archive: %w", err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	for _, level := range []int{gzip.DefaultCompression, gzip.HuffmanOnly} { // of which the latter makes no more than eight out of one
+		held, err := writeArchive(ctx, f, os.DirFS(stage), name, slices.Sorted(maps.Keys(digests)), level)
+		if err != nil {
+			return err
+		}
+		size, err := f.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return fmt.Errorf("writing the archive: %w", err)
+		}
+		if held <= mostHeld(size) {
+			break
+		}
+		_, err = f.Seek(0, io.SeekStart)
+		if err := errors.Join(err, f.Truncate(0)); err != nil {
+			return fmt.Errorf("writing the archive: %w", err)
+		}
+	}
+	if err := errors.Join(f.Chmod(0o644), f.Sync()); err != nil {
+		return fmt.Errorf("writing the archive: %w", err)
+	}
+	if err := readBack(f, out, name, digests); err != nil {
+		return fmt.Errorf("the archive does not hold the package: %w", err)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(stage); err != nil {
+		return fmt.Errorf("removing the folder that was packed: %w", err)
+	}
+	if err := checkFree(out, name+ArchiveSuffix); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), filepath.Join(out, name+ArchiveSuffix)); err != nil { // which, unlike a rename, replaces nothing
+		return fmt.Errorf("giving the archive its name: %w", err)
+	}
+	return nil
+}
+
+// readBack wants a file to be an archive of the package, of files of these
+// digests.
+func readBack(f *os.File, scratch, name string, digests map[string]string) error {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	a, err := OpenArchive(io.NewSectionReader(f, 0, size), size, scratch)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	if err := a.CheckName(name); err != nil {
+		return err
+	}
+	if len(a.entries) != len(digests) {
+		return fmt.Errorf("it has %d files, not %d", len(a.entries), len(digests))
+	}
+	for _, e := range a.entries {
+		got, err := digestFile(a.FS(), e.name)
+		if err != nil {
+			return err
+		}
+		if got != digests[e.name] {
+			return fmt.Errorf("its %s is another one", e.name)
+		}
+	}
+	return nil
+}
+
+// writeArchive writes files of a folder, in the order of their names, as the
+// archive of the package of that name, and returns how long the tar in it is at most.
+// The level is one that gzip's header does not tell.
+func writeArchive(ctx context.Context, w io.Writer, dir fs.FS, name string, files []string, level int) (held int64, err error) {
+	date, err := archiveDate(dateOf(name))
+	if err != nil {
+		return 0, err
+	}
+	buffered := bufio.NewWriterSize(w, 1<<16)
+	member, err := gzip.NewWriterLevel(buffered, level)
+	if err != nil {
+		return 0, err
+	}
+	out := tar.NewWriter(member)
+	for _, file := range files {
+		in, size, err := ledger.OpenFile(dir, file)
+		if err != nil {
+			return 0, err
+		}
+		held += size + 2048 // two headers, a record and what fills up a block
+		err = out.WriteHeader(header(name, file, size, date))
+		if err == nil {
+			_, err = io.CopyN(out, stoppable{ctx, in}, size)
+		}
+		if err := errors.Join(err, in.Close()); err != nil {
+			return 0, fmt.Errorf("writing %s to the archive: %w", file, err)
+		}
+	}
+	for _, finish := range []func() error{out.Close, member.Close, buffered.Flush} {
+		if err := finish(); err != nil {
+			return 0, fmt.Errorf("writing the archive: %w", err)
+		}
+	}
+	return held + 1024, nil
+}
+
+// stoppable ends with a context: a large file is compressed for minutes.
+type stoppable struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (s stoppable) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.r.Read(p)
+}

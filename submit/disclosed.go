@@ -1,0 +1,95 @@
+package submit
+
+import (
+	"bytes"
+	"io/fs"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// record is what a package says of its tasks, to be held against what is disclosed.
+type record struct {
+	planSHA256 string
+	checkpoint []byte
+	leaves     []tlog.Hash
+	row        func(*ledger.Fold, *ledger.Task) any // as the package has it
+	rows       [][]byte                             // canonical, in plan order
+}
+
+// Shows wants a verified evidence bundle to be of the run of a verified public
+// package, and the records of the tasks that it discloses to follow from its events.
+// What differs is a *trajectory.Fault that names the bundle's member, or results.jsonl.
+func (p *Public) Shows(d *ledger.Disclosure) error {
+	rows := make([][]byte, len(p.Results))
+	for i, r := range p.Results {
+		var err error
+		if rows[i], err = sign.Canonical(r); err != nil {
+			return err
+		}
+	}
+	return record{planSHA256: p.Statement.Predicate.ManifestSHA256, checkpoint: p.checkpoint, leaves: p.leaves, rows: rows,
+		row: func(f *ledger.Fold, t *ledger.Task) any { return newPublicResult(f.Result(t)) }}.shows(d)
+}
+
+// Shows is that of a full package; pkg holds its files.
+func (v *Verified) Shows(pkg fs.FS, d *ledger.Disclosure) error {
+	r := record{planSHA256: v.Run.ManifestSHA256, row: func(f *ledger.Fold, t *ledger.Task) any { return f.Result(t) }}
+	var err error
+	if r.checkpoint, err = ledger.ReadFile(pkg, trajectory.CheckpointFile, maxSums); err != nil {
+		return err
+	}
+	if sign.Digest(r.checkpoint) != v.Statement.digests()[trajectory.CheckpointFile] {
+		return changed(trajectory.CheckpointFile)
+	}
+	for i, leaf := range v.Run.Leaves() {
+		hash, err := leaf.Hash()
+		if err != nil {
+			return err
+		}
+		row, err := sign.Canonical(v.Run.Result(v.Run.Tasks[i]))
+		if err != nil {
+			return err
+		}
+		r.leaves, r.rows = append(r.leaves, hash), append(r.rows, row)
+	}
+	return r.shows(d)
+}
+
+func (r record) shows(d *ledger.Disclosure) error {
+	if d.ManifestSHA256 != r.planSHA256 {
+		return trajectory.Faultf("manifest", "is not the package's: the bundle is of run %q", d.Manifest.RunID)
+	}
+	if d.Bundle.Checkpoint != string(r.checkpoint) {
+		return trajectory.Faultf(trajectory.CheckpointFile, "is not the package's")
+	}
+	disclosed := d.Tasks
+	leaves := []tlog.Hash{d.Leaf}
+	if d.Task != nil {
+		disclosed = []*ledger.Task{d.Task}
+	} else {
+		leaves = leaves[:0]
+		for _, leaf := range d.Leaves() {
+			hash, err := leaf.Hash()
+			if err != nil {
+				return err
+			}
+			leaves = append(leaves, hash)
+		}
+	}
+	for i, t := range disclosed {
+		if leaves[i] != r.leaves[t.Index] {
+			return trajectory.Faultf("leaf", "is not the one that the package has for task %q", t.Plan.TaskID)
+		}
+		row, err := sign.Canonical(r.row(d.Fold, t))
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(row, r.rows[t.Index]) {
+			return &trajectory.Fault{File: ledger.ResultsFile, Line: int64(t.Index + 1), Reason: "is not what the disclosed events give"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package submit
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// LeavesFile is the file that only a public package has.
+const LeavesFile = "leaves.jsonl"
+
+// PublicFiles returns the names of a public package's files, sorted.
+func PublicFiles() []string {
+	return []string{ReadmeFile, SumsFile, AttestationFile, BundleFile, trajectory.CheckpointFile, LeavesFile,
+		ledger.EnvelopeFile, ledger.ManifestFile, MetadataFile, ledger.ResultsFile}
+}
+
+// publicSubjects are those that its attestation is about, sorted.
+func publicSubjects() []string {
+	return slices.DeleteFunc(PublicFiles(), func(name string) bool { return name == AttestationFile || name == BundleFile })
+}
+
+// IsPublic tells a public package, whole or damaged, from a full one.
+func IsPublic(dir fs.FS) bool {
+	_, err := fs.Lstat(dir, LeavesFile)
+	return err == nil
+}
+
+// publicLeaf is a line of leaves.jsonl. A leaf holds 32 random bytes, so that its
+// hash tells nothing about the task's events to who does not have them.
+type publicLeaf struct {
+	LeafHash tlog.Hash `json:"leaf_hash"`
+	TaskID   string    `json:"task_id"`
+}
+
+// WithheldFile is a file of the full package of the same run, key and date.
+type WithheldFile struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256,omitzero"` // left out where it could be tested against guessed answers
+}
+
+// CheckResult is what a check of the audit came to, without what it found.
+type CheckResult struct {
+	Findings int            `json:"findings"` // how many, the closed ones too
+	Gaps     int            `json:"gaps"`     // how many things it could not see
+	ID       string         `json:"id"`
+	Line     int64          `json:"line,omitzero"` // of events.jsonl, from 1: of the first of the gravest findings, where the check fails
+	Severity audit.Severity `json:"severity,omitzero"`
+	Status   audit.Status   `json:"status"`
+	TaskID   string         `json:"task_id,omitzero"` // of the same finding; left out: the whole run
+}
+
+func newCheckResults(report audit.Report) []CheckResult {
+	var all []CheckResult
+	for _, c := range report.Checks {
+		r := CheckResult{Findings: len(c.Findings), Gaps: len(c.Gaps), ID: c.ID, Severity: c.Severity, Status: c.Status}
+		if first, _ := gravest(c); first != nil && c.Status == audit.Fail {
+			r.Line, r.TaskID = first.Seq+1, first.TaskID
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// newAuditResult returns what the checks of a withheld report come to.
+func newAuditResult(checks []CheckResult, reportSHA256 string) AuditResult {
+	a := AuditResult{Checks: checks, Clean: true, CriticalFailures: []string{}, ReportSHA256: reportSHA256, StrictClean: true, WarnFailures: []string{}}
+	for i, c := range checks {
+		switch {
+		case c.Status == audit.Fail && c.Severity == audit.Critical:
+			a.CriticalFailures = append(a.CriticalFailures, c.ID)
+		case c.Status == audit.Fail:
+			a.WarnFailures = append(a.WarnFailures, c.ID)
+		case c.Status == audit.Review:
+			a.StrictClean = false
+		}
+		a.HarnessGaps += c.Gaps
+		if c.Status == audit.Fail || audit.Checks()[i].Gate && c.Gaps > 0 {
+			a.Clean = false
+		}
+	}
+	a.StrictClean = a.StrictClean && a.Clean
+	return a
+}
+
+// recordingWithheld stands in a public statement for why recording failed, which
+// may name places on the computer of who ran it.
+const recordingWithheld = "withheld"
+
+// public reports whether the evidence is that of a public package.
+func (e evidence) public() bool { return len(e.withheld) > 0 }
+
+// published returns the evidence that a public package has in place of e; digests
+// are those of the files that it withholds.
+func (e evidence) published(report audit.Report, digests map[string]string) evidence {
+	e.withheld = newWithheld(digests)
+	e.audit = newAuditResult(newCheckResults(report), e.audit.ReportSHA256)
+	if e.recordingFailed != "" {
+		e.recordingFailed = recordingWithheld
+	}
+	e.reasons = publicReasons(e.plan, e.audit.Checks, e.recordingFailed)
+	return e
+}
+
+// newWithheld lists the withheld files by name. The leaderboard's lines are made of
+// answers alone, so its digest is not told.
+func newWithheld(digests map[string]string) []WithheldFile {
+	var all []WithheldFile
+	for _, name := range []string{audit.AdjudicationsFile, audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ledger.TrajectoriesFile} {
+		if _, there := digests[name]; there || name != audit.AdjudicationsFile {
+			all = append(all, WithheldFile{name, digests[name]})
+		}
+	}
+	return all
+}
+
+// tellsWhy reports whether the summary holds words about why recording failed.
+func tellsWhy(s ledger.Summary) bool {
+	return slices.ContainsFunc(s.Interruptions, func(i ledger.Interruption) bool { return i.Unsubmittable != "" })
+}
+
+// publicFiles returns the files that a public package has in place of those that
+// it withholds.
+func publicFiles(run *ledger.Run) (map[string][]byte, error) {
+	var leaves, rows []byte
+	add := func(to *[]byte, v any) error {
+		line, err := sign.Canonical(v)
+		*to = append(append(*to, line...), '\n')
+		return err
+	}
+	for i, leaf := range run.Leaves() {
+		hash, err := leaf.Hash()
+		if err != nil {
+			return nil, err
+		}
+		if err := add(&leaves, publicLeaf{hash, leaf.TaskID}); err != nil {
+			return nil, err
+		}
+		if err := add(&rows, newPublicResult(run.Result(run.Tasks[i]))); err != nil {
+			return nil, err
+		}
+	}
+	return map[string][]byte{LeavesFile: leaves, ledger.ResultsFile: rows}, nil
+}
+
+// withhold takes out of the stage what a public package does not have, and returns
+// its evidence.
+func withhold(stage string, e evidence, run *ledger.Run, report audit.Report) (evidence, error) {
+	digests := map[string]string{audit.ReportFile: e.audit.ReportSHA256, trajectory.JournalFile: run.Files[trajectory.JournalFile],
+		ledger.TrajectoriesFile: run.Files[ledger.TrajectoriesFile]}
+	remove := []string{trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile}
+	if len(report.Adjudications) > 0 {
+		digest, err := digestFile(os.DirFS(stage), audit.AdjudicationsFile)
+		if err != nil {
+			return evidence{}, err
+		}
+		digests[audit.AdjudicationsFile] = digest
+		remove = append(remove, audit.AdjudicationsFile)
+	}
+	for _, name := range remove {
+		if err := os.Remove(filepath.Join(stage, name)); err != nil {
+			return evidence{}, fmt.Errorf("making the package: %w", err)
+		}
+	}
+	return e.published(report, digests), nil
+}

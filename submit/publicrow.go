@@ -1,0 +1,126 @@
+package submit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// publicSchema is that of a line of a public package's results.jsonl.
+const publicSchema = "gaia.public-result/1"
+
+// PublicResult is a line of a public package's results.jsonl: a ledger.Result
+// without its texts, and without a digest of them, by which an answer could be
+// guessed.
+type PublicResult struct {
+	Answered        bool              `json:"answered"` // an answer was committed
+	Attempt         int               `json:"attempt"`
+	Attempts        int               `json:"attempts"`
+	CostMicroUSD    *int64            `json:"cost_microusd"`
+	JudgedCorrect   *bool             `json:"judged_correct"`
+	LatencyMs       int64             `json:"latency_ms"`
+	Level           int               `json:"level"`
+	OfficialCorrect *bool             `json:"official_correct"`
+	Outcome         string            `json:"outcome"`
+	Rehearsal       bool              `json:"rehearsal,omitzero"`
+	Schema          string            `json:"schema"`
+	ScoringPath     string            `json:"scoring_path"`
+	TaskID          string            `json:"task_id"`
+	Tokens          trajectory.Tokens `json:"tokens"`
+	ToolCalls       int               `json:"tool_calls"`
+	ToolsUsed       []string          `json:"tools_used"`
+	Turns           int               `json:"turns"`
+	Voting          *ledger.TaskVote  `json:"voting,omitzero"`
+	Withheld        []string          `json:"withheld"` // members of the full package's record that are not here
+}
+
+// withheldMembers are those of a record that a public package does not show.
+func withheldMembers() []string { return []string{"model_answer", "reasoning_trace"} }
+
+func newPublicResult(r ledger.Result) PublicResult {
+	return PublicResult{Answered: r.ModelAnswer != nil, Attempt: r.Attempt, Attempts: r.Attempts, CostMicroUSD: r.CostMicroUSD, JudgedCorrect: r.JudgedCorrect,
+		LatencyMs: r.LatencyMs, Level: r.Level, OfficialCorrect: r.OfficialCorrect, Outcome: r.Outcome, Rehearsal: r.Rehearsal, Schema: publicSchema,
+		ScoringPath: r.ScoringPath, TaskID: r.TaskID, Tokens: r.Tokens, ToolCalls: r.ToolCalls, ToolsUsed: r.ToolsUsed, Turns: r.Turns, Voting: r.Voting,
+		Withheld: withheldMembers()}
+}
+
+// result returns the record without its texts.
+func (r PublicResult) result() ledger.Result {
+	return ledger.Result{Attempt: r.Attempt, Attempts: r.Attempts, CostMicroUSD: r.CostMicroUSD, JudgedCorrect: r.JudgedCorrect, LatencyMs: r.LatencyMs,
+		Level: r.Level, OfficialCorrect: r.OfficialCorrect, Outcome: r.Outcome, Rehearsal: r.Rehearsal, ScoringPath: r.ScoringPath, TaskID: r.TaskID,
+		Tokens: r.Tokens, ToolCalls: r.ToolCalls, ToolsUsed: r.ToolsUsed, Turns: r.Turns, Voting: r.Voting}
+}
+
+func otherTask(id string, t ledger.PlannedTask) string {
+	if id == t.TaskID {
+		return ""
+	}
+	return fmt.Sprintf("is of task %q, where the plan has %q", id, t.TaskID)
+}
+
+// strange says what about a record no run of the plan gives, "" if nothing.
+func (r PublicResult) strange(m ledger.Manifest, t ledger.PlannedTask, tools map[string]bool) string {
+	unknown := func(name string) bool { return !tools[name] }
+	counts := []int64{int64(r.Attempt), int64(r.Attempts - r.Attempt), int64(r.ToolCalls), int64(r.Turns), r.Tokens.Cached, r.Tokens.In, r.Tokens.Out, r.Tokens.Reasoning}
+	if r.CostMicroUSD != nil {
+		counts = append(counts, *r.CostMicroUSD)
+	}
+	switch {
+	case r.TaskID != t.TaskID:
+		return otherTask(r.TaskID, t)
+	case r.Schema != publicSchema || !slices.Equal(r.Withheld, withheldMembers()):
+		return "is not a record of this version"
+	case r.Level != t.Level || r.Rehearsal != m.Rehearsal:
+		return "contradicts the plan"
+	case slices.Min(counts) < 0:
+		return "counts less than nothing"
+	case slices.ContainsFunc(r.ToolsUsed, unknown) || !slices.IsSorted(r.ToolsUsed) || r.ToolsUsed == nil:
+		return "names tools that the plan does not have, or not in order"
+	case !r.settled(m.Scored()):
+		return fmt.Sprintf("ends as %q, which the rest of it does not give", r.Outcome)
+	case !r.voted(m):
+		return "tells of another vote than the plan's"
+	}
+	return ""
+}
+
+// settled reports whether outcome, verdicts and attempts of a task go together, as
+// ledger.Fold has them.
+func (r PublicResult) settled(scored bool) bool {
+	right := r.OfficialCorrect != nil && *r.OfficialCorrect
+	graded := slices.Contains([]string{judge.PathOfficial, judge.PathJudge, judge.PathUnreadable, judge.PathError, judge.PathNoAnswer, judge.PathNoJudge,
+		judge.PathWithheld, judge.PathTooLong}, r.ScoringPath)
+	if (r.OfficialCorrect != nil) != scored || !scored && r.JudgedCorrect != nil || graded != (scored && r.Answered) || !graded && r.ScoringPath != "none" ||
+		(r.Attempts == 0) != (r.Attempt == 0) || (r.Attempts == 0) != (r.Outcome == trajectory.Skipped) {
+		return false
+	}
+	switch r.Outcome {
+	case trajectory.Skipped, trajectory.Errored:
+		return !r.Answered && !right
+	case trajectory.Unscored:
+		return !scored
+	case trajectory.Solved:
+		return scored && r.Answered && right
+	case trajectory.Failed:
+		return scored && !right
+	}
+	return false
+}
+
+// voted reports whether what a record says of the vote is the plan's.
+func (r PublicResult) voted(m ledger.Manifest) bool {
+	v := r.Voting
+	if v == nil || m.Voting.Rule != ledger.VoteMajority {
+		return v == nil && m.Voting.Rule != ledger.VoteMajority
+	}
+	passed := 0
+	if v.Passed != nil {
+		passed = *v.Passed
+	}
+	right := r.OfficialCorrect != nil && *r.OfficialCorrect
+	return v.Rule == m.Voting.Rule && (v.Passed != nil) == m.Scored() && v.Attempts <= r.Attempts && v.Answers <= v.Attempts && v.Votes <= v.Answers &&
+		min(v.Attempts, v.Votes, passed) >= 0 && passed <= v.Answers && (v.Votes > 0) == r.Answered && (!right || passed > 0)
+}

@@ -1,0 +1,276 @@
+package submit
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Public is a public package whose integrity holds: its bytes are what Key signed,
+// its leaves give the signed root, and the rest agrees with each other. That the
+// results are those of the run is the signer's word: see Shows.
+type Public struct {
+	Manifest  ledger.Manifest
+	Summary   ledger.Summary
+	Results   []PublicResult // in plan order
+	Head      trajectory.Checkpoint
+	Statement Statement
+	Key       sign.PublicKey // signed it; trust is the caller's to decide
+
+	checkpoint []byte
+	leaves     []tlog.Hash // in plan order
+}
+
+// VerifyPublic checks the integrity of a public package. What does not hold is a
+// *trajectory.Fault that names the file.
+func VerifyPublic(pkg fs.FS) (*Public, error) {
+	if err := checkFiles(pkg, PublicFiles()); err != nil {
+		return nil, err
+	}
+	m, planSHA256, key, err := ledger.ReadPlan(pkg)
+	if err != nil {
+		return nil, err
+	}
+	statement, payload, err := readAttestation(pkg, key)
+	if err != nil {
+		return nil, err
+	}
+	if !statement.Predicate.Public {
+		return nil, trajectory.Faultf(AttestationFile, "is not that of a public package")
+	}
+	if err := checkSubjects(pkg, statement, publicSubjects()); err != nil {
+		return nil, err
+	}
+	digests := statement.digests()
+	if digests[ledger.ManifestFile] != planSHA256 {
+		return nil, changed(ledger.ManifestFile)
+	}
+	p := &Public{Manifest: m, Statement: statement, Key: key}
+	read := func(name string) ([]byte, error) {
+		data, err := ledger.ReadFile(pkg, name, maxPublic)
+		if err == nil && sign.Digest(data) != digests[name] {
+			err = changed(name)
+		}
+		return data, err
+	}
+	if err := p.readTree(read, planSHA256); err != nil {
+		return nil, err
+	}
+	if err := p.readResults(read, planSHA256); err != nil {
+		return nil, err
+	}
+	e, err := p.evidence(planSHA256)
+	if err != nil {
+		return nil, err
+	}
+	return p, checkStatement(statement, payload, e)
+}
+
+// maxPublic bounds a file of a public package, in bytes. The records of 100,000
+// tasks have 60 MB.
+const maxPublic = 256 << 20
+
+// readTree reads the leaves and wants them to be of the plan's tasks, and to give
+// the root of the checkpoint, which is to be one of this plan and key.
+func (p *Public) readTree(read func(string) ([]byte, error), planSHA256 string) error {
+	data, err := read(LeavesFile)
+	if err != nil {
+		return err
+	}
+	err = eachTask(LeavesFile, data, p.Manifest, func(t ledger.PlannedTask, line []byte) string {
+		var leaf publicLeaf
+		if err := sign.Decode(line, &leaf); err != nil {
+			return fmt.Sprintf("is %v", err)
+		}
+		p.leaves = append(p.leaves, leaf.LeafHash)
+		return otherTask(leaf.TaskID, t)
+	})
+	if err != nil {
+		return err
+	}
+	if p.checkpoint, err = read(trajectory.CheckpointFile); err != nil {
+		return err
+	}
+	if p.Head, err = trajectory.ParseCheckpoint(p.checkpoint); err != nil {
+		return err
+	}
+	if err := p.Head.Verify(p.checkpoint, p.Key); err != nil {
+		return err
+	}
+	m := p.Manifest
+	if want := (trajectory.Checkpoint{RunID: m.RunID, Size: int64(len(m.Tasks)), Root: p.Head.Root, ManifestSHA256: planSHA256,
+		Journal: p.Head.Journal, Rehearsal: m.Rehearsal}); p.Head != want {
+		return trajectory.Faultf(trajectory.CheckpointFile, "is not one of this plan")
+	}
+	root, err := trajectory.RootOf(p.leaves)
+	if err != nil {
+		return err
+	}
+	if root != p.Head.Root {
+		return trajectory.Faultf(LeavesFile, "does not give the root of %s", trajectory.CheckpointFile)
+	}
+	return nil
+}
+
+// readResults reads the records, and the summary, which has to follow from them as
+// far as they and the plan give it.
+func (p *Public) readResults(read func(string) ([]byte, error), planSHA256 string) error {
+	data, err := read(ledger.ResultsFile)
+	if err != nil {
+		return err
+	}
+	tools := map[string]bool{}
+	for _, t := range p.Manifest.Tools {
+		tools[t.Name] = true
+	}
+	var rows []ledger.Result
+	err = eachTask(ledger.ResultsFile, data, p.Manifest, func(t ledger.PlannedTask, line []byte) string {
+		var r PublicResult
+		if err := sign.Decode(line, &r); err != nil {
+			return fmt.Sprintf("is %v", err)
+		}
+		p.Results, rows = append(p.Results, r), append(rows, r.result())
+		return r.strange(p.Manifest, t, tools)
+	})
+	if err != nil {
+		return err
+	}
+	if data, err = read(MetadataFile); err != nil {
+		return err
+	}
+	if err := sign.Decode(data, &p.Summary); err != nil {
+		return trajectory.Faultf(MetadataFile, "is %v", err)
+	}
+	told, passed := p.Summary.Told(), 0
+	if v := p.Summary.Voting; v != nil && v.PassAtK != nil {
+		passed = v.PassAtK.Correct
+	}
+	j := told.Judge
+	switch {
+	case tellsWhy(p.Summary):
+		return trajectory.Faultf(MetadataFile, "tells why recording failed, which no public package does")
+	case j.Asked != j.Judged+j.Unreadable+j.Errors || j.Cached > j.Judged || told.PassedFirst > passed || passed > len(rows) ||
+		min(j.Cached, j.Unreadable, j.Errors, j.TooLong, j.Withheld, told.PassedFirst, told.RetriedCalls, told.IntegrityEvents) < 0:
+		return trajectory.Faultf(MetadataFile, "miscounts what the journal tells")
+	}
+	again, err := ledger.Summarise(p.Manifest, planSHA256, rows, told).Encode()
+	if err != nil {
+		return trajectory.Faultf(MetadataFile, "cannot be rebuilt: %v", err)
+	}
+	if !bytes.Equal(data, again) {
+		return trajectory.Faultf(MetadataFile, "is not what the plan and %s give", ledger.ResultsFile)
+	}
+	return nil
+}
+
+// eachTask shows the lines of a file, one for each planned task; visit says what is
+// wrong with one, "" if nothing is.
+func eachTask(name string, data []byte, m ledger.Manifest, visit func(ledger.PlannedTask, []byte) string) error {
+	for i, t := range m.Tasks {
+		line, rest, found := bytes.Cut(data, []byte("\n"))
+		if !found {
+			return trajectory.Faultf(name, "ends after line %d: records are missing", i)
+		}
+		if reason := visit(t, line); reason != "" {
+			return &trajectory.Fault{File: name, Line: int64(i + 1), Reason: reason}
+		}
+		data = rest
+	}
+	if len(data) > 0 {
+		return &trajectory.Fault{File: name, Line: int64(len(m.Tasks) + 1), Reason: "is more than the plan has tasks"}
+	}
+	return nil
+}
+
+// evidence returns what the statement is made of. What was found and what is
+// withheld is taken from it, as far as that can be.
+func (p *Public) evidence(planSHA256 string) (evidence, error) {
+	said := p.Statement.Predicate
+	refuse := func(format string, args ...any) (evidence, error) {
+		return evidence{}, trajectory.Faultf(AttestationFile, format, args...)
+	}
+	if why := said.Audit.strange(p.Manifest, p.Head.Journal.Events); why != "" {
+		return refuse("%s", why)
+	}
+	if said.RecordingFailed != "" && said.RecordingFailed != recordingWithheld {
+		return refuse("tells why recording failed, which no public package does")
+	}
+	digests := map[string]string{}
+	for _, w := range said.Withheld {
+		digests[w.Name] = w.SHA256
+	}
+	digests[audit.ReportFile] = said.Audit.ReportSHA256
+	_, decided := digests[audit.AdjudicationsFile]
+	void := map[string]bool{}
+	for _, id := range said.VoidTasks {
+		void[id] = true
+	}
+	if len(void) > 0 && !decided {
+		return refuse("has void tasks, and withholds no %s", audit.AdjudicationsFile)
+	}
+	e := evidence{plan: p.Manifest, planSHA256: planSHA256, summary: p.Summary, journal: Journal{p.Head.Journal.Events, p.Head.Journal.Head},
+		root: p.Head.Root.String(), audit: newAuditResult(said.Audit.Checks, said.Audit.ReportSHA256), void: void, digests: p.Statement.digests(),
+		withheld: newWithheld(digests), said: said.says()}
+	for _, w := range e.withheld {
+		if !isDigest(w.SHA256) && w.Name != LeaderboardFile || w.Name == LeaderboardFile && w.SHA256 != "" {
+			return refuse("does not withhold %s by its digest, or %s by more than its name", w.Name, LeaderboardFile)
+		}
+	}
+	e.reasons = publicReasons(e.plan, e.audit.Checks, e.recordingFailed)
+	for _, r := range p.Results {
+		e.results = append(e.results, r.result())
+	}
+	return e, nil
+}
+
+func isDigest(s string) bool { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(s) }
+
+// strange says what about an audit, told without its findings no report gives, "" if
+// nothing; events are those of the journal.
+func (a AuditResult) strange(m ledger.Manifest, events int64) string {
+	known := audit.Checks()
+	if len(a.Checks) != len(known) {
+		return "is not about all checks of the audit"
+	}
+	for i, c := range a.Checks {
+		place := c.Status == audit.Fail
+		task := c.TaskID == "" || slices.ContainsFunc(m.Tasks, func(t ledger.PlannedTask) bool { return t.TaskID == c.TaskID })
+		switch {
+		case c.ID != known[i].ID:
+			return fmt.Sprintf("has %q in the place of check %s", c.ID, known[i].ID)
+		case c.status() != c.Status || min(c.Findings, c.Gaps) < 0 || c.Severity != "" && c.Findings == 0:
+			return fmt.Sprintf("gives check %s a status that is not its findings'", c.ID)
+		case (c.Line > 0) != place || c.Line > events || c.Line < 0 || !task || !place && c.TaskID != "":
+			return fmt.Sprintf("names a place for check %s that there is not", c.ID)
+		}
+	}
+	return ""
+}
+
+// status returns the status that the gravest finding and the gaps give, where it is
+// one of two the one that is said.
+func (c CheckResult) status() audit.Status {
+	switch c.Severity {
+	case audit.Critical, audit.High:
+		return audit.Fail
+	case audit.ToReview:
+		return audit.Review
+	case audit.Info, "":
+		if c.Gaps > 0 {
+			return audit.Skip
+		}
+		if c.Status == audit.NotApplicable {
+			return audit.NotApplicable
+		}
+		return audit.Pass
+	}
+	return ""
+}
