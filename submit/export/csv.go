@@ -1,0 +1,80 @@
+package export
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+)
+
+// columns are the header of the CSV, in order.
+func columns() []string {
+	return []string{"task_id", "level", "outcome", "attempt", "attempts", "official_correct", "judged_correct", "scoring_path",
+		"model_answer", "turns", "tool_calls", "tools_used", "tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning",
+		"cost_microusd", "latency_ms", "rehearsal", "void"}
+}
+
+// CSV writes a header and a row a planned task, in plan order. What is not known
+// is an empty cell. Verdicts are those that were recorded: "void" says which of
+// them count wrong all the same.
+func CSV(w io.Writer, s Source) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(columns()); err != nil {
+		return fmt.Errorf("writing CSV: %w", err)
+	}
+	for _, t := range s.Run.Tasks {
+		if err := out.Write(row(s.Run.Result(t), s.Void[t.Plan.TaskID])); err != nil {
+			return fmt.Errorf("writing CSV: %w", err)
+		}
+	}
+	if out.Flush(); out.Error() != nil {
+		return fmt.Errorf("writing CSV: %w", out.Error())
+	}
+	return nil
+}
+
+func row(r ledger.Result, void bool) []string {
+	integer := func(n int64) string { return strconv.FormatInt(n, 10) }
+	verdict := func(v *bool) string {
+		if v == nil {
+			return ""
+		}
+		return strconv.FormatBool(*v)
+	}
+	answer, cost := "", ""
+	if r.ModelAnswer != nil {
+		answer = cell(*r.ModelAnswer)
+	}
+	if r.CostMicroUSD != nil {
+		cost = integer(*r.CostMicroUSD)
+	}
+	return []string{cell(r.TaskID), strconv.Itoa(r.Level), r.Outcome, strconv.Itoa(r.Attempt), strconv.Itoa(r.Attempts),
+		verdict(r.OfficialCorrect), verdict(r.JudgedCorrect), cell(r.ScoringPath), answer, strconv.Itoa(r.Turns), strconv.Itoa(r.ToolCalls),
+		cell(strings.Join(r.ToolsUsed, ";")), integer(r.Tokens.In), integer(r.Tokens.Out), integer(r.Tokens.Cached),
+		integer(r.Tokens.Reasoning), cost, integer(r.LatencyMs), strconv.FormatBool(r.Rehearsal), strconv.FormatBool(void)}
+}
+
+// cell returns a text as a cell that no spreadsheet runs and no terminal obeys:
+// control characters, and those that reorder what is shown, become escapes, and
+// what could be a formula begins with an apostrophe.
+func cell(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Bidi_Control) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	number := regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+	safe := b.String()
+	if safe != "" && strings.ContainsRune("=+-@\t\n＝＋－＠", []rune(safe)[0]) && !number.MatchString(safe) {
+		return "'" + safe
+	}
+	return safe
+}

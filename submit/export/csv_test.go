@@ -1,0 +1,61 @@
+package export
+
+import (
+	"encoding/csv"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/runs"
+)
+
+func TestCSV(t *testing.T) {
+	s := open(t, runs.Good()["pair"])
+	s.Void["fab1e902-0000-4000-8000-000000000001"] = true
+	want := "task_id,level,outcome,attempt,attempts,official_correct,judged_correct,scoring_path,model_answer,turns,tool_calls,tools_used,tokens_in,tokens_out,tokens_cached,tokens_reasoning,cost_microusd,latency_ms,rehearsal,void\n" +
+		"fab1e902-0000-4000-8000-000000000001,2,solved,1,1,true,true,official,431,2,1,read_file,1000,120,0,0,80,119,true,true\n" +
+		"fab1e902-0000-4000-8000-000000000002,3,failed,2,2,false,false,judge,South Marrow,3,1,web_fetch,1000,120,0,0,80,105,true,false\n"
+	if got := csvOf(t, s); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestUnknown: what is not known is an empty cell.
+func TestUnknown(t *testing.T) {
+	rows, err := csv.NewReader(strings.NewReader(csvOf(t, open(t, runs.Good()["unscored"])))).ReadAll()
+	if err != nil || len(rows) != 2 {
+		t.Fatal(rows, err)
+	}
+	at := func(column string) string { return rows[1][slices.Index(rows[0], column)] }
+	if at("official_correct") != "" || at("judged_correct") != "" || at("scoring_path") != "none" || at("model_answer") != "13" {
+		t.Errorf("%q", rows[1])
+	}
+	rows, err = csv.NewReader(strings.NewReader(csvOf(t, open(t, runs.Good()["silent"])))).ReadAll()
+	if err != nil || rows[1][slices.Index(rows[0], "model_answer")] != "" {
+		t.Errorf("%q, %v", rows, err)
+	}
+}
+
+func TestCell(t *testing.T) {
+	for _, tt := range [][2]string{
+		{"", ""}, {"431", "431"}, {"-5", "-5"}, {"+1.5e-3", "+1.5e-3"}, {"North Marrow", "North Marrow"}, {"a=b", "a=b"},
+		{"=1+1", "'=1+1"}, {"+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0"}, {"-2+3", "'-2+3"}, {"@SUM(A1)", "'@SUM(A1)"},
+		{"\t=1", "'\t=1"}, {"\n=1", "'\n=1"}, {"\r=1", `\u000d=1`}, {"＝1+1", "'＝1+1"}, {"-", "'-"}, {"-5%", "'-5%"},
+		{"\x1b[2Jgone", `\u001b[2Jgone`}, {"\u009b31m", `\u009b31m`}, {"\u202eexe.png", `\u202eexe.png`}, {"two\nlines", "two\nlines"},
+		{"'=1", "'=1"}, {`=HYPERLINK("http://a.example/")`, `'=HYPERLINK("http://a.example/")`},
+	} {
+		if got := cell(tt[0]); got != tt[1] {
+			t.Errorf("cell(%q) is %q, not %q", tt[0], got, tt[1])
+		}
+	}
+}
+
+// TestHostileRows: a text stays in its cell.
+func TestHostileRows(t *testing.T) {
+	const answer = `=1",true,"x`
+	s := open(t, parse(t, "-- task "+task+" --\nquestion: Which?\ngold: Ostrel\n-- answer "+answer+" --\nNo.\n"))
+	rows, err := csv.NewReader(strings.NewReader(csvOf(t, s))).ReadAll()
+	if err != nil || len(rows) != 2 || rows[1][slices.Index(rows[0], "model_answer")] != "'"+answer {
+		t.Errorf("%q, %v", rows, err)
+	}
+}

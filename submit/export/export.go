@@ -1,0 +1,90 @@
+// Package export writes a verified run in the forms of other tools. It verifies
+// nothing about conduct and decides nothing: what it is given was verified, and
+// what it writes is no evidence. No form holds a gold answer, since neither a run's
+// journal nor a package does (TestNoGold).
+//
+// [CSV] is a row a planned task, from its record in results.jsonl, for
+// spreadsheets: a text that one of them would run begins with an apostrophe
+// (TestCell).
+//
+// [Inspect] is a log of Inspect AI (.eval), a zip of JSON files:
+//
+//	_journal/start.json           what was planned
+//	samples/<task>_epoch_<n>.json an attempt: messages, events, scores, usage
+//	summaries.json                all samples, without what they did
+//	reductions.json               what the vote made of the attempts, where there is one
+//	header.json                   the plan again, results and usage
+//
+// A sample is an attempt that ended with or without an answer; the n-th of a task
+// is its epoch n, and those that were lost with model or tool before it are its
+// retries. A task that was never attempted, or only lost, has one sample with an
+// error. The journal is read a second time for it, and each sample is written when
+// its attempt has ended, so that no more is held than the open attempts and the
+// summaries (TestInspectStreams). The same run gives the same bytes with the
+// same build (TestInspectIsDeterministic), and sizes stand before the bytes that
+// they are of, which the viewer wants (TestLocalHeaders).
+package export
+
+import (
+	"io/fs"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Source is a run to be exported.
+type Source struct {
+	Dir     fs.FS           // run directory or package that it was verified in
+	Summary string          // name of its summary there; ledger.SummaryFile if ""
+	Run     *ledger.Run     // complete
+	Void    map[string]bool // tasks that count wrong by adjudication
+}
+
+// An epoch is an attempt that stands for itself, with those that were lost
+// before it. Attempt is nil of a task that has none.
+type epoch struct {
+	number  int // from 1
+	attempt *ledger.Attempt
+	lost    []*ledger.Attempt
+}
+
+// epochs returns the samples that a task has: at least one.
+func epochs(t *ledger.Task) []epoch {
+	var all []epoch
+	var lost []*ledger.Attempt
+	for _, a := range t.Attempts {
+		if a.Ended.Outcome == trajectory.Errored {
+			lost = append(lost, a)
+			continue
+		}
+		all = append(all, epoch{len(all) + 1, a, lost})
+		lost = nil
+	}
+	switch n := len(lost); {
+	case len(all) > 0: // a vote that did not get all its answers
+		last := &all[len(all)-1]
+		last.lost = slices.Concat(last.lost, lost)
+	case n > 0:
+		return []epoch{{1, lost[n-1], lost[:n-1]}}
+	default:
+		return []epoch{{number: 1}}
+	}
+	return all
+}
+
+// verdicts are the two verdicts on an attempt; nil is unscored, or not judged.
+type verdicts struct{ official, judged *bool }
+
+// verdicts returns what the run says of an attempt at a task. That of a void task
+// is wrong.
+func (s Source) verdicts(t *ledger.Task, a *ledger.Attempt) verdicts {
+	if !s.Run.Scored() {
+		return verdicts{}
+	}
+	v := verdicts{new(bool), new(bool)}
+	if a != nil && a.Judgment != nil && !s.Void[t.Plan.TaskID] {
+		v = verdicts{&a.Judgment.Official, a.Judgment.Judged}
+	}
+	return v
+}
