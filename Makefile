@@ -19,9 +19,11 @@ fuzz:
 	done
 
 # Against other implementations: those of COSIGN, built once into INTEROP (two minutes each), PYTHON_PACKAGES,
-# installed once into it (half a minute), and python3 and node where they are there. What is not there is skipped, and said.
+# installed once into it (half a minute), INSPECT, which reads exports, likewise, and python3 and node where they are there.
+# What is not there is skipped, and said.
 COSIGN ?= v2.6.5 v3.1.3
 PYTHON_PACKAGES ?= huggingface_hub==2.4.0 pyarrow==26.0.1 pandas==3.1.1
+INSPECT ?= inspect_ai==0.3.285
 INTEROP ?= $(shell go env GOPATH)/bin/gaia-interop
 interop:
 	@programs=; for v in $(COSIGN); do \
@@ -34,7 +36,12 @@ interop:
 	$$venv/bin/python -c 'import huggingface_hub, pyarrow, pandas' 2>/dev/null || \
 		{ rm -rf $$venv && python3 -m venv $$venv && $$venv/bin/python -m pip install -q --disable-pip-version-check $(PYTHON_PACKAGES); } || \
 		echo "SKIPPED: $(PYTHON_PACKAGES) cannot be installed, so datasets are not compared with what Python reads and writes"; \
-	GAIA_INTEROP=1 GAIA_COSIGN=$$programs GAIA_PYTHON=$$venv/bin/python go test -count=1 -run Interop -v ./judge ./submit ./trajectory ./loader
+	inspect=$(INTEROP)/python-$$(echo $(INSPECT) | tr ' =' '_-'); \
+	$$inspect/bin/python -c 'import inspect_ai' 2>/dev/null || \
+		{ rm -rf $$inspect && python3 -m venv $$inspect && $$inspect/bin/python -m pip install -q --disable-pip-version-check $(INSPECT); } || \
+		{ inspect=; echo "SKIPPED: $(INSPECT) cannot be installed, so no export is read with it"; }; \
+	GAIA_INTEROP=1 GAIA_COSIGN=$$programs GAIA_PYTHON=$$venv/bin/python GAIA_INSPECT=$${inspect:+$$inspect/bin/python} \
+		go test -count=1 -run Interop -v ./judge ./submit ./submit/export ./trajectory ./loader
 	@command -v python3 >/dev/null || echo "SKIPPED: there is no python3 here, so what the fuzzer makes up is not put to Python"
 	GAIA_INTEROP=1 go test -run '^$$' -fuzz '^FuzzQuestionScorer$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./judge
 

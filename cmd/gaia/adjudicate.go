@@ -15,7 +15,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
-	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
@@ -93,7 +92,7 @@ func (d *adjudication) check() error {
 }
 
 func (a *app) adjudicate(dir string, d adjudication) error {
-	if submit.IsPackage(os.DirFS(dir)) {
+	if isPackage(dir) {
 		return usage("decide in the run directory and package it again with 'gaia submit'", "%q is a package, whose findings are decided about", dir)
 	}
 	if err := isRun(dir); err != nil {

@@ -65,11 +65,12 @@ never a GAIA score.`,
   gaia submit runs/01J…               package it, signed
   gaia verify submission-…            check every byte of the package
   gaia disclose runs/01J… --task 3f2a show one task, without the others
+  gaia export runs/01J… --format csv write it for another tool
   gaia show runs/01J…                 see what happened`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(a.runCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.showCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), convertCommand())
+	root.AddCommand(a.runCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.exportCommand(), a.showCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), convertCommand())
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exitHelp)
 	return root

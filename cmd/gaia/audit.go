@@ -13,7 +13,6 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -48,7 +47,7 @@ const (
 func (a *app) auditCommand() *cobra.Command {
 	var flags auditing
 	cmd := &cobra.Command{
-		Use:   "audit DIR|REPORT.json",
+		Use:   "audit DIR|PACKAGE|REPORT.json",
 		Short: "Look for the known ways of earning a score without solving the tasks",
 		Long: `Audit verifies a run or a package and then looks for the known ways of earning
 a score without solving the tasks. It reads what is there and asks nobody (but
@@ -165,7 +164,7 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 	var found *ledger.Run
 	dir := place
 	info, err := os.Stat(place)
-	if err == nil && info.Mode().IsRegular() {
+	if err == nil && info.Mode().IsRegular() && !isArchive(place) {
 		dir = besides(place)
 		report, err = storedReport(place, f)
 	} else {
@@ -230,7 +229,7 @@ func clean(place string, r audit.Report, f auditing) error {
 		switch {
 		case first(r) == "": // some checks were asked alone
 			hint = "leave --only out: a look at some of the checks is no audit"
-		case (f.gold == "" || f.gold == goldNone) && submit.IsPackage(os.DirFS(place)):
+		case (f.gold == "" || f.gold == goldNone) && isPackage(place):
 			hint = "a package holds no gold answers, which some checks need: --gold reads them from the dataset; its own " + audit.ReportFile + " was made with them"
 		case f.gold == goldNone && len(r.Attestation.CriticalFailures)+len(r.Attestation.WarnFailures) == 0:
 			hint = "leave --gold none out: some checks need the gold answers, of the run's private file or by --gold of the plan's dataset"

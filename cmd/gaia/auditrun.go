@@ -40,25 +40,26 @@ func storedReport(path string, f auditing) (audit.Report, error) {
 // a package without, or either with those of a dataset. A package is verified
 // first: the audit itself reads no more of it than what a run has.
 func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Report, *ledger.Run, error) {
-	if err := isRunOrPackage(dir); err != nil {
+	p, err := openJournal(dir)
+	if err != nil {
 		return audit.Report{}, nil, err
 	}
+	defer p.Close()
 	o := audit.Options{AuditedAt: f.auditedAt, Only: f.only}
-	packaged := submit.IsPackage(os.DirFS(dir))
-	if packaged {
+	if p.packaged {
 		o.Summary = submit.MetadataFile
 	}
 	gold := f.gold
 	switch {
-	case gold == goldPrivate && packaged:
+	case gold == goldPrivate && p.packaged:
 		return audit.Report{}, nil, usage("give the dataset: hub, hub:OWNER/NAME, dir:PATH or fixtures", "%q is a package, which holds no gold answers", dir)
-	case gold == "" && packaged:
+	case gold == "" && p.packaged:
 		gold = goldNone
 	case gold == "":
 		gold = goldPrivate
 	}
-	if packaged {
-		of, err := submit.Verify(os.DirFS(dir), submit.Options{Once: true})
+	if p.packaged {
+		of, err := p.verify(submit.Options{Once: true})
 		if err != nil {
 			return audit.Report{}, nil, err
 		}
@@ -73,12 +74,12 @@ func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Repor
 	case goldPrivate:
 		o.Gold, err = privateGold(dir)
 	default:
-		o.Gold, err = a.publishedGold(ctx, dir, gold)
+		o.Gold, err = a.publishedGold(ctx, p.files, gold)
 	}
 	if err != nil {
 		return audit.Report{}, nil, err
 	}
-	report, found, err := audit.Run(os.DirFS(dir), o)
+	report, found, err := audit.Run(p.files, o)
 	if errors.Is(err, audit.ErrIncomplete) {
 		return report, found, incomplete(dir, found)
 	}

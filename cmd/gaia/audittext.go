@@ -2,14 +2,12 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/submit"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 )
@@ -137,7 +135,7 @@ func conclusion(place string, r audit.Report, found *ledger.Run) [][2]string {
 		yes += "; to be reviewed: " + strings.Join(reviews, ", ")
 	}
 	rows = append(rows, [2]string{"clean", yes})
-	if found != nil && found.Manifest.SubmitIntent && !outside(r) && !submit.IsPackage(os.DirFS(place)) {
+	if found != nil && found.Manifest.SubmitIntent && !outside(r) && !isPackage(place) {
 		rows = append(rows, [2]string{"next", "gaia submit " + quoteArg(place)})
 	}
 	return rows
@@ -153,7 +151,7 @@ func outside(r audit.Report) bool {
 // hand; "" if there is none. To decide about a finding is to find it without what
 // came from outside.
 func closing(dir string, r audit.Report, found *ledger.Run) string {
-	if found == nil || outside(r) || submit.IsPackage(os.DirFS(dir)) {
+	if found == nil || outside(r) || isPackage(dir) {
 		return ""
 	}
 	for _, f := range render.Findings(r) {

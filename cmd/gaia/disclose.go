@@ -15,7 +15,6 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
-	"github.com/gaia-harness/gaia/submit"
 	"github.com/spf13/cobra"
 )
 
@@ -28,7 +27,7 @@ type disclosure struct {
 func (a *app) discloseCommand() *cobra.Command {
 	var d disclosure
 	cmd := &cobra.Command{
-		Use:   "disclose DIR",
+		Use:   "disclose DIR|PACKAGE",
 		Short: "Write the evidence of one task, without the others",
 		Long: `Disclose verifies a finished run or a package and writes an evidence bundle: the
 events of one task, all its attempts and nothing of the others, with the signed
@@ -65,16 +64,18 @@ that you share with its reader, and shows nothing to anyone else.`,
 }
 
 func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
-	if err := isRunOrPackage(dir); err != nil {
+	p, err := openJournal(dir)
+	if err != nil {
 		return err
 	}
+	defer p.Close()
 	signer, verifier, err := a.bundleSigner(d)
 	if err != nil {
 		return err
 	}
 	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer release()
-	found, err := openEvidence(dir)
+	found, err := p.run()
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 		}
 		task, number = t.Plan.TaskID, slices.Index(found.Tasks, t)+1
 	}
-	data, err := found.Disclose(os.DirFS(dir), task, signer)
+	data, err := found.Disclose(p.files, task, signer)
 	if err != nil {
 		return err
 	}
@@ -109,18 +110,6 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 	}
 	a.noticeTrust(found)
 	return a.printDisclosed(found, made, files, d)
-}
-
-// openEvidence verifies a run directory or a package.
-func openEvidence(dir string) (*ledger.Run, error) {
-	if !submit.IsPackage(os.DirFS(dir)) {
-		return ledger.Verify(os.DirFS(dir), ledger.Options{})
-	}
-	p, err := submit.Verify(os.DirFS(dir), submit.Options{Once: true})
-	if err != nil {
-		return nil, err
-	}
-	return p.Run, nil
 }
 
 // bundleSigner returns the key to sign a bundle with and its verifying half.

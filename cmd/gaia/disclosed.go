@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ type bundleVerification struct {
 	LeafHash       string           `json:"leaf_hash,omitzero"`
 	ManifestSHA256 string           `json:"manifest_sha256"`
 	Outcome        string           `json:"outcome,omitzero"`
+	Package        *shownIn         `json:"package,omitzero"` // left out: none was given
 	Rehearsal      bool             `json:"rehearsal,omitzero"`
 	Root           string           `json:"root"`
 	RunID          string           `json:"run_id"`
@@ -33,7 +35,14 @@ type bundleVerification struct {
 	Trust          string           `json:"trust"` // "ok", "unknown key" or "expired key"
 }
 
-func (a *app) verifyBundle(path string, v verifying) error {
+// shownIn says that a package agrees with a bundle.
+type shownIn struct {
+	Name   string `json:"name"`
+	Public bool   `json:"public,omitzero"`
+	Row    string `json:"row"` // "rebuilt"; a package without it is an error
+}
+
+func (a *app) verifyBundle(ctx context.Context, path string, v verifying) error {
 	trusted, err := a.trustedKeys(v.trusted)
 	if err != nil {
 		return err
@@ -55,6 +64,13 @@ func (a *app) verifyBundle(path string, v verifying) error {
 			return usage("", "reading the checkpoint %q: %v", v.checkpoint, unwrapPath(err))
 		}
 	}
+	var of *heldAgainst
+	if v.packaged != "" {
+		if of, err = a.openPackage(ctx, v.packaged); err != nil {
+			return err
+		}
+		defer of.Close()
+	}
 	data, err := readAtMost(path, trajectory.MaxBundle)
 	if err != nil {
 		return fmt.Errorf("reading the evidence bundle %q: %w", path, unwrapPath(err))
@@ -69,8 +85,13 @@ func (a *app) verifyBundle(path string, v verifying) error {
 	if v.hmacKey != "" && d.Signer.Alg() != sign.AlgHMAC {
 		return fail(exitEvidence, errors.New("the bundle is not signed with the HMAC key that was given, but by "+d.Signer.KeyID()))
 	}
+	if of != nil {
+		if err := of.shows(d); err != nil {
+			return bundleFault(path, v, trusted, err)
+		}
+	}
 	word, untrusted := trusted.of(d.Key)
-	if err := a.printBundle(d, v, word); err != nil {
+	if err := a.printBundle(d, v, word, of); err != nil {
 		return err
 	}
 	return untrusted
@@ -115,7 +136,7 @@ func bundleFault(path string, v verifying, trusted trust, err error) error {
 		"if you know who holds that key, put its public line into a file and give it as --trusted-key")
 }
 
-func (a *app) printBundle(d *ledger.Disclosure, v verifying, trusted string) error {
+func (a *app) printBundle(d *ledger.Disclosure, v verifying, trusted string, of *heldAgainst) error {
 	out := bundleVerification{Checkpoint: "own", Events: len(d.Bundle.Events), Integrity: "ok", KeyID: d.Key.ID(), Leaf: d.Bundle.Leaf,
 		ManifestSHA256: d.ManifestSHA256, Rehearsal: d.Bundle.Rehearsal, Root: d.Head.Root.String(), RunID: d.Manifest.RunID,
 		SignerAlg: d.Signer.Alg(), SignerKeyID: d.Signer.KeyID(), Trust: trusted, Unsubmittable: d.NotRecorded}
@@ -129,10 +150,14 @@ func (a *app) printBundle(d *ledger.Disclosure, v verifying, trusted string) err
 			out.Answer = &counted.Answer.Answer
 		}
 	}
+	if of != nil {
+		out.Package = &shownIn{Name: of.name, Public: of.public != nil, Row: "rebuilt"}
+	}
 	if v.asJSON {
 		return a.printJSON(out)
 	}
-	rows := append(disclosureRows(d), [2]string{"root", out.Root}, [2]string{"manifest", out.ManifestSHA256}, [2]string{"checkpoint", checkpoint},
+	rows := append(disclosureRows(d), of.row(d)...)
+	rows = append(rows, [2]string{"root", out.Root}, [2]string{"manifest", out.ManifestSHA256}, [2]string{"checkpoint", checkpoint},
 		[2]string{"integrity", "ok"}, [2]string{"trust", out.Trust + ": " + out.KeyID})
 	if out.SignerKeyID != out.KeyID {
 		rows = append(rows, [2]string{"signed by", out.SignerKeyID})

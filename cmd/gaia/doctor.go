@@ -2,141 +2,222 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os/exec"
+	"os/signal"
+	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
-	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// States of what doctor looks at.
+// States of what doctor looks at, the worst last.
 const (
 	stateOK      = "ok"
-	stateMissing = "missing"
-	stateFailed  = "failed"
+	stateMissing = "missing" // a run goes without it
+	stateUnknown = "unknown" // it was not, or could not be, looked at
+	stateFailed  = "failed"  // a run would fail by it, or spend without bound
 )
 
-// A diagnosis is what doctor says of one thing that gaia uses.
+// A diagnosis is what doctor says of one thing that a run uses.
 type diagnosis struct {
-	Detail string `json:"detail"` // what was found, or why it does not work
-	Name   string `json:"name"`
-	Remedy string `json:"remedy,omitzero"`
-	State  string `json:"state"` // stateOK, stateMissing or stateFailed
-	Use    string `json:"use"`   // what gaia does with it
+	CostMicroUSD *int64 `json:"cost_microusd,omitzero"` // of asking a model; none where nothing was asked, or its cost is not known
+	Detail       string `json:"detail"`                 // what was found, or why it does not work
+	Name         string `json:"name"`
+	Remedy       string `json:"remedy,omitzero"`
+	State        string `json:"state"` // one of the states
+	Use          string `json:"use"`   // what gaia does with it
 }
 
 // A checkup is what doctor prints with --json; its state is the worst of the
 // findings'.
 type checkup struct {
-	Findings []diagnosis `json:"findings"`
-	State    string      `json:"state"` // stateOK, stateMissing or stateFailed
+	Findings  []diagnosis `json:"findings"`
+	Rehearsal bool        `json:"rehearsal,omitzero"`
+	State     string      `json:"state"` // one of the states
+}
+
+func fine(name, use, detail string) diagnosis {
+	return diagnosis{Name: name, Use: use, State: stateOK, Detail: detail}
+}
+
+func lacking(name, use, detail, remedy string) diagnosis {
+	return diagnosis{Name: name, Use: use, State: stateMissing, Detail: detail, Remedy: remedy}
+}
+
+func unlooked(name, use, detail string) diagnosis {
+	return diagnosis{Name: name, Use: use, State: stateUnknown, Detail: detail}
+}
+
+// troubled is a finding that a run would end with an error.
+func troubled(name, use string, err error) diagnosis {
+	f := classify(err)
+	return diagnosis{Name: name, Use: use, State: stateFailed, Detail: f.err.Error(), Remedy: strings.Join(f.hints, "; ")}
+}
+
+// doctorCall is what one call of doctor is told: what a run with the same flags
+// would be, and how to look at it.
+type doctorCall struct {
+	settings
+	run    runCall
+	ofRun  *cobra.Command // has run's flags
+	noCall bool
+	wait   time.Duration // for whatever answers over a network
+	asJSON bool
 }
 
 func (a *app) doctorCommand() *cobra.Command {
-	var asJSON bool
+	c := &doctorCall{ofRun: &cobra.Command{}}
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say which optional programs work on this machine, and what mends it",
-		Long: `Doctor looks for the programs that gaia can do without, tries them, and says
-what each is for and what would mend it. Without a sandbox the model gets no
-tool that runs code. Nothing is changed, and no model is asked.
+		Short: "Say what a run with these settings would lack or fail by, before it spends anything",
+		Long: `Doctor takes the flags of "gaia run", the environment and gaia.yaml as run does,
+looks at all that such a run would use, and says what would mend it: keys, models,
+prices, the dataset, the sandbox and the programs, room on disk, signing and
+trusted keys, the judge cache, and this program itself.
 
-What is missing is optional, and the exit code is 0. What is there and does not
-work is failed, and the exit code is 3.`,
+The model is asked one question, which takes a call of a tool, and the judge is
+shown one answer that says nothing: that costs what it says. --no-call leaves both
+out. Where "gaia run" would rehearse, nothing is asked over any network. Doctor
+changes nothing and makes nothing, no key and no directory either.
+
+What is missing is optional, what is unknown was not looked at, and the exit code
+is 0. What is failed would make the run fail or spend without bound, and the exit
+code is 3.`,
 		Example: `  gaia doctor
-  gaia doctor --json`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), asJSON) },
+  OPENAI_API_KEY=… HF_TOKEN=… gaia doctor --submit-intent --model gpt-4o --judge-model gpt-4o-mini --max-cost 50
+  gaia doctor --base-url http://localhost:11434/v1 --model llama3.1 --wait 5m
+  gaia doctor --no-call --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := notEmpty(cmd, "key", "settings", "cassette", "max-cost", "policy", "approve", "vision-model", "served-as"); err != nil {
+				return err
+			}
+			file, err := openSettings(c.run.settings)
+			if err != nil {
+				return err
+			}
+			return file.point(a.doctor(cmd, c, file))
+		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	addRunFlags(c.ofRun, &c.settings, &c.run)
+	c.ofRun.Flags().VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"help", "like", "dry-run", "json"}, f.Name) {
+			cmd.Flags().AddFlag(f)
+		}
+	})
+	cmd.Flags().BoolVar(&c.noCall, "no-call", false, "ask no model anything")
+	cmd.Flags().DurationVar(&c.wait, "wait", 30*time.Second, "how long to wait for a model or a hub to answer")
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
-func (a *app) doctor(ctx context.Context, asJSON bool) error {
-	var w world
-	if err := a.confine(ctx, settings{runs: "runs"}, &w); err != nil {
+func (a *app) doctor(cmd *cobra.Command, c *doctorCall, file *settingsFile) error {
+	if c.wait <= 0 {
+		return usage("give a time such as 2m", "--wait is %s, which is no time to wait", c.wait)
+	}
+	x := &exam{app: a, doctorCall: c}
+	if err := x.settle(cmd, file); err != nil {
 		return err
 	}
-	found := []diagnosis{
-		diagnose("sandbox", "the model's code, MCP servers and poppler run in it", "bubblewrap shuts programs in", w.noSandbox),
-		a.pythonFinding(ctx, &w),
-		a.popplerFinding(ctx, "pdftotext", "reads the text of PDF files"),
-		a.popplerFinding(ctx, "pdftoppm", "makes pictures of the pages of PDF files"),
-	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	found := x.examine(ctx)
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return fail(exitInterrupted, errors.New("interrupted"))
 	}
-	out := checkup{Findings: found, State: stateOK}
-	var failed []string
+	return a.printCheckup(checkup{Findings: x.withoutSecrets(found), Rehearsal: c.rehearsal, State: worst(found)}, c.asJSON)
+}
+
+// exam is one call of doctor under way.
+type exam struct {
+	*app
+	*doctorCall
+	w         world // what a run would ask, as far as it can be told
+	unsettled error // why there would be no run; nil if there would be
+	noKey     error // for the endpoint
+	noPrices  error // by which its cost could be bounded
+	noTape    error // of answers that are recorded
+	noSearch  error // with the engine that is named
+}
+
+// examine looks at everything. What waits for others is done at once; the order of
+// what is found is always the same.
+func (x *exam) examine(ctx context.Context) []diagnosis {
+	one := func(look func(context.Context) diagnosis) func(context.Context) []diagnosis {
+		return func(ctx context.Context) []diagnosis { return []diagnosis{look(ctx)} }
+	}
+	looks := []func(context.Context) []diagnosis{x.ofSettings, one(x.modelFinding), one(x.judgeFinding), x.ofSenses,
+		one(x.datasetFinding), x.ofPrograms, x.ofPlaces}
+	found := make([][]diagnosis, len(looks))
+	var all sync.WaitGroup
+	for i, look := range looks {
+		all.Go(func() { found[i] = look(ctx) })
+	}
+	all.Wait()
+	return slices.Concat(found...)
+}
+
+// worst is the state of a checkup.
+func worst(found []diagnosis) string {
+	order := []string{stateOK, stateMissing, stateUnknown, stateFailed}
+	state := 0
 	for _, f := range found {
-		switch {
-		case f.State == stateFailed:
-			out.State = stateFailed
-			failed = append(failed, f.Name)
-		case f.State == stateMissing && out.State == stateOK:
-			out.State = stateMissing
+		state = max(state, slices.Index(order, f.State))
+	}
+	return order[state]
+}
+
+// withoutSecrets takes out of what others said whatever is a secret of the user's.
+func (x *exam) withoutSecrets(found []diagnosis) []diagnosis {
+	secrets := []string{x.getenv("OPENAI_API_KEY"), x.getenv("GAIA_SIGNING_KEY"), x.getenv("HF_TOKEN"), x.getenv("HUGGING_FACE_HUB_TOKEN")}
+	if token, _, err := x.hubToken(); err == nil {
+		secrets = append(secrets, token)
+	}
+	for _, k := range searchKeys() {
+		for _, name := range k.variables {
+			secrets = append(secrets, strings.TrimSpace(x.getenv(name)))
 		}
 	}
+	r := trajectory.NewRedactor(nil, secrets...)
+	for i, f := range found {
+		found[i].Detail, _ = r.Redact(f.Detail)
+		found[i].Remedy, _ = r.Redact(f.Remedy)
+	}
+	return found
+}
+
+func (a *app) printCheckup(c checkup, asJSON bool) error {
 	var err error
 	if asJSON {
-		err = a.printJSON(out)
+		err = a.printJSON(c)
 	} else {
-		err = a.printFindings(found)
+		err = a.printFindings(c.Findings)
+	}
+	var failed []string
+	for _, f := range c.Findings {
+		if f.State == stateFailed {
+			failed = append(failed, f.Name)
+		}
 	}
 	if err != nil || len(failed) == 0 {
 		return err
 	}
-	return fail(exitFindings, fmt.Errorf("what is there and does not work: %s", strings.Join(failed, ", ")))
-}
-
-// diagnose words what became of trying something.
-func diagnose(name, use, fine string, err error) diagnosis {
-	f := diagnosis{Name: name, Use: use, State: stateOK, Detail: fine}
-	if err != nil {
-		f.State, f.Detail, f.Remedy = stateFailed, err.Error(), mending(err)
-		if strings.HasSuffix(f.Detail, "is not installed") {
-			f.State = stateMissing
-		}
-	}
-	return f
-}
-
-func (a *app) pythonFinding(ctx context.Context, w *world) diagnosis {
-	const use = "the model's code runs in it, by the tool python"
-	interpreter, err := tools.FindInterpreter(ctx, onPath("python3"), a.forShims())
-	if err == nil && w.noSandbox == nil {
-		err = tools.CheckPython(ctx, w.sandbox, interpreter)
-	}
-	f := diagnose("python", use, "Python "+interpreter.Version+" at "+interpreter.Path, err)
-	if err == nil && w.noSandbox != nil {
-		f.State, f.Detail, f.Remedy = diagnose("", "", "", w.noSandbox).State, f.Detail+" is not offered to the model, for want of a sandbox", mending(w.noSandbox)
-	}
-	return f
-}
-
-// popplerFinding asks a program of poppler for its version.
-func (a *app) popplerFinding(ctx context.Context, name, use string) diagnosis {
-	path := onPath(name)
-	if path == "" {
-		return diagnose(name, use, "", &tools.Unusable{Why: name + " is not installed", Remedy: "install the package poppler-utils (poppler on macOS)"})
-	}
-	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(limited, path, "-v")
-	cmd.Env = a.forShims()
-	out, err := cmd.CombinedOutput() // some versions exit with an error all the same
-	line, _, _ := strings.Cut(string(out), "\n")
-	if !strings.Contains(line, "version") {
-		return diagnose(name, use, "", &tools.Unusable{Why: fmt.Sprintf("%s does not say its version: %v", path, err), Remedy: "install the package poppler-utils anew"})
-	}
-	return diagnose(name, use, line+" at "+path, nil)
+	return fail(exitFindings, fmt.Errorf("what a run would fail by: %s", strings.Join(failed, ", ")))
 }
 
 func (a *app) printFindings(found []diagnosis) error {
 	t := newTable()
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 3, WidthMax: 60, WidthMaxEnforcer: text.WrapSoft}, {Number: 4, WidthMax: 30, WidthMaxEnforcer: text.WrapSoft}})
 	t.AppendHeader(table.Row{"what", "state", "found", "used for"})
 	for _, f := range found {
 		t.AppendRow(table.Row{f.Name, f.State, oneLine(f.Detail), f.Use})

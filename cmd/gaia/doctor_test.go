@@ -1,12 +1,138 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/fixtures/endpoint"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/go-json-experiment/json"
 )
+
+// patient is a home and an environment that doctor looks at.
+type patient struct {
+	*testing.T
+	home string
+	env  map[string]string
+}
+
+// newPatient has no program but gaia on its PATH: to try them takes its time.
+func newPatient(t *testing.T) patient {
+	t.Helper()
+	gaia, err := exec.LookPath("gaia")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Dir(gaia))
+	home := t.TempDir()
+	return patient{t, home, map[string]string{"HOME": home, "HF_ENDPOINT": noHub}}
+}
+
+// says runs doctor and returns its exit code and all it printed.
+func (p patient) says(args ...string) (code int, stdout, stderr string) {
+	p.Helper()
+	var out, errs bytes.Buffer
+	a := &app{began: time.Now(), stdout: &out, stderr: &errs, getenv: func(name string) string { return p.env[name] }}
+	code = a.exit(a.execute(append([]string{"doctor"}, args...)))
+	return code, out.String(), errs.String()
+}
+
+// findings runs doctor and returns what it found, by name. The exit code must be
+// that of the states.
+func (p patient) findings(args ...string) map[string]diagnosis {
+	p.Helper()
+	code, stdout, stderr := p.says(append(args, "--json")...)
+	var c checkup
+	if err := json.Unmarshal([]byte(stdout), &c, json.RejectUnknownMembers(true)); err != nil {
+		p.Fatalf("exit code %d: %v\n%s%s", code, err, stdout, stderr)
+	}
+	found := map[string]diagnosis{}
+	failed := false
+	for _, f := range c.Findings {
+		found[f.Name] = f
+		failed = failed || f.State == stateFailed
+	}
+	if want := map[bool]int{false: exitOK, true: exitFindings}[failed]; code != want || failed != (c.State == stateFailed) || len(found) != len(c.Findings) {
+		p.Errorf("exit code %d, want %d; %s\n%s", code, want, stdout, stderr)
+	}
+	return found
+}
+
+// wants holds a finding against its state and parts of its detail and remedy.
+func (p patient) wants(f diagnosis, state, detail, remedy string) {
+	p.Helper()
+	if f.State != state || !strings.Contains(f.Detail, detail) || !strings.Contains(f.Remedy, remedy) || remedy == "" && state == stateOK && f.Remedy != "" {
+		p.Errorf("%+v\nwant %s, %q, %q", f, state, detail, remedy)
+	}
+}
+
+// onDisk writes a dataset of one task and a price table, and returns the flags that
+// name them and the model of package endpoint.
+func (p patient) onDisk() []string {
+	p.Helper()
+	data, prices := filepath.Join(p.TempDir(), "data"), filepath.Join(p.TempDir(), "prices.json")
+	if err := (endpoint.Tasks{Count: 1}).Write(data); err != nil {
+		p.Fatal(err)
+	}
+	p.write(prices, string(endpoint.Prices()), 0o644)
+	return []string{"--source", "dir:" + data, "--prices", prices, "--model", endpoint.Model}
+}
+
+func (p patient) write(path, content string, mode fs.FileMode) {
+	p.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = os.WriteFile(path, []byte(content), mode)
+	}
+	if err == nil {
+		err = os.Chmod(path, mode)
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// untouched wants nothing to have been made in the home but what is named.
+func (p patient) untouched(but ...string) {
+	p.Helper()
+	err := filepath.WalkDir(p.home, func(path string, d fs.DirEntry, err error) error {
+		if name, _ := filepath.Rel(p.home, path); err == nil && !d.IsDir() && !slices.Contains(but, name) {
+			p.Errorf("doctor made %s", name)
+		}
+		return err
+	})
+	entries, rerr := os.ReadDir(p.home)
+	if err != nil || rerr != nil || len(but) == 0 && len(entries) > 0 {
+		p.Errorf("the home holds %v: %v, %v", entries, err, rerr)
+	}
+}
+
+// TestDoctorRehearsal: in an empty home all is looked at, nothing is asked and
+// nothing is made.
+func TestDoctorRehearsal(t *testing.T) {
+	p := newPatient(t)
+	found := p.findings()
+	for _, name := range []string{"settings", "model key", "prices", "model", "judge", "transcription", "vision", "search", "dataset"} {
+		p.wants(found[name], stateOK, "rehearsal: ", "")
+	}
+	for _, name := range []string{"signing key", "judge cache"} {
+		p.wants(found[name], stateOK, "none yet: ", "")
+	}
+	p.wants(found["trusted keys"], stateOK, "0 trusted now; ", "")
+	p.untouched()
+}
 
 // TestDoctorMissing: what is not there is optional, also where something else goes
 // without it.
@@ -15,9 +141,121 @@ func TestDoctorMissing(t *testing.T) {
 	if f := (&app{getenv: os.Getenv}).pythonFinding(t.Context(), w); f.State != stateMissing {
 		t.Errorf("python without a sandbox: %+v", f)
 	}
+	wanted := newPatient(t)
+	wanted.wants(wanted.findings("--unsafe-local-python")["python"], stateFailed, "--unsafe-local-python: ", "")
 	t.Setenv("PATH", t.TempDir())
 	code, stdout, stderr := command(t, "doctor", "--json")
-	if code != exitOK || stderr != "" || !strings.HasSuffix(stdout, `,"state":"missing"}`+"\n") || strings.Contains(stdout, stateFailed) {
+	if code != exitOK || stderr != "" || !strings.HasSuffix(stdout, `"rehearsal":true,"state":"missing"}`+"\n") || strings.Contains(stdout, stateFailed) {
 		t.Errorf("with nothing on PATH: exit code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+// TestDoctorPrints: all that is wrong with a run with a model is said at once, in
+// the words of run, and nobody is asked.
+func TestDoctorPrints(t *testing.T) {
+	p := newProgram(t) // without PATH
+	first := p.want(exitOK, "doctor")
+	if !strings.Contains(first, " sandbox        missing  bubblewrap is not installed ") || strings.Contains(first, "gaia: ") {
+		t.Errorf("in an empty home doctor says:\n%s", first)
+	}
+	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--source", "dir:data", "--model", "berth-model", "--base-url", "https://models.example/v1", "--submit-intent"}
+	said := p.want(exitFindings, append([]string{"doctor"}, args...)...)
+	for _, line := range []string{
+		" settings       ok       berth-model at https://models.example, tasks of dir:data ",
+		" model key      failed   there is no key for models.example ",
+		` prices         failed   the price of model "berth-model" is not known, so its cost `,
+		" model          unknown  not asked: see model key ",
+		" judge          missing  none: the official verdict alone ",
+		" dataset        ok       dir:data, split validation: 40 of 40 tasks; split test: 6 ",
+		"model key: set OPENAI_API_KEY\n",
+		"prices: give its price with --prices FILE, or --max-task-cost off to run without a cost budget\n",
+		"gaia: error: what a run would fail by: model key, prices\n",
+	} {
+		if !strings.Contains(said, line) {
+			t.Errorf("doctor does not say %q:\n%s", line, said)
+		}
+	}
+	for _, line := range strings.Split(first+said, "\n") {
+		if n := len([]rune(line)); n > 120 && !strings.Contains(line, ": ") {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+	}
+	refused := p.want(exitUsage, append([]string{"run"}, args...)...)
+	if !strings.Contains(refused, "gaia: error: the price of model") || !strings.Contains(refused, "gaia: hint: give its price with --prices FILE, or --max-task-cost off to run without a cost budget\n") {
+		t.Errorf("run says:\n%s", refused)
+	}
+	if entries, err := os.ReadDir(p.dir); err != nil || len(entries) != 1 {
+		t.Errorf("the home holds %v, %v", entries, err)
+	}
+}
+
+func TestWorst(t *testing.T) {
+	for _, test := range []struct {
+		states []string
+		want   string
+	}{
+		{nil, stateOK},
+		{[]string{stateMissing, stateOK}, stateMissing},
+		{[]string{stateUnknown, stateMissing}, stateUnknown},
+		{[]string{stateOK, stateFailed, stateUnknown}, stateFailed},
+	} {
+		var found []diagnosis
+		for _, s := range test.states {
+			found = append(found, diagnosis{State: s})
+		}
+		if got := worst(found); got != test.want {
+			t.Errorf("%q are %s, want %s", test.states, got, test.want)
+		}
+	}
+}
+
+// TestDoctorEnds: an interrupt ends doctor while it waits.
+func TestDoctorEnds(t *testing.T) {
+	s, err := endpoint.Serve(endpoint.Config{Tasks: endpoint.Tasks{Count: 1}, Faults: []endpoint.Kind{endpoint.Silent}, First: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	cmd := newProgram(t).command(append([]string{"doctor", "--wait", "10m", "--base-url", s.URL}, newPatient(t).onDisk()...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for s.Counts().Requests == 0 && t.Context().Err() == nil {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted || !strings.Contains(stderr.String(), "interrupted") {
+		t.Errorf("%v\n%s", err, stderr.String())
+	}
+}
+
+// TestDoctorIsDocumented: docs/doctor.md names every row, every state, every member
+// of the JSON and the flags that run does not have.
+func TestDoctorIsDocumented(t *testing.T) {
+	doc := readFile(t, "docs/doctor.md")
+	for name := range newPatient(t).findings() {
+		if !regexp.MustCompile("(?m)^\\| (`[a-z ]+`, )*`" + name + "`[,|` a-z]* \\| ").MatchString(doc) {
+			t.Errorf("docs/doctor.md has no row of %s", name)
+		}
+	}
+	documented(t, "docs/doctor.md", doc, reflect.TypeFor[checkup]())
+	for _, word := range []string{stateOK, stateMissing, stateUnknown, stateFailed, "--no-call", "--wait"} {
+		if !strings.Contains(doc, "`"+word+"`") {
+			t.Errorf("docs/doctor.md does not name %s", word)
+		}
+	}
+	flags := (&app{}).doctorCommand().Flags()
+	for _, m := range regexp.MustCompile("--([a-z][a-z-]*)").FindAllStringSubmatch(doc, -1) {
+		if flags.Lookup(m[1]) == nil && m[1] != "dry-run" && m[1] != "like" {
+			t.Errorf("docs/doctor.md names --%s, which doctor does not have", m[1])
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,17 +56,33 @@ func (w *world) connect(s settings, apiKey string) error {
 	if w.Prices, err = s.priceTable(); err != nil {
 		return err
 	}
-	if !w.Prices.Lookup(s.model) && w.Policy.MaxCostMicroUSD != policy.Unlimited && !isLocal(base.Hostname()) {
-		return usage("give its price with --prices FILE, or --max-task-cost off to run without a cost budget", "the price of model %q is not known, so its cost cannot be bounded", s.model)
+	if err := w.bounded(s, base); err != nil {
+		return err
 	}
-	if mode, _, _ := s.tape(); apiKey == "" && !s.dry && mode != ledger.CassetteReplay && !isLocal(base.Hostname()) {
-		return noKeyFor(base)
+	if err := s.keyed(base, apiKey); err != nil {
+		return err
 	}
 	if err := w.ask(s, s.baseURL, apiKey); err != nil {
 		return err
 	}
 	w.Search = s.searchPlan()
 	return w.equip(tools.WebConfig{}, s.engine)
+}
+
+// bounded refuses a model whose cost the policy bounds and nobody knows.
+func (w *world) bounded(s settings, base *url.URL) error {
+	if !w.Prices.Lookup(s.model) && w.Policy.MaxCostMicroUSD != policy.Unlimited && !isLocal(base.Hostname()) {
+		return usage("give its price with --prices FILE, or --max-task-cost off to run without a cost budget", "the price of model %q is not known, so its cost cannot be bounded", s.model)
+	}
+	return nil
+}
+
+// keyed refuses to ask an endpoint elsewhere without a key.
+func (s settings) keyed(base *url.URL, apiKey string) error {
+	if mode, _, _ := s.tape(); apiKey == "" && !s.dry && mode != ledger.CassetteReplay && !isLocal(base.Hostname()) {
+		return noKeyFor(base)
+	}
+	return nil
 }
 
 // parseBaseURL reads what --base-url says.
@@ -88,20 +105,13 @@ func noKeyFor(base *url.URL) error {
 // limiter for all of them, since they share what it bears.
 func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 	w.PricesDigest = w.Prices.Digest()
-	if w.RunCost, err = dollarsOf("max-cost", s.runCost); err != nil {
+	if err = w.priced(s); err != nil {
 		return err
-	}
-	if w.RunCost > 0 {
-		for _, model := range []string{s.model, s.judge, s.transcription, s.looks()} {
-			if model != "" && !w.Prices.Lookup(model) {
-				return usage("give its price with --prices FILE, or leave out --max-cost", "the price of model %q is not known, so --max-cost cannot be kept", model)
-			}
-		}
 	}
 	if w.Concurrency, err = s.atOnce(); err != nil {
 		return err
 	}
-	config := llm.Config{BaseURL: baseURL, APIKey: apiKey, API: s.api, Prices: w.Prices, MaxTries: callTries, Now: time.Now, Jitter: mathrand.Float64}
+	config := llm.Config{BaseURL: baseURL, APIKey: apiKey, API: s.api, Prices: w.Prices, MaxTries: cmp.Or(s.tries, callTries), Now: time.Now, Jitter: mathrand.Float64}
 	config.Limiter = llm.NewLimiter(llm.LimiterConfig{Fixed: w.Concurrency, RequestsPerMinute: s.rpm, TokensPerMinute: s.tpm, Now: time.Now})
 	if w.Cassette, _, err = s.tape(); err != nil {
 		return err
@@ -128,6 +138,19 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 		return nil
 	}
 	w.Judge = judgeAt(config, s.judge, baseURL)
+	return nil
+}
+
+// priced fills in the money of the run, which can be kept only if all prices are known.
+func (w *world) priced(s settings) (err error) {
+	if w.RunCost, err = dollarsOf("max-cost", s.runCost); err != nil || w.RunCost == 0 {
+		return err
+	}
+	for _, model := range []string{s.model, s.judge, s.transcription, s.looks()} {
+		if model != "" && !w.Prices.Lookup(model) {
+			return usage("give its price with --prices FILE, or leave out --max-cost", "the price of model %q is not known, so --max-cost cannot be kept", model)
+		}
+	}
 	return nil
 }
 

@@ -164,6 +164,7 @@ func (a *app) printJSON(v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s\n", b)
+	// What could steer a terminal stands in strings, where its escape is the same.
+	_, err = fmt.Fprintf(a.stdout, "%s\n", printable(string(b)))
 	return err
 }

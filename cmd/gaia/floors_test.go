@@ -27,7 +27,7 @@ var floors = map[string]int{
 	"trajectory": 1, "judgecache": 1,
 	"tools": 2, "judge": 2, "internal/ledger": 2,
 	"agent": 3, "audit": 3,
-	"internal/run": 4, "submit": 4, "audit/render": 4,
+	"internal/run": 4, "submit": 4, "submit/export": 4, "audit/render": 4,
 	"cmd/gaia": 5,
 }
 
@@ -36,7 +36,7 @@ var apart = []string{"fixtures", "fixtures/gen", "fixtures/runs", "fixtures/hub"
 
 // pure are the packages that reach no network, start no process, and read no
 // clock and no randomness of their own.
-var pure = []string{"audit", "audit/render", "trajectory", "judge", "judgecache", "internal/ledger", "internal/policy", "internal/prompt", "internal/sign"}
+var pure = []string{"audit", "audit/render", "trajectory", "judge", "judgecache", "internal/ledger", "internal/policy", "internal/prompt", "internal/sign", "submit/export"}
 
 type goPackage struct {
 	ImportPath string

@@ -36,6 +36,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 	documented(t, "report", chapter(t, doc, "### `audit-report.json`"), reflect.TypeFor[audit.Report]())
 	documented(t, "adjudication", chapter(t, doc, "### `adjudications.jsonl`"), reflect.TypeFor[audit.Ruling]())
 	documented(t, "statement", chapter(t, doc, "### `attestation.dsse.json`"), reflect.TypeFor[submit.Statement](), "harness")
+	documented(t, "public result", chapter(t, doc, "### Public package `submission-<date>-<last 8 of the run id>-public/`"), reflect.TypeFor[submit.PublicResult]())
 	documented(t, "evidence bundle", chapter(t, doc, "## Evidence bundle"), reflect.TypeFor[trajectory.Contents]())
 	documented(t, "evidence bundle", chapter(t, doc, "## Evidence bundle"), reflect.TypeFor[trajectory.Sealing]())
 	documented(t, "summary", chapter(t, doc, "### `summary.json`"), reflect.TypeFor[ledger.Summary](), "dataset", "harness", "tokens")

@@ -112,3 +112,51 @@ func TestNoRoomAtAll(t *testing.T) {
 		t.Errorf("%v is left, %v", left, err)
 	}
 }
+
+// TestNoRoomForArchive: where there is no room to read an archive, nothing is known
+// of it, and nothing is left of it.
+func TestNoRoomForArchive(t *testing.T) {
+	path := spilling(t)
+	t.Setenv("TMPDIR", smallDisk(t, 256))
+	code, stdout, stderr := command(t, "verify", path)
+	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no space left on device\ngaia: hint: make room there, or name another directory by TMPDIR\n") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) != 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
+// TestNoRoomToPack packages a run where there is room for less and less of it: the
+// folder, the archive beside it, neither. There is then nothing of either.
+func TestNoRoomToPack(t *testing.T) {
+	key, runs := filepath.Join(t.TempDir(), "key"), t.TempDir()
+	if _, err := sign.CreateKey(key, rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := command(t, "run", "--submit-intent", "--limit", "3", "--key", key, "--out", runs); code != exitOK {
+		t.Fatal(stderr)
+	}
+	found, err := filepath.Glob(filepath.Join(runs, "01*"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	full := 0
+	for kib := 400; kib >= 16; kib -= 24 {
+		disk := smallDisk(t, kib)
+		code, stdout, stderr := command(t, "submit", "--archive", "--key", key, "--out", filepath.Join(disk, "out"), found[0])
+		if code == exitOK && full == 0 {
+			continue
+		}
+		full++
+		if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no space left on device\ngaia: hint: choose another place with --out\n") {
+			t.Errorf("%d KiB: exit code %d\n%s%s", kib, code, stdout, stderr)
+		}
+		if left, err := os.ReadDir(disk); err != nil || len(left) != 0 {
+			t.Errorf("%d KiB: %v is left, %v", kib, left, err)
+		}
+	}
+	if full < 5 || full > 14 {
+		t.Errorf("there was no room %d times", full)
+	}
+}

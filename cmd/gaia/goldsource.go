@@ -55,8 +55,8 @@ func (a *app) goldFor(ctx context.Context, source string, m ledger.Manifest) (*a
 }
 
 // publishedGold reads the gold answers of a run's plan from a dataset.
-func (a *app) publishedGold(ctx context.Context, dir, source string) (*audit.Gold, error) {
-	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))
+func (a *app) publishedGold(ctx context.Context, dir fs.FS, source string) (*audit.Gold, error) {
+	m, _, _, err := ledger.ReadPlan(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/loader"
-	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -257,25 +256,17 @@ func (a *app) openRun(dir string) (*ledger.Run, error) {
 	return ledger.Verify(os.DirFS(dir), ledger.Options{})
 }
 
-// isRunOrPackage is isRun for commands that take packages, too.
-func isRunOrPackage(dir string) error {
-	if submit.IsPackage(os.DirFS(dir)) {
-		return nil // whole or damaged, which verifying it will tell
-	}
-	return isRun(dir)
-}
-
 // isRun tells a directory that is no run at all from a damaged one.
 func isRun(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return usage("run directories are made under runs/", "reading the run directory %q: %v", dir, unwrapPath(err))
 	}
+	if isPackage(dir) {
+		return usage("packages are for 'gaia verify' and 'gaia audit'", "%q is a package, not a run directory", dir)
+	}
 	if !info.IsDir() {
 		return usage("", "%q is not a directory", dir)
-	}
-	if submit.IsPackage(os.DirFS(dir)) {
-		return usage("packages are for 'gaia verify' and 'gaia audit'", "%q is a package, not a run directory", dir)
 	}
 	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, trajectory.JournalFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {

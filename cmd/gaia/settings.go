@@ -52,6 +52,7 @@ type settings struct {
 	resumed       bool
 	rehearsal     bool
 	dry           bool   // nothing is asked or made
+	tries         int    // of a request; 0: callTries
 	runs          string // where run directories are
 	unsafePython  bool
 	python        string // pythonIfWorks, pythonNo, pythonConfined or pythonUnconfined

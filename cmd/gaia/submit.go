@@ -5,20 +5,20 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/spf13/cobra"
 )
 
 // submission is what the flags of submit say.
 type submission struct {
-	out, date, key string
-	dirty, asJSON  bool
+	out, date, key        string
+	dirty, strict, asJSON bool
+	archive, public       bool
+	by                    submit.Submitter
 }
 
 func (a *app) submitCommand() *cobra.Command {
@@ -33,16 +33,28 @@ before it appears.
 A run is refused, with every reason and nothing left behind, if it was planned
 without --submit-intent, if recording failed, if the audit is not clean, or if
 another key signed its plan. But for the last, --allow-dirty packages it all the
-same, and the package says everywhere that it is not for a leaderboard.
+same, and the package says everywhere that it is not for a leaderboard. --strict
+also refuses a run with findings that the audit leaves for somebody to review.
+
+--archive writes NAME.tar.gz instead of the folder NAME, to be handed over as it
+is: verify, audit and disclose read it without extracting it.
 
 Questions and answers of GAIA are not to be republished where crawlers find
-them: hand a package of a real run over in private.`,
+them: hand a package of a real run over in private. --public makes one that can
+be posted: it holds no text of the run, and who reads it has your word for the
+scores, until you show single tasks with 'gaia disclose', which are verified
+against it.`,
 		Example: `  gaia submit runs/01J…
-  gaia submit --out packages runs/01J…`,
+  gaia submit --strict --organisation "Example Lab" --contact lab@example.org runs/01J…
+  gaia submit --archive --out packages runs/01J…
+  gaia submit --public runs/01J…`,
 		Args: oneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "key"); err != nil {
+			if err := notEmpty(cmd, "key", "organisation", "contact"); err != nil {
 				return err
+			}
+			if s.strict && s.dirty {
+				return usage("leave one of them out", "--strict refuses what --allow-dirty packages")
 			}
 			return a.submit(cmd.Context(), args[0], s)
 		},
@@ -52,6 +64,11 @@ them: hand a package of a real run over in private.`,
 	f.StringVar(&s.date, "date", "", "date of the package, such as 2026-01-02 (default: today, UTC)")
 	f.StringVar(&s.key, "key", "", "signing key file, the one the run was planned with")
 	f.BoolVar(&s.dirty, "allow-dirty", false, "package a run that is refused, marked as not for a leaderboard")
+	f.BoolVar(&s.strict, "strict", false, "refuse a run with findings to review, too")
+	f.BoolVar(&s.public, "public", false, "leave out every text of the run, so that the package can be posted")
+	f.StringVar(&s.by.Organisation, "organisation", "", "who submits; stands in the statement as your word")
+	f.StringVar(&s.by.Contact, "contact", "", "where to ask about the submission; likewise")
+	f.BoolVar(&s.archive, "archive", false, "write one file, NAME.tar.gz, instead of a folder")
 	f.BoolVar(&s.asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
@@ -65,8 +82,14 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	if err := isRun(dir); err != nil {
 		return err
 	}
-	c := submit.Config{Run: dir, Out: s.out, Date: s.date, AllowDirty: s.dirty}
+	c := submit.Config{Run: dir, Out: s.out, Date: s.date, AllowDirty: s.dirty, Strict: s.strict, Archive: s.archive, Public: s.public}
 	var err error
+	if s.by != (submit.Submitter{}) {
+		if err := s.by.Check(); err != nil {
+			return usage("give --organisation and --contact as one line each", "%v", err)
+		}
+		c.Submitter = &s.by
+	}
 	if c.Key, err = a.existingKey(s.key); errors.Is(err, errNoKey) {
 		return a.withoutKey(dir)
 	} else if err != nil {
@@ -128,19 +151,15 @@ func (a *app) notFinished(dir string) error {
 type packaged struct {
 	Attestation string           `json:"attestation_sha256"`
 	Clean       bool             `json:"clean"`
-	Dir         string           `json:"dir"`
 	KeyID       string           `json:"key_id"`
+	Path        string           `json:"path"` // of the package's folder or archive
 	Rehearsal   bool             `json:"rehearsal,omitzero"`
 	Statement   submit.Predicate `json:"statement"`
 }
 
 func (a *app) printPackage(p submit.Package, asJSON bool) error {
-	attestation, err := os.ReadFile(filepath.Join(p.Dir, submit.AttestationFile))
-	if err != nil {
-		return err
-	}
 	s := p.Statement.Predicate
-	out := packaged{Attestation: sign.Digest(attestation), Clean: s.Audit.Clean, Dir: p.Dir, KeyID: p.Key.ID(), Rehearsal: s.Rehearsal, Statement: s}
+	out := packaged{Attestation: p.AttestationSHA256, Clean: s.Audit.Clean, Path: p.Path, KeyID: p.Key.ID(), Rehearsal: s.Rehearsal, Statement: s}
 	if asJSON {
 		return a.printJSON(out)
 	}
@@ -148,7 +167,7 @@ func (a *app) printPackage(p submit.Package, asJSON bool) error {
 	if s.Rehearsal {
 		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
 	}
-	rows = append(append(rows, packageRows(s)...), [2]string{"written to", p.Dir})
-	rows = append(rows, [2]string{"attestation", out.Attestation}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + quoteArg(p.Dir)})
+	rows = append(append(rows, packageRows(s)...), [2]string{"written to", p.Path})
+	rows = append(rows, [2]string{"attestation", out.Attestation}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + quoteArg(p.Path)})
 	return a.printRows(rows)
 }

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// archiveOf writes one file as if it were an archive's.
+func archiveOf(t *testing.T, name, data string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "package.tar.gz")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	zipped := gzip.NewWriter(f)
+	out := tar.NewWriter(zipped)
+	if err := out.WriteHeader(&tar.Header{Name: name, Size: int64(len(data)), Mode: 0o644}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(out, data); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []io.Closer{out, zipped} {
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// TestHostileArchive: what an archive says of its files is quoted, and is never a
+// place.
+func TestHostileArchive(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for name, want := range map[string]string{
+		"submission-2031-02-03-ABCDEFGH/\x1b[2J\x1b]0;owned\a": `gaia: error: "submission-2031-02-03-ABCDEFGH/\x1b[2J\x1b]0;owned\a": is not part of a package` + "\n",
+		"submission-2031-02-03-ABCDEFGH/../../escaped":         `gaia: error: "submission-2031-02-03-ABCDEFGH/../../escaped": leads out of the package's folder` + "\n",
+		"\x1b[31m/x": `gaia: error: "\x1b[31m/x": lies in a folder that is not called as a package is` + "\n",
+	} {
+		path := archiveOf(t, name, "")
+		for _, args := range [][]string{{"verify", path}, {"audit", path}} {
+			if code, stdout, stderr := command(t, args...); code != exitEvidence || stdout != "" || stderr != want {
+				t.Errorf("%q: exit code %d\n%s%s", args, code, stdout, stderr)
+			}
+		}
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) != 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
+// TestRenamedArchive: a package that is not for a leaderboard stays one in a folder
+// of another name.
+func TestRenamedArchive(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t)
+	p.want(exitOK, "run", "--limit", "1")
+	p.want(exitOK, "submit", "--archive", "--allow-dirty", p.runDir())
+	found, err := filepath.Glob(filepath.Join(p.dir, "submission-*-dirty.tar.gz"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	called := strings.TrimSuffix(filepath.Base(found[0]), ".tar.gz")
+	renamed := filepath.Join(p.dir, "renamed")
+	rename(t, found[0], renamed, called, strings.TrimSuffix(called, "-dirty"))
+	for _, args := range [][]string{{"verify", renamed}, {"audit", renamed}, {"disclose", renamed}} {
+		if out := p.want(exitEvidence, args...); !strings.HasSuffix(out, `renamed: holds the folder "`+strings.TrimSuffix(called, "-dirty")+`", but its statement is that of "`+called+"\"\n") {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+	rename(t, found[0], renamed, called, called)
+	p.want(exitOK, "verify", renamed)
+}
+
+// rename writes an archive again, with another folder in it.
+func rename(t *testing.T, from, to, old, called string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	unzipped, err := gzip.NewReader(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	zipped := gzip.NewWriter(f)
+	out := tar.NewWriter(zipped)
+	for r := tar.NewReader(unzipped); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Name = called + strings.TrimPrefix(h.Name, old)
+		if err := out.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(out, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(out.Close(), zipped.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spilling is an archive that is too much for memory.
+func spilling(t *testing.T) string {
+	t.Helper()
+	return archiveOf(t, "submission-2031-02-03-ABCDEFGH/events.jsonl", strings.Repeat("{}\n", 12<<20))
+}
+
+// TestNoScratch: an archive that cannot be kept anywhere proves nothing.
+func TestNoScratch(t *testing.T) {
+	path := spilling(t)
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "gone"))
+	code, stdout, stderr := command(t, "verify", path)
+	if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no such file or directory\ngaia: hint: make room there, or name another directory by TMPDIR\n") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+// TestKilledWhilePacking kills gaia submit while it writes an archive: under the
+// package's name there is nothing or all of it, and it can be packaged again.
+func TestKilledWhilePacking(t *testing.T) {
+	t.Parallel()
+	const rounds = 8
+	p := newProgram(t)
+	p.want(exitOK, "run", "--submit-intent", "--limit", "3")
+	dir, out, caught := p.runDir(), filepath.Join(p.dir, "out"), 0
+	for range rounds {
+		if err := os.RemoveAll(out); err != nil {
+			t.Fatal(err)
+		}
+		cmd := p.command("submit", "--archive", "--date", "2031-02-03", "--out", out, dir)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			cmd.Wait() // it was killed, or not
+		}()
+		for packing(t, out) == nil && !isClosed(ended) {
+		}
+		if err := cmd.Process.Kill(); err != nil && !isClosed(ended) {
+			t.Log(err) // it came to its end just now
+		}
+		<-ended
+		entries, err := os.ReadDir(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := ""
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), ".new-") {
+				whole = filepath.Join(out, e.Name())
+			}
+		}
+		if whole == "" {
+			caught++
+			p.want(exitOK, "submit", "--archive", "--date", "2031-02-03", "--out", out, dir)
+			continue
+		}
+		p.want(exitOK, "verify", whole)
+	}
+	t.Logf("%d of %d were killed before the archive appeared", caught, rounds)
+}
+
+// packing returns the archives that are being written in a folder.
+func packing(t *testing.T, out string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(out, ".new-*.tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/internal/llm"
+)
+
+// TestDoctorModel: what an endpoint does is told apart, with what would mend it,
+// by one request.
+func TestDoctorModel(t *testing.T) {
+	p := newPatient(t)
+	flags := p.onDisk()
+	for _, test := range []struct {
+		kind                  endpoint.Kind
+		state, detail, remedy string
+	}{
+		{"", stateOK, "answers as generated-model and calls tools (", ""},
+		{endpoint.Unauthorized, stateFailed, "the key is not known", "set OPENAI_API_KEY to a key of the endpoint"},
+		{endpoint.NoModel, stateFailed, "the model does not exist", "check --model"},
+		{endpoint.Quota, stateFailed, "the quota is used up", "see to the account"},
+		{endpoint.Payment, stateFailed, "the account is empty", "see to the account"},
+		{endpoint.Forbidden, stateFailed, "the account may not do this", "use a key that may ask this model"},
+		{endpoint.LimitMs, stateUnknown, "too many requests", "wait a minute"},
+		{endpoint.ErrorIn200, stateFailed, "the server failed", "try again"},
+		{endpoint.Overloaded, stateFailed, "too much to do", "try again"},
+		{endpoint.BadRequest, stateFailed, "the request is refused", "see what the endpoint says"},
+		{endpoint.Page, stateFailed, "not_json", "check --base-url"},
+		{endpoint.Cut, stateFailed, "model request failed: transport", "check --base-url and the network"},
+		{endpoint.Empty, stateFailed, llm.EmptyCompletion, "try again"},
+		{endpoint.UnknownTool, stateFailed, "not the one that was asked for", "name a model that calls tools"},
+		{endpoint.BrokenArguments, stateFailed, "not the one that was asked for", "name a model that calls tools"},
+		{endpoint.NonsenseUsage, stateMissing, "it reports no usage", "not submittable"},
+		{endpoint.Silent, stateFailed, "no answer from http://127.0.0.1:", "--wait 5m"},
+		{endpoint.Stalled, stateFailed, "no answer from http://127.0.0.1:", "--wait 5m"},
+	} {
+		t.Run(string(test.kind), func(t *testing.T) {
+			p := p
+			p.T = t
+			c, wait := endpoint.Config{Tasks: endpoint.Tasks{Count: 1}}, "1m"
+			if test.kind != "" {
+				c.Faults, c.First = []endpoint.Kind{test.kind}, -1
+			}
+			if test.kind == endpoint.Silent || test.kind == endpoint.Stalled {
+				wait = "300ms"
+			}
+			s, err := endpoint.Serve(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			f := p.findings(append(flags, "--base-url", s.URL, "--wait", wait)...)["model"]
+			p.wants(f, test.state, test.detail, test.remedy)
+			if wait != "1m" { // it may be over before anything is sent
+				return
+			}
+			counts := s.Counts()
+			if counts.Requests != 1 {
+				t.Errorf("%d requests", counts.Requests)
+			}
+			if spent := f.CostMicroUSD; counts.CostMicroUSD > 0 && test.kind != endpoint.Cut && (spent == nil || *spent != counts.CostMicroUSD) || counts.CostMicroUSD == 0 && spent != nil {
+				t.Errorf("it cost %s, want %d micro-USD", dollars(spent), counts.CostMicroUSD)
+			}
+		})
+	}
+	f := p.findings(append(flags, "--base-url", "http://127.0.0.1:9/v1")...)["model"]
+	p.wants(f, stateFailed, "unreachable", "that the endpoint is up")
+	p.untouched()
+}
+
+// answering is an endpoint that gives one answer, and what it was asked last.
+func answering(t *testing.T, status int, answer string) (base string, asked func() (path, body string)) {
+	t.Helper()
+	got := make(chan [2]string, 8)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		got <- [2]string{r.URL.Path, string(b)}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, strings.ReplaceAll(answer, "KEY", strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/v1", func() (string, string) {
+		last := <-got
+		return last[0], last[1]
+	}
+}
+
+// TestDoctorAnswers: what comes back is read as in a run, by the interface that a
+// run would ask by, in a completion that is bounded.
+func TestDoctorAnswers(t *testing.T) {
+	const usage = `"usage":{"prompt_tokens":9,"completion_tokens":5,"total_tokens":14}`
+	said := func(model, content, finish string) string {
+		return `{"id":"c1","object":"chat.completion","model":"` + model + `",` + usage + `,"choices":[{"index":0,"finish_reason":"` + finish + `","message":{"role":"assistant","content":"` + content + `"}}]}`
+	}
+	call := `{"id":"c1","object":"chat.completion","model":"MODEL",` + usage + `,"choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":"","tool_calls":[{"id":"t1","type":"function","function":{"name":"read_gauge","arguments":"{\"name\":\"mill\"}"}}]}}]}`
+	p := newPatient(t)
+	flags := p.onDisk()
+	for _, test := range []struct {
+		name                  string
+		status                int
+		answer                string
+		flags                 []string
+		path, body            string
+		state, detail, remedy string
+	}{
+		{"words", 200, said(endpoint.Model, "It reads seven.", "stop"), nil, "/v1/chat/completions", `"temperature":0`,
+			stateFailed, "calls no tool", "name a model that calls tools"},
+		{"cut short", 200, said(endpoint.Model, "Well, let me think", "length"), []string{"--max-tokens", "50"}, "/v1/chat/completions", `:50`,
+			stateUnknown, "reached 50 tokens before it called", ""},
+		{"silence at the bound", 200, said(endpoint.Model, "", "length"), nil, "/v1/chat/completions", `:1024`,
+			stateUnknown, "reached 1024 tokens before it said anything", ""},
+		{"another name", 200, strings.Replace(call, "MODEL", "berth-7", 1), nil, "/v1/chat/completions", `"name":"read_gauge"`,
+			stateOK, "answers as berth-7, asked for " + endpoint.Model, ""},
+		{"no name", 200, strings.Replace(call, "MODEL", "", 1), nil, "/v1/chat/completions", "", stateOK, "without naming a model", ""},
+		{"no usage", 200, strings.Replace(call, usage+",", "", 1), []string{"--submit-intent"}, "/v1/chat/completions", "",
+			stateFailed, "reports no usage", "not submittable"},
+		{"the other interface", 400, `{"error":{"message":"This model is only supported in v1/responses and not in v1/chat/completions."}}`, nil,
+			"/v1/chat/completions", "", stateFailed, "responses_api_required", "give --api responses"},
+		{"responses", 200, `{"id":"r1","object":"response","status":"completed","model":"` + endpoint.Model + `","output":[{"type":"function_call","id":"f1","call_id":"t1","name":"read_gauge","arguments":"{\"name\":\"mill\"}"}],"usage":{"input_tokens":9,"output_tokens":5,"total_tokens":14}}`,
+			[]string{"--api", "responses"}, "/v1/responses", `"max_output_tokens":1024`, stateOK, "calls tools (9 tokens in, 5 out; cost $0.000029)", ""},
+		{"nothing there", 404, "<html></html>", nil, "/v1/chat/completions", "", stateFailed, "404", "check --base-url"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := p
+			p.T = t
+			base, asked := answering(t, test.status, test.answer)
+			f := p.findings(append(append(flags, "--base-url", base), test.flags...)...)["model"]
+			p.wants(f, test.state, test.detail, test.remedy)
+			if path, body := asked(); path != test.path || !strings.Contains(body, test.body) {
+				t.Errorf("asked %s: %s", path, body)
+			}
+		})
+	}
+}
+
+// TestDoctorJudge: the judge is shown one answer that says nothing, in the form of
+// a run.
+func TestDoctorJudge(t *testing.T) {
+	s, err := endpoint.Serve(endpoint.Config{Tasks: endpoint.Tasks{Count: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	front := httptest.NewServer(beside(t, s.URL))
+	defer front.Close()
+	p := newPatient(t)
+	flags := append(p.onDisk(), "--base-url", front.URL+"/v1")
+	for model, want := range map[string][3]string{
+		fixtures.JudgeModel: {stateOK, "answers as " + fixtures.JudgeModel + " and gives verdicts (", ""},
+		"nobody":            {stateFailed, "does not exist", "check --judge-model"},
+		fixtures.Model:      {stateFailed, "", ""},
+	} {
+		found := p.findings(append(flags, "--judge-model", model)...)
+		if model != fixtures.Model { // the scripted model knows no such question
+			p.wants(found["judge"], want[0], want[1], want[2])
+		} else if found["judge"].State == stateOK {
+			t.Errorf("%+v", found["judge"])
+		}
+		p.wants(found["model"], stateOK, "calls tools", "")
+	}
+	for _, test := range [][3]string{
+		{`I cannot tell`, stateMissing, "its reply is no verdict"},
+		{`{\"verdict\":\"correct\"}`, stateMissing, "calls an answer correct that says nothing"},
+		{`{\"verdict\":\"incorrect\"}`, stateOK, "gives verdicts"},
+	} {
+		base, _ := answering(t, 200, `{"id":"c1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"`+test[0]+`"}}]}`)
+		p.wants(p.findings(append(flags, "--base-url", base, "--judge-model", "m")...)["judge"], test[1], test[2], "")
+	}
+}
+
+// beside sends on to an endpoint what is of its model, and all else to the scripted
+// models.
+func beside(t *testing.T, generated string) http.Handler {
+	t.Helper()
+	to := func(base string) http.Handler {
+		u, err := url.Parse(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: u.Scheme, Host: u.Host})
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.URL.Path = u.Path + strings.TrimPrefix(r.URL.Path, "/v1")
+			proxy.ServeHTTP(w, r)
+		})
+	}
+	one, other := to(generated), to(serveModel(t))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte(`"`+endpoint.Model+`"`)) {
+			one.ServeHTTP(w, r)
+			return
+		}
+		other.ServeHTTP(w, r)
+	})
+}
+
+// TestDoctorShowsNoSecret: no key or token is printed, though those who were asked
+// repeat them.
+func TestDoctorShowsNoSecret(t *testing.T) {
+	p := newPatient(t)
+	secrets := map[string]string{"OPENAI_API_KEY": "canary-model-key-0123456789", "HF_TOKEN": "canary-hub-token-0123456789", "TAVILY_API_KEY": "canary-search-key-0123456789",
+		"GAIA_SIGNING_KEY": "canary-signing-key-0123456789"}
+	for name, value := range secrets {
+		p.env[name] = value
+	}
+	base, _ := answering(t, 401, `{"error":{"message":"there is no \u001b[2J key KEY, nor canary-hub-token-0123456789 canary-search-key-0123456789 canary-signing-key-0123456789","code":"invalid_api_key"}}`)
+	server, _ := serveHub(t)
+	p.env["HF_ENDPOINT"] = server.URL
+	token := filepath.Join(p.home, ".cache", "huggingface", "token")
+	p.write(token, "canary-file-token-0123456789", 0o600)
+	for _, args := range [][]string{{}, {"--json"}, {"--no-call"}, {"--key", filepath.Join(p.home, "none")}} {
+		code, stdout, stderr := p.says(append(args, "--base-url", base, "--model", endpoint.Model, "--judge-model", "m", "--max-task-cost", "off")...)
+		if code != exitFindings || !strings.Contains(stdout, "OPENAI_API_KEY") {
+			t.Errorf("%q: exit code %d\n%s%s", args, code, stdout, stderr)
+		}
+		if said := stdout + stderr; strings.Contains(said, "canary") || strings.Contains(said, "\x1b") {
+			t.Errorf("%q shows a secret, or steers the terminal:\n%q", args, said)
+		}
+	}
+	p.untouched(".cache/huggingface/token")
+}

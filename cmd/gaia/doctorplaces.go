@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/judgecache"
+)
+
+// Room on disk, in bytes. Below littleRoom four workspaces at their limit of 256 MiB
+// fill it; below noRoom four lines of the journal at theirs of 16 MiB do.
+const (
+	littleRoom = 1 << 30
+	noRoom     = 64 << 20
+)
+
+// ofPlaces looks at this machine: where runs go, whose keys count, what is kept,
+// and which program this is.
+func (x *exam) ofPlaces(context.Context) []diagnosis {
+	return []diagnosis{
+		roomFinding("room for runs", "run directories", x.runs, "choose another place with --out", freeBytes),
+		roomFinding("room for temp", "what is not kept", os.TempDir(), "set TMPDIR to another place", freeBytes),
+		x.signingFinding(), x.trustFinding(), x.cacheFinding(), buildFinding(),
+	}
+}
+
+// roomFinding looks at the place where a directory is or would be made.
+func roomFinding(name, use, dir, instead string, free func(string) (int64, error)) diagnosis {
+	place, err := filepath.Abs(dir)
+	if err != nil {
+		return troubled(name, use, err)
+	}
+	info, err := os.Stat(place)
+	for errors.Is(err, fs.ErrNotExist) && filepath.Dir(place) != place {
+		place = filepath.Dir(place)
+		info, err = os.Stat(place)
+	}
+	switch {
+	case err != nil:
+		return troubled(name, use, fail(exitFailure, fmt.Errorf("looking at %q: %w", place, unwrapPath(err)), instead))
+	case !info.IsDir():
+		return troubled(name, use, fail(exitFailure, fmt.Errorf("%q is not a directory", place), instead))
+	case syscall.Access(place, 2) != nil: // to write
+		return troubled(name, use, fail(exitFailure, fmt.Errorf("nothing can be made in %q", place), instead))
+	}
+	n, err := free(place)
+	if err != nil {
+		return unlooked(name, use, fmt.Sprintf("cannot be told of %s: %v", quoteArg(place), err))
+	}
+	detail := fmt.Sprintf("%s free at %s", mebibytes(n), quoteArg(place))
+	switch {
+	case n < noRoom:
+		return troubled(name, use, fail(exitFailure, errors.New(detail+", which a few steps of an attempt can fill"), "make room, or "+instead))
+	case n < littleRoom:
+		return lacking(name, use, detail+", which a few attempts can fill", "make room, or "+instead)
+	}
+	return fine(name, use, detail)
+}
+
+func mebibytes(n int64) string {
+	if n >= 10<<30 {
+		return fmt.Sprintf("%d GiB", n>>30)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}
+
+// signingFinding says which key a run would be signed with.
+func (x *exam) signingFinding() diagnosis {
+	const name, use = "signing key", "signs plan and run"
+	found, err := x.findKey(x.key)
+	if errors.Is(err, errNoKey) {
+		return x.unmadeKey(name, use)
+	}
+	if err != nil {
+		return troubled(name, use, err)
+	}
+	detail := found.key.Public().ID() + " from "
+	if found.source == fromDir {
+		detail += quoteArg(found.path)
+	} else {
+		detail += found.source
+	}
+	if t, _, err := x.quietTrust(); err == nil {
+		if _, outdated := t.listed.Lookup(found.key.Public(), t.now); outdated != nil {
+			return lacking(name, use, detail+", which you do not trust now: "+outdated.Error(), "verify will refuse what it signs: gaia key init --rotate")
+		}
+	}
+	return fine(name, use, detail)
+}
+
+// unmadeKey says where the key would be made on first need.
+func (x *exam) unmadeKey(name, use string) diagnosis {
+	dir, err := x.keyDir()
+	if err != nil {
+		return troubled(name, use, err)
+	}
+	path := filepath.Join(dir, defaultKey)
+	if _, err := os.Lstat(path + ".pub"); err == nil {
+		return troubled(name, use, notMade(path, sign.ErrPublicOnly))
+	}
+	return fine(name, use, "none yet: made on first need at "+quoteArg(path))
+}
+
+// quietTrust is whom the user trusts, and what else would be said of that.
+func (x *exam) quietTrust() (t trust, notes string, err error) {
+	var said bytes.Buffer
+	quiet := *x.app
+	quiet.stderr = &said
+	t, err = quiet.ownTrust(x.key)
+	notes = strings.TrimSpace(strings.ReplaceAll(said.String(), "gaia: ", ""))
+	return t, strings.ReplaceAll(notes, "\n", "; "), err
+}
+
+func (x *exam) trustFinding() diagnosis {
+	const name, use = "trusted keys", "whose signatures count"
+	dir, err := x.keyDir()
+	if err != nil {
+		return lacking(name, use, err.Error(), strings.Join(classify(err).hints, "; "))
+	}
+	t, notes, err := x.quietTrust()
+	if err != nil {
+		return troubled(name, use, err)
+	}
+	if notes != "" {
+		return lacking(name, use, notes, "gaia key list shows what counts in "+quoteArg(dir))
+	}
+	return fine(name, use, fmt.Sprintf("%d trusted now; their directory is %s", len(t.valid()), quoteArg(dir)))
+}
+
+// cacheFinding checks every entry of the judge cache, as a run does that uses it.
+func (x *exam) cacheFinding() diagnosis {
+	const name, use = "judge cache", "verdicts given before"
+	if x.noJudgeCache {
+		return fine(name, use, "not used: --no-judge-cache")
+	}
+	dir, err := x.judgeCacheDir("set one of them, or give --no-judge-cache")
+	if err != nil {
+		return x.unlessJudged(troubled(name, use, err))
+	}
+	t, _, err := x.quietTrust()
+	if err != nil {
+		return unlooked(name, use, "not looked at: see trusted keys")
+	}
+	reader, err := judgecache.Look(dir, t.valid())
+	if errors.Is(err, fs.ErrNotExist) {
+		return fine(name, use, "none yet: "+quoteArg(dir))
+	}
+	if err != nil {
+		return x.unlessJudged(troubled(name, use, err))
+	}
+	var bad []judgecache.Bad
+	good := 0
+	reader.Each(func(e judgecache.Entry) {
+		switch {
+		case e.Reason != "":
+			bad = append(bad, judgecache.Bad{Name: e.Name, Reason: e.Reason})
+		case !e.Leftover && !e.Legacy:
+			good++
+		}
+	})
+	if len(bad) == 0 {
+		return fine(name, use, entriesOf(good)+" in "+quoteArg(dir))
+	}
+	err = fmt.Errorf("%d of %s do not verify: %s", len(bad), entriesOf(good+len(bad)), strings.Join(badEntries(dir, bad), "; "))
+	if reader.Shut() != "" {
+		err = shutCache(openedCache{Reader: reader, dir: dir})
+	}
+	f := troubled(name, use, fail(exitFailure, err, cacheHints(dir, bad)...))
+	if !x.submitIntent {
+		f.State = stateMissing // what is bad is not used
+	}
+	return x.unlessJudged(f)
+}
+
+// unlessJudged lessens what a run without a judge would not meet.
+func (x *exam) unlessJudged(f diagnosis) diagnosis {
+	if x.judge == "" && f.State == stateFailed {
+		f.State = stateMissing
+	}
+	return f
+}
+
+// buildFinding says which program signs for what it did.
+func buildFinding() diagnosis {
+	const name, use = "this program", "is named in the signed plan"
+	h, err := harness()
+	const remedy = "build it from a clean checkout: go build ./cmd/gaia"
+	switch {
+	case err != nil:
+		return troubled(name, use, err)
+	case h.Commit == "":
+		return lacking(name, use, "gaia "+h.Version+" of an unknown commit", remedy)
+	case h.Dirty:
+		return lacking(name, use, "gaia "+h.Version+" of commit "+h.Commit+" with changes that are not in it", remedy)
+	}
+	return fine(name, use, "gaia "+h.Version+" of commit "+h.Commit)
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// settle settles what a run would be, as run does. Flags and a file that say
+// something wrong are an error; that they do not come to a run is a finding.
+func (x *exam) settle(cmd *cobra.Command, file *settingsFile) error {
+	given := map[string]bool{}
+	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	if err := file.apply(x.ofRun.Flags(), func(name string) bool { return given[name] || x.decides(name) }); err != nil {
+		return err
+	}
+	x.takeServers(file)
+	if err := x.checkRun(x.ofRun, &x.run); err != nil {
+		return err
+	}
+	x.runs, x.tries = x.run.out, 1
+	x.unsettled = x.complete(&x.settings)
+	if x.unsettled != nil && !x.rehearsal && x.model != "" { // all else is settled before the search engine
+		x.noSearch, x.unsettled = x.unsettled, nil
+	}
+	if file != nil && x.unsettled == nil {
+		x.tellSettings(file, x.settings)
+	}
+	if x.unsettled == nil {
+		x.unsettled = x.serverSide(x.warn)
+	}
+	if x.unsettled == nil {
+		x.w.Policy, x.unsettled = x.policy()
+	}
+	if x.unsettled == nil && !x.rehearsal {
+		x.unsettled = x.reach()
+	}
+	return nil
+}
+
+// reach finds out what could be asked at the endpoint, and why not. The error is
+// that there would be no run at all.
+func (x *exam) reach() (err error) {
+	base, err := parseBaseURL(x.baseURL)
+	if err != nil {
+		return err
+	}
+	apiKey := x.getenv("OPENAI_API_KEY")
+	x.noKey = x.keyed(base, apiKey)
+	if x.w.Prices, x.noPrices = x.priceTable(); x.noPrices == nil {
+		x.noPrices = cmp.Or(x.w.bounded(x.settings, base), x.w.priced(x.settings))
+	}
+	s := x.settings
+	s.runCost = "" // of which nothing is kept to here
+	switch mode, dir, _ := s.tape(); mode {
+	case ledger.CassetteRecord:
+		if _, err := llm.NewPlayer(dir); err == nil {
+			x.noTape = usage("record to another directory", "--cassette %s: %v", s.cassette, llm.ErrRecorded)
+		}
+		s.cassette = "" // nothing is recorded here
+	case ledger.CassetteReplay:
+		_, x.noTape = s.transport()
+	}
+	if x.noTape != nil {
+		return nil
+	}
+	return x.w.ask(s, s.baseURL, apiKey)
+}
+
+// ofSettings says what a run would be, whether there is a key for it, and what
+// bounds its cost.
+func (x *exam) ofSettings(context.Context) []diagnosis {
+	const settings, use = "settings", "what a run would be"
+	const key, keyUse = "model key", "asks the endpoint"
+	if x.unsettled != nil {
+		const later = "not looked at before the settings come to a run"
+		return []diagnosis{troubled(settings, use, x.unsettled), unlooked(key, keyUse, later), unlooked("prices", pricesUse, later)}
+	}
+	if x.rehearsal {
+		return []diagnosis{fine(settings, use, "rehearsal: built-in tasks and models, nothing to reach"),
+			fine(key, keyUse, "rehearsal: none is needed"), fine("prices", pricesUse, "rehearsal: nothing costs anything")}
+	}
+	f := fine(settings, use, x.model+" at "+originOf(x.baseURL)+", tasks of "+x.source)
+	if x.noTape != nil {
+		f = troubled(settings, use, x.noTape)
+	}
+	return []diagnosis{f, x.keyFinding(key, keyUse), x.pricesFinding()}
+}
+
+func (x *exam) keyFinding(name, use string) diagnosis {
+	mode, _, _ := x.tape()
+	switch {
+	case x.noKey != nil:
+		return troubled(name, use, x.noKey)
+	case mode == ledger.CassetteReplay:
+		return fine(name, use, "none is needed: answers are replayed")
+	case x.getenv("OPENAI_API_KEY") == "":
+		return fine(name, use, "OPENAI_API_KEY is not set; an endpoint on this machine may want none")
+	}
+	return fine(name, use, "from OPENAI_API_KEY")
+}
+
+const pricesUse = "count and bound the cost"
+
+// pricesFinding says of which models the price is known.
+func (x *exam) pricesFinding() diagnosis {
+	const name = "prices"
+	if x.noPrices != nil {
+		return troubled(name, pricesUse, x.noPrices)
+	}
+	table := "table " + x.w.Prices.Version()
+	if x.prices == "" {
+		table = "built-in " + table
+	}
+	var known, not []string
+	for _, model := range []string{x.model, x.judge, x.transcription, x.looks()} {
+		switch {
+		case model == "" || slices.Contains(known, model) || slices.Contains(not, model):
+		case x.w.Prices.Lookup(model):
+			known = append(known, model)
+		default:
+			not = append(not, model)
+		}
+	}
+	if len(not) > 0 {
+		return lacking(name, pricesUse, fmt.Sprintf("%s: no price of %s, whose cost is unknown unless the endpoint says it", table, strings.Join(not, ", ")),
+			"give a table with --prices FILE if it costs something")
+	}
+	return fine(name, pricesUse, table+": "+strings.Join(known, ", "))
+}
+
+// ofSenses says which tools there would be that need another model or a service.
+// Nobody is asked.
+func (x *exam) ofSenses(context.Context) []diagnosis {
+	const hear, look, search = "transcription", "vision", "search"
+	const hearUse, lookUse, searchUse = "the tool transcribe_audio", "the tool describe_image", "the tool web_search"
+	if x.unsettled != nil {
+		const later = "not looked at before the settings come to a run"
+		return []diagnosis{unlooked(hear, hearUse, later), unlooked(look, lookUse, later), unlooked(search, searchUse, later)}
+	}
+	found := []diagnosis{
+		lacking(hear, hearUse, "no model: the tool is not offered", "name one with --transcription-model"),
+		lacking(look, lookUse, "no model: the tool is not offered", "name one with --vision-model"),
+		lacking(search, searchUse, "no engine: the tool is not offered", "set TAVILY_API_KEY, BRAVE_API_KEY, SERPER_API_KEY or SEARXNG_URL; --search chooses"),
+	}
+	given := func(i int, detail string) { found[i].State, found[i].Detail, found[i].Remedy = stateOK, detail, "" }
+	switch {
+	case x.rehearsal:
+		given(0, "rehearsal: built-in")
+	case x.transcription != "":
+		given(0, x.transcription+", not asked")
+	}
+	switch {
+	case x.vision == noVision:
+		given(1, "left out by --vision-model "+noVision)
+	case x.rehearsal:
+		given(1, "rehearsal: built-in")
+	case x.looks() != "":
+		given(1, x.looks()+", not asked")
+	}
+	switch {
+	case x.noSearch != nil:
+		found[2] = troubled(search, searchUse, x.noSearch)
+	case x.rehearsal:
+		given(2, "rehearsal: a built-in web")
+	case x.search == searchNone:
+		given(2, "left out by --search "+searchNone)
+	case x.engine.Name == tools.SearXNG:
+		given(2, "searxng at "+x.engine.Origin()+", not asked")
+	case x.engine.Name != "":
+		given(2, x.engine.Name+", with the key from "+x.keyVariable(x.engine.Name)+", not asked")
+	}
+	return found
+}
+
+// keyVariable is the variable that the key of a search engine is from.
+func (a *app) keyVariable(engine string) string {
+	for _, k := range searchKeys() {
+		for _, name := range k.variables {
+			if k.engine == engine && strings.TrimSpace(a.getenv(name)) != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/endpoint"
+)
+
+// TestDoctorSettings: what run refuses is refused in its words, a flag that is wrong
+// as a matter of usage and what does not come to a run as a finding.
+func TestDoctorSettings(t *testing.T) {
+	p := newPatient(t)
+	for _, args := range [][]string{{"--limit", "0"}, {"--max-cost", "much"}, {"--wait", "0s"}, {"--like", "x"}, {"--dry-run"}, {"--key", ""}, {"now"}} {
+		if code, _, stderr := p.says(args...); code != exitUsage {
+			t.Errorf("%q: exit code %d\n%s", args, code, stderr)
+		}
+	}
+	p.env["OPENAI_API_KEY"] = "sk-inventedInvented0123456789"
+	found := p.findings()
+	p.wants(found["settings"], stateFailed, "no model is given", "give --model")
+	for _, name := range []string{"model key", "prices", "model", "judge", "transcription", "vision", "search", "dataset"} {
+		p.wants(found[name], stateUnknown, "before the settings come to a run", "")
+	}
+	flags := append(p.onDisk(), "--no-call")
+	found = p.findings(append(flags, "--model", "gpt-4o-search-preview", "--submit-intent")...)
+	p.wants(found["settings"], stateFailed, "which nothing records", "name another model")
+	found = p.findings(append(flags, "--base-url", "models.example")...)
+	p.wants(found["settings"], stateFailed, `--base-url "models.example" is no base URL`, "give a URL")
+	found = p.findings(append(flags, "--policy", filepath.Join(p.home, "none.yaml"))...)
+	p.wants(found["settings"], stateFailed, "none.yaml", "")
+
+	file := filepath.Join(t.TempDir(), "gaia.yaml")
+	p.write(file, "model: other-model\nbase-url: http://127.0.0.1:9/v1\nno-call: true\n", 0o644)
+	if code, _, stderr := p.says("--settings", file); code != exitUsage || !strings.Contains(stderr, `there is no setting "no-call"`) {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+	p.write(file, "model: other-model\nbase-url: http://127.0.0.1:9/v1\n", 0o644)
+	p.env["HF_HUB_OFFLINE"] = "1"
+	code, stdout, stderr := p.says("--settings", file, "--no-call", "--json")
+	if code != exitOK && code != exitFindings || !strings.Contains(stdout, "other-model at http://127.0.0.1:9, tasks of hub") || !strings.Contains(stderr, "the endpoint is http://127.0.0.1:9") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	p.untouched()
+}
+
+// TestDoctorKeyAndPrices: no key for an endpoint elsewhere and a cost that nobody
+// can bound would end a run, and end in a finding before anybody is asked.
+func TestDoctorKeyAndPrices(t *testing.T) {
+	p := newPatient(t)
+	flags := append(p.onDisk(), "--base-url", "https://models.example/v1")
+	found := p.findings(flags...)
+	p.wants(found["model key"], stateFailed, "there is no key for models.example", "set OPENAI_API_KEY")
+	p.wants(found["model"], stateUnknown, "see model key", "")
+	p.wants(found["prices"], stateOK, "table endpoint-2: "+endpoint.Model, "")
+	p.wants(found["judge"], stateMissing, "the official verdict alone", "--judge-model")
+	p.wants(found["search"], stateMissing, "not offered", "TAVILY_API_KEY")
+	found = p.findings(append(flags, "--search", "tavily")...)
+	p.wants(found["search"], stateFailed, "there is no key to search with tavily", "set TAVILY_API_KEY")
+	p.wants(found["settings"], stateOK, "generated-model at https://models.example", "")
+	p.wants(found["dataset"], stateOK, "1 of 1 task", "")
+	p.wants(p.findings(append(flags, "--searxng-url", "http://searx.example/search")...)["search"], stateOK, "searxng at http://searx.example, not asked", "")
+
+	p.env["OPENAI_API_KEY"], p.env["BRAVE_SEARCH_API_KEY"] = "sk-inventedInvented0123456789", "inventedInvented"
+	flags = append(flags, "--no-call", "--model", "unpriced-model", "--judge-model", endpoint.Model, "--vision-model", "none", "--transcription-model", endpoint.Hearing)
+	found = p.findings(flags...)
+	p.wants(found["model key"], stateOK, "from OPENAI_API_KEY", "")
+	p.wants(found["prices"], stateFailed, `the price of model "unpriced-model" is not known, so its cost cannot be bounded`, "--max-task-cost off")
+	p.wants(found["model"], stateUnknown, "--no-call", "")
+	p.wants(found["judge"], stateUnknown, "--no-call", "")
+	p.wants(found["transcription"], stateOK, endpoint.Hearing+", not asked", "")
+	p.wants(found["vision"], stateOK, "left out", "")
+	p.wants(found["search"], stateOK, "brave, with the key from BRAVE_SEARCH_API_KEY", "")
+	found = p.findings(append(flags, "--max-task-cost", "off")...)
+	p.wants(found["prices"], stateMissing, "no price of unpriced-model", "--prices FILE")
+	found = p.findings(append(flags, "--max-task-cost", "off", "--max-cost", "5")...)
+	p.wants(found["prices"], stateFailed, "--max-cost cannot be kept", "give its price")
+	p.untouched()
+}
+
+// TestDoctorTape: answers that are replayed need nobody; a recording is not
+// recorded over, and none is begun.
+func TestDoctorTape(t *testing.T) {
+	p := newPatient(t)
+	s, err := endpoint.Serve(endpoint.Config{Tasks: endpoint.Tasks{Count: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	tape := filepath.Join(p.home, "tape")
+	flags := append(p.onDisk(), "--base-url", s.URL)
+	p.wants(p.findings(append(flags, "--cassette", "record:"+tape)...)["model"], stateOK, "calls tools", "")
+	p.untouched()
+	found := p.findings(append(flags, "--cassette", "replay:"+tape)...)
+	p.wants(found["settings"], stateFailed, "--cassette replay:", "")
+	p.wants(found["model"], stateUnknown, "see settings", "")
+
+	run := newProgram(t)
+	run.want(exitOK, append(append([]string{"run"}, flags...), "--cassette", "record:"+tape)...)
+	asked := s.Counts().Requests
+	p.wants(p.findings(append(flags, "--cassette", "replay:"+tape)...)["model"], stateOK, "nobody is asked", "")
+	p.wants(p.findings(append(flags, "--cassette", "record:"+tape)...)["settings"], stateFailed, "--cassette record:", "another directory")
+	if n := s.Counts().Requests; n != asked {
+		t.Errorf("%d requests were made", n-asked)
+	}
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/submit"
+	"github.com/gaia-harness/gaia/submit/export"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// The forms that a run is exported in.
+const (
+	formatLeaderboard = "leaderboard"
+	formatInspect     = "inspect"
+	formatCSV         = "csv"
+)
+
+// exporting is what the flags of export say.
+type exporting struct{ format, out string }
+
+func (a *app) exportCommand() *cobra.Command {
+	var x exporting
+	formats := []string{formatLeaderboard, formatInspect, formatCSV}
+	cmd := &cobra.Command{
+		Use:   "export DIR --format leaderboard|inspect|csv",
+		Short: "Write a run for the leaderboard, for Inspect or for a spreadsheet",
+		Long: `Export verifies a finished run or a package and writes it in the form of another
+tool, without gold answers:
+
+  leaderboard  the lines that the GAIA leaderboard takes, as a package has them
+  inspect      a log of Inspect AI, for 'inspect view' and read_eval_log
+  csv          a row a task; a text that a spreadsheet would run begins with '
+
+Tasks that an adjudication made void have no answer for the leaderboard, and
+count wrong for Inspect. Nothing is written over. An export is no evidence:
+nobody can verify it.
+
+Questions and answers of GAIA are not to be republished where crawlers find
+them: that holds for the leaderboard's file and for a log of Inspect, too.`,
+		Example: `  gaia export runs/01J… --format leaderboard > leaderboard.jsonl
+  gaia export submission-2026-01-02-5XK9QZ7M --format inspect -o run.eval
+  gaia export runs/01J… --format csv -o run.csv`,
+		Args: oneArg("the run directory, package or archive"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "format", "out"); err != nil {
+				return err
+			}
+			switch {
+			case x.format == "":
+				return usage("give one by --format: leaderboard, inspect or csv", "there is no format to export in")
+			case !slices.Contains(formats, x.format):
+				return usage("the formats are leaderboard, inspect and csv", "--format is %q", x.format)
+			case x.format == formatInspect && x.out == "-":
+				return usage("give the name of a file", "a log of Inspect is not written to standard output")
+			}
+			return a.export(cmd.Context(), args[0], x)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&x.format, "format", "", "leaderboard, inspect or csv")
+	f.StringVarP(&x.out, "out", "o", "", "file to write, which must not be there (default: standard output; inspect: <run>.eval here)")
+	completeFixed(cmd, "format", formats...)
+	return cmd
+}
+
+func (a *app) export(ctx context.Context, dir string, x exporting) error {
+	given, err := openJournal(dir)
+	if err != nil {
+		return err
+	}
+	defer given.Close()
+	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer release()
+	var source export.Source
+	if given.packaged {
+		source, err = packageSource(given)
+	} else {
+		source, err = runSource(dir)
+	}
+	if err != nil {
+		return err
+	}
+	if x.format == formatInspect && x.out == "" {
+		x.out = source.Run.Manifest.RunID + ".eval"
+	}
+	write := x.writer(source)
+	if x.out == "" || x.out == "-" {
+		if err := write(interruptible{ctx, a.shown(x.format)}); err != nil {
+			return err
+		}
+		a.noticeExport(source)
+		return nil
+	}
+	if inside, err := liesIn(dir, x.out); err != nil || inside {
+		return cmp.Or(err, usage("give a place outside of it by --out", "the export would lie in %q itself, which must hold nothing else", dir))
+	}
+	if err := writeStream(ctx, x.out, write); err != nil {
+		return err
+	}
+	a.noticeExport(source)
+	fmt.Fprintf(a.stderr, "gaia: wrote %s\n", oneLine(quoteArg(x.out)))
+	return nil
+}
+
+// shown returns standard output. A terminal gets of the leaderboard's lines no
+// character that steers it, which JSON leaves as it is.
+func (a *app) shown(format string) io.Writer {
+	if f, is := a.stdout.(*os.File); is && format == formatLeaderboard && term.IsTerminal(int(f.Fd())) {
+		return printing{f}
+	}
+	return a.stdout
+}
+
+// printing is a writer of whole lines that makes them printable.
+type printing struct{ to io.Writer }
+
+func (w printing) Write(b []byte) (int, error) {
+	_, err := io.WriteString(w.to, printable(string(b)))
+	return len(b), err
+}
+
+// writer returns what writes a run in the format that was asked for.
+func (x exporting) writer(s export.Source) func(io.Writer) error {
+	return func(w io.Writer) error {
+		switch x.format {
+		case formatInspect:
+			return export.Inspect(w, s)
+		case formatCSV:
+			return export.CSV(w, s)
+		}
+		lines, err := submit.Leaderboard(s.Run, s.Void)
+		if err == nil {
+			_, err = w.Write(lines)
+		}
+		return err
+	}
+}
+
+// packageSource verifies a package to be exported.
+func packageSource(given *evidence) (export.Source, error) {
+	p, err := given.verify(submit.Options{Once: true})
+	if err != nil {
+		return export.Source{}, err
+	}
+	return export.Source{Dir: given.files, Summary: submit.MetadataFile, Run: p.Run, Void: audit.Voided(p.Report.Checks)}, nil
+}
+
+// runSource verifies a run directory to be exported. Only of a run about which
+// something was decided must the audit tell what that makes void.
+func runSource(dir string) (export.Source, error) {
+	run := os.DirFS(dir)
+	found, err := verifyRun(run)
+	if err != nil {
+		return export.Source{}, err
+	}
+	if !found.Complete {
+		return export.Source{}, incomplete(dir, found)
+	}
+	source := export.Source{Dir: run, Run: found, Void: map[string]bool{}}
+	decided, _, err := audit.CollectAdjudications(run)
+	if err != nil || len(decided) == 0 {
+		return source, err
+	}
+	gold, err := privateGold(dir)
+	if err != nil {
+		return export.Source{}, err
+	}
+	report, again, err := audit.Run(run, audit.Options{Gold: gold, Marked: found.Marked})
+	if errors.Is(err, audit.ErrIncomplete) {
+		return export.Source{}, incomplete(dir, again)
+	}
+	if err != nil {
+		return export.Source{}, privateFault(err)
+	}
+	source.Run, source.Void = again, audit.Voided(report.Checks)
+	return source, nil
+}
+
+// noticeExport says what an export must not be taken for.
+func (a *app) noticeExport(s export.Source) {
+	m := s.Run.Manifest
+	if m.Rehearsal {
+		fmt.Fprintf(a.stderr, "gaia: rehearsal: %s\n", rehearsalNote)
+	}
+	if m.Cassette == ledger.CassetteReplay {
+		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", replayNote)
+	}
+	if why := unsubmittable(s.Run); why != "" {
+		fmt.Fprintf(a.stderr, "gaia: unsubmittable: %s\n", oneLine(why))
+	}
+	if n := len(s.Void); n > 0 {
+		fmt.Fprintf(a.stderr, "gaia: void: %s by adjudication\n", counted(n, "task"))
+	}
+	if planned, split := len(m.Tasks), m.Dataset.SplitSize; planned < split {
+		fmt.Fprintf(a.stderr, "gaia: subset: %d of the %d tasks of the split\n", planned, split)
+	}
+	a.noticeTrust(s.Run)
+}
+
+// writeStream writes a file that must not be there yet, whole and durable or not
+// at all.
+func writeStream(ctx context.Context, path string, write func(io.Writer) error) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return notWritten(path, err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return fmt.Errorf("writing %q: %w", path, unwrapPath(err))
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	out := bufio.NewWriterSize(f, 1<<16)
+	if err := write(interruptible{ctx, out}); err != nil {
+		return err
+	}
+	if err := errors.Join(out.Flush(), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("writing %q: %w", path, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil { // which, unlike a rename, replaces nothing
+		return notWritten(path, err)
+	}
+	return sign.SyncDir(filepath.Dir(path))
+}
+
+// interruptible is a writer that ends with its context.
+type interruptible struct {
+	ctx context.Context
+	to  io.Writer
+}
+
+func (w interruptible) Write(b []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.to.Write(b)
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"archive/zip"
+	"context"
+	"encoding/csv"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/submit"
+	"github.com/go-json-experiment/json"
+)
+
+// TestExportVoid: what an adjudication made void has no answer for the
+// leaderboard, whether it is exported from the run or from its package, and counts
+// wrong for the others.
+func TestExportVoid(t *testing.T) {
+	k := newKeeper(t, decidable)
+	if code, _, stderr := k.decide(k.id(t, leakRule), audit.Void); code != exitOK {
+		t.Fatal(stderr)
+	}
+	if code, _, stderr := k.command("submit", k.dir, "--out", k.home, "--date", "2031-02-03", "--allow-dirty"); code != exitOK {
+		t.Fatal(stderr)
+	}
+	packages, err := filepath.Glob(filepath.Join(k.home, "submission-*"))
+	if err != nil || len(packages) != 1 {
+		t.Fatal(packages, err)
+	}
+	want, err := os.ReadFile(filepath.Join(packages[0], submit.LeaderboardFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tables, logs, written []string
+	for i, dir := range []string{k.dir, packages[0]} {
+		code, lines, stderr := k.command("export", dir, "--format", "leaderboard")
+		if code != exitOK || lines != string(want) || !strings.Contains(lines, `{"model_answer":"","reasoning_trace":"The record says so.","task_id":"`+leakTask+`"}`) {
+			t.Errorf("exit code %d\n%s\n%s", code, lines, stderr)
+		}
+		if !strings.Contains(stderr, "gaia: void: 1 task by adjudication\n") {
+			t.Errorf("nothing says that a task is void: %s", stderr)
+		}
+		code, table, _ := k.command("export", dir, "--format", "csv")
+		rows, err := csv.NewReader(strings.NewReader(table)).ReadAll()
+		if code != exitOK || err != nil || len(rows) != 4 || rows[1][len(rows[1])-1] != "true" || rows[2][len(rows[2])-1] != "false" {
+			t.Errorf("exit code %d, %v\n%s", code, err, table)
+		}
+		log := filepath.Join(k.home, []string{"run.eval", "package.eval"}[i])
+		if code, stdout, stderr := k.command("export", dir, "--format", "inspect", "-o", log); code != exitOK || stdout != "" || !strings.Contains(stderr, "gaia: wrote "+log+"\n") {
+			t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+		}
+		data, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables, logs, written = append(tables, table), append(logs, log), append(written, string(data))
+	}
+	if tables[0] != tables[1] || written[0] != written[1] {
+		t.Errorf("the run gives another log or table than its package:\n%s\n%s", tables[0], tables[1])
+	}
+	for _, log := range logs {
+		if got := accuracy(t, log); got != 1.0/3 {
+			t.Errorf("%s: the accuracy is %v", log, got)
+		}
+	}
+}
+
+// accuracy reads the official one from a log of Inspect.
+func accuracy(t *testing.T, path string) float64 {
+	t.Helper()
+	z, err := zip.OpenReader(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	f, err := z.Open("header.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var header struct {
+		Results struct {
+			Scores []struct {
+				Metrics map[string]struct {
+					Value float64 `json:"value"`
+				} `json:"metrics"`
+				Name string `json:"name"`
+			} `json:"scores"`
+		} `json:"results"`
+	}
+	if err := json.UnmarshalRead(f, &header); err != nil || len(header.Results.Scores) == 0 || header.Results.Scores[0].Name != "official" {
+		t.Fatal(header, err)
+	}
+	return header.Results.Scores[0].Metrics["accuracy"].Value
+}
+
+// TestWriteStream: a file appears whole or not at all, and over nothing.
+func TestWriteStream(t *testing.T) {
+	broken := errors.New("the source broke")
+	write := func(w io.Writer) error {
+		_, err := io.WriteString(w, "whole")
+		return err
+	}
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "there"), []byte("before"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name  string
+		ctx   context.Context
+		write func(io.Writer) error
+		want  string
+	}{
+		{"new", context.Background(), write, ""},
+		{"there", context.Background(), write, "is there already, and nothing is written over"},
+		{"broken", context.Background(), func(w io.Writer) error { return errors.Join(write(w), broken) }, broken.Error()},
+		{"raced", context.Background(), func(w io.Writer) error {
+			return errors.Join(write(w), os.WriteFile(filepath.Join(dir, "raced"), []byte("before"), 0o644))
+		}, "is there already, and nothing is written over"},
+		{"stopped", stopped, write, context.Canceled.Error()},
+	} {
+		err := writeStream(tt.ctx, filepath.Join(dir, tt.name), tt.write)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e.Name()+"="+string(data))
+	}
+	if want := "new=whole raced=before there=before"; strings.Join(got, " ") != want {
+		t.Errorf("the folder holds %q", got)
+	}
+}
+
+// TestPrinting: on a terminal no text of a run steers it.
+func TestPrinting(t *testing.T) {
+	var out strings.Builder
+	line := "{\"a\":\"\u009b31m\"}\n"
+	if n, err := (printing{&out}).Write([]byte(line)); n != len(line) || err != nil || out.String() != "{\"a\":\"\\u009b31m\"}\n" {
+		t.Errorf("%d, %v: %q", n, err, out.String())
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/submit"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// evidence is what a command is given to look at: a run directory, the
+// folder of a package, or its archive, of which nothing is extracted.
+type evidence struct {
+	path     string
+	files    fs.FS
+	packaged bool
+	archive  *submit.Archive // nil: a directory
+}
+
+// openEvidence opens what a user named; what is nothing of that kind is a matter of
+// usage. Whether it verifies is not known yet.
+func openEvidence(path string) (*evidence, error) {
+	if isArchive(path) {
+		return openArchive(path)
+	}
+	files, packaged := os.DirFS(path), isPackage(path)
+	if !packaged { // a damaged package is one, too
+		if err := isRun(path); err != nil {
+			return nil, err
+		}
+	}
+	return &evidence{path: path, files: files, packaged: packaged}, nil
+}
+
+func openArchive(path string) (*evidence, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the archive %q: %w", path, unwrapPath(err))
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("reading the archive %q: %w", path, unwrapPath(err))
+	}
+	archive, err := submit.OpenArchive(f, info.Size(), os.TempDir())
+	var scratch *submit.ScratchError
+	if errors.As(err, &scratch) {
+		return nil, fail(exitFailure, err, "make room there, or name another directory by TMPDIR")
+	}
+	if err != nil {
+		return nil, archiveFault(path, err)
+	}
+	return &evidence{path: path, files: archive.FS(), packaged: true, archive: archive}, nil
+}
+
+// openJournal is openEvidence for commands that read a journal, which a public
+// package withholds.
+func openJournal(path string) (*evidence, error) {
+	p, err := openEvidence(path)
+	if err != nil || !p.isPublic() {
+		return p, err
+	}
+	p.Close()
+	return nil, usage("use the run directory or the full package", "%q is a public package, whose journal is withheld", path)
+}
+
+// isPublic tells a package without the texts of its run, whole or damaged.
+func (p *evidence) isPublic() bool { return p.packaged && submit.IsPublic(p.files) }
+
+// Close gives back what an archive takes; its files are read no more.
+func (p *evidence) Close() {
+	if p.archive != nil {
+		p.archive.Close() // what was read from it was read
+	}
+}
+
+// verify verifies a package.
+func (p *evidence) verify(o submit.Options) (*submit.Verified, error) {
+	of, err := submit.Verify(p.files, o)
+	if err != nil {
+		return nil, err
+	}
+	return of, p.checkName(of.Statement.Predicate.Name)
+}
+
+// verifyPublic verifies a public package.
+func (p *evidence) verifyPublic() (*submit.Public, error) {
+	of, err := submit.VerifyPublic(p.files)
+	if err != nil {
+		return nil, err
+	}
+	return of, p.checkName(of.Statement.Predicate.Name)
+}
+
+// checkName wants the folder in an archive to be called what its statement says;
+// what a folder on disk is called is its owner's business.
+func (p *evidence) checkName(name string) error {
+	if p.archive == nil {
+		return nil
+	}
+	return archiveFault(p.path, p.archive.CheckName(name))
+}
+
+// run verifies a run directory or a package.
+func (p *evidence) run() (*ledger.Run, error) {
+	if !p.packaged {
+		return ledger.Verify(p.files, ledger.Options{})
+	}
+	of, err := p.verify(submit.Options{Once: true})
+	if err != nil {
+		return nil, err
+	}
+	return of.Run, nil
+}
+
+// archiveFault names the archive in what is wrong with it.
+func archiveFault(path string, err error) error {
+	var fault *trajectory.Fault
+	if errors.As(err, &fault) && fault.File == submit.WholeArchive {
+		return trajectory.Faultf(path, "%s", fault.Reason)
+	}
+	return err
+}
+
+// isPackage tells a package, whole or damaged, from everything else.
+func isPackage(path string) bool { return submit.IsPackage(os.DirFS(path)) || isArchive(path) }
+
+// isArchive reports whether a file is a package's archive, or at least looks like
+// one: nothing else that gaia writes does.
+func isArchive(path string) bool {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	first := make([]byte, 2)
+	_, err = io.ReadFull(f, first)
+	return err == nil && submit.IsArchive(first)
+}
