@@ -44,7 +44,7 @@ type publicLeaf struct {
 // WithheldFile is a file of the full package of the same run, key and date.
 type WithheldFile struct {
 	Name   string `json:"name"`
-	SHA256 string `json:"sha256,omitzero"` // left out where it could be tested against guessed answers
+	SHA256 string `json:"sha256,omitzero"` // of events.jsonl alone
 }
 
 // CheckResult is what a check of the audit came to, without what it found.
@@ -71,8 +71,8 @@ func newCheckResults(report audit.Report) []CheckResult {
 }
 
 // newAuditResult returns what the checks of a withheld report come to.
-func newAuditResult(checks []CheckResult, reportSHA256 string) AuditResult {
-	a := AuditResult{Checks: checks, Clean: true, CriticalFailures: []string{}, ReportSHA256: reportSHA256, StrictClean: true, WarnFailures: []string{}}
+func newAuditResult(checks []CheckResult) AuditResult {
+	a := AuditResult{Checks: checks, Clean: true, CriticalFailures: []string{}, StrictClean: true, WarnFailures: []string{}}
 	for i, c := range checks {
 		switch {
 		case c.Status == audit.Fail && c.Severity == audit.Critical:
@@ -98,11 +98,11 @@ const recordingWithheld = "withheld"
 // public reports whether the evidence is that of a public package.
 func (e evidence) public() bool { return len(e.withheld) > 0 }
 
-// published returns the evidence that a public package has in place of e; digests
-// are those of the files that it withholds.
-func (e evidence) published(report audit.Report, digests map[string]string) evidence {
-	e.withheld = newWithheld(digests)
-	e.audit = newAuditResult(newCheckResults(report), e.audit.ReportSHA256)
+// published returns the evidence that a public package has in place of e, which is
+// that of the run and its audit.
+func (e evidence) published(run *ledger.Run, report audit.Report) evidence {
+	e.withheld = newWithheld(run.Files[trajectory.JournalFile], len(report.Adjudications) > 0)
+	e.audit = newAuditResult(newCheckResults(report))
 	if e.recordingFailed != "" {
 		e.recordingFailed = recordingWithheld
 	}
@@ -110,14 +110,15 @@ func (e evidence) published(report audit.Report, digests map[string]string) evid
 	return e
 }
 
-// newWithheld lists the withheld files by name. The leaderboard's lines are made of
-// answers alone, so its digest is not told.
-func newWithheld(digests map[string]string) []WithheldFile {
-	var all []WithheldFile
-	for _, name := range []string{audit.AdjudicationsFile, audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ledger.TrajectoriesFile} {
-		if _, there := digests[name]; there || name != audit.AdjudicationsFile {
-			all = append(all, WithheldFile{name, digests[name]})
-		}
+// newWithheld lists the withheld files by name. The journal's digest can be told:
+// the task_sealed of each task holds 32 random bytes. The other files follow from
+// texts, times and counts, so that who knows all of a run but an answer could try
+// guesses at it on their digests; and a decision names its finding by a digest of
+// what was found.
+func newWithheld(journalSHA256 string, decided bool) []WithheldFile {
+	all := []WithheldFile{{Name: audit.ReportFile}, {trajectory.JournalFile, journalSHA256}, {Name: LeaderboardFile}, {Name: ledger.TrajectoriesFile}}
+	if decided {
+		all = slices.Insert(all, 0, WithheldFile{Name: audit.AdjudicationsFile})
 	}
 	return all
 }
@@ -154,15 +155,8 @@ func publicFiles(run *ledger.Run) (map[string][]byte, error) {
 // withhold takes out of the stage what a public package does not have, and returns
 // its evidence.
 func withhold(stage string, e evidence, run *ledger.Run, report audit.Report) (evidence, error) {
-	digests := map[string]string{audit.ReportFile: e.audit.ReportSHA256, trajectory.JournalFile: run.Files[trajectory.JournalFile],
-		ledger.TrajectoriesFile: run.Files[ledger.TrajectoriesFile]}
 	remove := []string{trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile}
 	if len(report.Adjudications) > 0 {
-		digest, err := digestFile(os.DirFS(stage), audit.AdjudicationsFile)
-		if err != nil {
-			return evidence{}, err
-		}
-		digests[audit.AdjudicationsFile] = digest
 		remove = append(remove, audit.AdjudicationsFile)
 	}
 	for _, name := range remove {
@@ -170,5 +164,5 @@ func withhold(stage string, e evidence, run *ledger.Run, report audit.Report) (e
 			return evidence{}, fmt.Errorf("making the package: %w", err)
 		}
 	}
-	return e.published(report, digests), nil
+	return e.published(run, report), nil
 }

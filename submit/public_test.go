@@ -3,11 +3,14 @@ package submit
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -69,9 +72,9 @@ func TestPublic(t *testing.T) {
 			t.Errorf("%s: %q and %q", what, full.Name, public.Name)
 		}
 		for _, w := range said.Withheld {
-			want := sign.Digest(whole[w.Name])
-			if w.Name == LeaderboardFile {
-				want = ""
+			want := ""
+			if w.Name == trajectory.JournalFile {
+				want = sign.Digest(whole[w.Name])
 			}
 			if whole[w.Name] == nil || files[w.Name] != nil || w.SHA256 != want {
 				t.Errorf("%s: %+v is withheld", what, w)
@@ -81,7 +84,7 @@ func TestPublic(t *testing.T) {
 			t.Errorf("%s: %d files are withheld, of %d", what, len(said.Withheld), hidden)
 		}
 		checks := said.Audit.Checks
-		said.Audit.Checks = nil
+		said.Audit.Checks, of.Audit.ReportSHA256 = nil, ""
 		if form(said.Audit) != form(of.Audit) || form(said.Scores) != form(of.Scores) || said.Dirty != of.Dirty || form(said.VoidTasks) != form(of.VoidTasks) {
 			t.Errorf("%s: %+v, in full %+v", what, said, of)
 		}
@@ -134,7 +137,8 @@ func TestPublicRefuses(t *testing.T) {
 }
 
 // TestPublicHoldsNoText plants words that stand nowhere else, and looks for them in
-// a public package.
+// a public package, and for digests that who knows all but an answer could try
+// guesses on: those of the withheld files, and all that stand in these.
 func TestPublicHoldsNoText(t *testing.T) {
 	text := strings.NewReplacer("In which town did the clockmaker", "In qwestplant which town did the clockmaker", "gold: Brellin", "gold: Ansplantus",
 		`"Final answer": "Brellin"`, `"Final answer": "Ansplantus"`, "answer Brellin", "answer Ansplantus", "gold: Tolmey", "gold: Goldplantus",
@@ -151,7 +155,7 @@ func TestPublicHoldsNoText(t *testing.T) {
 		t.Fatal(err)
 	}
 	words := []string{"qwestplant", "Ansplantus", "Goldplantus", "reasonplant", "urlplant", "rulingplant", "hostplant", c.Gold.Salt, filepath.Dir(c.Run),
-		"Final answer", run.Tasks[0].Sealed.Salt, sign.Digest([]byte("Ansplantus")), sign.Digest(load(t, full.Path)[LeaderboardFile]), sign.Digest(load(t, full.Path)[ledger.ResultsFile])}
+		"Final answer", run.Tasks[0].Sealed.Salt, sign.Digest([]byte("Ansplantus"))}
 	var all [2]bytes.Buffer
 	for i, dir := range []string{full.Path, public.Path} {
 		for name, data := range load(t, dir) {
@@ -165,6 +169,33 @@ func TestPublicHoldsNoText(t *testing.T) {
 				all[i].Write(envelope.Payload)
 			}
 		}
+	}
+	whole, files := load(t, full.Path), load(t, public.Path)
+	// What the plan tells, the files that are there, and the journal, which has the salts.
+	known := []string{string(files[ledger.ManifestFile]), full.Statement.Predicate.Journal.Head, sign.Digest(whole[trajectory.JournalFile])}
+	for _, data := range files {
+		known = append(known, sign.Digest(data))
+	}
+	for name, data := range whole {
+		if _, there := files[name]; there && name != ledger.ResultsFile {
+			continue
+		}
+		if salt := []byte(run.Tasks[0].Sealed.Salt); bytes.Contains(data, salt) != (name == trajectory.JournalFile) {
+			t.Errorf("%s: that it has the salts is not so, or not of the journal alone", name)
+		}
+		for _, digest := range append(regexp.MustCompile(`[0-9a-f]{64}`).FindAllString(string(data), -1), strings.TrimPrefix(sign.Digest(data), "sha256:")) {
+			if slices.ContainsFunc(known, func(s string) bool { return strings.Contains(s, digest) }) {
+				continue
+			}
+			sum, err := hex.DecodeString(digest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			words = append(words, digest, strings.ToUpper(digest), base64.RawStdEncoding.EncodeToString(sum), base64.RawURLEncoding.EncodeToString(sum))
+		}
+	}
+	if len(words) < 200 {
+		t.Errorf("only %d words to look for", len(words))
 	}
 	for i, word := range words {
 		if i < 7 && word != "Goldplantus" && !bytes.Contains(all[0].Bytes(), []byte(word)) {

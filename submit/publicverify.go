@@ -203,12 +203,18 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	if said.RecordingFailed != "" && said.RecordingFailed != recordingWithheld {
 		return refuse("tells why recording failed, which no public package does")
 	}
-	digests := map[string]string{}
+	journal, decided := "", false
 	for _, w := range said.Withheld {
-		digests[w.Name] = w.SHA256
+		switch w.Name {
+		case trajectory.JournalFile:
+			journal = w.SHA256
+		case audit.AdjudicationsFile:
+			decided = true
+		}
 	}
-	digests[audit.ReportFile] = said.Audit.ReportSHA256
-	_, decided := digests[audit.AdjudicationsFile]
+	if !isDigest(journal) {
+		return refuse("does not withhold %s by its digest", trajectory.JournalFile)
+	}
 	void := map[string]bool{}
 	for _, id := range said.VoidTasks {
 		void[id] = true
@@ -217,13 +223,8 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 		return refuse("has void tasks, and withholds no %s", audit.AdjudicationsFile)
 	}
 	e := evidence{plan: p.Manifest, planSHA256: planSHA256, summary: p.Summary, journal: Journal{p.Head.Journal.Events, p.Head.Journal.Head},
-		root: p.Head.Root.String(), audit: newAuditResult(said.Audit.Checks, said.Audit.ReportSHA256), void: void, digests: p.Statement.digests(),
-		withheld: newWithheld(digests), said: said.says()}
-	for _, w := range e.withheld {
-		if !isDigest(w.SHA256) && w.Name != LeaderboardFile || w.Name == LeaderboardFile && w.SHA256 != "" {
-			return refuse("does not withhold %s by its digest, or %s by more than its name", w.Name, LeaderboardFile)
-		}
-	}
+		root: p.Head.Root.String(), audit: newAuditResult(said.Audit.Checks), void: void, digests: p.Statement.digests(),
+		withheld: newWithheld(journal, decided), said: said.says()}
 	e.reasons = publicReasons(e.plan, e.audit.Checks, e.recordingFailed)
 	for _, r := range p.Results {
 		e.results = append(e.results, r.result())

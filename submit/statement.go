@@ -99,7 +99,7 @@ type AuditResult struct {
 	Clean            bool          `json:"clean"`
 	CriticalFailures []string      `json:"critical_failures"` // ids of checks
 	HarnessGaps      int           `json:"harness_gaps"`
-	ReportSHA256     string        `json:"report_sha256"`
+	ReportSHA256     string        `json:"report_sha256,omitzero"` // of a full package
 	StrictClean      bool          `json:"strict_clean"`
 	WarnFailures     []string      `json:"warn_failures"` // ids of checks
 }
