@@ -58,6 +58,47 @@ func (v *Verified) Shows(pkg fs.FS, d *ledger.Disclosure) error {
 	return r.shows(d)
 }
 
+// IsOf wants the public package to be that of the run that a verified full package
+// is of: as Build makes it of this evidence, this audit and these decisions, on the
+// date and by the submitter and program that the public one names, which may be
+// others than the full one's. What differs is a *trajectory.Fault that names the
+// public package's file. README.md, which is for people, is not looked at.
+func (p *Public) IsOf(v *Verified) error {
+	said, run := p.Statement.Predicate.says(), v.Run
+	said.goldAtHand, said.recordingFailed = v.Statement.Predicate.GoldAtHand, run.Marked
+	e, err := newEvidence(run, v.Report, said)
+	if err != nil {
+		return err
+	}
+	files, err := publicFiles(run)
+	if err != nil {
+		return err
+	}
+	e.digests = p.Statement.digests()
+	want := v.Statement.digests()
+	for name, data := range files {
+		want[name] = sign.Digest(data)
+	}
+	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, trajectory.CheckpointFile, LeavesFile, ledger.ResultsFile, MetadataFile} {
+		if e.digests[name] != want[name] {
+			return trajectory.Faultf(name, "is not that of run %q, as the full package has it", run.Manifest.RunID)
+		}
+	}
+	rebuilt := e.published(run, v.Report).statement()
+	again, err := rebuilt.Encode()
+	if err != nil {
+		return err
+	}
+	payload, err := p.Statement.Encode()
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(payload, again) {
+		return trajectory.Faultf(AttestationFile, "does not say what the full package gives: %s", difference(p.Statement, rebuilt))
+	}
+	return nil
+}
+
 func (r record) shows(d *ledger.Disclosure) error {
 	if d.ManifestSHA256 != r.planSHA256 {
 		return trajectory.Faultf("manifest", "is not the package's: the bundle is of run %q", d.Manifest.RunID)
