@@ -2,7 +2,10 @@ package submit
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"io"
 	"io/fs"
+	"slices"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -20,8 +23,10 @@ type record struct {
 }
 
 // Shows wants a verified evidence bundle to be of the run of a verified public
-// package, and the records of the tasks that it discloses to follow from its events.
-// What differs is a *trajectory.Fault that names the bundle's member, or results.jsonl.
+// public package, and the records of the tasks that it discloses to follow from its events;
+// those of a whole run have to give the summary, too, and be the journal that is withheld.
+// What differs is a *trajectory.Fault that names the bundle's member, or the package's file:
+// results.jsonl, metadata.json or attestation.dsse.json.
 func (p *Public) Shows(d *ledger.Disclosure) error {
 	rows := make([][]byte, len(p.Results))
 	for i, r := range p.Results {
@@ -30,8 +35,35 @@ func (p *Public) Shows(d *ledger.Disclosure) error {
 			return err
 		}
 	}
-	return record{planSHA256: p.Statement.Predicate.ManifestSHA256, checkpoint: p.checkpoint, leaves: p.leaves, rows: rows,
+	err := record{planSHA256: p.Statement.Predicate.ManifestSHA256, checkpoint: p.checkpoint, leaves: p.leaves, rows: rows,
 		row: func(f *ledger.Fold, t *ledger.Task) any { return newPublicResult(f.Result(t)) }}.shows(d)
+	if err != nil || d.Task != nil {
+		return err
+	}
+	return p.showsRun(d)
+}
+
+// showsRun wants what the package says of the run as a whole to follow from all of its
+// events.
+func (p *Public) showsRun(d *ledger.Disclosure) error {
+	said, journal := p.Statement.Predicate, sha256.New()
+	for _, line := range d.Bundle.Events {
+		io.WriteString(journal, line+"\n")
+	}
+	if !slices.Contains(said.Withheld, WithheldFile{trajectory.JournalFile, sign.DigestOf(journal)}) {
+		return trajectory.Faultf(AttestationFile, "withholds another %s than the disclosed events are", trajectory.JournalFile)
+	}
+	if d.NotRecorded != "" && said.RecordingFailed == "" {
+		return trajectory.Faultf(AttestationFile, "does not say that recording failed, which the disclosed events do")
+	}
+	summary, err := d.Summary().Encode()
+	if err != nil {
+		return err
+	}
+	if sign.Digest(summary) != p.Statement.digests()[MetadataFile] {
+		return trajectory.Faultf(MetadataFile, "is not what the disclosed events give")
+	}
+	return nil
 }
 
 // Shows is that of a full package; pkg holds its files.

@@ -280,11 +280,33 @@ func TestDisclosedOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := load(t, public.Path)
-	lie := memory(files)
-	lie[ledger.ResultsFile].Data = bytes.Replace(files[ledger.ResultsFile], []byte(`"tool_calls":1`), []byte(`"tool_calls":0`), 1)
-	lie[MetadataFile].Data = bytes.Replace(files[MetadataFile], []byte(`"tool_calls":1`), []byte(`"tool_calls":0`), 1)
-	republish(t, lie, nil)
-	liar, err := VerifyPublic(lie)
+	lying := func(edit func(fstest.MapFS), change func(*Statement)) *Public {
+		t.Helper()
+		pkg := memory(files)
+		edit(pkg)
+		republish(t, pkg, change)
+		p, err := VerifyPublic(pkg)
+		if err != nil {
+			t.Fatalf("what only a disclosure shows: %v", err)
+		}
+		return p
+	}
+	liar := lying(func(p fstest.MapFS) {
+		for _, name := range []string{ledger.ResultsFile, MetadataFile} {
+			p[name].Data = bytes.Replace(files[name], []byte(`"tool_calls":1`), []byte(`"tool_calls":0`), 1)
+		}
+	}, nil)
+	retried := lying(func(p fstest.MapFS) {
+		p[MetadataFile].Data = bytes.Replace(files[MetadataFile], []byte(`"retried_calls":0`), []byte(`"retried_calls":1`), 1)
+	}, nil)
+	elsewhere := lying(func(fstest.MapFS) {}, func(s *Statement) {
+		w := s.Predicate.Withheld
+		w[slices.IndexFunc(w, isJournal)].SHA256 = s.Predicate.Journal.Head
+	})
+	unrecorded := config(t, change(t, two, "-- task "+secondTask+" --", "-- event run_resumed --\n{\"unsubmittable\":\"no space\"}\n-- task "+secondTask+" --"))
+	unrecorded.AllowDirty = true
+	whole := mustBuild(t, unrecorded)
+	hushed, err := VerifyPublic(hush(t, whole))
 	if err != nil {
 		t.Fatalf("what only a disclosure shows: %v", err)
 	}
@@ -304,11 +326,49 @@ func TestDisclosedOther(t *testing.T) {
 		{"another leaf", p.Shows(leaf), "leaf"},
 		{"another record", liar.Shows(disclosed(t, full.Run, c.Run, firstTask)), ledger.ResultsFile},
 		{"another record, whole", liar.Shows(disclosed(t, full.Run, c.Run, "")), ledger.ResultsFile},
+		{"another summary, whole", retried.Shows(disclosed(t, full.Run, c.Run, "")), MetadataFile},
+		{"another summary", retried.Shows(disclosed(t, full.Run, c.Run, firstTask)), ""},
+		{"another journal, whole", elsewhere.Shows(disclosed(t, full.Run, c.Run, "")), AttestationFile},
+		{"another journal", elsewhere.Shows(disclosed(t, full.Run, c.Run, firstTask)), ""},
+		{"no word of failed recording", hushed.Shows(disclosed(t, whole.Run, unrecorded.Run, "")), AttestationFile},
 		{"a record that is right", liar.Shows(disclosed(t, full.Run, c.Run, secondTask)), ""},
 	}
 	for _, tt := range tests {
 		wantFaultIn(t, tt.name, tt.err, tt.file)
 	}
+}
+
+// hush returns the public package of a run whose recording failed, by somebody who
+// does not say so.
+func hush(t *testing.T, whole Package) fstest.MapFS {
+	t.Helper()
+	said := whole.Statement.Predicate.says()
+	said.recordingFailed = ""
+	e, err := newEvidence(whole.Run, whole.Report, said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range e.summary.Interruptions {
+		e.summary.Interruptions[i].Unsubmittable = ""
+	}
+	pkg := memory(load(t, whole.Path))
+	derived, err := publicFiles(whole.Run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if derived[MetadataFile], err = e.summary.Encode(); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range derived {
+		pkg[name] = &fstest.MapFile{Data: data, Mode: 0o644}
+	}
+	maps.DeleteFunc(pkg, func(name string, _ *fstest.MapFile) bool { return !slices.Contains(PublicFiles(), name) })
+	republish(t, pkg, func(s *Statement) {
+		subject := s.Subject
+		*s = e.published(whole.Run, whole.Report).statement()
+		s.Subject = subject
+	})
+	return pkg
 }
 
 // TestPublicIsOf: a public package is held against a full one of the same run, made
