@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -127,8 +128,9 @@ func (h *heldAgainst) shows(d *ledger.Disclosure) error {
 	} else {
 		err = h.full.Shows(h.files, d)
 	}
-	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) && fault.File == ledger.ResultsFile {
-		return inPackage(h.path, err) // what is wrong is in the package's records
+	said := []string{ledger.ResultsFile, submit.MetadataFile, submit.AttestationFile}
+	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) && slices.Contains(said, fault.File) {
+		return inPackage(h.path, err) // what is wrong is what the package says, and not the bundle
 	}
 	return err
 }
