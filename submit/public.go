@@ -28,10 +28,24 @@ func publicSubjects() []string {
 	return slices.DeleteFunc(PublicFiles(), func(name string) bool { return name == AttestationFile || name == BundleFile })
 }
 
-// IsPublic tells a public package, whole or damaged, from a full one.
+// IsPublic tells a public package, whole or damaged, from a full one: by most of the
+// files that only one of them has, so that verifying it as what it is names the one
+// that was added or taken away.
 func IsPublic(dir fs.FS) bool {
-	_, err := fs.Lstat(dir, LeavesFile)
-	return err == nil
+	there := func(name string) bool {
+		_, err := fs.Lstat(dir, name)
+		return err == nil
+	}
+	full := 0
+	for _, name := range []string{audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ledger.TrajectoriesFile} {
+		if there(name) {
+			full++
+		}
+	}
+	if there(LeavesFile) {
+		return full < 3
+	}
+	return full == 0 && IsPackage(dir)
 }
 
 // publicLeaf is a line of leaves.jsonl. A leaf holds 32 random bytes, so that its

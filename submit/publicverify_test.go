@@ -281,14 +281,24 @@ func TestPublicAndFull(t *testing.T) {
 	}
 	wantFault(t, "a public package", memory(files), "", LeavesFile)
 	publicRefused(t, "a full package", memory(whole), "", audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ledger.TrajectoriesFile)
-	added := memory(whole)
-	added[LeavesFile] = &fstest.MapFile{Data: files[LeavesFile]}
-	wantFault(t, "a full package with leaves", added, "is not part of a package", LeavesFile)
-	publicRefused(t, "a full package with leaves", added, "", audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ledger.TrajectoriesFile)
-	for _, name := range []string{trajectory.JournalFile, LeaderboardFile, ledger.TrajectoriesFile, audit.ReportFile} {
-		added := memory(files)
-		added[name] = &fstest.MapFile{Data: whole[name]}
-		publicRefused(t, "with "+name, added, "is not part of a package", name)
+	all := maps.Clone(whole)
+	maps.Copy(all, files)
+	for name, data := range all {
+		for public, of := range map[bool]map[string][]byte{false: whole, true: files} {
+			pkg, what, why := memory(of), "without "+name, ledger.Missing
+			delete(pkg, name)
+			if of[name] == nil {
+				pkg[name], what, why = &fstest.MapFile{Data: data}, "with "+name, "is not part of a package"
+			}
+			if IsPublic(pkg) != public {
+				t.Errorf("%s, which is public %t: it is taken for the other kind", what, public)
+			}
+			if public {
+				publicRefused(t, what, pkg, why, name)
+			} else {
+				wantFault(t, what, pkg, why, name)
+			}
+		}
 	}
 	for _, name := range []string{AttestationFile, BundleFile, SumsFile} {
 		mixed := memory(files)
