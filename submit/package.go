@@ -31,7 +31,7 @@
 // decide. The README's shell lines do the part of it that needs no knowledge of
 // the formats, with openssl, jq and sha256sum (TestShell).
 //
-// With Config.Public the package holds no text of the run, so that it can be posted:
+// With Config.Public the package holds no text of the run but its plan, so that it can be posted:
 //
 //	manifest.json manifest.dsse.json checkpoint metadata.json    as above
 //	results.jsonl                   a [PublicResult] a planned task
@@ -111,7 +111,7 @@ type Config struct {
 	Date       string             // 2031-02-03
 	AllowDirty bool               // package a run that would be refused, and say so everywhere
 	Strict     bool               // refuse a run with findings that somebody must look at, too
-	Public     bool               // leave out every text of the run
+	Public     bool               // leave out every text of the run but its plan
 	Submitter  *Submitter         // nil: not named
 	Harness    trajectory.Harness // the program that packages
 	Archive    bool               // one file instead of a folder, which OpenArchive reads

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -134,6 +135,31 @@ func newWithheld(journalSHA256 string, decided bool) []WithheldFile {
 	if decided {
 		all = slices.Insert(all, 0, WithheldFile{Name: audit.AdjudicationsFile})
 	}
+	return all
+}
+
+// PublicTexts names the texts of a plan that people or programs other than this one
+// wrote, a phrase each: they are in a public package, too.
+func PublicTexts(m ledger.Manifest) []string {
+	var all, servers []string
+	listed := map[string]int{}
+	for _, t := range m.Tools {
+		if t.Server == "" {
+			continue
+		}
+		if listed[t.Server]++; listed[t.Server] == 1 {
+			servers = append(servers, t.Server)
+		}
+	}
+	for _, server := range servers {
+		all = append(all, fmt.Sprintf("the name of the MCP server %s and its description of %s", quote(strings.TrimPrefix(server, "mcp:")), count(listed[server], "tool")))
+	}
+	for member, entries := range map[string][]string{"answer_sources": m.Policy.AnswerSources, "commands": m.Policy.Commands, "packages": m.Policy.Packages} {
+		if len(entries) > 0 {
+			all = append(all, "what the policy file has under "+member)
+		}
+	}
+	slices.Sort(all)
 	return all
 }
 

@@ -210,6 +210,23 @@ func TestPublicHoldsNoText(t *testing.T) {
 	}
 }
 
+// TestPublicTexts: what a plan tells that is not this program's.
+func TestPublicTexts(t *testing.T) {
+	m := ledger.NewManifest()
+	m.Tools = []ledger.ToolPlan{{Name: "calculate"}}
+	if texts := PublicTexts(m); len(texts) > 0 {
+		t.Errorf("%q", texts)
+	}
+	m.Tools = append(m.Tools, ledger.ToolPlan{Name: "notes__add", Server: "mcp:notes"}, ledger.ToolPlan{Name: "notes__find", Server: "mcp:notes"},
+		ledger.ToolPlan{Name: "tide__at", Server: "mcp:tide http://tide.example"})
+	m.Policy.AnswerSources, m.Policy.Commands, m.Policy.Packages = []string{"ostrel.example"}, []string{"tide"}, []string{"tides"}
+	want := []string{`the name of the MCP server "notes" and its description of 2 tools`, `the name of the MCP server "tide http://tide.example" and its description of 1 tool`,
+		"what the policy file has under answer_sources", "what the policy file has under commands", "what the policy file has under packages"}
+	if texts := PublicTexts(m); !slices.Equal(texts, want) {
+		t.Errorf("%q", texts)
+	}
+}
+
 // disclosed verifies a bundle of a task, or of the whole run.
 func disclosed(t testing.TB, run *ledger.Run, dir, task string) *ledger.Disclosure {
 	t.Helper()

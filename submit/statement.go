@@ -55,7 +55,7 @@ type Predicate struct {
 	Name                      string             `json:"name"`                      // of the package's folder
 	NotForLeaderboard         bool               `json:"not_for_leaderboard"`       // dirty, or a rehearsal
 	RecordingFailed           string             `json:"recording_failed,omitzero"` // self-declared: the run's marker
-	Public                    bool               `json:"public,omitzero"`           // no text of the run is in it
+	Public                    bool               `json:"public,omitzero"`           // no text of the run but its plan is in it
 	Rehearsal                 bool               `json:"rehearsal,omitzero"`
 	Root                      string             `json:"root"` // of the tree in checkpoint, base64
 	RunID                     string             `json:"run_id"`
