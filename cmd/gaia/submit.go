@@ -41,9 +41,9 @@ is: verify, audit and disclose read it without extracting it.
 
 Questions and answers of GAIA are not to be republished where crawlers find
 them: hand a package of a real run over in private. --public makes one that can
-be posted: it holds no text of the run, and who reads it has your word for the
-scores, until you show single tasks with 'gaia disclose', which are verified
-against it.`,
+be posted: it holds no text of the run but those of its plan, and who reads it
+has your word for the scores, until you show single tasks with 'gaia disclose',
+which are verified against it.`,
 		Example: `  gaia submit runs/01J…
   gaia submit --strict --organisation "Example Lab" --contact lab@example.org runs/01J…
   gaia submit --archive --out packages runs/01J…
@@ -65,7 +65,7 @@ against it.`,
 	f.StringVar(&s.key, "key", "", "signing key file, the one the run was planned with")
 	f.BoolVar(&s.dirty, "allow-dirty", false, "package a run that is refused, marked as not for a leaderboard")
 	f.BoolVar(&s.strict, "strict", false, "refuse a run with findings to review, too")
-	f.BoolVar(&s.public, "public", false, "leave out every text of the run, so that the package can be posted")
+	f.BoolVar(&s.public, "public", false, "leave out every text but the plan's, so that the package can be posted")
 	f.StringVar(&s.by.Organisation, "organisation", "", "who submits; stands in the statement as your word")
 	f.StringVar(&s.by.Contact, "contact", "", "where to ask about the submission; likewise")
 	f.BoolVar(&s.archive, "archive", false, "write one file, NAME.tar.gz, instead of a folder")
@@ -118,6 +118,11 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 		return fail(exitFailure, err, "choose another place with --out")
 	case err != nil:
 		return privateFault(err)
+	}
+	if s.public {
+		for _, text := range submit.PublicTexts(p.Run.Manifest) {
+			a.warn("the public package tells " + text)
+		}
 	}
 	return a.printPackage(p, s.asJSON)
 }
