@@ -165,7 +165,7 @@ func PublicTexts(m ledger.Manifest) []string {
 
 // tellsWhy reports whether the summary holds words about why recording failed.
 func tellsWhy(s ledger.Summary) bool {
-	return slices.ContainsFunc(s.Interruptions, func(i ledger.Interruption) bool { return i.Unsubmittable != "" })
+	return s.Unrecorded != "" || slices.ContainsFunc(s.Interruptions, func(i ledger.Interruption) bool { return i.Unsubmittable != "" })
 }
 
 // publicFiles returns the files that a public package has in place of those that

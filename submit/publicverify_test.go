@@ -214,6 +214,7 @@ func TestPublicForged(t *testing.T) {
 		{"scores raised in the summary alone", files, holds(MetadataFile, once(`"official":{"accuracy_ppm":500000,"correct":1`, `"official":{"accuracy_ppm":500000,"correct":2`)), MetadataFile, "is not what the plan and results.jsonl give"},
 		{"another time that it took", files, holds(MetadataFile, once(`"duration_ms":`, `"duration_ms":1`)), MetadataFile, "is not what"},
 		{"a reason in an interruption", files, holds(MetadataFile, once(`"interruptions":[]`, `"interruptions":[{"events":4,"resumed":"x","torn":false,"unsubmittable":"/home/a"}]`)), MetadataFile, "tells why recording failed"},
+		{"why the run went on without evidence", files, holds(MetadataFile, once(`"voting_attempts"`, `"unrecorded":"/home/a","voting_attempts"`)), MetadataFile, "tells why recording failed"},
 		{"fewer than no retries", files, holds(MetadataFile, once(`"retried_calls":0`, `"retried_calls":-1`)), MetadataFile, "miscounts"},
 		{"an outcome", files, holds(ledger.ResultsFile, once(`"outcome":"failed"`, `"outcome":"solved"`)), ledger.ResultsFile, `ends as "solved", which the rest of it does not give`},
 		{"an outcome and its verdict", files, holds(ledger.ResultsFile, once(`"answered":false`, `"answered":true`)), ledger.ResultsFile, "ends as"},
