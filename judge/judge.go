@@ -178,16 +178,26 @@ func (j Judge) ask(ctx context.Context, question, candidate, expected string) (V
 	return v, nil
 }
 
+// The fixed words for an asker's error.
+const (
+	tookTooLong = "asking the judge took too long"
+	interrupted = "asking the judge was interrupted"
+	notAsked    = "the judge could not be asked"
+)
+
+// Problems returns all that [BatteryResult] can say of why not all items were put.
+func Problems() []string { return []string{tookTooLong, interrupted, notAsked} }
+
 // describe puts an asker's error in fixed words: its own may quote the request,
 // and with it the gold answer.
 func describe(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return "asking the judge took too long"
+		return tookTooLong
 	case errors.Is(err, context.Canceled):
-		return "asking the judge was interrupted"
+		return interrupted
 	}
-	return "the judge could not be asked"
+	return notAsked
 }
 
 // readVerdict takes the one object there is to a verdict and nothing else.
