@@ -77,8 +77,8 @@ func (r PublicResult) strange(m ledger.Manifest, t ledger.PlannedTask, tools map
 		return "contradicts the plan"
 	case slices.Min(counts) < 0:
 		return "counts less than nothing"
-	case slices.ContainsFunc(r.ToolsUsed, unknown) || !slices.IsSorted(r.ToolsUsed) || r.ToolsUsed == nil:
-		return "names tools that the plan does not have, or not in order"
+	case slices.ContainsFunc(r.ToolsUsed, unknown) || !slices.Equal(r.ToolsUsed, slices.Compact(slices.Sorted(slices.Values(r.ToolsUsed)))):
+		return "names tools that the plan does not have, or not once each and in order"
 	case !r.settled(m.Scored()):
 		return fmt.Sprintf("ends as %q, which the rest of it does not give", r.Outcome)
 	case !r.voted(m):
@@ -103,7 +103,7 @@ func (r PublicResult) settled(scored bool) bool {
 	case trajectory.Unscored:
 		return !scored
 	case trajectory.Solved:
-		return scored && r.Answered && right
+		return r.Answered && right
 	case trajectory.Failed:
 		return scored && !right
 	}
@@ -122,5 +122,5 @@ func (r PublicResult) voted(m ledger.Manifest) bool {
 	}
 	right := r.OfficialCorrect != nil && *r.OfficialCorrect
 	return v.Rule == m.Voting.Rule && (v.Passed != nil) == m.Scored() && v.Attempts <= r.Attempts && v.Answers <= v.Attempts && v.Votes <= v.Answers &&
-		min(v.Attempts, v.Votes, passed) >= 0 && passed <= v.Answers && (v.Votes > 0) == r.Answered && (!right || passed > 0)
+		min(v.Votes, passed) >= 0 && passed <= v.Answers && (v.Votes > 0) == r.Answered && (!right || passed > 0)
 }
