@@ -1,16 +1,24 @@
 package submit
 
 import (
+	"bufio"
 	"bytes"
+	"crypto/sha256"
 	_ "embed"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
 	"text/template"
+	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 //go:embed readme.md.tmpl
@@ -64,6 +72,35 @@ func renderReadme(p Predicate, run *ledger.Run, report audit.Report) ([]byte, er
 	var b bytes.Buffer
 	err = t.Execute(&b, readme{Predicate: p, Plan: run.Manifest, Checks: report.Checks, Rulings: report.Adjudications, Judge: run.Summary().Judge, Script: checkScript, KeyID: run.Key.ID()})
 	return b.Bytes(), err
+}
+
+// checkReadme wants README.md to be text that can be shown: whoever signs it may have
+// written it by hand, and a terminal or an editor obeys what does not print.
+func checkReadme(pkg fs.FS, digests map[string]string) error {
+	f, size, err := ledger.OpenFile(pkg, ReadmeFile)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := sha256.New()
+	in := bufio.NewReader(io.TeeReader(io.LimitReader(f, size+1), h))
+	for line := int64(1); ; {
+		r, n, err := in.ReadRune()
+		switch {
+		case errors.Is(err, io.EOF) && sign.DigestOf(h) != digests[ReadmeFile]:
+			return changed(ReadmeFile)
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading %s: %w", ReadmeFile, err)
+		case r == '\n':
+			line++
+		case r == utf8.RuneError && n == 1:
+			return &trajectory.Fault{File: ReadmeFile, Line: line, Reason: "is not UTF-8"}
+		case r != '\t' && !strconv.IsPrint(r): // the shell lines have tabs
+			return &trajectory.Fault{File: ReadmeFile, Line: line, Reason: fmt.Sprintf("holds %U, which does not print", r)}
+		}
+	}
 }
 
 // fileNote says what a file of the package is.

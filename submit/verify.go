@@ -54,6 +54,9 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	if err := checkSubjects(pkg, statement, subjects(adjudicated)); err != nil {
 		return nil, err
 	}
+	if err := checkReadme(pkg, digests); err != nil {
+		return nil, err
+	}
 	p := statement.Predicate
 	again, run, err := checkRun(pkg, digests, o.again(m, p), o.Once)
 	if err != nil {

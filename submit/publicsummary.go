@@ -1,0 +1,96 @@
+package submit
+
+import (
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// strangeTold says what about that part of a summary that the journal alone tells no
+// journal gives, "" if nothing: no text is to stand where times, counts and fixed
+// words do. events are those of the journal.
+func strangeTold(told ledger.Told, m ledger.Manifest, rows []PublicResult, events int64) string {
+	if why := strangeTimes(told, events); why != "" {
+		return why
+	}
+	passed := 0
+	for _, r := range rows {
+		if v := r.Voting; v != nil && v.Passed != nil && *v.Passed > 0 {
+			passed++
+		}
+	}
+	j := told.Judge
+	counts := []int64{int64(j.Cached), int64(j.Unreadable), int64(j.Errors), int64(j.TooLong), int64(j.Withheld), j.TokensIn, j.TokensOut,
+		int64(told.PassedFirst), int64(told.RetriedCalls), int64(told.IntegrityEvents)}
+	if j.CostMicroUSD != nil {
+		counts = append(counts, *j.CostMicroUSD)
+	}
+	if j.Asked != j.Judged+j.Unreadable+j.Errors || j.Cached > j.Judged || told.PassedFirst > passed || slices.Min(counts) < 0 {
+		return "miscounts what the journal tells"
+	}
+	if j.Battery != nil {
+		return strangeBattery(*j.Battery, m.Judge)
+	}
+	return ""
+}
+
+// strangeTimes is strangeTold for times, which do not go back in a journal, and for
+// places where the run went on, each a line of it.
+func strangeTimes(told ledger.Told, events int64) string {
+	times, before := []string{told.Started}, int64(0)
+	for _, i := range told.Interruptions {
+		if i.Events <= before || i.Events >= events {
+			return "has an interruption where the journal has no event"
+		}
+		times, before = append(times, i.Resumed), i.Events
+	}
+	times = append(times, told.Completed)
+	for _, s := range times {
+		if at, err := time.Parse(trajectory.TimeFormat, s); err != nil || at.Format(trajectory.TimeFormat) != s {
+			return "has a time that is none"
+		}
+	}
+	if !slices.IsSorted(times) { // of one form and zone, so that their order is that of the texts
+		return "has times that go back"
+	}
+	return ""
+}
+
+// anItem is how items of a null battery are named, those of other versions too.
+const anItem = `^[a-z]{1,12}(-[a-z]{1,12}){0,2}$`
+
+// strangeBattery is strangeTold for how the judge of a plan stood the null battery.
+func strangeBattery(b ledger.BatterySummary, plan *ledger.JudgePlan) string {
+	if plan == nil || plan.Battery == "" {
+		return "tells of a null battery, and the plan has none"
+	}
+	known, form := map[string]bool{}, regexp.MustCompile(anItem)
+	for _, n := range judge.Battery() {
+		known[n.Name] = true
+	}
+	strange := func(name string) bool {
+		return !known[name] && (plan.Battery == judge.BatteryDigest() || !form.MatchString(name))
+	}
+	named := slices.Concat(b.Paid, b.Refused, b.Unreadable)
+	slices.Sort(named)
+	counts := []int64{int64(b.Put - len(named)), b.TokensIn, b.TokensOut}
+	if b.CostMicroUSD != nil {
+		counts = append(counts, *b.CostMicroUSD)
+	}
+	switch {
+	case slices.ContainsFunc(named, strange):
+		return "names an item that the null battery does not have"
+	case b.Problem != "" && !slices.Contains(append(judge.Problems(), prompt.RunMoneySpent), b.Problem):
+		return "says in words of its own why the null battery was cut short"
+	case len(slices.Compact(named)) != len(b.Paid)+len(b.Refused)+len(b.Unreadable) || slices.Min(counts) < 0:
+		return "miscounts the items of the null battery, or what they took"
+	case b.Withstood && (len(b.Paid)+len(b.Unreadable) > 0 || b.Problem != ""):
+		return "draws another conclusion from the null battery than there is"
+	}
+	return ""
+}
