@@ -19,10 +19,10 @@ type Told struct {
 	Unrecorded         string // why evidence ended before the run did
 }
 
-// Told returns what s says that Summarise is told.
+// Told returns what the summary of a recorded run says that Summarise is told.
 func (s Summary) Told() Told {
 	told := Told{Started: s.Started, Completed: s.Completed, Interruptions: s.Interruptions, IntegrityEvents: s.JudgeCacheIntegrityEvents,
-		RetriedCalls: s.RetriedCalls, Unrecorded: s.Unrecorded}
+		RetriedCalls: s.RetriedCalls}
 	if s.Judge != nil {
 		told.Judge = *s.Judge
 	}
