@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 func decodeLoosely(t testing.TB, data []byte, v any) {
@@ -144,24 +147,97 @@ func TestReadmeIsInert(t *testing.T) {
 	text := planned(unlisted(t), `{"model":{"name":"`+trap+`","origin":"`+trap+`"},
 		"dataset":{"selection":"`+trap+`","name":"`+trap+`","revision":"`+trap+`"}}`)
 	text = strings.ReplaceAll(text, firstTask, firstTask+"\x1b[31m`|")
-	c := config(t, text)
-	c.AllowDirty = true
-	p := mustBuild(t, c)
-	readme, _, _ := strings.Cut(string(load(t, p.Path)[ReadmeFile]), "```sh\n")
-	for _, r := range readme {
-		if r < ' ' && r != '\n' || r == 0x7f || r == 0x202e {
-			t.Errorf("README.md holds %U", r)
+	for _, public := range []bool{false, true} {
+		c := config(t, text)
+		c.AllowDirty, c.Public = true, public
+		c.Submitter = &Submitter{Organisation: "Harbour`](http://a.example)<img src=x> |", Contact: "`\"# Scores"}
+		p := mustBuild(t, c)
+		readme, _, _ := strings.Cut(string(load(t, p.Path)[ReadmeFile]), "```sh\n")
+		for _, r := range readme {
+			if r < ' ' && r != '\n' || r == 0x7f || r == 0x202e {
+				t.Errorf("README.md holds %U", r)
+			}
+		}
+		outside := ""
+		for i, part := range strings.Split(readme, "`") {
+			if i%2 == 0 {
+				outside += part
+			}
+		}
+		if strings.Count(readme, "\n# ") != 0 || strings.Contains(outside, "<img") || strings.Contains(outside, "a.example") ||
+			!strings.Contains(readme, `x\x1b[2J\u202e\x60](http://a.example)\n\n# Scores`) || !strings.Contains(readme, `Harbour\x60](http://a.example)`) {
+			t.Errorf("README.md:\n%s", readme)
 		}
 	}
-	outside := ""
-	for i, part := range strings.Split(readme, "`") {
-		if i%2 == 0 {
-			outside += part
+}
+
+// TestReadmeShows: what the holder of the key writes into README.md can be shown, in
+// a full package and in a public one.
+func TestReadmeShows(t *testing.T) {
+	full, public := both(t, config(t, two))
+	for what, tt := range map[string]struct {
+		edit func([]byte) []byte
+		why  string
+		line int64 // from 1; -1: the last
+	}{
+		"an escape":         {func(b []byte) []byte { return append(b, "\x1b[2J"...) }, "holds U+001B", -1},
+		"a carriage return": {func(b []byte) []byte { return append([]byte("\r"), b...) }, "holds U+000D", 1},
+		"a delete":          {func(b []byte) []byte { return append([]byte("\n\x7f"), b...) }, "holds U+007F", 2},
+		"a C1 control":      {func(b []byte) []byte { return append([]byte("\u009b"), b...) }, "holds U+009B", 1},
+		"an override":       {func(b []byte) []byte { return append([]byte("\u202e"), b...) }, "holds U+202E", 1},
+		"an isolate":        {func(b []byte) []byte { return append([]byte("\u2067"), b...) }, "holds U+2067", 1},
+		"a mark":            {func(b []byte) []byte { return append([]byte("\ufeff"), b...) }, "holds U+FEFF", 1},
+		"bytes":             {func(b []byte) []byte { return append([]byte("\xff"), b...) }, "is not UTF-8", 1},
+		"what it has not":   {func([]byte) []byte { return []byte("# Ostrel\n\tprints \ufffd…\n") }, "", 0},
+	} {
+		for dir, verify := range map[string]func(fstest.MapFS) error{
+			full.Path: func(pkg fstest.MapFS) error {
+				listed(pkg)
+				resign(t, pkg, runs.Key(), nil)
+				_, err := Verify(pkg, Options{})
+				return err
+			},
+			public.Path: func(pkg fstest.MapFS) error {
+				republish(t, pkg, nil)
+				_, err := VerifyPublic(pkg)
+				return err
+			},
+		} {
+			pkg := memory(load(t, dir))
+			pkg[ReadmeFile].Data = tt.edit(pkg[ReadmeFile].Data)
+			line := tt.line
+			if line < 0 {
+				line = int64(bytes.Count(pkg[ReadmeFile].Data, []byte("\n"))) + 1
+			}
+			err := verify(pkg)
+			var fault *trajectory.Fault
+			if tt.why == "" && err != nil || tt.why != "" && (!errors.As(err, &fault) || fault.File != ReadmeFile || fault.Line != line || !strings.HasPrefix(fault.Reason, tt.why)) {
+				t.Errorf("%s in %s: %v; want line %d: %s", what, filepath.Base(dir), err, line, tt.why)
+			}
 		}
 	}
-	if strings.Count(readme, "\n# ") != 0 || strings.Contains(outside, "<img") || strings.Contains(outside, "a.example") || !strings.Contains(readme, `x\x1b[2J\u202e\x60](http://a.example)\n\n# Scores`) {
-		t.Errorf("README.md:\n%s", readme)
+}
+
+// editedLater is a package whose README.md is another when it is opened again.
+type editedLater struct {
+	fstest.MapFS
+	then  []byte
+	opens *int
+}
+
+func (e editedLater) Open(name string) (fs.File, error) {
+	if name == ReadmeFile {
+		if *e.opens++; *e.opens > 1 {
+			return fstest.MapFS{name: &fstest.MapFile{Data: e.then}}.Open(name)
+		}
 	}
+	return e.MapFS.Open(name)
+}
+
+// TestReadmeChanges: what is looked at is what was signed.
+func TestReadmeChanges(t *testing.T) {
+	files := load(t, mustBuild(t, config(t, two)).Path)
+	wantFault(t, "a README.md that changes", editedLater{memory(files), []byte("# Ostrel\n"), new(int)}, "changed while it was read", ReadmeFile)
 }
 
 func TestText(t *testing.T) {
