@@ -100,6 +100,54 @@ func TestReportsOfTheirOwn(t *testing.T) {
 	edit("another threat model", func(r *audit.Report) { r.ThreatModel = "none" })
 }
 
+// TestSignedAbout: what the signer says well of another run, of a part of the audit, or
+// not at all, is refused for that, where no gold answers are at hand.
+func TestSignedAbout(t *testing.T) {
+	noted := config(t, change(t, two, "-- task "+secondTask+" --", "-- event run_resumed --\n{\"unsubmittable\":\"writing: no space\"}\n-- task "+secondTask+" --"))
+	noted.AllowDirty = true
+	for name, tt := range map[string]struct {
+		c         Config
+		report    func(*audit.Report)
+		statement func(*said)
+		file, why string
+	}{
+		"another run":        {config(t, two), func(r *audit.Report) { r.RunID = "01JAAAAAAAAAAAAAAAAAAAAAAA" }, nil, audit.ReportFile, "is about another run"},
+		"no rehearsal":       {config(t, two), func(r *audit.Report) { r.Rehearsal = false }, nil, audit.ReportFile, "is about another run"},
+		"a part of it":       {config(t, two), partly, nil, audit.ReportFile, "is about other files than the package's"},
+		"a failed recording": {noted, nil, func(s *said) { s.recordingFailed = "" }, AttestationFile, "does not say that recording failed, which the journal does"},
+		"as it is":           {noted, nil, nil, "", ""},
+	} {
+		tt.c.Out = t.TempDir()
+		p := mustBuild(t, tt.c)
+		pkg, report, says := memory(load(t, p.Path)), p.Report, p.Statement.Predicate.says()
+		if tt.report != nil {
+			tt.report(&report)
+		}
+		if tt.statement != nil {
+			tt.statement(&says)
+		}
+		var err error
+		if pkg[audit.ReportFile].Data, err = report.Encode(); err != nil {
+			t.Fatal(err)
+		}
+		listed(pkg)
+		resign(t, pkg, runs.Key(), func(s *Statement) { s.Predicate = mustEvidence(t, p.Run, report, says).statement().Predicate })
+		if tt.why != "" {
+			wantFault(t, name, pkg, tt.why, tt.file)
+		} else if _, err := Verify(pkg, Options{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// partly makes a report say that its checks are those that were asked for.
+func partly(r *audit.Report) {
+	for _, c := range r.Checks {
+		r.Only = append(r.Only, c.ID)
+	}
+	r.Attestation.Clean, r.Attestation.StrictClean = false, false
+}
+
 // TestReportLeavesOut: without gold answers, what is found without them must be in
 // the report.
 func TestReportLeavesOut(t *testing.T) {
