@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -11,14 +12,15 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // goldFor reads the answers of a plan's tasks from a dataset, written as --source
 // writes it, at the plan's revision. They count only if they are from the file
-// that the tasks of the plan are from: anything else is a *trajectory.Fault that
-// names the file. Of a plan without answers there are none to read, and nothing is
-// asked for.
+// that the tasks of the plan are from, and the plan has the tasks as they stand there:
+// anything else is a *trajectory.Fault that names the file, or the plan. Of a plan
+// without answers there are none to read, and nothing is asked for.
 func (a *app) goldFor(ctx context.Context, source string, m ledger.Manifest) (*audit.Gold, error) {
 	t := taskFlags{source: source, split: m.Dataset.Split}
 	if source == "" {
@@ -40,18 +42,40 @@ func (a *app) goldFor(ctx context.Context, source string, m ledger.Manifest) (*a
 		return nil, err
 	}
 	if set.Digest != m.Dataset.MetadataSHA256 {
-		return nil, trajectory.Faultf(set.MetadataFile, "of %s is %s, but the plan's tasks are from %s", source, set.Digest, m.Dataset.MetadataSHA256)
+		return nil, fail(exitEvidence, trajectory.Faultf(set.MetadataFile, "of %s is %s, but the plan's tasks are from %s", source, set.Digest, m.Dataset.MetadataSHA256),
+			fmt.Sprintf("give the dataset that the run was planned from: %q at revision %q", m.Dataset.Name, m.Dataset.Revision))
 	}
-	all := gold.Map()
+	all, there := gold.Map(), make(map[string]ledger.PlannedTask, len(set.Tasks))
+	for _, t := range set.Tasks {
+		there[t.ID] = ledger.PlannedTask{FileName: t.FileName, Level: t.Level, QuestionSHA256: sign.Digest([]byte(t.Question)), TaskID: t.ID}
+	}
 	g := &audit.Gold{Answers: make(map[string]string, len(m.Tasks)), MetadataSHA256: set.Digest}
 	for _, task := range m.Tasks {
 		answer, known := all[task.TaskID]
 		if !known {
 			return nil, trajectory.Faultf(set.MetadataFile, "of %s has no answer to task %q of the plan", source, task.TaskID)
 		}
+		if what := differs(task, there[task.TaskID]); what != "" {
+			return nil, fail(exitEvidence, trajectory.Faultf(ledger.ManifestFile, "has another %s of task %q than %s of %s", what, task.TaskID, set.MetadataFile, source),
+				"the plan names this very file, but not what stands in it: ask who signed the plan what the tasks were")
+		}
 		g.Answers[task.TaskID] = answer
 	}
 	return g, nil
+}
+
+// differs names in what a planned task is not the one of the same id in the dataset,
+// "" if in nothing.
+func differs(planned, there ledger.PlannedTask) string {
+	switch {
+	case planned.QuestionSHA256 != there.QuestionSHA256:
+		return "question"
+	case planned.Level != there.Level:
+		return "level"
+	case planned.FileName != there.FileName:
+		return "file name"
+	}
+	return ""
 }
 
 // publishedGold reads the gold answers of a run's plan from a dataset.
