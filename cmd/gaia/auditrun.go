@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -126,23 +124,4 @@ func (f auditing) documents(o *audit.Options) (given []body, err error) {
 		return nil, usage("it is JSON, JSON lines or CSV, with an id or the tokens of each request", "the usage export %q: %v", f.usage, err)
 	}
 	return given, nil
-}
-
-// readUpTo reads a regular file of at most so many bytes.
-func readUpTo(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, unwrapPath(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, unwrapPath(err)
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a regular file")
-	case info.Size() > limit:
-		return nil, fmt.Errorf("it is larger than %d bytes", limit)
-	}
-	return io.ReadAll(io.LimitReader(f, limit))
 }

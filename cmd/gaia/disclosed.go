@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -99,17 +97,6 @@ func (a *app) verifyBundle(ctx context.Context, path string, v verifying) error 
 
 // maxPublished bounds a checkpoint file, in bytes.
 const maxPublished = 4 << 10
-
-// readAtMost reads a file of at most limit bytes, and of a larger one a byte
-// more, which no reader of it accepts.
-func readAtMost(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, limit+1))
-}
 
 // bundleFault names the bundle in what is wrong with it, and tells a key that
 // the user did not give from a bad signature.
