@@ -103,7 +103,7 @@ type newTrust struct {
 func (a *app) keyTrust(file string, stdin io.Reader, s sign.AllowedSigner, asJSON bool) error {
 	content, err := readKeyFile(file, stdin)
 	if err != nil {
-		return usage("", "reading the public key %q: %v", file, unwrapPath(err))
+		return usage("", "reading the public key %q: %v", file, err)
 	}
 	if s.Key, err = sign.ParsePublicFile(content); err != nil {
 		return usage("gaia key export writes a key to trust: an OpenSSH line, ssh-ed25519 AAAA…, or a PEM block", "the public key %q: %v", file, err)
@@ -153,9 +153,9 @@ func (a *app) keyTrust(file string, stdin io.Reader, s sign.AllowedSigner, asJSO
 // readKeyFile reads a file, or standard input for "-".
 func readKeyFile(file string, stdin io.Reader) ([]byte, error) {
 	if file == "-" {
-		return io.ReadAll(io.LimitReader(stdin, 1<<16))
+		return io.ReadAll(io.LimitReader(stdin, maxKeyFile))
 	}
-	return os.ReadFile(file)
+	return readUpTo(file, maxKeyFile)
 }
 
 // lockKeys keeps other processes from changing what the key directory says
@@ -184,7 +184,7 @@ func addAllowed(dir string, s sign.AllowedSigner) (bool, error) {
 	if there, err := already(listed, s, path); there || err != nil {
 		return false, err
 	}
-	content, err := os.ReadFile(path)
+	content, err := readUpTo(path, maxAllowed)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("reading allowed signers: %w", err)
 	}

@@ -130,9 +130,9 @@ func (a *app) trustedKeys(f trustFlags) (trust, error) {
 		return trust{}, err
 	}
 	for _, file := range f.keys {
-		content, err := os.ReadFile(file)
+		content, err := readUpTo(file, maxKeyFile)
 		if err != nil {
-			return trust{}, usage("", "reading the trusted key %q: %v", file, unwrapPath(err))
+			return trust{}, usage("", "reading the trusted key %q: %v", file, err)
 		}
 		key, err := sign.ParsePublicFile(content)
 		if err != nil {
@@ -141,9 +141,9 @@ func (a *app) trustedKeys(f trustFlags) (trust, error) {
 		t.keys = append(t.keys, trustedKey{key, file, "--trusted-key"})
 	}
 	for _, file := range f.allowed {
-		content, err := os.ReadFile(file)
+		content, err := readUpTo(file, maxAllowed)
 		if err != nil {
-			return trust{}, usage("", "reading allowed signers %q: %v", file, unwrapPath(err))
+			return trust{}, usage("", "reading allowed signers %q: %v", file, err)
 		}
 		listed, err := sign.ParseAllowedSigners(content)
 		if err != nil {
@@ -258,13 +258,10 @@ func closed(path string) error {
 
 // readOwn reads a file of the key directory.
 func readOwn(path string) ([]byte, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a pipe would be waited for
-		return nil, errors.New("it is not a regular file")
-	}
 	if err := closed(path); err != nil {
 		return nil, err
 	}
-	return os.ReadFile(path)
+	return readUpTo(path, maxAllowed)
 }
 
 // ownList reads the list in the key directory; there need not be one.

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestIrregular: a file that the user names and that is none is refused at once; a
+// pipe that nobody writes to, and a device without an end, are not read.
+func TestIrregular(t *testing.T) {
+	run, key := foreignRun(t, "honest/search-echo.txt")
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	large := filepath.Join(dir, "large")
+	if err := os.WriteFile(large, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, maxAllowed+1); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string // before the file
+		code int
+	}{
+		{[]string{"verify", run, "--trusted-key"}, exitUsage},
+		{[]string{"verify", run, "--allowed-signers"}, exitUsage},
+		{[]string{"verify", key, "--checkpoint"}, exitUsage},
+		{[]string{"verify", key, "--hmac-key-file"}, exitFailure},
+		{[]string{"disclose", run, "--hmac-key-file"}, exitFailure},
+		{[]string{"key", "trust"}, exitUsage},
+		{[]string{"audit", run, "--usage-export"}, exitFailure},
+		{[]string{"audit", run, "--body"}, exitFailure},
+	} {
+		for _, file := range []string{pipe, dir, os.DevNull} {
+			type ending struct {
+				code   int
+				stderr string
+			}
+			ended := make(chan ending, 1)
+			go func() {
+				code, _, stderr := command(t, append(tt.args[:len(tt.args):len(tt.args)], file)...)
+				ended <- ending{code, stderr}
+			}()
+			select {
+			case e := <-ended:
+				if e.code != tt.code || !strings.Contains(e.stderr, "not a regular file") {
+					t.Errorf("%q %s: exit code %d, want %d\n%s", tt.args, file, e.code, tt.code, e.stderr)
+				}
+			case <-time.After(time.Minute):
+				t.Fatalf("%q waits for %s", tt.args, file)
+			}
+		}
+	}
+	for _, args := range [][]string{{"verify", run, "--trusted-key", large}, {"verify", run, "--allowed-signers", large}, {"key", "trust", large}} {
+		if code, _, stderr := command(t, args...); code != exitUsage || !strings.Contains(stderr, "it is larger than") {
+			t.Errorf("%q: exit code %d\n%s", args, code, stderr)
+		}
+	}
+}
