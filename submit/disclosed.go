@@ -23,9 +23,9 @@ type record struct {
 }
 
 // Shows wants a verified evidence bundle to be of the run of a verified public
-// public package, and the records of the tasks that it discloses to follow from its events;
-// those of a whole run have to give the summary, too, and be the journal that is withheld.
-// What differs is a *trajectory.Fault that names the bundle's member, or the package's file:
+// package, and the records of the tasks that it discloses to follow from its events;
+// those of a whole run have to give the summary, too, and be the journal that is
+// withheld. What differs is a *trajectory.Fault that names the bundle's member, or the package's file:
 // results.jsonl, metadata.json or attestation.dsse.json.
 func (p *Public) Shows(d *ledger.Disclosure) error {
 	rows := make([][]byte, len(p.Results))

@@ -166,7 +166,7 @@ func code(s string) string {
 	return "`" + strings.NewReplacer("`", `\x60`, "|", `\x7c`).Replace(plain(s)) + "`"
 }
 
-// percent shows parts per million with two decimals, cut.
+// percent shows parts per million with one decimal, rounded half up.
 func percent(ppm int64) string {
 	tenths := (ppm + 500) / 1000
 	return fmt.Sprintf("%d.%d %%", tenths/10, tenths%10)
