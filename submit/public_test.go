@@ -242,12 +242,17 @@ func disclosed(t testing.TB, run *ledger.Run, dir, task string) *ledger.Disclosu
 }
 
 // TestDisclosedAgainst: every task of every honest run, and the run as a whole, is
-// shown to be what its package says, the public one and the full one.
+// shown to be what its package says, the public one and the full one. Of the drawn
+// runs it takes a few, with -everybit more.
 func TestDisclosedAgainst(t *testing.T) {
 	cases := runs.Good()
 	first, _ := runs.Varied()
 	cases["varied"] = first
-	for seed := range uint64(12 / min(thin, 4)) {
+	seeds := uint64(3)
+	if *everyBit {
+		seeds = 12
+	}
+	for seed := range seeds {
 		cases["honest "+string(rune('a'+seed))] = runs.Honest(seed)
 	}
 	const resumed = "-- event run_resumed --\n{}\n-- event attempt_ended --\n"
@@ -262,27 +267,29 @@ func TestDisclosedAgainst(t *testing.T) {
 		cases[what] = c
 	}
 	for name, c := range cases {
-		config := configOf(t, c)
-		config.AllowDirty = true
-		full, public := both(t, config)
-		p, err := VerifyPublic(os.DirFS(public.Path))
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		tasks := []string{""}
-		for _, task := range full.Run.Tasks {
-			tasks = append(tasks, task.Plan.TaskID)
-		}
-		for _, task := range tasks {
-			d := disclosed(t, full.Run, config.Run, task)
-			if err := p.Shows(d); err != nil {
-				t.Errorf("%s: task %q against the public package: %v", name, task, err)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := configOf(t, c)
+			config.AllowDirty = true
+			full, public := both(t, config)
+			p, err := VerifyPublic(os.DirFS(public.Path))
+			if err != nil {
+				t.Fatal(err)
 			}
-			if err := full.Shows(os.DirFS(full.Path), d); err != nil {
-				t.Errorf("%s: task %q against the full package: %v", name, task, err)
+			tasks := []string{""}
+			for _, task := range full.Run.Tasks {
+				tasks = append(tasks, task.Plan.TaskID)
 			}
-		}
+			for _, task := range tasks {
+				d := disclosed(t, full.Run, config.Run, task)
+				if err := p.Shows(d); err != nil {
+					t.Errorf("task %q against the public package: %v", task, err)
+				}
+				if err := full.Shows(os.DirFS(full.Path), d); err != nil {
+					t.Errorf("task %q against the full package: %v", task, err)
+				}
+			}
+		})
 	}
 }
 

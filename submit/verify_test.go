@@ -37,7 +37,7 @@ func wantFault(t *testing.T, what string, pkg fs.FS, why string, files ...string
 	}
 }
 
-var everyBit = flag.Bool("everybit", false, "let TestEveryBit leave out none, which takes minutes")
+var everyBit = flag.Bool("everybit", false, "let TestEveryBit and its like leave out none, which takes minutes")
 
 // TestEveryBit changes single bits of every file: all of the small ones and of
 // the ends of the signed envelopes; elsewhere one of each byte, or of every few
