@@ -132,7 +132,7 @@ func (a *app) bundleSigner(d disclosure) (sign.Signer, sign.Verifier, error) {
 func sharedKey(path string) (sign.HMACKey, error) {
 	key, err := sign.LoadHMACKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return sign.HMACKey{}, usage("", "there is no HMAC key at %q", path)
+		return sign.HMACKey{}, usage("give the file of the key that signer and reader share", "there is no HMAC key at %q", path)
 	}
 	return key, err
 }
