@@ -157,16 +157,18 @@ func (c Contents) signed() (hash string, payload []byte, err error) {
 	return hash, payload, err
 }
 
+// WholeBundle stands for the file in a *Fault about what is no bundle at all.
+const WholeBundle = "evidence bundle"
+
 // DecodeBundle reads an evidence bundle as Seal writes it. What it says is not
 // checked yet, nor who signed it. Anything else is a *Fault.
 func DecodeBundle(data []byte) (Bundle, error) {
-	const file = "evidence bundle"
 	var b Bundle
 	if len(data) > MaxBundle {
-		return Bundle{}, Faultf(file, "is larger than %d MiB", MaxBundle>>20)
+		return Bundle{}, Faultf(WholeBundle, "is larger than %d MiB", MaxBundle>>20)
 	}
 	if err := sign.Decode(data, &b); err != nil {
-		return Bundle{}, Faultf(file, "%v", err)
+		return Bundle{}, Faultf(WholeBundle, "%v", err)
 	}
 	if b.Version != bundleVersion {
 		return Bundle{}, Faultf("version", "is %d, not %d", b.Version, bundleVersion)

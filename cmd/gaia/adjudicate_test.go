@@ -168,7 +168,7 @@ func TestAdjudicate(t *testing.T) {
 		t.Fatal(packages, err)
 	}
 	code, stdout, stderr = k.command("verify", packages[0])
-	if code != exitOK || !strings.Contains(stdout, "2 tasks by adjudication, counted wrong\n") || !strings.Contains(stdout, "not rerun: no gold answers\n") || !strings.Contains(stdout, "0 of 3, ") {
+	if code != exitOK || !strings.Contains(stdout, "2 tasks by adjudication, counted wrong\n") || !strings.Contains(stdout, "not rerun: no gold answers; give --dataset dir:PATH\n") || !strings.Contains(stdout, "0 of 3, ") {
 		t.Errorf("exit code %d, %s\n%s", code, stderr, stdout)
 	}
 	if code, _, stderr := k.command("adjudicate", packages[0], "--finding", leak, "--decision", "void", "--reason", "x"); code != exitUsage || !strings.Contains(stderr, "hint: decide in the run directory") {

@@ -14,10 +14,12 @@ import (
 type bundleVerification struct {
 	Answer         *string          `json:"answer"` // of the counted attempt; null: none committed, or a whole run
 	Attempts       int              `json:"attempts,omitzero"`
-	Checkpoint     string           `json:"checkpoint"` // "given" or "own"
+	Checkpoint     string           `json:"checkpoint"`
+	Complete       bool             `json:"complete"` // always: there are no bundles of other runs
 	Events         int              `json:"events"`
 	Integrity      string           `json:"integrity"` // "ok"; a bundle without it is an error
-	KeyID          string           `json:"key_id"`    // signed plan and checkpoint
+	JournalHead    string           `json:"journal_head"`
+	KeyID          string           `json:"key_id"` // signed plan and checkpoint
 	Leaf           *trajectory.Leaf `json:"leaf,omitzero"`
 	LeafHash       string           `json:"leaf_hash,omitzero"`
 	ManifestSHA256 string           `json:"manifest_sha256"`
@@ -41,6 +43,14 @@ type shownIn struct {
 }
 
 func (a *app) verifyBundle(ctx context.Context, path string, v verifying) error {
+	if v.dataset != "" {
+		packaged := "PACKAGE"
+		if v.packaged != "" {
+			packaged = quoteArg(v.packaged)
+		}
+		return usage(fmt.Sprintf("a bundle has no scores; of the run's package: gaia verify --dataset %s %s", quoteArg(v.dataset), packaged),
+			"--dataset is for packages, which it scores and audits again")
+	}
 	trusted, err := a.trustedKeys(v.trusted)
 	if err != nil {
 		return err
@@ -56,11 +66,9 @@ func (a *app) verifyBundle(ctx context.Context, path string, v verifying) error 
 		}
 		verifiers = append(verifiers, key)
 	}
-	var published []byte
-	if v.checkpoint != "" {
-		if published, err = readAtMost(v.checkpoint, maxPublished); err != nil {
-			return usage("", "reading the checkpoint %q: %v", v.checkpoint, unwrapPath(err))
-		}
+	published, err := v.published()
+	if err != nil {
+		return err
 	}
 	var of *heldAgainst
 	if v.packaged != "" {
@@ -77,11 +85,12 @@ func (a *app) verifyBundle(ctx context.Context, path string, v verifying) error 
 	if err != nil {
 		return bundleFault(path, v, trusted, err)
 	}
-	if v.checkpoint != "" && d.Bundle.Checkpoint != string(published) {
+	if published != nil && d.Bundle.Checkpoint != string(published) {
 		return bundleFault(path, v, trusted, trajectory.Faultf("checkpoint", "is not the one in %q", v.checkpoint))
 	}
 	if v.hmacKey != "" && d.Signer.Alg() != sign.AlgHMAC {
-		return fail(exitEvidence, errors.New("the bundle is not signed with the HMAC key that was given, but by "+d.Signer.KeyID()))
+		return fail(exitEvidence, errors.New("the bundle is not signed with the HMAC key that was given, but by "+d.Signer.KeyID()),
+			"leave --hmac-key-file out to verify it as what it is, or ask for one that is signed with that key")
 	}
 	if of != nil {
 		if err := of.shows(d); err != nil {
@@ -103,7 +112,11 @@ const maxPublished = 4 << 10
 func bundleFault(path string, v verifying, trusted trust, err error) error {
 	var fault *trajectory.Fault
 	if errors.As(err, &fault) {
-		return fmt.Errorf("%s: %w", path, err)
+		err = fmt.Errorf("%s: %w", path, err)
+		if fault.File == trajectory.WholeBundle {
+			return fail(exitEvidence, err, verifiable)
+		}
+		return err
 	}
 	var unknown *ledger.UnknownSignerError
 	switch {
@@ -112,7 +125,8 @@ func bundleFault(path string, v verifying, trusted trust, err error) error {
 	case unknown.Alg == sign.AlgHMAC && v.hmacKey == "":
 		return usage("give the key that you share with the signer by --hmac-key-file", "%s is signed with an HMAC key: %q", path, unknown.KeyID)
 	case unknown.Alg == sign.AlgHMAC:
-		return fail(exitEvidence, fmt.Errorf("%s is signed with another HMAC key than the one given: %q", path, unknown.KeyID))
+		return fail(exitEvidence, fmt.Errorf("%s is signed with another HMAC key than the one given: %q", path, unknown.KeyID),
+			"give the key that the signer used")
 	}
 	if key, known := trusted.named(unknown.KeyID); known {
 		if _, outdated := trusted.of(key); outdated != nil {
@@ -124,12 +138,17 @@ func bundleFault(path string, v verifying, trusted trust, err error) error {
 }
 
 func (a *app) printBundle(d *ledger.Disclosure, v verifying, trusted string, of *heldAgainst) error {
-	out := bundleVerification{Checkpoint: "own", Events: len(d.Bundle.Events), Integrity: "ok", KeyID: d.Key.ID(), Leaf: d.Bundle.Leaf,
-		ManifestSHA256: d.ManifestSHA256, Rehearsal: d.Bundle.Rehearsal, Root: d.Head.Root.String(), RunID: d.Manifest.RunID,
+	out := bundleVerification{Checkpoint: checkpointOwn, Complete: true, Events: len(d.Bundle.Events), Integrity: "ok", JournalHead: d.Head.Journal.Head,
+		KeyID: d.Key.ID(), Leaf: d.Bundle.Leaf, ManifestSHA256: d.ManifestSHA256, Rehearsal: d.Bundle.Rehearsal, Root: d.Head.Root.String(), RunID: d.Manifest.RunID,
 		SignerAlg: d.Signer.Alg(), SignerKeyID: d.Signer.KeyID(), Trust: trusted, Unsubmittable: d.NotRecorded}
 	checkpoint := "the bundle's own; compare it with the one that was published, by --checkpoint"
-	if v.checkpoint != "" {
-		out.Checkpoint, checkpoint = "given", "the one given"
+	switch {
+	case v.checkpoint != "" && of != nil:
+		out.Checkpoint, checkpoint = checkpointGiven, "the one given, and the one in the package"
+	case v.checkpoint != "":
+		out.Checkpoint, checkpoint = checkpointGiven, "the one given"
+	case of != nil:
+		out.Checkpoint, checkpoint = checkpointPackage, "the one in the package"
 	}
 	if t := d.Task; t != nil {
 		out.TaskID, out.Outcome, out.Attempts, out.LeafHash = t.Plan.TaskID, t.Sealed.Outcome, len(t.Attempts), d.Leaf.String()

@@ -13,40 +13,22 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// publicVerification is what verify prints of a public package with --json.
-type publicVerification struct {
-	Events         int64                 `json:"events"`    // of the withheld journal
-	Integrity      string                `json:"integrity"` // "ok"; a package without it is an error
-	JournalHead    string                `json:"journal_head"`
-	KeyID          string                `json:"key_id"`
-	ManifestSHA256 string                `json:"manifest_sha256"`
-	Package        *submit.Predicate     `json:"package"`
-	Public         bool                  `json:"public"`
-	Rehearsal      bool                  `json:"rehearsal,omitzero"`
-	Root           string                `json:"root"`
-	RunID          string                `json:"run_id"`
-	Scores         string                `json:"scores"` // "self-reported", or "none"
-	Tasks          int                   `json:"tasks"`
-	Trust          string                `json:"trust"` // "ok", "unknown key" or "expired key"
-	Withheld       []submit.WithheldFile `json:"withheld"`
-}
-
 // verifyPublic verifies a public package.
-func (a *app) verifyPublic(given *evidence, trusted trust, f verifying) error {
-	if f.dataset != "" {
-		return usage("give the full package, or the run to 'gaia audit'", "--dataset runs the audit of a package again, and %q is a public one: what the audit reads is withheld", given.path)
-	}
+func (a *app) verifyPublic(given *evidence, trusted trust, published []byte, f verifying) error {
 	p, err := given.verifyPublic()
 	if err != nil {
 		return err
 	}
 	word, untrusted := trusted.of(p.Key)
 	said := p.Statement.Predicate
-	v := publicVerification{Events: said.Journal.Events, Integrity: "ok", JournalHead: said.Journal.Head, KeyID: p.Key.ID(), ManifestSHA256: said.ManifestSHA256,
-		Package: &said, Public: true, Rehearsal: said.Rehearsal, Root: said.Root, RunID: said.RunID, Scores: "self-reported", Tasks: len(p.Results), Trust: word,
-		Withheld: said.Withheld}
+	v := verification{Complete: true, Events: said.Journal.Events, Integrity: "ok", JournalHead: said.Journal.Head, KeyID: p.Key.ID(),
+		ManifestSHA256: said.ManifestSHA256, Package: &said, Public: true, Rehearsal: said.Rehearsal, Root: said.Root, RunID: said.RunID,
+		Scores: "self-reported", Tasks: len(p.Results), Trust: word, Withheld: said.Withheld}
 	if said.Scores == nil {
 		v.Scores = "none"
+	}
+	if v.Checkpoint, err = f.isPublished(given, published); err != nil {
+		return err
 	}
 	if f.asJSON {
 		err = a.printJSON(v)
@@ -59,7 +41,7 @@ func (a *app) verifyPublic(given *evidence, trusted trust, f verifying) error {
 	return untrusted
 }
 
-func (a *app) printPublic(v publicVerification, p *submit.Public) error {
+func (a *app) printPublic(v verification, p *submit.Public) error {
 	rows := [][2]string{{"run", v.RunID}}
 	if p.Manifest.Cassette == ledger.CassetteReplay {
 		rows = append(rows, [2]string{"replay", replayNote})
@@ -73,7 +55,8 @@ func (a *app) printPublic(v publicVerification, p *submit.Public) error {
 		[2]string{"withheld", withheldNames(v.Withheld)},
 		[2]string{"manifest", v.ManifestSHA256},
 		[2]string{"root", v.Root})
-	return a.printRows(append(append(rows, packageRows(*v.Package)...),
+	rows = append(append(rows, v.checkpointRow()...), packageRows(*v.Package, auditedBySigner)...)
+	return a.printRows(append(rows,
 		[2]string{"shows", "no record is shown to be what happened, until its task is disclosed: gaia verify BUNDLE --package"}))
 }
 
@@ -93,15 +76,44 @@ type heldAgainst struct {
 	full   *submit.Verified // nil: it is a public one
 }
 
+// packageAt opens the package that --package names.
+func packageAt(path string) (*evidence, error) {
+	const hint = "give a package that 'gaia submit' made"
+	if _, err := os.Stat(path); err != nil {
+		return nil, usage(hint, "reading the package %q: %v", path, unwrapPath(err))
+	}
+	if !isPackage(path) {
+		return nil, usage(hint, "%q is no package", path)
+	}
+	return openEvidence(path)
+}
+
+// openPosted opens the public package that a full one is to give.
+func openPosted(path string) (*evidence, error) {
+	posted, err := packageAt(path)
+	if err != nil || posted.isPublic() {
+		return posted, err
+	}
+	posted.Close()
+	return nil, usage("give the public package of the run", "%q is a full package, too", path)
+}
+
+// isOf verifies a public package, wants it to be the one that a full package gives,
+// and returns its name.
+func (p *evidence) isOf(full *submit.Verified) (string, error) {
+	posted, err := p.verifyPublic()
+	if err == nil {
+		err = posted.IsOf(full)
+	}
+	if err != nil {
+		return "", inPackage(p.path, err)
+	}
+	return posted.Statement.Predicate.Name, nil
+}
+
 // openPackage verifies the package at path, full or public.
 func (a *app) openPackage(ctx context.Context, path string) (_ *heldAgainst, err error) {
-	if !isPackage(path) {
-		if _, err := os.Stat(path); err != nil {
-			return nil, usage("", "reading the package %q: %v", path, unwrapPath(err))
-		}
-		return nil, usage("give a package that 'gaia submit' made", "%q is no package", path)
-	}
-	given, err := openEvidence(path)
+	given, err := packageAt(path)
 	if err != nil {
 		return nil, err
 	}

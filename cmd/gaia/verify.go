@@ -1,17 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/submit"
+	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
 
@@ -27,13 +34,18 @@ attestation's signature, every digest, and that the statement says what the
 files give. An archive of one is read as it is; nothing of it is extracted.
 Given by --dataset the gold answers, it tells every official verdict
 from them again. With those that the audit had, or where it had none, it audits
-the files again, which must give the same report. FILE is an
-evidence bundle that 'gaia disclose' wrote; give the checkpoint that was
-published, if you have it. Given the run's package by --package, full or public,
-the package is verified first, and then what it says of the tasks in the bundle.
+the files again, which must give the same report.
 
 A public package has no journal: its signatures, its plan and its tree are
-checked, and scores are self-reported.
+checked, and scores are self-reported. Given by --package to the verification of
+the full one, it is verified, too, and must be what the full one gives.
+
+FILE is an archive, or an evidence bundle that 'gaia disclose' wrote. Given the
+run's package by --package, full or public, the package is verified first, and
+then what it says of the tasks in the bundle.
+
+Whatever is verified, --checkpoint wants its checkpoint to be the one that was
+published, byte for byte: give it if you have it.
 
 Integrity (these bytes are what was signed) and trust (by a key you trust)
 are reported apart. Trusted are your own signing key, the public keys and the
@@ -41,8 +53,10 @@ allowed_signers in your key directory, and those given. A key that allowed_signe
 limits in time is trusted within that time only, by this machine's clock.`,
 		Example: `  gaia verify runs/01J…
   gaia verify submission-2026-01-02-5XK9QZ7M
-  gaia verify --trusted-key alice.pub submission-2026-01-02-5XK9QZ7M
+  gaia verify --trusted-key alice.pub submission-2026-01-02-5XK9QZ7M.tar.gz
   gaia verify --dataset hub submission-2026-01-02-5XK9QZ7M
+  gaia verify --checkpoint published submission-2026-01-02-5XK9QZ7M
+  gaia verify submission-2026-01-02-5XK9QZ7M --package submission-2026-01-02-5XK9QZ7M-public
   gaia verify task.json --checkpoint published
   gaia verify task.json --package submission-2026-01-02-5XK9QZ7M-public`,
 		Args: oneArg("the run directory, package or evidence bundle"),
@@ -54,36 +68,106 @@ limits in time is trusted within that time only, by this machine's clock.`,
 				return err
 			}
 			info, err := os.Stat(args[0])
-			if err == nil && v.dataset != "" && !isPackage(args[0]) {
-				return usage("a run is audited with 'gaia audit'", "--dataset is for packages, which it scores and audits again")
+			switch {
+			case err != nil:
+				return usage(verifiable, "reading %q: %v", args[0], unwrapPath(err))
+			case !info.IsDir() && !info.Mode().IsRegular():
+				return usage(verifiable, "%q is neither a directory nor a file", args[0])
+			case info.IsDir() || isArchive(args[0]):
+				return a.verify(cmd.Context(), args[0], v)
 			}
-			if err == nil && info.Mode().IsRegular() && !isArchive(args[0]) {
-				return a.verifyBundle(cmd.Context(), args[0], v)
-			}
-			if err == nil && (v.checkpoint != "" || v.hmacKey != "" || v.packaged != "") {
-				return usage("a run and a package have their own checkpoint", "--checkpoint, --hmac-key-file and --package are for evidence bundles")
-			}
-			return a.verify(cmd.Context(), args[0], v)
+			return a.verifyBundle(cmd.Context(), args[0], v)
 		},
 	}
 	v.trusted.register(cmd)
 	f := cmd.Flags()
-	f.StringVar(&v.checkpoint, "checkpoint", "", "the checkpoint that was published, which a bundle must hold")
+	f.StringVar(&v.checkpoint, "checkpoint", "", "file with the checkpoint that was published, which must be the one that is found")
 	f.StringVar(&v.dataset, "dataset", "", "where the plan's answers are, to score and audit a package again: hub, hub:OWNER/NAME, dir:PATH, or fixtures")
 	f.StringVar(&v.hmacKey, "hmac-key-file", "", "the key that a bundle is signed with by HMAC-SHA256")
-	f.StringVar(&v.packaged, "package", "", "the package of the run, full or public, which a bundle must agree with")
+	f.StringVar(&v.packaged, "package", "", "the package of the run, full or public, which a bundle must agree with; or the public one, which a full one must give")
 	f.BoolVar(&v.asJSON, "json", false, "print the result as JSON")
 	completeWith(cmd, "dataset", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, sourceHub, sourceRepo, sourceDir, sourceFixtures)
 	return cmd
 }
 
+// verifiable says what verify takes.
+const verifiable = "give a run directory, a package, or an evidence bundle that 'gaia disclose' wrote"
+
 // verifying is what the flags of verify say.
 type verifying struct {
 	trusted             trustFlags
 	checkpoint, hmacKey string
-	packaged            string // a package, to hold a bundle against
+	packaged            string // a package, to hold a bundle or a full package against
 	dataset             string // a source, as --source is written
 	asJSON              bool
+}
+
+// check refuses flags that say nothing of the run or package p.
+func (v verifying) check(p *evidence) error {
+	const pairs = "--package is for evidence bundles and full packages"
+	switch {
+	case v.hmacKey != "":
+		return usage("leave it out: the plan names the key that signed it", "--hmac-key-file is for evidence bundles")
+	case v.dataset != "" && !p.packaged:
+		return usage("a run is audited with 'gaia audit'", "--dataset is for packages, which it scores and audits again")
+	case v.dataset != "" && p.isPublic():
+		return usage("give the full package, or the run to 'gaia audit'", "--dataset runs the audit of a package again, and %q is a public one: what the audit reads is withheld", p.path)
+	case v.packaged != "" && !p.packaged:
+		return usage("make the full package of the run with 'gaia submit', and give it in the place of the run", "%s, and %q is a run", pairs, p.path)
+	case v.packaged != "" && p.isPublic():
+		return usage("give the full package first: gaia verify PACKAGE --package "+quoteArg(p.path), "%s, and %q is a public one", pairs, p.path)
+	}
+	return nil
+}
+
+// published reads the checkpoint that was published; nil: none is given.
+func (v verifying) published() ([]byte, error) {
+	if v.checkpoint == "" {
+		return nil, nil
+	}
+	const hint = "give a file with the checkpoint that was published, as it stands in a run or a package"
+	info, err := os.Stat(v.checkpoint)
+	if err == nil && !info.Mode().IsRegular() { // opening a pipe would wait
+		err = errors.New("is not a regular file")
+	}
+	var data []byte
+	if err == nil {
+		data, err = readAtMost(v.checkpoint, maxPublished)
+	}
+	if err != nil {
+		return nil, usage(hint, "reading the checkpoint %q: %v", v.checkpoint, unwrapPath(err))
+	}
+	if _, err := trajectory.ParseCheckpoint(data); err != nil {
+		return nil, usage(hint, "%q holds no checkpoint", v.checkpoint)
+	}
+	return data, nil
+}
+
+// Which checkpoint it was, in JSON.
+const (
+	checkpointGiven   = "given"   // it is the one of --checkpoint
+	checkpointPackage = "package" // of a bundle: it is the one in the package of --package
+	checkpointOwn     = "own"     // it was held against nothing
+)
+
+// isPublished wants the checkpoint of a verified run or package to be the one that
+// was published, if one is given, and says which it is.
+func (v verifying) isPublished(p *evidence, published []byte) (string, error) {
+	if published == nil {
+		return checkpointOwn, nil
+	}
+	own, err := ledger.ReadFile(p.files, trajectory.CheckpointFile, maxPublished)
+	fault := (*trajectory.Fault)(nil)
+	switch {
+	case errors.As(err, &fault) && fault.Reason == ledger.Missing: // the run is not complete
+		err = trajectory.Faultf(trajectory.CheckpointFile, "%s, so it is not the one in %q", ledger.Missing, v.checkpoint)
+	case err == nil && !bytes.Equal(own, published):
+		err = trajectory.Faultf(trajectory.CheckpointFile, "is not the one in %q", v.checkpoint)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", p.path, err)
+	}
+	return checkpointGiven, nil
 }
 
 // verifyPackage verifies a package; with a dataset, its verdicts by these answers
@@ -122,24 +206,28 @@ func verifyRun(dir fs.FS) (*ledger.Run, error) {
 // auditRerun says of a package that its audit was run again.
 const auditRerun = "rerun: the same report"
 
-// verification is what verify prints with --json.
+// verification is what verify prints of a run or a package with --json.
 type verification struct {
-	Audit          string            `json:"audit,omitzero"` // of a package: whether the audit was run again
-	Complete       bool              `json:"complete"`
-	Events         int64             `json:"events"`
-	Integrity      string            `json:"integrity"` // "ok"; a run without it is an error
-	JournalHead    string            `json:"journal_head"`
-	KeyID          string            `json:"key_id"`
-	ManifestSHA256 string            `json:"manifest_sha256"`
-	Missing        string            `json:"missing,omitzero"`
-	Rehearsal      bool              `json:"rehearsal,omitzero"`
-	Root           string            `json:"root,omitzero"`
-	Package        *submit.Predicate `json:"package,omitzero"` // what a package says of itself
-	RunID          string            `json:"run_id"`
-	Scores         string            `json:"scores,omitzero"` // of a package: whether the official verdicts were told again from the gold answers
-	Tasks          int               `json:"tasks"`
-	Trust          string            `json:"trust"` // "ok", "unknown key" or "expired key"
-	Unsubmittable  string            `json:"unsubmittable,omitzero"`
+	Audit          string                `json:"audit,omitzero"`      // of a full package: whether the audit was run again
+	Checkpoint     string                `json:"checkpoint,omitzero"` // left out: the run is not complete and has none
+	Complete       bool                  `json:"complete"`
+	Events         int64                 `json:"events"`    // of the journal, withheld or not
+	Integrity      string                `json:"integrity"` // "ok"; a run without it is an error
+	JournalHead    string                `json:"journal_head"`
+	KeyID          string                `json:"key_id"`
+	ManifestSHA256 string                `json:"manifest_sha256"`
+	Missing        string                `json:"missing,omitzero"`
+	Package        *submit.Predicate     `json:"package,omitzero"` // what a package says of itself
+	Public         bool                  `json:"public,omitzero"`  // it is a public package
+	PublicPackage  string                `json:"public_package,omitzero"`
+	Rehearsal      bool                  `json:"rehearsal,omitzero"`
+	Root           string                `json:"root,omitzero"`
+	RunID          string                `json:"run_id"`
+	Scores         string                `json:"scores,omitzero"` // of a package: what the scores rest on
+	Tasks          int                   `json:"tasks"`
+	Trust          string                `json:"trust"` // "ok", "unknown key" or "expired key"
+	Unsubmittable  string                `json:"unsubmittable,omitzero"`
+	Withheld       []submit.WithheldFile `json:"withheld,omitempty"` // of a public package
 }
 
 // rescored says of a package what came of telling its official verdicts again.
@@ -156,13 +244,27 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 	if err != nil {
 		return err
 	}
+	published, err := f.published()
+	if err != nil {
+		return err
+	}
 	p, err := openEvidence(dir)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
+	if err := f.check(p); err != nil {
+		return err
+	}
 	if p.isPublic() {
-		return a.verifyPublic(p, trusted, f)
+		return a.verifyPublic(p, trusted, published, f)
+	}
+	var posted *evidence
+	if f.packaged != "" {
+		if posted, err = openPosted(f.packaged); err != nil {
+			return err
+		}
+		defer posted.Close()
 	}
 	var of *submit.Verified
 	found := (*ledger.Run)(nil)
@@ -177,6 +279,16 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 	v := verification{Complete: found.Complete, Events: found.End.Events, Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
 		ManifestSHA256: found.ManifestSHA256, Missing: found.Missing, Rehearsal: found.Manifest.Rehearsal, Root: found.RootHash,
 		RunID: found.Manifest.RunID, Tasks: len(found.Tasks), Unsubmittable: unsubmittable(found)}
+	if found.Complete || published != nil {
+		if v.Checkpoint, err = f.isPublished(p, published); err != nil {
+			return err
+		}
+	}
+	if posted != nil {
+		if v.PublicPackage, err = posted.isOf(of); err != nil {
+			return err
+		}
+	}
 	if of != nil {
 		v.Package = &of.Statement.Predicate
 		v.Scores = rescored(of)
@@ -190,7 +302,7 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 	if f.asJSON {
 		err = a.printJSON(v)
 	} else {
-		err = a.printVerification(v, found.Manifest)
+		err = a.printVerification(v, found.Manifest, of)
 	}
 	if err != nil {
 		return err
@@ -198,10 +310,10 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 	return verdict(dir, found, untrusted, of != nil)
 }
 
-func (a *app) printVerification(v verification, m ledger.Manifest) error {
+func (a *app) printVerification(v verification, m ledger.Manifest, of *submit.Verified) error {
 	rows := append([][2]string{{"run", v.RunID}}, chosen(m)...)
 	rows = append(rows,
-		[2]string{"integrity", fmt.Sprintf("ok: %d events, %d tasks", v.Events, v.Tasks)},
+		[2]string{"integrity", fmt.Sprintf("ok: %d events, %s", v.Events, counted(v.Tasks, "task"))},
 		[2]string{"trust", v.Trust + ": " + v.KeyID},
 		[2]string{"manifest", v.ManifestSHA256},
 		[2]string{"journal", v.JournalHead})
@@ -217,9 +329,26 @@ func (a *app) printVerification(v verification, m ledger.Manifest) error {
 	if v.Complete {
 		rows = append(rows, [2]string{"root", v.Root})
 	}
-	if p := v.Package; p != nil {
-		rows = append(rows, packageRows(*p)...)
-		rows = append(rows, [2]string{"scores", v.Scores}, [2]string{"audit again", v.Audit})
+	rows = append(rows, v.checkpointRow()...)
+	if of != nil {
+		audited := auditedBySigner
+		if of.NotRerun == "" {
+			audited = auditedHere
+		}
+		rows = append(rows, packageRows(*v.Package, audited)...)
+		scores, again := v.Scores, v.Audit
+		if give := "; give --dataset " + quoteArg(answersOf(m.Dataset)); of.Run.Scored() {
+			if of.NotRescored != "" {
+				scores += give
+			}
+			if of.NotRerun != "" {
+				again += give
+			}
+		}
+		rows = append(rows, [2]string{"scores", scores}, [2]string{"audit again", again})
+	}
+	if v.PublicPackage != "" {
+		rows = append(rows, [2]string{"public", v.PublicPackage + " is of these files"})
 	}
 	if v.Unsubmittable != "" {
 		rows = append(rows, [2]string{"unsubmittable", v.Unsubmittable})
@@ -227,22 +356,56 @@ func (a *app) printVerification(v verification, m ledger.Manifest) error {
 	return a.printRows(rows)
 }
 
-// packageRows are what a package says of itself.
-func packageRows(p submit.Predicate) [][2]string {
-	audited := "clean"
+// checkpointRow says of the checkpoint that it is the one given; nothing if none is.
+func (v verification) checkpointRow() [][2]string {
+	if v.Checkpoint != checkpointGiven {
+		return nil
+	}
+	return [][2]string{{"checkpoint", "the one given"}}
+}
+
+// answersOf is how the source of a plan's answers is given, as far as the plan tells.
+func answersOf(d ledger.Dataset) string {
+	switch {
+	case d.Hub != "" && d.Name == loader.GAIA:
+		return sourceHub
+	case d.Hub != "":
+		return sourceRepo + d.Name
+	case d.Name == fixtures.Name:
+		return sourceFixtures
+	}
+	return sourceDir + "PATH"
+}
+
+// Who says what an audit came to.
+const (
+	auditedBySigner = ", as reported by the signer"
+	auditedHere     = ", and the same report when it was run again"
+)
+
+// packageRows are what a package says of itself; audited tells who says what the
+// audit came to, "" where that is plain.
+func packageRows(p submit.Predicate, audited string) [][2]string {
+	clean := "clean"
 	if !p.Audit.Clean {
-		audited = "not clean"
+		clean = "not clean"
 	}
 	what, by := ", all files as attested", ""
 	if p.Public {
 		what, by = what+", without the texts", ", self-reported"
 	}
-	rows := [][2]string{{"package", p.Name + what}, {"audit", audited + ", as reported by the signer"}}
+	rows := [][2]string{{"package", p.Name + what}}
+	if p.Submitter != nil {
+		rows = append(rows, [2]string{"submitter", submitterText(*p.Submitter)})
+	}
+	rows = append(rows, [2]string{"audit", clean + audited})
 	if n := len(p.VoidTasks); n > 0 {
 		rows = append(rows, [2]string{"void", counted(n, "task") + " by adjudication, counted wrong" + by})
 	}
 	if p.Scores != nil {
 		rows = append(rows, [2]string{"official", fmt.Sprintf("%d of %d, %s", p.Scores.Official.Correct, p.Scores.Official.Planned, percent(p.Scores.Official.PPM)) + by})
+	} else {
+		rows = append(rows, [2]string{"official", "unscored"})
 	}
 	for _, r := range p.DirtyReasons {
 		rows = append(rows, [2]string{"dirty", r})
@@ -251,6 +414,18 @@ func packageRows(p submit.Predicate) [][2]string {
 		rows = append(rows, [2]string{"leaderboard", "not for one"})
 	}
 	return rows
+}
+
+// submitterText names who submits, in their own words.
+func submitterText(s submit.Submitter) string {
+	var parts []string
+	if s.Organisation != "" {
+		parts = append(parts, strconv.Quote(s.Organisation))
+	}
+	if s.Contact != "" {
+		parts = append(parts, "contact "+strconv.Quote(s.Contact))
+	}
+	return strings.Join(parts, ", ") + ", as they say"
 }
 
 // verdict turns what was found into the command's result: trust before
