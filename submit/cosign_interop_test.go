@@ -43,7 +43,7 @@ func (c *cosign) run(t *testing.T, lines, bundle, blob string) (bool, string) {
 
 func (c *cosign) trust(t *testing.T, key string) {
 	t.Helper()
-	if ok, out := c.run(t, strings.ReplaceAll(c.prepare, "KEY.pub", "../"+key), "", ""); !ok {
+	if ok, out := c.run(t, strings.ReplaceAll(c.prepare, "KEY.pub", key), "", ""); !ok {
 		t.Fatalf("key and root cannot be prepared: %s", out)
 	}
 }

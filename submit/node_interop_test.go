@@ -37,6 +37,11 @@ func TestInteropNode(t *testing.T) {
 		}
 	}
 	accepted()
+	for _, args := range [][]string{{script}, {script, "KEY.pub"}, {script, "KEY.pub", p.Path, p.Path}} {
+		if ok, out := accepts(t, exec.Command("node", args...)); ok || out != "usage: node verify.mjs KEY.pub FOLDER\n" {
+			t.Errorf("%q: accepted is %t\n%s", args[1:], ok, out)
+		}
+	}
 	refused("another key", "OTHER.pub", "attestation.dsse.json is not signed by this key")
 	for _, name := range Files(false) {
 		places := []int{0, len(files[name]) / 2, len(files[name]) - 1}
