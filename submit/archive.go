@@ -27,12 +27,20 @@ const WholeArchive = "archive"
 // time, no comment, no level, system unknown.
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
-// What an archive may grow to when it is read, in bytes: deflate makes up to 1032
-// out of one, the files of a real run some 10.
+// What an archive may have grown to, in bytes, when so many bytes of it were read:
+// deflate makes up to 1032 out of one, of the files of a run some 5. What grows
+// faster is given up before it is too much for memory.
 const (
-	grownAlways = 64 << 20
-	grownPerOne = 100
+	grownAlways = 8 << 20
+	grownPerOne = 32
 )
+
+// maxHeader is what lies before a file at most: what fills up the block of the file
+// before it, a PAX record of the size with its own header, and the header.
+const maxHeader = 4 * 512
+
+// errGrows is of what would grow to too much.
+var errGrows = trajectory.Faultf(WholeArchive, "holds far more than a file of its size can, and was not read to its end")
 
 // Archive is a package that was read from one file: NAME.tar.gz, a tar in one
 // gzip member. Of the tar every bit follows from the package's name and from the
@@ -85,7 +93,7 @@ func (a *Archive) read(f io.Reader, size int64) error {
 	// What the file has grown by since its size was told is a byte behind its end.
 	from := &source{r: io.LimitReader(f, min(max(size, 0), math.MaxInt64-1)+1)}
 	in := bufio.NewReaderSize(from, 1<<16)
-	err := a.readGzip(in, size)
+	err := a.readGzip(in, from, size)
 	var fault *trajectory.Fault
 	switch {
 	case err == nil || errors.As(err, &fault):
@@ -107,7 +115,7 @@ func (a *Archive) read(f io.Reader, size int64) error {
 
 // readGzip reads the one gzip member and wants nothing behind it, and what is in
 // it to be the one tar that gaia writes.
-func (a *Archive) readGzip(in *bufio.Reader, size int64) error {
+func (a *Archive) readGzip(in *bufio.Reader, from *source, size int64) error {
 	head, err := in.Peek(len(gzipHeader))
 	switch {
 	case len(head) >= 2 && !IsArchive(head):
@@ -117,34 +125,35 @@ func (a *Archive) readGzip(in *bufio.Reader, size int64) error {
 	case err != nil:
 		return err
 	case string(head) != gzipHeader:
-		return trajectory.Faultf(WholeArchive, "has another gzip header than gaia writes; unpack it and verify the folder")
+		return trajectory.Faultf(WholeArchive, "has another gzip header than gaia writes; ask for it as 'gaia submit' wrote it")
 	}
 	member, err := gzip.NewReader(in)
 	if err != nil {
 		return err
 	}
 	member.Multistream(false)
-	got, want := sha256.New(), sha256.New()
-	stream := io.TeeReader(&limited{r: member, left: mostHeld(size)}, got)
-	if err := a.readTar(stream, want); err != nil {
+	stream := &inflating{r: member, read: func() int64 { return from.read - int64(in.Buffered()) }}
+	whole, err := a.readTar(stream, size)
+	if err != nil {
 		return err
 	}
-	if n, err := io.Copy(io.Discard, stream); err != nil {
+	stream.left = 1
+	if n, err := io.Copy(io.Discard, io.LimitReader(stream, 1)); err != nil {
 		return err
 	} else if n > 0 {
-		return trajectory.Faultf(WholeArchive, "has %d bytes behind the end of its tar", n)
+		return trajectory.Faultf(WholeArchive, "has bytes behind the end of its tar")
 	}
 	if err := nothingBehind(in); err != nil {
 		return err
 	}
-	if !bytes.Equal(got.Sum(nil), want.Sum(nil)) {
-		return trajectory.Faultf(WholeArchive, "has other headers or padding than gaia writes; unpack it and verify the folder")
+	if !whole {
+		return trajectory.Faultf(WholeArchive, "has another end of its tar than gaia writes; ask for it as 'gaia submit' wrote it")
 	}
 	return nil
 }
 
-// mostHeld bounds what an archive of size bytes may hold.
-func mostHeld(size int64) int64 { return grownAlways + grownPerOne*min(max(size, 0), maxJournal) }
+// mayGrow bounds what n bytes of an archive may hold.
+func mayGrow(n int64) int64 { return grownAlways + grownPerOne*min(max(n, 0), maxJournal) }
 
 // nothingBehind wants a file to end where its gzip member did.
 func nothingBehind(in *bufio.Reader) error {
@@ -160,60 +169,83 @@ func nothingBehind(in *bufio.Reader) error {
 	return trajectory.Faultf(WholeArchive, "has bytes behind its end")
 }
 
-// readTar keeps the files of a tar, and writes to want the tar that gaia would have
-// made of them.
-func (a *Archive) readTar(r io.Reader, want io.Writer) error {
-	in, out := tar.NewReader(r), tar.NewWriter(want)
+// readTar keeps the files of a tar. What it reads is compared, a header at a time,
+// with the tar that gaia would have made of these files: no content is read behind
+// a header that is another. It reports whether the end is the same, too.
+func (a *Archive) readTar(stream *inflating, size int64) (whole bool, err error) {
+	got, want := sha256.New(), sha256.New()
+	same := func() bool { return bytes.Equal(got.Sum(nil), want.Sum(nil)) }
+	in, out := tar.NewReader(io.TeeReader(stream, got)), tar.NewWriter(want)
 	for {
+		stream.left = maxHeader
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil && !errors.Is(err, tar.ErrInsecurePath) { // which admit says better
-			return err
+			return false, err
 		}
 		e, err := a.admit(h)
 		if err != nil {
-			return err
+			return false, err
+		}
+		if e.size > mayGrow(size)-a.content.size {
+			return false, errGrows
 		}
 		if err := out.WriteHeader(header(a.folder, e.name, e.size, a.date)); err != nil {
-			return trajectory.Faultf(e.name, "has no place in a tar: %v", err)
+			return false, trajectory.Faultf(e.name, "has no place in a tar: %v", err)
 		}
+		if !same() {
+			return false, trajectory.Faultf(e.name, "has another header, or the file before it another padding, than gaia writes; ask for the archive as 'gaia submit' wrote it")
+		}
+		stream.left = e.size
 		if _, err := io.Copy(io.MultiWriter(&a.content, out), in); err != nil {
-			return err
+			return false, err
 		}
 		a.entries = append(a.entries, e)
 	}
 	if len(a.entries) == 0 {
-		return trajectory.Faultf(WholeArchive, "holds no files")
+		return false, trajectory.Faultf(WholeArchive, "holds no files")
 	}
-	return out.Close()
+	err = out.Close()
+	return same(), err
 }
 
-// source remembers that reading failed, which is told apart from what was read.
+// source counts what was read, and remembers that reading failed, which is told
+// apart from what was read.
 type source struct {
-	r   io.Reader
-	err error
+	r    io.Reader
+	read int64
+	err  error
 }
 
 func (s *source) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
+	s.read += int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {
 		s.err = err
 	}
 	return n, err
 }
 
-// limited is a stream that may not become longer than it has left.
-type limited struct {
+// inflating is what an archive holds, which may be no more at any time than what was
+// read of the archive allows, and no more now than left.
+type inflating struct {
 	r    io.Reader
+	read func() int64 // bytes of the archive
+	came int64
 	left int64
 }
 
-func (l *limited) Read(p []byte) (int, error) {
-	n, err := l.r.Read(p)
-	if l.left -= int64(n); l.left < 0 {
-		return 0, trajectory.Faultf(WholeArchive, "holds far more than an archive of its size can, and was not read to its end")
+func (g *inflating) Read(p []byte) (int, error) {
+	if g.left == 0 {
+		return 0, trajectory.Faultf(WholeArchive, "has a longer header than gaia writes")
+	}
+	n, err := g.r.Read(p[:min(int64(len(p)), g.left)])
+	g.came += int64(n)
+	g.left -= int64(n)
+	if g.came > mayGrow(g.read()) {
+		return 0, errGrows
 	}
 	return n, err
 }

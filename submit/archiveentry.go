@@ -48,9 +48,6 @@ func (a *Archive) admit(h *tar.Header) (entry, error) {
 	if folder != a.folder {
 		return refuse("lies in another folder than the files before it")
 	}
-	if len(a.entries) == len(Files(true)) {
-		return refuse("is a file more than a package has")
-	}
 	for _, e := range a.entries {
 		switch {
 		case e.name == name:
@@ -58,6 +55,9 @@ func (a *Archive) admit(h *tar.Header) (entry, error) {
 		case strings.EqualFold(e.name, name):
 			return refuse("differs from %s by case alone", quote(e.name))
 		}
+	}
+	if !slices.Contains(Files(true), name) && !slices.Contains(PublicFiles(), name) {
+		return refuse("is not part of a package")
 	}
 	if n := len(a.entries); n > 0 && name < a.entries[n-1].name {
 		return refuse("is out of order, behind %s", quote(a.entries[n-1].name))

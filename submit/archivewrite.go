@@ -54,28 +54,12 @@ func pack(ctx context.Context, out, stage, name string, digests map[string]strin
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
-	for _, level := range []int{gzip.DefaultCompression, gzip.HuffmanOnly} { // of which the latter makes no more than eight out of one
-		held, err := writeArchive(ctx, f, os.DirFS(stage), name, slices.Sorted(maps.Keys(digests)), level)
-		if err != nil {
-			return err
-		}
-		size, err := f.Seek(0, io.SeekCurrent)
-		if err != nil {
-			return fmt.Errorf("writing the archive: %w", err)
-		}
-		if held <= mostHeld(size) {
-			break
-		}
-		_, err = f.Seek(0, io.SeekStart)
-		if err := errors.Join(err, f.Truncate(0)); err != nil {
-			return fmt.Errorf("writing the archive: %w", err)
-		}
+	err = writeWhole(ctx, f, stage, name, digests, gzip.DefaultCompression)
+	if errors.Is(err, errGrows) { // without looking for repetitions there are no more than eight out of one
+		err = writeWhole(ctx, f, stage, name, digests, gzip.HuffmanOnly)
 	}
-	if err := errors.Join(f.Chmod(0o644), f.Sync()); err != nil {
-		return fmt.Errorf("writing the archive: %w", err)
-	}
-	if err := readBack(f, out, name, digests); err != nil {
-		return fmt.Errorf("the archive does not hold the package: %w", err)
+	if err != nil {
+		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -88,6 +72,25 @@ func pack(ctx context.Context, out, stage, name string, digests map[string]strin
 	}
 	if err := os.Link(f.Name(), filepath.Join(out, name+ArchiveSuffix)); err != nil { // which, unlike a rename, replaces nothing
 		return fmt.Errorf("giving the archive its name: %w", err)
+	}
+	return nil
+}
+
+// writeWhole writes the archive of a package to an empty or used file, durably, and
+// reads it back; scratch lies beside the file.
+func writeWhole(ctx context.Context, f *os.File, stage, name string, digests map[string]string, level int) error {
+	_, err := f.Seek(0, io.SeekStart)
+	if err := errors.Join(err, f.Truncate(0)); err != nil {
+		return fmt.Errorf("writing the archive: %w", err)
+	}
+	if err := writeArchive(ctx, f, os.DirFS(stage), name, slices.Sorted(maps.Keys(digests)), level); err != nil {
+		return err
+	}
+	if err := errors.Join(f.Chmod(0o644), f.Sync()); err != nil {
+		return fmt.Errorf("writing the archive: %w", err)
+	}
+	if err := readBack(f, filepath.Dir(f.Name()), name, digests); err != nil {
+		return fmt.Errorf("the archive does not hold the package: %w", err)
 	}
 	return nil
 }
@@ -123,39 +126,38 @@ func readBack(f *os.File, scratch, name string, digests map[string]string) error
 }
 
 // writeArchive writes files of a folder, in the order of their names, as the
-// archive of the package of that name, and returns how long the tar in it is at most.
-// The level is one that gzip's header does not tell.
-func writeArchive(ctx context.Context, w io.Writer, dir fs.FS, name string, files []string, level int) (held int64, err error) {
+// archive of the package of that name. The level is one that gzip's header does not
+// tell.
+func writeArchive(ctx context.Context, w io.Writer, dir fs.FS, name string, files []string, level int) error {
 	date, err := archiveDate(dateOf(name))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	member, err := gzip.NewWriterLevel(buffered, level)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	out := tar.NewWriter(member)
 	for _, file := range files {
 		in, size, err := ledger.OpenFile(dir, file)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		held += size + 2048 // two headers, a record and what fills up a block
 		err = out.WriteHeader(header(name, file, size, date))
 		if err == nil {
 			_, err = io.CopyN(out, stoppable{ctx, in}, size)
 		}
 		if err := errors.Join(err, in.Close()); err != nil {
-			return 0, fmt.Errorf("writing %s to the archive: %w", file, err)
+			return fmt.Errorf("writing %s to the archive: %w", file, err)
 		}
 	}
 	for _, finish := range []func() error{out.Close, member.Close, buffered.Flush} {
 		if err := finish(); err != nil {
-			return 0, fmt.Errorf("writing the archive: %w", err)
+			return fmt.Errorf("writing the archive: %w", err)
 		}
 	}
-	return held + 1024, nil
+	return nil
 }
 
 // stoppable ends with a context: a large file is compressed for minutes.

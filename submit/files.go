@@ -23,6 +23,9 @@ const (
 	maxAttestation = 16 << 20
 	maxSums        = 4 << 10
 	maxReport      = 64 << 20
+	maxPlan        = 64 << 20 // and of what has as many lines as the plan has tasks, and no texts
+	maxTold        = 16 << 20 // the summary and the README
+	maxCheckpoint  = 4 << 10
 )
 
 // Limits, in bytes, of the files of a run and a package when they are copied or
@@ -36,7 +39,8 @@ const (
 // limitOf bounds a file of a package, in bytes.
 func limitOf(name string) int64 {
 	return cmp.Or(map[string]int64{trajectory.JournalFile: maxJournal, ledger.TrajectoriesFile: maxJournal, AttestationFile: maxAttestation, BundleFile: 2 * maxAttestation,
-		SumsFile: maxSums, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications}[name], maxCopied)
+		ledger.ManifestFile: maxPlan, ledger.EnvelopeFile: 2 * maxPlan, LeavesFile: maxPlan, MetadataFile: maxTold, ReadmeFile: maxTold,
+		trajectory.CheckpointFile: maxCheckpoint, SumsFile: maxSums, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications}[name], maxCopied)
 }
 
 // digestFile returns the digest of a file without holding it in memory. One that

@@ -5,10 +5,12 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // archiveOf writes one file as if it were an archive's.
@@ -22,7 +24,8 @@ func archiveOf(t *testing.T, name, data string) (path string) {
 	defer f.Close()
 	zipped := gzip.NewWriter(f)
 	out := tar.NewWriter(zipped)
-	if err := out.WriteHeader(&tar.Header{Name: name, Size: int64(len(data)), Mode: 0o644}); err != nil {
+	date := time.Date(2031, 2, 3, 0, 0, 0, 0, time.UTC)
+	if err := out.WriteHeader(&tar.Header{Name: name, Size: int64(len(data)), Mode: 0o644, ModTime: date}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(out, data); err != nil {
@@ -123,7 +126,12 @@ func rename(t *testing.T, from, to, old, called string) {
 // spilling is an archive that is too much for memory.
 func spilling(t *testing.T) string {
 	t.Helper()
-	return archiveOf(t, "submission-2031-02-03-ABCDEFGH/events.jsonl", strings.Repeat("{}\n", 12<<20))
+	data := make([]byte, 36<<20)
+	noise := rand.NewChaCha8([32]byte{})
+	for at := 0; at < len(data); at += 1 << 10 { // or it were a bomb
+		noise.Read(data[at:][:64])
+	}
+	return archiveOf(t, "submission-2031-02-03-ABCDEFGH/events.jsonl", string(data))
 }
 
 // TestNoScratch: an archive that cannot be kept anywhere proves nothing.
