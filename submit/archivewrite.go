@@ -70,7 +70,7 @@ func pack(ctx context.Context, out, stage, name string, digests map[string]strin
 	if err := checkFree(out, name+ArchiveSuffix); err != nil {
 		return err
 	}
-	if err := os.Link(f.Name(), filepath.Join(out, name+ArchiveSuffix)); err != nil { // which, unlike a rename, replaces nothing
+	if err := sign.PutNew(f.Name(), filepath.Join(out, name+ArchiveSuffix)); err != nil {
 		return fmt.Errorf("giving the archive its name: %w", err)
 	}
 	return nil

@@ -210,7 +210,7 @@ func writeNew(ctx context.Context, files []newFile) (err error) {
 		return err
 	}
 	for i, f := range files {
-		if err := os.Link(aside[i], f.path); err != nil { // which, unlike a rename, replaces nothing
+		if err := sign.PutNew(aside[i], f.path); err != nil {
 			return notWritten(f.path, err)
 		}
 		named = append(named, f.path)

@@ -234,7 +234,7 @@ func writeStream(ctx context.Context, path string, write func(io.Writer) error) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := os.Link(f.Name(), path); err != nil { // which, unlike a rename, replaces nothing
+	if err := sign.PutNew(f.Name(), path); err != nil {
 		return notWritten(path, err)
 	}
 	return sign.SyncDir(filepath.Dir(path))

@@ -283,6 +283,28 @@ func WriteAside(dir string, content []byte, mode fs.FileMode) (name string, err 
 	return f.Name(), f.Sync()
 }
 
+// PutNew gives a file that was written aside its name, where no file may be: then the error
+// matches fs.ErrExist. The name aside may stay.
+func PutNew(aside, path string) error { return putNew(aside, path, os.Link) }
+
+// putNew links, which replaces nothing. Where a file system has no links (FAT, some
+// network mounts), the name is taken by an empty file that nobody else can have made,
+// which is then replaced; who is killed in between leaves it.
+func putNew(aside, path string, link func(from, to string) error) error {
+	err := link(aside, path)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Close(), os.Rename(aside, path)); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
 // SyncDir makes the names in a directory durable.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
