@@ -292,11 +292,11 @@ func TestArchivePlaces(t *testing.T) {
 	}
 	other := maps.Clone(digests)
 	other[ReadmeFile] = digests[SumsFile]
-	err := pack(context.Background(), c.Out, stage, p.Name, other)
+	_, err := pack(context.Background(), c.Out, stage, p.Name, other)
 	if err == nil || err.Error() != "the archive does not hold the package: its README.md is another one" {
 		t.Errorf("a file that was written to: %v", err)
 	}
-	if err := pack(context.Background(), c.Out, stage, p.Name, digests); err == nil || !strings.Contains(err.Error(), "is already there") {
+	if _, err := pack(context.Background(), c.Out, stage, p.Name, digests); err == nil || !strings.Contains(err.Error(), "is already there") {
 		t.Errorf("a name that was taken in the meantime: %v", err)
 	}
 	nothingLeft(t, c.Out, p.Name+".tar.gz")
@@ -329,7 +329,7 @@ func TestArchiveOfLittle(t *testing.T) {
 	for name, data := range files {
 		digests[name] = sign.Digest(data)
 	}
-	if err := pack(context.Background(), dir, stage, harbour, digests); err != nil {
+	if _, err := pack(context.Background(), dir, stage, harbour, digests); err != nil {
 		t.Fatal(err)
 	}
 	nothingLeft(t, dir, harbour+".tar.gz")

@@ -30,10 +30,19 @@ func (p *Package) place(ctx context.Context, c Config, stage string) error {
 		return err
 	}
 	p.AttestationSHA256, p.Path = digests[AttestationFile], filepath.Join(c.Out, c.called(p.Name))
-	if !c.Archive {
-		return appear(ctx, c.Out, stage, p.Name)
+	p.Files = len(digests)
+	if c.Archive {
+		p.Bytes, err = pack(ctx, c.Out, stage, p.Name, digests)
+		return err
 	}
-	return pack(ctx, c.Out, stage, p.Name, digests)
+	for name := range digests {
+		info, err := os.Stat(filepath.Join(stage, name))
+		if err != nil {
+			return fmt.Errorf("looking at the package: %w", err)
+		}
+		p.Bytes += info.Size()
+	}
+	return appear(ctx, c.Out, stage, p.Name)
 }
 
 // called is what lies in Out of a package of a name.
@@ -45,12 +54,12 @@ func (c Config) called(name string) string {
 }
 
 // pack makes the archive of a package whose files, by the verified digests, lie in
-// the folder stage, and removes the folder. The archive appears when it was read
-// back and holds these very files; else there is nothing.
-func pack(ctx context.Context, out, stage, name string, digests map[string]string) error {
+// the folder stage, removes the folder and returns how long the archive is. That
+// appears when it was read back and holds these very files; else there is nothing.
+func pack(ctx context.Context, out, stage, name string, digests map[string]string) (size int64, err error) {
 	f, err := os.CreateTemp(out, ".new-"+name+"-*"+ArchiveSuffix)
 	if err != nil {
-		return fmt.Errorf("making the archive: %w", err)
+		return 0, fmt.Errorf("making the archive: %w", err)
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
@@ -59,21 +68,25 @@ func pack(ctx context.Context, out, stage, name string, digests map[string]strin
 		err = writeWhole(ctx, f, stage, name, digests, gzip.HuffmanOnly)
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := ctx.Err(); err != nil {
-		return err
+		return 0, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("looking at the archive: %w", err)
 	}
 	if err := os.RemoveAll(stage); err != nil {
-		return fmt.Errorf("removing the folder that was packed: %w", err)
+		return 0, fmt.Errorf("removing the folder that was packed: %w", err)
 	}
-	if err := checkFree(out, name+ArchiveSuffix); err != nil {
-		return err
+	path := filepath.Join(out, name+ArchiveSuffix)
+	if err := sign.PutNew(f.Name(), path); errors.Is(err, fs.ErrExist) {
+		return 0, fmt.Errorf("%q %w", path, ErrTaken)
+	} else if err != nil {
+		return 0, fmt.Errorf("giving the archive its name: %w", err)
 	}
-	if err := sign.PutNew(f.Name(), filepath.Join(out, name+ArchiveSuffix)); err != nil {
-		return fmt.Errorf("giving the archive its name: %w", err)
-	}
-	return nil
+	return info.Size(), nil
 }
 
 // writeWhole writes the archive of a package to an empty or used file, durably, and

@@ -20,15 +20,13 @@ import (
 // Build packages a run. Either the whole package appears, verified and durable,
 // or nothing is left behind and the error says why: a *trajectory.Fault for
 // evidence that does not verify, audit.ErrIncomplete for a run that is not
-// finished, a *Refusal for one that does not deserve to be submitted.
+// finished, a *Refusal for one that does not deserve to be submitted, ErrTaken where
+// the package's place is not free.
 //
 // A folder .new-submission-… in c.Out, or such a file of an archive, is what a
-// killed process left.
+// killed process left; where there are no hard links, so is an empty archive.
 func Build(ctx context.Context, c Config) (Package, error) {
-	if _, err := time.Parse(time.DateOnly, c.Date); err != nil {
-		return Package{}, fmt.Errorf("the package's date %q is not of the form 2031-02-03", c.Date)
-	}
-	if _, err := archiveDate(c.Date); err != nil && c.Archive {
+	if err := CheckDate(c.Date, c.Archive); err != nil {
 		return Package{}, err
 	}
 	if c.Submitter != nil {
@@ -42,6 +40,19 @@ func Build(ctx context.Context, c Config) (Package, error) {
 	}
 	defer root.Close()
 	return buildFrom(ctx, c, root.FS())
+}
+
+// CheckDate wants the date of a package to be one, such as 2031-02-03, and that of an
+// archive one that a tar has room for.
+func CheckDate(date string, archive bool) error {
+	if _, err := time.Parse(time.DateOnly, date); err != nil {
+		return fmt.Errorf("the package's date %q is not of the form 2031-02-03", date)
+	}
+	if !archive {
+		return nil
+	}
+	_, err := archiveDate(date)
+	return err
 }
 
 // buildFrom is Build for a run directory that is open, whatever others do to it
@@ -82,7 +93,10 @@ func buildFrom(ctx context.Context, c Config, run fs.FS) (_ Package, err error) 
 	if err != nil {
 		return Package{}, errors.Join(err, os.RemoveAll(stage))
 	}
-	return p, sign.SyncDir(c.Out)
+	if err := sign.SyncDir(c.Out); err != nil {
+		return Package{}, fmt.Errorf("%q was made, but may not outlast a crash: %w", p.Path, err)
+	}
+	return p, nil
 }
 
 // makeFolders makes a folder and those it lies in, and returns the ones that
@@ -146,11 +160,14 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 // of how good the run is: nobody could verify the package.
 func refusal(c Config, run *ledger.Run, report audit.Report) error {
 	all := reasons(run, report, run.Marked)
+	r := &Refusal{Strict: len(all) == 0}
 	if c.Strict {
 		all = append(all, toReview(report)...)
 	}
+	r.Audit = len(all) > 0
 	var final []string
 	if mine := c.Key.Public(); !mine.Equal(run.Key) {
+		r.PlanKey = run.Key.ID()
 		final = append(final, fmt.Sprintf("the signing key is %s, but the run's plan was signed by %s", mine.ID(), run.Key.ID()))
 	}
 	if c.Public && tellsWhy(run.Summary()) {
@@ -159,7 +176,8 @@ func refusal(c Config, run *ledger.Run, report audit.Report) error {
 	if len(final) == 0 && (c.AllowDirty || len(all) == 0) {
 		return nil
 	}
-	return &Refusal{Reasons: append(final, all...), Final: len(final) > 0}
+	r.Reasons, r.Final, r.Strict = append(final, all...), len(final) > 0, r.Strict && len(final) == 0
+	return r
 }
 
 // write writes the files that are not copied, the attestation last. In the place of
@@ -268,7 +286,7 @@ func checkFree(out, name string) error {
 	path := filepath.Join(out, name)
 	_, err := os.Lstat(path)
 	if err == nil {
-		return fmt.Errorf("%q is already there: remove it or choose another folder or date", path)
+		return fmt.Errorf("%q %w", path, ErrTaken)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("looking for the package's place: %w", err)

@@ -45,6 +45,7 @@
 package submit
 
 import (
+	"errors"
 	"io/fs"
 	"slices"
 	"strings"
@@ -122,6 +123,8 @@ type Package struct {
 	Path              string // where it is: its folder, or its archive
 	Name              string // submission-<date>-<last eight of the run id>, with -dirty where it would have been refused, and -public
 	AttestationSHA256 string // sha256:… of attestation.dsse.json
+	Files             int    // how many files it has
+	Bytes             int64  // how long they are together, or their archive is
 	*Verified
 }
 
@@ -136,10 +139,16 @@ type Verified struct {
 	NotRescored string         // why the official verdicts were not told again; "" if they were, and are those recorded
 }
 
+// ErrTaken says that there is something where a package was to appear.
+var ErrTaken = errors.New("is already there")
+
 // Refusal is the error of a run that is not packaged: one sentence a reason.
 type Refusal struct {
 	Reasons []string
-	Final   bool // AllowDirty changes nothing
+	Final   bool   // AllowDirty changes nothing
+	Audit   bool   // the audit tells more about a reason
+	Strict  bool   // without Strict it would be packaged
+	PlanKey string // id of the key that signed the plan, where that is another than Key; else ""
 }
 
 func (r *Refusal) Error() string {

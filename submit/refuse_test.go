@@ -168,7 +168,7 @@ func TestStrict(t *testing.T) {
 	c.Strict, c.Date = true, "2031-02-04"
 	_, err := Build(context.Background(), c)
 	var refused *Refusal
-	if !errors.As(err, &refused) || refused.Final || !strings.HasSuffix(strings.SplitN(refused.Reasons[0], ":", 2)[0], "is for somebody to review, and --strict was asked for") {
+	if !errors.As(err, &refused) || refused.Final || !refused.Strict || !refused.Audit || refused.PlanKey != "" || !strings.HasSuffix(strings.SplitN(refused.Reasons[0], ":", 2)[0], "is for somebody to review, and --strict was asked for") {
 		t.Errorf("%v", err)
 	}
 	nothingLeft(t, c.Out, mustName(t, c.Out)) // the first package alone

@@ -92,10 +92,9 @@ func (d *adjudication) check() error {
 }
 
 func (a *app) adjudicate(dir string, d adjudication) error {
-	if isPackage(dir) {
-		return usage("decide in the run directory and package it again with 'gaia submit'", "%q is a package, whose findings are decided about", dir)
-	}
-	if err := isRun(dir); err != nil {
+	if err := isRun(dir); err != nil && isPackage(dir) {
+		return usage("decide in the run directory and package it again with 'gaia submit'", "%v", err)
+	} else if err != nil {
 		return err
 	}
 	release, err := lockRun(dir)

@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -57,6 +59,83 @@ func TestHostileArchive(t *testing.T) {
 	}
 	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) != 0 {
 		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
+// TestWrongKinds: every command says what it was given instead of what it takes, and
+// which commands take that.
+func TestWrongKinds(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t)
+	p.want(exitOK, "run", "--limit", "1")
+	for _, args := range [][]string{nil, {"--archive"}, {"--public"}} {
+		p.want(exitOK, append([]string{"submit", "--allow-dirty", "--date", "2031-02-03", p.runDir()}, args...)...)
+	}
+	p.want(exitOK, "disclose", p.runDir(), "-o", "task.json")
+	p.write("notes.tar.gz", "\x1f\x8bharbour")
+	p.write("notes", "harbour")
+	if err := errors.Join(os.Mkdir(filepath.Join(p.dir, "nothing"), 0o755), syscall.Mkfifo(filepath.Join(p.dir, "pipe"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	called := "submission-2031-02-03-" + filepath.Base(p.runDir())[18:] + "-dirty"
+	const (
+		packages = "packages are for 'gaia verify', 'gaia audit', 'gaia disclose' and 'gaia export'"
+		files    = "evidence bundles are for 'gaia verify', and kept reports for 'gaia audit'"
+		runs     = "run directories are made under runs/"
+		either   = "run directories are made under runs/, packages by 'gaia submit'"
+		give     = "give a directory that 'gaia run' made, such as runs/01J…"
+		decide   = "decide in the run directory and package it again with 'gaia submit'"
+		public   = "use the run directory or the full package"
+	)
+	runOnly := [][]string{{"show"}, {"resume"}, {"submit"}, {"adjudicate", "--finding", "12345678", "--decision", "void", "--reason", "it was told"}}
+	anyJournal := [][]string{{"disclose"}, {"export", "--format", "csv"}}
+	for _, tt := range []struct {
+		commands    [][]string
+		given       string
+		code        int
+		says, hints string
+	}{
+		{runOnly[:3], called, exitUsage, " is a package, not a run directory", packages},
+		{runOnly[:3], called + "-public", exitUsage, " is a package, not a run directory", packages},
+		{runOnly[:3], called + ".tar.gz", exitUsage, " is a compressed file, not a run directory", packages},
+		{runOnly[:3], "notes.tar.gz", exitUsage, " is a compressed file, not a run directory", packages},
+		{runOnly[3:], called, exitUsage, " is a package, not a run directory", decide},
+		{runOnly[3:], called + ".tar.gz", exitUsage, " is a compressed file, not a run directory", decide},
+		{runOnly, "task.json", exitUsage, " is a file, not a run directory", files},
+		{runOnly, "pipe", exitUsage, " is a file, not a run directory", files},
+		{runOnly, "gone.tar.gz", exitUsage, ": no such file or directory", runs},
+		{runOnly, "nothing", exitUsage, " is not a run directory: it has no manifest and no journal", give},
+		{anyJournal, "task.json", exitUsage, " is a file, not a run directory or package", files},
+		{anyJournal, called + "-public", exitUsage, " is a public package, whose journal is withheld", public},
+		{append(anyJournal, []string{"audit"}), "notes.tar.gz", exitEvidence, "notes.tar.gz: ends in the middle", ""},
+		{append(anyJournal, []string{"audit"}, []string{"verify"}), "gone.tar.gz", exitUsage, ": no such file or directory", either},
+		{append(anyJournal, []string{"audit"}, []string{"verify"}), "nothing", exitUsage, " is not a run directory or package: it has no manifest and no journal", give},
+		{append(anyJournal, []string{"audit"}, []string{"verify"}), "pipe", exitUsage, " is a file, not a run directory or package", files},
+	} {
+		for _, args := range tt.commands {
+			code, stdout, stderr := command(t, append(args, filepath.Join(p.dir, tt.given))...)
+			said, hint, _ := strings.Cut(strings.TrimSuffix(stderr, "\n"), "\n")
+			if code != tt.code || stdout != "" || !strings.HasSuffix(strings.ReplaceAll(said, `"`, ""), tt.says) || strings.TrimPrefix(hint, "gaia: hint: ") != tt.hints {
+				t.Errorf("%q of %s: exit code %d\n%s%s", args, tt.given, code, stdout, stderr)
+			}
+		}
+	}
+}
+
+// TestUnreadableArchive: what cannot be read is called by its name, and no bundle.
+func TestUnreadableArchive(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("SKIPPED: no file is closed to root")
+	}
+	path := archiveOf(t, "harbour", "")
+	if err := os.Chmod(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"verify", path}, {"audit", path}, {"disclose", path}, {"export", "--format", "csv", path}} {
+		want := "gaia: error: reading the archive " + strconv.Quote(path) + ": permission denied\ngaia: hint: check who owns the file or directory and its mode\n"
+		if code, _, stderr := command(t, args...); code != exitFailure || stderr != want {
+			t.Errorf("%q: exit code %d\n%s", args, code, stderr)
+		}
 	}
 }
 

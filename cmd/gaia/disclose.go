@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,11 +28,11 @@ func (a *app) discloseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "disclose DIR|PACKAGE",
 		Short: "Write the evidence of one task, without the others",
-		Long: `Disclose verifies a finished run or a package and writes an evidence bundle: the
-events of one task, all its attempts and nothing of the others, with the signed
-plan, the signed tree head and the proof that the one belongs to the other.
-Beside it stands the proof as a C2SP tlog-proof. Without --task the bundle holds
-all events.
+		Long: `Disclose verifies a finished run or a package, folder or archive, but no public
+one, and writes an evidence bundle: the events of one task, all its attempts and
+nothing of the others, with the signed plan, the signed tree head and the proof
+that the one belongs to the other. Beside it stands the proof as a C2SP
+tlog-proof. Without --task the bundle holds all events.
 
 One task shows what happened at that task. That no other was left out, only the
 full package shows. The plan in the bundle names all tasks by id.
@@ -43,7 +42,7 @@ that you share with its reader, and shows nothing to anyone else.`,
 		Example: `  gaia disclose runs/01J… --task 3f2a
   gaia disclose submission-2026-01-02-5XK9QZ7M --task 3f2a -o task.json
   gaia verify task.json --checkpoint published`,
-		Args: oneArg("the run directory or package"),
+		Args: oneArg("the run directory, package or archive"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := notEmpty(cmd, "task", "out", "key", "hmac-key-file"); err != nil {
 				return err
@@ -98,8 +97,8 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 	if err != nil {
 		return fmt.Errorf("checking the evidence bundle: %w", err)
 	}
-	if inside, err := liesIn(dir, d.out); err != nil || inside {
-		return cmp.Or(err, usage("give a place outside of it by --out", "the evidence bundle would lie in %q itself, which must hold nothing else", dir))
+	if err := notWithin("the evidence bundle", dir, filepath.Dir(d.out)); err != nil {
+		return err
 	}
 	files := []newFile{{bundlePath(d.out, found.Manifest.RunID, number), data}}
 	if p := made.Bundle.Inclusion; p != nil {
@@ -148,31 +147,6 @@ func bundlePath(out, runID string, number int) string {
 		name += fmt.Sprintf("-%04d", number)
 	}
 	return name + ".json"
-}
-
-// liesIn reports whether the folder of a file that is to be written, the
-// working directory if it has no name yet, is dir or below it.
-func liesIn(dir, file string) (bool, error) {
-	folder := "."
-	if file != "" {
-		folder = filepath.Dir(file)
-	}
-	var real [2]string
-	for i, path := range []string{dir, folder} {
-		absolute, err := filepath.Abs(path)
-		if err != nil {
-			return false, err
-		}
-		real[i], err = filepath.EvalSymlinks(absolute)
-		if errors.Is(err, fs.ErrNotExist) { // writing will say so
-			return false, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("looking for a place for the evidence bundle: %w", err)
-		}
-	}
-	below, err := filepath.Rel(real[0], real[1])
-	return err == nil && below != ".." && !strings.HasPrefix(below, "../"), nil
 }
 
 // newFile is a file that is to appear.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,8 +38,9 @@ func (a *app) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export DIR --format leaderboard|inspect|csv",
 		Short: "Write a run for the leaderboard, for Inspect or for a spreadsheet",
-		Long: `Export verifies a finished run or a package and writes it in the form of another
-tool, without gold answers:
+		Long: `Export verifies a finished run or a package, folder or archive, and writes it in
+the form of another tool, without gold answers. A public package has no journal
+to be exported:
 
   leaderboard  the lines that the GAIA leaderboard takes, as a package has them
   inspect      a log of Inspect AI, for 'inspect view' and read_eval_log
@@ -106,8 +106,8 @@ func (a *app) export(ctx context.Context, dir string, x exporting) error {
 		a.noticeExport(source)
 		return nil
 	}
-	if inside, err := liesIn(dir, x.out); err != nil || inside {
-		return cmp.Or(err, usage("give a place outside of it by --out", "the export would lie in %q itself, which must hold nothing else", dir))
+	if err := notWithin("the export", dir, filepath.Dir(x.out)); err != nil {
+		return err
 	}
 	if err := writeStream(ctx, x.out, write); err != nil {
 		return err

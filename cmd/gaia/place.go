@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/submit"
@@ -29,7 +31,7 @@ func openEvidence(path string) (*evidence, error) {
 	}
 	files, packaged := os.DirFS(path), isPackage(path)
 	if !packaged { // a damaged package is one, too
-		if err := isRun(path); err != nil {
+		if err := isKind(path, "run directory or package", "run directories are made under runs/, packages by 'gaia submit'"); err != nil {
 			return nil, err
 		}
 	}
@@ -126,21 +128,96 @@ func archiveFault(path string, err error) error {
 	return err
 }
 
+// notWithin wants a folder in which something is to be written, and which need not be
+// there yet, to be none of given, what a command was given to look at, and of no
+// other run or package.
+func notWithin(what, given, folder string) error {
+	looked, err := os.Stat(given)
+	if err != nil {
+		return nil // whoever reads it says so
+	}
+	folder, err = filepath.Abs(folder)
+	if err != nil {
+		return fmt.Errorf("looking for a place for %s: %w", what, err)
+	}
+	for {
+		real, err := filepath.EvalSymlinks(folder)
+		if err == nil {
+			folder = real
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || folder == filepath.Dir(folder) {
+			return nil // writing will say so
+		}
+		folder = filepath.Dir(folder)
+	}
+	for ; ; folder = filepath.Dir(folder) {
+		in := ""
+		if info, err := os.Stat(folder); err == nil && os.SameFile(info, looked) {
+			in = given
+		} else if _, err := os.Lstat(filepath.Join(folder, ledger.EnvelopeFile)); err == nil {
+			in = folder
+		}
+		if in != "" {
+			return usage("give a place outside of it by --out", "%s would lie in %q itself, which must hold nothing else", what, in)
+		}
+		if folder == filepath.Dir(folder) {
+			return nil
+		}
+	}
+}
+
 // isPackage tells a package, whole or damaged, from everything else.
 func isPackage(path string) bool { return submit.IsPackage(os.DirFS(path)) || isArchive(path) }
 
 // isArchive reports whether a file is a package's archive, or at least looks like
-// one: nothing else that gaia writes does.
+// one: nothing else that gaia writes does. Of one that cannot be read only the name
+// tells.
 func isArchive(path string) bool {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait
 		return false
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return false
+		return strings.HasSuffix(path, submit.ArchiveSuffix)
 	}
 	defer f.Close()
 	first := make([]byte, 2)
 	_, err = io.ReadFull(f, first)
 	return err == nil && submit.IsArchive(first)
+}
+
+// isRun tells a directory that is no run at all from a damaged one.
+func isRun(path string) error {
+	return isKind(path, "run directory", "run directories are made under runs/")
+}
+
+// The hints for who gives a command something else.
+const (
+	takePackages = "packages are for 'gaia verify', 'gaia audit', 'gaia disclose' and 'gaia export'"
+	takeFiles    = "evidence bundles are for 'gaia verify', and kept reports for 'gaia audit'"
+)
+
+// isKind tells what is no run directory at all from a damaged one; kind is what was
+// asked for, made says where there are such.
+func isKind(path, kind, made string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("reading the %s %q: %w", kind, path, unwrapPath(err))
+	case err != nil:
+		return usage(made, "reading the %s %q: %v", kind, path, unwrapPath(err))
+	case isArchive(path):
+		return usage(takePackages, "%q is a compressed file, not a %s", path, kind)
+	case isPackage(path):
+		return usage(takePackages, "%q is a package, not a %s", path, kind)
+	case !info.IsDir():
+		return usage(takeFiles, "%q is a file, not a %s", path, kind)
+	}
+	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, trajectory.JournalFile} {
+		if _, err := os.Lstat(filepath.Join(path, name)); !errors.Is(err, fs.ErrNotExist) {
+			return nil // it is there, or hidden from us, which reading it will tell
+		}
+	}
+	return usage("give a directory that 'gaia run' made, such as runs/01J…", "%q is not a %s: it has no manifest and no journal", path, kind)
 }

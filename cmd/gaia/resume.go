@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -254,24 +253,4 @@ func (a *app) openRun(dir string) (*ledger.Run, error) {
 		return nil, err
 	}
 	return ledger.Verify(os.DirFS(dir), ledger.Options{})
-}
-
-// isRun tells a directory that is no run at all from a damaged one.
-func isRun(dir string) error {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return usage("run directories are made under runs/", "reading the run directory %q: %v", dir, unwrapPath(err))
-	}
-	if isPackage(dir) {
-		return usage("packages are for 'gaia verify' and 'gaia audit'", "%q is a package, not a run directory", dir)
-	}
-	if !info.IsDir() {
-		return usage("", "%q is not a directory", dir)
-	}
-	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, trajectory.JournalFile} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			return nil // it is there, or hidden from us, which reading it will tell
-		}
-	}
-	return usage("give a directory that 'gaia run' made, such as runs/01J…", "%q is not a run directory: it has no manifest and no journal", dir)
 }

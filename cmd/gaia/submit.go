@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/spf13/cobra"
 )
@@ -37,7 +39,7 @@ same, and the package says everywhere that it is not for a leaderboard. --strict
 also refuses a run with findings that the audit leaves for somebody to review.
 
 --archive writes NAME.tar.gz instead of the folder NAME, to be handed over as it
-is: verify, audit and disclose read it without extracting it.
+is: verify, audit, disclose and export read it without extracting it.
 
 Questions and answers of GAIA are not to be republished where crawlers find
 them: hand a package of a real run over in private. --public makes one that can
@@ -50,7 +52,7 @@ which are verified against it.`,
   gaia submit --public runs/01J…`,
 		Args: oneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "key", "organisation", "contact"); err != nil {
+			if err := notEmpty(cmd, "out", "date", "key", "organisation", "contact"); err != nil {
 				return err
 			}
 			if s.strict && s.dirty {
@@ -76,10 +78,16 @@ which are verified against it.`,
 func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	if s.date == "" {
 		s.date = time.Now().UTC().Format(time.DateOnly)
-	} else if _, err := time.Parse(time.DateOnly, s.date); err != nil {
+	} else if submit.CheckDate(s.date, false) != nil {
 		return usage("give it as 2026-01-02", "--date %q is no date", s.date)
 	}
+	if err := submit.CheckDate(s.date, s.archive); err != nil {
+		return usage("give a date from 1970-01-01 to 2242-03-16, or leave --archive out", "%v", err)
+	}
 	if err := isRun(dir); err != nil {
+		return err
+	}
+	if err := notWithin("the package", dir, s.out); err != nil {
 		return err
 	}
 	c := submit.Config{Run: dir, Out: s.out, Date: s.date, AllowDirty: s.dirty, Strict: s.strict, Archive: s.archive, Public: s.public}
@@ -90,10 +98,8 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 		}
 		c.Submitter = &s.by
 	}
-	if c.Key, err = a.existingKey(s.key); errors.Is(err, errNoKey) {
-		return a.withoutKey(dir)
-	} else if err != nil {
-		return err
+	if c.Key, err = a.existingKey(s.key); err != nil {
+		return a.withoutKey(dir, err)
 	}
 	if c.Gold, err = privateGold(dir); err != nil {
 		return err
@@ -107,13 +113,11 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	var refusal *submit.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		f := &failure{code: exitFindings, err: errors.New("the run is not packaged"), reasons: refusal.Reasons, hints: []string{"gaia audit " + quoteArg(dir)}}
-		if !refusal.Final {
-			f.hints = append(f.hints, "--allow-dirty packages it all the same, marked as not for a leaderboard")
-		}
-		return f
+		return s.refused(dir, refusal)
 	case errors.Is(err, audit.ErrIncomplete):
 		return a.notFinished(dir)
+	case errors.Is(err, submit.ErrTaken):
+		return fail(exitFailure, err, "remove it, or choose another --out or --date")
 	case noPlace(err):
 		return fail(exitFailure, err, "choose another place with --out")
 	case err != nil:
@@ -124,12 +128,40 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 			a.warn("the public package tells " + text)
 		}
 	}
-	return a.printPackage(p, s.asJSON)
+	if err := a.printPackage(p, s.asJSON); err != nil {
+		return fail(exitFailure, fmt.Errorf("the package was made, as %q, but this cannot be told: %w", p.Path, err), "gaia verify "+quoteArg(p.Path))
+	}
+	return nil
 }
 
-// withoutKey is the failure of packaging without a key, unless the run is to
-// blame before.
-func (a *app) withoutKey(dir string) error {
+// refused says what can be done about a run that is not packaged.
+func (s submission) refused(dir string, r *submit.Refusal) error {
+	f := &failure{code: exitFindings, err: errors.New("the run is not packaged"), reasons: r.Reasons}
+	if r.PlanKey != "" {
+		f.hints = append(f.hints, givePlanKey(r.PlanKey))
+	}
+	if r.Audit {
+		f.hints = append(f.hints, "gaia audit "+quoteArg(dir))
+	}
+	switch {
+	case r.Final:
+	case r.Strict:
+		f.hints = append(f.hints, "without --strict it is packaged")
+	case s.strict:
+		f.hints = append(f.hints, "--allow-dirty instead of --strict packages it all the same, marked as not for a leaderboard")
+	default:
+		f.hints = append(f.hints, "--allow-dirty packages it all the same, marked as not for a leaderboard")
+	}
+	return f
+}
+
+func givePlanKey(id string) string {
+	return "give the key that the run was planned with by --key: " + id
+}
+
+// withoutKey is the failure of packaging with a key that cannot be used, unless the
+// run is to blame before. No new key could sign for its plan.
+func (a *app) withoutKey(dir string, unusable error) error {
 	found, err := a.openRun(dir)
 	if err != nil {
 		return err
@@ -137,7 +169,17 @@ func (a *app) withoutKey(dir string) error {
 	if !found.Complete {
 		return incomplete(dir, found)
 	}
-	return fail(exitFindings, errNoKey, "give the key that the run was planned with by --key: "+found.Key.ID())
+	given, hint := classify(unusable), givePlanKey(found.Key.ID())
+	var open *sign.PermissionError
+	switch {
+	case errors.As(unusable, &open):
+		return fail(exitFindings, given.err, given.hints...)
+	case errors.Is(unusable, sign.ErrPassphrase):
+		return fail(exitFindings, given.err, "take the passphrase off a copy of the file: ssh-keygen -p -f COPY", hint)
+	case errors.Is(unusable, sign.ErrPublicHalf):
+		return fail(exitFindings, given.err, "give the private key file", hint)
+	}
+	return fail(exitFindings, given.err, hint)
 }
 
 // notFinished says what is missing in a run that cannot be packaged yet.
@@ -155,6 +197,7 @@ func (a *app) notFinished(dir string) error {
 // packaged is what submit prints with --json.
 type packaged struct {
 	Attestation string           `json:"attestation_sha256"`
+	Bytes       int64            `json:"bytes"` // of all files, or of the archive
 	Clean       bool             `json:"clean"`
 	KeyID       string           `json:"key_id"`
 	Path        string           `json:"path"` // of the package's folder or archive
@@ -164,7 +207,7 @@ type packaged struct {
 
 func (a *app) printPackage(p submit.Package, asJSON bool) error {
 	s := p.Statement.Predicate
-	out := packaged{Attestation: p.AttestationSHA256, Clean: s.Audit.Clean, Path: p.Path, KeyID: p.Key.ID(), Rehearsal: s.Rehearsal, Statement: s}
+	out := packaged{Attestation: p.AttestationSHA256, Bytes: p.Bytes, Clean: s.Audit.Clean, Path: p.Path, KeyID: p.Key.ID(), Rehearsal: s.Rehearsal, Statement: s}
 	if asJSON {
 		return a.printJSON(out)
 	}
@@ -172,7 +215,13 @@ func (a *app) printPackage(p submit.Package, asJSON bool) error {
 	if s.Rehearsal {
 		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
 	}
-	rows = append(append(rows, packageRows(s, "")...), [2]string{"written to", p.Path})
+	rows = append(append(rows, packageRows(s, "")...), [2]string{"written to", fmt.Sprintf("%s, %s in %s", p.Path, megabytes(p.Bytes), counted(p.Files, "file"))})
 	rows = append(rows, [2]string{"attestation", out.Attestation}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + quoteArg(p.Path)})
 	return a.printRows(rows)
+}
+
+// megabytes shows a size, in tenths of a million bytes, rounded up.
+func megabytes(n int64) string {
+	tenths := (n + 99_999) / 100_000
+	return fmt.Sprintf("%d.%d MB", tenths/10, tenths%10)
 }
