@@ -39,7 +39,7 @@ const (
 // limitOf bounds a file of a package, in bytes.
 func limitOf(name string) int64 {
 	return cmp.Or(map[string]int64{trajectory.JournalFile: maxJournal, ledger.TrajectoriesFile: maxJournal, AttestationFile: maxAttestation, BundleFile: 2 * maxAttestation,
-		ledger.ManifestFile: maxPlan, ledger.EnvelopeFile: 2 * maxPlan, LeavesFile: maxPlan, MetadataFile: maxTold, ReadmeFile: maxTold,
+		ledger.ManifestFile: maxPlan, ledger.EnvelopeFile: 2 * maxPlan, leavesFile: maxPlan, MetadataFile: maxTold, ReadmeFile: maxTold,
 		trajectory.CheckpointFile: maxCheckpoint, SumsFile: maxSums, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications}[name], maxCopied)
 }
 

@@ -15,18 +15,18 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// LeavesFile is the file that only a public package has.
-const LeavesFile = "leaves.jsonl"
+// leavesFile is the file that only a public package has.
+const leavesFile = "leaves.jsonl"
 
-// PublicFiles returns the names of a public package's files, sorted.
-func PublicFiles() []string {
-	return []string{ReadmeFile, SumsFile, AttestationFile, BundleFile, trajectory.CheckpointFile, LeavesFile,
+// publicPackageFiles returns the names of a public package's files, sorted.
+func publicPackageFiles() []string {
+	return []string{ReadmeFile, SumsFile, AttestationFile, BundleFile, trajectory.CheckpointFile, leavesFile,
 		ledger.EnvelopeFile, ledger.ManifestFile, MetadataFile, ledger.ResultsFile}
 }
 
 // publicSubjects are those that its attestation is about, sorted.
 func publicSubjects() []string {
-	return slices.DeleteFunc(PublicFiles(), func(name string) bool { return name == AttestationFile || name == BundleFile })
+	return slices.DeleteFunc(publicPackageFiles(), func(name string) bool { return name == AttestationFile || name == BundleFile })
 }
 
 // IsPublic tells a public package, whole or damaged, from a full one: by most of the
@@ -43,7 +43,7 @@ func IsPublic(dir fs.FS) bool {
 			full++
 		}
 	}
-	if there(LeavesFile) {
+	if there(leavesFile) {
 		return full < 3
 	}
 	return full == 0 && IsPackage(dir)
@@ -189,7 +189,7 @@ func publicFiles(run *ledger.Run) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	return map[string][]byte{LeavesFile: leaves, ledger.ResultsFile: rows}, nil
+	return map[string][]byte{leavesFile: leaves, ledger.ResultsFile: rows}, nil
 }
 
 // withhold takes out of the stage what a public package does not have, and returns

@@ -32,7 +32,7 @@ type Public struct {
 // VerifyPublic checks the integrity of a public package. What does not hold is a
 // *trajectory.Fault that names the file.
 func VerifyPublic(pkg fs.FS) (*Public, error) {
-	if err := checkFiles(pkg, PublicFiles()); err != nil {
+	if err := checkFiles(pkg, publicPackageFiles()); err != nil {
 		return nil, err
 	}
 	m, planSHA256, key, err := ledger.ReadPlan(pkg)
@@ -84,11 +84,11 @@ const maxPublic = 256 << 20
 // readTree reads the leaves and wants them to be of the plan's tasks, and to give
 // the root of the checkpoint, which is to be one of this plan and key.
 func (p *Public) readTree(read func(string) ([]byte, error), planSHA256 string) error {
-	data, err := read(LeavesFile)
+	data, err := read(leavesFile)
 	if err != nil {
 		return err
 	}
-	err = eachTask(LeavesFile, data, p.Manifest, func(t ledger.PlannedTask, line []byte) string {
+	err = eachTask(leavesFile, data, p.Manifest, func(t ledger.PlannedTask, line []byte) string {
 		var leaf publicLeaf
 		if err := sign.Decode(line, &leaf); err != nil {
 			return fmt.Sprintf("is %v", err)
@@ -118,7 +118,7 @@ func (p *Public) readTree(read func(string) ([]byte, error), planSHA256 string) 
 		return err
 	}
 	if root != p.Head.Root {
-		return trajectory.Faultf(LeavesFile, "does not give the root of %s", trajectory.CheckpointFile)
+		return trajectory.Faultf(leavesFile, "does not give the root of %s", trajectory.CheckpointFile)
 	}
 	return nil
 }

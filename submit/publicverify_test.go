@@ -49,7 +49,7 @@ func TestPublicEveryBit(t *testing.T) {
 	if _, err := VerifyPublic(memory(files)); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range PublicFiles() {
+	for _, name := range publicPackageFiles() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			blamed := []string{name}
@@ -133,7 +133,7 @@ func TestPublicSigned(t *testing.T) {
 	c.Public = true
 	files := load(t, mustBuild(t, c).Path)
 	for name, free := range map[string][]string{
-		LeavesFile: nil, trajectory.CheckpointFile: nil,
+		leavesFile: nil, trajectory.CheckpointFile: nil,
 		ledger.ResultsFile: {".latency_ms", ".judged_correct", ".scoring_path", ".tools_used", ".attempt"},
 		MetadataFile:       {".interruptions", ".judge", ".retried_calls"},
 	} {
@@ -223,9 +223,9 @@ func TestPublicForged(t *testing.T) {
 		{"a record left out", files, holds(ledger.ResultsFile, func(s string) string { return s[:strings.Index(s, "\n")+1] }), ledger.ResultsFile, "records are missing"},
 		{"a record more", files, holds(ledger.ResultsFile, func(s string) string { return s + s }), ledger.ResultsFile, "more than the plan has tasks"},
 		{"records of another run", files, holds(ledger.ResultsFile, func(string) string { return string(other[ledger.ResultsFile]) }), MetadataFile, "is not what"},
-		{"leaves in another order", files, holds(LeavesFile, swapped), LeavesFile, "is of task"},
-		{"hashes exchanged", files, holds(LeavesFile, hashes), LeavesFile, "does not give the root"},
-		{"leaves of another run", files, holds(LeavesFile, func(string) string { return string(other[LeavesFile]) }), LeavesFile, "does not give the root"},
+		{"leaves in another order", files, holds(leavesFile, swapped), leavesFile, "is of task"},
+		{"hashes exchanged", files, holds(leavesFile, hashes), leavesFile, "does not give the root"},
+		{"leaves of another run", files, holds(leavesFile, func(string) string { return string(other[leavesFile]) }), leavesFile, "does not give the root"},
 		{"another run's checkpoint", files, holds(trajectory.CheckpointFile, func(string) string { return string(other[trajectory.CheckpointFile]) }), trajectory.CheckpointFile, ""},
 		{"less withheld", files, says(func(p *Predicate) { p.Withheld = p.Withheld[1:] }), AttestationFile, "see withheld"},
 		{"nothing withheld", files, says(func(p *Predicate) { p.Withheld = nil }), AttestationFile, "does not withhold"},
@@ -276,7 +276,7 @@ func TestPublicAndFull(t *testing.T) {
 	if dir := os.DirFS(public.Path); !IsPublic(dir) || !IsPackage(dir) || IsPublic(os.DirFS(full.Path)) {
 		t.Error("a public and a full package are not told apart")
 	}
-	wantFault(t, "a public package", memory(files), "", LeavesFile)
+	wantFault(t, "a public package", memory(files), "", leavesFile)
 	publicRefused(t, "a full package", memory(whole), "", audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ledger.TrajectoriesFile)
 	all := maps.Clone(whole)
 	maps.Copy(all, files)
@@ -308,12 +308,12 @@ func TestPublicAndFull(t *testing.T) {
 // nothing is accepted that is not canonical, or not of the plan's tasks.
 func FuzzPublic(f *testing.F) {
 	files := publicly(f, two)
-	f.Add(files[ledger.ResultsFile], files[LeavesFile], files[MetadataFile])
-	f.Add(bytes.Replace(files[ledger.ResultsFile], []byte(`"latency_ms":`), []byte(`"latency_ms":1`), 1), files[LeavesFile], files[MetadataFile])
+	f.Add(files[ledger.ResultsFile], files[leavesFile], files[MetadataFile])
+	f.Add(bytes.Replace(files[ledger.ResultsFile], []byte(`"latency_ms":`), []byte(`"latency_ms":1`), 1), files[leavesFile], files[MetadataFile])
 	f.Add([]byte("{}\n{}\n"), []byte("\n\n"), []byte("{}"))
 	f.Fuzz(func(t *testing.T, rows, leaves, metadata []byte) {
 		pkg := memory(files)
-		pkg[ledger.ResultsFile].Data, pkg[LeavesFile].Data, pkg[MetadataFile].Data = rows, leaves, metadata
+		pkg[ledger.ResultsFile].Data, pkg[leavesFile].Data, pkg[MetadataFile].Data = rows, leaves, metadata
 		republish(t, pkg, nil)
 		p, err := VerifyPublic(pkg)
 		var fault *trajectory.Fault
@@ -331,7 +331,7 @@ func FuzzPublic(f *testing.F) {
 			}
 			again = append(append(again, line...), '\n')
 		}
-		if !bytes.Equal(again, rows) || !bytes.Equal(leaves, files[LeavesFile]) {
+		if !bytes.Equal(again, rows) || !bytes.Equal(leaves, files[leavesFile]) {
 			t.Fatalf("accepted %s with %s", rows, leaves)
 		}
 	})

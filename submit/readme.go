@@ -133,7 +133,7 @@ func publicNotes() []fileNote {
 		{ledger.EnvelopeFile, "the plan, signed before anything was asked of the model"},
 		{ledger.ResultsFile, "how each planned task ended, without answer and reasoning"},
 		{MetadataFile, "scores, costs and interruptions"},
-		{LeavesFile, "the leaf of each planned task in the tree"},
+		{leavesFile, "the leaf of each planned task in the tree"},
 		{"checkpoint", "the signed head of the tree over the tasks, and of the journal"},
 		{SumsFile, "the digest of each file above and of this one"},
 		{AttestationFile, "the signed statement about all of these files"},

@@ -229,7 +229,7 @@ func (s Statement) Encode() ([]byte, error) { return sign.Canonical(s) }
 func newSubjects(digests map[string]string) []Subject {
 	var list []Subject
 	names := publicSubjects()
-	if _, public := digests[LeavesFile]; !public {
+	if _, public := digests[leavesFile]; !public {
 		_, adjudicated := digests[audit.AdjudicationsFile]
 		names = subjects(adjudicated)
 	}
