@@ -45,6 +45,9 @@ func (a *app) dryRun(ctx context.Context, s settings, c runCall) error {
 	}
 	defer w.Close()
 	m, err := run.Plan(w.Config)
+	if secret := (*run.SecretError)(nil); errors.As(err, &secret) {
+		return tellsSecret(secret)
+	}
 	if err != nil {
 		return err
 	}

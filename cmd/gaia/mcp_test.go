@@ -110,6 +110,67 @@ func TestMCPRun(t *testing.T) {
 	p.want(exitOK, "verify", p.runDir())
 }
 
+// TestPlanHoldsNoSecret: a plan is refused that would tell a secret, by what a server
+// calls its tools or says of them or by a policy, and nothing of the run is made.
+func TestPlanHoldsNoSecret(t *testing.T) {
+	python, err := exec.LookPath("/usr/bin/python3")
+	if err != nil {
+		t.Skip("there is no /usr/bin/python3 on this machine to run a server with")
+	}
+	source, err := os.ReadFile("../../tools/testdata/mcpserver.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := map[string]string{"OPENAI_API_KEY": "canary-model-4711", "HF_TOKEN": "canary-hub-token-4711", "TAVILY_API_KEY": "canary-search-4711"}
+	for name, tt := range map[string]struct {
+		old, new string // in the server
+		policy   string
+		flags    []string
+		where    string
+	}{
+		"description":  {"Says a text again.", "Says canary-model-4711 again.", "", nil, `the description of the tool "plain__echo" of mcp:plain`},
+		"name":         {`"echo"`, `"echo_canary-search-4711"`, "", nil, `the name of the tool "plain__echo_[redacted]" of mcp:plain`},
+		"argument":     {`"properties": {"text"`, `"properties": {"canary-hub-token-4711": {"type": "string"}, "text"`, "", nil, `the arguments of the tool "plain__echo" of mcp:plain`},
+		"a key":        {"Says a text again.", "Says sk-proj-4fK9sLq2Zx81BvTnYw37Rc again.", "", nil, `the description of the tool "plain__echo" of mcp:plain`},
+		"policy":       {"", "", "mode: autonomous\nanswer_sources: [answers.example/canary-hub-token-4711]\n", nil, "policy.answer_sources[0]"},
+		"approval":     {"", "", "", []string{"--approve", "plain__canary-search-4711"}, "approved[0]"},
+		"another name": {"", "", "", []string{"--served-as", "canary-model-4711"}, "model.served_as[0]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProgram(t)
+			for variable, value := range secrets {
+				p.env = append(p.env, variable+"="+value)
+			}
+			if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+				t.Fatal(err)
+			}
+			args := []string{"run", "--source", "dir:data", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--max-task-cost", "off"}
+			for file, text := range map[string]string{"plain.py": strings.Replace(string(source), tt.old, tt.new, 1), "policy.yaml": tt.policy,
+				"mcp.yaml": fmt.Sprintf("mcp:\n- name: plain\n  command: [%q, %q]\n  sandbox: false\n", python, filepath.Join(p.dir, "plain.py"))} {
+				if err := os.WriteFile(filepath.Join(p.dir, file), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tt.old != "" {
+				args = append(args, "--settings", "mcp.yaml")
+			}
+			if tt.policy != "" {
+				args = append(args, "--policy", "policy.yaml")
+			}
+			for _, dry := range [][]string{nil, {"--dry-run"}} {
+				out := p.want(exitUsage, append(append(args, tt.flags...), dry...)...)
+				if !strings.Contains(out, "gaia: error: the plan would hold a secret in "+tt.where+"\n") || !strings.Contains(out, "gaia: hint: ") ||
+					strings.Contains(out, "4711") || strings.Contains(out, "4fK9") {
+					t.Errorf("run says:\n%s", out)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(p.dir, "runs")); err == nil {
+				t.Error("there is a directory for runs")
+			}
+		})
+	}
+}
+
 // TestUnseen: the arguments of a server that name files are looked for where the
 // sandbox shows them.
 func TestUnseen(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -103,6 +104,19 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 		w.Verdicts, err = a.judgeCache(w.Key, s.resumed)
 	}
 	return w, err
+}
+
+// tellsSecret is the refusal of a plan that everybody could read a secret in.
+func tellsSecret(e *run.SecretError) error {
+	f := &failure{code: exitUsage, err: e}
+	if strings.Contains(e.Where, " of mcp:") {
+		f.hints = []string{"mend the server, or leave the tool out by the list 'tools' of the server in the settings"}
+	} else {
+		f.hints = []string{"take it out of the flag, the settings or the policy file"}
+	}
+	f.hints = append(f.hints, "secret are the keys of models, search engines and the hub, headers of MCP servers, whatever looks like a key, "+
+		"and values of variables with KEY, TOKEN, SECRET, PASSWORD or CREDENTIAL in the name")
+	return f
 }
 
 // policy returns the governance of the run with the budgets of the flags.

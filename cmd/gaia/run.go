@@ -205,6 +205,9 @@ func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
 	if budget := (*run.BudgetError)(nil); errors.As(err, &budget) {
 		return tooLittle(budget, w.RunCost)
 	}
+	if secret := (*run.SecretError)(nil); errors.As(err, &secret) {
+		return tellsSecret(secret)
+	}
 	if err != nil {
 		return fail(exitFailure, err, "choose another place with --out")
 	}

@@ -90,6 +90,10 @@ func Create(out string, c Config) (_ *Run, err error) {
 	if err := Affords(c); err != nil {
 		return nil, err
 	}
+	m, err := Plan(c)
+	if err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("making the directory for runs: %w", err)
 	}
@@ -98,10 +102,6 @@ func Create(out string, c Config) (_ *Run, err error) {
 		return nil, fmt.Errorf("making a run id: %w", err)
 	}
 	salt, err := randomHex(c.Rand)
-	if err != nil {
-		return nil, err
-	}
-	m, err := c.plan()
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,15 @@ import (
 )
 
 // Plan returns what a run of c would plan, but for its id, time and gold
-// commitment, which Create makes.
-func Plan(c Config) (ledger.Manifest, error) { return c.plan() }
+// commitment, which Create makes. A plan that would hold a secret is a
+// *SecretError; to Create, too.
+func Plan(c Config) (ledger.Manifest, error) {
+	m, err := c.plan()
+	if err == nil {
+		err = NoSecret(m, c.Redact)
+	}
+	return m, err
+}
 
 // Affords returns a *BudgetError if the money of a run of c is not enough for
 // an attempt at any of its tasks; Create does, too.
