@@ -69,7 +69,11 @@ func Hub(c HubConfig) (Source, error) {
 	}
 	base, err := url.Parse(c.Endpoint)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
-		return nil, sourceErrorf("set HF_ENDPOINT to a URL such as "+HubEndpoint, "the endpoint %q of the hub is no URL to ask at", c.Endpoint)
+		shown, _, cut := strings.Cut(strings.ReplaceAll(c.Endpoint, "#", "?"), "?") // what follows may be a key
+		if cut {
+			shown += "…"
+		}
+		return nil, sourceErrorf("set HF_ENDPOINT to a URL such as "+HubEndpoint, "the endpoint %q of the hub is no URL to ask at", shown)
 	}
 	switch {
 	case c.Token != "" && base.Scheme == "http" && !isLoopback(base.Hostname()):

@@ -303,7 +303,8 @@ func TestHubConfig(t *testing.T) {
 	for want, change := range map[string]func(*loader.HubConfig){
 		"is no URL to ask at":         func(c *loader.HubConfig) { c.Endpoint = "hub.example" },
 		`"ftp://hub.example"`:         func(c *loader.HubConfig) { c.Endpoint = "ftp://hub.example" },
-		`"https://hub.example?a=b"`:   func(c *loader.HubConfig) { c.Endpoint = "https://hub.example?a=b" },
+		`"https://hub.example…"`:      func(c *loader.HubConfig) { c.Endpoint = "https://hub.example?token=secret" },
+		`"hub.example/…"`:             func(c *loader.HubConfig) { c.Endpoint = "hub.example/#secret" },
 		"holds credentials":           func(c *loader.HubConfig) { c.Endpoint = "https://a:secret@hub.example" },
 		"or something that looks":     func(c *loader.HubConfig) { c.Endpoint = "https://a:secr%et@hub.example?x" },
 		"for all to read":             func(c *loader.HubConfig) { c.Endpoint, c.Token = "http://hub.example", "hf_x" },

@@ -89,12 +89,30 @@ func (s settings) keyed(base *url.URL, apiKey string) error {
 func parseBaseURL(text string) (*url.URL, error) {
 	base, err := url.Parse(text)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, usage("give a URL such as https://api.openai.com/v1", "--base-url %q is no base URL", text)
+		return nil, usage("give a URL such as https://api.openai.com/v1", "--base-url %q is no base URL", shownURL(text))
 	}
 	if base.User != nil {
 		return nil, usage("set OPENAI_API_KEY instead", "--base-url holds credentials, which would be recorded")
 	}
+	if base.RawQuery != "" || base.Fragment != "" {
+		return nil, usage("leave out what begins with ? or #; a key belongs into OPENAI_API_KEY", "--base-url has a query or a fragment, and endpoints are asked without")
+	}
 	return base, nil
+}
+
+// shownURL is what was given as a URL without the parts that may hold a key.
+func shownURL(text string) string {
+	if i := strings.IndexAny(text, "?#"); i >= 0 {
+		text = text[:i+1] + "…"
+	}
+	if i := strings.LastIndex(text, "@"); i >= 0 {
+		scheme, _, found := strings.Cut(text[:i], "//")
+		if !found {
+			return "…" + text[i:]
+		}
+		return scheme + "//…" + text[i:]
+	}
+	return text
 }
 
 func noKeyFor(base *url.URL) error {

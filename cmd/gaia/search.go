@@ -82,7 +82,7 @@ func (s settings) checkEngine() error {
 		case s.engine.URL == "":
 			return usage("give --searxng-url, or set SEARXNG_URL", "there is no address to search with searxng")
 		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-			return usage("give a URL such as http://localhost:8080/search", "--searxng-url %q is no search endpoint", s.engine.URL)
+			return usage("give a URL such as http://localhost:8080/search", "--searxng-url %q is no search endpoint", shownURL(s.engine.URL))
 		case u.User != nil:
 			return usage("leave them out", "--searxng-url holds credentials, which would be recorded")
 		}
