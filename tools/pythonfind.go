@@ -41,7 +41,7 @@ type identity struct {
 // use.
 func FindInterpreter(ctx context.Context, path string, env []string) (Interpreter, error) {
 	if path == "" {
-		return Interpreter{}, &Unusable{"python3 is not installed", "install Python 3.8 or later"}
+		return Interpreter{}, &Unusable{"python3 is not installed", "install Python 3.8 or later: apt install python3"}
 	}
 	limited, cancel := context.WithTimeout(ctx, findTime)
 	defer cancel()
@@ -54,15 +54,15 @@ func FindInterpreter(ctx context.Context, path string, env []string) (Interprete
 		return Interpreter{}, ctx.Err()
 	}
 	if err != nil {
-		return Interpreter{}, &Unusable{"python3 does not start: " + clipped(err.Error()), "look what " + path + " is"}
+		return Interpreter{}, &Unusable{"python3 does not start: " + clipped(err.Error()), "put a Python that works before " + path + " on PATH: apt install python3"}
 	}
 	var id identity
 	if err := json.Unmarshal(out, &id); err != nil || !filepath.IsAbs(id.Executable) || len(id.Version) != 3 {
-		return Interpreter{}, &Unusable{"python3 does not say what it is", "look what " + path + " is"}
+		return Interpreter{}, &Unusable{"python3 does not say what it is", "put a Python that works before " + path + " on PATH: apt install python3"}
 	}
 	version := strings.Trim(strings.ReplaceAll(fmt.Sprint(id.Version), " ", "."), "[]")
 	if slices.Compare(id.Version, []int{3, 8}) < 0 {
-		return Interpreter{}, &Unusable{"python3 is " + version + ", which is too old", "install Python 3.8 or later"}
+		return Interpreter{}, &Unusable{"python3 is " + version + ", which is too old", "install Python 3.8 or later: apt install python3"}
 	}
 	return Interpreter{id.Executable, version, id.needs()}, nil
 }

@@ -56,7 +56,7 @@ func (u *Unusable) Error() string { return u.Why }
 // machine. An error that is [*Unusable] says why not.
 func NewSandbox(ctx context.Context, c SandboxConfig) (*Sandbox, error) {
 	if c.Bwrap == "" {
-		return nil, &Unusable{"bubblewrap is not installed", "install the package bubblewrap, 0.8 or later"}
+		return nil, &Unusable{"bubblewrap is not installed", "install bubblewrap 0.8 or later: apt install bubblewrap"}
 	}
 	if !filepath.IsAbs(c.Bwrap) {
 		return nil, fmt.Errorf("the path of bubblewrap is not absolute: %q", c.Bwrap)

@@ -139,8 +139,8 @@ func TestSandboxUnusable(t *testing.T) {
 		return path
 	}
 	for name, c := range map[string]struct{ bwrap, why, remedy string }{
-		"none":  {"", "bubblewrap is not installed", "install the package bubblewrap"},
-		"gone":  {"/nowhere/bwrap", "bubblewrap cannot make a sandbox: fork/exec", "look whether"},
+		"none":  {"", "bubblewrap is not installed", "apt install bubblewrap"},
+		"gone":  {"/nowhere/bwrap", "bubblewrap cannot make a sandbox: fork/exec", "see whether"},
 		"old":   {stub("echo 'bwrap: Unknown option --disable-userns' >&2; exit 1"), "too old", "0.8 or later"},
 		"shut":  {stub("echo 'bwrap: No permissions to create new namespace' >&2; exit 1"), "No permissions to create new namespace", "kernel.apparmor_restrict_unprivileged_userns=0"},
 		"open":  {stub(`while [ "$1" != -- ]; do shift; done; shift; exec "$@"`), "does not shut programs in on this machine: its pid namespace", "run without"},

@@ -58,7 +58,7 @@ func (s *Sandbox) probe(ctx context.Context) error {
 		return &Unusable{"bubblewrap does not shut programs in on this machine: " + why, "this is no setting that gaia knows of; run without the tools that need it"}
 	}
 	if _, err := os.Stat(filepath.Join(workspace, "probe")); err != nil {
-		return &Unusable{"what is written to a workspace in the sandbox does not arrive", "look at the file system of the temporary folder"}
+		return &Unusable{"what is written to a workspace in the sandbox does not arrive", "set TMPDIR to a directory on another file system, such as TMPDIR=/var/tmp"}
 	}
 	return nil
 }
@@ -119,11 +119,11 @@ func refused(stderr string, err error) error {
 	u := &Unusable{"bubblewrap cannot make a sandbox: " + line, ""}
 	switch {
 	case strings.Contains(line, "nknown option"):
-		u.Why, u.Remedy = "this bubblewrap is too old: "+line, "install bubblewrap 0.8 or later"
+		u.Why, u.Remedy = "this bubblewrap is too old: "+line, "install bubblewrap 0.8 or later: apt install bubblewrap"
 	case strings.Contains(line, "no such file") || strings.Contains(line, "No such file"):
-		u.Remedy = "look whether /bin/sh and the program named are there"
+		u.Remedy = "see whether they are there: ls -l /bin/sh, and the program that is named"
 	default:
-		u.Remedy = "allow user namespaces: a profile of AppArmor for bwrap or kernel.apparmor_restrict_unprivileged_userns=0, kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0; in a container, a profile that lets it make namespaces"
+		u.Remedy = "allow user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 or a profile of AppArmor for bwrap, sysctl -w kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0; in a container, a profile that lets it make namespaces"
 	}
 	return u
 }
