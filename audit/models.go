@@ -28,7 +28,7 @@ func modelIdentity() Check {
 		Run: func(e *Evidence, n *Notes) {
 			undeclared(e, n)
 			unnamedModels(e, n)
-			if j, a := e.Manifest.Judge, e.firstByJudge(); j != nil && a != nil && declaresModel(e.Manifest.Model, j.Model, e.Manifest.Model.Name) {
+			if j, a := e.Manifest.Judge, e.firstByJudge(); j != nil && a != nil && Declares(e.Manifest.Model, j.Model, e.Manifest.Model.Name) {
 				n.find("judge-is-agent", place{seq: a.Judged, given: true}, fmt.Sprintf("the model %q judged answers of %q", j.Model, e.Manifest.Model.Name), "another model as the judge")
 			}
 		},
@@ -42,7 +42,7 @@ func undeclared(e *Evidence, n *Notes) {
 	var found []served
 	first, replies := map[served]place{}, map[served]int{}
 	e.uses(func(u use) {
-		if u.model == "" || u.planned == "" || declaresModel(e.Manifest.Model, u.model, u.planned) {
+		if u.model == "" || u.planned == "" || Declares(e.Manifest.Model, u.model, u.planned) {
 			return
 		}
 		s := served{u.who, u.planned, u.model}
@@ -81,10 +81,9 @@ func unnamedModels(e *Evidence, n *Notes) {
 	}
 }
 
-// declaresModel reports whether a model's name in a reply is one that the plan
-// declares for a model of its own: the planned name or one that it is served as. A
-// reply may name the release that answered, where the plan names none.
-func declaresModel(plan ledger.ModelPlan, model, planned string) bool {
+// Declares reports whether a model's name in a reply is one that a plan declares
+// for a model of its own: the planned name or one that it is served as. A reply may name the release that answered, where the plan names none.
+func Declares(plan ledger.ModelPlan, model, planned string) bool {
 	got := nameOf(model)
 	return got.base != "" && slices.ContainsFunc(append(slices.Clone(plan.ServedAs), planned), func(own string) bool {
 		want := nameOf(own)
@@ -166,7 +165,7 @@ func servedOtherwise(m ledger.Manifest, n *Notes, at place, p trajectory.Payload
 			u.who, u.planned, u.model = theJudge, m.Judge.Model, p.ResponseModel
 		}
 	}
-	if u.model != "" && u.planned != "" && !declaresModel(m.Model, u.model, u.planned) {
+	if u.model != "" && u.planned != "" && !Declares(m.Model, u.model, u.planned) {
 		n.find("model-undeclared", at, fmt.Sprintf("%q answered %s, and the plan has %q; if that is another name of the same model, plan with --served-as", u.model, u.who, u.planned), "")
 	}
 }

@@ -76,7 +76,7 @@ func TestDeclaresModel(t *testing.T) {
 		{"my-deployment", "/", nil, false},
 	}
 	for _, tt := range tests {
-		if got := declaresModel(ledger.ModelPlan{Name: "another", ServedAs: tt.servedAs}, tt.model, tt.planned); got != tt.want {
+		if got := Declares(ledger.ModelPlan{Name: "another", ServedAs: tt.servedAs}, tt.model, tt.planned); got != tt.want {
 			t.Errorf("%q for the planned %q, served as %q: %v", tt.model, tt.planned, tt.servedAs, got)
 		}
 	}
@@ -92,7 +92,7 @@ func TestOneModel(t *testing.T) {
 		{"mistral-large", "mistral-large-latest"}, {"Org/Sample", "sample"},
 	} {
 		for _, p := range [][2]string{pair, {pair[1], pair[0]}} {
-			if !declaresModel(ledger.ModelPlan{}, p[1], p[0]) {
+			if !Declares(ledger.ModelPlan{}, p[1], p[0]) {
 				t.Errorf("%q for the planned %q is another model", p[1], p[0])
 			}
 		}
@@ -103,7 +103,7 @@ func TestOneModel(t *testing.T) {
 		{"maker/sample", "tuner/sample"}, {"mistral-large-latest", "mistral-small-latest"}, {"anthropic.claude-3-haiku-v1:0", "anthropic.claude-3-opus-v1:0"},
 	} {
 		for _, p := range [][2]string{pair, {pair[1], pair[0]}} {
-			if declaresModel(ledger.ModelPlan{}, p[1], p[0]) {
+			if Declares(ledger.ModelPlan{}, p[1], p[0]) {
 				t.Errorf("%q for the planned %q is the same model", p[1], p[0])
 			}
 		}

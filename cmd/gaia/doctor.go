@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,10 +57,11 @@ func unlooked(name, use, detail string) diagnosis {
 	return diagnosis{Name: name, Use: use, State: stateUnknown, Detail: detail}
 }
 
-// troubled is a finding that a run would end with an error.
-func troubled(name, use string, err error) diagnosis {
+// troubled is a finding that a run would end with an error. What mends it is what
+// the error hints at, else what is given.
+func troubled(name, use string, err error, otherwise string) diagnosis {
 	f := classify(err)
-	return diagnosis{Name: name, Use: use, State: stateFailed, Detail: f.err.Error(), Remedy: strings.Join(f.hints, "; ")}
+	return diagnosis{Name: name, Use: use, State: stateFailed, Detail: f.err.Error(), Remedy: cmp.Or(strings.Join(f.hints, "; "), otherwise)}
 }
 
 // doctorCall is what one call of doctor is told: what a run with the same flags
@@ -80,8 +82,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Say what a run with these settings would lack or fail by, before it spends anything",
 		Long: `Doctor takes the flags of "gaia run", the environment and gaia.yaml as run does,
 looks at all that such a run would use, and says what would mend it: keys, models,
-prices, the dataset, the sandbox and the programs, room on disk, signing and
-trusted keys, the judge cache, and this program itself.
+prices, the dataset, the sandbox and the programs, MCP servers, room on disk,
+signing and trusted keys, the judge cache, and this program itself.
 
 The model is asked one question, which takes a call of a tool, and the judge is
 shown one answer that says nothing: that costs what it says. --no-call leaves both
@@ -89,8 +91,8 @@ out. Where "gaia run" would rehearse, nothing is asked over any network. Doctor
 changes nothing and makes nothing, no key and no directory either.
 
 What is missing is optional, what is unknown was not looked at, and the exit code
-is 0. What is failed would make the run fail or spend without bound, and the exit
-code is 3.`,
+is 0. What is failed would be refused, make the run fail or spend without bound,
+and the exit code is 3.`,
 		Example: `  gaia doctor
   OPENAI_API_KEY=… HF_TOKEN=… gaia doctor --submit-intent --model gpt-4o --judge-model gpt-4o-mini --max-cost 50
   gaia doctor --base-url http://localhost:11434/v1 --model llama3.1 --wait 5m
@@ -177,8 +179,9 @@ func worst(found []diagnosis) string {
 	return order[state]
 }
 
-// withoutSecrets takes out of what others said whatever is a secret of the user's.
-func (x *exam) withoutSecrets(found []diagnosis) []diagnosis {
+// redactor knows the secrets of the user's that a run would know, and those that
+// were found.
+func (x *exam) redactor(found []string) trajectory.Redactor {
 	secrets := []string{x.getenv("OPENAI_API_KEY"), x.getenv("GAIA_SIGNING_KEY"), x.getenv("HF_TOKEN"), x.getenv("HUGGING_FACE_HUB_TOKEN")}
 	if token, _, err := x.hubToken(); err == nil {
 		secrets = append(secrets, token)
@@ -188,7 +191,12 @@ func (x *exam) withoutSecrets(found []diagnosis) []diagnosis {
 			secrets = append(secrets, strings.TrimSpace(x.getenv(name)))
 		}
 	}
-	r := trajectory.NewRedactor(nil, secrets...)
+	return trajectory.NewRedactor(found, secrets...)
+}
+
+// withoutSecrets takes out of what others said whatever is a secret of the user's.
+func (x *exam) withoutSecrets(found []diagnosis) []diagnosis {
+	r := x.redactor(nil) // a variable with KEY in its name may also hold the path of a file
 	for i, f := range found {
 		found[i].Detail, _ = r.Redact(f.Detail)
 		found[i].Remedy, _ = r.Redact(f.Remedy)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 	"github.com/gaia-harness/gaia/fixtures/endpoint"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // patient is a home and an environment that doctor looks at.
@@ -50,7 +53,7 @@ func (p patient) says(args ...string) (code int, stdout, stderr string) {
 }
 
 // findings runs doctor and returns what it found, by name. The exit code must be
-// that of the states.
+// that of the states, and what is failed or missing must have a remedy.
 func (p patient) findings(args ...string) map[string]diagnosis {
 	p.Helper()
 	code, stdout, stderr := p.says(append(args, "--json")...)
@@ -63,11 +66,40 @@ func (p patient) findings(args ...string) map[string]diagnosis {
 	for _, f := range c.Findings {
 		found[f.Name] = f
 		failed = failed || f.State == stateFailed
+		if f.State == stateFailed || f.State == stateMissing {
+			p.typeable(f)
+		}
 	}
 	if want := map[bool]int{false: exitOK, true: exitFindings}[failed]; code != want || failed != (c.State == stateFailed) || len(found) != len(c.Findings) {
 		p.Errorf("exit code %d, want %d; %s\n%s", code, want, stdout, stderr)
 	}
 	return found
+}
+
+// typeable wants a remedy whose flags and commands there are.
+func (p patient) typeable(f diagnosis) {
+	p.Helper()
+	root := (&app{}).root()
+	commands := []*cobra.Command{root}
+	flags := map[string]bool{}
+	for len(commands) > 0 {
+		c := commands[0]
+		commands = append(commands[1:], c.Commands()...)
+		c.Flags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
+	}
+	if len(f.Remedy) < len("set X") {
+		p.Errorf("%s is %s and has the remedy %q: %s", f.Name, f.State, f.Remedy, f.Detail)
+	}
+	for _, m := range regexp.MustCompile("--([a-z][a-z-]*)").FindAllStringSubmatch(f.Remedy, -1) {
+		if !flags[m[1]] {
+			p.Errorf("the remedy of %s names --%s, which there is not: %s", f.Name, m[1], f.Remedy)
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?:^|[' ])gaia ([a-z]+)`).FindAllStringSubmatch(f.Remedy, -1) {
+		if c, _, err := root.Find(m[1:]); err != nil || c == root {
+			p.Errorf("the remedy of %s names gaia %s, which there is not: %s", f.Name, m[1], f.Remedy)
+		}
+	}
 }
 
 // wants holds a finding against its state and parts of its detail and remedy.
@@ -148,6 +180,72 @@ func TestDoctorMissing(t *testing.T) {
 	if code != exitOK || stderr != "" || !strings.HasSuffix(stdout, `"rehearsal":true,"state":"missing"}`+"\n") || strings.Contains(stdout, stateFailed) {
 		t.Errorf("with nothing on PATH: exit code %d\n%s%s", code, stdout, stderr)
 	}
+}
+
+// TestDoctorRemedies: whatever doctor looks at has something that mends it where it
+// is missing or failed, however it came to that. [patient.findings] wants that each
+// time; here each row is so at least once.
+func TestDoctorRemedies(t *testing.T) {
+	p := newPatient(t)
+	file := filepath.Join(t.TempDir(), "file")
+	p.write(file, "x", 0o600)
+	settings := filepath.Join(t.TempDir(), "gaia.yaml")
+	p.write(settings, "mcp:\n- name: notes\n  command: [no-such-program-of-notes]\n", 0o600)
+	disk := p.onDisk()
+	elsewhere := func(args ...string) []string {
+		return slices.Concat(disk, []string{"--base-url", "https://models.example/v1"}, args)
+	}
+	here := func(args ...string) []string {
+		return slices.Concat(disk, []string{"--base-url", "http://127.0.0.1:9/v1"}, args)
+	}
+	broken := filepath.Join(t.TempDir(), "bin")
+	for _, name := range []string{"bwrap", "python3", "pdftotext", "pdftoppm"} {
+		p.write(filepath.Join(broken, name), "#!/bin/sh\nexit 1\n", 0o755)
+	}
+	seen := map[string]bool{}
+	for _, look := range []struct {
+		env  map[string]string
+		args []string
+	}{
+		{nil, nil},
+		{map[string]string{"HOME": ""}, []string{"--submit-intent"}},
+		{map[string]string{"HOME": file}, []string{"--submit-intent"}},
+		{map[string]string{"GAIA_SIGNING_KEY": "no key"}, []string{"--out", filepath.Join(file, "runs"), "--unsafe-local-python"}},
+		{map[string]string{"GAIA_SIGNING_KEY_FILE": file}, []string{"--settings", settings}},
+		{map[string]string{"OPENAI_API_KEY": "sk-inventedInvented0123456789"}, nil},
+		{map[string]string{"OPENAI_BASE_URL": "nowhere"}, []string{"--model", "m"}},
+		{nil, elsewhere("--model", "m", "--search", "tavily")},
+		{nil, here("--judge-model", "m", "--searxng-url", "nowhere")},
+		{nil, here("--no-call", "--prices", file)},
+		{nil, here("--no-call", "--prices", filepath.Join(file, "none"))},
+		{nil, here("--no-call", "--policy", file)},
+		{nil, here("--no-call", "--policy", broken)},
+		{nil, here("--no-call", "--cassette", "replay:"+file)},
+		{nil, here("--no-call", "--source", "dir:"+filepath.Join(file, "none"))},
+		{nil, here("--no-call", "--source", "dir:"+broken)},
+		{nil, here("--no-call", "--source", "hub")},
+		{nil, here("--no-call", "--split", "training")},
+		{map[string]string{"PATH": broken, "TMPDIR": filepath.Join(file, "none")}, nil},
+		{map[string]string{"PATH": broken}, []string{"--unsafe-local-python"}},
+		{map[string]string{"PATH": broken, "TMPDIR": filepath.Join(broken, "none")}, nil},
+	} {
+		q := patient{t, p.home, maps.Clone(p.env)}
+		maps.Copy(q.env, look.env)
+		for _, name := range []string{"PATH", "TMPDIR"} { // which the programs are looked for and tried by
+			if value, given := look.env[name]; given {
+				t.Setenv(name, value)
+			}
+		}
+		for name, f := range q.findings(look.args...) {
+			seen[name] = seen[name] || f.State == stateFailed || f.State == stateMissing
+		}
+	}
+	for name, found := range seen {
+		if !found {
+			t.Errorf("%s was neither missing nor failed", name)
+		}
+	}
+	p.untouched()
 }
 
 // TestDoctorPrints: all that is wrong with a run with a model is said at once, in

@@ -29,12 +29,16 @@ func (x *exam) datasetFinding(ctx context.Context) diagnosis {
 	switch {
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
 		f := diagnosis{Name: name, Use: use, State: stateFailed, Detail: fmt.Sprintf("no answer from %s within %s", x.hubEndpoint(), x.wait)}
-		f.Remedy = "check the network, and HF_ENDPOINT if it is set; --wait 2m waits longer"
+		if len(told) > 0 { // it answers, or refuses to: why what was tried again failed last
+			last, _, _ := strings.Cut(told[len(told)-1], "; trying again")
+			f.Detail = fmt.Sprintf("not had within %s: %s", x.wait, last)
+		}
+		f.Remedy = "check the network, and HF_ENDPOINT if it is set, or try again later; --wait 2m waits longer"
 		return f
 	case err != nil:
-		return troubled(name, use, err)
+		return troubled(name, use, err, "name where the tasks are with --source: hub, hub:OWNER/NAME, dir:PATH or fixtures")
 	case len(told) > 0: // all the same it can be had
-		return lacking(name, use, detail+"; "+strings.Join(told, "; "), "")
+		return lacking(name, use, detail+"; "+strings.Join(told, "; "), "check the network, and HF_ENDPOINT if it is set")
 	}
 	return fine(name, use, detail)
 }
@@ -62,7 +66,7 @@ func (x *exam) inPlace(ctx context.Context, tasks taskFlags) (string, error) {
 func (x *exam) onHub(ctx context.Context, tasks taskFlags) (string, error) {
 	split, err := loader.ParseSplit(tasks.split)
 	if err != nil {
-		return "", err
+		return "", usage("give --split validation or --split test", "%s", err)
 	}
 	source, err := x.openSource(tasks)
 	if err != nil {

@@ -44,7 +44,7 @@ func (x *exam) judgeFinding(ctx context.Context) diagnosis {
 	if p.err != nil {
 		return x.untold(limited, name, use, p.err, &p.meter)
 	}
-	f := fine(name, use, servedAs(x.judge, v.Reply.ResponseModel)+" and gives verdicts")
+	f := x.declared(fine(name, use, servedAs(x.judge, v.Reply.ResponseModel)+" and gives verdicts"), x.judge, v.Reply.ResponseModel)
 	switch {
 	case v.Judged == nil && p.cutShort():
 		f = unlooked(name, use, fmt.Sprintf("its completion reached %d tokens before it gave a verdict", x.bound()))

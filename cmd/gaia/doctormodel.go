@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/go-json-experiment/json/jsontext"
@@ -99,7 +100,7 @@ func (x *exam) modelFinding(ctx context.Context) diagnosis {
 	f := fine(name, use, servedAs(x.model, r.ResponseModel)+" and calls tools")
 	switch callAmong(r.Message.ToolCalls) {
 	case callGood:
-		f = x.unfit(f, r)
+		f = x.unfit(x.declared(f, x.model, r.ResponseModel), r)
 	case callBroken:
 		f.State, f.Detail = stateFailed, servedAs(x.model, r.ResponseModel)+", but its call of a tool was not the one that was asked for"
 	case callNone:
@@ -144,6 +145,27 @@ func servedAs(asked, served string) string {
 	return "answers as " + served + ", asked for " + asked
 }
 
+// declared says of a reply by another name than the plan would declare that the
+// audit finds it.
+func (x *exam) declared(f diagnosis, planned, served string) diagnosis {
+	if served == "" || audit.Declares(ledger.ModelPlan{ServedAs: x.servedAs}, served, planned) {
+		return f
+	}
+	f.State, f.Detail = stateMissing, f.Detail+"; the audit takes that for another model"
+	f.Remedy = "give --served-as " + quoteArg(served) + " if it is the same model; else name what is there with " + modelFlag(f.Name == "judge")
+	if x.submitIntent {
+		f.State = stateFailed
+	}
+	return f
+}
+
+func modelFlag(ofJudge bool) string {
+	if ofJudge {
+		return "--judge-model"
+	}
+	return "--model"
+}
+
 // unfit says of a reply what will be held against a run.
 func (x *exam) unfit(f diagnosis, r llm.Response) diagnosis {
 	switch {
@@ -154,7 +176,10 @@ func (x *exam) unfit(f diagnosis, r llm.Response) diagnosis {
 	default:
 		return f
 	}
-	f.State, f.Remedy = stateMissing, "such a run is not submittable: name another model or endpoint"
+	if f.State == stateOK {
+		f.State = stateMissing
+	}
+	f.Remedy = "such a run is not submittable: name another model or endpoint"
 	if x.submitIntent {
 		f.State = stateFailed
 	}
@@ -172,14 +197,14 @@ func (m *meter) billed(f diagnosis) diagnosis {
 
 // untold is the finding that a request failed, with what would mend it.
 func (x *exam) untold(limited context.Context, name, use string, err error, m *meter) diagnosis {
-	f := diagnosis{Name: name, Use: use, State: stateFailed, Detail: err.Error()}
+	f := diagnosis{Name: name, Use: use, State: stateFailed, Detail: err.Error(), Remedy: "check --base-url, and " + modelFlag(name == "judge")}
 	var asked *llm.Error
 	switch {
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
 		f.Detail = fmt.Sprintf("no answer from %s within %s", originOf(x.baseURL), x.wait)
 		f.Remedy = "check --base-url and the network; a model that is slow to begin is given more time by --wait 5m"
 	case m.cutShort():
-		f.State, f.Detail = stateUnknown, fmt.Sprintf("its completion reached %d tokens before it said anything", x.bound())
+		f.State, f.Remedy, f.Detail = stateUnknown, "", fmt.Sprintf("its completion reached %d tokens before it said anything", x.bound())
 	case errors.As(err, &asked):
 		if asked.Status == http.StatusTooManyRequests && !asked.Stop {
 			f.State = stateUnknown // a run waits
@@ -191,10 +216,7 @@ func (x *exam) untold(limited context.Context, name, use string, err error, m *m
 
 // mendingOf is what would mend a failed request.
 func mendingOf(e *llm.Error, ofJudge bool) string {
-	flag := "--model"
-	if ofJudge {
-		flag = "--judge-model"
-	}
+	flag := modelFlag(ofJudge)
 	quota := []string{"insufficient_quota", "account_deactivated", "access_terminated"}
 	switch {
 	case e.Status == http.StatusUnauthorized:

@@ -121,7 +121,11 @@ func TestDoctorAnswers(t *testing.T) {
 		{"silence at the bound", 200, said(endpoint.Model, "", "length"), nil, "/v1/chat/completions", `:1024`,
 			stateUnknown, "reached 1024 tokens before it said anything", ""},
 		{"another name", 200, strings.Replace(call, "MODEL", "berth-7", 1), nil, "/v1/chat/completions", `"name":"read_gauge"`,
-			stateOK, "answers as berth-7, asked for " + endpoint.Model, ""},
+			stateMissing, "answers as berth-7, asked for " + endpoint.Model + " and calls tools; the audit takes that for another model", "give --served-as berth-7 if it is the same model"},
+		{"another name, to be submitted", 200, strings.Replace(call, "MODEL", "berth-7", 1), []string{"--submit-intent"}, "/v1/chat/completions", "",
+			stateFailed, "the audit takes that for another model", "name what is there with --model"},
+		{"a name that is declared", 200, strings.Replace(call, "MODEL", "harbour/berth-7", 1), []string{"--submit-intent", "--served-as", "berth-7"}, "/v1/chat/completions", "",
+			stateOK, "answers as harbour/berth-7, asked for " + endpoint.Model + " and calls tools (", ""},
 		{"no name", 200, strings.Replace(call, "MODEL", "", 1), nil, "/v1/chat/completions", "", stateOK, "without naming a model", ""},
 		{"no usage", 200, strings.Replace(call, usage+",", "", 1), []string{"--submit-intent"}, "/v1/chat/completions", "",
 			stateFailed, "reports no usage", "not submittable"},
@@ -177,6 +181,8 @@ func TestDoctorJudge(t *testing.T) {
 		base, _ := answering(t, 200, `{"id":"c1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"`+test[0]+`"}}]}`)
 		p.wants(p.findings(append(flags, "--base-url", base, "--judge-model", "m")...)["judge"], test[1], test[2], "")
 	}
+	base, _ := answering(t, 200, `{"id":"c1","object":"chat.completion","model":"other","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"{\"verdict\":\"incorrect\"}"}}]}`)
+	p.wants(p.findings(append(flags, "--base-url", base, "--judge-model", "m")...)["judge"], stateMissing, "the audit takes that for another model", "--judge-model")
 }
 
 // beside sends on to an endpoint what is of its model, and all else to the scripted
@@ -227,6 +233,34 @@ func TestDoctorShowsNoSecret(t *testing.T) {
 		}
 		if said := stdout + stderr; strings.Contains(said, "canary") || strings.Contains(said, "\x1b") {
 			t.Errorf("%q shows a secret, or steers the terminal:\n%q", args, said)
+		}
+	}
+	for _, look := range []struct {
+		variable, url, shown string
+	}{
+		{"HF_ENDPOINT", "http://127.0.0.1:9?token=canary", `"http://127.0.0.1:9…"`},
+		{"HF_ENDPOINT", "hub.example/#canary", `"hub.example/…"`},
+		{"HF_ENDPOINT", "http://me:canary@127.0.0.1:9", "holds credentials"},
+		{"HF_ENDPOINT", "ftp://canary@127.0.0.1:9", "holds credentials"},
+		{"OPENAI_BASE_URL", "http://127.0.0.1:9/v1?api-key=canary", "has a query or a fragment"},
+		{"OPENAI_BASE_URL", "http://127.0.0.1:9/v1#canary", "has a query or a fragment"},
+		{"OPENAI_BASE_URL", "models.example/v1?api-key=canary", `--base-url "models.example/v1?…" is no base URL`},
+		{"OPENAI_BASE_URL", "http://me:canary@127.0.0.1:9/v1", "holds credentials"},
+		{"OPENAI_BASE_URL", "ftp://canary@127.0.0.1:9/v1", `--base-url "ftp://…@127.0.0.1:9/v1" is no base URL`},
+		{"OPENAI_BASE_URL", "canary@models.example", `--base-url "…@models.example" is no base URL`},
+		{"SEARXNG_URL", "ftp://me:canary@127.0.0.1:9?key=canary", `--searxng-url "ftp://…@127.0.0.1:9?…" is no search endpoint`},
+	} {
+		q := patient{t, p.home, map[string]string{"HOME": p.home, "HF_ENDPOINT": noHub, "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}}
+		q.env[look.variable] = look.url
+		for _, args := range [][]string{{}, {"--json"}} {
+			_, stdout, stderr := q.says(append(args, "--no-call", "--model", "m", "--search", "searxng")...)
+			said := strings.Join(strings.Fields(strings.ReplaceAll(stdout+stderr, `\"`, `"`)), " ")
+			for _, use := range []string{" what a run would be", " the tasks", " the tool web_search"} { // which the table has between two lines
+				said = strings.ReplaceAll(said, use, "")
+			}
+			if strings.Contains(said, "canary") || !strings.Contains(said, look.shown) {
+				t.Errorf("%s=%s: doctor %q says\n%s%s", look.variable, look.url, args, stdout, stderr)
+			}
 		}
 	}
 	p.untouched(".cache/huggingface/token")

@@ -27,16 +27,25 @@ const (
 func (x *exam) ofPlaces(context.Context) []diagnosis {
 	return []diagnosis{
 		roomFinding("room for runs", "run directories", x.runs, "choose another place with --out", freeBytes),
-		roomFinding("room for temp", "what is not kept", os.TempDir(), "set TMPDIR to another place", freeBytes),
+		tempFinding(os.TempDir(), freeBytes),
 		x.signingFinding(), x.trustFinding(), x.cacheFinding(), buildFinding(),
 	}
 }
 
-// roomFinding looks at the place where a directory is or would be made.
-func roomFinding(name, use, dir, instead string, free func(string) (int64, error)) diagnosis {
-	place, err := filepath.Abs(dir)
-	if err != nil {
-		return troubled(name, use, err)
+// tempFinding looks at the temporary directory, which nobody makes.
+func tempFinding(dir string, free func(string) (int64, error)) diagnosis {
+	const name, use, instead = "room for temp", "what is not kept", "set TMPDIR to a directory that you can write to, such as TMPDIR=/var/tmp"
+	if _, err := os.Stat(dir); err != nil {
+		return troubled(name, use, fmt.Errorf("looking at the temporary directory %q: %w", dir, unwrapPath(err)), instead)
+	}
+	return roomFinding(name, use, dir, instead, free)
+}
+
+// makeable returns the place in which a directory is, or would be made with those
+// above it, and an error if it could not be.
+func makeable(dir string) (place string, err error) {
+	if place, err = filepath.Abs(dir); err != nil {
+		return "", err
 	}
 	info, err := os.Stat(place)
 	for errors.Is(err, fs.ErrNotExist) && filepath.Dir(place) != place {
@@ -45,11 +54,20 @@ func roomFinding(name, use, dir, instead string, free func(string) (int64, error
 	}
 	switch {
 	case err != nil:
-		return troubled(name, use, fail(exitFailure, fmt.Errorf("looking at %q: %w", place, unwrapPath(err)), instead))
+		return place, fmt.Errorf("looking at %q: %w", place, unwrapPath(err))
 	case !info.IsDir():
-		return troubled(name, use, fail(exitFailure, fmt.Errorf("%q is not a directory", place), instead))
+		return place, fmt.Errorf("%q is not a directory", place)
 	case syscall.Access(place, 2) != nil: // to write
-		return troubled(name, use, fail(exitFailure, fmt.Errorf("nothing can be made in %q", place), instead))
+		return place, fmt.Errorf("nothing can be made in %q", place)
+	}
+	return place, nil
+}
+
+// roomFinding looks at the place where a directory is or would be made.
+func roomFinding(name, use, dir, instead string, free func(string) (int64, error)) diagnosis {
+	place, err := makeable(dir)
+	if err != nil {
+		return troubled(name, use, fail(exitFailure, err, instead), "")
 	}
 	n, err := free(place)
 	if err != nil {
@@ -58,7 +76,7 @@ func roomFinding(name, use, dir, instead string, free func(string) (int64, error
 	detail := fmt.Sprintf("%s free at %s", mebibytes(n), quoteArg(place))
 	switch {
 	case n < noRoom:
-		return troubled(name, use, fail(exitFailure, errors.New(detail+", which a few steps of an attempt can fill"), "make room, or "+instead))
+		return troubled(name, use, fail(exitFailure, errors.New(detail+", which a few steps of an attempt can fill"), "make room, or "+instead), "")
 	case n < littleRoom:
 		return lacking(name, use, detail+", which a few attempts can fill", "make room, or "+instead)
 	}
@@ -80,7 +98,7 @@ func (x *exam) signingFinding() diagnosis {
 		return x.unmadeKey(name, use)
 	}
 	if err != nil {
-		return troubled(name, use, err)
+		return troubled(name, use, err, anotherKey)
 	}
 	detail := found.key.Public().ID() + " from "
 	if found.source == fromDir {
@@ -96,15 +114,21 @@ func (x *exam) signingFinding() diagnosis {
 	return fine(name, use, detail)
 }
 
+// anotherKey is what mends a key that is of no use.
+const anotherKey = "'gaia key init --key FILE' makes a key; name it by --key or GAIA_SIGNING_KEY_FILE, or give its content as GAIA_SIGNING_KEY"
+
 // unmadeKey says where the key would be made on first need.
 func (x *exam) unmadeKey(name, use string) diagnosis {
 	dir, err := x.keyDir()
 	if err != nil {
-		return troubled(name, use, err)
+		return troubled(name, use, err, anotherKey)
 	}
 	path := filepath.Join(dir, defaultKey)
 	if _, err := os.Lstat(path + ".pub"); err == nil {
-		return troubled(name, use, notMade(path, sign.ErrPublicOnly))
+		return troubled(name, use, notMade(path, sign.ErrPublicOnly), anotherKey)
+	}
+	if _, err := makeable(dir); err != nil {
+		return troubled(name, use, fmt.Errorf("making a signing key: %w", err), anotherKey)
 	}
 	return fine(name, use, "none yet: made on first need at "+quoteArg(path))
 }
@@ -123,11 +147,11 @@ func (x *exam) trustFinding() diagnosis {
 	const name, use = "trusted keys", "whose signatures count"
 	dir, err := x.keyDir()
 	if err != nil {
-		return lacking(name, use, err.Error(), strings.Join(classify(err).hints, "; "))
+		return lacking(name, use, err.Error(), troubled(name, use, err, anotherKey).Remedy)
 	}
 	t, notes, err := x.quietTrust()
 	if err != nil {
-		return troubled(name, use, err)
+		return troubled(name, use, err, "'gaia key list' shows what counts in "+quoteArg(dir))
 	}
 	if notes != "" {
 		return lacking(name, use, notes, "gaia key list shows what counts in "+quoteArg(dir))
@@ -143,7 +167,7 @@ func (x *exam) cacheFinding() diagnosis {
 	}
 	dir, err := x.judgeCacheDir("set one of them, or give --no-judge-cache")
 	if err != nil {
-		return x.unlessJudged(troubled(name, use, err))
+		return x.unlessJudged(troubled(name, use, err, anotherCache))
 	}
 	t, _, err := x.quietTrust()
 	if err != nil {
@@ -151,10 +175,13 @@ func (x *exam) cacheFinding() diagnosis {
 	}
 	reader, err := judgecache.Look(dir, t.valid())
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := makeable(dir); err != nil {
+			return x.unlessJudged(x.unlessSubmitted(troubled(name, use, fmt.Errorf("making the judge cache: %w", err), anotherCache)))
+		}
 		return fine(name, use, "none yet: "+quoteArg(dir))
 	}
 	if err != nil {
-		return x.unlessJudged(troubled(name, use, err))
+		return x.unlessJudged(troubled(name, use, err, anotherCache))
 	}
 	var bad []judgecache.Bad
 	good := 0
@@ -173,11 +200,19 @@ func (x *exam) cacheFinding() diagnosis {
 	if reader.Shut() != "" {
 		err = shutCache(openedCache{Reader: reader, dir: dir})
 	}
-	f := troubled(name, use, fail(exitFailure, err, cacheHints(dir, bad)...))
+	return x.unlessJudged(x.unlessSubmitted(troubled(name, use, fail(exitFailure, err, cacheHints(dir, bad)...), anotherCache)))
+}
+
+// anotherCache is what mends a judge cache of no use.
+const anotherCache = "set XDG_CACHE_HOME to another place, or give --no-judge-cache"
+
+// unlessSubmitted lessens what only a run with --submit-intent is refused for: else
+// what is bad is not used.
+func (x *exam) unlessSubmitted(f diagnosis) diagnosis {
 	if !x.submitIntent {
-		f.State = stateMissing // what is bad is not used
+		f.State = stateMissing
 	}
-	return x.unlessJudged(f)
+	return f
 }
 
 // unlessJudged lessens what a run without a judge would not meet.
@@ -195,7 +230,7 @@ func buildFinding() diagnosis {
 	const remedy = "build it from a clean checkout: go build ./cmd/gaia"
 	switch {
 	case err != nil:
-		return troubled(name, use, err)
+		return troubled(name, use, err, remedy)
 	case h.Commit == "":
 		return lacking(name, use, "gaia "+h.Version+" of an unknown commit", remedy)
 	case h.Dirty:

@@ -31,6 +31,9 @@ func TestDoctorDataset(t *testing.T) {
 	p.wants(dataset("--source", "hub:invented/other"), stateFailed, "no dataset", "check the name")
 	server.Fail(hub.Match{}, -1, hub.Hang())
 	p.wants(dataset("--wait", "100ms"), stateFailed, "no answer from "+server.URL+" within 100ms", "--wait 2m")
+	server.Heal()
+	server.Fail(hub.Match{}, -1, hub.Answer(503, "text/plain", "later", "Retry-After", "60"))
+	p.wants(dataset("--wait", "2s"), stateFailed, "not had within 2s: "+strings.TrimPrefix(server.URL, "http://")+" answers 503 Service Unavailable for 2023/validation/", "try again later")
 	p.env["HF_HUB_OFFLINE"] = "1"
 	p.wants(dataset(), stateFailed, "offline, and the cache has no", "HF_HUB_OFFLINE")
 	p.untouched()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/exec"
@@ -16,7 +17,7 @@ func (x *exam) ofPrograms(ctx context.Context) []diagnosis {
 	const use = "code, servers, poppler in it"
 	var w world
 	if err := x.confine(ctx, x.settings, &w); err != nil {
-		return []diagnosis{troubled(sandbox, use, err)}
+		return []diagnosis{troubled(sandbox, use, err, "start gaia by its whole path")}
 	}
 	python := x.pythonFinding
 	if x.python == pythonUnconfined {
@@ -27,19 +28,52 @@ func (x *exam) ofPrograms(ctx context.Context) []diagnosis {
 		python(ctx, &w),
 		x.popplerFinding(ctx, "pdftotext", "reads the text of PDF files"),
 		x.popplerFinding(ctx, "pdftoppm", "makes pictures of PDF pages"),
+		x.serversFinding(&w),
 	}
 }
 
-// diagnose words what became of trying something.
+// diagnose words what became of trying something that a run goes without where it
+// does not work.
 func diagnose(name, use, works string, err error) diagnosis {
-	f := fine(name, use, works)
 	if err != nil {
-		f.State, f.Detail, f.Remedy = stateFailed, err.Error(), mending(err)
-		if strings.HasSuffix(f.Detail, "is not installed") {
-			f.State = stateMissing
+		return lacking(name, use, err.Error(), mended(err))
+	}
+	return fine(name, use, works)
+}
+
+// mended is what mends a program that does not work. Whatever fails before it is
+// tried fails for want of a place to try it in.
+func mended(err error) string {
+	return cmp.Or(mending(err), "set TMPDIR to a directory that you can write to, such as TMPDIR=/var/tmp")
+}
+
+// serversFinding looks for what the MCP servers of the settings are started with.
+// None is started.
+func (x *exam) serversFinding(w *world) diagnosis {
+	const name, use = "MCP servers", "their tools"
+	if len(x.servers) == 0 {
+		return fine(name, use, "the settings name none")
+	}
+	var names, bare []string
+	for _, e := range x.servers {
+		_, _, err := x.server(e, x.runs)
+		outside := e.url == "" && (e.unconfined || w.noSandbox != nil)
+		if err == nil && outside && x.submitIntent {
+			err = x.unconfined(w, x.settings, e)
+		}
+		if err != nil {
+			return troubled(name, use, err, "mend it, or leave it out of "+quoteArg(x.serversFrom))
+		}
+		names = append(names, e.name)
+		if outside {
+			bare = append(bare, e.name)
 		}
 	}
-	return f
+	if len(bare) > 0 {
+		return lacking(name, use, strings.Join(bare, ", ")+": would run outside of the sandbox, so the run will not be submittable",
+			"see sandbox; leave out 'sandbox: false' in "+quoteArg(x.serversFrom))
+	}
+	return fine(name, use, strings.Join(names, ", ")+", not started")
 }
 
 func (a *app) pythonFinding(ctx context.Context, w *world) diagnosis {
@@ -50,7 +84,7 @@ func (a *app) pythonFinding(ctx context.Context, w *world) diagnosis {
 	}
 	f := diagnose("python", use, "Python "+interpreter.Version+" at "+interpreter.Path, err)
 	if err == nil && w.noSandbox != nil {
-		f.State, f.Detail, f.Remedy = diagnose("", "", "", w.noSandbox).State, f.Detail+" is not offered to the model, for want of a sandbox", mending(w.noSandbox)
+		return lacking(f.Name, f.Use, f.Detail+" is not offered to the model, for want of a sandbox", mended(w.noSandbox))
 	}
 	return f
 }
@@ -60,7 +94,7 @@ func (a *app) pythonFinding(ctx context.Context, w *world) diagnosis {
 func (a *app) unconfinedFinding(ctx context.Context, w *world) diagnosis {
 	const name, use = "python", "the model's code runs in it"
 	if _, err := a.pythonTool(ctx, true, w); err != nil {
-		return diagnosis{Name: name, Use: use, State: stateFailed, Detail: "--unsafe-local-python: " + err.Error(), Remedy: mending(err)}
+		return diagnosis{Name: name, Use: use, State: stateFailed, Detail: "--unsafe-local-python: " + err.Error(), Remedy: mended(err)}
 	}
 	return lacking(name, use, "runs the model's code WITHOUT a sandbox, as you, with your files and network", "such a run is not submittable: leave out --unsafe-local-python")
 }
@@ -69,7 +103,7 @@ func (a *app) unconfinedFinding(ctx context.Context, w *world) diagnosis {
 func (a *app) popplerFinding(ctx context.Context, name, use string) diagnosis {
 	path := onPath(name)
 	if path == "" {
-		return diagnose(name, use, "", &tools.Unusable{Why: name + " is not installed", Remedy: "install the package poppler-utils (poppler on macOS)"})
+		return diagnose(name, use, "", &tools.Unusable{Why: name + " is not installed", Remedy: "apt install poppler-utils (brew install poppler on macOS)"})
 	}
 	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -78,7 +112,7 @@ func (a *app) popplerFinding(ctx context.Context, name, use string) diagnosis {
 	out, err := cmd.CombinedOutput() // some versions exit with an error all the same
 	line, _, _ := strings.Cut(string(out), "\n")
 	if !strings.Contains(line, "version") {
-		return diagnose(name, use, "", &tools.Unusable{Why: fmt.Sprintf("%s does not say its version: %v", path, err), Remedy: "install the package poppler-utils anew"})
+		return diagnose(name, use, "", &tools.Unusable{Why: fmt.Sprintf("%s does not say its version: %v", path, err), Remedy: "apt reinstall poppler-utils (brew reinstall poppler on macOS)"})
 	}
 	return diagnose(name, use, line+" at "+path, nil)
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -40,10 +42,24 @@ func (x *exam) settle(cmd *cobra.Command, file *settingsFile) error {
 	if x.unsettled == nil {
 		x.w.Policy, x.unsettled = x.policy()
 	}
+	if x.unsettled == nil {
+		x.unsettled = x.tellsSecret()
+	}
 	if x.unsettled == nil && !x.rehearsal {
 		x.unsettled = x.reach()
 	}
 	return nil
+}
+
+// tellsSecret is why no plan would be made of what the user says in it, as far as
+// that is in sight.
+func (x *exam) tellsSecret() error {
+	m := ledger.Manifest{Policy: x.w.Policy.Canonical(), Model: ledger.ModelPlan{Name: x.model, ServedAs: x.servedAs}}
+	err := run.NoSecret(m, x.redactor(x.secrets()))
+	if secret := (*run.SecretError)(nil); errors.As(err, &secret) {
+		return tellsSecret(secret)
+	}
+	return err
 }
 
 // reach finds out what could be asked at the endpoint, and why not. The error is
@@ -82,7 +98,7 @@ func (x *exam) ofSettings(context.Context) []diagnosis {
 	const key, keyUse = "model key", "asks the endpoint"
 	if x.unsettled != nil {
 		const later = "not looked at before the settings come to a run"
-		return []diagnosis{troubled(settings, use, x.unsettled), unlooked(key, keyUse, later), unlooked("prices", pricesUse, later)}
+		return []diagnosis{troubled(settings, use, x.unsettled, "'gaia run --help' says what a flag takes"), unlooked(key, keyUse, later), unlooked("prices", pricesUse, later)}
 	}
 	if x.rehearsal {
 		return []diagnosis{fine(settings, use, "rehearsal: built-in tasks and models, nothing to reach"),
@@ -90,7 +106,7 @@ func (x *exam) ofSettings(context.Context) []diagnosis {
 	}
 	f := fine(settings, use, x.model+" at "+originOf(x.baseURL)+", tasks of "+x.source)
 	if x.noTape != nil {
-		f = troubled(settings, use, x.noTape)
+		f = troubled(settings, use, x.noTape, "name another directory with --cassette, or leave it out")
 	}
 	return []diagnosis{f, x.keyFinding(key, keyUse), x.pricesFinding()}
 }
@@ -99,7 +115,7 @@ func (x *exam) keyFinding(name, use string) diagnosis {
 	mode, _, _ := x.tape()
 	switch {
 	case x.noKey != nil:
-		return troubled(name, use, x.noKey)
+		return troubled(name, use, x.noKey, "set OPENAI_API_KEY")
 	case mode == ledger.CassetteReplay:
 		return fine(name, use, "none is needed: answers are replayed")
 	case x.getenv("OPENAI_API_KEY") == "":
@@ -114,7 +130,7 @@ const pricesUse = "count and bound the cost"
 func (x *exam) pricesFinding() diagnosis {
 	const name = "prices"
 	if x.noPrices != nil {
-		return troubled(name, pricesUse, x.noPrices)
+		return troubled(name, pricesUse, x.noPrices, "name a price table with --prices FILE, or leave it out for the built-in one")
 	}
 	table := "table " + x.w.Prices.Version()
 	if x.prices == "" {
@@ -168,7 +184,7 @@ func (x *exam) ofSenses(context.Context) []diagnosis {
 	}
 	switch {
 	case x.noSearch != nil:
-		found[2] = troubled(search, searchUse, x.noSearch)
+		found[2] = troubled(search, searchUse, x.noSearch, "choose another engine with --search, or --search "+searchNone)
 	case x.rehearsal:
 		given(2, "rehearsal: a built-in web")
 	case x.search == searchNone:

@@ -30,6 +30,9 @@ func TestDoctorSettings(t *testing.T) {
 	p.wants(found["settings"], stateFailed, `--base-url "models.example" is no base URL`, "give a URL")
 	found = p.findings(append(flags, "--policy", filepath.Join(p.home, "none.yaml"))...)
 	p.wants(found["settings"], stateFailed, "none.yaml", "")
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	p.write(policy, "mode: autonomous\ncommands: ["+p.env["OPENAI_API_KEY"]+"]\n", 0o644)
+	p.wants(p.findings(append(flags, "--policy", policy)...)["settings"], stateFailed, "the plan would hold a secret in policy.commands[0]", "take it out")
 
 	file := filepath.Join(t.TempDir(), "gaia.yaml")
 	p.write(file, "model: other-model\nbase-url: http://127.0.0.1:9/v1\nno-call: true\n", 0o644)

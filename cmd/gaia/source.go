@@ -123,7 +123,7 @@ func (a *app) rehearses(t taskFlags) bool {
 func (a *app) loadTasks(ctx context.Context, t taskFlags) (loader.Set, loader.Gold, error) {
 	split, err := loader.ParseSplit(t.split)
 	if err != nil {
-		return loader.Set{}, loader.Gold{}, usage("", "%s", err)
+		return loader.Set{}, loader.Gold{}, usage("give --split validation or --split test", "%s", err)
 	}
 	source, err := a.openSource(t)
 	if err != nil {
@@ -149,7 +149,7 @@ func (a *app) openSource(t taskFlags) (loader.Source, error) {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, usage("", "reading the dataset %q: %v", path, unwrapPath(err))
+		return nil, usage("give the directory that holds 2023/", "reading the dataset %q: %v", path, unwrapPath(err))
 	}
 	if !info.IsDir() {
 		return nil, usage("give the directory that holds 2023/", "the dataset %q is not a directory", path)
