@@ -44,7 +44,7 @@ to be exported:
 
   leaderboard  the lines that the GAIA leaderboard takes, as a package has them
   inspect      a log of Inspect AI, for 'inspect view' and read_eval_log
-  csv          a row a task; a text that a spreadsheet would run begins with '
+  csv          a row a task; what a spreadsheet would run has a ' before it
 
 Tasks that an adjudication made void have no answer for the leaderboard, and
 count wrong for Inspect. Nothing is written over. An export is no evidence:

@@ -59,22 +59,28 @@ func row(r ledger.Result, void bool) []string {
 		integer(r.Tokens.Reasoning), cost, integer(r.LatencyMs), strconv.FormatBool(r.Rehearsal), strconv.FormatBool(void)}
 }
 
-// cell returns a text as a cell that no spreadsheet runs and no terminal obeys:
-// control characters, and those that reorder what is shown, become escapes, and
-// what could be a formula begins with an apostrophe.
+// cell returns a text as a cell that no spreadsheet runs and no terminal obeys.
+// Control characters, and those that reorder what is shown, become escapes, so
+// that a row is a line. What could begin a formula, in the text or after a
+// semicolon, which others take for the end of a cell, gets an apostrophe before it:
+// blanks, quotes and what is not seen do not hide it. A number stays a number.
 func cell(text string) string {
+	if regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`).MatchString(text) {
+		return text
+	}
 	var b strings.Builder
+	begins := true
 	for _, r := range text {
-		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Bidi_Control) {
+		switch {
+		case unicode.In(r, unicode.Cc, unicode.Bidi_Control):
 			fmt.Fprintf(&b, `\u%04x`, r)
-		} else {
-			b.WriteRune(r)
+			begins = false // but with a backslash
+			continue
+		case begins && strings.ContainsRune("=+-@＝＋－＠", r):
+			b.WriteByte('\'')
 		}
+		b.WriteRune(r)
+		begins = r == ';' || begins && (r == '"' || unicode.In(r, unicode.Z, unicode.Cf))
 	}
-	number := regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
-	safe := b.String()
-	if safe != "" && strings.ContainsRune("=+-@\t\n＝＋－＠", []rune(safe)[0]) && !number.MatchString(safe) {
-		return "'" + safe
-	}
-	return safe
+	return b.String()
 }

@@ -40,8 +40,11 @@ func TestCell(t *testing.T) {
 	for _, tt := range [][2]string{
 		{"", ""}, {"431", "431"}, {"-5", "-5"}, {"+1.5e-3", "+1.5e-3"}, {"North Marrow", "North Marrow"}, {"a=b", "a=b"},
 		{"=1+1", "'=1+1"}, {"+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0"}, {"-2+3", "'-2+3"}, {"@SUM(A1)", "'@SUM(A1)"},
-		{"\t=1", "'\t=1"}, {"\n=1", "'\n=1"}, {"\r=1", `\u000d=1`}, {"＝1+1", "'＝1+1"}, {"-", "'-"}, {"-5%", "'-5%"},
-		{"\x1b[2Jgone", `\u001b[2Jgone`}, {"\u009b31m", `\u009b31m`}, {"\u202eexe.png", `\u202eexe.png`}, {"two\nlines", "two\nlines"},
+		{"\t=1", `\u0009=1`}, {"\n=1", `\u000a=1`}, {"\r=1", `\u000d=1`}, {"＝1+1", "'＝1+1"}, {"-", "'-"}, {"-5%", "'-5%"},
+		{" =1", " '=1"}, {"\u00a0\u3000@SUM(A1)", "\u00a0\u3000'@SUM(A1)"}, {"\u200b\ufeff=1", "\u200b\ufeff'=1"}, {"\u2028=1", "\u2028'=1"}, {`"=1"`, `"'=1"`},
+		{"\u202e=1", `\u202e=1`}, {" -5", " '-5"}, {"a ;b; c", "a ;b; c"}, {"a;=1+1", "a;'=1+1"}, {"1; -5;\u200b+6", "1; '-5;\u200b'+6"}, {`a;"=1"`, `a;"'=1"`},
+		{"a;;=1;=2", "a;;'=1;'=2"}, {";=1", ";'=1"}, {"a\t=1", `a\u0009=1`}, {"a\n=1", `a\u000a=1`}, {"==1", "'==1"}, {"=1;", "'=1;"},
+		{"\x1b[2Jgone", `\u001b[2Jgone`}, {"\u009b31m", `\u009b31m`}, {"\u202eexe.png", `\u202eexe.png`}, {"two\nlines", `two\u000alines`},
 		{"'=1", "'=1"}, {`=HYPERLINK("http://a.example/")`, `'=HYPERLINK("http://a.example/")`},
 	} {
 		if got := cell(tt[0]); got != tt[1] {
@@ -50,12 +53,29 @@ func TestCell(t *testing.T) {
 	}
 }
 
-// TestHostileRows: a text stays in its cell.
+// TestHostileRows: a text stays in its cell, and where somebody reads the table
+// with another separator, no cell begins a formula.
 func TestHostileRows(t *testing.T) {
-	const answer = `=1",true,"x`
+	const answer = `=1",true,"x;=2;"@3";a	=4`
 	s := open(t, parse(t, "-- task "+task+" --\nquestion: Which?\ngold: Ostrel\n-- answer "+answer+" --\nNo.\n"))
-	rows, err := csv.NewReader(strings.NewReader(csvOf(t, s))).ReadAll()
-	if err != nil || len(rows) != 2 || rows[1][slices.Index(rows[0], "model_answer")] != "'"+answer {
+	table := csvOf(t, s)
+	rows, err := csv.NewReader(strings.NewReader(table)).ReadAll()
+	if want := `'=1",true,"x;'=2;"'@3";a\u0009=4`; err != nil || len(rows) != 2 || rows[1][slices.Index(rows[0], "model_answer")] != want {
 		t.Errorf("%q, %v", rows, err)
+	}
+	for _, separator := range ";\t|" {
+		other := csv.NewReader(strings.NewReader(table))
+		other.Comma, other.LazyQuotes, other.FieldsPerRecord = separator, true, -1
+		rows, err := other.ReadAll()
+		if err != nil || len(rows) != 2 {
+			t.Errorf("%q: %q, %v", separator, rows, err)
+		}
+		for _, row := range rows {
+			for _, cell := range row {
+				if strings.IndexAny(strings.TrimLeft(cell, "\" "), "=+-@") == 0 {
+					t.Errorf("%q: %q begins a formula", separator, cell)
+				}
+			}
+		}
 	}
 }
