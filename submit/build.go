@@ -148,7 +148,7 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 	if c.Public {
 		_, err = VerifyPublic(pkg)
 	} else {
-		found, err = Verify(pkg, Options{Gold: c.Gold, Harness: c.Harness})
+		found, err = Verify(pkg, Options{Gold: c.Gold, Harness: func() (trajectory.Harness, error) { return c.Harness, nil }})
 	}
 	if err != nil {
 		return Package{}, fmt.Errorf("the package does not verify: %w", err)

@@ -50,7 +50,7 @@ func (v *Verified) compare(report audit.Report, o Options) error {
 	case v.Run.Scored() && p.GoldAtHand && o.Gold == nil:
 		v.NotRerun = noGold
 		if f, left := leftOut(v.Report, report); left {
-			return trajectory.Faultf(audit.ReportFile, "leaves out what the audit finds when it is run again, also without the gold answers: %s %s%s", f.Severity, f.RuleID, otherProgram(p.Harness, o.Harness))
+			return trajectory.Faultf(audit.ReportFile, "leaves out what the audit finds when it is run again, also without the gold answers: %s %s%s", f.Severity, f.RuleID, o.otherProgram(p.Harness))
 		}
 		return nil
 	}
@@ -67,7 +67,7 @@ func (v *Verified) compare(report audit.Report, o Options) error {
 	if bytes.Equal(got, want) {
 		return nil
 	}
-	return trajectory.Faultf(audit.ReportFile, "is not what the audit gives when it is run again: %s%s", auditDifference(v.Report, report), otherProgram(p.Harness, o.Harness))
+	return trajectory.Faultf(audit.ReportFile, "is not what the audit gives when it is run again: %s%s", auditDifference(v.Report, report), o.otherProgram(p.Harness))
 }
 
 // leftOut returns a CRITICAL or HIGH finding of an audit without gold answers that
@@ -123,9 +123,17 @@ func form(v any) string {
 	return string(b)
 }
 
-// otherProgram says that two programs are not the same, "" if they are.
-func otherProgram(audited, here trajectory.Harness) string {
-	if audited.ExecutableSHA256 == here.ExecutableSHA256 {
+// otherProgram says that another program audited than the one that verifies, ""
+// if it is the same.
+func (o Options) otherProgram(audited trajectory.Harness) string {
+	if o.Harness == nil {
+		return ""
+	}
+	here, err := o.Harness()
+	switch {
+	case err != nil:
+		return fmt.Sprintf("; whether this program made it cannot be told: %v", err)
+	case audited.ExecutableSHA256 == here.ExecutableSHA256:
 		return ""
 	}
 	return fmt.Sprintf("; it was made by another program, gaia %s, and this is gaia %s: another version may find otherwise", build(audited), build(here))

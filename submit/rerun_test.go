@@ -74,7 +74,7 @@ func TestReportsOfTheirOwn(t *testing.T) {
 		if v, err := Verify(pkg, Options{}); err != nil || v.NotRerun == "" {
 			t.Errorf("%s, without gold: %v", name, err)
 		}
-		_, err = Verify(pkg, Options{Gold: c.Gold, Harness: c.Harness})
+		_, err = Verify(pkg, Options{Gold: c.Gold, Harness: func() (trajectory.Harness, error) { return c.Harness, nil }})
 		var fault *trajectory.Fault
 		if !errors.As(err, &fault) || fault.File != audit.ReportFile || !strings.HasPrefix(fault.Reason, "is not what the audit gives when it is run again: ") {
 			t.Fatalf("%s: %v", name, err)
@@ -83,9 +83,15 @@ func TestReportsOfTheirOwn(t *testing.T) {
 		if !strings.HasSuffix(fault.Reason, want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
-		_, err = Verify(pkg, Options{Gold: c.Gold, Harness: trajectory.Harness{Version: "v1.0.1", Commit: "fab1e", ExecutableSHA256: sign.Digest(nil)}})
+		_, err = Verify(pkg, Options{Gold: c.Gold, Harness: func() (trajectory.Harness, error) {
+			return trajectory.Harness{Version: "v1.0.1", Commit: "fab1e", ExecutableSHA256: sign.Digest(nil)}, nil
+		}})
 		if err == nil || !strings.HasSuffix(err.Error(), want+"; it was made by another program, gaia v1.0.0, and this is gaia v1.0.1 of commit fab1e: another version may find otherwise") {
 			t.Errorf("%s, by another program: %v", name, err)
+		}
+		_, err = Verify(pkg, Options{Gold: c.Gold, Harness: func() (trajectory.Harness, error) { return trajectory.Harness{}, errors.New("it is gone") }})
+		if err == nil || !strings.HasSuffix(err.Error(), want+"; whether this program made it cannot be told: it is gone") {
+			t.Errorf("%s, by a program that does not know itself: %v", name, err)
 		}
 	}
 	at := func(r *audit.Report, id string) *audit.CheckReport {

@@ -19,9 +19,9 @@ import (
 
 // Options say what a verifier has besides the package.
 type Options struct {
-	Gold    *audit.Gold        // nil: not at hand, so that a scored run can be neither scored nor audited again
-	Harness trajectory.Harness // the program that verifies, to be told from the one that audited
-	Once    bool               // do not run the audit again: what it found does not matter
+	Gold    *audit.Gold                        // nil: not at hand, so that a scored run can be neither scored nor audited again
+	Harness func() (trajectory.Harness, error) // the program that verifies, asked for where its audit finds otherwise; nil: not to be told from the one that audited
+	Once    bool                               // do not run the audit again: what it found does not matter
 }
 
 // Verify checks the integrity of a package: exactly its files, all of them

@@ -173,11 +173,7 @@ func (v verifying) isPublished(p *evidence, published []byte) (string, error) {
 // verifyPackage verifies a package; with a dataset, its verdicts by these answers
 // and, if the audit had them, its audit too. What is broken is said before a dataset is asked for.
 func (a *app) verifyPackage(ctx context.Context, p *evidence, dataset string) (*submit.Verified, error) {
-	here, err := harness()
-	if err != nil {
-		return nil, err
-	}
-	o := submit.Options{Harness: here}
+	o := submit.Options{Harness: harness}
 	of, err := p.verify(o)
 	if err != nil || dataset == "" {
 		return of, err
