@@ -59,6 +59,7 @@ func onceOf(edit func([]byte) []byte) func([]byte) []byte {
 // TestEncodings: one value has one encoding in a package. The holder of the key
 // lists and signs another one in vain where it derives from the journal.
 func TestEncodings(t *testing.T) {
+	long(t)
 	t.Parallel()
 	pkg, _ := varied(t)
 	tried := map[string]int{}
@@ -146,6 +147,7 @@ func strayBits(s string) string {
 // another of the same run, and so of a different run: all are good, and signed by
 // the same key.
 func TestMixedPackages(t *testing.T) {
+	long(t)
 	t.Parallel()
 	c := config(t, two)
 	files := load(t, mustBuild(t, c).Path)
@@ -269,6 +271,7 @@ func (s slow) Read(b []byte) (int, error) {
 // packaging, with -everybit at each: in place, by another good run's file and by none. Either the package
 // holds what verifies, or there is none and nothing is left.
 func TestRunIsEdited(t *testing.T) {
+	long(t)
 	t.Parallel()
 	c := config(t, two)
 	other := load(t, config(t, change(t, two, "The almanac counts fourteen lamps.", "Fourteen.")).Run)
@@ -309,10 +312,7 @@ func TestRunIsEdited(t *testing.T) {
 			_ = os.Symlink(ledger.ResultsFile, filepath.Join(c.Run, trajectory.JournalFile))
 		},
 	}
-	made, refusedTo, step := 0, 0, 7*thin
-	if *everyBit {
-		step = 1
-	}
+	made, refusedTo, step := 0, 0, every(7)
 	for what, edit := range edits {
 		for moment := 1; ; moment += step {
 			if err := os.RemoveAll(c.Run); err != nil {

@@ -67,9 +67,11 @@ func refused(t *testing.T, m runs.Mutation) {
 
 // TestCoverage is the law that every member of every file of a package is under
 // a signature or derives from what is: each small change to each file is
-// refused, and the file named. Journal and records, of which TestCoverage of
-// internal/ledger walks every change, get every seventh.
+// refused, and the file named: of the changes every third, with -everybit all.
+// Journal and records, of which TestCoverage of internal/ledger walks every change,
+// get every seventh of these.
 func TestCoverage(t *testing.T) {
+	long(t)
 	t.Parallel()
 	pkg, other := varied(t)
 	if _, err := Verify(memory(pkg), Options{}); err != nil {
@@ -79,7 +81,7 @@ func TestCoverage(t *testing.T) {
 	try := func(m runs.Mutation) {
 		name := m.Files[0]
 		seen[name]++
-		step := thin
+		step := every(3)
 		if len(m.Files) == 1 && (name == trajectory.JournalFile || name == ledger.TrajectoriesFile) {
 			step *= 7
 		}
@@ -94,8 +96,8 @@ func TestCoverage(t *testing.T) {
 	for name, least := range map[string]int{ledger.ManifestFile: 500, ledger.EnvelopeFile: 500, trajectory.JournalFile: 200,
 		ledger.TrajectoriesFile: 150, ledger.ResultsFile: 100, MetadataFile: 200, trajectory.CheckpointFile: 20, LeaderboardFile: 40,
 		audit.ReportFile: 500, audit.AdjudicationsFile: 20, ReadmeFile: 200, SumsFile: 50, AttestationFile: 500, BundleFile: 500} {
-		if made[name] < least/thin {
-			t.Errorf("%s was changed %d times, which is less than %d", name, made[name], least/thin)
+		if least /= every(3); made[name] < least {
+			t.Errorf("%s was changed %d times, which is less than %d", name, made[name], least)
 		}
 	}
 	t.Logf("changes: %v", made)
@@ -124,7 +126,9 @@ func TestCoverage(t *testing.T) {
 // packages can say, the program alone is taken: the date stands in the package's
 // name too, that the gold answers were at hand in a claim, and that recording
 // failed among the reasons, so that none of them can be changed by itself.
+// Of the changes it makes every third, with -everybit all.
 func TestStatementCoverage(t *testing.T) {
+	long(t)
 	t.Parallel()
 	pkg, _ := varied(t)
 	made, taken := 0, 0
@@ -133,7 +137,7 @@ func TestStatementCoverage(t *testing.T) {
 		if !inside {
 			return
 		}
-		if made++; made%thin != 0 {
+		if made++; made%every(3) != 0 {
 			return
 		}
 		var e struct {
@@ -164,7 +168,7 @@ func TestStatementCoverage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made < 500 || taken > 4 || thin == 1 && taken < 4 {
+	if made < 500 || taken > 4 || *everyBit && taken < 4 {
 		t.Errorf("%d changes, of which %d were taken", made, taken)
 	}
 	t.Logf("%d changes, of which %d were taken", made, taken)
@@ -173,12 +177,13 @@ func TestStatementCoverage(t *testing.T) {
 // TestSignedAgain has the holder of the key change what derives from the
 // journal, list it and sign everything: the journal contradicts it.
 func TestSignedAgain(t *testing.T) {
+	long(t)
 	t.Parallel()
 	pkg, _ := varied(t)
 	for _, name := range []string{ledger.ResultsFile, LeaderboardFile, MetadataFile, SumsFile, trajectory.CheckpointFile} {
 		n := 0
 		err := runs.Mutate(map[string][]byte{name: pkg[name]}, func(m runs.Mutation) {
-			if n++; n%(5*thin) != 0 {
+			if n++; n%5 != 0 {
 				return
 			}
 			signed := memory(pkg)

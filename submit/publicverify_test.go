@@ -78,9 +78,10 @@ func TestPublicEveryBit(t *testing.T) {
 	}
 }
 
-// TestPublicCoverage: each small change to each file is refused, files are not
-// exchanged, and no other signature will do.
+// TestPublicCoverage: each small change to each file is refused (every ninth is made,
+// with -everybit all), files are not exchanged, and no other signature will do.
 func TestPublicCoverage(t *testing.T) {
+	long(t)
 	t.Parallel()
 	var pkg [2]map[string][]byte
 	var journal [2][]byte
@@ -99,7 +100,7 @@ func TestPublicCoverage(t *testing.T) {
 	}
 	made := 0
 	try := func(m runs.Mutation) {
-		if made++; len(m.Files) == 1 && made%(3*thin) != 0 {
+		if made++; len(m.Files) == 1 && made%every(9) != 0 {
 			return
 		}
 		delete(m.Dir, trajectory.JournalFile)
@@ -127,6 +128,7 @@ func TestPublicCoverage(t *testing.T) {
 // records, summary and checkpoint, and sign what comes of it. What is taken is what
 // the leaves, the plan and the sums do not give, and a disclosure would show.
 func TestPublicSigned(t *testing.T) {
+	long(t)
 	t.Parallel()
 	first, _ := runs.Varied()
 	c := variedConfig(t, first)
@@ -139,7 +141,7 @@ func TestPublicSigned(t *testing.T) {
 	} {
 		n, taken := 0, 0
 		err := runs.Mutate(map[string][]byte{name: files[name]}, func(m runs.Mutation) {
-			if n++; n%thin != 0 {
+			if n++; n%every(3) != 0 {
 				return
 			}
 			pkg := memory(files)

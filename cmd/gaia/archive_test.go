@@ -226,6 +226,7 @@ func TestNoScratch(t *testing.T) {
 // TestKilledWhilePacking kills gaia submit while it writes an archive: under the
 // package's name there is nothing or all of it, and it can be packaged again.
 func TestKilledWhilePacking(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const rounds = 8
 	p := newProgram(t)

@@ -144,6 +144,7 @@ func (e edits) envelope(key sign.Key, payloadType string, payload []byte) {
 // TestPackageAttacks: each attack on a package's folder is exit 4, and one line
 // that names the file and says what is wrong with it.
 func TestPackageAttacks(t *testing.T) {
+	long(t)
 	t.Parallel()
 	good := packageOf(t, lamps, "2031-02-03")
 	older := packageOf(t, lamps, "2031-02-02").Path

@@ -116,6 +116,7 @@ func TestNoRoomAtAll(t *testing.T) {
 // TestNoRoomForArchive: where there is no room to read an archive, nothing is known
 // of it, and nothing is left of it.
 func TestNoRoomForArchive(t *testing.T) {
+	long(t)
 	path := spilling(t)
 	t.Setenv("TMPDIR", smallDisk(t, 256))
 	code, stdout, stderr := command(t, "verify", path)
@@ -130,6 +131,7 @@ func TestNoRoomForArchive(t *testing.T) {
 // TestNoRoomToPack packages a run where there is room for less and less of it: the
 // folder, the archive beside it, neither. There is then nothing of either.
 func TestNoRoomToPack(t *testing.T) {
+	long(t)
 	key, runs := filepath.Join(t.TempDir(), "key"), t.TempDir()
 	if _, err := sign.CreateKey(key, rand.Reader); err != nil {
 		t.Fatal(err)

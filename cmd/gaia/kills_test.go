@@ -42,6 +42,7 @@ const loopTasks = offlineTasks + ",fab1e003-0000-4000-8000-000000000003,fab1e004
 // disk, and an answer is judged only when it is; the evidence verifies after
 // every kill; and the run comes to the result of one that nobody disturbed.
 func TestKillLoop(t *testing.T) {
+	long(t)
 	t.Parallel()
 	server, err := fixtures.Serve()
 	if err != nil {

@@ -23,6 +23,7 @@ var longBase64 = regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`)
 // for what is nobody's business: the signing key, secrets of the environment, what
 // commits to the gold answers, and where and as whom it was run.
 func TestPackagesArePrivate(t *testing.T) {
+	long(t)
 	t.Parallel()
 	p := newProgram(t)
 	dataset := filepath.Join(p.dir, "dataset-of-zwyrrl")

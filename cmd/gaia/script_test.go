@@ -25,10 +25,10 @@ func TestMain(m *testing.M) {
 const noHub = "http://127.0.0.1:9"
 
 // TestScript runs the transcripts of testdata/script against the program, each
-// in an empty home.
+// in an empty home; under the race detector those that scripts names.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Files:               scripts(t),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
