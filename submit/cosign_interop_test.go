@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // cosign is how docs/verifying.md has a package verified with one program.
@@ -63,10 +67,29 @@ func (c *cosign) refused(t *testing.T, what, bundle, blob string) {
 	}
 }
 
+// holds wants each file that a package's statement is about accepted, and refused
+// when it is changed.
+func (c *cosign) holds(t *testing.T, names []string) {
+	t.Helper()
+	files, changed := load(t, c.dir), filepath.Join(filepath.Dir(c.dir), "changed")
+	for _, name := range names {
+		c.accepted(t, BundleFile, name)
+		for _, at := range []int{0, len(files[name]) / 2, len(files[name]) - 1} {
+			put(t, changed, flipped(files[name], at))
+			c.refused(t, name+" changed", BundleFile, changed)
+		}
+	}
+	c.refused(t, "a file that the statement is not about", BundleFile, AttestationFile)
+}
+
 // TestInteropCosign runs the lines of docs/verifying.md with each program that
-// GAIA_COSIGN lists, as PATH lists folders.
+// GAIA_COSIGN lists, as PATH lists folders, on a package and on the public one of
+// the same run.
 func TestInteropCosign(t *testing.T) {
 	p := interopPackage(t)
+	of := config(t, two)
+	of.Public, of.Out = true, filepath.Dir(p.Path)
+	public := mustBuild(t, of)
 	programs := filepath.SplitList(os.Getenv("GAIA_COSIGN"))
 	if len(programs) == 0 {
 		t.Skip("SKIPPED: no cosign was named, so no bundle was verified with it: run make interop, or set GAIA_COSIGN")
@@ -78,14 +101,7 @@ func TestInteropCosign(t *testing.T) {
 		t.Run(filepath.Base(filepath.Dir(program)), func(t *testing.T) {
 			c := newCosign(t, program, p.Path)
 			c.trust(t, "KEY.pub")
-			for _, name := range subjects(false) {
-				c.accepted(t, BundleFile, name)
-				for _, at := range []int{0, len(files[name]) / 2, len(files[name]) - 1} {
-					put(t, changed, flipped(files[name], at))
-					c.refused(t, name+" changed", BundleFile, changed)
-				}
-			}
-			c.refused(t, "a file that the statement is not about", BundleFile, AttestationFile)
+			c.holds(t, subjects(false))
 			for at := range whole {
 				if !passedOver(whole, at) {
 					put(t, changed, flipped(whole, at))
@@ -107,7 +123,14 @@ func TestInteropCosign(t *testing.T) {
 			c.accepted(t, changed, ReadmeFile)
 			c.verify = strings.Replace(c.verify, "/submission/v1", "/submission/v2", 1)
 			c.refused(t, "another type of statement", BundleFile, ReadmeFile)
-			t.Logf("%d files accepted, %d changes refused", len(subjects(false)), c.refusals)
+			shown := newCosign(t, program, public.Path)
+			shown.holds(t, publicSubjects())
+			for _, name := range []string{trajectory.JournalFile, audit.ReportFile, LeaderboardFile, ledger.TrajectoriesFile, ledger.ResultsFile, ReadmeFile} {
+				shown.refused(t, "the full package's "+name, BundleFile, filepath.Join(p.Path, name))
+			}
+			c.trust(t, "OTHER.pub")
+			shown.refused(t, "the public package, by another key", BundleFile, LeavesFile)
+			t.Logf("%d files accepted, %d changes refused", len(subjects(false))+len(publicSubjects()), c.refusals+shown.refusals)
 		})
 	}
 }
