@@ -167,7 +167,7 @@ func TestPublicValues(t *testing.T) {
 		{name: "fewer than none passed first", pkg: "ballot", summary: func(s *ledger.Summary) { s.Voting.PassAt1.Correct = -1 }, why: "miscounts what the journal tells"},
 		{name: "more passed first than passed", pkg: "ballot", summary: func(s *ledger.Summary) { *s.Voting.PassAt1 = ledger.NewRate(2, 2) }, why: "miscounts what the journal tells"},
 		{name: "more passed than there are tasks", pkg: "ballot", summary: func(s *ledger.Summary) { s.Voting.PassAt1.Correct, s.Voting.PassAtK.Correct = 5000, 5000 }, why: "miscounts what the journal tells"},
-		{name: "words about what was not recorded", pkg: "asked", summary: func(s *ledger.Summary) { s.Unrecorded = "Tolmey" }, why: "is not what the plan and results.jsonl give"},
+		{name: "words about what was not recorded", pkg: "asked", summary: func(s *ledger.Summary) { s.Unrecorded = "Tolmey" }, why: "tells why recording failed"},
 
 		{name: "a start of words", pkg: "two", summary: func(s *ledger.Summary) { s.Started, s.DurationMs = "Tolmey", 0 }, why: "a time that is none"},
 		{name: "an end of words", pkg: "two", summary: func(s *ledger.Summary) { s.Completed, s.DurationMs = "Tolmey", 0 }, why: "a time that is none"},
