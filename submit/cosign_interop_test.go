@@ -129,7 +129,7 @@ func TestInteropCosign(t *testing.T) {
 				shown.refused(t, "the full package's "+name, BundleFile, filepath.Join(p.Path, name))
 			}
 			c.trust(t, "OTHER.pub")
-			shown.refused(t, "the public package, by another key", BundleFile, LeavesFile)
+			shown.refused(t, "the public package, by another key", BundleFile, leavesFile)
 			t.Logf("%d files accepted, %d changes refused", len(subjects(false))+len(publicSubjects()), c.refusals+shown.refusals)
 		})
 	}
