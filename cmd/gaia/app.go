@@ -60,13 +60,13 @@ and packages it signed, so that a score can be checked by anyone.
 Without a key, base URL, model or source, "gaia run" rehearses: built-in tasks,
 a built-in scripted model, no network. A rehearsal says so everywhere and is
 never a GAIA score.`,
-		Example: `  gaia run --submit-intent            rehearse the whole job, offline
-  gaia audit runs/01J…                look for the known ways of cheating
-  gaia submit runs/01J…               package it, signed
-  gaia verify submission-…            check every byte of the package
-  gaia disclose runs/01J… --task 3f2a show one task, without the others
-  gaia export runs/01J… --format csv write it for another tool
-  gaia show runs/01J…                 see what happened`,
+		Example: `  gaia run --submit-intent             rehearse the whole job, offline
+  gaia audit runs/01J…                 look for the known ways of cheating
+  gaia submit runs/01J…                package it, signed
+  gaia verify submission-…             check every byte of the package
+  gaia disclose runs/01J… --task 3f2a  show one task, without the others
+  gaia export runs/01J… --format csv   write it for another tool
+  gaia show runs/01J…                  see what happened`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
