@@ -83,6 +83,7 @@ func (p program) job(w workflow, run, gold string) (failed string, code int, sum
 
 // TestWorkflow runs what docs/ci/gaia-audit.yml runs, on a run and a package of it.
 func TestWorkflow(t *testing.T) {
+	long(t)
 	for _, name := range []string{"bash", "jq"} {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Skip(err)
