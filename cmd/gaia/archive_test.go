@@ -83,6 +83,7 @@ func TestWrongKinds(t *testing.T) {
 		files    = "evidence bundles are for 'gaia verify', and kept reports for 'gaia audit'"
 		runs     = "run directories are made under runs/"
 		either   = "run directories are made under runs/, packages by 'gaia submit'"
+		anything = "give a run directory, a package, or an evidence bundle that 'gaia disclose' wrote"
 		give     = "give a directory that 'gaia run' made, such as runs/01J…"
 		decide   = "decide in the run directory and package it again with 'gaia submit'"
 		public   = "use the run directory or the full package"
@@ -108,9 +109,11 @@ func TestWrongKinds(t *testing.T) {
 		{anyJournal, "task.json", exitUsage, " is a file, not a run directory or package", files},
 		{anyJournal, called + "-public", exitUsage, " is a public package, whose journal is withheld", public},
 		{append(anyJournal, []string{"audit"}), "notes.tar.gz", exitEvidence, "notes.tar.gz: ends in the middle", ""},
-		{append(anyJournal, []string{"audit"}, []string{"verify"}), "gone.tar.gz", exitUsage, ": no such file or directory", either},
+		{append(anyJournal, []string{"audit"}), "gone.tar.gz", exitUsage, ": no such file or directory", either},
+		{[][]string{{"verify"}}, "gone.tar.gz", exitUsage, ": no such file or directory", anything},
 		{append(anyJournal, []string{"audit"}, []string{"verify"}), "nothing", exitUsage, " is not a run directory or package: it has no manifest and no journal", give},
-		{append(anyJournal, []string{"audit"}, []string{"verify"}), "pipe", exitUsage, " is a file, not a run directory or package", files},
+		{append(anyJournal, []string{"audit"}), "pipe", exitUsage, " is a file, not a run directory or package", files},
+		{[][]string{{"verify"}}, "pipe", exitUsage, " is neither a directory nor a file", anything},
 	} {
 		for _, args := range tt.commands {
 			code, stdout, stderr := command(t, append(args, filepath.Join(p.dir, tt.given))...)
