@@ -150,12 +150,10 @@ func TestArchiveName(t *testing.T) {
 // deflate says the same with it. Of a small one it leaves out none, of a package's
 // it takes one of every byte, or of a hundredth of them.
 func TestArchiveEveryBit(t *testing.T) {
+	long(t)
 	c := config(t, two)
 	c.Archive = true
-	step := 101 * thin
-	if *everyBit {
-		step = 1
-	}
+	step := every(101)
 	for what, data := range map[string][]byte{"small": packed(t, harbour, harbourFiles()), "package": read(t, mustBuild(t, c).Path)} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -318,6 +316,7 @@ func TestArchivePlaces(t *testing.T) {
 // TestArchiveOfLittle: a package that deflate makes next to nothing of is written so
 // that it is no bomb.
 func TestArchiveOfLittle(t *testing.T) {
+	long(t)
 	t.Parallel()
 	files := harbourFiles()
 	files["events.jsonl"] = make([]byte, grownAlways+1<<20)
@@ -351,6 +350,7 @@ func (c *counting) Read(p []byte) (int, error) {
 // TestArchiveBomb: what would grow to too much is given up early. There is no
 // directory for what is more than fits into memory, and none is asked for.
 func TestArchiveBomb(t *testing.T) {
+	long(t)
 	t.Parallel()
 	zeros, noise := make([]byte, 4*grownAlways), make([]byte, 1<<20)
 	rand.NewChaCha8([32]byte{}).Read(noise)

@@ -210,6 +210,7 @@ func (f endless) Read(b []byte) (int, error) {
 // TestGrowing: what grows while it is read is refused, and takes no more memory
 // than its limit allows.
 func TestGrowing(t *testing.T) {
+	long(t)
 	files := load(t, mustBuild(t, config(t, two)).Path)
 	for _, name := range Files(false) {
 		var before, after runtime.MemStats

@@ -19,14 +19,16 @@
 // the audit, gaps in its gate, failed recording, a plan that leaves out what a
 // leaderboard must know (TestRefusals). Config.AllowDirty makes the package all
 // the same, and then its name, its statement and its README say so. With
-// Config.Archive the package is one file, of which [OpenArchive] takes no other
-// form (TestHostileEntries, TestHostileBytes, FuzzOpenArchive).
+// Config.Archive the package, of either kind, is one .tar.gz, which [OpenArchive]
+// reads in place and takes in no other form (TestHostileEntries, TestHostileBytes,
+// FuzzOpenArchive).
 //
 // [Verify] rebuilds what can be rebuilt — leaderboard, sums, bundle, statement,
 // and through internal/ledger all that derives from the journal — and compares
-// bytes. Where it has the gold answers, or none were needed, it audits the files
-// again and compares the report. What remains is under the attestation's one signature, by the key of
-// the run's plan. Any other byte is a *trajectory.Fault that names the file
+// bytes. With the gold answers it tells the official verdicts again; with them, or where
+// none were needed, it audits the files again and compares the report. [Verified.Rescore] and
+// [Verified.Rerun] do so for who gets the answers later. What remains is under the
+// attestation's one signature, by the key of the run's plan. Any other byte is a *trajectory.Fault that names the file
 // (TestEveryBit, TestTampering). Whether that key is trusted is the caller's to
 // decide. The README's shell lines do the part of it that needs no knowledge of
 // the formats, with openssl, jq and sha256sum (TestShell).

@@ -245,6 +245,7 @@ func disclosed(t testing.TB, run *ledger.Run, dir, task string) *ledger.Disclosu
 // shown to be what its package says, the public one and the full one. Of the drawn
 // runs it takes a few, with -everybit more.
 func TestDisclosedAgainst(t *testing.T) {
+	long(t)
 	cases := runs.Good()
 	first, _ := runs.Varied()
 	cases["varied"] = first

@@ -45,6 +45,7 @@ func publicly(t testing.TB, text string) map[string][]byte {
 // TestPublicEveryBit changes single bits of every file: about 150, an odd number of
 // bytes apart, so that every bit comes round; with -everybit all of them.
 func TestPublicEveryBit(t *testing.T) {
+	long(t)
 	files := publicly(t, two)
 	if _, err := VerifyPublic(memory(files)); err != nil {
 		t.Fatal(err)
@@ -57,7 +58,7 @@ func TestPublicEveryBit(t *testing.T) {
 				blamed = []string{ledger.ManifestFile, ledger.EnvelopeFile}
 			}
 			data := files[name]
-			step := len(data)*thin/150 | 1
+			step := len(data)/150 | 1
 			pkg := memory(files)
 			for i := range data {
 				for bit := range 8 {

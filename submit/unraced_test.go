@@ -4,8 +4,5 @@ package submit
 
 import "testing"
 
-// thin is by how much the long walks are thinned out.
-const thin = 1
-
 // long is for a walk that is skipped under the race detector.
 func long(*testing.T) {}

@@ -268,6 +268,7 @@ func listed(pkg fstest.MapFS) {
 // TestDishonestSigner is what the holder of the key does: everything is signed
 // well, but does not follow.
 func TestDishonestSigner(t *testing.T) {
+	long(t)
 	files := load(t, mustBuild(t, config(t, two)).Path)
 	other := load(t, mustBuild(t, config(t, change(t, two, "gold: 14", "gold: 15"))).Path)
 	unclean := load(t, buildUnclean(t).Path)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -45,6 +46,11 @@ I do not know.
 // packageOf writes a run and packages it, dirty if need be.
 func packageOf(t *testing.T, text, date string) submit.Package {
 	t.Helper()
+	return madeOf(t, text, date, false)
+}
+
+func madeOf(t *testing.T, text, date string, public bool) submit.Package {
+	t.Helper()
 	c, err := runs.Parse(text)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +59,7 @@ func packageOf(t *testing.T, text, date string) submit.Package {
 	if err := c.Write(filepath.Join(dir, "run")); err != nil {
 		t.Fatal(err)
 	}
-	p, err := submit.Build(context.Background(), submit.Config{Run: filepath.Join(dir, "run"), Out: dir, Key: runs.Key(), Date: date, AllowDirty: true,
+	p, err := submit.Build(context.Background(), submit.Config{Run: filepath.Join(dir, "run"), Out: dir, Key: runs.Key(), Date: date, AllowDirty: true, Public: public,
 		Gold: &audit.Gold{Answers: c.Gold(), Salt: c.Salt()}, Harness: trajectory.Harness{ExecutableSHA256: sign.Digest([]byte("program")), Version: "v1.0.0"}})
 	if err != nil {
 		t.Fatal(err)
@@ -317,15 +323,21 @@ func TestHostileTexts(t *testing.T) {
 	const quoted = `\u001b[2J\u202e\u009b31m\u007f\u2066\n`
 	text := "Hostile names.\n-- plan --\n" + `{"model":{"name":"model` + quoted + `"},"dataset":{"name":"set` + quoted + `","split":"split` + quoted + `","selection":"some` + quoted + `"},"submit_intent":false}` +
 		"\n-- task " + trap + " --\nquestion: " + trap + "\ngold: 14\n-- call " + trap + " {} --\n" + trap + "\n-- answer 14" + trap + " --\n" + trap + "\n"
-	p := packageOf(t, text, "2031-02-03")
-	dir, keys := p.Path, filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(keys, []byte(runs.Key().Public().Line()+" alice "+trap+"\n"), 0o644); err != nil {
+	p, public := packageOf(t, text, "2031-02-03"), madeOf(t, text, "2031-02-03", true)
+	dir, keys, bundle := p.Path, filepath.Join(t.TempDir(), "keys"), filepath.Join(t.TempDir(), "bundle.json")
+	discloser := filepath.Join(t.TempDir(), "discloser")
+	theirs, err := sign.CreateKey(discloser, rand.NewChaCha8([32]byte{8}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(keys, []byte(runs.Key().Public().Line()+" alice "+trap+"\n"), 0o644),
+		os.WriteFile(keys+"2", []byte(theirs.Public().Line()+" bob "+trap+"\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
 	a := &app{stdout: &out, stderr: &errs}
 	for _, asJSON := range []bool{false, true} {
-		if err := a.printPackage(p, asJSON); err != nil {
+		if err := errors.Join(a.printPackage(p, asJSON), a.printPackage(public, asJSON)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -334,15 +346,47 @@ func TestHostileTexts(t *testing.T) {
 		_, stdout, stderr := command(t, append(args, dir)...)
 		said[strings.Join(args, " ")] = stdout + stderr
 	}
-	readme, err := os.ReadFile(filepath.Join(dir, submit.ReadmeFile))
-	if err != nil {
-		t.Fatal(err)
+	for _, args := range [][]string{{"verify", "--trusted-key", keys}, {"verify", "--json", "--trusted-key", keys}} {
+		code, stdout, stderr := command(t, append(args, public.Path)...)
+		if code != exitOK {
+			t.Errorf("%q of a public package: exit code %d\n%s", args, code, stderr)
+		}
+		said["public "+strings.Join(args[:len(args)-2], " ")] = stdout + stderr
 	}
-	said[submit.ReadmeFile] = string(readme)
+	code, stdout, stderr := command(t, "disclose", dir, "--task", trap, "--key", discloser, "-o", bundle)
+	if code != exitOK {
+		t.Errorf("disclose: exit code %d\n%s", code, stderr)
+	}
+	said["disclose --task"] = stdout + stderr
+	for what, of := range map[string]string{"full": dir, "public": public.Path} {
+		for _, json := range []string{"--json=false", "--json"} {
+			code, stdout, stderr := command(t, "verify", bundle, "--trusted-key", keys, "--trusted-key", keys+"2", "--package", of, json)
+			if code != exitOK {
+				t.Errorf("a bundle against the %s package: exit code %d\n%s", what, code, stderr)
+			}
+			said["verify --package "+what+" "+json] = stdout + stderr
+		}
+	}
+	for format, code := range map[string]int{formatLeaderboard: exitOK, formatCSV: exitOK, formatInspect: exitFailure} { // which takes no such task id
+		got, stdout, stderr := command(t, "export", dir, "--format", format, "-o", filepath.Join(t.TempDir(), trap))
+		if got != code {
+			t.Errorf("export --format %s: exit code %d\n%s", format, got, stderr)
+		}
+		said["export --format "+format] = stdout + stderr
+	}
+	_, said["export --format csv to standard output"], _ = command(t, "export", dir, "--format", formatCSV)
+	for what, of := range map[string]string{submit.ReadmeFile: dir, "public " + submit.ReadmeFile: public.Path} {
+		readme, err := os.ReadFile(filepath.Join(of, submit.ReadmeFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said[what] = string(readme)
+	}
 	for what, text := range said {
 		steers(t, what, text)
 	}
-	for _, what := range []string{"submit", "verify", "verify --json", submit.ReadmeFile} {
+	for _, what := range []string{"submit", "verify", "verify --json", submit.ReadmeFile, "public verify", "public verify --json", "public " + submit.ReadmeFile,
+		"verify --package public --json", "export --format inspect", "export --format csv", "export --format csv to standard output"} {
 		if !strings.Contains(said[what], `[2J\u202e`) {
 			t.Errorf("%s does not show what the run is named by:\n%s", what, said[what])
 		}
