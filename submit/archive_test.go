@@ -202,6 +202,7 @@ func unzipped(t testing.TB, data []byte) []byte {
 // TestArchiveScratch: what is too much for memory is kept in a file that nobody
 // can see, and that it cannot be kept proves nothing.
 func TestArchiveScratch(t *testing.T) {
+	long(t)
 	files := map[string][]byte{"README.md": []byte("before"), "events.jsonl": make([]byte, maxInMemory+16_000), "results.jsonl": []byte("behind")}
 	noise := rand.NewChaCha8([32]byte{})
 	for at := 0; at < maxInMemory; at += 1 << 10 { // or it were a bomb
