@@ -269,7 +269,7 @@ func (s slow) Read(b []byte) (int, error) {
 }
 
 // TestRunIsEdited has another process change the run at moments of the
-// packaging, with -everybit at each: in place, by another good run's file and by none. Either the package
+// packaging, with -thorough at each: in place, by another good run's file and by none. Either the package
 // holds what verifies, or there is none and nothing is left.
 func TestRunIsEdited(t *testing.T) {
 	long(t)

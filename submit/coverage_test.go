@@ -67,7 +67,7 @@ func refused(t *testing.T, m runs.Mutation) {
 
 // TestCoverage is the law that every member of every file of a package is under
 // a signature or derives from what is: each small change to each file is
-// refused, and the file named: of the changes every third, with -everybit all.
+// refused, and the file named: of the changes every third, with -thorough all.
 // Journal and records, of which TestCoverage of internal/ledger walks every change,
 // get every seventh of these.
 func TestCoverage(t *testing.T) {
@@ -126,7 +126,7 @@ func TestCoverage(t *testing.T) {
 // packages can say, the program alone is taken: the date stands in the package's
 // name too, that the gold answers were at hand in a claim, and that recording
 // failed among the reasons, so that none of them can be changed by itself.
-// Of the changes it makes every third, with -everybit all.
+// Of the changes it makes every third, with -thorough all.
 func TestStatementCoverage(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -168,7 +168,7 @@ func TestStatementCoverage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made < 500 || taken > 4 || *everyBit && taken < 4 {
+	if made < 500 || taken > 4 || *thorough && taken < 4 {
 		t.Errorf("%d changes, of which %d were taken", made, taken)
 	}
 	t.Logf("%d changes, of which %d were taken", made, taken)

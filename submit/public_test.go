@@ -243,14 +243,14 @@ func disclosed(t testing.TB, run *ledger.Run, dir, task string) *ledger.Disclosu
 
 // TestDisclosedAgainst: every task of every honest run, and the run as a whole, is
 // shown to be what its package says, the public one and the full one. Of the drawn
-// runs it takes a few, with -everybit more.
+// runs it takes a few, with -thorough more.
 func TestDisclosedAgainst(t *testing.T) {
 	long(t)
 	cases := runs.Good()
 	first, _ := runs.Varied()
 	cases["varied"] = first
 	seeds := uint64(3)
-	if *everyBit {
+	if *thorough {
 		seeds = 12
 	}
 	for seed := range seeds {

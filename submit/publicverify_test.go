@@ -43,7 +43,7 @@ func publicly(t testing.TB, text string) map[string][]byte {
 }
 
 // TestPublicEveryBit changes single bits of every file: about 150, an odd number of
-// bytes apart, so that every bit comes round; with -everybit all of them.
+// bytes apart, so that every bit comes round; with -thorough ten times as many.
 func TestPublicEveryBit(t *testing.T) {
 	long(t)
 	files := publicly(t, two)
@@ -59,10 +59,13 @@ func TestPublicEveryBit(t *testing.T) {
 			}
 			data := files[name]
 			step := len(data)/150 | 1
+			if *thorough {
+				step = len(data)/1500 | 1
+			}
 			pkg := memory(files)
 			for i := range data {
 				for bit := range 8 {
-					if !*everyBit && (i%step != 0 || bit != i%8) {
+					if i%step != 0 || bit != i%8 {
 						continue
 					}
 					changed := bytes.Clone(data)
@@ -80,7 +83,7 @@ func TestPublicEveryBit(t *testing.T) {
 }
 
 // TestPublicCoverage: each small change to each file is refused (every ninth is made,
-// with -everybit all), files are not exchanged, and no other signature will do.
+// with -thorough all), files are not exchanged, and no other signature will do.
 func TestPublicCoverage(t *testing.T) {
 	long(t)
 	t.Parallel()
