@@ -1,4 +1,5 @@
 set -eu
+if [ $# != 1 ] || [ ! -f "$1" ]; then echo "usage, in the package's folder: sh ../FILE ../KEY.pub" >&2; exit 2; fi
 type=application/vnd.in-toto+json
 tmp=$(mktemp -d)
 trap 'code=$?; rm -rf "$tmp"; [ "$code" = 0 ] || echo refused >&2; exit "$code"' EXIT

@@ -58,6 +58,11 @@ func TestShell(t *testing.T) {
 	if out, err := check(); err != nil || !strings.HasSuffix(out, "accepted\n") {
 		t.Fatalf("the package is not accepted: %v\n%s", err, out)
 	}
+	for _, args := range [][]string{{script}, {script, key + ".gone"}} {
+		if ok, out := accepts(t, exec.Command("sh", args...)); ok || !strings.HasPrefix(out, "usage") || strings.Count(out, "\n") != 1 {
+			t.Errorf("%q: the lines say %q", args[1:], out)
+		}
+	}
 	refused := func(what string) {
 		t.Helper()
 		out, err := check()

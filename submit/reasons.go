@@ -22,7 +22,11 @@ func reasons(run *ledger.Run, report audit.Report, recordingFailed string) []str
 func planReasons(m ledger.Manifest, recordingFailed string) []string {
 	all := []string{}
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	if recordingFailed != "" {
+	switch recordingFailed {
+	case "":
+	case recordingWithheld:
+		add("recording failed during the run, so part of it has no evidence; why is withheld")
+	default:
 		add("recording failed during the run, so part of it has no evidence: %s", quote(recordingFailed))
 	}
 	if !m.SubmitIntent {

@@ -115,6 +115,9 @@ func TestDisclosureShellRefuses(t *testing.T) {
 	if ok, out := shellSays(t, script, good, key); !ok {
 		t.Fatalf("the bundle is refused: %s", out)
 	}
+	if ok, out := shellSays(t, script, good); ok || !strings.HasPrefix(out, "usage: ") {
+		t.Errorf("without a key the lines say %q", out)
+	}
 	other := contents(t, disclosed(t, m, interleaved(story), "t3"))
 	signature := b.Checkpoint[strings.LastIndex(b.Checkpoint, " ")+1 : len(b.Checkpoint)-1]
 	raw, err := base64.StdEncoding.DecodeString(signature)
