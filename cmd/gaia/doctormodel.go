@@ -58,10 +58,10 @@ func (x *exam) notAsked(name, use string) (diagnosis, bool) {
 	switch {
 	case x.unsettled != nil:
 		return unlooked(name, use, "not asked before the settings come to a run"), true
-	case x.rehearsal:
-		return fine(name, use, "rehearsal: built-in, nothing to reach"), true
 	case x.noTape != nil:
 		return unlooked(name, use, "not asked: see settings"), true
+	case x.rehearsal:
+		return fine(name, use, "rehearsal: built-in, nothing to reach"), true
 	case mode == ledger.CassetteReplay:
 		return fine(name, use, "nobody is asked: answers are replayed from "+quoteArg(dir)), true
 	case x.noKey != nil:

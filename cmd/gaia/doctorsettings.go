@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/spf13/cobra"
@@ -45,6 +46,9 @@ func (x *exam) settle(cmd *cobra.Command, file *settingsFile) error {
 	if x.unsettled == nil {
 		x.unsettled = x.tellsSecret()
 	}
+	if x.unsettled == nil {
+		x.noTape = x.taped()
+	}
 	if x.unsettled == nil && !x.rehearsal {
 		x.unsettled = x.reach()
 	}
@@ -74,21 +78,44 @@ func (x *exam) reach() (err error) {
 	if x.w.Prices, x.noPrices = x.priceTable(); x.noPrices == nil {
 		x.noPrices = cmp.Or(x.w.bounded(x.settings, base), x.w.priced(x.settings))
 	}
-	s := x.settings
-	s.runCost = "" // of which nothing is kept to here
-	switch mode, dir, _ := s.tape(); mode {
-	case ledger.CassetteRecord:
-		if _, err := llm.NewPlayer(dir); err == nil {
-			x.noTape = usage("record to another directory", "--cassette %s: %v", s.cassette, llm.ErrRecorded)
-		}
-		s.cassette = "" // nothing is recorded here
-	case ledger.CassetteReplay:
-		_, x.noTape = s.transport()
-	}
 	if x.noTape != nil {
 		return nil
 	}
+	s := x.settings
+	s.runCost = "" // of which nothing is kept to here
+	if mode, _, _ := s.tape(); mode == ledger.CassetteRecord {
+		s.cassette = "" // nothing is recorded here
+	}
 	return x.w.ask(s, s.baseURL, apiKey)
+}
+
+// taped is why a run could not record its answers, or have them replayed. No
+// directory is made for it.
+func (x *exam) taped() error {
+	mode, dir, err := x.tape()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(dir); mode == ledger.CassetteRecord && errors.Is(err, fs.ErrNotExist) {
+		if err := roomy(dir); err != nil {
+			return usage(anotherTape, "--cassette %s: %v", x.cassette, err)
+		}
+		return nil
+	}
+	_, err = x.transport() // which makes nothing where there is a directory
+	return err
+}
+
+// roomy is why nothing could be kept in a directory that is still to be made.
+func roomy(dir string) error {
+	place, err := makeable(dir)
+	if err != nil {
+		return err
+	}
+	if n, err := freeBytes(place); err == nil && n < noRoom { // also of what takes no files, such as /proc
+		return fmt.Errorf("%s free at %s", mebibytes(n), quoteArg(place))
+	}
+	return nil
 }
 
 // ofSettings says what a run would be, whether there is a key for it, and what
@@ -100,13 +127,15 @@ func (x *exam) ofSettings(context.Context) []diagnosis {
 		const later = "not looked at before the settings come to a run"
 		return []diagnosis{troubled(settings, use, x.unsettled, "'gaia run --help' says what a flag takes"), unlooked(key, keyUse, later), unlooked("prices", pricesUse, later)}
 	}
-	if x.rehearsal {
-		return []diagnosis{fine(settings, use, "rehearsal: built-in tasks and models, nothing to reach"),
-			fine(key, keyUse, "rehearsal: none is needed"), fine("prices", pricesUse, "rehearsal: nothing costs anything")}
-	}
 	f := fine(settings, use, x.model+" at "+originOf(x.baseURL)+", tasks of "+x.source)
+	if x.rehearsal {
+		f.Detail = "rehearsal: built-in tasks and models, nothing to reach"
+	}
 	if x.noTape != nil {
-		f = troubled(settings, use, x.noTape, "name another directory with --cassette, or leave it out")
+		f = troubled(settings, use, x.noTape, anotherTape)
+	}
+	if x.rehearsal {
+		return []diagnosis{f, fine(key, keyUse, "rehearsal: none is needed"), fine("prices", pricesUse, "rehearsal: nothing costs anything")}
 	}
 	return []diagnosis{f, x.keyFinding(key, keyUse), x.pricesFinding()}
 }

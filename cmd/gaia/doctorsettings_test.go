@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,15 +96,32 @@ func TestDoctorTape(t *testing.T) {
 	flags := append(p.onDisk(), "--base-url", s.URL)
 	p.wants(p.findings(append(flags, "--cassette", "record:"+tape)...)["model"], stateOK, "calls tools", "")
 	p.untouched()
-	found := p.findings(append(flags, "--cassette", "replay:"+tape)...)
-	p.wants(found["settings"], stateFailed, "--cassette replay:", "")
-	p.wants(found["model"], stateUnknown, "see settings", "")
-
 	run := newProgram(t)
+	empty := t.TempDir()
+	for _, look := range []struct{ cassette, detail string }{
+		{"replay:" + tape, "no such file or directory"},
+		{"replay:" + empty, "nothing is recorded there"},
+		{"record:" + filepath.Join(flags[3], "tape"), "not a directory"},
+		{"record:/proc/tape", ""},
+	} {
+		for _, args := range [][]string{nil, flags} { // of a rehearsal, too
+			args := append(slices.Clone(args), "--cassette", look.cassette)
+			found := p.findings(args...)
+			p.wants(found["settings"], stateFailed, "--cassette "+look.cassette+": ", "another directory with --cassette")
+			p.wants(found["settings"], stateFailed, look.detail, "")
+			p.wants(found["model"], stateUnknown, "see settings", "")
+		}
+		if refused := run.want(exitUsage, "run", "--cassette", look.cassette); !strings.Contains(refused, "gaia: hint: name another directory with --cassette") {
+			t.Errorf("run says:\n%s", refused)
+		}
+	}
+	p.untouched()
+
 	run.want(exitOK, append(append([]string{"run"}, flags...), "--cassette", "record:"+tape)...)
 	asked := s.Counts().Requests
 	p.wants(p.findings(append(flags, "--cassette", "replay:"+tape)...)["model"], stateOK, "nobody is asked", "")
 	p.wants(p.findings(append(flags, "--cassette", "record:"+tape)...)["settings"], stateFailed, "--cassette record:", "another directory")
+	p.wants(p.findings("--cassette", "record:"+tape)["settings"], stateFailed, "holds a recording already", "another directory")
 	if n := s.Counts().Requests; n != asked {
 		t.Errorf("%d requests were made", n-asked)
 	}

@@ -198,10 +198,17 @@ func (s settings) transport() (carrier http.RoundTripper, err error) {
 		return nil, usage("record to another directory, or have the answers from there with --cassette "+quoteArg(ledger.CassetteReplay+":"+dir), "--cassette %s: %v", s.cassette, err)
 	}
 	if err != nil {
-		return nil, usage("", "--cassette %s: %v", s.cassette, err)
+		hint := anotherTape
+		if s.resumed {
+			hint = "give the directory that the run was started with"
+		}
+		return nil, usage(hint, "--cassette %s: %v", s.cassette, err)
 	}
 	return carrier, nil
 }
+
+// anotherTape is what mends a cassette of no use.
+const anotherTape = "name another directory with --cassette, or leave it out"
 
 // equip fills in the tools of a run; search needs an engine. Documents that
 // could harm this process are read by another run of this program.
