@@ -226,11 +226,13 @@ func (x *exam) unlessJudged(f diagnosis) diagnosis {
 // buildFinding says which program signs for what it did.
 func buildFinding() diagnosis {
 	const name, use = "this program", "is named in the signed plan"
-	h, err := harness()
 	const remedy = "build it from a clean checkout: go build ./cmd/gaia"
-	switch {
-	case err != nil:
+	h, f, err := thisProgram()
+	if err != nil {
 		return troubled(name, use, err, remedy)
+	}
+	_ = f.Close() // its digest is of the plan alone, and takes a while
+	switch {
 	case h.Commit == "":
 		return lacking(name, use, "gaia "+h.Version+" of an unknown commit", remedy)
 	case h.Dirty:

@@ -17,6 +17,22 @@ const version = "0.1.0"
 
 // harness says which program this is, down to the executable's digest.
 func harness() (trajectory.Harness, error) {
+	h, f, err := thisProgram()
+	if err != nil {
+		return h, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return h, fmt.Errorf("reading the program's own file: %w", err)
+	}
+	h.ExecutableSHA256 = sign.DigestOf(sum)
+	return h, nil
+}
+
+// thisProgram says which program this is by what was built into it, and opens its
+// executable, which the caller must close.
+func thisProgram() (trajectory.Harness, *os.File, error) {
 	h := trajectory.Harness{Version: version}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -30,19 +46,13 @@ func harness() (trajectory.Harness, error) {
 	}
 	path, err := os.Executable()
 	if err != nil {
-		return h, fmt.Errorf("finding the program's own file: %w", err)
+		return h, nil, fmt.Errorf("finding the program's own file: %w", err)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return h, fmt.Errorf("reading the program's own file: %w", err)
+		return h, nil, fmt.Errorf("reading the program's own file: %w", err)
 	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return h, fmt.Errorf("reading the program's own file: %w", err)
-	}
-	h.ExecutableSHA256 = sign.DigestOf(sum)
-	return h, nil
+	return h, f, nil
 }
 
 // secrets returns the values of environment variables whose names say that
