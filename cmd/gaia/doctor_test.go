@@ -223,7 +223,8 @@ func TestDoctorRemedies(t *testing.T) {
 		{nil, here("--no-call", "--cassette", "replay:"+file)},
 		{nil, here("--no-call", "--source", "dir:"+filepath.Join(file, "none"))},
 		{nil, here("--no-call", "--source", "dir:"+broken)},
-		{nil, here("--no-call", "--source", "hub")},
+		{nil, here("--no-call", "--source", "hub", "--wait", "100ms")}, // it would be tried again for a while
+		{map[string]string{"HF_HUB_OFFLINE": "1"}, here("--no-call", "--source", "hub")},
 		{nil, here("--no-call", "--split", "training")},
 		{map[string]string{"PATH": broken, "TMPDIR": filepath.Join(file, "none")}, nil},
 		{map[string]string{"PATH": broken}, []string{"--unsafe-local-python"}},

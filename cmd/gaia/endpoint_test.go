@@ -133,6 +133,9 @@ func TestResumeTakesThePlan(t *testing.T) {
 	if out := p.want(exitUsage, "resume", p.runDir(), "--source", "dir:data", "--base-url", base, "--prices", prices, "--cassette", "replay:tape"); !strings.Contains(out, "planned with --cassette record:DIR\n") {
 		t.Errorf("resume says:\n%s", out)
 	}
+	if out := p.want(exitUsage, "resume", p.runDir(), "--source", "dir:data", "--base-url", base, "--prices", prices, "--cassette", "record:none"); !strings.Contains(out, "gaia: hint: give the directory that the run was started with\n") {
+		t.Errorf("resume says:\n%s", out)
+	}
 	p.want(exitOK, strings.Fields(again)...)
 	p.want(exitOK, "verify", p.runDir())
 }
