@@ -13,7 +13,7 @@ import (
 // as a matter of usage and what does not come to a run as a finding.
 func TestDoctorSettings(t *testing.T) {
 	p := newPatient(t)
-	for _, args := range [][]string{{"--limit", "0"}, {"--max-cost", "much"}, {"--wait", "0s"}, {"--like", "x"}, {"--dry-run"}, {"--key", ""}, {"now"}} {
+	for _, args := range [][]string{{"--limit", "0"}, {"--max-cost", "much"}, {"--max-task-cost", "much"}, {"--wait", "0s"}, {"--like", "x"}, {"--dry-run"}, {"--key", ""}, {"now"}} {
 		if code, _, stderr := p.says(args...); code != exitUsage {
 			t.Errorf("%q: exit code %d\n%s", args, code, stderr)
 		}

@@ -97,6 +97,11 @@ func (s settings) check() error {
 	if _, err := dollarsOf("max-cost", s.runCost); err != nil {
 		return err
 	}
+	if s.taskCost != "off" {
+		if _, err := dollarsOf("max-task-cost", s.taskCost); err != nil {
+			return err
+		}
+	}
 	switch {
 	case s.api != "" && s.api != llm.APIChat && s.api != llm.APIResponses:
 		return usage(`give "chat" or "responses", or leave it out`, "--api is %q", s.api)
@@ -249,6 +254,11 @@ func completeWith(cmd *cobra.Command, flag string, directive cobra.ShellCompDire
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, directive)); err != nil {
 		panic("completing --" + flag + ": " + err.Error()) // there is no such flag
 	}
+}
+
+// completeDirs completes a flag by directories.
+func completeDirs(cmd *cobra.Command, flag string) {
+	completeWith(cmd, flag, cobra.ShellCompDirectiveFilterDirs)
 }
 
 // completeList completes the last of a flag's values, which stand between commas.
