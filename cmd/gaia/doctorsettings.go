@@ -159,7 +159,7 @@ const pricesUse = "count and bound the cost"
 func (x *exam) pricesFinding() diagnosis {
 	const name = "prices"
 	if x.noPrices != nil {
-		return troubled(name, pricesUse, x.noPrices, "name a price table with --prices FILE, or leave it out for the built-in one")
+		return troubled(name, pricesUse, x.noPrices, anotherTable)
 	}
 	table := "table " + x.w.Prices.Version()
 	if x.prices == "" {

@@ -234,14 +234,20 @@ func child(sandbox *tools.Sandbox) (tools.Reader, error) {
 	return tools.Reader{Child: []string{executable, convertName}, Poppler: poppler(sandbox)}, nil
 }
 
+// anotherTable is what mends a price table that cannot be read.
+const anotherTable = "name a price table with --prices FILE, or leave it out for the built-in one"
+
+// maxPrices bounds, in bytes, a price table: a model has about a hundred.
+const maxPrices = 16 << 20
+
 // priceTable reads the prices to count cost by.
 func (s settings) priceTable() (llm.Prices, error) {
 	if s.prices == "" {
 		return llm.BuiltinPrices(), nil
 	}
-	data, err := os.ReadFile(s.prices)
+	data, err := readUpTo(s.prices, maxPrices)
 	if err != nil {
-		return llm.Prices{}, usage("", "reading the price table %q: %v", s.prices, unwrapPath(err))
+		return llm.Prices{}, usage(anotherTable, "reading the price table %q: %v", s.prices, err)
 	}
 	prices, err := llm.ParsePrices(data)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,18 +71,17 @@ type checkedCall struct {
 
 // readCall reads a call of a tool from a file, or from standard input.
 func readCall(from string, stdin io.Reader) (checkedCall, error) {
-	in, what := stdin, "standard input"
-	if from != "-" {
-		f, err := os.Open(from)
-		if err != nil {
-			return checkedCall{}, usage("", "reading the call %q: %v", from, unwrapPath(err))
-		}
-		defer f.Close()
-		in, what = f, strconv.Quote(from)
+	var data []byte
+	var err error
+	what := "standard input"
+	if from == "-" {
+		data, err = io.ReadAll(io.LimitReader(stdin, maxPolicyFile+1))
+	} else {
+		what = strconv.Quote(from)
+		data, err = readAtMost(from, maxPolicyFile)
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxPolicyFile+1))
 	if err != nil {
-		return checkedCall{}, usage("", "reading the call in %s: %v", what, unwrapPath(err))
+		return checkedCall{}, usage("name a file that holds a call, or - for standard input", "reading the call in %s: %v", what, unwrapPath(err))
 	}
 	call, err := parseCall(data)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gaia-harness/gaia/fixtures"
 )
 
 // TestIrregular: a file that the user names and that is none is refused at once; a
@@ -14,7 +16,10 @@ import (
 func TestIrregular(t *testing.T) {
 	run, key := foreignRun(t, "honest/search-echo.txt")
 	dir := t.TempDir()
-	pipe := filepath.Join(dir, "pipe")
+	data, pipe := filepath.Join(dir, "data"), filepath.Join(dir, "pipe")
+	if err := os.CopyFS(data, fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +42,9 @@ func TestIrregular(t *testing.T) {
 		{[]string{"key", "trust"}, exitUsage},
 		{[]string{"audit", run, "--usage-export"}, exitFailure},
 		{[]string{"audit", run, "--body"}, exitFailure},
+		{[]string{"doctor", "--settings"}, exitUsage},
+		{[]string{"policy", "check"}, exitUsage},
+		{[]string{"run", "--out", dir, "--source", "dir:" + data, "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--prices"}, exitUsage},
 	} {
 		for _, file := range []string{pipe, dir, os.DevNull} {
 			type ending struct {
@@ -56,6 +64,12 @@ func TestIrregular(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Fatalf("%q waits for %s", tt.args, file)
 			}
+		}
+	}
+	for _, file := range []string{pipe, dir, os.DevNull} { // of which the environment names the file
+		a := &app{getenv: func(name string) string { return map[string]string{"HF_TOKEN_PATH": file}[name] }}
+		if _, _, err := a.hubToken(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("the hub's token in %s: %v", file, err)
 		}
 	}
 	for _, args := range [][]string{{"verify", run, "--trusted-key", large}, {"verify", run, "--allowed-signers", large}, {"key", "trust", large}} {

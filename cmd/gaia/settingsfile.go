@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -55,25 +55,16 @@ type place struct{ line, column int }
 // openSettings reads the file that --settings names, else gaia.yaml if it is
 // there.
 func openSettings(named string) (*settingsFile, error) {
-	name := named
-	if name == "" {
-		name = settingsName
-		info, err := os.Stat(name)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, nil
-		}
-		if err == nil && !info.Mode().IsRegular() {
-			return nil, usage("move it away, or name another with --settings", "%s is not a regular file", name)
-		}
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, usage("", "reading the settings %q: %v", name, unwrapPath(err))
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
-	if err != nil {
-		return nil, usage("", "reading the settings %q: %v", name, unwrapPath(err))
+	name := cmp.Or(named, settingsName)
+	data, err := readAtMost(name, maxSettings)
+	switch {
+	case err == nil:
+	case named != "":
+		return nil, usage("name another file with --settings", "reading the settings %q: %v", name, unwrapPath(err))
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	default:
+		return nil, usage("move it away, or name another with --settings", "reading the settings %q: %v", name, unwrapPath(err))
 	}
 	return parseSettings(name, data)
 }

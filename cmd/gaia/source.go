@@ -228,12 +228,12 @@ func (a *app) hubToken() (token, from string, err error) {
 	if path == "" {
 		return "", "HF_TOKEN is not set, and there is no home to look in", nil
 	}
-	b, err := os.ReadFile(path)
+	b, err := readUpTo(path, maxKeyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Sprintf("neither in HF_TOKEN nor in %s", quoteArg(path)), nil
 	}
 	if err != nil {
-		return "", "", fail(exitFailure, fmt.Errorf("reading the hub's token in %q: %w", path, unwrapPath(err)), "mend that, or set HF_TOKEN")
+		return "", "", fail(exitFailure, fmt.Errorf("reading the hub's token in %q: %w", path, err), "mend that, or set HF_TOKEN")
 	}
 	if token = strings.TrimSpace(string(b)); token == "" {
 		return "", quoteArg(path) + " is empty", nil

@@ -132,7 +132,7 @@ func (a *app) trustedKeys(f trustFlags) (trust, error) {
 	for _, file := range f.keys {
 		content, err := readUpTo(file, maxKeyFile)
 		if err != nil {
-			return trust{}, usage("", "reading the trusted key %q: %v", file, err)
+			return trust{}, usage("name a file that holds an OpenSSH public key line, ssh-ed25519 AAAA…, or a PEM block", "reading the trusted key %q: %v", file, err)
 		}
 		key, err := sign.ParsePublicFile(content)
 		if err != nil {
@@ -143,7 +143,7 @@ func (a *app) trustedKeys(f trustFlags) (trust, error) {
 	for _, file := range f.allowed {
 		content, err := readUpTo(file, maxAllowed)
 		if err != nil {
-			return trust{}, usage("", "reading allowed signers %q: %v", file, err)
+			return trust{}, usage("name a file as ssh-keygen(1) has it, ALLOWED SIGNERS", "reading allowed signers %q: %v", file, err)
 		}
 		listed, err := sign.ParseAllowedSigners(content)
 		if err != nil {
@@ -170,7 +170,7 @@ func (a *app) ownTrust(keyFile string) (trust, error) {
 	if err == nil {
 		t.keys = append(t.keys, trustedKey{own.Public(), "you", "your signing key"})
 	} else if !errors.Is(err, errNoKey) {
-		fmt.Fprintf(a.stderr, "gaia: your own signing key is left out: %s\n", oneLine(err.Error()))
+		fmt.Fprintf(a.stderr, "gaia: %s%s\n", ownLeftOut, oneLine(err.Error()))
 	}
 	dir, err := a.keyDir()
 	if err != nil {
@@ -190,6 +190,9 @@ func (a *app) ownTrust(keyFile string) (trust, error) {
 	}
 	return t, nil
 }
+
+// ownLeftOut is said before why a signing key cannot be used.
+const ownLeftOut = "your own signing key is left out: "
 
 // publicFiles reads the public keys in the key directory, and leaves out, and
 // says, what cannot be read or trusted.
