@@ -139,8 +139,15 @@ func (x *exam) quietTrust() (t trust, notes string, err error) {
 	quiet := *x.app
 	quiet.stderr = &said
 	t, err = quiet.ownTrust(x.key)
-	notes = strings.TrimSpace(strings.ReplaceAll(said.String(), "gaia: ", ""))
-	return t, strings.ReplaceAll(notes, "\n", "; "), err
+	var lines []string
+	for line := range strings.Lines(said.String()) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "gaia: ")
+		if strings.HasPrefix(line, ownLeftOut) {
+			line = ownLeftOut + "see signing key"
+		}
+		lines = append(lines, line)
+	}
+	return t, strings.Join(lines, "; "), err
 }
 
 func (x *exam) trustFinding() diagnosis {

@@ -68,7 +68,7 @@ func TestDoctorKeys(t *testing.T) {
 	p.write(key, string(content), 0o644)
 	found = p.findings()
 	p.wants(found["signing key"], stateFailed, "can be read by others (mode 0644)", "chmod 600 "+key)
-	p.wants(found["trusted keys"], stateMissing, "your own signing key is left out", "gaia key list")
+	p.wants(found["trusted keys"], stateMissing, "your own signing key is left out: see signing key", "gaia key list")
 	p.write(key, string(content), 0o600)
 	for _, bad := range []struct {
 		path          string
