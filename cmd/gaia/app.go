@@ -43,6 +43,9 @@ func (a *app) execute(args []string) error {
 	root.SetErr(a.stderr)
 	err := root.Execute()
 	var f *failure
+	if _, rest, unknown := root.Find(args); unknown != nil && len(rest) > 0 {
+		return usage(nearCommand(root, rest[0]), "%s", unknown)
+	}
 	if err != nil && !begun && !errors.As(err, &f) {
 		return usage("see 'gaia --help'", "%s", err)
 	}
@@ -69,6 +72,8 @@ never a GAIA score.`,
   gaia show runs/01J…                  see what happened`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+
+		DisableSuggestions: true, // which cobra has in the error
 	}
 	root.AddCommand(a.runCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.exportCommand(), a.showCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), convertCommand())
 	root.SetFlagErrorFunc(flagError)
