@@ -29,7 +29,8 @@ const exitHelp = `Exit codes:
   0    ok
   1    failure
   2    usage
-  3    findings or gaps, or a run that is not submittable though it was meant to be
+  3    findings or gaps, what a run would fail by, a package that is refused, or a
+       run that is not submittable though it was meant to be
   4    evidence does not verify
   5    run incomplete, can be resumed
   130  interrupted (state saved)
@@ -80,10 +81,19 @@ func (a *app) exit(err error) int {
 }
 
 // noPlace reports whether an error is that nothing can be made where it was to be:
-// a disk that is full or read-only, or no directory for it.
+// a disk that is full or read-only, a limit of files, or no directory for it.
 func noPlace(err error) bool {
 	var at *fs.PathError
-	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ENOTDIR) || errors.As(err, &at) && at.Op == "mkdir"
+	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EFBIG) || errors.Is(err, syscall.ENOTDIR) || errors.As(err, &at) && at.Op == "mkdir"
+}
+
+// anotherPlace is what mends that nothing could be written where --out says.
+func anotherPlace(err error) string {
+	const another = "choose another place with --out"
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EFBIG) {
+		return "make room, or " + another
+	}
+	return another
 }
 
 // classify gives errors that the commands did not classify their code.

@@ -220,7 +220,7 @@ func writeStream(ctx context.Context, path string, write func(io.Writer) error) 
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
-		return fmt.Errorf("writing %q: %w", path, unwrapPath(err))
+		return fail(exitFailure, fmt.Errorf("writing %q: %w", path, unwrapPath(err)), anotherPlace(err))
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
@@ -229,7 +229,7 @@ func writeStream(ctx context.Context, path string, write func(io.Writer) error) 
 		return err
 	}
 	if err := errors.Join(out.Flush(), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("writing %q: %w", path, err)
+		return fail(exitFailure, fmt.Errorf("writing %q: %w", path, err), anotherPlace(err))
 	}
 	if err := ctx.Err(); err != nil {
 		return err

@@ -151,7 +151,7 @@ func TestNoRoomToPack(t *testing.T) {
 			continue
 		}
 		full++
-		if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no space left on device\ngaia: hint: choose another place with --out\n") {
+		if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no space left on device\ngaia: hint: make room, or choose another place with --out\n") {
 			t.Errorf("%d KiB: exit code %d\n%s%s", kib, code, stdout, stderr)
 		}
 		if left, err := os.ReadDir(disk); err != nil || len(left) != 0 {

@@ -78,6 +78,7 @@ func addRunFlags(cmd *cobra.Command, s *settings, c *runCall) {
 	f.StringVar(&c.likeWhat, "like", "", "repeat the plan of a manifest.json, run directory or package; flags that are given win")
 	f.BoolVar(&s.dry, "dry-run", false, "plan and estimate the cost; ask nothing of a model, make no run and no key")
 	f.BoolVar(&c.asJSON, "json", false, "print the result as JSON")
+	completeDirs(cmd, "out")
 }
 
 // runCall is what one call of run is told besides the settings of the run.

@@ -72,6 +72,10 @@ which are verified against it.`,
 	f.StringVar(&s.by.Contact, "contact", "", "where to ask about the submission; likewise")
 	f.BoolVar(&s.archive, "archive", false, "write one file, NAME.tar.gz, instead of a folder")
 	f.BoolVar(&s.asJSON, "json", false, "print the result as JSON")
+	completeDirs(cmd, "out")
+	for _, word := range []string{"date", "organisation", "contact"} {
+		completeFixed(cmd, word)
+	}
 	return cmd
 }
 
@@ -119,7 +123,7 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	case errors.Is(err, submit.ErrTaken):
 		return fail(exitFailure, err, "remove it, or choose another --out or --date")
 	case noPlace(err):
-		return fail(exitFailure, err, "choose another place with --out")
+		return fail(exitFailure, err, anotherPlace(err))
 	case err != nil:
 		return privateFault(err)
 	}
