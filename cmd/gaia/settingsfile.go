@@ -55,6 +55,9 @@ type place struct{ line, column int }
 // openSettings reads the file that --settings names, else gaia.yaml if it is
 // there.
 func openSettings(named string) (*settingsFile, error) {
+	if named == os.DevNull { // the usual way to have none, also where there is a gaia.yaml
+		return parseSettings(named, nil)
+	}
 	name := cmp.Or(named, settingsName)
 	data, err := readAtMost(name, maxSettings)
 	switch {
