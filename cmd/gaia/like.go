@@ -32,21 +32,31 @@ func planFlags() []string {
 		"voting-attempts", "submit-intent", "record-evidence", "evidence-full-bodies")
 }
 
-// readLike reads the plan at a path: a manifest, or a run directory or package
-// with one. Nobody's signature is needed to plan the same again.
+// readLike reads the plan at a path: a manifest, or a run directory or package,
+// folder or archive, with one. Nobody's signature is needed to plan the same again.
 func readLike(path string) (*ledger.Manifest, error) {
+	const hint = "give a manifest.json, a run directory, or a package, folder or archive"
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, usage("give a manifest.json, a run directory or a package", "reading the plan %q: %v", path, unwrapPath(err))
+		return nil, usage(hint, "reading the plan %q: %v", path, unwrapPath(err))
 	}
 	dir, name := filepath.Split(path)
-	if info.IsDir() {
-		dir, name = path, ledger.ManifestFile
-		if _, err := os.Lstat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) {
-			return nil, usage("give a manifest.json, a run directory or a package", "%q holds no %s", path, name)
+	files := os.DirFS(filepath.Clean(dir))
+	switch {
+	case info.IsDir():
+		files, name = os.DirFS(path), ledger.ManifestFile
+		if _, err := fs.Lstat(files, name); errors.Is(err, fs.ErrNotExist) {
+			return nil, usage(hint, "%q holds no %s", path, name)
 		}
+	case isArchive(path):
+		p, err := openArchive(path)
+		if err != nil {
+			return nil, err
+		}
+		defer p.Close()
+		files, name = p.files, ledger.ManifestFile
 	}
-	data, err := ledger.ReadFile(os.DirFS(filepath.Clean(dir)), name, maxManifest)
+	data, err := ledger.ReadFile(files, name, maxManifest)
 	if err != nil {
 		return nil, err
 	}

@@ -141,6 +141,18 @@ func TestLikeRefused(t *testing.T) {
 	if out := p.want(exitOK, "run", "--like", dir, "--dry-run"); !strings.Contains(out, "rehearsal") || !strings.Contains(out, "in: nothing\n") {
 		t.Errorf("run says:\n%s", out)
 	}
+	for _, args := range [][]string{{"--archive"}, {"--archive", "--public"}} {
+		p.want(exitOK, append([]string{"submit", "--allow-dirty", "--date", "2031-02-03", dir}, args...)...)
+	}
+	archives, err := filepath.Glob(filepath.Join(p.dir, "submission-*.tar.gz"))
+	if err != nil || len(archives) != 2 {
+		t.Fatal(archives, err)
+	}
+	for _, archive := range archives {
+		if out := p.want(exitOK, "run", "--like", archive, "--dry-run"); !strings.Contains(out, "in: nothing\n") {
+			t.Errorf("run --like %s says:\n%s", archive, out)
+		}
+	}
 	manifest, err := os.ReadFile(filepath.Join(dir, ledger.ManifestFile))
 	if err != nil {
 		t.Fatal(err)
@@ -164,6 +176,7 @@ func TestLikeRefused(t *testing.T) {
 		{write("votes.json", strings.Replace(string(manifest), `"voting":{"attempts":1`, `"voting":{"attempts":1000`, 1)), exitEvidence, "manifest.json: votes with 1000 attempts"},
 		{write("turns.json", strings.Replace(string(manifest), `"turns":20`, `"turns":-1`, 1)), exitEvidence, "manifest.json: has a limit below 0"},
 		{write("empty.json", ""), exitEvidence, "manifest.json: "},
+		{write("cut.tar.gz", "\x1f\x8bharbour"), exitEvidence, "cut.tar.gz: ends in the middle"},
 	} {
 		if out := p.want(tc.code, "run", "--like", tc.path); !strings.Contains(out, tc.want) {
 			t.Errorf("run --like %s says:\n%s", tc.path, out)
