@@ -23,11 +23,12 @@ type Disclosure struct {
 	Head   trajectory.Checkpoint
 	Leaf   tlog.Hash      // the task's in the tree
 	Key    sign.PublicKey // signed plan and tree head; trust is the caller's to decide
-	Signer sign.Verifier  // made the bundle's signature: Key, or one of those that VerifyBundle was given
+	Signer sign.Verifier  // made the bundle's signature: Key, or one of those that VerifyBundle was given; nil: it was not checked
 }
 
 // UnknownSignerError says that all of a bundle holds together but for its own
-// signature, which was made by none of the keys at hand.
+// signature, which names none of the keys at hand. A bundle names its signer by id
+// alone, so without the key nothing can be said of the signature.
 type UnknownSignerError struct{ Alg, KeyID string }
 
 func (e *UnknownSignerError) Error() string {
@@ -109,7 +110,7 @@ func (r *Run) gather(dir fs.FS, task string, c *trajectory.Contents) error {
 // signatures of plan, checkpoint and bundle. verifiers are keys besides the
 // run's own that may have signed the bundle. What does not hold is a
 // *trajectory.Fault that names the member; a signer that is none of these is an
-// *UnknownSignerError, when all else holds.
+// *UnknownSignerError, when all else holds, and comes with the disclosure.
 func VerifyBundle(data []byte, verifiers ...sign.Verifier) (*Disclosure, error) {
 	b, err := trajectory.DecodeBundle(data)
 	if err != nil {
@@ -133,10 +134,11 @@ func VerifyBundle(data []byte, verifiers ...sign.Verifier) (*Disclosure, error) 
 	if err := d.Bundle.CheckHash(); err != nil {
 		return nil, err
 	}
-	if err := d.checkSignatures(verifiers); err != nil {
+	err = d.checkSignatures(verifiers)
+	if unknown := (*UnknownSignerError)(nil); err != nil && !errors.As(err, &unknown) {
 		return nil, inMember(err)
 	}
-	return d, nil
+	return d, err
 }
 
 // inMember gives faults of files the names of the members they stand in.

@@ -379,7 +379,7 @@ func TestBundleSigners(t *testing.T) {
 			t.Errorf("%s: %v", tt.signer.Alg(), err)
 		}
 		var unknown *UnknownSignerError
-		if d, err := VerifyBundle(data, tt.bad...); d != nil || !errors.As(err, &unknown) || *unknown != (UnknownSignerError{tt.signer.Alg(), tt.signer.KeyID()}) {
+		if d, err := VerifyBundle(data, tt.bad...); d == nil || d.Signer != nil || !errors.As(err, &unknown) || *unknown != (UnknownSignerError{tt.signer.Alg(), tt.signer.KeyID()}) {
 			t.Errorf("%s: %v", tt.signer.Alg(), err)
 		}
 		// under a name of a key that is at hand, it is a bad signature
