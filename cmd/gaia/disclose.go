@@ -223,8 +223,11 @@ func (a *app) printDisclosed(found *ledger.Run, made *ledger.Disclosure, files [
 		return a.printJSON(out)
 	}
 	next := "gaia verify " + quoteArg(out.File)
-	if d.hmacKey != "" {
+	switch {
+	case d.hmacKey != "":
 		next += " --hmac-key-file " + quoteArg(d.hmacKey)
+	case d.key != "": // which need not be one that is trusted here
+		next += " --trusted-key " + quoteArg(d.key+".pub")
 	}
 	rows := append(disclosureRows(made), [2]string{"written to", out.File})
 	if out.Proof != "" {

@@ -17,7 +17,7 @@ type bundleVerification struct {
 	Checkpoint     string           `json:"checkpoint"`
 	Complete       bool             `json:"complete"` // always: there are no bundles of other runs
 	Events         int              `json:"events"`
-	Integrity      string           `json:"integrity"` // "ok"; a bundle without it is an error
+	Integrity      string           `json:"integrity"` // "ok" or "signature not checked"; a bundle with neither is an error
 	JournalHead    string           `json:"journal_head"`
 	KeyID          string           `json:"key_id"` // signed plan and checkpoint
 	Leaf           *trajectory.Leaf `json:"leaf,omitzero"`
@@ -29,7 +29,7 @@ type bundleVerification struct {
 	Root           string           `json:"root"`
 	RunID          string           `json:"run_id"`
 	Unsubmittable  string           `json:"unsubmittable,omitzero"` // why recording had failed; a bundle of one task cannot tell
-	SignerAlg      string           `json:"signer_alg"`             // signed the bundle
+	SignerAlg      string           `json:"signer_alg"`             // signed the bundle, or is said to where that was not checked
 	SignerKeyID    string           `json:"signer_key_id"`
 	TaskID         string           `json:"task_id,omitzero"`
 	Trust          string           `json:"trust"` // "ok", "unknown key" or "expired key"
@@ -56,7 +56,7 @@ func (a *app) verifyBundle(ctx context.Context, path string, v verifying) error 
 		return err
 	}
 	var verifiers []sign.Verifier
-	for _, key := range trusted.valid() {
+	for _, key := range trusted.all() { // whether it is trusted now is asked later
 		verifiers = append(verifiers, key)
 	}
 	if v.hmacKey != "" {
@@ -82,65 +82,85 @@ func (a *app) verifyBundle(ctx context.Context, path string, v verifying) error 
 		return fmt.Errorf("reading the evidence bundle %q: %w", path, unwrapPath(err))
 	}
 	d, err := ledger.VerifyBundle(data, verifiers...)
-	if err != nil {
-		return bundleFault(path, v, trusted, err)
+	unknown := (*ledger.UnknownSignerError)(nil)
+	if err != nil && !errors.As(err, &unknown) {
+		return bundleFault(path, err)
 	}
 	if published != nil && d.Bundle.Checkpoint != string(published) {
-		return bundleFault(path, v, trusted, trajectory.Faultf("checkpoint", "is not the one in %q", v.checkpoint))
+		return bundleFault(path, trajectory.Faultf("checkpoint", "is not the one in %q", v.checkpoint))
 	}
-	if v.hmacKey != "" && d.Signer.Alg() != sign.AlgHMAC {
-		return fail(exitEvidence, errors.New("the bundle is not signed with the HMAC key that was given, but by "+d.Signer.KeyID()),
+	switch by := d.Bundle.Signature; {
+	case by.Alg == sign.AlgHMAC && v.hmacKey == "":
+		return usage("give the key that you share with the signer by --hmac-key-file", "%s is signed with an HMAC key: %s", path, by.KeyID)
+	case by.Alg != sign.AlgHMAC && v.hmacKey != "":
+		return fail(exitEvidence, errors.New("the bundle is not signed with the HMAC key that was given, but by "+by.KeyID),
 			"leave --hmac-key-file out to verify it as what it is, or ask for one that is signed with that key")
 	}
 	if of != nil {
 		if err := of.shows(d); err != nil {
-			return bundleFault(path, v, trusted, err)
+			return bundleFault(path, err)
 		}
 	}
 	word, untrusted := trusted.of(d.Key)
-	if err := a.printBundle(d, v, word, of); err != nil {
+	told := word + ": " + d.Key.ID()
+	if untrusted == nil {
+		if word, untrusted = signerTrust(path, d, trusted); untrusted != nil {
+			told = word + ": " + d.Bundle.Signature.KeyID
+		}
+	}
+	if err := a.printBundle(d, v, word, told, of); err != nil {
 		return err
 	}
 	return untrusted
 }
 
+// signerTrust is trust.of of who signed the bundle itself.
+func signerTrust(path string, d *ledger.Disclosure, trusted trust) (string, error) {
+	by := d.Bundle.Signature
+	key, public := d.Signer.(sign.PublicKey)
+	switch {
+	case public:
+		return trusted.of(key)
+	case d.Signer != nil: // the key that was given by --hmac-key-file
+		return trustOK, nil
+	case by.Alg == sign.AlgHMAC:
+		return trustUnknown, fail(exitEvidence, fmt.Errorf("%s is signed with another HMAC key than the one given: %s", path, by.KeyID),
+			"give the key that the signer used")
+	}
+	return trustUnknown, fail(exitEvidence, fmt.Errorf("%s holds together, but names as its signer a key you do not trust: %s", path, by.KeyID),
+		"if you know who holds that key, put its public line into a file and give it as --trusted-key, or to 'gaia key trust'")
+}
+
 // maxPublished bounds a checkpoint file, in bytes.
 const maxPublished = 4 << 10
 
-// bundleFault names the bundle in what is wrong with it, and tells a key that
-// the user did not give from a bad signature.
-func bundleFault(path string, v verifying, trusted trust, err error) error {
+// bundleFault names the bundle in what is wrong with it.
+func bundleFault(path string, err error) error {
 	var fault *trajectory.Fault
-	if errors.As(err, &fault) {
-		err = fmt.Errorf("%s: %w", path, err)
-		if fault.File == trajectory.WholeBundle {
-			return fail(exitEvidence, err, verifiable)
-		}
+	if !errors.As(err, &fault) {
 		return err
 	}
-	var unknown *ledger.UnknownSignerError
-	switch {
-	case !errors.As(err, &unknown):
-		return err
-	case unknown.Alg == sign.AlgHMAC && v.hmacKey == "":
-		return usage("give the key that you share with the signer by --hmac-key-file", "%s is signed with an HMAC key: %q", path, unknown.KeyID)
-	case unknown.Alg == sign.AlgHMAC:
-		return fail(exitEvidence, fmt.Errorf("%s is signed with another HMAC key than the one given: %q", path, unknown.KeyID),
-			"give the key that the signer used")
+	err = fmt.Errorf("%s: %w", path, err)
+	if fault.File == trajectory.WholeBundle {
+		return fail(exitEvidence, err, verifiable)
 	}
-	if key, known := trusted.named(unknown.KeyID); known {
-		if _, outdated := trusted.of(key); outdated != nil {
-			return outdated
-		}
-	}
-	return fail(exitEvidence, fmt.Errorf("%s holds together, but is signed by a key you do not trust: %q", path, unknown.KeyID),
-		"if you know who holds that key, put its public line into a file and give it as --trusted-key")
+	return err
 }
 
-func (a *app) printBundle(d *ledger.Disclosure, v verifying, trusted string, of *heldAgainst) error {
+// signatureUnchecked is what integrity comes to where all of a bundle holds but its
+// own signature, which without the signer's key nobody can check.
+const signatureUnchecked = "signature not checked"
+
+// printBundle prints what a bundle shows; trusted is the word for its keys, told
+// what the table says of them.
+func (a *app) printBundle(d *ledger.Disclosure, v verifying, trusted, told string, of *heldAgainst) error {
 	out := bundleVerification{Checkpoint: checkpointOwn, Complete: true, Events: len(d.Bundle.Events), Integrity: "ok", JournalHead: d.Head.Journal.Head,
 		KeyID: d.Key.ID(), Leaf: d.Bundle.Leaf, ManifestSHA256: d.ManifestSHA256, Rehearsal: d.Bundle.Rehearsal, Root: d.Head.Root.String(), RunID: d.Manifest.RunID,
-		SignerAlg: d.Signer.Alg(), SignerKeyID: d.Signer.KeyID(), Trust: trusted, Unsubmittable: d.NotRecorded}
+		SignerAlg: d.Bundle.Signature.Alg, SignerKeyID: d.Bundle.Signature.KeyID, Trust: trusted, Unsubmittable: d.NotRecorded}
+	integrity := "ok"
+	if d.Signer == nil {
+		out.Integrity, integrity = signatureUnchecked, signatureUnchecked+": without the signer's key that cannot be done; all else holds"
+	}
 	checkpoint := "the bundle's own; compare it with the one that was published, by --checkpoint"
 	switch {
 	case v.checkpoint != "" && of != nil:
@@ -164,8 +184,11 @@ func (a *app) printBundle(d *ledger.Disclosure, v verifying, trusted string, of 
 	}
 	rows := append(disclosureRows(d), of.row(d)...)
 	rows = append(rows, [2]string{"root", out.Root}, [2]string{"manifest", out.ManifestSHA256}, [2]string{"checkpoint", checkpoint},
-		[2]string{"integrity", "ok"}, [2]string{"trust", out.Trust + ": " + out.KeyID})
-	if out.SignerKeyID != out.KeyID {
+		[2]string{"integrity", integrity}, [2]string{"trust", told})
+	switch {
+	case d.Signer == nil:
+		rows = append(rows, [2]string{"signed by", out.SignerKeyID + ", as it says"})
+	case out.SignerKeyID != out.KeyID:
 		rows = append(rows, [2]string{"signed by", out.SignerKeyID})
 	}
 	if out.Unsubmittable != "" {

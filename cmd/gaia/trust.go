@@ -94,16 +94,6 @@ func (t trust) all() []sign.PublicKey {
 	return all
 }
 
-// named returns the key of an id, if t says something of it.
-func (t trust) named(id string) (sign.PublicKey, bool) {
-	all := t.all()
-	i := slices.IndexFunc(all, func(k sign.PublicKey) bool { return k.ID() == id })
-	if i < 0 {
-		return sign.PublicKey{}, false
-	}
-	return all[i], true
-}
-
 // valid returns the keys that are trusted now.
 func (t trust) valid() []sign.PublicKey {
 	var keys []sign.PublicKey
