@@ -27,6 +27,9 @@ func (a *app) verifyPublic(given *evidence, trusted trust, published []byte, f v
 	if said.Scores == nil {
 		v.Scores = "none"
 	}
+	if said.RecordingFailed != "" {
+		v.Unsubmittable = "recording failed; the reason is withheld"
+	}
 	if v.Checkpoint, err = f.isPublished(given, published); err != nil {
 		return err
 	}
@@ -56,6 +59,9 @@ func (a *app) printPublic(v verification, p *submit.Public) error {
 		[2]string{"manifest", v.ManifestSHA256},
 		[2]string{"root", v.Root})
 	rows = append(append(rows, v.checkpointRow()...), packageRows(*v.Package, auditedBySigner)...)
+	if v.Unsubmittable != "" {
+		rows = append(rows, [2]string{"unsubmittable", v.Unsubmittable})
+	}
 	return a.printRows(append(rows,
 		[2]string{"shows", "no record is shown to be what happened, until its task is disclosed: gaia verify BUNDLE --package"}))
 }
