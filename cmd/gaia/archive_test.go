@@ -74,6 +74,10 @@ func TestWrongKinds(t *testing.T) {
 	p.want(exitOK, "disclose", p.runDir(), "-o", "task.json")
 	p.write("notes.tar.gz", "\x1f\x8bharbour")
 	p.write("notes", "harbour")
+	p.write("notes.zip", "PK\x03\x04harbour")
+	p.write("notes.tar", strings.Repeat("\x00", 257)+"ustar\x00"+strings.Repeat("\x00", 249))
+	p.write("empty", "")
+	p.write("short.json", "{}")
 	if err := errors.Join(os.Mkdir(filepath.Join(p.dir, "nothing"), 0o755), syscall.Mkfifo(filepath.Join(p.dir, "pipe"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
@@ -81,9 +85,10 @@ func TestWrongKinds(t *testing.T) {
 	const (
 		packages = "packages are for 'gaia verify', 'gaia audit', 'gaia disclose' and 'gaia export'"
 		files    = "evidence bundles are for 'gaia verify', and kept reports for 'gaia audit'"
+		whole    = "ask for the package as 'gaia submit' wrote it, a folder or a .tar.gz"
 		runs     = "run directories are made under runs/"
 		either   = "run directories are made under runs/, packages by 'gaia submit'"
-		anything = "give a run directory, a package, or an evidence bundle that 'gaia disclose' wrote"
+		anything = "give a run directory, a package, folder or archive, or an evidence bundle that 'gaia disclose' wrote"
 		give     = "give a directory that 'gaia run' made, such as runs/01J…"
 		decide   = "decide in the run directory and package it again with 'gaia submit'"
 		public   = "use the run directory or the full package"
@@ -113,6 +118,11 @@ func TestWrongKinds(t *testing.T) {
 		{[][]string{{"verify"}}, "gone.tar.gz", exitUsage, ": no such file or directory", anything},
 		{append(anyJournal, []string{"audit"}, []string{"verify"}), "nothing", exitUsage, " is not a run directory or package: it has no manifest and no journal", give},
 		{append(anyJournal, []string{"audit"}), "pipe", exitUsage, " is a file, not a run directory or package", files},
+		{[][]string{{"verify"}}, "notes.zip", exitEvidence, "notes.zip: is a zip archive, and no evidence bundle", whole},
+		{[][]string{{"verify"}}, "notes.tar", exitEvidence, "notes.tar: is a tar archive, and no evidence bundle", whole},
+		{[][]string{{"verify"}}, "notes", exitEvidence, "notes: is no evidence bundle", anything},
+		{[][]string{{"verify"}}, "empty", exitEvidence, "empty: is no evidence bundle", anything},
+		{[][]string{{"verify"}}, "short.json", exitEvidence, "short.json: evidence bundle: not the canonical JSON of its type", anything},
 		{[][]string{{"verify"}}, "pipe", exitUsage, " is neither a directory nor a file", anything},
 	} {
 		for _, args := range tt.commands {

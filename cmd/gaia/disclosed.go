@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -81,6 +82,9 @@ func (a *app) verifyBundle(ctx context.Context, path string, v verifying) error 
 	if err != nil {
 		return fmt.Errorf("reading the evidence bundle %q: %w", path, unwrapPath(err))
 	}
+	if err := looksLikeBundle(path, data); err != nil {
+		return err
+	}
 	d, err := ledger.VerifyBundle(data, verifiers...)
 	unknown := (*ledger.UnknownSignerError)(nil)
 	if err != nil && !errors.As(err, &unknown) {
@@ -133,6 +137,22 @@ func signerTrust(path string, d *ledger.Disclosure, trusted trust) (string, erro
 
 // maxPublished bounds a checkpoint file, in bytes.
 const maxPublished = 4 << 10
+
+// looksLikeBundle says of what is no bundle at all what it is, as far as its
+// beginning tells: a package may have been packed by another program.
+func looksLikeBundle(path string, data []byte) error {
+	const magicAt, whole = 257, "ask for the package as 'gaia submit' wrote it, a folder or a .tar.gz"
+	is := func(what, hint string) error { return fail(exitEvidence, trajectory.Faultf(path, "%s", what), hint) }
+	switch {
+	case bytes.HasPrefix(data, []byte("{")):
+		return nil
+	case bytes.HasPrefix(data, []byte("PK")):
+		return is("is a zip archive, and no evidence bundle", whole)
+	case len(data) > magicAt && bytes.HasPrefix(data[magicAt:], []byte("ustar")):
+		return is("is a tar archive, and no evidence bundle", whole)
+	}
+	return is("is no evidence bundle", verifiable)
+}
 
 // bundleFault names the bundle in what is wrong with it.
 func bundleFault(path string, err error) error {

@@ -59,7 +59,7 @@ limits in time is trusted within that time only, by this machine's clock.`,
   gaia verify submission-2026-01-02-5XK9QZ7M --package submission-2026-01-02-5XK9QZ7M-public
   gaia verify task.json --checkpoint published
   gaia verify task.json --package submission-2026-01-02-5XK9QZ7M-public`,
-		Args: oneArg("the run directory, package or evidence bundle"),
+		Args: oneArg("the run directory, package, archive or evidence bundle"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := notEmpty(cmd, "checkpoint", "dataset", "hmac-key-file", "package"); err != nil {
 				return err
@@ -91,7 +91,7 @@ limits in time is trusted within that time only, by this machine's clock.`,
 }
 
 // verifiable says what verify takes.
-const verifiable = "give a run directory, a package, or an evidence bundle that 'gaia disclose' wrote"
+const verifiable = "give a run directory, a package, folder or archive, or an evidence bundle that 'gaia disclose' wrote"
 
 // verifying is what the flags of verify say.
 type verifying struct {
@@ -221,9 +221,9 @@ type verification struct {
 	RunID          string                `json:"run_id"`
 	Scores         string                `json:"scores,omitzero"` // of a package: what the scores rest on
 	Tasks          int                   `json:"tasks"`
-	Trust          string                `json:"trust"` // "ok", "unknown key" or "expired key"
-	Unsubmittable  string                `json:"unsubmittable,omitzero"`
-	Withheld       []submit.WithheldFile `json:"withheld,omitempty"` // of a public package
+	Trust          string                `json:"trust"`                  // "ok", "unknown key" or "expired key"
+	Unsubmittable  string                `json:"unsubmittable,omitzero"` // of a public package only that recording failed
+	Withheld       []submit.WithheldFile `json:"withheld,omitempty"`     // of a public package
 }
 
 // rescored says of a package what came of telling its official verdicts again.
