@@ -28,7 +28,7 @@ func (a *app) verifyPublic(given *evidence, trusted trust, published []byte, f v
 		v.Scores = "none"
 	}
 	if said.RecordingFailed != "" {
-		v.Unsubmittable = "recording failed; the reason is withheld"
+		v.Unsubmittable = "recording failed; why is withheld"
 	}
 	if v.Checkpoint, err = f.isPublished(given, published); err != nil {
 		return err
