@@ -3,4 +3,4 @@
 package ledger_test
 
 // thin is by how much the long walks are thinned out.
-const thin = 5
+const thin = 15
