@@ -64,7 +64,7 @@ func otherTask(id string, t ledger.PlannedTask) string {
 // strange says what about a record no run of the plan gives, "" if nothing.
 func (r PublicResult) strange(m ledger.Manifest, t ledger.PlannedTask, tools map[string]bool) string {
 	unknown := func(name string) bool { return !tools[name] }
-	counts := []int64{int64(r.Attempt), int64(r.Attempts - r.Attempt), int64(r.ToolCalls), int64(r.Turns), r.Tokens.Cached, r.Tokens.In, r.Tokens.Out, r.Tokens.Reasoning}
+	counts := []int64{int64(r.Attempt), int64(r.Attempts - r.Attempt), r.LatencyMs, int64(r.ToolCalls), int64(r.Turns), r.Tokens.Cached, r.Tokens.In, r.Tokens.Out, r.Tokens.Reasoning}
 	if r.CostMicroUSD != nil {
 		counts = append(counts, *r.CostMicroUSD)
 	}
@@ -79,7 +79,7 @@ func (r PublicResult) strange(m ledger.Manifest, t ledger.PlannedTask, tools map
 		return "counts less than nothing"
 	case slices.ContainsFunc(r.ToolsUsed, unknown) || !slices.Equal(r.ToolsUsed, slices.Compact(slices.Sorted(slices.Values(r.ToolsUsed)))):
 		return "names tools that the plan does not have, or not once each and in order"
-	case !r.settled(m.Scored()):
+	case !r.graded(m) || !r.settled(m.Scored()):
 		return fmt.Sprintf("ends as %q, which the rest of it does not give", r.Outcome)
 	case !r.voted(m):
 		return "tells of another vote than the plan's"
@@ -87,14 +87,37 @@ func (r PublicResult) strange(m ledger.Manifest, t ledger.PlannedTask, tools map
 	return ""
 }
 
-// settled reports whether outcome, verdicts and attempts of a task go together, as
+// graded reports whether verdicts and their path go together, as judge.Score gives
+// them by the plan; ledger.Fold has those of a task without an answer.
+func (r PublicResult) graded(m ledger.Manifest) bool {
+	if !m.Scored() || r.OfficialCorrect == nil {
+		return !m.Scored() && r.OfficialCorrect == nil && r.JudgedCorrect == nil && r.ScoringPath == "none"
+	}
+	right, judged, byModel := *r.OfficialCorrect, r.JudgedCorrect != nil, m.Judge != nil
+	paid := judged && *r.JudgedCorrect
+	if !r.Answered {
+		return !right && judged && !paid && r.ScoringPath == "none"
+	}
+	switch r.ScoringPath {
+	case judge.PathOfficial:
+		return right && paid
+	case judge.PathJudge:
+		return !right && judged && byModel
+	case judge.PathNoAnswer:
+		return !right && judged && !paid
+	case judge.PathNoJudge:
+		return !right && !judged && !byModel
+	case judge.PathUnreadable, judge.PathError, judge.PathWithheld, judge.PathTooLong:
+		return !right && !judged && byModel
+	}
+	return false
+}
+
+// settled reports whether outcome, verdict and attempts of a task go together, as
 // ledger.Fold has them.
 func (r PublicResult) settled(scored bool) bool {
 	right := r.OfficialCorrect != nil && *r.OfficialCorrect
-	graded := slices.Contains([]string{judge.PathOfficial, judge.PathJudge, judge.PathUnreadable, judge.PathError, judge.PathNoAnswer, judge.PathNoJudge,
-		judge.PathWithheld, judge.PathTooLong}, r.ScoringPath)
-	if (r.OfficialCorrect != nil) != scored || !scored && r.JudgedCorrect != nil || graded != (scored && r.Answered) || !graded && r.ScoringPath != "none" ||
-		(r.Attempts == 0) != (r.Attempt == 0) || (r.Attempts == 0) != (r.Outcome == trajectory.Skipped) {
+	if (r.Attempts == 0) != (r.Attempt == 0) || (r.Attempts == 0) != (r.Outcome == trajectory.Skipped) || r.Answered && r.Turns == 0 {
 		return false
 	}
 	switch r.Outcome {
@@ -121,6 +144,6 @@ func (r PublicResult) voted(m ledger.Manifest) bool {
 		passed = *v.Passed
 	}
 	right := r.OfficialCorrect != nil && *r.OfficialCorrect
-	return v.Rule == m.Voting.Rule && (v.Passed != nil) == m.Scored() && v.Attempts <= r.Attempts && v.Answers <= v.Attempts && v.Votes <= v.Answers &&
+	return v.Rule == m.Voting.Rule && (v.Passed != nil) == m.Scored() && v.Attempts <= min(r.Attempts, m.Voting.Attempts) && v.Answers <= v.Attempts && v.Votes <= v.Answers &&
 		min(v.Votes, passed) >= 0 && passed <= v.Answers && (v.Votes > 0) == r.Answered && (!right || passed > 0)
 }

@@ -84,7 +84,7 @@ func TestPublicValues(t *testing.T) {
 	const split = `{"dataset":{"split":"test"}}`
 	packages := map[string]map[string][]byte{
 		"two": publicly(t, two), "test": publicly(t, planned(ungraded(t, two), split)), "asked": publicly(t, asked), "leaked": publicly(t, leaked),
-		"ballot": publicly(t, ballot), "old": publicly(t, planned(asked, `{"judge":{"battery_sha256":""}}`)), "alone": publicly(t, planned(two, `{"judge":null}`)),
+		"ballot": publicly(t, ballot), "old": publicly(t, planned(asked, `{"judge":{"battery_sha256":""}}`)), "alone": publicly(t, planned(two, `{"judge":null}`)), "unasked": publicly(t, planned(asked, `{"judge":null}`)),
 		"test ballot": publicly(t, strings.Replace(ungraded(t, ballot), `{"voting"`, strings.TrimSuffix(split, "}")+`,"voting"`, 1)),
 		"later":       publicly(t, planned(asked, `{"judge":{"battery_sha256":"`+sign.Digest(nil)+`"}}`)),
 	}
@@ -109,6 +109,7 @@ func TestPublicValues(t *testing.T) {
 		{name: "cached", pkg: "two", line: 1, row: func(r row) { r.Tokens.Cached = -1 }, why: "counts less than nothing"},
 		{name: "in", pkg: "two", line: 1, row: func(r row) { r.Tokens.In = -1 }, why: "counts less than nothing"},
 		{name: "out", pkg: "two", line: 1, row: func(r row) { r.Tokens.Out = -1 }, why: "counts less than nothing"},
+		{name: "latency", pkg: "two", line: 2, row: func(r row) { r.LatencyMs = -1 }, why: "counts less than nothing"},
 		{name: "reasoning", pkg: "two", line: 2, row: func(r row) { r.Tokens.Reasoning = -1 }, why: "counts less than nothing"},
 		{name: "cost", pkg: "two", line: 2, row: func(r row) { *r.CostMicroUSD = -1 }, why: "counts less than nothing"},
 		{name: "a tool that is not the plan's", pkg: "two", line: 2, row: func(r row) { r.ToolsUsed = []string{"web_fetched"} }, why: "names tools"},
@@ -122,6 +123,7 @@ func TestPublicValues(t *testing.T) {
 		{name: "graded without gold", pkg: "test", line: 1, row: func(r row) { r.ScoringPath = judge.PathNoJudge }, why: `ends as "unscored"`},
 		{name: "not graded", pkg: "two", line: 1, row: func(r row) { r.ScoringPath = "none" }, why: `ends as "solved"`},
 		{name: "a path of its own", pkg: "two", line: 2, row: func(r row) { r.ScoringPath = "" }, why: `ends as "failed"`},
+		{name: "more attempts than interruptions give", pkg: "two", line: 2, row: func(r row) { r.Attempts = 999999 }, why: "has too few interruptions"},
 		{name: "no attempt counts", pkg: "two", line: 1, row: func(r row) { r.Attempt = 0 }, why: `ends as "solved"`},
 		{name: "no attempt", pkg: "two", line: 2, row: func(r row) { r.Attempt, r.Attempts = 0, 0 }, why: `ends as "failed"`},
 		{name: "skipped after an attempt", pkg: "two", line: 2, row: func(r row) { r.Outcome = trajectory.Skipped }, why: `ends as "skipped"`},
@@ -135,11 +137,30 @@ func TestPublicValues(t *testing.T) {
 		{name: "failed and right", pkg: "two", line: 1, row: func(r row) { r.Outcome = trajectory.Failed }, why: `ends as "failed"`},
 		{name: "an outcome of its own", pkg: "two", line: 2, row: func(r row) { r.Outcome = "Tolmey" }, why: `ends as "Tolmey"`},
 
+		{name: "right, and not by the judge", pkg: "two", line: 1, row: func(r row) { r.JudgedCorrect = &no }, why: `ends as "solved"`},
+		{name: "right, and judged", pkg: "two", line: 1, row: func(r row) { r.ScoringPath = judge.PathJudge }, why: `ends as "solved"`},
+		{name: "right without an answer in it", pkg: "two", line: 1, row: func(r row) { r.ScoringPath = judge.PathNoAnswer }, why: `ends as "solved"`},
+		{name: "right by nobody", pkg: "alone", line: 1, row: func(r row) { r.ScoringPath, r.JudgedCorrect = judge.PathNoJudge, nil }, why: `ends as "solved"`},
+		{name: "right and withheld", pkg: "two", line: 1, row: func(r row) { r.ScoringPath, r.JudgedCorrect = judge.PathWithheld, nil }, why: `ends as "solved"`},
+		{name: "judged without a verdict", pkg: "asked", line: 1, row: func(r row) { r.JudgedCorrect = nil }, why: `ends as "failed"`},
+		{name: "official and wrong", pkg: "asked", line: 1, row: func(r row) { r.ScoringPath = judge.PathOfficial }, why: `ends as "failed"`},
+		{name: "paid without an answer in it", pkg: "asked", line: 1, row: func(r row) { r.ScoringPath = judge.PathNoAnswer }, why: `ends as "failed"`},
+		{name: "unreadable and paid", pkg: "asked", line: 1, row: func(r row) { r.ScoringPath = judge.PathUnreadable }, why: `ends as "failed"`},
+		{name: "an error and paid", pkg: "asked", line: 1, row: func(r row) { r.ScoringPath = judge.PathError }, why: `ends as "failed"`},
+		{name: "too long and paid", pkg: "asked", line: 1, row: func(r row) { r.ScoringPath = judge.PathTooLong }, why: `ends as "failed"`},
+		{name: "no judge, and one planned", pkg: "asked", line: 1, row: func(r row) { r.ScoringPath, r.JudgedCorrect = judge.PathNoJudge, nil }, why: `ends as "failed"`},
+		{name: "judged, and no judge planned", pkg: "unasked", line: 1, row: func(r row) { r.ScoringPath, r.JudgedCorrect = judge.PathJudge, &yes }, why: `ends as "failed"`},
+		{name: "withheld, and no judge planned", pkg: "unasked", line: 1, row: func(r row) { r.ScoringPath = judge.PathWithheld }, why: `ends as "failed"`},
+		{name: "paid without an answer", pkg: "two", line: 2, row: func(r row) { r.JudgedCorrect = &yes }, why: `ends as "failed"`},
+		{name: "not judged without an answer", pkg: "two", line: 2, row: func(r row) { r.JudgedCorrect = nil }, why: `ends as "failed"`},
+		{name: "an answer without a turn", pkg: "two", line: 1, row: func(r row) { r.Turns = 0 }, why: `ends as "solved"`},
+
 		{name: "a vote that is not planned", pkg: "two", line: 2, row: func(r row) { r.Voting = &ledger.TaskVote{Passed: new(int)} }, why: "another vote"},
 		{name: "no vote", pkg: "ballot", line: 1, row: func(r row) { r.Voting = nil }, why: "another vote"},
 		{name: "another rule", pkg: "ballot", line: 1, row: func(r row) { r.Voting.Rule = "Tolmey" }, why: "another vote"},
 		{name: "passed is not told", pkg: "ballot", line: 2, row: func(r row) { r.Voting.Passed = nil }, why: "another vote"},
 		{name: "passed without gold", pkg: "test ballot", line: 2, row: func(r row) { r.Voting.Passed = new(int) }, why: "another vote"},
+		{name: "more attempts than planned", pkg: "ballot", line: 2, row: func(r row) { r.Attempts, r.Voting.Attempts = 4, 4 }, why: "another vote"},
 		{name: "more attempts than there were", pkg: "ballot", line: 2, row: func(r row) { r.Voting.Attempts = 4 }, why: "another vote"},
 		{name: "more answers than attempts", pkg: "ballot", line: 1, row: func(r row) { r.Voting.Answers = 4 }, why: "another vote"},
 		{name: "more votes than answers", pkg: "ballot", line: 1, row: func(r row) { r.Voting.Votes = 4 }, why: "another vote"},
@@ -152,6 +173,13 @@ func TestPublicValues(t *testing.T) {
 
 		{name: "as it is", pkg: "asked", summary: func(*ledger.Summary) {}},
 		{name: "fewer asked", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Asked-- }, why: "miscounts what the journal tells"},
+		{name: "fewer judged than recorded", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Asked, s.Judge.Judged = 1, 1 }, why: "miscounts what the journal tells"},
+		{name: "more judged than recorded", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Asked, s.Judge.Judged = 3, 3 }, why: "miscounts what the journal tells"},
+		{name: "unreadable, and recorded as judged", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Judged, s.Judge.Unreadable = 1, 1 }, why: "miscounts what the journal tells"},
+		{name: "an error, and recorded as judged", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Judged, s.Judge.Errors = 1, 1 }, why: "miscounts what the journal tells"},
+		{name: "withheld, and not recorded so", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Withheld = 1 }, why: "miscounts what the journal tells"},
+		{name: "too long, and not recorded so", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.TooLong = 1 }, why: "miscounts what the journal tells"},
+		{name: "more judged than wrong", pkg: "ballot", summary: func(s *ledger.Summary) { s.Judge.Asked, s.Judge.Judged = 2, 2 }, why: "miscounts what the journal tells"},
 		{name: "more cached than judged", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Cached = 3 }, why: "miscounts what the journal tells"},
 		{name: "fewer than none cached", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Cached = -1 }, why: "miscounts what the journal tells"},
 		{name: "fewer than none unreadable", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Unreadable, s.Judge.Errors = -1, 1 }, why: "miscounts what the journal tells"},
@@ -225,8 +253,12 @@ func TestPublicValues(t *testing.T) {
 		default:
 			edit = func(s *Statement) { tt.audit(&s.Predicate.Audit) }
 		}
-		if strings.HasPrefix(tt.why, "see ") {
+		line := int64(tt.line)
+		switch {
+		case strings.HasPrefix(tt.why, "see "):
 			file = AttestationFile // the value is taken, and the statement made of another
+		case strings.HasPrefix(tt.why, "has too few"):
+			file, line = MetadataFile, 0
 		}
 		republish(t, pkg, edit)
 		_, err := VerifyPublic(pkg)
@@ -234,8 +266,8 @@ func TestPublicValues(t *testing.T) {
 		switch {
 		case tt.why == "" && err != nil:
 			t.Errorf("%s: %v", tt.name, err)
-		case tt.why != "" && (!errors.As(err, &fault) || fault.File != file || fault.Line != int64(tt.line) || !strings.Contains(fault.Reason, tt.why)):
-			t.Errorf("%s: %v; want %s, line %d: %s", tt.name, err, file, tt.line, tt.why)
+		case tt.why != "" && (!errors.As(err, &fault) || fault.File != file || fault.Line != line || !strings.Contains(fault.Reason, tt.why)):
+			t.Errorf("%s: %v; want %s, line %d: %s", tt.name, err, file, line, tt.why)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"time"
@@ -18,10 +19,13 @@ func strangeTold(told ledger.Told, m ledger.Manifest, rows []PublicResult, event
 	if why := strangeTimes(told, events); why != "" {
 		return why
 	}
-	passed := 0
+	passed, allowed := 0, max(m.Voting.Attempts, 1)+max(m.Retry.AttemptsPerTask, 1)+len(told.Interruptions)
 	for _, r := range rows {
 		if v := r.Voting; v != nil && v.Passed != nil && *v.Passed > 0 {
 			passed++
+		}
+		if r.Attempts > allowed { // what a process leaves open when it ends is one a task
+			return fmt.Sprintf("has too few interruptions for %d attempts at task %q", r.Attempts, r.TaskID)
 		}
 	}
 	j := told.Judge
@@ -30,13 +34,34 @@ func strangeTold(told ledger.Told, m ledger.Manifest, rows []PublicResult, event
 	if j.CostMicroUSD != nil {
 		counts = append(counts, *j.CostMicroUSD)
 	}
-	if j.Asked != j.Judged+j.Unreadable+j.Errors || j.Cached > j.Judged || told.PassedFirst > passed || slices.Min(counts) < 0 {
+	if j.Asked != j.Judged+j.Unreadable+j.Errors || j.Cached > j.Judged || told.PassedFirst > passed || slices.Min(counts) < 0 || !countsJudged(j, m, rows) {
 		return "miscounts what the journal tells"
 	}
 	if j.Battery != nil {
 		return strangeBattery(*j.Battery, m.Judge)
 	}
 	return ""
+}
+
+// countsJudged reports whether a summary counts as many answers by what came of the
+// judge as the records do. Where the plan votes, those that do not count were judged,
+// too, if they are wrong.
+func countsJudged(j ledger.JudgeSummary, m ledger.Manifest, rows []PublicResult) bool {
+	by, wrong := map[string]int{}, 0
+	for _, r := range rows {
+		by[r.ScoringPath]++
+		if v := r.Voting; v != nil && v.Passed != nil {
+			wrong += v.Answers - *v.Passed
+		}
+	}
+	votes := m.Voting.Rule == ledger.VoteMajority
+	for path, n := range map[string]int{judge.PathJudge: j.Judged, judge.PathUnreadable: j.Unreadable, judge.PathError: j.Errors,
+		judge.PathWithheld: j.Withheld, judge.PathTooLong: j.TooLong} {
+		if by[path] > n || by[path] < n && !votes {
+			return false
+		}
+	}
+	return !votes || j.ToJudge() <= wrong
 }
 
 // strangeTimes is strangeTold for times, which do not go back in a journal, and for

@@ -228,7 +228,7 @@ func TestPublicForged(t *testing.T) {
 		{"records in another order", files, holds(ledger.ResultsFile, swapped), ledger.ResultsFile, "is of task"},
 		{"a record left out", files, holds(ledger.ResultsFile, func(s string) string { return s[:strings.Index(s, "\n")+1] }), ledger.ResultsFile, "records are missing"},
 		{"a record more", files, holds(ledger.ResultsFile, func(s string) string { return s + s }), ledger.ResultsFile, "more than the plan has tasks"},
-		{"records of another run", files, holds(ledger.ResultsFile, func(string) string { return string(other[ledger.ResultsFile]) }), MetadataFile, "is not what"},
+		{"records of another run", files, holds(ledger.ResultsFile, func(string) string { return string(other[ledger.ResultsFile]) }), MetadataFile, "miscounts what the journal tells"},
 		{"leaves in another order", files, holds(leavesFile, swapped), leavesFile, "is of task"},
 		{"hashes exchanged", files, holds(leavesFile, hashes), leavesFile, "does not give the root"},
 		{"leaves of another run", files, holds(leavesFile, func(string) string { return string(other[leavesFile]) }), leavesFile, "does not give the root"},
