@@ -245,6 +245,7 @@ func TestPublicForged(t *testing.T) {
 		{"the report's digest in the audit", files, says(func(p *Predicate) { p.Audit.ReportSHA256 = p.Journal.Head }), AttestationFile, "see audit"},
 		{"void tasks without a decision", voided, says(func(p *Predicate) { p.Withheld = p.Withheld[1:] }), AttestationFile, "has void tasks"},
 		{"a void task that counts", voided, says(func(p *Predicate) { p.VoidTasks = nil }), AttestationFile, "see scores"},
+		{"a version of words", files, says(func(p *Predicate) { p.Harness.Version = "task 2: Tolmey" }), AttestationFile, "its harness"},
 		{"a claim raised", files, says(func(p *Predicate) { p.Claims[3].Status = ByCheck }), AttestationFile, "see claims"},
 		{"a claim left out", files, says(func(p *Predicate) { p.Claims = p.Claims[:2] }), AttestationFile, "see claims"},
 		{"not public", files, says(func(p *Predicate) { p.Public = false }), AttestationFile, "is not that of a public package"},

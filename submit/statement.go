@@ -3,6 +3,7 @@ package submit
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -89,6 +90,20 @@ func (s Submitter) Check() error {
 		if len(of[1]) > maxNamed || strings.TrimSpace(of[1]) != of[1] || !utf8.ValidString(of[1]) || strings.ContainsFunc(of[1], func(r rune) bool { return !unicode.IsPrint(r) }) {
 			return fmt.Errorf("the %s %q is not one line of at most %d bytes that can be printed", of[0], of[1], maxNamed)
 		}
+	}
+	return nil
+}
+
+// The forms of what a program calls itself, in which no text has room.
+const (
+	aCommit  = `^([0-9a-f]{1,64})?$`
+	aVersion = `^v?[0-9]{1,4}(\.[0-9]{1,4}){2}([-+][0-9A-Za-z.+-]{1,64})?$`
+)
+
+// checkHarness refuses a program that calls itself as none does.
+func checkHarness(h trajectory.Harness) error {
+	if !isDigest(h.ExecutableSHA256) || !regexp.MustCompile(aCommit).MatchString(h.Commit) || !regexp.MustCompile(aVersion).MatchString(h.Version) {
+		return errors.New("its harness is not named by version, commit and digest")
 	}
 	return nil
 }

@@ -118,6 +118,9 @@ func readAttestation(pkg fs.FS, key sign.PublicKey) (Statement, []byte, error) {
 	if _, err := time.Parse(time.DateOnly, s.Predicate.Date); err != nil {
 		return refuse(AttestationFile, "its date %q is not a date", s.Predicate.Date)
 	}
+	if err := checkHarness(s.Predicate.Harness); err != nil {
+		return refuse(AttestationFile, "%v", err)
+	}
 	if by := s.Predicate.Submitter; by != nil {
 		if err := by.Check(); err != nil {
 			return refuse(AttestationFile, "%v", err)

@@ -309,6 +309,10 @@ func TestDishonestSigner(t *testing.T) {
 		{"a claim left out", files, says(func(p *Predicate) { p.Claims = p.Claims[1:] }), AttestationFile, "see claims"},
 		{"another name", files, says(func(p *Predicate) { p.Name += "x" }), AttestationFile, "see name"},
 		{"no date", files, says(func(p *Predicate) { p.Date = "soon" }), AttestationFile, "is not a date"},
+		{"a version of words", files, says(func(p *Predicate) { p.Harness.Version = "task 2: Tolmey" }), AttestationFile, "its harness"},
+		{"no version", files, says(func(p *Predicate) { p.Harness.Version = "" }), AttestationFile, "its harness"},
+		{"a commit of words", files, says(func(p *Predicate) { p.Harness.Commit = "Tolmey" }), AttestationFile, "its harness"},
+		{"an executable of words", files, says(func(p *Predicate) { p.Harness.ExecutableSHA256 = "Tolmey" }), AttestationFile, "its harness"},
 		{"another schema", files, says(func(p *Predicate) { p.Schema = "gaia.submission/2" }), AttestationFile, "not of this version"},
 		{"another predicate", files, func(p fstest.MapFS) {
 			resign(t, p, runs.Key(), func(s *Statement) { s.PredicateType = "https://slsa.dev/provenance/v1" })
