@@ -145,10 +145,11 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 		return Package{}, err
 	}
 	found := &Verified{Run: verified, Report: report, Statement: statement, Key: verified.Key}
+	o := Options{Gold: c.Gold, Harness: func() (trajectory.Harness, error) { return c.Harness, nil }}
 	if c.Public {
-		_, err = VerifyPublic(pkg)
+		_, err = VerifyPublic(pkg, o)
 	} else {
-		found, err = Verify(pkg, Options{Gold: c.Gold, Harness: func() (trajectory.Harness, error) { return c.Harness, nil }})
+		found, err = Verify(pkg, o)
 	}
 	if err != nil {
 		return Package{}, fmt.Errorf("the package does not verify: %w", err)
@@ -205,7 +206,7 @@ func write(c Config, stage string, run *ledger.Run, report audit.Report) (Statem
 	if err != nil {
 		return Statement{}, err
 	}
-	if files[ReadmeFile], err = renderReadme(e.statement().Predicate, run, report); err != nil {
+	if files[ReadmeFile], err = newReadme(e.statement().Predicate, run.Manifest, run.Summary(), run.Key).of(report).render(); err != nil {
 		return Statement{}, err
 	}
 	for name, data := range files {

@@ -94,7 +94,7 @@ func (v *Verified) Shows(pkg fs.FS, d *ledger.Disclosure) error {
 // is of: as Build makes it of this evidence, this audit and these decisions, on the
 // date and by the submitter and program that the public one names, which may be
 // others than the full one's. What differs is a *trajectory.Fault that names the
-// public package's file. README.md, which is for people, is not looked at.
+// public package's file. README.md follows from all of this, unless p.NotRebuilt says that this is not known.
 func (p *Public) IsOf(v *Verified) error {
 	said, run := p.Statement.Predicate.says(), v.Run
 	said.goldAtHand, said.recordingFailed = v.Statement.Predicate.GoldAtHand, run.Marked

@@ -137,6 +137,7 @@ type Verified struct {
 	Report      audit.Report
 	Statement   Statement
 	Key         sign.PublicKey // signed it; trust is the caller's to decide
+	NotRebuilt  string         // why README.md, which another program wrote, was not made again; "" if it is what the files give
 	NotRerun    string         // why the audit was not run again; "" if it was, and gave the same report
 	NotRescored string         // why the official verdicts were not told again; "" if they were, and are those recorded
 }

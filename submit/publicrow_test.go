@@ -261,7 +261,7 @@ func TestPublicValues(t *testing.T) {
 			file, line = MetadataFile, 0
 		}
 		republish(t, pkg, edit)
-		_, err := VerifyPublic(pkg)
+		_, err := VerifyPublic(pkg, byAnother())
 		var fault *trajectory.Fault
 		switch {
 		case tt.why == "" && err != nil:

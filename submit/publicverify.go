@@ -25,13 +25,15 @@ type Public struct {
 	Statement Statement
 	Key       sign.PublicKey // signed it; trust is the caller's to decide
 
+	NotRebuilt string // as of a full package: see Verified
+
 	checkpoint []byte
 	leaves     []tlog.Hash // in plan order
 }
 
-// VerifyPublic checks the integrity of a public package. What does not hold is a
-// *trajectory.Fault that names the file.
-func VerifyPublic(pkg fs.FS) (*Public, error) {
+// VerifyPublic checks the integrity of a public package; of o, Harness alone matters.
+// What does not hold is a *trajectory.Fault that names the file.
+func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
 	if err := checkFiles(pkg, publicPackageFiles()); err != nil {
 		return nil, err
 	}
@@ -74,7 +76,14 @@ func VerifyPublic(pkg fs.FS) (*Public, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p, checkStatement(statement, payload, e)
+	if err := checkStatement(statement, payload, e); err != nil {
+		return nil, err
+	}
+	p.NotRebuilt, err = newReadme(statement.Predicate, m, p.Summary, key).rebuilt(digests, o)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // maxPublic bounds a file of a public package, in bytes. The records of 100,000

@@ -22,7 +22,7 @@ import (
 // files blamed.
 func publicRefused(t *testing.T, what string, pkg fstest.MapFS, why string, files ...string) {
 	t.Helper()
-	_, err := VerifyPublic(pkg)
+	_, err := VerifyPublic(pkg, Options{})
 	var fault *trajectory.Fault
 	switch {
 	case !errors.As(err, &fault):
@@ -47,7 +47,7 @@ func publicly(t testing.TB, text string) map[string][]byte {
 func TestPublicEveryBit(t *testing.T) {
 	long(t)
 	files := publicly(t, two)
-	if _, err := VerifyPublic(memory(files)); err != nil {
+	if _, err := VerifyPublic(memory(files), Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range publicPackageFiles() {
@@ -71,7 +71,7 @@ func TestPublicEveryBit(t *testing.T) {
 					changed := bytes.Clone(data)
 					changed[i] ^= 1 << bit
 					pkg[name] = &fstest.MapFile{Data: changed, Mode: 0o644}
-					_, err := VerifyPublic(pkg)
+					_, err := VerifyPublic(pkg, Options{})
 					var fault *trajectory.Fault
 					if !errors.As(err, &fault) || !slices.Contains(blamed, fault.File) {
 						t.Fatalf("byte %d, bit %d: %v", i, bit, err)
@@ -94,7 +94,7 @@ func TestPublicCoverage(t *testing.T) {
 		config := variedConfig(t, c)
 		config.Public = true
 		pkg[i] = load(t, mustBuild(t, config).Path)
-		if _, err := VerifyPublic(memory(pkg[i])); err != nil {
+		if _, err := VerifyPublic(memory(pkg[i]), Options{}); err != nil {
 			t.Fatal(err)
 		}
 		var err error
@@ -108,7 +108,7 @@ func TestPublicCoverage(t *testing.T) {
 			return
 		}
 		delete(m.Dir, trajectory.JournalFile)
-		_, err := VerifyPublic(m.FS())
+		_, err := VerifyPublic(m.FS(), Options{})
 		if fault := (*trajectory.Fault)(nil); !errors.As(err, &fault) {
 			t.Errorf("%s: %v", m.Name, err)
 		}
@@ -140,7 +140,7 @@ func TestPublicSigned(t *testing.T) {
 	files := load(t, mustBuild(t, c).Path)
 	for name, free := range map[string][]string{
 		leavesFile: nil, trajectory.CheckpointFile: nil,
-		ledger.ResultsFile: {".latency_ms", ".judged_correct", ".scoring_path", ".tools_used", ".attempt"},
+		ledger.ResultsFile: {".latency_ms", ".tools_used", ".attempt"},
 		MetadataFile:       {".interruptions", ".judge", ".retried_calls"},
 	} {
 		n, taken := 0, 0
@@ -151,7 +151,7 @@ func TestPublicSigned(t *testing.T) {
 			pkg := memory(files)
 			pkg[name].Data = m.Dir[name]
 			republish(t, pkg, nil)
-			_, err := VerifyPublic(pkg)
+			_, err := VerifyPublic(pkg, byAnother())
 			var fault *trajectory.Fault
 			switch {
 			case err == nil && slices.ContainsFunc(free, func(member string) bool { return strings.Contains(m.Name, member) }):
@@ -271,7 +271,7 @@ func TestPublicForged(t *testing.T) {
 	}
 	pkg := memory(files)
 	republish(t, pkg, nil)
-	if _, err := VerifyPublic(pkg); err != nil {
+	if _, err := VerifyPublic(pkg, Options{}); err != nil {
 		t.Errorf("signed again without a change: %v", err)
 	}
 }
@@ -322,7 +322,7 @@ func FuzzPublic(f *testing.F) {
 		pkg := memory(files)
 		pkg[ledger.ResultsFile].Data, pkg[leavesFile].Data, pkg[MetadataFile].Data = rows, leaves, metadata
 		republish(t, pkg, nil)
-		p, err := VerifyPublic(pkg)
+		p, err := VerifyPublic(pkg, Options{})
 		var fault *trajectory.Fault
 		if err != nil {
 			if !errors.As(err, &fault) || fault.File == "" {

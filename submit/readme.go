@@ -41,6 +41,17 @@ type readme struct {
 	KeyID   string
 }
 
+// newReadme gathers what README.md is made of beside a report, which a public package withholds.
+func newReadme(p Predicate, plan ledger.Manifest, s ledger.Summary, key sign.PublicKey) readme {
+	return readme{Predicate: p, Plan: plan, Judge: s.Judge, Script: checkScript, KeyID: key.ID()}
+}
+
+// of adds what a full package's shows of its report.
+func (r readme) of(report audit.Report) readme {
+	r.Checks, r.Rulings = report.Checks, report.Adjudications
+	return r
+}
+
 // items names items of the null battery.
 func items(names []string) string {
 	quoted := make([]string, len(names))
@@ -50,11 +61,11 @@ func items(names []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// renderReadme returns README.md. What comes from the run is shown as code,
+// render returns README.md. What comes from the run is shown as code,
 // with everything escaped that could end the code or steer a terminal.
-func renderReadme(p Predicate, run *ledger.Run, report audit.Report) ([]byte, error) {
+func (r readme) render() ([]byte, error) {
 	text := readmeTemplate
-	if p.Public {
+	if r.Public {
 		text = publicTemplate
 	}
 	t, err := template.New(ReadmeFile).Funcs(template.FuncMap{
@@ -70,8 +81,27 @@ func renderReadme(p Predicate, run *ledger.Run, report audit.Report) ([]byte, er
 		return nil, err
 	}
 	var b bytes.Buffer
-	err = t.Execute(&b, readme{Predicate: p, Plan: run.Manifest, Checks: report.Checks, Rulings: report.Adjudications, Judge: run.Summary().Judge, Script: checkScript, KeyID: run.Key.ID()})
+	err = t.Execute(&b, r)
 	return b.Bytes(), err
+}
+
+// rebuilt wants README.md to be what the package's files give. Another version of the
+// program may word it otherwise: of what another one wrote, why says that it was not
+// rebuilt.
+func (r readme) rebuilt(digests map[string]string, o Options) (why string, err error) {
+	text, err := r.render()
+	if err != nil || sign.Digest(text) == digests[ReadmeFile] {
+		return "", err
+	}
+	if o.Harness != nil {
+		switch here, err := o.Harness(); {
+		case err != nil:
+			return fmt.Sprintf("whether it was written by this program cannot be told: %v", err), nil
+		case here.ExecutableSHA256 != r.Harness.ExecutableSHA256:
+			return "it was written by another program, gaia " + build(r.Harness), nil
+		}
+	}
+	return "", trajectory.Faultf(ReadmeFile, "is not what the package's files give")
 }
 
 // checkReadme wants README.md to be text that can be shown: whoever signs it may have

@@ -176,10 +176,15 @@ func TestReadmeIsInert(t *testing.T) {
 	}
 }
 
-// TestReadmeShows: what the holder of the key writes into README.md can be shown, in
-// a full package and in a public one.
+// TestReadmeShows: what the holder of the key writes into README.md is refused, in a
+// full package and in a public one. What another program writes can at least be shown.
 func TestReadmeShows(t *testing.T) {
-	full, public := both(t, config(t, two))
+	c := config(t, two)
+	full, public := both(t, c)
+	same := func() (trajectory.Harness, error) { return c.Harness, nil }
+	gone := func() (trajectory.Harness, error) { return trajectory.Harness{}, errors.New("it is gone") }
+	unsure := map[string]string{"another program": "it was written by another program, gaia v1.0.0",
+		"one that does not know itself": "whether it was written by this program cannot be told: it is gone"}
 	for what, tt := range map[string]struct {
 		edit func([]byte) []byte
 		why  string
@@ -193,19 +198,25 @@ func TestReadmeShows(t *testing.T) {
 		"an isolate":        {func(b []byte) []byte { return append([]byte("\u2067"), b...) }, "holds U+2067", 1},
 		"a mark":            {func(b []byte) []byte { return append([]byte("\ufeff"), b...) }, "holds U+FEFF", 1},
 		"bytes":             {func(b []byte) []byte { return append([]byte("\xff"), b...) }, "is not UTF-8", 1},
-		"what it has not":   {func([]byte) []byte { return []byte("# Ostrel\n\tprints \ufffd…\n") }, "", 0},
+		"what it has not":   {func([]byte) []byte { return []byte("# Ostrel\n\tprints \ufffd…\n") }, "is not what the package's files give", 0},
 	} {
-		for dir, verify := range map[string]func(fstest.MapFS) error{
-			full.Path: func(pkg fstest.MapFS) error {
+		for dir, verify := range map[string]func(fstest.MapFS, Options) (string, error){
+			full.Path: func(pkg fstest.MapFS, o Options) (string, error) {
 				listed(pkg)
 				resign(t, pkg, runs.Key(), nil)
-				_, err := Verify(pkg, Options{})
-				return err
+				v, err := Verify(pkg, o)
+				if err != nil {
+					return "", err
+				}
+				return v.NotRebuilt, nil
 			},
-			public.Path: func(pkg fstest.MapFS) error {
+			public.Path: func(pkg fstest.MapFS, o Options) (string, error) {
 				republish(t, pkg, nil)
-				_, err := VerifyPublic(pkg)
-				return err
+				p, err := VerifyPublic(pkg, o)
+				if err != nil {
+					return "", err
+				}
+				return p.NotRebuilt, nil
 			},
 		} {
 			pkg := memory(load(t, dir))
@@ -214,10 +225,16 @@ func TestReadmeShows(t *testing.T) {
 			if line < 0 {
 				line = int64(bytes.Count(pkg[ReadmeFile].Data, []byte("\n"))) + 1
 			}
-			err := verify(pkg)
-			var fault *trajectory.Fault
-			if tt.why == "" && err != nil || tt.why != "" && (!errors.As(err, &fault) || fault.File != ReadmeFile || fault.Line != line || !strings.HasPrefix(fault.Reason, tt.why)) {
-				t.Errorf("%s in %s: %v; want line %d: %s", what, filepath.Base(dir), err, line, tt.why)
+			for program, o := range map[string]Options{"the same program": {Harness: same}, "no program": {}, "another program": byAnother(), "one that does not know itself": {Harness: gone}} {
+				notRebuilt, err := verify(pkg, o)
+				var fault *trajectory.Fault
+				if why := unsure[program]; line == 0 && why != "" {
+					if err != nil || notRebuilt != why {
+						t.Errorf("%s in %s, by %s: %v, %q; want %q", what, filepath.Base(dir), program, err, notRebuilt, why)
+					}
+				} else if !errors.As(err, &fault) || fault.File != ReadmeFile || fault.Line != line || !strings.HasPrefix(fault.Reason, tt.why) {
+					t.Errorf("%s in %s, by %s: %v; want line %d: %s", what, filepath.Base(dir), program, err, line, tt.why)
+				}
 			}
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // Options say what a verifier has besides the package.
 type Options struct {
 	Gold    *audit.Gold                        // nil: not at hand, so that a scored run can be neither scored nor audited again
-	Harness func() (trajectory.Harness, error) // the program that verifies, asked for where its audit finds otherwise; nil: not to be told from the one that audited
+	Harness func() (trajectory.Harness, error) // the program that verifies, asked for where it finds or words otherwise; nil: not to be told from the one that packaged
 	Once    bool                               // do not run the audit again: what it found does not matter
 }
 
@@ -89,6 +89,9 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 		return nil, err
 	}
 	if err := v.compare(again, o); err != nil {
+		return nil, err
+	}
+	if v.NotRebuilt, err = newReadme(p, run.Manifest, run.Summary(), key).of(report).rebuilt(digests, o); err != nil {
 		return nil, err
 	}
 	return v, nil

@@ -91,7 +91,7 @@ func (p *evidence) verify(o submit.Options) (*submit.Verified, error) {
 
 // verifyPublic verifies a public package.
 func (p *evidence) verifyPublic() (*submit.Public, error) {
-	of, err := submit.VerifyPublic(p.files)
+	of, err := submit.VerifyPublic(p.files, submit.Options{Harness: harness})
 	if err != nil {
 		return nil, err
 	}
