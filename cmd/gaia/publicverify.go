@@ -23,7 +23,7 @@ func (a *app) verifyPublic(given *evidence, trusted trust, published []byte, f v
 	said := p.Statement.Predicate
 	v := verification{Complete: true, Events: said.Journal.Events, Integrity: "ok", JournalHead: said.Journal.Head, KeyID: p.Key.ID(),
 		ManifestSHA256: said.ManifestSHA256, Package: &said, Public: true, Rehearsal: said.Rehearsal, Root: said.Root, RunID: said.RunID,
-		Scores: "self-reported", Tasks: len(p.Results), Trust: word, Withheld: said.Withheld}
+		Readme: rebuilt(p.NotRebuilt), Scores: "self-reported", Tasks: len(p.Results), Trust: word, Withheld: said.Withheld}
 	if said.Scores == nil {
 		v.Scores = "none"
 	}
@@ -62,7 +62,7 @@ func (a *app) printPublic(v verification, p *submit.Public) error {
 	if v.Unsubmittable != "" {
 		rows = append(rows, [2]string{"unsubmittable", v.Unsubmittable})
 	}
-	return a.printRows(append(rows,
+	return a.printRows(append(append(rows, v.readmeRow()...),
 		[2]string{"shows", "no record is shown to be what happened, until its task is disclosed: gaia verify BUNDLE --package"}))
 }
 

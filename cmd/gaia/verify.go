@@ -199,6 +199,9 @@ func verifyRun(dir fs.FS) (*ledger.Run, error) {
 	return found, err
 }
 
+// readmeRebuilt says of a package that its README.md is what its files give.
+const readmeRebuilt = "rebuilt"
+
 // auditRerun says of a package that its audit was run again.
 const auditRerun = "rerun: the same report"
 
@@ -218,12 +221,21 @@ type verification struct {
 	PublicPackage  string                `json:"public_package,omitzero"`
 	Rehearsal      bool                  `json:"rehearsal,omitzero"`
 	Root           string                `json:"root,omitzero"`
+	Readme         string                `json:"readme,omitzero"` // of a package: "rebuilt", or why it was not
 	RunID          string                `json:"run_id"`
 	Scores         string                `json:"scores,omitzero"` // of a package: what the scores rest on
 	Tasks          int                   `json:"tasks"`
 	Trust          string                `json:"trust"`                  // "ok", "unknown key" or "expired key"
 	Unsubmittable  string                `json:"unsubmittable,omitzero"` // of a public package only that recording failed
 	Withheld       []submit.WithheldFile `json:"withheld,omitempty"`     // of a public package
+}
+
+// rebuilt says of a package what came of making its README.md again.
+func rebuilt(not string) string {
+	if not != "" {
+		return "not rebuilt: " + not
+	}
+	return readmeRebuilt
 }
 
 // rescored says of a package what came of telling its official verdicts again.
@@ -287,7 +299,7 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 	}
 	if of != nil {
 		v.Package = &of.Statement.Predicate
-		v.Scores = rescored(of)
+		v.Scores, v.Readme = rescored(of), rebuilt(of.NotRebuilt)
 		v.Audit = auditRerun
 		if of.NotRerun != "" {
 			v.Audit = "not rerun: " + of.NotRerun
@@ -343,6 +355,7 @@ func (a *app) printVerification(v verification, m ledger.Manifest, of *submit.Ve
 		}
 		rows = append(rows, [2]string{"scores", scores}, [2]string{"audit again", again})
 	}
+	rows = append(rows, v.readmeRow()...)
 	if v.PublicPackage != "" {
 		rows = append(rows, [2]string{"public", v.PublicPackage + " is of these files"})
 	}
@@ -358,6 +371,14 @@ func (v verification) checkpointRow() [][2]string {
 		return nil
 	}
 	return [][2]string{{"checkpoint", "the one given"}}
+}
+
+// readmeRow says of README.md that it was not rebuilt; nothing where it was.
+func (v verification) readmeRow() [][2]string {
+	if v.Readme == "" || v.Readme == readmeRebuilt {
+		return nil
+	}
+	return [][2]string{{"readme", v.Readme}}
 }
 
 // answersOf is how the source of a plan's answers is given, as far as the plan tells.
