@@ -292,6 +292,9 @@ func PutNew(aside, path string) error { return putNew(aside, path, os.Link) }
 // which is then replaced; who is killed in between leaves it.
 func putNew(aside, path string, link func(from, to string) error) error {
 	err := link(aside, path)
+	if errors.Is(err, fs.ErrExist) && sameFile(aside, path) {
+		return nil // a network mount asked twice, and the first time made it
+	}
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return err
 	}

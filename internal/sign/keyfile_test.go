@@ -259,7 +259,8 @@ func TestKeepAside(t *testing.T) {
 // TestPutNew: a file gets its name where none has it, with links and without.
 func TestPutNew(t *testing.T) {
 	none := func(from, to string) error { return &os.LinkError{Op: "link", Old: from, New: to, Err: syscall.EPERM} }
-	for what, link := range map[string]func(from, to string) error{"links": os.Link, "no links": none} {
+	twice := func(from, to string) error { return errors.Join(os.Link(from, to), os.Link(from, to)) }
+	for what, link := range map[string]func(from, to string) error{"links": os.Link, "no links": none, "links asked for twice": twice} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "harbour")
 		aside, err := WriteAside(dir, []byte("lit"), 0o644)
