@@ -174,6 +174,11 @@ func refusal(c Config, run *ledger.Run, report audit.Report) error {
 	if c.Public && tellsWhy(run.Summary()) {
 		final = append(final, "the run's summary tells why recording failed, in words that may name places on this computer: a public package would have to hold them")
 	}
+	if c.Public {
+		if why := strangeRun(run); why != "" {
+			final = append(final, why+": no run gives that, and no public package can hold it")
+		}
+	}
 	if len(final) == 0 && (c.AllowDirty || len(all) == 0) {
 		return nil
 	}

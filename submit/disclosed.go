@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -126,9 +127,27 @@ func (p *Public) IsOf(v *Verified) error {
 		return err
 	}
 	if !bytes.Equal(payload, again) {
-		return trajectory.Faultf(AttestationFile, "does not say what the full package gives: %s", difference(p.Statement, rebuilt))
+		return trajectory.Faultf(AttestationFile, "%sdoes not say what the full package gives: %s", p.madeOtherwise(v), difference(p.Statement, rebuilt))
 	}
 	return nil
+}
+
+// madeOtherwise says what an honest signer may have done between the two packages of
+// a run, the start of a sentence; "" if nothing shows.
+func (p *Public) madeOtherwise(v *Verified) string {
+	said := p.Statement.Predicate
+	decided := slices.ContainsFunc(said.Withheld, func(w WithheldFile) bool { return w.Name == audit.AdjudicationsFile })
+	switch with := v.Statement.Predicate.GoldAtHand; {
+	case with && !said.GoldAtHand:
+		return "was made without the gold answers, and the full package with them; "
+	case !with && said.GoldAtHand:
+		return "was made with the gold answers, and the full package without them; "
+	case !decided && len(v.Report.Adjudications) > 0:
+		return "was made before findings were decided about, and the full package after; "
+	case decided && len(v.Report.Adjudications) == 0:
+		return "was made after findings were decided about, and the full package before; "
+	}
+	return ""
 }
 
 func (r record) shows(d *ledger.Disclosure) error {

@@ -134,6 +134,18 @@ func TestPublicRefuses(t *testing.T) {
 	nothingLeft(t, c.Out)
 	c.Public = false
 	mustBuild(t, c)
+	for patch, why := range map[string]string{
+		`{"path":"later_path"}`:             `line 1 of results.jsonl ends as "solved", which the rest of it does not give: `,
+		`{"path":"too_long","judged":null}`: `line 1 of results.jsonl ends as "solved", which the rest of it does not give: `,
+		`{"path":"judge","official":false}`: "summary.json miscounts what the journal tells: ",
+	} {
+		c := config(t, change(t, two, "-- answer 14 --\n", "-- patch judgment --\n"+patch+"\n-- answer 14 --\n"))
+		c.AllowDirty, c.Public = true, true
+		if _, err := Build(context.Background(), c); !errors.As(err, &refusal) || !refusal.Final || !strings.HasPrefix(refusal.Reasons[0], why) {
+			t.Errorf("a judgment that no run makes, %s: %v", patch, err)
+		}
+		nothingLeft(t, c.Out)
+	}
 }
 
 // TestPublicHoldsNoText plants words that stand nowhere else, and looks for them in
@@ -394,105 +406,6 @@ func hush(t *testing.T, whole Package) fstest.MapFS {
 		s.Subject = subject
 	})
 	return pkg
-}
-
-// TestPublicIsOf: a public package is held against a full one of the same run, made
-// on another day, and of others.
-func TestPublicIsOf(t *testing.T) {
-	first, _ := runs.Varied()
-	made := func(c Config, change func(*Config)) *Verified {
-		t.Helper()
-		c.Out = t.TempDir()
-		change(&c)
-		v, err := Verify(os.DirFS(mustBuild(t, c).Path), Options{Gold: c.Gold})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-	same := func(*Config) {}
-	later := func(c *Config) { c.Date, c.Submitter = "2032-01-02", &Submitter{Organisation: "Harbour"} }
-	c, marked := variedConfig(t, first), config(t, two)
-	put(t, filepath.Join(marked.Run, ledger.MarkerFile), []byte("writing events.jsonl: no space left"))
-	marked.AllowDirty = true
-	for what, c := range map[string]Config{"a run with findings": c, "a clean run": config(t, two), "one that was not recorded": marked} {
-		public := c
-		public.Public, public.Out = true, t.TempDir()
-		p, err := VerifyPublic(os.DirFS(mustBuild(t, public).Path), Options{})
-		if err != nil {
-			t.Fatal(what, err)
-		}
-		for _, change := range []func(*Config){same, later} {
-			if err := p.IsOf(made(c, change)); err != nil {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-	}
-	c.Public, c.Out = true, t.TempDir()
-	files, full := load(t, mustBuild(t, c).Path), made(variedConfig(t, first), same)
-	says := func(change func(*Predicate)) func(fstest.MapFS) {
-		return func(p fstest.MapFS) { republish(t, p, func(s *Statement) { change(&s.Predicate) }) }
-	}
-	replaced := func(name, old, new string) func(fstest.MapFS) {
-		return func(p fstest.MapFS) {
-			p[name].Data = bytes.Replace(p[name].Data, []byte(old), []byte(new), 1)
-			republish(t, p, nil)
-		}
-	}
-	for _, tt := range []struct {
-		name string
-		edit func(fstest.MapFS)
-		file string
-	}{
-		{"signed again", says(func(*Predicate) {}), ""},
-		{"another record", replaced(ledger.ResultsFile, `"latency_ms":`, `"latency_ms":1`), ledger.ResultsFile},
-		{"another summary", replaced(MetadataFile, `"retried_calls":`, `"retried_calls":1`), MetadataFile},
-		{"more findings", says(func(p *Predicate) { p.Audit.Checks[0].Findings++ }), AttestationFile},
-		{"a prettier audit", says(func(p *Predicate) {
-			for i, c := range p.Audit.Checks {
-				p.Audit.Checks[i] = CheckResult{ID: c.ID, Status: audit.Pass}
-			}
-			p.Audit = newAuditResult(p.Audit.Checks)
-			p.DirtyReasons, p.Dirty, p.NotForLeaderboard = []string{}, false, p.Rehearsal
-			p.Name = name(p.Date, p.RunID, false, true)
-		}), AttestationFile},
-		{"without the gold answers", says(func(p *Predicate) {
-			p.GoldAtHand = false
-			p.Claims[slices.IndexFunc(p.Claims, func(c Claim) bool { return c.Claim == "official-verdicts" })].Status = Absent
-		}), AttestationFile},
-		{"another journal", says(func(p *Predicate) { p.Withheld[slices.IndexFunc(p.Withheld, isJournal)].SHA256 = p.Journal.Head }), AttestationFile},
-		{"another date", says(func(p *Predicate) { p.Date, p.Name = "2033-01-02", strings.Replace(p.Name, p.Date, "2033-01-02", 1) }), ""},
-	} {
-		pkg := memory(files)
-		tt.edit(pkg)
-		p, err := VerifyPublic(pkg, byAnother())
-		if err != nil {
-			t.Errorf("%s: %v", tt.name, err)
-			continue
-		}
-		wantFaultIn(t, tt.name, p.IsOf(full), tt.file)
-	}
-	p, err := VerifyPublic(memory(files), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantFaultIn(t, "another run", p.IsOf(made(config(t, two), same)), ledger.ManifestFile)
-	other := *full
-	run := *full.Run
-	run.Marked = "writing events.jsonl: no space left"
-	other.Run = &run
-	wantFaultIn(t, "a run that was not recorded", p.IsOf(&other), AttestationFile)
-}
-
-func isJournal(w WithheldFile) bool { return w.Name == trajectory.JournalFile }
-
-// wantFaultIn wants an error to be a fault in a file; "": none.
-func wantFaultIn(t *testing.T, what string, err error, file string) {
-	t.Helper()
-	var fault *trajectory.Fault
-	if file == "" && err != nil || file != "" && (!errors.As(err, &fault) || fault.File != file) {
-		t.Errorf("%s: %v, want a fault in %q", what, err, file)
-	}
 }
 
 // TestPublicShell runs the lines of a public package's README, and with

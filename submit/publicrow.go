@@ -61,6 +61,33 @@ func otherTask(id string, t ledger.PlannedTask) string {
 	return fmt.Sprintf("is of task %q, where the plan has %q", id, t.TaskID)
 }
 
+// toolNames are those of a plan.
+func toolNames(m ledger.Manifest) map[string]bool {
+	names := map[string]bool{}
+	for _, t := range m.Tools {
+		names[t.Name] = true
+	}
+	return names
+}
+
+// strangeRun says what in a run a public package could not hold, "" if nothing:
+// records and summary of a journal that no run gives, and that the audit reads.
+func strangeRun(run *ledger.Run) string {
+	tools := toolNames(run.Manifest)
+	var rows []PublicResult
+	for i, t := range run.Tasks {
+		r := newPublicResult(run.Result(t))
+		if why := r.strange(run.Manifest, t.Plan, tools); why != "" {
+			return fmt.Sprintf("line %d of %s %s", i+1, ledger.ResultsFile, why)
+		}
+		rows = append(rows, r)
+	}
+	if why := strangeTold(run.Summary().Told(), run.Manifest, rows, run.End.Events); why != "" {
+		return ledger.SummaryFile + " " + why
+	}
+	return ""
+}
+
 // strange says what about a record no run of the plan gives, "" if nothing.
 func (r PublicResult) strange(m ledger.Manifest, t ledger.PlannedTask, tools map[string]bool) string {
 	unknown := func(name string) bool { return !tools[name] }

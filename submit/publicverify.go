@@ -139,10 +139,7 @@ func (p *Public) readResults(read func(string) ([]byte, error), planSHA256 strin
 	if err != nil {
 		return err
 	}
-	tools := map[string]bool{}
-	for _, t := range p.Manifest.Tools {
-		tools[t.Name] = true
-	}
+	tools := toolNames(p.Manifest)
 	var rows []ledger.Result
 	err = eachTask(ledger.ResultsFile, data, p.Manifest, func(t ledger.PlannedTask, line []byte) string {
 		var r PublicResult
@@ -228,6 +225,15 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	}
 	if len(void) > 0 && !decided {
 		return refuse("has void tasks, and withholds no %s", audit.AdjudicationsFile)
+	}
+	findings := 0
+	for _, c := range said.Audit.Checks {
+		if findings += c.Findings; c.Findings > 0 && c.Severity == "" && !decided { // all of them are closed
+			return refuse("has closed findings of check %s, and withholds no %s", c.ID, audit.AdjudicationsFile)
+		}
+	}
+	if findings < len(void) {
+		return refuse("has %s, and %s", count(len(void), "void task"), count(findings, "finding"))
 	}
 	e := evidence{plan: p.Manifest, planSHA256: planSHA256, summary: p.Summary, journal: Journal{p.Head.Journal.Events, p.Head.Journal.Head},
 		root: p.Head.Root.String(), audit: newAuditResult(said.Audit.Checks), void: void, digests: p.Statement.digests(),

@@ -244,6 +244,12 @@ func TestPublicForged(t *testing.T) {
 		{"a journal without its digest", files, says(func(p *Predicate) { p.Withheld[1].SHA256 = "" }), AttestationFile, "does not withhold"},
 		{"the report's digest in the audit", files, says(func(p *Predicate) { p.Audit.ReportSHA256 = p.Journal.Head }), AttestationFile, "see audit"},
 		{"void tasks without a decision", voided, says(func(p *Predicate) { p.Withheld = p.Withheld[1:] }), AttestationFile, "has void tasks"},
+		{"void tasks without a finding", voided, says(func(p *Predicate) {
+			for i, c := range p.Audit.Checks {
+				p.Audit.Checks[i] = CheckResult{ID: c.ID, Status: audit.Pass}
+			}
+		}), AttestationFile, "has 1 void task, and 0 findings"},
+		{"findings closed by nobody", files, says(func(p *Predicate) { p.Audit.Checks[0].Findings = 7 }), AttestationFile, "has closed findings of check AUD-1"},
 		{"a void task that counts", voided, says(func(p *Predicate) { p.VoidTasks = nil }), AttestationFile, "see scores"},
 		{"a version of words", files, says(func(p *Predicate) { p.Harness.Version = "task 2: Tolmey" }), AttestationFile, "its harness"},
 		{"a claim raised", files, says(func(p *Predicate) { p.Claims[3].Status = ByCheck }), AttestationFile, "see claims"},
