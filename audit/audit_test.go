@@ -162,6 +162,7 @@ func TestAnswerAfterGrading(t *testing.T) {
 
 // TestInterruptionsAreListed: each one is a line of the report, for the record.
 func TestInterruptionsAreListed(t *testing.T) {
+	long(t)
 	listed := 0
 	for name, r := range reports(t) {
 		n := 0
@@ -186,6 +187,7 @@ func TestInterruptionsAreListed(t *testing.T) {
 // TestNoGoldInReports: what a report says of a finding never tells the answer,
 // by any of the rules that the corpus has cases of.
 func TestNoGoldInReports(t *testing.T) {
+	long(t)
 	said, expected, all := map[string]bool{}, map[string]bool{}, reports(t)
 	for name, c := range corpus(t) {
 		for _, e := range c.Expect {

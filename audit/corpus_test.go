@@ -163,6 +163,7 @@ func check(t *testing.T, r audit.Report, id string) audit.CheckReport {
 }
 
 func TestCorpus(t *testing.T) {
+	long(t)
 	cases := corpus(t)
 	all := maps.Clone(reports(t))
 	for name, c := range runs.Good() {

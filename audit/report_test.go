@@ -19,6 +19,7 @@ import (
 // TestReportsReadBack: every report of the corpus is accepted as it was
 // written.
 func TestReportsReadBack(t *testing.T) {
+	long(t)
 	for name, r := range reports(t) {
 		b := encoded(t, r)
 		r, err := audit.DecodeReport(b)

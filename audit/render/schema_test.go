@@ -43,6 +43,7 @@ func follows(t *testing.T, s *jsonschema.Resolved, report []byte) error {
 // TestSchemaOfCorpus: every report of the corpus follows the schema, and is valid
 // SARIF.
 func TestSchemaOfCorpus(t *testing.T) {
+	long(t)
 	s := published(t)
 	paths, err := filepath.Glob(filepath.Join("..", "testdata", "*", "*.txt"))
 	if err != nil || len(paths) < 100 {

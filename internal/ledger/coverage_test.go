@@ -79,6 +79,7 @@ func refused(t *testing.T, m runs.Mutation) {
 //
 // Further files may lie in the directory (formats.md): they are no evidence.
 func TestCoverage(t *testing.T) {
+	long(t)
 	t.Parallel()
 	first, second := runs.Varied()
 	run, other := evidence(t, first), evidence(t, second)
@@ -119,6 +120,7 @@ func TestCoverage(t *testing.T) {
 // TestCoverageOfAChain is the same for the members of a journal, changed by
 // somebody who chains it anew and derives all files from it, but cannot sign.
 func TestCoverageOfAChain(t *testing.T) {
+	long(t)
 	t.Parallel()
 	first, _ := runs.Varied()
 	run := evidence(t, first)
@@ -221,6 +223,7 @@ I cannot tell.
 
 // TestCoverageOfAVote is the same for what only a run that votes has.
 func TestCoverageOfAVote(t *testing.T) {
+	long(t)
 	t.Parallel()
 	c, err := runs.Parse(voted)
 	if err != nil {

@@ -139,6 +139,7 @@ type forgery struct {
 // checkpoint or manifest digest published at the time, the provider's request
 // ids, and the audit, which recomputes verdicts from the gold answers.
 func TestForged(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for _, f := range slices.Concat(order(), content(), foreign()) {
 		run, again := varied(t)
