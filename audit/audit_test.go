@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 )
@@ -162,7 +163,7 @@ func TestAnswerAfterGrading(t *testing.T) {
 
 // TestInterruptionsAreListed: each one is a line of the report, for the record.
 func TestInterruptionsAreListed(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	listed := 0
 	for name, r := range reports(t) {
 		n := 0
@@ -187,7 +188,7 @@ func TestInterruptionsAreListed(t *testing.T) {
 // TestNoGoldInReports: what a report says of a finding never tells the answer,
 // by any of the rules that the corpus has cases of.
 func TestNoGoldInReports(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	said, expected, all := map[string]bool{}, map[string]bool{}, reports(t)
 	for name, c := range corpus(t) {
 		for _, e := range c.Expect {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"golang.org/x/sync/errgroup"
@@ -163,7 +164,7 @@ func check(t *testing.T, r audit.Report, id string) audit.CheckReport {
 }
 
 func TestCorpus(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	cases := corpus(t)
 	all := maps.Clone(reports(t))
 	for name, c := range runs.Good() {

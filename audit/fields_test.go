@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -27,10 +28,7 @@ import (
 // verification, or the report of the audit differs, or the member stands in
 // unheeded with just the changes that nobody sees.
 func TestFields(t *testing.T) {
-	long(t)
-	if !*thorough {
-		t.Skip("forges a run a member, which .ci/run does with -thorough")
-	}
+	long.OnlyThorough(t)
 	t.Parallel()
 	w := newFieldWalk(t)
 	w.journal(t)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -22,7 +23,7 @@ const honestRuns = 300
 // on any of the generated honest runs, and each of the things that honest runs
 // do is done in at least ten of them.
 func TestHonestRuns(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	n := uint64(honestRuns)
 	if testing.Short() {

@@ -2,7 +2,6 @@ package audit_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"html"
 	"maps"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -189,12 +189,10 @@ func mutations() []mutation {
 	}
 }
 
-var thorough = flag.Bool("thorough", false, "let the long walks leave out nothing, which takes minutes")
-
 // TestMutations: a case that fires does so by the same rule about the same task,
-// however it is told. It takes every fifth case, with -thorough all.
+// however it is told. It takes every fifth case, in the thorough run all.
 func TestMutations(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	for _, m := range mutations() {
 		t.Run(m.name, func(t *testing.T) {
@@ -206,7 +204,7 @@ func TestMutations(t *testing.T) {
 				if slices.Contains(m.but, name) || m.folders != nil && !slices.Contains(m.folders, folder) || changed == sections(text).String() || second {
 					continue
 				}
-				if tried++; tried%5 != 1 && !*thorough {
+				if tried++; tried%long.Step(5) != 0 {
 					continue
 				}
 				t.Run(name, func(t *testing.T) {
@@ -260,7 +258,7 @@ func sameFinding(t *testing.T, c, other runs.Case, later int) {
 // results left, no run is called clean of leaks, the honest ones neither. A leak
 // that the head shows is still found.
 func TestHeadsOnly(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	var tried atomic.Int64
 	eachCase(t, func(t *testing.T, name string, c runs.Case) {

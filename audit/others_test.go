@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
 )
 
@@ -140,6 +141,7 @@ func TestOddTexts(t *testing.T) {
 // TestOtherPairsOnce: of each task one message is told, however many have it, and
 // what is looked through does not grow with tasks times messages.
 func TestOtherPairsOnce(t *testing.T) {
+	long.NotRaced(t)
 	for _, tt := range []struct {
 		name            string
 		tasks, messages int

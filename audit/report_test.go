@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -19,7 +20,7 @@ import (
 // TestReportsReadBack: every report of the corpus is accepted as it was
 // written.
 func TestReportsReadBack(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	for name, r := range reports(t) {
 		b := encoded(t, r)
 		r, err := audit.DecodeReport(b)
@@ -109,6 +110,7 @@ func TestDecodeReportRefusesFindings(t *testing.T) {
 // TestDecodeReportWantsAllChecks: no check can be left out, of the gate or not,
 // but those that the report says were not asked.
 func TestDecodeReportWantsAllChecks(t *testing.T) {
+	long.NotRaced(t)
 	const another = ": it was changed, or is of another version of this program"
 	honest := func() audit.Report { return audited(t, corpus(t)["AUD-02/near-attachment-read.txt"], true) }
 	for i, c := range honest().Checks {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 )
 
@@ -24,7 +25,7 @@ func unreachable() map[string]string {
 // TestRules: every rule finds what at least two cases expect of it by name, and
 // with the rule switched off these do not get it.
 func TestRules(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	var lock sync.Mutex
 	expected := map[string][]string{}

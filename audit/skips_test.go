@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 // TestSkipsSaysAll: of whatever a check could not see in the cases, also without
 // the gold answers, it says beforehand that it may not.
 func TestSkipsSaysAll(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	const (
 		noGold, goldSkips   = "the gold answers are not at hand", "the gold answers are not at hand"
 		hashes, hashesSkips = "the run records digests alone", "the run records digests alone"

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -133,6 +134,7 @@ func notOfAnEvent() map[string][]string {
 
 // TestWatchTellsAll: whatever of the corpus an event shows by itself is told.
 func TestWatchTellsAll(t *testing.T) {
+	long.NotRaced(t)
 	beyond := map[string]bool{}
 	for _, names := range notOfAnEvent() {
 		for _, name := range names {

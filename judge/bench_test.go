@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 func BenchmarkQuestionScorer(b *testing.B) {
@@ -22,7 +24,7 @@ func BenchmarkQuestionScorer(b *testing.B) {
 // fall with the size.
 func BenchmarkLongAnswers(b *testing.B) {
 	for _, size := range []int{1 << 16, 1 << 20, 1 << 24} {
-		for _, c := range long(size) {
+		for _, c := range longPairs(size) {
 			b.Run(fmt.Sprintf("%s/%dKiB", c.name, size>>10), func(b *testing.B) {
 				b.SetBytes(int64(len(c.answer) + len(c.gold)))
 				for b.Loop() {
@@ -37,7 +39,8 @@ func BenchmarkLongAnswers(b *testing.B) {
 // make a scorer look back or ahead from every place. One whose time grew with
 // the square of the length would not come to an end here within the hour.
 func TestLongAnswers(t *testing.T) {
-	for _, c := range long(2 << 20) {
+	long.NotRaced(t)
+	for _, c := range longPairs(2 << 20) {
 		if got := QuestionScorer(&c.answer, c.gold); got != c.want {
 			t.Errorf("%s is %v", c.name, got)
 		}
@@ -50,8 +53,8 @@ type longPair struct {
 	want               bool
 }
 
-// long returns pairs of about size bytes a side.
-func long(size int) []longPair {
+// longPairs returns pairs of about size bytes a side.
+func longPairs(size int) []longPair {
 	fill := func(unit string) string { return strings.Repeat(unit, size/len(unit)) }
 	half := func(unit string) string { return strings.Repeat(unit, size/len(unit)/2) }
 	ones := fill("1")

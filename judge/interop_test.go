@@ -86,7 +86,7 @@ const interopPairs = 120000
 func TestInteropVerdicts(t *testing.T) {
 	anyCodePoint := sameUnicode(t)
 	pairs := append(readVectors(t), pinned()...)
-	for _, c := range long(1 << 16) {
+	for _, c := range longPairs(1 << 16) {
 		if utf8.ValidString(c.answer + c.gold) {
 			pairs = append(pairs, vector{"long", &c.answer, c.gold, c.want})
 		}

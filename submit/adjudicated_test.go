@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -143,7 +144,7 @@ func TestVoidTasks(t *testing.T) {
 // TestPoorDecisions: what is well signed and cannot close a finding closes
 // nothing, in the run and in its package.
 func TestPoorDecisions(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	patched := change(t, leaked, "-- task "+firstTask+" --", `-- patch security_event --
 {"bad":1,"entries":[{"name":"`+strings.Repeat("ab", 32)+`","reason":"the signature is not good"}]}
 -- task `+firstTask+" --")
@@ -206,7 +207,7 @@ func TestDismissed(t *testing.T) {
 // TestForgedDecisions: in a run directory, what is not a decision of the run's
 // key about this very run is no evidence.
 func TestForgedDecisions(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	again := config(t, "Told again.\n"+leaked)
 	saying := func(change func(*audit.Ruling)) func(*testing.T, Config, audit.Ruling) string {
 		return func(t *testing.T, c Config, r audit.Ruling) string {

@@ -19,6 +19,7 @@ import (
 	"testing/fstest"
 	"testing/iotest"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -150,11 +151,11 @@ func TestArchiveName(t *testing.T) {
 // deflate says the same with it. Of a small one it leaves out none, of a package's
 // it takes one of about 2400 bytes, or of an eighth of them.
 func TestArchiveEveryBit(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	c := config(t, two)
 	c.Archive = true
 	places := 300
-	if *thorough {
+	if long.Thorough() {
 		places = 2400
 	}
 	for what, data := range map[string][]byte{"small": packed(t, harbour, harbourFiles()), "package": read(t, mustBuild(t, c).Path)} {
@@ -206,7 +207,7 @@ func unzipped(t testing.TB, data []byte) []byte {
 // TestArchiveScratch: what is too much for memory is kept in a file that nobody
 // can see, and that it cannot be kept proves nothing.
 func TestArchiveScratch(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	files := map[string][]byte{"README.md": []byte("before"), "events.jsonl": make([]byte, maxInMemory+16_000), "results.jsonl": []byte("behind")}
 	noise := rand.NewChaCha8([32]byte{})
 	for at := 0; at < maxInMemory; at += 1 << 10 { // or it were a bomb
@@ -321,7 +322,7 @@ func TestArchivePlaces(t *testing.T) {
 // TestArchiveOfLittle: a package that deflate makes next to nothing of is written so
 // that it is no bomb.
 func TestArchiveOfLittle(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	files := harbourFiles()
 	files["events.jsonl"] = make([]byte, grownAlways+1<<20)
@@ -355,7 +356,7 @@ func (c *counting) Read(p []byte) (int, error) {
 // TestArchiveBomb: what would grow to too much is given up early. There is no
 // directory for what is more than fits into memory, and none is asked for.
 func TestArchiveBomb(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	zeros, noise := make([]byte, 4*grownAlways), make([]byte, 1<<20)
 	rand.NewChaCha8([32]byte{}).Read(noise)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -59,7 +60,7 @@ func onceOf(edit func([]byte) []byte) func([]byte) []byte {
 // TestEncodings: one value has one encoding in a package. The holder of the key
 // lists and signs another one in vain where it derives from the journal.
 func TestEncodings(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	pkg, _ := varied(t)
 	tried := map[string]int{}
@@ -147,7 +148,7 @@ func strayBits(s string) string {
 // another of the same run, and so of a different run: all are good, and signed by
 // the same key.
 func TestMixedPackages(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	c := config(t, two)
 	files := load(t, mustBuild(t, c).Path)
@@ -210,7 +211,7 @@ func (f endless) Read(b []byte) (int, error) {
 // TestGrowing: what grows while it is read is refused, and takes no more memory
 // than its limit allows.
 func TestGrowing(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	files := load(t, mustBuild(t, config(t, two)).Path)
 	for _, name := range Files(false) {
 		var before, after runtime.MemStats
@@ -269,10 +270,10 @@ func (s slow) Read(b []byte) (int, error) {
 }
 
 // TestRunIsEdited has another process change the run at moments of the
-// packaging, with -thorough at each: in place, by another good run's file and by none. Either the package
+// packaging, in the thorough run at each: in place, by another good run's file and by none. Either the package
 // holds what verifies, or there is none and nothing is left.
 func TestRunIsEdited(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	c := config(t, two)
 	other := load(t, config(t, change(t, two, "The almanac counts fourteen lamps.", "Fourteen.")).Run)
@@ -313,7 +314,7 @@ func TestRunIsEdited(t *testing.T) {
 			_ = os.Symlink(ledger.ResultsFile, filepath.Join(c.Run, trajectory.JournalFile))
 		},
 	}
-	made, refusedTo, step := 0, 0, every(7)
+	made, refusedTo, step := 0, 0, long.Step(7)
 	for what, edit := range edits {
 		for moment := 1; ; moment += step {
 			if err := os.RemoveAll(c.Run); err != nil {

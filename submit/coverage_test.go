@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -67,11 +68,11 @@ func refused(t *testing.T, m runs.Mutation) {
 
 // TestCoverage is the law that every member of every file of a package is under
 // a signature or derives from what is: each small change to each file is
-// refused, and the file named: of the changes every third, with -thorough all.
+// refused, and the file named: of the changes every third, in the thorough run all.
 // Journal and records, of which TestCoverage of internal/ledger walks every change,
 // get every seventh of these.
 func TestCoverage(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	pkg, other := varied(t)
 	if _, err := Verify(memory(pkg), Options{}); err != nil {
@@ -81,7 +82,7 @@ func TestCoverage(t *testing.T) {
 	try := func(m runs.Mutation) {
 		name := m.Files[0]
 		seen[name]++
-		step := every(3)
+		step := long.Step(3)
 		if len(m.Files) == 1 && (name == trajectory.JournalFile || name == ledger.TrajectoriesFile) {
 			step *= 7
 		}
@@ -96,7 +97,7 @@ func TestCoverage(t *testing.T) {
 	for name, least := range map[string]int{ledger.ManifestFile: 500, ledger.EnvelopeFile: 500, trajectory.JournalFile: 200,
 		ledger.TrajectoriesFile: 150, ledger.ResultsFile: 100, MetadataFile: 200, trajectory.CheckpointFile: 20, LeaderboardFile: 40,
 		audit.ReportFile: 500, audit.AdjudicationsFile: 20, ReadmeFile: 200, SumsFile: 50, AttestationFile: 500, BundleFile: 500} {
-		if least /= every(3); made[name] < least {
+		if least /= long.Step(3); made[name] < least {
 			t.Errorf("%s was changed %d times, which is less than %d", name, made[name], least)
 		}
 	}
@@ -126,9 +127,9 @@ func TestCoverage(t *testing.T) {
 // packages can say, the program alone is taken: the date stands in the package's
 // name too, that the gold answers were at hand in a claim, and that recording
 // failed among the reasons, so that none of them can be changed by itself.
-// Of the changes it makes every third, with -thorough all.
+// Of the changes it makes every third, in the thorough run all.
 func TestStatementCoverage(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	pkg, _ := varied(t)
 	made, taken := 0, []string{}
@@ -137,7 +138,7 @@ func TestStatementCoverage(t *testing.T) {
 		if !inside {
 			return
 		}
-		if made++; made%every(3) != 0 {
+		if made++; made%long.Step(3) != 0 {
 			return
 		}
 		var e struct {
@@ -170,7 +171,7 @@ func TestStatementCoverage(t *testing.T) {
 	}
 	program := []string{".predicate.harness.dirty turned round", ".predicate.harness.executable_sha256 changed", ".predicate.harness.version changed"}
 	strange := slices.ContainsFunc(taken, func(place string) bool { return !slices.Contains(program, place) })
-	if made < 500 || strange || *thorough && len(taken) != len(program) {
+	if made < 500 || strange || long.Thorough() && len(taken) != len(program) {
 		t.Errorf("%d changes, of which %q were taken", made, taken)
 	}
 }
@@ -178,7 +179,7 @@ func TestStatementCoverage(t *testing.T) {
 // TestSignedAgain has the holder of the key change what derives from the
 // journal, list it and sign everything: the journal contradicts it.
 func TestSignedAgain(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	pkg, _ := varied(t)
 	for _, name := range []string{ledger.ResultsFile, LeaderboardFile, MetadataFile, SumsFile, trajectory.CheckpointFile} {

@@ -17,6 +17,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -255,14 +256,14 @@ func disclosed(t testing.TB, run *ledger.Run, dir, task string) *ledger.Disclosu
 
 // TestDisclosedAgainst: every task of every honest run, and the run as a whole, is
 // shown to be what its package says, the public one and the full one. Of the drawn
-// runs it takes a few, with -thorough more.
+// runs it takes a few, in the thorough run more.
 func TestDisclosedAgainst(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	cases := runs.Good()
 	first, _ := runs.Varied()
 	cases["varied"] = first
 	seeds := uint64(3)
-	if *thorough {
+	if long.Thorough() {
 		seeds = 12
 	}
 	for seed := range seeds {

@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -19,6 +20,7 @@ import (
 // TestPublicIsOf: a public package is held against a full one of the same run, made
 // on another day, and of others.
 func TestPublicIsOf(t *testing.T) {
+	long.NotRaced(t)
 	first, _ := runs.Varied()
 	made := func(c Config, change func(*Config)) *Verified {
 		t.Helper()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -80,6 +81,7 @@ func ungraded(t testing.TB, text string) string {
 // TestPublicValues has the holder of the key give a record, the summary or the audit
 // a value that no run has, one at a time.
 func TestPublicValues(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
 	const split = `{"dataset":{"split":"test"}}`
 	packages := map[string]map[string][]byte{

@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -43,9 +44,9 @@ func publicly(t testing.TB, text string) map[string][]byte {
 }
 
 // TestPublicEveryBit changes single bits of every file: about 150, an odd number of
-// bytes apart, so that every bit comes round; with -thorough ten times as many.
+// bytes apart, so that every bit comes round; in the thorough run ten times as many.
 func TestPublicEveryBit(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	files := publicly(t, two)
 	if _, err := VerifyPublic(memory(files), Options{}); err != nil {
 		t.Fatal(err)
@@ -59,7 +60,7 @@ func TestPublicEveryBit(t *testing.T) {
 			}
 			data := files[name]
 			step := len(data)/150 | 1
-			if *thorough {
+			if long.Thorough() {
 				step = len(data)/1500 | 1
 			}
 			pkg := memory(files)
@@ -83,9 +84,9 @@ func TestPublicEveryBit(t *testing.T) {
 }
 
 // TestPublicCoverage: each small change to each file is refused (every ninth is made,
-// with -thorough all), files are not exchanged, and no other signature will do.
+// in the thorough run all), files are not exchanged, and no other signature will do.
 func TestPublicCoverage(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	var pkg [2]map[string][]byte
 	var journal [2][]byte
@@ -104,7 +105,7 @@ func TestPublicCoverage(t *testing.T) {
 	}
 	made := 0
 	try := func(m runs.Mutation) {
-		if made++; len(m.Files) == 1 && made%every(9) != 0 {
+		if made++; len(m.Files) == 1 && made%long.Step(9) != 0 {
 			return
 		}
 		delete(m.Dir, trajectory.JournalFile)
@@ -132,7 +133,7 @@ func TestPublicCoverage(t *testing.T) {
 // records, summary and checkpoint, and sign what comes of it. What is taken is what
 // the leaves, the plan and the sums do not give, and a disclosure would show.
 func TestPublicSigned(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	first, _ := runs.Varied()
 	c := variedConfig(t, first)
@@ -145,7 +146,7 @@ func TestPublicSigned(t *testing.T) {
 	} {
 		n, taken := 0, 0
 		err := runs.Mutate(map[string][]byte{name: files[name]}, func(m runs.Mutation) {
-			if n++; n%every(3) != 0 {
+			if n++; n%long.Step(3) != 0 {
 				return
 			}
 			pkg := memory(files)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -38,6 +39,7 @@ func shellBlock(t *testing.T, page []byte) string {
 // TestShell runs the README's shell lines on packages, as a reader would who
 // does not have this program.
 func TestShell(t *testing.T) {
+	long.NotRaced(t)
 	for _, program := range []string{"sh", "openssl", "jq", "sha256sum"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("SKIPPED: there is no %s here, so the shell lines of the README were not tried", program)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -56,6 +57,7 @@ The almanac counts fourteen lamps.
 // TestRescore: with the gold answers at hand a verdict that the scorer does not
 // give is found, whoever audited with what.
 func TestRescore(t *testing.T) {
+	long.NotRaced(t)
 	for name, tt := range map[string]struct{ text, want string }{
 		"credited":                    {tooGood(t), "says that the answer is correct, and by the gold answers it is not"},
 		"not credited":                {tooBad(t), "says that the answer is not correct, and by the gold answers it is"},

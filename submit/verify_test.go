@@ -3,7 +3,6 @@ package submit
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -15,6 +14,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -37,22 +37,12 @@ func wantFault(t *testing.T, what string, pkg fs.FS, why string, files ...string
 	}
 }
 
-var thorough = flag.Bool("thorough", false, "let the walks through small changes take many more of them, which takes minutes")
-
-// every returns n, of which a walk takes one, or with -thorough one.
-func every(n int) int {
-	if *thorough {
-		return 1
-	}
-	return n
-}
-
 // TestEveryBit changes single bits of every file: all of the ends of the signed
 // envelopes; elsewhere one of each byte, or of every few where a file is long: an
-// odd number, so that every bit comes round. With -thorough it is one of each byte, or
+// odd number, so that every bit comes round. In the thorough run it is one of each byte, or
 // of three of the longest files, and of the checkpoint and the sums all.
 func TestEveryBit(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	files := load(t, mustBuild(t, config(t, two)).Path)
 	if _, err := Verify(memory(files), Options{}); err != nil {
 		t.Fatal(err)
@@ -79,9 +69,9 @@ func TestEveryBit(t *testing.T) {
 				step = 9
 			}
 			switch {
-			case *thorough && (name == trajectory.CheckpointFile || name == SumsFile):
+			case long.Thorough() && (name == trajectory.CheckpointFile || name == SumsFile):
 				ends = len(data)
-			case *thorough:
+			case long.Thorough():
 				step = max(1, step/9)
 			}
 			pkg := memory(files)
@@ -121,6 +111,7 @@ func TestCuts(t *testing.T) {
 
 // TestTampering is what somebody does to a package who does not hold its key.
 func TestTampering(t *testing.T) {
+	long.NotRaced(t)
 	files := load(t, mustBuild(t, config(t, two)).Path)
 	older := config(t, two)
 	older.Date = "2031-02-02"
@@ -272,7 +263,7 @@ func listed(pkg fstest.MapFS) {
 // TestDishonestSigner is what the holder of the key does: everything is signed
 // well, but does not follow.
 func TestDishonestSigner(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	files := load(t, mustBuild(t, config(t, two)).Path)
 	other := load(t, mustBuild(t, config(t, change(t, two, "gold: 14", "gold: 15"))).Path)
 	unclean := load(t, buildUnclean(t).Path)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
@@ -210,6 +211,7 @@ func TestDescribeImageInside(t *testing.T) {
 
 // A page of a pdf is drawn as it looks.
 func TestDescribeImageOfPages(t *testing.T) {
+	long.NotRaced(t)
 	for where, r := range popplers(t) {
 		var sent []sight
 		tool := NewDescribeImage(eye(t, &sent, sees("Red, with a blue corner.", "stop")), "seeing-model", r)

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -265,6 +266,7 @@ func TestEvidenceIsUTF8(t *testing.T) {
 
 // A table that claims to be enormous is written without being spread out.
 func TestHugeTables(t *testing.T) {
+	long.NotRaced(t)
 	for name, page := range map[string]string{
 		"columns": `<table><tr><td colspan="1000000000">x</td><td>last</td></tr></table>`,
 		"rows":    `<table><tr><td rowspan="99999999" colspan="99999999">x</td><td>last</td></tr></table>`,

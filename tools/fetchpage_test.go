@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -96,6 +97,7 @@ func TestFetchModes(t *testing.T) {
 
 // A page that is hostile to those who look for its main text is shown whole, and soon.
 func TestHostileArticles(t *testing.T) {
+	long.NotRaced(t)
 	for name, page := range map[string]string{
 		"many":   strings.Repeat("<p>word, word</p>", maxArticleElements+1),
 		"large":  "<p>" + strings.Repeat("word ", maxArticleBytes/5) + "</p>",

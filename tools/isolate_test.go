@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/xuri/excelize/v2"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 // The test binary is its own child: its first argument says which one.
@@ -160,6 +162,7 @@ func TestChildReadsLarge(t *testing.T) {
 // Files that have the library allocate, recurse or loop without end take a
 // child down at most.
 func TestHostileFiles(t *testing.T) {
+	long.NotRaced(t)
 	files := hostilePDFs()
 	for name, book := range hostileBooks(t) {
 		files[name] = book

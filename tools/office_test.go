@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 const (
@@ -246,6 +248,7 @@ func swap(t testing.TB, data []byte, name string, part string) []byte {
 
 // Each kind of office file in each of the ways in which it can be wrong.
 func TestOfficeFailures(t *testing.T) {
+	long.NotRaced(t)
 	laughs := `<!DOCTYPE a [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]><a>&b;</a>`
 	quadratic := `<!DOCTYPE a [<!ENTITY a "` + strings.Repeat("x", 100_000) + `">]><a>` + strings.Repeat("&a;", 100_000) + `</a>`
 	outside := `<!DOCTYPE a [<!ENTITY a SYSTEM "file:///etc/hostname">]><a>&a;</a>`
@@ -316,6 +319,7 @@ func TestCharts(t *testing.T) {
 
 // What a few bytes claim is not written out.
 func TestRepeatedCells(t *testing.T) {
+	long.NotRaced(t)
 	cell := `<table:table-cell table:number-columns-repeated="256"><text:p>` + strings.Repeat("x", 10_000) + `</text:p></table:table-cell>`
 	rows := `<table:table-row table:number-rows-repeated="1000000">` + strings.Repeat(cell, 200) + `</table:table-row>`
 	doc, err := Reader{}.convert(t.Context(), source{data: odfOf(t, "spreadsheet", "", `<office:spreadsheet><table:table>`+strings.Repeat(rows, 3)+`</table:table></office:spreadsheet>`)})

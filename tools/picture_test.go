@@ -17,6 +17,8 @@ import (
 	"golang.org/x/image/bmp"
 	xdraw "golang.org/x/image/draw"
 	"golang.org/x/image/tiff"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 var (
@@ -183,6 +185,7 @@ func TestPictureAsItIs(t *testing.T) {
 }
 
 func TestPictureEncodedAnew(t *testing.T) {
+	long.NotRaced(t)
 	const inOrder = "red green blue yellow"
 	for _, tc := range []struct {
 		name, media string
@@ -283,6 +286,7 @@ func TestFitHasNoSeams(t *testing.T) {
 // A jpeg or tiff that is encoded anew loses what it said of its orientation, so
 // it is turned.
 func TestPictureOrientation(t *testing.T) {
+	long.NotRaced(t)
 	large := asJPEG(t, quarters(4096, 32))
 	for o, want := range []string{
 		0: "red green blue yellow", 1: "red green blue yellow", 2: "green red yellow blue", 3: "yellow blue green red", 4: "blue yellow red green",

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 // poppler is where its programs are on this machine.
@@ -135,6 +137,7 @@ func pdfOf(box string) []byte {
 }
 
 func TestPagesAreDrawn(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
 	for name, r := range popplers(t) {
 		for _, test := range []struct {

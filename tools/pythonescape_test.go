@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 // outside is what programs in the sandbox must not reach: secrets on disk, in the
@@ -269,6 +271,7 @@ print('tried')`, want: "tried",
 // TestPythonEscapes: none gets out, none uses up this machine, all leave a tool
 // that works and nothing behind.
 func TestPythonEscapes(t *testing.T) {
+	long.NotRaced(t)
 	i, o := interpreter(t), plant(t)
 	s := sandbox(t, o.hidden()...)
 	for _, e := range escapes {

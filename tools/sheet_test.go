@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/xuri/excelize/v2"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 func must(t testing.TB, err error) {
@@ -163,6 +165,7 @@ func bombOf(t testing.TB, claim uint64, names ...string) []byte {
 
 // Workbooks that are odd, or more than is calculated or laid out.
 func TestOddWorkbooks(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
 	far := func(rows int) string {
 		var b strings.Builder

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
@@ -83,6 +84,7 @@ func TestRedactShapes(t *testing.T) {
 // TestRedactRandomKeys draws keys as their issuers do: what tells them from
 // slugs must know every one.
 func TestRedactRandomKeys(t *testing.T) {
+	long.NotRaced(t)
 	const small, capital, digits = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
 	const hex, alnum, url64 = digits + "abcdef", small + capital + digits, small + capital + digits + "-_"
 	random := mathrand.New(mathrand.NewChaCha8([32]byte{3}))
@@ -131,6 +133,7 @@ func TestRedactRandomKeys(t *testing.T) {
 }
 
 func TestRedactLeavesInnocentText(t *testing.T) {
+	long.NotRaced(t)
 	image := make([]byte, 1<<20)
 	if _, err := mathrand.NewChaCha8([32]byte{4}).Read(image); err != nil {
 		t.Fatal(err)
@@ -231,6 +234,7 @@ func TestExcerpt(t *testing.T) {
 // TestExcerptCutsNoKey slides keys of every shape over the cut, byte by byte:
 // no part of one may be left.
 func TestExcerptCutsNoKey(t *testing.T) {
+	long.NotRaced(t)
 	const limit = 400
 	value := "s3cr3t-" + strings.Repeat("0123456789", 10)
 	keys := append(planted(t), credential{"value", "of a setting", value, value})

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/google/go-cmp/cmp"
 	"github.com/oklog/ulid/v2"
@@ -383,6 +384,7 @@ func TestLogFailsForGood(t *testing.T) {
 // TestOversizeEvent: what a reader would refuse for its length is not written,
 // nor what was to be recorded with it, and the log works on.
 func TestOversizeEvent(t *testing.T) {
+	long.NotRaced(t)
 	draft := func(n int) Draft {
 		return Draft{TaskID: "t", Attempt: 1, Payload: TaskStarted{Question: strings.Repeat("a", n), Workspace: []File{}}}
 	}

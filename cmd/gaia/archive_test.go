@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 // archiveOf writes one file as if it were an archive's.
@@ -65,6 +67,7 @@ func TestHostileArchive(t *testing.T) {
 // TestWrongKinds: every command says what it was given instead of what it takes, and
 // which commands take that.
 func TestWrongKinds(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
 	p := newProgram(t)
 	p.want(exitOK, "run", "--limit", "1")
@@ -228,6 +231,7 @@ func spilling(t *testing.T) string {
 
 // TestNoScratch: an archive that cannot be kept anywhere proves nothing.
 func TestNoScratch(t *testing.T) {
+	long.NotRaced(t)
 	path := spilling(t)
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "gone"))
 	code, stdout, stderr := command(t, "verify", path)
@@ -239,7 +243,7 @@ func TestNoScratch(t *testing.T) {
 // TestKilledWhilePacking kills gaia submit while it writes an archive: under the
 // package's name there is nothing or all of it, and it can be packaged again.
 func TestKilledWhilePacking(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	const rounds = 8
 	p := newProgram(t)

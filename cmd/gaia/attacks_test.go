@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -150,7 +151,7 @@ func (e edits) envelope(key sign.Key, payloadType string, payload []byte) {
 // TestPackageAttacks: each attack on a package's folder is exit 4, and one line
 // that names the file and says what is wrong with it.
 func TestPackageAttacks(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	good := packageOf(t, lamps, "2031-02-03")
 	older := packageOf(t, lamps, "2031-02-02").Path

@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/fixtures/hub"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/loader"
 )
 
@@ -70,6 +71,7 @@ func TestAuditStrict(t *testing.T) {
 // TestAuditGoldOfHub: the answers to a package are read at its plan's revision of
 // the hub's dataset, wherever its branch is by then, and shown nowhere.
 func TestAuditGoldOfHub(t *testing.T) {
+	long.NotRaced(t)
 	const later = "fab1e00000000000000000000000000000000002"
 	server, err := hub.Serve(hub.Config{Repo: loader.GAIA, Refs: map[string]string{"main": later},
 		Commits: map[string]fs.FS{hubCommit: fixtures.Dataset(), later: fstest.MapFS{"2023/readme": {Data: []byte("moved")}}}})

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 // workflow is what of a workflow for GitHub can be tried here.
@@ -83,7 +85,7 @@ func (p program) job(w workflow, run, gold string) (failed string, code int, sum
 
 // TestWorkflow runs what docs/ci/gaia-audit.yml runs, on a run and a package of it.
 func TestWorkflow(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	for _, name := range []string{"bash", "jq"} {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Skip(err)

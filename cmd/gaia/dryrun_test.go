@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -34,6 +35,7 @@ func tree(t *testing.T, dir string) (names []string) {
 // TestDryRun: all is planned, nothing is asked, nothing is written, and no key
 // is needed.
 func TestDryRun(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
 	var asked atomic.Int32
 	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))

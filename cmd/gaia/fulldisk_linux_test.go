@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
@@ -33,6 +34,7 @@ func smallDisk(t *testing.T, kib int) string {
 // is marked and goes on or stops, what was recorded verifies, and when there is
 // room again resume makes the evidence whole.
 func TestFullDisk(t *testing.T) {
+	long.NotRaced(t)
 	key := filepath.Join(t.TempDir(), "key")
 	if _, err := sign.CreateKey(key, rand.Reader); err != nil {
 		t.Fatal(err)
@@ -116,7 +118,7 @@ func TestNoRoomAtAll(t *testing.T) {
 // TestNoRoomForArchive: where there is no room to read an archive, nothing is known
 // of it, and nothing is left of it.
 func TestNoRoomForArchive(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	path := spilling(t)
 	t.Setenv("TMPDIR", smallDisk(t, 256))
 	code, stdout, stderr := command(t, "verify", path)
@@ -131,7 +133,7 @@ func TestNoRoomForArchive(t *testing.T) {
 // TestNoRoomToPack packages a run where there is room for less and less of it: the
 // folder, the archive beside it, neither. There is then nothing of either.
 func TestNoRoomToPack(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	key, runs := filepath.Join(t.TempDir(), "key"), t.TempDir()
 	if _, err := sign.CreateKey(key, rand.Reader); err != nil {
 		t.Fatal(err)

@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
 )
 
 // TestTranscriptionModel: with --transcription-model recordings are written down at
 // the endpoint of the run, and a cassette of it answers again without one.
 func TestTranscriptionModel(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
 	tasks := endpoint.Tasks{Count: 4, Attached: endpoint.Recording}
 	server, err := endpoint.Serve(endpoint.Config{Tasks: tasks})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/fixtures/hub"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/loader"
 )
@@ -176,6 +177,7 @@ func TestHubResume(t *testing.T) {
 // TestHubResumeOneSplit: a run whose split was planned without the other, offline, goes on with it, and the other way
 // round.
 func TestHubResumeOneSplit(t *testing.T) {
+	long.NotRaced(t)
 	server, env := serveHub(t)
 	model, open := gatedModel(t, "the key is not valid")
 	for name, offlineFirst := range map[string]bool{"planned offline": true, "resumed offline": false} {

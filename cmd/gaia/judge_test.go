@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/loader"
 )
@@ -55,6 +56,7 @@ func (b *babble) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // sounds like one. The answer is not judged, that is said, no score rises, and
 // nothing is kept of it: a judge that came to its senses is asked again.
 func TestJudgeBabbles(t *testing.T) {
+	long.NotRaced(t)
 	model, err := url.Parse(serveModel(t))
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +108,7 @@ func TestJudgeBabbles(t *testing.T) {
 // TestGullibleJudgeIsSaid: whoever looks at a run whose judge pays for nothing is
 // told, while it runs, at its end, by the audit and by the package.
 func TestGullibleJudgeIsSaid(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
 	p := newProgram(t)
 	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {

@@ -6,12 +6,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 // TestReadOnlyJudgeCache: a cache that cannot be written to is read, stops no run,
 // and prune says what is in the way. One that others can read is not used there,
 // since it cannot be closed to them.
 func TestReadOnlyJudgeCache(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
 	disk := smallDisk(t, 400)
 	p := newProgram(t)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/judge"
 )
@@ -20,6 +21,7 @@ import (
 // TestJudgeCheck: a judge is tried before there is a run, which then need not try
 // it again.
 func TestJudgeCheck(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
 	p := newProgram(t)
 	p.want(exitOK, "judge", "check", "--no-judge-cache")

@@ -7,11 +7,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 // TestJudgeCheckKeepsNothing: what would keep the outcome from being kept is said
 // before anything is asked, and --no-judge-cache goes round it.
 func TestJudgeCheckKeepsNothing(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
 	u := newUmpire(t, "incorrect", func() {})
 	for _, c := range []struct {
@@ -72,6 +75,7 @@ func TestJudgeCheckNotKept(t *testing.T) {
 // TestJudgeCheckStands: that a judge paid stands until it is taken away; that it
 // withstood does not.
 func TestJudgeCheckStands(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
 	u, p := newUmpire(t, "incorrect", func() {}), newProgram(t)
 	wantAll(t, p.want(exitOK, u.check("--json")...), `"remembered":""`, `"withstood":true`)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -22,13 +21,12 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/google/go-cmp/cmp"
 )
-
-var kills = flag.Int("kills", 30, "how often TestKillLoop kills the program")
 
 // killsOfARun bounds how often one run is killed before it may come to its end.
 const killsOfARun = 25
@@ -42,7 +40,7 @@ const loopTasks = offlineTasks + ",fab1e003-0000-4000-8000-000000000003,fab1e004
 // disk, and an answer is judged only when it is; the evidence verifies after
 // every kill; and the run comes to the result of one that nobody disturbed.
 func TestKillLoop(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	server, err := fixtures.Serve()
 	if err != nil {
@@ -52,9 +50,13 @@ func TestKillLoop(t *testing.T) {
 	undisturbed := newVictim(t, server, rand.New(rand.NewPCG(0, 0)))
 	undisturbed.want(exitOK, undisturbed.args()...)
 	want := undisturbed.result()
-	for n, run := 0, uint64(1); n < *kills; run++ {
+	kills := 30
+	if long.Thorough() {
+		kills = 200
+	}
+	for n, run := 0, uint64(1); n < kills; run++ {
 		v := newVictim(t, server, rand.New(rand.NewPCG(run, 0)))
-		for v.killed < killsOfARun && n+v.killed < *kills && v.kill() {
+		for v.killed < killsOfARun && n+v.killed < kills && v.kill() {
 		}
 		n += v.killed
 		v.begin()

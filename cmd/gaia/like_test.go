@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
 )
 
@@ -33,6 +34,7 @@ func (p program) plan(dir string) ledger.Manifest {
 // TestLike: a plan is repeated from a run directory, a package or the manifest
 // alone, and what differs is said.
 func TestLike(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
 	model := serveModel(t)
 	p := newProgram(t)
@@ -134,6 +136,7 @@ func TestLikeHub(t *testing.T) {
 
 // TestLikeRefused: what is no plan is refused by the code that fits.
 func TestLikeRefused(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
 	p := newProgram(t)
 	p.want(exitOK, "run", "--limit", "1")

@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/loader"
 	"golang.org/x/crypto/ssh"
@@ -36,7 +37,7 @@ var longBase64 = regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`)
 // them, and where and as whom it was run. Of questions and answers there is in each
 // what it is for, and in a public package nothing.
 func TestPackagesArePrivate(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	p := newProgram(t)
 	dataset := filepath.Join(p.dir, "dataset-of-zwyrrl")

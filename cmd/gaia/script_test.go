@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -25,10 +26,21 @@ func TestMain(m *testing.M) {
 const noHub = "http://127.0.0.1:9"
 
 // TestScript runs the transcripts of testdata/script against the program, each
-// in an empty home; under the race detector those that scripts names.
+// in an empty home; under the race detector those of commands that do several
+// things at once.
 func TestScript(t *testing.T) {
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("the transcripts are %q, %v", files, err)
+	}
+	if long.Raced {
+		files = nil
+		for _, name := range []string{"doctor", "judge", "mcp", "policyasked", "run", "search"} {
+			files = append(files, "testdata/script/"+name+".txtar")
+		}
+	}
 	testscript.Run(t, testscript.Params{
-		Files:               scripts(t),
+		Files:               files,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {

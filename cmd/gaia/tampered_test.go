@@ -8,13 +8,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 )
 
 // TestTampered: verify and audit say of every tampered run which file is wrong
 // and why, in one line, and nothing that could be taken for a result.
 func TestTampered(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	all := runs.Good()
 	dir, key := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "key.pub")
 	if err := all["pair"].Write(dir); err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 // TestLooks: which model looks at pictures.
@@ -29,6 +30,7 @@ func TestLooks(t *testing.T) {
 // TestVisionModel: the model of --vision-model stands in the plan, and a run like
 // another has it, too; without a known price it is refused where money is bounded.
 func TestVisionModel(t *testing.T) {
+	long.NotRaced(t)
 	t.Parallel()
 	tasks := endpoint.Tasks{Count: 2}
 	server, err := endpoint.Serve(endpoint.Config{Tasks: tasks})

@@ -3,26 +3,19 @@ package ledger_test
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-var everyChange = flag.Bool("everychange", false, "let the long walks leave out nothing, which takes a minute")
-
-// step is how far the long walks go at once.
-func step() int {
-	if *everyChange {
-		return 1
-	}
-	return thin
-}
+// thin is by how much the long walks are thinned out but in the thorough run.
+const thin = 15
 
 // evidence returns the files of a run that Verify covers. The gold answers are
 // no evidence: nobody ships them.
@@ -79,7 +72,7 @@ func refused(t *testing.T, m runs.Mutation) {
 //
 // Further files may lie in the directory (formats.md): they are no evidence.
 func TestCoverage(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	first, second := runs.Varied()
 	run, other := evidence(t, first), evidence(t, second)
@@ -88,7 +81,7 @@ func TestCoverage(t *testing.T) {
 	}
 	made := map[string]int{}
 	try := func(m runs.Mutation) {
-		if made[m.Files[0]]++; made[m.Files[0]]%step() == 0 {
+		if made[m.Files[0]]++; made[m.Files[0]]%long.Step(thin) == 0 {
 			refused(t, m)
 		}
 	}
@@ -120,7 +113,7 @@ func TestCoverage(t *testing.T) {
 // TestCoverageOfAChain is the same for the members of a journal, changed by
 // somebody who chains it anew and derives all files from it, but cannot sign.
 func TestCoverageOfAChain(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	first, _ := runs.Varied()
 	run := evidence(t, first)
@@ -179,14 +172,14 @@ func TestCoverageOfAChain(t *testing.T) {
 		if member := strings.Contains(m.Name, ": ."); !member {
 			return
 		}
-		if n++; n%step() == 0 {
+		if n++; n%long.Step(thin) == 0 {
 			try(m)
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made < 2000/step() || held < 300/step() {
+	if made < 2000/long.Step(thin) || held < 300/long.Step(thin) {
 		t.Errorf("%d changes, of which %d give a journal that holds", made, held)
 	}
 	t.Logf("%d changes, of which %d give a journal that holds", made, held)
@@ -223,7 +216,7 @@ I cannot tell.
 
 // TestCoverageOfAVote is the same for what only a run that votes has.
 func TestCoverageOfAVote(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	c, err := runs.Parse(voted)
 	if err != nil {

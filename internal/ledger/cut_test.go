@@ -6,6 +6,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -27,7 +28,7 @@ func TestCutOff(t *testing.T) {
 		t.Fatalf("%d lines of %d", len(whole), len(s))
 	}
 	missing := "events.jsonl: has no run_completed in a run that was closed: its end is missing"
-	for k := 1; k <= len(s); k = min(k+step(), max(len(s), k+1)) {
+	for k := 1; k <= len(s); k = min(k+long.Step(thin), max(len(s), k+1)) {
 		if k == len(s) {
 			missing = "events.jsonl: has no run_started"
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -194,6 +195,7 @@ func TestDiscloseRefuses(t *testing.T) {
 
 // TestVerifyBundleEveryByte: no other bytes pass for the bundle.
 func TestVerifyBundleEveryByte(t *testing.T) {
+	long.NotRaced(t)
 	m, script := crowd(t, 3)
 	for _, task := range []string{"t1", ""} {
 		good := disclosed(t, m, interleaved(script), task)
@@ -220,6 +222,7 @@ func TestVerifyBundleEveryByte(t *testing.T) {
 // TestVerifyBundleForged: who holds the run's key can sign a bundle that says
 // something else, but not one that fits the checkpoint.
 func TestVerifyBundleForged(t *testing.T) {
+	long.NotRaced(t)
 	m, script := crowd(t, 5)
 	script = interleaved(script)
 	key := testKey(t, 1)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -139,7 +140,7 @@ type forgery struct {
 // checkpoint or manifest digest published at the time, the provider's request
 // ids, and the audit, which recomputes verdicts from the gold answers.
 func TestForged(t *testing.T) {
-	long(t)
+	long.NotRaced(t)
 	t.Parallel()
 	for _, f := range slices.Concat(order(), content(), foreign()) {
 		run, again := varied(t)

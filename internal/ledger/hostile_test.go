@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -138,6 +139,7 @@ func addsUp(t *testing.T, f *Fold) {
 
 // TestFoldSurvivesHostileJournals walks at random, but so that runs get done.
 func TestFoldSurvivesHostileJournals(t *testing.T) {
+	long.NotRaced(t)
 	scored := plan(t, "a", "b")
 	unscored := plan(t, "a", "b")
 	unscored.GoldCommitment = ""

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -109,6 +110,7 @@ func longRun(t testing.TB, size int64) string {
 // held of it: with -journal 1024 one of a GiB. What is held is looked at at a
 // hundred places, after collecting what is not.
 func TestConstantMemory(t *testing.T) {
+	long.NotRaced(t)
 	dir := longRun(t, *journalMiB<<20)
 	info, err := os.Stat(filepath.Join(dir, trajectory.JournalFile))
 	if err != nil || info.Size() < *journalMiB<<20*9/10 {

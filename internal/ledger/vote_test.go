@@ -8,6 +8,8 @@ import (
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 func TestVote(t *testing.T) {
@@ -57,6 +59,7 @@ func TestVote(t *testing.T) {
 
 // TestVoteOfHostileAnswers: what is long is counted like what is short.
 func TestVoteOfHostileAnswers(t *testing.T) {
+	long.NotRaced(t)
 	long := []string{strings.Repeat("9", 1<<16), strings.Repeat("0", 1<<16) + "1", "1" + strings.Repeat("0", 1<<16) + "e308", strings.Repeat(",", 1<<16),
 		strings.Repeat("1,", 1<<15), strings.Repeat("$%", 1<<15), strings.Repeat("\xff", 1<<16), strings.Repeat("1,000", 1<<14)}
 	winner, votes := Vote(append(long, long[1:]...))

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 // inquiry returns a request of its own for each n.
@@ -267,6 +269,7 @@ func TestNothingWholeToRecord(t *testing.T) {
 
 // Bytes that are no text, and answers without an end, come out as they went in.
 func TestCassetteBodies(t *testing.T) {
+	long.NotRaced(t)
 	for _, body := range [][]byte{nil, []byte("\xff\xfe\x00"), []byte("a\x00\"\\<&> \u2028 é"), bytes.Repeat([]byte("x"), maxRecorded+10)} {
 		dir := filepath.Join(t.TempDir(), "tape")
 		next := roundTrip(func(*http.Request) (*http.Response, error) {

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 // answers are URLs of class A, by the entry that finds them.
@@ -293,6 +295,7 @@ func TestParseDenylistRefuses(t *testing.T) {
 
 // A megabyte of what is dear to read: with more than linear work this would not end.
 func TestLongInput(t *testing.T) {
+	long.NotRaced(t)
 	for _, piece := range []string{"gaia/", "cosmos/gaia/", "%2525252f", "../", "\u0301"} {
 		text := strings.Repeat(piece, 1<<20/len(piece))
 		Decide(free, Call{Tool: "t", Known: true, URLs: []string{"https://x/" + text}, Texts: []string{text}})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
@@ -214,6 +215,7 @@ func TestRecordingsReplayed(t *testing.T) {
 // and the journal lists it; a large one is scaled, which the audit notes. The model
 // of the endpoint knows what to begin with from the pixels alone.
 func TestPictures(t *testing.T) {
+	long.NotRaced(t)
 	for _, tt := range []struct {
 		attached endpoint.Attachment
 		sees     bool

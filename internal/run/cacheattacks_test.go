@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -96,6 +97,7 @@ var cacheAttacks = []cacheAttack{
 // another. What a run that is meant to be submitted finds when it starts keeps it
 // from starting; another run, and what is found later, goes on and counts it.
 func TestCacheAttacks(t *testing.T) {
+	long.NotRaced(t)
 	before := earlierRun(t)
 	for _, a := range cacheAttacks {
 		t.Run(a.title+", meanwhile", func(t *testing.T) {

@@ -2,13 +2,13 @@ package run
 
 import (
 	"context"
-	"flag"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -29,18 +29,20 @@ func passing() []endpoint.Kind {
 	return all
 }
 
-var manyTasks = flag.Int("tasks", 300, "how many tasks TestThousand runs")
-
-// TestThousand runs some hundred tasks of three turns, by -tasks a thousand or
-// more, as many at once as the endpoint bears, against one that takes 12 requests and fails every fifth in some way,
-// and wants each task sealed once, each retry in the journal, the cost right to
-// the request, and the limit near what the endpoint takes.
+// TestThousand runs some hundred tasks of three turns, in the thorough run a
+// thousand, as many at once as the endpoint bears, against one that takes 12
+// requests and fails every fifth in some way, and wants each task sealed once,
+// each retry in the journal, the cost right to the request, and the limit near
+// what the endpoint takes.
 func TestThousand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
 	const limit = 12
-	tasks := endpoint.Tasks{Count: *manyTasks}
+	tasks := endpoint.Tasks{Count: 300}
+	if long.Thorough() {
+		tasks.Count = 1000
+	}
 	server := serve(t, endpoint.Config{Tasks: tasks, Latency: 15 * time.Millisecond, Cap: limit, Faults: passing(), Percent: 20, Seed: 6, Huge: 2 << 20})
 	c := generated(t, tasks, server.URL, func(c *llm.Config) {
 		c.Transport, c.MaxBody, c.Timeout, c.MaxTries = transport(t), 1<<20, 2*time.Second, 8

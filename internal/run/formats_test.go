@@ -18,6 +18,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
@@ -123,6 +124,7 @@ func rekeyed(t *testing.T, data []byte) []byte {
 // TestAnswersFollowAttachments: the answer to a task with a file is the one that the file
 // holds. When a value in it changes, the answer is another.
 func TestAnswersFollowAttachments(t *testing.T) {
+	long.NotRaced(t)
 	for _, c := range []struct {
 		file   string
 		change func(*testing.T, []byte) []byte

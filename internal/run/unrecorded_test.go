@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -159,6 +160,7 @@ func TestGoesOnNot(t *testing.T) {
 // TestEvidence: what the journal shows of bodies is as the plan says, and whole
 // bodies are those that the journal names.
 func TestEvidence(t *testing.T) {
+	long.NotRaced(t)
 	const secret = "http://museum.example/visit" // stands in pages and arguments
 	for _, evidence := range []string{ledger.EvidenceHeads, ledger.EvidenceBodies, ledger.EvidenceHashes} {
 		c := config(t)
@@ -584,6 +586,7 @@ func (huge) Chat(context.Context, llm.Request, llm.Observer) (llm.Response, erro
 // TestHugeCall: what is too large to be recorded ends its attempt, and nothing
 // else.
 func TestHugeCall(t *testing.T) {
+	long.NotRaced(t)
 	c := config(t, goldenTask)
 	c.Model.Client = huge{}
 	found := verified(t, execute(t, t.TempDir(), c).Dir)

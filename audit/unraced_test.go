@@ -1,8 +1,0 @@
-//go:build !race
-
-package audit_test
-
-import "testing"
-
-// long is for a walk that is skipped under the race detector.
-func long(*testing.T) {}
