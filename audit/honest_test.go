@@ -21,12 +21,12 @@ const honestRuns = 300
 
 // TestHonestRuns is the budget of false alarms: no CRITICAL, no HIGH and no gap
 // on any of the generated honest runs, and each of the things that honest runs
-// do is done in at least ten of them.
+// do is done in at least ten of 300. It takes fifty, in the thorough run 300.
 func TestHonestRuns(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
 	n := uint64(honestRuns)
-	if testing.Short() {
+	if !long.Thorough() {
 		n /= 6
 	}
 	var (
@@ -64,7 +64,7 @@ func TestHonestRuns(t *testing.T) {
 	}
 	close(queue)
 	worker.Wait()
-	if testing.Short() {
+	if !long.Thorough() {
 		return
 	}
 	for name := range honestDeeds() {

@@ -68,7 +68,7 @@ func refused(t *testing.T, m runs.Mutation) {
 
 // TestCoverage is the law that every member of every file of a package is under
 // a signature or derives from what is: each small change to each file is
-// refused, and the file named: of the changes every third, in the thorough run all.
+// refused, and the file named: of the changes every ninth, in the thorough run all.
 // Journal and records, of which TestCoverage of internal/ledger walks every change,
 // get every seventh of these.
 func TestCoverage(t *testing.T) {
@@ -82,7 +82,7 @@ func TestCoverage(t *testing.T) {
 	try := func(m runs.Mutation) {
 		name := m.Files[0]
 		seen[name]++
-		step := long.Step(3)
+		step := long.Step(9)
 		if len(m.Files) == 1 && (name == trajectory.JournalFile || name == ledger.TrajectoriesFile) {
 			step *= 7
 		}
@@ -97,7 +97,7 @@ func TestCoverage(t *testing.T) {
 	for name, least := range map[string]int{ledger.ManifestFile: 500, ledger.EnvelopeFile: 500, trajectory.JournalFile: 200,
 		ledger.TrajectoriesFile: 150, ledger.ResultsFile: 100, MetadataFile: 200, trajectory.CheckpointFile: 20, LeaderboardFile: 40,
 		audit.ReportFile: 500, audit.AdjudicationsFile: 20, ReadmeFile: 200, SumsFile: 50, AttestationFile: 500, BundleFile: 500} {
-		if least /= long.Step(3); made[name] < least {
+		if least /= long.Step(9); made[name] < least {
 			t.Errorf("%s was changed %d times, which is less than %d", name, made[name], least)
 		}
 	}
@@ -127,7 +127,7 @@ func TestCoverage(t *testing.T) {
 // packages can say, the program alone is taken: the date stands in the package's
 // name too, that the gold answers were at hand in a claim, and that recording
 // failed among the reasons, so that none of them can be changed by itself.
-// Of the changes it makes every third, in the thorough run all.
+// Of the changes it makes every ninth, in the thorough run all.
 func TestStatementCoverage(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
@@ -138,7 +138,7 @@ func TestStatementCoverage(t *testing.T) {
 		if !inside {
 			return
 		}
-		if made++; made%long.Step(3) != 0 {
+		if made++; made%long.Step(9) != 0 {
 			return
 		}
 		var e struct {

@@ -50,7 +50,7 @@ func TestKillLoop(t *testing.T) {
 	undisturbed := newVictim(t, server, rand.New(rand.NewPCG(0, 0)))
 	undisturbed.want(exitOK, undisturbed.args()...)
 	want := undisturbed.result()
-	kills := 30
+	kills := 12
 	if long.Thorough() {
 		kills = 200
 	}
