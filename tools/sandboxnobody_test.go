@@ -9,11 +9,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 // Nobody is not root, and root is not everybody: what holds for the one has to
 // hold for the other.
 func TestSandboxAsNobody(t *testing.T) {
+	long.NotRaced(t) // nor are the tests that it runs
 	if _, err := exec.LookPath("/usr/bin/python3"); err != nil {
 		t.Skip("the system has no python3 that everybody can read")
 	}
