@@ -82,7 +82,8 @@ func unnamedModels(e *Evidence, n *Notes) {
 }
 
 // Declares reports whether a model's name in a reply is one that a plan declares
-// for a model of its own: the planned name or one that it is served as. A reply may name the release that answered, where the plan names none.
+// for a model of its own: the planned name or one that it is served as. A reply may
+// name the release that answered, where the plan names none.
 func Declares(plan ledger.ModelPlan, model, planned string) bool {
 	got := nameOf(model)
 	return got.base != "" && slices.ContainsFunc(append(slices.Clone(plan.ServedAs), planned), func(own string) bool {
