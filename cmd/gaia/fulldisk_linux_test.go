@@ -49,10 +49,10 @@ func TestFullDisk(t *testing.T) {
 		{"stop", "--submit-intent", exitIncomplete, "gaia: error: evidence could not be recorded: write events.jsonl: no space left on device", "gaia: hint: the run is marked as not submittable\n"},
 	} {
 		t.Run(tt.flag+tt.intent, func(t *testing.T) {
-			disk := smallDisk(t, 120)
+			disk := smallDisk(t, 120) // which nothing but the journal fills up: the tasks have no attachments
 			out := filepath.Join(disk, "runs")
 			code, stdout, stderr := command(t, "run", tt.intent, "--key", key, "--out", out, "--on-unsubmittable", tt.flag, "--no-judge-cache", "--task", strings.Join([]string{
-				"fab1e005-0000-4000-8000-000000000005", "fab1e001-0000-4000-8000-000000000001", "fab1e002-0000-4000-8000-000000000002", "fab1e003-0000-4000-8000-000000000003"}, ","))
+				"fab1e005-0000-4000-8000-000000000005", "fab1e006-0000-4000-8000-000000000006", "fab1e016-0000-4000-8000-000000000016", "fab1e017-0000-4000-8000-000000000017"}, ","))
 			if code != tt.code || !strings.Contains(stderr, tt.error) || !strings.Contains(stderr, tt.hint) {
 				t.Errorf("exit code %d, want %d\n%s%s", code, tt.code, stdout, stderr)
 			}

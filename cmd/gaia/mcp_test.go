@@ -160,7 +160,7 @@ func TestPlanHoldsNoSecret(t *testing.T) {
 			for _, dry := range [][]string{nil, {"--dry-run"}} {
 				out := p.want(exitUsage, append(append(args, tt.flags...), dry...)...)
 				if !strings.Contains(out, "gaia: error: the plan would hold a secret in "+tt.where+"\n") || !strings.Contains(out, "gaia: hint: ") ||
-					strings.Contains(out, "4711") || strings.Contains(out, "4fK9") {
+					strings.Contains(out, "canary-") || strings.Contains(out, "4fK9") {
 					t.Errorf("run says:\n%s", out)
 				}
 			}
