@@ -1,0 +1,35 @@
+package ledger
+
+// Sheet is what the ledger keeps of one finished, verified run: what costs,
+// trends and run events are counted from. It is a function of the run's files.
+type Sheet struct {
+	Completed      string      `json:"completed"` // trajectory.TimeFormat, as Started
+	Dataset        Dataset     `json:"dataset"`
+	Events         []RunEvent  `json:"events"`        // by ID
+	GuidanceHash   string      `json:"guidance_hash"` // of the plan
+	ManifestSHA256 string      `json:"manifest_sha256"`
+	Model          string      `json:"model"`
+	PolicyHash     string      `json:"policy_hash"`
+	Rehearsal      bool        `json:"rehearsal,omitzero"`
+	RunID          string      `json:"run_id"`
+	Schema         string      `json:"schema"`
+	SignedBy       string      `json:"signed_by"` // id of the key of the plan
+	Started        string      `json:"started"`
+	Tasks          []SheetTask `json:"tasks"` // plan order
+}
+
+// SheetTask is one planned task of a sheet. Cost, tokens, retries, violations and
+// rollbacks are of all its attempts; latency is the counted one's.
+type SheetTask struct {
+	CostMicroUSD     *int64 `json:"cost_microusd"`     // null: a price is unknown
+	EvidenceComplete bool   `json:"evidence_complete"` // question, diff and verdict of the counted attempt are recorded
+	LatencyMs        int64  `json:"latency_ms"`
+	Level            int    `json:"level"`
+	Outcome          string `json:"outcome"` // as in TaskSealed
+	Retries          int    `json:"retries"`
+	Rollbacks        int    `json:"rollbacks"`
+	RollbacksCorrect int    `json:"rollbacks_correct"` // that left the workspace as it had been kept
+	TaskID           string `json:"task_id"`
+	Tokens           int64  `json:"tokens"` // read and written
+	Violations       int    `json:"violations"`
+}
