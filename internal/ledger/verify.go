@@ -53,6 +53,7 @@ type Options struct {
 	Summary string                         // name of the summary; SummaryFile if ""
 	Event   func(trajectory.Event) error   // given each event, in order, when it has found its place
 	Ended   func(Trajectory, []byte) error // given the record of each attempt with its line, when it has ended
+	Sealed  func(*Fold, *Task) error       // given each task when it is sealed, after its last event
 }
 
 // Verify checks a run: the plan's signature, the journal's chain and everything
@@ -89,10 +90,10 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	})
 	whole := sha256.New()
 	run.End, run.Torn, err = trajectory.ReadJournal(io.TeeReader(journal, whole), manifest.RunID, digest, func(e trajectory.Event, line []byte) error {
-		if err := run.Add(e, line); err != nil || o.Event == nil {
+		if err := run.Add(e, line); err != nil {
 			return err
 		}
-		return o.Event(e)
+		return o.show(run.Fold, e)
 	})
 	if err != nil {
 		return nil, err
@@ -112,6 +113,19 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	// else is, the run was never closed.
 	closing := before[MarkerFile] || !slices.ContainsFunc(derived(o.Summary), func(name string) bool { return before[name] })
 	return run, run.verifyFinished(dir, o.Summary, closing, compare)
+}
+
+// show shows an event that has found its place, and the task that it seals.
+func (o Options) show(f *Fold, e trajectory.Event) error {
+	if o.Event != nil {
+		if err := o.Event(e); err != nil {
+			return err
+		}
+	}
+	if _, seals := e.Payload.(trajectory.TaskSealed); !seals || o.Sealed == nil {
+		return nil
+	}
+	return o.Sealed(f, f.Task(e.TaskID))
 }
 
 // open reads and checks the plan and opens the journal.
