@@ -24,13 +24,36 @@ type Attempt struct {
 	Retried       int               // model calls that repeated another
 	Violations    int               // of rules, by calls or by where they were redirected to
 	Rollbacks     int               // of the workspace
+	// RollbacksCorrect counts those that are recorded to have left the workspace as
+	// it had been kept.
+	RollbacksCorrect int
 
 	steps           []any
 	names           map[string]string // call id → tool name, of the turn
 	undecided       map[string][]int  // call id → steps of its calls that nothing was decided of, of the turn
 	firstUs, lastUs int64
-	process         int // which process wrote its events
+	process         int  // which process wrote its events
+	written         bool // a call that may change the workspace was let through
 }
+
+// Diff returns what an attempt has made of its workspace, as a unified
+// diff; recorded is false where the journal does not tell: it holds digests alone,
+// or the attempt was cut off before the diff was made. Where no call was let through that
+// may change the workspace, there is an empty one.
+func (a *Attempt) Diff() (diff string, recorded bool) {
+	if a.Ended == nil {
+		return "", false
+	}
+	w := a.Ended.Workspace
+	if w == nil {
+		return "", !a.written
+	}
+	return w.Diff, w.Diff != "" || !w.Truncated
+}
+
+// latencyMs is the time from the first event of an attempt that has ended to its
+// last.
+func (a *Attempt) latencyMs() int64 { return (a.lastUs - a.firstUs) / 1000 }
 
 // add takes an event of an open attempt.
 func (a *Attempt) add(e trajectory.Event) (reason string) {
@@ -104,8 +127,13 @@ func (a *Attempt) step(e trajectory.Event) {
 		}
 	case trajectory.PolicyViolation:
 		a.Violations++
+	case trajectory.CheckpointSaved:
+		a.written = true
 	case trajectory.Rollback:
 		a.Rollbacks++
+		if restored(p) {
+			a.RollbacksCorrect++
+		}
 	case trajectory.ToolExecuted:
 		if at, used := slices.BinarySearch(a.ToolsUsed, p.Name); !used {
 			a.ToolsUsed = slices.Insert(a.ToolsUsed, at, p.Name)
@@ -118,6 +146,10 @@ func (a *Attempt) step(e trajectory.Event) {
 			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Probes: p.Probes, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: list(p.URLs)})
 	}
 }
+
+// restored reports whether a rollback is recorded to have left the workspace as it
+// had been kept.
+func restored(p trajectory.Rollback) bool { return p.TreeAfter == p.TreeBefore && p.TreeBefore != "" }
 
 // list makes an absent list an empty one: the derived files have no nulls for
 // "none".

@@ -42,7 +42,7 @@ func (f *Fold) Result(t *Task) Result {
 	if a == nil {
 		return r
 	}
-	r.LatencyMs = (a.lastUs - a.firstUs) / 1000
+	r.LatencyMs = a.latencyMs()
 	if a.Answer != nil {
 		r.ModelAnswer, r.ReasoningTrace = &a.Answer.Answer, a.Answer.ReasoningTrace
 	}

@@ -223,9 +223,10 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	return "", f.ended(record)
 }
 
-// The paths of judgments that are counted apart, as package judge names them
+// The paths of judgments that are told apart, as package judge names them
 // (TestPaths in internal/run).
 const (
+	PathJudge      = "judge"
 	PathError      = "judge_error"
 	PathUnreadable = "judge_unreadable"
 	PathWithheld   = "withheld"

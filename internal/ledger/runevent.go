@@ -17,9 +17,9 @@ type RunEvent struct {
 	ManifestSHA256   string      `json:"manifest_sha256"`
 	Model            string      `json:"model"`
 	Outcome          string      `json:"outcome"`          // trajectory.Answered, NoAnswer or Errored
-	OutcomeAccepted  *bool       `json:"outcome_accepted"` // its answer is correct by the official scorer; null: there is no gold answer
+	OutcomeAccepted  *bool       `json:"outcome_accepted"` // its answer is correct by the official scorer; null: there is no gold answer, or the answer was not graded since another counts
 	Rehearsal        bool        `json:"rehearsal,omitzero"`
-	RetrievedRuleIDs []string    `json:"retrieved_rule_ids"` // rules that decisions about its calls named; sorted
+	RetrievedRuleIDs []string    `json:"retrieved_rule_ids"` // rules that decisions about its calls named; sorted, each once
 	Retries          int         `json:"retries"`            // model calls that repeated another
 	ReworkLines      int         `json:"rework_lines"`
 	Rollbacks        int         `json:"rollbacks"`
@@ -33,7 +33,7 @@ type RunEvent struct {
 	Tokens           int64       `json:"tokens"`    // read and written
 	ToolCalls        int         `json:"tool_calls"`
 	ToolsUsed        []string    `json:"tools_used"` // that ran; sorted, each once
-	Violations       []Violation `json:"violations"`
+	Violations       []Violation `json:"violations"` // one for each rule of each policy_violation event
 }
 
 // DiffSummary counts what an attempt made of its workspace: lines of text, and

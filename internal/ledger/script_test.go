@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -25,13 +26,16 @@ import (
 //	a.1.1 call in=10 out=5 cost=3    cost=? is unknown; error: no reply; retry: repeats a call
 //	a.1.1 propose calculate
 //	a.1.1 allow                  or: refuse R001
+//	a.1.1 violation R001 R004    by the call
+//	a.1.1 kept                   the workspace, before a call may change it
 //	a.1.1 executed calculate     with in=1 out=2 cost=3: a model made the result
+//	a.1.1 rollback right         of the workspace; or: wrong, unknown, other (by another call)
 //	a.1.1 done
 //	a.1 answer 42
-//	a.1 ended answered           or: no_answer, error, error interrupted
-//	a.1 graded right             or: wrong, judged, cached, unreadable, failed, unjudged
+//	a.1 ended answered           or: no_answer, error, error interrupted; workspace=+2-1~1: lines added, removed, reworked; unrecorded: by digests alone
+//	a.1 graded right             or: wrong, judged, cached, unreadable, failed, unjudged, blank
 //	a sealed solved 1/1          attempt 1 of 1
-//	run resumed 13               after so many events; torn: a tail was cut
+//	run resumed 13               after so many events; torn: a tail was cut; guidance=fedc: under another
 //	run swept bad=1 checked=9    the judge cache
 //	run limit from=8 to=4        requests at once
 //	run completed solved=1
@@ -183,7 +187,7 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 		if err != nil {
 			return d, err
 		}
-		p := trajectory.RunResumed{Events: events, GuidanceHash: m.GuidanceHash, Harness: m.Harness, PolicyHash: m.PolicyHash}
+		p := trajectory.RunResumed{Events: events, GuidanceHash: cmp.Or(named["guidance"], m.GuidanceHash), Harness: m.Harness, PolicyHash: m.PolicyHash}
 		if rest == "torn" {
 			p.Torn = &trajectory.Torn{Bytes: 3, File: "torn-99", SHA256: sign.Digest([]byte("abc"))}
 		}
@@ -220,6 +224,21 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 		d.Payload = trajectory.PolicyDecision{CallID: "c", Decision: "allow"}
 	case "refuse":
 		d.Payload = trajectory.PolicyDecision{CallID: "c", Decision: "deny", RuleIDs: []string{args}, Shown: "refused by " + args}
+	case "violation":
+		d.Payload = trajectory.PolicyViolation{CallID: "c", Description: "it leads to answers", RuleIDs: strings.Fields(args)}
+	case "kept":
+		d.Payload = trajectory.CheckpointSaved{CallID: "c", TreeSHA256: "sha256:kept", Workspace: []trajectory.File{}}
+	case "rollback":
+		p := trajectory.Rollback{CallID: "c", Reason: "it leads to answers", Restored: []string{}, TreeAfter: "sha256:kept", TreeBefore: "sha256:kept"}
+		switch args {
+		case "wrong":
+			p.TreeAfter = "sha256:other"
+		case "unknown":
+			p.TreeAfter, p.TreeBefore = "", ""
+		case "other":
+			p.CallID = "d"
+		}
+		d.Payload = p
 	case "executed":
 		p := trajectory.ToolExecuted{CallID: "c", Head: "result", URLs: []trajectory.URL{{Status: 200, URL: "http://a.example/"}}}
 		p.Name, _, _ = strings.Cut(args, " ")
@@ -235,8 +254,20 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 	case "answer":
 		d.Payload = trajectory.AnswerCommitted{Answer: args, ReasoningTrace: "because", Rule: "final-answer.v1"}
 	case "ended":
+		args, change, changed := strings.Cut(args, " workspace=")
 		outcome, reason, _ := strings.Cut(args, " ")
-		d.Payload = trajectory.AttemptEnded{Outcome: outcome, Reason: reason}
+		p := trajectory.AttemptEnded{Outcome: outcome, Reason: reason}
+		if changed {
+			w := &trajectory.WorkspaceChange{Files: []string{"notes.txt", "plan.txt"}}
+			if _, err := fmt.Sscanf(change, "+%d-%d~%d", &w.Added, &w.Removed, &w.Reworked); err != nil {
+				return d, err
+			}
+			if w.Diff = "--- a\n"; strings.HasSuffix(change, " unrecorded") {
+				w.Diff, w.Truncated = "", true
+			}
+			p.Workspace = w
+		}
+		d.Payload = p
 	case "graded":
 		p, ok := verdicts()[args]
 		if !ok {
@@ -284,6 +315,7 @@ func verdicts() map[string]trajectory.Judgment {
 	}
 	return map[string]trajectory.Judgment{
 		"right":      {CostMicroUSD: &free, Judged: &yes, Official: true, Path: "official"},
+		"blank":      {CostMicroUSD: &free, Judged: &no, Path: "no_answer"},
 		"unjudged":   {CostMicroUSD: &free, Path: "no_judge"},
 		"judged":     with("judge", &yes, &cost),
 		"wrong":      with("judge", &no, &cost),

@@ -30,6 +30,6 @@ type SheetTask struct {
 	Rollbacks        int    `json:"rollbacks"`
 	RollbacksCorrect int    `json:"rollbacks_correct"` // that left the workspace as it had been kept
 	TaskID           string `json:"task_id"`
-	Tokens           int64  `json:"tokens"` // read and written
-	Violations       int    `json:"violations"`
+	Tokens           int64  `json:"tokens"`     // read and written
+	Violations       int    `json:"violations"` // calls that broke rules, and redirects that would have
 }

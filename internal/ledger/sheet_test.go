@@ -1,0 +1,383 @@
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/google/go-cmp/cmp"
+)
+
+// sheetOf reads the sheet of a script's run from its files.
+func sheetOf(t testing.TB, m Manifest, script string) Sheet {
+	t.Helper()
+	s, run, err := ReadSheet(memory(files(t, m, script)), Options{})
+	if err != nil || !run.Complete {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	return s
+}
+
+// eventOf is the run event of the one attempt of a script's run.
+func eventOf(t *testing.T, m Manifest, script string) RunEvent {
+	t.Helper()
+	s := sheetOf(t, m, script)
+	if len(s.Events) != 1 {
+		t.Fatalf("%d events", len(s.Events))
+	}
+	return s.Events[0]
+}
+
+// idOf returns the id of the nth event of a type.
+func idOf(t *testing.T, m Manifest, script, kind string, n int) string {
+	t.Helper()
+	for line := range strings.Lines(string(write(t, m, script))) {
+		var e struct{ ID, Type string }
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == kind {
+			if n--; n == 0 {
+				return e.ID
+			}
+		}
+	}
+	t.Fatalf("no such %s", kind)
+	return ""
+}
+
+// worked is a task that took two attempts by two processes, of which the second ran
+// under other rules.
+const worked = `run started
+a.1 begin
+a.1.1 turn
+a.1.1 call in=10 out=5 cost=3
+a.1.1 call in=10 out=5 cost=3 retry
+a.1.1 propose web_fetch
+a.1.1 refuse R001
+a.1.1 violation R001 R007
+run resumed 8 guidance=fedcba9876543210
+a.1 ended error interrupted
+a.2 begin
+a.2.1 turn
+a.2.1 call in=100 out=10 cost=20
+a.2.1 propose python
+a.2.1 allow
+a.2.1 kept
+a.2.1 violation R004
+a.2.1 rollback wrong
+a.2.1 executed python
+a.2.1 propose calculate
+a.2.1 allow
+a.2.1 executed calculate
+a.2 answer 42
+a.2 ended answered workspace=+5-2~1
+a.2 graded judged
+a sealed failed 2/2
+run completed failed=1
+`
+
+func TestSheet(t *testing.T) {
+	m := plan(t, "a")
+	s := sheetOf(t, m, worked)
+	digest, signer := sign.Digest(encodePlan(t, m)), testKey(t, 1).Public().ID()
+	event := RunEvent{FilesTouched: []string{}, Level: 1, ManifestSHA256: digest, Model: "scripted-model", Rehearsal: true, RunID: testRunID,
+		Schema: "gaia.run_event/1", SignedBy: signer, TaskID: "a"}
+	first, second := event, event
+	first.Attempt, first.CostMicroUSD, first.DurationMs, first.GuidanceHash = 1, ptr[int64](6), 6, m.GuidanceHash
+	first.ID, first.Timestamp = idOf(t, m, worked, "attempt_ended", 1), "2031-02-03T04:05:07.010Z"
+	first.Intent, first.Outcome, first.OutcomeAccepted = "reasoning", "error", ptr(false)
+	first.RetrievedRuleIDs, first.Retries, first.Session = []string{"R001"}, 1, idOf(t, m, worked, "run_started", 1)
+	first.TestResults, first.Tokens, first.ToolCalls, first.ToolsUsed = TestCounts{Skipped: 2}, 30, 1, []string{}
+	first.Violations = []Violation{
+		{AutoCorrected: true, Description: "it leads to answers", Location: "turn 1, web_fetch, call c", RuleID: "R001", Severity: "critical"},
+		{AutoCorrected: true, Description: "it leads to answers", Location: "turn 1, web_fetch, call c", RuleID: "R007", Severity: "medium"}}
+	second.Attempt, second.Counted, second.CostMicroUSD, second.DurationMs = 2, true, ptr[int64](20), 13
+	second.DiffSummary, second.FilesTouched, second.ReworkLines = DiffSummary{Files: 2, LinesAdded: 5, LinesRemoved: 2}, []string{"notes.txt", "plan.txt"}, 1
+	second.GuidanceHash, second.ID, second.Timestamp = "fedcba9876543210", idOf(t, m, worked, "attempt_ended", 2), "2031-02-03T04:05:07.024Z"
+	second.Intent, second.Outcome, second.OutcomeAccepted = "code", "answered", ptr(false)
+	second.RetrievedRuleIDs, second.Rollbacks, second.Session = []string{}, 1, idOf(t, m, worked, "run_resumed", 1)
+	second.TestResults, second.Tokens, second.ToolCalls = TestCounts{Failed: 1, Passed: 1, Ran: 2}, 110, 2
+	second.ToolsUsed = []string{"calculate", "python"}
+	second.Violations = []Violation{{Description: "it leads to answers", Location: "turn 1, python, call c", RuleID: "R004", Severity: "high"}}
+	want := Sheet{Completed: "2031-02-03T04:05:07.027Z", Dataset: m.Dataset, Events: []RunEvent{first, second}, GuidanceHash: m.GuidanceHash,
+		ManifestSHA256: digest, Model: "scripted-model", PolicyHash: m.PolicyHash, Rehearsal: true, RunID: testRunID, Schema: "gaia.sheet/1",
+		SignedBy: signer, Started: "2031-02-03T04:05:07.001Z", Tasks: []SheetTask{{CostMicroUSD: ptr[int64](26), EvidenceComplete: true, LatencyMs: 13,
+			Level: 1, Outcome: "failed", Retries: 1, Rollbacks: 1, TaskID: "a", Tokens: 140, Violations: 2}}}
+	if diff := cmp.Diff(want, s); diff != "" {
+		t.Errorf("sheet (-want +got):\n%s", diff)
+	}
+}
+
+// TestSheetOfManyTasks: the order is that of the journal for attempts and that of the
+// plan for tasks, and an unknown cost is null.
+func TestSheetOfManyTasks(t *testing.T) {
+	s := sheetOf(t, mixedPlan(t), mixed)
+	var attempts, tasks []string
+	for _, e := range s.Events {
+		attempts = append(attempts, e.TaskID+" "+e.Outcome)
+	}
+	for _, task := range s.Tasks {
+		tasks = append(tasks, task.TaskID+" "+task.Outcome)
+	}
+	if diff := cmp.Diff([]string{"solved answered", "again error", "again answered", "silent no_answer", "broken error", "broken error"}, attempts); diff != "" {
+		t.Errorf("attempts (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"solved solved", "again failed", "silent failed", "broken error", "skipped skipped"}, tasks); diff != "" {
+		t.Errorf("tasks (-want +got):\n%s", diff)
+	}
+	if s.Events[4].CostMicroUSD != nil || s.Tasks[3].CostMicroUSD != nil || *s.Events[5].CostMicroUSD != 0 {
+		t.Errorf("costs: %+v", s.Events)
+	}
+	complete := []bool{true, true, false, false, false}
+	for i, task := range s.Tasks {
+		if task.EvidenceComplete != complete[i] {
+			t.Errorf("the evidence of %s is complete: %v", task.TaskID, task.EvidenceComplete)
+		}
+	}
+}
+
+// TestAutoCorrected: what a call broke is undone where it did not run, or where the
+// rollback by that call is proven to have been right.
+func TestAutoCorrected(t *testing.T) {
+	const refused = "a.1.1 refuse R001\na.1.1 violation R001\n"
+	for _, tt := range []struct {
+		name, turn string
+		want       []bool
+	}{
+		{"denied", refused, []bool{true}},
+		{"denied by two rules", "a.1.1 refuse R001\na.1.1 violation R001 R004\n", []bool{true, true}},
+		{"ran", "a.1.1 allow\na.1.1 violation R001\na.1.1 executed web_fetch\n", []bool{false}},
+		{"ran beside one that was denied", refused + "a.1.1 propose web_fetch\na.1.1 allow\na.1.1 violation R001\n", []bool{true, false}},
+		{"ran, and the next was denied", "a.1.1 allow\na.1.1 propose web_fetch\n" + refused + "a.1.1 violation R001\n", []bool{true, false}},
+		{"rolled back", "a.1.1 allow\na.1.1 violation R001\na.1.1 rollback right\n", []bool{true}},
+		{"rolled back wrongly", "a.1.1 allow\na.1.1 violation R001\na.1.1 rollback wrong\n", []bool{false}},
+		{"rolled back without digests", "a.1.1 allow\na.1.1 violation R001\na.1.1 rollback unknown\n", []bool{false}},
+		{"rolled back for another call", "a.1.1 allow\na.1.1 violation R001\na.1.1 rollback other\n", []bool{false}},
+		{"rolled back before", "a.1.1 rollback right\na.1.1 allow\na.1.1 violation R001\n", []bool{false}},
+		{"rolled back a turn later", "a.1.1 allow\na.1.1 violation R001\na.1.2 turn\na.1.2 rollback right\n", []bool{false}},
+	} {
+		e := eventOf(t, plan(t, "a"), "run started\na.1 begin\na.1.1 turn\na.1.1 propose web_fetch\n"+tt.turn+
+			"a.1 ended no_answer\na sealed failed 1/1\nrun completed failed=1\n")
+		var got []bool
+		for _, v := range e.Violations {
+			got = append(got, v.AutoCorrected)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestRollbacks counts those that are proven to be right.
+func TestRollbacks(t *testing.T) {
+	s := sheetOf(t, plan(t, "a"), `run started
+a.1 begin
+a.1.1 turn
+a.1.1 rollback right
+a.1.1 rollback wrong
+a.1.1 rollback unknown
+a.1 ended error
+a.2 begin
+a.2.1 turn
+a.2.1 rollback right
+a.2 ended no_answer
+a sealed failed 2/2
+run completed failed=1
+`)
+	if task := s.Tasks[0]; task.Rollbacks != 4 || task.RollbacksCorrect != 2 {
+		t.Errorf("%+v", task)
+	}
+	if s.Events[0].Rollbacks != 3 || s.Events[1].Rollbacks != 1 {
+		t.Errorf("%+v", s.Events)
+	}
+}
+
+// TestTestResults goes through the ways in which an answer is graded: the judge ran
+// where it spoke, itself or from its cache.
+func TestTestResults(t *testing.T) {
+	for _, tt := range []struct {
+		verdict         string
+		judge, no       TestCounts // with a judge in the plan, and without
+		accepted, noted bool
+	}{
+		{"right", TestCounts{Passed: 1, Ran: 1, Skipped: 1}, TestCounts{Passed: 1, Ran: 1}, true, true},
+		{"judged", TestCounts{Failed: 1, Passed: 1, Ran: 2}, TestCounts{Failed: 1, Ran: 1}, false, true},
+		{"wrong", TestCounts{Failed: 2, Ran: 2}, TestCounts{Failed: 1, Ran: 1}, false, true},
+		{"cached", TestCounts{Failed: 1, Passed: 1, Ran: 2}, TestCounts{Failed: 1, Ran: 1}, false, false},
+		{"unreadable", TestCounts{Failed: 1, Ran: 1, Skipped: 1}, TestCounts{Failed: 1, Ran: 1}, false, true},
+		{"failed", TestCounts{Failed: 1, Ran: 1, Skipped: 1}, TestCounts{Failed: 1, Ran: 1}, false, true},
+		{"unjudged", TestCounts{Failed: 1, Ran: 1, Skipped: 1}, TestCounts{Failed: 1, Ran: 1}, false, true},
+		{"blank", TestCounts{Failed: 1, Ran: 1, Skipped: 1}, TestCounts{Failed: 1, Ran: 1}, false, true},
+	} {
+		outcome := map[bool]string{true: "solved", false: "failed"}[tt.accepted]
+		script := "run started\na.1 begin\na.1 answer 42\na.1 ended answered\na.1 graded " + tt.verdict + "\na sealed " + outcome + " 1/1\nrun completed " + outcome + "=1\n"
+		m := plan(t, "a")
+		e := eventOf(t, m, script)
+		if e.TestResults != tt.judge || *e.OutcomeAccepted != tt.accepted {
+			t.Errorf("%s: %+v, %v", tt.verdict, e.TestResults, *e.OutcomeAccepted)
+		}
+		if m.Judge = nil; !tt.noted { // a plan without a judge has no cache of verdicts
+			continue
+		}
+		if e := eventOf(t, m, script); e.TestResults != tt.no {
+			t.Errorf("%s without a judge: %+v", tt.verdict, e.TestResults)
+		}
+	}
+}
+
+// TestUnscoredSheet: without gold nothing says whether an answer is correct.
+func TestUnscoredSheet(t *testing.T) {
+	m := plan(t, "a", "b")
+	m.GoldCommitment, m.Dataset.Split, m.Judge = "", "test", nil
+	s := sheetOf(t, m, "run started\na.1 begin\na.1 answer 42\na.1 ended answered\nb.1 begin\nb.1 ended no_answer\na sealed unscored 1/1\nb sealed unscored 1/1\nrun completed unscored=2\n")
+	for i, e := range s.Events {
+		if e.OutcomeAccepted != nil || e.TestResults != (TestCounts{Skipped: 1}) || s.Tasks[i].EvidenceComplete {
+			t.Errorf("%+v of %+v", e, s.Tasks[i])
+		}
+	}
+}
+
+// TestUngraded: of an answer that does not count and was not graded, nothing says
+// whether it is correct; an attempt without an answer has no correct one.
+func TestUngraded(t *testing.T) {
+	s := sheetOf(t, plan(t, "a"), `run started
+a.1 begin
+a.1 ended no_answer
+a.2 begin
+a.2 answer 42
+a.2 ended answered
+a.3 begin
+a.3 answer 43
+a.3 ended answered
+a.2 graded right
+a sealed solved 2/3
+run completed solved=1
+`)
+	for i, want := range []*bool{ptr(false), ptr(true), nil} {
+		if diff := cmp.Diff(want, s.Events[i].OutcomeAccepted); diff != "" || s.Events[i].Counted != (i == 1) {
+			t.Errorf("attempt %d (-want +got):\n%s%+v", i+1, diff, s.Events[i])
+		}
+	}
+	if got := s.Events[2].TestResults; got != (TestCounts{Skipped: 2}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestEvidenceComplete: a diff that is not recorded is none, and one that nobody
+// could have made is empty.
+func TestEvidenceComplete(t *testing.T) {
+	for _, tt := range []struct {
+		name, turn, change string
+		want               bool
+	}{
+		{"nothing could change the workspace", "", "", true},
+		{"a call could, and nothing tells", "a.1.1 kept\n", "", false},
+		{"a call could, and did", "a.1.1 kept\n", " workspace=+1-0~0", true},
+		{"digests alone", "a.1.1 kept\n", " workspace=+1-0~0 unrecorded", false},
+	} {
+		s := sheetOf(t, plan(t, "a"), "run started\na.1 begin\na.1.1 turn\n"+tt.turn+"a.1 answer 42\na.1 ended answered"+tt.change+
+			"\na.1 graded right\na sealed solved 1/1\nrun completed solved=1\n")
+		if s.Tasks[0].EvidenceComplete != tt.want {
+			t.Errorf("%s: %v", tt.name, s.Tasks[0].EvidenceComplete)
+		}
+	}
+}
+
+// TestSheetIsOneValue: however it is read, and however often, a run has one sheet,
+// which has one encoding.
+func TestSheetIsOneValue(t *testing.T) {
+	for name, script := range map[string]struct {
+		m      Manifest
+		script string
+	}{"worked": {plan(t, "a"), worked}, "mixed": {mixedPlan(t), mixed}, "one solved": {plan(t, "a"), oneSolved}} {
+		all := files(t, script.m, script.script)
+		first, _, err := ReadSheet(memory(all), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events, sealed := 0, 0
+		second, run, err := ReadSheet(os.DirFS(directory(t, all)), Options{
+			Event:  func(trajectory.Event) error { events++; return nil },
+			Sealed: func(*Fold, *Task) error { sealed++; return nil }})
+		if err != nil || int64(events) != run.End.Events || sealed != len(run.Tasks) {
+			t.Fatalf("%s: %d events, %d tasks, %v", name, events, sealed, err)
+		}
+		if diff := cmp.Diff(first, second); diff != "" {
+			t.Errorf("%s: two readings (-first +second):\n%s", name, diff)
+		}
+		data, err := sign.Canonical(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again Sheet
+		if err := sign.Decode(data, &again); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(first, again); diff != "" {
+			t.Errorf("%s: decoded (-sheet +decoded):\n%s", name, diff)
+		}
+	}
+}
+
+func TestReadSheetRefuses(t *testing.T) {
+	m := plan(t, "a")
+	unfinished, _, _ := strings.Cut(oneSolved, "a sealed")
+	s, run, err := ReadSheet(memory(files(t, m, unfinished)), Options{})
+	if err != nil || run.Complete || s.Schema != "" {
+		t.Errorf("unfinished: %+v, %v", run, err)
+	}
+	all := files(t, m, oneSolved)
+	s, run, err = ReadSheet(memory(all, ResultsFile, "x"), Options{})
+	if fault := (*trajectory.Fault)(nil); !errors.As(err, &fault) || fault.File != ResultsFile || run != nil && run.Complete || s.Schema != "" {
+		t.Errorf("changed results: %+v, %v", run, err)
+	}
+	stop := errors.New("enough")
+	if _, _, err := ReadSheet(memory(all), Options{Event: func(trajectory.Event) error { return stop }}); !errors.Is(err, stop) {
+		t.Errorf("the reader's error: %v", err)
+	}
+	if _, _, err := ReadSheet(memory(all), Options{Sealed: func(*Fold, *Task) error { return stop }}); !errors.Is(err, stop) {
+		t.Errorf("the reader's error at a seal: %v", err)
+	}
+}
+
+func TestIntent(t *testing.T) {
+	for _, tt := range []struct {
+		file  string
+		tools []string
+		want  string
+	}{
+		{"", nil, "reasoning"},
+		{"", []string{"calculate", "read_file", "list_files"}, "reasoning"},
+		{"", []string{"web_search"}, "web"},
+		{"", []string{"python", "web_fetch", "web_search"}, "web+code"},
+		{"", []string{"maps__route"}, "tools"},
+		{"prices.xlsx", []string{"maps__route", "python", "web_fetch"}, "spreadsheet+web+code+tools"},
+		{"a.py", []string{"python"}, "code"},
+		{"a.py", nil, "code"},
+		{"A.PDF", nil, "document"},
+		{"a.pptx", nil, "presentation"},
+		{"a.jpg", []string{"describe_image"}, "image"},
+		{"a.mp3", []string{"transcribe_audio"}, "audio"},
+		{"a.mov", nil, "video"},
+		{"a.zip", nil, "archive"},
+		{"a.csv.gz", nil, "spreadsheet"},
+		{"a.gz", nil, "archive"},
+		{"a.tar.gz", nil, "archive"},
+		{"a.jsonld", nil, "data"},
+		{"a.txt", nil, "text"},
+		{"a", nil, "file"},
+		{"a.", nil, "file"},
+		{"a.exe", nil, "file"},
+		{".csv", nil, "spreadsheet"},
+	} {
+		if got := Intent(tt.file, tt.tools); got != tt.want {
+			t.Errorf("%q with %v is %q, want %q", tt.file, tt.tools, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+const (
+	sheetSchema    = "gaia.sheet/1"
+	runEventSchema = "gaia.run_event/1"
+)
+
+// ReadSheet verifies a run and returns its sheet. A run that is not finished has
+// none: it is returned with Complete false. The journal is read once; beside the
+// sheet, what is held is of the tasks that are open.
+func ReadSheet(dir fs.FS, o Options) (Sheet, *Run, error) {
+	r := &sheetReader{open: map[string][]*noted{}, events: []RunEvent{}}
+	event, sealed := o.Event, o.Sealed
+	o.Event = func(e trajectory.Event) error {
+		r.note(e)
+		if event == nil {
+			return nil
+		}
+		return event(e)
+	}
+	o.Sealed = func(f *Fold, t *Task) error {
+		r.seal(f, t)
+		if sealed == nil {
+			return nil
+		}
+		return sealed(f, t)
+	}
+	run, err := Verify(dir, o)
+	if err != nil || !run.Complete {
+		return Sheet{}, run, err
+	}
+	return r.sheet(run), run, nil
+}
+
+// sheetReader gathers the run events of a run from its journal.
+type sheetReader struct {
+	session, guidance string // of the process that writes
+	open              map[string][]*noted
+	events            []RunEvent
+}
+
+// noted is what a run event needs of an attempt beside what the Fold keeps of it.
+type noted struct {
+	session, guidance string // of the process that made it
+	id, timestamp     string // of its end
+	rules             []string
+	violations        []Violation
+	calls             []string          // of the turn's violations, which are the last
+	names             map[string]string // call id → tool name, of the turn
+	refused           string            // id of the call that was denied last; "" where its violation is recorded
+}
+
+// note takes an event that has found its place.
+func (r *sheetReader) note(e trajectory.Event) {
+	switch p := e.Payload.(type) {
+	case trajectory.RunStarted:
+		r.session, r.guidance = e.ID, p.GuidanceHash
+		return
+	case trajectory.RunResumed:
+		r.session, r.guidance = e.ID, p.GuidanceHash
+		return
+	case trajectory.TaskStarted:
+		r.open[e.TaskID] = append(r.open[e.TaskID], &noted{session: r.session, guidance: r.guidance, rules: []string{}, violations: []Violation{}})
+		return
+	}
+	if e.Attempt == 0 {
+		return
+	}
+	n := r.open[e.TaskID][e.Attempt-1]
+	switch p := e.Payload.(type) {
+	case trajectory.TurnStarted:
+		n.names, n.calls, n.refused = map[string]string{}, nil, ""
+	case trajectory.ToolProposed:
+		n.names[p.CallID] = p.Name
+	case trajectory.PolicyDecision:
+		for _, id := range p.RuleIDs {
+			if at, there := slices.BinarySearch(n.rules, id); !there {
+				n.rules = slices.Insert(n.rules, at, id)
+			}
+		}
+		n.refused = ""
+		if p.Decision == string(policy.Deny) {
+			n.refused = p.CallID
+		}
+	case trajectory.PolicyViolation:
+		n.violate(e.Turn, p)
+	case trajectory.Rollback:
+		n.rollBack(p)
+	case trajectory.AttemptEnded:
+		n.id, n.timestamp = e.ID, e.Timestamp
+		n.names, n.calls = nil, nil
+	}
+}
+
+// violate takes a violation: of a call that was just denied, so that it did not run,
+// or of one that ran, by an address that it was redirected to.
+func (n *noted) violate(turn int, p trajectory.PolicyViolation) {
+	denied := n.refused == p.CallID && n.refused != ""
+	n.refused = ""
+	for _, id := range p.RuleIDs {
+		n.violations = append(n.violations, Violation{AutoCorrected: denied, Description: p.Description,
+			Location: fmt.Sprintf("turn %d, %s, call %s", turn, cmp.Or(n.names[p.CallID], "no tool"), p.CallID),
+			RuleID:   id, Severity: policy.Severity(id)})
+		n.calls = append(n.calls, p.CallID)
+	}
+}
+
+// rollBack takes a rollback: where it is correct, what the call broke in this turn
+// is undone.
+func (n *noted) rollBack(p trajectory.Rollback) {
+	if !restored(p) {
+		return
+	}
+	last := n.violations[len(n.violations)-len(n.calls):]
+	for i, id := range n.calls {
+		last[i].AutoCorrected = last[i].AutoCorrected || id == p.CallID
+	}
+}
+
+// seal makes the run events of a task whose last line is read.
+func (r *sheetReader) seal(f *Fold, t *Task) {
+	for i, n := range r.open[t.Plan.TaskID] {
+		r.events = append(r.events, f.runEvent(t, t.Attempts[i], n))
+	}
+	delete(r.open, t.Plan.TaskID)
+}
+
+// sheet returns what was gathered of a complete run.
+func (r *sheetReader) sheet(run *Run) Sheet {
+	m := run.Manifest
+	s := Sheet{Completed: run.completed, Dataset: m.Dataset, Events: r.events, GuidanceHash: m.GuidanceHash, ManifestSHA256: run.ManifestSHA256,
+		Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID, Schema: sheetSchema, SignedBy: run.Key.ID(),
+		Started: run.Started, Tasks: make([]SheetTask, len(run.Tasks))}
+	for i := range s.Events {
+		s.Events[i].SignedBy = s.SignedBy
+	}
+	slices.SortFunc(s.Events, func(a, b RunEvent) int { return cmp.Compare(a.ID, b.ID) })
+	for i, t := range run.Tasks {
+		s.Tasks[i] = run.SheetTask(t)
+	}
+	return s
+}
+
+// runEvent is what the ledger keeps of an attempt at a sealed task, but for who
+// signed it.
+func (f *Fold) runEvent(t *Task, a *Attempt, n *noted) RunEvent {
+	e := RunEvent{Attempt: a.Number, CostMicroUSD: a.CostMicroUSD, Counted: a.Number == t.Sealed.Attempt, DurationMs: a.latencyMs(),
+		FilesTouched: []string{}, GuidanceHash: n.guidance, ID: n.id, Intent: Intent(t.Plan.FileName, a.ToolsUsed), Level: t.Plan.Level,
+		ManifestSHA256: f.ManifestSHA256, Model: f.Manifest.Model.Name, Outcome: a.Ended.Outcome, OutcomeAccepted: f.accepted(a),
+		Rehearsal: f.Manifest.Rehearsal, RetrievedRuleIDs: n.rules, Retries: a.Retried, Rollbacks: a.Rollbacks, RunID: f.Manifest.RunID,
+		Schema: runEventSchema, Session: n.session, TaskID: t.Plan.TaskID, TestResults: f.tests(a), Timestamp: n.timestamp,
+		Tokens: a.Tokens.In + a.Tokens.Out, ToolCalls: a.ToolCalls, ToolsUsed: a.ToolsUsed, Violations: n.violations}
+	if w := a.Ended.Workspace; w != nil {
+		e.FilesTouched, e.ReworkLines = list(w.Files), w.Reworked
+		e.DiffSummary = DiffSummary{Files: len(w.Files), LinesAdded: w.Added, LinesRemoved: w.Removed}
+	}
+	return e
+}
+
+// accepted says whether an attempt's answer is correct; nil if nothing says.
+func (f *Fold) accepted(a *Attempt) *bool {
+	switch {
+	case !f.Scored() || a.Answer != nil && a.Judgment == nil:
+		return nil
+	case a.Answer == nil:
+		return new(bool)
+	}
+	return &a.Judgment.Official
+}
+
+// tests counts the checks of an attempt's answer. The judge's counts where it was the
+// judge that spoke: where the official scorer says yes it is not asked, and a blank
+// answer is not put to it.
+func (f *Fold) tests(a *Attempt) (c TestCounts) {
+	check := func(ran, passed bool) {
+		switch {
+		case !ran:
+			c.Skipped++
+			return
+		case passed:
+			c.Passed++
+		default:
+			c.Failed++
+		}
+		c.Ran++
+	}
+	j := a.Judgment
+	check(j != nil, j != nil && j.Official)
+	if f.Manifest.Judge != nil {
+		spoke := j != nil && j.Path == PathJudge && j.Judged != nil
+		check(spoke, spoke && *j.Judged)
+	}
+	return c
+}
+
+// SheetTask is what a sheet says of a sealed task.
+func (f *Fold) SheetTask(t *Task) SheetTask {
+	r := f.Result(t)
+	s := SheetTask{CostMicroUSD: r.CostMicroUSD, EvidenceComplete: t.evidenceComplete(), LatencyMs: r.LatencyMs, Level: r.Level,
+		Outcome: r.Outcome, TaskID: r.TaskID, Tokens: r.Tokens.In + r.Tokens.Out}
+	for _, a := range t.Attempts {
+		s.Retries += a.Retried
+		s.Violations += a.Violations
+		s.Rollbacks += a.Rollbacks
+		s.RollbacksCorrect += a.RollbacksCorrect
+	}
+	return s
+}
+
+// evidenceComplete reports whether the counted attempt's question, diff and verdict
+// are recorded: what a witness bundle needs to be complete. An attempt cannot begin
+// without its question.
+func (t *Task) evidenceComplete() bool {
+	a := t.Counted()
+	if a == nil || a.Judgment == nil {
+		return false
+	}
+	_, recorded := a.Diff()
+	return recorded
+}
