@@ -37,6 +37,13 @@ func TestHMACVectors(t *testing.T) {
 			t.Errorf("RFC 4231 %s: Verify", tt.name)
 		}
 	}
+	// 4.6 gives the first 16 bytes of its MAC, which do not pass for the whole.
+	short := HMACKey{[]byte(repeat(0x0c, 20))}
+	if got := short.Sign([]byte("Test With Truncation")); hex.EncodeToString(got[:16]) != "a3b6167473100ee06e0c796c2955552b" {
+		t.Errorf("RFC 4231 4.6: %x", got)
+	} else if short.Verify([]byte("Test With Truncation"), got[:16]) {
+		t.Error("RFC 4231 4.6: a MAC cut to 16 bytes verifies")
+	}
 	if (HMACKey{}).Verify(nil, (HMACKey{}).Sign(nil)) {
 		t.Error("the zero key verifies what anybody can make")
 	}
