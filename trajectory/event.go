@@ -34,6 +34,12 @@
 // tree head and the proof that ties them together. The package internal/ledger
 // makes and verifies them, since it knows what a plan is.
 //
+// # Witness bundle
+//
+// A [Witness] is what one attempt came to in a file of a binary format that
+// other programs write and read, too (bundle.go). It can be signed with a
+// shared key; what it says is only as good as whoever has that key.
+//
 // TestReadJournalRefuses and FuzzReadEvent show what is refused.
 package trajectory
 

@@ -1,0 +1,335 @@
+package trajectory
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+)
+
+// MaxWitness bounds a witness bundle, in bytes: the largest of ours holds a
+// question, a diff of at most 64 KiB and 65,535 calls.
+const MaxWitness = 16 << 20
+
+// ErrWitness is what a file is that is not exactly what a writer of witness
+// bundles gives.
+var ErrWitness = errors.New("not a witness bundle, or a damaged one")
+
+// The parts of a witness bundle, in bytes. Integers are little-endian.
+//
+//	header:  magic u32, version u16, flags u16, task id [16], policy hash [8],
+//	         created ns u64, outcome u8, mode u8, tool calls u16, cost µ$ u32,
+//	         latency ms u32, tokens u32, retries u16, sections u16, size u32
+//	section: tag u16, length u32, value
+//	entry of a trace: action length u16, policy check u8, pad u8 = 0,
+//	         args hash [8], result hash [8], latency ms u32, cost µ$ u32,
+//	         tokens u32, action
+//
+// Size is of the whole file. The header is followed by the sections and, in a
+// signed bundle, by the MAC over all before it.
+const (
+	witnessHeader  = 64
+	witnessSection = 6
+	witnessEntry   = 32
+	witnessMAC     = 32
+	witnessMagic   = 0x52575657
+	witnessVersion = 1
+)
+
+// The flags of a witness bundle: that it is signed, and which of the sections
+// known here it has. Others are kept and mean nothing.
+const (
+	WitnessSigned        uint16 = 0x01
+	WitnessHasSpec       uint16 = 0x02
+	WitnessHasPlan       uint16 = 0x04
+	WitnessHasTrace      uint16 = 0x08
+	WitnessHasDiff       uint16 = 0x10
+	WitnessHasTestLog    uint16 = 0x20
+	WitnessHasPostmortem uint16 = 0x40
+)
+
+// The tags of a witness bundle's sections. The flag of section n is 1<<n.
+const (
+	WitnessSpec       uint16 = 1 // what was asked for
+	WitnessPlan       uint16 = 2 // what the agent said that it would do
+	WitnessTrace      uint16 = 3 // its calls: WitnessEntry by WitnessEntry
+	WitnessDiff       uint16 = 4 // unified diff of what it changed; empty where it changed nothing
+	WitnessTestLog    uint16 = 5 // what the checks of its result said
+	WitnessPostmortem uint16 = 6 // why it did not succeed
+)
+
+const witnessKnown = WitnessSigned | WitnessHasSpec | WitnessHasPlan | WitnessHasTrace | WitnessHasDiff | WitnessHasTestLog | WitnessHasPostmortem
+
+// The outcomes of a witness bundle.
+const (
+	WitnessSolved  uint8 = 0
+	WitnessFailed  uint8 = 1
+	WitnessSkipped uint8 = 2 // never begun, or without a gold answer to be scored by
+	WitnessError   uint8 = 3
+)
+
+// WitnessOutcome returns the outcome of a witness bundle for that of a task's
+// seal; false if it is none.
+func WitnessOutcome(sealed string) (outcome uint8, ok bool) {
+	switch sealed {
+	case Solved:
+		return WitnessSolved, true
+	case Failed:
+		return WitnessFailed, true
+	case Skipped, Unscored:
+		return WitnessSkipped, true
+	case Errored:
+		return WitnessError, true
+	}
+	return 0, false
+}
+
+// The governance modes of a witness bundle.
+const (
+	WitnessRestricted uint8 = 0
+	WitnessApproved   uint8 = 1
+	WitnessAutonomous uint8 = 2
+)
+
+// WitnessMode returns the mode of a witness bundle for a policy's; false if
+// there is none of that name.
+func WitnessMode(mode string) (number uint8, ok bool) {
+	n := slices.Index([]string{WitnessRestricted: "restricted", WitnessApproved: "approved", WitnessAutonomous: "autonomous"}, mode)
+	return uint8(max(n, 0)), n >= 0
+}
+
+// What a trace says that the policy made of a call.
+const (
+	WitnessAllow   uint8 = 0
+	WitnessDeny    uint8 = 1
+	WitnessConfirm uint8 = 2 // it ran because a person said so
+)
+
+// Witness is a witness bundle (.rvw): one attempt at a task in one file, of a
+// format that other programs write, too. The numbers are wider than their fields;
+// Encode refuses what does not fit.
+//
+// TestWitnessRefuses and FuzzParseWitness show what ParseWitness refuses.
+type Witness struct {
+	Flags        uint16 // all, as read; on writing, only those that are not known here
+	TaskID       [16]byte
+	PolicyHash   [8]byte
+	CreatedNs    uint64 // since 1970, UTC
+	Outcome      uint8  // WitnessSolved, …
+	Mode         uint8  // WitnessRestricted, …
+	ToolCalls    int    // at most 2¹⁶-1, and where there is a trace, its entries
+	CostMicroUSD int64  // at most 2³²-1, as LatencyMs and Tokens
+	LatencyMs    int64
+	Tokens       int64
+	Retries      int              // at most 2¹⁶-1
+	Sections     []WitnessSection // in the file's order, each tag once
+	Size         int              // of the file, in bytes; on writing it is counted
+
+	signed, mac []byte // of a bundle that was read and is signed: what the MAC is over, and the MAC
+}
+
+// WitnessSection is a part of a witness bundle. Tags that are not known here are
+// kept and mean nothing.
+type WitnessSection struct {
+	Tag   uint16
+	Value []byte
+}
+
+// WitnessEntry is a call in a trace.
+type WitnessEntry struct {
+	Action       string  // name of the tool; need not be UTF-8
+	Policy       uint8   // WitnessAllow, WitnessDeny or WitnessConfirm
+	ArgsHash     [8]byte // the first bytes of a digest of what was asked for
+	ResultHash   [8]byte // and of what came back; zero if nothing did
+	LatencyMs    int64   // at most 2³²-1, as CostMicroUSD and Tokens
+	CostMicroUSD int64   // of a model that the tool asked
+	Tokens       int64
+}
+
+// Signed reports whether a bundle that was read bears a MAC. That says nothing of
+// whose it is: see Verify.
+func (w Witness) Signed() bool { return w.mac != nil }
+
+// Verify reports whether a bundle that was read bears the MAC of key. One that is
+// not signed does not.
+func (w Witness) Verify(key sign.HMACKey) bool { return w.mac != nil && key.Verify(w.signed, w.mac) }
+
+// Section returns the value of a section; false if there is none.
+func (w Witness) Section(tag uint16) (value []byte, ok bool) {
+	for _, s := range w.Sections {
+		if s.Tag == tag {
+			return s.Value, true
+		}
+	}
+	return nil, false
+}
+
+// EvidenceComplete reports whether what was asked for, what was changed and what
+// the checks said are all there. An empty diff is one.
+func (w Witness) EvidenceComplete() bool {
+	for _, tag := range []uint16{WitnessSpec, WitnessDiff, WitnessTestLog} {
+		if _, ok := w.Section(tag); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// Denied returns how many calls of the trace the policy denied.
+func (w Witness) Denied() int {
+	denied := 0
+	for e := range w.entries {
+		if e[2] == WitnessDeny {
+			denied++
+		}
+	}
+	return denied
+}
+
+// Trace returns the calls of the trace, none where there is no trace.
+func (w Witness) Trace() []WitnessEntry {
+	var calls []WitnessEntry
+	for e := range w.entries {
+		call := WitnessEntry{Action: string(e[witnessEntry:]), Policy: e[2],
+			LatencyMs:    int64(binary.LittleEndian.Uint32(e[20:])),
+			CostMicroUSD: int64(binary.LittleEndian.Uint32(e[24:])),
+			Tokens:       int64(binary.LittleEndian.Uint32(e[28:]))}
+		copy(call.ArgsHash[:], e[4:])
+		copy(call.ResultHash[:], e[12:])
+		calls = append(calls, call)
+	}
+	return calls
+}
+
+// entries yields the bytes of each entry of the trace, up to one that is none.
+func (w Witness) entries(yield func([]byte) bool) {
+	trace, _ := w.Section(WitnessTrace)
+	for len(trace) > 0 {
+		n := entryLen(trace)
+		if n == 0 || !yield(trace[:n]) {
+			return
+		}
+		trace = trace[n:]
+	}
+}
+
+// entryLen returns the length of the entry that a trace begins with, 0 if it
+// begins with none.
+func entryLen(trace []byte) int {
+	if len(trace) < witnessEntry || trace[2] > WitnessConfirm || trace[3] != 0 {
+		return 0
+	}
+	n := witnessEntry + int(binary.LittleEndian.Uint16(trace))
+	if n > len(trace) {
+		return 0
+	}
+	return n
+}
+
+// ParseWitness reads a bundle. The values of its sections are parts of data,
+// which must not be changed afterwards. It does not check whose the MAC is.
+// Its only error is ErrWitness.
+func ParseWitness(data []byte) (Witness, error) {
+	if len(data) < witnessHeader || len(data) > MaxWitness {
+		return Witness{}, ErrWitness
+	}
+	le := binary.LittleEndian
+	if le.Uint32(data) != witnessMagic || le.Uint16(data[4:]) != witnessVersion || uint64(le.Uint32(data[60:])) != uint64(len(data)) {
+		return Witness{}, ErrWitness
+	}
+	w := Witness{Flags: le.Uint16(data[6:]), CreatedNs: le.Uint64(data[32:]), Outcome: data[40], Mode: data[41],
+		ToolCalls: int(le.Uint16(data[42:])), CostMicroUSD: int64(le.Uint32(data[44:])), LatencyMs: int64(le.Uint32(data[48:])),
+		Tokens: int64(le.Uint32(data[52:])), Retries: int(le.Uint16(data[56:])), Size: len(data)}
+	copy(w.TaskID[:], data[8:])
+	copy(w.PolicyHash[:], data[24:])
+	if w.Outcome > WitnessError || w.Mode > WitnessAutonomous {
+		return Witness{}, ErrWitness
+	}
+	end := len(data)
+	if w.Flags&WitnessSigned != 0 {
+		end -= witnessMAC
+		if end < witnessHeader {
+			return Witness{}, ErrWitness
+		}
+		w.signed, w.mac = data[:end:end], data[end:]
+	}
+	if !w.parseSections(data[witnessHeader:end], int(le.Uint16(data[58:]))) || !w.consistent() {
+		return Witness{}, ErrWitness
+	}
+	return w, nil
+}
+
+// parseSections reads n sections, of which body must consist.
+func (w *Witness) parseSections(body []byte, n int) bool {
+	if n > len(body)/witnessSection {
+		return false
+	}
+	if n > 0 {
+		w.Sections = make([]WitnessSection, n)
+	}
+	for i := range w.Sections {
+		if len(body) < witnessSection {
+			return false
+		}
+		tag, length := binary.LittleEndian.Uint16(body), uint64(binary.LittleEndian.Uint32(body[2:]))
+		body = body[witnessSection:]
+		if length > uint64(len(body)) {
+			return false
+		}
+		w.Sections[i] = WitnessSection{tag, body[:length:length]}
+		body = body[length:]
+	}
+	return len(body) == 0
+}
+
+// consistent reports whether no tag stands there twice, the flags say of the
+// sections known here what is so, and the trace is one and has as many calls as
+// the header.
+func (w *Witness) consistent() bool {
+	flags, ok := sectionFlags(w.Sections)
+	if !ok || flags != w.Flags&witnessKnown&^WitnessSigned {
+		return false
+	}
+	return w.traced()
+}
+
+// traced reports whether the trace, if there is one, consists of as many entries
+// as there were calls.
+func (w *Witness) traced() bool {
+	trace, there := w.Section(WitnessTrace)
+	calls := 0
+	for len(trace) > 0 {
+		n := entryLen(trace)
+		if n == 0 {
+			return false
+		}
+		trace = trace[n:]
+		calls++
+	}
+	return !there || calls == w.ToolCalls
+}
+
+// sectionFlags returns the flags that tell of the known ones of sections; false
+// if a tag stands there twice.
+func sectionFlags(sections []WitnessSection) (flags uint16, ok bool) {
+	var low uint64
+	var high map[uint16]bool
+	for _, s := range sections {
+		switch {
+		case s.Tag >= 64:
+			if high[s.Tag] {
+				return 0, false
+			}
+			if high == nil {
+				high = make(map[uint16]bool)
+			}
+			high[s.Tag] = true
+		case low>>s.Tag&1 != 0:
+			return 0, false
+		default:
+			low |= 1 << s.Tag
+		}
+	}
+	return uint16(low) & witnessKnown &^ WitnessSigned, true
+}
