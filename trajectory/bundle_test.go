@@ -75,6 +75,14 @@ func TestWitnessRefuses(t *testing.T) {
 	set := func(o int, v ...byte) func([]byte) []byte {
 		return func(b []byte) []byte { copy(b[o:], v); return b }
 	}
+	large := make([]byte, MaxWitness+1) // one section of another tag, and nothing wrong with it
+	copy(large, unsigned[:8])
+	large[6], large[58], large[witnessHeader] = 0, 1, 99
+	le.PutUint32(large[witnessHeader+2:], uint32(len(large)-witnessHeader-witnessSection))
+	sized(large)
+	if _, err := ParseWitness(sized(change(large[:MaxWitness], set(witnessHeader+2, 0xba, 0xff, 0xff, 0)))); err != nil {
+		t.Fatalf("the largest bundle: %v", err)
+	}
 	tests := map[string][]byte{
 		"empty":                       {},
 		"a header cut short":          unsigned[:63],
@@ -114,7 +122,7 @@ func TestWitnessRefuses(t *testing.T) {
 		"an action of 2¹⁶-1":          change(unsigned, set(at[3]+6, 255, 255)),
 		"the last action longer":      change(unsigned, set(at[4]-witnessEntry-4, 5)),
 		"the last action shorter":     change(unsigned, set(at[4]-witnessEntry-4, 3)),
-		"larger than a bundle can be": sized(append(bytes.Clone(unsigned), make([]byte, MaxWitness)...)),
+		"larger than a bundle can be": large,
 		"another kind of file":        []byte(strings.Repeat("{\"a\":1}\n", 20)),
 	}
 	for _, b := range [][]byte{unsigned, bundle} {
