@@ -17,6 +17,8 @@
 //
 // [Run.Disclose] takes one task, or all, out of a run as an
 // evidence bundle that [VerifyBundle] checks by itself (TestVerifyBundleForged).
+// A [WitnessReader] makes witness bundles, which other programs read, while a run
+// is verified (TestWitness).
 package ledger
 
 import (
