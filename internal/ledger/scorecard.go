@@ -1,5 +1,16 @@
 package ledger
 
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+)
+
 // Scorecard says what it cost to be right. Money is in micro-USD. Fractions are
 // 32-bit floats, one division each. Its JSON is that of the witness format's
 // other writers: these members in this order.
@@ -9,14 +20,219 @@ type Scorecard struct {
 	Failed             int     `json:"failed"`
 	Skipped            int     `json:"skipped"` // never begun, or without a gold answer
 	Errors             int     `json:"errors"`
-	PolicyViolations   int     `json:"policy_violations"`
+	PolicyViolations   int     `json:"policy_violations"`           // calls that broke rules, and redirects that would have; from bundles: denied calls of the traces
 	RollbackCount      *int    `json:"rollback_count"`              // null: bundles do not tell
 	TotalCostMicroUSD  *int64  `json:"total_cost_microdollars"`     // null: a price is unknown
-	MedianLatencyMs    int64   `json:"median_latency_ms"`           // element ⌊50·n/100⌋ of the sorted
+	MedianLatencyMs    int64   `json:"median_latency_ms"`           // element ⌊50·n/100⌋ of the sorted, over all tasks
 	P95LatencyMs       int64   `json:"p95_latency_ms"`              // element ⌊95·n/100⌋, at most the last
 	TotalTokens        int64   `json:"total_tokens"`                // read and written
 	TotalRetries       int     `json:"total_retries"`               // model calls that repeated another
 	EvidenceCoverage   float32 `json:"evidence_coverage"`           // solved with complete evidence ÷ solved; 0 where none is
 	CostPerSolveMicros *int64  `json:"cost_per_solve_microdollars"` // total ÷ solved, floored; 0 where none is; null: a price is unknown
 	SolveRate          float32 `json:"solve_rate"`                  // solved ÷ total; 0 of nothing
+}
+
+// Encode returns scorecard.json: the members in their order, without spaces, fractions
+// in the shortest form that reads back as the same 32-bit float (0.42857143), and one
+// newline at the end.
+func (c Scorecard) Encode() ([]byte, error) {
+	data, err := json.Marshal(c)
+	return append(data, '\n'), err
+}
+
+// DecodeScorecard reads scorecard.json: what Encode gives for a card whose members
+// go together, and no other bytes. Its only error is sign.ErrMalformed.
+func DecodeScorecard(data []byte) (Scorecard, error) {
+	var c Scorecard
+	if err := json.Unmarshal(data, &c, json.RejectUnknownMembers(true)); err != nil {
+		return Scorecard{}, sign.ErrMalformed
+	}
+	if again, err := c.Encode(); err != nil || !bytes.Equal(again, data) || !c.plausible() {
+		return Scorecard{}, sign.ErrMalformed
+	}
+	return c, nil
+}
+
+// plausible reports whether there are tasks that give the card.
+func (c Scorecard) plausible() bool {
+	counts := []int{c.TotalTasks, c.Solved, c.Failed, c.Skipped, c.Errors, c.PolicyViolations, c.TotalRetries}
+	if c.RollbackCount != nil {
+		counts = append(counts, *c.RollbackCount)
+	}
+	for _, n := range counts {
+		if n < 0 || int64(n) > maxCounted {
+			return false
+		}
+	}
+	if c.TotalTokens < 0 || c.TotalTokens > maxCounted || c.MedianLatencyMs > c.P95LatencyMs || c.EvidenceCoverage < 0 || c.EvidenceCoverage > 1 {
+		return false
+	}
+	perSolve := c.costPerSolve()
+	return c.Solved+c.Failed+c.Skipped+c.Errors == c.TotalTasks && c.SolveRate == share(c.Solved, c.TotalTasks) &&
+		(c.TotalCostMicroUSD == nil || *c.TotalCostMicroUSD >= 0 && *c.TotalCostMicroUSD <= maxCounted) &&
+		(c.CostPerSolveMicros == nil) == (perSolve == nil) && (perSolve == nil || *perSolve == *c.CostPerSolveMicros)
+}
+
+func (c Scorecard) costPerSolve() *int64 {
+	if c.TotalCostMicroUSD == nil {
+		return nil
+	}
+	perSolve := int64(0)
+	if c.Solved > 0 {
+		perSolve = *c.TotalCostMicroUSD / int64(c.Solved)
+	}
+	return &perSolve
+}
+
+// share is the one division of a fraction; 0 where there is nothing to divide by.
+func share(of, all int) float32 {
+	if all == 0 {
+		return 0
+	}
+	return float32(of) / float32(all)
+}
+
+// Case is a task as a scorecard counts it.
+type Case struct {
+	Outcome          string // trajectory.Solved, Failed, Skipped, Unscored or Errored
+	CostMicroUSD     *int64 // nil: a price is unknown
+	LatencyMs        int64
+	Tokens           int64
+	Retries          int
+	Violations       int
+	Rollbacks        *int // nil: not told
+	RollbacksCorrect int
+	EvidenceComplete bool
+}
+
+// Case is the task as a scorecard counts it.
+func (t SheetTask) Case() Case {
+	return Case{Outcome: t.Outcome, CostMicroUSD: t.CostMicroUSD, LatencyMs: t.LatencyMs, Tokens: t.Tokens, Retries: t.Retries,
+		Violations: t.Violations, Rollbacks: &t.Rollbacks, RollbacksCorrect: t.RollbacksCorrect, EvidenceComplete: t.EvidenceComplete}
+}
+
+// WitnessCase is a bundle as a scorecard counts it: its violations are the denied
+// calls of its trace, and of rollbacks it does not tell.
+func WitnessCase(w trajectory.Witness) Case {
+	cost := w.CostMicroUSD
+	c := Case{Outcome: trajectory.Errored, CostMicroUSD: &cost, LatencyMs: w.LatencyMs, Tokens: w.Tokens, Retries: w.Retries,
+		Violations: w.Denied(), EvidenceComplete: w.EvidenceComplete()}
+	switch w.Outcome {
+	case trajectory.WitnessSolved:
+		c.Outcome = trajectory.Solved
+	case trajectory.WitnessFailed:
+		c.Outcome = trajectory.Failed
+	case trajectory.WitnessSkipped:
+		c.Outcome = trajectory.Skipped
+	}
+	return c
+}
+
+// Tally gathers tasks into a scorecard. Of each it holds a number, its latency. The
+// zero value has none.
+type Tally struct {
+	card                 Scorecard
+	latencies            []int64
+	complete             int // solved with complete evidence
+	cost                 int64
+	rollbacks, correct   int
+	unpriced, untoldBack bool // a task's cost, or its rollbacks, are not known
+}
+
+var errTally = errors.New("its counts cannot be added up")
+
+// Add takes a task. It fails where a count is below nothing, or a sum grows beyond
+// what a derived file can hold; the tally is then as it was.
+func (t *Tally) Add(c Case) error {
+	next := *t
+	add := func(sum *int, n int) bool {
+		ok := n >= 0 && int64(*sum) <= maxCounted-int64(n)
+		*sum += n
+		return ok
+	}
+	add64 := func(sum *int64, n int64) bool {
+		ok := n >= 0 && n <= maxCounted && *sum <= maxCounted-n
+		*sum += n
+		return ok
+	}
+	ok := add(&next.card.TotalTasks, 1) && add(&next.card.PolicyViolations, c.Violations) && add(&next.card.TotalRetries, c.Retries) && add64(&next.card.TotalTokens, c.Tokens)
+	if c.CostMicroUSD == nil {
+		next.unpriced = true
+	} else {
+		ok = ok && add64(&next.cost, *c.CostMicroUSD)
+	}
+	if c.Rollbacks == nil {
+		next.untoldBack = true
+	} else {
+		ok = ok && c.RollbacksCorrect <= *c.Rollbacks && add(&next.rollbacks, *c.Rollbacks) && add(&next.correct, c.RollbacksCorrect)
+	}
+	if !ok {
+		return errTally
+	}
+	switch c.Outcome {
+	case trajectory.Solved:
+		next.card.Solved++
+		if c.EvidenceComplete {
+			next.complete++
+		}
+	case trajectory.Failed:
+		next.card.Failed++
+	case trajectory.Skipped, trajectory.Unscored:
+		next.card.Skipped++
+	case trajectory.Errored:
+		next.card.Errors++
+	default:
+		return fmt.Errorf("its outcome is %q", c.Outcome)
+	}
+	next.latencies = append(next.latencies, c.LatencyMs)
+	*t = next
+	return nil
+}
+
+// Scorecard returns the card of what was added.
+func (t *Tally) Scorecard() Scorecard {
+	c := t.card
+	sorted := slices.Sorted(slices.Values(t.latencies))
+	c.MedianLatencyMs, c.P95LatencyMs = percentile(sorted, 50), percentile(sorted, 95)
+	if !t.untoldBack {
+		n := t.rollbacks
+		c.RollbackCount = &n
+	}
+	if !t.unpriced {
+		cost := t.cost
+		c.TotalCostMicroUSD = &cost
+	}
+	c.CostPerSolveMicros = c.costPerSolve()
+	c.EvidenceCoverage, c.SolveRate = share(t.complete, c.Solved), share(c.Solved, c.TotalTasks)
+	return c
+}
+
+// percentile returns the element ⌊p·n/100⌋ of n sorted numbers, at most the last; 0
+// of none.
+func percentile(sorted []int64, p int) int64 {
+	n := len(sorted)
+	if n == 0 {
+		return 0
+	}
+	return sorted[min(p*n/100, n-1)]
+}
+
+// Tally counts the tasks of a run, all of which must be sealed.
+func (f *Fold) Tally() (*Tally, error) {
+	var tally Tally
+	for _, t := range f.Tasks {
+		if err := tally.Add(f.SheetTask(t).Case()); err != nil {
+			return nil, fmt.Errorf("counting the task %q: %w", t.Plan.TaskID, err)
+		}
+	}
+	return &tally, nil
+}
+
+// Scorecard returns the card of a run, all of whose tasks must be sealed.
+func (f *Fold) Scorecard() (Scorecard, error) {
+	tally, err := f.Tally()
+	if err != nil {
+		return Scorecard{}, err
+	}
+	return tally.Scorecard(), nil
 }

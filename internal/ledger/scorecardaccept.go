@@ -1,0 +1,55 @@
+package ledger
+
+// Thresholds are what a set of tasks is accepted by.
+type Thresholds struct {
+	SolveRate           float32 // at least
+	Violations          int     // at most
+	EvidenceCoverage    float32 // at least
+	RollbackCorrectness float32 // at least
+}
+
+// DefaultThresholds are those of the acceptance run.
+func DefaultThresholds() Thresholds {
+	return Thresholds{SolveRate: 0.60, EvidenceCoverage: 1, RollbackCorrectness: 1}
+}
+
+// Acceptance is what came of holding a set of tasks against thresholds.
+type Acceptance struct {
+	Criteria []Criterion `json:"criteria"` // solve_rate, policy_violations, evidence_coverage, rollback_correctness
+	Pass     bool        `json:"pass"`     // all of them
+}
+
+// Criterion is one of the thresholds. What is not known does not pass.
+type Criterion struct {
+	Name   string `json:"name"`
+	Wanted any    `json:"wanted"` // at least, a float32; of policy_violations at most, an int
+	Got    any    `json:"got"`    // likewise; nil: not known
+	Pass   bool   `json:"pass"`
+}
+
+// Accept holds what was added against thresholds. Rollbacks are correct where they are
+// proven to be: where there was none, all are; where one is not told of, that is not
+// known.
+func (t *Tally) Accept(want Thresholds) Acceptance {
+	c := t.Scorecard()
+	least := func(name string, wanted, got float32) Criterion {
+		return Criterion{Name: name, Wanted: wanted, Got: got, Pass: got >= wanted}
+	}
+	rollbacks := least("rollback_correctness", want.RollbackCorrectness, 1)
+	switch {
+	case t.untoldBack:
+		rollbacks.Got, rollbacks.Pass = nil, false
+	case t.rollbacks > 0:
+		rollbacks = least(rollbacks.Name, want.RollbackCorrectness, share(t.correct, t.rollbacks))
+	}
+	a := Acceptance{Pass: true, Criteria: []Criterion{
+		least("solve_rate", want.SolveRate, c.SolveRate),
+		{Name: "policy_violations", Wanted: want.Violations, Got: c.PolicyViolations, Pass: c.PolicyViolations <= want.Violations},
+		least("evidence_coverage", want.EvidenceCoverage, c.EvidenceCoverage),
+		rollbacks,
+	}}
+	for _, each := range a.Criteria {
+		a.Pass = a.Pass && each.Pass
+	}
+	return a
+}
