@@ -1,0 +1,332 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/submit"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+)
+
+// sheetQuery says how the sheets of runs are read. The zero value takes those that
+// are kept of runs that were verified before.
+type sheetQuery struct {
+	anew  bool // verify all runs, whatever is kept; for all that is signed
+	empty bool // a folder need not hold a run
+}
+
+// givenSheet is the sheet of a finished, verified run, and where the run lies.
+type givenSheet struct {
+	ledger.Sheet
+	path string
+}
+
+// sheetsRead is what came of reading runs.
+type sheetsRead struct {
+	runs   int   // that were given
+	failed error // why others were not, which the command ends with when it has printed; nil: none
+}
+
+// runAt is a place where a run lies. Its id and its start are what the first line of
+// the journal says, which is only believed once the run has verified.
+type runAt struct {
+	path    string
+	named   bool // by the user, not found in a folder
+	runID   string
+	started string
+}
+
+const wantRuns = "give run directories, packages, their archives, or folders that hold some, such as runs/"
+
+// eachSheet gives the sheets of the finished runs at paths, in the order in which they began,
+// one at a time: each path is a run directory, a full package, its archive, or a
+// folder that holds some. Links in folders are not followed. What is printed
+// meanwhile says what was left out; runs that do not verify and unfinished ones that
+// the user named are what sheetsRead fails with, while the others are given. The
+// error is that nothing could be read, or give's own.
+func (a *app) eachSheet(paths []string, q sheetQuery, give func(givenSheet) error) (sheetsRead, error) {
+	r := &sheetReader{app: a, kept: a.openKept(), anew: q.anew, ahead: runtime.GOMAXPROCS(0)}
+	found, err := r.find(paths, q.empty)
+	if err != nil {
+		return sheetsRead{}, err
+	}
+	return r.each(found, give)
+}
+
+// sheetReader reads runs.
+type sheetReader struct {
+	*app
+	kept  *keptSheets // nil: nothing is kept
+	anew  bool
+	ahead int // runs that are read at once, each of whose sheets is held
+}
+
+// find returns the runs at paths in the order in which they began.
+func (r *sheetReader) find(paths []string, empty bool) ([]runAt, error) {
+	var found []runAt
+	for _, path := range paths {
+		at, err := r.runsAt(path)
+		if err != nil {
+			return nil, err
+		}
+		if len(at) == 0 && !empty {
+			return nil, usage(wantRuns, "%q holds no run", path)
+		}
+		found = append(found, at...)
+	}
+	slices.SortStableFunc(found, func(a, b runAt) int {
+		return cmp.Or(strings.Compare(a.started, b.started), strings.Compare(a.runID, b.runID), strings.Compare(a.path, b.path))
+	})
+	return found, nil
+}
+
+// runsAt returns the run that a path names, or those in the folder there.
+func (r *sheetReader) runsAt(path string) ([]runAt, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("reading %q: %w", path, unwrapPath(err))
+	case err != nil:
+		return nil, usage(wantRuns, "reading %q: %v", path, unwrapPath(err))
+	case !info.IsDir() && !isArchive(path):
+		return nil, usage(wantRuns, "%q is a file, and no archive of a package", path)
+	case !info.IsDir() || isPackage(path) || isRun(path) == nil:
+		at, err := r.begun(runAt{path: path, named: true})
+		return []runAt{at}, err
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", path, unwrapPath(err))
+	}
+	var found []runAt
+	for _, e := range entries {
+		in := filepath.Join(path, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), ".new-"): // not yet, or never, a run
+			continue
+		case e.IsDir() && (isPackage(in) || isRun(in) == nil):
+		case e.Type().IsRegular() && strings.HasSuffix(e.Name(), submit.ArchiveSuffix) && isArchive(in):
+		default:
+			continue
+		}
+		at, err := r.begun(runAt{path: in})
+		if f := (*failure)(nil); errors.As(err, &f) && f.code == exitUsage {
+			fmt.Fprintf(r.stderr, "gaia: left out: %s\n", oneLine(err.Error()))
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, at)
+	}
+	return found, nil
+}
+
+// begun adds to a place which run lies there and when it began, as far as that can be
+// told; what is wrong with it shows when it is verified. A public package is a
+// matter of usage.
+func (r *sheetReader) begun(at runAt) (runAt, error) {
+	if isArchive(at.path) { // which would be unpacked to look at its first line
+		if s, _, ok := r.kept.stamp(at.path); ok && !r.anew {
+			if sheet, found := r.kept.load(s); found {
+				at.runID, at.started = sheet.RunID, sheet.Started
+				return at, nil
+			}
+		}
+	}
+	given, err := openJournal(at.path)
+	if f := (*trajectory.Fault)(nil); errors.As(err, &f) {
+		return at, nil
+	}
+	if err != nil {
+		return at, err
+	}
+	defer given.Close()
+	at.runID, at.started = firstEvent(given.files)
+	return at, nil
+}
+
+// firstEvent returns what the first line of a journal says of its run.
+func firstEvent(files fs.FS) (runID, started string) {
+	const most = 1 << 16 // bytes; run_started has some 600
+	f, _, err := ledger.OpenFile(files, trajectory.JournalFile)
+	if err != nil {
+		return "", ""
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(io.LimitReader(f, most)).ReadBytes('\n')
+	var first struct {
+		RunID     string `json:"run_id"`
+		Timestamp string `json:"timestamp"`
+	}
+	if err != nil || json.Unmarshal(line, &first) != nil {
+		return "", ""
+	}
+	return first.RunID, first.Timestamp
+}
+
+// readSheet is what came of reading a run.
+type readSheet struct {
+	sheet ledger.Sheet
+	err   error
+	left  string // why the run is left out, "" if it is not
+}
+
+// each reads the runs, some at once, and gives their sheets in order.
+func (r *sheetReader) each(found []runAt, give func(givenSheet) error) (sheetsRead, error) {
+	under := make([]chan readSheet, len(found))
+	begin := func(i int) {
+		under[i] = make(chan readSheet, 1) // so that nobody waits for who has given up
+		go func() { under[i] <- r.read(found[i]) }()
+	}
+	for i := range min(r.ahead, len(found)) {
+		begin(i)
+	}
+	gathered := &gathering{sheetReader: r, at: map[string]string{}, strangers: map[string]bool{}}
+	for i, at := range found {
+		got := <-under[i]
+		under[i] = nil
+		if gathered.takes(at, got) {
+			if err := give(givenSheet{got.sheet, at.path}); err != nil {
+				return sheetsRead{}, err
+			}
+		}
+		if next := i + r.ahead; next < len(found) {
+			begin(next)
+		}
+	}
+	if r.kept != nil {
+		r.kept.prune()
+	}
+	return sheetsRead{runs: len(gathered.at), failed: gathered.failure(len(found))}, nil
+}
+
+// read reads the sheet of one run, from those that are kept if it can.
+func (r *sheetReader) read(at runAt) readSheet {
+	before, settled, ok := r.kept.stamp(at.path)
+	if ok && !r.anew {
+		if sheet, found := r.kept.load(before); found {
+			return readSheet{sheet: sheet}
+		}
+	}
+	sheet, of, err := verifiedSheet(at.path)
+	switch {
+	case err != nil:
+		return readSheet{err: err}
+	case !of.Complete && at.named:
+		return readSheet{err: incomplete(at.path, of)}
+	case !of.Complete:
+		return readSheet{left: "the run is not complete: " + of.Missing}
+	case sheet.RunID != at.runID || sheet.Started != at.started:
+		return readSheet{err: trajectory.Faultf(trajectory.JournalFile, "was another before it was verified")}
+	}
+	if settled {
+		if after, _, ok := r.kept.stamp(at.path); ok && maps.Equal(before.files, after.files) {
+			r.kept.keep(after, sheet)
+		}
+	}
+	return readSheet{sheet: sheet}
+}
+
+// verifiedSheet verifies a run directory, package or archive and returns its sheet.
+func verifiedSheet(path string) (ledger.Sheet, *ledger.Run, error) {
+	given, err := openJournal(path)
+	if err != nil {
+		return ledger.Sheet{}, nil, err
+	}
+	defer given.Close()
+	if !given.packaged {
+		return ledger.ReadSheet(given.files, ledger.Options{})
+	}
+	if _, err := given.verify(submit.Options{Once: true}); err != nil {
+		return ledger.Sheet{}, nil, err
+	}
+	return ledger.ReadSheet(given.files, ledger.Options{Summary: submit.MetadataFile})
+}
+
+// gathering is what was found out about runs so far.
+type gathering struct {
+	*sheetReader
+	at        map[string]string // where each run that was given lies, by its id
+	strangers map[string]bool   // keys that the user does not trust
+	trusted   map[string]bool   // nil: not asked yet
+	failures  []*failure
+}
+
+// takes reports whether the sheet that was read is to be given, and says or notes why not.
+func (g *gathering) takes(at runAt, got readSheet) bool {
+	switch before, twice := g.at[got.sheet.RunID]; {
+	case got.err != nil:
+		f := *classify(got.err)
+		f.err = fmt.Errorf("%s: %w", oneLine(quoteArg(at.path)), f.err)
+		g.failures = append(g.failures, &f)
+		return false
+	case got.left != "":
+		fmt.Fprintf(g.stderr, "gaia: left out: %s: %s\n", oneLine(quoteArg(at.path)), oneLine(got.left))
+		return false
+	case twice:
+		fmt.Fprintf(g.stderr, "gaia: left out: %s: the run %s was read from %s\n", oneLine(quoteArg(at.path)), got.sheet.RunID, oneLine(quoteArg(before)))
+		return false
+	}
+	g.at[got.sheet.RunID] = at.path
+	g.noticeSigner(got.sheet.SignedBy)
+	return true
+}
+
+// noticeSigner says of a key once that the user does not trust it.
+func (g *gathering) noticeSigner(id string) {
+	if g.trusted == nil {
+		g.trusted = map[string]bool{}
+		keys, err := g.ownKeys()
+		if err != nil {
+			fmt.Fprintf(g.stderr, "gaia: whom you trust cannot be told: %s\n", oneLine(err.Error()))
+		}
+		for _, k := range keys {
+			g.trusted[k.ID()] = true
+		}
+	}
+	if !g.trusted[id] && !g.strangers[id] {
+		g.strangers[id] = true
+		fmt.Fprintf(g.stderr, "gaia: signed by a key you do not trust: %s\n", oneLine(id))
+	}
+}
+
+// failure is what the runs that could not be read come to together: evidence that does
+// not verify before a run that is not complete, that before what could not be read.
+func (g *gathering) failure(runs int) error {
+	if len(g.failures) == 0 {
+		return nil
+	}
+	if runs == 1 {
+		return g.failures[0]
+	}
+	worst := slices.MinFunc(g.failures, func(a, b *failure) int { return gravity(a.code) - gravity(b.code) })
+	what := map[int]string{exitEvidence: "do not verify or cannot be read", exitIncomplete: "are not complete or cannot be read"}
+	f := &failure{code: worst.code, hints: worst.hints,
+		err: fmt.Errorf("%d of %s %s", len(g.failures), counted(runs, "run"), cmp.Or(what[worst.code], "cannot be read"))}
+	for i, one := range g.failures {
+		if i == maxHinted {
+			f.reasons = append(f.reasons, fmt.Sprintf("and %d more", len(g.failures)-i))
+			break
+		}
+		f.reasons = append(f.reasons, one.err.Error())
+	}
+	return f
+}
+
+// gravity orders exit codes as exit.go says that they hold.
+func gravity(code int) int {
+	return slices.Index([]int{exitUsage, exitEvidence, exitIncomplete, exitFindings, exitFailure}, code)
+}

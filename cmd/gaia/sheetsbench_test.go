@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+)
+
+// The size that the queries are bounded for.
+const (
+	benchRuns  = 100
+	benchTasks = 466
+)
+
+// benchSheet is the sheet of a run of so many tasks, each of whose events has
+// something in every member: some 900 bytes of JSON.
+func benchSheet(run, tasks int) ledger.Sheet {
+	began := time.Date(2026, 1, 1, run, 0, 0, 0, time.UTC)
+	id := func(n int) string { return fmt.Sprintf("01JABCDEFGHJK%04dM%08d", run, n) }
+	hash, signer := "0123456789abcdef", "SHA256:"+strings.Repeat("k", 43)
+	s := ledger.Sheet{RunID: id(0), Schema: "gaia.sheet/1", Started: began.Format(trajectory.TimeFormat), GuidanceHash: hash, SignedBy: signer,
+		ManifestSHA256: sign.Digest([]byte(id(0))), Model: "gpt-4o-2024-08-06"}
+	for i := range tasks {
+		cost, accepted := int64(12345+i), i%3 > 0
+		task, at := fmt.Sprintf("c61d22de-5f6c-4958-%04d-%012d", i, i*7919), began.Add(time.Duration(i)*time.Second).Format(trajectory.TimeFormat)
+		e := ledger.RunEvent{Attempt: 1, CostMicroUSD: &cost, Counted: true, DiffSummary: ledger.DiffSummary{Files: 2, LinesAdded: i % 40, LinesRemoved: 4},
+			DurationMs: 12345 + int64(i), FilesTouched: []string{"notes.txt", "table.csv"}, GuidanceHash: hash, ID: id(i + 1), Intent: "spreadsheet+code",
+			Level: 1 + i%3, ManifestSHA256: s.ManifestSHA256, Model: s.Model, Outcome: trajectory.Answered, OutcomeAccepted: &accepted,
+			RetrievedRuleIDs: []string{"R001", "R004"}, Retries: i % 2, ReworkLines: i % 7, RunID: s.RunID, Schema: "gaia.run_event/1", Session: id(0),
+			SignedBy: signer, TaskID: task, TestResults: ledger.TestCounts{Passed: 1, Ran: 1, Skipped: 1}, Timestamp: at, Tokens: 23456 + int64(i), ToolCalls: 7,
+			ToolsUsed: []string{"python", "read_file", "web_fetch"}, Violations: []ledger.Violation{}}
+		if i%2 == 0 {
+			e.Violations = append(e.Violations, ledger.Violation{AutoCorrected: i%4 == 0, Description: "code acts on the host: os.system", Location: fmt.Sprintf("turn %d, python, call c1", i%9),
+				RuleID: []string{"R001", "R004", "R005"}[i%3], Severity: "high"})
+		}
+		s.Events = append(s.Events, e)
+		s.Tasks = append(s.Tasks, ledger.SheetTask{CostMicroUSD: &cost, EvidenceComplete: true, LatencyMs: e.DurationMs, Level: e.Level, Outcome: trajectory.Solved, TaskID: task, Tokens: e.Tokens})
+	}
+	return s
+}
+
+// keepBench makes the files of runs that were verified, and their kept sheets.
+func keepBench(b *testing.B) (r *sheetReader, folder string) {
+	b.Helper()
+	home := b.TempDir()
+	a := &app{began: time.Now(), stderr: io.Discard, stdout: io.Discard, getenv: func(name string) string { return map[string]string{"HOME": home}[name] }}
+	r = &sheetReader{app: a, kept: a.openKept(), ahead: runtime.GOMAXPROCS(0)}
+	if r.kept == nil {
+		b.Skip("no sheet is kept on this system")
+	}
+	r.kept.now = func() time.Time { return time.Now().Add(time.Hour) }
+	folder = filepath.Join(home, "runs")
+	for i := range benchRuns {
+		s := benchSheet(i, benchTasks)
+		dir := filepath.Join(folder, s.RunID)
+		must(b, os.MkdirAll(dir, 0o755))
+		for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
+			write(b, filepath.Join(dir, name), "{}")
+		}
+		write(b, filepath.Join(dir, trajectory.JournalFile), fmt.Sprintf("{\"run_id\":%q,\"timestamp\":%q}\n", s.RunID, s.Started))
+		at, settled, ok := r.kept.stamp(dir)
+		if !settled || !ok {
+			b.Fatal("a run has no stamp")
+		}
+		r.kept.keep(at, s)
+	}
+	return r, folder
+}
+
+// BenchmarkSheets reads 100 runs of 466 tasks from the sheets that are kept of them;
+// bytes are those of their events as JSON.
+func BenchmarkSheets(b *testing.B) {
+	r, folder := keepBench(b)
+	line, err := sign.Canonical(benchSheet(0, benchTasks).Events)
+	must(b, err)
+	b.SetBytes(int64(len(line) * benchRuns))
+	b.ReportAllocs()
+	for b.Loop() {
+		found, err := r.find([]string{folder}, false)
+		must(b, err)
+		events := 0
+		read, err := r.each(found, func(s givenSheet) error {
+			events += len(s.Events)
+			return nil
+		})
+		if err = errors.Join(err, read.failed); err != nil || events != benchRuns*benchTasks {
+			b.Fatal(events, err)
+		}
+	}
+}
+
+// BenchmarkKeptFiles only reads the bytes that BenchmarkSheets reads.
+func BenchmarkKeptFiles(b *testing.B) {
+	r, _ := keepBench(b)
+	for b.Loop() {
+		files, err := filepath.Glob(filepath.Join(r.kept.dir, "*"+keptSuffix))
+		must(b, err)
+		for _, f := range files {
+			data, err := os.ReadFile(f)
+			must(b, err)
+			b.SetBytes(int64(len(data) * len(files)))
+		}
+	}
+}
+
+// BenchmarkKeptSheet decodes the sheet of a run of 466 tasks, as it is kept and as
+// JSON.
+func BenchmarkKeptSheet(b *testing.B) {
+	s := benchSheet(0, benchTasks)
+	packed, err := pack(s)
+	must(b, err)
+	text, err := sign.Canonical(s)
+	must(b, err)
+	for name, decode := range map[string]func(*ledger.Sheet) error{
+		"packed": func(s *ledger.Sheet) error { return unpack(packed, s) },
+		"json":   func(s *ledger.Sheet) error { return json.Unmarshal(text, s) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				var got ledger.Sheet
+				must(b, decode(&got))
+			}
+		})
+	}
+}
