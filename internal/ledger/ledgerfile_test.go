@@ -1,0 +1,205 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/google/go-cmp/cmp"
+	"github.com/oklog/ulid/v2"
+)
+
+// ledgerEvent is the nth of events that a reader accepts.
+func ledgerEvent(n int) RunEvent {
+	ms := uint64(1767225600000 + n)
+	id := func(last byte) string {
+		var u ulid.ULID
+		if err := u.SetTime(ms); err != nil {
+			panic(err) // it is within the times of a ULID
+		}
+		u[15] = last
+		return u.String()
+	}
+	accepted, cost := n%2 == 0, int64(n)
+	return RunEvent{Attempt: 1, CostMicroUSD: &cost, Counted: true, DurationMs: 5, FilesTouched: []string{"a<b>"}, GuidanceHash: "0123456789abcdef", ID: id(1),
+		Intent: "web", Level: 1 + n%3, ManifestSHA256: sign.Digest(nil), Model: "m", Outcome: trajectory.Answered, OutcomeAccepted: &accepted, RetrievedRuleIDs: []string{"R001"},
+		RunID: id(2), Schema: runEventSchema, Session: id(3), SignedBy: "SHA256:x", TaskID: fmt.Sprint("task ", n), TestResults: TestCounts{Passed: 1, Ran: 1, Skipped: 1},
+		Timestamp: trajectoryTime(ms), ToolsUsed: []string{"python", "web_fetch"}, Violations: []Violation{{Description: "d", Location: "l", RuleID: "R001", Severity: "critical"}}}
+}
+
+func trajectoryTime(ms uint64) string { return ulid.Time(ms).UTC().Format(trajectory.TimeFormat) }
+
+// ledgerOf writes a ledger file of events.
+func ledgerOf(t testing.TB, key sign.Key, events ...RunEvent) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := NewLedgerWriter(&out)
+	for _, e := range events {
+		if err := w.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Seal(key); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// readLedger reads a ledger file to its end.
+func readLedger(r *LedgerReader) (events []RunEvent, err error) {
+	for {
+		e, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return events, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+}
+
+func TestLedgerRoundTrip(t *testing.T) {
+	key := testKey(t, 1)
+	long := ledgerEvent(3)
+	for i := range 5000 { // longer than any buffer
+		long.FilesTouched = append(long.FilesTouched, fmt.Sprintf("folder/%032d", i))
+	}
+	for _, want := range [][]RunEvent{nil, {ledgerEvent(1)}, {ledgerEvent(1), ledgerEvent(2), long, ledgerEvent(4)}} {
+		data := ledgerOf(t, key, want...)
+		r := NewLedgerReader("f", bytes.NewReader(data))
+		got, err := readLedger(r)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil || !r.Signer().Equal(key.Public()) || r.Seal().Events != int64(len(want)) {
+			t.Errorf("%v, %+v: %s", err, r.Seal(), diff)
+		}
+		seal, signer, err := NewLedgerReader("f", bytes.NewReader(data)).Verify()
+		if err != nil || seal != r.Seal() || !signer.Equal(key.Public()) {
+			t.Errorf("Verify: %+v, %v", seal, err)
+		}
+		known := NewKnownLedgerReader("f", bytes.NewReader(data))
+		if got, err = readLedger(known); err != nil || cmp.Diff(want, got) != "" || known.Seal() != seal {
+			t.Errorf("known: %v", err)
+		}
+	}
+}
+
+// TestLedgerRefuses: every other file is refused, with the line that is wrong.
+func TestLedgerRefuses(t *testing.T) {
+	key := testKey(t, 1)
+	good := string(ledgerOf(t, key, ledgerEvent(1), ledgerEvent(2)))
+	lines := strings.SplitAfter(good, "\n")
+	first, second, seal := lines[0], lines[1], lines[2]
+	other := strings.SplitAfter(string(ledgerOf(t, key, ledgerEvent(1))), "\n")[1]
+	foreign := strings.SplitAfter(string(ledgerOf(t, testKey(t, 2), ledgerEvent(1), ledgerEvent(2))), "\n")[2]
+	member := func(s, name string) string {
+		_, rest, _ := strings.Cut(s, `"`+name+`":"`)
+		value, _, _ := strings.Cut(rest, `"`)
+		return value
+	}
+	for name, c := range map[string]struct{ data, want string }{
+		"empty":                    {"", "f: line 1: ends without a seal"},
+		"no seal":                  {first + second, "f: line 3: ends without a seal"},
+		"no newline":               {strings.TrimSuffix(good, "\n"), "f: line 3: ends without a seal"},
+		"more behind it":           {good + "\n", "f: line 3: is a seal before the end"},
+		"two files":                {good + good, "f: line 3: is a seal before the end"},
+		"seal alone":               {seal, "f: line 1: is the seal of other events"},
+		"seal of other events":     {first + second + other, "f: line 3: is the seal of other events"},
+		"an event is missing":      {second + seal, "f: line 2: is the seal of other events"},
+		"other order":              {second + first + seal, "f: line 2: does not come after the event before it"},
+		"twice":                    {first + first + seal, "f: line 2: does not come after the event before it"},
+		"white space":              {strings.Replace(good, `"attempt":1`, `"attempt": 1`, 1), "f: line 1: is not the canonical JSON of a run event"},
+		"another member":           {strings.Replace(good, `{"attempt":1`, `{"a":1,"attempt":1`, 1), "f: line 1: is not the canonical JSON of a run event"},
+		"null list":                {strings.Replace(good, `["a<b>"]`, `null`, 1), "f: line 1: is not the canonical JSON of a run event"},
+		"another task":             {strings.Replace(good, "task 1", "task 9", 1), "f: line 3: is the seal of other events"},
+		"seal with white space":    {first + second + strings.Replace(seal, `,"key"`, `, "key"`, 1), "f: line 3: is not the canonical JSON of a seal of the schema gaia.ledger/1"},
+		"another schema":           {first + second + strings.Replace(seal, "ledger/1", "ledger/2", 1), "f: line 3: is not the canonical JSON of a seal of the schema gaia.ledger/1"},
+		"no signature":             {first + second + strings.Replace(seal, `,"signature":"`+member(seal, "signature")+`"`, "", 1), "f: line 3: its signature is not good"},
+		"signature no base64":      {first + second + strings.Replace(seal, member(seal, "signature"), "x", 1), "f: line 3: its signature is not base64"},
+		"another's key":            {first + second + strings.Replace(seal, member(seal, "key"), member(foreign, "key"), 1), "f: line 3: its signature is not good"},
+		"another's signature":      {first + second + strings.Replace(seal, member(seal, "signature"), member(foreign, "signature"), 1), "f: line 3: its signature is not good"},
+		"no key":                   {first + second + strings.Replace(seal, member(seal, "key"), "x", 1), "f: line 3: its key is not one ssh-ed25519 key"},
+		"key with another comment": {first + second + strings.Replace(seal, member(seal, "key"), member(seal, "key")+" me", 1), "f: line 3: its key is not one ssh-ed25519 key"},
+		"endless line":             {strings.Repeat("x", maxLedgerLine+2), "f: line 1: is longer than 16777216 bytes"},
+	} {
+		_, err := readLedger(NewLedgerReader("f", strings.NewReader(c.data)))
+		var fault *trajectory.Fault
+		if !errors.As(err, &fault) || err.Error() != c.want {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+		if c.data == good {
+			t.Errorf("%s: nothing was changed", name)
+		}
+	}
+	if _, _, err := NewLedgerReader("f", strings.NewReader(strings.Replace(good, "task 1", "task 9", 1))).Verify(); err == nil {
+		t.Error("Verify accepts a changed event")
+	}
+}
+
+// TestLedgerEvents: an event that no run can have given is neither written nor read.
+func TestLedgerEvents(t *testing.T) {
+	for want, change := range map[string]func(*RunEvent){
+		"its schema is not gaia.run_event/1":                              func(e *RunEvent) { e.Schema = "gaia.run_event/2" },
+		"id, run_id and session are not ULIDs":                            func(e *RunEvent) { e.RunID = strings.ToLower(e.RunID) },
+		"its timestamp is no time":                                        func(e *RunEvent) { e.Timestamp = "2026-01-01T00:00:00Z" },
+		"its timestamp is not the time of its id":                         func(e *RunEvent) { e.Timestamp = trajectoryTime(1) },
+		"guidance_hash or manifest_sha256 is no digest":                   func(e *RunEvent) { e.GuidanceHash = "0123456789ABCDEF" },
+		"task_id, intent or signed_by is missing":                         func(e *RunEvent) { e.TaskID = "" },
+		"its outcome is none that an attempt has":                         func(e *RunEvent) { e.Outcome = "solved" },
+		"retrieved_rule_ids or tools_used is not sorted, each once":       func(e *RunEvent) { e.ToolsUsed = []string{"a", "a"} },
+		"a text of it has more than 65536 bytes":                          func(e *RunEvent) { e.FilesTouched = []string{strings.Repeat("x", 1<<16+1)} },
+		"a count of it is too small or its level none":                    func(e *RunEvent) { e.DiffSummary.LinesRemoved = -1 },
+		"its test_results do not add up":                                  func(e *RunEvent) { e.TestResults.Ran = 2 },
+		"a violation is of no rule, or of no severity":                    func(e *RunEvent) { e.Violations[0].Severity = "" },
+		"a count of it is too small or its level none ":                   func(e *RunEvent) { *e.CostMicroUSD = -1 },
+		"a count of it is too small or its level none  ":                  func(e *RunEvent) { e.Level = 4 },
+		"a text of it has more than 65536 bytes ":                         func(e *RunEvent) { e.Violations[0].Description = strings.Repeat("x", 1<<16+1) },
+		"retrieved_rule_ids or tools_used is not sorted, each once (ids)": func(e *RunEvent) { e.RetrievedRuleIDs = []string{"b", "a"} },
+	} {
+		want, _, _ = strings.Cut(want, " (")
+		want = strings.TrimRight(want, " ")
+		e := ledgerEvent(1)
+		change(&e)
+		if err := NewLedgerWriter(io.Discard).Add(e); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("written: %v, want %s", err, want)
+		}
+		line, err := sign.Canonical(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := NewLedgerReader("f", bytes.NewReader(append(line, '\n'))).Next(); err == nil || err.Error() != "f: line 1: "+want {
+			t.Errorf("read: %v, want %s", err, want)
+		}
+	}
+	w := NewLedgerWriter(io.Discard)
+	if err := errors.Join(w.Add(ledgerEvent(2)), w.Add(ledgerEvent(2))); err == nil {
+		t.Error("an event was written twice")
+	}
+}
+
+// FuzzLedgerReader: what is accepted is what the writer gives of the same events, and
+// of what is known to be good nothing panics.
+func FuzzLedgerReader(f *testing.F) {
+	key := testKey(f, 1)
+	f.Add(ledgerOf(f, key))
+	f.Add(ledgerOf(f, key, ledgerEvent(1), ledgerEvent(2)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _ = readLedger(NewKnownLedgerReader("f", bytes.NewReader(data))) // whatever comes, it ends
+		r := NewLedgerReader("f", bytes.NewReader(data))
+		events, err := readLedger(r)
+		if err != nil {
+			var fault *trajectory.Fault
+			if !errors.As(err, &fault) {
+				t.Errorf("%v is no fault", err)
+			}
+			return
+		}
+		if again := ledgerOf(t, key, events...); r.Signer().Equal(key.Public()) && !bytes.Equal(again, data) {
+			t.Errorf("two files of the same events: %q and %q", data, again)
+		}
+	})
+}

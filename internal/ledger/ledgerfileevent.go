@@ -1,0 +1,101 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/oklog/ulid/v2"
+)
+
+// maxEventText bounds each text of a run event, in bytes.
+const maxEventText = 64 << 10
+
+// checkRunEvent wants a run event from elsewhere to be one that a run can have given,
+// as far as it tells alone.
+func checkRunEvent(e RunEvent) error {
+	if e.Schema != runEventSchema {
+		return fmt.Errorf("its schema is not %s", runEventSchema)
+	}
+	for _, check := range []func(RunEvent) error{checkEventIDs, checkEventTexts, checkEventCounts, checkViolations} {
+		if err := check(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkEventIDs(e RunEvent) error {
+	for _, s := range []string{e.ID, e.RunID, e.Session} {
+		if id, err := ulid.ParseStrict(s); err != nil || id.String() != s {
+			return errors.New("id, run_id and session are not ULIDs")
+		}
+	}
+	at, err := time.Parse(trajectory.TimeFormat, e.Timestamp)
+	if err != nil || at.Format(trajectory.TimeFormat) != e.Timestamp {
+		return errors.New("its timestamp is no time")
+	}
+	if id, err := ulid.ParseStrict(e.ID); err != nil || at.UnixMilli() != int64(id.Time()) {
+		return errors.New("its timestamp is not the time of its id")
+	}
+	if !isHex(e.GuidanceHash, 16) || !isHex(strings.TrimPrefix(e.ManifestSHA256, "sha256:"), 64) || !strings.HasPrefix(e.ManifestSHA256, "sha256:") {
+		return errors.New("guidance_hash or manifest_sha256 is no digest")
+	}
+	return nil
+}
+
+func isHex(s string, digits int) bool {
+	return len(s) == digits && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+func checkEventTexts(e RunEvent) error {
+	if e.TaskID == "" || e.Intent == "" || !strings.HasPrefix(e.SignedBy, "SHA256:") {
+		return errors.New("task_id, intent or signed_by is missing")
+	}
+	if !slices.Contains([]string{trajectory.Answered, trajectory.NoAnswer, trajectory.Errored}, e.Outcome) {
+		return errors.New("its outcome is none that an attempt has")
+	}
+	if !isSet(e.RetrievedRuleIDs) || !isSet(e.ToolsUsed) {
+		return errors.New("retrieved_rule_ids or tools_used is not sorted, each once")
+	}
+	for _, list := range [][]string{{e.TaskID, e.Intent, e.SignedBy, e.Model}, e.RetrievedRuleIDs, e.ToolsUsed, e.FilesTouched} {
+		if slices.ContainsFunc(list, func(s string) bool { return len(s) > maxEventText }) {
+			return fmt.Errorf("a text of it has more than %d bytes", maxEventText)
+		}
+	}
+	return nil
+}
+
+func isSet(list []string) bool {
+	return slices.IsSorted(list) && len(slices.Compact(slices.Clone(list))) == len(list)
+}
+
+func checkEventCounts(e RunEvent) error {
+	d, c := e.DiffSummary, e.TestResults
+	if min(d.Files, d.LinesAdded, d.LinesRemoved, c.Failed, c.Passed, c.Ran, c.Skipped, e.Retries, e.ReworkLines, e.Rollbacks, e.ToolCalls) < 0 ||
+		min(e.DurationMs, e.Tokens) < 0 || e.CostMicroUSD != nil && *e.CostMicroUSD < 0 || e.Attempt < 1 || e.Level < 1 || e.Level > 3 {
+		return errors.New("a count of it is too small or its level none")
+	}
+	// Each is within ±2⁵³, so no two of them overflow.
+	if c.Ran != c.Passed+c.Failed || c.Ran+c.Skipped > 2 {
+		return errors.New("its test_results do not add up")
+	}
+	return nil
+}
+
+func checkViolations(e RunEvent) error {
+	grades := []string{policy.SeverityCritical, policy.SeverityHigh, policy.SeverityMedium, policy.SeverityLow}
+	for _, v := range e.Violations {
+		if v.RuleID == "" || !slices.Contains(grades, v.Severity) {
+			return errors.New("a violation is of no rule, or of no severity")
+		}
+		if max(len(v.RuleID), len(v.Description), len(v.Location)) > maxEventText {
+			return fmt.Errorf("a text of it has more than %d bytes", maxEventText)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Metrics say of attempts how often they broke rules, and what became of that.
+// Rates are 32-bit floats, one division each.
+type Metrics struct {
+	Attempts             int      `json:"attempts"`
+	ReworkLines          int64    `json:"rework_lines"`
+	SelfCorrected        int      `json:"self_corrected"`          // violations whose attempt came to an accepted answer
+	SelfCorrectionRate   *float32 `json:"self_correction_rate"`    // of the violations; null: there are none
+	Tasks                int      `json:"tasks"`                   // of runs: the same task of two runs is two
+	Violations           int      `json:"violations"`              // of rules
+	ViolationsPer10Tasks *float32 `json:"violations_per_10_tasks"` // null: there are no tasks
+}
+
+// GuidanceMetrics are the metrics of the attempts that were made under one set of
+// rules.
+type GuidanceMetrics struct {
+	First        string `json:"first"` // when the first of them ended
+	GuidanceHash string `json:"guidance_hash"`
+	Metrics
+}
+
+// Tally counts metrics, of all attempts and by guidance. It holds no events, only
+// the ids of tasks until EndRun. The zero value is ready to use.
+type Tally struct {
+	all       tallied
+	guidances map[string]*tallied
+}
+
+// tallied is what was counted so far.
+type tallied struct {
+	Metrics
+	first string             // the least id of an event
+	when  string             // and its time
+	tasks map[[2]string]bool // run and task, of runs that have not ended
+}
+
+// Add counts an attempt.
+func (t *Tally) Add(e RunEvent) {
+	if t.guidances == nil {
+		t.guidances = map[string]*tallied{}
+	}
+	of := t.guidances[e.GuidanceHash]
+	if of == nil {
+		of = &tallied{}
+		t.guidances[e.GuidanceHash] = of
+	}
+	of.add(e)
+	t.all.add(e)
+}
+
+func (t *tallied) add(e RunEvent) {
+	if t.tasks == nil {
+		t.tasks = map[[2]string]bool{}
+	}
+	if t.first == "" || e.ID < t.first {
+		t.first, t.when = e.ID, e.Timestamp
+	}
+	t.tasks[[2]string{e.RunID, e.TaskID}] = true
+	t.Attempts++
+	t.ReworkLines += int64(e.ReworkLines)
+	t.Violations += len(e.Violations)
+	if e.OutcomeAccepted != nil && *e.OutcomeAccepted {
+		t.SelfCorrected += len(e.Violations)
+	}
+}
+
+// EndRun says that no further event of the runs so far comes: their tasks need not
+// be told apart any longer.
+func (t *Tally) EndRun() {
+	t.all.end()
+	for _, of := range t.guidances {
+		of.end()
+	}
+}
+
+func (t *tallied) end() {
+	t.Tasks += len(t.tasks)
+	clear(t.tasks)
+}
+
+// Metrics returns what was counted, of all attempts and by guidance in the order of
+// their first use.
+func (t *Tally) Metrics() (all Metrics, guidances []GuidanceMetrics) {
+	t.EndRun()
+	guidances = []GuidanceMetrics{}
+	firsts := map[string]string{}
+	for hash, of := range t.guidances {
+		guidances = append(guidances, GuidanceMetrics{First: of.when, GuidanceHash: hash, Metrics: of.rates()})
+		firsts[hash] = of.first
+	}
+	slices.SortFunc(guidances, func(a, b GuidanceMetrics) int {
+		return cmp.Or(cmp.Compare(firsts[a.GuidanceHash], firsts[b.GuidanceHash]), cmp.Compare(a.GuidanceHash, b.GuidanceHash))
+	})
+	return t.all.rates(), guidances
+}
+
+func (t *tallied) rates() Metrics {
+	m := t.Metrics
+	if m.Violations > 0 {
+		m.SelfCorrectionRate = new(share(m.SelfCorrected, m.Violations))
+	}
+	if m.Tasks > 0 {
+		m.ViolationsPer10Tasks = new(share(10*m.Violations, m.Tasks))
+	}
+	return m
+}

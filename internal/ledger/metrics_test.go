@@ -1,0 +1,47 @@
+package ledger_test
+
+import (
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTally(t *testing.T) {
+	yes, no := true, false
+	under := func(hash string, e ledger.RunEvent) ledger.RunEvent {
+		e.GuidanceHash = hash
+		return e
+	}
+	var tally ledger.Tally
+	for _, e := range []ledger.RunEvent{
+		under("g2", attemptOf("run2", "a", "5", 7, &yes, "A", "B")),
+		under("g2", attemptOf("run2", "b", "6", 0, nil, "A")),
+	} {
+		tally.Add(e)
+	}
+	tally.EndRun()
+	for _, e := range []ledger.RunEvent{
+		attemptOf("run1", "a", "3", 1, &no, "A"),
+		attemptOf("run1", "a", "1", 2, &yes, "A"), // the second attempt, and first in time
+		under("g2", attemptOf("run1", "a", "9", 3, &no)),
+	} {
+		tally.Add(e)
+	}
+	all, guidances := tally.Metrics()
+	if diff := cmp.Diff(ledger.Metrics{Attempts: 5, ReworkLines: 13, SelfCorrected: 3, SelfCorrectionRate: new(float32(3) / 5), Tasks: 3, Violations: 5,
+		ViolationsPer10Tasks: new(float32(50) / 3)}, all); diff != "" {
+		t.Errorf("all: %s", diff)
+	}
+	want := []ledger.GuidanceMetrics{
+		{First: "t1", GuidanceHash: "g1", Metrics: ledger.Metrics{Attempts: 2, ReworkLines: 3, SelfCorrected: 1, SelfCorrectionRate: new(float32(0.5)), Tasks: 1, Violations: 2, ViolationsPer10Tasks: new(float32(20))}},
+		{First: "t5", GuidanceHash: "g2", Metrics: ledger.Metrics{Attempts: 3, ReworkLines: 10, SelfCorrected: 2, SelfCorrectionRate: new(float32(2) / 3), Tasks: 3, Violations: 3, ViolationsPer10Tasks: new(float32(10))}},
+	}
+	if diff := cmp.Diff(want, guidances); diff != "" {
+		t.Errorf("guidances: %s", diff)
+	}
+	all, guidances = new(ledger.Tally).Metrics()
+	if diff := cmp.Diff(ledger.Metrics{}, all); diff != "" || guidances == nil || len(guidances) > 0 {
+		t.Errorf("of nothing: %s, %v", diff, guidances)
+	}
+}
