@@ -98,11 +98,3 @@ func (e RunEvent) ReworkRatio() float32 {
 	}
 	return share(e.ReworkLines, changed)
 }
-
-// share is a ÷ b in one division, 0 of nothing.
-func share(a, b int) float32 {
-	if b == 0 {
-		return 0
-	}
-	return float32(a) / float32(b)
-}

@@ -25,15 +25,15 @@ type GuidanceMetrics struct {
 	Metrics
 }
 
-// Tally counts metrics, of all attempts and by guidance. It holds no events, only
+// Meter takes metrics, of all attempts and by guidance. It holds no events, only
 // the ids of tasks until EndRun. The zero value is ready to use.
-type Tally struct {
-	all       tallied
-	guidances map[string]*tallied
+type Meter struct {
+	all       metered
+	guidances map[string]*metered
 }
 
-// tallied is what was counted so far.
-type tallied struct {
+// metered is what was counted so far.
+type metered struct {
 	Metrics
 	first string             // the least id of an event
 	when  string             // and its time
@@ -41,20 +41,20 @@ type tallied struct {
 }
 
 // Add counts an attempt.
-func (t *Tally) Add(e RunEvent) {
+func (t *Meter) Add(e RunEvent) {
 	if t.guidances == nil {
-		t.guidances = map[string]*tallied{}
+		t.guidances = map[string]*metered{}
 	}
 	of := t.guidances[e.GuidanceHash]
 	if of == nil {
-		of = &tallied{}
+		of = &metered{}
 		t.guidances[e.GuidanceHash] = of
 	}
 	of.add(e)
 	t.all.add(e)
 }
 
-func (t *tallied) add(e RunEvent) {
+func (t *metered) add(e RunEvent) {
 	if t.tasks == nil {
 		t.tasks = map[[2]string]bool{}
 	}
@@ -72,21 +72,21 @@ func (t *tallied) add(e RunEvent) {
 
 // EndRun says that no further event of the runs so far comes: their tasks need not
 // be told apart any longer.
-func (t *Tally) EndRun() {
+func (t *Meter) EndRun() {
 	t.all.end()
 	for _, of := range t.guidances {
 		of.end()
 	}
 }
 
-func (t *tallied) end() {
+func (t *metered) end() {
 	t.Tasks += len(t.tasks)
 	clear(t.tasks)
 }
 
 // Metrics returns what was counted, of all attempts and by guidance in the order of
 // their first use.
-func (t *Tally) Metrics() (all Metrics, guidances []GuidanceMetrics) {
+func (t *Meter) Metrics() (all Metrics, guidances []GuidanceMetrics) {
 	t.EndRun()
 	guidances = []GuidanceMetrics{}
 	firsts := map[string]string{}
@@ -100,7 +100,7 @@ func (t *Tally) Metrics() (all Metrics, guidances []GuidanceMetrics) {
 	return t.all.rates(), guidances
 }
 
-func (t *tallied) rates() Metrics {
+func (t *metered) rates() Metrics {
 	m := t.Metrics
 	if m.Violations > 0 {
 		m.SelfCorrectionRate = new(share(m.SelfCorrected, m.Violations))

@@ -7,28 +7,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTally(t *testing.T) {
+func TestMeter(t *testing.T) {
 	yes, no := true, false
 	under := func(hash string, e ledger.RunEvent) ledger.RunEvent {
 		e.GuidanceHash = hash
 		return e
 	}
-	var tally ledger.Tally
+	var meter ledger.Meter
 	for _, e := range []ledger.RunEvent{
 		under("g2", attemptOf("run2", "a", "5", 7, &yes, "A", "B")),
 		under("g2", attemptOf("run2", "b", "6", 0, nil, "A")),
 	} {
-		tally.Add(e)
+		meter.Add(e)
 	}
-	tally.EndRun()
+	meter.EndRun()
 	for _, e := range []ledger.RunEvent{
 		attemptOf("run1", "a", "3", 1, &no, "A"),
 		attemptOf("run1", "a", "1", 2, &yes, "A"), // the second attempt, and first in time
 		under("g2", attemptOf("run1", "a", "9", 3, &no)),
 	} {
-		tally.Add(e)
+		meter.Add(e)
 	}
-	all, guidances := tally.Metrics()
+	all, guidances := meter.Metrics()
 	if diff := cmp.Diff(ledger.Metrics{Attempts: 5, ReworkLines: 13, SelfCorrected: 3, SelfCorrectionRate: new(float32(3) / 5), Tasks: 3, Violations: 5,
 		ViolationsPer10Tasks: new(float32(50) / 3)}, all); diff != "" {
 		t.Errorf("all: %s", diff)
@@ -40,7 +40,7 @@ func TestTally(t *testing.T) {
 	if diff := cmp.Diff(want, guidances); diff != "" {
 		t.Errorf("guidances: %s", diff)
 	}
-	all, guidances = new(ledger.Tally).Metrics()
+	all, guidances = new(ledger.Meter).Metrics()
 	if diff := cmp.Diff(ledger.Metrics{}, all); diff != "" || guidances == nil || len(guidances) > 0 {
 		t.Errorf("of nothing: %s, %v", diff, guidances)
 	}
