@@ -53,7 +53,6 @@ type witnessAttempt struct {
 	pending  map[string][]int // call id → places of its calls of the turn that await their decision
 	allowed  map[string][]int // … and of those that await their result
 	approved map[string]bool  // call id → what was asked about it was answered with yes
-	kept     bool             // the workspace was, so that a call could change it
 	rules    map[string]bool  // that were broken
 	unpriced bool             // a tool asked a model whose price is unknown
 	ended    time.Time
@@ -128,8 +127,6 @@ func (a *witnessAttempt) add(e trajectory.Event) {
 		a.decided(p)
 	case trajectory.ToolExecuted:
 		a.executed(p)
-	case trajectory.CheckpointSaved:
-		a.kept = true
 	case trajectory.PolicyViolation:
 		for _, id := range p.RuleIDs {
 			a.rules[id] = true
@@ -238,7 +235,7 @@ func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (trajectory
 		}
 		r.Unpriced++
 	}
-	w.ToolCalls, w.CostMicroUSD, w.LatencyMs = a.ToolCalls, a.KnownMicroUSD, (a.lastUs-a.firstUs)/1000
+	w.ToolCalls, w.CostMicroUSD, w.LatencyMs = a.ToolCalls, a.KnownMicroUSD, a.latencyMs()
 	w.Tokens, w.Retries = a.Tokens.In+a.Tokens.Out, a.Retried
 	w.Sections, err = witnessSections(f, t, a, seen)
 	return w, err
@@ -259,7 +256,7 @@ func witnessSections(f *Fold, t *Task, a *Attempt, seen *witnessAttempt) ([]traj
 		add(trajectory.WitnessPlan, []byte(seen.plan))
 	}
 	add(trajectory.WitnessTrace, trace)
-	if diff, recorded := recordedDiff(a, seen.kept); recorded {
+	if diff, recorded := a.Diff(); recorded {
 		add(trajectory.WitnessDiff, []byte(diff))
 	}
 	if a.Judgment != nil {
@@ -269,17 +266,6 @@ func witnessSections(f *Fold, t *Task, a *Attempt, seen *witnessAttempt) ([]traj
 		add(trajectory.WitnessPostmortem, []byte(postmortem(t, a, slices.Sorted(maps.Keys(seen.rules)))))
 	}
 	return sections, nil
-}
-
-// recordedDiff returns what an attempt changed in its workspace, false where the
-// journal does not tell. Where no copy was kept, no call was allowed that could
-// have changed anything.
-func recordedDiff(a *Attempt, kept bool) (diff string, recorded bool) {
-	change := a.Ended.Workspace
-	if change == nil {
-		return "", !kept
-	}
-	return change.Diff, change.Diff != "" || !change.Truncated
 }
 
 // WitnessTaskID returns the id of a task in a witness bundle: the bytes of a UUID

@@ -69,9 +69,9 @@ func drafts(t testing.TB, m Manifest, script string, payloads ...trajectory.Payl
 	return all
 }
 
-// witnesses are the bundles that a reader makes of a journal, by task, each as it
+// bundlesOf are the bundles that a reader makes of a journal, by task, each as it
 // is read again; records are the run's trajectories.
-func witnesses(t testing.TB, r *WitnessReader, m Manifest, journal []byte) (map[string]trajectory.Witness, []Trajectory) {
+func bundlesOf(t testing.TB, r *WitnessReader, m Manifest, journal []byte) (map[string]trajectory.Witness, []Trajectory) {
 	t.Helper()
 	all := map[string]trajectory.Witness{}
 	r.Each = func(task string, w trajectory.Witness) error {
@@ -161,7 +161,7 @@ run completed failed=1
 		trajectory.AttemptEnded{Outcome: trajectory.Answered, Workspace: &trajectory.WorkspaceChange{Diff: "--- a/x\n", Files: []string{"x"}}},
 	))
 	var r WitnessReader
-	all, records := witnesses(t, &r, m, journal)
+	all, records := bundlesOf(t, &r, m, journal)
 	got, ok := all[oneUUID]
 	if !ok || len(all) != 1 || r.Err() != nil {
 		t.Fatalf("%d bundles, %v", len(all), r.Err())
@@ -257,7 +257,7 @@ func TestWitnessOutcomes(t *testing.T) {
 		m := plan(t, "a")
 		tt.plan(&m)
 		var r WitnessReader
-		all, _ := witnesses(t, &r, m, writeDrafts(t, m, drafts(t, m, tt.script, tt.payloads...)))
+		all, _ := bundlesOf(t, &r, m, writeDrafts(t, m, drafts(t, m, tt.script, tt.payloads...)))
 		w := all["a"]
 		got := fmt.Sprint(w.Outcome, w.Mode, w.ToolCalls, w.CostMicroUSD, w.Tokens)
 		for _, s := range w.Sections {
@@ -281,22 +281,22 @@ func TestWitnessRefuses(t *testing.T) {
 	unknown := "run started\na.1 begin\na.1.1 turn\na.1.1 call in=1 out=2 cost=3\na.1.1 call in=1 out=2 cost=?\na.1 answer x\na.1 ended answered\na.1 graded right\na sealed solved 1/1\nb sealed skipped 0/0\nrun completed solved=1 skipped=1"
 	m := plan(t, "a", "b")
 	var r WitnessReader
-	all, _ := witnesses(t, &r, m, write(t, m, unknown))
+	all, _ := bundlesOf(t, &r, m, write(t, m, unknown))
 	var unpriced *UnpricedError
 	if !errors.As(r.Err(), &unpriced) || unpriced.TaskID != "a" || len(all) != 0 {
 		t.Errorf("a cost that is not known: %v, %d bundles", r.Err(), len(all))
 	}
 	r = WitnessReader{UnpricedAsZero: true}
-	if all, _ = witnesses(t, &r, m, write(t, m, unknown)); r.Err() != nil || r.Unpriced != 1 || all["a"].CostMicroUSD != 3 || len(all) != 2 {
+	if all, _ = bundlesOf(t, &r, m, write(t, m, unknown)); r.Err() != nil || r.Unpriced != 1 || all["a"].CostMicroUSD != 3 || len(all) != 2 {
 		t.Errorf("a cost that is not known, taken for none: %v, %d, %+v", r.Err(), r.Unpriced, all["a"])
 	}
 	r = WitnessReader{Task: "b"}
-	if all, _ = witnesses(t, &r, m, write(t, m, unknown)); r.Err() != nil || len(all) != 1 || all["b"].Outcome != trajectory.WitnessSkipped {
+	if all, _ = bundlesOf(t, &r, m, write(t, m, unknown)); r.Err() != nil || len(all) != 1 || all["b"].Outcome != trajectory.WitnessSkipped {
 		t.Errorf("of one task: %v, %v", r.Err(), all)
 	}
 	r = WitnessReader{}
 	large := strings.NewReplacer("in=1", "in=4294967295", "cost=?", "cost=1").Replace(unknown)
-	if all, _ = witnesses(t, &r, m, write(t, m, large)); r.Err() == nil || len(all) != 0 ||
+	if all, _ = bundlesOf(t, &r, m, write(t, m, large)); r.Err() == nil || len(all) != 0 ||
 		r.Err().Error() != `task "a": tokens of a witness bundle is 8589934594: it holds 0 to 4294967295` {
 		t.Errorf("more tokens than fit: %v", r.Err())
 	}
