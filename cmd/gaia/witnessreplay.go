@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) witnessReplayCommand() *cobra.Command {
+	var keyFile string
+	cmd := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "Go through a witness bundle step by step",
+		Long: `Replay goes through a witness bundle in six steps: it verifies the bundle, shows
+what was asked and planned, walks through the tool calls, shows the diff and the
+test log, and checks that the outcome is the one that the test log gives: solved
+where it says "exact-match: true", and failed or error where it says "exact-match:
+false". Nothing is run again.
+
+With --hmac-key-file nothing is shown of a bundle that is not signed with that key.
+Where the test log does not tell, step 6 is not checked, and the exit code is 3;
+of a task that was skipped or not scored it has nothing to tell.`,
+		Example: `  gaia witness replay 3f2a….rvw
+  gaia witness replay 3f2a….rvw --hmac-key-file shared.key`,
+		Args: oneArg("the file of a witness bundle"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "hmac-key-file"); err != nil {
+				return err
+			}
+			return a.witnessReplay(args[0], keyFile)
+		},
+	}
+	cmd.Flags().StringVar(&keyFile, "hmac-key-file", "", "file whose bytes are the key that signer and reader share")
+	return cmd
+}
+
+func (a *app) witnessReplay(path, keyFile string) error {
+	w, signature, err := openWitness(path, keyFile)
+	if err != nil {
+		return err
+	}
+	out := &strings.Builder{}
+	fmt.Fprintf(out, "1. verify: the bundle of %s is whole; %s\n", counted(w.Size, "byte"), signature)
+	fmt.Fprintf(out, "\n2. task %s, under the policy %x (%s)\n", ledger.WitnessUUID(w.TaskID), w.PolicyHash, modeName(w.Mode))
+	writeWhole(out, w, trajectory.WitnessSpec, "empty")
+	writeWhole(out, w, trajectory.WitnessPlan, "empty")
+	fmt.Fprintf(out, "\n3. trace: %s of %s, %s and %d tokens in all\n", counted(w.ToolCalls, "call"), durationText(w.LatencyMs), dollars(&w.CostMicroUSD), w.Tokens)
+	if _, ok := w.Section(trajectory.WitnessTrace); ok {
+		writeTrace(out, w.Trace())
+	} else {
+		fmt.Fprintln(out, "    not recorded")
+	}
+	fmt.Fprint(out, "\n4. what was changed\n")
+	writeWhole(out, w, trajectory.WitnessDiff, "nothing was")
+	fmt.Fprint(out, "\n5. what the checks said\n")
+	writeWhole(out, w, trajectory.WitnessTestLog, "nothing")
+	said, err := matches(path, w)
+	fmt.Fprintf(out, "\n6. outcome: %s; %s\n", outcomeName(w.Outcome), said)
+	if _, ok := w.Section(trajectory.WitnessPostmortem); ok {
+		writeWhole(out, w, trajectory.WitnessPostmortem, "empty")
+	}
+	if _, failed := io.WriteString(a.stdout, printable(out.String())); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// openWitness reads a bundle and says of its signature what is known. With a key
+// it must be signed by that.
+func openWitness(path, keyFile string) (w trajectory.Witness, signature string, err error) {
+	if keyFile == "" {
+		w, err = readWitness(path)
+		if w.Signed() {
+			return w, "signed, not checked: give --hmac-key-file", err
+		}
+		return w, "not signed", err
+	}
+	key, err := sharedKey(keyFile)
+	if err != nil {
+		return w, "", err
+	}
+	if w, err = readWitness(path); err != nil {
+		return w, "", err
+	}
+	return w, "signed with the key " + key.KeyID(), verifyWitness(path, w, key)
+}
+
+// writeWhole writes the whole of a section, indented, so that it cannot pass for a
+// line of ours.
+func writeWhole(w io.Writer, bundle trajectory.Witness, tag uint16, empty string) {
+	value, ok := bundle.Section(tag)
+	text := strings.TrimRight(string(value), "\n")
+	switch {
+	case !ok:
+		text = "(not recorded)"
+	case text == "":
+		text = "(" + empty + ")"
+	}
+	fmt.Fprintf(w, "  %s:\n    %s\n", sectionName(tag), strings.ReplaceAll(text, "\n", "\n    "))
+}
+
+// matches tells whether the outcome of a bundle is the one that its test log gives,
+// in words and as the error to exit with.
+func matches(path string, w trajectory.Witness) (said string, err error) {
+	log, logged := w.Section(trajectory.WitnessTestLog)
+	passed, not := ledger.WitnessVerdict(log)
+	switch {
+	case passed && not:
+		return "the test log says both that the answer matches and that it does not", trajectory.Faultf(path, "the test log contradicts itself")
+	case passed != (w.Outcome == trajectory.WitnessSolved) && (passed || not), not && w.Outcome == trajectory.WitnessSkipped:
+		return "the test log says otherwise", trajectory.Faultf(path, "the outcome is %s, which the test log contradicts", outcomeName(w.Outcome))
+	case passed || not:
+		return "the test log says so, too", nil
+	case w.Outcome == trajectory.WitnessSkipped:
+		return "so there is no verdict to hold it against", nil
+	}
+	why := "the test log has no verdict of the official scorer"
+	if !logged {
+		why = "there is no test log"
+	}
+	return "not checked: " + why, fail(exitFindings, fmt.Errorf("the outcome is not checked: %s", why))
+}
