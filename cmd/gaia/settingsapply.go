@@ -160,6 +160,8 @@ func described(kind string) string {
 		return "a time such as 15m"
 	case kindDollars:
 		return "US dollars"
+	case kindFraction:
+		return "a fraction from 0 to 1"
 	case kindAtOnce:
 		return "auto or a number"
 	}

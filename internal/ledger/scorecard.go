@@ -217,21 +217,20 @@ func percentile(sorted []int64, p int) int64 {
 	return sorted[min(p*n/100, n-1)]
 }
 
-// Tally counts the tasks of a run, all of which must be sealed.
-func (f *Fold) Tally() (*Tally, error) {
-	var tally Tally
-	for _, t := range f.Tasks {
-		if err := tally.Add(f.SheetTask(t).Case()); err != nil {
-			return nil, fmt.Errorf("counting the task %q: %w", t.Plan.TaskID, err)
+// AddRun takes the tasks of a run, all of which must be sealed.
+func (t *Tally) AddRun(f *Fold) error {
+	for _, task := range f.Tasks {
+		if err := t.Add(f.SheetTask(task).Case()); err != nil {
+			return fmt.Errorf("counting the task %q: %w", task.Plan.TaskID, err)
 		}
 	}
-	return &tally, nil
+	return nil
 }
 
 // Scorecard returns the card of a run, all of whose tasks must be sealed.
 func (f *Fold) Scorecard() (Scorecard, error) {
-	tally, err := f.Tally()
-	if err != nil {
+	var tally Tally
+	if err := tally.AddRun(f); err != nil {
 		return Scorecard{}, err
 	}
 	return tally.Scorecard(), nil

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// bundleSet are the 168 bundles of another implementation.
+func bundleSet(t testing.TB) (all [][]byte) {
+	t.Helper()
+	data, err := os.ReadFile("../../trajectory/testdata/witness/all.bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(data) > 0 {
+		n := binary.LittleEndian.Uint32(data[60:])
+		all, data = append(all, data[:n]), data[n:]
+	}
+	return all
+}
+
+// bundleFolder writes n bundles of the set into a new folder.
+func bundleFolder(t testing.TB, name string, n int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	set := bundleSet(t)
+	for i := range n {
+		put(t, filepath.Join(dir, fmt.Sprintf("w%05d.rvw", i)), set[i%len(set)])
+	}
+	return dir
+}
+
+func put(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestScorecardOfBundles: the card over a folder is the other implementation's, but for
+// what bundles do not tell.
+func TestScorecardOfBundles(t *testing.T) {
+	dir := bundleFolder(t, "bundles", 168)
+	put(t, filepath.Join(dir, "notes.txt"), []byte("no bundle"))
+	theirs, err := os.ReadFile("../../trajectory/testdata/witness/scorecard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Replace(string(theirs), `"rollback_count":34`, `"rollback_count":null`, 1)
+	for _, args := range [][]string{{dir}, {dir + "/"}, mustGlob(t, dir+"/*.rvw")} {
+		if code, out, errs := command(t, append([]string{"scorecard", "--json"}, args...)...); code != exitOK || out != want || errs != "" {
+			t.Errorf("exit code %d\n%s\nwant\n%s%s", code, out, want, errs)
+		}
+	}
+	code, out, _ := command(t, "scorecard", dir)
+	for _, line := range []string{"counted     168 witness bundles, signatures not checked\n", "rollbacks   unknown: bundles do not tell\n", "solve rate  25.0 %\n",
+		"cost        $0.022464, $0.000534 per solved task\n", "evidence    complete of 42.9 % of what is solved\n"} {
+		if code != exitOK || !strings.Contains(out, line) || strings.Contains(out, "rehearsal") {
+			t.Errorf("exit code %d, no %q in\n%s", code, line, out)
+		}
+	}
+	code, _, errs := command(t, "scorecard", "--accept", "--min-solve-rate", "0.25", "--max-violations", "48", "--min-evidence-coverage", "0", "--min-rollback-correctness", "0", dir)
+	if code != exitFindings || !strings.Contains(errs, "gaia: reason: rollback_correctness is unknown, at least 0\n") || strings.Count(errs, "reason") != 1 {
+		t.Errorf("what is not known: exit code %d\n%s", code, errs)
+	}
+}
+
+// TestScorecardOfARehearsalsBundles: their folder's name says so.
+func TestScorecardOfARehearsalsBundles(t *testing.T) {
+	dir := bundleFolder(t, "witness-rehearsal-01J", 2)
+	for _, arg := range []string{dir, filepath.Join(dir, "w00000.rvw")} {
+		if code, out, _ := command(t, "scorecard", arg); code != exitOK || !strings.HasPrefix(out, "rehearsal: ") {
+			t.Errorf("exit code %d\n%s", code, out)
+		}
+		if code, out, _ := command(t, "scorecard", "--json", arg); code != exitOK || !strings.HasSuffix(out, `,"rehearsal":true}`+"\n") {
+			t.Errorf("exit code %d\n%s", code, out)
+		}
+	}
+}
+
+func mustGlob(t *testing.T, pattern string) []string {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil || len(found) == 0 {
+		t.Fatal(pattern, err)
+	}
+	return found
+}
+
+// TestScorecardChecksBundles: with a key all bundles must be signed with it.
+func TestScorecardChecksBundles(t *testing.T) {
+	dir, set := t.TempDir(), bundleSet(t)
+	key, other := filepath.Join(dir, "key"), filepath.Join(dir, "other")
+	put(t, key, []byte("witness-vectors-hmac-key-01234567"))
+	put(t, other, []byte("witness-vectors-hmac-key-76543210"))
+	signed, unsigned := filepath.Join(dir, "signed"), filepath.Join(dir, "unsigned")
+	for _, folder := range []string{signed, unsigned} {
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, filepath.Join(signed, "a.rvw"), set[1])
+	put(t, filepath.Join(signed, "b.rvw"), set[3])
+	put(t, filepath.Join(unsigned, "c.rvw"), set[0])
+	for _, tt := range []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"the key's", []string{"--hmac-key-file", key, signed}, exitOK, "2 witness bundles, all signed with the key of --hmac-key-file\n"},
+		{"another's", []string{"--hmac-key-file", other, signed}, exitEvidence, "a.rvw: is not signed with the key of --hmac-key-file\n"},
+		{"not signed", []string{"--hmac-key-file", key, signed, unsigned}, exitEvidence, "c.rvw: is not signed with the key of --hmac-key-file\n"},
+		{"not asked", []string{signed, unsigned}, exitOK, "3 witness bundles, signatures not checked\n"},
+		{"no key there", []string{"--hmac-key-file", key + "x", signed}, exitUsage, "there is no HMAC key at"},
+		{"no key given", []string{"--hmac-key-file", "", signed}, exitUsage, "--hmac-key-file is empty"},
+	} {
+		code, out, errs := command(t, append([]string{"scorecard"}, tt.args...)...)
+		if code != tt.code || !strings.Contains(out+errs, tt.want) {
+			t.Errorf("%s: exit code %d\n%s%s", tt.name, code, out, errs)
+		}
+	}
+}
+
+// TestScorecardRefuses: what is no bundle is none, whatever else is counted.
+func TestScorecardRefuses(t *testing.T) {
+	dir, whole := t.TempDir(), bundleSet(t)[167]
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, data := range map[string][]byte{"good.rvw": whole, "cut.rvw": whole[:len(whole)-1], "longer.rvw": append(bytes.Clone(whole), 0), "empty.rvw": {}, "text.txt": whole} {
+		put(t, at(name), data)
+	}
+	put(t, at("large.rvw"), whole)
+	if err := os.Truncate(at("large.rvw"), trajectory.MaxWitness+1); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"none", "folder.rvw"} {
+		if err := os.Mkdir(at(folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(at("pipe.rvw"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run, _ := foreignRun(t, "honest/search-echo.txt")
+	damaged := `: is not a witness bundle, or a damaged one`
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{at("good.rvw"), at("cut.rvw")}, exitEvidence, "cut.rvw" + damaged},
+		{[]string{at("longer.rvw")}, exitEvidence, "longer.rvw" + damaged},
+		{[]string{at("empty.rvw")}, exitEvidence, "empty.rvw" + damaged},
+		{[]string{at("large.rvw")}, exitEvidence, "large.rvw" + damaged},
+		{[]string{at("pipe.rvw")}, exitFailure, "pipe.rvw\": it is not a regular file"},
+		{[]string{dir}, exitEvidence, "cut.rvw" + damaged},
+		{[]string{at("text.txt")}, exitUsage, "is neither a package's archive nor called as a witness bundle"},
+		{[]string{at("none")}, exitUsage, "is no run directory and holds no witness bundles"},
+		{[]string{at("folder.rvw")}, exitUsage, "is no run directory and holds no witness bundles"},
+		{[]string{at("nowhere")}, exitUsage, "no such file or directory"},
+		{[]string{at("good.rvw"), at("good.rvw")}, exitUsage, "is given twice"},
+		{[]string{dir, at("good.rvw")}, exitUsage, "lies in a folder that is given, too"},
+		{[]string{at("good.rvw"), run}, exitUsage, "are not counted together"},
+		{[]string{run, run}, exitUsage, "are the same run"},
+		{[]string{"--hmac-key-file", at("good.rvw"), run}, exitUsage, "--hmac-key-file is for witness bundles"},
+		{[]string{"--min-solve-rate", "0.5", run}, exitUsage, "--min-solve-rate is a threshold of --accept"},
+		{[]string{"--accept", "--min-solve-rate", "1.5", run}, exitUsage, `--min-solve-rate is "1.5", which is not a fraction from 0 to 1`},
+		{[]string{"--accept", "--min-solve-rate", "NaN", run}, exitUsage, "which is not a fraction from 0 to 1"},
+		{[]string{"--accept", "--max-violations", "-1", run}, exitUsage, "--max-violations is -1"},
+		{nil, exitUsage, "scorecard takes runs, or witness bundles"},
+	} {
+		code, out, errs := command(t, append([]string{"scorecard"}, tt.args...)...)
+		if code != tt.code || !strings.Contains(errs, tt.want) || out != "" {
+			t.Errorf("%q: exit code %d\n%s%s", tt.args, code, out, errs)
+		}
+	}
+}
+
+// TestGravestOfRuns: of several runs that cannot be counted, the one whose evidence
+// does not verify is told, wherever it stands.
+func TestGravestOfRuns(t *testing.T) {
+	unfinished, _ := foreignRun(t, "honest/search-echo.txt")
+	for _, name := range []string{"results.jsonl", "summary.json", "checkpoint"} {
+		if err := os.Remove(filepath.Join(unfinished, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, filepath.Join(unfinished, "unsubmittable"), []byte("open\n"))
+	tampered, _ := foreignRun(t, "honest/search-echo.txt")
+	put(t, filepath.Join(tampered, "results.jsonl"), []byte("x"))
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{unfinished}, exitIncomplete, "gaia: error: the run is not complete"},
+		{[]string{unfinished, tampered}, exitEvidence, "results.jsonl"},
+		{[]string{tampered, unfinished}, exitEvidence, "results.jsonl"},
+	} {
+		code, out, errs := command(t, append([]string{"scorecard"}, tt.args...)...)
+		if code != tt.code || !strings.Contains(errs, tt.want) || out != "" {
+			t.Errorf("%q: exit code %d\n%s%s", tt.args, code, out, errs)
+		}
+	}
+}
+
+// BenchmarkScorecardBundles reads 10,000 files from the page cache, parses and counts
+// them. Beside it stands what reading them alone takes.
+func BenchmarkScorecardBundles(b *testing.B) {
+	dir := bundleFolder(b, "bundles", 10_000)
+	b.Run("score", func(b *testing.B) {
+		for b.Loop() {
+			var found scored
+			if err := found.readBundles([]string{dir}, ""); err != nil || found.Scorecard().TotalTasks != 10_000 {
+				b.Fatal(found.bundles, err)
+			}
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		for b.Loop() {
+			entries, err := os.ReadDir(dir)
+			if err != nil {
+				b.Fatal(err)
+			}
+			buf := make([]byte, 64<<10)
+			for _, e := range entries {
+				if _, buf, err = readInto(dir+"/"+e.Name(), buf, trajectory.MaxWitness); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}

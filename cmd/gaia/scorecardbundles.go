@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// rehearsalFolder begins the name of a folder in which export put the bundles of a
+// rehearsal: they have no room to say so themselves.
+const rehearsalFolder = "witness-rehearsal-"
+
+// readBundles reads witness bundles and counts them; with a key file, all of them must
+// be signed with its key.
+func (s *scored) readBundles(paths []string, keyFile string) error {
+	r := bundleReader{found: s}
+	if keyFile != "" {
+		key, err := sharedKey(keyFile)
+		if err != nil {
+			return err
+		}
+		r.key, s.checked = &key, true
+	}
+	given := map[string]bool{}
+	places := make([]string, len(paths))
+	for i, path := range paths {
+		place, err := filepath.Abs(path)
+		if err != nil {
+			return fmt.Errorf("looking for %q: %w", path, err)
+		}
+		if given[place] {
+			return usage("give each bundle once", "%q is given twice", path)
+		}
+		given[place], places[i] = true, place
+	}
+	for i, path := range paths {
+		folder := filepath.Dir(places[i])
+		if given[folder] {
+			return usage("give each bundle once", "%q lies in a folder that is given, too", path)
+		}
+		s.rehearsal = s.rehearsal || strings.HasPrefix(filepath.Base(places[i]), rehearsalFolder) || strings.HasPrefix(filepath.Base(folder), rehearsalFolder)
+	}
+	for _, path := range paths {
+		if err := r.place(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bundleReader counts bundles, one after another in the same memory: of a bundle that
+// is counted nothing is kept.
+type bundleReader struct {
+	found *scored
+	key   *sign.HMACKey // nil: whose a bundle is is not checked
+	buf   []byte
+}
+
+// place counts the bundle in a file, or those in a folder, by name.
+func (r *bundleReader) place(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("reading %q: %w", path, unwrapPath(err))
+	}
+	if !info.IsDir() {
+		return r.file(path)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return fmt.Errorf("reading the folder %q: %w", path, unwrapPath(err))
+	}
+	prefix := strings.TrimSuffix(path, string(filepath.Separator)) + string(filepath.Separator)
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), witnessSuffix) {
+			continue
+		}
+		if err := r.file(prefix + e.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *bundleReader) file(path string) error {
+	var data []byte
+	var err error
+	data, r.buf, err = readInto(path, r.buf, trajectory.MaxWitness)
+	if err != nil {
+		return fmt.Errorf("reading the witness bundle %q: %w", path, unwrapPath(err))
+	}
+	w, err := trajectory.ParseWitness(data)
+	if err != nil {
+		return trajectory.Faultf(path, "is %v", err)
+	}
+	if r.key != nil && !w.Verify(*r.key) {
+		return trajectory.Faultf(path, "is not signed with the key of --hmac-key-file")
+	}
+	r.found.bundles++
+	if err := r.found.Add(ledger.WitnessCase(w)); err != nil {
+		return trajectory.Faultf(path, "cannot be counted: %v", err)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+)
+
+// scorecardResult is what scorecard prints with --json: the card's members, in their
+// order, and what came of --accept.
+type scorecardResult struct {
+	ledger.Scorecard
+	Acceptance *ledger.Acceptance `json:"acceptance,omitzero"`
+	Rehearsal  bool               `json:"rehearsal,omitzero"`
+}
+
+// printScorecard prints the card of what was counted, and fails where it is held
+// against thresholds and misses one.
+func (a *app) printScorecard(found *scored, s scoring) error {
+	r := scorecardResult{Scorecard: found.Scorecard(), Rehearsal: found.rehearsal}
+	if s.accept {
+		accepted := found.Accept(s.want)
+		r.Acceptance = &accepted
+	}
+	if s.asJSON {
+		if err := a.printJSON(r); err != nil {
+			return err
+		}
+	} else if err := a.printCard(found, r); err != nil {
+		return err
+	}
+	if r.Acceptance == nil || r.Acceptance.Pass {
+		return nil
+	}
+	f := &failure{code: exitFindings, err: errors.New("not accepted")}
+	for _, c := range r.Acceptance.Criteria {
+		if !c.Pass {
+			f.reasons = append(f.reasons, c.Name+" is "+held(c))
+		}
+	}
+	return f
+}
+
+func (a *app) printCard(found *scored, r scorecardResult) error {
+	c := r.Scorecard
+	if r.Rehearsal {
+		if _, err := fmt.Fprintf(a.stdout, "rehearsal: %s\n\n", rehearsalNote); err != nil {
+			return err
+		}
+	}
+	rows := [][2]string{{"counted", counted(found.runs, "run")}}
+	if found.bundles > 0 {
+		said := "signatures not checked"
+		if found.checked {
+			said = "all signed with the key of --hmac-key-file"
+		}
+		rows = [][2]string{{"counted", counted(found.bundles, "witness bundle") + ", " + said}}
+	}
+	rollbacks := "unknown: bundles do not tell"
+	if c.RollbackCount != nil {
+		rollbacks = strconv.Itoa(*c.RollbackCount)
+	}
+	rows = append(rows,
+		[2]string{"tasks", fmt.Sprintf("%d: %d solved, %d failed, %d error, %d skipped or unscored", c.TotalTasks, c.Solved, c.Failed, c.Errors, c.Skipped)},
+		[2]string{"solve rate", share(c.SolveRate)},
+		[2]string{"violations", strconv.Itoa(c.PolicyViolations)},
+		[2]string{"rollbacks", rollbacks},
+		[2]string{"cost", fmt.Sprintf("%s, %s per solved task", dollars(c.TotalCostMicroUSD), dollars(c.CostPerSolveMicros))},
+		[2]string{"latency", fmt.Sprintf("median %s, 95th percentile %s", milliseconds(c.MedianLatencyMs), milliseconds(c.P95LatencyMs))},
+		[2]string{"tokens", strconv.FormatInt(c.TotalTokens, 10)},
+		[2]string{"retries", strconv.Itoa(c.TotalRetries)},
+		[2]string{"evidence", "complete of " + share(c.EvidenceCoverage) + " of what is solved"})
+	if r.Acceptance != nil {
+		label := "accepted"
+		if !r.Acceptance.Pass {
+			label = "not accepted"
+		}
+		for _, each := range r.Acceptance.Criteria {
+			mark := "passes"
+			if !each.Pass {
+				mark = "fails"
+			}
+			rows = append(rows, [2]string{label, fmt.Sprintf("%s %s: %s", each.Name, mark, held(each))})
+			label = ""
+		}
+	}
+	return a.printRows(rows)
+}
+
+// held says what a criterion was held against.
+func held(c ledger.Criterion) string {
+	if _, most := c.Wanted.(int); most {
+		return fmt.Sprintf("%v, at most %v", c.Got, c.Wanted)
+	}
+	if c.Got == nil {
+		return fmt.Sprintf("unknown, at least %v", c.Wanted)
+	}
+	return fmt.Sprintf("%v, at least %v", c.Got, c.Wanted)
+}
+
+// share prints a fraction.
+func share(f float32) string { return percent(int64(math.Round(float64(f) * 1e6))) }
+
+func milliseconds(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
