@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) ledgerRankCommand() *cobra.Command {
+	q := &ledgerQuery{}
+	cmd := &cobra.Command{
+		Use:   "rank",
+		Short: "Rank the rules that were broken by what that cost",
+		Long: `Rank lists the rules that attempts broke: how often, in how many attempts, and how
+many lines those reworked on average. The score is frequency × mean rework; of equal
+scores the rule that was broken more often comes first, of equal ones that with the
+lower id.`,
+		Example: `  gaia ledger rank
+  gaia ledger rank --since 2026-01-01 --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := q.check(cmd); err != nil {
+				return err
+			}
+			return a.rankRules(q)
+		},
+	}
+	q.add(cmd)
+	q.addTimes(cmd)
+	return cmd
+}
+
+func (a *app) rankRules(q *ledgerQuery) error {
+	var ranking ledger.Ranking
+	read, err := a.eachEvent(q, func(e shownEvent) error {
+		ranking.Add(e.RunEvent)
+		return nil
+	}, nil)
+	if err != nil {
+		return err
+	}
+	rules := ranking.Rules()
+	if q.asJSON {
+		err = a.printJSON(struct {
+			Rules []ledger.RankedRule `json:"rules"`
+			ledgerRead
+		}{rules, read})
+	} else {
+		t := newTable()
+		t.AppendHeader(table.Row{"rule", "severity", "frequency", "attempts", "mean rework", "score"})
+		for _, r := range rules {
+			t.AppendRow(table.Row{oneLine(r.RuleID), oneLine(r.Severity), r.Frequency, r.Attempts, fmt.Sprintf("%.2f", r.MeanRework), fmt.Sprintf("%.2f", r.Score)})
+		}
+		shown := t.Render()
+		if len(rules) == 0 {
+			shown = "no rule was broken"
+		}
+		err = a.printCounted(shown, read)
+	}
+	if err != nil {
+		return err
+	}
+	return read.failed
+}
+
+// printCounted prints a table of what was counted, and of what.
+func (a *app) printCounted(shown string, read ledgerRead) error {
+	rehearsal := ""
+	if read.Rehearsal {
+		rehearsal = "rehearsal: " + rehearsalNote + "\n\n"
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s%s\n\nof %s and %s\n", rehearsal, printable(shown), counted(read.Runs, "run"), counted(read.Imported, "imported event"))
+	return err
+}
+
+func (a *app) ledgerMetricsCommand() *cobra.Command {
+	q := &ledgerQuery{}
+	cmd := &cobra.Command{
+		Use:   "metrics",
+		Short: "Count violations, self-correction and rework, under each guidance",
+		Long: `Metrics counts, of all attempts and of those under each guidance in the order of
+their first use: tasks (the same task of two runs is two), attempts, rules broken,
+rules broken for every ten tasks, the self-correction rate, which is violations whose
+attempt came to an accepted answer out of all, and lines reworked.`,
+		Example: `  gaia ledger metrics
+  gaia ledger metrics --until 2026-02-01 --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := q.check(cmd); err != nil {
+				return err
+			}
+			return a.countMetrics(q)
+		},
+	}
+	q.add(cmd)
+	q.addTimes(cmd)
+	return cmd
+}
+
+func (a *app) countMetrics(q *ledgerQuery) error {
+	var tally ledger.Tally
+	read, err := a.eachEvent(q, func(e shownEvent) error {
+		tally.Add(e.RunEvent)
+		return nil
+	}, tally.EndRun)
+	if err != nil {
+		return err
+	}
+	all, guidances := tally.Metrics()
+	if q.asJSON {
+		err = a.printJSON(struct {
+			All       ledger.Metrics           `json:"all"`
+			Guidances []ledger.GuidanceMetrics `json:"guidances"`
+			ledgerRead
+		}{all, guidances, read})
+	} else {
+		err = a.printCounted(metricsTable(all, guidances), read)
+	}
+	if err != nil {
+		return err
+	}
+	return read.failed
+}
+
+func metricsTable(all ledger.Metrics, guidances []ledger.GuidanceMetrics) string {
+	rate := func(f *float32, scale float32, unit string) string {
+		if f == nil {
+			return "–"
+		}
+		return fmt.Sprintf("%.1f%s", *f*scale, unit)
+	}
+	t := newTable()
+	t.AppendHeader(table.Row{"guidance", "first used", "tasks", "attempts", "violations", "per 10 tasks", "self-corrected", "rework lines"})
+	add := func(name, first string, m ledger.Metrics) {
+		t.AppendRow(table.Row{oneLine(name), oneLine(first), m.Tasks, m.Attempts, m.Violations, rate(m.ViolationsPer10Tasks, 1, ""),
+			rate(m.SelfCorrectionRate, 100, " %"), m.ReworkLines})
+	}
+	for _, g := range guidances {
+		add(g.GuidanceHash, g.First, g.Metrics)
+	}
+	t.AppendSeparator()
+	add("all", "", all)
+	return t.Render()
+}

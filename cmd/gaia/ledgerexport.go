@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) ledgerExportCommand() *cobra.Command {
+	q := &ledgerQuery{}
+	var out, task string
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Write run events into a file, signed, for others to import",
+		Long: `Export writes run events, a line each, and under them a seal by your signing key.
+It verifies all runs anew, whatever was verified before, and writes nothing where one
+does not verify. Imported events are among them, as far as their runs are not read:
+you then vouch for what somebody else said.
+
+The events hold task ids, names of files and what rules were broken by, but neither
+questions nor answers.`,
+		Example: `  gaia ledger export -o events.jsonl
+  gaia ledger export --runs runs/01J… --since 2026-01-01 > events.jsonl`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := notEmpty(cmd, "out", "task"); err != nil {
+				return err
+			}
+			if err := q.check(cmd); err != nil {
+				return err
+			}
+			return a.exportEvents(cmd.Context(), q, task, out)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&q.runs, "runs", nil, "run directory, package, archive or folder of runs to read (default: runs, if it is there)")
+	f.BoolVar(&q.noImported, "no-imported", false, "leave imported events out")
+	f.StringVar(&task, "task", "", "only attempts at tasks whose id starts so")
+	f.StringVarP(&out, "out", "o", "", "file to write, which must not be there (default: standard output)")
+	completeDirs(cmd, "runs")
+	completeFixed(cmd, "task")
+	q.addTimes(cmd)
+	return cmd
+}
+
+func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, task, out string) error {
+	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer release()
+	q.anew = true // what is kept of runs is nothing to sign
+	events := []ledger.RunEvent{}
+	read, err := a.eachEvent(q, func(e shownEvent) error {
+		if strings.HasPrefix(e.TaskID, task) {
+			events = append(events, e.RunEvent)
+		}
+		return ctx.Err()
+	}, nil)
+	switch {
+	case err != nil:
+		return err
+	case read.failed != nil:
+		return read.failed
+	case len(events) == 0:
+		return usage("gaia ledger list lists those there are", "there is no event to export")
+	}
+	slices.SortFunc(events, func(a, b ledger.RunEvent) int { return strings.Compare(a.ID, b.ID) })
+	key, err := a.signingKey("")
+	if err != nil {
+		return err
+	}
+	write := func(w io.Writer) error {
+		to := ledger.NewLedgerWriter(w)
+		for _, e := range events {
+			if err := to.Add(e); err != nil {
+				return err
+			}
+		}
+		return to.Seal(key)
+	}
+	if out == "" || out == "-" {
+		err = write(interruptible{ctx, a.stdout})
+	} else {
+		if err := notWithin("the export", os.DevNull, filepath.Dir(out)); err != nil { // in no run at all
+			return err
+		}
+		err = writeStream(ctx, out, write)
+	}
+	if err != nil {
+		return err
+	}
+	if read.Rehearsal {
+		fmt.Fprintf(a.stderr, "gaia: rehearsal: %s\n", rehearsalNote)
+	}
+	fmt.Fprintf(a.stderr, "gaia: exported %s, sealed by %s\n", counted(len(events), "event"), key.Public().ID())
+	return nil
+}

@@ -1,0 +1,339 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gofrs/flock"
+	"github.com/spf13/cobra"
+)
+
+// defaultMaxEvents is how many imported events are kept.
+const defaultMaxEvents = 100_000
+
+// importing is what the flags of import say.
+type importing struct {
+	trusted   trustFlags
+	maxEvents int64
+	asJSON    bool
+}
+
+func (a *app) ledgerImportCommand() *cobra.Command {
+	var m importing
+	cmd := &cobra.Command{
+		Use:   "import FILE…",
+		Short: "Import run events that somebody exported",
+		Long: `Import adds the events of files that 'gaia ledger export' wrote to those in
+$XDG_DATA_HOME/gaia/ledger.jsonl (else ~/.local/share), and seals them with your
+signing key. Each file must be sealed by a key that you trust, as for 'gaia verify';
+its events are then the word of who holds it. All files are imported or none: none
+where one does not verify, or an event is there already or twice.
+
+Where more than --max-events would be there, the oldest go, a tenth of so many at a
+time.`,
+		Example: `  gaia ledger import alice.jsonl
+  gaia ledger import --trusted-key alice.pub alice.jsonl
+  gaia ledger import --max-events 1000000 *.jsonl`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("see 'gaia ledger import --help'", "ledger import takes files that 'gaia ledger export' wrote")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if m.maxEvents < 0 {
+				return usage("0 is no bound", "--max-events is %d, which is below 0", m.maxEvents)
+			}
+			return a.importEvents(args, m)
+		},
+	}
+	m.trusted.register(cmd)
+	f := cmd.Flags()
+	f.Int64Var(&m.maxEvents, "max-events", defaultMaxEvents, "imported events that are kept; 0 is no bound")
+	f.BoolVar(&m.asJSON, "json", false, "print the result as JSON")
+	completeFixed(cmd, "max-events")
+	return cmd
+}
+
+// imported is what import prints with --json.
+type imported struct {
+	Added   int64  `json:"added"`
+	Events  int64  `json:"events"` // that are there now
+	Evicted int64  `json:"evicted"`
+	Store   string `json:"store"`
+}
+
+func (a *app) importEvents(files []string, m importing) error {
+	path, release, err := a.lockStore()
+	if err != nil {
+		return err
+	}
+	defer release()
+	trusted, err := a.trustedKeys(m.trusted)
+	if err != nil {
+		return err
+	}
+	store, err := a.verifiedStore(path)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	merge := &merging{}
+	defer merge.Close()
+	if store.file != nil {
+		merge.add(&cursor{file: store.file, name: path, reader: ledger.NewKnownLedgerReader(path, store.file), seal: store.seal})
+	}
+	done := imported{Store: path, Events: store.seal.Events}
+	for _, name := range files {
+		c, err := openExport(name, trusted)
+		if err != nil {
+			return err
+		}
+		merge.add(c)
+		done.Added += c.seal.Events
+	}
+	done.Events += done.Added
+	if m.maxEvents > 0 && done.Events > m.maxEvents {
+		tenth := max(m.maxEvents/10, 1)
+		done.Evicted = min((done.Events-m.maxEvents+tenth-1)/tenth*tenth, done.Events)
+		done.Events -= done.Evicted
+	}
+	key, err := a.signingKey("")
+	if err != nil {
+		return err
+	}
+	if err := merge.write(path, done.Evicted, key); err != nil {
+		return err
+	}
+	if m.asJSON {
+		return a.printJSON(done)
+	}
+	return a.printRows([][2]string{{"imported", fmt.Sprintf("%s from %s", counted(int(done.Added), "event"), counted(len(files), "file"))},
+		{"evicted", fmt.Sprintf("%s, the oldest", counted(int(done.Evicted), "event"))}, {"there are", counted(int(done.Events), "event")}, {"store", done.Store}})
+}
+
+// lockStore makes the folder of the imported events and keeps others from changing
+// what is there.
+func (a *app) lockStore() (path string, release func(), err error) {
+	path = a.storePath()
+	if path == "" {
+		return "", nil, fail(exitFailure, errors.New("no place for imported events: neither XDG_DATA_HOME nor HOME is set"), "set one of them")
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", nil, fmt.Errorf("making a place for imported events: %w", err)
+	}
+	lock := flock.New(filepath.Join(filepath.Dir(path), ".ledger.lock"))
+	if err := lock.Lock(); err != nil {
+		return "", nil, fmt.Errorf("locking the imported events: %w", err)
+	}
+	return path, func() { _ = lock.Close() }, nil // which cannot fail in a way that leaves it locked
+}
+
+// openExport opens a ledger file after reading it whole once: it verifies, and was
+// sealed by a key that is trusted.
+func openExport(name string, trusted trust) (*cursor, error) {
+	f, err := openRegular(name)
+	if err != nil {
+		return nil, usage("give files that 'gaia ledger export' wrote", "reading %q: %v", name, err)
+	}
+	c := &cursor{file: f, name: name, reader: ledger.NewLedgerReader(name, f)}
+	for err == nil {
+		_, err = c.reader.Next()
+	}
+	if errors.Is(err, io.EOF) {
+		if _, err = trusted.of(c.reader.Signer()); err != nil {
+			wrapped := *classify(err)
+			wrapped.err = fmt.Errorf("%s: %w", name, wrapped.err)
+			err = &wrapped
+		}
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	c.seal = c.reader.Seal()
+	c.reader = ledger.NewLedgerReader(name, f) // strict once more: others may be writing to the file
+	return c, nil
+}
+
+// cursor is a ledger file that is read once more, to be merged.
+type cursor struct {
+	file   *os.File
+	name   string
+	seal   ledger.LedgerSeal // of the first reading, which the second must come to
+	reader *ledger.LedgerReader
+	head   ledger.RunEvent
+	over   bool
+}
+
+// next reads the next head.
+func (c *cursor) next() (err error) {
+	c.head, err = c.reader.Next()
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	c.over = true
+	if c.reader.Seal() != c.seal {
+		return trajectory.Faultf(c.name, "was changed while it was read")
+	}
+	return nil
+}
+
+// merging merges ledger files into one.
+type merging struct{ from []*cursor }
+
+func (m *merging) add(c *cursor) { m.from = append(m.from, c) }
+
+// Close gives the files back.
+func (m *merging) Close() {
+	for _, c := range m.from {
+		c.file.Close() // it was only read
+	}
+}
+
+// least returns the file with the least event, nil at the end of all. An event that
+// stands in two is an error.
+func (m *merging) least() (*cursor, error) {
+	var least *cursor
+	for _, c := range m.from {
+		if c.over {
+			continue
+		}
+		if least != nil && c.head.ID == least.head.ID {
+			return nil, fail(exitFailure, fmt.Errorf("%s: the event %s is in %q already: nothing is imported", c.name, c.head.ID, least.name),
+				"an event is imported once: leave out what was imported, or remove it by gaia ledger clear")
+		}
+		if least == nil || c.head.ID < least.head.ID {
+			least = c
+		}
+	}
+	return least, nil
+}
+
+// write replaces the file at path by what is merged, without the first events.
+func (m *merging) write(path string, without int64, key sign.Key) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // 0600
+	if err != nil {
+		return fmt.Errorf("writing the imported events: %w", err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	out := bufio.NewWriterSize(f, 1<<16)
+	to := ledger.NewLedgerWriter(out)
+	for _, c := range m.from {
+		if err := c.next(); err != nil {
+			return err
+		}
+	}
+	for {
+		c, err := m.least()
+		if err != nil {
+			return err
+		}
+		if c == nil {
+			break
+		}
+		if without > 0 {
+			without--
+		} else if err := to.Add(c.head); err != nil {
+			return err
+		}
+		if err := c.next(); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(to.Seal(key), out.Flush(), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("writing the imported events: %w", err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("writing the imported events: %w", err)
+	}
+	return sign.SyncDir(filepath.Dir(path))
+}
+
+func (a *app) ledgerClearCommand() *cobra.Command {
+	var yes, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "clear",
+		Short: "Remove all imported run events",
+		Long: `Clear removes what was imported, also where it does not verify. Runs, and the
+files that were imported, stay as they are. It asks before, on a terminal; elsewhere
+it wants --yes.`,
+		Example:           `  gaia ledger clear --yes`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(*cobra.Command, []string) error { return a.clearStore(yes, asJSON) },
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	return cmd
+}
+
+// cleared is what clear prints with --json.
+type cleared struct {
+	Removed int64  `json:"removed"` // events; 0 also where they could not be counted
+	Store   string `json:"store"`
+}
+
+func (a *app) clearStore(yes, asJSON bool) error {
+	path := a.storePath()
+	done := cleared{Store: path}
+	what := "nothing was imported"
+	if path != "" && thereIs(path) {
+		_, release, err := a.lockStore()
+		if err != nil {
+			return err
+		}
+		defer release()
+		what = "imported events that do not verify"
+		if store, err := a.verifiedStore(path); err == nil {
+			store.Close()
+			done.Removed = store.seal.Events
+			what = counted(int(done.Removed), "imported event")
+		}
+		if sure, err := a.sure("remove "+what, yes); err != nil || !sure {
+			return err
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing the imported events: %w", err)
+		}
+		what = "removed " + what
+	}
+	if asJSON {
+		return a.printJSON(done)
+	}
+	return a.printRows([][2]string{{what, path}})
+}
+
+// sure asks on a terminal whether to do something; without one, yes must be given.
+func (a *app) sure(do string, yes bool) (bool, error) {
+	switch {
+	case yes:
+		return true, nil
+	case !a.asks:
+		return false, usage("give --yes to "+do, "there is no terminal to ask on")
+	}
+	fmt.Fprintf(a.stderr, "gaia: %s? y or n: ", do)
+	line, err := bufio.NewReader(io.LimitReader(a.stdin, 100)).ReadString('\n')
+	if err != nil {
+		return false, fail(exitFailure, errors.New("nothing was answered, and nothing is done"))
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return true, nil
+	}
+	fmt.Fprintln(a.stderr, "gaia: nothing is done")
+	return false, nil
+}

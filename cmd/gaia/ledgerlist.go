@@ -1,0 +1,319 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/go-json-experiment/json"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) ledgerListCommand() *cobra.Command {
+	q := &ledgerQuery{}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List all run events",
+		Long: `List prints a line for each attempt: the id of its event, when it ended, the end
+of the run's id, the task, the kind of task, how it ended and whether the official
+scorer accepted the answer, rules broken, lines reworked, and how long it took. A line
+of its own stands wherever the guidance, the rules that the agent worked under, is
+another than before.`,
+		Example: `  gaia ledger list
+  gaia ledger list --runs runs/01J… --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              a.listing(q),
+	}
+	q.add(cmd)
+	return cmd
+}
+
+func (a *app) ledgerRangeCommand() *cobra.Command {
+	q := &ledgerQuery{}
+	cmd := &cobra.Command{
+		Use:   "range",
+		Short: "List the run events of a span of time",
+		Long: `Range lists the attempts that ended at --since or later, and before --until. A
+date is its first second in UTC: until 2026-02-01 is all of January. One of the two
+may be left out.`,
+		Example: `  gaia ledger range --since 2026-01-01 --until 2026-02-01
+  gaia ledger range --since 2026-01-02T15:04:05Z --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if q.since == "" && q.until == "" && !cmd.Flags().Changed("since") && !cmd.Flags().Changed("until") {
+				return usage("gaia ledger list lists all", "range takes --since, --until or both")
+			}
+			return a.listing(q)(cmd, args)
+		},
+	}
+	q.add(cmd)
+	q.addTimes(cmd)
+	return cmd
+}
+
+// listing lists the events of a query as they are read.
+func (a *app) listing(q *ledgerQuery) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		if err := q.check(cmd); err != nil {
+			return err
+		}
+		l := a.newLister(q.asJSON)
+		read, err := a.eachEvent(q, l.add, nil)
+		if err != nil {
+			return err
+		}
+		if err := l.end(read); err != nil {
+			return err
+		}
+		return read.failed
+	}
+}
+
+func (a *app) ledgerRecentCommand() *cobra.Command {
+	q := &ledgerQuery{}
+	cmd := &cobra.Command{
+		Use:               "recent N",
+		Short:             "List the last run events",
+		Long:              `Recent lists the N attempts that ended last, the last one last.`,
+		Example:           `  gaia ledger recent 20`,
+		Args:              oneArg("how many"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := strconv.Atoi(args[0])
+			if err != nil || n < 1 || n > maxRecent {
+				return usage(fmt.Sprintf("give a number from 1 to %d", maxRecent), "%q is no number of events", args[0])
+			}
+			if err := q.check(cmd); err != nil {
+				return err
+			}
+			var last []shownEvent
+			return a.gather(q, func(e shownEvent) error {
+				if last = append(last, e); len(last) >= 2*n {
+					last = newest(last, n)
+				}
+				return nil
+			}, func(error) ([]shownEvent, error) { return newest(last, n), nil })
+		},
+	}
+	q.add(cmd)
+	return cmd
+}
+
+// maxRecent bounds the events that are held to be sorted.
+const maxRecent = 100_000
+
+// newest returns the n last events, in order.
+func newest(events []shownEvent, n int) []shownEvent {
+	slices.SortFunc(events, byID)
+	return slices.Delete(events, 0, max(0, len(events)-n))
+}
+
+func byID(a, b shownEvent) int { return strings.Compare(a.ID, b.ID) }
+
+func (a *app) ledgerTaskCommand() *cobra.Command {
+	q := &ledgerQuery{}
+	cmd := &cobra.Command{
+		Use:   "task ID",
+		Short: "List the run events of a task, over all runs",
+		Long:  `Task lists the attempts at a task, whose id, or the start of it, is ID.`,
+		Example: `  gaia ledger task fab1e034
+  gaia ledger task fab1e034 --json`,
+		Args:              oneArg("a task id"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return usage("'gaia ledger list' lists them", "the task id is empty")
+			}
+			if err := q.check(cmd); err != nil {
+				return err
+			}
+			var found []shownEvent
+			return a.gather(q, func(e shownEvent) error {
+				if strings.HasPrefix(e.TaskID, args[0]) {
+					found = append(found, e)
+				}
+				return nil
+			}, func(failed error) ([]shownEvent, error) {
+				slices.SortFunc(found, byID)
+				return ofOneTask(found, args[0], failed)
+			})
+		},
+	}
+	q.add(cmd)
+	return cmd
+}
+
+// ofOneTask returns the events of the one task whose id starts with prefix.
+func ofOneTask(events []shownEvent, prefix string, failed error) ([]shownEvent, error) {
+	var ids []string
+	for _, e := range events {
+		if !slices.Contains(ids, e.TaskID) {
+			ids = append(ids, e.TaskID)
+		}
+	}
+	at, err := startingWith(prefix, len(ids), func(i int) string { return ids[i] })
+	switch {
+	case err != nil:
+		return nil, err
+	case at < 0 && failed != nil:
+		return nil, failed // where it may be
+	case at < 0:
+		return nil, usage("'gaia ledger list' lists them", "there is no event of a task %q", prefix)
+	}
+	return slices.DeleteFunc(events, func(e shownEvent) bool { return e.TaskID != ids[at] }), nil
+}
+
+// gather lists events that must all be read before the first is printed: found
+// returns them, given why some were not.
+func (a *app) gather(q *ledgerQuery, give func(shownEvent) error, found func(failed error) ([]shownEvent, error)) error {
+	read, err := a.eachEvent(q, give, nil)
+	if err != nil {
+		return err
+	}
+	events, err := found(read.failed)
+	if err != nil {
+		return err
+	}
+	l := a.newLister(q.asJSON)
+	for _, e := range events {
+		if err := l.add(e); err != nil {
+			return err
+		}
+	}
+	if err := l.end(read); err != nil {
+		return err
+	}
+	return read.failed
+}
+
+// lister prints events one by one, so that none need be held.
+type lister struct {
+	out      *bufio.Writer
+	asJSON   bool
+	n        int
+	guidance string
+}
+
+func (a *app) newLister(asJSON bool) *lister {
+	return &lister{out: bufio.NewWriterSize(a.stdout, 1<<16), asJSON: asJSON}
+}
+
+const listRow = "%-26s  %-19s  %-8s  %-16s  %-20s  %-24s  %5s  %6s  %9s  %s"
+
+// add prints an event.
+func (l *lister) add(e shownEvent) error {
+	l.n++
+	if l.asJSON {
+		return l.element(`{"events":[`, e)
+	}
+	if l.n == 1 {
+		fmt.Fprintln(l.out, strings.TrimRight(fmt.Sprintf(listRow, "event", "ended (UTC)", "run", "task", "intent", "outcome", "rules", "rework", "duration", ""), " "))
+	}
+	if hash := oneLine(e.GuidanceHash); hash != l.guidance {
+		if l.guidance == "" {
+			fmt.Fprintf(l.out, "guidance %s\n", hash)
+		} else {
+			fmt.Fprintf(l.out, "guidance %s → %s\n", l.guidance, hash)
+		}
+		l.guidance = hash
+	}
+	_, err := fmt.Fprintln(l.out, strings.TrimRight(eventRow(e), " ")) // a bufio.Writer keeps its error
+	return err
+}
+
+// element prints an element of a JSON array, which open begins.
+func (l *lister) element(open string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if l.n > 1 {
+		open = ","
+	}
+	_, err = l.out.WriteString(open + printableJSON(b))
+	return err
+}
+
+// printableJSON is printable of JSON, most of which has nothing to be escaped.
+func printableJSON(b []byte) string {
+	if slices.ContainsFunc(b, func(c byte) bool { return c < ' ' || c >= 0x7f }) {
+		return printable(string(b))
+	}
+	return string(b)
+}
+
+// eventRow is an event as a line of the list.
+func eventRow(e shownEvent) string {
+	ended, _, _ := strings.Cut(e.Timestamp, ".")
+	cell := func(s string, width int) string { return text.Pad(text.Snip(oneLine(s), width, "…"), width, ' ') }
+	return fmt.Sprintf(listRow, oneLine(e.ID), cell(strings.Replace(ended, "T", " ", 1), 19), runShort(e.RunID), cell(e.TaskID, 16),
+		cell(e.Intent, 20), cell(outcomeOf(e.RunEvent), 24), strconv.Itoa(len(e.Violations)), strconv.Itoa(e.ReworkLines),
+		(time.Duration(e.DurationMs) * time.Millisecond).Round(time.Millisecond).String(), marks(e))
+}
+
+// runShort is the end of a run's id, which the beginning does not tell from others
+// of the same time.
+func runShort(id string) string { return oneLine(id[max(0, len(id)-8):]) }
+
+// outcomeOf says how an attempt ended, and whether its answer was accepted.
+func outcomeOf(e ledger.RunEvent) string {
+	switch {
+	case e.OutcomeAccepted == nil:
+		return e.Outcome + ", not scored"
+	case *e.OutcomeAccepted:
+		return e.Outcome + ", accepted"
+	}
+	return e.Outcome + ", not accepted"
+}
+
+// marks are what an event must not be taken without.
+func marks(e shownEvent) string {
+	var marks []string
+	if e.Rehearsal {
+		marks = append(marks, "rehearsal")
+	}
+	if e.Imported {
+		marks = append(marks, "imported")
+	}
+	return strings.Join(marks, ", ")
+}
+
+// end prints what came of reading.
+func (l *lister) end(read ledgerRead) error {
+	if l.asJSON {
+		return l.close(`{"events":[`, read)
+	}
+	if l.n == 0 {
+		fmt.Fprintln(l.out, "there are no run events")
+	} else {
+		fmt.Fprintf(l.out, "\n%s", counted(l.n, "event"))
+		if read.Rehearsal {
+			fmt.Fprintf(l.out, "; rehearsal: %s", rehearsalNote)
+		}
+		fmt.Fprintln(l.out)
+	}
+	return l.out.Flush()
+}
+
+// close ends the JSON array that open began, and the object around it, by the
+// members of v.
+func (l *lister) close(open string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if l.n > 0 {
+		open = ""
+	}
+	if _, err := fmt.Fprintf(l.out, "%s],%s\n", open, printableJSON(b[1:])); err != nil {
+		return err
+	}
+	return l.out.Flush()
+}
