@@ -1,0 +1,179 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) trendCommand() *cobra.Command {
+	var by string
+	var asJSON, anew bool
+	cmd := &cobra.Command{
+		Use:   "trend PATH…",
+		Short: "Show by day or week whether runs get better",
+		Long: `Trend verifies finished runs and counts them by the day or the ISO week, in UTC,
+in which they began: tasks, how many the official scorer found solved, what a
+solve took in money and tokens, model calls that were tried again, under which
+guidance and model, and regressions: tasks that the last earlier run that had them
+solved, and this one did not. Each PATH is a run directory, a full package, its
+archive, or a folder that holds some, such as runs/.
+
+What a solve took is all that the tasks of scored runs took, over those that they
+solved; it is – where nothing was solved or a price is unknown. Runs without gold
+answers have no part in it, nor in regressions. Rehearsals have rows of their own.
+
+Runs that were verified before and are as they were are not read again; --verify
+reads all anew. Runs that do not verify are named and left out, exit code 4.`,
+		Example: `  gaia trend runs
+  gaia trend runs submission-2026-01-02-5XK9QZ7M.tar.gz --by day
+  gaia trend runs --json | jq '.buckets[].regressions[].task_id'`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(wantRuns, "trend takes the runs to follow")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if by != ledger.ByDay && by != ledger.ByWeek {
+				return usage("give day or week", "--by is %q", by)
+			}
+			return a.trend(args, by, sheetQuery{anew: anew}, asJSON)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&by, "by", ledger.ByWeek, "day or week")
+	f.BoolVar(&asJSON, "json", false, "print the rows as JSON, with all regressions")
+	f.BoolVar(&anew, "verify", false, "verify all runs anew")
+	completeFixed(cmd, "by", ledger.ByDay, ledger.ByWeek)
+	return cmd
+}
+
+// trendResult is what trend prints with --json.
+type trendResult struct {
+	Buckets   []ledger.TrendBucket `json:"buckets"` // by time
+	By        string               `json:"by"`
+	Rehearsal bool                 `json:"rehearsal,omitzero"` // some of them are
+	Runs      int                  `json:"runs"`
+}
+
+func (a *app) trend(paths []string, by string, q sheetQuery, asJSON bool) error {
+	all := ledger.Trend{By: by}
+	read, err := a.eachSheet(paths, q, func(s givenSheet) error { return all.Add(s.Sheet) })
+	if err != nil {
+		return err
+	}
+	if read.runs == 0 {
+		if read.failed != nil {
+			return read.failed
+		}
+		return fail(exitIncomplete, errors.New("none of the runs is complete"), "gaia resume DIR goes on with one")
+	}
+	result := trendResult{Buckets: all.Buckets(), By: by, Runs: read.runs}
+	result.Rehearsal = slices.ContainsFunc(result.Buckets, func(b ledger.TrendBucket) bool { return b.Rehearsal })
+	show := a.printTrend
+	if asJSON {
+		show = func(r trendResult) error { return a.printJSON(r) }
+	}
+	if err := show(result); err != nil {
+		return err
+	}
+	return read.failed
+}
+
+// printTrend prints a row for each day or week, and below what solved no more.
+func (a *app) printTrend(r trendResult) error {
+	out := ""
+	switch {
+	case r.Rehearsal && slices.ContainsFunc(r.Buckets, func(b ledger.TrendBucket) bool { return !b.Rehearsal }):
+		out = "rehearsal: the rows that say so are of " + rehearsalNote + "\n\n"
+	case r.Rehearsal:
+		out = "rehearsal: " + rehearsalNote + "\n\n"
+	}
+	t := newTable()
+	t.AppendHeader(table.Row{r.By, "runs", "tasks", "solved", "", "a solve", "tokens", "retries", "regressions", "guidance", "model"})
+	for _, b := range r.Buckets {
+		t.AppendRow(trendRow(b))
+	}
+	if _, err := fmt.Fprintf(a.stdout, "%s%s\n", out, printable(t.Render())); err != nil {
+		return err
+	}
+	if regressed := regressionTable(r.Buckets); regressed != "" {
+		_, err := fmt.Fprintf(a.stdout, "\n%s\n", printable(regressed))
+		return err
+	}
+	return nil
+}
+
+// noNumber stands for a number that there is none of.
+const noNumber = "–"
+
+func trendRow(b ledger.TrendBucket) table.Row {
+	name, solved, rate, cost, tokens := b.Name, fmt.Sprint(b.Solved), noNumber, noNumber, noNumber
+	if b.Rehearsal {
+		name += " rehearsal"
+	}
+	if scored := b.Tasks - b.Unscored; scored > 0 {
+		rate = percent(ledger.NewRate(b.Solved, scored).AccuracyPPM)
+	} else {
+		solved = noNumber
+	}
+	if b.CostPerSolveMicroUSD != nil {
+		cost = dollars(b.CostPerSolveMicroUSD)
+	}
+	if b.TokensPerSolve != nil {
+		tokens = fmt.Sprint(*b.TokensPerSolve)
+	}
+	guidance := severally(b.GuidanceHashes)
+	if b.GuidanceChanged {
+		guidance += " changed"
+	}
+	return table.Row{name, b.Runs, b.Tasks, solved, rate, cost, tokens, b.Retries, len(b.Regressions), guidance, severally(b.Models)}
+}
+
+// severally writes what a row's runs had, in the order of its use: the first and
+// the last.
+func severally(all []string) string {
+	const most = 32 // columns
+	shown := func(i int) string { return text.Snip(oneLine(all[i]), most, "…") }
+	switch len(all) {
+	case 0:
+		return noNumber
+	case 1:
+		return shown(0)
+	case 2:
+		return shown(0) + " → " + shown(1)
+	}
+	return fmt.Sprintf("%s → … → %s (%d)", shown(0), shown(len(all)-1), len(all))
+}
+
+// regressionTable names the tasks that a run solved no more, the latest first; "" if
+// there is none.
+func regressionTable(buckets []ledger.TrendBucket) string {
+	const most = 20
+	t := newTable()
+	t.AppendHeader(table.Row{"regressed", "level", "outcome", "in", "solved in"})
+	shown, left := 0, 0
+	for _, b := range slices.Backward(buckets) {
+		for _, r := range slices.Backward(b.Regressions) {
+			if shown == most {
+				left++
+				continue
+			}
+			shown++
+			t.AppendRow(table.Row{oneLine(r.TaskID), r.Level, r.Outcome, r.RunID, r.Before})
+		}
+	}
+	if shown == 0 {
+		return ""
+	}
+	if left > 0 {
+		return t.Render() + fmt.Sprintf("\n and %d more, which --json lists", left)
+	}
+	return t.Render()
+}
