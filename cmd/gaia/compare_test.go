@@ -1,0 +1,48 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+)
+
+// TestPlanDifferences: what each run has of its own makes no other plan, all else does.
+func TestPlanDifferences(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*ledger.Manifest)
+		want   string
+	}{
+		{"nothing", func(*ledger.Manifest) {}, ""},
+		{"the id", func(m *ledger.Manifest) { m.RunID = "r2" }, ""},
+		{"the time", func(m *ledger.Manifest) { m.Created = "2032-01-01T00:00:00.000Z" }, ""},
+		{"the key", func(m *ledger.Manifest) { m.SigningKey = "another" }, ""},
+		{"the program", func(m *ledger.Manifest) { m.Harness.Version, m.Harness.Dirty = "9", true }, ""},
+		{"the salt", func(m *ledger.Manifest) { m.GoldCommitment = "sha256:other" }, ""},
+		{"whether there is gold", func(m *ledger.Manifest) { m.GoldCommitment = "" }, "gold_commitment differs"},
+		{"the guidance", func(m *ledger.Manifest) { m.GuidanceHash = "g2" }, `guidance_hash was "g1", is "g2"`},
+		{"the model", func(m *ledger.Manifest) { m.Model.Name = "other" }, `model was {"name":"m"`},
+		{"the policy", func(m *ledger.Manifest) { m.PolicyHash = "p2" }, `policy_hash was "p1", is "p2"`},
+		{"a budget", func(m *ledger.Manifest) { m.Budgets.Turns = 3 }, "budgets was "},
+		{"what was approved", func(m *ledger.Manifest) { m.Approved = []string{"python"} }, "approved was "},
+		{"a task", func(m *ledger.Manifest) { m.Tasks = []ledger.PlannedTask{{TaskID: "b"}} }, "tasks was "},
+	} {
+		plan := func() ledger.Manifest {
+			m := ledger.NewManifest()
+			m.RunID, m.Created, m.SigningKey, m.GoldCommitment = "r1", "2031-01-01T00:00:00.000Z", "a key", "sha256:one"
+			m.Model.Name, m.GuidanceHash, m.PolicyHash = "m", "g1", "p1"
+			m.Tasks = []ledger.PlannedTask{{TaskID: "a"}}
+			return m
+		}
+		a, b := plan(), plan()
+		c.change(&b)
+		got, err := planDifferences(a, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], c.want)) {
+			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+}
