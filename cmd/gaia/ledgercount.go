@@ -102,15 +102,15 @@ attempt came to an accepted answer out of all, and lines reworked.`,
 }
 
 func (a *app) countMetrics(q *ledgerQuery) error {
-	var tally ledger.Tally
+	var meter ledger.Meter
 	read, err := a.eachEvent(q, func(e shownEvent) error {
-		tally.Add(e.RunEvent)
+		meter.Add(e.RunEvent)
 		return nil
-	}, tally.EndRun)
+	}, meter.EndRun)
 	if err != nil {
 		return err
 	}
-	all, guidances := tally.Metrics()
+	all, guidances := meter.Metrics()
 	if q.asJSON {
 		err = a.printJSON(struct {
 			All       ledger.Metrics           `json:"all"`
