@@ -14,9 +14,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// witnessSuffix ends the name of a witness bundle's file.
-const witnessSuffix = ".rvw"
-
 // scoring is how a scorecard is asked for.
 type scoring struct {
 	asJSON, accept bool

@@ -290,7 +290,7 @@ func halve(t testing.TB, path string, halves int) {
 }
 
 // unfinish makes of a finished run one that has no end.
-func unfinish(t testing.TB, run string) {
+func unfinish(t *testing.T, run string) {
 	t.Helper()
 	path := filepath.Join(run, trajectory.JournalFile)
 	data, err := os.ReadFile(path)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,23 +38,6 @@ gold: Ostrel
 -- answer Ostrel --
 By the chart.
 `
-
-// unfinish takes the end from a run, as a stop of the process does.
-func unfinish(t *testing.T, dir string) {
-	t.Helper()
-	journal := filepath.Join(dir, trajectory.JournalFile)
-	data, err := os.ReadFile(journal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = os.WriteFile(journal, data[:bytes.LastIndexByte(data[:len(data)-1], '\n')+1], 0o644)
-	for _, name := range []string{ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
-		err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestWitnessExportRefuses: no bundle of what does not verify, is not finished or
 // has no form in a bundle, and nothing is left of those that were made until then.
