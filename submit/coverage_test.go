@@ -95,7 +95,7 @@ func TestCoverage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, least := range map[string]int{ledger.ManifestFile: 500, ledger.EnvelopeFile: 500, trajectory.JournalFile: 200,
-		ledger.TrajectoriesFile: 150, ledger.ResultsFile: 100, MetadataFile: 200, trajectory.CheckpointFile: 20, LeaderboardFile: 40,
+		ledger.TrajectoriesFile: 150, ledger.ResultsFile: 100, MetadataFile: 200, trajectory.CheckpointFile: 20, LeaderboardFile: 40, ScorecardFile: 100,
 		audit.ReportFile: 500, audit.AdjudicationsFile: 20, ReadmeFile: 200, SumsFile: 50, AttestationFile: 500, BundleFile: 500} {
 		if least /= long.Step(9); made[name] < least {
 			t.Errorf("%s was changed %d times, which is less than %d", name, made[name], least)
@@ -182,7 +182,7 @@ func TestSignedAgain(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
 	pkg, _ := varied(t)
-	for _, name := range []string{ledger.ResultsFile, LeaderboardFile, MetadataFile, SumsFile, trajectory.CheckpointFile} {
+	for _, name := range []string{ledger.ResultsFile, LeaderboardFile, ScorecardFile, MetadataFile, SumsFile, trajectory.CheckpointFile} {
 		n := 0
 		err := runs.Mutate(map[string][]byte{name: pkg[name]}, func(m runs.Mutation) {
 			if n++; n%5 != 0 {

@@ -35,6 +35,16 @@ func Leaderboard(run *ledger.Run, void map[string]bool) ([]byte, error) {
 	return all, nil
 }
 
+// Scorecard returns scorecard.json. It is counted as the journal has it, as the summary
+// is: that a task is void changes nothing of what it cost.
+func Scorecard(run *ledger.Run) ([]byte, error) {
+	card, err := run.Scorecard()
+	if err != nil {
+		return nil, err
+	}
+	return card.Encode()
+}
+
 // sums returns SHA256SUMS, in the form that sha256sum -c reads.
 func sums(subjects []Subject) []byte {
 	var b strings.Builder

@@ -26,6 +26,7 @@ const (
 	maxPlan        = 64 << 20 // and of what has as many lines as the plan has tasks, and no texts
 	maxTold        = 16 << 20 // the summary and the README
 	maxCheckpoint  = 4 << 10
+	maxScorecard   = 4 << 10
 )
 
 // Limits, in bytes, of the files of a run and a package when they are copied or
@@ -40,7 +41,7 @@ const (
 func limitOf(name string) int64 {
 	return cmp.Or(map[string]int64{trajectory.JournalFile: maxJournal, ledger.TrajectoriesFile: maxJournal, AttestationFile: maxAttestation, BundleFile: 2 * maxAttestation,
 		ledger.ManifestFile: maxPlan, ledger.EnvelopeFile: 2 * maxPlan, leavesFile: maxPlan, MetadataFile: maxTold, ReadmeFile: maxTold,
-		trajectory.CheckpointFile: maxCheckpoint, SumsFile: maxSums, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications}[name], maxCopied)
+		trajectory.CheckpointFile: maxCheckpoint, SumsFile: maxSums, ScorecardFile: maxScorecard, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications}[name], maxCopied)
 }
 
 // digestFile returns the digest of a file without holding it in memory. One that

@@ -1,11 +1,12 @@
 // Package submit makes a submission package out of a finished run, and lets
-// anybody verify one. A package is a folder of exactly thirteen files, and of a
-// fourteenth where findings were decided about:
+// anybody verify one. A package is a folder of exactly fourteen files, and of a
+// fifteenth where findings were decided about:
 //
 //	manifest.json manifest.dsse.json events.jsonl trajectories.jsonl
 //	results.jsonl checkpoint        the run's files, the same bytes
 //	metadata.json                   the run's summary.json, the same bytes
 //	leaderboard.jsonl               {"model_answer":…,"reasoning_trace":…,"task_id":…} a planned task, in plan order
+//	scorecard.json                  what it cost to be right: a ledger.Scorecard
 //	audit-report.json               what the audit found in these files
 //	adjudications.jsonl             the signed decisions about findings, if there are any
 //	README.md                       for people
@@ -23,7 +24,7 @@
 // reads in place and takes in no other form (TestHostileEntries, TestHostileBytes,
 // FuzzOpenArchive).
 //
-// [Verify] rebuilds what can be rebuilt — leaderboard, sums, bundle, statement,
+// [Verify] rebuilds what can be rebuilt — leaderboard, scorecard, sums, bundle, statement,
 // and through internal/ledger all that derives from the journal — and compares
 // bytes. With the gold answers it tells the official verdicts again; with them, or where
 // none were needed, it audits the files again and compares the report. [Verified.Rescore] and
@@ -62,6 +63,7 @@ import (
 const (
 	MetadataFile    = "metadata.json" // the run's summary.json
 	LeaderboardFile = "leaderboard.jsonl"
+	ScorecardFile   = "scorecard.json"
 	ReadmeFile      = "README.md"
 	SumsFile        = "SHA256SUMS"
 	AttestationFile = "attestation.dsse.json"
@@ -81,7 +83,7 @@ func copied() map[string]string {
 // findings were decided about.
 func Files(adjudicated bool) []string {
 	names := []string{ReadmeFile, SumsFile, audit.AdjudicationsFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile,
-		trajectory.JournalFile, LeaderboardFile, ledger.EnvelopeFile, ledger.ManifestFile, MetadataFile, ledger.ResultsFile, ledger.TrajectoriesFile}
+		trajectory.JournalFile, LeaderboardFile, ledger.EnvelopeFile, ledger.ManifestFile, MetadataFile, ledger.ResultsFile, ScorecardFile, ledger.TrajectoriesFile}
 	if adjudicated {
 		return names
 	}

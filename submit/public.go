@@ -38,7 +38,7 @@ func IsPublic(dir fs.FS) bool {
 		return err == nil
 	}
 	full := 0
-	for _, name := range []string{audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ledger.TrajectoriesFile} {
+	for _, name := range []string{audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ScorecardFile, ledger.TrajectoriesFile} {
 		if there(name) {
 			full++
 		}
@@ -128,10 +128,11 @@ func (e evidence) published(run *ledger.Run, report audit.Report) evidence {
 // newWithheld lists the withheld files by name. The journal's digest can be told:
 // the task_sealed of each task holds 32 random bytes. The other files follow from
 // texts, times and counts, so that who knows all of a run but an answer could try
-// guesses at it on their digests; and a decision names its finding by a digest of
+// guesses at it on their digests, and the scorecard counts violations and rollbacks of
+// which the withheld ones alone tell; and a decision names its finding by a digest of
 // what was found.
 func newWithheld(journalSHA256 string, decided bool) []WithheldFile {
-	all := []WithheldFile{{Name: audit.ReportFile}, {trajectory.JournalFile, journalSHA256}, {Name: LeaderboardFile}, {Name: ledger.TrajectoriesFile}}
+	all := []WithheldFile{{Name: audit.ReportFile}, {trajectory.JournalFile, journalSHA256}, {Name: LeaderboardFile}, {Name: ScorecardFile}, {Name: ledger.TrajectoriesFile}}
 	if decided {
 		all = slices.Insert(all, 0, WithheldFile{Name: audit.AdjudicationsFile})
 	}

@@ -239,8 +239,9 @@ func TestPublicForged(t *testing.T) {
 		{"more withheld", files, says(func(p *Predicate) { p.Withheld = append(p.Withheld, WithheldFile{"usage.json", p.Journal.Head}) }), AttestationFile, "see withheld"},
 		{"withheld twice", files, says(func(p *Predicate) { p.Withheld = append(p.Withheld, p.Withheld[0]) }), AttestationFile, "see withheld"},
 		{"the leaderboard's digest", files, says(func(p *Predicate) { p.Withheld[2].SHA256 = p.Journal.Head }), AttestationFile, "see withheld"},
+		{"the scorecard's digest", files, says(func(p *Predicate) { p.Withheld[3].SHA256 = p.Journal.Head }), AttestationFile, "see withheld"},
 		{"the report's digest", files, says(func(p *Predicate) { p.Withheld[0].SHA256 = p.Journal.Head }), AttestationFile, "see withheld"},
-		{"the trajectories' digest", files, says(func(p *Predicate) { p.Withheld[3].SHA256 = p.Journal.Head }), AttestationFile, "see withheld"},
+		{"the trajectories' digest", files, says(func(p *Predicate) { p.Withheld[4].SHA256 = p.Journal.Head }), AttestationFile, "see withheld"},
 		{"the decisions' digest", voided, says(func(p *Predicate) { p.Withheld[0].SHA256 = p.Journal.Head }), AttestationFile, "see withheld"},
 		{"a journal without its digest", files, says(func(p *Predicate) { p.Withheld[1].SHA256 = "" }), AttestationFile, "does not withhold"},
 		{"the report's digest in the audit", files, says(func(p *Predicate) { p.Audit.ReportSHA256 = p.Journal.Head }), AttestationFile, "see audit"},
@@ -291,7 +292,7 @@ func TestPublicAndFull(t *testing.T) {
 		t.Error("a public and a full package are not told apart")
 	}
 	wantFault(t, "a public package", memory(files), "", leavesFile)
-	publicRefused(t, "a full package", memory(whole), "", audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ledger.TrajectoriesFile)
+	publicRefused(t, "a full package", memory(whole), "", audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ScorecardFile, ledger.TrajectoriesFile)
 	all := maps.Clone(whole)
 	maps.Copy(all, files)
 	for name, data := range all {

@@ -72,6 +72,9 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	if err := checkLeaderboard(run, report, digests); err != nil {
 		return nil, err
 	}
+	if err := checkScorecard(run, digests); err != nil {
+		return nil, err
+	}
 	e, err := newEvidence(run, report, p.says())
 	if err != nil {
 		return nil, err
@@ -214,6 +217,18 @@ func checkLeaderboard(run *ledger.Run, report audit.Report, digests map[string]s
 	}
 	if sign.Digest(want) != digests[LeaderboardFile] {
 		return trajectory.Faultf(LeaderboardFile, "is not what the journal gives")
+	}
+	return nil
+}
+
+// checkScorecard wants the scorecard to follow from the journal.
+func checkScorecard(run *ledger.Run, digests map[string]string) error {
+	want, err := Scorecard(run)
+	if err != nil {
+		return trajectory.Faultf(trajectory.JournalFile, "gives no scorecard: %v", err)
+	}
+	if sign.Digest(want) != digests[ScorecardFile] {
+		return trajectory.Faultf(ScorecardFile, "is not what the journal gives")
 	}
 	return nil
 }
