@@ -1,12 +1,10 @@
 package ledger
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 )
@@ -38,39 +36,6 @@ type Scorecard struct {
 func (c Scorecard) Encode() ([]byte, error) {
 	data, err := json.Marshal(c)
 	return append(data, '\n'), err
-}
-
-// DecodeScorecard reads scorecard.json: what Encode gives for a card whose members
-// go together, and no other bytes. Its only error is sign.ErrMalformed.
-func DecodeScorecard(data []byte) (Scorecard, error) {
-	var c Scorecard
-	if err := json.Unmarshal(data, &c, json.RejectUnknownMembers(true)); err != nil {
-		return Scorecard{}, sign.ErrMalformed
-	}
-	if again, err := c.Encode(); err != nil || !bytes.Equal(again, data) || !c.plausible() {
-		return Scorecard{}, sign.ErrMalformed
-	}
-	return c, nil
-}
-
-// plausible reports whether there are tasks that give the card.
-func (c Scorecard) plausible() bool {
-	counts := []int{c.TotalTasks, c.Solved, c.Failed, c.Skipped, c.Errors, c.PolicyViolations, c.TotalRetries}
-	if c.RollbackCount != nil {
-		counts = append(counts, *c.RollbackCount)
-	}
-	for _, n := range counts {
-		if n < 0 || int64(n) > maxCounted {
-			return false
-		}
-	}
-	if c.TotalTokens < 0 || c.TotalTokens > maxCounted || c.MedianLatencyMs > c.P95LatencyMs || c.EvidenceCoverage < 0 || c.EvidenceCoverage > 1 {
-		return false
-	}
-	perSolve := c.costPerSolve()
-	return c.Solved+c.Failed+c.Skipped+c.Errors == c.TotalTasks && c.SolveRate == share(c.Solved, c.TotalTasks) &&
-		(c.TotalCostMicroUSD == nil || *c.TotalCostMicroUSD >= 0 && *c.TotalCostMicroUSD <= maxCounted) &&
-		(c.CostPerSolveMicros == nil) == (perSolve == nil) && (perSolve == nil || *perSolve == *c.CostPerSolveMicros)
 }
 
 func (c Scorecard) costPerSolve() *int64 {
