@@ -69,6 +69,10 @@ never a GAIA score.`,
   gaia verify submission-…             check every byte of the package
   gaia disclose runs/01J… --task 3f2a  show one task, without the others
   gaia export runs/01J… --format csv   write it for another tool
+  gaia scorecard runs/01J…             what did it cost to be right?
+  gaia ledger rank                     which rules were broken, and at what cost?
+  gaia trend runs                      does it get better?
+  gaia compare runs/01J… runs/01K…     do two runs differ by more than chance?
   gaia show runs/01J…                  see what happened`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
