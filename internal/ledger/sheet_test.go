@@ -289,6 +289,38 @@ func TestEvidenceComplete(t *testing.T) {
 	}
 }
 
+// TestSheetGoesWithBundles: of each task the sheet says what its witness bundle does.
+func TestSheetGoesWithBundles(t *testing.T) {
+	unrecorded := strings.Replace(worked, "workspace=+5-2~1", "workspace=+5-2~1 unrecorded", 1)
+	untold := strings.Replace(worked, " workspace=+5-2~1", "", 1)
+	for name, script := range map[string]struct {
+		m      Manifest
+		script string
+	}{"worked": {plan(t, "a"), worked}, "unrecorded": {plan(t, "a"), unrecorded}, "untold": {plan(t, "a"), untold},
+		"mixed": {mixedPlan(t), mixed}, "one solved": {plan(t, "a"), oneSolved}} {
+		bundles := map[string]Case{}
+		r := WitnessReader{UnpricedAsZero: true, Each: func(id string, w trajectory.Witness) error {
+			data, err := w.Encode(nil)
+			if err != nil {
+				return err
+			}
+			read, err := trajectory.ParseWitness(data)
+			bundles[id] = WitnessCase(read)
+			return err
+		}}
+		s, _, err := ReadSheet(memory(files(t, script.m, script.script)), r.Options(Options{}))
+		if err != nil || r.Err() != nil || len(bundles) != len(s.Tasks) {
+			t.Fatal(name, err, r.Err())
+		}
+		for _, task := range s.Tasks {
+			b, c := bundles[task.TaskID], task.Case()
+			if b.Outcome != c.Outcome || b.EvidenceComplete != c.EvidenceComplete || b.LatencyMs != c.LatencyMs || b.Rollbacks != nil {
+				t.Errorf("%s: the bundle of %s counts as %+v, its sheet as %+v", name, task.TaskID, b, c)
+			}
+		}
+	}
+}
+
 // TestSheetIsOneValue: however it is read, and however often, a run has one sheet,
 // which has one encoding.
 func TestSheetIsOneValue(t *testing.T) {
