@@ -142,13 +142,12 @@ func isBundle(path string) (bool, error) {
 		return false, fmt.Errorf("reading %q: %w", path, unwrapPath(err))
 	case err != nil:
 		return false, usage(hint, "reading %q: %v", path, unwrapPath(err))
+	case !info.IsDir() && strings.HasSuffix(path, witnessSuffix): // by its name, since there may be thousands
+		return true, nil
 	case isPackage(path): // an archive, too
 		return false, nil
 	case !info.IsDir():
-		if !strings.HasSuffix(path, witnessSuffix) {
-			return false, usage(hint, "%q is neither a package's archive nor called as a witness bundle", path)
-		}
-		return true, nil
+		return false, usage(hint, "%q is neither a package's archive nor called as a witness bundle", path)
 	}
 	notRun := isRun(path)
 	if notRun == nil {
