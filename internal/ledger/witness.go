@@ -54,7 +54,6 @@ type witnessAttempt struct {
 	allowed  map[string][]int // … and of those that await their result
 	approved map[string]bool  // call id → what was asked about it was answered with yes
 	rules    map[string]bool  // that were broken
-	unpriced bool             // a tool asked a model whose price is unknown
 	ended    time.Time
 }
 
@@ -168,11 +167,9 @@ func (a *witnessAttempt) executed(p trajectory.ToolExecuted) {
 		return
 	}
 	call.Tokens = p.Model.Tokens.In + p.Model.Tokens.Out
-	if p.Model.CostMicroUSD == nil {
-		a.unpriced = true
-		return
+	if p.Model.CostMicroUSD != nil { // else the attempt's cost is not known either
+		call.CostMicroUSD = *p.Model.CostMicroUSD
 	}
-	call.CostMicroUSD = *p.Model.CostMicroUSD
 }
 
 // next takes the first place that waits under an id.
@@ -229,7 +226,7 @@ func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (trajectory
 	if w.CreatedNs, err = nanoseconds(seen.ended); err != nil {
 		return trajectory.Witness{}, err
 	}
-	if a.CostMicroUSD == nil || seen.unpriced {
+	if a.CostMicroUSD == nil {
 		if !r.UnpricedAsZero {
 			return trajectory.Witness{}, &UnpricedError{t.Plan.TaskID}
 		}

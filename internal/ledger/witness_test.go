@@ -294,6 +294,9 @@ func TestWitnessRefuses(t *testing.T) {
 	if all, _ = bundlesOf(t, &r, m, write(t, m, unknown)); r.Err() != nil || len(all) != 1 || all["b"].Outcome != trajectory.WitnessSkipped {
 		t.Errorf("of one task: %v, %v", r.Err(), all)
 	}
+	if sealed := time.Date(2031, 2, 3, 4, 5, 7, 10e6, time.UTC); all["b"].CreatedNs != uint64(sealed.UnixNano()) {
+		t.Errorf("a task that was never begun has the time %d, not that of its seal, the tenth event", all["b"].CreatedNs)
+	}
 	r = WitnessReader{}
 	large := strings.NewReplacer("in=1", "in=4294967295", "cost=?", "cost=1").Replace(unknown)
 	if all, _ = bundlesOf(t, &r, m, write(t, m, large)); r.Err() == nil || len(all) != 0 ||
