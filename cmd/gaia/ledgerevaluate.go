@@ -1,13 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"math"
-	"strings"
+	"strconv"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 )
 
@@ -67,10 +67,8 @@ type evaluatorCount struct {
 	Passed int    `json:"passed"`
 }
 
-const evaluatedRow = "%-26s  %-16s"
-
 func (a *app) evaluate(q *ledgerQuery, by []ledger.Evaluator) error {
-	l := a.newLister(q.asJSON)
+	l := a.newLister(q.asJSON, "evaluations", evaluatedLine, func(l line) any { return evaluatedEvent{l.ID, l.results, l.RunID, l.TaskID} })
 	counts := make([]evaluatorCount, len(by))
 	for i, e := range by {
 		counts[i].Name = e.Name()
@@ -85,7 +83,7 @@ func (a *app) evaluate(q *ledgerQuery, by []ledger.Evaluator) error {
 				counts[i].Failed++
 			}
 		}
-		return l.evaluated(e, results)
+		return l.addLine(line{e, results})
 	}, nil)
 	if err != nil {
 		return err
@@ -106,38 +104,37 @@ func (a *app) evaluate(q *ledgerQuery, by []ledger.Evaluator) error {
 	return nil
 }
 
-// evaluated prints what the evaluators say of an event: why, where one fails.
-func (l *lister) evaluated(e shownEvent, results []ledger.Evaluation) error {
-	l.n++
-	if l.asJSON {
-		return l.element(`{"evaluations":[`, evaluatedEvent{e.ID, results, e.RunID, e.TaskID})
-	}
-	header, row := fmt.Sprintf(evaluatedRow, "event", "task"), fmt.Sprintf(evaluatedRow, oneLine(e.ID), text.Pad(text.Snip(oneLine(e.TaskID), 16, "…"), 16, ' '))
-	why := ""
-	for _, r := range results {
-		width := max(len(r.Name), len("FAIL 0.00"))
-		header += fmt.Sprintf("  %-*s", width, r.Name)
-		word := "pass"
-		if !r.Pass {
-			word = "FAIL"
-			why += fmt.Sprintf("    %s: %s\n", r.Name, oneLine(r.Details))
+// evaluatedLine appends what the evaluators say of an event: why, where one fails.
+func evaluatedLine(out []byte, before *line, l line) ([]byte, error) {
+	width := func(r ledger.Evaluation) int { return max(len(r.Name), len("FAIL 0.00")) }
+	if before == nil {
+		out = cell(cell(out, "event", wideID), "task", wideTask)
+		for _, r := range l.results {
+			out = cell(out, r.Name, width(r))
 		}
-		row += fmt.Sprintf("  %-*s", width, fmt.Sprintf("%s %.2f", word, r.Score))
+		out = append(bytes.TrimRight(out, " "), '\n')
 	}
-	if m := marks(e); m != "" {
-		row += "  " + m
+	out = cell(cell(out, l.ID, wideID), l.TaskID, wideTask)
+	why := ""
+	for _, r := range l.results {
+		word := "pass "
+		if !r.Pass {
+			word = "FAIL "
+			why += "    " + r.Name + ": " + oneLine(r.Details) + "\n"
+		}
+		out = cell(out, word+strconv.FormatFloat(float64(r.Score), 'f', 2, 32), width(r))
 	}
-	if l.n == 1 {
-		fmt.Fprintln(l.out, header)
-	}
-	_, err := fmt.Fprintf(l.out, "%s\n%s", strings.TrimRight(row, " "), why) // a bufio.Writer keeps its error
-	return err
+	out = append(bytes.TrimRight(append(out, marks(l.shownEvent)...), " "), '\n')
+	return append(out, why...), nil
 }
 
 // endEvaluated prints the counts.
 func (l *lister) endEvaluated(counts []evaluatorCount, read ledgerRead) error {
+	if err := l.flush(); err != nil {
+		return err
+	}
 	if l.asJSON {
-		return l.close(`{"evaluations":[`, struct {
+		return l.close(struct {
 			Evaluators []evaluatorCount `json:"evaluators"`
 			ledgerRead
 		}{counts, read})

@@ -1,16 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/go-json-experiment/json"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 )
 
@@ -64,16 +59,20 @@ func (a *app) listing(q *ledgerQuery) func(*cobra.Command, []string) error {
 		if err := q.check(cmd); err != nil {
 			return err
 		}
-		l := a.newLister(q.asJSON)
-		read, err := a.eachEvent(q, l.add, nil)
-		if err != nil {
-			return err
-		}
-		if err := l.end(read); err != nil {
-			return err
-		}
-		return read.failed
+		return a.list(q)
 	}
+}
+
+func (a *app) list(q *ledgerQuery) error {
+	l := a.eventLister(q.asJSON)
+	read, err := a.eachEvent(q, l.add, nil)
+	if err != nil {
+		return err
+	}
+	if err := l.end(read); err != nil {
+		return err
+	}
+	return read.failed
 }
 
 func (a *app) ledgerRecentCommand() *cobra.Command {
@@ -181,7 +180,7 @@ func (a *app) gather(q *ledgerQuery, give func(shownEvent) error, found func(fai
 	if err != nil {
 		return err
 	}
-	l := a.newLister(q.asJSON)
+	l := a.eventLister(q.asJSON)
 	for _, e := range events {
 		if err := l.add(e); err != nil {
 			return err
@@ -191,129 +190,4 @@ func (a *app) gather(q *ledgerQuery, give func(shownEvent) error, found func(fai
 		return err
 	}
 	return read.failed
-}
-
-// lister prints events one by one, so that none need be held.
-type lister struct {
-	out      *bufio.Writer
-	asJSON   bool
-	n        int
-	guidance string
-}
-
-func (a *app) newLister(asJSON bool) *lister {
-	return &lister{out: bufio.NewWriterSize(a.stdout, 1<<16), asJSON: asJSON}
-}
-
-const listRow = "%-26s  %-19s  %-8s  %-16s  %-20s  %-24s  %5s  %6s  %9s  %s"
-
-// add prints an event.
-func (l *lister) add(e shownEvent) error {
-	l.n++
-	if l.asJSON {
-		return l.element(`{"events":[`, e)
-	}
-	if l.n == 1 {
-		fmt.Fprintln(l.out, strings.TrimRight(fmt.Sprintf(listRow, "event", "ended (UTC)", "run", "task", "intent", "outcome", "rules", "rework", "duration", ""), " "))
-	}
-	if hash := oneLine(e.GuidanceHash); hash != l.guidance {
-		if l.guidance == "" {
-			fmt.Fprintf(l.out, "guidance %s\n", hash)
-		} else {
-			fmt.Fprintf(l.out, "guidance %s → %s\n", l.guidance, hash)
-		}
-		l.guidance = hash
-	}
-	_, err := fmt.Fprintln(l.out, strings.TrimRight(eventRow(e), " ")) // a bufio.Writer keeps its error
-	return err
-}
-
-// element prints an element of a JSON array, which open begins.
-func (l *lister) element(open string, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	if l.n > 1 {
-		open = ","
-	}
-	_, err = l.out.WriteString(open + printableJSON(b))
-	return err
-}
-
-// printableJSON is printable of JSON, most of which has nothing to be escaped.
-func printableJSON(b []byte) string {
-	if slices.ContainsFunc(b, func(c byte) bool { return c < ' ' || c >= 0x7f }) {
-		return printable(string(b))
-	}
-	return string(b)
-}
-
-// eventRow is an event as a line of the list.
-func eventRow(e shownEvent) string {
-	ended, _, _ := strings.Cut(e.Timestamp, ".")
-	cell := func(s string, width int) string { return text.Pad(text.Snip(oneLine(s), width, "…"), width, ' ') }
-	return fmt.Sprintf(listRow, oneLine(e.ID), cell(strings.Replace(ended, "T", " ", 1), 19), runShort(e.RunID), cell(e.TaskID, 16),
-		cell(e.Intent, 20), cell(outcomeOf(e.RunEvent), 24), strconv.Itoa(len(e.Violations)), strconv.Itoa(e.ReworkLines),
-		(time.Duration(e.DurationMs) * time.Millisecond).Round(time.Millisecond).String(), marks(e))
-}
-
-// runShort is the end of a run's id, which the beginning does not tell from others
-// of the same time.
-func runShort(id string) string { return oneLine(id[max(0, len(id)-8):]) }
-
-// outcomeOf says how an attempt ended, and whether its answer was accepted.
-func outcomeOf(e ledger.RunEvent) string {
-	switch {
-	case e.OutcomeAccepted == nil:
-		return e.Outcome + ", not scored"
-	case *e.OutcomeAccepted:
-		return e.Outcome + ", accepted"
-	}
-	return e.Outcome + ", not accepted"
-}
-
-// marks are what an event must not be taken without.
-func marks(e shownEvent) string {
-	var marks []string
-	if e.Rehearsal {
-		marks = append(marks, "rehearsal")
-	}
-	if e.Imported {
-		marks = append(marks, "imported")
-	}
-	return strings.Join(marks, ", ")
-}
-
-// end prints what came of reading.
-func (l *lister) end(read ledgerRead) error {
-	if l.asJSON {
-		return l.close(`{"events":[`, read)
-	}
-	if l.n == 0 {
-		fmt.Fprintln(l.out, "there are no run events")
-	} else {
-		fmt.Fprintf(l.out, "\n%s", counted(l.n, "event"))
-		if read.Rehearsal {
-			fmt.Fprintf(l.out, "; rehearsal: %s", rehearsalNote)
-		}
-		fmt.Fprintln(l.out)
-	}
-	return l.out.Flush()
-}
-
-// close ends the JSON array that open began, and the object around it, by the
-// members of v.
-func (l *lister) close(open string, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	if l.n > 0 {
-		open = ""
-	}
-	if _, err := fmt.Fprintf(l.out, "%s],%s\n", open, printableJSON(b[1:])); err != nil {
-		return err
-	}
-	return l.out.Flush()
 }

@@ -136,3 +136,33 @@ func BenchmarkKeptSheet(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLedger asks all queries of 100 runs of 466 tasks, as the commands do;
+// BenchmarkKeptFiles reads the same bytes.
+func BenchmarkLedger(b *testing.B) {
+	r, folder := keepBench(b)
+	query := func() *ledgerQuery { return &ledgerQuery{runs: []string{folder}} }
+	asJSON := func() *ledgerQuery { return &ledgerQuery{runs: []string{folder}, asJSON: true} }
+	for _, c := range []struct {
+		name string
+		ask  func() error
+	}{
+		{"rank", func() error { return r.rankRules(query()) }},
+		{"metrics", func() error { return r.countMetrics(query()) }},
+		{"evaluate", func() error {
+			if err := r.evaluate(query(), ledger.Evaluators(ledger.DefaultLimits())); classify(err).code != exitFindings {
+				return err
+			}
+			return nil
+		}},
+		{"list", func() error { return r.list(query()) }},
+		{"list as JSON", func() error { return r.list(asJSON()) }},
+		{"show", func() error { return r.showEvent(query(), benchSheet(50, 1).Events[0].ID) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				must(b, c.ask())
+			}
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+)
+
+// listedEvents prints events as the list does.
+func listedEvents(t *testing.T, asJSON bool, events ...shownEvent) string {
+	t.Helper()
+	var out bytes.Buffer
+	l := (&app{stdout: &out}).eventLister(asJSON)
+	for _, e := range events {
+		must(t, l.add(e))
+	}
+	must(t, l.end(ledgerRead{Runs: 1}))
+	return out.String()
+}
+
+// someEvents are events under guidance that changes after every third.
+func someEvents(n int) (events []shownEvent) {
+	for i := range n {
+		e := benchSheet(0, 1).Events[0]
+		e.ID, e.GuidanceHash = fmt.Sprintf("01J%023d", i), fmt.Sprintf("%016d", i/3)
+		events = append(events, shownEvent{RunEvent: e})
+	}
+	return events
+}
+
+// TestGuidanceShows: wherever the guidance is another a line says so, also between
+// events that are not printed together.
+func TestGuidanceShows(t *testing.T) {
+	events := someEvents(2*batchSize + 10)
+	lines := strings.Split(listedEvents(t, false, events...), "\n")
+	if !strings.HasPrefix(lines[0], "event ") || lines[1] != "guidance 0000000000000000" {
+		t.Errorf("it begins %q", lines[:2])
+	}
+	next := 2
+	for i, e := range events {
+		if i > 0 && i%3 == 0 {
+			if want := "guidance " + events[i-1].GuidanceHash + " → " + e.GuidanceHash; lines[next] != want {
+				t.Fatalf("line %d is %q, not %q", next, lines[next], want)
+			}
+			next++
+		}
+		if !strings.HasPrefix(lines[next], e.ID+"  2026-01-01 00:00:00  ") {
+			t.Fatalf("line %d is %q, not of %s", next, lines[next], e.ID)
+		}
+		next++
+	}
+	if rest := strings.Join(lines[next:], "\n"); rest != fmt.Sprintf("\n%d events\n", len(events)) {
+		t.Errorf("it ends %q", rest)
+	}
+}
+
+// TestEventsAsJSON: one object, whose events have every member.
+func TestEventsAsJSON(t *testing.T) {
+	for _, n := range []int{0, 1, batchSize, batchSize + 1} {
+		events := someEvents(n)
+		if n > 0 {
+			events[n-1].Imported = true
+		}
+		var got struct {
+			Events []struct {
+				ledger.RunEvent
+				Imported bool
+			}
+			Runs int
+		}
+		if err := json.Unmarshal([]byte(listedEvents(t, true, events...)), &got); err != nil || len(got.Events) != n || got.Runs != 1 {
+			t.Fatalf("%d events: %d, %v", n, len(got.Events), err)
+		}
+		for i, e := range got.Events {
+			if e.ID != events[i].ID || e.Imported != events[i].Imported || len(e.Violations) != len(events[i].Violations) {
+				t.Errorf("event %d is %+v", i, e)
+			}
+		}
+	}
+}
+
+// TestEventLine: what others wrote cannot steer the terminal, pass for another line or
+// break the columns; what an event must not be taken without stands behind it.
+func TestEventLine(t *testing.T) {
+	e := someEvents(1)[0]
+	e.TaskID, e.Intent, e.GuidanceHash = "evil\x1b[2J\nrow", "字字字字字字字字字字字字", "\x1b"
+	e.Timestamp, e.Rehearsal, e.Imported, e.OutcomeAccepted = "", true, true, nil
+	lines := strings.Split(listedEvents(t, false, e), "\n")
+	if lines[1] != `guidance \u001b` {
+		t.Errorf("the guidance is %q", lines[1])
+	}
+	want := e.ID + "  " + strings.Repeat(" ", 19) + "  " + runShort(e.RunID) + `  evil\u001b[2J r…  字字字字字字字字字…   answered, not scored           1       0     12.345s  rehearsal, imported`
+	if lines[2] != want {
+		t.Errorf("\n%s\nnot\n%s", lines[2], want)
+	}
+	for _, row := range eventRows(e) {
+		if row[0] == "rehearsal" && row[1] == rehearsalNote {
+			return
+		}
+	}
+	t.Error("show does not say that it is a rehearsal")
+}
+
+// TestShowsAll: what show prints tells of every member of an event.
+func TestShowsAll(t *testing.T) {
+	e := shownEvent{RunEvent: ledger.RunEvent{Attempt: 1001, CostMicroUSD: new(int64(1002)), DiffSummary: ledger.DiffSummary{Files: 1003, LinesAdded: 1004, LinesRemoved: 1005},
+		DurationMs: 1006, FilesTouched: []string{"m1007"}, GuidanceHash: "m1008", ID: "m1009", Intent: "m1010", Level: 1011, ManifestSHA256: "m1012", Model: "m1013",
+		Outcome: "m1014", RetrievedRuleIDs: []string{"m1015"}, Retries: 1016, ReworkLines: 1017, Rollbacks: 1018, RunID: "m1019", Schema: "m1020", Session: "m1021",
+		SignedBy: "m1022", TaskID: "m1023", TestResults: ledger.TestCounts{Failed: 1024, Passed: 1025, Ran: 1026, Skipped: 1027}, Timestamp: "m1028", Tokens: 1029,
+		ToolCalls: 1030, ToolsUsed: []string{"m1031"}, Violations: []ledger.Violation{{Description: "m1032", Location: "m1033", RuleID: "m1034", Severity: "m1035"}}}}
+	shown := fmt.Sprint(eventRows(e))
+	for n := 1001; n <= 1035; n++ {
+		want := fmt.Sprint(n)
+		if n == 1006 {
+			want = "1.006s"
+		}
+		if !strings.Contains(shown, want) {
+			t.Errorf("%d is not shown: %s", n, shown)
+		}
+	}
+	other := e
+	accepted := false
+	other.Counted, other.OutcomeAccepted, other.Violations = true, &accepted, []ledger.Violation{{AutoCorrected: true}}
+	for _, want := range []string{"the task's result", "not accepted", " corrected"} {
+		if now := fmt.Sprint(eventRows(other)); !strings.Contains(now, want) {
+			t.Errorf("%q is not shown: %s", want, now)
+		}
+	}
+}
+
+// TestSure: only a yes on a terminal, or --yes, lets something be removed.
+func TestSure(t *testing.T) {
+	for typed, want := range map[string]bool{"y\n": true, "YES\n": true, "n\n": false, "\n": false, "yes please\n": false} {
+		a := &app{stdin: strings.NewReader(typed), stderr: io.Discard, asks: true}
+		if got, err := a.sure("do it", false); got != want || err != nil {
+			t.Errorf("%q: %v, %v", typed, got, err)
+		}
+	}
+	a := &app{stdin: strings.NewReader("y"), stderr: io.Discard, asks: true}
+	if got, err := a.sure("do it", false); got || err == nil {
+		t.Errorf("what was not sent off: %v, %v", got, err)
+	}
+	a.asks = false
+	if got, err := a.sure("do it", false); got || classify(err).code != exitUsage {
+		t.Errorf("without a terminal: %v, %v", got, err)
+	}
+	if got, err := a.sure("do it", true); !got || err != nil {
+		t.Errorf("with --yes: %v, %v", got, err)
+	}
+}
+
+// TestLedgerTimes: --since is part of the range, --until is not, to the millisecond.
+func TestLedgerTimes(t *testing.T) {
+	for _, c := range []struct {
+		since, until, at string
+		want             bool
+	}{
+		{"", "", "2026-01-02T00:00:00.000Z", true},
+		{"2026-01-02", "", "2026-01-02T00:00:00.000Z", true},
+		{"2026-01-02", "", "2026-01-01T23:59:59.999Z", false},
+		{"", "2026-01-02", "2026-01-02T00:00:00.000Z", false},
+		{"", "2026-01-02", "2026-01-01T23:59:59.999Z", true},
+		{"2026-01-02T03:04:05+01:00", "2026-01-02T02:04:06Z", "2026-01-02T02:04:05.000Z", true},
+		{"2026-01-02T03:04:05+01:00", "2026-01-02T02:04:06Z", "2026-01-02T02:04:06.000Z", false},
+	} {
+		q := &ledgerQuery{since: c.since, until: c.until}
+		var err error
+		q.from, err = parseMoment("since", c.since)
+		must(t, err)
+		q.to, err = parseMoment("until", c.until)
+		must(t, err)
+		if got := q.takes(ledger.RunEvent{Timestamp: c.at}); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
