@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -199,19 +200,7 @@ func (s *storedEvents) each(give func(ledger.RunEvent) error) error {
 	if s.file == nil {
 		return nil
 	}
-	r := ledger.NewKnownLedgerReader(s.path, s.file)
-	for {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := give(e); err != nil {
-			return err
-		}
-	}
+	return ledger.NewLedgerReader(s.path, s.file).EachKnown(runtime.GOMAXPROCS(0), give)
 }
 
 // storePath is where imported events are; "" if there is no such place.

@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
+	"github.com/oklog/ulid/v2"
 )
 
 // The size that the queries are bounded for.
@@ -164,5 +165,30 @@ func BenchmarkLedger(b *testing.B) {
 				must(b, c.ask())
 			}
 		})
+	}
+}
+
+// BenchmarkStore counts the metrics of as many events that were imported.
+func BenchmarkStore(b *testing.B) {
+	r, _ := keepBench(b)
+	key, err := r.signingKey("")
+	must(b, err, os.MkdirAll(filepath.Dir(r.storePath()), 0o700))
+	f, err := os.Create(r.storePath())
+	must(b, err)
+	w := ledger.NewLedgerWriter(f)
+	for i := range benchRuns {
+		for _, e := range benchSheet(i, benchTasks).Events {
+			id, err := ulid.ParseStrict(e.Session)
+			must(b, err)
+			at, err := time.Parse(trajectory.TimeFormat, e.Timestamp)
+			must(b, err, id.SetTime(ulid.Timestamp(at)))
+			e.ID = id.String()
+			must(b, w.Add(e))
+		}
+	}
+	must(b, w.Seal(key), f.Close())
+	b.Chdir(b.TempDir()) // in which there are no runs
+	for b.Loop() {
+		must(b, r.countMetrics(&ledgerQuery{}))
 	}
 }

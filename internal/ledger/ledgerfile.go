@@ -205,6 +205,71 @@ func (r *LedgerReader) Verify() (LedgerSeal, sign.PublicKey, error) {
 	}
 }
 
+// EachKnown gives the events of a file that Verify has gone through, in order. So many
+// batches of lines are decoded at once, and held.
+func (r *LedgerReader) EachKnown(atOnce int, give func(RunEvent) error) error {
+	const batchSize = 256
+	var under []chan decodedEvents
+	finish := func(most int) error {
+		for len(under) > most {
+			d := <-under[0]
+			under = under[1:]
+			for _, e := range d.events {
+				if err := give(e); err != nil {
+					return err
+				}
+			}
+			if d.err != nil {
+				return d.err
+			}
+		}
+		return nil
+	}
+	for over := false; !over; {
+		var text []byte // of a batch, its lines after each other
+		var ends []int
+		first := r.line + 1
+		for len(ends) < batchSize {
+			line, last, err := r.next()
+			if err != nil {
+				return err
+			}
+			if over = last; last {
+				break
+			}
+			text = append(text, line...)
+			ends = append(ends, len(text))
+		}
+		done := make(chan decodedEvents, 1) // so that nobody waits for who has given up
+		under = append(under, done)
+		go func() { done <- decodeEvents(r.name, first, text, ends) }()
+		if err := finish(atOnce); err != nil {
+			return err
+		}
+	}
+	return finish(0)
+}
+
+// decodedEvents are those of a batch before what is wrong with it.
+type decodedEvents struct {
+	events []RunEvent
+	err    error
+}
+
+// decodeEvents decodes the lines of text that end where ends says; the first is the
+// line of that number in the file called name.
+func decodeEvents(name string, first int64, text []byte, ends []int) (d decodedEvents) {
+	d.events = make([]RunEvent, len(ends))
+	begin := 0
+	for i, end := range ends {
+		if err := json.Unmarshal(text[begin:end], &d.events[i]); err != nil {
+			return decodedEvents{d.events[:i], &trajectory.Fault{File: name, Line: first + int64(i), Reason: "is not a run event"}}
+		}
+		begin = end
+	}
+	return d
+}
+
 // count adds an event's line to what the seal is of.
 func (r *LedgerReader) count(line []byte) {
 	r.digest.Write(line)

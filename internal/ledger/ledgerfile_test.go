@@ -85,6 +85,50 @@ func TestLedgerRoundTrip(t *testing.T) {
 		if got, err = readLedger(known); err != nil || cmp.Diff(want, got) != "" || known.Seal() != seal {
 			t.Errorf("known: %v", err)
 		}
+		var each []RunEvent
+		if err := NewLedgerReader("f", bytes.NewReader(data)).EachKnown(1, func(e RunEvent) error {
+			each = append(each, e)
+			return nil
+		}); err != nil || cmp.Diff(want, each) != "" {
+			t.Errorf("each: %d events, %v", len(each), err)
+		}
+	}
+}
+
+// TestLedgerEachKnown: many events come in order, and what is none is named by its line.
+func TestLedgerEachKnown(t *testing.T) {
+	var events []RunEvent
+	for i := range 1000 {
+		events = append(events, ledgerEvent(i))
+	}
+	data := ledgerOf(t, testKey(t, 1), events...)
+	read := func(data []byte, stop int) (n int, err error) {
+		stopped := errors.New("stopped")
+		err = NewLedgerReader("f", bytes.NewReader(data)).EachKnown(2, func(e RunEvent) error {
+			if n == stop {
+				return stopped
+			}
+			if e.ID != events[n].ID {
+				t.Errorf("event %d is %s", n, e.ID)
+			}
+			n++
+			return nil
+		})
+		if stop >= 0 && !errors.Is(err, stopped) {
+			t.Errorf("not stopped at %d: %v", stop, err)
+		}
+		return n, err
+	}
+	if n, err := read(data, -1); n != 1000 || err != nil {
+		t.Errorf("%d events, %v", n, err)
+	}
+	read(data, 300)
+	bad := bytes.Replace(data, []byte(`"task_id":"task 700"`), []byte(`"task_id":7`), 1)
+	if n, err := read(bad, -1); n != 700 || err == nil || err.Error() != "f: line 701: is not a run event" {
+		t.Errorf("%d events, %v", n, err)
+	}
+	if n, err := read(data[:len(data)-2], -1); n > 1000 || err == nil || err.Error() != "f: line 1001: ends without a seal" {
+		t.Errorf("%d events, %v", n, err)
 	}
 }
 
