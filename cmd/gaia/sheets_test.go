@@ -302,3 +302,28 @@ func unfinish(t *testing.T, run string) {
 	}
 	write(t, filepath.Join(run, ledger.MarkerFile), "open")
 }
+
+// TestExportAnew: what is signed is read from the runs, whatever is kept of them; a
+// query takes what is kept.
+func TestExportAnew(t *testing.T) {
+	r := newReading(t, 1)
+	sheets, failed := r.all("runs")
+	must(t, failed)
+	sheets[0].Events[0].Model = "kept"
+	r.mark(sheets[0])
+	var out bytes.Buffer
+	r.stdout = &out
+	q := func() *ledgerQuery { return &ledgerQuery{runs: []string{filepath.Join(r.dir, "runs")}, asJSON: true} }
+	must(t, r.list(q()))
+	if !strings.Contains(out.String(), `"model":"kept"`) {
+		t.Errorf("the list does not take what is kept: %s", out.String())
+	}
+	for range 2 { // the second time after what the first may have kept
+		r.mark(sheets[0])
+		out.Reset()
+		must(t, r.exportEvents(t.Context(), q(), "", ""))
+		if strings.Contains(out.String(), `"model":"kept"`) || strings.Count(out.String(), "\n") != 3 {
+			t.Errorf("exported: %s", out.String())
+		}
+	}
+}
