@@ -55,6 +55,10 @@ func (a *Attempt) Diff() (diff string, recorded bool) {
 // last.
 func (a *Attempt) latencyMs() int64 { return (a.lastUs - a.firstUs) / 1000 }
 
+// maxLines bounds the lines of text that an attempt can have written: far more than
+// a workspace has room for, and so few that no sum of them overflows.
+const maxLines = 1 << 32
+
 // add takes an event of an open attempt.
 func (a *Attempt) add(e trajectory.Event) (reason string) {
 	switch p := e.Payload.(type) {
@@ -79,6 +83,9 @@ func (a *Attempt) add(e trajectory.Event) (reason string) {
 		}
 		if p.Outcome != trajectory.Answered && p.Outcome != trajectory.NoAnswer && p.Outcome != trajectory.Errored {
 			return fmt.Sprintf("ends as %q", p.Outcome)
+		}
+		if w := p.Workspace; w != nil && (min(w.Added, w.Removed, w.Reworked) < 0 || max(w.Added, w.Removed, w.Reworked) > maxLines) {
+			return "counts lines that no workspace has"
 		}
 		a.Ended = &p
 		return ""

@@ -3,19 +3,20 @@ package ledger
 // Sheet is what the ledger keeps of one finished, verified run: what costs,
 // trends and run events are counted from. It is a function of the run's files.
 type Sheet struct {
-	Completed      string      `json:"completed"` // trajectory.TimeFormat, as Started
-	Dataset        Dataset     `json:"dataset"`
-	Events         []RunEvent  `json:"events"`        // by ID
-	GuidanceHash   string      `json:"guidance_hash"` // of the plan
-	ManifestSHA256 string      `json:"manifest_sha256"`
-	Model          string      `json:"model"`
-	PolicyHash     string      `json:"policy_hash"`
-	Rehearsal      bool        `json:"rehearsal,omitzero"`
-	RunID          string      `json:"run_id"`
-	Schema         string      `json:"schema"`
-	SignedBy       string      `json:"signed_by"` // id of the key of the plan
-	Started        string      `json:"started"`
-	Tasks          []SheetTask `json:"tasks"` // plan order
+	Completed       string      `json:"completed"` // trajectory.TimeFormat, as Started
+	Dataset         Dataset     `json:"dataset"`
+	Events          []RunEvent  `json:"events"`        // by ID
+	GuidanceHash    string      `json:"guidance_hash"` // of the plan
+	ManifestSHA256  string      `json:"manifest_sha256"`
+	Model           string      `json:"model"`
+	PolicyHash      string      `json:"policy_hash"`
+	RecordingFailed string      `json:"recording_failed,omitzero"` // why, where the run went on without evidence: its results are marked wherever they are shown
+	Rehearsal       bool        `json:"rehearsal,omitzero"`
+	RunID           string      `json:"run_id"`
+	Schema          string      `json:"schema"`
+	SignedBy        string      `json:"signed_by"` // id of the key of the plan
+	Started         string      `json:"started"`
+	Tasks           []SheetTask `json:"tasks"` // plan order
 }
 
 // SheetTask is one planned task of a sheet. Cost, tokens, retries, violations and
