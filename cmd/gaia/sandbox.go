@@ -78,7 +78,7 @@ func (a *app) hidden(s settings) ([]string, error) {
 		return nil, fmt.Errorf("finding this program, to hide it: %w", err)
 	}
 	paths := []string{executable, "runs", s.runs, a.hubCache(), a.hubHome(), a.expand(a.getenv("HF_TOKEN_PATH")), s.key, a.getenv("GAIA_SIGNING_KEY_FILE")}
-	for _, base := range []string{a.xdg("XDG_CONFIG_HOME", ".config"), a.xdg("XDG_CACHE_HOME", ".cache")} {
+	for _, base := range []string{a.xdg("XDG_CONFIG_HOME", ".config"), a.xdg("XDG_CACHE_HOME", ".cache"), a.xdg("XDG_DATA_HOME", ".local/share")} {
 		if base != "" {
 			paths = append(paths, filepath.Join(base, "gaia"))
 		}

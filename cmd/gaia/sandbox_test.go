@@ -56,7 +56,7 @@ func TestHidden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{executable, "runs", "/runs", "/data/copy", "/keys/other", "/keys/mine", "/tape", filepath.Join("/data/hf", "hub"), "/conf/gaia", "/home/x/.cache/gaia"} {
+	for _, want := range []string{executable, "runs", "/runs", "/data/copy", "/keys/other", "/keys/mine", "/tape", filepath.Join("/data/hf", "hub"), "/conf/gaia", "/home/x/.cache/gaia", "/home/x/.local/share/gaia"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q is not hidden: %q", want, got)
 		}
