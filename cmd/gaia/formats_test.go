@@ -39,6 +39,9 @@ func TestFormatsAreDocumented(t *testing.T) {
 	documented(t, "public result", chapter(t, doc, "### Public package `submission-<date>-<last 8 of the run id>-public/`"), reflect.TypeFor[submit.PublicResult]())
 	documented(t, "evidence bundle", chapter(t, doc, "## Evidence bundle"), reflect.TypeFor[trajectory.Contents]())
 	documented(t, "evidence bundle", chapter(t, doc, "## Evidence bundle"), reflect.TypeFor[trajectory.Sealing]())
+	documented(t, "scorecard", chapter(t, doc, "### `scorecard.json`"), reflect.TypeFor[ledger.Scorecard]())
+	documented(t, "run event", chapter(t, doc, "## Ledger file"), reflect.TypeFor[ledger.RunEvent]())
+	documented(t, "ledger seal", chapter(t, doc, "## Ledger file"), reflect.TypeFor[ledger.LedgerSeal]())
 	documented(t, "summary", chapter(t, doc, "### `summary.json`"), reflect.TypeFor[ledger.Summary](), "dataset", "harness", "tokens")
 }
 
