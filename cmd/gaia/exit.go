@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/run"
@@ -13,8 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// The exit codes of every command. Where several hold, the order is usage,
-// evidence, incomplete, findings, failure.
+// The exit codes of every command. Where several hold, byGravity says which is told.
 const (
 	exitOK          = 0
 	exitFailure     = 1
@@ -24,6 +24,13 @@ const (
 	exitIncomplete  = 5
 	exitInterrupted = 130
 )
+
+// byGravity puts of two exit codes that which is told where both hold first. An
+// interruption goes before all, since what it left undone may be anything.
+func byGravity(a, b int) int {
+	order := []int{exitInterrupted, exitUsage, exitEvidence, exitIncomplete, exitFindings, exitFailure, exitOK}
+	return slices.Index(order, a) - slices.Index(order, b)
+}
 
 const exitHelp = `Exit codes:
   0    ok

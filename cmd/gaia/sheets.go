@@ -312,7 +312,7 @@ func (g *gathering) failure(runs int) error {
 	if runs == 1 {
 		return g.failures[0]
 	}
-	worst := slices.MinFunc(g.failures, func(a, b *failure) int { return gravity(a.code) - gravity(b.code) })
+	worst := slices.MinFunc(g.failures, func(a, b *failure) int { return byGravity(a.code, b.code) })
 	what := map[int]string{exitEvidence: "do not verify or cannot be read", exitIncomplete: "are not complete or cannot be read"}
 	f := &failure{code: worst.code, hints: worst.hints,
 		err: fmt.Errorf("%d of %s %s", len(g.failures), counted(runs, "run"), cmp.Or(what[worst.code], "cannot be read"))}
@@ -324,9 +324,4 @@ func (g *gathering) failure(runs int) error {
 		f.reasons = append(f.reasons, one.err.Error())
 	}
 	return f
-}
-
-// gravity orders exit codes as exit.go says that they hold.
-func gravity(code int) int {
-	return slices.Index([]int{exitUsage, exitEvidence, exitIncomplete, exitFindings, exitFailure}, code)
 }
