@@ -59,6 +59,13 @@ const (
 	WitnessPostmortem uint16 = 6 // why it did not succeed
 )
 
+// WitnessNote is the tag of a section of our own, which other readers keep and do not
+// ask: it holds [WitnessRehearsal] in each bundle of a rehearsal, and stands in no other.
+const WitnessNote uint16 = 0x4147
+
+// WitnessRehearsal is what WitnessNote says of a run of built-in tasks.
+const WitnessRehearsal = "rehearsal"
+
 const witnessKnown = WitnessSigned | WitnessHasSpec | WitnessHasPlan | WitnessHasTrace | WitnessHasDiff | WitnessHasTestLog | WitnessHasPostmortem
 
 // The outcomes of a witness bundle.
@@ -174,6 +181,13 @@ func (w Witness) EvidenceComplete() bool {
 		}
 	}
 	return true
+}
+
+// Rehearsal reports whether a bundle says that it is of a rehearsal, whose numbers are
+// no score.
+func (w Witness) Rehearsal() bool {
+	note, _ := w.Section(WitnessNote)
+	return string(note) == WitnessRehearsal
 }
 
 // Denied returns how many calls of the trace the policy denied.

@@ -48,6 +48,9 @@ func TestWitnessInterop(t *testing.T) {
 	odd := Witness{Flags: 0xff80, CreatedNs: 1<<64 - 1, Outcome: WitnessSkipped, CostMicroUSD: 1<<32 - 1, LatencyMs: 1<<32 - 1, Tokens: 1<<32 - 1, Retries: 1<<16 - 1,
 		Sections: []WitnessSection{{65535, []byte("\x00")}, {WitnessDiff, nil}, {0, []byte("zero")}, {WitnessTrace, nil}, {77, nil}}}
 	bundles = append(bundles, encode(t, odd, vectorKey(t)))
+	for _, note := range []string{WitnessRehearsal, WitnessRehearsal + "\n", ""} { // only the first says so
+		bundles = append(bundles, encode(t, Witness{Sections: []WitnessSection{{WitnessNote, []byte(note)}}}, vectorKey(t)))
+	}
 	lines := readWithPython(t, bundles...)
 	if len(lines) != len(bundles) {
 		t.Fatalf("%d lines for %d bundles", len(lines), len(bundles))
@@ -74,8 +77,11 @@ func TestWitnessInterop(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := fmt.Sprintf(`{"task_id":%q,"policy_hash":%q,"created_ns":%d,"outcome":%d,"mode":%d,"flags":%d,"signed":%t,"tool_calls":%d,"cost":%d,"latency_ms":%d,"tokens":%d,`+
-			`"retries":%d,"sections":%d,"size":%d,"evidence_complete":%t,"trace":%s,`, v.TaskID, v.PolicyHash, w.CreatedNs, v.Outcome, v.Mode, v.Flags, v.Signed, v.ToolCalls, v.Cost,
-			v.LatencyMs, v.Tokens, v.Retries, v.Sections, v.Size, v.EvidenceComplete, trace)
+			`"retries":%d,"sections":%d,"size":%d,"evidence_complete":%t,"trace":%s,%s`, v.TaskID, v.PolicyHash, w.CreatedNs, v.Outcome, v.Mode, v.Flags, v.Signed, v.ToolCalls, v.Cost,
+			v.LatencyMs, v.Tokens, v.Retries, v.Sections, v.Size, v.EvidenceComplete, trace, map[bool]string{true: `"rehearsal":true,`}[i == len(bundles)-3])
+		if w.Rehearsal() != (i == len(bundles)-3) {
+			t.Errorf("bundle %d is of a rehearsal: %v", i, w.Rehearsal())
+		}
 		var got, others map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(lines[i]), &got); err != nil {
 			t.Fatal(err)

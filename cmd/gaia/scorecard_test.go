@@ -76,10 +76,23 @@ func TestScorecardOfBundles(t *testing.T) {
 	}
 }
 
-// TestScorecardOfARehearsalsBundles: their folder's name says so.
+// TestScorecardOfARehearsalsBundles: they say so themselves, whatever folder they lie in.
 func TestScorecardOfARehearsalsBundles(t *testing.T) {
 	dir := bundleFolder(t, "witness-rehearsal-01J", 2)
-	for _, arg := range []string{dir, filepath.Join(dir, "w00000.rvw")} {
+	if code, out, _ := command(t, "scorecard", dir); code != exitOK || strings.Contains(out, "rehearsal") {
+		t.Errorf("by the folder's name: exit code %d\n%s", code, out)
+	}
+	w, err := trajectory.ParseWitness(bundleSet(t)[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Sections = append(w.Sections, trajectory.WitnessSection{Tag: trajectory.WitnessNote, Value: []byte(trajectory.WitnessRehearsal)})
+	data, err := w.Encode(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "z.rvw"), data)
+	for _, arg := range []string{dir, filepath.Join(dir, "z.rvw")} {
 		if code, out, _ := command(t, "scorecard", arg); code != exitOK || !strings.HasPrefix(out, "rehearsal: ") {
 			t.Errorf("exit code %d\n%s", code, out)
 		}

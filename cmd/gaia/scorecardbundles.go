@@ -11,10 +11,6 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// rehearsalFolder begins the name of a folder in which export put the bundles of a
-// rehearsal: they have no room to say so themselves.
-const rehearsalFolder = "witness-rehearsal-"
-
 // readBundles reads witness bundles and counts them; with a key file, all of them must
 // be signed with its key.
 func (s *scored) readBundles(paths []string, keyFile string) error {
@@ -43,7 +39,6 @@ func (s *scored) readBundles(paths []string, keyFile string) error {
 		if given[folder] {
 			return usage("give each bundle once", "%q lies in a folder that is given, too", path)
 		}
-		s.rehearsal = s.rehearsal || strings.HasPrefix(filepath.Base(places[i]), rehearsalFolder) || strings.HasPrefix(filepath.Base(folder), rehearsalFolder)
 	}
 	for _, path := range paths {
 		if err := r.place(path); err != nil {
@@ -101,6 +96,7 @@ func (r *bundleReader) file(path string) error {
 		return trajectory.Faultf(path, "is not signed with the key of --hmac-key-file")
 	}
 	r.found.bundles++
+	r.found.rehearsal = r.found.rehearsal || w.Rehearsal()
 	if err := r.found.Add(ledger.WitnessCase(w)); err != nil {
 		return trajectory.Faultf(path, "cannot be counted: %v", err)
 	}

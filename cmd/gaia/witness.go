@@ -133,7 +133,10 @@ func (a *app) witnessVerify(paths []string, keyFile string) error {
 		if err == nil {
 			err = verifyWitness(path, w, key)
 		}
-		said := fmt.Sprintf("%s: ok", path)
+		said := path + ": ok"
+		if w.Rehearsal() {
+			said += ", of a rehearsal"
+		}
 		if err != nil {
 			said = err.Error()
 			wrong++
@@ -173,6 +176,7 @@ type witnessJSON struct {
 	Size             int                `json:"size"`
 	EvidenceComplete bool               `json:"evidence_complete"`
 	Trace            []witnessEntryJSON `json:"trace"`
+	Rehearsal        bool               `json:"rehearsal,omitzero"`
 }
 
 type witnessEntryJSON struct {
@@ -186,7 +190,8 @@ type witnessEntryJSON struct {
 func newWitnessJSON(w trajectory.Witness) witnessJSON {
 	out := witnessJSON{TaskID: hex.EncodeToString(w.TaskID[:]), PolicyHash: hex.EncodeToString(w.PolicyHash[:]), CreatedNs: w.CreatedNs,
 		Outcome: w.Outcome, Mode: w.Mode, Flags: w.Flags, Signed: w.Signed(), ToolCalls: w.ToolCalls, Cost: w.CostMicroUSD, LatencyMs: w.LatencyMs,
-		Tokens: w.Tokens, Retries: w.Retries, Sections: len(w.Sections), Size: w.Size, EvidenceComplete: w.EvidenceComplete(), Trace: []witnessEntryJSON{}}
+		Tokens: w.Tokens, Retries: w.Retries, Sections: len(w.Sections), Size: w.Size, EvidenceComplete: w.EvidenceComplete(), Trace: []witnessEntryJSON{},
+		Rehearsal: w.Rehearsal()}
 	for _, c := range w.Trace() {
 		out.Trace = append(out.Trace, witnessEntryJSON{strings.ToValidUTF8(c.Action, "\ufffd"), c.Policy, c.LatencyMs, c.CostMicroUSD, c.Tokens})
 	}
@@ -209,8 +214,11 @@ func (a *app) witnessShow(path string, asJSON bool) error {
 	if w.EvidenceComplete() {
 		complete = "yes: question, diff and test log are there"
 	}
-	if err := a.printRows([][2]string{
-		{"task", ledger.WitnessUUID(w.TaskID)},
+	rows := [][2]string{{"task", ledger.WitnessUUID(w.TaskID)}}
+	if w.Rehearsal() {
+		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
+	}
+	if err := a.printRows(append(rows, [][2]string{
 		{"outcome", outcomeName(w.Outcome)},
 		{"mode", modeName(w.Mode)},
 		{"policy", hex.EncodeToString(w.PolicyHash[:])},
@@ -222,7 +230,7 @@ func (a *app) witnessShow(path string, asJSON bool) error {
 		{"latency", durationText(w.LatencyMs)},
 		{"evidence", complete},
 		{"size", fmt.Sprintf("%s, %s", counted(w.Size, "byte"), counted(len(w.Sections), "section"))},
-	}); err != nil {
+	}...)); err != nil {
 		return err
 	}
 	out := &strings.Builder{}
@@ -269,6 +277,9 @@ func policyName(check uint8) string {
 func sectionName(tag uint16) string {
 	names := []string{trajectory.WitnessSpec: "spec", trajectory.WitnessPlan: "plan", trajectory.WitnessTrace: "trace", trajectory.WitnessDiff: "diff",
 		trajectory.WitnessTestLog: "test log", trajectory.WitnessPostmortem: "postmortem"}
+	if tag == trajectory.WitnessNote {
+		return "note"
+	}
 	if tag == 0 || int(tag) >= len(names) {
 		return fmt.Sprintf("section with the unknown tag %d", tag)
 	}

@@ -200,7 +200,7 @@ func TestWitnessesOfHonestRuns(t *testing.T) {
 		}
 		for _, task := range found.Tasks {
 			w, r := bundles[task.Plan.TaskID], found.Result(task)
-			if want, _ := trajectory.WitnessOutcome(r.Outcome); w.Outcome != want || w.LatencyMs != r.LatencyMs {
+			if want, _ := trajectory.WitnessOutcome(r.Outcome); w.Outcome != want || w.LatencyMs != r.LatencyMs || w.Rehearsal() != found.Manifest.Rehearsal {
 				t.Errorf("seed %d, task %s: outcome %d, %d ms; the result says %s, %d ms", seed, r.TaskID, w.Outcome, w.LatencyMs, r.Outcome, r.LatencyMs)
 			}
 			record := records[fmt.Sprint(r.TaskID, r.Attempt)]

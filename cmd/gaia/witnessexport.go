@@ -34,13 +34,13 @@ func (a *app) witnessExportCommand() *cobra.Command {
 		Short: "Write a witness bundle of each task of a run",
 		Long: `Export verifies a finished run or a package, folder or archive, but no public one,
 and writes a witness bundle for each task: of the attempt that counts, or of a
-task that was never begun its header alone. They appear together in a new folder,
+task that was never begun no more than that. They appear together in a new folder,
 or not at all. With --task one file is written.
 
 A bundle holds the question and what the agent did, but no gold answer. Its costs
 are numbers: where a price is not known there is no bundle, unless
---unpriced-as-zero counts such calls as free. It has no room for the word
-rehearsal: of a rehearsal, the folder has it.
+--unpriced-as-zero counts such calls as free. Of a rehearsal each bundle says so, in
+a section of our own that other programs pass over.
 
 Questions of GAIA are not to be republished where crawlers find them: that holds
 for witness bundles, too.`,

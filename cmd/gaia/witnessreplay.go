@@ -46,6 +46,9 @@ func (a *app) witnessReplay(path, keyFile string) error {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "1. verify: the bundle of %s is whole; %s\n", counted(w.Size, "byte"), signature)
 	fmt.Fprintf(out, "\n2. task %s, under the policy %x (%s)\n", ledger.WitnessUUID(w.TaskID), w.PolicyHash, modeName(w.Mode))
+	if w.Rehearsal() {
+		fmt.Fprintf(out, "  rehearsal: %s\n", rehearsalNote)
+	}
 	writeWhole(out, w, trajectory.WitnessSpec, "empty")
 	writeWhole(out, w, trajectory.WitnessPlan, "empty")
 	fmt.Fprintf(out, "\n3. trace: %s of %s, %s and %d tokens in all\n", counted(w.ToolCalls, "call"), durationText(w.LatencyMs), dollars(&w.CostMicroUSD), w.Tokens)

@@ -217,8 +217,13 @@ func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (trajectory
 		return trajectory.Witness{}, fmt.Errorf("the policy hash %q has not the 8 bytes of a witness bundle's", f.Manifest.PolicyHash)
 	}
 	copy(w.PolicyHash[:], hash)
+	var note []trajectory.WitnessSection
+	if f.Manifest.Rehearsal {
+		note = []trajectory.WitnessSection{{Tag: trajectory.WitnessNote, Value: []byte(trajectory.WitnessRehearsal)}}
+	}
 	a := t.Counted()
 	if a == nil {
+		w.Sections = note
 		w.CreatedNs, err = nanoseconds(told.sealed)
 		return w, err
 	}
@@ -234,7 +239,8 @@ func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (trajectory
 	}
 	w.ToolCalls, w.CostMicroUSD, w.LatencyMs = a.ToolCalls, a.KnownMicroUSD, a.latencyMs()
 	w.Tokens, w.Retries = a.Tokens.In+a.Tokens.Out, a.Retried
-	w.Sections, err = witnessSections(f, t, a, seen)
+	sections, err := witnessSections(f, t, a, seen)
+	w.Sections = append(sections, note...)
 	return w, err
 }
 

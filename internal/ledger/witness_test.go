@@ -171,7 +171,10 @@ run completed failed=1
 		trajectory.WitnessTestLog:    "exact-match: false\njudge: true\nscoring path: judge\n",
 		trajectory.WitnessPostmortem: "outcome: failed\nattempt: 1 of 1, answered\nanswer: given\nrules broken: 1 (R001)\nrollbacks: 0\nretries: 1\n",
 	}
-	for i, s := range got.Sections {
+	if last := len(got.Sections) - 1; last != 6 || got.Sections[last].Tag != trajectory.WitnessNote || !got.Rehearsal() {
+		t.Fatalf("%d sections, of a rehearsal: %v", last+1, got.Rehearsal())
+	}
+	for i, s := range got.Sections[:6] {
 		if int(s.Tag) != i+1 || s.Tag != trajectory.WitnessTrace && string(s.Value) != want[s.Tag] {
 			t.Errorf("section %d is %d, %q", i, s.Tag, s.Value)
 		}
@@ -261,11 +264,11 @@ func TestWitnessOutcomes(t *testing.T) {
 		w := all["a"]
 		got := fmt.Sprint(w.Outcome, w.Mode, w.ToolCalls, w.CostMicroUSD, w.Tokens)
 		for _, s := range w.Sections {
-			if s.Tag != trajectory.WitnessTrace {
+			if s.Tag != trajectory.WitnessTrace && s.Tag != trajectory.WitnessNote {
 				got += fmt.Sprintf(" [%d %q]", s.Tag, s.Value)
 			}
 		}
-		if got += fmt.Sprint(" ", w.EvidenceComplete()); r.Err() != nil || got != tt.want {
+		if got += fmt.Sprint(" ", w.EvidenceComplete()); r.Err() != nil || got != tt.want || !w.Rehearsal() {
 			t.Errorf("%s: %v\n%s\nwant\n%s", tt.name, r.Err(), got, tt.want)
 		}
 		if log, ok := w.Section(trajectory.WitnessTestLog); ok {

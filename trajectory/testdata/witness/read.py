@@ -17,7 +17,7 @@ import sys
 HEADER = struct.Struct("<IHH16s8sQBBHIIIHHI")  # 64 bytes
 SECTION = struct.Struct("<HI")
 ENTRY = struct.Struct("<HBB8s8sIII")  # 32 bytes
-MAGIC, VERSION, SIGNED, SPEC, TRACE, DIFF, TEST_LOG, LAST = 0x52575657, 1, 1, 1, 3, 4, 5, 6
+MAGIC, VERSION, SIGNED, SPEC, TRACE, DIFF, TEST_LOG, LAST, NOTE = 0x52575657, 1, 1, 1, 3, 4, 5, 6, 0x4147
 
 
 class Malformed(Exception):
@@ -80,6 +80,8 @@ def read(data, key, values):
         "sections": count, "size": size, "evidence_complete": {SPEC, DIFF, TEST_LOG} <= tags,
         "trace": [{"action": c[0].decode("utf-8", "replace"), "policy": c[1], "latency_ms": c[4], "cost": c[5], "tokens": c[6]} for c in trace],
     }
+    if dict(found).get(NOTE) == b"rehearsal":
+        out["rehearsal"] = True
     if values:
         out["values"] = [[tag, value.hex()] for tag, value in found]
         out["hashes"] = [[c[2].hex(), c[3].hex()] for c in trace]
