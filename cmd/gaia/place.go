@@ -119,6 +119,24 @@ func (p *evidence) run() (*ledger.Run, error) {
 	return of.Run, nil
 }
 
+// shown verifies p and returns what read, which verifies the run in p.files by the name
+// of its summary, makes of it. Of a package, whose statement alone tells why recording
+// failed, nothing is shown to read before the whole has verified.
+func (p *evidence) shown(read func(summary string) (*ledger.Run, error)) (*ledger.Run, error) {
+	if !p.packaged {
+		return read(ledger.SummaryFile)
+	}
+	of, err := p.verify(submit.Options{Once: true})
+	if err != nil {
+		return nil, err
+	}
+	found, err := read(submit.MetadataFile)
+	if err == nil {
+		found.Marked = of.Run.Marked
+	}
+	return found, err
+}
+
 // archiveFault names the archive in what is wrong with it.
 func archiveFault(path string, err error) error {
 	var fault *trajectory.Fault

@@ -19,7 +19,7 @@ func TestRunEventsOfTheMainJob(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)
 	p.want(exitOK, "run", "--submit-intent")
-	sheet, run, err := ledger.ReadSheet(os.DirFS(p.newest()), ledger.Options{})
+	sheet, run, err := ledger.ReadSheet(os.DirFS(p.newest()), "")
 	if err != nil || !run.Complete {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
 
@@ -28,16 +29,18 @@ func (a *app) scorecardCommand() *cobra.Command {
 		Short: "Say what it cost to be right, and how often rules were broken",
 		Long: `Scorecard counts tasks: solved or not, rules broken, rollbacks, cost, latency,
 tokens, retries, and how much of what is solved has complete evidence. It takes
-runs, full packages and their archives, which it verifies first, or else witness
-bundles (.rvw) and folders of them, but not both: bundles do not tell of
-rollbacks, so that their number is null, and of rules only what their traces say
-was denied.
+runs, full packages, their archives and folders that hold some, all of which it
+verifies, or else witness bundles (.rvw) and folders of them, but not both: bundles
+do not tell of rollbacks, so that their number is null, and of rules only what
+their traces say was denied. A run that is there twice is counted once, and of two
+copies of a bundle none is.
 
 --accept holds the card against thresholds, each of which has a flag, and exits
-with 3 where one is missed. What is not known misses. The MACs of bundles are
+with 3 where one is missed, or where a run went on after its recording had failed.
+What is not known misses. The MACs of bundles are
 checked with --hmac-key-file only; all must then be signed with that key.`,
 		Example: `  gaia scorecard runs/01J…
-  gaia scorecard runs/01J… runs/01K… --json
+  gaia scorecard runs/ --json
   gaia scorecard runs/01J… --accept --min-solve-rate 0.75
   gaia scorecard bundles/ --hmac-key-file shared.key`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -90,10 +93,12 @@ func (f *fraction) Set(s string) error {
 // scored is what a scorecard was made of.
 type scored struct {
 	ledger.Tally
-	runs      int
-	bundles   int
-	rehearsal bool
-	checked   bool // the bundles' MACs
+	runs       int
+	bundles    int
+	rehearsal  bool
+	unscored   bool        // a task was answered, and has no gold answer
+	unrecorded [][2]string // runs that went on without evidence: id and why
+	checked    bool        // the bundles' MACs
 }
 
 func (a *app) scorecard(paths []string, s scoring) error {
@@ -132,91 +137,54 @@ func areBundles(paths []string) (bool, error) {
 	return kinds[true] != "", nil
 }
 
-// isBundle tells a witness bundle, or a folder that holds such and is nothing else,
-// from a run, a package or an archive.
+const wantScored = "give run directories, full packages, their archives or folders that hold some, or else witness bundles (" + witnessSuffix + ") and folders of them"
+
+// isBundle tells a witness bundle, or a folder that holds such and is no run, from
+// what runs are read from.
 func isBundle(path string) (bool, error) {
-	const hint = "give run directories, full packages, archives, or witness bundles (" + witnessSuffix + ") and folders of them"
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return false, fmt.Errorf("reading %q: %w", path, unwrapPath(err))
 	case err != nil:
-		return false, usage(hint, "reading %q: %v", path, unwrapPath(err))
+		return false, usage(wantScored, "reading %q: %v", path, unwrapPath(err))
 	case !info.IsDir() && strings.HasSuffix(path, witnessSuffix): // by its name, since there may be thousands
 		return true, nil
 	case isPackage(path): // an archive, too
 		return false, nil
 	case !info.IsDir():
-		return false, usage(hint, "%q is neither a package's archive nor called as a witness bundle", path)
+		return false, usage(wantScored, "%q is neither a package's archive nor called as a witness bundle", path)
 	}
-	notRun := isRun(path)
-	if notRun == nil {
+	if isRun(path) == nil {
 		return false, nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return false, fmt.Errorf("reading the folder %q: %w", path, unwrapPath(err))
 	}
-	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), witnessSuffix) }) {
-		return false, usage(hint, "%q is no run directory and holds no witness bundles", path)
-	}
-	return true, nil
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), witnessSuffix) }), nil
 }
 
-// readRuns verifies runs and counts their tasks. All are looked at; of what is wrong
-// with them, the gravest is told.
+// readRuns verifies runs and counts their tasks. Nothing is counted where one of them
+// does not verify, or is not finished though the user named it.
 func (a *app) readRuns(found *scored, paths []string) error {
-	seen := map[string]string{} // run id → path
-	var worst *failure
-	for _, path := range paths {
-		run, err := a.countRun(path)
-		if err == nil && seen[run.Manifest.RunID] != "" {
-			err = usage("give each run once", "%q and %q are the same run", seen[run.Manifest.RunID], path)
+	read, err := a.eachSheet(paths, sheetQuery{anew: true}, func(s givenSheet) error {
+		found.runs++
+		found.rehearsal = found.rehearsal || s.Rehearsal
+		found.unscored = found.unscored || slices.ContainsFunc(s.Tasks, func(t ledger.SheetTask) bool { return t.Outcome == trajectory.Unscored })
+		if s.RecordingFailed != "" {
+			found.unrecorded = append(found.unrecorded, [2]string{s.RunID, s.RecordingFailed})
 		}
-		if err == nil {
-			seen[run.Manifest.RunID] = path
-			found.runs++
-			found.rehearsal = found.rehearsal || run.Manifest.Rehearsal
-			err = found.AddRun(run.Fold)
+		if err := found.AddRun(s.Sheet); err != nil {
+			return fmt.Errorf("%s: %w", quoteArg(s.path), err)
 		}
-		if err == nil {
-			continue
-		}
-		if len(paths) > 1 {
-			f := *classify(err)
-			f.err = fmt.Errorf("%s: %w", quoteArg(path), f.err)
-			err = &f
-		}
-		if f := classify(err); worst == nil || graver(f.code, worst.code) {
-			worst = f
-		}
+		return nil
+	})
+	if f := (*failure)(nil); errors.As(err, &f) && slices.Equal(f.hints, []string{wantRuns}) {
+		return fail(f.code, f.err, wantScored)
 	}
-	if worst != nil {
-		return worst
+	if err = cmp.Or(err, read.failed); err == nil && found.runs == 0 {
+		return usage(wantScored, "there is no finished run to count")
 	}
-	return nil
-}
-
-// graver reports whether one exit code goes before another where both hold.
-func graver(code, than int) bool {
-	order := []int{exitUsage, exitEvidence, exitIncomplete, exitFindings, exitFailure}
-	return slices.Index(order, code) < slices.Index(order, than)
-}
-
-// countRun verifies a run that is to be counted: a finished one.
-func (a *app) countRun(path string) (*ledger.Run, error) {
-	given, err := openJournal(path)
-	if err != nil {
-		return nil, err
-	}
-	defer given.Close()
-	run, err := given.run()
-	if err != nil {
-		return nil, err
-	}
-	a.noticeTrust(run)
-	if !run.Complete {
-		return nil, incomplete(path, run)
-	}
-	return run, nil
+	return err
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// bundleSet are the 168 bundles of another implementation.
+// bundleSet are 168 bundles: eight are another implementation's, and the others are made
+// again after them, so that the card over all is its own.
 func bundleSet(t testing.TB) (all [][]byte) {
 	t.Helper()
 	data, err := os.ReadFile("../../trajectory/testdata/witness/all.bin")
@@ -27,7 +28,8 @@ func bundleSet(t testing.TB) (all [][]byte) {
 	return all
 }
 
-// bundleFolder writes n bundles of the set into a new folder.
+// bundleFolder writes n bundles of the set into a new folder. Those beyond the set are of
+// other times, so that none is another's copy; the MAC of such a one is not right.
 func bundleFolder(t testing.TB, name string, n int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
@@ -36,7 +38,9 @@ func bundleFolder(t testing.TB, name string, n int) string {
 	}
 	set := bundleSet(t)
 	for i := range n {
-		put(t, filepath.Join(dir, fmt.Sprintf("w%05d.rvw", i)), set[i%len(set)])
+		data := bytes.Clone(set[i%len(set)])
+		data[35] += byte(i / len(set))
+		put(t, filepath.Join(dir, fmt.Sprintf("w%05d.rvw", i)), data)
 	}
 	return dir
 }
@@ -71,7 +75,8 @@ func TestScorecardOfBundles(t *testing.T) {
 		}
 	}
 	code, _, errs := command(t, "scorecard", "--accept", "--min-solve-rate", "0.25", "--max-violations", "48", "--min-evidence-coverage", "0", "--min-rollback-correctness", "0", dir)
-	if code != exitFindings || !strings.Contains(errs, "gaia: reason: rollback_correctness is unknown, at least 0\n") || strings.Count(errs, "reason") != 1 {
+	if code != exitFindings || !strings.Contains(errs, "gaia: reason: rollback_correctness is unknown, at least 0\ngaia: reason: recorded is unknown, wanted true\n") ||
+		strings.Count(errs, "reason") != 2 {
 		t.Errorf("what is not known: exit code %d\n%s", code, errs)
 	}
 }
@@ -133,8 +138,8 @@ func TestScorecardChecksBundles(t *testing.T) {
 		want string
 	}{
 		{"the key's", []string{"--hmac-key-file", key, signed}, exitOK, "2 witness bundles, all signed with the key of --hmac-key-file\n"},
-		{"another's", []string{"--hmac-key-file", other, signed}, exitEvidence, "a.rvw: is not signed with the key of --hmac-key-file\n"},
-		{"not signed", []string{"--hmac-key-file", key, signed, unsigned}, exitEvidence, "c.rvw: is not signed with the key of --hmac-key-file\n"},
+		{"another's", []string{"--hmac-key-file", other, signed}, exitEvidence, "a.rvw: is not what this key signed\n"},
+		{"not signed", []string{"--hmac-key-file", key, signed, unsigned}, exitEvidence, "c.rvw: is not signed\n"},
 		{"not asked", []string{signed, unsigned}, exitOK, "3 witness bundles, signatures not checked\n"},
 		{"no key there", []string{"--hmac-key-file", key + "x", signed}, exitUsage, "there is no HMAC key at"},
 		{"no key given", []string{"--hmac-key-file", "", signed}, exitUsage, "--hmac-key-file is empty"},
@@ -166,6 +171,9 @@ func TestScorecardRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	run, _ := foreignRun(t, "honest/search-echo.txt")
+	copied, key := filepath.Join(t.TempDir(), "copy.rvw"), filepath.Join(t.TempDir(), "key")
+	put(t, copied, whole)
+	put(t, key, []byte("witness-vectors-hmac-key-01234567"))
 	damaged := `: is not a witness bundle, or a damaged one`
 	for _, tt := range []struct {
 		args []string
@@ -179,13 +187,14 @@ func TestScorecardRefuses(t *testing.T) {
 		{[]string{at("pipe.rvw")}, exitFailure, "pipe.rvw\": it is not a regular file"},
 		{[]string{dir}, exitEvidence, "cut.rvw" + damaged},
 		{[]string{at("text.txt")}, exitUsage, "is neither a package's archive nor called as a witness bundle"},
-		{[]string{at("none")}, exitUsage, "is no run directory and holds no witness bundles"},
-		{[]string{at("folder.rvw")}, exitUsage, "is no run directory and holds no witness bundles"},
+		{[]string{at("none")}, exitUsage, "holds no run\ngaia: hint: " + wantScored},
+		{[]string{at("folder.rvw")}, exitUsage, "holds no run"},
 		{[]string{at("nowhere")}, exitUsage, "no such file or directory"},
 		{[]string{at("good.rvw"), at("good.rvw")}, exitUsage, "is given twice"},
 		{[]string{dir, at("good.rvw")}, exitUsage, "lies in a folder that is given, too"},
 		{[]string{at("good.rvw"), run}, exitUsage, "are not counted together"},
-		{[]string{run, run}, exitUsage, "are the same run"},
+		{[]string{at("good.rvw"), copied}, exitUsage, "copy.rvw\" is of the same task, policy and time as "},
+		{[]string{"--hmac-key-file", key, at("good.rvw"), copied}, exitUsage, "is of the same task, policy and time as"},
 		{[]string{"--hmac-key-file", at("good.rvw"), run}, exitUsage, "--hmac-key-file is for witness bundles"},
 		{[]string{"--min-solve-rate", "0.5", run}, exitUsage, "--min-solve-rate is a threshold of --accept"},
 		{[]string{"--accept", "--min-solve-rate", "1.5", run}, exitUsage, `--min-solve-rate is "1.5", which is not a fraction from 0 to 1`},
@@ -217,7 +226,7 @@ func TestGravestOfRuns(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{unfinished}, exitIncomplete, "gaia: error: the run is not complete"},
+		{[]string{unfinished}, exitIncomplete, "run: the run is not complete"},
 		{[]string{unfinished, tampered}, exitEvidence, "results.jsonl"},
 		{[]string{tampered, unfinished}, exitEvidence, "results.jsonl"},
 	} {

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -14,7 +13,7 @@ import (
 // readBundles reads witness bundles and counts them; with a key file, all of them must
 // be signed with its key.
 func (s *scored) readBundles(paths []string, keyFile string) error {
-	r := bundleReader{found: s}
+	r := bundleReader{found: s, seen: map[[32]byte]string{}}
 	if keyFile != "" {
 		key, err := sharedKey(keyFile)
 		if err != nil {
@@ -54,6 +53,7 @@ type bundleReader struct {
 	found *scored
 	key   *sign.HMACKey // nil: whose a bundle is is not checked
 	buf   []byte
+	seen  map[[32]byte]string // task, policy and time → path
 }
 
 // place counts the bundle in a file, or those in a folder, by name.
@@ -92,12 +92,19 @@ func (r *bundleReader) file(path string) error {
 	if err != nil {
 		return trajectory.Faultf(path, "is %v", err)
 	}
-	if r.key != nil && !w.Verify(*r.key) {
-		return trajectory.Faultf(path, "is not signed with the key of --hmac-key-file")
+	if r.key != nil {
+		if err := verifyWitness(path, w, *r.key); err != nil {
+			return err
+		}
 	}
+	id := [32]byte(data[8:40])
+	if first, there := r.seen[id]; there {
+		return usage("give each bundle once", "%q is of the same task, policy and time as %q", path, first)
+	}
+	r.seen[id] = path
 	r.found.bundles++
 	r.found.rehearsal = r.found.rehearsal || w.Rehearsal()
-	if err := r.found.Add(ledger.WitnessCase(w)); err != nil {
+	if err := r.found.AddWitness(w); err != nil {
 		return trajectory.Faultf(path, "cannot be counted: %v", err)
 	}
 	return nil

@@ -14,14 +14,18 @@ import (
 // order, and what came of --accept.
 type scorecardResult struct {
 	ledger.Scorecard
-	Acceptance *ledger.Acceptance `json:"acceptance,omitzero"`
-	Rehearsal  bool               `json:"rehearsal,omitzero"`
+	Acceptance      *ledger.Acceptance `json:"acceptance,omitzero"`
+	RecordingFailed []string           `json:"recording_failed,omitzero"` // ids of the runs
+	Rehearsal       bool               `json:"rehearsal,omitzero"`
 }
 
 // printScorecard prints the card of what was counted, and fails where it is held
 // against thresholds and misses one.
 func (a *app) printScorecard(found *scored, s scoring) error {
 	r := scorecardResult{Scorecard: found.Scorecard(), Rehearsal: found.rehearsal}
+	for _, run := range found.unrecorded {
+		r.RecordingFailed = append(r.RecordingFailed, run[0])
+	}
 	if s.accept {
 		accepted := found.Accept(s.want)
 		r.Acceptance = &accepted
@@ -60,20 +64,30 @@ func (a *app) printCard(found *scored, r scorecardResult) error {
 		}
 		rows = [][2]string{{"counted", counted(found.bundles, "witness bundle") + ", " + said}}
 	}
+	for _, run := range found.unrecorded {
+		rows = append(rows, [2]string{"recording", "failed in the run " + run[0] + ": " + run[1]})
+	}
+	rate, perSolve, evidence := share(c.SolveRate), dollars(c.CostPerSolveMicros), "complete of "+share(c.EvidenceCoverage)+" of what is solved"
+	if c.Solved == 0 {
+		perSolve, evidence = "–", "–, nothing was solved"
+		if found.unscored && c.Failed == 0 {
+			rate = "– (unscored)"
+		}
+	}
 	rollbacks := "unknown: bundles do not tell"
 	if c.RollbackCount != nil {
 		rollbacks = strconv.Itoa(*c.RollbackCount)
 	}
 	rows = append(rows,
 		[2]string{"tasks", fmt.Sprintf("%d: %d solved, %d failed, %d error, %d skipped or unscored", c.TotalTasks, c.Solved, c.Failed, c.Errors, c.Skipped)},
-		[2]string{"solve rate", share(c.SolveRate)},
+		[2]string{"solve rate", rate},
 		[2]string{"violations", strconv.Itoa(c.PolicyViolations)},
 		[2]string{"rollbacks", rollbacks},
-		[2]string{"cost", fmt.Sprintf("%s, %s per solved task", dollars(c.TotalCostMicroUSD), dollars(c.CostPerSolveMicros))},
+		[2]string{"cost", fmt.Sprintf("%s, %s per solved task", dollars(c.TotalCostMicroUSD), perSolve)},
 		[2]string{"latency", fmt.Sprintf("median %s, 95th percentile %s", milliseconds(c.MedianLatencyMs), milliseconds(c.P95LatencyMs))},
 		[2]string{"tokens", strconv.FormatInt(c.TotalTokens, 10)},
 		[2]string{"retries", strconv.Itoa(c.TotalRetries)},
-		[2]string{"evidence", "complete of " + share(c.EvidenceCoverage) + " of what is solved"})
+		[2]string{"evidence", evidence})
 	if r.Acceptance != nil {
 		label := "accepted"
 		if !r.Acceptance.Pass {
@@ -93,13 +107,17 @@ func (a *app) printCard(found *scored, r scorecardResult) error {
 
 // held says what a criterion was held against.
 func held(c ledger.Criterion) string {
-	if _, most := c.Wanted.(int); most {
-		return fmt.Sprintf("%v, at most %v", c.Got, c.Wanted)
+	got, how := c.Got, "at least"
+	switch c.Wanted.(type) {
+	case int:
+		how = "at most"
+	case bool:
+		how = "wanted"
 	}
-	if c.Got == nil {
-		return fmt.Sprintf("unknown, at least %v", c.Wanted)
+	if got == nil {
+		got = "unknown"
 	}
-	return fmt.Sprintf("%v, at least %v", c.Got, c.Wanted)
+	return fmt.Sprintf("%v, %s %v", got, how, c.Wanted)
 }
 
 // share prints a fraction.

@@ -247,13 +247,16 @@ func verifiedSheet(path string) (ledger.Sheet, *ledger.Run, error) {
 		return ledger.Sheet{}, nil, err
 	}
 	defer given.Close()
-	if !given.packaged {
-		return ledger.ReadSheet(given.files, ledger.Options{})
+	var sheet ledger.Sheet
+	run, err := given.shown(func(summary string) (run *ledger.Run, err error) {
+		sheet, run, err = ledger.ReadSheet(given.files, summary)
+		return run, err
+	})
+	if err != nil || !run.Complete {
+		return ledger.Sheet{}, run, err
 	}
-	if _, err := given.verify(submit.Options{Once: true}); err != nil {
-		return ledger.Sheet{}, nil, err
-	}
-	return ledger.ReadSheet(given.files, ledger.Options{Summary: submit.MetadataFile})
+	sheet.RecordingFailed = run.Marked
+	return sheet, run, nil
 }
 
 // gathering is what was found out about runs so far.

@@ -190,11 +190,13 @@ func TestWitnessesOfHonestRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		records, bundles := map[string]ledger.Trajectory{}, map[string]trajectory.Witness{}
-		reader := ledger.WitnessReader{UnpricedAsZero: true, Each: func(task string, w trajectory.Witness) error { bundles[task] = w; return nil }}
-		found, err := ledger.Verify(os.DirFS(dir), reader.Options(ledger.Options{Ended: func(r ledger.Trajectory, _ []byte) error {
+		reader := ledger.WitnessReader{UnpricedAsZero: true, Each: func(task string, w trajectory.Witness, _ []byte) error { bundles[task] = w; return nil }}
+		o := reader.Options("")
+		o.Ended = func(r ledger.Trajectory, _ []byte) error {
 			records[fmt.Sprint(r.TaskID, r.Attempt)] = r
 			return nil
-		}}))
+		}
+		found, err := ledger.Verify(os.DirFS(dir), o)
 		if err != nil || !found.Complete || reader.Err() != nil || len(bundles) != len(found.Tasks) {
 			t.Fatalf("seed %d: %d bundles, %v, %v", seed, len(bundles), err, reader.Err())
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
-	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -96,8 +95,11 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 	defer release()
 	defer out.discard()
 	reader := ledger.WitnessReader{Task: x.task, UnpricedAsZero: x.unpriced,
-		Each: func(task string, w trajectory.Witness) error { return out.add(ctx, task, w) }}
-	found, err := p.witnesses(&reader)
+		Each: func(task string, w trajectory.Witness, data []byte) error { return out.add(ctx, task, w, data) }}
+	if out.key != nil {
+		reader.Key = *out.key
+	}
+	found, err := p.shown(func(summary string) (*ledger.Run, error) { return ledger.Verify(p.files, reader.Options(summary)) })
 	if err != nil {
 		return err
 	}
@@ -161,18 +163,6 @@ func witnessName(task string) string {
 	return task + witnessSuffix
 }
 
-// witnesses verifies a run or a package and shows it to reader.
-func (p *evidence) witnesses(reader *ledger.WitnessReader) (*ledger.Run, error) {
-	var o ledger.Options
-	if p.packaged {
-		if _, err := p.verify(submit.Options{Once: true}); err != nil {
-			return nil, err
-		}
-		o.Summary = submit.MetadataFile
-	}
-	return ledger.Verify(p.files, reader.Options(o))
-}
-
 // witnessWriter writes bundles aside while their run is verified. What goes wrong
 // then is told afterwards: that the run does not verify matters more.
 type witnessWriter struct {
@@ -188,17 +178,9 @@ type witnessWriter struct {
 }
 
 // add takes the next bundle. Only an interruption ends the verification.
-func (o *witnessWriter) add(ctx context.Context, task string, w trajectory.Witness) error {
+func (o *witnessWriter) add(ctx context.Context, task string, w trajectory.Witness, data []byte) error {
 	if err := ctx.Err(); err != nil || o.err != nil {
 		return err
-	}
-	data, err := w.Encode(nil)
-	if o.key != nil {
-		data, err = w.Encode(*o.key)
-	}
-	if err != nil {
-		o.err = fmt.Errorf("writing the witness bundle of task %q: %w", task, err)
-		return nil
 	}
 	o.bundles++
 	o.bytes += len(data)

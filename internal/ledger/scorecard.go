@@ -57,40 +57,32 @@ func share(of, all int) float32 {
 	return float32(of) / float32(all)
 }
 
-// Case is a task as a scorecard counts it.
-type Case struct {
-	Outcome          string // trajectory.Solved, Failed, Skipped, Unscored or Errored
-	CostMicroUSD     *int64 // nil: a price is unknown
-	LatencyMs        int64
-	Tokens           int64
-	Retries          int
-	Violations       int
-	Rollbacks        *int // nil: not told
-	RollbacksCorrect int
-	EvidenceComplete bool
-}
-
-// Case is the task as a scorecard counts it.
-func (t SheetTask) Case() Case {
-	return Case{Outcome: t.Outcome, CostMicroUSD: t.CostMicroUSD, LatencyMs: t.LatencyMs, Tokens: t.Tokens, Retries: t.Retries,
-		Violations: t.Violations, Rollbacks: &t.Rollbacks, RollbacksCorrect: t.RollbacksCorrect, EvidenceComplete: t.EvidenceComplete}
-}
-
-// WitnessCase is a bundle as a scorecard counts it: its violations are the denied
-// calls of its trace, and of rollbacks it does not tell.
-func WitnessCase(w trajectory.Witness) Case {
-	cost := w.CostMicroUSD
-	c := Case{Outcome: trajectory.Errored, CostMicroUSD: &cost, LatencyMs: w.LatencyMs, Tokens: w.Tokens, Retries: w.Retries,
-		Violations: w.Denied(), EvidenceComplete: w.EvidenceComplete()}
-	switch w.Outcome {
-	case trajectory.WitnessSolved:
-		c.Outcome = trajectory.Solved
-	case trajectory.WitnessFailed:
-		c.Outcome = trajectory.Failed
-	case trajectory.WitnessSkipped:
-		c.Outcome = trajectory.Skipped
+// AddRun takes the tasks of a run. It fails as Add does, and may then have taken some.
+func (t *Tally) AddRun(s Sheet) error {
+	t.unrecorded = t.unrecorded || s.RecordingFailed != ""
+	for _, task := range s.Tasks {
+		if err := t.Add(task); err != nil {
+			return fmt.Errorf("counting the task %q: %w", task.TaskID, err)
+		}
 	}
-	return c
+	return nil
+}
+
+// AddWitness takes a bundle: its violations are the denied calls of its trace, and of
+// rollbacks, or recording that failed, it does not tell.
+func (t *Tally) AddWitness(w trajectory.Witness) error {
+	err := t.Add(bundleTask(w))
+	t.untoldBack = t.untoldBack || err == nil
+	return err
+}
+
+// bundleTask is what a sheet says of a task, as far as a bundle does.
+func bundleTask(w trajectory.Witness) SheetTask {
+	cost := w.CostMicroUSD
+	return SheetTask{CostMicroUSD: &cost, EvidenceComplete: w.EvidenceComplete(), LatencyMs: w.LatencyMs,
+		Outcome: []string{trajectory.WitnessSolved: trajectory.Solved, trajectory.WitnessFailed: trajectory.Failed,
+			trajectory.WitnessSkipped: trajectory.Skipped, trajectory.WitnessError: trajectory.Errored}[w.Outcome],
+		Retries: w.Retries, Tokens: w.Tokens, Violations: w.Denied()}
 }
 
 // Tally gathers tasks into a scorecard. Of each it holds a number, its latency. The
@@ -102,13 +94,14 @@ type Tally struct {
 	cost                 int64
 	rollbacks, correct   int
 	unpriced, untoldBack bool // a task's cost, or its rollbacks, are not known
+	unrecorded           bool // a run went on without evidence
 }
 
 var errTally = errors.New("its counts cannot be added up")
 
 // Add takes a task. It fails where a count is below nothing, or a sum grows beyond
 // what a derived file can hold; the tally is then as it was.
-func (t *Tally) Add(c Case) error {
+func (t *Tally) Add(c SheetTask) error {
 	next := *t
 	add := func(sum *int, n int) bool {
 		ok := n >= 0 && int64(*sum) <= maxCounted-int64(n)
@@ -120,16 +113,12 @@ func (t *Tally) Add(c Case) error {
 		*sum += n
 		return ok
 	}
-	ok := add(&next.card.TotalTasks, 1) && add(&next.card.PolicyViolations, c.Violations) && add(&next.card.TotalRetries, c.Retries) && add64(&next.card.TotalTokens, c.Tokens)
+	ok := add(&next.card.TotalTasks, 1) && add(&next.card.PolicyViolations, c.Violations) && add(&next.card.TotalRetries, c.Retries) &&
+		add64(&next.card.TotalTokens, c.Tokens) && c.RollbacksCorrect <= c.Rollbacks && add(&next.rollbacks, c.Rollbacks) && add(&next.correct, c.RollbacksCorrect)
 	if c.CostMicroUSD == nil {
 		next.unpriced = true
 	} else {
 		ok = ok && add64(&next.cost, *c.CostMicroUSD)
-	}
-	if c.Rollbacks == nil {
-		next.untoldBack = true
-	} else {
-		ok = ok && c.RollbacksCorrect <= *c.Rollbacks && add(&next.rollbacks, *c.Rollbacks) && add(&next.correct, c.RollbacksCorrect)
 	}
 	if !ok {
 		return errTally
@@ -182,21 +171,13 @@ func percentile(sorted []int64, p int) int64 {
 	return sorted[min(p*n/100, n-1)]
 }
 
-// AddRun takes the tasks of a run, all of which must be sealed.
-func (t *Tally) AddRun(f *Fold) error {
-	for _, task := range f.Tasks {
-		if err := t.Add(f.SheetTask(task).Case()); err != nil {
-			return fmt.Errorf("counting the task %q: %w", task.Plan.TaskID, err)
-		}
-	}
-	return nil
-}
-
 // Scorecard returns the card of a run, all of whose tasks must be sealed.
 func (f *Fold) Scorecard() (Scorecard, error) {
 	var tally Tally
-	if err := tally.AddRun(f); err != nil {
-		return Scorecard{}, err
+	for _, task := range f.Tasks {
+		if err := tally.Add(f.SheetTask(task)); err != nil {
+			return Scorecard{}, fmt.Errorf("counting the task %q: %w", task.Plan.TaskID, err)
+		}
 	}
 	return tally.Scorecard(), nil
 }

@@ -25,7 +25,8 @@ func readVector(t testing.TB, name string) []byte {
 	return data
 }
 
-// witnesses are the 168 bundles of the other implementation's set.
+// witnesses are the 168 bundles of the other implementation's set: eight are its own,
+// and the others are made again after them, so that the card is its own, too.
 func witnesses(t testing.TB) (all []trajectory.Witness) {
 	t.Helper()
 	for data := readVector(t, "all.bin"); len(data) > 0; {
@@ -56,7 +57,7 @@ func encodeCard(t testing.TB, c Scorecard) string {
 func TestScorecardOfAnother(t *testing.T) {
 	var tally Tally
 	for _, w := range witnesses(t) {
-		if err := tally.Add(WitnessCase(w)); err != nil {
+		if err := tally.AddWitness(w); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,12 +68,21 @@ func TestScorecardOfAnother(t *testing.T) {
 	}
 }
 
-// cases makes a tally of cases.
-func tallied(t testing.TB, cases ...Case) *Tally {
+// tallied makes a tally of tasks, bundles and runs.
+func tallied(t testing.TB, all ...any) *Tally {
 	t.Helper()
 	var tally Tally
-	for _, c := range cases {
-		if err := tally.Add(c); err != nil {
+	for _, one := range all {
+		var err error
+		switch one := one.(type) {
+		case SheetTask:
+			err = tally.Add(one)
+		case trajectory.Witness:
+			err = tally.AddWitness(one)
+		case Sheet:
+			err = tally.AddRun(one)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,27 +90,27 @@ func tallied(t testing.TB, cases ...Case) *Tally {
 }
 
 func TestScorecard(t *testing.T) {
-	solved := Case{Outcome: "solved", CostMicroUSD: ptr[int64](10), LatencyMs: 30, Tokens: 5, Retries: 2, Rollbacks: ptr(3), RollbacksCorrect: 2, EvidenceComplete: true}
-	bare := Case{Outcome: "solved", CostMicroUSD: ptr[int64](1), LatencyMs: 10, Rollbacks: ptr(0), Violations: 4}
-	unpriced := Case{Outcome: "error", Rollbacks: ptr(0), LatencyMs: 20, EvidenceComplete: true}
-	untold := Case{Outcome: "unscored", CostMicroUSD: ptr[int64](0)}
+	solved := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](10), LatencyMs: 30, Tokens: 5, Retries: 2, Rollbacks: 3, RollbacksCorrect: 2, EvidenceComplete: true}
+	bare := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](1), LatencyMs: 10, Violations: 4}
+	unpriced := SheetTask{Outcome: "error", LatencyMs: 20, EvidenceComplete: true}
+	untold := trajectory.Witness{Outcome: trajectory.WitnessSkipped}
 	for _, tt := range []struct {
 		name  string
-		cases []Case
+		cases []any
 		want  string
 	}{
 		{"nothing", nil, `{"total_tasks":0,"solved":0,"failed":0,"skipped":0,"errors":0,"policy_violations":0,"rollback_count":0,"total_cost_microdollars":0,` +
 			`"median_latency_ms":0,"p95_latency_ms":0,"total_tokens":0,"total_retries":0,"evidence_coverage":0,"cost_per_solve_microdollars":0,"solve_rate":0}`},
-		{"two solved", []Case{solved, bare, {Outcome: "failed", CostMicroUSD: ptr[int64](0), Rollbacks: ptr(0)}}, `{"total_tasks":3,"solved":2,"failed":1,"skipped":0,"errors":0,` +
+		{"two solved", []any{solved, bare, SheetTask{Outcome: "failed", CostMicroUSD: ptr[int64](0)}}, `{"total_tasks":3,"solved":2,"failed":1,"skipped":0,"errors":0,` +
 			`"policy_violations":4,"rollback_count":3,"total_cost_microdollars":11,"median_latency_ms":10,"p95_latency_ms":30,"total_tokens":5,"total_retries":2,` +
 			`"evidence_coverage":0.5,"cost_per_solve_microdollars":5,"solve_rate":0.6666667}`},
-		{"a price is unknown", []Case{solved, unpriced}, `{"total_tasks":2,"solved":1,"failed":0,"skipped":0,"errors":1,"policy_violations":0,"rollback_count":3,` +
+		{"a price is unknown", []any{solved, unpriced}, `{"total_tasks":2,"solved":1,"failed":0,"skipped":0,"errors":1,"policy_violations":0,"rollback_count":3,` +
 			`"total_cost_microdollars":null,"median_latency_ms":30,"p95_latency_ms":30,"total_tokens":5,"total_retries":2,"evidence_coverage":1,` +
 			`"cost_per_solve_microdollars":null,"solve_rate":0.5}`},
-		{"rollbacks are not told", []Case{untold, solved, untold}, `{"total_tasks":3,"solved":1,"failed":0,"skipped":2,"errors":0,"policy_violations":0,"rollback_count":null,` +
+		{"rollbacks are not told", []any{untold, solved, untold}, `{"total_tasks":3,"solved":1,"failed":0,"skipped":2,"errors":0,"policy_violations":0,"rollback_count":null,` +
 			`"total_cost_microdollars":10,"median_latency_ms":0,"p95_latency_ms":30,"total_tokens":5,"total_retries":2,"evidence_coverage":1,` +
 			`"cost_per_solve_microdollars":10,"solve_rate":0.33333334}`},
-		{"none solved", []Case{untold}, `{"total_tasks":1,"solved":0,"failed":0,"skipped":1,"errors":0,"policy_violations":0,"rollback_count":null,"total_cost_microdollars":0,` +
+		{"none solved", []any{untold}, `{"total_tasks":1,"solved":0,"failed":0,"skipped":1,"errors":0,"policy_violations":0,"rollback_count":null,"total_cost_microdollars":0,` +
 			`"median_latency_ms":0,"p95_latency_ms":0,"total_tokens":0,"total_retries":0,"evidence_coverage":0,"cost_per_solve_microdollars":0,"solve_rate":0}`},
 	} {
 		got := encodeCard(t, tallied(t, tt.cases...).Scorecard())
@@ -124,21 +134,21 @@ func TestPercentile(t *testing.T) {
 
 // TestTallyRefuses: what cannot be added up changes nothing.
 func TestTallyRefuses(t *testing.T) {
-	good := Case{Outcome: "solved", CostMicroUSD: ptr[int64](1), LatencyMs: 1, Tokens: 1, Rollbacks: ptr(1), Retries: 1, Violations: 1}
-	for name, change := range map[string]func(*Case){
-		"an unknown outcome":       func(c *Case) { c.Outcome = "won" },
-		"tokens below nothing":     func(c *Case) { c.Tokens = -1 },
-		"tokens beyond a file":     func(c *Case) { c.Tokens = maxCounted },
-		"tokens beyond a number":   func(c *Case) { c.Tokens = math.MaxInt64 },
-		"cost below nothing":       func(c *Case) { c.CostMicroUSD = ptr[int64](-1) },
-		"cost beyond a file":       func(c *Case) { c.CostMicroUSD = ptr[int64](maxCounted) },
-		"cost beyond a number":     func(c *Case) { c.CostMicroUSD = ptr[int64](math.MaxInt64) },
-		"retries below nothing":    func(c *Case) { c.Retries = -1 },
-		"violations beyond":        func(c *Case) { c.Violations = math.MaxInt },
-		"rollbacks below nothing":  func(c *Case) { c.Rollbacks = ptr(-1) },
-		"more correct than there":  func(c *Case) { c.RollbacksCorrect = 2 },
-		"less correct than none":   func(c *Case) { c.RollbacksCorrect = -1 },
-		"rollbacks beyond a count": func(c *Case) { c.Rollbacks = ptr(math.MaxInt) },
+	good := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](1), LatencyMs: 1, Tokens: 1, Rollbacks: 1, Retries: 1, Violations: 1}
+	for name, change := range map[string]func(*SheetTask){
+		"an unknown outcome":       func(c *SheetTask) { c.Outcome = "won" },
+		"tokens below nothing":     func(c *SheetTask) { c.Tokens = -1 },
+		"tokens beyond a file":     func(c *SheetTask) { c.Tokens = maxCounted },
+		"tokens beyond a number":   func(c *SheetTask) { c.Tokens = math.MaxInt64 },
+		"cost below nothing":       func(c *SheetTask) { c.CostMicroUSD = ptr[int64](-1) },
+		"cost beyond a file":       func(c *SheetTask) { c.CostMicroUSD = ptr[int64](maxCounted) },
+		"cost beyond a number":     func(c *SheetTask) { c.CostMicroUSD = ptr[int64](math.MaxInt64) },
+		"retries below nothing":    func(c *SheetTask) { c.Retries = -1 },
+		"violations beyond":        func(c *SheetTask) { c.Violations = math.MaxInt },
+		"rollbacks below nothing":  func(c *SheetTask) { c.Rollbacks = -1 },
+		"more correct than there":  func(c *SheetTask) { c.RollbacksCorrect = 2 },
+		"less correct than none":   func(c *SheetTask) { c.RollbacksCorrect = -1 },
+		"rollbacks beyond a count": func(c *SheetTask) { c.Rollbacks = math.MaxInt },
 	} {
 		tally := tallied(t, good)
 		before := tally.Scorecard()
@@ -159,15 +169,13 @@ func TestRunScorecard(t *testing.T) {
 		m      Manifest
 		script string
 	}{"worked": {plan(t, "a"), worked}, "mixed": {mixedPlan(t), mixed}, "one solved": {plan(t, "a"), oneSolved}} {
-		s, run, err := ReadSheet(memory(files(t, script.m, script.script)), Options{})
+		s, run, err := ReadSheet(memory(files(t, script.m, script.script)), "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		var tally Tally
-		for _, task := range s.Tasks {
-			if err := tally.Add(task.Case()); err != nil {
-				t.Fatal(err)
-			}
+		if err := tally.AddRun(s); err != nil {
+			t.Fatal(err)
 		}
 		c, err := run.Scorecard()
 		if err != nil {
@@ -184,29 +192,34 @@ func TestRunScorecard(t *testing.T) {
 }
 
 func TestAccept(t *testing.T) {
-	solved := Case{Outcome: "solved", CostMicroUSD: ptr[int64](1), Rollbacks: ptr(0), EvidenceComplete: true}
-	failed := Case{Outcome: "failed", CostMicroUSD: ptr[int64](1), Rollbacks: ptr(0)}
-	with := func(c Case, change func(*Case)) Case {
+	solved := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](1), EvidenceComplete: true}
+	failed := SheetTask{Outcome: "failed", CostMicroUSD: ptr[int64](1)}
+	untold := trajectory.Witness{}
+	for _, tag := range []uint16{trajectory.WitnessSpec, trajectory.WitnessDiff, trajectory.WitnessTestLog} {
+		untold.Sections = append(untold.Sections, trajectory.WitnessSection{Tag: tag})
+	}
+	with := func(c SheetTask, change func(*SheetTask)) SheetTask {
 		change(&c)
 		return c
 	}
 	for _, tt := range []struct {
 		name  string
-		cases []Case
+		cases []any
 		want  Thresholds
 		fails []string
 	}{
-		{"just enough", []Case{solved, solved, solved, failed, failed}, DefaultThresholds(), nil},
-		{"too little", []Case{solved, failed}, DefaultThresholds(), []string{"solve_rate"}},
+		{"just enough", []any{solved, solved, solved, failed, failed}, DefaultThresholds(), nil},
+		{"too little", []any{solved, failed}, DefaultThresholds(), []string{"solve_rate"}},
 		{"nothing", nil, DefaultThresholds(), []string{"solve_rate", "evidence_coverage"}},
-		{"enough for less", []Case{solved, failed}, Thresholds{SolveRate: 0.5, EvidenceCoverage: 1, RollbackCorrectness: 1}, nil},
-		{"a violation", []Case{with(solved, func(c *Case) { c.Violations = 1 })}, DefaultThresholds(), []string{"policy_violations"}},
-		{"a violation that is let pass", []Case{with(solved, func(c *Case) { c.Violations = 1 })}, Thresholds{SolveRate: 0.6, Violations: 1, EvidenceCoverage: 1, RollbackCorrectness: 1}, nil},
-		{"evidence is missing", []Case{solved, with(solved, func(c *Case) { c.EvidenceComplete = false })}, DefaultThresholds(), []string{"evidence_coverage"}},
-		{"a rollback went right", []Case{with(solved, func(c *Case) { c.Rollbacks, c.RollbacksCorrect = ptr(1), 1 })}, DefaultThresholds(), nil},
-		{"a rollback went wrong", []Case{with(solved, func(c *Case) { c.Rollbacks, c.RollbacksCorrect = ptr(2), 1 })}, DefaultThresholds(), []string{"rollback_correctness"}},
-		{"rollbacks are not told", []Case{solved, with(solved, func(c *Case) { c.Rollbacks = nil })}, DefaultThresholds(), []string{"rollback_correctness"}},
-		{"not even where nothing is wanted", []Case{with(solved, func(c *Case) { c.Rollbacks = nil })}, Thresholds{}, []string{"rollback_correctness"}},
+		{"enough for less", []any{solved, failed}, Thresholds{SolveRate: 0.5, EvidenceCoverage: 1, RollbackCorrectness: 1}, nil},
+		{"a violation", []any{with(solved, func(c *SheetTask) { c.Violations = 1 })}, DefaultThresholds(), []string{"policy_violations"}},
+		{"a violation that is let pass", []any{with(solved, func(c *SheetTask) { c.Violations = 1 })}, Thresholds{SolveRate: 0.6, Violations: 1, EvidenceCoverage: 1, RollbackCorrectness: 1}, nil},
+		{"evidence is missing", []any{solved, with(solved, func(c *SheetTask) { c.EvidenceComplete = false })}, DefaultThresholds(), []string{"evidence_coverage"}},
+		{"a rollback went right", []any{with(solved, func(c *SheetTask) { c.Rollbacks, c.RollbacksCorrect = 1, 1 })}, DefaultThresholds(), nil},
+		{"a rollback went wrong", []any{with(solved, func(c *SheetTask) { c.Rollbacks, c.RollbacksCorrect = 2, 1 })}, DefaultThresholds(), []string{"rollback_correctness"}},
+		{"a bundle does not tell", []any{solved, untold}, DefaultThresholds(), []string{"rollback_correctness", "recorded"}},
+		{"not even where nothing is wanted", []any{untold}, Thresholds{}, []string{"rollback_correctness", "recorded"}},
+		{"recording failed", []any{Sheet{RecordingFailed: "no space left", Tasks: []SheetTask{solved}}, Sheet{Tasks: []SheetTask{solved}}}, DefaultThresholds(), []string{"recorded"}},
 	} {
 		got := tallied(t, tt.cases...).Accept(tt.want)
 		var fails []string
@@ -215,7 +228,7 @@ func TestAccept(t *testing.T) {
 				fails = append(fails, c.Name)
 			}
 		}
-		if diff := cmp.Diff(tt.fails, fails); diff != "" || got.Pass != (len(fails) == 0) || len(got.Criteria) != 4 {
+		if diff := cmp.Diff(tt.fails, fails); diff != "" || got.Pass != (len(fails) == 0) || len(got.Criteria) != 5 {
 			t.Errorf("%s: fails (-want +got):\n%s%+v", tt.name, diff, got)
 		}
 	}
@@ -232,7 +245,7 @@ func BenchmarkScorecard(b *testing.B) {
 	for b.Loop() {
 		var tally Tally
 		for _, w := range cases {
-			if err := tally.Add(WitnessCase(w)); err != nil {
+			if err := tally.AddWitness(w); err != nil {
 				b.Fatal(err)
 			}
 		}

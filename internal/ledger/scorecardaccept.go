@@ -15,19 +15,20 @@ func DefaultThresholds() Thresholds {
 
 // Acceptance is what came of holding a set of tasks against thresholds.
 type Acceptance struct {
-	Criteria []Criterion `json:"criteria"` // solve_rate, policy_violations, evidence_coverage, rollback_correctness
+	Criteria []Criterion `json:"criteria"` // solve_rate, policy_violations, evidence_coverage, rollback_correctness, recorded
 	Pass     bool        `json:"pass"`     // all of them
 }
 
 // Criterion is one of the thresholds. What is not known does not pass.
 type Criterion struct {
 	Name   string `json:"name"`
-	Wanted any    `json:"wanted"` // at least, a float32; of policy_violations at most, an int
+	Wanted any    `json:"wanted"` // at least, a float32; of policy_violations at most, an int; of recorded true
 	Got    any    `json:"got"`    // likewise; nil: not known
 	Pass   bool   `json:"pass"`
 }
 
-// Accept holds what was added against thresholds. Rollbacks are correct where they are
+// Accept holds what was added against thresholds, and wants that no run went on without
+// evidence. Rollbacks are correct where they are
 // proven to be: where there was none, all are; where one is not told of, that is not
 // known.
 func (t *Tally) Accept(want Thresholds) Acceptance {
@@ -36,6 +37,10 @@ func (t *Tally) Accept(want Thresholds) Acceptance {
 		return Criterion{Name: name, Wanted: wanted, Got: got, Pass: got >= wanted}
 	}
 	rollbacks := least("rollback_correctness", want.RollbackCorrectness, 1)
+	recorded := Criterion{Name: "recorded", Wanted: true, Got: !t.unrecorded, Pass: !t.unrecorded}
+	if t.untoldBack { // by bundles, which do not tell of that either
+		recorded.Got, recorded.Pass = nil, false
+	}
 	switch {
 	case t.untoldBack:
 		rollbacks.Got, rollbacks.Pass = nil, false
@@ -46,7 +51,7 @@ func (t *Tally) Accept(want Thresholds) Acceptance {
 		least("solve_rate", want.SolveRate, c.SolveRate),
 		{Name: "policy_violations", Wanted: want.Violations, Got: c.PolicyViolations, Pass: c.PolicyViolations <= want.Violations},
 		least("evidence_coverage", want.EvidenceCoverage, c.EvidenceCoverage),
-		rollbacks,
+		rollbacks, recorded,
 	}}
 	for _, each := range a.Criteria {
 		a.Pass = a.Pass && each.Pass

@@ -15,27 +15,15 @@ const (
 	runEventSchema = "gaia.run_event/1"
 )
 
-// ReadSheet verifies a run and returns its sheet. A run that is not finished has
-// none: it is returned with Complete false. The journal is read once; beside the
-// sheet, what is held is of the tasks that are open.
-func ReadSheet(dir fs.FS, o Options) (Sheet, *Run, error) {
+// ReadSheet verifies a run and returns its sheet; summary is the name of the run's
+// summary, SummaryFile if "". A run that is not finished has no sheet: it is returned
+// with Complete false. The journal is read once; beside the sheet, what is held is of
+// the tasks that are open.
+func ReadSheet(dir fs.FS, summary string) (Sheet, *Run, error) {
 	r := &sheetReader{open: map[string][]*noted{}, events: []RunEvent{}}
-	event, sealed := o.Event, o.Sealed
-	o.Event = func(e trajectory.Event) error {
-		r.note(e)
-		if event == nil {
-			return nil
-		}
-		return event(e)
-	}
-	o.Sealed = func(f *Fold, t *Task) error {
-		r.seal(f, t)
-		if sealed == nil {
-			return nil
-		}
-		return sealed(f, t)
-	}
-	run, err := Verify(dir, o)
+	run, err := Verify(dir, Options{Summary: summary,
+		Event:  func(e trajectory.Event) error { r.note(e); return nil },
+		Sealed: func(f *Fold, t *Task) error { r.seal(f, t); return nil }})
 	if err != nil || !run.Complete {
 		return Sheet{}, run, err
 	}

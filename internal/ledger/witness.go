@@ -18,16 +18,19 @@ import (
 // run, and of tasks without one, while [Verify] reads the run:
 //
 //	r := WitnessReader{Each: …}
-//	run, err := Verify(dir, r.Options(Options{}))
+//	run, err := Verify(dir, r.Options(""))
 //
 // It holds what it needs of the tasks that are not sealed yet. Nobody may believe
 // a bundle before Verify has returned a complete run, and Err nothing.
 type WitnessReader struct {
 	Task           string                                          // of one task alone; "" for all
-	UnpricedAsZero bool                                            // calls whose price is unknown count as free
-	Each           func(taskID string, w trajectory.Witness) error // given each bundle, in the order of the seals; its error ends Verify
-	Unpriced       int                                             // bundles of attempts with calls whose price is unknown
-	open           map[string]*witnessTask
+	UnpricedAsZero bool                                // calls whose price is unknown count as free
+	Key            interface{ Sign(msg []byte) []byte } // signs the bundles, as Encode says; nil: they are not signed
+	Unpriced       int                                 // bundles of attempts with calls whose price is unknown
+	// Each is given each bundle with its bytes, in the order of the seals. Its error
+	// ends Verify.
+	Each func(taskID string, w trajectory.Witness, data []byte) error
+	open map[string]*witnessTask
 	err            error
 }
 
@@ -57,27 +60,10 @@ type witnessAttempt struct {
 	ended    time.Time
 }
 
-// Options returns base with the reader beside whom base shows the run to.
-func (r *WitnessReader) Options(base Options) Options {
-	out := base
-	out.Event = func(e trajectory.Event) error {
-		if base.Event != nil {
-			if err := base.Event(e); err != nil {
-				return err
-			}
-		}
-		r.add(e)
-		return nil
-	}
-	out.Sealed = func(f *Fold, t *Task) error {
-		if base.Sealed != nil {
-			if err := base.Sealed(f, t); err != nil {
-				return err
-			}
-		}
-		return r.seal(f, t)
-	}
-	return out
+// Options are how [Verify] shows a run to the reader; summary is the name of its
+// summary, SummaryFile if "".
+func (r *WitnessReader) Options(summary string) Options {
+	return Options{Summary: summary, Event: func(e trajectory.Event) error { r.add(e); return nil }, Sealed: r.seal}
 }
 
 // Err returns why a bundle could not be made, nil if all were: an *UnpricedError,
@@ -192,8 +178,9 @@ func (r *WitnessReader) seal(f *Fold, t *Task) error {
 	}
 	delete(r.open, id)
 	w, err := r.witness(f, t, told)
+	var data []byte
 	if err == nil {
-		_, err = w.Encode(nil) // what does not fit, does not, whoever writes it
+		data, err = w.Encode(r.Key)
 	}
 	if err != nil {
 		if r.err = fmt.Errorf("task %q: %w", id, err); errors.As(err, new(*UnpricedError)) {
@@ -201,7 +188,7 @@ func (r *WitnessReader) seal(f *Fold, t *Task) error {
 		}
 		return nil
 	}
-	return r.Each(id, w)
+	return r.Each(id, w, data)
 }
 
 // witness returns the bundle of a sealed task.

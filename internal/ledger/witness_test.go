@@ -74,23 +74,18 @@ func drafts(t testing.TB, m Manifest, script string, payloads ...trajectory.Payl
 func bundlesOf(t testing.TB, r *WitnessReader, m Manifest, journal []byte) (map[string]trajectory.Witness, []Trajectory) {
 	t.Helper()
 	all := map[string]trajectory.Witness{}
-	r.Each = func(task string, w trajectory.Witness) error {
-		data, err := w.Encode(nil)
-		if err != nil {
-			return err
-		}
+	r.Each = func(task string, _ trajectory.Witness, data []byte) (err error) {
 		if _, twice := all[task]; twice {
 			t.Errorf("task %q has two bundles", task)
 		}
 		all[task], err = trajectory.ParseWitness(data)
 		return err
 	}
-	shown, sealed := 0, 0
-	o := r.Options(Options{Event: func(trajectory.Event) error { shown++; return nil }, Sealed: func(*Fold, *Task) error { sealed++; return nil }})
+	o := r.Options("")
 	digest := sign.Digest(encodePlan(t, m))
 	var records []Trajectory
 	f := NewFold(m, digest, func(r Trajectory) error { records = append(records, r); return nil })
-	end, _, err := trajectory.ReadJournal(bytes.NewReader(journal), m.RunID, digest, func(e trajectory.Event, line []byte) error {
+	_, _, err := trajectory.ReadJournal(bytes.NewReader(journal), m.RunID, digest, func(e trajectory.Event, line []byte) error {
 		if err := f.Add(e, line); err != nil {
 			return err
 		}
@@ -98,9 +93,6 @@ func bundlesOf(t testing.TB, r *WitnessReader, m Manifest, journal []byte) (map[
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	if int64(shown) != end.Events || sealed != len(m.Tasks) {
-		t.Errorf("whom the options were for is shown %d of %d events and %d of %d seals", shown, end.Events, sealed, len(m.Tasks))
 	}
 	if len(r.open) != 0 && r.err == nil {
 		t.Errorf("the reader still holds %d tasks", len(r.open))
@@ -307,7 +299,7 @@ func TestWitnessRefuses(t *testing.T) {
 		t.Errorf("more tokens than fit: %v", r.Err())
 	}
 	end := errors.New("full")
-	r = WitnessReader{Each: func(string, trajectory.Witness) error { return end }}
+	r = WitnessReader{Each: func(string, trajectory.Witness, []byte) error { return end }}
 	f, _ := mustFollow(t, m, unknown)
 	r.open = map[string]*witnessTask{"b": {sealed: time.Now()}}
 	if err := r.seal(f, f.Task("b")); err != end {
