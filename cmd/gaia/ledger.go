@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
+	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -195,12 +196,25 @@ func (s *storedEvents) Close() {
 	}
 }
 
+// events gives the events in the order of their ids; so many batches are decoded at once.
+func (s *storedEvents) events(atOnce int) iter.Seq2[ledger.RunEvent, error] {
+	if s.file == nil {
+		return func(func(ledger.RunEvent, error) bool) {}
+	}
+	return ledger.LedgerEvents(s.path, s.file, s.seal, atOnce)
+}
+
 // each gives the events in the order of their ids.
 func (s *storedEvents) each(give func(ledger.RunEvent) error) error {
-	if s.file == nil {
-		return nil
+	for e, err := range s.events(runtime.GOMAXPROCS(0)) {
+		if err == nil {
+			err = give(e)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return ledger.NewLedgerReader(s.path, s.file).EachKnown(runtime.GOMAXPROCS(0), give)
+	return nil
 }
 
 // storePath is where imported events are; "" if there is no such place.
@@ -209,7 +223,7 @@ func (a *app) storePath() string {
 	if base == "" {
 		return ""
 	}
-	return strings.TrimSuffix(base, "/") + "/gaia/ledger.jsonl"
+	return filepath.Join(base, "gaia", "ledger.jsonl")
 }
 
 // openStore opens the imported events unless q leaves them out, after checking that
@@ -234,7 +248,7 @@ func (a *app) verifiedStore(path string) (*storedEvents, error) {
 		return nil, fail(exitFailure, &fs.PathError{Op: "reading", Path: path, Err: err}, mendStore)
 	}
 	s := &storedEvents{file: f, path: path}
-	seal, signer, err := ledger.NewLedgerReader(path, f).Verify()
+	seal, signer, err := ledger.VerifyLedger(path, f, false)
 	if err == nil {
 		var own trust
 		if own, err = a.ownTrust(""); err == nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
-	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 )
@@ -87,31 +86,25 @@ func (a *app) importEvents(files []string, m importing) error {
 		return err
 	}
 	defer store.Close()
-	merge := &merging{}
-	defer merge.Close()
-	if store.file != nil {
-		merge.add(&cursor{file: store.file, name: path, reader: ledger.NewKnownLedgerReader(path, store.file), seal: store.seal})
-	}
+	from := []ledger.LedgerSource{store.source()}
 	done := imported{Store: path, Events: store.seal.Events}
 	for _, name := range files {
-		c, err := openExport(name, trusted)
+		export, err := openExport(name, trusted)
 		if err != nil {
 			return err
 		}
-		merge.add(c)
-		done.Added += c.seal.Events
+		defer export.Close()
+		from = append(from, export.source())
+		done.Added += export.seal.Events
 	}
 	done.Events += done.Added
-	if m.maxEvents > 0 && done.Events > m.maxEvents {
-		tenth := max(m.maxEvents/10, 1)
-		done.Evicted = min((done.Events-m.maxEvents+tenth-1)/tenth*tenth, done.Events)
-		done.Events -= done.Evicted
-	}
+	done.Evicted = ledger.Evicted(done.Events, m.maxEvents)
+	done.Events -= done.Evicted
 	key, err := a.signingKey("")
 	if err != nil {
 		return err
 	}
-	if err := merge.write(path, done.Evicted, key); err != nil {
+	if err := writeStore(path, from, done.Evicted, key); err != nil {
 		return err
 	}
 	if m.asJSON {
@@ -140,17 +133,14 @@ func (a *app) lockStore() (path string, release func(), err error) {
 
 // openExport opens a ledger file after reading it whole once: it verifies, and was
 // sealed by a key that is trusted.
-func openExport(name string, trusted trust) (*cursor, error) {
+func openExport(name string, trusted trust) (*storedEvents, error) {
 	f, err := openRegular(name)
 	if err != nil {
 		return nil, usage("give files that 'gaia ledger export' wrote", "reading %q: %v", name, err)
 	}
-	c := &cursor{file: f, name: name, reader: ledger.NewLedgerReader(name, f)}
-	for err == nil {
-		_, err = c.reader.Next()
-	}
-	if errors.Is(err, io.EOF) {
-		if _, err = trusted.of(c.reader.Signer()); err != nil {
+	seal, signer, err := ledger.VerifyLedger(name, f, true)
+	if err == nil {
+		if _, err = trusted.of(signer); err != nil {
 			wrapped := *classify(err)
 			wrapped.err = fmt.Errorf("%s: %w", name, wrapped.err)
 			err = &wrapped
@@ -163,67 +153,17 @@ func openExport(name string, trusted trust) (*cursor, error) {
 		f.Close()
 		return nil, err
 	}
-	c.seal = c.reader.Seal()
-	c.reader = ledger.NewLedgerReader(name, f) // strict once more: others may be writing to the file
-	return c, nil
+	return &storedEvents{file: f, path: name, seal: seal}, nil
 }
 
-// cursor is a ledger file that is read once more, to be merged.
-type cursor struct {
-	file   *os.File
-	name   string
-	seal   ledger.LedgerSeal // of the first reading, which the second must come to
-	reader *ledger.LedgerReader
-	head   ledger.RunEvent
-	over   bool
+// source gives the events to be merged with others, one at a time, since there may be
+// many files.
+func (s *storedEvents) source() ledger.LedgerSource {
+	return ledger.LedgerSource{Name: s.path, Events: s.events(0)}
 }
 
-// next reads the next head.
-func (c *cursor) next() (err error) {
-	c.head, err = c.reader.Next()
-	if !errors.Is(err, io.EOF) {
-		return err
-	}
-	c.over = true
-	if c.reader.Seal() != c.seal {
-		return trajectory.Faultf(c.name, "was changed while it was read")
-	}
-	return nil
-}
-
-// merging merges ledger files into one.
-type merging struct{ from []*cursor }
-
-func (m *merging) add(c *cursor) { m.from = append(m.from, c) }
-
-// Close gives the files back.
-func (m *merging) Close() {
-	for _, c := range m.from {
-		c.file.Close() // it was only read
-	}
-}
-
-// least returns the file with the least event, nil at the end of all. An event that
-// stands in two is an error.
-func (m *merging) least() (*cursor, error) {
-	var least *cursor
-	for _, c := range m.from {
-		if c.over {
-			continue
-		}
-		if least != nil && c.head.ID == least.head.ID {
-			return nil, fail(exitFailure, fmt.Errorf("%s: the event %s is in %q already: nothing is imported", c.name, c.head.ID, least.name),
-				"an event is imported once: leave out what was imported, or remove it by gaia ledger clear")
-		}
-		if least == nil || c.head.ID < least.head.ID {
-			least = c
-		}
-	}
-	return least, nil
-}
-
-// write replaces the file at path by what is merged, without the first events.
-func (m *merging) write(path string, without int64, key sign.Key) error {
+// writeStore replaces the file at path by the events of others, without the first.
+func writeStore(path string, from []ledger.LedgerSource, without int64, key sign.Key) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // 0600
 	if err != nil {
 		return fmt.Errorf("writing the imported events: %w", err)
@@ -232,27 +172,11 @@ func (m *merging) write(path string, without int64, key sign.Key) error {
 	defer f.Close()
 	out := bufio.NewWriterSize(f, 1<<16)
 	to := ledger.NewLedgerWriter(out)
-	for _, c := range m.from {
-		if err := c.next(); err != nil {
-			return err
+	if err := ledger.Merge(from, without, to.Add); err != nil {
+		if repeated := (*ledger.RepeatedEvent)(nil); errors.As(err, &repeated) {
+			return fail(exitFailure, fmt.Errorf("%w: nothing is imported", err), "an event is imported once: leave out what was imported, or remove it by gaia ledger clear")
 		}
-	}
-	for {
-		c, err := m.least()
-		if err != nil {
-			return err
-		}
-		if c == nil {
-			break
-		}
-		if without > 0 {
-			without--
-		} else if err := to.Add(c.head); err != nil {
-			return err
-		}
-		if err := c.next(); err != nil {
-			return err
-		}
+		return err
 	}
 	if err := errors.Join(to.Seal(key), out.Flush(), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("writing the imported events: %w", err)

@@ -15,7 +15,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
-	"github.com/oklog/ulid/v2"
 )
 
 // The size that the queries are bounded for.
@@ -178,12 +177,7 @@ func BenchmarkStore(b *testing.B) {
 	w := ledger.NewLedgerWriter(f)
 	for i := range benchRuns {
 		for _, e := range benchSheet(i, benchTasks).Events {
-			id, err := ulid.ParseStrict(e.Session)
-			must(b, err)
-			at, err := time.Parse(trajectory.TimeFormat, e.Timestamp)
-			must(b, err, id.SetTime(ulid.Timestamp(at)))
-			e.ID = id.String()
-			must(b, w.Add(e))
+			must(b, w.Add(importable(b, e)))
 		}
 	}
 	must(b, w.Seal(key), f.Close())

@@ -50,85 +50,91 @@ func ledgerOf(t testing.TB, key sign.Key, events ...RunEvent) []byte {
 	return out.Bytes()
 }
 
-// readLedger reads a ledger file to its end.
-func readLedger(r *LedgerReader) (events []RunEvent, err error) {
-	for {
-		e, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return events, nil
-		}
+// readLedger verifies a ledger file called f and reads it again.
+func readLedger(data []byte, strict bool, atOnce int) (events []RunEvent, err error) {
+	seal, _, err := VerifyLedger("f", bytes.NewReader(data), strict)
+	if err != nil {
+		return nil, err
+	}
+	return again(data, seal, atOnce)
+}
+
+// again gives the events of a ledger file that was verified, up to an error.
+func again(data []byte, seal LedgerSeal, atOnce int) (events []RunEvent, err error) {
+	for e, err := range LedgerEvents("f", bytes.NewReader(data), seal, atOnce) {
 		if err != nil {
-			return nil, err
+			return events, err
 		}
 		events = append(events, e)
 	}
+	return events, nil
 }
 
 func TestLedgerRoundTrip(t *testing.T) {
 	key := testKey(t, 1)
 	long := ledgerEvent(3)
-	for i := range 5000 { // longer than any buffer
-		long.FilesTouched = append(long.FilesTouched, fmt.Sprintf("folder/%032d", i))
+	for i := range 2000 { // longer than any buffer
+		long.FilesTouched = append(long.FilesTouched, fmt.Sprintf("folder/%064d", i))
 	}
 	for _, want := range [][]RunEvent{nil, {ledgerEvent(1)}, {ledgerEvent(1), ledgerEvent(2), long, ledgerEvent(4)}} {
 		data := ledgerOf(t, key, want...)
-		r := NewLedgerReader("f", bytes.NewReader(data))
-		got, err := readLedger(r)
-		if diff := cmp.Diff(want, got); diff != "" || err != nil || !r.Signer().Equal(key.Public()) || r.Seal().Events != int64(len(want)) {
-			t.Errorf("%v, %+v: %s", err, r.Seal(), diff)
+		seal, signer, err := VerifyLedger("f", bytes.NewReader(data), false)
+		if err != nil || seal.Events != int64(len(want)) || !signer.Equal(key.Public()) {
+			t.Errorf("%+v, %v", seal, err)
 		}
-		seal, signer, err := NewLedgerReader("f", bytes.NewReader(data)).Verify()
-		if err != nil || seal != r.Seal() || !signer.Equal(key.Public()) {
-			t.Errorf("Verify: %+v, %v", seal, err)
-		}
-		known := NewKnownLedgerReader("f", bytes.NewReader(data))
-		if got, err = readLedger(known); err != nil || cmp.Diff(want, got) != "" || known.Seal() != seal {
-			t.Errorf("known: %v", err)
-		}
-		var each []RunEvent
-		if err := NewLedgerReader("f", bytes.NewReader(data)).EachKnown(1, func(e RunEvent) error {
-			each = append(each, e)
-			return nil
-		}); err != nil || cmp.Diff(want, each) != "" {
-			t.Errorf("each: %d events, %v", len(each), err)
+		for atOnce := range 3 {
+			got, err := readLedger(data, atOnce == 0, atOnce)
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("%d at once: %v: %s", atOnce, err, diff)
+			}
 		}
 	}
 }
 
-// TestLedgerEachKnown: many events come in order, and what is none is named by its line.
-func TestLedgerEachKnown(t *testing.T) {
+// TestLedgerEvents: many events come in order, for as long as they are wanted, and
+// what others wrote into the file since it was verified is found out.
+func TestLedgerEvents(t *testing.T) {
 	var events []RunEvent
 	for i := range 1000 {
 		events = append(events, ledgerEvent(i))
 	}
-	data := ledgerOf(t, testKey(t, 1), events...)
-	read := func(data []byte, stop int) (n int, err error) {
-		stopped := errors.New("stopped")
-		err = NewLedgerReader("f", bytes.NewReader(data)).EachKnown(2, func(e RunEvent) error {
-			if n == stop {
-				return stopped
-			}
-			if e.ID != events[n].ID {
-				t.Errorf("event %d is %s", n, e.ID)
-			}
-			n++
-			return nil
-		})
-		if stop >= 0 && !errors.Is(err, stopped) {
-			t.Errorf("not stopped at %d: %v", stop, err)
+	key := testKey(t, 1)
+	data := ledgerOf(t, key, events...)
+	seal, _, err := VerifyLedger("f", bytes.NewReader(data), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for e, err := range LedgerEvents("f", bytes.NewReader(data), seal, 2) {
+		if err != nil || e.ID != events[n].ID {
+			t.Errorf("event %d is %s: %v", n, e.ID, err)
 		}
-		return n, err
+		if n++; n == 300 {
+			break
+		}
 	}
-	if n, err := read(data, -1); n != 1000 || err != nil {
-		t.Errorf("%d events, %v", n, err)
-	}
-	read(data, 300)
-	bad := bytes.Replace(data, []byte(`"task_id":"task 700"`), []byte(`"task_id":7`), 1)
-	if n, err := read(bad, -1); n != 700 || err == nil || err.Error() != "f: line 701: is not a run event" {
-		t.Errorf("%d events, %v", n, err)
-	}
-	if n, err := read(data[:len(data)-2], -1); n > 1000 || err == nil || err.Error() != "f: line 1001: ends without a seal" {
-		t.Errorf("%d events, %v", n, err)
+	edit := func(old, now string) []byte { return bytes.Replace(data, []byte(old), []byte(now), 1) }
+	const changed = "f: was changed while it was read"
+	for name, c := range map[string]struct {
+		data []byte
+		n    int
+		want string
+	}{
+		"another task":        {edit(`"task_id":"task 700"`, `"task_id":"task 7x0"`), -1, changed},
+		"white space":         {edit(`{"attempt":1`, `{"attempt": 1`), -1, changed},
+		"none":                {edit(`"task_id":"task 700"`, `"task_id":7`), 700, "f: line 701: is not a run event"},
+		"none that a run has": {edit(`"task_id":"task 700"`, `"task_id":""`), 700, "f: line 701: task_id, intent or signed_by is missing"},
+		"twice":               {edit("\n", "\n"+string(data[:bytes.IndexByte(data, '\n')+1])), 1, "f: line 2: does not come after the event before it"},
+		"cut off":             {data[:len(data)-2], -1, "f: line 1001: ends without a seal"},
+		"other events":        {ledgerOf(t, key, events[:999]...), -1, changed},
+		"another's":           {ledgerOf(t, testKey(t, 2), events...), -1, changed},
+	} {
+		for atOnce := range 3 {
+			got, err := again(c.data, seal, atOnce)
+			if err == nil || err.Error() != c.want || c.n >= 0 && len(got) != c.n {
+				t.Errorf("%s, %d at once: %d events, %v, want %s", name, atOnce, len(got), err, c.want)
+			}
+		}
 	}
 }
 
@@ -168,9 +174,9 @@ func TestLedgerRefuses(t *testing.T) {
 		"another's signature":      {first + second + strings.Replace(seal, member(seal, "signature"), member(foreign, "signature"), 1), "f: line 3: its signature is not good"},
 		"no key":                   {first + second + strings.Replace(seal, member(seal, "key"), "x", 1), "f: line 3: its key is not one ssh-ed25519 key"},
 		"key with another comment": {first + second + strings.Replace(seal, member(seal, "key"), member(seal, "key")+" me", 1), "f: line 3: its key is not one ssh-ed25519 key"},
-		"endless line":             {strings.Repeat("x", maxLedgerLine+2), "f: line 1: is longer than 16777216 bytes"},
+		"endless line":             {strings.Repeat("x", maxLedgerLine+2), "f: line 1: is longer than 1048576 bytes"},
 	} {
-		_, err := readLedger(NewLedgerReader("f", strings.NewReader(c.data)))
+		_, _, err := VerifyLedger("f", strings.NewReader(c.data), true)
 		var fault *trajectory.Fault
 		if !errors.As(err, &fault) || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
@@ -179,13 +185,13 @@ func TestLedgerRefuses(t *testing.T) {
 			t.Errorf("%s: nothing was changed", name)
 		}
 	}
-	if _, _, err := NewLedgerReader("f", strings.NewReader(strings.Replace(good, "task 1", "task 9", 1))).Verify(); err == nil {
-		t.Error("Verify accepts a changed event")
+	if _, _, err := VerifyLedger("f", strings.NewReader(strings.Replace(good, "task 1", "task 9", 1)), false); err == nil {
+		t.Error("a changed event is accepted as it was sealed")
 	}
 }
 
-// TestLedgerEvents: an event that no run can have given is neither written nor read.
-func TestLedgerEvents(t *testing.T) {
+// TestLedgerRefusesEvents: an event that no run can have given is neither written nor read.
+func TestLedgerRefusesEvents(t *testing.T) {
 	for want, change := range map[string]func(*RunEvent){
 		"its schema is not gaia.run_event/1":                              func(e *RunEvent) { e.Schema = "gaia.run_event/2" },
 		"id, run_id and session are not ULIDs":                            func(e *RunEvent) { e.RunID = strings.ToLower(e.RunID) },
@@ -215,7 +221,7 @@ func TestLedgerEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := NewLedgerReader("f", bytes.NewReader(append(line, '\n'))).Next(); err == nil || err.Error() != "f: line 1: "+want {
+		if _, _, err := VerifyLedger("f", bytes.NewReader(append(line, '\n')), true); err == nil || err.Error() != "f: line 1: "+want {
 			t.Errorf("read: %v, want %s", err, want)
 		}
 	}
@@ -226,15 +232,14 @@ func TestLedgerEvents(t *testing.T) {
 }
 
 // FuzzLedgerReader: what is accepted is what the writer gives of the same events, and
-// of what is known to be good nothing panics.
+// of what never verified nothing panics.
 func FuzzLedgerReader(f *testing.F) {
 	key := testKey(f, 1)
 	f.Add(ledgerOf(f, key))
 	f.Add(ledgerOf(f, key, ledgerEvent(1), ledgerEvent(2)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, _ = readLedger(NewKnownLedgerReader("f", bytes.NewReader(data))) // whatever comes, it ends
-		r := NewLedgerReader("f", bytes.NewReader(data))
-		events, err := readLedger(r)
+		_, _ = again(data, LedgerSeal{}, 1) // whatever comes, it ends
+		_, signer, err := VerifyLedger("f", bytes.NewReader(data), true)
 		if err != nil {
 			var fault *trajectory.Fault
 			if !errors.As(err, &fault) {
@@ -242,8 +247,9 @@ func FuzzLedgerReader(f *testing.F) {
 			}
 			return
 		}
-		if again := ledgerOf(t, key, events...); r.Signer().Equal(key.Public()) && !bytes.Equal(again, data) {
-			t.Errorf("two files of the same events: %q and %q", data, again)
+		events, err := readLedger(data, true, 2)
+		if again := ledgerOf(t, key, events...); err != nil || signer.Equal(key.Public()) && !bytes.Equal(again, data) {
+			t.Errorf("%v: two files of the same events: %q and %q", err, data, again)
 		}
 	})
 }
