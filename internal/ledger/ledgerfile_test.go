@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -26,7 +29,7 @@ func ledgerEvent(n int) RunEvent {
 		return u.String()
 	}
 	accepted, cost := n%2 == 0, int64(n)
-	return RunEvent{Attempt: 1, CostMicroUSD: &cost, Counted: true, DurationMs: 5, FilesTouched: []string{"a<b>"}, GuidanceHash: "0123456789abcdef", ID: id(1),
+	return RunEvent{Attempt: 1, CostMicroUSD: &cost, Counted: true, DiffSummary: DiffSummary{Files: 1}, DurationMs: 5, FilesTouched: []string{"a<b>"}, GuidanceHash: "0123456789abcdef", ID: id(1),
 		Intent: "web", Level: 1 + n%3, ManifestSHA256: sign.Digest(nil), Model: "m", Outcome: trajectory.Answered, OutcomeAccepted: &accepted, RetrievedRuleIDs: []string{"R001"},
 		RunID: id(2), Schema: runEventSchema, Session: id(3), SignedBy: "SHA256:x", TaskID: fmt.Sprint("task ", n), TestResults: TestCounts{Passed: 1, Ran: 1, Skipped: 1},
 		Timestamp: trajectoryTime(ms), ToolsUsed: []string{"python", "web_fetch"}, Violations: []Violation{{Description: "d", Location: "l", RuleID: "R001", Severity: "critical"}}}
@@ -75,6 +78,7 @@ func TestLedgerRoundTrip(t *testing.T) {
 	long := ledgerEvent(3)
 	for i := range 2000 { // longer than any buffer
 		long.FilesTouched = append(long.FilesTouched, fmt.Sprintf("folder/%064d", i))
+		long.DiffSummary.Files++
 	}
 	for _, want := range [][]RunEvent{nil, {ledgerEvent(1)}, {ledgerEvent(1), ledgerEvent(2), long, ledgerEvent(4)}} {
 		data := ledgerOf(t, key, want...)
@@ -192,42 +196,128 @@ func TestLedgerRefuses(t *testing.T) {
 
 // TestLedgerRefusesEvents: an event that no run can have given is neither written nor read.
 func TestLedgerRefusesEvents(t *testing.T) {
-	for want, change := range map[string]func(*RunEvent){
-		"its schema is not gaia.run_event/1":                              func(e *RunEvent) { e.Schema = "gaia.run_event/2" },
-		"id, run_id and session are not ULIDs":                            func(e *RunEvent) { e.RunID = strings.ToLower(e.RunID) },
-		"its timestamp is no time":                                        func(e *RunEvent) { e.Timestamp = "2026-01-01T00:00:00Z" },
-		"its timestamp is not the time of its id":                         func(e *RunEvent) { e.Timestamp = trajectoryTime(1) },
-		"guidance_hash or manifest_sha256 is no digest":                   func(e *RunEvent) { e.GuidanceHash = "0123456789ABCDEF" },
-		"task_id, intent or signed_by is missing":                         func(e *RunEvent) { e.TaskID = "" },
-		"its outcome is none that an attempt has":                         func(e *RunEvent) { e.Outcome = "solved" },
-		"retrieved_rule_ids or tools_used is not sorted, each once":       func(e *RunEvent) { e.ToolsUsed = []string{"a", "a"} },
-		"a text of it has more than 65536 bytes":                          func(e *RunEvent) { e.FilesTouched = []string{strings.Repeat("x", 1<<16+1)} },
-		"a count of it is too small or its level none":                    func(e *RunEvent) { e.DiffSummary.LinesRemoved = -1 },
-		"its test_results do not add up":                                  func(e *RunEvent) { e.TestResults.Ran = 2 },
-		"a violation is of no rule, or of no severity":                    func(e *RunEvent) { e.Violations[0].Severity = "" },
-		"a count of it is too small or its level none ":                   func(e *RunEvent) { *e.CostMicroUSD = -1 },
-		"a count of it is too small or its level none  ":                  func(e *RunEvent) { e.Level = 4 },
-		"a text of it has more than 65536 bytes ":                         func(e *RunEvent) { e.Violations[0].Description = strings.Repeat("x", 1<<16+1) },
-		"retrieved_rule_ids or tools_used is not sorted, each once (ids)": func(e *RunEvent) { e.RetrievedRuleIDs = []string{"b", "a"} },
+	const (
+		small = "a count of it is too small or its level none"
+		large = "a count of it is larger than an attempt's can be"
+		text  = "a text of it has more than 65536 bytes"
+		list  = "a list of it has more than 4096 members"
+		set   = "retrieved_rule_ids or tools_used is not sorted, each once"
+	)
+	many := make([]string, 4097)
+	for i := range many {
+		many[i] = fmt.Sprintf("%04d", i)
+	}
+	for name, c := range map[string]struct {
+		change func(*RunEvent)
+		want   string
+	}{
+		"schema":          {func(e *RunEvent) { e.Schema = "gaia.run_event/2" }, "its schema is not gaia.run_event/1"},
+		"run":             {func(e *RunEvent) { e.RunID = strings.ToLower(e.RunID) }, "id, run_id and session are not ULIDs"},
+		"timestamp":       {func(e *RunEvent) { e.Timestamp = "2026-01-01T00:00:00Z" }, "its timestamp is no time"},
+		"another time":    {func(e *RunEvent) { e.Timestamp = trajectoryTime(1) }, "its timestamp is not the time of its id"},
+		"guidance":        {func(e *RunEvent) { e.GuidanceHash = "0123456789ABCDEF" }, "guidance_hash or manifest_sha256 is no digest"},
+		"no task":         {func(e *RunEvent) { e.TaskID = "" }, "task_id, intent or signed_by is missing"},
+		"outcome":         {func(e *RunEvent) { e.Outcome = "solved" }, "its outcome is none that an attempt has"},
+		"tools":           {func(e *RunEvent) { e.ToolsUsed = []string{"a", "a"} }, set},
+		"rules":           {func(e *RunEvent) { e.RetrievedRuleIDs = []string{"b", "a"} }, set},
+		"file":            {func(e *RunEvent) { e.FilesTouched = []string{strings.Repeat("x", 1<<16+1)} }, text},
+		"description":     {func(e *RunEvent) { e.Violations[0].Description = strings.Repeat("x", 1<<16+1) }, text},
+		"many files":      {func(e *RunEvent) { e.FilesTouched = many }, list},
+		"many rules":      {func(e *RunEvent) { e.RetrievedRuleIDs = many }, list},
+		"many tools":      {func(e *RunEvent) { e.ToolsUsed = many }, list},
+		"many violations": {func(e *RunEvent) { e.Violations = slices.Repeat(e.Violations, 4097) }, list},
+		"lines below 0":   {func(e *RunEvent) { e.DiffSummary.LinesRemoved = -1 }, small},
+		"cost below 0":    {func(e *RunEvent) { *e.CostMicroUSD = -1 }, small},
+		"level":           {func(e *RunEvent) { e.Level = 4 }, small},
+		"lines":           {func(e *RunEvent) { e.DiffSummary.LinesAdded = 1<<32 + 1 }, large},
+		"rework":          {func(e *RunEvent) { e.ReworkLines = 1<<53 - 1 }, large},
+		"attempt":         {func(e *RunEvent) { e.Attempt = 1<<32 + 1 }, large},
+		"duration":        {func(e *RunEvent) { e.DurationMs = 1<<53/1000 + 1 }, large},
+		"tokens":          {func(e *RunEvent) { e.Tokens = 1<<43 + 1 }, large},
+		"cost":            {func(e *RunEvent) { *e.CostMicroUSD = 1<<43 + 1 }, large},
+		"files":           {func(e *RunEvent) { e.DiffSummary.Files = 2 }, "its diff_summary counts other files than those touched"},
+		"checks":          {func(e *RunEvent) { e.TestResults.Ran = 2 }, "its test_results do not add up"},
+		"severity":        {func(e *RunEvent) { e.Violations[0].Severity = "" }, "a violation is of no rule, or of no severity"},
 	} {
-		want, _, _ = strings.Cut(want, " (")
-		want = strings.TrimRight(want, " ")
 		e := ledgerEvent(1)
-		change(&e)
-		if err := NewLedgerWriter(io.Discard).Add(e); err == nil || !strings.HasSuffix(err.Error(), want) {
-			t.Errorf("written: %v, want %s", err, want)
+		c.change(&e)
+		if err := NewLedgerWriter(io.Discard).Add(e); err == nil || err.Error() != fmt.Sprintf("the event %q: %s", e.ID, c.want) {
+			t.Errorf("%s, written: %v, want %s", name, err, c.want)
 		}
 		line, err := sign.Canonical(e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := VerifyLedger("f", bytes.NewReader(append(line, '\n')), true); err == nil || err.Error() != "f: line 1: "+want {
-			t.Errorf("read: %v, want %s", err, want)
+		if _, _, err := VerifyLedger("f", bytes.NewReader(append(line, '\n')), true); err == nil || err.Error() != "f: line 1: "+c.want {
+			t.Errorf("%s, read: %v, want %s", name, err, c.want)
 		}
 	}
 	w := NewLedgerWriter(io.Discard)
 	if err := errors.Join(w.Add(ledgerEvent(2)), w.Add(ledgerEvent(2))); err == nil {
 		t.Error("an event was written twice")
+	}
+	e := ledgerEvent(1)
+	for range 17 {
+		e.FilesTouched = append(e.FilesTouched, strings.Repeat("x", 1<<16))
+		e.DiffSummary.Files++
+	}
+	if err := NewLedgerWriter(io.Discard).Add(e); err == nil || err.Error() != fmt.Sprintf("the event %q takes more than 1048576 bytes", e.ID) {
+		t.Errorf("too long a line: %v", err)
+	}
+}
+
+// TestEventSums: what a million events count can be added up, and a duration be shown.
+func TestEventSums(t *testing.T) {
+	e := ledgerEvent(0)
+	e.ReworkLines, e.DurationMs, e.Tokens, e.CostMicroUSD = maxEventCount, maxEventMs, maxEventSpent, new(int64(maxEventSpent))
+	if err := NewLedgerWriter(io.Discard).Add(e); err != nil {
+		t.Fatal(err)
+	}
+	for _, most := range []int64{int64(e.ReworkLines), e.DurationMs, e.Tokens, *e.CostMicroUSD} {
+		if most > math.MaxInt64/1_000_000 {
+			t.Errorf("a million of %d overflow", most)
+		}
+	}
+	if e.DurationMs > math.MaxInt64/int64(time.Millisecond) {
+		t.Errorf("%d ms are no duration", e.DurationMs)
+	}
+	var meter Meter
+	for range 3000 {
+		meter.Add(e)
+	}
+	if all, _ := meter.Metrics(); all.ReworkLines != 3000<<32 {
+		t.Errorf("%d lines reworked", all.ReworkLines)
+	}
+}
+
+// TestLedgerBatches: what is held of a file is bounded in bytes, however long its lines
+// are.
+func TestLedgerBatches(t *testing.T) {
+	var events []RunEvent
+	for i := range 10 {
+		e := ledgerEvent(i)
+		e.FilesTouched = slices.Repeat([]string{strings.Repeat("x", 1<<16)}, 9)
+		e.DiffSummary.Files = 9
+		events = append(events, e)
+	}
+	data := ledgerOf(t, testKey(t, 1), events...)
+	seal, _, err := VerifyLedger("f", bytes.NewReader(data), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for most, want := range map[int]string{1: "1 1 1 1 1 1 1 1 1 1 0", maxBatchBytes: "2 2 2 2 2 0"} {
+		r := newLedgerReader("f", bytes.NewReader(data))
+		var got []string
+		for over := false; !over; {
+			var b lineBatch
+			if b, over, err = r.batch(most, seal); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprint(len(b.ends)))
+		}
+		if batches := strings.Join(got, " "); batches != want {
+			t.Errorf("at most %d bytes: batches of %s lines, not %s", most, batches, want)
+		}
 	}
 }
 

@@ -8,12 +8,28 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
 )
 
-// maxEventText bounds each text of a run event, in bytes.
-const maxEventText = 64 << 10
+// What a run event may have. A workspace has 1000 files, all of which may go and be
+// followed by as many others, and what breaks rules are tool calls, of which the widest
+// mode of policy allows 500.
+const (
+	maxEventText = 64 << 10 // bytes of each text
+	maxEventList = 4096     // members of each list
+)
+
+// What the counts of a run event may come to, so that sums of them do not overflow: 2³¹
+// of maxLines, a million of the others. The journal bounds the lines of a real attempt
+// by maxLines and its clock by 2⁵³ µs, which are 285 years; no attempt takes 2⁴³ tokens,
+// or as many micro-USD, which are 8.7 million dollars.
+const (
+	maxEventCount = maxLines
+	maxEventMs    = sign.MaxInt / 1000
+	maxEventSpent = 1 << 43 // tokens, or micro-USD
+)
 
 // checkRunEvent wants a run event from elsewhere to be one that a run can have given,
 // as far as it tells alone.
@@ -62,6 +78,9 @@ func checkEventTexts(e RunEvent) error {
 	if !isSet(e.RetrievedRuleIDs) || !isSet(e.ToolsUsed) {
 		return errors.New("retrieved_rule_ids or tools_used is not sorted, each once")
 	}
+	if max(len(e.FilesTouched), len(e.RetrievedRuleIDs), len(e.ToolsUsed), len(e.Violations)) > maxEventList {
+		return fmt.Errorf("a list of it has more than %d members", maxEventList)
+	}
 	for _, list := range [][]string{{e.TaskID, e.Intent, e.SignedBy, e.Model}, e.RetrievedRuleIDs, e.ToolsUsed, e.FilesTouched} {
 		if slices.ContainsFunc(list, func(s string) bool { return len(s) > maxEventText }) {
 			return fmt.Errorf("a text of it has more than %d bytes", maxEventText)
@@ -80,7 +99,13 @@ func checkEventCounts(e RunEvent) error {
 		min(e.DurationMs, e.Tokens) < 0 || e.CostMicroUSD != nil && *e.CostMicroUSD < 0 || e.Attempt < 1 || e.Level < 1 || e.Level > 3 {
 		return errors.New("a count of it is too small or its level none")
 	}
-	// Each is within ±2⁵³, so no two of them overflow.
+	if max(d.Files, d.LinesAdded, d.LinesRemoved, c.Failed, c.Passed, c.Ran, c.Skipped, e.Retries, e.ReworkLines, e.Rollbacks, e.ToolCalls, e.Attempt) > maxEventCount ||
+		e.DurationMs > maxEventMs || e.Tokens > maxEventSpent || e.CostMicroUSD != nil && *e.CostMicroUSD > maxEventSpent {
+		return errors.New("a count of it is larger than an attempt's can be")
+	}
+	if d.Files != len(e.FilesTouched) {
+		return errors.New("its diff_summary counts other files than those touched")
+	}
 	if c.Ran != c.Passed+c.Failed || c.Ran+c.Skipped > 2 {
 		return errors.New("its test_results do not add up")
 	}
