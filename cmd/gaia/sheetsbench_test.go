@@ -40,6 +40,9 @@ func benchSheet(run, tasks int) ledger.Sheet {
 			RetrievedRuleIDs: []string{"R001", "R004"}, Retries: i % 2, ReworkLines: i % 7, RunID: s.RunID, Schema: "gaia.run_event/1", Session: id(0),
 			SignedBy: signer, TaskID: task, TestResults: ledger.TestCounts{Passed: 1, Ran: 1, Skipped: 1}, Timestamp: at, Tokens: 23456 + int64(i), ToolCalls: 7,
 			ToolsUsed: []string{"python", "read_file", "web_fetch"}, Violations: []ledger.Violation{}}
+		if !accepted {
+			e.TestResults = ledger.TestCounts{Failed: 1, Ran: 1, Skipped: 1}
+		}
 		if i%2 == 0 {
 			e.Violations = append(e.Violations, ledger.Violation{AutoCorrected: i%4 == 0, Description: "code acts on the host: os.system", Location: fmt.Sprintf("turn %d, python, call c1", i%9),
 				RuleID: []string{"R001", "R004", "R005"}[i%3], Severity: "high"})

@@ -28,7 +28,7 @@ func ledgerEvent(n int) RunEvent {
 		u[15] = last
 		return u.String()
 	}
-	accepted, cost := n%2 == 0, int64(n)
+	accepted, cost := true, int64(n)
 	return RunEvent{Attempt: 1, CostMicroUSD: &cost, Counted: true, DiffSummary: DiffSummary{Files: 1}, DurationMs: 5, FilesTouched: []string{"a<b>"}, GuidanceHash: "0123456789abcdef", ID: id(1),
 		Intent: "web", Level: 1 + n%3, ManifestSHA256: sign.Digest(nil), Model: "m", Outcome: trajectory.Answered, OutcomeAccepted: &accepted, RetrievedRuleIDs: []string{"R001"},
 		RunID: id(2), Schema: runEventSchema, Session: id(3), SignedBy: "SHA256:x", TaskID: fmt.Sprint("task ", n), TestResults: TestCounts{Passed: 1, Ran: 1, Skipped: 1},
@@ -263,6 +263,57 @@ func TestLedgerRefusesEvents(t *testing.T) {
 	}
 	if err := NewLedgerWriter(io.Discard).Add(e); err == nil || err.Error() != fmt.Sprintf("the event %q takes more than 1048576 bytes", e.ID) {
 		t.Errorf("too long a line: %v", err)
+	}
+}
+
+// TestEventVerdict: an event's checks are those that a journal can give with its
+// outcome; counts are failed, passed, ran and skipped.
+func TestEventVerdict(t *testing.T) {
+	const adds, contradicts = "its test_results do not add up", "its outcome and test_results contradict outcome_accepted"
+	yes, no := new(true), new(false)
+	for _, c := range []struct {
+		outcome  string
+		accepted *bool
+		counts   TestCounts
+		want     string
+	}{
+		{trajectory.Answered, yes, TestCounts{0, 1, 1, 0}, ""}, // without a judge
+		{trajectory.Answered, yes, TestCounts{0, 1, 1, 1}, ""}, // which is not asked
+		{trajectory.Answered, yes, TestCounts{0, 2, 2, 0}, ""}, // who agrees
+		{trajectory.Answered, yes, TestCounts{1, 1, 2, 0}, ""}, // who does not
+		{trajectory.Answered, yes, TestCounts{0, 0, 0, 1}, contradicts},
+		{trajectory.Answered, yes, TestCounts{1, 0, 1, 0}, contradicts},
+		{trajectory.Answered, yes, TestCounts{2, 0, 2, 0}, contradicts},
+		{trajectory.Answered, no, TestCounts{1, 0, 1, 0}, ""},
+		{trajectory.Answered, no, TestCounts{1, 0, 1, 1}, ""},
+		{trajectory.Answered, no, TestCounts{1, 1, 2, 0}, ""},
+		{trajectory.Answered, no, TestCounts{2, 0, 2, 0}, ""},
+		{trajectory.Answered, no, TestCounts{0, 1, 1, 0}, contradicts},
+		{trajectory.Answered, no, TestCounts{0, 2, 2, 0}, contradicts},
+		{trajectory.Answered, no, TestCounts{0, 0, 0, 2}, contradicts},
+		{trajectory.Answered, nil, TestCounts{0, 0, 0, 1}, ""},
+		{trajectory.Answered, nil, TestCounts{0, 0, 0, 2}, ""},
+		{trajectory.Answered, nil, TestCounts{0, 1, 1, 0}, contradicts},
+		{trajectory.NoAnswer, no, TestCounts{0, 0, 0, 1}, ""},
+		{trajectory.Errored, no, TestCounts{0, 0, 0, 2}, ""},
+		{trajectory.NoAnswer, nil, TestCounts{0, 0, 0, 1}, ""},
+		{trajectory.NoAnswer, yes, TestCounts{0, 1, 1, 0}, contradicts},
+		{trajectory.NoAnswer, yes, TestCounts{0, 0, 0, 1}, contradicts},
+		{trajectory.Errored, no, TestCounts{1, 0, 1, 0}, contradicts},
+		{trajectory.Errored, nil, TestCounts{1, 0, 1, 1}, contradicts},
+		{trajectory.Answered, nil, TestCounts{}, adds},
+		{trajectory.Answered, yes, TestCounts{0, 1, 1, 2}, adds},
+		{trajectory.Answered, yes, TestCounts{0, 2, 1, 0}, adds},
+	} {
+		e := ledgerEvent(1)
+		e.Outcome, e.OutcomeAccepted, e.TestResults = c.outcome, c.accepted, c.counts
+		got := ""
+		if err := checkRunEvent(e); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s, %v, %+v: %q, want %q", c.outcome, e.OutcomeAccepted, c.counts, got, c.want)
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ func checkRunEvent(e RunEvent) error {
 	if e.Schema != runEventSchema {
 		return fmt.Errorf("its schema is not %s", runEventSchema)
 	}
-	for _, check := range []func(RunEvent) error{checkEventIDs, checkEventTexts, checkEventCounts, checkViolations} {
+	for _, check := range []func(RunEvent) error{checkEventIDs, checkEventTexts, checkEventCounts, checkVerdict, checkViolations} {
 		if err := check(e); err != nil {
 			return err
 		}
@@ -106,10 +106,24 @@ func checkEventCounts(e RunEvent) error {
 	if d.Files != len(e.FilesTouched) {
 		return errors.New("its diff_summary counts other files than those touched")
 	}
-	if c.Ran != c.Passed+c.Failed || c.Ran+c.Skipped > 2 {
+	return nil
+}
+
+// checkVerdict wants the checks of an event to be those that its outcome comes from, as
+// sheetReader gives them. Only an answer is graded: the official scorer, whose word is
+// OutcomeAccepted, runs first, and the judge if the plan has one.
+func checkVerdict(e RunEvent) error {
+	c := e.TestResults
+	if c.Ran != c.Passed+c.Failed || c.Ran+c.Skipped < 1 || c.Ran+c.Skipped > 2 {
 		return errors.New("its test_results do not add up")
 	}
-	return nil
+	accepted := e.OutcomeAccepted != nil && *e.OutcomeAccepted
+	graded := e.OutcomeAccepted != nil && e.Outcome == trajectory.Answered
+	switch {
+	case graded && accepted && c.Passed > 0, graded && !accepted && c.Failed > 0, !graded && !accepted && c.Ran == 0:
+		return nil
+	}
+	return errors.New("its outcome and test_results contradict outcome_accepted")
 }
 
 func checkViolations(e RunEvent) error {
