@@ -35,8 +35,9 @@ type givenSheet struct {
 
 // sheetsRead is what came of reading runs.
 type sheetsRead struct {
-	runs   int   // that were given
-	failed error // why others were not, which the command ends with when it has printed; nil: none
+	runs     int   // that were given
+	failures int   // runs that could not be read
+	failed   error // why, which the command ends with when it has printed; nil: none
 }
 
 // runAt is a place where a run lies. Its id and its start are what the first line of
@@ -53,9 +54,9 @@ const wantRuns = "give run directories, packages, their archives, or folders tha
 // eachSheet gives the sheets of the finished runs at paths, in the order in which they began,
 // one at a time: each path is a run directory, a full package, its archive, or a
 // folder that holds some. Links in folders are not followed. What is printed
-// meanwhile says what was left out; runs that do not verify and unfinished ones that
-// the user named are what sheetsRead fails with, while the others are given. The
-// error is that nothing could be read, or give's own.
+// meanwhile says what was left out; runs that do not verify, different ones of the
+// same id, and unfinished ones that the user named are what sheetsRead fails with,
+// while the others are given. The error is that nothing could be read, or give's own.
 func (a *app) eachSheet(paths []string, q sheetQuery, give func(givenSheet) error) (sheetsRead, error) {
 	r := &sheetReader{app: a, kept: a.openKept(), anew: q.anew, ahead: runtime.GOMAXPROCS(0)}
 	found, err := r.find(paths, q.empty)
@@ -100,7 +101,7 @@ func (r *sheetReader) runsAt(path string) ([]runAt, error) {
 		return nil, fmt.Errorf("reading %q: %w", path, unwrapPath(err))
 	case err != nil:
 		return nil, usage(wantRuns, "reading %q: %v", path, unwrapPath(err))
-	case !info.IsDir() && !isArchive(path):
+	case !info.IsDir() && !isArchive(path) && !isDamaged(path, info.Mode()):
 		return nil, usage(wantRuns, "%q is a file, and no archive of a package", path)
 	case !info.IsDir() || isPackage(path) || isRun(path) == nil:
 		at, err := r.begun(runAt{path: path, named: true})
@@ -116,8 +117,13 @@ func (r *sheetReader) runsAt(path string) ([]runAt, error) {
 		switch {
 		case strings.HasPrefix(e.Name(), ".new-"): // not yet, or never, a run
 			continue
+		case e.Type() == fs.ModeSymlink:
+			if strings.HasSuffix(e.Name(), submit.ArchiveSuffix) || isPackage(in) || isRun(in) == nil {
+				fmt.Fprintf(r.stderr, "gaia: left out: %s is a link\n", oneLine(quoteArg(in)))
+			}
+			continue
 		case e.IsDir() && (isPackage(in) || isRun(in) == nil):
-		case e.Type().IsRegular() && strings.HasSuffix(e.Name(), submit.ArchiveSuffix) && isArchive(in):
+		case e.Type().IsRegular() && strings.HasSuffix(e.Name(), submit.ArchiveSuffix):
 		default:
 			continue
 		}
@@ -134,6 +140,11 @@ func (r *sheetReader) runsAt(path string) ([]runAt, error) {
 	return found, nil
 }
 
+// isDamaged reports whether a file is called as an archive and does not begin as one.
+func isDamaged(path string, mode fs.FileMode) bool {
+	return mode.IsRegular() && strings.HasSuffix(path, submit.ArchiveSuffix) && !isArchive(path)
+}
+
 // begun adds to a place which run lies there and when it began, as far as that can be
 // told; what is wrong with it shows when it is verified. A public package is a
 // matter of usage.
@@ -145,6 +156,9 @@ func (r *sheetReader) begun(at runAt) (runAt, error) {
 				return at, nil
 			}
 		}
+	}
+	if info, err := os.Stat(at.path); err == nil && isDamaged(at.path, info.Mode()) {
+		return at, nil
 	}
 	given, err := openJournal(at.path)
 	if f := (*trajectory.Fault)(nil); errors.As(err, &f) {
@@ -194,7 +208,7 @@ func (r *sheetReader) each(found []runAt, give func(givenSheet) error) (sheetsRe
 	for i := range min(r.ahead, len(found)) {
 		begin(i)
 	}
-	gathered := &gathering{sheetReader: r, at: map[string]string{}, strangers: map[string]bool{}}
+	gathered := &gathering{sheetReader: r, rivals: r.rivals(found), at: map[string]string{}, strangers: map[string]bool{}}
 	for i, at := range found {
 		got := <-under[i]
 		under[i] = nil
@@ -210,11 +224,44 @@ func (r *sheetReader) each(found []runAt, give func(givenSheet) error) (sheetsRe
 	if r.kept != nil {
 		r.kept.prune()
 	}
-	return sheetsRead{runs: len(gathered.at), failed: gathered.failure(len(found))}, nil
+	return sheetsRead{runs: len(gathered.at), failures: len(gathered.failures), failed: gathered.failure(len(found))}, nil
+}
+
+// rivals returns where runs lie that verify and have the same id, but not the same
+// manifest: by the id, a place for each manifest. One is signed anew, by a stranger
+// perhaps, and the id does not say which.
+func (r *sheetReader) rivals(found []runAt) map[string]map[string]string {
+	places := map[string]map[string]runAt{}
+	for _, at := range found {
+		if places[at.runID] == nil {
+			places[at.runID] = map[string]runAt{}
+		}
+		places[at.runID][filepath.Clean(at.path)] = at
+	}
+	rivals := map[string]map[string]string{}
+	for id, all := range places {
+		manifests := map[string]string{}
+		for path, at := range all {
+			if len(all) == 1 || id == "" {
+				continue
+			}
+			if got := r.read(at); got.sheet.RunID == id {
+				of := got.sheet.ManifestSHA256
+				manifests[of] = min(path, cmp.Or(manifests[of], path))
+			}
+		}
+		if len(manifests) > 1 {
+			rivals[id] = manifests
+		}
+	}
+	return rivals
 }
 
 // read reads the sheet of one run, from those that are kept if it can.
 func (r *sheetReader) read(at runAt) readSheet {
+	if info, err := os.Stat(at.path); err == nil && isDamaged(at.path, info.Mode()) {
+		return readSheet{err: trajectory.Faultf(filepath.Base(at.path), "is called as an archive and does not begin as one")}
+	}
 	before, settled, ok := r.kept.stamp(at.path)
 	if ok && !r.anew {
 		if sheet, found := r.kept.load(before); found {
@@ -262,6 +309,7 @@ func verifiedSheet(path string) (ledger.Sheet, *ledger.Run, error) {
 // gathering is what was found out about runs so far.
 type gathering struct {
 	*sheetReader
+	rivals    map[string]map[string]string
 	at        map[string]string // where each run that was given lies, by its id
 	strangers map[string]bool   // keys that the user does not trust
 	trusted   map[string]bool   // nil: not asked yet
@@ -270,6 +318,13 @@ type gathering struct {
 
 // takes reports whether the sheet that was read is to be given, and says or notes why not.
 func (g *gathering) takes(at runAt, got readSheet) bool {
+	for _, of := range slices.Sorted(maps.Keys(g.rivals[got.sheet.RunID])) {
+		if of != got.sheet.ManifestSHA256 {
+			got.err = fail(exitEvidence, fmt.Errorf("is called %s as the run at %s is, and has another manifest", got.sheet.RunID, quoteArg(g.rivals[got.sheet.RunID][of])),
+				"'gaia verify' says who signed which; leave out the one that you do not know")
+			break
+		}
+	}
 	switch before, twice := g.at[got.sheet.RunID]; {
 	case got.err != nil:
 		f := *classify(got.err)
