@@ -151,34 +151,6 @@ func TestWitnessSteersNothing(t *testing.T) {
 	}
 }
 
-// TestWitnessVerdicts holds outcomes against test logs: each pair of them is one,
-// the other or not told.
-func TestWitnessVerdicts(t *testing.T) {
-	const yes, no = "exact-match: true\njudge: true\n", "exact-match: false\n"
-	logs := []string{yes, no, yes + no, "judge: true\n", "exact-match: True\n", ""}
-	for outcome, want := range [][]int{
-		trajectory.WitnessSolved:  {exitOK, exitEvidence, exitEvidence, exitFindings, exitFindings, exitFindings},
-		trajectory.WitnessFailed:  {exitEvidence, exitOK, exitEvidence, exitFindings, exitFindings, exitFindings},
-		trajectory.WitnessSkipped: {exitEvidence, exitEvidence, exitEvidence, exitOK, exitOK, exitOK},
-		trajectory.WitnessError:   {exitEvidence, exitOK, exitEvidence, exitFindings, exitFindings, exitFindings},
-	} {
-		for i, log := range logs {
-			w := trajectory.Witness{Outcome: uint8(outcome)}
-			if log != "" {
-				w.Sections = []trajectory.WitnessSection{{Tag: trajectory.WitnessTestLog, Value: []byte(log)}}
-			}
-			said, err := matches("w.rvw", w)
-			got := exitOK
-			if err != nil {
-				got = classify(err).code
-			}
-			if got != want[i] || said == "" {
-				t.Errorf("%s with %q: exit code %d, %q", outcomeName(w.Outcome), log, got, said)
-			}
-		}
-	}
-}
-
 // TestWitnessesOfHonestRuns: a bundle says of a task what the run's records say of
 // it, in runs that are scored or not, voted, interrupted or governed.
 func TestWitnessesOfHonestRuns(t *testing.T) {

@@ -23,15 +23,15 @@ import (
 // It holds what it needs of the tasks that are not sealed yet. Nobody may believe
 // a bundle before Verify has returned a complete run, and Err nothing.
 type WitnessReader struct {
-	Task           string                                          // of one task alone; "" for all
-	UnpricedAsZero bool                                // calls whose price is unknown count as free
+	Task           string                               // of one task alone; "" for all
+	UnpricedAsZero bool                                 // calls whose price is unknown count as free
 	Key            interface{ Sign(msg []byte) []byte } // signs the bundles, as Encode says; nil: they are not signed
-	Unpriced       int                                 // bundles of attempts with calls whose price is unknown
+	Unpriced       int                                  // bundles of attempts with calls whose price is unknown
 	// Each is given each bundle with its bytes, in the order of the seals. Its error
 	// ends Verify.
 	Each func(taskID string, w trajectory.Witness, data []byte) error
 	open map[string]*witnessTask
-	err            error
+	err  error
 }
 
 // UnpricedError says that a bundle cannot be made, since it has no form for a cost

@@ -264,8 +264,12 @@ func TestWitnessOutcomes(t *testing.T) {
 			t.Errorf("%s: %v\n%s\nwant\n%s", tt.name, r.Err(), got, tt.want)
 		}
 		if log, ok := w.Section(trajectory.WitnessTestLog); ok {
-			if passed, not := WitnessVerdict(log); passed != (w.Outcome == trajectory.WitnessSolved) || not == passed {
-				t.Errorf("%s: the test log says %v, %v", tt.name, passed, not)
+			want := WitnessAgrees
+			if strings.Contains(tt.name, "a line of its own") { // which is kept on its line, and makes one wonder
+				want = WitnessUnchecked
+			}
+			if m, said := MatchWitness(w); m != want {
+				t.Errorf("%s: the test log %q: %s", tt.name, log, said)
 			}
 		}
 	}
@@ -304,6 +308,42 @@ func TestWitnessRefuses(t *testing.T) {
 	r.open = map[string]*witnessTask{"b": {sealed: time.Now()}}
 	if err := r.seal(f, f.Task("b")); err != end {
 		t.Errorf("an error of whom it is given: %v", err)
+	}
+}
+
+// TestMatchWitness holds outcomes against test logs: each pair of them is one, the
+// other or not told.
+func TestMatchWitness(t *testing.T) {
+	const (
+		yes, no         = "exact-match: true\njudge: true\n", "exact-match: false\r\n"
+		ok, bad, unsure = WitnessAgrees, WitnessContradicts, WitnessUnchecked
+	)
+	logs := []string{yes, no, yes + no, "judge: true\n", ""}
+	garbled := []string{"exact-match: True\n", " exact-match: false\n", "exact-match: true \n", "exact-match:false", "Exact-Match: false", "exact -\u200bmatch : false\n",
+		"exact_match: true\n", "judge: true\rexact-match: true\n", "exact-match: maybe"}
+	for outcome, want := range [][]WitnessMatch{
+		trajectory.WitnessSolved:  {ok, bad, bad, unsure, unsure},
+		trajectory.WitnessFailed:  {bad, ok, bad, unsure, unsure},
+		trajectory.WitnessSkipped: {bad, bad, bad, ok, ok},
+		trajectory.WitnessError:   {bad, ok, bad, unsure, unsure},
+	} {
+		for i, log := range logs {
+			w := trajectory.Witness{Outcome: uint8(outcome)}
+			if log != "" {
+				w.Sections = []trajectory.WitnessSection{{Tag: trajectory.WitnessTestLog, Value: []byte(log)}}
+			}
+			if got, said := MatchWitness(w); got != want[i] || said == "" {
+				t.Errorf("outcome %d with %q: %d, %q", outcome, log, got, said)
+			}
+			for _, line := range garbled {
+				for _, log := range []string{log + line, line + "\n" + log} {
+					w.Sections = []trajectory.WitnessSection{{Tag: trajectory.WitnessTestLog, Value: []byte(log)}}
+					if got, said := MatchWitness(w); got != unsure {
+						t.Errorf("outcome %d with %q: %d, %q", outcome, log, got, said)
+					}
+				}
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/trajectory"
@@ -77,19 +78,61 @@ func testLog(j trajectory.Judgment, hasJudge bool) string {
 	return log + pathLine + onOneLine(j.Path) + "\n"
 }
 
-// WitnessVerdict returns what a bundle's test log says of the official scorer's
-// verdict: passed, or not, or neither. It is false for both where the log says
-// nothing of it, and true for both where it says both.
-func WitnessVerdict(log []byte) (passed, not bool) {
+// witnessVerdict returns what a bundle's test log says of the official scorer's
+// verdict: passed, or not, or neither; both where it says both. A log is garbled that
+// has anything else that could be read as such a line.
+func witnessVerdict(log []byte) (passed, not, garbled bool) {
+	letters := func(r rune) rune {
+		if !unicode.IsLetter(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}
 	for line := range strings.Lines(string(log)) {
-		switch strings.TrimRight(line, "\r\n") {
-		case exactMatchLine + "true":
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		switch {
+		case line == exactMatchLine+"true":
 			passed = true
-		case exactMatchLine + "false":
+		case line == exactMatchLine+"false":
 			not = true
+		case strings.Contains(strings.Map(letters, line), "exactmatch"):
+			garbled = true
 		}
 	}
-	return passed, not
+	return passed, not, garbled
+}
+
+// WitnessMatch is what comes of holding a bundle's outcome against its test log.
+type WitnessMatch int
+
+const (
+	WitnessAgrees      WitnessMatch = iota // or is of a task without a verdict, and the log has none
+	WitnessContradicts                     // it, or the log itself
+	WitnessUnchecked                       // the log does not tell
+)
+
+// MatchWitness holds the outcome of a bundle against the verdict in its test log, which
+// is that of a solved task where the answer matches, and of a failed one or an error
+// where it does not; said is what to tell of it.
+func MatchWitness(w trajectory.Witness) (m WitnessMatch, said string) {
+	log, logged := w.Section(trajectory.WitnessTestLog)
+	passed, not, garbled := witnessVerdict(log)
+	solved, skipped := w.Outcome == trajectory.WitnessSolved, w.Outcome == trajectory.WitnessSkipped
+	switch {
+	case garbled:
+		return WitnessUnchecked, "the test log has a line that is almost a verdict of the official scorer"
+	case passed && not:
+		return WitnessContradicts, "the test log says both that the answer matches and that it does not"
+	case passed && !solved, not && (solved || skipped):
+		return WitnessContradicts, "the test log says otherwise"
+	case passed || not:
+		return WitnessAgrees, "the test log says so, too"
+	case skipped:
+		return WitnessAgrees, "so there is no verdict to hold it against"
+	case !logged:
+		return WitnessUnchecked, "there is no test log"
+	}
+	return WitnessUnchecked, "the test log has no verdict of the official scorer"
 }
 
 // postmortem says by the journal alone why a task was not solved.
