@@ -133,6 +133,9 @@ func sharedKey(path string) (sign.HMACKey, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return sign.HMACKey{}, usage("give the file of the key that signer and reader share", "there is no HMAC key at %q", path)
 	}
+	if errors.Is(err, sign.ErrHMACKeySize) {
+		return sign.HMACKey{}, fail(exitFailure, err, "make a key of random bytes: (umask 077; head -c 32 /dev/urandom > shared.key)")
+	}
 	return key, err
 }
 

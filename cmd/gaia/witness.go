@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,13 +112,12 @@ func verifyWitness(path string, w trajectory.Witness, key sign.HMACKey) error {
 	case !w.Signed():
 		return trajectory.Faultf(path, "is not signed")
 	case !w.Verify(key):
-		return trajectory.Faultf(path, "is not what this key signed")
+		return fail(exitEvidence, trajectory.Faultf(path, "is not what this key signed"), "all bytes of the key file count, a newline at its end, too")
 	}
 	return nil
 }
 
-// witnessVerify looks at every file. What to exit with is that of the first of the
-// errors that comes first in the order of the exit codes.
+// witnessVerify looks at every file. What to exit with is that of the gravest.
 func (a *app) witnessVerify(paths []string, keyFile string) error {
 	if keyFile == "" {
 		return usage("give the key that signer and reader share by --hmac-key-file", "without a key nobody can tell whose a witness bundle is")
@@ -126,8 +126,7 @@ func (a *app) witnessVerify(paths []string, keyFile string) error {
 	if err != nil {
 		return err
 	}
-	bad := map[int]error{}
-	wrong := 0
+	var bad []*failure
 	for _, path := range paths {
 		w, err := readWitness(path)
 		if err == nil {
@@ -139,23 +138,18 @@ func (a *app) witnessVerify(paths []string, keyFile string) error {
 		}
 		if err != nil {
 			said = err.Error()
-			wrong++
-			if code := classify(err).code; bad[code] == nil {
-				bad[code] = err
-			}
+			bad = append(bad, classify(err))
 		}
 		if _, err := fmt.Fprintln(a.stdout, oneLine(said)); err != nil {
 			return err
 		}
 	}
-	for _, code := range []int{exitUsage, exitEvidence, exitFailure} {
-		if err := bad[code]; err != nil {
-			f := *classify(err)
-			f.err = fmt.Errorf("%d of %s not verified", wrong, counted(len(paths), "witness bundle"))
-			return &f
-		}
+	if len(bad) == 0 {
+		return nil
 	}
-	return nil
+	f := *slices.MinFunc(bad, func(a, b *failure) int { return byGravity(a.code, b.code) })
+	f.err = fmt.Errorf("%d of %s not verified", len(bad), counted(len(paths), "witness bundle"))
+	return &f
 }
 
 // witnessJSON is what show prints of a bundle with --json.

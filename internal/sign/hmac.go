@@ -19,10 +19,14 @@ const (
 // can make them: they show nothing to a third party. There is no default key.
 type HMACKey struct{ secret []byte }
 
-// NewHMACKey takes a secret of 32 to 4096 bytes.
+// ErrHMACKeySize says that a secret is too short or too long.
+var ErrHMACKeySize = fmt.Errorf("want %d to %d", minHMACKey, maxHMACKey)
+
+// NewHMACKey takes a secret of 32 to 4096 bytes, else the error matches
+// [ErrHMACKeySize].
 func NewHMACKey(secret []byte) (HMACKey, error) {
 	if len(secret) < minHMACKey || len(secret) > maxHMACKey {
-		return HMACKey{}, fmt.Errorf("an HMAC key of %d bytes: want %d to %d", len(secret), minHMACKey, maxHMACKey)
+		return HMACKey{}, fmt.Errorf("an HMAC key of %d bytes: %w", len(secret), ErrHMACKeySize)
 	}
 	return HMACKey{bytes.Clone(secret)}, nil
 }
@@ -30,16 +34,17 @@ func NewHMACKey(secret []byte) (HMACKey, error) {
 // LoadHMACKey reads a key file, all of whose bytes are the key, a newline at
 // its end included. Others must not be able to read it (*PermissionError).
 func LoadHMACKey(path string) (HMACKey, error) {
-	secret, mode, err := readRegular("HMAC key", path, maxHMACKey+1)
+	const what = "HMAC key"
+	secret, mode, err := readRegular(what, path, maxHMACKey+1)
 	if err != nil {
 		return HMACKey{}, err
 	}
 	if mode&0o077 != 0 {
-		return HMACKey{}, &PermissionError{path, mode}
+		return HMACKey{}, &PermissionError{what, path, mode}
 	}
 	key, err := NewHMACKey(secret)
 	if err != nil {
-		return HMACKey{}, fmt.Errorf("reading HMAC key %q: %w", path, err)
+		return HMACKey{}, fmt.Errorf("reading %s %q: %w", what, path, err)
 	}
 	return key, nil
 }

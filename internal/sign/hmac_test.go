@@ -88,7 +88,7 @@ func TestLoadHMACKey(t *testing.T) {
 		}
 	}
 	var open *PermissionError
-	if _, err := LoadHMACKey(file("open", secret, 0o640)); !errors.As(err, &open) || open.Mode != 0o640 {
+	if _, err := LoadHMACKey(file("open", secret, 0o640)); !errors.As(err, &open) || open.Mode != 0o640 || !strings.HasPrefix(err.Error(), "HMAC key ") {
 		t.Errorf("a key that the group can read: %v", err)
 	}
 }

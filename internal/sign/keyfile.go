@@ -15,12 +15,13 @@ import (
 
 // PermissionError says that others can read a key file.
 type PermissionError struct {
+	What string // kind of key
 	Path string
 	Mode fs.FileMode
 }
 
 func (e *PermissionError) Error() string {
-	return fmt.Sprintf("signing key %q can be read by others (mode %04o)", e.Path, e.Mode)
+	return fmt.Sprintf("%s %q can be read by others (mode %04o)", e.What, e.Path, e.Mode)
 }
 
 // readRegular reads at most limit bytes of a regular file, called what in
@@ -54,16 +55,17 @@ func readRegular(what, path string, limit int64) ([]byte, fs.FileMode, error) {
 
 // LoadKey reads a key file.
 func LoadKey(path string) (Key, error) {
-	content, mode, err := readRegular("signing key", path, 1<<16)
+	const what = "signing key"
+	content, mode, err := readRegular(what, path, 1<<16)
 	if err != nil {
 		return Key{}, err
 	}
 	key, err := ParseKey(content)
 	if mode&0o077 != 0 && !errors.Is(err, ErrPublicHalf) { // that one is meant to be read
-		return Key{}, &PermissionError{path, mode}
+		return Key{}, &PermissionError{what, path, mode}
 	}
 	if err != nil {
-		return Key{}, fmt.Errorf("reading signing key %q: %w", path, err)
+		return Key{}, fmt.Errorf("reading %s %q: %w", what, path, err)
 	}
 	return key, nil
 }
