@@ -97,7 +97,7 @@ func (r *bundleReader) file(path string) error {
 			return err
 		}
 	}
-	id := [32]byte(data[8:40])
+	id := [32]byte(data[8:40]) // as the header has them
 	if first, there := r.seen[id]; there {
 		return usage("give each bundle once", "%q is of the same task, policy and time as %q", path, first)
 	}
