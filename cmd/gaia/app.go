@@ -103,7 +103,7 @@ func flagError(cmd *cobra.Command, err error) error {
 func oneArg(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usage("see 'gaia "+cmd.Name()+" --help'", "%s takes one argument, %s", cmd.Name(), name)
+			return usage("see '"+cmd.CommandPath()+" --help'", "%s takes one argument, %s", called(cmd), name)
 		}
 		return nil
 	}
