@@ -63,7 +63,7 @@ func (f forbidden) Evaluate(e RunEvent) Evaluation {
 			n++
 		}
 	}
-	out := Evaluation{Details: fmt.Sprintf("%d violations of %s", n, f.rule), Name: f.name, Pass: n == 0}
+	out := Evaluation{Details: fmt.Sprintf("violations of %s: %d", f.rule, n), Name: f.name, Pass: n == 0}
 	if out.Pass {
 		out.Score = 1
 	}
@@ -76,7 +76,7 @@ func (violationRate) Name() string { return "violation-rate" }
 
 func (v violationRate) Evaluate(e RunEvent) Evaluation {
 	n := len(e.Violations)
-	return Evaluation{Details: fmt.Sprintf("%d violations, at most %d", n, v.most), Name: v.Name(), Pass: n <= v.most, Score: share(1, 1+n)}
+	return Evaluation{Details: fmt.Sprintf("violations: %d, at most %d", n, v.most), Name: v.Name(), Pass: n <= v.most, Score: share(1, 1+n)}
 }
 
 type diffQuality struct{ most float32 }

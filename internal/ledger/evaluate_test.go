@@ -27,9 +27,9 @@ func ExampleEvaluator() {
 	}
 	// Output:
 	// tests-pass: true, 1.00: 1 of 1 checks passed, 0 skipped
-	// forbidden-command: false, 0.00: 1 violations of R004
-	// forbidden-dependency: true, 1.00: 0 violations of R005
-	// violation-rate: false, 0.50: 1 violations, at most 0
+	// forbidden-command: false, 0.00: violations of R004: 1
+	// forbidden-dependency: true, 1.00: violations of R005: 0
+	// violation-rate: false, 0.50: violations: 1, at most 0
 	// diff-quality: true, 0.75: 1 lines reworked of 4 added and removed, a ratio of 0.25, at most 0.3
 	// steady: false, 0.50: 1 calls repeated
 }
