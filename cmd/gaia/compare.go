@@ -79,9 +79,9 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 	}
 	c, err := ledger.Compare(tasks[0], tasks[1])
 	if err != nil {
-		return err
+		return fail(exitFailure, err, "'gaia show DIR' lists the tasks of a run, and 'gaia run --task' plans those that are to be compared")
 	}
-	shown := comparison{Comparison: c, A: comparedRun{c.A, paths[0], identified(runs[0])}, B: comparedRun{c.B, paths[1], identified(runs[1])},
+	shown := comparison{Comparison: c, A: comparedRun{c.A, paths[0], runs[0].Marked, identified(runs[0])}, B: comparedRun{c.B, paths[1], runs[1].Marked, identified(runs[1])},
 		Differences: append([]string{}, differences...), Rehearsal: runs[0].Manifest.Rehearsal || runs[1].Manifest.Rehearsal}
 	if asJSON {
 		return a.printJSON(shown)
@@ -104,7 +104,7 @@ func finishedRun(path string) (*ledger.Run, error) {
 	var fault *trajectory.Fault
 	switch {
 	case errors.As(err, &fault):
-		return nil, fail(exitEvidence, fmt.Errorf("%s: %w", path, err))
+		return nil, fail(exitEvidence, fmt.Errorf("%s: %w", path, err), "compare takes finished runs as gaia left them: give another copy, or another run")
 	case err != nil:
 		return nil, err
 	case !found.Complete:
@@ -134,7 +134,8 @@ type comparison struct {
 
 type comparedRun struct {
 	ledger.Compared
-	Path string `json:"path"`
+	Path            string `json:"path"`
+	RecordingFailed string `json:"recording_failed,omitzero"` // why, where the run went on without evidence
 	identity
 }
 

@@ -18,6 +18,14 @@ func (a *app) printComparison(c comparison) error {
 	case c.B.Rehearsal:
 		out = "rehearsal: B is of " + rehearsalNote + "\n\n"
 	}
+	for _, side := range []struct {
+		name string
+		comparedRun
+	}{{"A", c.A}, {"B", c.B}} {
+		if side.RecordingFailed != "" {
+			out += fmt.Sprintf("recording failed: %s went on without evidence: %s\n\n", side.name, oneLine(side.RecordingFailed))
+		}
+	}
 	if _, err := fmt.Fprintf(a.stdout, "%s%s\n\n", out, printable(comparisonTable(c))); err != nil {
 		return err
 	}
