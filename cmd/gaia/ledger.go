@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -108,14 +109,18 @@ func (q *ledgerQuery) takes(e ledger.RunEvent) bool {
 type shownEvent struct {
 	ledger.RunEvent
 	Imported bool `json:"imported,omitzero"`
+
+	unrecorded string // why its run went on without evidence; "" if it did not
 }
 
 // ledgerRead is what came of reading events.
 type ledgerRead struct {
-	Runs      int  `json:"runs"`     // that were read where they lie
-	Imported  int  `json:"imported"` // imported events that were read
+	Runs      int  `json:"runs"`     // that were read where they lie, but for those outside
+	Imported  int  `json:"imported"` // imported events that were taken
 	Rehearsal bool `json:"rehearsal,omitzero"`
-	Skipped   int  `json:"skipped"` // imported events of runs that were read where they lie
+	Skipped   int  `json:"skipped"`          // imported events of runs that were read where they lie
+	Outside   int  `json:"outside,omitzero"` // runs of which no event is within the times that were asked for
+	shortfall
 
 	failed error // why runs could not be read; the command ends with it when it has printed
 }
@@ -133,10 +138,12 @@ func (a *app) eachEvent(q *ledgerQuery, give func(shownEvent) error, ended func(
 		ended = func() {}
 	}
 	var read ledgerRead
+	taken := 0
 	pass := func(e shownEvent) error {
 		if !q.takes(e.RunEvent) {
 			return nil
 		}
+		taken++
 		read.Rehearsal = read.Rehearsal || e.Rehearsal
 		return give(e)
 	}
@@ -147,10 +154,17 @@ func (a *app) eachEvent(q *ledgerQuery, give func(shownEvent) error, ended func(
 	here := map[string]bool{}
 	sheets, err := a.eachSheet(paths, sheetQuery{anew: q.anew, empty: len(q.runs) == 0}, func(s givenSheet) error {
 		here[s.RunID] = true
+		before := taken
 		for _, e := range s.Events {
-			if err := pass(shownEvent{RunEvent: e}); err != nil {
+			if err := pass(shownEvent{RunEvent: e, unrecorded: s.RecordingFailed}); err != nil {
 				return err
 			}
+		}
+		switch {
+		case taken == before && len(s.Events) > 0:
+			read.Outside++
+		case s.RecordingFailed != "":
+			read.RecordingFailed = append(read.RecordingFailed, s.RunID)
 		}
 		ended()
 		return nil
@@ -158,20 +172,28 @@ func (a *app) eachEvent(q *ledgerQuery, give func(shownEvent) error, ended func(
 	if err != nil {
 		return ledgerRead{}, err
 	}
-	read.Runs, read.failed = sheets.runs, sheets.failed
+	read.Runs, read.Failed, read.failed = sheets.runs-read.Outside, sheets.Failed, sheets.failed
+	fromRuns := taken
 	err = store.each(func(e ledger.RunEvent) error {
 		if here[e.RunID] {
 			read.Skipped++
 			return nil
 		}
-		read.Imported++
-		return pass(shownEvent{e, true})
+		return pass(shownEvent{RunEvent: e, Imported: true})
 	})
+	read.Imported = taken - fromRuns
 	ended()
 	if read.Skipped > 0 {
 		fmt.Fprintf(a.stderr, "gaia: left out: %s of runs that are read where they lie\n", counted(read.Skipped, "imported event"))
 	}
 	return read, err
+}
+
+// only leaves, of the runs that went on without evidence, those of some events.
+func (r *ledgerRead) only(events ...shownEvent) {
+	r.RecordingFailed = slices.DeleteFunc(r.RecordingFailed, func(id string) bool {
+		return !slices.ContainsFunc(events, func(e shownEvent) bool { return e.RunID == id })
+	})
 }
 
 // defaultRuns is where runs lie if nothing else is said.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ func listedEvents(t *testing.T, asJSON bool, events ...shownEvent) string {
 	var out bytes.Buffer
 	l := (&app{stdout: &out}).eventLister(asJSON)
 	for _, e := range events {
-		must(t, l.add(e))
+		must(t, l.addEvent(e))
 	}
 	must(t, l.end(ledgerRead{Runs: 1}))
 	return out.String()
@@ -36,7 +37,7 @@ func someEvents(n int) (events []shownEvent) {
 // TestGuidanceShows: wherever the guidance is another a line says so, also between
 // events that are not printed together.
 func TestGuidanceShows(t *testing.T) {
-	events := someEvents(2*batchSize + 10)
+	events := someEvents(100)
 	lines := strings.Split(listedEvents(t, false, events...), "\n")
 	if !strings.HasPrefix(lines[0], "event ") || lines[1] != "guidance 0000000000000000" {
 		t.Errorf("it begins %q", lines[:2])
@@ -61,7 +62,7 @@ func TestGuidanceShows(t *testing.T) {
 
 // TestEventsAsJSON: one object, whose events have every member.
 func TestEventsAsJSON(t *testing.T) {
-	for _, n := range []int{0, 1, batchSize, batchSize + 1} {
+	for _, n := range []int{0, 1, 2} {
 		events := someEvents(n)
 		if n > 0 {
 			events[n-1].Imported = true
@@ -114,6 +115,9 @@ func TestShowsAll(t *testing.T) {
 		SignedBy: "m1022", TaskID: "m1023", TestResults: ledger.TestCounts{Failed: 1024, Passed: 1025, Ran: 1026, Skipped: 1027}, Timestamp: "m1028", Tokens: 1029,
 		ToolCalls: 1030, ToolsUsed: []string{"m1031"}, Violations: []ledger.Violation{{Description: "m1032", Location: "m1033", RuleID: "m1034", Severity: "m1035"}}}}
 	shown := fmt.Sprint(eventRows(e))
+	if one := fmt.Sprint(eventRows(shownEvent{RunEvent: ledger.RunEvent{ToolCalls: 1, Retries: 1, DiffSummary: ledger.DiffSummary{LinesAdded: 1}}})); !strings.Contains(one, "1 tool call, 1 model call retried") || !strings.Contains(one, ", 1 line added, 0 removed") {
+		t.Errorf("of one it says %s", one)
+	}
 	for n := 1001; n <= 1035; n++ {
 		want := fmt.Sprint(n)
 		if n == 1006 {
@@ -176,6 +180,35 @@ func TestLedgerTimes(t *testing.T) {
 		must(t, err)
 		if got := q.takes(ledger.RunEvent{Timestamp: c.at}); got != c.want {
 			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestAttemptShows: which attempt at a task a line is of stands in it, and whether that
+// one is counted.
+func TestAttemptShows(t *testing.T) {
+	events := someEvents(2)
+	events[0].Counted, events[1].Attempt = false, 12
+	lines := strings.Split(listedEvents(t, false, events...), "\n")
+	if !strings.HasSuffix(lines[2], "  not counted") || !strings.Contains(lines[2], "  c61d22de-5f6c-4…  ") {
+		t.Errorf("the first attempt is %q", lines[2])
+	}
+	if strings.Contains(lines[3], "counted") || !strings.Contains(lines[3], "  c61d22de-5f… #12  ") {
+		t.Errorf("the other is %q", lines[3])
+	}
+}
+
+// TestUnrecorded: of many runs without evidence some are named, and the others counted.
+func TestUnrecorded(t *testing.T) {
+	named := strings.Repeat("x, ", maxHinted-1) + "x"
+	for n, want := range map[int]string{
+		0:             "",
+		1:             "recording failed: 1 run went on without evidence: x\n",
+		maxHinted:     fmt.Sprintf("recording failed: %d runs went on without evidence: %s\n", maxHinted, named),
+		maxHinted + 2: fmt.Sprintf("recording failed: %d runs went on without evidence: %s and 2 more\n", maxHinted+2, named),
+	} {
+		if got := (shortfall{RecordingFailed: slices.Repeat([]string{"x"}, n)}).unrecorded(); got != want {
+			t.Errorf("%d: %q, not %q", n, got, want)
 		}
 	}
 }

@@ -72,7 +72,12 @@ func (a *app) printCounted(shown string, read ledgerRead) error {
 	if read.Rehearsal {
 		rehearsal = "rehearsal: " + rehearsalNote + "\n\n"
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s%s\n\nof %s and %s\n", rehearsal, printable(shown), counted(read.Runs, "run"), counted(read.Imported, "imported event"))
+	outside := ""
+	if read.Outside > 0 {
+		outside = fmt.Sprintf(", %s outside of these times", counted(read.Outside, "run"))
+	}
+	_, err := fmt.Fprintf(a.stdout, "%s%s\n\nof %s and %s%s%s\n%s", rehearsal, printable(shown), counted(read.Runs, "run"), counted(read.Imported, "imported event"),
+		outside, read.unread(), read.unrecorded())
 	return err
 }
 
@@ -82,8 +87,8 @@ func (a *app) ledgerMetricsCommand() *cobra.Command {
 		Use:   "metrics",
 		Short: "Count violations, self-correction and rework, under each guidance",
 		Long: `Metrics counts, of all attempts and of those under each guidance in the order of
-their first use: tasks (the same task of two runs is two), attempts, rules broken,
-rules broken for every ten tasks, the self-correction rate, which is violations whose
+their first use: tasks that were begun (the same task of two runs is two), attempts,
+rules broken, rules broken for every ten tasks, the self-correction rate, which is violations whose
 attempt came to an accepted answer out of all, and lines reworked.`,
 		Example: `  gaia ledger metrics
   gaia ledger metrics --until 2026-02-01 --json`,
@@ -127,17 +132,17 @@ func (a *app) countMetrics(q *ledgerQuery) error {
 }
 
 func metricsTable(all ledger.Metrics, guidances []ledger.GuidanceMetrics) string {
-	rate := func(f *float32, scale float32, unit string) string {
+	rate := func(format string, f *float32, scale float32) string {
 		if f == nil {
-			return "–"
+			return noNumber
 		}
-		return fmt.Sprintf("%.1f%s", *f*scale, unit)
+		return fmt.Sprintf(format, *f*scale)
 	}
 	t := newTable()
 	t.AppendHeader(table.Row{"guidance", "first used", "tasks", "attempts", "violations", "per 10 tasks", "self-corrected", "rework lines"})
 	add := func(name, first string, m ledger.Metrics) {
-		t.AppendRow(table.Row{oneLine(name), oneLine(first), m.Tasks, m.Attempts, m.Violations, rate(m.ViolationsPer10Tasks, 1, ""),
-			rate(m.SelfCorrectionRate, 100, " %"), m.ReworkLines})
+		t.AppendRow(table.Row{oneLine(name), oneLine(first), m.Tasks, m.Attempts, m.Violations, rate("%.2f", m.ViolationsPer10Tasks, 1),
+			rate("%.1f %%", m.SelfCorrectionRate, 100), m.ReworkLines})
 	}
 	for _, g := range guidances {
 		add(g.GuidanceHash, g.First, g.Metrics)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"strconv"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -36,9 +35,6 @@ say. Exit code 3 if one fails:
 			if limits.Violations < 0 {
 				return usage("0 lets none pass", "--max-violations is %d, which is below 0", limits.Violations)
 			}
-			if r := float64(limits.ReworkRatio); math.IsNaN(r) || r < 0 || r > 1 {
-				return usage("give a ratio from 0 to 1, such as 0.3", "--max-rework-ratio is %v", limits.ReworkRatio)
-			}
 			return a.evaluate(q, ledger.Evaluators(limits))
 		},
 	}
@@ -46,7 +42,7 @@ say. Exit code 3 if one fails:
 	q.addTimes(cmd)
 	f := cmd.Flags()
 	f.IntVar(&limits.Violations, "max-violations", limits.Violations, "rules that an attempt may break")
-	f.Float32Var(&limits.ReworkRatio, "max-rework-ratio", limits.ReworkRatio, "lines reworked ÷ lines added and removed that an attempt may have")
+	f.Var((*fraction)(&limits.ReworkRatio), "max-rework-ratio", "lines reworked ÷ lines added and removed that an attempt may have")
 	completeFixed(cmd, "max-violations")
 	completeFixed(cmd, "max-rework-ratio")
 	return cmd
@@ -83,7 +79,7 @@ func (a *app) evaluate(q *ledgerQuery, by []ledger.Evaluator) error {
 				counts[i].Failed++
 			}
 		}
-		return l.addLine(line{e, results})
+		return l.add(line{e, results})
 	}, nil)
 	if err != nil {
 		return err
@@ -114,7 +110,7 @@ func evaluatedLine(out []byte, before *line, l line) ([]byte, error) {
 		}
 		out = append(bytes.TrimRight(out, " "), '\n')
 	}
-	out = cell(cell(out, l.ID, wideID), l.TaskID, wideTask)
+	out = cell(cell(out, l.ID, wideID), attemptAt(l.RunEvent), wideTask)
 	why := ""
 	for _, r := range l.results {
 		word := "pass "
@@ -130,9 +126,6 @@ func evaluatedLine(out []byte, before *line, l line) ([]byte, error) {
 
 // endEvaluated prints the counts.
 func (l *lister) endEvaluated(counts []evaluatorCount, read ledgerRead) error {
-	if err := l.flush(); err != nil {
-		return err
-	}
 	if l.asJSON {
 		return l.close(struct {
 			Evaluators []evaluatorCount `json:"evaluators"`

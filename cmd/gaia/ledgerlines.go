@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -20,26 +19,15 @@ type line struct {
 	results []ledger.Evaluation
 }
 
-// lister prints events in their order, some at once on each processor, so that few
-// need be held.
+// lister prints events in their order.
 type lister struct {
 	out    *bufio.Writer
 	render func(out []byte, before *line, l line) ([]byte, error) // before is nil at the first
-	last   *line                                                  // of the batches that are being rendered
-	batch  []line
-	under  []chan rendered
+	last   line
+	text   []byte // room for a line
 	n      int
 	asJSON bool
 }
-
-// rendered is a batch of lines as it is printed.
-type rendered struct {
-	text []byte
-	err  error
-}
-
-// batchSize is how many lines are rendered together.
-const batchSize = 256
 
 // newLister prints events as lines of a table, or as the elements of a JSON array
 // that an object begins with under a name.
@@ -63,55 +51,21 @@ func (a *app) eventLister(asJSON bool) *lister {
 	return a.newLister(asJSON, "events", eventLine, func(l line) any { return l.shownEvent })
 }
 
-func (l *lister) add(e shownEvent) error { return l.addLine(line{shownEvent: e}) }
+// addEvent prints an event that was not put to evaluators.
+func (l *lister) addEvent(e shownEvent) error { return l.add(line{shownEvent: e}) }
 
-func (l *lister) addLine(e line) error {
+func (l *lister) add(e line) (err error) {
+	var before *line
+	if l.n > 0 {
+		before = &l.last
+	}
+	if l.text, err = l.render(l.text[:0], before, e); err != nil {
+		return err
+	}
 	l.n++
-	if l.batch = append(l.batch, e); len(l.batch) < batchSize {
-		return nil
-	}
-	l.begin()
-	return l.wait(runtime.GOMAXPROCS(0))
-}
-
-// begin renders a batch, beside others.
-func (l *lister) begin() {
-	if len(l.batch) == 0 {
-		return
-	}
-	batch, before, done := l.batch, l.last, make(chan rendered, 1)
-	l.batch, l.last, l.under = nil, &batch[len(batch)-1], append(l.under, done)
-	go func() {
-		var r rendered
-		for i := range batch {
-			if r.text, r.err = l.render(r.text, before, batch[i]); r.err != nil {
-				break
-			}
-			before = &batch[i]
-		}
-		done <- r
-	}()
-}
-
-// wait writes batches until no more than so many are being rendered.
-func (l *lister) wait(most int) error {
-	for len(l.under) > most {
-		r := <-l.under[0]
-		l.under = l.under[1:]
-		if r.err != nil {
-			return r.err
-		}
-		if _, err := l.out.Write(r.text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// flush writes all lines so far.
-func (l *lister) flush() error {
-	l.begin()
-	return l.wait(0)
+	l.last = e
+	_, err = l.out.Write(l.text)
+	return err
 }
 
 // printableJSON is printable of JSON, most of which has nothing to be escaped.
@@ -175,7 +129,7 @@ func eventLine(out []byte, before *line, l line) ([]byte, error) {
 	out = cell(out, e.ID, wideID)
 	out = cell(out, strings.Replace(ended, "T", " ", 1), wideTime)
 	out = cell(out, runShort(e.RunID), wideRun)
-	out = cell(out, e.TaskID, wideTask)
+	out = cell(out, attemptAt(e.RunEvent), wideTask)
 	out = cell(out, e.Intent, wideIntent)
 	out = cell(out, outcomeOf(e.RunEvent), wideOutcome)
 	out = number(out, strconv.Itoa(len(e.Violations)), wideCount)
@@ -199,6 +153,15 @@ func eventHeader(out []byte) []byte {
 // of the same time.
 func runShort(id string) string { return oneLine(id[max(0, len(id)-8):]) }
 
+// attemptAt names a task, and which attempt at it is meant after the first.
+func attemptAt(e ledger.RunEvent) string {
+	if e.Attempt <= 1 {
+		return e.TaskID
+	}
+	number := fmt.Sprintf(" #%d", e.Attempt)
+	return text.Snip(oneLine(e.TaskID), wideTask-len(number), "…") + number
+}
+
 // outcomeOf says how an attempt ended, and whether its answer was accepted.
 func outcomeOf(e ledger.RunEvent) string {
 	switch {
@@ -213,6 +176,12 @@ func outcomeOf(e ledger.RunEvent) string {
 // marks are what an event must not be taken without.
 func marks(e shownEvent) string {
 	var marks []string
+	if !e.Counted {
+		marks = append(marks, "not counted")
+	}
+	if e.unrecorded != "" {
+		marks = append(marks, "recording failed")
+	}
 	if e.Rehearsal {
 		marks = append(marks, "rehearsal")
 	}
@@ -224,21 +193,19 @@ func marks(e shownEvent) string {
 
 // end prints what came of reading.
 func (l *lister) end(read ledgerRead) error {
-	if err := l.flush(); err != nil {
-		return err
-	}
 	if l.asJSON {
 		return l.close(read)
 	}
 	if l.n == 0 {
-		fmt.Fprintln(l.out, "there are no run events")
+		fmt.Fprintf(l.out, "there are no run events%s\n", read.unread())
 	} else {
-		fmt.Fprintf(l.out, "\n%s", counted(l.n, "event"))
+		fmt.Fprintf(l.out, "\n%s%s", counted(l.n, "event"), read.unread())
 		if read.Rehearsal {
 			fmt.Fprintf(l.out, "; rehearsal: %s", rehearsalNote)
 		}
 		fmt.Fprintln(l.out)
 	}
+	fmt.Fprint(l.out, read.unrecorded())
 	return l.out.Flush()
 }
 

@@ -15,9 +15,10 @@ func (a *app) ledgerListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List all run events",
 		Long: `List prints a line for each attempt: the id of its event, when it ended, the end
-of the run's id, the task, the kind of task, how it ended and whether the official
-scorer accepted the answer, rules broken, lines reworked, and how long it took. A line
-of its own stands wherever the guidance, the rules that the agent worked under, is
+of the run's id, the task (#2 is the second attempt at it), the kind of task, how it
+ended and whether the official scorer accepted the answer, rules broken, lines
+reworked, and how long it took. Behind that stands if another attempt is counted as
+the task's result, and if the run went on when recording had failed. A line of its own stands wherever the guidance, the rules that the agent worked under, is
 another than before.`,
 		Example: `  gaia ledger list
   gaia ledger list --runs runs/01J… --json`,
@@ -43,7 +44,7 @@ may be left out.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if q.since == "" && q.until == "" && !cmd.Flags().Changed("since") && !cmd.Flags().Changed("until") {
-				return usage("gaia ledger list lists all", "range takes --since, --until or both")
+				return usage("gaia ledger list lists all", "ledger range takes --since, --until or both")
 			}
 			return a.listing(q)(cmd, args)
 		},
@@ -65,7 +66,7 @@ func (a *app) listing(q *ledgerQuery) func(*cobra.Command, []string) error {
 
 func (a *app) list(q *ledgerQuery) error {
 	l := a.eventLister(q.asJSON)
-	read, err := a.eachEvent(q, l.add, nil)
+	read, err := a.eachEvent(q, l.addEvent, nil)
 	if err != nil {
 		return err
 	}
@@ -180,9 +181,10 @@ func (a *app) gather(q *ledgerQuery, give func(shownEvent) error, found func(fai
 	if err != nil {
 		return err
 	}
+	read.only(events...)
 	l := a.eventLister(q.asJSON)
 	for _, e := range events {
-		if err := l.add(e); err != nil {
+		if err := l.addEvent(e); err != nil {
 			return err
 		}
 	}

@@ -63,8 +63,12 @@ func (a *app) showEvent(q *ledgerQuery, prefix string) error {
 		}
 		return f
 	}
+	read.only(found[0])
 	if q.asJSON {
-		err = a.printJSON(found[0])
+		err = a.printJSON(struct {
+			shownEvent
+			shortfall
+		}{found[0], read.shortfall})
 	} else {
 		err = a.printRows(eventRows(found[0]))
 	}
@@ -89,10 +93,10 @@ func eventRows(e shownEvent) [][2]string {
 	rows := [][2]string{{"event", e.ID}, {"ended", e.Timestamp}, {"run", e.RunID}, {"task", e.TaskID}, {"level", strconv.Itoa(e.Level)},
 		{"attempt", strconv.Itoa(e.Attempt) + ", " + counts}, {"intent", e.Intent}, {"outcome", outcomeOf(e.RunEvent)},
 		{"checks", fmt.Sprintf("%d ran: %d passed, %d failed; %d skipped", e.TestResults.Ran, e.TestResults.Passed, e.TestResults.Failed, e.TestResults.Skipped)},
-		{"model", e.Model}, {"tools", list(e.ToolsUsed)}, {"calls", fmt.Sprintf("%d tool calls, %d model calls retried", e.ToolCalls, e.Retries)},
+		{"model", e.Model}, {"tools", list(e.ToolsUsed)}, {"calls", fmt.Sprintf("%s, %s retried", counted(e.ToolCalls, "tool call"), counted(e.Retries, "model call"))},
 		{"tokens", strconv.FormatInt(e.Tokens, 10)}, {"cost", dollars(e.CostMicroUSD)}, {"duration", (time.Duration(e.DurationMs) * time.Millisecond).String()},
 		{"files", list(e.FilesTouched)},
-		{"diff", fmt.Sprintf("%s, %d lines added, %d removed", counted(e.DiffSummary.Files, "file"), e.DiffSummary.LinesAdded, e.DiffSummary.LinesRemoved)},
+		{"diff", fmt.Sprintf("%s, %s added, %d removed", counted(e.DiffSummary.Files, "file"), counted(e.DiffSummary.LinesAdded, "line"), e.DiffSummary.LinesRemoved)},
 		{"rework", counted(e.ReworkLines, "line")}, {"rollbacks", strconv.Itoa(e.Rollbacks)}, {"rules named", list(e.RetrievedRuleIDs)}}
 	for _, v := range e.Violations {
 		corrected := "not corrected"
@@ -108,6 +112,9 @@ func eventRows(e shownEvent) [][2]string {
 		[2]string{"signed by", e.SignedBy}, [2]string{"schema", e.Schema})
 	if e.Imported {
 		rows = append(rows, [2]string{"imported", "yes: it is the word of who exported it"})
+	}
+	if e.unrecorded != "" {
+		rows = slices.Insert(rows, 0, [2]string{"recording failed", e.unrecorded})
 	}
 	if e.Rehearsal {
 		rows = slices.Insert(rows, 0, [2]string{"rehearsal", rehearsalNote})

@@ -35,9 +35,9 @@ type givenSheet struct {
 
 // sheetsRead is what came of reading runs.
 type sheetsRead struct {
-	runs     int   // that were given
-	failures int   // runs that could not be read
-	failed   error // why, which the command ends with when it has printed; nil: none
+	shortfall
+	runs   int   // that were given
+	failed error // why others were not, which the command ends with when it has printed; nil: none
 }
 
 // runAt is a place where a run lies. Its id and its start are what the first line of
@@ -213,6 +213,9 @@ func (r *sheetReader) each(found []runAt, give func(givenSheet) error) (sheetsRe
 		got := <-under[i]
 		under[i] = nil
 		if gathered.takes(at, got) {
+			if got.sheet.RecordingFailed != "" {
+				gathered.unrecorded = append(gathered.unrecorded, got.sheet.RunID)
+			}
 			if err := give(givenSheet{got.sheet, at.path}); err != nil {
 				return sheetsRead{}, err
 			}
@@ -224,7 +227,7 @@ func (r *sheetReader) each(found []runAt, give func(givenSheet) error) (sheetsRe
 	if r.kept != nil {
 		r.kept.prune()
 	}
-	return sheetsRead{runs: len(gathered.at), failures: len(gathered.failures), failed: gathered.failure(len(found))}, nil
+	return sheetsRead{shortfall{len(gathered.failures), gathered.unrecorded}, len(gathered.at), gathered.failure(len(found))}, nil
 }
 
 // rivals returns where runs lie that verify and have the same id, but not the same
@@ -304,82 +307,4 @@ func verifiedSheet(path string) (ledger.Sheet, *ledger.Run, error) {
 	}
 	sheet.RecordingFailed = run.Marked
 	return sheet, run, nil
-}
-
-// gathering is what was found out about runs so far.
-type gathering struct {
-	*sheetReader
-	rivals    map[string]map[string]string
-	at        map[string]string // where each run that was given lies, by its id
-	strangers map[string]bool   // keys that the user does not trust
-	trusted   map[string]bool   // nil: not asked yet
-	failures  []*failure
-}
-
-// takes reports whether the sheet that was read is to be given, and says or notes why not.
-func (g *gathering) takes(at runAt, got readSheet) bool {
-	for _, of := range slices.Sorted(maps.Keys(g.rivals[got.sheet.RunID])) {
-		if of != got.sheet.ManifestSHA256 {
-			got.err = fail(exitEvidence, fmt.Errorf("is called %s as the run at %s is, and has another manifest", got.sheet.RunID, quoteArg(g.rivals[got.sheet.RunID][of])),
-				"'gaia verify' says who signed which; leave out the one that you do not know")
-			break
-		}
-	}
-	switch before, twice := g.at[got.sheet.RunID]; {
-	case got.err != nil:
-		f := *classify(got.err)
-		f.err = fmt.Errorf("%s: %w", oneLine(quoteArg(at.path)), f.err)
-		g.failures = append(g.failures, &f)
-		return false
-	case got.left != "":
-		fmt.Fprintf(g.stderr, "gaia: left out: %s: %s\n", oneLine(quoteArg(at.path)), oneLine(got.left))
-		return false
-	case twice:
-		fmt.Fprintf(g.stderr, "gaia: left out: %s: the run %s was read from %s\n", oneLine(quoteArg(at.path)), got.sheet.RunID, oneLine(quoteArg(before)))
-		return false
-	}
-	g.at[got.sheet.RunID] = at.path
-	g.noticeSigner(got.sheet.SignedBy)
-	return true
-}
-
-// noticeSigner says of a key once that the user does not trust it.
-func (g *gathering) noticeSigner(id string) {
-	if g.trusted == nil {
-		g.trusted = map[string]bool{}
-		keys, err := g.ownKeys()
-		if err != nil {
-			fmt.Fprintf(g.stderr, "gaia: whom you trust cannot be told: %s\n", oneLine(err.Error()))
-		}
-		for _, k := range keys {
-			g.trusted[k.ID()] = true
-		}
-	}
-	if !g.trusted[id] && !g.strangers[id] {
-		g.strangers[id] = true
-		fmt.Fprintf(g.stderr, "gaia: signed by a key you do not trust: %s\n", oneLine(id))
-	}
-}
-
-// failure is what the runs that could not be read come to together: evidence that does
-// not verify before a run that is not complete, that before what could not be read.
-func (g *gathering) failure(runs int) error {
-	if len(g.failures) == 0 {
-		return nil
-	}
-	if runs == 1 {
-		return g.failures[0]
-	}
-	worst := slices.MinFunc(g.failures, func(a, b *failure) int { return byGravity(a.code, b.code) })
-	what := map[int]string{exitEvidence: "do not verify or cannot be read", exitIncomplete: "are not complete or cannot be read"}
-	f := &failure{code: worst.code, hints: worst.hints,
-		err: fmt.Errorf("%d of %s %s", len(g.failures), counted(runs, "run"), cmp.Or(what[worst.code], "cannot be read"))}
-	for i, one := range g.failures {
-		if i == maxHinted {
-			f.reasons = append(f.reasons, fmt.Sprintf("and %d more", len(g.failures)-i))
-			break
-		}
-		f.reasons = append(f.reasons, one.err.Error())
-	}
-	return f
 }

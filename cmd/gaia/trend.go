@@ -56,10 +56,11 @@ reads all anew. Runs that do not verify are named and left out, exit code 4.`,
 
 // trendResult is what trend prints with --json.
 type trendResult struct {
-	Buckets   []ledger.TrendBucket `json:"buckets"` // by time
-	By        string               `json:"by"`
-	Rehearsal bool                 `json:"rehearsal,omitzero"` // some of them are
-	Runs      int                  `json:"runs"`
+	Buckets []ledger.TrendBucket `json:"buckets"` // by time
+	By      string               `json:"by"`
+	shortfall
+	Rehearsal bool `json:"rehearsal,omitzero"` // some of them are
+	Runs      int  `json:"runs"`
 }
 
 func (a *app) trend(paths []string, by string, q sheetQuery, asJSON bool) error {
@@ -74,7 +75,7 @@ func (a *app) trend(paths []string, by string, q sheetQuery, asJSON bool) error 
 		}
 		return fail(exitIncomplete, errors.New("none of the runs is complete"), "gaia resume DIR goes on with one")
 	}
-	result := trendResult{Buckets: all.Buckets(), By: by, Runs: read.runs}
+	result := trendResult{Buckets: all.Buckets(), By: by, shortfall: read.shortfall, Runs: read.runs}
 	result.Rehearsal = slices.ContainsFunc(result.Buckets, func(b ledger.TrendBucket) bool { return b.Rehearsal })
 	show := a.printTrend
 	if asJSON {
@@ -96,18 +97,22 @@ func (a *app) printTrend(r trendResult) error {
 		out = "rehearsal: " + rehearsalNote + "\n\n"
 	}
 	t := newTable()
-	t.AppendHeader(table.Row{r.By, "runs", "tasks", "solved", "", "a solve", "tokens", "retries", "regressions", "guidance", "model"})
+	t.AppendHeader(table.Row{r.By, "runs", "tasks", "solved", "", "cost/solve", "tokens/solve", "retries", "regressions", "guidance", "model"})
 	for _, b := range r.Buckets {
 		t.AppendRow(trendRow(b))
 	}
 	if _, err := fmt.Fprintf(a.stdout, "%s%s\n", out, printable(t.Render())); err != nil {
 		return err
 	}
+	below := ""
 	if regressed := regressionTable(r.Buckets); regressed != "" {
-		_, err := fmt.Fprintf(a.stdout, "\n%s\n", printable(regressed))
-		return err
+		below = "\n" + printable(regressed) + "\n"
 	}
-	return nil
+	if r.Failed > 0 || len(r.RecordingFailed) > 0 {
+		below += fmt.Sprintf("\nof %s%s\n%s", counted(r.Runs, "run"), r.unread(), r.unrecorded())
+	}
+	_, err := fmt.Fprint(a.stdout, below)
+	return err
 }
 
 // noNumber stands for a number that there is none of.

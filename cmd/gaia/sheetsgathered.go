@@ -1,0 +1,116 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// shortfall is what must be said wherever stands what was counted of runs.
+type shortfall struct {
+	Failed          int      `json:"failed,omitzero"`            // runs that could not be read
+	RecordingFailed []string `json:"recording_failed,omitempty"` // ids of runs that went on without evidence
+}
+
+// unread says of how many runs nothing is counted, after what is; "" if of none.
+func (s shortfall) unread() string {
+	if s.Failed == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s could not be read", counted(s.Failed, "run"))
+}
+
+// unrecorded names the runs whose evidence is not whole, on a line; "" if there are none.
+func (s shortfall) unrecorded() string {
+	n := len(s.RecordingFailed)
+	if n == 0 {
+		return ""
+	}
+	names := strings.Join(s.RecordingFailed[:min(n, maxHinted)], ", ")
+	if n > maxHinted {
+		names += fmt.Sprintf(" and %d more", n-maxHinted)
+	}
+	return fmt.Sprintf("recording failed: %s went on without evidence: %s\n", counted(n, "run"), oneLine(names))
+}
+
+// gathering is what was found out about runs so far.
+type gathering struct {
+	*sheetReader
+	rivals    map[string]map[string]string
+	at        map[string]string // where each run that was given lies, by its id
+	strangers map[string]bool   // keys that the user does not trust
+	trusted   map[string]bool   // nil: not asked yet
+	failures  []*failure
+
+	unrecorded []string // ids of runs that are given and went on without evidence
+}
+
+// takes reports whether the sheet that was read is to be given, and says or notes why not.
+func (g *gathering) takes(at runAt, got readSheet) bool {
+	for _, of := range slices.Sorted(maps.Keys(g.rivals[got.sheet.RunID])) {
+		if of != got.sheet.ManifestSHA256 {
+			got.err = fail(exitEvidence, fmt.Errorf("is called %s as the run at %s is, and has another manifest", got.sheet.RunID, quoteArg(g.rivals[got.sheet.RunID][of])),
+				"'gaia verify' says who signed which; leave out the one that you do not know")
+			break
+		}
+	}
+	switch before, twice := g.at[got.sheet.RunID]; {
+	case got.err != nil:
+		f := *classify(got.err)
+		f.err = fmt.Errorf("%s: %w", oneLine(quoteArg(at.path)), f.err)
+		g.failures = append(g.failures, &f)
+		return false
+	case got.left != "":
+		fmt.Fprintf(g.stderr, "gaia: left out: %s: %s\n", oneLine(quoteArg(at.path)), oneLine(got.left))
+		return false
+	case twice:
+		fmt.Fprintf(g.stderr, "gaia: left out: %s: the run %s was read from %s\n", oneLine(quoteArg(at.path)), got.sheet.RunID, oneLine(quoteArg(before)))
+		return false
+	}
+	g.at[got.sheet.RunID] = at.path
+	g.noticeSigner(got.sheet.SignedBy)
+	return true
+}
+
+// noticeSigner says of a key once that the user does not trust it.
+func (g *gathering) noticeSigner(id string) {
+	if g.trusted == nil {
+		g.trusted = map[string]bool{}
+		keys, err := g.ownKeys()
+		if err != nil {
+			fmt.Fprintf(g.stderr, "gaia: whom you trust cannot be told: %s\n", oneLine(err.Error()))
+		}
+		for _, k := range keys {
+			g.trusted[k.ID()] = true
+		}
+	}
+	if !g.trusted[id] && !g.strangers[id] {
+		g.strangers[id] = true
+		fmt.Fprintf(g.stderr, "gaia: signed by a key you do not trust: %s\n", oneLine(id))
+	}
+}
+
+// failure is what the runs that could not be read come to together: evidence that does
+// not verify before a run that is not complete, that before what could not be read.
+func (g *gathering) failure(runs int) error {
+	if len(g.failures) == 0 {
+		return nil
+	}
+	if runs == 1 {
+		return g.failures[0]
+	}
+	worst := slices.MinFunc(g.failures, func(a, b *failure) int { return byGravity(a.code, b.code) })
+	what := map[int]string{exitEvidence: "do not verify or cannot be read", exitIncomplete: "are not complete or cannot be read"}
+	f := &failure{code: worst.code, hints: worst.hints,
+		err: fmt.Errorf("%d of %s %s", len(g.failures), counted(runs, "run"), cmp.Or(what[worst.code], "cannot be read"))}
+	for i, one := range g.failures {
+		if i == maxHinted {
+			f.reasons = append(f.reasons, fmt.Sprintf("and %d more", len(g.failures)-i))
+			break
+		}
+		f.reasons = append(f.reasons, one.err.Error())
+	}
+	return f
+}
