@@ -93,13 +93,7 @@ func (a *app) ledgerRecentCommand() *cobra.Command {
 			if err := q.check(cmd); err != nil {
 				return err
 			}
-			var last []shownEvent
-			return a.gather(q, func(e shownEvent) error {
-				if last = append(last, e); len(last) >= 2*n {
-					last = newest(last, n)
-				}
-				return nil
-			}, func(error) ([]shownEvent, error) { return newest(last, n), nil })
+			return a.listRecent(q, n)
 		},
 	}
 	q.add(cmd)
@@ -108,6 +102,16 @@ func (a *app) ledgerRecentCommand() *cobra.Command {
 
 // maxRecent bounds the events that are held to be sorted.
 const maxRecent = 100_000
+
+func (a *app) listRecent(q *ledgerQuery, n int) error {
+	var last []shownEvent
+	return a.gather(q, func(e shownEvent) error {
+		if last = append(last, e); len(last) >= 2*n {
+			last = newest(last, n)
+		}
+		return nil
+	}, func(error) ([]shownEvent, error) { return newest(last, n), nil })
+}
 
 // newest returns the n last events, in order.
 func newest(events []shownEvent, n int) []shownEvent {
@@ -134,20 +138,24 @@ func (a *app) ledgerTaskCommand() *cobra.Command {
 			if err := q.check(cmd); err != nil {
 				return err
 			}
-			var found []shownEvent
-			return a.gather(q, func(e shownEvent) error {
-				if strings.HasPrefix(e.TaskID, args[0]) {
-					found = append(found, e)
-				}
-				return nil
-			}, func(failed error) ([]shownEvent, error) {
-				slices.SortFunc(found, byID)
-				return ofOneTask(found, args[0], failed)
-			})
+			return a.listTask(q, args[0])
 		},
 	}
 	q.add(cmd)
 	return cmd
+}
+
+func (a *app) listTask(q *ledgerQuery, prefix string) error {
+	var found []shownEvent
+	return a.gather(q, func(e shownEvent) error {
+		if strings.HasPrefix(e.TaskID, prefix) {
+			found = append(found, e)
+		}
+		return nil
+	}, func(failed error) ([]shownEvent, error) {
+		slices.SortFunc(found, byID)
+		return ofOneTask(found, prefix, failed)
+	})
 }
 
 // ofOneTask returns the events of the one task whose id starts with prefix.
