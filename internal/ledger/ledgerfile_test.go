@@ -213,7 +213,7 @@ func TestLedgerRefusesEvents(t *testing.T) {
 	}{
 		"schema":          {func(e *RunEvent) { e.Schema = "gaia.run_event/2" }, "its schema is not gaia.run_event/1"},
 		"run":             {func(e *RunEvent) { e.RunID = strings.ToLower(e.RunID) }, "id, run_id and session are not ULIDs"},
-		"timestamp":       {func(e *RunEvent) { e.Timestamp = "2026-01-01T00:00:00Z" }, "its timestamp is no time"},
+		"timestamp":       {func(e *RunEvent) { e.Timestamp = "2026-01-01T00:00:00Z" }, "its timestamp is not the time of its id"},
 		"another time":    {func(e *RunEvent) { e.Timestamp = trajectoryTime(1) }, "its timestamp is not the time of its id"},
 		"guidance":        {func(e *RunEvent) { e.GuidanceHash = "0123456789ABCDEF" }, "guidance_hash or manifest_sha256 is no digest"},
 		"no task":         {func(e *RunEvent) { e.TaskID = "" }, "task_id, intent or signed_by is missing"},

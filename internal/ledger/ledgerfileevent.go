@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -46,16 +45,14 @@ func checkRunEvent(e RunEvent) error {
 }
 
 func checkEventIDs(e RunEvent) error {
-	for _, s := range []string{e.ID, e.RunID, e.Session} {
-		if id, err := ulid.ParseStrict(s); err != nil || id.String() != s {
+	var id ulid.ULID
+	for _, s := range []string{e.Session, e.RunID, e.ID} {
+		var err error
+		if id, err = ulid.ParseStrict(s); err != nil || strings.ToUpper(s) != s {
 			return errors.New("id, run_id and session are not ULIDs")
 		}
 	}
-	at, err := time.Parse(trajectory.TimeFormat, e.Timestamp)
-	if err != nil || at.Format(trajectory.TimeFormat) != e.Timestamp {
-		return errors.New("its timestamp is no time")
-	}
-	if id, err := ulid.ParseStrict(e.ID); err != nil || at.UnixMilli() != int64(id.Time()) {
+	if id.Timestamp().UTC().Format(trajectory.TimeFormat) != e.Timestamp {
 		return errors.New("its timestamp is not the time of its id")
 	}
 	if !isHex(e.GuidanceHash, 16) || !isHex(strings.TrimPrefix(e.ManifestSHA256, "sha256:"), 64) || !strings.HasPrefix(e.ManifestSHA256, "sha256:") {
@@ -90,7 +87,12 @@ func checkEventTexts(e RunEvent) error {
 }
 
 func isSet(list []string) bool {
-	return slices.IsSorted(list) && len(slices.Compact(slices.Clone(list))) == len(list)
+	for i := 1; i < len(list); i++ {
+		if list[i-1] >= list[i] {
+			return false
+		}
+	}
+	return true
 }
 
 func checkEventCounts(e RunEvent) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // VerifyLedger reads a ledger file to its end and returns its seal and the key that
@@ -125,7 +126,8 @@ type lineBatch struct {
 // batch reads lines until they have so many bytes; over says that the seal came after
 // them, and that it is the one that it has to be.
 func (r *ledgerReader) batch(most int, sealed LedgerSeal) (b lineBatch, over bool, err error) {
-	b.first = r.line + 1
+	b.first, b.text = r.line+1, make([]byte, 0, r.usual)
+	defer func() { r.usual = len(b.text) }()
 	for len(b.ends) < maxBatchLines && len(b.text) < most {
 		line, over, err := r.next()
 		if err != nil {
@@ -155,7 +157,7 @@ func (r *ledgerReader) decode(b lineBatch) decodedEvents {
 	d := decodedEvents{first: b.first, events: make([]RunEvent, len(b.ends))}
 	begin := 0
 	for i, end := range b.ends {
-		err := json.Unmarshal(b.text[begin:end], &d.events[i])
+		err := json.Unmarshal(b.text[begin:end], &d.events[i], jsontext.AllowDuplicateNames(true))
 		if err != nil {
 			err = errors.New("is not a run event")
 		} else {
@@ -177,6 +179,7 @@ type ledgerReader struct {
 	digest  hash.Hash // of the lines of events so far
 	line    int64     // number of the one that was read last
 	scratch []byte
+	usual   int // bytes of a batch
 }
 
 func newLedgerReader(name string, from io.Reader) *ledgerReader {

@@ -20,6 +20,11 @@ func sheetOf(t testing.TB, m Manifest, script string) Sheet {
 	if err != nil || !run.Complete {
 		t.Fatalf("%+v, %v", run, err)
 	}
+	for _, e := range s.Events { // what journals give, readers of ledger files take
+		if err := checkRunEvent(e); err != nil {
+			t.Errorf("%s: %v", e.ID, err)
+		}
+	}
 	return s
 }
 
