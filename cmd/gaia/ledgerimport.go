@@ -114,8 +114,8 @@ func (a *app) importEvents(files []string, m importing) error {
 		{"evicted", fmt.Sprintf("%s, the oldest", counted(int(done.Evicted), "event"))}, {"there are", counted(int(done.Events), "event")}, {"store", done.Store}})
 }
 
-// lockStore makes the folder of the imported events and keeps others from changing
-// what is there.
+// lockStore makes the folder of the imported events, keeps others from changing what is
+// there, and removes what an import left behind that was killed.
 func (a *app) lockStore() (path string, release func(), err error) {
 	path = a.storePath()
 	if path == "" {
@@ -128,7 +128,32 @@ func (a *app) lockStore() (path string, release func(), err error) {
 	if err := lock.Lock(); err != nil {
 		return "", nil, fmt.Errorf("locking the imported events: %w", err)
 	}
-	return path, func() { _ = lock.Close() }, nil // which cannot fail in a way that leaves it locked
+	release = func() { _ = lock.Close() } // which cannot fail in a way that leaves it locked
+	for _, left := range leftBehind(path) {
+		if err := os.Remove(left); err != nil {
+			release()
+			return "", nil, fmt.Errorf("removing what an import left behind: %w", err)
+		}
+	}
+	return path, release, nil
+}
+
+// newStore begins the names of stores that are being written; a number follows.
+const newStore = ".ledger.jsonl.new-"
+
+// leftBehind returns the files beside the store that an import was writing when it was
+// killed, or, to who does not hold the lock, is writing.
+func leftBehind(path string) (left []string) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if path == "" || err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if number, ours := strings.CutPrefix(e.Name(), newStore); ours && number != "" && strings.Trim(number, "0123456789") == "" && e.Type().IsRegular() {
+			left = append(left, filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+	return left
 }
 
 // openExport opens a ledger file after reading it whole once: it verifies, and was
@@ -164,7 +189,7 @@ func (s *storedEvents) source() ledger.LedgerSource {
 
 // writeStore replaces the file at path by the events of others, without the first.
 func writeStore(path string, from []ledger.LedgerSource, without int64, key sign.Key) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // 0600
+	f, err := os.CreateTemp(filepath.Dir(path), newStore+"*") // 0600
 	if err != nil {
 		return fmt.Errorf("writing the imported events: %w", err)
 	}
@@ -215,12 +240,15 @@ func (a *app) clearStore(yes, asJSON bool) error {
 	path := a.storePath()
 	done := cleared{Store: path}
 	what := "nothing was imported"
-	if path != "" && thereIs(path) {
+	there := path != "" && thereIs(path)
+	if there || len(leftBehind(path)) > 0 {
 		_, release, err := a.lockStore()
 		if err != nil {
 			return err
 		}
 		defer release()
+	}
+	if there {
 		what = "imported events that do not verify"
 		if store, err := a.verifiedStore(path); err == nil {
 			store.Close()
