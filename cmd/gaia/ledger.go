@@ -57,13 +57,19 @@ type ledgerQuery struct {
 	from, to time.Time // zero is no bound
 }
 
-func (q *ledgerQuery) add(cmd *cobra.Command) {
+// addFrom registers the flags that say where events are read from.
+func (q *ledgerQuery) addFrom(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&q.runs, "runs", nil, "run directory, package, archive or folder of runs to read (default: runs, if it is there)")
 	f.BoolVar(&q.noImported, "no-imported", false, "leave imported events out")
+	completeDirs(cmd, "runs")
+}
+
+func (q *ledgerQuery) add(cmd *cobra.Command) {
+	q.addFrom(cmd)
+	f := cmd.Flags()
 	f.BoolVar(&q.anew, "verify", false, "verify all runs anew, also those that were verified before")
 	f.BoolVar(&q.asJSON, "json", false, "print the result as JSON")
-	completeDirs(cmd, "runs")
 }
 
 func (q *ledgerQuery) addTimes(cmd *cobra.Command) {

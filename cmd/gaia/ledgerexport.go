@@ -23,7 +23,8 @@ func (a *app) ledgerExportCommand() *cobra.Command {
 		Short: "Write run events into a file, signed, for others to import",
 		Long: `Export writes run events, a line each, and under them a seal by your signing key.
 It verifies all runs anew, whatever was verified before, and writes nothing where one
-does not verify. Imported events are among them, as far as their runs are not read:
+does not verify, or where recording failed in a run that has events among them: exit
+code 3. Imported events are among them, as far as their runs are not read:
 you then vouch for what somebody else said.
 
 The events hold task ids, names of files and what rules were broken by, but neither
@@ -42,31 +43,56 @@ questions nor answers.`,
 			return a.exportEvents(cmd.Context(), q, task, out)
 		},
 	}
+	q.addFrom(cmd)
 	f := cmd.Flags()
-	f.StringArrayVar(&q.runs, "runs", nil, "run directory, package, archive or folder of runs to read (default: runs, if it is there)")
-	f.BoolVar(&q.noImported, "no-imported", false, "leave imported events out")
 	f.StringVar(&task, "task", "", "only attempts at tasks whose id starts so")
 	f.StringVarP(&out, "out", "o", "", "file to write, which must not be there (default: standard output)")
-	completeDirs(cmd, "runs")
 	completeFixed(cmd, "task")
 	q.addTimes(cmd)
 	return cmd
+}
+
+// recorded refuses runs that went on without evidence: to seal their events is to
+// vouch for what nobody can check.
+func recorded(unrecorded []string) error {
+	if len(unrecorded) == 0 {
+		return nil
+	}
+	f := &failure{code: exitFindings, err: fmt.Errorf("the evidence of %s is not complete: nothing is exported", counted(len(unrecorded), "run")),
+		hints: []string{"leave them out: name other runs by --runs, or other attempts by --task, --since and --until"}}
+	for _, id := range unrecorded[:min(len(unrecorded), maxHinted)] {
+		f.reasons = append(f.reasons, "recording failed in the run "+id)
+	}
+	if more := len(unrecorded) - maxHinted; more > 0 {
+		f.reasons = append(f.reasons, fmt.Sprintf("and in %d more", more))
+	}
+	return f
 }
 
 func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, task, out string) error {
 	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer release()
 	q.anew = true // what is kept of runs is nothing to sign
-	events := []ledger.RunEvent{}
+	events, unrecorded := []ledger.RunEvent{}, []string{}
 	read, err := a.eachEvent(q, func(e shownEvent) error {
 		if strings.HasPrefix(e.TaskID, task) {
 			events = append(events, e.RunEvent)
+			if e.unrecorded != "" && !slices.Contains(unrecorded, e.RunID) {
+				unrecorded = append(unrecorded, e.RunID)
+			}
 		}
 		return ctx.Err()
 	}, nil)
 	switch {
 	case err != nil:
 		return err
+	case read.failed != nil && byGravity(classify(read.failed).code, exitFindings) <= 0:
+		return read.failed
+	}
+	if err := recorded(unrecorded); err != nil {
+		return err
+	}
+	switch {
 	case read.failed != nil:
 		return read.failed
 	case len(events) == 0:

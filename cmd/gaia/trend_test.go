@@ -28,7 +28,7 @@ func TestTrendAsText(t *testing.T) {
 	got := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
 		"rehearsal: the rows that say so are of built-in tasks and a scripted model; not a GAIA score",
-		"week runs tasks solved a solve tokens retries regressions guidance model",
+		"week runs tasks solved cost/solve tokens/solve retries regressions guidance model",
 		`2031-W06 2 6 1 25.0 % $1.234567 89 3 22 g1 → g2 changed a\u001b[2J → … → c (3)`,
 		"2031-W07 1 2 – – – – 0 0 g2 " + strings.Repeat("m", 31) + "…",
 		"2031-W08 rehearsal 1 2 0 0.0 % – – 0 0 g2 m",
