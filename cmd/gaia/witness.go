@@ -47,7 +47,7 @@ func (a *app) witnessShowCommand() *cobra.Command {
 does not check whose it is: that takes the key, see 'gaia witness verify'.`,
 		Example: `  gaia witness show 3f2a….rvw
   gaia witness show 3f2a….rvw --json`,
-		Args: oneGiven("the file of a witness bundle"),
+		Args: oneArg("the file of a witness bundle"),
 		RunE: func(_ *cobra.Command, args []string) error { return a.witnessShow(args[0], asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the header and the trace as JSON")
@@ -78,16 +78,6 @@ signature away.`,
 	}
 	cmd.Flags().StringVar(&keyFile, "hmac-key-file", "", "file whose bytes are the key that signer and reader share")
 	return cmd
-}
-
-// oneGiven is oneArg for a command of a command.
-func oneGiven(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return usage("see '"+cmd.CommandPath()+" --help'", "%s takes one argument, %s", called(cmd), name)
-		}
-		return nil
-	}
 }
 
 // readWitness reads a bundle. One that is damaged is a Fault that names the file.

@@ -46,7 +46,7 @@ for witness bundles, too.`,
 		Example: `  gaia witness export runs/01J…
   gaia witness export runs/01J… --hmac-key-file shared.key --out bundles
   gaia witness export submission-2026-01-02-5XK9QZ7M --task 3f2a -o task.rvw`,
-		Args: oneGiven("the run directory, package or archive"),
+		Args: oneArg("the run directory, package or archive"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := notEmpty(cmd, "task", "out", "hmac-key-file"); err != nil {
 				return err

@@ -26,7 +26,7 @@ Where the test log does not tell, or has a line almost like those, step 6 is not
 of a task that was skipped or not scored it has nothing to tell.`,
 		Example: `  gaia witness replay 3f2a….rvw
   gaia witness replay 3f2a….rvw --hmac-key-file shared.key`,
-		Args: oneGiven("the file of a witness bundle"),
+		Args: oneArg("the file of a witness bundle"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := notEmpty(cmd, "hmac-key-file"); err != nil {
 				return err
