@@ -36,8 +36,9 @@ const exitHelp = `Exit codes:
   0    ok
   1    failure
   2    usage
-  3    findings or gaps, what a run would fail by, a package that is refused, or a
-       run that is not submittable though it was meant to be
+  3    findings or gaps, what a run would fail by, a package or card that is
+       refused, an evaluation that fails, or a run that is not submittable though
+       it was meant to be
   4    evidence does not verify
   5    run incomplete, can be resumed
   130  interrupted (state saved)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
@@ -203,6 +204,7 @@ func someSheet(tasks int) ledger.Sheet {
 
 // TestPack: what was packed is unpacked to the last member, nil and empty told apart.
 func TestPack(t *testing.T) {
+	long.NotRaced(t)
 	for _, n := range []int{0, 1, 5000} {
 		want := someSheet(n)
 		data, err := pack(want)

@@ -20,7 +20,7 @@ func (a *app) trendCommand() *cobra.Command {
 		Long: `Trend verifies finished runs and counts them by the day or the ISO week, in UTC,
 in which they began: tasks, how many the official scorer found solved, what a
 solve took in money and tokens, model calls that were tried again, under which
-guidance and model, and regressions: tasks that the last earlier run that had them
+guidance and model, and regressions: tasks that the last earlier run with them
 solved, and this one did not. Each PATH is a run directory, a full package, its
 archive, or a folder that holds some, such as runs/.
 

@@ -22,8 +22,9 @@ where it says "exact-match: true", and failed or error where it says "exact-matc
 false". Nothing is run again.
 
 With --hmac-key-file nothing is shown of a bundle that is not signed with that key.
-Where the test log does not tell, or has a line almost like those, step 6 is not checked, and the exit code is 3;
-of a task that was skipped or not scored it has nothing to tell.`,
+Where the test log does not tell, or has a line almost like those, step 6 is not
+checked, and the exit code is 3; of a task that was skipped or not scored it has
+nothing to tell.`,
 		Example: `  gaia witness replay 3f2a….rvw
   gaia witness replay 3f2a….rvw --hmac-key-file shared.key`,
 		Args: oneArg("the file of a witness bundle"),

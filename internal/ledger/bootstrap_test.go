@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
 )
 
 // TestPairedStatistics compares with values that Python computed: of fractions, and
@@ -134,6 +136,7 @@ func TestBootstrapAgainstResampling(t *testing.T) {
 
 // TestBootstrapMirrored: which run is called A is chance.
 func TestBootstrapMirrored(t *testing.T) {
+	long.NotRaced(t)
 	for n := range 30 {
 		for onlyA := 0; onlyA <= n; onlyA++ {
 			for onlyB := 0; onlyA+onlyB <= n; onlyB++ {
