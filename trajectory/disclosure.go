@@ -222,7 +222,7 @@ func (c *Contents) ReadTask(visit func(Event, []byte) error) error {
 	var head string // digest of its line
 	for i, text := range c.Events {
 		refuse := func(format string, args ...any) error {
-			return &Fault{EventsMember, int64(i + 1), fmt.Sprintf(format, args...)}
+			return &Fault{File: EventsMember, Line: int64(i + 1), Reason: fmt.Sprintf(format, args...)}
 		}
 		if len(text) >= MaxLine {
 			return refuse("longer than %d bytes", MaxLine)

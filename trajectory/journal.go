@@ -31,6 +31,7 @@ type Fault struct {
 	File   string
 	Line   int64
 	Reason string
+	Hint   string // what the user can do about it; "" if there is nothing to say
 }
 
 func (f *Fault) Error() string {
@@ -70,14 +71,14 @@ func ReadJournal(r io.Reader, runID, head string, visit func(Event, []byte) erro
 			return end, &Tail{offset, line}, nil
 		}
 		if errors.Is(err, errLineTooLong) {
-			return End{}, nil, &Fault{JournalFile, end.Events + 1, fmt.Sprintf("longer than %d bytes", MaxLine)}
+			return End{}, nil, &Fault{File: JournalFile, Line: end.Events + 1, Reason: fmt.Sprintf("longer than %d bytes", MaxLine)}
 		}
 		if err != nil {
 			return End{}, nil, fmt.Errorf("reading %s: %w", JournalFile, err)
 		}
 		event, reason := checkLine(line, runID, end)
 		if reason != "" {
-			return End{}, nil, &Fault{JournalFile, end.Events + 1, reason}
+			return End{}, nil, &Fault{File: JournalFile, Line: end.Events + 1, Reason: reason}
 		}
 		if err := visit(event, line); err != nil {
 			return End{}, nil, err

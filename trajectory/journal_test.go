@@ -229,7 +229,7 @@ func TestReadJournalRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			end, tail, err := verify(tt.data)
 			var fault *Fault
-			if !errors.As(err, &fault) || *fault != (Fault{JournalFile, tt.line, tt.want}) {
+			if !errors.As(err, &fault) || *fault != (Fault{File: JournalFile, Line: tt.line, Reason: tt.want}) {
 				t.Errorf("%v, want line %d: %s", err, tt.line, tt.want)
 			}
 			if end != (End{}) || tail != nil {
@@ -237,7 +237,7 @@ func TestReadJournalRefuses(t *testing.T) {
 			}
 		})
 	}
-	if got := (&Fault{JournalFile, 3, "is wrong"}).Error(); got != "events.jsonl: line 3: is wrong" {
+	if got := (&Fault{File: JournalFile, Line: 3, Reason: "is wrong"}).Error(); got != "events.jsonl: line 3: is wrong" {
 		t.Error(got)
 	}
 	if got := Faultf("checkpoint", "is %s", "wrong").Error(); got != "checkpoint: is wrong" {
@@ -329,7 +329,7 @@ func TestLongLines(t *testing.T) {
 	data := small(t)
 	_, _, err := ReadJournal(io.MultiReader(bytes.NewReader(data), endless('a')), runID, manifestDigest, func(Event, []byte) error { return nil })
 	var fault *Fault
-	if !errors.As(err, &fault) || *fault != (Fault{JournalFile, 7, "longer than 16777216 bytes"}) {
+	if !errors.As(err, &fault) || *fault != (Fault{File: JournalFile, Line: 7, Reason: "longer than 16777216 bytes"}) {
 		t.Errorf("a line without end: %v", err)
 	}
 	for extra, want := range map[int64]error{0: nil, 1: errLineTooLong} {

@@ -82,7 +82,11 @@ func (a *app) exit(err error) int {
 	for _, r := range f.reasons {
 		fmt.Fprintf(a.stderr, "gaia: reason: %s\n", oneLine(r))
 	}
-	for _, h := range f.hints {
+	hints := f.hints
+	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) && fault.Hint != "" {
+		hints = []string{fault.Hint} // it knows more than the command
+	}
+	for _, h := range hints {
 		fmt.Fprintf(a.stderr, "gaia: hint: %s\n", oneLine(h))
 	}
 	return f.code

@@ -13,7 +13,7 @@ import (
 )
 
 // version is the program's own; the build adds the commit.
-const version = "0.1.0"
+const version = "0.2.0"
 
 // harness says which program this is, down to the executable's digest.
 func harness() (trajectory.Harness, error) {

@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -13,6 +15,9 @@ import (
 // what Encode writes or contradicts itself.
 func DecodeManifest(data []byte) (Manifest, error) {
 	var m Manifest
+	if err := checkSchema(data); err != nil {
+		return Manifest{}, err
+	}
 	if err := sign.Decode(data, &m); err != nil {
 		return Manifest{}, trajectory.Faultf(ManifestFile, "%v", err)
 	}
@@ -33,6 +38,23 @@ func DecodeManifest(data []byte) (Manifest, error) {
 		}
 	}
 	return m, nil
+}
+
+// checkSchema names the version that reads a plan of an earlier schema, whose
+// members are not those of this one. It reads the schema only.
+func checkSchema(data []byte) error {
+	const earlier, reader = "gaia.manifest/1", "gaia 0.1.0"
+	var plan struct {
+		Schema string `json:"schema"`
+	}
+	if err := json.Unmarshal(data, &plan); err != nil || plan.Schema != earlier {
+		return nil // what is no plan at all is for the strict decoder to refuse
+	}
+	return &trajectory.Fault{
+		File:   ManifestFile,
+		Reason: fmt.Sprintf("schema is %q, which %s reads and this version does not", earlier, reader),
+		Hint:   fmt.Sprintf("build %s from the commit that 'jq -r .harness.commit %s' prints", reader, ManifestFile),
+	}
 }
 
 // checkPolicy: the policy is in its one form, and the one that the rest of the

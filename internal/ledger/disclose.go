@@ -156,7 +156,7 @@ func inMember(err error) error {
 	case EnvelopeFile:
 		name = "manifest_envelope"
 	}
-	return &trajectory.Fault{File: name, Line: fault.Line, Reason: fault.Reason}
+	return &trajectory.Fault{File: name, Line: fault.Line, Reason: fault.Reason, Hint: fault.Hint}
 }
 
 // readPlan reads the plan and what the bundle repeats of it. Who signed it is

@@ -21,7 +21,7 @@ const ManifestType = "application/vnd.gaia-harness.manifest+json"
 
 // Schemas of the files that are one JSON value or one a line.
 const (
-	manifestSchema   = "gaia.manifest/1"
+	manifestSchema   = "gaia.manifest/2"
 	trajectorySchema = "gaia.trajectory/1"
 	resultSchema     = "gaia.result/1"
 	summarySchema    = "gaia.summary/1"

@@ -44,8 +44,9 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		return `{"level":1,"question_sha256":"` + sign.Digest([]byte(question("a"))) + `","task_id":"` + id + `"}`
 	}
 	tests := []struct{ name, old, new, want string }{
-		{"other schema", "gaia.manifest/1", "gaia.manifest/2", `schema is "gaia.manifest/2", not "gaia.manifest/1"`},
-		{"no schema", "gaia.manifest/1", "", `schema is "", not "gaia.manifest/1"`},
+		{"other schema", "gaia.manifest/2", "gaia.manifest/3", `schema is "gaia.manifest/3", not "gaia.manifest/2"`},
+		{"an earlier schema", "gaia.manifest/2", "gaia.manifest/1", `schema is "gaia.manifest/1", which gaia 0.1.0 reads and this version does not`},
+		{"no schema", "gaia.manifest/2", "", `schema is "", not "gaia.manifest/2"`},
 		{"no run", `"run_id":"` + testRunID + `"`, `"run_id":""`, "run_id is not a ULID"},
 		{"a path for a run id", `"run_id":"` + testRunID + `"`, `"run_id":"../../escape"`, "run_id is not a ULID"},
 		{"a task twice", task("a"), task("a") + "," + task("a"), `task "a" is planned twice or has no id`},
@@ -83,7 +84,7 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		{"attempts below nothing", `"attempts_per_task":0`, `"attempts_per_task":-1`, "has a limit below 0"},
 		{"unknown member", `"budgets"`, `"audits":1,"budgets"`, sign.ErrMalformed.Error()},
 		{"missing member", `"budgets":{"cost_microusd":0,"tool_calls":0,"turns":0},`, "", sign.ErrMalformed.Error()},
-		{"duplicate member", `"schema":"gaia.manifest/1"`, `"schema":"gaia.manifest/1","schema":"gaia.manifest/1"`, sign.ErrMalformed.Error()},
+		{"duplicate member", `"schema":"gaia.manifest/2"`, `"schema":"gaia.manifest/2","schema":"gaia.manifest/2"`, sign.ErrMalformed.Error()},
 		{"float", `"temperature_milli":0`, `"temperature_milli":0.5`, sign.ErrMalformed.Error()},
 		{"explicit zero", `"rehearsal":true`, `"rehearsal":false`, sign.ErrMalformed.Error()},
 		{"space", `"schema":`, `"schema": `, sign.ErrMalformed.Error()},
@@ -99,7 +100,7 @@ func TestDecodeManifestRefuses(t *testing.T) {
 			}
 			m, err := DecodeManifest([]byte(strings.Replace(good, tt.old, tt.new, 1)))
 			var fault *trajectory.Fault
-			if !errors.As(err, &fault) || *fault != (trajectory.Fault{File: ManifestFile, Reason: tt.want}) {
+			if !errors.As(err, &fault) || fault.File != ManifestFile || fault.Reason != tt.want || (fault.Hint != "") != (tt.name == "an earlier schema") {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 			if diff := cmp.Diff(Manifest{}, m); diff != "" {
@@ -111,7 +112,7 @@ func TestDecodeManifestRefuses(t *testing.T) {
 
 func FuzzDecodeManifest(f *testing.F) {
 	f.Add(encodePlan(f, plan(f, "a", "b")))
-	f.Add([]byte(`{"schema":"gaia.manifest/1"}`))
+	f.Add([]byte(`{"schema":"gaia.manifest/2"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := DecodeManifest(data)
 		if err != nil {
