@@ -261,7 +261,7 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 	case trajectory.ToolExecuted:
 		t.execute(a, ev, p)
 	case trajectory.PolicyViolation:
-		if !slices.Equal(p.RuleIDs, []string{policy.Budget}) {
+		if p.Class == string(policy.DeniedByRule) {
 			a.Broken = append(a.Broken, BrokenFact{ev.Seq, ev.Turn, p.CallID})
 		}
 	case trajectory.Rollback:

@@ -169,16 +169,22 @@ func TestGateRefuses(t *testing.T) {
 		call   Call
 		shown  string
 		rules  string
+		class  policy.Denial
 	}{
-		{"unknown tool", nil, Call{"c", "bash", `{}`}, `refused: there is no tool "bash"; the tools are probe`, ""},
-		{"denied tool", func(p *policy.Policy) { p.Deny = []string{"probe"} }, Call{"c", "probe", `{"text":"x"}`}, "refused: ", ""},
-		{"unknown mode", func(p *policy.Policy) { p.Mode = "yolo" }, Call{"c", "probe", `{"text":"x"}`}, "refused: ", ""},
-		{"broken arguments", nil, Call{"c", "probe", `{"text":`}, "error: the arguments of probe are not one JSON object", ""},
-		{"unknown argument", nil, Call{"c", "probe", `{"text":"x","force":true}`}, "error: the arguments do not fit probe", ""},
-		{"repeated argument", nil, Call{"c", "probe", `{"text":"x","text":"y"}`}, "error: the arguments of probe are not one JSON object", ""},
-		{"answer source", nil, Call{"c", "probe", `{"text":"x","url":"` + answers + `"}`}, "refused: R001", "R001"},
-		{"grader surface", nil, Call{"c", "probe", `{"text":"open judgments.jsonl"}`}, "refused: R002", "R002"},
-		{"tool budget", func(p *policy.Policy) { p.MaxToolCalls = 0 }, Call{"c", "probe", `{"text":"x"}`}, "refused: R006", "R006"},
+		{"unknown tool", nil, Call{"c", "bash", `{}`}, `refused: there is no tool "bash"; the tools are probe`, "", ""},
+		{"denied tool", func(p *policy.Policy) { p.Deny = []string{"probe"} }, Call{"c", "probe", `{"text":"x"}`}, "refused: ", "", policy.DeniedByList},
+		{"denied tool and rule", func(p *policy.Policy) { p.Deny = []string{"probe"} }, Call{"c", "probe", `{"text":"open judgments.jsonl"}`}, "refused: ", "R002", policy.DeniedByRule},
+		{"denied tool and budget", func(p *policy.Policy) { p.Deny, p.MaxToolCalls = []string{"probe"}, 0 }, Call{"c", "probe", `{"text":"x"}`}, "refused: ", "R006", policy.DeniedByList},
+		{"tool that is not allowed", func(p *policy.Policy) { p.Allow = []string{"calculate"} }, Call{"c", "probe", `{"text":"x"}`}, "refused: ", "", policy.DeniedByMode},
+		{"no reader in mode restricted", func(p *policy.Policy) { p.Mode = policy.Restricted }, Call{"c", "probe", `{"text":"x"}`}, "refused: ", "", policy.DeniedByMode},
+		{"approval with no terminal", func(p *policy.Policy) { p.Confirm = []string{"probe"} }, Call{"c", "probe", `{"text":"x"}`}, "refused: there is no person to ask: ", "", policy.DeniedByMode},
+		{"unknown mode", func(p *policy.Policy) { p.Mode = "yolo" }, Call{"c", "probe", `{"text":"x"}`}, "refused: ", "", policy.DeniedByMode},
+		{"broken arguments", nil, Call{"c", "probe", `{"text":`}, "error: the arguments of probe are not one JSON object", "", ""},
+		{"unknown argument", nil, Call{"c", "probe", `{"text":"x","force":true}`}, "error: the arguments do not fit probe", "", ""},
+		{"repeated argument", nil, Call{"c", "probe", `{"text":"x","text":"y"}`}, "error: the arguments of probe are not one JSON object", "", ""},
+		{"answer source", nil, Call{"c", "probe", `{"text":"x","url":"` + answers + `"}`}, "refused: R001", "R001", policy.DeniedByRule},
+		{"grader surface", nil, Call{"c", "probe", `{"text":"open judgments.jsonl"}`}, "refused: R002", "R002", policy.DeniedByRule},
+		{"tool budget", func(p *policy.Policy) { p.MaxToolCalls = 0 }, Call{"c", "probe", `{"text":"x"}`}, "refused: R006", "R006", policy.DeniedByBudget},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			sink := &gateSink{}
@@ -192,15 +198,28 @@ func TestGateRefuses(t *testing.T) {
 				t.Errorf("ran %v, shown %q, want %q", ran, results[0].Text, c.shown)
 			}
 			payloads := flushed(t, s, sink)
-			decision, ok := payloads[1].(trajectory.PolicyDecision)
+			at := slices.IndexFunc(payloads, func(p trajectory.Payload) bool { return p.Type() == trajectory.TypePolicyDecision })
+			decision, ok := payloads[max(at, 0)].(trajectory.PolicyDecision)
 			if !ok || decision.Decision == string(policy.Allow) || decision.Shown != results[0].Text || strings.Join(decision.RuleIDs, " ") != c.rules {
 				t.Errorf("decision is %+v", payloads[1])
 			}
+			var violation trajectory.PolicyViolation
+			for _, p := range payloads {
+				if v, ok := p.(trajectory.PolicyViolation); ok {
+					violation = v
+				}
+			}
+			if violation.Class != string(c.class) || c.class != "" && (violation.CallID != "c" || violation.Description != decision.Reason || strings.Join(violation.RuleIDs, " ") != c.rules) {
+				t.Errorf("the violation is %+v, want class %q", violation, c.class)
+			}
 			want := "tool_proposed policy_decision"
-			if c.rules != "" {
+			if strings.HasPrefix(c.name, "approval") {
+				want = "tool_proposed approval_requested approval_resolved policy_decision"
+			}
+			if c.class != "" {
 				want += " policy_violation"
 			}
-			if c.rules != "" && c.rules != policy.Budget {
+			if c.class == policy.DeniedByRule {
 				want += " rollback"
 			}
 			if got := names(payloads); got != want {

@@ -48,8 +48,8 @@ func (s *Session) admit(ctx context.Context, turn int, passes []*pass) error {
 	return s.rec.Append(turn, events...)
 }
 
-// ask has somebody approve a call, and decides again with the answer. Nobody to ask
-// is a no.
+// ask has a person approve a call, and decides again with the answer. Where there is no
+// person to ask, the mode denies the call.
 func (s *Session) ask(ctx context.Context, p *pass) (trajectory.Payload, error) {
 	answer := Answer{By: trajectory.ByNoTerminal}
 	began := s.gate.Now()
@@ -68,7 +68,11 @@ func (s *Session) ask(ctx context.Context, p *pass) (trajectory.Payload, error) 
 	case policy.Allow:
 		p.decision = again
 	case policy.Confirm: // it was not approved; or that is not enough, and then it does not run either
-		again.Reason = "nobody has approved it: " + again.Reason
+		if answer.By == trajectory.ByPerson {
+			again.Reason = "a person refused this call: " + again.Reason
+		} else {
+			again.Class, again.Reason = policy.DeniedByMode, "there is no person to ask: "+again.Reason
+		}
 		p.deny(again)
 	default:
 		p.deny(again)

@@ -17,14 +17,14 @@ func (s *Session) decided(p *pass) []trajectory.Payload {
 		CallID: p.id, Decision: string(p.decision.Verdict), Mode: string(s.gate.Policy.Mode), PolicyHash: s.gate.Policy.Hash(),
 		Reason: p.decision.Reason, RuleIDs: p.decision.RuleIDs, Shown: p.refusal,
 	}}
-	if !p.allowed() && len(p.decision.RuleIDs) > 0 {
+	if p.decision.Class != "" {
 		events = append(events, violation(p.id, p.decision))
 	}
 	return events
 }
 
 func violation(callID string, d policy.Decision) trajectory.Payload {
-	return trajectory.PolicyViolation{CallID: callID, Description: d.Reason, RuleIDs: d.RuleIDs}
+	return trajectory.PolicyViolation{CallID: callID, Class: string(d.Class), Description: d.Reason, RuleIDs: d.RuleIDs}
 }
 
 // proposal records the arguments one by one, each cut by itself, so that a

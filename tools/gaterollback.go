@@ -41,18 +41,15 @@ type breach struct {
 	rules          []string
 }
 
-// broken returns the first breach of rules in a turn. A spent budget is none: the
-// call did not run, and those before it did nothing wrong.
+// broken returns the first breach of a rule in a turn. A denial by deny list, mode or
+// budget is none: the call did not run, and those before it did nothing wrong.
 func broken(passes []*pass) (breach, bool) {
 	for _, p := range passes {
 		p.mu.Lock()
 		all := append([]policy.Decision{p.decision}, p.refused...)
 		p.mu.Unlock()
-		for i, d := range all {
-			if i == 0 && p.allowed() || !slices.ContainsFunc(d.RuleIDs, func(id string) bool { return id != policy.Budget }) {
-				continue
-			}
-			return breach{p.id, d.Reason, d.RuleIDs}, true
+		if i := slices.IndexFunc(all, func(d policy.Decision) bool { return d.Class == policy.DeniedByRule }); i >= 0 {
+			return breach{p.id, all[i].Reason, all[i].RuleIDs}, true
 		}
 	}
 	return breach{}, false

@@ -67,7 +67,7 @@ func TestGateApproval(t *testing.T) {
 		{"c4", "probe", `{"text":"open judgments.jsonl"}`},
 	})
 	must(t, err)
-	if !slices.Equal(ran, []string{secret}) || results[0].Text != "did" || !strings.HasPrefix(results[1].Text, "refused: nobody has approved it") ||
+	if !slices.Equal(ran, []string{secret}) || results[0].Text != "did" || !strings.HasPrefix(results[1].Text, "refused: a person refused this call: ") ||
 		!strings.HasPrefix(results[2].Text, "error: the arguments do not fit") || !strings.HasPrefix(results[3].Text, "refused: R002") {
 		t.Errorf("ran %q, results %q", ran, results)
 	}
@@ -104,18 +104,21 @@ func TestGateApproval(t *testing.T) {
 	}
 }
 
-// TestGateNobodyToAsk: without anybody to ask, what needs approval is denied, with
-// one wait for the disk.
+// TestGateNobodyToAsk: with no terminal to ask, the mode denies what needs approval,
+// with one wait for the disk.
 func TestGateNobodyToAsk(t *testing.T) {
 	sink := &gateSink{}
 	s := newSession(t, sink, func(p *policy.Policy) { p.Mode = policy.Approved }, probe("probe", func(probeArgs) (Output, error) { panic("it ran") }))
 	results, err := s.Run(t.Context(), 1, []Call{{"c1", "probe", `{"text":"x"}`}})
 	must(t, err)
 	payloads := recorded(t, sink)
-	if got, want := names(payloads), "tool_proposed approval_requested approval_resolved policy_decision"; got != want {
+	if got, want := names(payloads), "tool_proposed approval_requested approval_resolved policy_decision policy_violation"; got != want {
 		t.Fatalf("recorded %s, want %s", got, want)
 	}
 	resolved, decision := payloads[2].(trajectory.ApprovalResolved), payloads[3].(trajectory.PolicyDecision)
+	if v := payloads[4].(trajectory.PolicyViolation); v.Class != string(policy.DeniedByMode) || v.CallID != "c1" || len(v.RuleIDs) > 0 {
+		t.Errorf("the violation is %+v", v)
+	}
 	if resolved.Approved || resolved.By != trajectory.ByNoTerminal || decision.Decision != "deny" || decision.Shown != results[0].Text {
 		t.Errorf("resolved %+v, decided %+v, shown %q", resolved, decision, results[0].Text)
 	}

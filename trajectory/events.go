@@ -346,9 +346,11 @@ type PolicyDecision struct {
 	Shown      string   `json:"shown,omitzero"`
 }
 
-// PolicyViolation says that a call hit rules.
+// PolicyViolation says that a call was denied, or a redirect of it was refused. Class is
+// that of policy.Decision; RuleIDs may be empty where it is deny_list or mode.
 type PolicyViolation struct {
 	CallID      string   `json:"call_id"`
+	Class       string   `json:"class"`
 	Description string   `json:"description"`
 	RuleIDs     []string `json:"rule_ids"`
 }

@@ -47,7 +47,7 @@ func filled() []Payload {
 		ToolProposed{Args: map[string]string{"query": "tide table", "page": "2"}, ArgsSHA256: digest, ArgsTruncated: []string{"query"}, BodySHA256: digest, CallID: "call-1",
 			Malformed: "{", Name: "web_search", Redactions: 1},
 		PolicyDecision{CallID: "call-1", Decision: "deny", Mode: "autonomous", PolicyHash: "fedcba9876543210", Reason: "an answer source", RuleIDs: []string{"R001"}, Shown: "refused"},
-		PolicyViolation{CallID: "call-1", Description: "an answer source", RuleIDs: []string{"R001", "R002"}},
+		PolicyViolation{CallID: "call-1", Class: "rule", Description: "an answer source", RuleIDs: []string{"R001", "R002"}},
 		ToolExecuted{BodySHA256: digest, Bytes: 9000, CallID: "call-1", Head: "page", IsError: true, LatencyMs: 3,
 			Model: &ModelUse{CostMicroUSD: &cost, RequestID: "req-3", RequestedModel: "hearing-model", ResponseModel: "hearing-model-2", Tokens: Tokens{Cached: 1, In: 2, Out: 3, Reasoning: 4}, Tries: 2, UsageReported: true},
 			Name:  "web_fetch", OutputSHA256: digest, Probes: probes, Redactions: 1, ShownBytes: 4000,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -133,7 +134,9 @@ func (a *Attempt) step(e trajectory.Event) {
 				Name: a.names[p.CallID], OutputSHA256: sign.Digest([]byte(p.Shown)), Refused: true, Turn: e.Turn, Type: "tool_result", URLs: []trajectory.URL{}})
 		}
 	case trajectory.PolicyViolation:
-		a.Violations++
+		if c := policy.Denial(p.Class); c == policy.DeniedByRule || c == policy.DeniedByList {
+			a.Violations++
+		}
 	case trajectory.CheckpointSaved:
 		a.written = true
 	case trajectory.Rollback:

@@ -26,7 +26,7 @@ import (
 //	a.1.1 call in=10 out=5 cost=3    cost=? is unknown; error: no reply; retry: repeats a call
 //	a.1.1 propose calculate
 //	a.1.1 allow                  or: refuse R001
-//	a.1.1 violation R001 R004    by the call
+//	a.1.1 violation R001 R004    by the call; R006, mode and deny_list are of the class that they name
 //	a.1.1 kept                   the workspace, before a call may change it
 //	a.1.1 executed calculate     with in=1 out=2 cost=3: a model made the result
 //	a.1.1 rollback right         of the workspace; or: wrong, unknown, other (by another call)
@@ -225,7 +225,14 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 	case "refuse":
 		d.Payload = trajectory.PolicyDecision{CallID: "c", Decision: "deny", RuleIDs: []string{args}, Shown: "refused by " + args}
 	case "violation":
-		d.Payload = trajectory.PolicyViolation{CallID: "c", Description: "it leads to answers", RuleIDs: strings.Fields(args)}
+		v := trajectory.PolicyViolation{CallID: "c", Class: "rule", Description: "it leads to answers", RuleIDs: strings.Fields(args)}
+		switch args {
+		case "mode", "deny_list":
+			v.Class, v.RuleIDs = args, nil
+		case policy.Budget:
+			v.Class = "budget"
+		}
+		d.Payload = v
 	case "kept":
 		d.Payload = trajectory.CheckpointSaved{CallID: "c", TreeSHA256: "sha256:kept", Workspace: []trajectory.File{}}
 	case "rollback":

@@ -146,7 +146,7 @@ run completed failed=1
 		trajectory.ModelCallCompleted{CostMicroUSD: &cost, Head: `{"content":"First\nI \"look\"`, OutputSHA256: sign.Digest([]byte("reply")), Tokens: trajectory.Tokens{In: 10, Out: 5, Reasoning: 3}},
 		propose("c", "web_search", "one"), propose("c", "web_search", "two"), propose("d", "python", "three"),
 		trajectory.ApprovalRequested{CallID: "d"}, trajectory.ApprovalResolved{Approved: true, By: trajectory.Beforehand, CallID: "d"},
-		trajectory.PolicyDecision{CallID: "c", Decision: "deny", RuleIDs: []string{"R001"}, Shown: "refused"}, trajectory.PolicyViolation{CallID: "c", RuleIDs: []string{"R001"}},
+		trajectory.PolicyDecision{CallID: "c", Decision: "deny", RuleIDs: []string{"R001"}, Shown: "refused"}, trajectory.PolicyViolation{CallID: "c", Class: "rule", RuleIDs: []string{"R001"}},
 		allow("c"), allow("d"), ran("c", "web_search", "found", 120, &trajectory.ModelUse{CostMicroUSD: &cost, Tokens: trajectory.Tokens{In: 7, Out: 1}}),
 		ran("d", "python", "ran", 33, nil),
 		propose("c", "read_file", "four"), allow("c"), ran("c", "read_file", "", 0, nil),

@@ -376,22 +376,23 @@ func TestConfirm(t *testing.T) {
 		approved bool
 		deny     []string
 		want     Verdict
+		class    Denial
 		reason   string
 	}{
-		{Autonomous, "python", false, nil, Confirm, `tool "python" needs a person's approval`},
-		{Autonomous, EveryTool, false, nil, Confirm, `tool "python" needs a person's approval`},
-		{Autonomous, "python", true, nil, Allow, ""},
-		{Autonomous, "web_fetch", false, nil, Allow, ""},
-		{Autonomous, "python", true, []string{"python"}, Deny, `tool "python" is on the deny list`},
-		{Restricted, "python", true, nil, Deny, `tool "python" is not on the allow list of mode restricted`},
-		{Approved, "python", false, nil, Confirm, "every call needs a person's approval in mode approved"},
+		{Autonomous, "python", false, nil, Confirm, "", `tool "python" needs a person's approval`},
+		{Autonomous, EveryTool, false, nil, Confirm, "", `tool "python" needs a person's approval`},
+		{Autonomous, "python", true, nil, Allow, "", ""},
+		{Autonomous, "web_fetch", false, nil, Allow, "", ""},
+		{Autonomous, "python", true, []string{"python"}, Deny, DeniedByList, `tool "python" is on the deny list`},
+		{Restricted, "python", true, nil, Deny, DeniedByMode, `tool "python" is not on the allow list of mode restricted`},
+		{Approved, "python", false, nil, Confirm, "", "every call needs a person's approval in mode approved"},
 	} {
 		p, err := Builtin(tc.mode)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p.Confirm, p.Deny = []string{tc.confirm}, tc.deny
-		want := Decision{Verdict: tc.want, Reason: tc.reason}
+		want := Decision{Verdict: tc.want, Class: tc.class, Reason: tc.reason}
 		if diff := cmp.Diff(want, Decide(p, Call{Tool: "python", Known: true, Approved: tc.approved})); diff != "" {
 			t.Errorf("%+v: %s", tc, diff)
 		}

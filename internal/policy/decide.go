@@ -34,10 +34,25 @@ const (
 	Confirm Verdict = "confirm" // only if a person approves
 )
 
-// Decision is a verdict with its reason, which is fit to be shown to the model, and the ids of all
-// rules that fired, in the order of Rules, also where something else came first.
+// Denial is the class of a denial. It is empty for a call that is not denied, and for one whose denial
+// is no violation: its tool does not exist, or its code is too long to read.
+type Denial string
+
+const (
+	DeniedByRule   Denial = "rule"      // a rule other than R006 fired, whatever else denies the call too
+	DeniedByList   Denial = "deny_list" // the tool is on the deny list
+	DeniedByMode   Denial = "mode"      // the mode or the allow list excludes the tool
+	DeniedByBudget Denial = "budget"    // R006 alone fired
+)
+
+// Denials returns all classes.
+func Denials() []Denial { return []Denial{DeniedByRule, DeniedByList, DeniedByMode, DeniedByBudget} }
+
+// Decision is a verdict with its class, its reason, which is fit to be shown to the model, and the ids
+// of all rules that fired, in the order of Rules, also where something else came first.
 type Decision struct {
 	Verdict Verdict
+	Class   Denial
 	RuleIDs []string
 	Reason  string
 }
@@ -49,17 +64,23 @@ func Decide(p Policy, c Call) Decision {
 		fired = append(fired, finding{Budget, budgetReason(p, c)})
 	}
 	d := denied(fired)
+	class := d.Class
+	d.Class = ""
 	switch {
 	case listed(p.Deny, c.Tool):
+		d.Class = DeniedByList
 		d.Reason = fmt.Sprintf("tool %q is on the deny list", c.Tool)
 	case !c.Known:
 		d.Reason = fmt.Sprintf("there is no tool %q", c.Tool)
 	case !known(p.Mode):
+		d.Class = DeniedByMode
 		d.Reason = fmt.Sprintf("unknown governance mode %q", p.Mode)
 	case len(fired) > 0:
+		d.Class = class
 	case slices.ContainsFunc(c.Code, func(code string) bool { return len(code) > maxCode }):
 		d.Reason = fmt.Sprintf("the code is longer than %d bytes, which is more than is read: write it in parts", maxCode)
 	case !listed(p.Allow, c.Tool), p.Mode == Restricted && !slices.Contains(readers(), c.Tool):
+		d.Class = DeniedByMode
 		d.Reason = fmt.Sprintf("tool %q is not on the allow list of mode %s", c.Tool, p.Mode)
 	case p.Mode == Approved && !c.Approved:
 		d.Verdict, d.Reason = Confirm, "every call needs a person's approval in mode approved"
@@ -68,13 +89,16 @@ func Decide(p Policy, c Call) Decision {
 	default:
 		d.Verdict = Allow
 	}
+	if class == DeniedByRule {
+		d.Class = class
+	}
 	return d
 }
 
 // DecideURL judges one URL by the rules, for redirects of a task's call that is allowed already.
 func DecideURL(p Policy, taskID, url string) Decision {
 	if !known(p.Mode) {
-		return Decision{Verdict: Deny, Reason: fmt.Sprintf("unknown governance mode %q", p.Mode)}
+		return Decision{Verdict: Deny, Class: DeniedByMode, Reason: fmt.Sprintf("unknown governance mode %q", p.Mode)}
 	}
 	if fired := broken(p, Call{Tool: "web_fetch", TaskID: taskID, URLs: []string{url}}); len(fired) > 0 {
 		return denied(fired)
@@ -85,13 +109,17 @@ func DecideURL(p Policy, taskID, url string) Decision {
 // finding is a rule that fired, and why.
 type finding struct{ rule, reason string }
 
-// denied is a denial with the ids of all findings and the reason of the first.
+// denied is a denial with the ids of all findings, and the class and the reason of the first: the
+// finding of a budget comes last.
 func denied(fired []finding) Decision {
 	d := Decision{Verdict: Deny}
 	for i, f := range fired {
 		d.RuleIDs = append(d.RuleIDs, f.rule)
 		if i == 0 {
-			d.Reason = f.rule + " " + f.reason
+			d.Class, d.Reason = DeniedByRule, f.rule+" "+f.reason
+			if f.rule == Budget {
+				d.Class = DeniedByBudget
+			}
 		}
 	}
 	return d

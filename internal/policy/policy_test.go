@@ -41,25 +41,27 @@ func TestModes(t *testing.T) {
 		approved bool
 		deny     []string
 		want     Verdict
+		class    Denial
 		reason   string
 	}{
 		{mode: Restricted, tool: "read_file", want: Allow},
 		{mode: Restricted, tool: "web_fetch", approved: true, want: Allow},
-		{mode: Restricted, tool: "python", want: Deny, reason: onlyRead},
-		{mode: Restricted, tool: "python", approved: true, want: Deny, reason: onlyRead},
-		{mode: Restricted, tool: "read_file", deny: []string{"read_file"}, want: Deny, reason: `tool "read_file" is on the deny list`},
+		{mode: Restricted, tool: "python", want: Deny, class: DeniedByMode, reason: onlyRead},
+		{mode: Restricted, tool: "python", approved: true, want: Deny, class: DeniedByMode, reason: onlyRead},
+		{mode: Restricted, tool: "read_file", deny: []string{"read_file"}, want: Deny, class: DeniedByList, reason: `tool "read_file" is on the deny list`},
 		{mode: Restricted, tool: "read_file", unknown: true, want: Deny, reason: `there is no tool "read_file"`},
 		{mode: Approved, tool: "python", want: Confirm, reason: "every call needs a person's approval in mode approved"},
 		{mode: Approved, tool: "python", approved: true, want: Allow},
-		{mode: Approved, tool: "python", approved: true, deny: []string{"python"}, want: Deny, reason: `tool "python" is on the deny list`},
+		{mode: Approved, tool: "python", approved: true, deny: []string{"python"}, want: Deny, class: DeniedByList, reason: `tool "python" is on the deny list`},
 		{mode: Approved, tool: "nothing", approved: true, unknown: true, want: Deny, reason: `there is no tool "nothing"`},
 		{mode: Autonomous, tool: "python", want: Allow},
-		{mode: Autonomous, tool: "python", deny: []string{"x", "python"}, want: Deny, reason: `tool "python" is on the deny list`},
-		{mode: Autonomous, tool: "python", deny: []string{EveryTool}, want: Deny, reason: `tool "python" is on the deny list`},
+		{mode: Autonomous, tool: "python", deny: []string{"x", "python"}, want: Deny, class: DeniedByList, reason: `tool "python" is on the deny list`},
+		{mode: Autonomous, tool: "python", deny: []string{EveryTool}, want: Deny, class: DeniedByList, reason: `tool "python" is on the deny list`},
 		{mode: Autonomous, tool: "Python", deny: []string{"python"}, want: Allow},
 		{mode: Autonomous, tool: "", unknown: true, want: Deny, reason: `there is no tool ""`},
-		{mode: "", tool: "python", want: Deny, reason: `unknown governance mode ""`},
-		{mode: "AUTONOMOUS", tool: "python", approved: true, want: Deny, reason: `unknown governance mode "AUTONOMOUS"`},
+		{mode: Autonomous, tool: "nothing", unknown: true, deny: []string{"nothing"}, want: Deny, class: DeniedByList, reason: `tool "nothing" is on the deny list`},
+		{mode: "", tool: "python", want: Deny, class: DeniedByMode, reason: `unknown governance mode ""`},
+		{mode: "AUTONOMOUS", tool: "python", approved: true, want: Deny, class: DeniedByMode, reason: `unknown governance mode "AUTONOMOUS"`},
 	} {
 		p, err := Builtin(tc.mode)
 		if err != nil {
@@ -68,7 +70,7 @@ func TestModes(t *testing.T) {
 		}
 		p.Deny = tc.deny
 		got := Decide(p, Call{Tool: tc.tool, Known: !tc.unknown, Approved: tc.approved})
-		if diff := cmp.Diff(Decision{Verdict: tc.want, Reason: tc.reason}, got); diff != "" {
+		if diff := cmp.Diff(Decision{Verdict: tc.want, Class: tc.class, Reason: tc.reason}, got); diff != "" {
 			t.Errorf("%+v: %s", tc, diff)
 		}
 	}
@@ -115,7 +117,7 @@ func TestBudgets(t *testing.T) {
 		p := Policy{Mode: Autonomous, Allow: []string{EveryTool}, MaxToolCalls: tc.maxCalls, MaxCostMicroUSD: tc.maxCost}
 		want := Decision{Verdict: Allow}
 		if tc.reason != "" {
-			want = Decision{Verdict: Deny, RuleIDs: []string{"R006"}, Reason: tc.reason}
+			want = Decision{Verdict: Deny, Class: DeniedByBudget, RuleIDs: []string{"R006"}, Reason: tc.reason}
 		}
 		if diff := cmp.Diff(want, Decide(p, Call{Tool: "t", Known: true, ToolCalls: tc.calls, CostMicroUSD: tc.cost})); diff != "" {
 			t.Errorf("%+v: %s", tc, diff)
@@ -150,7 +152,7 @@ func TestRulesInDecisions(t *testing.T) {
 				t.Fatal(err)
 			}
 			tc.call.Tool, tc.call.Known, tc.call.Approved = "read_file", true, true
-			want := Decision{Verdict: Deny, RuleIDs: tc.rules, Reason: tc.reason}
+			want := Decision{Verdict: Deny, Class: DeniedByRule, RuleIDs: tc.rules, Reason: tc.reason}
 			if diff := cmp.Diff(want, Decide(p, tc.call)); diff != "" {
 				t.Errorf("%s, %s: %s", mode, tc.name, diff)
 			}
@@ -168,16 +170,17 @@ func TestDecideURL(t *testing.T) {
 		url   string
 		mode  Mode
 		want  Verdict
+		class Denial
 		rules []string
 	}{
-		{"https://example.com/", Approved, Allow, nil},
-		{"https://arxiv.org/abs/2311.12983", Autonomous, Allow, nil},
-		{"https://mirror.example/datasets/gaia-benchmark/GAIA", Autonomous, Deny, []string{"R001"}},
-		{"file:///srv/runs/x/judgments.jsonl", Autonomous, Deny, []string{"R002"}},
-		{"https://example.com/", "", Deny, nil},
+		{"https://example.com/", Approved, Allow, "", nil},
+		{"https://arxiv.org/abs/2311.12983", Autonomous, Allow, "", nil},
+		{"https://mirror.example/datasets/gaia-benchmark/GAIA", Autonomous, Deny, DeniedByRule, []string{"R001"}},
+		{"file:///srv/runs/x/judgments.jsonl", Autonomous, Deny, DeniedByRule, []string{"R002"}},
+		{"https://example.com/", "", Deny, DeniedByMode, nil},
 	} {
 		got := DecideURL(Policy{Mode: tc.mode}, "fab1e101-0000-4000-8000-000000000001", tc.url)
-		if got.Verdict != tc.want || !slices.Equal(got.RuleIDs, tc.rules) || (got.Reason == "") != (tc.want == Allow) {
+		if got.Verdict != tc.want || got.Class != tc.class || !slices.Equal(got.RuleIDs, tc.rules) || (got.Reason == "") != (tc.want == Allow) {
 			t.Errorf("%s: %+v", tc.url, got)
 		}
 	}
@@ -371,6 +374,13 @@ func TestDecideIsTotal(t *testing.T) {
 		}
 		if (d.Verdict == Allow) != (d.Reason == "") || d.Verdict != Allow && d.Verdict != Deny && d.Verdict != Confirm {
 			t.Fatalf("%+v", d)
+		}
+		rule := slices.ContainsFunc(d.RuleIDs, func(id string) bool { return id != Budget })
+		switch {
+		case d.Verdict != Deny && d.Class != "", d.Class != "" && !slices.Contains(Denials(), d.Class),
+			rule != (d.Class == DeniedByRule), d.Class == "" && denied, !rule && c.Known && d.Verdict == Deny && d.Class == "",
+			d.Class == DeniedByBudget && !slices.Equal(d.RuleIDs, []string{Budget}), d.Class == DeniedByMode && known(p.Mode) && len(d.RuleIDs) > 0:
+			t.Fatalf("%+v under %+v gives %+v", c, p, d)
 		}
 		if fmt.Sprint(DecideURL(p, "t", "x").Verdict) == string(Confirm) {
 			t.Fatal("a redirect cannot be confirmed")

@@ -131,7 +131,7 @@ func TestSeekingCalls(t *testing.T) {
 		c.TaskID = ownTask
 		want := Decision{Verdict: Allow}
 		if tc.reason != "" {
-			want = Decision{Verdict: Deny, RuleIDs: []string{AnswerSources}, Reason: tc.reason}
+			want = Decision{Verdict: Deny, Class: DeniedByRule, RuleIDs: []string{AnswerSources}, Reason: tc.reason}
 		}
 		if diff := cmp.Diff(want, Decide(free, c)); diff != "" {
 			t.Errorf("%s %v: %s", tc.tool, tc.args, diff)
