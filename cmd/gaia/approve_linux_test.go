@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"unsafe"
 
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/term"
@@ -79,4 +83,28 @@ func TestApproverOnATerminal(t *testing.T) {
 		t.Error("the bar keeps still after the answer")
 	}
 	progress.done()
+}
+
+// TestShowBodyOnATerminal: a terminal gets escapes in place of what would control
+// it, a pipe the bytes that the digest is of.
+func TestShowBodyOnATerminal(t *testing.T) {
+	const hostile = "red \x1b[31m, a title \x1b]0;owned\a, no newline"
+	screen, terminal := openTerminal(t)
+	dir, _ := foreignRun(t, "AUD-04/fires-cache-read.txt")
+	digest := sign.Digest([]byte(hostile))
+	path := filepath.Join(dir, filepath.FromSlash(trajectory.BodyFile(digest)))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(hostile), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, stderr := command(t, "show", "--body", digest, dir); code != exitOK || stdout != hostile {
+		t.Errorf("exit code %d, %q, %s", code, stdout, stderr)
+	}
+	a := &app{stdout: terminal, stderr: os.Stderr, getenv: func(string) string { return "" }}
+	if code := a.exit(a.execute([]string{"show", "--body", digest, dir})); code != exitOK {
+		t.Fatalf("exit code %d", code)
+	}
+	line, err := bufio.NewReader(screen).ReadString('\n')
+	if want := `red \u001b[31m, a title \u001b]0;owned\u0007, no newline` + "\r\n"; err != nil || line != want {
+		t.Errorf("the terminal gets %q, %v", line, err)
+	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -191,6 +193,97 @@ func TestInterrupt(t *testing.T) {
 			}
 			p.resumes()
 		})
+	}
+}
+
+// TestShowFollow: show --follow prints the steps of an attempt that is under way, in
+// another process than the one that writes, survives kill -9 and resume of that one,
+// and ends with the run. Ctrl-C ends it before.
+func TestShowFollow(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t)
+	if code, stderr := p.signalAfter(4, syscall.SIGKILL); code != -1 {
+		t.Fatalf("was not killed: exit code %d\n%s", code, stderr)
+	}
+	dir := p.runDir()
+	var first struct {
+		TaskID string `json:"task_id"`
+	}
+	follow := func(args ...string) (*exec.Cmd, *bufio.Scanner) {
+		cmd := p.command(append([]string{"show", dir, "--follow"}, args...)...)
+		cmd.Stderr = os.Stderr
+		pipe, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill() })
+		return cmd, bufio.NewScanner(pipe)
+	}
+	steps, asJSON := follow("--json")
+	if !asJSON.Scan() {
+		t.Fatalf("prints no step: %v", asJSON.Err())
+	}
+	if err := json.Unmarshal(asJSON.Bytes(), &first); err != nil || !strings.Contains(asJSON.Text(), `"type":"prompt"`) {
+		t.Errorf("the first step is %s, %v", asJSON.Text(), err)
+	}
+	interrupted, lines := follow()
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "  model ") {
+	}
+	if err := interrupted.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() {
+	}
+	if interrupted.Wait(); interrupted.ProcessState.ExitCode() != exitInterrupted {
+		t.Errorf("Ctrl-C: exit code %d", interrupted.ProcessState.ExitCode())
+	}
+	task, lines := follow(first.TaskID)
+	run, text := follow()
+	p.want(exitOK, "resume", dir)
+	var all, one strings.Builder
+	for text.Scan() {
+		all.WriteString(text.Text() + "\n")
+	}
+	for lines.Scan() {
+		one.WriteString(lines.Text() + "\n")
+	}
+	printed := 1
+	for asJSON.Scan() {
+		printed++
+	}
+	for name, cmd := range map[string]*exec.Cmd{"run": run, "task": task, "json": steps} {
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, want := range []string{"rehearsal: ", "run resumed\n", "task fab1e0", ", attempt 1, turn 2\n  model ", "\n  call ", "\n  result of ", "\n  rules hit by ", "\n  refused of ",
+		"\n  violation: ", "\n  ended: answered\n", "\n  ended: error (interrupted)\n", "\n  sealed as solved\n", "\nrun completed: "} {
+		if !strings.Contains(all.String(), want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if !strings.Contains(one.String(), "task "+first.TaskID+", attempt 1, turn 1\n") || strings.Count(one.String(), "  sealed as ") != 1 || !strings.HasSuffix(one.String(), "\n") {
+		t.Errorf("of one task:\n%s", one.String())
+	}
+	recorded := 0
+	records, err := os.ReadFile(filepath.Join(dir, "trajectories.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(records) {
+		var r struct {
+			Steps []jsontext.Value `json:"steps"`
+		}
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatal(err)
+		}
+		recorded += len(r.Steps)
+	}
+	if printed != recorded {
+		t.Errorf("--json prints %d steps, the run has %d", printed, recorded)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,23 +14,33 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 func (a *app) showCommand() *cobra.Command {
-	var asJSON, wholeDiff bool
-	var body string
+	var asJSON, wholeDiff, follow bool
+	var body, out string
 	cmd := &cobra.Command{
 		Use:   "show DIR [TASK]",
 		Short: "Show what happened in a run, or at one task",
 		Long: `Show prints a run as a table of its tasks, or one task step by step: question,
 turns, tool calls, approvals, rollbacks, answer, what became of the files, and
 verdicts. It reads the journal, after verifying
-it. TASK is a task id or the start of one. A run with --evidence-full-bodies has
-whole prompts, replies, arguments and results beside the journal; --body shows
-the one of a digest, after checking it.`,
+it. TASK is a task id or the start of one.
+
+--follow prints steps as they are recorded, from the first one, also of attempts
+that have not ended, and waits for more until the run is completed, or TASK is
+sealed. It checks plan, chain and order of events, not the derived files. With
+--json each step is one line. Ctrl-C ends it.
+
+A run with --evidence-full-bodies has whole prompts, replies, arguments and
+results beside the journal. --body writes the one of a digest, after checking
+it: the exact bytes to a file or pipe, with control characters as escapes to a
+terminal.`,
 		Example: `  gaia show runs/01J…
   gaia show runs/01J… 3f2a
-  gaia show runs/01J… --body sha256:9f86d0…`,
+  gaia show runs/01J… --follow
+  gaia show runs/01J… --body sha256:9f86d0… --out page.html`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
 				return usage("see 'gaia show --help'", "show takes a run directory and, if you like, a task id")
@@ -37,14 +48,25 @@ the one of a digest, after checking it.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "body"); err != nil {
+			if err := notEmpty(cmd, "body", "out"); err != nil {
 				return err
+			}
+			switch {
+			case follow && (wholeDiff || body != ""):
+				return usage("leave one of them out", "--follow prints steps, so --diff and --body say nothing")
+			case out != "" && body == "":
+				return usage("gaia show DIR --body DIGEST --out FILE", "--out is for --body")
+			case body != "" && (len(args) > 1 || asJSON):
+				return usage("gaia show DIR --body DIGEST", "--body writes one body of the run, so TASK and --json say nothing")
 			}
 			if wholeDiff && (len(args) == 1 || asJSON || body != "") {
 				return usage("gaia show DIR TASK --diff", "--diff is for one task, step by step")
 			}
 			if body != "" {
-				return a.showBody(args[0], body)
+				return a.showBody(cmd.Context(), args[0], body, out)
+			}
+			if follow {
+				return a.followRun(cmd.Context(), args[0], strings.Join(args[1:], ""), asJSON)
 			}
 			if len(args) == 1 {
 				return a.showRun(args[0], asJSON)
@@ -52,15 +74,17 @@ the one of a digest, after checking it.`,
 			return a.showTask(args[0], args[1], asJSON, wholeDiff)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary, or the task's trajectories, as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary, the task's trajectories, or each step that is followed, as JSON")
 	cmd.Flags().BoolVar(&wholeDiff, "diff", false, "print the whole diff of the workspace, not its beginning")
-	cmd.Flags().StringVar(&body, "body", "", "show the whole body of this digest, a body_sha256 of the journal")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print steps as they are recorded, until the run or task ends")
+	cmd.Flags().StringVar(&body, "body", "", "write the whole body of this digest, a body_sha256 of the journal")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "with --body: file to write, which must not be there")
 	return cmd
 }
 
-// showBody prints a body that the run kept whole. It is what others wrote: what
-// would steer a terminal is shown as escapes, the file itself has the bytes.
-func (a *app) showBody(dir, digest string) error {
+// showBody writes a body that the run kept, byte for byte. A terminal gets what
+// would control it as escapes.
+func (a *app) showBody(ctx context.Context, dir, digest, out string) error {
 	if err := isRun(dir); err != nil {
 		return err
 	}
@@ -74,8 +98,19 @@ func (a *app) showBody(dir, digest string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(a.stdout, printable(string(body)))
-	return err
+	if out != "" && out != "-" {
+		if err := notWithin("the body", dir, filepath.Dir(out)); err != nil {
+			return err
+		}
+		return writeStream(ctx, out, func(w io.Writer) error {
+			_, err := w.Write(body)
+			return err
+		})
+	}
+	if f, is := a.stdout.(*os.File); is && term.IsTerminal(int(f.Fd())) {
+		body = []byte(printable(string(body)) + "\n")
+	}
+	return a.write(body, nil)
 }
 
 func (a *app) showRun(dir string, asJSON bool) error {

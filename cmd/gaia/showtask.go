@@ -1,10 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -202,4 +207,189 @@ func spoken(head string) string {
 		return head
 	}
 	return m.Content
+}
+
+// stepLine is what show --follow prints of a step with --json.
+type stepLine struct {
+	Attempt   int    `json:"attempt"`
+	Seq       int64  `json:"seq"`
+	Step      any    `json:"step"` // as in trajectories.jsonl; a tool_call is printed before it is decided and has no rule hits yet
+	TaskID    string `json:"task_id"`
+	Timestamp string `json:"timestamp"`
+}
+
+// followPoll is how often a journal is looked at that is followed.
+const followPoll = 200 * time.Millisecond
+
+// followRun prints the steps of a run, or of the task whose id starts with prefix,
+// as the journal gets them.
+func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) error {
+	if err := isRun(dir); err != nil {
+		return err
+	}
+	stop := a.catchSignals(ctx)
+	defer stop.release()
+	files, task, marked := os.DirFS(dir), "", ""
+	v := &follower{w: a.stdout}
+	err := ledger.Follow(files, func(run *ledger.Run) error {
+		a.noticeTrust(run)
+		if !asJSON {
+			if _, err := io.WriteString(a.stdout, notices(run.Manifest)); err != nil {
+				return err
+			}
+		}
+		if prefix == "" {
+			return nil
+		}
+		t, err := oneTask(run.Fold, prefix)
+		if err == nil {
+			task = t.Plan.TaskID
+		}
+		return err
+	}, func() error {
+		if now, err := ledger.ReadMarker(files); err == nil && now != marked {
+			marked = now
+			fmt.Fprintf(a.stderr, "gaia: recording failed: %s; the journal may get no more steps\n", oneLine(now))
+		}
+		select {
+		case <-stop.ctx.Done():
+			return stop.ctx.Err()
+		case <-time.After(followPoll):
+			return nil
+		}
+	}, func(f *ledger.Fold, e trajectory.Event) error {
+		if err := stop.ctx.Err(); err != nil {
+			return err
+		}
+		if task != "" && e.TaskID != task {
+			return nil
+		}
+		var err error
+		if asJSON {
+			err = a.printStepLine(f, e)
+		} else {
+			err = v.event(f, e)
+		}
+		if _, sealed := e.Payload.(trajectory.TaskSealed); sealed && task != "" && err == nil {
+			return fs.SkipAll
+		}
+		return err
+	})
+	if errors.Is(err, ledger.ErrRemoved) {
+		return fail(exitFailure, fmt.Errorf("%q: %w", dir, err))
+	}
+	return err
+}
+
+// printStepLine prints the step of an event on a line, if it gives one.
+func (a *app) printStepLine(f *ledger.Fold, e trajectory.Event) error {
+	if e.Attempt == 0 {
+		return nil
+	}
+	step := f.Task(e.TaskID).Attempts[e.Attempt-1].StepOf(e)
+	if step == nil {
+		return nil
+	}
+	return a.printJSON(stepLine{Attempt: e.Attempt, Seq: e.Seq, Step: step, TaskID: e.TaskID, Timestamp: e.Timestamp})
+}
+
+// follower prints events as text, under the task, attempt and turn that they are of.
+type follower struct {
+	w     io.Writer
+	under string
+}
+
+func (v *follower) event(f *ledger.Fold, e trajectory.Event) error {
+	w := &strings.Builder{}
+	if e.TaskID == "" {
+		switch p := e.Payload.(type) {
+		case trajectory.RunResumed:
+			fmt.Fprintln(w, "run resumed")
+		case trajectory.RunCompleted:
+			fmt.Fprintf(w, "run completed: %d planned, %d solved, %d failed, %d skipped, %d error, %d unscored\n", p.Planned, p.Solved, p.Failed, p.Skipped, p.Error, p.Unscored)
+		default:
+			return nil
+		}
+		v.under = ""
+	} else {
+		writeEvent(w, f.Task(e.TaskID), e)
+	}
+	if w.Len() == 0 {
+		return nil
+	}
+	head := ""
+	if under := under(e); under != v.under {
+		head, v.under = under, under
+	}
+	_, err := io.WriteString(v.w, printable(head+w.String()))
+	return err
+}
+
+// under is the line under which an event is printed, "" for one of the run.
+func under(e trajectory.Event) string {
+	if e.TaskID == "" {
+		return ""
+	}
+	line := "task " + oneLine(e.TaskID)
+	if e.Attempt > 0 {
+		line += fmt.Sprintf(", attempt %d", e.Attempt)
+	}
+	if e.Turn > 0 {
+		line += fmt.Sprintf(", turn %d", e.Turn)
+	}
+	return line + "\n"
+}
+
+// writeEvent writes an event of a task as far as show tells of it. What others wrote
+// is indented, or on the line that names it.
+func writeEvent(w *strings.Builder, t *ledger.Task, e trajectory.Event) {
+	switch p := e.Payload.(type) {
+	case trajectory.TaskStarted:
+		fmt.Fprintf(w, "  question:\n%s", indent(p.Question))
+		if p.FileName != "" {
+			fmt.Fprintf(w, "  attachment: %s\n", oneLine(p.FileName))
+		}
+		return
+	case trajectory.ContextCondensed:
+		writeCondensed(w, []trajectory.ContextCondensed{p})
+		return
+	case trajectory.Error:
+		fmt.Fprintf(w, "  failed: %s: %s\n", oneLine(p.Stage), oneLine(p.Message))
+		return
+	case trajectory.AnswerCommitted:
+		fmt.Fprintf(w, "  answer: %s (rule %s)\n", oneLine(p.Answer), oneLine(p.Rule))
+		return
+	case trajectory.AttemptEnded:
+		fmt.Fprintf(w, "  ended: %s", p.Outcome)
+		if p.Reason != "" {
+			fmt.Fprintf(w, " (%s)", oneLine(p.Reason))
+		}
+		fmt.Fprintln(w)
+		writeChange(w, p.Workspace, false)
+		return
+	case trajectory.Judgment:
+		fmt.Fprintf(w, "  %s\n", verdicts(&p))
+		return
+	case trajectory.TaskSealed:
+		fmt.Fprintf(w, "  sealed as %s\n", p.Outcome)
+		return
+	case trajectory.PolicyDecision:
+		if len(p.RuleIDs) > 0 {
+			fmt.Fprintf(w, "  rules hit by %s: %s\n", oneLine(p.CallID), oneLine(strings.Join(p.RuleIDs, ", ")))
+		}
+	}
+	switch step := t.Attempts[e.Attempt-1].StepOf(e).(type) {
+	case nil:
+		g := governed{}
+		g.add(e)
+		for at := range g {
+			g.write(w, at)
+		}
+	case ledger.PromptStep:
+		if e.Turn == 1 {
+			writePictures(w, step)
+		}
+	default:
+		writeStep(w, step)
+	}
 }

@@ -98,12 +98,9 @@ func (a *Attempt) add(e trajectory.Event) (reason string) {
 	return ""
 }
 
-// step turns an event into the step of a trajectory it stands for.
+// step takes what an event adds to an open attempt.
 func (a *Attempt) step(e trajectory.Event) {
 	switch p := e.Payload.(type) {
-	case trajectory.ContextCompiled:
-		a.steps = append(a.steps, PromptStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, ContentSHA256: p.ContentSHA256, Head: p.Head, Messages: p.Messages,
-			Redactions: p.Redactions, Truncated: p.Truncated, Turn: e.Turn, Type: "prompt"})
 	case trajectory.ModelCallCompleted:
 		a.Tokens = a.Tokens.Add(p.Tokens)
 		if p.OutputSHA256 != "" { // also a reply that was found empty was paid for
@@ -112,26 +109,15 @@ func (a *Attempt) step(e trajectory.Event) {
 		if p.RetryOf != "" {
 			a.Retried++
 		}
-		a.steps = append(a.steps, LLMCallStep{BodySHA256: p.BodySHA256, Error: p.Error, Fingerprint: p.Fingerprint, FinishReason: p.FinishReason, Head: p.Head, LatencyMs: p.LatencyMs,
-			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, RequestID: p.RequestID, RequestedModel: p.RequestedModel,
-			ResponseModel: p.ResponseModel, RetryOf: p.RetryOf, TokensCached: p.Tokens.Cached, TokensIn: p.Tokens.In,
-			TokensOut: p.Tokens.Out, TokensReasoning: p.Tokens.Reasoning, Turn: e.Turn, Type: "llm_call", UnrecordedChannels: p.UnrecordedChannels,
-			UsageReported: p.UsageReported})
 	case trajectory.ToolProposed:
 		a.ToolCalls++
 		a.names[p.CallID] = p.Name
 		a.undecided[p.CallID] = append(a.undecided[p.CallID], len(a.steps))
-		a.steps = append(a.steps, ToolCallStep{Args: p.Args, ArgsSHA256: p.ArgsSHA256, ArgsTruncated: list(p.ArgsTruncated), BodySHA256: p.BodySHA256, CallID: p.CallID,
-			Malformed: p.Malformed, Name: p.Name, Redactions: p.Redactions, RuleHits: []string{}, Turn: e.Turn, Type: "tool_call"})
 	case trajectory.PolicyDecision:
 		if waiting := a.undecided[p.CallID]; len(waiting) > 0 {
 			call := a.steps[waiting[0]].(ToolCallStep)
 			call.RuleHits = list(p.RuleIDs)
 			a.steps[waiting[0]], a.undecided[p.CallID] = call, waiting[1:]
-		}
-		if p.Shown != "" {
-			a.steps = append(a.steps, ToolResultStep{Bytes: int64(len(p.Shown)), CallID: p.CallID, Head: p.Shown, IsError: true,
-				Name: a.names[p.CallID], OutputSHA256: sign.Digest([]byte(p.Shown)), Refused: true, Turn: e.Turn, Type: "tool_result", URLs: []trajectory.URL{}})
 		}
 	case trajectory.PolicyViolation:
 		if c := policy.Denial(p.Class); c == policy.DeniedByRule || c == policy.DeniedByList {
@@ -152,9 +138,39 @@ func (a *Attempt) step(e trajectory.Event) {
 			a.Tokens = a.Tokens.Add(p.Model.Tokens)
 			a.charge(p.Model.CostMicroUSD)
 		}
-		a.steps = append(a.steps, ToolResultStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, CallID: p.CallID, Head: p.Head, IsError: p.IsError, Model: p.Model, Name: p.Name,
-			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Probes: p.Probes, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: list(p.URLs)})
 	}
+	if step := a.StepOf(e); step != nil {
+		a.steps = append(a.steps, step)
+	}
+}
+
+// StepOf returns the step of a trajectory that an event of the open turn gives, nil
+// if it gives none. A ToolCallStep is without its rule hits, which follow from the
+// decision about the call.
+func (a *Attempt) StepOf(e trajectory.Event) any {
+	switch p := e.Payload.(type) {
+	case trajectory.ContextCompiled:
+		return PromptStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, ContentSHA256: p.ContentSHA256, Head: p.Head, Messages: p.Messages,
+			Redactions: p.Redactions, Truncated: p.Truncated, Turn: e.Turn, Type: "prompt"}
+	case trajectory.ModelCallCompleted:
+		return LLMCallStep{BodySHA256: p.BodySHA256, Error: p.Error, Fingerprint: p.Fingerprint, FinishReason: p.FinishReason, Head: p.Head, LatencyMs: p.LatencyMs,
+			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, RequestID: p.RequestID, RequestedModel: p.RequestedModel,
+			ResponseModel: p.ResponseModel, RetryOf: p.RetryOf, TokensCached: p.Tokens.Cached, TokensIn: p.Tokens.In,
+			TokensOut: p.Tokens.Out, TokensReasoning: p.Tokens.Reasoning, Turn: e.Turn, Type: "llm_call", UnrecordedChannels: p.UnrecordedChannels,
+			UsageReported: p.UsageReported}
+	case trajectory.ToolProposed:
+		return ToolCallStep{Args: p.Args, ArgsSHA256: p.ArgsSHA256, ArgsTruncated: list(p.ArgsTruncated), BodySHA256: p.BodySHA256, CallID: p.CallID,
+			Malformed: p.Malformed, Name: p.Name, Redactions: p.Redactions, RuleHits: []string{}, Turn: e.Turn, Type: "tool_call"}
+	case trajectory.PolicyDecision:
+		if p.Shown != "" {
+			return ToolResultStep{Bytes: int64(len(p.Shown)), CallID: p.CallID, Head: p.Shown, IsError: true,
+				Name: a.names[p.CallID], OutputSHA256: sign.Digest([]byte(p.Shown)), Refused: true, Turn: e.Turn, Type: "tool_result", URLs: []trajectory.URL{}}
+		}
+	case trajectory.ToolExecuted:
+		return ToolResultStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, CallID: p.CallID, Head: p.Head, IsError: p.IsError, Model: p.Model, Name: p.Name,
+			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Probes: p.Probes, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: list(p.URLs)}
+	}
+	return nil
 }
 
 // restored reports whether a rollback is recorded to have left the workspace as it
