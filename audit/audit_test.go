@@ -103,7 +103,7 @@ func TestCoverageDenominator(t *testing.T) {
 		e := &audit.Evidence{
 			Results: []ledger.Result{{TaskID: "a", OfficialCorrect: &yes}, {TaskID: "b", OfficialCorrect: &no}, {TaskID: "c", OfficialCorrect: &no}},
 			Summary: ledger.Summary{Outcomes: ledger.Outcomes{Solved: 1, Failed: 1, Error: 1},
-				Scores: &ledger.Scores{Official: ledger.NewRate(1, 3), Judged: ledger.NewRate(1, 3)}},
+				Scores: &ledger.Scores{Official: ledger.NewRate(1, 3), Judged: new(ledger.NewRate(1, 3))}},
 		}
 		e.Manifest.GoldCommitment = "sha256:…"
 		for _, id := range []string{"a", "b", "c"} {
@@ -124,7 +124,7 @@ func TestCoverageDenominator(t *testing.T) {
 		{"a result too many", func(e *audit.Evidence) { e.Results = append(e.Results, ledger.Result{TaskID: "d"}) }, audit.Fail, "coverage-differs"},
 		{"errors left out", func(e *audit.Evidence) { e.Summary.Outcomes.Error = 0 }, audit.Fail, "coverage-differs"},
 		{"over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Official = ledger.NewRate(1, 2) }, audit.Fail, "headline-differs"},
-		{"judged over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Judged = ledger.NewRate(1, 2) }, audit.Fail, "headline-differs"},
+		{"judged over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Judged = new(ledger.NewRate(1, 2)) }, audit.Fail, "headline-differs"},
 		{"more correct", func(e *audit.Evidence) { e.Summary.Scores.Official = ledger.NewRate(2, 3) }, audit.Fail, "headline-differs"},
 		{"no plan", func(e *audit.Evidence) { e.Manifest.Tasks = nil }, audit.Skip, ""},
 	}

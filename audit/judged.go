@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -71,8 +72,8 @@ func judged(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	if byModel && (plan == nil || j.Model != plan.Model || j.Prompt != plan.Prompt) {
 		n.find("judge-differs", at, fmt.Sprintf("judged by %q with %q", j.Model, j.Prompt), "the judge of the plan")
 	}
-	if !consistent(*j, plan != nil && plan.Battery != "") {
-		n.find("judged-oddly", at, "verdicts that do not go with the path "+j.Path, "official first, then the judge")
+	if !consistent(*j, plan) {
+		n.find("judged-oddly", at, "verdicts that do not go with the path "+j.Path, "official first, then the judge of the plan, if it has one")
 	}
 	if j.Tries > mostAsked {
 		n.find("judged-oddly", at, fmt.Sprintf("a judge that was asked %d times about one answer", j.Tries), fmt.Sprintf("at most %d times", mostAsked))
@@ -94,11 +95,14 @@ func (e *Evidence) withstood(seq int64) bool {
 	return withstood
 }
 
-// consistent reports whether a judgment can come from the path it names; tried says
-// that the plan has a null battery, which can find the judge out of reach before an
-// answer does.
-func consistent(j trajectory.Judgment, tried bool) bool {
-	asked := j.Tries > 0
+// consistent reports whether a judgment can come from the path it names. Without a
+// planned judge there is no second verdict on any path. A null battery can find the
+// judge out of reach before an answer does.
+func consistent(j trajectory.Judgment, plan *ledger.JudgePlan) bool {
+	asked, tried := j.Tries > 0, plan != nil && plan.Battery != ""
+	if plan == nil && (j.Path == judge.PathOfficial || j.Path == judge.PathNoAnswer) {
+		return j.Official == (j.Path == judge.PathOfficial) && j.Judged == nil && !asked
+	}
 	switch j.Path {
 	case judge.PathOfficial:
 		return j.Official && j.Judged != nil && *j.Judged && !asked

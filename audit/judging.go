@@ -80,7 +80,7 @@ func judgeHealth() Check {
 			}
 			weakJudge(e, n)
 			e.each(func(t *TaskEvidence, a *AttemptEvidence) { paidForNothing(e, n, t, a) })
-			if s := e.Summary.Scores; s != nil && s.Judged.Correct > s.Official.Correct {
+			if s := e.Summary.Scores; s != nil && s.Judged != nil && s.Judged.Correct > s.Official.Correct {
 				n.find("negatives-only", place{}, fmt.Sprintf("a judged score of %d beside an official one of %d", s.Judged.Correct, s.Official.Correct), "the official one as the headline")
 			}
 		},

@@ -149,7 +149,7 @@ func coverageDenominator() Check {
 			if counted := o.Error + o.Failed + o.Skipped + o.Solved + o.Unscored; counted != len(of) {
 				n.find("coverage-differs", place{}, fmt.Sprintf("outcomes of %d tasks", counted), fmt.Sprintf("of the %d planned", len(of)))
 			}
-			if s := e.Summary.Scores; s != nil && (s.Official.Correct != correct || s.Official.Planned != len(of) || s.Judged.Planned != len(of)) {
+			if s := e.Summary.Scores; s != nil && (s.Official.Correct != correct || s.Official.Planned != len(of) || s.Judged != nil && s.Judged.Planned != len(of)) {
 				n.find("headline-differs", place{}, fmt.Sprintf("a headline of %d of %d", s.Official.Correct, s.Official.Planned), fmt.Sprintf("%d of %d", correct, len(of)))
 			}
 		},

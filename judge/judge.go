@@ -97,7 +97,7 @@ const (
 // Verdict holds both verdicts on an item and how they came about.
 type Verdict struct {
 	Official bool
-	Judged   *bool  // nil = not judged
+	Judged   *bool  // nil = not judged, or there is no LLM judge
 	Path     string // one of the Path constants
 	Reply    *Reply // the last reply, read or not; nil where there was none
 	Tries    int    // how often the LLM judge was asked
@@ -120,15 +120,22 @@ type Judge struct {
 }
 
 // Score gives both verdicts. The LLM judge is asked only where the official
-// verdict is no and the answer has something in it to be seen.
+// verdict is no and the answer has something in it to be seen. Without an LLM judge
+// Judged is nil whatever the path: there is no second verdict.
 func (j Judge) Score(ctx context.Context, it Item) Verdict {
-	switch {
-	case QuestionScorer(it.Answer, it.Gold):
-		return Verdict{Official: true, Judged: new(true), Path: PathOfficial}
+	v := Verdict{Path: PathNoJudge}
+	switch official := QuestionScorer(it.Answer, it.Gold); {
+	case official:
+		v.Official, v.Path = true, PathOfficial
 	case it.Answer == nil || Blank(*it.Answer):
-		return Verdict{Judged: new(false), Path: PathNoAnswer}
-	case j.Asker == nil:
-		return Verdict{Path: PathNoJudge}
+		v.Path = PathNoAnswer
+	}
+	if j.Asker == nil {
+		return v
+	}
+	if v.Path != PathNoJudge {
+		v.Judged = new(v.Official)
+		return v
 	}
 	if len(it.Question) > maxQuestionBytes || len(it.Gold) > MaxCandidateBytes {
 		return Verdict{Path: PathTooLong, Err: "the question or the expected answer is too long for a judge"}
@@ -146,7 +153,7 @@ func (j Judge) Score(ctx context.Context, it Item) Verdict {
 			return Verdict{Judged: &correct, Path: PathJudge, Known: true}
 		}
 	}
-	v, _ := j.ask(ctx, it.Question, *it.Answer, it.Gold)
+	v, _ = j.ask(ctx, it.Question, *it.Answer, it.Gold)
 	return v
 }
 

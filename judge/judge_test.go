@@ -105,9 +105,9 @@ func TestScoreWithoutJudge(t *testing.T) {
 		answer *string
 		want   Verdict
 	}{
-		{new("7.0"), Verdict{Official: true, Judged: new(true), Path: PathOfficial}},
+		{new("7.0"), Verdict{Official: true, Path: PathOfficial}},
 		{new("8"), Verdict{Path: PathNoJudge}},
-		{nil, Verdict{Judged: new(false), Path: PathNoAnswer}},
+		{nil, Verdict{Path: PathNoAnswer}},
 	} {
 		got := Judge{}.Score(t.Context(), Item{Gold: "7", Answer: c.answer})
 		if diff := cmp.Diff(c.want, got); diff != "" {

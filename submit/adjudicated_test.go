@@ -115,7 +115,7 @@ func TestVoidTasks(t *testing.T) {
 		t.Errorf("files: %q", names)
 	}
 	s := p.Statement.Predicate
-	if s.Dirty || !s.Audit.Clean || s.NotForLeaderboard != s.Rehearsal || *s.Scores != (Scores{Judged: Score{1, 3, 333_333}, Official: Score{1, 3, 333_333}}) ||
+	if s.Dirty || !s.Audit.Clean || s.NotForLeaderboard != s.Rehearsal || *s.Scores.Judged != (Score{1, 3, 333_333}) || s.Scores.Official != (Score{1, 3, 333_333}) ||
 		!slices.Equal(s.VoidTasks, []string{firstTask, secondTask}) || p.NotRerun != "" {
 		t.Errorf("%+v, %+v, %q", s, *s.Scores, p.NotRerun)
 	}

@@ -158,7 +158,7 @@ func TestBuild(t *testing.T) {
 	s := v.Statement.Predicate
 	if !v.Key.Equal(runs.Key().Public()) || s.Dirty || len(s.DirtyReasons) != 0 || !s.Audit.Clean || !s.GoldAtHand || s.Harness != c.Harness ||
 		s.Name != p.Name || s.TasksPlanned != 2 || s.GaiaSplit != "validation" || s.Selection != "all" || s.VotingAttempts != 1 ||
-		*s.Scores != (Scores{Official: Score{1, 2, 500_000}, Judged: Score{1, 2, 500_000}}) || s.Root != v.Run.RootHash ||
+		s.Scores.Official != (Score{1, 2, 500_000}) || *s.Scores.Judged != (Score{1, 2, 500_000}) || s.Root != v.Run.RootHash ||
 		s.ManifestSHA256 != sign.Digest(run[ledger.ManifestFile]) || s.Journal.Events != v.Run.End.Events {
 		t.Errorf("%+v", s)
 	}

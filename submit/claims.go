@@ -20,12 +20,18 @@ func (e evidence) claims() []Claim {
 		}
 	}
 	scored, judged := e.summary.Scores != nil, e.summary.Judge
-	return append(claims, []Claim{
+	claims = append(claims, []Claim{
 		{"evidence-chain", "nothing in the plan, the journal and what derives from them was edited, cut, reordered or dropped since it was signed", checked},
 		{"scores", "the scores follow from the recorded verdicts, over every planned task", shownIf(scored, checked)},
 		{"official-verdicts", "the audit recomputed the official verdicts from the gold answers that the plan commits to", shownIf(scored && e.goldAtHand, checked)},
-		{"judge-verdicts", "the LLM judge was asked once about each answer that it judged, and verdicts from the cache are the first that it gave", shownIf(judged != nil && judged.Judged > 0, BySigner)},
-		{"judge-battery", "the LLM judge called every answer incorrect that says nothing and that its endpoint let through, before a verdict of it counted", shownIf(judged != nil && judged.Battery != nil && judged.Battery.Withstood, BySigner)},
+	}...)
+	if judged != nil {
+		claims = append(claims, []Claim{
+			{"judge-verdicts", "the LLM judge was asked once about each answer that it judged, and verdicts from the cache are the first that it gave", shownIf(judged.Judged > 0, BySigner)},
+			{"judge-battery", "the LLM judge called every answer incorrect that says nothing and that its endpoint let through, before a verdict of it counted", shownIf(judged.Battery != nil && judged.Battery.Withstood, BySigner)},
+		}...)
+	}
+	return append(claims, []Claim{
 		{"audit-conclusion", "the audit report is about these files, and its conclusion follows from its findings", checked},
 		{"audit-findings", "the findings are all that the checks found", BySigner},
 		{"answers-first", "all answers were committed before the first verdict", shownIf(e.plan.SubmitIntent, inferred)},

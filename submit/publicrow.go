@@ -121,6 +121,11 @@ func (r PublicResult) graded(m ledger.Manifest) bool {
 		return !m.Scored() && r.OfficialCorrect == nil && r.JudgedCorrect == nil && r.ScoringPath == "none"
 	}
 	right, judged, byModel := *r.OfficialCorrect, r.JudgedCorrect != nil, m.Judge != nil
+	if !byModel { // there is no second verdict
+		given := map[bool]string{true: judge.PathOfficial, false: judge.PathNoJudge}[right]
+		return !judged && (!r.Answered && !right && r.ScoringPath == "none" ||
+			r.Answered && (r.ScoringPath == given || !right && r.ScoringPath == judge.PathNoAnswer))
+	}
 	paid := judged && *r.JudgedCorrect
 	if !r.Answered {
 		return !right && judged && !paid && r.ScoringPath == "none"
@@ -129,13 +134,11 @@ func (r PublicResult) graded(m ledger.Manifest) bool {
 	case judge.PathOfficial:
 		return right && paid
 	case judge.PathJudge:
-		return !right && judged && byModel
+		return !right && judged
 	case judge.PathNoAnswer:
 		return !right && judged && !paid
-	case judge.PathNoJudge:
-		return !right && !judged && !byModel
 	case judge.PathUnreadable, judge.PathError, judge.PathWithheld, judge.PathTooLong:
-		return !right && !judged && byModel
+		return !right && !judged
 	}
 	return false
 }

@@ -127,8 +127,8 @@ type Journal struct {
 
 // Scores are the two verdicts over all planned tasks.
 type Scores struct {
-	Judged   Score `json:"judged"`
-	Official Score `json:"official"`
+	Judged   *Score `json:"judged,omitzero"` // left out: the plan has no LLM judge
+	Official Score  `json:"official"`
 }
 
 // Score is a proportion, in parts per million too.
@@ -272,7 +272,10 @@ func (e evidence) scores() *Scores {
 	if recorded == nil {
 		return nil
 	}
-	official, judged := recorded.Official.Correct, recorded.Judged.Correct
+	official, judged := recorded.Official.Correct, 0
+	if recorded.Judged != nil {
+		judged = recorded.Judged.Correct
+	}
 	for _, r := range e.results {
 		if !e.void[r.TaskID] {
 			continue
@@ -288,7 +291,11 @@ func (e evidence) scores() *Scores {
 		r := ledger.NewRate(correct, recorded.Official.Planned)
 		return Score{Correct: r.Correct, Planned: r.Planned, PPM: r.AccuracyPPM}
 	}
-	return &Scores{Judged: of(judged), Official: of(official)}
+	s := &Scores{Official: of(official)}
+	if recorded.Judged != nil {
+		s.Judged = new(of(judged))
+	}
+	return s
 }
 
 // voidTasks returns the void ones of the planned tasks, in plan order.

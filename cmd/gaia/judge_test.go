@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"encoding/json"
 	"io"
@@ -89,7 +90,7 @@ func TestJudgeBabbles(t *testing.T) {
 		if err := json.Unmarshal(data, &s); err != nil {
 			t.Fatal(err)
 		}
-		if s.Scores == nil || s.Scores.Judged != s.Scores.Official || s.Scores.Official.Correct != 2 || b.asked.Load() != asked {
+		if s.Scores == nil || *s.Scores.Judged != s.Scores.Official || s.Scores.Official.Correct != 2 || b.asked.Load() != asked {
 			t.Errorf("scores %+v after %d requests about the answer", s.Scores, b.asked.Load())
 		}
 	}
@@ -148,4 +149,74 @@ func TestGullibleJudgeIsSaid(t *testing.T) {
 		t.Errorf("the package says:\n%s", text)
 	}
 	p.want(exitOK, "verify", packages[0])
+}
+
+// TestRunWithoutJudge: a run without an LLM judge has no judged value in any of its
+// outputs, nor has its package.
+func TestRunWithoutJudge(t *testing.T) {
+	long.NotRaced(t)
+	p := newProgram(t)
+	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{"run": p.want(exitOK, "run", "--submit-intent", "--source", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model,
+		"--max-task-cost", "off", "--task", offlineTasks)}
+	dir := p.runDir()
+	out["run --json"] = p.want(exitOK, "show", "--json", dir)
+	out["show"] = p.want(exitOK, "show", dir)
+	for _, id := range strings.Split(offlineTasks, ",") {
+		out["show "+id] = p.want(exitOK, "show", dir, id)
+	}
+	for format, name := range map[string]string{"csv": "run.csv", "inspect": "run.eval", "leaderboard": "run.jsonl"} {
+		p.want(exitOK, "export", dir, "--format", format, "-o", name)
+	}
+	out["submit"] = p.want(exitOK, "submit", dir, "--allow-dirty")
+	found, err := filepath.Glob(filepath.Join(p.dir, "submission-*"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	out["verify"] = p.want(exitOK, "verify", found[0])
+	out["verify --json"] = p.want(exitOK, "verify", "--json", found[0])
+	for _, name := range []string{filepath.Join(dir, "events.jsonl"), filepath.Join(dir, "results.jsonl"), filepath.Join(dir, "summary.json"), filepath.Join(dir, "judgments.jsonl"),
+		filepath.Join(p.dir, "run.csv"), filepath.Join(p.dir, "run.jsonl"), filepath.Join(found[0], "leaderboard.jsonl"), filepath.Join(found[0], "scorecard.json"), filepath.Join(found[0], "README.md")} {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = string(data)
+	}
+	log, err := zip.OpenReader(filepath.Join(p.dir, "run.eval"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	for _, f := range log.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out["run.eval: "+f.Name] = string(data)
+	}
+	nothing := strings.NewReplacer(`"judged":null`, "", `"judged_correct":null`, "", "is material to be judged", "")
+	for what, text := range out {
+		text = strings.ToLower(nothing.Replace(text))
+		for _, word := range []string{"judged", "judge says", "llm judge"} {
+			if i := strings.Index(text, word); i >= 0 {
+				t.Errorf("%s speaks of a judge: …%s…", what, text[max(0, i-80):min(len(text), i+80)])
+			}
+		}
+	}
+	if s := out[filepath.Join(dir, "summary.json")]; !strings.Contains(s, `"judge":null`) || !strings.Contains(s, `"official":{`) {
+		t.Errorf("summary.json: %s", s)
+	}
+	if n := strings.Count(out[filepath.Join(dir, "results.jsonl")], `"judged_correct":null`); n != 3 {
+		t.Errorf("results.jsonl has %d null verdicts", n)
+	}
+	if !strings.Contains(out["run.eval: header.json"], `"official"`) || !strings.HasPrefix(out[filepath.Join(p.dir, "run.csv")], "task_id,level,outcome,attempt,attempts,official_correct,scoring_path,") {
+		t.Error("the exports have no official verdict")
+	}
 }

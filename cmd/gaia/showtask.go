@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 )
@@ -179,12 +180,16 @@ func writeVote(w io.Writer, t *ledger.Task, a *ledger.Attempt) {
 	fmt.Fprint(w, "\n\n")
 }
 
+// verdicts says both verdicts, or the one there is without an LLM judge.
 func verdicts(j *trajectory.Judgment) string {
-	judged := "judge says " + correct(j.Judged)
-	if j.Judged == nil {
-		judged = "not judged"
+	judged := ""
+	switch {
+	case j.Judged != nil:
+		judged = ", judge says " + correct(j.Judged)
+	case !slices.Contains([]string{judge.PathOfficial, judge.PathNoAnswer, judge.PathNoJudge}, j.Path): // which need one to be judged
+		judged = ", not judged"
 	}
-	return fmt.Sprintf("official %s, %s (%s)", correct(&j.Official), judged, oneLine(j.Path))
+	return fmt.Sprintf("official %s%s (%s)", correct(&j.Official), judged, oneLine(j.Path))
 }
 
 func correct(v *bool) string {

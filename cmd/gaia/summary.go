@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -128,7 +129,7 @@ func scoreTable(s ledger.Summary) string {
 		o, j := scores.Official, scores.Judged
 		row := table.Row{name, planned, o.Correct, percent(o.AccuracyPPM), interval(o)}
 		if s.Judge.Counts() {
-			row = append(row, j.Correct, percent(j.AccuracyPPM), interval(j))
+			row = append(row, j.Correct, percent(j.AccuracyPPM), interval(*j))
 		}
 		t.AppendRow(row)
 	}
@@ -145,13 +146,20 @@ func scoreTable(s ledger.Summary) string {
 // printTasks prints a row for each planned task.
 func (a *app) printTasks(found *ledger.Run) error {
 	t := newTable()
-	t.AppendHeader(table.Row{"task", "level", "outcome", "official", "judged", "attempts", "turns", "calls", "answer"})
+	header := table.Row{"task", "level", "outcome", "official", "judged", "attempts", "turns", "calls", "answer"}
+	if found.Manifest.Judge == nil {
+		header = slices.Delete(header, judgedColumn, judgedColumn+1)
+	}
+	t.AppendHeader(header)
 	for _, task := range found.Tasks {
 		t.AppendRow(taskRow(found, task))
 	}
 	_, err := fmt.Fprintf(a.stdout, "%s%s\n\n", notices(found.Manifest), printable(t.Render()))
 	return err
 }
+
+// judgedColumn is the place of the LLM judge's verdict in a row of printTasks.
+const judgedColumn = 4
 
 func taskRow(found *ledger.Run, task *ledger.Task) table.Row {
 	state, official, judged, answer := "not begun", "", "", ""
@@ -175,7 +183,11 @@ func taskRow(found *ledger.Run, task *ledger.Task) table.Row {
 		r := found.Result(task)
 		state, official, judged = r.Outcome, correct(r.OfficialCorrect), correct(r.JudgedCorrect)
 	}
-	return table.Row{oneLine(task.Plan.TaskID), task.Plan.Level, state, official, judged, attempts, turns, calls, answer}
+	row := table.Row{oneLine(task.Plan.TaskID), task.Plan.Level, state, official, judged, attempts, turns, calls, answer}
+	if found.Manifest.Judge == nil {
+		return slices.Delete(row, judgedColumn, judgedColumn+1)
+	}
+	return row
 }
 
 func newTable() table.Writer {

@@ -34,8 +34,12 @@ func (f *Fold) Result(t *Task) Result {
 	}
 	slices.Sort(r.ToolsUsed)
 	r.ToolsUsed = slices.Compact(r.ToolsUsed)
+	judged := f.Manifest.Judge != nil
 	if f.Scored() {
-		r.OfficialCorrect, r.JudgedCorrect = new(bool), new(bool)
+		r.OfficialCorrect = new(bool)
+		if judged {
+			r.JudgedCorrect = new(bool)
+		}
 	}
 	a, votes := t.vote()
 	r.Voting = f.taskVote(t, a, votes)
@@ -47,7 +51,10 @@ func (f *Fold) Result(t *Task) Result {
 		r.ModelAnswer, r.ReasoningTrace = &a.Answer.Answer, a.Answer.ReasoningTrace
 	}
 	if j := a.Judgment; j != nil {
-		r.OfficialCorrect, r.JudgedCorrect, r.ScoringPath = &j.Official, j.Judged, j.Path
+		r.OfficialCorrect, r.ScoringPath = &j.Official, j.Path
+		if judged {
+			r.JudgedCorrect = j.Judged
+		}
 	}
 	return r
 }

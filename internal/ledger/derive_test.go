@@ -133,7 +133,7 @@ func TestSummary(t *testing.T) {
 	f, _ := mustFollow(t, m, mixed)
 	got := f.Summary()
 	rates := func(official, judged, planned int) *Scores {
-		return &Scores{Judged: NewRate(judged, planned), Official: NewRate(official, planned)}
+		return &Scores{Judged: new(NewRate(judged, planned)), Official: NewRate(official, planned)}
 	}
 	want := Summary{
 		Attempts: 6, Completed: "2031-02-03T04:05:07.055Z", CostMicroUSD: nil, Dataset: m.Dataset, DurationMs: 54, GaiaSplit: "validation",

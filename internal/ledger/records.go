@@ -95,8 +95,8 @@ type ToolResultStep struct {
 type Result struct {
 	Attempt         int               `json:"attempt"` // the one counted; 0 for none
 	Attempts        int               `json:"attempts"`
-	CostMicroUSD    *int64            `json:"cost_microusd"` // null: a call's price is unknown
-	JudgedCorrect   *bool             `json:"judged_correct"`
+	CostMicroUSD    *int64            `json:"cost_microusd"`  // null: a call's price is unknown
+	JudgedCorrect   *bool             `json:"judged_correct"` // null: not judged, there is no gold, or the plan has no LLM judge
 	LatencyMs       int64             `json:"latency_ms"`
 	Level           int               `json:"level"`
 	ModelAnswer     *string           `json:"model_answer"`
@@ -238,8 +238,8 @@ type Outcomes struct {
 
 // Scores are the two verdicts over the planned tasks.
 type Scores struct {
-	Judged   Rate `json:"judged"`
-	Official Rate `json:"official"`
+	Judged   *Rate `json:"judged,omitzero"` // left out: the plan has no LLM judge
+	Official Rate  `json:"official"`
 }
 
 // LevelSummary is one level's row.

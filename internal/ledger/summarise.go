@@ -48,7 +48,6 @@ func Summarise(m Manifest, manifestSHA256 string, rows []Result, told Told) Summ
 	for _, tool := range m.Tools {
 		s.Tools = append(s.Tools, OfferedTool{Name: tool.Name, SchemaSHA256: tool.SchemaSHA256, Server: tool.Server})
 	}
-	scored := m.Scored()
 	total, levels := tally{}, map[int]*tally{}
 	for _, r := range rows {
 		s.CostMicroUSD = addCost(s.CostMicroUSD, r.CostMicroUSD)
@@ -63,10 +62,10 @@ func Summarise(m Manifest, manifestSHA256 string, rows []Result, told Told) Summ
 		total.add(r)
 		levels[r.Level].add(r)
 	}
-	s.Scores = total.scores(scored)
+	s.Scores = total.scores(m)
 	s.Voting = m.votingSummary(rows, told.PassedFirst)
 	for level, t := range levels {
-		s.Levels = append(s.Levels, LevelSummary{Level: level, Planned: t.planned, Scores: t.scores(scored)})
+		s.Levels = append(s.Levels, LevelSummary{Level: level, Planned: t.planned, Scores: t.scores(m)})
 	}
 	slices.SortFunc(s.Levels, func(a, b LevelSummary) int { return a.Level - b.Level })
 	return s
@@ -101,11 +100,15 @@ func (t *tally) add(r Result) {
 	}
 }
 
-func (t *tally) scores(scored bool) *Scores {
-	if !scored {
+func (t *tally) scores(m Manifest) *Scores {
+	if !m.Scored() {
 		return nil
 	}
-	return &Scores{Judged: NewRate(t.judged, t.planned), Official: NewRate(t.official, t.planned)}
+	s := &Scores{Official: NewRate(t.official, t.planned)}
+	if m.Judge != nil {
+		s.Judged = new(NewRate(t.judged, t.planned))
+	}
+	return s
 }
 
 // between returns the milliseconds from one recorded time to another.

@@ -82,7 +82,7 @@ func TestGullibleJudge(t *testing.T) {
 	if j := s.Judge; j.Withheld != 3 || j.Asked != 0 || j.Judged != 0 || j.TokensIn == 0 || *j.CostMicroUSD == 0 || s.JudgeCacheIntegrityEvents != 0 {
 		t.Errorf("judge %+v", j)
 	}
-	if s.Scores.Judged != s.Scores.Official {
+	if *s.Scores.Judged != s.Scores.Official {
 		t.Errorf("judged %+v, official %+v", s.Scores.Judged, s.Scores.Official)
 	}
 	b := s.Judge.Battery

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -12,23 +13,32 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 )
 
-// columns are the header of the CSV, in order.
-func columns() []string {
-	return []string{"task_id", "level", "outcome", "attempt", "attempts", "official_correct", "judged_correct", "scoring_path",
+// columns are the header of the CSV, in order; judged_correct only of a run with an
+// LLM judge.
+func columns(judged bool) []string {
+	all := []string{"task_id", "level", "outcome", "attempt", "attempts", "official_correct", "judged_correct", "scoring_path",
 		"model_answer", "turns", "tool_calls", "tools_used", "tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning",
 		"cost_microusd", "latency_ms", "rehearsal", "void"}
+	if !judged {
+		return slices.Delete(all, judgedColumn, judgedColumn+1)
+	}
+	return all
 }
+
+// judgedColumn is the place of judged_correct.
+const judgedColumn = 6
 
 // CSV writes a header and a row a planned task, in plan order. What is not known
 // is an empty cell. Verdicts are those that were recorded: "void" says which of
 // them count wrong all the same.
 func CSV(w io.Writer, s Source) error {
 	out := csv.NewWriter(w)
-	if err := out.Write(columns()); err != nil {
+	judged := s.Run.Manifest.Judge != nil
+	if err := out.Write(columns(judged)); err != nil {
 		return fmt.Errorf("writing CSV: %w", err)
 	}
 	for _, t := range s.Run.Tasks {
-		if err := out.Write(row(s.Run.Result(t), s.Void[t.Plan.TaskID])); err != nil {
+		if err := out.Write(row(s.Run.Result(t), s.Void[t.Plan.TaskID], judged)); err != nil {
 			return fmt.Errorf("writing CSV: %w", err)
 		}
 	}
@@ -38,7 +48,7 @@ func CSV(w io.Writer, s Source) error {
 	return nil
 }
 
-func row(r ledger.Result, void bool) []string {
+func row(r ledger.Result, void, judged bool) []string {
 	integer := func(n int64) string { return strconv.FormatInt(n, 10) }
 	verdict := func(v *bool) string {
 		if v == nil {
@@ -53,10 +63,14 @@ func row(r ledger.Result, void bool) []string {
 	if r.CostMicroUSD != nil {
 		cost = integer(*r.CostMicroUSD)
 	}
-	return []string{cell(r.TaskID), strconv.Itoa(r.Level), r.Outcome, strconv.Itoa(r.Attempt), strconv.Itoa(r.Attempts),
+	all := []string{cell(r.TaskID), strconv.Itoa(r.Level), r.Outcome, strconv.Itoa(r.Attempt), strconv.Itoa(r.Attempts),
 		verdict(r.OfficialCorrect), verdict(r.JudgedCorrect), cell(r.ScoringPath), answer, strconv.Itoa(r.Turns), strconv.Itoa(r.ToolCalls),
 		cell(strings.Join(r.ToolsUsed, ";")), integer(r.Tokens.In), integer(r.Tokens.Out), integer(r.Tokens.Cached),
 		integer(r.Tokens.Reasoning), cost, integer(r.LatencyMs), strconv.FormatBool(r.Rehearsal), strconv.FormatBool(void)}
+	if !judged {
+		return slices.Delete(all, judgedColumn, judgedColumn+1)
+	}
+	return all
 }
 
 // cell returns a text as a cell that no spreadsheet runs and no terminal obeys.

@@ -86,5 +86,8 @@ func (s Source) verdicts(t *ledger.Task, a *ledger.Attempt) verdicts {
 	if a != nil && a.Judgment != nil && !s.Void[t.Plan.TaskID] {
 		v = verdicts{&a.Judgment.Official, a.Judgment.Judged}
 	}
+	if s.Run.Manifest.Judge == nil {
+		v.judged = nil
+	}
 	return v
 }

@@ -116,7 +116,7 @@ func TestInteropInspect(t *testing.T) {
 				if len(read.Accuracy) > 0 {
 					t.Errorf("an unscored run has the accuracy %v", read.Accuracy)
 				}
-			} else if n := float64(len(m.Tasks)); read.Accuracy["official"] != float64(scores.Official.Correct)/n || read.Accuracy["judged"] != float64(scores.Judged.Correct)/n {
+			} else if n := float64(len(m.Tasks)); read.Accuracy["official"] != float64(scores.Official.Correct)/n || scores.Judged != nil && read.Accuracy["judged"] != float64(scores.Judged.Correct)/n {
 				t.Errorf("accuracy %v, of scores %+v", read.Accuracy, scores)
 			}
 			if read.Usage < summary.Tokens.In+summary.Tokens.Out {

@@ -38,7 +38,7 @@ func (s Source) spec() evalSpec {
 		spec.Tags = append(spec.Tags, "replay")
 	}
 	if s.Run.Scored() {
-		for _, name := range scorers() {
+		for _, name := range s.scorers() {
 			spec.Scorers = append(spec.Scorers, evalScorer{name})
 		}
 	}
@@ -79,7 +79,7 @@ func (s Source) results(samples []placed) evalResults {
 	if !s.Run.Scored() {
 		return out
 	}
-	for _, name := range scorers() {
+	for _, name := range s.scorers() {
 		of := evalScore{Name: name, Scorer: name}
 		if s.votes() {
 			of.Reducer = m.Voting.Rule
@@ -108,7 +108,7 @@ func (s Source) reductions() []reduction {
 	if !s.Run.Scored() {
 		return all
 	}
-	for _, name := range scorers() {
+	for _, name := range s.scorers() {
 		of := reduction{Scorer: name, Reducer: s.Run.Manifest.Voting.Rule, Samples: []reducedScore{}}
 		for _, t := range s.Run.Tasks {
 			verdict := s.counted(t).by(name)

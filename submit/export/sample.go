@@ -42,7 +42,7 @@ func (s Source) sample(t *ledger.Task, e epoch, did *attempt) sample {
 	if len(did.pool) > 0 {
 		out.Pool.Messages = did.pool
 	}
-	for _, name := range scorers() {
+	for _, name := range s.scorers() {
 		if given, scored := out.Scores[name]; scored {
 			base := eventBase{Event: "score", UUID: out.UUID + "-" + name, Timestamp: out.Completed, Start: out.Total}
 			out.Events = append(out.Events, scoreEvent{eventBase: base, Score: given, Scorer: name})
@@ -92,8 +92,13 @@ func (s Source) about(t *ledger.Task, e epoch) map[string]any {
 	return about
 }
 
-// scorers are the names of the two verdicts.
-func scorers() []string { return []string{"official", "judged"} }
+// scorers are the names of the verdicts: a run without an LLM judge has one.
+func (s Source) scorers() []string {
+	if s.Run.Manifest.Judge == nil {
+		return []string{"official"}
+	}
+	return []string{"official", "judged"}
+}
 
 // by returns the verdict of a scorer.
 func (v verdicts) by(name string) *bool {
@@ -107,7 +112,7 @@ func (v verdicts) by(name string) *bool {
 func (s Source) scores(t *ledger.Task, a *ledger.Attempt) map[string]score {
 	given := map[string]score{}
 	verdicts := s.verdicts(t, a)
-	for _, name := range scorers() {
+	for _, name := range s.scorers() {
 		verdict := verdicts.by(name)
 		if verdict == nil {
 			continue
