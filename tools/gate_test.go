@@ -313,6 +313,42 @@ func TestGateParallel(t *testing.T) {
 	}
 }
 
+// prober records what it is given to look at.
+type prober struct{ document, args string }
+
+func (p *prober) Probe(document, args string, _ []string) trajectory.Probes {
+	p.document, p.args = document, args
+	return trajectory.Probes{GoldHits: strings.Count(document, "Brellin")}
+}
+
+// TestGateProbesWholeDocuments: probes see the whole document and the whole
+// arguments, and rules the whole arguments: not the page that the model is shown,
+// nor the head that is recorded.
+func TestGateProbesWholeDocuments(t *testing.T) {
+	beyond := strings.Repeat("lamp ", trajectory.ArgumentHead)
+	document := beyond + "Brellin"
+	sink, seen, ran := &gateSink{}, &prober{}, 0
+	s := newSession(t, sink, nil, probe("probe", func(probeArgs) (Output, error) {
+		ran++
+		return Output{Document: document, Shown: "page 1 of 9"}, nil
+	}))
+	s.probe = seen
+	args := `{"text":"` + beyond + `end"}`
+	results, err := s.Run(t.Context(), 1, []Call{{"c1", "probe", args}, {"c2", "probe", `{"text":"` + beyond + ` open judgments.jsonl"}`}})
+	must(t, err)
+	if seen.document != document || seen.args != args {
+		t.Errorf("probed were %d bytes of a document of %d, and %d of %d bytes of arguments", len(seen.document), len(document), len(seen.args), len(args))
+	}
+	if ran != 1 || !strings.HasPrefix(results[1].Text, "refused: R002") {
+		t.Errorf("%d calls ran; the one that names a record after %d bytes: %q", ran, len(beyond), results[1].Text)
+	}
+	for _, p := range flushed(t, s, sink) {
+		if e, ok := p.(trajectory.ToolExecuted); ok && (e.Probes == nil || e.Probes.GoldHits != 1 || strings.Contains(e.Head, "Brellin")) {
+			t.Errorf("recorded %+v, with a head of %d bytes", e.Probes, len(e.Head))
+		}
+	}
+}
+
 // TestGateRecordsArguments: each argument is cut by itself, secrets are taken
 // out, and the digest is of what was received.
 func TestGateRecordsArguments(t *testing.T) {

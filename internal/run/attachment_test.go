@@ -1,15 +1,111 @@
 package run
 
 import (
+	"bytes"
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/loader"
+	"github.com/gaia-harness/gaia/trajectory"
 )
+
+// looking is a model that looks into the run directory at every request.
+type looking struct {
+	agent.Model
+	look func()
+}
+
+func (l looking) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
+	l.look()
+	return l.Model.Chat(ctx, r, o)
+}
+
+// TestPlanFirst: when the first request reaches the model, the signed plan and
+// run_started are on disk, in the run directory under its final name.
+func TestPlanFirst(t *testing.T) {
+	c := config(t, goldenTask)
+	out := t.TempDir()
+	seen := 0
+	c.Model.Client = looking{c.Model.Client, func() {
+		seen++
+		dirs, err := filepath.Glob(filepath.Join(out, "*"))
+		if err != nil || len(dirs) != 1 {
+			t.Fatalf("%q, %v", dirs, err)
+		}
+		run, err := ledger.Verify(os.DirFS(dirs[0]), ledger.Options{})
+		if err != nil || !run.Key.Equal(c.Key.Public()) || run.End.Events == 0 {
+			t.Errorf("at request %d the plan is not there: %+v, %v", seen, run, err)
+		}
+	}}
+	r := execute(t, out, c)
+	if seen == 0 {
+		t.Error("the model was not asked")
+	}
+	journal, err := os.ReadFile(filepath.Join(r.Dir, trajectory.JournalFile))
+	if err != nil || !bytes.Contains(bytes.SplitN(journal, []byte("\n"), 2)[0], []byte(`"type":"run_started"`)) {
+		t.Errorf("the first event is not run_started: %v", err)
+	}
+}
+
+// TestAttachmentsAreCopies: each attempt has a workspace of its own, with a
+// read-only copy of its task's attachment and of no other's.
+func TestAttachmentsAreCopies(t *testing.T) {
+	names := []string{"fab1e002-0000-4000-8000-000000000002.csv", "fab1e003-0000-4000-8000-000000000003.txt", "fab1e008-0000-4000-8000-000000000008.xlsx"}
+	var ids []string
+	for _, name := range names {
+		ids = append(ids, strings.TrimSuffix(name, filepath.Ext(name)))
+	}
+	c := config(t, ids...)
+	c.Concurrency = len(ids)
+	out := t.TempDir()
+	var mu sync.Mutex
+	found := map[string]string{} // attachment: folder
+	c.Model.Client = looking{c.Model.Client, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		files, err := filepath.Glob(filepath.Join(out, "*", workDir, "*", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			info, err := os.Stat(path)
+			if err != nil || info.IsDir() {
+				continue // removed meanwhile
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				continue
+			}
+			name := filepath.Base(path)
+			original, err := fs.ReadFile(fixtures.Dataset(), "2023/validation/"+name)
+			if err != nil || sign.Digest(data) != sign.Digest(original) || info.Mode().Perm() != 0o444 {
+				t.Errorf("%s has mode %v and %d bytes, the attachment %d: %v", path, info.Mode(), len(data), len(original), err)
+			}
+			if other, seen := found[name]; seen && other != filepath.Dir(path) {
+				t.Errorf("%s is in %s and in %s", name, other, filepath.Dir(path))
+			}
+			found[name] = filepath.Dir(path)
+		}
+	}}
+	execute(t, out, c)
+	folders := map[string]bool{}
+	for _, folder := range found {
+		folders[folder] = true
+	}
+	if len(found) != len(names) || len(folders) != len(names) {
+		t.Errorf("of %d attachments these were seen: %v", len(names), found)
+	}
+}
 
 // TestMetadataIsNoAttachment: a copy of the dataset in which an attachment is the metadata, under whatever name, would
 // hand the agent the answers.
