@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -310,6 +311,20 @@ func TestGateParallel(t *testing.T) {
 	}
 	if !strings.HasPrefix(results[3].Text, "refused: R006") || !s.Exhausted() {
 		t.Errorf("the fourth of three calls gave %q", results[3].Text)
+	}
+}
+
+// TestOnlyTheGateCalls: what runs a tool is unexported, so that no other package
+// can make a tool of its own or call one past the Gate.
+func TestOnlyTheGateCalls(t *testing.T) {
+	tool := reflect.TypeFor[Tool]()
+	for i := range tool.NumMethod() {
+		if m := tool.Method(i); m.IsExported() && m.Name != "Spec" {
+			t.Errorf("other packages can use %s of a tool", m.Name)
+		}
+	}
+	if m, has := tool.MethodByName("call"); !has || m.IsExported() {
+		t.Errorf("a tool has no call of its own: %+v", m)
 	}
 }
 

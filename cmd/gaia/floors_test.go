@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -372,6 +374,115 @@ func TestReadmeWalkthrough(t *testing.T) {
 	if steps < 7 {
 		t.Errorf("the README walks through %d commands", steps)
 	}
+}
+
+// TestRequirements: each row of docs/requirements.md has the next number, a
+// requirement, what shows it, and a state: yes, or partly or no with a reason.
+// What it names exists: tests, transcripts, commands with their flags.
+func TestRequirements(t *testing.T) {
+	tests := declaredTests(t)
+	named := regexp.MustCompile("`([^`]*)`")
+	rows := 0
+	for line := range strings.Lines(readFile(t, "docs/requirements.md")) {
+		row, isRow := strings.CutPrefix(strings.TrimSpace(line), "| ")
+		if !isRow || strings.HasPrefix(row, "| ") { // the head of a table
+			continue
+		}
+		rows++
+		cells := strings.Split(strings.TrimSuffix(row, " |"), " | ")
+		if len(cells) != 4 || cells[0] != strconv.Itoa(rows) || !strings.HasSuffix(cells[1], ".") {
+			t.Errorf("row %d is no row of four cells, beginning with its number: %s", rows, line)
+			continue
+		}
+		state, reason, _ := strings.Cut(cells[3], ": ")
+		if known := state == "yes" || state == "partly" || state == "no"; !known || (state == "yes") != (reason == "") || reason != "" && len(reason) < 10 {
+			t.Errorf("row %d has the state %q: want yes, or partly or no with a reason", rows, cells[3])
+		}
+		shown := named.FindAllStringSubmatch(cells[2], -1)
+		if len(shown) == 0 && state != "no" {
+			t.Errorf("row %d does not say what shows it", rows)
+		}
+		for _, s := range shown {
+			if why := missing(t, tests, s[1]); why != "" {
+				t.Errorf("row %d names %q: %s", rows, s[1], why)
+			}
+		}
+	}
+	if rows < 135 {
+		t.Errorf("docs/requirements.md has %d rows", rows)
+	}
+}
+
+// missing says why what a row of docs/requirements.md names does not exist.
+func missing(t *testing.T, tests map[string][]string, name string) string {
+	t.Helper()
+	isFile := func(path string) bool {
+		info, err := os.Stat(filepath.Join(root(t), path))
+		return err == nil && info.Mode().IsRegular()
+	}
+	switch command, isGaia := strings.CutPrefix(name, "gaia "); {
+	case isGaia:
+		words := strings.Fields(command)
+		cmd, rest, err := (&app{}).root().Find(words)
+		if err != nil || !cmd.HasParent() {
+			return "there is no such command"
+		}
+		for _, word := range rest {
+			if flag, is := strings.CutPrefix(word, "--"); is {
+				if flag, _, _ = strings.Cut(flag, "="); cmd.Flags().Lookup(flag) == nil {
+					return "the command has no flag --" + flag
+				}
+			}
+		}
+	case strings.HasSuffix(name, ".txtar"):
+		if !isFile("cmd/gaia/testdata/script/" + name) {
+			return "there is no such transcript"
+		}
+	case strings.HasPrefix(name, "make "):
+		if !strings.Contains(readFile(t, "Makefile"), "\n"+strings.TrimPrefix(name, "make ")+":") {
+			return "the Makefile has no such target"
+		}
+	case strings.HasPrefix(name, ".ci/"):
+		if !isFile(name) {
+			return "there is no such file"
+		}
+	default:
+		if n := len(tests[name]); n != 1 {
+			return fmt.Sprintf("%d folders have such a test, benchmark, fuzz target or example", n)
+		}
+	}
+	return ""
+}
+
+// declaredTests returns the folders of the module's tests, benchmarks, fuzz
+// targets and examples, by the folder's base and their own name, as in
+// "run.TestResume".
+func declaredTests(t *testing.T) map[string][]string {
+	t.Helper()
+	test := regexp.MustCompile(`^(Test|Benchmark|Fuzz|Example)[A-Z]`)
+	tests := map[string][]string{}
+	err := filepath.WalkDir(root(t), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && test.MatchString(fn.Name.Name) {
+				name, dir := filepath.Base(filepath.Dir(path))+"."+fn.Name.Name, filepath.Dir(path)
+				if !slices.Contains(tests[name], dir) {
+					tests[name] = append(tests[name], dir)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tests
 }
 
 func eachFile(t *testing.T, p goPackage, visit func(string, *ast.File)) {
