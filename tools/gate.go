@@ -62,11 +62,14 @@ func NewGate(c GateConfig, tools ...Tool) (*Gate, error) {
 	return g, nil
 }
 
-// Specs returns what the model is told of the tools, in a fixed order.
+// Specs returns what the model is told of the tools, in a fixed order. Tools that the
+// policy always denies are left out; a call of one is denied all the same.
 func (g *Gate) Specs() []Spec {
-	specs := make([]Spec, len(g.order))
-	for i, t := range g.order {
-		specs[i] = t.Spec()
+	specs := []Spec{}
+	for _, t := range g.order {
+		if s := t.Spec(); g.Policy.Offers(s.Name) {
+			specs = append(specs, s)
+		}
 	}
 	return specs
 }
@@ -232,9 +235,9 @@ func (p *pass) deny(d policy.Decision) {
 }
 
 func (g *Gate) names() string {
-	names := make([]string, len(g.order))
-	for i, t := range g.order {
-		names[i] = t.Spec().Name
+	var names []string
+	for _, s := range g.Specs() {
+		names = append(names, s.Name)
 	}
 	return strings.Join(names, ", ")
 }

@@ -71,7 +71,7 @@ func (a *app) dryRun(ctx context.Context, s settings, c runCall) error {
 	if m.Judge != nil {
 		p.Judge = m.Judge.Model
 	}
-	for _, t := range m.Tools {
+	for _, t := range m.Offered() {
 		p.Tools = append(p.Tools, t.Name)
 	}
 	if d := m.Dataset.Mismatch(); d != "" {

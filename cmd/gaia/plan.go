@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/run"
@@ -119,11 +121,16 @@ func tellsSecret(e *run.SecretError) error {
 	return f
 }
 
-// policy returns the governance of the run with the budgets of the flags.
+// policy returns the governance of the run with the budgets of the flags. A rehearsal
+// that is given neither a policy nor MCP servers is autonomous but for one tool, so
+// that it shows a denial by mode.
 func (s settings) policy() (policy.Policy, error) {
 	p, err := s.base()
 	if err != nil {
 		return p, err
+	}
+	if s.rehearsal && s.planned == nil && s.policyName == "" && len(s.servers) == 0 {
+		p.Allow = slices.DeleteFunc(policy.BuiltinTools(), func(tool string) bool { return tool == fixtures.LeftOut })
 	}
 	if s.toolCalls > 0 {
 		p.MaxToolCalls = s.toolCalls

@@ -271,12 +271,16 @@ func (a *app) announce(r *run.Run, s settings) {
 func offered(m ledger.Manifest) string {
 	var names, lacking []string
 	for _, t := range m.Tools {
-		names = append(names, t.Name)
+		if m.Policy.Offers(t.Name) {
+			names = append(names, t.Name)
+		} else {
+			lacking = append(lacking, t.Name+" (the policy denies it)")
+		}
 	}
 	line := "tools: " + strings.Join(names, ", ")
 	by := map[string]string{"describe_image": "--vision-model", pythonName: "see 'gaia doctor'", "transcribe_audio": "--transcription-model", "web_search": "--search"}
 	for _, name := range slices.Sorted(maps.Keys(by)) {
-		if !slices.Contains(names, name) {
+		if !slices.ContainsFunc(m.Tools, func(t ledger.ToolPlan) bool { return t.Name == name }) {
 			lacking = append(lacking, name+" ("+by[name]+")")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
+	"slices"
 )
 
 // The files of a run directory that this package reads.
@@ -170,6 +171,12 @@ type Prompt struct {
 	ID     string `json:"id"`
 	SHA256 string `json:"sha256"`
 	Text   string `json:"text"`
+}
+
+// Offered returns the tools that the policy lets the model have. Tools also lists those
+// that it always denies: a call of one is denied by its class, not as unknown.
+func (m Manifest) Offered() []ToolPlan {
+	return slices.DeleteFunc(slices.Clone(m.Tools), func(t ToolPlan) bool { return !m.Policy.Offers(t.Name) })
 }
 
 // ToolPlan is a tool as the model is told of it; SchemaSHA256 is over the

@@ -45,7 +45,7 @@ func Summarise(m Manifest, manifestSHA256 string, rows []Result, told Told) Summ
 		j.Model = m.Judge.Model
 		s.Judge = &j
 	}
-	for _, tool := range m.Tools {
+	for _, tool := range m.Offered() {
 		s.Tools = append(s.Tools, OfferedTool{Name: tool.Name, SchemaSHA256: tool.SchemaSHA256, Server: tool.Server})
 	}
 	total, levels := tally{}, map[int]*tally{}

@@ -79,7 +79,7 @@ func Decide(p Policy, c Call) Decision {
 		d.Class = class
 	case slices.ContainsFunc(c.Code, func(code string) bool { return len(code) > maxCode }):
 		d.Reason = fmt.Sprintf("the code is longer than %d bytes, which is more than is read: write it in parts", maxCode)
-	case !listed(p.Allow, c.Tool), p.Mode == Restricted && !slices.Contains(readers(), c.Tool):
+	case !p.admits(c.Tool):
 		d.Class = DeniedByMode
 		d.Reason = fmt.Sprintf("tool %q is not on the allow list of mode %s", c.Tool, p.Mode)
 	case p.Mode == Approved && !c.Approved:
@@ -93,6 +93,17 @@ func Decide(p Policy, c Call) Decision {
 		d.Class = class
 	}
 	return d
+}
+
+// Offers reports whether a call of a tool may be allowed: neither the deny list, the allow list nor the
+// mode excludes the tool. The model is not told of the others.
+func (p Policy) Offers(tool string) bool {
+	return known(p.Mode) && !listed(p.Deny, tool) && p.admits(tool)
+}
+
+// admits reports whether the allow list has a tool, and the mode does not exclude it.
+func (p Policy) admits(tool string) bool {
+	return listed(p.Allow, tool) && (p.Mode != Restricted || slices.Contains(readers(), tool))
 }
 
 // DecideURL judges one URL by the rules, for redirects of a task's call that is allowed already.

@@ -382,6 +382,9 @@ func TestDecideIsTotal(t *testing.T) {
 			d.Class == DeniedByBudget && !slices.Equal(d.RuleIDs, []string{Budget}), d.Class == DeniedByMode && known(p.Mode) && len(d.RuleIDs) > 0:
 			t.Fatalf("%+v under %+v gives %+v", c, p, d)
 		}
+		if offered := p.Offers(c.Tool); offered != (known(p.Mode) && !denied && allowed) || d.Verdict != Deny && !offered {
+			t.Fatalf("%+v under %+v gives %+v; offered is %v", c, p, d, offered)
+		}
 		if fmt.Sprint(DecideURL(p, "t", "x").Verdict) == string(Confirm) {
 			t.Fatal("a redirect cannot be confirmed")
 		}
