@@ -219,6 +219,8 @@ func mendingOf(e *llm.Error, ofJudge bool) string {
 	flag := modelFlag(ofJudge)
 	quota := []string{"insufficient_quota", "account_deactivated", "access_terminated"}
 	switch {
+	case e.Hint != "":
+		return e.Hint
 	case e.Status == http.StatusUnauthorized:
 		return "set OPENAI_API_KEY to a key of the endpoint"
 	case e.Status == http.StatusPaymentRequired || slices.Contains(quota, e.Code) || strings.Contains(e.Code, "billing"):

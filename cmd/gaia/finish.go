@@ -72,6 +72,8 @@ func remedy(err error, resume string) string {
 	var asked *llm.Error
 	if errors.As(err, &asked) {
 		switch {
+		case asked.Hint != "":
+			return asked.Hint
 		case asked.Code == "not_on_cassette":
 			return "start a new run with the settings that the recording was made with: tasks, model, budgets and tools"
 		case asked.Code == "responses_api_required", asked.Code == "not_a_chat_model":

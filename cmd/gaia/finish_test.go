@@ -19,6 +19,7 @@ func TestRemedy(t *testing.T) {
 		{&llm.Error{Status: 503, Code: "http_503"}, "mend that, then: " + resume},
 		{&llm.Error{Status: 401, Code: "invalid_api_key"}, "set OPENAI_API_KEY to a key of the endpoint, then: " + resume},
 		{&llm.Error{Status: 400, Code: "responses_api_required"}, "start a new run with --api responses: resume keeps to the interface of the plan"},
+		{&llm.Error{Status: 404, Code: "http_404", Hint: "try --base-url http://127.0.0.1:8000/v1"}, "try --base-url http://127.0.0.1:8000/v1"},
 		{&llm.Error{Code: "not_on_cassette"}, "start a new run with the settings that the recording was made with: tasks, model, budgets and tools"},
 	} {
 		if got := remedy(fmt.Errorf("solving: %w", tt.err), resume); got != tt.want {

@@ -92,6 +92,7 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile) 
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	fmt.Fprintf(a.stderr, "gaia: putting %d answers that say nothing to %s at %s\n", len(judge.Battery()), oneLine(e.Name), oneLine(e.Origin))
+	e.Limiter.OnUnreachable(func(err error) { a.warn(err.Error()) })
 	t := run.PutBattery(ctx, *e, time.Now)
 	if ctx.Err() != nil {
 		return fail(exitInterrupted, errors.New("interrupted; nothing is kept of it"))

@@ -99,8 +99,10 @@ func checkFailure(out checkedJudge, t run.BatteryResult) error {
 func judgeRemedies(e *llm.Error) []string {
 	switch {
 	case e == nil:
+	case e.Hint != "":
+		return []string{e.Hint}
 	case e.Code == "unreachable":
-		return []string{"nobody takes requests there: look at --base-url"}
+		return []string{"check --base-url, and that the server is running there"}
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
 		return []string{"set OPENAI_API_KEY to a key of the endpoint"}
 	case e.Status == http.StatusNotFound:

@@ -108,7 +108,7 @@ func apiPath(path string) string {
 // or a person needs to ask the provider about it, and nothing that lets anyone in.
 func keptHeader(name string) bool {
 	switch name {
-	case "Content-Type", "Date", "Retry-After", "Retry-After-Ms", "X-Request-Id", "Request-Id":
+	case "Content-Type", "Date", "Retry-After", "Retry-After-Ms", "X-Request-Id", "Request-Id", costHeader:
 		return true
 	}
 	return strings.HasPrefix(name, "X-Ratelimit-")
@@ -127,7 +127,7 @@ func answeredWith(res *http.Response, body []byte, key string) answered {
 		a.Body = base64.StdEncoding.EncodeToString([]byte(a.Body))
 	}
 	for name := range res.Header {
-		if keptHeader(name) {
+		if keptHeader(name) && (name != costHeader || len(res.Header[name]) == 1) { // a repeated one is of no use
 			a.Headers[name] = strings.ToValidUTF8(shown.Replace(res.Header.Get(name)), "\uFFFD")
 		}
 	}

@@ -24,7 +24,7 @@ type chatBody struct {
 }
 
 type chatMessage struct {
-	Content    any        `json:"content,omitzero"` // a string or a list of parts
+	Content    any        `json:"content"` // a string, also an empty one, or a list of parts
 	Role       string     `json:"role"`
 	ToolCallID string     `json:"tool_call_id,omitzero"`
 	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
@@ -116,17 +116,15 @@ func chatRequest(r Request) chatBody {
 }
 
 func chatMessageOf(m Message) chatMessage {
-	message := chatMessage{Role: m.Role, ToolCallID: m.ToolCallID}
+	// A reply with calls and no text has the content "": llama-cpp-python fails where it is null or missing.
+	message := chatMessage{Content: m.Content, Role: m.Role, ToolCallID: m.ToolCallID}
 	restore(m.Opaque, &message.messageExtras)
-	switch {
-	case m.Image != nil:
+	if m.Image != nil {
 		var parts []chatPart
 		if m.Content != "" {
 			parts = append(parts, chatPart{Type: "text", Text: m.Content})
 		}
 		message.Content = append(parts, chatPart{Type: "image_url", ImageURL: &chatImage{URL: m.Image.dataURI()}})
-	case m.Content != "" || len(m.ToolCalls) == 0:
-		message.Content = m.Content
 	}
 	for _, call := range m.ToolCalls {
 		c := chatCall{ID: call.ID, Type: "function", Function: chatFunction{Name: call.Name, Arguments: call.Arguments}}

@@ -175,6 +175,9 @@ func (c *Client) try(ctx context.Context, number int, p prepared, ask asking, o 
 		done.Err = unfit(err)
 	}
 	if done.Err != nil {
+		if done.Err.Status == http.StatusNotFound && done.Err.Code != "model_not_found" && done.Err.Hint == "" {
+			done.Err.Hint = pathHint(c.config.BaseURL)
+		}
 		done.Err = c.shown(done.Err)
 	}
 	if err := o.TryCompleted(done); err != nil {
@@ -250,6 +253,7 @@ func unfit(err error) *Error {
 // shown makes an error fit to be shown and recorded.
 func (c *Client) shown(e *Error) *Error {
 	e.Code, e.Message, e.RequestID = c.tidy(e.Code, maxName), c.tidy(e.Message, maxMessage), c.tidy(e.RequestID, maxName)
+	e.Hint = c.tidy(e.Hint, maxMessage)
 	return e
 }
 

@@ -88,7 +88,7 @@ func TestRequestBody(t *testing.T) {
 	 "messages": [
 	  {"role": "system", "content": "be brief"},
 	  {"role": "user", "content": ""},
-	  {"role": "assistant", "tool_calls": [
+	  {"role": "assistant", "content": "", "tool_calls": [
 	   {"id": "c1", "type": "function", "function": {"name": "list_files", "arguments": ""}},
 	   {"id": "c1", "type": "function", "function": {"name": "calculate", "arguments": "{\"broken"}}]},
 	  {"role": "tool", "tool_call_id": "c1", "content": ""},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +16,9 @@ import (
 // ContextLengthExceeded is the code of a request whose conversation does not fit the model.
 const ContextLengthExceeded = "context_length_exceeded"
 
+// ToolsNotSupported is the code of a request that the endpoint refused because it offers tools.
+const ToolsNotSupported = "tools_not_supported"
+
 // EmptyCompletion is the code of an answer in which the model says nothing, as filters leave it.
 const EmptyCompletion = "empty_completion"
 
@@ -23,7 +28,7 @@ const EmptyCompletion = "empty_completion"
 //
 // Code is the server's own code where it gave one, else one of: "cancelled", "timeout", "transport", "unreachable" (nobody took the request),
 // "redirect", "not_json", "truncated_json", "invalid_json", "invalid_response", "response_too_large",
-// "empty_completion", "context_length_exceeded", "model_not_found", "responses_api_required",
+// "empty_completion", "context_length_exceeded", "model_not_found", "tools_not_supported", "responses_api_required",
 // "not_a_chat_model", "invalid_request", "invalid_config", "not_recorded", "not_on_cassette", "http_NNN".
 type Error struct {
 	Status     int // HTTP status, or what a 200 with an error body stands for; 0 = no answer
@@ -33,6 +38,7 @@ type Error struct {
 	Stop       bool
 	RetryAfter time.Duration // what the server asked for; 0 = nothing
 	RequestID  string        // the server's id of the failed request, if it gave one
+	Hint       string        // what the user can do about it; "" where that is not known
 
 	cause error // context errors only: others may hold what must not be shown
 }
@@ -106,6 +112,9 @@ func (f failure) realStatus() int {
 	if f.number != 0 {
 		return f.number
 	}
+	if strings.HasPrefix(strings.ToLower(f.message), wrongEndpoint) {
+		return http.StatusNotFound
+	}
 	code := strings.ToLower(f.code)
 	for _, known := range []struct {
 		part   string
@@ -160,11 +169,14 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 	case strings.Contains(lower, "not a chat model"):
 		e.Code, e.Stop = "not_a_chat_model", true
 		e.Message = "the model does not do chat completions: it may answer with --api responses; the endpoint says: " + f.message
+	case status != http.StatusTooManyRequests && toolsRefused(lower):
+		e.Code, e.Stop = ToolsNotSupported, true
+		e.Hint = "name a model that calls tools with --model, or start the server with tool calling on (vLLM: --enable-auto-tool-choice and --tool-call-parser; llama.cpp: --jinja)"
 	case status == http.StatusNotFound && modelMissing(f.code, lower):
 		e.Code, e.Stop = "model_not_found", true
 	case status == http.StatusNotFound:
 		// A page, or a router that does not know the path: the base URL is wrong.
-		e.Stop = !valid || lower == "not found" || strings.HasPrefix(lower, "invalid url")
+		e.Stop = !valid || lower == "not found" || lower == "file not found" || strings.HasPrefix(lower, "invalid url") || strings.HasPrefix(lower, wrongEndpoint)
 	case status != http.StatusTooManyRequests && contextLength(f.code, lower):
 		e.Code = ContextLengthExceeded
 	case slices.Contains([]int{http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests}, status) || status >= 500:
@@ -174,6 +186,44 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 		e.Code = fmt.Sprintf("http_%d", status)
 	}
 	return e
+}
+
+// wrongEndpoint begins LM Studio's message for a path that it does not know, which comes with status 200.
+const wrongEndpoint = "unexpected endpoint or method"
+
+// toolsRefused says whether an error means that the model, or the server as it was started, takes no
+// tools. No server has a code for it.
+func toolsRefused(lowerMessage string) bool {
+	for _, part := range []string{
+		"does not support tools", "does not support tool", "not support function calling", "found that support tool use",
+		"tool choice requires --enable-auto-tool-choice", "tools param requires --jinja", "tool calling is not supported",
+		"`tool calling` is not supported", "does not support parameters: ['tools'",
+	} {
+		if strings.Contains(lowerMessage, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// pathHint returns the hint for a 404 that is not about the model: a base URL that ends in /v1, and not
+// after it. It is "" where the base URL has a version already.
+func pathHint(baseURL string) string {
+	base, err := url.Parse(baseURL)
+	if err != nil {
+		return ""
+	}
+	base.User = nil
+	for _, interfaceOf := range []string{"/chat/completions", "/responses"} {
+		if path, found := strings.CutSuffix(strings.TrimRight(base.Path, "/"), interfaceOf); found {
+			base.Path = path
+			return "the base URL ends before " + interfaceOf + ": try --base-url " + base.String()
+		}
+	}
+	if regexp.MustCompile(`(?:^|/)v[0-9]`).MatchString(base.Path) {
+		return ""
+	}
+	return "the base URL has no /v1, where most servers answer: try --base-url " + base.JoinPath("v1").String()
 }
 
 // needsResponses says whether an error means that the model, or tools with it, must be asked for by the

@@ -53,6 +53,7 @@ type Limiter struct {
 	untold   []LimitChange
 	telling  bool
 	changed  func(LimitChange)
+	refused  func(error) // called once, when a request first finds nothing that takes it; nil: nothing is
 }
 
 // NewLimiter returns a limiter for one endpoint.
@@ -121,6 +122,9 @@ func (s slot) release(t Try) {
 	}
 	if t.Response != nil {
 		l.rates.settle(s.tokens, t.Response.Usage)
+	}
+	if t.Err != nil && t.Err.Code == "unreachable" {
+		l.reportUnreachable(t.Err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,4 +221,25 @@ func (l *Limiter) Follow(changed func(LimitChange)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changed = changed
+}
+
+// OnUnreachable calls report once, right after the first request that could not connect to the endpoint,
+// before it is tried again.
+func (l *Limiter) OnUnreachable(report func(error)) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused = report
+}
+
+func (l *Limiter) reportUnreachable(e *Error) {
+	l.mu.Lock()
+	report := l.refused
+	l.refused = nil
+	l.mu.Unlock()
+	if report != nil {
+		report(fmt.Errorf("cannot connect to the endpoint (%s); retrying: check --base-url, and that the server is running there", e.Message))
+	}
 }

@@ -47,7 +47,7 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 		if e := answer.Get(path); (e.Type == gjson.String || e.IsObject()) && !holdsNothing(e) {
 			wrapped := []byte(`{"error":` + e.Raw + `}`)
 			usage := answer.Get("usage")
-			return reply{id: requestID(header), usage: readUsage(usage), cost: microUSD(usage.Get("cost"))},
+			return reply{id: requestID(header), usage: readUsage(usage), cost: reportedCost(usage, header)},
 				httpError(readFailure(wrapped).realStatus(), header, wrapped, true)
 		}
 	}
@@ -64,7 +64,7 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 		fingerprint: top["system_fingerprint"].Str,
 		channels:    channels(top, message),
 		usage:       readUsage(top["usage"]),
-		cost:        microUSD(top["usage"].Get("cost")),
+		cost:        reportedCost(top["usage"], header),
 		message:     message,
 	}
 	if r.id == "" {
@@ -198,6 +198,31 @@ func optionalCount(v gjson.Result) (int64, bool) {
 		return 0, true
 	}
 	return count(v)
+}
+
+// costHeader is where a LiteLLM gateway reports what a request cost, in US dollars.
+const costHeader = "X-Litellm-Response-Cost"
+
+// reportedCost returns what the endpoint says that a request cost, in micro-USD: usage.cost of the body
+// (OpenRouter), else the header of a LiteLLM gateway. nil = neither says it. A header that is repeated or
+// is no amount is ignored. So is 0: gateways write it for models whose price they do not know.
+func reportedCost(usage gjson.Result, header http.Header) *int64 {
+	if cost := microUSD(usage.Get("cost")); cost != nil {
+		return cost
+	}
+	values := header.Values(costHeader)
+	if len(values) != 1 || len(values[0]) > maxName {
+		return nil
+	}
+	amount := jsontext.Value(strings.TrimSpace(values[0])) // Python writes floats as JSON does
+	if !amount.IsValid() || amount.Kind() != '0' {
+		return nil
+	}
+	cost := microUSD(gjson.ParseBytes(amount))
+	if cost == nil || *cost == 0 {
+		return nil
+	}
+	return cost
 }
 
 // microUSD reads an amount of US dollars exactly and rounds it up to a whole micro-USD. nil = there is

@@ -42,7 +42,7 @@ func TestBothBodies(t *testing.T) {
 			`{"input":[{"type":"message","role":"assistant","content":"x"}],"model":"m","store":false,"stream":false,"temperature":0}`},
 		{"opaque of responses, for other calls than there are", Request{Model: "m", Messages: []Message{{Role: "assistant", ToolCalls: []ToolCall{{ID: "c", Name: "a", Opaque: []byte(`[]`)}, {ID: "d", Name: "b"}},
 			Opaque: []byte(`[{"type":"message","phase":"p"},{"type":"reasoning","id":"r"},{"type":"function_call"},{"type":"unknown"}]`)}}},
-			`{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"a","arguments":""}},{"id":"d","type":"function","function":{"name":"b","arguments":""}}]}],"model":"m","stream":false,"temperature":0}`,
+			`{"messages":[{"content":"","role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"a","arguments":""}},{"id":"d","type":"function","function":{"name":"b","arguments":""}}]}],"model":"m","stream":false,"temperature":0}`,
 			`{"input":[{"type":"reasoning","id":"r"},{"type":"function_call","call_id":"c","name":"a","arguments":""},{"type":"function_call","call_id":"d","name":"b","arguments":""}],"model":"m","store":false,"stream":false,"temperature":0}`},
 	} {
 		for api, want := range map[string]string{APIChat: tc.chat, APIResponses: tc.responses} {

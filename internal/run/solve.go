@@ -57,6 +57,10 @@ func (r *Run) execute(ctx context.Context, drain <-chan struct{}) error {
 	if r.fold.Completed != nil {
 		return r.seal()
 	}
+	r.cfg.Model.Limiter.OnUnreachable(r.warn)
+	if r.cfg.Judge != nil {
+		r.cfg.Judge.Limiter.OnUnreachable(r.warn)
+	}
 	r.money = newPurse(r.cfg, r.fold)
 	if err := r.solveFit(ctx, drain); err != nil {
 		return err
