@@ -193,3 +193,67 @@ func TestUnscored(t *testing.T) {
 	}
 	p.want(exitOK, "verify", p.runDir())
 }
+
+// plainAnswer is a chat completion that calls no tool.
+const plainAnswer = `{"id":"x","object":"chat.completion","model":"m","usage":{"prompt_tokens":10,"completion_tokens":2,"total_tokens":12},
+"choices":[{"index":0,"message":{"role":"assistant","content":"FINAL ANSWER: 42"},"finish_reason":"stop"}]}`
+
+// TestServers: what run, doctor and judge check say of servers as they are found in the field.
+func TestServers(t *testing.T) {
+	says := func(status int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		}
+	}
+	tooLong := says(400, `{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error"}}`)
+	noTools := says(400, `{"error":{"message":"registry.ollama.ai/library/gemma:2b does not support tools","type":"api_error"}}`)
+	for name, tt := range map[string]struct {
+		serve http.HandlerFunc
+		path  string
+		code  int
+		args  []string
+		want  []string
+	}{
+		"no /v1":            {http.NotFound, "", exitIncomplete, []string{"run"}, []string{"gaia: hint: the base URL has no /v1, where most servers answer: try --base-url ADDR/v1\n"}},
+		"doctor, no /v1":    {http.NotFound, "", exitFindings, []string{"doctor"}, []string{"model: the base URL has no /v1, where most servers answer: try --base-url ADDR/v1\n"}},
+		"judge, no /v1":     {http.NotFound, "", exitFailure, []string{"judge", "check", "--judge-model", "j"}, []string{"gaia: hint: the base URL has no /v1, where most servers answer: try --base-url ADDR/v1\n"}},
+		"tools refused":     {noTools, "/v1", exitIncomplete, []string{"run"}, []string{"does not support tools", "gaia: hint: name a model that calls tools with --model, or start the server with tool calling on"}},
+		"tools ignored":     {says(200, plainAnswer), "/v1", exitOK, []string{"run"}, []string{"tools      4 tools offered in 3 model calls, none called: the model or its server may ignore tools; 'gaia doctor' tries one\n"}},
+		"context too small": {tooLong, "/v1", exitOK, []string{"run"}, []string{"context    the endpoint refused a conversation as too long in 3 of 3 tasks, and 3 attempts ended without an answer for it: start the server with a larger context"}},
+		"cost of a gateway": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("x-litellm-response-cost", "3.45e-05")
+			says(200, plainAnswer)(w, r)
+		}, "/v1", exitOK, []string{"run"}, []string{"cost       $0.000105\n"}},
+		"cost of nobody": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("x-litellm-response-cost", "NaN")
+			says(200, plainAnswer)(w, r)
+		}, "/v1", exitOK, []string{"run"}, []string{"cost       unknown\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			front := httptest.NewServer(tt.serve)
+			defer front.Close()
+			p := newProgram(t)
+			if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+				t.Fatal(err)
+			}
+			args := append(tt.args, "--base-url", front.URL+tt.path)
+			if tt.args[0] != "judge" {
+				args = append(args, "--model", "m", "--source", "dir:data", "--search", "none", "--task", offlineTasks)
+			}
+			if tt.args[0] == "run" {
+				args = append(args, "--max-task-cost", "off", "--concurrency", "1")
+			}
+			out := p.want(tt.code, args...)
+			for _, want := range tt.want {
+				if want = strings.ReplaceAll(want, "ADDR", front.URL); !strings.Contains(out, want) {
+					t.Errorf("%q is not said:\n%s", want, out)
+				}
+			}
+			if strings.Contains(tt.want[0], "  ") { // of a summary
+				p.want(exitOK, "verify", p.runDir())
+			}
+		})
+	}
+}

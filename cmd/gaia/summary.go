@@ -80,6 +80,7 @@ func (a *app) printSummary(dir string, found *ledger.Run, unsubmittable string) 
 	if broken := rulesBroken(found.Fold); broken != "" {
 		rows = append(rows, [2]string{"rules", broken})
 	}
+	rows = append(rows, found.ServerNotes()...)
 	rows = append(rows,
 		[2]string{"tokens", fmt.Sprintf("%d in (%d cached), %d out", s.Tokens.In, s.Tokens.Cached, s.Tokens.Out)},
 		[2]string{"cost", dollars(s.CostMicroUSD)},

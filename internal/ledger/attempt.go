@@ -29,6 +29,7 @@ type Attempt struct {
 	// it had been kept.
 	RollbacksCorrect int
 
+	server          serverCounts
 	steps           []any
 	names           map[string]string // call id → tool name, of the turn
 	undecided       map[string][]int  // call id → steps of its calls that nothing was decided of, of the turn
@@ -109,6 +110,7 @@ func (a *Attempt) step(e trajectory.Event) {
 		if p.RetryOf != "" {
 			a.Retried++
 		}
+		a.server.add(p)
 	case trajectory.ToolProposed:
 		a.ToolCalls++
 		a.names[p.CallID] = p.Name

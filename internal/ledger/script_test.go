@@ -23,7 +23,7 @@ import (
 //	a.1 begin                    a's first attempt, with the planned question
 //	a.1.1 turn                   its first turn
 //	a.1.1 prompt
-//	a.1.1 call in=10 out=5 cost=3    cost=? is unknown; error: no reply; retry: repeats a call
+//	a.1.1 call in=10 out=5 cost=3    cost=? is unknown; error: no reply, error=CODE; retry: repeats a call
 //	a.1.1 propose calculate
 //	a.1.1 allow                  or: refuse R001
 //	a.1.1 violation R001 R004    by the call; R006, mode and deny_list are of the class that they name
@@ -303,7 +303,7 @@ func call(named map[string]string, number func(string) int64, has func(string) b
 		p.CostMicroUSD = &cost
 	}
 	if has("error") {
-		p.OutputSHA256, p.CostMicroUSD, p.Error = "", nil, &trajectory.CallError{Message: "busy", Status: 500, Retryable: true}
+		p.OutputSHA256, p.CostMicroUSD, p.Error = "", nil, &trajectory.CallError{Code: named["error"], Message: "busy", Status: 500, Retryable: true}
 	}
 	if has("retry") {
 		p.RetryOf = "01JZ0000000000000000000000"

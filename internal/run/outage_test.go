@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -44,6 +48,44 @@ func TestOutage(t *testing.T) {
 				t.Errorf("%+v", s.Outcomes)
 			}
 		})
+	}
+}
+
+// TestRefusedConnectionIsReported: once, with the address, before the second try.
+func TestRefusedConnectionIsReported(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var waits atomic.Int32
+	c := generated(t, endpoint.Tasks{Count: 3, Turns: 3}, "http://"+address+"/v1", func(c *llm.Config) {
+		c.Limiter = llm.NewLimiter(llm.LimiterConfig{Fixed: 1})
+		c.Sleep = func(ctx context.Context, d time.Duration) error {
+			waits.Add(1)
+			return shortened(ctx, d)
+		}
+	})
+	var warnings []string
+	c.Concurrency, c.Warn = 1, func(err error) {
+		if waits.Load() > 0 {
+			t.Errorf("%v after a wait", err)
+		}
+		warnings = append(warnings, err.Error())
+	}
+	r, err := Create(t.TempDir(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Execute(context.Background(), nil); err == nil {
+		t.Error("the run came to its end")
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0], address) || !strings.Contains(warnings[0], "check --base-url") {
+		t.Errorf("%q", warnings)
 	}
 }
 
