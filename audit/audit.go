@@ -51,7 +51,7 @@ type Options struct {
 	AuditedAt string // trajectory.TimeFormat; when the run was completed if ""
 
 	Adjudications []Adjudication    // of this run, besides those that the directory holds
-	Bodies        map[string][]byte // whole documents from outside of the run, by their digests ("sha256:…")
+	Bodies        map[string][]byte // whole documents from outside of the run, by their digests ("sha256:…"); nil for one that a report names and that is not at hand, which the run must have the digest of
 	Usage         *UsageExport      // the provider's; nil: not at hand
 	Only          []string          // ids of checks: to ask no others
 
@@ -84,6 +84,9 @@ func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
 	}
 	if run.ManifestSHA256 != digest {
 		return Report{}, nil, trajectory.Faultf(ledger.ManifestFile, "changed while it was read")
+	}
+	if digest := g.bodies.missing(); digest != "" {
+		return Report{}, nil, trajectory.Faultf(ReportFile, "names a body %s among its inputs, which nothing in the run has", digest)
 	}
 	decided, err := o.held(dir, run)
 	if err != nil {

@@ -33,6 +33,20 @@ func TestBodies(t *testing.T) {
 	long := "http://almanac.example/" + strings.Repeat("all/", trajectory.ArgumentHead/4)
 	const unprobed = `{"probes":null}`
 	binary := "\xff\xfe" + leak
+	redacted := func(document string) (original, kept string) {
+		return document + " token=SECRET", document + " token=" + trajectory.Redacted
+	}
+	honestOriginal, honestKept := redacted(honest)
+	leakOriginal, leakKept := redacted(leaking)
+	withSecret := func(original, kept, shown string) string {
+		head, err := sign.Canonical(shown[:trajectory.ResultHead])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fetched(original, `{"body_sha256":"`+sign.Digest([]byte(kept))+`","head":`+string(head)+`,"probes":null,"redactions":1,"truncated":true}`)
+	}
+	reply := string(trajectory.SentMessage{Content: "The almanac says so.\nFINAL ANSWER: Brellin", Role: "assistant"}.Canonical())
+	args := `{"url":"http://almanac.example/all"}`
 	tests := []struct {
 		name, story, body string
 		key               string // "" for the body's own digest
@@ -53,6 +67,13 @@ func TestBodies(t *testing.T) {
 		{"a file without a body", lay(leak), "", "", "AUD-3", audit.Skip, "", false},
 		{"a file with its body", lay("A list of tower clocks."), "A list of tower clocks.", "", "AUD-3", audit.Pass, "", true},
 		{"a file with the answer", lay(leak), leak, "", "AUD-3", audit.Fail, "AUD-3.workspace-answer", true},
+		{"the body without secrets", withSecret(honestOriginal, honestKept, honestKept), honestKept, "", "AUD-1", audit.Skip, "", true},
+		{"the body without secrets of a leak", withSecret(leakOriginal, leakKept, leakKept), leakKept, "", "AUD-1", audit.Fail, "AUD-1.uuid-with-answer", true},
+		{"the original of a body with secrets", withSecret(honestOriginal, honestKept, honestKept), honestOriginal, "", "AUD-1", audit.Pass, "", true},
+		{"a body with another beginning than its head", withSecret(honestOriginal, honestKept, strings.ToUpper(honestKept)), honestKept, "", "AUD-12", audit.Fail, "AUD-12.head-differs", true},
+		{"the arguments of a call", fetched(honest, unprobed), args, "", "AUD-12", audit.Pass, "", true},
+		{"other arguments than the call shows", strings.Replace(fetched(honest, unprobed), "-- patch tool_executed", "-- patch tool_proposed --\n{\"args\":{\"url\":\"http://other.example/all\"}}\n\n-- patch tool_executed", 1), args, "", "AUD-12", audit.Fail, "AUD-12.head-differs", true},
+		{"the reply of the model", fetched(honest, unprobed), reply, "", "AUD-12", audit.Pass, "", true},
 		{"a file that is no text", lay(binary), binary, "", "AUD-3", audit.Skip, "", true},
 	}
 	for _, tt := range tests {

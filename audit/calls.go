@@ -238,6 +238,11 @@ func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *R
 		text = body
 		whole, shares = t.prober.probe(text, c.echo, reached)
 		r.Probes, r.Unprobed, r.Overlong = graver(r.Probes, whole), r.Unprobed && unknown, false
+	} else if body, ok := t.bodies.text(p.BodySHA256); ok { // it shows more than the head, but not what was taken out
+		var most trajectory.Probes
+		text = body
+		most, shares = t.prober.probe(text, c.echo, reached)
+		r.Probes = graver(r.Probes, most)
 	}
 	if r.Probes.QCov >= wholeQuestion && r.Probes.QCovNoEcho < wholeQuestion {
 		if !t.mostly(c.echo) { // or the search engine may have mended what the call had said

@@ -104,32 +104,31 @@ func (t *following) shows(a *AttemptEvidence, ev trajectory.Event) {
 	if p, ok := ev.Payload.(trajectory.ModelCallCompleted); ok && a.Contradicts == nil && halved(p) {
 		a.Contradicts = &HeadFact{ev.Seq, ev.Payload.Type()}
 	}
-	if a.Contradicts != nil || t.plan.hashes {
-		return
+	found := func(contradicts bool) {
+		if contradicts && a.Contradicts == nil && !t.plan.hashes {
+			a.Contradicts = &HeadFact{ev.Seq, ev.Payload.Type()}
+		}
 	}
 	var h head
+	var body string
 	truncated := false
 	switch p := ev.Payload.(type) {
 	case trajectory.ContextCompiled:
-		h, truncated = head{p.Head, p.Bytes, p.ContentSHA256, p.Redactions, trajectory.PromptHead}, p.Truncated
+		h, truncated, body = head{p.Head, p.Bytes, p.ContentSHA256, p.Redactions, trajectory.PromptHead}, p.Truncated, p.BodySHA256
 	case trajectory.ModelCallCompleted:
 		if p.OutputSHA256 == "" {
 			return
 		}
-		h, truncated = head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead}, p.Truncated
+		h, truncated, body = head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead}, p.Truncated, p.BodySHA256
 	case trajectory.ToolProposed:
-		if miscut(p) {
-			a.Contradicts = &HeadFact{ev.Seq, ev.Payload.Type()}
-		}
+		found(t.bodies.misquotes(p) || miscut(p))
 		return
 	case trajectory.ToolExecuted:
-		h, truncated = headOf(p), p.Truncated
+		h, truncated, body = headOf(p), p.Truncated, p.BodySHA256
 	default:
 		return
 	}
-	if h.contradicts(truncated) {
-		a.Contradicts = &HeadFact{ev.Seq, ev.Payload.Type()}
-	}
+	found(t.bodies.contradicts(h, body) || h.contradicts(truncated))
 }
 
 // heads looks for what is shown of a body and cannot be of it.

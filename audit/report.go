@@ -117,7 +117,7 @@ type Finding struct {
 // Inputs are the digests of the files the audit looked at.
 type Inputs struct {
 	Adjudications      []string `json:"adjudications,omitempty"` // of their envelopes, in the order of their findings' ids
-	Bodies             []string `json:"bodies,omitempty"`        // that came from outside of the run and that a result has, sorted
+	Bodies             []string `json:"bodies,omitempty"`        // that came from outside of the run and that an event has the digest of, sorted
 	EventsSHA256       string   `json:"events_sha256"`
 	MetadataSHA256     string   `json:"metadata_sha256"` // of summary.json, which a package calls metadata.json
 	ResultsSHA256      string   `json:"results_sha256"`

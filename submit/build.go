@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,6 +100,12 @@ func buildFrom(ctx context.Context, c Config, run fs.FS) (_ Package, err error) 
 	return p, nil
 }
 
+// StrayBody is a document that a package was to be audited with and that nothing in
+// the run has the digest of.
+type StrayBody struct{ SHA256 string }
+
+func (e *StrayBody) Error() string { return "nothing in the run has the digest " + e.SHA256 }
+
 // makeFolders makes a folder and those it lies in, and returns the ones that
 // were not there, the innermost first.
 func makeFolders(path string) (made []string, err error) {
@@ -127,9 +134,14 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 		return Package{}, err
 	}
 	pkg := os.DirFS(stage)
-	report, verified, err := audit.Run(pkg, audit.Options{Gold: c.Gold, Marked: recordingFailed, Summary: MetadataFile})
+	report, verified, err := audit.Run(pkg, audit.Options{Bodies: c.Bodies, Gold: c.Gold, Marked: recordingFailed, Summary: MetadataFile})
 	if err != nil {
 		return Package{}, inRun(err, decisions)
+	}
+	for digest := range c.Bodies {
+		if !slices.Contains(report.Inputs.Bodies, digest) {
+			return Package{}, &StrayBody{digest}
+		}
 	}
 	if err := checkNames(report, decisions); err != nil {
 		return Package{}, err
@@ -145,7 +157,7 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 		return Package{}, err
 	}
 	found := &Verified{Run: verified, Report: report, Statement: statement, Key: verified.Key}
-	o := Options{Gold: c.Gold, Harness: func() (trajectory.Harness, error) { return c.Harness, nil }}
+	o := Options{Bodies: c.Bodies, Gold: c.Gold, Harness: func() (trajectory.Harness, error) { return c.Harness, nil }}
 	if c.Public {
 		_, err = VerifyPublic(pkg, o)
 	} else {

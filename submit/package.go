@@ -113,6 +113,7 @@ type Config struct {
 	Out        string             // folder in which the package appears; made if it is not there
 	Key        sign.Key           // the key of the run's plan
 	Gold       *audit.Gold        // nil: not at hand, which leaves gaps in the audit of a scored run
+	Bodies     map[string][]byte  // whole documents for the audit, by digest; each must be one that the run has the digest of
 	Date       string             // 2031-02-03
 	AllowDirty bool               // package a run that would be refused, and say so everywhere
 	Strict     bool               // refuse a run with findings that somebody must look at, too

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
@@ -15,6 +16,14 @@ import (
 // noGold is why what needs the gold answers was not done.
 const noGold = "no gold answers"
 
+// noBodies is why an audit was not run again of which n documents are not at hand.
+func noBodies(n int) string {
+	if n == 1 {
+		return "needs a document that the audit had"
+	}
+	return fmt.Sprintf("needs %d documents that the audit had", n)
+}
+
 // Rerun audits the files of a package that was verified again and wants the same
 // report, byte for byte, else it returns a *trajectory.Fault: that its findings
 // are all there are to find is then no longer the signer's word. What was audited
@@ -22,7 +31,7 @@ const noGold = "no gold answers"
 // the report is wanted that it has all that keeps a run from being submitted and is
 // found without them.
 func (v *Verified) Rerun(pkg fs.FS, o Options) error {
-	report, _, err := audit.Run(pkg, o.again(v.Run.Manifest, v.Statement.Predicate))
+	report, _, err := audit.Run(pkg, o.again(v.Run.Manifest, v.Statement.Predicate, v.Report))
 	if err != nil {
 		return err
 	}
@@ -30,9 +39,13 @@ func (v *Verified) Rerun(pkg fs.FS, o Options) error {
 	return v.compare(report, o)
 }
 
-// again is how a package is audited that says p of itself.
-func (o Options) again(m ledger.Manifest, p Predicate) audit.Options {
-	again := audit.Options{Marked: p.RecordingFailed, Summary: MetadataFile}
+// again is how a package is audited that says p of itself and has the report r: with
+// the documents that this one was made with, as far as they are at hand.
+func (o Options) again(m ledger.Manifest, p Predicate, r audit.Report) audit.Options {
+	again := audit.Options{Bodies: map[string][]byte{}, Marked: p.RecordingFailed, Summary: MetadataFile}
+	for _, digest := range r.Inputs.Bodies {
+		again.Bodies[digest] = o.Bodies[digest]
+	}
 	if m.GoldCommitment != "" && p.GoldAtHand {
 		again.Gold = o.Gold
 	}
@@ -43,18 +56,28 @@ func (o Options) again(m ledger.Manifest, p Predicate) audit.Options {
 // again, as Rerun says.
 func (v *Verified) compare(report audit.Report, o Options) error {
 	p := v.Statement.Predicate
+	v.NotRerun = ""
+	missing := 0
+	for _, digest := range v.Report.Inputs.Bodies {
+		if !slices.Contains(report.Inputs.Bodies, digest) {
+			missing++
+		}
+	}
+	if v.Run.Scored() && p.GoldAtHand && o.Gold == nil {
+		v.NotRerun = noGold
+	} else if missing > 0 {
+		v.NotRerun = noBodies(missing)
+	}
 	switch {
 	case o.Once:
 		v.NotRerun = "not asked for"
 		return nil
-	case v.Run.Scored() && p.GoldAtHand && o.Gold == nil:
-		v.NotRerun = noGold
+	case v.NotRerun != "":
 		if f, left := leftOut(v.Report, report); left {
-			return trajectory.Faultf(audit.ReportFile, "leaves out what the audit finds when it is run again, also without the gold answers: %s %s%s", f.Severity, f.RuleID, o.otherProgram(p.Harness))
+			return trajectory.Faultf(audit.ReportFile, "leaves out what the audit finds when it is run again, also without what it had besides: %s %s%s", f.Severity, f.RuleID, o.otherProgram(p.Harness))
 		}
 		return nil
 	}
-	v.NotRerun = ""
 	report.AuditedAt = v.Report.AuditedAt
 	got, err := v.Report.Encode()
 	if err != nil {

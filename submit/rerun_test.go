@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
 )
 
 // TestRerun: the audit is run again as it was run, with the gold answers or
@@ -49,6 +50,89 @@ func TestRerun(t *testing.T) {
 	scored.Out = t.TempDir()
 	if _, err := Verify(os.DirFS(mustBuild(t, scored).Path), Options{Gold: &wrong}); !errors.Is(err, audit.ErrGold) {
 		t.Errorf("other answers: %v", err)
+	}
+}
+
+// TestRerunWithBodies: a report that was made with whole documents is made again with
+// all of them; it names none that the run does not have the digest of.
+func TestRerunWithBodies(t *testing.T) {
+	c := config(t, two)
+	var bodies []string
+	for line := range strings.Lines(string(load(t, c.Run)[trajectory.JournalFile])) {
+		e := struct {
+			Payload struct {
+				Head   string `json:"head"`
+				Output string `json:"output_sha256"`
+			} `json:"payload"`
+		}{}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if sign.Digest([]byte(e.Payload.Head)) == e.Payload.Output && !slices.Contains(bodies, e.Payload.Head) {
+			bodies = append(bodies, e.Payload.Head)
+		}
+	}
+	if len(bodies) < 2 {
+		t.Fatalf("the run shows %d bodies whole", len(bodies))
+	}
+	one, both := map[string][]byte{}, map[string][]byte{}
+	for i, body := range bodies[:2] {
+		both[sign.Digest([]byte(body))] = []byte(body)
+		if i == 0 {
+			one[sign.Digest([]byte(body))] = []byte(body)
+		}
+	}
+	c.Bodies = both
+	p := mustBuild(t, c)
+	for name, tt := range map[string]struct {
+		o    Options
+		want string
+	}{
+		"with both":   {Options{Gold: c.Gold, Bodies: both}, ""},
+		"with one":    {Options{Gold: c.Gold, Bodies: one}, "needs a document that the audit had"},
+		"with none":   {Options{Gold: c.Gold}, "needs 2 documents that the audit had"},
+		"in no sense": {Options{Bodies: both}, "no gold answers"},
+	} {
+		v, err := Verify(os.DirFS(p.Path), tt.o)
+		if err != nil || v.NotRerun != tt.want {
+			t.Errorf("%s: %+v, %v, want %q", name, v, err, tt.want)
+		}
+		if err == nil && v.NotRerun != "" {
+			if err := v.Rerun(os.DirFS(p.Path), Options{Gold: c.Gold, Bodies: both}); err != nil || v.NotRerun != "" {
+				t.Errorf("%s, and given all later: %q, %v", name, v.NotRerun, err)
+			}
+		}
+	}
+	files := load(t, p.Path)
+	r, err := audit.DecodeReport(files[audit.ReportFile])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*audit.Report){
+		"another body":         func(r *audit.Report) { r.Inputs.Bodies[1] = sign.Digest([]byte("another")) },
+		"one twice":            func(r *audit.Report) { r.Inputs.Bodies[1] = r.Inputs.Bodies[0] },
+		"one that is not used": func(r *audit.Report) { r.Inputs.Bodies = r.Inputs.Bodies[:1] },
+	} {
+		forged := r
+		forged.Inputs.Bodies = slices.Clone(r.Inputs.Bodies)
+		change(&forged)
+		data, err := forged.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pkg := memory(files)
+		pkg[audit.ReportFile].Data = data
+		signAll(t, pkg)
+		v, err := Verify(pkg, Options{Gold: c.Gold, Bodies: both})
+		var fault *trajectory.Fault
+		if same := name == "one that is not used"; same && (err != nil || v.NotRerun != "") || !same && (!errors.As(err, &fault) || fault.File != audit.ReportFile) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	c.Out, c.Bodies = t.TempDir(), map[string][]byte{sign.Digest([]byte("another")): []byte("another")}
+	var stray *StrayBody
+	if _, err := Build(t.Context(), c); !errors.As(err, &stray) {
+		t.Errorf("with a body of another run: %v", err)
 	}
 }
 

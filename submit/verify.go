@@ -20,6 +20,7 @@ import (
 // Options say what a verifier has besides the package.
 type Options struct {
 	Gold    *audit.Gold                        // nil: not at hand, so that a scored run can be neither scored nor audited again
+	Bodies  map[string][]byte                  // whole documents, by digest: without those that the audit had it is not run again
 	Harness func() (trajectory.Harness, error) // the program that verifies, asked for where it finds or words otherwise; nil: not to be told from the one that packaged
 	Once    bool                               // do not run the audit again: what it found does not matter
 }
@@ -58,15 +59,18 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 		return nil, err
 	}
 	p := statement.Predicate
-	again, run, err := checkRun(pkg, digests, o.again(m, p), o.Once)
+	report, err := readReport(pkg, digests)
+	if err != nil {
+		return nil, err
+	}
+	again, run, err := checkRun(pkg, digests, o.again(m, p, report), o.Once)
 	if err != nil {
 		return nil, err
 	}
 	if run.ManifestSHA256 != planSHA256 {
 		return nil, changed(ledger.ManifestFile)
 	}
-	report, err := checkReport(pkg, run, digests)
-	if err != nil {
+	if err := checkReport(pkg, report, run, digests); err != nil {
 		return nil, err
 	}
 	if err := checkLeaderboard(run, report, digests); err != nil {
@@ -233,12 +237,8 @@ func checkScorecard(run *ledger.Run, digests map[string]string) error {
 	return nil
 }
 
-// checkReport reads the audit's report and wants it to be about this run, and
-// its findings to be closed as the adjudications say.
-func checkReport(pkg fs.FS, run *ledger.Run, digests map[string]string) (audit.Report, error) {
-	refuse := func(format string, args ...any) (audit.Report, error) {
-		return audit.Report{}, trajectory.Faultf(audit.ReportFile, format, args...)
-	}
+// readReport reads the audit's report, which must be one.
+func readReport(pkg fs.FS, digests map[string]string) (audit.Report, error) {
 	data, err := ledger.ReadFile(pkg, audit.ReportFile, maxReport)
 	if err != nil {
 		return audit.Report{}, err
@@ -246,9 +246,14 @@ func checkReport(pkg fs.FS, run *ledger.Run, digests map[string]string) (audit.R
 	if sign.Digest(data) != digests[audit.ReportFile] {
 		return audit.Report{}, changed(audit.ReportFile)
 	}
-	r, err := audit.DecodeReport(data)
-	if err != nil {
-		return audit.Report{}, err
+	return audit.DecodeReport(data)
+}
+
+// checkReport checks that the audit's report is about this run, and that its
+// findings are closed as the adjudications say.
+func checkReport(pkg fs.FS, r audit.Report, run *ledger.Run, digests map[string]string) error {
+	refuse := func(format string, args ...any) error {
+		return trajectory.Faultf(audit.ReportFile, format, args...)
 	}
 	m := run.Manifest
 	if r.RunID != m.RunID || r.Rehearsal != m.Rehearsal {
@@ -261,7 +266,7 @@ func checkReport(pkg fs.FS, run *ledger.Run, digests map[string]string) (audit.R
 	}
 	decided, err := readAdjudications(pkg, run, digests)
 	if err != nil {
-		return audit.Report{}, err
+		return err
 	}
 	if !r.Follows(decided) {
 		return refuse("does not say of its findings what %d adjudications decide", len(decided))
@@ -279,7 +284,7 @@ func checkReport(pkg fs.FS, run *ledger.Run, digests map[string]string) (audit.R
 			return refuse("gives other scores than the run and the findings")
 		}
 	}
-	return r, nil
+	return nil
 }
 
 func changed(name string) error { return trajectory.Faultf(name, "changed while it was read") }

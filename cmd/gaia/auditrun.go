@@ -86,7 +86,7 @@ func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Repor
 	}
 	for _, body := range given {
 		if !slices.Contains(report.Inputs.Bodies, body.sha256) {
-			return audit.Report{}, nil, usage("a document is told by its digest: it must be what the tool got, byte for byte", "%q is the document of no result of this run", body.path)
+			return audit.Report{}, nil, body.stray("run")
 		}
 	}
 	return report, found, nil
@@ -101,17 +101,30 @@ const (
 // body is a file with a whole document.
 type body struct{ path, sha256 string }
 
-// documents reads the files that are to be held against the run.
-func (f auditing) documents(o *audit.Options) (given []body, err error) {
-	o.Bodies = map[string][]byte{}
-	for _, path := range f.bodies {
+// stray is the error of a document that nothing in the run or report of a package has.
+func (b body) stray(of string) error {
+	return usage("a document is known by its digest: it must be what the tool got, byte for byte, or what 'gaia show DIR --body DIGEST' writes", "%q is no document of this %s", b.path, of)
+}
+
+// readBodies reads files with whole documents.
+func readBodies(paths []string) (all map[string][]byte, given []body, err error) {
+	all = map[string][]byte{}
+	for _, path := range paths {
 		b, err := readUpTo(path, maxBody)
 		if err != nil {
-			return nil, fmt.Errorf("reading the document %q: %w", path, err)
+			return nil, nil, fmt.Errorf("reading the document %q: %w", path, err)
 		}
 		digest := sign.Digest(b)
-		o.Bodies[digest] = b
+		all[digest] = b
 		given = append(given, body{path, digest})
+	}
+	return all, given, nil
+}
+
+// documents reads the files that are to be held against the run.
+func (f auditing) documents(o *audit.Options) (given []body, err error) {
+	if o.Bodies, given, err = readBodies(f.bodies); err != nil {
+		return nil, err
 	}
 	if f.usage == "" {
 		return given, nil

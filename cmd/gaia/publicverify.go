@@ -128,7 +128,7 @@ func (a *app) openPackage(ctx context.Context, path string) (_ *heldAgainst, err
 		if h.public, err = given.verifyPublic(); err == nil {
 			h.name = h.public.Statement.Predicate.Name
 		}
-	} else if h.full, err = a.verifyPackage(ctx, given, ""); err == nil {
+	} else if h.full, err = a.verifyPackage(ctx, given, "", nil); err == nil {
 		h.name = h.full.Statement.Predicate.Name
 	}
 	if err != nil {

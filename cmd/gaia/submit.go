@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ type submission struct {
 	dirty, strict, asJSON bool
 	archive, public       bool
 	by                    submit.Submitter
+	bodies                []string // files with whole documents
 }
 
 func (a *app) submitCommand() *cobra.Command {
@@ -38,6 +40,10 @@ another key signed its plan. But for the last, --allow-dirty packages it all the
 same, and the package says everywhere that it is not for a leaderboard. --strict
 also refuses a run with findings that the audit leaves for somebody to review.
 
+--body gives the audit the whole of a document, as it does 'gaia audit'. The
+report names its digest, and who verifies the package needs the file, too, to
+run the audit again.
+
 --archive writes NAME.tar.gz instead of the folder NAME, to be handed over as it
 is: verify, audit, disclose and export read it without extracting it.
 
@@ -52,7 +58,7 @@ which are verified against it.`,
   gaia submit --public runs/01J…`,
 		Args: oneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "out", "date", "key", "organisation", "contact"); err != nil {
+			if err := notEmpty(cmd, "body", "out", "date", "key", "organisation", "contact"); err != nil {
 				return err
 			}
 			if s.strict && s.dirty {
@@ -63,6 +69,7 @@ which are verified against it.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&s.out, "out", "o", ".", "directory in which the package appears")
+	f.StringArrayVar(&s.bodies, "body", nil, "file with the whole of a document that the run has the head of; may be given several times")
 	f.StringVar(&s.date, "date", "", "date of the package, such as 2026-01-02 (default: today, UTC)")
 	f.StringVar(&s.key, "key", "", "signing key file, the one the run was planned with")
 	f.BoolVar(&s.dirty, "allow-dirty", false, "package a run that is refused, marked as not for a leaderboard")
@@ -95,7 +102,11 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 		return err
 	}
 	c := submit.Config{Run: dir, Out: s.out, Date: s.date, AllowDirty: s.dirty, Strict: s.strict, Archive: s.archive, Public: s.public}
+	var given []body
 	var err error
+	if c.Bodies, given, err = readBodies(s.bodies); err != nil {
+		return err
+	}
 	if s.by != (submit.Submitter{}) {
 		if err := s.by.Check(); err != nil {
 			return usage("give --organisation and --contact as one line each", "%v", err)
@@ -115,7 +126,10 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	defer release()
 	p, err := submit.Build(ctx, c)
 	var refusal *submit.Refusal
+	var stray *submit.StrayBody
 	switch {
+	case errors.As(err, &stray):
+		return given[slices.IndexFunc(given, func(b body) bool { return b.sha256 == stray.SHA256 })].stray("run")
 	case errors.As(err, &refusal):
 		return s.refused(dir, refusal)
 	case errors.Is(err, audit.ErrIncomplete):

@@ -34,7 +34,8 @@ attestation's signature, every digest, and that the statement says what the
 files give. An archive of one is read as it is; nothing of it is extracted.
 Given by --dataset the gold answers, it tells every official verdict
 from them again. With those that the audit had, or where it had none, it audits
-the files again, which must give the same report.
+the files again, which must give the same report. Where the audit had whole
+documents, it is run again only with all of them, given by --body.
 
 A public package has no journal: its signatures, its plan and its tree are
 checked, and scores are self-reported. Given by --package to the verification of
@@ -61,7 +62,7 @@ limits in time is trusted within that time only, by this machine's clock.`,
   gaia verify task.json --package submission-2026-01-02-5XK9QZ7M-public`,
 		Args: oneArg("the run directory, package, archive or evidence bundle"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "checkpoint", "dataset", "hmac-key-file", "package"); err != nil {
+			if err := notEmpty(cmd, "body", "checkpoint", "dataset", "hmac-key-file", "package"); err != nil {
 				return err
 			}
 			if err := (&taskFlags{source: v.dataset}).checkSource(); err != nil {
@@ -81,6 +82,7 @@ limits in time is trusted within that time only, by this machine's clock.`,
 	}
 	v.trusted.register(cmd)
 	f := cmd.Flags()
+	f.StringArrayVar(&v.bodies, "body", nil, "file with a document that the audit of a package had; may be given several times")
 	f.StringVar(&v.checkpoint, "checkpoint", "", "file with the checkpoint that was published, which must be the one that is found")
 	f.StringVar(&v.dataset, "dataset", "", "where the plan's answers are, to score and audit a package again: hub, hub:OWNER/NAME, dir:PATH, or fixtures")
 	f.StringVar(&v.hmacKey, "hmac-key-file", "", "the key that a bundle is signed with by HMAC-SHA256")
@@ -97,8 +99,9 @@ const verifiable = "give a run directory, a package, folder or archive, or an ev
 type verifying struct {
 	trusted             trustFlags
 	checkpoint, hmacKey string
-	packaged            string // a package, to hold a bundle or a full package against
-	dataset             string // a source, as --source is written
+	packaged            string   // a package, to hold a bundle or a full package against
+	dataset             string   // a source, as --source is written
+	bodies              []string // files with whole documents
 	asJSON              bool
 }
 
@@ -110,6 +113,10 @@ func (v verifying) check(p *evidence) error {
 		return usage("leave it out: the plan names the key that signed it", "--hmac-key-file is for evidence bundles")
 	case v.dataset != "" && !p.packaged:
 		return usage("a run is audited with 'gaia audit'", "--dataset is for packages, which it scores and audits again")
+	case len(v.bodies) > 0 && !p.packaged:
+		return usage("gaia audit --body FILE "+quoteArg(p.path), "--body is for packages, which it audits again")
+	case len(v.bodies) > 0 && p.isPublic():
+		return usage("give the full package", "--body runs the audit of a package again, and %q is a public one: what the audit reads is withheld", p.path)
 	case v.dataset != "" && p.isPublic():
 		return usage("give the full package, or the run to 'gaia audit'", "--dataset runs the audit of a package again, and %q is a public one: what the audit reads is withheld", p.path)
 	case v.packaged != "" && !p.packaged:
@@ -172,11 +179,23 @@ func (v verifying) isPublished(p *evidence, published []byte) (string, error) {
 
 // verifyPackage verifies a package; with a dataset, its verdicts by these answers
 // and, if the audit had them, its audit too. What is broken is said before a dataset is asked for.
-func (a *app) verifyPackage(ctx context.Context, p *evidence, dataset string) (*submit.Verified, error) {
-	o := submit.Options{Harness: harness}
+func (a *app) verifyPackage(ctx context.Context, p *evidence, dataset string, bodies []string) (*submit.Verified, error) {
+	all, given, err := readBodies(bodies)
+	if err != nil {
+		return nil, err
+	}
+	o := submit.Options{Bodies: all, Harness: harness}
 	of, err := p.verify(o)
-	if err != nil || dataset == "" {
-		return of, err
+	if err != nil {
+		return nil, err
+	}
+	for _, body := range given {
+		if !slices.Contains(of.Report.Inputs.Bodies, body.sha256) {
+			return nil, body.stray("package's report")
+		}
+	}
+	if dataset == "" {
+		return of, nil
 	}
 	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer release()
@@ -277,7 +296,7 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 	var of *submit.Verified
 	found := (*ledger.Run)(nil)
 	if p.packaged {
-		if of, err = a.verifyPackage(ctx, p, f.dataset); err != nil {
+		if of, err = a.verifyPackage(ctx, p, f.dataset, f.bodies); err != nil {
 			return err
 		}
 		found = of.Run
@@ -349,9 +368,12 @@ func (a *app) printVerification(v verification, m ledger.Manifest, of *submit.Ve
 			if of.NotRescored != "" {
 				scores += give
 			}
-			if of.NotRerun != "" {
+			if of.NotRerun != "" && of.Statement.Predicate.GoldAtHand && of.NotRescored != "" {
 				again += give
 			}
+		}
+		if n := len(of.Report.Inputs.Bodies); of.NotRerun != "" && n > 0 {
+			again += fmt.Sprintf("; give %s of the report's inputs by --body", counted(n, "document"))
 		}
 		rows = append(rows, [2]string{"scores", scores}, [2]string{"audit again", again})
 	}
