@@ -328,6 +328,45 @@ func TestOnlyTheGateCalls(t *testing.T) {
 	}
 }
 
+// TestGateOffers: the model is not offered what the policy denies whatever the
+// arguments are, and what it asks for all the same is denied.
+func TestGateOffers(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*policy.Policy)
+		want   []string
+	}{
+		{"all", nil, []string{"other", "probe"}},
+		{"deny list", func(p *policy.Policy) { p.Deny = []string{"other"} }, []string{"probe"}},
+		{"allow list", func(p *policy.Policy) { p.Allow = []string{"other"} }, []string{"other"}},
+		{"mode restricted", func(p *policy.Policy) { p.Mode = policy.Restricted }, nil},
+		{"mode approved asks", func(p *policy.Policy) { p.Mode = policy.Approved }, []string{"other", "probe"}},
+		{"budget may be spent later", func(p *policy.Policy) { p.MaxToolCalls = 0 }, []string{"other", "probe"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			never := func(probeArgs) (Output, error) { t.Error("it ran"); return Output{}, nil }
+			sink := &gateSink{}
+			s := newSession(t, sink, c.change, probe("other", never), probe("probe", never))
+			var offered []string
+			for _, spec := range s.gate.Specs() {
+				offered = append(offered, spec.Name)
+			}
+			if !slices.Equal(offered, c.want) {
+				t.Errorf("offered are %q, want %q", offered, c.want)
+			}
+			for _, name := range []string{"other", "probe"} {
+				if slices.Contains(offered, name) && c.name != "budget may be spent later" {
+					continue
+				}
+				results, err := s.Run(t.Context(), 1, []Call{{"c", name, `{"text":"x"}`}})
+				if err != nil || !strings.HasPrefix(results[0].Text, "refused: ") {
+					t.Errorf("%s: %+v, %v", name, results, err)
+				}
+			}
+		})
+	}
+}
+
 // prober records what it is given to look at.
 type prober struct{ document, args string }
 
