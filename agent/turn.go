@@ -25,7 +25,6 @@ type attempt struct {
 	until   time.Time            // when the time budget is spent; zero: never
 	grace   time.Time            // until when the last turn may take; zero: it has not begun
 	untold  []trajectory.Payload // condensations that no request has followed yet
-	used    int64                // tokens, by the endpoint's usage, else by a guess
 }
 
 // FirstTokens bounds from above what the first request about a question will
@@ -36,13 +35,20 @@ func FirstTokens(q Question, specs []tools.Spec) int64 {
 }
 
 func (a Agent) begin(q Question, session *tools.Session, rec *trajectory.Attempt) *attempt {
-	t := &attempt{Agent: a, talk: newConversation(q), session: session, rec: rec, used: a.Limits.Used}
+	t := &attempt{Agent: a, talk: newConversation(q), session: session, rec: rec}
 	for _, s := range a.Tools {
 		t.specs = append(t.specs, llm.ToolSpec{Name: s.Name, Description: s.Description, Parameters: s.Parameters})
 		t.bytes += len(s.Name) + len(s.Description) + len(s.Parameters)
 	}
 	if a.Limits.Wall > 0 {
 		t.until = a.Now().Add(a.Limits.Wall)
+	}
+	if session != nil {
+		limits := tools.Limits{Tokens: a.Limits.Tokens}
+		if !t.until.IsZero() {
+			limits.TimeLeft = t.timeLeft
+		}
+		session.Limit(limits, a.Limits.Used)
 	}
 	return t
 }
@@ -86,7 +92,7 @@ func (t *attempt) spent(turn int) string {
 		return prompt.TurnsSpent
 	case t.session.Exhausted():
 		return prompt.BudgetSpent
-	case t.Limits.Tokens > 0 && t.used >= t.Limits.Tokens:
+	case t.session.TokensSpent():
 		return prompt.TokensSpent
 	case t.timeLeft() <= 0:
 		return prompt.TimeSpent
@@ -285,6 +291,7 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 	}
 	r.since = r.Now()
 	label := r.rec.Redact.Label
+	var over []trajectory.Payload
 	e := trajectory.ModelCallCompleted{LatencyMs: t.LatencyMs, RequestedModel: r.Name, RetryOf: r.previous, Try: t.Number}
 	if t.Err != nil {
 		message, _ := r.rec.Redact.Redact(t.Err.Message)
@@ -299,11 +306,11 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 		e.UsageReported = u.Reported
 		x := r.rec.Excerpt(string(canonical(t.Response.Message)), trajectory.OutputHead)
 		e.BodySHA256, e.Bytes, e.Head, e.OutputSHA256, e.Redactions, e.Truncated = x.BodySHA256, x.Bytes, x.Head, x.SHA256, x.Redactions, x.Truncated
-		r.charge(*t.Response, x.Bytes)
+		over = r.charge(*t.Response, x.Bytes)
 	} else if e.Error != nil && e.Error.Unanswered() && r.Limits.Purse != nil {
 		r.Limits.Purse.Charge(nil)
 	}
-	ids, err := r.rec.Enqueue(r.turn, e)
+	ids, err := r.rec.Enqueue(r.turn, append([]trajectory.Payload{e}, over...)...)
 	if err != nil {
 		return err
 	}
@@ -320,16 +327,15 @@ func labelled(names []string, label func(string) string) []string {
 	return slices.Compact(out)
 }
 
-// charge counts what a reply of so many bytes took against every budget.
-func (t *attempt) charge(r llm.Response, size int64) {
-	t.used += r.Usage.In + r.Usage.Out
+// charge counts what a reply of so many bytes took against every budget, and
+// returns what is to be recorded of one that it ended above.
+func (t *attempt) charge(r llm.Response, size int64) []trajectory.Payload {
+	used := r.Usage.In + r.Usage.Out
 	if !r.Usage.Reported { // not knowing is no way around the budget
-		t.used += t.talk.tokens(t.bytes, someBytes) + size/someBytes
-	}
-	if r.CostMicroUSD != nil {
-		t.session.Spend(*r.CostMicroUSD)
+		used += t.talk.tokens(t.bytes, someBytes) + size/someBytes
 	}
 	if t.Limits.Purse != nil {
 		t.Limits.Purse.Charge(r.CostMicroUSD)
 	}
+	return t.session.Spend("", r.CostMicroUSD, used)
 }

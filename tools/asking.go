@@ -10,20 +10,32 @@ import (
 // asking adds up what the requests of a call took, those included whose
 // answer was of no use. Nothing else of them is kept: the Gate has recorded the
 // call before it runs, and records its result.
-type asking struct{ use trajectory.ModelUse }
-
-func newAsking(model string) asking {
-	return asking{trajectory.ModelUse{CostMicroUSD: new(int64), RequestedModel: model}}
+type asking struct {
+	use   trajectory.ModelUse
+	grant *grant
 }
 
-// TryStarted implements llm.Observer.
+func newAsking(model string, g *grant) asking {
+	return asking{trajectory.ModelUse{CostMicroUSD: new(int64), RequestedModel: model}, g}
+}
+
+// noBudget is the code of a further try that does not fit the budgets of the task.
+const noBudget = "task_budget"
+
+// TryStarted implements llm.Observer. A further try costs again.
 func (k *asking) TryStarted(number int) error {
+	if number > 1 && k.grant != nil {
+		if short := k.grant.short(k.grant.spent, k.grant.used); short != "" {
+			return &llm.Error{Code: noBudget, Message: short}
+		}
+	}
 	k.use.Tries = number
 	return nil
 }
 
 // TryCompleted implements llm.Observer.
 func (k *asking) TryCompleted(done llm.Try) error {
+	k.grant.tried(done)
 	if done.Response == nil { // no answer, no bill
 		return nil
 	}
@@ -54,7 +66,7 @@ func (k *asking) failure(err error, cannot, who string) (Output, error) {
 	switch {
 	case refused == nil:
 		return Output{Model: k.billed()}, err
-	case k.use.Tries == 0: // it was never asked
+	case k.use.Tries == 0 || refused.Code == noBudget: // it was not asked
 		return k.mark(failed("%s: %s", cannot, refused.Message), refused.RequestID, ""), nil
 	}
 	return k.mark(failed("%s: %s does not take it: %s", cannot, who, refused.Message), refused.RequestID, ""), nil

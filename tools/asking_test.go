@@ -24,7 +24,7 @@ func TestAskingFails(t *testing.T) {
 		{"key refused, after an answer that was paid", 2, &llm.Error{Status: 401, Message: "no", RequestID: "r3", Stop: true}, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			asked := newAsking("m")
+			asked := newAsking("m", nil)
 			for n := range c.tries {
 				must(t, asked.TryStarted(n+1))
 			}

@@ -29,7 +29,7 @@ type describeArgs struct {
 // all, or not after many tries, is an error.
 func NewDescribeImage(ask Viewer, model string, reader Reader) Tool {
 	v := &viewing{ask: ask, model: model, reader: reader}
-	return define("describe_image",
+	tool := define("describe_image",
 		"Has a model that sees look at a picture of the workspace ("+pictures+", up to 32 MiB) or in an archive or office file of it, or at a page of a pdf, and answer a question about it. Ask for all that you need of it, such as the text that stands in it or the number of things of a kind.",
 		func(ctx context.Context, env *Env, a describeArgs) (Output, error) {
 			picture, err := v.picture(ctx, env, a)
@@ -40,8 +40,9 @@ func NewDescribeImage(ask Viewer, model string, reader Reader) Tool {
 			if err != nil {
 				return Output{}, err
 			}
-			return v.look(ctx, a, picture)
+			return v.look(ctx, env, a, picture)
 		})
+	return askingTool[describeArgs]{tool, v.need}
 }
 
 type viewing struct {
@@ -80,11 +81,63 @@ func (v *viewing) picture(ctx context.Context, env *Env, a describeArgs) (*llm.I
 	return NewPicture(data)
 }
 
+// request is what the model is asked.
+func (v *viewing) request(a describeArgs, picture *llm.Image) llm.Request {
+	return llm.Request{Model: v.model, Messages: []llm.Message{{Role: "user", Content: prompt.Describe(a.Question), Image: picture}}}
+}
+
+// need bounds what the model counts. A file that is no picture itself may give one of
+// any size.
+func (v *viewing) need(env *Env, a describeArgs) Need {
+	picture := &llm.Image{}
+	data, err := readInside(env, a.Path)
+	if err != nil { // it is never asked
+		return Need{Model: v.model}
+	}
+	if a.Inside == "" {
+		picture.Data = data
+	}
+	return NeedOfLook(v.request(a, picture))
+}
+
+// NeedOfLook bounds a request about pictures: a token for two bytes of text, and
+// what its size makes of each picture, PictureTokens at most.
+func NeedOfLook(r llm.Request) Need {
+	n := Need{Model: r.Model}
+	for _, m := range r.Messages {
+		n.In += int64(len(m.Content)+1) / 2 // no text in earnest has more
+		if m.Image != nil {
+			n.In += pictureTokens(m.Image.Data)
+		}
+	}
+	return n
+}
+
+// pictureTokens bounds what the usual endpoints count for a picture: some 300 for
+// any, and one for 350 pixels, of which they look at no more than they count
+// PictureTokens for.
+func pictureTokens(data []byte) int64 {
+	f, known := formatOf(data)
+	if !known {
+		return PictureTokens
+	}
+	c, err := f.header(data)
+	if err != nil || max(c.Width, c.Height) > maxSide {
+		return PictureTokens
+	}
+	return min(PictureTokens, 300+int64(c.Width)*int64(c.Height)/350)
+}
+
 // look asks the model.
-func (v *viewing) look(ctx context.Context, a describeArgs, picture *llm.Image) (Output, error) {
-	asked := newAsking(v.model)
-	answer, err := v.ask.Chat(ctx, llm.Request{Model: v.model, Messages: []llm.Message{{Role: "user", Content: prompt.Describe(a.Question), Image: picture}}}, &asked)
+func (v *viewing) look(ctx context.Context, env *Env, a describeArgs, picture *llm.Image) (Output, error) {
+	asked := newAsking(v.model, env.grant)
 	cannot := fmt.Sprintf("cannot look at %q", a.Path)
+	request := v.request(a, picture)
+	request.MaxTokens = env.grant.completion()
+	if !env.grant.covers(NeedOfLook(request)) { // a program has changed it meanwhile
+		return failed("%s: it has grown since the call was allowed; ask again", cannot), nil
+	}
+	answer, err := v.ask.Chat(ctx, request, &asked)
 	var mute *llm.Error
 	if errors.As(err, &mute) && mute.Code == "empty_completion" { // after every try: it is this picture that it says nothing of
 		return asked.mark(failed("%s: the model that looks says nothing of it; ask otherwise, or go on without it", cannot), mute.RequestID, ""), nil

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/sync/errgroup"
@@ -27,9 +28,11 @@ type Gate struct {
 
 // GateConfig is what a gate decides by.
 type GateConfig struct {
-	Policy   policy.Policy
-	Approver Approver // nil: nobody can be asked, and what needs approval is denied
-	Now      func() time.Time
+	Policy    policy.Policy
+	Approver  Approver   // nil: nobody can be asked, and what needs approval is denied
+	Prices    llm.Prices // of the models that tools ask
+	MaxTokens int        // of a completion that a tool asks for; 0: the plan has no limit
+	Now       func() time.Time
 }
 
 // Approver is asked about calls that run only if somebody approves. It may be
@@ -87,9 +90,13 @@ type Session struct {
 	probe     Prober
 	kept      kept
 
-	mu    sync.Mutex
-	calls int
-	cost  int64
+	limits Limits
+
+	mu     sync.Mutex
+	calls  int
+	cost   int64
+	tokens int64
+	seen   map[string]seenUse // by model
 }
 
 // Spent is what earlier attempts have used of a task's budgets.
@@ -111,18 +118,11 @@ type Prober interface {
 // The budgets are the task's: what was spent before counts. Without a prober
 // the evidence has no probes, which the audit will not pass over.
 func (g *Gate) Open(rec *trajectory.Attempt, workspace *Workspace, before Spent, probe Prober) *Session {
-	return &Session{gate: g, rec: rec, workspace: workspace, probe: probe, calls: before.Calls, cost: before.CostMicroUSD}
+	return &Session{gate: g, rec: rec, workspace: workspace, probe: probe, calls: before.Calls, cost: before.CostMicroUSD, seen: map[string]seenUse{}}
 }
 
 // Close ends what tools have kept between the calls of the attempt.
 func (s *Session) Close() error { return s.kept.close() }
-
-// Spend counts money, in micro-USD, against the task's budget.
-func (s *Session) Spend(microUSD int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cost += microUSD
-}
 
 // Exhausted reports whether no further call would be allowed for want of
 // budget.
@@ -145,7 +145,10 @@ type pass struct {
 	id, name string      // of the call, as they may be recorded
 	tool     Tool        // nil if there is none of that name
 	asked    policy.Call // what was decided on
+	argsErr  error       // they do not fit the tool
 	decision policy.Decision
+	grant    *grant // what it may take; nil: it asks no model
+	settled  bool   // what it took is counted, and its result recorded
 	ran      bool   // to its end
 	refusal  string // what the model is told; "" when the call may run
 	output   Output
@@ -163,20 +166,35 @@ func (p *pass) allowed() bool { return p.decision.Verdict == policy.Allow }
 func (p *pass) writes() bool { return p.tool != nil && p.tool.writes() }
 
 // Run takes the calls of one turn through the gate and returns a result for each,
-// in order. Those that are allowed run at the same time, but for those that can
-// change the workspace: they run in order. An error means that the machinery broke
+// in order. Those that are allowed run at the same time, but for two kinds that run
+// in order: those that can change the workspace, and, where a budget bounds them,
+// those that ask a model, each of which is decided once what the one before took is
+// known. An error means that the machinery broke
 // (the evidence could not be recorded, the workspace neither kept nor put back, the
-// context ended, a tool failed in a way that is not the model's to mend).
+// context ended, a tool failed in a way that the model cannot act on).
 func (s *Session) Run(ctx context.Context, turn int, calls []Call) ([]Result, error) {
 	passes := make([]*pass, len(calls))
+	var now, later []*pass
+	asking := false
 	for i, c := range calls {
-		passes[i] = s.decide(c)
+		p := s.read(c)
+		passes[i] = p
+		_, paid := p.tool.(asks)
+		if paid = paid && s.bounded(); paid && asking {
+			later = append(later, p)
+			continue
+		}
+		asking = asking || paid
+		now = append(now, p)
 	}
-	if err := s.admit(ctx, turn, passes); err != nil {
+	for _, p := range now {
+		s.decide(p)
+	}
+	if err := s.admit(ctx, turn, now); err != nil {
 		return nil, err
 	}
-	broke := s.executeAll(ctx, passes)
-	undone, err := s.settle(passes)
+	broke := s.executeAll(ctx, turn, now, later)
+	undone, err := s.leave(passes)
 	broke = errors.Join(broke, err)
 
 	var refused, executed []trajectory.Payload
@@ -184,9 +202,11 @@ func (s *Session) Run(ctx context.Context, turn int, calls []Call) ([]Result, er
 	for i, p := range passes {
 		results[i] = Result{p.call.ID, p.refusal}
 		if p.allowed() && (p.ran || p.output.Model != nil) { // also beside one that broke: it may have cost something
-			refused = append(refused, s.refusedEvents(p)...)
-			executed = append(executed, s.executedEvent(p))
 			results[i].Text = p.output.Shown
+			if !p.settled {
+				refused = append(refused, s.refusedEvents(p)...)
+				executed = append(executed, s.executedEvent(p))
+			}
 		}
 	}
 	if _, err := s.rec.Enqueue(turn, slices.Concat(refused, undone, executed)...); err != nil || broke != nil {
@@ -195,8 +215,9 @@ func (s *Session) Run(ctx context.Context, turn int, calls []Call) ([]Result, er
 	return results, nil
 }
 
-// decide judges one call by the policy. Rules see the whole arguments.
-func (s *Session) decide(c Call) *pass {
+// read takes in one call of a turn. Rules see the whole arguments; the calls of the
+// reply count in its order.
+func (s *Session) read(c Call) *pass {
 	p := &pass{call: c, id: s.rec.Redact.Label(c.ID), name: s.rec.Redact.Label(c.Name), tool: s.gate.tools[c.Name]}
 	args, err := policy.Arguments([]byte(c.Args))
 	p.asked = policy.CallOf(c.Name, args)
@@ -204,28 +225,40 @@ func (s *Session) decide(c Call) *pass {
 	if err != nil { // what it is to say nobody knows
 		p.asked.Texts = append(p.asked.Texts, c.Args)
 	}
-	var argsErr error
 	if p.asked.Known = p.tool != nil; p.asked.Known {
 		var made []string
-		made, argsErr = p.tool.admits([]byte(c.Args))
+		made, p.argsErr = p.tool.admits([]byte(c.Args))
 		p.asked.URLs = append(p.asked.URLs, made...)
 	}
 	s.mu.Lock()
-	p.asked.ToolCalls, p.asked.CostMicroUSD = s.calls, s.cost
+	p.asked.ToolCalls = s.calls
 	s.calls++
 	s.mu.Unlock()
+	return p
+}
+
+// decide judges one call by the policy and by what is left of the budgets, of which
+// it sets aside what the call may take.
+func (s *Session) decide(p *pass) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.asked.CostMicroUSD, p.asked.Over = s.cost, s.over()
 	p.decision = policy.Decide(s.gate.Policy, p.asked)
+	if tool, ok := p.tool.(asks); ok && p.decision.Verdict != policy.Deny && p.argsErr == nil {
+		if p.grant, p.asked.Over = s.reserve(tool.needs(s.env(p), []byte(p.call.Args))); p.asked.Over != "" {
+			p.decision = policy.Decide(s.gate.Policy, p.asked)
+		}
+	}
 	switch {
 	case p.decision.Verdict == policy.Deny:
 		p.refusal = "refused: " + p.decision.Reason
-	case argsErr != nil: // nobody need be asked
+	case p.argsErr != nil: // nobody need be asked
 		p.decision = policy.Decision{Verdict: policy.Deny, Reason: "the arguments do not fit the tool"}
-		p.refusal = "error: " + argsErr.Error()
+		p.refusal = "error: " + p.argsErr.Error()
 	}
 	if p.tool == nil {
 		p.refusal += "; the tools are " + s.gate.names()
 	}
-	return p
 }
 
 // deny refuses a call for a reason that the model is told.
@@ -242,15 +275,18 @@ func (g *Gate) names() string {
 	return strings.Join(names, ", ")
 }
 
-// executeAll runs the calls that are allowed.
-func (s *Session) executeAll(ctx context.Context, passes []*pass) error {
+// executeAll runs the calls that are allowed of those decided, and, one after the
+// other, those that are decided later.
+func (s *Session) executeAll(ctx context.Context, turn int, decided, later []*pass) error {
 	group, groupCtx := errgroup.WithContext(ctx)
-	var writers []*pass
-	for _, p := range passes {
+	var writers, paid []*pass
+	for _, p := range decided {
 		switch {
 		case !p.allowed():
 		case p.writes():
 			writers = append(writers, p)
+		case p.grant != nil && s.bounded():
+			paid = append(paid, p)
 		default:
 			group.Go(func() error { return s.execute(groupCtx, p) })
 		}
@@ -265,12 +301,42 @@ func (s *Session) executeAll(ctx context.Context, passes []*pass) error {
 			return nil
 		})
 	}
+	if len(paid)+len(later) > 0 {
+		group.Go(func() error {
+			for _, p := range paid {
+				if err := s.pay(groupCtx, turn, p); err != nil {
+					return err
+				}
+			}
+			for _, p := range later {
+				if err := groupCtx.Err(); err != nil {
+					return err
+				}
+				s.decide(p)
+				if err := s.admit(groupCtx, turn, []*pass{p}); err != nil {
+					return err
+				}
+				if !p.allowed() {
+					continue
+				}
+				if err := s.pay(groupCtx, turn, p); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
 	return group.Wait()
 }
 
-// execute runs a tool whose decision is on disk.
-func (s *Session) execute(ctx context.Context, p *pass) error {
-	env := &Env{Kept: &s.kept, AllowURL: func(url string) error {
+// pay runs a call that asks a model, and settles what it took.
+func (s *Session) pay(ctx context.Context, turn int, p *pass) error {
+	return errors.Join(s.execute(ctx, p), s.settle(turn, p))
+}
+
+// env is what a call may use of the attempt.
+func (s *Session) env(p *pass) *Env {
+	env := &Env{Kept: &s.kept, grant: p.grant, AllowURL: func(url string) error {
 		d := policy.DecideURL(s.gate.Policy, s.rec.TaskID, url)
 		if d.Verdict == policy.Allow {
 			return nil
@@ -283,12 +349,24 @@ func (s *Session) execute(ctx context.Context, p *pass) error {
 	if s.workspace != nil {
 		env.Root = s.workspace.root
 	}
+	return env
+}
+
+// execute runs a tool whose decision is on disk.
+func (s *Session) execute(ctx context.Context, p *pass) error {
 	began := s.gate.Now()
-	output, err := p.tool.call(ctx, env, []byte(p.call.Args))
+	timed, cut := s.timed(ctx, p)
+	defer cut()
+	output, err := p.tool.call(timed, s.env(p), []byte(p.call.Args))
 	p.latency = s.gate.Now().Sub(began)
+	if err != nil && timed.Err() != nil && ctx.Err() == nil {
+		model := output.Model
+		output, err = failed("%s was cut off: the time of the attempt is used up", p.call.Name), nil
+		output.Model = model
+	}
 	p.output = output
-	if m := output.Model; m != nil && m.CostMicroUSD != nil {
-		s.Spend(*m.CostMicroUSD)
+	if m := output.Model; m != nil && p.grant == nil {
+		s.Spend(p.id, m.CostMicroUSD, m.Tokens.In+m.Tokens.Out)
 	}
 	if err != nil {
 		p.output.IsError = true

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -63,6 +64,9 @@ func (s *Session) ask(ctx context.Context, p *pass) (trajectory.Payload, error) 
 	}
 	latency := s.gate.Now().Sub(began).Milliseconds()
 	p.asked.Approved = answer.Approved
+	s.mu.Lock()
+	p.asked.Over = cmp.Or(p.asked.Over, s.over()) // time has passed
+	s.mu.Unlock()
 	again := policy.Decide(s.gate.Policy, p.asked)
 	switch again.Verdict {
 	case policy.Allow:

@@ -55,10 +55,10 @@ func broken(passes []*pass) (breach, bool) {
 	return breach{}, false
 }
 
-// settle leaves the workspace as the next turn is to find it: put back if a call of
+// leave leaves the workspace as the next turn is to find it: put back if a call of
 // this one broke rules in mode autonomous, or if it cannot be kept as it is now. The
 // results of calls that may have changed it say so.
-func (s *Session) settle(passes []*pass) ([]trajectory.Payload, error) {
+func (s *Session) leave(passes []*pass) ([]trajectory.Payload, error) {
 	if s.workspace == nil {
 		return nil, nil
 	}

@@ -117,6 +117,34 @@ func afterBlocks(data []byte) []byte {
 	return skipped(data, 1)
 }
 
+// maxSeconds bounds how long a recording is taken to be: eleven days.
+const maxSeconds = 1_000_000 - 1
+
+// waveSeconds returns how long a wav file of plain samples is, rounded down; false
+// for other files. Whoever plays it goes by the same header.
+func waveSeconds(data []byte) (int64, bool) {
+	if !begins(data, "RIFF????WAVE") {
+		return 0, false
+	}
+	var perSecond int64
+	for rest := data[12:]; len(rest) >= 8; {
+		size := int64(binary.LittleEndian.Uint32(rest[4:]))
+		body := rest[8:min(8+size, int64(len(rest)))]
+		switch {
+		case bytes.HasPrefix(rest, []byte("fmt ")) && perSecond == 0:
+			if len(body) < 16 || binary.LittleEndian.Uint16(body) != 1 {
+				return 0, false
+			}
+			perSecond = int64(binary.LittleEndian.Uint16(body[2:])) * int64(binary.LittleEndian.Uint32(body[4:])) * int64(binary.LittleEndian.Uint16(body[14:])) / 8
+		case bytes.HasPrefix(rest, []byte("data")):
+			// all that follows counts, whatever the header says of its size
+			return min(int64(len(rest))/max(perSecond, 1), maxSeconds), perSecond > 0
+		}
+		rest = skipped(rest[8:], len(body)+len(body)%2)
+	}
+	return 0, false
+}
+
 func skipped(data []byte, n int) []byte { return data[min(n, len(data)):] }
 
 // aboutWave says what the header of a wav file does: channels, rate, and how

@@ -88,6 +88,7 @@ type Env struct {
 	Root     *folder
 	AllowURL func(url string) error
 	Kept     *kept
+	grant    *grant // of a tool that asks a model; nil: nothing limits it
 }
 
 // kept holds what tools keep between the calls of one attempt, such as a process,
@@ -239,6 +240,20 @@ func (d *defined[A]) admits(args []byte) ([]string, error) {
 		return nil, err
 	}
 	return d.urls(a), nil
+}
+
+// askingTool is a tool that asks a model.
+type askingTool[A any] struct {
+	*defined[A]
+	need func(*Env, A) Need
+}
+
+func (t askingTool[A]) needs(env *Env, args []byte) Need {
+	a, err := t.decode(args)
+	if err != nil { // it does not run
+		return Need{}
+	}
+	return t.need(env, a)
 }
 
 func (d *defined[A]) call(ctx context.Context, env *Env, args []byte) (Output, error) {

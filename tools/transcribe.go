@@ -28,7 +28,7 @@ type transcribeArgs struct {
 // written down by model. What the model refuses is a result that says so; a
 // model that cannot be asked at all, or not after many tries, is an error.
 func NewTranscribe(ask Transcriber, model string) Tool {
-	return define("transcribe_audio",
+	tool := define("transcribe_audio",
 		"Writes down what is said in a recording of the workspace (mp3, m4a, wav, flac, ogg, webm, mp4 and other sound, up to 25 MiB). It hears words only, no music and no noises. Long transcripts come in pages; find looks inside.",
 		func(ctx context.Context, env *Env, a transcribeArgs) (Output, error) {
 			data, err := readInside(env, a.Path)
@@ -40,7 +40,10 @@ func NewTranscribe(ask Transcriber, model string) Tool {
 			}
 			// The name in the task is nobody's business, and its extension may be wrong.
 			recording := llm.Transcription{Model: model, FileName: "audio" + mimetype.Detect(data).Extension(), Audio: data}
-			asked := newAsking(model)
+			if !env.grant.covers(NeedOfRecording(recording)) { // a program has changed it meanwhile
+				return failed("cannot transcribe %q: it has grown since the call was allowed; ask again", a.Path), nil
+			}
+			asked := newAsking(model, env.grant)
 			heard, err := ask.Transcribe(ctx, recording, &asked)
 			if err != nil {
 				return asked.failure(err, fmt.Sprintf("cannot transcribe %q", a.Path), "the transcription model")
@@ -48,6 +51,29 @@ func NewTranscribe(ask Transcriber, model string) Tool {
 			out := transcript(heard).clipped().show(plainName(a.Path), a.Page, a.Find)
 			return asked.mark(out, heard.RequestID, heard.ResponseModel), nil
 		})
+	return askingTool[transcribeArgs]{tool, func(env *Env, a transcribeArgs) Need {
+		data, err := readInside(env, a.Path)
+		if err != nil { // it is never asked
+			data = nil
+		}
+		return NeedOfRecording(llm.Transcription{Model: model, Audio: data})
+	}}
+}
+
+// What a recording has at least and at most in a second: bytes, of the leanest
+// encoding of speech in use, and tokens, which models bill instead of time.
+const (
+	bytesPerSecond  = 1000
+	tokensPerSecond = 50
+)
+
+// NeedOfRecording bounds a request to write down a recording by how long it can be.
+func NeedOfRecording(t llm.Transcription) Need {
+	seconds := int64(len(t.Audio))/bytesPerSecond + 1
+	if exact, ok := waveSeconds(t.Audio); ok {
+		seconds = exact + 1
+	}
+	return Need{Model: t.Model, In: tokensPerSecond * seconds, Out: tokensPerSecond * seconds, Millis: 1000 * seconds}
 }
 
 // transcribable says, for the model, why data cannot be a recording. It goes by

@@ -8,8 +8,9 @@ import (
 )
 
 // Call is a tool call as it was asked for, with all it would touch, known before it runs. ToolCalls
-// and CostMicroUSD are what the task has used before. Approved says that a person, or a flag, has
-// approved this call.
+// and CostMicroUSD are what the task has used before. Over says which other budget the call does not
+// fit, in the words of OverMoney, OverTokens, UsedTokens or OverTime; "" = it fits. Approved says that a
+// person, or a flag, has approved this call.
 type Call struct {
 	Tool         string
 	TaskID       string // of the task that it is made for: no query and no address names it
@@ -22,6 +23,7 @@ type Call struct {
 	Strings      []string // what a tool is given that may do anything with it
 	ToolCalls    int
 	CostMicroUSD int64
+	Over         string
 	Approved     bool
 }
 
@@ -60,8 +62,11 @@ type Decision struct {
 // Decide judges one call: deny list, then what is unknown, then rules, then budgets, then mode.
 func Decide(p Policy, c Call) Decision {
 	fired := broken(p, c)
-	if p.Exhausted(c.ToolCalls, c.CostMicroUSD) {
+	switch {
+	case p.Exhausted(c.ToolCalls, c.CostMicroUSD):
 		fired = append(fired, finding{Budget, budgetReason(p, c)})
+	case c.Over != "":
+		fired = append(fired, finding{Budget, c.Over})
 	}
 	d := denied(fired)
 	class := d.Class
@@ -176,6 +181,30 @@ func budgetReason(p Policy, c Call) string {
 		return fmt.Sprintf("budget: the %d tool calls of the task are used up", max(p.MaxToolCalls, 0))
 	}
 	return fmt.Sprintf("budget: the %d micro-USD of the task are used up", max(p.MaxCostMicroUSD, 0))
+}
+
+// OverTime is Call.Over of a call that begins when the time of its attempt is used up.
+const OverTime = "budget: the time of the attempt is used up"
+
+// UsedTokens is Call.Over of a call that begins when the tokens of its task are used up.
+func UsedTokens(limit int64) string {
+	return fmt.Sprintf("budget: the %d tokens of the task are used up", limit)
+}
+
+// OverTokens is Call.Over of a call that may take more tokens than are left.
+func OverTokens(left int64) string {
+	return fmt.Sprintf("budget: the call may take more than the %d tokens that are left of the task's budget", left)
+}
+
+// OverMoney is Call.Over of a call that may cost more micro-USD than are left.
+func OverMoney(left int64) string {
+	return fmt.Sprintf("budget: the call may cost more than the %d micro-USD that are left of the task's budget", left)
+}
+
+// Overspent returns the denial-like decision that records a spend which ended above a budget of the task;
+// unit is what is counted.
+func Overspent(spent, limit int64, unit string) Decision {
+	return Decision{Verdict: Allow, RuleIDs: []string{Budget}, Reason: fmt.Sprintf("%s budget: the task has used %d of %d %s", Budget, spent, limit, unit)}
 }
 
 func known(m Mode) bool { return m == Restricted || m == Approved || m == Autonomous }

@@ -31,7 +31,7 @@ func Rules() []Rule {
 		{Secrets, "secrets: no tool reads key material, credentials or a cloud's metadata address", 2},
 		{Commands, "commands: no code acts on the host, the network or other processes, nor hooks itself into programs", 2},
 		{Packages, "packages: no code loads packages that bring the benchmark or another harness", 2},
-		{Budget, "budget: no tool runs once the task's calls or money are used up", 1},
+		{Budget, "budget: no tool runs beyond what is left of the task's calls, money, tokens and time", 2},
 	}
 }
 

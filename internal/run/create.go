@@ -195,7 +195,7 @@ func (r *Run) open(end trajectory.End) (err error) {
 		}
 	}
 	r.private.file = r.judgments
-	if r.gate, err = tools.NewGate(tools.GateConfig{Policy: r.cfg.Policy, Approver: r.cfg.Approver, Now: r.cfg.Now}, r.cfg.catalogue(func() *purse { return r.money })...); err != nil {
+	if r.gate, err = tools.NewGate(tools.GateConfig{Policy: r.cfg.Policy, Approver: r.cfg.Approver, Prices: r.cfg.Prices, MaxTokens: r.cfg.MaxTokens, Now: r.cfg.Now}, r.cfg.catalogue(func() *purse { return r.money })...); err != nil {
 		return err
 	}
 	r.splitIDs = audit.NewIDs(r.cfg.Set.IDs)

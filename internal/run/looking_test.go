@@ -136,7 +136,7 @@ func TestLookingIsPaid(t *testing.T) {
 				t.Errorf("%s: %d set aside, want %d", name, p.held, need)
 			}
 		}
-		_, err := viewer{tc.client, func() *purse { return p }, 200}.Chat(t.Context(), request, unseen{})
+		_, err := viewer{tc.client, func() *purse { return p }}.Chat(t.Context(), request, unseen{})
 		var failed *llm.Error
 		if errors.As(err, &failed) != (tc.code != "") || failed != nil && failed.Code != tc.code || p.spent != tc.spent || p.held != 0 {
 			t.Errorf("%s: spent %d, held %d, %v", name, p.spent, p.held, err)

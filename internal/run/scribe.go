@@ -31,7 +31,7 @@ func (c Config) catalogue(money func() *purse) []tools.Tool {
 		all = append(all, tools.NewTranscribe(scribe{t.Client, money}, t.Name))
 	}
 	if v := c.Vision; v != nil {
-		all = append(all, tools.NewDescribeImage(viewer{v.Client, money, c.MaxTokens}, v.Name, c.Reader))
+		all = append(all, tools.NewDescribeImage(viewer{v.Client, money}, v.Name, c.Reader))
 	}
 	return all
 }
@@ -49,7 +49,7 @@ func (s scribe) Transcribe(ctx context.Context, t llm.Transcription, o llm.Obser
 	if p == nil {
 		return s.client.Transcribe(ctx, t, o)
 	}
-	held, enough := p.takeNow(p.recording(t)) // the attempt that asks has set money aside, and must not wait for others'
+	held, enough := p.takeNow(p.request(tools.NeedOfRecording(t), 0)) // the attempt that asks has set money aside, and must not wait for others'
 	if !enough {
 		return llm.Transcript{}, errNoMoney()
 	}
@@ -57,38 +57,20 @@ func (s scribe) Transcribe(ctx context.Context, t llm.Transcription, o llm.Obser
 	return s.client.Transcribe(ctx, t, payer{o, held})
 }
 
-// What a recording has at least and at most in a second: bytes, of the leanest
-// encoding of speech in use, and tokens, which models bill instead of time.
-const (
-	bytesPerSecond  = 1000
-	tokensPerSecond = 50
-)
-
-// recording bounds what writing one down may cost.
-func (p *purse) recording(t llm.Transcription) int64 {
-	seconds := int64(len(t.Audio))/bytesPerSecond + 1
-	if cost := p.prices.CostOfAudio(t.Model, 1000*seconds); cost != nil {
-		return *cost
-	}
-	return p.bound(t.Model, tokensPerSecond*seconds, tokensPerSecond*seconds)
-}
-
 // viewer has pictures looked at, as long as the run's money allows.
 type viewer struct {
-	client    tools.Viewer
-	money     func() *purse
-	maxTokens int // of an answer; 0 leaves it to the endpoint
+	client tools.Viewer
+	money  func() *purse
 }
 
 // Chat implements tools.Viewer. What a look may cost is set aside first, and
 // charged whole where nobody says what it did cost.
 func (v viewer) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
-	r.MaxTokens = v.maxTokens
 	p := v.money()
 	if p == nil {
 		return v.client.Chat(ctx, r, o)
 	}
-	held, enough := p.takeNow(p.look(r)) // as for a recording, others' money is not waited for
+	held, enough := p.takeNow(p.request(tools.NeedOfLook(r), int64(r.MaxTokens))) // as for a recording, others' money is not waited for
 	if !enough {
 		return llm.Response{}, errNoMoney()
 	}
@@ -96,16 +78,16 @@ func (v viewer) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Re
 	return v.client.Chat(ctx, r, payer{o, held})
 }
 
-// look bounds what a request about pictures may cost.
-func (p *purse) look(r llm.Request) int64 {
-	tokens := int64(0)
-	for _, m := range r.Messages {
-		tokens += int64(len(m.Content)) / 2 // no text in earnest has more
-		if m.Image != nil {
-			tokens += tools.PictureTokens
-		}
+// request bounds what a request of a tool may cost that writes out tokens at most; 0
+// is as many as the run allows.
+func (p *purse) request(n tools.Need, out int64) int64 {
+	if out <= 0 {
+		out = p.maxTokens
 	}
-	return p.bound(r.Model, tokens, p.maxTokens)
+	if cost := n.Cost(p.prices, out); cost != nil {
+		return *cost
+	}
+	return p.budget // it was refused before the run began
 }
 
 // payer charges what each try cost, and tells the observer.

@@ -1,0 +1,257 @@
+package tools
+
+import (
+	"context"
+	"sort"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// leastCompletion is the least max_tokens that a request of a tool is worth.
+const leastCompletion = 256
+
+// defaultCompletion is the max_tokens of a tool's request where a budget bounds
+// it and the plan has no limit.
+const defaultCompletion = 8192
+
+// Limits are the budgets of an attempt that the policy does not have.
+type Limits struct {
+	Tokens   int64                // read and written; 0: no limit
+	TimeLeft func() time.Duration // of the attempt; nil: no limit
+}
+
+// Limit sets the session's limits; used is how many tokens are spent already.
+func (s *Session) Limit(l Limits, used int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limits, s.tokens = l, used
+}
+
+// Spend counts money, in micro-USD (nil: not known), and tokens against the
+// task's budgets. It returns the violation to record where this ended above one
+// that held before; callID is "" for a reply of the agent's model.
+func (s *Session) Spend(callID string, microUSD *int64, tokens int64) []trajectory.Payload {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var over []trajectory.Payload
+	end := func(before, spent, limit int64, unit string) {
+		if before <= limit && spent > limit {
+			over = append(over, violation(callID, policy.Overspent(spent, limit, unit)))
+		}
+	}
+	if microUSD != nil {
+		before := s.cost
+		s.cost += *microUSD
+		if limit := s.gate.Policy.MaxCostMicroUSD; limit != policy.Unlimited {
+			end(before, s.cost, limit, "micro-USD")
+		}
+	}
+	before := s.tokens
+	s.tokens += tokens
+	if limit := s.limits.Tokens; limit > 0 {
+		end(before, s.tokens, limit, "tokens")
+	}
+	return over
+}
+
+// TokensSpent reports whether the tokens of the task are used up.
+func (s *Session) TokensSpent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tokensSpent()
+}
+
+func (s *Session) tokensSpent() bool { return s.limits.Tokens > 0 && s.tokens >= s.limits.Tokens }
+
+// over says why no call at all fits the budgets that the policy does not have.
+// The lock is held.
+func (s *Session) over() string {
+	switch {
+	case s.tokensSpent():
+		return policy.UsedTokens(s.limits.Tokens)
+	case s.limits.TimeLeft != nil && s.limits.TimeLeft() <= 0:
+		return policy.OverTime
+	}
+	return ""
+}
+
+// bounded reports whether a budget bounds what calls that ask a model may take.
+func (s *Session) bounded() bool {
+	return s.gate.Policy.MaxCostMicroUSD != policy.Unlimited || s.limits.Tokens > 0
+}
+
+// asks is a tool that asks a model. needs bounds one request of a call whose
+// arguments it admits; where the call cannot get as far as a request, any bound
+// will do.
+type asks interface {
+	needs(env *Env, args []byte) Need
+}
+
+// Need bounds what one request of a tool to a model takes, its completion aside.
+type Need struct {
+	Model  string
+	In     int64 // tokens read
+	Out    int64 // tokens written, where no request can limit them; else 0
+	Millis int64 // length of a recording; else 0
+}
+
+// Cost bounds what a request costs that writes out tokens at most, in micro-USD;
+// nil where prices do not tell.
+func (n Need) Cost(prices llm.Prices, out int64) *int64 {
+	if cost := prices.CostOfAudio(n.Model, n.Millis); cost != nil {
+		return cost
+	}
+	return prices.Bound(n.Model, n.In, max(out, n.Out))
+}
+
+// grant is what a call may take that asks a model, and what it has taken. A nil
+// grant limits nothing.
+type grant struct {
+	need      Need
+	maxTokens int    // of a completion; 0 leaves it to the endpoint
+	cost      *int64 // of one request at most, in micro-USD; nil: not known
+	tokens    int64  // likewise
+	money     int64  // left for all requests, in micro-USD; policy.Unlimited: no limit
+	left      int64  // tokens left for all requests; policy.Unlimited: no limit
+
+	spent, used int64 // micro-USD and tokens, with the bound where an answer does not tell
+	in, dearest int64 // the most tokens read, and the highest cost, of one request
+}
+
+// reserve sets aside what one request of a call may take: its completion is as
+// long as the plan allows and what is left does. over says why not even the
+// shortest fits. The lock is held; no other call is granted anything before this
+// one is settled.
+func (s *Session) reserve(n Need) (g *grant, over string) {
+	g = &grant{need: n, maxTokens: s.gate.MaxTokens, money: policy.Unlimited, left: policy.Unlimited}
+	seen := s.seen[n.Model] // an endpoint may count more than the bound does
+	n.In = max(n.In, seen.in)
+	g.cost = n.Cost(s.gate.Prices, 0)
+	priced := g.cost != nil
+	if !priced && seen.dearest > 0 {
+		g.cost = &seen.dearest
+	}
+	if limit := s.gate.Policy.MaxCostMicroUSD; limit != policy.Unlimited {
+		g.money = max(limit-s.cost, 0)
+	}
+	if s.limits.Tokens > 0 {
+		g.left = max(s.limits.Tokens-s.tokens, 0)
+	}
+	if n.Millis > 0 { // what a recording gives cannot be limited
+		if priced && s.gate.Prices.CostOfAudio(n.Model, n.Millis) == nil {
+			g.tokens = n.In + n.Out
+		}
+		return g, g.lacks(s.gate.Prices, n, 0)
+	}
+	limit := s.gate.MaxTokens
+	if limit == 0 && (g.left != policy.Unlimited || priced && g.money != policy.Unlimited) {
+		limit = defaultCompletion
+	}
+	least := min(leastCompletion, limit)
+	if over := g.lacks(s.gate.Prices, n, int64(least)); over != "" {
+		return g, over
+	}
+	more := sort.Search(limit-least, func(i int) bool { return g.lacks(s.gate.Prices, n, int64(least+i+1)) != "" })
+	g.maxTokens = least + more
+	g.lacks(s.gate.Prices, n, int64(g.maxTokens))
+	return g, ""
+}
+
+// lacks makes g that of a request that writes so many tokens at most, and says
+// why it does not fit what is left; "" if it does.
+func (g *grant) lacks(prices llm.Prices, n Need, out int64) string {
+	if cost := n.Cost(prices, out); cost != nil {
+		g.cost = cost
+	}
+	if n.Millis == 0 {
+		g.tokens = n.In + out
+	}
+	return g.short(0, 0)
+}
+
+// short says why another request does not fit what is left after so much.
+func (g *grant) short(spent, used int64) string {
+	switch {
+	case g.money != policy.Unlimited && g.cost != nil && *g.cost > g.money-spent:
+		return policy.OverMoney(max(g.money-spent, 0))
+	case g.left != policy.Unlimited && g.tokens > g.left-used:
+		return policy.OverTokens(max(g.left-used, 0))
+	}
+	return ""
+}
+
+// tried counts what a request took. One whose answer was lost, or does not tell,
+// may have taken its bound.
+func (g *grant) tried(t llm.Try) {
+	if g == nil {
+		return
+	}
+	if t.Response == nil {
+		if t.Err != nil && (trajectory.CallError{Code: t.Err.Code, Status: t.Err.Status}).Unanswered() {
+			g.take(g.cost, g.tokens)
+		}
+		return
+	}
+	cost, used := t.Response.CostMicroUSD, t.Response.Usage.In+t.Response.Usage.Out
+	if cost != nil {
+		g.dearest = max(g.dearest, *cost)
+	} else {
+		cost = g.cost
+	}
+	if !t.Response.Usage.Reported {
+		used = g.tokens
+	}
+	g.in = max(g.in, t.Response.Usage.In)
+	g.take(cost, used)
+}
+
+func (g *grant) take(cost *int64, tokens int64) {
+	if cost != nil {
+		g.spent += *cost
+	}
+	g.used += tokens
+}
+
+// completion returns the max_tokens of a request.
+func (g *grant) completion() int {
+	if g == nil {
+		return 0
+	}
+	return g.maxTokens
+}
+
+// covers reports whether a request needs no more than was set aside for it.
+func (g *grant) covers(n Need) bool { return g == nil || n.In <= g.need.In }
+
+// settle counts what a call took that asked a model, and records it at once: the
+// next such call is decided with what is left.
+func (s *Session) settle(turn int, p *pass) error {
+	p.settled = true
+	var events []trajectory.Payload
+	if p.ran || p.output.Model != nil {
+		events = append(s.refusedEvents(p), s.executedEvent(p))
+	}
+	if g := p.grant; g != nil {
+		s.mu.Lock()
+		seen := s.seen[g.need.Model]
+		s.seen[g.need.Model] = seenUse{max(seen.in, g.in), max(seen.dearest, g.dearest)}
+		s.mu.Unlock()
+		events = append(events, s.Spend(p.id, &g.spent, g.used)...)
+	}
+	_, err := s.rec.Enqueue(turn, events...)
+	return err
+}
+
+// seenUse is the most that one request to a model took in the attempt.
+type seenUse struct{ in, dearest int64 }
+
+// timed bounds a call that asks a model by what is left of the attempt's time.
+func (s *Session) timed(ctx context.Context, p *pass) (context.Context, context.CancelFunc) {
+	if p.grant == nil || s.limits.TimeLeft == nil {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.limits.TimeLeft())
+}
