@@ -1,8 +1,11 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -30,52 +33,76 @@ func (g *gatherer) spend(ev trajectory.Event) {
 type spending struct {
 	calls  int
 	tokens int64
-	cost   int64 // as far as all of an attempt's is known
+	cost   int64 // as far as it is known, in micro-USD
+}
+
+// use counts what an event says of a model that was asked.
+func (s *spending) use(tokens trajectory.Tokens, microUSD *int64) {
+	s.tokens += tokens.In + tokens.Out
+	if microUSD != nil {
+		s.cost += *microUSD
+	}
+}
+
+// spend is what one reply of a model, or one result that a model made, took.
+type spend struct {
+	seq     int64
+	tokens  int64
+	cost    int64 // 0 where it is not known
+	decided int64 // when the call was that asked a tool's model; -1: it is a reply of the agent's
+}
+
+// spends returns what the journal says that the attempt took, in its order.
+func (a *AttemptEvidence) spends() (all []spend) {
+	add := func(seq, tokens int64, cost *int64, decided int64) {
+		s := spend{seq: seq, tokens: tokens, decided: decided}
+		if cost != nil {
+			s.cost = *cost
+		}
+		all = append(all, s)
+	}
+	for _, m := range a.Models {
+		add(m.Seq, m.In+m.Out, m.CostMicroUSD, -1)
+	}
+	for _, c := range a.Calls {
+		if c.Result != nil && c.Result.Model != nil {
+			m := c.Result.Model
+			add(c.Result.Seq, m.Tokens.In+m.Tokens.Out, m.CostMicroUSD, max(c.Decided, 0))
+		}
+	}
+	slices.SortFunc(all, func(a, b spend) int { return cmp.Compare(a.seq, b.seq) })
+	return all
 }
 
 // budgets holds a task against the budgets of the plan, of which 0 is none. They
 // are of an attempt that comes to an answer or to none, with those that failed
-// since the last such one. What is under way when a budget is passed may go on,
-// and one more turn is for the answer alone.
+// since the last such one. No call is allowed once one is used up, and one more
+// turn is for the answer alone.
 func budgets(e *Evidence, n *Notes, t *TaskEvidence) {
 	b := e.Manifest.Budgets
 	var used spending
 	for _, a := range t.Attempts {
-		before := used
 		at := place{task: t, attempt: a.Number, seq: a.Begun}
 		if b.Turns > 0 && len(a.Turns) > b.Turns {
 			n.find("budget-exceeded", at, fmt.Sprintf("%d turns", len(a.Turns)), fmt.Sprintf("at most %d", b.Turns))
 		}
-		for _, c := range a.Calls {
-			if c.Result == nil {
-				continue
-			}
-			if used.calls++; b.ToolCalls > 0 && used.calls == b.ToolCalls+1 {
-				at.seq = c.Result.Seq
-				n.find("budget-exceeded", at, fmt.Sprintf("tool call %d of an attempt and those that failed before it", used.calls), fmt.Sprintf("at most %d", b.ToolCalls))
-			}
-		}
-		tokens := func(m ModelFact) int64 { return m.In + m.Out }
-		cost := func(m ModelFact) int64 {
-			if m.CostMicroUSD == nil {
-				return 0
-			}
-			return *m.CostMicroUSD
-		}
+		spends := a.spends()
+		allowed(e, n, t, a, used, spends)
 		const want = "one more turn, for the answer alone"
-		if turn := a.late(b.Tokens, before.tokens, tokens); turn != nil {
+		if turn := a.late(b.Tokens, used.tokens, spends, func(s spend) int64 { return s.tokens }); turn != nil {
 			at.seq = turn.Seq
 			n.find("budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d tokens were used up", b.Tokens), want)
 		}
-		if turn := a.late(b.CostMicroUSD, before.cost, cost); turn != nil {
+		if turn := a.late(b.CostMicroUSD, used.cost, spends, func(s spend) int64 { return s.cost }); turn != nil {
 			at.seq = turn.Seq
 			n.find("budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d micro-USD were spent", b.CostMicroUSD), want)
 		}
 		timed(e, n, t, a)
-		for _, m := range a.Models {
-			used.tokens += tokens(m)
-			if !a.Unpriced { // else nobody can carry a sum on
-				used.cost += cost(m)
+		used.calls += len(a.Calls)
+		for _, s := range spends {
+			used.tokens += s.tokens
+			if !a.Unpriced { // else no sum can be carried on
+				used.cost += s.cost
 			}
 		}
 		if a.Ended != nil && a.Ended.Outcome != trajectory.Errored {
@@ -84,14 +111,67 @@ func budgets(e *Evidence, n *Notes, t *TaskEvidence) {
 	}
 }
 
+// allowed holds each call that was allowed against what had been used before its
+// decision; used is of earlier attempts. Calls of a turn count in the order of the
+// reply, so those of earlier turns all come before. Of two calls that ask models the
+// second is decided when it is known what the first took: that counts, also where the
+// journal has it later.
+func allowed(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, used spending, spends []spend) {
+	b := e.Manifest.Budgets
+	decided := slices.DeleteFunc(slices.Clone(a.Calls), func(c *CallFact) bool {
+		return c.Decided < 0 || c.Decision.Decision != string(policy.Allow)
+	})
+	slices.SortFunc(decided, func(a, b *CallFact) int { return cmp.Compare(a.Decided, b.Decided) })
+	inOrder := slices.Clone(spends) // by decisions
+	for i, s := range inOrder {
+		if s.decided >= 0 {
+			inOrder[i].seq = s.decided
+		}
+	}
+	slices.SortStableFunc(inOrder, func(a, b spend) int { return cmp.Compare(a.seq, b.seq) })
+	proposed := map[int]int{} // calls, by turn
+	for _, c := range a.Calls {
+		proposed[c.Turn]++
+	}
+	take := func(sum *spending, from *[]spend, before int64) {
+		for ; len(*from) > 0 && (*from)[0].seq < before; *from = (*from)[1:] {
+			sum.tokens, sum.cost = sum.tokens+(*from)[0].tokens, sum.cost+(*from)[0].cost
+		}
+	}
+	known, counted, turn, inTurn, calls := used, used, 0, 0, used.calls
+	found := map[string]bool{}
+	for _, c := range decided {
+		for ; turn < c.Turn; turn++ {
+			calls, inTurn = calls+proposed[turn], 0
+		}
+		take(&known, &spends, c.Decided)
+		take(&counted, &inOrder, c.Decided)
+		now := known
+		if asksModel(c.Name) {
+			now = counted
+		}
+		for _, over := range []struct {
+			unit        string
+			used, limit int64
+		}{{"tool calls", int64(calls + inTurn), int64(b.ToolCalls)}, {"tokens", now.tokens, b.Tokens}, {"micro-USD", now.cost, b.CostMicroUSD}} {
+			if over.limit > 0 && over.used >= over.limit && !found[over.unit] {
+				found[over.unit] = true
+				n.find("budget-exceeded", place{task: t, attempt: a.Number, seq: c.Decided},
+					fmt.Sprintf("a call of %s that was allowed when %d %s were used", c.Name, over.used, over.unit), fmt.Sprintf("none once %d are", over.limit))
+			}
+		}
+		inTurn++
+	}
+}
+
 // late returns the first turn that cannot be the one kept for the answer, of
 // those that were begun when more than a limit had been used; nil if there is
 // none.
-func (a *AttemptEvidence) late(limit, used int64, of func(ModelFact) int64) *TurnFact {
+func (a *AttemptEvidence) late(limit, used int64, spends []spend, of func(spend) int64) *TurnFact {
 	next := 0
 	return a.beyond(0, func(turn TurnFact) bool {
-		for ; next < len(a.Models) && a.Models[next].Seq < turn.Seq; next++ {
-			used += of(a.Models[next])
+		for ; next < len(spends) && spends[next].seq < turn.Seq; next++ {
+			used += of(spends[next])
 		}
 		return limit > 0 && used > limit
 	})

@@ -158,7 +158,7 @@ func (t *following) decide(a *AttemptEvidence, ev trajectory.Event, p trajectory
 // call did that was refused. Refusals quote the call, and the schema that its
 // arguments do not fit.
 func (t *following) tells(shown string, c *CallFact) bool {
-	if t.plan.refusals[shown] || shown == c.refusal {
+	if t.plan.refusals[shown] || t.tooLittleLeft(shown) || shown == c.refusal {
 		return false
 	}
 	if text, schema, quoted := strings.Cut(shown, "; its parameters are "); quoted && t.plan.schemas[sign.Digest([]byte(schema))] {
@@ -167,6 +167,15 @@ func (t *following) tells(shown string, c *CallFact) bool {
 	own := t.prober.Probe(c.text+t.plan.words, "", nil)
 	p := t.prober.Probe(shown, c.args, nil)
 	return p.UUIDGoldNear || p.QCovNoEcho >= wholeQuestion && p.GoldNear || p.AnswerKeys > own.AnswerKeys || p.GoldHits > own.GoldHits
+}
+
+// tooLittleLeft reports whether a text is the refusal of a call that does not fit what
+// is left of a budget, by what the journal shows to be left.
+func (t *following) tooLittleLeft(shown string) bool {
+	reason, ok := strings.CutPrefix(shown, "refused: "+policy.Budget+" ")
+	b := t.plan.budgets
+	return ok && (b.CostMicroUSD > 0 && reason == policy.OverMoney(max(b.CostMicroUSD-t.spent.cost, 0)) ||
+		b.Tokens > 0 && reason == policy.OverTokens(max(b.Tokens-t.spent.tokens, 0)))
 }
 
 // refusalWords are the fixed words of refusals: a gold answer may be one of
@@ -186,6 +195,8 @@ func budgetRefusals(b ledger.Budgets) map[string]bool {
 		return "refused: " + policy.Decide(p, c).Reason
 	}
 	return map[string]bool{
+		"refused: " + policy.Budget + " " + policy.OverTime:                                                                               true,
+		"refused: " + policy.Budget + " " + policy.UsedTokens(b.Tokens):                                                                   true,
 		reason(policy.Policy{MaxToolCalls: b.ToolCalls, MaxCostMicroUSD: policy.Unlimited}, policy.Call{ToolCalls: b.ToolCalls}):          true,
 		reason(policy.Policy{MaxToolCalls: policy.Unlimited, MaxCostMicroUSD: b.CostMicroUSD}, policy.Call{CostMicroUSD: b.CostMicroUSD}): true,
 	}
@@ -197,7 +208,10 @@ func (t *following) execute(a *AttemptEvidence, ev trajectory.Event, p trajector
 	c.Result = t.result(ev.Seq, p, c)
 	c.args, c.text, c.echo = "", "", ""
 	t.talk.shows(p.CallID, p.ShownSHA256, shownAs{p.Name, p.ShownBytes})
-	a.Unpriced = a.Unpriced || p.Model != nil && p.Model.CostMicroUSD == nil
+	if p.Model != nil {
+		a.Unpriced = a.Unpriced || p.Model.CostMicroUSD == nil
+		t.spent.use(p.Model.Tokens, p.Model.CostMicroUSD)
+	}
 }
 
 // resultOf returns what a result shows by itself.

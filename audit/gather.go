@@ -39,7 +39,8 @@ type following struct {
 	odds     *oddTexts       // of the run
 	begunUs  int64           // when the open attempt began
 	bodies   bodies
-	images   bool // the plan has the model see pictures
+	images   bool     // the plan has the model see pictures
+	spent    spending // of the open attempt and those that failed before it, as far as it is known
 }
 
 // planned is what the plan says of messages.
@@ -47,6 +48,7 @@ type planned struct {
 	unknown  map[string]bool // sources whose template it has in another form
 	schemas  map[string]bool // digests of the schemas that a refusal may quote
 	refusals map[string]bool // what is told when a budget is used up, which holds its number
+	budgets  ledger.Budgets
 	tools    map[string]bool // by name
 	model    string          // that is asked
 	words    string          // that any refusal may hold
@@ -100,7 +102,7 @@ type pending struct{ undecided, allowed, refused []*CallFact }
 
 func newGatherer(m ledger.Manifest, gold map[string]string) *gatherer {
 	g := &gatherer{e: &Evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks)), ids: NewIDs(m.SplitIDs), odd: &oddTexts{said: map[string]bool{}}, approved: &beforehand{m.Approved}}
-	plan := planned{unknown: unknownSources(m), schemas: map[string]bool{}, refusals: budgetRefusals(m.Budgets), hashes: m.Evidence == ledger.EvidenceHashes,
+	plan := planned{unknown: unknownSources(m), schemas: map[string]bool{}, refusals: budgetRefusals(m.Budgets), budgets: m.Budgets, hashes: m.Evidence == ledger.EvidenceHashes,
 		model: m.Model.Name, tools: map[string]bool{}, words: refusalWords, policy: m.Policy, approved: g.approved}
 	plan.policy.MaxToolCalls, plan.policy.MaxCostMicroUSD = policy.Unlimited, policy.Unlimited
 	plan.anything = plan.policy
@@ -236,6 +238,7 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 			}
 		}
 		if p.OutputSHA256 != "" {
+			t.spent.use(p.Tokens, p.CostMicroUSD)
 			a.Models = append(a.Models, t.reply(ev.Seq, p))
 			a.Unpriced = a.Unpriced || p.CostMicroUSD == nil
 			a.open().Asked = true
@@ -270,6 +273,9 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 		a.Committed, a.Answer = ev.Seq, &p
 	case trajectory.AttemptEnded:
 		a.EndedAt, a.Ended = ev.Seq, &p
+		if p.Outcome != trajectory.Errored {
+			t.spent = spending{}
+		}
 		t.rest()
 	case trajectory.Judgment:
 		a.Judged, a.Judgment = ev.Seq, &p

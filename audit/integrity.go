@@ -37,7 +37,7 @@ func trajectoryIntegrity() Check {
 			{"model-differs", Critical, 2, "another model that was asked than the planned one"},
 			{"search-differs", Critical, 1, "another search engine that was asked than the planned one"},
 			{"workspace-differs", Critical, 1, "a workspace that is not what the attempt began with, where no call could change it"},
-			{"budget-exceeded", Critical, 1, "turns, calls, tokens or money beyond the plan's budgets"},
+			{"budget-exceeded", Critical, 2, "turns beyond the plan's budgets, or a call or a turn after its calls, tokens or money were used up"},
 			{"battery-differs", Critical, 1, "a null battery that is not the plan's, or not all of it"},
 			{"judge-differs", Critical, 1, "a verdict of another judge than the planned one"},
 			{"judged-oddly", Critical, 2, "verdicts that do not go with the path they name, or of a judge asked more often than it ever is"},

@@ -272,7 +272,7 @@ func TestGateDescribes(t *testing.T) {
 	s := newSession(t, sink, func(p *policy.Policy) { p.MaxCostMicroUSD = 2000 }, NewDescribeImage(eye(t, &sent, sees("A gate.", "stop")), "seeing-model", Reader{}))
 	must(t, os.WriteFile(filepath.Join(s.workspace.Root().Name(), "gate.png"), asPNG(t, quarters(8, 8)), 0o600))
 	call := []Call{{"c1", "describe_image", `{"path":"gate.png","question":"What is it?"}`}}
-	for _, want := range []string{"A gate.", "A gate.", "refused: R006"} {
+	for _, want := range []string{"A gate.", "refused: R006"} { // the second may cost as much again
 		results, err := s.Run(t.Context(), 1, call)
 		must(t, err)
 		mustHold(t, "the result", results[0].Text, want)
@@ -281,7 +281,7 @@ func TestGateDescribes(t *testing.T) {
 	if got, want := names(payloads[:3]), "tool_proposed policy_decision tool_executed"; got != want {
 		t.Fatalf("recorded %s, want %s", got, want)
 	}
-	if diff := cmp.Diff(looked(1, 1020, "seeing-model-2"), payloads[2].(trajectory.ToolExecuted).Model); diff != "" || len(sent) != 2 {
+	if diff := cmp.Diff(looked(1, 1020, "seeing-model-2"), payloads[2].(trajectory.ToolExecuted).Model); diff != "" || len(sent) != 1 {
 		t.Errorf("asked %d times, %s", len(sent), diff)
 	}
 }

@@ -151,7 +151,7 @@ func TestAsked(t *testing.T) {
 		s := newSession(t, &gateSink{}, nil, test.tool)
 		test.want.Tool, test.want.Known, test.want.TaskID = test.tool.Spec().Name, true, "task"
 		seen = append(seen, test.want.Tool)
-		got := s.decide(Call{"c", test.want.Tool, test.args}).asked
+		got := s.read(Call{"c", test.want.Tool, test.args}).asked
 		if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s %s: -want +got\n%s", test.want.Tool, test.args, diff)
 		}

@@ -201,10 +201,9 @@ func OverMoney(left int64) string {
 	return fmt.Sprintf("budget: the call may cost more than the %d micro-USD that are left of the task's budget", left)
 }
 
-// Overspent returns the denial-like decision that records a spend which ended above a budget of the task;
-// unit is what is counted.
+// Overspent returns what records a spend that ended above a budget of the task; unit is what is counted.
 func Overspent(spent, limit int64, unit string) Decision {
-	return Decision{Verdict: Allow, RuleIDs: []string{Budget}, Reason: fmt.Sprintf("%s budget: the task has used %d of %d %s", Budget, spent, limit, unit)}
+	return Decision{Verdict: Deny, Class: DeniedByBudget, RuleIDs: []string{Budget}, Reason: fmt.Sprintf("%s budget: the task has used %d of %d %s", Budget, spent, limit, unit)}
 }
 
 func known(m Mode) bool { return m == Restricted || m == Approved || m == Autonomous }

@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -124,6 +125,7 @@ func TestRecordingNotAfforded(t *testing.T) {
 	}
 	c := hearing(t, count, server.URL, func(l *llm.Config) { l.Prices = prices })
 	c.Prices, c.PricesDigest, c.MaxTokens, c.RunCost = prices, prices.Digest(), 200, 1_000_000
+	c.Policy.MaxCostMicroUSD = policy.Unlimited
 	a := read(t, execute(t, t.TempDir(), c).Dir)
 	a.charged(t, server)
 	uses, heads := a.heard()
