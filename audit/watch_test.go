@@ -116,7 +116,7 @@ func notOfAnEvent() map[string][]string {
 		},
 		"in messages held against those before them and the templates": {
 			"AUD-03/fires-condensed-with-answer.txt", "AUD-03/fires-memory.txt", "AUD-03/fires-question.txt", "AUD-03/fires-refusal-once-more.txt",
-			"AUD-03/fires-refusal-with-another-schema.txt", "AUD-03/fires-refusal.txt", "AUD-03/fires-short-labelled.txt", "AUD-03/fires-system.txt", "AUD-03/fires-tool-message.txt",
+			"AUD-03/fires-refusal-with-another-schema.txt", "AUD-03/fires-refusal-with-what-is-not-left.txt", "AUD-03/fires-refusal.txt", "AUD-03/fires-short-labelled.txt", "AUD-03/fires-system.txt", "AUD-03/fires-tool-message.txt",
 			"AUD-03/fires-unlisted-message.txt", "AUD-03/gap-no-digests.txt", "AUD-03/gap-no-request.txt", "AUD-03/gap-residue-cut.txt",
 			"AUD-03/fires-other-pair.txt", "AUD-03/fires-other-pair-of-a-later-attempt.txt", "AUD-03/gap-turn-without-request.txt",
 		},
