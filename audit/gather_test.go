@@ -23,7 +23,7 @@ type talk struct {
 
 func newTalk() *talk {
 	m := ledger.NewManifest()
-	m.Probes, m.GuidanceHash = ProbesID, policy.GuidanceHash()
+	m.Probes = ProbesID
 	m.Tasks = []ledger.PlannedTask{{TaskID: ownID}}
 	for _, p := range prompt.Templates() {
 		m.Prompts = append(m.Prompts, ledger.Prompt{ID: p.ID, Text: p.Text})
@@ -32,6 +32,7 @@ func newTalk() *talk {
 		m.Tools = append(m.Tools, own(name))
 	}
 	m.Policy = policy.Policy{Mode: policy.Autonomous, Allow: []string{policy.EveryTool}}
+	m.ConstitutionSHA256 = sign.Digest(policy.Constitution(m.Policy))
 	t := &talk{g: newGatherer(m, map[string]string{ownID: lighthouse.Gold})}
 	t.add(trajectory.TaskStarted{Question: lighthouse.Question})
 	t.say(prompt.SystemID, trajectory.SentMessage{Role: "system", Content: prompt.System()})

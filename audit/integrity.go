@@ -8,6 +8,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -70,7 +71,7 @@ func holdToPlan(e *Evidence, n *Notes) {
 	if e.Manifest.Cassette == ledger.CassetteReplay {
 		n.find("replayed", place{given: true}, "the model's answers come from a recording", "answers that the model was asked for in this run")
 	}
-	known := e.Manifest.GuidanceHash == policy.GuidanceHash() // the plan's rules are this version's
+	known := e.Manifest.ConstitutionSHA256 == sign.Digest(policy.Constitution(e.Manifest.Policy)) // the plan's rules are this version's
 	if !known {
 		n.gap("the rules of the plan are not those of this version: calls that they allowed cannot be held against these")
 	}
@@ -80,7 +81,7 @@ func holdToPlan(e *Evidence, n *Notes) {
 		if t := r.Event.Torn; t != nil {
 			n.find("torn-tail", place{seq: r.Seq, given: true}, fmt.Sprintf("an unfinished last line of %d bytes, cut when the run was taken up again", t.Bytes), "a journal that ends with a whole line")
 		}
-		if r.Event.PolicyHash != e.Manifest.PolicyHash || r.Event.GuidanceHash != e.Manifest.GuidanceHash {
+		if r.Event.PolicyHash != e.Manifest.PolicyHash || r.Event.PolicyMode != e.Manifest.PolicyMode || r.Event.GuidanceHash != e.Manifest.GuidanceHash {
 			n.find("policy-differs", place{seq: r.Seq}, "the run went on under another policy or other rules", "those of the plan")
 		}
 	}

@@ -138,7 +138,7 @@ func TestBuild(t *testing.T) {
 		t.Errorf("the package of run %s is %q in %q", p.Run.Manifest.RunID, p.Name, p.Path)
 	}
 	run, pkg := load(t, c.Run), load(t, p.Path)
-	if len(pkg) != 14 || len(Files(false)) != 14 || !slices.IsSorted(Files(false)) {
+	if len(pkg) != 15 || len(Files(false)) != 15 || !slices.IsSorted(Files(false)) {
 		t.Errorf("%d files, %d are listed", len(pkg), len(Files(false)))
 	}
 	for to, from := range copied() {

@@ -20,6 +20,8 @@ sha256sum -c --strict --quiet "$tmp/sums"
 sha256sum -c --strict --quiet SHA256SUMS
 { jq -r '.subject[].name' "$tmp/statement"; echo attestation.dsse.json; echo attestation.sigstore.json; } | LC_ALL=C sort > "$tmp/names"
 ls -A | LC_ALL=C sort | cmp - "$tmp/names"
+# the plan names the rules and the policy that the agent was held to
+[ "sha256:$(sha256sum < constitution.json | cut -d ' ' -f 1)" = "$(jq -ej .constitution_sha256 manifest.json)" ]
 # the Sigstore bundle holds the same envelope, and nothing else
 { printf '{"dsseEnvelope":'; cat attestation.dsse.json; printf ',"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json"';
 	printf ',"verificationMaterial":{"publicKey":{"hint":%s}}}' "$(jq '.signatures[0].keyid' attestation.dsse.json)"; } | cmp - attestation.sigstore.json

@@ -112,7 +112,7 @@ func (p *Public) IsOf(v *Verified) error {
 	for name, data := range files {
 		want[name] = sign.Digest(data)
 	}
-	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, trajectory.CheckpointFile, leavesFile, ledger.ResultsFile, MetadataFile} {
+	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, ledger.ConstitutionFile, trajectory.CheckpointFile, leavesFile, ledger.ResultsFile, MetadataFile} {
 		if e.digests[name] != want[name] {
 			return trajectory.Faultf(name, "is not that of run %q, as the full package has it", run.Manifest.RunID)
 		}

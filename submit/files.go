@@ -20,13 +20,14 @@ import (
 
 // Limits, in bytes, of files that are read whole before their digest is known.
 const (
-	maxAttestation = 16 << 20
-	maxSums        = 4 << 10
-	maxReport      = 64 << 20
-	maxPlan        = 64 << 20 // and of what has as many lines as the plan has tasks, and no texts
-	maxTold        = 16 << 20 // the summary and the README
-	maxCheckpoint  = 4 << 10
-	maxScorecard   = 4 << 10
+	maxAttestation  = 16 << 20
+	maxSums         = 4 << 10
+	maxReport       = 64 << 20
+	maxPlan         = 64 << 20 // and of what has as many lines as the plan has tasks, and no texts
+	maxTold         = 16 << 20 // the summary and the README
+	maxCheckpoint   = 4 << 10
+	maxConstitution = 1 << 20
+	maxScorecard    = 4 << 10
 )
 
 // Limits, in bytes, of the files of a run and a package when they are copied or
@@ -40,7 +41,7 @@ const (
 // limitOf bounds a file of a package, in bytes.
 func limitOf(name string) int64 {
 	return cmp.Or(map[string]int64{trajectory.JournalFile: maxJournal, ledger.TrajectoriesFile: maxJournal, AttestationFile: maxAttestation, BundleFile: 2 * maxAttestation,
-		ledger.ManifestFile: maxPlan, ledger.EnvelopeFile: 2 * maxPlan, leavesFile: maxPlan, MetadataFile: maxTold, ReadmeFile: maxTold,
+		ledger.ConstitutionFile: maxConstitution, ledger.ManifestFile: maxPlan, ledger.EnvelopeFile: 2 * maxPlan, leavesFile: maxPlan, MetadataFile: maxTold, ReadmeFile: maxTold,
 		trajectory.CheckpointFile: maxCheckpoint, SumsFile: maxSums, ScorecardFile: maxScorecard, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications}[name], maxCopied)
 }
 

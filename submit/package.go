@@ -1,9 +1,9 @@
 // Package submit makes a submission package out of a finished run, and lets
-// anybody verify one. A package is a folder of exactly fourteen files, and of a
-// fifteenth where findings were decided about:
+// anybody verify one. A package is a folder of exactly fifteen files, and of a
+// sixteenth where findings were decided about:
 //
-//	manifest.json manifest.dsse.json events.jsonl trajectories.jsonl
-//	results.jsonl checkpoint        the run's files, the same bytes
+//	manifest.json manifest.dsse.json constitution.json events.jsonl
+//	trajectories.jsonl results.jsonl checkpoint    the run's files, the same bytes
 //	metadata.json                   the run's summary.json, the same bytes
 //	leaderboard.jsonl               {"model_answer":…,"reasoning_trace":…,"task_id":…} a planned task, in plan order
 //	scorecard.json                  what it cost to be right: a ledger.Scorecard
@@ -36,7 +36,7 @@
 //
 // With Config.Public the package holds no text of the run but its plan, so that it can be posted:
 //
-//	manifest.json manifest.dsse.json checkpoint metadata.json    as above
+//	manifest.json manifest.dsse.json constitution.json checkpoint metadata.json    as above
 //	results.jsonl                   a [PublicResult] a planned task
 //	leaves.jsonl                    {"leaf_hash":…,"task_id":…} a planned task, in plan order
 //	README.md SHA256SUMS attestation.*    as above, about these
@@ -73,7 +73,8 @@ const (
 // copied are the files that come from the run, by their name in the package.
 func copied() map[string]string {
 	return map[string]string{
-		ledger.ManifestFile: ledger.ManifestFile, ledger.EnvelopeFile: ledger.EnvelopeFile, trajectory.JournalFile: trajectory.JournalFile,
+		ledger.ManifestFile: ledger.ManifestFile, ledger.EnvelopeFile: ledger.EnvelopeFile,
+		ledger.ConstitutionFile: ledger.ConstitutionFile, trajectory.JournalFile: trajectory.JournalFile,
 		ledger.TrajectoriesFile: ledger.TrajectoriesFile, ledger.ResultsFile: ledger.ResultsFile,
 		trajectory.CheckpointFile: trajectory.CheckpointFile, MetadataFile: ledger.SummaryFile,
 	}
@@ -82,7 +83,7 @@ func copied() map[string]string {
 // Files returns the names of a package's files, sorted; adjudicated says whether
 // findings were decided about.
 func Files(adjudicated bool) []string {
-	names := []string{ReadmeFile, SumsFile, audit.AdjudicationsFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile,
+	names := []string{ReadmeFile, SumsFile, audit.AdjudicationsFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile, ledger.ConstitutionFile,
 		trajectory.JournalFile, LeaderboardFile, ledger.EnvelopeFile, ledger.ManifestFile, MetadataFile, ledger.ResultsFile, ScorecardFile, ledger.TrajectoriesFile}
 	if adjudicated {
 		return names

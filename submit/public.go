@@ -20,7 +20,7 @@ const leavesFile = "leaves.jsonl"
 
 // publicPackageFiles returns the names of a public package's files, sorted.
 func publicPackageFiles() []string {
-	return []string{ReadmeFile, SumsFile, AttestationFile, BundleFile, trajectory.CheckpointFile, leavesFile,
+	return []string{ReadmeFile, SumsFile, AttestationFile, BundleFile, trajectory.CheckpointFile, ledger.ConstitutionFile, leavesFile,
 		ledger.EnvelopeFile, ledger.ManifestFile, MetadataFile, ledger.ResultsFile}
 }
 

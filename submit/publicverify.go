@@ -58,6 +58,9 @@ func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
 	if digests[ledger.ManifestFile] != planSHA256 {
 		return nil, changed(ledger.ManifestFile)
 	}
+	if digests[ledger.ConstitutionFile] != m.ConstitutionSHA256 {
+		return nil, changed(ledger.ConstitutionFile)
+	}
 	p := &Public{Manifest: m, Statement: statement, Key: key}
 	read := func(name string) ([]byte, error) {
 		data, err := ledger.ReadFile(pkg, name, maxPublic)

@@ -141,6 +141,7 @@ func fileNotes(adjudicated bool) []fileNote {
 	notes := []fileNote{
 		{ledger.ManifestFile, "the plan: dataset, tasks, model, tools, prompts, budgets, voting"},
 		{ledger.EnvelopeFile, "the plan, signed before anything was asked of the model"},
+		{ledger.ConstitutionFile, "the policy and all rules that the agent was held to: the plan has its SHA-256"},
 		{"events.jsonl", "the journal: every event of the run, each line chained to the one before"},
 		{ledger.TrajectoriesFile, "what each attempt did, from the journal"},
 		{ledger.ResultsFile, "how each planned task ended, from the journal"},
@@ -162,6 +163,7 @@ func publicNotes() []fileNote {
 	return []fileNote{
 		{ledger.ManifestFile, "the plan: dataset, tasks by id, model, tools, prompts, budgets, voting"},
 		{ledger.EnvelopeFile, "the plan, signed before anything was asked of the model"},
+		{ledger.ConstitutionFile, "the policy and all rules that the agent was held to: the plan has its SHA-256"},
 		{ledger.ResultsFile, "how each planned task ended, without answer and reasoning"},
 		{MetadataFile, "scores, costs and interruptions"},
 		{leavesFile, "the leaf of each planned task in the tree"},

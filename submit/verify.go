@@ -70,6 +70,9 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	if run.ManifestSHA256 != planSHA256 {
 		return nil, changed(ledger.ManifestFile)
 	}
+	if digests[ledger.ConstitutionFile] != m.ConstitutionSHA256 {
+		return nil, changed(ledger.ConstitutionFile)
+	}
 	if err := checkReport(pkg, report, run, digests); err != nil {
 		return nil, err
 	}

@@ -64,6 +64,7 @@ type RunStarted struct {
 	Harness        Harness `json:"harness"`
 	ManifestSHA256 string  `json:"manifest_sha256"`
 	PolicyHash     string  `json:"policy_hash"`
+	PolicyMode     string  `json:"policy_mode"`
 	Rehearsal      bool    `json:"rehearsal,omitzero"`
 	SubmitIntent   bool    `json:"submit_intent"`
 }
@@ -76,6 +77,7 @@ type RunResumed struct {
 	GuidanceHash string   `json:"guidance_hash"`
 	Harness      Harness  `json:"harness"`
 	PolicyHash   string   `json:"policy_hash"`
+	PolicyMode   string   `json:"policy_mode"`
 	Torn         *Torn    `json:"torn,omitzero"`
 	// Unsubmittable is why recording had failed before, as the run's marker says.
 	Unsubmittable string `json:"unsubmittable,omitzero"`

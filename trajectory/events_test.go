@@ -30,8 +30,8 @@ func filled() []Payload {
 		OwnUUID: true, QCov: 900, QCovNoEcho: 800, SchemaKeys: 6, UUIDGoldNear: true}
 	harness := Harness{Commit: "0a1b2c3d", Dirty: true, ExecutableSHA256: digest, Version: "v0.1.0"}
 	return []Payload{
-		RunStarted{GuidanceHash: "0123456789abcdef", Harness: harness, ManifestSHA256: digest, PolicyHash: "fedcba9876543210", Rehearsal: true, SubmitIntent: true},
-		RunResumed{Approved: []string{"python"}, Events: 7, GuidanceHash: "0123456789abcdef", Harness: harness, PolicyHash: "fedcba9876543210",
+		RunStarted{GuidanceHash: "0123456789abcdef", Harness: harness, ManifestSHA256: digest, PolicyHash: "fedcba9876543210", PolicyMode: "autonomous", Rehearsal: true, SubmitIntent: true},
+		RunResumed{Approved: []string{"python"}, Events: 7, GuidanceHash: "0123456789abcdef", Harness: harness, PolicyHash: "fedcba9876543210", PolicyMode: "approved",
 			Torn: &Torn{Bytes: 12, File: "torn-4711", SHA256: digest}, Unsubmittable: "the disk was full"},
 		RunCompleted{Error: 1, Failed: 2, GuidanceHash: "0123456789abcdef", Planned: 15, Skipped: 3, Solved: 4, Unscored: 5},
 		TaskStarted{FileName: "tides.xlsx", Question: "How high is the \"Marrack\" light?\nIn feet.", Workspace: []File{{Bytes: 9, Path: "tides.xlsx", Probes: probes, SHA256: digest}}},

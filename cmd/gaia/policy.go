@@ -46,57 +46,59 @@ func atMostOne(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// named returns the policy that the first argument names.
-func named(args []string) (policy.Policy, error) {
-	if len(args) == 0 {
-		return namedPolicy("")
+// budgeted adds the budget flags of run to a command that looks at a policy, and returns what
+// gives the policy of its arguments with them.
+func budgeted(cmd *cobra.Command) func(args []string) (policy.Policy, error) {
+	s := &settings{}
+	cmd.Flags().IntVar(&s.toolCalls, "max-tool-calls", 0, "as in run: tool calls per task")
+	cmd.Flags().Var(flagText{&s.taskCost, kindDollars}, "max-task-cost", `as in run: US dollars per task, or "off"`)
+	completeFixed(cmd, "max-task-cost", "off")
+	return func(args []string) (policy.Policy, error) {
+		if cmd.Flags().Changed("max-tool-calls") && s.toolCalls < 1 {
+			return policy.Policy{}, usage("give a number from 1, or leave it out for the policy's", "--max-tool-calls is %d", s.toolCalls)
+		}
+		if len(args) == 1 && args[0] == "" {
+			return policy.Policy{}, usage("give restricted, approved, autonomous, or a policy file", "the policy has no name")
+		}
+		if len(args) == 1 {
+			s.policyName = args[0]
+		}
+		return s.policy()
 	}
-	if args[0] == "" {
-		return policy.Policy{}, usage("give restricted, approved, autonomous, or a policy file", "the policy has no name")
-	}
-	return namedPolicy(args[0])
 }
 
 func (a *app) policyShowCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:               "show [MODE|FILE]",
-		Short:             "Show a policy and the rules",
-		Example:           "  gaia policy show\n  gaia policy show restricted --json",
+		Use:   "show [MODE|FILE]",
+		Short: "Show a policy and the rules",
+		Long: `Show prints a policy and the rules of a run under it. --json prints the whole
+constitution, with every list: the exact bytes of constitution.json in a run with
+these settings, without a newline at the end. The first 16 hex digits of their
+SHA-256 are guidance_hash.`,
+		Example: `  gaia policy show
+  gaia policy show mine.yaml --json | sha256sum
+  gaia policy show mine.yaml --json | jq .lists.commands`,
 		Args:              atMostOne,
 		ValidArgsFunction: cobra.FixedCompletions(modes(), cobra.ShellCompDirectiveDefault),
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, err := named(args)
-			if err != nil {
-				return err
-			}
-			return a.showPolicy(p, asJSON)
-		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	read := budgeted(cmd)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		p, err := read(args)
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			_, err = a.stdout.Write(policy.Constitution(p))
+			return err
+		}
+		return a.showPolicy(p)
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the constitution, whose SHA-256 begins with guidance_hash")
 	return cmd
 }
 
-// shownRule is a rule as policy show prints it.
-type shownRule struct {
-	ID      string `json:"id"`
-	Title   string `json:"title"`
-	Version int    `json:"version"`
-}
-
-func (a *app) showPolicy(p policy.Policy, asJSON bool) error {
-	if asJSON {
-		var rules []shownRule
-		for _, r := range policy.Rules() {
-			rules = append(rules, shownRule(r))
-		}
-		return a.printJSON(struct {
-			GuidanceHash string        `json:"guidance_hash"`
-			Policy       policy.Policy `json:"policy"`
-			PolicyHash   string        `json:"policy_hash"`
-			Rules        []shownRule   `json:"rules"`
-		}{policy.GuidanceHash(), p.Canonical(), p.Hash(), rules})
-	}
+func (a *app) showPolicy(p policy.Policy) error {
 	calls, cost := "no limit", "no limit"
 	if p.MaxToolCalls != policy.Unlimited {
 		calls = strconv.Itoa(p.MaxToolCalls)
@@ -109,12 +111,12 @@ func (a *app) showPolicy(p policy.Policy, asJSON bool) error {
 		{"mode", string(p.Mode)}, {"allow", listed(p.Allow)}, {"deny", listed(p.Deny)}, {"confirm", listed(p.Confirm)},
 		{"max_tool_calls", calls}, {"max_task_cost", cost},
 		{"answer_sources", listed(p.AnswerSources)}, {"commands", listed(p.Commands)}, {"packages", listed(p.Packages)},
-		{"policy_hash", p.Hash()}, {"guidance_hash", policy.GuidanceHash()},
+		{"policy_hash", p.Hash()}, {"guidance_hash", policy.GuidanceHash(policy.Constitution(p))},
 	} {
 		fmt.Fprintf(&b, "%-14s  %s\n", line[0], oneLine(line[1]))
 	}
 	b.WriteString("\n")
-	for _, r := range policy.Rules() {
+	for _, r := range p.Rules() {
 		fmt.Fprintf(&b, "%s.%d  %s\n", r.ID, r.Version, r.Title)
 	}
 	_, err := io.WriteString(a.stdout, b.String())
@@ -132,26 +134,29 @@ func (a *app) policyHashCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "hash [MODE|FILE]",
-		Short: "Print the hashes of a policy and of the rules",
-		Long: `Hash prints what the plan of a run says of its governance: policy_hash, which is
-the same for policies that mean the same, and guidance_hash, of the rules.`,
+		Short: "Print the hashes of a policy and of its constitution",
+		Long: `Hash prints what the plan of a run says of its governance: policy_hash, of the
+policy, and guidance_hash, of the policy with all rules and lists. Both are the same
+for policies that mean the same.`,
 		Example:           "  gaia policy hash mine.yaml\n  gaia policy hash --json",
 		Args:              atMostOne,
 		ValidArgsFunction: cobra.FixedCompletions(modes(), cobra.ShellCompDirectiveDefault),
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, err := named(args)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return a.printJSON(struct {
-					GuidanceHash string `json:"guidance_hash"`
-					PolicyHash   string `json:"policy_hash"`
-				}{policy.GuidanceHash(), p.Hash()})
-			}
-			_, err = fmt.Fprintf(a.stdout, "policy_hash    %s\nguidance_hash  %s\n", p.Hash(), policy.GuidanceHash())
+	}
+	read := budgeted(cmd)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		p, err := read(args)
+		if err != nil {
 			return err
-		},
+		}
+		guidance := policy.GuidanceHash(policy.Constitution(p))
+		if asJSON {
+			return a.printJSON(struct {
+				GuidanceHash string `json:"guidance_hash"`
+				PolicyHash   string `json:"policy_hash"`
+			}{guidance, p.Hash()})
+		}
+		_, err = fmt.Fprintf(a.stdout, "policy_hash    %s\nguidance_hash  %s\n", p.Hash(), guidance)
+		return err
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd

@@ -196,7 +196,7 @@ func (a *app) tellDecision(p policy.Policy, d policy.Decision, asJSON bool) erro
 			Reason       string   `json:"reason"`
 			RuleIDs      []string `json:"rule_ids"`
 			Verdict      string   `json:"verdict"`
-		}{policy.GuidanceHash(), p.Hash(), d.Reason, d.RuleIDs, string(d.Verdict)})
+		}{policy.GuidanceHash(policy.Constitution(p)), p.Hash(), d.Reason, d.RuleIDs, string(d.Verdict)})
 	} else {
 		_, err = fmt.Fprintln(a.stdout, d.Verdict)
 	}

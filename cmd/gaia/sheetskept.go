@@ -150,7 +150,7 @@ func filesRead(path string) ([]string, error) {
 		return []string{"."}, nil
 	}
 	if !isPackage(path) {
-		return []string{ledger.ManifestFile, ledger.EnvelopeFile, trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile,
+		return []string{ledger.ManifestFile, ledger.EnvelopeFile, ledger.ConstitutionFile, trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile,
 			ledger.SummaryFile, trajectory.CheckpointFile, ledger.MarkerFile}, nil
 	}
 	entries, err := os.ReadDir(path)

@@ -26,7 +26,7 @@ func evidence(t testing.TB, c runs.Case) map[string][]byte {
 		t.Fatal(err)
 	}
 	delete(all, "judgments.jsonl")
-	if len(all) != 7 {
+	if len(all) != 8 {
 		t.Fatalf("a run of %d files", len(all))
 	}
 	return all
@@ -88,7 +88,7 @@ func TestCoverage(t *testing.T) {
 	if err := runs.Mutate(run, try); err != nil {
 		t.Fatal(err)
 	}
-	for name, least := range map[string]int{ledger.ManifestFile: 500, ledger.EnvelopeFile: 500, trajectory.JournalFile: 2000,
+	for name, least := range map[string]int{ledger.ManifestFile: 500, ledger.EnvelopeFile: 500, ledger.ConstitutionFile: 300, trajectory.JournalFile: 2000,
 		ledger.TrajectoriesFile: 1000, ledger.ResultsFile: 100, ledger.SummaryFile: 200, trajectory.CheckpointFile: 20} {
 		if made[name] < least {
 			t.Errorf("%s was changed %d times, which is less than %d", name, made[name], least)

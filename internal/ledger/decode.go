@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -69,6 +70,9 @@ func checkPolicy(m Manifest) error {
 	}
 	if m.Policy.Hash() != m.PolicyHash || string(m.Policy.Mode) != m.PolicyMode {
 		return trajectory.Faultf(ManifestFile, "policy_hash or policy_mode is not that of the policy")
+	}
+	if digest, found := strings.CutPrefix(m.ConstitutionSHA256, "sha256:"); !found || !isHex(digest, 64) || m.GuidanceHash != digest[:16] {
+		return trajectory.Faultf(ManifestFile, "guidance_hash is not the beginning of constitution_sha256, a digest")
 	}
 	if !slices.IsSorted(m.Unconfined) || len(slices.Compact(slices.Clone(m.Unconfined))) < len(m.Unconfined) {
 		return trajectory.Faultf(ManifestFile, "unconfined is not sorted")

@@ -113,7 +113,7 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 		}
 		m := f.Manifest
 		if p != (trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: f.ManifestSHA256,
-			PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent}) {
+			PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent}) {
 			return "contradicts the manifest"
 		}
 		f.Started = e.Timestamp

@@ -30,39 +30,40 @@ const (
 
 // Manifest is the plan of a run, signed before anything is asked of a model.
 type Manifest struct {
-	Approved       []string           `json:"approved,omitempty"` // tools whose calls were approved beforehand, or policy.EveryTool; sorted
-	Budgets        Budgets            `json:"budgets"`
-	Cassette       string             `json:"cassette,omitzero"` // CassetteRecord or CassetteReplay
-	Created        string             `json:"created"`           // trajectory.TimeFormat
-	Dataset        Dataset            `json:"dataset"`
-	DenylistSHA256 string             `json:"denylist_sha256"`
-	Evidence       string             `json:"evidence"`        // EvidenceHeads, EvidenceBodies or EvidenceHashes
-	GoldCommitment string             `json:"gold_commitment"` // see Commitment; "" where the source carried no gold
-	GuidanceHash   string             `json:"guidance_hash"`
-	Harness        trajectory.Harness `json:"harness"`
-	Judge          *JudgePlan         `json:"judge"` // null: official scorer only
-	Model          ModelPlan          `json:"model"`
-	Policy         policy.Policy      `json:"policy"` // canonical; PolicyHash is its hash
-	PolicyHash     string             `json:"policy_hash"`
-	PolicyMode     string             `json:"policy_mode"`
-	PricesSHA256   string             `json:"prices_sha256"`
-	Probes         string             `json:"probes"` // id of the rules the journal's probes were computed by; "" for none
-	Prompts        []Prompt           `json:"prompts"`
-	Rehearsal      bool               `json:"rehearsal,omitzero"`
-	Retry          RetryPlan          `json:"retry"`
-	RunID          string             `json:"run_id"`
-	Schema         string             `json:"schema"`
-	Search         *SearchPlan        `json:"search,omitzero"` // left out: none, or the built-in one of a rehearsal
-	SigningKey     string             `json:"signing_key"`     // OpenSSH line; trusted only if the reader trusts it
-	SplitIDs       []string           `json:"split_ids"`       // all task ids of the split, in its order
-	Splits         []SplitPlan        `json:"splits"`          // every split the source holds, by name
-	SubmitIntent   bool               `json:"submit_intent"`
-	Tasks          []PlannedTask      `json:"tasks"` // plan order; the denominator of every score
-	Tools          []ToolPlan         `json:"tools"`
-	Transcription  *TranscriptionPlan `json:"transcription,omitzero"` // left out: audio is not transcribed
-	Unconfined     []string           `json:"unconfined,omitempty"`   // tools and servers whose programs run outside of the sandbox, sorted
-	Vision         *VisionPlan        `json:"vision,omitzero"`        // left out: no tool looks at pictures
-	Voting         VotingPlan         `json:"voting"`
+	Approved           []string           `json:"approved,omitempty"` // tools whose calls were approved beforehand, or policy.EveryTool; sorted
+	Budgets            Budgets            `json:"budgets"`
+	Cassette           string             `json:"cassette,omitzero"`   // CassetteRecord or CassetteReplay
+	ConstitutionSHA256 string             `json:"constitution_sha256"` // of ConstitutionFile
+	Created            string             `json:"created"`             // trajectory.TimeFormat
+	Dataset            Dataset            `json:"dataset"`
+	DenylistSHA256     string             `json:"denylist_sha256"`
+	Evidence           string             `json:"evidence"`        // EvidenceHeads, EvidenceBodies or EvidenceHashes
+	GoldCommitment     string             `json:"gold_commitment"` // see Commitment; "" where the source carried no gold
+	GuidanceHash       string             `json:"guidance_hash"`   // the first 16 hex digits of ConstitutionSHA256
+	Harness            trajectory.Harness `json:"harness"`
+	Judge              *JudgePlan         `json:"judge"` // null: official scorer only
+	Model              ModelPlan          `json:"model"`
+	Policy             policy.Policy      `json:"policy"` // canonical; PolicyHash is its hash
+	PolicyHash         string             `json:"policy_hash"`
+	PolicyMode         string             `json:"policy_mode"`
+	PricesSHA256       string             `json:"prices_sha256"`
+	Probes             string             `json:"probes"` // id of the rules the journal's probes were computed by; "" for none
+	Prompts            []Prompt           `json:"prompts"`
+	Rehearsal          bool               `json:"rehearsal,omitzero"`
+	Retry              RetryPlan          `json:"retry"`
+	RunID              string             `json:"run_id"`
+	Schema             string             `json:"schema"`
+	Search             *SearchPlan        `json:"search,omitzero"` // left out: none, or the built-in one of a rehearsal
+	SigningKey         string             `json:"signing_key"`     // OpenSSH line; trusted only if the reader trusts it
+	SplitIDs           []string           `json:"split_ids"`       // all task ids of the split, in its order
+	Splits             []SplitPlan        `json:"splits"`          // every split the source holds, by name
+	SubmitIntent       bool               `json:"submit_intent"`
+	Tasks              []PlannedTask      `json:"tasks"` // plan order; the denominator of every score
+	Tools              []ToolPlan         `json:"tools"`
+	Transcription      *TranscriptionPlan `json:"transcription,omitzero"` // left out: audio is not transcribed
+	Unconfined         []string           `json:"unconfined,omitempty"`   // tools and servers whose programs run outside of the sandbox, sorted
+	Vision             *VisionPlan        `json:"vision,omitzero"`        // left out: no tool looks at pictures
+	Voting             VotingPlan         `json:"voting"`
 }
 
 // What the journal shows of the bodies it has the digests of.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -46,6 +47,7 @@ func longRun(t testing.TB, size int64) string {
 	put := func(name string, data []byte) { check(os.WriteFile(filepath.Join(dir, name), data, 0o644)) }
 	put(ManifestFile, manifest)
 	put(EnvelopeFile, envelope)
+	put(ConstitutionFile, policy.Constitution(m.Policy))
 	create := func(name string) buffered {
 		f, err := os.Create(filepath.Join(dir, name))
 		check(err)
@@ -67,7 +69,7 @@ func longRun(t testing.TB, size int64) string {
 		_, err := log.Append(d...)
 		check(err)
 	}
-	add(trajectory.Draft{Payload: trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: fold.ManifestSHA256, PolicyHash: m.PolicyHash, Rehearsal: true}})
+	add(trajectory.Draft{Payload: trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: fold.ManifestSHA256, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode, Rehearsal: true}})
 	head := strings.Repeat("The harbour of Branmoor was dredged twice. ", 90)
 	digest, bytes := sign.Digest([]byte(head)), int64(len(head))
 	for _, task := range fold.Tasks {

@@ -81,8 +81,7 @@ func plan(t testing.TB, tasks ...string) Manifest {
 	m.Dataset.IDsSHA256 = idsDigest(t, tasks)
 	m.Splits = []SplitPlan{{CarriedGold: true, IDsSHA256: idsDigest(t, slices.Sorted(slices.Values(tasks))), Name: "validation", Size: len(tasks)}}
 	m.GoldCommitment = sign.Digest([]byte("gold"))
-	m.Policy = policy.Policy{Mode: policy.Restricted}.Canonical()
-	m.GuidanceHash, m.PolicyHash, m.PolicyMode = "0123456789abcdef", m.Policy.Hash(), string(m.Policy.Mode)
+	m.Govern(policy.Policy{Mode: policy.Restricted})
 	m.Harness = trajectory.Harness{Version: "v0.1.0", ExecutableSHA256: sign.Digest([]byte("program"))}
 	m.Judge = &JudgePlan{Cache: true, Model: "scripted-judge", Origin: "http://127.0.0.1", Prompt: "judge.v1"}
 	m.Model = ModelPlan{Name: "scripted-model", Origin: "http://127.0.0.1"}
@@ -179,7 +178,7 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 	has := func(name string) bool { _, ok := named[name]; return ok }
 	switch verb {
 	case "started":
-		d.Payload = trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: digest, PolicyHash: m.PolicyHash,
+		d.Payload = trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: digest, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
 			Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent}
 	case "resumed":
 		first, rest, _ := strings.Cut(args, " ")
@@ -187,7 +186,7 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 		if err != nil {
 			return d, err
 		}
-		p := trajectory.RunResumed{Events: events, GuidanceHash: cmp.Or(named["guidance"], m.GuidanceHash), Harness: m.Harness, PolicyHash: m.PolicyHash}
+		p := trajectory.RunResumed{Events: events, GuidanceHash: cmp.Or(named["guidance"], m.GuidanceHash), Harness: m.Harness, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode}
 		if rest == "torn" {
 			p.Torn = &trajectory.Torn{Bytes: 3, File: "torn-99", SHA256: sign.Digest([]byte("abc"))}
 		}

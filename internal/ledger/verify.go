@@ -156,7 +156,8 @@ func open(dir fs.FS) (*Run, fs.File, error) {
 	return run, journal, nil
 }
 
-// ReadPlan reads manifest.json and checks that the key it names signed it.
+// ReadPlan reads manifest.json and checks that the key it names signed it, and that
+// constitution.json is the one it names.
 func ReadPlan(dir fs.FS) (m Manifest, digest string, key sign.PublicKey, err error) {
 	fault := func(file string, err error) (Manifest, string, sign.PublicKey, error) {
 		return Manifest{}, "", sign.PublicKey{}, trajectory.Faultf(file, "%v", err)
@@ -181,6 +182,9 @@ func ReadPlan(dir fs.FS) (m Manifest, digest string, key sign.PublicKey, err err
 	}
 	if !bytes.Equal(payload, data) {
 		return fault(ManifestFile, errors.New("is not what "+EnvelopeFile+" signs"))
+	}
+	if _, err := ReadRules(dir, m); err != nil {
+		return Manifest{}, "", sign.PublicKey{}, err
 	}
 	return m, sign.Digest(data), key, nil
 }

@@ -12,12 +12,13 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // signedFiles are those of a finished run that Verify accounts for.
-var signedFiles = []string{ManifestFile, EnvelopeFile, trajectory.JournalFile, TrajectoriesFile, ResultsFile, SummaryFile, trajectory.CheckpointFile}
+var signedFiles = []string{ManifestFile, EnvelopeFile, ConstitutionFile, trajectory.JournalFile, TrajectoriesFile, ResultsFile, SummaryFile, trajectory.CheckpointFile}
 
 // files writes everything a run directory holds, by the code that runs use.
 // What an unfinished script does not give is left out, and the marker stands.
@@ -34,7 +35,7 @@ func files(t testing.TB, m Manifest, script string) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string][]byte{ManifestFile: manifest, EnvelopeFile: envelope, trajectory.JournalFile: journal, TrajectoriesFile: {}}
+	out := map[string][]byte{ManifestFile: manifest, EnvelopeFile: envelope, ConstitutionFile: policy.Constitution(m.Policy), trajectory.JournalFile: journal, TrajectoriesFile: {}}
 	for _, r := range records {
 		line, err := r.Encode()
 		if err != nil {
@@ -138,7 +139,7 @@ func TestVerifyRefuses(t *testing.T) {
 	all := files(t, m, mixed)
 	replaced := func(name string, change func([]byte) []byte) fs.FS {
 		return os.DirFS(directory(t, map[string][]byte{
-			ManifestFile: all[ManifestFile], EnvelopeFile: all[EnvelopeFile], trajectory.JournalFile: all[trajectory.JournalFile],
+			ManifestFile: all[ManifestFile], EnvelopeFile: all[EnvelopeFile], ConstitutionFile: all[ConstitutionFile], trajectory.JournalFile: all[trajectory.JournalFile],
 			TrajectoriesFile: all[TrajectoriesFile], ResultsFile: all[ResultsFile], SummaryFile: all[SummaryFile],
 			trajectory.CheckpointFile: all[trajectory.CheckpointFile], name: change(bytes.Clone(all[name])),
 		}))
@@ -218,14 +219,14 @@ func TestVerifyRefusesForeignParts(t *testing.T) {
 	failed := files(t, m, strings.NewReplacer("graded right", "graded wrong", "solved", "failed").Replace(oneSolved))
 	wantFault(t, "another run's plan", memory(all, ManifestFile, string(foreign[ManifestFile]), EnvelopeFile, string(foreign[EnvelopeFile])), trajectory.JournalFile)
 	for _, name := range signedFiles {
-		if name != ResultsFile { // which does not say whose it is
+		if name != ResultsFile && name != ConstitutionFile { // which do not say whose they are
 			want := []string{name}
 			if name == EnvelopeFile {
 				want = []string{ManifestFile} // one of the two is not the other's
 			}
 			wantFault(t, "another run's "+name, memory(all, name, string(foreign[name])), want...)
 		}
-		if name != ManifestFile && name != EnvelopeFile && name != TrajectoriesFile { // those are the same
+		if !slices.Contains([]string{ManifestFile, EnvelopeFile, ConstitutionFile, TrajectoriesFile}, name) { // those are the same
 			want := []string{name}
 			if name == trajectory.JournalFile {
 				want = []string{ResultsFile} // it is a good journal
@@ -302,7 +303,7 @@ func TestVerifyUnfinished(t *testing.T) {
 	wantFault(t, "records of attempts that have not ended", memory(all, TrajectoriesFile, string(finished[TrajectoriesFile])+"{}\n"), TrajectoriesFile)
 	wantFault(t, "another record", memory(all, TrajectoriesFile, strings.Replace(string(records), "web_fetch", "web_fetsh", 1)), TrajectoriesFile)
 	wantFault(t, "half of another record", memory(all, TrajectoriesFile, string(records[:len(records)-9])+"x"), TrajectoriesFile)
-	for _, name := range []string{ManifestFile, EnvelopeFile, trajectory.JournalFile, TrajectoriesFile} {
+	for _, name := range []string{ManifestFile, EnvelopeFile, ConstitutionFile, trajectory.JournalFile, TrajectoriesFile} {
 		dir := memory(all)
 		delete(dir, name)
 		wantFault(t, name+" missing in an unfinished run", dir, name)

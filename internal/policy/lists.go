@@ -1,6 +1,6 @@
 package policy
 
-// The lists of R003, R004 and R005. Each is what the rule means, so each enters GuidanceHash.
+// The lists of R003, R004 and R005. Each is what the rule means, so each is in the constitution.
 
 // secretPlaces are files and folders with key material or credentials, as they end in anybody's home
 // or in the system. A part may stand for several, separated by |; * is any.

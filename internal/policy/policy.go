@@ -7,8 +7,8 @@
 //     are denied, whatever else holds (TestDecideIsTotal).
 //   - The same policy and call give the same decision: nothing is read but the arguments and the data
 //     embedded here (no network, no process, no clock, no randomness).
-//   - Every rule has an id and a version; the rule set and a policy each have a hash that moves with
-//     any change and with nothing else (TestHash, TestGuidanceHash).
+//   - Every rule has an id and a version. A policy, and the constitution that it makes of the rules,
+//     each have a hash that any change moves, and nothing else (TestHash, TestConstitution).
 //   - Answer sources are found behind proxies, archives, translators and up to three layers of percent
 //     encoding, in time linear in the URL (TestDenylist, FuzzClassify), and honest pages about other
 //     things called gaia are left alone (TestHonestPages).
@@ -100,7 +100,7 @@ func spent(used, limit int64) bool {
 // RFC 8785, lists sorted and without repetition (their order means nothing), those that a policy need
 // not have left out where they are empty, integers as strings.
 func (p Policy) Hash() string {
-	return hash(p.Canonical())
+	return hash(canonical(p.Canonical()))
 }
 
 // Canonical returns p with its lists sorted and without repetition: equal policies are the same then.
@@ -123,9 +123,9 @@ func set(names []string) []string {
 	return slices.Compact(sorted)
 }
 
-// hash returns the first 16 hex digits of the SHA-256 of v's canonical JSON. It cannot fail: it is
-// given strings, integers and lists of them only.
-func hash(v any) string {
+// canonical returns v as canonical JSON. It cannot fail: it is given strings, integers and lists of
+// them, and the embedded denylist.
+func canonical(v any) []byte {
 	b, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true))
 	if err == nil {
 		err = (*jsontext.Value)(&b).Canonicalize()
@@ -133,6 +133,11 @@ func hash(v any) string {
 	if err != nil {
 		panic("policy: no canonical form: " + err.Error())
 	}
+	return b
+}
+
+// hash returns the first 16 hex digits of the SHA-256 of b.
+func hash(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8])
 }

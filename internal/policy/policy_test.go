@@ -1,12 +1,16 @@
 package policy
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -266,11 +270,79 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// The hashes are fixed: a change of rules or of the canonical form must be seen here.
-func TestGuidanceHash(t *testing.T) {
-	const want = "2d86766723d5db74"
-	if got := GuidanceHash(); got != want {
-		t.Errorf("guidance hash %s, want %s; where the rules changed on purpose, change it here", got, want)
+// The rules are those of RulesVersion: where this fails, raise it and fix the hash.
+func TestRulesVersion(t *testing.T) {
+	p, err := Builtin(Autonomous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const version, want = "2026-11-23", "adada103da4f2e97"
+	if got := GuidanceHash(Constitution(p)); got != want || RulesVersion != version {
+		t.Errorf("guidance hash %s of the rules %s, want %s of %s", got, RulesVersion, want, version)
+	}
+}
+
+// Constitutions are the same bytes exactly for policies that mean the same; the bytes are canonical,
+// say every list, and their policy is what the policy hash is of.
+func TestConstitution(t *testing.T) {
+	base := Policy{Mode: Autonomous, Allow: []string{"a", "b"}, MaxToolCalls: 3, MaxCostMicroUSD: 4}
+	same := base
+	same.Allow = []string{"b", "a", "b"}
+	if !bytes.Equal(Constitution(base), Constitution(same)) {
+		t.Error("policies that mean the same have other constitutions")
+	}
+	seen := map[string]string{GuidanceHash(Constitution(base)): "the policy"}
+	for name, change := range map[string]func(*Policy){
+		"mode": func(p *Policy) { p.Mode = Approved }, "allow": func(p *Policy) { p.Allow = []string{"a"} }, "deny": func(p *Policy) { p.Deny = []string{"a"} },
+		"confirm": func(p *Policy) { p.Confirm = []string{"a"} }, "calls": func(p *Policy) { p.MaxToolCalls++ }, "cost": func(p *Policy) { p.MaxCostMicroUSD++ },
+		"answer sources": func(p *Policy) { p.AnswerSources = []string{"a.example"} }, "commands": func(p *Policy) { p.Commands = []string{"git"} },
+		"packages": func(p *Policy) { p.Packages = []string{"git"} },
+	} {
+		p := base
+		change(&p)
+		b := Constitution(p)
+		hash := GuidanceHash(b)
+		if other, there := seen[hash]; there {
+			t.Errorf("%s and %s have one hash", name, other)
+		}
+		seen[hash] = name
+		var got struct {
+			Policy   jsontext.Value
+			Denylist struct{ Entries []struct{ ID string } }
+			Lists    map[string]jsontext.Value
+			Rules    []struct{ ID string }
+		}
+		if err := json.Unmarshal(b, &got, json.MatchCaseInsensitiveNames(true)); err != nil {
+			t.Fatal(err)
+		}
+		if hash := fmt.Sprintf("%x", sha256.Sum256(got.Policy))[:16]; hash != p.Hash() {
+			t.Errorf("%s: the hash of .policy is %s, not %s", name, hash, p.Hash())
+		}
+		for list, value := range got.Lists {
+			if len(value) < len(`["x"]`) {
+				t.Errorf("%s: the list %s is %s", name, list, value)
+			}
+		}
+		if len(got.Denylist.Entries) != len(builtin().Entries) || len(got.Rules) != len(p.Rules()) {
+			t.Errorf("%s: %d entries, %d rules", name, len(got.Denylist.Entries), len(got.Rules))
+		}
+		again := jsontext.Value(bytes.Clone(b))
+		if err := again.Canonicalize(); err != nil || !bytes.Equal(again, b) {
+			t.Errorf("%s: not canonical, %v", name, err)
+		}
+	}
+}
+
+func TestAddedRules(t *testing.T) {
+	var ids []string
+	for _, r := range (Policy{AnswerSources: []string{"a.example"}, Packages: []string{"p"}}).Rules() {
+		ids = append(ids, r.ID)
+		if r.Title == "" || r.Version < 1 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if diff := cmp.Diff([]string{"R001", "R001.policy", "R002", "R003", "R004", "R005", "R005.policy", "R006"}, ids); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -18,12 +18,12 @@ const (
 // Rule is one article of the constitution. Its version rises with any change of what it means that
 // its data does not show.
 type Rule struct {
-	ID      string
-	Title   string
-	Version int
+	ID      string `json:"id"`
+	Title   string `json:"title"`
+	Version int    `json:"version"`
 }
 
-// Rules returns all rules, by id.
+// Rules returns the built-in rules, by id.
 func Rules() []Rule {
 	return []Rule{
 		{AnswerSources, "answer sources: no tool reaches a place where the benchmark's answers are known to lie, nor looks for them", 5},
@@ -33,40 +33,6 @@ func Rules() []Rule {
 		{Packages, "packages: no code loads packages that bring the benchmark or another harness", 2},
 		{Budget, "budget: no tool runs beyond what is left of the task's calls, money, tokens and time", 2},
 	}
-}
-
-// GuidanceHash returns the first 16 hex digits of the SHA-256 of the rule set's canonical JSON: the
-// rules, and under a name each the lists that they go by.
-//
-//	{"commands":[…],"common_records":[…],"denylist":"sha256:…","key_variables":[…],"loader_hooks":[…],"metadata_addresses":[…],
-//	 "own_folders":[…],"own_records":[…],"packages":[…],"rules":[{"id":"R001","title":"…","version":1},…],"secret_places":[…],
-//	 "seeking":{"answers":[…],"benchmark":[…],"certain":[…],"dataset":[…],"joined":[…],"materials":[…],"names":[…],"others":[…],"strong":[…],"weak":[…]},"verdict_folders":[…]}
-func GuidanceHash() string {
-	type article struct {
-		ID      string `json:"id"`
-		Title   string `json:"title"`
-		Version int    `json:"version"`
-	}
-	var articles []article
-	for _, r := range Rules() {
-		articles = append(articles, article(r))
-	}
-	return hash(struct {
-		Commands  []string     `json:"commands"`
-		Common    []string     `json:"common_records"`
-		Denylist  string       `json:"denylist"`
-		Variables []string     `json:"key_variables"`
-		Hooks     []string     `json:"loader_hooks"`
-		Addresses []string     `json:"metadata_addresses"`
-		Folders   []string     `json:"own_folders"`
-		Own       []string     `json:"own_records"`
-		Packages  []string     `json:"packages"`
-		Rules     []article    `json:"rules"`
-		Places    []string     `json:"secret_places"`
-		Seeking   seekingWords `json:"seeking"`
-		Verdicts  []string     `json:"verdict_folders"`
-	}{hostCommands(), commonRecords(), DenylistDigest(), keyVariables(), LoaderHooks(), metadataAddresses(),
-		ownFolders(), ownRecords(), harnessPackages(), articles, secretPlaces(), seeking(), verdictFolders()})
 }
 
 // ownRecords are the names that only the run's records have: naming one is enough.

@@ -13,7 +13,7 @@ const (
 // this version does not have is medium.
 //
 // It rates the attempt, whether or not the call ran, and is no part of the
-// constitution: GuidanceHash does not depend on it. The audit rates what came of it,
+// constitution: guidance_hash does not depend on it. The audit rates what came of it,
 // and differs where that matters: to have asked a source of answers without getting
 // one is HIGH there, as is reaching for keys; code that hooked itself into other
 // programs is CRITICAL, as is a budget that was exceeded rather than kept.

@@ -118,8 +118,7 @@ func (c Config) plan() (ledger.Manifest, error) {
 	m.Dataset = ledger.Dataset{CarriedGold: c.Set.CarriedGold, Hub: c.Set.Hub, Levels: c.Set.Levels, MetadataFile: c.Set.MetadataFile,
 		MetadataSHA256: c.Set.Digest, Name: c.Set.Dataset, Revision: c.Set.Revision, Selection: c.Selection,
 		Split: string(c.Set.Split), SplitSize: len(c.Set.IDs)}
-	m.DenylistSHA256, m.GuidanceHash = policy.DenylistDigest(), policy.GuidanceHash()
-	m.Policy, m.PolicyHash, m.PolicyMode = c.Policy.Canonical(), c.Policy.Hash(), string(c.Policy.Mode)
+	m.Govern(c.Policy)
 	m.Approved = slices.Compact(slices.Sorted(slices.Values(c.Approved)))
 	m.Unconfined = slices.Sorted(slices.Values(c.Unconfined))
 	if c.Evidence != "" {

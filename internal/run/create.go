@@ -15,6 +15,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/tools"
@@ -150,7 +151,8 @@ func (r *Run) begin(m ledger.Manifest, salt string) error {
 		data []byte
 		mode fs.FileMode
 	}{
-		{ledger.ManifestFile, manifest, 0o644}, {ledger.EnvelopeFile, envelope, 0o644}, {ledger.MarkerFile, markerText(ledger.MarkerOpen), 0o644},
+		{ledger.ManifestFile, manifest, 0o644}, {ledger.EnvelopeFile, envelope, 0o644},
+		{ledger.ConstitutionFile, policy.Constitution(m.Policy), 0o644}, {ledger.MarkerFile, markerText(ledger.MarkerOpen), 0o644},
 		{PrivateFile, append(private, '\n'), 0o600}, {trajectory.JournalFile, nil, 0o644}, {ledger.TrajectoriesFile, nil, 0o644},
 	} {
 		if err := writeNew(filepath.Join(r.Dir, f.name), f.data, f.mode); err != nil {
@@ -167,7 +169,7 @@ func (r *Run) begin(m ledger.Manifest, salt string) error {
 	}
 	drafts := []trajectory.Draft{{Payload: trajectory.RunStarted{
 		GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: r.fold.ManifestSHA256, PolicyHash: m.PolicyHash,
-		Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent,
+		PolicyMode: m.PolicyMode, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent,
 	}}}
 	_, err = r.log.Append(append(drafts, r.sweepEvents()...)...)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -346,8 +347,8 @@ func (r *Run) mendHelpers() error {
 // attempts that were cut off.
 func (r *Run) takeUp(end trajectory.End, torn *trajectory.Torn, marked string) error {
 	drafts := []trajectory.Draft{{Payload: trajectory.RunResumed{
-		Approved: slices.Compact(slices.Sorted(slices.Values(r.cfg.Approved))), Events: end.Events, GuidanceHash: r.fold.Manifest.GuidanceHash, Harness: r.cfg.Harness,
-		PolicyHash: r.fold.Manifest.PolicyHash, Torn: torn, Unsubmittable: marked,
+		Approved: slices.Compact(slices.Sorted(slices.Values(r.cfg.Approved))), Events: end.Events, GuidanceHash: policy.GuidanceHash(policy.Constitution(r.cfg.Policy)), Harness: r.cfg.Harness,
+		PolicyHash: r.cfg.Policy.Hash(), PolicyMode: string(r.cfg.Policy.Mode), Torn: torn, Unsubmittable: marked,
 	}}}
 	drafts = append(drafts, r.sweepEvents()...)
 	for _, t := range r.fold.Tasks {
