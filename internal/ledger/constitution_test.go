@@ -14,7 +14,7 @@ import (
 func TestConstitution(t *testing.T) {
 	good := string(policy.Constitution(plan(t, "a").Policy))
 	const otherVersion, otherRules = `"version":"2031-01-01"}`, `"rules":[{"id":"R001","title":"none","version":1}],`
-	rules := good[strings.Index(good, `"rules":[`) : strings.Index(good, `"schema"`)]
+	rules := good[strings.Index(good, `"rules":[`):strings.Index(good, `"schema"`)]
 	version := `"version":"` + policy.RulesVersion + `"}`
 	for _, tt := range []struct{ name, old, new, want string }{
 		{"this version's", "", "", ""},
