@@ -73,13 +73,14 @@ never a GAIA score.`,
   gaia ledger rank                     which rules were broken, and at what cost?
   gaia trend runs                      does it get better?
   gaia compare runs/01J… runs/01K…     do two runs differ by more than chance?
-  gaia show runs/01J…                  see what happened`,
+  gaia show runs/01J…                  see what happened
+  gaia prune runs --older-than 90d     remove old runs, and keep what they count`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 
 		DisableSuggestions: true, // which cobra has in the error
 	}
-	root.AddCommand(a.runCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.exportCommand(), a.showCommand(), a.compareCommand(), a.witnessCommand(), a.scorecardCommand(), a.ledgerCommand(), a.trendCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), convertCommand())
+	root.AddCommand(a.runCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.exportCommand(), a.showCommand(), a.compareCommand(), a.witnessCommand(), a.scorecardCommand(), a.ledgerCommand(), a.trendCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), a.pruneCommand(), convertCommand())
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exitHelp)
 	return root

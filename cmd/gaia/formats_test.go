@@ -41,6 +41,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 	documented(t, "evidence bundle", chapter(t, doc, "## Evidence bundle"), reflect.TypeFor[trajectory.Sealing]())
 	documented(t, "scorecard", chapter(t, doc, "### `scorecard.json`"), reflect.TypeFor[ledger.Scorecard]())
 	documented(t, "run event", chapter(t, doc, "## Ledger file"), reflect.TypeFor[ledger.RunEvent]())
+	documented(t, "history row", chapter(t, doc, "## History row"), reflect.TypeFor[ledger.HistoryRow](), "events", "dataset")
 	documented(t, "ledger seal", chapter(t, doc, "## Ledger file"), reflect.TypeFor[ledger.LedgerSeal]())
 	documented(t, "summary", chapter(t, doc, "### `summary.json`"), reflect.TypeFor[ledger.Summary](), "dataset", "harness", "tokens")
 }

@@ -19,8 +19,10 @@ type pruning struct {
 	olderThan, model string
 	all, untrusted   bool
 	dryRun           bool
+	keep             int // good entries that stay, the newest; below zero: no bound
 
 	before time.Time // good ones that were made before go; zero is no bound
+	newest []string  // names of good ones that stay
 }
 
 func (a *app) cachePruneCommand() *cobra.Command {
@@ -31,8 +33,8 @@ func (a *app) cachePruneCommand() *cobra.Command {
 		Long: `Prune removes entries that do not verify, entries of the old form, and what writes
 left that were killed more than a minute ago. Entries whose only fault is a key that
 you do not trust stay, since that key may be your own and lie elsewhere; --untrusted
-removes them, too. With --older-than, --model or both good entries that fit go, too;
-with --all every entry, whoever signed it. The judge is asked again where its
+removes them, too. With --older-than, --model and --keep good entries go, too, that
+fit all that is given; with --all every entry, whoever signed it. The judge is asked again where its
 verdict is gone.
 
 It removes what is called *.json in the directory of the cache, whoever put it there,
@@ -54,11 +56,13 @@ and leaves a directory that is not empty (exit code 1).`,
 	p.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&p.olderThan, "older-than", "", "remove good entries of this age, too: 720h, 30d")
+	f.IntVar(&p.keep, "keep", -1, "remove good entries but this many of the newest, too")
 	f.StringVar(&p.model, "model", "", "remove good entries of this judge, too")
 	f.BoolVar(&p.untrusted, "untrusted", false, "remove entries by keys that you do not trust, too")
 	f.BoolVar(&p.all, "all", false, "remove every entry")
 	f.BoolVar(&p.dryRun, "dry-run", false, "say what would be removed, and remove nothing")
 	completeFixed(cmd, "older-than")
+	completeFixed(cmd, "keep")
 	judges := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return a.completeJudges(&p.cacheQuery)
 	}
@@ -72,8 +76,11 @@ func (p *pruning) check(cmd *cobra.Command, now time.Time) error {
 	if err := notEmpty(cmd, "older-than", "model", "settings"); err != nil {
 		return err
 	}
-	if p.all && (p.olderThan != "" || p.model != "") {
-		return usage("leave --all out, or the other", "--all removes every entry, so --older-than and --model say nothing")
+	if cmd.Flags().Changed("keep") && p.keep < 0 {
+		return usage("--keep 0 keeps none", "--keep is %d", p.keep)
+	}
+	if p.all && (p.olderThan != "" || p.model != "" || p.keep >= 0) {
+		return usage("leave --all out, or the other", "--all removes every entry, so --older-than, --model and --keep say nothing")
 	}
 	if p.olderThan == "" {
 		return nil
@@ -133,10 +140,27 @@ func (p *pruning) why(e judgecache.Entry, now time.Time) string {
 
 // chooses reports whether the flags ask for a good entry to go.
 func (p *pruning) chooses(e judgecache.Entry) bool {
-	if p.model == "" && p.before.IsZero() {
+	if p.model == "" && p.before.IsZero() && p.keep < 0 {
 		return p.all
 	}
-	return (p.model == "" || p.model == e.Model) && (p.before.IsZero() || e.Created.Before(p.before))
+	return (p.model == "" || p.model == e.Model) && (p.before.IsZero() || e.Created.Before(p.before)) && !slices.Contains(p.newest, e.Name)
+}
+
+// keepNewest notes the good entries that --keep has stay.
+func (p *pruning) keepNewest(c openedCache) {
+	if p.keep < 0 {
+		return
+	}
+	var good []judgecache.Entry
+	c.Each(func(e judgecache.Entry) {
+		if e.Good() && (p.model == "" || p.model == e.Model) {
+			good = append(good, e)
+		}
+	})
+	slices.SortStableFunc(good, func(a, b judgecache.Entry) int { return b.Created.Compare(a.Created) })
+	for _, e := range good[:min(p.keep, len(good))] {
+		p.newest = append(p.newest, e.Name)
+	}
 }
 
 // pruned is what prune prints with --json.
@@ -178,6 +202,7 @@ func (a *app) pruneCache(p *pruning) error {
 	if done.Present && c.Shut() != "" {
 		return fail(exitFailure, fmt.Errorf("nothing is removed: %w", shutCache(c)), cacheHints(c.dir, []judgecache.Bad{{Name: judgecache.Place, Reason: c.Shut()}})...)
 	}
+	p.keepNewest(c)
 	now, full := time.Now(), false
 	c.Each(func(e judgecache.Entry) {
 		why := p.why(e, now)

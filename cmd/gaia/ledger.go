@@ -29,7 +29,8 @@ reads all anew. Events of others' runs are imported from files that 'gaia ledger
 export' wrote, into $XDG_DATA_HOME/gaia/ledger.jsonl (else ~/.local/share).
 
 --runs names a run directory, a package, its archive or a folder that holds some;
-without it, runs/ is read if it is there. Runs come in the order in which they
+without it, runs/ is read if it is there. A run that 'gaia prune' removed counts where
+it was, by what was kept of it, and is marked. Runs come in the order in which they
 began, and after them what was imported. Of a run that is read, imported events are
 skipped. Unfinished runs in a folder are left out, and said; a run that does not
 verify is named, and the exit code is 4.`,
@@ -51,6 +52,7 @@ type ledgerQuery struct {
 	runs         []string
 	noImported   bool
 	anew         bool
+	live         bool // leave out runs that were pruned
 	asJSON       bool
 	since, until string
 
@@ -115,6 +117,7 @@ func (q *ledgerQuery) takes(e ledger.RunEvent) bool {
 type shownEvent struct {
 	ledger.RunEvent
 	Imported bool `json:"imported,omitzero"`
+	Pruned   bool `json:"pruned,omitzero"` // its run was removed
 
 	unrecorded string // why its run went on without evidence; "" if it did not
 }
@@ -158,11 +161,11 @@ func (a *app) eachEvent(q *ledgerQuery, give func(shownEvent) error, ended func(
 		paths = []string{defaultRuns}
 	}
 	here := map[string]bool{}
-	sheets, err := a.eachSheet(paths, sheetQuery{anew: q.anew, empty: len(q.runs) == 0}, func(s givenSheet) error {
+	sheets, err := a.eachSheet(paths, sheetQuery{anew: q.anew, empty: len(q.runs) == 0, live: q.live}, func(s givenSheet) error {
 		here[s.RunID] = true
 		before := taken
 		for _, e := range s.Events {
-			if err := pass(shownEvent{RunEvent: e, unrecorded: s.RecordingFailed}); err != nil {
+			if err := pass(shownEvent{RunEvent: e, Pruned: s.pruned, unrecorded: s.RecordingFailed}); err != nil {
 				return err
 			}
 		}

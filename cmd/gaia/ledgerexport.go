@@ -72,7 +72,7 @@ func recorded(unrecorded []string) error {
 func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, task, out string) error {
 	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer release()
-	q.anew = true // what is kept of runs is nothing to sign
+	q.anew, q.live = true, true // what is kept of runs is nothing to sign
 	events, unrecorded := []ledger.RunEvent{}, []string{}
 	read, err := a.eachEvent(q, func(e shownEvent) error {
 		if strings.HasPrefix(e.TaskID, task) {

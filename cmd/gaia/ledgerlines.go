@@ -188,6 +188,9 @@ func marks(e shownEvent) string {
 	if e.Imported {
 		marks = append(marks, "imported")
 	}
+	if e.Pruned {
+		marks = append(marks, "pruned")
+	}
 	return strings.Join(marks, ", ")
 }
 

@@ -168,7 +168,7 @@ func isBundle(path string) (bool, error) {
 // readRuns verifies runs and counts their tasks. Nothing is counted where one of them
 // does not verify, or is not finished though the user named it.
 func (a *app) readRuns(found *scored, paths []string) error {
-	read, err := a.eachSheet(paths, sheetQuery{anew: true}, func(s givenSheet) error {
+	read, err := a.eachSheet(paths, sheetQuery{anew: true, live: true}, func(s givenSheet) error {
 		found.runs++
 		found.rehearsal = found.rehearsal || s.Rehearsal
 		found.unscored = found.unscored || slices.ContainsFunc(s.Tasks, func(t ledger.SheetTask) bool { return t.Outcome == trajectory.Unscored })

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/prune"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -25,12 +26,14 @@ import (
 type sheetQuery struct {
 	anew  bool // verify all runs, whatever is kept; for all that is signed
 	empty bool // a folder need not hold a run
+	live  bool // leave out what was pruned
 }
 
 // givenSheet is the sheet of a finished, verified run, and where the run lies.
 type givenSheet struct {
 	ledger.Sheet
-	path string
+	path   string
+	pruned bool // it was removed, and this is what was kept of it
 }
 
 // sheetsRead is what came of reading runs.
@@ -47,6 +50,7 @@ type runAt struct {
 	named   bool // by the user, not found in a folder
 	runID   string
 	started string
+	kept    *ledger.Sheet // of a run that was pruned; nil: it is there
 }
 
 const wantRuns = "give run directories, packages, their archives, or folders that hold some, such as runs/"
@@ -59,7 +63,14 @@ const wantRuns = "give run directories, packages, their archives, or folders tha
 // while the others are given. The error is that nothing could be read, or give's own.
 func (a *app) eachSheet(paths []string, q sheetQuery, give func(givenSheet) error) (sheetsRead, error) {
 	r := &sheetReader{app: a, kept: a.openKept(), anew: q.anew, ahead: runtime.GOMAXPROCS(0)}
-	found, err := r.find(paths, q.empty)
+	var pruned []ledger.HistoryRow
+	if !q.live {
+		var err error
+		if pruned, err = a.pruned(paths); err != nil {
+			return sheetsRead{}, err
+		}
+	}
+	found, err := r.find(paths, q.empty, pruned)
 	if err != nil {
 		return sheetsRead{}, err
 	}
@@ -74,15 +85,22 @@ type sheetReader struct {
 	ahead int // runs that are read at once, each of whose sheets is held
 }
 
-// find returns the runs at paths in the order in which they began.
-func (r *sheetReader) find(paths []string, empty bool) ([]runAt, error) {
+// find returns the runs at paths, and those that were pruned there, in the order in
+// which they began.
+func (r *sheetReader) find(paths []string, empty bool, pruned []ledger.HistoryRow) ([]runAt, error) {
 	var found []runAt
+	for _, row := range pruned {
+		found = append(found, runAt{path: row.Path, runID: row.RunID, started: row.Sheet.Started, kept: row.Sheet})
+	}
 	for _, path := range paths {
+		if slices.ContainsFunc(pruned, func(r ledger.HistoryRow) bool { place, err := realPath(path); return err == nil && place == r.Path }) {
+			continue
+		}
 		at, err := r.runsAt(path)
 		if err != nil {
 			return nil, err
 		}
-		if len(at) == 0 && !empty {
+		if len(at) == 0 && !empty && len(pruned) == 0 {
 			return nil, usage(wantRuns, "%q holds no run", path)
 		}
 		found = append(found, at...)
@@ -115,7 +133,7 @@ func (r *sheetReader) runsAt(path string) ([]runAt, error) {
 	for _, e := range entries {
 		in := filepath.Join(path, e.Name())
 		switch {
-		case strings.HasPrefix(e.Name(), ".new-"): // not yet, or never, a run
+		case strings.HasPrefix(e.Name(), ".new-"), strings.HasPrefix(e.Name(), prune.Prefix): // not yet, or no longer, a run
 			continue
 		case e.Type() == fs.ModeSymlink:
 			if strings.HasSuffix(e.Name(), submit.ArchiveSuffix) || isPackage(in) || isRun(in) == nil {
@@ -216,7 +234,7 @@ func (r *sheetReader) each(found []runAt, give func(givenSheet) error) (sheetsRe
 			if got.sheet.RecordingFailed != "" {
 				gathered.unrecorded = append(gathered.unrecorded, got.sheet.RunID)
 			}
-			if err := give(givenSheet{got.sheet, at.path}); err != nil {
+			if err := give(givenSheet{got.sheet, at.path, at.kept != nil}); err != nil {
 				return sheetsRead{}, err
 			}
 		}
@@ -262,6 +280,9 @@ func (r *sheetReader) rivals(found []runAt) map[string]map[string]string {
 
 // read reads the sheet of one run, from those that are kept if it can.
 func (r *sheetReader) read(at runAt) readSheet {
+	if at.kept != nil {
+		return readSheet{sheet: *at.kept}
+	}
 	if info, err := os.Stat(at.path); err == nil && isDamaged(at.path, info.Mode()) {
 		return readSheet{err: trajectory.Faultf(filepath.Base(at.path), "is called as an archive and does not begin as one")}
 	}

@@ -46,7 +46,7 @@ func (r reading) all(paths ...string) (sheets []givenSheet, failed error) {
 	for i := range paths {
 		paths[i] = filepath.Join(r.dir, paths[i])
 	}
-	found, err := r.find(paths, false)
+	found, err := r.find(paths, false, nil)
 	if err != nil {
 		r.Fatal(err)
 	}

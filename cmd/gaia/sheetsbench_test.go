@@ -91,7 +91,7 @@ func BenchmarkSheets(b *testing.B) {
 	b.SetBytes(int64(len(line) * benchRuns))
 	b.ReportAllocs()
 	for b.Loop() {
-		found, err := r.find([]string{folder}, false)
+		found, err := r.find([]string{folder}, false, nil)
 		must(b, err)
 		events := 0
 		read, err := r.each(found, func(s givenSheet) error {

@@ -1,0 +1,109 @@
+// Package prune removes folders so that no crash leaves half of one that could be
+// taken for a whole one: a folder first gets a name that nothing reads, and is then
+// removed below it. It says which of several are to go; what they are, and whether
+// anybody still writes to them, is the caller's to know.
+package prune
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+)
+
+// Prefix begins the name of a folder that is being removed.
+const Prefix = ".pruning-"
+
+// Rule says which things are to go: those that are older than Age, as far as they are
+// not among the Keep newest. A zero Age, and a Keep below zero, are no condition.
+type Rule struct {
+	Age  time.Duration
+	Keep int
+}
+
+// Choose returns for each time of creation whether the thing is to go.
+func (r Rule) Choose(created []time.Time, now time.Time) []bool {
+	order := make([]int, len(created))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return created[b].Compare(created[a]) })
+	chosen := make([]bool, len(created))
+	for place, i := range order {
+		chosen[i] = (r.Age == 0 || now.Sub(created[i]) > r.Age) && (r.Keep < 0 || place >= r.Keep)
+	}
+	return chosen
+}
+
+// Size returns the bytes of the regular files at path and below. Links are not followed.
+func Size(path string) (n int64, err error) {
+	err = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			n += info.Size()
+		}
+		return err
+	})
+	return n, err
+}
+
+// Remove removes the file or folder at path if it is still the one that was looked at.
+// Links in it are removed, not followed. After an error or a crash, what is left has
+// its old name and is whole, or is one of Left.
+func Remove(path string, was fs.FileInfo) error {
+	parent, name := filepath.Dir(path), filepath.Base(path)
+	root, err := os.OpenRoot(parent)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	now, err := root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(was, now) {
+		return fmt.Errorf("%q is another than the one that was looked at", path)
+	}
+	hidden := Prefix + name
+	if err := root.RemoveAll(hidden); err != nil {
+		return fmt.Errorf("removing what was left of another: %w", err)
+	}
+	if err := root.Rename(name, hidden); err != nil {
+		return err
+	}
+	if err := sign.SyncDir(parent); err != nil {
+		return err
+	}
+	return errors.Join(root.RemoveAll(hidden), sign.SyncDir(parent))
+}
+
+// Left returns the paths of what a removal in a folder has left that did not end.
+func Left(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	var left []string
+	for _, e := range entries {
+		if name, ours := strings.CutPrefix(e.Name(), Prefix); ours && name != "" && (e.IsDir() || e.Type().IsRegular()) {
+			left = append(left, filepath.Join(folder, e.Name()))
+		}
+	}
+	return left, err
+}
+
+// Finish removes what Left has returned.
+func Finish(left string) error {
+	root, err := os.OpenRoot(filepath.Dir(left))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return errors.Join(root.RemoveAll(filepath.Base(left)), sign.SyncDir(filepath.Dir(left)))
+}
