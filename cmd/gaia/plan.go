@@ -122,8 +122,8 @@ func tellsSecret(e *run.SecretError) error {
 }
 
 // policy returns the governance of the run with the budgets of the flags. A rehearsal
-// that is given neither a policy nor MCP servers is autonomous but for one tool, so
-// that it shows a denial by mode.
+// that is given neither a policy nor MCP servers is autonomous but for one tool and
+// has a small budget, so that it shows denials by mode and by budget.
 func (s settings) policy() (policy.Policy, error) {
 	p, err := s.base()
 	if err != nil {
@@ -131,6 +131,7 @@ func (s settings) policy() (policy.Policy, error) {
 	}
 	if s.rehearsal && s.planned == nil && s.policyName == "" && len(s.servers) == 0 {
 		p.Allow = slices.DeleteFunc(policy.BuiltinTools(), func(tool string) bool { return tool == fixtures.LeftOut })
+		p.MaxCostMicroUSD = fixtures.TaskMicroUSD
 	}
 	if s.toolCalls > 0 {
 		p.MaxToolCalls = s.toolCalls
