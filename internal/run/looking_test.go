@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures/endpoint"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/tidwall/gjson"
@@ -145,4 +147,100 @@ func TestLookingIsPaid(t *testing.T) {
 	if !(trajectory.CallError{Code: lost.Code}).Unanswered() {
 		t.Error("a lost answer counts as none")
 	}
+}
+
+// TestLooksOfOneReply: an endpoint that asks for ten looks at once spends no more of
+// money and tokens than the task may, what does not fit is refused by R006, and the
+// audit of the run finds nothing. One that counts more than the bound is a violation.
+func TestLooksOfOneReply(t *testing.T) {
+	const cents = 10_000
+	prices, err := llm.ParsePrices(fmt.Appendf(nil, `{"version":"1","note":"those of gpt-4o","models":{%q:{"input_microusd_per_mtok":2500000,"cached_input_microusd_per_mtok":1250000,"output_microusd_per_mtok":10000000}}}`, endpoint.Model))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name         string
+		money        int64
+		tokens       int64
+		in           int // tokens that a look is said to read
+		least, most  int // looks
+		over         int // violations beside those of refused calls
+		spentAtLeast int64
+	}{
+		{"money", cents, 0, 400, 1, 6, 0, 4000},
+		{"tokens", policy.Unlimited, 4000, 400, 1, 9, 0, 0},
+		{"more than the bound", cents, 0, 60_000, 1, 1, 1, 150_000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var looks atomic.Int64
+			tasks := endpoint.Tasks{Count: 1, Attached: endpoint.Picture}
+			cfg := generated(t, tasks, tenLooks(t, c.in, &looks).URL, func(l *llm.Config) { l.Prices = prices })
+			client, ok := cfg.Model.Client.(*llm.Client)
+			if !ok {
+				t.Fatalf("the client is a %T", cfg.Model.Client)
+			}
+			cfg.Vision = &Vision{Client: client, Name: endpoint.Model, Origin: cfg.Model.Origin}
+			cfg.Prices, cfg.PricesDigest, cfg.Policy.MaxCostMicroUSD, cfg.TaskTokens = prices, prices.Digest(), c.money, c.tokens
+			refused, over := 0, 0
+			denied := map[string]bool{}
+			cfg.Watch = func(e trajectory.Event) {
+				switch p := e.Payload.(type) {
+				case trajectory.PolicyDecision:
+					denied[p.CallID] = p.Decision == string(policy.Deny)
+				case trajectory.PolicyViolation:
+					if p.Class != string(policy.DeniedByBudget) || len(p.RuleIDs) != 1 || p.RuleIDs[0] != policy.Budget {
+						t.Errorf("violation %+v", p)
+					}
+					if denied[p.CallID] {
+						refused++
+					} else {
+						over++
+					}
+				}
+			}
+			a := read(t, execute(t, t.TempDir(), cfg).Dir)
+			a.clean(t)
+			n := int(looks.Load())
+			if n < c.least || n > c.most || refused != 10-n || over != c.over {
+				t.Errorf("%d looks, want %d to %d; %d refused, %d other violations, want %d", n, c.least, c.most, refused, over, c.over)
+			}
+			attempt := a.Tasks[0].Attempts[0]
+			used := attempt.Tokens.In + attempt.Tokens.Out
+			if c.over == 0 && (c.money != policy.Unlimited && attempt.KnownMicroUSD > c.money || c.tokens > 0 && used > c.tokens) || attempt.KnownMicroUSD < c.spentAtLeast {
+				t.Errorf("%d micro-USD and %d tokens are used", attempt.KnownMicroUSD, used)
+			}
+		})
+	}
+}
+
+// tenLooks serves a model whose first reply asks for ten looks at the attached picture,
+// and the model that looks.
+func tenLooks(t *testing.T, in int, looks *atomic.Int64) *httptest.Server {
+	t.Helper()
+	named := regexp.MustCompile(`workspace is "([^"]+)"`)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // what is cut off fits nothing below
+		asked := gjson.ParseBytes(body)
+		last := asked.Get("messages.@reverse.0")
+		message, used := `{"role":"assistant","content":"FINAL ANSWER: 417"}`, 100
+		switch {
+		case last.Get("content.1.image_url.url").Exists():
+			looks.Add(1)
+			if asked.Get("max_tokens").Int() < 256 {
+				t.Errorf("a look may write %d tokens", asked.Get("max_tokens").Int())
+			}
+			message, used = `{"role":"assistant","content":"It is 417."}`, in
+		case last.Get("role").Str == "user" && asked.Get("tools").Exists():
+			args, _ := json.Marshal(fmt.Sprintf(`{"path":%q,"question":"Which number?"}`, named.FindStringSubmatch(last.Get("content").Str)[1]))
+			var calls []string
+			for i := range 10 {
+				calls = append(calls, fmt.Sprintf(`{"id":"c%d","type":"function","function":{"name":"describe_image","arguments":%s}}`, i, args))
+			}
+			message = `{"role":"assistant","content":"","tool_calls":[` + strings.Join(calls, ",") + `]}`
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"id":"c","model":%q,"choices":[{"message":%s,"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":10}}`, endpoint.Model, message, used)
+	}))
+	t.Cleanup(server.Close)
+	return server
 }
