@@ -14,10 +14,10 @@ import (
 )
 
 // Where adjudications are kept: in a run directory each in a file of its own
-// below AdjudicationsDir, in a package all of them in AdjudicationsFile, an
+// below AttestationsDir, in a package all of them in AdjudicationsFile, an
 // envelope a line, by the ids of their findings.
 const (
-	AdjudicationsDir  = "attestations"
+	AttestationsDir   = "attestations"
 	AdjudicationsFile = "adjudications.jsonl"
 )
 
@@ -30,13 +30,13 @@ const (
 
 const (
 	adjudicationPrefix = "adjudication-"
-	adjudicationSuffix = ".dsse.json"
+	attestationSuffix  = ".dsse.json"
 )
 
 // File returns the name of the adjudication's file in a run directory.
 func (r Ruling) File() string {
 	hex := strings.TrimPrefix(r.Finding, "sha256:")
-	return path.Join(AdjudicationsDir, adjudicationPrefix+hex[:min(16, len(hex))]+adjudicationSuffix)
+	return path.Join(AttestationsDir, adjudicationPrefix+hex[:min(16, len(hex))]+attestationSuffix)
 }
 
 // CollectAdjudications reads the adjudications of a run directory as they are:
@@ -44,32 +44,37 @@ func (r Ruling) File() string {
 // adjudication's name that cannot be one is a *trajectory.Fault; files of other
 // names are passed over.
 func CollectAdjudications(dir fs.FS) (files []string, envelopes [][]byte, err error) {
-	info, err := fs.Lstat(dir, AdjudicationsDir)
+	return collect(dir, adjudicationPrefix, "an adjudication", maxAdjudication)
+}
+
+// collect reads the attestations of a run directory whose names have a prefix.
+func collect(dir fs.FS, prefix, kind string, limit int64) (files []string, envelopes [][]byte, err error) {
+	info, err := fs.Lstat(dir, AttestationsDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", AdjudicationsDir, err)
+		return nil, nil, fmt.Errorf("reading %s: %w", AttestationsDir, err)
 	}
 	if !info.IsDir() {
-		return nil, nil, trajectory.Faultf(AdjudicationsDir, "is not a directory")
+		return nil, nil, trajectory.Faultf(AttestationsDir, "is not a directory")
 	}
-	entries, err := fs.ReadDir(dir, AdjudicationsDir)
+	entries, err := fs.ReadDir(dir, AttestationsDir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", AdjudicationsDir, err)
+		return nil, nil, fmt.Errorf("reading %s: %w", AttestationsDir, err)
 	}
 	named := regexp.MustCompile(`^[0-9a-f]{16}$`)
 	for _, e := range entries {
-		rest, is := strings.CutPrefix(e.Name(), adjudicationPrefix)
-		hex, ends := strings.CutSuffix(rest, adjudicationSuffix)
+		rest, is := strings.CutPrefix(e.Name(), prefix)
+		hex, ends := strings.CutSuffix(rest, attestationSuffix)
 		if !is || !ends {
 			continue
 		}
-		name := path.Join(AdjudicationsDir, e.Name())
+		name := path.Join(AttestationsDir, e.Name())
 		if !named.MatchString(hex) {
-			return nil, nil, trajectory.Faultf(fmt.Sprintf("%q", name), "is not the name of an adjudication")
+			return nil, nil, trajectory.Faultf(fmt.Sprintf("%q", name), "is not the name of %s", kind)
 		}
-		envelope, err := ledger.ReadFile(dir, name, maxAdjudication)
+		envelope, err := ledger.ReadFile(dir, name, limit)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -132,18 +137,27 @@ func DecodeAdjudications(data []byte, run *ledger.Run) ([]Adjudication, error) {
 	return all, nil
 }
 
-// held reads the adjudications where an audit finds them: a package has the file
-// only if there are any.
-func (o Options) held(dir fs.FS, run *ledger.Run) ([]Adjudication, error) {
+// held reads the adjudications and the later judgments where an audit finds them: a
+// package has the file of either only if there are any.
+func (o Options) held(dir fs.FS, run *ledger.Run) (decided []Adjudication, later []SealedRejudgment, err error) {
 	if o.Summary == "" || o.Summary == ledger.SummaryFile {
-		return ReadAdjudications(dir, run)
+		if decided, err = ReadAdjudications(dir, run); err == nil {
+			later, err = ReadRejudgments(dir, run)
+		}
+		return decided, later, err
 	}
-	if _, err := fs.Lstat(dir, AdjudicationsFile); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	read := func(name string, limit int64, decode func([]byte) error) error {
+		if _, err := fs.Lstat(dir, name); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		data, err := ledger.ReadFile(dir, name, limit)
+		if err != nil {
+			return err
+		}
+		return decode(data)
 	}
-	data, err := ledger.ReadFile(dir, AdjudicationsFile, MaxAdjudications)
-	if err != nil {
-		return nil, err
-	}
-	return DecodeAdjudications(data, run)
+	err = errors.Join(
+		read(AdjudicationsFile, MaxAdjudications, func(data []byte) (err error) { decided, err = DecodeAdjudications(data, run); return err }),
+		read(RejudgmentsFile, MaxRejudgments, func(data []byte) (err error) { later, err = DecodeRejudgments(data, run); return err }))
+	return decided, later, err
 }

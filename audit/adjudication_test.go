@@ -190,12 +190,12 @@ func TestAdjudicated(t *testing.T) {
 // TestAdjudicationsAreADirectory: nothing is read through what is none.
 func TestAdjudicationsAreADirectory(t *testing.T) {
 	dir, o := leaks(t)
-	if err := os.Symlink(t.TempDir(), filepath.Join(dir, audit.AdjudicationsDir)); err != nil {
+	if err := os.Symlink(t.TempDir(), filepath.Join(dir, audit.AttestationsDir)); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err := audit.Run(os.DirFS(dir), o)
 	var fault *trajectory.Fault
-	if !errors.As(err, &fault) || fault.File != audit.AdjudicationsDir || fault.Reason != "is not a directory" {
+	if !errors.As(err, &fault) || fault.File != audit.AttestationsDir || fault.Reason != "is not a directory" {
 		t.Error(err)
 	}
 }

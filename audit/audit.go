@@ -88,7 +88,7 @@ func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
 	if digest := g.bodies.missing(); digest != "" {
 		return Report{}, nil, trajectory.Faultf(ReportFile, "names a body %s among its inputs, which nothing in the run has", digest)
 	}
-	decided, err := o.held(dir, run)
+	decided, later, err := o.held(dir, run)
 	if err != nil {
 		return Report{}, nil, err
 	}
@@ -109,6 +109,9 @@ func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
 		summary = ledger.SummaryFile
 	}
 	r.Inputs.Bodies = g.bodies.matched()
+	for _, l := range later {
+		r.Inputs.Rejudgments = append(r.Inputs.Rejudgments, l.SHA256)
+	}
 	r.Inputs.EventsSHA256, r.Inputs.MetadataSHA256 = run.Files[trajectory.JournalFile], run.Files[summary]
 	r.Inputs.ResultsSHA256, r.Inputs.TrajectoriesSHA256 = run.Files[ledger.ResultsFile], run.Files[ledger.TrajectoriesFile]
 	return r, run, nil

@@ -119,7 +119,8 @@ type Inputs struct {
 	Adjudications      []string `json:"adjudications,omitempty"` // of their envelopes, in the order of their findings' ids
 	Bodies             []string `json:"bodies,omitempty"`        // that came from outside of the run and that an event has the digest of, sorted
 	EventsSHA256       string   `json:"events_sha256"`
-	MetadataSHA256     string   `json:"metadata_sha256"` // of summary.json, which a package calls metadata.json
+	MetadataSHA256     string   `json:"metadata_sha256"`       // of summary.json, which a package calls metadata.json
+	Rejudgments        []string `json:"rejudgments,omitempty"` // of their envelopes, in the order of their files' names
 	ResultsSHA256      string   `json:"results_sha256"`
 	TrajectoriesSHA256 string   `json:"trajectories_sha256"`
 	UsageExportSHA256  string   `json:"usage_export_sha256,omitzero"`

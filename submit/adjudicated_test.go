@@ -91,7 +91,7 @@ func sealed(t testing.TB, r audit.Ruling, key sign.Key) []byte {
 // decide writes signed decisions into the run.
 func decide(t *testing.T, c Config, all ...audit.Ruling) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(c.Run, audit.AdjudicationsDir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(c.Run, audit.AttestationsDir), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range all {
@@ -111,7 +111,7 @@ func TestVoidTasks(t *testing.T) {
 	decide(t, c, ruling(t, c, audit.Void, leakRule, secondTask))
 	p := mustBuild(t, c)
 	pkg := load(t, p.Path)
-	if names := slices.Sorted(maps.Keys(pkg)); !slices.Equal(names, Files(true)) || !slices.IsSorted(Files(true)) {
+	if names := slices.Sorted(maps.Keys(pkg)); !slices.Equal(names, Files(additions()...)) || !slices.IsSorted(Files(additions()...)) {
 		t.Errorf("files: %q", names)
 	}
 	s := p.Statement.Predicate
@@ -286,7 +286,7 @@ func TestForgedDecisions(t *testing.T) {
 			return r.File()
 		}, "is not a regular file"},
 		{"of another name", func(t *testing.T, c Config, r audit.Ruling) string {
-			name := audit.AdjudicationsDir + "/adjudication-x.dsse.json"
+			name := audit.AttestationsDir + "/adjudication-x.dsse.json"
 			put(t, filepath.Join(c.Run, name), sealed(t, r, runs.Key()))
 			return `"` + name + `"`
 		}, "is not the name of an adjudication"},
@@ -310,7 +310,7 @@ func TestForgedDecisions(t *testing.T) {
 	}
 	c := config(t, leaked)
 	decide(t, c)
-	put(t, filepath.Join(c.Run, audit.AdjudicationsDir, "notes.txt"), []byte("to be asked"))
+	put(t, filepath.Join(c.Run, audit.AttestationsDir, "notes.txt"), []byte("to be asked"))
 	if r, _ := audited(t, c); len(r.Adjudications) != 0 {
 		t.Errorf("%+v", r.Adjudications)
 	}

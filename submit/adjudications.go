@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -11,29 +12,51 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// copyAdjudications writes what a run's adjudications say into the one file that
-// they have in a package, if there are any, and returns the names of theirs.
-func copyAdjudications(run fs.FS, stage string) ([]string, error) {
-	files, envelopes, err := audit.CollectAdjudications(run)
-	if err != nil || len(files) == 0 {
-		return nil, err
-	}
-	return files, writeFile(filepath.Join(stage, audit.AdjudicationsFile), func(w io.Writer) error {
-		for _, envelope := range envelopes {
-			if _, err := w.Write(append(envelope, '\n')); err != nil {
-				return err
-			}
+// added are the names of a run's signed additions, in the order of their lines in a
+// package, by the name of the file there.
+type added map[string][]string
+
+// copyAdditions writes a run's adjudications and later judgments into the one file
+// that either have in a package, if there are any, and returns their names.
+func copyAdditions(run fs.FS, stage string) (added, error) {
+	all := added{}
+	for name, collect := range map[string]func(fs.FS) ([]string, [][]byte, error){
+		audit.AdjudicationsFile: audit.CollectAdjudications, audit.RejudgmentsFile: audit.CollectRejudgments,
+	} {
+		files, envelopes, err := collect(run)
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
+		if len(files) == 0 {
+			continue
+		}
+		all[name] = files
+		err = writeFile(filepath.Join(stage, name), func(w io.Writer) error {
+			for _, envelope := range envelopes {
+				if _, err := w.Write(append(envelope, '\n')); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
-// checkNames wants each decision to have lain in the run under its finding's name,
-// which a package does not show.
-func checkNames(report audit.Report, decisions []string) error {
-	for i, a := range report.Adjudications {
-		if (audit.Ruling{Finding: a.Finding}).File() != decisions[i] {
-			return trajectory.Faultf(decisions[i], "decides about finding %s, which its name is not of", a.Finding)
+// checkNames wants each decision to have lain in the run under its finding's name, and
+// each later judgment under its judge's, which a package does not show.
+func (a added) checkNames(report audit.Report, later []audit.SealedRejudgment) error {
+	for i, d := range report.Adjudications {
+		if file := a[audit.AdjudicationsFile][i]; (audit.Ruling{Finding: d.Finding}).File() != file {
+			return trajectory.Faultf(file, "decides about finding %s, which its name is not of", d.Finding)
+		}
+	}
+	for i, r := range later {
+		if file := a[audit.RejudgmentsFile][i]; audit.RejudgmentFile(r.Judge) != file {
+			return trajectory.Faultf(file, "is of the judge %q, which its name is not of", r.Judge.Model)
 		}
 	}
 	return nil
@@ -41,16 +64,48 @@ func checkNames(report audit.Report, decisions []string) error {
 
 // readAdjudications reads the decisions about findings, if the package has any.
 func readAdjudications(pkg fs.FS, run *ledger.Run, digests map[string]string) ([]audit.Adjudication, error) {
-	digest, signed := digests[audit.AdjudicationsFile]
+	return readAddition(pkg, run, audit.AdjudicationsFile, digests, audit.DecodeAdjudications)
+}
+
+// readRejudgments reads the later judgments, if the package has any.
+func readRejudgments(pkg fs.FS, run *ledger.Run, digests map[string]string) ([]audit.SealedRejudgment, error) {
+	return readAddition(pkg, run, audit.RejudgmentsFile, digests, audit.DecodeRejudgments)
+}
+
+func readAddition[T any](pkg fs.FS, run *ledger.Run, name string, digests map[string]string, decode func([]byte, *ledger.Run) ([]T, error)) ([]T, error) {
+	digest, signed := digests[name]
 	if !signed {
 		return nil, nil
 	}
-	data, err := ledger.ReadFile(pkg, audit.AdjudicationsFile, audit.MaxAdjudications)
+	data, err := ledger.ReadFile(pkg, name, limitOf(name))
 	if err != nil {
 		return nil, err
 	}
 	if sign.Digest(data) != digest {
-		return nil, changed(audit.AdjudicationsFile)
+		return nil, changed(name)
 	}
-	return audit.DecodeAdjudications(data, run)
+	return decode(data, run)
+}
+
+// laterIn reads the later judgments in a folder that becomes a package.
+func laterIn(pkg fs.FS, run *ledger.Run) ([]audit.SealedRejudgment, error) {
+	digest, err := digestFile(pkg, audit.RejudgmentsFile)
+	if err != nil {
+		if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) && fault.Reason == ledger.Missing {
+			return nil, nil
+		}
+		return nil, err
+	}
+	return readRejudgments(pkg, run, map[string]string{audit.RejudgmentsFile: digest})
+}
+
+// present returns the names of the additions that a package has.
+func present(report audit.Report, later []audit.SealedRejudgment) (names []string) {
+	if len(report.Adjudications) > 0 {
+		names = append(names, audit.AdjudicationsFile)
+	}
+	if len(later) > 0 {
+		names = append(names, audit.RejudgmentsFile)
+	}
+	return names
 }

@@ -86,7 +86,7 @@ func TestArchive(t *testing.T) {
 	if !IsArchive(data[:2]) || IsArchive(data[:1]) || IsArchive([]byte("{}")) {
 		t.Error("an archive and what is none are not told apart")
 	}
-	if err := fstest.TestFS(a.FS(), Files(false)...); err != nil {
+	if err := fstest.TestFS(a.FS(), Files()...); err != nil {
 		t.Error(err)
 	}
 	if got := held(t, a); !maps.EqualFunc(got, folder, bytes.Equal) {

@@ -56,7 +56,7 @@ func (a *Archive) admit(h *tar.Header) (entry, error) {
 			return refuse("differs from %s by case alone", quote(e.name))
 		}
 	}
-	if !slices.Contains(Files(true), name) && !slices.Contains(publicPackageFiles(), name) {
+	if !slices.Contains(Files(additions()...), name) && !slices.Contains(publicPackageFiles(), name) {
 		return refuse("is not part of a package")
 	}
 	if n := len(a.entries); n > 0 && name < a.entries[n-1].name {

@@ -64,7 +64,7 @@ func TestEncodings(t *testing.T) {
 	t.Parallel()
 	pkg, _ := varied(t)
 	tried := map[string]int{}
-	for _, name := range Files(true) {
+	for _, name := range Files(additions()...) {
 		if !strings.Contains(name, ".json") {
 			continue
 		}
@@ -160,8 +160,8 @@ func TestMixedPackages(t *testing.T) {
 	}
 	n := 0
 	for what, from := range map[string]map[string][]byte{"an older package": older, "another run": other} {
-		for i, first := range Files(false) {
-			for _, second := range Files(false)[i:] {
+		for i, first := range Files() {
+			for _, second := range Files()[i:] {
 				pkg := memory(files)
 				pkg[first].Data, pkg[second].Data = from[first], from[second]
 				if bytes.Equal(from[first], files[first]) && bytes.Equal(from[second], files[second]) {
@@ -213,7 +213,7 @@ func (f endless) Read(b []byte) (int, error) {
 func TestGrowing(t *testing.T) {
 	long.NotRaced(t)
 	files := load(t, mustBuild(t, config(t, two)).Path)
-	for _, name := range Files(false) {
+	for _, name := range Files() {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		wantFault(t, name, growing{memory(files), name}, "", name)

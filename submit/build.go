@@ -129,21 +129,25 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 			return Package{}, diagnose(run, err)
 		}
 	}
-	decisions, err := copyAdjudications(run, stage)
+	additions, err := copyAdditions(run, stage)
 	if err != nil {
 		return Package{}, err
 	}
 	pkg := os.DirFS(stage)
 	report, verified, err := audit.Run(pkg, audit.Options{Bodies: c.Bodies, Gold: c.Gold, Marked: recordingFailed, Summary: MetadataFile})
 	if err != nil {
-		return Package{}, inRun(err, decisions)
+		return Package{}, inRun(err, additions)
 	}
 	for digest := range c.Bodies {
 		if !slices.Contains(report.Inputs.Bodies, digest) {
 			return Package{}, &StrayBody{digest}
 		}
 	}
-	if err := checkNames(report, decisions); err != nil {
+	later, err := laterIn(pkg, verified)
+	if err != nil {
+		return Package{}, inRun(err, additions)
+	}
+	if err := additions.checkNames(report, later); err != nil {
 		return Package{}, err
 	}
 	if err := refusal(c, verified, report); err != nil {
@@ -152,11 +156,11 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 	if err := ctx.Err(); err != nil {
 		return Package{}, err
 	}
-	statement, err := write(c, stage, verified, report)
+	statement, err := write(c, stage, verified, report, later)
 	if err != nil {
 		return Package{}, err
 	}
-	found := &Verified{Run: verified, Report: report, Statement: statement, Key: verified.Key}
+	found := &Verified{Run: verified, Report: report, Later: later, Statement: statement, Key: verified.Key}
 	o := Options{Bodies: c.Bodies, Gold: c.Gold, Harness: func() (trajectory.Harness, error) { return c.Harness, nil }}
 	if c.Public {
 		_, err = VerifyPublic(pkg, o)
@@ -200,21 +204,21 @@ func refusal(c Config, run *ledger.Run, report audit.Report) error {
 
 // write writes the files that are not copied, the attestation last. In the place of
 // what a public package withholds it writes what that one has.
-func write(c Config, stage string, run *ledger.Run, report audit.Report) (Statement, error) {
+func write(c Config, stage string, run *ledger.Run, report audit.Report, later []audit.SealedRejudgment) (Statement, error) {
 	put := func(name string, data []byte) error {
 		return writeFile(filepath.Join(stage, name), func(w io.Writer) error {
 			_, err := w.Write(data)
 			return err
 		})
 	}
-	e, err := newEvidence(run, report, said{date: c.Date, goldAtHand: c.Gold != nil && run.Scored(), harness: c.Harness, recordingFailed: run.Marked, submitter: c.Submitter})
+	e, err := newEvidence(run, report, len(later), said{date: c.Date, goldAtHand: c.Gold != nil && run.Scored(), harness: c.Harness, recordingFailed: run.Marked, submitter: c.Submitter})
 	if err != nil {
 		return Statement{}, err
 	}
-	files, names := map[string][]byte(nil), subjects(len(report.Adjudications) > 0)
+	files, names := map[string][]byte(nil), subjects(present(report, later))
 	if c.Public {
 		names = publicSubjects()
-		if e, err = withhold(stage, e, run, report); err == nil {
+		if e, err = withhold(stage, e, run, report, present(report, later)); err == nil {
 			files, err = publicFiles(run)
 		}
 	} else {
@@ -223,7 +227,7 @@ func write(c Config, stage string, run *ledger.Run, report audit.Report) (Statem
 	if err != nil {
 		return Statement{}, err
 	}
-	if files[ReadmeFile], err = newReadme(e.statement().Predicate, run.Manifest, run.Summary(), run.Key).of(report).render(); err != nil {
+	if files[ReadmeFile], err = newReadme(e.statement().Predicate, run.Manifest, run.Summary(), run.Key).of(report, run, later).render(); err != nil {
 		return Statement{}, err
 	}
 	for name, data := range files {
@@ -342,9 +346,8 @@ func diagnose(dir fs.FS, cause error) error {
 	return cause
 }
 
-// inRun gives a fault the name that the file has in the run; decisions are those
-// of its adjudications.
-func inRun(err error, decisions []string) error {
+// inRun gives a fault the name that the file has in the run.
+func inRun(err error, additions added) error {
 	var fault *trajectory.Fault
 	if !errors.As(err, &fault) {
 		return err
@@ -352,8 +355,8 @@ func inRun(err error, decisions []string) error {
 	switch {
 	case fault.File == MetadataFile:
 		return &trajectory.Fault{File: ledger.SummaryFile, Line: fault.Line, Reason: fault.Reason}
-	case fault.File == audit.AdjudicationsFile && fault.Line > 0 && fault.Line <= int64(len(decisions)):
-		return &trajectory.Fault{File: decisions[fault.Line-1], Reason: fault.Reason}
+	case fault.Line > 0 && fault.Line <= int64(len(additions[fault.File])):
+		return &trajectory.Fault{File: additions[fault.File][fault.Line-1], Reason: fault.Reason}
 	}
 	return err
 }

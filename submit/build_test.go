@@ -98,7 +98,7 @@ func mustBuild(t testing.TB, c Config) Package {
 
 func mustEvidence(t testing.TB, run *ledger.Run, report audit.Report, s said) evidence {
 	t.Helper()
-	e, err := newEvidence(run, report, s)
+	e, err := newEvidence(run, report, 0, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,8 +138,8 @@ func TestBuild(t *testing.T) {
 		t.Errorf("the package of run %s is %q in %q", p.Run.Manifest.RunID, p.Name, p.Path)
 	}
 	run, pkg := load(t, c.Run), load(t, p.Path)
-	if len(pkg) != 15 || len(Files(false)) != 15 || !slices.IsSorted(Files(false)) {
-		t.Errorf("%d files, %d are listed", len(pkg), len(Files(false)))
+	if len(pkg) != 15 || len(Files()) != 15 || !slices.IsSorted(Files()) {
+		t.Errorf("%d files, %d are listed", len(pkg), len(Files()))
 	}
 	for to, from := range copied() {
 		if !bytes.Equal(pkg[to], run[from]) {

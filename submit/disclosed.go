@@ -99,7 +99,7 @@ func (v *Verified) Shows(pkg fs.FS, d *ledger.Disclosure) error {
 func (p *Public) IsOf(v *Verified) error {
 	said, run := p.Statement.Predicate.says(), v.Run
 	said.goldAtHand, said.recordingFailed = v.Statement.Predicate.GoldAtHand, run.Marked
-	e, err := newEvidence(run, v.Report, said)
+	e, err := newEvidence(run, v.Report, len(v.Later), said)
 	if err != nil {
 		return err
 	}
@@ -146,6 +146,10 @@ func (p *Public) madeOtherwise(v *Verified) string {
 		return "was made before findings were decided about, and the full package after; "
 	case decided && len(v.Report.Adjudications) == 0:
 		return "was made after findings were decided about, and the full package before; "
+	case said.Judgments < v.Statement.Predicate.Judgments:
+		return "was made before another judge judged the run, and the full package after; "
+	case said.Judgments > v.Statement.Predicate.Judgments:
+		return "was made after another judge judged the run, and the full package before; "
 	}
 	return ""
 }

@@ -42,7 +42,7 @@ const (
 func limitOf(name string) int64 {
 	return cmp.Or(map[string]int64{trajectory.JournalFile: maxJournal, ledger.TrajectoriesFile: maxJournal, AttestationFile: maxAttestation, BundleFile: 2 * maxAttestation,
 		ledger.ConstitutionFile: maxConstitution, ledger.ManifestFile: maxPlan, ledger.EnvelopeFile: 2 * maxPlan, leavesFile: maxPlan, MetadataFile: maxTold, ReadmeFile: maxTold,
-		trajectory.CheckpointFile: maxCheckpoint, SumsFile: maxSums, ScorecardFile: maxScorecard, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications}[name], maxCopied)
+		trajectory.CheckpointFile: maxCheckpoint, SumsFile: maxSums, ScorecardFile: maxScorecard, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications, audit.RejudgmentsFile: audit.MaxRejudgments}[name], maxCopied)
 }
 
 // digestFile returns the digest of a file without holding it in memory. One that

@@ -43,7 +43,7 @@ func TestInteropNode(t *testing.T) {
 		}
 	}
 	refused("another key", "OTHER.pub", "attestation.dsse.json is not signed by this key")
-	for _, name := range Files(false) {
+	for _, name := range Files() {
 		places := []int{0, len(files[name]) / 2, len(files[name]) - 1}
 		if name == AttestationFile || name == BundleFile || name == trajectory.CheckpointFile {
 			for at := 1; at < len(files[name]); at += 1 + len(files[name])/16 {

@@ -1,6 +1,6 @@
 // Package submit makes a submission package out of a finished run, and lets
-// anybody verify one. A package is a folder of exactly fifteen files, and of a
-// sixteenth where findings were decided about:
+// anybody verify one. A package is a folder of exactly fifteen files, and of one more
+// where findings were decided about, and where another judge judged the run later:
 //
 //	manifest.json manifest.dsse.json constitution.json events.jsonl
 //	trajectories.jsonl results.jsonl checkpoint    the run's files, the same bytes
@@ -9,6 +9,7 @@
 //	scorecard.json                  what it cost to be right: a ledger.Scorecard
 //	audit-report.json               what the audit found in these files
 //	adjudications.jsonl             the signed decisions about findings, if there are any
+//	rejudgments.jsonl               the signed later judgments, if there are any
 //	README.md                       for people
 //	SHA256SUMS                      of every file but itself and attestation.*
 //	attestation.dsse.json           an in-toto v1 statement about every file but attestation.*
@@ -80,21 +81,26 @@ func copied() map[string]string {
 	}
 }
 
-// Files returns the names of a package's files, sorted; adjudicated says whether
-// findings were decided about.
-func Files(adjudicated bool) []string {
-	names := []string{ReadmeFile, SumsFile, audit.AdjudicationsFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile, ledger.ConstitutionFile,
-		trajectory.JournalFile, LeaderboardFile, ledger.EnvelopeFile, ledger.ManifestFile, MetadataFile, ledger.ResultsFile, ScorecardFile, ledger.TrajectoriesFile}
-	if adjudicated {
-		return names
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return name == audit.AdjudicationsFile })
+// additions are the files that a package has only if there is something in them.
+func additions() []string { return []string{audit.AdjudicationsFile, audit.RejudgmentsFile} }
+
+// Files returns the names of a package's files, sorted, with those of the given
+// additions: audit.AdjudicationsFile and audit.RejudgmentsFile.
+func Files(with ...string) []string {
+	all := []string{ReadmeFile, SumsFile, audit.AdjudicationsFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile, ledger.ConstitutionFile,
+		trajectory.JournalFile, LeaderboardFile, ledger.EnvelopeFile, ledger.ManifestFile, MetadataFile, audit.RejudgmentsFile, ledger.ResultsFile, ScorecardFile, ledger.TrajectoriesFile}
+	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(additions(), name) && !slices.Contains(with, name) })
 }
 
 // subjects returns the names of the files that the attestation is about,
 // sorted.
-func subjects(adjudicated bool) []string {
-	return slices.DeleteFunc(Files(adjudicated), func(name string) bool { return name == AttestationFile || name == BundleFile })
+func subjects(with []string) []string {
+	return slices.DeleteFunc(Files(with...), func(name string) bool { return name == AttestationFile || name == BundleFile })
+}
+
+// signedAdditions returns the additions that digests has.
+func signedAdditions(digests map[string]string) []string {
+	return slices.DeleteFunc(additions(), func(name string) bool { return digests[name] == "" })
 }
 
 // IsPackage tells a package, whole or damaged, from a run directory: by the files
@@ -139,6 +145,7 @@ type Package struct {
 type Verified struct {
 	Run         *ledger.Run
 	Report      audit.Report
+	Later       []audit.SealedRejudgment // judgments of other judges, after the run
 	Statement   Statement
 	Key         sign.PublicKey // signed it; trust is the caller's to decide
 	NotRebuilt  string         // why README.md, which another program wrote, was not made again; "" if it is what the files give

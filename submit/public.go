@@ -116,7 +116,7 @@ func (e evidence) public() bool { return len(e.withheld) > 0 }
 // published returns the evidence that a public package has in place of e, which is
 // that of the run and its audit.
 func (e evidence) published(run *ledger.Run, report audit.Report) evidence {
-	e.withheld = newWithheld(run.Files[trajectory.JournalFile], len(report.Adjudications) > 0)
+	e.withheld = newWithheld(run.Files[trajectory.JournalFile], len(report.Adjudications) > 0, e.later > 0)
 	e.audit = newAuditResult(newCheckResults(report))
 	if e.recordingFailed != "" {
 		e.recordingFailed = recordingWithheld
@@ -131,8 +131,11 @@ func (e evidence) published(run *ledger.Run, report audit.Report) evidence {
 // guesses at it on their digests, and the scorecard counts violations and rollbacks of
 // which the withheld ones alone tell; and a decision names its finding by a digest of
 // what was found.
-func newWithheld(journalSHA256 string, decided bool) []WithheldFile {
-	all := []WithheldFile{{Name: audit.ReportFile}, {trajectory.JournalFile, journalSHA256}, {Name: LeaderboardFile}, {Name: ScorecardFile}, {Name: ledger.TrajectoriesFile}}
+func newWithheld(journalSHA256 string, decided, rejudged bool) []WithheldFile {
+	all := []WithheldFile{{Name: audit.ReportFile}, {trajectory.JournalFile, journalSHA256}, {Name: LeaderboardFile}, {Name: audit.RejudgmentsFile}, {Name: ScorecardFile}, {Name: ledger.TrajectoriesFile}}
+	if !rejudged {
+		all = slices.DeleteFunc(all, func(f WithheldFile) bool { return f.Name == audit.RejudgmentsFile })
+	}
 	if decided {
 		all = slices.Insert(all, 0, WithheldFile{Name: audit.AdjudicationsFile})
 	}
@@ -195,12 +198,8 @@ func publicFiles(run *ledger.Run) (map[string][]byte, error) {
 
 // withhold takes out of the stage what a public package does not have, and returns
 // its evidence.
-func withhold(stage string, e evidence, run *ledger.Run, report audit.Report) (evidence, error) {
-	remove := []string{trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile}
-	if len(report.Adjudications) > 0 {
-		remove = append(remove, audit.AdjudicationsFile)
-	}
-	for _, name := range remove {
+func withhold(stage string, e evidence, run *ledger.Run, report audit.Report, additions []string) (evidence, error) {
+	for _, name := range append([]string{trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile}, additions...) {
 		if err := os.Remove(filepath.Join(stage, name)); err != nil {
 			return evidence{}, fmt.Errorf("making the package: %w", err)
 		}

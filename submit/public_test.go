@@ -382,7 +382,7 @@ func hush(t *testing.T, whole Package) fstest.MapFS {
 	t.Helper()
 	said := whole.Statement.Predicate.says()
 	said.recordingFailed = ""
-	e, err := newEvidence(whole.Run, whole.Report, said)
+	e, err := newEvidence(whole.Run, whole.Report, len(whole.Later), said)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,6 +89,9 @@ func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
 	return p, nil
 }
 
+// maxLater bounds how often other judges have judged a run.
+const maxLater = 1 << 20
+
 // maxPublic bounds a file of a public package, in bytes. The records of 100,000
 // tasks have 60 MB.
 const maxPublic = 256 << 20
@@ -210,17 +213,23 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	if said.RecordingFailed != "" && said.RecordingFailed != recordingWithheld {
 		return refuse("tells why recording failed, which no public package does")
 	}
-	journal, decided := "", false
+	journal, decided, rejudged := "", false, false
 	for _, w := range said.Withheld {
 		switch w.Name {
 		case trajectory.JournalFile:
 			journal = w.SHA256
 		case audit.AdjudicationsFile:
 			decided = true
+		case audit.RejudgmentsFile:
+			rejudged = true
 		}
 	}
 	if !isDigest(journal) {
 		return refuse("does not withhold %s by its digest", trajectory.JournalFile)
+	}
+	later := said.Judgments - audit.Judgments(p.Manifest, 0)
+	if later < 0 || later > maxLater || (later > 0) != rejudged {
+		return refuse("counts %d judgments, which is not what the plan and the withheld files give", said.Judgments)
 	}
 	void := map[string]bool{}
 	for _, id := range said.VoidTasks {
@@ -240,7 +249,7 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	}
 	e := evidence{plan: p.Manifest, planSHA256: planSHA256, summary: p.Summary, journal: Journal{p.Head.Journal.Events, p.Head.Journal.Head},
 		root: p.Head.Root.String(), audit: newAuditResult(said.Audit.Checks), void: void, digests: p.Statement.digests(),
-		withheld: newWithheld(journal, decided), said: said.says()}
+		later: later, withheld: newWithheld(journal, decided, rejudged), said: said.says()}
 	e.reasons = publicReasons(e.plan, e.audit.Checks, e.recordingFailed)
 	for _, r := range p.Results {
 		e.results = append(e.results, r.result())

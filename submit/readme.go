@@ -37,6 +37,7 @@ type readme struct {
 	Checks  []audit.CheckReport
 	Rulings []audit.Adjudicated
 	Judge   *ledger.JudgeSummary // nil: no judge
+	Later   []laterJudgment      // of other judges, after the run
 	Script  string
 	KeyID   string
 }
@@ -46,10 +47,31 @@ func newReadme(p Predicate, plan ledger.Manifest, s ledger.Summary, key sign.Pub
 	return readme{Predicate: p, Plan: plan, Judge: s.Judge, Script: checkScript, KeyID: key.ID()}
 }
 
-// of adds what a full package's shows of its report.
-func (r readme) of(report audit.Report) readme {
+// laterJudgment is what a README shows of a later judgment. A nil Score says that none of
+// its verdicts counts.
+type laterJudgment struct {
+	audit.Rejudgment
+	Score *ledger.Rate
+}
+
+// of adds what a full package's shows of its report and of the later judgments.
+func (r readme) of(report audit.Report, run *ledger.Run, later []audit.SealedRejudgment) readme {
 	r.Checks, r.Rulings = report.Checks, report.Adjudications
+	for _, l := range later {
+		r.Later = append(r.Later, laterJudgment{l.Rejudgment, l.Score(run)})
+	}
 	return r
+}
+
+// Additions are the names of the additions that a full package has.
+func (r readme) Additions() (names []string) {
+	if len(r.Rulings) > 0 {
+		names = append(names, audit.AdjudicationsFile)
+	}
+	if len(r.Later) > 0 {
+		names = append(names, audit.RejudgmentsFile)
+	}
+	return names
 }
 
 // items names items of the null battery.
@@ -136,8 +158,8 @@ func checkReadme(pkg fs.FS, digests map[string]string) error {
 // fileNote says what a file of the package is.
 type fileNote struct{ Name, What string }
 
-// fileNotes are of a package in which findings were decided about, or none were.
-func fileNotes(adjudicated bool) []fileNote {
+// fileNotes are of a package with these additions.
+func fileNotes(with []string) []fileNote {
 	notes := []fileNote{
 		{ledger.ManifestFile, "the plan: dataset, tasks, model, tools, prompts, budgets, voting"},
 		{ledger.EnvelopeFile, "the plan, signed before anything was asked of the model"},
@@ -151,11 +173,12 @@ func fileNotes(adjudicated bool) []fileNote {
 		{ScorecardFile, "what it cost to be right, from the journal"},
 		{audit.ReportFile, "what the audit found in these files"},
 		{audit.AdjudicationsFile, "the signed decisions about findings"},
+		{audit.RejudgmentsFile, "the signed judgments of other judges, after the run"},
 		{SumsFile, "the digest of each file above and of this one"},
 		{AttestationFile, "the signed statement about all of these files"},
 		{BundleFile, "the same envelope in Sigstore's form"},
 	}
-	return slices.DeleteFunc(notes, func(n fileNote) bool { return n.Name == audit.AdjudicationsFile && !adjudicated })
+	return slices.DeleteFunc(notes, func(n fileNote) bool { return slices.Contains(additions(), n.Name) && !slices.Contains(with, n.Name) })
 }
 
 // publicNotes are of a public package.

@@ -72,7 +72,7 @@ func TestShell(t *testing.T) {
 			t.Errorf("%s: %v\n%s", what, err, out)
 		}
 	}
-	for _, name := range Files(false) {
+	for _, name := range Files() {
 		put(t, filepath.Join(p.Path, name), flipped(files[name], len(files[name])/2))
 		refused(name + " changed")
 		put(t, filepath.Join(p.Path, name), files[name])
@@ -140,7 +140,7 @@ func TestDocumentedShell(t *testing.T) {
 	if shellBlock(t, page) != checkScript {
 		t.Error("docs/verifying.md has other shell lines than a package's README.md")
 	}
-	for _, name := range Files(false) {
+	for _, name := range Files() {
 		if !bytes.Contains(page, []byte("| `"+name+"` |")) {
 			t.Errorf("docs/verifying.md does not name %s", name)
 		}

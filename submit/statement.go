@@ -52,6 +52,7 @@ type Predicate struct {
 	Harness                   trajectory.Harness `json:"harness"`      // self-declared: the program that packaged
 	Journal                   Journal            `json:"journal"`
 	JudgeCacheIntegrityEvents int                `json:"judge_cache_integrity_events"`
+	Judgments                 int                `json:"judgments"` // the run's own, if it has a judge, and those of other judges later
 	ManifestSHA256            string             `json:"manifest_sha256"`
 	Name                      string             `json:"name"`                      // of the package's folder
 	NotForLeaderboard         bool               `json:"not_for_leaderboard"`       // dirty, or a rehearsal
@@ -168,6 +169,7 @@ type evidence struct {
 	audit      AuditResult
 	reasons    []string          // against the run
 	void       map[string]bool   // tasks, by adjudications
+	later      int               // judgments of other judges after the run
 	digests    map[string]string // of the subjects, "sha256:…"
 	withheld   []WithheldFile    // of a public package; nil: nothing is
 	said
@@ -188,7 +190,7 @@ func (p Predicate) says() said {
 }
 
 // newEvidence gathers what a statement is made of but for the files' digests.
-func newEvidence(run *ledger.Run, report audit.Report, s said) (evidence, error) {
+func newEvidence(run *ledger.Run, report audit.Report, later int, s said) (evidence, error) {
 	encoded, err := report.Encode()
 	if err != nil {
 		return evidence{}, err
@@ -197,7 +199,7 @@ func newEvidence(run *ledger.Run, report audit.Report, s said) (evidence, error)
 	e := evidence{plan: run.Manifest, planSHA256: run.ManifestSHA256, summary: run.Summary(), journal: Journal{run.End.Events, run.End.Head}, root: run.RootHash,
 		audit: AuditResult{Clean: a.Clean, CriticalFailures: a.CriticalFailures, HarnessGaps: len(a.HarnessGaps), ReportSHA256: sign.Digest(encoded),
 			StrictClean: a.StrictClean, WarnFailures: a.WarnFailures},
-		reasons: reasons(run, report, s.recordingFailed), void: audit.Voided(report.Checks), said: s}
+		reasons: reasons(run, report, s.recordingFailed), void: audit.Voided(report.Checks), later: later, said: s}
 	for _, t := range run.Tasks {
 		e.results = append(e.results, run.Result(t))
 	}
@@ -218,6 +220,7 @@ func (e evidence) statement() Statement {
 		Harness:                   e.harness,
 		Journal:                   e.journal,
 		JudgeCacheIntegrityEvents: e.summary.JudgeCacheIntegrityEvents,
+		Judgments:                 audit.Judgments(m, e.later),
 		ManifestSHA256:            e.planSHA256,
 		Name:                      name(e.date, m.RunID, dirty, e.public()),
 		NotForLeaderboard:         dirty || m.Rehearsal,
@@ -245,8 +248,7 @@ func newSubjects(digests map[string]string) []Subject {
 	var list []Subject
 	names := publicSubjects()
 	if _, public := digests[leavesFile]; !public {
-		_, adjudicated := digests[audit.AdjudicationsFile]
-		names = subjects(adjudicated)
+		names = subjects(signedAdditions(digests))
 	}
 	for _, name := range names {
 		s := Subject{Name: name}

@@ -32,8 +32,8 @@ type Options struct {
 // of another audit, which is made while the run's files are read. The error matches audit.ErrGold for gold
 // answers that are not the plan's.
 func Verify(pkg fs.FS, o Options) (*Verified, error) {
-	// Whether adjudications belong to it, the statement says.
-	if err := checkFiles(pkg, Files(false), audit.AdjudicationsFile); err != nil {
+	// Which additions belong to it, the statement says.
+	if err := checkFiles(pkg, Files(), additions()...); err != nil {
 		return nil, err
 	}
 	m, planSHA256, key, err := ledger.ReadPlan(pkg)
@@ -45,14 +45,16 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 		return nil, err
 	}
 	digests := statement.digests()
-	_, adjudicated := digests[audit.AdjudicationsFile]
-	if _, err := fs.Lstat(pkg, audit.AdjudicationsFile); (err == nil) != adjudicated {
-		if adjudicated {
-			return nil, trajectory.Faultf(audit.AdjudicationsFile, ledger.Missing)
+	for _, name := range additions() {
+		_, signed := digests[name]
+		if _, err := fs.Lstat(pkg, name); (err == nil) != signed {
+			if signed {
+				return nil, trajectory.Faultf(name, ledger.Missing)
+			}
+			return nil, trajectory.Faultf(name, "is not part of this package")
 		}
-		return nil, trajectory.Faultf(audit.AdjudicationsFile, "is not part of this package")
 	}
-	if err := checkSubjects(pkg, statement, subjects(adjudicated)); err != nil {
+	if err := checkSubjects(pkg, statement, subjects(signedAdditions(digests))); err != nil {
 		return nil, err
 	}
 	if err := checkReadme(pkg, digests); err != nil {
@@ -73,7 +75,11 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	if digests[ledger.ConstitutionFile] != m.ConstitutionSHA256 {
 		return nil, changed(ledger.ConstitutionFile)
 	}
-	if err := checkReport(pkg, report, run, digests); err != nil {
+	later, err := readRejudgments(pkg, run, digests)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkReport(pkg, report, run, later, digests); err != nil {
 		return nil, err
 	}
 	if err := checkLeaderboard(run, report, digests); err != nil {
@@ -82,7 +88,7 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	if err := checkScorecard(run, digests); err != nil {
 		return nil, err
 	}
-	e, err := newEvidence(run, report, p.says())
+	e, err := newEvidence(run, report, len(later), p.says())
 	if err != nil {
 		return nil, err
 	}
@@ -94,14 +100,14 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 		return nil, trajectory.Faultf(AttestationFile, "does not say that recording failed, which the journal does")
 	}
 	run.Marked = p.RecordingFailed // the marker itself is not packaged
-	v := &Verified{Run: run, Report: report, Statement: statement, Key: key}
+	v := &Verified{Run: run, Report: report, Later: later, Statement: statement, Key: key}
 	if err := v.Rescore(o.Gold); err != nil {
 		return nil, err
 	}
 	if err := v.compare(again, o); err != nil {
 		return nil, err
 	}
-	if v.NotRebuilt, err = newReadme(p, run.Manifest, run.Summary(), key).of(report).rebuilt(digests, o); err != nil {
+	if v.NotRebuilt, err = newReadme(p, run.Manifest, run.Summary(), key).of(report, run, later).rebuilt(digests, o); err != nil {
 		return nil, err
 	}
 	return v, nil
@@ -254,7 +260,7 @@ func readReport(pkg fs.FS, digests map[string]string) (audit.Report, error) {
 
 // checkReport checks that the audit's report is about this run, and that its
 // findings are closed as the adjudications say.
-func checkReport(pkg fs.FS, r audit.Report, run *ledger.Run, digests map[string]string) error {
+func checkReport(pkg fs.FS, r audit.Report, run *ledger.Run, later []audit.SealedRejudgment, digests map[string]string) error {
 	refuse := func(format string, args ...any) error {
 		return trajectory.Faultf(audit.ReportFile, format, args...)
 	}
@@ -266,6 +272,9 @@ func checkReport(pkg fs.FS, r audit.Report, run *ledger.Run, digests map[string]
 	if in.EventsSHA256 != digests[trajectory.JournalFile] || in.MetadataSHA256 != digests[MetadataFile] ||
 		in.ResultsSHA256 != digests[ledger.ResultsFile] || in.TrajectoriesSHA256 != digests[ledger.TrajectoriesFile] || len(r.Only) > 0 {
 		return refuse("is about other files than the package's")
+	}
+	if !slices.EqualFunc(in.Rejudgments, later, func(digest string, r audit.SealedRejudgment) bool { return digest == r.SHA256 }) {
+		return refuse("is about other later judgments than the package's")
 	}
 	decided, err := readAdjudications(pkg, run, digests)
 	if err != nil {

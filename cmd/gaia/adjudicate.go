@@ -126,7 +126,10 @@ func (a *app) adjudicate(dir string, d adjudication) error {
 		return err
 	}
 	path := filepath.Join(dir, filepath.FromSlash(ruling.File()))
-	if err := writeAdjudication(path, envelope); err != nil {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return cmp.Or(err, fail(exitFailure, fmt.Errorf("%q is there already, and closes nothing", path), "to decide anew, remove it"))
+	}
+	if err := writeAttestation(path, envelope); err != nil {
 		return err
 	}
 	_, after, _, err := auditHere(dir)
@@ -188,17 +191,15 @@ func (a *app) planKey(flag string, found *ledger.Run) (sign.Key, error) {
 	return key, nil
 }
 
-// writeAdjudication writes the one adjudication of a finding, whole and durable.
-func writeAdjudication(path string, envelope []byte) error {
+// writeAttestation writes a signed addition to a run, whole and durable, where there
+// is none of its name.
+func writeAttestation(path string, envelope []byte) error {
 	dir := filepath.Dir(path)
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return cmp.Or(err, fail(exitFailure, fmt.Errorf("%q is there already, and closes nothing", path), "to decide anew, remove it"))
-	}
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("writing the decision: %w", err)
+		return fmt.Errorf("writing %q: %w", path, err)
 	}
 	if err := renameio.WriteFile(path, envelope, 0o644, renameio.WithTempDir(dir)); err != nil {
-		return fmt.Errorf("writing the decision: %w", err)
+		return fmt.Errorf("writing %q: %w", path, err)
 	}
 	return errors.Join(sign.SyncDir(dir), sign.SyncDir(filepath.Dir(dir)))
 }

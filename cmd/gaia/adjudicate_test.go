@@ -297,11 +297,11 @@ func TestAdjudicateRefuses(t *testing.T) {
 		if code, _, stderr := k.decide(leak, audit.Void); code != tt.code || !strings.Contains(stderr, tt.want) {
 			t.Errorf("%s: exit code %d, want %d: %s", name, code, tt.code, stderr)
 		}
-		if _, err := os.Lstat(filepath.Join(k.dir, audit.AdjudicationsDir)); err == nil {
+		if _, err := os.Lstat(filepath.Join(k.dir, audit.AttestationsDir)); err == nil {
 			t.Errorf("%s: something was written", name)
 		}
 	}
-	if _, err := os.Lstat(filepath.Join(k.dir, audit.AdjudicationsDir)); err == nil {
+	if _, err := os.Lstat(filepath.Join(k.dir, audit.AttestationsDir)); err == nil {
 		t.Error("something was written")
 	}
 }
@@ -324,7 +324,7 @@ func TestAdjudicateAtOnce(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 	}
-	files, err := os.ReadDir(filepath.Join(k.dir, audit.AdjudicationsDir))
+	files, err := os.ReadDir(filepath.Join(k.dir, audit.AttestationsDir))
 	if err != nil || len(files) != 1 || done != 1 {
 		t.Errorf("%d decided, %d files, %v", done, len(files), err)
 	}

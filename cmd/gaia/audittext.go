@@ -113,6 +113,9 @@ func conclusion(place string, r audit.Report, found *ledger.Run) [][2]string {
 	case j != nil:
 		rows = append(rows, [2]string{"judge", fmt.Sprintf("judged %d of %d (%d from the cache), unreadable %d, errors %d", j.Judged, j.Asked, j.Cached, j.Unreadable, j.Errors)})
 	}
+	if n := len(r.Inputs.Rejudgments); n > 0 {
+		rows = append(rows, [2]string{"judged again", counted(n, "later judgment") + ", signed by the key of the plan"})
+	}
 	for _, s := range render.Scores(r) {
 		rows = append(rows, [2]string{s.Name + " score", fmt.Sprintf("%d of %d, %s (%s)", s.Correct, s.Planned, percent(s.AccuracyPPM), s.Means)})
 	}

@@ -98,7 +98,10 @@ func finishedRun(path string) (*ledger.Run, error) {
 	defer given.Close()
 	read := given.run
 	if !given.packaged {
-		read = func() (*ledger.Run, error) { return verifyRun(given.files) }
+		read = func() (*ledger.Run, error) {
+			found, _, err := verifyRun(given.files)
+			return found, err
+		}
 	}
 	found, err := read()
 	var fault *trajectory.Fault

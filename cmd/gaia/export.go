@@ -164,7 +164,7 @@ func packageSource(given *evidence) (export.Source, error) {
 // something was decided must the audit tell what that makes void.
 func runSource(dir string) (export.Source, error) {
 	run := os.DirFS(dir)
-	found, err := verifyRun(run)
+	found, _, err := verifyRun(run)
 	if err != nil {
 		return export.Source{}, err
 	}

@@ -10,11 +10,12 @@ func (a *app) judgeCommand() *cobra.Command {
 verdicts are kept, signed, so that no run asks the same twice, and count only if it
 calls answers incorrect that say nothing.`,
 		Example: `  gaia judge check --judge-model gpt-4o-mini
+  gaia judge run runs/01J… --judge-model gpt-4o-mini
   gaia judge cache stats
   gaia judge cache verify`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.judgeCheckCommand(), a.judgeCacheCommand())
+	cmd.AddCommand(a.judgeCheckCommand(), a.judgeRunCommand(), a.judgeCacheCommand())
 	return cmd
 }

@@ -76,7 +76,7 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile) 
 	if err := a.settleJudge(cmd, c, file); err != nil {
 		return err
 	}
-	e, end, err := a.judgeToCheck(c.settings)
+	e, _, end, err := a.judgeToCheck(c.settings, 1)
 	if err != nil {
 		return err
 	}
@@ -129,44 +129,42 @@ func (a *app) settleJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile)
 }
 
 // judgeToCheck is the judge that the settings name, or the built-in one, which is
-// there until end is called.
-func (a *app) judgeToCheck(s settings) (e *run.Endpoint, end func(), err error) {
+// there until end is called; atOnce bounds the requests that are under way.
+func (a *app) judgeToCheck(s settings, atOnce int) (e *run.Endpoint, prices llm.Prices, end func(), err error) {
 	if s.rehearsal {
 		fmt.Fprintln(a.stderr, "gaia: rehearsal: a scripted judge; this says nothing of a real one")
-		return scriptedJudge()
+		return scriptedJudge(cmp.Or(s.judge, fixtures.JudgeModel), atOnce)
 	}
 	base, err := parseBaseURL(s.baseURL)
 	if err != nil {
-		return nil, nil, err
+		return nil, prices, nil, err
 	}
 	apiKey := a.getenv("OPENAI_API_KEY")
 	if apiKey == "" && !isLocal(base.Hostname()) {
-		return nil, nil, noKeyFor(base)
+		return nil, prices, nil, noKeyFor(base)
 	}
-	prices, err := s.priceTable()
-	if err != nil {
-		return nil, nil, err
+	if prices, err = s.priceTable(); err != nil {
+		return nil, prices, nil, err
 	}
-	return judgeAt(judgeConfig(s.baseURL, apiKey, prices), s.judge, s.baseURL), func() {}, nil
+	return judgeAt(judgeConfig(s.baseURL, apiKey, prices, atOnce), s.judge, s.baseURL), prices, func() {}, nil
 }
 
-func scriptedJudge() (e *run.Endpoint, end func(), err error) {
-	prices, err := llm.ParsePrices(fixtures.Prices())
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the built-in prices: %w", err)
+func scriptedJudge(model string, atOnce int) (e *run.Endpoint, prices llm.Prices, end func(), err error) {
+	if prices, err = llm.ParsePrices(fixtures.Prices()); err != nil {
+		return nil, prices, nil, fmt.Errorf("reading the built-in prices: %w", err)
 	}
 	server, err := fixtures.Serve()
 	if err != nil {
-		return nil, nil, fmt.Errorf("serving the built-in judge: %w", err)
+		return nil, prices, nil, fmt.Errorf("serving the built-in judge: %w", err)
 	}
-	e = judgeAt(judgeConfig(server.ModelURL, "", prices), fixtures.JudgeModel, server.ModelURL)
-	e.Origin, e.URL = rehearsalHost+fixtures.JudgeModel, ""
-	return e, func() { _ = server.Close() }, nil
+	e = judgeAt(judgeConfig(server.ModelURL, "", prices, atOnce), model, server.ModelURL)
+	e.Origin, e.URL = rehearsalHost+model, ""
+	return e, prices, func() { _ = server.Close() }, nil
 }
 
-func judgeConfig(baseURL, apiKey string, prices llm.Prices) llm.Config {
+func judgeConfig(baseURL, apiKey string, prices llm.Prices, atOnce int) llm.Config {
 	return llm.Config{BaseURL: baseURL, APIKey: apiKey, Prices: prices, MaxTries: callTries, Now: time.Now, Jitter: mathrand.Float64,
-		Limiter: llm.NewLimiter(llm.LimiterConfig{Fixed: 1, Now: time.Now})}
+		Limiter: llm.NewLimiter(llm.LimiterConfig{Fixed: atOnce, Now: time.Now})}
 }
 
 // What is remembered of the null battery.

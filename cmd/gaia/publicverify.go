@@ -21,7 +21,7 @@ func (a *app) verifyPublic(given *evidence, trusted trust, published []byte, f v
 	}
 	word, untrusted := trusted.of(p.Key)
 	said := p.Statement.Predicate
-	v := verification{Complete: true, Events: said.Journal.Events, Integrity: "ok", JournalHead: said.Journal.Head, KeyID: p.Key.ID(),
+	v := verification{Complete: true, Events: said.Journal.Events, Integrity: "ok", JournalHead: said.Journal.Head, Judgments: said.Judgments, KeyID: p.Key.ID(),
 		ManifestSHA256: said.ManifestSHA256, Package: &said, Public: true, Rehearsal: said.Rehearsal, Root: said.Root, RunID: said.RunID,
 		Readme: rebuilt(p.NotRebuilt), Scores: "self-reported", Tasks: len(p.Results), Trust: word, Withheld: said.Withheld}
 	if said.Scores == nil {

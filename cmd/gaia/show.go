@@ -118,9 +118,16 @@ func (a *app) showRun(dir string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	later, err := readAdditions(os.DirFS(dir), found)
+	if err != nil {
+		return err
+	}
 	a.noticeTrust(found)
 	if !asJSON {
 		if err := a.printTasks(found); err != nil {
+			return err
+		}
+		if err := a.printRows(laterRows(found, later)); err != nil {
 			return err
 		}
 	}

@@ -208,14 +208,23 @@ func (a *app) verifyPackage(ctx context.Context, p *evidence, dataset string, bo
 	return of, of.Rerun(p.files, o)
 }
 
-// verifyRun verifies a run directory, and what was decided about its findings.
-func verifyRun(dir fs.FS) (*ledger.Run, error) {
+// verifyRun verifies a run directory with its signed additions: decisions about its
+// findings, and later judgments.
+func verifyRun(dir fs.FS) (*ledger.Run, []audit.SealedRejudgment, error) {
 	found, err := ledger.Verify(dir, ledger.Options{})
 	if err != nil {
+		return nil, nil, err
+	}
+	later, err := readAdditions(dir, found)
+	return found, later, err
+}
+
+// readAdditions reads the signed additions to a run, and returns the later judgments.
+func readAdditions(dir fs.FS, found *ledger.Run) ([]audit.SealedRejudgment, error) {
+	if _, err := audit.ReadAdjudications(dir, found); err != nil {
 		return nil, err
 	}
-	_, err = audit.ReadAdjudications(dir, found)
-	return found, err
+	return audit.ReadRejudgments(dir, found)
 }
 
 // readmeRebuilt says of a package that its README.md is what its files give.
@@ -232,6 +241,8 @@ type verification struct {
 	Events         int64                 `json:"events"`    // of the journal, withheld or not
 	Integrity      string                `json:"integrity"` // "ok"; a run without it is an error
 	JournalHead    string                `json:"journal_head"`
+	Judgments      int                   `json:"judgments"` // the run's own, if it has one, and the later ones
+	Later          []laterJudgment       `json:"later_judgments,omitempty"`
 	KeyID          string                `json:"key_id"`
 	ManifestSHA256 string                `json:"manifest_sha256"`
 	Missing        string                `json:"missing,omitzero"`
@@ -294,17 +305,18 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 		defer posted.Close()
 	}
 	var of *submit.Verified
-	found := (*ledger.Run)(nil)
+	found, later := (*ledger.Run)(nil), []audit.SealedRejudgment(nil)
 	if p.packaged {
 		if of, err = a.verifyPackage(ctx, p, f.dataset, f.bodies); err != nil {
 			return err
 		}
-		found = of.Run
-	} else if found, err = verifyRun(p.files); err != nil {
+		found, later = of.Run, of.Later
+	} else if found, later, err = verifyRun(p.files); err != nil {
 		return err
 	}
 	v := verification{Complete: found.Complete, Events: found.End.Events, Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
 		ManifestSHA256: found.ManifestSHA256, Missing: found.Missing, Rehearsal: found.Manifest.Rehearsal, Root: found.RootHash,
+		Judgments: audit.Judgments(found.Manifest, len(later)), Later: laterJudgments(found, later),
 		RunID: found.Manifest.RunID, Tasks: len(found.Tasks), Unsubmittable: unsubmittable(found)}
 	if found.Complete || published != nil {
 		if v.Checkpoint, err = f.isPublished(p, published); err != nil {
@@ -329,7 +341,7 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 	if f.asJSON {
 		err = a.printJSON(v)
 	} else {
-		err = a.printVerification(v, found.Manifest, of)
+		err = a.printVerification(v, found.Manifest, of, laterRows(found, later))
 	}
 	if err != nil {
 		return err
@@ -337,7 +349,7 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 	return verdict(dir, found, untrusted, of != nil)
 }
 
-func (a *app) printVerification(v verification, m ledger.Manifest, of *submit.Verified) error {
+func (a *app) printVerification(v verification, m ledger.Manifest, of *submit.Verified, later [][2]string) error {
 	rows := append([][2]string{{"run", v.RunID}}, chosen(m)...)
 	rows = append(rows,
 		[2]string{"integrity", fmt.Sprintf("ok: %d events, %s", v.Events, counted(v.Tasks, "task"))},
@@ -377,6 +389,7 @@ func (a *app) printVerification(v verification, m ledger.Manifest, of *submit.Ve
 		}
 		rows = append(rows, [2]string{"scores", scores}, [2]string{"audit again", again})
 	}
+	rows = append(rows, later...)
 	rows = append(rows, v.readmeRow()...)
 	if v.PublicPackage != "" {
 		rows = append(rows, [2]string{"public", v.PublicPackage + " is of these files"})
@@ -445,6 +458,9 @@ func packageRows(p submit.Predicate, audited string) [][2]string {
 		rows = append(rows, [2]string{"official", fmt.Sprintf("%d of %d, %s", p.Scores.Official.Correct, p.Scores.Official.Planned, percent(p.Scores.Official.PPM)) + by})
 	} else {
 		rows = append(rows, [2]string{"official", "unscored"})
+	}
+	if p.Judgments > 0 {
+		rows = append(rows, [2]string{"judgments", strconv.Itoa(p.Judgments) + by})
 	}
 	for _, r := range p.DirtyReasons {
 		rows = append(rows, [2]string{"dirty", r})

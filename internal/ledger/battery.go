@@ -10,15 +10,33 @@ import (
 // reads of one that was withstood is not to find a paid item in it. What settles
 // it is the last word: a judge that paid is not put to it until it does not.
 func (f *Fold) battery(b trajectory.JudgeBattery) (reason string) {
-	plan := f.Manifest.Judge
+	switch plan := f.Manifest.Judge; {
+	case plan == nil:
+		return "tells of another null battery, or another judge, than the plan's"
+	case f.judge.Battery.settled():
+		return "puts a null battery to the judge that is settled"
+	default:
+		reason = plan.Refuses(b)
+	}
+	if reason != "" {
+		return reason
+	}
+	if !f.count(b) {
+		return "its tokens or costs cannot be added up"
+	}
+	f.judge.addBattery(b)
+	return ""
+}
+
+// Refuses says what about a null battery is not of this judge, or contradicts itself;
+// "" if nothing.
+func (plan *JudgePlan) Refuses(b trajectory.JudgeBattery) (reason string) {
 	named := slices.Concat(b.Paid, b.Refused, b.Unreadable)
 	slices.Sort(named)
 	faultless := b.Problem == "" && len(b.Paid)+len(b.Unreadable) == 0
 	switch {
-	case plan == nil || plan.Battery == "" || b.Model != plan.Model || b.Prompt != plan.Prompt || b.SHA256 != plan.Battery:
+	case plan.Battery == "" || b.Model != plan.Model || b.Prompt != plan.Prompt || b.SHA256 != plan.Battery:
 		return "tells of another null battery, or another judge, than the plan's"
-	case f.judge.Battery.settled():
-		return "puts a null battery to the judge that is settled"
 	case len(slices.Compact(named)) != len(b.Paid)+len(b.Refused)+len(b.Unreadable) || len(named) > b.Put:
 		return "miscounts the items of its null battery"
 	case b.Remembered && (!plan.Cache || b.Put != 0 || b.Tries != 0 || b.Problem != "" || b.ErrorStatus != 0 || b.LatencyMs != 0 ||
@@ -31,21 +49,62 @@ func (f *Fold) battery(b trajectory.JudgeBattery) (reason string) {
 	case b.Withstood && (!faultless || !b.Remembered && 2*len(b.Refused) >= b.Put), !b.Withstood && !b.Remembered && faultless && 2*len(b.Refused) < b.Put:
 		return "draws another conclusion from its null battery than there is"
 	}
-	if !f.count(b) {
-		return "its tokens or costs cannot be added up"
-	}
+	return ""
+}
+
+// addBattery counts a null battery, which is then the last word on the judge.
+func (j *JudgeSummary) addBattery(b trajectory.JudgeBattery) {
 	s := BatterySummary{CostMicroUSD: b.CostMicroUSD, Paid: b.Paid, Problem: b.Problem, Put: b.Put, Refused: b.Refused, Remembered: b.Remembered,
 		TokensIn: b.TokensIn, TokensOut: b.TokensOut, Unreadable: b.Unreadable, Withstood: b.Withstood}
-	if before := f.judge.Battery; before != nil {
+	if before := j.Battery; before != nil {
 		s.CostMicroUSD = addCost(s.CostMicroUSD, before.CostMicroUSD)
 		s.TokensIn += before.TokensIn
 		s.TokensOut += before.TokensOut
 	}
-	f.judge.Battery = &s
-	f.judge.TokensIn += b.TokensIn
-	f.judge.TokensOut += b.TokensOut
-	f.judge.CostMicroUSD = addCost(f.judge.CostMicroUSD, b.CostMicroUSD)
-	return ""
+	j.Battery = &s
+	j.TokensIn += b.TokensIn
+	j.TokensOut += b.TokensOut
+	j.CostMicroUSD = addCost(j.CostMicroUSD, b.CostMicroUSD)
+}
+
+// add counts a judgment.
+func (s *JudgeSummary) add(j trajectory.Judgment) {
+	s.TokensIn += j.TokensIn
+	s.TokensOut += j.TokensOut
+	if j.Cached {
+		s.Cached++
+	} else if j.Tries == 0 && j.Path != PathError {
+		switch j.Path {
+		case PathWithheld:
+			s.Withheld++
+		case PathTooLong:
+			s.TooLong++
+		}
+		return
+	}
+	s.CostMicroUSD = addCost(s.CostMicroUSD, j.CostMicroUSD)
+	s.Asked++
+	switch {
+	case j.Judged != nil:
+		s.Judged++
+	case j.Path == PathUnreadable:
+		s.Unreadable++
+	default:
+		s.Errors++
+	}
+}
+
+// CountJudgments counts what a judge did that is not the run's: b is nil where the null
+// battery was not needed.
+func CountJudgments(model string, b *trajectory.JudgeBattery, all []trajectory.Judgment) JudgeSummary {
+	s := JudgeSummary{CostMicroUSD: new(int64), Model: model}
+	if b != nil {
+		s.addBattery(*b)
+	}
+	for _, j := range all {
+		s.add(j)
+	}
+	return s
 }
 
 // settled reports whether the battery is not put to the judge again in the run.

@@ -245,29 +245,7 @@ func (f *Fold) judged(a *Attempt, j trajectory.Judgment) (reason string) {
 		return "takes a verdict from a cache that has none to give"
 	}
 	a.Judgment = &j
-	f.judge.TokensIn += j.TokensIn
-	f.judge.TokensOut += j.TokensOut
-	if j.Cached {
-		f.judge.Cached++
-	} else if j.Tries == 0 && j.Path != PathError {
-		switch j.Path {
-		case PathWithheld:
-			f.judge.Withheld++
-		case PathTooLong:
-			f.judge.TooLong++
-		}
-		return ""
-	}
-	f.judge.CostMicroUSD = addCost(f.judge.CostMicroUSD, j.CostMicroUSD)
-	f.judge.Asked++
-	switch {
-	case j.Judged != nil:
-		f.judge.Judged++
-	case j.Path == PathUnreadable:
-		f.judge.Unreadable++
-	default:
-		f.judge.Errors++
-	}
+	f.judge.add(j)
 	return ""
 }
 

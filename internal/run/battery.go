@@ -56,7 +56,7 @@ func (r *Run) putBattery(ctx context.Context) (withstood bool, err error) {
 	if spent {
 		t.Err = prompt.RunMoneySpent
 	}
-	_, err = r.log.Append(trajectory.Draft{Payload: r.batteryEvent(t)}) // also what was cut off: it had a price
+	_, err = r.log.Append(trajectory.Draft{Payload: batteryEvent(r.fold.Manifest.Judge, t)}) // also what was cut off: it had a price
 	if err == nil && t.Lasts() {
 		m.keepBattery(t.Withstood())
 	}
@@ -137,13 +137,12 @@ func BatteryKey(e Endpoint) judgecache.BatteryContext {
 func (e Endpoint) place() string { return cmp.Or(e.URL, e.Origin) }
 
 // newBattery begins an event of a null battery by the plan.
-func (r *Run) newBattery() trajectory.JudgeBattery {
-	plan := r.fold.Manifest.Judge
+func newBattery(plan *ledger.JudgePlan) trajectory.JudgeBattery {
 	return trajectory.JudgeBattery{CostMicroUSD: new(int64), Model: plan.Model, Prompt: plan.Prompt, SHA256: plan.Battery}
 }
 
-func (r *Run) batteryEvent(t BatteryResult) trajectory.JudgeBattery {
-	b := r.newBattery()
+func batteryEvent(plan *ledger.JudgePlan, t BatteryResult) trajectory.JudgeBattery {
+	b := newBattery(plan)
 	b.CostMicroUSD, b.LatencyMs, b.TokensIn, b.TokensOut = t.CostMicroUSD, t.LatencyMs, t.TokensIn, t.TokensOut
 	b.Paid, b.Problem, b.Put, b.Refused, b.Tries, b.Unreadable, b.Withstood = t.Paid, t.Err, t.Put, t.Refused, t.Tries, t.Unreadable, t.Withstood()
 	if t.Why != nil {
@@ -165,7 +164,7 @@ func (m *judgeMemory) battery() (withstood, found bool) {
 	}
 	m.tell(bad)
 	if found && m.err == nil {
-		b := m.run.newBattery()
+		b := newBattery(m.run.fold.Manifest.Judge)
 		b.Remembered, b.Withstood = true, withstood
 		_, m.err = m.run.log.Append(trajectory.Draft{Payload: b})
 	}

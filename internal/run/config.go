@@ -33,7 +33,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
-	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
@@ -140,15 +139,12 @@ func (c Config) plan() (ledger.Manifest, error) {
 	for _, t := range prompt.Templates() {
 		m.Prompts = append(m.Prompts, ledger.Prompt{ID: t.ID, SHA256: t.Digest(), Text: t.Text})
 		if c.Judge != nil && t.ID == prompt.JudgeID {
-			m.Judge = &ledger.JudgePlan{Battery: judge.BatteryDigest(), Cache: c.verdicts() != nil, Model: c.Judge.Name, Origin: c.Judge.Origin, Prompt: t.ID, PromptSHA256: t.Digest()}
+			m.Judge = new(c.Judge.judgePlan(c.verdicts() != nil))
 		}
 	}
 	m.Probes = audit.ProbesID
 	m.Rehearsal, m.SubmitIntent = c.Rehearsal, c.SubmitIntent
 	m.Voting = ledger.VotingPlan{Attempts: max(c.Attempts, 1), Rule: ledger.VoteFirst}
-	if c.Judge != nil && c.Judge.URL != "" {
-		m.Judge.Endpoint = sign.Digest([]byte(c.Judge.URL))
-	}
 	if c.Attempts > 1 {
 		m.Voting.Rule = ledger.VoteMajority
 	}

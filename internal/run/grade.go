@@ -91,31 +91,10 @@ func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) erro
 	if err := errors.Join(ctx.Err(), memory.err); err != nil {
 		return err
 	}
-	if ask != nil {
-		err := ask.stop(r.cfg.Redact)
-		if err != nil && memory.proven && ask.failed.Status == http.StatusForbidden {
-			v.Tries++
-			if (judge.Judge{Asker: ask}).Answers(ctx) {
-				err = nil // this answer alone is forbidden
-			}
-		}
-		if err != nil {
-			return err
-		}
+	if err := ask.ended(ctx, &v, memory.proven, r.cfg.Redact); err != nil {
+		return err
 	}
-	event := trajectory.Judgment{Cached: v.Known, CostMicroUSD: new(int64), Judged: v.Judged, Official: v.Official, Path: v.Path, Tries: v.Tries}
-	if v.Known || v.Tries > 0 || v.Path == judge.PathError {
-		event.Model, event.Prompt = r.cfg.Judge.Name, prompt.JudgeID
-	}
-	if v.Tries > 0 {
-		event.CostMicroUSD, event.TokensIn, event.TokensOut, event.LatencyMs = ask.cost, ask.tokensIn, ask.tokensOut, ask.latencyMs
-	}
-	if failed := cmp.Or(ask.failure(), memory.untried); v.Path == judge.PathError && failed != nil {
-		event.ErrorStatus = failed.Status
-	}
-	if v.Reply != nil {
-		event.RequestID, event.ResponseModel = r.cfg.Redact.Label(v.Reply.RequestID), r.cfg.Redact.Label(v.Reply.ResponseModel)
-	}
+	event := ask.event(v, memory.untried, r.cfg.Redact)
 	private := privateVerdict{a.Answer.Answer, a.Number, gold, v.Judged, v.Official, v.Path, v.Err, r.cfg.Rehearsal, t.Plan.TaskID}
 	if err := r.keepPrivate(private); err != nil {
 		return err
@@ -221,6 +200,42 @@ func (a *asker) failure() *llm.Error {
 		return nil
 	}
 	return a.failed
+}
+
+// ended is the failure of an endpoint that will not answer however often it is asked,
+// after a verdict was wanted of it; nil without an asker. Where a judge that withstood
+// the null battery forbids a request, it is asked once more about something else.
+func (a *asker) ended(ctx context.Context, v *judge.Verdict, proven bool, redact trajectory.Redactor) error {
+	if a == nil {
+		return nil
+	}
+	err := a.stop(redact)
+	if err != nil && proven && a.failed.Status == http.StatusForbidden {
+		v.Tries++
+		if (judge.Judge{Asker: a}).Answers(ctx) {
+			err = nil // this answer alone is forbidden
+		}
+	}
+	return err
+}
+
+// event returns what is recorded of a verdict; untried is why the judge could not be
+// put to the null battery, if that is known.
+func (a *asker) event(v judge.Verdict, untried *llm.Error, redact trajectory.Redactor) trajectory.Judgment {
+	e := trajectory.Judgment{Cached: v.Known, CostMicroUSD: new(int64), Judged: v.Judged, Official: v.Official, Path: v.Path, Tries: v.Tries}
+	if v.Known || v.Tries > 0 || v.Path == judge.PathError {
+		e.Model, e.Prompt = a.endpoint.Name, prompt.JudgeID
+	}
+	if v.Tries > 0 {
+		e.CostMicroUSD, e.TokensIn, e.TokensOut, e.LatencyMs = a.cost, a.tokensIn, a.tokensOut, a.latencyMs
+	}
+	if failed := cmp.Or(a.failure(), untried); v.Path == judge.PathError && failed != nil {
+		e.ErrorStatus = failed.Status
+	}
+	if v.Reply != nil {
+		e.RequestID, e.ResponseModel = redact.Label(v.Reply.RequestID), redact.Label(v.Reply.ResponseModel)
+	}
+	return e
 }
 
 // stop is the failure of an endpoint that will not answer however often it is

@@ -1,0 +1,347 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// RejudgmentType is the DSSE payload type of a later judgment.
+const RejudgmentType = "application/vnd.gaia-harness.rejudgment+json"
+
+const rejudgmentSchema = "gaia.rejudgment/1"
+
+// RejudgmentsFile holds the later judgments in a package, an envelope a line, by
+// the names of their files. A run directory has each in a file in AttestationsDir.
+const RejudgmentsFile = "rejudgments.jsonl"
+
+// Limits, in bytes, of one later judgment and of all in a package. A verdict takes
+// some 400 bytes, of which base64 makes 540.
+const (
+	maxRejudgment  = 64 << 20
+	MaxRejudgments = 256 << 20
+)
+
+// Rejudgment is what another judge said about the answers of a finished run: the
+// payload of an envelope that the key of the run's plan signs. It changes nothing of
+// the run. It holds no gold answer, no digest of one and no text of the judge.
+type Rejudgment struct {
+	Battery        *trajectory.JudgeBattery `json:"battery"` // null: no answer was short enough for a judge
+	Created        string                   `json:"created"` // trajectory.TimeFormat, by the clock of who judged
+	Events         int64                    `json:"events"`  // lines of the run's journal
+	Head           string                   `json:"head"`    // digest of the journal's last line
+	Judge          ledger.JudgePlan         `json:"judge"`
+	ManifestSHA256 string                   `json:"manifest_sha256"`
+	Rehearsal      bool                     `json:"rehearsal,omitzero"`
+	RunID          string                   `json:"run_id"`
+	Schema         string                   `json:"schema"`
+	Totals         ledger.JudgeSummary      `json:"totals"`
+	Verdicts       []LaterVerdict           `json:"verdicts"` // on each answer of Rejudged, in its order
+}
+
+// LaterVerdict is the verdict on the answer of one attempt.
+type LaterVerdict struct {
+	Attempt  int                 `json:"attempt"`
+	Judgment trajectory.Judgment `json:"judgment"`
+	TaskID   string              `json:"task_id"`
+}
+
+// SealedRejudgment is a later judgment with the digest of its envelope.
+type SealedRejudgment struct {
+	Rejudgment
+	SHA256 string
+}
+
+// NewRejudgment returns what a judge said about the answers of a finished run, with
+// its totals.
+func NewRejudgment(run *ledger.Run, plan ledger.JudgePlan, b *trajectory.JudgeBattery, verdicts []LaterVerdict, created string) Rejudgment {
+	r := Rejudgment{Battery: b, Created: created, Events: run.End.Events, Head: run.End.Head, Judge: plan, ManifestSHA256: run.ManifestSHA256,
+		Rehearsal: run.Manifest.Rehearsal, RunID: run.Manifest.RunID, Schema: rejudgmentSchema, Verdicts: verdicts}
+	r.Totals = r.totals()
+	return r
+}
+
+func (r Rejudgment) totals() ledger.JudgeSummary {
+	all := make([]trajectory.Judgment, len(r.Verdicts))
+	for i, v := range r.Verdicts {
+		all[i] = v.Judgment
+	}
+	return ledger.CountJudgments(r.Judge.Model, r.Battery, all)
+}
+
+// RejudgmentFile returns the name of the file in a run directory that holds what a
+// judge said: one for each model, place, prompt and null battery.
+func RejudgmentFile(plan ledger.JudgePlan) string {
+	plan.Cache = false // which is not of the judge
+	id, err := sign.Canonical(plan)
+	if err != nil {
+		id = nil // a name that is no UTF-8, which cannot be sealed
+	}
+	return path.Join(AttestationsDir, rejudgmentPrefix+sign.Digest(id)[len("sha256:"):][:16]+attestationSuffix)
+}
+
+const rejudgmentPrefix = "judgment-"
+
+// Judgments returns how many judgments a run has: its own, if it has a judge and gold
+// answers, and the later ones.
+func Judgments(m ledger.Manifest, later int) int {
+	if m.Judge != nil && m.Scored() {
+		return later + 1
+	}
+	return later
+}
+
+// SameJudge reports whether a judge is the one of the run's plan.
+func SameJudge(plan ledger.JudgePlan, m ledger.Manifest) bool {
+	return m.Judge != nil && RejudgmentFile(plan) == RejudgmentFile(*m.Judge)
+}
+
+// Rejudged returns the answers that another judge is asked about, in plan order and
+// by attempt: those that the run's own judge would have been asked about. An answer
+// was graded, not paid by the official scorer, and says something.
+func Rejudged(run *ledger.Run) (tasks []*ledger.Task, attempts []*ledger.Attempt) {
+	for _, t := range run.Tasks {
+		for _, a := range t.Attempts {
+			if a.Answer != nil && a.Judgment != nil && !a.Judgment.Official && !judge.Blank(a.Answer.Answer) {
+				tasks, attempts = append(tasks, t), append(attempts, a)
+			}
+		}
+	}
+	return tasks, attempts
+}
+
+// Seal returns the envelope.
+func (r Rejudgment) Seal(key sign.Key) ([]byte, error) {
+	payload, err := sign.Canonical(r)
+	if err != nil {
+		return nil, err
+	}
+	return sign.Seal(key, RejudgmentType, payload)
+}
+
+// Score returns how many of the planned tasks count as correct by this judge: an
+// official yes, or a yes of the judge on the answer that counts; nil where none of
+// its verdicts counts.
+func (r Rejudgment) Score(run *ledger.Run) *ledger.Rate {
+	if !r.Totals.Counts() || r.Battery == nil {
+		return nil
+	}
+	yes := map[string]map[int]bool{}
+	for _, v := range r.Verdicts {
+		if v.Judgment.Judged != nil && *v.Judgment.Judged {
+			if yes[v.TaskID] == nil {
+				yes[v.TaskID] = map[int]bool{}
+			}
+			yes[v.TaskID][v.Attempt] = true
+		}
+	}
+	correct := 0
+	for _, t := range run.Tasks {
+		if a := t.Counted(); a != nil && a.Judgment != nil && (a.Judgment.Official || yes[t.Plan.TaskID][a.Number]) {
+			correct++
+		}
+	}
+	return new(ledger.NewRate(correct, len(run.Tasks)))
+}
+
+// unsealRejudgment reads an envelope with a later judgment of this run.
+func unsealRejudgment(envelope []byte, run *ledger.Run) (SealedRejudgment, error) {
+	payload, err := sign.Unseal(envelope, RejudgmentType, run.Key)
+	if err != nil {
+		return SealedRejudgment{}, err
+	}
+	var r Rejudgment
+	if err := sign.Decode(payload, &r); err != nil {
+		return SealedRejudgment{}, fmt.Errorf("its payload is %w", err)
+	}
+	if why := r.strange(run); why != "" {
+		return SealedRejudgment{}, errors.New(why)
+	}
+	return SealedRejudgment{Rejudgment: r, SHA256: sign.Digest(envelope)}, nil
+}
+
+// strange says what about a later judgment does not fit the run or itself, "" if
+// nothing.
+func (r Rejudgment) strange(run *ledger.Run) string {
+	at, err := time.Parse(trajectory.TimeFormat, r.Created)
+	switch j := r.Judge; {
+	case r.Schema != rejudgmentSchema:
+		return fmt.Sprintf("schema is %q, not %q", r.Schema, rejudgmentSchema)
+	case r.RunID != run.Manifest.RunID || r.ManifestSHA256 != run.ManifestSHA256 || r.Rehearsal != run.Manifest.Rehearsal:
+		return fmt.Sprintf("is about another run: %q", r.RunID)
+	case r.Events != run.End.Events || r.Head != run.End.Head:
+		return fmt.Sprintf("is about a journal of %d events with another head than this one of %d", r.Events, run.End.Events)
+	case err != nil || at.Format(trajectory.TimeFormat) != r.Created:
+		return fmt.Sprintf("created is %q, which is no time", r.Created)
+	case !isName(j.Model) || !isName(j.Origin) || !isName(j.Prompt):
+		return "names no judge, place and prompt, each on one line"
+	case !isDigest(j.PromptSHA256) || !isDigest(j.Battery) || j.Endpoint != "" && !isDigest(j.Endpoint):
+		return "has a prompt, a null battery or an endpoint without a digest"
+	case SameJudge(j, run.Manifest):
+		return "is of the run's own judge, whose first judgment stays the run's"
+	}
+	tasks, attempts := Rejudged(run)
+	if len(r.Verdicts) != len(attempts) {
+		return fmt.Sprintf("has %d verdicts; %d answers of the run are for a judge", len(r.Verdicts), len(attempts))
+	}
+	if len(attempts) == 0 {
+		return "has no verdict"
+	}
+	if r.Battery != nil {
+		if why := r.strangeBattery(); why != "" {
+			return why
+		}
+	}
+	for i, v := range r.Verdicts {
+		if v.TaskID != tasks[i].Plan.TaskID || v.Attempt != attempts[i].Number {
+			return fmt.Sprintf("has a verdict on attempt %d at task %q in the place of attempt %d at task %q", v.Attempt, v.TaskID, attempts[i].Number, tasks[i].Plan.TaskID)
+		}
+		if why := r.strangeVerdict(v.Judgment); why != "" {
+			return fmt.Sprintf("has a verdict on task %q that %s", v.TaskID, why)
+		}
+	}
+	said, err := sign.Canonical(r.Totals)
+	given, failed := sign.Canonical(r.totals())
+	if err != nil || failed != nil || !bytes.Equal(said, given) {
+		return "has totals that its verdicts do not give"
+	}
+	return ""
+}
+
+// strangeBattery says what is wrong with the null battery, "" if nothing is. One that
+// could not be asked in full leaves a later judgment only where the judge had paid.
+func (r Rejudgment) strangeBattery() string {
+	b := *r.Battery
+	if why := r.Judge.Refuses(b); why != "" {
+		return why
+	}
+	known := map[string]bool{}
+	for _, n := range judge.Battery() {
+		known[n.Name] = true
+	}
+	for _, list := range [][]string{b.Paid, b.Refused, b.Unreadable} {
+		for _, name := range list {
+			if !isName(name) || r.Judge.Battery == judge.BatteryDigest() && !known[name] {
+				return fmt.Sprintf("names %q, which is no item of its null battery", name)
+			}
+		}
+	}
+	switch {
+	case b.Problem != "" && (len(b.Paid) == 0 || !slices.Contains(judge.Problems(), b.Problem)):
+		return "is of a judge that was not asked the whole null battery"
+	case !plausible(b.TokensIn, b.TokensOut, b.LatencyMs, b.CostMicroUSD):
+		return "counts what no null battery takes"
+	}
+	return ""
+}
+
+// strangeVerdict says what is wrong with one verdict, "" if nothing is.
+func (r Rejudgment) strangeVerdict(j trajectory.Judgment) string {
+	withstood, asked := r.Battery != nil && r.Battery.Withstood, j.Tries > 0
+	spoke := asked || j.Cached
+	switch {
+	case !consistent(j, &r.Judge) || j.Path == judge.PathNoJudge || j.Path == judge.PathNoAnswer || j.Official:
+		return "does not go with its path " + j.Path
+	case j.Cached && !r.Judge.Cache:
+		return "comes from a cache that was not used"
+	case j.Path == judge.PathError && !asked, j.Tries < 0 || j.Tries > mostAsked:
+		return "the judge was not asked for, or too often"
+	case spoke && !withstood:
+		return "is of a judge that did not withstand the null battery"
+	case j.Path == judge.PathWithheld && (withstood || r.Battery == nil):
+		return "was withheld from a judge that withstood the null battery"
+	case spoke && (j.Model != r.Judge.Model || j.Prompt != r.Judge.Prompt), !spoke && (j.Model != "" || j.Prompt != ""):
+		return "is of another judge or prompt"
+	case !asked && (j.TokensIn != 0 || j.TokensOut != 0 || j.LatencyMs != 0 || j.CostMicroUSD == nil || *j.CostMicroUSD != 0 || j.RequestID != "" || j.ResponseModel != ""):
+		return "took something although the judge was not asked"
+	case j.ErrorStatus != 0 && j.Path != judge.PathError || j.ErrorStatus < 0 || j.ErrorStatus > 599:
+		return "has a status of an error that there was not"
+	case !plausible(j.TokensIn, j.TokensOut, j.LatencyMs, j.CostMicroUSD):
+		return "counts what no verdict takes"
+	case j.RequestID != "" && !isName(j.RequestID) || j.ResponseModel != "" && !isName(j.ResponseModel):
+		return "has a request id or a model that is not one line of text"
+	}
+	return ""
+}
+
+// plausible reports whether counts are of what one verdict, or a null battery, takes,
+// so that the sum of all is a number that JSON holds.
+func plausible(tokensIn, tokensOut, latencyMs int64, cost *int64) bool {
+	const most = 1 << 33
+	for _, n := range []int64{tokensIn, tokensOut, latencyMs} {
+		if n < 0 || n > most {
+			return false
+		}
+	}
+	return cost == nil || *cost >= 0 && *cost <= most
+}
+
+// isName reports whether a text is one line that says something, of at most 1 KiB.
+func isName(s string) bool { return len(s) <= 1<<10 && BadReason(s) == "" }
+
+// ReadRejudgments reads the later judgments of a run directory, by the names of
+// their files. One that the key of the plan did not sign, or that does not fit the
+// run, its name or itself, is a *trajectory.Fault.
+func ReadRejudgments(dir fs.FS, run *ledger.Run) ([]SealedRejudgment, error) {
+	files, envelopes, err := CollectRejudgments(dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []SealedRejudgment
+	for i, name := range files {
+		r, err := unsealRejudgment(envelopes[i], run)
+		if err != nil {
+			return nil, trajectory.Faultf(name, "%v", err)
+		}
+		if RejudgmentFile(r.Judge) != name {
+			return nil, trajectory.Faultf(name, "is of the judge %q, which its name is not of", r.Judge.Model)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// CollectRejudgments reads the later judgments of a run directory as they are.
+func CollectRejudgments(dir fs.FS) (files []string, envelopes [][]byte, err error) {
+	return collect(dir, rejudgmentPrefix, "a later judgment", maxRejudgment)
+}
+
+// DecodeRejudgments reads the file of later judgments in a package. Anything but good
+// ones about this run, one a judge and in the order of their files' names, is a
+// *trajectory.Fault.
+func DecodeRejudgments(data []byte, run *ledger.Run) ([]SealedRejudgment, error) {
+	var all []SealedRejudgment
+	last := ""
+	for line := range bytes.Lines(data) {
+		refuse := func(err error) ([]SealedRejudgment, error) {
+			return nil, &trajectory.Fault{File: RejudgmentsFile, Line: int64(len(all) + 1), Reason: err.Error()}
+		}
+		envelope, whole := bytes.CutSuffix(line, []byte("\n"))
+		if !whole {
+			return refuse(errors.New("has no newline at its end"))
+		}
+		r, err := unsealRejudgment(envelope, run)
+		if err != nil {
+			return refuse(err)
+		}
+		name := RejudgmentFile(r.Judge)
+		if strings.Compare(last, name) >= 0 {
+			return refuse(errors.New("is not in the order of the judges' file names, each once"))
+		}
+		all, last = append(all, r), name
+	}
+	if len(all) == 0 {
+		return nil, trajectory.Faultf(RejudgmentsFile, "is empty")
+	}
+	return all, nil
+}
