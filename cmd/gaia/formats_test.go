@@ -35,6 +35,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 	documented(t, "result", chapter(t, doc, "### `results.jsonl`"), reflect.TypeFor[ledger.Result](), "tokens")
 	documented(t, "report", chapter(t, doc, "### `audit-report.json`"), reflect.TypeFor[audit.Report]())
 	documented(t, "adjudication", chapter(t, doc, "### `adjudications.jsonl`"), reflect.TypeFor[audit.Ruling]())
+	documented(t, "later judgment", chapter(t, doc, "### `rejudgments.jsonl`"), reflect.TypeFor[audit.Rejudgment](), "battery", "judge", "judgment", "totals")
 	documented(t, "statement", chapter(t, doc, "### `attestation.dsse.json`"), reflect.TypeFor[submit.Statement](), "harness")
 	documented(t, "public result", chapter(t, doc, "### Public package `submission-<date>-<last 8 of the run id>-public/`"), reflect.TypeFor[submit.PublicResult]())
 	documented(t, "evidence bundle", chapter(t, doc, "## Evidence bundle"), reflect.TypeFor[trajectory.Contents]())
