@@ -420,7 +420,7 @@ func (p *pruner) bodies(path string) error {
 			p.leave(at, fmt.Sprintf("holds %q, which is no body", other), err)
 			return nil
 		}
-		found, err := verifyRun(os.DirFS(dir))
+		found, _, err := verifyRun(os.DirFS(dir))
 		if err != nil {
 			p.leave(dir, "does not verify", err)
 			return nil
