@@ -21,12 +21,13 @@ type Evidence struct {
 	Gold      map[string]string // nil: not at hand
 	Tasks     []*TaskEvidence   // plan order
 	Cache     []CacheFact
-	Batteries []BatteryFact // in the order of the journal
-	Resumed   []ResumeFact  // in the order of the journal
-	Odd       []OddText     // each distinct text once
-	OddUnread bool          // there are more of them than are kept
-	Usage     *UsageExport  // nil: not at hand
-	Unswept   bool          // an answer was graded without the judge cache having been checked since the process began
+	Batteries []BatteryFact   // in the order of the journal
+	Preflight []PreflightFact // in the order of the journal
+	Resumed   []ResumeFact    // in the order of the journal
+	Odd       []OddText       // each distinct text once
+	OddUnread bool            // there are more of them than are kept
+	Usage     *UsageExport    // nil: not at hand
+	Unswept   bool            // an answer was graded without the judge cache having been checked since the process began
 
 	RunSpent int64 // the line with which the known costs passed the budget of the run; 0: they did not
 	spent    int64 // known costs up to the line that was read last, in micro-USD
@@ -234,6 +235,12 @@ type CacheFact struct {
 type BatteryFact struct {
 	Seq   int64
 	Event trajectory.JudgeBattery
+}
+
+// PreflightFact is what a model was asked before any task began.
+type PreflightFact struct {
+	Seq   int64
+	Event trajectory.Preflight
 }
 
 // ResumeFact is a resumption.

@@ -138,6 +138,8 @@ func (g *gatherer) add(ev trajectory.Event) error {
 	switch p := ev.Payload.(type) {
 	case trajectory.JudgeBattery:
 		g.e.Batteries = append(g.e.Batteries, BatteryFact{ev.Seq, p})
+	case trajectory.Preflight:
+		g.e.Preflight = append(g.e.Preflight, PreflightFact{ev.Seq, p})
 	case trajectory.SecurityEvent:
 		g.e.Cache = append(g.e.Cache, CacheFact{ev.Seq, p})
 		g.swept = g.swept || p.Kind == trajectory.JudgeCacheSweep

@@ -161,6 +161,8 @@ func servedOtherwise(m ledger.Manifest, n *Notes, at place, p trajectory.Payload
 		if p.Model != nil {
 			u.who, u.planned, u.model = p.Name, toolModel(m, p.Name), p.Model.ResponseModel
 		}
+	case trajectory.Preflight:
+		usesOfPreflight(m, at, p, func(asked use) { u = asked })
 	case trajectory.Judgment:
 		if m.Judge != nil && p.Path != judge.PathOfficial && !p.Cached {
 			u.who, u.planned, u.model = theJudge, m.Judge.Model, p.ResponseModel

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 func normalizationCollision() Check {
@@ -117,12 +118,14 @@ func coverageDenominator() Check {
 	return Check{
 		ID: "AUD-11", Name: "coverage-denominator", Severity: Critical, Gate: true,
 		Title: "the score is over all planned tasks",
-		Why:   "leaving out what failed is the oldest way to a good rate: errors, timeouts and tasks never begun count as wrong",
-		Fix:   "count every planned task",
+		Why: "leaving out what failed is the oldest way to a good rate: errors, timeouts and tasks never begun count as wrong; " +
+			"where every attempt failed, the score is of no model",
+		Fix:   "count every planned task; where no attempt was completed, start a new run with an endpoint that answers",
 		Skips: "there is no plan to count by",
 		Rules: []Rule{
 			{"coverage-differs", Critical, 1, "results or outcomes that are not one for each planned task"},
 			{"headline-differs", Critical, 1, "a headline that is not the correct ones over the planned tasks"},
+			{"nothing-completed", Critical, 1, "a run in which every attempt ended in an error: it measured the endpoint, not the model"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			if len(e.Manifest.Tasks) == 0 {
@@ -152,6 +155,23 @@ func coverageDenominator() Check {
 			if s := e.Summary.Scores; s != nil && (s.Official.Correct != correct || s.Official.Planned != len(of) || s.Judged != nil && s.Judged.Planned != len(of)) {
 				n.find("headline-differs", place{}, fmt.Sprintf("a headline of %d of %d", s.Official.Correct, s.Official.Planned), fmt.Sprintf("%d of %d", correct, len(of)))
 			}
+			nothingCompleted(e, n)
 		},
+	}
+}
+
+// nothingCompleted looks for a run that has attempts, of which each ended in an
+// error.
+func nothingCompleted(e *Evidence, n *Notes) {
+	failed, completed := 0, false
+	e.each(func(_ *TaskEvidence, a *AttemptEvidence) {
+		if a.Ended != nil && a.Ended.Outcome == trajectory.Errored {
+			failed++
+		} else {
+			completed = true
+		}
+	})
+	if failed > 0 && !completed {
+		n.find("nothing-completed", place{}, fmt.Sprintf("%d attempts, and each ended in an error", failed), "an attempt that ended with an answer or without one")
 	}
 }

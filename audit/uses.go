@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -24,12 +25,15 @@ const (
 	theJudge = "the judge"
 )
 
-// uses calls visit with all that the journal says of requests to models: attempt
-// by attempt, and then of the null battery.
+// uses calls visit with all that the journal says of requests to models: before
+// the tasks, attempt by attempt, and then of the null battery.
 func (e *Evidence) uses(visit func(use)) {
 	judged := ""
 	if e.Manifest.Judge != nil {
 		judged = e.Manifest.Judge.Model
+	}
+	for _, p := range e.Preflight {
+		usesOfPreflight(e.Manifest, place{seq: p.Seq, given: true}, p.Event, visit)
 	}
 	e.each(func(t *TaskEvidence, a *AttemptEvidence) {
 		for _, m := range a.Models {
@@ -64,6 +68,38 @@ func (e *Evidence) uses(visit func(use)) {
 			u.unmeasured = b.Event.Tries
 		}
 		visit(u)
+	}
+}
+
+// usesOfPreflight calls visit with what a model was asked before the tasks: the
+// tokens of all its requests, and each reply that has an id.
+func usesOfPreflight(m ledger.Manifest, at place, p trajectory.Preflight, visit func(use)) {
+	u := use{at: at, who: theAgent, planned: m.Model.Name, answered: p.Error == nil, model: p.ResponseModel, tokens: p.Tokens.In + p.Tokens.Out}
+	switch p.Kind {
+	case trajectory.PreflightJudge:
+		u.who, u.planned = theJudge, ""
+		if m.Judge != nil {
+			u.planned = m.Judge.Model
+		}
+	case trajectory.PreflightVision:
+		u.who = "describe_image"
+		u.planned = toolModel(m, u.who)
+	case trajectory.PreflightTranscription:
+		u.who = "transcribe_audio"
+		u.planned = toolModel(m, u.who)
+	}
+	if !p.UsageReported {
+		u.unmeasured = p.Requests
+	}
+	u.nameless = max(p.Requests-len(p.RequestIDs), 0)
+	if len(p.RequestIDs) > 0 {
+		u.id = p.RequestIDs[0]
+	}
+	if p.Requests > 0 {
+		visit(u)
+	}
+	for _, id := range p.RequestIDs[min(1, len(p.RequestIDs)):] {
+		visit(use{at: at, who: u.who, planned: u.planned, answered: u.answered, model: u.model, id: id})
 	}
 }
 

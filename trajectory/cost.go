@@ -17,6 +17,8 @@ func Cost(p Payload) (microUSD *int64, requests int) {
 		return p.CostMicroUSD, max(p.Tries, 1)
 	case JudgeBattery:
 		return p.CostMicroUSD, p.Tries
+	case Preflight:
+		return p.CostMicroUSD, p.Requests
 	}
 	return nil, 0
 }

@@ -40,6 +40,7 @@ const (
 	TypeSecurityEvent      Type = "security_event"       // run
 	TypeJudgeBattery       Type = "judge_battery"        // run
 	TypeLimitChanged       Type = "limit_changed"        // run
+	TypePreflight          Type = "preflight"            // run
 	TypeError              Type = "error"                // attempt
 	TypeAnswerCommitted    Type = "answer_committed"     // attempt
 	TypeAttemptEnded       Type = "attempt_ended"        // attempt
@@ -90,7 +91,13 @@ type Torn struct {
 	SHA256 string `json:"sha256"`
 }
 
-// RunCompleted is the last line of a finished run.
+// StoppedByEndpoint is why a run was closed before its end: a model that it needs
+// cannot be asked.
+const StoppedByEndpoint = "endpoint"
+
+// RunCompleted closes a run. It is the last line of a finished one. With Stopped,
+// the run has not reached its end: tasks that are not sealed count as planned
+// alone, TasksBegun have an attempt, and only a run_resumed may follow.
 type RunCompleted struct {
 	Error        int    `json:"error"`
 	Failed       int    `json:"failed"`
@@ -98,7 +105,41 @@ type RunCompleted struct {
 	Planned      int    `json:"planned"`
 	Skipped      int    `json:"skipped"`
 	Solved       int    `json:"solved"`
+	Stopped      string `json:"stopped,omitzero"`     // StoppedByEndpoint; left out: the run is finished
+	TasksBegun   *int   `json:"tasks_begun,omitzero"` // left out: the run is finished
 	Unscored     int    `json:"unscored"`
+}
+
+// The kinds of preflight: what is asked before any task begins.
+const (
+	PreflightModel         = "model"
+	PreflightTools         = "tools" // two turns: a call of a tool, and its result
+	PreflightJudge         = "judge"
+	PreflightVision        = "vision"
+	PreflightTranscription = "transcription"
+)
+
+// What a model does that is asked to call a tool.
+const (
+	ToolCalled = "called"
+	ToolOther  = "other" // it calls another one, or with arguments that are no object
+	ToolNone   = "none"  // it calls none
+)
+
+// Preflight says what came of asking a model of the plan one thing before any task
+// began. It belongs to no task. Tokens and cost are those of all its requests.
+type Preflight struct {
+	CostMicroUSD  *int64     `json:"cost_microusd"`  // null: a price is unknown
+	Error         *CallError `json:"error,omitzero"` // left out: every request was answered
+	Kind          string     `json:"kind"`
+	LatencyMs     int64      `json:"latency_ms"`
+	Model         string     `json:"model"`                 // that was asked for
+	RequestIDs    []string   `json:"request_ids,omitempty"` // of replies, in order
+	Requests      int        `json:"requests"`              // that were sent, retries included
+	ResponseModel string     `json:"response_model,omitzero"`
+	Tokens        Tokens     `json:"tokens"`
+	Tool          string     `json:"tool,omitzero"` // of kind tools, if it was answered: ToolCalled, ToolOther or ToolNone
+	UsageReported bool       `json:"usage_reported"`
 }
 
 // Probes are what a whole document showed when it was recorded, before any

@@ -25,6 +25,7 @@ func (SecurityEvent) Type() Type      { return TypeSecurityEvent }
 func (JudgeBattery) Type() Type       { return TypeJudgeBattery }
 func (ContextCondensed) Type() Type   { return TypeContextCondensed }
 func (LimitChanged) Type() Type       { return TypeLimitChanged }
+func (Preflight) Type() Type          { return TypePreflight }
 func (Error) Type() Type              { return TypeError }
 func (AnswerCommitted) Type() Type    { return TypeAnswerCommitted }
 func (AttemptEnded) Type() Type       { return TypeAttemptEnded }
@@ -93,6 +94,8 @@ func kindOf(t Type) (kind, bool) {
 		return kind{scopeRun, decode[JudgeBattery]}, true
 	case TypeLimitChanged:
 		return kind{scopeRun, decode[LimitChanged]}, true
+	case TypePreflight:
+		return kind{scopeRun, decode[Preflight]}, true
 	case TypeError:
 		return kind{scopeAttempt, decode[Error]}, true
 	case TypeAnswerCommitted:

@@ -75,7 +75,7 @@ func (f *Fold) Results() ([]byte, error) {
 // Summary returns the summary of a completed run.
 func (f *Fold) Summary() Summary {
 	told := Told{Started: f.Started, Completed: f.completed, Interruptions: f.Interruptions, Judge: f.judge,
-		IntegrityEvents: f.IntegrityEvents(), Unrecorded: f.Unrecorded}
+		IntegrityEvents: f.IntegrityEvents(), Preflight: f.Preflight(), Unrecorded: f.Unrecorded}
 	rows := make([]Result, len(f.Tasks))
 	for i, t := range f.Tasks {
 		rows[i] = f.Result(t)
@@ -129,6 +129,27 @@ func (f *Fold) RunCompleted() (trajectory.RunCompleted, bool) {
 		}
 	}
 	return f.counts(), true
+}
+
+// RunStopped returns the payload that closes a run before its end, since a model
+// that it needs cannot be asked.
+func (f *Fold) RunStopped() trajectory.RunCompleted {
+	c := f.counts()
+	c.Planned, c.Stopped, c.TasksBegun = len(f.Tasks), trajectory.StoppedByEndpoint, new(0)
+	for _, t := range f.Tasks {
+		if len(t.Attempts) > 0 {
+			*c.TasksBegun++
+		}
+	}
+	return c
+}
+
+// stopped says why the run is closed before its end, "" if it is not.
+func (f *Fold) stopped() string {
+	if f.Stopped == nil {
+		return ""
+	}
+	return f.Stopped.Stopped
 }
 
 // counts counts the sealed tasks by outcome.

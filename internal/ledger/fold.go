@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"reflect"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -19,6 +20,7 @@ type Fold struct {
 	Tasks          []*Task // plan order
 	Started        string
 	Completed      *trajectory.RunCompleted
+	Stopped        *trajectory.RunCompleted // how the run was closed before its end; nil: it was not, or it has been resumed since
 	Interruptions  []Interruption
 	NotRecorded    string // why recording failed, by the journal: the run went on after it
 	Unrecorded     string // why evidence ended before the run did; what is derived then says so
@@ -30,6 +32,8 @@ type Fold struct {
 	badCache  int   // entries of the judge cache that did not verify
 	counted   int64 // all tokens and micro-USD so far
 	spending  spending
+
+	preflights preflights
 }
 
 // Task is what the journal says of one planned task.
@@ -75,6 +79,8 @@ func (f *Fold) Add(e trajectory.Event, line []byte) error {
 		return refuse("a journal has one run_started, its first line")
 	case f.Completed != nil:
 		return refuse("stands after run_completed")
+	case f.Stopped != nil && e.Payload.Type() != trajectory.TypeRunResumed:
+		return refuse("stands after run_completed, which only run_resumed may follow here")
 	case e.TaskID == "":
 		if reason := f.addRun(e); reason != "" {
 			return refuse("%s", reason)
@@ -121,7 +127,8 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 		if p.Events != e.Seq {
 			return "miscounts the events before it"
 		}
-		f.Interruptions = append(f.Interruptions, Interruption{Events: p.Events, Resumed: e.Timestamp, Torn: p.Torn != nil, Unsubmittable: p.Unsubmittable})
+		f.Interruptions = append(f.Interruptions, Interruption{Events: p.Events, Resumed: e.Timestamp, Stopped: f.stopped(), Torn: p.Torn != nil, Unsubmittable: p.Unsubmittable})
+		f.Stopped, f.preflights.begun, f.preflights.asked = nil, false, nil
 		if f.NotRecorded == "" {
 			f.NotRecorded = p.Unsubmittable
 		}
@@ -136,9 +143,19 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 		if min(p.From, p.To) < 1 || max(p.From, p.To) > maxRequests {
 			return "is given a number of requests at once that no endpoint is"
 		}
+	case trajectory.Preflight:
+		return f.preflight(p)
 	case trajectory.RunCompleted:
-		if want, all := f.RunCompleted(); !all || p != want {
+		want, all := f.RunCompleted()
+		if p.Stopped != "" {
+			want, all = f.RunStopped(), !all
+		}
+		if !all || !reflect.DeepEqual(p, want) {
 			return "run_completed does not count what was sealed"
+		}
+		if p.Stopped != "" {
+			f.Stopped = &p
+			return ""
 		}
 		f.Completed, f.completed = &p, e.Timestamp
 	}
@@ -168,6 +185,8 @@ func (f *Fold) count(p trajectory.Payload) bool {
 		counts, cost = []int64{p.TokensIn, p.TokensOut}, p.CostMicroUSD
 	case trajectory.JudgeBattery:
 		counts, cost = []int64{p.TokensIn, p.TokensOut}, p.CostMicroUSD
+	case trajectory.Preflight:
+		counts, cost = tokenCounts(p.Tokens), p.CostMicroUSD
 	}
 	if cost != nil {
 		counts = append(counts, *cost)
@@ -195,6 +214,7 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 		if sign.Digest([]byte(p.Question)) != t.Plan.QuestionSHA256 || p.FileName != t.Plan.FileName {
 			return "asks another question than planned", nil
 		}
+		f.preflights.begun = true
 		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64),
 			firstUs: e.MonoUs, lastUs: e.MonoUs, process: len(f.Interruptions)})
 		return "", nil

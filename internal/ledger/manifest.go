@@ -43,7 +43,8 @@ type Manifest struct {
 	Harness            trajectory.Harness `json:"harness"`
 	Judge              *JudgePlan         `json:"judge"` // null: official scorer only
 	Model              ModelPlan          `json:"model"`
-	Policy             policy.Policy      `json:"policy"` // canonical; PolicyHash is its hash
+	NoPreflight        bool               `json:"no_preflight,omitzero"` // no model is asked anything before the tasks
+	Policy             policy.Policy      `json:"policy"`                // canonical; PolicyHash is its hash
 	PolicyHash         string             `json:"policy_hash"`
 	PolicyMode         string             `json:"policy_mode"`
 	PricesSHA256       string             `json:"prices_sha256"`

@@ -143,6 +143,7 @@ type Summary struct {
 	Model                     string             `json:"model"`
 	Outcomes                  Outcomes           `json:"outcomes"`
 	PolicyHash                string             `json:"policy_hash"`
+	Preflight                 *PreflightSummary  `json:"preflight,omitzero"` // left out: nothing was asked before the tasks
 	Rehearsal                 bool               `json:"rehearsal,omitzero"`
 	RetriedCalls              int                `json:"retried_calls"`
 	RunID                     string             `json:"run_id"`
@@ -180,7 +181,8 @@ type VotingSummary struct {
 type Interruption struct {
 	Events  int64  `json:"events"` // lines before it
 	Resumed string `json:"resumed"`
-	Torn    bool   `json:"torn"` // an unfinished last line was cut
+	Stopped string `json:"stopped,omitzero"` // why the run had been closed before its end
+	Torn    bool   `json:"torn"`             // an unfinished last line was cut
 	// Unsubmittable is why recording had failed before.
 	Unsubmittable string `json:"unsubmittable,omitzero"`
 }

@@ -12,8 +12,9 @@ import (
 type Told struct {
 	Started, Completed string
 	Interruptions      []Interruption
-	Judge              JudgeSummary // looked at if the plan has a judge; its model is the plan's
-	IntegrityEvents    int          // entries of the judge cache that did not verify
+	Judge              JudgeSummary      // looked at if the plan has a judge; its model is the plan's
+	IntegrityEvents    int               // entries of the judge cache that did not verify
+	Preflight          *PreflightSummary // nil: nothing was asked before the tasks
 	RetriedCalls       int
 	PassedFirst        int    // tasks whose first attempt that did not end as an error gave a correct answer
 	Unrecorded         string // why evidence ended before the run did
@@ -22,7 +23,7 @@ type Told struct {
 // Told returns what the summary of a recorded run says that Summarise is told.
 func (s Summary) Told() Told {
 	told := Told{Started: s.Started, Completed: s.Completed, Interruptions: s.Interruptions, IntegrityEvents: s.JudgeCacheIntegrityEvents,
-		RetriedCalls: s.RetriedCalls}
+		Preflight: s.Preflight, RetriedCalls: s.RetriedCalls}
 	if s.Judge != nil {
 		told.Judge = *s.Judge
 	}
@@ -38,7 +39,7 @@ func Summarise(m Manifest, manifestSHA256 string, rows []Result, told Told) Summ
 	s := Summary{Cassette: m.Cassette, Completed: told.Completed, CostMicroUSD: new(int64), Dataset: m.Dataset, DurationMs: between(told.Started, told.Completed),
 		GaiaSplit: m.Dataset.Split, GuidanceHash: m.GuidanceHash, Harness: m.Harness, Interruptions: told.Interruptions,
 		JudgeCacheIntegrityEvents: told.IntegrityEvents,
-		ManifestSHA256:            manifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RetriedCalls: told.RetriedCalls, RunID: m.RunID,
+		ManifestSHA256:            manifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, Preflight: told.Preflight, Rehearsal: m.Rehearsal, RetriedCalls: told.RetriedCalls, RunID: m.RunID,
 		Schema: summarySchema, Started: told.Started, SubmitIntent: m.SubmitIntent, Unrecorded: told.Unrecorded, VotingAttempts: m.Voting.Attempts}
 	if m.Judge != nil {
 		j := told.Judge

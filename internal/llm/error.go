@@ -36,6 +36,7 @@ type Error struct {
 	Message    string
 	Retryable  bool
 	Stop       bool
+	Filtered   bool          // a content filter refused what this request says
 	RetryAfter time.Duration // what the server asked for; 0 = nothing
 	RequestID  string        // the server's id of the failed request, if it gave one
 	Hint       string        // what the user can do about it; "" where that is not known
@@ -49,6 +50,10 @@ func (e *Error) Error() string {
 	}
 	return fmt.Sprintf("model request failed: %s: %s", e.Code, e.Message)
 }
+
+// OneRequest reports whether the failure says something about this request alone: its text is too
+// long for the model, or a content filter refused it.
+func (e *Error) OneRequest() bool { return e.Filtered || e.Code == ContextLengthExceeded }
 
 // Unwrap returns the context's error where the caller's context ended the call.
 func (e *Error) Unwrap() error { return e.cause }
@@ -161,8 +166,10 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 		e.Stop = true
 	case status == http.StatusUnauthorized, status == http.StatusPaymentRequired:
 		e.Stop = true
+	case f.filtered(lower):
+		e.Filtered = true
 	case status == http.StatusForbidden:
-		e.Stop = !f.moderated
+		e.Stop = true
 	case needsResponses(lower):
 		e.Code, e.Stop = "responses_api_required", true
 		e.Message = "the model needs the Responses API: ask it with --api responses; the endpoint says: " + f.message
@@ -241,6 +248,28 @@ func needsResponses(lowerMessage string) bool {
 func quotaCode(code string) bool {
 	return slices.Contains([]string{"insufficient_quota", "account_deactivated", "access_terminated"}, code) ||
 		strings.Contains(code, "billing")
+}
+
+// filtered says whether a content filter refused the request. The codes are those of OpenAI and Azure
+// (content_filter, content_policy_violation, ResponsibleAIPolicyViolation), LiteLLM
+// (ContentPolicyViolationError), OpenRouter (metadata.flagged_input), Google (SAFETY, PROHIBITED_CONTENT,
+// RECITATION, BLOCKLIST), Bedrock (guardrail_intervened), Alibaba (data_inspection_failed) and Mistral, Groq
+// and xAI (content_moderation); DeepSeek says it in words only.
+func (f failure) filtered(lowerMessage string) bool {
+	code := strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(f.code))
+	for _, part := range []string{"contentfilter", "contentpolicy", "responsibleaipolicy", "contentmoderation", "moderationblocked", "guardrail",
+		"datainspectionfailed", "prohibitedcontent"} {
+		if strings.Contains(code, part) {
+			return true
+		}
+	}
+	for _, part := range []string{"content management policy", "contentpolicyviolationerror", "content exists risk", "content filter", "flagged by our safety",
+		"input data may contain inappropriate content", "violating our usage policy"} {
+		if strings.Contains(lowerMessage, part) {
+			return true
+		}
+	}
+	return f.moderated || slices.Contains([]string{"safety", "recitation", "blocklist"}, code)
 }
 
 // modelMissing says whether a 404 is about the model; most servers name no code and each words it in

@@ -73,7 +73,7 @@ type Run struct {
 	stop    atomic.Pointer[context.CancelCauseFunc] // ends what is under way, while the run executes
 
 	mu        sync.Mutex // guards what follows
-	away      []string   // tasks whose attempts failed in a row for want of the endpoint
+	outage    outage
 	fold      *ledger.Fold
 	followed  int64 // events that fold has taken
 	unwritten error // why trajectories.jsonl is not whole; it can be rebuilt
@@ -244,6 +244,7 @@ func (r *Run) recorded(e trajectory.Event, line []byte) error {
 	r.mu.Lock()
 	err := r.fold.Add(e, line)
 	if err == nil {
+		r.outage.saw(e)
 		r.followed = e.Seq + 1
 	}
 	r.mu.Unlock()

@@ -131,7 +131,7 @@ func TestFaultOnce(t *testing.T) {
 			}
 			err = r.Execute(context.Background(), nil)
 			r.Close()
-			if stop := new(stopError); errors.As(err, &stop) != (f.becomes == stops) || f.becomes != stops && err != nil {
+			if stop := new(StopError); errors.As(err, &stop) != (f.becomes == stops) || f.becomes != stops && err != nil {
 				t.Fatalf("the run ended with %v", err)
 			}
 			if f.becomes == stops {
@@ -226,7 +226,7 @@ func TestFaultAlways(t *testing.T) {
 			// What is of no use may be the task's fault; else nothing works, and the run stops.
 			useless := slices.Contains([]endpoint.Kind{endpoint.Truncated, endpoint.Empty, endpoint.WrongForm}, f.kind)
 			stopped := f.becomes == stops || f.becomes == again && !useless
-			if stop := new(stopError); errors.As(err, &stop) != stopped || !stopped && err != nil {
+			if stop := new(StopError); errors.As(err, &stop) != stopped || !stopped && err != nil {
 				t.Fatalf("the run ended with %v", err)
 			}
 			if stopped {

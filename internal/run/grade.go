@@ -123,6 +123,15 @@ func (r *Run) complete() error {
 	return err
 }
 
+// closeStopped records that the run is closed before its end. What fails here is
+// the log's to remember.
+func (r *Run) closeStopped() {
+	r.mu.Lock()
+	stopped := r.fold.RunStopped()
+	r.mu.Unlock()
+	_, _ = r.log.Append(trajectory.Draft{Payload: stopped})
+}
+
 // seal writes what derives from a completed journal, signs the tree head, and
 // takes the marker away if recording never failed.
 func (r *Run) seal() error {
@@ -245,7 +254,7 @@ func (a *asker) stop(redact trajectory.Redactor) error {
 	if a.failed == nil || !a.failed.Stop || a.failed.Status == http.StatusForbidden && a.answered {
 		return nil
 	}
-	return fmt.Errorf("the judge cannot be asked: status %d, %s", a.failed.Status, redact.Label(a.failed.Code))
+	return &StopError{trajectory.PreflightJudge, fmt.Sprintf("the judge cannot be asked: status %d, %s", a.failed.Status, redact.Label(a.failed.Code)), a.failed}
 }
 
 // Ask implements judge.Asker.

@@ -1,10 +1,18 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +20,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures/endpoint"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -29,7 +38,7 @@ func TestOutage(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = r.Execute(context.Background(), nil)
-			if stop := (*stopError)(nil); !errors.As(err, &stop) || !strings.Contains(stop.text, "in a row failed for want of the endpoint") {
+			if stop := (*StopError)(nil); !errors.As(err, &stop) || !strings.Contains(stop.text, "could not reach the model") {
 				t.Fatalf("the run ended with %v", err)
 			}
 			if err := r.Close(); err != nil {
@@ -131,5 +140,137 @@ func TestMoneyOfAKilledProcess(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// refusals of gateways, as they word them.
+const (
+	liteLLMNoModel = `{"error":{"message":"litellm.BadRequestError: /chat/completions: Invalid model name passed in model=genrated-model. Call ` + "`/v1/models`" + ` to view available models for your key.","type":"invalid_request_error","param":"None","code":"400"}}`
+	openAINoModel  = `{"error":{"message":"The model ` + "`genrated-model`" + ` does not exist or you do not have access to it.","type":"invalid_request_error","param":null,"code":"model_not_found"}}`
+	vLLMNoModel    = `{"object":"error","message":"The model ` + "`genrated-model`" + ` does not exist.","type":"NotFoundError","param":null,"code":404}`
+	azureFiltered  = `{"error":{"message":"The response was filtered due to the prompt triggering Azure OpenAI's content management policy.","type":null,"param":"prompt","code":"content_filter","status":400}}`
+	deepSeekFilter = `{"error":{"message":"Content Exists Risk","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}`
+	aliFiltered    = `{"error":{"message":"Input data may contain inappropriate content.","type":"data_inspection_failed","param":null,"code":"data_inspection_failed"}}`
+	wrongKey       = `{"error":{"message":"the key is not known","type":"invalid_request_error","code":"invalid_api_key"}}`
+	badSchema      = `{"error":{"message":"Invalid schema for function","type":"invalid_request_error","code":"invalid_request"}}`
+)
+
+// refuser is a front of an endpoint that answers some requests by itself.
+type refuser struct {
+	status int
+	body   string
+	when   func(request []byte) bool // nil: always
+	off    atomic.Bool
+	sent   atomic.Int64 // refusals
+}
+
+func (f *refuser) serve(t *testing.T, behind string) string {
+	t.Helper()
+	target, err := url.Parse(behind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: target.Scheme, Host: target.Host})
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if f.off.Load() || f.when != nil && !f.when(body) {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		f.sent.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(f.status)
+		_, _ = io.WriteString(w, f.body)
+	}))
+	t.Cleanup(front.Close)
+	return front.URL + target.Path
+}
+
+// first reports whether a request is the first of its task.
+func first(request []byte) bool { return !bytes.Contains(request, []byte(`"role":"assistant"`)) }
+
+// TestRefusedAlike: an endpoint that refuses the first requests of tasks in the same
+// way, before any task had a reply, stops the run, which goes on when it answers.
+// What says something about one request does not.
+func TestRefusedAlike(t *testing.T) {
+	tasks := endpoint.Tasks{Count: 8, Turns: 3}
+	for _, tt := range []struct {
+		name   string
+		status int
+		body   string
+		when   func([]byte) bool
+		stops  bool
+		most   int64 // refusals before the run stops, one at a time
+	}{
+		{"LiteLLM, unknown model", 400, liteLLMNoModel, nil, true, 4},
+		{"OpenAI, unknown model", 404, openAINoModel, nil, true, 1},
+		{"vLLM, unknown model", 404, vLLMNoModel, nil, true, 1},
+		{"wrong key", 401, wrongKey, nil, true, 1},
+		{"tools refused", 400, badSchema, nil, true, 4},
+		{"unprocessable", 422, `{"detail":"no such thing"}`, nil, true, 4},
+		{"content filter of Azure", 400, azureFiltered, first, false, 0},
+		{"content filter of DeepSeek", 400, deepSeekFilter, first, false, 0},
+		{"content filter of Alibaba", 400, aliFiltered, first, false, 0},
+		{"content filter with 403", 403, `{"error":{"message":"Your input was flagged","code":403,"metadata":{"flagged_input":"…"}}}`, first, false, 0},
+		{"context length", 400, `{"error":{"message":"This model's maximum context length is 512 tokens","code":"context_length_exceeded"}}`, first, false, 0},
+		{"after a reply", 400, badSchema, func(b []byte) bool { return !first(b) }, false, 0},
+		{"some tasks, others have replies", 400, badSchema, func(b []byte) bool {
+			return first(b) && !bytes.Contains(b, []byte(tasks.Question(0)))
+		}, false, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			server := serve(t, endpoint.Config{Tasks: tasks})
+			front := &refuser{status: tt.status, body: tt.body, when: tt.when}
+			c := generated(t, tasks, front.serve(t, server.URL), nil)
+			c.Concurrency = 1
+			r, err := Create(t.TempDir(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = r.Execute(context.Background(), nil)
+			if closing := r.Close(); closing != nil {
+				t.Fatal(closing)
+			}
+			stop := (*StopError)(nil)
+			if errors.As(err, &stop) != tt.stops || !tt.stops && err != nil {
+				t.Fatalf("the run ended with %v", err)
+			}
+			if !tt.stops {
+				if found := verified(t, r.Dir); !found.Complete {
+					t.Errorf("incomplete: %s", found.Missing)
+				}
+				return
+			}
+			if front.sent.Load() != tt.most {
+				t.Errorf("%d requests were refused, want %d", front.sent.Load(), tt.most)
+			}
+			stopped(t, r.Dir, int(tt.most), len(c.Set.Tasks))
+			front.off.Store(true)
+			finish(t, r.Dir, c)
+			s := verified(t, r.Dir).Summary()
+			if s.Outcomes.Solved != tasks.Count-1 || s.Outcomes.Failed != 1 || len(s.Interruptions) != 1 || s.Interruptions[0].Stopped != trajectory.StoppedByEndpoint {
+				t.Errorf("outcomes %+v, interruptions %+v", s.Outcomes, s.Interruptions)
+			}
+		})
+	}
+}
+
+// stopped wants a run that was closed before its end: what is there verifies, and
+// nothing that derives from the end is there.
+func stopped(t *testing.T, dir string, begun, planned int) {
+	t.Helper()
+	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.Complete || found.Stopped == nil || found.Stopped.Stopped != trajectory.StoppedByEndpoint || *found.Stopped.TasksBegun < begun || *found.Stopped.TasksBegun > begun+1 || // the next one may have begun
+		found.Stopped.Planned != planned {
+		t.Errorf("complete %v, stopped %+v: %s", found.Complete, found.Stopped, found.Missing)
+	}
+	for _, name := range []string{ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
+		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is there: %v", name, err)
+		}
 	}
 }

@@ -165,7 +165,7 @@ func TestNoCredentialIsWritten(t *testing.T) {
 				}
 				err = r.Execute(context.Background(), nil)
 				r.Close()
-				if stop := (*stopError)(nil); errors.As(err, &stop) != fail || !fail && err != nil || fail && strings.Contains(err.Error(), p.secret) {
+				if stop := (*StopError)(nil); errors.As(err, &stop) != fail || !fail && err != nil || fail && strings.Contains(err.Error(), p.secret) {
 					t.Errorf("the run ended with %v", err)
 				}
 				absent(t, r.Dir, p.secret)

@@ -135,6 +135,7 @@ func (r *Run) rebuild() (*ledger.Run, *renameio.PendingFile, error) {
 	found, err := ledger.Verify(os.DirFS(r.Dir), ledger.Options{
 		Event: func(e trajectory.Event) error {
 			r.early.add(e)
+			r.outage.saw(e)
 			return nil
 		},
 		Ended: func(_ ledger.Trajectory, line []byte) error {

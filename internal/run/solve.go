@@ -37,6 +37,9 @@ func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
 	if err != nil { // what was recorded last and nobody waited for, such as how a cancelled call ended
 		_, _ = r.log.Append()
 	}
+	if stop := (*StopError)(nil); errors.As(err, &stop) && ctx.Err() == nil {
+		r.closeStopped()
+	}
 	failed := r.log.Err()
 	if failed == nil {
 		return err
@@ -265,7 +268,9 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	if err != nil {
 		return r.failed(rec, ended, err)
 	}
-	r.cameToAnEnd()
+	r.mu.Lock()
+	r.outage.ended()
+	r.mu.Unlock()
 	if !answer.Found {
 		ended.Outcome = trajectory.NoAnswer
 		return rec.Append(0, ended)
@@ -352,62 +357,25 @@ func (r *Run) failed(rec *trajectory.Attempt, ended trajectory.AttemptEnded, cau
 	ended.Outcome, ended.Reason = trajectory.Errored, trajectory.Infrastructure
 	text, _ := r.cfg.Redact.Redact(withoutPlaces(cause))
 	e := trajectory.Error{Message: text, Stage: "solve"}
-	var model *llm.Error
-	stop := false
-	if errors.As(cause, &model) {
+	why := ""
+	if model := (*llm.Error)(nil); errors.As(cause, &model) {
 		e.Code, e.Stage = r.cfg.Redact.Label(model.Code), "model"
-		stop = model.Stop
-		if away := model.Retryable && (model.Status < 200 || model.Status > 299); away {
-			if n, twice := r.inARow(rec.TaskID); n >= outage || twice {
-				stop, text = true, fmt.Sprintf("%d attempts in a row failed for want of the endpoint, the last one so: %s", n, text)
-			}
-		} else {
-			r.cameToAnEnd()
-		}
+		_, _ = r.log.Append() // what was replied to others before this counts; an error comes back below
+		r.mu.Lock()
+		why = r.outage.failed(rec.TaskID, model, text)
+		r.mu.Unlock()
 	}
-	if stop {
+	if why != "" {
 		ended.Reason = trajectory.RunStopped
 	}
 	if err := rec.Append(0, e, ended); err != nil {
 		return err
 	}
-	if stop {
-		return &stopError{text, cause}
+	if why != "" {
+		return &StopError{trajectory.PreflightModel, why, cause}
 	}
 	return nil
 }
-
-// outage is how many attempts in a row may fail for want of the endpoint, each
-// after all its tries, before the run stops: it is away, and would take one task
-// after the other with it. So would a second attempt at the same task. Answers
-// that are of no use are not counted: they may be the task's.
-const outage = 10
-
-// inARow counts the attempts that failed for want of the endpoint since the last
-// one that did not, and says whether one of them was at the same task.
-func (r *Run) inARow(task string) (n int, twice bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	twice = slices.Contains(r.away, task)
-	r.away = append(r.away, task)
-	return len(r.away), twice
-}
-
-// cameToAnEnd notes that the endpoint is there.
-func (r *Run) cameToAnEnd() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.away = nil
-}
-
-// A stopError is why a run stops, in words without secrets.
-type stopError struct {
-	text  string
-	cause error
-}
-
-func (e *stopError) Error() string { return e.text }
-func (e *stopError) Unwrap() error { return e.cause }
 
 // maxProbed bounds, in bytes, the attachments that are looked through. A larger
 // one has no probes, which the audit counts as a gap.

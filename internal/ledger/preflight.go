@@ -1,0 +1,110 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// PreflightSummary adds up what was asked of the models of the plan before tasks
+// began, in all processes of the run.
+type PreflightSummary struct {
+	CostMicroUSD *int64   `json:"cost_microusd"`        // null: a price is unknown
+	Kinds        []string `json:"kinds"`                // trajectory.PreflightModel and so on; in order, each once
+	Requests     int      `json:"requests"`             // that were sent, retries included
+	TokensIn     int64    `json:"tokens_in"`            //
+	TokensOut    int64    `json:"tokens_out"`           //
+	Tool         string   `json:"tool,omitzero"`        // what the model did that was asked to call a tool; left out: it was not, or gave no reply
+	Unanswered   []string `json:"unanswered,omitempty"` // kinds of which no request, or not all, were answered the last time
+}
+
+// preflights follows what is asked before tasks begin.
+type preflights struct {
+	begun bool     // a task, since the process began or went on
+	asked []string // kinds, since then
+	sum   *PreflightSummary
+}
+
+// preflight takes what came of asking a model of the plan before any task began.
+func (f *Fold) preflight(p trajectory.Preflight) (reason string) {
+	model, planned := f.Manifest.preflightModel(p.Kind)
+	resumed := len(f.Interruptions) > 0
+	failed := p.Error != nil
+	switch {
+	case f.Manifest.NoPreflight || f.Manifest.Cassette == CassetteReplay:
+		return "asks a model before the tasks, which the plan leaves out"
+	case !planned || p.Model != model:
+		return "asks a model before the tasks that the plan does not have"
+	case f.preflights.begun:
+		return "asks a model before the tasks, of which one has begun"
+	case slices.Contains(f.preflights.asked, p.Kind), resumed && p.Kind != trajectory.PreflightModel,
+		p.Kind != trajectory.PreflightModel && !slices.Contains(f.preflights.asked, trajectory.PreflightModel):
+		return "asks a model before the tasks out of order"
+	case p.Requests < 0 || p.Requests > maxRequests || p.LatencyMs < 0 || len(p.RequestIDs) > p.Requests || p.Requests == 0 && !failed:
+		return "miscounts the requests before the tasks"
+	case !slices.Contains(toolUses(p.Kind, failed), p.Tool):
+		return "says of a tool what nobody asked for"
+	case failed && (p.Error.Code == "" || p.Error.Status < 0):
+		return "has an error without a code"
+	case !f.count(p):
+		return "its tokens or costs cannot be added up"
+	}
+	f.preflights.asked = append(f.preflights.asked, p.Kind)
+	s := f.preflights.sum
+	if s == nil {
+		s = &PreflightSummary{CostMicroUSD: new(int64)}
+		f.preflights.sum = s
+	}
+	if !slices.Contains(s.Kinds, p.Kind) {
+		s.Kinds = append(s.Kinds, p.Kind)
+	}
+	s.CostMicroUSD = addCost(s.CostMicroUSD, p.CostMicroUSD)
+	s.Requests += p.Requests
+	s.TokensIn += p.Tokens.In
+	s.TokensOut += p.Tokens.Out
+	if p.Kind == trajectory.PreflightTools {
+		s.Tool = p.Tool
+	}
+	s.Unanswered = slices.DeleteFunc(s.Unanswered, func(kind string) bool { return kind == p.Kind })
+	if failed {
+		s.Unanswered = append(s.Unanswered, p.Kind)
+	}
+	return ""
+}
+
+// toolUses lists what a preflight of a kind may say of a tool.
+func toolUses(kind string, failed bool) []string {
+	called := []string{trajectory.ToolCalled, trajectory.ToolOther, trajectory.ToolNone}
+	switch {
+	case kind != trajectory.PreflightTools:
+		return []string{""}
+	case failed: // after the call, or before it
+		return []string{"", trajectory.ToolCalled}
+	}
+	return called
+}
+
+// preflightModel returns the model that a kind of preflight asks; false if the
+// plan has none.
+func (m Manifest) preflightModel(kind string) (model string, planned bool) {
+	switch {
+	case kind == trajectory.PreflightModel, kind == trajectory.PreflightTools && len(m.Tools) > 0:
+		return m.Model.Name, true
+	case kind == trajectory.PreflightJudge && m.Judge != nil:
+		return m.Judge.Model, true
+	case kind == trajectory.PreflightVision && m.Vision != nil:
+		return m.Vision.Model, true
+	case kind == trajectory.PreflightTranscription && m.Transcription != nil:
+		return m.Transcription.Model, true
+	}
+	return "", false
+}
+
+// Preflight returns what was asked before tasks began, nil if nothing was.
+func (f *Fold) Preflight() *PreflightSummary { return f.preflights.sum }
+
+// PreflightModel returns the model that a kind of preflight asks.
+func (m Manifest) PreflightModel(kind string) string {
+	model, _ := m.preflightModel(kind)
+	return model
+}
