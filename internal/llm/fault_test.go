@@ -57,7 +57,7 @@ func TestFaults(t *testing.T) {
 		{"403", answer(403, `{"error":{"message":"country","code":"unsupported_country_region_territory"}}`),
 			Error{Status: 403, Code: "unsupported_country_region_territory", Stop: true}, "country"},
 		{"403 about one input", answer(403, `{"error":{"message":"flagged","code":403,"metadata":{"flagged_input":"x"}}}`),
-			Error{Status: 403, Code: "http_403"}, "flagged"},
+			Error{Status: 403, Code: "http_403", Filtered: true}, "flagged"},
 		{"404 model by code", answer(404, `{"error":{"message":"The model does not exist","code":"model_not_found"}}`),
 			Error{Status: 404, Code: "model_not_found", Stop: true}, "The model does not exist"},
 		{"404 model by words", answer(404, `{"error":{"message":"model \"x\" not found, try pulling it first","type":"api_error"}}`),

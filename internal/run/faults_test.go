@@ -225,7 +225,7 @@ func TestFaultAlways(t *testing.T) {
 			r.Close()
 			// What is of no use may be the task's fault; else nothing works, and the run stops.
 			useless := slices.Contains([]endpoint.Kind{endpoint.Truncated, endpoint.Empty, endpoint.WrongForm}, f.kind)
-			stopped := f.becomes == stops || f.becomes == again && !useless
+			stopped := f.becomes == stops || f.kind == endpoint.BadRequest || f.becomes == again && !useless
 			if stop := new(StopError); errors.As(err, &stop) != stopped || !stopped && err != nil {
 				t.Fatalf("the run ended with %v", err)
 			}
