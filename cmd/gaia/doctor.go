@@ -112,7 +112,7 @@ and the exit code is 3.`,
 	}
 	addRunFlags(c.ofRun, &c.settings, &c.run)
 	c.ofRun.Flags().VisitAll(func(f *pflag.Flag) {
-		if !slices.Contains([]string{"help", "like", "dry-run", "json"}, f.Name) {
+		if !slices.Contains([]string{"help", "like", "dry-run", "json", "no-preflight"}, f.Name) {
 			cmd.Flags().AddFlag(f)
 		}
 	})

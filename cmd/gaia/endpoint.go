@@ -17,6 +17,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/preflight"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/tools"
 )
@@ -134,6 +135,7 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 	if w.Cassette, _, err = s.tape(); err != nil {
 		return err
 	}
+	live := config                                     // without a cassette
 	if !s.dry || w.Cassette == ledger.CassetteReplay { // which makes nothing
 		if config.Transport, err = s.transport(); err != nil {
 			return err
@@ -152,11 +154,30 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 		w.Transcription = &run.Transcription{Client: client, Name: s.transcription, Origin: origin}
 	}
 	w.Vision = s.sight(client, config, baseURL)
-	if s.judge == "" {
-		return nil
+	if s.judge != "" {
+		w.Judge = judgeAt(config, s.judge, baseURL)
 	}
-	w.Judge = judgeAt(config, s.judge, baseURL)
+	if !s.noPreflight && w.Cassette != ledger.CassetteReplay {
+		w.Preflight = w.advance(s, live, baseURL)
+	}
 	return nil
+}
+
+// advance lists what is asked before the tasks, by clients of the same limiter.
+func (w *world) advance(s settings, config llm.Config, baseURL string) *preflight.Models {
+	client := llm.New(config)
+	m := &preflight.Models{Model: preflight.Model{Client: client, Name: s.model}, Tools: true, MaxTokens: s.maxTokens, Now: config.Now}
+	if w.Judge != nil {
+		judge := judgeAt(config, s.judge, baseURL)
+		m.Judge = &preflight.Model{Client: judge.Client, Name: judge.Name}
+	}
+	if v := s.sight(client, config, baseURL); v != nil {
+		m.Vision = &preflight.Model{Client: v.Client, Name: v.Name}
+	}
+	if w.Transcription != nil {
+		m.Transcription = &preflight.Hearing{Client: client, Name: w.Transcription.Name}
+	}
+	return m
 }
 
 // priced fills in the money of the run, which can be kept only if all prices are known.

@@ -29,7 +29,7 @@ func taskSelection() []string { return []string{"level", "task", "sample", "seed
 func planFlags() []string {
 	return append(taskSelection(), "source", "revision", "split", "model", "served-as", "api", "images", "context-window", "judge-model", "no-judge-cache",
 		"transcription-model", "vision-model", "search", "max-turns", "max-tokens", "max-tool-calls", "max-task-tokens", "max-task-time", "max-task-cost", "max-cost", "policy",
-		"voting-attempts", "submit-intent", "record-evidence", "evidence-full-bodies")
+		"voting-attempts", "no-preflight", "submit-intent", "record-evidence", "evidence-full-bodies")
 }
 
 // readLike reads the plan at a path: a manifest, or a run directory or package,
@@ -80,6 +80,7 @@ func (a *app) like(s *settings, flags *pflag.FlagSet, m *ledger.Manifest) error 
 		{"max-task-tokens", strconv.FormatInt(m.Budgets.Tokens, 10)},
 		{"max-tokens", strconv.Itoa(m.Model.MaxTokens)},
 		{"voting-attempts", strconv.Itoa(m.Voting.Attempts)},
+		{"no-preflight", strconv.FormatBool(m.NoPreflight)},
 		{"submit-intent", strconv.FormatBool(m.SubmitIntent)},
 		{"record-evidence", strconv.FormatBool(m.Evidence != ledger.EvidenceHashes)},
 		{"evidence-full-bodies", strconv.FormatBool(m.Evidence == ledger.EvidenceBodies)},

@@ -158,7 +158,7 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 	s.maxTurns, s.toolCalls, s.taskTokens = m.Budgets.Turns, m.Budgets.ToolCalls, m.Budgets.Tokens
 	s.taskTime = time.Duration(m.Budgets.WallMs) * time.Millisecond
 	s.taskCost, s.runCost = taskBudget(m.Budgets.CostMicroUSD), dollarsFlag(m.Budgets.RunCostMicroUSD)
-	s.attempts = m.Voting.Attempts
+	s.attempts, s.noPreflight = m.Voting.Attempts, m.NoPreflight
 	if m.Judge != nil {
 		s.judge, s.noJudgeCache = m.Judge.Model, !m.Judge.Cache
 	}

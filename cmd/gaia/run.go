@@ -71,6 +71,7 @@ func addRunFlags(cmd *cobra.Command, s *settings, c *runCall) {
 	s.addPythonFlag(cmd)
 	f.BoolVar(&s.submitIntent, "submit-intent", false, "commit all answers before grading: needed for a submission")
 	f.BoolVar(&s.noJudgeCache, "no-judge-cache", false, "ask the judge about every answer, also those it has judged before")
+	f.BoolVar(&s.noPreflight, "no-preflight", false, "do not ask the models one short question each before the first task; the plan records it")
 	f.BoolVar(&c.record, "record-evidence", true, "record the beginnings of prompts, replies and results, and arguments; false records their digests only, for local runs")
 	f.BoolVar(&c.bodies, "evidence-full-bodies", false, "also keep prompts, replies, arguments and results whole, beside the journal")
 	f.StringVar(&c.out, "out", "runs", "directory for run directories")

@@ -47,6 +47,7 @@ type settings struct {
 	tpm           int64  // tokens a minute; 0: no limit
 	key           string
 	noJudgeCache  bool
+	noPreflight   bool
 	evidence      string // ledger.EvidenceHeads, EvidenceBodies or EvidenceHashes
 	onLost        string // when evidence cannot be recorded: goOn or stopRun
 	resumed       bool

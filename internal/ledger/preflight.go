@@ -102,9 +102,3 @@ func (m Manifest) preflightModel(kind string) (model string, planned bool) {
 
 // Preflight returns what was asked before tasks began, nil if nothing was.
 func (f *Fold) Preflight() *PreflightSummary { return f.preflights.sum }
-
-// PreflightModel returns the model that a kind of preflight asks.
-func (m Manifest) PreflightModel(kind string) string {
-	model, _ := m.preflightModel(kind)
-	return model
-}

@@ -31,6 +31,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/preflight"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
@@ -73,6 +74,7 @@ type Config struct {
 	Search        *ledger.SearchPlan // of the web_search among Tools; nil: none, or the built-in one
 	Transcription *Transcription     // its tool is not among Tools; nil: none
 	Vision        *Vision            // likewise
+	Preflight     *preflight.Models  // what is asked before the tasks, by clients that no cassette is behind; nil: nothing
 
 	Key     sign.Key
 	Harness trajectory.Harness
@@ -142,6 +144,7 @@ func (c Config) plan() (ledger.Manifest, error) {
 			m.Judge = new(c.Judge.judgePlan(c.verdicts() != nil))
 		}
 	}
+	m.NoPreflight = c.Preflight == nil && c.Cassette != ledger.CassetteReplay // which asks nobody
 	m.Probes = audit.ProbesID
 	m.Rehearsal, m.SubmitIntent = c.Rehearsal, c.SubmitIntent
 	m.Voting = ledger.VotingPlan{Attempts: max(c.Attempts, 1), Rule: ledger.VoteFirst}

@@ -66,6 +66,7 @@ type Run struct {
 	battery       singleflight.Group      // puts the null battery to the judge
 	batteryFailed atomic.Pointer[outcome] // in this process; nil: it did not, or that is settled for the run
 	cutOff        atomic.Int64            // null batteries that this process did not bring to their end
+	preflown      bool                    // models were asked before the tasks, in this process
 	pictures      sync.Mutex              // held while one is made fit to be shown
 
 	early   early                                   // follows the journal

@@ -56,14 +56,19 @@ func (p *purse) affords(tasks []loader.Task, specs []tools.Spec) error {
 	if p == nil {
 		return nil
 	}
+	if least := p.least(tasks, specs); least > p.budget {
+		return &BudgetError{least}
+	}
+	return nil
+}
+
+// least returns what an attempt at the cheapest of the tasks sets aside.
+func (p *purse) least(tasks []loader.Task, specs []tools.Spec) int64 {
 	least := int64(math.MaxInt64)
 	for _, t := range tasks {
 		least = min(least, p.first(t, specs))
 	}
-	if least > p.budget {
-		return &BudgetError{least}
-	}
-	return nil
+	return least
 }
 
 // first bounds what the first request of an attempt at a task may cost, and the

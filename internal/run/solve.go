@@ -65,6 +65,9 @@ func (r *Run) execute(ctx context.Context, drain <-chan struct{}) error {
 		r.cfg.Judge.Limiter.OnUnreachable(r.warn)
 	}
 	r.money = newPurse(r.cfg, r.fold)
+	if err := r.preflight(ctx, drain); err != nil {
+		return err
+	}
 	if err := r.solveFit(ctx, drain); err != nil {
 		return err
 	}

@@ -1,0 +1,262 @@
+// Package preflight asks each model of a run one short question, before any task
+// begins, so that a wrong name, key or address shows before a task is lost to it.
+//
+// [Models.Probes] lists what is asked: the model that answers, a call of a tool in
+// two turns, the judge, and the models that look at pictures and hear recordings; 6
+// requests at most, retries apart. [Probe.Run] asks, and adds up what that took.
+// Nothing of it belongs to a task: a run records it as an event of its own, and
+// gaia doctor shows it without a run (TestProbes).
+package preflight
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxTokens bounds what a model may write: enough for one that thinks before it
+// says a word.
+const maxTokens = 1024
+
+// Chatter asks a model for a completion.
+type Chatter interface {
+	Chat(context.Context, llm.Request, llm.Observer) (llm.Response, error)
+}
+
+// Transcriber has a recording written down.
+type Transcriber interface {
+	Transcribe(context.Context, llm.Transcription, llm.Observer) (llm.Transcript, error)
+}
+
+// Model is a model and how it is asked.
+type Model struct {
+	Client Chatter
+	Name   string
+}
+
+// Hearing is the model that writes down recordings.
+type Hearing struct {
+	Client Transcriber
+	Name   string
+}
+
+// Models are those that a run asks.
+type Models struct {
+	Model         Model // that answers
+	Tools         bool  // it is offered tools
+	Judge         *Model
+	Vision        *Model
+	Transcription *Hearing
+	MaxTokens     int              // of a completion, if the run bounds it; 0: no bound of its own
+	Now           func() time.Time // nil: latencies are 0
+}
+
+// Bound returns how many tokens a completion may have.
+func (m Models) Bound() int {
+	if m.MaxTokens > 0 {
+		return min(m.MaxTokens, maxTokens)
+	}
+	return maxTokens
+}
+
+// Probe is one thing that a model is asked.
+type Probe struct {
+	Kind  string // trajectory.PreflightModel and so on
+	Model string
+	now   func() time.Time
+	ask   func(context.Context, *Result) error
+}
+
+// Result is what came of a probe. Usage and cost are those of all its requests.
+type Result struct {
+	Kind, Model   string
+	Requests      int // that were sent, retries included
+	RequestIDs    []string
+	ResponseModel string
+	Usage         llm.Usage // Reported: by every reply
+	CostMicroUSD  *int64    // nil: a price is unknown
+	Latency       time.Duration
+	Tool          string        // trajectory.ToolCalled and so on; "" where no tool was asked for, or no reply came
+	Verdict       judge.Verdict // of the judge
+	Last          *llm.Response // nil: there was none
+	Err           error         // the request failed
+	failed        *llm.Error    // the last try
+}
+
+// Run asks. It returns when there is an answer, or an error that another try does
+// not help.
+func (p Probe) Run(ctx context.Context) Result {
+	r := Result{Kind: p.Kind, Model: p.Model, CostMicroUSD: new(int64), Usage: llm.Usage{Reported: true}}
+	var began time.Time
+	if p.now != nil {
+		began = p.now()
+	}
+	r.Err = p.ask(ctx, &r)
+	if p.now != nil {
+		r.Latency = p.now().Sub(began)
+	}
+	r.Usage.Reported = r.Usage.Reported && r.Last != nil
+	return r
+}
+
+// Stops reports whether the run cannot go on: the endpoint refused the request for
+// good, or gave no reply that can be read. What another try may help, and a reply
+// that says nothing, are no reason.
+func (r Result) Stops() bool {
+	var e *llm.Error
+	if !errors.As(r.Err, &e) || e.Unwrap() != nil || e.OneRequest() || e.Code == llm.EmptyCompletion {
+		return false
+	}
+	return !e.Retryable || e.Status >= 200 && e.Status <= 299
+}
+
+// CutShort reports whether the last reply ended at the bound.
+func (r Result) CutShort() bool { return r.Last != nil && r.Last.FinishReason == "length" }
+
+// TryStarted implements llm.Observer. A reply that says nothing is a reply, and is
+// not asked for again.
+func (r *Result) TryStarted(n int) error {
+	if n > 1 && r.failed != nil && r.failed.Code == llm.EmptyCompletion {
+		return r.failed
+	}
+	r.Requests++
+	return nil
+}
+
+// TryCompleted implements llm.Observer.
+func (r *Result) TryCompleted(t llm.Try) error {
+	r.failed = t.Err
+	if t.Response == nil {
+		if t.Err != nil && (trajectory.CallError{Code: t.Err.Code, Status: t.Err.Status}).Unanswered() {
+			r.CostMicroUSD, r.Usage.Reported = nil, false
+		}
+		return nil
+	}
+	r.Last = t.Response
+	if id := t.Response.RequestID; id != "" {
+		r.RequestIDs = append(r.RequestIDs, id)
+	}
+	if t.Err == nil {
+		r.ResponseModel = t.Response.ResponseModel
+	}
+	u := t.Response.Usage
+	r.Usage.Reported = r.Usage.Reported && u.Reported
+	r.Usage.In, r.Usage.Out, r.Usage.Cached, r.Usage.Reasoning = r.Usage.In+u.In, r.Usage.Out+u.Out, r.Usage.Cached+u.Cached, r.Usage.Reasoning+u.Reasoning
+	switch {
+	case t.Response.CostMicroUSD == nil:
+		r.CostMicroUSD = nil
+	case r.CostMicroUSD != nil:
+		r.CostMicroUSD = new(*r.CostMicroUSD + *t.Response.CostMicroUSD)
+	}
+	return nil
+}
+
+// What is asked. A gauge is read by no model that does not call the tool.
+const (
+	Question     = "Reply with the word ready."
+	ToolQuestion = "What does the water gauge called mill read now? Call the tool read_gauge to find out."
+	ToolName     = "read_gauge"
+	toolResult   = "212 cm"
+	lookQuestion = "Which colour is this picture? Reply with one word."
+)
+
+// Probes returns what is asked of the models, the model that answers first.
+func (m Models) Probes() []Probe {
+	probes := []Probe{{trajectory.PreflightModel, m.Model.Name, m.Now, m.askModel}}
+	if m.Tools {
+		probes = append(probes, Probe{trajectory.PreflightTools, m.Model.Name, m.Now, m.askTools})
+	}
+	if m.Judge != nil {
+		probes = append(probes, Probe{trajectory.PreflightJudge, m.Judge.Name, m.Now, m.askJudge})
+	}
+	if m.Vision != nil {
+		probes = append(probes, Probe{trajectory.PreflightVision, m.Vision.Name, m.Now, m.askVision})
+	}
+	if m.Transcription != nil {
+		probes = append(probes, Probe{trajectory.PreflightTranscription, m.Transcription.Name, m.Now, m.askHearing})
+	}
+	return probes
+}
+
+func (m Models) askModel(ctx context.Context, r *Result) error {
+	_, err := m.Model.Client.Chat(ctx, llm.Request{Model: m.Model.Name, MaxTokens: m.Bound(), Messages: []llm.Message{{Role: "user", Content: Question}}}, r)
+	return err
+}
+
+// askTools asks for a call of a tool, and sends back what the tool gives. A model
+// that does otherwise is not asked again.
+func (m Models) askTools(ctx context.Context, r *Result) error {
+	request := llm.Request{Model: m.Model.Name, MaxTokens: m.Bound(), Messages: []llm.Message{{Role: "user", Content: ToolQuestion}},
+		Tools: []llm.ToolSpec{{Name: ToolName, Description: "Reads a water gauge and returns its level in centimetres.",
+			Parameters: []byte(`{"type":"object","properties":{"name":{"type":"string","description":"what the gauge is called"}},"required":["name"],"additionalProperties":false}`)}}}
+	reply, err := m.Model.Client.Chat(ctx, request, r)
+	if err != nil {
+		return err
+	}
+	r.Tool = toolUse(reply.Message.ToolCalls)
+	if r.Tool != trajectory.ToolCalled {
+		return nil
+	}
+	request.Messages = append(request.Messages, reply.Message)
+	for _, c := range reply.Message.ToolCalls {
+		request.Messages = append(request.Messages, llm.Message{Role: "tool", ToolCallID: c.ID, Content: toolResult})
+	}
+	_, err = m.Model.Client.Chat(ctx, request, r)
+	return err
+}
+
+// toolUse says what a model did that was asked to call the tool.
+func toolUse(calls []llm.ToolCall) string {
+	if len(calls) == 0 {
+		return trajectory.ToolNone
+	}
+	for _, c := range calls {
+		if v := jsontext.Value(c.Arguments); c.Name != ToolName || !v.IsValid() || v.Kind() != '{' {
+			return trajectory.ToolOther
+		}
+	}
+	return trajectory.ToolCalled
+}
+
+// askJudge shows the judge one answer that says nothing.
+func (m Models) askJudge(ctx context.Context, r *Result) error {
+	asker := &judged{m, r, nil}
+	for _, null := range judge.Battery() {
+		r.Verdict = (judge.Judge{Asker: asker, MaxTries: 1}).Score(ctx, judge.Item{Question: null.Question, Gold: null.Expected, Answer: &null.Candidate})
+		if r.Verdict.Tries > 0 {
+			break // the others are nothing to ask about, by their looks alone
+		}
+	}
+	return asker.err
+}
+
+// judged carries one question to the judge, and keeps why it could not.
+type judged struct {
+	m   Models
+	r   *Result
+	err error
+}
+
+// Ask implements judge.Asker.
+func (j *judged) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) {
+	var reply llm.Response
+	reply, j.err = j.m.Judge.Client.Chat(ctx, llm.Request{Model: j.m.Judge.Name, MaxTokens: j.m.Bound(), SchemaName: q.SchemaName, Schema: q.Schema,
+		Messages: []llm.Message{{Role: "system", Content: q.System}, {Role: "user", Content: q.User}}}, j.r)
+	return judge.Reply{Text: reply.Message.Content, ResponseModel: reply.ResponseModel}, j.err
+}
+
+func (m Models) askVision(ctx context.Context, r *Result) error {
+	_, err := m.Vision.Client.Chat(ctx, llm.Request{Model: m.Vision.Name, MaxTokens: m.Bound(),
+		Messages: []llm.Message{{Role: "user", Content: lookQuestion, Image: &llm.Image{MediaType: "image/png", Data: square()}}}}, r)
+	return err
+}
+
+func (m Models) askHearing(ctx context.Context, r *Result) error {
+	_, err := m.Transcription.Client.Transcribe(ctx, llm.Transcription{Model: m.Transcription.Name, FileName: "tone.wav", Audio: tone()}, r)
+	return err
+}
