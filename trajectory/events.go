@@ -106,7 +106,7 @@ type RunCompleted struct {
 	Skipped      int    `json:"skipped"`
 	Solved       int    `json:"solved"`
 	Stopped      string `json:"stopped,omitzero"`     // StoppedByEndpoint; left out: the run is finished
-	TasksBegun   *int   `json:"tasks_begun,omitzero"` // left out: the run is finished
+	TasksBegun   int    `json:"tasks_begun,omitzero"` // of a run that is stopped; left out: none
 	Unscored     int    `json:"unscored"`
 }
 

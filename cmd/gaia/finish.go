@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -25,6 +26,7 @@ func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, 
 	progress.done()
 	var lost *run.UnrecordedError
 	var unfit *run.UnfitError
+	var stopped *run.StopError
 	switch {
 	case err == nil:
 		return a.printRun(r.Dir, r.Unfit(), asJSON)
@@ -47,6 +49,15 @@ func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, 
 		return fail(exitIncomplete, unfit, "that cannot be made up for: start a new run; to bring this one to its end all the same: "+s.resumeCommand(r.Dir))
 	case errors.Is(err, run.ErrDrained) || interrupted:
 		return fail(exitInterrupted, errors.New("interrupted; the state is saved"), s.resumeCommand(r.Dir))
+	case errors.As(err, &stopped):
+		state := r.State()
+		if asJSON {
+			if err := a.printJSON(partial{Missing: "a model cannot be asked", Planned: len(state.Tasks), Rehearsal: state.Manifest.Rehearsal,
+				RunDir: r.Dir, Settled: settled(state.Fold), Stopped: trajectory.StoppedByEndpoint}); err != nil {
+				return err
+			}
+		}
+		return fail(exitIncomplete, fmt.Errorf("the run stopped: %w", err), s.stopHints(stopped, r.Dir)...)
 	}
 	return unfinished(err, s.resumeCommand(r.Dir))
 }
@@ -66,23 +77,48 @@ func unfinished(err error, resume string) error {
 	return fail(exitIncomplete, fmt.Errorf("the run stopped: %w", err), append(hints, remedy(err, resume))...)
 }
 
-// remedy says what helps a run that stopped. What the plan itself is to blame
-// for, resuming cannot mend.
+// stopHints says what helps a run that a model's endpoint stopped. Another name
+// for the model is another plan.
+func (s settings) stopHints(stopped *run.StopError, dir string) []string {
+	resume := s.resumeCommand(dir)
+	otherwise := "when the endpoint answers: " + resume
+	var asked *llm.Error
+	if !errors.As(stopped, &asked) || asked.Retryable || asked.Status == http.StatusPaymentRequired || asked.Status == http.StatusTooManyRequests {
+		return []string{otherwise}
+	}
+	if known := knownRemedy(asked, resume); known != "" {
+		return []string{known}
+	}
+	flag := map[string]string{trajectory.PreflightJudge: "--judge-model", trajectory.PreflightVision: "--vision-model",
+		trajectory.PreflightTranscription: "--transcription-model"}[stopped.Asked]
+	return []string{"to name another model: " + s.command("gaia", "run", "--like", quoteArg(dir), cmp.Or(flag, "--model"), "NAME"), otherwise}
+}
+
+// remedy says what helps a run that stopped.
 func remedy(err error, resume string) string {
 	var asked *llm.Error
 	if errors.As(err, &asked) {
-		switch {
-		case asked.Hint != "":
-			return asked.Hint
-		case asked.Code == "not_on_cassette":
-			return "start a new run with the settings that the recording was made with: tasks, model, budgets and tools"
-		case asked.Code == "responses_api_required", asked.Code == "not_a_chat_model":
-			return "start a new run with --api responses: resume keeps to the interface of the plan"
-		case asked.Status == http.StatusUnauthorized:
-			return "set OPENAI_API_KEY to a key of the endpoint, then: " + resume
+		if known := knownRemedy(asked, resume); known != "" {
+			return known
 		}
 	}
 	return "mend that, then: " + resume
+}
+
+// knownRemedy says what helps after some failures of a request, "" for others. What
+// the plan itself is to blame for, resuming cannot change.
+func knownRemedy(asked *llm.Error, resume string) string {
+	switch {
+	case asked.Hint != "":
+		return asked.Hint
+	case asked.Code == "not_on_cassette":
+		return "start a new run with the settings that the recording was made with: tasks, model, budgets and tools"
+	case asked.Code == "responses_api_required", asked.Code == "not_a_chat_model":
+		return "start a new run with --api responses: resume keeps to the interface of the plan"
+	case asked.Status == http.StatusUnauthorized:
+		return "set OPENAI_API_KEY to a key of the endpoint, then: " + resume
+	}
+	return ""
 }
 
 // printRun verifies a finished run, as anyone would, and prints its summary;
@@ -108,7 +144,25 @@ func (a *app) printFinished(dir string, found *ledger.Run, unfit *run.UnfitError
 	if err := a.printResult(dir, found, why, asJSON); err != nil {
 		return err
 	}
+	if !completed(found) {
+		return fail(exitFindings, errors.New("every attempt ended in an error: the result says nothing about the model"),
+			"see what failed: gaia show "+quoteArg(dir), "then start a new run: gaia run --like "+quoteArg(dir))
+	}
 	return submittable(found, why)
+}
+
+// completed reports whether an attempt of a run ended otherwise than in an error, or
+// none was made at all.
+func completed(found *ledger.Run) bool {
+	attempts := 0
+	for _, t := range found.Tasks {
+		for _, a := range t.Attempts {
+			if attempts++; a.Ended == nil || a.Ended.Outcome != trajectory.Errored {
+				return true
+			}
+		}
+	}
+	return attempts == 0
 }
 
 // printResult prints a run, and why it cannot be submitted, "" if nothing speaks

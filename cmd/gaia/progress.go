@@ -34,6 +34,8 @@ type progress struct {
 	known bool            // all costs so far are known
 	limit int             // requests at once, of the endpoint that changed last; 0: it never did
 	told  map[string]bool // warnings that are given once
+	asked []string        // kinds of preflight that were answered
+	sent  int             // requests of it
 
 	out io.Writer
 	log *slog.Logger // without a terminal
@@ -79,6 +81,11 @@ func (p *progress) watch(e trajectory.Event) {
 		p.charge(cost)
 	}
 	switch payload := e.Payload.(type) {
+	case trajectory.Preflight:
+		p.charge(payload.CostMicroUSD)
+		p.preflight(payload)
+	case trajectory.TaskStarted:
+		p.begun()
 	case trajectory.TurnStarted:
 		p.mu.Lock()
 		p.turns[e.TaskID] = e.Turn
@@ -112,6 +119,44 @@ func (p *progress) watch(e trajectory.Event) {
 		p.sealed()
 	case trajectory.Error:
 		p.warn("attempt failed", "task", e.TaskID, "stage", payload.Stage, "error", oneLine(payload.Message))
+	}
+}
+
+// preflight warns of what the models did not do that were asked before the tasks.
+func (p *progress) preflight(e trajectory.Preflight) {
+	p.mu.Lock()
+	p.sent += e.Requests
+	if e.Error == nil {
+		p.asked = append(p.asked, e.Kind)
+	}
+	p.mu.Unlock()
+	if note := toolNote(e.Tool); note != "" {
+		p.warn("preflight: "+note, "model", e.Model)
+	}
+	if e.Error != nil {
+		p.warn("preflight: no answer", "kind", e.Kind, "model", e.Model, "status", e.Error.Status, "code", e.Error.Code)
+	}
+}
+
+// toolNote says what a model did that was asked to call a tool, "" if it called it.
+func toolNote(tool string) string {
+	switch tool {
+	case trajectory.ToolNone:
+		return "the model did not call the tool it was asked to call: it called none"
+	case trajectory.ToolOther:
+		return "the model did not call the tool it was asked to call: its call was another one"
+	}
+	return ""
+}
+
+// begun says with the first task that the models answered.
+func (p *progress) begun() {
+	p.mu.Lock()
+	asked, sent := p.asked, p.sent
+	p.asked = nil
+	p.mu.Unlock()
+	if p.log != nil && len(asked) > 0 {
+		p.log.Info("preflight passed", "asked", strings.Join(asked, ","), "requests", sent)
 	}
 }
 
@@ -280,6 +325,9 @@ func (p *progress) Write(b []byte) (int, error) {
 // catchUp counts what a run had done before it was interrupted.
 func (p *progress) catchUp(f *ledger.Fold) {
 	p.planned(f.Manifest)
+	if before := f.Preflight(); before != nil {
+		p.charge(before.CostMicroUSD)
+	}
 	for _, t := range f.Tasks {
 		if t.Sealed != nil || f.Settled(t) {
 			p.settled(t.Plan.TaskID)

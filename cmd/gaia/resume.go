@@ -133,6 +133,12 @@ func (s settings) resumeCommand(dir string) string {
 	if s.serversFrom != "" {
 		words = append(words, "--settings", quoteArg(s.serversFrom))
 	}
+	return s.command(words...)
+}
+
+// command is a command for a shell, with the flags by which it finds what these
+// settings do.
+func (s settings) command(words ...string) string {
 	if s.rehearsal {
 		return strings.Join(words, " ")
 	}

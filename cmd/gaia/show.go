@@ -163,7 +163,8 @@ type partial struct {
 	Planned       int    `json:"planned"`
 	Rehearsal     bool   `json:"rehearsal,omitzero"`
 	RunDir        string `json:"run_dir"`
-	Settled       int    `json:"settled"` // tasks at which no further attempt is due
+	Settled       int    `json:"settled"`          // tasks at which no further attempt is due
+	Stopped       string `json:"stopped,omitzero"` // why the run was closed before its end, and can be resumed
 	Unsubmittable string `json:"unsubmittable,omitzero"`
 }
 

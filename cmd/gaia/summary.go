@@ -75,6 +75,7 @@ func (a *app) printSummary(dir string, found *ledger.Run, unsubmittable string) 
 		rows = append(rows, [2]string{"budget", fmt.Sprintf("%s: %d %s", runBudget(b), s.Outcomes.Skipped, begun)})
 	}
 	rows = append(rows, judgeRows(s.Judge)...)
+	rows = append(rows, preflightRows(found.Manifest, s.Preflight)...)
 	rows = append(rows,
 		[2]string{"calls", fmt.Sprintf("%d turns, %d tool calls, %d model calls retried", s.Turns, s.ToolCalls, s.RetriedCalls)})
 	if broken := rulesBroken(found.Fold); broken != "" {
@@ -105,6 +106,24 @@ func (a *app) printSummary(dir string, found *ledger.Run, unsubmittable string) 
 		return err
 	}
 	return a.printRows(rows)
+}
+
+// preflightRows says what was asked of the models before the tasks.
+func preflightRows(m ledger.Manifest, s *ledger.PreflightSummary) [][2]string {
+	if s == nil {
+		if m.NoPreflight {
+			return [][2]string{{"preflight", "left out by --no-preflight"}}
+		}
+		return nil
+	}
+	rows := [][2]string{{"preflight", fmt.Sprintf("%s: %s; cost %s", strings.Join(s.Kinds, ", "), counted(s.Requests, "request"), dollars(s.CostMicroUSD))}}
+	if len(s.Unanswered) > 0 {
+		rows = append(rows, [2]string{"", "not answered: " + strings.Join(s.Unanswered, ", ")})
+	}
+	if note := toolNote(s.Tool); note != "" {
+		rows = append(rows, [2]string{"", note})
+	}
+	return rows
 }
 
 // runBudget says of a budget for the whole run that it ended the run.

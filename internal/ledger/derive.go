@@ -135,10 +135,10 @@ func (f *Fold) RunCompleted() (trajectory.RunCompleted, bool) {
 // that it needs cannot be asked.
 func (f *Fold) RunStopped() trajectory.RunCompleted {
 	c := f.counts()
-	c.Planned, c.Stopped, c.TasksBegun = len(f.Tasks), trajectory.StoppedByEndpoint, new(0)
+	c.Planned, c.Stopped = len(f.Tasks), trajectory.StoppedByEndpoint
 	for _, t := range f.Tasks {
 		if len(t.Attempts) > 0 {
-			*c.TasksBegun++
+			c.TasksBegun++
 		}
 	}
 	return c

@@ -202,7 +202,7 @@ func (r *Run) verifyUnfinished(closed []string, before map[string]bool, compare 
 	}
 	r.Missing = "the journal has no run_completed"
 	if r.Stopped != nil {
-		r.Missing = fmt.Sprintf("it was stopped by its %s, with %d of %d tasks begun", r.Stopped.Stopped, *r.Stopped.TasksBegun, r.Stopped.Planned)
+		r.Missing = fmt.Sprintf("it was stopped by its %s, with %d of %d tasks begun", r.Stopped.Stopped, r.Stopped.TasksBegun, r.Stopped.Planned)
 	}
 	return compare.end(true, true)
 }

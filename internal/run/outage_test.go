@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures/endpoint"
-	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -264,7 +264,7 @@ func stopped(t *testing.T, dir string, begun, planned int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found.Complete || found.Stopped == nil || found.Stopped.Stopped != trajectory.StoppedByEndpoint || *found.Stopped.TasksBegun < begun || *found.Stopped.TasksBegun > begun+1 || // the next one may have begun
+	if found.Complete || found.Stopped == nil || found.Stopped.Stopped != trajectory.StoppedByEndpoint || found.Stopped.TasksBegun < begun || found.Stopped.TasksBegun > begun+1 || // the next one may have begun
 		found.Stopped.Planned != planned {
 		t.Errorf("complete %v, stopped %+v: %s", found.Complete, found.Stopped, found.Missing)
 	}
