@@ -37,6 +37,9 @@ func strangeTold(told ledger.Told, m ledger.Manifest, rows []PublicResult, event
 	if j.Asked != j.Judged+j.Unreadable+j.Errors || j.Cached > j.Judged || told.PassedFirst > passed || slices.Min(counts) < 0 || !countsJudged(j, m, rows) {
 		return "miscounts what the journal tells"
 	}
+	if told.Preflight != nil && m.Contradicts(*told.Preflight) {
+		return "tells of another preflight than the plan allows"
+	}
 	if j.Battery != nil {
 		return strangeBattery(*j.Battery, m.Judge)
 	}
@@ -71,6 +74,9 @@ func strangeTimes(told ledger.Told, events int64) string {
 	for _, i := range told.Interruptions {
 		if i.Events <= before || i.Events >= events {
 			return "has an interruption where the journal has no event"
+		}
+		if i.Stopped != "" && i.Stopped != trajectory.StoppedByEndpoint {
+			return "has a run stopped by what stops none"
 		}
 		times, before = append(times, i.Resumed), i.Events
 	}

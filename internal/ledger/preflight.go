@@ -102,3 +102,29 @@ func (m Manifest) preflightModel(kind string) (model string, planned bool) {
 
 // Preflight returns what was asked before tasks began, nil if nothing was.
 func (f *Fold) Preflight() *PreflightSummary { return f.preflights.sum }
+
+// Contradicts reports whether a run of the plan cannot have the summary of what was
+// asked before its tasks. No text stands in one that it can have.
+func (m Manifest) Contradicts(s PreflightSummary) bool {
+	counts := []int64{int64(s.Requests), s.TokensIn, s.TokensOut}
+	if s.CostMicroUSD != nil {
+		counts = append(counts, *s.CostMicroUSD)
+	}
+	kinds := []string{trajectory.PreflightModel, trajectory.PreflightTools, trajectory.PreflightJudge, trajectory.PreflightVision, trajectory.PreflightTranscription}
+	next := 0
+	for _, kind := range s.Kinds {
+		_, planned := m.preflightModel(kind)
+		at := slices.Index(kinds[next:], kind)
+		if !planned || at < 0 {
+			return true
+		}
+		next += at + 1
+	}
+	unknown := func(kind string) bool { return !slices.Contains(s.Kinds, kind) }
+	unanswered := slices.Clone(s.Unanswered)
+	slices.Sort(unanswered)
+	asked := slices.Contains(s.Kinds, trajectory.PreflightTools)
+	return m.NoPreflight || m.Cassette == CassetteReplay || slices.Min(counts) < 0 || unknown(trajectory.PreflightModel) ||
+		slices.ContainsFunc(s.Unanswered, unknown) || len(slices.Compact(unanswered)) != len(s.Unanswered) ||
+		s.Tool != "" && (!asked || !slices.Contains(toolUses(trajectory.PreflightTools, false), s.Tool))
+}

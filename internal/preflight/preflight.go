@@ -162,7 +162,7 @@ const (
 	ToolQuestion = "What does the water gauge called mill read now? Call the tool read_gauge to find out."
 	ToolName     = "read_gauge"
 	toolResult   = "212 cm"
-	lookQuestion = "Which colour is this picture? Reply with one word."
+	LookQuestion = "Which colour is this picture? Reply with one word."
 )
 
 // Probes returns what is asked of the models, the model that answers first.
@@ -252,7 +252,7 @@ func (j *judged) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) 
 
 func (m Models) askVision(ctx context.Context, r *Result) error {
 	_, err := m.Vision.Client.Chat(ctx, llm.Request{Model: m.Vision.Name, MaxTokens: m.Bound(),
-		Messages: []llm.Message{{Role: "user", Content: lookQuestion, Image: &llm.Image{MediaType: "image/png", Data: square()}}}}, r)
+		Messages: []llm.Message{{Role: "user", Content: LookQuestion, Image: &llm.Image{MediaType: "image/png", Data: square()}}}}, r)
 	return err
 }
 

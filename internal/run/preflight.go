@@ -22,7 +22,7 @@ func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 	}
 	r.preflown = true
 	asked := r.metered(*models)
-	asked.Tools = len(r.fold.Manifest.Tools) > 0
+	asked.Tools = len(r.gate.Specs()) > 0
 	probes := asked.Probes()
 	if len(r.fold.Interruptions) > 0 {
 		probes = probes[:1]
@@ -140,7 +140,7 @@ func (p payingProbe) Chat(ctx context.Context, r llm.Request, o llm.Observer) (l
 
 // Transcribe implements preflight.Transcriber.
 func (p payingProbe) Transcribe(ctx context.Context, t llm.Transcription, o llm.Observer) (llm.Transcript, error) {
-	held, enough := p.hold(p.money.recording(t))
+	held, enough := p.hold(p.money.request(tools.NeedOfRecording(t), 0))
 	if !enough {
 		return llm.Transcript{}, errNoMoney()
 	}
