@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json/jsontext"
@@ -156,14 +157,8 @@ func (r *Result) TryCompleted(t llm.Try) error {
 	return nil
 }
 
-// What is asked. A gauge is read by no model that does not call the tool.
-const (
-	Question     = "Reply with the word ready."
-	ToolQuestion = "What does the water gauge called mill read now? Call the tool read_gauge to find out."
-	ToolName     = "read_gauge"
-	toolResult   = "212 cm"
-	LookQuestion = "Which colour is this picture? Reply with one word."
-)
+// toolResult is what the gauge reads.
+const toolResult = "212 cm"
 
 // Probes returns what is asked of the models, the model that answers first.
 func (m Models) Probes() []Probe {
@@ -184,15 +179,15 @@ func (m Models) Probes() []Probe {
 }
 
 func (m Models) askModel(ctx context.Context, r *Result) error {
-	_, err := m.Model.Client.Chat(ctx, llm.Request{Model: m.Model.Name, MaxTokens: m.Bound(), Messages: []llm.Message{{Role: "user", Content: Question}}}, r)
+	_, err := m.Model.Client.Chat(ctx, llm.Request{Model: m.Model.Name, MaxTokens: m.Bound(), Messages: []llm.Message{{Role: "user", Content: prompt.PreflightQuestion}}}, r)
 	return err
 }
 
 // askTools asks for a call of a tool, and sends back what the tool gives. A model
 // that does otherwise is not asked again.
 func (m Models) askTools(ctx context.Context, r *Result) error {
-	request := llm.Request{Model: m.Model.Name, MaxTokens: m.Bound(), Messages: []llm.Message{{Role: "user", Content: ToolQuestion}},
-		Tools: []llm.ToolSpec{{Name: ToolName, Description: "Reads a water gauge and returns its level in centimetres.",
+	request := llm.Request{Model: m.Model.Name, MaxTokens: m.Bound(), Messages: []llm.Message{{Role: "user", Content: prompt.PreflightToolCall}},
+		Tools: []llm.ToolSpec{{Name: prompt.PreflightTool, Description: "Reads a water gauge and returns its level in centimetres.",
 			Parameters: []byte(`{"type":"object","properties":{"name":{"type":"string","description":"what the gauge is called"}},"required":["name"],"additionalProperties":false}`)}}}
 	reply, err := m.Model.Client.Chat(ctx, request, r)
 	if err != nil {
@@ -216,7 +211,7 @@ func toolUse(calls []llm.ToolCall) string {
 		return trajectory.ToolNone
 	}
 	for _, c := range calls {
-		if v := jsontext.Value(c.Arguments); c.Name != ToolName || !v.IsValid() || v.Kind() != '{' {
+		if v := jsontext.Value(c.Arguments); c.Name != prompt.PreflightTool || !v.IsValid() || v.Kind() != '{' {
 			return trajectory.ToolOther
 		}
 	}
@@ -252,7 +247,7 @@ func (j *judged) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) 
 
 func (m Models) askVision(ctx context.Context, r *Result) error {
 	_, err := m.Vision.Client.Chat(ctx, llm.Request{Model: m.Vision.Name, MaxTokens: m.Bound(),
-		Messages: []llm.Message{{Role: "user", Content: LookQuestion, Image: &llm.Image{MediaType: "image/png", Data: square()}}}}, r)
+		Messages: []llm.Message{{Role: "user", Content: prompt.PreflightLook, Image: &llm.Image{MediaType: "image/png", Data: square()}}}}, r)
 	return err
 }
 

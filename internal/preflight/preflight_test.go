@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -54,7 +55,7 @@ func fails(e llm.Error) llm.Try { return llm.Try{Err: &e} }
 // TestProbes: all models are asked, within 6 requests, in short texts, without
 // anything that forces a call.
 func TestProbes(t *testing.T) {
-	gauge := llm.ToolCall{ID: "c1", Name: ToolName, Arguments: `{"name":"mill"}`}
+	gauge := llm.ToolCall{ID: "c1", Name: prompt.PreflightTool, Arguments: `{"name":"mill"}`}
 	s := &scripted{tries: [][]llm.Try{{says("ready")}, {says("", gauge)}, {says("212 cm")}, {says(`{"verdict":"incorrect"}`)}, {says("blue")}, {says("tone")}}}
 	m := Models{Model: Model{s, "answers"}, Tools: true, Judge: &Model{s, "judges"}, Vision: &Model{s, "looks"}, Transcription: &Hearing{s, "hears"}, MaxTokens: 90}
 	var kinds []string
@@ -92,7 +93,7 @@ func TestProbes(t *testing.T) {
 // TestStops: what speaks against the run, and what does not.
 func TestStops(t *testing.T) {
 	other := llm.ToolCall{ID: "c1", Name: "grind", Arguments: `{}`}
-	broken := llm.ToolCall{ID: "c1", Name: ToolName, Arguments: `{"name":`}
+	broken := llm.ToolCall{ID: "c1", Name: prompt.PreflightTool, Arguments: `{"name":`}
 	for _, tt := range []struct {
 		name     string
 		tools    bool
@@ -130,7 +131,7 @@ func TestStops(t *testing.T) {
 
 // TestResultRefused: a server that takes a call and not its result is found.
 func TestResultRefused(t *testing.T) {
-	s := &scripted{tries: [][]llm.Try{{says("", llm.ToolCall{ID: "c1", Name: ToolName, Arguments: `{"name":"mill"}`})}, {fails(llm.Error{Status: 422, Code: "http_422"})}}}
+	s := &scripted{tries: [][]llm.Try{{says("", llm.ToolCall{ID: "c1", Name: prompt.PreflightTool, Arguments: `{"name":"mill"}`})}, {fails(llm.Error{Status: 422, Code: "http_422"})}}}
 	r := Models{Model: Model{s, "answers"}, Tools: true}.Probes()[1].Run(t.Context())
 	var failed *llm.Error
 	if !r.Stops() || r.Tool != trajectory.ToolCalled || r.Requests != 2 || !errors.As(r.Err, &failed) || failed.Status != 422 {
