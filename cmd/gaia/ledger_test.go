@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -211,4 +214,74 @@ func TestUnrecorded(t *testing.T) {
 			t.Errorf("%d: %q, not %q", n, got, want)
 		}
 	}
+}
+
+// TestOwnEvaluators: the example in docs/ledger.md does what is said of it, and a command
+// runs only where it is asked for.
+func TestOwnEvaluators(t *testing.T) {
+	_, doc, found := strings.Cut(readFile(t, "docs/ledger.md"), "**Evaluators of your own**")
+	blocks := regexp.MustCompile("(?s)```(yaml|sh)\n(.*?)```").FindAllStringSubmatch(doc, 2)
+	if !found || len(blocks) != 2 {
+		t.Fatalf("docs/ledger.md has the examples %q", blocks)
+	}
+	p := newProgram(t)
+	p.env = append(p.env, "PATH="+os.Getenv("PATH"), "OPENAI_ADMIN_TOKEN=not-for-others-3f2a")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.want(exitOK, "run", "--task", "fab1e005-0000-4000-8000-000000000005,fab1e011-0000-4000-8000-000000000011")
+	write("gaia.yaml", blocks[0][2])
+	write("few-tokens.sh", blocks[1][2]+"touch ran\n")
+	p.want(exitOK, "ledger", "evaluate")
+	if thereIs(filepath.Join(p.dir, "ran")) {
+		t.Fatal("the command ran without --evaluators")
+	}
+	out := p.want(exitOK, "ledger", "evaluate", "--evaluators")
+	if first, _, _ := strings.Cut(out, "\n"); first != "gaia: the evaluator few-tokens runs for each event, for 5s at most: sh few-tokens.sh" {
+		t.Errorf("it begins with %q", first)
+	}
+	if !regexp.MustCompile(`(?m)^ few-tokens +2 +0 *$`).MatchString(out) || !thereIs(filepath.Join(p.dir, "ran")) {
+		t.Errorf("evaluate says:\n%s", out)
+	}
+	write("few-tokens.sh", strings.Replace(blocks[1][2], "20000", "1", 1))
+	out = p.want(exitFindings, "ledger", "evaluate", "--evaluators")
+	if !regexp.MustCompile(`few-tokens: \d+ tokens\n`).MatchString(out) || !regexp.MustCompile(`(?m)^ few-tokens +0 +2 *$`).MatchString(out) {
+		t.Errorf("evaluate says:\n%s", out)
+	}
+	write("few-tokens.sh", "env >&2\nprintf '\\033[31mhostile\\n' >&2\nexit 7\n")
+	out = p.want(exitFindings, "ledger", "evaluate", "--evaluators")
+	if !strings.Contains(out, `few-tokens: failed: exit status 7: \u001b[31mhostile`+"\n") || strings.Contains(out, "3f2a\n") {
+		t.Errorf("evaluate says:\n%s", out)
+	}
+	write("few-tokens.sh", "env | grep -q -e TOKEN -e HF_ && exit 9\necho '{\"pass\":true,\"details\":\"\"}'\n")
+	out = p.want(exitOK, "ledger", "evaluate", "--evaluators", "--json")
+	if !strings.Contains(out, `{"details":"","name":"few-tokens","pass":true,"score":1}`) {
+		t.Errorf("evaluate says:\n%s", out)
+	}
+	for settings, want := range map[string]string{
+		"":                                       "names no evaluators",
+		"model: gpt-4o\n":                        "names no evaluators",
+		"evaluators:\n  a: [sh]\n":               "has no members",
+		"evaluators: sh\n":                       "is no mapping",
+		"evaluators:\n  A:\n    command: [sh]\n": "is no name of an evaluator",
+		"evaluators:\n  tests-pass:\n    command: [sh]\n":                                        "gaia has an evaluator",
+		"evaluators:\n  a:\n    timeout: 5s\n":                                                   "has no command",
+		"evaluators:\n  a:\n    command: sh\n":                                                   "is no list of texts",
+		"evaluators:\n  a:\n    command: [sh]\n    timeout: 1h\n":                                "is no timeout",
+		"evaluators:\n  a:\n    command: [sh]\n    timeout: 0s\n":                                "is no timeout",
+		"evaluators:\n  a:\n    command: [sh]\n    env: [A]\n":                                   "an evaluator has no",
+		"evaluators:\n  a:\n    command: [sh]\n    command: [sh]\n":                              "stands here again",
+		"evaluators:\n  a:\n    command: [sh]\n  a:\n    command: [sh]\n":                        "there is another evaluator",
+		"evaluators:\n  a:\n    command: [sh, sk-proj-0123456789abcdefABCDEF0123456789abcdef]\n": "looks like a key",
+	} {
+		write("own.yaml", settings)
+		if out := p.want(exitUsage, "ledger", "evaluate", "--evaluators", "--settings", "own.yaml"); !strings.Contains(out, want) {
+			t.Errorf("%q: %s", settings, out)
+		}
+	}
+	p.want(exitUsage, "ledger", "evaluate", "--settings", "own.yaml")
+	p.want(exitOK, "run", "--limit", "1") // the settings of a run may stand beside them
 }

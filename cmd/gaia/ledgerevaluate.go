@@ -2,17 +2,31 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
+	"syscall"
+	"time"
 
+	"github.com/gaia-harness/gaia/internal/evaluator"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/goccy/go-yaml/ast"
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) ledgerEvaluateCommand() *cobra.Command {
 	q := &ledgerQuery{}
 	limits := ledger.DefaultLimits()
+	var own bool
+	var settings string
 	cmd := &cobra.Command{
 		Use:   "evaluate",
 		Short: "Put the evaluators to run events",
@@ -23,8 +37,15 @@ say. Exit code 3 if one fails:
   forbidden-command     no violation of R004
   forbidden-dependency  no violation of R005
   violation-rate        at most --max-violations rules broken
-  diff-quality          lines reworked ÷ lines added and removed at most --max-rework-ratio`,
+  diff-quality          lines reworked ÷ lines added and removed at most --max-rework-ratio
+
+With --evaluators it also runs the commands that gaia.yaml names below evaluators,
+once for each attempt, and prints them first. Each gets the run event as a line of
+JSON, no variable but PATH and HOME, and 10 seconds if its timeout says nothing
+else; it prints {"pass": true, "score": 0.5, "details": "why"}. One that fails in
+any way is a failed evaluation.`,
 		Example: `  gaia ledger evaluate
+  gaia ledger evaluate --evaluators
   gaia ledger evaluate --max-violations 1 --max-rework-ratio 0.5 --json`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -35,7 +56,23 @@ say. Exit code 3 if one fails:
 			if limits.Violations < 0 {
 				return usage("0 lets none pass", "--max-violations is %d, which is below 0", limits.Violations)
 			}
-			return a.evaluate(q, ledger.Evaluators(limits))
+			if err := notEmpty(cmd, "settings"); err != nil {
+				return err
+			}
+			if settings != "" && !own {
+				return usage("gaia ledger evaluate --evaluators --settings FILE", "--settings is for --evaluators")
+			}
+			ctx, release := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer release()
+			by := ledger.Evaluators(limits)
+			if own {
+				commands, err := a.ownEvaluators(ctx, settings)
+				if err != nil {
+					return err
+				}
+				by = append(by, commands...)
+			}
+			return a.evaluate(ctx, q, by)
 		},
 	}
 	q.add(cmd)
@@ -43,6 +80,8 @@ say. Exit code 3 if one fails:
 	f := cmd.Flags()
 	f.IntVar(&limits.Violations, "max-violations", limits.Violations, "rules that an attempt may break")
 	f.Var((*fraction)(&limits.ReworkRatio), "max-rework-ratio", "lines reworked ÷ lines added and removed that an attempt may have")
+	f.BoolVar(&own, "evaluators", false, "run the commands of gaia.yaml as evaluators, too")
+	f.StringVar(&settings, "settings", "", "file of settings that names them (default: gaia.yaml)")
 	completeFixed(cmd, "max-violations")
 	completeFixed(cmd, "max-rework-ratio")
 	return cmd
@@ -63,24 +102,149 @@ type evaluatorCount struct {
 	Passed int    `json:"passed"`
 }
 
-func (a *app) evaluate(q *ledgerQuery, by []ledger.Evaluator) error {
+// evaluatorsKey is a setting that is no flag.
+const evaluatorsKey = "evaluators"
+
+// evaluatorEntry is an evaluator as the settings file names it.
+type evaluatorEntry struct {
+	name    string
+	command []string
+	timeout time.Duration
+}
+
+// The bounds of evaluators that are commands.
+const (
+	maxEvaluators    = 16
+	evaluatorTimeout = 10 * time.Second // if nothing is said
+	maxEvaluatorTime = 10 * time.Minute
+	evaluatedAtOnce  = 4 // events
+)
+
+const evaluatorHint = "an evaluator is a name, and below it command: [PROGRAM, ARGUMENT] and, if you like, timeout: 10s"
+
+// gatherEvaluators takes the mapping of evaluators.
+func (f *settingsFile) gatherEvaluators(node ast.Node) error {
+	pairs := pairsOf(node)
+	if len(pairs) == 0 || len(pairs) > maxEvaluators {
+		return f.wrong(placeOf(node.GetToken()), evaluatorHint, "%s is no mapping of 1 to %d evaluators", evaluatorsKey, maxEvaluators)
+	}
+	for _, pair := range pairs {
+		e := evaluatorEntry{name: pair.Key.String(), timeout: evaluatorTimeout}
+		at := placeOf(pair.Key.GetToken())
+		switch {
+		case !regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`).MatchString(e.name):
+			return f.wrong(at, "give small letters, digits and dashes, 32 at most, a letter first", "%q is no name of an evaluator", text.Trim(e.name, shownWidth))
+		case slices.ContainsFunc(f.evaluators, func(o evaluatorEntry) bool { return o.name == e.name }):
+			return f.wrong(at, "give each a name of its own", "there is another evaluator %q", e.name)
+		case slices.ContainsFunc(ledger.Evaluators(ledger.Limits{}), func(o ledger.Evaluator) bool { return o.Name() == e.name }):
+			return f.wrong(at, "give it another name", "gaia has an evaluator %q", e.name)
+		}
+		members := pairsOf(pair.Value)
+		if members == nil {
+			return f.wrong(placeOf(pair.Value.GetToken()), evaluatorHint, "the evaluator %q has no members", e.name)
+		}
+		said := map[string]bool{}
+		for _, m := range members {
+			key, at := m.Key.String(), placeOf(m.Key.GetToken())
+			if said[key] {
+				return f.wrong(at, "leave one of them", "%s stands here again", text.Trim(key, shownWidth))
+			}
+			said[key] = true
+			var err error
+			switch key {
+			case "command":
+				e.command, err = f.texts(key, m.Value)
+			case "timeout":
+				var limit string
+				if limit, err = f.text(key, m.Value); err == nil {
+					if e.timeout, err = time.ParseDuration(limit); err != nil || e.timeout <= 0 || e.timeout > maxEvaluatorTime {
+						err = f.wrong(placeOf(m.Value.GetToken()), "give a time such as 10s or 2m, 10m at most", "%q is no timeout of an evaluator", text.Trim(limit, shownWidth))
+					}
+				}
+			default:
+				err = masked(f.wrong(at, evaluatorHint, "an evaluator has no %q", text.Trim(key, shownWidth)), oneLine(text.Trim(key, shownWidth))+": ")
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if len(e.command) == 0 {
+			return f.wrong(at, evaluatorHint, "the evaluator %q has no command", e.name)
+		}
+		f.evaluators = append(f.evaluators, e)
+	}
+	return nil
+}
+
+// ownEvaluators returns the evaluators of the settings file, after saying what they run.
+func (a *app) ownEvaluators(ctx context.Context, settings string) ([]ledger.Evaluator, error) {
+	file, err := openSettings(settings)
+	if err != nil {
+		return nil, err
+	}
+	if file == nil || len(file.evaluators) == 0 {
+		return nil, usage("docs/ledger.md has an example", "%q names no evaluators", cmp.Or(settings, settingsName))
+	}
+	var environ []string
+	for _, name := range []string{"HOME", "PATH"} {
+		if value := a.getenv(name); value != "" {
+			environ = append(environ, name+"="+value)
+		}
+	}
+	var all []ledger.Evaluator
+	for _, e := range file.evaluators {
+		words := make([]string, len(e.command))
+		for i, word := range e.command {
+			words[i] = quoteArg(word)
+		}
+		fmt.Fprintf(a.stderr, "gaia: the evaluator %s runs for each event, for %s at most: %s\n", e.name, e.timeout, oneLine(strings.Join(words, " ")))
+		all = append(all, evaluator.Command{Context: ctx, Label: e.name, Args: e.command, Timeout: e.timeout, Environ: environ})
+	}
+	return all, nil
+}
+
+func (a *app) evaluate(ctx context.Context, q *ledgerQuery, by []ledger.Evaluator) error {
 	l := a.newLister(q.asJSON, "evaluations", evaluatedLine, func(l line) any { return evaluatedEvent{l.ID, l.results, l.RunID, l.TaskID} })
 	counts := make([]evaluatorCount, len(by))
 	for i, e := range by {
 		counts[i].Name = e.Name()
 	}
-	read, err := a.eachEvent(q, func(e shownEvent) error {
-		results := make([]ledger.Evaluation, len(by))
-		for i, evaluator := range by {
-			results[i] = evaluator.Evaluate(e.RunEvent)
-			if results[i].Pass {
+	var under []chan line // events that are being evaluated, in their order
+	take := func() error {
+		done := <-under[0]
+		under = under[1:]
+		for i, r := range done.results {
+			if r.Pass {
 				counts[i].Passed++
 			} else {
 				counts[i].Failed++
 			}
 		}
-		return l.add(line{e, results})
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return l.add(done)
+	}
+	read, err := a.eachEvent(q, func(e shownEvent) error {
+		done := make(chan line, 1)
+		go func() {
+			results := make([]ledger.Evaluation, len(by))
+			for i, one := range by {
+				results[i] = one.Evaluate(e.RunEvent)
+			}
+			done <- line{e, results}
+		}()
+		if under = append(under, done); len(under) < evaluatedAtOnce {
+			return nil
+		}
+		return take()
 	}, nil)
+	for err == nil && len(under) > 0 {
+		err = take()
+	}
+	for _, done := range under { // so that no command outlives this one
+		<-done
+	}
 	if err != nil {
 		return err
 	}

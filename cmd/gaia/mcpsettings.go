@@ -11,7 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// mcpKey is the one setting that is no flag.
+// mcpKey is a setting that is no flag, as evaluatorsKey is.
 const mcpKey = "mcp"
 
 // maxServers bounds how many MCP servers a run has.

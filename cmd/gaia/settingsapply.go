@@ -31,7 +31,7 @@ func (f *settingsFile) apply(flags *pflag.FlagSet, keep func(name string) bool) 
 		}
 	})
 	for _, e := range f.entries {
-		if e.key == mcpKey {
+		if e.key == mcpKey || e.key == evaluatorsKey {
 			continue
 		}
 		if !slices.Contains(names, e.key) {

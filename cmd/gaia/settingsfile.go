@@ -26,13 +26,16 @@ const settingsName = "gaia.yaml"
 const maxSettings = 64 << 10
 
 // A settingsFile is a flat YAML mapping from names of flags to their values, but
-// for the MCP servers, which are a list of mappings. A nil one is none.
+// for the MCP servers, which are a list of mappings, and the evaluators, which are
+// mappings by name. A nil one is none.
 type settingsFile struct {
 	name    string
 	lines   []string
 	entries []entry
 	set     map[string]place // the flags that were set from it
 	servers []mcpEntry
+
+	evaluators []evaluatorEntry
 }
 
 // An entry is one setting. Lists keep each value's own place.
@@ -176,6 +179,13 @@ func (f *settingsFile) gather(body *ast.MappingNode) error {
 		}
 		if e.key == mcpKey {
 			if err := f.gatherServers(pair.Value); err != nil {
+				return err
+			}
+			f.entries = append(f.entries, e)
+			continue
+		}
+		if e.key == evaluatorsKey {
+			if err := f.gatherEvaluators(pair.Value); err != nil {
 				return err
 			}
 			f.entries = append(f.entries, e)

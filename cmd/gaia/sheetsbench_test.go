@@ -162,7 +162,7 @@ func BenchmarkLedger(b *testing.B) {
 		{"rank", func() error { return r.rankRules(query()) }},
 		{"metrics", func() error { return r.countMetrics(query()) }},
 		{"evaluate", func() error {
-			if err := r.evaluate(query(), ledger.Evaluators(ledger.DefaultLimits())); classify(err).code != exitFindings {
+			if err := r.evaluate(b.Context(), query(), ledger.Evaluators(ledger.DefaultLimits())); classify(err).code != exitFindings {
 				return err
 			}
 			return nil
