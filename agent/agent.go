@@ -8,7 +8,8 @@
 //
 // Every step is recorded before it has an effect. A tool runs only when the
 // decision about it is durable, and a request leaves only when the list of its
-// messages is, and every result among them: two waits for the disk in a turn.
+// messages is, and every result among them: two waits for the disk in a turn,
+// and one more for each further call of it that asks a model.
 package agent
 
 import (

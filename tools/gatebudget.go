@@ -111,6 +111,8 @@ func (n Need) Cost(prices llm.Prices, out int64) *int64 {
 // grant limits nothing.
 type grant struct {
 	need      Need
+	prices    llm.Prices
+	floor     int64  // what a request cost before that is dearer than prices tell, in micro-USD
 	maxTokens int    // of a completion; 0 leaves it to the endpoint
 	cost      *int64 // of one request at most, in micro-USD; nil: not known
 	tokens    int64  // likewise
@@ -118,7 +120,7 @@ type grant struct {
 	left      int64  // tokens left for all requests; policy.Unlimited: no limit
 
 	spent, used int64 // micro-USD and tokens, with the bound where an answer does not tell
-	in, dearest int64 // the most tokens read, and the highest cost, of one request
+	in, dearest int64 // the most tokens read of one request, and the highest cost that prices do not tell
 }
 
 // reserve sets aside what one request of a call may take: its completion is as
@@ -126,14 +128,10 @@ type grant struct {
 // shortest fits. The lock is held; no other call is granted anything before this
 // one is settled.
 func (s *Session) reserve(n Need) (g *grant, over string) {
-	g = &grant{need: n, maxTokens: s.gate.MaxTokens, money: policy.Unlimited, left: policy.Unlimited}
-	seen := s.seen[n.Model] // an endpoint may count more than the bound does
+	seen := s.seen[n.Model] // an endpoint may count, or bill, more than the bound does
+	g = &grant{need: n, prices: s.gate.Prices, floor: seen.dearest, maxTokens: s.gate.MaxTokens, money: policy.Unlimited, left: policy.Unlimited}
 	n.In = max(n.In, seen.in)
-	g.cost = n.Cost(s.gate.Prices, 0)
-	priced := g.cost != nil
-	if !priced && seen.dearest > 0 {
-		g.cost = &seen.dearest
-	}
+	priced := n.Cost(g.prices, 0) != nil
 	if limit := s.gate.Policy.MaxCostMicroUSD; limit != policy.Unlimited {
 		g.money = max(limit-s.cost, 0)
 	}
@@ -144,27 +142,26 @@ func (s *Session) reserve(n Need) (g *grant, over string) {
 		if priced && s.gate.Prices.CostOfAudio(n.Model, n.Millis) == nil {
 			g.tokens = n.In + n.Out
 		}
-		return g, g.lacks(s.gate.Prices, n, 0)
+		return g, g.lacks(n, 0)
 	}
 	limit := s.gate.MaxTokens
 	if limit == 0 && (g.left != policy.Unlimited || priced && g.money != policy.Unlimited) {
 		limit = defaultCompletion
 	}
 	least := min(leastCompletion, limit)
-	if over := g.lacks(s.gate.Prices, n, int64(least)); over != "" {
+	if over := g.lacks(n, int64(least)); over != "" {
 		return g, over
 	}
-	more := sort.Search(limit-least, func(i int) bool { return g.lacks(s.gate.Prices, n, int64(least+i+1)) != "" })
+	more := sort.Search(limit-least, func(i int) bool { return g.lacks(n, int64(least+i+1)) != "" })
 	g.maxTokens = least + more
-	g.lacks(s.gate.Prices, n, int64(g.maxTokens))
-	return g, ""
+	return g, g.lacks(n, int64(g.maxTokens))
 }
 
 // lacks makes g that of a request that writes so many tokens at most, and says
 // why it does not fit what is left; "" if it does.
-func (g *grant) lacks(prices llm.Prices, n Need, out int64) string {
-	if cost := n.Cost(prices, out); cost != nil {
-		g.cost = cost
+func (g *grant) lacks(n Need, out int64) string {
+	if g.cost = n.Cost(g.prices, out); g.floor > 0 && (g.cost == nil || *g.cost < g.floor) {
+		g.cost = &g.floor
 	}
 	if n.Millis == 0 {
 		g.tokens = n.In + out
@@ -197,7 +194,13 @@ func (g *grant) tried(t llm.Try) {
 	}
 	cost, used := t.Response.CostMicroUSD, t.Response.Usage.In+t.Response.Usage.Out
 	if cost != nil {
-		g.dearest = max(g.dearest, *cost)
+		told := g.prices.Cost(g.need.Model, t.Response.Usage)
+		if told == nil && g.need.Millis > 0 { // it is billed by its length
+			told = g.cost
+		}
+		if told == nil || *cost > *told {
+			g.dearest = max(g.dearest, *cost)
+		}
 	} else {
 		cost = g.cost
 	}
@@ -245,7 +248,7 @@ func (s *Session) settle(turn int, p *pass) error {
 	return err
 }
 
-// seenUse is the most that one request to a model took in the attempt.
+// seenUse is what one request to a model took in the attempt at most, as grant has it.
 type seenUse struct{ in, dearest int64 }
 
 // timed bounds a call that asks a model by what is left of the attempt's time.

@@ -256,6 +256,21 @@ func TestUnknownCostCountsAsItsBound(t *testing.T) {
 	}
 }
 
+// TestBilledDearerThanThePrice: what an endpoint bills above the price, or without one,
+// is the least that the next request to the model is taken to cost.
+func TestBilledDearerThanThePrice(t *testing.T) {
+	for _, model := range []string{"gpt-4o", "a-model-without-a-price"} {
+		b, sink := bill(t, func(int, int) string { return `{"prompt_tokens":400,"completion_tokens":10,"cost":0.004}` }), &gateSink{}
+		s := b.looks(t, sink, model, func(p *policy.Policy) { p.MaxCostMicroUSD = 10_000 })
+		s.gate.MaxTokens = 256
+		_, err := s.Run(t.Context(), 1, looking(10))
+		must(t, err)
+		if cost, _, refused, over := taken(t, s, sink); cost != 8_000 || refused != 8 || over != 0 {
+			t.Errorf("%s: %d micro-USD of 10000, %d refused, %d violations", model, cost, refused, over)
+		}
+	}
+}
+
 // TestFurtherTryMustFit: a request is made again only where the budget has room for
 // what it may cost besides what the tries before it took.
 func TestFurtherTryMustFit(t *testing.T) {
@@ -433,4 +448,24 @@ func TestNeeds(t *testing.T) {
 func slowWAV(seconds int) []byte {
 	header := []byte("RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x08\x00data\x00\x00\x00\x00")
 	return append(header, make([]byte, seconds)...)
+}
+
+// TestShortRecordingAfterALongOne: what a long recording cost does not keep a short one
+// from being written down, and one that may cost more than is left is refused unsent.
+func TestShortRecordingAfterALongOne(t *testing.T) {
+	var sent []string
+	ask := ear(t, &sent, hears)
+	s := newSession(t, &gateSink{}, func(p *policy.Policy) { p.MaxCostMicroUSD = 2_400 }, NewTranscribe(ask, "hearing-model"))
+	prices, err := llm.ParsePrices([]byte(`{"version":"t","note":"","models":{"hearing-model":{"audio_microusd_per_minute":6000}}}`))
+	must(t, err)
+	s.gate.Prices = prices
+	for name, samples := range map[string]int{"long.wav": 8000 * 21, "short.wav": 8, "longest.wav": 8000 * 80} {
+		must(t, s.workspace.Root().WriteFile(name, makeWAV(samples), 0o644))
+	}
+	results, err := s.Run(t.Context(), 1, []Call{
+		{"c1", "transcribe_audio", `{"path":"longest.wav"}`}, {"c2", "transcribe_audio", `{"path":"long.wav"}`}, {"c3", "transcribe_audio", `{"path":"short.wav"}`}})
+	must(t, err)
+	for i, want := range []string{"refused: R006 budget: the call may cost more than the 2400 micro-USD", "The ferry leaves", "The ferry leaves"} {
+		mustHold(t, fmt.Sprint("result ", i), results[i].Text, want)
+	}
 }

@@ -33,6 +33,11 @@
 // byte; what cannot be copied before is not changed (TestGateRollback,
 // TestGateCheckpointFails, TestWorkspaceRestores).
 //
+// Calls that ask a model are decided one after the other, each with what is left of
+// the task's money, tokens and time; others are not held up
+// (TestBudgetHoldsInsideATurn, TestTokensHoldInsideATurn, TestTimeHoldsInsideATurn,
+// TestFreeCallsAreNotSerialised).
+//
 // TestGuardRefuses, TestRedirects and TestReadFileStaysInside show the other
 // refusals; TestReadFileFailures, TestOfficeFailures and TestHostileArchives walk
 // through the damaged files, TestHostileFiles and TestChildFails through what a child does not survive.
