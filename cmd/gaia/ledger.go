@@ -116,8 +116,10 @@ func (q *ledgerQuery) takes(e ledger.RunEvent) bool {
 // shownEvent is an event, and whether it was imported.
 type shownEvent struct {
 	ledger.RunEvent
-	Imported bool `json:"imported,omitzero"`
-	Pruned   bool `json:"pruned,omitzero"` // its run was removed
+	Imported        bool `json:"imported,omitzero"`
+	GuidanceChanged bool `json:"guidance_changed,omitzero"` // since the event listed before it
+	PolicyChanged   bool `json:"policy_changed,omitzero"`   // likewise: the policy or its mode
+	Pruned          bool `json:"pruned,omitzero"`           // its run was removed
 
 	unrecorded string // why its run went on without evidence; "" if it did not
 }

@@ -27,28 +27,36 @@ func listedEvents(t *testing.T, asJSON bool, events ...shownEvent) string {
 	return out.String()
 }
 
-// someEvents are events under guidance that changes after every third.
+// someEvents are events under guidance that changes after every third, and a policy
+// that changes after every fifth.
 func someEvents(n int) (events []shownEvent) {
 	for i := range n {
 		e := benchSheet(0, 1).Events[0]
 		e.ID, e.GuidanceHash = fmt.Sprintf("01J%023d", i), fmt.Sprintf("%016d", i/3)
+		e.PolicyHash, e.Mode = fmt.Sprintf("p%04d", i/5), "approved"
 		events = append(events, shownEvent{RunEvent: e})
 	}
 	return events
 }
 
-// TestGuidanceShows: wherever the guidance is another a line says so, also between
+// TestGuidanceShows: wherever the guidance or the policy is another a line says so, also between
 // events that are not printed together.
 func TestGuidanceShows(t *testing.T) {
 	events := someEvents(100)
 	lines := strings.Split(listedEvents(t, false, events...), "\n")
-	if !strings.HasPrefix(lines[0], "event ") || lines[1] != "guidance 0000000000000000" {
-		t.Errorf("it begins %q", lines[:2])
+	if !strings.HasPrefix(lines[0], "event ") || lines[1] != "guidance 0000000000000000" || lines[2] != "policy p0000 approved" {
+		t.Errorf("it begins %q", lines[:3])
 	}
-	next := 2
+	next := 3
 	for i, e := range events {
 		if i > 0 && i%3 == 0 {
 			if want := "guidance " + events[i-1].GuidanceHash + " → " + e.GuidanceHash; lines[next] != want {
+				t.Fatalf("line %d is %q, not %q", next, lines[next], want)
+			}
+			next++
+		}
+		if i > 0 && i%5 == 0 {
+			if want := "policy " + events[i-1].PolicyHash + " approved → " + e.PolicyHash + " approved"; lines[next] != want {
 				t.Fatalf("line %d is %q, not %q", next, lines[next], want)
 			}
 			next++
@@ -65,7 +73,7 @@ func TestGuidanceShows(t *testing.T) {
 
 // TestEventsAsJSON: one object, whose events have every member.
 func TestEventsAsJSON(t *testing.T) {
-	for _, n := range []int{0, 1, 2} {
+	for _, n := range []int{0, 1, 2, 20} {
 		events := someEvents(n)
 		if n > 0 {
 			events[n-1].Imported = true
@@ -73,7 +81,9 @@ func TestEventsAsJSON(t *testing.T) {
 		var got struct {
 			Events []struct {
 				ledger.RunEvent
-				Imported bool
+				Imported        bool
+				GuidanceChanged bool `json:"guidance_changed"`
+				PolicyChanged   bool `json:"policy_changed"`
 			}
 			Runs int
 		}
@@ -84,6 +94,9 @@ func TestEventsAsJSON(t *testing.T) {
 			if e.ID != events[i].ID || e.Imported != events[i].Imported || len(e.Violations) != len(events[i].Violations) {
 				t.Errorf("event %d is %+v", i, e)
 			}
+			if e.GuidanceChanged != (i > 0 && i%3 == 0) || e.PolicyChanged != (i > 0 && i%5 == 0) {
+				t.Errorf("event %d: guidance changed %v, policy changed %v", i, e.GuidanceChanged, e.PolicyChanged)
+			}
 		}
 	}
 }
@@ -92,15 +105,15 @@ func TestEventsAsJSON(t *testing.T) {
 // break the columns; what an event must not be taken without stands behind it.
 func TestEventLine(t *testing.T) {
 	e := someEvents(1)[0]
-	e.TaskID, e.Intent, e.GuidanceHash = "evil\x1b[2J\nrow", "字字字字字字字字字字字字", "\x1b"
+	e.TaskID, e.Intent, e.GuidanceHash, e.PolicyHash = "evil\x1b[2J\nrow", "字字字字字字字字字字字字", "\x1b", "\x1b"
 	e.Timestamp, e.Rehearsal, e.Imported, e.OutcomeAccepted = "", true, true, nil
 	lines := strings.Split(listedEvents(t, false, e), "\n")
-	if lines[1] != `guidance \u001b` {
-		t.Errorf("the guidance is %q", lines[1])
+	if lines[1] != `guidance \u001b` || lines[2] != `policy \u001b approved` {
+		t.Errorf("the guidance and the policy are %q", lines[1:3])
 	}
 	want := e.ID + "  " + strings.Repeat(" ", 19) + "  " + runShort(e.RunID) + `  evil\u001b[2J r…  字字字字字字字字字…   answered, not scored           1       0     12.345s  rehearsal, imported`
-	if lines[2] != want {
-		t.Errorf("\n%s\nnot\n%s", lines[2], want)
+	if lines[3] != want {
+		t.Errorf("\n%s\nnot\n%s", lines[3], want)
 	}
 	for _, row := range eventRows(e) {
 		if row[0] == "rehearsal" && row[1] == rehearsalNote {
@@ -116,12 +129,13 @@ func TestShowsAll(t *testing.T) {
 		DurationMs: 1006, FilesTouched: []string{"m1007"}, GuidanceHash: "m1008", ID: "m1009", Intent: "m1010", Level: 1011, ManifestSHA256: "m1012", Model: "m1013",
 		Outcome: "m1014", RetrievedRuleIDs: []string{"m1015"}, Retries: 1016, ReworkLines: 1017, Rollbacks: 1018, RunID: "m1019", Schema: "m1020", Session: "m1021",
 		SignedBy: "m1022", TaskID: "m1023", TestResults: ledger.TestCounts{Failed: 1024, Passed: 1025, Ran: 1026, Skipped: 1027}, Timestamp: "m1028", Tokens: 1029,
-		ToolCalls: 1030, ToolsUsed: []string{"m1031"}, Violations: []ledger.Violation{{Description: "m1032", Location: "m1033", RuleID: "m1034", Severity: "m1035"}}}}
+		ToolCalls: 1030, ToolsUsed: []string{"m1031"}, Violations: []ledger.Violation{{Description: "m1032", Location: "m1033", RuleID: "m1034", Severity: "m1035"}},
+		Mode: "m1036", PolicyHash: "m1037", TriggeredRuleIDs: []string{"m1038"}}}
 	shown := fmt.Sprint(eventRows(e))
 	if one := fmt.Sprint(eventRows(shownEvent{RunEvent: ledger.RunEvent{ToolCalls: 1, Retries: 1, DiffSummary: ledger.DiffSummary{LinesAdded: 1}}})); !strings.Contains(one, "1 tool call, 1 model call retried") || !strings.Contains(one, ", 1 line added, 0 removed") {
 		t.Errorf("of one it says %s", one)
 	}
-	for n := 1001; n <= 1035; n++ {
+	for n := 1001; n <= 1038; n++ {
 		want := fmt.Sprint(n)
 		if n == 1006 {
 			want = "1.006s"

@@ -85,9 +85,9 @@ func (a *app) ledgerMetricsCommand() *cobra.Command {
 	q := &ledgerQuery{}
 	cmd := &cobra.Command{
 		Use:   "metrics",
-		Short: "Count violations, self-correction and rework, under each guidance",
-		Long: `Metrics counts, of all attempts and of those under each guidance in the order of
-their first use: tasks that were begun (the same task of two runs is two), attempts,
+		Short: "Count violations, self-correction and rework, under each guidance and policy",
+		Long: `Metrics counts, of all attempts and of those under each guidance and policy in the
+order of their first use: tasks that were begun (the same task of two runs is two), attempts,
 rules broken, rules broken for every ten tasks, the self-correction rate, which is violations whose
 attempt came to an accepted answer out of all, and lines reworked.`,
 		Example: `  gaia ledger metrics
@@ -139,15 +139,15 @@ func metricsTable(all ledger.Metrics, guidances []ledger.GuidanceMetrics) string
 		return fmt.Sprintf(format, *f*scale)
 	}
 	t := newTable()
-	t.AppendHeader(table.Row{"guidance", "first used", "tasks", "attempts", "violations", "per 10 tasks", "self-corrected", "rework lines"})
-	add := func(name, first string, m ledger.Metrics) {
-		t.AppendRow(table.Row{oneLine(name), oneLine(first), m.Tasks, m.Attempts, m.Violations, rate("%.2f", m.ViolationsPer10Tasks, 1),
+	t.AppendHeader(table.Row{"guidance", "policy", "first used", "tasks", "attempts", "violations", "per 10 tasks", "self-corrected", "rework lines"})
+	add := func(name, policy, first string, m ledger.Metrics) {
+		t.AppendRow(table.Row{oneLine(name), oneLine(policy), oneLine(first), m.Tasks, m.Attempts, m.Violations, rate("%.2f", m.ViolationsPer10Tasks, 1),
 			rate("%.1f %%", m.SelfCorrectionRate, 100), m.ReworkLines})
 	}
 	for _, g := range guidances {
-		add(g.GuidanceHash, g.First, g.Metrics)
+		add(g.GuidanceHash, g.PolicyHash+" "+g.Mode, g.First, g.Metrics)
 	}
 	t.AppendSeparator()
-	add("all", "", all)
+	add("all", "", "", all)
 	return t.Render()
 }

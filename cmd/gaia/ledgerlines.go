@@ -58,6 +58,8 @@ func (l *lister) add(e line) (err error) {
 	var before *line
 	if l.n > 0 {
 		before = &l.last
+		e.GuidanceChanged = before.GuidanceHash != e.GuidanceHash
+		e.PolicyChanged = policyOf(before.RunEvent) != policyOf(e.RunEvent)
 	}
 	if l.text, err = l.render(l.text[:0], before, e); err != nil {
 		return err
@@ -113,17 +115,23 @@ const (
 	wideLasted  = 10
 )
 
-// eventLine appends an event as a line of the list; a line of its own stands before it
-// where the guidance is another.
+// policyOf names the policy that an attempt was made under.
+func policyOf(e ledger.RunEvent) string { return oneLine(e.PolicyHash + " " + e.Mode) }
+
+// eventLine appends an event as a line of the list; before it stands a line for the guidance
+// and one for the policy, where they are others than before.
 func eventLine(out []byte, before *line, l line) ([]byte, error) {
 	e := l.shownEvent
 	hash := oneLine(e.GuidanceHash)
 	switch {
 	case before == nil:
 		out = eventHeader(out)
-		out = append(out, "guidance "+hash+"\n"...)
-	case before.GuidanceHash != e.GuidanceHash:
+		out = append(out, "guidance "+hash+"\npolicy "+policyOf(e.RunEvent)+"\n"...)
+	case e.GuidanceChanged:
 		out = append(out, "guidance "+oneLine(before.GuidanceHash)+" → "+hash+"\n"...)
+	}
+	if e.PolicyChanged {
+		out = append(out, "policy "+policyOf(before.RunEvent)+" → "+policyOf(e.RunEvent)+"\n"...)
 	}
 	ended, _, _ := strings.Cut(e.Timestamp, ".")
 	out = cell(out, e.ID, wideID)

@@ -18,8 +18,9 @@ func (a *app) ledgerListCommand() *cobra.Command {
 of the run's id, the task (#2 is the second attempt at it), the kind of task, how it
 ended and whether the official scorer accepted the answer, rules broken, lines
 reworked, and how long it took. Behind that stands if another attempt is counted as
-the task's result, and if the run went on when recording had failed. A line of its own stands wherever the guidance, the rules that the agent worked under, is
-another than before.`,
+the task's result, and if the run went on when recording had failed.
+A line of its own marks each change of the guidance (all that the agent was held
+to) and of the policy; --json marks the event (guidance_changed, policy_changed).`,
 		Example: `  gaia ledger list
   gaia ledger list --runs runs/01J… --json`,
 		Args:              noArgs,

@@ -97,7 +97,7 @@ func eventRows(e shownEvent) [][2]string {
 		{"tokens", strconv.FormatInt(e.Tokens, 10)}, {"cost", dollars(e.CostMicroUSD)}, {"duration", (time.Duration(e.DurationMs) * time.Millisecond).String()},
 		{"files", list(e.FilesTouched)},
 		{"diff", fmt.Sprintf("%s, %s added, %d removed", counted(e.DiffSummary.Files, "file"), counted(e.DiffSummary.LinesAdded, "line"), e.DiffSummary.LinesRemoved)},
-		{"rework", counted(e.ReworkLines, "line")}, {"rollbacks", strconv.Itoa(e.Rollbacks)}, {"rules named", list(e.RetrievedRuleIDs)}}
+		{"rework", counted(e.ReworkLines, "line")}, {"rollbacks", strconv.Itoa(e.Rollbacks)}, {"rules", list(e.RetrievedRuleIDs)}, {"triggered", list(e.TriggeredRuleIDs)}}
 	for _, v := range e.Violations {
 		corrected := "not corrected"
 		if v.AutoCorrected {
@@ -108,7 +108,7 @@ func eventRows(e shownEvent) [][2]string {
 	if len(e.Violations) == 0 {
 		rows = append(rows, [2]string{"violations", "none"})
 	}
-	rows = append(rows, [2]string{"guidance", e.GuidanceHash}, [2]string{"session", e.Session}, [2]string{"manifest", e.ManifestSHA256},
+	rows = append(rows, [2]string{"guidance", e.GuidanceHash}, [2]string{"policy", policyOf(e.RunEvent)}, [2]string{"session", e.Session}, [2]string{"manifest", e.ManifestSHA256},
 		[2]string{"signed by", e.SignedBy}, [2]string{"schema", e.Schema})
 	if e.Imported {
 		rows = append(rows, [2]string{"imported", "yes: it is the word of who exported it"})

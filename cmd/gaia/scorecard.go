@@ -36,7 +36,8 @@ their traces say was denied. A run that is there twice is counted once, and of t
 copies of a bundle none is.
 
 --accept holds the card against thresholds, each of which has a flag, and exits
-with 3 where one is missed, or where a run went on after its recording had failed.
+with 3 where one is missed, where a run went on after its recording had failed, or
+where tasks were run under different policies or rules (--mixed-policies allows it).
 What is not known misses. The MACs of bundles are
 checked with --hmac-key-file only; all must then be signed with that key.`,
 		Example: `  gaia scorecard runs/01J…
@@ -50,7 +51,7 @@ checked with --hmac-key-file only; all must then be signed with that key.`,
 			if len(args) == 0 {
 				return usage("see 'gaia scorecard --help'", "scorecard takes runs, or witness bundles")
 			}
-			for _, name := range []string{"min-solve-rate", "max-violations", "min-evidence-coverage", "min-rollback-correctness"} {
+			for _, name := range []string{"min-solve-rate", "max-violations", "min-evidence-coverage", "min-rollback-correctness", "mixed-policies"} {
 				if cmd.Flags().Changed(name) && !s.accept {
 					return usage("give --accept, too", "--%s is a threshold of --accept", name)
 				}
@@ -68,6 +69,7 @@ checked with --hmac-key-file only; all must then be signed with that key.`,
 	f.IntVar(&s.want.Violations, "max-violations", 0, "with --accept: rules broken, at most")
 	f.Var((*fraction)(&s.want.EvidenceCoverage), "min-evidence-coverage", "with --accept: solved tasks with complete evidence of the solved, at least")
 	f.Var((*fraction)(&s.want.RollbackCorrectness), "min-rollback-correctness", "with --accept: rollbacks proven to be right of all, at least")
+	f.BoolVar(&s.want.MixedPolicies, "mixed-policies", false, "with --accept: runs may be under different policies or rules")
 	f.StringVar(&s.hmacKey, "hmac-key-file", "", "of bundles: check that all are signed with this key")
 	return cmd
 }

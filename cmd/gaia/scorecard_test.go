@@ -74,7 +74,12 @@ func TestScorecardOfBundles(t *testing.T) {
 			t.Errorf("exit code %d, no %q in\n%s", code, line, out)
 		}
 	}
-	code, _, errs := command(t, "scorecard", "--accept", "--min-solve-rate", "0.25", "--max-violations", "48", "--min-evidence-coverage", "0", "--min-rollback-correctness", "0", dir)
+	args := []string{"scorecard", "--accept", "--min-solve-rate", "0.25", "--max-violations", "48", "--min-evidence-coverage", "0", "--min-rollback-correctness", "0", dir}
+	code, _, errs := command(t, args...)
+	if code != exitFindings || !strings.Contains(errs, "gaia: reason: policies is 3, at most 1\ngaia: hint: give the runs of one policy, or --mixed-policies;") {
+		t.Errorf("bundles of three policies: exit code %d\n%s", code, errs)
+	}
+	code, _, errs = command(t, append(args, "--mixed-policies")...)
 	if code != exitFindings || !strings.Contains(errs, "gaia: reason: rollback_correctness is unknown, at least 0\ngaia: reason: recorded is unknown, wanted true\n") ||
 		strings.Count(errs, "reason") != 2 {
 		t.Errorf("what is not known: exit code %d\n%s", code, errs)

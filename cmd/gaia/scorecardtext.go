@@ -44,6 +44,9 @@ func (a *app) printScorecard(found *scored, s scoring) error {
 	for _, c := range r.Acceptance.Criteria {
 		if !c.Pass {
 			f.reasons = append(f.reasons, c.Name+" is "+held(c))
+			if c.Name == ledger.CriterionPolicies {
+				f.hints = append(f.hints, "give the runs of one policy, or --mixed-policies; 'gaia ledger metrics' lists them")
+			}
 		}
 	}
 	return f

@@ -37,8 +37,8 @@ func benchSheet(run, tasks int) ledger.Sheet {
 		task, at := fmt.Sprintf("c61d22de-5f6c-4958-%04d-%012d", i, i*7919), began.Add(time.Duration(i)*time.Second).Format(trajectory.TimeFormat)
 		e := ledger.RunEvent{Attempt: 1, CostMicroUSD: &cost, Counted: true, DiffSummary: ledger.DiffSummary{Files: 2, LinesAdded: i % 40, LinesRemoved: 4},
 			DurationMs: 12345 + int64(i), FilesTouched: []string{"notes.txt", "table.csv"}, GuidanceHash: hash, ID: id(i + 1), Intent: "spreadsheet+code",
-			Level: 1 + i%3, ManifestSHA256: s.ManifestSHA256, Model: s.Model, Outcome: trajectory.Answered, OutcomeAccepted: &accepted,
-			RetrievedRuleIDs: []string{"R001", "R004"}, Retries: i % 2, ReworkLines: i % 7, RunID: s.RunID, Schema: "gaia.run_event/1", Session: id(0),
+			Level: 1 + i%3, ManifestSHA256: s.ManifestSHA256, Mode: "autonomous", Model: s.Model, Outcome: trajectory.Answered, OutcomeAccepted: &accepted,
+			PolicyHash: hash, RetrievedRuleIDs: []string{"R001", "R002", "R003", "R004", "R005", "R006"}, TriggeredRuleIDs: []string{"R001", "R004"}, Retries: i % 2, ReworkLines: i % 7, RunID: s.RunID, Schema: "gaia.run_event/2", Session: id(0),
 			SignedBy: signer, TaskID: task, TestResults: ledger.TestCounts{Passed: 1, Ran: 1, Skipped: 1}, Timestamp: at, Tokens: 23456 + int64(i), ToolCalls: 7,
 			ToolsUsed: []string{"python", "read_file", "web_fetch"}, Violations: []ledger.Violation{}}
 		if !accepted {

@@ -37,7 +37,7 @@ const (
 // those that were there then, and for the program that read them. Whatever is wrong with
 // one, the run is verified again. A file is a line, canonical JSON:
 //
-//	{"files":{"NAME":"STAMP",…},"form":"gaia.kept-sheet/1 …","path":"/abs/run","program":"…","sha256":"sha256:…"}
+//	{"files":{"NAME":"STAMP",…},"form":"gaia.kept-sheet/2 …","path":"/abs/run","program":"…","sha256":"sha256:…"}
 //
 // and then the packed sheet, of which sha256 is.
 type keptSheets struct {
@@ -168,7 +168,7 @@ func (k *keptSheets) file(path string) string {
 
 // header is the only first line that is accepted before the packed sheet.
 func (k *keptSheets) header(s stamped, packed []byte) ([]byte, error) {
-	form := "gaia.kept-sheet/1 " + sign.Digest([]byte(shape(reflect.TypeFor[ledger.Sheet]())))
+	form := "gaia.kept-sheet/2 " + sign.Digest([]byte(shape(reflect.TypeFor[ledger.Sheet]())))
 	line, err := sign.Canonical(keptHeader{Files: s.files, Form: form, Path: s.path, Program: k.program, SHA256: sign.Digest(packed)})
 	return append(line, '\n'), err
 }

@@ -138,6 +138,9 @@ func trendRow(b ledger.TrendBucket) table.Row {
 	if b.GuidanceChanged {
 		guidance += " changed"
 	}
+	if b.PolicyChanged {
+		guidance += ", policy changed"
+	}
 	return table.Row{name, b.Runs, b.Tasks, solved, rate, cost, tokens, b.Retries, len(b.Regressions), guidance, severally(b.Models)}
 }
 

@@ -13,7 +13,7 @@ import (
 // terminal.
 func TestTrendAsText(t *testing.T) {
 	cost, tokens := int64(1_234_567), int64(89)
-	real := ledger.TrendBucket{CostPerSolveMicroUSD: &cost, GuidanceChanged: true, GuidanceHashes: []string{"g1", "g2"}, Models: []string{"a\x1b[2J", "b", "c"}, Name: "2031-W06",
+	real := ledger.TrendBucket{CostPerSolveMicroUSD: &cost, GuidanceChanged: true, PolicyChanged: true, GuidanceHashes: []string{"g1", "g2"}, Models: []string{"a\x1b[2J", "b", "c"}, Name: "2031-W06",
 		Retries: 3, Runs: 2, Solved: 1, Tasks: 6, TokensPerSolve: &tokens, Unscored: 2}
 	for i := range 22 {
 		real.Regressions = append(real.Regressions, ledger.Regression{Before: "r1", Level: 1, Outcome: "failed", RunID: "r2", TaskID: fmt.Sprintf("task%02d", i)})
@@ -29,7 +29,7 @@ func TestTrendAsText(t *testing.T) {
 	for _, want := range []string{
 		"rehearsal: the rows that say so are of built-in tasks and a scripted model; not a GAIA score",
 		"week runs tasks solved cost/solve tokens/solve retries regressions guidance model",
-		`2031-W06 2 6 1 25.0 % $1.234567 89 3 22 g1 → g2 changed a\u001b[2J → … → c (3)`,
+		`2031-W06 2 6 1 25.0 % $1.234567 89 3 22 g1 → g2 changed, policy changed a\u001b[2J → … → c (3)`,
 		"2031-W07 1 2 – – – – 0 0 g2 " + strings.Repeat("m", 31) + "…",
 		"2031-W08 rehearsal 1 2 0 0.0 % – – 0 0 g2 m",
 		"regressed level outcome in solved in",

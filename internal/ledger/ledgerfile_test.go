@@ -30,9 +30,9 @@ func ledgerEvent(n int) RunEvent {
 	}
 	accepted, cost := true, int64(n)
 	return RunEvent{Attempt: 1, CostMicroUSD: &cost, Counted: true, DiffSummary: DiffSummary{Files: 1}, DurationMs: 5, FilesTouched: []string{"a<b>"}, GuidanceHash: "0123456789abcdef", ID: id(1),
-		Intent: "web", Level: 1 + n%3, ManifestSHA256: sign.Digest(nil), Model: "m", Outcome: trajectory.Answered, OutcomeAccepted: &accepted, RetrievedRuleIDs: []string{"R001"},
+		Intent: "web", Level: 1 + n%3, ManifestSHA256: sign.Digest(nil), Mode: "approved", Model: "m", Outcome: trajectory.Answered, OutcomeAccepted: &accepted, PolicyHash: "fedcba9876543210", RetrievedRuleIDs: []string{"R001", "R002"},
 		RunID: id(2), Schema: runEventSchema, Session: id(3), SignedBy: "SHA256:x", TaskID: fmt.Sprint("task ", n), TestResults: TestCounts{Passed: 1, Ran: 1, Skipped: 1},
-		Timestamp: trajectoryTime(ms), ToolsUsed: []string{"python", "web_fetch"}, Violations: []Violation{{Description: "d", Location: "l", RuleID: "R001", Severity: "critical"}}}
+		Timestamp: trajectoryTime(ms), ToolsUsed: []string{"python", "web_fetch"}, TriggeredRuleIDs: []string{"R001"}, Violations: []Violation{{Description: "d", Location: "l", RuleID: "R001", Severity: "critical"}}}
 }
 
 func trajectoryTime(ms uint64) string { return ulid.Time(ms).UTC().Format(trajectory.TimeFormat) }
@@ -201,7 +201,7 @@ func TestLedgerRefusesEvents(t *testing.T) {
 		large = "a count of it is larger than an attempt's can be"
 		text  = "a text of it has more than 65536 bytes"
 		list  = "a list of it has more than 4096 members"
-		set   = "retrieved_rule_ids or tools_used is not sorted, each once"
+		set   = "retrieved_rule_ids, triggered_rule_ids or tools_used is not sorted, each once"
 	)
 	many := make([]string, 4097)
 	for i := range many {
@@ -211,7 +211,12 @@ func TestLedgerRefusesEvents(t *testing.T) {
 		change func(*RunEvent)
 		want   string
 	}{
-		"schema":          {func(e *RunEvent) { e.Schema = "gaia.run_event/2" }, "its schema is not gaia.run_event/1"},
+		"schema":          {func(e *RunEvent) { e.Schema = "gaia.run_event/3" }, "its schema is not gaia.run_event/2"},
+		"earlier schema":  {func(e *RunEvent) { e.Schema = "gaia.run_event/1" }, "its schema is gaia.run_event/1, which gaia 0.1.0 reads and this version does not"},
+		"policy":          {func(e *RunEvent) { e.PolicyHash = "0123" }, "policy_hash is no digest, or mode none"},
+		"mode":            {func(e *RunEvent) { e.Mode = "free" }, "policy_hash is no digest, or mode none"},
+		"triggered":       {func(e *RunEvent) { e.TriggeredRuleIDs = []string{"b", "a"} }, set},
+		"many triggered":  {func(e *RunEvent) { e.TriggeredRuleIDs = many }, list},
 		"run":             {func(e *RunEvent) { e.RunID = strings.ToLower(e.RunID) }, "id, run_id and session are not ULIDs"},
 		"timestamp":       {func(e *RunEvent) { e.Timestamp = "2026-01-01T00:00:00Z" }, "its timestamp is not the time of its id"},
 		"another time":    {func(e *RunEvent) { e.Timestamp = trajectoryTime(1) }, "its timestamp is not the time of its id"},

@@ -33,7 +33,11 @@ const (
 // checkRunEvent wants a run event from elsewhere to be one that a run can have given,
 // as far as it tells alone.
 func checkRunEvent(e RunEvent) error {
-	if e.Schema != runEventSchema {
+	switch e.Schema {
+	case runEventSchema:
+	case "gaia.run_event/1":
+		return errors.New("its schema is gaia.run_event/1, which gaia 0.1.0 reads and this version does not")
+	default:
 		return fmt.Errorf("its schema is not %s", runEventSchema)
 	}
 	for _, check := range []func(RunEvent) error{checkEventIDs, checkEventTexts, checkEventCounts, checkVerdict, checkViolations} {
@@ -58,6 +62,9 @@ func checkEventIDs(e RunEvent) error {
 	if !isHex(e.GuidanceHash, 16) || !isHex(strings.TrimPrefix(e.ManifestSHA256, "sha256:"), 64) || !strings.HasPrefix(e.ManifestSHA256, "sha256:") {
 		return errors.New("guidance_hash or manifest_sha256 is no digest")
 	}
+	if _, err := policy.Builtin(policy.Mode(e.Mode)); err != nil || !isHex(e.PolicyHash, 16) {
+		return errors.New("policy_hash is no digest, or mode none")
+	}
 	return nil
 }
 
@@ -72,13 +79,13 @@ func checkEventTexts(e RunEvent) error {
 	if !slices.Contains([]string{trajectory.Answered, trajectory.NoAnswer, trajectory.Errored}, e.Outcome) {
 		return errors.New("its outcome is none that an attempt has")
 	}
-	if !isSet(e.RetrievedRuleIDs) || !isSet(e.ToolsUsed) {
-		return errors.New("retrieved_rule_ids or tools_used is not sorted, each once")
+	if !isSet(e.RetrievedRuleIDs) || !isSet(e.TriggeredRuleIDs) || !isSet(e.ToolsUsed) {
+		return errors.New("retrieved_rule_ids, triggered_rule_ids or tools_used is not sorted, each once")
 	}
-	if max(len(e.FilesTouched), len(e.RetrievedRuleIDs), len(e.ToolsUsed), len(e.Violations)) > maxEventList {
+	if max(len(e.FilesTouched), len(e.RetrievedRuleIDs), len(e.TriggeredRuleIDs), len(e.ToolsUsed), len(e.Violations)) > maxEventList {
 		return fmt.Errorf("a list of it has more than %d members", maxEventList)
 	}
-	for _, list := range [][]string{{e.TaskID, e.Intent, e.SignedBy, e.Model}, e.RetrievedRuleIDs, e.ToolsUsed, e.FilesTouched} {
+	for _, list := range [][]string{{e.TaskID, e.Intent, e.SignedBy, e.Model}, e.RetrievedRuleIDs, e.TriggeredRuleIDs, e.ToolsUsed, e.FilesTouched} {
 		if slices.ContainsFunc(list, func(s string) bool { return len(s) > maxEventText }) {
 			return fmt.Errorf("a text of it has more than %d bytes", maxEventText)
 		}

@@ -36,6 +36,10 @@ func VerifyLedger(name string, from io.Reader, strict bool) (LedgerSeal, sign.Pu
 		}
 		var e RunEvent
 		if err := sign.Decode(line, &e); err != nil {
+			var old RunEvent
+			if json.Unmarshal(line, &old) == nil && old.Schema != runEventSchema {
+				return LedgerSeal{}, sign.PublicKey{}, r.fault(r.line, "%v", checkRunEvent(old))
+			}
 			return LedgerSeal{}, sign.PublicKey{}, r.fault(r.line, "is not the canonical JSON of a run event")
 		}
 		if reason := standsAfter(last, e); reason != "" {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -17,20 +18,25 @@ type Metrics struct {
 	ViolationsPer10Tasks *float32 `json:"violations_per_10_tasks"` // null: there are no tasks
 }
 
-// GuidanceMetrics are the metrics of the attempts that were made under one set of
-// rules.
+// GuidanceMetrics are the metrics of the attempts that were made under one guidance
+// and policy.
 type GuidanceMetrics struct {
 	First        string `json:"first"` // when the first of them ended
 	GuidanceHash string `json:"guidance_hash"`
+	Mode         string `json:"mode"` // of the policy
+	PolicyHash   string `json:"policy_hash"`
 	Metrics
 }
 
-// Meter takes metrics, of all attempts and by guidance. It holds no events, only
+// Meter takes metrics, of all attempts and by guidance and policy. It holds no events, only
 // the ids of tasks until EndRun. The zero value is ready to use.
 type Meter struct {
 	all       metered
-	guidances map[string]*metered
+	guidances map[governance]*metered
 }
+
+// governance is what attempts are told apart by.
+type governance struct{ guidance, policy, mode string }
 
 // metered is what was counted so far.
 type metered struct {
@@ -43,12 +49,13 @@ type metered struct {
 // Add counts an attempt.
 func (t *Meter) Add(e RunEvent) {
 	if t.guidances == nil {
-		t.guidances = map[string]*metered{}
+		t.guidances = map[governance]*metered{}
 	}
-	of := t.guidances[e.GuidanceHash]
+	under := governance{e.GuidanceHash, e.PolicyHash, e.Mode}
+	of := t.guidances[under]
 	if of == nil {
 		of = &metered{}
-		t.guidances[e.GuidanceHash] = of
+		t.guidances[under] = of
 	}
 	of.add(e)
 	t.all.add(e)
@@ -84,19 +91,18 @@ func (t *metered) end() {
 	clear(t.tasks)
 }
 
-// Metrics returns what was counted, of all attempts and by guidance in the order of
-// their first use.
+// Metrics returns what was counted, of all attempts and by guidance and policy in the
+// order of their first use.
 func (t *Meter) Metrics() (all Metrics, guidances []GuidanceMetrics) {
 	t.EndRun()
 	guidances = []GuidanceMetrics{}
-	firsts := map[string]string{}
-	for hash, of := range t.guidances {
-		guidances = append(guidances, GuidanceMetrics{First: of.when, GuidanceHash: hash, Metrics: of.rates()})
-		firsts[hash] = of.first
-	}
-	slices.SortFunc(guidances, func(a, b GuidanceMetrics) int {
-		return cmp.Or(cmp.Compare(firsts[a.GuidanceHash], firsts[b.GuidanceHash]), cmp.Compare(a.GuidanceHash, b.GuidanceHash))
+	order := slices.SortedFunc(maps.Keys(t.guidances), func(a, b governance) int {
+		return cmp.Or(cmp.Compare(t.guidances[a].first, t.guidances[b].first), cmp.Compare(a.guidance, b.guidance), cmp.Compare(a.policy, b.policy), cmp.Compare(a.mode, b.mode))
 	})
+	for _, under := range order {
+		of := t.guidances[under]
+		guidances = append(guidances, GuidanceMetrics{First: of.when, GuidanceHash: under.guidance, Mode: under.mode, PolicyHash: under.policy, Metrics: of.rates()})
+	}
 	return t.all.rates(), guidances
 }
 

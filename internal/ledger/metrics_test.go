@@ -10,7 +10,11 @@ import (
 func TestMeter(t *testing.T) {
 	yes, no := true, false
 	under := func(hash string, e ledger.RunEvent) ledger.RunEvent {
-		e.GuidanceHash = hash
+		e.GuidanceHash, e.PolicyHash, e.Mode = hash, "p2", "approved"
+		return e
+	}
+	policy := func(hash string, e ledger.RunEvent) ledger.RunEvent {
+		e.PolicyHash = hash
 		return e
 	}
 	var meter ledger.Meter
@@ -23,8 +27,8 @@ func TestMeter(t *testing.T) {
 	meter.EndRun()
 	for _, e := range []ledger.RunEvent{
 		attemptOf("run1", "a", "3", 1, &no, "A"),
-		attemptOf("run1", "a", "1", 2, &yes, "A"), // the second attempt, and first in time
-		under("g2", attemptOf("run1", "a", "9", 3, &no)),
+		attemptOf("run1", "a", "1", 2, &yes, "A"),         // the second attempt, and first in time
+		policy("p9", attemptOf("run1", "a", "9", 3, &no)), // under the guidance of the first
 	} {
 		meter.Add(e)
 	}
@@ -35,7 +39,8 @@ func TestMeter(t *testing.T) {
 	}
 	want := []ledger.GuidanceMetrics{
 		{First: "t1", GuidanceHash: "g1", Metrics: ledger.Metrics{Attempts: 2, ReworkLines: 3, SelfCorrected: 1, SelfCorrectionRate: new(float32(0.5)), Tasks: 1, Violations: 2, ViolationsPer10Tasks: new(float32(20))}},
-		{First: "t5", GuidanceHash: "g2", Metrics: ledger.Metrics{Attempts: 3, ReworkLines: 10, SelfCorrected: 2, SelfCorrectionRate: new(float32(2) / 3), Tasks: 3, Violations: 3, ViolationsPer10Tasks: new(float32(10))}},
+		{First: "t5", GuidanceHash: "g2", Mode: "approved", PolicyHash: "p2", Metrics: ledger.Metrics{Attempts: 2, ReworkLines: 7, SelfCorrected: 2, SelfCorrectionRate: new(float32(2) / 3), Tasks: 2, Violations: 3, ViolationsPer10Tasks: new(float32(15))}},
+		{First: "t9", GuidanceHash: "g1", PolicyHash: "p9", Metrics: ledger.Metrics{Attempts: 1, ReworkLines: 3, Tasks: 1, ViolationsPer10Tasks: new(float32(0))}},
 	}
 	if diff := cmp.Diff(want, guidances); diff != "" {
 		t.Errorf("guidances: %s", diff)

@@ -15,11 +15,13 @@ type RunEvent struct {
 	Intent           string      `json:"intent"`        // the kind of task; see Intent
 	Level            int         `json:"level"`
 	ManifestSHA256   string      `json:"manifest_sha256"`
+	Mode             string      `json:"mode"` // of the process that made it, as PolicyHash
 	Model            string      `json:"model"`
 	Outcome          string      `json:"outcome"`          // trajectory.Answered, NoAnswer or Errored
 	OutcomeAccepted  *bool       `json:"outcome_accepted"` // its answer is correct by the official scorer; null: there is no gold answer, or the answer was not graded since another counts
+	PolicyHash       string      `json:"policy_hash"`
 	Rehearsal        bool        `json:"rehearsal,omitzero"`
-	RetrievedRuleIDs []string    `json:"retrieved_rule_ids"` // rules that decisions about its calls named; sorted, each once
+	RetrievedRuleIDs []string    `json:"retrieved_rule_ids"` // rules that held in it, by the run's constitution; none if the process had another; sorted, each once
 	Retries          int         `json:"retries"`            // model calls that repeated another
 	ReworkLines      int         `json:"rework_lines"`
 	Rollbacks        int         `json:"rollbacks"`
@@ -32,8 +34,9 @@ type RunEvent struct {
 	Timestamp        string      `json:"timestamp"` // when it ended; the time of its ID
 	Tokens           int64       `json:"tokens"`    // read and written
 	ToolCalls        int         `json:"tool_calls"`
-	ToolsUsed        []string    `json:"tools_used"` // that ran; sorted, each once
-	Violations       []Violation `json:"violations"` // one for each rule of each policy_violation event
+	ToolsUsed        []string    `json:"tools_used"`         // that ran; sorted, each once
+	TriggeredRuleIDs []string    `json:"triggered_rule_ids"` // rules that decisions about its calls named; sorted, each once
+	Violations       []Violation `json:"violations"`         // one for each rule of each policy_violation event
 }
 
 // DiffSummary counts what an attempt made of its workspace: lines of text, and

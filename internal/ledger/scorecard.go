@@ -60,6 +60,10 @@ func share(of, all int) float32 {
 // AddRun takes the tasks of a run. It fails as Add does, and may then have taken some.
 func (t *Tally) AddRun(s Sheet) error {
 	t.unrecorded = t.unrecorded || s.RecordingFailed != ""
+	t.under(governance{guidance: s.GuidanceHash, policy: s.PolicyHash})
+	for _, e := range s.Events { // a resumed run may go on under another
+		t.under(governance{guidance: e.GuidanceHash, policy: e.PolicyHash})
+	}
 	for _, task := range s.Tasks {
 		if err := t.Add(task); err != nil {
 			return fmt.Errorf("counting the task %q: %w", task.TaskID, err)
@@ -68,10 +72,19 @@ func (t *Tally) AddRun(s Sheet) error {
 	return nil
 }
 
+// under notes what tasks were run under.
+func (t *Tally) under(g governance) {
+	if t.policies == nil {
+		t.policies = map[governance]bool{}
+	}
+	t.policies[g] = true
+}
+
 // AddWitness takes a bundle: its violations are the denied calls of its trace, and of
 // rollbacks, or recording that failed, it does not tell.
 func (t *Tally) AddWitness(w trajectory.Witness) error {
 	err := t.Add(bundleTask(w))
+	t.under(governance{policy: string(w.PolicyHash[:])})
 	t.untoldBack = t.untoldBack || err == nil
 	return err
 }
@@ -95,6 +108,7 @@ type Tally struct {
 	rollbacks, correct   int
 	unpriced, untoldBack bool // a task's cost, or its rollbacks, are not known
 	unrecorded           bool // a run went on without evidence
+	policies             map[governance]bool
 }
 
 var errTally = errors.New("its counts cannot be added up")

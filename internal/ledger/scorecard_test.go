@@ -219,6 +219,11 @@ func TestAccept(t *testing.T) {
 		{"a rollback went wrong", []any{with(solved, func(c *SheetTask) { c.Rollbacks, c.RollbacksCorrect = 2, 1 })}, DefaultThresholds(), []string{"rollback_correctness"}},
 		{"a bundle does not tell", []any{solved, untold}, DefaultThresholds(), []string{"rollback_correctness", "recorded"}},
 		{"not even where nothing is wanted", []any{untold}, Thresholds{}, []string{"rollback_correctness", "recorded"}},
+		{"two policies", []any{Sheet{PolicyHash: "p1", Tasks: []SheetTask{solved}}, Sheet{PolicyHash: "p2", Tasks: []SheetTask{solved}}}, DefaultThresholds(), []string{"policies"}},
+		{"two guidances", []any{Sheet{GuidanceHash: "g1", Tasks: []SheetTask{solved}}, Sheet{GuidanceHash: "g2", Tasks: []SheetTask{solved}}}, DefaultThresholds(), []string{"policies"}},
+		{"resumed under other rules", []any{Sheet{GuidanceHash: "g1", Events: []RunEvent{{GuidanceHash: "g1"}, {GuidanceHash: "g2"}}, Tasks: []SheetTask{solved}}}, DefaultThresholds(), []string{"policies"}},
+		{"policies that may differ", []any{Sheet{PolicyHash: "p1", Tasks: []SheetTask{solved}}, Sheet{PolicyHash: "p2", Tasks: []SheetTask{solved}}},
+			Thresholds{SolveRate: 0.60, EvidenceCoverage: 1, RollbackCorrectness: 1, MixedPolicies: true}, nil},
 		{"recording failed", []any{Sheet{RecordingFailed: "no space left", Tasks: []SheetTask{solved}}, Sheet{Tasks: []SheetTask{solved}}}, DefaultThresholds(), []string{"recorded"}},
 	} {
 		got := tallied(t, tt.cases...).Accept(tt.want)
@@ -228,7 +233,7 @@ func TestAccept(t *testing.T) {
 				fails = append(fails, c.Name)
 			}
 		}
-		if diff := cmp.Diff(tt.fails, fails); diff != "" || got.Pass != (len(fails) == 0) || len(got.Criteria) != 5 {
+		if diff := cmp.Diff(tt.fails, fails); diff != "" || got.Pass != (len(fails) == 0) || len(got.Criteria) != map[bool]int{false: 6, true: 5}[tt.want.MixedPolicies] {
 			t.Errorf("%s: fails (-want +got):\n%s%+v", tt.name, diff, got)
 		}
 	}

@@ -6,6 +6,7 @@ type Thresholds struct {
 	Violations          int     // at most
 	EvidenceCoverage    float32 // at least
 	RollbackCorrectness float32 // at least
+	MixedPolicies       bool    // runs may be under different policies or rules
 }
 
 // DefaultThresholds are those of the acceptance run.
@@ -15,17 +16,21 @@ func DefaultThresholds() Thresholds {
 
 // Acceptance is what came of holding a set of tasks against thresholds.
 type Acceptance struct {
-	Criteria []Criterion `json:"criteria"` // solve_rate, policy_violations, evidence_coverage, rollback_correctness, recorded
+	Criteria []Criterion `json:"criteria"` // solve_rate, policy_violations, evidence_coverage, rollback_correctness, recorded, policies (left out where they may differ)
 	Pass     bool        `json:"pass"`     // all of them
 }
 
 // Criterion is one of the thresholds. What is not known does not pass.
 type Criterion struct {
 	Name   string `json:"name"`
-	Wanted any    `json:"wanted"` // at least, a float32; of policy_violations at most, an int; of recorded true
+	Wanted any    `json:"wanted"` // at least, a float32; of policy_violations and policies at most, an int; of recorded true
 	Got    any    `json:"got"`    // likewise; nil: not known
 	Pass   bool   `json:"pass"`
 }
+
+// CriterionPolicies counts the pairs of policy and guidance that the tasks were run under,
+// the policies alone of bundles.
+const CriterionPolicies = "policies"
 
 // Accept holds what was added against thresholds, and wants that no run went on without
 // evidence. Rollbacks are correct where they are
@@ -53,6 +58,9 @@ func (t *Tally) Accept(want Thresholds) Acceptance {
 		least("evidence_coverage", want.EvidenceCoverage, c.EvidenceCoverage),
 		rollbacks, recorded,
 	}}
+	if !want.MixedPolicies {
+		a.Criteria = append(a.Criteria, Criterion{Name: CriterionPolicies, Wanted: 1, Got: len(t.policies), Pass: len(t.policies) <= 1})
+	}
 	for _, each := range a.Criteria {
 		a.Pass = a.Pass && each.Pass
 	}

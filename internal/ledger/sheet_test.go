@@ -91,13 +91,14 @@ func TestSheet(t *testing.T) {
 	m := plan(t, "a")
 	s := sheetOf(t, m, worked)
 	digest, signer := sign.Digest(encodePlan(t, m)), testKey(t, 1).Public().ID()
-	event := RunEvent{FilesTouched: []string{}, Level: 1, ManifestSHA256: digest, Model: "scripted-model", Rehearsal: true, RunID: testRunID,
-		Schema: "gaia.run_event/1", SignedBy: signer, TaskID: "a"}
+	event := RunEvent{FilesTouched: []string{}, Level: 1, ManifestSHA256: digest, Mode: "restricted", Model: "scripted-model", PolicyHash: m.PolicyHash, Rehearsal: true, RunID: testRunID,
+		Schema: "gaia.run_event/2", SignedBy: signer, TaskID: "a"}
 	first, second := event, event
 	first.Attempt, first.CostMicroUSD, first.DurationMs, first.GuidanceHash = 1, ptr[int64](6), 6, m.GuidanceHash
 	first.ID, first.Timestamp = idOf(t, m, worked, "attempt_ended", 1), "2031-02-03T04:05:07.010Z"
 	first.Intent, first.Outcome, first.OutcomeAccepted = "reasoning", "error", ptr(false)
-	first.RetrievedRuleIDs, first.Retries, first.Session = []string{"R001"}, 1, idOf(t, m, worked, "run_started", 1)
+	first.RetrievedRuleIDs, first.TriggeredRuleIDs = []string{"R001", "R002", "R003", "R004", "R005", "R006"}, []string{"R001"}
+	first.Retries, first.Session = 1, idOf(t, m, worked, "run_started", 1)
 	first.TestResults, first.Tokens, first.ToolCalls, first.ToolsUsed = TestCounts{Skipped: 2}, 30, 1, []string{}
 	first.Violations = []Violation{
 		{AutoCorrected: true, Description: "it leads to answers", Location: "turn 1, web_fetch, call c", RuleID: "R001", Severity: "critical"},
@@ -106,7 +107,8 @@ func TestSheet(t *testing.T) {
 	second.DiffSummary, second.FilesTouched, second.ReworkLines = DiffSummary{Files: 2, LinesAdded: 5, LinesRemoved: 2}, []string{"notes.txt", "plan.txt"}, 1
 	second.GuidanceHash, second.ID, second.Timestamp = "fedcba9876543210", idOf(t, m, worked, "attempt_ended", 2), "2031-02-03T04:05:07.024Z"
 	second.Intent, second.Outcome, second.OutcomeAccepted = "code", "answered", ptr(false)
-	second.RetrievedRuleIDs, second.Rollbacks, second.Session = []string{}, 1, idOf(t, m, worked, "run_resumed", 1)
+	second.RetrievedRuleIDs, second.TriggeredRuleIDs = []string{}, []string{} // the process had other rules than the plan
+	second.Rollbacks, second.Session = 1, idOf(t, m, worked, "run_resumed", 1)
 	second.TestResults, second.Tokens, second.ToolCalls = TestCounts{Failed: 1, Passed: 1, Ran: 2}, 110, 2
 	second.ToolsUsed = []string{"calculate", "python"}
 	second.Violations = []Violation{{Description: "it leads to answers", Location: "turn 1, python, call c", RuleID: "R004", Severity: "high"}}

@@ -12,7 +12,7 @@ import (
 
 const (
 	sheetSchema    = "gaia.sheet/1"
-	runEventSchema = "gaia.run_event/1"
+	runEventSchema = "gaia.run_event/2"
 )
 
 // ReadSheet verifies a run and returns its sheet; summary is the name of the run's
@@ -27,38 +27,45 @@ func ReadSheet(dir fs.FS, summary string) (Sheet, *Run, error) {
 	if err != nil || !run.Complete {
 		return Sheet{}, run, err
 	}
-	return r.sheet(run), run, nil
+	rules, err := ReadRules(dir, run.Manifest)
+	if err != nil {
+		return Sheet{}, nil, err
+	}
+	return r.sheet(run, rules), run, nil
 }
 
 // sheetReader gathers the run events of a run from its journal.
 type sheetReader struct {
-	session, guidance string // of the process that writes
-	open              map[string][]*noted
-	events            []RunEvent
+	process
+	open   map[string][]*noted
+	events []RunEvent
 }
+
+// process is one that wrote the journal, by its first event.
+type process struct{ session, guidance, policy, mode string }
 
 // noted is what a run event needs of an attempt beside what the Fold keeps of it.
 type noted struct {
-	session, guidance string // of the process that made it
-	id, timestamp     string // of its end
-	rules             []string
-	violations        []Violation
-	calls             []string          // of the turn's violations, which are the last
-	names             map[string]string // call id → tool name, of the turn
-	refused           string            // id of the call that was denied last; "" where its violation is recorded
+	process              // that made it
+	id, timestamp string // of its end
+	triggered     []string
+	violations    []Violation
+	calls         []string          // of the turn's violations, which are the last
+	names         map[string]string // call id → tool name, of the turn
+	refused       string            // id of the call that was denied last; "" where its violation is recorded
 }
 
 // note takes an event that has found its place.
 func (r *sheetReader) note(e trajectory.Event) {
 	switch p := e.Payload.(type) {
 	case trajectory.RunStarted:
-		r.session, r.guidance = e.ID, p.GuidanceHash
+		r.process = process{e.ID, p.GuidanceHash, p.PolicyHash, p.PolicyMode}
 		return
 	case trajectory.RunResumed:
-		r.session, r.guidance = e.ID, p.GuidanceHash
+		r.process = process{e.ID, p.GuidanceHash, p.PolicyHash, p.PolicyMode}
 		return
 	case trajectory.TaskStarted:
-		r.open[e.TaskID] = append(r.open[e.TaskID], &noted{session: r.session, guidance: r.guidance, rules: []string{}, violations: []Violation{}})
+		r.open[e.TaskID] = append(r.open[e.TaskID], &noted{process: r.process, triggered: []string{}, violations: []Violation{}})
 		return
 	}
 	if e.Attempt == 0 {
@@ -72,8 +79,8 @@ func (r *sheetReader) note(e trajectory.Event) {
 		n.names[p.CallID] = p.Name
 	case trajectory.PolicyDecision:
 		for _, id := range p.RuleIDs {
-			if at, there := slices.BinarySearch(n.rules, id); !there {
-				n.rules = slices.Insert(n.rules, at, id)
+			if at, there := slices.BinarySearch(n.triggered, id); !there {
+				n.triggered = slices.Insert(n.triggered, at, id)
 			}
 		}
 		n.refused = ""
@@ -123,14 +130,17 @@ func (r *sheetReader) seal(f *Fold, t *Task) {
 	delete(r.open, t.Plan.TaskID)
 }
 
-// sheet returns what was gathered of a complete run.
-func (r *sheetReader) sheet(run *Run) Sheet {
+// sheet returns what was gathered of a complete run; rules are the ids of its constitution.
+func (r *sheetReader) sheet(run *Run, rules []string) Sheet {
 	m := run.Manifest
 	s := Sheet{Completed: run.completed, RecordingFailed: run.Marked, Dataset: m.Dataset, Events: r.events, GuidanceHash: m.GuidanceHash, ManifestSHA256: run.ManifestSHA256,
 		Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID, Schema: sheetSchema, SignedBy: run.Key.ID(),
 		Started: run.Started, Tasks: make([]SheetTask, len(run.Tasks))}
 	for i := range s.Events {
-		s.Events[i].SignedBy = s.SignedBy
+		s.Events[i].SignedBy, s.Events[i].RetrievedRuleIDs = s.SignedBy, []string{}
+		if s.Events[i].GuidanceHash == m.GuidanceHash {
+			s.Events[i].RetrievedRuleIDs = rules
+		}
 	}
 	slices.SortFunc(s.Events, func(a, b RunEvent) int { return cmp.Compare(a.ID, b.ID) })
 	for i, t := range run.Tasks {
@@ -140,14 +150,14 @@ func (r *sheetReader) sheet(run *Run) Sheet {
 }
 
 // runEvent is what the ledger keeps of an attempt at a sealed task, but for who
-// signed it.
+// signed it, and the rules that held.
 func (f *Fold) runEvent(t *Task, a *Attempt, n *noted) RunEvent {
 	e := RunEvent{Attempt: a.Number, CostMicroUSD: a.CostMicroUSD, Counted: a.Number == t.Sealed.Attempt, DurationMs: a.latencyMs(),
 		FilesTouched: []string{}, GuidanceHash: n.guidance, ID: n.id, Intent: Intent(t.Plan.FileName, a.ToolsUsed), Level: t.Plan.Level,
-		ManifestSHA256: f.ManifestSHA256, Model: f.Manifest.Model.Name, Outcome: a.Ended.Outcome, OutcomeAccepted: f.accepted(a),
-		Rehearsal: f.Manifest.Rehearsal, RetrievedRuleIDs: n.rules, Retries: a.Retried, Rollbacks: a.Rollbacks, RunID: f.Manifest.RunID,
+		ManifestSHA256: f.ManifestSHA256, Mode: n.mode, Model: f.Manifest.Model.Name, Outcome: a.Ended.Outcome, OutcomeAccepted: f.accepted(a),
+		PolicyHash: n.policy, Rehearsal: f.Manifest.Rehearsal, Retries: a.Retried, Rollbacks: a.Rollbacks, RunID: f.Manifest.RunID,
 		Schema: runEventSchema, Session: n.session, TaskID: t.Plan.TaskID, TestResults: f.tests(a), Timestamp: n.timestamp,
-		Tokens: a.Tokens.In + a.Tokens.Out, ToolCalls: a.ToolCalls, ToolsUsed: a.ToolsUsed, Violations: n.violations}
+		Tokens: a.Tokens.In + a.Tokens.Out, ToolCalls: a.ToolCalls, ToolsUsed: a.ToolsUsed, TriggeredRuleIDs: n.triggered, Violations: n.violations}
 	if w := a.Ended.Workspace; w != nil {
 		e.FilesTouched, e.ReworkLines = list(w.Files), w.Reworked
 		e.DiffSummary = DiffSummary{Files: len(w.Files), LinesAdded: w.Added, LinesRemoved: w.Removed}

@@ -31,6 +31,7 @@ type Trend struct {
 type following struct {
 	bucket   *TrendBucket      // of the last run
 	guidance string            // that it was last under
+	policy   string            // likewise
 	solved   map[string]string // by each task that its last run solved, that run
 }
 
@@ -44,6 +45,8 @@ type TrendBucket struct {
 	Models               []string     `json:"models"`                  // likewise
 	Name                 string       `json:"name"`                    // "2031-02-03", or "2031-W06"
 	Regressions          []Regression `json:"regressions"`
+	PolicyChanged        bool         `json:"policy_changed"` // as GuidanceChanged
+	PolicyHashes         []string     `json:"policy_hashes"`  // as GuidanceHashes
 	Rehearsal            bool         `json:"rehearsal,omitzero"`
 	Retries              int64        `json:"retries"`
 	Runs                 int          `json:"runs"`
@@ -86,7 +89,7 @@ func (t *Trend) Add(s Sheet) error {
 		return err
 	}
 	if f.bucket == nil || f.bucket.Name != name {
-		f.bucket = &TrendBucket{GuidanceHashes: []string{}, Models: []string{}, Name: name, Regressions: []Regression{}, Rehearsal: s.Rehearsal, Start: start, cost: new(int64)}
+		f.bucket = &TrendBucket{GuidanceHashes: []string{}, Models: []string{}, Name: name, PolicyHashes: []string{}, Regressions: []Regression{}, Rehearsal: s.Rehearsal, Start: start, cost: new(int64)}
 		t.buckets = append(t.buckets, f.bucket)
 	}
 	return f.add(s)
@@ -113,9 +116,9 @@ func (f *following) add(s Sheet) error {
 	b := f.bucket
 	b.Runs++
 	b.Models = used(b.Models, s.Model)
-	f.under(s.GuidanceHash)
+	f.under(s.GuidanceHash, s.PolicyHash)
 	for _, e := range s.Events { // a resumed run may go on under another
-		f.under(e.GuidanceHash)
+		f.under(e.GuidanceHash, e.PolicyHash)
 	}
 	scored := s.Dataset.CarriedGold && !slices.ContainsFunc(s.Tasks, func(t SheetTask) bool { return t.Outcome == trajectory.Unscored })
 	b.Tasks += len(s.Tasks)
@@ -135,11 +138,13 @@ func (f *following) add(s Sheet) error {
 	return nil
 }
 
-// under notes a guidance that a run was under.
-func (f *following) under(guidance string) {
-	f.bucket.GuidanceChanged = f.bucket.GuidanceChanged || f.guidance != "" && f.guidance != guidance
-	f.bucket.GuidanceHashes = used(f.bucket.GuidanceHashes, guidance)
-	f.guidance = guidance
+// under notes a guidance and a policy that a run was under.
+func (f *following) under(guidance, policy string) {
+	b := f.bucket
+	b.GuidanceChanged = b.GuidanceChanged || f.guidance != "" && f.guidance != guidance
+	b.PolicyChanged = b.PolicyChanged || f.policy != "" && f.policy != policy
+	b.GuidanceHashes, b.PolicyHashes = used(b.GuidanceHashes, guidance), used(b.PolicyHashes, policy)
+	f.guidance, f.policy = guidance, policy
 }
 
 // stands counts how a task stands after a run.

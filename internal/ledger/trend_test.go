@@ -42,6 +42,9 @@ func shownBuckets(buckets []TrendBucket) []string {
 		if b.GuidanceChanged {
 			line += " changed"
 		}
+		if b.PolicyChanged {
+			line += fmt.Sprintf(" policy changed %v", b.PolicyHashes)
+		}
 		if b.Rehearsal {
 			line += " rehearsal"
 		}
@@ -92,6 +95,12 @@ func TestTrend(t *testing.T) {
 			"2031-02-03 from 2031-02-03: runs 1, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g1] [m]",
 			"2031-02-04 from 2031-02-04: runs 2, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g1 g2] [n m] changed",
 			"2031-02-05 from 2031-02-05: runs 1, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g2] [m]"}},
+		{"policies", ByDay, []Sheet{
+			with(sheetAt("r1", "2031-02-03"), func(s *Sheet) { s.PolicyHash = "p1" }),
+			with(sheetAt("r2", "2031-02-04"), func(s *Sheet) { s.PolicyHash = "p2" }), with(sheetAt("r3", "2031-02-05"), func(s *Sheet) { s.PolicyHash = "p2" })}, []string{
+			"2031-02-03 from 2031-02-03: runs 1, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g1] [m]",
+			"2031-02-04 from 2031-02-04: runs 1, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g1] [m] policy changed [p2]",
+			"2031-02-05 from 2031-02-05: runs 1, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g1] [m]"}},
 		{"rehearsals are no scores", ByDay, []Sheet{
 			with(sheetAt("r1", "2031-02-03", "a solved"), func(s *Sheet) { s.Rehearsal, s.GuidanceHash = true, "g0" }), sheetAt("r2", "2031-02-03", "a failed"),
 			with(sheetAt("r3", "2031-02-03", "a failed"), func(s *Sheet) { s.Rehearsal, s.GuidanceHash = true, "g0" })}, []string{
