@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
 )
 
 func answerLeakage() Check {
@@ -14,7 +16,7 @@ func answerLeakage() Check {
 			"in course material. A page with the answer as a fact is honest work; a page with the question and its answer is not.",
 		Fix: "add the address to the denylist and run the task again; void the task in the meantime",
 		Skips: "the gold answers are not at hand, the run records digests alone or probes of another version, results that are longer than their heads have no probes, a head is longer than heads are, " +
-			"the arguments that a page with the question may echo are not recorded whole, no addresses of a page are recorded, the endpoint searched by itself, or something ran outside of the sandbox",
+			"the arguments that a page with the question may echo are not recorded whole, no addresses of a page are recorded, the endpoint searched by itself, a server that is a program had the network, or something ran outside of the sandbox",
 		References: []string{"https://arxiv.org/abs/2508.13180"},
 		Rules: []Rule{
 			{"uuid-with-answer", Critical, 2, "the task's id with an answer field or the gold answer near it, in what a tool brought in"},
@@ -104,15 +106,23 @@ func unconfined(e *Evidence, n *Notes) {
 }
 
 // elsewhere: a server that is asked over HTTP reaches what it likes, as a search
-// engine does. What it gave is in the journal with its probes.
+// engine does. What it gave is in the journal with its probes, and the plan names
+// the one place that was asked. Of a program with the network nothing says where
+// it went: that is an unrecorded channel.
 func elsewhere(e *Evidence, n *Notes) {
 	told := map[string]bool{}
 	for _, t := range e.Manifest.Tools {
 		_, origin, remote := strings.Cut(t.Server, " ")
-		if !remote || told[t.Server] {
+		if told[t.Server] || !remote && t.Network != ledger.NetworkHost {
 			continue
 		}
 		told[t.Server] = true
+		if !remote {
+			if !slices.Contains(e.Manifest.Unconfined, t.Server) { // which is said of what ran outside of the sandbox
+				n.gap("an unrecorded channel: the server %s had the network, and what it reached is not in the journal", t.Server)
+			}
+			continue
+		}
 		n.find("server-unseen", place{given: true}, fmt.Sprintf("what the server at %s reads is not in the journal", origin), "a server whose program runs in the sandbox")
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -18,9 +20,10 @@ import (
 // tools become tools of the agent. It has a Command, or a URL.
 //
 // A Command is an absolute path and arguments. With a Sandbox it runs there,
-// without a network and a workspace, and sees Folders besides the system's own
-// programs; without one it runs like any program of the user, in an environment
-// that is Path alone.
+// without a workspace, and sees Folders besides the system's own programs; it has
+// the network of this machine if Network is NetworkHost. Without a Sandbox it runs
+// like any program of the user. Its environment is Env, and outside of the sandbox
+// Path. The values of Env are secret.
 //
 // A URL is asked over streamable HTTP, with Headers, whose values are secret.
 // Its host may be anywhere; no redirect is followed.
@@ -29,26 +32,41 @@ type MCPServer struct {
 	Command []string
 	Folders []string
 	Sandbox *Sandbox
+	Env     map[string]string
+	Network string // NetworkHost, or NetworkNone, which is also ""
 	Path    string
 	URL     string
 	Headers map[string]string
 	Only    []string // the server's own names of the tools that are taken; nil: all
 
-	start, call time.Duration // limits; 0: mcpStart, mcpCall
+	StartTimeout time.Duration // until it has said what its tools are; 0: MCPStart
+	call         time.Duration // 0: mcpCall
 }
+
+// The networks of a server that is a program, as a plan records them.
+const (
+	NetworkNone = "none"
+	NetworkHost = "host"
+)
+
+// MCPStart is how long a server may take to start if nothing else is said, and MCPStartMost the longest
+// that can be said.
+const (
+	MCPStart     = 30 * time.Second
+	MCPStartMost = 10 * time.Minute
+)
 
 // MCPName is what a server may be called.
 const MCPName = `^[a-z][a-z0-9-]{0,31}$`
 
 // Limits of a server, which is not trusted.
 const (
-	mcpTools       = 64               // that are taken of a server
-	mcpPages       = 64               // in which they are listed
-	mcpDescription = 4 << 10          // bytes
-	mcpSchema      = 64 << 10         // bytes of a schema as the model gets it
-	mcpArguments   = 256 << 10        // bytes of a call's: what validating them takes grows with both
-	mcpComparisons = 4 << 20          // of a value with a part of a schema: about a second
-	mcpStart       = 30 * time.Second // until it has said what its tools are
+	mcpTools       = 64        // that are taken of a server
+	mcpPages       = 64        // in which they are listed
+	mcpDescription = 4 << 10   // bytes
+	mcpSchema      = 64 << 10  // bytes of a schema as the model gets it
+	mcpArguments   = 256 << 10 // bytes of a call's: what validating them takes grows with both
+	mcpComparisons = 4 << 20   // of a value with a part of a schema: about a second
 	mcpCall        = 120 * time.Second
 	mcpStarts      = 5        // in an attempt, of a server that ends by itself
 	mcpHeard       = 24 << 20 // bytes that it may say in a call, or to its start
@@ -67,7 +85,7 @@ type mcpPlan struct {
 
 // Tools starts the server, asks for its tools and ends it. Its errors are for
 // the user. A server whose list differs from this one later is not called: the
-// tools that are returned start it anew for each attempt.
+// tools that are returned start it again for each attempt.
 func (s MCPServer) Tools(ctx context.Context) ([]Tool, error) {
 	if !regexp.MustCompile(MCPName).MatchString(s.Name) {
 		return nil, fmt.Errorf("an MCP server cannot be called %q", s.Name)
@@ -96,11 +114,7 @@ func (s MCPServer) Tools(ctx context.Context) ([]Tool, error) {
 
 // unusable says to the user why a server cannot be planned with.
 func (s MCPServer) unusable(ctx, limited context.Context, session *mcpSession, err error) error {
-	said := ""
-	if session != nil {
-		session.end()
-		said = session.stderr.last()
-	}
+	session.end()
 	var own *mcpFault
 	switch {
 	case ctx.Err() != nil:
@@ -108,14 +122,43 @@ func (s MCPServer) unusable(ctx, limited context.Context, session *mcpSession, e
 	case limited.Err() != nil:
 		err = fmt.Errorf("it did not say within %s what its tools are", s.startTime())
 	case errors.As(err, &own):
-		return fmt.Errorf("the MCP server %q %w", s.Name, own)
+		return fmt.Errorf("the MCP server %q %s", s.Name, s.hidden(own.why))
 	default:
-		err = startFault(plain(err))
+		err = startFault(s.hidden(plain(err)))
 	}
-	if said != "" {
-		return fmt.Errorf("the MCP server %q cannot be used: %w; the last that it wrote to standard error is %q", s.Name, err, said)
+	return fmt.Errorf("the MCP server %q cannot be used: %w%s", s.Name, err, s.wrote(session))
+}
+
+// wrote returns what a server that has ended wrote to standard error at last, behind a semicolon and
+// without secrets; "" if it wrote nothing.
+func (s MCPServer) wrote(session *mcpSession) string {
+	if session == nil {
+		return ""
 	}
-	return fmt.Errorf("the MCP server %q cannot be used: %w", s.Name, err)
+	lines := session.stderr.lines(s.hidden)
+	if lines == "" {
+		return ""
+	}
+	return fmt.Sprintf("; it wrote to standard error: %q", lines)
+}
+
+// secrets are the values that a server was given and may repeat. Short ones are none, as for a
+// trajectory.Redactor: to take them out would spoil every text.
+func (s MCPServer) secrets() []string {
+	values := slices.Collect(maps.Values(s.Env))
+	for _, value := range s.Headers {
+		_, credential, _ := strings.Cut(value, " ") // of "Bearer …"
+		values = append(values, value, credential)
+	}
+	values = slices.DeleteFunc(values, func(v string) bool { return len(v) < 6 })
+	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) })
+	return values
+}
+
+// hidden is a text without secrets.
+func (s MCPServer) hidden(text string) string {
+	text, _ = trajectory.NewRedactor(nil, s.secrets()...).Redact(text)
+	return text
 }
 
 // startFault says why a server did not start without the names of what the library
@@ -218,10 +261,10 @@ func mcpToolName(server, remote string) string {
 }
 
 func (s MCPServer) startTime() time.Duration {
-	if s.start > 0 {
-		return s.start
+	if s.StartTimeout > 0 {
+		return s.StartTimeout
 	}
-	return mcpStart
+	return MCPStart
 }
 
 func (s MCPServer) callTime() time.Duration {
@@ -239,11 +282,17 @@ type mcpTool struct {
 }
 
 func (t *mcpTool) Spec() Spec {
-	server := "mcp:" + t.plan.Name
-	if t.plan.URL != "" {
-		server += " " + origin(t.plan.URL)
+	spec := Spec{Name: t.name, Description: t.description, Parameters: []byte(t.mcpListed.schema), Server: "mcp:" + t.plan.Name,
+		Env: slices.Sorted(maps.Keys(t.plan.Env))}
+	switch {
+	case t.plan.URL != "":
+		spec.Server += " " + origin(t.plan.URL)
+	case t.plan.Network == NetworkHost || t.plan.Sandbox == nil:
+		spec.Network = NetworkHost
+	default:
+		spec.Network = NetworkNone
 	}
-	return Spec{Name: t.name, Description: t.description, Parameters: []byte(t.mcpListed.schema), Server: server}
+	return spec
 }
 
 // writes is false: no server is given a workspace.
@@ -286,7 +335,7 @@ func (t *mcpTool) call(ctx context.Context, env *Env, args []byte) (Output, erro
 		return Output{}, err
 	}
 	out, err := server.(*mcpConn).call(ctx, t, orNone(args))
-	for _, value := range t.plan.Headers { // which a server may echo
+	for _, value := range t.plan.secrets() { // which a server may repeat
 		out = out.without(value)
 	}
 	return out.valid(), err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,13 @@ func mcpChildren() map[string]func() error {
 	return map[string]func() error{
 		"mcp-good": func() error { return goodServer().Run(context.Background(), &mcp.StdioTransport{}) },
 		"mcp-raw":  func() error { return rawServer(os.Args[2], os.Args[3:]) },
+		"mcp-slow": func() error { time.Sleep(time.Second); return rawServer("well", nil) },
+		"mcp-crash": func() error {
+			fmt.Fprintln(os.Stderr, "starting with", os.Getenv("NOTES_TOKEN"))
+			fmt.Fprintln(os.Stderr, "Traceback (most recent call last):\n  File \"server.py\", line 1, in <module>\n    import notes\nModuleNotFoundError: No module named 'notes'\x1b[2J")
+			os.Exit(1)
+			return nil
+		},
 	}
 }
 
@@ -138,6 +146,12 @@ func misbehave(mode, id string, in *bufio.Reader) error {
 	switch mode {
 	case "dies":
 		return errors.New("dead")
+	case "crashes":
+		fmt.Fprintf(os.Stderr, "panic: no notes with %s\n\ngoroutine 1 [running]:\n\tmain.main()\n", os.Getenv("NOTES_TOKEN"))
+		os.Exit(2)
+	case "token":
+		fmt.Print(mcpSays(id, os.Getenv("NOTES_TOKEN")+" "+os.Getenv("OTHER")))
+		return nil
 	case "hangs":
 		time.Sleep(time.Hour)
 	case "floods":
@@ -282,7 +296,9 @@ func TestMCPMisbehaves(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]string{
 		"well":           "done",
-		"dies":           "error: the server ended, or gave an answer that is none",
+		"dies":           "error: the server ended, or gave an answer that is none, before the call was done; the next call starts it again",
+		"crashes":        `; it wrote to standard error: "panic: no notes with [redacted] | goroutine 1 [running]:"`,
+		"token":          "[redacted] ",
 		"hangs":          "error: no answer from the server within 500ms",
 		"deaf":           "error: no answer from the server within 500ms",
 		"floods":         "error: the server said too much: the limit is 24 MiB and 10000 messages",
@@ -303,13 +319,14 @@ func TestMCPMisbehaves(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			s := mcpBinary(t, "mcp-raw", mode)
+			s.Env = map[string]string{"NOTES_TOKEN": "canary-of-notes"}
 			if mode == "hangs" || mode == "deaf" {
 				s.call = 500 * time.Millisecond
 			}
 			tool, env := mcpNamed(t, s)["srv__do"], mcpAttempt(t)
 			for range 2 {
 				out := use(t, tool, env, object{"fill": strings.Repeat("x", 200<<10)})
-				if !strings.Contains(out.Shown, want) || strings.Contains(out.Shown, "forged") || len(out.URLs) > 0 {
+				if !strings.Contains(out.Shown, want) || strings.Contains(out.Shown+out.Document, "forged") || strings.Contains(out.Shown+out.Document, "canary") || len(out.URLs) > 0 {
 					t.Errorf("%q", out.Shown[:min(len(out.Shown), 2000)])
 				}
 			}
@@ -331,7 +348,7 @@ func TestMCPNotOfThePlan(t *testing.T) {
 func TestMCPStartsAreBounded(t *testing.T) {
 	tool, env := mcpNamed(t, mcpBinary(t, "mcp-raw", "dies"))["srv__do"], mcpAttempt(t)
 	for range mcpStarts {
-		mustHold(t, "the result", use(t, tool, env, object{}).Shown, "starts it anew")
+		mustHold(t, "the result", use(t, tool, env, object{}).Shown, "starts it again")
 	}
 	mustHold(t, "the result", use(t, tool, env, object{}).Shown, "is not started again")
 }
@@ -345,4 +362,158 @@ func TestMCPStops(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	must(t, env.Kept.close())
+}
+
+// TestMCPStarts: how long a server may take is what the settings say, and what it wrote before it crashed
+// is said, without secrets and frames.
+func TestMCPStarts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		mode  string
+		limit time.Duration
+		want  string // of the error; "" = none
+	}{
+		"slow":            {"mcp-slow", 0, ""},
+		"slow, long":      {"mcp-slow", time.Minute, ""},
+		"slow, too short": {"mcp-slow", 100 * time.Millisecond, `the MCP server "srv" cannot be used: it did not say within 100ms what its tools are`},
+		"crashes": {"mcp-crash", 0, `the MCP server "srv" cannot be used: it ended before it had said what its tools are; it wrote to standard error: ` +
+			`"starting with [redacted] | Traceback (most recent call last): | ModuleNotFoundError: No module named 'notes'[2J"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := mcpBinary(t, tt.mode)
+			s.StartTimeout, s.Env = tt.limit, map[string]string{"NOTES_TOKEN": "canary-of-notes"}
+			_, err := s.Tools(t.Context())
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || err.Error() != tt.want) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestMCPLastWords: of much, the end; of a line that was cut in a secret, nothing.
+func TestMCPLastWords(t *testing.T) {
+	for name, tt := range map[string]struct{ wrote, want string }{
+		"nothing":  {"", ""},
+		"no words": {"\n  ^\n}\n", ""},
+		"one line": {"no end of line", "no end of line"},
+		"Node": {"node:internal/modules/cjs/loader:1080\n  throw err;\n  ^\n\nError: Cannot find module '/x/server.js'\n    at Module._resolveFilename (node:internal)\n  code: 'MODULE_NOT_FOUND'\n}\n\nNode.js v18.19.0\n",
+			"node:internal/modules/cjs/loader:1080 | Error: Cannot find module '/x/server.js' | Node.js v18.19.0"},
+		"indented only":   {"  a\n\tb\n", "a | b"},
+		"the last four":   {"a\nb\nc\nd\ne\n", "b | c | d | e"},
+		"a secret":        {"key hush-hush-hush\n", "key [redacted]"},
+		"cut in a secret": {"hush-hush-hush" + strings.Repeat(" filling", stderrKept/8) + "\nend", "end"},
+		"one long line":   {strings.Repeat("x", 2*stderrKept), ""},
+		"long lines":      {strings.Repeat(strings.Repeat("é", 300)+"\n", 4), strings.Repeat("é", 300)},
+	} {
+		var w lastWords
+		for rest := []byte(tt.wrote); len(rest) > 0; rest = rest[min(len(rest), 1000):] {
+			if n, err := w.Write(rest[:min(len(rest), 1000)]); err != nil || n != min(len(rest), 1000) {
+				t.Fatal(n, err)
+			}
+		}
+		if got := w.lines(MCPServer{Env: map[string]string{"A": "hush-hush-hush"}}.hidden); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestMCPStructured: what a server says as text and as structured content is shown once; what it says only
+// there is shown, too.
+func TestMCPStructured(t *testing.T) {
+	text := func(texts ...string) []mcp.Content {
+		var out []mcp.Content
+		for _, s := range texts {
+			out = append(out, &mcp.TextContent{Text: s})
+		}
+		return out
+	}
+	picture := &mcp.ImageContent{Data: []byte("12345"), MIMEType: "image/png"}
+	type list = []any
+	for name, tt := range map[string]struct {
+		content    []mcp.Content
+		structured any
+		want       string
+	}{
+		"the same JSON":       {text(`{ "b": 1, "a": [2] }`), object{"a": list{2}, "b": 1}, `{ "b": 1, "a": [2] }`},
+		"with a picture":      {append(text(`{"a":1}`), picture), object{"a": 1}, "{\"a\":1}\n[picture (image/png) of 5 bytes left out]"},
+		"with other text":     {text("found:", `{"a":1}`), object{"a": 1}, "found:\n{\"a\":1}"},
+		"FastMCP, a number":   {text("42"), object{"result": 42}, "42"},
+		"FastMCP, a text":     {text("forty-two"), object{"result": "forty-two"}, "forty-two"},
+		"FastMCP, lines":      {text("a", "b"), object{"result": "a\nb"}, "a\nb"},
+		"FastMCP, a list":     {text("a", `{"n":1}`), object{"result": list{"a", object{"n": 1}}}, "a\n{\"n\":1}"},
+		"a list":              {text("1", "2"), list{1, 2}, "1\n2"},
+		"other data":          {text(`{"a":1}`), object{"a": 2}, "{\"a\":1}\n{\"a\":2}"},
+		"more data":           {text("2 notes found"), object{"notes": list{"x", "y"}}, "2 notes found\n{\"notes\":[\"x\",\"y\"]}"},
+		"a list in part":      {text("a"), object{"result": list{"a", "b"}}, "a\n{\"result\":[\"a\",\"b\"]}"},
+		"result and more":     {text("42"), object{"result": 42, "unit": "m"}, "42\n{\"result\":42,\"unit\":\"m\"}"},
+		"wrapped twice":       {text("42"), object{"result": object{"result": 42}}, "42\n{\"result\":{\"result\":42}}"},
+		"no text":             {nil, object{"a": 1}, `{"a":1}`},
+		"an empty list alone": {nil, object{"result": list{}}, `{"result":[]}`},
+		"a picture alone":     {[]mcp.Content{picture}, object{"a": 1}, "[picture (image/png) of 5 bytes left out]\n{\"a\":1}"},
+	} {
+		out := mcpOutput(&mcp.CallToolResult{Content: tt.content, StructuredContent: tt.structured})
+		if out.Shown != tt.want || out.Document != tt.want {
+			t.Errorf("%s: %q, %q, want %q", name, out.Shown, out.Document, tt.want)
+		}
+	}
+}
+
+// TestMCPHints: what a server may lack in the sandbox is named, with the setting that helps.
+func TestMCPHints(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	t.Chdir(dir)
+	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
+	write := func(path, text string) {
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o755))
+	}
+	write(at("base/bin/python3.12"), "\x7fELF")
+	write(at("venv/pyvenv.cfg"), "home = "+at("base/bin")+"\ninclude-system-site-packages = false\n")
+	must(t, os.MkdirAll(at("venv/bin"), 0o755))
+	must(t, os.Symlink(at("base/bin/python3.12"), at("venv/bin/python")))
+	write(at("venv/bin/notes"), "#!"+at("venv/bin/python")+"\nimport notes\n")
+	write(at("usrvenv/pyvenv.cfg"), "home = /usr/bin\n")
+	must(t, os.MkdirAll(at("usrvenv/bin"), 0o755))
+	must(t, os.Symlink("/usr/bin/env", at("usrvenv/bin/python")))
+	write(at("nvm/v20/bin/gaianode"), "\x7fELF")
+	write(at("nvm/v20/lib/notes/cli.js"), "#!/usr/bin/env -S gaianode --quiet\n")
+	must(t, os.Symlink("../lib/notes/cli.js", at("nvm/v20/bin/notes")))
+	write(at("servers/plain.py"), "")
+	write(at("bin/npx"), "#!/bin/sh\n")
+	needs := func(folder, program string) string {
+		return fmt.Sprintf("the sandbox does not show it the folder %q, from which %q runs: add it to folders", folder, program)
+	}
+	const fetches = "npx fetches programs, and the sandbox has no network: install the server and give its own program as command, or give 'network: host' (such a run cannot be submitted)"
+	for name, tt := range map[string]struct {
+		server MCPServer
+		want   []string
+	}{
+		"Python of the system":      {MCPServer{Command: []string{"/usr/bin/env"}}, nil},
+		"Python elsewhere":          {MCPServer{Command: []string{at("base/bin/python3.12")}}, []string{needs(at("base"), at("base/bin/python3.12"))}},
+		"environment":               {MCPServer{Command: []string{at("venv/bin/python")}}, []string{needs(at("venv"), at("venv/bin/python")), needs(at("base"), at("venv/bin/python"))}},
+		"script of an environment":  {MCPServer{Command: []string{at("venv/bin/notes")}}, []string{needs(at("venv"), at("venv/bin/notes")), needs(at("base"), at("venv/bin/notes"))}},
+		"environment, half given":   {MCPServer{Command: []string{at("venv/bin/notes")}, Folders: []string{at("venv")}}, []string{needs(at("base"), at("venv/bin/notes"))}},
+		"environment, given":        {MCPServer{Command: []string{at("venv/bin/notes")}, Folders: []string{at("venv"), at("base")}}, nil},
+		"environment of the system": {MCPServer{Command: []string{at("usrvenv/bin/python")}}, []string{needs(at("usrvenv"), at("usrvenv/bin/python"))}},
+		"script of Node":            {MCPServer{Command: []string{at("nvm/v20/bin/notes")}, Path: at("nvm/v20/bin")}, []string{needs(at("nvm/v20/lib/notes"), at("nvm/v20/bin/notes")), needs(at("nvm/v20"), at("nvm/v20/bin/notes"))}},
+		"script of Node, given":     {MCPServer{Command: []string{at("nvm/v20/bin/notes")}, Path: at("nvm/v20/bin"), Folders: []string{at("nvm/v20")}}, nil},
+		"npx":                       {MCPServer{Command: []string{at("bin/npx"), "-y", "notes"}}, []string{fetches}},
+		"npx with the network":      {MCPServer{Command: []string{at("bin/npx"), "-y", "notes"}, Network: NetworkHost}, nil},
+		"argument not given":        {MCPServer{Command: []string{"/usr/bin/env", at("servers/plain.py")}}, []string{fmt.Sprintf("the sandbox does not show it %q: add its folder to folders, and give %[1]q", at("servers/plain.py"))}},
+		"argument by a part":        {MCPServer{Command: []string{"/usr/bin/env", "servers/plain.py"}, Folders: []string{at("servers")}}, []string{fmt.Sprintf("in the sandbox it is in another folder: give %q in place of %q", at("servers/plain.py"), "servers/plain.py")}},
+		"argument given":            {MCPServer{Command: []string{"/usr/bin/env", at("servers/plain.py"), "--words", "-"}, Folders: []string{at("servers")}}, nil},
+		"argument that is no file":  {MCPServer{Command: []string{"/usr/bin/env", "-m", "notes"}}, nil},
+		"argument of the system":    {MCPServer{Command: []string{"/usr/bin/env", "/usr/bin/env"}}, nil},
+		"program that is not there": {MCPServer{Command: []string{at("gone")}}, nil},
+	} {
+		tt.server.Sandbox = &Sandbox{}
+		if got := tt.server.Hints(); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+		tt.server.Sandbox = nil
+		if got := tt.server.Hints(); got != nil {
+			t.Errorf("%s, outside of the sandbox: %q", name, got)
+		}
+	}
 }

@@ -85,7 +85,7 @@ func (c *mcpConn) call(ctx context.Context, t *mcpTool, args []byte) (Output, er
 		return Output{}, ctx.Err()
 	case limited.Err() != nil:
 		c.drop()
-		out = failed("no answer from the server within %s; it was ended, and the next call starts it anew", c.plan.callTime())
+		out = failed("no answer from the server within %s; it was ended, and the next call starts it again", c.plan.callTime())
 	case errors.As(err, &theirs) && theirs.Code != jsonrpc.CodeInvalidRequest: // by which the library calls what is no message, too
 		out = failed("the server refused the call: %s", plainLine(theirs.Message))
 	case err != nil || r == nil:
@@ -93,11 +93,11 @@ func (c *mcpConn) call(ctx context.Context, t *mcpTool, args []byte) (Output, er
 		c.drop()
 		switch {
 		case beyond != nil:
-			out = failed("the server was %s; the next call starts it anew", *beyond)
+			out = failed("the server was %s; the next call starts it again", *beyond)
 		case talked:
-			out = failed("the server said too much: the limit is %d MiB and %d messages; it was ended, and the next call starts it anew", mcpHeard>>20, mcpMessages)
+			out = failed("the server said too much: the limit is %d MiB and %d messages; it was ended, and the next call starts it again", mcpHeard>>20, mcpMessages)
 		default:
-			out = failed("the server ended, or gave an answer that is none, before the call was done; the next call starts it anew")
+			out = failed("the server ended, or gave an answer that is none, before the call was done; the next call starts it again%s", c.plan.wrote(session))
 		}
 	default:
 		out = mcpOutput(r)
@@ -127,12 +127,12 @@ func (c *mcpConn) ready(ctx context.Context) (refusal string) {
 	session, err := c.plan.open(limited, limitCPU-c.cpu)
 	if err != nil {
 		c.end(session)
-		return "the server could not be started; go on without it, or try once more"
+		return "the server could not be started; go on without it, or try once more" + c.plan.wrote(session)
 	}
 	listed, err := c.plan.list(limited, session)
 	if own := (*mcpFault)(nil); err != nil && !errors.As(err, &own) {
 		c.end(session)
-		return "the server did not say what its tools are; go on without it, or try once more"
+		return "the server did not say what its tools are; go on without it, or try once more" + c.plan.wrote(session)
 	}
 	if err != nil || !slices.Equal(listed, c.plan.listed) {
 		c.end(session)

@@ -5,19 +5,21 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // startProgram starts a server that is a program, and speaks with it by its
-// standard input and output. What it writes to standard error is kept for the
-// user who plans with it, and nobody else.
+// standard input and output. The end of what it writes to standard error is said
+// where it ends before it should.
 func (s MCPServer) startProgram(life context.Context, end func(), session *mcpSession) (mcp.Transport, error) {
 	cmd := s.command(life)
 	cmd.Stderr = &session.stderr
@@ -56,12 +58,21 @@ func (s MCPServer) startProgram(life context.Context, end func(), session *mcpSe
 // command is the program, not yet started.
 func (s MCPServer) command(life context.Context) *exec.Cmd {
 	if s.Sandbox != nil {
-		return s.Sandbox.command(life, jail{readOnly: s.given()}, s.Command[0], s.Command[1:]...)
+		return s.Sandbox.command(life, jail{readOnly: s.given(), variables: s.variables(), network: s.Network == NetworkHost}, s.Command[0], s.Command[1:]...)
 	}
 	cmd := exec.CommandContext(life, s.Command[0], s.Command[1:]...)
-	cmd.Env = []string{"PATH=" + s.Path}
+	cmd.Env = append([]string{"PATH=" + s.Path}, s.variables()...)
 	ownGroup(cmd)
 	return cmd
+}
+
+// variables are Env as "NAME=value".
+func (s MCPServer) variables() []string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		all = append(all, name+"="+s.Env[name])
+	}
+	return all
 }
 
 // given is what the program is given in the sandbox: the folders, and itself
@@ -109,18 +120,45 @@ type lastWords struct {
 	text []byte
 }
 
+// Bounds of what is kept and shown of standard error.
+const (
+	stderrKept  = 8 << 10 // bytes
+	stderrLines = 4
+	stderrShown = 600 // bytes
+)
+
 func (t *lastWords) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.text = append(t.text, p[max(0, len(p)-1024):]...)
-	t.text = t.text[max(0, len(t.text)-1024):]
+	t.text = append(t.text, p[max(0, len(p)-stderrKept):]...)
+	t.text = t.text[max(0, len(t.text)-stderrKept):]
 	return len(p), nil
 }
 
-// last is the last line, as it may be shown.
-func (t *lastWords) last() string {
+// lines returns the last lines that say something, without secrets and on one line. Of a stack trace
+// those are not indented: the frames are left out, the error stays.
+func (t *lastWords) lines(hide func(string) string) string {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	text := strings.TrimSpace(string(t.text))
-	return plainLine(text[strings.LastIndexByte(text, '\n')+1:])
+	text, cut := string(t.text), len(t.text) == stderrKept
+	t.mu.Unlock()
+	if cut { // in a line, or in a secret
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	text = hide(strings.ToValidUTF8(text, "\ufffd"))
+	var plain, indented []string
+	for line := range strings.Lines(text) {
+		shown := strings.TrimSpace(plainLine(line))
+		switch {
+		case !strings.ContainsFunc(shown, unicode.IsLetter):
+		case strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t"):
+			indented = append(indented, shown)
+		default:
+			plain = append(plain, shown)
+		}
+	}
+	if len(plain) == 0 {
+		plain = indented
+	}
+	said := strings.Join(plain[max(0, len(plain)-stderrLines):], " | ")
+	return strings.ToValidUTF8(said[max(0, len(said)-stderrShown):], "")
 }

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/trajectory"
@@ -20,15 +21,19 @@ func mcpOutput(r *mcp.CallToolResult) Output {
 	}
 	var out Output
 	var parts []string
+	var texts []string
 	for _, c := range r.Content {
 		parts = append(parts, out.part(c))
+		if text, ok := c.(*mcp.TextContent); ok {
+			texts = append(texts, text.Text)
+		}
 	}
 	if r.StructuredContent != nil {
 		text, err := json.Marshal(r.StructuredContent, json.Deterministic(true))
 		switch {
 		case err != nil:
 			parts = append(parts, "[structured content that is no JSON left out]")
-		case len(parts) != 1 || !sameJSON(parts[0], text): // servers say it as text, too
+		case !saysAgain(texts, r.StructuredContent):
 			parts = append(parts, string(text))
 		}
 	}
@@ -55,14 +60,49 @@ func firstPage(d document) string {
 	return "[" + strings.Join(about, ", ") + "; the rest is left out: ask for less at once]\n" + pages[0]
 }
 
-// sameJSON reports whether a text says the same as canonical JSON.
-func sameJSON(text string, canonical []byte) bool {
+// saysAgain reports whether structured content says what the texts of an answer say already: servers
+// send both. It is one of the texts as JSON, or all of them as a list. An object with nothing but "result",
+// in which FastMCP wraps what is no object, may stand for what it holds.
+func saysAgain(texts []string, structured any) bool {
+	if same(texts, structured) {
+		return true
+	}
+	wrapped, ok := structured.(map[string]any)
+	result, only := wrapped["result"]
+	return ok && only && len(wrapped) == 1 && same(texts, result)
+}
+
+// same takes time in proportion to what it compares.
+func same(texts []string, value any) bool {
+	if s, ok := value.(string); ok && (slices.Contains(texts, s) || s == strings.Join(texts, "\n")) {
+		return true
+	}
+	if list, ok := value.([]any); ok && len(list) > 0 && slices.EqualFunc(texts, list, func(text string, element any) bool {
+		return text == element || sameJSON(text, element)
+	}) {
+		return true
+	}
+	want, err := json.Marshal(value, json.Deterministic(true))
+	return err == nil && slices.ContainsFunc(texts, func(text string) bool { return canonicalJSON(text) == string(want) })
+}
+
+// sameJSON reports whether a text is the JSON of a value, in any form.
+func sameJSON(text string, value any) bool {
+	want, err := json.Marshal(value, json.Deterministic(true))
+	return err == nil && canonicalJSON(text) == string(want)
+}
+
+// canonicalJSON returns JSON in one form, "" for what is none.
+func canonicalJSON(text string) string {
 	var v any
 	if json.Unmarshal([]byte(text), &v) != nil {
-		return false
+		return ""
 	}
 	again, err := json.Marshal(v, json.Deterministic(true))
-	return err == nil && string(again) == string(canonical)
+	if err != nil {
+		return ""
+	}
+	return string(again)
 }
 
 // part is one part of an answer as text.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -80,7 +81,7 @@ func TestMCPEscapes(t *testing.T) {
 		}
 	}
 	out := use(t, tools["plain__run"], env, object{"code": "import subprocess, time\nfor _ in range(300): subprocess.Popen(['sleep', '86753.5'])\ntime.sleep(100)"})
-	mustHold(t, "the end of too many processes", out.Shown, "error: the server was stopped: it ran more than 64 processes; the next call starts it anew")
+	mustHold(t, "the end of too many processes", out.Shown, "error: the server was stopped: it ran more than 64 processes; the next call starts it again")
 	use(t, tools["plain__run"], env, object{"code": "import subprocess; subprocess.Popen(['setsid', 'sleep', '86753.5'])"})
 	must(t, env.Kept.close())
 	goneFromHost(t, "86753.5")
@@ -112,6 +113,66 @@ func TestMCPProcessorTime(t *testing.T) {
 	if conn.starts != 3 {
 		t.Errorf("it was started %d times", conn.starts)
 	}
+}
+
+// TestMCPGiven: a server in the sandbox has the variables and the network that it is given, and says neither
+// its secrets nor anything else of what is outside.
+func TestMCPGiven(t *testing.T) {
+	t.Setenv("NOTES_TOKEN", "canary-of-notes")
+	t.Setenv("OPENAI_API_KEY", "canary of the environment")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer listener.Close()
+	connect := "import socket; socket.create_connection(" + mcpAddress(listener) + ", 5).close(); print('got')"
+	for name, tt := range map[string]struct {
+		network, want string
+	}{"host": {NetworkHost, "got"}, "none": {NetworkNone, "Error"}, "default": {"", "Error"}} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := pythonServer(t)
+			s.Network, s.Env = tt.network, map[string]string{"NOTES_TOKEN": "canary-of-notes", "SHORT": "on"}
+			tools, env := mcpNamed(t, s), mcpAttempt(t)
+			spec, network := tools["plain__run"].Spec(), NetworkNone
+			if tt.network == NetworkHost {
+				network = NetworkHost
+			}
+			if spec.Network != network || !slices.Equal(spec.Env, []string{"NOTES_TOKEN", "SHORT"}) {
+				t.Errorf("%+v", spec)
+			}
+			mustHold(t, "a connection", use(t, tools["plain__run"], env, object{"code": connect}).Shown, tt.want)
+			out := use(t, tools["plain__run"], env, object{"code": "import os\nfor name in sorted(os.environ): print(name, os.environ[name])"})
+			mustHold(t, "the environment", out.Shown, "HOME /tmp\nLANG C.UTF-8\n", "NOTES_TOKEN [redacted]\nPATH /usr/bin:/bin\n", "SHORT on\n")
+			if strings.Contains(out.Document, "canary") || strings.Contains(out.Document, "OPENAI") {
+				t.Errorf("%q", out.Document)
+			}
+			for _, path := range []string{"/etc/passwd", "/etc/shadow", "/etc/ssl/private"} {
+				out := use(t, tools["plain__run"], env, object{"code": "import os; print('got' * os.path.exists(" + mcpQuoted(path) + "))"})
+				if strings.Contains(out.Document, "got") {
+					t.Errorf("it sees %s", path)
+				}
+			}
+		})
+	}
+}
+
+// TestMCPInterpreterUnseen: a program whose interpreter the sandbox does not show says so, and the folder is
+// named.
+func TestMCPInterpreterUnseen(t *testing.T) {
+	s, dir := pythonServer(t)
+	interpreter, script := filepath.Join(dir, "tools/bin/runner"), filepath.Join(dir, "given/notes")
+	must(t, os.MkdirAll(filepath.Dir(interpreter), 0o755))
+	must(t, os.Symlink("/bin/sh", interpreter))
+	must(t, os.WriteFile(script, []byte("#!"+interpreter+"\nexec "+s.Command[0]+" "+s.Command[1]+"\n"), 0o755))
+	s.Command = []string{script}
+	_, err := s.Tools(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "; it wrote to standard error: \"bwrap: execvp ") {
+		t.Errorf("%v", err)
+	}
+	want := fmt.Sprintf("the sandbox does not show it the folder %q, from which %q runs: add it to folders", filepath.Join(dir, "tools"), script)
+	if hints := s.Hints(); !slices.Equal(hints, []string{want}) {
+		t.Errorf("%q", hints)
+	}
+	s.Folders = append(s.Folders, filepath.Join(dir, "tools"))
+	mcpNamed(t, s)
 }
 
 func mcpQuoted(path string) string { return fmt.Sprintf("%q", path) }

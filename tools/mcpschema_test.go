@@ -79,12 +79,12 @@ func TestMCPLists(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	mute := mcpBinary(t, "mcp-raw", "mute")
-	mute.start = 500_000_000
+	mute.StartTimeout = 500_000_000
 	if _, err := mute.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "did not say within 500ms what its tools are") {
 		t.Errorf("%v", err)
 	}
 	if _, err := (MCPServer{Name: "srv", Command: []string{"/bin/sh", "-c", "echo no such module >&2; exit 1"}}).Tools(t.Context()); err == nil ||
-		!strings.HasSuffix(err.Error(), `the last that it wrote to standard error is "no such module"`) {
+		!strings.HasSuffix(err.Error(), `; it wrote to standard error: "no such module"`) {
 		t.Errorf("%v", err)
 	}
 	// What is left out need not be fit.

@@ -12,7 +12,7 @@ import (
 )
 
 // A Sandbox starts programs that see nothing of this machine but what is given
-// to them: no network, an empty environment, a process table, devices and a
+// to them: no network unless the jail says so, an empty environment, a process table, devices and a
 // temporary folder of their own. It is bubblewrap's; where that does not work
 // there is no Sandbox.
 //
@@ -37,6 +37,8 @@ type jail struct {
 	readOnly  []string // files and folders, at the places they have outside
 	workspace string   // a folder that it may write to, seen as /workspace; "": it works in a folder that is lost with it
 	scratch   int64    // bytes that each of its temporary folders may hold; 0: scratchSize
+	variables []string // "NAME=value" of its environment, besides the sandbox's own
+	network   bool     // this machine's network, with the files that name hosts and certificate authorities
 }
 
 // scratchSize is what /tmp and /dev/shm hold if nothing else is said: they are memory.
@@ -103,7 +105,7 @@ func (s *Sandbox) command(ctx context.Context, j jail, path string, args ...stri
 	layout, err := s.arguments(j)
 	cmd := exec.CommandContext(ctx, s.bwrap, append(layout, append([]string{"--", path}, args...)...)...)
 	ownGroup(cmd)
-	cmd.Env = []string{} // bubblewrap's own can be read by what it starts
+	cmd.Env = append([]string{}, j.variables...) // bubblewrap's own can be read by what it starts; its arguments by everybody
 	if err != nil {
 		cmd.Err = err
 	}
@@ -118,10 +120,21 @@ func (s *Sandbox) arguments(j jail) ([]string, error) {
 	}
 	size := strconv.FormatInt(scratch, 10)
 	args := []string{"--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
-		"--uid", inside, "--gid", inside, "--hostname", "sandbox",
-		"--clearenv", "--setenv", "HOME", "/tmp", "--setenv", "PATH", "/usr/bin:/bin", "--setenv", "LANG", "C.UTF-8",
-		"--ro-bind", "/usr", "/usr"}
+		"--uid", inside, "--gid", inside, "--hostname", "sandbox"}
+	if j.network {
+		args = append(args, "--share-net")
+	}
+	if len(j.variables) == 0 {
+		args = append(args, "--clearenv")
+	}
+	args = append(args, "--setenv", "HOME", "/tmp", "--setenv", "PATH", "/usr/bin:/bin", "--setenv", "LANG", "C.UTF-8",
+		"--ro-bind", "/usr", "/usr")
 	args = append(args, system()...)
+	if j.network {
+		for _, p := range []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust"} {
+			args = append(args, "--ro-bind-try", p, p)
+		}
+	}
 	args = append(args, "--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--size", size, "--tmpfs", "/tmp")
 	given := []binding{{"/usr", "/usr"}}
 	for _, p := range j.readOnly {

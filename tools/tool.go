@@ -62,12 +62,14 @@ import (
 
 // Spec is how a tool is described to the model. Parameters is a JSON Schema of
 // type object. Server names the MCP server whose tool it is, and where it is if
-// it is asked over HTTP ("mcp:notes https://notes.example"); the model is not
-// told of it.
+// it is asked over HTTP ("mcp:notes https://notes.example"). Server, Network and
+// Env are for the plan; the model does not see them.
 type Spec struct {
 	Name, Description string
 	Parameters        []byte
 	Server            string
+	Network           string   // of a server that is a program: NetworkNone or NetworkHost
+	Env               []string // names of the variables that the server is given, sorted
 }
 
 // Output is what a tool made. Document is the whole of it as text, before

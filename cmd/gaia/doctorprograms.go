@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ func (x *exam) ofPrograms(ctx context.Context) []diagnosis {
 		python(ctx, &w),
 		x.popplerFinding(ctx, "pdftotext", "reads the text of PDF files"),
 		x.popplerFinding(ctx, "pdftoppm", "makes pictures of PDF pages"),
-		x.serversFinding(&w),
+		x.serversFinding(ctx, &w),
 	}
 }
 
@@ -47,33 +48,56 @@ func mended(err error) string {
 	return cmp.Or(mending(err), "set TMPDIR to a directory that you can write to, such as TMPDIR=/var/tmp")
 }
 
-// serversFinding looks for what the MCP servers of the settings are started with.
-// None is started.
-func (x *exam) serversFinding(w *world) diagnosis {
+// serversFinding starts the MCP servers of the settings and asks for their tools, as
+// the plan of a run does. In a rehearsal none is asked over a network.
+func (x *exam) serversFinding(ctx context.Context, w *world) diagnosis {
 	const name, use = "MCP servers", "their tools"
 	if len(x.servers) == 0 {
 		return fine(name, use, "the settings name none")
 	}
-	var names, bare []string
+	fix := "correct it, or leave it out of " + quoteArg(x.serversFrom)
+	var found, open, remedies []string
 	for _, e := range x.servers {
-		_, _, err := x.server(e, x.runs)
-		outside := e.url == "" && (e.unconfined || w.noSandbox != nil)
-		if err == nil && outside && x.submitIntent {
+		server, _, err := x.server(e, x.runs)
+		program := e.url == ""
+		outside := program && (e.unconfined || w.noSandbox != nil)
+		if program && !outside {
+			server.Sandbox = w.sandbox
+		}
+		network := program && !outside && e.network == tools.NetworkHost
+		if err == nil && x.submitIntent && outside {
 			err = x.unconfined(w, x.settings, e)
 		}
+		if err == nil && x.submitIntent && network {
+			err = x.networked(x.settings, e)
+		}
 		if err != nil {
-			return troubled(name, use, err, "mend it, or leave it out of "+quoteArg(x.serversFrom))
+			return troubled(name, use, err, fix)
 		}
-		names = append(names, e.name)
-		if outside {
-			bare = append(bare, e.name)
+		if x.rehearsal && !program {
+			found = append(found, e.name+" (not asked)")
+			continue
+		}
+		offered, err := server.Tools(ctx)
+		if err != nil {
+			return troubled(name, use, cannotUse(server, quoteArg(x.serversFrom), err), fix)
+		}
+		found = append(found, fmt.Sprintf("%s (%s)", e.name, counted(len(offered), "tool")))
+		switch {
+		case outside:
+			open = append(open, e.name+" runs outside of the sandbox")
+			remedies = append(remedies, "see sandbox; leave out 'sandbox: false'")
+		case network:
+			open = append(open, e.name+" has the network")
+			remedies = append(remedies, "leave out 'network: host'")
 		}
 	}
-	if len(bare) > 0 {
-		return lacking(name, use, strings.Join(bare, ", ")+": would run outside of the sandbox, so the run will not be submittable",
-			"see sandbox; leave out 'sandbox: false' in "+quoteArg(x.serversFrom))
+	detail := strings.Join(found, ", ")
+	if len(open) > 0 {
+		slices.Sort(remedies)
+		return lacking(name, use, detail+"; "+strings.Join(open, ", ")+", so the run will not be submittable", strings.Join(slices.Compact(remedies), "; ")+" in "+quoteArg(x.serversFrom))
 	}
-	return fine(name, use, strings.Join(names, ", ")+", not started")
+	return fine(name, use, detail)
 }
 
 func (a *app) pythonFinding(ctx context.Context, w *world) diagnosis {

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -41,7 +39,7 @@ func (s *settings) plannedServers(named string, m ledger.Manifest) error {
 }
 
 // addServers starts the MCP servers to ask for their tools, which become the
-// run's. It returns what must not be recorded: the values of headers.
+// run's. It returns what must not be recorded: the values of headers and variables.
 func (a *app) addServers(ctx context.Context, w *world, s settings) (secrets []string, err error) {
 	if w.sandbox == nil && slices.ContainsFunc(s.servers, func(e mcpEntry) bool { return e.url == "" && !e.unconfined }) {
 		a.warn(fmt.Sprintf("there is no sandbox for MCP servers: %v ('gaia doctor' says more)", w.noSandbox))
@@ -62,44 +60,35 @@ func (a *app) addServers(ctx context.Context, w *world, s settings) (secrets []s
 				}
 			}
 		}
+		if server.Sandbox != nil && e.network == tools.NetworkHost {
+			if err := a.networked(s, e); err != nil {
+				return nil, err
+			}
+		}
 		found, err := server.Tools(ctx)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			return nil, usage(cmp.Or(unseen(server), "mend it, or leave it out of "+s.serversFrom), "%v", err)
+			return nil, cannotUse(server, s.serversFrom, err)
 		}
 		w.Tools = append(w.Tools, found...)
 	}
 	return secrets, nil
 }
 
-// unseen is a hint where a server was to find a file by its arguments that the
-// sandbox does not show it, "" where none is missing there.
-func unseen(s tools.MCPServer) string {
-	if s.Sandbox == nil {
-		return ""
+// cannotUse is the failure of a server that does not start or says what cannot be used.
+func cannotUse(server tools.MCPServer, settings string, err error) error {
+	return &failure{code: exitUsage, err: err, hints: append(server.Hints(), "correct it, or leave it out of "+settings)}
+}
+
+// networked lets a server in the sandbox have the network, if the run may have such.
+func (a *app) networked(s settings, e mcpEntry) error {
+	if s.submitIntent {
+		return usage("leave out --submit-intent, or 'network: host'", "the MCP server %q would have the network, and nothing records what it reaches, so such a run cannot be submitted", e.name)
 	}
-	for _, arg := range s.Command[1:] {
-		path, err := filepath.Abs(arg)
-		if err != nil {
-			continue
-		}
-		if _, err := os.Stat(path); err != nil {
-			continue
-		}
-		given := slices.ContainsFunc(append([]string{"/usr"}, s.Folders...), func(folder string) bool {
-			below, err := filepath.Rel(folder, path)
-			return err == nil && filepath.IsLocal(below)
-		})
-		switch {
-		case !given:
-			return fmt.Sprintf("the sandbox does not show it %s: put its folder into folders, and give %s", quoteArg(arg), quoteArg(path))
-		case path != filepath.Clean(arg):
-			return fmt.Sprintf("in the sandbox it is in another folder: give %s in place of %s", quoteArg(path), quoteArg(arg))
-		}
-	}
-	return ""
+	a.warn(fmt.Sprintf("the MCP server %q has the network: nothing records what it reaches, and the run will not be submittable", e.name))
+	return nil
 }
 
 // unconfined lets a server run outside of the sandbox, if the run may have such.
@@ -119,7 +108,7 @@ func (a *app) unconfined(w *world, s settings, e mcpEntry) error {
 // server settles where what the settings name is on this machine; runs is the
 // folder of the runs.
 func (a *app) server(e mcpEntry, runs string) (tools.MCPServer, []string, error) {
-	server := tools.MCPServer{Name: e.name, URL: e.url, Only: e.only, Path: a.getenv("PATH"), Headers: map[string]string{}}
+	server := tools.MCPServer{Name: e.name, URL: e.url, Only: e.only, Path: a.getenv("PATH"), Headers: map[string]string{}, Env: map[string]string{}, Network: e.network, StartTimeout: e.start}
 	var secrets []string
 	for _, h := range e.headers {
 		value := a.getenv(h[1])
@@ -134,6 +123,14 @@ func (a *app) server(e mcpEntry, runs string) (tools.MCPServer, []string, error)
 	}
 	if e.url != "" {
 		return server, secrets, nil
+	}
+	for _, name := range e.env {
+		value := a.getenv(name)
+		if value == "" {
+			return server, nil, usage("set "+name, "the MCP server %q is to be given the variable %s, which is not in the environment, or is empty", e.name, name)
+		}
+		server.Env[name] = value
+		secrets = append(secrets, value)
 	}
 	program, err := exec.LookPath(e.command[0])
 	if err == nil {
@@ -150,5 +147,5 @@ func (a *app) server(e mcpEntry, runs string) (tools.MCPServer, []string, error)
 		}
 		server.Folders = append(server.Folders, abs)
 	}
-	return server, nil, nil
+	return server, secrets, nil
 }

@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/tools"
 )
 
 // asksServer is an endpoint whose model calls one tool, and answers with what
@@ -80,6 +79,8 @@ func TestMCPRun(t *testing.T) {
 	settings := fmt.Sprintf("mcp:\n- name: plain\n  command: [/usr/bin/python3, %q]\n  folders: [servers]\n", filepath.Join(p.dir, "servers/plain.py"))
 	write("mcp.yaml", settings)
 	write("less.yaml", settings+"  tools: [echo]\n")
+	write("network.yaml", settings+"  network: host\n")
+	write("npx.yaml", "mcp:\n- name: plain\n  command: [npx, -y, plain]\n  start_timeout: 2s\n")
 
 	out := p.want(exitIncomplete, "run", "--submit-intent", "--settings", "mcp.yaml", "--source", "dir:data", "--base-url", front.URL+"/v1", "--model", "m",
 		"--max-task-cost", "off", "--task", "fab1e001-0000-4000-8000-000000000001")
@@ -95,6 +96,32 @@ func TestMCPRun(t *testing.T) {
 	}
 	if out := p.want(exitFailure, append(again, "--settings", "less.yaml")...); !strings.Contains(out, "cannot go on with another plan: tools differ: plain__") {
 		t.Errorf("resume says:\n%s", out)
+	}
+	if out := p.want(exitUsage, append(again, "--settings", "network.yaml")...); !strings.Contains(out, `the MCP server "plain" would have the network`) {
+		t.Errorf("resume says:\n%s", out)
+	}
+	networked := []string{"run", "--settings", "network.yaml", "--limit", "1", "--out", "others"}
+	if out := p.want(exitUsage, append(networked, "--submit-intent")...); !strings.Contains(out, `the MCP server "plain" would have the network, and nothing records what it reaches, so such a run cannot be submitted`) ||
+		!strings.Contains(out, "gaia: hint: leave out --submit-intent, or 'network: host'") {
+		t.Errorf("run says:\n%s", out)
+	}
+	if out := p.want(exitOK, networked...); !strings.Contains(out, `gaia: warning: the MCP server "plain" has the network: nothing records what it reaches, and the run will not be submittable`) {
+		t.Errorf("run says:\n%s", out)
+	}
+	runs, err := filepath.Glob(filepath.Join(p.dir, "others", "*"))
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("%q, %v", runs, err)
+	}
+	if out := p.want(exitFindings, "audit", runs[0]); !strings.Contains(out, "an unrecorded channel: the server mcp:plain had the network, and what it reached is not in the journal") {
+		t.Errorf("audit says:\n%s", out)
+	}
+	if out := p.want(exitOK, "run", "--like", runs[0], "--settings", "mcp.yaml", "--out", "again"); !strings.Contains(out, `plain__echo of mcp:plain has the network "none" instead of "host"`) {
+		t.Errorf("run says:\n%s", out)
+	}
+	if _, err := exec.LookPath("npx"); err == nil {
+		if out := p.want(exitUsage, "run", "--settings", "npx.yaml", "--out", "none"); !strings.Contains(out, "gaia: hint: npx fetches programs, and the sandbox has no network: ") {
+			t.Errorf("run says:\n%s", out)
+		}
 	}
 	refuse.Store(false)
 	p.want(exitOK, append(again, "--settings", "mcp.yaml")...)
@@ -171,62 +198,46 @@ func TestPlanHoldsNoSecret(t *testing.T) {
 	}
 }
 
-// TestUnseen: the arguments of a server that name files are looked for where the
-// sandbox shows them.
-func TestUnseen(t *testing.T) {
-	t.Chdir(t.TempDir())
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir("servers", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile("servers/plain.py", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	whole, folder := filepath.Join(dir, "servers/plain.py"), filepath.Join(dir, "servers")
-	for name, tt := range map[string]struct {
-		sandbox *tools.Sandbox
-		folders []string
-		args    []string
-		want    string
-	}{
-		"not given":   {&tools.Sandbox{}, nil, []string{whole}, "the sandbox does not show it " + quoteArg(whole) + ": put its folder into folders, and give " + quoteArg(whole)},
-		"by a part":   {&tools.Sandbox{}, []string{folder}, []string{"servers/plain.py"}, "in the sandbox it is in another folder: give " + quoteArg(whole) + " in place of servers/plain.py"},
-		"given":       {&tools.Sandbox{}, []string{folder}, []string{whole, "--words", "-"}, ""},
-		"no file":     {&tools.Sandbox{}, nil, []string{"-m", "notes"}, ""},
-		"no sandbox":  {nil, nil, []string{whole}, ""},
-		"of a system": {&tools.Sandbox{}, nil, []string{"/usr/bin/env"}, ""},
-	} {
-		server := tools.MCPServer{Command: append([]string{"/usr/bin/python3"}, tt.args...), Folders: tt.folders, Sandbox: tt.sandbox}
-		if got := unseen(server); got != tt.want {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
-	}
-}
-
 // TestMCPSettings: a mistake in the list of servers is pointed at, and no secret
 // is shown.
 func TestMCPSettings(t *testing.T) {
 	const one = "mcp:\n- name: a\n  command: [x]\n"
 	for file, want := range map[string]string{
-		one:                                       "",
-		"mcp: yes":                                "s.yaml:1:6: mcp is a list of servers",
-		"mcp: []":                                 "s.yaml:1:6: mcp is a list of servers",
-		"mcp: [x]":                                "s.yaml:1:7: this is no server",
-		one + "mcp:\n- name: b\n":                 "s.yaml:4:1: mcp stands here again, after line 1",
-		one + "- name: a\n  command: [y]\n":       `s.yaml:4:3: there is another server "a"`,
-		"mcp:\n- command: [x]":                    "s.yaml:2:3: the server has no name",
-		"mcp:\n- name: A b\n  command: [x]":       `s.yaml:2:3: "A b" is no name of a server`,
-		"mcp:\n- name: a":                         `s.yaml:2:3: the server "a" has neither command nor url`,
-		"mcp:\n- name: a\n  name: b":              "s.yaml:3:3: name stands here again, after line 2",
-		"mcp:\n- name: a\n  command: x":           "s.yaml:3:12: command is no list of texts",
-		"mcp:\n- name: a\n  command: [x, 5]":      "s.yaml:3:16: command is no text",
-		one + "  sandbox: no":                     "s.yaml:4:12: sandbox is neither true nor false",
-		one + "  url: https://a.example":          "s.yaml:4:3: a server with command has no url",
-		one + "  headers:\n    A: B":              "s.yaml:4:3: a server with command has no headers",
-		"mcp:\n- name: a\n  url: ftp://a.example": `s.yaml:3:3: the url of the server "a" cannot be asked`,
+		one:                                  "",
+		"mcp: yes":                           "s.yaml:1:6: mcp is a list of servers",
+		"mcp: []":                            "s.yaml:1:6: mcp is a list of servers",
+		"mcp: [x]":                           "s.yaml:1:7: this is no server",
+		one + "mcp:\n- name: b\n":            "s.yaml:4:1: mcp stands here again, after line 1",
+		one + "- name: a\n  command: [y]\n":  `s.yaml:4:3: there is another server "a"`,
+		"mcp:\n- command: [x]":               "s.yaml:2:3: the server has no name",
+		"mcp:\n- name: A b\n  command: [x]":  `s.yaml:2:3: "A b" is no name of a server`,
+		"mcp:\n- name: a":                    `s.yaml:2:3: the server "a" has neither command nor url`,
+		"mcp:\n- name: a\n  name: b":         "s.yaml:3:3: name stands here again, after line 2",
+		"mcp:\n- name: a\n  command: x":      "s.yaml:3:12: command is no list of texts",
+		"mcp:\n- name: a\n  command: [x, 5]": "s.yaml:3:16: command is no text",
+		one + "  sandbox: no":                "s.yaml:4:12: sandbox is neither true nor false",
+		one + "  url: https://a.example":     "s.yaml:4:3: a server with command has no url",
+		one + "  headers:\n    A: B":         "s.yaml:4:3: a server with command has no headers",
+		one + "  env: [TOKEN, token]\n  network: host\n  start_timeout: 2m\n": "",
+		one + "  env: TOKEN":                                                            "s.yaml:4:8: env is no list of texts",
+		one + "  env: [a b]":                                                            "s.yaml:4:9: env is to have names of variables of the environment",
+		one + "  env: [TOKEN=hush]":                                                     "s.yaml:4:9: env is to have names of variables of the environment",
+		one + "  env: [sk-abcdefgh1]":                                                   "s.yaml:4:9: env holds what looks like a key: secrets do not belong into the file",
+		one + "  env: [A, A]":                                                           "s.yaml:4:12: the variable A stands here again",
+		one + "  env: [LD_PRELOAD]":                                                     "s.yaml:4:9: the variable LD_PRELOAD is not for settings",
+		one + "  env: [HF_TOKEN]":                                                       "s.yaml:4:9: no server is given HF_TOKEN: it signs runs, or reads the answers of the benchmark",
+		one + "  env: [GAIA_SIGNING_KEY]":                                               "s.yaml:4:9: no server is given GAIA_SIGNING_KEY: it signs runs, or reads the answers of the benchmark",
+		one + "  env:\n    TOKEN: hush":                                                 "s.yaml:5:10: env is a mapping, and is to be a list of names",
+		one + "  network: some":                                                         `s.yaml:4:12: network is "some"`,
+		one + "  network: none\n  sandbox: false":                                       "s.yaml:4:3: a server outside of the sandbox has the network",
+		one + "  start_timeout: 90":                                                     "s.yaml:4:18: start_timeout is no text",
+		one + "  start_timeout: soon":                                                   `s.yaml:4:18: start_timeout is "soon", not a time from 1s to 10m0s`,
+		one + "  start_timeout: 11m":                                                    `s.yaml:4:18: start_timeout is "11m", not a time from 1s to 10m0s`,
+		"mcp:\n- name: a\n  url: https://a.example\n  env: [A]":                         "s.yaml:4:3: a server with url has no env",
+		"mcp:\n- name: a\n  url: https://a.example\n  network: host":                    "s.yaml:4:3: a server with url has no network",
+		"mcpServers:\n  notes:\n    command: hush":                                      `s.yaml:1:1: "mcpServers" is the form of other programs: here servers are a list, mcp`,
+		`{"mcpServers": {"notes": {"env": {"A": "hush"}}}}`:                             `s.yaml:1:2: "mcpServers" is the form of other programs: here servers are a list, mcp`,
+		"mcp:\n- name: a\n  url: ftp://a.example":                                       `s.yaml:3:3: the url of the server "a" cannot be asked`,
 		"mcp:\n- name: a\n  url: https://me:hidden@a.example":                           `s.yaml:3:3: the url of the server "a" holds credentials, which would be recorded`,
 		"mcp:\n- name: a\n  url: https://a.example\n  headers:\n    Host: X":            "s.yaml:5:5: the header Host is not for settings",
 		"mcp:\n- name: a\n  url: https://a.example\n  headers:\n    Word: hush":         "s.yaml:5:11: the header Word is to have the name of a variable of the environment",

@@ -5,7 +5,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -23,13 +25,16 @@ type mcpEntry struct {
 	command    []string
 	folders    []string
 	only       []string
-	unconfined bool // sandbox: false
+	env        []string // names of variables of the environment
+	unconfined bool     // sandbox: false
+	network    string   // tools.NetworkNone, tools.NetworkHost, or "" for the former
+	start      time.Duration
 	url        string
 	headers    [][2]string // name, and the variable of the environment that has the value
 	at         map[string]place
 }
 
-const mcpHint = "a server has name, and command (with folders, sandbox) or url (with headers), and tools"
+const mcpHint = "a server has name, and command (with folders, env, network, sandbox) or url (with headers), and tools, start_timeout"
 
 // gatherServers takes the list of MCP servers.
 func (f *settingsFile) gatherServers(node ast.Node) error {
@@ -96,9 +101,22 @@ func (f *settingsFile) member(e *mcpEntry, pair *ast.MappingValueNode) (err erro
 		e.unconfined = !is.Value
 	case "headers":
 		err = f.headers(e, pair.Value)
+	case "env":
+		err = f.variables(e, pair.Value)
+	case "network":
+		if e.network, err = f.text(key, pair.Value); err == nil && e.network != tools.NetworkNone && e.network != tools.NetworkHost {
+			err = f.wrong(placeOf(pair.Value.GetToken()), "give none (the default) or host", "network is %q", text.Trim(e.network, shownWidth))
+		}
+	case "start_timeout":
+		var given string
+		if given, err = f.text(key, pair.Value); err == nil {
+			if e.start, err = time.ParseDuration(given); err != nil || e.start < time.Second || e.start > tools.MCPStartMost {
+				err = f.wrong(placeOf(pair.Value.GetToken()), "such as start_timeout: 90s", "start_timeout is %q, not a time from 1s to %s", text.Trim(given, shownWidth), tools.MCPStartMost)
+			}
+		}
 	default:
 		hint := mcpHint
-		if near := nearest(key, []string{"name", "url", "command", "folders", "tools", "sandbox", "headers"}); near != "" {
+		if near := nearest(key, []string{"name", "url", "command", "folders", "tools", "sandbox", "headers", "env", "network", "start_timeout"}); near != "" {
 			hint = "did you mean " + near + "?"
 		}
 		return masked(f.wrong(at, hint, "a server has no %q", text.Trim(key, shownWidth)), oneLine(text.Trim(key, shownWidth))+": ")
@@ -137,6 +155,31 @@ func (f *settingsFile) texts(key string, node ast.Node) ([]string, error) {
 	return out, nil
 }
 
+// variables takes names of variables of the environment, whose values the server is given.
+func (f *settingsFile) variables(e *mcpEntry, node ast.Node) (err error) {
+	if pairs := pairsOf(node); len(pairs) > 0 { // as other programs have it, with the values
+		return masked(f.wrong(placeOf(node.GetToken()), "put the values into the environment, and their names here, such as env: [NOTES_TOKEN]", "env is a mapping, and is to be a list of names"), "")
+	}
+	if e.env, err = f.texts("env", node); err != nil {
+		return err
+	}
+	for i, name := range e.env {
+		at, shown := placeOf(node.(*ast.SequenceNode).Values[i].GetToken()), text.Trim(name, shownWidth)
+		switch {
+		case !regexp.MustCompile(ledger.EnvName).MatchString(name):
+			return masked(f.wrong(at, "put the value into the environment, and its name here, such as env: [NOTES_TOKEN]", "env is to have names of variables of the environment"), "env: ")
+		case slices.Contains([]string{"PATH", "HOME", "LANG", "PWD"}, name) || strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "GLIBC_"):
+			return f.wrong(at, "leave it out", "the variable %s is not for settings", shown)
+		case slices.Contains([]string{"GAIA_SIGNING_KEY", "GAIA_SIGNING_KEY_FILE", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH"}, name):
+			return f.wrong(at, "leave it out, or give a key of its own by another name", "no server is given %s: it signs runs, or reads the answers of the benchmark", shown)
+		case slices.Contains(e.env[:i], name):
+			return f.wrong(at, "leave one of them", "the variable %s stands here again", shown)
+		}
+	}
+	slices.Sort(e.env)
+	return nil
+}
+
 // headers takes names of headers, each with the variable that has its value.
 func (f *settingsFile) headers(e *mcpEntry, node ast.Node) error {
 	pairs := pairsOf(node)
@@ -167,11 +210,14 @@ func (f *settingsFile) headers(e *mcpEntry, node ast.Node) error {
 // wholeServer refuses a server whose members do not go together.
 func (f *settingsFile) wholeServer(e mcpEntry) error {
 	at := e.at[""]
-	for _, apart := range [][2]string{{"command", "url"}, {"url", "folders"}, {"url", "sandbox"}, {"command", "headers"}} {
+	for _, apart := range [][2]string{{"command", "url"}, {"url", "folders"}, {"url", "sandbox"}, {"url", "env"}, {"url", "network"}, {"command", "headers"}} {
 		_, one := e.at[apart[0]]
 		if place, other := e.at[apart[1]]; one && other {
 			return f.wrong(place, mcpHint, "a server with %s has no %s", apart[0], apart[1])
 		}
+	}
+	if e.unconfined && e.network == tools.NetworkNone {
+		return f.wrong(e.at["network"], "leave out network, or 'sandbox: false'", "a server outside of the sandbox has the network")
 	}
 	switch {
 	case e.name == "":

@@ -89,6 +89,9 @@ func parseSettings(name string, data []byte) (*settingsFile, error) {
 		return nil, err
 	}
 	tokens := lexer.Tokenize(source)
+	if err := f.foreign(tokens); err != nil {
+		return nil, err
+	}
 	if err := f.flat(tokens); err != nil {
 		return nil, err
 	}
@@ -136,6 +139,18 @@ func (f *settingsFile) readable() error {
 			if unicode.IsControl(r) && r != '\t' {
 				return f.wrong(place{i + 1, column}, "", "this is a control character")
 			}
+		}
+	}
+	return nil
+}
+
+// foreign refuses the MCP servers of other programs, which have another form and secrets in it.
+func (f *settingsFile) foreign(tokens token.Tokens) error {
+	for _, t := range tokens {
+		if t.Value == "mcpServers" && t.Next != nil && t.Next.Type == token.MappingValueType {
+			err := f.wrong(placeOf(t), "", "%q is the form of other programs: here servers are a list, %s", t.Value, mcpKey).(*failure)
+			err.hints = []string{"write it so in gaia.yaml, and put the values of env into the environment:", "mcp:", "  - name: notes", "    command: [PROGRAM, ARGUMENT]", "    env: [NAME]"}
+			return masked(err, t.Value+": ")
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -81,6 +82,9 @@ func checkPolicy(m Manifest) error {
 		return trajectory.Faultf(ManifestFile, "approved is not sorted")
 	}
 	for _, t := range m.Tools {
+		if err := checkServer(t, m); err != nil {
+			return err
+		}
 		if (t.Schema != "") != (t.Server != "") || t.Schema != "" && sign.Digest([]byte(t.Schema)) != t.SchemaSHA256 {
 			return trajectory.Faultf(ManifestFile, "the schema of the tool %q is not what its digest is of, or not that of a server's tool", t.Name)
 		}
@@ -90,6 +94,33 @@ func checkPolicy(m Manifest) error {
 	}
 	return nil
 }
+
+// checkServer: the plan says of each server that is a program what it reaches and which variables it is
+// given, and of no other tool.
+func checkServer(t ToolPlan, m Manifest) error {
+	program := t.Server != "" && !t.Remote()
+	switch {
+	case !program && (t.Network != "" || len(t.Env) > 0):
+		return trajectory.Faultf(ManifestFile, "the tool %q has a network or variables and is not of a server that is a program", t.Name)
+	case program && t.Network != NetworkNone && t.Network != NetworkHost:
+		return trajectory.Faultf(ManifestFile, "the network of the tool %q is %q", t.Name, t.Network)
+	case program && t.Network != NetworkHost && slices.Contains(m.Unconfined, t.Server):
+		return trajectory.Faultf(ManifestFile, "the tool %q is of a server outside of the sandbox that has no network", t.Name)
+	case t.Network == NetworkHost && m.SubmitIntent:
+		return trajectory.Faultf(ManifestFile, "is of a run to be submitted with a server that has the network")
+	case !slices.IsSorted(t.Env) || len(slices.Compact(slices.Clone(t.Env))) < len(t.Env):
+		return trajectory.Faultf(ManifestFile, "the variables of the tool %q are not sorted", t.Name)
+	}
+	for _, name := range t.Env {
+		if !regexp.MustCompile(EnvName).MatchString(name) {
+			return trajectory.Faultf(ManifestFile, "the tool %q is given a variable that is no name", t.Name)
+		}
+	}
+	return nil
+}
+
+// EnvName is what a variable of a server may be called.
+const EnvName = `^[A-Za-z_][A-Za-z0-9_]{0,127}$`
 
 func checkEvidence(m Manifest) error {
 	switch m.Evidence {

@@ -1,10 +1,12 @@
 package ledger
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
-	"slices"
 )
 
 // The files of a run directory that this package reads.
@@ -184,12 +186,23 @@ func (m Manifest) Offered() []ToolPlan {
 // ToolPlan is a tool as the model is told of it; SchemaSHA256 is over the
 // parameters' schema as sent.
 type ToolPlan struct {
-	Description  string `json:"description"`
-	Name         string `json:"name"`
-	Schema       string `json:"schema,omitzero"` // of its parameters, as sent, where the tool is a server's
-	SchemaSHA256 string `json:"schema_sha256"`
-	Server       string `json:"server,omitzero"` // "mcp:" and the name of the MCP server whose tool it is, with its origin if it is asked over HTTP
+	Description  string   `json:"description"`
+	Env          []string `json:"env,omitempty"` // names of the variables that the server is given, sorted
+	Name         string   `json:"name"`
+	Network      string   `json:"network,omitzero"` // of a server that is a program: NetworkNone or NetworkHost
+	Schema       string   `json:"schema,omitzero"`  // of its parameters, as sent, where the tool is a server's
+	SchemaSHA256 string   `json:"schema_sha256"`
+	Server       string   `json:"server,omitzero"` // "mcp:" and the name of the MCP server whose tool it is, with its origin if it is asked over HTTP
 }
+
+// What a server that is a program reaches: nothing, or all that this machine does.
+const (
+	NetworkNone = "none"
+	NetworkHost = "host"
+)
+
+// Remote reports whether the tool is of a server that is asked over HTTP.
+func (t ToolPlan) Remote() bool { return strings.Contains(t.Server, " ") }
 
 // RetryPlan says what is tried again: model calls within an attempt, and
 // attempts that ended for want of infrastructure.

@@ -40,6 +40,23 @@ func TestDecodeManifestRefuses(t *testing.T) {
 	submitted := plan(t, "a", "b")
 	submitted.SubmitIntent = true
 	good := string(encodePlan(t, submitted))
+	served := func(p ToolPlan) string {
+		m := plan(t, "a", "b")
+		p.Name, p.Schema, p.SchemaSHA256 = "notes__find", "{}", sign.Digest([]byte("{}"))
+		if p.Server == "" {
+			p.Server = "mcp:notes"
+		}
+		m.Tools = []ToolPlan{p}
+		return string(encodePlan(t, m))
+	}
+	submit := func(plan string) string {
+		return strings.Replace(plan, `"submit_intent":false`, `"submit_intent":true`, 1)
+	}
+	for _, p := range []ToolPlan{{Network: NetworkNone}, {Network: NetworkHost, Env: []string{"A", "b_2"}}, {Server: "mcp:notes https://notes.example"}} {
+		if _, err := DecodeManifest([]byte(served(p))); err != nil {
+			t.Errorf("%+v is refused: %v", p, err)
+		}
+	}
 	task := func(id string) string {
 		return `{"level":1,"question_sha256":"` + sign.Digest([]byte(question("a"))) + `","task_id":"` + id + `"}`
 	}
@@ -65,6 +82,16 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		{"tools out of order", `"voting":`, `"unconfined":["python","mcp:notes"],"voting":`, "unconfined is not sorted"},
 		{"a tool twice", `"voting":`, `"unconfined":["python","python"],"voting":`, "unconfined is not sorted"},
 		{"unconfined, to be submitted", `"voting":`, `"unconfined":["python"],"voting":`, "is of a run to be submitted with tools outside of the sandbox"},
+		{"a server without a network", good, served(ToolPlan{}), `the network of the tool "notes__find" is ""`},
+		{"a server with another network", good, served(ToolPlan{Network: "lan"}), `the network of the tool "notes__find" is "lan"`},
+		{"a network, to be submitted", good, submit(served(ToolPlan{Network: NetworkHost})), "is of a run to be submitted with a server that has the network"},
+		{"a network of a server over HTTP", good, served(ToolPlan{Network: NetworkNone, Server: "mcp:notes https://notes.example"}), `the tool "notes__find" has a network or variables and is not of a server that is a program`},
+		{"variables of a server over HTTP", good, served(ToolPlan{Env: []string{"A"}, Server: "mcp:notes https://notes.example"}), `the tool "notes__find" has a network or variables and is not of a server that is a program`},
+		{"a network of a built-in tool", `"tools":[]`, `"tools":[{"description":"","name":"calculate","network":"none","schema_sha256":""}]`, `the tool "calculate" has a network or variables and is not of a server that is a program`},
+		{"a server outside without a network", good, strings.Replace(served(ToolPlan{Network: NetworkNone}), `"voting":`, `"unconfined":["mcp:notes"],"voting":`, 1), `the tool "notes__find" is of a server outside of the sandbox that has no network`},
+		{"variables out of order", good, served(ToolPlan{Network: NetworkNone, Env: []string{"B", "A"}}), `the variables of the tool "notes__find" are not sorted`},
+		{"a variable twice", good, served(ToolPlan{Network: NetworkNone, Env: []string{"A", "A"}}), `the variables of the tool "notes__find" are not sorted`},
+		{"a value of a variable", good, served(ToolPlan{Network: NetworkNone, Env: []string{"A=hush"}}), `the tool "notes__find" is given a variable that is no name`},
 		{"unknown evidence", `"evidence":"heads"`, `"evidence":"all"`, `evidence is "all"`},
 		{"another template", good, strings.Replace(string(encodePlan(t, prompted(t))), "Answer.", "Answer!", 1), `the digest of the template "system.v1" is not that of its text`},
 		{"hashes to be submitted", `"evidence":"heads"`, `"evidence":"hashes"`, "is of a run to be submitted that records hashes only"},

@@ -17,6 +17,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -431,7 +432,7 @@ func TestForgedBattery(t *testing.T) {
 // TestPaths: the ledger counts by the names that the judge gives.
 func TestPaths(t *testing.T) {
 	for _, pair := range [][2]string{{ledger.PathJudge, judge.PathJudge}, {ledger.PathError, judge.PathError}, {ledger.PathUnreadable, judge.PathUnreadable}, {ledger.PathWithheld, judge.PathWithheld}, {ledger.PathTooLong, judge.PathTooLong},
-		{ledger.CodeTooLong, llm.ContextLengthExceeded}, {ledger.CodeToolsRefused, llm.ToolsNotSupported}} {
+		{ledger.NetworkNone, tools.NetworkNone}, {ledger.NetworkHost, tools.NetworkHost}, {ledger.CodeTooLong, llm.ContextLengthExceeded}, {ledger.CodeToolsRefused, llm.ToolsNotSupported}} {
 		if pair[0] != pair[1] {
 			t.Errorf("%q is %q in the ledger", pair[1], pair[0])
 		}

@@ -158,7 +158,7 @@ func (c Config) plan() (ledger.Manifest, error) {
 	}
 	for _, t := range c.catalogue(nil) {
 		s := t.Spec()
-		plan := ledger.ToolPlan{Description: s.Description, Name: s.Name, SchemaSHA256: sign.Digest(s.Parameters), Server: s.Server}
+		plan := ledger.ToolPlan{Description: s.Description, Name: s.Name, SchemaSHA256: sign.Digest(s.Parameters), Server: s.Server, Network: s.Network, Env: s.Env}
 		if s.Server != "" { // what it says to the model nobody else knows
 			plan.Schema = string(s.Parameters)
 		}

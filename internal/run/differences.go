@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -98,7 +99,7 @@ func toolDifferences(old, now []ledger.ToolPlan) string {
 	for _, name := range slices.Sorted(maps.Keys(both)) {
 		before, was := a[name]
 		after, is := b[name]
-		if before == after {
+		if reflect.DeepEqual(before, after) {
 			continue
 		}
 		what := name
@@ -110,6 +111,10 @@ func toolDifferences(old, now []ledger.ToolPlan) string {
 			what += " is missing"
 		case !was:
 			what += " is new"
+		case before.Network != after.Network:
+			what += fmt.Sprintf(" has the network %q instead of %q", after.Network, before.Network)
+		case !slices.Equal(before.Env, after.Env):
+			what += fmt.Sprintf(" is given the variables %q instead of %q", after.Env, before.Env)
 		default:
 			what += " is described otherwise"
 		}

@@ -35,6 +35,8 @@ func NoSecret(m ledger.Manifest, redact trajectory.Redactor) error {
 		switch {
 		case s.hit(t.Server):
 			return s.found("the server" + of)
+		case slices.ContainsFunc(t.Env, s.hit):
+			return s.found("a name of a variable" + of)
 		case s.hit(t.Name):
 			return s.found("the name" + of)
 		case s.hit(t.Description):

@@ -23,6 +23,7 @@ func TestNoSecret(t *testing.T) {
 		{tool(ledger.ToolPlan{Name: "a__b", Schema: `{"properties":{"c":{"enum":["d","\u0063anary"]}}}`, Server: "mcp:a"}), `the arguments of the tool "a__b" of mcp:a`},
 		{tool(ledger.ToolPlan{Name: "a__b", Schema: `{"properties":{"\u0063anary":{}}}`, Server: "mcp:a"}), `the arguments of the tool "a__b" of mcp:a`},
 		{tool(ledger.ToolPlan{Name: "a__b", Server: "mcp:a https://canary.example"}), `the server of the tool "a__b" of mcp:a https://[redacted].example`},
+		{tool(ledger.ToolPlan{Name: "a__b", Server: "mcp:a", Env: []string{"A", "canary"}}), `a name of a variable of the tool "a__b" of mcp:a`},
 		{tool(ledger.ToolPlan{Name: "python", Description: "Python in /opt/canary"}), `the description of the tool "python" of gaia`},
 		{ledger.Manifest{Search: &ledger.SearchPlan{Origin: "https://canary.example"}}, "search.origin"},
 		{ledger.Manifest{Dataset: ledger.Dataset{Selection: "task canary"}}, "dataset.selection"},
