@@ -272,7 +272,7 @@ func (s settings) priceTable() (llm.Prices, error) {
 	}
 	prices, err := llm.ParsePrices(data)
 	if err != nil {
-		return llm.Prices{}, usage("the form is that of internal/llm/prices.json", "the price table %q: %v", s.prices, err)
+		return llm.Prices{}, usage("docs/formats.md states the form of a price table, and has an example", "the price table %q: %v", s.prices, err)
 	}
 	return prices, nil
 }

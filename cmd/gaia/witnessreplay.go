@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -21,7 +22,9 @@ test log, and checks that the outcome is the one that the test log gives: solved
 where it says "exact-match: true", and failed or error where it says "exact-match:
 false". Nothing is run again.
 
-With --hmac-key-file nothing is shown of a bundle that is not signed with that key.
+With --hmac-key-file nothing is shown of a bundle that is not signed with that key:
+exit code 4. Without it the signature is not checked, and with an unsigned bundle
+there is none: all is shown, and the exit code is 3.
 Where the test log does not tell, or has a line almost like those, step 6 is not
 checked, and the exit code is 3; of a task that was skipped or not scored it has
 nothing to tell.`,
@@ -65,6 +68,9 @@ func (a *app) witnessReplay(path, keyFile string) error {
 		said = "not checked: " + said
 		err = fail(exitFindings, fmt.Errorf("the outcome is %s", said))
 	}
+	if keyFile == "" && err == nil {
+		err = fail(exitFindings, errors.New("the bundle is "+signature), "gaia witness replay "+quoteArg(path)+" --hmac-key-file FILE")
+	}
 	fmt.Fprintf(out, "\n6. outcome: %s; %s\n", outcomeName(w.Outcome), said)
 	if _, ok := w.Section(trajectory.WitnessPostmortem); ok {
 		writeWhole(out, w, trajectory.WitnessPostmortem, "empty")
@@ -97,9 +103,9 @@ func openWitness(path, keyFile string) (w trajectory.Witness, signature string, 
 	if keyFile == "" {
 		w, err = readWitness(path)
 		if w.Signed() {
-			return w, "signed, not checked: give --hmac-key-file", err
+			return w, "signed, and the signature is not checked", err
 		}
-		return w, "not signed", err
+		return w, "not signed: anyone can have made or changed it", err
 	}
 	key, err := sharedKey(keyFile)
 	if err != nil {

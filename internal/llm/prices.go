@@ -1,15 +1,19 @@
 package llm
 
 import (
+	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 //go:embed prices.json
@@ -78,7 +82,7 @@ func ParsePrices(b []byte) (Prices, error) {
 		} `json:"models"`
 	}
 	if err := json.Unmarshal(b, &table, json.RejectUnknownMembers(true)); err != nil {
-		return Prices{}, fmt.Errorf("reading price table: %v", err)
+		return Prices{}, fmt.Errorf("reading price table: %s", tableFault(b, err))
 	}
 	if table.Version == nil || *table.Version == "" {
 		return Prices{}, fmt.Errorf("reading price table: %q is missing or empty", "version")
@@ -90,7 +94,8 @@ func ParsePrices(b []byte) (Prices, error) {
 		return Prices{}, fmt.Errorf("reading price table: %q is missing or empty", "models")
 	}
 	models, audio := make(map[string]price, len(table.Models)), map[string]int64{}
-	for name, m := range table.Models {
+	for _, name := range slices.Sorted(maps.Keys(table.Models)) { // of several faults always the same is reported
+		m := table.Models[name]
 		if name == "" {
 			return Prices{}, fmt.Errorf("reading price table: a model has no name")
 		}
@@ -116,6 +121,35 @@ func ParsePrices(b []byte) (Prices, error) {
 	}
 	sum := sha256.Sum256(b)
 	return Prices{version: *table.Version, digest: "sha256:" + hex.EncodeToString(sum[:]), models: models, audio: audio}, nil
+}
+
+// tableFault says what a table's JSON breaks, and where, in words that no release of a
+// library changes.
+func tableFault(b []byte, err error) string {
+	var offset int64
+	var place jsontext.Pointer
+	what := "is not JSON"
+	var wrong *json.SemanticError
+	var broken *jsontext.SyntacticError
+	if errors.As(err, &wrong) {
+		offset, place, what = wrong.ByteOffset, wrong.JSONPointer, "is not of the form that docs/formats.md states"
+		switch last := place.LastToken(); {
+		case errors.Is(err, json.ErrUnknownName):
+			what = "is an unknown member"
+		case strings.Contains(last, "_microusd_per_"):
+			what = "is not an integer"
+		}
+	} else if errors.As(err, &broken) {
+		offset, place = broken.ByteOffset, broken.JSONPointer
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			what = "is there twice"
+		}
+	}
+	line := 1 + bytes.Count(b[:min(max(int(offset), 0), len(b))], []byte("\n"))
+	if place == "" {
+		return fmt.Sprintf("line %d: the table %s", line, what)
+	}
+	return fmt.Sprintf("line %d: %q %s", line, string(place), what)
 }
 
 // Version returns what the table calls itself, commonly the date its prices are of. It is text of whoever

@@ -37,36 +37,39 @@ func TestParsePricesRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ name, in, want string }{
-		{"empty", ``, "EOF"},
-		{"not an object", `[]`, "unmarshal JSON"},
-		{"unknown member", `{"version":"1","note":"","currency":"USD","models":{"m":` + model + `}}`, "unknown object member"},
-		{"unknown price", table(`{"m":{"image":1,` + model[1:] + `}`), "unknown object member"},
-		{"other case", table(`{"m":` + strings.Replace(model, "output", "Output", 1) + `}`), "unknown object member"},
-		{"model twice", table(`{"m":` + model + `,"m":` + model + `}`), "duplicate"},
-		{"price twice", table(`{"m":{"output_microusd_per_mtok":1,` + model[1:] + `}`), "duplicate"},
-		{"text after the end", table(`{"m":`+model+`}`) + `{}`, "after top-level value"},
+		{"empty", ``, `line 1: the table is not JSON`},
+		{"not an object", `[]`, `line 1: the table is not of the form that docs/formats.md states`},
+		{"cut off", table("{"), `line 1: the table is not JSON`},
+		{"on a later line", "{\"version\":\"1\",\n\"note\":\"\",\n\"models\":[]}", `line 3: "/models" is not of the form that docs/formats.md states`},
+		{"unknown member", `{"version":"1","note":"","currency":"USD","models":{"m":` + model + `}}`, `line 1: "/currency" is an unknown member`},
+		{"unknown price", table(`{"m":{"image":1,` + model[1:] + `}`), `line 1: "/models/m/image" is an unknown member`},
+		{"other case", table(`{"m":` + strings.Replace(model, "output", "Output", 1) + `}`), `line 1: "/models/m/Output_microusd_per_mtok" is an unknown member`},
+		{"model twice", table(`{"m":` + model + `,"m":` + model + `}`), `line 1: "/models/m" is there twice`},
+		{"price twice", table(`{"m":{"output_microusd_per_mtok":1,` + model[1:] + `}`), `line 1: "/models/m/output_microusd_per_mtok" is there twice`},
+		{"text after the end", table(`{"m":`+model+`}`) + `{}`, `line 1: the table is not JSON`},
 		{"no version", `{"note":"","models":{"m":` + model + `}}`, `"version" is missing or empty`},
 		{"no note", `{"version":"1","models":{"m":` + model + `}}`, `"note" is missing`},
 		{"no models", table(`{}`), `"models" is missing or empty`},
 		{"no name", table(`{"":` + model + `}`), "a model has no name"},
 		{"missing price", table(`{"m":{"input_microusd_per_mtok":1,"output_microusd_per_mtok":1}}`), `model "m" lacks one of its three prices`},
 		{"null price", table(`{"m":` + strings.Replace(model, "1", "null", 1) + `}`), `model "m" lacks one of its three prices`},
+		{"of several models the first by name", table(`{"z":{},"b":{},"y":{},"c":{},"a":{},"x":{}}`), `model "a" lacks one of its three prices`},
 		{"both kinds", table(`{"m":{"audio_microusd_per_minute":1,` + model[1:] + `}`), `model "m" has prices of tokens and a price of minutes`},
 		{"parts of both kinds", table(`{"m":{"audio_microusd_per_minute":1,"output_microusd_per_mtok":1}}`), `model "m" has prices of tokens and a price of minutes`},
 		{"null minutes", table(`{"m":{"audio_microusd_per_minute":null}}`), `model "m" lacks one of its three prices`},
 		{"negative minutes", table(`{"m":{"audio_microusd_per_minute":-1}}`), `model "m" has a price outside 0 to 1000000000 micro-USD per minute`},
-		{"absurd minutes", table(`{"m":{"audio_microusd_per_minute":1000000001}}`), `model "m" has a price outside`},
-		{"minutes twice", table(`{"m":{"audio_microusd_per_minute":1,"audio_microusd_per_minute":1}}`), "duplicate"},
-		{"fraction", table(`{"m":` + strings.Replace(model, "1", "0.5", 1) + `}`), "unmarshal JSON"},
-		{"text", table(`{"m":` + strings.Replace(model, "1", `"1"`, 1) + `}`), "unmarshal JSON"},
-		{"negative", table(`{"m":` + strings.Replace(model, "1", "-1", 1) + `}`), `model "m" has a price outside`},
-		{"absurd", table(`{"m":` + strings.Replace(model, "1", "1000000000001", 1) + `}`), `model "m" has a price outside`},
-		{"huge", table(`{"m":` + strings.Replace(model, "1", "99999999999999999999", 1) + `}`), "unmarshal JSON"},
+		{"absurd minutes", table(`{"m":{"audio_microusd_per_minute":1000000001}}`), `model "m" has a price outside 0 to 1000000000 micro-USD per minute`},
+		{"minutes twice", table(`{"m":{"audio_microusd_per_minute":1,"audio_microusd_per_minute":1}}`), `line 1: "/models/m/audio_microusd_per_minute" is there twice`},
+		{"fraction", table(`{"m":` + strings.Replace(model, "1", "0.5", 1) + `}`), `line 1: "/models/m/input_microusd_per_mtok" is not an integer`},
+		{"text", table(`{"m":` + strings.Replace(model, "1", `"1"`, 1) + `}`), `line 1: "/models/m/input_microusd_per_mtok" is not an integer`},
+		{"negative", table(`{"m":` + strings.Replace(model, "1", "-1", 1) + `}`), `model "m" has a price outside 0 to 1000000000000 micro-USD per million tokens`},
+		{"absurd", table(`{"m":` + strings.Replace(model, "1", "1000000000001", 1) + `}`), `model "m" has a price outside 0 to 1000000000000 micro-USD per million tokens`},
+		{"huge", table(`{"m":` + strings.Replace(model, "1", "99999999999999999999", 1) + `}`), `line 1: "/models/m/input_microusd_per_mtok" is not an integer`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p, err := ParsePrices([]byte(tc.in))
-			if err == nil || !strings.HasPrefix(err.Error(), "reading price table: ") || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error %v, want %q in it", err, tc.want)
+			if err == nil || err.Error() != "reading price table: "+tc.want {
+				t.Errorf("error %v, want %q", err, tc.want)
 			}
 			if p.Digest() != "" || p.Lookup("m") {
 				t.Error("a refused table is not empty")
