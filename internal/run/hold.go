@@ -49,5 +49,5 @@ func ownName(name string) bool {
 	}
 	bodies, _, _ := strings.Cut(trajectory.BodiesDir, "/")
 	return strings.HasPrefix(name, tornPrefix) || slices.Contains(append(replaced, ledger.ManifestFile, ledger.EnvelopeFile, trajectory.JournalFile, ledger.MarkerFile,
-		PrivateFile, lockFile, workDir, "constitution.json", bodies, audit.AttestationsDir), name)
+		PrivateFile, lockFile, workDir, ledger.ConstitutionFile, bodies, audit.AttestationsDir), name)
 }
