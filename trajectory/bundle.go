@@ -298,14 +298,14 @@ func (w *Witness) parseSections(body []byte, n int) bool {
 }
 
 // consistent reports whether no tag stands there twice, the flags say of the
-// sections known here what is so, and the trace is one and has as many calls as
-// the header.
+// sections known here what is so, the trace is one and has as many calls as the
+// header, and the section on governance is one and does not contradict the trace.
 func (w *Witness) consistent() bool {
 	flags, ok := sectionFlags(w.Sections)
 	if !ok || flags != w.Flags&witnessKnown&^WitnessSigned {
 		return false
 	}
-	return w.traced()
+	return w.traced() && w.conducted() == nil
 }
 
 // traced reports whether the trace, if there is one, consists of as many entries

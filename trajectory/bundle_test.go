@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/gaia-harness/gaia/internal/sign"
 )
 
 // fixed is a MAC that is known already.
@@ -151,17 +153,17 @@ func TestWitnessRefuses(t *testing.T) {
 func TestWitnessManyTags(t *testing.T) {
 	w := Witness{}
 	for tag := range 1 << 15 {
-		w.Sections = append(w.Sections, WitnessSection{Tag: uint16(2*tag + 64)})
+		w.Sections = append(w.Sections, WitnessSection{Tag: uint16(2*tag + 65)})
 	}
 	data := encode(t, w, vectorKey(t))
 	if got, err := ParseWitness(data); err != nil || len(got.Sections) != 1<<15 {
 		t.Fatalf("%d sections, %v", len(got.Sections), err)
 	}
-	binary.LittleEndian.PutUint16(data[len(data)-witnessSection:], 64)
+	binary.LittleEndian.PutUint16(data[len(data)-witnessSection:], 65)
 	if _, err := ParseWitness(data); !errors.Is(err, ErrWitness) {
 		t.Errorf("a tag twice among 2¹⁵: %v", err)
 	}
-	w.Sections = append(w.Sections, WitnessSection{Tag: 64})
+	w.Sections = append(w.Sections, WitnessSection{Tag: 65})
 	if _, err := w.Encode(nil); err == nil || !strings.Contains(err.Error(), "two sections of one tag") {
 		t.Errorf("written with a tag twice: %v", err)
 	}
@@ -282,4 +284,67 @@ func FuzzParseWitness(f *testing.F) {
 			t.Fatalf("is written again as %x, %v", again, err)
 		}
 	})
+}
+
+// TestWitnessGovernance: our own section reads back, and one that is malformed, counts what
+// cannot be or contradicts the trace is refused, by the writer and by the reader.
+func TestWitnessGovernance(t *testing.T) {
+	zero := `{"denials":{"budget":0,"deny_list":0,"mode":0,"rule":0},"person_refusals":0,"recorded":true,"rollbacks":0,"rollbacks_correct":0}`
+	with := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(zero) }
+	for _, tt := range []struct {
+		name, value string
+		trace       []uint8 // what the policy made of each call
+		ok          bool
+	}{
+		{"nothing", zero, nil, true},
+		{"not recorded", with("true", "false"), nil, true},
+		{"each denied call", with(`"budget":0`, `"budget":1`, `"deny_list":0`, `"deny_list":1`, `"mode":0`, `"mode":1`, `"person_refusals":0`, `"person_refusals":1`), []uint8{1, 1, 1, 1}, true},
+		{"denied for no class", zero, []uint8{1, 1}, true},
+		{"redirects of a call that ran", with(`"rule":0`, `"rule":8`, `"rollbacks":0`, `"rollbacks":1`), []uint8{0}, true},
+		{"a rule beside a denial", with(`"rule":0`, `"rule":1`, `"mode":0`, `"mode":1`), []uint8{1, 1}, true},
+		{"more denials than denied calls", with(`"mode":0`, `"mode":2`), []uint8{1, 0}, false},
+		{"a person's refusal of nothing", with(`"person_refusals":0`, `"person_refusals":1`), []uint8{2}, false},
+		{"rules of calls that are not there", with(`"rule":0`, `"rule":2`), []uint8{1}, false},
+		{"a rollback without a call", with(`"rollbacks":0`, `"rollbacks":1`), nil, false},
+		{"more correct than there are", with(`"rollbacks_correct":0`, `"rollbacks_correct":1`), []uint8{0}, false},
+		{"below nothing", with(`"rule":0`, `"rule":-1`), []uint8{0}, false},
+		{"beyond", with(`"rule":0`, `"rule":4294967296`), []uint8{0}, false},
+		{"not canonical", " " + zero, nil, false},
+		{"a fraction", with(`"rule":0`, `"rule":0.0`), nil, false},
+		{"a member too many", with(`{"denials"`, `{"a":1,"denials"`), nil, false},
+		{"a member too few", with(`,"rollbacks_correct":0`, ``), nil, false},
+		{"null", "null", nil, false},
+		{"empty", "", nil, false},
+		{"long", strings.Repeat(" ", 600) + zero, nil, false},
+	} {
+		var calls []WitnessEntry
+		for _, check := range tt.trace {
+			calls = append(calls, WitnessEntry{Action: "python", Policy: check})
+		}
+		trace, err := EncodeTrace(calls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := Witness{ToolCalls: len(calls), Sections: []WitnessSection{{WitnessTrace, trace}, {WitnessGovernance + 1, []byte(tt.value)}}}
+		data := encode(t, w, sign.HMACKey{})
+		at := bytes.Index(data, binary.LittleEndian.AppendUint16(nil, WitnessGovernance+1))
+		data[at] = byte(WitnessGovernance & 0xff)
+		read, err := ParseWitness(data)
+		if (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if c, says := read.Conduct(); says != tt.ok || tt.ok && !bytes.Equal(encode(t, read, sign.HMACKey{}), data) {
+			t.Errorf("%s: reads as %+v, %v", tt.name, c, says)
+		}
+		w.Sections[1].Tag = WitnessGovernance
+		if _, err := w.Encode(nil); (err == nil) != tt.ok {
+			t.Errorf("%s: written: %v", tt.name, err)
+		}
+		if os.Getenv("GAIA_INTEROP") == "1" {
+			readable := pythonReads(t, data)
+			if readable != tt.ok {
+				t.Errorf("%s: Python reads it: %v", tt.name, readable)
+			}
+		}
+	}
 }

@@ -56,6 +56,9 @@ func (w Witness) Encode(key interface{ Sign(msg []byte) []byte }) ([]byte, error
 	if !w.traced() {
 		return nil, fmt.Errorf("the trace of a witness bundle is not one of its %d calls", w.ToolCalls)
 	}
+	if err := w.conducted(); err != nil {
+		return nil, err
+	}
 	if key != nil {
 		f.b = append(f.b, key.Sign(f.b)...)
 	}

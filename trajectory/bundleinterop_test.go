@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -40,6 +41,26 @@ func readWithPython(t *testing.T, bundles ...[]byte) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
 
+// pythonReads reports whether the other reader takes a bundle.
+func pythonReads(t *testing.T, bundle []byte) bool {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("SKIPPED: there is no python3 here, so no witness bundle is read with it")
+	}
+	path := filepath.Join(t.TempDir(), "b.rvw")
+	if err := os.WriteFile(path, bundle, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(python, "-I", filepath.Join(vectors, "read.py"), path)
+	cmd.Env = []string{}
+	err = cmd.Run()
+	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
 // TestWitnessInterop: another reader finds in the vectors, in the set and in what only
 // we write what we do.
 func TestWitnessInterop(t *testing.T) {
@@ -51,6 +72,14 @@ func TestWitnessInterop(t *testing.T) {
 	for _, note := range []string{WitnessRehearsal, WitnessRehearsal + "\n", ""} { // only the first says so
 		bundles = append(bundles, encode(t, Witness{Sections: []WitnessSection{{WitnessNote, []byte(note)}}}, vectorKey(t)))
 	}
+	governed := Witness{ToolCalls: 1, Sections: []WitnessSection{{WitnessTrace, []byte("\x00\x00\x01\x00" + strings.Repeat("\x00", 28))}}}
+	value, err := NewWitnessConduct(Conduct{Denials: Denials{Mode: 1}, Rollbacks: 2, RollbacksCorrect: 1}, true).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	governed.Sections = append(governed.Sections, WitnessSection{WitnessGovernance, value})
+	rehearsal := len(bundles) - 3
+	bundles = append(bundles, encode(t, governed, vectorKey(t)))
 	lines := readWithPython(t, bundles...)
 	if len(lines) != len(bundles) {
 		t.Fatalf("%d lines for %d bundles", len(lines), len(bundles))
@@ -78,8 +107,8 @@ func TestWitnessInterop(t *testing.T) {
 		}
 		want := fmt.Sprintf(`{"task_id":%q,"policy_hash":%q,"created_ns":%d,"outcome":%d,"mode":%d,"flags":%d,"signed":%t,"tool_calls":%d,"cost":%d,"latency_ms":%d,"tokens":%d,`+
 			`"retries":%d,"sections":%d,"size":%d,"evidence_complete":%t,"trace":%s,%s`, v.TaskID, v.PolicyHash, w.CreatedNs, v.Outcome, v.Mode, v.Flags, v.Signed, v.ToolCalls, v.Cost,
-			v.LatencyMs, v.Tokens, v.Retries, v.Sections, v.Size, v.EvidenceComplete, trace, map[bool]string{true: `"rehearsal":true,`}[i == len(bundles)-3])
-		if w.Rehearsal() != (i == len(bundles)-3) {
+			v.LatencyMs, v.Tokens, v.Retries, v.Sections, v.Size, v.EvidenceComplete, trace, map[bool]string{true: `"rehearsal":true,`}[i == rehearsal])
+		if w.Rehearsal() != (i == rehearsal) {
 			t.Errorf("bundle %d is of a rehearsal: %v", i, w.Rehearsal())
 		}
 		var got, others map[string]json.RawMessage
@@ -88,6 +117,9 @@ func TestWitnessInterop(t *testing.T) {
 		}
 		if err := json.Unmarshal(rest, &others); err != nil {
 			t.Fatal(err)
+		}
+		if c, says := w.Conduct(); says != (i == len(bundles)-1) || says && string(got["conduct"]) != string(value) {
+			t.Errorf("the conduct of bundle %d is %+v, and %s in Python", i, c, got["conduct"])
 		}
 		if !strings.HasPrefix(lines[i], want) || !bytes.Equal(got["values"], others["values"]) || !bytes.Equal(got["hashes"], others["hashes"]) || string(got["canonical"]) != "true" {
 			t.Errorf("bundle %d is read by Python as\n%s\nwant\n%s\nwith %s", i, lines[i], want, rest)

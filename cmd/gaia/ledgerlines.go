@@ -140,7 +140,7 @@ func eventLine(out []byte, before *line, l line) ([]byte, error) {
 	out = cell(out, attemptAt(e.RunEvent), wideTask)
 	out = cell(out, e.Intent, wideIntent)
 	out = cell(out, outcomeOf(e.RunEvent), wideOutcome)
-	out = number(out, strconv.Itoa(len(e.Violations)), wideCount)
+	out = number(out, strconv.Itoa(e.Denials.Violations()), wideCount)
 	out = number(out, strconv.Itoa(e.ReworkLines), wideCount)
 	out = number(out, (time.Duration(e.DurationMs) * time.Millisecond).String(), wideLasted)
 	return append(bytes.TrimRight(append(out, marks(e)...), " "), '\n'), nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -103,11 +104,12 @@ func eventRows(e shownEvent) [][2]string {
 		if v.AutoCorrected {
 			corrected = "corrected"
 		}
-		rows = append(rows, [2]string{"violation", fmt.Sprintf("%s, %s, %s, %s: %s", v.RuleID, v.Severity, v.Location, corrected, v.Description)})
+		rows = append(rows, [2]string{"violation", fmt.Sprintf("%s, %s, %s, %s: %s", cmp.Or(v.RuleID, v.Class), v.Severity, v.Location, corrected, v.Description)})
 	}
 	if len(e.Violations) == 0 {
 		rows = append(rows, [2]string{"violations", "none"})
 	}
+	rows = append(rows, [2]string{"refused", counted(e.PersonRefusals, "call") + " by a person"})
 	rows = append(rows, [2]string{"guidance", e.GuidanceHash}, [2]string{"policy", policyOf(e.RunEvent)}, [2]string{"session", e.Session}, [2]string{"manifest", e.ManifestSHA256},
 		[2]string{"signed by", e.SignedBy}, [2]string{"schema", e.Schema})
 	if e.Imported {

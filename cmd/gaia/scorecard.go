@@ -30,10 +30,13 @@ func (a *app) scorecardCommand() *cobra.Command {
 		Long: `Scorecard counts tasks: solved or not, rules broken, rollbacks, cost, latency,
 tokens, retries, and how much of what is solved has complete evidence. It takes
 runs, full packages, their archives and folders that hold some, all of which it
-verifies, or else witness bundles (.rvw) and folders of them, but not both: bundles
-do not tell of rollbacks, so that their number is null, and of rules only what
-their traces say was denied. A run that is there twice is counted once, and of two
-copies of a bundle none is.
+verifies, or else witness bundles (.rvw) and folders of them, but not both. Bundles
+of other programs do not say why calls were denied or what was rolled back: each
+denied call counts as a violation, and the other numbers are null. A run that is
+there twice is counted once, and of two copies of a bundle none is.
+
+Violations are broken rules and tools on the deny list. Denials by mode and by
+budget, and calls that a person refused, are counted apart.
 
 --accept holds the card against thresholds, each of which has a flag, and exits
 with 3 where one is missed, where a run went on after its recording had failed, or
@@ -66,7 +69,7 @@ checked with --hmac-key-file only; all must then be signed with that key.`,
 	f.BoolVar(&s.asJSON, "json", false, "print the card as JSON")
 	f.BoolVar(&s.accept, "accept", false, "exit with 3 where a threshold is missed")
 	f.Var((*fraction)(&s.want.SolveRate), "min-solve-rate", "with --accept: solved of all tasks, at least")
-	f.IntVar(&s.want.Violations, "max-violations", 0, "with --accept: rules broken, at most")
+	f.IntVar(&s.want.Violations, "max-violations", 0, "with --accept: violations, at most")
 	f.Var((*fraction)(&s.want.EvidenceCoverage), "min-evidence-coverage", "with --accept: solved tasks with complete evidence of the solved, at least")
 	f.Var((*fraction)(&s.want.RollbackCorrectness), "min-rollback-correctness", "with --accept: rollbacks proven to be right of all, at least")
 	f.BoolVar(&s.want.MixedPolicies, "mixed-policies", false, "with --accept: runs may be under different policies or rules")

@@ -77,14 +77,17 @@ func (a *app) printCard(found *scored, r scorecardResult) error {
 			rate = "– (unscored)"
 		}
 	}
-	rollbacks := "unknown: bundles do not tell"
+	rollbacks := "unknown: a bundle does not say"
+	denials := rollbacks
 	if c.RollbackCount != nil {
 		rollbacks = strconv.Itoa(*c.RollbackCount)
+		denials = fmt.Sprintf("%d by mode, %d by budget, %d by a person", *c.ModeDenials, *c.BudgetDenials, *c.PersonRefusals)
 	}
 	rows = append(rows,
 		[2]string{"tasks", fmt.Sprintf("%d: %d solved, %d failed, %d error, %d skipped or unscored", c.TotalTasks, c.Solved, c.Failed, c.Errors, c.Skipped)},
 		[2]string{"solve rate", rate},
 		[2]string{"violations", strconv.Itoa(c.PolicyViolations)},
+		[2]string{"denials", denials},
 		[2]string{"rollbacks", rollbacks},
 		[2]string{"cost", fmt.Sprintf("%s, %s per solved task", dollars(c.TotalCostMicroUSD), perSolve)},
 		[2]string{"latency", fmt.Sprintf("median %s, 95th percentile %s", milliseconds(c.MedianLatencyMs), milliseconds(c.P95LatencyMs))},

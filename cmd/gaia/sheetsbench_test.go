@@ -30,7 +30,7 @@ func benchSheet(run, tasks int) ledger.Sheet {
 	began := time.Date(2026, 1, 1, run, 0, 0, 0, time.UTC)
 	id := func(n int) string { return fmt.Sprintf("01JABCDEFGHJK%04dM%08d", run, n) }
 	hash, signer := "0123456789abcdef", "SHA256:"+strings.Repeat("k", 43)
-	s := ledger.Sheet{RunID: id(0), Schema: "gaia.sheet/1", Started: began.Format(trajectory.TimeFormat), GuidanceHash: hash, SignedBy: signer,
+	s := ledger.Sheet{RunID: id(0), Schema: "gaia.sheet/2", Started: began.Format(trajectory.TimeFormat), GuidanceHash: hash, SignedBy: signer,
 		ManifestSHA256: sign.Digest([]byte(id(0))), Model: "gpt-4o-2024-08-06"}
 	for i := range tasks {
 		cost, accepted := int64(12345+i), i%3 > 0
@@ -45,7 +45,8 @@ func benchSheet(run, tasks int) ledger.Sheet {
 			e.TestResults = ledger.TestCounts{Failed: 1, Ran: 1, Skipped: 1}
 		}
 		if i%2 == 0 {
-			e.Violations = append(e.Violations, ledger.Violation{AutoCorrected: i%4 == 0, Description: "code acts on the host: os.system", Location: fmt.Sprintf("turn %d, python, call c1", i%9),
+			e.Denials.Rule = 1
+			e.Violations = append(e.Violations, ledger.Violation{AutoCorrected: i%4 == 0, Class: "rule", Description: "code acts on the host: os.system", Location: fmt.Sprintf("turn %d, python, call c1", i%9),
 				RuleID: []string{"R001", "R004", "R005"}[i%3], Severity: "high"})
 		}
 		s.Events = append(s.Events, e)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -58,7 +59,7 @@ func (g governed) write(w io.Writer, at callAt) {
 			fmt.Fprintf(w, "  approval %s\n", resolved(p))
 		case trajectory.PolicyViolation:
 			violation = p.Description
-			fmt.Fprintf(w, "  violation: %s\n", oneLine(p.Description))
+			fmt.Fprintf(w, "  violation, %s: %s\n", oneLine(p.Class), oneLine(p.Description))
 		case trajectory.CheckpointSaved:
 			fmt.Fprintf(w, "  checkpoint: %s kept\n", counted(len(p.Workspace), "file"))
 		case trajectory.Rollback:
@@ -79,7 +80,7 @@ func resolved(p trajectory.ApprovalResolved) string {
 	case trajectory.Beforehand:
 		return answer + " beforehand"
 	case trajectory.ByNoTerminal:
-		return answer + ": there was nobody to ask"
+		return answer + ": there is no terminal to ask on"
 	}
 	return answer + " by " + oneLine(p.By)
 }
@@ -129,19 +130,36 @@ func paths(all []string) string {
 	return text
 }
 
-// rulesBroken counts what rules stopped in a run, "" if they stopped nothing.
+// rulesBroken counts what was done about the calls of a run, "" if nothing was.
 func rulesBroken(f *ledger.Fold) string {
-	violations, rollbacks := 0, 0
+	var all trajectory.Conduct
 	for _, t := range f.Tasks {
 		for _, a := range t.Attempts {
-			violations += a.Violations
-			rollbacks += a.Rollbacks
+			all.Sum(a.Conduct, math.MaxInt32)
 		}
 	}
-	if violations+rollbacks == 0 {
+	if all == (trajectory.Conduct{}) {
 		return ""
 	}
-	return counted(violations, "violation") + ", " + counted(rollbacks, "rollback")
+	return conducted(all)
+}
+
+// conducted says what was done about calls.
+func conducted(c trajectory.Conduct) string {
+	text := counted(c.Denials.Violations(), "violation") + ", " + counted(c.Rollbacks, "rollback")
+	for _, more := range []struct {
+		n    int
+		what string
+	}{{c.Denials.Mode, "denial by mode"}, {c.Denials.Budget, "denial by budget"}, {c.PersonRefusals, "refusal by a person"}} {
+		switch {
+		case more.n == 1:
+			text += ", 1 " + more.what
+		case more.n > 1:
+			noun, rest, _ := strings.Cut(more.what, " ")
+			text += fmt.Sprintf(", %d %ss %s", more.n, noun, rest)
+		}
+	}
+	return text
 }
 
 // argument is the value of an argument as JSON. The journal keeps texts as they

@@ -93,6 +93,9 @@ func readWitness(path string) (trajectory.Witness, error) {
 	if err != nil {
 		return trajectory.Witness{}, trajectory.Faultf(path, "%v", err)
 	}
+	if err := ledger.CheckWitness(w); err != nil {
+		return trajectory.Witness{}, trajectory.Faultf(path, "contradicts itself: %v", err)
+	}
 	return w, nil
 }
 
@@ -161,6 +164,8 @@ type witnessJSON struct {
 	EvidenceComplete bool               `json:"evidence_complete"`
 	Trace            []witnessEntryJSON `json:"trace"`
 	Rehearsal        bool               `json:"rehearsal,omitzero"`
+
+	Conduct *trajectory.WitnessConduct `json:"conduct,omitzero"` // of bundles that gaia wrote
 }
 
 type witnessEntryJSON struct {
@@ -176,6 +181,9 @@ func newWitnessJSON(w trajectory.Witness) witnessJSON {
 		Outcome: w.Outcome, Mode: w.Mode, Flags: w.Flags, Signed: w.Signed(), ToolCalls: w.ToolCalls, Cost: w.CostMicroUSD, LatencyMs: w.LatencyMs,
 		Tokens: w.Tokens, Retries: w.Retries, Sections: len(w.Sections), Size: w.Size, EvidenceComplete: w.EvidenceComplete(), Trace: []witnessEntryJSON{},
 		Rehearsal: w.Rehearsal()}
+	if c, says := w.Conduct(); says {
+		out.Conduct = &c
+	}
 	for _, c := range w.Trace() {
 		out.Trace = append(out.Trace, witnessEntryJSON{strings.ToValidUTF8(c.Action, "\ufffd"), c.Policy, c.LatencyMs, c.CostMicroUSD, c.Tokens})
 	}
@@ -213,6 +221,7 @@ func (a *app) witnessShow(path string, asJSON bool) error {
 		{"cost", dollars(&w.CostMicroUSD)},
 		{"latency", durationText(w.LatencyMs)},
 		{"evidence", complete},
+		{"governance", conductText(w)},
 		{"size", fmt.Sprintf("%s, %s", counted(w.Size, "byte"), counted(len(w.Sections), "section"))},
 	}...)); err != nil {
 		return err
@@ -244,6 +253,19 @@ func writeTrace(w io.Writer, calls []trajectory.WitnessEntry) {
 	if len(calls) == 0 {
 		fmt.Fprintln(w, "    no calls")
 	}
+}
+
+// conductText says what a bundle's own section counts.
+func conductText(w trajectory.Witness) string {
+	c, says := w.Conduct()
+	if !says {
+		return "the bundle does not say"
+	}
+	text := conducted(c.Conduct())
+	if !c.Recorded {
+		text += "; recording of the run failed"
+	}
+	return text
 }
 
 func outcomeName(outcome uint8) string {

@@ -93,13 +93,22 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 	}
 	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer release()
-	defer out.discard()
+	defer func() { out.discard() }()
 	reader := ledger.WitnessReader{Task: x.task, UnpricedAsZero: x.unpriced,
 		Each: func(task string, w trajectory.Witness, data []byte) error { return out.add(ctx, task, w, data) }}
 	if out.key != nil {
 		reader.Key = *out.key
 	}
-	found, err := p.shown(func(summary string) (*ledger.Run, error) { return ledger.Verify(p.files, reader.Options(summary)) })
+	read := func() (*ledger.Run, error) {
+		return p.shown(func(summary string) (*ledger.Run, error) { return ledger.Verify(p.files, reader.Options(summary)) })
+	}
+	found, err := read()
+	if err == nil && found.Marked != "" { // known only now, and each bundle says it
+		out.discard()
+		out = &witnessWriter{path: out.path, single: out.single, key: out.key}
+		reader = ledger.WitnessReader{Task: x.task, UnpricedAsZero: x.unpriced, Unrecorded: true, Each: reader.Each, Key: reader.Key}
+		found, err = read()
+	}
 	if err != nil {
 		return err
 	}

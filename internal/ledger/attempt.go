@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -23,11 +22,7 @@ type Attempt struct {
 	CostMicroUSD  *int64            // likewise; nil: a call's price is unknown
 	KnownMicroUSD int64             // of the calls whose price is known
 	Retried       int               // model calls that repeated another
-	Violations    int               // of rules, by calls or by where they were redirected to
-	Rollbacks     int               // of the workspace
-	// RollbacksCorrect counts those that are recorded to have left the workspace as
-	// it had been kept.
-	RollbacksCorrect int
+	Conduct       trajectory.Conduct
 
 	server          serverCounts
 	steps           []any
@@ -101,6 +96,7 @@ func (a *Attempt) add(e trajectory.Event) (reason string) {
 
 // step takes what an event adds to an open attempt.
 func (a *Attempt) step(e trajectory.Event) {
+	a.Conduct.Add(e.Payload)
 	switch p := e.Payload.(type) {
 	case trajectory.ModelCallCompleted:
 		a.Tokens = a.Tokens.Add(p.Tokens)
@@ -121,17 +117,8 @@ func (a *Attempt) step(e trajectory.Event) {
 			call.RuleHits = list(p.RuleIDs)
 			a.steps[waiting[0]], a.undecided[p.CallID] = call, waiting[1:]
 		}
-	case trajectory.PolicyViolation:
-		if c := policy.Denial(p.Class); c == policy.DeniedByRule || c == policy.DeniedByList {
-			a.Violations++
-		}
 	case trajectory.CheckpointSaved:
 		a.written = true
-	case trajectory.Rollback:
-		a.Rollbacks++
-		if restored(p) {
-			a.RollbacksCorrect++
-		}
 	case trajectory.ToolExecuted:
 		if at, used := slices.BinarySearch(a.ToolsUsed, p.Name); !used {
 			a.ToolsUsed = slices.Insert(a.ToolsUsed, at, p.Name)
@@ -174,10 +161,6 @@ func (a *Attempt) StepOf(e trajectory.Event) any {
 	}
 	return nil
 }
-
-// restored reports whether a rollback is recorded to have left the workspace as it
-// had been kept.
-func restored(p trajectory.Rollback) bool { return p.TreeAfter == p.TreeBefore && p.TreeBefore != "" }
 
 // list makes an absent list an empty one: the derived files have no nulls for
 // "none".

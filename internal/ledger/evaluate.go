@@ -23,7 +23,7 @@ type Evaluation struct {
 
 // Limits are what the evaluators let pass.
 type Limits struct {
-	Violations  int     // of rules, an attempt
+	Violations  int     // of rules and of the deny list, an attempt
 	ReworkRatio float32 // lines reworked ÷ lines added and removed
 }
 
@@ -75,7 +75,7 @@ type violationRate struct{ most int }
 func (violationRate) Name() string { return "violation-rate" }
 
 func (v violationRate) Evaluate(e RunEvent) Evaluation {
-	n := len(e.Violations)
+	n := e.Denials.Violations()
 	return Evaluation{Details: fmt.Sprintf("violations: %d, at most %d", n, v.most), Name: v.Name(), Pass: n <= v.most, Score: share(1, 1+n)}
 }
 

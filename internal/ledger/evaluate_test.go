@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // steady is an evaluator of one's own: an attempt repeats no call of the model.
@@ -20,7 +21,7 @@ func (s steady) Evaluate(e ledger.RunEvent) ledger.Evaluation {
 // An evaluator of one's own stands beside those that there are.
 func ExampleEvaluator() {
 	event := ledger.RunEvent{Retries: 1, ReworkLines: 1, DiffSummary: ledger.DiffSummary{LinesAdded: 4},
-		TestResults: ledger.TestCounts{Passed: 1, Ran: 1}, Violations: []ledger.Violation{{RuleID: "R004"}}}
+		TestResults: ledger.TestCounts{Passed: 1, Ran: 1}, Denials: trajectory.Denials{Rule: 1}, Violations: []ledger.Violation{{Class: "rule", RuleID: "R004"}}}
 	for _, by := range append(ledger.Evaluators(ledger.DefaultLimits()), steady{}) {
 		e := by.Evaluate(event)
 		fmt.Printf("%s: %t, %.2f: %s\n", e.Name, e.Pass, e.Score, e.Details)
@@ -64,8 +65,8 @@ func TestEvaluators(t *testing.T) {
 		{2, ledger.RunEvent{Violations: broken("R001", "R004")}, true, 1},
 		{2, ledger.RunEvent{Violations: broken("R005")}, false, 0},
 		{3, ledger.RunEvent{}, true, 1},
-		{3, ledger.RunEvent{Violations: broken("R001")}, true, 0.5},
-		{3, ledger.RunEvent{Violations: broken("R001", "R001")}, false, float32(1) / 3},
+		{3, ledger.RunEvent{Violations: broken("R001"), Denials: trajectory.Denials{Rule: 1, Mode: 4, Budget: 4}}, true, 0.5},
+		{3, ledger.RunEvent{Violations: broken("R001", "R001"), Denials: trajectory.Denials{DenyList: 1, Rule: 1}}, false, float32(1) / 3},
 		{4, diff(0, 0, 0), true, 1},
 		{4, diff(3, 10, 0), true, 1 - float32(3)/float32(10)},
 		{4, diff(3, 4, 6), true, 1 - float32(3)/float32(10)},

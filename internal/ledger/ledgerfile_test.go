@@ -32,7 +32,7 @@ func ledgerEvent(n int) RunEvent {
 	return RunEvent{Attempt: 1, CostMicroUSD: &cost, Counted: true, DiffSummary: DiffSummary{Files: 1}, DurationMs: 5, FilesTouched: []string{"a<b>"}, GuidanceHash: "0123456789abcdef", ID: id(1),
 		Intent: "web", Level: 1 + n%3, ManifestSHA256: sign.Digest(nil), Mode: "approved", Model: "m", Outcome: trajectory.Answered, OutcomeAccepted: &accepted, PolicyHash: "fedcba9876543210", RetrievedRuleIDs: []string{"R001", "R002"},
 		RunID: id(2), Schema: runEventSchema, Session: id(3), SignedBy: "SHA256:x", TaskID: fmt.Sprint("task ", n), TestResults: TestCounts{Passed: 1, Ran: 1, Skipped: 1},
-		Timestamp: trajectoryTime(ms), ToolsUsed: []string{"python", "web_fetch"}, TriggeredRuleIDs: []string{"R001"}, Violations: []Violation{{Description: "d", Location: "l", RuleID: "R001", Severity: "critical"}}}
+		Timestamp: trajectoryTime(ms), ToolsUsed: []string{"python", "web_fetch"}, TriggeredRuleIDs: []string{"R001"}, Denials: trajectory.Denials{Rule: 1}, Violations: []Violation{{Class: "rule", Description: "d", Location: "l", RuleID: "R001", Severity: "critical"}}}
 }
 
 func trajectoryTime(ms uint64) string { return ulid.Time(ms).UTC().Format(trajectory.TimeFormat) }
@@ -242,7 +242,13 @@ func TestLedgerRefusesEvents(t *testing.T) {
 		"cost":            {func(e *RunEvent) { *e.CostMicroUSD = 1<<43 + 1 }, large},
 		"files":           {func(e *RunEvent) { e.DiffSummary.Files = 2 }, "its diff_summary counts other files than those touched"},
 		"checks":          {func(e *RunEvent) { e.TestResults.Ran = 2 }, "its test_results do not add up"},
-		"severity":        {func(e *RunEvent) { e.Violations[0].Severity = "" }, "a violation is of no rule, or of no severity"},
+		"severity":        {func(e *RunEvent) { e.Violations[0].Severity = "" }, "a violation is of no class, of no rule, or of no severity"},
+		"class":           {func(e *RunEvent) { e.Violations[0].Class = "other" }, "a violation is of no class, of no rule, or of no severity"},
+		"rule":            {func(e *RunEvent) { e.Violations[0].RuleID = "" }, "a violation is of no class, of no rule, or of no severity"},
+		"other class":     {func(e *RunEvent) { e.Violations[0].Class = "mode" }, "its denials do not count its violations"},
+		"more denials":    {func(e *RunEvent) { e.Denials.Rule++ }, "its denials do not count its violations"},
+		"denial by mode":  {func(e *RunEvent) { e.Denials.Mode++ }, "its denials do not count its violations"},
+		"refusals":        {func(e *RunEvent) { e.PersonRefusals = -1 }, "a count of it is too small or its level none"},
 	} {
 		e := ledgerEvent(1)
 		c.change(&e)

@@ -104,11 +104,11 @@ func isSet(list []string) bool {
 
 func checkEventCounts(e RunEvent) error {
 	d, c := e.DiffSummary, e.TestResults
-	if min(d.Files, d.LinesAdded, d.LinesRemoved, c.Failed, c.Passed, c.Ran, c.Skipped, e.Retries, e.ReworkLines, e.Rollbacks, e.ToolCalls) < 0 ||
+	if min(d.Files, d.LinesAdded, d.LinesRemoved, c.Failed, c.Passed, c.Ran, c.Skipped, e.Retries, e.ReworkLines, e.Rollbacks, e.ToolCalls, e.PersonRefusals, e.Denials.Budget, e.Denials.DenyList, e.Denials.Mode, e.Denials.Rule) < 0 ||
 		min(e.DurationMs, e.Tokens) < 0 || e.CostMicroUSD != nil && *e.CostMicroUSD < 0 || e.Attempt < 1 || e.Level < 1 || e.Level > 3 {
 		return errors.New("a count of it is too small or its level none")
 	}
-	if max(d.Files, d.LinesAdded, d.LinesRemoved, c.Failed, c.Passed, c.Ran, c.Skipped, e.Retries, e.ReworkLines, e.Rollbacks, e.ToolCalls, e.Attempt) > maxEventCount ||
+	if max(d.Files, d.LinesAdded, d.LinesRemoved, c.Failed, c.Passed, c.Ran, c.Skipped, e.Retries, e.ReworkLines, e.Rollbacks, e.ToolCalls, e.PersonRefusals, e.Attempt) > maxEventCount ||
 		e.DurationMs > maxEventMs || e.Tokens > maxEventSpent || e.CostMicroUSD != nil && *e.CostMicroUSD > maxEventSpent {
 		return errors.New("a count of it is larger than an attempt's can be")
 	}
@@ -137,13 +137,21 @@ func checkVerdict(e RunEvent) error {
 
 func checkViolations(e RunEvent) error {
 	grades := []string{policy.SeverityCritical, policy.SeverityHigh, policy.SeverityMedium, policy.SeverityLow}
+	of := map[string]int{}
 	for _, v := range e.Violations {
-		if v.RuleID == "" || !slices.Contains(grades, v.Severity) {
-			return errors.New("a violation is of no rule, or of no severity")
+		class := policy.Denial(v.Class)
+		if !slices.Contains(policy.Denials(), class) || v.RuleID == "" && class != policy.DeniedByList && class != policy.DeniedByMode || !slices.Contains(grades, v.Severity) {
+			return errors.New("a violation is of no class, of no rule, or of no severity")
 		}
+		of[v.Class]++
 		if max(len(v.RuleID), len(v.Description), len(v.Location)) > maxEventText {
 			return fmt.Errorf("a text of it has more than %d bytes", maxEventText)
 		}
+	}
+	d := e.Denials
+	if of[string(policy.DeniedByBudget)] != d.Budget || of[string(policy.DeniedByList)] != d.DenyList || of[string(policy.DeniedByMode)] != d.Mode ||
+		of[string(policy.DeniedByRule)] < d.Rule || (d.Rule > 0) != (of[string(policy.DeniedByRule)] > 0) { // one violation can be of several rules
+		return errors.New("its denials do not count its violations")
 	}
 	return nil
 }

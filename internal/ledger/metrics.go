@@ -14,7 +14,7 @@ type Metrics struct {
 	SelfCorrected        int      `json:"self_corrected"`          // violations whose attempt came to an accepted answer
 	SelfCorrectionRate   *float32 `json:"self_correction_rate"`    // of the violations; null: there are none
 	Tasks                int      `json:"tasks"`                   // of runs: the same task of two runs is two
-	Violations           int      `json:"violations"`              // of rules
+	Violations           int      `json:"violations"`              // of rules and of the deny list
 	ViolationsPer10Tasks *float32 `json:"violations_per_10_tasks"` // null: there are no tasks
 }
 
@@ -71,9 +71,9 @@ func (t *metered) add(e RunEvent) {
 	t.tasks[[2]string{e.RunID, e.TaskID}] = true
 	t.Attempts++
 	t.ReworkLines += int64(e.ReworkLines)
-	t.Violations += len(e.Violations)
+	t.Violations += e.Denials.Violations()
 	if e.OutcomeAccepted != nil && *e.OutcomeAccepted {
-		t.SelfCorrected += len(e.Violations)
+		t.SelfCorrected += e.Denials.Violations()
 	}
 }
 

@@ -29,6 +29,9 @@ func (r *Ranking) Add(e RunEvent) {
 		r.rules = map[string]*RankedRule{}
 	}
 	for i, v := range e.Violations {
+		if v.RuleID == "" {
+			continue
+		}
 		rule := r.rules[v.RuleID]
 		if rule == nil {
 			rule = &RankedRule{RuleID: v.RuleID, Severity: v.Severity}

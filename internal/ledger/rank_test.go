@@ -13,7 +13,8 @@ import (
 func attemptOf(run, task, id string, rework int, accepted *bool, rules ...string) ledger.RunEvent {
 	e := ledger.RunEvent{ID: id, RunID: run, TaskID: task, ReworkLines: rework, OutcomeAccepted: accepted, GuidanceHash: "g1", Timestamp: "t" + id}
 	for _, rule := range rules {
-		e.Violations = append(e.Violations, ledger.Violation{RuleID: rule, Severity: "s" + rule})
+		e.Violations = append(e.Violations, ledger.Violation{Class: "rule", RuleID: rule, Severity: "s" + rule})
+		e.Denials.Rule++
 	}
 	return e
 }

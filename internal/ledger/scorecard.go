@@ -10,16 +10,16 @@ import (
 )
 
 // Scorecard says what it cost to be right. Money is in micro-USD. Fractions are
-// 32-bit floats, one division each. Its JSON is that of the witness format's
-// other writers: these members in this order.
+// 32-bit floats, one division each. Up to SolveRate its JSON is that of the witness
+// format's other writers: these members in this order.
 type Scorecard struct {
 	TotalTasks         int     `json:"total_tasks"`
 	Solved             int     `json:"solved"`
 	Failed             int     `json:"failed"`
 	Skipped            int     `json:"skipped"` // never begun, or without a gold answer
 	Errors             int     `json:"errors"`
-	PolicyViolations   int     `json:"policy_violations"`           // calls that broke rules, and redirects that would have; from bundles: denied calls of the traces
-	RollbackCount      *int    `json:"rollback_count"`              // null: bundles do not tell
+	PolicyViolations   int     `json:"policy_violations"`           // of rules and of the deny list; of bundles that do not say, denied calls of the traces
+	RollbackCount      *int    `json:"rollback_count"`              // that restored something; null: a bundle does not say
 	TotalCostMicroUSD  *int64  `json:"total_cost_microdollars"`     // null: a price is unknown
 	MedianLatencyMs    int64   `json:"median_latency_ms"`           // element ⌊50·n/100⌋ of the sorted, over all tasks
 	P95LatencyMs       int64   `json:"p95_latency_ms"`              // element ⌊95·n/100⌋, at most the last
@@ -28,6 +28,9 @@ type Scorecard struct {
 	EvidenceCoverage   float32 `json:"evidence_coverage"`           // solved with complete evidence ÷ solved; 0 where none is
 	CostPerSolveMicros *int64  `json:"cost_per_solve_microdollars"` // total ÷ solved, floored; 0 where none is; null: a price is unknown
 	SolveRate          float32 `json:"solve_rate"`                  // solved ÷ total; 0 of nothing
+	ModeDenials        *int    `json:"mode_denials"`                // null as with RollbackCount
+	BudgetDenials      *int    `json:"budget_denials"`              // likewise
+	PersonRefusals     *int    `json:"person_refusals"`             // likewise
 }
 
 // Encode returns scorecard.json: the members in their order, without spaces, fractions
@@ -80,35 +83,44 @@ func (t *Tally) under(g governance) {
 	t.policies[g] = true
 }
 
-// AddWitness takes a bundle: its violations are the denied calls of its trace, and of
-// rollbacks, or recording that failed, it does not tell.
+// AddWitness takes a bundle. One of another writer does not say how its denied calls are
+// to be counted, what was rolled back or whether recording failed: all its denied calls
+// count as violations.
 func (t *Tally) AddWitness(w trajectory.Witness) error {
-	err := t.Add(bundleTask(w))
+	if err := t.Add(bundleTask(w)); err != nil {
+		return err
+	}
 	t.under(governance{policy: string(w.PolicyHash[:])})
-	t.untoldBack = t.untoldBack || err == nil
-	return err
+	c, says := w.Conduct()
+	t.unsaid = t.unsaid || !says
+	t.unrecorded = t.unrecorded || says && !c.Recorded
+	return nil
 }
 
 // bundleTask is what a sheet says of a task, as far as a bundle does.
 func bundleTask(w trajectory.Witness) SheetTask {
 	cost := w.CostMicroUSD
-	return SheetTask{CostMicroUSD: &cost, EvidenceComplete: w.EvidenceComplete(), LatencyMs: w.LatencyMs,
+	conduct := trajectory.Conduct{Denials: trajectory.Denials{Rule: w.Denied()}}
+	if c, says := w.Conduct(); says {
+		conduct = c.Conduct()
+	}
+	return SheetTask{Conduct: conduct, CostMicroUSD: &cost, EvidenceComplete: w.EvidenceComplete(), LatencyMs: w.LatencyMs,
 		Outcome: []string{trajectory.WitnessSolved: trajectory.Solved, trajectory.WitnessFailed: trajectory.Failed,
 			trajectory.WitnessSkipped: trajectory.Skipped, trajectory.WitnessError: trajectory.Errored}[w.Outcome],
-		Retries: w.Retries, Tokens: w.Tokens, Violations: w.Denied()}
+		Retries: w.Retries, Tokens: w.Tokens}
 }
 
 // Tally gathers tasks into a scorecard. Of each it holds a number, its latency. The
 // zero value has none.
 type Tally struct {
-	card                 Scorecard
-	latencies            []int64
-	complete             int // solved with complete evidence
-	cost                 int64
-	rollbacks, correct   int
-	unpriced, untoldBack bool // a task's cost, or its rollbacks, are not known
-	unrecorded           bool // a run went on without evidence
-	policies             map[governance]bool
+	card             Scorecard
+	latencies        []int64
+	complete         int // solved with complete evidence
+	cost             int64
+	conduct          trajectory.Conduct
+	unpriced, unsaid bool // a task's cost, or its conduct, is not known
+	unrecorded       bool // a run went on without evidence
+	policies         map[governance]bool
 }
 
 var errTally = errors.New("its counts cannot be added up")
@@ -127,8 +139,7 @@ func (t *Tally) Add(c SheetTask) error {
 		*sum += n
 		return ok
 	}
-	ok := add(&next.card.TotalTasks, 1) && add(&next.card.PolicyViolations, c.Violations) && add(&next.card.TotalRetries, c.Retries) &&
-		add64(&next.card.TotalTokens, c.Tokens) && c.RollbacksCorrect <= c.Rollbacks && add(&next.rollbacks, c.Rollbacks) && add(&next.correct, c.RollbacksCorrect)
+	ok := add(&next.card.TotalTasks, 1) && next.conduct.Sum(c.Conduct, maxCounted) && add(&next.card.TotalRetries, c.Retries) && add64(&next.card.TotalTokens, c.Tokens)
 	if c.CostMicroUSD == nil {
 		next.unpriced = true
 	} else {
@@ -162,9 +173,9 @@ func (t *Tally) Scorecard() Scorecard {
 	c := t.card
 	sorted := slices.Sorted(slices.Values(t.latencies))
 	c.MedianLatencyMs, c.P95LatencyMs = percentile(sorted, 50), percentile(sorted, 95)
-	if !t.untoldBack {
-		n := t.rollbacks
-		c.RollbackCount = &n
+	c.PolicyViolations = t.conduct.Denials.Violations()
+	if of := t.conduct; !t.unsaid {
+		c.RollbackCount, c.ModeDenials, c.BudgetDenials, c.PersonRefusals = &of.Rollbacks, &of.Denials.Mode, &of.Denials.Budget, &of.PersonRefusals
 	}
 	if !t.unpriced {
 		cost := t.cost

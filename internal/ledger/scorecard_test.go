@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/gaia-harness/gaia/trajectory"
@@ -63,6 +64,7 @@ func TestScorecardOfAnother(t *testing.T) {
 	}
 	theirs := string(readVector(t, "scorecard.json"))
 	want := regexp.MustCompile(`"rollback_count":[0-9]+`).ReplaceAllString(theirs, `"rollback_count":null`)
+	want = strings.TrimSuffix(want, "}\n") + `,"mode_denials":null,"budget_denials":null,"person_refusals":null}` + "\n"
 	if got := encodeCard(t, tally.Scorecard()); got != want || want == theirs {
 		t.Errorf("the card is\n%s\nand theirs\n%s", got, want)
 	}
@@ -90,8 +92,9 @@ func tallied(t testing.TB, all ...any) *Tally {
 }
 
 func TestScorecard(t *testing.T) {
-	solved := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](10), LatencyMs: 30, Tokens: 5, Retries: 2, Rollbacks: 3, RollbacksCorrect: 2, EvidenceComplete: true}
-	bare := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](1), LatencyMs: 10, Violations: 4}
+	solved := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](10), LatencyMs: 30, Tokens: 5, Retries: 2, Conduct: trajectory.Conduct{Rollbacks: 3, RollbacksCorrect: 2, PersonRefusals: 1}, EvidenceComplete: true}
+	bare := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](1), LatencyMs: 10,
+		Conduct: trajectory.Conduct{Denials: trajectory.Denials{Budget: 5, DenyList: 1, Mode: 6, Rule: 3}}}
 	unpriced := SheetTask{Outcome: "error", LatencyMs: 20, EvidenceComplete: true}
 	untold := trajectory.Witness{Outcome: trajectory.WitnessSkipped}
 	for _, tt := range []struct {
@@ -100,18 +103,18 @@ func TestScorecard(t *testing.T) {
 		want  string
 	}{
 		{"nothing", nil, `{"total_tasks":0,"solved":0,"failed":0,"skipped":0,"errors":0,"policy_violations":0,"rollback_count":0,"total_cost_microdollars":0,` +
-			`"median_latency_ms":0,"p95_latency_ms":0,"total_tokens":0,"total_retries":0,"evidence_coverage":0,"cost_per_solve_microdollars":0,"solve_rate":0}`},
+			`"median_latency_ms":0,"p95_latency_ms":0,"total_tokens":0,"total_retries":0,"evidence_coverage":0,"cost_per_solve_microdollars":0,"solve_rate":0,"mode_denials":0,"budget_denials":0,"person_refusals":0}`},
 		{"two solved", []any{solved, bare, SheetTask{Outcome: "failed", CostMicroUSD: ptr[int64](0)}}, `{"total_tasks":3,"solved":2,"failed":1,"skipped":0,"errors":0,` +
 			`"policy_violations":4,"rollback_count":3,"total_cost_microdollars":11,"median_latency_ms":10,"p95_latency_ms":30,"total_tokens":5,"total_retries":2,` +
-			`"evidence_coverage":0.5,"cost_per_solve_microdollars":5,"solve_rate":0.6666667}`},
+			`"evidence_coverage":0.5,"cost_per_solve_microdollars":5,"solve_rate":0.6666667,"mode_denials":6,"budget_denials":5,"person_refusals":1}`},
 		{"a price is unknown", []any{solved, unpriced}, `{"total_tasks":2,"solved":1,"failed":0,"skipped":0,"errors":1,"policy_violations":0,"rollback_count":3,` +
 			`"total_cost_microdollars":null,"median_latency_ms":30,"p95_latency_ms":30,"total_tokens":5,"total_retries":2,"evidence_coverage":1,` +
-			`"cost_per_solve_microdollars":null,"solve_rate":0.5}`},
+			`"cost_per_solve_microdollars":null,"solve_rate":0.5,"mode_denials":0,"budget_denials":0,"person_refusals":1}`},
 		{"rollbacks are not told", []any{untold, solved, untold}, `{"total_tasks":3,"solved":1,"failed":0,"skipped":2,"errors":0,"policy_violations":0,"rollback_count":null,` +
 			`"total_cost_microdollars":10,"median_latency_ms":0,"p95_latency_ms":30,"total_tokens":5,"total_retries":2,"evidence_coverage":1,` +
-			`"cost_per_solve_microdollars":10,"solve_rate":0.33333334}`},
+			`"cost_per_solve_microdollars":10,"solve_rate":0.33333334,"mode_denials":null,"budget_denials":null,"person_refusals":null}`},
 		{"none solved", []any{untold}, `{"total_tasks":1,"solved":0,"failed":0,"skipped":1,"errors":0,"policy_violations":0,"rollback_count":null,"total_cost_microdollars":0,` +
-			`"median_latency_ms":0,"p95_latency_ms":0,"total_tokens":0,"total_retries":0,"evidence_coverage":0,"cost_per_solve_microdollars":0,"solve_rate":0}`},
+			`"median_latency_ms":0,"p95_latency_ms":0,"total_tokens":0,"total_retries":0,"evidence_coverage":0,"cost_per_solve_microdollars":0,"solve_rate":0,"mode_denials":null,"budget_denials":null,"person_refusals":null}`},
 	} {
 		got := encodeCard(t, tallied(t, tt.cases...).Scorecard())
 		if diff := cmp.Diff(tt.want+"\n", got); diff != "" {
@@ -134,7 +137,8 @@ func TestPercentile(t *testing.T) {
 
 // TestTallyRefuses: what cannot be added up changes nothing.
 func TestTallyRefuses(t *testing.T) {
-	good := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](1), LatencyMs: 1, Tokens: 1, Rollbacks: 1, Retries: 1, Violations: 1}
+	good := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](1), LatencyMs: 1, Tokens: 1, Retries: 1,
+		Conduct: trajectory.Conduct{Denials: trajectory.Denials{Budget: 1, DenyList: 1, Mode: 1, Rule: 1}, PersonRefusals: 1, Rollbacks: 1}}
 	for name, change := range map[string]func(*SheetTask){
 		"an unknown outcome":       func(c *SheetTask) { c.Outcome = "won" },
 		"tokens below nothing":     func(c *SheetTask) { c.Tokens = -1 },
@@ -144,11 +148,13 @@ func TestTallyRefuses(t *testing.T) {
 		"cost beyond a file":       func(c *SheetTask) { c.CostMicroUSD = ptr[int64](maxCounted) },
 		"cost beyond a number":     func(c *SheetTask) { c.CostMicroUSD = ptr[int64](math.MaxInt64) },
 		"retries below nothing":    func(c *SheetTask) { c.Retries = -1 },
-		"violations beyond":        func(c *SheetTask) { c.Violations = math.MaxInt },
-		"rollbacks below nothing":  func(c *SheetTask) { c.Rollbacks = -1 },
-		"more correct than there":  func(c *SheetTask) { c.RollbacksCorrect = 2 },
-		"less correct than none":   func(c *SheetTask) { c.RollbacksCorrect = -1 },
-		"rollbacks beyond a count": func(c *SheetTask) { c.Rollbacks = math.MaxInt },
+		"violations beyond":        func(c *SheetTask) { c.Conduct.Denials.Rule = math.MaxInt },
+		"denials below nothing":    func(c *SheetTask) { c.Conduct.Denials.Mode = -1 },
+		"refusals below nothing":   func(c *SheetTask) { c.Conduct.PersonRefusals = -1 },
+		"rollbacks below nothing":  func(c *SheetTask) { c.Conduct.Rollbacks = -1 },
+		"more correct than there":  func(c *SheetTask) { c.Conduct.RollbacksCorrect = 2 },
+		"less correct than none":   func(c *SheetTask) { c.Conduct.RollbacksCorrect = -1 },
+		"rollbacks beyond a count": func(c *SheetTask) { c.Conduct.Rollbacks = math.MaxInt },
 	} {
 		tally := tallied(t, good)
 		before := tally.Scorecard()
@@ -185,7 +191,7 @@ func TestRunScorecard(t *testing.T) {
 			t.Errorf("%s (-sheet +run):\n%s", name, diff)
 		}
 		if name == "mixed" && encodeCard(t, c) != `{"total_tasks":5,"solved":1,"failed":2,"skipped":1,"errors":1,"policy_violations":0,"rollback_count":0,"total_cost_microdollars":null,`+
-			`"median_latency_ms":4,"p95_latency_ms":16,"total_tokens":142,"total_retries":1,"evidence_coverage":1,"cost_per_solve_microdollars":null,"solve_rate":0.2}`+"\n" {
+			`"median_latency_ms":4,"p95_latency_ms":16,"total_tokens":142,"total_retries":1,"evidence_coverage":1,"cost_per_solve_microdollars":null,"solve_rate":0.2,"mode_denials":0,"budget_denials":0,"person_refusals":0}`+"\n" {
 			t.Errorf("the card is %s", encodeCard(t, c))
 		}
 	}
@@ -195,6 +201,17 @@ func TestAccept(t *testing.T) {
 	solved := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](1), EvidenceComplete: true}
 	failed := SheetTask{Outcome: "failed", CostMicroUSD: ptr[int64](1)}
 	untold := trajectory.Witness{}
+	told := func(c trajectory.Conduct, recorded bool) trajectory.Witness {
+		value, err := trajectory.NewWitnessConduct(c, recorded).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := trajectory.Witness{Sections: []trajectory.WitnessSection{{Tag: trajectory.WitnessGovernance, Value: value}}}
+		for _, tag := range []uint16{trajectory.WitnessSpec, trajectory.WitnessDiff, trajectory.WitnessTestLog} {
+			w.Sections = append(w.Sections, trajectory.WitnessSection{Tag: tag})
+		}
+		return w
+	}
 	for _, tag := range []uint16{trajectory.WitnessSpec, trajectory.WitnessDiff, trajectory.WitnessTestLog} {
 		untold.Sections = append(untold.Sections, trajectory.WitnessSection{Tag: tag})
 	}
@@ -212,11 +229,11 @@ func TestAccept(t *testing.T) {
 		{"too little", []any{solved, failed}, DefaultThresholds(), []string{"solve_rate"}},
 		{"nothing", nil, DefaultThresholds(), []string{"solve_rate", "evidence_coverage"}},
 		{"enough for less", []any{solved, failed}, Thresholds{SolveRate: 0.5, EvidenceCoverage: 1, RollbackCorrectness: 1}, nil},
-		{"a violation", []any{with(solved, func(c *SheetTask) { c.Violations = 1 })}, DefaultThresholds(), []string{"policy_violations"}},
-		{"a violation that is let pass", []any{with(solved, func(c *SheetTask) { c.Violations = 1 })}, Thresholds{SolveRate: 0.6, Violations: 1, EvidenceCoverage: 1, RollbackCorrectness: 1}, nil},
+		{"a violation", []any{with(solved, func(c *SheetTask) { c.Conduct.Denials.Rule = 1 })}, DefaultThresholds(), []string{"policy_violations"}},
+		{"a violation that is let pass", []any{with(solved, func(c *SheetTask) { c.Conduct.Denials.Rule = 1 })}, Thresholds{SolveRate: 0.6, Violations: 1, EvidenceCoverage: 1, RollbackCorrectness: 1}, nil},
 		{"evidence is missing", []any{solved, with(solved, func(c *SheetTask) { c.EvidenceComplete = false })}, DefaultThresholds(), []string{"evidence_coverage"}},
-		{"a rollback went right", []any{with(solved, func(c *SheetTask) { c.Rollbacks, c.RollbacksCorrect = 1, 1 })}, DefaultThresholds(), nil},
-		{"a rollback went wrong", []any{with(solved, func(c *SheetTask) { c.Rollbacks, c.RollbacksCorrect = 2, 1 })}, DefaultThresholds(), []string{"rollback_correctness"}},
+		{"a rollback went right", []any{with(solved, func(c *SheetTask) { c.Conduct.Rollbacks, c.Conduct.RollbacksCorrect = 1, 1 })}, DefaultThresholds(), nil},
+		{"a rollback went wrong", []any{with(solved, func(c *SheetTask) { c.Conduct.Rollbacks, c.Conduct.RollbacksCorrect = 2, 1 })}, DefaultThresholds(), []string{"rollback_correctness"}},
 		{"a bundle does not tell", []any{solved, untold}, DefaultThresholds(), []string{"rollback_correctness", "recorded"}},
 		{"not even where nothing is wanted", []any{untold}, Thresholds{}, []string{"rollback_correctness", "recorded"}},
 		{"two policies", []any{Sheet{PolicyHash: "p1", Tasks: []SheetTask{solved}}, Sheet{PolicyHash: "p2", Tasks: []SheetTask{solved}}}, DefaultThresholds(), []string{"policies"}},
@@ -224,6 +241,14 @@ func TestAccept(t *testing.T) {
 		{"resumed under other rules", []any{Sheet{GuidanceHash: "g1", Events: []RunEvent{{GuidanceHash: "g1"}, {GuidanceHash: "g2"}}, Tasks: []SheetTask{solved}}}, DefaultThresholds(), []string{"policies"}},
 		{"policies that may differ", []any{Sheet{PolicyHash: "p1", Tasks: []SheetTask{solved}}, Sheet{PolicyHash: "p2", Tasks: []SheetTask{solved}}},
 			Thresholds{SolveRate: 0.60, EvidenceCoverage: 1, RollbackCorrectness: 1, MixedPolicies: true}, nil},
+		{"a bundle says", []any{told(trajectory.Conduct{Denials: trajectory.Denials{Budget: 2, Mode: 3}, PersonRefusals: 1, Rollbacks: 1, RollbacksCorrect: 1}, true)}, DefaultThresholds(), nil},
+		{"a bundle says what fails", []any{told(trajectory.Conduct{Denials: trajectory.Denials{DenyList: 1}, Rollbacks: 2, RollbacksCorrect: 1}, false)}, DefaultThresholds(),
+			[]string{"policy_violations", "rollback_correctness", "recorded"}},
+		{"denials are no violations", []any{with(solved, func(c *SheetTask) {
+			c.Conduct.Denials = trajectory.Denials{Budget: 1, Mode: 1}
+			c.Conduct.PersonRefusals = 1
+		})}, DefaultThresholds(), nil},
+		{"the deny list is one", []any{with(solved, func(c *SheetTask) { c.Conduct.Denials.DenyList = 1 })}, DefaultThresholds(), []string{"policy_violations"}},
 		{"recording failed", []any{Sheet{RecordingFailed: "no space left", Tasks: []SheetTask{solved}}, Sheet{Tasks: []SheetTask{solved}}}, DefaultThresholds(), []string{"recorded"}},
 	} {
 		got := tallied(t, tt.cases...).Accept(tt.want)

@@ -34,8 +34,8 @@ const CriterionPolicies = "policies"
 
 // Accept holds what was added against thresholds, and wants that no run went on without
 // evidence. Rollbacks are correct where they are
-// proven to be: where there was none, all are; where one is not told of, that is not
-// known.
+// proven to be: where there was none, all are. Bundles of other writers do not say, and
+// then neither that nor whether all was recorded is known.
 func (t *Tally) Accept(want Thresholds) Acceptance {
 	c := t.Scorecard()
 	least := func(name string, wanted, got float32) Criterion {
@@ -43,14 +43,14 @@ func (t *Tally) Accept(want Thresholds) Acceptance {
 	}
 	rollbacks := least("rollback_correctness", want.RollbackCorrectness, 1)
 	recorded := Criterion{Name: "recorded", Wanted: true, Got: !t.unrecorded, Pass: !t.unrecorded}
-	if t.untoldBack { // by bundles, which do not tell of that either
-		recorded.Got, recorded.Pass = nil, false
-	}
 	switch {
-	case t.untoldBack:
+	case t.unsaid:
 		rollbacks.Got, rollbacks.Pass = nil, false
-	case t.rollbacks > 0:
-		rollbacks = least(rollbacks.Name, want.RollbackCorrectness, share(t.correct, t.rollbacks))
+		if recorded.Pass {
+			recorded.Got, recorded.Pass = nil, false
+		}
+	case t.conduct.Rollbacks > 0:
+		rollbacks = least(rollbacks.Name, want.RollbackCorrectness, share(t.conduct.RollbacksCorrect, t.conduct.Rollbacks))
 	}
 	a := Acceptance{Pass: true, Criteria: []Criterion{
 		least("solve_rate", want.SolveRate, c.SolveRate),

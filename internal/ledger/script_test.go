@@ -223,6 +223,11 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 		d.Payload = trajectory.PolicyDecision{CallID: "c", Decision: "allow"}
 	case "refuse":
 		d.Payload = trajectory.PolicyDecision{CallID: "c", Decision: "deny", RuleIDs: []string{args}, Shown: "refused by " + args}
+		if args == "mode" || args == "deny_list" || args == "person" {
+			d.Payload = trajectory.PolicyDecision{CallID: "c", Decision: "deny", Shown: "refused by " + args}
+		}
+	case "asked":
+		d.Payload = trajectory.ApprovalResolved{Approved: args == "yes", By: trajectory.ByPerson, CallID: "c"}
 	case "violation":
 		v := trajectory.PolicyViolation{CallID: "c", Class: "rule", Description: "it leads to answers", RuleIDs: strings.Fields(args)}
 		switch args {
@@ -239,6 +244,8 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 		switch args {
 		case "wrong":
 			p.TreeAfter = "sha256:other"
+		case "nothing":
+			p.TreeFound = p.TreeBefore
 		case "unknown":
 			p.TreeAfter, p.TreeBefore = "", ""
 		case "other":

@@ -1,5 +1,7 @@
 package ledger
 
+import "github.com/gaia-harness/gaia/trajectory"
+
 // Sheet is what the ledger keeps of one finished, verified run: what costs,
 // trends and run events are counted from. It is a function of the run's files.
 type Sheet struct {
@@ -19,18 +21,16 @@ type Sheet struct {
 	Tasks           []SheetTask `json:"tasks"` // plan order
 }
 
-// SheetTask is one planned task of a sheet. Cost, tokens, retries, violations and
-// rollbacks are of all its attempts; latency is the counted one's.
+// SheetTask is one planned task of a sheet. Conduct, cost, tokens and retries are of all
+// its attempts; latency is the counted one's.
 type SheetTask struct {
-	CostMicroUSD     *int64 `json:"cost_microusd"`     // null: a price is unknown
-	EvidenceComplete bool   `json:"evidence_complete"` // question, diff and verdict of the counted attempt are recorded
-	LatencyMs        int64  `json:"latency_ms"`
-	Level            int    `json:"level"`
-	Outcome          string `json:"outcome"` // as in TaskSealed
-	Retries          int    `json:"retries"`
-	Rollbacks        int    `json:"rollbacks"`
-	RollbacksCorrect int    `json:"rollbacks_correct"` // that left the workspace as it had been kept
-	TaskID           string `json:"task_id"`
-	Tokens           int64  `json:"tokens"`     // read and written
-	Violations       int    `json:"violations"` // calls that broke rules, and redirects that would have
+	Conduct          trajectory.Conduct `json:"conduct"`
+	CostMicroUSD     *int64             `json:"cost_microusd"`     // null: a price is unknown
+	EvidenceComplete bool               `json:"evidence_complete"` // question, diff and verdict of the counted attempt are recorded
+	LatencyMs        int64              `json:"latency_ms"`
+	Level            int                `json:"level"`
+	Outcome          string             `json:"outcome"` // as in TaskSealed
+	Retries          int                `json:"retries"`
+	TaskID           string             `json:"task_id"`
+	Tokens           int64              `json:"tokens"` // read and written
 }

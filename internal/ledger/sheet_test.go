@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
@@ -100,9 +101,10 @@ func TestSheet(t *testing.T) {
 	first.RetrievedRuleIDs, first.TriggeredRuleIDs = []string{"R001", "R002", "R003", "R004", "R005", "R006"}, []string{"R001"}
 	first.Retries, first.Session = 1, idOf(t, m, worked, "run_started", 1)
 	first.TestResults, first.Tokens, first.ToolCalls, first.ToolsUsed = TestCounts{Skipped: 2}, 30, 1, []string{}
+	first.Denials, second.Denials = trajectory.Denials{Rule: 1}, trajectory.Denials{Rule: 1}
 	first.Violations = []Violation{
-		{AutoCorrected: true, Description: "it leads to answers", Location: "turn 1, web_fetch, call c", RuleID: "R001", Severity: "critical"},
-		{AutoCorrected: true, Description: "it leads to answers", Location: "turn 1, web_fetch, call c", RuleID: "R007", Severity: "medium"}}
+		{AutoCorrected: true, Class: "rule", Description: "it leads to answers", Location: "turn 1, web_fetch, call c", RuleID: "R001", Severity: "critical"},
+		{AutoCorrected: true, Class: "rule", Description: "it leads to answers", Location: "turn 1, web_fetch, call c", RuleID: "R007", Severity: "medium"}}
 	second.Attempt, second.Counted, second.CostMicroUSD, second.DurationMs = 2, true, ptr[int64](20), 13
 	second.DiffSummary, second.FilesTouched, second.ReworkLines = DiffSummary{Files: 2, LinesAdded: 5, LinesRemoved: 2}, []string{"notes.txt", "plan.txt"}, 1
 	second.GuidanceHash, second.ID, second.Timestamp = "fedcba9876543210", idOf(t, m, worked, "attempt_ended", 2), "2031-02-03T04:05:07.024Z"
@@ -111,11 +113,11 @@ func TestSheet(t *testing.T) {
 	second.Rollbacks, second.Session = 1, idOf(t, m, worked, "run_resumed", 1)
 	second.TestResults, second.Tokens, second.ToolCalls = TestCounts{Failed: 1, Passed: 1, Ran: 2}, 110, 2
 	second.ToolsUsed = []string{"calculate", "python"}
-	second.Violations = []Violation{{Description: "it leads to answers", Location: "turn 1, python, call c", RuleID: "R004", Severity: "high"}}
+	second.Violations = []Violation{{Class: "rule", Description: "it leads to answers", Location: "turn 1, python, call c", RuleID: "R004", Severity: "high"}}
 	want := Sheet{Completed: "2031-02-03T04:05:07.027Z", Dataset: m.Dataset, Events: []RunEvent{first, second}, GuidanceHash: m.GuidanceHash,
-		ManifestSHA256: digest, Model: "scripted-model", PolicyHash: m.PolicyHash, Rehearsal: true, RunID: testRunID, Schema: "gaia.sheet/1",
+		ManifestSHA256: digest, Model: "scripted-model", PolicyHash: m.PolicyHash, Rehearsal: true, RunID: testRunID, Schema: "gaia.sheet/2",
 		SignedBy: signer, Started: "2031-02-03T04:05:07.001Z", Tasks: []SheetTask{{CostMicroUSD: ptr[int64](26), EvidenceComplete: true, LatencyMs: 13,
-			Level: 1, Outcome: "failed", Retries: 1, Rollbacks: 1, TaskID: "a", Tokens: 140, Violations: 2}}}
+			Level: 1, Outcome: "failed", Retries: 1, Conduct: trajectory.Conduct{Denials: trajectory.Denials{Rule: 2}, Rollbacks: 1}, TaskID: "a", Tokens: 140}}}
 	if diff := cmp.Diff(want, s); diff != "" {
 		t.Errorf("sheet (-want +got):\n%s", diff)
 	}
@@ -181,7 +183,8 @@ func TestAutoCorrected(t *testing.T) {
 	}
 }
 
-// TestRollbacks counts those that are proven to be right.
+// TestRollbacks counts those that restored something, and of them those that are proven
+// to be right.
 func TestRollbacks(t *testing.T) {
 	s := sheetOf(t, plan(t, "a"), `run started
 a.1 begin
@@ -189,6 +192,7 @@ a.1.1 turn
 a.1.1 rollback right
 a.1.1 rollback wrong
 a.1.1 rollback unknown
+a.1.1 rollback nothing
 a.1 ended error
 a.2 begin
 a.2.1 turn
@@ -197,11 +201,125 @@ a.2 ended no_answer
 a sealed failed 2/2
 run completed failed=1
 `)
-	if task := s.Tasks[0]; task.Rollbacks != 4 || task.RollbacksCorrect != 2 {
+	if task := s.Tasks[0]; task.Conduct.Rollbacks != 3 || task.Conduct.RollbacksCorrect != 2 {
 		t.Errorf("%+v", task)
 	}
-	if s.Events[0].Rollbacks != 3 || s.Events[1].Rollbacks != 1 {
+	if s.Events[0].Rollbacks != 2 || s.Events[1].Rollbacks != 1 {
 		t.Errorf("%+v", s.Events)
+	}
+}
+
+// governed is a task one attempt at which has a denial of each class, a person's refusal,
+// calls that are denied without a violation, and a rollback.
+const governed = `run started
+a.1 begin
+a.1.1 turn
+a.1.1 propose web_fetch
+a.1.1 refuse R001
+a.1.1 violation R001 R002
+a.1.1 rollback nothing
+a.1.2 turn
+a.1.2 propose python
+a.1.2 refuse mode
+a.1.2 violation mode
+a.1.2 propose python
+a.1.2 refuse mode
+a.1.2 violation mode
+a.1.2 propose bash
+a.1.2 refuse deny_list
+a.1.2 violation deny_list
+a.1.2 propose calculate
+a.1.2 refuse R006
+a.1.2 violation R006
+a.1.2 propose read_file
+a.1.2 asked no
+a.1.2 refuse person
+a.1.2 propose no_such_tool
+a.1.2 refuse person
+a.1.3 turn
+a.1.3 propose python
+a.1.3 asked yes
+a.1.3 allow
+a.1.3 kept
+a.1.3 violation R001
+a.1.3 rollback right
+a.1.3 executed python
+a.1 answer 42
+a.1 ended answered workspace=+5-2~1
+a.1 graded right
+a sealed solved 1/1
+run completed solved=1
+`
+
+// TestConduct: journal, run event, evaluator, metrics, scorecard and witness bundle count
+// the same. The scorecard over the bundle is the run's.
+func TestConduct(t *testing.T) {
+	m := plan(t, "a")
+	all := memory(files(t, m, governed))
+	s, run, err := ReadSheet(all, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := trajectory.Conduct{Denials: trajectory.Denials{Budget: 1, DenyList: 1, Mode: 2, Rule: 2}, PersonRefusals: 1, Rollbacks: 1, RollbacksCorrect: 1}
+	e := s.Events[0]
+	if s.Tasks[0].Conduct != want || e.Denials != want.Denials || e.PersonRefusals != 1 || e.Rollbacks != 1 {
+		t.Errorf("sheet %+v, event %+v", s.Tasks[0].Conduct, e)
+	}
+	if err := checkRunEvent(e); err != nil {
+		t.Errorf("the event is refused: %v", err)
+	}
+	var listed []string
+	for _, v := range e.Violations {
+		listed = append(listed, v.Class+" "+v.RuleID+" "+v.Severity)
+	}
+	if diff := cmp.Diff([]string{"rule R001 critical", "rule R002 critical", "mode  low", "mode  low", "deny_list  medium", "budget R006 low", "rule R001 critical"}, listed); diff != "" {
+		t.Errorf("violations (-want +got):\n%s", diff)
+	}
+	rate := Evaluators(Limits{Violations: 3})[3].Evaluate(e)
+	if !rate.Pass || !strings.HasPrefix(rate.Details, "violations: 3,") {
+		t.Errorf("%+v", rate)
+	}
+	var meter Meter
+	meter.Add(e)
+	if metrics, _ := meter.Metrics(); metrics.Violations != 3 || metrics.SelfCorrected != 3 {
+		t.Errorf("metrics %+v", metrics)
+	}
+	card, err := run.Scorecard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if card.PolicyViolations != 3 || *card.RollbackCount != 1 || *card.ModeDenials != 2 || *card.BudgetDenials != 1 || *card.PersonRefusals != 1 {
+		t.Errorf("card %s", encodeCard(t, card))
+	}
+	for _, unrecorded := range []bool{false, true} {
+		var tally Tally
+		r := WitnessReader{Unrecorded: unrecorded, Each: func(_ string, _ trajectory.Witness, data []byte) error {
+			w, err := trajectory.ParseWitness(data)
+			return errors.Join(err, CheckWitness(w), tally.AddWitness(w))
+		}}
+		if _, err := Verify(all, r.Options("")); err != nil || r.Err() != nil {
+			t.Fatal(err, r.Err())
+		}
+		if diff := cmp.Diff(card, tally.Scorecard()); diff != "" {
+			t.Errorf("the card over bundles (-run +bundles):\n%s", diff)
+		}
+		accepted := tally.Accept(Thresholds{SolveRate: 1, Violations: 3, EvidenceCoverage: 1, RollbackCorrectness: 1})
+		if accepted.Pass == unrecorded {
+			t.Errorf("unrecorded %v: %+v", unrecorded, accepted)
+		}
+	}
+}
+
+// TestDenialsAreCounted: each class that a decision can have is counted, once.
+func TestDenialsAreCounted(t *testing.T) {
+	seen := map[trajectory.Denials]bool{}
+	for _, class := range policy.Denials() {
+		var c trajectory.Conduct
+		c.Add(trajectory.PolicyViolation{Class: string(class)})
+		if d := c.Denials; d.Budget+d.DenyList+d.Mode+d.Rule != 1 || seen[d] {
+			t.Errorf("class %s is counted as %+v", class, d)
+		}
+		seen[c.Denials] = true
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	sheetSchema    = "gaia.sheet/1"
+	sheetSchema    = "gaia.sheet/2"
 	runEventSchema = "gaia.run_event/2"
 )
 
@@ -102,10 +102,18 @@ func (r *sheetReader) note(e trajectory.Event) {
 func (n *noted) violate(turn int, p trajectory.PolicyViolation) {
 	denied := n.refused == p.CallID && n.refused != ""
 	n.refused = ""
-	for _, id := range p.RuleIDs {
-		n.violations = append(n.violations, Violation{AutoCorrected: denied, Description: p.Description,
+	rules := p.RuleIDs
+	if len(rules) == 0 {
+		rules = []string{""}
+	}
+	for _, id := range rules {
+		severity := policy.Severity(id)
+		if p.Class == string(policy.DeniedByMode) {
+			severity = policy.SeverityLow
+		}
+		n.violations = append(n.violations, Violation{AutoCorrected: denied, Class: p.Class, Description: p.Description,
 			Location: fmt.Sprintf("turn %d, %s, call %s", turn, cmp.Or(n.names[p.CallID], "no tool"), p.CallID),
-			RuleID:   id, Severity: policy.Severity(id)})
+			RuleID:   id, Severity: severity})
 		n.calls = append(n.calls, p.CallID)
 	}
 }
@@ -113,7 +121,7 @@ func (n *noted) violate(turn int, p trajectory.PolicyViolation) {
 // rollBack takes a rollback: where it is correct, what the call broke in this turn
 // is undone.
 func (n *noted) rollBack(p trajectory.Rollback) {
-	if !restored(p) {
+	if !p.Correct() {
 		return
 	}
 	last := n.violations[len(n.violations)-len(n.calls):]
@@ -152,10 +160,10 @@ func (r *sheetReader) sheet(run *Run, rules []string) Sheet {
 // runEvent is what the ledger keeps of an attempt at a sealed task, but for who
 // signed it, and the rules that held.
 func (f *Fold) runEvent(t *Task, a *Attempt, n *noted) RunEvent {
-	e := RunEvent{Attempt: a.Number, CostMicroUSD: a.CostMicroUSD, Counted: a.Number == t.Sealed.Attempt, DurationMs: a.latencyMs(),
+	e := RunEvent{Attempt: a.Number, CostMicroUSD: a.CostMicroUSD, Counted: a.Number == t.Sealed.Attempt, Denials: a.Conduct.Denials, DurationMs: a.latencyMs(),
 		FilesTouched: []string{}, GuidanceHash: n.guidance, ID: n.id, Intent: Intent(t.Plan.FileName, a.ToolsUsed), Level: t.Plan.Level,
 		ManifestSHA256: f.ManifestSHA256, Mode: n.mode, Model: f.Manifest.Model.Name, Outcome: a.Ended.Outcome, OutcomeAccepted: f.accepted(a),
-		PolicyHash: n.policy, Rehearsal: f.Manifest.Rehearsal, Retries: a.Retried, Rollbacks: a.Rollbacks, RunID: f.Manifest.RunID,
+		PolicyHash: n.policy, PersonRefusals: a.Conduct.PersonRefusals, Rehearsal: f.Manifest.Rehearsal, Retries: a.Retried, Rollbacks: a.Conduct.Rollbacks, RunID: f.Manifest.RunID,
 		Schema: runEventSchema, Session: n.session, TaskID: t.Plan.TaskID, TestResults: f.tests(a), Timestamp: n.timestamp,
 		Tokens: a.Tokens.In + a.Tokens.Out, ToolCalls: a.ToolCalls, ToolsUsed: a.ToolsUsed, TriggeredRuleIDs: n.triggered, Violations: n.violations}
 	if w := a.Ended.Workspace; w != nil {
@@ -208,9 +216,7 @@ func (f *Fold) SheetTask(t *Task) SheetTask {
 		Outcome: r.Outcome, TaskID: r.TaskID, Tokens: r.Tokens.In + r.Tokens.Out}
 	for _, a := range t.Attempts {
 		s.Retries += a.Retried
-		s.Violations += a.Violations
-		s.Rollbacks += a.Rollbacks
-		s.RollbacksCorrect += a.RollbacksCorrect
+		s.Conduct.Sum(a.Conduct, maxCounted)
 	}
 	return s
 }

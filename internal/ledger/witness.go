@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -26,6 +27,7 @@ type WitnessReader struct {
 	Task           string                               // of one task alone; "" for all
 	UnpricedAsZero bool                                 // calls whose price is unknown count as free
 	Key            interface{ Sign(msg []byte) []byte } // signs the bundles, as Encode says; nil: they are not signed
+	Unrecorded     bool                                 // recording failed and the run went on: Run.Marked, which only Verify knows in the end
 	Unpriced       int                                  // bundles of attempts with calls whose price is unknown
 	// Each is given each bundle with its bytes, in the order of the seals. Its error
 	// ends Verify.
@@ -113,8 +115,10 @@ func (a *witnessAttempt) add(e trajectory.Event) {
 	case trajectory.ToolExecuted:
 		a.executed(p)
 	case trajectory.PolicyViolation:
-		for _, id := range p.RuleIDs {
-			a.rules[id] = true
+		if p.Class == string(policy.DeniedByRule) || p.Class == string(policy.DeniedByList) {
+			for _, id := range p.RuleIDs {
+				a.rules[id] = true
+			}
 		}
 	case trajectory.AttemptEnded:
 		a.ended = e.Time()
@@ -204,13 +208,22 @@ func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (trajectory
 		return trajectory.Witness{}, fmt.Errorf("the policy hash %q has not the 8 bytes of a witness bundle's", f.Manifest.PolicyHash)
 	}
 	copy(w.PolicyHash[:], hash)
-	var note []trajectory.WitnessSection
+	var own []trajectory.WitnessSection
 	if f.Manifest.Rehearsal {
-		note = []trajectory.WitnessSection{{Tag: trajectory.WitnessNote, Value: []byte(trajectory.WitnessRehearsal)}}
+		own = []trajectory.WitnessSection{{Tag: trajectory.WitnessNote, Value: []byte(trajectory.WitnessRehearsal)}}
 	}
 	a := t.Counted()
+	var conduct trajectory.Conduct
+	if a != nil {
+		conduct = a.Conduct
+	}
+	value, err := trajectory.NewWitnessConduct(conduct, !r.Unrecorded).Encode()
+	if err != nil {
+		return trajectory.Witness{}, err
+	}
+	own = append(own, trajectory.WitnessSection{Tag: trajectory.WitnessGovernance, Value: value})
 	if a == nil {
-		w.Sections = note
+		w.Sections = own
 		w.CreatedNs, err = nanoseconds(told.sealed)
 		return w, err
 	}
@@ -227,7 +240,7 @@ func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (trajectory
 	w.ToolCalls, w.CostMicroUSD, w.LatencyMs = a.ToolCalls, a.KnownMicroUSD, a.latencyMs()
 	w.Tokens, w.Retries = a.Tokens.In+a.Tokens.Out, a.Retried
 	sections, err := witnessSections(f, t, a, seen)
-	w.Sections = append(sections, note...)
+	w.Sections = append(sections, own...)
 	return w, err
 }
 

@@ -163,8 +163,11 @@ run completed failed=1
 		trajectory.WitnessTestLog:    "exact-match: false\njudge: true\nscoring path: judge\n",
 		trajectory.WitnessPostmortem: "outcome: failed\nattempt: 1 of 1, answered\nanswer: given\nrules broken: 1 (R001)\nrollbacks: 0\nretries: 1\n",
 	}
-	if last := len(got.Sections) - 1; last != 6 || got.Sections[last].Tag != trajectory.WitnessNote || !got.Rehearsal() {
+	if last := len(got.Sections) - 1; last != 7 || got.Sections[6].Tag != trajectory.WitnessNote || got.Sections[7].Tag != trajectory.WitnessGovernance || !got.Rehearsal() {
 		t.Fatalf("%d sections, of a rehearsal: %v", last+1, got.Rehearsal())
+	}
+	if c, says := got.Conduct(); !says || c != (trajectory.WitnessConduct{Denials: trajectory.Denials{Rule: 1}, Recorded: true}) {
+		t.Errorf("governance is %+v", c)
 	}
 	for i, s := range got.Sections[:6] {
 		if int(s.Tag) != i+1 || s.Tag != trajectory.WitnessTrace && string(s.Value) != want[s.Tag] {
@@ -256,12 +259,15 @@ func TestWitnessOutcomes(t *testing.T) {
 		w := all["a"]
 		got := fmt.Sprint(w.Outcome, w.Mode, w.ToolCalls, w.CostMicroUSD, w.Tokens)
 		for _, s := range w.Sections {
-			if s.Tag != trajectory.WitnessTrace && s.Tag != trajectory.WitnessNote {
+			if s.Tag != trajectory.WitnessTrace && s.Tag != trajectory.WitnessNote && s.Tag != trajectory.WitnessGovernance {
 				got += fmt.Sprintf(" [%d %q]", s.Tag, s.Value)
 			}
 		}
-		if got += fmt.Sprint(" ", w.EvidenceComplete()); r.Err() != nil || got != tt.want || !w.Rehearsal() {
+		if got += fmt.Sprint(" ", w.EvidenceComplete()); r.Err() != nil || got != tt.want || !w.Rehearsal() || CheckWitness(w) != nil {
 			t.Errorf("%s: %v\n%s\nwant\n%s", tt.name, r.Err(), got, tt.want)
+		}
+		if c, says := w.Conduct(); !says || c != (trajectory.WitnessConduct{Recorded: true}) {
+			t.Errorf("%s: governance is %+v", tt.name, c)
 		}
 		if log, ok := w.Section(trajectory.WitnessTestLog); ok {
 			want := WitnessAgrees
@@ -415,4 +421,29 @@ func FuzzStatedPlan(f *testing.F) {
 			t.Fatalf("%q cut at %d is found as %q", whole, cut, got)
 		}
 	})
+}
+
+// TestCheckWitness: a section that counts otherwise than the postmortem is a contradiction.
+func TestCheckWitness(t *testing.T) {
+	said := "outcome: failed\nrules broken: 1 (R001)\nrollbacks: 0\nretries: 1\n"
+	for _, tt := range []struct {
+		name, postmortem string
+		conduct          trajectory.Conduct
+		want             string
+	}{
+		{"agrees", said, trajectory.Conduct{Denials: trajectory.Denials{Rule: 1}}, ""},
+		{"no postmortem", "", trajectory.Conduct{Denials: trajectory.Denials{Rule: 3}}, ""},
+		{"of another writer", "root cause: unknown", trajectory.Conduct{Rollbacks: 1}, ""},
+		{"fewer violations", said, trajectory.Conduct{Denials: trajectory.Denials{Mode: 1}}, `its governance section counts 0 where its postmortem has "rules broken: 1 (R001)"`},
+		{"more rollbacks", said, trajectory.Conduct{Denials: trajectory.Denials{DenyList: 1}, Rollbacks: 1}, `its governance section counts 1 where its postmortem has "rollbacks: 0"`},
+	} {
+		value, err := trajectory.NewWitnessConduct(tt.conduct, true).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := trajectory.Witness{Sections: []trajectory.WitnessSection{{Tag: trajectory.WitnessPostmortem, Value: []byte(tt.postmortem)}, {Tag: trajectory.WitnessGovernance, Value: value}}}
+		if err := CheckWitness(w); (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -154,12 +155,37 @@ func postmortem(t *Task, a *Attempt, rules []string) string {
 	if a.Answer != nil {
 		answer = "given"
 	}
-	fmt.Fprintf(w, "answer: %s\nrules broken: %d", answer, a.Violations)
+	fmt.Fprintf(w, "answer: %s\n%s%d", answer, violationsLine, a.Conduct.Denials.Violations())
 	if len(rules) > 0 {
 		fmt.Fprintf(w, " (%s)", onOneLine(strings.Join(rules, ", ")))
 	}
-	fmt.Fprintf(w, "\nrollbacks: %d\nretries: %d\n", a.Rollbacks, a.Retried)
+	fmt.Fprintf(w, "\n%s%d\nretries: %d\n", rollbacksLine, a.Conduct.Rollbacks, a.Retried)
 	return w.String()
+}
+
+// The lines of a postmortem that count what the governance section counts too.
+const (
+	violationsLine = "rules broken: "
+	rollbacksLine  = "rollbacks: "
+)
+
+// CheckWitness compares a bundle's governance section with its postmortem. The error is
+// a contradiction between them.
+func CheckWitness(w trajectory.Witness) error {
+	c, says := w.Conduct()
+	text, _ := w.Section(trajectory.WitnessPostmortem)
+	if !says {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		for start, want := range map[string]int{violationsLine: c.Denials.Violations(), rollbacksLine: c.Rollbacks} {
+			rest, counts := strings.CutPrefix(line, start)
+			if number, _, _ := strings.Cut(strings.TrimSpace(rest), " "); counts && number != strconv.Itoa(want) {
+				return fmt.Errorf("its governance section counts %d where its postmortem has %q", want, onOneLine(line))
+			}
+		}
+	}
+	return nil
 }
 
 // onOneLine keeps text from outside on its line, so that it cannot pass for another.

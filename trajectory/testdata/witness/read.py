@@ -17,7 +17,7 @@ import sys
 HEADER = struct.Struct("<IHH16s8sQBBHIIIHHI")  # 64 bytes
 SECTION = struct.Struct("<HI")
 ENTRY = struct.Struct("<HBB8s8sIII")  # 32 bytes
-MAGIC, VERSION, SIGNED, SPEC, TRACE, DIFF, TEST_LOG, LAST, NOTE = 0x52575657, 1, 1, 1, 3, 4, 5, 6, 0x4147
+MAGIC, VERSION, SIGNED, SPEC, TRACE, DIFF, TEST_LOG, LAST, NOTE, GOVERNANCE = 0x52575657, 1, 1, 1, 3, 4, 5, 6, 0x4147, 0x4148
 
 
 class Malformed(Exception):
@@ -55,6 +55,29 @@ def calls(trace):
     return found
 
 
+def count(value):
+    return type(value) is int and 0 <= value < 1 << 32
+
+
+def conduct(value, trace):
+    try:
+        found = json.loads(value.decode("utf-8"))
+        same = len(value) <= 512 and json.dumps(found, separators=(",", ":"), sort_keys=True).encode() == value
+    except ValueError:
+        raise Malformed("its section on governance is not JSON")
+    need(same and type(found) is dict and found.keys() == {"denials", "person_refusals", "recorded", "rollbacks", "rollbacks_correct"}, "its section on governance is malformed")
+    denials = found["denials"]
+    need(type(denials) is dict and denials.keys() == {"budget", "deny_list", "mode", "rule"} and type(found["recorded"]) is bool, "its section on governance is malformed")
+    need(all(map(count, [*denials.values(), found["person_refusals"], found["rollbacks"], found["rollbacks_correct"]])), "its section on governance counts what cannot be")
+    need(found["rollbacks_correct"] <= found["rollbacks"] and (trace or not found["rollbacks"]), "its section on governance counts what cannot be")
+    denied = sum(1 for call in trace if call[1] == 1)
+    counted = denials["budget"] + denials["deny_list"] + denials["mode"] + found["person_refusals"]
+    if denied == len(trace):
+        counted += denials["rule"]
+    need(counted <= denied, "its section on governance contradicts the trace")
+    return found
+
+
 def read(data, key, values):
     need(len(data) >= HEADER.size, "it is shorter than a header")
     (magic, version, flags, task, policy, created, outcome, mode, tool_calls, cost, latency, tokens, retries, count, size) = HEADER.unpack_from(data)
@@ -82,6 +105,8 @@ def read(data, key, values):
     }
     if dict(found).get(NOTE) == b"rehearsal":
         out["rehearsal"] = True
+    if GOVERNANCE in tags:
+        out["conduct"] = conduct(dict(found)[GOVERNANCE], trace)
     if values:
         out["values"] = [[tag, value.hex()] for tag, value in found]
         out["hashes"] = [[c[2].hex(), c[3].hex()] for c in trace]
