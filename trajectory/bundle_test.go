@@ -299,6 +299,7 @@ func TestWitnessGovernance(t *testing.T) {
 		{"nothing", zero, nil, true},
 		{"not recorded", with("true", "false"), nil, true},
 		{"each denied call", with(`"budget":0`, `"budget":1`, `"deny_list":0`, `"deny_list":1`, `"mode":0`, `"mode":1`, `"person_refusals":0`, `"person_refusals":1`), []uint8{1, 1, 1, 1}, true},
+		{"spends above a budget", with(`"budget":0`, `"budget":2`), nil, true},
 		{"denied for no class", zero, []uint8{1, 1}, true},
 		{"redirects of a call that ran", with(`"rule":0`, `"rule":8`, `"rollbacks":0`, `"rollbacks":1`), []uint8{0}, true},
 		{"a rule beside a denial", with(`"rule":0`, `"rule":1`, `"mode":0`, `"mode":1`), []uint8{1, 1}, true},

@@ -159,8 +159,9 @@ func parseConduct(value []byte) (c WitnessConduct, err error) {
 }
 
 // conducted checks a bundle's own section, if it has one, against the trace. A denial
-// by deny list, mode or budget, and a person's refusal, each deny a call of the trace.
-// So does a broken rule, or else it refused a redirect of a call that ran.
+// by deny list or mode, and a person's refusal, each deny a call of the trace. So does a
+// broken rule, or else it refused a redirect of a call that ran. A violation of a budget
+// may be of a reply of the model that cost more than was left.
 func (w Witness) conducted() error {
 	value, there := w.Section(WitnessGovernance)
 	if !there {
@@ -179,7 +180,7 @@ func (w Witness) conducted() error {
 		calls++
 	}
 	d := counts.Denials
-	of := d.Budget + d.DenyList + d.Mode + counts.PersonRefusals
+	of := d.DenyList + d.Mode + counts.PersonRefusals
 	if calls == denied {
 		of += d.Rule
 	}

@@ -71,7 +71,7 @@ def conduct(value, trace):
     need(all(map(count, [*denials.values(), found["person_refusals"], found["rollbacks"], found["rollbacks_correct"]])), "its section on governance counts what cannot be")
     need(found["rollbacks_correct"] <= found["rollbacks"] and (trace or not found["rollbacks"]), "its section on governance counts what cannot be")
     denied = sum(1 for call in trace if call[1] == 1)
-    counted = denials["budget"] + denials["deny_list"] + denials["mode"] + found["person_refusals"]
+    counted = denials["deny_list"] + denials["mode"] + found["person_refusals"]
     if denied == len(trace):
         counted += denials["rule"]
     need(counted <= denied, "its section on governance contradicts the trace")
