@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -59,7 +60,11 @@ func (g governed) write(w io.Writer, at callAt) {
 			fmt.Fprintf(w, "  approval %s\n", resolved(p))
 		case trajectory.PolicyViolation:
 			violation = p.Description
-			fmt.Fprintf(w, "  violation, %s: %s\n", oneLine(p.Class), oneLine(p.Description))
+			what := "violation"
+			if p.Class == string(policy.DeniedByMode) {
+				what = "denial by mode"
+			}
+			fmt.Fprintf(w, "  %s: %s\n", what, oneLine(p.Description))
 		case trajectory.CheckpointSaved:
 			fmt.Fprintf(w, "  checkpoint: %s kept\n", counted(len(p.Workspace), "file"))
 		case trajectory.Rollback:
