@@ -79,6 +79,9 @@ func TestJudgeBabbles(t *testing.T) {
 		b.asked.Store(0)
 		out := p.want(exitOK, "run", "--source", "dir:data", "--base-url", front.URL+model.Path, "--model", fixtures.Model,
 			"--judge-model", fixtures.JudgeModel, "--max-task-cost", "off", "--task", offlineTasks)
+		if strings.Count(out, "this run cannot be submitted: it was planned without --submit-intent\n") != 2 {
+			t.Errorf("a real run without --submit-intent does not say at its start and in its summary that it cannot be submitted:\n%s", out)
+		}
 		if !strings.Contains(out, row) {
 			t.Errorf("%q is not in\n%s", row, out)
 		}
@@ -161,6 +164,9 @@ func TestRunWithoutJudge(t *testing.T) {
 	}
 	out := map[string]string{"run": p.want(exitOK, "run", "--submit-intent", "--source", "dir:data", "--base-url", serveModel(t), "--model", fixtures.Model,
 		"--max-task-cost", "off", "--task", offlineTasks)}
+	if strings.Contains(out["run"], "cannot be submitted") {
+		t.Errorf("a run with --submit-intent says:\n%s", out["run"])
+	}
 	dir := p.runDir()
 	out["run --json"] = p.want(exitOK, "show", "--json", dir)
 	out["show"] = p.want(exitOK, "show", dir)

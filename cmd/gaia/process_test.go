@@ -4,6 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"github.com/gaia-harness/gaia/fixtures"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -178,7 +184,7 @@ func TestInterrupt(t *testing.T) {
 			if code != exitInterrupted {
 				t.Fatalf("exit code %d, want %d\n%s", code, exitInterrupted, stderr)
 			}
-			for _, want := range []string{"gaia: finishing the tasks under way", "gaia: error: interrupted; the state is saved\n", "gaia: hint: gaia resume runs/"} {
+			for _, want := range []string{" under way; interrupt again to stop now\n", "gaia: error: interrupted; the state is saved\n", "gaia: hint: gaia resume runs/"} {
 				if !strings.Contains(stderr, want) {
 					t.Errorf("stderr lacks %q:\n%s", want, stderr)
 				}
@@ -192,6 +198,86 @@ func TestInterrupt(t *testing.T) {
 				t.Errorf("%d attempts began, %d ended: a task under way was cut off", begun, ended)
 			}
 			p.resumes()
+		})
+	}
+}
+
+// TestInterruptSays: Ctrl-C says how many tasks are under way. Where it comes when every
+// task has ended, the run is graded and closed as one that was not interrupted.
+func TestInterruptSays(t *testing.T) {
+	t.Parallel()
+	model, err := url.Parse(serveModel(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, held string // model whose requests wait until the interrupt was heard
+		requests   int    // of them, before the interrupt
+		says       string
+		code       int
+	}{
+		{"early", fixtures.Model, 2, "gaia: finishing 2 tasks under way; interrupt again to stop now", exitInterrupted},
+		{"late", fixtures.JudgeModel, 1, "gaia: no task is under way; what is done is graded and closed if no task is left out; interrupt again to stop now", exitOK},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			heard, waiting := make(chan struct{}), make(chan struct{}, 100)
+			proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: model.Scheme, Host: model.Host})
+			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					return
+				}
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				if bytes.Contains(body, []byte(`"model":"`+tt.held+`"`)) {
+					waiting <- struct{}{}
+					<-heard
+				}
+				proxy.ServeHTTP(w, r)
+			}))
+			defer front.Close()
+			p := newProgram(t)
+			if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+				t.Fatal(err)
+			}
+			cmd := p.command("run", "--submit-intent", "--no-preflight", "--concurrency", "2", "--source", "dir:data", "--base-url", front.URL+model.Path,
+				"--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--max-task-cost", "off", "--task", offlineTasks)
+			pipe, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			for range tt.requests {
+				<-waiting
+			}
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			var seen strings.Builder
+			said := false
+			for in := bufio.NewScanner(pipe); in.Scan(); {
+				seen.WriteString(in.Text() + "\n")
+				if strings.HasSuffix(in.Text(), "interrupt again to stop now") {
+					said = in.Text() == tt.says
+					close(heard)
+				}
+			}
+			_ = cmd.Wait() // its exit code tells
+			if code := cmd.ProcessState.ExitCode(); !said || code != tt.code {
+				t.Fatalf("exit code %d, want %d and %q\n%s", code, tt.code, tt.says, &seen)
+			}
+			if tt.code == exitOK {
+				p.want(exitOK, "verify", p.runDir())
+				return
+			}
+			journal, err := os.ReadFile(filepath.Join(p.runDir(), "events.jsonl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if begun, ended := bytes.Count(journal, []byte(`"type":"task_started"`)), bytes.Count(journal, []byte(`"type":"attempt_ended"`)); begun != 2 || ended != 2 {
+				t.Errorf("%d attempts began, %d ended", begun, ended)
+			}
 		})
 	}
 }

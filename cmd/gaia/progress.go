@@ -85,6 +85,9 @@ func (p *progress) watch(e trajectory.Event) {
 		p.charge(payload.CostMicroUSD)
 		p.preflight(payload)
 	case trajectory.TaskStarted:
+		p.mu.Lock()
+		p.turns[e.TaskID] = 0
+		p.mu.Unlock()
 		p.begun()
 	case trajectory.TurnStarted:
 		p.mu.Lock()
@@ -190,6 +193,13 @@ func (p *progress) searched(e trajectory.ToolExecuted) {
 			p.warnOnce(fmt.Sprintf("the search engine refuses to answer (status %d), so the model goes without web_search: look at its key and what is left of its quota", u.Status))
 		}
 	}
+}
+
+// underWay returns how many tasks have an open attempt.
+func (p *progress) underWay() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.turns)
 }
 
 // charge adds up what a call cost; nil is unknown.

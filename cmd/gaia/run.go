@@ -260,6 +260,9 @@ func (a *app) announce(r *run.Run, s settings) {
 	if !s.rehearsal && !s.resumed { // else nothing can be done about it
 		fmt.Fprintf(a.stderr, "gaia: %s\n", oneLine(offered(m)))
 	}
+	if !s.rehearsal && !m.SubmitIntent {
+		fmt.Fprintf(a.stderr, "gaia: %s\n", notForSubmission)
+	}
 	if b := m.Budgets.RunCostMicroUSD; b > 0 {
 		fmt.Fprintf(a.stderr, "gaia: the run may cost %s; completions are bounded to %d tokens\n", dollars(&b), s.maxTokens)
 	}
@@ -267,6 +270,10 @@ func (a *app) announce(r *run.Run, s settings) {
 		a.warn(other)
 	}
 }
+
+// notForSubmission is said of a real run whose plan does not have submit_intent. Of a
+// rehearsal, which no leaderboard takes, it says nothing new.
+const notForSubmission = "this run cannot be submitted: it was planned without --submit-intent"
 
 // offered says which tools the model has, and of those that it could have by what.
 func offered(m ledger.Manifest) string {

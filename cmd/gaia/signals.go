@@ -19,8 +19,9 @@ type stopper struct {
 	release func()      // gives the signals back; may be called twice
 	begun   atomic.Bool // there are tasks to finish: until then the first signal ends ctx
 
-	mu  sync.Mutex
-	out io.Writer
+	mu       sync.Mutex
+	out      io.Writer
+	underWay func() int // tasks
 }
 
 // catchSignals takes interrupts and terminations over until they are released.
@@ -28,7 +29,7 @@ func (a *app) catchSignals(parent context.Context) *stopper {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
 	draining, ended := make(chan struct{}), make(chan struct{})
-	s := &stopper{ctx: ctx, drain: draining, out: a.stderr}
+	s := &stopper{ctx: ctx, drain: draining, out: a.stderr, underWay: func() int { return 0 }}
 	s.release = sync.OnceFunc(func() { signal.Stop(signals); close(ended); cancel() })
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
@@ -43,7 +44,11 @@ func (a *app) catchSignals(parent context.Context) *stopper {
 				continue
 			}
 			s.mu.Lock()
-			fmt.Fprintln(s.out, "gaia: finishing the tasks under way; interrupt again to stop now")
+			what := "no task is under way; what is done is graded and closed if no task is left out"
+			if n := s.underWay(); n > 0 {
+				what = "finishing " + counted(n, "task") + " under way"
+			}
+			fmt.Fprintf(s.out, "gaia: %s; interrupt again to stop now\n", what)
 			s.mu.Unlock()
 			close(draining)
 		}
@@ -51,9 +56,10 @@ func (a *app) catchSignals(parent context.Context) *stopper {
 	return s
 }
 
-// say sends the notice elsewhere than to standard error: above a progress bar.
-func (s *stopper) say(out io.Writer) {
+// say sends the notice elsewhere than to standard error: above a progress bar, which
+// knows the tasks under way.
+func (s *stopper) say(p *progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.out = out
+	s.out, s.underWay = p, p.underWay
 }

@@ -93,6 +93,9 @@ func (a *app) printSummary(dir string, found *ledger.Run, unsubmittable string) 
 		}
 		rows = append(rows, [2]string{"interruption", text})
 	}
+	if m := found.Manifest; !m.Rehearsal && !m.SubmitIntent {
+		rows = append(rows, [2]string{"submission", notForSubmission})
+	}
 	if unsubmittable != "" {
 		rows = append(rows, [2]string{"unsubmittable", unsubmittable})
 	}

@@ -18,9 +18,10 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// gradeAll grades and seals what is not sealed yet.
-func (r *Run) gradeAll(ctx context.Context, drain <-chan struct{}) error {
-	return r.each(ctx, drain, func(ctx context.Context, _ int, t *ledger.Task) error { return r.grade(ctx, t) })
+// gradeAll grades and seals what is not sealed yet. All tasks have had their attempts:
+// to be asked to stop now leaves none out.
+func (r *Run) gradeAll(ctx context.Context) error {
+	return r.each(ctx, nil, func(ctx context.Context, _ int, t *ledger.Task) error { return r.grade(ctx, t) })
 }
 
 // grade judges every answer that a task's attempts committed, in their order, if

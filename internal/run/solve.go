@@ -23,8 +23,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ErrDrained means that the run was asked to stop and did so between tasks. It
-// is not closed then, even if no task was left out.
+// ErrDrained means that the run was asked to stop and did so before all tasks had
+// their attempts. Where none was left out the run is graded and closed.
 var ErrDrained = errors.New("stopped on request")
 
 // Execute solves what is not solved, grades, seals and closes. When drain is
@@ -71,7 +71,7 @@ func (r *Run) execute(ctx context.Context, drain <-chan struct{}) error {
 	if err := r.solveFit(ctx, drain); err != nil {
 		return err
 	}
-	if err := r.gradeAll(ctx, drain); err != nil {
+	if err := r.gradeAll(ctx); err != nil {
 		return err
 	}
 	if err := r.complete(); err != nil {
@@ -109,6 +109,9 @@ func (r *Run) solveAll(ctx context.Context, drain <-chan struct{}) error {
 		err := r.each(ctx, drain, func(ctx context.Context, i int, t *ledger.Task) error {
 			return r.solve(ctx, drain, i, t, again, &leftOut)
 		})
+		if errors.Is(err, ErrDrained) && !slices.ContainsFunc(r.fold.Tasks, func(t *ledger.Task) bool { return !r.settled(t) }) {
+			drain, err = nil, nil // it came too late to leave a task out
+		}
 		if err != nil {
 			return err
 		}
