@@ -11,46 +11,22 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gaia-harness/gaia/internal/preflight"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// probeTokens bounds what a model may write when it is tried: enough for one that
-// thinks before it calls, and a few cents of the dearest.
-const probeTokens = 1024
-
-// bound is the most that a completion of a try may have, in tokens.
-func (x *exam) bound() int {
-	if x.maxTokens > 0 {
-		return min(x.maxTokens, probeTokens)
-	}
-	return probeTokens
-}
-
-// meter adds up what a try cost, useless replies included.
-type meter struct {
-	cost *int64 // micro-USD; nil: nothing known yet
-	last *llm.Response
-}
-
-func (m *meter) TryStarted(int) error { return nil }
-
-func (m *meter) TryCompleted(t llm.Try) error {
-	if t.Response == nil {
-		return nil
-	}
-	m.last = t.Response
-	if t.Response.CostMicroUSD != nil {
-		sum := *t.Response.CostMicroUSD
-		if m.cost != nil {
-			sum += *m.cost
+// asked asks one thing as a run does before its tasks. The context is that which
+// bounded it.
+func (x *exam) asked(ctx context.Context, kind string) (preflight.Result, context.Context) {
+	limited, cancel := context.WithTimeout(ctx, x.wait)
+	defer cancel()
+	for _, p := range x.w.Preflight.Probes() {
+		if p.Kind == kind {
+			return p.Run(limited), limited
 		}
-		m.cost = &sum
 	}
-	return nil
+	return preflight.Result{Kind: kind, Err: errors.New("the run has no such model")}, limited
 }
-
-// cutShort reports whether the last reply ended at the bound.
-func (m *meter) cutShort() bool { return m.last != nil && m.last.FinishReason == "length" }
 
 // notAsked says why a model is not to be asked; false if it is.
 func (x *exam) notAsked(name, use string) (diagnosis, bool) {
@@ -72,66 +48,38 @@ func (x *exam) notAsked(name, use string) (diagnosis, bool) {
 	return diagnosis{}, false
 }
 
-// The question that takes a tool: nobody knows what a gauge reads who does not call it.
-const (
-	probeTool     = "read_gauge"
-	probeQuestion = "What does the water gauge called mill read now? Call the tool read_gauge to find out."
-)
-
-func probeSpec() llm.ToolSpec {
-	return llm.ToolSpec{Name: probeTool, Description: "Reads a water gauge and returns its level in centimetres.",
-		Parameters: []byte(`{"type":"object","properties":{"name":{"type":"string","description":"what the gauge is called"}},"required":["name"],"additionalProperties":false}`)}
-}
-
-// modelFinding asks the model one question, as a run would ask it.
+// modelFinding asks the model as a run does before its tasks: for a word, and for a
+// call of a tool.
 func (x *exam) modelFinding(ctx context.Context) diagnosis {
 	const name, use = "model", "answers the tasks"
 	if f, not := x.notAsked(name, use); not {
 		return f
 	}
-	limited, cancel := context.WithTimeout(ctx, x.wait)
-	defer cancel()
-	m := &meter{}
-	r, err := x.w.Model.Client.Chat(limited, llm.Request{Model: x.model, MaxTokens: x.bound(), Tools: []llm.ToolSpec{probeSpec()},
-		Messages: []llm.Message{{Role: "user", Content: probeQuestion}}}, m)
-	if err != nil {
-		return x.untold(limited, name, use, err, m)
+	word, limited := x.asked(ctx, trajectory.PreflightModel)
+	if word.Err != nil {
+		return x.untold(limited, name, use, word)
+	}
+	r, limited := x.asked(ctx, trajectory.PreflightTools)
+	r = r.After(word)
+	if r.Err != nil {
+		return x.untold(limited, name, use, r)
 	}
 	f := fine(name, use, servedAs(x.model, r.ResponseModel)+" and calls tools")
-	switch callAmong(r.Message.ToolCalls) {
-	case callGood:
+	switch r.Tool {
+	case trajectory.ToolCalled:
 		f = x.unfit(x.declared(f, x.model, r.ResponseModel), r)
-	case callBroken:
+	case trajectory.ToolOther:
 		f.State, f.Detail = stateFailed, servedAs(x.model, r.ResponseModel)+", but its call of a tool was not the one that was asked for"
-	case callNone:
+	default:
 		f.State, f.Detail = stateFailed, servedAs(x.model, r.ResponseModel)+", but calls no tool where the question takes one"
-		if m.cutShort() {
-			f = unlooked(name, use, fmt.Sprintf("%s, but its completion reached %d tokens before it called a tool", servedAs(x.model, r.ResponseModel), x.bound()))
+		if r.CutShort() {
+			f = unlooked(name, use, fmt.Sprintf("%s, but its completion reached %d tokens before it called a tool", servedAs(x.model, r.ResponseModel), x.w.Preflight.Bound()))
 		}
 	}
 	if f.State == stateFailed && f.Remedy == "" {
 		f.Remedy = "name a model that calls tools with --model, or start the server with its parser of tool calls"
 	}
-	return m.billed(f)
-}
-
-// What became of the call that a question takes.
-const (
-	callGood = iota
-	callBroken
-	callNone
-)
-
-func callAmong(calls []llm.ToolCall) int {
-	if len(calls) == 0 {
-		return callNone
-	}
-	for _, c := range calls {
-		if v := jsontext.Value(c.Arguments); c.Name == probeTool && v.IsValid() && v.Kind() == '{' {
-			return callGood
-		}
-	}
-	return callBroken
+	return billed(f, r)
 }
 
 // servedAs says which model answered, by its own account.
@@ -167,10 +115,10 @@ func modelFlag(ofJudge bool) string {
 }
 
 // unfit says of a reply what will be held against a run.
-func (x *exam) unfit(f diagnosis, r llm.Response) diagnosis {
+func (x *exam) unfit(f diagnosis, r preflight.Result) diagnosis {
 	switch {
-	case len(r.Channels) > 0:
-		f.Detail += "; it did things of its own that nothing records: " + strings.Join(r.Channels, ", ")
+	case len(r.Last.Channels) > 0:
+		f.Detail += "; it did things of its own that nothing records: " + strings.Join(r.Last.Channels, ", ")
 	case !r.Usage.Reported:
 		f.Detail += "; it reports no usage, so its cost cannot be bounded"
 	default:
@@ -187,31 +135,31 @@ func (x *exam) unfit(f diagnosis, r llm.Response) diagnosis {
 }
 
 // billed adds what a try cost.
-func (m *meter) billed(f diagnosis) diagnosis {
-	f.CostMicroUSD = m.cost
-	if m.last != nil {
-		f.Detail += fmt.Sprintf(" (%d tokens in, %d out; cost %s)", m.last.Usage.In, m.last.Usage.Out, dollars(m.cost))
+func billed(f diagnosis, r preflight.Result) diagnosis {
+	if r.Last != nil {
+		f.CostMicroUSD = r.CostMicroUSD
+		f.Detail += fmt.Sprintf(" (%d tokens in, %d out; cost %s)", r.Usage.In, r.Usage.Out, dollars(r.CostMicroUSD))
 	}
 	return f
 }
 
 // untold is the finding that a request failed, with what would mend it.
-func (x *exam) untold(limited context.Context, name, use string, err error, m *meter) diagnosis {
-	f := diagnosis{Name: name, Use: use, State: stateFailed, Detail: err.Error(), Remedy: "check --base-url, and " + modelFlag(name == "judge")}
+func (x *exam) untold(limited context.Context, name, use string, r preflight.Result) diagnosis {
+	f := diagnosis{Name: name, Use: use, State: stateFailed, Detail: r.Err.Error(), Remedy: "check --base-url, and " + modelFlag(name == "judge")}
 	var asked *llm.Error
 	switch {
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
 		f.Detail = fmt.Sprintf("no answer from %s within %s", originOf(x.baseURL), x.wait)
 		f.Remedy = "check --base-url and the network; a model that is slow to begin is given more time by --wait 5m"
-	case m.cutShort():
-		f.State, f.Remedy, f.Detail = stateUnknown, "", fmt.Sprintf("its completion reached %d tokens before it said anything", x.bound())
-	case errors.As(err, &asked):
+	case r.CutShort():
+		f.State, f.Remedy, f.Detail = stateUnknown, "", fmt.Sprintf("its completion reached %d tokens before it said anything", x.w.Preflight.Bound())
+	case errors.As(r.Err, &asked):
 		if asked.Status == http.StatusTooManyRequests && !asked.Stop {
 			f.State = stateUnknown // a run waits
 		}
 		f.Remedy = mendingOf(asked, name == "judge")
 	}
-	return m.billed(f)
+	return billed(f, r)
 }
 
 // mendingOf is what would mend a failed request.

@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -82,7 +83,7 @@ func (x *exam) reach() (err error) {
 		return nil
 	}
 	s := x.settings
-	s.runCost = "" // of which nothing is kept to here
+	s.runCost, s.noPreflight = "", false // of which nothing is kept to here
 	if mode, _, _ := s.tape(); mode == ledger.CassetteRecord {
 		s.cassette = "" // nothing is recorded here
 	}
@@ -183,8 +184,8 @@ func (x *exam) pricesFinding() diagnosis {
 }
 
 // ofSenses says which tools there would be that need another model or a service.
-// Nobody is asked.
-func (x *exam) ofSenses(context.Context) []diagnosis {
+// The models are asked as a run does before its tasks; the search engine is not.
+func (x *exam) ofSenses(ctx context.Context) []diagnosis {
 	const hear, look, search = "transcription", "vision", "search"
 	const hearUse, lookUse, searchUse = "the tool transcribe_audio", "the tool describe_image", "the tool web_search"
 	if x.unsettled != nil {
@@ -201,7 +202,7 @@ func (x *exam) ofSenses(context.Context) []diagnosis {
 	case x.rehearsal:
 		given(0, "rehearsal: built-in")
 	case x.transcription != "":
-		given(0, x.transcription+", not asked")
+		found[0] = x.senseFinding(ctx, trajectory.PreflightTranscription, hearUse, x.transcription, "--transcription-model")
 	}
 	switch {
 	case x.vision == noVision:
@@ -209,7 +210,7 @@ func (x *exam) ofSenses(context.Context) []diagnosis {
 	case x.rehearsal:
 		given(1, "rehearsal: built-in")
 	case x.looks() != "":
-		given(1, x.looks()+", not asked")
+		found[1] = x.senseFinding(ctx, trajectory.PreflightVision, lookUse, x.looks(), "--vision-model")
 	}
 	switch {
 	case x.noSearch != nil:
@@ -224,6 +225,21 @@ func (x *exam) ofSenses(context.Context) []diagnosis {
 		given(2, x.engine.Name+", with the key from "+x.keyVariable(x.engine.Name)+", not asked")
 	}
 	return found
+}
+
+// senseFinding asks the model that a tool asks.
+func (x *exam) senseFinding(ctx context.Context, kind, use, model, flag string) diagnosis {
+	if f, not := x.notAsked(kind, use); not {
+		f.Detail = model + ", " + f.Detail
+		return f
+	}
+	r, limited := x.asked(ctx, kind)
+	if r.Err != nil {
+		f := x.untold(limited, kind, use, r)
+		f.Remedy = strings.ReplaceAll(f.Remedy, "--model", flag)
+		return f
+	}
+	return billed(fine(kind, use, servedAs(model, r.ResponseModel)), r)
 }
 
 // keyVariable is the variable that the key of a search engine is from.

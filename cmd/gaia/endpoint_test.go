@@ -85,6 +85,99 @@ func TestQuotaStops(t *testing.T) {
 	}
 }
 
+// TestUnknownModel: a gateway that refuses an unknown model with 400 stops the run,
+// before any task or, without a preflight, after four of them. Such a run is no
+// evidence of a score, and goes on when the endpoint answers.
+func TestUnknownModel(t *testing.T) {
+	server, err := fixtures.Serve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	model, err := url.Parse(server.ModelURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name     string
+		flags    []string
+		requests int32
+		says     string
+		begun    string
+	}{
+		{"preflight", nil, 1, "preflight: the model ", "with 0 of 5 tasks begun"},
+		{"no preflight", []string{"--no-preflight"}, 4, "the endpoint refused the first request of 4 tasks in the same way", "of 5 tasks begun"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var known atomic.Bool
+			var refused atomic.Int32
+			proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: model.Scheme, Host: model.Host})
+			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if known.Load() {
+					proxy.ServeHTTP(w, r)
+					return
+				}
+				refused.Add(1)
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(`{"error":{"message":"Invalid model name passed in model=scripted-model","type":"invalid_request_error","code":"400"}}`))
+			}))
+			defer front.Close()
+			p := newProgram(t)
+			if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+				t.Fatal(err)
+			}
+			base := front.URL + model.Path
+			args := []string{"run", "--source", "dir:data", "--base-url", base, "--model", fixtures.Model, "--limit", "5", "--concurrency", "1"}
+			out := p.want(exitIncomplete, append(args, test.flags...)...)
+			for _, want := range []string{"gaia: error: the run stopped: " + test.says, "Invalid model name", "gaia: hint: to name another model: gaia run --like runs/", " --model NAME", "gaia: hint: when the endpoint answers: gaia resume runs/"} {
+				if !strings.Contains(out, want) {
+					t.Errorf("run does not say %q:\n%s", want, out)
+				}
+			}
+			if n := refused.Load(); n != test.requests {
+				t.Errorf("%d requests were made, want %d", n, test.requests)
+			}
+			dir := p.runDir()
+			for _, command := range []string{"verify", "audit", "submit"} {
+				if out := p.want(exitIncomplete, command, dir); !strings.Contains(out, "it was stopped by its endpoint, ") || !strings.Contains(out, test.begun) {
+					t.Errorf("%s says:\n%s", command, out)
+				}
+			}
+			known.Store(true)
+			out = p.want(exitOK, "resume", "--source", "dir:data", "--base-url", base, dir)
+			if !strings.Contains(out, " 0 error, 0 skipped") || strings.Contains(out, "left out by --no-preflight") == (test.flags == nil) {
+				t.Errorf("resume says:\n%s", out)
+			}
+			p.want(exitOK, "verify", dir)
+		})
+	}
+}
+
+// TestNothingCompleted: a run in which every attempt ended in an error ends with
+// findings, and there is no clean package of it.
+func TestNothingCompleted(t *testing.T) {
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(`{"error":{"message":"invalid schema","type":"invalid_request_error","code":"invalid_request"}}`))
+	}))
+	defer front.Close()
+	p := newProgram(t)
+	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	out := p.want(exitFindings, "run", "--source", "dir:data", "--base-url", front.URL+"/v1", "--model", fixtures.Model, "--limit", "3", "--no-preflight", "--submit-intent")
+	if !strings.Contains(out, "gaia: error: every attempt ended in an error") {
+		t.Errorf("run says:\n%s", out)
+	}
+	if out := p.want(exitFindings, "audit", p.runDir()); !strings.Contains(out, "CRITICAL AUD-11.nothing-completed") {
+		t.Errorf("audit says:\n%s", out)
+	}
+	p.want(exitFindings, "submit", p.runDir())
+	p.want(exitFindings, "resume", "--source", "dir:data", "--base-url", front.URL+"/v1", p.runDir())
+}
+
 // TestResumeTakesThePlan: a run that was planned with every flag goes on
 // without them; only the directory of its cassette is the user's to say.
 func TestResumeTakesThePlan(t *testing.T) {

@@ -37,10 +37,10 @@ const exitHelp = `Exit codes:
   1    failure
   2    usage
   3    findings or gaps, what a run would fail by, a package or card that is
-       refused, an evaluation that fails, or a run that is not submittable though
-       it was meant to be
+       refused, an evaluation that fails, a run whose attempts all ended in errors,
+       or one that is not submittable though it was meant to be
   4    evidence does not verify
-  5    run incomplete, can be resumed
+  5    run incomplete, also by a model that cannot be asked; can be resumed
   130  interrupted (state saved)
 `
 

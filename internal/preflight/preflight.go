@@ -11,6 +11,7 @@ package preflight
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -102,6 +103,21 @@ func (p Probe) Run(ctx context.Context) Result {
 		r.Latency = p.now().Sub(began)
 	}
 	r.Usage.Reported = r.Usage.Reported && r.Last != nil
+	return r
+}
+
+// After returns r with what an earlier probe of the same model took added.
+func (r Result) After(before Result) Result {
+	u := before.Usage
+	r.Requests += before.Requests
+	r.RequestIDs = append(slices.Clone(before.RequestIDs), r.RequestIDs...)
+	r.Usage.Reported = r.Usage.Reported && u.Reported
+	r.Usage.In, r.Usage.Out, r.Usage.Cached, r.Usage.Reasoning = r.Usage.In+u.In, r.Usage.Out+u.Out, r.Usage.Cached+u.Cached, r.Usage.Reasoning+u.Reasoning
+	if r.CostMicroUSD != nil && before.CostMicroUSD != nil {
+		r.CostMicroUSD = new(*r.CostMicroUSD + *before.CostMicroUSD)
+	} else {
+		r.CostMicroUSD = nil
+	}
 	return r
 }
 
