@@ -85,9 +85,8 @@ looks at all that such a run would use, and says what would mend it: keys, model
 prices, the dataset, the sandbox and the programs, MCP servers, room on disk,
 signing and trusted keys, the judge cache, and this program itself.
 
-The model is asked one question, which takes a call of a tool, and the judge is
-shown one answer that says nothing: that costs what it says. --no-call leaves both
-out. Where "gaia run" would rehearse, nothing is asked over any network. Doctor
+The models are asked what a run asks before its first task, at most 6 short
+requests, and doctor says what that cost. --no-call leaves them out. Where "gaia run" would rehearse, nothing is asked over any network. Doctor
 changes nothing and makes nothing, no key and no directory either.
 
 What is missing is optional, what is unknown was not looked at, and the exit code

@@ -67,7 +67,7 @@ func TestDoctorModel(t *testing.T) {
 			counts := s.Counts()
 			asked := map[bool]int{true: 3, false: 1}[f.State != stateFailed && f.State != stateUnknown] // a word, a call, and its result
 			if strings.Contains(test.detail, "not the one") {
-				asked = 1
+				asked = 2
 			}
 			if counts.Requests != asked {
 				t.Errorf("%d requests", counts.Requests)
@@ -124,7 +124,7 @@ func TestDoctorAnswers(t *testing.T) {
 			stateUnknown, "reached 50 tokens before it called", ""},
 		{"silence at the bound", 200, said(endpoint.Model, "", "length"), nil, "/v1/chat/completions", `:1024`,
 			stateUnknown, "reached 1024 tokens before it said anything", ""},
-		{"another name", 200, strings.Replace(call, "MODEL", "berth-7", 1), nil, "/v1/chat/completions", `"name":"read_gauge"`,
+		{"another name", 200, strings.Replace(call, "MODEL", "berth-7", 1), nil, "/v1/chat/completions", `"content":"Reply with the word ready."`,
 			stateMissing, "answers as berth-7, asked for " + endpoint.Model + " and calls tools; the audit takes that for another model", "give --served-as berth-7 if it is the same model"},
 		{"another name, to be submitted", 200, strings.Replace(call, "MODEL", "berth-7", 1), []string{"--submit-intent"}, "/v1/chat/completions", "",
 			stateFailed, "the audit takes that for another model", "name what is there with --model"},

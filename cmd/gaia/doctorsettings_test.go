@@ -73,7 +73,7 @@ func TestDoctorKeyAndPrices(t *testing.T) {
 	p.wants(found["prices"], stateFailed, `the price of model "unpriced-model" is not known, so its cost cannot be bounded`, "--max-task-cost off")
 	p.wants(found["model"], stateUnknown, "--no-call", "")
 	p.wants(found["judge"], stateUnknown, "--no-call", "")
-	p.wants(found["transcription"], stateOK, endpoint.Hearing+", not asked", "")
+	p.wants(found["transcription"], stateUnknown, endpoint.Hearing+", not asked: --no-call", "")
 	p.wants(found["vision"], stateOK, "left out", "")
 	p.wants(found["search"], stateOK, "brave, with the key from BRAVE_SEARCH_API_KEY", "")
 	found = p.findings(append(flags, "--max-task-cost", "off")...)
