@@ -146,6 +146,7 @@ func (t *following) decide(a *AttemptEvidence, ev trajectory.Event, p trajectory
 		}
 	} else {
 		waiting.refused = append(waiting.refused, c)
+		c.Class = policy.Decide(t.plan.policy, c.asks).Class
 	}
 	if p.Shown != "" {
 		c.Told = t.tells(p.Shown, c)

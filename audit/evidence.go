@@ -62,6 +62,7 @@ type AttemptEvidence struct {
 	Unpriced  bool       // the cost of a reply, or of what a tool asked a model, is not known
 	Calls     []*CallFact
 	Rollbacks []RollbackFact
+	Denied    []DenialFact // violations of all classes
 	Broken    []BrokenFact
 	Answer    *trajectory.AnswerCommitted
 	Ended     *trajectory.AttemptEnded
@@ -158,11 +159,12 @@ type CallFact struct {
 	Verbatim int      // of the question, in thousandths, in a query
 	Decided  int64
 	Decision trajectory.PolicyDecision
-	Approved bool        // somebody approved it before it was decided
-	Against  string      // why the plan's policy does not allow it, rules aside, though it was allowed; "" if it does
-	Fetches  string      // the address that web_fetch was asked for, without its fragment; "" if it is not known, or a copy was asked for
-	Told     bool        // what the model was told in place of a result holds its answer or fields for one
-	Result   *ResultFact // nil: nothing ran
+	Class    policy.Denial // of its denial, by the plan's policy without its budgets; "" if that does not deny it
+	Approved bool          // somebody approved it before it was decided
+	Against  string        // why the plan's policy does not allow it, rules aside, though it was allowed; "" if it does
+	Fetches  string        // the address that web_fetch was asked for, without its fragment; "" if it is not known, or a copy was asked for
+	Told     bool          // what the model was told in place of a result holds its answer or fields for one
+	Result   *ResultFact   // nil: nothing ran
 
 	args, text string // its values, and all that it says: until there is a result
 	echo       string // of args, what a result may echo
@@ -223,6 +225,13 @@ type BrokenFact struct {
 	Seq    int64
 	Turn   int
 	CallID string
+}
+
+// DenialFact is a policy_violation of any class.
+type DenialFact struct {
+	Turn   int
+	CallID string
+	Class  policy.Denial
 }
 
 // CacheFact is a check of the judge cache.

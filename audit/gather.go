@@ -266,6 +266,7 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 	case trajectory.ToolExecuted:
 		t.execute(a, ev, p)
 	case trajectory.PolicyViolation:
+		a.Denied = append(a.Denied, DenialFact{ev.Turn, p.CallID, policy.Denial(p.Class)})
 		if p.Class == string(policy.DeniedByRule) {
 			a.Broken = append(a.Broken, BrokenFact{ev.Seq, ev.Turn, p.CallID})
 		}
