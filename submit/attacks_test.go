@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -64,7 +65,7 @@ func TestEncodings(t *testing.T) {
 	t.Parallel()
 	pkg, _ := varied(t)
 	tried := map[string]int{}
-	for _, name := range Files(additions()...) {
+	for _, name := range Files(audit.AdjudicationsFile) {
 		if !strings.Contains(name, ".json") {
 			continue
 		}

@@ -108,7 +108,7 @@ func TestCoverage(t *testing.T) {
 		refused(t, m)
 	}
 	runs.Misplace(pkg, other, all)
-	for _, name := range Files(additions()...) {
+	for _, name := range Files(audit.AdjudicationsFile) {
 		added := maps.Clone(pkg)
 		added[name+".orig"] = pkg[name]
 		all(runs.Mutation{Name: "a copy of " + name, Files: []string{name + ".orig"}, Dir: added})
@@ -162,7 +162,7 @@ func TestStatementCoverage(t *testing.T) {
 		}
 		about := []string{AttestationFile}
 		if strings.HasPrefix(place, ".subject") {
-			about = Files(additions()...) // the file whose digest it is
+			about = Files(audit.AdjudicationsFile) // the file whose digest it is
 		}
 		refused(t, runs.Mutation{Name: "signed again, " + place, Files: about, Dir: signed})
 	})

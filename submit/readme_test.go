@@ -287,3 +287,15 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+// TestPrivacyNote: the package says that it can hold texts of the web, which are others'.
+func TestPrivacyNote(t *testing.T) {
+	pkg := load(t, mustBuild(t, config(t, two)).Path)
+	_, note, found := strings.Cut(string(pkg[ReadmeFile]), "\n## Privacy\n")
+	note, _, _ = strings.Cut(note, "\n## ")
+	for _, want := range []string{"The journal, the trajectories and the\nanswers are in this package", "excerpts of web pages and documents that the agent fetched, with their addresses", "under copyright"} {
+		if !found || !strings.Contains(note, want) {
+			t.Errorf("the privacy note lacks %q: %s", want, note)
+		}
+	}
+}
