@@ -142,7 +142,7 @@ func TestPublicSigned(t *testing.T) {
 	for name, free := range map[string][]string{
 		leavesFile: nil, trajectory.CheckpointFile: nil,
 		ledger.ResultsFile: {".latency_ms", ".tools_used", ".attempt"},
-		MetadataFile:       {".interruptions", ".judge", ".retried_calls"},
+		MetadataFile:       {".interruptions", ".judge", ".preflight", ".retried_calls"},
 	} {
 		n, taken := 0, 0
 		err := runs.Mutate(map[string][]byte{name: files[name]}, func(m runs.Mutation) {

@@ -23,6 +23,7 @@ import (
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/google/go-cmp/cmp"
@@ -235,11 +236,22 @@ func (v *victim) received(process string, body []byte) {
 	for _, item := range judge.Battery() {
 		for _, m := range request.Messages {
 			if request.Model == fixtures.JudgeModel && strings.Contains(m.Content, item.Question) {
+				if count(data, "run_started", "") == 1 && count(data, "task_started", "") == 0 { // the preflight's
+					return
+				}
 				if count(data, "answer_committed", "") == 0 {
 					v.t.Error("a null battery is put to the judge before any answer is on disk")
 				}
 				return
 			}
+		}
+	}
+	for _, m := range request.Messages {
+		if m.Content == prompt.PreflightQuestion || m.Content == prompt.PreflightToolCall || m.Content == prompt.PreflightLook {
+			if count(data, "run_started", "") != 1 {
+				v.t.Error("a model is asked before the plan is on disk")
+			}
+			return
 		}
 	}
 	v.t.Error("a request about none of the tasks")
