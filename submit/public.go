@@ -146,7 +146,7 @@ func newWithheld(journalSHA256 string, decided, rejudged bool) []WithheldFile {
 // wrote, a phrase each: they are in a public package, too.
 func PublicTexts(m ledger.Manifest) []string {
 	var all, servers []string
-	listed := map[string]int{}
+	listed, variables := map[string]int{}, map[string]int{}
 	for _, t := range m.Tools {
 		if t.Server == "" {
 			continue
@@ -154,9 +154,13 @@ func PublicTexts(m ledger.Manifest) []string {
 		if listed[t.Server]++; listed[t.Server] == 1 {
 			servers = append(servers, t.Server)
 		}
+		variables[t.Server] = len(t.Env)
 	}
 	for _, server := range servers {
 		all = append(all, fmt.Sprintf("the name of the MCP server %s and its description of %s", quote(strings.TrimPrefix(server, "mcp:")), count(listed[server], "tool")))
+		if n := variables[server]; n > 0 {
+			all = append(all, fmt.Sprintf("the names of %s that the MCP server %s is given", count(n, "variable"), quote(strings.TrimPrefix(server, "mcp:"))))
+		}
 	}
 	for member, entries := range map[string][]string{"answer_sources": m.Policy.AnswerSources, "commands": m.Policy.Commands, "packages": m.Policy.Packages} {
 		if len(entries) > 0 {

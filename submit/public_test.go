@@ -230,10 +230,11 @@ func TestPublicTexts(t *testing.T) {
 	if texts := PublicTexts(m); len(texts) > 0 {
 		t.Errorf("%q", texts)
 	}
-	m.Tools = append(m.Tools, ledger.ToolPlan{Name: "notes__add", Server: "mcp:notes"}, ledger.ToolPlan{Name: "notes__find", Server: "mcp:notes"},
+	m.Tools = append(m.Tools, ledger.ToolPlan{Name: "notes__add", Server: "mcp:notes", Env: []string{"A", "B"}}, ledger.ToolPlan{Name: "notes__find", Server: "mcp:notes", Env: []string{"A", "B"}},
 		ledger.ToolPlan{Name: "tide__at", Server: "mcp:tide http://tide.example"})
 	m.Policy.AnswerSources, m.Policy.Commands, m.Policy.Packages = []string{"ostrel.example"}, []string{"tide"}, []string{"tides"}
 	want := []string{`the name of the MCP server "notes" and its description of 2 tools`, `the name of the MCP server "tide http://tide.example" and its description of 1 tool`,
+		`the names of 2 variables that the MCP server "notes" is given`,
 		"what the policy file has under answer_sources", "what the policy file has under commands", "what the policy file has under packages"}
 	if texts := PublicTexts(m); !slices.Equal(texts, want) {
 		t.Errorf("%q", texts)

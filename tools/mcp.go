@@ -165,7 +165,7 @@ func (s MCPServer) hidden(text string) string {
 // was at: only the last of them is of the server.
 func startFault(text string) error {
 	text = regexp.MustCompile(`^(?:connection closed: |client is closing: |rejected by transport: |(?:calling|sending) "[^"]*": )+`).ReplaceAllString(text, "")
-	if text == "EOF" {
+	if text == "EOF" || strings.HasSuffix(text, "broken pipe") { // by whether it ended before it was written to
 		text = "it ended before it had said what its tools are"
 	}
 	return errors.New(text)

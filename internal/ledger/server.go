@@ -66,8 +66,13 @@ func (f *Fold) ServerNotes() [][2]string {
 	case refused > 0:
 		out = append(out, [2]string{"tools", fmt.Sprintf("the endpoint refused tools in %s: name a model that calls tools, or start the server with tool calling on", counted(refused, "request"))})
 	case len(f.Manifest.Tools) > 0 && replies > 0 && calls == 0:
-		out = append(out, [2]string{"tools", fmt.Sprintf("%s offered in %s, none called: the model or its server may ignore tools; 'gaia doctor' tries one",
-			counted(len(f.Manifest.Tools), "tool"), counted(replies, "model call"))})
+		line := fmt.Sprintf("%s offered in %s, none called", counted(len(f.Manifest.Tools), "tool"), counted(replies, "model call"))
+		switch p := f.Preflight(); {
+		case p == nil || p.Tool == "": // it was not tried
+			out = append(out, [2]string{"tools", line + ": the model or its server may ignore tools; 'gaia doctor' tries one"})
+		case p.Tool == trajectory.ToolCalled:
+			out = append(out, [2]string{"tools", line + ", though the model called the one of the preflight"})
+		} // else the summary of the preflight says it
 	}
 	return out
 }

@@ -1,8 +1,10 @@
 package ledger
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -19,8 +21,11 @@ func TestServerNotes(t *testing.T) {
 		"no tools":     {0, begin + "a.1.1 call in=1 out=1\na.1.1 done\na.1 answer 42\na.1 ended answered\n", nil},
 		"tools ignored": {2, begin + "a.1.1 call in=1 out=1\na.1.1 done\na.1.2 turn\na.1.2 call in=1 out=1\na.1.2 done\na.1 answer 42\na.1 ended answered\n",
 			[][2]string{{"tools", "2 tools offered in 2 model calls, none called" + tools}}},
-		"tools ignored once": {1, begin + "a.1.1 call in=1 out=1\n", [][2]string{{"tools", "1 tool offered in 1 model call, none called" + tools}}},
-		"no reply":           {2, begin + "a.1.1 call error\n", nil},
+		"tools ignored once":              {1, begin + "a.1.1 call in=1 out=1\n", [][2]string{{"tools", "1 tool offered in 1 model call, none called" + tools}}},
+		"tried: " + trajectory.ToolCalled: {1, begin + "a.1.1 call in=1 out=1\n", [][2]string{{"tools", "1 tool offered in 1 model call, none called, though the model called the one of the preflight"}}},
+		"tried: " + trajectory.ToolNone:   {1, begin + "a.1.1 call in=1 out=1\n", nil},
+		"tried: " + trajectory.ToolOther:  {1, begin + "a.1.1 call in=1 out=1\n", nil},
+		"no reply":                        {2, begin + "a.1.1 call error\n", nil},
 		"tools refused": {2, begin + "a.1.1 call error=tools_not_supported\na.1.1 call error=tools_not_supported\n",
 			[][2]string{{"tools", "the endpoint refused tools in 2 requests: name a model that calls tools, or start the server with tool calling on"}}},
 		"no room": {0, begin + "a.1.1 call error=context_length_exceeded\na.1.1 done\na.1 ended no_answer\n",
@@ -38,6 +43,9 @@ func TestServerNotes(t *testing.T) {
 			}
 			m.Tools = make([]ToolPlan, tt.tools)
 			f, _ := mustFollow(t, m, tt.script)
+			if called, tried := strings.CutPrefix(name, "tried: "); tried {
+				f.preflights.sum = &PreflightSummary{Tool: called}
+			}
 			if diff := cmp.Diff(tt.want, f.ServerNotes()); diff != "" {
 				t.Error(diff)
 			}
