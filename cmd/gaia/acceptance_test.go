@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures/endpoint"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 

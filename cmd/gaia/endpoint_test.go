@@ -314,6 +314,7 @@ func TestServers(t *testing.T) {
 		"judge, no /v1":     {http.NotFound, "", exitFailure, []string{"judge", "check", "--judge-model", "j"}, []string{"gaia: hint: the base URL has no /v1, where most servers answer: try --base-url ADDR/v1\n"}},
 		"tools refused":     {noTools, "/v1", exitIncomplete, []string{"run"}, []string{"does not support tools", "gaia: hint: name a model that calls tools with --model, or start the server with tool calling on"}},
 		"tools ignored":     {says(200, plainAnswer), "/v1", exitOK, []string{"run", "--no-preflight"}, []string{"tools  4 tools offered in 3 model calls, none called: the model or its server may ignore tools; 'gaia doctor' tries one\n"}},
+		"no tool called":    {says(200, plainAnswer), "/v1", exitOK, []string{"run"}, []string{"preflight  model, tools: ", "the model did not call the tool it was asked to call: it called none\n"}},
 		"context too small": {tooLong, "/v1", exitOK, []string{"run"}, []string{"context  the endpoint refused a conversation as too long in 3 of 3 tasks, and 3 attempts ended without an answer for it: start the server with a larger context"}},
 		"cost of a gateway": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("x-litellm-response-cost", "3.45e-05")
