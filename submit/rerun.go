@@ -74,7 +74,11 @@ func (v *Verified) compare(report audit.Report, o Options) error {
 		return nil
 	case v.NotRerun != "":
 		if f, left := leftOut(v.Report, report); left {
-			return trajectory.Faultf(audit.ReportFile, "leaves out what the audit finds when it is run again, also without what it had besides: %s %s%s", f.Severity, f.RuleID, o.otherProgram(p.Harness))
+			without := "the gold answers"
+			if v.NotRerun != noGold {
+				without = "all of its documents"
+			}
+			return trajectory.Faultf(audit.ReportFile, "leaves out what the audit finds when it is run again, even without %s: %s %s%s", without, f.Severity, f.RuleID, o.otherProgram(p.Harness))
 		}
 		return nil
 	}

@@ -297,7 +297,7 @@ func TestReportLeavesOut(t *testing.T) {
 	})
 	_, err = Verify(pkg, Options{})
 	var fault *trajectory.Fault
-	if want := "leaves out what the audit finds when it is run again, also without the gold answers: CRITICAL " + leakRule; !errors.As(err, &fault) || fault.File != audit.ReportFile || !strings.HasPrefix(fault.Reason, want) {
+	if want := "leaves out what the audit finds when it is run again, even without the gold answers: CRITICAL " + leakRule; !errors.As(err, &fault) || fault.File != audit.ReportFile || !strings.HasPrefix(fault.Reason, want) {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
