@@ -73,7 +73,7 @@ func TestWitnessInterop(t *testing.T) {
 		bundles = append(bundles, encode(t, Witness{Sections: []WitnessSection{{WitnessNote, []byte(note)}}}, vectorKey(t)))
 	}
 	governed := Witness{ToolCalls: 1, Sections: []WitnessSection{{WitnessTrace, []byte("\x00\x00\x01\x00" + strings.Repeat("\x00", 28))}}}
-	value, err := NewWitnessConduct(Conduct{Denials: Denials{Mode: 1}, Rollbacks: 2, RollbacksCorrect: 1}, true).Encode()
+	value, err := WitnessConduct{Conduct{Denials: Denials{Mode: 1}, Rollbacks: 2, RollbacksCorrect: 1}, true}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

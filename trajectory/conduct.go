@@ -109,21 +109,8 @@ const WitnessGovernance uint16 = 0x4148
 // WitnessConduct is the conduct of a bundle's attempt, all zero where there is none, and
 // whether the recording of its run did not fail.
 type WitnessConduct struct {
-	Denials          Denials `json:"denials"`
-	PersonRefusals   int     `json:"person_refusals"`
-	Recorded         bool    `json:"recorded"`
-	Rollbacks        int     `json:"rollbacks"`
-	RollbacksCorrect int     `json:"rollbacks_correct"`
-}
-
-// NewWitnessConduct returns the section of an attempt.
-func NewWitnessConduct(c Conduct, recorded bool) WitnessConduct {
-	return WitnessConduct{c.Denials, c.PersonRefusals, recorded, c.Rollbacks, c.RollbacksCorrect}
-}
-
-// Conduct returns the counts alone.
-func (c WitnessConduct) Conduct() Conduct {
-	return Conduct{c.Denials, c.PersonRefusals, c.Rollbacks, c.RollbacksCorrect}
+	Conduct
+	Recorded bool `json:"recorded"`
 }
 
 // Encode returns the value of the section.
@@ -171,20 +158,19 @@ func (w Witness) conducted() error {
 	if err != nil {
 		return fmt.Errorf("the governance section of a witness bundle: %w", err)
 	}
-	counts := c.Conduct()
-	if !new(Conduct).Sum(counts, math.MaxUint32) {
+	if !new(Conduct).Sum(c.Conduct, math.MaxUint32) {
 		return fmt.Errorf("the governance section of a witness bundle counts what cannot be")
 	}
 	calls, denied := 0, w.Denied()
 	for range w.entries {
 		calls++
 	}
-	d := counts.Denials
-	of := d.DenyList + d.Mode + counts.PersonRefusals
+	d := c.Denials
+	of := d.DenyList + d.Mode + c.PersonRefusals
 	if calls == denied {
 		of += d.Rule
 	}
-	if of > denied || counts.Rollbacks > 0 && calls == 0 {
+	if of > denied || c.Rollbacks > 0 && calls == 0 {
 		return fmt.Errorf("the governance section of a witness bundle contradicts its trace: %d of %d calls are denied", denied, calls)
 	}
 	return nil

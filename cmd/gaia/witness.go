@@ -261,7 +261,7 @@ func conductText(w trajectory.Witness) string {
 	if !says {
 		return "the bundle does not say"
 	}
-	text := conducted(c.Conduct())
+	text := conducted(c.Conduct)
 	if !c.Recorded {
 		text += "; recording of the run failed"
 	}

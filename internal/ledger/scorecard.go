@@ -102,7 +102,7 @@ func bundleTask(w trajectory.Witness) SheetTask {
 	cost := w.CostMicroUSD
 	conduct := trajectory.Conduct{Denials: trajectory.Denials{Rule: w.Denied()}}
 	if c, says := w.Conduct(); says {
-		conduct = c.Conduct()
+		conduct = c.Conduct
 	}
 	return SheetTask{Conduct: conduct, CostMicroUSD: &cost, EvidenceComplete: w.EvidenceComplete(), LatencyMs: w.LatencyMs,
 		Outcome: []string{trajectory.WitnessSolved: trajectory.Solved, trajectory.WitnessFailed: trajectory.Failed,

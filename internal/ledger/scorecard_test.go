@@ -201,8 +201,8 @@ func TestAccept(t *testing.T) {
 	solved := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](1), EvidenceComplete: true}
 	failed := SheetTask{Outcome: "failed", CostMicroUSD: ptr[int64](1)}
 	untold := trajectory.Witness{}
-	told := func(c trajectory.Conduct, recorded bool) trajectory.Witness {
-		value, err := trajectory.NewWitnessConduct(c, recorded).Encode()
+	bundle := func(c trajectory.Conduct, recorded bool) trajectory.Witness {
+		value, err := trajectory.WitnessConduct{Conduct: c, Recorded: recorded}.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,8 +241,8 @@ func TestAccept(t *testing.T) {
 		{"resumed under other rules", []any{Sheet{GuidanceHash: "g1", Events: []RunEvent{{GuidanceHash: "g1"}, {GuidanceHash: "g2"}}, Tasks: []SheetTask{solved}}}, DefaultThresholds(), []string{"policies"}},
 		{"policies that may differ", []any{Sheet{PolicyHash: "p1", Tasks: []SheetTask{solved}}, Sheet{PolicyHash: "p2", Tasks: []SheetTask{solved}}},
 			Thresholds{SolveRate: 0.60, EvidenceCoverage: 1, RollbackCorrectness: 1, MixedPolicies: true}, nil},
-		{"a bundle says", []any{told(trajectory.Conduct{Denials: trajectory.Denials{Budget: 2, Mode: 3}, PersonRefusals: 1, Rollbacks: 1, RollbacksCorrect: 1}, true)}, DefaultThresholds(), nil},
-		{"a bundle says what fails", []any{told(trajectory.Conduct{Denials: trajectory.Denials{DenyList: 1}, Rollbacks: 2, RollbacksCorrect: 1}, false)}, DefaultThresholds(),
+		{"a bundle says", []any{bundle(trajectory.Conduct{Denials: trajectory.Denials{Budget: 2, Mode: 3}, PersonRefusals: 1, Rollbacks: 1, RollbacksCorrect: 1}, true)}, DefaultThresholds(), nil},
+		{"a bundle says what fails", []any{bundle(trajectory.Conduct{Denials: trajectory.Denials{DenyList: 1}, Rollbacks: 2, RollbacksCorrect: 1}, false)}, DefaultThresholds(),
 			[]string{"policy_violations", "rollback_correctness", "recorded"}},
 		{"denials are no violations", []any{with(solved, func(c *SheetTask) {
 			c.Conduct.Denials = trajectory.Denials{Budget: 1, Mode: 1}

@@ -217,7 +217,7 @@ func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (trajectory
 	if a != nil {
 		conduct = a.Conduct
 	}
-	value, err := trajectory.NewWitnessConduct(conduct, !r.Unrecorded).Encode()
+	value, err := trajectory.WitnessConduct{Conduct: conduct, Recorded: !r.Unrecorded}.Encode()
 	if err != nil {
 		return trajectory.Witness{}, err
 	}

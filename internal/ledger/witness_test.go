@@ -166,7 +166,7 @@ run completed failed=1
 	if last := len(got.Sections) - 1; last != 7 || got.Sections[6].Tag != trajectory.WitnessNote || got.Sections[7].Tag != trajectory.WitnessGovernance || !got.Rehearsal() {
 		t.Fatalf("%d sections, of a rehearsal: %v", last+1, got.Rehearsal())
 	}
-	if c, says := got.Conduct(); !says || c != (trajectory.WitnessConduct{Denials: trajectory.Denials{Rule: 1}, Recorded: true}) {
+	if c, says := got.Conduct(); !says || c != (trajectory.WitnessConduct{Conduct: trajectory.Conduct{Denials: trajectory.Denials{Rule: 1}}, Recorded: true}) {
 		t.Errorf("governance is %+v", c)
 	}
 	for i, s := range got.Sections[:6] {
@@ -437,7 +437,7 @@ func TestCheckWitness(t *testing.T) {
 		{"fewer violations", said, trajectory.Conduct{Denials: trajectory.Denials{Mode: 1}}, `its governance section counts 0 where its postmortem has "rules broken: 1 (R001)"`},
 		{"more rollbacks", said, trajectory.Conduct{Denials: trajectory.Denials{DenyList: 1}, Rollbacks: 1}, `its governance section counts 1 where its postmortem has "rollbacks: 0"`},
 	} {
-		value, err := trajectory.NewWitnessConduct(tt.conduct, true).Encode()
+		value, err := trajectory.WitnessConduct{Conduct: tt.conduct, Recorded: true}.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
