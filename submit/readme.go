@@ -33,13 +33,14 @@ var checkScript string
 // readme is what the template is given.
 type readme struct {
 	Predicate
-	Plan    ledger.Manifest
-	Checks  []audit.CheckReport
-	Rulings []audit.Adjudicated
-	Judge   *ledger.JudgeSummary // nil: no judge
-	Later   []laterJudgment      // of other judges, after the run
-	Script  string
-	KeyID   string
+	Plan      ledger.Manifest
+	Checks    []audit.CheckReport
+	Rulings   []audit.Adjudicated
+	Judge     *ledger.JudgeSummary // nil: no judge
+	Later     []laterJudgment      // of other judges, after the run
+	Additions []string             // files of a full package that not each has
+	Script    string
+	KeyID     string
 }
 
 // newReadme gathers what README.md is made of beside a report, which a public package withholds.
@@ -57,21 +58,11 @@ type laterJudgment struct {
 // of adds what a full package's shows of its report and of the later judgments.
 func (r readme) of(report audit.Report, run *ledger.Run, later []audit.SealedRejudgment) readme {
 	r.Checks, r.Rulings = report.Checks, report.Adjudications
+	r.Additions = present(report, later)
 	for _, l := range later {
 		r.Later = append(r.Later, laterJudgment{l.Rejudgment, l.Score(run)})
 	}
 	return r
-}
-
-// Additions are the names of the additions that a full package has.
-func (r readme) Additions() (names []string) {
-	if len(r.Rulings) > 0 {
-		names = append(names, audit.AdjudicationsFile)
-	}
-	if len(r.Later) > 0 {
-		names = append(names, audit.RejudgmentsFile)
-	}
-	return names
 }
 
 // items names items of the null battery.

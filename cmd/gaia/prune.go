@@ -31,7 +31,7 @@ func (a *app) pruneCommand() *cobra.Command {
 		Long: `Prune removes what is older than --older-than, all but the --keep newest, or what
 both say. It removes only what it recognises: runs and packages that verify,
 folders of bodies in runs, cassettes, and entries of the judge cache. It follows
-no link. It shows what would go and asks first; without a terminal it wants --yes.
+no link. It shows what would go and asks first; without a terminal it needs --yes.
 
 A run that a process writes is never removed, an unfinished one only with --force.
 Of each run and package a row stays in $XDG_DATA_HOME/gaia/history (else
@@ -71,7 +71,7 @@ its newest file was written.`,
 // pruneKind is what a command below prune removes.
 type pruneKind struct {
 	name, short, long, example string
-	folder                     string // where it looks by default; "" wants a path
+	folder                     string // where it looks by default; "": a path must be given
 	find                       func(*pruner, string) error
 }
 
@@ -344,7 +344,7 @@ func isRunDir(path string) bool { return isRun(path) == nil }
 
 func (p *pruner) runs(path string) error {
 	return p.each(path, isRunDir, func(dir string, named bool) error {
-		item, m, err := p.ofRun(dir)
+		item, err := ofRun(dir)
 		if err != nil {
 			p.leave(dir, "does not verify", err)
 			return nil
@@ -358,7 +358,7 @@ func (p *pruner) runs(path string) error {
 			p.leave(dir, "does not verify", err)
 			return nil
 		}
-		if item.row, err = rowOf(os.DirFS(dir), dir, ledger.HistoryRun, m); err != nil {
+		if item.row, err = rowOf(os.DirFS(dir), dir, ledger.HistoryRun); err != nil {
 			return err
 		}
 		if item.Unfinished = !of.Complete; of.Complete {
@@ -372,17 +372,17 @@ func (p *pruner) runs(path string) error {
 }
 
 // ofRun reads what is at a run directory.
-func (p *pruner) ofRun(dir string) (*prunable, ledger.Manifest, error) {
+func ofRun(dir string) (*prunable, error) {
 	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))
 	if err != nil {
-		return nil, m, err
+		return nil, err
 	}
 	if abs, err := filepath.Abs(dir); err != nil || filepath.Base(abs) != m.RunID {
-		return nil, m, trajectory.Faultf(ledger.ManifestFile, "is of the run %q, and the folder is called otherwise", m.RunID)
+		return nil, trajectory.Faultf(ledger.ManifestFile, "is of the run %q, and the folder is called otherwise", m.RunID)
 	}
 	item, err := itemAt(dir, m.Created)
 	item.run = dir
-	return item, m, err
+	return item, err
 }
 
 // itemAt describes what is at a path and was made at a time.
@@ -411,7 +411,7 @@ func (p *pruner) bodies(path string) error {
 		if info, err := os.Lstat(at); err != nil || !info.IsDir() {
 			return nil
 		}
-		of, m, err := p.ofRun(dir)
+		of, err := ofRun(dir)
 		if err != nil {
 			p.leave(dir, "does not verify", err)
 			return nil
@@ -425,8 +425,8 @@ func (p *pruner) bodies(path string) error {
 			p.leave(dir, "does not verify", err)
 			return nil
 		}
-		item, err := itemAt(at, m.Created)
-		item.run, item.Unfinished = of.run, !found.Complete
+		item, err := itemAt(at, of.Created)
+		item.run, item.Unfinished = dir, !found.Complete
 		p.items = append(p.items, item)
 		return err
 	})
@@ -455,7 +455,7 @@ func (p *pruner) packages(path string) error {
 		return strings.HasPrefix(filepath.Base(path), "submission-") && (submit.IsPackage(os.DirFS(path)) || isArchive(path))
 	}
 	return p.each(path, is, func(path string, _ bool) error {
-		item, err := p.ofPackage(path)
+		item, err := ofPackage(path)
 		if err != nil {
 			p.leave(path, "does not verify", err)
 			return nil
@@ -466,7 +466,7 @@ func (p *pruner) packages(path string) error {
 }
 
 // ofPackage verifies a package and reads what stays of it.
-func (p *pruner) ofPackage(path string) (*prunable, error) {
+func ofPackage(path string) (*prunable, error) {
 	at, err := openEvidence(path)
 	if err != nil {
 		return nil, err
@@ -495,15 +495,11 @@ func (p *pruner) ofPackage(path string) (*prunable, error) {
 	if name := strings.TrimSuffix(filepath.Base(path), submit.ArchiveSuffix); name != said.Name {
 		return nil, trajectory.Faultf(submit.AttestationFile, "is of the package %q, which is called otherwise here", said.Name)
 	}
-	m, _, _, err := ledger.ReadPlan(at.files)
-	if err != nil {
-		return nil, err
-	}
 	item, err := itemAt(path, said.Date+"T00:00:00.000Z")
 	if err != nil {
 		return nil, err
 	}
-	if item.row, err = rowOf(at.files, path, ledger.HistoryPackage, m); err == nil {
+	if item.row, err = rowOf(at.files, path, ledger.HistoryPackage); err == nil {
 		item.row.Sheet = sheet
 	}
 	return item, err
@@ -541,8 +537,8 @@ func (p *pruner) cassettes(path string) error {
 
 // rowOf returns the history row of the run or package at path, without what is counted
 // of it.
-func rowOf(files fs.FS, path, kind string, m ledger.Manifest) (*ledger.HistoryRow, error) {
-	_, digest, key, err := ledger.ReadPlan(files)
+func rowOf(files fs.FS, path, kind string) (*ledger.HistoryRow, error) {
+	m, digest, key, err := ledger.ReadPlan(files)
 	if err != nil {
 		return nil, err
 	}

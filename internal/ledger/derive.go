@@ -144,14 +144,6 @@ func (f *Fold) RunStopped() trajectory.RunCompleted {
 	return c
 }
 
-// stopped says why the run is closed before its end, "" if it is not.
-func (f *Fold) stopped() string {
-	if f.Stopped == nil {
-		return ""
-	}
-	return f.Stopped.Stopped
-}
-
 // counts counts the sealed tasks by outcome.
 func (f *Fold) counts() trajectory.RunCompleted {
 	c := trajectory.RunCompleted{GuidanceHash: f.Manifest.GuidanceHash}

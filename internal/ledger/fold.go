@@ -126,7 +126,11 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 		if p.Events != e.Seq {
 			return "miscounts the events before it"
 		}
-		f.Interruptions = append(f.Interruptions, Interruption{Events: p.Events, Resumed: e.Timestamp, Stopped: f.stopped(), Torn: p.Torn != nil, Unsubmittable: p.Unsubmittable})
+		resumed := Interruption{Events: p.Events, Resumed: e.Timestamp, Torn: p.Torn != nil, Unsubmittable: p.Unsubmittable}
+		if f.Stopped != nil {
+			resumed.Stopped = f.Stopped.Stopped
+		}
+		f.Interruptions = append(f.Interruptions, resumed)
 		f.Stopped, f.preflights.begun, f.preflights.asked = nil, false, nil
 		if f.NotRecorded == "" {
 			f.NotRecorded = p.Unsubmittable

@@ -43,7 +43,7 @@ func (f *Fold) preflight(p trajectory.Preflight) (reason string) {
 	case p.Requests < 0 || p.Requests > maxRequests || p.LatencyMs < 0 || len(p.RequestIDs) > p.Requests || p.Requests == 0 && !failed:
 		return "miscounts the requests before the tasks"
 	case !slices.Contains(toolUses(p.Kind, failed), p.Tool):
-		return "says of a tool what nobody asked for"
+		return "names a use of a tool that its kind cannot have"
 	case failed && (p.Error.Code == "" || p.Error.Status < 0):
 		return "has an error without a code"
 	case !f.count(p):
@@ -74,14 +74,13 @@ func (f *Fold) preflight(p trajectory.Preflight) (reason string) {
 
 // toolUses lists what a preflight of a kind may say of a tool.
 func toolUses(kind string, failed bool) []string {
-	called := []string{trajectory.ToolCalled, trajectory.ToolOther, trajectory.ToolNone}
 	switch {
 	case kind != trajectory.PreflightTools:
 		return []string{""}
 	case failed: // after the call, or before it
 		return []string{"", trajectory.ToolCalled}
 	}
-	return called
+	return []string{trajectory.ToolCalled, trajectory.ToolOther, trajectory.ToolNone}
 }
 
 // preflightModel returns the model that a kind of preflight asks; false if the
@@ -104,7 +103,7 @@ func (m Manifest) preflightModel(kind string) (model string, planned bool) {
 func (f *Fold) Preflight() *PreflightSummary { return f.preflights.sum }
 
 // Contradicts reports whether a run of the plan cannot have the summary of what was
-// asked before its tasks. No text stands in one that it can have.
+// asked before its tasks. One that it can have holds no free text.
 func (m Manifest) Contradicts(s PreflightSummary) bool {
 	counts := []int64{int64(s.Requests), s.TokensIn, s.TokensOut}
 	if s.CostMicroUSD != nil {

@@ -4,8 +4,8 @@
 // [Models.Probes] lists what is asked: the model that answers, a call of a tool in
 // two turns, the judge, and the models that look at pictures and hear recordings; 6
 // requests at most, retries apart. [Probe.Run] asks, and adds up what that took.
-// Nothing of it belongs to a task: a run records it as an event of its own, and
-// gaia doctor shows it without a run (TestProbes).
+// No probe belongs to a task: a run records each as an event, and gaia doctor shows
+// them without a run (TestProbes).
 package preflight
 
 import (
@@ -54,7 +54,7 @@ type Models struct {
 	Judge         *Model
 	Vision        *Model
 	Transcription *Hearing
-	MaxTokens     int              // of a completion, if the run bounds it; 0: no bound of its own
+	MaxTokens     int              // of a completion, if the run bounds it; 0: it does not
 	Now           func() time.Time // nil: latencies are 0
 }
 
@@ -108,17 +108,21 @@ func (p Probe) Run(ctx context.Context) Result {
 
 // After returns r with what an earlier probe of the same model took added.
 func (r Result) After(before Result) Result {
-	u := before.Usage
 	r.Requests += before.Requests
 	r.RequestIDs = append(slices.Clone(before.RequestIDs), r.RequestIDs...)
+	r.add(before.Usage, before.CostMicroUSD)
+	return r
+}
+
+// add counts usage and cost; a nil cost is unknown, and so is the sum then.
+func (r *Result) add(u llm.Usage, microUSD *int64) {
 	r.Usage.Reported = r.Usage.Reported && u.Reported
 	r.Usage.In, r.Usage.Out, r.Usage.Cached, r.Usage.Reasoning = r.Usage.In+u.In, r.Usage.Out+u.Out, r.Usage.Cached+u.Cached, r.Usage.Reasoning+u.Reasoning
-	if r.CostMicroUSD != nil && before.CostMicroUSD != nil {
-		r.CostMicroUSD = new(*r.CostMicroUSD + *before.CostMicroUSD)
-	} else {
+	if r.CostMicroUSD == nil || microUSD == nil {
 		r.CostMicroUSD = nil
+		return
 	}
-	return r
+	r.CostMicroUSD = new(*r.CostMicroUSD + *microUSD)
 }
 
 // Stops reports whether the run cannot go on: the endpoint refused the request for
@@ -161,15 +165,7 @@ func (r *Result) TryCompleted(t llm.Try) error {
 	if t.Err == nil {
 		r.ResponseModel = t.Response.ResponseModel
 	}
-	u := t.Response.Usage
-	r.Usage.Reported = r.Usage.Reported && u.Reported
-	r.Usage.In, r.Usage.Out, r.Usage.Cached, r.Usage.Reasoning = r.Usage.In+u.In, r.Usage.Out+u.Out, r.Usage.Cached+u.Cached, r.Usage.Reasoning+u.Reasoning
-	switch {
-	case t.Response.CostMicroUSD == nil:
-		r.CostMicroUSD = nil
-	case r.CostMicroUSD != nil:
-		r.CostMicroUSD = new(*r.CostMicroUSD + *t.Response.CostMicroUSD)
-	}
+	r.add(t.Response.Usage, t.Response.CostMicroUSD)
 	return nil
 }
 

@@ -120,17 +120,12 @@ func (p payingProbe) hold(need int64) (*share, bool) {
 
 // Chat implements preflight.Chatter.
 func (p payingProbe) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
-	tokens := int64(len(r.Schema)) / 2 // no text has more
-	for _, m := range r.Messages {
-		tokens += int64(len(m.Content)) / 2
-		if m.Image != nil {
-			tokens += tools.PictureTokens
-		}
-	}
+	need := tools.NeedOfLook(r)
+	need.In += int64(len(r.Schema)) / 2
 	for _, t := range r.Tools {
-		tokens += int64(len(t.Name)+len(t.Description)+len(t.Parameters)) / 2
+		need.In += int64(len(t.Name)+len(t.Description)+len(t.Parameters)) / 2
 	}
-	held, enough := p.hold(p.money.bound(r.Model, tokens, int64(r.MaxTokens)))
+	held, enough := p.hold(p.money.request(need, int64(r.MaxTokens)))
 	if !enough {
 		return llm.Response{}, errNoMoney()
 	}
