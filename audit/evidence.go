@@ -160,7 +160,7 @@ type CallFact struct {
 	Decided  int64
 	Decision trajectory.PolicyDecision
 	Class    policy.Denial // of its denial, by the plan's policy without its budgets; "" if that does not deny it
-	Approved bool          // somebody approved it before it was decided
+	Approved bool          // by a person or a flag, before it was decided
 	Against  string        // why the plan's policy does not allow it, rules aside, though it was allowed; "" if it does
 	Fetches  string        // the address that web_fetch was asked for, without its fragment; "" if it is not known, or a copy was asked for
 	Told     bool          // what the model was told in place of a result holds its answer or fields for one

@@ -223,8 +223,8 @@ func violations(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		if c.Decided < 0 || c.Decision.Decision == string(policy.Allow) || class == "" || class == policy.DeniedByRule && len(c.Decision.RuleIDs) == 0 {
 			continue
 		}
-		told := slices.ContainsFunc(a.Denied, func(d DenialFact) bool { return d.CallID == c.ID && d.Turn == c.Turn && d.Class == class })
-		if !told && !a.cutOff(c.Turn) {
+		recorded := slices.ContainsFunc(a.Denied, func(d DenialFact) bool { return d.CallID == c.ID && d.Turn == c.Turn && d.Class == class })
+		if !recorded && !a.cutOff(c.Turn) {
 			n.find("violation-missing", place{task: t, attempt: a.Number, seq: c.Decided}, fmt.Sprintf("a call that was denied (%s), and no violation of that class", class), "a violation")
 		}
 	}

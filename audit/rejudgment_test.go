@@ -123,7 +123,7 @@ func TestRejudgmentFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What nobody can check: what a judge said, and what the requests were like.
+	// What cannot be checked: what a judge said, and what the requests were like.
 	word := []string{"battery.latency_ms", "battery.tries", "verdicts.0.judgment.judged", "verdicts.0.judgment.latency_ms", "verdicts.0.judgment.request_id",
 		"verdicts.0.judgment.response_model", "verdicts.0.judgment.tries", "verdicts.1.judgment.error_status", "verdicts.1.judgment.latency_ms", "verdicts.1.judgment.tries", "judge.cache"}
 	var root any
@@ -212,7 +212,7 @@ func TestRejudgmentForged(t *testing.T) {
 		{"a verdict where it failed", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts[1].Judgment.Judged = &yes }, "does not go with its path"},
 		{"asked too often", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts[0].Judgment.Tries = 9 }, "too often"},
 		{"free text", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts[0].Judgment.RequestID = "a\x1b[2J" }, "not one line of text"},
-		{"totals of its own", runs.Key(), func(r *audit.Rejudgment) { r.Totals.Judged = 2 }, "has totals"},
+		{"other totals", runs.Key(), func(r *audit.Rejudgment) { r.Totals.Judged = 2 }, "has totals"},
 		{"about another journal", runs.Key(), func(r *audit.Rejudgment) { r.Head = sign.Digest(nil) }, "is about a journal"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

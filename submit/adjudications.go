@@ -46,8 +46,8 @@ func copyAdditions(run fs.FS, stage string) (added, error) {
 	return all, nil
 }
 
-// checkNames wants each decision to have lain in the run under its finding's name, and
-// each later judgment under its judge's, which a package does not show.
+// checkNames checks that the file of each decision had its finding's name in the run, and
+// that of each later judgment its judge's. A package does not show these names.
 func (a added) checkNames(report audit.Report, later []audit.SealedRejudgment) error {
 	for i, d := range report.Adjudications {
 		if file := a[audit.AdjudicationsFile][i]; (audit.Ruling{Finding: d.Finding}).File() != file {

@@ -38,7 +38,7 @@ func strangeTold(told ledger.Told, m ledger.Manifest, rows []PublicResult, event
 		return "miscounts what the journal tells"
 	}
 	if told.Preflight != nil && m.Contradicts(*told.Preflight) {
-		return "tells of another preflight than the plan allows"
+		return "has a preflight that the plan does not allow"
 	}
 	if j.Battery != nil {
 		return strangeBattery(*j.Battery, m.Judge)

@@ -29,7 +29,7 @@ type Gate struct {
 // GateConfig is what a gate decides by.
 type GateConfig struct {
 	Policy    policy.Policy
-	Approver  Approver   // nil: nobody can be asked, and what needs approval is denied
+	Approver  Approver   // nil: calls that need approval are denied
 	Prices    llm.Prices // of the models that tools ask
 	MaxTokens int        // of a completion that a tool asks for; 0: the plan has no limit
 	Now       func() time.Time
@@ -252,7 +252,7 @@ func (s *Session) decide(p *pass) {
 	switch {
 	case p.decision.Verdict == policy.Deny:
 		p.refusal = "refused: " + p.decision.Reason
-	case p.argsErr != nil: // nobody need be asked
+	case p.argsErr != nil: // no approval is needed
 		p.decision = policy.Decision{Verdict: policy.Deny, Reason: "the arguments do not fit the tool"}
 		p.refusal = "error: " + p.argsErr.Error()
 	}

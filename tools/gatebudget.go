@@ -99,7 +99,7 @@ type Need struct {
 }
 
 // Cost bounds what a request costs that writes out tokens at most, in micro-USD;
-// nil where prices do not tell.
+// nil where the price is not known.
 func (n Need) Cost(prices llm.Prices, out int64) *int64 {
 	if cost := prices.CostOfAudio(n.Model, n.Millis); cost != nil {
 		return cost
@@ -112,15 +112,15 @@ func (n Need) Cost(prices llm.Prices, out int64) *int64 {
 type grant struct {
 	need      Need
 	prices    llm.Prices
-	floor     int64  // what a request cost before that is dearer than prices tell, in micro-USD
+	floor     int64  // of an earlier request that cost more than its price, in micro-USD
 	maxTokens int    // of a completion; 0 leaves it to the endpoint
 	cost      *int64 // of one request at most, in micro-USD; nil: not known
 	tokens    int64  // likewise
 	money     int64  // left for all requests, in micro-USD; policy.Unlimited: no limit
 	left      int64  // tokens left for all requests; policy.Unlimited: no limit
 
-	spent, used int64 // micro-USD and tokens, with the bound where an answer does not tell
-	in, dearest int64 // the most tokens read of one request, and the highest cost that prices do not tell
+	spent, used int64 // micro-USD and tokens, with the bound where a reply does not say
+	in, highest int64 // the most tokens read of one request, and the highest cost above the price
 }
 
 // reserve sets aside what one request of a call may take: its completion is as
@@ -129,7 +129,7 @@ type grant struct {
 // one is settled.
 func (s *Session) reserve(n Need) (g *grant, over string) {
 	seen := s.seen[n.Model] // an endpoint may count, or bill, more than the bound does
-	g = &grant{need: n, prices: s.gate.Prices, floor: seen.dearest, maxTokens: s.gate.MaxTokens, money: policy.Unlimited, left: policy.Unlimited}
+	g = &grant{need: n, prices: s.gate.Prices, floor: seen.highest, maxTokens: s.gate.MaxTokens, money: policy.Unlimited, left: policy.Unlimited}
 	n.In = max(n.In, seen.in)
 	priced := n.Cost(g.prices, 0) != nil
 	if limit := s.gate.Policy.MaxCostMicroUSD; limit != policy.Unlimited {
@@ -180,8 +180,8 @@ func (g *grant) short(spent, used int64) string {
 	return ""
 }
 
-// tried counts what a request took. One whose answer was lost, or does not tell,
-// may have taken its bound.
+// tried counts what a request took. One whose reply was lost, or does not say,
+// counts as its bound.
 func (g *grant) tried(t llm.Try) {
 	if g == nil {
 		return
@@ -194,12 +194,12 @@ func (g *grant) tried(t llm.Try) {
 	}
 	cost, used := t.Response.CostMicroUSD, t.Response.Usage.In+t.Response.Usage.Out
 	if cost != nil {
-		told := g.prices.Cost(g.need.Model, t.Response.Usage)
-		if told == nil && g.need.Millis > 0 { // it is billed by its length
-			told = g.cost
+		priced := g.prices.Cost(g.need.Model, t.Response.Usage)
+		if priced == nil && g.need.Millis > 0 { // it is billed by its length
+			priced = g.cost
 		}
-		if told == nil || *cost > *told {
-			g.dearest = max(g.dearest, *cost)
+		if priced == nil || *cost > *priced {
+			g.highest = max(g.highest, *cost)
 		}
 	} else {
 		cost = g.cost
@@ -240,7 +240,7 @@ func (s *Session) settle(turn int, p *pass) error {
 	if g := p.grant; g != nil {
 		s.mu.Lock()
 		seen := s.seen[g.need.Model]
-		s.seen[g.need.Model] = seenUse{max(seen.in, g.in), max(seen.dearest, g.dearest)}
+		s.seen[g.need.Model] = seenUse{max(seen.in, g.in), max(seen.highest, g.highest)}
 		s.mu.Unlock()
 		events = append(events, s.Spend(p.id, &g.spent, g.used)...)
 	}
@@ -249,7 +249,7 @@ func (s *Session) settle(turn int, p *pass) error {
 }
 
 // seenUse is what one request to a model took in the attempt at most, as grant has it.
-type seenUse struct{ in, dearest int64 }
+type seenUse struct{ in, highest int64 }
 
 // timed bounds a call that asks a model by what is left of the attempt's time.
 func (s *Session) timed(ctx context.Context, p *pass) (context.Context, context.CancelFunc) {

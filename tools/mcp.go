@@ -49,7 +49,7 @@ const (
 	NetworkHost = "host"
 )
 
-// MCPStart is how long a server may take to start if nothing else is said, and MCPStartMost the longest
+// MCPStart is how long a server may take to start by default, and MCPStartMost the longest
 // that can be said.
 const (
 	MCPStart     = 30 * time.Second

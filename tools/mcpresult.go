@@ -62,7 +62,7 @@ func firstPage(d document) string {
 
 // saysAgain reports whether structured content says what the texts of an answer say already: servers
 // send both. It is one of the texts as JSON, or all of them as a list. An object with nothing but "result",
-// in which FastMCP wraps what is no object, may stand for what it holds.
+// in which FastMCP wraps other values, counts as the value in it.
 func saysAgain(texts []string, structured any) bool {
 	if same(texts, structured) {
 		return true

@@ -127,7 +127,7 @@ func (a *app) adjudicate(dir string, d adjudication) error {
 	}
 	path := filepath.Join(dir, filepath.FromSlash(ruling.File()))
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return cmp.Or(err, fail(exitFailure, fmt.Errorf("%q is there already, and closes nothing", path), "to decide anew, remove it"))
+		return cmp.Or(err, fail(exitFailure, fmt.Errorf("%q is there already, and closes nothing", path), "to decide again, remove it"))
 	}
 	if err := writeAttestation(path, envelope); err != nil {
 		return err

@@ -118,7 +118,7 @@ func modelFlag(ofJudge bool) string {
 func (x *exam) unfit(f diagnosis, r preflight.Result) diagnosis {
 	switch {
 	case len(r.Last.Channels) > 0:
-		f.Detail += "; it did things of its own that nothing records: " + strings.Join(r.Last.Channels, ", ")
+		f.Detail += "; the endpoint did things that nothing records: " + strings.Join(r.Last.Channels, ", ")
 	case !r.Usage.Reported:
 		f.Detail += "; it reports no usage, so its cost cannot be bounded"
 	default:

@@ -320,7 +320,7 @@ func TestServers(t *testing.T) {
 			w.Header().Set("x-litellm-response-cost", "3.45e-05")
 			says(200, plainAnswer)(w, r)
 		}, "/v1", exitOK, []string{"run"}, []string{"cost  $0.000105\n"}},
-		"cost of nobody": {func(w http.ResponseWriter, r *http.Request) {
+		"cost of no price": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("x-litellm-response-cost", "NaN")
 			says(200, plainAnswer)(w, r)
 		}, "/v1", exitOK, []string{"run"}, []string{"cost  unknown\n"}},

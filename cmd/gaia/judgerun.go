@@ -95,7 +95,7 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 	case audit.SameJudge(plan, j.Run.Manifest):
 		return usage("give another model or endpoint: the run's first judgment stays the run's", "%q at %s is the run's own judge", oneLine(plan.Model), oneLine(plan.Origin))
 	case err == nil:
-		return fail(exitFailure, fmt.Errorf("this judge has judged the run: %q", path), "its judgment stands: give another model or endpoint", "gaia verify "+quoteArg(dir))
+		return fail(exitFailure, fmt.Errorf("this judge has judged the run: %q", path), "a judge judges a run once: give another model or endpoint", "gaia verify "+quoteArg(dir))
 	}
 	if j.Verdicts, err = a.laterVerdicts(c, key); err != nil {
 		return err

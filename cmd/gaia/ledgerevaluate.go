@@ -29,7 +29,7 @@ func (a *app) ledgerEvaluateCommand() *cobra.Command {
 	var settings string
 	cmd := &cobra.Command{
 		Use:   "evaluate",
-		Short: "Put the evaluators to run events",
+		Short: "Run the evaluators on run events",
 		Long: `Evaluate puts five evaluators to each attempt, in this order, and counts what they
 say. Exit code 3 if one fails:
 
@@ -135,7 +135,7 @@ func (f *settingsFile) gatherEvaluators(node ast.Node) error {
 		case !regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`).MatchString(e.name):
 			return f.wrong(at, "give small letters, digits and dashes, 32 at most, a letter first", "%q is no name of an evaluator", text.Trim(e.name, shownWidth))
 		case slices.ContainsFunc(f.evaluators, func(o evaluatorEntry) bool { return o.name == e.name }):
-			return f.wrong(at, "give each a name of its own", "there is another evaluator %q", e.name)
+			return f.wrong(at, "give each another name", "there is another evaluator %q", e.name)
 		case slices.ContainsFunc(ledger.Evaluators(ledger.Limits{}), func(o ledger.Evaluator) bool { return o.Name() == e.name }):
 			return f.wrong(at, "give it another name", "gaia has an evaluator %q", e.name)
 		}

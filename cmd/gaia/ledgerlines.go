@@ -118,8 +118,8 @@ const (
 // policyOf names the policy that an attempt was made under.
 func policyOf(e ledger.RunEvent) string { return oneLine(e.PolicyHash + " " + e.Mode) }
 
-// eventLine appends an event as a line of the list; before it stands a line for the guidance
-// and one for the policy, where they are others than before.
+// eventLine appends an event as a line of the list, after a line for each change of the
+// guidance and of the policy.
 func eventLine(out []byte, before *line, l line) ([]byte, error) {
 	e := l.shownEvent
 	hash := oneLine(e.GuidanceHash)

@@ -19,7 +19,7 @@ of the run's id, the task (#2 is the second attempt at it), the kind of task, ho
 ended and whether the official scorer accepted the answer, rules broken, lines
 reworked, and how long it took. Behind that stands if another attempt is counted as
 the task's result, and if the run went on when recording had failed.
-A line of its own marks each change of the guidance (all that the agent was held
+A separate line marks each change of the guidance (all that the agent was held
 to) and of the policy; --json marks the event (guidance_changed, policy_changed).`,
 		Example: `  gaia ledger list
   gaia ledger list --runs runs/01J… --json`,

@@ -171,7 +171,7 @@ func (f *settingsFile) variables(e *mcpEntry, node ast.Node) (err error) {
 		case slices.Contains([]string{"PATH", "HOME", "LANG", "PWD"}, name) || strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "GLIBC_"):
 			return f.wrong(at, "leave it out", "the variable %s is not for settings", shown)
 		case slices.Contains([]string{"GAIA_SIGNING_KEY", "GAIA_SIGNING_KEY_FILE", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH"}, name):
-			return f.wrong(at, "leave it out, or give a key of its own by another name", "no server is given %s: it signs runs, or reads the answers of the benchmark", shown)
+			return f.wrong(at, "leave it out, or give another key by another name", "no server is given %s: it signs runs, or reads the answers of the benchmark", shown)
 		case slices.Contains(e.env[:i], name):
 			return f.wrong(at, "leave one of them", "the variable %s stands here again", shown)
 		}

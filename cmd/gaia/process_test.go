@@ -263,7 +263,7 @@ func TestInterruptSays(t *testing.T) {
 					close(heard)
 				}
 			}
-			_ = cmd.Wait() // its exit code tells
+			_ = cmd.Wait() // its exit code is checked
 			if code := cmd.ProcessState.ExitCode(); !said || code != tt.code {
 				t.Fatalf("exit code %d, want %d and %q\n%s", code, tt.code, tt.says, &seen)
 			}

@@ -345,8 +345,8 @@ func under(e trajectory.Event) string {
 	return line + "\n"
 }
 
-// writeEvent writes an event of a task as far as show tells of it. What others wrote
-// is indented, or on the line that names it.
+// writeEvent writes an event of a task, nothing for one that show leaves out. Text from
+// outside is indented, or on the line that names it.
 func writeEvent(w *strings.Builder, t *ledger.Task, e trajectory.Event) {
 	switch p := e.Payload.(type) {
 	case trajectory.TaskStarted:

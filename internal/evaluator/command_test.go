@@ -101,7 +101,7 @@ func TestChildren(t *testing.T) {
 		} else if _, err := fmt.Sscan(string(b), &pid); err != nil {
 			t.Fatal(err)
 		}
-		gone := func() bool { // a process that nobody has waited for yet is dead, too
+		gone := func() bool { // a zombie is dead, too
 			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 			return syscall.Kill(pid, 0) == syscall.ESRCH || err == nil && strings.Contains(string(stat), ") Z ")
 		}

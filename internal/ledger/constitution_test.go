@@ -33,7 +33,7 @@ func TestConstitution(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.old != "" && strings.Count(good, tt.old) != 1 {
-				t.Fatalf("%q does not stand once in the constitution", tt.old)
+				t.Fatalf("the constitution does not have %q once", tt.old)
 			}
 			data := strings.Replace(good, tt.old, tt.new, 1)
 			m := plan(t, "a")

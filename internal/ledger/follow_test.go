@@ -103,7 +103,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowSigned: nothing is shown of a run whose plan nobody signed, and a visit
+// TestFollowSigned: nothing is shown of a run whose plan is not signed, and a visit
 // may end the reading.
 func TestFollowSigned(t *testing.T) {
 	all := files(t, plan(t, "a"), oneSolved)

@@ -35,7 +35,7 @@ type Meter struct {
 	guidances map[governance]*metered
 }
 
-// governance is what attempts are told apart by.
+// governance is what attempts are grouped by.
 type governance struct{ guidance, policy, mode string }
 
 // metered is what was counted so far.

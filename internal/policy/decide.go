@@ -101,7 +101,7 @@ func Decide(p Policy, c Call) Decision {
 }
 
 // Offers reports whether a call of a tool may be allowed: neither the deny list, the allow list nor the
-// mode excludes the tool. The model is not told of the others.
+// mode excludes the tool. Other tools are not offered to the model.
 func (p Policy) Offers(tool string) bool {
 	return known(p.Mode) && !listed(p.Deny, tool) && p.admits(tool)
 }

@@ -1,8 +1,8 @@
 // Package prune removes folders so that no crash leaves half of one that could be
 // taken for a whole one: a folder first gets a name that nothing reads, and is then
-// removed below it. [Remove] follows no link, and leaves what stands in the place of
-// what was looked at. [Rule] says which of several are to go; what they are, and
-// whether anybody still writes to them, is the caller's to know.
+// removed below it. [Remove] follows no link, and does not remove another file
+// that has taken the place of the one that was looked at. [Rule] says which of several are to go; what they are, and
+// whether a process still writes to them, is the caller's to know.
 package prune
 
 import (

@@ -144,7 +144,7 @@ func (c Config) plan() (ledger.Manifest, error) {
 			m.Judge = new(c.Judge.judgePlan(c.verdicts() != nil))
 		}
 	}
-	m.NoPreflight = c.Preflight == nil && c.Cassette != ledger.CassetteReplay // which asks nobody
+	m.NoPreflight = c.Preflight == nil && c.Cassette != ledger.CassetteReplay // which asks no model
 	m.Probes = audit.ProbesID
 	m.Rehearsal, m.SubmitIntent = c.Rehearsal, c.SubmitIntent
 	m.Voting = ledger.VotingPlan{Attempts: max(c.Attempts, 1), Rule: ledger.VoteFirst}

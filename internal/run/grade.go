@@ -212,9 +212,9 @@ func (a *asker) failure() *llm.Error {
 	return a.failed
 }
 
-// ended is the failure of an endpoint that will not answer however often it is asked,
-// after a verdict was wanted of it; nil without an asker. Where a judge that withstood
-// the null battery forbids a request, it is asked once more about something else.
+// ended returns the failure of a judge that will not answer however often it is asked;
+// nil without an asker. A judge that withstood the null battery and forbids a request is
+// asked once more about something else.
 func (a *asker) ended(ctx context.Context, v *judge.Verdict, proven bool, redact trajectory.Redactor) error {
 	if a == nil {
 		return nil
@@ -230,7 +230,7 @@ func (a *asker) ended(ctx context.Context, v *judge.Verdict, proven bool, redact
 }
 
 // event returns what is recorded of a verdict; untried is why the judge could not be
-// put to the null battery, if that is known.
+// asked the null battery, if that is known.
 func (a *asker) event(v judge.Verdict, untried *llm.Error, redact trajectory.Redactor) trajectory.Judgment {
 	e := trajectory.Judgment{Cached: v.Known, CostMicroUSD: new(int64), Judged: v.Judged, Official: v.Official, Path: v.Path, Tries: v.Tries}
 	if v.Known || v.Tries > 0 || v.Path == judge.PathError {

@@ -10,10 +10,10 @@ import (
 
 // How many attempts have to fail before the run stops.
 const (
-	// maxAway is how many attempts in a row may fail because nobody answers, each
-	// after all its tries: the endpoint is away, and would take one task after the
-	// other with it. So would a second attempt at the same task. Answers that are of
-	// no use are not counted: they may be the task's.
+	// maxAway is how many consecutive attempts may fail to reach the model, each after
+	// all its tries: then the endpoint is away, and every further task would fail. A
+	// second attempt at the same task shows the same. Replies that cannot be used are
+	// not counted: the task may be the cause.
 	maxAway = 10
 	// maxRefused is how many tasks may be refused in the same way before any task had
 	// a reply: it is not what they ask that the endpoint refuses.
@@ -23,7 +23,7 @@ const (
 // outage counts what speaks against the endpoint, by the attempts that failed, in
 // this process.
 type outage struct {
-	away    []string             // tasks whose attempts failed in a row because nobody answered
+	away    []string             // tasks of consecutive attempts that could not reach the model
 	refused map[refused][]string // tasks, each once
 	replied bool                 // a task had a reply, in any process
 }

@@ -183,8 +183,8 @@ func TestPreflightGoesOn(t *testing.T) {
 	}
 }
 
-// TestNoPreflight: a run that is to ask nobody first says so in its plan, and asks
-// nobody; a replay has nobody to ask.
+// TestNoPreflight: the plan of a run without preflight says so, and the run asks no
+// model first. A replay has no preflight either.
 func TestNoPreflight(t *testing.T) {
 	tasks := endpoint.Tasks{Count: 1}
 	server := serve(t, endpoint.Config{Tasks: tasks})

@@ -31,8 +31,8 @@ type Rejudging struct {
 	Prices    llm.Prices        // likewise
 	Redact    trajectory.Redactor
 	Now       func() time.Time
-	Warn      func(error)        // told that a verdict was not kept for later
-	Judged    func(done, of int) // told of progress, one answer after the other
+	Warn      func(error)        // reports that a verdict was not kept for later
+	Judged    func(done, of int) // reports progress, after each answer
 }
 
 // RejudgedAtOnce is how many answers are before a judge at once.
@@ -54,8 +54,7 @@ func (r Rejudging) Plan() ledger.JudgePlan { return r.Judge.judgePlan(r.Verdicts
 // ErrJudgeBudget means that the money does not last for all verdicts.
 var ErrJudgeBudget = errors.New("the budget does not last for all answers")
 
-// Judgment asks the judge about each answer of audit.Rejudged, and puts the null
-// battery to it before the first. It returns all verdicts or an error: a judge that
+// Judgment asks the judge the null battery, then about each answer of audit.Rejudged. It returns all verdicts or an error: a judge that
 // cannot be asked, an entry of the judge cache that does not verify, or a budget that
 // does not last leave no half of a judgment. What the judge said until then is in the
 // judge cache.
@@ -103,8 +102,8 @@ func (r Rejudging) Judgment(ctx context.Context) (audit.Rejudgment, error) {
 	return audit.NewRejudgment(r.Run, plan, battery, verdicts, r.Now().UTC().Format(trajectory.TimeFormat)), nil
 }
 
-// battery puts the null battery to the judge, or looks up how it stood it; nil where
-// every answer is too long for a judge.
+// battery asks the judge the null battery, or looks up the result; nil where every
+// answer is too long for a judge.
 func (r Rejudging) battery(ctx context.Context, plan ledger.JudgePlan, items []judge.Item, money *purse) (*trajectory.JudgeBattery, error) {
 	wanted := false
 	for _, it := range items {
