@@ -42,7 +42,7 @@ func TestAuditBesides(t *testing.T) {
 		{"nothing", nil, exitFindings, "could not see", "could not see: AUD-1"},
 		{"the page", []string{"--body", whole}, exitOK, "clean", ""},
 		{"the page, twice", []string{"--body", whole, "--body", whole}, exitOK, "clean", ""},
-		{"another page", []string{"--body", whole, "--body", other}, exitUsage, "", "other.html\" is the document of no result of this run"},
+		{"another page", []string{"--body", whole, "--body", other}, exitUsage, "", "other.html\" is no document of this run"},
 		{"no page", []string{"--body", whole + ".gone"}, exitFailure, "", "no such file"},
 		{"a folder", []string{"--body", dir}, exitFailure, "", "it is not a regular file"},
 		{"the export", []string{"--body", whole, "--usage-export", told}, exitOK, "clean", ""},

@@ -43,7 +43,7 @@ func TestVisionModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	with := []string{"--source", "dir:data", "--base-url", server.URL, "--max-task-cost", "off"}
-	run := append([]string{"run", "--model", endpoint.Model, "--vision-model", "sees-well"}, with...)
+	run := append([]string{"run", "--no-preflight", "--model", endpoint.Model, "--vision-model", "sees-well"}, with...)
 	p.want(exitOK, run...)
 	dir := p.newest()
 	if m := p.plan(dir); m.Vision == nil || m.Vision.Model != "sees-well" || m.Vision.Origin != originOf(server.URL) {

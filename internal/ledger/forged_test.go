@@ -43,6 +43,12 @@ func (s story) at(t *testing.T, task, kind string, n int) int {
 
 func (s story) without(from, to int) story { return slices.Delete(slices.Clone(s), from, to) }
 
+// unstopped returns the story without the run_completed that a resumption follows.
+func (s story) unstopped(t *testing.T) story {
+	at := s.at(t, "", "run_completed", 0)
+	return s.without(at, at+1)
+}
+
 // with returns the story with a copy of a line before another.
 func (s story) with(line, before int) story {
 	return slices.Insert(slices.Clone(s), before, maps.Clone(s[line]))

@@ -22,18 +22,23 @@ func order() []forgery {
 			s[i], s[j] = s[j], s[i]
 			return s
 		}, ": seq is "},
-		{"an attempt dropped", true, func(t *testing.T, s, _ story) story {
+		{"an attempt dropped, the stop kept", true, func(t *testing.T, s, _ story) story {
 			return s.except(lights, func(l runs.Line) bool { return l["attempt"] == 1.0 })
+		}, "run_completed does not count what was sealed"},
+		{"the stop left out", true, func(t *testing.T, s, _ story) story { return s.unstopped(t) }, "miscounts the events before it"},
+		{"an attempt dropped", true, func(t *testing.T, s, _ story) story {
+			return s.unstopped(t).except(lights, func(l runs.Line) bool { return l["attempt"] == 1.0 })
 		}, "miscounts the events before it"},
 		{"an attempt dropped, with the interruption that ended it", true, func(t *testing.T, s, _ story) story {
+			s = s.unstopped(t)
 			at := s.at(t, "", "run_resumed", 0)
 			return s.without(at, at+1).except(lights, func(l runs.Line) bool { return l["attempt"] == 1.0 })
 		}, "attempt 2 cannot begin here"},
 		{"an attempt dropped, the other one renumbered", true, func(t *testing.T, s, _ story) story {
-			return dropFirst(t, s)
+			return dropFirst(t, s.unstopped(t))
 		}, `is sealed as "failed" of attempt 2 in 2; its events give "failed" of attempt 1 in 1`},
 		{"an attempt dropped, the seal adapted", true, func(t *testing.T, s, _ story) story {
-			s = dropFirst(t, s)
+			s = dropFirst(t, s.unstopped(t))
 			p := s[s.at(t, lights, "task_sealed", 0)].Payload()
 			p["attempt"], p["attempts"] = 1, 1
 			return s
@@ -91,6 +96,7 @@ func order() []forgery {
 		{"no start", true, func(t *testing.T, s, _ story) story { return s[1:] }, "a journal has one run_started, its first line"},
 		{"an event before the start", true, func(t *testing.T, s, _ story) story { return s.moved(1, 0) }, "a journal has one run_started, its first line"},
 		{"the interruption left out", true, func(t *testing.T, s, _ story) story {
+			s = s.unstopped(t)
 			at := s.at(t, "", "run_resumed", 0)
 			return s.without(at, at+1)
 		}, checked},
