@@ -234,7 +234,7 @@ func TestUnrecorded(t *testing.T) {
 // TestOwnEvaluators: the example in docs/ledger.md does what is said of it, and a command
 // runs only where it is asked for.
 func TestOwnEvaluators(t *testing.T) {
-	_, doc, found := strings.Cut(readFile(t, "docs/ledger.md"), "**Evaluators of your own**")
+	_, doc, found := strings.Cut(readFile(t, "docs/ledger.md"), "**Custom evaluators**")
 	blocks := regexp.MustCompile("(?s)```(yaml|sh)\n(.*?)```").FindAllStringSubmatch(doc, 2)
 	if !found || len(blocks) != 2 {
 		t.Fatalf("docs/ledger.md has the examples %q", blocks)
