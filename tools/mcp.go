@@ -120,7 +120,7 @@ func (s MCPServer) unusable(ctx, limited context.Context, session *mcpSession, e
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case limited.Err() != nil:
-		err = fmt.Errorf("it did not say within %s what its tools are", s.startTime())
+		err = fmt.Errorf("it did not say within %s what its tools are; start_timeout gives it longer", s.startTime())
 	case errors.As(err, &own):
 		return fmt.Errorf("the MCP server %q %s", s.Name, s.hidden(own.why))
 	default:

@@ -374,7 +374,7 @@ func TestMCPStarts(t *testing.T) {
 	}{
 		"slow":            {"mcp-slow", 0, ""},
 		"slow, long":      {"mcp-slow", time.Minute, ""},
-		"slow, too short": {"mcp-slow", 100 * time.Millisecond, `the MCP server "srv" cannot be used: it did not say within 100ms what its tools are`},
+		"slow, too short": {"mcp-slow", 100 * time.Millisecond, `the MCP server "srv" cannot be used: it did not say within 100ms what its tools are; start_timeout gives it longer`},
 		"crashes": {"mcp-crash", 0, `the MCP server "srv" cannot be used: it ended before it had said what its tools are; it wrote to standard error: ` +
 			`"starting with [redacted] | Traceback (most recent call last): | ModuleNotFoundError: No module named 'notes'[2J"`},
 	} {
@@ -479,6 +479,7 @@ func TestMCPHints(t *testing.T) {
 	write(at("nvm/v20/bin/gaianode"), "\x7fELF")
 	write(at("nvm/v20/lib/notes/cli.js"), "#!/usr/bin/env -S gaianode --quiet\n")
 	must(t, os.Symlink("../lib/notes/cli.js", at("nvm/v20/bin/notes")))
+	write(at("shims/python3"), "#!/usr/bin/env bash\n")
 	write(at("servers/plain.py"), "")
 	write(at("bin/npx"), "#!/bin/sh\n")
 	needs := func(folder, program string) string {
@@ -498,6 +499,7 @@ func TestMCPHints(t *testing.T) {
 		"environment of the system": {MCPServer{Command: []string{at("usrvenv/bin/python")}}, []string{needs(at("usrvenv"), at("usrvenv/bin/python"))}},
 		"script of Node":            {MCPServer{Command: []string{at("nvm/v20/bin/notes")}, Path: at("nvm/v20/bin")}, []string{needs(at("nvm/v20/lib/notes"), at("nvm/v20/bin/notes")), needs(at("nvm/v20"), at("nvm/v20/bin/notes"))}},
 		"script of Node, given":     {MCPServer{Command: []string{at("nvm/v20/bin/notes")}, Path: at("nvm/v20/bin"), Folders: []string{at("nvm/v20")}}, nil},
+		"script for an interpreter": {MCPServer{Command: []string{at("shims/python3")}}, []string{fmt.Sprintf("%q is a script that starts an interpreter from elsewhere: give that interpreter as command", at("shims/python3"))}},
 		"npx":                       {MCPServer{Command: []string{at("bin/npx"), "-y", "notes"}}, []string{fetches}},
 		"npx with the network":      {MCPServer{Command: []string{at("bin/npx"), "-y", "notes"}, Network: NetworkHost}, nil},
 		"argument not given":        {MCPServer{Command: []string{"/usr/bin/env", at("servers/plain.py")}}, []string{fmt.Sprintf("the sandbox does not show it %q: add its folder to folders, and give %[1]q", at("servers/plain.py"))}},

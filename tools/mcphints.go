@@ -21,6 +21,9 @@ func (s MCPServer) Hints() []string {
 	if name := filepath.Base(s.Command[0]); s.Network != NetworkHost && slices.Contains([]string{"npx", "uvx", "npm", "uv", "pipx", "pnpm", "yarn", "bunx", "docker"}, name) {
 		hints = append(hints, fmt.Sprintf("%s fetches programs, and the sandbox has no network: install the server and give its own program as command, or give 'network: host' (such a run cannot be submitted)", name))
 	}
+	if named := s.Command[0]; interpreters.MatchString(filepath.Base(named)) && s.interpreter(named) != "" {
+		hints = append(hints, fmt.Sprintf("%q is a script that starts an interpreter from elsewhere: give that interpreter as command", named))
+	}
 	for _, folder := range s.interpreterFolders() {
 		hints = append(hints, fmt.Sprintf("the sandbox does not show it the folder %q, from which %q runs: add it to folders", folder, s.Command[0]))
 	}
@@ -38,6 +41,9 @@ func (s MCPServer) Hints() []string {
 	}
 	return hints
 }
+
+// interpreters matches the names of interpreters that need the folder they are installed in.
+var interpreters = regexp.MustCompile(`^(?:python|pypy|ruby|perl|java)`)
 
 func isThere(path string) bool {
 	_, err := os.Stat(path)
@@ -75,7 +81,7 @@ func (s MCPServer) interpreterFolders() []string {
 			if home := regexp.MustCompile(`(?m)^home *= *(/\S.*?) *$`).FindSubmatch(config); home != nil {
 				need(installation(filepath.Join(string(home[1]), "python")))
 			}
-		} else if regexp.MustCompile(`^(?:python|pypy|ruby|perl|java)`).MatchString(filepath.Base(at)) {
+		} else if interpreters.MatchString(filepath.Base(at)) && s.interpreter(at) == "" {
 			need(installation(at))
 		}
 		next := s.interpreter(at)
