@@ -81,13 +81,14 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what a run with these settings would lack or fail by, before it spends anything",
 		Long: `Doctor takes the flags of "gaia run", the environment and gaia.yaml as run does,
-looks at all that such a run would use, and says what would mend it: keys, models,
+looks at all that such a run would use, and says what to change: keys, models,
 prices, the dataset, the sandbox and the programs, MCP servers, room on disk,
 signing and trusted keys, the judge cache, and this program itself.
 
 The models are asked what a run asks before its first task, at most 6 short
-requests, and doctor says what that cost. --no-call leaves them out. Where "gaia run" would rehearse, nothing is asked over any network. Doctor
-changes nothing and makes nothing, no key and no directory either.
+requests, and doctor says what that cost. --no-call leaves them out. Where
+"gaia run" would rehearse, nothing is asked over any network. Doctor changes
+nothing and makes nothing, no key and no directory either.
 
 What is missing is optional, what is unknown was not looked at, and the exit code
 is 0. What is failed would be refused, make the run fail or spend without bound,

@@ -105,7 +105,7 @@ func TestUnknownModel(t *testing.T) {
 		says     string
 		begun    string
 	}{
-		{"preflight", nil, 1, "preflight: the model ", "with 0 of 5 tasks begun"},
+		{"preflight", nil, 1, "preflight (model): the model \"scripted-model\" cannot be used: ", "with 0 of 5 tasks begun"},
 		{"no preflight", []string{"--no-preflight"}, 4, "the endpoint refused the first request of 4 tasks in the same way", "of 5 tasks begun"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -168,8 +168,10 @@ func TestNothingCompleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := p.want(exitFindings, "run", "--source", "dir:data", "--base-url", front.URL+"/v1", "--model", fixtures.Model, "--limit", "3", "--no-preflight", "--submit-intent")
-	if !strings.Contains(out, "gaia: error: every attempt ended in an error") {
-		t.Errorf("run says:\n%s", out)
+	for _, want := range []string{"gaia: error: every attempt ended in an error", filepath.Base(p.runDir()) + " --source dir:PATH --base-url URL (at " + front.URL + ")"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("run does not say %q:\n%s", want, out)
+		}
 	}
 	if out := p.want(exitFindings, "audit", p.runDir()); !strings.Contains(out, "CRITICAL AUD-11.nothing-completed") {
 		t.Errorf("audit says:\n%s", out)

@@ -146,7 +146,7 @@ func (a *app) printFinished(dir string, found *ledger.Run, unfit *run.UnfitError
 	}
 	if !completed(found) {
 		return fail(exitFindings, errors.New("every attempt ended in an error: the result says nothing about the model"),
-			"see what failed: gaia show "+quoteArg(dir), "then start a new run: gaia run --like "+quoteArg(dir))
+			"see what failed: gaia show "+quoteArg(dir), "then start a new run: gaia run --like "+quoteArg(dir)+unplanned(found.Manifest))
 	}
 	return submittable(found, why)
 }
@@ -194,16 +194,21 @@ func unsubmittable(found *ledger.Run) string {
 
 // incomplete is the failure of reading a run that is not finished.
 func incomplete(dir string, found *ledger.Run) error {
-	resume := "gaia resume " + quoteArg(dir)
-	if !found.Manifest.Rehearsal {
-		if found.Manifest.Dataset.Hub == "" {
-			resume += " --source dir:PATH"
-		}
-		if origin := found.Manifest.Model.Origin; !strings.HasPrefix(defaultBaseURL, origin+"/") {
-			resume += " --base-url URL (at " + oneLine(origin) + ")"
-		}
+	return fail(exitIncomplete, fmt.Errorf("the run is not complete: %s", found.Missing), "gaia resume "+quoteArg(dir)+unplanned(found.Manifest))
+}
+
+// unplanned is the flags for what a run needs and its plan does not hold.
+func unplanned(m ledger.Manifest) (flags string) {
+	if m.Rehearsal {
+		return ""
 	}
-	return fail(exitIncomplete, fmt.Errorf("the run is not complete: %s", found.Missing), resume)
+	if m.Dataset.Hub == "" {
+		flags += " --source dir:PATH"
+	}
+	if !strings.HasPrefix(defaultBaseURL, m.Model.Origin+"/") {
+		flags += " --base-url URL (at " + oneLine(m.Model.Origin) + ")"
+	}
+	return flags
 }
 
 // runResult is what run and resume print with --json.

@@ -25,8 +25,8 @@ func (a *app) showCommand() *cobra.Command {
 		Short: "Show what happened in a run, or at one task",
 		Long: `Show prints a run as a table of its tasks, or one task step by step: question,
 turns, tool calls, approvals, rollbacks, answer, what became of the files, and
-verdicts. It reads the journal, after verifying
-it. TASK is a task id or the start of one.
+verdicts. It reads the journal, after verifying it. TASK is a task id or the start
+of one.
 
 --follow prints steps as they are recorded, from the first one, also of attempts
 that have not ended, and waits for more until the run is completed, or TASK is

@@ -69,7 +69,11 @@ func (a *app) witnessReplay(path, keyFile string) error {
 		err = fail(exitFindings, fmt.Errorf("the outcome is %s", said))
 	}
 	if keyFile == "" && err == nil {
-		err = fail(exitFindings, errors.New("the bundle is "+signature), "gaia witness replay "+quoteArg(path)+" --hmac-key-file FILE")
+		hint := "gaia witness replay " + quoteArg(path) + " --hmac-key-file FILE"
+		if !w.Signed() {
+			hint = "ask for one that is signed: gaia witness export DIR --hmac-key-file FILE"
+		}
+		err = fail(exitFindings, errors.New("the bundle is "+signature), hint)
 	}
 	fmt.Fprintf(out, "\n6. outcome: %s; %s\n", outcomeName(w.Outcome), said)
 	if _, ok := w.Section(trajectory.WitnessPostmortem); ok {

@@ -41,7 +41,7 @@ func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case got.Stops() && !spent:
-			text, _ := r.cfg.Redact.Redact(fmt.Sprintf("preflight: the model %q cannot be used for %q: %v", p.Model, p.Kind, got.Err))
+			text, _ := r.cfg.Redact.Redact(fmt.Sprintf("preflight (%s): the model %q cannot be used: %v", p.Kind, p.Model, got.Err))
 			return &StopError{p.Kind, text, got.Err}
 		case spent, failed != nil && p.Kind == trajectory.PreflightModel, isClosed(drain):
 			return nil

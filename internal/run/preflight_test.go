@@ -113,7 +113,7 @@ func TestPreflightStops(t *testing.T) {
 			err = r.Execute(context.Background(), nil)
 			r.Close()
 			stop := (*StopError)(nil)
-			if !errors.As(err, &stop) || stop.Asked != tt.asked || !strings.Contains(err.Error(), "preflight: the model ") {
+			if !errors.As(err, &stop) || stop.Asked != tt.asked || !strings.Contains(err.Error(), "preflight ("+tt.asked+"): the model ") {
 				t.Fatalf("the run ended with %v", err)
 			}
 			stopped(t, r.Dir, 0, tasks.Count)
