@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -121,6 +122,21 @@ func TestAttemptsLost(t *testing.T) {
 		case tt.want == "" && len(n.findings) > 0,
 			tt.want != "" && (len(n.findings) != 1 || n.findings[0].Got != tt.want || n.findings[0].Attempt != tt.at || n.findings[0].Seq != int64(10*tt.at-10)):
 			t.Errorf("%v: %v", tt.ended, n.findings)
+		}
+	}
+}
+
+// TestDenialsOfOneID: a violation is of one denial, also where a reply gives two calls
+// the same id.
+func TestDenialsOfOneID(t *testing.T) {
+	call := &CallFact{ID: "c", Turn: 1, Decided: 7, Decision: trajectory.PolicyDecision{Decision: string(policy.Deny)}, Class: policy.DeniedByMode}
+	told := DenialFact{Turn: 1, CallID: "c", Class: policy.DeniedByMode}
+	for _, denied := range [][]DenialFact{nil, {told}, {told, told}} {
+		n := &Notes{check: trajectoryIntegrity()}
+		a := &AttemptEvidence{Calls: []*CallFact{call, call}, Denied: denied, Ended: &trajectory.AttemptEnded{Outcome: trajectory.NoAnswer}}
+		violations(n, &TaskEvidence{}, a)
+		if want := 2 - len(denied); len(n.findings) != want {
+			t.Errorf("%d violations of two denials: %d findings, want %d", len(denied), len(n.findings), want)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func trajectoryIntegrity() Check {
 			{"lost-answer", ToReview, 1, "an answer that was not committed because the process is said to have been lost"},
 			{"rollback-incorrect", ToReview, 1, "a workspace that was put back and is not as it had been"},
 			{"rollback-missing", ToReview, 1, "a turn that broke rules and whose workspace was not put back"},
-			{"violation-missing", ToReview, 2, "a denial by a rule, the deny list or the mode without a violation of its class"},
+			{"violation-missing", ToReview, 2, "a denial by a rule, the deny list, the mode or a budget without a violation of its class"},
 			{"time-exceeded", ToReview, 1, "a turn that was begun after the time was up"},
 			{"run-budget-exceeded", ToReview, 1, "a turn that was begun after the money of the run was spent"},
 			{"torn-tail", ToReview, 1, "an unfinished last line of the journal that was cut when the run was taken up again"},
@@ -212,19 +212,23 @@ func rollbacks(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 }
 
 // violations compares denials with what is recorded of them: each denial by a rule, the
-// deny list or the mode has a violation of its class. Of a call whose arguments are not
-// shown whole nothing shows which rules it broke.
+// deny list, the mode or a budget has a violation of its class. Of a call whose arguments
+// are not shown whole nothing shows which rules it broke.
 func violations(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	denied := slices.Clone(a.Denied) // each is of one call
 	for _, c := range a.Calls {
 		class := c.Class
 		if slices.ContainsFunc(c.Decision.RuleIDs, func(rule string) bool { return rule != policy.Budget }) {
 			class = policy.DeniedByRule
+		} else if class == "" && len(c.Decision.RuleIDs) > 0 {
+			class = policy.DeniedByBudget
 		}
 		if c.Decided < 0 || c.Decision.Decision == string(policy.Allow) || class == "" || class == policy.DeniedByRule && len(c.Decision.RuleIDs) == 0 {
 			continue
 		}
-		recorded := slices.ContainsFunc(a.Denied, func(d DenialFact) bool { return d.CallID == c.ID && d.Turn == c.Turn && d.Class == class })
-		if !recorded && !a.cutOff(c.Turn) {
+		if at := slices.Index(denied, DenialFact{c.Turn, c.ID, class}); at >= 0 {
+			denied = slices.Delete(denied, at, at+1)
+		} else if !a.cutOff(c.Turn) {
 			n.find("violation-missing", place{task: t, attempt: a.Number, seq: c.Decided}, fmt.Sprintf("a call that was denied (%s), and no violation of that class", class), "a violation")
 		}
 	}

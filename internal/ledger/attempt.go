@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -86,12 +87,26 @@ func (a *Attempt) add(e trajectory.Event) (reason string) {
 		}
 		a.Ended = &p
 		return ""
+	case trajectory.PolicyViolation:
+		if !classified(p) {
+			return fmt.Sprintf("is a violation of the class %q, which its rules do not give", p.Class)
+		}
 	}
 	if e.Turn != 0 && e.Turn != a.Turns {
 		return fmt.Sprintf("turn %d is not the open one", e.Turn)
 	}
 	a.step(e)
 	return ""
+}
+
+// classified reports whether the class of a violation follows from its rules: a rule
+// other than that of budgets makes it one of rules, whatever else denied the call.
+func classified(p trajectory.PolicyViolation) bool {
+	class := policy.Denial(p.Class)
+	if slices.ContainsFunc(p.RuleIDs, func(id string) bool { return id != policy.Budget }) {
+		return class == policy.DeniedByRule
+	}
+	return class == policy.DeniedByList || class == policy.DeniedByMode || class == policy.DeniedByBudget && len(p.RuleIDs) > 0
 }
 
 // step takes what an event adds to an open attempt.

@@ -236,6 +236,9 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 		case policy.Budget:
 			v.Class = "budget"
 		}
+		if class, rules, said := strings.Cut(args, ":"); said {
+			v.Class, v.RuleIDs = class, strings.Fields(rules)
+		}
 		d.Payload = v
 	case "kept":
 		d.Payload = trajectory.CheckpointSaved{CallID: "c", TreeSHA256: "sha256:kept", Workspace: []trajectory.File{}}
