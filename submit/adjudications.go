@@ -1,7 +1,6 @@
 package submit
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -85,18 +84,6 @@ func readAddition[T any](pkg fs.FS, run *ledger.Run, name string, digests map[st
 		return nil, changed(name)
 	}
 	return decode(data, run)
-}
-
-// laterIn reads the later judgments in a folder that becomes a package.
-func laterIn(pkg fs.FS, run *ledger.Run) ([]audit.SealedRejudgment, error) {
-	digest, err := digestFile(pkg, audit.RejudgmentsFile)
-	if err != nil {
-		if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) && fault.Reason == ledger.Missing {
-			return nil, nil
-		}
-		return nil, err
-	}
-	return readRejudgments(pkg, run, map[string]string{audit.RejudgmentsFile: digest})
 }
 
 // present returns the names of the additions that a package has.

@@ -143,9 +143,15 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 			return Package{}, &StrayBody{digest}
 		}
 	}
-	later, err := laterIn(pkg, verified)
-	if err != nil {
-		return Package{}, inRun(err, additions)
+	var later []audit.SealedRejudgment
+	if additions[audit.RejudgmentsFile] != nil {
+		data, err := ledger.ReadFile(pkg, audit.RejudgmentsFile, audit.MaxRejudgments)
+		if err == nil {
+			later, err = audit.DecodeRejudgments(data, verified)
+		}
+		if err != nil {
+			return Package{}, inRun(err, additions)
+		}
 	}
 	if err := additions.checkNames(report, later); err != nil {
 		return Package{}, err

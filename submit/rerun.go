@@ -16,14 +16,6 @@ import (
 // noGold is why what needs the gold answers was not done.
 const noGold = "no gold answers"
 
-// noBodies is why an audit was not run again of which n documents are not at hand.
-func noBodies(n int) string {
-	if n == 1 {
-		return "needs a document that the audit had"
-	}
-	return fmt.Sprintf("needs %d documents that the audit had", n)
-}
-
 // Rerun audits the files of a package that was verified again and wants the same
 // report, byte for byte, else it returns a *trajectory.Fault: that its findings
 // are all there are to find is then no longer the signer's word. What was audited
@@ -66,7 +58,7 @@ func (v *Verified) compare(report audit.Report, o Options) error {
 	if v.Run.Scored() && p.GoldAtHand && o.Gold == nil {
 		v.NotRerun = noGold
 	} else if missing > 0 {
-		v.NotRerun = noBodies(missing)
+		v.NotRerun = fmt.Sprintf("needs %s that the audit had", count(missing, "document"))
 	}
 	switch {
 	case o.Once:

@@ -89,7 +89,7 @@ func TestRerunWithBodies(t *testing.T) {
 		want string
 	}{
 		"with both":   {Options{Gold: c.Gold, Bodies: both}, ""},
-		"with one":    {Options{Gold: c.Gold, Bodies: one}, "needs a document that the audit had"},
+		"with one":    {Options{Gold: c.Gold, Bodies: one}, "needs 1 document that the audit had"},
 		"with none":   {Options{Gold: c.Gold}, "needs 2 documents that the audit had"},
 		"in no sense": {Options{Bodies: both}, "no gold answers"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
@@ -52,12 +53,7 @@ func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 
 // allSettled reports whether no attempt is left to be made.
 func (r *Run) allSettled() bool {
-	for _, t := range r.fold.Tasks {
-		if !r.settled(t) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.fold.Tasks, func(t *ledger.Task) bool { return !r.settled(t) })
 }
 
 func (r *Run) preflightEvent(got preflight.Result, failed *llm.Error) trajectory.Preflight {

@@ -109,7 +109,7 @@ func (r *Run) solveAll(ctx context.Context, drain <-chan struct{}) error {
 		err := r.each(ctx, drain, func(ctx context.Context, i int, t *ledger.Task) error {
 			return r.solve(ctx, drain, i, t, again, &leftOut)
 		})
-		if errors.Is(err, ErrDrained) && !slices.ContainsFunc(r.fold.Tasks, func(t *ledger.Task) bool { return !r.settled(t) }) {
+		if errors.Is(err, ErrDrained) && r.allSettled() {
 			drain, err = nil, nil // it came too late to leave a task out
 		}
 		if err != nil {
