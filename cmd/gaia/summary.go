@@ -81,10 +81,14 @@ func (a *app) printSummary(dir string, found *ledger.Run, unsubmittable string) 
 	if broken := rulesBroken(found.Fold); broken != "" {
 		rows = append(rows, [2]string{"rules", broken})
 	}
+	cost := dollars(s.CostMicroUSD)
+	if all := dollars(s.Cost()); all != cost {
+		cost += "; the whole run " + all
+	}
 	rows = append(rows, found.ServerNotes()...)
 	rows = append(rows,
 		[2]string{"tokens", fmt.Sprintf("%d in (%d cached), %d out", s.Tokens.In, s.Tokens.Cached, s.Tokens.Out)},
-		[2]string{"cost", dollars(s.CostMicroUSD)},
+		[2]string{"cost", cost},
 		[2]string{"wall time", (time.Duration(s.DurationMs) * time.Millisecond).String()})
 	for _, i := range s.Interruptions {
 		text := fmt.Sprintf("after %d events, taken up again at %s", i.Events, i.Resumed)

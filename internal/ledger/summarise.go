@@ -20,6 +20,19 @@ type Told struct {
 	Unrecorded         string // why evidence ended before the run did
 }
 
+// Cost is what the whole run cost: its tasks, what was asked before them, and its
+// judge; nil: a price is unknown.
+func (s Summary) Cost() *int64 {
+	sum := s.CostMicroUSD
+	if s.Preflight != nil {
+		sum = addCost(sum, s.Preflight.CostMicroUSD)
+	}
+	if s.Judge != nil {
+		sum = addCost(sum, s.Judge.CostMicroUSD)
+	}
+	return sum
+}
+
 // Told returns what the summary of a recorded run says that Summarise is told.
 func (s Summary) Told() Told {
 	told := Told{Started: s.Started, Completed: s.Completed, Interruptions: s.Interruptions, IntegrityEvents: s.JudgeCacheIntegrityEvents,
