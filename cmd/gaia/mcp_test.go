@@ -228,6 +228,7 @@ func TestMCPSettings(t *testing.T) {
 		one + "  env: [HF_TOKEN]":                                                       "s.yaml:4:9: no server is given HF_TOKEN: it signs runs, or reads the answers of the benchmark",
 		one + "  env: [GAIA_SIGNING_KEY]":                                               "s.yaml:4:9: no server is given GAIA_SIGNING_KEY: it signs runs, or reads the answers of the benchmark",
 		one + "  env:\n    TOKEN: hush":                                                 "s.yaml:5:10: env is a mapping, and is to be a list of names",
+		one + "  env: {TOKEN: hush}":                                                    "s.yaml:4:8: env is a mapping, and is to be a list of names",
 		one + "  network: some":                                                         `s.yaml:4:12: network is "some"`,
 		one + "  network: none\n  sandbox: false":                                       "s.yaml:4:3: a server outside of the sandbox has the network",
 		one + "  start_timeout: 90":                                                     "s.yaml:4:18: start_timeout is no text",

@@ -155,10 +155,15 @@ func (f *settingsFile) texts(key string, node ast.Node) ([]string, error) {
 	return out, nil
 }
 
+// pairedEnv refuses variables with their values, as other programs have them.
+func (f *settingsFile) pairedEnv(at place) error {
+	return masked(f.wrong(at, "put the values into the environment, and their names here, such as env: [NOTES_TOKEN]", "env is a mapping, and is to be a list of names"), "")
+}
+
 // variables takes names of variables of the environment, whose values the server is given.
 func (f *settingsFile) variables(e *mcpEntry, node ast.Node) (err error) {
-	if pairs := pairsOf(node); len(pairs) > 0 { // as other programs have it, with the values
-		return masked(f.wrong(placeOf(node.GetToken()), "put the values into the environment, and their names here, such as env: [NOTES_TOKEN]", "env is a mapping, and is to be a list of names"), "")
+	if pairs := pairsOf(node); len(pairs) > 0 {
+		return f.pairedEnv(placeOf(node.GetToken()))
 	}
 	if e.env, err = f.texts("env", node); err != nil {
 		return err

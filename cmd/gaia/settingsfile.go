@@ -152,6 +152,9 @@ func (f *settingsFile) foreign(tokens token.Tokens) error {
 			err.hints = []string{"write it so in gaia.yaml, and put the values of env into the environment:", "mcp:", "  - name: notes", "    command: [PROGRAM, ARGUMENT]", "    env: [NAME]"}
 			return masked(err, t.Value+": ")
 		}
+		if t.Type == token.MappingStartType && t.Prev != nil && t.Prev.Prev != nil && t.Prev.Prev.Value == "env" {
+			return f.pairedEnv(placeOf(t))
+		}
 	}
 	return nil
 }
