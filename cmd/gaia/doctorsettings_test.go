@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/internal/prompt"
 )
 
 // TestDoctorSettings: what run refuses is refused in its words, a flag that is wrong
@@ -119,6 +122,15 @@ func TestDoctorTape(t *testing.T) {
 
 	run.want(exitOK, append(append([]string{"run"}, flags...), "--cassette", "record:"+tape)...)
 	asked := s.Counts().Requests
+	taped, err := filepath.Glob(filepath.Join(tape, "*.json"))
+	if err != nil || len(taped) == 0 || len(taped) >= asked { // the preflight's requests are not on it
+		t.Errorf("%d of %d requests are on the cassette, %v", len(taped), asked, err)
+	}
+	for _, file := range taped {
+		if data, err := os.ReadFile(file); err != nil || bytes.Contains(data, []byte(prompt.PreflightTool)) || bytes.Contains(data, []byte(prompt.PreflightQuestion)) {
+			t.Errorf("%s holds a request of the preflight, %v", file, err)
+		}
+	}
 	p.wants(p.findings(append(flags, "--cassette", "replay:"+tape)...)["model"], stateOK, "nobody is asked", "")
 	p.wants(p.findings(append(flags, "--cassette", "record:"+tape)...)["settings"], stateFailed, "--cassette record:", "another directory")
 	p.wants(p.findings("--cassette", "record:"+tape)["settings"], stateFailed, "holds a recording already", "another directory")
