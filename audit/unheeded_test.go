@@ -8,7 +8,7 @@ func unheeded() map[string]string {
 	because := map[string]string{
 		"how long something took is the signer's word; of budgets of time the audit says that clocks are no proof": `
 			changed, made nothing: approval_resolved.latency_ms event.mono_us judge_battery.latency_ms judgment.latency_ms model_call_completed.latency_ms
-			changed, made nothing: tool_executed.latency_ms turn_completed.latency_ms
+			changed, made nothing: preflight.latency_ms tool_executed.latency_ms turn_completed.latency_ms
 			`,
 		"what was used and paid is the signer's word, to be held against the provider's own list": `
 			added, changed, left out: judgment.request_id model_call_completed.request_id
@@ -16,6 +16,13 @@ func unheeded() map[string]string {
 			changed: judge_battery.tries judgment.tries model_call_completed.tokens.cached model_call_completed.tokens.reasoning model_call_completed.usage_reported
 			changed, made nothing: judge_battery.cost_microusd judge_battery.tokens_in judge_battery.tokens_out judgment.cost_microusd judgment.tokens_in judgment.tokens_out
 			changed, made nothing: model_call_completed.tokens.in model_call_completed.tokens.out
+			changed: preflight.requests preflight.tokens.cached preflight.tokens.reasoning preflight.usage_reported
+			changed, made nothing: preflight.cost_microusd preflight.tokens.in preflight.tokens.out
+			left out: preflight.request_ids
+			changed, left out, made nothing, swapped: preflight.request_ids[]
+			`,
+		"no task follows from an answer to the preflight, and one that failed has the run stopped or leaves the model to fail again": `
+			added: preflight.error
 			`,
 		"it is told to people, and nothing follows from it": `
 			added, changed, left out: error.code policy_decision.reason
@@ -26,7 +33,7 @@ func unheeded() map[string]string {
 			`,
 		"the audit looks for broken rules itself": `
 			added: approval_requested.rule_ids
-			changed, left out, made nothing: policy_violation.rule_ids[]
+			changed, made nothing: policy_violation.rule_ids[]
 			changed, made nothing: policy_decision.rule_ids[] rollback.call_id rollback.rule_ids[]
 			left out: policy_decision.rule_ids rollback.rule_ids
 			`,
