@@ -202,6 +202,9 @@ func (p *pruner) prune(k pruneKind, paths []string) error {
 			result.Bytes += item.Bytes
 		}
 	}
+	for _, half := range p.half {
+		fmt.Fprintf(p.stderr, "gaia: goes too: %s, which a removal that did not end has left\n", oneLine(quoteArg(half)))
+	}
 	if !p.dryRun && len(result.Removed)+len(p.half) > 0 {
 		what := fmt.Sprintf("remove %d %s of %s", len(result.Removed), k.name, strings.TrimSpace(size(result.Bytes)))
 		if !p.yes && p.asks {
