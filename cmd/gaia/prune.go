@@ -96,10 +96,11 @@ type prunable struct {
 	Path       string `json:"path"`
 	Unfinished bool   `json:"unfinished,omitzero"`
 
-	row *ledger.HistoryRow // that stays of it; nil: none
-	run string             // the run directory to be locked; "": none
-	was fs.FileInfo
-	at  time.Time
+	row   *ledger.HistoryRow // that stays of it; nil: none
+	run   string             // the run directory to be locked; "": none
+	named error              // what it is to leave it unfinished, where it was named; nil: it is finished, was not, or may go
+	was   fs.FileInfo
+	at    time.Time
 }
 
 // leftItem is something that is not removed though it is of the kind.
@@ -197,6 +198,7 @@ func (p *pruner) prune(k pruneKind, paths []string) error {
 			p.leave(item.Path, "a process writes it", nil)
 		case item.Unfinished && !p.force:
 			p.leave(item.Path, "unfinished: --force removes it, too", nil)
+			p.named = cmp.Or(item.named, p.named)
 		default:
 			result.Removed = append(result.Removed, item)
 			result.Bytes += item.Bytes
@@ -367,7 +369,7 @@ func (p *pruner) runs(path string) error {
 		if item.Unfinished = !of.Complete; of.Complete {
 			item.row.Sheet = &sheet
 		} else if item.row.Checkpoint = ""; named && !p.force {
-			p.named = fail(exitIncomplete, fmt.Errorf("the run %q is not complete: %s", dir, of.Missing), "--force removes it all the same")
+			item.named = fail(exitIncomplete, fmt.Errorf("the run %q is not complete: %s", dir, of.Missing), "--force removes it all the same")
 		}
 		p.items = append(p.items, item)
 		return nil
