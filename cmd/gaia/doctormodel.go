@@ -69,14 +69,14 @@ func (x *exam) modelFinding(ctx context.Context) diagnosis {
 	case trajectory.ToolCalled:
 		f = x.unfit(x.declared(f, x.model, r.ResponseModel), r)
 	case trajectory.ToolOther:
-		f.State, f.Detail = stateFailed, servedAs(x.model, r.ResponseModel)+", but its call of a tool was not the one that was asked for"
+		f.State, f.Detail = stateMissing, servedAs(x.model, r.ResponseModel)+", but its call of a tool was not the one that was asked for"
 	default:
-		f.State, f.Detail = stateFailed, servedAs(x.model, r.ResponseModel)+", but calls no tool where the question takes one"
+		f.State, f.Detail = stateMissing, servedAs(x.model, r.ResponseModel)+", but calls no tool where the question takes one"
 		if r.CutShort() {
 			f = unlooked(name, use, fmt.Sprintf("%s, but its completion reached %d tokens before it called a tool", servedAs(x.model, r.ResponseModel), x.w.Preflight.Bound()))
 		}
 	}
-	if f.State == stateFailed && f.Remedy == "" {
+	if f.State == stateMissing && f.Remedy == "" {
 		f.Remedy = "name a model that calls tools with --model, or start the server with its parser of tool calls"
 	}
 	return billed(f, r)

@@ -38,8 +38,8 @@ func TestDoctorModel(t *testing.T) {
 		{endpoint.Page, stateFailed, "not_json", "check --base-url"},
 		{endpoint.Cut, stateFailed, "model request failed: transport", "check --base-url and the network"},
 		{endpoint.Empty, stateFailed, llm.EmptyCompletion, "try again"},
-		{endpoint.UnknownTool, stateFailed, "not the one that was asked for", "name a model that calls tools"},
-		{endpoint.BrokenArguments, stateFailed, "not the one that was asked for", "name a model that calls tools"},
+		{endpoint.UnknownTool, stateMissing, "not the one that was asked for", "name a model that calls tools"},
+		{endpoint.BrokenArguments, stateMissing, "not the one that was asked for", "name a model that calls tools"},
 		{endpoint.NonsenseUsage, stateMissing, "it reports no usage", "not submittable"},
 		{endpoint.Silent, stateFailed, "no answer from http://127.0.0.1:", "--wait 5m"},
 		{endpoint.Stalled, stateFailed, "no answer from http://127.0.0.1:", "--wait 5m"},
@@ -119,7 +119,7 @@ func TestDoctorAnswers(t *testing.T) {
 		state, detail, remedy string
 	}{
 		{"words", 200, said(endpoint.Model, "It reads seven.", "stop"), nil, "/v1/chat/completions", `"temperature":0`,
-			stateFailed, "calls no tool", "name a model that calls tools"},
+			stateMissing, "calls no tool", "name a model that calls tools"},
 		{"cut short", 200, said(endpoint.Model, "Well, let me think", "length"), []string{"--max-tokens", "50"}, "/v1/chat/completions", `:50`,
 			stateUnknown, "reached 50 tokens before it called", ""},
 		{"silence at the bound", 200, said(endpoint.Model, "", "length"), nil, "/v1/chat/completions", `:1024`,
