@@ -321,7 +321,7 @@ func TestServers(t *testing.T) {
 		"cost of a gateway": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("x-litellm-response-cost", "3.45e-05")
 			says(200, plainAnswer)(w, r)
-		}, "/v1", exitOK, []string{"run"}, []string{"cost  $0.000105\n"}},
+		}, "/v1", exitOK, []string{"run"}, []string{"cost  $0.000105; the whole run $0.000175\n"}},
 		"cost of no price": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("x-litellm-response-cost", "NaN")
 			says(200, plainAnswer)(w, r)

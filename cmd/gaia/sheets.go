@@ -106,7 +106,13 @@ func (r *sheetReader) find(paths []string, empty bool, pruned []ledger.HistoryRo
 		found = append(found, at...)
 	}
 	slices.SortStableFunc(found, func(a, b runAt) int {
-		return cmp.Or(strings.Compare(a.started, b.started), strings.Compare(a.runID, b.runID), strings.Compare(a.path, b.path))
+		there := func(r runAt) int { // a run that is still there counts, not what was kept of its package
+			if r.kept == nil {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(strings.Compare(a.started, b.started), strings.Compare(a.runID, b.runID), cmp.Compare(there(a), there(b)), strings.Compare(a.path, b.path))
 	})
 	return found, nil
 }

@@ -3,9 +3,10 @@
 //
 // The program is bounded in everything: time, what it may print, and its environment,
 // which has the variables it is given and no other. It runs in a process group of its
-// own, all of which is killed when it ends or its time is up. Whatever goes wrong (it
-// does not start, exits with another code than 0, prints no verdict or too much) is a
-// failed evaluation that says why, never one that passes (TestCommand).
+// own, which is killed when it ends or its time is up; a child that left the group stays,
+// and holds nothing up. Whatever goes wrong (it does not start, exits with another code
+// than 0, prints no verdict or too much) is a failed evaluation that says why, never one
+// that passes (TestCommand).
 package evaluator
 
 import (
