@@ -247,7 +247,7 @@ func (h *hub) offline(revision, what, name string) error {
 // does not have.
 func inCache(err error) *SourceError {
 	return &SourceError{Reason: fmt.Sprintf("in the cache of the hub: %v", err),
-		Remedies: []string{"mend that, or set HF_HUB_CACHE or HF_HOME to another place"}}
+		Remedies: []string{"fix that, or set HF_HUB_CACHE or HF_HOME to another place"}}
 }
 
 // What errors of Open wrap where a file is not in the cache: that nobody is to be asked, and that the hub was asked and

@@ -49,7 +49,7 @@ const scratchSize = 64 << 20
 const inside = "65534"
 
 // Unusable says why something that this program can do without cannot be used
-// on this machine, and what would mend it.
+// on this machine, and what would fix it.
 type Unusable struct{ Why, Remedy string }
 
 func (u *Unusable) Error() string { return u.Why }

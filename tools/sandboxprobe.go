@@ -109,7 +109,7 @@ func leaks(report string, outside map[string]bool) string {
 }
 
 // refused says of a bubblewrap that did not start anything why, in its words,
-// and what is known to mend that.
+// and what is known to fix that.
 func refused(stderr string, err error) error {
 	line, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n")
 	line = strings.TrimPrefix(clipped(line), "bwrap: ")

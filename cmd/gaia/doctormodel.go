@@ -143,7 +143,7 @@ func billed(f diagnosis, r preflight.Result) diagnosis {
 	return f
 }
 
-// untold is the finding that a request failed, with what would mend it.
+// untold is the finding that a request failed, with what would fix it.
 func (x *exam) untold(limited context.Context, name, use string, r preflight.Result) diagnosis {
 	f := diagnosis{Name: name, Use: use, State: stateFailed, Detail: r.Err.Error(), Remedy: "check --base-url, and " + modelFlag(name == "judge")}
 	var asked *llm.Error

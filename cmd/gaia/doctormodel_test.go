@@ -16,7 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 )
 
-// TestDoctorModel: what an endpoint does is told apart, with what would mend it,
+// TestDoctorModel: what an endpoint does is told apart, with what would fix it,
 // by one request.
 func TestDoctorModel(t *testing.T) {
 	p := newPatient(t)

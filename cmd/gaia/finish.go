@@ -35,7 +35,7 @@ func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, 
 		if err := a.printResult(r.Dir, state, unsubmittable(state), asJSON); err != nil {
 			return err
 		}
-		return fail(exitIncomplete, lost, "the run is marked as not submittable; to make up for what is missing, mend the disk, then: "+s.resumeCommand(r.Dir))
+		return fail(exitIncomplete, lost, "the run is marked as not submittable; to make up for what is missing, fix the disk, then: "+s.resumeCommand(r.Dir))
 	case errors.Is(err, trajectory.ErrNotRecorded):
 	case errors.As(err, &unfit):
 		if asJSON {
@@ -65,10 +65,10 @@ func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, 
 // unfinished is the failure of a run that can be resumed.
 func unfinished(err error, resume string) error {
 	if errors.Is(err, run.ErrUnmarked) {
-		return fail(exitIncomplete, err, "mend the disk, then: "+resume)
+		return fail(exitIncomplete, err, "fix the disk, then: "+resume)
 	}
 	if errors.Is(err, trajectory.ErrNotRecorded) {
-		return fail(exitIncomplete, err, "the run is marked as not submittable", "mend the disk, then: "+resume)
+		return fail(exitIncomplete, err, "the run is marked as not submittable", "fix the disk, then: "+resume)
 	}
 	hints := []string{}
 	if source := (*loader.SourceError)(nil); errors.As(err, &source) {
@@ -102,7 +102,7 @@ func remedy(err error, resume string) string {
 			return known
 		}
 	}
-	return "mend that, then: " + resume
+	return "fix that, then: " + resume
 }
 
 // knownRemedy says what helps after some failures of a request, "" for others. What

@@ -15,8 +15,8 @@ func TestRemedy(t *testing.T) {
 		err  error
 		want string
 	}{
-		{errors.New("the disk is full"), "mend that, then: " + resume},
-		{&llm.Error{Status: 503, Code: "http_503"}, "mend that, then: " + resume},
+		{errors.New("the disk is full"), "fix that, then: " + resume},
+		{&llm.Error{Status: 503, Code: "http_503"}, "fix that, then: " + resume},
 		{&llm.Error{Status: 401, Code: "invalid_api_key"}, "set OPENAI_API_KEY to a key of the endpoint, then: " + resume},
 		{&llm.Error{Status: 400, Code: "responses_api_required"}, "start a new run with --api responses: resume keeps to the interface of the plan"},
 		{&llm.Error{Status: 404, Code: "http_404", Hint: "try --base-url http://127.0.0.1:8000/v1"}, "try --base-url http://127.0.0.1:8000/v1"},

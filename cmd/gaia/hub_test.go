@@ -156,7 +156,7 @@ func TestHubResume(t *testing.T) {
 	// What a task needs is fetched when it begins: a file that cannot be had stops the run.
 	server.Fail(hub.Match{Method: "HEAD", Path: ".xlsx"}, -1, hub.Answer(404, "text/plain", "", "X-Error-Code", "EntryNotFound"))
 	out := p.want(exitIncomplete, "run", "--no-preflight", "--model", fixtures.Model, "--base-url", model, "--task", "fab1e008-0000-4000-8000-000000000008")
-	if !strings.Contains(out, "gaia: error: the run stopped: the attachment of task ") || !strings.Contains(out, "gaia: hint: mend that, then: gaia resume runs/") || strings.Contains(out, "--source") {
+	if !strings.Contains(out, "gaia: error: the run stopped: the attachment of task ") || !strings.Contains(out, "gaia: hint: fix that, then: gaia resume runs/") || strings.Contains(out, "--source") {
 		t.Errorf("run says:\n%s", out)
 	}
 	server.Heal()

@@ -214,7 +214,7 @@ func (a *app) recallOutcome(s settings, e run.Endpoint) (knownOutcome, error) {
 func withoutCache(err error) error {
 	f := *classify(err)
 	if !slices.ContainsFunc(f.hints, func(h string) bool { return strings.Contains(h, "--no-judge-cache") }) {
-		f.hints = append(slices.Clone(f.hints), "mend that, or give --no-judge-cache")
+		f.hints = append(slices.Clone(f.hints), "fix that, or give --no-judge-cache")
 	}
 	return &f
 }

@@ -239,7 +239,7 @@ func TestJudgeCheckSettings(t *testing.T) {
 	}
 	wantAll(t, p.want(exitOK, "judge", "check", "--settings", os.DevNull), "gaia: rehearsal: ")
 	p.write("key.yaml", "judge-model: umpire\nkey: none\nbase-url: "+u.URL+"/v1\n")
-	wantAll(t, p.want(exitUsage, "judge", "check", "--settings", "key.yaml"), `there is no signing key at "none"`, "hint: mend that, or give --no-judge-cache")
+	wantAll(t, p.want(exitUsage, "judge", "check", "--settings", "key.yaml"), `there is no signing key at "none"`, "hint: fix that, or give --no-judge-cache")
 }
 
 func TestJudgeRemedies(t *testing.T) {

@@ -36,7 +36,7 @@ func TestJudgeCheckKeepsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, exitEvidence, []string{"gaia: error: the judge cache ", " is a directory that others can write to\ngaia: hint: chmod 700 ", "--no-judge-cache tries it without the cache"}},
-		{"a key that is none", "GAIA_SIGNING_KEY=none", nil, exitFailure, []string{"gaia: error: reading GAIA_SIGNING_KEY: ", "hint: mend that, or give --no-judge-cache"}},
+		{"a key that is none", "GAIA_SIGNING_KEY=none", nil, exitFailure, []string{"gaia: error: reading GAIA_SIGNING_KEY: ", "hint: fix that, or give --no-judge-cache"}},
 		{"no place", "HOME=", nil, exitFailure, []string{"gaia: error: no place for the signing key", "--no-judge-cache"}},
 	} {
 		p := newProgram(t)

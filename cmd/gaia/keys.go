@@ -178,9 +178,9 @@ func unusable(err error, path string) error {
 // own key and by the keys in the key directory count. A run that goes on cannot
 // do without the cache of its plan.
 func (a *app) judgeCache(key sign.Key, resumed bool) (*judgecache.Cache, error) {
-	instead := "mend that, or give --no-judge-cache"
+	instead := "fix that, or give --no-judge-cache"
 	if resumed {
-		instead = "mend that: the run was planned with a judge cache"
+		instead = "fix that: the run was planned with a judge cache"
 	}
 	dir, err := a.judgeCacheDir(instead)
 	if err != nil {

@@ -182,7 +182,7 @@ func (p *progress) battery(e trajectory.JudgeBattery) {
 }
 
 // searched warns of a search engine that refuses its key or wants to be paid: the
-// model goes on without it, and only the user can mend that.
+// model goes on without it, and only the user can fix that.
 func (p *progress) searched(e trajectory.ToolExecuted) {
 	if e.Name != "web_search" || !e.IsError {
 		return

@@ -208,7 +208,7 @@ func (p *pruner) prune(k pruneKind, paths []string) error {
 		fmt.Fprintf(p.stderr, "gaia: goes too: %s, which a removal that did not end has left\n", oneLine(quoteArg(half)))
 	}
 	if !p.dryRun && len(result.Removed)+len(p.half) > 0 {
-		what := fmt.Sprintf("remove %d %s of %s", len(result.Removed), k.name, strings.TrimSpace(size(result.Bytes)))
+		what := fmt.Sprintf("remove %s of %s", countedKind(len(result.Removed), k.name), strings.TrimSpace(size(result.Bytes)))
 		if !p.yes && p.asks {
 			if err := p.table(p.stderr, result); err != nil {
 				return err
@@ -305,8 +305,16 @@ func (p *pruner) print(r pruneResult) error {
 	if r.DryRun {
 		verb = "would remove"
 	}
-	_, err := fmt.Fprintf(p.stdout, "%s %d %s, %s; %d kept, %d left\n", verb, len(r.Removed), r.Kind, strings.TrimSpace(size(r.Bytes)), r.Kept, len(r.Left))
+	_, err := fmt.Fprintf(p.stdout, "%s %s, %s; %d kept, %d left\n", verb, countedKind(len(r.Removed), r.Kind), strings.TrimSpace(size(r.Bytes)), r.Kept, len(r.Left))
 	return err
+}
+
+// countedKind counts what is pruned by its kind, which is a plural.
+func countedKind(n int, kind string) string {
+	if kind == "bodies" {
+		return counted(n, "folder") + " of bodies"
+	}
+	return counted(n, strings.TrimSuffix(kind, "s"))
 }
 
 // each calls visit with the path if it is one of the kind, else with what is in the

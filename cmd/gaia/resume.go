@@ -88,7 +88,7 @@ func (a *app) resumeRun(ctx context.Context, dir, file string, s settings, asJSO
 	var cache *run.CacheError
 	switch {
 	case errors.As(err, &cache):
-		return a.badCache(cache, exitIncomplete, "mend that, then: "+s.resumeCommand(dir))
+		return a.badCache(cache, exitIncomplete, "fix that, then: "+s.resumeCommand(dir))
 	case errors.Is(err, run.ErrComplete): // since it was read
 		return a.nothingToDo(dir, asJSON)
 	case errors.As(err, &other):

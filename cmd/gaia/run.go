@@ -202,7 +202,7 @@ func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
 	w.Watch, w.Warn, w.Approver = progress.watch, progress.trouble, a.approver(s, progress)
 	r, err := run.Create(c.out, w.Config)
 	if cache := (*run.CacheError)(nil); errors.As(err, &cache) {
-		return a.badCache(cache, exitFindings, "nothing was asked of a model; mend that and start again")
+		return a.badCache(cache, exitFindings, "nothing was asked of a model; fix that and start again")
 	}
 	if budget := (*run.BudgetError)(nil); errors.As(err, &budget) {
 		return tooLittle(budget, w.RunCost)

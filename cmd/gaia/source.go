@@ -233,7 +233,7 @@ func (a *app) hubToken() (token, from string, err error) {
 		return "", fmt.Sprintf("neither in HF_TOKEN nor in %s", quoteArg(path)), nil
 	}
 	if err != nil {
-		return "", "", fail(exitFailure, fmt.Errorf("reading the hub's token in %q: %w", path, err), "mend that, or set HF_TOKEN")
+		return "", "", fail(exitFailure, fmt.Errorf("reading the hub's token in %q: %w", path, err), "fix that, or set HF_TOKEN")
 	}
 	if token = strings.TrimSpace(string(b)); token == "" {
 		return "", quoteArg(path) + " is empty", nil

@@ -212,7 +212,7 @@ func publicFile(path string) (sign.PublicKey, error) {
 	content, err := readOwn(path)
 	var open *openError
 	if errors.As(err, &open) {
-		return sign.PublicKey{}, fmt.Errorf("others can write to it (mode %04o); mend it: %s", open.mode, open.hint())
+		return sign.PublicKey{}, fmt.Errorf("others can write to it (mode %04o); fix it: %s", open.mode, open.hint())
 	}
 	if err != nil {
 		return sign.PublicKey{}, unwrapPath(err)
@@ -277,7 +277,7 @@ func ownList(dir string) (sign.AllowedSigners, error) {
 	}
 	listed, err := sign.ParseAllowedSigners(content)
 	if err != nil {
-		return nil, fail(exitFailure, fmt.Errorf("reading allowed signers %q: %w", path, err), "mend that line or take it out: while it cannot be read, nobody is trusted")
+		return nil, fail(exitFailure, fmt.Errorf("reading allowed signers %q: %w", path, err), "fix that line or take it out: while it cannot be read, nobody is trusted")
 	}
 	return listed, nil
 }
