@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 )
 
@@ -165,7 +166,7 @@ type witnessJSON struct {
 	Trace            []witnessEntryJSON `json:"trace"`
 	Rehearsal        bool               `json:"rehearsal,omitzero"`
 
-	Conduct *trajectory.WitnessConduct `json:"conduct,omitzero"` // of bundles that gaia wrote
+	Conduct jsontext.Value `json:"conduct,omitzero"` // its bytes in bundles that gaia wrote
 }
 
 type witnessEntryJSON struct {
@@ -181,8 +182,8 @@ func newWitnessJSON(w trajectory.Witness) witnessJSON {
 		Outcome: w.Outcome, Mode: w.Mode, Flags: w.Flags, Signed: w.Signed(), ToolCalls: w.ToolCalls, Cost: w.CostMicroUSD, LatencyMs: w.LatencyMs,
 		Tokens: w.Tokens, Retries: w.Retries, Sections: len(w.Sections), Size: w.Size, EvidenceComplete: w.EvidenceComplete(), Trace: []witnessEntryJSON{},
 		Rehearsal: w.Rehearsal()}
-	if c, says := w.Conduct(); says {
-		out.Conduct = &c
+	if value, says := w.Section(trajectory.WitnessGovernance); says {
+		out.Conduct = value
 	}
 	for _, c := range w.Trace() {
 		out.Trace = append(out.Trace, witnessEntryJSON{strings.ToValidUTF8(c.Action, "\ufffd"), c.Policy, c.LatencyMs, c.CostMicroUSD, c.Tokens})
