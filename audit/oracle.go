@@ -2,11 +2,9 @@ package audit
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/trajectory"
 )
 
 func oracleLeakage() Check {
@@ -116,109 +114,6 @@ func told(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		if c.Told {
 			n.find("prompt-residue", place{task: t, attempt: a.Number, seq: c.Decided, unasked: true},
 				"a refusal tells the answer or fields for one, which the call that it refuses does not", "why the call was refused")
-		}
-	}
-}
-
-// workspace looks at the files an attempt began with. The attachment is the
-// dataset's and may hold the answer, which is what the task is about, and the
-// question, which is what an exercise sheet has; it may not be the benchmark's
-// record of the task.
-func workspace(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
-	if name := t.Plan.FileName; name != "" && !slices.ContainsFunc(a.Workspace, func(f trajectory.File) bool { return f.Path == name }) {
-		n.gap("the attachment of a task is not in the list of its start workspace")
-	}
-	for _, f := range a.Workspace {
-		if f.Probes == nil {
-			n.gap("a file of a start workspace has no probes")
-			continue
-		}
-		p := *f.Probes
-		solved, sheet := p.UUIDGoldNear, p.QCov >= wholeQuestion && p.GoldNear
-		others := false // alone: with a field for an answer, of which it is known whose it is
-		if f.Path != a.FileName {
-			others = !p.OwnUUID && p.OtherUUIDs > 0 && p.AnswerKeys > 0
-			solved = solved || p.GoldHits > 0 || p.AnswerKeys > 0 && !others
-		} else if sheet && (p.GoldLabelNear || p.AnswerKeys > 0) {
-			solved = true
-		}
-		at := place{task: t, attempt: a.Number, seq: a.Begun, sha256: f.SHA256, unasked: true}
-		switch {
-		case solved:
-			n.find("workspace-answer", at, "the start workspace holds the task's answer", "the attachment alone")
-		case others:
-			n.find("other-record", at, "the start workspace holds a record of another task", "the attachment alone")
-		case sheet:
-			n.find("attachment-with-question", at, "the attachment has the question and the gold answer near it", "what the question is about")
-		}
-	}
-}
-
-// filesOpened: with tools that make no files, what the tools can read lay in the
-// workspace when the attempt began.
-func filesOpened(n *Notes, a *AttemptEvidence) {
-	files := map[string]bool{}
-	for _, f := range a.Workspace {
-		files[opened(f.Path)] = true
-	}
-	for _, c := range a.Calls {
-		if c.Result != nil && reads(c.Result.Name) && !c.Result.IsError && !files[opened(c.Opens)] {
-			n.gap("%s gave a file that is not in the list of the start workspace", c.Result.Name)
-		}
-	}
-}
-
-// toolDescriptions looks for a task's answer in what every attempt is told of
-// tools that are not this version's own, which are known to tell none.
-func toolDescriptions(e *Evidence, n *Notes) {
-	var descriptions, schemas strings.Builder
-	for _, t := range e.Manifest.Tools {
-		if ours(t) {
-			continue
-		}
-		if t.Server == "" || builtin(t.Name) {
-			n.gap("the tool %q is neither one of this version nor a server's: what it says of itself, or takes, is not known", t.Name)
-		}
-		descriptions.WriteString(t.Name + "\n" + t.Description + "\n")
-		schemas.WriteString(t.Schema + "\n")
-	}
-	if descriptions.Len() == 0 {
-		return
-	}
-	says, takes := descriptions.String(), schemas.String()
-	if bounded(&says, &takes) {
-		n.gap("the tools say more of themselves than is looked through for each task")
-	}
-	if e.unplanned().records(says + takes) {
-		n.find("other-record", place{unasked: true}, "a server's tool holds a record of a task that the run does not ask", "what the tool does and takes")
-	}
-	for _, t := range e.Tasks {
-		if len(t.Attempts) == 0 {
-			continue
-		}
-		prober := e.prober(t)
-		if p := prober.Probe(says, "", nil); p.OwnUUID || p.GoldHits > 0 || p.QCov >= wholeQuestion {
-			n.find("tool-description-answer", place{task: t, unasked: true}, "the description of a tool holds the task or its answer", "what the tool does")
-		}
-		switch s := prober.Probe(takes, "", nil); {
-		case s.OwnUUID || s.GoldLabelNear || s.QCov >= wholeQuestion:
-			n.find("tool-schema-answer", place{task: t, unasked: true}, "the parameters of a server's tool hold the task or its answer", "what the tool takes")
-		case s.GoldHits > 0: // the name of a parameter can be any word
-			n.find("tool-schema-word", place{task: t, unasked: true}, "the parameters of a server's tool hold a word of the answer", "what the tool takes")
-		}
-	}
-}
-
-// recordsNamed looks for the run's own records in what every attempt is told.
-func recordsNamed(e *Evidence, n *Notes) {
-	for _, p := range e.Manifest.Prompts {
-		if namesRecords(e.Manifest.Policy, p.Text) {
-			n.find("records-named", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" names the run's own records or verdicts", "a template that tells of the task")
-		}
-	}
-	for _, t := range e.Manifest.Tools {
-		if !builtin(t.Name) && namesRecords(e.Manifest.Policy, t.Description+"\n"+t.Schema) {
-			n.find("records-named", place{unasked: true}, "the tool "+t.Name+" names the run's own records or verdicts", "what the tool does and takes")
 		}
 	}
 }
