@@ -141,16 +141,26 @@ func heads(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 // graver returns of each probe the graver finding.
 func graver(a, b trajectory.Probes) trajectory.Probes {
 	return trajectory.Probes{
+		AnswerColumn:     a.AnswerColumn || b.AnswerColumn,
 		AnswerKeys:       max(a.AnswerKeys, b.AnswerKeys),
+		ChangedQuestion:  a.ChangedQuestion || b.ChangedQuestion,
 		DenyClass:        max(a.DenyClass, b.DenyClass),
+		GoldCalled:       a.GoldCalled || b.GoldCalled,
 		GoldHits:         max(a.GoldHits, b.GoldHits),
 		GoldLabelNear:    a.GoldLabelNear || b.GoldLabelNear,
 		GoldNear:         a.GoldNear || b.GoldNear,
 		InjectionMarkers: max(a.InjectionMarkers, b.InjectionMarkers),
+		KeyedAnswers:     max(a.KeyedAnswers, b.KeyedAnswers),
+		ListedAnswers:    max(a.ListedAnswers, b.ListedAnswers),
+		OtherIDStarts:    max(a.OtherIDStarts, b.OtherIDStarts),
 		OtherUUIDs:       max(a.OtherUUIDs, b.OtherUUIDs),
+		OwnIDBare:        a.OwnIDBare || b.OwnIDBare,
+		OwnIDStart:       a.OwnIDStart || b.OwnIDStart,
 		OwnUUID:          a.OwnUUID || b.OwnUUID,
 		QCov:             max(a.QCov, b.QCov),
 		QCovNoEcho:       max(a.QCovNoEcho, b.QCovNoEcho),
+		QEdge:            a.QEdge || b.QEdge,
+		QGoldCalled:      a.QGoldCalled || b.QGoldCalled,
 		SchemaKeys:       max(a.SchemaKeys, b.SchemaKeys),
 		UUIDGoldNear:     a.UUIDGoldNear || b.UUIDGoldNear,
 	}

@@ -146,18 +146,28 @@ type Preflight struct {
 // paging or cut. They tell signs of a leak and hold no text; the package audit
 // defines how each is measured. Coverage is in thousandths.
 type Probes struct {
-	AnswerKeys       int  `json:"answer_keys"`     // distinct names of answer fields
-	DenyClass        int  `json:"deny_class"`      // gravest class of an address reached: 2 = A, 1 = B, 0 = none
-	GoldHits         int  `json:"gold_hits"`       // places where the gold answer stands
-	GoldLabelNear    bool `json:"gold_label_near"` // one of them right after a label such as "final answer"
-	GoldNear         bool `json:"gold_near"`       // gold near the question's text, outside of it
+	AnswerColumn     bool `json:"answer_column,omitzero"`    // the benchmark's own column of answers
+	AnswerKeys       int  `json:"answer_keys"`               // distinct names of answer fields
+	ChangedQuestion  bool `json:"changed_question,omitzero"` // most words of the question, in other order or company, before a labelled gold
+	DenyClass        int  `json:"deny_class"`                // gravest class of an address reached: 2 = A, 1 = B, 0 = none
+	GoldCalled       bool `json:"gold_called,omitzero"`      // a gold directly behind a label
+	GoldHits         int  `json:"gold_hits"`                 // places where the gold answer stands
+	GoldLabelNear    bool `json:"gold_label_near"`           // one of them right after a label such as "final answer"
+	GoldNear         bool `json:"gold_near"`                 // gold near the question's text, outside of it
 	InjectionMarkers int  `json:"injection_markers"`
-	OtherUUIDs       int  `json:"other_uuids"`    // distinct ids of other tasks of the split
-	OwnUUID          bool `json:"own_uuid"`       // the task's id
-	QCov             int  `json:"q_cov"`          // share of the question's text that is there
-	QCovNoEcho       int  `json:"q_cov_no_echo"`  // the same without what the call's own arguments said
-	SchemaKeys       int  `json:"schema_keys"`    // distinct names of the benchmark's columns
-	UUIDGoldNear     bool `json:"uuid_gold_near"` // gold or an answer field near the task's id
+	KeyedAnswers     int  `json:"keyed_answers,omitzero"`   // tasks of the run whose gold stands under their own key
+	ListedAnswers    int  `json:"listed_answers,omitzero"`  // tasks of the run whose gold is an entry of a list
+	OtherIDStarts    int  `json:"other_id_starts,omitzero"` // distinct ids of other tasks that only their first digits name
+	OtherUUIDs       int  `json:"other_uuids"`              // distinct ids of other tasks of the split
+	OwnIDBare        bool `json:"own_id_bare,omitzero"`     // the task's id stands somewhere other than in the name of a file
+	OwnIDStart       bool `json:"own_id_start,omitzero"`    // gold directly behind the first digits of the task's id
+	OwnUUID          bool `json:"own_uuid"`                 // the task's id
+	QCov             int  `json:"q_cov"`                    // share of the question's text that is there
+	QCovNoEcho       int  `json:"q_cov_no_echo"`            // the same without what the call's own arguments said
+	QEdge            bool `json:"q_edge,omitzero"`          // q_cov_no_echo counts the beginning or the end of the question
+	QGoldCalled      bool `json:"q_gold_called,omitzero"`   // gold_called near a place of the question that is not the echo of a query
+	SchemaKeys       int  `json:"schema_keys"`              // distinct names of the benchmark's columns
+	UUIDGoldNear     bool `json:"uuid_gold_near"`           // gold or an answer field near the task's id
 }
 
 // File is one file of an attempt's workspace. Probes are over its text, or over

@@ -26,8 +26,9 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func filled() []Payload {
 	cost, yes := int64(1234), true
 	digest := sign.Digest([]byte("body"))
-	probes := &Probes{AnswerKeys: 1, DenyClass: 2, GoldHits: 3, GoldLabelNear: true, GoldNear: true, InjectionMarkers: 4, OtherUUIDs: 5,
-		OwnUUID: true, QCov: 900, QCovNoEcho: 800, SchemaKeys: 6, UUIDGoldNear: true}
+	probes := &Probes{AnswerColumn: true, AnswerKeys: 1, ChangedQuestion: true, DenyClass: 2, GoldCalled: true, GoldHits: 3, GoldLabelNear: true, GoldNear: true,
+		InjectionMarkers: 4, KeyedAnswers: 7, ListedAnswers: 8, OtherIDStarts: 9, OtherUUIDs: 5, OwnIDBare: true, OwnIDStart: true, OwnUUID: true,
+		QCov: 900, QCovNoEcho: 800, QEdge: true, QGoldCalled: true, SchemaKeys: 6, UUIDGoldNear: true}
 	harness := Harness{Commit: "0a1b2c3d", Dirty: true, ExecutableSHA256: digest, Version: "v0.1.0"}
 	return []Payload{
 		RunStarted{GuidanceHash: "0123456789abcdef", Harness: harness, ManifestSHA256: digest, PolicyHash: "fedcba9876543210", PolicyMode: "autonomous", Rehearsal: true, SubmitIntent: true},
