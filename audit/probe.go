@@ -7,7 +7,7 @@ import (
 
 // ProbesID names the rules by which documents are probed. It stands in the
 // manifest and changes when a rule changes.
-const ProbesID = "probes.v1"
+const ProbesID = "probes.v2"
 
 const (
 	windowChars  = 400 // how far apart things that are near each other may stand
@@ -37,8 +37,9 @@ type Target struct {
 //
 //   - An id is told by its letters and digits alone, so that hyphens may be left
 //     out or be underscores. It must be a whole run of letters, digits, hyphens
-//     and underscores. Ids of fewer than 8 letters and digits, or without a
-//     digit, stand anywhere and are never found.
+//     and underscores, or, from 16 letters and digits on, several runs with at
+//     most 40 other ASCII bytes between two. Ids of fewer than 8 letters and
+//     digits, or without a digit, stand anywhere and are never found.
 //   - The question is its distinct runs of 8 words; a question of 4 to 7 words is
 //     one run, a shorter one none. q_cov is how many of them the document has, in
 //     thousandths rounded down. The echo is every run of at least 5 words that

@@ -6,12 +6,15 @@ const (
 	shortestID = 8   // letters and digits
 	longestID  = 128 // letters and digits
 	longestRun = 2 * longestID
+	splitID    = 16 // letters and digits of an id that is found in pieces
+	longestGap = 40 // bytes between two pieces of it
 )
 
 // IDs are the ids of a split, prepared to be found in documents.
 type IDs struct {
 	numbers map[string]int // by their letters and digits, in lower case; from 0
 	lengths [longestID + 1]bool
+	longest int
 }
 
 // NewIDs prepares the ids of a split, once for all its tasks.
@@ -26,6 +29,7 @@ func NewIDs(split []string) *IDs {
 		if _, known := s.numbers[string(bare)]; !known {
 			s.numbers[string(bare)] = len(s.numbers)
 			s.lengths[len(bare)] = true
+			s.longest = max(s.longest, len(bare))
 		}
 	}
 	return s
@@ -79,18 +83,87 @@ func (s *idSet) find(t probeText) (own []interval, others int) {
 	b := t.b
 	for i := 0; i < len(b); {
 		end := runEnd(b, i)
+		if end == i {
+			i++
+			continue
+		}
+		bare, ok := []byte(nil), false
 		if end-i >= shortestID && end-i <= longestRun {
-			if bare, ok := bareID(buf[:0], b[i:end]); ok && string(bare) == s.own {
-				own = append(own, interval{i, end})
-			} else if ok && s.others.lengths[len(bare)] {
-				if n, known := s.others.numbers[string(bare)]; known {
-					seen[n] = true
-				}
+			bare, ok = bareID(buf[:0], b[i:end])
+		}
+		whole := s.known(bare)
+		if len(bare) < shortestID || !ok {
+			whole = none
+		}
+		if whole == none && (ok || len(s.own) >= splitID && s.own[0] == b[i]) {
+			var joined int
+			if whole, joined = s.inPieces(b, i, ok); whole != none {
+				end = joined
 			}
 		}
-		i = max(end, i+1)
+		switch {
+		case whole == ownNumber:
+			own = append(own, interval{i, end})
+		case whole != none:
+			seen[whole] = true
+		}
+		i = end
 	}
 	return own, len(seen)
+}
+
+const (
+	none      = -2
+	ownNumber = -1
+)
+
+// known returns the number of an id among the others, ownNumber or none.
+func (s *idSet) known(bare []byte) int {
+	if string(bare) == s.own {
+		return ownNumber
+	}
+	if s.others.lengths[len(bare)] {
+		if n, ok := s.others.numbers[string(bare)]; ok {
+			return n
+		}
+	}
+	return none
+}
+
+// inPieces looks for an id of at least 16 letters and digits that begins at i and
+// is written in several runs, with at most 40 ASCII bytes that are no letters or
+// digits between two. It returns as known does, and where the id ends.
+func (s *idSet) inPieces(b []byte, i int, others bool) (number, end int) {
+	var buf [longestID]byte
+	n, gap, isOwn := 0, 0, len(s.own) >= splitID
+	longest := len(s.own)
+	if others {
+		longest = max(longest, s.others.longest)
+	}
+	for ; i < len(b) && b[i] < utf8.RuneSelf; i++ {
+		if !asciiAlnum(b[i]) {
+			if gap++; gap > longestGap {
+				break
+			}
+			continue
+		}
+		if n == longest {
+			break
+		}
+		buf[n] = b[i]
+		isOwn = isOwn && n < len(s.own) && s.own[n] == b[i]
+		if !isOwn && !others {
+			break
+		}
+		n, gap = n+1, 0
+		if n < splitID || runEnd(b[:min(i+1+utf8.UTFMax, len(b))], i+1) > i+1 {
+			continue
+		}
+		if number := s.known(buf[:n]); number != none {
+			return number, i + 1
+		}
+	}
+	return none, i
 }
 
 // runEnd returns where the run of letters, digits, underscores and hyphens ends

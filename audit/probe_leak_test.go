@@ -126,7 +126,7 @@ func TestLeaks(t *testing.T) {
 		{"17", "18"},
 		{"ash, oak, elm", "ash, oak, yew"},
 		{"3, 41; 5", "3, 41; 6"},
-		{"Ångström & Söhne", "Angstrom & Söhne"},
+		{"Ångström & Söhne", "Ångström & Böhne"},
 		{"½ pint", "⅓ pint"},
 		{"灯台守", "灯台"},
 	}

@@ -9,7 +9,7 @@ package audit
 // are <Grey Heron> and <answer>. Values are dropped with their tag, but not those
 // of a longer one: pages keep whole data sets in an attribute. Of a comment and
 // of CDATA only the opening is dropped. A tag that begins or ends a line becomes
-// a newline, one of a cell a tab, others a space.
+// a newline, one of a cell a tab, <wbr> nothing, others a space (see appendSpace).
 func tagEnd(b []byte) (int, byte) {
 	b = b[:min(len(b), longestTag)]
 	for _, opening := range []string{"<!--", "<![CDATA["} {
@@ -99,6 +99,9 @@ func attributeEnd(b []byte, i int) (int, bool) {
 	return i, true
 }
 
+// noSpace is what tagSpace returns for a tag that leaves nothing.
+const noSpace = 0xff
+
 // tagSpace returns what a tag of this name becomes, 0 if HTML has no such
 // element.
 func tagSpace(name []byte) byte {
@@ -124,8 +127,10 @@ func tagSpace(name []byte) byte {
 		"iframe", "img", "input", "ins", "kbd", "label", "legend", "line", "link", "map", "mark", "meta", "meter", "nobr",
 		"noscript", "object", "optgroup", "output", "param", "path", "picture", "polygon", "progress", "q", "rect", "rp",
 		"rt", "ruby", "s", "samp", "script", "select", "slot", "small", "source", "span", "strike", "strong", "style",
-		"sub", "sup", "svg", "template", "text", "textarea", "time", "track", "tt", "u", "use", "var", "video", "wbr":
+		"sub", "sup", "svg", "template", "text", "textarea", "time", "track", "tt", "u", "use", "var", "video":
 		return ' '
+	case "wbr":
+		return noSpace
 	}
 	return 0
 }

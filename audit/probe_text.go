@@ -19,8 +19,10 @@ const (
 
 // probeText is canonical text and a way from byte offsets to characters.
 type probeText struct {
-	b     []byte
-	marks []uint32 // characters before each 64th byte; nil for ASCII
+	b        []byte
+	marks    []uint32   // characters before each 64th byte; nil for ASCII
+	numbered []interval // line numbers; see lineNumbers
+	counted  []interval // those that are certainly not a gold answer
 }
 
 // canonicalText undoes what formats do to text, so that a leak reads the same
@@ -33,9 +35,21 @@ type probeText struct {
 // written it does not look at again. While a pass undid an entity or an escape
 // there is another, up to three: JSON in HTML, HTML in JSON and JSON in JSON are
 // undone in any order, three deep. What comes out is brought to NFKC and lower
-// case, without characters of category Cf (soft hyphens, zero-width spaces).
-// U+FDFA stays as it is, and invalid UTF-8 becomes U+FFFD.
-func canonicalText(s string) probeText {
+// case, without characters of category Cf (soft hyphens, zero-width spaces) and
+// without diacritics, and letters of other scripts that look like Latin ones
+// become these (see foldedRunes). U+FDFA stays as it is, and invalid UTF-8
+// becomes U+FFFD.
+func canonicalText(s string) probeText { return foldedText(unescaped(s)) }
+
+// foldedText is the last step of canonicalText. It may change b.
+func foldedText(b []byte) probeText {
+	t := probeText{b: fold(nil, b)}
+	t.index()
+	return t
+}
+
+// unescaped is s after the passes of canonicalText.
+func unescaped(s string) []byte {
 	b, spare := []byte(s), []byte(nil)
 	for range unescapePasses {
 		if bytes.IndexByte(b, '<') < 0 && bytes.IndexByte(b, '&') < 0 && bytes.IndexByte(b, '\\') < 0 {
@@ -47,10 +61,7 @@ func canonicalText(s string) probeText {
 			break
 		}
 	}
-	b = fold(spare, b)
-	t := probeText{b: b}
-	t.index()
-	return t
+	return b
 }
 
 // unescape is one pass over b, appended to out. It says whether it undid an
@@ -60,6 +71,7 @@ func unescape(out, b []byte) ([]byte, bool) {
 		out = make([]byte, 0, len(b)+len(b)/16)
 	}
 	undone, from := false, 0
+	inline := -1 // length of out behind the space of tags that follow a word directly
 	for i := 0; i < len(b); {
 		c := b[i]
 		if c != '<' && c != '&' && c != '\\' {
@@ -72,7 +84,7 @@ func unescape(out, b []byte) ([]byte, bool) {
 		case '<':
 			var space byte
 			if size, space = tagEnd(b[i:]); size > 0 {
-				out = append(out, space)
+				out, inline = appendSpace(out, space, inline, b[i+size:])
 			}
 		case '&':
 			out, size = appendEntity(out, b[i:])
@@ -86,6 +98,33 @@ func unescape(out, b []byte) ([]byte, bool) {
 	}
 	return append(out, b[from:]...), undone
 }
+
+// tagJoint is the space of inline tags that stand between two letters. It is
+// white space, but the two may be parts of one word.
+const tagJoint = '\x01'
+
+// appendSpace appends the white space of a tag. Inline is the length of out if
+// nothing but inline tags follow a word there.
+func appendSpace(out []byte, space byte, inline int, rest []byte) ([]byte, int) {
+	switch {
+	case space == noSpace:
+		return out, inline
+	case space != ' ' || len(out) == 0:
+		return append(out, space), -1
+	case inline == len(out):
+	case glueByte(out[len(out)-1]):
+		out = append(out, ' ')
+	default:
+		return append(out, ' '), -1
+	}
+	if len(rest) > 0 && glueByte(rest[0]) {
+		out[len(out)-1] = tagJoint
+	}
+	return out, len(out)
+}
+
+// glueByte reports whether a byte can belong to a word.
+func glueByte(c byte) bool { return asciiAlnum(c) || c >= utf8.RuneSelf }
 
 // appendEntity appends what the entity at the start of b stands for and returns
 // its length, 0 if there is none.
@@ -133,6 +172,10 @@ func appendEscape(out, b []byte) ([]byte, int) {
 		return append(out, '\t'), 2
 	case c == 'b' || c == 'f':
 		return append(out, ' '), 2
+	case c == 'x' && len(b) >= 4:
+		if v, err := strconv.ParseUint(string(b[2:4]), 16, 8); err == nil && v >= ' ' && v < utf8.RuneSelf {
+			return append(out, byte(v)), 4
+		}
 	case c == 'u':
 		high, ok := hexEscape(b)
 		if !ok {
@@ -157,8 +200,7 @@ func hexEscape(b []byte) (rune, bool) {
 	return rune(v), err == nil
 }
 
-// fold returns b in NFKC and lower case, without format characters. It may use
-// spare for it.
+// fold returns b in NFKC and as appendFolded writes it. It may use spare for it.
 func fold(spare, b []byte) []byte {
 	ascii := true
 	for _, c := range b {
@@ -194,8 +236,11 @@ func fold(spare, b []byte) []byte {
 // eleven times its bytes.
 const longLigature = "\ufdfa"
 
-// appendFolded appends text in lower case, without format characters.
+// appendFolded appends text in lower case, without format characters and
+// diacritics, with Latin letters for those that look like them. A soft hyphen at
+// the end of a line is a hyphen.
 func appendFolded(out, b []byte) []byte {
+	table := foldedRunes()
 	for len(b) > 0 {
 		if c := b[0]; c < utf8.RuneSelf {
 			if 'A' <= c && c <= 'Z' {
@@ -206,7 +251,24 @@ func appendFolded(out, b []byte) []byte {
 		}
 		r, size := utf8.DecodeRune(b)
 		b = b[size:]
-		if !ideograph(r) {
+		switch {
+		case r == softHyphen && len(b) > 0 && asciiSpace(b[0]):
+			out = append(out, '-')
+			continue
+		case int(r) < len(table):
+			f := table[r]
+			if f.first == 0 {
+				continue
+			}
+			if out = utf8.AppendRune(out, f.first); f.second != 0 {
+				out = append(out, f.second)
+			}
+			continue
+		case r == hyphen:
+			r = '-'
+		case r >= 0xfe00 && r <= 0xfe0f, r >= 0xe0100 && r <= 0xe01ef: // variation selectors
+			continue
+		case !ideograph(r):
 			if unicode.Is(unicode.Cf, r) {
 				continue
 			}
