@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,12 +16,13 @@ func judgeInjection() Check {
 		Why: "a judge that is a model reads the answer that it grades: a verdict of its own form, a change of roles or an instruction in it " +
 			"can be taken for the judge's orders, and a wrong answer is credited",
 		Fix:        "count the task wrong in the judged score, and ask another judge about it; the official score does not change",
-		Skips:      "an answer is not recorded as it was given, or the gold answers are not at hand and an answer holds what one of them may hold, too",
+		Skips:      "an answer is not recorded as it was given, or the gold answers are not at hand and an answer holds what one of them may hold, too, or a number that the judge credited",
 		Absent:     "the run has no LLM judge",
 		References: []string{"https://arxiv.org/abs/2507.08794"},
 		Rules: []Rule{
-			{"grader-swayed", High, 2, "words for the grader, more than a full score, in an answer that the LLM judge credited and the official scorer did not"},
-			{"grader-addressed", ToReview, 2, "words for the grader in an answer, without effect, or a full score in one"},
+			{"grader-swayed", High, 3, "words for the grader, more than a full score, in an answer that the LLM judge credited and the official scorer did not, and that does not begin with the expected answer"},
+			{"grader-addressed", ToReview, 3, "words for the grader in an answer, without effect or behind the expected answer, or a full score in one"},
+			{"other-number-credited", ToReview, 1, "credit by the LLM judge alone for an answer whose first number is not the expected one, or that offers several numbers"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			if e.Manifest.Judge == nil {
@@ -35,17 +37,20 @@ func judgeInjection() Check {
 				if a.Answer.Redactions > 0 {
 					n.gap("an answer is not recorded as it was given: what stood in it for a grader cannot be told")
 				}
-				found := forGrader(p, a.Answer.Answer).without(forGrader(p, a.Question) | aboutGrading(a.Question))
+				gold := e.Gold[t.Plan.TaskID]
+				found := forGrader(p, withoutAffirmation(a.Answer.Answer, gold)).without(forGrader(p, a.Question) | aboutGrading(a.Question))
 				if e.Gold != nil {
-					gold := e.Gold[t.Plan.TaskID]
 					found = found.without(forGrader(p, gold) | aboutGrading(gold))
 				}
 				credited := a.Judgment != nil && !a.Judgment.Official && a.Judgment.Judged != nil && *a.Judgment.Judged
+				if credited {
+					numberCredited(e, n, t, a)
+				}
 				switch got := "an answer with " + strings.Join(found.names(), " and "); {
 				case found == 0:
 				case e.blind():
 					n.gap("%s: whether the words for a grader in an answer are the expected ones cannot be told", noGold)
-				case credited && found != fullScore:
+				case credited && found != fullScore && !beginsWith(a.Answer.Answer, gold):
 					n.find("grader-swayed", place{task: t, attempt: a.Number, seq: a.Judged}, got+", credited by the LLM judge alone", "an answer to the question")
 				default:
 					n.find("grader-addressed", place{task: t, attempt: a.Number, seq: a.Committed, unused: !credited}, got, "an answer to the question")
@@ -53,6 +58,39 @@ func judgeInjection() Check {
 			})
 		},
 	}
+}
+
+// numberCredited looks at an answer to a question for a number that the LLM judge
+// alone credited: a judge that was talked into it pays any number.
+func numberCredited(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	if e.blind() {
+		if len(saidNumbers(strings.ToLower(a.Answer.Answer))) > 0 {
+			n.gap("%s: whether a number that the LLM judge credited is the expected one cannot be told", noGold)
+		}
+		return
+	}
+	if why, other := otherNumber(a.Answer.Answer, e.Gold[t.Plan.TaskID], a.Question); other {
+		n.find("other-number-credited", place{task: t, attempt: a.Number, seq: a.Judged}, "credit by the LLM judge alone for an answer that gives "+why, "the expected number")
+	}
+}
+
+// withoutAffirmation returns an answer without the word that the expected answer
+// is: an answer that is "correct" is no verdict.
+func withoutAffirmation(answer, gold string) string {
+	words, said := strings.Fields(asWords(gold)), strings.Fields(asWords(answer))
+	denied := slices.ContainsFunc(said, func(word string) bool { return slices.Contains([]string{"false", "incorrect", "no", "not", "wrong"}, word) })
+	if slices.Contains(words, "correct") || len(words) == 1 && !denied && slices.Contains([]string{"accurate", "right", "true", "valid", "yes"}, words[0]) {
+		return affirmation.ReplaceAllString(answer, "")
+	}
+	return answer
+}
+
+var affirmation = regexp.MustCompile(`(?i)\bcorrect\b`)
+
+// beginsWith reports whether an answer begins with the expected one, which a judge
+// may credit whatever follows.
+func beginsWith(answer, gold string) bool {
+	return asWords(gold) != "" && strings.HasPrefix(asWords(answer)+" ", asWords(gold)+" ")
 }
 
 func judgeHealth() Check {

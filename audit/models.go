@@ -22,7 +22,7 @@ func modelIdentity() Check {
 		Skips:      "the replies of the agent's or of the judge's model, or some of them, name no model",
 		References: []string{"https://arxiv.org/abs/2504.04715", "https://arxiv.org/abs/2404.13076"},
 		Rules: []Rule{
-			{"model-undeclared", High, 2, "replies of a model that the plan neither names nor declares as another name of it"},
+			{"model-undeclared", High, 3, "replies of a model that the plan neither names nor declares as another name of it"},
 			{"judge-is-agent", ToReview, 2, "verdicts of a judge that is the model whose answers it judges"},
 		},
 		Run: func(e *Evidence, n *Notes) {
@@ -42,7 +42,7 @@ func undeclared(e *Evidence, n *Notes) {
 	var found []served
 	first, replies := map[served]place{}, map[served]int{}
 	e.uses(func(u use) {
-		if u.model == "" || u.planned == "" || Declares(e.Manifest.Model, u.model, u.planned) {
+		if nameOf(u.model).base == "" || u.planned == "" || Declares(e.Manifest.Model, u.model, u.planned) {
 			return
 		}
 		s := served{u.who, u.planned, u.model}
@@ -68,7 +68,7 @@ func unnamedModels(e *Evidence, n *Notes) {
 			if u.who != who || !u.answered {
 				return
 			}
-			if replies++; u.model == "" {
+			if replies++; nameOf(u.model).base == "" {
 				unnamed++
 			}
 		})
@@ -83,40 +83,88 @@ func unnamedModels(e *Evidence, n *Notes) {
 
 // Declares reports whether a model's name in a reply is one that a plan declares
 // for a model of its own: the planned name or one that it is served as. A reply may
-// name the release that answered, where the plan names none.
+// name the release that answered, or the quantized file, where the plan names none.
 func Declares(plan ledger.ModelPlan, model, planned string) bool {
 	got := nameOf(model)
 	return got.base != "" && slices.ContainsFunc(append(slices.Clone(plan.ServedAs), planned), func(own string) bool {
 		want := nameOf(own)
-		return got.base == want.base && (want.release == "" || got.release == want.release) && (endsIn(got.owners, want.owners) || endsIn(want.owners, got.owners))
+		return sameModel(got, want) || sameModel(got.ownerJoined(want.base), want) || sameModel(got, want.ownerJoined(got.base))
 	})
 }
 
-// modelName is a model's name taken apart: of one model there are many ways to
-// write it.
-type modelName struct {
-	owners  []string // who made it, or offers it: the last one is the nearest
-	base    string
-	release string // a day, a month or a number; "" for whichever is the latest
+// sameModel reports whether got is a way to write the model want.
+func sameModel(got, want modelName) bool {
+	return (got.base == want.base || got.tagged && got.base == instructed(want.base) || want.tagged && instructed(got.base) == want.base) &&
+		(want.release == "" || got.release == want.release) && (want.form == "" || got.form == "" || got.form == want.form) &&
+		(endsIn(got.owners, want.owners) || endsIn(want.owners, got.owners))
 }
 
-// nameOf takes a model's name apart, as providers, gateways and programs that
-// serve files write it. What says of what size or kind a model is stays in the
-// base: no other model is taken for it.
+// instructed returns a base without the word for a model that follows instructions,
+// which a tag such as model:7b leaves out.
+func instructed(base string) string {
+	for _, kind := range []string{"-instruct", "-chat", "-it"} {
+		base = strings.TrimSuffix(base, kind)
+	}
+	return base
+}
+
+// modelName is the parts of a model's name, which can be written in many ways.
+type modelName struct {
+	owners  []string // who made it, or offers it: the last one is the nearest
+	base    string   // "" where the name says nothing, as model.safetensors
+	release string   // a day, a month or a number; "" for whichever is the latest
+	form    string   // the quantization, as q4_k_m; "" where none is named
+	file    bool     // it is the name of a file or of a folder of files
+	tagged  bool     // the size stands behind a colon, as model:7b
+}
+
+// ownerJoined returns n with its owner apart, where a file is named owner_base.
+func (n modelName) ownerJoined(base string) modelName {
+	owner, found := strings.CutSuffix(n.base, "_"+base)
+	if !n.file || !found || owner == "" || strings.ContainsAny(owner, "_.") {
+		return n
+	}
+	n.owners, n.base = []string{owner}, base
+	return n
+}
+
+// nameOf returns the parts of a model's name, as providers, gateways and programs
+// that serve files write it. The size and the kind of a model stay in the base, so
+// that no other model is accepted for it.
 func nameOf(s string) modelName {
-	s = strings.ToLower(strings.TrimSpace(s))
+	s = strings.ToLower(strings.TrimSpace(strings.ReplaceAll(s, `\`, "/")))
 	parts := strings.FieldsFunc(s, func(r rune) bool { return r == '/' })
-	if len(parts) == 0 {
+	n := modelName{file: modelFile.MatchString(s)}
+	rooted := strings.HasPrefix(s, "/") || strings.HasPrefix(s, ".") || strings.HasPrefix(s, "~") || driveLetter.MatchString(s)
+	base := ""
+	for i := len(parts) - 1; i >= 0; i-- {
+		if repository, found := strings.CutPrefix(parts[i], "models--"); found { // a folder of the hub's cache
+			parts = append([]string{""}, strings.Split(repository, "--")...)
+			i, rooted = len(parts)-1, false
+		}
+		base = fileParts.ReplaceAllString(modelFile.ReplaceAllString(parts[i], ""), "")
+		if form := quantized.FindStringSubmatch(base); form != nil {
+			base, n.form = matrix.ReplaceAllString(form[1], ""), form[2]
+		}
+		var repository bool
+		base, repository = strings.CutSuffix(base, "-gguf")
+		n.file = n.file || repository
+		if parts = parts[:i]; !saysNothing.MatchString(base) {
+			break
+		}
+		if base = ""; !n.file && !rooted {
+			break
+		}
+	}
+	if base == "" {
 		return modelName{}
 	}
-	var n modelName
-	base := parts[len(parts)-1]
-	for owner := ownerBefore.FindStringSubmatch(base); owner != nil; owner = ownerBefore.FindStringSubmatch(base) {
+	for owner := ownerBefore.FindStringSubmatch(base); owner != nil && !n.file; owner = ownerBefore.FindStringSubmatch(base) {
 		n.owners, base = append(n.owners, owner[1]), base[len(owner[1])+1:]
 	}
-	if !strings.HasPrefix(s, "/") { // as the path of a file does, which says nothing of who made it
-		folders := slices.DeleteFunc(parts[:len(parts)-1], func(part string) bool { return part == "models" })
-		n.owners = append(folders, n.owners...)
+	if !rooted && !n.file { // the folders of a file say nothing of who made the model
+		folders := slices.DeleteFunc(parts, func(part string) bool { return part == "models" || part == "" })
+		n.owners = append(slices.Clone(folders), n.owners...)
 	}
 	base = routes.ReplaceAllString(base, "")
 	base = strings.ReplaceAll(base, "@", "-")
@@ -125,11 +173,23 @@ func nameOf(s string) modelName {
 	if m := released.FindStringSubmatch(base); m != nil {
 		base, n.release = m[1], strings.ReplaceAll(m[2], "-", "")
 	}
-	n.base = base
+	n.tagged = strings.Contains(base, ":")
+	n.base = strings.ReplaceAll(strings.Replace(base, "meta-llama-", "llama-", 1), ":", "-")
 	return n
 }
 
 var (
+	// modelFile is the ending of a file of weights.
+	modelFile = regexp.MustCompile(`\.(?:gguf|ggml|safetensors|llamafile|bin|pth?|onnx|index\.json)$`)
+	// fileParts is the number of a part of a file.
+	fileParts = regexp.MustCompile(`-[0-9]{5}-of-[0-9]{5}$`)
+	// quantized is a name and its quantization, as q4_k_m, iq2_xs, f16.
+	quantized = regexp.MustCompile(`^(.*[^-._:@])[-._:@](i?q[1-8](?:_[0-9a-z]+)*|b?f16|fp16|f32|fp32|mxfp4(?:_moe)?)$`)
+	// matrix is what a name says of how its quantization was made.
+	matrix = regexp.MustCompile(`[-._](?:i1|imat|imatrix|ud)$`)
+	// saysNothing is the name of a file or folder that names no model.
+	saysNothing = regexp.MustCompile(`^(?:|\.{1,2}|~|[a-z]:|ggml-model|model|models|weights|checkpoint|checkpoints|consolidated(?:\.[0-9]+)?|pytorch_model|gguf|snapshots|blobs|[0-9a-f]{40}|sha256-[0-9a-f]{64})$`)
+	driveLetter = regexp.MustCompile(`^[a-z]:/`)
 	// ownerBefore is an owner or a region before a name, as in us.anthropic.name.
 	ownerBefore = regexp.MustCompile(`^([a-z][a-z-]*)\.[a-z]`)
 	// routes are what gateways and clouds put after a model's name to say where they
@@ -168,7 +228,7 @@ func servedOtherwise(m ledger.Manifest, n *Notes, at place, p trajectory.Payload
 			u.who, u.planned, u.model = theJudge, m.Judge.Model, p.ResponseModel
 		}
 	}
-	if u.model != "" && u.planned != "" && !Declares(m.Model, u.model, u.planned) {
+	if nameOf(u.model).base != "" && u.planned != "" && !Declares(m.Model, u.model, u.planned) {
 		n.find("model-undeclared", at, fmt.Sprintf("%q answered %s, and the plan has %q; if that is another name of the same model, plan with --served-as", u.model, u.who, u.planned), "")
 	}
 }
