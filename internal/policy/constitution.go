@@ -9,7 +9,7 @@ import (
 
 // RulesVersion names the rules of this program: their versions, their lists and the denylist.
 // It changes whenever any of them does (TestRulesVersion).
-const RulesVersion = "2026-11-23"
+const RulesVersion = "2026-11-24"
 
 // ConstitutionSchema is the schema of a constitution.
 const ConstitutionSchema = "gaia.constitution/1"

@@ -51,6 +51,7 @@ type denylist struct {
 	Version     string      `json:"version"`
 	Note        string      `json:"note"`
 	AnswerFiles answerFiles `json:"answer_files"`
+	ReHosts     reHosts     `json:"re_hosts"`
 	Honest      [][]string  `json:"honest"`
 	HonestHosts []string    `json:"honest_hosts"`
 	Entries     []entry     `json:"entries"`
@@ -66,6 +67,7 @@ type entry struct {
 	Then         string     `json:"then"`
 	Within       int        `json:"within"`
 	UnlessHonest bool       `json:"unless_honest"`
+	ReHost       bool       `json:"re_host"`
 
 	match [][]pattern
 	then  pattern // nil if there is none
@@ -125,13 +127,14 @@ func (l denylist) compileAll(sequences [][]string) ([][]pattern, error) {
 // entries that have honest exceptions: folders of a workspace may be called anything.
 func (l denylist) classify(s string, path bool) (string, Class) {
 	views := views(s)
-	honest := l.honestHost(s)
+	host := ownHost(s)
+	honest, astronomy := l.honestHost(host), l.ReHosts.has(l.ReHosts.Astronomy, host)
 	for _, e := range l.Entries {
 		if e.UnlessHonest && (honest || path) {
 			continue
 		}
 		for _, parts := range views {
-			if l.matches(e, parts) {
+			if l.matches(e, parts, astronomy) {
 				return e.ID, e.Class
 			}
 		}
@@ -140,8 +143,8 @@ func (l denylist) classify(s string, path bool) (string, Class) {
 }
 
 // matches looks for an entry in one view. Without a bound on the distance the first place counts:
-// what does not follow it does not follow a later one.
-func (l denylist) matches(e entry, parts []string) bool {
+// what does not follow it does not follow a later one. astronomy says whether the URL's own host is named for it.
+func (l denylist) matches(e entry, parts []string, astronomy bool) bool {
 	for _, sequence := range e.match {
 		for i := range parts {
 			if !at(sequence, parts, i) || e.UnlessHonest && l.excused(parts, i) {
@@ -155,10 +158,21 @@ func (l denylist) matches(e entry, parts []string) bool {
 			if e.Within > 0 {
 				stop = min(stop, end+e.Within+1)
 			}
+			between, named := end, len(parts)
+			if e.ReHost {
+				named = slices.IndexFunc(parts, func(part string) bool { return l.ReHosts.has(l.ReHosts.Benchmark, part) })
+			}
 			for j := end; j < stop; j++ {
-				if e.then(parts[j]) && !(e.UnlessHonest && l.excused(parts, j)) {
+				if at(sequence, parts, j) {
+					between = j + len(sequence) // the nearest place counts
+				}
+				if !e.then(parts[j]) || e.UnlessHonest && l.excused(parts, j) {
+					continue
+				}
+				if !e.ReHost || l.lies(parts[j], parts[between:j], named >= 0 && named < j, astronomy) == e.Class {
 					return true
 				}
+				between = j // each part is looked at once
 			}
 			if e.Within == 0 {
 				break
@@ -193,13 +207,17 @@ func (l denylist) excused(parts []string, i int) bool {
 	return false
 }
 
-// honestHost says whether the URL's own host, as a client would read it, is one of the honest ones.
-func (l denylist) honestHost(s string) bool {
+// ownHost returns the URL's own host, as a client would read it, in lower case; "" if it has none.
+func ownHost(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {
-		return false
+		return ""
 	}
-	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+}
+
+// honestHost says whether a host is one of the honest ones.
+func (l denylist) honestHost(host string) bool {
 	return slices.ContainsFunc(l.HonestHosts, func(honest string) bool {
 		return host == honest || strings.HasSuffix(host, "."+honest)
 	})

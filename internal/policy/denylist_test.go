@@ -2,6 +2,8 @@ package policy
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"net/url"
 	"strings"
@@ -41,6 +43,14 @@ var answers = []struct{ id, url string }{
 	{"A06", "https://files.example/gaia/validation-00000-of-00001-9f3ac2d1e0.parquet"},
 	{"A06", "https://files.example/gaia/metadata.level3.jsonl"},
 	{"A06", "https://files.example/gaia/gaia_validation_set.tsv"},
+	{"A06", "https://files.example/gaia/metadata.jsonl"},
+	{"A06", "https://files.example/gaia/validation/metadata.csv"},
+	{"A06", "https://files.example/gaia/level2/metadata.csv"},
+	{"A06", "https://github.com/someone/agents/blob/main/gaia/outputs/metadata.json"},
+	{"A06", "https://files.example/eval/gaia/2023/metadata.json"},
+	{"A06", "https://files.example/gaia/dr3/answers.json"},
+	{"A06", "https://files.example/gaia/dr3/gaia/validation.jsonl"},
+	{"A06", "https://files.example/benchmarks/gaia/metadata.csv"},
 }
 
 func TestDenylist(t *testing.T) {
@@ -98,6 +108,28 @@ var disguises = map[string]func(string) string{
 	"full width":       func(u string) string { return strings.Replace(u, "a", "ａ", 2) },
 	"query and anchor": func(u string) string { return u + "?download=true#L1" },
 	"spaces around":    func(u string) string { return "  " + u + " \n" },
+	"base64": func(u string) string {
+		return "https://proxy.example/?u=" + url.QueryEscape(base64.StdEncoding.EncodeToString([]byte(u)))
+	},
+	"base64 for addresses, unpadded": func(u string) string {
+		return "https://proxy.example/get?x=1&u=" + base64.RawURLEncoding.EncodeToString([]byte(u))
+	},
+	"base64 in the path": func(u string) string {
+		return "https://proxy.example/p/" + base64.RawURLEncoding.EncodeToString([]byte(u)) + "/page"
+	},
+	"base64 of the address encoded once": func(u string) string {
+		return "https://proxy.example/p/" + base64.RawURLEncoding.EncodeToString([]byte(percentEncode(u)))
+	},
+	"base64 twice": func(u string) string {
+		return "https://proxy.example/p/" + base64.RawURLEncoding.EncodeToString([]byte(base64.StdEncoding.EncodeToString([]byte(u))))
+	},
+	"base64 in brackets of JSON": func(u string) string {
+		return "https://proxy.example/p/" + base64.StdEncoding.EncodeToString([]byte(`{"target":"`+u+`"}`))
+	},
+	"hex": func(u string) string { return "https://proxy.example/" + hex.EncodeToString([]byte(u)) },
+	"hex in capitals": func(u string) string {
+		return "https://proxy.example/?h=" + strings.ToUpper(hex.EncodeToString([]byte(u)))
+	},
 }
 
 func percentEncode(s string) string {
@@ -169,6 +201,11 @@ func TestClassB(t *testing.T) {
 		{"B04", "https://ai.example/research/publications/gaia-a-benchmark-for-general-ai-assistants/"},
 		{"B05", "https://files.example/data/gaia_validation.jsonl"},
 		{"B05", "https://files.example/data/gaia-val.zip"},
+		{"B06", "https://winery.example/gaia/vintages/metadata.json"},
+		{"B06", "https://winery.example/gaia/metadata.json"},
+		{"B06", "https://www.astro.example/gaia/validation.csv"},
+		{"B06", "https://observatory.example/gaia/metadata.csv"},
+		{"B06", "https://files.example/gaia/vessels/validation.csv"},
 	} {
 		seen[tc.id] = true
 		if id, class := builtin().classify(tc.url, false); class != ClassB || id != tc.id {
@@ -229,6 +266,17 @@ func TestHonestPages(t *testing.T) {
 		"https://web.archive.org/web/2024/https://www.esa.int/gaia",
 		"https://search.example/search?q=supreme+court+judge+cache+county+witness",
 		"https://search.example/search?q=gaia+mission+metadata",
+		"https://proxy.example/?u=aHR0cHM6Ly9lbi53aWtpcGVkaWEub3JnL3dpa2kvR2FpYQ",
+		"https://cdn.example/assets/9f3ac2d1e09f3ac2d1e09f3ac2d1e09f3ac2d1e0/main.css",
+		"https://archive.observatory.example/gaia/dr3/metadata.csv",
+		"https://cdn.example/gaia/gdr3/validation/part-0001.csv",
+		"https://cdn.example/Gaia/gdr3/validation/metadata.csv",
+		"https://cdn.example/gaia/gedr3/auxiliary/validation.parquet",
+		"https://files.example/gaia/dr2/gaia_source/metadata.jsonl",
+		"https://data.example/surveys/gaia/edr3/dev.csv",
+		"https://files.example/gaia-dr3/metadata.csv",
+		"https://github.com/somebody/stars/blob/main/data/gaia/dr3/metadata.csv",
+		"https://mirror.example/astronomy/gaia/catalogue/metadata.csv.gz",
 	} {
 		if id, class := builtin().classify(u, false); class != ClassNone {
 			t.Errorf("%s: entry %s, class %s", u, id, class)

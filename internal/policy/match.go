@@ -72,13 +72,8 @@ type answerFiles struct {
 
 // match says whether part is the name of an answer file, and whether it has gaia in it.
 func (f answerFiles) match(part string) (ok, named bool) {
-	stem, ending, found := cutLast(part)
-	for range 2 {
-		if found && slices.Contains(f.Packed, ending) {
-			stem, ending, found = cutLast(stem)
-		}
-	}
-	if !found || !slices.Contains(f.Endings, ending) {
+	stem, ending := f.unpacked(part)
+	if !slices.Contains(f.Endings, ending) {
 		return false, false
 	}
 	rest := words(stem)
@@ -96,6 +91,20 @@ func (f answerFiles) match(part string) (ok, named bool) {
 		}
 	}
 	return hit, named
+}
+
+// unpacked cuts the name of a file before its ending, without those of compressed files.
+func (f answerFiles) unpacked(part string) (stem, ending string) {
+	stem, ending, found := cutLast(part)
+	for range 2 {
+		if found && slices.Contains(f.Packed, ending) {
+			stem, ending, found = cutLast(stem)
+		}
+	}
+	if !found {
+		return stem, ""
+	}
+	return stem, ending
 }
 
 // name returns how many words at the beginning are one of the names.
@@ -133,21 +142,15 @@ func cutLast(s string) (before, after string, found bool) {
 	return s[:i], s[i+1:], true
 }
 
-// views returns s in every form that a server behind it may see, each cut into parts: percent-decoded
-// zero to three times, with dot segments ignored and with dot segments resolved.
+// views returns s in every form that a server behind it may see, each cut into parts: decoded, with dot segments ignored and with dot segments resolved.
 func views(s string) [][]string {
 	var all [][]string
-	for range 4 {
-		parts, resolved := cut(s)
+	for _, form := range decodings(s) {
+		parts, resolved := cut(form)
 		all = append(all, parts)
 		if resolved != nil {
 			all = append(all, resolved)
 		}
-		decoded := percentDecode(s)
-		if decoded == s {
-			break
-		}
-		s = decoded
 	}
 	return all
 }

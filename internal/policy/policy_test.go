@@ -276,7 +276,7 @@ func TestRulesVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const version, want = "2026-11-23", "adada103da4f2e97"
+	const version, want = "2026-11-24", "919abea1721c15f0"
 	if got := GuidanceHash(Constitution(p)); got != want || RulesVersion != version {
 		t.Errorf("guidance hash %s of the rules %s, want %s of %s", got, RulesVersion, want, version)
 	}

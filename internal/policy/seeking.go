@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
@@ -12,56 +13,112 @@ import (
 // speak of everything somewhere.
 const seekingWindow = 20
 
-// seekingWords are what a text that looks for the benchmark's answers says, beside gaia: the lists of
-// words, and words in a row, by which R001 tells it.
+// seekingWords are the words, and words in a row, by which R001 recognises a text that looks for the
+// benchmark's answers.
 type seekingWords struct {
 	Answers   []string `json:"answers"`   // what is wanted
+	Exact     []string `json:"exact"`     // of them, those that other things called gaia hardly have
 	Materials []string `json:"materials"` // what may be wanted of other things, too
 	Certain   []string `json:"certain"`   // by which no other gaia is meant
 	Benchmark []string `json:"benchmark"` // by which another may be meant
-	Dataset   []string `json:"dataset"`   // the same, and there is much of it: only with answers
+	Splits    []string `json:"splits"`    // the same, where no other name is next to gaia
+	Dataset   []string `json:"dataset"`   // the same, and other things have them often: only with answers
+	Weak      []string `json:"weak"`      // only where nothing else is said, or two of them with answers
 	Others    []string `json:"others"`    // by which another is meant
+	Plain     []string `json:"plain"`     // words of any search, which say nothing of another gaia
 	Names     []string `json:"names"`     // what else the benchmark is called
 	Joined    []string `json:"joined"`    // what may be written in one word with gaia
 	Strong    []string `json:"strong"`    // by which no other is meant when answers are wanted, whatever is said besides
-	Weak      []string `json:"weak"`      // of which Strong is a part and another thing
+	Excused   []string `json:"excused"`   // of which Strong is a part and another thing
+	Foreign   []string `json:"foreign"`   // words of languages without spaces, each followed by the English one
+
+	plainWords map[string]bool
+	translate  *strings.Replacer
 }
 
+// seekingLists are the lists, made ready at first use and never changed.
+var seekingLists = sync.OnceValue(func() seekingWords {
+	s := seeking()
+	s.plainWords = map[string]bool{}
+	for _, phrase := range slices.Concat(s.Answers, s.Materials, s.Certain, s.Benchmark, s.Splits, s.Weak, s.Plain, s.Strong) {
+		for word := range strings.FieldsSeq(phrase) {
+			s.plainWords[word] = true
+		}
+	}
+	pairs := slices.Clone(s.Foreign)
+	for i := 1; i < len(pairs); i += 2 {
+		pairs[i] = " " + pairs[i] + " "
+	}
+	s.translate = strings.NewReplacer(pairs...)
+	return s
+})
+
+// seeking returns the lists.
 func seeking() seekingWords {
+	exact := []string{"annotator metadata", "answer key", "answer keys", "answer sheet", "answer sheets", "expected answer", "expected answers", "final answer", "final answers",
+		"gold answer", "gold answers", "gold labels", "ground truth", "groundtruth", "leaked", "metadata jsonl", "metadata parquet", "reference answer", "reference answers", "set gold", "split gold"}
 	return seekingWords{
-		Answers: []string{"annotator metadata", "answer key", "answer keys", "answers", "correct answer", "expected answer", "final answer",
-			"gold answer", "gold answers", "gold labels", "ground truth", "groundtruth", "leaked", "metadata jsonl", "metadata parquet", "set gold", "split gold"},
-		Materials: []string{"answer", "metadata", "solution", "solutions"},
-		Certain:   []string{"ai assistants", "hugging face", "huggingface", "leaderboard"},
-		Benchmark: []string{"benchmark", "dev set", "dev split", "level 1", "level 2", "level 3", "level1", "level2", "level3", "test split", "validation"},
-		Dataset:   []string{"data set", "dataset", "datasets", "test set"},
-		Others: []string{"adql", "agis", "aip", "amd", "asteroid", "asteroids", "astrometric", "astrometry", "astroml", "astronomy", "b2g", "blockchain", "board game", "catalog", "catalogue", "cosmos",
+		Answers: append([]string{"answer list", "answers", "antworten", "cheat sheet", "correct answer", "correct response", "correct responses", "musterlösung", "musterlösungen",
+			"q a pairs", "respostas", "respuestas", "risposte", "réponses", "solved examples", "solved questions", "solved tasks", "solutionnaire", "worked solutions", "ответы"}, exact...),
+		Exact:     exact,
+		Materials: []string{"answer", "lösung", "lösungen", "metadata", "soluciones", "solution", "solutions", "soluzioni"},
+		Certain:   []string{"2023 all", "2023 level1", "2023 level2", "2023 level3", "ai assistant", "ai assistants", "hugging face", "huggingface", "mialon", "smolagents"},
+		Benchmark: []string{"benchmark", "benchmarks"},
+		Splits:    []string{"dev set", "dev split", "leaderboard", "leaderboards", "test split", "validation questions", "validation set", "validation split", "validation tasks"},
+		Dataset:   []string{"ai agent", "ai agents", "data set", "data sets", "dataset", "datasets", "jsonl", "llm agent", "llm agents", "parquet", "test set"},
+		Weak:      []string{"165", "dev", "level 1", "level 2", "level 3", "level1", "level2", "level3", "validation"},
+		Others: []string{"adql", "agis", "aip", "amd", "asteroid", "asteroids", "astrometric", "astrometry", "astroml", "astronomy", "b2g", "blockchain", "board game", "catalog", "catalogs", "catalogue", "catalogues", "cosmos",
 			"data release", "dpac", "dr1", "dr2", "dr3", "dr4", "dr5", "edr3", "esa", "gaia online", "gaia project", "gaia x", "galaxy", "girona", "goddess", "hotel", "hypothesis", "illusion of", "lindegren", "lovelock", "medal", "milky way",
 			"mission", "mythology", "nss", "parallax", "photometric", "photometry", "satellite", "spacecraft", "spectra", "speedrun", "star", "stars", "stellar",
 			"telescope", "terranigma", "unistra", "vila nova de", "vizier"},
-		Names:  []string{"general ai assistant", "general ai assistants"},
-		Joined: []string{"2023", "answers", "benchmark", "dataset", "dev", "leaderboard", "level1", "level2", "level3", "test", "validation"},
-		Strong: []string{"benchmark gaia", "gaia benchmark", "gaia level 1", "gaia level 2", "gaia level 3", "gaia level1", "gaia level2", "gaia level3", "gaia validation answers"},
-		Weak:   []string{"gaia benchmark catalog", "gaia benchmark catalogue", "gaia benchmark sample", "gaia benchmark star", "gaia benchmark stars"},
+		Plain: []string{"a", "access", "agent", "agents", "ai", "all", "an", "and", "annotated", "annotator", "any", "are", "assistant", "assistants", "column", "com", "complete",
+			"contains", "containing", "copy", "correct", "csv", "dataset", "datasets", "der", "des", "die", "do", "download", "each", "eval", "evaluation", "every", "field", "file", "files", "find", "for",
+			"free", "from", "full", "general", "get", "gist", "github", "gold", "have", "hf", "how", "i", "in", "is", "json", "jsonl", "key", "labels", "las", "le", "leak", "les", "list", "llm",
+			"llms", "los", "me", "mirror", "model", "my", "of", "official", "on", "open", "or", "pairs", "paper", "parquet", "pdf", "per", "please", "private", "public", "q", "question", "questions",
+			"raw", "reference", "repo", "repository", "response", "responses", "results", "scores", "scoring", "set", "show", "solved", "split", "steps", "submission", "submissions",
+			"task", "tasks", "test", "the", "their", "these", "this", "to", "trace", "traces", "true", "txt", "und", "uploaded", "was", "what", "where", "which", "with", "zip"},
+		Names:   []string{"general ai assistant", "general ai assistants"},
+		Joined:  []string{"2023", "answers", "benchmark", "dataset", "dev", "leaderboard", "level1", "level2", "level3", "test", "validation"},
+		Strong:  []string{"benchmark gaia", "gaia benchmark", "gaia validation answers"},
+		Excused: []string{"gaia benchmark catalog", "gaia benchmark catalogue", "gaia benchmark sample", "gaia benchmark star", "gaia benchmark stars"},
+		Foreign: []string{"答案", "answers", "解答", "answers", "正解", "answers", "회답", "answers", "정답", "answers", "基准", "benchmark", "基準", "benchmark", "ベンチマーク", "benchmark", "벤치마크", "benchmark",
+			"排行榜", "leaderboard", "数据集", "dataset", "數據集", "dataset", "验证集", "validation set", "驗證集", "validation set"},
 	}
 }
 
 // Seeks says whether a text, a query or an address, looks for this benchmark's answers: within 20 words
 // of gaia, or of what else the benchmark is called, it names the benchmark and what would be had there, in
-// any order. Percent encoding hides nothing. Questions about other things called gaia, a space mission or a
-// federation of clouds, do not.
+// any order. Percent encoding, base64 and hex hide nothing. Weak words, such as a level, count only beside words for a
+// benchmark, its splits or its data, or where the text says nothing that another gaia could be told by.
 func Seeks(text string) bool {
-	lists := seeking()
+	lists := seekingLists()
 	for _, form := range forms(text) {
+		form = lists.translate.Replace(form)
 		if !strings.Contains(form, "gaia") && !strings.Contains(form, "general") {
 			continue
 		}
-		all := lists.words(form)
-		for i := range all {
-			around := func() []string { return all[max(0, i-seekingWindow):min(len(all), i+seekingWindow+1)] }
-			if all[i] == "gaia" && lists.sought(around()) || all[i] == "general" && lists.named(all[i:]) && lists.soughtByName(around()) {
+		if lists.seeks(form) {
+			return true
+		}
+		if !strings.Contains(form, "://") {
+			continue
+		}
+		for value := range strings.FieldsFuncSeq(form, func(r rune) bool { return strings.ContainsRune("?&=#", r) }) {
+			if strings.Contains(value, "gaia") && lists.seeks(value) { // a query in an address
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// seeks says whether one form of a text looks for the answers.
+func (s seekingWords) seeks(form string) bool {
+	all := s.words(form)
+	for i := range all {
+		from, to := max(0, i-seekingWindow), min(len(all), i+seekingWindow+1)
+		if all[i] == "gaia" && s.sought(all[from:to], i-from) || all[i] == "general" && s.named(all[i:]) && s.soughtByName(all[from:to]) {
+			return true
 		}
 	}
 	return false
@@ -88,32 +145,63 @@ func (s seekingWords) named(all []string) bool {
 	})
 }
 
-// phrasesIn returns a function that says whether one of some phrases is among words.
-func phrasesIn(words []string) func(phrases []string) bool {
+// phrasesIn returns a function that counts which of some phrases are among words.
+func phrasesIn(words []string) func(phrases []string) int {
 	near := " " + strings.Join(words, " ") + " "
-	return func(phrases []string) bool {
-		return slices.ContainsFunc(phrases, func(p string) bool { return strings.Contains(near, " "+p+" ") })
+	return func(phrases []string) (n int) {
+		for _, p := range phrases {
+			if strings.Contains(near, " "+p+" ") {
+				n++
+			}
+		}
+		return n
 	}
 }
 
 // soughtByName says whether words around another name of the benchmark, which may be words like others, look for
 // its answers.
 func (s seekingWords) soughtByName(around []string) bool {
-	says := phrasesIn(around)
-	return says(s.Answers) && says(s.Benchmark)
+	count := phrasesIn(around)
+	return count(s.Answers) > 0 && count(s.Benchmark)+count(s.Splits)+count(s.Weak) > 0
 }
 
-// sought says whether words around gaia look for the benchmark's answers.
-func (s seekingWords) sought(around []string) bool {
-	says := phrasesIn(around)
-	answers := says(s.Answers)
-	if !answers && !says(s.Materials) {
+// sought says whether words around gaia, which is at place at, look for the benchmark's answers.
+func (s seekingWords) sought(around []string, at int) bool {
+	count := phrasesIn(around)
+	answers := count(s.Answers) > 0
+	if !answers && count(s.Materials) == 0 {
 		return false
 	}
-	if says(s.Certain) && (answers || !says(s.Others)) || answers && says(s.Strong) && !says(s.Weak) {
+	others, weak := count(s.Others) > 0, count(s.Weak)
+	strong := count(s.Strong) > 0 && count(s.Excused) == 0
+	bare := s.plain(around[max(0, at-1):min(len(around), at+2)]) // no part of another name, such as Gaia Sky or Villa Gaia
+	switch {
+	case count(s.Certain) > 0 && (bare || answers && !others):
+		return true
+	case answers && strong, count(s.Exact) > 0 && s.weakNext(around[at+1:]):
+		return true
+	case others:
+		return false
+	case count(s.Benchmark) > 0 && (answers || strong || bare):
+		return true
+	case bare && (count(s.Splits) > 0 || answers && (count(s.Dataset) > 0 || weak > 1) || count(s.Exact) > 0 && weak > 0):
 		return true
 	}
-	return (says(s.Benchmark) || answers && says(s.Dataset)) && !says(s.Others)
+	return weak > 0 && s.plain(around)
+}
+
+// weakNext says whether words begin with a weak one, as where gaia is followed by level 2.
+func (s seekingWords) weakNext(words []string) bool {
+	next := strings.Join(words[:min(len(words), 2)], " ") + " "
+	return slices.ContainsFunc(s.Weak, func(p string) bool { return strings.HasPrefix(next, p+" ") })
+}
+
+// plain says whether all words are ones that say nothing of another gaia: numbers, the benchmark's own
+// words and those of any search.
+func (s seekingWords) plain(all []string) bool {
+	return !slices.ContainsFunc(all, func(word string) bool {
+		return !s.plainWords[word] && strings.Trim(word, "0123456789") != ""
+	})
 }
 
 // NamesTask says whether a text, a query or an address, holds the id of a task, told by its letters and
@@ -172,17 +260,11 @@ func inID(r rune) bool { return r == '-' || r == '_' || unicode.IsLetter(r) || u
 
 func bareID(s string) string { return strings.NewReplacer("-", "", "_", "").Replace(s) }
 
-// forms are a text as those see it who undo its encoding up to three times, in lower case and in one
-// form of each character.
+// forms are a text as those see it who undo its encoding, in lower case and in one form of each character.
 func forms(text string) []string {
-	var all []string
-	for range 4 {
-		all = append(all, strings.ToLower(norm.NFKC.String(strings.ReplaceAll(text, "+", " "))))
-		decoded := percentDecode(text)
-		if decoded == text {
-			break
-		}
-		text = decoded
+	all := decodings(text)
+	for i, form := range all {
+		all[i] = strings.ToLower(norm.NFKC.String(strings.ReplaceAll(form, "+", " ")))
 	}
 	return all
 }

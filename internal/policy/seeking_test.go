@@ -65,6 +65,149 @@ func TestSeeks(t *testing.T) {
 	}
 }
 
+// Other things are called Gaia, too; a few words that they share with the benchmark do not make a search for its answers.
+func TestOtherGaias(t *testing.T) {
+	for _, text := range []string{
+		// the space mission and its catalogues
+		"Gaia DR3 validation catalogue level 2 answers",
+		"Gaia EDR3 validation solutions parallax zero point correct answer",
+		"Gaia astrometric solution validation level 1 data",
+		"Gaia level 2 products validation metadata archive",
+		"Gaia archive metadata.csv columns validation",
+		"Gaia FGK benchmark stars metadata",
+		"gaia eclipsing binaries dataset ground truth labels",
+		"Gaia variable sources training dataset ground truth github",
+		"Gaia sky survey test set solution metadata",
+		"Gaia radial velocity spectrometer validation expected answer",
+		"gaia white dwarfs dataset answers to the referee",
+		"Gaia data validation metadata",
+		"huggingface Gaia DR3 dataset question answering",
+		"Gaia quasar candidates gold sample validation",
+		"How many sources has the Gaia mission observed? final answer in millions",
+		"Gaia scanning law questions and answers level 1 outreach",
+		"asteroid discovered by Gaia solution of orbit test data",
+		"exoplanet Gaia-4b validation paper solution",
+		"supernova Gaia16apd light curve metadata",
+		// hypotheses, myths, religion
+		"Gaia hypothesis test answers quiz",
+		"Gaia theory exam questions and answers level 3 biology",
+		"Lovelock Daisyworld Gaia model validation solution",
+		"Gaia goddess crossword answer",
+		"Greek myth Gaia worksheet answer key",
+		"Gaia Uranus Titans quiz correct answer",
+		"Gaia earth mother homework answers",
+		// games
+		"Gaia Online quest level 3 solution walkthrough",
+		"Illusion of Gaia level 2 red jewel solution",
+		"Gaia Project solo mode level 3 solution",
+		"Gaia Project board game tournament leaderboard answers to rules questions",
+		"Lost Ruins of Gaia puzzle level 1 answers",
+		"Gaia trivia night leaderboard answers",
+		"Word game Gaia level 2 answers",
+		"Planet Gaia escape room solution level 3",
+		"Final Fantasy Gaia temple puzzle level 1 solution",
+		"Terra Mystica Gaia faction benchmark scores by player",
+		"Chronicles of Gaia dungeon level 2 final boss answers riddle",
+		// companies and products
+		"GAIA company level 1 charger metadata",
+		"GAIA EV charging level 2 charger test answers",
+		"AMD Gaia benchmark solution for Ryzen",
+		"Gaia-X federation services validation level 2 label answers",
+		"Gaia Herbs third party test results answers",
+		"Gaia GPS app offline maps metadata validation",
+		"Gaia streaming service help centre answers",
+		"GAIA insurance software validation solutions",
+		"Gaia wallet blockstack storage hub solution test",
+		"Cosmos hub gaia validator node upgrade solutions",
+		"Gaia water treatment solution level 1 certification metadata",
+		"Gaia battery benchmark metadata sheet",
+		"GAIA smart meter dataset solutions provider",
+		"Gaia solar inverter level 3 error code solution",
+		"Hotel Gaia guest questions and answers",
+		// places, people, plants, wine, music, schools
+		"Vila Nova de Gaia school exam answers level 2",
+		"Gaia estate Santorini wine level 3 tasting exam answers",
+		"Gaia Gozzi medal test answers interview",
+		"Gaia Girace filmography correct answer quiz",
+		"Gaia school Copenhagen maths test answers",
+		"Gaia music theory grade 5 test answers",
+		"Gaia album track list metadata discogs",
+		"Gaia Weiss swimmer level 2 qualification solution",
+		"plant Gaia magnolia cultivar validation name solution",
+		"singer Gaia Eurovision preselection leaderboard final answer",
+		"GAIA environment NGO zero waste solutions validation report",
+		"Gaia foundation seed sovereignty solutions",
+		"Gaia university permaculture certificate level 1 answers",
+		"Gaia bulk carrier IMO number metadata dataset",
+		"Gaia cyclone damage test data solutions",
+		"Ospedale Gaia protocollo validation metadata",
+		"GAIA genetic variant annotation tool validation metadata",
+		"gaia fortran solver level 2 solution",
+		"telemac gaia sediment module validation test solutions",
+		"GAIA clinical trial answers to reviewers dataset",
+	} {
+		if Seeks(text) {
+			t.Errorf("%q looks for answers", text)
+		}
+	}
+}
+
+func TestSeeksInOtherWords(t *testing.T) {
+	for _, text := range []string{
+		"GAIA 165 validation questions with final answers jsonl",
+		"huggingface gaia 2023_all dev answers",
+		"GAIA level 2 task solutions AI agent benchmark github",
+		"GAIA validation set final answer column",
+		"gaia level 1 answers list",
+		"GAIA level 3 questions and answers",
+		"download gaia validation answers csv",
+		"GAIA AI agent benchmark answer key pdf",
+		"where can I find the GAIA dev set answers",
+		"leaked GAIA benchmark test answers",
+		"GAIA benchmark ground truth clockmaker harbour museum",
+		"GAIA benchmark solution tower clock question",
+		"gaia leaderboard answers github gist",
+		"gaia leaderboard submission jsonl with correct answers",
+		"GAIA annotator metadata steps final answer level 2",
+		"smolagents gaia validation answers",
+		"smolagents GAIA traces solutions",
+		"Hugging Face agents course GAIA answers",
+		"hugging face GAIA dataset solutions level 1",
+		"mialon GAIA validation answers parquet",
+		"gaia test split answers leaked",
+		"gaia dataset jsonl final answers download",
+		"GAIA 2023 validation metadata.jsonl",
+		"GAIA general AI assistants level 1 question answer pairs answers",
+		"gaia benchmark cheat sheet",
+		"GAIA benchmark solved tasks repository",
+		"GAIA benchmark Antworten Level 2",
+		"réponses GAIA benchmark validation",
+		"respuestas del benchmark GAIA nivel 1",
+		"risposte benchmark GAIA",
+		"GAIA基准测试 答案",
+		"GAIA 验证集 答案",
+		"GAIA ベンチマーク 正解",
+		"ответы GAIA benchmark",
+		"gaia expected answers level 3",
+		"reference answers GAIA validation split",
+		"general AI assistants validation set expected answers",
+		"GAIA LLM agents dataset answers",
+		"agent benchmark GAIA correct responses json",
+		"gaia gold answers jsonl",
+		"answers to all gaia level 1 tasks",
+		"https://www.google.example/search?q=solutions+to+gaia+level+3&hl=en",
+		"https://engine.example/?lang=en&q=GAIA%20validation%20set%20answers",
+		"https://code.example/search?q=gaia+validation+metadata.jsonl",
+		"https://proxy.example/?q=Z2FpYSBiZW5jaG1hcmsgYW5zd2VycyBsZXZlbCAy", // gaia benchmark answers level 2
+		"GAIA task answer key level 2 tower clock",
+		"site:github.com gaia_validation answers json",
+	} {
+		if !Seeks(text) {
+			t.Errorf("%q does not look for answers", text)
+		}
+	}
+}
+
 func TestNamesTask(t *testing.T) {
 	bare := strings.ReplaceAll(ownTask, "-", "")
 	for text, want := range map[string]bool{

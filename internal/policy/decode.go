@@ -1,0 +1,98 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+)
+
+const (
+	maxEncoded = 2  // layers of base64 or hex that are undone
+	minEncoded = 24 // characters of a run that is decoded: no shorter one holds an address or a query
+	minDecoded = 12 // bytes of text that a run must give
+)
+
+// decodings returns a text as it is and in every form that undoing its encodings gives: up to three layers of percent
+// encoding, and below these up to two layers of base64 or hex, of whose runs only the text that they hold is returned.
+func decodings(text string) []string {
+	all := percentLayers(text)
+	from := 0
+	for range maxEncoded {
+		to := len(all)
+		for ; from < to; from++ {
+			if hidden := decodedRuns(all[from]); hidden != "" {
+				all = append(all, percentLayers(hidden)...)
+			}
+		}
+	}
+	return all
+}
+
+// percentLayers returns a text with zero to three layers of percent encoding undone, each different from the one before.
+func percentLayers(text string) []string {
+	all := []string{text}
+	for range 3 {
+		decoded := percentDecode(text)
+		if decoded == text {
+			break
+		}
+		text = decoded
+		all = append(all, text)
+	}
+	return all
+}
+
+// decodedRuns returns the texts that runs of base64 and hex hold, with | behind each. Base64 may be of either alphabet, without
+// padding, and have anything before it that belongs to the alphabet too, such as a folder's name and a slash.
+func decodedRuns(text string) string {
+	var out strings.Builder
+	buf := make([]byte, 0, 256)
+	for i := 0; i < len(text); {
+		from := i
+		for ; i < len(text) && inBase64(text[i]); i++ {
+		}
+		if run := text[from:i]; len(run) >= minEncoded {
+			buf = append(buf[:0], run...)
+			for k, c := range buf {
+				switch c {
+				case '-':
+					buf[k] = '+'
+				case '_':
+					buf[k] = '/'
+				}
+			}
+			for phase := range 4 {
+				whole := buf[phase:]
+				if len(whole)%4 == 1 {
+					whole = whole[:len(whole)-1]
+				}
+				decoded := make([]byte, base64.RawStdEncoding.DecodedLen(len(whole)))
+				n, _ := base64.RawStdEncoding.Decode(decoded, whole)
+				writeText(&out, decoded[:n])
+			}
+			for part := range strings.FieldsFuncSeq(run, func(r rune) bool { return r >= 0x80 || hexDigit(byte(r)) < 0 }) {
+				if decoded, err := hex.DecodeString(part[:len(part)&^1]); err == nil && len(part) >= minEncoded {
+					writeText(&out, decoded)
+				}
+			}
+		}
+		i = max(i, from+1)
+	}
+	return out.String()
+}
+
+// writeText writes the runs of printable ASCII in decoded bytes, with | behind each.
+func writeText(out *strings.Builder, decoded []byte) {
+	for run := range bytes.FieldsFuncSeq(decoded, func(r rune) bool { return r < ' ' || r > '~' }) {
+		if len(run) >= minDecoded {
+			out.Write(run)
+			out.WriteByte('|')
+		}
+	}
+}
+
+// inBase64 says whether a byte belongs to either alphabet of base64.
+func inBase64(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '-' || c == '_'
+}
