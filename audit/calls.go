@@ -73,6 +73,8 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 		c.Loads = policy.Source(t.plan.anything, ran) != ""
 		c.Hooks = policy.Hook(ran)
 	}
+	c.Grades = grades(p)
+	a.SaidQuestion = a.SaidQuestion || c.Cut || t.mostly(c.text)
 	a.Calls = append(a.Calls, c)
 	waiting := t.turn.waiting(p.CallID)
 	waiting.undecided = append(waiting.undecided, c)
@@ -207,6 +209,7 @@ func (t *following) execute(a *AttemptEvidence, ev trajectory.Event, p trajector
 	waiting := t.turn.waiting(p.CallID)
 	c := a.take(ev, p.CallID, p.Name, &waiting.allowed, &waiting.refused, &waiting.undecided)
 	c.Result = t.result(ev.Seq, p, c)
+	t.oracle(a, c, p)
 	c.args, c.text, c.echo = "", "", ""
 	t.talk.shows(p.CallID, p.ShownSHA256, shownAs{p.Name, p.ShownBytes})
 	if p.Model != nil {

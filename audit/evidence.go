@@ -43,31 +43,32 @@ type TaskEvidence struct {
 // AttemptEvidence is what the journal says of one attempt. Places are lines of
 // the journal, from 0; -1 where there is none.
 type AttemptEvidence struct {
-	Number    int
-	Begun     int64
-	Committed int64
-	Judged    int64
-	EndedAt   int64
-	Turns     []TurnFact
-	Question  string
-	FileName  string
-	Workspace []trajectory.File
-	Prompts   []PromptFact
-	Odd       []OddMessage
-	Models    []ModelFact
-	Channels  []string   // what the endpoint did on its own, each once
-	Pictured  bool       // the question came with the picture that is its attachment
-	Astray    *ModelFact // the first request to another model than the planned one; nil: there is none
-	Unheard   int        // tries that an endpoint may have answered, and of which the journal has no reply
-	Unpriced  bool       // the cost of a reply, or of what a tool asked a model, is not known
-	Calls     []*CallFact
-	Rollbacks []RollbackFact
-	Denied    []DenialFact // violations of all classes
-	Broken    []BrokenFact
-	Answer    *trajectory.AnswerCommitted
-	Ended     *trajectory.AttemptEnded
-	Kept      *trajectory.CheckpointSaved // the first copy of the workspace; nil: none was made
-	Judgment  *trajectory.Judgment
+	Number       int
+	Begun        int64
+	Committed    int64
+	Judged       int64
+	EndedAt      int64
+	Turns        []TurnFact
+	Question     string
+	FileName     string
+	Workspace    []trajectory.File
+	Prompts      []PromptFact
+	Odd          []OddMessage
+	Models       []ModelFact
+	Channels     []string   // what the endpoint did on its own, each once
+	Pictured     bool       // the question came with the picture that is its attachment
+	Astray       *ModelFact // the first request to another model than the planned one; nil: there is none
+	Unheard      int        // tries that an endpoint may have answered, and of which the journal has no reply
+	Unpriced     bool       // the cost of a reply, or of what a tool asked a model, is not known
+	Calls        []*CallFact
+	SaidQuestion bool // a call had most words of the question, or its arguments are not all recorded
+	Rollbacks    []RollbackFact
+	Denied       []DenialFact // violations of all classes
+	Broken       []BrokenFact
+	Answer       *trajectory.AnswerCommitted
+	Ended        *trajectory.AttemptEnded
+	Kept         *trajectory.CheckpointSaved // the first copy of the workspace; nil: none was made
+	Judgment     *trajectory.Judgment
 
 	Contradicts *HeadFact // the first head that cannot be of what its size and digest are of; nil: none
 }
@@ -165,6 +166,12 @@ type CallFact struct {
 	Fetches  string        // the address that web_fetch was asked for, without its fragment; "" if it is not known, or a copy was asked for
 	Told     bool          // what the model was told in place of a result holds its answer or fields for one
 	Result   *ResultFact   // nil: nothing ran
+
+	GivesGold   bool    // a result by others has the gold answer, or is a short one with a short gold answer
+	Verdict     verdict // that a result by others is
+	Grades      bool    // the tool or an argument is named for an answer to be graded
+	AsFile      bool    // a server's result has the task's id as the attachment's name alone
+	FromNowhere bool    // code ran in an empty workspace, and no call had said the question
 
 	args, text string // its values, and all that it says: until there is a result
 	echo       string // of args, what a result may echo

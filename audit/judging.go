@@ -78,7 +78,9 @@ func numberCredited(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) 
 // is: an answer that is "correct" is no verdict.
 func withoutAffirmation(answer, gold string) string {
 	words, said := strings.Fields(asWords(gold)), strings.Fields(asWords(answer))
-	denied := slices.ContainsFunc(said, func(word string) bool { return slices.Contains([]string{"false", "incorrect", "no", "not", "wrong"}, word) })
+	denied := slices.ContainsFunc(said, func(word string) bool {
+		return slices.Contains([]string{"false", "incorrect", "no", "not", "wrong"}, word)
+	})
 	if slices.Contains(words, "correct") || len(words) == 1 && !denied && slices.Contains([]string{"accurate", "right", "true", "valid", "yes"}, words[0]) {
 		return affirmation.ReplaceAllString(answer, "")
 	}

@@ -23,6 +23,8 @@ func answerLeakage() Check {
 			{"question-with-gold", Critical, 3, "from the web or a server, at least 70 % of the question's text with the gold answer near it, not counting what the call itself had said: a few words of the question in a call do not hide the whole of it in a page"},
 			{"class-a-answer", Critical, 1, "the task's id or 30 % of its question, with the gold answer, a field for an answer or the benchmark's columns, in a page of a known source of the benchmark's answers"},
 			{"loader-output", Critical, 1, "the output of code or of a server's tool that leads to a source of the benchmark's answers"},
+			{"answer-for-id", High, 1, "the gold answer in what a server's tool or a page gave for the task's id, which is not the attachment's name"},
+			{"question-from-nowhere", High, 1, "the question and the gold answer near it, from code in an empty workspace, where no call had said the question"},
 			{"class-a-reached", High, 1, "an address of a known source of the benchmark's answers that was asked, whatever it gave"},
 			{"own-id-unanswered", High, 2, "from the web or a server, the task's id without an answer near it, given to a call that did not name it"},
 			{"other-ids", High, 2, "from the web or a server, the ids of three or more other tasks of the split, beyond as many as the call named"},

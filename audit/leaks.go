@@ -35,7 +35,7 @@ func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) 
 		n.find(rule, at, fmt.Sprintf(format, args...), cleanSource)
 	}
 	inside := !thirdParty(c.Result.Name)
-	switch named := inside && at.task != nil && policy.NamesTask(at.task.Plan.FileName, at.task.Plan.TaskID) && p.SchemaKeys < 3; {
+	switch named := (inside || c.AsFile) && at.task != nil && policy.NamesTask(at.task.Plan.FileName, at.task.Plan.TaskID) && p.SchemaKeys < 3; {
 	case !p.OwnUUID || !p.UUIDGoldNear || sized || named && p.AnswerKeys == 0:
 	case named:
 		n.find("attachment-with-answer", at, "the name of the attachment with a field for its answer beside it, from "+c.Result.Name, "what the attachment says")
@@ -51,6 +51,8 @@ func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) 
 	}
 	switch {
 	case share < wholeQuestion:
+	case inside && c.FromNowhere:
+		found("question-from-nowhere", "%d of 1000 of the question's text with the gold answer near it, from %s, and no call had said it", share, c.Result.Name)
 	case inside:
 		n.find("question-with-gold-inside", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", share, c.Result.Name), "the model's own words")
 	default:
@@ -58,6 +60,9 @@ func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) 
 	}
 	if c.Result.ClassA != "" && bearing && (p.OwnUUID || p.QCov >= someQuestion) {
 		found("class-a-answer", "the task in a page of an answer source: %s", c.Result.ClassA)
+	}
+	if (c.TellsOwn || c.AsksOwn) && c.GivesGold {
+		found("answer-for-id", "the gold answer for the task's id, from %s", c.Result.Name)
 	}
 	if c.Loads {
 		found("loader-output", "the output of what leads to a source of the benchmark's answers, from %s", c.Result.Name)
@@ -78,7 +83,7 @@ func hinted(n *Notes, at place, c *CallFact) {
 		found("class-a-reached", "an answer source was asked: %s", r.ReachedA)
 	}
 	switch {
-	case third && p.OwnUUID && !c.HoldsOwn:
+	case third && p.OwnUUID && !c.HoldsOwn && !c.AsFile:
 		found("own-id-unanswered", "the task's id without an answer beside it, from %s", r.Name)
 	case third && p.OtherUUIDs-c.HoldsIDs >= manyIDs:
 		found("other-ids", "the ids of %d other tasks of the split, from %s", p.OtherUUIDs-c.HoldsIDs, r.Name)
