@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"strings"
+
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -11,11 +13,12 @@ import (
 // conversation is the list of messages to send, each with where it came from.
 type conversation struct {
 	messages []llm.Message
-	notes    []note // one a message
-	bytes    int    // of all canonical forms
-	reported int64  // tokens that the last request had, by its usage
-	measured int    // bytes that it had
-	tooLong  int    // bytes of the shortest one that was refused for its length; 0: none was
+	notes    []note               // one a message
+	bytes    int                  // of all canonical forms
+	reported int64                // tokens that the last request had, by its usage
+	measured int                  // bytes that it had
+	tooLong  int                  // bytes of the shortest one that was refused for its length; 0: none was
+	due      *prompt.Conversation // what the events give
 }
 
 // note is what is kept of a message besides.
@@ -26,9 +29,9 @@ type note struct {
 }
 
 func newConversation(q Question) *conversation {
-	var c conversation
+	c := conversation{due: prompt.NewConversation(q.Text, q.FileName, nil)}
 	c.add(prompt.SystemID, llm.Message{Role: "system", Content: prompt.System()})
-	c.add("question", llm.Message{Role: "user", Content: prompt.Question(q.Text, q.FileName)})
+	c.add(prompt.QuestionSource, llm.Message{Role: "user", Content: prompt.Question(q.Text, q.FileName)})
 	c.show(q)
 	return &c
 }
@@ -41,8 +44,10 @@ func (c *conversation) show(q Question) {
 	}
 	last, media, sent := len(c.messages)-1, q.Picture.MediaType, q.Picture.Data
 	c.messages[last].Image = &llm.Image{MediaType: media, Data: sent}
-	c.set(last, "question")
-	c.notes[last].listed.Image = trajectory.Image{Bytes: int64(len(sent)), MediaType: media, Path: q.FileName, SHA256: sign.Digest(sent)}
+	c.set(last, prompt.QuestionSource)
+	image := trajectory.Image{Bytes: int64(len(sent)), MediaType: media, Path: q.FileName, SHA256: sign.Digest(sent)}
+	c.notes[last].listed.Image = image
+	c.due.Picture(image)
 }
 
 func (c *conversation) add(source string, m llm.Message) {
@@ -57,27 +62,37 @@ func (c *conversation) set(i int, source string) {
 	c.notes[i] = note{fresh: b, listed: trajectory.Message{Bytes: int64(len(b)), Role: m.Role, SHA256: sign.Digest(b), Source: source}}
 }
 
-// result adds what a tool gave.
-func (c *conversation) result(source, tool, callID, text string) {
-	c.add(source, llm.Message{Role: "tool", Content: text, ToolCallID: callID})
+// result adds what a tool gave. The message should be the one that the tool's
+// result was recorded with.
+func (c *conversation) result(source, tool string, r tools.Result) {
+	c.due.Result(strings.TrimPrefix(source, "tool:"), r.SHA256, tool, int64(len(r.Text)))
+	c.add(source, llm.Message{Role: "tool", Content: r.Text, ToolCallID: r.CallID})
 	c.notes[len(c.notes)-1].tool = tool
 }
 
-// compile gives the record of the next request and begins a new one.
+// compile gives the record of the next request and begins a new one. Messages
+// that do not follow from the recorded events get heads of their own.
 func (c *conversation) compile(rec *trajectory.Attempt) trajectory.ContextCompiled {
-	var fresh []byte
 	listed := make([]trajectory.Message, len(c.notes))
-	for i := range c.notes {
-		n := &c.notes[i]
+	for i, n := range c.notes {
 		listed[i] = n.listed
-		if n.fresh != nil {
+	}
+	var heads []trajectory.MessageHead
+	c.due.Request(listed, func(i int, origin prompt.Origin) {
+		if origin != prompt.Expected && len(heads) < trajectory.MostMessageHeads {
+			heads = append(heads, trajectory.NewMessageHead(rec.Part(string(canonical(c.messages[i])), trajectory.OddHead)))
+		}
+	})
+	var fresh []byte
+	for i := range c.notes {
+		if n := &c.notes[i]; n.fresh != nil {
 			fresh = append(append(fresh, n.fresh...), '\n')
 			n.fresh = nil
 		}
 	}
 	x := rec.Excerpt(string(fresh), trajectory.PromptHead)
 	return trajectory.ContextCompiled{
-		BodySHA256: x.BodySHA256, Bytes: x.Bytes, ContentSHA256: x.SHA256, Head: x.Head, Messages: listed,
+		BodySHA256: x.BodySHA256, Bytes: x.Bytes, ContentSHA256: x.SHA256, Head: x.Head, MessageHeads: heads, Messages: listed,
 		Redactions: x.Redactions, Truncated: x.Truncated,
 	}
 }
@@ -100,6 +115,7 @@ func (c *conversation) condense(reason string) (trajectory.ContextCondensed, boo
 		done.Messages = append(done.Messages, trajectory.Condensed{FromBytes: before.listed.Bytes, FromSHA256: before.listed.SHA256,
 			Source: after.Source, ToBytes: after.Bytes, ToSHA256: after.SHA256})
 	}
+	c.due.Condense(done)
 	return done, len(whole) > 0
 }
 

@@ -151,7 +151,7 @@ func (t *attempt) call(ctx context.Context, n int, asked []llm.ToolCall) error {
 		return err
 	}
 	for i, r := range results {
-		t.talk.result("tool:"+t.rec.Redact.Label(r.CallID), calls[i].Name, r.CallID, r.Text)
+		t.talk.result("tool:"+t.rec.Redact.Label(r.CallID), calls[i].Name, r)
 	}
 	return nil
 }
@@ -306,6 +306,9 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 		e.UsageReported = u.Reported
 		x := r.rec.Excerpt(string(canonical(t.Response.Message)), trajectory.OutputHead)
 		e.BodySHA256, e.Bytes, e.Head, e.OutputSHA256, e.Redactions, e.Truncated = x.BodySHA256, x.Bytes, x.Head, x.SHA256, x.Redactions, x.Truncated
+		if t.Err == nil {
+			r.talk.due.Reply(x.SHA256)
+		}
 		over = r.charge(*t.Response, x.Bytes)
 	} else if e.Error != nil && e.Error.Unanswered() && r.Limits.Purse != nil {
 		r.Limits.Purse.Charge(nil)

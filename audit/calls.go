@@ -153,7 +153,7 @@ func (t *following) decide(a *AttemptEvidence, ev trajectory.Event, p trajectory
 	if p.Shown != "" {
 		c.Told = t.tells(p.Shown, c)
 		message := trajectory.SentMessage{Content: p.Shown, Role: "tool", ToolCallID: p.CallID}
-		t.talk.shows(p.CallID, sign.Digest(message.Canonical()), shownAs{c.Name, int64(len(p.Shown))})
+		t.talk.Result(p.CallID, sign.Digest(message.Canonical()), c.Name, int64(len(p.Shown)))
 	}
 }
 
@@ -211,7 +211,7 @@ func (t *following) execute(a *AttemptEvidence, ev trajectory.Event, p trajector
 	c.Result = t.result(ev.Seq, p, c)
 	t.oracle(a, c, p)
 	c.args, c.text, c.echo = "", "", ""
-	t.talk.shows(p.CallID, p.ShownSHA256, shownAs{p.Name, p.ShownBytes})
+	t.talk.Result(p.CallID, p.ShownSHA256, p.Name, p.ShownBytes)
 	if p.Model != nil {
 		a.Unpriced = a.Unpriced || p.Model.CostMicroUSD == nil
 		t.spent.use(p.Model.Tokens, p.Model.CostMicroUSD)

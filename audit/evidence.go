@@ -86,6 +86,7 @@ type PromptFact struct {
 	Seq      int64
 	Messages int
 	Stale    bool // it lists no more messages than the one before, nor is it the same after being condensed
+	Short    bool // it leaves out what the model said or was shown since the one before
 	Scaled   bool // the question comes with a picture that is not the attachment itself
 	Differs  bool // what it adds is not the messages that it lists for the first time, by size, digest or head
 	Overlong bool // its head is longer than heads are: only the beginning was looked at

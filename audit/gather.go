@@ -32,12 +32,12 @@ type following struct {
 	prober   *Prober
 	question string
 	plan     planned
-	ownTexts []string        // what a message may hold besides an answer: the question and the templates
-	expected map[listed]bool // messages that the templates give
-	talk     conversation    // of the open attempt
-	turn     turn            // the open one
-	odds     *oddTexts       // of the run
-	begunUs  int64           // when the open attempt began
+	ownTexts []string             // what a message may hold besides an answer: the question and the templates
+	talk     *prompt.Conversation // of the open attempt
+	unlisted bool                 // a request of it does not list its messages
+	turn     turn                 // the open one
+	odds     *oddTexts            // of the run
+	begunUs  int64                // when the open attempt began
 	bodies   bodies
 	images   bool     // the plan has the model see pictures
 	spent    spending // of the open attempt and those that failed before it, as far as it is known
@@ -56,18 +56,6 @@ type planned struct {
 	anything policy.Policy   // which has its rules, and allows what they do not forbid
 	hashes   bool            // it records no heads
 	approved *beforehand
-}
-
-// listed is a message as a request lists it.
-type listed struct{ role, sha256, source string }
-
-// conversation is what an attempt's requests may list.
-type conversation struct {
-	last      []trajectory.Message // of the request before
-	missing   bool                 // a request does not list its messages
-	answered  bool                 // the request before has its reply
-	said      map[listed]*shown    // by tools, and by the model: nil
-	exchanges map[exchange]int     // announced since the request before, how often each
 }
 
 // mayApprove reports whether an approval of a tool's call can be of whom it names.
@@ -165,14 +153,17 @@ func (g *gatherer) begin(t *following, ev trajectory.Event, p trajectory.TaskSta
 	if t.prober == nil {
 		t.prober = NewProber(Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids})
 		t.bodies = g.bodies
-		t.question, t.expected = p.Question, expectedMessages(p.Question, p.FileName)
-		t.ownTexts = []string{prompt.Question(p.Question, p.FileName), prompt.System()}
+		t.question = p.Question
+		t.ownTexts = []string{prompt.Question(p.Question, p.FileName), prompt.System(), prompt.Reminder()}
+		for _, reason := range prompt.LastTurnReasons() {
+			t.ownTexts = append(t.ownTexts, prompt.LastTurn(reason))
+		}
 		if p.Question != "" {
 			t.ownTexts = append(t.ownTexts, p.Question)
 		}
 	}
 	t.images = g.e.Manifest.Model.Images
-	t.talk, t.turn, t.begunUs = conversation{said: map[listed]*shown{}, exchanges: map[exchange]int{}}, newTurn(), ev.MonoUs
+	t.talk, t.unlisted, t.turn, t.begunUs = prompt.NewConversation(p.Question, p.FileName, t.plan.unknown), false, newTurn(), ev.MonoUs
 	t.Attempts = append(t.Attempts, &AttemptEvidence{Number: ev.Attempt, Begun: ev.Seq, Committed: -1, Judged: -1, EndedAt: -1,
 		Question: p.Question, FileName: p.FileName, Workspace: t.files(p.Workspace)})
 }
@@ -184,31 +175,11 @@ func unknownSources(m ledger.Manifest) map[string]bool {
 	out := map[string]bool{}
 	for _, t := range prompt.Templates() {
 		if !slices.ContainsFunc(m.Prompts, func(p ledger.Prompt) bool { return p.ID == t.ID && p.Text == t.Text }) {
-			out[source(t.ID)] = true
+			out[t.ID] = true
+			if t.ID == prompt.QuestionID {
+				out[prompt.QuestionSource] = true
+			}
 		}
-	}
-	return out
-}
-
-// source returns what the messages of a template name as their source.
-func source(template string) string {
-	if template == prompt.QuestionID {
-		return "question"
-	}
-	return template
-}
-
-// expectedMessages are the messages that the templates give for a question.
-func expectedMessages(question, file string) map[listed]bool {
-	out := map[listed]bool{}
-	add := func(source, role, content string) {
-		out[listed{role, sign.Digest(trajectory.SentMessage{Role: role, Content: content}.Canonical()), source}] = true
-	}
-	add(prompt.SystemID, "system", prompt.System())
-	add("question", "user", prompt.Question(question, file))
-	add(prompt.ReminderID, "user", prompt.Reminder())
-	for _, reason := range prompt.LastTurnReasons() {
-		add(prompt.LastTurnID, "user", prompt.LastTurn(reason))
 	}
 	return out
 }
@@ -216,8 +187,8 @@ func expectedMessages(question, file string) map[listed]bool {
 // rest lets go of what is needed while an attempt is open: the next one makes it
 // anew, and in a run of many tasks most have none.
 func (t *following) rest() {
-	t.prober, t.expected, t.ownTexts = nil, nil, nil
-	t.talk, t.turn = conversation{}, turn{}
+	t.prober, t.ownTexts = nil, nil
+	t.talk, t.turn = nil, turn{}
 }
 
 func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
@@ -229,7 +200,7 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 		t.astray(a, ev.Seq, p.RequestedModel)
 		t.begunUs += min(max(p.WaitedMs, 0), (ev.MonoUs-t.begunUs)/1000) * 1000 // that is not the attempt's time
 	case trajectory.ContextCondensed:
-		t.condense(p)
+		t.talk.Condense(p)
 	case trajectory.ContextCompiled:
 		t.prompt(a, ev.Seq, p)
 	case trajectory.ModelCallCompleted:
@@ -294,8 +265,9 @@ func (t *following) astray(a *AttemptEvidence, seq int64, model string) {
 
 // reply takes in what the model said, from now on a part of the conversation.
 func (t *following) reply(seq int64, p trajectory.ModelCallCompleted) ModelFact {
-	t.talk.said[listed{"assistant", p.OutputSHA256, "model"}] = nil
-	t.talk.answered = t.talk.answered || p.Error == nil // one that was found empty is asked for again
+	if p.Error == nil { // one that was found empty is asked for again
+		t.talk.Reply(p.OutputSHA256)
+	}
 	t.turn.replied, t.turn.asked, t.turn.marked = true, nil, nil
 	f := ModelFact{Seq: seq, Requested: p.RequestedModel, Responded: p.ResponseModel, RequestID: p.RequestID, In: p.Tokens.In, Out: p.Tokens.Out, CostMicroUSD: p.CostMicroUSD, UsageReported: p.UsageReported, Prompted: t.turn.prompted}
 	h := head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead}

@@ -144,6 +144,17 @@ func TestRequests(t *testing.T) {
 			p.Bytes, p.ContentSHA256, p.Messages[3].Bytes = int64(len(p.Head)), sign.Digest([]byte(p.Head)), p.Messages[2].Bytes
 		}, "", "not the messages that it lists"},
 		{"a head longer than heads are", nil, func(p *trajectory.ContextCompiled) { p.Head += strings.Repeat("x", trajectory.PromptHead) }, "a longer head than there can be", "not the messages that it lists"},
+		{"a reply left out", nil, func(p *trajectory.ContextCompiled) {
+			p.Messages = append(p.Messages[:2], p.Messages[3])
+			p.Head = p.Head[strings.Index(p.Head, "\n")+1:]
+			p.Bytes, p.ContentSHA256 = int64(len(p.Head)), sign.Digest([]byte(p.Head))
+		}, "", "leaves out a reply or a result"},
+		{"a second reminder", nil, func(p *trajectory.ContextCompiled) {
+			p.Messages = append(p.Messages, p.Messages[3])
+			p.Bytes += p.Messages[3].Bytes + 1
+			p.Head += string(trajectory.SentMessage{Role: "user", Content: prompt.Reminder()}.Canonical()) + "\n"
+			p.ContentSHA256 = sign.Digest([]byte(p.Head))
+		}, "", "a message of source reminder.v1"},
 		{"no messages", func(p *trajectory.ContextCompiled) { p.Messages = nil }, nil, "no system message or no question", ""},
 	}
 	for _, tt := range tests {

@@ -115,6 +115,9 @@ func (t *following) shows(a *AttemptEvidence, ev trajectory.Event) {
 	switch p := ev.Payload.(type) {
 	case trajectory.ContextCompiled:
 		h, truncated, body = head{p.Head, p.Bytes, p.ContentSHA256, p.Redactions, trajectory.PromptHead}, p.Truncated, p.BodySHA256
+		for _, m := range p.MessageHeads {
+			found(headOfMessage(m).contradicts(m.Truncated))
+		}
 	case trajectory.ModelCallCompleted:
 		if p.OutputSHA256 == "" {
 			return

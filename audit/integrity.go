@@ -17,16 +17,17 @@ func trajectoryIntegrity() Check {
 		ID: "AUD-12", Name: "trajectory-integrity", Severity: Critical, Gate: true,
 		Title: "the run did what its plan says, its calls and answers are the model's, and its verdicts follow from them",
 		Why: "a plan that another run was made under proves nothing about this one, nor does an answer that the model did not give, " +
-			"or gave after others had been thrown away",
+			"or gave after others had been thrown away; requests are compared with the recorded events: that no other request was sent is the recorder's word, " +
+			"and in which order a turn's results were shown is not checked",
 		Fix:   "run the plan with the program as it is",
 		Skips: "recording failed, digests alone were recorded, the gold answers are not at hand, an answer is not shown, or the plan has templates, rules or a null battery that this version does not know",
 		Rules: []Rule{
 			{"answer-differs", Critical, 3, "a committed answer, or a reasoning for it, that the model's last reply does not give"},
-			{"head-differs", Critical, 2, "a head that cannot be of a body of the recorded size and digest, or arguments that cannot have been cut or rid of secrets as is said, or a part of a reply that is said to be none"},
+			{"head-differs", Critical, 3, "a head that cannot be of a body of the recorded size and digest, or arguments that cannot have been cut or rid of secrets as is said, or a part of a reply that is said to be none"},
 			{"discarded-answer", Critical, 1, "an answer that the model gave and that was not committed"},
 			{"attempts-beyond-plan", Critical, 1, "attempts that the plan has no reason for"},
 			{"proposal-differs", Critical, 3, "a call that the reply of its turn does not ask for in these words"},
-			{"prompt-differs", Critical, 1, "a message that is not what the plan's templates, the tools and the model give"},
+			{"prompt-differs", Critical, 2, "a message that is not what the plan's templates, the tools and the model give, or a request without one that they give"},
 			{"policy-differs", Critical, 2, "a decision, or a resumption, under another policy than the plan's, or a decision that no policy gives"},
 			{"told-though-allowed", Critical, 1, "something told in place of the result of a call that was allowed"},
 			{"allowed-against-policy", Critical, 1, "a call that was allowed though the plan's policy does not"},
@@ -284,6 +285,9 @@ func asPlanned(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		at := place{task: t, attempt: a.Number, seq: p.Seq}
 		if p.Stale {
 			n.find("prompt-differs", at, "a request lists no more messages than the one before it", "a conversation that grows with every turn")
+		}
+		if p.Short && !p.Stale {
+			n.find("prompt-differs", at, "a request leaves out a reply or a result since the one before it", "all that the model said and was shown")
 		}
 		if p.Differs {
 			n.find("prompt-differs", at, "what a request adds is not the messages that it lists for the first time", "those messages and nothing else")

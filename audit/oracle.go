@@ -18,13 +18,13 @@ func oracleLeakage() Check {
 			"or not in a form that this version knows, a request lists no more messages than the one before it or has a longer head than heads are, messages that no template gives are not shown whole " +
 			"or too many, a tool gave a file that did not lie there at the start, or a tool is neither one of this version nor a server's, or the tools say more of themselves than is looked through",
 		Rules: []Rule{
-			{"prompt-residue", Critical, 1, "a message that holds, besides the question and the templates, the answer or fields for one"},
+			{"prompt-residue", Critical, 2, "a message that holds, besides the question and the templates, the answer or fields for one"},
 			{"workspace-answer", Critical, 2, "a start workspace with the task's answer in a file that is not the attachment, or with the question, or its id, and its answer so called in the attachment"},
 			{"tool-description-answer", Critical, 2, "the task or its answer in what a tool says of itself that is not one of this version as it is"},
 			{"tool-schema-answer", Critical, 1, "the parameters of a server's tool with the task or its answer"},
-			{"other-pair", High, 1, "a message that holds, besides the question and the templates, another task of the run with its answer"},
+			{"other-pair", High, 2, "a message that holds, besides the question and the templates, another task of the run with its answer"},
 			{"other-record", High, 1, "a start workspace or a server's tool with the id of another task of the split and fields for an answer"},
-			{"short-answer", ToReview, 1, "a message that holds, besides the question and the templates, an answer of less than 4 characters without a label"},
+			{"short-answer", ToReview, 2, "a message that holds, besides the question and the templates, an answer of less than 4 characters without a label"},
 			{"attachment-with-question", ToReview, 1, "an attachment with the question, and the gold answer near it"},
 			{"records-named", ToReview, 1, "a message, a template or a server's tool that names the run's own records or a judge cache"},
 			{"tool-schema-word", ToReview, 1, "the parameters of a server's tool with a word of the answer"},
@@ -97,7 +97,6 @@ func told(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		}
 		if !o.Seen {
 			n.gap("a message that is not its template's is not shown whole")
-			continue
 		}
 		at, want := place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256, unasked: true}, "the template with the question put in"
 		switch r := o.Residue; {

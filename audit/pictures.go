@@ -4,21 +4,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// pictured reports whether a message is the question with a picture that the
-// plan lets the model see: one made from the attachment. Where it is not the
-// attachment byte for byte, the journal cannot show what of.
-func (t *following) pictured(a *AttemptEvidence, m trajectory.Message) bool {
+// mayShow reports whether the plan lets the question carry a picture: one made
+// from the attachment. Where it is not the attachment byte for byte, the journal
+// cannot show what of.
+func (t *following) mayShow(a *AttemptEvidence, image trajectory.Image) bool {
 	file, there := a.attachment()
-	asked := trajectory.SentMessage{Content: prompt.Question(a.Question, a.FileName), Role: "user",
-		Image: trajectory.SentImage{MediaType: m.Image.MediaType, SHA256: m.Image.SHA256}}
-	return t.images && there && m.Image.Path == file.Path && m.Source == "question" && m.Role == asked.Role &&
-		strings.HasPrefix(m.Image.MediaType, "image/") && (m.Image.SHA256 != file.SHA256 || m.Image.Bytes == file.Bytes) &&
-		sign.Digest(asked.Canonical()) == m.SHA256
+	return t.images && there && image.Path == file.Path && strings.HasPrefix(image.MediaType, "image/") &&
+		(image.SHA256 != file.SHA256 || image.Bytes == file.Bytes)
 }
 
 // scaled reports whether a message carries a picture that is not the attachment.

@@ -15,88 +15,121 @@ import (
 // unlisted is the source of a message that a request holds and does not list.
 const unlisted = "unlisted"
 
-// prompt holds the messages of a request against what their sources give: the
-// templates and the question by digest, the model's messages against its
-// replies, a tool's against the calls of the attempt. A conversation grows with
-// every request, and what a request adds is the messages that it lists for the
-// first time.
+// prompt compares the messages of a request with those that the events before it
+// give. A conversation grows with every request, and what a request adds is the
+// messages that it lists for the first time.
 func (t *following) prompt(a *AttemptEvidence, seq int64, p trajectory.ContextCompiled) {
 	t.turn.prompted, a.open().Asked = true, true
 	fact := PromptFact{Seq: seq, Messages: len(p.Messages), Overlong: len(p.Head) > trajectory.PromptHead}
 	if len(p.Messages) == 0 { // told says that nothing was recorded
 		a.Prompts = append(a.Prompts, fact)
-		t.talk.missing = true
+		t.unlisted = true
 		return
 	}
-	fact.Stale = len(p.Messages) <= len(t.talk.last) && !t.talk.again(len(p.Messages))
-	lines := wholeLines(p.Head)
-	whole := head{p.Head, p.Bytes, p.ContentSHA256, p.Redactions, trajectory.PromptHead}.whole()
-	added, hidden := int64(0), false
-	for i, m := range p.Messages {
-		line := lines[m.SHA256]
-		if line != nil {
+	lines, cut := shownMessages(p)
+	for _, m := range p.Messages {
+		if line := lines[m.SHA256]; line != nil {
 			line.listed = true
 		}
-		if i < len(t.talk.last) && m == t.talk.last[i] {
-			continue
+	}
+	if len(p.Messages) > 1 && t.mayShow(a, p.Messages[1].Image) {
+		t.talk.Picture(p.Messages[1].Image)
+	}
+	whole := head{p.Head, p.Bytes, p.ContentSHA256, p.Redactions, trajectory.PromptHead}.whole()
+	added, hidden, news := int64(0), false, 0
+	fact.Stale, fact.Short = t.talk.Request(p.Messages, func(i int, origin prompt.Origin) {
+		m, due := p.Messages[i], origin == prompt.Expected
+		line := lines[m.SHA256]
+		if line == nil && news == cut.before {
+			line = &cut.shownLine
 		}
-		added += m.Bytes + 1
-		hidden = hidden || whole && line == nil
-		due, unknown := i >= len(t.talk.last) && t.accounted(a, i, m), t.plan.unknown[m.Source]
-		if !due && t.talk.exchanged(i, m) {
-			unknown = t.plan.unknown[prompt.CondensedID]
-			due = !unknown
-		}
+		added, news = added+m.Bytes+1, news+1
+		hidden = hidden || whole && (line == nil || line.own)
 		fact.Scaled = fact.Scaled || due && a.scaled(m)
 		a.Pictured = a.Pictured || due && m.Image != trajectory.Image{}
-		if (due || unknown) && m.Source == prompt.LastTurnID {
+		if origin != prompt.Odd && m.Source == prompt.LastTurnID {
 			a.open().Last = true
 		}
 		if !due || smuggles(m, line) {
 			odd := t.odd(a, seq, m.Source, m.SHA256, line)
-			odd.Unknown = unknown
+			odd.Unknown = origin == prompt.Unknown
 			a.Odd = append(a.Odd, odd)
 		}
-	}
+	})
 	for _, sum := range slices.Sorted(maps.Keys(lines)) {
 		if line := lines[sum]; !line.listed && p.Redactions == 0 {
 			a.Odd = append(a.Odd, t.odd(a, seq, unlisted, sum, line))
 		}
 	}
 	fits := p.Bytes <= trajectory.PromptHead && p.Redactions == 0 && !(t.plan.hashes && p.Head == "")
-	fact.Differs = !t.talk.missing && (added != p.Bytes || hidden || fits && !whole)
+	fact.Differs = !t.unlisted && (added != p.Bytes || hidden || fits && !whole)
 	a.Prompts = append(a.Prompts, fact)
-	t.talk.last, t.talk.answered = p.Messages, false
-	clear(t.talk.exchanges)
 }
 
-// shownLine is a line of a request's head.
+// shownLine is what a request shows of a message.
 type shownLine struct {
-	text   string
-	listed bool // as a message of the request
+	text   string // its canonical form, or the beginning of that
+	cut    bool   // it is the beginning
+	own    bool   // it has a head of its own
+	listed bool   // as a message of the request
 }
 
-// wholeLines returns the lines of a request's head, by digest.
-func wholeLines(text string) map[string]*shownLine {
-	lines := map[string]*shownLine{}
-	for line := range strings.Lines(text[:min(len(text), trajectory.PromptHead)]) {
+// cutLine is the last line of a request's head, which is not whole, and how many
+// messages the head shows before it.
+type cutLine struct {
+	shownLine
+	before int // -1: no line is cut
+}
+
+// shownMessages returns by digest what a request shows of its messages: the lines
+// of its head, and heads of their own.
+func shownMessages(p trajectory.ContextCompiled) (lines map[string]*shownLine, cut cutLine) {
+	lines, cut = map[string]*shownLine{}, cutLine{before: -1}
+	n := 0
+	for line := range strings.Lines(p.Head[:min(len(p.Head), trajectory.PromptHead)]) {
 		if line, whole := strings.CutSuffix(line, "\n"); whole {
 			lines[sign.Digest([]byte(line))] = &shownLine{text: line}
+		} else {
+			cut = cutLine{shownLine{text: line, cut: true}, n}
+		}
+		n++
+	}
+	for _, m := range p.MessageHeads[:min(len(p.MessageHeads), trajectory.MostMessageHeads)] {
+		if h := headOfMessage(m); lines[m.SHA256] == nil {
+			lines[m.SHA256] = &shownLine{text: h.words(), cut: !h.whole(), own: true}
 		}
 	}
-	return lines
+	return lines, cut
 }
 
-// odd probes what a message holds besides the question and the templates, if a
-// line of the head shows it.
+func headOfMessage(m trajectory.MessageHead) head {
+	return head{m.Head, m.Bytes, m.SHA256, m.Redactions, trajectory.OddHead}
+}
+
+// message returns the message that a line is the canonical form, or the beginning,
+// of; false if it is neither.
+func (l *shownLine) message() (m trajectory.SentMessage, ok bool) {
+	if !l.cut {
+		return m, json.Unmarshal([]byte(l.text), &m) == nil
+	}
+	for end := len(l.text); end >= max(0, len(l.text)-len(`\ud83d\ude0`)); end-- { // an escape may be cut
+		if json.Unmarshal([]byte(l.text[:end]+`"}`), &m) == nil {
+			return m, true
+		}
+	}
+	return m, false
+}
+
+// odd probes what a message holds besides the question and the templates, as far
+// as the request shows it.
 func (t *following) odd(a *AttemptEvidence, seq int64, source, sha256 string, line *shownLine) OddMessage {
 	o := OddMessage{Seq: seq, Source: source, SHA256: sha256}
 	if line == nil {
 		return o
 	}
 	text := line.text
-	var sent trajectory.SentMessage
-	if json.Unmarshal([]byte(line.text), &sent) == nil {
+	sent, ok := line.message()
+	if ok {
 		text = sent.Content
 	}
 	for _, own := range t.ownTexts {
@@ -105,24 +138,10 @@ func (t *following) odd(a *AttemptEvidence, seq int64, source, sha256 string, li
 	for _, c := range sent.ToolCalls {
 		text += "\n" + c.Name + "\n" + c.Arguments
 	}
-	o.Seen, o.Residue, o.Short = true, t.prober.Probe(text, "", nil), t.prober.shortStands(text)
+	o.Seen, o.Residue, o.Short = !line.cut, t.prober.Probe(text, "", nil), t.prober.shortStands(text)
 	o.Records = namesRecords(t.plan.anything, text)
 	t.odds.add(OddText{t.TaskEvidence, a.Number, seq, sha256, text, o.Residue.OtherUUIDs > 0 && o.Residue.AnswerKeys > 0})
 	return o
-}
-
-// accounted reports whether a message is what its source gives, and stands
-// where that source may.
-func (t *following) accounted(a *AttemptEvidence, i int, m trajectory.Message) bool {
-	if (m.Source == prompt.SystemID) != (i == 0) || (m.Source == "question") != (i == 1) {
-		return false
-	}
-	if m.Image != (trajectory.Image{}) {
-		return t.pictured(a, m)
-	}
-	l := listed{m.Role, m.SHA256, m.Source}
-	_, said := t.talk.said[l]
-	return said || t.expected[l]
 }
 
 // oddTexts are the distinct texts of odd messages, kept for tasks that are told

@@ -29,7 +29,7 @@ func TestSkipsSaysAll(t *testing.T) {
 		"AUD-4":  {{hashes, hashesSkips}, {outside, outside}, {"arguments are cut", "arguments are cut"}, {"the judge cache", "the judge cache"}},
 		"AUD-5":  {{noGold, goldSkips}},
 		"AUD-6":  {{"does not declare", "does not declare"}, {"by the rule", "a rule that this version does not know"}},
-		"AUD-7":  {{"which split", "which split"}, {"consists of", "consists of"}},
+		"AUD-7":  {{"which split", "which split"}, {"consists of", "consists of"}, {"not shown whole", "not shown whole"}},
 		"AUD-8":  {{hashes, hashesSkips}, {"not recorded whole", "not recorded whole"}},
 		"AUD-10": {{"not recorded as it was given", "not recorded as it was given"}, {noGold, goldSkips}},
 		"AUD-12": {{"recording failed", "recording failed"}, {noGold, goldSkips}, {hashes, "digests alone"}, {"template", "templates"}, {"null battery", "a null battery"}, {"rules of the plan", "rules"}, {"is not shown", "an answer is not shown"}},

@@ -19,13 +19,13 @@ func splitIntegrity() Check {
 		Why: "a score on validation, whose answers are public, or on tasks picked by hand says nothing about the split it is " +
 			"labelled with",
 		Fix:   "run the split that the label names, from a pinned revision of the dataset",
-		Skips: "the plan does not say which split of which revision, or what it consists of",
+		Skips: "the plan does not say which split of which revision, or what it consists of, or a message that no template gives is not shown whole",
 		Rules: []Rule{
 			{"test-with-gold", Critical, 1, "a split labelled test whose source holds answers"},
 			{"test-ids-of-validation", Critical, 1, "a split labelled test with the ids of validation"},
 			{"ids-not-of-split", Critical, 1, "planned tasks, or a list of ids, that are not the split's"},
 			{"task-in-prompt", Critical, 1, "a template that holds a planned task"},
-			{"split-answer-told", Critical, 1, "a template with the id of a task of the split that the run does not ask, or a message that no template gives with that of another task, and fields for an answer"},
+			{"split-answer-told", Critical, 2, "a template with the id of a task of the split that the run does not ask, or a message that no template gives with that of another task, and fields for an answer"},
 			{"unlabelled-subset", High, 2, "fewer tasks than the split has under a label that says all, or all of a level"},
 			{"level-mix-misreported", High, 1, "tasks of other levels than those that the label or the counts of the split say"},
 			{"other-counts", ToReview, 1, "a split with other counts than GAIA's"},
@@ -151,6 +151,11 @@ func splitTold(e *Evidence, n *Notes) {
 			n.find("split-answer-told", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds the id of a task of the split and fields for its answer", want)
 		}
 	}
+	e.each(func(_ *TaskEvidence, a *AttemptEvidence) {
+		if slices.ContainsFunc(a.Odd, func(o OddMessage) bool { return !o.Seen && !o.Unknown }) {
+			n.gap("a message that no template gives is not shown whole")
+		}
+	})
 	for _, o := range e.Odd {
 		if o.Recorded {
 			n.find("split-answer-told", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256, unasked: true},

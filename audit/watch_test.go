@@ -119,6 +119,9 @@ func notOfAnEvent() map[string][]string {
 			"AUD-03/fires-refusal-with-another-schema.txt", "AUD-03/fires-refusal-with-what-is-not-left.txt", "AUD-03/fires-refusal.txt", "AUD-03/fires-short-labelled.txt", "AUD-03/fires-system.txt", "AUD-03/fires-tool-message.txt",
 			"AUD-03/fires-unlisted-message.txt", "AUD-03/gap-no-digests.txt", "AUD-03/gap-no-request.txt", "AUD-03/gap-residue-cut.txt",
 			"AUD-03/fires-other-pair.txt", "AUD-03/fires-other-pair-of-a-later-attempt.txt", "AUD-03/gap-turn-without-request.txt",
+			"AUD-03/fires-injected-cut-in-old-journal.txt", "AUD-03/fires-injected-examples.txt", "AUD-03/fires-injected-long-system.txt",
+			"AUD-03/fires-injected-record-and-cut.txt", "AUD-03/fires-injected-second-user.txt",
+			"AUD-03/gap-injected-beyond-its-head.txt", "AUD-03/gap-injected-too-many.txt",
 		},
 		"in what a call asks for and its result together": {
 			"AUD-01/fires-other-ids-without-hyphens.txt", "AUD-01/fires-other-ids.txt", "AUD-01/fires-own-id-from-server.txt", "AUD-01/fires-own-id-listed.txt",

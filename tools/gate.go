@@ -136,8 +136,9 @@ func (s *Session) Exhausted() bool {
 // arguments, which may be broken.
 type Call struct{ ID, Name, Args string }
 
-// Result is what the model is shown for a call.
-type Result struct{ CallID, Text string }
+// Result is what the model is shown for a call: the text, and the digest of the
+// message that holds it.
+type Result struct{ CallID, Text, SHA256 string }
 
 // pass is one call on its way through the gate.
 type pass struct {
@@ -152,6 +153,7 @@ type pass struct {
 	ran      bool   // to its end
 	refusal  string // what the model is told; "" when the call may run
 	output   Output
+	shown    string // digest of the message with the output, once that is recorded
 	latency  time.Duration
 	probes   *trajectory.Probes
 
@@ -200,13 +202,16 @@ func (s *Session) Run(ctx context.Context, turn int, calls []Call) ([]Result, er
 	var refused, executed []trajectory.Payload
 	results := make([]Result, len(passes))
 	for i, p := range passes {
-		results[i] = Result{p.call.ID, p.refusal}
+		results[i] = Result{CallID: p.call.ID, Text: p.refusal}
 		if p.allowed() && (p.ran || p.output.Model != nil) { // also beside one that broke: it may have cost something
 			results[i].Text = p.output.Shown
 			if !p.settled {
 				refused = append(refused, s.refusedEvents(p)...)
 				executed = append(executed, s.executedEvent(p))
 			}
+		}
+		if results[i].SHA256 = p.shown; p.shown == "" {
+			results[i].SHA256 = messageDigest(p.call.ID, p.refusal)
 		}
 	}
 	if _, err := s.rec.Enqueue(turn, slices.Concat(refused, undone, executed)...); err != nil || broke != nil {

@@ -76,7 +76,7 @@ func (s *Session) refusedEvents(p *pass) []trajectory.Payload {
 
 func (s *Session) executedEvent(p *pass) trajectory.Payload {
 	x := s.rec.Excerpt(p.output.Document, trajectory.ResultHead)
-	message := trajectory.SentMessage{Content: p.output.Shown, Role: "tool", ToolCallID: p.call.ID}
+	p.shown = messageDigest(p.call.ID, p.output.Shown)
 	urls := make([]trajectory.URL, len(p.output.URLs))
 	for i, u := range p.output.URLs {
 		urls[i] = u
@@ -88,9 +88,15 @@ func (s *Session) executedEvent(p *pass) trajectory.Payload {
 	}
 	return trajectory.ToolExecuted{
 		BodySHA256: x.BodySHA256, Bytes: x.Bytes, CallID: p.id, Head: x.Head, IsError: p.output.IsError, LatencyMs: p.latency.Milliseconds(),
-		Model: s.modelUse(p.output.Model), Name: p.name, OutputSHA256: x.SHA256, Probes: p.probes, Redactions: x.Redactions, ShownBytes: int64(len(p.output.Shown)), ShownSHA256: sign.Digest(message.Canonical()),
+		Model: s.modelUse(p.output.Model), Name: p.name, OutputSHA256: x.SHA256, Probes: p.probes, Redactions: x.Redactions, ShownBytes: int64(len(p.output.Shown)), ShownSHA256: p.shown,
 		Truncated: x.Truncated, URLs: urls,
 	}
+}
+
+// messageDigest returns the digest of the message that shows the model a text for
+// a call.
+func messageDigest(callID, text string) string {
+	return sign.Digest(trajectory.SentMessage{Content: text, Role: "tool", ToolCallID: callID}.Canonical())
 }
 
 // modelUse is m with the endpoint's words as they may be recorded.

@@ -270,15 +270,35 @@ type Image struct {
 
 // ContextCompiled lists the messages of a request and excerpts those that no
 // earlier request of the attempt held: ContentSHA256 and Bytes are over their
-// concatenated canonical forms, Head is the first 2 KiB.
+// concatenated canonical forms, Head is the first 2 KiB. MessageHeads are the
+// beginnings of those among them that their source does not give, by the events
+// of the attempt: at most MostMessageHeads.
 type ContextCompiled struct {
-	BodySHA256    string    `json:"body_sha256,omitzero"`
-	Bytes         int64     `json:"bytes"`
-	ContentSHA256 string    `json:"content_sha256"`
-	Head          string    `json:"head"`
-	Messages      []Message `json:"messages"`
-	Redactions    int       `json:"redactions,omitzero"`
-	Truncated     bool      `json:"truncated"`
+	BodySHA256    string        `json:"body_sha256,omitzero"`
+	Bytes         int64         `json:"bytes"`
+	ContentSHA256 string        `json:"content_sha256"`
+	Head          string        `json:"head"`
+	MessageHeads  []MessageHead `json:"message_heads,omitempty"`
+	Messages      []Message     `json:"messages"`
+	Redactions    int           `json:"redactions,omitzero"`
+	Truncated     bool          `json:"truncated"`
+}
+
+// MostMessageHeads bounds the heads of single messages in one request.
+const MostMessageHeads = 16
+
+// MessageHead is the beginning of the canonical form of one message.
+type MessageHead struct {
+	Bytes      int64  `json:"bytes"`
+	Head       string `json:"head"`
+	Redactions int    `json:"redactions,omitzero"`
+	SHA256     string `json:"sha256"`
+	Truncated  bool   `json:"truncated"`
+}
+
+// NewMessageHead returns the head that an excerpt of a message's canonical form is.
+func NewMessageHead(x Excerpt) MessageHead {
+	return MessageHead{x.Bytes, x.Head, x.Redactions, x.SHA256, x.Truncated}
 }
 
 // ContextCondensed says that messages of the conversation were replaced by

@@ -16,6 +16,7 @@ const (
 	OutputHead   = 2 << 10
 	ResultHead   = 4 << 10
 	ArgumentHead = 8 << 10
+	OddHead      = 16 << 10 // of a message that its source does not give
 )
 
 // Excerpt is the hash-plus-head form of a body: SHA256 and Bytes are of the

@@ -25,12 +25,13 @@ const module = "github.com/gaia-harness/gaia/"
 
 // floors says on which floor a package stands: it imports lower floors only.
 var floors = map[string]int{
-	"internal/sign": 0, "internal/policy": 0, "internal/prompt": 0, "internal/llm": 0, "loader": 0,
-	"trajectory": 1, "judgecache": 1, "internal/prune": 1, "internal/evaluator": 3,
-	"tools": 2, "judge": 2, "internal/ledger": 2,
-	"agent": 3, "audit": 3, "internal/preflight": 3,
-	"internal/run": 4, "submit": 4, "submit/export": 4, "audit/render": 4,
-	"cmd/gaia": 5,
+	"internal/sign": 0, "internal/policy": 0, "internal/llm": 0, "loader": 0,
+	"trajectory": 1, "judgecache": 1, "internal/prune": 1,
+	"internal/prompt": 2, "internal/ledger": 2,
+	"tools": 3, "judge": 3,
+	"agent": 4, "audit": 4, "internal/preflight": 4, "internal/evaluator": 4,
+	"internal/run": 5, "submit": 5, "submit/export": 5, "audit/render": 5,
+	"cmd/gaia": 6,
 }
 
 // apart are packages that stand on no floor: who may import them is said below.
