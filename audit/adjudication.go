@@ -3,13 +3,11 @@ package audit
 import (
 	"fmt"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
-	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // AdjudicationType is the DSSE payload type of an adjudication.
@@ -38,10 +36,11 @@ type Ruling struct {
 	TaskID         string   `json:"task_id,omitzero"` // the finding's
 }
 
-// Adjudication is a decision about a finding, as somebody signed it.
+// Adjudication is a signed decision about a finding.
 type Adjudication struct {
 	Ruling
-	SHA256 string // of the envelope
+	SHA256        string         // of the envelope
+	Countersigned *Countersigner // nil: nobody did
 }
 
 // NewRuling returns the decision about a finding of a finished run. created is
@@ -86,8 +85,8 @@ func unsealAdjudication(envelope []byte, run *ledger.Run) (Adjudication, error) 
 	case !isDigest(r.Finding):
 		return refuse("the finding is %q, which is no digest", r.Finding)
 	}
-	if at, err := time.Parse(trajectory.TimeFormat, r.Created); err != nil || at.Format(trajectory.TimeFormat) != r.Created {
-		return refuse("created is %q, which is no time", r.Created)
+	if why := badTime(r.Created); why != "" {
+		return refuse("created is %s", why)
 	}
 	if why := BadReason(r.Reason); why != "" {
 		return refuse("the reason %s", why)

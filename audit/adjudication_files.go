@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -15,7 +16,8 @@ import (
 
 // Where adjudications are kept: in a run directory each in a file of its own
 // below AttestationsDir, in a package all of them in AdjudicationsFile, an
-// envelope a line, by the ids of their findings.
+// envelope a line, by the ids of their findings. A countersignature is an envelope,
+// too, and follows its decision.
 const (
 	AttestationsDir   = "attestations"
 	AdjudicationsFile = "adjudications.jsonl"
@@ -39,12 +41,28 @@ func (r Ruling) File() string {
 	return path.Join(AttestationsDir, adjudicationPrefix+hex[:min(16, len(hex))]+attestationSuffix)
 }
 
-// CollectAdjudications reads the adjudications of a run directory as they are:
-// the names of their files, in order, and their envelopes. A file of an
-// adjudication's name that cannot be one is a *trajectory.Fault; files of other
-// names are passed over.
+// CollectAdjudications reads the adjudications of a run directory and their
+// countersignatures as they are: the names of their files, in the order of a package's
+// lines, and their envelopes. A file of an adjudication's name that cannot be one is a
+// *trajectory.Fault; files of other names are passed over.
 func CollectAdjudications(dir fs.FS) (files []string, envelopes [][]byte, err error) {
-	return collect(dir, adjudicationPrefix, "an adjudication", maxAdjudication)
+	files, envelopes, err = collect(dir, adjudicationPrefix, "an adjudication", maxAdjudication)
+	if err != nil {
+		return nil, nil, err
+	}
+	named, sealed, err := collect(dir, countersignaturePrefix, "a countersignature", maxAdjudication)
+	for i, name := range named {
+		hex := strings.TrimPrefix(path.Base(name), countersignaturePrefix)
+		at := len(files)
+		for j, file := range files {
+			if _, other, _ := strings.Cut(path.Base(file), "-"); other > hex {
+				at = j
+				break
+			}
+		}
+		files, envelopes = slices.Insert(files, at, name), slices.Insert(envelopes, at, sealed[i])
+	}
+	return files, envelopes, err
 }
 
 // collect reads the attestations of a run directory whose names have a prefix.
@@ -97,39 +115,50 @@ func ReadAdjudications(dir fs.FS, run *ledger.Run) ([]Adjudication, error) {
 	}
 	var all []Adjudication
 	for i, name := range files {
-		a, err := unsealAdjudication(envelopes[i], run)
-		if err != nil {
+		if all, err = appendDecision(all, envelopes[i], run); err != nil {
 			return nil, trajectory.Faultf(name, "%v", err)
 		}
-		if a.File() != name {
-			return nil, trajectory.Faultf(name, "decides about finding %s, which its name is not of", a.Finding)
+		if why := all[len(all)-1].misnamed(name, envelopes[i]); why != "" {
+			return nil, trajectory.Faultf(name, "%s", why)
 		}
-		all = append(all, a)
 	}
 	return all, nil
 }
 
+// misnamed says why a file of a run directory has not the name of its envelope, which is
+// that of decision a or its countersignature; "" if it has.
+func (a Adjudication) misnamed(file string, envelope []byte) string {
+	switch is := isCountersignature(envelope); {
+	case is && file != a.CountersignatureFile():
+		return fmt.Sprintf("countersigns the decision about finding %s, which its name is not of", a.Finding)
+	case !is && file != a.File():
+		return fmt.Sprintf("decides about finding %s, which its name is not of", a.Finding)
+	}
+	return ""
+}
+
 // DecodeAdjudications reads the file of adjudications in a package. Anything but
-// good ones about this run, one a finding and in the order of the findings' ids,
-// is a *trajectory.Fault.
+// good ones about this run, one a finding and in the order of the findings' ids, each
+// with its countersignature behind it, is a *trajectory.Fault.
 func DecodeAdjudications(data []byte, run *ledger.Run) ([]Adjudication, error) {
 	var all []Adjudication
+	n := int64(0)
 	for line := range bytes.Lines(data) {
+		n++
 		refuse := func(err error) ([]Adjudication, error) {
-			return nil, &trajectory.Fault{File: AdjudicationsFile, Line: int64(len(all) + 1), Reason: err.Error()}
+			return nil, &trajectory.Fault{File: AdjudicationsFile, Line: n, Reason: err.Error()}
 		}
 		envelope, whole := bytes.CutSuffix(line, []byte("\n"))
 		if !whole {
 			return refuse(errors.New("has no newline at its end"))
 		}
-		a, err := unsealAdjudication(envelope, run)
-		if err != nil {
+		before, err := len(all), error(nil)
+		if all, err = appendDecision(all, envelope, run); err != nil {
 			return refuse(err)
 		}
-		if n := len(all); n > 0 && all[n-1].Finding >= a.Finding {
+		if before > 0 && len(all) > before && all[before-1].Finding >= all[before].Finding {
 			return refuse(errors.New("is not in the order of the findings' ids, each once"))
 		}
-		all = append(all, a)
 	}
 	if len(all) == 0 {
 		return nil, trajectory.Faultf(AdjudicationsFile, "is empty")

@@ -30,9 +30,9 @@ func TestRefuses(t *testing.T) {
 		{audit.Void, audit.Info, "a", "an INFO finding is a note, and keeps nothing open"},
 		{audit.Dismiss, audit.High, "a", ""},
 		{audit.Dismiss, audit.High, "", ""},
-		{audit.Dismiss, audit.Critical, "a", "only a HIGH finding can be dismissed, and this one is CRITICAL"},
-		{audit.Dismiss, audit.Critical, "", "only a HIGH finding can be dismissed, and this one is CRITICAL"},
-		{audit.Dismiss, audit.ToReview, "a", "only a HIGH finding can be dismissed, and this one is REVIEW"},
+		{audit.Dismiss, audit.Critical, "a", ""}, // and waits for a countersignature
+		{audit.Dismiss, audit.Critical, "", "a CRITICAL finding about the whole run cannot be dismissed"},
+		{audit.Dismiss, audit.ToReview, "a", "only a HIGH or CRITICAL finding can be dismissed, and this one is REVIEW"},
 		{audit.Dismiss, audit.Info, "", "an INFO finding is a note, and keeps nothing open"},
 		{"forgive", audit.High, "a", "the decisions are void and dismiss"},
 		{"", audit.High, "a", "the decisions are void and dismiss"},

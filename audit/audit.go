@@ -185,7 +185,7 @@ func Judge(e *Evidence, o Options) Report {
 		}
 	}
 	r.adjudicate(o.Adjudications)
-	r.Attestation = attest(r.Checks, r.Only)
+	r.Attestation = r.attest()
 	r.Totals = e.totals(r.Checks)
 	return r
 }

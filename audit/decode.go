@@ -59,7 +59,7 @@ func DecodeReport(data []byte) (Report, error) {
 	if t := r.Totals; t.count(r.Checks) != t {
 		return refuse("the totals do not count the findings")
 	}
-	if a := attest(r.Checks, r.Only); !equal(a, r.Attestation) {
+	if !equal(r.attest(), r.Attestation) {
 		return refuse("the attestation does not follow from the checks")
 	}
 	return r, nil
@@ -93,14 +93,25 @@ func (r Report) asked() (asked []Check, why string) {
 // undecided says what is closed without an adjudication, or decided and not
 // closed; "" if nothing is.
 func (r Report) undecided() string {
-	decided, digests := map[string]Decision{}, []string(nil)
+	decided, digests, countersigned := map[string]Decision{}, []string(nil), []string(nil)
 	for _, a := range r.Adjudications {
 		digests = append(digests, a.SHA256)
-		if a.Unheard == "" {
+		if a.Countersigned != nil {
+			countersigned = append(countersigned, a.Countersigned.SHA256)
+		}
+		f := r.finding(a.Finding)
+		pending := ""
+		if a.Unheard == "" && f != nil {
+			pending = Adjudication{Ruling: Ruling{Decision: a.Decision}, Countersigned: a.Countersigned}.pending(*f)
+		}
+		if a.Pending != pending || !a.Countersigned.valid() {
+			return fmt.Sprintf("the decision about finding %q does not wait for what it says", a.Finding)
+		}
+		if a.Unheard == "" && a.Pending == "" {
 			decided[a.Finding] = a.Decision
 		}
 	}
-	if !slices.Equal(digests, r.Inputs.Adjudications) {
+	if !slices.Equal(digests, r.Inputs.Adjudications) || !slices.Equal(countersigned, r.Inputs.Countersignatures) {
 		return "the adjudications are not those of its inputs"
 	}
 	for _, c := range r.Checks {
@@ -137,6 +148,6 @@ func (f Finding) strange(c Check) string {
 }
 
 func equal(a, b Attestation) bool {
-	return a.Clean == b.Clean && a.StrictClean == b.StrictClean && slices.Equal(a.CriticalFailures, b.CriticalFailures) &&
+	return a.Clean == b.Clean && a.CountersignedClean == b.CountersignedClean && a.StrictClean == b.StrictClean && slices.Equal(a.CriticalFailures, b.CriticalFailures) &&
 		slices.Equal(a.HarnessGaps, b.HarnessGaps) && slices.Equal(a.Skipped, b.Skipped) && slices.Equal(a.WarnFailures, b.WarnFailures)
 }

@@ -31,12 +31,13 @@ type Report struct {
 
 // Attestation is what a report comes to.
 type Attestation struct {
-	Clean            bool     `json:"clean"`             // no open CRITICAL or HIGH, and no gap in the gate
-	CriticalFailures []string `json:"critical_failures"` // ids of checks
-	HarnessGaps      []Gap    `json:"harness_gaps"`
-	Skipped          []string `json:"skipped"`       // ids of checks
-	StrictClean      bool     `json:"strict_clean"`  // clean, and nothing to review
-	WarnFailures     []string `json:"warn_failures"` // ids of checks that fail with HIGH
+	Clean              bool     `json:"clean"`                        // no open CRITICAL or HIGH, and no gap in the gate; no countersigned dismissal counts
+	CountersignedClean bool     `json:"countersigned_clean,omitzero"` // not clean, but clean for a reader who trusts every key that countersigned a dismissal
+	CriticalFailures   []string `json:"critical_failures"`            // ids of checks
+	HarnessGaps        []Gap    `json:"harness_gaps"`
+	Skipped            []string `json:"skipped"`       // ids of checks
+	StrictClean        bool     `json:"strict_clean"`  // clean, and nothing to review
+	WarnFailures       []string `json:"warn_failures"` // ids of checks that fail with HIGH
 }
 
 // Gap says what a check could not see.
@@ -116,8 +117,9 @@ type Finding struct {
 
 // Inputs are the digests of the files the audit looked at.
 type Inputs struct {
-	Adjudications      []string `json:"adjudications,omitempty"` // of their envelopes, in the order of their findings' ids
-	Bodies             []string `json:"bodies,omitempty"`        // that came from outside of the run and that an event has the digest of, sorted
+	Adjudications      []string `json:"adjudications,omitempty"`     // of their envelopes, in the order of their findings' ids
+	Bodies             []string `json:"bodies,omitempty"`            // that came from outside of the run and that an event has the digest of, sorted
+	Countersignatures  []string `json:"countersignatures,omitempty"` // of the envelopes, in the order of their decisions
 	EventsSHA256       string   `json:"events_sha256"`
 	MetadataSHA256     string   `json:"metadata_sha256"`       // of summary.json, which a package calls metadata.json
 	Rejudgments        []string `json:"rejudgments,omitempty"` // of their envelopes, in the order of their files' names

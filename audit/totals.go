@@ -22,7 +22,8 @@ func (e *Evidence) totals(checks []CheckReport) Totals {
 //
 // Void is a task with a CRITICAL finding, and every task by one about the whole
 // run, whatever its outcome but [Attempted]: what was without benefit earned no
-// task its verdict. Where it is about one task, that task is not correct. A HIGH or
+// task its verdict. A CRITICAL finding that [Report.Trusting] closed makes nothing void.
+// Where it is about one task, that task is not correct. A HIGH or
 // REVIEW finding about the whole run names no task, and moves no score: that the run
 // is not clean, or to be looked at, is what it says. A task that an adjudication
 // made void counts wrong in all three. All are over as many tasks as there are
@@ -31,7 +32,7 @@ func Rescore(results []ledger.Result, checks []CheckReport) (raw, clean, worst *
 	decided, void, doubted := Voided(checks), map[string]bool{}, map[string]bool{}
 	for _, c := range checks {
 		for _, f := range c.Findings {
-			void[f.TaskID] = void[f.TaskID] || f.Severity == Critical && f.Outcome != Attempted
+			void[f.TaskID] = void[f.TaskID] || f.Severity == Critical && f.Outcome != Attempted && f.Closed != Dismiss
 			doubted[f.TaskID] = doubted[f.TaskID] || f.Closed == "" && (f.Severity == High || f.Severity == ToReview)
 		}
 	}

@@ -160,7 +160,9 @@ func TestPoorDecisions(t *testing.T) {
 			r.TaskID = firstTask
 			return r
 		}, "another check, rule or task"},
-		{"dismissal of a critical one", func(c Config) audit.Ruling { return of(c, audit.Dismiss) }, "only a HIGH finding can be dismissed"},
+		{"dismissal of a critical one about the whole run", func(c Config) audit.Ruling {
+			return ruling(t, c, audit.Dismiss, "AUD-4.judge-cache-integrity", "")
+		}, "a CRITICAL finding about the whole run cannot be dismissed"},
 		{"of another rule", func(c Config) audit.Ruling { r := of(c, audit.Void); r.RuleID = "AUD-1.loader-output"; return r }, "another check, rule or task"},
 		{"of another check", func(c Config) audit.Ruling { r := of(c, audit.Void); r.Check = "AUD-2"; return r }, "another check, rule or task"},
 		{"of another task", func(c Config) audit.Ruling { r := of(c, audit.Void); r.TaskID = secondTask; return r }, "another check, rule or task"},

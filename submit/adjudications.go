@@ -15,7 +15,7 @@ import (
 // package, by the name of the file there.
 type added map[string][]string
 
-// copyAdditions writes a run's adjudications and later judgments into the one file
+// copyAdditions writes a run's adjudications, with their countersignatures, and later judgments into the one file
 // that either have in a package, if there are any, and returns their names.
 func copyAdditions(run fs.FS, stage string) (added, error) {
 	all := added{}
@@ -48,10 +48,20 @@ func copyAdditions(run fs.FS, stage string) (added, error) {
 // checkNames checks that the file of each decision had its finding's name in the run, and
 // that of each later judgment its judge's. A package does not show these names.
 func (a added) checkNames(report audit.Report, later []audit.SealedRejudgment) error {
-	for i, d := range report.Adjudications {
-		if file := a[audit.AdjudicationsFile][i]; (audit.Ruling{Finding: d.Finding}).File() != file {
-			return trajectory.Faultf(file, "decides about finding %s, which its name is not of", d.Finding)
+	files := a[audit.AdjudicationsFile]
+	for _, d := range report.Adjudications {
+		r := audit.Ruling{Finding: d.Finding}
+		if files[0] != r.File() {
+			return trajectory.Faultf(files[0], "decides about finding %s, which its name is not of", d.Finding)
 		}
+		files = files[1:]
+		if d.Countersigned == nil {
+			continue
+		}
+		if files[0] != r.CountersignatureFile() {
+			return trajectory.Faultf(files[0], "countersigns the decision about finding %s, which its name is not of", d.Finding)
+		}
+		files = files[1:]
 	}
 	for i, r := range later {
 		if file := a[audit.RejudgmentsFile][i]; audit.RejudgmentFile(r.Judge) != file {

@@ -247,7 +247,10 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	if findings < len(void) {
 		return refuse("has %s, and %s", count(len(void), "void task"), count(findings, "finding"))
 	}
-	e := evidence{plan: p.Manifest, planSHA256: planSHA256, summary: p.Summary, journal: Journal{p.Head.Journal.Events, p.Head.Journal.Head},
+	if why := p.strangeDismissals(said, decided); why != "" {
+		return refuse("%s", why)
+	}
+	e := evidence{plan: p.Manifest, dismissals: said.Dismissals, planSHA256: planSHA256, summary: p.Summary, journal: Journal{p.Head.Journal.Events, p.Head.Journal.Head},
 		root: p.Head.Root.String(), audit: newAuditResult(said.Audit.Checks), void: void, digests: p.Statement.digests(),
 		later: later, withheld: newWithheld(journal, decided, rejudged), said: said.says()}
 	e.reasons = publicReasons(e.plan, e.audit.Checks, e.recordingFailed)
@@ -255,6 +258,27 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 		e.results = append(e.results, r.result())
 	}
 	return e, nil
+}
+
+// strangeDismissals says what about the dismissals that a statement lists cannot be, ""
+// if nothing: each is of a finding of its check, and names no key that a text could hide
+// in. decided says that the package withholds decisions.
+func (p *Public) strangeDismissals(said Predicate, decided bool) string {
+	left := map[string]int{}
+	for _, c := range said.Audit.Checks {
+		left[c.ID] = c.Findings
+	}
+	form := regexp.MustCompile(`^SHA256:[0-9A-Za-z+/]{43}$`)
+	for _, d := range said.Dismissals {
+		left[d.Check]--
+		task := slices.ContainsFunc(p.Manifest.Tasks, func(t ledger.PlannedTask) bool { return t.TaskID == d.TaskID })
+		high := d.Severity == audit.High && d.CountersignedBy == "" && (d.TaskID == "" || task)
+		critical := d.Severity == audit.Critical && form.MatchString(d.CountersignedBy) && d.CountersignedBy != d.KeyID && task
+		if !decided || left[d.Check] < 0 || d.KeyID != p.Key.ID() || !high && !critical {
+			return fmt.Sprintf("lists a dismissal of check %q that cannot be", d.Check)
+		}
+	}
+	return ""
 }
 
 func isDigest(s string) bool { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(s) }

@@ -89,6 +89,7 @@ func (r readme) render() ([]byte, error) {
 		"count":   count,
 		"items":   items,
 		"ruled":   ruled,
+		"waits":   waits,
 	}).Parse(text)
 	if err != nil {
 		return nil, err
@@ -163,7 +164,7 @@ func fileNotes(with []string) []fileNote {
 		{LeaderboardFile, "the answers as the leaderboard takes them"},
 		{ScorecardFile, "what it cost to be right, from the journal"},
 		{audit.ReportFile, "what the audit found in these files"},
-		{audit.AdjudicationsFile, "the signed decisions about findings"},
+		{audit.AdjudicationsFile, "the signed decisions about findings, and their countersignatures"},
 		{audit.RejudgmentsFile, "the signed judgments of other judges, after the run"},
 		{SumsFile, "the digest of each file above and of this one"},
 		{AttestationFile, "the signed statement about all of these files"},
@@ -203,6 +204,17 @@ func ruled(checks []audit.CheckReport, id string) string {
 		}
 	}
 	return "finding " + code(id)
+}
+
+// waits says what an adjudication waits for, "" if it waits for nothing.
+func waits(a audit.Adjudicated) string {
+	switch a.Pending {
+	case audit.PendingCountersignature:
+		return "pending until another key countersigns it"
+	case audit.PendingTrust:
+		return "countersigned by " + code(a.Countersigned.KeyID)
+	}
+	return ""
 }
 
 // code shows text as a code span of Markdown that holds one line.

@@ -61,6 +61,20 @@ func publicReasons(m ledger.Manifest, checks []CheckResult, recordingFailed stri
 	return all
 }
 
+// countersigned lists the findings of a report that are closed in counted, which counts
+// countersigned dismissals, a sentence each.
+func countersigned(report, counted audit.Report) []string {
+	var all []string
+	for i, c := range report.Checks {
+		for j, f := range c.Findings {
+			if f.Closed != counted.Checks[i].Findings[j].Closed {
+				all = append(all, fmt.Sprintf("%s %s: the dismissal of a CRITICAL finding about task %s is countersigned, and --strict was asked for", plain(c.ID), plain(c.Name), quote(f.TaskID)))
+			}
+		}
+	}
+	return all
+}
+
 // toReview lists the checks that have something to review, a sentence each.
 func toReview(report audit.Report) []string {
 	var all []string

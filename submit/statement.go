@@ -40,13 +40,15 @@ type Subject struct {
 
 // Predicate is what the package says of itself. All of it follows from the
 // package's files, except Date, GoldAtHand, Harness, RecordingFailed and Submitter;
-// in a public one, except Audit, VoidTasks and Withheld, too.
+// in a public one, except Audit, Dismissals, VoidTasks and Withheld, too.
 type Predicate struct {
 	Audit                     AuditResult        `json:"audit"`
 	Claims                    []Claim            `json:"claims"`
 	Date                      string             `json:"date"` // self-declared
 	Dirty                     bool               `json:"dirty"`
 	DirtyReasons              []string           `json:"dirty_reasons"` // why it would have been refused
+	Dismissals                []Dismissal        `json:"dismissals,omitempty"`
+	Dismissed                 int                `json:"dismissed,omitzero"` // how many Dismissals
 	GaiaSplit                 string             `json:"gaia_split"`
 	GoldAtHand                bool               `json:"gold_at_hand"` // self-declared: the audit had the gold answers
 	Harness                   trajectory.Harness `json:"harness"`      // self-declared: the program that packaged
@@ -111,13 +113,35 @@ func checkHarness(h trajectory.Harness) error {
 
 // AuditResult is what the audit came to.
 type AuditResult struct {
-	Checks           []CheckResult `json:"checks,omitempty"` // of a public package, whose report is withheld
-	Clean            bool          `json:"clean"`
-	CriticalFailures []string      `json:"critical_failures"` // ids of checks
-	HarnessGaps      int           `json:"harness_gaps"`
-	ReportSHA256     string        `json:"report_sha256,omitzero"` // of a full package
-	StrictClean      bool          `json:"strict_clean"`
-	WarnFailures     []string      `json:"warn_failures"` // ids of checks
+	Checks             []CheckResult `json:"checks,omitempty"` // of a public package, whose report is withheld
+	Clean              bool          `json:"clean"`
+	CountersignedClean bool          `json:"countersigned_clean,omitzero"` // of a full package: not clean, but clean for a reader who trusts the keys that countersigned dismissals
+	CriticalFailures   []string      `json:"critical_failures"`            // ids of checks
+	HarnessGaps        int           `json:"harness_gaps"`
+	ReportSHA256       string        `json:"report_sha256,omitzero"` // of a full package
+	StrictClean        bool          `json:"strict_clean"`
+	WarnFailures       []string      `json:"warn_failures"` // ids of checks
+}
+
+// Dismissal is a finding that a signed decision dismissed. It has no digest and no text of
+// the finding, so a public package can list it.
+type Dismissal struct {
+	Check           string         `json:"check"`
+	CountersignedBy string         `json:"countersigned_by,omitzero"` // key id; the dismissal of a CRITICAL finding counts only for readers who trust this key
+	KeyID           string         `json:"key_id"`                    // signed the decision
+	Severity        audit.Severity `json:"severity"`
+	TaskID          string         `json:"task_id,omitzero"` // left out: the whole run
+}
+
+func newDismissals(run *ledger.Run, report audit.Report) (all []Dismissal) {
+	for _, d := range report.Dismissals() {
+		one := Dismissal{Check: d.Of.Check, KeyID: run.Key.ID(), Severity: d.Of.Severity, TaskID: d.Of.TaskID}
+		if d.Pending == audit.PendingTrust {
+			one.CountersignedBy = d.Countersigned.KeyID
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // Journal is where events.jsonl ends.
@@ -167,8 +191,9 @@ type evidence struct {
 	journal    Journal
 	root       string
 	audit      AuditResult
-	reasons    []string          // against the run
-	void       map[string]bool   // tasks, by adjudications
+	reasons    []string        // against the run
+	void       map[string]bool // tasks, by adjudications
+	dismissals []Dismissal
 	later      int               // judgments of other judges after the run
 	digests    map[string]string // of the subjects, "sha256:…"
 	withheld   []WithheldFile    // of a public package; nil: nothing is
@@ -197,9 +222,9 @@ func newEvidence(run *ledger.Run, report audit.Report, later int, s said) (evide
 	}
 	a := report.Attestation
 	e := evidence{plan: run.Manifest, planSHA256: run.ManifestSHA256, summary: run.Summary(), journal: Journal{run.End.Events, run.End.Head}, root: run.RootHash,
-		audit: AuditResult{Clean: a.Clean, CriticalFailures: a.CriticalFailures, HarnessGaps: len(a.HarnessGaps), ReportSHA256: sign.Digest(encoded),
+		audit: AuditResult{Clean: a.Clean, CountersignedClean: a.CountersignedClean, CriticalFailures: a.CriticalFailures, HarnessGaps: len(a.HarnessGaps), ReportSHA256: sign.Digest(encoded),
 			StrictClean: a.StrictClean, WarnFailures: a.WarnFailures},
-		reasons: reasons(run, report, s.recordingFailed), void: audit.Voided(report.Checks), later: later, said: s}
+		reasons: reasons(run, report.Trusting(audit.TrustAll), s.recordingFailed), void: audit.Voided(report.Checks), dismissals: newDismissals(run, report), later: later, said: s}
 	for _, t := range run.Tasks {
 		e.results = append(e.results, run.Result(t))
 	}
@@ -215,6 +240,8 @@ func (e evidence) statement() Statement {
 		Date:                      e.date,
 		Dirty:                     dirty,
 		DirtyReasons:              e.reasons,
+		Dismissals:                e.dismissals,
+		Dismissed:                 len(e.dismissals),
 		GaiaSplit:                 m.Dataset.Split,
 		GoldAtHand:                e.goldAtHand,
 		Harness:                   e.harness,

@@ -45,6 +45,9 @@ func markdown(r audit.Report, dir string, checks []audit.Check) []byte {
 		if a.Unheard != "" {
 			out.WriteString("; it closes nothing: " + code(a.Unheard))
 		}
+		if waits := Pending(a); waits != "" {
+			out.WriteString("; " + plain(waits))
+		}
 		out.WriteString("\n")
 	}
 	return []byte(out.String())

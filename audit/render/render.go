@@ -68,6 +68,18 @@ func Scores(r audit.Report) (scores []Score) {
 	return scores
 }
 
+// Pending says what a decision waits for and who countersigned it, "" if it waits for
+// nothing.
+func Pending(a audit.Adjudicated) string {
+	switch a.Pending {
+	case audit.PendingCountersignature:
+		return "pending: it closes nothing until another key countersigns it"
+	case audit.PendingTrust:
+		return "countersigned by " + a.Countersigned.KeyID + ": it counts only for readers who trust that key"
+	}
+	return ""
+}
+
 // Unclean says why a report is not clean, "" if it is.
 func Unclean(r audit.Report) string {
 	if r.Attestation.Clean {

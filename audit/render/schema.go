@@ -50,7 +50,7 @@ func schema() (*jsonschema.Schema, error) {
 
 // digests are the members that hold digests, by their names and those of what they
 // stand in.
-var digests = regexp.MustCompile(`sha256$|(findings|adjudications)\.(id|finding)$|inputs\.(adjudications|bodies|rejudgments)$`)
+var digests = regexp.MustCompile(`sha256$|(findings|adjudications)\.(id|finding)$|inputs\.(adjudications|bodies|countersignatures|rejudgments)$`)
 
 // strict says of what stands at a path what its Go type does not: lists are never
 // null, counts and places not negative, digests and times of one form.

@@ -23,8 +23,10 @@ import (
 
 // adjudication is what the flags of adjudicate say.
 type adjudication struct {
-	finding, decision, reason, key string
-	asJSON                         bool
+	finding, decision, reason string
+	countersign               string // a decision that is there
+	key                       string
+	asJSON                    bool
 }
 
 func (a *app) adjudicateCommand() *cobra.Command {
@@ -37,34 +39,45 @@ into it, which then closes the finding in every audit of the run and goes with i
 into its package.
 
 --decision void closes a finding about one task, CRITICAL too: the task is void and
-counts wrong in every score. --decision dismiss closes a HIGH finding alone. A
-CRITICAL finding about the whole run cannot be closed.
+counts wrong in every score. --decision dismiss closes a HIGH finding. A CRITICAL
+finding about the whole run cannot be closed.
+
+--decision dismiss on a CRITICAL finding about one task is pending until another
+key countersigns it with --countersign. It then counts only for verifiers who
+trust that key: for others the finding is open, and 'gaia verify' exits with 3.
 
 The reason is packaged for all to read: it must not tell the answer. The key is the
-one the run was planned with. Removing the file that it writes takes a decision
-back, until the run is packaged.`,
+one the run was planned with; with --countersign it is any other. Removing the
+files that it writes takes a decision back, until the run is packaged.`,
 		Example: `  gaia adjudicate runs/01J… --finding 3fa20b7c --decision void --reason 'a search result held the answer'
-  gaia adjudicate runs/01J… --finding 9c1ee27a --decision dismiss --reason 'the file is the museum'\''s own'`,
+  gaia adjudicate runs/01J… --finding 9c1ee27a --decision dismiss --reason 'the file is the museum'\''s own'
+  gaia adjudicate runs/01J… --countersign 3fa20b7c --key second`,
 		Args: oneArg("the run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "key"); err != nil {
+			if err := notEmpty(cmd, "key", "countersign"); err != nil {
 				return err
 			}
 			if err := d.check(); err != nil {
 				return err
+			}
+			if d.countersign != "" {
+				return a.countersign(args[0], d)
 			}
 			return a.adjudicate(args[0], d)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&d.finding, "finding", "", "id of the finding, or the first eight or more digits of it")
-	f.StringVar(&d.decision, "decision", "", "void (the task counts wrong) or dismiss (of a HIGH finding)")
+	f.StringVar(&d.decision, "decision", "", "void (the task counts wrong) or dismiss (a CRITICAL finding needs a countersignature)")
 	f.StringVar(&d.reason, "reason", "", "why, in a sentence for whoever reads the package")
-	f.StringVar(&d.key, "key", "", "signing key file, the one the run was planned with")
+	f.StringVar(&d.countersign, "countersign", "", "pending decision to countersign: its file, the id of its finding, or its digest")
+	f.StringVar(&d.key, "key", "", "signing key file: the one the run was planned with, or to countersign, another")
 	f.BoolVar(&d.asJSON, "json", false, "print the result as JSON")
 	completeFixed(cmd, "decision", string(audit.Void), string(audit.Dismiss))
-	if err := cmd.RegisterFlagCompletionFunc("finding", openFindings); err != nil {
-		panic("completing --finding: " + err.Error()) // there is no such flag
+	for flag, complete := range map[string]cobra.CompletionFunc{"finding": openFindings, "countersign": pendingDecisions} {
+		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
+			panic("completing --" + flag + ": " + err.Error()) // there is no such flag
+		}
 	}
 	return cmd
 }
@@ -74,6 +87,12 @@ const shortestID = 8
 
 // check refuses what the flags alone show to be wrong.
 func (d *adjudication) check() error {
+	if d.countersign != "" {
+		if d.finding != "" || d.decision != "" || d.reason != "" {
+			return usage("leave --finding, --decision and --reason out: the decision has them", "--countersign signs a decision that is there")
+		}
+		return nil
+	}
 	if d.finding == "" || d.decision == "" || d.reason == "" {
 		return usage("gaia audit DIR names the findings", "adjudicate wants --finding, --decision and --reason")
 	}
@@ -110,7 +129,7 @@ func (a *app) adjudicate(dir string, d adjudication) error {
 	if err != nil {
 		return err
 	}
-	if err := closable(f, audit.Decision(d.decision)); err != nil {
+	if err := closable(report, f, audit.Decision(d.decision)); err != nil {
 		return err
 	}
 	if err := a.tellsNothing(d.reason, found, f, gold); err != nil {
@@ -136,7 +155,8 @@ func (a *app) adjudicate(dir string, d adjudication) error {
 	if err != nil {
 		return fmt.Errorf("auditing with the decision in %q: %w", path, err)
 	}
-	return a.printAdjudicated(dir, path, ruling, envelope, after, found, d.asJSON)
+	return a.printAdjudicated(dir, adjudicated{Decision: ruling.Decision, File: path, Finding: f.ID, KeyID: found.Key.ID(), Reason: ruling.Reason,
+		RuleID: f.RuleID, SHA256: sign.Digest(envelope), TaskID: f.TaskID}, after, found, d.asJSON)
 }
 
 // lockRun keeps others from writing the run, and from deciding about it, by the

@@ -86,9 +86,21 @@ func shortID(id string) string {
 }
 
 // closable refuses what a decision cannot close.
-func closable(f audit.Finding, d audit.Decision) error {
+func closable(r audit.Report, f audit.Finding, d audit.Decision) error {
+	files := audit.Ruling{Finding: f.ID}
 	if f.Closed != "" {
-		return fail(exitFailure, fmt.Errorf("finding %s is closed already: %s", shortID(f.ID), f.Closed), "to decide anew, remove "+audit.Ruling{Finding: f.ID}.File()+" from the run")
+		return fail(exitFailure, fmt.Errorf("finding %s is closed already: %s", shortID(f.ID), f.Closed), "to decide anew, remove "+files.File()+" from the run")
+	}
+	for _, a := range r.Adjudications {
+		switch {
+		case a.Finding != f.ID:
+		case a.Pending == audit.PendingCountersignature:
+			return fail(exitFailure, fmt.Errorf("the dismissal of finding %s waits for a countersignature", shortID(f.ID)),
+				"another key countersigns it: gaia adjudicate DIR --countersign "+shortID(f.ID)+" --key FILE", "to decide anew, remove "+files.File()+" from the run")
+		case a.Pending == audit.PendingTrust:
+			return fail(exitFailure, fmt.Errorf("the dismissal of finding %s is countersigned by %s", shortID(f.ID), a.Countersigned.KeyID),
+				"to decide anew, remove "+files.File()+" and "+files.CountersignatureFile()+" from the run")
+		}
 	}
 	why := d.Refuses(f)
 	if why == "" {

@@ -27,6 +27,7 @@ type auditing struct {
 	only            []string
 	strict          bool
 	schema, asJSON  bool
+	trusted         trustFlags
 }
 
 // Where the gold answers are from, besides a source of tasks.
@@ -61,6 +62,10 @@ the digest of, --usage-export the provider's own list of requests. The gold
 answers come from the run's private file, held against the plan's commitment. A
 package has none: without --gold, what needs them stays a gap. With it they are
 read from the dataset of the plan.
+
+The report counts no countersigned dismissal. Whether such a dismissal counts for
+you, by the keys you trust as 'gaia verify' has them, is in the text and the exit
+code; --strict counts none.
 
 Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 --strict found something to review, or --only asked some of the checks alone.`,
@@ -103,6 +108,7 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 	f.StringVar(&flags.auditedAt, "audited-at", "", "time that the report gives, by RFC 3339 (default: when the run was completed)")
 	f.StringVar(&flags.explain, "explain", "", "say what a check is for, such as AUD-5, or the one of a rule, instead of auditing")
 	f.BoolVar(&flags.schema, "schema", false, "print the JSON Schema of a report, instead of auditing")
+	flags.trusted.register(cmd)
 	completeFixed(cmd, "format", formats...)
 	completeList(cmd, "only", checkIDs()...)
 	completeFixed(cmd, "explain", checkIDs()...)
@@ -173,8 +179,14 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 	if err != nil {
 		return err
 	}
+	counted := report
+	if !f.strict {
+		if counted, err = a.trustingReport(report, found, f.trusted); err != nil {
+			return err
+		}
+	}
 	if f.format == formatText {
-		err = a.printReport(place, report, found)
+		err = a.printReport(place, counted, found)
 	} else {
 		err = a.write(f.rendered(report, filepath.ToSlash(dir)))
 	}
@@ -186,7 +198,29 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 	} else {
 		fmt.Fprintln(a.stderr, "gaia: a report that was kept: the run itself was not looked at")
 	}
-	return clean(place, report, f)
+	return clean(place, counted, f)
+}
+
+// trustingReport returns the report for a reader who trusts the user's keys, with the
+// scores of its run; the scores stay where found is nil.
+func (a *app) trustingReport(r audit.Report, found *ledger.Run, f trustFlags) (audit.Report, error) {
+	if !slices.ContainsFunc(r.Adjudications, func(d audit.Adjudicated) bool { return d.Pending == audit.PendingTrust }) {
+		return r, nil
+	}
+	trusted, err := a.trustedKeys(f)
+	if err != nil {
+		return r, err
+	}
+	r = r.Trusting(trusted.trusts)
+	if found == nil {
+		return r, nil
+	}
+	var results []ledger.Result
+	for _, t := range found.Tasks {
+		results = append(results, found.Result(t))
+	}
+	r.Totals.Raw, r.Totals.Clean, r.Totals.Worst = audit.Rescore(results, r.Checks)
+	return r, nil
 }
 
 // rendered returns a report in a form for programs and pages.

@@ -124,6 +124,9 @@ func conclusion(place string, r audit.Report, found *ledger.Run) [][2]string {
 		if d.Unheard != "" {
 			says += "; it closes nothing: " + d.Unheard
 		}
+		if waits := render.Pending(d); waits != "" {
+			says += "; " + waits
+		}
 		rows = append(rows, [2]string{"decision", says})
 	}
 	if why := render.Unclean(r); why != "" {
@@ -133,7 +136,11 @@ func conclusion(place string, r audit.Report, found *ledger.Run) [][2]string {
 		}
 		return rows
 	}
-	yes := "yes: no open CRITICAL or HIGH finding, no gap in the gate"
+	yes := "yes"
+	if n := len(r.Dismissals()); n > 0 {
+		yes += ", after " + counted(n, "dismissal")
+	}
+	yes += ": no open CRITICAL or HIGH finding, no gap in the gate"
 	if reviews := render.Reviews(r); len(reviews) > 0 {
 		yes += "; to be reviewed: " + strings.Join(reviews, ", ")
 	}

@@ -30,6 +30,13 @@ func (a *app) verifyPublic(given *evidence, trusted trust, published []byte, f v
 	if said.RecordingFailed != "" {
 		v.Unsubmittable = "recording failed; why is withheld"
 	}
+	for _, d := range said.Dismissals {
+		one := dismissal{Dismissal: d}
+		if d.CountersignedBy != "" {
+			one.Trust = trustWithheld
+		}
+		v.Dismissals = append(v.Dismissals, one)
+	}
 	if v.Checkpoint, err = f.isPublished(given, published); err != nil {
 		return err
 	}
@@ -58,7 +65,7 @@ func (a *app) printPublic(v verification, p *submit.Public) error {
 		[2]string{"withheld", withheldNames(v.Withheld)},
 		[2]string{"manifest", v.ManifestSHA256},
 		[2]string{"root", v.Root})
-	rows = append(append(rows, v.checkpointRow()...), packageRows(*v.Package, auditedBySigner)...)
+	rows = append(append(rows, v.checkpointRow()...), packageRows(*v.Package, auditedBySigner, v.Dismissals)...)
 	if v.Unsubmittable != "" {
 		rows = append(rows, [2]string{"unsubmittable", v.Unsubmittable})
 	}

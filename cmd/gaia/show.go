@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -122,12 +123,16 @@ func (a *app) showRun(dir string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	decided, err := audit.ReadAdjudications(os.DirFS(dir), found)
+	if err != nil {
+		return err
+	}
 	a.noticeTrust(found)
 	if !asJSON {
 		if err := a.printTasks(found); err != nil {
 			return err
 		}
-		if err := a.printRows(laterRows(found, later)); err != nil {
+		if err := a.printRows(append(decisionRows(decided), laterRows(found, later)...)); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,8 @@ before it appears.
 
 A run is refused, with every reason and nothing left behind, if it was planned
 without --submit-intent, if recording failed, if the audit is not clean, or if
-another key signed its plan. But for the last, --allow-dirty packages it all the
+another key signed its plan. A countersigned dismissal closes its finding here;
+who verifies the package must trust the countersigner. But for the last, --allow-dirty packages it all the
 same, and the package says everywhere that it is not for a leaderboard. --strict
 also refuses a run with findings that the audit leaves for somebody to review.
 
@@ -225,6 +226,16 @@ type packaged struct {
 
 func (a *app) printPackage(p submit.Package, asJSON bool) error {
 	s := p.Statement.Predicate
+	trusted, err := a.ownTrust("")
+	if err != nil {
+		trusted = trust{} // the package stands, whom its maker trusts or not
+	}
+	dismissals := trusted.reportDismissals(p.Report, p.Run)
+	for _, d := range dismissals {
+		if d.CountersignedBy != "" && !s.Public {
+			a.warn(fmt.Sprintf("the CRITICAL finding of %s about task %s is open for verifiers who do not trust the countersigner %s", d.Check, d.TaskID, d.CountersignedBy))
+		}
+	}
 	out := packaged{Attestation: p.AttestationSHA256, Bytes: p.Bytes, Clean: s.Audit.Clean, Path: p.Path, KeyID: p.Key.ID(), Rehearsal: s.Rehearsal, Statement: s}
 	if asJSON {
 		return a.printJSON(out)
@@ -233,7 +244,7 @@ func (a *app) printPackage(p submit.Package, asJSON bool) error {
 	if s.Rehearsal {
 		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
 	}
-	rows = append(append(rows, packageRows(s, "")...), [2]string{"written to", fmt.Sprintf("%s, %s in %s", p.Path, megabytes(p.Bytes), counted(p.Files, "file"))})
+	rows = append(append(rows, packageRows(s, "", dismissals)...), [2]string{"written to", fmt.Sprintf("%s, %s in %s", p.Path, megabytes(p.Bytes), counted(p.Files, "file"))})
 	rows = append(rows, [2]string{"attestation", out.Attestation}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + quoteArg(p.Path)})
 	return a.printRows(rows)
 }

@@ -51,7 +51,10 @@ published, byte for byte: give it if you have it.
 Integrity (these bytes are what was signed) and trust (by a key you trust)
 are reported apart. Trusted are your own signing key, the public keys and the
 allowed_signers in your key directory, and those given. A key that allowed_signers
-limits in time is trusted within that time only, by this machine's clock.`,
+limits in time is trusted within that time only, by this machine's clock.
+
+The dismissal of a CRITICAL finding counts only if you trust the key that
+countersigned it. Else the finding is open, and the exit code is 3.`,
 		Example: `  gaia verify runs/01J…
   gaia verify submission-2026-01-02-5XK9QZ7M
   gaia verify --trusted-key alice.pub submission-2026-01-02-5XK9QZ7M.tar.gz
@@ -238,8 +241,9 @@ type verification struct {
 	Audit          string                `json:"audit,omitzero"`      // of a full package: whether the audit was run again
 	Checkpoint     string                `json:"checkpoint,omitzero"` // left out: the run is not complete and has none
 	Complete       bool                  `json:"complete"`
-	Events         int64                 `json:"events"`    // of the journal, withheld or not
-	Integrity      string                `json:"integrity"` // "ok"; a run without it is an error
+	Dismissals     []dismissal           `json:"dismissals,omitempty"` // of findings, by signed decisions
+	Events         int64                 `json:"events"`               // of the journal, withheld or not
+	Integrity      string                `json:"integrity"`            // "ok"; a run without it is an error
 	JournalHead    string                `json:"journal_head"`
 	Judgments      int                   `json:"judgments"` // the run's own, if it has one, and the later ones
 	Later          []laterJudgment       `json:"later_judgments,omitempty"`
@@ -336,6 +340,15 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 			v.Audit = "not rerun: " + of.NotRerun
 		}
 	}
+	if of != nil {
+		v.Dismissals = trusted.reportDismissals(of.Report, found)
+	} else {
+		decided, err := audit.ReadAdjudications(p.files, found)
+		if err != nil {
+			return err
+		}
+		v.Dismissals = trusted.runDismissals(decided, found)
+	}
 	word, untrusted := trusted.of(found.Key)
 	v.Trust = word
 	if f.asJSON {
@@ -346,7 +359,10 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 	if err != nil {
 		return err
 	}
-	return verdict(dir, found, untrusted, of != nil)
+	if err := verdict(dir, found, untrusted, of != nil); err != nil {
+		return err
+	}
+	return uncounted(v.Dismissals)
 }
 
 func (a *app) printVerification(v verification, m ledger.Manifest, of *submit.Verified, later [][2]string) error {
@@ -374,7 +390,7 @@ func (a *app) printVerification(v verification, m ledger.Manifest, of *submit.Ve
 		if of.NotRerun == "" {
 			audited = auditedHere
 		}
-		rows = append(rows, packageRows(*v.Package, audited)...)
+		rows = append(rows, packageRows(*v.Package, audited, v.Dismissals)...)
 		scores, again := v.Scores, v.Audit
 		if give := "; give --dataset " + quoteArg(answersOf(m.Dataset)); of.Run.Scored() {
 			if of.NotRescored != "" {
@@ -388,6 +404,11 @@ func (a *app) printVerification(v verification, m ledger.Manifest, of *submit.Ve
 			again += fmt.Sprintf("; give %s of the report's inputs by --body", counted(n, "document"))
 		}
 		rows = append(rows, [2]string{"scores", scores}, [2]string{"audit again", again})
+	}
+	if of == nil {
+		for _, d := range v.Dismissals {
+			rows = append(rows, d.row())
+		}
 	}
 	rows = append(rows, later...)
 	rows = append(rows, v.readmeRow()...)
@@ -435,13 +456,26 @@ const (
 	auditedHere     = ", and the same report when it was run again"
 )
 
+// auditRow says what the audit of a package concludes for a verifier who trusts the
+// countersigners as the dismissals have it.
+func auditRow(p submit.Predicate, dismissals []dismissal) string {
+	after := " after " + counted(p.Dismissed, "dismissal")
+	switch {
+	case p.Audit.Clean && p.Dismissed == 0:
+		return "clean"
+	case p.Audit.Clean:
+		return "clean" + after
+	case !p.Audit.CountersignedClean:
+		return "not clean"
+	case uncounted(dismissals) == nil:
+		return "clean" + after
+	}
+	return "not clean; clean" + after + " for verifiers who trust every countersigner"
+}
+
 // packageRows are what a package says of itself; audited tells who says what the
 // audit came to, "" where that is plain.
-func packageRows(p submit.Predicate, audited string) [][2]string {
-	clean := "clean"
-	if !p.Audit.Clean {
-		clean = "not clean"
-	}
+func packageRows(p submit.Predicate, audited string, dismissals []dismissal) [][2]string {
 	what, by := ", all files as attested", ""
 	if p.Public {
 		what, by = what+", without the texts", ", self-reported"
@@ -450,7 +484,10 @@ func packageRows(p submit.Predicate, audited string) [][2]string {
 	if p.Submitter != nil {
 		rows = append(rows, [2]string{"submitter", submitterText(*p.Submitter)})
 	}
-	rows = append(rows, [2]string{"audit", clean + audited})
+	rows = append(rows, [2]string{"audit", auditRow(p, dismissals) + audited})
+	for _, d := range dismissals {
+		rows = append(rows, d.row())
+	}
 	if n := len(p.VoidTasks); n > 0 {
 		rows = append(rows, [2]string{"void", counted(n, "task") + " by adjudication, counted wrong" + by})
 	}

@@ -32,6 +32,12 @@ func Seal(key Key, payloadType string, payload []byte) ([]byte, error) {
 // Unseal checks an envelope made by Seal and returns its payload. It must be
 // canonical, of the given type, and bear exactly one signature, by pub.
 func Unseal(data []byte, payloadType string, pub PublicKey) ([]byte, error) {
+	return UnsealBy(data, payloadType, func([]byte) (PublicKey, error) { return pub, nil })
+}
+
+// UnsealBy is Unseal for an envelope whose payload names the key that signed it. keyOf
+// returns the key of a payload that is not verified yet.
+func UnsealBy(data []byte, payloadType string, keyOf func(payload []byte) (PublicKey, error)) ([]byte, error) {
 	var e envelope
 	if err := Decode(data, &e); err != nil {
 		return nil, err
@@ -42,12 +48,16 @@ func Unseal(data []byte, payloadType string, pub PublicKey) ([]byte, error) {
 	if len(e.Signatures) != 1 {
 		return nil, fmt.Errorf("%d signatures, not one", len(e.Signatures))
 	}
-	if e.Signatures[0].KeyID != pub.ID() {
-		return nil, fmt.Errorf("signed by %q, not by %s", e.Signatures[0].KeyID, pub.ID())
-	}
 	payload, err := DecodeBase64(e.Payload)
 	if err != nil {
 		return nil, err
+	}
+	pub, err := keyOf(payload)
+	if err != nil {
+		return nil, err
+	}
+	if e.Signatures[0].KeyID != pub.ID() {
+		return nil, fmt.Errorf("signed by %q, not by %s", e.Signatures[0].KeyID, pub.ID())
 	}
 	sig, err := DecodeBase64(e.Signatures[0].Sig)
 	if err != nil {
