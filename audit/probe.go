@@ -69,14 +69,18 @@ type Prober struct {
 	shingleLen int
 	gold       goldForm
 	phrases    *phrases
+	question   string
+
+	firstRotated, lastRotated uint32 // words in rot13
 }
 
 // NewProber prepares for one task, in time linear in the target.
 func NewProber(t Target) *Prober {
 	fixed := fixedPhrases()
-	p := &Prober{lexicon: newLexicon(fixed.lexicon), ids: newIDSet(t.TaskID, t.SplitIDs), phrases: fixed}
+	p := &Prober{lexicon: newLexicon(fixed.lexicon), ids: newIDSet(t.TaskID, t.SplitIDs), phrases: fixed, question: t.Question}
 	p.prepareQuestion(t.Question)
 	p.gold = newGoldForm(t.Gold, p.lexicon)
+	p.prepareRotated(t.Question, t.Gold)
 	return p
 }
 
@@ -89,25 +93,30 @@ func (p *Prober) Probe(document, args string, urls []string) trajectory.Probes {
 }
 
 // probe also returns which runs of the question q_cov_no_echo counts.
-func (p *Prober) probe(document, args string, urls []string) (trajectory.Probes, []bool) {
-	text := canonicalText(document)
-	own, others := p.ids.find(text)
-	read := p.read(text, args, own, false)
-	gold := p.readGold(text, read, own)
-	return trajectory.Probes{
-		AnswerKeys:       read.answerKeys,
-		DenyClass:        denyClass(urls),
-		GoldHits:         gold.hits,
-		GoldLabelNear:    gold.labelled,
-		GoldNear:         gold.nearQuestion,
-		InjectionMarkers: read.markers,
-		OtherUUIDs:       others,
-		OwnUUID:          len(own) > 0,
-		QCov:             read.covered,
-		QCovNoEcho:       read.coveredNoEcho,
-		SchemaKeys:       read.schemaKeys,
-		UUIDGoldNear:     gold.nearID || read.answerKeyNearID,
-	}, read.noEcho
+func (p *Prober) probe(document, args string, urls []string) (gravest trajectory.Probes, noEcho []bool) {
+	said := p.newEcho(args)
+	p.eachForm(document, func(text probeText) hints {
+		own, others := p.ids.find(text)
+		read := p.read(text, said, own, false)
+		gold := p.readGold(text, read, own)
+		gravest = graver(gravest, trajectory.Probes{
+			AnswerKeys:       read.answerKeys,
+			GoldHits:         gold.hits,
+			GoldLabelNear:    gold.labelled,
+			GoldNear:         gold.nearQuestion,
+			InjectionMarkers: read.markers,
+			OtherUUIDs:       others,
+			OwnUUID:          len(own) > 0,
+			QCov:             read.covered,
+			QCovNoEcho:       read.coveredNoEcho,
+			SchemaKeys:       read.schemaKeys,
+			UUIDGoldNear:     gold.nearID || read.answerKeyNearID,
+		})
+		noEcho = united(noEcho, read.noEcho)
+		return read.hints
+	})
+	gravest.DenyClass = denyClass(urls)
+	return gravest, noEcho
 }
 
 // quoted returns how much of the question a document has, in thousandths, not
@@ -115,9 +124,14 @@ func (p *Prober) probe(document, args string, urls []string) (trajectory.Probes,
 // gold is near to it. A few words of the question in a query take away many runs
 // of what another has written; what is echoed of a query goes no further than it.
 func (p *Prober) quoted(document, args string) (covered int, goldNear bool) {
-	text := canonicalText(document)
-	read := p.read(text, args, nil, true)
-	return read.coveredNoEcho, p.readGold(text, read, nil).nearQuestion
+	said := p.newEcho(args)
+	p.eachForm(document, func(text probeText) hints {
+		read := p.read(text, said, nil, true)
+		covered = max(covered, read.coveredNoEcho)
+		goldNear = goldNear || p.readGold(text, read, nil).nearQuestion
+		return read.hints
+	})
+	return covered, goldNear
 }
 
 // denyClass returns the gravest class of the addresses: 2 for A, 1 for B.

@@ -35,7 +35,7 @@ var foldedRunes = sync.OnceValue(func() *[0x2000]foldedRune {
 			alike[r] = letters[i]
 		}
 	}
-	pair("авеһіјкӏмнорԛѕтѵԝхуԁгүѡ", "abehijklmhopqstvwxydryw") // Cyrillic
+	pair("авсеһіјкӏмнорԛѕтѵԝхуԁгүѡ", "abcehijklmhopqstvwxydryw") // Cyrillic
 	pair("αβεηικνορτυχωςγ", "abenikvoptuxwσy")                 // Greek; the final sigma is a sigma
 	pair("օոսհզցյ", "onuhqgj")                                 // Armenian
 	pair("ᴀʙᴄᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢɑɡɩ", "abcdeghijklmnoprtuvwyzagi")

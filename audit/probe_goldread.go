@@ -6,6 +6,7 @@ type goldReader struct {
 	text             probeText
 	spans, known     cursor // see reading
 	own              cursor
+	counted          cursor     // line numbers
 	all, nearQ, near goldWindow // anywhere; near a span; near the id
 	out              goldFindings
 }
@@ -23,7 +24,7 @@ func (p *Prober) readGold(t probeText, read reading, own []interval) goldFinding
 	}
 	r := goldReader{
 		gold: g, text: t, spans: cursor{all: read.spans}, known: cursor{all: read.known}, own: cursor{all: own},
-		all: newGoldWindow(g.parts), nearQ: newGoldWindow(g.parts), near: newGoldWindow(g.parts),
+		counted: cursor{all: t.counted}, all: newGoldWindow(g.parts), nearQ: newGoldWindow(g.parts), near: newGoldWindow(g.parts),
 	}
 	var state, labelState int32
 	recent := make([]goldWord, g.longest)
@@ -32,7 +33,7 @@ func (p *Prober) readGold(t probeText, read reading, own []interval) goldFinding
 	for s := (wordScanner{b: t.b}); !r.done() && s.next(); {
 		recent[n%g.longest] = goldWord{s.start, label}
 		n++
-		if len(g.numerals) > 0 && s.start >= numeralEnd && digitByte(t.b[s.start]) {
+		if len(g.numerals) > 0 && s.start >= numeralEnd && digitByte(t.b[s.start]) && !r.counted.overlaps(interval{s.start, s.end}) {
 			numeralEnd = t.numerals(s.start, buf, func(value []byte, place interval) {
 				if part, ok := g.numerals[string(value)]; ok {
 					r.hit(part, place, label)

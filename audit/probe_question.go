@@ -6,6 +6,10 @@ import (
 	"strings"
 )
 
+// aloneLetters is how many letters alone in a row, one character apart, may be a
+// word that is spaced out.
+const aloneLetters = 3
+
 // shingle is a run of words of the question; unused places are 0.
 type shingle [shingleWords]uint32
 
@@ -41,15 +45,15 @@ func (p *Prober) newEcho(args string) echo {
 		return e
 	}
 	e.lexicon, e.runs = newLexicon(p.lexicon), map[[echoWords]uint32]struct{}{}
-	e.add(args)
-	if strings.Contains(args, "%") {
-		e.add(percentDecoded(args))
-	}
+	p.eachForm(args, func(t probeText) hints {
+		e.add(t)
+		return p.read(t, echo{lexicon: p.lexicon}, nil, false).hints
+	})
 	return e
 }
 
-func (e *echo) add(args string) {
-	words := e.lexicon.addAll(canonicalText(args).b)
+func (e *echo) add(t probeText) {
+	words := e.lexicon.addAll(t.b)
 	for i := range len(words) - echoWords + 1 {
 		e.runs[[echoWords]uint32(words[i:i+echoWords])] = struct{}{}
 	}
@@ -83,6 +87,7 @@ type reading struct {
 	schemaKeys, answerKeys int
 	answerKeyNearID        bool
 	markers                int
+	hints                  hints
 }
 
 // passing is a word on its way through reader.recent.
@@ -106,13 +111,25 @@ type reader struct {
 	out        reading
 }
 
-func (p *Prober) read(t probeText, args string, own []interval, throughout bool) reading {
-	r := reader{p: p, throughout: throughout, echo: p.newEcho(args), seen: make([]bool, len(p.shingles)), seenNoEcho: make([]bool, len(p.shingles))}
+func (p *Prober) read(t probeText, said echo, own []interval, throughout bool) reading {
+	r := reader{p: p, throughout: throughout, echo: said, seen: make([]bool, len(p.shingles)), seenNoEcho: make([]bool, len(p.shingles))}
 	fields := fieldReader{text: t, own: cursor{all: own}}
 	var markers uint64
 	state := int32(0)
+	alone, end := 0, 0 // letters alone in a row, and the end of the last word
 	for s := (wordScanner{b: t.b}); s.next(); {
 		id := r.echo.lexicon.find(&s)
+		if p.isRotated(id) {
+			r.out.hints.rotated = true
+		}
+		if s.end == s.start+1 && s.start == end+1 && letterByte(t.b[s.start]) {
+			if alone++; alone >= aloneLetters {
+				r.out.hints.spaced = true
+			}
+		} else {
+			alone = 0
+		}
+		end = s.end
 		r.add(passing{start: s.start, end: s.end, id: id})
 		state = p.phrases.automaton.step(state, id)
 		for _, found := range p.phrases.automaton.found[state] {

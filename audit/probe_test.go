@@ -86,7 +86,7 @@ func TestIDs(t *testing.T) {
 		{ownID[:20] + "\n" + ownID[20:] + "0", false, 0},
 		{"0" + ownID[:20] + "\n" + ownID[20:], false, 0},
 		{strings.ReplaceAll(otherID, "-", "\n") + " " + strings.ReplaceAll(thirdID, "-", " - "), false, 2},
-		{strings.ReplaceAll(ownID, "-", "%2D"), false, 0},
+		{strings.ReplaceAll(ownID, "-", "%2D"), true, 0},
 		{otherID, false, 1},
 		{otherID + " " + otherID + " " + strings.ToUpper(otherID), false, 1},
 		{otherID + "," + thirdID + "," + ownID, true, 2},

@@ -13,6 +13,12 @@ type wordScanner struct {
 	hash       uint32
 }
 
+// The words' hash is FNV-1a.
+const (
+	hashSeed  = 2166136261
+	hashPrime = 16777619
+)
+
 // next moves to the next word and says whether there is one.
 func (s *wordScanner) next() bool {
 	b, i := s.b, s.end
@@ -35,11 +41,11 @@ func (s *wordScanner) next() bool {
 		i += size
 	}
 	s.start = i
-	hash := uint32(2166136261)
+	hash := uint32(hashSeed)
 	for i < len(b) {
 		c := b[i]
 		if wordByte(c) {
-			hash = (hash ^ uint32(c)) * 16777619
+			hash = (hash ^ uint32(c)) * hashPrime
 			i++
 			continue
 		}
@@ -50,7 +56,7 @@ func (s *wordScanner) next() bool {
 		if !wordRune(r) {
 			break
 		}
-		hash = (hash ^ uint32(r)) * 16777619
+		hash = (hash ^ uint32(r)) * hashPrime
 		i += size
 	}
 	s.end, s.hash = i, hash
