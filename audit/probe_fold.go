@@ -36,8 +36,8 @@ var foldedRunes = sync.OnceValue(func() *[0x2000]foldedRune {
 		}
 	}
 	pair("авсеһіјкӏмнорԛѕтѵԝхуԁгүѡ", "abcehijklmhopqstvwxydryw") // Cyrillic
-	pair("αβεηικνορτυχωςγ", "abenikvoptuxwσy")                 // Greek; the final sigma is a sigma
-	pair("օոսհզցյ", "onuhqgj")                                 // Armenian
+	pair("αβεηικνορτυχωςγ", "abehikvoptyxwσy")                   // Greek; the final sigma is a sigma
+	pair("օոսհզցյ", "onuhqgj")                                   // Armenian
 	pair("ᴀʙᴄᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢɑɡɩ", "abcdeghijklmnoprtuvwyzagi")
 	pair("øłđħıŧðƒ", "oldhitdf")
 	double := map[rune]foldedRune{'ß': {'s', 's'}, 'æ': {'a', 'e'}, 'œ': {'o', 'e'}, 'þ': {'t', 'h'}}
