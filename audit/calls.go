@@ -74,6 +74,9 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 		c.Hooks = policy.Hook(ran)
 	}
 	c.Grades = grades(p)
+	if p.Name == "calculate" {
+		c.expression = p.Args["expression"]
+	}
 	a.SaidQuestion = a.SaidQuestion || c.Cut || t.mostly(c.text)
 	a.Calls = append(a.Calls, c)
 	waiting := t.turn.waiting(p.CallID)
@@ -210,7 +213,8 @@ func (t *following) execute(a *AttemptEvidence, ev trajectory.Event, p trajector
 	c := a.take(ev, p.CallID, p.Name, &waiting.allowed, &waiting.refused, &waiting.undecided)
 	c.Result = t.result(ev.Seq, p, c)
 	t.oracle(a, c, p)
-	c.args, c.text, c.echo = "", "", ""
+	c.Miscalculated = t.calculated(c, p)
+	c.args, c.text, c.echo, c.expression = "", "", "", ""
 	t.talk.Result(p.CallID, p.ShownSHA256, p.Name, p.ShownBytes)
 	if p.Model != nil {
 		a.Unpriced = a.Unpriced || p.Model.CostMicroUSD == nil

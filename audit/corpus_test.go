@@ -297,8 +297,8 @@ func TestWithoutGold(t *testing.T) {
 		}
 	}
 	for name, c := range corpus(t) {
-		if !strings.Contains(name, "AUD-01/"+fires) || strings.Contains(name, "unprobed") || strings.Contains(name, "question-behind") {
-			continue // of the last, the recorded probes do not show what goes on beyond an echo
+		if !strings.Contains(name, "AUD-01/"+fires) || strings.Contains(name, "unprobed") || strings.Contains(name, "question-behind") || strings.Contains(name, "answer-for-id-number") {
+			continue // of the short answer a label would have to be recorded; of the one before, the recorded probes do not show what goes on beyond an echo
 		}
 		want := c.Expect[slices.IndexFunc(c.Expect, func(e runs.Expectation) bool { return e.Check == "AUD-1" })]
 		if got := check(t, audited(t, c, false), "AUD-1"); string(got.Severity) != want.Severity {

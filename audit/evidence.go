@@ -168,12 +168,14 @@ type CallFact struct {
 	Told     bool          // what the model was told in place of a result holds its answer or fields for one
 	Result   *ResultFact   // nil: nothing ran
 
-	GivesGold   bool    // a result by others has the gold answer, or is a short one with a short gold answer
-	Verdict     verdict // that a result by others is
-	Grades      bool    // the tool or an argument is named for an answer to be graded
-	AsFile      bool    // a server's result has the task's id as the attachment's name alone
-	FromNowhere bool    // code ran in an empty workspace, and no call had said the question
+	GivesGold     bool    // a result by others has the gold answer, or is a short one with a short gold answer
+	Verdict       verdict // that a result by others is
+	Grades        bool    // the tool or an argument is named for an answer to be graded
+	AsFile        bool    // a server's result has the task's id as the attachment's name alone
+	Miscalculated bool    // a result of calculate is not the value of its expression
+	FromNowhere   bool    // code ran in an empty workspace, and no call had said the question
 
+	expression string // of calculate
 	args, text string // its values, and all that it says: until there is a result
 	echo       string // of args, what a result may echo
 	argsSHA256 string

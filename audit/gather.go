@@ -45,17 +45,18 @@ type following struct {
 
 // planned is what the plan says of messages.
 type planned struct {
-	unknown  map[string]bool // sources whose template it has in another form
-	schemas  map[string]bool // digests of the schemas that a refusal may quote
-	refusals map[string]bool // what is told when a budget is used up, which holds its number
-	budgets  ledger.Budgets
-	tools    map[string]bool // by name
-	model    string          // that is asked
-	words    string          // that any refusal may hold
-	policy   policy.Policy   // without its budgets
-	anything policy.Policy   // which has its rules, and allows what they do not forbid
-	hashes   bool            // it records no heads
-	approved *beforehand
+	unknown    map[string]bool // sources whose template it has in another form
+	schemas    map[string]bool // digests of the schemas that a refusal may quote
+	refusals   map[string]bool // what is told when a budget is used up, which holds its number
+	budgets    ledger.Budgets
+	tools      map[string]bool // by name
+	calculates bool            // calculate is this version's
+	model      string          // that is asked
+	words      string          // that any refusal may hold
+	policy     policy.Policy   // without its budgets
+	anything   policy.Policy   // which has its rules, and allows what they do not forbid
+	hashes     bool            // it records no heads
+	approved   *beforehand
 }
 
 // mayApprove reports whether an approval of a tool's call can be of whom it names.
@@ -98,6 +99,7 @@ func newGatherer(m ledger.Manifest, gold map[string]string) *gatherer {
 	for _, t := range m.Tools {
 		plan.schemas[t.SchemaSHA256], plan.tools[t.Name] = t.Server != "" || ours(t), true
 		plan.words += t.Name + "\n"
+		plan.calculates = plan.calculates || t.Name == "calculate" && ours(t)
 	}
 	for _, p := range m.Tasks {
 		t := &following{TaskEvidence: &TaskEvidence{Plan: p}, plan: plan, odds: g.odd}

@@ -35,6 +35,7 @@ func trajectoryIntegrity() Check {
 			{"ran-without-decision", Critical, 1, "a call that ran without having been proposed and allowed"},
 			{"ran-as-another", Critical, 1, "another tool that ran for a call than the one asked for"},
 			{"address-differs", Critical, 1, "a page that web_fetch got without having asked for the call's address first"},
+			{"calculation-differs", Critical, 1, "a result of calculate that is not the value of its expression"},
 			{"tool-not-planned", Critical, 1, "a tool that ran and is not in the plan"},
 			{"model-differs", Critical, 2, "another model that was asked than the planned one"},
 			{"search-differs", Critical, 1, "another search engine that was asked than the planned one"},
@@ -175,6 +176,9 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 		}
 		if c.Fetches != "" && !c.Result.IsError && e.Manifest.Evidence != ledger.EvidenceHashes && c.Result.First != c.Fetches && !strings.Contains(c.Result.First, trajectory.Redacted) {
 			n.find("address-differs", at, "a page of another address than the one asked for, or of none", "the address that was asked for, and then where it led")
+		}
+		if c.Miscalculated {
+			n.find("calculation-differs", at, "a result of calculate that is not the value of its expression", "the value that calculate gives")
 		}
 		if !planned[c.Result.Name] {
 			n.find("tool-not-planned", at, "the tool "+c.Result.Name+" ran", "a tool of the plan")

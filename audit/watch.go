@@ -65,7 +65,7 @@ func (w *Watch) Add(ev trajectory.Event) string {
 		r := resultOf(ev.Seq, p)
 		look(answerLeakage(), func(n *Notes) {
 			unseen(n, r)
-			leaked(n, at, &CallFact{Result: r, HoldsOwn: true, HoldsIDs: r.Probes.OtherUUIDs}, w.gold[ev.TaskID]) // it may: what it asked for stands elsewhere
+			leaked(n, at, &CallFact{Result: r, HoldsOwn: true, HoldsIDs: r.Probes.OtherUUIDs, AsFile: !builtin(r.Name)}, w.gold[ev.TaskID]) // it may: what it asked for stands elsewhere
 		})
 	case trajectory.AttemptEnded:
 		delete(w.asked, ev.TaskID)

@@ -126,9 +126,13 @@ func notOfAnEvent() map[string][]string {
 		"in what a call asks for and its result together": {
 			"AUD-01/fires-other-ids-without-hyphens.txt", "AUD-01/fires-other-ids.txt", "AUD-01/fires-own-id-from-server.txt", "AUD-01/fires-own-id-listed.txt",
 			"AUD-01/fires-word-cut-in-two.txt", "AUD-01/fires-own-id-behind-another.txt", "AUD-01/fires-other-ids-behind-one.txt",
+			"AUD-01/fires-answer-for-id.txt", "AUD-01/fires-answer-for-id-at-an-address.txt", "AUD-01/fires-answer-for-id-list.txt", "AUD-01/fires-answer-for-id-number.txt",
+			"AUD-01/fires-answer-behind-the-attachments-name.txt",
 			"AUD-01/fires-question-behind-five-words.txt", "AUD-01/fires-question-behind-fragment.txt", "AUD-01/fires-question-behind-extra-argument.txt",
 		},
 		"in events that are far from each other": {
+			"AUD-01/fires-question-from-nowhere.txt", "AUD-01/fires-question-from-nowhere-in-json.txt", "AUD-01/fires-question-from-nowhere-in-table.txt",
+			"AUD-04/fires-answers-tried.txt", "AUD-04/fires-answers-tried-at-a-page.txt", "AUD-04/fires-answers-tried-in-german.txt", "AUD-04/fires-guesses-tried.txt", "AUD-04/fires-numbers-tried.txt",
 			"AUD-01/fires-split-answer-field.txt", "AUD-01/fires-split-in-pieces.txt", "AUD-01/fires-split-question-and-answer.txt",
 			"AUD-03/gap-file-from-nowhere.txt", "AUD-04/gap-no-sweep-after-resume.txt", "AUD-04/gap-no-sweep.txt",
 		},

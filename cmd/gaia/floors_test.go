@@ -25,7 +25,7 @@ const module = "github.com/gaia-harness/gaia/"
 
 // floors says on which floor a package stands: it imports lower floors only.
 var floors = map[string]int{
-	"internal/sign": 0, "internal/policy": 0, "internal/llm": 0, "loader": 0,
+	"internal/sign": 0, "internal/policy": 0, "internal/calc": 0, "internal/llm": 0, "loader": 0,
 	"trajectory": 1, "judgecache": 1, "internal/prune": 1,
 	"internal/prompt": 2, "internal/ledger": 2,
 	"tools": 3, "judge": 3,
@@ -39,7 +39,7 @@ var apart = []string{"fixtures", "fixtures/gen", "fixtures/long", "fixtures/runs
 
 // pure are the packages that reach no network, start no process, and read no
 // clock and no randomness of their own.
-var pure = []string{"audit", "audit/render", "trajectory", "judge", "judgecache", "internal/ledger", "internal/policy", "internal/prompt", "internal/sign", "submit/export"}
+var pure = []string{"audit", "audit/render", "trajectory", "judge", "judgecache", "internal/calc", "internal/ledger", "internal/policy", "internal/prompt", "internal/sign", "submit/export"}
 
 type goPackage struct {
 	ImportPath string
@@ -116,7 +116,7 @@ func TestBlindAgent(t *testing.T) {
 			}
 		}
 		visit(from)
-		for _, never := range []string{"loader", "judge", "judgecache", "internal/ledger", "audit", "fixtures"} {
+		for _, never := range []string{"loader", "judge", "judgecache", "internal/calc", "internal/ledger", "audit", "fixtures"} {
 			if seen[never] {
 				t.Errorf("%s can reach %s", from, never)
 			}
