@@ -16,16 +16,19 @@ func oracleLeakage() Check {
 		Fix: "run the task again with the templates as they are in the plan",
 		Skips: "the gold answers are not at hand, the run records digests alone or probes of another version, templates, requests, the question, digests of messages or the start workspace are not recorded " +
 			"or not in a form that this version knows, a request lists no more messages than the one before it or has a longer head than heads are, messages that no template gives are not shown whole " +
-			"or too many, a tool gave a file that did not lie there at the start, or a tool is neither one of this version nor a server's, or the tools say more of themselves than is looked through",
+			"or too many, the plan has no digest of an attachment, a tool gave a file that did not lie there at the start, or a tool is neither one of this version nor a server's, or the tools say more of themselves than is looked through",
 		Rules: []Rule{
 			{"prompt-residue", Critical, 2, "a message that holds, besides the question and the templates, the answer or fields for one"},
-			{"workspace-answer", Critical, 2, "a start workspace with the task's answer in a file that is not the attachment, or with the question, or its id, and its answer so called in the attachment"},
+			{"workspace-answer", Critical, 3, "a start workspace with the task's answer in a file that is not the attachment, or in its name, or with the question, or its id, and its answer so called in the attachment"},
+			{"attachment-differs", Critical, 1, "an attachment with another digest or size than the plan has of it"},
 			{"tool-description-answer", Critical, 2, "the task or its answer in what a tool says of itself that is not one of this version as it is"},
 			{"tool-schema-answer", Critical, 1, "the parameters of a server's tool with the task or its answer"},
 			{"other-pair", High, 2, "a message that holds, besides the question and the templates, another task of the run with its answer"},
 			{"other-record", High, 1, "a start workspace or a server's tool with the id of another task of the split and fields for an answer"},
+			{"workspace-answer-name", High, 1, "a file of a start workspace that is not the attachment, and is named like one with answers"},
 			{"short-answer", ToReview, 2, "a message that holds, besides the question and the templates, an answer of less than 4 characters without a label"},
 			{"attachment-with-question", ToReview, 1, "an attachment with the question, and the gold answer near it"},
+			{"workspace-file", ToReview, 1, "a file of a start workspace that is not the attachment"},
 			{"records-named", ToReview, 1, "a message, a template or a server's tool that names the run's own records or a judge cache"},
 			{"tool-schema-word", ToReview, 1, "the parameters of a server's tool with a word of the answer"},
 			{"picture-scaled", Info, 1, "a picture that is not the attachment byte for byte"},
@@ -39,7 +42,7 @@ func oracleLeakage() Check {
 			made := slices.ContainsFunc(e.Manifest.Tools, func(t ledger.ToolPlan) bool { return runs(t.Name) })
 			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
 				told(n, t, a)
-				workspace(n, t, a)
+				workspace(e, n, t, a)
 				if !made && e.Manifest.Evidence != ledger.EvidenceHashes { // another tool may have made files
 					filesOpened(n, a)
 				}

@@ -44,7 +44,6 @@ func unheeded() map[string]string {
 			changed, made nothing: context_compiled.content_sha256
 			`,
 		"the digest of the file says which one it is": `
-			changed: task_started.workspace[].bytes
 			changed, made nothing: checkpoint_saved.workspace[].bytes
 			`,
 		"what an attempt made of its workspace is shown to people; no verdict rests on it": `

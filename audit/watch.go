@@ -52,7 +52,7 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	case trajectory.TaskStarted:
 		w.asked[ev.TaskID] = &taken{}
 		look(oracleLeakage(), func(n *Notes) {
-			workspace(n, t, &AttemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: p.FileName, Workspace: p.Workspace})
+			workspace(&Evidence{Gold: w.gold}, n, t, &AttemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: p.FileName, Workspace: p.Workspace})
 		})
 	case trajectory.ModelCallCompleted:
 		if u := w.asked[ev.TaskID]; u != nil && p.OutputSHA256 != "" {

@@ -63,6 +63,8 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // maxMetadataBytes bounds a metadata file. The published ones are under 200 KiB.
@@ -160,6 +162,42 @@ func (s Set) Attachment(ctx context.Context, t Task) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("opening %q, the attachment of task %q: %w", t.filePath, t.ID, err)
 	}
 	return rc, nil
+}
+
+// hashedAtOnce is how many attachments are read at the same time.
+const hashedAtOnce = 4
+
+// HashAttachments reads the attachments of all tasks, which fetches them from a hub, and sets Bytes and SHA256 of the
+// tasks. It returns the first error of [Set.Attachment] or of reading.
+func (s *Set) HashAttachments(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(hashedAtOnce)
+	for i := range s.Tasks {
+		if t := &s.Tasks[i]; t.FileName != "" {
+			g.Go(func() (err error) {
+				t.Bytes, t.SHA256, err = s.hashAttachment(ctx, *t)
+				return err
+			})
+		}
+	}
+	return g.Wait()
+}
+
+// hashAttachment returns the size and the digest of a task's attachment.
+func (s *Set) hashAttachment(ctx context.Context, t Task) (n int64, sha256sum string, err error) {
+	rc, err := s.Attachment(ctx, t)
+	if err != nil {
+		return 0, "", err
+	}
+	sum := sha256.New()
+	n, err = io.Copy(sum, rc)
+	if cerr := rc.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return 0, "", fmt.Errorf("reading %q, the attachment of task %q: %w", t.FileName, t.ID, err)
+	}
+	return n, "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // metadataFiles returns the paths where a split's metadata may lie, the one that counts first.

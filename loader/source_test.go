@@ -28,6 +28,13 @@ func TestAttachment(t *testing.T) {
 	if cerr := rc.Close(); err != nil || cerr != nil || string(b) != "port,depth\n" {
 		t.Errorf("got %q, %v, %v", b, err, cerr)
 	}
+	hashed := Set{Revision: set.Revision, Tasks: set.Tasks[1:2], source: set.source}
+	if err := hashed.HashAttachments(ctx); err != nil || hashed.Tasks[0].Bytes != 11 || hashed.Tasks[0].SHA256 != digest(b) {
+		t.Errorf("hashed: %+v, %v", hashed.Tasks[0], err)
+	}
+	if err := set.HashAttachments(ctx); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("hashing a missing file: %v", err)
+	}
 	if _, err := set.Attachment(ctx, set.Tasks[0]); !errors.Is(err, fs.ErrNotExist) ||
 		!strings.Contains(err.Error(), `task "a" is missing: invented at r1 has no file "2023/validation/gone.pdf"`) {
 		t.Errorf("missing file: %v", err)

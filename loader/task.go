@@ -33,6 +33,9 @@ type Task struct {
 	Level    int    // 1 to 3
 	FileName string // name of the attachment, a single path element; "" where there is none
 
+	Bytes  int64  // size of the attachment, set by Set.HashAttachments
+	SHA256 string // "sha256:" and hex, of the attachment, set by Set.HashAttachments; "" before, and where there is none
+
 	filePath string // inside the dataset; "" where there is no attachment
 }
 

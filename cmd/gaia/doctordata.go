@@ -49,7 +49,7 @@ func (x *exam) inPlace(ctx context.Context, tasks taskFlags) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := allThere(ctx, set); err != nil {
+	if err := set.HashAttachments(ctx); err != nil {
 		return "", err
 	}
 	detail := fmt.Sprintf("%s, split %s: %d of %s", tasks.source, set.Split, len(set.Tasks), counted(len(set.IDs), "task"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,6 +80,7 @@ func (a *app) dryRun(ctx context.Context, s settings, c runCall) error {
 	}
 	if c.like != nil {
 		m.SigningKey, m.Judge = c.like.SigningKey, likeJudge(m.Judge, c.like.Judge) // neither key nor cache was looked for
+		m.Tasks = likeAttachments(m.Tasks, c.like.Tasks)
 		if err := a.compareWith(c.like, m); err != nil {
 			return err
 		}
@@ -97,6 +99,22 @@ func likeJudge(now, old *ledger.JudgePlan) *ledger.JudgePlan {
 	judge := *now
 	judge.Cache = old.Cache
 	return &judge
+}
+
+// likeAttachments returns the tasks now with the digests that an earlier plan has
+// of their attachments, which a dry run does not read.
+func likeAttachments(now, old []ledger.PlannedTask) []ledger.PlannedTask {
+	digests := make(map[string]ledger.PlannedTask, len(old))
+	for _, t := range old {
+		digests[t.TaskID] = t
+	}
+	now = slices.Clone(now)
+	for i, t := range now {
+		if old := digests[t.TaskID]; old.FileName == t.FileName {
+			now[i].FileBytes, now[i].FileSHA256 = old.FileBytes, old.FileSHA256
+		}
+	}
+	return now
 }
 
 func (a *app) printDryRun(m ledger.Manifest, p dryPlan) error {

@@ -153,16 +153,20 @@ func TestHubResume(t *testing.T) {
 	p := newProgram(t)
 	p.env = append(env, "HF_TOKEN="+hubToken)
 
-	// What a task needs is fetched when it begins: a file that cannot be had stops the run.
+	// The plan has the digests of the attachments: without one of them there is no run.
 	server.Fail(hub.Match{Method: "HEAD", Path: ".xlsx"}, -1, hub.Answer(404, "text/plain", "", "X-Error-Code", "EntryNotFound"))
-	out := p.want(exitIncomplete, "run", "--no-preflight", "--model", fixtures.Model, "--base-url", model, "--task", "fab1e008-0000-4000-8000-000000000008")
-	if !strings.Contains(out, "gaia: error: the run stopped: the attachment of task ") || !strings.Contains(out, "gaia: hint: fix that, then: gaia resume runs/") || strings.Contains(out, "--source") {
+	command := []string{"run", "--no-preflight", "--model", fixtures.Model, "--base-url", model, "--task", "fab1e008-0000-4000-8000-000000000008"}
+	out := p.want(exitFailure, command...)
+	if !strings.Contains(out, "gaia: error: the attachment of task ") {
 		t.Errorf("run says:\n%s", out)
 	}
 	server.Heal()
+	out = p.want(exitIncomplete, command...)
+	if !strings.Contains(out, "fetched 2023/validation/fab1e008-0000-4000-8000-000000000008.xlsx") || !strings.Contains(out, ", then: gaia resume runs/") || strings.Contains(out, "--source") {
+		t.Errorf("run says:\n%s", out)
+	}
 	server.SetRef("main", strings.Repeat("0", 40))
-	out = p.want(exitIncomplete, "resume", p.runDir(), "--base-url", model)
-	if !strings.Contains(out, "the key is not valid") || !strings.Contains(out, "fetched 2023/validation/fab1e008-0000-4000-8000-000000000008.xlsx") {
+	if out = p.want(exitIncomplete, "resume", p.runDir(), "--base-url", model); !strings.Contains(out, "the key is not valid") {
 		t.Errorf("resume says:\n%s", out)
 	}
 	if err := server.Close(); err != nil {

@@ -64,6 +64,11 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 	if w.Set, w.Gold, err = a.loadTasks(ctx, s.taskFlags); err != nil {
 		return world{}, err
 	}
+	if !s.dry { // which reads no attachments
+		if err = w.Set.HashAttachments(ctx); err != nil {
+			return world{}, err
+		}
+	}
 	if w.Reader, err = child(w.sandbox); err != nil {
 		return world{}, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
-	"github.com/gaia-harness/gaia/loader"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -190,11 +189,6 @@ func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
 		return err
 	}
 	defer w.Close()
-	if !isHub(s.source) {
-		if err := allThere(stop.ctx, w.Set); err != nil {
-			return err
-		}
-	}
 	progress := a.newProgress(len(w.Set.Tasks), w.Attempts, s.rehearsal)
 	stop.say(progress)
 	stop.begun.Store(true)
@@ -228,22 +222,6 @@ func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
 func tooLittle(e *run.BudgetError, budget int64) error {
 	return usage("give "+dollars(&e.Need)+" at least, or bound completions with --max-tokens: what a request may cost is set aside before it is sent",
 		"--max-cost is %s, which is not enough for a single attempt", dollars(&budget))
-}
-
-// allThere looks whether a copy of the dataset has every attachment, before
-// anything is spent. What a hub has is fetched when it is needed.
-func allThere(ctx context.Context, set loader.Set) error {
-	for _, t := range set.Tasks {
-		if t.FileName == "" {
-			continue
-		}
-		rc, err := set.Attachment(ctx, t)
-		if err != nil {
-			return err
-		}
-		_ = rc.Close()
-	}
-	return nil
 }
 
 // announce says what was planned, before anything is asked of a model: the

@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -105,6 +106,64 @@ func TestAttachmentsAreCopies(t *testing.T) {
 	if len(found) != len(names) || len(folders) != len(names) {
 		t.Errorf("of %d attachments these were seen: %v", len(names), found)
 	}
+}
+
+// TestAttachmentAsPlanned: no attempt begins with another attachment than the one
+// that the plan has the digest of, and no run goes on with one.
+func TestAttachmentAsPlanned(t *testing.T) {
+	const id, name = "fab1e003-0000-4000-8000-000000000003", "fab1e003-0000-4000-8000-000000000003.txt"
+	root := t.TempDir()
+	if err := os.CopyFS(root, fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	c := config(t, id)
+	load := func(hash bool) {
+		var err error
+		c.Set, c.Gold, err = loader.Load(context.Background(), loader.Dir(os.DirFS(root), "directory", loader.Unpinned), loader.Validation, loader.Filter{IDs: []string{id}})
+		if err == nil && hash {
+			err = c.Set.HashAttachments(context.Background())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	create := func() *Run {
+		r, err := Create(t.TempDir(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	load(false)
+	earlier := create()
+	earlier.Close()
+	load(true)
+	r := create()
+	original, err := fs.ReadFile(fixtures.Dataset(), "2023/validation/"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := r.State().Manifest.Tasks[0]; p.FileSHA256 != sign.Digest(original) || p.FileBytes != int64(len(original)) {
+		t.Errorf("the plan has %q, %d bytes", p.FileSHA256, p.FileBytes)
+	}
+	if err := os.WriteFile(filepath.Join(root, "2023", "validation", name), append(original, "one line more\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err = r.Execute(context.Background(), nil)
+	if err == nil || !strings.Contains(err.Error(), "is not the file that the plan has the digest of") || len(r.State().Tasks[0].Attempts) > 0 {
+		t.Errorf("with another attachment: %v", err)
+	}
+	r.Close()
+	load(true)
+	differs := (*PlanError)(nil)
+	if _, err := Resume(r.Dir, c); !errors.As(err, &differs) {
+		t.Errorf("resumed with another attachment: %v", err)
+	}
+	r, err = Resume(earlier.Dir, c)
+	if err != nil {
+		t.Fatalf("resuming a run whose plan has no digests: %v", err)
+	}
+	r.Close()
 }
 
 // TestMetadataIsNoAttachment: a copy of the dataset in which an attachment is the metadata, under whatever name, would

@@ -154,7 +154,7 @@ func (c Config) plan() (ledger.Manifest, error) {
 	m.Retry = ledger.RetryPlan{AttemptsPerTask: failuresPerTask + m.Voting.Attempts, CallTries: c.CallTries}
 	m.SigningKey = c.Key.Public().Line()
 	for _, t := range c.Set.Tasks {
-		m.Tasks = append(m.Tasks, ledger.PlannedTask{FileName: t.FileName, Level: t.Level, QuestionSHA256: sign.Digest([]byte(t.Question)), TaskID: t.ID})
+		m.Tasks = append(m.Tasks, ledger.PlannedTask{FileBytes: t.Bytes, FileName: t.FileName, FileSHA256: t.SHA256, Level: t.Level, QuestionSHA256: sign.Digest([]byte(t.Question)), TaskID: t.ID})
 	}
 	for _, t := range c.catalogue(nil) {
 		s := t.Spec()

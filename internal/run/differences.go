@@ -26,7 +26,7 @@ func (r *Run) samePlan(old ledger.Manifest) error {
 	if old.Judge != nil && old.Judge.Battery == "" && now.Judge != nil { // the plan is older than batteries
 		now.Judge.Battery, now.Judge.Endpoint = "", old.Judge.Endpoint
 	}
-	now.Splits = knownThen(old.Splits, now.Splits)
+	now.Splits, now.Tasks = knownThen(old.Splits, now.Splits), hashedThen(old.Tasks, now.Tasks)
 	_, salt, err := ReadGold(r.Dir)
 	if err != nil {
 		return err
@@ -55,6 +55,19 @@ func knownThen(then, now []ledger.SplitPlan) []ledger.SplitPlan {
 		out = append(out, s)
 	}
 	return out
+}
+
+// hashedThen returns the tasks of now without the digests of attachments that an
+// earlier version did not write into the plan.
+func hashedThen(then, now []ledger.PlannedTask) []ledger.PlannedTask {
+	if slices.ContainsFunc(then, func(t ledger.PlannedTask) bool { return t.FileSHA256 != "" }) {
+		return now
+	}
+	now = slices.Clone(now)
+	for i := range now {
+		now[i].FileSHA256, now[i].FileBytes = "", 0
+	}
+	return now
 }
 
 // Differences names the members of two plans that are not equal, with both

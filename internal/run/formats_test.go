@@ -171,6 +171,9 @@ func TestAnswersFollowAttachments(t *testing.T) {
 		root[name] = &fstest.MapFile{Data: c.change(t, root[name].Data)}
 		cfg := sensing(t, config(t, id))
 		cfg.Set, cfg.Gold, err = loader.Load(context.Background(), loader.Dir(root, fixtures.Name, fixtures.Revision), loader.Validation, loader.Filter{IDs: []string{id}})
+		if err == nil {
+			err = cfg.Set.HashAttachments(context.Background())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

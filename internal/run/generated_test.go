@@ -43,6 +43,9 @@ func generated(t testing.TB, tasks endpoint.Tasks, url string, change func(*llm.
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := set.HashAttachments(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	p, err := policy.Builtin(policy.Autonomous)
 	if err != nil {
 		t.Fatal(err)

@@ -60,6 +60,9 @@ func config(t testing.TB, ids ...string) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := set.HashAttachments(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	p, err := policy.Builtin(policy.Autonomous)
 	if err != nil {
 		t.Fatal(err)

@@ -436,6 +436,9 @@ func (r *Run) attach(ctx context.Context, root *os.Root, task loader.Task, probe
 	if file.SHA256 == r.cfg.Set.Digest || slices.ContainsFunc(r.cfg.Set.Others, metadata) {
 		return file, fmt.Errorf("the attachment of task %q is the dataset's metadata, which holds the answers: repair the copy of the dataset", task.ID)
 	}
+	if task.SHA256 != "" && file.SHA256 != task.SHA256 {
+		return file, fmt.Errorf("the attachment of task %q is not the file that the plan has the digest of: repair the copy of the dataset", task.ID)
+	}
 	if err := out.Close(); err != nil || n > maxProbed {
 		return file, err
 	}
