@@ -236,7 +236,7 @@ func FuzzAdjudication(f *testing.F) {
 }
 
 // FuzzAdjudications: a package's file of decisions is refused as a fault or is
-// one envelope a line.
+// one envelope a line, a decision or its countersignature.
 func FuzzAdjudications(f *testing.F) {
 	dir, o := leaks(f)
 	_, at, run := found(f, dir, o)
@@ -247,6 +247,16 @@ func FuzzAdjudications(f *testing.F) {
 	line := append(envelope, '\n')
 	f.Add(line)
 	f.Add(append(bytes.Clone(line), line...))
+	dismissed, err := audit.NewRuling(run, at, audit.Dismiss, "a page held the record", decidedAt).Seal(runs.Key())
+	if err != nil {
+		f.Fatal(err)
+	}
+	by := runs.OtherKey()
+	agreed, err := audit.NewCountersignature(audit.Adjudication{Ruling: audit.NewRuling(run, at, audit.Dismiss, "a page held the record", decidedAt), SHA256: sign.Digest(dismissed)}, by.Public(), decidedAt).Seal(by)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(string(dismissed) + "\n" + string(agreed) + "\n"))
 	f.Add(envelope)
 	f.Add([]byte("\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -255,7 +265,13 @@ func FuzzAdjudications(f *testing.F) {
 		if err != nil && (!errors.As(err, &fault) || fault.File != audit.AdjudicationsFile) {
 			t.Fatalf("%v is no fault of the file", err)
 		}
-		if err == nil && (len(all) == 0 || len(all) != bytes.Count(data, []byte("\n"))) {
+		lines := len(all)
+		for _, a := range all {
+			if a.Countersigned != nil {
+				lines++
+			}
+		}
+		if err == nil && (len(all) == 0 || lines != bytes.Count(data, []byte("\n"))) {
 			t.Fatalf("%d decisions in %q", len(all), data)
 		}
 	})

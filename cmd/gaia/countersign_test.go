@@ -136,6 +136,14 @@ func TestCountersign(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	}
+	bundle := filepath.Join(k.home, "task.json")
+	if code, _, stderr := k.command("disclose", k.dir, "--task", leakTask, "--out", bundle); code != exitOK {
+		t.Fatal(stderr)
+	}
+	code, stdout, stderr = k.command("verify", bundle, "--package", packages[0])
+	says("verify a task of it", exitFindings, code, stdout+stderr, "about task "+leakTask+" is open")
+	code, stdout, stderr = k.command("verify", bundle, "--package", packages[0], "--trusted-key", second+".pub")
+	says("verify a task of it with trust", exitOK, code, stdout+stderr)
 	code, stdout, stderr = k.command("audit", filepath.Join(packages[0], audit.ReportFile), "--trusted-key", second+".pub")
 	says("a kept report", exitOK, code, stdout+stderr, "clean yes, after 2 dismissals")
 	code, stdout, stderr = k.command("adjudicate", packages[0], "--countersign", short, "--key", third)

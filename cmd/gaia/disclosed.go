@@ -115,6 +115,9 @@ func (a *app) verifyBundle(ctx context.Context, path string, v verifying) error 
 	if err := a.printBundle(d, v, word, told, of); err != nil {
 		return err
 	}
+	if untrusted == nil && of != nil && of.full != nil {
+		return uncounted(trusted.reportDismissals(of.full.Report, of.full.Run))
+	}
 	return untrusted
 }
 
