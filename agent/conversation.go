@@ -73,9 +73,10 @@ func (c *conversation) result(source, tool string, r tools.Result) {
 // compile gives the record of the next request and begins a new one. Messages
 // that do not follow from the recorded events get heads of their own.
 func (c *conversation) compile(rec *trajectory.Attempt) trajectory.ContextCompiled {
-	listed := make([]trajectory.Message, len(c.notes))
-	for i, n := range c.notes {
-		listed[i] = n.listed
+	listed, size := make([]trajectory.Message, len(c.notes)), 0
+	for i := range c.notes {
+		listed[i] = c.notes[i].listed
+		size += len(c.notes[i].fresh) + 1
 	}
 	var heads []trajectory.MessageHead
 	c.due.Request(listed, func(i int, origin prompt.Origin) {
@@ -83,14 +84,16 @@ func (c *conversation) compile(rec *trajectory.Attempt) trajectory.ContextCompil
 			heads = append(heads, trajectory.NewMessageHead(rec.Part(string(canonical(c.messages[i])), trajectory.OddHead)))
 		}
 	})
-	var fresh []byte
+	var fresh strings.Builder
+	fresh.Grow(size)
 	for i := range c.notes {
 		if n := &c.notes[i]; n.fresh != nil {
-			fresh = append(append(fresh, n.fresh...), '\n')
+			fresh.Write(n.fresh)
+			fresh.WriteByte('\n')
 			n.fresh = nil
 		}
 	}
-	x := rec.Excerpt(string(fresh), trajectory.PromptHead)
+	x := rec.Excerpt(fresh.String(), trajectory.PromptHead)
 	return trajectory.ContextCompiled{
 		BodySHA256: x.BodySHA256, Bytes: x.Bytes, ContentSHA256: x.SHA256, Head: x.Head, MessageHeads: heads, Messages: listed,
 		Redactions: x.Redactions, Truncated: x.Truncated,

@@ -19,12 +19,13 @@ type Conversation struct {
 	question trajectory.SentMessage
 	image    trajectory.Image // in the question
 	asked    message
-	last     []trajectory.Message     // of the request before
-	due      map[message]int          // replies and results since then, with their number
-	unsure   map[message]bool         // may replace one of them
-	replaced map[int]replacement      // messages of the request before that were condensed
-	results  map[message]*toolResults // that can be condensed
-	once     map[string]bool          // templates that were used and can be used once
+	last     []trajectory.Message       // of the request before
+	due      map[message]int            // replies and results since then, with their number
+	unsure   map[message]bool           // may replace one of them
+	replaced map[int]trajectory.Message // the short forms of those of the request before that were condensed
+	places   map[message][]int          // of the results among those that were not; nil: not computed
+	results  map[message]*toolResults   // that can be condensed
+	once     map[string]bool            // templates that were used and can be used once
 }
 
 // Origin is what a Conversation knows about a message that a request adds.
@@ -51,16 +52,11 @@ type toolResult struct {
 	bytes int64
 }
 
-type replacement struct {
-	by     trajectory.Message
-	origin Origin
-}
-
 // NewConversation begins the conversation about a question. The templates of the
 // sources in unknown, a set, have another text than in this version.
 func NewConversation(question, fileName string, unknown map[string]bool) *Conversation {
 	c := &Conversation{unknown: unknown, question: trajectory.SentMessage{Content: Question(question, fileName), Role: "user"},
-		due: map[message]int{}, unsure: map[message]bool{}, replaced: map[int]replacement{}, results: map[message]*toolResults{}, once: map[string]bool{}}
+		due: map[message]int{}, unsure: map[message]bool{}, replaced: map[int]trajectory.Message{}, results: map[message]*toolResults{}, once: map[string]bool{}}
 	c.asked = sourced(c.question, QuestionSource)
 	return c
 }
@@ -88,30 +84,26 @@ func (c *Conversation) Result(callID, sha256, tool string, bytes int64) {
 // Condense replaces results by their short forms. What is no result, or would
 // become another text than the template gives, stays.
 func (c *Conversation) Condense(e trajectory.ContextCondensed) {
-	at := map[trajectory.Condensed][]int{} // places of messages by source, digest and size
-	for i, m := range c.last {
-		if _, done := c.replaced[i]; !done && c.results[messageOf(m)] != nil {
-			k := trajectory.Condensed{FromBytes: m.Bytes, FromSHA256: m.SHA256, Source: m.Source}
-			at[k] = append(at[k], i)
+	if c.places == nil {
+		c.places = map[message][]int{}
+		for i, m := range c.last {
+			if k := messageOf(m); c.results[k] != nil {
+				c.places[k] = append(c.places[k], i)
+			}
 		}
-	}
-	origin := Expected
-	if c.unknown[CondensedID] {
-		origin = Unknown
 	}
 	for _, m := range e.Messages {
 		from, to := message{"tool", m.FromSHA256, m.Source}, message{"tool", m.ToSHA256, m.Source}
 		results := c.results[from]
-		if results == nil || origin == Expected && !results.become(strings.TrimPrefix(m.Source, "tool:"), m.ToSHA256) {
+		if results == nil || !c.unknown[CondensedID] && !results.become(strings.TrimPrefix(m.Source, "tool:"), m.ToSHA256) {
 			continue
 		}
-		k := trajectory.Condensed{FromBytes: m.FromBytes, FromSHA256: m.FromSHA256, Source: m.Source}
-		if places := at[k]; len(places) > 0 {
-			at[k] = places[1:]
-			c.replaced[places[0]] = replacement{trajectory.Message{Bytes: m.ToBytes, Role: "tool", SHA256: m.ToSHA256, Source: m.Source}, origin}
+		if at := c.places[from]; len(at) > 0 && c.last[at[0]].Bytes == m.FromBytes {
+			c.places[from] = at[1:]
+			c.replaced[at[0]] = trajectory.Message{Bytes: m.ToBytes, Role: "tool", SHA256: m.ToSHA256, Source: m.Source}
 		} else if c.due[from] > 0 {
 			c.due[from]--
-			if c.unsure[to] = origin == Unknown; origin == Expected {
+			if c.unsure[to] = c.unknown[CondensedID]; !c.unsure[to] {
 				c.due[to]++
 			}
 		}
@@ -140,8 +132,10 @@ func (c *Conversation) Request(listed []trajectory.Message, visit func(int, Orig
 	stale = len(listed) < len(c.last) || len(listed) == len(c.last) && (len(c.due) > 0 || len(c.replaced) == 0)
 	for i, m := range listed {
 		origin := Odd
-		if r, condensed := c.replaced[i]; condensed && m == r.by {
-			origin = r.origin
+		if short, condensed := c.replaced[i]; condensed && m == short {
+			if origin = Expected; c.unknown[CondensedID] {
+				origin = Unknown
+			}
 		} else if i < len(c.last) && m == c.last[i] && !condensed {
 			continue
 		} else if i >= len(c.last) && c.expects(i, m) {
@@ -154,7 +148,7 @@ func (c *Conversation) Request(listed []trajectory.Message, visit func(int, Orig
 	for _, n := range c.due {
 		short = short || n > 0
 	}
-	c.last = listed
+	c.last, c.places = listed, nil
 	clear(c.due)
 	clear(c.replaced)
 	return stale, short
