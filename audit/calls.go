@@ -268,17 +268,18 @@ func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *R
 	}
 	if r.Probes.QCov >= wholeQuestion && r.Probes.QCovNoEcho < wholeQuestion {
 		if !t.mostly(c.echo) { // or the search engine may have mended what the call had said
-			r.Quoted, r.Answered = t.prober.quoted(text, c.echo)
+			r.Quoted = t.prober.quoted(text, c.echo)
 		}
 	}
 	if unknown { // what the arguments said, and the result may echo
-		r.Probes.QCovNoEcho, r.Probes.GoldNear, r.Quoted, r.Answered = 0, false, 0, false
+		r.Probes.QCovNoEcho, r.Probes.GoldNear, r.Probes.QGoldCalled, r.Probes.ChangedQuestion, r.Quoted = 0, false, false, false, quotation{}
 	} else if thirdParty(p.Name) && share(shares) >= partOfQuestion {
 		r.Shares = shares
 	}
 	if p.Probes != nil {
 		r.Probes = graver(r.Probes, *p.Probes)
 	}
+	r.Few = t.prober.few()
 	r.Unheard = unknown && r.Probes.QCov >= wholeQuestion && r.Probes.GoldHits > 0
 	return r
 }

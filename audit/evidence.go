@@ -211,15 +211,15 @@ type ResultFact struct {
 	SHA256   string
 	IsError  bool
 	Probes   trajectory.Probes
-	Quoted   int    // of the question, in thousandths, where it goes on beyond what the call had said of it
-	Answered bool   // gold is near what is quoted
-	Unheard  bool   // the question and the gold are in it, and nothing shows whether the call had said the question
-	Unprobed bool   // the head does not show all, and no probes were recorded
-	Overlong bool   // the head is longer than heads are: only the beginning was looked at
-	URLs     int    // addresses recorded
-	ClassA   string // the host of an answer source that gave a page
-	ReachedA string // the same, whatever it gave
-	Shares   []bool // runs of the question that the head of third-party content shows without echo; nil: fewer than a tenth
+	Few      bool      // the question has so few runs that all of them can stand in a document by chance
+	Quoted   quotation // of the question, where it goes on beyond what the call had said of it
+	Unheard  bool      // the question and the gold are in it, and nothing shows whether the call had said the question
+	Unprobed bool      // the head does not show all, and no probes were recorded
+	Overlong bool      // the head is longer than heads are: only the beginning was looked at
+	URLs     int       // addresses recorded
+	ClassA   string    // the host of an answer source that gave a page
+	ReachedA string    // the same, whatever it gave
+	Shares   []bool    // runs of the question that the head of third-party content shows without echo; nil: fewer than a tenth
 }
 
 // RollbackFact is a workspace that was put back. Correct means that it was left

@@ -157,7 +157,6 @@ func graver(a, b trajectory.Probes) trajectory.Probes {
 		ListedAnswers:    max(a.ListedAnswers, b.ListedAnswers),
 		OtherIDStarts:    max(a.OtherIDStarts, b.OtherIDStarts),
 		OtherUUIDs:       max(a.OtherUUIDs, b.OtherUUIDs),
-		OwnIDBare:        a.OwnIDBare || b.OwnIDBare,
 		OwnIDStart:       a.OwnIDStart || b.OwnIDStart,
 		OwnUUID:          a.OwnUUID || b.OwnUUID,
 		QCov:             max(a.QCov, b.QCov),

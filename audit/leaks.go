@@ -14,6 +14,7 @@ const (
 	someQuestion   = 300
 	partOfQuestion = 100
 	manyIDs        = 3
+	fewStarts      = 2 // ids of other tasks beside the first digits of the task's own
 	manyColumns    = 4 // of the benchmark's: other tables have some of them
 )
 
@@ -42,21 +43,34 @@ func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) 
 	default:
 		found("uuid-with-answer", "the task's id with an answer beside it, from %s", c.Result.Name)
 	}
-	share := 0
-	if c.Result.Answered {
-		share = c.Result.Quoted
-	}
-	if p.GoldNear {
-		share = max(share, p.QCovNoEcho)
-	}
 	switch {
-	case share < wholeQuestion:
-	case inside && c.FromNowhere:
-		found("question-from-nowhere", "%d of 1000 of the question's text with the gold answer near it, from %s, and no call had said it", share, c.Result.Name)
-	case inside:
-		n.find("question-with-gold-inside", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", share, c.Result.Name), "the model's own words")
+	case inside || !p.OwnIDStart || c.HoldsOwn:
+	case p.OtherIDStarts+p.OtherUUIDs >= fewStarts:
+		found("uuid-with-answer", "the first digits of the task's id with the gold answer behind them, among those of other tasks, from %s", c.Result.Name)
 	default:
-		found("question-with-gold", "%d of 1000 of the question's text with the gold answer near it, from %s", share, c.Result.Name)
+		found("id-start-with-answer", "the first digits of the task's id with the gold answer behind them, from %s", c.Result.Name)
+	}
+	asked := quotation{p.QCovNoEcho, p.QEdge, p.GoldNear}
+	if p.QGoldCalled && p.QCov > asked.share { // an engine echoes a query, but does not answer it
+		asked = quotation{p.QCov, true, true}
+	}
+	if q := c.Result.Quoted; q.goldNear && (!asked.goldNear || q.share > asked.share) {
+		asked = q
+	}
+	answers := p.GoldCalled || p.AnswerKeys > 0 && p.GoldHits > 0
+	switch {
+	case asked.share < wholeQuestion:
+	case inside && asked.goldNear && c.FromNowhere:
+		found("question-from-nowhere", "%d of 1000 of the question's text with the gold answer near it, from %s, and no call had said it", asked.share, c.Result.Name)
+	case inside && asked.goldNear:
+		n.find("question-with-gold-inside", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", asked.share, c.Result.Name), "the model's own words")
+	case inside:
+	case asked.goldNear && asked.edge && (!c.Result.Few || p.QGoldCalled):
+		found("question-with-gold", "%d of 1000 of the question's text with the gold answer near it, from %s", asked.share, c.Result.Name)
+	case answers:
+		found("question-and-answer", "%d of 1000 of the question's text and the labelled gold answer, from %s", asked.share, c.Result.Name)
+	case asked.goldNear:
+		n.find("description-with-gold", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", asked.share, c.Result.Name), cleanSource)
 	}
 	if c.Result.ClassA != "" && bearing && (p.OwnUUID || p.QCov >= someQuestion) {
 		found("class-a-answer", "the task in a page of an answer source: %s", c.Result.ClassA)
@@ -87,14 +101,16 @@ func hinted(n *Notes, at place, c *CallFact) {
 		found("own-id-unanswered", "the task's id without an answer beside it, from %s", r.Name)
 	case third && p.OtherUUIDs-c.HoldsIDs >= manyIDs:
 		found("other-ids", "the ids of %d other tasks of the split, from %s", p.OtherUUIDs-c.HoldsIDs, r.Name)
-	case third && p.SchemaKeys >= manyColumns && p.AnswerKeys > 0:
+	case third && p.SchemaKeys >= manyColumns && p.AnswerColumn:
 		found("answer-schema", "%d of the benchmark's columns, that of answers among them, from %s", p.SchemaKeys, r.Name)
 	case third && p.QCov >= wholeQuestion && p.QCovNoEcho < wholeQuestion && p.GoldHits > 0:
 		found("echoed-question", "the question, of which the call had some, with the gold answer elsewhere, from %s", r.Name)
-	case max(p.QCovNoEcho, r.Quoted) >= wholeQuestion:
-		found("question-without-gold", "%d of 1000 of the question's text, from %s", max(p.QCovNoEcho, r.Quoted), r.Name)
+	case max(p.QCovNoEcho, r.Quoted.share) >= wholeQuestion:
+		found("question-without-gold", "%d of 1000 of the question's text, from %s", max(p.QCovNoEcho, r.Quoted.share), r.Name)
 	case third && p.QCovNoEcho >= someQuestion && p.GoldNear && p.GoldLabelNear:
 		found("part-of-question", "%d of 1000 of the question's text with a labelled gold answer near it, from %s", p.QCovNoEcho, r.Name)
+	case third && p.ChangedQuestion:
+		found("changed-question", "most words of the question around the labelled gold answer, from %s", r.Name)
 	case p.DenyClass == 1:
 		found("class-b-reached", "an address close to the benchmark was asked, by %s", r.Name)
 	}

@@ -16,6 +16,7 @@ const (
 	shortGold    = 4   // a gold of fewer characters needs a label or a neighbour
 	shingleWords = 8
 	fewestWords  = 4 // a question of fewer words has no coverage
+	fewestRuns   = 5 // of the question; fewer of them may stand in a document by chance
 	echoWords    = 5
 	mostHits     = 1000
 )
@@ -41,11 +42,13 @@ type Target struct {
 //     most 40 other ASCII bytes between two. Ids of fewer than 8 letters and
 //     digits, or without a digit, stand anywhere and are never found.
 //   - The question is its distinct runs of 8 words; a question of 4 to 7 words is
-//     one run, a shorter one none. q_cov is how many of them the document has, in
-//     thousandths rounded down. The echo is every run of at least 5 words that
+//     one run, a shorter one none. Runs inside quotation marks do not count, unless
+//     all of the question is: other pages quote the same. q_cov is how many of them
+//     the document has, in thousandths rounded down. The echo is every run of at least 5 words that
 //     also stands in the call's arguments, as they are or with percent escapes
 //     undone. q_cov_no_echo counts the runs that stand somewhere without a word
-//     of the echo; those places, united, are the spans of the question.
+//     of the echo; those places, united, are the spans of the question. q_edge: the
+//     first or the last run is among them, and one of the sentence that asks.
 //   - Gold that is a numeral (see numeralValue) stands wherever one of the same
 //     value does. Other gold is cut at semicolons and commas into such numerals
 //     and sequences of words, and stands where each of them does within 400
@@ -56,20 +59,34 @@ type Target struct {
 //   - gold_near and uuid_gold_near: gold near a span, or near the task's id, with
 //     all its parts outside of the echo and of every place of the question. A
 //     name of an answer field near the id makes uuid_gold_near, too.
+//   - gold_called: gold behind an answer label with a colon, a line break or a verb
+//     between them (see called), or gold of at least 4 characters with a label.
+//     q_gold_called: the same near a place that has half of the question and is no
+//     echo of a query above the results (see quotations). changed_question: the same
+//     with 60 % of the words around it that the question is about.
+//   - The beginning of an id is at least 6 of its letters and digits that no other id
+//     of the split begins with. own_id_start: gold within 80 characters of that of the
+//     task's id.
 //   - Gold of fewer than 4 characters counts, in all of gold_hits, gold_near and
 //     uuid_gold_near, only with a label, or directly beside a span or the id.
 //   - gold_hits stops at 1000.
 //   - The names of fields are in fieldNames, and fieldReader says where a name
 //     counts; the instructions to graders and agents are in markerPhrases.
 type Prober struct {
-	lexicon    *lexicon
-	ids        idSet
-	inQuestion []bool // by word
-	shingles   map[shingle]int
-	shingleLen int
-	gold       goldForm
-	phrases    *phrases
-	question   string
+	lexicon       *lexicon
+	ids           idSet
+	inQuestion    []bool          // by word
+	shingles      map[shingle]int // by number, -1 for those in quotation marks
+	shingleLen    int
+	counted       int // of shingles
+	first         int // of those that are counted
+	last          int
+	asks          []int           // those of the sentence that asks
+	bag           map[uint32]bool // what the question is about, see newBag
+	questionBytes int
+	gold          goldForm
+	phrases       *phrases
+	question      string
 
 	firstRotated, lastRotated uint32 // words in rot13
 }
@@ -96,19 +113,26 @@ func (p *Prober) Probe(document, args string, urls []string) trajectory.Probes {
 func (p *Prober) probe(document, args string, urls []string) (gravest trajectory.Probes, noEcho []bool) {
 	said := p.newEcho(args)
 	p.eachForm(document, func(text probeText) hints {
-		own, others := p.ids.find(text)
-		read := p.read(text, said, own, false)
-		gold := p.readGold(text, read, own)
+		ids := p.ids.find(text)
+		read := p.read(text, said, ids.own, false)
+		gold := p.readGold(text, read, ids)
 		gravest = graver(gravest, trajectory.Probes{
+			AnswerColumn:     read.answerColumn,
 			AnswerKeys:       read.answerKeys,
+			ChangedQuestion:  gold.changed,
+			GoldCalled:       gold.called,
 			GoldHits:         gold.hits,
 			GoldLabelNear:    gold.labelled,
 			GoldNear:         gold.nearQuestion,
 			InjectionMarkers: read.markers,
-			OtherUUIDs:       others,
-			OwnUUID:          len(own) > 0,
+			OtherIDStarts:    ids.starts,
+			OtherUUIDs:       ids.others,
+			OwnIDStart:       gold.nearStart,
+			OwnUUID:          len(ids.own) > 0,
 			QCov:             read.covered,
 			QCovNoEcho:       read.coveredNoEcho,
+			QEdge:            p.edge(read.noEcho),
+			QGoldCalled:      gold.calledNearQuestion,
 			SchemaKeys:       read.schemaKeys,
 			UUIDGoldNear:     gold.nearID || read.answerKeyNearID,
 		})
@@ -119,19 +143,27 @@ func (p *Prober) probe(document, args string, urls []string) (gravest trajectory
 	return gravest, noEcho
 }
 
+// quotation is what a document has of the question, in thousandths, whether that has
+// an edge of it (see edge), and whether the gold is near to it.
+type quotation struct {
+	share          int
+	edge, goldNear bool
+}
+
 // quoted returns how much of the question a document has, in thousandths, not
 // counting runs that are echo from the first word to the last, and whether the
 // gold is near to it. A few words of the question in a query take away many runs
 // of what another has written; what is echoed of a query goes no further than it.
-func (p *Prober) quoted(document, args string) (covered int, goldNear bool) {
+func (p *Prober) quoted(document, args string) (q quotation) {
 	said := p.newEcho(args)
 	p.eachForm(document, func(text probeText) hints {
 		read := p.read(text, said, nil, true)
-		covered = max(covered, read.coveredNoEcho)
-		goldNear = goldNear || p.readGold(text, read, nil).nearQuestion
+		q.share = max(q.share, read.coveredNoEcho)
+		q.edge = q.edge || p.edge(read.noEcho)
+		q.goldNear = q.goldNear || p.readGold(text, read, foundIDs{}).nearQuestion
 		return read.hints
 	})
-	return covered, goldNear
+	return q
 }
 
 // denyClass returns the gravest class of the addresses: 2 for A, 1 for B.

@@ -225,6 +225,7 @@ func (f *fieldReader) finish() {
 
 const (
 	commonColumns = 1<<1 | 1<<2
+	answerColumn  = 1 << 3
 	lookAround    = 8 // bytes between a name and its delimiter
 )
 

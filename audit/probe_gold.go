@@ -71,4 +71,7 @@ func (g *goldForm) addWords(words []uint32) {
 type goldFindings struct {
 	hits                           int
 	labelled, nearQuestion, nearID bool
+	called, calledNearQuestion     bool // see called
+	nearStart                      bool // behind the first digits of the id
+	changed                        bool // called, and around it most words of the question
 }

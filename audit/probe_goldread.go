@@ -2,13 +2,18 @@ package audit
 
 // goldReader walks through a document and looks for the gold.
 type goldReader struct {
-	gold             *goldForm
-	text             probeText
-	spans, known     cursor // see reading
-	own              cursor
-	counted          cursor     // line numbers
-	all, nearQ, near goldWindow // anywhere; near a span; near the id
-	out              goldFindings
+	p                   *Prober
+	gold                *goldForm
+	text                probeText
+	spans, known        cursor // see reading
+	places              cursor
+	echo                []interval
+	own, starts         cursor
+	counted             cursor     // line numbers
+	all, nearQ, near    goldWindow // anywhere; near a span; near the id
+	nearPlace, behindID goldWindow // near a place of the question; behind the first digits of the id
+	bagged              int        // where the words around gold were last looked at, and a step
+	out                 goldFindings
 }
 
 // goldWord is a word that a part of the gold may begin with.
@@ -17,14 +22,15 @@ type goldWord struct {
 	label int // where the last label before it begins, or -1
 }
 
-func (p *Prober) readGold(t probeText, read reading, own []interval) goldFindings {
+func (p *Prober) readGold(t probeText, read reading, ids foundIDs) goldFindings {
 	g := &p.gold
 	if g.parts == 0 {
 		return goldFindings{}
 	}
 	r := goldReader{
-		gold: g, text: t, spans: cursor{all: read.spans}, known: cursor{all: read.known}, own: cursor{all: own},
-		counted: cursor{all: t.counted}, all: newGoldWindow(g.parts), nearQ: newGoldWindow(g.parts), near: newGoldWindow(g.parts),
+		p: p, gold: g, text: t, spans: cursor{all: read.spans}, known: cursor{all: read.known}, places: cursor{all: read.places}, echo: read.echo,
+		own: cursor{all: ids.own}, starts: cursor{all: ids.ownStarts}, counted: cursor{all: t.counted},
+		all: newGoldWindow(g.parts), nearQ: newGoldWindow(g.parts), near: newGoldWindow(g.parts), nearPlace: newGoldWindow(g.parts), behindID: newGoldWindow(g.parts),
 	}
 	var state, labelState int32
 	recent := make([]goldWord, g.longest)
@@ -63,18 +69,22 @@ func (p *Prober) readGold(t probeText, read reading, own []interval) goldFinding
 
 // done says whether nothing more can be learnt.
 func (r *goldReader) done() bool {
-	return r.out.hits == mostHits && r.out.labelled &&
-		(r.out.nearQuestion || len(r.spans.all) == 0) && (r.out.nearID || len(r.own.all) == 0)
+	return r.out.hits == mostHits && r.out.labelled && r.out.called && (r.out.changed || len(r.p.bag) == 0) &&
+		(r.out.nearQuestion || len(r.spans.all) == 0) && (r.out.nearID || len(r.own.all) == 0) &&
+		(r.out.calledNearQuestion || len(r.places.all) == 0) && (r.out.nearStart || len(r.starts.all) == 0)
 }
 
 // hit takes in a place where a part of the gold stands.
 func (r *goldReader) hit(part int, place interval, label int) {
 	h := goldHit{part: part, start: r.text.pos(place.start), end: r.text.pos(place.end)}
 	h.labelled = label >= 0 && h.start-r.text.pos(label) <= labelChars
-	h.counts = !r.gold.short || h.labelled || r.spans.beside(r.text, place) || r.own.beside(r.text, place)
-	if whole, labelled, counts := r.all.add(h); whole {
-		r.out.labelled = r.out.labelled || labelled
-		if counts && r.out.hits < mostHits {
+	h.called = h.labelled && !r.gold.short || called(r.text.b, place.start)
+	besideStart := r.gold.short && r.starts.beside(r.text, place)
+	h.counts = !r.gold.short || h.labelled || besideStart || r.spans.beside(r.text, place) || r.own.beside(r.text, place)
+	if found, whole := r.all.add(h); whole {
+		r.out.labelled = r.out.labelled || found.labelled
+		r.out.called = r.out.called || found.called
+		if found.counts && r.out.hits < mostHits {
 			r.out.hits++
 		}
 	}
@@ -82,19 +92,31 @@ func (r *goldReader) hit(part int, place interval, label int) {
 		return
 	}
 	if !r.out.nearQuestion && r.spans.near(r.text, place, windowChars) {
-		whole, _, counts := r.nearQ.add(h)
-		r.out.nearQuestion = whole && counts
+		found, whole := r.nearQ.add(h)
+		r.out.nearQuestion = whole && found.counts
+	}
+	if !r.out.calledNearQuestion && r.places.near(r.text, place, windowChars) {
+		found, whole := r.nearPlace.add(h)
+		r.out.calledNearQuestion = whole && found.called
 	}
 	if !r.out.nearID && r.own.near(r.text, place, windowChars) {
-		whole, _, counts := r.near.add(h)
-		r.out.nearID = whole && counts
+		found, whole := r.near.add(h)
+		r.out.nearID = whole && found.counts
+	}
+	if !r.out.nearStart && (besideStart || r.starts.near(r.text, place, startChars)) {
+		found, whole := r.behindID.add(h)
+		r.out.nearStart = whole && found.counts
+	}
+	if h.called && !r.out.changed && len(r.p.bag) > 0 && place.start >= r.bagged {
+		r.bagged = place.start + bagStep
+		r.out.changed = r.mostOfBag(place)
 	}
 }
 
 // goldHit is a part of the gold, in characters.
 type goldHit struct {
 	part, start, end int
-	labelled         bool
+	labelled, called bool
 	counts           bool
 }
 
@@ -109,9 +131,9 @@ type goldWindow struct {
 
 func newGoldWindow(parts int) goldWindow { return goldWindow{of: make([]int, parts)} }
 
-// add takes a hit in. It says whether the gold is whole with it, and then
-// whether a part has a label and whether one counts; the next place begins behind it.
-func (w *goldWindow) add(h goldHit) (whole, labelled, counts bool) {
+// add takes a hit in. It says whether the gold is whole with it, and then whether a
+// part has a label, is called an answer, and counts; the next place begins behind it.
+func (w *goldWindow) add(h goldHit) (found goldHit, whole bool) {
 	for w.first < len(w.hits) && h.end-w.hits[w.first].start > windowChars {
 		w.drop(w.hits[w.first].part)
 		w.first++
@@ -124,14 +146,14 @@ func (w *goldWindow) add(h goldHit) (whole, labelled, counts bool) {
 		w.present++
 	}
 	if w.present < len(w.of) {
-		return false, false, false
+		return goldHit{}, false
 	}
 	for _, h := range w.hits[w.first:] {
-		labelled, counts = labelled || h.labelled, counts || h.counts
+		found.labelled, found.called, found.counts = found.labelled || h.labelled, found.called || h.called, found.counts || h.counts
 		w.drop(h.part)
 	}
 	w.hits, w.first = w.hits[:0], 0
-	return true, labelled, counts
+	return found, true
 }
 
 func (w *goldWindow) drop(part int) {

@@ -1,13 +1,19 @@
 package audit
 
-import "unicode/utf8"
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
 
 const (
-	shortestID = 8   // letters and digits
-	longestID  = 128 // letters and digits
-	longestRun = 2 * longestID
-	splitID    = 16 // letters and digits of an id that is found in pieces
-	longestGap = 40 // bytes between two pieces of it
+	shortestStart = 6   // letters and digits at the beginning of an id that name it by themselves
+	startChars    = 80  // between them and the gold
+	shortestID    = 8   // letters and digits
+	longestID     = 128 // letters and digits
+	longestRun    = 2 * longestID
+	splitID       = 16 // letters and digits of an id that is found in pieces
+	longestGap    = 40 // bytes between two pieces of it
 )
 
 // IDs are the ids of a split, prepared to be found in documents.
@@ -15,6 +21,8 @@ type IDs struct {
 	numbers map[string]int // by their letters and digits, in lower case; from 0
 	lengths [longestID + 1]bool
 	longest int
+	sorted  []string
+	filter  [256]uint64 // over what they begin with
 }
 
 // NewIDs prepares the ids of a split, once for all its tasks.
@@ -23,16 +31,48 @@ func NewIDs(split []string) *IDs {
 	var buf [longestID]byte
 	for _, id := range split {
 		bare, ok := bareID(buf[:0], []byte(id))
-		if !ok {
+		if !ok || len(bare) < shortestID {
 			continue
 		}
 		if _, known := s.numbers[string(bare)]; !known {
 			s.numbers[string(bare)] = len(s.numbers)
 			s.lengths[len(bare)] = true
 			s.longest = max(s.longest, len(bare))
+			s.sorted = append(s.sorted, string(bare))
+			i, bit := startBit(bare)
+			s.filter[i] |= bit
 		}
 	}
+	slices.Sort(s.sorted)
 	return s
+}
+
+// startBit returns the bit of a filter over what ids begin with.
+func startBit(bare []byte) (int, uint64) {
+	hash := uint32(2166136261)
+	for _, c := range bare[:shortestStart] {
+		hash = (hash ^ uint32(c)) * 16777619
+	}
+	return filterBit(hash)
+}
+
+// begun returns the first id but one that begins with some letters and digits and has
+// more, and whether there are several; "" for none.
+func (s *IDs) begun(start []byte, but string) (id string, several bool) {
+	if i, bit := startBit(start); s.filter[i]&bit == 0 {
+		return "", false
+	}
+	i, _ := slices.BinarySearch(s.sorted, string(start))
+	for ; i < len(s.sorted) && strings.HasPrefix(s.sorted[i], string(start)); i++ {
+		switch {
+		case s.sorted[i] == but || len(s.sorted[i]) == len(start):
+		case id != "":
+			return id, true
+		default:
+			id = s.sorted[i]
+		}
+	}
+	return id, false
 }
 
 // idSet knows a task's id, and those of its split.
@@ -47,13 +87,13 @@ func newIDSet(own string, split *IDs) idSet {
 		s.others = NewIDs(nil)
 	}
 	var buf [longestID]byte
-	if bare, ok := bareID(buf[:0], []byte(own)); ok {
+	if bare, ok := bareID(buf[:0], []byte(own)); ok && len(bare) >= shortestID {
 		s.own = string(bare)
 	}
 	return s
 }
 
-// bareID returns an id's letters and digits; false if they say nothing.
+// bareID returns an id's letters and digits; false if there is no digit among them.
 func bareID(out, id []byte) ([]byte, bool) {
 	digit := false
 	for _, c := range id {
@@ -70,16 +110,24 @@ func bareID(out, id []byte) ([]byte, bool) {
 		}
 		out = append(out, c)
 	}
-	return out, digit && len(out) >= shortestID
+	return out, digit
 }
 
-// find returns where the task's id stands and how many others there are.
-func (s *idSet) find(t probeText) (own []interval, others int) {
+// foundIDs is where ids stand in a document.
+type foundIDs struct {
+	own, ownStarts []interval // the task's id; its first digits, where no other id has the same
+	others, starts int        // ids of other tasks that are there, and those of which only the beginning is
+}
+
+// find looks for ids. The beginning of an id is at least 6 of its letters and digits,
+// a digit among them, that no other id begins with.
+func (s *idSet) find(t probeText) foundIDs {
+	var f foundIDs
 	if s.own == "" && len(s.others.numbers) == 0 {
-		return nil, 0
+		return f
 	}
 	var buf [longestID]byte
-	seen := map[int]bool{}
+	seen, begun := map[int]bool{}, map[string]bool{}
 	b := t.b
 	for i := 0; i < len(b); {
 		end := runEnd(b, i)
@@ -88,12 +136,14 @@ func (s *idSet) find(t probeText) (own []interval, others int) {
 			continue
 		}
 		bare, ok := []byte(nil), false
-		if end-i >= shortestID && end-i <= longestRun {
+		if end-i >= shortestStart && end-i <= longestRun {
 			bare, ok = bareID(buf[:0], b[i:end])
 		}
-		whole := s.known(bare)
-		if len(bare) < shortestID || !ok {
-			whole = none
+		start := ok && len(bare) >= shortestStart
+		ok = ok && len(bare) >= shortestID
+		whole := none
+		if ok {
+			whole = s.known(bare)
 		}
 		if whole == none && (ok || len(s.own) >= splitID && s.own[0] == b[i]) {
 			var joined int
@@ -103,13 +153,35 @@ func (s *idSet) find(t probeText) (own []interval, others int) {
 		}
 		switch {
 		case whole == ownNumber:
-			own = append(own, interval{i, end})
+			f.own = append(f.own, interval{i, end})
 		case whole != none:
 			seen[whole] = true
+		case start:
+			if id := s.begun(bare); id != "" && id == s.own {
+				f.ownStarts = append(f.ownStarts, interval{i, end})
+			} else if id != "" {
+				begun[id] = true
+			}
 		}
 		i = end
 	}
-	return own, len(seen)
+	f.others, f.starts = len(seen), len(begun)
+	return f
+}
+
+// begun returns the one id that begins so, "" if there is none or several.
+func (s *idSet) begun(start []byte) string {
+	id, several := s.others.begun(start, s.own)
+	if len(start) < len(s.own) && s.own[:len(start)] == string(start) {
+		if id != "" {
+			return ""
+		}
+		return s.own
+	}
+	if several {
+		return ""
+	}
+	return id
 }
 
 const (

@@ -3,6 +3,7 @@ package audit
 import (
 	"math/bits"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -13,24 +14,75 @@ const aloneLetters = 3
 // shingle is a run of words of the question; unused places are 0.
 type shingle [shingleWords]uint32
 
+// prepareQuestion numbers the runs of the question that are to be counted. Runs
+// inside of quotation marks are not: others quote the same. They have number -1.
 func (p *Prober) prepareQuestion(question string) {
-	words := p.lexicon.addAll(canonicalText(question).b)
+	text := canonicalText(question).b
+	var words []uint32
+	var places []interval
+	for s := (wordScanner{b: text}); s.next(); {
+		words, places = append(words, p.lexicon.add(&s)), append(places, interval{s.start, s.end})
+	}
 	p.inQuestion = make([]bool, p.lexicon.last+1)
+	p.questionBytes = len(text)
 	if len(words) < fewestWords {
 		return
 	}
 	p.shingleLen = min(len(words), shingleWords)
+	quoted := quotedParts(text)
+	if inAny(quoted, interval{places[0].start, places[len(places)-1].end}) {
+		quoted = nil // all of it
+	}
+	asking := askingSentence(text)
 	p.shingles = map[shingle]int{}
+	p.first = -1
 	for i := range len(words) - p.shingleLen + 1 {
 		var s shingle
 		copy(s[:], words[i:i+p.shingleLen])
-		if _, known := p.shingles[s]; !known {
-			p.shingles[s] = len(p.shingles)
+		end := i + p.shingleLen - 1
+		number, known := p.shingles[s]
+		switch {
+		case inAny(quoted, interval{places[i].start, places[end].end}):
+			if !known {
+				p.shingles[s] = -1
+			}
+			continue
+		case !known || number < 0:
+			number = p.counted
+			p.shingles[s] = number
+			p.counted++
+		}
+		if p.first < 0 {
+			p.first = number
+		}
+		p.last = number
+		if asks := end - max(fewestWords-1, 0); asking.start == 0 || asks >= 0 && places[asks].start >= asking.start && places[end].end <= asking.end {
+			p.asks = append(p.asks, number)
 		}
 	}
 	for _, word := range words {
 		p.inQuestion[word] = true
 	}
+	p.bag = newBag(text, p.lexicon)
+}
+
+// inAny reports whether one of several intervals has all of a place.
+func inAny(all []interval, place interval) bool {
+	return slices.ContainsFunc(all, func(i interval) bool { return i.start <= place.start && place.end <= i.end })
+}
+
+// few reports whether the question has so few runs that all of them can be in a
+// document by chance.
+func (p *Prober) few() bool { return p.counted < fewestRuns }
+
+// edge reports whether what is seen of the question has its first or its last run,
+// and some of the sentence that asks: a page that a question describes at length has
+// the description alone.
+func (p *Prober) edge(seen []bool) bool {
+	if p.counted == 0 || !seen[p.first] && !seen[p.last] {
+		return false
+	}
+	return len(p.asks) == 0 || slices.ContainsFunc(p.asks, func(n int) bool { return seen[n] })
 }
 
 // echo is what the arguments of a call say.
@@ -84,7 +136,10 @@ type reading struct {
 	noEcho                 []bool     // its runs that coveredNoEcho counts
 	spans                  []interval // of the question, without the echo
 	known                  []interval // all of the question and of the echo
+	echo                   []interval
+	places                 []interval // of the question, with the echo
 	schemaKeys, answerKeys int
+	answerColumn           bool
 	answerKeyNearID        bool
 	markers                int
 	hints                  hints
@@ -112,7 +167,7 @@ type reader struct {
 }
 
 func (p *Prober) read(t probeText, said echo, own []interval, throughout bool) reading {
-	r := reader{p: p, throughout: throughout, echo: said, seen: make([]bool, len(p.shingles)), seenNoEcho: make([]bool, len(p.shingles))}
+	r := reader{p: p, throughout: throughout, echo: said, seen: make([]bool, p.counted), seenNoEcho: make([]bool, p.counted)}
 	fields := fieldReader{text: t, own: cursor{all: own}}
 	var markers uint64
 	state := int32(0)
@@ -152,7 +207,9 @@ func (p *Prober) read(t probeText, said echo, own []interval, throughout bool) r
 	r.out.covered, r.out.coveredNoEcho, r.out.noEcho = share(r.seen), share(r.seenNoEcho), r.seenNoEcho
 	r.out.schemaKeys, r.out.answerKeys = bits.OnesCount64(fields.schema), bits.OnesCount64(fields.answers)
 	r.out.answerKeyNearID = fields.nearID
+	r.out.answerColumn = fields.schema&answerColumn != 0
 	r.out.markers = bits.OnesCount64(markers)
+	r.out.places = p.quotations(t, r.out)
 	return r.out
 }
 
@@ -186,7 +243,9 @@ func (r *reader) markEcho() {
 	for i := range run {
 		r.recent[(r.n-1-i)&15].echoed = true
 	}
-	r.out.known = addInterval(r.out.known, interval{r.startOf(echoWords), r.recent[(r.n-1)&15].end})
+	place := interval{r.startOf(echoWords), r.recent[(r.n-1)&15].end}
+	r.out.known = addInterval(r.out.known, place)
+	r.out.echo = addInterval(r.out.echo, place)
 }
 
 // look looks for a run of the question that ends with the given word.
@@ -215,12 +274,30 @@ func (r *reader) look(last int) {
 		return
 	}
 	place := interval{r.recent[first&15].start, r.recent[last&15].end}
-	r.seen[number] = true
 	r.out.known = addInterval(r.out.known, place)
+	if number < 0 {
+		return
+	}
+	r.seen[number] = true
+	r.out.places = addInterval(r.out.places, place)
 	if echoed == 0 || r.throughout && echoed < length {
 		r.seenNoEcho[number] = true
 		r.out.spans = addInterval(r.out.spans, place)
 	}
+}
+
+// quotations returns the places where most of the question stands and that are no
+// echo of a query: an engine repeats it above its results.
+func (p *Prober) quotations(t probeText, read reading) []interval {
+	echo, first := cursor{all: read.echo}, true
+	return slices.DeleteFunc(read.places, func(place interval) bool {
+		if 2*(place.end-place.start) < p.questionBytes {
+			return true
+		}
+		heading := first && (place.start == 0 || read.answerKeys == 0 && t.asksAt(place.start))
+		first = false
+		return echo.overlaps(place) && (heading || echoHead(t.b, place))
+	})
 }
 
 // share returns how many are true, in thousandths.

@@ -99,8 +99,7 @@ func (t *following) seek(c *CallFact) {
 // encoding undone up to three times.
 func (t *following) otherIDs(text string) (most int) {
 	for range 4 {
-		_, others := t.prober.ids.find(canonicalText(text))
-		most = max(most, others)
+		most = max(most, t.prober.ids.find(canonicalText(text)).others)
 		decoded := percentDecoded(text)
 		if decoded == text {
 			break

@@ -159,7 +159,6 @@ type Probes struct {
 	ListedAnswers    int  `json:"listed_answers,omitzero"`  // tasks of the run whose gold is an entry of a list
 	OtherIDStarts    int  `json:"other_id_starts,omitzero"` // distinct ids of other tasks that only their first digits name
 	OtherUUIDs       int  `json:"other_uuids"`              // distinct ids of other tasks of the split
-	OwnIDBare        bool `json:"own_id_bare,omitzero"`     // the task's id stands somewhere other than in the name of a file
 	OwnIDStart       bool `json:"own_id_start,omitzero"`    // gold directly behind the first digits of the task's id
 	OwnUUID          bool `json:"own_uuid"`                 // the task's id
 	QCov             int  `json:"q_cov"`                    // share of the question's text that is there

@@ -27,7 +27,7 @@ func filled() []Payload {
 	cost, yes := int64(1234), true
 	digest := sign.Digest([]byte("body"))
 	probes := &Probes{AnswerColumn: true, AnswerKeys: 1, ChangedQuestion: true, DenyClass: 2, GoldCalled: true, GoldHits: 3, GoldLabelNear: true, GoldNear: true,
-		InjectionMarkers: 4, KeyedAnswers: 7, ListedAnswers: 8, OtherIDStarts: 9, OtherUUIDs: 5, OwnIDBare: true, OwnIDStart: true, OwnUUID: true,
+		InjectionMarkers: 4, KeyedAnswers: 7, ListedAnswers: 8, OtherIDStarts: 9, OtherUUIDs: 5, OwnIDStart: true, OwnUUID: true,
 		QCov: 900, QCovNoEcho: 800, QEdge: true, QGoldCalled: true, SchemaKeys: 6, UUIDGoldNear: true}
 	harness := Harness{Commit: "0a1b2c3d", Dirty: true, ExecutableSHA256: digest, Version: "v0.1.0"}
 	return []Payload{
