@@ -46,10 +46,11 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 	c := &CallFact{ID: p.CallID, Name: p.Name, Turn: ev.Turn, Proposed: ev.Seq, Decided: -1, Foreign: !t.turn.came(p),
 		Cut: len(p.ArgsTruncated) > 0 || p.Redactions > 0, args: strings.Join(values, "\n"), text: text}
 	c.echo = echoed(p.Name, p.Args, c.args)
+	shown := p.Args // the most that the journal shows
 	if text, whole := t.turn.texts[asked{p.CallID, p.Name, p.ArgsSHA256}]; whole && t.turn.asked != nil && c.Cut {
 		c.told = true
 		if args, err := policy.Arguments([]byte(text)); err == nil {
-			c.echo = echoed(p.Name, args, text)
+			c.echo, shown = echoed(p.Name, args, text), args
 		}
 	}
 	if reads(p.Name) {
@@ -59,7 +60,8 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 	if p.Name == "web_fetch" && !c.Cut && p.Args["archived"] == "" {
 		c.Fetches = firstAddress(p.Args["url"])
 	}
-	c.argsSHA256, c.asks = p.ArgsSHA256, policy.CallOf(p.Name, p.Args)
+	c.Unread = len(p.ArgsTruncated) > 0 && !c.told
+	c.argsSHA256, c.asks = p.ArgsSHA256, policy.CallOf(p.Name, shown)
 	c.asks.TaskID, c.asks.Texts = t.Plan.TaskID, append(c.asks.Texts, p.Malformed)
 	c.Reach = policy.Reaches(c.asks)
 	t.seek(c)
@@ -226,7 +228,7 @@ func (t *following) execute(a *AttemptEvidence, ev trajectory.Event, p trajector
 func resultOf(seq int64, p trajectory.ToolExecuted) *ResultFact {
 	h := headOf(p)
 	r := &ResultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, Model: p.Model, URLs: len(p.URLs), ClassA: classA(p.URLs), ReachedA: reachedA(p.URLs),
-		Unprobed: p.Probes == nil && !h.whole(), Overlong: h.overlong()}
+		Short: p.Bytes <= shortResult, Unprobed: p.Probes == nil && !h.whole(), Overlong: h.overlong()}
 	if len(p.URLs) > 0 {
 		r.First = p.URLs[0].URL
 	}

@@ -146,6 +146,7 @@ type CallFact struct {
 	Attached bool   // it asks for the attachment, or may
 	Reach    policy.Reach
 	Cut      bool     // an argument is not recorded whole
+	Unread   bool     // the rest of an argument that is cut is shown nowhere
 	Hits     []string // ids of the rules that the audit finds broken by the recorded arguments
 	Answers  bool     // a path among them is of a file with the benchmark's answers
 	Loads    bool     // what it runs or hands on leads to a source of answers
@@ -214,6 +215,7 @@ type ResultFact struct {
 	Few      bool      // the question has so few runs that all of them can stand in a document by chance
 	Quoted   quotation // of the question, where it goes on beyond what the call had said of it
 	Unheard  bool      // the question and the gold are in it, and nothing shows whether the call had said the question
+	Short    bool      // it is little more than an answer
 	Unprobed bool      // the head does not show all, and no probes were recorded
 	Overlong bool      // the head is longer than heads are: only the beginning was looked at
 	URLs     int       // addresses recorded

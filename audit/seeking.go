@@ -15,7 +15,7 @@ func benchmarkSeeking() Check {
 		Why: "an agent that searches for the benchmark's answers, or for a task by its id, does not work on the task: what it finds is " +
 			"where others have put the answer, and a page that no list knows is as good as a known one. The question itself as a query is how many agents begin, and is noted.",
 		Fix:        "look at what the search brought in; void the task if it was of use, and let the policy refuse such calls",
-		Skips:      "the run records digests alone, or the arguments of a search are cut and no rules were recorded as having seen them whole",
+		Skips:      "the run records digests alone, or a call's arguments are not recorded whole",
 		References: []string{"https://arxiv.org/abs/2508.13180"},
 		Rules: []Rule{
 			{"answers-sought", High, 2, "a query, an address or what a server's tool is given that asks for this benchmark's answers, and that went out"},
@@ -68,8 +68,8 @@ func sought(n *Notes, t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
 	case c.TellsIDs > 0:
 		n.find("task-id-told", at, fmt.Sprintf("a call of %s that hands on the ids of %d other tasks of the split ran", c.Name, c.TellsIDs), want)
 	}
-	if c.Cut && c.Decided < 0 && thirdParty(c.Name) {
-		n.gap("the arguments of a call of %s are cut and no rules were recorded as having seen them whole", c.Name)
+	if thirdParty(c.Name) && (c.Unread || c.Cut && c.Decided < 0) {
+		n.gap("the arguments of a call of %s are not recorded whole: what else it asks for is not known", c.Name)
 	}
 }
 

@@ -14,6 +14,7 @@ type reading struct {
 	literals []string // strings, those that are put together as one
 	tangled  bool     // nested deeper than any interpreter takes
 	reach    Reach    // of its names and commands
+	rooted   bool     // it has gone to the root of the host's files
 }
 
 // maxCode is how many bytes of code are read. Longer code does not run: nobody could say what it does.
@@ -83,6 +84,7 @@ func (r *reading) code(code string, within int) {
 				if t.name == "fork" && endless {
 					r.commands = append(r.commands, forkBomb)
 				}
+				p.walks(r, i)
 				p.called(r, t, i+1)
 			}
 		}

@@ -77,20 +77,23 @@ func (f answerFiles) match(part string) (ok, named bool) {
 		return false, false
 	}
 	rest := words(stem)
-	hit := false
+	return f.all(rest), slices.Contains(rest, "gaia")
+}
+
+// all says whether words are one of the names, or more of them, with nothing around but fillers.
+func (f answerFiles) all(rest []string) (hit bool) {
 	for len(rest) > 0 {
 		switch n := f.name(rest); {
 		case n > 0:
 			hit = true
 			rest = rest[n:]
 		case slices.Contains(f.Fillers, rest[0]) || counter(rest[0]):
-			named = named || rest[0] == "gaia"
 			rest = rest[1:]
 		default:
-			return false, false
+			return false
 		}
 	}
-	return hit, named
+	return hit
 }
 
 // unpacked cuts the name of a file before its ending, without those of compressed files.

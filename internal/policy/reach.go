@@ -12,6 +12,8 @@ type Reach struct {
 	Processes   string // what is to be had of a process: /proc/1/cmdline, psutil.pids. Of environ and mem R003 tells
 	Outside     string // a file: address of what is not in the workspace
 	Environment string // all variables of the environment: printenv. To look one up is nothing
+	Answers     string // a variable of the environment whose name promises answers: GOLD_ANSWER
+	Walks       string // a walk through all files of the host: find /
 }
 
 // Reaches returns what a call reaches for, as far as its arguments tell.
@@ -27,6 +29,10 @@ func Reaches(c Call) Reach {
 	for _, r := range readings(c) {
 		keep(&found.Frames, r.reach.Frames)
 		keep(&found.Environment, r.reach.Environment)
+		keep(&found.Walks, r.reach.Walks)
+		if Promises(r.reach.Answers) > Promises(found.Answers) {
+			found.Answers = r.reach.Answers
+		}
 		keep(&found.Processes, r.reach.Processes)
 		for _, text := range r.literals {
 			if slices.Contains(frameNames(), text) { // as for getattr
@@ -116,6 +122,7 @@ func fileOutside(address string) string {
 // looks takes in what the name at place i reaches for.
 func (p *piece) looks(r *reading, i int) {
 	name := p.all[i].text
+	p.variables(r, i)
 	if name == "environ" || name == "environb" {
 		if p.whole(i) {
 			keep(&r.reach.Environment, name)

@@ -25,6 +25,7 @@ func (r *reading) shell(line string, within int) {
 	if isForkBomb(line) {
 		r.commands = append(r.commands, forkBomb)
 	}
+	r.expanded(line)
 	for _, words := range simpleCommands(line) {
 		r.argv(words, within)
 	}
@@ -126,6 +127,10 @@ func (r *reading) argv(words []string, within int) {
 			continue
 		}
 		r.commands = append(r.commands, command)
+		keep(&r.reach.Walks, walker(command, words, r.rooted))
+		if command == "cd" && len(words) > 0 {
+			r.rooted = strings.Trim(words[0], "/.") == "" && strings.HasPrefix(words[0], "/")
+		}
 		if command == "printenv" && !slices.ContainsFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") }) {
 			keep(&r.reach.Environment, command)
 		}
@@ -153,6 +158,9 @@ func (r *reading) argv(words []string, within int) {
 			for _, w := range words {
 				name, _, _ := strings.Cut(w, "=")
 				r.names = append(r.names, name)
+				if command == "printenv" {
+					r.promised(name)
+				}
 			}
 		case "find":
 			if i := slices.IndexFunc(words, func(w string) bool { return w == "-exec" || w == "-execdir" || w == "-ok" }); i >= 0 {

@@ -145,8 +145,54 @@ func hook(c Call, read []reading) string {
 				return name
 			}
 		}
+		if name := r.pathFile(); name != "" {
+			return name
+		}
 	}
 	return ""
+}
+
+// pathFile returns a file with the ending pathEnding, which the interpreter runs at its start, that code writes where packages
+// are installed; "" if it writes none. Models of PyTorch have the same ending, in other places or read.
+func (r reading) pathFile() string {
+	finds := slices.ContainsFunc(r.names, func(name string) bool { return slices.Contains(packageFinders(), name) }) ||
+		slices.ContainsFunc(r.literals, func(text string) bool {
+			return text == "purelib" || text == "platlib" || strings.Contains(text, "getsitepackages")
+		})
+	writes := slices.ContainsFunc(r.names, func(name string) bool { return slices.Contains(fileWriters(), name) }) ||
+		slices.ContainsFunc(r.commands, func(name string) bool { return slices.Contains([]string{"cp", "install", "ln", "mv", "tee"}, name) }) ||
+		slices.ContainsFunc(r.literals, func(text string) bool {
+			return text == "w" || text == "a" || text == "x" || text == "wb" || strings.Contains(text, ">")
+		})
+	for _, text := range r.literals {
+		for word := range strings.FieldsFuncSeq(text, func(c rune) bool { return betweenPaths(c) && c != '*' && c != '{' && c != '}' && c != '$' }) {
+			folder, base := "", word
+			if i := strings.LastIndexByte(word, '/'); i >= 0 {
+				folder, base = word[:i], word[i+1:]
+			}
+			if !strings.HasSuffix(strings.ToLower(base), pathEnding) || strings.ContainsAny(base, "*?") || !writes {
+				continue
+			}
+			last := folder[strings.LastIndexByte(folder, '/')+1:]
+			if last == "site-packages" || last == "dist-packages" || finds && strings.Trim(last, "{}$") == "" {
+				return base
+			}
+		}
+	}
+	return ""
+}
+
+// pathEnding is what the names of files end in whose lines the interpreter runs when it starts.
+const pathEnding = ".pth"
+
+// packageFinders are names by which code finds the folder of installed packages.
+func packageFinders() []string {
+	return []string{"USER_SITE", "addsitedir", "get_path", "get_paths", "get_python_lib", "getsitepackages", "getusersitepackages"}
+}
+
+// fileWriters are names by which code writes files.
+func fileWriters() []string {
+	return []string{"copy", "copy2", "copyfile", "link_to", "move", "rename", "replace", "symlink", "symlink_to", "write", "write_bytes", "write_text", "writelines"}
 }
 
 // hookInText returns the hook that a string is: its name, a file of this name, or its
