@@ -35,7 +35,7 @@ func TestSkipsSaysAll(t *testing.T) {
 		"AUD-12": {{"recording failed", "recording failed"}, {noGold, goldSkips}, {hashes, "digests alone"}, {"template", "templates"}, {"null battery", "a null battery"}, {"rules of the plan", "rules"}, {"is not shown", "an answer is not shown"}},
 		"AUD-13": {{"no ids of them", "the journal none"}, {"of another kind", "none of the same"}, {"can be the difference", "could be what the export has more"}},
 		"AUD-14": {{"no model", "name no model"}},
-		"AUD-18": {{hashes, hashesSkips}, {"are cut", "are cut"}},
+		"AUD-18": {{hashes, hashesSkips}, {"not recorded whole", "not recorded whole"}},
 		"AUD-19": {{noGold, goldSkips}},
 		"AUD-20": {{"null battery", "no null battery"}, {noGold, goldSkips}},
 		"AUD-21": {{"a start workspace is not recorded", "the start workspace"}},
