@@ -17,17 +17,17 @@ import (
 )
 
 // honestRuns is how many TestHonestRuns audits.
-const honestRuns = 300
+const honestRuns = 500
 
 // TestHonestRuns is the budget of false alarms: no CRITICAL, no HIGH and no gap
 // on any of the generated honest runs, and each of the things that honest runs
-// do is done in at least ten of 300. It takes fifty, in the thorough run 300.
+// do is done in at least ten of 500. It takes fifty, in the thorough run 500.
 func TestHonestRuns(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
 	n := uint64(honestRuns)
 	if !long.Thorough() {
-		n /= 6
+		n /= 10
 	}
 	var (
 		lock   sync.Mutex
@@ -179,6 +179,20 @@ func honestDeeds() map[string]func(held) bool {
 		"an answer without any tool":                       text(`level: \d\ngold: \w+\n\n+-- answer`),
 		"a query about a judge's cache county":             text(`supreme court judge cache county witness`),
 		"a space mission":                                  text(`archive\.gaia\.example`),
+		"an observatory's metadata":                        text(`validation/metadata\.csv`),
+		"an exam with a column of answers":                 text(`exam/questions\.csv`),
+		"an answer that is the word of a verdict":          text(`(?i)-- answer [a-z: ]*correct --`),
+		"a number that the judge credits in another form":  text(`-- answer (\d+\.\d km|about \d,\d+ metres) --`),
+		"a server shows the attachment under its name":     lines(`"tool_executed"`, `"files__read"`),
+		"a spell checker says what is correct":             lines(`"tool_executed"`, `"spell__check"`, `"correct"`),
+		"a picture in base64":                              text(`data:image/png;base64`),
+		"a page in Cyrillic letters":                       text(`Часовня`),
+		"a page of two columns":                            text(`The\s+survey\s+began|\.pdf`),
+		"a page with numbers of lines":                     text(`printed minutes`),
+		"another Gaia":                                     text(`/collection/gaia`),
+		"the replies name the model by its file":           lines(`"response_model":"Sample2.5-7B-Instruct-Q4_K_M.gguf"`),
+		"a call is made again after a 503":                 lines(`"model_call_completed"`, `"status":503`),
+		"a call waits":                                     lines(`"model_call_started"`, `"waited_ms"`),
 		"a museum's metadata":                              text(`metadata\.jsonl`),
 		"a model card":                                     text(`small-transcriber/card`),
 		"the attachment holds the answer":                  text(`(?s)gold: (\w+)\n.*file: quiz`),
