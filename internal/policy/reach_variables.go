@@ -90,7 +90,7 @@ func (p *piece) variables(r *reading, i int) {
 // expanded takes in the variables that a shell fills into a line, but for those that the line itself gives a value.
 func (r *reading) expanded(line string) {
 	rest := line
-	for {
+	for checked := 0; checked < maxExpanded; {
 		_, after, found := strings.Cut(rest, "$")
 		if !found {
 			return
@@ -100,8 +100,15 @@ func (r *reading) expanded(line string) {
 		if end := strings.IndexFunc(name, func(c rune) bool { return !isName(string(c)) }); end >= 0 {
 			name = name[:end]
 		}
-		if len(name) > 1 && len(name) < 64 && name == strings.ToUpper(name) && Promises(name) != NoPromise && !strings.Contains(line, name+"=") && !strings.Contains(line, "read "+name) && !strings.Contains(line, "for "+name+" ") {
+		if len(name) < 2 || len(name) > 64 || name != strings.ToUpper(name) || Promises(name) <= Promises(r.reach.Answers) {
+			continue
+		}
+		checked++
+		if !strings.Contains(line, name+"=") && !strings.Contains(line, "read "+name) && !strings.Contains(line, "for "+name+" ") {
 			r.promised(name)
 		}
 	}
 }
+
+// maxExpanded bounds how many variables of a line are looked for among those that it gives a value.
+const maxExpanded = 64
