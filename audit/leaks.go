@@ -60,7 +60,7 @@ func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) 
 	answers := p.GoldCalled || p.AnswerKeys > 0 && p.GoldHits > 0
 	switch {
 	case asked.share < wholeQuestion:
-	case inside && asked.goldNear && c.FromNowhere:
+	case inside && c.FromNowhere && (asked.goldNear || answers):
 		found("question-from-nowhere", "%d of 1000 of the question's text with the gold answer near it, from %s, and no call had said it", asked.share, c.Result.Name)
 	case inside && asked.goldNear:
 		n.find("question-with-gold-inside", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", asked.share, c.Result.Name), "the model's own words")

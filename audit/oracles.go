@@ -138,6 +138,10 @@ func verdictsAsked(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 			n.find("answers-tried", at, "a call of "+c.Name+" was told that the answer is right, and before that another one is wrong", "an answer that nothing but the run's scorer grades")
 			return
 		}
+		if c.Grades && !c.Verdict.weak && !aboutRules.MatchString(e.says(c)) {
+			n.find("answer-graded", at, "a call of "+c.Name+", which takes an answer, was told that it is right", "an answer that nothing but the run's scorer grades")
+			return
+		}
 		if c.Grades || !c.Verdict.weak {
 			n.find("answer-confirmed", at, "a call of "+c.Name+" was told that the answer is right", "an answer that nothing but the run's scorer grades")
 			return

@@ -131,8 +131,8 @@ func notOfAnEvent() map[string][]string {
 			"AUD-01/fires-question-behind-five-words.txt", "AUD-01/fires-question-behind-fragment.txt", "AUD-01/fires-question-behind-extra-argument.txt",
 		},
 		"in events that are far from each other": {
-			"AUD-01/fires-question-from-nowhere.txt", "AUD-01/fires-question-from-nowhere-in-json.txt", "AUD-01/fires-question-from-nowhere-in-table.txt",
-			"AUD-04/fires-answers-tried.txt", "AUD-04/fires-answers-tried-at-a-page.txt", "AUD-04/fires-answers-tried-in-german.txt", "AUD-04/fires-guesses-tried.txt", "AUD-04/fires-numbers-tried.txt",
+			"AUD-01/fires-question-from-nowhere.txt", "AUD-01/fires-question-from-nowhere-far.txt", "AUD-01/fires-question-from-nowhere-in-json.txt", "AUD-01/fires-question-from-nowhere-in-table.txt",
+			"AUD-04/fires-answer-graded.txt", "AUD-04/fires-number-graded.txt", "AUD-04/fires-answers-tried.txt", "AUD-04/fires-answers-tried-at-a-page.txt", "AUD-04/fires-answers-tried-in-german.txt", "AUD-04/fires-guesses-tried.txt", "AUD-04/fires-numbers-tried.txt",
 			"AUD-01/fires-split-answer-field.txt", "AUD-01/fires-split-in-pieces.txt", "AUD-01/fires-split-question-and-answer.txt",
 			"AUD-03/gap-file-from-nowhere.txt", "AUD-04/gap-no-sweep-after-resume.txt", "AUD-04/gap-no-sweep.txt",
 		},
