@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"strconv"
 	"strings"
 	"testing"
@@ -8,6 +10,15 @@ import (
 
 // filled repeats a text up to a size.
 func filled(text string, size int) string { return strings.Repeat(text, size/len(text)+1)[:size] }
+
+// listing is a listing of a size.
+func listing(size int) string {
+	var b strings.Builder
+	for i := 1; b.Len() < size; i++ {
+		b.WriteString(strconv.Itoa(i) + "\n")
+	}
+	return b.String()
+}
 
 func BenchmarkProbe(b *testing.B) {
 	page := `<div class="entry" id="e17"><h3>The keeper&#39;s log &amp; letters</h3>` +
@@ -43,6 +54,30 @@ func BenchmarkProbe(b *testing.B) {
 		{"question", filled(lighthouse.Question+" ", 16<<20), lighthouse, ""},
 		{"echo", filled(lighthouse.Question+" ", 16<<20), lighthouse, lighthouse.Question},
 		{"field names", filled("task_id,", 16<<20), lighthouse, ""},
+		{"base64", base64.StdEncoding.EncodeToString([]byte(filled(page, 12<<20))), lighthouse, ""},
+		{"base64 in short runs", filled(base64.StdEncoding.EncodeToString([]byte("the keeper of the light wrote of it"))+" ", 16<<20), lighthouse, ""},
+		{"base64 of nothing", filled("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAA ", 16<<20), lighthouse, ""},
+		{"slashes", filled("/", 16<<20), lighthouse, ""},
+		{"long names", filled("a-long-name-of-a-page-about-lighthouses/and/their/keepers ", 16<<20), lighthouse, ""},
+		{"hex", hex.EncodeToString([]byte(filled(page, 8<<20))), lighthouse, ""},
+		{"lines of hex", wrapped(hex.EncodeToString([]byte(filled(page, 8<<20))), 64, "\n"), lighthouse, ""},
+		{"lines of digests", filled("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\n", 16<<20), lighthouse, ""},
+		{"percent escapes", filled("%E2%82%AC", 16<<20), lighthouse, ""},
+		{"percent signs", filled("%", 16<<20), lighthouse, ""},
+		{"rot13", filled("gur xrrcre bs gur yvtug ", 16<<20), lighthouse, ""},
+		{"hyphens at line ends", filled("light-\nhouse ", 16<<20), lighthouse, ""},
+		{"hyphens", filled("-\n", 16<<20), lighthouse, ""},
+		{"hyphens and spaces", filled("a-"+filled(" \n", 62), 16<<20), lighthouse, ""},
+		{"tags in words", filled("light<i>house</i>s ", 16<<20), lighthouse, ""},
+		{"tags between letters", filled("a<i>", 16<<20), lighthouse, ""},
+		{"two columns", filled("the keeper of the light       wrote of the old lamp\n", 16<<20), lighthouse, ""},
+		{"many columns", filled("the keeper    of the light    wrote of it    in the old log    again\n", 16<<20), lighthouse, ""},
+		{"spaces", filled(" ", 16<<20), lighthouse, ""},
+		{"numbered lines", listing(16 << 20), lighthouse, ""},
+		{"letters alone", filled("l i g h t h o u s e ", 16<<20), lighthouse, ""},
+		{"letters of no word", filled("q ", 16<<20), lighthouse, ""},
+		{"ids in pieces", filled(strings.ReplaceAll(ownID, "-", " ")+" ", 16<<20), lighthouse, ""},
+		{"beginnings of ids", filled("fab1e001 ", 16<<20), lighthouse, ""},
 	}
 	for _, c := range cases {
 		b.Run(c.name, func(b *testing.B) {

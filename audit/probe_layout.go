@@ -295,6 +295,10 @@ func (p *Prober) putTogether(b []byte) []byte {
 		for start > from && end-start < longestWord && letterByte(b[start-1]) {
 			start--
 		}
+		if start == end {
+			i++
+			continue
+		}
 		word, stop := wholeWord(b, start)
 		s := wordScanner{b: word}
 		if stop > i && s.next() && p.lexicon.find(&s) > 0 {
@@ -315,6 +319,7 @@ func (p *Prober) putTogether(b []byte) []byte {
 func wholeWord(b []byte, i int) (word []byte, end int) {
 	var letters [longestWord]byte
 	word = letters[:0]
+	b = b[:min(len(b), i+4*longestBreak)]
 	for end = i; i < len(b) && len(word) < longestWord; {
 		switch c := b[i]; {
 		case letterByte(c):

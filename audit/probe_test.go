@@ -263,6 +263,9 @@ func FuzzProbe(f *testing.F) {
 		f.Add(format.render(lighthouse), "query", lighthouse.Question, lighthouse.Gold)
 	}
 	f.Add("<a b=c>&amp;\\u00e9\\ud83d\\ude00 1,234.5 -.5", "%41%zz%", "a a a a a", "1,2;c")
+	f.Add("bGlnaHQgb2YgdGhlIGtlZXBlciBvZiB0aGUgbG9nIGFuZCB0aGUgbGFtcA==%20%E2%82%AC", "%41", "light of the keeper", "lamp")
+	f.Add("1 | light-\n2 | house\n3 | of the kee<i>per</i>\nl a m p", "a", "light house lamp of the keeper", "lamp")
+	f.Add("gur xrrcre bs gur ybt       wrote it\nand a lamp       of the log\nthe lamp       the log\nof the log      it is", "", "the keeper of the log", "lamp")
 	f.Add("a b b a", "a b", "b b b b", "a;b;a b")
 	f.Fuzz(func(t *testing.T, document, args, question, gold string) {
 		task := Target{TaskID: ownID, Question: question, Gold: gold, SplitIDs: NewIDs([]string{otherID})}
@@ -287,6 +290,23 @@ func FuzzProbe(f *testing.F) {
 		}
 		if again := p.Probe(document, args, nil); again != got {
 			t.Fatalf("%+v, then %+v", got, again)
+		}
+		plain, forms, size := trajectory.Probes{}, 0, 0
+		p.eachForm(document, func(text probeText) hints {
+			ids := p.ids.find(text)
+			read := p.read(text, p.newEcho(args), ids.own, false)
+			gold := p.readGold(text, read, ids)
+			if forms++; forms == 1 {
+				plain = trajectory.Probes{GoldHits: gold.hits, GoldNear: gold.nearQuestion, OwnUUID: len(ids.own) > 0, QCov: read.covered, QCovNoEcho: read.coveredNoEcho}
+				size = len(text.b)
+			}
+			if len(text.b) > 3*size+64 {
+				t.Fatalf("form %d has %d bytes, the first %d", forms, len(text.b), size)
+			}
+			return read.hints
+		})
+		if forms > 4 || graver(plain, got) != got {
+			t.Fatalf("%d forms; the plain one has %+v, all together %+v", forms, plain, got)
 		}
 	})
 }
