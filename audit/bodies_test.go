@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -47,6 +48,15 @@ func TestBodies(t *testing.T) {
 	}
 	reply := string(trajectory.SentMessage{Content: "The almanac says so.\nFINAL ANSWER: Brellin", Role: "assistant"}.Canonical())
 	args := `{"url":"http://almanac.example/all"}`
+	told := func(text string) string { return task + "-- message context.v2 --\n" + text + answer }
+	request := func(text string) (body string) {
+		for _, m := range []trajectory.SentMessage{{Content: prompt.System(), Role: "system"},
+			{Content: prompt.Question("In which town did the clockmaker Odile Varn build the tower clock?", ""), Role: "user"}, {Content: text, Role: "user"}} {
+			body += string(m.Canonical()) + "\n"
+		}
+		return body
+	}
+	longer := strings.Repeat(honest, 4)
 	tests := []struct {
 		name, story, body string
 		key               string // "" for the body's own digest
@@ -74,6 +84,9 @@ func TestBodies(t *testing.T) {
 		{"the arguments of a call", fetched(honest, unprobed), args, "", "AUD-12", audit.Pass, "", true},
 		{"other arguments than the call shows", strings.Replace(fetched(honest, unprobed), "-- patch tool_executed", "-- patch tool_proposed --\n{\"args\":{\"url\":\"http://other.example/all\"}}\n\n-- patch tool_executed", 1), args, "", "AUD-12", audit.Fail, "AUD-12.head-differs", true},
 		{"the reply of the model", fetched(honest, unprobed), reply, "", "AUD-12", audit.Pass, "", true},
+		{"no body of a message", told(longer + "Brellin."), "", "", "AUD-3", audit.Skip, "", false},
+		{"the body of a message with the answer", told(longer + "Brellin."), request(longer + "Brellin."), "", "AUD-3", audit.Fail, "AUD-3.prompt-residue", true},
+		{"the body of a message", told(longer), request(longer), "", "AUD-3", audit.Pass, "", true},
 		{"a file that is no text", lay(binary), binary, "", "AUD-3", audit.Skip, "", true},
 	}
 	for _, tt := range tests {

@@ -26,7 +26,11 @@ func (t *following) prompt(a *AttemptEvidence, seq int64, p trajectory.ContextCo
 		t.unlisted = true
 		return
 	}
-	lines, cut := shownMessages(p)
+	text := p.Head[:min(len(p.Head), trajectory.PromptHead)]
+	if body, ok := t.bodies.text(p.ContentSHA256); ok {
+		text = body
+	}
+	lines, cut := shownMessages(text, p.MessageHeads)
 	for _, m := range p.Messages {
 		if line := lines[m.SHA256]; line != nil {
 			line.listed = true
@@ -81,12 +85,12 @@ type cutLine struct {
 	before int // -1: no line is cut
 }
 
-// shownMessages returns by digest what a request shows of its messages: the lines
-// of its head, and heads of their own.
-func shownMessages(p trajectory.ContextCompiled) (lines map[string]*shownLine, cut cutLine) {
+// shownMessages returns by digest what is shown of the messages of a request: the
+// lines of its text, of which the last may be cut, and heads of their own.
+func shownMessages(text string, heads []trajectory.MessageHead) (lines map[string]*shownLine, cut cutLine) {
 	lines, cut = map[string]*shownLine{}, cutLine{before: -1}
 	n := 0
-	for line := range strings.Lines(p.Head[:min(len(p.Head), trajectory.PromptHead)]) {
+	for line := range strings.Lines(text) {
 		if line, whole := strings.CutSuffix(line, "\n"); whole {
 			lines[sign.Digest([]byte(line))] = &shownLine{text: line}
 		} else {
@@ -94,7 +98,7 @@ func shownMessages(p trajectory.ContextCompiled) (lines map[string]*shownLine, c
 		}
 		n++
 	}
-	for _, m := range p.MessageHeads[:min(len(p.MessageHeads), trajectory.MostMessageHeads)] {
+	for _, m := range heads[:min(len(heads), trajectory.MostMessageHeads)] {
 		if h := headOfMessage(m); lines[m.SHA256] == nil {
 			lines[m.SHA256] = &shownLine{text: h.words(), cut: !h.whole(), own: true}
 		}
