@@ -543,12 +543,17 @@ const (
 )
 
 // Why an attempt ended as an error. The first two say nothing about the task:
-// another attempt is made whatever the plan says.
+// another attempt is made, up to the plan's free re-attempts.
 const (
 	Interrupted    = "interrupted"    // by a crash or a stop of the process; recorded by the next one
 	RunStopped     = "run stopped"    // by a failure that every task would meet
 	Infrastructure = "infrastructure" // the model or a tool failed
 )
+
+// Lost reports whether an interruption or a stop of the run ended the attempt.
+func (e AttemptEnded) Lost() bool {
+	return e.Outcome == Errored && (e.Reason == Interrupted || e.Reason == RunStopped)
+}
 
 // AttemptEnded closes an attempt. Workspace is left out where no tool of the run
 // can change one.

@@ -249,7 +249,7 @@ func (p *progress) count(task string, ended trajectory.AttemptEnded) {
 	switch {
 	case ended.Outcome != trajectory.Errored:
 		p.made[task]++
-	case ended.Reason != trajectory.Interrupted && ended.Reason != trajectory.RunStopped:
+	case !ended.Lost():
 		p.lost[task]++
 	}
 }

@@ -32,6 +32,14 @@ type Attempt struct {
 	firstUs, lastUs int64
 	process         int  // which process wrote its events
 	written         bool // a call that may change the workspace was let through
+	replied         bool // the model's last reply has been followed by no call
+	silent          int  // replies that no call followed
+}
+
+// Lost reports whether an interruption or a stop of the run ended an attempt after
+// a reply that called no tool: an answer may have been lost with it.
+func (a *Attempt) Lost() bool {
+	return a.silent > 0 && a.Ended != nil && a.Ended.Lost()
 }
 
 // Diff returns what an attempt has made of its workspace, as a unified
@@ -118,12 +126,20 @@ func (a *Attempt) step(e trajectory.Event) {
 		if p.OutputSHA256 != "" { // also a reply that was found empty was paid for
 			a.charge(p.CostMicroUSD)
 		}
+		if p.OutputSHA256 != "" && p.Error == nil {
+			a.replied = true
+			a.silent++
+		}
 		if p.RetryOf != "" {
 			a.Retried++
 		}
 		a.server.add(p)
 	case trajectory.ToolProposed:
 		a.ToolCalls++
+		if a.replied {
+			a.replied = false
+			a.silent--
+		}
 		a.names[p.CallID] = p.Name
 		a.undecided[p.CallID] = append(a.undecided[p.CallID], len(a.steps))
 	case trajectory.PolicyDecision:

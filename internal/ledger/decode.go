@@ -175,7 +175,7 @@ func checkNames(m Manifest) error {
 func checkLimits(m Manifest) error {
 	b, model := m.Budgets, m.Model
 	if min(b.CostMicroUSD, b.RunCostMicroUSD, b.Tokens, b.WallMs) < 0 ||
-		min(b.ToolCalls, b.Turns, model.ContextWindow, model.MaxTokens, m.Retry.AttemptsPerTask, m.Retry.CallTries) < 0 {
+		min(b.ToolCalls, b.Turns, model.ContextWindow, model.MaxTokens, m.Retry.AttemptsPerTask, m.Retry.CallTries, m.Retry.FreeReattempts) < 0 {
 		return trajectory.Faultf(ManifestFile, "has a limit below 0")
 	}
 	return nil

@@ -207,11 +207,13 @@ const (
 // Remote reports whether the tool is of a server that is asked over HTTP.
 func (t ToolPlan) Remote() bool { return strings.Contains(t.Server, " ") }
 
-// RetryPlan says what is tried again: model calls within an attempt, and
-// attempts that ended for want of infrastructure.
+// RetryPlan says what is tried again: model calls within an attempt, attempts
+// that ended for want of infrastructure, and attempts that an interruption or a
+// stop of the run ended after a reply that calls no tool.
 type RetryPlan struct {
 	AttemptsPerTask int `json:"attempts_per_task"`
 	CallTries       int `json:"call_tries"`
+	FreeReattempts  int `json:"free_reattempts,omitzero"` // of a task, in place of lost attempts (see Attempt.Lost); left out: no limit
 }
 
 // VotingPlan declares how many answers are gathered and how one is chosen.

@@ -165,20 +165,25 @@ func (t *Task) Votes() []int {
 
 // Settled reports whether no further attempt at a task is due by the plan: as
 // many as it votes with ended with or without an answer, or as many failed as it
-// allows.
+// allows, or more were lost than it makes again.
 func (f *Fold) Settled(t *Task) bool {
-	made, failed := 0, 0
+	made, failed, lost := 0, 0, 0
 	for _, a := range t.Attempts {
 		switch {
 		case a.Ended == nil:
 			return false
 		case a.Ended.Outcome != trajectory.Errored:
 			made++
-		case a.Ended.Reason != trajectory.Interrupted && a.Ended.Reason != trajectory.RunStopped:
+		case !a.Ended.Lost():
 			failed++
+		case a.Lost():
+			lost++
 		}
 	}
 	m := f.Manifest
+	if free := m.Retry.FreeReattempts; free > 0 && lost > free {
+		return true
+	}
 	return made >= max(m.Voting.Attempts, 1) || failed >= max(m.Retry.AttemptsPerTask, 1)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,7 +70,7 @@ func generated(t testing.TB, tasks endpoint.Tasks, url string, change func(*llm.
 		MaxTurns: 20, CallTries: client.MaxTries, Policy: p, PricesDigest: prices.Digest(), Prices: prices,
 		Tools:        []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate()},
 		SubmitIntent: true, Rehearsal: true, Concurrency: 16,
-		Key: key, Harness: trajectory.Harness{Version: "test", ExecutableSHA256: sign.Digest(nil)},
+		Key: key, Harness: trajectory.Harness{Commit: strings.Repeat("0123456789", 4), Version: "test", ExecutableSHA256: sign.Digest(nil)},
 		Now: time.Now, Mono: func() time.Duration { return time.Since(began) }, Rand: rand.Reader,
 	}
 }

@@ -222,7 +222,7 @@ func tenLooks(t *testing.T, in int, looks *atomic.Int64) *httptest.Server {
 		body, _ := io.ReadAll(r.Body) // what is cut off fits nothing below
 		asked := gjson.ParseBytes(body)
 		last := asked.Get("messages.@reverse.0")
-		message, used := `{"role":"assistant","content":"FINAL ANSWER: 417"}`, 100
+		message, used := `{"role":"assistant","content":"FINAL ANSWER: 417"}`, 260
 		switch {
 		case last.Get("content.1.image_url.url").Exists():
 			looks.Add(1)
