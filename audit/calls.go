@@ -45,6 +45,9 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 	}
 	c := &CallFact{ID: p.CallID, Name: p.Name, Turn: ev.Turn, Proposed: ev.Seq, Decided: -1, Foreign: !t.turn.came(p),
 		Cut: len(p.ArgsTruncated) > 0 || p.Redactions > 0, args: strings.Join(values, "\n"), text: text}
+	if t.turn.replied && len(a.Models) > 0 {
+		a.Models[len(a.Models)-1].Called = true
+	}
 	c.echo = echoed(p.Name, p.Args, c.args)
 	shown := p.Args // the most that the journal shows
 	if text, whole := t.turn.texts[asked{p.CallID, p.Name, p.ArgsSHA256}]; whole && t.turn.asked != nil && c.Cut {

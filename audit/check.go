@@ -70,5 +70,6 @@ func Checks() []Check {
 		scorerParity(),
 		judgeHealth(),
 		attachmentDelivery(),
+		contradictoryRecords(),
 	}
 }

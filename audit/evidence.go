@@ -27,7 +27,8 @@ type Evidence struct {
 	Odd       []OddText       // each distinct text once
 	OddUnread bool            // there are more of them than are kept
 	Usage     *UsageExport    // nil: not at hand
-	Unswept   bool            // an answer was graded without the judge cache having been checked since the process began
+	Clocks    Clocks
+	Unswept   bool // an answer was graded without the judge cache having been checked since the process began
 
 	RunSpent int64 // the line with which the known costs passed the budget of the run; 0: they did not
 	spent    int64 // known costs up to the line that was read last, in micro-USD
@@ -125,6 +126,12 @@ type ModelFact struct {
 	Responded     string // the model that the reply names; "" for none
 	RequestID     string // "" for none
 	In, Out       int64  // tokens
+	Cached        int64  // of In
+	Asked, Bytes  int64  // bytes of the messages of its request, without pictures, and of the reply
+	Failed        int    // tries of its call that failed before it, but for refusals by a rate limit, for length, and by nobody to connect to
+	TimedOut      int    // others that failed as slow as a time limit
+	Called        bool   // a call of a tool was proposed after it
+	Empty         bool   // it was found empty, and asked for again
 	CostMicroUSD  *int64 // nil: not known
 	UsageReported bool
 	Prompted      bool // the request that it answers is recorded

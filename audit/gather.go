@@ -74,6 +74,9 @@ func (p planned) mayApprove(by, tool string) bool {
 type turn struct {
 	prompted bool
 	replied  bool
+	bytes    int64                   // of the messages of its last request, without pictures
+	failed   int                     // tries since the last reply
+	timedOut int                     // likewise, those as slow as a time limit
 	asked    map[asked]int           // calls of a whole reply, how often each; nil: the reply is not whole
 	texts    map[asked]string        // their arguments, as the reply has them
 	marked   *trajectory.SentMessage // a reply of which only secrets are not shown; nil: it is not
@@ -125,6 +128,7 @@ func (g *gatherer) evidence(run *ledger.Run) *Evidence {
 // attempt has begun.
 func (g *gatherer) add(ev trajectory.Event) error {
 	g.spend(ev)
+	g.e.Clocks.see(ev)
 	switch p := ev.Payload.(type) {
 	case trajectory.JudgeBattery:
 		g.e.Batteries = append(g.e.Batteries, BatteryFact{ev.Seq, p})
@@ -220,6 +224,7 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 		} else if unheard(p.Error) {
 			a.Unheard++
 		}
+		t.turn.tried(p)
 	case trajectory.ToolProposed:
 		t.propose(a, ev, p)
 	case trajectory.ApprovalRequested:
@@ -271,7 +276,7 @@ func (t *following) reply(seq int64, p trajectory.ModelCallCompleted) ModelFact 
 		t.talk.Reply(p.OutputSHA256)
 	}
 	t.turn.replied, t.turn.asked, t.turn.marked = true, nil, nil
-	f := ModelFact{Seq: seq, Requested: p.RequestedModel, Responded: p.ResponseModel, RequestID: p.RequestID, In: p.Tokens.In, Out: p.Tokens.Out, CostMicroUSD: p.CostMicroUSD, UsageReported: p.UsageReported, Prompted: t.turn.prompted}
+	f := ModelFact{Cached: p.Tokens.Cached, Asked: t.turn.bytes, Bytes: p.Bytes, Failed: t.turn.failed, TimedOut: t.turn.timedOut, Empty: p.Error != nil, Seq: seq, Requested: p.RequestedModel, Responded: p.ResponseModel, RequestID: p.RequestID, In: p.Tokens.In, Out: p.Tokens.Out, CostMicroUSD: p.CostMicroUSD, UsageReported: p.UsageReported, Prompted: t.turn.prompted}
 	h := head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead}
 	m, shown := h.message()
 	if !shown {

@@ -24,10 +24,12 @@ func modelIdentity() Check {
 		Rules: []Rule{
 			{"model-undeclared", High, 3, "replies of a model that the plan neither names nor declares as another name of it"},
 			{"judge-is-agent", ToReview, 2, "verdicts of a judge that is the model whose answers it judges"},
+			{"local-origin", ToReview, 1, "a model that its maker alone serves, or a search engine beside such a model, that is asked at an address of this computer or of a private network"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			undeclared(e, n)
 			unnamedModels(e, n)
+			localOrigins(e.Manifest, n)
 			if j, a := e.Manifest.Judge, e.firstByJudge(); j != nil && a != nil && Declares(e.Manifest.Model, j.Model, e.Manifest.Model.Name) {
 				n.find("judge-is-agent", place{seq: a.Judged, given: true}, fmt.Sprintf("the model %q judged answers of %q", j.Model, e.Manifest.Model.Name), "another model as the judge")
 			}

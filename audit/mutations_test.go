@@ -142,7 +142,9 @@ func beside(before bool) func(story) story {
 	return func(s story) story {
 		at := slices.IndexFunc(s, func(p section) bool { return p.header == "expect" })
 		if before {
-			at = slices.IndexFunc(s, func(p section) bool { return strings.HasPrefix(p.header, "task ") })
+			at = slices.IndexFunc(s, func(p section) bool {
+				return strings.HasPrefix(p.header, "task ") || strings.HasPrefix(p.header, "repeat ")
+			})
 		}
 		return slices.Insert(slices.Clone(s), at, task, answer)
 	}

@@ -20,6 +20,10 @@ const unlisted = "unlisted"
 // messages that it lists for the first time.
 func (t *following) prompt(a *AttemptEvidence, seq int64, p trajectory.ContextCompiled) {
 	t.turn.prompted, a.open().Asked = true, true
+	t.turn.bytes = 0
+	for _, m := range p.Messages {
+		t.turn.bytes += m.Bytes
+	}
 	fact := PromptFact{Seq: seq, Messages: len(p.Messages), Overlong: len(p.Head) > trajectory.PromptHead}
 	if len(p.Messages) == 0 { // told says that nothing was recorded
 		a.Prompts = append(a.Prompts, fact)

@@ -20,8 +20,12 @@ func usageReconciliation() Check {
 			{"request-unrecorded", High, 1, "more requests of the export that the journal does not have than the journal has requests without an id, where it has others of the export"},
 			{"ids-foreign", ToReview, 1, "an export that names requests of which the journal, which has ids too, has none"},
 			{"id-missing", ToReview, 1, "replies without the id of their request, where others to the same asker have one"},
+			{"tokens-too-few", ToReview, 1, "replies of the agent's model with more than 20 bytes of the request, or of the reply, for each of its tokens, of at least 2000 bytes; no export is needed"},
+			{"cost-differs", ToReview, 1, "a reply that cost more than one with as many tokens of each kind or more, or more than 2000 micro-USD a token; no export is needed"},
 		},
 		Run: func(e *Evidence, n *Notes) {
+			tokensTooFew(e, n)
+			costsDiffer(e, n)
 			if e.Usage == nil {
 				n.absent("no usage export was given")
 				return

@@ -19,6 +19,10 @@ func votingDisclosure() Check {
 			{"attempt-after-grading", Critical, 1, "in a run that is to be submitted, an attempt that began after the first verdict"},
 			{"answer-after-grading", Critical, 1, "in a run that is to be submitted, an answer that was committed after the first verdict"},
 			{"more-answers-than-declared", High, 1, "more committed answers of a task than the plan declares"},
+			{"answers-failed-first", High, 1, "failed tries of the model calls that answer solved tasks, more often than of the other calls of the run with p < 0.001, or of all calls that answer wrongly; rate limits, refused connections and time limits do not count"},
+			{"replies-lost", High, 1, "attempts that an interruption or a stop of the run ended after a reply that calls no tool, at 5 tasks and 5 % of the run or more"},
+			{"answers-often-failed", ToReview, 1, "failed tries of the model calls that answer a fifth of the solved tasks or more, and at least three"},
+			{"reply-lost", ToReview, 1, "an attempt that an interruption or a stop of the run ended after a reply that calls no tool"},
 			{"resumed-by-another-version", ToReview, 1, "an interruption after which another version of the program took the run up"},
 			{"fewer-answers-than-declared", Info, 1, "fewer finished attempts at a task than the plan declares"},
 			{"attempts-lost", Info, 1, "attempts at a task that ended as an error without an answer"},
@@ -54,6 +58,8 @@ func votingDisclosure() Check {
 				lost(n, t)
 				ungraded(e, n, t, firstJudged)
 			}
+			failedTries(e, n)
+			lostReplies(e, n)
 		},
 	}
 }
