@@ -199,6 +199,34 @@ func TestSettled(t *testing.T) {
 	}
 }
 
+// TestSettledAfterLosses: attempts that were lost after a reply without tool calls
+// are made again as often as the plan has it; others always are.
+func TestSettledAfterLosses(t *testing.T) {
+	lost := &trajectory.AttemptEnded{Outcome: trajectory.Errored, Reason: trajectory.Interrupted}
+	stopped := &trajectory.AttemptEnded{Outcome: trajectory.Errored, Reason: trajectory.RunStopped}
+	failed := &trajectory.AttemptEnded{Outcome: trajectory.Errored, Reason: trajectory.Infrastructure}
+	attempt := func(ended *trajectory.AttemptEnded, silent int) *Attempt {
+		return &Attempt{Ended: ended, silent: silent}
+	}
+	for name, tt := range map[string]struct {
+		free     int
+		attempts []*Attempt
+		want     bool
+	}{
+		"as many":          {2, []*Attempt{attempt(lost, 1), attempt(stopped, 2)}, false},
+		"one more":         {2, []*Attempt{attempt(lost, 1), attempt(stopped, 2), attempt(lost, 1)}, true},
+		"before a reply":   {2, []*Attempt{attempt(lost, 1), attempt(stopped, 2), attempt(lost, 0)}, false},
+		"another reason":   {2, []*Attempt{attempt(lost, 1), attempt(stopped, 2), attempt(failed, 1)}, false},
+		"without a limit":  {0, []*Attempt{attempt(lost, 1), attempt(lost, 1), attempt(lost, 1), attempt(lost, 1)}, false},
+		"the last is open": {1, []*Attempt{attempt(lost, 1), attempt(lost, 1), attempt(nil, 0)}, false},
+	} {
+		f := &Fold{Manifest: Manifest{Retry: RetryPlan{AttemptsPerTask: 2, FreeReattempts: tt.free}}}
+		if got := f.Settled(&Task{Attempts: tt.attempts}); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // TestVerifyVoting: a run with a vote verifies, and what is derived from it
 // cannot be changed.
 func TestVerifyVoting(t *testing.T) {
