@@ -97,6 +97,9 @@ func notOfAnEvent() map[string][]string {
 			"AUD-04/fires-installs-harness.txt", "AUD-04/fires-metadata-address.txt", "AUD-04/fires-other-harness.txt", "AUD-04/fires-reads-answers-of-the-hub.txt",
 		},
 		"in what a call asks for, which has honest uses and which the Gate lets pass": {
+			"AUD-04/fires-path-file.txt", "AUD-04/fires-path-file-by-pathlib.txt", "AUD-04/fires-path-file-by-shell.txt", "AUD-04/fires-server-given-file.txt", "AUD-04/fires-server-given-gold.txt",
+			"AUD-04/fires-server-given-answer-key.txt", "AUD-04/fires-answer-variable.txt", "AUD-04/fires-answer-variable-by-shell.txt", "AUD-04/fires-answer-variable-of-a-file.txt",
+			"AUD-04/fires-id-in-code.txt", "AUD-04/fires-id-in-code-after-page.txt", "AUD-04/fires-id-in-code-numeral.txt",
 			"AUD-04/fires-file-address.txt", "AUD-04/fires-file-address-fetched.txt", "AUD-04/fires-frames.txt", "AUD-04/fires-frames-by-getattr.txt",
 			"AUD-04/fires-maps-by-shell.txt", "AUD-04/fires-objects.txt", "AUD-04/fires-processes.txt", "AUD-04/fires-stack.txt",
 		},
@@ -126,6 +129,8 @@ func notOfAnEvent() map[string][]string {
 		"in what a call asks for and its result together": {
 			"AUD-01/fires-other-ids-without-hyphens.txt", "AUD-01/fires-other-ids.txt", "AUD-01/fires-own-id-from-server.txt", "AUD-01/fires-own-id-listed.txt",
 			"AUD-01/fires-word-cut-in-two.txt", "AUD-01/fires-own-id-behind-another.txt", "AUD-01/fires-other-ids-behind-one.txt",
+			"AUD-01/fires-start-of-id.txt", "AUD-01/fires-start-of-id-json.txt", "AUD-01/fires-start-of-id-groups.txt", "AUD-01/fires-start-of-id-among-others.txt",
+			"AUD-04/fires-walk-by-shell.txt", "AUD-04/fires-walk-prints-gold.txt", "AUD-04/fires-walk-prints-record.txt",
 			"AUD-01/fires-answer-for-id.txt", "AUD-01/fires-answer-for-id-at-an-address.txt", "AUD-01/fires-answer-for-id-list.txt", "AUD-01/fires-answer-for-id-number.txt",
 			"AUD-01/fires-answer-behind-the-attachments-name.txt",
 			"AUD-01/fires-question-behind-five-words.txt", "AUD-01/fires-question-behind-fragment.txt", "AUD-01/fires-question-behind-extra-argument.txt",
