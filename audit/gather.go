@@ -13,11 +13,12 @@ import (
 // gatherer follows a journal and keeps the facts that checks need: places,
 // digests, counts and answers, no heads. It takes time linear in the journal.
 type gatherer struct {
-	e     *Evidence
-	tasks map[string]*following
-	ids   *IDs // of the split
-	swept bool // the judge cache was checked since the process began
-	odd   *oddTexts
+	e       *Evidence
+	tasks   map[string]*following
+	ids     *IDs // of the split
+	answers *Answers
+	swept   bool // the judge cache was checked since the process began
+	odd     *oddTexts
 
 	bodies   bodies
 	approved *beforehand
@@ -94,6 +95,11 @@ type pending struct{ undecided, allowed, refused []*CallFact }
 
 func newGatherer(m ledger.Manifest, gold map[string]string) *gatherer {
 	g := &gatherer{e: &Evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks)), ids: NewIDs(m.SplitIDs), odd: &oddTexts{said: map[string]bool{}}, approved: &beforehand{m.Approved}}
+	targets := make([]Target, len(m.Tasks))
+	for i, t := range m.Tasks {
+		targets[i] = Target{TaskID: t.TaskID, Gold: gold[t.TaskID]}
+	}
+	g.answers = NewAnswers(targets)
 	plan := planned{unknown: unknownSources(m), schemas: map[string]bool{}, refusals: budgetRefusals(m.Budgets), budgets: m.Budgets, hashes: m.Evidence == ledger.EvidenceHashes,
 		model: m.Model.Name, tools: map[string]bool{}, words: refusalWords, policy: m.Policy, approved: g.approved}
 	plan.policy.MaxToolCalls, plan.policy.MaxCostMicroUSD = policy.Unlimited, policy.Unlimited
@@ -157,7 +163,7 @@ func (g *gatherer) add(ev trajectory.Event) error {
 
 func (g *gatherer) begin(t *following, ev trajectory.Event, p trajectory.TaskStarted) {
 	if t.prober == nil {
-		t.prober = NewProber(Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids})
+		t.prober = NewProber(Target{TaskID: t.Plan.TaskID, Question: p.Question, Gold: g.e.Gold[t.Plan.TaskID], SplitIDs: g.ids, Answers: g.answers})
 		t.bodies = g.bodies
 		t.question = p.Question
 		t.ownTexts = []string{prompt.Question(p.Question, p.FileName), prompt.System(), prompt.Reminder()}

@@ -72,6 +72,9 @@ func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) 
 	case asked.goldNear:
 		n.find("description-with-gold", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", asked.share, c.Result.Name), cleanSource)
 	}
+	if !inside && p.KeyedAnswers >= manyAnswers {
+		found("answers-of-tasks", "the answers of %d tasks of the run, each under its key, from %s", p.KeyedAnswers, c.Result.Name)
+	}
 	if c.Result.ClassA != "" && bearing && (p.OwnUUID || p.QCov >= someQuestion) {
 		found("class-a-answer", "the task in a page of an answer source: %s", c.Result.ClassA)
 	}
@@ -109,6 +112,8 @@ func hinted(n *Notes, at place, c *CallFact) {
 		found("question-without-gold", "%d of 1000 of the question's text, from %s", max(p.QCovNoEcho, r.Quoted.share), r.Name)
 	case third && p.QCovNoEcho >= someQuestion && p.GoldNear && p.GoldLabelNear:
 		found("part-of-question", "%d of 1000 of the question's text with a labelled gold answer near it, from %s", p.QCovNoEcho, r.Name)
+	case third && p.ListedAnswers >= manyAnswers:
+		found("answers-listed", "the answers of %d tasks of the run in one list, from %s", p.ListedAnswers, r.Name)
 	case third && p.ChangedQuestion:
 		found("changed-question", "most words of the question around the labelled gold answer, from %s", r.Name)
 	case p.DenyClass == 1:

@@ -26,6 +26,7 @@ const (
 type Target struct {
 	TaskID, Question, Gold string
 	SplitIDs               *IDs
+	Answers                *Answers // of the run; nil: none are looked for
 }
 
 // Prober measures documents for one task. It never changes once it is made and
@@ -67,6 +68,8 @@ type Target struct {
 //   - The beginning of an id is at least 6 of its letters and digits that no other id
 //     of the split begins with. own_id_start: gold within 80 characters of that of the
 //     task's id.
+//   - keyed_answers and listed_answers are counted over the tasks of the run, the own one
+//     included (see Answers).
 //   - Gold of fewer than 4 characters counts, in all of gold_hits, gold_near and
 //     uuid_gold_near, only with a label, or directly beside a span or the id.
 //   - gold_hits stops at 1000.
@@ -87,6 +90,7 @@ type Prober struct {
 	gold          goldForm
 	phrases       *phrases
 	question      string
+	answers       *Answers
 
 	firstRotated, lastRotated uint32 // words in rot13
 }
@@ -94,7 +98,10 @@ type Prober struct {
 // NewProber prepares for one task, in time linear in the target.
 func NewProber(t Target) *Prober {
 	fixed := fixedPhrases()
-	p := &Prober{lexicon: newLexicon(fixed.lexicon), ids: newIDSet(t.TaskID, t.SplitIDs), phrases: fixed, question: t.Question}
+	p := &Prober{lexicon: newLexicon(fixed.lexicon), ids: newIDSet(t.TaskID, t.SplitIDs), phrases: fixed, question: t.Question, answers: t.Answers}
+	if t.Answers != nil {
+		p.lexicon, p.ids.tasks = newLexicon(t.Answers.lexicon), t.Answers.tasks
+	}
 	p.prepareQuestion(t.Question)
 	p.gold = newGoldForm(t.Gold, p.lexicon)
 	p.prepareRotated(t.Question, t.Gold)
@@ -116,6 +123,10 @@ func (p *Prober) probe(document, args string, urls []string) (gravest trajectory
 		ids := p.ids.find(text)
 		read := p.read(text, said, ids.own, false)
 		gold := p.readGold(text, read, ids)
+		keyed, listed := 0, 0
+		if p.answers != nil {
+			keyed, listed = p.answers.count(text, read.answers, ids.keys)
+		}
 		gravest = graver(gravest, trajectory.Probes{
 			AnswerColumn:     read.answerColumn,
 			AnswerKeys:       read.answerKeys,
@@ -125,6 +136,8 @@ func (p *Prober) probe(document, args string, urls []string) (gravest trajectory
 			GoldLabelNear:    gold.labelled,
 			GoldNear:         gold.nearQuestion,
 			InjectionMarkers: read.markers,
+			KeyedAnswers:     keyed,
+			ListedAnswers:    listed,
 			OtherIDStarts:    ids.starts,
 			OtherUUIDs:       ids.others,
 			OwnIDStart:       gold.nearStart,

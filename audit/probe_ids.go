@@ -79,6 +79,7 @@ func (s *IDs) begun(start []byte, but string) (id string, several bool) {
 type idSet struct {
 	own    string
 	others *IDs
+	tasks  map[string]int // see Answers
 }
 
 func newIDSet(own string, split *IDs) idSet {
@@ -115,8 +116,9 @@ func bareID(out, id []byte) ([]byte, bool) {
 
 // foundIDs is where ids stand in a document.
 type foundIDs struct {
-	own, ownStarts []interval // the task's id; its first digits, where no other id has the same
-	others, starts int        // ids of other tasks that are there, and those of which only the beginning is
+	own, ownStarts []interval  // the task's id; its first digits, where no other id has the same
+	keys           []answerKey // ids of the run's tasks, and their first digits
+	others, starts int         // ids of other tasks that are there, and those of which only the beginning is
 }
 
 // find looks for ids. The beginning of an id is at least 6 of its letters and digits,
@@ -151,17 +153,23 @@ func (s *idSet) find(t probeText) foundIDs {
 				end = joined
 			}
 		}
+		id := ""
 		switch {
 		case whole == ownNumber:
+			id = s.own
 			f.own = append(f.own, interval{i, end})
 		case whole != none:
+			id = string(bare)
 			seen[whole] = true
 		case start:
-			if id := s.begun(bare); id != "" && id == s.own {
+			if id = s.begun(bare); id != "" && id == s.own {
 				f.ownStarts = append(f.ownStarts, interval{i, end})
 			} else if id != "" {
 				begun[id] = true
 			}
+		}
+		if task, known := s.tasks[id]; known && len(f.keys) < mostKeys {
+			f.keys = append(f.keys, answerKey{task, interval{i, end}})
 		}
 		i = end
 	}

@@ -143,6 +143,7 @@ type reading struct {
 	answerKeyNearID        bool
 	markers                int
 	hints                  hints
+	answers                answerReading
 }
 
 // passing is a word on its way through reader.recent.
@@ -186,6 +187,9 @@ func (p *Prober) read(t probeText, said echo, own []interval, throughout bool) r
 		}
 		end = s.end
 		r.add(passing{start: s.start, end: s.end, id: id})
+		if p.answers != nil && id > p.answers.lexicon.below.last && id <= p.answers.lexicon.last {
+			p.answers.match(&r.out.answers, t, id, r.n, r.startOf)
+		}
 		state = p.phrases.automaton.step(state, id)
 		for _, found := range p.phrases.automaton.found[state] {
 			phrase := &p.phrases.all[found]
@@ -196,6 +200,10 @@ func (p *Prober) read(t probeText, said echo, own []interval, throughout bool) r
 			case markerPhrase:
 				if !phrase.colon || t.colonAt(s.end) {
 					markers |= 1 << phrase.number
+				}
+			case labelPhrase:
+				if _, behind := lookAhead(t.b, s.end); behind == ':' || behind == '=' {
+					r.out.answers.labels++
 				}
 			}
 		}

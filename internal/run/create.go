@@ -58,6 +58,7 @@ type Run struct {
 	swept        *judgecache.Sweep // of the verdicts, before the run began or went on; nil: there are none
 	work         string            // directory of the workspaces
 	splitIDs     *audit.IDs
+	answers      *audit.Answers   // of the run's tasks; nil: they have no gold
 	lost         *UnrecordedError // what ended the evidence, of a run that goes on without; else nil
 
 	money         *purse                  // what the run may still cost, while it executes
@@ -202,6 +203,11 @@ func (r *Run) open(end trajectory.End) (err error) {
 		return err
 	}
 	r.splitIDs = audit.NewIDs(r.cfg.Set.IDs)
+	targets := make([]audit.Target, len(r.cfg.Set.Tasks))
+	for i, t := range r.cfg.Set.Tasks {
+		targets[i] = audit.Target{TaskID: t.ID, Question: t.Question, Gold: r.gold[t.ID]}
+	}
+	r.answers = audit.NewAnswers(targets)
 	if found := r.Unfit(); found != nil { // before the run was interrupted
 		r.unfit(found)
 	}

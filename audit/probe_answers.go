@@ -1,0 +1,249 @@
+package audit
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	manyAnswers    = 3    // tasks of a run whose answers are in one document
+	beginningWords = 6    // of a question that name it
+	mostFormWords  = 12   // of a gold that is looked for in lists
+	mostKeys       = 4096 // of ids and questions in a document, and as many entries
+	keyedChars     = 160  // bytes between a key and its answer
+	longestNumber  = 4    // digits before an entry
+)
+
+// Answers are the golds of the tasks of a run, prepared to be found together in a
+// document. They never change.
+type Answers struct {
+	lexicon *lexicon // one word of each form
+	forms   map[uint32][]answerForm
+	tasks   map[string]int // by the letters and digits of the id
+	golds   []*Prober      // which look for one gold; nil: none
+	texts   []string       // the golds as text, "" for none
+	lengths []int          // of the questions, in bytes
+}
+
+// answerForm is what a task is found by: a distinctive gold, or the beginning of its
+// question.
+type answerForm struct {
+	task  int
+	words [][]byte
+	at    int // the word that is in the lexicon
+	gold  bool
+}
+
+// NewAnswers prepares the tasks of a run in their order, of which the id, the question
+// and the gold are read; nil where fewer than three have a gold.
+func NewAnswers(tasks []Target) *Answers {
+	fixed := fixedPhrases()
+	a := &Answers{lexicon: newLexicon(fixed.lexicon), forms: map[uint32][]answerForm{}, tasks: map[string]int{}, golds: make([]*Prober, len(tasks)), texts: make([]string, len(tasks)), lengths: make([]int, len(tasks))}
+	known, begun := 0, map[string]int{}
+	var buf [longestID]byte
+	beginnings := make([][][]byte, len(tasks))
+	for i, t := range tasks {
+		if t.Gold == "" {
+			continue
+		}
+		known++
+		a.golds[i] = NewProber(Target{Gold: t.Gold})
+		if bare, ok := bareID(buf[:0], []byte(t.TaskID)); ok && len(bare) >= shortestID {
+			a.tasks[string(bare)] = i
+		}
+		gold := wordsIn(canonicalText(t.Gold).b)
+		a.texts[i] = string(bytes.Join(gold, []byte(" ")))
+		if distinctive(gold) && len(gold) <= mostFormWords {
+			a.add(answerForm{task: i, words: gold, gold: true})
+		}
+		question := canonicalText(t.Question).b
+		a.lengths[i] = len(question)
+		if words := wordsIn(question); len(words) >= beginningWords && a.golds[i].Probe(t.Question, "", nil).GoldHits == 0 {
+			beginnings[i] = words[:beginningWords]
+			begun[string(bytes.Join(beginnings[i], []byte(" ")))]++
+		}
+	}
+	if known < manyAnswers {
+		return nil
+	}
+	for i, words := range beginnings {
+		if words != nil && begun[string(bytes.Join(words, []byte(" ")))] == 1 {
+			a.add(answerForm{task: i, words: words})
+		}
+	}
+	return a
+}
+
+// add keeps a form under its longest word that is no word of the fixed phrases.
+func (a *Answers) add(f answerForm) {
+	f.at = -1
+	for i, word := range f.words {
+		s := wordScanner{b: word}
+		if s.next() && a.lexicon.below.find(&s) == 0 && (f.at < 0 || len(word) > len(f.words[f.at])) {
+			f.at = i
+		}
+	}
+	if f.at >= 0 {
+		s := wordScanner{b: f.words[f.at]}
+		s.next()
+		id := a.lexicon.add(&s)
+		a.forms[id] = append(a.forms[id], f)
+	}
+}
+
+func wordsIn(b []byte) (words [][]byte) {
+	for s := (wordScanner{b: b}); s.next(); {
+		words = append(words, slices.Clone(s.word()))
+	}
+	return words
+}
+
+// distinctive reports whether a gold is no word or number that any list may hold.
+func distinctive(gold [][]byte) bool {
+	text := bytes.Join(gold, nil)
+	return len(text) > shortGold && (!digits(text) || len(text) > longestNumber)
+}
+
+// answerEntry is a place where a gold stands.
+type answerEntry struct {
+	task   int
+	place  interval
+	number int // that stands before it; -1: none
+	called bool
+	listed bool // it stands alone between delimiters
+}
+
+// answerKey is a place that names a task.
+type answerKey struct {
+	task  int
+	place interval
+}
+
+// answerReading is what one walk through a document finds of the run's tasks.
+type answerReading struct {
+	keys    []answerKey
+	entries []answerEntry
+	labels  int
+}
+
+// match takes in what stands where a word of the lexicon does; startOf returns where
+// the words before it begin, of which there are n.
+func (a *Answers) match(out *answerReading, t probeText, id uint32, n int, startOf func(words int) int) {
+	for _, f := range a.forms[id] {
+		if f.at >= n || len(out.entries)+len(out.keys) >= mostKeys {
+			continue
+		}
+		start := startOf(f.at + 1)
+		s := wordScanner{b: t.b, end: start}
+		if slices.ContainsFunc(f.words, func(word []byte) bool { return !s.next() || !bytes.Equal(s.word(), word) }) {
+			continue
+		}
+		place := interval{start, s.end}
+		if !f.gold {
+			out.keys = append(out.keys, answerKey{f.task, place})
+			continue
+		}
+		number, before := numberBefore(t.b, start)
+		_, open := lookBack(t.b, before)
+		end := s.end
+		if end < len(t.b) && t.b[end] == '.' {
+			end++
+		}
+		_, closed := lookAhead(t.b, end)
+		listed := open != 0 && closed != 0 && closed != ':' && closed != '='
+		if !listed {
+			number = -1
+		}
+		out.entries = append(out.entries, answerEntry{f.task, place, number, called(t.b, start), listed})
+	}
+}
+
+// numberBefore returns the number that stands before a place, as that of an entry of a
+// list does, and where it begins; -1 and the place for none.
+func numberBefore(b []byte, start int) (number, begins int) {
+	i := start
+	for i > 0 && start-i < lookAround && (b[i-1] == ' ' || quoteByte(b[i-1]) || strings.IndexByte(".):\t|,-", b[i-1]) >= 0) {
+		i--
+	}
+	end := i
+	for i > 0 && end-i <= longestNumber && digitByte(b[i-1]) {
+		i--
+	}
+	number, err := strconv.Atoi(string(b[i:end]))
+	if err != nil || end == start || end-i > longestNumber || i > 0 && wordByte(b[i-1]) {
+		return -1, start
+	}
+	return number, i
+}
+
+// count returns how many tasks have their gold under a key of their own, and of how
+// many the gold is an entry of a list.
+//
+// A key is the task's id or its first digits, or the first words of its question, with
+// the gold within some 160 bytes. Labels are keys where they are at most twice as many
+// as the golds, and numbers where they follow the order of the run's tasks: quizzes and
+// lists of capitals have golds of several tasks by chance.
+func (a *Answers) count(t probeText, read answerReading, ids []answerKey) (keyed, listed int) {
+	keys := slices.Concat(read.keys, ids)
+	slices.SortFunc(keys, func(a, b answerKey) int { return a.place.start - b.place.start })
+	named, labelled, entries := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	ordered := map[int]map[string]bool{}
+	for i, k := range keys {
+		gold := a.texts[k.task]
+		if gold == "" || named[gold] {
+			continue
+		}
+		from, to := k.place.end, len(t.b)
+		if i+1 < len(keys) {
+			to = keys[i+1].place.start
+		}
+		to = max(from, min(to, from+a.lengths[k.task]+keyedChars))
+		window := probeText{b: t.b[from:to]}
+		found := a.golds[k.task].readGold(window, reading{}, foundIDs{own: []interval{{0, 0}}})
+		named[gold] = found.nearID || found.called
+	}
+	var span interval
+	for _, e := range read.entries {
+		gold := a.texts[e.task]
+		if e.called {
+			labelled[gold] = true
+		}
+		if !e.listed {
+			continue
+		}
+		if len(entries) == 0 {
+			span.start = e.place.end
+		}
+		entries[gold], span.end = true, e.place.start
+		if e.number >= 0 {
+			offset := e.number - e.task
+			if ordered[offset] == nil {
+				ordered[offset] = map[string]bool{}
+			}
+			ordered[offset][gold] = true
+		}
+	}
+	for _, found := range named {
+		if found {
+			keyed++
+		}
+	}
+	if 2*len(labelled) >= read.labels+bytes.Count(t.b, []byte("\na:"))+bytes.Count(t.b, []byte(" a:")) {
+		keyed = max(keyed, len(labelled))
+	}
+	for _, golds := range ordered {
+		keyed = max(keyed, len(golds))
+	}
+	if len(entries) >= manyAnswers && span.start < span.end {
+		between := bytes.Count(t.b[span.start:span.end], []byte("\n"))
+		if between == 0 {
+			between = bytes.Count(t.b[span.start:span.end], []byte(",")) + bytes.Count(t.b[span.start:span.end], []byte(";"))
+		}
+		if 3*len(entries) >= between {
+			listed = len(entries)
+		}
+	}
+	return keyed, listed
+}
