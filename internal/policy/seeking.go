@@ -62,9 +62,9 @@ func seeking() seekingWords {
 			"q a pairs", "respostas", "respuestas", "risposte", "réponses", "solved examples", "solved questions", "solved tasks", "solutionnaire", "worked solutions", "ответы"}, exact...),
 		Exact:     exact,
 		Materials: []string{"answer", "lösung", "lösungen", "metadata", "soluciones", "solution", "solutions", "soluzioni"},
-		Certain:   []string{"2023 all", "2023 level1", "2023 level2", "2023 level3", "ai assistant", "ai assistants", "hugging face", "huggingface", "mialon", "smolagents"},
+		Certain:   []string{"2023 all", "2023 level1", "2023 level2", "2023 level3", "annotator metadata", "ai assistant", "ai assistants", "hf dataset", "hf datasets", "hugging face", "huggingface", "mialon", "smolagents"},
 		Benchmark: []string{"benchmark", "benchmarks"},
-		Splits:    []string{"dev set", "dev split", "leaderboard", "leaderboards", "test split", "validation questions", "validation set", "validation split", "validation tasks"},
+		Splits:    []string{"dev set", "dev split", "leaderboard", "leaderboards", "test split", "validation question", "validation questions", "validation set", "validation split", "validation task", "validation tasks"},
 		Dataset:   []string{"ai agent", "ai agents", "data set", "data sets", "dataset", "datasets", "jsonl", "llm agent", "llm agents", "parquet", "test set"},
 		Weak:      []string{"165", "dev", "level 1", "level 2", "level 3", "level1", "level2", "level3", "validation"},
 		Others: []string{"adql", "agis", "aip", "amd", "asteroid", "asteroids", "astrometric", "astrometry", "astroml", "astronomy", "b2g", "blockchain", "board game", "catalog", "catalogs", "catalogue", "catalogues", "cosmos",
@@ -187,7 +187,10 @@ func (s seekingWords) sought(around []string, at int) bool {
 	case bare && (count(s.Splits) > 0 || answers && (count(s.Dataset) > 0 || weak > 1) || count(s.Exact) > 0 && weak > 0):
 		return true
 	}
-	return weak > 0 && s.plain(around)
+	if answers && weak > 0 && count(s.Dataset) > 0 && s.plain(around[at:min(len(around), at+2)]) {
+		return true
+	}
+	return (weak > 0 || count(s.Exact) > 0 && count([]string{"question", "questions", "task", "tasks"}) > 0) && s.plain(around)
 }
 
 // weakNext says whether words begin with a weak one, as where gaia is followed by level 2.

@@ -201,6 +201,11 @@ func TestSeeksInOtherWords(t *testing.T) {
 		"https://proxy.example/?q=Z2FpYSBiZW5jaG1hcmsgYW5zd2VycyBsZXZlbCAy", // gaia benchmark answers level 2
 		"GAIA task answer key level 2 tower clock",
 		"site:github.com gaia_validation answers json",
+		"solution to GAIA validation question clockmaker",
+		"\"GAIA\" \"Annotator Metadata\" clockmaker",
+		"gaia hf dataset viewer validation answer",
+		"GAIA questions with ground truth json github",
+		"open deep research GAIA validation jsonl output answers",
 	} {
 		if !Seeks(text) {
 			t.Errorf("%q does not look for answers", text)
