@@ -14,6 +14,7 @@ type goldReader struct {
 	nearPlace, behindID goldWindow // near a place of the question; behind the first digits of the id
 	bagged              int        // where the words around gold were last looked at, and a step
 	out                 goldFindings
+	listed              *[]interval // where all parts stand, and nothing else is wanted; nil: it is not
 }
 
 // goldWord is a word that a part of the gold may begin with.
@@ -32,6 +33,21 @@ func (p *Prober) readGold(t probeText, read reading, ids foundIDs) goldFindings 
 		own: cursor{all: ids.own}, starts: cursor{all: ids.ownStarts}, counted: cursor{all: t.counted},
 		all: newGoldWindow(g.parts), nearQ: newGoldWindow(g.parts), near: newGoldWindow(g.parts), nearPlace: newGoldWindow(g.parts), behindID: newGoldWindow(g.parts),
 	}
+	p.walkGold(&r)
+	return r.out
+}
+
+// goldPlaces returns where the parts of the gold stand.
+func (p *Prober) goldPlaces(t probeText) (places []interval) {
+	if g := &p.gold; g.parts > 0 {
+		p.walkGold(&goldReader{p: p, gold: g, text: t, counted: cursor{all: t.counted}, listed: &places})
+	}
+	return places
+}
+
+// walkGold goes through the words of a document.
+func (p *Prober) walkGold(r *goldReader) {
+	g, t := r.gold, r.text
 	var state, labelState int32
 	recent := make([]goldWord, g.longest)
 	label, previous, numeralEnd, n := -1, 0, 0, 0
@@ -64,7 +80,6 @@ func (p *Prober) readGold(t probeText, read reading, ids foundIDs) goldFindings 
 		}
 		previous = s.start
 	}
-	return r.out
 }
 
 // done says whether nothing more can be learnt.
@@ -76,6 +91,10 @@ func (r *goldReader) done() bool {
 
 // hit takes in a place where a part of the gold stands.
 func (r *goldReader) hit(part int, place interval, label int) {
+	if r.listed != nil {
+		*r.listed = append(*r.listed, place)
+		return
+	}
 	h := goldHit{part: part, start: r.text.pos(place.start), end: r.text.pos(place.end)}
 	h.labelled = label >= 0 && h.start-r.text.pos(label) <= labelChars
 	h.called = h.labelled && !r.gold.short || called(r.text.b, place.start)
