@@ -146,13 +146,14 @@ func (a *Answers) match(out *answerReading, t probeText, id uint32, n int, start
 			continue
 		}
 		number, before := numberBefore(t.b, start)
-		_, open := lookBack(t.b, before)
+		at, open := lookBack(t.b, before)
+		opened := open != 0 || at < before && t.b[at] == ':' // the value of a field
 		end := s.end
 		if end < len(t.b) && t.b[end] == '.' {
 			end++
 		}
 		_, closed := lookAhead(t.b, end)
-		listed := open != 0 && closed != 0 && closed != ':' && closed != '='
+		listed := opened && closed != 0 && closed != ':' && closed != '='
 		if !listed {
 			number = -1
 		}
