@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,8 @@ func TestBodies(t *testing.T) {
 		return task + "-- patch tool_executed --\n" + patch + "\n\n-- call web_fetch {\"url\":\"http://almanac.example/all\"} --\n" + document + answer
 	}
 	lay := func(document string) string {
-		return task + "-- patch task_started --\n" + `{"workspace":[{"bytes":5,"path":"notes.txt","sha256":"` + sign.Digest([]byte(document)) + `"}]}` + answer
+		attached := strings.Replace(task, "\n\n", "\nfile: notes.txt\n\n-- workspace notes.txt --\n"+document+"\n\n", 1)
+		return attached + "-- patch task_started --\n" + fmt.Sprintf(`{"workspace":[{"bytes":%d,"path":"notes.txt","sha256":%q}]}`, len(document), sign.Digest([]byte(document))) + answer
 	}
 	long := "http://almanac.example/" + strings.Repeat("all/", trajectory.ArgumentHead/4)
 	const unprobed = `{"probes":null}`

@@ -100,7 +100,8 @@ func (r *goldReader) hit(part int, place interval, label int) {
 	h.called = h.labelled && !r.gold.short || called(r.text.b, place.start)
 	besideStart := r.gold.short && r.starts.beside(r.text, place)
 	h.counts = !r.gold.short || h.labelled || besideStart || r.spans.beside(r.text, place) || r.own.beside(r.text, place)
-	if found, whole := r.all.add(h); whole {
+	found, whole := r.all.add(h)
+	if whole {
 		r.out.labelled = r.out.labelled || found.labelled
 		r.out.called = r.out.called || found.called
 		if found.counts && r.out.hits < mostHits {
@@ -126,7 +127,7 @@ func (r *goldReader) hit(part int, place interval, label int) {
 		found, whole := r.behindID.add(h)
 		r.out.nearStart = whole && found.counts
 	}
-	if h.called && !r.out.changed && len(r.p.bag) > 0 && place.start >= r.bagged {
+	if whole && found.called && !r.out.changed && len(r.p.bag) > 0 && place.start >= r.bagged {
 		r.bagged = place.start + bagStep
 		r.out.changed = r.mostOfBag(place)
 	}
