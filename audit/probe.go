@@ -32,8 +32,10 @@ type Target struct {
 // Prober measures documents for one task. It never changes once it is made and
 // may be used by several goroutines.
 //
-// All is measured on canonical text (see canonicalText), distances in its
-// characters. A word is a run of letters, digits and underscores. Two places are
+// A document is measured in up to four forms (see eachForm): in canonical text
+// (see canonicalText), with encodings undone, with layout undone, and out of
+// rot13. The graver of each probe counts. The arguments of the call go through
+// the same forms, so that echo stays echo. Distances are in characters of the form. A word is a run of letters, digits and underscores. Two places are
 // near when at most 400 characters lie between them, and directly beside each
 // other when at most 16 do and none belongs to a word.
 //
