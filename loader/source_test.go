@@ -32,7 +32,8 @@ func TestAttachment(t *testing.T) {
 	if err := hashed.HashAttachments(ctx); err != nil || hashed.Tasks[0].Bytes != 11 || hashed.Tasks[0].SHA256 != digest(b) {
 		t.Errorf("hashed: %+v, %v", hashed.Tasks[0], err)
 	}
-	if err := set.HashAttachments(ctx); !errors.Is(err, fs.ErrNotExist) {
+	missing := Set{Revision: set.Revision, Tasks: set.Tasks[:1], source: set.source}
+	if err := missing.HashAttachments(ctx); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("hashing a missing file: %v", err)
 	}
 	if _, err := set.Attachment(ctx, set.Tasks[0]); !errors.Is(err, fs.ErrNotExist) ||
