@@ -12,7 +12,7 @@ func unheeded() map[string]string {
 			`,
 		"what was used and paid is the signer's word, to be held against the provider's own list": `
 			added, changed, left out: judgment.request_id model_call_completed.request_id
-			added, changed, made nothing: model_call_completed.cost_microusd
+			added, changed: model_call_completed.cost_microusd
 			changed: judge_battery.tries judgment.tries model_call_completed.tokens.cached model_call_completed.tokens.reasoning model_call_completed.usage_reported
 			changed, made nothing: judge_battery.cost_microusd judge_battery.tokens_in judge_battery.tokens_out judgment.cost_microusd judgment.tokens_in judgment.tokens_out
 			changed, made nothing: model_call_completed.tokens.in model_call_completed.tokens.out
@@ -55,7 +55,11 @@ func unheeded() map[string]string {
 			left out: attempt_ended.workspace
 			added: attempt_ended.workspace.redactions
 			`,
-		"one more than there was is below the bounds of the rules, or a sign that is none alone": `
+		"one more than there was is below the bounds of the rules, a sign that is none alone, or none in an attachment or in what a tool of the workspace gave; a whole head is probed by the audit besides": `
+			added: task_started.workspace[].probes.answer_column task_started.workspace[].probes.changed_question task_started.workspace[].probes.gold_called task_started.workspace[].probes.keyed_answers task_started.workspace[].probes.listed_answers
+			added: task_started.workspace[].probes.other_id_starts task_started.workspace[].probes.own_id_start task_started.workspace[].probes.q_edge task_started.workspace[].probes.q_gold_called
+			added: tool_executed.probes.answer_column tool_executed.probes.changed_question tool_executed.probes.gold_called tool_executed.probes.keyed_answers tool_executed.probes.listed_answers tool_executed.probes.other_id_starts
+			added: tool_executed.probes.own_id_start tool_executed.probes.q_edge tool_executed.probes.q_gold_called
 			changed: task_started.workspace[].probes.answer_keys task_started.workspace[].probes.deny_class task_started.workspace[].probes.gold_hits
 			changed: task_started.workspace[].probes.gold_label_near task_started.workspace[].probes.gold_near task_started.workspace[].probes.injection_markers
 			changed: task_started.workspace[].probes.other_uuids task_started.workspace[].probes.own_uuid task_started.workspace[].probes.q_cov

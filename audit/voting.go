@@ -23,6 +23,7 @@ func votingDisclosure() Check {
 			{"replies-lost", High, 1, "attempts that an interruption or a stop of the run ended after a reply that calls no tool, at 5 tasks and 5 % of the run or more"},
 			{"answers-often-failed", ToReview, 1, "failed tries of the model calls that answer a fifth of the solved tasks or more, and at least three"},
 			{"reply-lost", ToReview, 1, "an attempt that an interruption or a stop of the run ended after a reply that calls no tool"},
+			{"reattempts-planned", ToReview, 1, fmt.Sprintf("a plan that makes more than %d attempts at a task in place of lost ones, or has no limit", ledger.FreeReattempts)},
 			{"resumed-by-another-version", ToReview, 1, "an interruption after which another version of the program took the run up"},
 			{"fewer-answers-than-declared", Info, 1, "fewer finished attempts at a task than the plan declares"},
 			{"attempts-lost", Info, 1, "attempts at a task that ended as an error without an answer"},
@@ -35,6 +36,13 @@ func votingDisclosure() Check {
 			case v.Attempts == 1 && v.Rule == ledger.VoteFirst, v.Attempts > 1 && v.Rule == ledger.VoteMajority:
 			default:
 				n.gap("the answer is chosen from %d by the rule %q, which this version does not know", v.Attempts, v.Rule)
+			}
+			if free := e.Manifest.Retry.FreeReattempts; free < 1 || free > ledger.FreeReattempts {
+				got := fmt.Sprintf("%d attempts at a task in place of lost ones", free)
+				if free < 1 {
+					got = "no limit of attempts at a task in place of lost ones"
+				}
+				n.find("reattempts-planned", place{given: true}, got, fmt.Sprintf("at most %d", ledger.FreeReattempts))
 			}
 			for _, r := range e.Resumed {
 				got := fmt.Sprintf("the run was interrupted after %d events and taken up again", r.Event.Events)

@@ -207,6 +207,11 @@ const (
 // Remote reports whether the tool is of a server that is asked over HTTP.
 func (t ToolPlan) Remote() bool { return strings.Contains(t.Server, " ") }
 
+// FreeReattempts is how many attempts at a task are made in place of those that
+// an interruption or a stop of the run ended after a reply that calls no tool. The
+// task then ends as an error: whoever stops a run at every wrong answer gets no more.
+const FreeReattempts = 3
+
 // RetryPlan says what is tried again: model calls within an attempt, attempts
 // that ended for want of infrastructure, and attempts that an interruption or a
 // stop of the run ended after a reply that calls no tool.

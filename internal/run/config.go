@@ -106,11 +106,6 @@ type Endpoint struct {
 // Interrupted attempts do not count.
 const failuresPerTask = 1
 
-// freeReattempts is how many attempts at a task are made in place of those that
-// an interruption or a stop of the run ended after a reply that calls no tool. The
-// task then ends as an error: whoever stops a run at every wrong answer gets no more.
-const freeReattempts = 3
-
 // plan returns the manifest of a run, but for its id, time and gold
 // commitment.
 func (c Config) plan() (ledger.Manifest, error) {
@@ -156,7 +151,7 @@ func (c Config) plan() (ledger.Manifest, error) {
 	if c.Attempts > 1 {
 		m.Voting.Rule = ledger.VoteMajority
 	}
-	m.Retry = ledger.RetryPlan{AttemptsPerTask: failuresPerTask + m.Voting.Attempts, CallTries: c.CallTries, FreeReattempts: freeReattempts}
+	m.Retry = ledger.RetryPlan{AttemptsPerTask: failuresPerTask + m.Voting.Attempts, CallTries: c.CallTries, FreeReattempts: ledger.FreeReattempts}
 	m.SigningKey = c.Key.Public().Line()
 	for _, t := range c.Set.Tasks {
 		m.Tasks = append(m.Tasks, ledger.PlannedTask{FileBytes: t.Bytes, FileName: t.FileName, FileSHA256: t.SHA256, Level: t.Level, QuestionSHA256: sign.Digest([]byte(t.Question)), TaskID: t.ID})
