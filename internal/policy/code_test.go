@@ -528,7 +528,8 @@ func TestCommentsSayNothing(t *testing.T) {
 }
 
 func FuzzCode(f *testing.F) {
-	for _, seed := range []string{`f"{x["a"]!r:>{w}}"`, "r'\\' + b\"\\x4\"", "import a.b as c, d", "from . import (x)", `os.system("a;b $(c) 'd'")`, "a = b = ['x'", `"\N{DASH} \U0010ffff \777"`, "%%bash\nx", "f'''{", "x=\"\\"} {
+	for _, seed := range []string{`f"{x["a"]!r:>{w}}"`, "r'\\' + b\"\\x4\"", "import a.b as c, d", "from . import (x)", `os.system("a;b $(c) 'd'")`, "a = b = ['x'", `"\N{DASH} \U0010ffff \777"`, "%%bash\nx", "f'''{", "x=\"\\",
+		"os.environ.", "getenv(", "environ['A'] =", "Path('/').rglob(", "glob('/*/*/*"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, code string) {

@@ -3,11 +3,12 @@ package policy
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // promisingNames describes the names of variables that promise answers, in words: GOLD_ANSWER, GAIA_ANSWERS_FILE. Any
 // other word makes it another thing: ANSWER_FORMAT, GOLD_PRICE.
-func promisingNames() (certain, perhaps answerFiles) {
+var promisingNames = sync.OnceValues(func() (certain, perhaps answerFiles) {
 	fillers := []string{"agent", "all", "b64", "base64", "benchmark", "csv", "current", "data", "dataset", "db", "dev", "dir", "eval", "file", "filename", "folder", "for", "full", "gaia", "hidden", "json", "jsonl",
 		"labels", "level", "level1", "level2", "level3", "list", "map", "mcp", "metadata", "my", "of", "official", "path", "private", "q", "question", "root", "secret", "set", "split", "store", "table", "task", "test", "text",
 		"the", "this", "url", "uri", "val", "validation", "value"}
@@ -16,7 +17,7 @@ func promisingNames() (certain, perhaps answerFiles) {
 		"reference solutions", "solution key", "task answer", "task answers", "benchmark answers", "gaia answer", "gaia answers", "gaia gold", "gaia solutions", "validation answers", "question answer", "hidden answer", "true answer"}}
 	perhaps = answerFiles{Fillers: append(fillers, "final"), Names: []string{"answer", "answers", "gold", "golden", "gt", "solution", "solutions", "expected"}}
 	return certain, perhaps
-}
+})
 
 // Promise says how surely the name of a variable promises answers.
 type Promise int
@@ -63,6 +64,8 @@ func (p *piece) variables(r *reading, i int) {
 			return
 		}
 		names = p.values(span{from: i + 2, to: p.partner[i+1]})
+	case next.is(".") && p.all[i+2].kind != identifier:
+		return
 	case next.is(".") && p.all[i+3].is("(") && p.partner[i+3] > 0:
 		if args := p.arguments(i + 3); len(args) > 0 && slices.Contains([]string{"get", "pop", "fetch"}, p.all[i+2].text) {
 			names = p.values(args[0].span)

@@ -88,15 +88,19 @@ func deepPattern(s string) bool {
 	return strings.Contains(s, "**") || strings.Count(s, "/*") > 2
 }
 
-// values returns the strings that an expression may be: its own, and those that its names were given.
+// values returns the strings that an expression may be: its own, and those that its names were given. It reads the
+// beginning of a long expression.
 func (p *piece) values(s span) []string {
+	s.to = min(s.to, s.from+maxAssigned)
 	all := p.texts([]argument{{span: s}}, 1)
-	for i := s.from; i < s.to; i++ {
+	followed := map[string]bool{}
+	for i := s.from; i < s.to && len(all) <= maxAssigned; i++ {
 		switch x := p.all[i]; {
-		case x.kind != identifier:
+		case x.kind != identifier || followed[x.text]:
 		case x.text == "sep":
 			all = append(all, "/")
 		case len(p.assigned[x.text]) <= maxAssigned:
+			followed[x.text] = true
 			for _, given := range p.assigned[x.text] {
 				if given.to-given.from <= maxAssigned {
 					all = append(all, p.texts([]argument{{span: given}}, 1)...)
@@ -107,5 +111,6 @@ func (p *piece) values(s span) []string {
 	return all
 }
 
-// maxAssigned bounds what is looked at of a name: how often it is given a value, and how long that is.
+// maxAssigned bounds what is looked at of an expression and of a name in it: how many lexemes they have, and how often the
+// name is given a value.
 const maxAssigned = 32
