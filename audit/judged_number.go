@@ -115,7 +115,7 @@ func scales() map[string]float64 {
 }
 
 var (
-	numberIn   = regexp.MustCompile(`[0-9][0-9.,'’_  ]*[0-9]|[0-9]|[a-z]+`)
+	numberIn   = regexp.MustCompile(`[0-9](?:[0-9.,'’_  ]{0,40}[0-9])?|[a-z]+`)
 	powerOfTen = regexp.MustCompile(`^\s*(?:[×x*·]\s*10\s*(?:\^|\*\*)\s*\{?|e)([+-−]?[0-9]{1,2})\}?`)
 	slashed    = regexp.MustCompile(`^\s*[/⁄:]\s*([0-9]+)\b`)
 	wordBehind = regexp.MustCompile(`^[\s-]*([\p{L}%‰°µ]+)`)
@@ -124,11 +124,13 @@ var (
 // saidNumbers returns the numbers of a text in lower case: numerals, and English
 // words.
 func saidNumbers(text string) (all []saidNumber) {
-	for _, at := range numberIn.FindAllStringIndex(text, -1) {
-		start, end := at[0], at[1]
-		if len(all) > 0 && start < all[len(all)-1].end {
-			continue // a part of the one before
+	for from := 0; ; {
+		at := numberIn.FindStringIndex(text[from:])
+		if at == nil {
+			return all
 		}
+		start, end := from+at[0], from+at[1]
+		from = end
 		said := text[start:end]
 		var values []float64
 		if value, length := spelled(text[start:]); length > 0 && !digitByte(said[0]) {
@@ -137,7 +139,8 @@ func saidNumbers(text string) (all []saidNumber) {
 			if r := strings.TrimRight(text[:start], " "); strings.HasSuffix(r, ".") && (len(r) == 1 || !digitByte(r[len(r)-2])) && strings.HasSuffix(text[:start], ".") {
 				said = "." + said
 			}
-			values, end = numeralsOf(said, start, end)
+			values, end = numeralsOf(said, end)
+			from = end
 		}
 		if len(values) == 0 {
 			continue
@@ -165,15 +168,14 @@ func saidNumbers(text string) (all []saidNumber) {
 				break
 			}
 		}
-		all = append(all, n)
+		all, from = append(all, n), n.end
 	}
-	return all
 }
 
 // numeralsOf returns what digits and the marks between them can be read as, and
 // where they end. Marks that part no groups part two numbers, of which the first
 // is returned.
-func numeralsOf(said string, start, end int) (values []float64, ends int) {
+func numeralsOf(said string, end int) (values []float64, ends int) {
 	for {
 		for _, value := range readings(strings.NewReplacer(" ", " ", " ", " ", "’", "'").Replace(said)) {
 			if v, err := strconv.ParseFloat(value, 64); err == nil {

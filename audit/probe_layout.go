@@ -151,7 +151,7 @@ type columns struct {
 // between two parts, each with six letters or more on average, and with lines
 // between that have one part and do not reach over the gutter.
 func oneColumn(b []byte, depth int) []byte {
-	if depth == 0 || bytes.Index(b, []byte("   ")) < 0 {
+	if depth == 0 || !bytes.Contains(b, []byte("   ")) {
 		return nil
 	}
 	var out []byte
