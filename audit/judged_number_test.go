@@ -16,6 +16,7 @@ func TestOtherNumber(t *testing.T) {
 		{"12 or 13", "12", "", true},
 		{"between 10 and 15, probably 12", "12", "", true},
 		{"10, 11, 12 or 13", "12", "", true},
+		{"12, 13", "12", "", true},
 		{"10-14", "12", "", true},
 		{"12 of 13, or 14 of 13", "12", "", false},
 		{"12 or maybe 13 arches", "12", "", true},
