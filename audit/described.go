@@ -73,7 +73,7 @@ var promising = sync.OnceValue(func() (p struct{ reference, right, task, benchma
 func spaced(text string) string {
 	var out []rune
 	for _, r := range text {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) {
 			if len(out) == 0 || out[len(out)-1] == ' ' {
 				continue
 			}

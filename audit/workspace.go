@@ -3,7 +3,6 @@ package audit
 import (
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -77,22 +76,9 @@ func laidBeside(e *Evidence, n *Notes, f trajectory.File, at place) {
 	}
 }
 
-// nameWords returns a path with its parts as words: separators and the ends of
-// lower-case letters before a capital one become spaces. The path itself stands
-// before it, since ids have hyphens.
-func nameWords(path string) string {
-	var out []rune
-	for _, r := range path {
-		switch {
-		case !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r):
-			r = ' '
-		case len(out) > 0 && unicode.IsUpper(r) && unicode.IsLower(out[len(out)-1]):
-			out = append(out, ' ')
-		}
-		out = append(out, r)
-	}
-	return path + "\n" + string(out)
-}
+// nameWords returns a path and, behind it, its words: ids have hyphens, which words
+// lose.
+func nameWords(path string) string { return path + "\n" + spaced(path) }
 
 // answersByName reports whether a file is named like one with answers: as the
 // policy has it (policy.AnswerKeys), or with a word for answers in its path.
@@ -100,8 +86,7 @@ func answersByName(path string) bool {
 	if len(policy.AnswerKeys(policy.Call{Paths: []string{path}})) > 0 {
 		return true
 	}
-	_, words, _ := strings.Cut(strings.ToLower(nameWords(path)), "\n")
-	return slices.ContainsFunc(strings.Fields(words), func(word string) bool {
+	return slices.ContainsFunc(strings.Fields(spaced(path)), func(word string) bool {
 		return slices.Contains(answerWords(), strings.TrimRight(word, "0123456789"))
 	})
 }
