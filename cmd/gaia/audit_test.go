@@ -30,7 +30,7 @@ func TestAuditFindings(t *testing.T) {
 		return stdout, stderr
 	}
 	out, said := audited(dir)
-	wantAll(t, out, "\nCRITICAL AUD-1.uuid-with-answer: the task's id with ", "\n    found:    ", "\n    expected: ", " of the journal (exploited)\n",
+	wantAll(t, out, "\nCRITICAL AUD-1.uuid-with-answer: the task's id, or its first digits ", "\n    found:    ", "\n    expected: ", " of the journal (exploited)\n",
 		"\nclean        no: failed: AUD-1\n", "\nto close     gaia adjudicate "+dir+" --finding ", " --decision void --reason ")
 	wantAll(t, said, "gaia: error: the audit is not clean: failed: AUD-1\n", "gaia: hint: gaia audit --explain AUD-1\n")
 	if critical, info := strings.Index(out, "\nCRITICAL "), strings.Index(out, "\nINFO "); critical < 0 || info < critical {

@@ -1,5 +1,11 @@
-// Package calc works out arithmetic expressions in exact fractions: what the tool
-// calculate does, and what the audit repeats.
+// Package calc computes arithmetic expressions in exact fractions: the tool calculate
+// answers with it, and the audit repeats each recorded calculation with it.
+//
+// An expression has numerals, the operators + - * / % ^, parentheses and a few
+// functions such as sqrt and round. Every expression ends at once: its length, its
+// nesting and the size of its numbers are limited, and what is beyond a limit is an
+// error. The same expression gives the same text on every machine; it reads no clock,
+// no file and no network.
 package calc
 
 import (
