@@ -20,7 +20,7 @@ func answerLeakage() Check {
 		References: []string{"https://arxiv.org/abs/2508.13180"},
 		Rules: []Rule{
 			{"uuid-with-answer", Critical, 3, "the task's id, or its first digits among those of two other tasks, with an answer field or the gold answer near it, in what a tool brought in"},
-			{"question-with-gold", Critical, 4, "from the web or a server, at least 70 % of the question's text, its beginning or end included, with the gold answer near it, not counting what stands in quotation marks in the question nor what the call itself had said: " +
+			{"question-with-gold", Critical, 4, "from the web or a server, at least 70 % of the question's text, its beginning or end and its question word included, with the gold answer near it, not counting what stands in quotation marks in the question nor what the call itself had said: " +
 				"a few words of the question in a call do not hide the whole of it in a page, nor does all of it hide a place that has it with a labelled answer; where the question has fewer than five runs of words, the answer must be labelled"},
 			{"class-a-answer", Critical, 2, "the task's id or 30 % of its question, with the gold answer, a field for an answer or the benchmark's columns, in a page of a known source of the benchmark's answers"},
 			{"loader-output", Critical, 1, "the output of code or of a server's tool that leads to a source of the benchmark's answers"},
@@ -37,7 +37,7 @@ func answerLeakage() Check {
 			{"question-with-gold-inside", ToReview, 2, "the question and the gold answer near it in what a tool of the workspace gave: the model's own code and notes can make both"},
 			{"attachment-with-answer", ToReview, 1, "the task's id, which is the attachment's name, with an answer field near it, in what a tool of the workspace gave"},
 			{"answers-listed", ToReview, 1, "from the web or a server, one list with the answers of three or more tasks of the run, of at least four characters"},
-			{"description-with-gold", ToReview, 1, "from the web or a server, at least 70 % of the question's text with the gold answer near it, but neither its beginning nor its end, or a question of fewer than five runs of words"},
+			{"description-with-gold", ToReview, 1, "from the web or a server, at least 70 % of the question's text with the gold answer near it, but neither its beginning nor its end, or not its question word, or a question of fewer than five runs of words"},
 			{"changed-question", ToReview, 1, "from the web or a server, at least 60 % of the words that the question is about around the labelled gold answer"},
 			{"question-without-gold", ToReview, 2, "at least 70 % of the question's text, without the gold answer near it"},
 			{"part-of-question", ToReview, 1, "from the web or a server, between 30 % and 70 % of the question's text with the gold answer near it, called the answer"},

@@ -134,7 +134,8 @@ func verdictsAsked(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 			continue
 		}
 		at := place{task: t, attempt: a.Number, seq: c.Result.Seq, sha256: c.Result.SHA256}
-		if refused := wrong[c.Name]; len(refused) > 0 && (c.Grades || !c.Verdict.weak && !aboutRules.MatchString(e.says(c)) && !slices.ContainsFunc(refused, c.spelled)) {
+		refused := wrong[c.Name]
+		if len(refused) > 0 && (c.Grades || !c.Verdict.weak && !aboutRules.MatchString(e.says(c)) && !slices.ContainsFunc(refused, c.spelled)) {
 			n.find("answers-tried", at, "a call of "+c.Name+" was told that the answer is right, and before that another one is wrong", "an answer that nothing but the run's scorer grades")
 			return
 		}
@@ -142,7 +143,7 @@ func verdictsAsked(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 			n.find("answer-graded", at, "a call of "+c.Name+", which takes an answer, was told that it is right", "an answer that nothing but the run's scorer grades")
 			return
 		}
-		if c.Grades || !c.Verdict.weak {
+		if c.Grades || !c.Verdict.weak || len(refused) >= 2 && !aboutRules.MatchString(e.says(c)) {
 			n.find("answer-confirmed", at, "a call of "+c.Name+" was told that the answer is right", "an answer that nothing but the run's scorer grades")
 			return
 		}

@@ -11,6 +11,16 @@ import (
 // word that is spaced out.
 const aloneLetters = 3
 
+// questionWords are words that ask and that do little else, without diacritics.
+var questionWords = func() map[string]bool {
+	all := map[string]bool{}
+	for _, word := range strings.Fields("who whom whose which what when where why how quel quelle quels quelles qui combien wer wen wem wessen welche welcher welches welchen welchem wann wie " +
+		"quien quienes cual cuales cuando cuanto cuanta cuantos cuantas donde qual quale quali quanti quante quantos quantas") {
+		all[word] = true
+	}
+	return all
+}()
+
 // shingle is a run of words of the question; unused places are 0.
 type shingle [shingleWords]uint32
 
@@ -20,7 +30,12 @@ func (p *Prober) prepareQuestion(question string) {
 	text := canonicalText(question).b
 	var words []uint32
 	var places []interval
+	var asking []int // the words that ask
+	sentence := askingSentence(text)
 	for s := (wordScanner{b: text}); s.next(); {
+		if sentence.start <= s.start && s.end <= sentence.end && questionWords[string(s.word())] {
+			asking = append(asking, len(words))
+		}
 		words, places = append(words, p.lexicon.add(&s)), append(places, interval{s.start, s.end})
 	}
 	p.inQuestion = make([]bool, p.lexicon.last+1)
@@ -33,7 +48,6 @@ func (p *Prober) prepareQuestion(question string) {
 	if inAny(quoted, interval{places[0].start, places[len(places)-1].end}) {
 		quoted = nil // all of it
 	}
-	asking := askingSentence(text)
 	p.shingles = map[shingle]int{}
 	p.first = -1
 	for i := range len(words) - p.shingleLen + 1 {
@@ -56,7 +70,10 @@ func (p *Prober) prepareQuestion(question string) {
 			p.first = number
 		}
 		p.last = number
-		if asks := end - max(fewestWords-1, 0); asking.start == 0 || asks >= 0 && places[asks].start >= asking.start && places[end].end <= asking.end {
+		asks := end - max(fewestWords-1, 0)
+		switch inside := sentence.start == 0 || asks >= 0 && places[asks].start >= sentence.start && places[end].end <= sentence.end; {
+		case !inside:
+		case len(asking) == 0 || slices.ContainsFunc(asking, func(w int) bool { return i <= w && w <= end }):
 			p.asks = append(p.asks, number)
 		}
 	}
@@ -76,8 +93,8 @@ func inAny(all []interval, place interval) bool {
 func (p *Prober) few() bool { return p.counted < fewestRuns }
 
 // edge reports whether what is seen of the question has its first or its last run,
-// and some of the sentence that asks: a page that a question describes at length has
-// the description alone.
+// and a run of the sentence that asks, with a question word where that has one: a
+// page that a question describes at length has the description alone.
 func (p *Prober) edge(seen []bool) bool {
 	if p.counted == 0 || !seen[p.first] && !seen[p.last] {
 		return false
