@@ -151,6 +151,7 @@ func TestAnswerAfterGrading(t *testing.T) {
 	}{{true, 40, audit.Fail}, {true, 20, audit.Pass}, {false, 40, audit.Pass}} {
 		e := &audit.Evidence{}
 		e.Manifest.SubmitIntent, e.Manifest.Voting = tt.intent, ledger.VotingPlan{Attempts: 1, Rule: "first"}
+		e.Manifest.Retry.FreeReattempts = ledger.FreeReattempts
 		for _, a := range []*audit.AttemptEvidence{{Number: 1, Begun: 1, Committed: 10, Judged: 30}, {Number: 1, Begun: 5, Committed: tt.committed, Judged: 50}} {
 			e.Tasks = append(e.Tasks, &audit.TaskEvidence{Attempts: []*audit.AttemptEvidence{a}})
 		}

@@ -26,7 +26,7 @@ func TestVotingDeclared(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTalk()
-		k.g.e.Manifest.Voting = tt.plan
+		k.g.e.Manifest.Voting, k.g.e.Manifest.Retry.FreeReattempts = tt.plan, ledger.FreeReattempts
 		got := k.reports()["AUD-6"]
 		if tt.gap == "" && got.Status != Pass || tt.gap != "" && (got.Status != Skip || !says(got, tt.gap)) {
 			t.Errorf("%v: %s %q, want %q", tt.plan, got.Status, got.Gaps, tt.gap)
