@@ -102,7 +102,7 @@ func NewProber(t Target) *Prober {
 	fixed := fixedPhrases()
 	p := &Prober{lexicon: newLexicon(fixed.lexicon), ids: newIDSet(t.TaskID, t.SplitIDs), phrases: fixed, question: t.Question, answers: t.Answers}
 	if t.Answers != nil {
-		p.lexicon, p.ids.tasks = newLexicon(t.Answers.lexicon), t.Answers.tasks
+		p.ids.tasks = t.Answers.tasks
 	}
 	p.prepareQuestion(t.Question)
 	p.gold = newGoldForm(t.Gold, p.lexicon)

@@ -14,83 +14,113 @@ const (
 	mostKeys       = 4096 // of ids and questions in a document, and as many entries
 	keyedChars     = 160  // bytes between a key and its answer
 	longestNumber  = 4    // digits before an entry
+	filterBits     = 32   // for each form
 )
 
 // Answers are the golds of the tasks of a run, prepared to be found together in a
 // document. They never change.
 type Answers struct {
-	lexicon *lexicon // one word of each form
-	forms   map[uint32][]answerForm
-	tasks   map[string]int // by the letters and digits of the id
-	golds   []*Prober      // which look for one gold; nil: none
-	texts   []string       // the golds as text, "" for none
-	lengths []int          // of the questions, in bytes
+	filter  []uint64                // over the hashes of the forms' key words, a power of two
+	forms   map[uint32][]answerForm // by the hash of the key word
+	tasks   map[string]int          // by the letters and digits of the id
+	golds   []string
+	texts   []string // the golds' words, "" for none
+	lengths []int    // of the questions, in bytes
 }
 
 // answerForm is what a task is found by: a distinctive gold, or the beginning of its
 // question.
 type answerForm struct {
-	task  int
-	words [][]byte
-	at    int // the word that is in the lexicon
-	gold  bool
+	text string // its words, with a space between two
+	task int32
+	key  int16 // the number of its key word
+	gold bool
 }
 
 // NewAnswers prepares the tasks of a run in their order, of which the id, the question
 // and the gold are read; nil where fewer than three have a gold.
 func NewAnswers(tasks []Target) *Answers {
-	fixed := fixedPhrases()
-	a := &Answers{lexicon: newLexicon(fixed.lexicon), forms: map[uint32][]answerForm{}, tasks: map[string]int{}, golds: make([]*Prober, len(tasks)), texts: make([]string, len(tasks)), lengths: make([]int, len(tasks))}
+	a := &Answers{forms: map[uint32][]answerForm{}, tasks: map[string]int{}, golds: make([]string, len(tasks)), texts: make([]string, len(tasks)), lengths: make([]int, len(tasks))}
 	known, begun := 0, map[string]int{}
 	var buf [longestID]byte
-	beginnings := make([][][]byte, len(tasks))
+	var forms []answerForm
 	for i, t := range tasks {
 		if t.Gold == "" {
 			continue
 		}
 		known++
-		a.golds[i] = NewProber(Target{Gold: t.Gold})
+		a.golds[i] = t.Gold
 		if bare, ok := bareID(buf[:0], []byte(t.TaskID)); ok && len(bare) >= shortestID {
 			a.tasks[string(bare)] = i
 		}
 		gold := wordsIn(canonicalText(t.Gold).b)
 		a.texts[i] = string(bytes.Join(gold, []byte(" ")))
 		if distinctive(gold) && len(gold) <= mostFormWords {
-			a.add(answerForm{task: i, words: gold, gold: true})
+			forms = append(forms, answerForm{text: a.texts[i], task: int32(i), gold: true})
 		}
-		question := canonicalText(t.Question).b
-		a.lengths[i] = len(question)
-		if words := wordsIn(question); len(words) >= beginningWords && a.golds[i].Probe(t.Question, "", nil).GoldHits == 0 {
-			beginnings[i] = words[:beginningWords]
-			begun[string(bytes.Join(beginnings[i], []byte(" ")))]++
+		question := numberedText(unescaped(t.Question))
+		a.lengths[i] = len(question.b)
+		if words := wordsIn(question.b); len(words) >= beginningWords && goldIn(t.Gold, question, foundIDs{}).hits == 0 {
+			beginning := string(bytes.Join(words[:beginningWords], []byte(" ")))
+			begun[beginning]++
+			forms = append(forms, answerForm{text: beginning, task: int32(i)})
 		}
 	}
 	if known < manyAnswers {
 		return nil
 	}
-	for i, words := range beginnings {
-		if words != nil && begun[string(bytes.Join(words, []byte(" ")))] == 1 {
-			a.add(answerForm{task: i, words: words})
-		}
-	}
+	a.add(slices.DeleteFunc(forms, func(f answerForm) bool { return !f.gold && begun[f.text] > 1 }))
 	return a
 }
 
-// add keeps a form under its longest word that is no word of the fixed phrases.
-func (a *Answers) add(f answerForm) {
-	f.at = -1
-	for i, word := range f.words {
-		s := wordScanner{b: word}
-		if s.next() && a.lexicon.below.find(&s) == 0 && (f.at < 0 || len(word) > len(f.words[f.at])) {
-			f.at = i
+// add keeps each form under the word of it that fewest documents are likely to have:
+// no word of the fixed phrases, rather none of the common words, then one that few
+// forms have, then a long one.
+func (a *Answers) add(forms []answerForm) {
+	uses := map[string]int{}
+	for _, f := range forms {
+		for word := range strings.SplitSeq(f.text, " ") {
+			uses[word]++
 		}
 	}
-	if f.at >= 0 {
-		s := wordScanner{b: f.words[f.at]}
-		s.next()
-		id := a.lexicon.add(&s)
-		a.forms[id] = append(a.forms[id], f)
+	bits := 64
+	for bits < filterBits*len(forms) {
+		bits *= 2
 	}
+	a.filter = make([]uint64, bits/64)
+	fixed := fixedPhrases().lexicon
+	for _, f := range forms {
+		var key wordScanner
+		best, number := []int(nil), 0
+		for s := (wordScanner{b: []byte(f.text)}); s.next(); number++ {
+			word := string(s.word())
+			common := 0
+			if slices.Contains(commonWords, word) {
+				common = 1
+			}
+			rank := []int{common, uses[word], -len(word)}
+			if fixed.find(&s) == 0 && (best == nil || slices.Compare(rank, best) < 0) {
+				best, f.key, key = rank, int16(number), s
+			}
+		}
+		if best != nil {
+			a.filter[key.hash>>6&uint32(len(a.filter)-1)] |= 1 << (key.hash & 63)
+			a.forms[key.hash] = append(a.forms[key.hash], f)
+		}
+	}
+}
+
+// mayHave reports whether a word with this hash may be the key word of a form.
+func (a *Answers) mayHave(hash uint32) bool {
+	return a.filter[hash>>6&uint32(len(a.filter)-1)]&(1<<(hash&63)) != 0
+}
+
+// goldIn looks for a gold alone.
+func goldIn(gold string, t probeText, ids foundIDs) goldFindings {
+	fixed := fixedPhrases()
+	p := &Prober{lexicon: newLexicon(fixed.lexicon), phrases: fixed}
+	p.gold = newGoldForm(gold, p.lexicon)
+	return p.readGold(t, reading{}, ids)
 }
 
 func wordsIn(b []byte) (words [][]byte) {
@@ -128,21 +158,21 @@ type answerReading struct {
 	labels  int
 }
 
-// match takes in what stands where a word of the lexicon does; startOf returns where
+// match takes in what stands where a word with this hash does; startOf returns where
 // the words before it begin, of which there are n.
-func (a *Answers) match(out *answerReading, t probeText, id uint32, n int, startOf func(words int) int) {
-	for _, f := range a.forms[id] {
-		if f.at >= n || len(out.entries)+len(out.keys) >= mostKeys {
+func (a *Answers) match(out *answerReading, t probeText, hash uint32, n int, startOf func(words int) int) {
+	for _, f := range a.forms[hash] {
+		if int(f.key) >= n || len(out.entries)+len(out.keys) >= mostKeys {
 			continue
 		}
-		start := startOf(f.at + 1)
+		start := startOf(int(f.key) + 1)
 		s := wordScanner{b: t.b, end: start}
-		if slices.ContainsFunc(f.words, func(word []byte) bool { return !s.next() || !bytes.Equal(s.word(), word) }) {
+		if !s.reads(f.text) {
 			continue
 		}
 		place := interval{start, s.end}
 		if !f.gold {
-			out.keys = append(out.keys, answerKey{f.task, place})
+			out.keys = append(out.keys, answerKey{int(f.task), place})
 			continue
 		}
 		number, before := numberBefore(t.b, start)
@@ -157,8 +187,18 @@ func (a *Answers) match(out *answerReading, t probeText, id uint32, n int, start
 		if !listed {
 			number = -1
 		}
-		out.entries = append(out.entries, answerEntry{f.task, place, number, called(t.b, start), listed})
+		out.entries = append(out.entries, answerEntry{int(f.task), place, number, called(t.b, start), listed})
 	}
+}
+
+// reads reports whether the next words are those of a text with a space between two.
+func (s *wordScanner) reads(text string) bool {
+	for word := range strings.SplitSeq(text, " ") {
+		if !s.next() || string(s.word()) != word {
+			return false
+		}
+	}
+	return true
 }
 
 // numberBefore returns the number that stands before a place, as that of an entry of a
@@ -202,7 +242,7 @@ func (a *Answers) count(t probeText, read answerReading, ids []answerKey) (keyed
 		}
 		to = max(from, min(to, from+a.lengths[k.task]+keyedChars))
 		window := probeText{b: t.b[from:to]}
-		found := a.golds[k.task].readGold(window, reading{}, foundIDs{own: []interval{{0, 0}}})
+		found := goldIn(a.golds[k.task], window, foundIDs{own: []interval{{0, 0}}})
 		named[gold] = found.nearID || found.called
 	}
 	var span interval
@@ -231,8 +271,8 @@ func (a *Answers) count(t probeText, read answerReading, ids []answerKey) (keyed
 			keyed++
 		}
 	}
-	if 2*len(labelled) >= read.labels+bytes.Count(t.b, []byte("\na:"))+bytes.Count(t.b, []byte(" a:")) {
-		keyed = max(keyed, len(labelled))
+	if len(labelled) > keyed && 2*len(labelled) >= read.labels+bytes.Count(t.b, []byte("\na:"))+bytes.Count(t.b, []byte(" a:")) {
+		keyed = len(labelled)
 	}
 	for _, golds := range ordered {
 		keyed = max(keyed, len(golds))

@@ -168,8 +168,10 @@ func (s *idSet) find(t probeText) foundIDs {
 				begun[id] = true
 			}
 		}
-		if task, known := s.tasks[id]; known && len(f.keys) < mostKeys {
-			f.keys = append(f.keys, answerKey{task, interval{i, end}})
+		if id != "" && len(f.keys) < mostKeys {
+			if task, known := s.tasks[id]; known {
+				f.keys = append(f.keys, answerKey{task, interval{i, end}})
+			}
 		}
 		i = end
 	}

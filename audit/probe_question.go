@@ -204,8 +204,8 @@ func (p *Prober) read(t probeText, said echo, own []interval, throughout bool) r
 		}
 		end = s.end
 		r.add(passing{start: s.start, end: s.end, id: id})
-		if p.answers != nil && id > p.answers.lexicon.below.last && id <= p.answers.lexicon.last {
-			p.answers.match(&r.out.answers, t, id, r.n, r.startOf)
+		if p.answers != nil && p.answers.mayHave(s.hash) {
+			p.answers.match(&r.out.answers, t, s.hash, r.n, r.startOf)
 		}
 		state = p.phrases.automaton.step(state, id)
 		for _, found := range p.phrases.automaton.found[state] {
