@@ -68,12 +68,21 @@ func called(b []byte, start int) bool {
 }
 
 var (
-	labelNames = []string{"ans", "solution", "solutions", "truth", "ground_truth", "groundtruth", "gold", "expected", "correct",
+	labelNames = foldedWords("ans", "solution", "solutions", "truth", "ground_truth", "groundtruth", "gold", "expected", "correct",
 		"antwort", "antworten", "losung", "losungen", "reponse", "reponses", "respuesta", "respuestas", "resposta", "risposta", "soluzione",
-		"solucion", "solucao", "antwoord", "svar", "odpowiedz", "ответ", "ответы", "cevap", "答案", "回答", "正解", "答え", "정답", "답"}
-	articles  = []string{"the", "a", "an", "to", "for", "no", "nr", "question", "task", "item", "final", "q"}
+		"solucion", "solucao", "antwoord", "svar", "odpowiedz", "ответ", "ответы", "cevap", "答案", "回答", "正解", "答え", "정답", "답")
+	articles = foldedWords("the", "a", "an", "to", "for", "no", "nr", "question", "task", "item", "final", "q",
+		"finale", "correcte", "exacte", "attendue", "correcta", "esperada", "correta", "corretta", "esatta", "attesa", "правильный", "верный")
 	linkWords = []string{"is", "was", "are", "be", "being", "ist", "lautet", "est", "es", "e", "er", "ar", "jest"}
 )
+
+// foldedWords returns words in the form that they have in canonical text.
+func foldedWords(words ...string) []string {
+	for i, w := range words {
+		words[i] = string(canonicalText(w).b)
+	}
+	return words
+}
 
 // answerWord reports whether a word is a label of an answer.
 func answerWord(word []byte) bool {

@@ -19,7 +19,8 @@ const (
 // decoded returns b with its encodings replaced by what they stand for, or nil if
 // it has none; it leaves b as it is.
 //
-// These are percent escapes that give valid UTF-8, and runs of at least 40
+// These are percent escapes that give valid UTF-8, hexadecimal digits in pairs with
+// one byte between two of them, as a dump has, and runs of at least 40
 // characters of base64 (either alphabet) or hexadecimal digits that give mostly
 // printable UTF-8, also over lines of equal length. Runs that the question itself
 // has stay as they are. There are two passes, so base64 within base64 is undone.
@@ -27,8 +28,9 @@ func (p *Prober) decoded(b []byte) []byte {
 	var out []byte
 	for range decodePasses {
 		next, escapes := undoPercents(b)
+		next, pairs := undoPairs(next)
 		next, runs := p.undoRuns(next)
-		if !escapes && !runs {
+		if !escapes && !pairs && !runs {
 			break
 		}
 		b, out = next, next
@@ -74,6 +76,59 @@ func undoPercents(b []byte) ([]byte, bool) {
 	}
 	return append(out, b[from:]...), true
 }
+
+// fewestPairs is how many pairs of hexadecimal digits are undone.
+const fewestPairs = shortestEncoded / 2
+
+// undoPairs undoes the hexadecimal digits in b that stand in pairs, with the same
+// byte between any two, and give mostly printable UTF-8. It looks at few places of
+// b, which at least one of every long enough run covers.
+func undoPairs(b []byte) ([]byte, bool) {
+	var out []byte
+	from := 0
+	for i := 0; i+3*fewestPairs < len(b); i += 3 * fewestPairs / 2 {
+		start, end := i, i
+		for at := i; at < i+3 && end == i; at++ {
+			if end = pairsEnd(b, at); end-at < 3*4 {
+				end = i
+				continue
+			}
+			for start = at; start >= from+3 && b[start-1] == b[at+2] && pairAt(b, start-3); start -= 3 {
+			}
+		}
+		if end-start < 3*fewestPairs-1 {
+			continue
+		}
+		text := make([]byte, 0, (end-start)/3+1)
+		for k := start; k < end; k += 3 {
+			text, _ = hex.AppendDecode(text, b[k:k+2])
+		}
+		if printable(text) {
+			out = append(append(append(out, b[from:start]...), ' '), unescaped(string(text))...)
+			out, from = append(out, ' '), end
+		}
+		i = max(i, end-3*fewestPairs/2)
+	}
+	if out == nil {
+		return b, false
+	}
+	return append(out, b[from:]...), true
+}
+
+// pairsEnd returns where the pairs end that begin at i with the same byte, which is
+// no letter or digit, between any two; i if there is no second one.
+func pairsEnd(b []byte, i int) int {
+	if i+5 > len(b) || asciiAlnum(b[i+2]) || !pairAt(b, i) {
+		return i
+	}
+	end := i + 2
+	for end+3 <= len(b) && b[end] == b[i+2] && pairAt(b, end+1) {
+		end += 3
+	}
+	return end
+}
+
+func pairAt(b []byte, i int) bool { return isHex(b[i : i+2]) }
 
 // undoRuns undoes the runs of base64 and hexadecimal digits in b.
 func (p *Prober) undoRuns(b []byte) ([]byte, bool) {

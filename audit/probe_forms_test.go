@@ -84,6 +84,8 @@ func TestDisguises(t *testing.T) {
 		"base64 of HTML":             std([]byte("<p>" + strings.ReplaceAll(question, " ", "&#32;") + "</p><p>" + answer + "</p>")),
 		"hex":                        hex.EncodeToString(text),
 		"hex in upper case":          "0x" + strings.ToUpper(hex.EncodeToString(text)),
+		"hex in pairs":               wrapped(hex.EncodeToString(text), 2, " "),
+		"hex with colons":            strings.ToUpper(wrapped(hex.EncodeToString(text), 2, ":")),
 		"hex in lines":               wrapped(hex.EncodeToString(text), 64, "\n"),
 		"percent":                    url.PathEscape(leakedText),
 		"percent of every character": "%" + wrapped(hex.EncodeToString(text), 2, "%"),
@@ -165,6 +167,8 @@ func TestDisguisedIDs(t *testing.T) {
 func TestOneForm(t *testing.T) {
 	documents := map[string]string{
 		"digests":         strings.Repeat("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08  file\n", 4),
+		"hardware ids":    strings.Repeat("9f:86:d0:81:88:4c:7d:65:9a:2f:ea:a0:c5:5a:d0:15:a3:bf:4f:1b:2b:0b:82:2c:d1:5d\n", 4),
+		"two-digit cells": strings.Repeat("12 34 56 78 90 11 22 33 44 55 66 77 88 99 10 20 30 40 50 60 70 80 90\n", 4),
 		"object ids":      strings.Repeat("commit 2753158b6f0d5a39f4b1c2d3e4f5061728394a5b\n", 4),
 		"picture":         "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==",
 		"key":             "AAAAC3NzaC1lZDI1NTE5AAAAIC2t66Y8jqA6iglM/+cf9SK9to/kWF5ZOKQuzBizIkt0",

@@ -37,7 +37,7 @@ func TestCalled(t *testing.T) {
 		want   bool
 	}{
 		{"Answer: ", true}, {"final answer is ", true}, {"answers\n17. ", true}, {"a: ", true}, {`"ground_truth": "`, true},
-		{"réponse : ", true}, {"correct_answer\t", true}, {"the answer to question 4 is ", true}, {"solution = ", true},
+		{"réponse : ", true}, {"Réponse finale : ", true}, {"respuesta correcta: ", true}, {"Правильный ответ: ", true}, {"correct_answer\t", true}, {"the answer to question 4 is ", true}, {"solution = ", true},
 		{"lösung: ", true}, {"no answer. ", false}, {"the answer ", false}, {"a ", false}, {"to answer the letter from ", false}, {"", false}, {"gold ", false},
 		{"the answer is known. ", false},
 	}

@@ -14,7 +14,7 @@ func usageReconciliation() Check {
 		Fix: "export the usage of the run's own key, from its first request to its last: an export also holds other work under the same key, and what lies before " +
 			"and after the run is yours to cut; void the run if what is left was asked for it",
 		Skips:  "the export names requests and the journal none, or none of the same, or requests whose tokens the journal does not have could be what the export has more",
-		Absent: "no usage export was given",
+		Absent: "no usage export was given; without one, only tokens that are too few and costs that differ are found",
 		Rules: []Rule{
 			{"totals-differ", High, 2, "tokens of an export that differ from the journal's by more than 5 % of the export and by more than 5000, and by more than requests can account for of which the journal has no tokens"},
 			{"request-unrecorded", High, 1, "more requests of the export that the journal does not have than the journal has requests without an id, where it has others of the export"},
@@ -27,7 +27,7 @@ func usageReconciliation() Check {
 			tokensTooFew(e, n)
 			costsDiffer(e, n)
 			if e.Usage == nil {
-				n.absent("no usage export was given")
+				n.absent("no usage export was given; the tokens and costs of the journal agree with its texts")
 				return
 			}
 			totalsDiffer(e, n)

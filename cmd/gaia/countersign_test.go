@@ -43,30 +43,31 @@ func TestCountersign(t *testing.T) {
 			}
 		}
 	}
-	code, stdout, stderr := k.command("adjudicate", k.dir, "--countersign", short, "--key", second)
+	var stdout string
+	code, _, stderr := k.command("adjudicate", k.dir, "--countersign", short, "--key", second)
 	says("nothing decided", exitUsage, code, stderr, "the run has no decision", "first decide: gaia adjudicate DIR --finding ID --decision dismiss")
 	code, stdout, stderr = k.decide(leak, audit.Dismiss)
 	says("dismissed", exitOK, code, stdout+stderr, "dismiss, pending: the finding is open until another key countersigns", "still open "+short+", CRITICAL "+leakRule, "--countersign "+short+" --key FILE")
-	code, stdout, stderr = k.decide(leak, audit.Void)
+	code, _, stderr = k.decide(leak, audit.Void)
 	says("voided while pending", exitFailure, code, stderr, "waits for a countersignature", "to decide anew, remove attestations/adjudication-")
-	code, stdout, stderr = k.command("audit", k.dir)
+	code, stdout, _ = k.command("audit", k.dir)
 	says("audit while pending", exitFindings, code, stdout, "pending: it closes nothing until another key countersigns it")
-	code, stdout, stderr = k.command("show", k.dir)
+	code, stdout, _ = k.command("show", k.dir)
 	says("show while pending", exitOK, code, stdout, "dismiss of finding "+short, "waits for a countersignature: it was looked at")
-	code, stdout, stderr = k.command("__complete", "adjudicate", k.dir, "--countersign", "")
+	code, stdout, _ = k.command("__complete", "adjudicate", k.dir, "--countersign", "")
 	says("completion", exitOK, code, stdout, short+" it was looked at")
-	code, stdout, stderr = k.command("submit", k.dir, "--out", k.home)
+	code, _, stderr = k.command("submit", k.dir, "--out", k.home)
 	says("submit while pending", exitFindings, code, stderr, "AUD-1")
 
-	code, stdout, stderr = k.command("adjudicate", k.dir, "--countersign", short)
+	code, _, stderr = k.command("adjudicate", k.dir, "--countersign", short)
 	says("by the run's key", exitFailure, code, stderr, "it is by the key of the run and its plan", "hint: ask a second person")
-	code, stdout, stderr = k.command("adjudicate", k.dir, "--countersign", "01234567", "--key", second)
+	code, _, stderr = k.command("adjudicate", k.dir, "--countersign", "01234567", "--key", second)
 	says("an unknown decision", exitUsage, code, stderr, "no decision \"01234567\"", "there is adjudication-")
-	code, stdout, stderr = k.command("adjudicate", k.dir, "--countersign", short, "--key", second, "--reason", "x")
+	code, _, stderr = k.command("adjudicate", k.dir, "--countersign", short, "--key", second, "--reason", "x")
 	says("with a reason", exitUsage, code, stderr, "--countersign signs a decision that is there", "leave --finding, --decision and --reason out")
-	code, stdout, stderr = k.command("adjudicate", k.dir, "--countersign", "", "--key", second)
+	code, _, stderr = k.command("adjudicate", k.dir, "--countersign", "", "--key", second)
 	says("empty", exitUsage, code, stderr, "--countersign is empty")
-	code, stdout, stderr = k.command("adjudicate", k.dir, "--countersign", short, "--key", second+".pub")
+	code, _, stderr = k.command("adjudicate", k.dir, "--countersign", short, "--key", second+".pub")
 	says("a public key", exitFailure, code, stderr, "give the private key file")
 
 	code, stdout, stderr = k.command("adjudicate", k.dir, "--countersign", strings.ToUpper(short[:8]), "--key", second, "--json")
@@ -74,9 +75,9 @@ func TestCountersign(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &result); err != nil || code != exitOK || result.Clean || result.CountersignedBy != key.ID() || result.KeyID != runs.Key().Public().ID() || result.Pending != audit.PendingTrust {
 		t.Errorf("exit code %d, %v: %s%s", code, err, stdout, stderr)
 	}
-	code, stdout, stderr = k.command("adjudicate", k.dir, "--countersign", short, "--key", third)
+	code, _, stderr = k.command("adjudicate", k.dir, "--countersign", short, "--key", third)
 	says("twice", exitFailure, code, stderr, "the decision is countersigned already, by "+key.ID(), "to replace it, remove attestations/countersignature-")
-	code, stdout, stderr = k.decide(leak, audit.Void)
+	code, _, stderr = k.decide(leak, audit.Void)
 	says("voided after", exitFailure, code, stderr, "is countersigned by "+key.ID(), "and attestations/countersignature-")
 
 	// What is HIGH is dismissed without, and needs none.
@@ -89,25 +90,25 @@ func TestCountersign(t *testing.T) {
 			t.Fatal(stderr)
 		}
 	}
-	code, stdout, stderr = k.command("adjudicate", k.dir, "--countersign", k.id(t, reachRule), "--key", third)
+	code, _, stderr = k.command("adjudicate", k.dir, "--countersign", k.id(t, reachRule), "--key", third)
 	says("a HIGH one", exitFailure, code, stderr, "needs no countersignature")
 
-	code, stdout, stderr = k.command("audit", k.dir)
+	code, stdout, _ = k.command("audit", k.dir)
 	says("audit without trust", exitFindings, code, stdout, "it counts only for readers who trust that key", "clean score 0 of 3")
 	code, stdout, stderr = k.command("audit", k.dir, "--trusted-key", second+".pub")
 	says("audit with trust", exitOK, code, stdout+stderr, "clean yes, after 2 dismissals", "clean score 1 of 3")
-	code, stdout, stderr = k.command("audit", k.dir, "--trusted-key", second+".pub", "--strict")
+	code, _, stderr = k.command("audit", k.dir, "--trusted-key", second+".pub", "--strict")
 	says("audit --strict", exitFindings, code, stderr, "not clean")
-	code, stdout, stderr = k.command("show", k.dir)
+	code, stdout, _ = k.command("show", k.dir)
 	says("show", exitOK, code, stdout, "countersigned by "+key.ID())
 	code, stdout, stderr = k.command("verify", k.dir)
 	says("verify a run", exitFindings, code, stdout+stderr, "countersigned by "+key.ID()+" (unknown key): open", "is open: its dismissal is countersigned by a key that you do not trust")
 	code, stdout, stderr = k.command("verify", k.dir, "--trusted-key", second+".pub")
 	says("verify a run with trust", exitOK, code, stdout+stderr, "countersigned by "+key.ID()+" (ok)")
 
-	code, stdout, stderr = k.command("submit", k.dir, "--out", k.home, "--date", "2031-02-03", "--strict")
+	code, _, stderr = k.command("submit", k.dir, "--out", k.home, "--date", "2031-02-03", "--strict")
 	says("submit --strict", exitFindings, code, stderr, "and --strict was asked for")
-	code, stdout, stderr = k.command("submit", k.dir, "--out", k.home, "--date", "2031-02-03", "--public")
+	code, _, stderr = k.command("submit", k.dir, "--out", k.home, "--date", "2031-02-03", "--public")
 	says("submit --public", exitFindings, code, stderr, "AUD-1")
 	code, stdout, stderr = k.command("submit", k.dir, "--out", k.home, "--date", "2031-02-03")
 	says("submit", exitOK, code, stdout+stderr, "is open for verifiers who do not trust the countersigner "+key.ID(), "not clean; clean after 2 dismissals for verifiers who trust every countersigner")
@@ -146,6 +147,6 @@ func TestCountersign(t *testing.T) {
 	says("verify a task of it with trust", exitOK, code, stdout+stderr)
 	code, stdout, stderr = k.command("audit", filepath.Join(packages[0], audit.ReportFile), "--trusted-key", second+".pub")
 	says("a kept report", exitOK, code, stdout+stderr, "clean yes, after 2 dismissals")
-	code, stdout, stderr = k.command("adjudicate", packages[0], "--countersign", short, "--key", third)
+	code, _, stderr = k.command("adjudicate", packages[0], "--countersign", short, "--key", third)
 	says("in a package", exitUsage, code, stderr, "countersign in the run directory")
 }
