@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"unicode/utf8"
 )
@@ -117,7 +118,8 @@ func newBag(question []byte, l *lexicon) map[uint32]bool {
 func (r *goldReader) mostOfBag(place interval) bool {
 	around := r.p.questionBytes + bagAround
 	from, to := max(0, place.start-around), min(len(r.text.b), place.end+around)
-	echo := cursor{all: r.echo}
+	first, _ := slices.BinarySearchFunc(r.echo, from, func(echo interval, from int) int { return cmp.Compare(echo.end, from) })
+	echo := cursor{all: r.echo[first:]}
 	seen := map[uint32]bool{}
 	for s := (wordScanner{b: r.text.b[from:to]}); s.next(); {
 		if id := r.p.lexicon.find(&s); r.p.bag[id] && !seen[id] && !echo.overlaps(interval{from + s.start, from + s.end}) {

@@ -111,12 +111,7 @@ func (d *adjudication) check() error {
 }
 
 func (a *app) adjudicate(dir string, d adjudication) error {
-	if err := isRun(dir); err != nil && isPackage(dir) {
-		return usage("decide in the run directory and package it again with 'gaia submit'", "%v", err)
-	} else if err != nil {
-		return err
-	}
-	release, err := lockRun(dir)
+	release, err := lockRun(dir, "decide in the run directory")
 	if err != nil {
 		return err
 	}
@@ -160,8 +155,14 @@ func (a *app) adjudicate(dir string, d adjudication) error {
 }
 
 // lockRun keeps others from writing the run, and from deciding about it, by the
-// journal, which internal/run locks too and nobody replaces.
-func lockRun(dir string) (release func(), err error) {
+// journal, which internal/run locks too and nobody replaces. It refuses a package
+// with a hint that begins with what to do instead.
+func lockRun(dir, instead string) (release func(), err error) {
+	if err := isRun(dir); err != nil && isPackage(dir) {
+		return nil, usage(instead+" and package it again with 'gaia submit'", "%v", err)
+	} else if err != nil {
+		return nil, err
+	}
 	lock := flock.New(filepath.Join(dir, trajectory.JournalFile), flock.SetFlag(os.O_RDONLY))
 	got, err := lock.TryLock()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -284,7 +284,7 @@ func TestAdjudicateRefuses(t *testing.T) {
 		}, exitEvidence, "events.jsonl: is missing"},
 		"no run": {func(t *testing.T, k *keeper) { k.dir = k.home }, exitUsage, "is not a run directory"},
 		"another writes": {func(t *testing.T, k *keeper) {
-			release, err := lockRun(k.dir)
+			release, err := lockRun(k.dir, "decide in the run directory")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,12 +19,7 @@ import (
 // countersign signs the pending dismissal of a CRITICAL finding with another key than
 // the run's.
 func (a *app) countersign(dir string, d adjudication) error {
-	if err := isRun(dir); err != nil && isPackage(dir) {
-		return usage("countersign in the run directory and package it again with 'gaia submit'", "%v", err)
-	} else if err != nil {
-		return err
-	}
-	release, err := lockRun(dir)
+	release, err := lockRun(dir, "countersign in the run directory")
 	if err != nil {
 		return err
 	}

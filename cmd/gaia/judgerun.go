@@ -66,12 +66,7 @@ second-judge, or gullible-judge, which does not withstand the null battery.`,
 }
 
 func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *settingsFile) error {
-	if err := isRun(dir); err != nil && isPackage(dir) {
-		return usage("judge the run directory and package it again with 'gaia submit'", "%v", err)
-	} else if err != nil {
-		return err
-	}
-	release, err := lockRun(dir)
+	release, err := lockRun(dir, "judge the run directory")
 	if err != nil {
 		return err
 	}
