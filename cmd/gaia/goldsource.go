@@ -7,68 +7,153 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// goldFor reads the answers of a plan's tasks from a dataset, written as --source
-// writes it, at the plan's revision. They count only if they are from the file
-// that the tasks of the plan are from, and the plan has the tasks as they stand there:
-// anything else is a *trajectory.Fault that names the file, or the plan. Of a plan
-// without answers there are none to read, and nothing is asked for.
+// goldFor compares a plan with a dataset, written as --source writes it, at the
+// plan's revision, and returns the gold answers of the plan's tasks; nil for a plan
+// without gold answers. A difference is a *trajectory.Fault that names the dataset's
+// metadata file or the plan. Attachments that cannot be read are an error.
 func (a *app) goldFor(ctx context.Context, source string, m ledger.Manifest) (*audit.Gold, error) {
-	t := taskFlags{source: source, split: m.Dataset.Split}
-	if source == "" {
-		return nil, emptyFlag("gold")
-	}
-	if err := t.checkSource(); err != nil {
-		return nil, err
-	}
-	if m.GoldCommitment == "" {
-		return nil, nil
-	}
-	if m.Dataset.Hub != "" && t.repo() == m.Dataset.Name {
-		t.revision = m.Dataset.Revision
-	}
-	a.tellNews(&t)
-	// All of the split: which file it is, is to be asked before what it holds.
-	set, gold, err := a.loadTasks(ctx, t)
+	set, gold, err := a.plannedSplit(ctx, source, m.Dataset)
 	if err != nil {
 		return nil, err
 	}
-	if set.Digest != m.Dataset.MetadataSHA256 {
-		return nil, fail(exitEvidence, trajectory.Faultf(set.MetadataFile, "of %s is %s, but the plan's tasks are from %s", source, set.Digest, m.Dataset.MetadataSHA256),
-			fmt.Sprintf("give the dataset that the run was planned from: %q at revision %q", m.Dataset.Name, m.Dataset.Revision))
+	if err := a.comparePlan(ctx, source, m, set); err != nil || m.GoldCommitment == "" {
+		return nil, err
 	}
-	all, there := gold.Map(), make(map[string]ledger.PlannedTask, len(set.Tasks))
-	for _, t := range set.Tasks {
-		there[t.ID] = ledger.PlannedTask{FileName: t.FileName, Level: t.Level, QuestionSHA256: sign.Digest([]byte(t.Question)), TaskID: t.ID}
-	}
+	all := gold.Map()
 	g := &audit.Gold{Answers: make(map[string]string, len(m.Tasks)), MetadataSHA256: set.Digest}
 	for _, task := range m.Tasks {
 		answer, known := all[task.TaskID]
 		if !known {
 			return nil, trajectory.Faultf(set.MetadataFile, "of %s has no answer to task %q of the plan", source, task.TaskID)
 		}
-		if what := differs(task, there[task.TaskID]); what != "" {
-			return nil, fail(exitEvidence, trajectory.Faultf(ledger.ManifestFile, "has another %s of task %q than %s of %s", what, task.TaskID, set.MetadataFile, source),
-				"the plan names this very file, but not what stands in it: ask who signed the plan what the tasks were")
-		}
 		g.Answers[task.TaskID] = answer
 	}
 	return g, nil
 }
 
+// plannedSplit loads the whole split that a plan names. Its metadata file must have
+// the plan's digest.
+func (a *app) plannedSplit(ctx context.Context, source string, d ledger.Dataset) (loader.Set, loader.Gold, error) {
+	t := taskFlags{source: source, split: d.Split}
+	if source == "" {
+		return loader.Set{}, loader.Gold{}, emptyFlag("gold")
+	}
+	if err := t.checkSource(); err != nil {
+		return loader.Set{}, loader.Gold{}, err
+	}
+	if d.Hub != "" && t.repo() == d.Name {
+		t.revision = d.Revision
+	}
+	a.tellNews(&t)
+	set, gold, err := a.loadTasks(ctx, t)
+	if err == nil && set.Digest != d.MetadataSHA256 {
+		err = fail(exitEvidence, trajectory.Faultf(set.MetadataFile, "of %s is %s, but the plan's tasks are from %s", source, set.Digest, d.MetadataSHA256),
+			fmt.Sprintf("give the dataset that the run was planned from: %q at revision %q", d.Name, d.Revision))
+	}
+	return set, gold, err
+}
+
+// comparePlan compares all that a plan says of its dataset with the loaded split:
+// ids and their order, levels, the other splits and the planned tasks with their
+// attachments.
+func (a *app) comparePlan(ctx context.Context, source string, m ledger.Manifest, set loader.Set) error {
+	differ := func(format string, args ...any) error {
+		return fail(exitEvidence, trajectory.Faultf(ledger.ManifestFile, "%s %s of %s", fmt.Sprintf(format, args...), set.MetadataFile, source),
+			"the plan names this file by its digest and differs from its content: ask the signer of the plan for the reason")
+	}
+	there := make(map[string]loader.Task, len(set.Tasks))
+	for _, t := range set.Tasks {
+		there[t.ID] = t
+	}
+	for _, task := range m.Tasks {
+		t, known := there[task.TaskID]
+		if !known {
+			return differ("plans task %q, which is not in", task.TaskID)
+		}
+		if what := differs(task, t); what != "" {
+			return differ("has another %s of task %q than", what, task.TaskID)
+		}
+	}
+	if what := ownSplitDiffers(m, set); what != "" {
+		return differ("%s", what+" than")
+	}
+	for _, s := range set.Others {
+		planned := slices.IndexFunc(m.Splits, func(p ledger.SplitPlan) bool { return p.Name == string(s.Split) })
+		if planned < 0 && s.Split == loader.Test {
+			continue // the hub need not have given it to the run
+		}
+		if digest, err := ledger.IDsDigest(slices.Sorted(slices.Values(s.IDs))); err != nil {
+			return err
+		} else if want := (ledger.SplitPlan{CarriedGold: s.CarriedGold, IDsSHA256: digest, Name: string(s.Split), Size: len(s.IDs)}); planned < 0 || m.Splits[planned] != want {
+			return differ("has another split %q beside", s.Split)
+		}
+	}
+	for _, p := range m.Splits {
+		if p.Name != m.Dataset.Split && !slices.ContainsFunc(set.Others, func(o loader.Other) bool { return string(o.Split) == p.Name }) {
+			fmt.Fprintf(a.stderr, "gaia: warning: the plan lists split %q, which %s does not have: it was not compared\n", p.Name, source)
+		}
+	}
+	return compareAttachments(ctx, m, set, there, differ)
+}
+
+// ownSplitDiffers names in what the plan's own split differs from the loaded one;
+// "" if in nothing.
+func ownSplitDiffers(m ledger.Manifest, set loader.Set) string {
+	d := m.Dataset
+	switch own := slices.IndexFunc(m.Splits, func(p ledger.SplitPlan) bool { return p.Name == d.Split }); {
+	case !slices.Equal(m.SplitIDs, set.IDs):
+		return "has other split_ids"
+	case d.SplitSize != len(set.IDs):
+		return fmt.Sprintf("has another split_size (%d, not %d)", d.SplitSize, len(set.IDs))
+	case d.Levels != set.Levels:
+		return fmt.Sprintf("has other levels (%d, not %d)", d.Levels, set.Levels)
+	case d.CarriedGold != set.CarriedGold:
+		return "has another carried_gold"
+	case own < 0:
+		return fmt.Sprintf("has another split %q", d.Split)
+	default:
+		digest, err := ledger.IDsDigest(slices.Sorted(slices.Values(set.IDs)))
+		if want := (ledger.SplitPlan{CarriedGold: set.CarriedGold, IDsSHA256: digest, Name: d.Split, Size: len(set.IDs)}); err != nil || m.Splits[own] != want {
+			return fmt.Sprintf("has another split %q", d.Split)
+		}
+	}
+	return ""
+}
+
+// compareAttachments reads the attachments of the planned tasks, which fetches them
+// from a hub, and compares their sizes and digests with the plan's.
+func compareAttachments(ctx context.Context, m ledger.Manifest, set loader.Set, there map[string]loader.Task, differ func(string, ...any) error) error {
+	set.Tasks = nil
+	for _, p := range m.Tasks {
+		set.Tasks = append(set.Tasks, there[p.TaskID])
+	}
+	if err := set.HashAttachments(ctx); err != nil {
+		return fmt.Errorf("comparing attachments with the plan: %w", err)
+	}
+	for i, p := range m.Tasks {
+		if t := set.Tasks[i]; p.FileBytes != t.Bytes || p.FileSHA256 != t.SHA256 {
+			return differ("has another attachment of task %q (%d bytes, %q) than the %d bytes, %q, beside", p.TaskID, p.FileBytes, p.FileSHA256, t.Bytes, t.SHA256)
+		}
+	}
+	return nil
+}
+
 // differs names in what a planned task is not the one of the same id in the dataset,
 // "" if in nothing.
-func differs(planned, there ledger.PlannedTask) string {
+func differs(planned ledger.PlannedTask, there loader.Task) string {
 	switch {
-	case planned.QuestionSHA256 != there.QuestionSHA256:
+	case planned.QuestionSHA256 != sign.Digest([]byte(there.Question)):
 		return "question"
 	case planned.Level != there.Level:
 		return "level"

@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -21,10 +25,30 @@ func TestGoldFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := ledger.Manifest{GoldCommitment: "of these", Dataset: ledger.Dataset{MetadataSHA256: set.Digest, Name: "harbour", Revision: "2", Split: "validation"}}
-	for _, task := range set.Tasks {
-		plan.Tasks = append(plan.Tasks, ledger.PlannedTask{FileName: task.FileName, Level: task.Level, QuestionSHA256: sign.Digest([]byte(task.Question)), TaskID: task.ID})
+	if err := set.HashAttachments(t.Context()); err != nil {
+		t.Fatal(err)
 	}
+	plan := ledger.Manifest{GoldCommitment: "of these", SplitIDs: set.IDs, Dataset: ledger.Dataset{CarriedGold: set.CarriedGold, Levels: set.Levels,
+		MetadataSHA256: set.Digest, Name: "harbour", Revision: "2", Split: "validation", SplitSize: len(set.IDs)}}
+	for _, s := range append(set.Others, loader.Other{Split: set.Split, IDs: set.IDs, CarriedGold: set.CarriedGold}) {
+		digest, err := ledger.IDsDigest(slices.Sorted(slices.Values(s.IDs)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan.Splits = append(plan.Splits, ledger.SplitPlan{CarriedGold: s.CarriedGold, IDsSHA256: digest, Name: string(s.Split), Size: len(s.IDs)})
+	}
+	attached := -1
+	for i, task := range set.Tasks {
+		plan.Tasks = append(plan.Tasks, ledger.PlannedTask{FileBytes: task.Bytes, FileName: task.FileName, FileSHA256: task.SHA256, Level: task.Level,
+			QuestionSHA256: sign.Digest([]byte(task.Question)), TaskID: task.ID})
+		if task.FileName != "" {
+			attached = i
+		}
+	}
+	if attached < 0 || len(plan.Splits) != 2 {
+		t.Fatalf("the fixtures have no attachment or %d splits", len(plan.Splits))
+	}
+	with, own := plan.Tasks[attached].TaskID, len(plan.Splits)-1
 	id := plan.Tasks[1].TaskID
 	for _, tt := range []struct {
 		name            string
@@ -33,14 +57,26 @@ func TestGoldFor(t *testing.T) {
 	}{
 		{"the plan's", func(*ledger.Manifest) {}, "", "", ""},
 		{"another file", func(m *ledger.Manifest) { m.Dataset.MetadataSHA256 = sign.Digest(nil) }, set.MetadataFile, "of fixtures is " + set.Digest, `give the dataset that the run was planned from: "harbour" at revision "2"`},
-		{"a task that is not there", func(m *ledger.Manifest) { m.Tasks[1].TaskID = "fab1e9ff" }, set.MetadataFile, `has no answer to task "fab1e9ff" of the plan`, ""},
-		{"another question", func(m *ledger.Manifest) { m.Tasks[1].QuestionSHA256 = sign.Digest(nil) }, ledger.ManifestFile, `has another question of task "` + id + `" than `, "ask who signed the plan"},
-		{"another level", func(m *ledger.Manifest) { m.Tasks[1].Level++ }, ledger.ManifestFile, `has another level of task "` + id + `" than `, "ask who signed the plan"},
-		{"another file name", func(m *ledger.Manifest) { m.Tasks[1].FileName += "x" }, ledger.ManifestFile, `has another file name of task "` + id + `" than `, "ask who signed the plan"},
-		{"the first of two", func(m *ledger.Manifest) { m.Tasks[1].Level++; m.Tasks[2].QuestionSHA256 = "" }, ledger.ManifestFile, `has another level of task "` + id + `" than `, "ask who signed the plan"},
+		{"a task that is not there", func(m *ledger.Manifest) { m.Tasks[1].TaskID = "fab1e9ff" }, ledger.ManifestFile, `plans task "fab1e9ff", which is not in `, "ask the signer"},
+		{"another question", func(m *ledger.Manifest) { m.Tasks[1].QuestionSHA256 = sign.Digest(nil) }, ledger.ManifestFile, `has another question of task "` + id + `" than `, "ask the signer"},
+		{"another level", func(m *ledger.Manifest) { m.Tasks[1].Level++ }, ledger.ManifestFile, `has another level of task "` + id + `" than `, "ask the signer"},
+		{"another file name", func(m *ledger.Manifest) { m.Tasks[1].FileName += "x" }, ledger.ManifestFile, `has another file name of task "` + id + `" than `, "ask the signer"},
+		{"the first of two", func(m *ledger.Manifest) { m.Tasks[1].Level++; m.Tasks[2].QuestionSHA256 = "" }, ledger.ManifestFile, `has another level of task "` + id + `" than `, "ask the signer"},
+		{"a split that was cut", func(m *ledger.Manifest) { m.SplitIDs = m.SplitIDs[:3] }, ledger.ManifestFile, "has other split_ids than ", "ask the signer"},
+		{"another order", func(m *ledger.Manifest) { slices.Reverse(m.SplitIDs) }, ledger.ManifestFile, "has other split_ids than ", "ask the signer"},
+		{"another size", func(m *ledger.Manifest) { m.Dataset.SplitSize-- }, ledger.ManifestFile, "has another split_size (39, not 40) than ", "ask the signer"},
+		{"other levels", func(m *ledger.Manifest) { m.Dataset.Levels[0]--; m.Dataset.Levels[1]++ }, ledger.ManifestFile, "has other levels ([13 18 9], not [14 17 9]) than ", "ask the signer"},
+		{"answers that it did not carry", func(m *ledger.Manifest) { m.Dataset.CarriedGold = false }, ledger.ManifestFile, "has another carried_gold than ", "ask the signer"},
+		{"another digest of the split", func(m *ledger.Manifest) { m.Splits[own].IDsSHA256 = m.Splits[0].IDsSHA256 }, ledger.ManifestFile, `has another split "validation" than `, "ask the signer"},
+		{"without the split", func(m *ledger.Manifest) { m.Splits = m.Splits[:own] }, ledger.ManifestFile, `has another split "validation" than `, "ask the signer"},
+		{"another split beside it", func(m *ledger.Manifest) { m.Splits[0].Size++ }, ledger.ManifestFile, `has another split "test" beside `, "ask the signer"},
+		{"another attachment", func(m *ledger.Manifest) { m.Tasks[attached].FileSHA256 = sign.Digest(nil) }, ledger.ManifestFile, `has another attachment of task "` + with + `"`, "ask the signer"},
+		{"an attachment of another size", func(m *ledger.Manifest) { m.Tasks[attached].FileBytes++ }, ledger.ManifestFile, `has another attachment of task "` + with + `"`, "ask the signer"},
+		{"no digest of an attachment", func(m *ledger.Manifest) { m.Tasks[attached].FileSHA256, m.Tasks[attached].FileBytes = "", 0 }, ledger.ManifestFile, `has another attachment of task "` + with + `"`, "ask the signer"},
+		{"unscored, and a split that was cut", func(m *ledger.Manifest) { m.GoldCommitment, m.SplitIDs = "", m.SplitIDs[:3] }, ledger.ManifestFile, "has other split_ids than ", "ask the signer"},
 	} {
 		m := plan
-		m.Tasks = slices.Clone(plan.Tasks)
+		m.Tasks, m.Splits, m.SplitIDs = slices.Clone(plan.Tasks), slices.Clone(plan.Splits), slices.Clone(plan.SplitIDs)
 		tt.change(&m)
 		gold, err := a.goldFor(t.Context(), sourceFixtures, m)
 		if tt.why == "" {
@@ -55,5 +91,42 @@ func TestGoldFor(t *testing.T) {
 			strings.Contains(errs.String(), "gaia: hint: ") != (tt.hint != "") || !strings.Contains(errs.String(), tt.hint) {
 			t.Errorf("%s: %v\n%s", tt.name, err, errs.String())
 		}
+	}
+}
+
+// TestGoldForAttachments: the attachments of the planned tasks are read from the
+// dataset. A changed one is an evidence fault, and a missing one an error.
+func TestGoldForAttachments(t *testing.T) {
+	var errs bytes.Buffer
+	a := &app{stderr: &errs, getenv: func(string) string { return "" }}
+	p := newProgram(t)
+	p.want(exitOK, "run", "--sample", "20", "--seed", "1")
+	m, _, _, err := ledger.ReadPlan(os.DirFS(p.runDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(m.Tasks, func(task ledger.PlannedTask) bool { return task.FileName != "" })
+	if at < 0 {
+		t.Fatal("no planned task has an attachment")
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.goldFor(t.Context(), sourceDir+dir, m); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "2023", "validation", m.Tasks[at].FileName)
+	if err := os.WriteFile(file, []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.goldFor(t.Context(), sourceDir+dir, m); a.exit(err) != exitEvidence || !strings.Contains(errs.String(), "manifest.json: has another attachment of task ") {
+		t.Errorf("%v\n%s", err, errs.String())
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.goldFor(t.Context(), sourceDir+dir, m); a.exit(err) != exitFailure || !strings.Contains(errs.String(), "comparing attachments with the plan: the attachment of task ") {
+		t.Errorf("%v\n%s", err, errs.String())
 	}
 }
