@@ -5,246 +5,305 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
-	"time"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// ArchiveSuffix stands behind a package's name in that of its archive.
+// ArchiveSuffix ends the name of a package's archive.
 const ArchiveSuffix = ".tar.gz"
 
-// WholeArchive is the File of a *trajectory.Fault that is about an archive and
-// not about one of its files: only the caller knows what it is called.
+// WholeArchive is the File of a *trajectory.Fault about the archive itself. Only the
+// caller knows the archive's name.
 const WholeArchive = "archive"
 
-// gzipHeader are the first ten bytes of every archive: deflate, no name, no
-// time, no comment, no level, system unknown.
-const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+// gzipMagic begins each gzip member.
+const gzipMagic = "\x1f\x8b"
 
-// What an archive may have grown to, in bytes, when so many bytes of it were read:
-// deflate makes up to 1032 out of one, of the files of a run some 5. What grows
-// faster is given up before it is too much for memory.
+// Limits of what is read from an archive. The files of an ordinary run shrink to a
+// fifth; deflate can shrink zeros to a thousandth.
 const (
-	grownAlways = 8 << 20
-	grownPerOne = 32
+	grownAlways = 256 << 20 // bytes that any archive may expand to
+	grownPerOne = 32        // bytes more for each byte of the archive
+	maxEntries  = 128       // entries of the tar, folders and PAX headers of the whole archive included
 )
 
-// maxHeader is what lies before a file at most: what fills up the block of the file
-// before it, a PAX record of the size with its own header, and the header.
-const maxHeader = 4 * 512
-
-// errGrows is of what would grow to too much.
+// errGrows reports an archive that expands beyond its limit.
 var errGrows = trajectory.Faultf(WholeArchive, "holds far more than a file of its size can, and was not read to its end")
 
-// Archive is a package that was read from one file: NAME.tar.gz, a tar in one
-// gzip member. Of the tar every bit follows from the package's name and from the
-// names, order and contents of its files: an entry NAME/FILE each, in the order
-// of Files, mode 0644, of nobody, at midnight UTC of the date in NAME; USTAR, with
-// a PAX record of the size for files of 8 GiB and more. What deflate makes of that
-// is not told here: other releases of Go may make something else.
+// Archive is a package that was extracted from a tar.gz.
 type Archive struct {
-	folder  string
-	date    time.Time
-	entries []entry
-	content spool
+	folder string // folder of the files in the tar; "" if they are in none
+	named  bool   // folder is known
+	dir    string
+	names  []string
 }
 
-// IsArchive tells an archive from what else a package's reader is given, by its
-// first two bytes.
-func IsArchive(first []byte) bool { return bytes.HasPrefix(first, []byte(gzipHeader[:2])) }
+// IsArchive reports whether a file that begins with first is compressed by gzip.
+func IsArchive(first []byte) bool { return bytes.HasPrefix(first, []byte(gzipMagic)) }
 
-// OpenArchive reads an archive of size bytes once, from its beginning to its end,
-// and extracts nothing: what it holds is kept in memory, or where that is much in
-// one file without a name in the directory scratch, until Close. A
-// *trajectory.Fault is about anything that [Build] would not have written, a
-// *ScratchError about the directory. Whether the files are a package is for
-// [Verify] to tell, and then CheckName.
-func OpenArchive(f io.Reader, size int64, scratch string) (*Archive, error) {
-	a := &Archive{content: spool{dir: scratch}}
-	if err := a.read(f, size); err != nil {
-		a.Close()
-		return nil, err
+// ScratchError reports that an archive could not be extracted to Dir. Nothing is
+// known of the archive then.
+type ScratchError struct {
+	Dir string
+	Err error
+}
+
+func (e *ScratchError) Error() string {
+	return fmt.Sprintf("extracting the archive to %q: %v", e.Dir, e.Err)
+}
+
+func (e *ScratchError) Unwrap() error { return e.Err }
+
+// OpenArchive extracts a tar.gz of size bytes to the empty folder dir, which the
+// caller removes, also after an error. Any tar program may have made the archive: owners, modes,
+// times, order and compression do not matter. A *trajectory.Fault reports an entry that is
+// no file of a package, a *ScratchError that dir cannot be written to.
+// [Verify] checks whether the files are a package, CheckName their folder.
+func OpenArchive(f io.Reader, size int64, dir string) (*Archive, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, &ScratchError{Dir: dir, Err: err}
 	}
-	return a, nil
+	defer root.Close()
+	a := &Archive{dir: dir}
+	from := &source{r: f}
+	err = a.extract(from, grownAlways+grownPerOne*min(max(size, 0), math.MaxInt64/(2*grownPerOne)), root)
+	var fault *trajectory.Fault
+	var scratch *ScratchError
+	switch {
+	case err == nil:
+		return a, nil
+	case errors.As(err, &fault), errors.As(err, &scratch):
+		return nil, err
+	case from.err != nil:
+		return nil, fmt.Errorf("reading the archive: %w", from.err)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return nil, trajectory.Faultf(WholeArchive, "ends in the middle")
+	case errors.Is(err, tar.ErrHeader):
+		return nil, trajectory.Faultf(WholeArchive, "is damaged or holds no tar of files: a header of it cannot be read")
+	}
+	return nil, trajectory.Faultf(WholeArchive, "is damaged: %v", err)
 }
 
-// FS returns the package's folder, readable until Close.
-func (a *Archive) FS() fs.FS { return archiveFS{a} }
+// FS returns the package's files. They are there until the caller removes the folder.
+func (a *Archive) FS() fs.FS { return os.DirFS(a.dir) }
 
-// Close gives back the space that the archive's files take.
-func (a *Archive) Close() error { return a.content.close() }
-
-// CheckName wants the folder in the archive to have the name that the verified
-// package says it has. That "-dirty" is not taken away shows here alone.
+// CheckName checks the folder in the archive against the name in the verified
+// statement. A folder that is called like a package must have that name, so that
+// "-dirty" is not hidden. Any other name says nothing about the package.
 func (a *Archive) CheckName(name string) error {
-	if a.folder == name {
+	if a.folder == name || dateOf(a.folder) == "" {
 		return nil
 	}
 	return trajectory.Faultf(WholeArchive, "holds the folder %s, but its statement is that of %s", quote(a.folder), quote(name))
 }
 
-func (a *Archive) read(f io.Reader, size int64) error {
-	// What the file has grown by since its size was told is a byte behind its end.
-	from := &source{r: io.LimitReader(f, min(max(size, 0), math.MaxInt64-1)+1)}
+// extract writes the files of a tar.gz, which may expand to limit bytes, to root.
+func (a *Archive) extract(from io.Reader, limit int64, root *os.Root) error {
 	in := bufio.NewReaderSize(from, 1<<16)
-	err := a.readGzip(in, from, size)
-	var fault *trajectory.Fault
-	switch {
-	case err == nil || errors.As(err, &fault):
+	if head, _ := in.Peek(len(gzipMagic)); len(head) == len(gzipMagic) && !IsArchive(head) {
+		return trajectory.Faultf(WholeArchive, "is not compressed by gzip")
+	}
+	content, err := gzip.NewReader(in) // of all members, one behind the other
+	if err != nil {
 		return err
-	case a.content.err != nil:
-		return &ScratchError{Dir: a.content.dir, Err: a.content.err}
-	case from.err != nil:
-		return fmt.Errorf("reading the archive: %w", from.err)
-	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
-		if err := nothingBehind(in); err != nil {
+	}
+	stream := &bounded{r: content, left: limit}
+	entries := tar.NewReader(stream)
+	for n := 0; ; n++ {
+		h, err := entries.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
 			return err
 		}
-		return trajectory.Faultf(WholeArchive, "ends in the middle")
-	case errors.Is(err, tar.ErrHeader):
-		return trajectory.Faultf(WholeArchive, "is damaged or holds no tar of files: a header of it cannot be read")
+		if n == maxEntries {
+			return trajectory.Faultf(WholeArchive, "has more than %d entries", maxEntries)
+		}
+		name, err := a.admit(h)
+		if err != nil {
+			return err
+		}
+		if name == "" {
+			continue
+		}
+		if h.Size > stream.left {
+			return errGrows
+		}
+		if err := extractFile(root, name, entries); err != nil {
+			return err
+		}
 	}
-	return trajectory.Faultf(WholeArchive, "is damaged: %v", err)
-}
-
-// readGzip reads the one gzip member and wants nothing behind it, and what is in
-// it to be the one tar that gaia writes.
-func (a *Archive) readGzip(in *bufio.Reader, from *source, size int64) error {
-	head, err := in.Peek(len(gzipHeader))
-	switch {
-	case len(head) >= 2 && !IsArchive(head):
-		return trajectory.Faultf(WholeArchive, "is not compressed by gzip")
-	case errors.Is(err, io.EOF):
-		return trajectory.Faultf(WholeArchive, "ends in the middle")
-	case err != nil:
-		return err
-	case string(head) != gzipHeader:
-		return trajectory.Faultf(WholeArchive, "has another gzip header than gaia writes; ask for it as 'gaia submit' wrote it")
+	// Programs fill up the last block with zeros. Anything else could be a second tar.
+	for rest := make([]byte, 1<<15); ; {
+		n, err := stream.Read(rest)
+		if len(bytes.Trim(rest[:n], "\x00")) > 0 {
+			return trajectory.Faultf(WholeArchive, "has bytes behind the end of its tar")
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if errors.Is(err, gzip.ErrHeader) {
+			return trajectory.Faultf(WholeArchive, "has bytes behind its end")
+		}
+		if err != nil {
+			return err
+		}
 	}
-	member, err := gzip.NewReader(in)
-	if err != nil {
-		return err
-	}
-	member.Multistream(false)
-	stream := &inflating{r: member, read: func() int64 { return from.read - int64(in.Buffered()) }}
-	whole, err := a.readTar(stream, size)
-	if err != nil {
-		return err
-	}
-	stream.left = 1
-	if n, err := io.Copy(io.Discard, io.LimitReader(stream, 1)); err != nil {
-		return err
-	} else if n > 0 {
-		return trajectory.Faultf(WholeArchive, "has bytes behind the end of its tar")
-	}
-	if err := nothingBehind(in); err != nil {
-		return err
-	}
-	if !whole {
-		return trajectory.Faultf(WholeArchive, "has another end of its tar than gaia writes; ask for it as 'gaia submit' wrote it")
+	if len(a.names) == 0 {
+		return trajectory.Faultf(WholeArchive, "holds no files")
 	}
 	return nil
 }
 
-// mayGrow bounds what n bytes of an archive may hold.
-func mayGrow(n int64) int64 { return grownAlways + grownPerOne*min(max(n, 0), maxJournal) }
+// extractFile writes a new file in root. It tells errors of the folder, as a
+// *ScratchError, from those of r.
+func extractFile(root *os.Root, name string, r io.Reader) error {
+	failed := func(err error) error { return &ScratchError{Dir: root.Name(), Err: err} }
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return failed(err)
+	}
+	defer f.Close()
+	from := &source{r: r}
+	if _, err := io.Copy(f, from); from.err != nil {
+		return from.err
+	} else if err != nil {
+		return failed(err)
+	}
+	if err := f.Close(); err != nil {
+		return failed(err)
+	}
+	return nil
+}
 
-// nothingBehind wants a file to end where its gzip member did.
-func nothingBehind(in *bufio.Reader) error {
-	more, err := in.Peek(2)
+// admit returns the name of the package's file that an entry holds, "" for an entry
+// without content: a folder, or records that do not matter.
+func (a *Archive) admit(h *tar.Header) (string, error) {
+	refuse := func(format string, args ...any) (string, error) {
+		return "", trajectory.Faultf(quote(h.Name), format, args...)
+	}
+	if what := unusable(h); what != "" {
+		return refuse("%s", what)
+	}
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		return "", nil
+	}
+	if what := leadsAstray(h.Name); what != "" {
+		return refuse("%s", what)
+	}
+	folder, name := "", path.Clean(h.Name)
+	if h.Typeflag == tar.TypeDir {
+		folder, name = name, ""
+	} else if before, after, found := strings.Cut(name, "/"); found {
+		folder, name = before, after
+	}
 	switch {
-	case len(more) == 0 && errors.Is(err, io.EOF):
-		return nil
-	case len(more) == 0:
-		return err
-	case IsArchive(more):
-		return trajectory.Faultf(WholeArchive, "holds more than one gzip member")
+	case folder == ".": // of 'tar -C FOLDER .'
+		return "", nil
+	case strings.Contains(folder+name, "/"):
+		return refuse("lies in a folder within the package's")
 	}
-	return trajectory.Faultf(WholeArchive, "has bytes behind its end")
+	if a.named && folder != a.folder {
+		return refuse("lies in another folder than the files before it")
+	}
+	a.folder, a.named = folder, true
+	if name == "" {
+		return "", nil
+	}
+	if slices.Contains(a.names, name) {
+		return refuse("is there twice")
+	}
+	if !slices.Contains(Files(additions()...), name) && !slices.Contains(publicPackageFiles(), name) {
+		return refuse("is not part of a package")
+	}
+	if limit := limitOf(name); h.Size > limit {
+		return refuse("is larger than %d bytes", limit)
+	}
+	a.names = append(a.names, name)
+	return name, nil
 }
 
-// readTar keeps the files of a tar. What it reads is compared, a header at a time,
-// with the tar that gaia would have made of these files: no content is read behind
-// a header that is another. It reports whether the end is the same, too.
-func (a *Archive) readTar(stream *inflating, size int64) (whole bool, err error) {
-	got, want := sha256.New(), sha256.New()
-	same := func() bool { return bytes.Equal(got.Sum(nil), want.Sum(nil)) }
-	in, out := tar.NewReader(io.TeeReader(stream, got)), tar.NewWriter(want)
-	for {
-		stream.left = maxHeader
-		h, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			break
+// unusable returns why an entry is neither a regular file nor a folder, "" if it is.
+func unusable(h *tar.Header) string {
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return "is a sparse file"
 		}
-		if err != nil && !errors.Is(err, tar.ErrInsecurePath) { // which admit says better
-			return false, err
+		if h.Typeflag == tar.TypeXGlobalHeader && slices.Contains([]string{"path", "linkpath", "size"}, key) {
+			return "holds PAX records that rename or cut files of the whole archive" // programs disagree about them
 		}
-		e, err := a.admit(h)
-		if err != nil {
-			return false, err
-		}
-		if e.size > mayGrow(size)-a.content.size {
-			return false, errGrows
-		}
-		if err := out.WriteHeader(header(a.folder, e.name, e.size, a.date)); err != nil {
-			return false, trajectory.Faultf(e.name, "has no place in a tar: %v", err)
-		}
-		if !same() {
-			return false, trajectory.Faultf(e.name, "has another header, or the file before it another padding, than gaia writes; ask for the archive as 'gaia submit' wrote it")
-		}
-		stream.left = e.size
-		if _, err := io.Copy(io.MultiWriter(&a.content, out), in); err != nil {
-			return false, err
-		}
-		a.entries = append(a.entries, e)
 	}
-	if len(a.entries) == 0 {
-		return false, trajectory.Faultf(WholeArchive, "holds no files")
+	switch h.Typeflag {
+	case tar.TypeReg, tar.TypeDir, tar.TypeXGlobalHeader:
+		return ""
+	case tar.TypeSymlink, tar.TypeLink:
+		return "is a link"
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		return "is a device or a pipe"
+	case tar.TypeGNUSparse:
+		return "is a sparse file"
 	}
-	err = out.Close()
-	return same(), err
+	return fmt.Sprintf("is not a regular file, but of type %q", h.Typeflag)
 }
 
-// source counts what was read, and remembers that reading failed, which is told
-// apart from what was read.
+// leadsAstray returns why a name can lead out of the folder that it is extracted to,
+// "" if it cannot.
+func leadsAstray(name string) string {
+	switch {
+	case slices.Contains(strings.Split(name, "/"), ".."):
+		return "leads out of the package's folder"
+	case strings.HasPrefix(name, "/"):
+		return "has an absolute name"
+	case strings.Contains(name, `\`):
+		return "has a backslash in its name"
+	}
+	return ""
+}
+
+// dateOf returns the date in a package's name, "" if it is not one.
+func dateOf(name string) string {
+	parts := regexp.MustCompile(`^submission-([0-9]{4}-[0-9]{2}-[0-9]{2})-[0-9A-Z]{8}(-dirty)?(-public)?$`).FindStringSubmatch(name)
+	if parts == nil {
+		return ""
+	}
+	return parts[1]
+}
+
+// source remembers the error of a reader, to tell it from errors of its bytes.
 type source struct {
-	r    io.Reader
-	read int64
-	err  error
+	r   io.Reader
+	err error
 }
 
 func (s *source) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
-	s.read += int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {
 		s.err = err
 	}
 	return n, err
 }
 
-// inflating is what an archive holds, which may be no more at any time than what was
-// read of the archive allows, and no more now than left.
-type inflating struct {
+// bounded reads at most left bytes and fails if there are more.
+type bounded struct {
 	r    io.Reader
-	read func() int64 // bytes of the archive
-	came int64
 	left int64
 }
 
-func (g *inflating) Read(p []byte) (int, error) {
-	if g.left == 0 {
-		return 0, trajectory.Faultf(WholeArchive, "has a longer header than gaia writes")
-	}
-	n, err := g.r.Read(p[:min(int64(len(p)), g.left)])
-	g.came += int64(n)
-	g.left -= int64(n)
-	if g.came > mayGrow(g.read()) {
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left+1)])
+	if b.left -= int64(n); b.left < 0 {
 		return 0, errGrows
 	}
 	return n, err

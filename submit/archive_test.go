@@ -12,12 +12,14 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"testing/iotest"
+	"time"
 
 	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -32,7 +34,6 @@ func opened(t testing.TB, data []byte) *Archive {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { a.Close() })
 	return a
 }
 
@@ -40,12 +41,12 @@ func opened(t testing.TB, data []byte) *Archive {
 func held(t testing.TB, a *Archive) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
-	for _, e := range a.entries {
-		data, err := fs.ReadFile(a.FS(), e.name)
+	for _, name := range a.names {
+		data, err := fs.ReadFile(a.FS(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		files[e.name] = data
+		files[name] = data
 	}
 	return files
 }
@@ -105,6 +106,94 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// TestArchiveOfOthers verifies a package that other programs packed.
+func TestArchiveOfOthers(t *testing.T) {
+	p := mustBuild(t, config(t, two))
+	files := load(t, p.Path)
+	names := slices.Sorted(maps.Keys(files))
+	pack := func(edit func(n int, h *tar.Header), folder string, before ...tar.Header) []byte {
+		var items []item
+		for _, h := range before {
+			items = append(items, item{h, ""})
+		}
+		for n, name := range names {
+			h := tar.Header{Typeflag: tar.TypeReg, Name: folder + name, Size: int64(len(files[name])), Mode: 0o644}
+			edit(n, &h)
+			items = append(items, item{h, string(files[name])})
+		}
+		return tarred(t, items)
+	}
+	plain := func(int, *tar.Header) {}
+	dir := func(name string) tar.Header { return tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755} }
+	tars := map[string][]byte{
+		"no folder":        pack(plain, ""),
+		"./":               pack(plain, "./", dir("./")),
+		"a folder's entry": pack(plain, p.Name+"/", dir(p.Name+"/")),
+		"./FOLDER":         pack(plain, "./"+p.Name+"/", dir("./"+p.Name+"/")),
+		"another folder":   pack(plain, "from-a-friend/"),
+		"owners and modes": pack(func(n int, h *tar.Header) {
+			h.Uid, h.Gid, h.Uname, h.Gname, h.Mode = n, 1000, "keeper", "ferries", 0o600
+		}, p.Name+"/"),
+		"times": pack(func(n int, h *tar.Header) { h.ModTime = time.Unix(int64(n), 0) }, p.Name+"/"),
+		"GNU":   pack(func(_ int, h *tar.Header) { h.Format = tar.FormatGNU }, p.Name+"/"),
+		"PAX": pack(func(n int, h *tar.Header) {
+			h.Format, h.ModTime, h.PAXRecords = tar.FormatPAX, time.Unix(int64(n), 5), map[string]string{"LIBARCHIVE.creationtime": "1.5", "SCHILY.xattr.user.x": "y"}
+		}, p.Name+"/"),
+		"records for all": pack(plain, p.Name+"/", tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "pax_global_header", PAXRecords: map[string]string{"comment": "0123"}}),
+		"blocks of 20":    append(pack(plain, p.Name+"/"), make([]byte, 10240)...),
+		"no end":          bytes.TrimRight(pack(plain, p.Name+"/"), "\x00"),
+	}
+	slices.Reverse(names)
+	tars["another order"] = pack(plain, p.Name+"/")
+	end := len(tars["no end"]) // which is in the padding of a file
+	tars["no end"] = append(tars["no end"], make([]byte, -end&511)...)
+	archives := map[string][]byte{}
+	for what, data := range tars {
+		archives[what] = zipped(t, data)
+	}
+	some := tars["GNU"]
+	archives["several members"] = slices.Concat(zipped(t, some[:700]), zipped(t, some[700:9000]), zipped(t, nil), zipped(t, some[9000:]))
+	for _, level := range []int{gzip.NoCompression, gzip.BestSpeed, gzip.BestCompression, gzip.HuffmanOnly} {
+		var out bytes.Buffer
+		w, err := gzip.NewWriterLevel(&out, level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Name, w.Comment, w.Extra, w.OS, w.ModTime = "package.tar", "by a friend", []byte("more"), 3, time.Unix(1, 0)
+		_, err = w.Write(some)
+		if err := errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		archives[fmt.Sprintf("level %d", level)] = out.Bytes()
+	}
+	for _, args := range [][]string{{"tar", "-czf", "-", "-C", filepath.Dir(p.Path), p.Name}, {"tar", "-czf", "-", "-C", p.Path, "."}, {"bsdtar", "-czf", "-", "-C", p.Path, "."},
+		{"python3", "-c", "import sys, tarfile\nwith tarfile.open(fileobj=sys.stdout.buffer, mode='w|gz') as t: t.add(sys.argv[1], 'package')", p.Path}} {
+		if _, err := exec.LookPath(args[0]); err != nil {
+			t.Logf("there is no %s", args[0])
+			continue
+		}
+		data, err := exec.Command(args[0], args[1:]...).Output()
+		if err != nil {
+			t.Errorf("%q: %v", args, err)
+			continue
+		}
+		archives[fmt.Sprintf("%q", args[:2])+args[len(args)-1][:1]] = data
+	}
+	for what, data := range archives {
+		a, err := OpenArchive(bytes.NewReader(data), int64(len(data)), t.TempDir())
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		v, err := Verify(a.FS(), Options{Once: true})
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		} else if err := a.CheckName(v.Statement.Predicate.Name); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // TestArchiveIsRefused: what is refused as a folder is refused as an archive.
 func TestArchiveIsRefused(t *testing.T) {
 	c := config(t, two)
@@ -147,9 +236,9 @@ func TestArchiveName(t *testing.T) {
 	}
 }
 
-// TestArchiveEveryBit changes single bits of archives: each is refused, unless
-// deflate says the same with it. Of a small one it leaves out none, of a package's
-// it takes one of about 2400 bytes, or of an eighth of them.
+// TestArchiveEveryBit changes single bits of archives: each is refused, or gives the
+// same files. Owners, times and the like of a tar may change, contents may not. Of a
+// small archive it leaves out no bit, of a package's it takes one of about 300 bytes.
 func TestArchiveEveryBit(t *testing.T) {
 	long.NotRaced(t)
 	c := config(t, two)
@@ -161,8 +250,7 @@ func TestArchiveEveryBit(t *testing.T) {
 	for what, data := range map[string][]byte{"small": packed(t, harbour, harbourFiles()), "package": read(t, mustBuild(t, c).Path)} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			content, same, scratch := unzipped(t, data), 0, t.TempDir()
-			step := len(data)/places | 1
+			files, same, step := held(t, opened(t, data)), 0, len(data)/places|1
 			for i := range data {
 				for bit := range 8 {
 					if what == "package" && (i%step != 0 || bit != i%8) {
@@ -170,20 +258,26 @@ func TestArchiveEveryBit(t *testing.T) {
 					}
 					changed := bytes.Clone(data)
 					changed[i] ^= 1 << bit
-					a, err := OpenArchive(bytes.NewReader(changed), int64(len(changed)), scratch)
+					dir := filepath.Join(t.TempDir(), "files")
+					if err := os.Mkdir(dir, 0o700); err != nil {
+						t.Fatal(err)
+					}
+					a, err := OpenArchive(bytes.NewReader(changed), int64(len(changed)), dir)
 					var fault *trajectory.Fault
 					switch {
-					case err == nil && !bytes.Equal(unzipped(t, changed), content):
+					case err == nil && !maps.EqualFunc(held(t, a), files, bytes.Equal):
 						t.Fatalf("byte %d, bit %d: accepted", i, bit)
 					case err == nil:
 						same++
-						a.Close()
 					case !errors.As(err, &fault) || fault.File == "" || fault.Reason == "":
 						t.Fatalf("byte %d, bit %d: %v", i, bit, err)
 					}
+					if err := os.RemoveAll(dir); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
-			if same > len(data)/10 { // what fills up a byte, and other ways to say zeros
+			if same > 48+len(data)/10 { // the time, level and system of gzip's header, what fills up a byte, other ways to say zeros
 				t.Errorf("%d changes said nothing", same)
 			}
 		})
@@ -204,39 +298,24 @@ func unzipped(t testing.TB, data []byte) []byte {
 	return content
 }
 
-// TestArchiveScratch: what is too much for memory is kept in a file that nobody
-// can see, and that it cannot be kept proves nothing.
+// TestArchiveScratch: a folder that cannot be written to proves nothing about the
+// archive, and others cannot read what is extracted.
 func TestArchiveScratch(t *testing.T) {
-	long.NotRaced(t)
-	files := map[string][]byte{"README.md": []byte("before"), "events.jsonl": make([]byte, maxInMemory+16_000), "results.jsonl": []byte("behind")}
-	noise := rand.NewChaCha8([32]byte{})
-	for at := 0; at < maxInMemory; at += 1 << 10 { // or it were a bomb
-		noise.Read(files["events.jsonl"][at:][:64])
-	}
-	data, scratch := packed(t, harbour, files), t.TempDir()
-	a, err := OpenArchive(bytes.NewReader(data), int64(len(data)), scratch)
-	if err != nil {
+	data := packed(t, harbour, harbourFiles())
+	dir := t.TempDir()
+	if _, err := OpenArchive(bytes.NewReader(data), int64(len(data)), dir); err != nil {
 		t.Fatal(err)
 	}
-	nothingLeft(t, scratch)
-	if !maps.EqualFunc(held(t, a), files, bytes.Equal) {
-		t.Error("other files than were packed")
+	if info, err := os.Stat(filepath.Join(dir, "README.md")); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if a.content.file == nil || a.content.memory != nil {
-		t.Error("all is in memory")
-	}
-	if err := a.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := fs.ReadFile(a.FS(), "README.md"); err == nil {
-		t.Error("there are files after Close")
-	}
-	gone := filepath.Join(scratch, "gone")
-	_, err = OpenArchive(bytes.NewReader(data), int64(len(data)), gone)
-	var failed *ScratchError
-	var fault *trajectory.Fault
-	if !errors.As(err, &failed) || failed.Dir != gone || !errors.Is(err, fs.ErrNotExist) || errors.As(err, &fault) {
-		t.Errorf("no directory for it: %v", err)
+	for _, in := range []string{dir, filepath.Join(dir, "gone")} { // full of files, and not there
+		_, err := OpenArchive(bytes.NewReader(data), int64(len(data)), in)
+		var failed *ScratchError
+		var fault *trajectory.Fault
+		if !errors.As(err, &failed) || failed.Dir != in || errors.As(err, &fault) {
+			t.Errorf("%s: %v", in, err)
+		}
 	}
 }
 
@@ -268,7 +347,7 @@ func TestArchiveLargeFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.Size != size || !maps.Equal(h.PAXRecords, records) || notRegular(h) != "" {
+		if h.Size != size || !maps.Equal(h.PAXRecords, records) || unusable(h) != "" {
 			t.Errorf("%+v", h)
 		}
 	}
@@ -325,7 +404,7 @@ func TestArchiveOfLittle(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
 	files := harbourFiles()
-	files["events.jsonl"] = make([]byte, grownAlways+1<<20)
+	files["events.jsonl"] = make([]byte, grownAlways+64<<20)
 	dir, digests := t.TempDir(), map[string]string{}
 	stage := filepath.Join(dir, "stage")
 	if err := os.CopyFS(stage, memory(files)); err != nil {
@@ -353,12 +432,12 @@ func (c *counting) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestArchiveBomb: what would grow to too much is given up early. There is no
-// directory for what is more than fits into memory, and none is asked for.
+// TestArchiveBomb: an archive that would expand too much is refused before that is
+// written.
 func TestArchiveBomb(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
-	zeros, noise := make([]byte, 4*grownAlways), make([]byte, 1<<20)
+	zeros, noise := make([]byte, grownAlways+64<<20), make([]byte, 1<<20)
 	rand.NewChaCha8([32]byte{}).Read(noise)
 	claimed := func(file string, size int64) []byte { // of which but the beginning is there
 		plain := tarred(t, harbourItems())
@@ -367,24 +446,23 @@ func TestArchiveBomb(t *testing.T) {
 		return zipped(t, append(plain, make([]byte, 1<<20)...))
 	}
 	for what, tt := range map[string]struct {
-		data     []byte
-		why      string
-		most, in int // bytes that may be kept, and read
+		data []byte
+		why  string
 	}{
-		"zeros before noise":      {packed(t, harbour, map[string][]byte{"events.jsonl": zeros, "results.jsonl": noise}), errGrows.Error(), 2 * grownAlways, 1 << 17},
-		"zeros":                   {packed(t, harbour, map[string][]byte{"events.jsonl": zeros}), errGrows.Error(), 0, 1 << 17},
-		"a GiB of journal":        {claimed("events.jsonl", 1<<30), errGrows.Error(), 1024, 1 << 17},
-		"a GiB of README":         {claimed("README.md", 1<<30), quote(harbour+"/README.md") + ": is larger than 16777216 bytes", 0, 1 << 17},
-		"sums of 4 KiB and a bit": {claimed("SHA256SUMS", 4097), quote(harbour+"/SHA256SUMS") + ": is larger than 4096 bytes", 1024, 1 << 17},
+		"noise before zeros":      {packed(t, harbour, map[string][]byte{"events.jsonl": noise, "results.jsonl": zeros}), errGrows.Error()},
+		"zeros":                   {packed(t, harbour, map[string][]byte{"events.jsonl": zeros}), errGrows.Error()},
+		"zeros behind the tar":    {zipped(t, slices.Concat(tarred(t, harbourItems()), zeros)), errGrows.Error()},
+		"a GiB of journal":        {claimed("events.jsonl", 1<<30), errGrows.Error()},
+		"a GiB of README":         {claimed("README.md", 1<<30), quote(harbour+"/README.md") + ": is larger than 16777216 bytes"},
+		"sums of 4 KiB and a bit": {claimed("SHA256SUMS", 4097), quote(harbour+"/SHA256SUMS") + ": is larger than 4096 bytes"},
 	} {
-		in := &counting{r: bytes.NewReader(tt.data)}
-		a := &Archive{content: spool{dir: filepath.Join(t.TempDir(), "gone")}}
-		err := a.read(in, int64(len(tt.data)))
+		in, dir := &counting{r: bytes.NewReader(tt.data)}, t.TempDir()
+		_, err := OpenArchive(in, int64(len(tt.data)), dir)
 		if err == nil || err.Error() != tt.why {
 			t.Errorf("%s: %v", what, err)
 		}
-		if a.content.size > int64(tt.most) || in.n > tt.in {
-			t.Errorf("%s: kept %d bytes, and read %d of %d", what, a.content.size, in.n, len(tt.data))
+		if kept := size(t, dir); kept > 2<<20 || in.n > 1<<21 {
+			t.Errorf("%s: kept %d bytes, and read %d of %d", what, kept, in.n, len(tt.data))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -90,7 +91,7 @@ func pack(ctx context.Context, out, stage, name string, digests map[string]strin
 }
 
 // writeWhole writes the archive of a package to an empty or used file, durably, and
-// reads it back; scratch lies beside the file.
+// reads it back.
 func writeWhole(ctx context.Context, f *os.File, stage, name string, digests map[string]string, level int) error {
 	_, err := f.Seek(0, io.SeekStart)
 	if err := errors.Join(err, f.Truncate(0)); err != nil {
@@ -102,37 +103,41 @@ func writeWhole(ctx context.Context, f *os.File, stage, name string, digests map
 	if err := errors.Join(f.Chmod(0o644), f.Sync()); err != nil {
 		return fmt.Errorf("writing the archive: %w", err)
 	}
-	if err := readBack(f, filepath.Dir(f.Name()), name, digests); err != nil {
+	if err := readBack(f, name, digests); err != nil {
 		return fmt.Errorf("the archive does not hold the package: %w", err)
 	}
 	return nil
 }
 
-// readBack wants a file to be an archive of the package, of files of these
-// digests.
-func readBack(f *os.File, scratch, name string, digests map[string]string) error {
+// readBack extracts an archive beside it and checks that it holds files of these
+// digests and no others.
+func readBack(f *os.File, name string, digests map[string]string) error {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}
-	a, err := OpenArchive(io.NewSectionReader(f, 0, size), size, scratch)
+	dir, err := os.MkdirTemp(filepath.Dir(f.Name()), ".new-"+name+"-*")
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	defer os.RemoveAll(dir)
+	a, err := OpenArchive(io.NewSectionReader(f, 0, size), size, dir)
+	if err != nil {
+		return err
+	}
 	if err := a.CheckName(name); err != nil {
 		return err
 	}
-	if len(a.entries) != len(digests) {
-		return fmt.Errorf("it has %d files, not %d", len(a.entries), len(digests))
+	if len(a.names) != len(digests) {
+		return fmt.Errorf("it has %d files, not %d", len(a.names), len(digests))
 	}
-	for _, e := range a.entries {
-		got, err := digestFile(a.FS(), e.name)
+	for _, name := range a.names {
+		got, err := digestFile(a.FS(), name)
 		if err != nil {
 			return err
 		}
-		if got != digests[e.name] {
-			return fmt.Errorf("its %s is another one", e.name)
+		if got != digests[name] {
+			return fmt.Errorf("its %s is another one", name)
 		}
 	}
 	return nil
@@ -184,4 +189,25 @@ func (s stoppable) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return s.r.Read(p)
+}
+
+// header is the one that a file has in an archive.
+func header(folder, name string, size int64, date time.Time) *tar.Header {
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: folder + "/" + name, Size: size, Mode: 0o644, ModTime: date, Format: tar.FormatUSTAR}
+	if size >= 1<<33 {
+		h.Format = tar.FormatPAX
+	}
+	return h
+}
+
+// archiveDate returns the time of an archive's files; USTAR has 33 bits for it.
+func archiveDate(date string) (time.Time, error) {
+	at, err := time.Parse(time.DateOnly, date)
+	if err == nil && (at.Unix() < 0 || at.Unix() >= 1<<33) {
+		err = errors.New("a tar has dates from 1970 to 2242 only")
+	}
+	if err != nil {
+		return at, fmt.Errorf("the date %q cannot be that of an archive: %w", date, err)
+	}
+	return at, nil
 }

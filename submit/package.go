@@ -21,9 +21,8 @@
 // the audit, gaps in its gate, failed recording, a plan that leaves out what a
 // leaderboard must know (TestRefusals). Config.AllowDirty makes the package all
 // the same, and then its name, its statement and its README say so. With
-// Config.Archive the package, of either kind, is one .tar.gz, which [OpenArchive]
-// reads in place and takes in no other form (TestHostileEntries, TestHostileBytes,
-// FuzzOpenArchive).
+// Config.Archive the package, of either kind, is one .tar.gz. [OpenArchive] extracts
+// one that any program packed (TestArchiveOfOthers, TestHostileEntries, TestHostileBytes).
 //
 // [Verify] rebuilds what can be rebuilt — leaderboard, scorecard, sums, bundle, statement,
 // and through internal/ledger all that derives from the journal — and compares

@@ -6,8 +6,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/submit"
@@ -15,12 +18,13 @@ import (
 )
 
 // evidence is what a command is given to look at: a run directory, the
-// folder of a package, or its archive, of which nothing is extracted.
+// folder of a package, or its archive, which is extracted to a temporary folder.
 type evidence struct {
 	path     string
 	files    fs.FS
 	packaged bool
 	archive  *submit.Archive // nil: a directory
+	remove   func()          // removes the temporary folder
 }
 
 // openEvidence opens what a user named; what is nothing of that kind is a matter of
@@ -48,15 +52,48 @@ func openArchive(path string) (*evidence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the archive %q: %w", path, unwrapPath(err))
 	}
-	archive, err := submit.OpenArchive(f, info.Size(), os.TempDir())
-	var scratch *submit.ScratchError
-	if errors.As(err, &scratch) {
-		return nil, fail(exitFailure, err, "make room there, or name another directory by TMPDIR")
-	}
+	dir, remove, err := temporaryFolder()
 	if err != nil {
+		return nil, noScratch(&submit.ScratchError{Dir: os.TempDir(), Err: unwrapPath(err)})
+	}
+	archive, err := submit.OpenArchive(f, info.Size(), dir)
+	if err != nil {
+		remove()
+		var scratch *submit.ScratchError
+		if errors.As(err, &scratch) {
+			return nil, noScratch(err)
+		}
 		return nil, archiveFault(path, err)
 	}
-	return &evidence{path: path, files: archive.FS(), packaged: true, archive: archive}, nil
+	return &evidence{path: path, files: archive.FS(), packaged: true, archive: archive, remove: remove}, nil
+}
+
+func noScratch(err error) error {
+	return fail(exitFailure, err, "make room there, or name another directory by TMPDIR")
+}
+
+// temporaryFolder makes a folder below TMPDIR that only this user can read. It is
+// removed by remove, or when a signal ends the process.
+func temporaryFolder() (dir string, remove func(), err error) {
+	if dir, err = os.MkdirTemp("", "gaia-archive-*"); err != nil {
+		return "", nil, err
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	remove = sync.OnceFunc(func() {
+		signal.Stop(signals)
+		close(signals)
+		os.RemoveAll(dir)
+	})
+	go func() {
+		if s, ok := <-signals; ok {
+			remove()
+			if self, err := os.FindProcess(os.Getpid()); err == nil {
+				self.Signal(s) // to the command's own handler, or to end the process
+			}
+		}
+	}()
+	return dir, remove, nil
 }
 
 // openJournal is openEvidence for commands that read a journal, which a public
@@ -73,10 +110,10 @@ func openJournal(path string) (*evidence, error) {
 // isPublic tells a package without the texts of its run, whole or damaged.
 func (p *evidence) isPublic() bool { return p.packaged && submit.IsPublic(p.files) }
 
-// Close gives back what an archive takes; its files are read no more.
+// Close removes the files that were extracted from an archive.
 func (p *evidence) Close() {
-	if p.archive != nil {
-		p.archive.Close() // what was read from it was read
+	if p.remove != nil {
+		p.remove()
 	}
 }
 

@@ -46,7 +46,7 @@ report names its digest, and who verifies the package needs the file, too, to
 run the audit again.
 
 --archive writes NAME.tar.gz instead of the folder NAME, to be handed over as it
-is: verify, audit, disclose and export read it without extracting it.
+is: verify, audit, disclose and export read it.
 
 Questions and answers of GAIA are not to be republished where crawlers find
 them: hand a package of a real run over in private. --public makes one that can

@@ -31,7 +31,7 @@ func (a *app) verifyCommand() *cobra.Command {
 rebuilds trajectories, results, summary and tree head from the journal, byte for
 byte. Of a package it also checks that exactly its files are there, the
 attestation's signature, every digest, and that the statement says what the
-files give. An archive of one is read as it is; nothing of it is extracted.
+files give. An archive of one can be of any tar program.
 Given by --dataset the gold answers, it tells every official verdict
 from them again. With those that the audit had, or where it had none, it audits
 the files again, which must give the same report. Where the audit had whole
