@@ -56,14 +56,14 @@ func (s MCPServer) startProgram(life context.Context, end func(), session *mcpSe
 }
 
 // command is the program, not yet started.
-func (s MCPServer) command(life context.Context) *exec.Cmd {
+func (s MCPServer) command(life context.Context) *program {
 	if s.Sandbox != nil {
 		return s.Sandbox.command(life, jail{readOnly: s.given(), variables: s.variables(), network: s.Network == NetworkHost}, s.Command[0], s.Command[1:]...)
 	}
 	cmd := exec.CommandContext(life, s.Command[0], s.Command[1:]...)
 	cmd.Env = append([]string{"PATH=" + s.Path}, s.variables()...)
 	ownGroup(cmd)
-	return cmd
+	return &program{cmd}
 }
 
 // variables are Env as "NAME=value".

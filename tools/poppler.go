@@ -187,11 +187,11 @@ func (w *beginning) Write(b []byte) (int, error) {
 
 // filter runs a program over data. It returns the beginning of what the program
 // says of its work; the error matches context.DeadlineExceeded if it was too slow.
-func filter(ctx context.Context, timeout time.Duration, program []string, data []byte, out *beginning) (said string, err error) {
+func filter(ctx context.Context, timeout time.Duration, argv []string, data []byte, out *beginning) (said string, err error) {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	stderr := beginning{limit: maxStderr}
-	cmd := exec.CommandContext(limited, program[0], program[1:]...)
+	cmd := &program{exec.CommandContext(limited, argv[0], argv[1:]...)}
 	cmd.Env = []string{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(data), out, &stderr
 	cmd.WaitDelay = 5 * time.Second

@@ -154,7 +154,7 @@ def connect(address): return socket.create_connection(address, 2).recv(99)
 each([('127.0.0.1', $PORT), ('::1', $PORT), ('169.254.169.254', 80), ('192.0.2.1', 80)], connect)
 each(['almanac.example', 'localhost.example'], lambda n: socket.getaddrinfo(n, 80))
 each([('192.0.2.1', 53)], lambda a: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', a))
-print([n for _, n in socket.if_nameindex()])`, want: "['lo']"},
+print([l.split(':')[0].strip() for l in open('/proc/net/dev').readlines()[2:]])`, want: "['lo']"},
 	{name: "unreachable", code: `each([('169.254.169.254', 80)], lambda a: socket.create_connection(a, 2))`, want: "no: Network is unreachable"},
 	{name: "abstract sockets", code: `
 def connect(name):
@@ -198,10 +198,7 @@ for i in range(8):
         x = bytearray(b'x') * (600 << 20)
         time.sleep(60); os._exit(0)
 time.sleep(60)`, want: "stopped: it used more than 2 GiB of memory", lost: true},
-	{name: "nameless memory", code: `
-fds = [os.memfd_create('x') for i in range(4)]
-for fd in fds: os.posix_fallocate(fd, 0, 100 << 20)
-time.sleep(60)`, want: "stopped: its files took more than 256 MiB", lost: true},
+	{name: "nameless memory", code: `each(['x'], os.memfd_create)`, want: "no: Function not implemented"},
 	{name: "large file", code: "f = open('big', 'wb')\nwhile True: f.write(bytes(1 << 20))", want: "OSError: [Errno 27] File too large"},
 	{name: "large files", code: "for i in range(3):\n  with open('big%d' % i, 'wb') as f:\n    for j in range(150): f.write(bytes(1 << 20))\ntime.sleep(60)", want: "stopped: its files took more than 256 MiB", lost: true},
 	{name: "deleted files", code: "held = []\nfor i in range(3):\n  f = open('big', 'wb'); held.append(f); os.unlink('big')\n  for j in range(150): f.write(bytes(1 << 20))\ntime.sleep(60)", want: "stopped: its files took more than 256 MiB", lost: true},

@@ -133,7 +133,7 @@ func (s *pythonSession) start(ctx context.Context) (*pythonProcess, error) {
 }
 
 // prepare is the command of the driver.
-func (s *pythonSession) prepare(ctx context.Context, args ...string) *exec.Cmd {
+func (s *pythonSession) prepare(ctx context.Context, args ...string) *program {
 	i := s.tool.interpreter
 	workspace := ""
 	if s.root != nil {
@@ -145,7 +145,7 @@ func (s *pythonSession) prepare(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, i.Path, args...)
 	ownGroup(cmd)
 	cmd.Env, cmd.Dir = []string{}, workspace
-	return cmd
+	return &program{cmd}
 }
 
 // pythonProcess is a driver that runs. Its process is foreign from the first
@@ -160,7 +160,7 @@ type pythonProcess struct {
 	watch    *watch
 }
 
-func (p *pythonProcess) launch(cmd *exec.Cmd) (err error) {
+func (p *pythonProcess) launch(cmd *program) (err error) {
 	in, requests, err := os.Pipe()
 	if err != nil {
 		return err

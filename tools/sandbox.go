@@ -101,7 +101,7 @@ func settled(path string) (string, error) {
 // It and all that it started end with ctx, and with this process. Its streams
 // must be pipes or nothing: a file could be opened anew, for more than it was
 // handed over for.
-func (s *Sandbox) command(ctx context.Context, j jail, path string, args ...string) *exec.Cmd {
+func (s *Sandbox) command(ctx context.Context, j jail, path string, args ...string) *program {
 	layout, err := s.arguments(j)
 	cmd := exec.CommandContext(ctx, s.bwrap, append(layout, append([]string{"--", path}, args...)...)...)
 	ownGroup(cmd)
@@ -109,7 +109,7 @@ func (s *Sandbox) command(ctx context.Context, j jail, path string, args ...stri
 	if err != nil {
 		cmd.Err = err
 	}
-	return cmd
+	return &program{cmd}
 }
 
 // arguments are bubblewrap's own. The order counts: what comes later lies on top.
@@ -119,7 +119,7 @@ func (s *Sandbox) arguments(j jail) ([]string, error) {
 		scratch = scratchSize
 	}
 	size := strconv.FormatInt(scratch, 10)
-	args := []string{"--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
+	args := []string{"--seccomp", filterFD, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
 		"--uid", inside, "--gid", inside, "--hostname", "sandbox"}
 	if j.network {
 		args = append(args, "--share-net")

@@ -31,11 +31,13 @@ func sandbox(t testing.TB, hidden ...string) *Sandbox {
 // shell runs a line in the sandbox.
 func shell(t testing.TB, s *Sandbox, j jail, line string, args ...string) string {
 	t.Helper()
-	out, err := s.command(t.Context(), j, "/bin/sh", append([]string{"-c", line, "sh"}, args...)...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", line, err, out)
+	var out bytes.Buffer
+	cmd := s.command(t.Context(), j, "/bin/sh", append([]string{"-c", line, "sh"}, args...)...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", line, err, &out)
 	}
-	return string(out)
+	return out.String()
 }
 
 func TestSandboxLayout(t *testing.T) {
@@ -139,12 +141,13 @@ func TestSandboxUnusable(t *testing.T) {
 		return path
 	}
 	for name, c := range map[string]struct{ bwrap, why, remedy string }{
-		"none":  {"", "bubblewrap is not installed", "apt install bubblewrap"},
-		"gone":  {"/nowhere/bwrap", "bubblewrap cannot make a sandbox: fork/exec", "see whether"},
-		"old":   {stub("echo 'bwrap: Unknown option --disable-userns' >&2; exit 1"), "too old", "0.8 or later"},
-		"shut":  {stub("echo 'bwrap: No permissions to create new namespace' >&2; exit 1"), "No permissions to create new namespace", "kernel.apparmor_restrict_unprivileged_userns=0"},
-		"open":  {stub(`while [ "$1" != -- ]; do shift; done; shift; exec "$@"`), "does not shut programs in on this machine: its pid namespace", "run without"},
-		"quiet": {stub("exit 0"), "the probe did not come to its end", "run without"},
+		"none":      {"", "bubblewrap is not installed", "apt install bubblewrap"},
+		"gone":      {"/nowhere/bwrap", "bubblewrap cannot make a sandbox: fork/exec", "see whether"},
+		"old":       {stub("echo 'bwrap: Unknown option --disable-userns' >&2; exit 1"), "too old", "0.8 or later"},
+		"shut":      {stub("echo 'bwrap: No permissions to create new namespace' >&2; exit 1"), "No permissions to create new namespace", "kernel.apparmor_restrict_unprivileged_userns=0"},
+		"open":      {stub(`while [ "$1" != -- ]; do shift; done; shift; exec "$@"`), "does not shut programs in on this machine: its pid namespace", "run without"},
+		"no filter": {stub("echo 'bwrap: prctl(PR_SET_SECCOMP): Invalid argument' >&2; exit 1"), "PR_SET_SECCOMP", "CONFIG_SECCOMP_FILTER=y"},
+		"quiet":     {stub("exit 0"), "the probe did not come to its end", "run without"},
 	} {
 		_, err := NewSandbox(t.Context(), SandboxConfig{Bwrap: c.bwrap})
 		var u *Unusable
@@ -156,10 +159,15 @@ func TestSandboxUnusable(t *testing.T) {
 
 // Each thing that a sandbox could let through is a reason not to use it.
 func TestLeaks(t *testing.T) {
-	outside := map[string]bool{"namespace net net:[1]": true}
+	outside := map[string]bool{"namespace net net:[1]": true, "filter Seccomp_filters: 1": true}
 	good := "namespace pid pid:[2]\nnamespace net net:[2]\nnamespace ipc ipc:[2]\nnamespace uts uts:[2]\nnamespace mnt mnt:[2]\nnamespace user user:[2]\ninterface lo\nvariable HOME\n"
+	const filter = "filter Seccomp: 2\n"
 	for add, want := range map[string]string{
-		"done\n":                          "",
+		"done\n":                    "it has no system-call filter",
+		"filter Seccomp: 0\ndone\n": "it has no system-call filter",
+		filter + "filter Seccomp_filters: 1\ndone\n": "it has no system-call filter",
+		filter + "filter Seccomp_filters: 2\ndone\n": "",
+		filter + "done\n":                 "",
 		"":                                "the probe did not come to its end",
 		"namespace net net:[1]\ndone\n":   "its net namespace is this machine's",
 		"namespace net \ndone\n":          "its net namespace is this machine's",

@@ -21,6 +21,7 @@ const probeTime = 20 * time.Second
 const probeScript = `
 for n in pid net ipc uts mnt user; do echo "namespace $n $(readlink /proc/self/ns/$n)"; done
 while read -r name rest; do case $name in *:*) echo "interface ${name%%:*}";; esac; done </proc/net/dev
+while read -r name value rest; do case $name in Seccomp*) echo "filter $name $value";; esac; done </proc/self/status
 tr '\0' '\n' </proc/self/environ | while IFS= read -r v; do echo "variable ${v%%=*}"; done
 for p in / /usr /etc /dev /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname; do [ -w "$p" ] && echo "writable $p"; done
 for p do
@@ -31,9 +32,24 @@ echo held >/workspace/probe
 echo done
 `
 
+// probeFolder begins the name of the folder of a probe.
+const probeFolder = "gaia-probe-"
+
+// sweepProbes removes the folders of probes that were killed: those older than a
+// probe lasts. A folder of another user stays.
+func sweepProbes() {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), probeFolder+"*"))
+	for _, dir := range left {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && time.Since(info.ModTime()) > 2*probeTime {
+			_ = os.RemoveAll(dir)
+		}
+	}
+}
+
 // probe runs the script and judges what it saw.
 func (s *Sandbox) probe(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "gaia-probe-")
+	sweepProbes()
+	dir, err := os.MkdirTemp("", probeFolder)
 	if err != nil {
 		return fmt.Errorf("trying the sandbox: %w", err)
 	}
@@ -54,7 +70,7 @@ func (s *Sandbox) probe(ctx context.Context) error {
 		}
 		return refused(stderr.String(), err)
 	}
-	if why := leaks(stdout.String(), outsideNamespaces()); why != "" {
+	if why := leaks(stdout.String(), outsideState()); why != "" {
 		return &Unusable{"bubblewrap does not shut programs in on this machine: " + why, "this is no setting that gaia knows of; run without the tools that need it"}
 	}
 	if _, err := os.Stat(filepath.Join(workspace, "probe")); err != nil {
@@ -63,12 +79,18 @@ func (s *Sandbox) probe(ctx context.Context) error {
 	return nil
 }
 
-// outsideNamespaces are this process's, as lines of the probe.
-func outsideNamespaces() map[string]bool {
+// outsideState returns this process's namespaces and number of filters, as lines of the probe.
+func outsideState() map[string]bool {
 	out := map[string]bool{}
 	for _, n := range []string{"pid", "net", "ipc", "uts", "mnt", "user"} {
 		if id, err := os.Readlink("/proc/self/ns/" + n); err == nil {
 			out["namespace "+n+" "+id] = true
+		}
+	}
+	status, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "Seccomp_filters:" {
+			out["filter Seccomp_filters: "+fields[1]] = true
 		}
 	}
 	return out
@@ -76,7 +98,7 @@ func outsideNamespaces() map[string]bool {
 
 // leaks says what the probe saw that it should not, "" if nothing.
 func leaks(report string, outside map[string]bool) string {
-	namespaces, last := 0, ""
+	namespaces, filtered, last := 0, false, ""
 	for line := range strings.Lines(report) {
 		line = strings.TrimSuffix(line, "\n")
 		last = line
@@ -88,6 +110,11 @@ func leaks(report string, outside map[string]bool) string {
 			if outside[line] || id == "" {
 				return "its " + name + " namespace is this machine's"
 			}
+		case "filter":
+			if outside[line] { // of Seccomp_filters, which older kernels do not have
+				return "it has no system-call filter"
+			}
+			filtered = filtered || what == "Seccomp: 2"
 		case "interface":
 			if strings.TrimSpace(what) != "lo" {
 				return "it has a network"
@@ -105,6 +132,9 @@ func leaks(report string, outside map[string]bool) string {
 	if last != "done" || namespaces != 6 {
 		return "the probe did not come to its end"
 	}
+	if !filtered {
+		return "it has no system-call filter"
+	}
 	return ""
 }
 
@@ -118,6 +148,8 @@ func refused(stderr string, err error) error {
 	}
 	u := &Unusable{"bubblewrap cannot make a sandbox: " + line, ""}
 	switch {
+	case strings.Contains(line, "seccomp") || strings.Contains(line, "SECCOMP") || strings.Contains(line, "system-call filter"):
+		u.Remedy = "run gaia on Linux for amd64 or arm64, with a kernel that filters system calls: CONFIG_SECCOMP_FILTER=y"
 	case strings.Contains(line, "nknown option"):
 		u.Why, u.Remedy = "this bubblewrap is too old: "+line, "install bubblewrap 0.8 or later: apt install bubblewrap"
 	case strings.Contains(line, "no such file") || strings.Contains(line, "No such file"):
