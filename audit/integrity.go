@@ -47,6 +47,7 @@ func trajectoryIntegrity() Check {
 			{"judged-unproven", Critical, 1, "a verdict of a judge that had not withstood the null battery"},
 			{"verdict-differs", Critical, 1, "an official verdict that the official scorer does not give"},
 			{"replayed", High, 1, "answers that come from a recording and not from a model"},
+			{"preflight-missing", High, 1, "no request to the model before the tasks, in a run that is neither a rehearsal nor a replay and whose plan does not leave it out"},
 			{"battery-refused", ToReview, 1, "items of the null battery that did not reach the judge"},
 			{"judge-untried", ToReview, 1, "verdicts of a judge whose plan names no null battery"},
 			{"rollback-incorrect", ToReview, 1, "a workspace that was put back and is not as it had been"},
@@ -71,6 +72,9 @@ func holdToPlan(e *Evidence, n *Notes) {
 	hashesOnly(e, n)
 	if e.Manifest.Cassette == ledger.CassetteReplay {
 		n.find("replayed", place{given: true}, "the model's answers come from a recording", "answers that the model was asked for in this run")
+	}
+	if m := e.Manifest; len(e.Preflight) == 0 && !m.Rehearsal && !m.NoPreflight && m.Cassette != ledger.CassetteReplay {
+		n.find("preflight-missing", place{given: true}, "no model was asked anything before the tasks", "the requests that the plan does not leave out")
 	}
 	known := e.Manifest.ConstitutionSHA256 == sign.Digest(policy.Constitution(e.Manifest.Policy)) // the plan's rules are this version's
 	if !known {
