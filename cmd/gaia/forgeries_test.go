@@ -1,0 +1,335 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/sign"
+)
+
+// maxPassing bounds how many forgeries by a key holder pass.
+const maxPassing = 6
+
+// forgeries returns the forgeries of testdata/forgeries, by name.
+func forgeries(t *testing.T) (all []runs.Forgery) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/forgeries/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no forgeries: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := runs.ParseForgery(strings.TrimSuffix(filepath.Base(file), ".txt"), string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// isVerdict tells the commands that say what becomes of a forgery: CODE is the exit
+// code, and what follows the colon are the arguments of gaia.
+//
+//	refused CODE "part of the output": ARGS
+//	flagged "part of the output": ARGS
+//	flagged "AUD-13.token-totals": audit RUN
+//	passes: ARGS
+func isVerdict(command string) (kind string, ok bool) {
+	kind, _, _ = strings.Cut(strings.TrimSuffix(strings.Fields(command)[0], ":"), " ")
+	return kind, slices.Contains([]string{"refused", "flagged", "passes"}, kind)
+}
+
+// verdictOf returns the last verdict of a forgery, which counts.
+func verdictOf(f runs.Forgery) string {
+	for _, c := range slices.Backward(f.Commands) {
+		if _, ok := isVerdict(c); ok {
+			return c
+		}
+	}
+	return ""
+}
+
+// TestForgeries carries out every forgery, signed by the run's key, and checks what
+// becomes of it.
+func TestForgeries(t *testing.T) {
+	long.NotRaced(t)
+	passing := 0
+	for _, f := range forgeries(t) {
+		kind, _ := isVerdict(cmp.Or(verdictOf(f), "none"))
+		switch {
+		case kind == "none":
+			t.Errorf("%s has no verdict", f.Name)
+		case kind == "passes":
+			passing++
+			if f.About["reason"] == "" {
+				t.Errorf("%s passes without a reason", f.Name)
+			}
+		}
+		t.Run(f.Name, func(t *testing.T) {
+			t.Parallel()
+			b := bench{T: t, dir: t.TempDir()}
+			for _, c := range f.Commands {
+				b.do(c)
+			}
+		})
+	}
+	if passing > maxPassing {
+		t.Errorf("%d forgeries pass, at most %d may", passing, maxPassing)
+	}
+}
+
+// forgeryTable returns the rows of docs/verifying.md about the forgeries.
+func forgeryTable(all []runs.Forgery) string {
+	var b strings.Builder
+	b.WriteString("| attack | who | result | what shows it | test |\n|---|---|---|---|---|\n")
+	for _, f := range all {
+		c := verdictOf(f)
+		kind, _ := isVerdict(c)
+		words := c[strings.LastIndex(c, ": ")+2:]
+		command := words[:strings.IndexByte(words+" ", ' ')]
+		for _, flag := range []string{"--dataset", "--checkpoint"} {
+			if strings.Contains(words, flag) {
+				command += " " + flag
+			}
+		}
+		result := map[string]string{"refused": "refused", "flagged": "flagged", "passes": "**not visible**"}[kind]
+		if said, _, ok := strings.Cut(c, `": `); ok && kind == "flagged" && strings.Contains(said, "AUD-") {
+			result += ", " + strings.TrimPrefix(said, `flagged "`)
+		}
+		if reason := f.About["reason"]; kind == "passes" {
+			result += ": " + reason
+		}
+		fmt.Fprintf(&b, "| %s | %s | `gaia %s`: %s | %s | `%s` |\n", f.About["attack"], f.About["who"], command, result, f.About["shown"], f.Name)
+	}
+	return b.String()
+}
+
+// TestForgeryTable: each forgery is a row of docs/verifying.md, and each row is one.
+func TestForgeryTable(t *testing.T) {
+	_, doc, found := strings.Cut(readFile(t, "docs/verifying.md"), "## Forgeries\n")
+	start := strings.Index(doc, "| attack |")
+	if !found || start < 0 {
+		t.Fatal("docs/verifying.md has no table of forgeries")
+	}
+	want := forgeryTable(forgeries(t))
+	if got := doc[start:]; !strings.HasPrefix(got, want+"\n") {
+		t.Errorf("the table of docs/verifying.md is not:\n%s", want)
+	}
+}
+
+// TestForgeryBases: what the forgeries change is honest, and can be verified and packaged.
+func TestForgeryBases(t *testing.T) {
+	long.NotRaced(t)
+	files, err := filepath.Glob("testdata/forgeries/base/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		b := bench{T: t, dir: t.TempDir()}
+		for _, c := range []string{"base " + strings.TrimSuffix(filepath.Base(file), ".txt"), "passes: verify RUN", "submit", "passes: verify --dataset DATASET PACKAGE"} {
+			b.do(c)
+		}
+	}
+}
+
+// bench is where a forgery is made. RUN, PACKAGE, PUBLIC and DATASET in a command are
+// the paths of what it made.
+type bench struct {
+	*testing.T
+	keeper
+	dir    string
+	forger *runs.Forger
+	at     string // the directory that the forger edits
+	public bool
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+
+// do carries out a command of a forgery.
+//
+//	base NAME OLD NEW …   an honest run, its story with texts replaced, and its dataset
+//	submit ARGS           package the run, or what else gaia is asked for, by name; must not fail with a fault
+//	gaia ARGS             any other command, which must succeed
+//	save NAME             keep a copy of the run or package as it is now
+//	edit NAME             go on with another directory: RUN, PACKAGE or a copy
+func (b *bench) do(c string) {
+	b.Helper()
+	word, rest, _ := strings.Cut(c, " ")
+	switch _, verdict := isVerdict(c); {
+	case verdict:
+		b.verdict(c)
+	case word == "base":
+		b.base(rest)
+	case word == "submit":
+		b.submit(rest)
+	case word == "gaia":
+		if code, stdout, stderr := b.command(b.args(rest)...); code != exitOK {
+			b.Fatalf("%s: exit code %d\n%s%s", c, code, stdout, stderr)
+		}
+	case word == "save":
+		b.must(os.CopyFS(b.path(rest), os.DirFS(b.at)))
+	case word == "edit":
+		b.edit(b.args(rest)[0])
+	default:
+		if err := b.forger.Do(c); err != nil {
+			b.Fatalf("%s: %v", c, err)
+		}
+		if word == "sign" || word == "seal" {
+			b.write()
+		}
+	}
+}
+
+func (b *bench) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// edit lets the forger edit a directory.
+func (b *bench) edit(dir string) {
+	b.Helper()
+	f, err := runs.NewForger(dir)
+	b.must(err)
+	b.forger, b.at = f, dir
+}
+
+// write writes what the forger made.
+func (b *bench) write() {
+	b.Helper()
+	entries, err := os.ReadDir(b.at)
+	b.must(err)
+	for _, e := range entries {
+		if b.forger.Files[e.Name()] == nil && e.Type().IsRegular() {
+			b.must(os.Remove(filepath.Join(b.at, e.Name())))
+		}
+	}
+	for name, data := range b.forger.Files {
+		mode := os.FileMode(0o644)
+		if name == "judgments.jsonl" {
+			mode = 0o600
+		}
+		b.must(os.WriteFile(filepath.Join(b.at, name), data, mode))
+	}
+}
+
+// base writes an honest run and its dataset.
+func (b *bench) base(words string) {
+	b.Helper()
+	name, replaced, _ := strings.Cut(words, " ")
+	text, err := os.ReadFile("testdata/forgeries/base/" + name + ".txt")
+	b.must(err)
+	story := string(text)
+	if replaced != "" {
+		old, now, ok := strings.Cut(strings.ReplaceAll(replaced, `\n`, "\n"), " => ")
+		if !ok || !strings.Contains(story, old) {
+			b.Fatalf("the story does not have %q", old)
+		}
+		story = strings.ReplaceAll(story, old, now)
+	}
+	b.keeper = newKeeper(b.T, story)
+	b.must(os.Rename(b.keeper.dir, b.path("run")))
+	b.keeper.dir = b.path("run")
+	honest, err := runs.Parse(string(text))
+	b.must(err)
+	files, metadata, err := honest.Dataset()
+	b.must(err)
+	for name, data := range files {
+		path := filepath.Join(b.path("dataset"), name)
+		b.must(os.MkdirAll(filepath.Dir(path), 0o755))
+		b.must(os.WriteFile(path, data, 0o644))
+	}
+	b.edit(b.keeper.dir)
+	for _, c := range []string{`plan set dataset.metadata_file "` + metadata + `"`, `plan set dataset.metadata_sha256 "` + sign.Digest(files[metadata]) + `"`, "sign"} {
+		b.do(c)
+	}
+}
+
+// submit packages the run, dirty if need be.
+func (b *bench) submit(flags string) {
+	b.Helper()
+	public := strings.Contains(flags, "--public")
+	name := map[bool]string{false: "package", true: "public"}[public]
+	b.must(os.MkdirAll(b.path(name), 0o755))
+	args := append([]string{"submit", "--allow-dirty", "--date", "2031-02-03", "--out", b.path(name), b.path("run")}, strings.Fields(flags)...)
+	if code, stdout, stderr := b.command(args...); code != exitOK {
+		b.Fatalf("submit: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	made, err := filepath.Glob(b.path(name) + "/submission-*")
+	b.must(err)
+	b.edit(made[0])
+}
+
+// args returns the arguments of a command, with the paths in the place of names.
+func (b *bench) args(words string) (args []string) {
+	place := map[string]string{"RUN": b.path("run"), "DATASET": "dir:" + b.path("dataset")}
+	for _, name := range []string{"package", "public"} {
+		if made, _ := filepath.Glob(b.path(name) + "/submission-*"); len(made) > 0 {
+			place[strings.ToUpper(name)] = made[0]
+		}
+	}
+	for word := range strings.FieldsSeq(words) {
+		for _, name := range slices.Sorted(maps.Keys(place)) {
+			if word == name || strings.HasPrefix(word, name+"/") {
+				word = place[name] + strings.TrimPrefix(word, name)
+			}
+		}
+		if after, copied := strings.CutPrefix(word, "COPY/"); copied {
+			word = b.path(after)
+		}
+		args = append(args, word)
+	}
+	return args
+}
+
+// verdict checks what a command says of the forgery.
+func (b *bench) verdict(c string) {
+	b.Helper()
+	kind, _ := isVerdict(c)
+	said, words, ok := strings.Cut(c, `": `)
+	if said += `"`; kind == "passes" {
+		said, words, ok = strings.Cut(c, ": ")
+	}
+	if !ok {
+		b.Fatalf("%s has no arguments of gaia after a colon", c)
+	}
+	var want int
+	var part string
+	switch kind {
+	case "refused":
+		if _, err := fmt.Sscanf(said, "refused %d %q", &want, &part); err != nil {
+			b.Fatalf("%s: %v", c, err)
+		}
+	case "flagged":
+		if _, err := fmt.Sscanf(said, "flagged %q", &part); err != nil {
+			b.Fatalf("%s: %v", c, err)
+		}
+	}
+	args := b.args(words)
+	if kind == "flagged" && args[0] == "audit" {
+		args, part = append(args, "--format", "json"), `"rule_id":"`+part+`"`
+	}
+	code, stdout, stderr := b.command(args...)
+	stdout = strings.ReplaceAll(stdout, `"rule_id": "`, `"rule_id":"`)
+	text := strings.Join(strings.Fields(stdout+" "+stderr), " ")
+	if kind != "flagged" && code != want || kind == "flagged" && code != exitOK && code != exitFindings || !strings.Contains(text, part) {
+		if kind == "flagged" && args[0] == "audit" {
+			stdout = strings.Join(regexp.MustCompile(`"rule_id": ?"[^"]+"`).FindAllString(stdout, -1), "\n") + "\n"
+		}
+		b.Errorf("%s\nexit code %d\n%s%s", c, code, stdout, stderr)
+	}
+}
