@@ -62,10 +62,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strings"
 
+	"github.com/gaia-harness/gaia/internal/selection"
 	"golang.org/x/sync/errgroup"
 )
+
+// A Filter selects tasks of a split.
+type Filter = selection.Filter
+
+// A FilterError says that a [Filter] asks for tasks that do not exist.
+type FilterError = selection.Error
 
 // maxMetadataBytes bounds a metadata file. The published ones are under 200 KiB.
 const maxMetadataBytes = 64 << 20
@@ -106,7 +112,7 @@ func Load(ctx context.Context, src Source, split Split, f Filter) (Set, Gold, er
 	if _, err := ParseSplit(string(split)); err != nil {
 		return Set{}, Gold{}, err
 	}
-	if err := f.check(); err != nil {
+	if err := f.Check(); err != nil {
 		return Set{}, Gold{}, err
 	}
 	origin, err := src.Resolve(ctx)
@@ -129,12 +135,17 @@ func Load(ctx context.Context, src Source, split Split, f Filter) (Set, Gold, er
 	if set.Others, err = others(ctx, src, origin, split); err != nil {
 		return Set{}, Gold{}, err
 	}
-	picked, err := f.pick(rows, split)
+	all := make([]selection.Task, len(rows))
+	for i, r := range rows {
+		all[i] = selection.Task{ID: r.task.ID, Level: r.task.Level}
+	}
+	picked, err := f.Pick(all, string(split))
 	if err != nil {
 		return Set{}, Gold{}, err
 	}
 	answers := make(map[string]string, len(picked))
-	for _, r := range picked {
+	for _, i := range picked {
+		r := rows[i]
 		set.Tasks = append(set.Tasks, r.task)
 		if split != Test {
 			answers[r.task.ID] = r.gold
@@ -286,17 +297,4 @@ func readMetadata(ctx context.Context, src Source, origin Origin, split Split) (
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-// list joins quoted values for an error text, cut where a reader would stop reading.
-func list(values []string) string {
-	const most = 10
-	quoted := make([]string, 0, most)
-	for i, v := range values {
-		if i == most {
-			return strings.Join(quoted, ", ") + fmt.Sprintf(" and %d more", len(values)-most)
-		}
-		quoted = append(quoted, fmt.Sprintf("%q", v))
-	}
-	return strings.Join(quoted, ", ")
 }

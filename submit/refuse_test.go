@@ -131,7 +131,7 @@ func mustName(t *testing.T, out string) string {
 
 // TestLabelledSubset: a subset that says so is no reason to refuse.
 func TestLabelledSubset(t *testing.T) {
-	mustBuild(t, config(t, planned(unlisted(t), `{"dataset":{"selection":"the first of each level"}}`)))
+	mustBuild(t, config(t, unlisted(t)))
 }
 
 // TestForeignKey: nobody can package another's run, clean or not.

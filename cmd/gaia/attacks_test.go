@@ -322,7 +322,7 @@ func TestHostileTexts(t *testing.T) {
 	t.Parallel()
 	const trap = "\x1b[2J\u202e\u009b31m\x7f\u2066"
 	const quoted = `\u001b[2J\u202e\u009b31m\u007f\u2066\n`
-	text := "Hostile names.\n-- plan --\n" + `{"model":{"name":"model` + quoted + `"},"dataset":{"name":"set` + quoted + `","split":"split` + quoted + `","selection":"some` + quoted + `"},"submit_intent":false}` +
+	text := "Hostile names.\n-- plan --\n" + `{"model":{"name":"model` + quoted + `"},"dataset":{"revision":"rev` + quoted + `","split":"split` + quoted + `"},"submit_intent":false}` +
 		"\n-- task " + trap + " --\nquestion: " + trap + "\ngold: 14\n-- call " + trap + " {} --\n" + trap + "\n-- answer 14" + trap + " --\n" + trap + "\n"
 	p, public := packageOf(t, text, "2031-02-03"), madeOf(t, text, "2031-02-03", true)
 	dir, keys, bundle := p.Path, filepath.Join(t.TempDir(), "keys"), filepath.Join(t.TempDir(), "bundle.json")

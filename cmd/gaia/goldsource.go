@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/selection"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -27,7 +28,7 @@ func (a *app) goldFor(ctx context.Context, source string, m ledger.Manifest) (*a
 	if err != nil {
 		return nil, err
 	}
-	if err := a.comparePlan(ctx, source, m, set); err != nil || m.GoldCommitment == "" {
+	if err := a.comparePlan(ctx, source, m, set, false); err != nil || m.GoldCommitment == "" {
 		return nil, err
 	}
 	all := gold.Map()
@@ -65,9 +66,10 @@ func (a *app) plannedSplit(ctx context.Context, source string, d ledger.Dataset)
 }
 
 // comparePlan compares all that a plan says of its dataset with the loaded split:
-// ids and their order, levels, the other splits and the planned tasks with their
-// attachments.
-func (a *app) comparePlan(ctx context.Context, source string, m ledger.Manifest, set loader.Set) error {
+// ids and their order, levels, the selection, the other splits and the planned tasks
+// with their attachments. Of a public package's plan it compares ids and levels only,
+// not what the tasks ask.
+func (a *app) comparePlan(ctx context.Context, source string, m ledger.Manifest, set loader.Set, public bool) error {
 	differ := func(format string, args ...any) error {
 		return fail(exitEvidence, trajectory.Faultf(ledger.ManifestFile, "%s %s of %s", fmt.Sprintf(format, args...), set.MetadataFile, source),
 			"the plan names this file by its digest and differs from its content: ask the signer of the plan for the reason")
@@ -81,12 +83,17 @@ func (a *app) comparePlan(ctx context.Context, source string, m ledger.Manifest,
 		if !known {
 			return differ("plans task %q, which is not in", task.TaskID)
 		}
-		if what := differs(task, t); what != "" {
+		if what := differs(task, t, public); what != "" {
 			return differ("has another %s of task %q than", what, task.TaskID)
 		}
 	}
 	if what := ownSplitDiffers(m, set); what != "" {
 		return differ("%s", what+" than")
+	}
+	if what, err := selectionDiffers(m, set); err != nil {
+		return differ("has tasks that selection %q does not give (%v) of", m.Dataset.Selection, err)
+	} else if what != "" {
+		return differ("%s", what+" of")
 	}
 	for _, s := range set.Others {
 		planned := slices.IndexFunc(m.Splits, func(p ledger.SplitPlan) bool { return p.Name == string(s.Split) })
@@ -103,6 +110,9 @@ func (a *app) comparePlan(ctx context.Context, source string, m ledger.Manifest,
 		if p.Name != m.Dataset.Split && !slices.ContainsFunc(set.Others, func(o loader.Other) bool { return string(o.Split) == p.Name }) {
 			fmt.Fprintf(a.stderr, "gaia: warning: the plan lists split %q, which %s does not have: it was not compared\n", p.Name, source)
 		}
+	}
+	if public {
+		return nil
 	}
 	return compareAttachments(ctx, m, set, there, differ)
 }
@@ -131,6 +141,28 @@ func ownSplitDiffers(m ledger.Manifest, set loader.Set) string {
 	return ""
 }
 
+// selectionDiffers repeats the selection of a plan on the loaded split and says in
+// what the planned tasks differ; "" if in nothing.
+func selectionDiffers(m ledger.Manifest, set loader.Set) (string, error) {
+	f, err := selection.Parse(m.Dataset.Selection)
+	if err != nil {
+		return "", err
+	}
+	all := make([]selection.Task, len(set.Tasks))
+	for i, t := range set.Tasks {
+		all[i] = selection.Task{ID: t.ID, Level: t.Level}
+	}
+	picked, err := f.Pick(all, m.Dataset.Split)
+	if err != nil {
+		return "", err
+	}
+	same := slices.EqualFunc(picked, m.Tasks, func(i int, t ledger.PlannedTask) bool { return all[i].ID == t.TaskID })
+	if !same {
+		return fmt.Sprintf("has %d tasks that are not the %d of selection %q", len(m.Tasks), len(picked), m.Dataset.Selection), nil
+	}
+	return "", nil
+}
+
 // compareAttachments reads the attachments of the planned tasks, which fetches them
 // from a hub, and compares their sizes and digests with the plan's.
 func compareAttachments(ctx context.Context, m ledger.Manifest, set loader.Set, there map[string]loader.Task, differ func(string, ...any) error) error {
@@ -150,13 +182,15 @@ func compareAttachments(ctx context.Context, m ledger.Manifest, set loader.Set, 
 }
 
 // differs names in what a planned task is not the one of the same id in the dataset,
-// "" if in nothing.
-func differs(planned ledger.PlannedTask, there loader.Task) string {
+// "" if in nothing. Of a public package's task it compares the level only.
+func differs(planned ledger.PlannedTask, there loader.Task, public bool) string {
 	switch {
-	case planned.QuestionSHA256 != sign.Digest([]byte(there.Question)):
-		return "question"
 	case planned.Level != there.Level:
 		return "level"
+	case public:
+		return ""
+	case planned.QuestionSHA256 != sign.Digest([]byte(there.Question)):
+		return "question"
 	case planned.FileName != there.FileName:
 		return "file name"
 	}

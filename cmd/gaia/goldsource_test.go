@@ -29,7 +29,7 @@ func TestGoldFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := ledger.Manifest{GoldCommitment: "of these", SplitIDs: set.IDs, Dataset: ledger.Dataset{CarriedGold: set.CarriedGold, Levels: set.Levels,
-		MetadataSHA256: set.Digest, Name: "harbour", Revision: "2", Split: "validation", SplitSize: len(set.IDs)}}
+		MetadataSHA256: set.Digest, Name: "harbour", Revision: "2", Selection: "all", Split: "validation", SplitSize: len(set.IDs)}}
 	for _, s := range append(set.Others, loader.Other{Split: set.Split, IDs: set.IDs, CarriedGold: set.CarriedGold}) {
 		digest, err := ledger.IDsDigest(slices.Sorted(slices.Values(s.IDs)))
 		if err != nil {
@@ -62,6 +62,10 @@ func TestGoldFor(t *testing.T) {
 		{"another level", func(m *ledger.Manifest) { m.Tasks[1].Level++ }, ledger.ManifestFile, `has another level of task "` + id + `" than `, "ask the signer"},
 		{"another file name", func(m *ledger.Manifest) { m.Tasks[1].FileName += "x" }, ledger.ManifestFile, `has another file name of task "` + id + `" than `, "ask the signer"},
 		{"the first of two", func(m *ledger.Manifest) { m.Tasks[1].Level++; m.Tasks[2].QuestionSHA256 = "" }, ledger.ManifestFile, `has another level of task "` + id + `" than `, "ask the signer"},
+		{"a task left out", func(m *ledger.Manifest) { m.Tasks = m.Tasks[1:] }, ledger.ManifestFile, `has 39 tasks that are not the 40 of selection "all" of `, "ask the signer"},
+		{"another sample", func(m *ledger.Manifest) { m.Dataset.Selection, m.Tasks = "sample=2 seed=7", m.Tasks[:2] }, ledger.ManifestFile, `has 2 tasks that are not the 2 of selection "sample=2 seed=7" of `, "ask the signer"},
+		{"tasks of a level, not all", func(m *ledger.Manifest) { m.Dataset.Selection, m.Tasks = "level=1 limit=2", m.Tasks[2:4] }, ledger.ManifestFile, `has 2 tasks that are not the 2 of selection "level=1 limit=2" of `, "ask the signer"},
+		{"an unknown label", func(m *ledger.Manifest) { m.Dataset.Selection = "the hard ones" }, ledger.ManifestFile, `has tasks that selection "the hard ones" does not give`, "ask the signer"},
 		{"a split that was cut", func(m *ledger.Manifest) { m.SplitIDs = m.SplitIDs[:3] }, ledger.ManifestFile, "has other split_ids than ", "ask the signer"},
 		{"another order", func(m *ledger.Manifest) { slices.Reverse(m.SplitIDs) }, ledger.ManifestFile, "has other split_ids than ", "ask the signer"},
 		{"another size", func(m *ledger.Manifest) { m.Dataset.SplitSize-- }, ledger.ManifestFile, "has another split_size (39, not 40) than ", "ask the signer"},
@@ -128,5 +132,17 @@ func TestGoldForAttachments(t *testing.T) {
 	}
 	if _, err := a.goldFor(t.Context(), sourceDir+dir, m); a.exit(err) != exitFailure || !strings.Contains(errs.String(), "comparing attachments with the plan: the attachment of task ") {
 		t.Errorf("%v\n%s", err, errs.String())
+	}
+}
+
+// TestLookAlikeSource: a dataset of the hub whose name can be mistaken for GAIA's is a
+// usage error.
+func TestLookAlikeSource(t *testing.T) {
+	for name, want := range map[string]int{"gaia-benchmark/GAIA": exitOK, "alice/my-gaia": exitOK, "gaia-benchmark/GAΙA": exitUsage, "gaia-benchmark/GAIA\u200b": exitUsage, "gaia-benchmark/GAlA": exitUsage} {
+		var errs bytes.Buffer
+		a := &app{stderr: &errs}
+		if err := (&taskFlags{source: sourceRepo + name}).checkSource(); err == nil && want != exitOK || err != nil && (a.exit(err) != want || !strings.Contains(errs.String(), "gaia: error: the dataset name ")) {
+			t.Errorf("%q: %v\n%s", name, err, errs.String())
+		}
 	}
 }

@@ -5,16 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// verifyPublic verifies a public package.
-func (a *app) verifyPublic(given *evidence, trusted trust, published []byte, f verifying) error {
+// comparedPublic says what of a public package was compared with a dataset.
+const comparedPublic = "ids and levels only: questions, attachments and answers are not compared"
+
+// verifyPublic verifies a public package. A dataset that is given must have the ids
+// and levels of its plan.
+func (a *app) verifyPublic(ctx context.Context, given *evidence, trusted trust, published []byte, f verifying) error {
 	p, err := given.verifyPublic()
 	if err != nil {
 		return err
@@ -39,6 +45,18 @@ func (a *app) verifyPublic(given *evidence, trusted trust, published []byte, f v
 	}
 	if v.Checkpoint, err = f.isPublished(given, published); err != nil {
 		return err
+	}
+	if f.dataset != "" {
+		ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer release()
+		set, _, err := a.plannedSplit(ctx, f.dataset, p.Manifest.Dataset)
+		if err == nil {
+			err = a.comparePlan(ctx, f.dataset, p.Manifest, set, true)
+		}
+		if err != nil {
+			return err
+		}
+		v.Dataset = comparedPublic
 	}
 	if f.asJSON {
 		err = a.printJSON(v)
@@ -66,6 +84,9 @@ func (a *app) printPublic(v verification, p *submit.Public) error {
 		[2]string{"manifest", v.ManifestSHA256},
 		[2]string{"root", v.Root})
 	rows = append(append(rows, v.checkpointRow()...), packageRows(*v.Package, auditedBySigner, v.Dismissals)...)
+	if v.Dataset != "" {
+		rows = append(rows, [2]string{"compared", v.Dataset})
+	}
 	if v.Unsubmittable != "" {
 		rows = append(rows, [2]string{"unsubmittable", v.Unsubmittable})
 	}

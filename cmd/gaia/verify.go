@@ -120,8 +120,6 @@ func (v verifying) check(p *evidence) error {
 		return usage("gaia audit --body FILE "+quoteArg(p.path), "--body is for packages, which it audits again")
 	case len(v.bodies) > 0 && p.isPublic():
 		return usage("give the full package", "--body runs the audit of a package again, and %q is a public one: what the audit reads is withheld", p.path)
-	case v.dataset != "" && p.isPublic():
-		return usage("give the full package, or the run to 'gaia audit'", "--dataset runs the audit of a package again, and %q is a public one: what the audit reads is withheld", p.path)
 	case v.packaged != "" && !p.packaged:
 		return usage("make the full package of the run with 'gaia submit', and give it in the place of the run", "%s, and %q is a run", pairs, p.path)
 	case v.packaged != "" && p.isPublic():
@@ -241,6 +239,7 @@ type verification struct {
 	Audit          string                `json:"audit,omitzero"`      // of a full package: whether the audit was run again
 	Checkpoint     string                `json:"checkpoint,omitzero"` // left out: the run is not complete and has none
 	Complete       bool                  `json:"complete"`
+	Dataset        string                `json:"dataset,omitzero"`     // of a public package: what was compared with the one given
 	Dismissals     []dismissal           `json:"dismissals,omitempty"` // of findings, by signed decisions
 	Events         int64                 `json:"events"`               // of the journal, withheld or not
 	Integrity      string                `json:"integrity"`            // "ok"; a run without it is an error
@@ -299,7 +298,7 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 		return err
 	}
 	if p.isPublic() {
-		return a.verifyPublic(p, trusted, published, f)
+		return a.verifyPublic(ctx, p, trusted, published, f)
 	}
 	var posted *evidence
 	if f.packaged != "" {

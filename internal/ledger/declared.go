@@ -1,6 +1,9 @@
 package ledger
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // What a plan calls a dataset that is, or may be, GAIA: its name on the hub, and a directory of the user's.
 const (
@@ -17,7 +20,27 @@ func declaredLevels(split string) [3]int {
 }
 
 // ClaimsGAIA reports whether the dataset is GAIA by its name, or a copy of what only the user knows.
-func (d Dataset) ClaimsGAIA() bool { return d.Name == gaiaName || d.Name == directoryName }
+func (d Dataset) ClaimsGAIA() bool {
+	return strings.EqualFold(d.Name, gaiaName) || d.Name == directoryName
+}
+
+// CheckDatasetName refuses a name that can be mistaken for GAIA's: one with characters
+// other than printable ASCII, or with space at an end, and one whose owner or last part
+// only looks like GAIA's, such as "GAlA" with a small L.
+func CheckDatasetName(name string) error {
+	if name != strings.TrimSpace(name) || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return fmt.Errorf("the dataset name %+q has characters that can be invisible or look like others", name)
+	}
+	alike := strings.NewReplacer("l", "i", "1", "i", "|", "i", "!", "i", "rn", "m")
+	for _, part := range strings.Split(name, "/") {
+		for _, genuine := range strings.Split(gaiaName, "/") {
+			if !strings.EqualFold(part, genuine) && alike.Replace(strings.ToLower(part)) == strings.ToLower(genuine) {
+				return fmt.Errorf("the dataset name %q looks like %q and is not", name, gaiaName)
+			}
+		}
+	}
+	return nil
+}
 
 // Mismatch compares the split, whole as it was read, with what GAIA declares of it. It returns "" where they agree or
 // the dataset does not claim to be GAIA, and otherwise a sentence without its full stop.

@@ -1,6 +1,9 @@
 package ledger
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestMismatch(t *testing.T) {
 	cases := []struct {
@@ -20,5 +23,27 @@ func TestMismatch(t *testing.T) {
 		if got := (Dataset{Name: c.name, Split: c.split, Levels: c.levels}).Mismatch(); got != c.want {
 			t.Errorf("%s, %s %v: %q, want %q", c.name, c.split, c.levels, got, c.want)
 		}
+	}
+}
+
+// TestDatasetName: a name that can be mistaken for GAIA's is refused.
+func TestDatasetName(t *testing.T) {
+	for _, name := range []string{"", gaiaName, directoryName, "gaia-fixtures", "alice/my-gaia", "alice/GAIA", "Gaia-Benchmark/gaia", "invented"} {
+		if err := CheckDatasetName(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"gaia-benchmark/GAΙA", "gaia-benchmark/GАIA", "gaia-benchmark/GAIA\u200b", "gaia\u00adbenchmark/GAIA", "gaia‐benchmark/GAIA", "ｇaia-benchmark/GAIA",
+		"gaia-benchmark/GAIA ", "gaia-benchmark/GAlA", "gaia-benchmark/GA1A", "gala-benchmark/GAIA", "gaia-benchrnark/GAIA", "gaia-benchmark/GAIA\n", "gaia-benchmark/\x1bGAIA"} {
+		m := plan(t, "a", "b")
+		m.Dataset.Name = name
+		if _, err := DecodeManifest(encodePlan(t, m)); err == nil || !strings.Contains(err.Error(), "manifest.json: the dataset name ") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	m := plan(t, "a", "b")
+	m.Dataset.Selection = "the hard ones"
+	if _, err := DecodeManifest(encodePlan(t, m)); err == nil || !strings.Contains(err.Error(), `selection "the hard ones" is not a label that this version knows`) {
+		t.Errorf("%v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/selection"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
@@ -34,7 +35,7 @@ func DecodeManifest(data []byte) (Manifest, error) {
 			return Manifest{}, trajectory.Faultf(ManifestFile, "the digest of the template %q is not that of its text", p.ID)
 		}
 	}
-	for _, check := range []func(Manifest) error{checkPolicy, checkEvidence, checkVoting, checkNames, checkLimits, checkTasks} {
+	for _, check := range []func(Manifest) error{checkPolicy, checkEvidence, checkVoting, checkNames, checkLimits, checkTasks, checkDataset} {
 		if err := check(m); err != nil {
 			return Manifest{}, err
 		}
@@ -192,6 +193,9 @@ func checkTasks(m Manifest) error {
 	if l := m.Dataset.Levels; min(l[0], l[1], l[2]) < 0 || l[0]+l[1]+l[2] != m.Dataset.SplitSize {
 		return trajectory.Faultf(ManifestFile, "levels %d do not add up to the %d tasks of the split", l, m.Dataset.SplitSize)
 	}
+	if slices.Contains(m.SplitIDs, "") || len(slices.Compact(slices.Sorted(slices.Values(m.SplitIDs)))) < len(m.SplitIDs) {
+		return trajectory.Faultf(ManifestFile, "split_ids has an empty id or one twice")
+	}
 	seen, left := make(map[string]bool, len(m.Tasks)), m.Dataset.Levels
 	for _, t := range m.Tasks {
 		if t.TaskID == "" || seen[t.TaskID] {
@@ -205,6 +209,18 @@ func checkTasks(m Manifest) error {
 		}
 		left[t.Level-1]--
 		seen[t.TaskID] = true
+	}
+	return nil
+}
+
+// checkDataset checks the name of the dataset and the label of the selection.
+func checkDataset(m Manifest) error {
+	d := m.Dataset
+	if err := CheckDatasetName(d.Name); err != nil {
+		return trajectory.Faultf(ManifestFile, "%v", err)
+	}
+	if _, err := selection.Parse(d.Selection); err != nil {
+		return trajectory.Faultf(ManifestFile, "selection %q is not a label that this version knows: %v", d.Selection, err)
 	}
 	return nil
 }
