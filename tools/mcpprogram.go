@@ -63,7 +63,7 @@ func (s MCPServer) command(life context.Context) *program {
 	cmd := exec.CommandContext(life, s.Command[0], s.Command[1:]...)
 	cmd.Env = append([]string{"PATH=" + s.Path}, s.variables()...)
 	ownGroup(cmd)
-	return &program{cmd}
+	return &program{Cmd: cmd}
 }
 
 // variables are Env as "NAME=value".

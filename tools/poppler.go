@@ -191,7 +191,7 @@ func filter(ctx context.Context, timeout time.Duration, argv []string, data []by
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	stderr := beginning{limit: maxStderr}
-	cmd := &program{exec.CommandContext(limited, argv[0], argv[1:]...)}
+	cmd := &program{Cmd: exec.CommandContext(limited, argv[0], argv[1:]...)}
 	cmd.Env = []string{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(data), out, &stderr
 	cmd.WaitDelay = 5 * time.Second

@@ -98,7 +98,11 @@ func (s *pythonSession) call(ctx context.Context, code string, timeout time.Dura
 	}
 	s.now.watch.rest()
 	if r.status == "lost" {
+		p := s.now
 		s.end()
+		if p.program.exhausted {
+			r.why = usage{memory: limitMemory + 1}.beyond(usage{}, limitCPU)
+		}
 	}
 	return r, ctx.Err()
 }
@@ -145,12 +149,13 @@ func (s *pythonSession) prepare(ctx context.Context, args ...string) *program {
 	cmd := exec.CommandContext(ctx, i.Path, args...)
 	ownGroup(cmd)
 	cmd.Env, cmd.Dir = []string{}, workspace
-	return &program{cmd}
+	return &program{Cmd: cmd}
 }
 
 // pythonProcess is a driver that runs. Its process is foreign from the first
 // call on: what it says is output and nothing else.
 type pythonProcess struct {
+	program  *program
 	cancel   context.CancelFunc
 	requests *os.File
 	output   *os.File
@@ -169,7 +174,7 @@ func (p *pythonProcess) launch(cmd *program) (err error) {
 	if err != nil {
 		return errors.Join(err, in.Close(), requests.Close())
 	}
-	p.requests, p.output = requests, output
+	p.program, p.requests, p.output = cmd, requests, output
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, out
 	err = cmd.Start()
 	in.Close()

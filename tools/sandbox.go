@@ -16,10 +16,13 @@ import (
 // temporary folder of their own. It is bubblewrap's; where that does not work
 // there is no Sandbox.
 //
-// It does not bound what they use: who starts one for long watches it.
+// A filter closes system calls, and a control group bounds memory and processes where
+// one can be made. Who starts a program for long watches it all the same.
 type Sandbox struct {
-	bwrap  string
-	hidden []string
+	bwrap     string
+	hidden    []string
+	cgroups   string // where each program gets a control group; "": nowhere
+	noCgroups error  // why
 }
 
 // SandboxConfig says where the program bwrap is, and which files and folders of
@@ -71,7 +74,19 @@ func NewSandbox(ctx context.Context, c SandboxConfig) (*Sandbox, error) {
 		}
 		s.hidden = append(s.hidden, at)
 	}
+	s.cgroups, s.noCgroups = tryCgroups(ctx, c.Bwrap)
 	return s, s.probe(ctx)
+}
+
+// Limits returns, for people, which limits hold for programs in the sandbox. An
+// error that is [*Unusable] says which of them do not, and why.
+func (s *Sandbox) Limits() (string, error) {
+	watched := fmt.Sprintf("system-call filter: yes; watch: %d GiB of memory, %d processes, %d threads", limitMemory>>30, limitProcesses, limitTasks)
+	if s.noCgroups != nil {
+		return "", &Unusable{watched + "; cgroup: no, so memory in socket queues is not counted: " + strings.ReplaceAll(s.noCgroups.Error(), "\n", "; "),
+			"start gaia in a cgroup of its user: systemd-run --user --scope gaia …"}
+	}
+	return watched + "; cgroup: yes, below " + s.cgroups, nil
 }
 
 // resolved is a path without links.
@@ -109,7 +124,7 @@ func (s *Sandbox) command(ctx context.Context, j jail, path string, args ...stri
 	if err != nil {
 		cmd.Err = err
 	}
-	return &program{cmd}
+	return &program{Cmd: cmd, cgroups: s.cgroups}
 }
 
 // arguments are bubblewrap's own. The order counts: what comes later lies on top.

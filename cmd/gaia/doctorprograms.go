@@ -26,11 +26,22 @@ func (x *exam) ofPrograms(ctx context.Context) []diagnosis {
 	}
 	return []diagnosis{
 		diagnose(sandbox, use, "bubblewrap shuts programs in", w.noSandbox),
+		limitsFinding(&w),
 		python(ctx, &w),
 		x.popplerFinding(ctx, "pdftotext", "reads the text of PDF files"),
 		x.popplerFinding(ctx, "pdftoppm", "makes pictures of PDF pages"),
 		x.serversFinding(ctx, &w),
 	}
+}
+
+// limitsFinding reports which limits hold for programs in the sandbox.
+func limitsFinding(w *world) diagnosis {
+	const name, use = "limits", "bound what runs in it"
+	if w.noSandbox != nil {
+		return lacking(name, use, "there is no sandbox", mended(w.noSandbox))
+	}
+	held, err := w.sandbox.Limits()
+	return diagnose(name, use, held, err)
 }
 
 // diagnose words what became of trying something that a run goes without where it
