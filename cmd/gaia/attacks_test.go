@@ -354,7 +354,7 @@ func TestHostileTexts(t *testing.T) {
 		}
 		said["public "+strings.Join(args[:len(args)-2], " ")] = stdout + stderr
 	}
-	code, stdout, stderr := command(t, "disclose", dir, "--task", trap, "--key", discloser, "-o", bundle)
+	code, stdout, stderr := trusting(t, "disclose", dir, "--task", trap, "--key", discloser, "-o", bundle)
 	if code != exitOK {
 		t.Errorf("disclose: exit code %d\n%s", code, stderr)
 	}
@@ -369,7 +369,7 @@ func TestHostileTexts(t *testing.T) {
 		}
 	}
 	for format, code := range map[string]int{formatLeaderboard: exitOK, formatCSV: exitOK, formatInspect: exitFailure} { // which takes no such task id
-		got, stdout, stderr := command(t, "export", dir, "--format", format, "-o", filepath.Join(t.TempDir(), trap))
+		got, stdout, stderr := trusting(t, "export", dir, "--format", format, "-o", filepath.Join(t.TempDir(), trap))
 		if got != code {
 			t.Errorf("export --format %s: exit code %d\n%s", format, got, stderr)
 		}

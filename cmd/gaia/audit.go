@@ -68,7 +68,8 @@ you, by the keys you trust as 'gaia verify' has them, is in the text and the exi
 code; --strict counts none.
 
 Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
---strict found something to review, or --only asked some of the checks alone.`,
+--strict found something to review, or --only asked some of the checks alone.
+6: the report is printed, but the run's signer is not one you trust.`,
 		Example: `  gaia audit runs/01J…
   gaia audit --gold hub submission-2026-01-02-5XK9QZ7M
   gaia audit --format json runs/01J… | jq .attestation.harness_gaps
@@ -176,8 +177,16 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 	} else {
 		report, found, err = a.auditRun(ctx, place, f)
 	}
+	signer := error(nil)
+	if found != nil {
+		trusted, err := a.trustedKeys(f.trusted)
+		if err != nil {
+			return err
+		}
+		_, signer = trusted.of(found.Key)
+	}
 	if err != nil {
-		return err
+		return gravest(signer, err)
 	}
 	counted := report
 	if !f.strict {
@@ -193,12 +202,10 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 	if err != nil {
 		return err
 	}
-	if found != nil {
-		a.noticeTrust(found)
-	} else {
+	if found == nil {
 		fmt.Fprintln(a.stderr, "gaia: a report that was kept: the run itself was not looked at")
 	}
-	return clean(place, counted, f)
+	return gravest(signer, clean(place, counted, f))
 }
 
 // trustingReport returns the report for a reader who trusts the user's keys, with the

@@ -23,7 +23,7 @@ func TestAuditFindings(t *testing.T) {
 	dir, _ := foreignRun(t, "AUD-01/fires-uuid-json.txt")
 	audited := func(args ...string) (stdout, stderr string) {
 		t.Helper()
-		code, stdout, stderr := command(t, append([]string{"audit"}, args...)...)
+		code, stdout, stderr := trusting(t, append([]string{"audit"}, args...)...)
 		if code != exitFindings {
 			t.Fatalf("audit %q: exit code %d\n%s%s", args, code, stdout, stderr)
 		}
@@ -56,12 +56,12 @@ func TestAuditFindings(t *testing.T) {
 // TestAuditStrict: what is to be reviewed is no failure, but with --strict.
 func TestAuditStrict(t *testing.T) {
 	dir, _ := foreignRun(t, "AUD-04/near-refused.txt")
-	code, out, _ := command(t, "audit", dir)
+	code, out, _ := trusting(t, "audit", dir)
 	if code != exitOK {
 		t.Errorf("exit code %d", code)
 	}
 	wantAll(t, out, "\nREVIEW AUD-4.refused-reach: ", "no gap in the gate; to be reviewed: AUD-4\n")
-	code, _, said := command(t, "audit", "--strict", dir)
+	code, _, said := trusting(t, "audit", "--strict", dir)
 	if code != exitFindings {
 		t.Errorf("with --strict: exit code %d", code)
 	}

@@ -37,7 +37,7 @@ func readWorkflow(t *testing.T) workflow {
 
 // job runs the steps of the workflow but those that fetch something, as GitHub's
 // runner does: each by a bash of its own, until one fails.
-func (p program) job(w workflow, run, gold string) (failed string, code int, summary, printed string) {
+func (p program) job(w workflow, run, gold, key string) (failed string, code int, summary, printed string) {
 	p.t.Helper()
 	p.t.Setenv("HOME", p.dir)
 	path := func(name string) string { return filepath.Join(p.dir, name) }
@@ -58,7 +58,7 @@ func (p program) job(w workflow, run, gold string) (failed string, code int, sum
 		}
 		cmd := exec.Command("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step.Run)
 		cmd.Dir = p.dir
-		cmd.Env = append(os.Environ(), "RUN="+run, "GOLD="+gold, "GITHUB_STEP_SUMMARY="+path("summary"), "GITHUB_OUTPUT="+path("output"), "HF_ENDPOINT="+noHub)
+		cmd.Env = append(os.Environ(), "RUN="+run, "GOLD="+gold, "TRUSTED_KEY="+key, "GITHUB_STEP_SUMMARY="+path("summary"), "GITHUB_OUTPUT="+path("output"), "HF_ENDPOINT="+noHub)
 		if step.Name == "Gate" {
 			cmd.Env = append(cmd.Env, "CODE="+strings.TrimPrefix(strings.TrimSpace(string(output)), "code="))
 		}
@@ -99,19 +99,20 @@ func TestWorkflow(t *testing.T) {
 	if err != nil || len(packages) != 1 {
 		t.Fatalf("packages %q, %v", packages, err)
 	}
-	leak, _ := foreignRun(t, "AUD-01/fires-uuid-json.txt")
+	leak, key := foreignRun(t, "AUD-01/fires-uuid-json.txt")
 	for _, tt := range []struct {
-		name, run, gold, failed string
-		code                    int
-		summary, printed        string
+		name, run, gold, key, failed string
+		code                         int
+		summary, printed             string
 	}{
-		{"a clean run", run, "", "", 0, "## gaia audit: clean\n", "::notice title=gaia audit::"},
-		{"a package with gold", packages[0], "fixtures", "", 0, "## gaia audit: clean\n", "::notice title=gaia audit::"},
-		{"a package without", packages[0], "", "Gate", 1, "## gaia audit: not clean (could not see: ", "AUD-5 could not see: the gold answers are not at hand"},
-		{"a finding", leak, "", "Gate", exitFindings, "- **CRITICAL** `AUD-1.uuid-with-answer`", "::error file="},
-		{"what is no run", filepath.Join(p.dir, "package"), "", "Audit", exitUsage, "", "is not a run directory"},
+		{"a clean run", run, "", "", "", 0, "## gaia audit: clean\n", "::notice title=gaia audit::"},
+		{"a package with gold", packages[0], "fixtures", "", "", 0, "## gaia audit: clean\n", "::notice title=gaia audit::"},
+		{"a package without", packages[0], "", "", "Gate", 1, "## gaia audit: not clean (could not see: ", "AUD-5 could not see: the gold answers are not at hand"},
+		{"an unknown signer", leak, "", "", "Gate", exitUntrusted, "- **CRITICAL** `AUD-1.uuid-with-answer`", "::error file="},
+		{"a finding", leak, "", key, "Gate", exitFindings, "- **CRITICAL** `AUD-1.uuid-with-answer`", "::error file="},
+		{"what is no run", filepath.Join(p.dir, "package"), "", "", "Audit", exitUsage, "", "is not a run directory"},
 	} {
-		failed, code, summary, printed := p.job(w, tt.run, tt.gold)
+		failed, code, summary, printed := p.job(w, tt.run, tt.gold, tt.key)
 		if failed != tt.failed || code != tt.code {
 			t.Errorf("%s: step %q, exit code %d, want %q, %d\n%s", tt.name, failed, code, tt.failed, tt.code, printed)
 		}
@@ -127,7 +128,7 @@ func TestWorkflow(t *testing.T) {
 	if err := os.WriteFile(journal, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if failed, code, _, printed := p.job(w, run, ""); failed != "Audit" || code != exitEvidence {
+	if failed, code, _, printed := p.job(w, run, "", ""); failed != "Audit" || code != exitEvidence {
 		t.Errorf("a changed journal: step %q, exit code %d\n%s", failed, code, printed)
 	}
 }
@@ -157,7 +158,7 @@ func TestWorkflowIsCareful(t *testing.T) {
 	}
 	for _, trigger := range []string{"workflow_dispatch", "workflow_call"} {
 		inputs, _ := w.On[trigger].(map[string]any)["inputs"].(map[string]any)
-		for _, name := range []string{"path", "artifact", "gold"} {
+		for _, name := range []string{"path", "artifact", "gold", "trusted_key"} {
 			if inputs[name] == nil {
 				t.Errorf("%s has no input %s", trigger, name)
 			}

@@ -51,7 +51,7 @@ func TestAuditBesides(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			code, stdout, stderr := command(t, append([]string{"audit", dir}, tt.args...)...)
+			code, stdout, stderr := trusting(t, append([]string{"audit", dir}, tt.args...)...)
 			if code != tt.code || !strings.Contains(stdout, tt.stdout) || !strings.Contains(stderr, tt.stderr) || tt.stdout == "" && stdout != "" {
 				t.Errorf("exit code %d, want %d\n%s%s", code, tt.code, stdout, stderr)
 			}
@@ -65,7 +65,7 @@ func TestAuditBesides(t *testing.T) {
 		t.Errorf("%s", stdout)
 	}
 	report := file("report.json", "")
-	if code, stdout, _ := command(t, "audit", dir, "--json", "--body", whole, "--usage-export", told); code != exitOK || os.WriteFile(report, []byte(stdout), 0o600) != nil {
+	if code, stdout, _ := trusting(t, "audit", dir, "--json", "--body", whole, "--usage-export", told); code != exitOK || os.WriteFile(report, []byte(stdout), 0o600) != nil {
 		t.Fatal(code)
 	}
 	if code, _, stderr := command(t, "audit", report, "--body", whole); code != exitUsage || !strings.Contains(stderr, "--body says nothing") {

@@ -51,8 +51,9 @@ which the plans ask different questions is of no task of both.`,
 func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 	var runs [2]*ledger.Run
 	var tasks [2][]ledger.Scored
+	var untrusted []error
 	for i, path := range paths {
-		found, err := finishedRun(path)
+		found, err := a.finishedRun(path)
 		if err != nil {
 			return err
 		}
@@ -63,7 +64,7 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 			return err
 		}
 		if runs[i] = found; i == 0 || !runs[0].Key.Equal(found.Key) {
-			a.noticeTrust(found)
+			untrusted = append(untrusted, a.checkSigner(found))
 		}
 	}
 	if runs[0].Manifest.RunID == runs[1].Manifest.RunID {
@@ -83,14 +84,21 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 	}
 	shown := comparison{Comparison: c, A: comparedRun{c.A, paths[0], runs[0].Marked, identified(runs[0])}, B: comparedRun{c.B, paths[1], runs[1].Marked, identified(runs[1])},
 		Differences: append([]string{}, differences...), Rehearsal: runs[0].Manifest.Rehearsal || runs[1].Manifest.Rehearsal}
+	signer := gravest(untrusted...)
+	shown.SignerTrusted = signer == nil
 	if asJSON {
-		return a.printJSON(shown)
+		err = a.printJSON(shown)
+	} else {
+		err = a.printComparison(shown)
 	}
-	return a.printComparison(shown)
+	if err != nil {
+		return err
+	}
+	return signer
 }
 
 // finishedRun reads a finished run, which is verified with what was decided about it.
-func finishedRun(path string) (*ledger.Run, error) {
+func (a *app) finishedRun(path string) (*ledger.Run, error) {
 	given, err := openJournal(path)
 	if err != nil {
 		return nil, err
@@ -111,7 +119,7 @@ func finishedRun(path string) (*ledger.Run, error) {
 	case err != nil:
 		return nil, err
 	case !found.Complete:
-		return nil, incomplete(path, found)
+		return nil, gravest(a.checkSigner(found), incomplete(path, found))
 	}
 	return found, nil
 }
@@ -133,6 +141,8 @@ type comparison struct {
 	B           comparedRun `json:"b"`
 	Differences []string    `json:"differences"` // of the plans
 	Rehearsal   bool        `json:"rehearsal,omitzero"`
+
+	SignerTrusted bool `json:"signer_trusted"` // of both runs
 }
 
 type comparedRun struct {

@@ -79,7 +79,7 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 		return err
 	}
 	if !found.Complete {
-		return incomplete(dir, found)
+		return gravest(a.checkSigner(found), incomplete(dir, found))
 	}
 	task, number := "", 0
 	if d.task != "" {
@@ -107,8 +107,10 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 	if err := writeNew(ctx, files); err != nil {
 		return err
 	}
-	a.noticeTrust(found)
-	return a.printDisclosed(found, made, files, d)
+	if err := a.printDisclosed(found, made, files, d); err != nil {
+		return err
+	}
+	return a.checkSigner(found)
 }
 
 // bundleSigner returns the key to sign a bundle with and its verifying half.

@@ -18,6 +18,7 @@ type bundleVerification struct {
 	Checkpoint     string           `json:"checkpoint"`
 	Complete       bool             `json:"complete"` // always: there are no bundles of other runs
 	Events         int              `json:"events"`
+	Findings       []string         `json:"findings"`  // what alone would have exit code 3
 	Integrity      string           `json:"integrity"` // "ok" or "signature not checked"; a bundle with neither is an error
 	JournalHead    string           `json:"journal_head"`
 	KeyID          string           `json:"key_id"` // signed plan and checkpoint
@@ -32,6 +33,7 @@ type bundleVerification struct {
 	Unsubmittable  string           `json:"unsubmittable,omitzero"` // why recording had failed; a bundle of one task cannot tell
 	SignerAlg      string           `json:"signer_alg"`             // signed the bundle, or is said to where that was not checked
 	SignerKeyID    string           `json:"signer_key_id"`
+	SignerTrusted  bool             `json:"signer_trusted"`
 	TaskID         string           `json:"task_id,omitzero"`
 	Trust          string           `json:"trust"` // "ok", "unknown key" or "expired key"
 }
@@ -107,18 +109,22 @@ func (a *app) verifyBundle(ctx context.Context, path string, v verifying) error 
 	}
 	word, untrusted := trusted.of(d.Key)
 	told := word + ": " + d.Key.ID()
-	if untrusted == nil {
-		if word, untrusted = signerTrust(path, d, trusted); untrusted != nil {
-			told = word + ": " + d.Bundle.Signature.KeyID
-		}
+	// The run's key is named before the bundle's, which may be the same; a bundle that the
+	// given HMAC key did not sign is graver.
+	switch signer, unsigned := signerTrust(path, d, trusted); {
+	case untrusted == nil && unsigned != nil:
+		word, told, untrusted = signer, signer+": "+d.Bundle.Signature.KeyID, unsigned
+	case unsigned != nil && classify(unsigned).code == exitEvidence:
+		untrusted = gravest(unsigned, untrusted)
 	}
-	if err := a.printBundle(d, v, word, told, of); err != nil {
+	var open error
+	if of != nil && of.full != nil {
+		open = uncounted(trusted.reportDismissals(of.full.Report, of.full.Run))
+	}
+	if err := a.printBundle(d, v, word, told, of, findings(open)); err != nil {
 		return err
 	}
-	if untrusted == nil && of != nil && of.full != nil {
-		return uncounted(trusted.reportDismissals(of.full.Report, of.full.Run))
-	}
-	return untrusted
+	return gravest(untrusted, open)
 }
 
 // signerTrust is trust.of of who signed the bundle itself.
@@ -134,7 +140,9 @@ func signerTrust(path string, d *ledger.Disclosure, trusted trust) (string, erro
 		return trustUnknown, fail(exitEvidence, fmt.Errorf("%s is signed with another HMAC key than the one given: %s", path, by.KeyID),
 			"give the key that the signer used")
 	}
-	return trustUnknown, fail(exitEvidence, fmt.Errorf("%s holds together, but names as its signer a key you do not trust: %s", path, by.KeyID),
+	// The plan's key signed all that the bundle shows. Only the bundle's own signature
+	// stays unchecked, so nothing speaks for tampering.
+	return trustUnknown, fail(exitUntrusted, fmt.Errorf("%s holds together, but names as its signer a key you do not trust: %s", path, by.KeyID),
 		"if you know who holds that key, put its public line into a file and give it as --trusted-key, or to 'gaia key trust'")
 }
 
@@ -175,11 +183,11 @@ func bundleFault(path string, err error) error {
 const signatureUnchecked = "signature not checked"
 
 // printBundle prints what a bundle shows; trusted is the word for its keys, told
-// what the table says of them.
-func (a *app) printBundle(d *ledger.Disclosure, v verifying, trusted, told string, of *heldAgainst) error {
+// what the table says of them, open what findings returned.
+func (a *app) printBundle(d *ledger.Disclosure, v verifying, trusted, told string, of *heldAgainst, open []string) error {
 	out := bundleVerification{Checkpoint: checkpointOwn, Complete: true, Events: len(d.Bundle.Events), Integrity: "ok", JournalHead: d.Head.Journal.Head,
 		KeyID: d.Key.ID(), Leaf: d.Bundle.Leaf, ManifestSHA256: d.ManifestSHA256, Rehearsal: d.Bundle.Rehearsal, Root: d.Head.Root.String(), RunID: d.Manifest.RunID,
-		SignerAlg: d.Bundle.Signature.Alg, SignerKeyID: d.Bundle.Signature.KeyID, Trust: trusted, Unsubmittable: d.NotRecorded}
+		SignerAlg: d.Bundle.Signature.Alg, SignerKeyID: d.Bundle.Signature.KeyID, SignerTrusted: trusted == trustOK, Findings: open, Trust: trusted, Unsubmittable: d.NotRecorded}
 	integrity := "ok"
 	if d.Signer == nil {
 		out.Integrity, integrity = signatureUnchecked, signatureUnchecked+": without the signer's key that cannot be done; all else holds"

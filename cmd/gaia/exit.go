@@ -22,13 +22,14 @@ const (
 	exitFindings    = 3
 	exitEvidence    = 4
 	exitIncomplete  = 5
+	exitUntrusted   = 6
 	exitInterrupted = 130
 )
 
 // byGravity puts of two exit codes that which is told where both hold first. An
 // interruption goes before all, since what it left undone may be anything.
 func byGravity(a, b int) int {
-	order := []int{exitInterrupted, exitUsage, exitEvidence, exitIncomplete, exitFindings, exitFailure, exitOK}
+	order := []int{exitInterrupted, exitUsage, exitEvidence, exitUntrusted, exitIncomplete, exitFindings, exitFailure, exitOK}
 	return slices.Index(order, a) - slices.Index(order, b)
 }
 
@@ -41,6 +42,8 @@ const exitHelp = `Exit codes:
        or one that is not submittable though it was meant to be
   4    evidence does not verify
   5    run incomplete, also by a model that cannot be asked; can be resumed
+  6    evidence is intact, but its signer is not one you trust; it may also be
+       incomplete or have findings, which the output says
   130  interrupted (state saved)
 `
 
@@ -52,6 +55,7 @@ type failure struct {
 	hints   []string
 	reasons []string // what the error comes from, where it is several things
 	shown   []string // of a file of the user's, to point at the mistake
+	also    []string // what else holds, of lower precedence
 }
 
 func (f *failure) Error() string { return f.err.Error() }
@@ -69,6 +73,26 @@ func usage(hint, format string, args ...any) error {
 	return f
 }
 
+// gravest returns the error whose exit code goes first, which also names the others;
+// nil if all are nil. Of errors with the same code the first goes first.
+func gravest(errs ...error) error {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	if len(errs) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(errs, func(a, b error) int { return byGravity(classify(a).code, classify(b).code) })
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	f := *classify(errs[0])
+	f.also = slices.Clone(f.also)
+	for _, err := range errs[1:] {
+		less := classify(err)
+		f.also = append(append(f.also, fmt.Sprintf("%s (exit code %d)", less.err, less.code)), less.also...)
+	}
+	return &f
+}
+
 // exit prints an error and returns the exit code it means.
 func (a *app) exit(err error) int {
 	if err == nil {
@@ -81,6 +105,9 @@ func (a *app) exit(err error) int {
 	}
 	for _, r := range f.reasons {
 		fmt.Fprintf(a.stderr, "gaia: reason: %s\n", oneLine(r))
+	}
+	for _, other := range f.also {
+		fmt.Fprintf(a.stderr, "gaia: also: %s\n", oneLine(other))
 	}
 	hints := f.hints
 	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) && fault.Hint != "" {

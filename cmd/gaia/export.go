@@ -90,7 +90,7 @@ func (a *app) export(ctx context.Context, dir string, x exporting) error {
 	if given.packaged {
 		source, err = packageSource(given)
 	} else {
-		source, err = runSource(dir)
+		source, err = a.runSource(dir)
 	}
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (a *app) export(ctx context.Context, dir string, x exporting) error {
 			return err
 		}
 		a.noticeExport(source)
-		return nil
+		return a.checkSigner(source.Run)
 	}
 	if err := notWithin("the export", dir, filepath.Dir(x.out)); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (a *app) export(ctx context.Context, dir string, x exporting) error {
 	}
 	a.noticeExport(source)
 	fmt.Fprintf(a.stderr, "gaia: wrote %s\n", oneLine(quoteArg(x.out)))
-	return nil
+	return a.checkSigner(source.Run)
 }
 
 // shown returns standard output. A terminal gets of the leaderboard's lines no
@@ -162,14 +162,14 @@ func packageSource(given *evidence) (export.Source, error) {
 
 // runSource verifies a run directory to be exported. Only of a run about which
 // something was decided must the audit tell what that makes void.
-func runSource(dir string) (export.Source, error) {
+func (a *app) runSource(dir string) (export.Source, error) {
 	run := os.DirFS(dir)
 	found, _, err := verifyRun(run)
 	if err != nil {
 		return export.Source{}, err
 	}
 	if !found.Complete {
-		return export.Source{}, incomplete(dir, found)
+		return export.Source{}, gravest(a.checkSigner(found), incomplete(dir, found))
 	}
 	source := export.Source{Dir: run, Run: found, Void: map[string]bool{}}
 	decided, _, err := audit.CollectAdjudications(run)
@@ -209,7 +209,6 @@ func (a *app) noticeExport(s export.Source) {
 	if planned, split := len(m.Tasks), m.Dataset.SplitSize; planned < split {
 		fmt.Fprintf(a.stderr, "gaia: subset: %d of the %d tasks of the split\n", planned, split)
 	}
-	a.noticeTrust(s.Run)
 }
 
 // writeStream writes a file that must not be there yet, whole and durable or not

@@ -36,7 +36,8 @@ func smallDisk(t *testing.T, kib int) string {
 func TestFullDisk(t *testing.T) {
 	long.NotRaced(t)
 	key := filepath.Join(t.TempDir(), "key")
-	if _, err := sign.CreateKey(key, rand.Reader); err != nil {
+	own, err := sign.CreateKey(key, rand.Reader)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -96,7 +97,7 @@ func TestFullDisk(t *testing.T) {
 			if code, stdout, stderr := command(t, "verify", "--trusted-key", key+".pub", found[0]); !strings.Contains(stdout, "unsubmittable  evidence could not be recorded: ") {
 				t.Errorf("verify: exit code %d\n%s%s", code, stdout, stderr)
 			}
-			if code, _, stderr := command(t, "audit", found[0]); code != exitFindings || !strings.Contains(stderr, "gaia: error: the audit is not clean: ") {
+			if code, _, stderr := trustingKey(t, own.Public(), "audit", found[0]); code != exitFindings || !strings.Contains(stderr, "gaia: error: the audit is not clean: ") {
 				t.Errorf("audit: exit code %d\n%s", code, stderr)
 			}
 		})

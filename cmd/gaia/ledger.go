@@ -133,8 +133,12 @@ type ledgerRead struct {
 	Outside   int  `json:"outside,omitzero"` // runs of which no event is within the times that were asked for
 	shortfall
 
-	failed error // why runs could not be read; the command ends with it when it has printed
+	shortcomings shortcomings // of the runs
 }
+
+// end returns what a command ends with that has printed its result, where found is what
+// it found itself.
+func (r ledgerRead) end(found error) error { return r.shortcomings.end(found) }
 
 // eachEvent gives the events that were asked for: those of a run together, then
 // the imported ones in the order of their times. ended, if not nil, is called after each run,
@@ -183,7 +187,7 @@ func (a *app) eachEvent(q *ledgerQuery, give func(shownEvent) error, ended func(
 	if err != nil {
 		return ledgerRead{}, err
 	}
-	read.Runs, read.Failed, read.failed = sheets.runs-read.Outside, sheets.Failed, sheets.failed
+	read.Runs, read.Failed, read.SignerTrusted, read.shortcomings = sheets.runs-read.Outside, sheets.Failed, sheets.SignerTrusted, sheets.shortcomings
 	fromRuns := taken
 	err = store.each(func(e ledger.RunEvent) error {
 		if here[e.RunID] {

@@ -63,7 +63,7 @@ func (a *app) rankRules(q *ledgerQuery) error {
 	if err != nil {
 		return err
 	}
-	return read.failed
+	return read.end(nil)
 }
 
 // printCounted prints a table of what was counted, and of what.
@@ -128,7 +128,7 @@ func (a *app) countMetrics(q *ledgerQuery) error {
 	if err != nil {
 		return err
 	}
-	return read.failed
+	return read.end(nil)
 }
 
 func metricsTable(all ledger.Metrics, guidances []ledger.GuidanceMetrics) string {

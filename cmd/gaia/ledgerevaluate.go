@@ -248,10 +248,7 @@ func (a *app) evaluate(ctx context.Context, q *ledgerQuery, by []ledger.Evaluato
 	if err != nil {
 		return err
 	}
-	if err := l.endEvaluated(counts, read); err != nil || read.failed != nil {
-		if err == nil {
-			err = read.failed
-		}
+	if err := l.endEvaluated(counts, read); err != nil {
 		return err
 	}
 	failed := 0
@@ -259,9 +256,9 @@ func (a *app) evaluate(ctx context.Context, q *ledgerQuery, by []ledger.Evaluato
 		failed += c.Failed
 	}
 	if failed > 0 {
-		return fail(exitFindings, fmt.Errorf("%s failed", counted(failed, "evaluation")), "gaia ledger show ID says what an attempt did")
+		err = fail(exitFindings, fmt.Errorf("%s failed", counted(failed, "evaluation")), "gaia ledger show ID says what an attempt did")
 	}
-	return nil
+	return read.end(err)
 }
 
 // evaluatedLine appends what the evaluators say of an event: why, where one fails.

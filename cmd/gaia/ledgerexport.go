@@ -86,15 +86,15 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, task, out string
 	switch {
 	case err != nil:
 		return err
-	case read.failed != nil && byGravity(classify(read.failed).code, exitFindings) <= 0:
-		return read.failed
+	case read.shortcomings.failed != nil && byGravity(classify(read.shortcomings.failed).code, exitFindings) <= 0:
+		return read.shortcomings.failed
 	}
 	if err := recorded(unrecorded); err != nil {
 		return err
 	}
 	switch {
-	case read.failed != nil:
-		return read.failed
+	case read.shortcomings.failed != nil:
+		return read.shortcomings.failed
 	case len(events) == 0:
 		return usage("gaia ledger list lists those there are", "there is no event to export")
 	}
@@ -127,5 +127,5 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, task, out string
 		fmt.Fprintf(a.stderr, "gaia: rehearsal: %s\n", rehearsalNote)
 	}
 	fmt.Fprintf(a.stderr, "gaia: exported %s, sealed by %s\n", counted(len(events), "event"), key.Public().ID())
-	return nil
+	return read.shortcomings.untrusted
 }

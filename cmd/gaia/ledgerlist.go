@@ -74,7 +74,7 @@ func (a *app) list(q *ledgerQuery) error {
 	if err := l.end(read); err != nil {
 		return err
 	}
-	return read.failed
+	return read.end(nil)
 }
 
 func (a *app) ledgerRecentCommand() *cobra.Command {
@@ -186,7 +186,7 @@ func (a *app) gather(q *ledgerQuery, give func(shownEvent) error, found func(fai
 	if err != nil {
 		return err
 	}
-	events, err := found(read.failed)
+	events, err := found(read.shortcomings.failed)
 	if err != nil {
 		return err
 	}
@@ -200,5 +200,5 @@ func (a *app) gather(q *ledgerQuery, give func(shownEvent) error, found func(fai
 	if err := l.end(read); err != nil {
 		return err
 	}
-	return read.failed
+	return read.end(nil)
 }

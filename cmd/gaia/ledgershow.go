@@ -50,8 +50,8 @@ func (a *app) showEvent(q *ledgerQuery, prefix string) error {
 	switch {
 	case err != nil:
 		return err
-	case n == 0 && read.failed != nil:
-		return read.failed // where it may be
+	case n == 0 && read.shortcomings.failed != nil:
+		return read.end(nil) // where it may be
 	case n == 0:
 		return usage("'gaia ledger list' lists them", "there is no event %q", prefix)
 	case n > 1:
@@ -76,7 +76,7 @@ func (a *app) showEvent(q *ledgerQuery, prefix string) error {
 	if err != nil {
 		return err
 	}
-	return read.failed
+	return read.end(nil)
 }
 
 // eventRows are all members of an event for a person.

@@ -29,7 +29,7 @@ func (a *app) verifyPublic(ctx context.Context, given *evidence, trusted trust, 
 	said := p.Statement.Predicate
 	v := verification{Complete: true, Events: said.Journal.Events, Integrity: "ok", JournalHead: said.Journal.Head, Judgments: said.Judgments, KeyID: p.Key.ID(),
 		ManifestSHA256: said.ManifestSHA256, Package: &said, Public: true, Rehearsal: said.Rehearsal, Root: said.Root, RunID: said.RunID,
-		Readme: rebuilt(p.NotRebuilt), Scores: "self-reported", Tasks: len(p.Results), Trust: word, Withheld: said.Withheld}
+		Readme: rebuilt(p.NotRebuilt), Scores: "self-reported", Findings: []string{}, SignerTrusted: untrusted == nil, Tasks: len(p.Results), Trust: word, Withheld: said.Withheld}
 	if said.Scores == nil {
 		v.Scores = "none"
 	}

@@ -104,6 +104,7 @@ type scored struct {
 	unscored   bool        // a task was answered, and has no gold answer
 	unrecorded [][2]string // runs that went on without evidence: id and why
 	checked    bool        // the bundles' MACs
+	untrusted  error       // runs are by keys that the user does not trust; nil: none
 }
 
 func (a *app) scorecard(paths []string, s scoring) error {
@@ -188,7 +189,11 @@ func (a *app) readRuns(found *scored, paths []string) error {
 	if f := (*failure)(nil); errors.As(err, &f) && slices.Equal(f.hints, []string{wantRuns}) {
 		return fail(f.code, f.err, wantScored)
 	}
-	if err = cmp.Or(err, read.failed); err == nil && found.runs == 0 {
+	found.untrusted = read.untrusted
+	if read.failed != nil {
+		err = cmp.Or(err, read.end(nil))
+	}
+	if err == nil && found.runs == 0 {
 		return usage(wantScored, "there is no finished run to count")
 	}
 	return err

@@ -236,7 +236,7 @@ func TestGravestOfRuns(t *testing.T) {
 		{[]string{unfinished, tampered}, exitEvidence, "results.jsonl"},
 		{[]string{tampered, unfinished}, exitEvidence, "results.jsonl"},
 	} {
-		code, out, errs := command(t, append([]string{"scorecard"}, tt.args...)...)
+		code, out, errs := trusting(t, append([]string{"scorecard"}, tt.args...)...)
 		if code != tt.code || !strings.Contains(errs, tt.want) || out != "" {
 			t.Errorf("%q: exit code %d\n%s%s", tt.args, code, out, errs)
 		}

@@ -17,12 +17,17 @@ type scorecardResult struct {
 	Acceptance      *ledger.Acceptance `json:"acceptance,omitzero"`
 	RecordingFailed []string           `json:"recording_failed,omitzero"` // ids of the runs
 	Rehearsal       bool               `json:"rehearsal,omitzero"`
+	SignerTrusted   *bool              `json:"signer_trusted,omitzero"` // of all runs; left out for witness bundles
 }
 
 // printScorecard prints the card of what was counted, and fails where it is held
 // against thresholds and misses one.
 func (a *app) printScorecard(found *scored, s scoring) error {
 	r := scorecardResult{Scorecard: found.Scorecard(), Rehearsal: found.rehearsal}
+	if found.bundles == 0 {
+		all := found.untrusted == nil
+		r.SignerTrusted = &all
+	}
 	for _, run := range found.unrecorded {
 		r.RecordingFailed = append(r.RecordingFailed, run[0])
 	}
@@ -38,7 +43,7 @@ func (a *app) printScorecard(found *scored, s scoring) error {
 		return err
 	}
 	if r.Acceptance == nil || r.Acceptance.Pass {
-		return nil
+		return found.untrusted
 	}
 	f := &failure{code: exitFindings, err: errors.New("not accepted")}
 	for _, c := range r.Acceptance.Criteria {
@@ -49,7 +54,7 @@ func (a *app) printScorecard(found *scored, s scoring) error {
 			}
 		}
 	}
-	return f
+	return gravest(found.untrusted, f)
 }
 
 func (a *app) printCard(found *scored, r scorecardResult) error {

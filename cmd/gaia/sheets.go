@@ -39,9 +39,18 @@ type givenSheet struct {
 // sheetsRead is what came of reading runs.
 type sheetsRead struct {
 	shortfall
-	runs   int   // that were given
-	failed error // why others were not, which the command ends with when it has printed; nil: none
+	runs int // that were given
+	shortcomings
 }
+
+// shortcomings are what a command ends with when it has printed what it read of runs.
+type shortcomings struct {
+	failed    error // why runs were not given; nil: all were
+	untrusted error // which of the keys of those that were given the user does not trust; nil: all are
+}
+
+// end returns the gravest, also of what the command found itself.
+func (s shortcomings) end(found error) error { return gravest(s.failed, s.untrusted, found) }
 
 // runAt is a place where a run lies. Its id and its start are what the first line of
 // the journal says, which is only believed once the run has verified.
@@ -232,7 +241,7 @@ func (r *sheetReader) each(found []runAt, give func(givenSheet) error) (sheetsRe
 	for i := range min(r.ahead, len(found)) {
 		begin(i)
 	}
-	gathered := &gathering{sheetReader: r, rivals: r.rivals(found), at: map[string]string{}, strangers: map[string]bool{}}
+	gathered := &gathering{sheetReader: r, rivals: r.rivals(found), at: map[string]string{}, signers: map[string]error{}}
 	for i, at := range found {
 		got := <-under[i]
 		under[i] = nil
@@ -251,7 +260,8 @@ func (r *sheetReader) each(found []runAt, give func(givenSheet) error) (sheetsRe
 	if r.kept != nil {
 		r.kept.prune()
 	}
-	return sheetsRead{shortfall{len(gathered.failures), gathered.unrecorded}, len(gathered.at), gathered.failure(len(found))}, nil
+	untrusted := gathered.untrusted()
+	return sheetsRead{shortfall{len(gathered.failures), gathered.unrecorded, untrusted == nil}, len(gathered.at), shortcomings{gathered.failure(len(found)), untrusted}}, nil
 }
 
 // rivals returns where runs lie that verify and have the same id, but not the same
@@ -303,7 +313,7 @@ func (r *sheetReader) read(at runAt) readSheet {
 	case err != nil:
 		return readSheet{err: err}
 	case !of.Complete && at.named:
-		return readSheet{err: incomplete(at.path, of)}
+		return readSheet{sheet: ledger.Sheet{SignedBy: of.Key.ID()}, err: incomplete(at.path, of)}
 	case !of.Complete:
 		return readSheet{left: "the run is not complete: " + of.Missing}
 	case sheet.RunID != at.runID || sheet.Started != at.started:

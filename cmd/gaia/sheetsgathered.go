@@ -12,6 +12,7 @@ import (
 type shortfall struct {
 	Failed          int      `json:"failed,omitzero"`            // runs that could not be read
 	RecordingFailed []string `json:"recording_failed,omitempty"` // ids of runs that went on without evidence
+	SignerTrusted   bool     `json:"signer_trusted"`             // of all runs that are counted
 }
 
 // unread says of how many runs nothing is counted, after what is; "" if of none.
@@ -40,8 +41,9 @@ type gathering struct {
 	*sheetReader
 	rivals    map[string]map[string]string
 	at        map[string]string // where each run that was given lies, by its id
-	strangers map[string]bool   // keys that the user does not trust
-	trusted   map[string]bool   // nil: not asked yet
+	signers   map[string]error  // of the runs that are given, by key id: nil, or that the user does not trust the key
+	trust     *trust            // nil: not asked yet
+	trustless error             // why it cannot be told whom the user trusts
 	failures  []*failure
 
 	unrecorded []string // ids of runs that are given and went on without evidence
@@ -61,6 +63,9 @@ func (g *gathering) takes(at runAt, got readSheet) bool {
 		f := *classify(got.err)
 		f.err = fmt.Errorf("%s: %w", oneLine(quoteArg(at.path)), f.err)
 		g.failures = append(g.failures, &f)
+		if f.code == exitIncomplete { // what is there verifies
+			g.checkKey(got.sheet.SignedBy)
+		}
 		return false
 	case got.left != "":
 		fmt.Fprintf(g.stderr, "gaia: left out: %s: %s\n", oneLine(quoteArg(at.path)), oneLine(got.left))
@@ -70,26 +75,29 @@ func (g *gathering) takes(at runAt, got readSheet) bool {
 		return false
 	}
 	g.at[got.sheet.RunID] = at.path
-	g.noticeSigner(got.sheet.SignedBy)
+	g.checkKey(got.sheet.SignedBy)
 	return true
 }
 
-// noticeSigner says of a key once that the user does not trust it.
-func (g *gathering) noticeSigner(id string) {
-	if g.trusted == nil {
-		g.trusted = map[string]bool{}
-		keys, err := g.ownKeys()
-		if err != nil {
-			fmt.Fprintf(g.stderr, "gaia: whom you trust cannot be told: %s\n", oneLine(err.Error()))
-		}
-		for _, k := range keys {
-			g.trusted[k.ID()] = true
-		}
+// checkKey notes whether the user trusts the key with this id.
+func (g *gathering) checkKey(id string) {
+	if g.trust == nil {
+		own, err := g.ownTrust("")
+		g.trust, g.trustless = &own, err
 	}
-	if !g.trusted[id] && !g.strangers[id] {
-		g.strangers[id] = true
-		fmt.Fprintf(g.stderr, "gaia: signed by a key you do not trust: %s\n", oneLine(id))
+	if _, asked := g.signers[id]; !asked {
+		g.signers[id] = g.trust.ofID(id)
 	}
+}
+
+// untrusted is the failure of runs that are given and signed by keys that the user does
+// not trust, nil if there are none.
+func (g *gathering) untrusted() error {
+	var errs []error
+	for _, id := range slices.Sorted(maps.Keys(g.signers)) {
+		errs = append(errs, g.signers[id])
+	}
+	return cmp.Or(g.trustless, gravest(errs...))
 }
 
 // failure is what the runs that could not be read come to together: evidence that does

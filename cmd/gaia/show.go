@@ -127,7 +127,7 @@ func (a *app) showRun(dir string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	a.noticeTrust(found)
+	untrusted := a.checkSigner(found)
 	if !asJSON {
 		if err := a.printTasks(found); err != nil {
 			return err
@@ -137,7 +137,7 @@ func (a *app) showRun(dir string, asJSON bool) error {
 		}
 	}
 	if found.Complete {
-		return a.printFinished(dir, found, nil, asJSON)
+		return gravest(untrusted, a.printFinished(dir, found, nil, asJSON))
 	}
 	if broken := rulesBroken(found.Fold); broken != "" && !asJSON {
 		if _, err := fmt.Fprintf(a.stdout, "rules: %s\n", broken); err != nil {
@@ -150,16 +150,7 @@ func (a *app) showRun(dir string, asJSON bool) error {
 			return err
 		}
 	}
-	return incomplete(dir, found)
-}
-
-// noticeTrust says so when a run was signed by somebody the user does not
-// trust: what is shown is then that somebody's word.
-func (a *app) noticeTrust(found *ledger.Run) {
-	trusted, err := a.ownKeys()
-	if err == nil && !slices.ContainsFunc(trusted, found.Key.Equal) {
-		fmt.Fprintf(a.stderr, "gaia: signed by a key you do not trust: %s\n", found.Key.ID())
-	}
+	return gravest(untrusted, incomplete(dir, found))
 }
 
 // partial is what show prints of an unfinished run with --json.
@@ -206,7 +197,7 @@ func (a *app) showTask(dir, prefix string, asJSON, wholeDiff bool) error {
 	if err != nil {
 		return err
 	}
-	a.noticeTrust(found)
+	untrusted := a.checkSigner(found)
 	task, err := oneTask(found.Fold, prefix)
 	if err != nil {
 		return err
@@ -217,10 +208,10 @@ func (a *app) showTask(dir, prefix string, asJSON, wholeDiff bool) error {
 	} else {
 		err = a.printTask(dir, found, task, records, wholeDiff)
 	}
-	if err != nil || found.Complete {
-		return err
+	if err == nil && !found.Complete {
+		err = incomplete(dir, found)
 	}
-	return incomplete(dir, found)
+	return gravest(untrusted, err)
 }
 
 // printTask prints a task step by step. What others wrote stands indented, or

@@ -236,8 +236,11 @@ func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) er
 	defer stop.release()
 	files, task, marked := os.DirFS(dir), "", ""
 	v := &follower{w: a.stdout}
+	var untrusted error
 	err := ledger.Follow(files, func(run *ledger.Run) error {
-		a.noticeTrust(run)
+		if untrusted = a.checkSigner(run); untrusted != nil { // following may take hours
+			a.warn(untrusted.Error())
+		}
 		if !asJSON {
 			if _, err := io.WriteString(a.stdout, notices(run.Manifest)); err != nil {
 				return err
@@ -281,9 +284,9 @@ func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) er
 		return err
 	})
 	if errors.Is(err, ledger.ErrRemoved) {
-		return fail(exitFailure, fmt.Errorf("%q: %w", dir, err))
+		err = fail(exitFailure, fmt.Errorf("%q: %w", dir, err))
 	}
-	return err
+	return gravest(untrusted, err)
 }
 
 // printStepLine prints the step of an event on a line, if it gives one.

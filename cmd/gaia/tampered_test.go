@@ -26,7 +26,7 @@ func TestTampered(t *testing.T) {
 	}
 	commands := [][]string{{"verify", "--trusted-key", key}, {"verify", "--json", "--trusted-key", key}, {"audit"}, {"audit", "--format", "json"}}
 	for _, args := range commands {
-		if code, stdout, stderr := command(t, append(args, dir)...); code != exitOK || stdout == "" {
+		if code, stdout, stderr := trusting(t, append(args, dir)...); code != exitOK || stdout == "" {
 			t.Fatalf("%v of the run as it was: exit code %d\n%s%s", args, code, stdout, stderr)
 		}
 	}

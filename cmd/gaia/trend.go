@@ -70,8 +70,8 @@ func (a *app) trend(paths []string, by string, q sheetQuery, asJSON bool) error 
 		return err
 	}
 	if read.runs == 0 {
-		if read.failed != nil {
-			return read.failed
+		if err := read.end(nil); err != nil {
+			return err
 		}
 		return fail(exitIncomplete, errors.New("none of the runs is complete"), "gaia resume DIR goes on with one")
 	}
@@ -84,7 +84,7 @@ func (a *app) trend(paths []string, by string, q sheetQuery, asJSON bool) error 
 	if err := show(result); err != nil {
 		return err
 	}
-	return read.failed
+	return read.end(nil)
 }
 
 // printTrend prints a row for each day or week, and below what solved no more.

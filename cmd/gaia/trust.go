@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/spf13/cobra"
 )
@@ -68,18 +69,48 @@ const (
 	trustExpired = "expired key" // or one whose time has not come
 )
 
-// of returns the word for a key and, if it is not ok, the failure to end with.
+// of returns the word for a key and, if it is not ok, the failure to end with, whose
+// exit code is exitUntrusted. The caller has checked the signature.
 func (t trust) of(key sign.PublicKey) (string, error) {
 	listed, outdated := t.listed.Lookup(key, t.now)
 	switch {
 	case outdated != nil:
-		return trustExpired, fail(exitEvidence, fmt.Errorf("the bytes are what was signed, but by a key that you do not trust now: %s: %w", key.ID(), outdated),
+		return trustExpired, fail(exitUntrusted, fmt.Errorf("the bytes are what was signed, but by a key that you do not trust now: %s: %w", key.ID(), outdated),
 			"the times inside a run prove nothing, so it does not help that the run says it is of another day: ask for a signature by a key that is valid now")
 	case listed || slices.ContainsFunc(t.keys, func(k trustedKey) bool { return k.Equal(key) }):
 		return trustOK, nil
 	}
-	return trustUnknown, fail(exitEvidence, fmt.Errorf("the bytes are what was signed, but by a key you do not trust: %s", key.ID()),
-		"if you know who holds that key, put its public line into a file and give it as --trusted-key, or to 'gaia key trust': "+key.Line())
+	return trustUnknown, unknownSigner(key.ID(), key.Line())
+}
+
+// unknownSigner is the failure of evidence that is intact and signed by a key that the
+// user does not trust; line is its public line, "" where only its id is known.
+func unknownSigner(id, line string) error {
+	hint := "if you know who holds that key, put its public line into a file and run: gaia key trust FILE; verify and audit also take --trusted-key FILE"
+	if line != "" {
+		hint += "; the line is: " + line
+	}
+	return fail(exitUntrusted, fmt.Errorf("the bytes are what was signed, but by a key you do not trust: %s", id), hint)
+}
+
+// ofID is of for a key of which only the id is known.
+func (t trust) ofID(id string) error {
+	all := t.all()
+	if at := slices.IndexFunc(all, func(k sign.PublicKey) bool { return k.ID() == id }); at >= 0 {
+		_, err := t.of(all[at])
+		return err
+	}
+	return unknownSigner(id, "")
+}
+
+// checkSigner fails with exitUntrusted where the user does not trust the key that
+// signed a verified run. Commands call it when they have printed their result.
+func (a *app) checkSigner(found *ledger.Run) error {
+	trusted, err := a.ownTrust("")
+	if err == nil {
+		_, err = trusted.of(found.Key)
+	}
+	return err
 }
 
 // all returns the keys that t says something of.

@@ -13,13 +13,39 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/sign"
 )
 
 // command runs a command in this process, in an empty home.
 func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errs bytes.Buffer
+	return commandOf(t, t.TempDir(), args...)
+}
+
+// trusting is command for a user who trusts the key of the runs that package runs makes.
+func trusting(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return trustingKey(t, runs.Key().Public(), args...)
+}
+
+// trustingKey is command for a user who trusts a key.
+func trustingKey(t *testing.T, key sign.PublicKey, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
 	home := t.TempDir()
+	keys := filepath.Join(home, ".config", "gaia", "keys")
+	if err := os.MkdirAll(keys, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(keys, "theirs.pub"), []byte(key.Line()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return commandOf(t, home, args...)
+}
+
+// commandOf is command for a user with this home.
+func commandOf(t *testing.T, home string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
 	a := &app{began: time.Now(), stdout: &out, stderr: &errs, getenv: func(name string) string { return map[string]string{"HOME": home, "HF_ENDPOINT": noHub}[name] }}
 	code = a.exit(a.execute(args))
 	return code, out.String(), errs.String()
@@ -54,7 +80,7 @@ func TestUnsubmittable(t *testing.T) {
 		!strings.Contains(stdout, "unsubmittable  the judge cache did not verify: 1 integrity event\n") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
-	if code, _, stderr := command(t, "verify", dir); code != exitEvidence || !strings.Contains(stderr, "by a key you do not trust") {
+	if code, _, stderr := command(t, "verify", dir); code != exitUntrusted || !strings.Contains(stderr, "by a key you do not trust") {
 		t.Errorf("without the key: exit code %d, %s", code, stderr)
 	}
 }
@@ -68,13 +94,13 @@ func TestAuditExits(t *testing.T) {
 		"AUD-07/gap-no-revision.txt":     "AUD-7 could not see: ",
 	} {
 		dir, _ := foreignRun(t, name)
-		code, stdout, stderr := command(t, "audit", dir)
+		code, stdout, stderr := trusting(t, "audit", dir)
 		if code != exitFindings || !strings.Contains(stdout, want) || !strings.Contains(stderr, "gaia: error: the audit is not clean: ") {
 			t.Errorf("%s: exit code %d\n%s%s", name, code, stdout, stderr)
 		}
 	}
 	dir, _ := foreignRun(t, "honest/search-echo.txt")
-	if code, stdout, stderr := command(t, "audit", dir); code != exitOK || !strings.Contains(stdout, "\nclean ") {
+	if code, stdout, stderr := trusting(t, "audit", dir); code != exitOK || !strings.Contains(stdout, "\nclean ") {
 		t.Errorf("an honest run: exit code %d\n%s%s", code, stdout, stderr)
 	}
 }

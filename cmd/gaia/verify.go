@@ -49,7 +49,9 @@ Whatever is verified, --checkpoint wants its checkpoint to be the one that was
 published, byte for byte: give it if you have it.
 
 Integrity (these bytes are what was signed) and trust (by a key you trust)
-are reported apart. Trusted are your own signing key, the public keys and the
+are reported apart. Changed evidence is exit code 4. Evidence that is intact and
+signed by a key that is unknown or expired is exit code 6, whatever else holds;
+--json lists the findings. Trusted are your own signing key, the public keys and the
 allowed_signers in your key directory, and those given. A key that allowed_signers
 limits in time is trusted within that time only, by this machine's clock.
 
@@ -242,6 +244,7 @@ type verification struct {
 	Dataset        string                `json:"dataset,omitzero"`     // of a public package: what was compared with the one given
 	Dismissals     []dismissal           `json:"dismissals,omitempty"` // of findings, by signed decisions
 	Events         int64                 `json:"events"`               // of the journal, withheld or not
+	Findings       []string              `json:"findings"`             // what alone would have exit code 3
 	Integrity      string                `json:"integrity"`            // "ok"; a run without it is an error
 	JournalHead    string                `json:"journal_head"`
 	Judgments      int                   `json:"judgments"` // the run's own, if it has one, and the later ones
@@ -257,6 +260,7 @@ type verification struct {
 	Readme         string                `json:"readme,omitzero"` // of a package: "rebuilt", or why it was not
 	RunID          string                `json:"run_id"`
 	Scores         string                `json:"scores,omitzero"` // of a package: what the scores rest on
+	SignerTrusted  bool                  `json:"signer_trusted"`
 	Tasks          int                   `json:"tasks"`
 	Trust          string                `json:"trust"`                  // "ok", "unknown key" or "expired key"
 	Unsubmittable  string                `json:"unsubmittable,omitzero"` // of a public package only that recording failed
@@ -349,7 +353,15 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 		v.Dismissals = trusted.runDismissals(decided, found)
 	}
 	word, untrusted := trusted.of(found.Key)
-	v.Trust = word
+	v.Trust, v.SignerTrusted = word, untrusted == nil
+	unfinished, open := error(nil), uncounted(v.Dismissals)
+	switch {
+	case !found.Complete:
+		unfinished = incomplete(dir, found)
+	case of == nil: // a package says itself what it is not fit for
+		open = gravest(submittable(found, v.Unsubmittable), open)
+	}
+	v.Findings = findings(open)
 	if f.asJSON {
 		err = a.printJSON(v)
 	} else {
@@ -358,10 +370,18 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 	if err != nil {
 		return err
 	}
-	if err := verdict(dir, found, untrusted, of != nil); err != nil {
-		return err
+	return gravest(untrusted, unfinished, open)
+}
+
+// findings returns what errors with exit code 3 say, for JSON. The slice is not nil.
+func findings(errs ...error) []string {
+	all := []string{}
+	for _, err := range errs {
+		if err != nil && classify(err).code == exitFindings {
+			all = append(all, err.Error())
+		}
 	}
-	return uncounted(v.Dismissals)
+	return all
 }
 
 func (a *app) printVerification(v verification, m ledger.Manifest, of *submit.Verified, later [][2]string) error {
@@ -517,19 +537,4 @@ func submitterText(s submit.Submitter) string {
 		parts = append(parts, "contact "+strconv.Quote(s.Contact))
 	}
 	return strings.Join(parts, ", ") + ", as they say"
-}
-
-// verdict turns what was found into the command's result: trust before
-// completeness. A package says itself what it is not fit for.
-func verdict(dir string, found *ledger.Run, untrusted error, packaged bool) error {
-	if untrusted != nil {
-		return untrusted
-	}
-	if !found.Complete {
-		return incomplete(dir, found)
-	}
-	if packaged {
-		return nil
-	}
-	return submittable(found, unsubmittable(found))
 }

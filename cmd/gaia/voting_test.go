@@ -58,7 +58,7 @@ func TestShowVoting(t *testing.T) {
 			"sealed as failed: official wrong, judge says wrong (judge)\n",
 		}},
 	} {
-		code, stdout, stderr := command(t, tt.args...)
+		code, stdout, stderr := trusting(t, tt.args...)
 		if code != exitOK {
 			t.Fatalf("%v: exit code %d\n%s", tt.args, code, stderr)
 		}

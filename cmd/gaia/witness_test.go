@@ -80,7 +80,7 @@ func TestWitnessExportRefuses(t *testing.T) {
 				tt.edit(t, dir)
 			}
 			out := t.TempDir()
-			code, stdout, stderr := command(t, "witness", "export", dir, "--out", filepath.Join(out, "bundles"))
+			code, stdout, stderr := trusting(t, "witness", "export", dir, "--out", filepath.Join(out, "bundles"))
 			if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.says) {
 				t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 			}
@@ -90,7 +90,7 @@ func TestWitnessExportRefuses(t *testing.T) {
 		})
 	}
 	dir, out := storyRun(t, unpriced), filepath.Join(t.TempDir(), "bundles")
-	code, stdout, stderr := command(t, "witness", "export", dir, "--out", out, "--unpriced-as-zero", "--json")
+	code, stdout, stderr := trusting(t, "witness", "export", dir, "--out", out, "--unpriced-as-zero", "--json")
 	if code != exitOK || !strings.Contains(stdout, `"unpriced":1`) || !strings.Contains(stderr, "gaia: unpriced: in 1 witness bundle calls without a known price count as free\n") {
 		t.Errorf("unknown prices as nothing: exit code %d\n%s%s", code, stdout, stderr)
 	}
@@ -106,7 +106,7 @@ func TestWitnessSteersNothing(t *testing.T) {
 	out := filepath.Join(home, "bundles")
 	var said []string
 	for _, args := range [][]string{{"export", dir, "--out", out}, {"export", dir, "--task", "../", "--out", filepath.Join(home, trap)}, {"export", dir, "--task", "../", "--json", "--out", filepath.Join(home, "task")}} {
-		code, stdout, stderr := command(t, append([]string{"witness"}, args...)...)
+		code, stdout, stderr := trusting(t, append([]string{"witness"}, args...)...)
 		if code != exitOK {
 			t.Errorf("%q: exit code %d\n%s", args, code, stderr)
 		}
@@ -133,7 +133,7 @@ func TestWitnessSteersNothing(t *testing.T) {
 	}
 	for _, path := range []string{made, foreign} {
 		for _, args := range [][]string{{"show", path}, {"show", path, "--json"}, {"replay", path}} {
-			code, stdout, stderr := command(t, append([]string{"witness"}, args...)...)
+			code, stdout, stderr := trusting(t, append([]string{"witness"}, args...)...)
 			if code != exitOK && (code != exitFindings || args[0] != "replay") || stdout == "" {
 				t.Errorf("%q: exit code %d\n%s", args, code, stderr)
 			}

@@ -113,7 +113,7 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 		return err
 	}
 	if !found.Complete {
-		return incomplete(dir, found)
+		return gravest(a.checkSigner(found), incomplete(dir, found))
 	}
 	var unpriced *ledger.UnpricedError
 	switch err := reader.Err(); {
@@ -125,11 +125,13 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 	if err := out.put(ctx); err != nil {
 		return err
 	}
-	a.noticeTrust(found)
 	if reader.Unpriced > 0 {
 		fmt.Fprintf(a.stderr, "gaia: unpriced: in %s calls without a known price count as free\n", counted(reader.Unpriced, "witness bundle"))
 	}
-	return a.printWitnesses(found, out, reader.Unpriced, x)
+	if err := a.printWitnesses(found, out, reader.Unpriced, x); err != nil {
+		return err
+	}
+	return a.checkSigner(found)
 }
 
 // plannedTask returns the task whose id start is, or is the start of; "" for "".

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// TestGravest: of errors with each pair of exit codes the one goes first that
+// byGravity says, in either order, and the other is named.
+func TestGravest(t *testing.T) {
+	codes := []int{exitInterrupted, exitUsage, exitEvidence, exitUntrusted, exitIncomplete, exitFindings, exitFailure}
+	for i, first := range codes {
+		for _, second := range codes[i+1:] {
+			a, b := fail(first, fmt.Errorf("error %d", first)), fail(second, fmt.Errorf("error %d", second))
+			for _, err := range []error{gravest(a, b), gravest(b, nil, a), gravest(gravest(b), a)} {
+				f := classify(err)
+				if f.code != first || !slices.Equal(f.also, []string{fmt.Sprintf("error %d (exit code %d)", second, second)}) {
+					t.Errorf("%d and %d: exit code %d, also %q", first, second, f.code, f.also)
+				}
+			}
+		}
+	}
+	fault := trajectory.Faultf("x.json", "is wrong")
+	if err := gravest(nil, fault, nil); !errors.Is(err, fault) || gravest(nil, nil) != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestUntrustedSigner: evidence that is intact and by an unknown key is exit code 6
+// wherever it is read, after the result was printed; tampered evidence stays 4.
+func TestUntrustedSigner(t *testing.T) {
+	clean, key := foreignRun(t, "honest/search-echo.txt")
+	other, _ := foreignRun(t, "AUD-04/near-refused.txt")
+	leak, _ := foreignRun(t, "AUD-01/fires-uuid-json.txt")
+	unfit, _ := foreignRun(t, "AUD-04/fires-cache-read.txt")
+	open, _ := foreignRun(t, "honest/search-echo.txt")
+	unfinish(t, open)
+	broken, _ := foreignRun(t, "honest/search-echo.txt")
+	put(t, filepath.Join(broken, "results.jsonl"), []byte("x"))
+	at := func(name string) string { return filepath.Join(t.TempDir(), name) }
+	hmac := at("hmac")
+	put(t, hmac, make([]byte, 32))
+	for _, tt := range []struct {
+		args    []string
+		unknown int    // exit code for a user who does not trust the key
+		trusted int    // and for one who does
+		also    string // what else holds, for the former
+	}{
+		{[]string{"verify", clean}, exitUntrusted, exitOK, ""},
+		{[]string{"verify", "--trusted-key", key, clean}, exitOK, exitOK, ""},
+		{[]string{"verify", unfit}, exitUntrusted, exitFindings, "not submittable: the judge cache did not verify: 1 integrity event (exit code 3)"},
+		{[]string{"verify", open}, exitUntrusted, exitIncomplete, "the run is not complete: the journal has no run_completed (exit code 5)"},
+		{[]string{"verify", broken}, exitEvidence, exitEvidence, ""},
+		{[]string{"verify", "--hmac-key-file", hmac, clean}, exitUsage, exitUsage, ""},
+		{[]string{"audit", clean}, exitUntrusted, exitOK, ""},
+		{[]string{"audit", leak}, exitUntrusted, exitFindings, "the audit is not clean: failed: AUD-1 (exit code 3)"},
+		{[]string{"audit", "--trusted-key", key, leak}, exitFindings, exitFindings, ""},
+		{[]string{"audit", open}, exitUntrusted, exitIncomplete, "the run is not complete"},
+		{[]string{"audit", broken}, exitEvidence, exitEvidence, ""},
+		{[]string{"show", clean}, exitUntrusted, exitOK, ""},
+		{[]string{"show", open}, exitUntrusted, exitIncomplete, "the run is not complete"},
+		{[]string{"show", "--follow", clean}, exitUntrusted, exitOK, ""},
+		{[]string{"export", clean, "--format", "csv"}, exitUntrusted, exitOK, ""},
+		{[]string{"export", open, "--format", "csv"}, exitUntrusted, exitIncomplete, "the run is not complete"},
+		{[]string{"witness", "export", clean, "--out", "BUNDLES"}, exitUntrusted, exitOK, ""},
+		{[]string{"compare", clean, open}, exitUntrusted, exitIncomplete, "the run is not complete"},
+		{[]string{"compare", clean, broken}, exitEvidence, exitEvidence, ""},
+		{[]string{"scorecard", clean}, exitUntrusted, exitOK, ""},
+		{[]string{"scorecard", "--accept", "--min-solve-rate", "1", "--max-violations", "0", leak, other}, exitUntrusted, exitFindings, "not accepted (exit code 3)"},
+		{[]string{"scorecard", open}, exitUntrusted, exitIncomplete, "the run is not complete"},
+		{[]string{"scorecard", clean, broken}, exitEvidence, exitEvidence, "the bytes are what was signed, but by a key you do not trust"},
+		{[]string{"trend", clean}, exitUntrusted, exitOK, ""},
+		{[]string{"trend", clean, broken}, exitEvidence, exitEvidence, "the bytes are what was signed, but by a key you do not trust"},
+		{[]string{"ledger", "list", "--runs", clean}, exitUntrusted, exitOK, ""},
+		{[]string{"ledger", "metrics", "--runs", clean}, exitUntrusted, exitOK, ""},
+		{[]string{"ledger", "export", "--runs", clean}, exitUntrusted, exitOK, ""},
+		{[]string{"ledger", "list", "--runs", broken}, exitEvidence, exitEvidence, ""},
+	} {
+		name := strings.Join(tt.args[:2], " ")
+		for who, run := range map[string]func(*testing.T, ...string) (int, string, string){"unknown": command, "trusted": trusting} {
+			args := slices.Clone(tt.args)
+			if i := slices.Index(args, "BUNDLES"); i >= 0 {
+				args[i] = at("bundles")
+			}
+			want := tt.trusted
+			if who == "unknown" {
+				want = tt.unknown
+			}
+			code, stdout, stderr := run(t, args...)
+			if code != want || code == exitOK && stdout == "" {
+				t.Errorf("%s, %s key: exit code %d, want %d\n%s%s", name, who, code, want, stdout, stderr)
+			}
+			if who != "unknown" {
+				continue
+			}
+			if tt.unknown == exitUntrusted && (!strings.HasPrefix(lastError(stderr), "the bytes are what was signed, but by a key you do not trust: SHA256:") || tt.trusted == exitOK && stdout == "") {
+				t.Errorf("%s: %s\n%s", name, stderr, stdout)
+			}
+			if _, also, _ := strings.Cut(stderr, "gaia: also: "); (also == "") != (tt.also == "") || !strings.Contains(also, tt.also) {
+				t.Errorf("%s does not say %q:\n%s", name, tt.also, stderr)
+			}
+		}
+	}
+	for dir, n := range map[string]int{clean: 0, unfit: 1} {
+		_, stdout, _ := command(t, "verify", "--json", dir)
+		var v struct {
+			Findings *[]string `json:"findings"`
+			Trusted  *bool     `json:"signer_trusted"`
+		}
+		if err := json.Unmarshal([]byte(stdout), &v); err != nil || v.Findings == nil || v.Trusted == nil || *v.Trusted || len(*v.Findings) != n {
+			t.Errorf("%v: %s", err, stdout)
+		}
+	}
+}
+
+// lastError returns the text of the error in what a command wrote to standard error.
+func lastError(stderr string) string {
+	_, after, _ := strings.Cut(stderr, "gaia: error: ")
+	text, _, _ := strings.Cut(after, "\n")
+	return text
+}
