@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,7 +23,10 @@ const (
 
 // article makes markdown of a page's main text. Where there is none why says
 // so, and the whole page is to be shown instead.
-func (r Reader) article(ctx context.Context, src source) (doc document, why string, err error) {
+func (r Reader) article(src source) (doc document, why string, err error) {
+	if r.less > 0 {
+		return document{}, "whole, since looking for its main text takes too much", nil
+	}
 	if len(src.data) > maxArticleBytes {
 		return document{}, "whole, since it is too large to look for its main text", nil
 	}
@@ -32,12 +34,9 @@ func (r Reader) article(ctx context.Context, src source) (doc document, why stri
 	if err != nil || !src.isPage() && (src.mediaType() != "" || !looksLikeHTML(text)) {
 		return document{}, "whole, since it is no web page", nil
 	}
-	doc, err = r.readPage(ctx, formatArticle, text, src.base)
+	doc, err = readArticle(text, src.base)
 	var u *unreadable
-	switch {
-	case errors.Is(err, errExhausted) || errors.Is(err, errNoAnswer):
-		return document{}, "whole, since looking for its main text takes too much", nil
-	case errors.As(err, &u):
+	if errors.As(err, &u) {
 		return document{}, "whole, since " + u.why, nil
 	}
 	doc.notes = append(notes, doc.notes...)

@@ -41,10 +41,30 @@ func unreadablef(format string, args ...any) error {
 	return &unreadable{fmt.Sprintf(format, args...)}
 }
 
-// convert turns src into text. It goes by what the bytes are; name and content
-// type only decide between kinds of text. Its error is an *unreadable unless
-// ctx is done or the machinery broke.
-func (r Reader) convert(ctx context.Context, src source) (document, error) {
+// here turns src, or a member of it, into text in this process. It goes by what the
+// bytes are; name and content type only decide between kinds of text. Its error is an
+// *unreadable unless ctx is done or the machinery broke.
+func (r Reader) here(ctx context.Context, src source, mode, inside string) (document, error) {
+	note := ""
+	switch inside {
+	case "":
+	case ".":
+		return readArchive(src)
+	default:
+		var err error
+		if src, note, err = memberOf(src, inside); err != nil {
+			return document{}, &unreadable{plain(err)}
+		}
+	}
+	doc, err := r.inMode(ctx, src, mode)
+	if err == nil && note != "" {
+		doc.notes = append(doc.notes, note)
+	}
+	return doc, err
+}
+
+// whole turns all of src into text.
+func (r Reader) whole(ctx context.Context, src source) (document, error) {
 	if len(src.data) == 0 {
 		return document{}, unreadablef("it is empty (0 bytes)")
 	}
@@ -53,10 +73,12 @@ func (r Reader) convert(ctx context.Context, src source) (document, error) {
 		return document{}, ctx.Err()
 	}
 	var u *unreadable
-	if errors.As(err, &u) {
+	switch {
+	case errors.Is(err, errExhausted):
+		return document{}, err
+	case errors.As(err, &u):
 		return document{}, &unreadable{plain(u)}
-	}
-	if err != nil {
+	case err != nil:
 		return document{}, err
 	}
 	doc = doc.clipped()
@@ -133,7 +155,7 @@ func (src source) read(ctx context.Context, r Reader) (document, error) {
 	case src.base == nil && isMedia(src.data, detected): // of the workspace, where other tools can have a look
 		return aboutMedia(src.data, detected)
 	case isText(detected) || src.isPage():
-		return r.readText(ctx, src)
+		return r.readText(src)
 	}
 	return document{}, unreadablef("it is of type %s, which cannot be read; readable are %s", detected, readable)
 }

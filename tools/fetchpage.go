@@ -124,23 +124,24 @@ func (r *response) fileName() string {
 	return path.Base(r.final.Path)
 }
 
-// convertAs is convert in one of the modes.
-func (r Reader) convertAs(ctx context.Context, mode string, src source) (document, error) {
+// inMode is whole in one of the modes.
+func (r Reader) inMode(ctx context.Context, src source, mode string) (document, error) {
 	switch mode {
 	case modeRaw:
 		return readRaw(src)
 	case modeArticle:
-		doc, why, err := r.article(ctx, src)
+		doc, why, err := r.article(src)
 		if err != nil || why == "" {
 			return doc.clipped(), err
 		}
-		doc, err = r.convertAs(ctx, modePage, src)
+		r.less = max(0, r.less-1)
+		doc, err = r.inMode(ctx, src, modePage)
 		if err == nil {
 			doc.notes = append(doc.notes, why)
 		}
 		return doc, err
 	}
-	doc, err := r.convert(ctx, src)
+	doc, err := r.whole(ctx, src)
 	if err == nil && doc.kind == webPage && byScripts(doc.text, src.data) {
 		doc.notes = append(doc.notes, "almost without text: the page is made by scripts, which are not run; try archived or another source")
 	}

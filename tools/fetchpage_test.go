@@ -146,7 +146,7 @@ func FuzzArticle(f *testing.F) {
 	f.Add([]byte(tablePage))
 	f.Fuzz(func(t *testing.T, page []byte) {
 		src := source{contentType: "text/html", base: mustParse(t, "http://a.example/"), data: page}
-		doc, why, err := Reader{}.article(t.Context(), src)
+		doc, why, err := Reader{}.article(src)
 		if err != nil || (doc.text == "") == (why == "") {
 			t.Errorf("%q and %q, %v", doc.text, why, err)
 		}

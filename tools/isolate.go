@@ -20,28 +20,30 @@ import (
 )
 
 // Reader turns documents into text. Child is the command line of the process that
-// reads those that can be led to take too much (pdf and office files, web pages): a program and
-// arguments that call [Convert]. Their libraries trust what they read, and can use up all memory
-// or stack, which a Go program cannot recover from. Each document has a process
-// of its own, with an empty environment. Without a Child they are read in this
+// reads those that can be led to take too much (all but small texts and simple pages): a
+// program and arguments that call [Convert]. The libraries trust what they read, and can
+// use up all memory or stack, which a Go program cannot recover from. Each document has a
+// process, with an empty environment. Without a Child they are read in this
 // process, which is for documents that are trusted. With a Poppler pdf files are
 // read by its programs, which the child starts; the library is for what they fail on.
+// With a Memory a document is read once, also one that cannot be read.
 type Reader struct {
 	Child   []string
 	Poppler *Poppler
-}
+	Memory  *Memory
 
-// Formats of web pages: whole, or their main text.
-const (
-	formatHTML    = "html"
-	formatArticle = "article"
-)
+	program []string // in the child: the command line of pdftotext
+	less    int      // attempts that ran out before, each of which costs a part of the result
+}
 
 // Limits of reading one document in a child.
 const (
-	childTime  = 60 * time.Second      // until the child is killed
-	childReply = 2*maxDocument + 1<<20 // bytes; JSON writes line ends and quotes as two
-	maxRequest = 64 << 10              // bytes of the request before the document
+	documentTime = 30 * time.Second      // for all attempts at a document, poppler's among them; without the wait for a place
+	maxChildren  = 4                     // at once, of all readers of this process
+	childReply   = 2*maxDocument + 1<<20 // bytes; JSON writes line ends and quotes as two
+	maxRequest   = 64 << 10              // bytes of the request before the document
+	maxName      = 255                   // bytes of a name or content type in it
+	maxInside    = 4 << 10               // bytes of the name of a member in it
 )
 
 // limits are what a child allows itself.
@@ -50,17 +52,27 @@ type limits struct {
 	cpu    uint64 // seconds, in which it ends though nobody is left to kill it
 }
 
-// childLimits leave room: a workbook of 500,000 cells takes 0.6 GiB and 5 s.
-func childLimits() limits { return limits{memory: 2 << 30, cpu: 120} }
+// childLimits leave room: a workbook of 500,000 cells takes 0.6 GiB and 5 s. The
+// processor time is that of two processors.
+func childLimits() limits { return limits{memory: 2 << 30, cpu: 60} }
+
+// children has a place for each child that may run at once. With the limits of a child and
+// of the program that it starts it bounds the memory of all.
+var children = make(chan struct{}, maxChildren)
 
 // What goes to the child is a request as one line of JSON and then the document;
 // what comes back is a reply as JSON.
 type request struct {
-	Format  string   `json:"format"`            // one of isFormat, or formatPage
-	Size    int      `json:"size"`              // of the document, in bytes
-	Program []string `json:"program,omitempty"` // command line of what reads it in place of a library
-	Bare    bool     `json:"bare,omitzero"`     // of a workbook: nothing is calculated
-	Base    string   `json:"base,omitzero"`     // address of a web page, whose text comes as UTF-8
+	Format      string   `json:"format"`            // formatFile or formatPage
+	Size        int      `json:"size"`              // of the document, in bytes
+	Program     []string `json:"program,omitempty"` // command line of poppler's program
+	Name        string   `json:"name,omitzero"`     // of the file, see source
+	ContentType string   `json:"content_type,omitzero"`
+	Web         bool     `json:"web,omitzero"`    // it comes from Base
+	Base        string   `json:"base,omitzero"`   // address of a web page
+	Mode        string   `json:"mode,omitzero"`   // of web_fetch
+	Inside      string   `json:"inside,omitzero"` // of an archive
+	Less        int      `json:"less,omitzero"`   // attempts that ran out before
 }
 
 // reply has a kind or an error.
@@ -76,35 +88,146 @@ var (
 	errNoAnswer  = &unreadable{"its reader gave no usable answer"}
 )
 
-// read reads a document with the library for its format.
-func (r Reader) read(ctx context.Context, format string, data []byte) (document, error) {
-	q := request{Format: format, Size: len(data)}
-	if format == "pdf" {
-		program, err := r.Poppler.textCommand()
-		if err != nil {
-			return document{}, err
-		}
-		q.Program = program
+// formatFile asks for what [Reader.here] makes of a file or of what came over HTTP.
+const formatFile = "file"
+
+// convert reads src as read_file does.
+func (r Reader) convert(ctx context.Context, src source) (document, error) {
+	return r.open(ctx, src, "", "")
+}
+
+// convertAs is convert in one of the modes of web_fetch.
+func (r Reader) convertAs(ctx context.Context, mode string, src source) (document, error) {
+	return r.open(ctx, src, mode, "")
+}
+
+// file reads a file, or a member of it.
+func (r Reader) file(ctx context.Context, src source, inside string) (document, error) {
+	return r.open(ctx, src, "", inside)
+}
+
+// open reads src, or a member of it, in one of the modes of web_fetch: in a child
+// unless it is small and simple.
+func (r Reader) open(ctx context.Context, src source, mode, inside string) (doc document, err error) {
+	if r.program, err = r.Poppler.textCommand(); err != nil {
+		return document{}, err
 	}
-	doc, err := r.answer(ctx, q, data)
-	if format == "xlsx" && errors.Is(err, errExhausted) { // one formula can take all there is
-		q.Bare = true
-		if doc, err = r.answer(ctx, q, data); err == nil {
-			doc.notes = append(doc.notes, "formulas are not calculated here, which would take too much")
-		}
+	if len(r.Child) == 0 || inside == "" && src.isSmall() {
+		doc, err = r.here(ctx, src, mode, inside)
+	} else {
+		doc, err = r.inChild(ctx, src, mode, inside)
 	}
-	if err == nil && format == "pdf" && r.Poppler.draws() && strings.Contains(doc.text, noText) {
-		doc.notes = append(doc.notes, "describe_image, where it is offered, looks at a page without text")
+	if err == nil && doc.kind == "pdf" && r.Poppler.draws() && strings.Contains(doc.text, noText) {
+		doc.notes = append(slices.Clip(doc.notes), "describe_image, where it is offered, looks at a page without text")
 	}
 	return doc, err
 }
 
-func (r Reader) answer(ctx context.Context, q request, data []byte) (document, error) {
-	page := q.Format == formatHTML || q.Format == formatArticle
-	if len(r.Child) == 0 || page && isSimple(data) {
-		return q.answer(ctx, data)
+// inChild is open by a child.
+func (r Reader) inChild(ctx context.Context, src source, mode, inside string) (document, error) {
+	q := request{Format: formatFile, Size: len(src.data), Program: r.program, Mode: mode, Inside: inside,
+		Name: strings.ToValidUTF8(src.name[max(0, len(src.name)-maxName):], "\ufffd"), ContentType: strings.ToValidUTF8(src.contentType[:min(len(src.contentType), maxName)], "\ufffd")}
+	if len(inside) > maxInside {
+		return document{}, unreadablef("there is no member with a name of %d bytes; read the file without inside to see what is in it", len(inside))
 	}
-	return r.ask(ctx, childTime, q, data)
+	if src.base != nil {
+		q.Web = true
+		if address := src.base.String(); len(address) <= maxBase {
+			q.Base = address
+		}
+	}
+	return r.Memory.recall(q, src.data, func() (document, error) { return r.attempts(ctx, q, src.data) })
+}
+
+// attempts has a child read a document, and another one less of it where the first ran
+// out of memory or time.
+func (r Reader) attempts(ctx context.Context, q request, data []byte) (document, error) {
+	select {
+	case children <- struct{}{}:
+		defer func() { <-children }()
+	case <-ctx.Done():
+		return document{}, ctx.Err()
+	}
+	most := 1
+	switch {
+	case q.Format == formatPage || q.Inside == "" && isPDF(data):
+		most = 0
+	case q.Mode == modeArticle:
+		most = 2
+	}
+	end := time.Now().Add(documentTime)
+	for {
+		left := time.Until(end)
+		if q.Less < most {
+			left /= 2
+		}
+		doc, err := r.ask(ctx, left, q, data)
+		if q.Less == most || !errors.Is(err, errExhausted) {
+			return doc, err
+		}
+		q.Less++
+	}
+}
+
+// answer is what is made of a document, in the process that calls it.
+func (q request) answer(ctx context.Context, data []byte) (document, error) {
+	if q.Format == formatPage {
+		return drawPage(ctx, q.Program, data)
+	}
+	src := source{name: q.Name, contentType: q.ContentType, data: data}
+	if q.Web {
+		base, err := url.Parse(q.Base)
+		if err != nil {
+			return document{}, unreadablef("its address cannot be parsed: %v", err)
+		}
+		src.base = base
+	}
+	return Reader{program: q.Program, less: q.Less}.here(ctx, src, q.Mode, q.Inside)
+}
+
+// read reads a document with poppler or the library for its format.
+func (r Reader) read(ctx context.Context, format string, data []byte) (document, error) {
+	if r.less > 0 && format != "xlsx" {
+		return document{}, errExhausted
+	}
+	switch format {
+	case "pdf":
+		if len(r.program) > 0 {
+			return readByPoppler(ctx, r.program, data)
+		}
+		return readPDF(ctx, data)
+	case "xlsx":
+		doc, err := readSheets(ctx, data, r.less == 0) // one formula can take all there is
+		if err == nil && r.less > 0 {
+			doc.notes = append(doc.notes, "formulas are not calculated here, which would take too much")
+		}
+		return doc, err
+	case "docx":
+		return readDocx(ctx, data)
+	case "pptx":
+		return readPptx(ctx, data)
+	case "odf":
+		return readODF(ctx, data)
+	}
+	return document{}, fmt.Errorf("there is no reader for the format %q", format)
+}
+
+// smallText bounds, in bytes, the text that is read in this process: a child takes
+// longer to start.
+const smallText = 256 << 10
+
+// isSmall reports whether src is read at once whatever it holds: it is no more than a short
+// text or a simple page.
+func (src source) isSmall() bool {
+	if len(src.data) > smallText || isPDF(src.data) || archiveKind(src.data) != "" {
+		return false
+	}
+	if _, picture := formatOf(src.data); picture {
+		return src.base == nil // its header is read
+	}
+	ext := src.extension()
+	page := src.base != nil || ext == ".html" || ext == ".htm" || ext == ".xhtml"
+	return !page || isSimple(src.data)
 }
 
 // Limits of a web page that is read in this process, since a process of its own
@@ -117,7 +240,7 @@ const (
 
 // isSimple reports whether a web page can be read at once whatever it holds.
 func isSimple(page []byte) bool {
-	if len(page) > smallPage {
+	if len(page) > smallPage || bytes.IndexByte(page, 0) >= 0 { // UTF-16 hides the tags
 		return false
 	}
 	page, indented := bytes.ToLower(page), 0
@@ -125,46 +248,6 @@ func isSimple(page []byte) bool {
 		indented += bytes.Count(page, []byte(tag))
 	}
 	return indented <= fewIndented
-}
-
-// answer is what is made of a document, by a program if one is named.
-func (q request) answer(ctx context.Context, data []byte) (document, error) {
-	switch {
-	case q.Format == formatPage:
-		return drawPage(ctx, q.Program, data)
-	case len(q.Program) > 0:
-		return readByPoppler(ctx, q.Program, data)
-	}
-	return q.readWithLibrary(ctx, data)
-}
-
-func (q request) readWithLibrary(ctx context.Context, data []byte) (document, error) {
-	switch q.Format {
-	case "pdf":
-		return readPDF(ctx, data)
-	case "xlsx":
-		return readSheets(ctx, data, !q.Bare)
-	case "docx":
-		return readDocx(ctx, data)
-	case "pptx":
-		return readPptx(ctx, data)
-	case "odf":
-		return readODF(ctx, data)
-	case formatHTML, formatArticle:
-		base, err := url.Parse(q.Base)
-		if err != nil {
-			return document{}, unreadablef("its address cannot be parsed: %v", err)
-		}
-		if q.Format == formatArticle {
-			return readArticle(string(data), base)
-		}
-		return readHTML(string(data), base)
-	}
-	return document{}, fmt.Errorf("there is no reader for the format %q", q.Format)
-}
-
-func isFormat(name string) bool {
-	return slices.Contains([]string{"pdf", "xlsx", "docx", "pptx", "odf", formatHTML, formatArticle}, name)
 }
 
 // ask has a child read a document. However the child ends, its error is for the
@@ -253,7 +336,7 @@ func readRequest(in io.Reader) (r request, data []byte, err error) {
 	if err := json.Unmarshal(head, &r, json.RejectUnknownMembers(true)); err != nil {
 		return request{}, nil, err
 	}
-	if !isFormat(r.Format) && r.Format != formatPage || r.Size < 0 || r.Size > maxFile {
+	if r.Format != formatFile && r.Format != formatPage || r.Size < 0 || r.Size > maxFile {
 		return request{}, nil, fmt.Errorf("no such format or size: %q, %d", r.Format, r.Size)
 	}
 	data = make([]byte, r.Size)

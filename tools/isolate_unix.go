@@ -9,9 +9,11 @@ import (
 	"syscall"
 )
 
-// ownGroup gives a child a process group, which is killed as a whole.
+// ownGroup gives a child a process group, which is killed as a whole. Where the
+// system can, it kills the child when this process dies.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	endWithParent(cmd.SysProcAttr)
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 

@@ -34,16 +34,24 @@ func readPDF(ctx context.Context, data []byte) (doc document, err error) {
 		return document{}, unreadablef("it is a pdf file that cannot be read: %v", err)
 	}
 	root := r.Trailer().Key("Root")
-	pages := pdfPages(nil, root.Key("Pages"), pdf.Value{}, 0)
+	tree := pdfTree{}
+	tree.walk(root.Key("Pages"), pdf.Value{}, 0)
+	pages := tree.pages
+	if tree.nodes > maxPDFNodes {
+		return document{}, unreadablef("it is a pdf file that is damaged: its tree of pages has no end, or more than %d nodes", maxPDFNodes)
+	}
 	if len(pages) == 0 {
 		return document{}, unreadablef("it is a pdf file that cannot be read: it has no pages")
 	}
-	out, faces := pdfText{pages: len(pages)}, map[string]*face{}
+	out, shared := pdfText{pages: len(pages)}, &pdfShared{faces: map[string]*face{}}
 	for _, page := range pages {
 		if err := ctx.Err(); err != nil {
 			return document{}, err
 		}
-		text, problem := page.text(faces)
+		text, problem := page.text(shared)
+		if shared.forms > maxPDFForms {
+			return document{}, unreadablef("it is a pdf file that is damaged: its pages show more than %d forms", maxPDFForms)
+		}
 		if !out.add(text, problem) {
 			break
 		}
@@ -108,28 +116,41 @@ func mendPDF(data []byte) (mended []byte, whole bool) {
 // pdfPage is a page and the resources it has or inherits.
 type pdfPage struct{ page, resources pdf.Value }
 
-// pdfPages appends the pages of a page tree. The library's own lookup starts
-// from the root for every page.
-func pdfPages(pages []pdfPage, node, resources pdf.Value, depth int) []pdfPage {
+// Limits of what the library follows in a pdf file.
+const (
+	maxPDFNodes = 200_000 // of the tree of pages, which can lead back into itself
+	maxPDFForms = 20_000  // forms shown on the pages of a file: each can show others many times
+)
+
+// pdfTree collects the pages of a page tree. The library's own lookup starts from the root
+// for every page.
+type pdfTree struct {
+	pages []pdfPage
+	nodes int // that were looked at
+}
+
+func (t *pdfTree) walk(node, resources pdf.Value, depth int) {
+	if t.nodes++; t.nodes > maxPDFNodes {
+		return
+	}
 	if own := node.Key("Resources"); own.Kind() == pdf.Dict {
 		resources = own
 	}
 	switch kids := node.Key("Kids"); {
 	case depth > 50 || node.Kind() != pdf.Dict:
 	case kids.Kind() == pdf.Array:
-		for i := range kids.Len() {
-			pages = pdfPages(pages, kids.Index(i), resources, depth+1)
+		for i := 0; i < kids.Len() && t.nodes <= maxPDFNodes; i++ {
+			t.walk(kids.Index(i), resources, depth+1)
 		}
 	case depth > 0:
-		pages = append(pages, pdfPage{node, resources})
+		t.pages = append(t.pages, pdfPage{node, resources})
 	}
-	return pages
 }
 
 // text returns a page's text, each line ending with \n, and, if there is more
 // that could not be read, why.
-func (p pdfPage) text(faces map[string]*face) (text string, problem error) {
-	w := &writing{faces: faces}
+func (p pdfPage) text(shared *pdfShared) (text string, problem error) {
+	w := &writing{pdfShared: shared}
 	func() {
 		defer func() {
 			if r := recover(); r != nil {

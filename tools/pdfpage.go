@@ -36,12 +36,18 @@ type graphics struct {
 	size, char, word, scale, leads float64
 }
 
+// pdfShared is what the pages of a file share.
+type pdfShared struct {
+	faces map[string]*face // by the text of the font's dictionary
+	forms int              // that were shown
+}
+
 // writing collects the pieces of a page.
 type writing struct {
+	*pdfShared
 	graphics
 	tm, line matrix
 	saved    []graphics
-	faces    map[string]*face // by the text of the font's dictionary: pages share them
 	pieces   []piece
 }
 
@@ -67,6 +73,9 @@ func (w *writing) run(contents, resources pdf.Value, depth int) {
 			form := resources.Key("XObject").Key(args[0].Name())
 			if form.Key("Subtype").Name() != "Form" || depth >= maxForms {
 				return
+			}
+			if w.forms++; w.forms > maxPDFForms {
+				panic("it shows too many forms")
 			}
 			outside := w.graphics
 			if m := form.Key("Matrix"); m.Len() == 6 {

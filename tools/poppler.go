@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -27,11 +28,12 @@ type Poppler struct {
 // Limits of what poppler's programs do with one document, beside those of the
 // [Reader]'s child, which they inherit.
 const (
-	popplerTime = 25 * time.Second // leaves the child time to read it otherwise
-	pageSide    = 2000             // pixels of a page that is drawn, so that a picture is no larger than maxDrawn
-	maxDrawn    = 12 << 20         // bytes of a drawn page; base64 makes maxDocument of them
-	maxPDFPage  = 1_000_000
-	maxStderr   = 4 << 10
+	popplerTime   = 15 * time.Second // leaves the child time to read it otherwise
+	popplerMemory = 1 << 30          // bytes of address space of each of its processes
+	pageSide      = 2000             // pixels of a page that is drawn, so that a picture is no larger than maxDrawn
+	maxDrawn      = 12 << 20         // bytes of a drawn page; base64 makes maxDocument of them
+	maxPDFPage    = 1_000_000
+	maxStderr     = 4 << 10
 )
 
 // formatPage asks for a page of a pdf file: the document's text is a png in base64.
@@ -56,13 +58,15 @@ func (p *Poppler) pageCommand(page int) ([]string, error) {
 }
 
 func (p *Poppler) command(path string, args ...string) ([]string, error) {
+	// The shell lowers the limit and becomes the program. macOS knows no such limit.
+	limited := []string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -v %d 2>/dev/null; exec "$@"`, popplerMemory>>10), "sh"}
 	if p.Sandbox == nil {
-		return append([]string{path}, args...), nil
+		return slices.Concat(limited, []string{path}, args), nil
 	}
 	// It is the child that starts this, and bounds it. No home: the font library would keep
 	// notes there, and a process that may write no file dies of trying.
 	fonts := existing("/etc/fonts", "/var/cache/fontconfig")
-	cmd := p.Sandbox.command(context.Background(), jail{readOnly: fonts}, "/usr/bin/env", append([]string{"-i", path}, args...)...)
+	cmd := p.Sandbox.command(context.Background(), jail{readOnly: fonts}, limited[0], slices.Concat(limited[1:], []string{"/usr/bin/env", "-i", path}, args)...)
 	if cmd.Err != nil {
 		return nil, fmt.Errorf("preparing poppler's sandbox: %w", cmd.Err)
 	}
@@ -136,7 +140,13 @@ func (r Reader) page(ctx context.Context, data []byte, page int) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	doc, err := r.answer(ctx, request{Format: formatPage, Size: len(data), Program: program}, data)
+	q := request{Format: formatPage, Size: len(data), Program: program}
+	var doc document
+	if len(r.Child) == 0 {
+		doc, err = q.answer(ctx, data)
+	} else {
+		doc, err = r.attempts(ctx, q, data)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -195,6 +205,8 @@ func filter(ctx context.Context, timeout time.Duration, argv []string, data []by
 	cmd.Env = []string{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(data), out, &stderr
 	cmd.WaitDelay = 5 * time.Second
+	cmd.SysProcAttr = new(syscall.SysProcAttr) // in the group of the child, which is killed as a whole
+	endWithParent(cmd.SysProcAttr)
 	if err = cmd.Run(); limited.Err() != nil {
 		err = limited.Err()
 	}

@@ -43,25 +43,6 @@ func NewReadFile(reader Reader) Tool {
 		})
 }
 
-// file reads a file, or a member of it.
-func (r Reader) file(ctx context.Context, src source, inside string) (document, error) {
-	switch inside {
-	case "":
-		return r.convert(ctx, src)
-	case ".":
-		return readArchive(src)
-	}
-	found, note, err := memberOf(src, inside)
-	if err != nil {
-		return document{}, &unreadable{plain(err)}
-	}
-	doc, err := r.convert(ctx, found)
-	if err == nil && note != "" {
-		doc.notes = append(doc.notes, note)
-	}
-	return doc, err
-}
-
 // Text returns what read_file makes of a file's bytes; where it makes nothing of
 // them, the bytes as they are. An error means that the machinery broke.
 func (r Reader) Text(ctx context.Context, name string, data []byte) (string, error) {

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"bytes"
-	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -15,16 +14,16 @@ import (
 )
 
 // readText reads everything that is text in some encoding.
-func (r Reader) readText(ctx context.Context, src source) (document, error) {
+func (r Reader) readText(src source) (document, error) {
 	text, notes, err := decodeText(src.data, src.contentType)
 	if err != nil {
 		return document{}, err
 	}
 	switch media, ext := src.mediaType(), src.extension(); {
 	case src.isPage() || src.base != nil && media == "" && looksLikeHTML(text):
-		return r.readHTML(ctx, text, src.base, notes)
+		return r.readHTML(text, src.base, notes)
 	case src.base == nil && (ext == ".html" || ext == ".htm" || ext == ".xhtml") && strings.Contains(text, "<"):
-		return r.readHTML(ctx, text, new(url.URL), append(notes, "as markdown, without what it does not show")) // links stay as they are
+		return r.readHTML(text, new(url.URL), append(notes, "as markdown, without what it does not show")) // links stay as they are
 	case media == "text/tab-separated-values" || ext == ".tsv" || ext == ".tab":
 		return document{"tsv", append(notes, countLines(text)...), text}, nil
 	case media == "text/csv" || ext == ".csv":
@@ -98,23 +97,95 @@ func countLines(text string) []string {
 // countRows describes a table; the text itself is shown as it stands, since
 // nothing is clearer than the original.
 func countRows(text string, comma rune) []string {
-	r := csv.NewReader(strings.NewReader(text))
-	r.Comma, r.FieldsPerRecord, r.ReuseRecord = comma, -1, true
-	rows, least, most := 0, 0, 0
-	for {
-		record, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
+	rows, least, most := csvRows{text: text, comma: string(comma)}, 0, 0
+	for n := 0; ; n++ {
+		fields, err := rows.next()
+		switch {
+		case err != nil:
 			return []string{"not well-formed: " + err.Error()}
+		case fields == 0:
+			return sizeOf(n, least, most, comma)
+		case n == 0:
+			least = fields
 		}
-		if rows == 0 || len(record) < least {
-			least = len(record)
-		}
-		rows, most = rows+1, max(most, len(record))
+		least, most = min(least, fields), max(most, fields)
 	}
-	return sizeOf(rows, least, most, comma)
+}
+
+// csvRows counts the fields of rows. It accepts what encoding/csv accepts, with the same
+// errors. That package builds the fields: a row of 16 MiB can take 1.7 GB.
+type csvRows struct {
+	text, comma string
+	number      int // of the last line that was read, from 1
+}
+
+// line reads a line with its end, "" at the end of the text.
+func (c *csvRows) line() (line string) {
+	end := strings.IndexByte(c.text, '\n') + 1
+	if end == 0 {
+		end = len(c.text)
+	}
+	if end > 0 {
+		c.number++
+	}
+	line, c.text = c.text[:end], c.text[end:]
+	return line
+}
+
+// next returns the number of fields of the next row, 0 at the end of the text.
+func (c *csvRows) next() (fields int, err error) {
+	line := c.line()
+	for line == "\n" {
+		line = c.line()
+	}
+	if line == "" {
+		return 0, nil
+	}
+	begin, column := c.number, 1
+	fault := func(why error, column int) error {
+		return &csv.ParseError{StartLine: begin, Line: c.number, Column: column, Err: why}
+	}
+row:
+	for {
+		fields++
+		if !strings.HasPrefix(line, `"`) {
+			field, more, found := strings.Cut(line, c.comma)
+			if i := strings.IndexByte(field, '"'); i >= 0 {
+				return 0, fault(csv.ErrBareQuote, column+i)
+			}
+			if !found {
+				return fields, nil
+			}
+			line, column = more, column+len(field)+1
+			continue
+		}
+		line, column = line[1:], column+1
+		for {
+			i := strings.IndexByte(line, '"')
+			switch {
+			case i < 0 && line == "":
+				return 0, fault(csv.ErrQuote, column)
+			case i < 0:
+				column += len(line)
+				if line = c.line(); line != "" {
+					column = 1
+				}
+				continue
+			}
+			line, column = line[i+1:], column+i+1
+			switch {
+			case strings.HasPrefix(line, `"`):
+				line, column = line[1:], column+1
+			case strings.HasPrefix(line, c.comma):
+				line, column = line[1:], column+1
+				continue row
+			case line == "" || line == "\n":
+				return fields, nil
+			default:
+				return 0, fault(csv.ErrQuote, column-1)
+			}
+		}
+	}
 }
 
 func sizeOf(rows, least, most int, comma rune) []string {
@@ -126,14 +197,27 @@ func sizeOf(rows, least, most int, comma rune) []string {
 }
 
 // readableJSON breaks JSON into lines where it has only a few long ones, so
-// that pages and find work on it. Numbers and names stay as they are written.
+// that pages and find work on it. Numbers and names stay as they are written. It
+// stops above maxDocument: the spaces before the lines of nested values can take
+// thousands of times the text.
 func readableJSON(text string) string {
 	if len(text) < lineRunes*(strings.Count(text, "\n")+1) {
 		return text
 	}
-	v := jsontext.Value(text)
-	if err := v.Indent(jsontext.WithIndent("  "), jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true)); err != nil {
-		return text
+	keep := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.PreserveRawStrings(true)}
+	var out strings.Builder
+	from, to := jsontext.NewDecoder(strings.NewReader(text), keep...), jsontext.NewEncoder(&out, append(keep, jsontext.WithIndent("  "))...)
+	for out.Len() <= maxDocument {
+		token, err := from.ReadToken()
+		if _, values := to.StackIndex(0); errors.Is(err, io.EOF) && values == 1 {
+			break
+		}
+		if err == nil {
+			err = to.WriteToken(token)
+		}
+		if err != nil || to.OutputOffset() > maxDocument+1<<20 { // it keeps back what only opens
+			return text
+		}
 	}
-	return string(v) + "\n"
+	return out.String()
 }

@@ -1,8 +1,6 @@
 package tools
 
 import (
-	"context"
-	"errors"
 	"net/url"
 	"strconv"
 	"strings"
@@ -30,24 +28,14 @@ func looksLikeHTML(text string) bool {
 // maxBase bounds the address that the links of a page are relative to, in bytes.
 const maxBase = 16 << 10
 
-// readHTML has a child make markdown of a page, whose source is shown if that
-// takes too much.
-func (r Reader) readHTML(ctx context.Context, text string, base *url.URL, notes []string) (document, error) {
-	doc, err := r.readPage(ctx, formatHTML, text, base)
-	if errors.Is(err, errExhausted) {
+// readHTML makes markdown of a page, or shows its source if that took too much.
+func (r Reader) readHTML(text string, base *url.URL, notes []string) (document, error) {
+	if r.less > 0 {
 		return document{"text", append(notes, "the source of a web page, which takes too much to convert"), text}, nil
 	}
+	doc, err := readHTML(text, base)
 	doc.notes = append(notes, doc.notes...)
 	return doc, err
-}
-
-// readPage has a child read a page, whole or its main text.
-func (r Reader) readPage(ctx context.Context, format, text string, base *url.URL) (document, error) {
-	q := request{Format: format, Size: len(text)}
-	if address := base.String(); len(address) <= maxBase {
-		q.Base = address
-	}
-	return r.answer(ctx, q, []byte(text))
 }
 
 // readHTML makes markdown of the whole page, tables included; links become

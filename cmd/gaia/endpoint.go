@@ -234,9 +234,10 @@ const anotherTape = "name another directory with --cassette, or leave it out"
 // equip fills in the tools of a run; search needs an engine. Documents that
 // could harm this process are read by another run of this program.
 func (w *world) equip(c tools.WebConfig, engine tools.Engine) (err error) {
-	if c.Reader, err = child(w.sandbox); err != nil {
+	if w.Reader, err = child(w.sandbox); err != nil {
 		return err
 	}
+	c.Reader = w.Reader // with the same memory: an attachment is read for its probes and by the agent
 	web := tools.NewWeb(c)
 	w.Tools = []tools.Tool{tools.NewReadFile(c.Reader), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web)}
 	if engine.Name != "" {
@@ -252,7 +253,7 @@ func child(sandbox *tools.Sandbox) (tools.Reader, error) {
 	if err != nil {
 		return tools.Reader{}, fmt.Errorf("finding this program, which reads documents: %w", err)
 	}
-	return tools.Reader{Child: []string{executable, convertName}, Poppler: poppler(sandbox)}, nil
+	return tools.Reader{Child: []string{executable, convertName}, Poppler: poppler(sandbox), Memory: new(tools.Memory)}, nil
 }
 
 // anotherTable is what mends a price table that cannot be read.

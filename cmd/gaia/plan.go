@@ -69,9 +69,6 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 			return world{}, err
 		}
 	}
-	if w.Reader, err = child(w.sandbox); err != nil {
-		return world{}, err
-	}
 	if w.Harness, err = harness(); err != nil {
 		return world{}, err
 	}

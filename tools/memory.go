@@ -1,0 +1,72 @@
+package tools
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Limits of a [Memory].
+const (
+	maxRemembered = 256      // documents
+	maxMemory     = 16 << 20 // bytes of text of all of them
+)
+
+// Memory keeps what children made of the last documents, by the digests of the documents
+// and of the requests, and why others could not be read. So the attachment that one attempt after
+// another reads costs its time and memory once. The zero value is ready for use; nil
+// keeps nothing.
+type Memory struct {
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]remembered
+	order [][sha256.Size]byte // oldest first
+	bytes int
+}
+
+type remembered struct {
+	doc document
+	err error // an *unreadable
+}
+
+// recall returns what is known of a document, or else reads it.
+func (m *Memory) recall(q request, data []byte, read func() (document, error)) (document, error) {
+	if m == nil {
+		return read()
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%+v\n", q)
+	sum.Write(data)
+	key := [sha256.Size]byte(sum.Sum(nil))
+	m.mu.Lock()
+	was, known := m.known[key]
+	m.mu.Unlock()
+	if known {
+		return was.doc, was.err
+	}
+	doc, err := read()
+	doc.notes = doc.notes[:len(doc.notes):len(doc.notes)] // those who add to them add to a copy
+	var why *unreadable
+	if err == nil || errors.As(err, &why) {
+		m.keep(key, remembered{doc, err})
+	}
+	return doc, err
+}
+
+// keep remembers a reading and forgets the oldest ones beyond the limits.
+func (m *Memory) keep(key [sha256.Size]byte, r remembered) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.known[key]; known || len(r.doc.text) > maxMemory/4 {
+		return
+	}
+	if m.known == nil {
+		m.known = map[[sha256.Size]byte]remembered{}
+	}
+	m.known[key], m.order, m.bytes = r, append(m.order, key), m.bytes+len(r.doc.text)
+	for len(m.order) > maxRemembered || m.bytes > maxMemory {
+		m.bytes -= len(m.known[m.order[0]].doc.text)
+		delete(m.known, m.order[0])
+		m.order = m.order[1:]
+	}
+}
