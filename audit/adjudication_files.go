@@ -27,8 +27,11 @@ const (
 // makes an envelope of some 8 KiB.
 const (
 	maxAdjudication  = 64 << 10
-	MaxAdjudications = 64 << 20
+	MaxAdjudications = 32 << 20
 )
+
+// maxAttestations bounds the adjudications of a run, and its later judgments, in bytes.
+const maxAttestations = 32 << 20
 
 const (
 	adjudicationPrefix = "adjudication-"
@@ -81,7 +84,7 @@ func collect(dir fs.FS, prefix, kind string, limit int64) (files []string, envel
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading %s: %w", AttestationsDir, err)
 	}
-	named := regexp.MustCompile(`^[0-9a-f]{16}$`)
+	named, whole := regexp.MustCompile(`^[0-9a-f]{16}$`), 0
 	for _, e := range entries {
 		rest, is := strings.CutPrefix(e.Name(), prefix)
 		hex, ends := strings.CutSuffix(rest, attestationSuffix)
@@ -98,6 +101,9 @@ func collect(dir fs.FS, prefix, kind string, limit int64) (files []string, envel
 		}
 		if bytes.ContainsRune(envelope, '\n') {
 			return nil, nil, trajectory.Faultf(name, "holds more than one line")
+		}
+		if whole += len(envelope); whole > maxAttestations {
+			return nil, nil, trajectory.Faultf(AttestationsDir, "holds more than %d bytes of %s files", maxAttestations, strings.TrimSuffix(prefix, "-"))
 		}
 		files, envelopes = append(files, name), append(envelopes, envelope)
 	}

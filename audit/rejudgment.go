@@ -28,8 +28,8 @@ const RejudgmentsFile = "rejudgments.jsonl"
 // Limits, in bytes, of one later judgment and of all in a package. A verdict takes
 // some 400 bytes, of which base64 makes 540.
 const (
-	maxRejudgment  = 64 << 20
-	MaxRejudgments = 256 << 20
+	maxRejudgment  = 32 << 20
+	MaxRejudgments = 32 << 20
 )
 
 // Rejudgment is what another judge said about the answers of a finished run: the

@@ -338,7 +338,7 @@ func TestArchiveLargeFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for size, records := range map[int64]map[string]string{1<<33 - 1: nil, 1 << 33: {"size": "8589934592"}, maxJournal: {"size": "68719476736"}} {
+	for size, records := range map[int64]map[string]string{1<<33 - 1: nil, 1 << 33: {"size": "8589934592"}, 64 << 30: {"size": "68719476736"}} {
 		var out bytes.Buffer
 		if err := tar.NewWriter(&out).WriteHeader(header(harbour, "events.jsonl", size, date)); err != nil {
 			t.Fatal(err)

@@ -22,8 +22,8 @@ import (
 const (
 	maxAttestation  = 16 << 20
 	maxSums         = 4 << 10
-	maxReport       = 64 << 20
-	maxPlan         = 64 << 20 // and of what has as many lines as the plan has tasks, and no texts
+	maxReport       = 32 << 20
+	maxPlan         = 16 << 20 // and of what has as many lines as the plan has tasks, and no texts
 	maxTold         = 16 << 20 // the summary and the README
 	maxCheckpoint   = 4 << 10
 	maxConstitution = 1 << 20
@@ -34,8 +34,8 @@ const (
 // hashed. What is in them is not known yet; a run of thousands of tasks stays far
 // below.
 const (
-	maxCopied  = 1 << 30
-	maxJournal = 64 << 30 // and of the records that derive from it
+	maxCopied  = 256 << 20
+	maxJournal = ledger.MaxFile // and of the records that derive from it
 )
 
 // limitOf bounds a file of a package, in bytes.

@@ -27,6 +27,7 @@ type Attempt struct {
 
 	server          serverCounts
 	steps           []any
+	bytes           int64             // of its lines
 	names           map[string]string // call id → tool name, of the turn
 	undecided       map[string][]int  // call id → steps of its calls that nothing was decided of, of the turn
 	firstUs, lastUs int64

@@ -35,7 +35,7 @@ func DecodeManifest(data []byte) (Manifest, error) {
 			return Manifest{}, trajectory.Faultf(ManifestFile, "the digest of the template %q is not that of its text", p.ID)
 		}
 	}
-	for _, check := range []func(Manifest) error{checkPolicy, checkEvidence, checkVoting, checkNames, checkLimits, checkTasks, checkDataset} {
+	for _, check := range []func(Manifest) error{checkPolicy, checkEvidence, checkVoting, checkNames, checkLimits, checkSizes, checkTasks, checkDataset} {
 		if err := check(m); err != nil {
 			return Manifest{}, err
 		}
@@ -178,6 +178,39 @@ func checkLimits(m Manifest) error {
 	if min(b.CostMicroUSD, b.RunCostMicroUSD, b.Tokens, b.WallMs) < 0 ||
 		min(b.ToolCalls, b.Turns, model.ContextWindow, model.MaxTokens, m.Retry.AttemptsPerTask, m.Retry.CallTries, m.Retry.FreeReattempts) < 0 {
 		return trajectory.Faultf(ManifestFile, "has a limit below 0")
+	}
+	return nil
+}
+
+// Limits of a plan. They bound what an audit of it costs: it looks for each task in
+// each template.
+const (
+	MaxTasks     = 50_000
+	MaxTools     = 1024
+	MaxPrompts   = 64
+	MaxTemplates = 1 << 20   // bytes of all templates
+	MaxLookups   = 128 << 20 // bytes of all templates, times the number of tasks
+)
+
+// checkSizes checks the numbers of members of a plan, and the sizes of its texts.
+func checkSizes(m Manifest) error {
+	templates := 0
+	for _, p := range m.Prompts {
+		templates += len(p.Text)
+	}
+	for _, is := range []struct {
+		n, most int
+		what    string
+	}{
+		{len(m.Tasks), MaxTasks, "tasks"},
+		{len(m.Tools), MaxTools, "tools"},
+		{len(m.Prompts), MaxPrompts, "templates"},
+		{templates, MaxTemplates, "bytes of templates"},
+		{templates * len(m.Tasks), MaxLookups, "bytes of templates times tasks"},
+	} {
+		if is.n > is.most {
+			return trajectory.Faultf(ManifestFile, "has %d %s, and at most %d are verified", is.n, is.what, is.most)
+		}
 	}
 	return nil
 }

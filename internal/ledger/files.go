@@ -14,10 +14,14 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
+// MaxFile bounds every file of a run or package, in bytes. It is the limit of the
+// journal and of what derives from it; other files have lower ones.
+const MaxFile = 4 << 30
+
 // Limits, in bytes, of files that are read whole before anything is known of
-// them. A plan of 100,000 tasks has 20 MB.
+// them. A plan of 50,000 tasks has 10 MB.
 const (
-	maxPlan       = 64 << 20
+	maxPlan       = 16 << 20
 	maxMarker     = 4 << 10
 	maxCheckpoint = 4 << 10
 	maxBody       = 256 << 20
@@ -56,7 +60,7 @@ func isMissing(err error) bool {
 }
 
 // OpenFile opens a file of a run directory or package and returns its size. A file that
-// is not there, or is no regular file (a link could lead anywhere, a pipe
+// is not there, that is larger than MaxFile, or is no regular file (a link could lead anywhere, a pipe
 // would never end), is a Fault; one that cannot be read proves nothing.
 func OpenFile(dir fs.FS, name string) (fs.File, int64, error) {
 	info, err := fs.Lstat(dir, name)
@@ -69,6 +73,9 @@ func OpenFile(dir fs.FS, name string) (fs.File, int64, error) {
 	if !info.Mode().IsRegular() {
 		return nil, 0, trajectory.Faultf(name, "is not a regular file")
 	}
+	if info.Size() > MaxFile {
+		return nil, 0, tooLarge(name, MaxFile)
+	}
 	f, err := dir.Open(name)
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading %s: %w", name, err)
@@ -76,20 +83,27 @@ func OpenFile(dir fs.FS, name string) (fs.File, int64, error) {
 	return f, info.Size(), nil
 }
 
+func tooLarge(name string, limit int64) error {
+	return trajectory.Faultf(name, "is larger than %d bytes", limit)
+}
+
 // ReadFile is OpenFile for a whole file of at most limit bytes; a larger one is a
-// Fault.
+// Fault, and nothing of it is read.
 func ReadFile(dir fs.FS, name string, limit int64) ([]byte, error) {
-	f, _, err := OpenFile(dir, name)
+	f, size, err := OpenFile(dir, name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if size > limit {
+		return nil, tooLarge(name, limit)
+	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
-	if int64(len(data)) > limit {
-		return nil, trajectory.Faultf(name, "is larger than %d bytes", limit)
+	if int64(len(data)) > limit { // it has grown
+		return nil, tooLarge(name, limit)
 	}
 	return data, nil
 }

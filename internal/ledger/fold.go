@@ -30,6 +30,7 @@ type Fold struct {
 	judge     JudgeSummary
 	badCache  int   // entries of the judge cache that did not verify
 	counted   int64 // all tokens and micro-USD so far
+	open      int64 // bytes of the lines of open attempts
 	spending  spending
 
 	preflights preflights
@@ -107,7 +108,12 @@ func (f *Fold) addLine(task *Task, e trajectory.Event, line []byte) (reason stri
 	}
 	task.lines++
 	task.digest.Write(line)
-	return f.addTask(task, e)
+	reason, err = f.addTask(task, e)
+	if a := task.Open(); a != nil {
+		a.bytes += int64(len(line))
+		f.open += int64(len(line))
+	}
+	return reason, err
 }
 
 func (f *Fold) addRun(e trajectory.Event) (reason string) {
@@ -240,6 +246,7 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	}
 	record := f.record(t, a)
 	a.steps, a.names = nil, nil
+	f.open -= a.bytes
 	if f.ended == nil {
 		return "", nil
 	}

@@ -63,7 +63,13 @@ type Options struct {
 	Event   func(trajectory.Event) error   // given each event, in order, when it has found its place
 	Ended   func(Trajectory, []byte) error // given the record of each attempt with its line, when it has ended
 	Sealed  func(*Fold, *Task) error       // given each task when it is sealed, after its last event
+
+	maxOpen int64 // maxOpen if 0
 }
+
+// maxOpen bounds the lines of attempts that are open at the same time, in bytes. Their
+// steps are held in memory.
+const maxOpen = 128 << 20
 
 // Verify checks a run: the plan's signature, the journal's chain and everything
 // that derives from it. A run that is not finished verifies as far as it goes
@@ -101,6 +107,9 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	run.End, run.Torn, err = trajectory.ReadJournal(io.TeeReader(journal, whole), manifest.RunID, digest, func(e trajectory.Event, line []byte) error {
 		if err := run.Add(e, line); err != nil {
 			return err
+		}
+		if most := cmp.Or(o.maxOpen, maxOpen); run.open > most {
+			return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: fmt.Sprintf("the attempts that have not ended here have more than %d bytes", most)}
 		}
 		return o.show(run.Fold, e)
 	})
