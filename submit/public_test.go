@@ -123,7 +123,8 @@ func TestPublicRefuses(t *testing.T) {
 		t.Errorf("an unlabelled subset: %v", err)
 	}
 	nothingLeft(t, c.Out)
-	c.AllowDirty = true
+	c = config(t, planned(two, `{"submit_intent":false}`))
+	c.AllowDirty, c.Public = true, true
 	if p := mustBuild(t, c); !strings.HasSuffix(p.Name, "-dirty-public") {
 		t.Errorf("%q", p.Name)
 	}

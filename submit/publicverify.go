@@ -38,6 +38,9 @@ func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
 		return nil, err
 	}
 	m, planSHA256, key, err := ledger.ReadPlan(pkg)
+	if err == nil {
+		err = ledger.CheckSelection(m)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -73,6 +73,9 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("the error does not tell the reason: %v", err)
 			}
 			c.AllowDirty = true
+			if strings.Contains(refused.Reasons[0], "an unlabelled subset") {
+				return // it does not verify, so no flag makes a package of it: TestSelectionOfPackages
+			}
 			checkDirty(t, c, refused.Reasons)
 		})
 	}

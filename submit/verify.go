@@ -37,6 +37,9 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 		return nil, err
 	}
 	m, planSHA256, key, err := ledger.ReadPlan(pkg)
+	if err == nil {
+		err = ledger.CheckSelection(m)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -215,6 +215,9 @@ func (a *app) verifyPackage(ctx context.Context, p *evidence, dataset string, bo
 // findings, and later judgments.
 func verifyRun(dir fs.FS) (*ledger.Run, []audit.SealedRejudgment, error) {
 	found, err := ledger.Verify(dir, ledger.Options{})
+	if err == nil {
+		err = ledger.CheckSelection(found.Manifest)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

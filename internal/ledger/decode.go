@@ -257,3 +257,21 @@ func checkDataset(m Manifest) error {
 	}
 	return nil
 }
+
+// CheckSelection checks that the planned tasks, in their order, are those that the
+// label of the selection gives, as far as the plan's split_ids and levels show it.
+func CheckSelection(m Manifest) error {
+	d := m.Dataset
+	f, err := selection.Parse(d.Selection)
+	if err != nil {
+		return trajectory.Faultf(ManifestFile, "selection %q: %v", d.Selection, err)
+	}
+	planned := make([]selection.Task, len(m.Tasks))
+	for i, t := range m.Tasks {
+		planned[i] = selection.Task{ID: t.TaskID, Level: t.Level}
+	}
+	if err := f.Admits(planned, m.SplitIDs, d.Levels); err != nil {
+		return trajectory.Faultf(ManifestFile, "the planned tasks are not those of selection %q: %v", d.Selection, err)
+	}
+	return nil
+}
