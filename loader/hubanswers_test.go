@@ -151,6 +151,26 @@ func TestHubWaitTold(t *testing.T) {
 	}
 }
 
+// switches answers each request with 101 and keeps the connection open until the client leaves.
+func switches(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Connection", "Upgrade")
+	w.Header().Set("Upgrade", "other")
+	w.WriteHeader(http.StatusSwitchingProtocols)
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+// A hub that switches to another protocol is an error, and no wait.
+func TestHubSwitches(t *testing.T) {
+	t.Parallel()
+	server, c := serve(t)
+	server.Fail(hub.Match{}, -1, over(func(_ http.Handler, w http.ResponseWriter, r *http.Request) { switches(w, r) }))
+	c.Patience = time.Hour // so that it does not end the request
+	if _, err := read(t, c, attachments(t)[0]); err == nil || !strings.Contains(err.Error(), "does not speak HTTP as it should") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Patience is for the next byte, not for the whole: what comes slowly comes. Its size is not said, so that nothing of a
 // try that was given up would help the next.
 func TestHubPatience(t *testing.T) {

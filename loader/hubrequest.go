@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/gaia-harness/gaia/internal/transport"
 )
 
 const (
@@ -94,7 +95,7 @@ func (h *hub) send(ctx context.Context, method string, at *url.URL, from int64) 
 	if h.Token != "" && sameOrigin(at, h.base) {
 		r.Header.Set("Authorization", "Bearer "+h.Token)
 	}
-	client := http.Client{Transport: h.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Transport: transport.Guard(h.Transport), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	answer, err := client.Do(r)
 	if err != nil {
 		stalled := context.Cause(ctx)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -115,7 +116,7 @@ func (w *Web) do(ctx context.Context, x exchange) (response, error) {
 	maps.Copy(req.Header, x.header)
 	req.Header.Set("User-Agent", w.config.UserAgent)
 	r.urls = []trajectory.URL{{URL: u.String()}}
-	client := &http.Client{Transport: w.transport, CheckRedirect: r.follow(x.allow)}
+	client := &http.Client{Transport: transport.Guard(w.transport), CheckRedirect: r.follow(x.allow)}
 	resp, err := client.Do(req)
 	if err != nil {
 		return r, w.explain(err)

@@ -94,6 +94,15 @@ func TestFetch(t *testing.T) {
 	}
 }
 
+// switches answers with 101 and keeps the connection open until the client leaves.
+func switches(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Connection", "Upgrade")
+	w.Header().Set("Upgrade", "other")
+	w.WriteHeader(http.StatusSwitchingProtocols)
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
 func TestFetchFailures(t *testing.T) {
 	web, mux := site(t, WebConfig{MaxBytes: 10_000, Timeout: 5 * time.Second})
 	serve(mux, "/gone", "text/html", 404, []byte("<title>Gone</title><p>"+strings.Repeat("It moved. ", 500)))
@@ -103,6 +112,7 @@ func TestFetchFailures(t *testing.T) {
 	serve(mux, "/nothing", "text/html", 204, nil)
 	serve(mux, "/picture", "image/png", 200, []byte("\x89PNG\r\n\x1a\n"))
 	serve(mux, "/large", "text/plain", 200, make([]byte, 20_000))
+	mux.HandleFunc("/switched", switches)
 	mux.HandleFunc("/packed", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		z := gzip.NewWriter(w)
@@ -126,6 +136,7 @@ func TestFetchFailures(t *testing.T) {
 		{"http://almanac.example/picture", 200, "it is of type image/png, which cannot be read"},
 		{"http://almanac.example/large", 200, "it is larger than 0 MiB"},
 		{"http://almanac.example/packed", 200, "it is larger than 0 MiB"},
+		{"http://almanac.example/switched", 0, "the server switched to another protocol"},
 		{"http://almanac.example/cut", 200, "the exchange failed: unexpected EOF"},
 		{"almanac.example/tides", -1, "must begin with http:// or https://"},
 		{"file:///etc/passwd", -1, "must begin with http:// or https://"},

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"sync"
 
+	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -29,15 +30,15 @@ func (s MCPServer) overHTTP(session *mcpSession, end func()) (mcp.Transport, err
 	if err != nil {
 		return nil, err
 	}
-	transport := newWeb(WebConfig{}, hostPort(endpoint)).transport
-	carrier := &mcpHTTP{base: transport, endpoint: endpoint, headers: s.Headers, session: session}
+	base := newWeb(WebConfig{}, hostPort(endpoint)).transport
+	carrier := &mcpHTTP{base: transport.Guard(base), endpoint: endpoint, headers: s.Headers, session: session}
 	session.http = carrier
 	session.stop = func(client *mcp.ClientSession) {
 		if client != nil {
 			_ = client.Close()
 		}
 		end()
-		transport.CloseIdleConnections()
+		base.CloseIdleConnections()
 	}
 	client := &http.Client{Transport: carrier, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("redirects of an MCP server are not followed")

@@ -69,7 +69,8 @@ func TestMCPOverHTTPRefusals(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, "{")
 		},
-		"endless document": func(w http.ResponseWriter, r *http.Request) { mcpEndless(w, r, "application/json", "          ") },
+		"switch of protocols": switches,
+		"endless document":    func(w http.ResponseWriter, r *http.Request) { mcpEndless(w, r, "application/json", "          ") },
 		"endless event": func(w http.ResponseWriter, r *http.Request) {
 			mcpEndless(w, r, "text/event-stream", "data: aaaaaaaaaaaaa")
 		},

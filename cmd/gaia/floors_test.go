@@ -25,8 +25,8 @@ const module = "github.com/gaia-harness/gaia/"
 
 // floors says on which floor a package stands: it imports lower floors only.
 var floors = map[string]int{
-	"internal/sign": 0, "internal/policy": 0, "internal/calc": 0, "internal/llm": 0, "internal/selection": 0,
-	"loader": 1, "trajectory": 1, "judgecache": 1, "internal/prune": 1,
+	"internal/sign": 0, "internal/policy": 0, "internal/calc": 0, "internal/selection": 0, "internal/transport": 0,
+	"internal/llm": 1, "loader": 1, "trajectory": 1, "judgecache": 1, "internal/prune": 1,
 	"internal/prompt": 2, "internal/ledger": 2,
 	"tools": 3, "judge": 3,
 	"agent": 4, "audit": 4, "internal/preflight": 4, "internal/evaluator": 4,

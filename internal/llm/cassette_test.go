@@ -197,7 +197,7 @@ func TestRecorderContinues(t *testing.T) {
 		t.Fatal(err)
 	}
 	chat(tell("two"), more)
-	more.next.(*http.Transport).CloseIdleConnections()
+	(&http.Client{Transport: more.next}).CloseIdleConnections()
 	c := replaying(player(t, dir))
 	for _, want := range []string{"one", "two"} {
 		got, err := c.Chat(background, ask, &journal{})

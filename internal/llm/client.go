@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/gaia-harness/gaia/internal/transport"
 	openai "github.com/sashabaranov/go-openai"
 )
 
@@ -78,7 +79,7 @@ func New(c Config) *Client {
 
 // plainTransport reads no environment: no proxy sees a prompt that nobody named.
 func plainTransport() http.RoundTripper {
-	return &http.Transport{ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second}
+	return transport.Guard(&http.Transport{ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second})
 }
 
 // unusable says why no request can be made from c, without showing the key or the address, which may

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -27,6 +28,15 @@ func cut(part string) http.HandlerFunc {
 		_ = conn.(*net.TCPConn).SetLinger(0)
 		_ = conn.Close()
 	}
+}
+
+// switches answers with 101 and keeps the connection open until the client leaves.
+func switches(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Connection", "Upgrade")
+	w.Header().Set("Upgrade", "other")
+	w.WriteHeader(http.StatusSwitchingProtocols)
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
 }
 
 func TestFaults(t *testing.T) {
@@ -127,6 +137,7 @@ func TestFaults(t *testing.T) {
 		{"cut before the answer", cut(""), Error{Code: "transport", Retryable: true}, "…"},
 		{"cut within the answer", cut("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{\"choi"), Error{Code: "transport", Retryable: true}, "…"},
 		{"cut within an error", cut("HTTP/1.1 400 Bad Request\r\nContent-Length: 500\r\n\r\n{\"err"), Error{Status: 400, Code: "http_400"}, "Bad Request, with a body of 5 bytes (no content type)"},
+		{"101", switches, Error{Code: "transport", Retryable: true}, transport.ErrSwitched.Error()},
 		{"not HTTP", cut("SSH-2.0-OpenSSH\r\n"), Error{Code: "transport", Retryable: true}, "…"},
 	} {
 		for _, api := range []string{APIChat, APIResponses} {
