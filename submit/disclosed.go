@@ -64,6 +64,11 @@ func (p *Public) showsRun(d *ledger.Disclosure) error {
 	if sign.Digest(summary) != p.Statement.digests()[MetadataFile] {
 		return trajectory.Faultf(MetadataFile, "is not what the disclosed events give")
 	}
+	exceptions := d.Exceptions()
+	exceptions.Dismissals, exceptions.VoidTasks = said.Exceptions.Dismissals, said.Exceptions.VoidTasks
+	if exceptions != said.Exceptions || form(publicAnsweredBy(d.Manifest, d.AnsweredBy())) != form(said.AnsweredBy) {
+		return trajectory.Faultf(AttestationFile, "counts other exceptions, or names another model or program, than the disclosed events give")
+	}
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -118,11 +119,24 @@ func (e evidence) public() bool { return len(e.withheld) > 0 }
 func (e evidence) published(run *ledger.Run, report audit.Report) evidence {
 	e.withheld = newWithheld(run.Files[trajectory.JournalFile], len(report.Adjudications) > 0, e.later > 0)
 	e.audit = newAuditResult(newCheckResults(report))
+	e.answeredBy = publicAnsweredBy(e.plan, e.answeredBy)
 	if e.recordingFailed != "" {
 		e.recordingFailed = recordingWithheld
 	}
 	e.reasons = publicReasons(e.plan, e.audit.Checks, e.recordingFailed)
 	return e
+}
+
+// publicAnsweredBy leaves out the names in replies that the plan does not declare or
+// that could hold a text.
+func publicAnsweredBy(m ledger.Manifest, by ledger.AnsweredBy) ledger.AnsweredBy {
+	form := regexp.MustCompile(`^[0-9A-Za-z._:/@+-]{1,120}$`)
+	listed := len(by.RepliedAs)
+	by.RepliedAs = slices.DeleteFunc(slices.Clone(by.RepliedAs), func(name string) bool {
+		return !form.MatchString(name) || !audit.Declares(m.Model, name, m.Model.Name)
+	})
+	by.RepliedOther = by.RepliedOther || len(by.RepliedAs) < listed
+	return by
 }
 
 // newWithheld lists the withheld files by name. The journal's digest can be told:

@@ -94,10 +94,13 @@ func TestPublic(t *testing.T) {
 				t.Errorf("%s: %+v", what, checks[i])
 			}
 		}
-		for i, claim := range said.Claims {
-			if (claim.Status == ByCheck) != (i < 2) || claim.Status == Inferred {
-				t.Errorf("%s: %s is %s", what, claim.Claim, claim.Status)
+		for _, claim := range said.Claims {
+			if claim.Status != BySigner && claim.Status != Absent {
+				t.Errorf("%s: %s is %s in the statement", what, claim.Claim, claim.Status)
 			}
+		}
+		if got := verifiedClaims(p.Claims(Given{Questions: true})); !slices.Equal(got, []string{"plan", "tree"}) {
+			t.Errorf("%s: verified: %q", what, got)
 		}
 		for i, r := range p.Results {
 			if recorded := full.Run.Result(full.Run.Tasks[i]); form(newPublicResult(recorded)) != form(r) || r.Answered != (recorded.ModelAnswer != nil) {
@@ -338,7 +341,7 @@ func TestDisclosedOther(t *testing.T) {
 	}, nil)
 	retried := lying(func(p fstest.MapFS) {
 		p[MetadataFile].Data = bytes.Replace(files[MetadataFile], []byte(`"retried_calls":0`), []byte(`"retried_calls":1`), 1)
-	}, nil)
+	}, func(s *Statement) { s.Predicate.Exceptions.RetriedCalls = 1 })
 	elsewhere := lying(func(fstest.MapFS) {}, func(s *Statement) {
 		w := s.Predicate.Withheld
 		w[slices.IndexFunc(w, isJournal)].SHA256 = s.Predicate.Journal.Head

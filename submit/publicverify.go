@@ -253,7 +253,10 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 	if why := p.strangeDismissals(said, decided); why != "" {
 		return refuse("%s", why)
 	}
-	e := evidence{plan: p.Manifest, dismissals: said.Dismissals, planSHA256: planSHA256, summary: p.Summary, journal: Journal{p.Head.Journal.Events, p.Head.Journal.Head},
+	if why := p.strangeVerdict(said, len(void)); why != "" {
+		return refuse("%s", why)
+	}
+	e := evidence{answeredBy: said.AnsweredBy, exceptions: said.Exceptions, plan: p.Manifest, dismissals: said.Dismissals, planSHA256: planSHA256, summary: p.Summary, journal: Journal{p.Head.Journal.Events, p.Head.Journal.Head},
 		root: p.Head.Root.String(), audit: newAuditResult(said.Audit.Checks), void: void, digests: p.Statement.digests(),
 		later: later, withheld: newWithheld(journal, decided, rejudged), said: said.says()}
 	e.reasons = publicReasons(e.plan, e.audit.Checks, e.recordingFailed)
@@ -280,6 +283,42 @@ func (p *Public) strangeDismissals(said Predicate, decided bool) string {
 		if !decided || left[d.Check] < 0 || d.KeyID != p.Key.ID() || !high && !critical {
 			return fmt.Sprintf("lists a dismissal of check %q that cannot be", d.Check)
 		}
+	}
+	return ""
+}
+
+// strangeVerdict says what in the exceptions, or in what answered, contradicts the rest
+// of the package, "" if nothing does. The journal alone shows which attempts were lost,
+// which harnesses continued the run and which names of the model its replies have.
+func (p *Public) strangeVerdict(said Predicate, void int) string {
+	failed, fewest, most := 0, 0, 0 // attempts that ended as an error, and how many of them another attempt followed
+	for _, r := range p.Results {
+		again := max(0, r.Attempts-1)
+		switch {
+		case r.Voting != nil:
+			n := r.Attempts - r.Voting.Attempts
+			failed, fewest, most = failed+n, fewest+max(0, n-1), most+min(n, again)
+		case r.Outcome == trajectory.Errored:
+			failed, fewest, most = failed+r.Attempts, fewest+again, most+again
+		default:
+			failed, fewest, most = failed+again, fewest+again, most+again
+		}
+	}
+	got := said.Exceptions
+	want := ledger.Exceptions{Dismissals: len(said.Dismissals), LostAttempts: got.LostAttempts, RetriedAttempts: got.RetriedAttempts, RetriedCalls: p.Summary.RetriedCalls, VoidTasks: void}.Resumed(p.Summary.Interruptions)
+	if got != want || got.LostAttempts < 0 || got.LostAttempts > failed || got.RetriedAttempts < fewest || got.RetriedAttempts > most {
+		return fmt.Sprintf("counts other exceptions than the package has: %s", got)
+	}
+	by := said.AnsweredBy
+	for _, h := range by.Harnesses {
+		if checkHarness(h) != nil {
+			return "has a harness in answered_by that is not named by version, commit and digest"
+		}
+	}
+	again := p.Manifest.AnsweredBy().Resumed(by.Harnesses...)
+	again.RepliedAs, again.RepliedOther = slices.Compact(slices.Sorted(slices.Values(by.RepliedAs))), by.RepliedOther
+	if form(publicAnsweredBy(p.Manifest, again)) != form(by) || len(by.RepliedAs) > ledger.MaxReplied {
+		return "names in answered_by what the plan does not"
 	}
 	return ""
 }

@@ -65,13 +65,33 @@ func (r readme) of(report audit.Report, run *ledger.Run, later []audit.SealedRej
 	return r
 }
 
-// items names items of the null battery.
+// items names items.
 func items(names []string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
 		quoted[i] = code(name)
 	}
 	return strings.Join(quoted, ", ")
+}
+
+// names lists names as code, or says that there are none.
+func names(all []string) string {
+	if len(all) == 0 {
+		return "none"
+	}
+	return items(all)
+}
+
+// harnessText names a harness, and whether it was built from a clean commit.
+func harnessText(h trajectory.Harness) string {
+	text := code(h.Version)
+	switch {
+	case h.Commit == "":
+		return text + ", of an unknown commit"
+	case h.Dirty:
+		return text + ", commit " + code(h.Commit) + " with changes"
+	}
+	return text + ", built from the clean commit " + code(h.Commit)
 }
 
 // render returns README.md. What comes from the run is shown as code,
@@ -87,7 +107,9 @@ func (r readme) render() ([]byte, error) {
 		"files":   fileNotes,
 		"public":  publicNotes,
 		"count":   count,
+		"harness": harnessText,
 		"items":   items,
+		"names":   names,
 		"ruled":   ruled,
 		"waits":   waits,
 	}).Parse(text)

@@ -313,7 +313,7 @@ func TestGoldAtHand(t *testing.T) {
 	blind := config(t, two)
 	blind.Gold, blind.AllowDirty = nil, true
 	pkg = memory(load(t, mustBuild(t, blind).Path))
-	resign(t, pkg, runs.Key(), func(s *Statement) { claimGold(&s.Predicate, true, ByCheck) })
+	resign(t, pkg, runs.Key(), func(s *Statement) { claimGold(&s.Predicate, true, BySigner) })
 	if _, err := Verify(pkg, byAnother()); err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func TestRescoreBeforeReport(t *testing.T) {
 	gold := c.Gold
 	c.Gold = nil
 	pkg := memory(load(t, mustBuild(t, withDirty(c)).Path))
-	resign(t, pkg, runs.Key(), func(s *Statement) { claimGold(&s.Predicate, true, ByCheck) })
+	resign(t, pkg, runs.Key(), func(s *Statement) { claimGold(&s.Predicate, true, BySigner) })
 	if _, err := Verify(pkg, byAnother()); err != nil && !strings.Contains(err.Error(), "leaves out") {
 		t.Fatal(err)
 	}

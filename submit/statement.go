@@ -40,8 +40,10 @@ type Subject struct {
 
 // Predicate is what the package says of itself. All of it follows from the
 // package's files, except Date, GoldAtHand, Harness, RecordingFailed and Submitter;
-// in a public one, except Audit, Dismissals, VoidTasks and Withheld, too.
+// in a public one, except Audit, Dismissals, VoidTasks, Withheld and the members
+// of AnsweredBy and Exceptions that strangeVerdict takes from it, too.
 type Predicate struct {
+	AnsweredBy                ledger.AnsweredBy  `json:"answered_by"`
 	Audit                     AuditResult        `json:"audit"`
 	Claims                    []Claim            `json:"claims"`
 	Date                      string             `json:"date"` // self-declared
@@ -49,6 +51,7 @@ type Predicate struct {
 	DirtyReasons              []string           `json:"dirty_reasons"` // why it would have been refused
 	Dismissals                []Dismissal        `json:"dismissals,omitempty"`
 	Dismissed                 int                `json:"dismissed,omitzero"` // how many Dismissals
+	Exceptions                ledger.Exceptions  `json:"exceptions"`
 	GaiaSplit                 string             `json:"gaia_split"`
 	GoldAtHand                bool               `json:"gold_at_hand"` // self-declared: the audit had the gold answers
 	Harness                   trajectory.Harness `json:"harness"`      // self-declared: the program that packaged
@@ -163,24 +166,6 @@ type Score struct {
 	PPM     int64 `json:"ppm"`
 }
 
-// Claim says how far something that a reader may assume is shown.
-type Claim struct {
-	Claim  string `json:"claim"`
-	Means  string `json:"means"`
-	Status Status `json:"status"`
-}
-
-// Status is how far a claim is shown.
-type Status string
-
-// The statuses. What is verified was checked when the package was made.
-const (
-	ByCheck  Status = "verified"
-	BySigner Status = "self_reported"
-	Inferred Status = "inferred"
-	Absent   Status = "absent"
-)
-
 // evidence is all that a statement is made of: what the package's files say, and
 // what only whoever packages can.
 type evidence struct {
@@ -191,6 +176,8 @@ type evidence struct {
 	journal    Journal
 	root       string
 	audit      AuditResult
+	exceptions ledger.Exceptions
+	answeredBy ledger.AnsweredBy
 	reasons    []string        // against the run
 	void       map[string]bool // tasks, by adjudications
 	dismissals []Dismissal
@@ -225,6 +212,8 @@ func newEvidence(run *ledger.Run, report audit.Report, later int, s said) (evide
 		audit: AuditResult{Clean: a.Clean, CountersignedClean: a.CountersignedClean, CriticalFailures: a.CriticalFailures, HarnessGaps: len(a.HarnessGaps), ReportSHA256: sign.Digest(encoded),
 			StrictClean: a.StrictClean, WarnFailures: a.WarnFailures},
 		reasons: reasons(run, report.Trusting(audit.TrustAll), s.recordingFailed), void: audit.Voided(report.Checks), dismissals: newDismissals(run, report), later: later, said: s}
+	e.answeredBy, e.exceptions = run.AnsweredBy(), run.Exceptions()
+	e.exceptions.Dismissals, e.exceptions.VoidTasks = len(e.dismissals), len(voidTasks(e.plan, e.void))
 	for _, t := range run.Tasks {
 		e.results = append(e.results, run.Result(t))
 	}
@@ -235,13 +224,15 @@ func newEvidence(run *ledger.Run, report audit.Report, later int, s said) (evide
 func (e evidence) statement() Statement {
 	m, dirty := e.plan, len(e.reasons) > 0
 	return Statement{Type: StatementType, PredicateType: PredicateType, Subject: newSubjects(e.digests), Predicate: Predicate{
+		AnsweredBy:                e.answeredBy,
 		Audit:                     e.audit,
-		Claims:                    e.claims(),
+		Claims:                    e.stated().claims(checked{}),
 		Date:                      e.date,
 		Dirty:                     dirty,
 		DirtyReasons:              e.reasons,
 		Dismissals:                e.dismissals,
 		Dismissed:                 len(e.dismissals),
+		Exceptions:                e.exceptions,
 		GaiaSplit:                 m.Dataset.Split,
 		GoldAtHand:                e.goldAtHand,
 		Harness:                   e.harness,

@@ -137,14 +137,17 @@ func counted(n int, thing string) string {
 
 // verdict is what a report comes to, in a few words.
 func verdict(r audit.Report) string {
-	why := Unclean(r)
+	why, clean := Unclean(r), "clean"
+	if n := len(r.Dismissals()); n > 0 {
+		clean += " after " + counted(n, "dismissal")
+	}
 	switch reviews := Reviews(r); {
 	case why != "":
 		return "not clean (" + why + ")"
 	case len(reviews) > 0:
-		return "clean, but to be looked at: " + strings.Join(reviews, ", ")
+		return clean + ", but to be looked at: " + strings.Join(reviews, ", ")
 	}
-	return "clean"
+	return clean
 }
 
 // journal names the file whose lines findings point to.

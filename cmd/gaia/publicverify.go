@@ -58,6 +58,7 @@ func (a *app) verifyPublic(ctx context.Context, given *evidence, trusted trust, 
 		}
 		v.Dataset = comparedPublic
 	}
+	v.evidenceVerdict = evidenceVerdict{said.AnsweredBy, p.Claims(submit.Given{Checkpoint: v.Checkpoint == checkpointGiven, Trusted: untrusted == nil}), said.Exceptions}
 	if f.asJSON {
 		err = a.printJSON(v)
 	} else {
@@ -87,6 +88,7 @@ func (a *app) printPublic(v verification, p *submit.Public) error {
 	if v.Dataset != "" {
 		rows = append(rows, [2]string{"compared", v.Dataset})
 	}
+	rows = append(rows, v.evidenceVerdict.rows()...)
 	if v.Unsubmittable != "" {
 		rows = append(rows, [2]string{"unsubmittable", v.Unsubmittable})
 	}

@@ -247,7 +247,7 @@ func (a *app) printPackage(p submit.Package, asJSON bool) error {
 	if s.Rehearsal {
 		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
 	}
-	rows = append(append(rows, packageRows(s, "", dismissals)...), [2]string{"written to", fmt.Sprintf("%s, %s in %s", p.Path, megabytes(p.Bytes), counted(p.Files, "file"))})
+	rows = append(append(rows, packageRows(s, "", dismissals)...), [2]string{"exceptions", s.Exceptions.String()}, [2]string{"written to", fmt.Sprintf("%s, %s in %s", p.Path, megabytes(p.Bytes), counted(p.Files, "file"))})
 	rows = append(rows, [2]string{"attestation", out.Attestation}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + quoteArg(p.Path)})
 	return a.printRows(rows)
 }

@@ -241,6 +241,7 @@ const auditRerun = "rerun: the same report"
 
 // verification is what verify prints of a run or a package with --json.
 type verification struct {
+	evidenceVerdict
 	Audit          string                `json:"audit,omitzero"`      // of a full package: whether the audit was run again
 	Checkpoint     string                `json:"checkpoint,omitzero"` // left out: the run is not complete and has none
 	Complete       bool                  `json:"complete"`
@@ -346,16 +347,19 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 			v.Audit = "not rerun: " + of.NotRerun
 		}
 	}
+	word, untrusted := trusted.of(found.Key)
+	given := submit.Given{Checkpoint: v.Checkpoint == checkpointGiven, Questions: f.dataset != "", Trusted: untrusted == nil}
 	if of != nil {
 		v.Dismissals = trusted.reportDismissals(of.Report, found)
+		v.evidenceVerdict = evidenceVerdict{v.Package.AnsweredBy, of.Claims(given), v.Package.Exceptions}
 	} else {
 		decided, err := audit.ReadAdjudications(p.files, found)
 		if err != nil {
 			return err
 		}
 		v.Dismissals = trusted.runDismissals(decided, found)
+		v.evidenceVerdict = runVerdict(found, decided, len(v.Dismissals), given)
 	}
-	word, untrusted := trusted.of(found.Key)
 	v.Trust, v.SignerTrusted = word, untrusted == nil
 	unfinished, open := error(nil), uncounted(v.Dismissals)
 	switch {
@@ -433,6 +437,7 @@ func (a *app) printVerification(v verification, m ledger.Manifest, of *submit.Ve
 		}
 	}
 	rows = append(rows, later...)
+	rows = append(rows, v.evidenceVerdict.rows()...)
 	rows = append(rows, v.readmeRow()...)
 	if v.PublicPackage != "" {
 		rows = append(rows, [2]string{"public", v.PublicPackage + " is of these files"})

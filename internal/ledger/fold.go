@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"slices"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -28,10 +29,14 @@ type Fold struct {
 	byID      map[string]*Task
 	ended     func(Trajectory) error
 	judge     JudgeSummary
-	badCache  int   // entries of the judge cache that did not verify
-	counted   int64 // all tokens and micro-USD so far
-	open      int64 // bytes of the lines of open attempts
+	badCache  int                  // entries of the judge cache that did not verify
+	counted   int64                // all tokens and micro-USD so far
+	open      int64                // bytes of the lines of open attempts
+	harnesses []trajectory.Harness // that resumed the run
 	spending  spending
+
+	repliedAs    map[string]bool // names of the model in its replies
+	repliedOther bool            // there are replies under other names
 
 	preflights preflights
 }
@@ -52,7 +57,7 @@ type Task struct {
 // each attempt's record when the attempt has ended.
 func NewFold(m Manifest, manifestSHA256 string, ended func(Trajectory) error) *Fold {
 	f := &Fold{Manifest: m, ManifestSHA256: manifestSHA256, byID: make(map[string]*Task, len(m.Tasks)), ended: ended,
-		Interruptions: []Interruption{}, judge: JudgeSummary{CostMicroUSD: new(int64)}}
+		Interruptions: []Interruption{}, repliedAs: map[string]bool{}, judge: JudgeSummary{CostMicroUSD: new(int64)}}
 	for i, p := range m.Tasks {
 		t := &Task{Plan: p, Index: i, rule: m.Voting.Rule, digest: sha256.New()}
 		f.Tasks = append(f.Tasks, t)
@@ -137,6 +142,9 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 			resumed.Stopped = f.Stopped.Stopped
 		}
 		f.Interruptions = append(f.Interruptions, resumed)
+		if !slices.Contains(f.harnesses, p.Harness) {
+			f.harnesses = append(f.harnesses, p.Harness)
+		}
 		f.Stopped, f.preflights.begun, f.preflights.asked = nil, false, nil
 		if f.NotRecorded == "" {
 			f.NotRecorded = p.Unsubmittable
@@ -241,7 +249,11 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 	if ended, ok := e.Payload.(trajectory.AttemptEnded); a.process == len(f.Interruptions) && !(ok && ended.Reason == trajectory.Interrupted) {
 		a.lastUs = e.MonoUs
 	}
-	if reason := a.add(e); reason != "" || a.Ended == nil {
+	reason = a.add(e)
+	if call, ok := e.Payload.(trajectory.ModelCallCompleted); ok {
+		f.replied(call)
+	}
+	if reason != "" || a.Ended == nil {
 		return reason, nil
 	}
 	record := f.record(t, a)
