@@ -24,6 +24,7 @@ type app struct {
 	tty     bool // standard error is a terminal
 	asks    bool // and so is standard input: there is somebody to ask
 	began   time.Time
+	splits  map[[3]string]loadedSplit // that were loaded, by source, split and revision
 }
 
 func newApp() *app {

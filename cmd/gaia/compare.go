@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -68,7 +69,7 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 		}
 	}
 	if runs[0].Manifest.RunID == runs[1].Manifest.RunID {
-		return usage("give two runs", "both are the run %s", runs[0].Manifest.RunID)
+		return cmp.Or(equivocation(runs[0].Signed(), runs[1].Signed(), [2]string(paths)), usage("give two runs", "both are the run %s", runs[0].Manifest.RunID))
 	}
 	differences, err := planDifferences(runs[0].Manifest, runs[1].Manifest)
 	if err != nil {

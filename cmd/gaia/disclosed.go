@@ -45,18 +45,19 @@ type shownIn struct {
 	Row    string `json:"row"` // "rebuilt"; a package without it is an error
 }
 
-func (a *app) verifyBundle(ctx context.Context, path string, v verifying) error {
+// checkBundle verifies an evidence bundle.
+func (a *app) checkBundle(ctx context.Context, path string, v verifying) (*checked, error) {
 	if v.dataset != "" {
 		packaged := "PACKAGE"
 		if v.packaged != "" {
 			packaged = quoteArg(v.packaged)
 		}
-		return usage(fmt.Sprintf("a bundle has no scores; of the run's package: gaia verify --dataset %s %s", quoteArg(v.dataset), packaged),
+		return nil, usage(fmt.Sprintf("a bundle has no scores; of the run's package: gaia verify --dataset %s %s", quoteArg(v.dataset), packaged),
 			"--dataset is for packages, which it scores and audits again")
 	}
 	trusted, err := a.trustedKeys(v.trusted)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var verifiers []sign.Verifier
 	for _, key := range trusted.all() { // whether it is trusted now is asked later
@@ -65,46 +66,46 @@ func (a *app) verifyBundle(ctx context.Context, path string, v verifying) error 
 	if v.hmacKey != "" {
 		key, err := sharedKey(v.hmacKey)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		verifiers = append(verifiers, key)
 	}
 	published, err := v.published()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var of *heldAgainst
 	if v.packaged != "" {
 		if of, err = a.openPackage(ctx, v.packaged); err != nil {
-			return err
+			return nil, err
 		}
 		defer of.Close()
 	}
 	data, err := readAtMost(path, trajectory.MaxBundle)
 	if err != nil {
-		return fmt.Errorf("reading the evidence bundle %q: %w", path, unwrapPath(err))
+		return nil, fmt.Errorf("reading the evidence bundle %q: %w", path, unwrapPath(err))
 	}
 	if err := looksLikeBundle(path, data); err != nil {
-		return err
+		return nil, err
 	}
 	d, err := ledger.VerifyBundle(data, verifiers...)
 	unknown := (*ledger.UnknownSignerError)(nil)
 	if err != nil && !errors.As(err, &unknown) {
-		return bundleFault(path, err)
+		return nil, bundleFault(path, err)
 	}
 	if published != nil && d.Bundle.Checkpoint != string(published) {
-		return bundleFault(path, trajectory.Faultf("checkpoint", "is not the one in %q", v.checkpoint))
+		return nil, bundleFault(path, trajectory.Faultf("checkpoint", "is not the one in %q", v.checkpoint))
 	}
 	switch by := d.Bundle.Signature; {
 	case by.Alg == sign.AlgHMAC && v.hmacKey == "":
-		return usage("give the key that you share with the signer by --hmac-key-file", "%s is signed with an HMAC key: %s", path, by.KeyID)
+		return nil, usage("give the key that you share with the signer by --hmac-key-file", "%s is signed with an HMAC key: %s", path, by.KeyID)
 	case by.Alg != sign.AlgHMAC && v.hmacKey != "":
-		return fail(exitEvidence, errors.New("the bundle is not signed with the HMAC key that was given, but by "+by.KeyID),
+		return nil, fail(exitEvidence, errors.New("the bundle is not signed with the HMAC key that was given, but by "+by.KeyID),
 			"leave --hmac-key-file out to verify it as what it is, or ask for one that is signed with that key")
 	}
 	if of != nil {
 		if err := of.shows(d); err != nil {
-			return bundleFault(path, err)
+			return nil, bundleFault(path, err)
 		}
 	}
 	word, untrusted := trusted.of(d.Key)
@@ -121,10 +122,10 @@ func (a *app) verifyBundle(ctx context.Context, path string, v verifying) error 
 	if of != nil && of.full != nil {
 		open = uncounted(trusted.reportDismissals(of.full.Report, of.full.Run))
 	}
-	if err := a.printBundle(d, v, word, told, of, findings(open)); err != nil {
-		return err
-	}
-	return gravest(untrusted, open)
+	out := bundleResult(d, v, word, of)
+	out.Findings = findings(open)
+	return &checked{kind: "evidence bundle", shown: out, print: func() error { return a.printBundle(out, d, v, told, of) }, digest: sign.Digest(data), err: gravest(untrusted, open),
+		commitment: ledger.Signed{Complete: true, Events: d.Head.Journal.Events, Head: out.JournalHead, KeyID: out.KeyID, ManifestSHA256: out.ManifestSHA256, Root: out.Root, RunID: out.RunID}}, nil
 }
 
 // signerTrust is trust.of of who signed the bundle itself.
@@ -182,24 +183,19 @@ func bundleFault(path string, err error) error {
 // own signature, which without the signer's key nobody can check.
 const signatureUnchecked = "signature not checked"
 
-// printBundle prints what a bundle shows; trusted is the word for its keys, told
-// what the table says of them, open what findings returned.
-func (a *app) printBundle(d *ledger.Disclosure, v verifying, trusted, told string, of *heldAgainst, open []string) error {
+// bundleResult is what --json prints of a bundle; trusted is the word for its keys.
+func bundleResult(d *ledger.Disclosure, v verifying, trusted string, of *heldAgainst) bundleVerification {
 	out := bundleVerification{Checkpoint: checkpointOwn, Complete: true, Events: len(d.Bundle.Events), Integrity: "ok", JournalHead: d.Head.Journal.Head,
 		KeyID: d.Key.ID(), Leaf: d.Bundle.Leaf, ManifestSHA256: d.ManifestSHA256, Rehearsal: d.Bundle.Rehearsal, Root: d.Head.Root.String(), RunID: d.Manifest.RunID,
-		SignerAlg: d.Bundle.Signature.Alg, SignerKeyID: d.Bundle.Signature.KeyID, SignerTrusted: trusted == trustOK, Findings: open, Trust: trusted, Unsubmittable: d.NotRecorded}
-	integrity := "ok"
+		SignerAlg: d.Bundle.Signature.Alg, SignerKeyID: d.Bundle.Signature.KeyID, SignerTrusted: trusted == trustOK, Trust: trusted, Unsubmittable: d.NotRecorded}
 	if d.Signer == nil {
-		out.Integrity, integrity = signatureUnchecked, signatureUnchecked+": without the signer's key that cannot be done; all else holds"
+		out.Integrity = signatureUnchecked
 	}
-	checkpoint := "the bundle's own; compare it with the one that was published, by --checkpoint"
 	switch {
-	case v.checkpoint != "" && of != nil:
-		out.Checkpoint, checkpoint = checkpointGiven, "the one given, and the one in the package"
 	case v.checkpoint != "":
-		out.Checkpoint, checkpoint = checkpointGiven, "the one given"
+		out.Checkpoint = checkpointGiven
 	case of != nil:
-		out.Checkpoint, checkpoint = checkpointPackage, "the one in the package"
+		out.Checkpoint = checkpointPackage
 	}
 	if t := d.Task; t != nil {
 		out.TaskID, out.Outcome, out.Attempts, out.LeafHash = t.Plan.TaskID, t.Sealed.Outcome, len(t.Attempts), d.Leaf.String()
@@ -210,8 +206,23 @@ func (a *app) printBundle(d *ledger.Disclosure, v verifying, trusted, told strin
 	if of != nil {
 		out.Package = &shownIn{Name: of.name, Public: of.public != nil, Row: "rebuilt"}
 	}
-	if v.asJSON {
-		return a.printJSON(out)
+	return out
+}
+
+// printBundle prints what a bundle shows; told is what the table says of its keys.
+func (a *app) printBundle(out bundleVerification, d *ledger.Disclosure, v verifying, told string, of *heldAgainst) error {
+	integrity := "ok"
+	if d.Signer == nil {
+		integrity = signatureUnchecked + ": without the signer's key that cannot be done; all else holds"
+	}
+	checkpoint := "the bundle's own; compare it with the one that was published, by --checkpoint"
+	switch {
+	case v.checkpoint != "" && of != nil:
+		checkpoint = "the one given, and the one in the package"
+	case v.checkpoint != "":
+		checkpoint = "the one given"
+	case of != nil:
+		checkpoint = "the one in the package"
 	}
 	rows := append(disclosureRows(d), of.row(d)...)
 	rows = append(rows, [2]string{"root", out.Root}, [2]string{"manifest", out.ManifestSHA256}, [2]string{"checkpoint", checkpoint},

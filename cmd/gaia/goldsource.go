@@ -43,8 +43,14 @@ func (a *app) goldFor(ctx context.Context, source string, m ledger.Manifest) (*a
 	return g, nil
 }
 
-// plannedSplit loads the whole split that a plan names. Its metadata file must have
-// the plan's digest.
+// loadedSplit is a split of a dataset with its answers.
+type loadedSplit struct {
+	set  loader.Set
+	gold loader.Gold
+}
+
+// plannedSplit loads the whole split that a plan names, once for several plans. Its
+// metadata file must have the plan's digest.
 func (a *app) plannedSplit(ctx context.Context, source string, d ledger.Dataset) (loader.Set, loader.Gold, error) {
 	t := taskFlags{source: source, split: d.Split}
 	if source == "" {
@@ -56,9 +62,22 @@ func (a *app) plannedSplit(ctx context.Context, source string, d ledger.Dataset)
 	if d.Hub != "" && t.repo() == d.Name {
 		t.revision = d.Revision
 	}
-	a.tellNews(&t)
-	set, gold, err := a.loadTasks(ctx, t)
-	if err == nil && set.Digest != d.MetadataSHA256 {
+	key := [3]string{t.source, t.split, t.revision}
+	loaded, there := a.splits[key]
+	if !there {
+		a.tellNews(&t)
+		set, gold, err := a.loadTasks(ctx, t)
+		if err != nil {
+			return set, gold, err
+		}
+		loaded = loadedSplit{set, gold}
+		if a.splits == nil {
+			a.splits = map[[3]string]loadedSplit{}
+		}
+		a.splits[key] = loaded
+	}
+	set, gold, err := loaded.set, loaded.gold, error(nil)
+	if set.Digest != d.MetadataSHA256 {
 		err = fail(exitEvidence, trajectory.Faultf(set.MetadataFile, "of %s is %s, but the plan's tasks are from %s", source, set.Digest, d.MetadataSHA256),
 			fmt.Sprintf("give the dataset that the run was planned from: %q at revision %q", d.Name, d.Revision))
 	}

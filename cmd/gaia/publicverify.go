@@ -18,12 +18,12 @@ import (
 // comparedPublic says what of a public package was compared with a dataset.
 const comparedPublic = "ids and levels only: questions, attachments and answers are not compared"
 
-// verifyPublic verifies a public package. A dataset that is given must have the ids
+// checkPublic verifies a public package. A dataset that is given must have the ids
 // and levels of its plan.
-func (a *app) verifyPublic(ctx context.Context, given *evidence, trusted trust, published []byte, f verifying) error {
+func (a *app) checkPublic(ctx context.Context, given *evidence, trusted trust, published []byte, f verifying) (*checked, error) {
 	p, err := given.verifyPublic()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	word, untrusted := trusted.of(p.Key)
 	said := p.Statement.Predicate
@@ -44,7 +44,7 @@ func (a *app) verifyPublic(ctx context.Context, given *evidence, trusted trust, 
 		v.Dismissals = append(v.Dismissals, one)
 	}
 	if v.Checkpoint, err = f.isPublished(given, published); err != nil {
-		return err
+		return nil, err
 	}
 	if f.dataset != "" {
 		ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -54,20 +54,14 @@ func (a *app) verifyPublic(ctx context.Context, given *evidence, trusted trust, 
 			err = a.comparePlan(ctx, f.dataset, p.Manifest, set, true)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		v.Dataset = comparedPublic
 	}
 	v.evidenceVerdict = evidenceVerdict{said.AnsweredBy, p.Claims(submit.Given{Checkpoint: v.Checkpoint == checkpointGiven, Trusted: untrusted == nil}), said.Exceptions}
-	if f.asJSON {
-		err = a.printJSON(v)
-	} else {
-		err = a.printPublic(v, p)
-	}
-	if err != nil {
-		return err
-	}
-	return untrusted
+	digest, err := digestOf(given.files, submit.AttestationFile)
+	return &checked{kind: "public package", shown: v, print: func() error { return a.printPublic(v, p) }, digest: digest, said: v.Package, err: untrusted,
+		commitment: ledger.Signed{Complete: true, Events: v.Events, Head: v.JournalHead, KeyID: v.KeyID, ManifestSHA256: v.ManifestSHA256, Root: v.Root, RunID: v.RunID}}, err
 }
 
 func (a *app) printPublic(v verification, p *submit.Public) error {

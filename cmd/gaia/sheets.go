@@ -264,10 +264,17 @@ func (r *sheetReader) each(found []runAt, give func(givenSheet) error) (sheetsRe
 	return sheetsRead{shortfall{len(gathered.failures), gathered.unrecorded, untrusted == nil}, len(gathered.at), shortcomings{gathered.failure(len(found)), untrusted}}, nil
 }
 
-// rivals returns where runs lie that verify and have the same id, but not the same
-// manifest: by the id, a place for each manifest. One is signed anew, by a stranger
-// perhaps, and the id does not say which.
-func (r *sheetReader) rivals(found []runAt) map[string]map[string]string {
+// rival is one of several different runs with the same id.
+type rival struct {
+	signed ledger.Signed
+	path   string
+}
+
+// rivals returns, by the id, finished runs that verify and have the same id, but not the
+// same plan or journal: one place for each. Such runs are signed by different keys, or
+// one key vouches for two histories; the id does not say which. An unfinished journal is
+// signed by nobody and is no rival.
+func (r *sheetReader) rivals(found []runAt) map[string][]rival {
 	places := map[string]map[string]runAt{}
 	for _, at := range found {
 		if places[at.runID] == nil {
@@ -275,23 +282,33 @@ func (r *sheetReader) rivals(found []runAt) map[string]map[string]string {
 		}
 		places[at.runID][filepath.Clean(at.path)] = at
 	}
-	rivals := map[string]map[string]string{}
+	rivals := map[string][]rival{}
 	for id, all := range places {
-		manifests := map[string]string{}
-		for path, at := range all {
-			if len(all) == 1 || id == "" {
-				continue
-			}
-			if got := r.read(at); got.sheet.RunID == id {
-				of := got.sheet.ManifestSHA256
-				manifests[of] = min(path, cmp.Or(manifests[of], path))
+		if len(all) == 1 || id == "" {
+			continue
+		}
+		var different []rival
+		for _, path := range slices.Sorted(maps.Keys(all)) {
+			got := r.read(all[path])
+			signed := got.sheet.Signed()
+			if got.err == nil && got.sheet.RunID == id && !slices.ContainsFunc(different, func(o rival) bool { return !conflict(o.signed, signed) }) {
+				different = append(different, rival{signed, path})
 			}
 		}
-		if len(manifests) > 1 {
-			rivals[id] = manifests
+		if len(different) > 1 {
+			rivals[id] = different
 		}
 	}
 	return rivals
+}
+
+// conflict reports whether two finished runs with the same id differ in plan, journal
+// or tree. What an older program kept of a pruned run has the plan only.
+func conflict(a, b ledger.Signed) bool {
+	if a.Head == "" || b.Head == "" {
+		return a.ManifestSHA256 != b.ManifestSHA256
+	}
+	return a.ManifestSHA256 != b.ManifestSHA256 || a.Head != b.Head || a.Root != b.Root
 }
 
 // read reads the sheet of one run, from those that are kept if it can.

@@ -39,7 +39,7 @@ func (s shortfall) unrecorded() string {
 // gathering is what was found out about runs so far.
 type gathering struct {
 	*sheetReader
-	rivals    map[string]map[string]string
+	rivals    map[string][]rival
 	at        map[string]string // where each run that was given lies, by its id
 	signers   map[string]error  // of the runs that are given, by key id: nil, or that the user does not trust the key
 	trust     *trust            // nil: not asked yet
@@ -51,11 +51,14 @@ type gathering struct {
 
 // takes reports whether the sheet that was read is to be given, and says or notes why not.
 func (g *gathering) takes(at runAt, got readSheet) bool {
-	for _, of := range slices.Sorted(maps.Keys(g.rivals[got.sheet.RunID])) {
-		if of != got.sheet.ManifestSHA256 {
-			got.err = fail(exitEvidence, fmt.Errorf("is called %s as the run at %s is, and has another manifest", got.sheet.RunID, quoteArg(g.rivals[got.sheet.RunID][of])),
+	for _, of := range g.rivals[got.sheet.RunID] {
+		signed := got.sheet.Signed()
+		if got.err != nil || !conflict(of.signed, signed) {
+			continue
+		}
+		if got.err = equivocation(signed, of.signed, [2]string{at.path, of.path}); got.err == nil { // the keys differ
+			got.err = fail(exitEvidence, fmt.Errorf("is called %s as the run at %s is, and has another manifest", got.sheet.RunID, quoteArg(of.path)),
 				"'gaia verify' says who signed which; leave out the one that you do not know")
-			break
 		}
 	}
 	switch before, twice := g.at[got.sheet.RunID]; {

@@ -27,9 +27,23 @@ func TestSheetsRivals(t *testing.T) {
 		t.Errorf("of a copy it is said: %s", said)
 	}
 
-	anew := runs[0]
-	anew.path, anew.ManifestSHA256 = other, "sha256:another"
-	r.mark(anew)
+	for name, change := range map[string]func(*givenSheet){
+		"by another key": func(s *givenSheet) { s.ManifestSHA256, s.SignedBy = "sha256:another", "SHA256:another" },
+		"another plan":   func(s *givenSheet) { s.ManifestSHA256 = "sha256:another" },
+		"journal":        func(s *givenSheet) { s.JournalHead = "sha256:another" },
+		"tree":           func(s *givenSheet) { s.Root = "another" },
+	} {
+		anew := runs[0]
+		anew.path = other
+		change(&anew)
+		r.mark(anew)
+		t.Run(name, func(t *testing.T) { r.rivals(t, name, runs, other) })
+	}
+}
+
+// rivals wants the first of two runs and the one at other to be refused.
+func (r reading) rivals(t *testing.T, name string, runs []givenSheet, other string) {
+	path := runs[0].path
 	for _, paths := range [][]string{{"runs", "anew"}, {"anew", "runs", "runs"}} {
 		left, failed := r.all(paths...)
 		if len(left) != 1 || left[0].path != runs[1].path {
@@ -39,7 +53,11 @@ func TestSheetsRivals(t *testing.T) {
 		if !errors.As(failed, &f) || f.code != exitEvidence || len(f.hints) != 1 {
 			t.Fatalf("%q: %v", paths, failed)
 		}
-		for _, want := range []string{path + ": is called " + runs[0].RunID + " as the run at " + other + " is", other + ": is called " + runs[0].RunID + " as the run at " + path + " is"} {
+		wants := []string{path + ": is called " + runs[0].RunID + " as the run at " + other + " is", other + ": is called " + runs[0].RunID + " as the run at " + path + " is"}
+		if name != "by another key" {
+			wants = []string{path + ": the key " + runs[0].SignedBy + " signed another ", name + " of the run " + runs[0].RunID + ": ", " at " + other, "another at " + other + ", "}
+		}
+		for _, want := range wants {
 			if !strings.Contains(strings.Join(f.reasons, "\n"), want) {
 				t.Errorf("%q: %q is not among %q", paths, want, f.reasons)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -25,7 +26,7 @@ import (
 func (a *app) verifyCommand() *cobra.Command {
 	var v verifying
 	cmd := &cobra.Command{
-		Use:   "verify DIR|FILE",
+		Use:   "verify PACKAGE…",
 		Short: "Check that a run, a package or an evidence bundle is what was signed and follows from its journal",
 		Long: `Verify checks the signature of the plan, the hash chain of the journal, and
 rebuilds trajectories, results, summary and tree head from the journal, byte for
@@ -41,9 +42,13 @@ A public package has no journal: its signatures, its plan and its tree are
 checked, and scores are self-reported. Given by --package to the verification of
 the full one, it is verified, too, and must be what the full one gives.
 
-FILE is an archive, or an evidence bundle that 'gaia disclose' wrote. Given the
-run's package by --package, full or public, the package is verified first, and
+PACKAGE is a run directory, a package, its archive, or an evidence bundle that
+'gaia disclose' wrote. Given a bundle and the run's package by --package, full or public, the package is verified first, and
 then what it says of the tasks in the bundle.
+
+Of several packages it prints a line each and exits with the gravest code. It
+reports duplicates and resubmissions of the same run. Two histories of one run by
+one key, of which neither is the beginning of the other, are exit code 4.
 
 Whatever is verified, --checkpoint wants its checkpoint to be the one that was
 published, byte for byte: give it if you have it.
@@ -63,9 +68,16 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
   gaia verify --dataset hub submission-2026-01-02-5XK9QZ7M
   gaia verify --checkpoint published submission-2026-01-02-5XK9QZ7M
   gaia verify submission-2026-01-02-5XK9QZ7M --package submission-2026-01-02-5XK9QZ7M-public
+  gaia verify --dataset hub packages/*.tar.gz
+  gaia verify --json packages/* | jq -r 'select(.exit_code != 0).path'
   gaia verify task.json --checkpoint published
   gaia verify task.json --package submission-2026-01-02-5XK9QZ7M-public`,
-		Args: oneArg("the run directory, package, archive or evidence bundle"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("see 'gaia verify --help'", "verify takes run directories, packages, archives or evidence bundles")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := notEmpty(cmd, "body", "checkpoint", "dataset", "hmac-key-file", "package"); err != nil {
 				return err
@@ -73,16 +85,25 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
 			if err := (&taskFlags{source: v.dataset}).checkSource(); err != nil {
 				return err
 			}
-			info, err := os.Stat(args[0])
-			switch {
-			case err != nil:
-				return usage(verifiable, "reading %q: %v", args[0], unwrapPath(err))
-			case !info.IsDir() && !info.Mode().IsRegular():
-				return usage(verifiable, "%q is neither a directory nor a file", args[0])
-			case info.IsDir() || isArchive(args[0]):
-				return a.verify(cmd.Context(), args[0], v)
+			if len(args) > 1 {
+				if err := v.several(cmd); err != nil {
+					return err
+				}
+				return a.verifyMany(cmd.Context(), args, v)
 			}
-			return a.verifyBundle(cmd.Context(), args[0], v)
+			c, err := a.check(cmd.Context(), args[0], v)
+			if err != nil {
+				return err
+			}
+			if v.asJSON {
+				err = a.printJSON(c.shown)
+			} else {
+				err = c.print()
+			}
+			if err != nil {
+				return err
+			}
+			return c.err
 		},
 	}
 	v.trusted.register(cmd)
@@ -288,30 +309,56 @@ func rescored(of *submit.Verified) string {
 	return fmt.Sprintf("re-derived from the gold answers: %d of %d correct, as recorded", s.Correct, s.Planned)
 }
 
-func (a *app) verify(ctx context.Context, dir string, f verifying) error {
+// checked is a run, package or bundle whose integrity was found good.
+type checked struct {
+	kind       string            // "run", "package", "public package" or "evidence bundle"
+	shown      any               // what --json prints
+	print      func() error      // prints the rows
+	commitment ledger.Signed     // what the run's key has signed
+	digest     string            // tells it from another of the same run: of the attestation, the checkpoint or the bundle
+	said       *submit.Predicate // what a package says of itself
+	err        error             // what verify ends with: the signer, completeness, findings
+}
+
+// check verifies what is at path. The error is that it does not verify, or cannot be read.
+func (a *app) check(ctx context.Context, path string, v verifying) (*checked, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, usage(verifiable, "reading %q: %v", path, unwrapPath(err))
+	case !info.IsDir() && !info.Mode().IsRegular():
+		return nil, usage(verifiable, "%q is neither a directory nor a file", path)
+	case info.IsDir() || isArchive(path):
+		return a.checkEvidence(ctx, path, v)
+	}
+	return a.checkBundle(ctx, path, v)
+}
+
+// checkEvidence verifies a run directory or a package, folder or archive.
+func (a *app) checkEvidence(ctx context.Context, dir string, f verifying) (*checked, error) {
 	trusted, err := a.trustedKeys(f.trusted)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	published, err := f.published()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p, err := openEvidence(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer p.Close()
 	if err := f.check(p); err != nil {
-		return err
+		return nil, err
 	}
 	if p.isPublic() {
-		return a.verifyPublic(ctx, p, trusted, published, f)
+		return a.checkPublic(ctx, p, trusted, published, f)
 	}
 	var posted *evidence
 	if f.packaged != "" {
 		if posted, err = openPosted(f.packaged); err != nil {
-			return err
+			return nil, err
 		}
 		defer posted.Close()
 	}
@@ -319,11 +366,11 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 	found, later := (*ledger.Run)(nil), []audit.SealedRejudgment(nil)
 	if p.packaged {
 		if of, err = a.verifyPackage(ctx, p, f.dataset, f.bodies); err != nil {
-			return err
+			return nil, err
 		}
 		found, later = of.Run, of.Later
 	} else if found, later, err = verifyRun(p.files); err != nil {
-		return err
+		return nil, err
 	}
 	v := verification{Complete: found.Complete, Events: found.End.Events, Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
 		ManifestSHA256: found.ManifestSHA256, Missing: found.Missing, Rehearsal: found.Manifest.Rehearsal, Root: found.RootHash,
@@ -331,12 +378,12 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 		RunID: found.Manifest.RunID, Tasks: len(found.Tasks), Unsubmittable: unsubmittable(found)}
 	if found.Complete || published != nil {
 		if v.Checkpoint, err = f.isPublished(p, published); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if posted != nil {
 		if v.PublicPackage, err = posted.isOf(of); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if of != nil {
@@ -355,7 +402,7 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 	} else {
 		decided, err := audit.ReadAdjudications(p.files, found)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		v.Dismissals = trusted.runDismissals(decided, found)
 		v.evidenceVerdict = runVerdict(found, decided, len(v.Dismissals), given)
@@ -369,15 +416,23 @@ func (a *app) verify(ctx context.Context, dir string, f verifying) error {
 		open = gravest(submittable(found, v.Unsubmittable), open)
 	}
 	v.Findings = findings(open)
-	if f.asJSON {
-		err = a.printJSON(v)
-	} else {
-		err = a.printVerification(v, found.Manifest, of, laterRows(found, later))
+	c := &checked{kind: "run", shown: v, commitment: found.Signed(), said: v.Package, err: gravest(untrusted, unfinished, open),
+		print: func() error { return a.printVerification(v, found.Manifest, of, laterRows(found, later)) }}
+	file := trajectory.CheckpointFile
+	if of != nil {
+		c.kind, file = "package", submit.AttestationFile
+	} else if !found.Complete {
+		return c, nil
 	}
-	if err != nil {
-		return err
-	}
-	return gravest(untrusted, unfinished, open)
+	c.digest, err = digestOf(p.files, file)
+	return c, err
+}
+
+// digestOf returns the digest of a small file that was verified.
+func digestOf(dir fs.FS, name string) (string, error) {
+	const most = 16 << 20 // bytes, as verification has it
+	data, err := ledger.ReadFile(dir, name, most)
+	return sign.Digest(data), err
 }
 
 // findings returns what errors with exit code 3 say, for JSON. The slice is not nil.

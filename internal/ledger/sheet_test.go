@@ -91,6 +91,10 @@ run completed failed=1
 func TestSheet(t *testing.T) {
 	m := plan(t, "a")
 	s := sheetOf(t, m, worked)
+	run, err := Verify(memory(files(t, m, worked)), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	digest, signer := sign.Digest(encodePlan(t, m)), testKey(t, 1).Public().ID()
 	event := RunEvent{FilesTouched: []string{}, Level: 1, ManifestSHA256: digest, Mode: "restricted", Model: "scripted-model", PolicyHash: m.PolicyHash, Rehearsal: true, RunID: testRunID,
 		Schema: "gaia.run_event/2", SignedBy: signer, TaskID: "a"}
@@ -115,7 +119,7 @@ func TestSheet(t *testing.T) {
 	second.ToolsUsed = []string{"calculate", "python"}
 	second.Violations = []Violation{{Class: "rule", Description: "it leads to answers", Location: "turn 1, python, call c", RuleID: "R004", Severity: "high"}}
 	want := Sheet{Completed: "2031-02-03T04:05:07.027Z", Dataset: m.Dataset, Events: []RunEvent{first, second}, GuidanceHash: m.GuidanceHash,
-		ManifestSHA256: digest, Model: "scripted-model", PolicyHash: m.PolicyHash, Rehearsal: true, RunID: testRunID, Schema: "gaia.sheet/2",
+		JournalHead: run.End.Head, Root: run.RootHash, ManifestSHA256: digest, Model: "scripted-model", PolicyHash: m.PolicyHash, Rehearsal: true, RunID: testRunID, Schema: "gaia.sheet/2",
 		SignedBy: signer, Started: "2031-02-03T04:05:07.001Z", Tasks: []SheetTask{{CostMicroUSD: ptr[int64](26), EvidenceComplete: true, LatencyMs: 13,
 			Level: 1, Outcome: "failed", Retries: 1, Conduct: trajectory.Conduct{Denials: trajectory.Denials{Rule: 2}, Rollbacks: 1}, TaskID: "a", Tokens: 140}}}
 	if diff := cmp.Diff(want, s); diff != "" {

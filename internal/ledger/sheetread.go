@@ -141,7 +141,7 @@ func (r *sheetReader) seal(f *Fold, t *Task) {
 // sheet returns what was gathered of a complete run; rules are the ids of its constitution.
 func (r *sheetReader) sheet(run *Run, rules []string) Sheet {
 	m := run.Manifest
-	s := Sheet{Completed: run.completed, RecordingFailed: run.Marked, Dataset: m.Dataset, Events: r.events, GuidanceHash: m.GuidanceHash, ManifestSHA256: run.ManifestSHA256,
+	s := Sheet{Completed: run.completed, RecordingFailed: run.Marked, Dataset: m.Dataset, Events: r.events, GuidanceHash: m.GuidanceHash, JournalHead: run.End.Head, Root: run.RootHash, ManifestSHA256: run.ManifestSHA256,
 		Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID, Schema: sheetSchema, SignedBy: run.Key.ID(),
 		Started: run.Started, Tasks: make([]SheetTask, len(run.Tasks))}
 	for i := range s.Events {

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/spf13/cobra"
+)
+
+// several refuses flags that are about one package.
+func (v verifying) several(cmd *cobra.Command) error {
+	for _, name := range []string{"body", "checkpoint", "hmac-key-file", "package"} {
+		if cmd.Flags().Changed(name) {
+			return usage("verify it alone: gaia verify --"+name+" …", "--%s is about one package, and several are given", name)
+		}
+	}
+	return nil
+}
+
+// verifiedLine is the line that verify --json prints for each of several packages.
+type verifiedLine struct {
+	DuplicateOf    string               `json:"duplicate_of,omitzero"` // path of an earlier one with the same digest
+	Equivocation   *ledger.Equivocation `json:"equivocation,omitzero"`
+	Error          string               `json:"error,omitzero"` // why the exit code is not 0
+	ExitCode       int                  `json:"exit_code"`      // of this one alone
+	Kind           string               `json:"kind,omitzero"`  // left out where it does not verify
+	Path           string               `json:"path"`
+	ResubmissionOf string               `json:"resubmission_of,omitzero"` // path of an earlier package of the same run with another statement
+	Result         any                  `json:"result,omitzero"`          // what verify prints of it alone
+}
+
+// The words for exit codes in the lines of several packages.
+var codeWords = map[int]string{exitOK: "ok", exitFailure: "failure", exitUsage: "usage", exitFindings: "findings", exitEvidence: "does not verify",
+	exitIncomplete: "incomplete", exitUntrusted: "signer not trusted"}
+
+// verifyMany verifies several packages one after another and prints a line of each.
+// One that does not verify stops no other. The error has the gravest exit code.
+func (a *app) verifyMany(ctx context.Context, paths []string, v verifying) error {
+	seen := verifiedBefore{}
+	var worst *failure
+	failed := 0
+	for _, path := range paths {
+		one := v
+		if p, err := openEvidence(path); err != nil || !p.packaged {
+			one.dataset = "" // which is about packages
+		} else {
+			p.Close()
+		}
+		c, err := a.check(ctx, path, one)
+		line := verifiedLine{Path: path}
+		if err == nil {
+			line.Kind, line.Result = c.kind, c.shown
+			err = gravest(seen.compare(c, &line), c.err)
+		}
+		if err != nil {
+			f := classify(err)
+			if f.code == exitInterrupted {
+				return err
+			}
+			line.ExitCode, line.Error = f.code, f.err.Error()
+			if failed++; worst == nil || byGravity(f.code, worst.code) < 0 {
+				worst = f
+			}
+		}
+		if v.asJSON {
+			err = a.printJSON(line)
+		} else {
+			_, err = fmt.Fprintln(a.stdout, oneLine(line.text(c)))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	hint := "gaia verify PATH says more of one"
+	if e := (*ledger.Equivocation)(nil); errors.As(worst.err, &e) {
+		hint = equivocationHint
+	}
+	return &failure{code: worst.code, err: fmt.Errorf("%d of %d have another exit code than 0; the gravest: %w", failed, len(paths), worst.err), hints: []string{hint}}
+}
+
+// text is the line for a person; c is nil where it does not verify.
+func (l verifiedLine) text(c *checked) string {
+	text := fmt.Sprintf("%s: %s: ", quoteArg(l.Path), cmp.Or(codeWords[l.ExitCode], fmt.Sprintf("exit code %d", l.ExitCode)))
+	if c == nil {
+		return text + l.Error
+	}
+	text += l.Kind + " of run " + c.commitment.RunID
+	if p := c.said; p != nil && p.Scores != nil {
+		text += fmt.Sprintf(", official %d of %d", p.Scores.Official.Correct, p.Scores.Official.Planned)
+	}
+	if l.DuplicateOf != "" {
+		text += ", the same as " + quoteArg(l.DuplicateOf)
+	}
+	if l.ResubmissionOf != "" {
+		text += ", a resubmission of the run of " + quoteArg(l.ResubmissionOf)
+	}
+	if l.Error != "" {
+		text += ": " + l.Error
+	}
+	return text
+}
+
+// verifiedBefore holds what was verified so far, by run id.
+type verifiedBefore map[string][]verifiedOne
+
+type verifiedOne struct {
+	commitment   ledger.Signed
+	digest, path string
+	isPackage    bool
+}
+
+// compare compares a package with the earlier ones of the same run, says so in its
+// line, and remembers it. The error is an equivocation.
+func (s verifiedBefore) compare(c *checked, line *verifiedLine) error {
+	one := verifiedOne{c.commitment, c.digest, line.Path, c.said != nil}
+	earlier := s[one.commitment.RunID]
+	s[one.commitment.RunID] = append(earlier, one)
+	for _, e := range earlier {
+		if e.digest == one.digest && one.digest != "" {
+			line.DuplicateOf = cmp.Or(line.DuplicateOf, e.path)
+		} else if e.isPackage && one.isPackage {
+			line.ResubmissionOf = cmp.Or(line.ResubmissionOf, e.path)
+		}
+	}
+	for _, e := range earlier {
+		if err := equivocation(e.commitment, one.commitment, [2]string{e.path, one.path}); err != nil {
+			errors.As(err, &line.Equivocation)
+			return err
+		}
+	}
+	return nil
+}
+
+const equivocationHint = "keep both: together they show that the holder of this key vouches for two histories of one run; trust neither"
+
+// equivocation fails with exitEvidence where one key vouches for two histories of a run.
+func equivocation(a, b ledger.Signed, paths [2]string) error {
+	found, err := ledger.Equivocates(a, b, paths, headAt)
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		return nil
+	}
+	return fail(exitEvidence, found, equivocationHint)
+}
+
+// headAt returns the head of the journal at path after so many events, "" where there
+// is no journal: in a public package or a bundle.
+func headAt(path string, events int64) (string, error) {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() && !isArchive(path) {
+		return "", nil
+	}
+	p, err := openEvidence(path)
+	if err != nil {
+		return "", err
+	}
+	defer p.Close()
+	if p.isPublic() {
+		return "", nil
+	}
+	head, err := ledger.HeadAt(p.files, events)
+	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return head, err
+}
