@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -72,7 +70,7 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 	if err != nil {
 		return err
 	}
-	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, release := untilStopped(ctx)
 	defer release()
 	found, err := p.run()
 	if err != nil {

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/gaia-harness/gaia/trajectory"
@@ -130,7 +128,7 @@ func (a *app) doctor(cmd *cobra.Command, c *doctorCall, file *settingsFile) erro
 	if err := x.settle(cmd, file); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	found := x.examine(ctx)

@@ -8,10 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -84,7 +82,7 @@ func (a *app) export(ctx context.Context, dir string, x exporting) error {
 		return err
 	}
 	defer given.Close()
-	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, release := untilStopped(ctx)
 	defer release()
 	var source export.Source
 	if given.packaged {

@@ -35,7 +35,8 @@ func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, 
 		if err := a.printResult(r.Dir, state, unsubmittable(state), asJSON); err != nil {
 			return err
 		}
-		return fail(exitIncomplete, lost, "the run is marked as not submittable; to make up for what is missing, fix the disk, then: "+s.resumeCommand(r.Dir))
+		return fail(exitIncomplete, lost, "make room or repair the disk, then: "+s.resumeCommand(r.Dir),
+			"it finishes the tasks whose evidence is missing; the run stays not submittable, so start a new one for a submission")
 	case errors.Is(err, trajectory.ErrNotRecorded):
 	case errors.As(err, &unfit):
 		if asJSON {
@@ -65,10 +66,10 @@ func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, 
 // unfinished is the failure of a run that can be resumed.
 func unfinished(err error, resume string) error {
 	if errors.Is(err, run.ErrUnmarked) {
-		return fail(exitIncomplete, err, "fix the disk, then: "+resume)
+		return fail(exitIncomplete, err, "make room or repair the disk, then: "+resume)
 	}
 	if errors.Is(err, trajectory.ErrNotRecorded) {
-		return fail(exitIncomplete, err, "the run is marked as not submittable", "fix the disk, then: "+resume)
+		return fail(exitIncomplete, err, "the run stays not submittable", "make room or repair the disk, then: "+resume)
 	}
 	hints := []string{}
 	if source := (*loader.SourceError)(nil); errors.As(err, &source) {

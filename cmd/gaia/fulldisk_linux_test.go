@@ -45,9 +45,9 @@ func TestFullDisk(t *testing.T) {
 		code         int
 		error, hint  string
 	}{
-		{"continue", "--submit-intent", exitIncomplete, "gaia: error: the results are not evidence: recording ended after event ", "gaia: hint: the run is marked as not submittable; "},
-		{"continue", "--submit-intent=false", exitIncomplete, "gaia: error: the results are not evidence: recording ended after event ", "gaia: hint: the run is marked as not submittable; "},
-		{"stop", "--submit-intent", exitIncomplete, "gaia: error: evidence could not be recorded: write events.jsonl: no space left on device", "gaia: hint: the run is marked as not submittable\n"},
+		{"continue", "--submit-intent", exitIncomplete, "gaia: error: the results are not evidence: recording ended after event ", "gaia: hint: make room or repair the disk, then: gaia resume "},
+		{"continue", "--submit-intent=false", exitIncomplete, "gaia: error: the results are not evidence: recording ended after event ", "gaia: hint: make room or repair the disk, then: gaia resume "},
+		{"stop", "--submit-intent", exitIncomplete, "gaia: error: evidence could not be recorded: write events.jsonl: no space left on device", "gaia: hint: the run stays not submittable\n"},
 	} {
 		t.Run(tt.flag+tt.intent, func(t *testing.T) {
 			disk := smallDisk(t, 120) // which nothing but the journal fills up: the tasks have no attachments

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -222,7 +219,7 @@ func (a *app) publishedGold(ctx context.Context, dir fs.FS, source string) (*aud
 	if err != nil {
 		return nil, err
 	}
-	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, release := untilStopped(ctx)
 	defer release()
 	return a.goldFor(ctx, source, m)
 }

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
@@ -88,7 +86,7 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile) 
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	fmt.Fprintf(a.stderr, "gaia: putting %d answers that say nothing to %s at %s\n", len(judge.Battery()), oneLine(e.Name), oneLine(e.Origin))

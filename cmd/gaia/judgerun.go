@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
@@ -102,7 +100,7 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 			fmt.Fprintf(a.stderr, "gaia: %d of %d answers are done\n", done, of)
 		}
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	r, err := j.Judgment(ctx)

@@ -5,13 +5,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/evaluator"
@@ -62,7 +59,7 @@ any way is a failed evaluation.`,
 			if settings != "" && !own {
 				return usage("gaia ledger evaluate --evaluators --settings FILE", "--settings is for --evaluators")
 			}
-			ctx, release := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, release := untilStopped(cmd.Context())
 			defer release()
 			by := ledger.Evaluators(limits)
 			if own {

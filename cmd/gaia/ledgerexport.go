@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/spf13/cobra"
@@ -70,7 +68,7 @@ func recorded(unrecorded []string) error {
 }
 
 func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, task, out string) error {
-	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, release := untilStopped(ctx)
 	defer release()
 	q.anew, q.live = true, true // what is kept of runs is nothing to sign
 	events, unrecorded := []ledger.RunEvent{}, []string{}

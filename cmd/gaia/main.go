@@ -8,9 +8,30 @@
 // environment.
 package main
 
-import "os"
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// leastMemory is the smallest address space, in bytes, that a run works in. Below it the Go
+// runtime ends the program in the middle, with the exit code of bad usage.
+const leastMemory = 2 << 30
 
 func main() {
 	a := newApp()
+	if err := checkMemory(); err != nil {
+		os.Exit(a.exit(err))
+	}
 	os.Exit(a.exit(a.execute(os.Args[1:])))
+}
+
+// checkMemory refuses a limit of the address space that is too low.
+func checkMemory() error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &limit); err != nil || limit.Cur >= leastMemory {
+		return nil // without a known limit there is nothing to refuse
+	}
+	return fail(exitFailure, fmt.Errorf("the address space is limited to %d MiB, and gaia needs %d MiB", limit.Cur>>20, leastMemory>>20),
+		"raise the limit of this shell: ulimit -v unlimited")
 }

@@ -175,8 +175,9 @@ func (p program) signalAfter(n int, signals ...os.Signal) (code int, stderr stri
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	for name, signals := range map[string][]os.Signal{
-		"drain": {os.Interrupt},
-		"stop":  {os.Interrupt, os.Interrupt},
+		"drain":   {os.Interrupt},
+		"stop":    {os.Interrupt, os.Interrupt},
+		"hang-up": {syscall.SIGHUP},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProgram(t)
@@ -194,11 +195,50 @@ func TestInterrupt(t *testing.T) {
 				t.Fatal(err)
 			}
 			begun, ended := bytes.Count(journal, []byte(`"type":"task_started"`)), bytes.Count(journal, []byte(`"type":"attempt_ended"`))
-			if name == "drain" && begun != ended {
+			if len(signals) == 1 && begun != ended {
 				t.Errorf("%d attempts began, %d ended: a task under way was cut off", begun, ended)
 			}
 			p.resumes()
 		})
+	}
+}
+
+// TestBrokenPipe: a run whose output nobody reads any longer finishes what is under way.
+func TestBrokenPipe(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t)
+	cmd := p.command("run", "--submit-intent")
+	pipe, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewScanner(pipe)
+	for in.Scan() && !strings.Contains(in.Text(), "attempt ended") {
+	}
+	pipe.Close()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+		t.Errorf("%v, want exit code %d", err, exitInterrupted)
+	}
+	p.resumes()
+}
+
+// TestMemoryLimit: too low a limit of the address space is a failure, not bad usage.
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	cmd := newProgram(t).command("version")
+	cmd.Args = append([]string{"sh", "-c", `ulimit -v 1500000 && exec "$0" version`}, cmd.Path)
+	var err error
+	if cmd.Path, err = exec.LookPath("sh"); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitFailure || !strings.Contains(string(out), "gaia: hint: raise the limit of this shell: ulimit -v unlimited") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

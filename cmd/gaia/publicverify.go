@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/submit"
@@ -47,7 +45,7 @@ func (a *app) checkPublic(ctx context.Context, given *evidence, trusted trust, p
 		return nil, err
 	}
 	if f.dataset != "" {
-		ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		ctx, release := untilStopped(ctx)
 		defer release()
 		set, _, err := a.plannedSplit(ctx, f.dataset, p.Manifest.Dataset)
 		if err == nil {

@@ -24,20 +24,43 @@ type stopper struct {
 	underWay func() int // tasks
 }
 
-// catchSignals takes interrupts and terminations over until they are released.
+// stopSignals are the signals that stop a command. The hang-up is left out where it was ignored
+// from the start, as nohup does.
+func stopSignals() []os.Signal {
+	stops := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		stops = append(stops, syscall.SIGHUP)
+	}
+	return stops
+}
+
+// untilStopped returns a context that the first stop signal ends.
+func untilStopped(parent context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(parent, stopSignals()...)
+}
+
+// catchSignals takes the stop signals over until they are released, and a broken pipe: the
+// reader of the output has gone, as a terminal that hangs up.
 func (a *app) catchSignals(parent context.Context) *stopper {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
 	draining, ended := make(chan struct{}), make(chan struct{})
 	s := &stopper{ctx: ctx, drain: draining, out: a.stderr, underWay: func() int { return 0 }}
 	s.release = sync.OnceFunc(func() { signal.Stop(signals); close(ended); cancel() })
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, append(stopSignals(), syscall.SIGPIPE)...)
 	go func() {
 		for n := 0; ; n++ {
 			select {
 			case <-ended:
 				return
-			case <-signals:
+			case sig := <-signals:
+				if sig == syscall.SIGPIPE {
+					signal.Ignore(syscall.SIGPIPE) // each further line would break the pipe again
+				}
+				if sig == syscall.SIGPIPE && n > 0 { // the interrupt ended the reader, too
+					n--
+					continue
+				}
 			}
 			if n > 0 || !s.begun.Load() {
 				cancel()

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
@@ -123,7 +120,7 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	if c.Harness, err = harness(); err != nil {
 		return err
 	}
-	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, release := untilStopped(ctx)
 	defer release()
 	p, err := submit.Build(ctx, c)
 	var refusal *submit.Refusal

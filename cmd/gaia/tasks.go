@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os/signal"
-	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/loader"
@@ -61,7 +59,7 @@ func (a *app) withTasks(cmd *cobra.Command, q *taskQuery, do func(context.Contex
 	if q.notice == nil {
 		a.tellNews(&q.taskFlags)
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilStopped(cmd.Context())
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	set, gold, err := a.loadTasks(ctx, q.taskFlags)

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
@@ -221,7 +219,7 @@ func (a *app) verifyPackage(ctx context.Context, p *evidence, dataset string, bo
 	if dataset == "" {
 		return of, nil
 	}
-	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, release := untilStopped(ctx)
 	defer release()
 	if o.Gold, err = a.goldFor(ctx, dataset, of.Run.Manifest); err != nil {
 		return nil, err

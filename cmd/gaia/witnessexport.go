@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
-	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -91,7 +89,7 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 	if err := notWithin("the witness bundles", dir, filepath.Dir(out.path)); err != nil {
 		return err
 	}
-	ctx, release := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, release := untilStopped(ctx)
 	defer release()
 	defer func() { out.discard() }()
 	reader := ledger.WitnessReader{Task: x.task, UnpricedAsZero: x.unpriced,
