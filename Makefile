@@ -22,7 +22,7 @@ fuzz:
 # installed once into it (half a minute), INSPECT, which reads exports, likewise, and python3 and node where they are there.
 # What is not there is skipped, and said.
 COSIGN ?= v2.6.5 v3.1.3
-PYTHON_PACKAGES ?= huggingface_hub==2.4.0 pyarrow==26.0.1 pandas==3.1.1
+PYTHON_PACKAGES ?= huggingface_hub==2.4.0 pyarrow==26.0.1 pandas==3.1.1 securesystemslib==1.6.0 cryptography==50.0.2
 INSPECT ?= inspect_ai==0.3.285
 INTEROP ?= $(shell go env GOPATH)/bin/gaia-interop
 interop:
@@ -33,9 +33,9 @@ interop:
 		programs=$${programs:+$$programs:}$$dir/cosign; \
 	done; \
 	venv=$(INTEROP)/python-$$(echo $(PYTHON_PACKAGES) | tr ' =' '_-'); \
-	$$venv/bin/python -c 'import huggingface_hub, pyarrow, pandas' 2>/dev/null || \
+	$$venv/bin/python -c 'import huggingface_hub, pyarrow, pandas, securesystemslib, cryptography' 2>/dev/null || \
 		{ rm -rf $$venv && python3 -m venv $$venv && $$venv/bin/python -m pip install -q --disable-pip-version-check $(PYTHON_PACKAGES); } || \
-		echo "SKIPPED: $(PYTHON_PACKAGES) cannot be installed, so datasets are not compared with what Python reads and writes"; \
+		echo "SKIPPED: $(PYTHON_PACKAGES) cannot be installed, so datasets and envelopes are not compared with what Python reads and writes"; \
 	inspect=$(INTEROP)/python-$$(echo $(INSPECT) | tr ' =' '_-'); \
 	$$inspect/bin/python -c 'import inspect_ai' 2>/dev/null || \
 		{ rm -rf $$inspect && python3 -m venv $$inspect && $$inspect/bin/python -m pip install -q --disable-pip-version-check $(INSPECT); } || \
