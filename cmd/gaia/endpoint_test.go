@@ -258,7 +258,7 @@ func TestReplay(t *testing.T) {
 	if !strings.Contains(out, `"cassette":"replay"`) || !strings.Contains(out, "gaia: replay: the answers come from a cassette; no model was asked\n") {
 		t.Errorf("run says:\n%s", out)
 	}
-	if out := p.want(exitOK, "verify", p.newest()); !strings.Contains(out, "replay     the answers come from a cassette; no model was asked\n") {
+	if out := p.want(exitOK, "verify", p.newest()); !strings.Contains(unaligned(out), "\nreplay the answers come from a cassette; no model was asked\n") {
 		t.Errorf("verify says:\n%s", out)
 	}
 	if m := p.plan(p.newest()); m.Cassette != ledger.CassetteReplay {
