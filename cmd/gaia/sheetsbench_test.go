@@ -163,10 +163,7 @@ func BenchmarkLedger(b *testing.B) {
 		{"rank", func() error { return r.rankRules(query()) }},
 		{"metrics", func() error { return r.countMetrics(query()) }},
 		{"evaluate", func() error {
-			if err := r.evaluate(b.Context(), query(), ledger.Evaluators(ledger.DefaultLimits())); classify(err).code != exitFindings {
-				return err
-			}
-			return nil
+			return r.evaluate(b.Context(), query(), ledger.Evaluators(ledger.DefaultLimits()))
 		}},
 		{"list", func() error { return r.list(query()) }},
 		{"list as JSON", func() error { return r.list(asJSON()) }},
@@ -180,7 +177,9 @@ func BenchmarkLedger(b *testing.B) {
 			debug.FreeOSMemory()
 			fromHere := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // else what was before counts, too
 			for b.Loop() {
-				must(b, c.ask())
+				if err := c.ask(); err == nil || classify(err).code != exitUntrusted { // the key of the sheets is made up
+					b.Fatal(err)
+				}
 			}
 			if status, err := os.ReadFile("/proc/self/status"); err == nil && fromHere == nil {
 				_, peak, _ := strings.Cut(string(status), "VmHWM:")

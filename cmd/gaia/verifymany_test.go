@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -218,5 +220,35 @@ func TestVerifyMany(t *testing.T) {
 		if code, stdout, stderr := command(t, "verify", h.full, h.later, flag, h.full); code != exitUsage || stdout != "" || !strings.Contains(stderr, flag+" is about one package") {
 			t.Errorf("%s: exit code %d\n%s%s", flag, code, stdout, stderr)
 		}
+	}
+}
+
+// TestDatasetLoadedOnce: packages of one dataset are compared with what was loaded for
+// the first; runs and bundles among them need no dataset.
+func TestDatasetLoadedOnce(t *testing.T) {
+	p := newProgram(t)
+	p.want(exitOK, "run", "--submit-intent", "--limit", "2")
+	p.want(exitOK, "submit", "--out", "packages", p.runDir())
+	p.want(exitOK, "submit", "--out", "packages", "--public", p.runDir())
+	packages, err := filepath.Glob(filepath.Join(p.dir, "packages", "*"))
+	if err != nil || len(packages) != 2 {
+		t.Fatal(packages, err)
+	}
+	out := p.want(exitOK, append([]string{"verify", "--json", "--dataset", "fixtures", p.runDir()}, packages...)...)
+	if strings.Count(out, `"exit_code":0`) != 3 || !strings.Contains(out, `"scores":"re-derived from the gold answers: `) || !strings.Contains(out, `"dataset":"ids and levels only`) {
+		t.Error(out)
+	}
+
+	data := filepath.Join(t.TempDir(), "data")
+	must(t, os.CopyFS(data, fixtures.Dataset()))
+	a := &app{stderr: io.Discard, getenv: func(string) string { return "" }}
+	m, _, _, err := ledger.ReadPlan(os.DirFS(packages[0]))
+	must(t, err)
+	for range 2 {
+		set, _, err := a.plannedSplit(t.Context(), "dir:"+data, m.Dataset)
+		if err != nil || len(set.IDs) == 0 {
+			t.Fatal(err)
+		}
+		must(t, os.RemoveAll(data))
 	}
 }
