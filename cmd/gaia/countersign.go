@@ -68,8 +68,11 @@ func (a *app) countersign(dir string, d adjudication) error {
 	if err != nil {
 		return fmt.Errorf("auditing with the countersignature in %q: %w", path, err)
 	}
-	return a.printAdjudicated(dir, adjudicated{CountersignedBy: key.Public().ID(), Decision: target.Decision, File: path, Finding: f.ID, KeyID: found.Key.ID(),
-		Reason: target.Reason, RuleID: f.RuleID, SHA256: sign.Digest(envelope), TaskID: f.TaskID}, after, found, d.asJSON)
+	if err := a.printAdjudicated(dir, adjudicated{CountersignedBy: key.Public().ID(), Decision: target.Decision, File: path, Finding: f.ID, KeyID: found.Key.ID(),
+		Reason: target.Reason, RuleID: f.RuleID, SHA256: sign.Digest(envelope), TaskID: f.TaskID}, after, found, d.asJSON); err != nil {
+		return err
+	}
+	return a.checkSigner(found)
 }
 
 // decisionOf returns the one decision that name names: by its file, or by the start of its

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -125,4 +126,20 @@ func lastError(stderr string) string {
 	_, after, _ := strings.Cut(stderr, "gaia: error: ")
 	text, _, _ := strings.Cut(after, "\n")
 	return text
+}
+
+// TestUntrustedCountersigner: who countersigns a run by an unknown key gets exit code 6
+// when that is done.
+func TestUntrustedCountersigner(t *testing.T) {
+	k := newKeeper(t, decidable)
+	leak := k.id(t, leakRule)
+	if code, _, stderr := k.decide(leak, audit.Dismiss); code != exitOK {
+		t.Fatal(stderr)
+	}
+	second, key := secondKey(t, 7)
+	k.env = map[string]string{"HOME": t.TempDir()}
+	code, stdout, stderr := k.command("adjudicate", k.dir, "--countersign", strings.TrimPrefix(leak, "sha256:")[:12], "--key", second)
+	if code != exitUntrusted || !strings.Contains(stdout, key.ID()) || !strings.HasPrefix(lastError(stderr), "the bytes are what was signed, but by a key you do not trust: ") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
 }
