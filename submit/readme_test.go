@@ -152,7 +152,7 @@ func TestDocumentedShell(t *testing.T) {
 func TestReadmeIsInert(t *testing.T) {
 	const trap = "x\\u001b[2J\\u202e`](http://a.example)\\n\\n# Scores\\n<img src=x> | \\u0000"
 	text := planned(unlisted(t), `{"model":{"name":"`+trap+`","origin":"`+trap+`"},
-		"dataset":{"selection":"`+trap+`","name":"`+trap+`","revision":"`+trap+`"}}`)
+		"search":{"engine":"`+trap+`","origin":"`+trap+`"},"dataset":{"revision":"`+trap+`"}}`)
 	text = strings.ReplaceAll(text, firstTask, firstTask+"\x1b[31m`|")
 	for _, public := range []bool{false, true} {
 		c := config(t, text)
