@@ -449,7 +449,7 @@ func TestArchiveBomb(t *testing.T) {
 		data []byte
 		why  string
 	}{
-		"noise before zeros":      {packed(t, harbour, map[string][]byte{"events.jsonl": noise, "results.jsonl": zeros}), errGrows.Error()},
+		"noise before zeros":      {packed(t, harbour, map[string][]byte{"events.jsonl": noise, "trajectories.jsonl": zeros}), errGrows.Error()},
 		"zeros":                   {packed(t, harbour, map[string][]byte{"events.jsonl": zeros}), errGrows.Error()},
 		"zeros behind the tar":    {zipped(t, slices.Concat(tarred(t, harbourItems()), zeros)), errGrows.Error()},
 		"a GiB of journal":        {claimed("events.jsonl", 1<<30), errGrows.Error()},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/google/renameio/v2"
 )
 
@@ -51,7 +52,7 @@ func ContinueRecorder(dir string, next http.RoundTripper) (*Recorder, error) {
 	if next == nil {
 		next = plainTransport()
 	}
-	return &Recorder{dir: dir, next: next, counts: counts}, nil
+	return &Recorder{dir: dir, next: transport.Guard(next), counts: counts}, nil
 }
 
 // RoundTrip implements http.RoundTripper.

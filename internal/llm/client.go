@@ -71,7 +71,7 @@ func New(c Config) *Client {
 	}
 	c.APIKey, c.BaseURL = strings.TrimSpace(c.APIKey), strings.TrimSpace(c.BaseURL)
 	return &Client{config: c, broken: unusable(c), http: &http.Client{
-		Transport: c.Transport,
+		Transport: transport.Guard(c.Transport),
 		// A redirect would carry prompts, and on the same host the key, to a place nobody chose.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -79,7 +79,7 @@ func New(c Config) *Client {
 
 // plainTransport reads no environment: no proxy sees a prompt that nobody named.
 func plainTransport() http.RoundTripper {
-	return transport.Guard(&http.Transport{ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second})
+	return &http.Transport{ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second}
 }
 
 // unusable says why no request can be made from c, without showing the key or the address, which may
