@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gaia-harness/gaia/trajectory"
@@ -77,6 +78,36 @@ func TestInteropNode(t *testing.T) {
 	refused("a file added", "KEY.pub", "there are other files than the statement is about")
 	if err := os.Remove(filepath.Join(p.Path, "notes.txt")); err != nil {
 		t.Fatal(err)
+	}
+	accepted()
+	elsewhere := filepath.Join(above, "elsewhere")
+	for _, name := range Files() {
+		path := filepath.Join(p.Path, name)
+		if err := os.Rename(path, elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		for kind, make := range map[string]func() error{
+			"a link to the same bytes": func() error { return os.Symlink(elsewhere, path) },
+			"a link to a device":       func() error { return os.Symlink("/dev/zero", path) },
+			"a pipe":                   func() error { return syscall.Mkfifo(path, 0o600) },
+			"a folder":                 func() error { return os.Mkdir(path, 0o700) },
+		} {
+			if err := make(); err != nil {
+				t.Fatal(err)
+			}
+			refused(name+" is "+kind, "KEY.pub", name+" is not a regular file")
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(t, path, nil)
+		if err := os.Truncate(path, 1<<30+1); err != nil { // a sparse file
+			t.Fatal(err)
+		}
+		refused(name+" is large", "KEY.pub", name+" is larger than 1 GiB")
+		if err := os.Rename(elsewhere, path); err != nil {
+			t.Fatal(err)
+		}
 	}
 	accepted()
 }
