@@ -2,6 +2,7 @@ package trajectory
 
 import (
 	"fmt"
+	"math/big"
 	mathrand "math/rand/v2"
 	"testing"
 	"time"
@@ -134,5 +135,44 @@ func TestFirstIDAfterAResume(t *testing.T) {
 				t.Errorf("only %d of %d first ids are far from the last one", large, rounds)
 			}
 		})
+	}
+}
+
+// TestIDsAreNotGuessed: within a millisecond each of the 68 low bits of the
+// steps is random, so that a neighbour of a disclosed line has no id to guess.
+// The ids stay within a few milliseconds of the clock.
+func TestIDsAreNotGuessed(t *testing.T) {
+	cfg := config()
+	now := time.UnixMilli(1_900_000_000_000)
+	cfg.Now, cfg.Rand = func() time.Time { return now }, mathrand.NewChaCha8([32]byte{68})
+	l := newLog(t, &disk{}, End{Head: manifestDigest}, cfg)
+	const events = 20_000
+	var last ulid.ULID
+	set, steps := [80]int{}, 0
+	for n := range events {
+		id, err := l.nextID()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 && id.Compare(last) <= 0 {
+			t.Fatalf("%s after %s", id, last)
+		}
+		if n > 0 && id.Time() == last.Time() {
+			steps++
+			step := new(big.Int).Sub(new(big.Int).SetBytes(id[6:]), new(big.Int).SetBytes(last[6:]))
+			step.Sub(step, big.NewInt(1))
+			for i := range set {
+				set[i] += int(step.Bit(i))
+			}
+		}
+		last, l.last = id, id
+	}
+	for i, n := range set {
+		if i < 68 && (n < steps*45/100 || n > steps*55/100) || i >= 68 && n > 0 {
+			t.Errorf("bit %d is set in %d of %d steps", i, n, steps)
+		}
+	}
+	if ahead := last.Time() - ulid.Timestamp(now); ahead > events/1000 {
+		t.Errorf("%d events took %d milliseconds", events, ahead)
 	}
 }

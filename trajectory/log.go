@@ -213,18 +213,19 @@ func (l *Log) enqueue(drafts []Draft, bodies []body, invalid error) ([]string, e
 }
 
 // nextID returns an id above the last one, also when the clock steps back and
-// when the last one is of a process before this one: of the same millisecond it
-// is the last one and a random step, of a later one random. (The library's
-// monotonic source draws some 250 times for a step of this size, and knows only
-// the ids that it made itself.)
+// when the last one is of a process before this one. In a later millisecond all
+// 80 bits are random. In the same one it is the last id and a random step of up
+// to 2⁶⁸, so that who knows the ids before and behind cannot guess it. (The
+// library's monotonic source draws some 250 times for a step, and knows only the
+// ids that it made itself.)
 func (l *Log) nextID() (ulid.ULID, error) {
 	ms := max(ulid.Timestamp(l.cfg.Now()), l.last.Time())
 	if ms == l.last.Time() {
-		var step [8]byte
-		if _, err := io.ReadFull(l.random, step[:6]); err != nil {
+		var step [9]byte
+		if _, err := io.ReadFull(l.random, step[:]); err != nil {
 			return ulid.ULID{}, err
 		}
-		if id, ok := after(l.last, 1+binary.LittleEndian.Uint64(step[:])); ok {
+		if id, ok := after(l.last, uint16(step[8]&15), binary.LittleEndian.Uint64(step[:8])); ok {
 			return id, nil
 		}
 		ms++
@@ -232,17 +233,16 @@ func (l *Log) nextID() (ulid.ULID, error) {
 	return ulid.New(ms, l.random)
 }
 
-// after returns the id that is step, at most 2⁴⁸, above one of the same
+// after returns the id that is high·2⁶⁴ + low + 1 above one of the same
 // millisecond; false if there is none.
-func after(id ulid.ULID, step uint64) (ulid.ULID, bool) {
-	low := binary.BigEndian.Uint64(id[8:])
-	high := binary.BigEndian.Uint16(id[6:8])
-	sum, carry := bits.Add64(low, step, 0)
-	if uint64(high)+carry > math.MaxUint16 {
+func after(id ulid.ULID, high uint16, low uint64) (ulid.ULID, bool) {
+	sum, carry := bits.Add64(binary.BigEndian.Uint64(id[8:]), low, 1)
+	top := uint64(binary.BigEndian.Uint16(id[6:8])) + uint64(high) + carry
+	if top > math.MaxUint16 {
 		return ulid.ULID{}, false
 	}
 	binary.BigEndian.PutUint64(id[8:], sum)
-	binary.BigEndian.PutUint16(id[6:8], high+uint16(carry))
+	binary.BigEndian.PutUint16(id[6:8], uint16(top))
 	return id, true
 }
 
