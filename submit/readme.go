@@ -18,6 +18,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -163,7 +164,7 @@ func checkReadme(pkg fs.FS, digests map[string]string) error {
 			line++
 		case r == utf8.RuneError && n == 1:
 			return &trajectory.Fault{File: ReadmeFile, Line: line, Reason: "is not UTF-8"}
-		case r != '\t' && !strconv.IsPrint(r): // the shell lines have tabs
+		case r != '\t' && visible.Hidden(r): // the shell lines have tabs
 			return &trajectory.Fault{File: ReadmeFile, Line: line, Reason: fmt.Sprintf("holds %U, which does not print", r)}
 		}
 	}
@@ -264,30 +265,21 @@ func count(n int, noun string) string {
 // longest bounds what is shown of a text of the run, in characters.
 const longest = 300
 
-// plain shows text on one line: what does not print is escaped, and what is
-// long is cut.
-func plain(s string) string {
-	var b strings.Builder
+// plain shows text on one line: hidden characters are escaped, and what is long
+// is cut.
+func plain(s string) string { return visible.Line(cut(s)) }
+
+// cut returns the beginning of a long text.
+func cut(s string) string {
 	n := 0
-	for _, r := range s {
+	for i := range s {
 		if n++; n > longest {
-			b.WriteString("…")
-			break
+			return s[:i] + "…"
 		}
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 	}
-	return b.String()
+	return s
 }
 
 // quote is plain for text that stands within a sentence: in quotes, and with
 // its own quotes escaped.
-func quote(s string) string {
-	if r := []rune(s); len(r) > longest {
-		s = string(r[:longest]) + "…"
-	}
-	return strconv.Quote(s)
-}
+func quote(s string) string { return visible.Quote(cut(s)) }

@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -150,7 +151,7 @@ func TestDocumentedShell(t *testing.T) {
 // TestReadmeIsInert: what the run says can neither steer a terminal nor pass
 // for the README's own words.
 func TestReadmeIsInert(t *testing.T) {
-	const trap = "x\\u001b[2J\\u202e`](http://a.example)\\n\\n# Scores\\n<img src=x> | \\u0000"
+	const trap = "x\\u001b[2J\\u202e\\u200b\\ufe0f\\u3164`](http://a.example)\\n\\n# Scores\\n<img src=x> | \\u0000"
 	text := planned(unlisted(t), `{"model":{"name":"`+trap+`","origin":"`+trap+`"},
 		"search":{"engine":"`+trap+`","origin":"`+trap+`"},"dataset":{"revision":"`+trap+`"}}`)
 	text = strings.ReplaceAll(text, firstTask, firstTask+"\x1b[31m`|")
@@ -161,7 +162,7 @@ func TestReadmeIsInert(t *testing.T) {
 		p := mustBuild(t, c)
 		readme, _, _ := strings.Cut(string(load(t, p.Path)[ReadmeFile]), "```sh\n")
 		for _, r := range readme {
-			if r < ' ' && r != '\n' || r == 0x7f || r == 0x202e {
+			if r != '\n' && r != '\t' && visible.Hidden(r) {
 				t.Errorf("README.md holds %U", r)
 			}
 		}
@@ -172,7 +173,7 @@ func TestReadmeIsInert(t *testing.T) {
 			}
 		}
 		if strings.Count(readme, "\n# ") != 0 || strings.Contains(outside, "<img") || strings.Contains(outside, "a.example") ||
-			!strings.Contains(readme, `x\x1b[2J\u202e\x60](http://a.example)\n\n# Scores`) || !strings.Contains(readme, `Harbour\x60](http://a.example)`) {
+			!strings.Contains(readme, `x\u001b[2J\u202e\u200b\ufe0f\u3164\x60](http://a.example)\u000a\u000a# Scores`) || !strings.Contains(readme, `Harbour\x60](http://a.example)`) {
 			t.Errorf("README.md:\n%s", readme)
 		}
 	}
@@ -270,7 +271,7 @@ func TestText(t *testing.T) {
 		{code(""), "(none)"},
 		{code("sample-model v1 é"), "`sample-model v1 é`"},
 		{code("a`b|c\n"), "`a\\x60b\\x7cc\\n`"},
-		{plain("\x1b[0m\u202e\u00a0\xff"), `\x1b[0m\u202e\u00a0` + "\ufffd"},
+		{plain("\x1b[0m\u202e\u00a0\xff"), `\u001b[0m\u202e\u00a0` + "\ufffd"},
 		{plain(long), long},
 		{plain(long + "x"), long + "…"},
 		{quote(`a "b"` + "\r"), `"a \"b\"\r"`},

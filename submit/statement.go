@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -93,7 +93,7 @@ func (s Submitter) Check() error {
 		return errors.New("neither an organisation nor a contact is named")
 	}
 	for _, of := range [][2]string{{"organisation", s.Organisation}, {"contact", s.Contact}} {
-		if len(of[1]) > maxNamed || strings.TrimSpace(of[1]) != of[1] || !utf8.ValidString(of[1]) || strings.ContainsFunc(of[1], func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if len(of[1]) > maxNamed || strings.TrimSpace(of[1]) != of[1] || !utf8.ValidString(of[1]) || strings.ContainsFunc(of[1], visible.Hidden) {
 			return fmt.Errorf("the %s %q is not one line of at most %d bytes that can be printed", of[0], of[1], maxNamed)
 		}
 	}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"strconv"
 	"strings"
-	"unicode"
+
+	"github.com/gaia-harness/gaia/internal/visible"
 )
 
 type listFilesArgs struct{}
@@ -68,8 +68,8 @@ func describe(info fs.FileInfo, err error) string {
 
 // plainName quotes a name that would not stay on its line.
 func plainName(name string) string {
-	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strconv.Quote(name)
+	if strings.ContainsFunc(name, visible.Hidden) {
+		return visible.Quote(name)
 	}
 	return name
 }

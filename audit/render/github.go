@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/visible"
 )
 
 // GitHub returns a report as workflow commands, a line each: what a job prints
@@ -57,7 +58,7 @@ func command(out *strings.Builder, kind, file string, line int64, title, text st
 
 // data and property escape as the toolkit of GitHub's actions does.
 func data(s string) string {
-	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(visible(s))
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(visible.Line(s))
 }
 
 func property(s string) string {

@@ -7,15 +7,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/visible"
 )
 
 // hostile texts try to end the place in which they are shown.
 var hostile = map[string]string{
 	"escape":     "\x1b]0;title\x07\x1b[31mred\u202e\u2028",
+	"unseen":     "a\u00ad\u034f\u115f\u180e\u200b\u2800\u3164\ufe0f\ufeff\U000e0041\U000e0100b",
 	"command":    "x\n::error title=owned::y\r\n##[set-output name=a]b%0A::stop-commands::t",
 	"table":      "a | b |\n|---|\n# head",
 	"code":       "`` ` ``` <script>alert(1)</script> ```` [x](https://evil.example) @everyone ![i](//evil.example/i.png)",
@@ -109,7 +110,7 @@ func harmless(t *testing.T, s string) {
 
 func printable(t *testing.T, s string) {
 	t.Helper()
-	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if strings.ContainsFunc(s, visible.Hidden) {
 		t.Errorf("what does not print: %q", s)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/visible"
 )
 
 // most is how many findings, and how many gaps, are shown in Markdown: a comment on
@@ -99,7 +100,7 @@ func rest(out *strings.Builder, all int, things string) {
 // code is a code span of any text, whose fence is longer than what the text could
 // close it with.
 func code(s string) string {
-	if s = visible(s); strings.TrimSpace(s) == "" {
+	if s = visible.Line(s); strings.TrimSpace(s) == "" {
 		return "nothing"
 	}
 	longest, run := 0, 0

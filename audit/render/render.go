@@ -17,7 +17,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
@@ -44,7 +43,7 @@ func Findings(r audit.Report) []audit.Finding {
 // Short is the beginning of a finding's id, enough to name it by.
 func Short(id string) string {
 	hex := strings.TrimPrefix(id, "sha256:")
-	return hex[:min(12, len(hex))]
+	return strings.ToValidUTF8(hex[:min(12, len(hex))], "") // an id of another program can be any text
 }
 
 // A Score is one of the scores of a report, with what it means.
@@ -152,20 +151,3 @@ func verdict(r audit.Report) string {
 
 // journal names the file whose lines findings point to.
 func journal(dir string) string { return path.Join(dir, trajectory.JournalFile) }
-
-// visible shows what does not print, or steers what does, as escapes; what is
-// left is one line.
-func visible(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			fmt.Fprintf(&b, `\U%08x`, r)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -123,7 +124,7 @@ func sarif(r audit.Report, dir string, checks []audit.Check) ([]byte, error) {
 	log := sarifLog{Schema: "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json", Version: "2.1.0",
 		Runs: []sarifRun{{
 			Tool:        sarifTool{sarifDriver{Name: "gaia audit", InformationURI: project, Rules: rules}},
-			Automation:  sarifID{"gaia-audit/" + visible(r.RunID)},
+			Automation:  sarifID{"gaia-audit/" + visible.Line(r.RunID)},
 			Invocations: []sarifInvocation{{ExecutionSuccessful: true, EndTimeUTC: r.AuditedAt}},
 			Results:     results(r, dir, index),
 			Properties:  map[string]any{"clean": r.Attestation.Clean, "strictClean": r.Attestation.StrictClean, "rehearsal": r.Rehearsal},
@@ -147,7 +148,7 @@ func results(r audit.Report, dir string, index map[string]int) []sarifResult {
 			Fingerprints: fingerprints("gaiaFindingId/v1", f.ID), Suppressions: []sarifSuppression{},
 			Properties: map[string]any{"severity": f.Severity, "finding": Short(f.ID), "ruleVersion": f.RuleVersion}}
 		if f.Closed != "" {
-			s.Suppressions = append(s.Suppressions, sarifSuppression{Kind: "external", Status: "accepted", Justification: string(f.Closed) + ": " + visible(reasons[f.ID])})
+			s.Suppressions = append(s.Suppressions, sarifSuppression{Kind: "external", Status: "accepted", Justification: string(f.Closed) + ": " + visible.Line(reasons[f.ID])})
 		}
 		for name, value := range map[string]string{"outcome": string(f.Outcome), "taskId": f.TaskID, "evidenceSha256": f.EvidenceSHA256} {
 			if value != "" {
@@ -219,5 +220,5 @@ func at(dir string, line int64) []sarifLocation {
 // message escapes what a SARIF message gives a meaning: placeholders (§3.11.5)
 // and links (§3.11.6).
 func message(s string) sarifText {
-	return sarifText{strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "{", "{{", "}", "}}").Replace(visible(s))}
+	return sarifText{strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "{", "{{", "}", "}}").Replace(visible.Line(s))}
 }

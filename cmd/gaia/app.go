@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -113,34 +114,7 @@ func oneArg(name string) cobra.PositionalArgs {
 
 // oneLine makes text from outside safe to print on one line of a terminal.
 func oneLine(s string) string {
-	return strings.ReplaceAll(printable(s), "\n", " ")
-}
-
-// printable shows control characters as escapes, except tab and newline, and
-// so keeps what a model or a page said from steering the terminal.
-func printable(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n' || r == '\t':
-			b.WriteRune(r)
-		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || isBidi(r):
-			b.WriteString(escape(r))
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// isBidi reports characters that reorder what a terminal shows.
-func isBidi(r rune) bool {
-	return r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
-}
-
-func escape(r rune) string {
-	const hex = "0123456789abcdef"
-	return `\u` + string([]byte{hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15]})
+	return strings.ReplaceAll(visible.Text(s), "\n", " ")
 }
 
 // quoteArg quotes a path for a shell if it needs it.

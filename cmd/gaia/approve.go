@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -145,7 +146,7 @@ func shownCall(call tools.Approval) string {
 	if len(shown) > shownBytes {
 		shown = strings.ToValidUTF8(shown[:shownBytes], "")
 	}
-	for line := range strings.Lines(printable(shown)) {
+	for line := range strings.Lines(visible.Text(shown)) {
 		b.WriteString("  | " + strings.TrimSuffix(line, "\n") + "\n")
 	}
 	if left := utf8.RuneCountInString(text[len(shown):]); left > 0 {

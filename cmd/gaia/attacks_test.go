@@ -19,6 +19,7 @@ import (
 	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -305,11 +306,14 @@ func strangersKey(t *testing.T) sign.Key {
 	return key
 }
 
-// steers refuses text that a terminal does not just show.
+// unseen are characters of several kinds that a reader does not see.
+const unseen = "\u00ad\u034f\u115f\u180e\u200b\u2800\u3164\ufe0f\ufeff\U000e0041\U000e0100"
+
+// steers refuses text that a terminal does not just show, or shows nothing of.
 func steers(t *testing.T, what, text string) {
 	t.Helper()
 	for _, r := range text {
-		if r != '\n' && r != '\t' && (r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || isBidi(r)) {
+		if r != '\n' && r != '\t' && visible.Hidden(r) {
 			t.Errorf("%s holds %U:\n%q", what, r, text)
 			return
 		}
@@ -320,8 +324,8 @@ func steers(t *testing.T, what, text string) {
 // no terminal.
 func TestHostileTexts(t *testing.T) {
 	t.Parallel()
-	const trap = "\x1b[2J\u202e\u009b31m\x7f\u2066"
-	const quoted = `\u001b[2J\u202e\u009b31m\u007f\u2066\n`
+	const trap = "\x1b[2J\u202e\u009b31m\x7f\u2066" + unseen
+	const quoted = `\u001b[2J\u202e\u009b31m\u007f\u2066\n` + unseen
 	text := "Hostile names.\n-- plan --\n" + `{"model":{"name":"model` + quoted + `"},"dataset":{"revision":"rev` + quoted + `","split":"split` + quoted + `"},"submit_intent":false}` +
 		"\n-- task " + trap + " --\nquestion: " + trap + "\ngold: 14\n-- call " + trap + " {} --\n" + trap + "\n-- answer 14" + trap + " --\n" + trap + "\n"
 	p, public := packageOf(t, text, "2031-02-03"), madeOf(t, text, "2031-02-03", true)

@@ -8,6 +8,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 )
@@ -56,7 +57,7 @@ func (a *app) printReport(place string, r audit.Report, found *ledger.Run) error
 	if len(r.Attestation.HarnessGaps) > 0 {
 		out.WriteString("\n")
 	}
-	if _, err := fmt.Fprint(a.stdout, printable(out.String())); err != nil {
+	if _, err := fmt.Fprint(a.stdout, visible.Text(out.String())); err != nil {
 		return err
 	}
 	return a.printRows(conclusion(place, r, found))

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
@@ -26,7 +27,7 @@ func (a *app) printComparison(c comparison) error {
 			out += fmt.Sprintf("recording failed: %s went on without evidence: %s\n\n", side.name, oneLine(side.RecordingFailed))
 		}
 	}
-	if _, err := fmt.Fprintf(a.stdout, "%s%s\n\n", out, printable(comparisonTable(c))); err != nil {
+	if _, err := fmt.Fprintf(a.stdout, "%s%s\n\n", out, visible.Text(comparisonTable(c))); err != nil {
 		return err
 	}
 	if err := a.printRows(comparisonRows(c)); err != nil || len(c.Flips) == 0 {
@@ -37,7 +38,7 @@ func (a *app) printComparison(c comparison) error {
 	for _, f := range c.Flips {
 		t.AppendRow(table.Row{oneLine(f.TaskID), f.Level, f.From, f.To})
 	}
-	_, err := fmt.Fprintf(a.stdout, "\n%s\n", printable(t.Render()))
+	_, err := fmt.Fprintf(a.stdout, "\n%s\n", visible.Text(t.Render()))
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -228,7 +229,7 @@ func (a *app) printFindings(found []diagnosis) error {
 	for _, f := range found {
 		t.AppendRow(table.Row{f.Name, f.State, oneLine(f.Detail), f.Use})
 	}
-	if _, err := fmt.Fprintln(a.stdout, printable(t.Render())); err != nil {
+	if _, err := fmt.Fprintln(a.stdout, visible.Text(t.Render())); err != nil {
 		return err
 	}
 	for _, f := range found {

@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/submit/export"
 	"github.com/spf13/cobra"
@@ -128,7 +129,7 @@ func (a *app) shown(format string) io.Writer {
 type printing struct{ to io.Writer }
 
 func (w printing) Write(b []byte) (int, error) {
-	_, err := io.WriteString(w.to, printable(string(b)))
+	_, err := io.WriteString(w.to, visible.JSON(string(b)))
 	return len(b), err
 }
 

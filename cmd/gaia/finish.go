@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -227,6 +228,6 @@ func (a *app) printJSON(v any) error {
 		return err
 	}
 	// What could steer a terminal stands in strings, where its escape is the same.
-	_, err = fmt.Fprintf(a.stdout, "%s\n", printable(string(b)))
+	_, err = fmt.Fprintf(a.stdout, "%s\n", visible.JSON(string(b)))
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -126,7 +127,7 @@ func (a *app) printCheckedTable(out checkedJudge) error {
 	default:
 		outcome = "did not withstand the null battery"
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s\n\n%s at %s: %s; %d tokens in, %d out, cost %s\n", strings.TrimRight(printable(rows.Render()), "\n"),
+	_, err := fmt.Fprintf(a.stdout, "%s\n\n%s at %s: %s; %d tokens in, %d out, cost %s\n", strings.TrimRight(visible.Text(rows.Render()), "\n"),
 		oneLine(out.Model), oneLine(out.Origin), outcome, out.TokensIn, out.TokensOut, dollars(out.CostMicroUSD))
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 )
@@ -201,7 +202,7 @@ func (a *app) printKeys(dir string, keys []listedKey) error {
 		}
 		t.AppendRow(table.Row{k.KeyID, oneLine(k.Name), oneLine(k.Source), oneLine(state)})
 	}
-	_, err := fmt.Fprintln(a.stdout, printable(t.Render()))
+	_, err := fmt.Fprintln(a.stdout, visible.Text(t.Render()))
 	return err
 }
 

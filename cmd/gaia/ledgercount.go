@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 )
@@ -76,7 +77,7 @@ func (a *app) printCounted(shown string, read ledgerRead) error {
 	if read.Outside > 0 {
 		outside = fmt.Sprintf(", %s outside of these times", counted(read.Outside, "run"))
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s%s\n\nof %s and %s%s%s\n%s", rehearsal, printable(shown), counted(read.Runs, "run"), counted(read.Imported, "imported event"),
+	_, err := fmt.Fprintf(a.stdout, "%s%s\n\nof %s and %s%s%s\n%s", rehearsal, visible.Text(shown), counted(read.Runs, "run"), counted(read.Imported, "imported event"),
 		outside, read.unread(), read.unrecorded())
 	return err
 }

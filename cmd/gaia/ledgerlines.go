@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/go-json-experiment/json"
 	"github.com/jedib0t/go-pretty/v6/text"
 )
@@ -75,7 +76,7 @@ func printableJSON(b []byte) string {
 	if isPlain(string(b)) {
 		return string(b)
 	}
-	return printable(string(b))
+	return visible.JSON(string(b))
 }
 
 // isPlain reports whether a text has characters of ASCII only, a column each.

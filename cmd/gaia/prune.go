@@ -17,6 +17,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/prune"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/renameio/v2"
@@ -285,7 +286,7 @@ func (p *pruner) table(w io.Writer, r pruneResult) error {
 		day, _, _ := strings.Cut(item.Created, "T")
 		t.AppendRow(table.Row{oneLine(quoteArg(item.Path)), day, strings.TrimSpace(size(item.Bytes)), state})
 	}
-	_, err := fmt.Fprintln(w, printable(t.Render()))
+	_, err := fmt.Fprintln(w, visible.Text(t.Render()))
 	return err
 }
 

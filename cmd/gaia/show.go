@@ -13,6 +13,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -109,7 +110,7 @@ func (a *app) showBody(ctx context.Context, dir, digest, out string) error {
 		})
 	}
 	if f, is := a.stdout.(*os.File); is && term.IsTerminal(int(f.Fd())) {
-		body = []byte(printable(string(body)) + "\n")
+		body = []byte(visible.Text(string(body)) + "\n")
 	}
 	return a.write(body, nil)
 }
@@ -241,7 +242,7 @@ func (a *app) printTask(dir string, found *ledger.Run, task *ledger.Task, record
 	if task.Sealed != nil && task.Sealed.Outcome == trajectory.Skipped && found.Manifest.Budgets.RunCostMicroUSD > 0 {
 		fmt.Fprintf(w, "not begun: %s\n", runBudget(found.Manifest.Budgets))
 	}
-	_, err = io.WriteString(a.stdout, printable(w.String()))
+	_, err = io.WriteString(a.stdout, visible.Text(w.String()))
 	return err
 }
 

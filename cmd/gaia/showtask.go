@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -329,7 +330,7 @@ func (v *follower) event(f *ledger.Fold, e trajectory.Event) error {
 	if under := under(e); under != v.under {
 		head, v.under = under, under
 	}
-	_, err := io.WriteString(v.w, printable(head+w.String()))
+	_, err := io.WriteString(v.w, visible.Text(head+w.String()))
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 )
@@ -109,7 +110,7 @@ func (a *app) printSummary(dir string, found *ledger.Run, unsubmittable string) 
 	if s.Unrecorded == "" {
 		rows = append(rows, [2]string{"next", "gaia show " + quoteArg(dir)}, [2]string{"", "gaia audit " + quoteArg(dir)})
 	}
-	if _, err := fmt.Fprint(a.stdout, printable(out.String())); err != nil {
+	if _, err := fmt.Fprint(a.stdout, visible.Text(out.String())); err != nil {
 		return err
 	}
 	return a.printRows(rows)
@@ -181,7 +182,7 @@ func (a *app) printTasks(found *ledger.Run) error {
 	for _, task := range found.Tasks {
 		t.AppendRow(taskRow(found, task))
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s%s\n\n", notices(found.Manifest), printable(t.Render()))
+	_, err := fmt.Fprintf(a.stdout, "%s%s\n\n", notices(found.Manifest), visible.Text(t.Render()))
 	return err
 }
 

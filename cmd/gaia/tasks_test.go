@@ -145,7 +145,7 @@ func TestTaskTable(t *testing.T) {
 	tasks := []loader.Task{
 		{ID: id, Question: strings.Repeat("灯台 ", 60), Level: 1, FileName: id + ".XLSX"},
 		{ID: "b", Question: "\n \tfirst\tline\nsecond line", Level: 2, FileName: "a name that is much too long.csv"},
-		{ID: "c", Question: "red \x1b[31m\u202e\r text", Level: 3},
+		{ID: "c", Question: "red \x1b[31m\u202e\r text" + unseen, Level: 3},
 	}
 	for _, width := range []int{80, 100, 120, 300} {
 		table := taskTable(tasks, nil, width)
@@ -162,7 +162,7 @@ func TestTaskTable(t *testing.T) {
 				t.Errorf("width %d: no %q in\n%s", width, want, table)
 			}
 		}
-		if strings.ContainsAny(table, "\x1b\r\u202e") {
+		if strings.ContainsAny(table, "\x1b\r\u202e"+unseen) {
 			t.Errorf("%q", table)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -110,7 +111,7 @@ func (a *app) printStats(q *taskQuery, set loader.Set) error {
 	if q.asJSON {
 		return a.printJSON(s)
 	}
-	if _, err := fmt.Fprintf(a.stdout, "%s\n\n", printable(statsTable(s))); err != nil {
+	if _, err := fmt.Fprintf(a.stdout, "%s\n\n", visible.Text(statsTable(s))); err != nil {
 		return err
 	}
 	rows := datasetRows(q, set)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -99,7 +100,7 @@ func (a *app) listTasks(q *taskQuery, set loader.Set, answers map[string]string)
 	if q.asJSON {
 		return a.printTaskList(q, set, set.Tasks, answers)
 	}
-	if _, err := fmt.Fprintf(a.stdout, "%s\n\n", printable(taskTable(set.Tasks, answers, columns(a.stdout)))); err != nil {
+	if _, err := fmt.Fprintf(a.stdout, "%s\n\n", visible.Text(taskTable(set.Tasks, answers, columns(a.stdout)))); err != nil {
 		return err
 	}
 	return a.printRows(datasetRows(q, set))
@@ -234,7 +235,7 @@ func (a *app) showTasks(ctx context.Context, q *taskQuery, set loader.Set, tasks
 			fmt.Fprintf(&out, "answer:\n%s\n", indented(answer))
 		}
 	}
-	if _, err := io.WriteString(a.stdout, printable(out.String())); err != nil {
+	if _, err := io.WriteString(a.stdout, visible.Text(out.String())); err != nil {
 		return err
 	}
 	return a.printRows(datasetRows(q, set))

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
@@ -101,12 +102,12 @@ func (a *app) printTrend(r trendResult) error {
 	for _, b := range r.Buckets {
 		t.AppendRow(trendRow(b))
 	}
-	if _, err := fmt.Fprintf(a.stdout, "%s%s\n", out, printable(t.Render())); err != nil {
+	if _, err := fmt.Fprintf(a.stdout, "%s%s\n", out, visible.Text(t.Render())); err != nil {
 		return err
 	}
 	below := ""
 	if regressed := regressionTable(r.Buckets); regressed != "" {
-		below = "\n" + printable(regressed) + "\n"
+		below = "\n" + visible.Text(regressed) + "\n"
 	}
 	if r.Failed > 0 || len(r.RecordingFailed) > 0 {
 		below += fmt.Sprintf("\nof %s%s\n%s", counted(r.Runs, "run"), r.unread(), r.unrecorded())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
@@ -239,7 +240,7 @@ func (a *app) witnessShow(path string, asJSON bool) error {
 			out.WriteString(indent(string(s.Value)))
 		}
 	}
-	_, err = io.WriteString(a.stdout, printable(out.String()))
+	_, err = io.WriteString(a.stdout, visible.Text(out.String()))
 	return err
 }
 

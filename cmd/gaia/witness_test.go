@@ -100,7 +100,7 @@ func TestWitnessExportRefuses(t *testing.T) {
 // whoever wrote the bundle, and is shown so that it steers no terminal and passes
 // for no line of ours. A task's id that is no name of a file becomes none.
 func TestWitnessSteersNothing(t *testing.T) {
-	const trap = "\x1b[2J\u202e\u009b31m\x7f\u2066"
+	const trap = "\x1b[2J\u202e\u009b31m\x7f\u2066" + unseen
 	dir := storyRun(t, "Hostile names.\n-- task ../"+trap+" --\nquestion: "+trap+"\ngold: 14\n-- call "+trap+" {} --\n"+trap+"\n-- answer 14"+trap+" --\n"+trap+"\n")
 	home := t.TempDir()
 	out := filepath.Join(home, "bundles")

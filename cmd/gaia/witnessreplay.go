@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -79,7 +80,7 @@ func (a *app) witnessReplay(path, keyFile string) error {
 	if _, ok := w.Section(trajectory.WitnessPostmortem); ok {
 		writeWhole(out, w, trajectory.WitnessPostmortem, "empty")
 	}
-	if _, failed := io.WriteString(a.stdout, printable(out.String())); failed != nil {
+	if _, failed := io.WriteString(a.stdout, visible.Text(out.String())); failed != nil {
 		return failed
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/visible"
 )
 
 // columns are the header of the CSV, in order; judged_correct only of a run with an
@@ -74,10 +75,9 @@ func row(r ledger.Result, void, judged bool) []string {
 }
 
 // cell returns a text as a cell that no spreadsheet runs and no terminal obeys.
-// Control characters, and those that reorder what is shown, become escapes, so
-// that a row is a line. What could begin a formula, in the text or after a
+// Hidden characters other than spaces become escapes, so that a row is a line. What could begin a formula, in the text or after a
 // semicolon, which others take for the end of a cell, gets an apostrophe before it:
-// blanks, quotes and what is not seen do not hide it. A number stays a number.
+// blanks and quotes do not hide it. A number stays a number.
 func cell(text string) string {
 	if regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`).MatchString(text) {
 		return text
@@ -86,15 +86,15 @@ func cell(text string) string {
 	begins := true
 	for _, r := range text {
 		switch {
-		case unicode.In(r, unicode.Cc, unicode.Bidi_Control):
-			fmt.Fprintf(&b, `\u%04x`, r)
+		case visible.Hidden(r) && !unicode.Is(unicode.Zs, r):
+			b.WriteString(visible.Line(string(r)))
 			begins = false // but with a backslash
 			continue
 		case begins && strings.ContainsRune("=+-@＝＋－＠", r):
 			b.WriteByte('\'')
 		}
 		b.WriteRune(r)
-		begins = r == ';' || begins && (r == '"' || unicode.In(r, unicode.Z, unicode.Cf))
+		begins = r == ';' || begins && (r == '"' || unicode.Is(unicode.Zs, r))
 	}
 	return b.String()
 }

@@ -5,10 +5,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -59,7 +59,7 @@ func Inspect(w io.Writer, s Source) error {
 // strange reports whether a task id could lead out of the folder that its file
 // is in, or is not printable.
 func strange(id string) bool {
-	return len(id) > 200 || strings.ContainsAny(id, `/\:`) || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
+	return len(id) > 200 || strings.ContainsAny(id, `/\:`) || strings.ContainsFunc(id, visible.Hidden)
 }
 
 // walk makes samples of the attempts as the journal has them.
