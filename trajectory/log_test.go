@@ -200,7 +200,7 @@ func TestLogIDs(t *testing.T) {
 }
 
 // TestNeighboursAreNotGuessable: ids within one millisecond are apart by random
-// steps of up to 2⁴⁸.
+// steps of up to 2⁶⁸.
 func TestNeighboursAreNotGuessable(t *testing.T) {
 	cfg := config()
 	cfg.Now = func() time.Time { return time.UnixMilli(1_900_000_000_000) }
