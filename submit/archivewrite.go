@@ -158,7 +158,7 @@ func writeArchive(ctx context.Context, w io.Writer, dir fs.FS, name string, file
 	}
 	out := tar.NewWriter(member)
 	for _, file := range files {
-		in, size, err := ledger.OpenFile(dir, file)
+		in, size, err := ledger.OpenFile(dir, file, limitOf(file))
 		if err != nil {
 			return err
 		}

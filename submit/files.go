@@ -48,14 +48,11 @@ func limitOf(name string) int64 {
 // digestFile returns the digest of a file without holding it in memory. One that
 // grows in the meantime has no digest.
 func digestFile(dir fs.FS, name string) (string, error) {
-	f, size, err := ledger.OpenFile(dir, name)
+	f, size, err := ledger.OpenFile(dir, name, limitOf(name))
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	if size > limitOf(name) {
-		return "", trajectory.Faultf(name, "is larger than %d bytes", limitOf(name))
-	}
 	h := sha256.New()
 	n, err := io.Copy(h, io.LimitReader(f, size+1))
 	if err != nil {
@@ -119,7 +116,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 // copyFile copies a file of the run to path.
 func copyFile(run fs.FS, from, path string) error {
 	limit := limitOf(from)
-	in, _, err := ledger.OpenFile(run, from)
+	in, _, err := ledger.OpenFile(run, from, limit)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func (r readme) rebuilt(digests map[string]string, o Options) (why string, err e
 // checkReadme wants README.md to be text that can be shown: whoever signs it may have
 // written it by hand, and a terminal or an editor obeys what does not print.
 func checkReadme(pkg fs.FS, digests map[string]string) error {
-	f, size, err := ledger.OpenFile(pkg, ReadmeFile)
+	f, size, err := ledger.OpenFile(pkg, ReadmeFile, limitOf(ReadmeFile))
 	if err != nil {
 		return err
 	}

@@ -201,8 +201,9 @@ func filter(ctx context.Context, timeout time.Duration, argv []string, data []by
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	stderr := beginning{limit: maxStderr}
-	cmd := &program{Cmd: exec.CommandContext(limited, argv[0], argv[1:]...)}
-	cmd.Env = []string{}
+	run := exec.CommandContext(limited, argv[0], argv[1:]...)
+	run.Env = []string{}
+	cmd := &program{Cmd: run}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(data), out, &stderr
 	cmd.WaitDelay = 5 * time.Second
 	cmd.SysProcAttr = new(syscall.SysProcAttr) // in the group of the child, which is killed as a whole

@@ -82,7 +82,9 @@ func tryCgroups(ctx context.Context, bwrap string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p := &program{Cmd: exec.CommandContext(ctx, bwrap, "--version"), cgroups: parent}
+	cmd := exec.CommandContext(ctx, bwrap, "--version")
+	cmd.Env = []string{}
+	p := &program{Cmd: cmd, cgroups: parent}
 	if err := p.Run(); err != nil {
 		return "", fmt.Errorf("starting a program in a control group below %s: %w", parent, err)
 	}

@@ -50,7 +50,7 @@ func TestHostileArchive(t *testing.T) {
 	for name, want := range map[string]string{
 		"submission-2031-02-03-ABCDEFGH/\x1b[2J\x1b]0;owned\a": `gaia: error: "submission-2031-02-03-ABCDEFGH/\x1b[2J\x1b]0;owned\a": is not part of a package` + "\n",
 		"submission-2031-02-03-ABCDEFGH/../../escaped":         `gaia: error: "submission-2031-02-03-ABCDEFGH/../../escaped": leads out of the package's folder` + "\n",
-		"\x1b[31m/x": `gaia: error: "\x1b[31m/x": lies in a folder that is not called as a package is` + "\n",
+		"\x1b[31m/x": `gaia: error: "\x1b[31m/x": is not part of a package` + "\n",
 	} {
 		path := archiveOf(t, name, "")
 		for _, args := range [][]string{{"verify", path}, {"audit", path}} {

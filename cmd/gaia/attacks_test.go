@@ -262,11 +262,11 @@ func TestPackageAttacks(t *testing.T) {
 			e.attest(mine)
 		}, name+": "+line+"is not what the journal gives")
 	}
-	limits := map[string]int64{"manifest.json": 64 << 20, "manifest.dsse.json": 128 << 20, "attestation.dsse.json": 16 << 20, "attestation.sigstore.json": 32 << 20,
-		"events.jsonl": 64 << 30, "trajectories.jsonl": 64 << 30, "SHA256SUMS": 4 << 10, "audit-report.json": 64 << 20,
+	limits := map[string]int64{"manifest.json": 16 << 20, "manifest.dsse.json": 32 << 20, "attestation.dsse.json": 16 << 20, "attestation.sigstore.json": 32 << 20,
+		"events.jsonl": 4 << 30, "trajectories.jsonl": 4 << 30, "SHA256SUMS": 4 << 10, "audit-report.json": 32 << 20,
 		"checkpoint": 4 << 10, "constitution.json": 1 << 20, "scorecard.json": 4 << 10, "metadata.json": 16 << 20, "README.md": 16 << 20}
 	for _, name := range submit.Files() {
-		limit := cmp.Or(limits[name], 1<<30)
+		limit := cmp.Or(limits[name], 256<<20)
 		attack(name+" that is as large as a disk", func(e edits) { e.must(os.Truncate(filepath.Join(e.dir, name), 1<<40)) }, fmt.Sprintf("%s: is larger than %d bytes", name, limit))
 	}
 	for _, tt := range tests {

@@ -147,7 +147,7 @@ func TestNoRoomToPack(t *testing.T) {
 		t.Fatal(found, err)
 	}
 	full := 0
-	for kib := 400; kib >= 16; kib -= 24 {
+	for kib := 640; kib >= 16; kib -= 48 {
 		disk := smallDisk(t, kib)
 		code, stdout, stderr := command(t, "submit", "--archive", "--key", key, "--out", filepath.Join(disk, "out"), found[0])
 		if code == exitOK && full == 0 {

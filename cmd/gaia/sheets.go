@@ -208,7 +208,7 @@ func (r *sheetReader) begun(at runAt) (runAt, error) {
 // firstEvent returns what the first line of a journal says of its run.
 func firstEvent(files fs.FS) (runID, started string) {
 	const most = 1 << 16 // bytes; run_started has some 600
-	f, _, err := ledger.OpenFile(files, trajectory.JournalFile)
+	f, _, err := ledger.OpenFile(files, trajectory.JournalFile, ledger.MaxFile)
 	if err != nil {
 		return "", ""
 	}

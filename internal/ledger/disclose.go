@@ -80,7 +80,7 @@ func (r *Run) Disclose(dir fs.FS, task string, signer sign.Signer) ([]byte, erro
 
 // gather reads the journal once more and adds the lines that are disclosed.
 func (r *Run) gather(dir fs.FS, task string, c *trajectory.Contents) error {
-	journal, _, err := OpenFile(dir, trajectory.JournalFile)
+	journal, _, err := OpenFile(dir, trajectory.JournalFile, MaxFile)
 	if err != nil {
 		return err
 	}

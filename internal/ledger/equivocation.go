@@ -87,7 +87,7 @@ func Equivocates(a, b Signed, paths [2]string, headAt func(path string, events i
 // HeadAt returns the digest of the line of a journal with this number, from 1. It
 // streams the file, whose lines have been verified.
 func HeadAt(dir fs.FS, number int64) (string, error) {
-	f, _, err := OpenFile(dir, trajectory.JournalFile)
+	f, _, err := OpenFile(dir, trajectory.JournalFile, MaxFile)
 	if err != nil {
 		return "", err
 	}

@@ -38,7 +38,7 @@ func derived(summary string) []string {
 func present(dir fs.FS, summary string) (map[string]bool, error) {
 	there := map[string]bool{}
 	for _, name := range append(derived(summary), MarkerFile) {
-		f, _, err := OpenFile(dir, name)
+		f, _, err := OpenFile(dir, name, MaxFile)
 		if isMissing(err) {
 			continue
 		}
@@ -60,9 +60,9 @@ func isMissing(err error) bool {
 }
 
 // OpenFile opens a file of a run directory or package and returns its size. A file that
-// is not there, that is larger than MaxFile, or is no regular file (a link could lead anywhere, a pipe
-// would never end), is a Fault; one that cannot be read proves nothing.
-func OpenFile(dir fs.FS, name string) (fs.File, int64, error) {
+// is missing, is larger than limit bytes, or is not regular (a link could lead anywhere, a pipe
+// would never end) is a Fault; one that cannot be read proves nothing.
+func OpenFile(dir fs.FS, name string, limit int64) (fs.File, int64, error) {
 	info, err := fs.Lstat(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, trajectory.Faultf(name, Missing)
@@ -73,8 +73,8 @@ func OpenFile(dir fs.FS, name string) (fs.File, int64, error) {
 	if !info.Mode().IsRegular() {
 		return nil, 0, trajectory.Faultf(name, "is not a regular file")
 	}
-	if info.Size() > MaxFile {
-		return nil, 0, tooLarge(name, MaxFile)
+	if info.Size() > limit {
+		return nil, 0, tooLarge(name, limit)
 	}
 	f, err := dir.Open(name)
 	if err != nil {
@@ -90,14 +90,11 @@ func tooLarge(name string, limit int64) error {
 // ReadFile is OpenFile for a whole file of at most limit bytes; a larger one is a
 // Fault, and nothing of it is read.
 func ReadFile(dir fs.FS, name string, limit int64) ([]byte, error) {
-	f, size, err := OpenFile(dir, name)
+	f, _, err := OpenFile(dir, name, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if size > limit {
-		return nil, tooLarge(name, limit)
-	}
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
@@ -150,7 +147,7 @@ type comparison struct {
 }
 
 func newComparison(dir fs.FS, name string) (*comparison, error) {
-	f, size, err := OpenFile(dir, name)
+	f, size, err := OpenFile(dir, name, MaxFile)
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func (g *journalTail) Read(p []byte) (int, error) {
 
 // more returns whole lines that were added, none if there are none.
 func (g *journalTail) more() ([]byte, error) {
-	f, size, err := OpenFile(g.dir, trajectory.JournalFile)
+	f, size, err := OpenFile(g.dir, trajectory.JournalFile, MaxFile)
 	if isMissing(err) {
 		if _, err := fs.Stat(g.dir, ManifestFile); errors.Is(err, fs.ErrNotExist) {
 			return nil, ErrRemoved

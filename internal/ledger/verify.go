@@ -152,7 +152,7 @@ func open(dir fs.FS) (*Run, fs.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	journal, _, err := OpenFile(dir, trajectory.JournalFile)
+	journal, _, err := OpenFile(dir, trajectory.JournalFile, MaxFile)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -273,7 +273,7 @@ func (r *Run) verifyFinished(dir fs.FS, summaryFile string, closing bool, compar
 // read reads a derived file that should have size bytes, and one more if there
 // are more; there is false where it may still be missing.
 func (r *Run) read(dir fs.FS, name string, size int64, closing bool) (data []byte, there bool, err error) {
-	f, _, err := OpenFile(dir, name)
+	f, _, err := OpenFile(dir, name, MaxFile)
 	if isMissing(err) && closing {
 		r.Missing = name + " is not written yet"
 		return nil, false, nil

@@ -44,7 +44,7 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if err := regular(dir, lockFile, PrivateFile); err != nil {
 		return nil, err
 	}
-	journal, _, err := ledger.OpenFile(os.DirFS(dir), trajectory.JournalFile) // before it is locked: a pipe would be waited for
+	journal, _, err := ledger.OpenFile(os.DirFS(dir), trajectory.JournalFile, ledger.MaxFile) // before it is locked: a pipe would be waited for
 	if err != nil {
 		return nil, err
 	}

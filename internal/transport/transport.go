@@ -1,4 +1,6 @@
-// Package transport bounds what a server can do with a request.
+// Package transport bounds what a server can do with a request. Each client of this program, for models,
+// pages, datasets and MCP servers, sends its requests through [Guard]. Tests of these clients try it with
+// servers that switch protocols or never end an answer. It reads no environment and keeps no connection.
 package transport
 
 import (

@@ -1,5 +1,8 @@
 // Package visible writes text of others so that a reader sees every character
-// of it.
+// of it. What models, pages, plans and keys say is printed through it on terminals, in
+// Markdown, in SARIF, in tables and in JSON: control characters, zero widths, directions
+// of writing, fillers and unusual spaces become escapes. It changes what is printed, and
+// nothing that is recorded, digested or scored.
 package visible
 
 import (
