@@ -284,20 +284,6 @@ func TestArchiveEveryBit(t *testing.T) {
 	}
 }
 
-func unzipped(t testing.TB, data []byte) []byte {
-	t.Helper()
-	r, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Multistream(false)
-	content, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
-}
-
 // TestArchiveScratch: a folder that cannot be written to proves nothing about the
 // archive, and others cannot read what is extracted.
 func TestArchiveScratch(t *testing.T) {

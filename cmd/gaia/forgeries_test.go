@@ -153,7 +153,6 @@ type bench struct {
 	dir    string
 	forger *runs.Forger
 	at     string // the directory that the forger edits
-	public bool
 }
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
