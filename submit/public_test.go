@@ -187,6 +187,12 @@ func TestPublicHoldsNoText(t *testing.T) {
 			}
 		}
 	}
+	// A guess at a question needs the salt of its task, which a public package withholds.
+	const question = "In qwestplant which town did the clockmaker Odile Varn build the tower clock of the harbour museum in the year 1852?"
+	if !run.Tasks[0].Asks(question) || run.Tasks[0].Asks(question+" ") {
+		t.Errorf("the salt of a task does not confirm its question")
+	}
+	words = append(words, sign.Digest([]byte(question)))
 	whole, files := load(t, full.Path), load(t, public.Path)
 	// What the plan tells, the files that are there, and the journal, which has the salts.
 	known := []string{string(files[ledger.ManifestFile]), full.Statement.Predicate.Journal.Head, sign.Digest(whole[trajectory.JournalFile])}

@@ -81,6 +81,9 @@ func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Repor
 	if errors.Is(err, audit.ErrIncomplete) {
 		return report, found, incomplete(dir, found)
 	}
+	if err == nil && gold != goldNone && gold != goldPrivate {
+		err = a.compareQuestions(ctx, gold, found)
+	}
 	if err != nil {
 		return report, found, privateFault(err)
 	}

@@ -126,13 +126,14 @@ func (a *app) finishedRun(path string) (*ledger.Run, error) {
 }
 
 // planDifferences says in what two plans differ, but for what each run has of its
-// own. Of two commitments to gold answers only the salts are sure to differ.
+// own. Salts differ in any two: of two commitments to gold answers, and of two
+// digests of a question, nothing else is known.
 func planDifferences(a, b ledger.Manifest) ([]string, error) {
 	b.RunID, b.Created, b.SigningKey, b.Harness = a.RunID, a.Created, a.SigningKey, a.Harness
 	if a.Scored() == b.Scored() {
 		b.GoldCommitment = a.GoldCommitment
 	}
-	return run.Differences(a, b)
+	return run.Differences(a.Unsalted(), b.Unsalted())
 }
 
 // comparison is what compare prints with --json.

@@ -20,6 +20,9 @@ func TestPlanDifferences(t *testing.T) {
 		{"the key", func(m *ledger.Manifest) { m.SigningKey = "another" }, ""},
 		{"the program", func(m *ledger.Manifest) { m.Harness.Version, m.Harness.Dirty = "9", true }, ""},
 		{"the salt", func(m *ledger.Manifest) { m.GoldCommitment = "sha256:other" }, ""},
+		{"the salt of a question", func(m *ledger.Manifest) {
+			m.Tasks = []ledger.PlannedTask{{TaskID: "a", QuestionSHA256: "sha256:other"}}
+		}, ""},
 		{"whether there is gold", func(m *ledger.Manifest) { m.GoldCommitment = "" }, "gold_commitment differs"},
 		{"the guidance", func(m *ledger.Manifest) { m.GuidanceHash = "g2" }, `guidance_hash was "g1", is "g2"`},
 		{"the model", func(m *ledger.Manifest) { m.Model.Name = "other" }, `model was {"name":"m"`},

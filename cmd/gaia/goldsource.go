@@ -11,7 +11,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/selection"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -86,10 +85,7 @@ func (a *app) plannedSplit(ctx context.Context, source string, d ledger.Dataset)
 // with their attachments. Of a public package's plan it compares ids and levels only,
 // not what the tasks ask.
 func (a *app) comparePlan(ctx context.Context, source string, m ledger.Manifest, set loader.Set, public bool) error {
-	differ := func(format string, args ...any) error {
-		return fail(exitEvidence, trajectory.Faultf(ledger.ManifestFile, "%s %s of %s", fmt.Sprintf(format, args...), set.MetadataFile, source),
-			"the plan names this file by its digest and differs from its content: ask the signer of the plan for the reason")
-	}
+	differ := func(format string, args ...any) error { return differsFrom(set, source, format, args...) }
 	there := make(map[string]loader.Task, len(set.Tasks))
 	for _, t := range set.Tasks {
 		there[t.ID] = t
@@ -131,6 +127,12 @@ func (a *app) comparePlan(ctx context.Context, source string, m ledger.Manifest,
 		return nil
 	}
 	return compareAttachments(ctx, m, set, there, differ)
+}
+
+// differsFrom is the error of a plan that differs from the dataset it names.
+func differsFrom(set loader.Set, source, format string, args ...any) error {
+	return fail(exitEvidence, trajectory.Faultf(ledger.ManifestFile, "%s %s of %s", fmt.Sprintf(format, args...), set.MetadataFile, source),
+		"the plan names this file by its digest and differs from its content: ask the signer of the plan for the reason")
 }
 
 // ownSplitDiffers names in what the plan's own split differs from the loaded one;
@@ -205,12 +207,28 @@ func differs(planned ledger.PlannedTask, there loader.Task, public bool) string 
 		return "level"
 	case public:
 		return ""
-	case planned.QuestionSHA256 != sign.Digest([]byte(there.Question)):
-		return "question"
 	case planned.FileName != there.FileName:
 		return "file name"
 	}
 	return ""
+}
+
+// compareQuestions compares what a run asked with the dataset that goldFor has read.
+func (a *app) compareQuestions(ctx context.Context, source string, of *ledger.Run) error {
+	set, _, err := a.plannedSplit(ctx, source, of.Manifest.Dataset)
+	if err != nil {
+		return err
+	}
+	asks := make(map[string]string, len(set.Tasks))
+	for _, t := range set.Tasks {
+		asks[t.ID] = t.Question
+	}
+	for _, t := range of.Tasks {
+		if !t.Asks(asks[t.Plan.TaskID]) {
+			return differsFrom(set, source, "has another question of task %q than", t.Plan.TaskID)
+		}
+	}
+	return nil
 }
 
 // publishedGold reads the gold answers of a run's plan from a dataset.

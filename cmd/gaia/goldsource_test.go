@@ -40,7 +40,7 @@ func TestGoldFor(t *testing.T) {
 	attached := -1
 	for i, task := range set.Tasks {
 		plan.Tasks = append(plan.Tasks, ledger.PlannedTask{FileBytes: task.Bytes, FileName: task.FileName, FileSHA256: task.SHA256, Level: task.Level,
-			QuestionSHA256: sign.Digest([]byte(task.Question)), TaskID: task.ID})
+			TaskID: task.ID})
 		if task.FileName != "" {
 			attached = i
 		}
@@ -58,10 +58,9 @@ func TestGoldFor(t *testing.T) {
 		{"the plan's", func(*ledger.Manifest) {}, "", "", ""},
 		{"another file", func(m *ledger.Manifest) { m.Dataset.MetadataSHA256 = sign.Digest(nil) }, set.MetadataFile, "of fixtures is " + set.Digest, `give the dataset that the run was planned from: "harbour" at revision "2"`},
 		{"a task that is not there", func(m *ledger.Manifest) { m.Tasks[1].TaskID = "fab1e9ff" }, ledger.ManifestFile, `plans task "fab1e9ff", which is not in `, "ask the signer"},
-		{"another question", func(m *ledger.Manifest) { m.Tasks[1].QuestionSHA256 = sign.Digest(nil) }, ledger.ManifestFile, `has another question of task "` + id + `" than `, "ask the signer"},
 		{"another level", func(m *ledger.Manifest) { m.Tasks[1].Level++ }, ledger.ManifestFile, `has another level of task "` + id + `" than `, "ask the signer"},
 		{"another file name", func(m *ledger.Manifest) { m.Tasks[1].FileName += "x" }, ledger.ManifestFile, `has another file name of task "` + id + `" than `, "ask the signer"},
-		{"the first of two", func(m *ledger.Manifest) { m.Tasks[1].Level++; m.Tasks[2].QuestionSHA256 = "" }, ledger.ManifestFile, `has another level of task "` + id + `" than `, "ask the signer"},
+		{"the first of two", func(m *ledger.Manifest) { m.Tasks[1].Level++; m.Tasks[2].FileName += "x" }, ledger.ManifestFile, `has another level of task "` + id + `" than `, "ask the signer"},
 		{"a task left out", func(m *ledger.Manifest) { m.Tasks = m.Tasks[1:] }, ledger.ManifestFile, `has 39 tasks that are not the 40 of selection "all" of `, "ask the signer"},
 		{"another sample", func(m *ledger.Manifest) { m.Dataset.Selection, m.Tasks = "sample=2 seed=7", m.Tasks[:2] }, ledger.ManifestFile, `has 2 tasks that are not the 2 of selection "sample=2 seed=7" of `, "ask the signer"},
 		{"tasks of a level, not all", func(m *ledger.Manifest) { m.Dataset.Selection, m.Tasks = "level=1 limit=2", m.Tasks[2:4] }, ledger.ManifestFile, `has 2 tasks that are not the 2 of selection "level=1 limit=2" of `, "ask the signer"},
@@ -95,6 +94,45 @@ func TestGoldFor(t *testing.T) {
 			strings.Contains(errs.String(), "gaia: hint: ") != (tt.hint != "") || !strings.Contains(errs.String(), tt.hint) {
 			t.Errorf("%s: %v\n%s", tt.name, err, errs.String())
 		}
+	}
+}
+
+// TestCompareQuestions: the question of each task that was sealed, asked or not, is the
+// dataset's.
+func TestCompareQuestions(t *testing.T) {
+	var errs bytes.Buffer
+	a := &app{stderr: &errs, getenv: func(string) string { return "" }}
+	set, _, err := a.loadTasks(t.Context(), taskFlags{source: sourceFixtures, split: "validation"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := ledger.NewManifest()
+	m.Dataset = ledger.Dataset{MetadataSHA256: set.Digest, Name: set.Dataset, Split: "validation"}
+	secret := strings.Repeat("c4", 32)
+	for _, task := range set.Tasks {
+		p := ledger.PlannedTask{TaskID: task.ID}
+		if err := p.SaltQuestion(secret, task.Question); err != nil {
+			t.Fatal(err)
+		}
+		m.Tasks = append(m.Tasks, p)
+	}
+	f := ledger.NewFold(m, "", nil)
+	for _, task := range f.Tasks {
+		salt, err := ledger.TaskSalt(secret, task.Plan.TaskID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		task.Sealed = &trajectory.TaskSealed{Salt: salt}
+	}
+	if err := a.compareQuestions(t.Context(), sourceFixtures, &ledger.Run{Fold: f}); err != nil {
+		t.Error(err)
+	}
+	if err := f.Tasks[1].Plan.SaltQuestion(secret, "How much is one and one?"); err != nil {
+		t.Fatal(err)
+	}
+	err = a.compareQuestions(t.Context(), sourceFixtures, &ledger.Run{Fold: f})
+	if a.exit(err) != exitEvidence || !strings.Contains(errs.String(), `has another question of task "`+f.Tasks[1].Plan.TaskID+`" than `) || !strings.Contains(errs.String(), "ask the signer") {
+		t.Errorf("%v\n%s", err, errs.String())
 	}
 }
 

@@ -150,12 +150,6 @@ func judgeableRun(dir string) (j run.Rejudging, before int, err error) {
 	if err != nil {
 		return j, 0, err
 	}
-	m := j.Run.Manifest
-	for _, t := range m.Tasks {
-		if q, begun := j.Questions[t.TaskID]; begun && sign.Digest([]byte(q)) != t.QuestionSHA256 {
-			return j, 0, trajectory.Faultf(trajectory.JournalFile, "has another question of task %q than the plan", t.TaskID)
-		}
-	}
 	if !j.Run.Complete {
 		return j, 0, incomplete(dir, j.Run)
 	}
@@ -172,7 +166,7 @@ func judgeableRun(dir string) (j run.Rejudging, before int, err error) {
 	if gold == nil {
 		return j, 0, fail(exitFailure, fmt.Errorf("%s is missing, which holds the gold answers", run.PrivateFile), "judge where the run was made")
 	}
-	j.Gold, err = gold.Of(m)
+	j.Gold, err = gold.Of(j.Run.Manifest)
 	return j, len(later), privateFault(err)
 }
 

@@ -168,7 +168,7 @@ func (s settings) atPlanned(given bool, m *ledger.Manifest) error {
 func (a *app) compareWith(old *ledger.Manifest, now ledger.Manifest) error {
 	same := *old
 	same.RunID, same.Created, same.Harness, same.GoldCommitment = now.RunID, now.Created, now.Harness, now.GoldCommitment
-	differences, err := run.Differences(same, now)
+	differences, err := run.Differences(same.Unsalted(), now.Unsalted())
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,16 @@ func TestPackagesArePrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	secrets["salt"] = salt
+	var first struct{ Secret string }
+	private, err := os.ReadFile(filepath.Join(dir, run.PrivateFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := bytes.Cut(private, []byte("\n"))
+	if err := json.Unmarshal(line, &first); err != nil || len(first.Secret) != 64 {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	secrets["secret of the task salts"] = first.Secret
 	addKey(t, secrets, filepath.Join(p.dir, ".config", "gaia", "keys", "signing"))
 
 	place := func(name string) string { return filepath.Join(p.dir, name) }

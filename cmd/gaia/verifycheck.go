@@ -38,6 +38,9 @@ func (a *app) verifyPackage(ctx context.Context, p *evidence, dataset string, bo
 	if o.Gold, err = a.goldFor(ctx, dataset, of.Run.Manifest); err != nil {
 		return nil, err
 	}
+	if err := a.compareQuestions(ctx, dataset, of.Run); err != nil {
+		return nil, err
+	}
 	if err := of.Rescore(o.Gold); err != nil || of.NotRerun == "" {
 		return of, err
 	}

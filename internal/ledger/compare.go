@@ -17,12 +17,14 @@ var ErrUnscored = errors.New("the run is unscored: without gold answers there is
 // Scored is a task of a run as it is compared. Cost and tokens are of all its
 // attempts.
 type Scored struct {
-	CostMicroUSD *int64 // nil: a price is unknown
-	Level        int
-	Outcome      string // as in TaskSealed; trajectory.Solved by the official verdict
-	Question     string // what is asked, and about what file, by their digest and name
-	TaskID       string
-	Tokens       int64 // read and written
+	CostMicroUSD   *int64 // nil: a price is unknown
+	FileName       string
+	Level          int
+	MetadataSHA256 string // of the dataset that the task is from
+	Outcome        string // as in TaskSealed; trajectory.Solved by the official verdict
+	Question       string // digest of what was asked; "" if the task was not begun
+	TaskID         string
+	Tokens         int64 // read and written
 }
 
 // ScoredTasks returns the tasks of a completed run in plan order. Of a run without gold
@@ -35,7 +37,10 @@ func (f *Fold) ScoredTasks() ([]Scored, error) {
 	for i, t := range f.Tasks {
 		r := f.Result(t)
 		out[i] = Scored{CostMicroUSD: r.CostMicroUSD, Level: r.Level, Outcome: r.Outcome,
-			Question: t.Plan.QuestionSHA256 + " " + t.Plan.FileName, TaskID: r.TaskID, Tokens: r.Tokens.In + r.Tokens.Out}
+			FileName: t.Plan.FileName, MetadataSHA256: f.Manifest.Dataset.MetadataSHA256, TaskID: r.TaskID, Tokens: r.Tokens.In + r.Tokens.Out}
+		if len(t.Attempts) > 0 {
+			out[i].Question = string(t.asked[:])
+		}
 	}
 	return out, nil
 }
@@ -93,7 +98,7 @@ func Compare(a, b []Scored) (Comparison, error) {
 		switch {
 		case !shared:
 			c.A.Only = append(c.A.Only, t.TaskID)
-		case t.Question != other.Question:
+		case !t.same(other):
 			c.Other = append(c.Other, t.TaskID)
 		default:
 			c.pair(t, other)
@@ -112,6 +117,15 @@ func Compare(a, b []Scored) (Comparison, error) {
 	}
 	c.conclude()
 	return c, nil
+}
+
+// same says whether two tasks of one id ask the same. Of a task that was not begun the
+// dataset says what it would have asked.
+func (s Scored) same(o Scored) bool {
+	if s.Question == "" || o.Question == "" {
+		return s.FileName == o.FileName && s.MetadataSHA256 == o.MetadataSHA256
+	}
+	return s.FileName == o.FileName && s.Question == o.Question
 }
 
 // pair counts a task of both runs.

@@ -61,6 +61,30 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestCompareSkipped: a task that one run did not begin is compared by the dataset that
+// both plans name.
+func TestCompareSkipped(t *testing.T) {
+	task := func(asked, metadata, file string) []Scored {
+		return []Scored{{FileName: file, MetadataSHA256: metadata, Outcome: trajectory.Failed, Question: asked, TaskID: "a"},
+			{Outcome: trajectory.Solved, Question: "the same", TaskID: "b"}}
+	}
+	for name, c := range map[string]struct {
+		a, b  []Scored
+		tasks int
+	}{
+		"asked once, one dataset":     {task("x", "one", ""), task("", "one", ""), 2},
+		"asked once, two datasets":    {task("x", "one", ""), task("", "two", ""), 1},
+		"never asked, two datasets":   {task("", "one", ""), task("", "two", ""), 1},
+		"asked twice, two datasets":   {task("x", "one", ""), task("x", "two", ""), 2},
+		"asked otherwise":             {task("x", "one", ""), task("y", "one", ""), 1},
+		"asked about different files": {task("x", "one", "a.csv"), task("x", "one", "b.csv"), 1},
+	} {
+		if got, err := Compare(c.a, c.b); err != nil || got.Tasks != c.tasks {
+			t.Errorf("%s: %d tasks, %v; want %d", name, got.Tasks, err, c.tasks)
+		}
+	}
+}
+
 func TestCompareRefusals(t *testing.T) {
 	many := make([]Scored, maxCompared+1)
 	for i := range many {

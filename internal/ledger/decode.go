@@ -237,6 +237,9 @@ func checkTasks(m Manifest) error {
 		if t.Level < 1 || t.Level > 3 || left[t.Level-1] == 0 {
 			return trajectory.Faultf(ManifestFile, "task %q is of level %d, of which the split has no more", t.TaskID, t.Level)
 		}
+		if digest, found := strings.CutPrefix(t.QuestionSHA256, "sha256:"); !found || !isHex(digest, 64) {
+			return trajectory.Faultf(ManifestFile, "question_sha256 of task %q is not a digest", t.TaskID)
+		}
 		if digest, found := strings.CutPrefix(t.FileSHA256, "sha256:"); t.FileSHA256 != "" && (!found || !isHex(digest, 64) || t.FileName == "") || t.FileBytes < 0 || t.FileBytes > 0 && t.FileSHA256 == "" {
 			return trajectory.Faultf(ManifestFile, "file_sha256 or file_bytes of task %q is not that of an attachment", t.TaskID)
 		}

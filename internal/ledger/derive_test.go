@@ -388,7 +388,7 @@ func TestLeaves(t *testing.T) {
 			}
 		}
 		want := trajectory.Leaf{Attempts: len(f.Tasks[i].Attempts), Digest: sign.Digest(lines), Lines: int64(bytes.Count(lines, []byte("\n"))),
-			RunID: testRunID, Salt: strings.Repeat("5a", 32), TaskID: id}
+			RunID: testRunID, Salt: testSalt, TaskID: id}
 		if leaf != want || leaf.Lines == 0 {
 			t.Errorf("%s: %+v, want %+v", id, leaf, want)
 		}

@@ -38,7 +38,14 @@ func crowd(t testing.TB, n int) (Manifest, string) {
 			skipped++
 		}
 	}
-	return plan(t, ids...), script + fmt.Sprintf("run completed solved=%d skipped=%d\n", solved, skipped)
+	m := plan(t, ids...)
+	for i, id := range ids {
+		var err error
+		if m.Tasks[i].QuestionSHA256, err = QuestionDigest(fmt.Sprintf("%064x", 1<<20+i), question(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m, script + fmt.Sprintf("run completed solved=%d skipped=%d\n", solved, skipped)
 }
 
 // interleaved moves the lines of a script's tasks among each other, as tasks
@@ -226,7 +233,7 @@ func TestVerifyBundleForged(t *testing.T) {
 	m, script := crowd(t, 5)
 	script = interleaved(script)
 	key := testKey(t, 1)
-	foreign := plan(t, "t0", "t1", "t2", "t3", "t4")
+	foreign, _ := crowd(t, 5)
 	foreign.Created = "2031-02-03T04:05:07.000Z"
 	task, other, whole := contents(t, disclosed(t, m, script, "t1")), contents(t, disclosed(t, m, script, "t4")), contents(t, disclosed(t, m, script, ""))
 	alien := contents(t, disclosed(t, foreign, script, "t1"))

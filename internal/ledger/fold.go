@@ -48,7 +48,8 @@ type Task struct {
 	Attempts []*Attempt // Attempts[i].Number is i+1
 	Sealed   *trajectory.TaskSealed
 
-	rule   string // how the counted attempt is chosen
+	asked  [sha256.Size]byte // digest of the question of all attempts
+	rule   string            // how the counted attempt is chosen
 	lines  int64
 	digest hash.Hash
 }
@@ -228,8 +229,14 @@ func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
 		if open := t.Open(); open != nil || e.Attempt != len(t.Attempts)+1 {
 			return fmt.Sprintf("attempt %d cannot begin here", e.Attempt), nil
 		}
-		if sign.Digest([]byte(p.Question)) != t.Plan.QuestionSHA256 || p.FileName != t.Plan.FileName {
-			return "asks another question than planned", nil
+		asked := sha256.Sum256([]byte(p.Question))
+		switch {
+		case p.FileName != t.Plan.FileName:
+			return "names another file than planned", nil
+		case len(t.Attempts) == 0:
+			t.asked = asked
+		case t.asked != asked:
+			return "asks another question than the attempt before it", nil
 		}
 		f.preflights.begun = true
 		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64),
@@ -302,6 +309,8 @@ func (f *Fold) seal(t *Task, s trajectory.TaskSealed) (reason string) {
 			s.Outcome, s.Attempt, s.Attempts, outcome, attempt, len(t.Attempts))
 	case err != nil || len(salt) != 32 || hex.EncodeToString(salt) != s.Salt:
 		return "has no salt of 32 bytes"
+	case len(t.Attempts) > 0 && saltedQuestion(salt, t.asked) != t.Plan.QuestionSHA256:
+		return "was asked another question than planned"
 	}
 	t.Sealed = &s
 	return ""

@@ -105,14 +105,15 @@ type SplitPlan struct {
 	Size        int    `json:"size"`
 }
 
-// PlannedTask is one task of the plan. QuestionSHA256 fixes what is asked, and
-// FileSHA256 the attachment; an earlier plan of this schema has no digest of it.
+// PlannedTask is one task of the plan. QuestionSHA256 fixes the question; see
+// [QuestionDigest]. FileSHA256 fixes the attachment; an earlier plan of this schema has
+// no digest of it.
 type PlannedTask struct {
 	FileBytes      int64  `json:"file_bytes,omitzero"`
 	FileName       string `json:"file_name,omitzero"`
 	FileSHA256     string `json:"file_sha256,omitzero"`
 	Level          int    `json:"level"`
-	QuestionSHA256 string `json:"question_sha256"`
+	QuestionSHA256 string `json:"question_sha256,omitzero"` // "" before a run is created
 	TaskID         string `json:"task_id"`
 }
 

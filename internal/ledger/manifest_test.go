@@ -58,7 +58,7 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		}
 	}
 	task := func(id string) string {
-		return `{"level":1,"question_sha256":"` + sign.Digest([]byte(question("a"))) + `","task_id":"` + id + `"}`
+		return `{"level":1,"question_sha256":"` + plan(t, "a").Tasks[0].QuestionSHA256 + `","task_id":"` + id + `"}`
 	}
 	tests := []struct{ name, old, new, want string }{
 		{"other schema", "gaia.manifest/2", "gaia.manifest/3", `schema is "gaia.manifest/3", not "gaia.manifest/2"`},
@@ -67,6 +67,7 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		{"no run", `"run_id":"` + testRunID + `"`, `"run_id":""`, "run_id is not a ULID"},
 		{"a path for a run id", `"run_id":"` + testRunID + `"`, `"run_id":"../../escape"`, "run_id is not a ULID"},
 		{"a task twice", task("a"), task("a") + "," + task("a"), `task "a" is planned twice or has no id`},
+		{"a question without a digest", task("a"), strings.Replace(task("a"), "sha256:", "", 1), `question_sha256 of task "a" is not a digest`},
 		{"a task without an id", task("a"), task(""), `task "" is planned twice or has no id`},
 		{"ids of another split", `"split_ids":["a","b"]`, `"split_ids":["a","c"]`, "split_ids are not those that ids_sha256 is of"},
 		{"levels of another sum", `"levels":[1,1,0]`, `"levels":[1,2,0]`, "levels [1 2 0] do not add up to the 2 tasks of the split"},

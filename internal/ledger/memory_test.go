@@ -88,7 +88,7 @@ func longRun(t testing.TB, size int64) string {
 		}
 		add(at(0, trajectory.AnswerCommitted{Answer: "42", Rule: "final-answer.v1"}), at(0, trajectory.AttemptEnded{Outcome: trajectory.Answered}))
 		add(at(0, trajectory.Judgment{CostMicroUSD: new(int64), Judged: new(bool), Path: "judge", Tries: 1, Model: "scripted-judge", Prompt: "judge.v1"}),
-			trajectory.Draft{TaskID: id, Payload: trajectory.TaskSealed{Attempt: 1, Attempts: 1, Outcome: trajectory.Failed, Salt: strings.Repeat("0f", 32)}})
+			trajectory.Draft{TaskID: id, Payload: trajectory.TaskSealed{Attempt: 1, Attempts: 1, Outcome: trajectory.Failed, Salt: testSalt}})
 	}
 	done, _ := fold.RunCompleted()
 	add(trajectory.Draft{Payload: done})

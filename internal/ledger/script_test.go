@@ -89,10 +89,17 @@ func plan(t testing.TB, tasks ...string) Manifest {
 	m.SigningKey = testKey(t, 1).Public().Line()
 	for i, id := range tasks {
 		m.Dataset.Levels[min(i, 2)]++
-		m.Tasks = append(m.Tasks, PlannedTask{Level: min(i, 2) + 1, QuestionSHA256: sign.Digest([]byte(question(id))), TaskID: id})
+		digest, err := QuestionDigest(testSalt, question(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Tasks = append(m.Tasks, PlannedTask{Level: min(i, 2) + 1, QuestionSHA256: digest, TaskID: id})
 	}
 	return m
 }
+
+// testSalt is the salt of every task of a script.
+var testSalt = strings.Repeat("5a", 32)
 
 func idsDigest(t testing.TB, ids []string) string {
 	t.Helper()
@@ -291,7 +298,7 @@ func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
 		}
 		d.Payload = p
 	case "sealed":
-		p := trajectory.TaskSealed{Salt: strings.Repeat("5a", 32)}
+		p := trajectory.TaskSealed{Salt: testSalt}
 		if _, err := fmt.Sscanf(args, "%s %d/%d", &p.Outcome, &p.Attempt, &p.Attempts); err != nil {
 			return d, err
 		}

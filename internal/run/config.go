@@ -106,8 +106,7 @@ type Endpoint struct {
 // Interrupted attempts do not count.
 const failuresPerTask = 1
 
-// plan returns the manifest of a run, but for its id, time and gold
-// commitment.
+// plan returns the manifest of a run, but for its id, its time and what commit adds.
 func (c Config) plan() (ledger.Manifest, error) {
 	m := ledger.NewManifest()
 	if c.RunCost > 0 && c.MaxTokens <= 0 {
@@ -154,7 +153,7 @@ func (c Config) plan() (ledger.Manifest, error) {
 	m.Retry = ledger.RetryPlan{AttemptsPerTask: failuresPerTask + m.Voting.Attempts, CallTries: c.CallTries, FreeReattempts: ledger.FreeReattempts}
 	m.SigningKey = c.Key.Public().Line()
 	for _, t := range c.Set.Tasks {
-		m.Tasks = append(m.Tasks, ledger.PlannedTask{FileBytes: t.Bytes, FileName: t.FileName, FileSHA256: t.SHA256, Level: t.Level, QuestionSHA256: sign.Digest([]byte(t.Question)), TaskID: t.ID})
+		m.Tasks = append(m.Tasks, ledger.PlannedTask{FileBytes: t.Bytes, FileName: t.FileName, FileSHA256: t.SHA256, Level: t.Level, TaskID: t.ID})
 	}
 	for _, t := range c.catalogue(nil) {
 		s := t.Spec()

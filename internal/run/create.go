@@ -45,6 +45,7 @@ type Run struct {
 
 	cfg    Config
 	gold   map[string]string
+	salts  saltLine
 	gate   *tools.Gate
 	locks  []*flock.Flock
 	marker *os.File
@@ -104,26 +105,28 @@ func Create(out string, c Config) (_ *Run, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a run id: %w", err)
 	}
-	salt, err := randomHex(c.Rand)
-	if err != nil {
-		return nil, err
+	salts := saltLine{Rehearsal: m.Rehearsal}
+	for _, s := range []*string{&salts.Salt, &salts.Secret} {
+		if *s, err = randomHex(c.Rand); err != nil {
+			return nil, err
+		}
 	}
 	m.RunID, m.Created = id.String(), c.Now().UTC().Format(trajectory.TimeFormat)
-	if m.GoldCommitment, err = goldCommitment(c, salt); err != nil {
+	if err := c.commit(&m, salts); err != nil {
 		return nil, err
 	}
 	aside := filepath.Join(out, ".new-"+m.RunID)
 	if err := os.Mkdir(aside, 0o755); err != nil {
 		return nil, fmt.Errorf("making the run directory: %w", err)
 	}
-	r := &Run{Dir: aside, cfg: c, gold: c.Gold.Map(), swept: swept}
+	r := &Run{Dir: aside, cfg: c, gold: c.Gold.Map(), swept: swept, salts: salts}
 	defer func() {
 		if err != nil {
 			r.Close()
 			os.RemoveAll(r.Dir)
 		}
 	}()
-	if err := r.begin(m, salt); err != nil {
+	if err := r.begin(m); err != nil {
 		return nil, err
 	}
 	place := filepath.Join(out, m.RunID)
@@ -135,7 +138,7 @@ func Create(out string, c Config) (_ *Run, err error) {
 }
 
 // begin fills a new directory up to run_started.
-func (r *Run) begin(m ledger.Manifest, salt string) error {
+func (r *Run) begin(m ledger.Manifest) error {
 	manifest, err := m.Encode()
 	if err != nil {
 		return fmt.Errorf("encoding the manifest: %w", err)
@@ -144,7 +147,7 @@ func (r *Run) begin(m ledger.Manifest, salt string) error {
 	if err != nil {
 		return fmt.Errorf("signing the manifest: %w", err)
 	}
-	private, err := sign.Canonical(saltLine{m.Rehearsal, salt})
+	private, err := sign.Canonical(r.salts)
 	if err != nil {
 		return err
 	}
@@ -334,13 +337,20 @@ func markerText(reason string) []byte {
 	return []byte(text + strings.Repeat("\n", markerSize-len(text)))
 }
 
-// goldCommitment commits to the answers of the planned tasks; "" where there
-// are none.
-func goldCommitment(c Config, salt string) (string, error) {
-	if c.Gold.Len() == 0 {
-		return "", nil
+// commit adds to a plan the digests of its questions and, if there are gold answers,
+// the commitment to them.
+func (c Config) commit(m *ledger.Manifest, salts saltLine) (err error) {
+	if c.Gold.Len() > 0 {
+		if m.GoldCommitment, err = ledger.Commitment(c.Gold.Map(), salts.Salt); err != nil {
+			return err
+		}
 	}
-	return ledger.Commitment(c.Gold.Map(), salt)
+	for i, t := range c.Set.Tasks {
+		if err := m.Tasks[i].SaltQuestion(salts.Secret, t.Question); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // serial lets one goroutine at a time read, which sources of randomness need

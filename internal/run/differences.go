@@ -27,11 +27,10 @@ func (r *Run) samePlan(old ledger.Manifest) error {
 		now.Judge.Battery, now.Judge.Endpoint = "", old.Judge.Endpoint
 	}
 	now.Splits, now.Tasks = knownThen(old.Splits, now.Splits), hashedThen(old.Tasks, now.Tasks)
-	_, salt, err := ReadGold(r.Dir)
-	if err != nil {
+	if _, r.salts, err = readPrivate(r.Dir); err != nil {
 		return err
 	}
-	if now.GoldCommitment, err = goldCommitment(r.cfg, salt); err != nil {
+	if err := r.cfg.commit(&now, r.salts); err != nil {
 		return err
 	}
 	differences, err := Differences(old, now)

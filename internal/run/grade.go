@@ -36,7 +36,7 @@ func (r *Run) grade(ctx context.Context, t *ledger.Task) error {
 			return err
 		}
 	}
-	salt, err := randomHex(r.cfg.Rand)
+	salt, err := ledger.TaskSalt(r.salts.Secret, t.Plan.TaskID)
 	if err != nil {
 		return err
 	}

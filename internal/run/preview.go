@@ -5,8 +5,8 @@ import (
 	"github.com/gaia-harness/gaia/tools"
 )
 
-// Plan returns what a run of c would plan, but for its id, time and gold
-// commitment, which Create makes. A plan that would hold a secret is a
+// Plan returns what a run of c would plan, but for its id, its time, the gold
+// commitment and the digests of the questions, which Create makes. A plan that would hold a secret is a
 // *SecretError; to Create, too.
 func Plan(c Config) (ledger.Manifest, error) {
 	m, err := c.plan()

@@ -13,10 +13,12 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// saltLine is the first line of the private file.
+// saltLine is the first line of the private file: the salt of the gold commitment, and
+// the secret that the salts of the tasks are made with.
 type saltLine struct {
 	Rehearsal bool   `json:"rehearsal,omitzero"`
 	Salt      string `json:"salt"`
+	Secret    string `json:"secret"`
 }
 
 // privateVerdict is a line of the private file after the salt. A task without
@@ -37,17 +39,23 @@ type privateVerdict struct {
 // id, and the salt the plan commits to them with. A finished run has all of
 // them. The error matches fs.ErrNotExist if there is no such file.
 func ReadGold(dir string) (answers map[string]string, salt string, err error) {
+	answers, first, err := readPrivate(dir)
+	return answers, first.Salt, err
+}
+
+// readPrivate returns the gold answers of a run's private file, by task id, and its
+// first line.
+func readPrivate(dir string) (answers map[string]string, first saltLine, err error) {
 	if err := regular(dir, PrivateFile); err != nil {
-		return nil, "", err
+		return nil, saltLine{}, err
 	}
 	data, err := os.ReadFile(filepath.Join(dir, PrivateFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("reading %s, without whose salt the answers cannot be held against the plan: %w", PrivateFile, err)
+		return nil, saltLine{}, fmt.Errorf("reading %s, without whose salts answers and questions cannot be compared with the plan: %w", PrivateFile, err)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("reading %s: %w", PrivateFile, err)
+		return nil, saltLine{}, fmt.Errorf("reading %s: %w", PrivateFile, err)
 	}
-	var first saltLine
 	answers = map[string]string{}
 	for i, line := range bytes.Split(data, []byte("\n")) {
 		var v privateVerdict
@@ -58,16 +66,16 @@ func ReadGold(dir string) (answers map[string]string, salt string, err error) {
 			}
 			err = sign.Decode(line, &first)
 		case bytes.Count(data, []byte("\n")) == i: // after the last newline: empty, or cut off by a crash
-			return answers, first.Salt, nil
+			return answers, first, nil
 		default:
 			err = sign.Decode(line, &v)
 			answers[v.TaskID] = v.Gold
 		}
 		if err != nil {
-			return nil, "", &trajectory.Fault{File: PrivateFile, Line: int64(i + 1), Reason: "is not what a run writes there"}
+			return nil, saltLine{}, &trajectory.Fault{File: PrivateFile, Line: int64(i + 1), Reason: "is not what a run writes there"}
 		}
 	}
-	return answers, first.Salt, nil
+	return answers, first, nil
 }
 
 // private writes the lines of the private file. Lines that come while others

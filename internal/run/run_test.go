@@ -453,7 +453,7 @@ func TestLostHelpers(t *testing.T) {
 	if err := os.Rename(private, private+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resume(r.Dir, c); err == nil || !strings.Contains(err.Error(), "without whose salt") {
+	if _, err := Resume(r.Dir, c); err == nil || !strings.Contains(err.Error(), "without whose salts") {
 		t.Errorf("without the private file: %v", err)
 	}
 	if err := os.Rename(private+".away", private); err != nil {

@@ -1,0 +1,69 @@
+package ledger
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+)
+
+// TaskSalt returns the salt of a task: HMAC-SHA256 of its id under the secret of the
+// run. Secret and salt are 32 bytes in hexadecimal. The salt is public from the task's
+// task_sealed on; the secret never is.
+func TaskSalt(secret, taskID string) (string, error) {
+	key, err := hex.DecodeString(secret)
+	if err != nil || len(key) != sha256.Size {
+		return "", fmt.Errorf("the secret of the run is not 32 bytes in hexadecimal")
+	}
+	return hex.EncodeToString(mac(key, []byte(taskID))), nil
+}
+
+// QuestionDigest returns the question_sha256 of a task with this salt: HMAC-SHA256 of
+// the question's SHA-256. Without the salt nobody can test a guess at the question.
+func QuestionDigest(salt, question string) (string, error) {
+	key, err := hex.DecodeString(salt)
+	if err != nil || len(key) != sha256.Size {
+		return "", fmt.Errorf("the salt of the task is not 32 bytes in hexadecimal")
+	}
+	return saltedQuestion(key, sha256.Sum256([]byte(question))), nil
+}
+
+// SaltQuestion fills in the question_sha256 of a planned task.
+func (p *PlannedTask) SaltQuestion(secret, question string) error {
+	salt, err := TaskSalt(secret, p.TaskID)
+	if err == nil {
+		p.QuestionSHA256, err = QuestionDigest(salt, question)
+	}
+	return err
+}
+
+// Unsalted returns a plan without the digests of its questions, which differ in any two
+// runs.
+func (m Manifest) Unsalted() Manifest {
+	m.Tasks = slices.Clone(m.Tasks)
+	for i := range m.Tasks {
+		m.Tasks[i].QuestionSHA256 = ""
+	}
+	return m
+}
+
+// Asks says whether the question of a task can be this one: by the plan and the salt of
+// a sealed task, by the journal of one that was begun. Of another task nothing is known.
+func (t *Task) Asks(question string) bool {
+	if t.Sealed != nil {
+		digest, err := QuestionDigest(t.Sealed.Salt, question)
+		return err == nil && digest == t.Plan.QuestionSHA256
+	}
+	return len(t.Attempts) == 0 || t.asked == sha256.Sum256([]byte(question))
+}
+
+func saltedQuestion(salt []byte, question [sha256.Size]byte) string {
+	return "sha256:" + hex.EncodeToString(mac(salt, question[:]))
+}
+
+func mac(key, message []byte) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write(message)
+	return h.Sum(nil)
+}
