@@ -23,7 +23,7 @@ type talk struct {
 
 func newTalk() *talk {
 	m := ledger.NewManifest()
-	m.Probes = ProbesID
+	m.Probes, m.NoPreflight = ProbesID, true
 	m.Tasks = []ledger.PlannedTask{{TaskID: ownID}}
 	for _, p := range prompt.Templates() {
 		m.Prompts = append(m.Prompts, ledger.Prompt{ID: p.ID, Text: p.Text})

@@ -270,7 +270,7 @@ func TestText(t *testing.T) {
 	tests := []struct{ got, want string }{
 		{code(""), "(none)"},
 		{code("sample-model v1 é"), "`sample-model v1 é`"},
-		{code("a`b|c\n"), "`a\\x60b\\x7cc\\n`"},
+		{code("a`b|c\n"), "`a\\x60b\\x7cc\\u000a`"},
 		{plain("\x1b[0m\u202e\u00a0\xff"), `\u001b[0m\u202e\u00a0` + "\ufffd"},
 		{plain(long), long},
 		{plain(long + "x"), long + "…"},

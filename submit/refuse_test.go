@@ -215,7 +215,7 @@ func TestAuditReasons(t *testing.T) {
 			Findings: []audit.Finding{{Severity: audit.Info}, grave, {Severity: audit.ToReview}, {Severity: audit.High}, {Severity: audit.High}}},
 			"AUD-1 n fails (HIGH): task \"a\\x1b\", line 7 of events.jsonl: \"`x`\", where there should be \"y\", and 2 more"},
 		{"gaps of the gate", audit.CheckReport{ID: "AUD-1", Name: "n", Gate: true, Status: audit.Skip, Gaps: []string{"one\n", "two"}},
-			"AUD-1 n could not see: one\\n\nAUD-1 n could not see: two"},
+			"AUD-1 n could not see: one\\u000a\nAUD-1 n could not see: two"},
 		{"gaps of another check", audit.CheckReport{ID: "AUD-8", Name: "n", Status: audit.Skip, Gaps: []string{"one"}}, ""},
 		{"review", audit.CheckReport{ID: "AUD-1", Name: "n", Gate: true, Status: audit.Review, Severity: audit.ToReview, Findings: []audit.Finding{{Severity: audit.ToReview}}}, ""},
 		{"no finding", audit.CheckReport{ID: "AUD-1", Name: "n", Status: audit.Fail, Severity: audit.Critical}, "AUD-1 n fails (CRITICAL): without a finding"},
