@@ -28,6 +28,7 @@ type Attempt struct {
 	server          serverCounts
 	steps           []any
 	bytes           int64             // of its lines
+	lastCall        string            // event id of the last model call
 	names           map[string]string // call id → tool name, of the turn
 	undecided       map[string][]int  // call id → steps of its calls that nothing was decided of, of the turn
 	firstUs, lastUs int64
@@ -100,6 +101,11 @@ func (a *Attempt) add(e trajectory.Event) (reason string) {
 		if !classified(p) {
 			return fmt.Sprintf("is a violation of the class %q, which its rules do not give", p.Class)
 		}
+	case trajectory.ModelCallCompleted:
+		if p.RetryOf != "" && p.RetryOf != a.lastCall {
+			return fmt.Sprintf("repeats %q, which is not the last model call of the attempt", p.RetryOf)
+		}
+		a.lastCall = e.ID
 	}
 	if e.Turn != 0 && e.Turn != a.Turns {
 		return fmt.Sprintf("turn %d is not the open one", e.Turn)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -279,11 +280,17 @@ func TestTrajectories(t *testing.T) {
 	if got := strings.Join(order, " "); got != "solved again again silent broken broken" {
 		t.Errorf("records of %s", got)
 	}
+	var failed struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(bytes.Split(write(t, m, mixed), []byte("\n"))[3], &failed); err != nil {
+		t.Fatal(err)
+	}
 	digest := sign.Digest([]byte("reply"))
 	want := Trajectory{Attempt: 1, FinalAnswer: ptr("42"), Model: "scripted-model", Rehearsal: true, RunID: testRunID, Schema: "gaia.trajectory/1",
 		Steps: []any{
 			LLMCallStep{Error: &trajectory.CallError{Message: "busy", Retryable: true, Status: 500}, RequestedModel: "scripted-model", Turn: 1, Type: "llm_call", UsageReported: true},
-			LLMCallStep{OutputSHA256: digest, RequestedModel: "scripted-model", RetryOf: "01JZ0000000000000000000000", TokensCached: 3, TokensIn: 10,
+			LLMCallStep{OutputSHA256: digest, RequestedModel: "scripted-model", RetryOf: failed.ID, TokensCached: 3, TokensIn: 10,
 				TokensOut: 5, TokensReasoning: 1, Turn: 1, Type: "llm_call", UsageReported: true},
 			ToolCallStep{Args: map[string]string{"a": "1"}, ArgsTruncated: []string{}, CallID: "c", Name: "web_fetch", RuleHits: []string{"R001"}, Turn: 1, Type: "tool_call"},
 			ToolResultStep{Bytes: 15, CallID: "c", Head: "refused by R001", IsError: true, Name: "web_fetch", OutputSHA256: sign.Digest([]byte("refused by R001")),

@@ -116,6 +116,7 @@ func TestFoldRefuses(t *testing.T) {
 		{"decision before any turn", begun + "a.1.1 refuse R001", "turn 1 is not the open one"},
 		{"call of the next turn", turned + "a.1.2 call", "turn 2 is not the open one"},
 		{"call of the last turn", turned + "a.1.2 turn\na.1.1 call", "turn 1 is not the open one"},
+		{"retry of no call", turned + "a.1.1 call retry", `repeats "01JZ0000000000000000000000", which is not the last model call of the attempt`},
 		{"violation of no class", turned + "a.1.1 violation : R001", `is a violation of the class "", which its rules do not give`},
 		{"violation of an unknown class", turned + "a.1.1 violation rules: R001", `is a violation of the class "rules", which its rules do not give`},
 		{"violation of a rule as one of the mode", turned + "a.1.1 violation mode: R001", `is a violation of the class "mode", which its rules do not give`},

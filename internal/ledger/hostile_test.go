@@ -69,7 +69,7 @@ func hostile(t *testing.T, m Manifest, steps int, choose func(n int) int) *Fold 
 		}
 		return f
 	}
-	f := fresh()
+	f, made := fresh(), calls{}
 	for range steps {
 		line := lines[choose(len(lines))]
 		d, err := parse(m, digest, line)
@@ -77,10 +77,12 @@ func hostile(t *testing.T, m Manifest, steps int, choose func(n int) int) *Fold 
 			t.Fatalf("%q: %v", line, err)
 		}
 		n := int64(len(accepted))
-		e := trajectory.Event{Attempt: d.Attempt, MonoUs: 1000 * n, Payload: d.Payload, RunID: m.RunID, Seq: n, TaskID: d.TaskID,
+		d = made.link(d)
+		e := trajectory.Event{ID: fmt.Sprintf("event %d", n), Attempt: d.Attempt, MonoUs: 1000 * n, Payload: d.Payload, RunID: m.RunID, Seq: n, TaskID: d.TaskID,
 			Timestamp: "2031-02-03T04:05:06.789Z", Turn: d.Turn}
 		if err := f.Add(e, []byte("line\n")); err == nil {
 			accepted = append(accepted, e)
+			made.add(d, e.ID)
 			continue
 		} else if fault := (*trajectory.Fault)(nil); !errors.As(err, &fault) || fault.Line != n+1 || fault.Reason == "" {
 			t.Fatalf("%q: %v is no fault of line %d", line, err, n+1)

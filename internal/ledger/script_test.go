@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -129,32 +128,31 @@ func (*buffer) Sync() error { return nil }
 // write writes a script as a journal, a millisecond an event.
 func write(t testing.TB, m Manifest, script string) []byte {
 	t.Helper()
-	digest := sign.Digest(encodePlan(t, m))
-	var out buffer
-	var n time.Duration
-	l, err := trajectory.NewLog(&out, trajectory.End{Head: digest}, trajectory.LogConfig{
-		RunID: m.RunID,
-		Now:   func() time.Time { n++; return time.Date(2031, 2, 3, 4, 5, 7, 0, time.UTC).Add(n * time.Millisecond) },
-		Mono:  func() time.Duration { return n * time.Millisecond },
-		Rand:  rand.NewChaCha8([32]byte{7}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(script) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		draft, err := parse(m, digest, line)
-		if err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		if _, err := l.Append(draft); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-	}
-	return out.Bytes()
+	return writeDrafts(t, m, drafts(t, m, script))
 }
+
+// calls has the event id of the last model call of each attempt.
+type calls map[string]string
+
+// link gives a draft that repeats a call the id of the last one of its attempt; where
+// there is none, the id that it has is of no event.
+func (c calls) link(d trajectory.Draft) trajectory.Draft {
+	p, ok := d.Payload.(trajectory.ModelCallCompleted)
+	if last := c[attemptOf(d.TaskID, d.Attempt)]; ok && p.RetryOf != "" && last != "" {
+		p.RetryOf = last
+		d.Payload = p
+	}
+	return d
+}
+
+// add remembers an event that was accepted.
+func (c calls) add(d trajectory.Draft, id string) {
+	if _, ok := d.Payload.(trajectory.ModelCallCompleted); ok {
+		c[attemptOf(d.TaskID, d.Attempt)] = id
+	}
+}
+
+func attemptOf(task string, attempt int) string { return fmt.Sprintf("%s.%d", task, attempt) }
 
 // parse reads one line of a script.
 func parse(m Manifest, digest, line string) (trajectory.Draft, error) {

@@ -30,10 +30,13 @@ func writeDrafts(t testing.TB, m Manifest, drafts []trajectory.Draft) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	made := calls{}
 	for _, d := range drafts {
-		if _, err := l.Append(d); err != nil {
+		ids, err := l.Append(made.link(d))
+		if err != nil {
 			t.Fatal(err)
 		}
+		made.add(d, ids[0])
 	}
 	return out.Bytes()
 }
