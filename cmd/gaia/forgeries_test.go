@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -91,42 +92,67 @@ func TestForgeries(t *testing.T) {
 	}
 }
 
-// forgeryTable returns the rows of docs/verifying.md about the forgeries.
-func forgeryTable(all []runs.Forgery) string {
-	var b strings.Builder
-	b.WriteString("| attack | who | result | what shows it | test |\n|---|---|---|---|---|\n")
+// forgeryTables returns what docs/verifying.md says of the forgeries: how many there are
+// of each kind, and a table of those that are shown, of those that only a published
+// checkpoint shows, and of those that nothing shows.
+func forgeryTables(all []runs.Forgery) string {
+	var shown, dated, unseen strings.Builder
+	refused, flagged, checkpoint, hidden := 0, 0, 0, 0
 	for _, f := range all {
 		c := verdictOf(f)
 		kind, _ := isVerdict(c)
 		words := c[strings.LastIndex(c, ": ")+2:]
 		command := words[:strings.IndexByte(words+" ", ' ')]
-		for _, flag := range []string{"--dataset", "--checkpoint"} {
+		for _, flag := range []string{"--dataset", "--package", "--checkpoint"} {
 			if strings.Contains(words, flag) {
 				command += " " + flag
 			}
 		}
-		result := map[string]string{"refused": "refused", "flagged": "flagged", "passes": "**not visible**"}[kind]
-		if said, _, ok := strings.Cut(c, `": `); ok && kind == "flagged" && strings.Contains(said, "AUD-") {
+		if kind == "passes" {
+			hidden++
+			fmt.Fprintf(&unseen, "| %s | %s | %s | %s | `%s` |\n", f.About["attack"], f.About["who"], f.About["reason"], f.About["shown"], f.Name)
+			continue
+		}
+		result, rows := kind, &shown
+		switch said, _, ok := strings.Cut(c, `": `); {
+		case ok && kind == "flagged" && strings.Contains(said, "AUD-"):
 			result += ", " + strings.TrimPrefix(said, `flagged "`)
+			flagged++
+		case kind == "flagged":
+			flagged++
+		case strings.Contains(words, "--checkpoint"):
+			rows = &dated
+			checkpoint++
+		default:
+			refused++
 		}
-		if reason := f.About["reason"]; kind == "passes" {
-			result += ": " + reason
-		}
-		fmt.Fprintf(&b, "| %s | %s | `gaia %s`: %s | %s | `%s` |\n", f.About["attack"], f.About["who"], command, result, f.About["shown"], f.Name)
+		fmt.Fprintf(rows, "| %s | %s | `gaia %s`: %s | %s | `%s` |\n", f.About["attack"], f.About["who"], command, result, f.About["shown"], f.Name)
 	}
-	return b.String()
+	const head = "| attack | who | result | what shows it | test |\n|---|---|---|---|---|\n"
+	return fmt.Sprintf("Of %d forgeries %d are refused and %d flagged. Only a published checkpoint shows %d more, and %d are not visible.\n\n", len(all), refused, flagged, checkpoint, hidden) +
+		"### Refused or flagged\n\n" + head + shown.String() + "\n### With a published checkpoint\n\n" + head + dated.String() +
+		"\n### Not visible\n\n" + strings.Replace(head, "result", "why", 1) + unseen.String()
 }
 
-// TestForgeryTable: each forgery is a row of docs/verifying.md, and each row is one.
+var update = flag.Bool("update", false, "write the tables of forgeries in docs/verifying.md")
+
+// TestForgeryTable: each forgery is a row of docs/verifying.md, each row is one, and the
+// counts are theirs.
 func TestForgeryTable(t *testing.T) {
-	_, doc, found := strings.Cut(readFile(t, "docs/verifying.md"), "## Forgeries\n")
-	start := strings.Index(doc, "| attack |")
-	if !found || start < 0 {
-		t.Fatal("docs/verifying.md has no table of forgeries")
+	doc := readFile(t, "docs/verifying.md")
+	before, rest, found := strings.Cut(doc, "\n## Forgeries\n")
+	start, end := strings.Index(rest, "\nOf "), strings.Index(rest, "\n\n## ")
+	if !found || start < 0 || end < start {
+		t.Fatal("docs/verifying.md has no tables of forgeries")
 	}
-	want := forgeryTable(forgeries(t))
-	if got := doc[start:]; !strings.HasPrefix(got, want+"\n") {
-		t.Errorf("the table of docs/verifying.md is not:\n%s", want)
+	want := forgeryTables(forgeries(t))
+	if *update {
+		doc = before + "\n## Forgeries\n" + rest[:start+1] + want + rest[end+1:]
+		if err := os.WriteFile(filepath.Join(root(t), "docs/verifying.md"), []byte(doc), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if rest[start+1:end+1] != want {
+		t.Errorf("the tables of docs/verifying.md are not these (write them with -update):\n%s", want)
 	}
 }
 
