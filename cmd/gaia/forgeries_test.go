@@ -1,10 +1,15 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -190,6 +195,9 @@ func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 //	gaia ARGS             any other command, which must succeed
 //	save NAME             keep a copy of the run or package as it is now
 //	edit NAME             go on with another directory: RUN, PACKAGE or a copy
+//	write                 write the files as they are, with nothing signed again
+//	stranger              from here on gaia has no key and trusts none
+//	pack NAME CHANGE FILE an archive of the package, COPY/NAME, with a FILE added, left out, twice or as a link
 func (b *bench) do(c string) {
 	b.Helper()
 	word, rest, _ := strings.Cut(c, " ")
@@ -206,13 +214,19 @@ func (b *bench) do(c string) {
 		}
 	case word == "save":
 		b.must(os.CopyFS(b.path(rest), os.DirFS(b.at)))
+	case word == "write":
+		b.write()
+	case word == "stranger":
+		b.env["HOME"] = b.TempDir()
+	case word == "pack":
+		b.pack(strings.Fields(rest))
 	case word == "edit":
 		b.edit(b.args(rest)[0])
 	default:
 		if err := b.forger.Do(c); err != nil {
 			b.Fatalf("%s: %v", c, err)
 		}
-		if word == "sign" || word == "seal" {
+		if word == "sign" || word == "seal" || word == "envelope" {
 			b.write()
 		}
 	}
@@ -236,13 +250,13 @@ func (b *bench) edit(dir string) {
 // write writes what the forger made.
 func (b *bench) write() {
 	b.Helper()
-	entries, err := os.ReadDir(b.at)
-	b.must(err)
-	for _, e := range entries {
-		if b.forger.Files[e.Name()] == nil && e.Type().IsRegular() {
-			b.must(os.Remove(filepath.Join(b.at, e.Name())))
+	b.must(filepath.WalkDir(b.at, func(path string, e fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(b.at, path)
+		if err == nil && e.Type().IsRegular() && b.forger.Files[filepath.ToSlash(name)] == nil {
+			err = os.Remove(path)
 		}
-	}
+		return err
+	}))
 	for name, data := range b.forger.Files {
 		mode := os.FileMode(0o644)
 		if name == "judgments.jsonl" {
@@ -267,6 +281,8 @@ func (b *bench) base(words string) {
 		story = strings.ReplaceAll(story, old, now)
 	}
 	b.keeper = newKeeper(b.T, story)
+	_, err = sign.CreateKey(b.path("other.key"), rand.NewChaCha8([32]byte{'o', 't', 'h', 'e', 'r'})) // runs.OtherKey
+	b.must(err)
 	b.must(os.Rename(b.keeper.dir, b.path("run")))
 	b.keeper.dir = b.path("run")
 	honest, err := runs.Parse(string(text))
@@ -290,7 +306,7 @@ func (b *bench) submit(flags string) {
 	public := strings.Contains(flags, "--public")
 	name := map[bool]string{false: "package", true: "public"}[public]
 	b.must(os.MkdirAll(b.path(name), 0o755))
-	args := append([]string{"submit", "--allow-dirty", "--date", "2031-02-03", "--out", b.path(name), b.path("run")}, strings.Fields(flags)...)
+	args := append([]string{"submit", "--allow-dirty", "--date", "2026-03-04", "--out", b.path(name), b.path("run")}, strings.Fields(flags)...)
 	if code, stdout, stderr := b.command(args...); code != exitOK {
 		b.Fatalf("submit: exit code %d\n%s%s", code, stdout, stderr)
 	}
@@ -299,9 +315,42 @@ func (b *bench) submit(flags string) {
 	b.edit(made[0])
 }
 
+// pack writes an archive of the package.
+func (b *bench) pack(words []string) {
+	b.Helper()
+	name, how, file := words[0], words[1], words[2]
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	w := tar.NewWriter(z)
+	add := func(h tar.Header, data []byte) {
+		h.Mode, h.Size = 0o644, int64(len(data))
+		b.must(w.WriteHeader(&h))
+		_, err := w.Write(data)
+		b.must(err)
+	}
+	for _, n := range slices.Sorted(maps.Keys(b.forger.Files)) {
+		switch {
+		case n == file && how == "without":
+		case n == file && how == "linked":
+			add(tar.Header{Name: n, Linkname: "README.md", Typeflag: tar.TypeSymlink}, nil)
+		case n == file && how == "twice":
+			add(tar.Header{Name: n}, b.forger.Files[n])
+			fallthrough
+		default:
+			add(tar.Header{Name: n}, b.forger.Files[n])
+		}
+	}
+	if how == "with" {
+		add(tar.Header{Name: file}, []byte("hello"))
+	}
+	b.must(w.Close())
+	b.must(z.Close())
+	b.must(os.WriteFile(b.path(name), out.Bytes(), 0o644))
+}
+
 // args returns the arguments of a command, with the paths in the place of names.
 func (b *bench) args(words string) (args []string) {
-	place := map[string]string{"RUN": b.path("run"), "DATASET": "dir:" + b.path("dataset")}
+	place := map[string]string{"RUN": b.path("run"), "DATASET": "dir:" + b.path("dataset"), "OTHER": b.path("other.key")}
 	for _, name := range []string{"package", "public"} {
 		if made, _ := filepath.Glob(b.path(name) + "/submission-*"); len(made) > 0 {
 			place[strings.ToUpper(name)] = made[0]
@@ -315,6 +364,9 @@ func (b *bench) args(words string) (args []string) {
 		}
 		if after, copied := strings.CutPrefix(word, "COPY/"); copied {
 			word = b.path(after)
+		}
+		if rule, found := strings.CutPrefix(word, "FINDING/"); found {
+			word = b.id(b.T, rule)
 		}
 		args = append(args, word)
 	}
