@@ -85,7 +85,7 @@ func unsealAdjudication(envelope []byte, run *ledger.Run) (Adjudication, error) 
 	case !isDigest(r.Finding):
 		return refuse("the finding is %q, which is no digest", r.Finding)
 	}
-	if why := badTime(r.Created); why != "" {
+	if why := BadTime(run, r.Created); why != "" {
 		return refuse("created is %s", why)
 	}
 	if why := BadReason(r.Reason); why != "" {

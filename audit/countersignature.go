@@ -110,7 +110,7 @@ func (a Adjudication) countersigned(envelope []byte, run *ledger.Run) (*Counters
 	case a.Countersigned != nil:
 		return nil, fmt.Errorf("is a second countersignature of one decision")
 	}
-	if why := badTime(c.Created); why != "" {
+	if why := BadTime(run, c.Created); why != "" {
 		return nil, fmt.Errorf("created is %s", why)
 	}
 	if why := SameSigner(run, key); why != "" {
@@ -119,10 +119,18 @@ func (a Adjudication) countersigned(envelope []byte, run *ledger.Run) (*Counters
 	return &Countersigner{KeyID: key.ID(), PublicKey: c.PublicKey, SHA256: sign.Digest(envelope)}, nil
 }
 
-// badTime says what is wrong with a time in a signed record, "" if nothing is.
-func badTime(s string) string {
-	if at, err := time.Parse(trajectory.TimeFormat, s); err != nil || at.Format(trajectory.TimeFormat) != s {
-		return fmt.Sprintf("%q, which is no time", s)
+// ClockSkew is how far two clocks may differ before their order counts.
+const ClockSkew = 5 * time.Minute
+
+// BadTime says what is wrong with the time of a signed record about a finished run, ""
+// if nothing is: it is no time, or before the end of the run.
+func BadTime(run *ledger.Run, created string) string {
+	at, err := time.Parse(trajectory.TimeFormat, created)
+	if err != nil || at.Format(trajectory.TimeFormat) != created {
+		return fmt.Sprintf("%q, which is no time", created)
+	}
+	if end, err := time.Parse(trajectory.TimeFormat, run.CompletedAt()); err == nil && at.Before(end.Add(-ClockSkew)) {
+		return fmt.Sprintf("%s, which is before the end of the run, %s", created, run.CompletedAt())
 	}
 	return ""
 }

@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -173,7 +172,7 @@ func unsealRejudgment(envelope []byte, run *ledger.Run) (SealedRejudgment, error
 // strange says what about a later judgment does not fit the run or itself, "" if
 // nothing.
 func (r Rejudgment) strange(run *ledger.Run) string {
-	at, err := time.Parse(trajectory.TimeFormat, r.Created)
+	early := BadTime(run, r.Created)
 	switch j := r.Judge; {
 	case r.Schema != rejudgmentSchema:
 		return fmt.Sprintf("schema is %q, not %q", r.Schema, rejudgmentSchema)
@@ -181,8 +180,8 @@ func (r Rejudgment) strange(run *ledger.Run) string {
 		return fmt.Sprintf("is about another run: %q", r.RunID)
 	case r.Events != run.End.Events || r.Head != run.End.Head:
 		return fmt.Sprintf("is about a journal of %d events with another head than this one of %d", r.Events, run.End.Events)
-	case err != nil || at.Format(trajectory.TimeFormat) != r.Created:
-		return fmt.Sprintf("created is %q, which is no time", r.Created)
+	case early != "":
+		return "created is " + early
 	case !isName(j.Model) || !isName(j.Origin) || !isName(j.Prompt):
 		return "names no judge, place and prompt, each on one line"
 	case !isDigest(j.PromptSHA256) || !isDigest(j.Battery) || j.Endpoint != "" && !isDigest(j.Endpoint):

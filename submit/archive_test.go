@@ -378,7 +378,10 @@ func TestArchivePlaces(t *testing.T) {
 			t.Errorf("%s: %v", date, err)
 		}
 	}
-	for _, date := range []string{"1970-01-01", "2242-03-15"} {
+	if err := CheckDate("1970-01-01", true); err != nil {
+		t.Error(err)
+	}
+	for _, date := range []string{"2026-03-04", "2242-03-15"} {
 		c.Date = date
 		opened(t, read(t, mustBuild(t, c).Path))
 	}

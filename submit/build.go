@@ -197,6 +197,9 @@ func refusal(c Config, run *ledger.Run, report audit.Report) error {
 		r.PlanKey = run.Key.ID()
 		final = append(final, fmt.Sprintf("the signing key is %s, but the run's plan was signed by %s", mine.ID(), run.Key.ID()))
 	}
+	if why := strangeDate(c.Date, run.CompletedAt()); why != "" {
+		final = append(final, "the package "+why)
+	}
 	if c.Public && tellsWhy(run.Summary()) {
 		final = append(final, "the run's summary tells why recording failed, in words that may name places on this computer: a public package would have to hold them")
 	}

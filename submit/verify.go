@@ -191,6 +191,9 @@ func checkSubjects(pkg fs.FS, s Statement, names []string) error {
 // checkStatement wants the statement to be the one that evidence gives; payload are
 // its bytes.
 func checkStatement(s Statement, payload []byte, e evidence) error {
+	if why := strangeDate(e.date, e.summary.Completed); why != "" {
+		return trajectory.Faultf(AttestationFile, "%s", why)
+	}
 	rebuilt := e.statement()
 	want, err := rebuilt.Encode()
 	if err != nil {
@@ -200,6 +203,17 @@ func checkStatement(s Statement, payload []byte, e evidence) error {
 		return trajectory.Faultf(AttestationFile, "does not say what the package's files give: %s", difference(s, rebuilt))
 	}
 	return nil
+}
+
+// strangeDate says that a package is dated before the end of its run, "" if it is not.
+// A date can be of any time zone, so a day is no difference.
+func strangeDate(date, completed string) string {
+	at, err := time.Parse(time.DateOnly, date)
+	end, endErr := time.Parse(trajectory.TimeFormat, completed)
+	if err == nil && endErr == nil && at.Add(48*time.Hour+audit.ClockSkew).Before(end) {
+		return fmt.Sprintf("is dated %s, which is before the end of the run, %s", date, completed)
+	}
+	return ""
 }
 
 // checkRun verifies the run's files, and audits what it verifies unless it is to be

@@ -110,6 +110,16 @@ func (d *adjudication) check() error {
 	return nil
 }
 
+// decidedAt returns the time of a signed record about a finished run. Readers refuse one
+// from before the end of the run.
+func decidedAt(run *ledger.Run) (string, error) {
+	at := time.Now().UTC().Format(trajectory.TimeFormat)
+	if why := audit.BadTime(run, at); why != "" {
+		return "", fail(exitFailure, fmt.Errorf("the time of this machine is %s", why), "set its clock and repeat the command")
+	}
+	return at, nil
+}
+
 func (a *app) adjudicate(dir string, d adjudication) error {
 	release, err := lockRun(dir, "decide in the run directory")
 	if err != nil {
@@ -134,7 +144,11 @@ func (a *app) adjudicate(dir string, d adjudication) error {
 	if err != nil {
 		return err
 	}
-	ruling := audit.NewRuling(found, f, audit.Decision(d.decision), d.reason, time.Now().UTC().Format(trajectory.TimeFormat))
+	at, err := decidedAt(found)
+	if err != nil {
+		return err
+	}
+	ruling := audit.NewRuling(found, f, audit.Decision(d.decision), d.reason, at)
 	envelope, err := ruling.Seal(key)
 	if err != nil {
 		return err

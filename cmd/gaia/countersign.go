@@ -6,13 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/submit"
-	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
 
@@ -56,7 +54,11 @@ func (a *app) countersign(dir string, d adjudication) error {
 	if why := audit.SameSigner(found, key.Public()); why != "" {
 		return fail(exitFailure, fmt.Errorf("%s cannot countersign: %s", key.Public().ID(), why), "ask a second person to countersign with a key of their own: --key FILE")
 	}
-	envelope, err := audit.NewCountersignature(target, key.Public(), time.Now().UTC().Format(trajectory.TimeFormat)).Seal(key)
+	at, err := decidedAt(found)
+	if err != nil {
+		return err
+	}
+	envelope, err := audit.NewCountersignature(target, key.Public(), at).Seal(key)
 	if err != nil {
 		return err
 	}

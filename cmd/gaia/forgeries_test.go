@@ -410,3 +410,24 @@ func (b *bench) verdict(c string) {
 		b.Errorf("%s\nexit code %d\n%s%s", c, code, stdout, stderr)
 	}
 }
+
+// TestClockBehind: nothing is decided about a run by a clock that is before its end.
+func TestClockBehind(t *testing.T) {
+	b := bench{T: t, dir: t.TempDir()}
+	for _, c := range []string{"base leak", "shift 9000000000", "sign",
+		`refused 1 "the time of this machine is ": adjudicate RUN --finding FINDING/AUD-1.uuid-with-answer --decision void --reason seen`} {
+		b.do(c)
+	}
+	if _, err := os.Stat(b.path("run/attestations")); err == nil {
+		t.Error("a decision was written")
+	}
+}
+
+// TestSubmitDate: no package is dated before the end of its run, but for time zones.
+func TestSubmitDate(t *testing.T) {
+	b := bench{T: t, dir: t.TempDir()}
+	for _, c := range []string{"base harbour", "refused 3 \"the package is dated 2026-03-02, which is before the end of the run, 2026-03-04T\": submit --allow-dirty --out COPY/out --date 2026-03-02 RUN",
+		"submit --date 2026-03-03", "passes: verify PACKAGE"} {
+		b.do(c)
+	}
+}

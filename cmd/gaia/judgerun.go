@@ -77,6 +77,9 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 	if err != nil {
 		return err
 	}
+	if _, err := decidedAt(j.Run); err != nil { // before anything is paid for
+		return err
+	}
 	end, err := a.laterJudge(cmd, c, file, &j)
 	if err != nil {
 		return err

@@ -2,11 +2,13 @@ package main
 
 import (
 	"strings"
+	"time"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/oklog/ulid/v2"
 )
 
 // evidenceVerdict is what a verified run or package comes to: what answered, with
@@ -15,6 +17,34 @@ type evidenceVerdict struct {
 	AnsweredBy ledger.AnsweredBy `json:"answered_by"`
 	Claims     []submit.Claim    `json:"claims"`
 	Exceptions ledger.Exceptions `json:"exceptions"`
+	Future     []string          `json:"future,omitempty"` // signed times that are later than this machine's clock
+}
+
+// inFuture returns which signed times, each with its name, are later than this machine's
+// clock. A date can be of any time zone, so a day is no difference.
+func inFuture(times ...[2]string) (all []string) {
+	limit := time.Now().Add(audit.ClockSkew)
+	for _, t := range times {
+		at, err := time.Parse(trajectory.TimeFormat, t[1])
+		if err != nil {
+			if at, err = time.Parse(time.DateOnly, t[1]); err == nil {
+				at = at.Add(-24 * time.Hour)
+			}
+		}
+		if err == nil && at.After(limit) {
+			all = append(all, t[0]+" "+t[1])
+		}
+	}
+	return all
+}
+
+// lastEvent returns the time of the last event of a journal.
+func lastEvent(end trajectory.End) string {
+	id, err := ulid.ParseStrict(end.LastID)
+	if err != nil {
+		return ""
+	}
+	return ulid.Time(id.Time()).UTC().Format(trajectory.TimeFormat)
 }
 
 // runVerdict returns the verdict on a run directory by its journal and decisions.
@@ -65,6 +95,9 @@ func (v evidenceVerdict) rows() [][2]string {
 		rows = append(rows, [2]string{"mcp servers", strings.Join(by.MCPServers, ", ")})
 	}
 	rows = append(rows, [2]string{"exceptions", v.Exceptions.String()})
+	if len(v.Future) > 0 {
+		rows = append(rows, [2]string{"future", strings.Join(v.Future, "; ") + ": later than the clock of this machine"})
+	}
 	for _, status := range []struct {
 		submit.Status
 		title string

@@ -190,7 +190,7 @@ func (a *app) checkEvidence(ctx context.Context, dir string, f verifying) (*chec
 	given := submit.Given{Checkpoint: v.Checkpoint == checkpointGiven, Questions: f.dataset != "", Trusted: untrusted == nil}
 	if of != nil {
 		v.Dismissals = trusted.reportDismissals(of.Report, found)
-		v.evidenceVerdict = evidenceVerdict{v.Package.AnsweredBy, of.Claims(given), v.Package.Exceptions}
+		v.evidenceVerdict = evidenceVerdict{v.Package.AnsweredBy, of.Claims(given), v.Package.Exceptions, inFuture([2]string{"package", v.Package.Date})}
 	} else {
 		decided, err := audit.ReadAdjudications(p.files, found)
 		if err != nil {
@@ -199,6 +199,7 @@ func (a *app) checkEvidence(ctx context.Context, dir string, f verifying) (*chec
 		v.Dismissals = trusted.runDismissals(decided, found)
 		v.evidenceVerdict = runVerdict(found, decided, len(v.Dismissals), given)
 	}
+	v.Future = append(inFuture([2]string{"plan", found.Manifest.Created}, [2]string{"journal", lastEvent(found.End)}), v.Future...)
 	v.Trust, v.SignerTrusted = word, untrusted == nil
 	unfinished, open := error(nil), uncounted(v.Dismissals)
 	switch {

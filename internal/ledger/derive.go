@@ -72,6 +72,9 @@ func (f *Fold) Results() ([]byte, error) {
 	return all, nil
 }
 
+// CompletedAt returns when the run was completed, by its journal; "" if it is not.
+func (f *Fold) CompletedAt() string { return f.completed }
+
 // Summary returns the summary of a completed run.
 func (f *Fold) Summary() Summary {
 	told := Told{Started: f.Started, Completed: f.completed, Interruptions: f.Interruptions, Judge: f.judge,
