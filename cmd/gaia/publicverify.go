@@ -59,7 +59,7 @@ func (a *app) checkPublic(ctx context.Context, given *evidence, trusted trust, p
 	v.evidenceVerdict = evidenceVerdict{said.AnsweredBy, p.Claims(submit.Given{Checkpoint: v.Checkpoint == checkpointGiven, Trusted: untrusted == nil}), said.Exceptions,
 		inFuture([2]string{"plan", p.Manifest.Created}, [2]string{"journal", p.Summary.Completed}, [2]string{"package", said.Date})}
 	digest, err := digestOf(given.files, submit.AttestationFile)
-	return &checked{kind: "public package", shown: v, print: func() error { return a.printPublic(v, p) }, digest: digest, said: v.Package, err: untrusted,
+	return &checked{kind: publicKind, shown: v, print: func() error { return a.printPublic(v, p) }, digest: digest, said: v.Package, err: untrusted,
 		commitment: ledger.Signed{Complete: true, Events: v.Events, Head: v.JournalHead, KeyID: v.KeyID, ManifestSHA256: v.ManifestSHA256, Root: v.Root, RunID: v.RunID}}, err
 }
 

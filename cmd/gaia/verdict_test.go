@@ -74,6 +74,10 @@ func unaligned(rows string) string {
 func TestDismissalInVerdict(t *testing.T) {
 	long.NotRaced(t)
 	k := newKeeper(t, decidable)
+	early := t.TempDir()
+	if code, _, stderr := k.command("submit", k.dir, "--out", early, "--date", "2031-02-03", "--public", "--allow-dirty"); code != exitOK {
+		t.Fatal(stderr)
+	}
 	for rule, decision := range map[string]string{leakRule: "void", reachRule: "dismiss", allowedRule: "void"} {
 		if code, _, stderr := k.command("adjudicate", k.dir, "--finding", k.id(t, rule), "--decision", decision, "--reason", "it was looked at"); code != exitOK {
 			t.Fatal(stderr)
@@ -98,6 +102,13 @@ func TestDismissalInVerdict(t *testing.T) {
 	pkg := packages[0]
 	says("\naudit clean after 1 dismissal, as reported by the signer", "verify", pkg)
 	says("\nexceptions 1 dismissal, ", "verify", pkg)
+	before, err := filepath.Glob(early + "/submission-*")
+	if err != nil || len(before) != 1 {
+		t.Fatal(before, err)
+	}
+	says(", audit clean after 1 dismissal; exceptions: 1 dismissal, 2 void tasks; later than the clock of this machine: package 2031-02-03\n", "verify", pkg, k.dir)
+	says("; made of another audit or other decisions than "+pkg+"\n", "verify", pkg, before[0])
+	says("; made of another audit or other decisions than "+before[0]+"\n", "verify", before[0], pkg)
 	text, err := os.ReadFile(filepath.Join(pkg, submit.ReadmeFile))
 	if readme := string(text); err != nil || !strings.Contains(readme, "\nClean after 1 dismissal") || !strings.Contains(readme, "\n- exceptions: 1 dismissal, ") {
 		t.Errorf("README.md does not show the dismissal:\n%s", readme)

@@ -101,6 +101,12 @@ type verification struct {
 	Withheld       []submit.WithheldFile `json:"withheld,omitempty"`     // of a public package
 }
 
+// The kinds of packages.
+const (
+	packageKind = "package"
+	publicKind  = "public package"
+)
+
 // checked is a run, package or bundle whose integrity was found good.
 type checked struct {
 	kind       string            // "run", "package", "public package" or "evidence bundle"
@@ -213,7 +219,7 @@ func (a *app) checkEvidence(ctx context.Context, dir string, f verifying) (*chec
 		print: func() error { return a.printVerification(v, found.Manifest, of, laterRows(found, later)) }}
 	file := trajectory.CheckpointFile
 	if of != nil {
-		c.kind, file = "package", submit.AttestationFile
+		c.kind, file = packageKind, submit.AttestationFile
 	} else if !found.Complete {
 		return c, nil
 	}

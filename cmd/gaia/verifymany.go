@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -24,6 +26,8 @@ func (v verifying) several(cmd *cobra.Command) error {
 
 // verifiedLine is the line that verify --json prints for each of several packages.
 type verifiedLine struct {
+	AgreesWith     string               `json:"agrees_with,omitzero"`  // path of an earlier package of the same run, one public and one full, of the same files
+	DiffersFrom    string               `json:"differs_from,omitzero"` // path of an earlier one that is not of the same audit or decisions
 	DuplicateOf    string               `json:"duplicate_of,omitzero"` // path of an earlier one with the same digest
 	Equivocation   *ledger.Equivocation `json:"equivocation,omitzero"`
 	Error          string               `json:"error,omitzero"` // why the exit code is not 0
@@ -96,6 +100,23 @@ func (l verifiedLine) text(c *checked) string {
 	if p := c.said; p != nil && p.Scores != nil {
 		text += fmt.Sprintf(", official %d of %d", p.Scores.Official.Correct, p.Scores.Official.Planned)
 	}
+	if v, ok := c.shown.(verification); ok {
+		if v.Package != nil {
+			text += ", audit " + auditRow(*v.Package, v.Dismissals)
+		}
+		if v.Exceptions != (ledger.Exceptions{}) {
+			text += "; exceptions: " + v.Exceptions.String()
+		}
+		if len(v.Future) > 0 {
+			text += "; later than the clock of this machine: " + strings.Join(v.Future, ", ")
+		}
+	}
+	if l.AgreesWith != "" {
+		text += "; agrees with " + quoteArg(l.AgreesWith)
+	}
+	if l.DiffersFrom != "" {
+		text += "; made of another audit or other decisions than " + quoteArg(l.DiffersFrom)
+	}
 	if l.DuplicateOf != "" {
 		text += ", the same as " + quoteArg(l.DuplicateOf)
 	}
@@ -114,19 +135,19 @@ type verifiedBefore map[string][]verifiedOne
 type verifiedOne struct {
 	commitment   ledger.Signed
 	digest, path string
-	isPackage    bool
+	kind         string
 }
 
 // compare compares a package with the earlier ones of the same run, says so in its
 // line, and remembers it. The error is an equivocation.
 func (s verifiedBefore) compare(c *checked, line *verifiedLine) error {
-	one := verifiedOne{c.commitment, c.digest, line.Path, c.said != nil}
+	one := verifiedOne{c.commitment, c.digest, line.Path, c.kind}
 	earlier := s[one.commitment.RunID]
 	s[one.commitment.RunID] = append(earlier, one)
 	for _, e := range earlier {
 		if e.digest == one.digest && one.digest != "" {
 			line.DuplicateOf = cmp.Or(line.DuplicateOf, e.path)
-		} else if e.isPackage && one.isPackage {
+		} else if e.kind == one.kind && strings.HasSuffix(one.kind, "package") {
 			line.ResubmissionOf = cmp.Or(line.ResubmissionOf, e.path)
 		}
 	}
@@ -135,6 +156,49 @@ func (s verifiedBefore) compare(c *checked, line *verifiedLine) error {
 			errors.As(err, &line.Equivocation)
 			return err
 		}
+	}
+	for _, e := range earlier {
+		if err := line.paired(e, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// paired compares a public package with a full one of the same run, whichever was first,
+// and says in the line whether they are of the same audit and decisions. The error is
+// that they are not of the same files.
+func (l *verifiedLine) paired(earlier, one verifiedOne) error {
+	full, posted := earlier, one
+	if full.kind == publicKind {
+		full, posted = one, earlier
+	}
+	if full.kind != packageKind || posted.kind != publicKind {
+		return nil
+	}
+	p, err := openEvidence(full.path)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	of, err := p.verify(submit.Options{Harness: harness, Once: true})
+	if err != nil {
+		return err
+	}
+	q, err := openEvidence(posted.path)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	_, err = q.isOf(of)
+	fault := (*trajectory.Fault)(nil)
+	switch {
+	case errors.As(err, &fault) && fault.File == submit.AttestationFile:
+		l.DiffersFrom = cmp.Or(l.DiffersFrom, earlier.path)
+	case err != nil:
+		return err
+	default:
+		l.AgreesWith = cmp.Or(l.AgreesWith, earlier.path)
 	}
 	return nil
 }

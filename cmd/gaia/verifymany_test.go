@@ -207,10 +207,10 @@ func TestVerifyMany(t *testing.T) {
 	if code != exitEvidence || len(all) != 7 {
 		t.Fatalf("exit code %d, %s", code, stdout)
 	}
-	for i, want := range []verifiedLine{{Kind: "package"}, {Kind: "package", ResubmissionOf: h.full}, {Kind: "package", DuplicateOf: h.full, ResubmissionOf: h.later}, {Kind: "public package", ResubmissionOf: h.full},
+	for i, want := range []verifiedLine{{Kind: "package"}, {Kind: "package", ResubmissionOf: h.full}, {Kind: "package", DuplicateOf: h.full, ResubmissionOf: h.later}, {Kind: "public package", AgreesWith: h.full},
 		{Kind: "run"}, {Kind: "run", DuplicateOf: h.run}, {ExitCode: exitEvidence, Error: "results.jsonl: line 1: "}} {
 		got := all[i]
-		if got.Kind != want.Kind || got.DuplicateOf != want.DuplicateOf || got.ResubmissionOf != want.ResubmissionOf || got.ExitCode != want.ExitCode || !strings.HasPrefix(got.Error, want.Error) || (got.Result == nil) != (want.Error != "") {
+		if got.Kind != want.Kind || got.DuplicateOf != want.DuplicateOf || got.ResubmissionOf != want.ResubmissionOf || got.AgreesWith != want.AgreesWith || got.DiffersFrom != "" || got.ExitCode != want.ExitCode || !strings.HasPrefix(got.Error, want.Error) || (got.Result == nil) != (want.Error != "") {
 			t.Errorf("line %d: %+v", i+1, got)
 		}
 	}
