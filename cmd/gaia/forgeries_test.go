@@ -17,9 +17,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // maxPassing bounds how many forgeries by a key holder pass.
@@ -196,6 +200,7 @@ func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 //	save NAME             keep a copy of the run or package as it is now
 //	edit NAME             go on with another directory: RUN, PACKAGE or a copy
 //	write                 write the files as they are, with nothing signed again
+//	judge yes|no          what another judge says later of each answer of the run
 //	stranger              from here on gaia has no key and trusts none
 //	pack NAME CHANGE FILE an archive of the package, COPY/NAME, with a FILE added, left out, twice or as a link
 func (b *bench) do(c string) {
@@ -218,6 +223,8 @@ func (b *bench) do(c string) {
 		b.write()
 	case word == "stranger":
 		b.env["HOME"] = b.TempDir()
+	case word == "judge":
+		b.judge(rest == "yes")
 	case word == "pack":
 		b.pack(strings.Fields(rest))
 	case word == "edit":
@@ -313,6 +320,27 @@ func (b *bench) submit(flags string) {
 	made, err := filepath.Glob(b.path(name) + "/submission-*")
 	b.must(err)
 	b.edit(made[0])
+}
+
+// judge writes a later judgment of the run, signed by its key.
+func (b *bench) judge(says bool) {
+	b.Helper()
+	run, err := ledger.Verify(os.DirFS(b.path("run")), ledger.Options{})
+	b.must(err)
+	digest := sign.Digest([]byte("x"))
+	plan := ledger.JudgePlan{Battery: judge.BatteryDigest(), Endpoint: digest, Model: "another-judge", Origin: "https://judge.example", Prompt: "judge.v1", PromptSHA256: digest}
+	n := len(judge.Battery())
+	battery := trajectory.JudgeBattery{CostMicroUSD: new(int64(n)), Model: plan.Model, Prompt: plan.Prompt, Put: n, SHA256: plan.Battery, TokensIn: int64(n), TokensOut: int64(n), Tries: n, Withstood: true}
+	var verdicts []audit.LaterVerdict
+	tasks, attempts := audit.Rejudged(run)
+	for i, a := range attempts {
+		verdicts = append(verdicts, audit.LaterVerdict{Attempt: a.Number, TaskID: tasks[i].Plan.TaskID, Judgment: trajectory.Judgment{CostMicroUSD: new(int64(5)), Judged: &says, LatencyMs: 7,
+			Model: plan.Model, Path: judge.PathJudge, Prompt: plan.Prompt, RequestID: "r", ResponseModel: plan.Model, TokensIn: 30, TokensOut: 3, Tries: 1}})
+	}
+	envelope, err := audit.NewRejudgment(run, plan, &battery, verdicts, run.CompletedAt()).Seal(runs.Key())
+	b.must(err)
+	b.must(os.MkdirAll(b.path("run/"+audit.AttestationsDir), 0o755))
+	b.must(os.WriteFile(b.path("run/"+audit.RejudgmentFile(plan)), envelope, 0o644))
 }
 
 // pack writes an archive of the package.
