@@ -21,7 +21,7 @@ func TestSaysWhy(t *testing.T) {
 		{"AUD-13/gap-journal-without-ids.txt", "AUD-13", "the export names requests, and the journal has no ids of them"},
 		{"AUD-13/near-ids-of-another-kind.txt", "AUD-13", `REVIEW AUD-13.ids-foreign: got 1 requests in the export, such as "gen-0001", and none of them in the journal, want the export of the key that the run was made with; ` +
 			"no request that the export names is in the journal: their ids are of another kind, or the export is of something else"},
-		{"AUD-13/gap-usage-not-reported.txt", "AUD-13", "the export has 9620 tokens and the journal 560, which has none of 1 requests: these can be the difference"},
+		{"AUD-13/gap-usage-not-reported.txt", "AUD-13", "INFO AUD-13.usage-missing: got 1 of 2 replies to the agent have no count of their tokens, want one in every reply, as in the others; the export has 9620 tokens and the journal 560, which has none of 1 requests: these can be the difference"},
 		{"AUD-14/fires-one-of-two.txt", "AUD-14", `HIGH AUD-14.model-undeclared: got "stand-in" answered the agent, in one reply, want the planned "sample-model"`},
 		{"AUD-14/near-judge-is-agent.txt", "AUD-14", `REVIEW AUD-14.judge-is-agent: got the model "sample-model" judged answers of "sample-model", want another model as the judge`},
 		{"AUD-14/gap-no-model-named.txt", "AUD-14", "the endpoint of the agent names no model in its replies"},

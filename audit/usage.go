@@ -14,25 +14,27 @@ func usageReconciliation() Check {
 		Fix: "export the usage of the run's own key, from its first request to its last: an export also holds other work under the same key, and what lies before " +
 			"and after the run is yours to cut; void the run if what is left was asked for it",
 		Skips:  "the export names requests and the journal none, or none of the same, or requests whose tokens the journal does not have could be what the export has more",
-		Absent: "no usage export was given; without one, only tokens that are too few and costs that differ are found",
+		Absent: "no usage export was given; without one, only tokens that are too few or missing, ids that are missing and costs that differ are found",
 		Rules: []Rule{
 			{"totals-differ", High, 2, "tokens of an export that differ from the journal's by more than 5 % of the export and by more than 5000, and by more than requests can account for of which the journal has no tokens"},
 			{"request-unrecorded", High, 1, "more requests of the export that the journal does not have than the journal has requests without an id, where it has others of the export"},
 			{"ids-foreign", ToReview, 1, "an export that names requests of which the journal, which has ids too, has none"},
-			{"id-missing", ToReview, 1, "replies without the id of their request, where others to the same asker have one"},
+			{"id-missing", ToReview, 2, "replies without the id of their request, where others to the same asker have one; no export is needed"},
 			{"tokens-too-few", ToReview, 1, "replies of the agent's model with more than 20 bytes of the request, or of the reply, for each of its tokens, of at least 2000 bytes; no export is needed"},
 			{"cost-differs", ToReview, 1, "a reply that cost more than one with as many tokens of each kind or more, or more than 2000 micro-USD a token; no export is needed"},
+			{"usage-missing", Info, 1, "replies without a count of their tokens, where others to the same asker have one; no export is needed"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			tokensTooFew(e, n)
 			costsDiffer(e, n)
+			missing(e, n, "id-missing", "id of their request", "an id", func(u use) bool { return u.id != "" })
+			missing(e, n, "usage-missing", "count of their tokens", "one", func(u use) bool { return u.unmeasured == 0 })
 			if e.Usage == nil {
 				n.absent("no usage export was given; the tokens and costs of the journal agree with its texts")
 				return
 			}
 			totalsDiffer(e, n)
 			unrecorded(e, n)
-			idsMissing(e, n)
 		},
 	}
 }
@@ -99,9 +101,9 @@ func unrecorded(e *Evidence, n *Notes) {
 	}
 }
 
-// idsMissing looks for replies without an id among those with one to whom the
-// same asked.
-func idsMissing(e *Evidence, n *Notes) {
+// missing looks for replies without something among those with it to whom the same
+// asked. A provider that does not say it once says it never.
+func missing(e *Evidence, n *Notes, rule, what, want string, has func(use) bool) {
 	type replies struct {
 		with, without int
 		first         place // of those without
@@ -116,7 +118,7 @@ func idsMissing(e *Evidence, n *Notes) {
 		if !seen {
 			order = append(order, u.who)
 		}
-		if u.id != "" {
+		if has(u) {
 			r.with++
 		} else if r.without++; r.without == 1 {
 			r.first = u.at
@@ -125,7 +127,7 @@ func idsMissing(e *Evidence, n *Notes) {
 	})
 	for _, who := range order {
 		if r := all[who]; r.with > 0 && r.without > 0 {
-			n.find("id-missing", r.first, fmt.Sprintf("%d of %d replies to %s have no id of their request", r.without, r.with+r.without, who), "an id in every reply, as in the others")
+			n.find(rule, r.first, fmt.Sprintf("%d of %d replies to %s have no %s", r.without, r.with+r.without, who, what), want+" in every reply, as in the others")
 		}
 	}
 }
