@@ -9,6 +9,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
 )
 
 // bundleVerification is what verify prints of an evidence bundle with --json.
@@ -18,6 +19,7 @@ type bundleVerification struct {
 	Checkpoint     string           `json:"checkpoint"`
 	Complete       bool             `json:"complete"` // always: there are no bundles of other runs
 	Events         int              `json:"events"`
+	Future         []string         `json:"future,omitempty"`
 	Findings       []string         `json:"findings"`  // what alone would have exit code 3
 	Integrity      string           `json:"integrity"` // "ok" or "signature not checked"; a bundle with neither is an error
 	JournalHead    string           `json:"journal_head"`
@@ -191,6 +193,12 @@ func bundleResult(d *ledger.Disclosure, v verifying, trusted string, of *heldAga
 	if d.Signer == nil {
 		out.Integrity = signatureUnchecked
 	}
+	var last struct {
+		Timestamp string `json:"timestamp"`
+	}
+	if n := len(d.Bundle.Events); n > 0 && json.Unmarshal([]byte(d.Bundle.Events[n-1]), &last) == nil { // which verified
+		out.Future = inFuture([2]string{"plan", d.Manifest.Created}, [2]string{"journal", last.Timestamp})
+	}
 	switch {
 	case v.checkpoint != "":
 		out.Checkpoint = checkpointGiven
@@ -236,5 +244,6 @@ func (a *app) printBundle(out bundleVerification, d *ledger.Disclosure, v verify
 	if out.Unsubmittable != "" {
 		rows = append(rows, [2]string{"unsubmittable", out.Unsubmittable})
 	}
+	rows = append(rows, futureRow(out.Future)...)
 	return a.printRows(append(rows, [2]string{"shows", shows(d)}))
 }

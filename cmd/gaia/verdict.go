@@ -17,7 +17,7 @@ type evidenceVerdict struct {
 	AnsweredBy ledger.AnsweredBy `json:"answered_by"`
 	Claims     []submit.Claim    `json:"claims"`
 	Exceptions ledger.Exceptions `json:"exceptions"`
-	Future     []string          `json:"future,omitempty"` // signed times that are later than this machine's clock
+	Future     []string          `json:"future,omitempty"` // see inFuture
 }
 
 // inFuture returns which signed times, each with its name, are later than this machine's
@@ -36,6 +36,14 @@ func inFuture(times ...[2]string) (all []string) {
 		}
 	}
 	return all
+}
+
+// futureRow is what verify prints of such times; nothing if there are none.
+func futureRow(times []string) [][2]string {
+	if len(times) == 0 {
+		return nil
+	}
+	return [][2]string{{"future", strings.Join(times, "; ") + ": later than the clock of this machine"}}
 }
 
 // lastEvent returns the time of the last event of a journal.
@@ -95,9 +103,7 @@ func (v evidenceVerdict) rows() [][2]string {
 		rows = append(rows, [2]string{"mcp servers", strings.Join(by.MCPServers, ", ")})
 	}
 	rows = append(rows, [2]string{"exceptions", v.Exceptions.String()})
-	if len(v.Future) > 0 {
-		rows = append(rows, [2]string{"future", strings.Join(v.Future, "; ") + ": later than the clock of this machine"})
-	}
+	rows = append(rows, futureRow(v.Future)...)
 	for _, status := range []struct {
 		submit.Status
 		title string
