@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -67,6 +68,7 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), softMemory))
 			if err := notEmpty(cmd, "body", "checkpoint", "dataset", "hmac-key-file", "package"); err != nil {
 				return err
 			}
@@ -105,6 +107,10 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
 	completeWith(cmd, "dataset", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, sourceHub, sourceRepo, sourceDir, sourceFixtures)
 	return cmd
 }
+
+// softMemory is where the collector begins to work harder, in bytes: whoever signed what
+// is verified may have made it costly.
+const softMemory = 320 << 20
 
 // verifiable says what verify takes.
 const verifiable = "give a run directory, a package, folder or archive, or an evidence bundle that 'gaia disclose' wrote"

@@ -97,6 +97,10 @@ func (a *Attempt) add(e trajectory.Event) (reason string) {
 		}
 		a.Ended = &p
 		return ""
+	case trajectory.ToolExecuted:
+		if len(a.ToolsUsed) == MaxTools && !slices.Contains(a.ToolsUsed, p.Name) {
+			return fmt.Sprintf("uses more than %d tools", MaxTools)
+		}
 	case trajectory.PolicyViolation:
 		if !classified(p) {
 			return fmt.Sprintf("is a violation of the class %q, which its rules do not give", p.Class)

@@ -32,6 +32,7 @@ type Fold struct {
 	badCache  int                  // entries of the judge cache that did not verify
 	counted   int64                // all tokens and micro-USD so far
 	open      int64                // bytes of the lines of open attempts
+	kept      int64                // bytes of the lines of which texts are held to the end
 	harnesses []trajectory.Harness // that resumed the run
 	spending  spending
 
@@ -80,6 +81,9 @@ func (f *Fold) Add(e trajectory.Event, line []byte) error {
 		return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: fmt.Sprintf(format, args...)}
 	}
 	_, opens := e.Payload.(trajectory.RunStarted)
+	if keeps(e.Payload) {
+		f.kept += int64(len(line))
+	}
 	switch {
 	case opens != (e.Seq == 0):
 		return refuse("a journal has one run_started, its first line")
@@ -104,6 +108,18 @@ func (f *Fold) Add(e trajectory.Event, line []byte) error {
 	return err
 }
 
+// keeps reports whether texts of an event are held to the end of the run, by the fold or
+// by an audit. Of all others it is digests and counts.
+func keeps(p trajectory.Payload) bool {
+	switch p.(type) {
+	case trajectory.TurnStarted, trajectory.TurnCompleted, trajectory.ContextCompiled, trajectory.ContextCondensed, trajectory.ModelCallStarted,
+		trajectory.ModelCallCompleted, trajectory.ToolProposed, trajectory.ToolExecuted, trajectory.PolicyDecision, trajectory.PolicyViolation,
+		trajectory.ApprovalRequested, trajectory.ApprovalResolved, trajectory.CheckpointSaved, trajectory.Rollback:
+		return false
+	}
+	return true
+}
+
 // addLine takes the next event of a task with its line, newline included.
 func (f *Fold) addLine(task *Task, e trajectory.Event, line []byte) (reason string, err error) {
 	if task.Sealed != nil {
@@ -116,10 +132,30 @@ func (f *Fold) addLine(task *Task, e trajectory.Event, line []byte) (reason stri
 	task.digest.Write(line)
 	reason, err = f.addTask(task, e)
 	if a := task.Open(); a != nil {
-		a.bytes += int64(len(line))
-		f.open += int64(len(line))
+		n := int64(len(line)) + listed(e.Payload)
+		a.bytes += n
+		f.open += n
 	}
 	return reason, err
+}
+
+// listed returns how many bytes of memory the lists of a step take. Their members can
+// be much shorter as text.
+func listed(p trajectory.Payload) int64 {
+	const text, member, record = 16, 64, 128
+	switch p := p.(type) {
+	case trajectory.ContextCompiled:
+		return int64(record * len(p.Messages))
+	case trajectory.ModelCallCompleted:
+		return int64(text * len(p.UnrecordedChannels))
+	case trajectory.PolicyDecision:
+		return int64(text * len(p.RuleIDs))
+	case trajectory.ToolExecuted:
+		return int64(member * len(p.URLs))
+	case trajectory.ToolProposed:
+		return int64(member*len(p.Args) + text*len(p.ArgsTruncated))
+	}
+	return 0
 }
 
 func (f *Fold) addRun(e trajectory.Event) (reason string) {

@@ -115,3 +115,58 @@ func TestLimitOfOpenAttempts(t *testing.T) {
 		t.Errorf("attempts that have ended count: %v", err)
 	}
 }
+
+// TestLimitOfKeptTexts: what is held to the end of a journal is bounded: lines that are not
+// of turns.
+func TestLimitOfKeptTexts(t *testing.T) {
+	dir := os.DirFS(directory(t, files(t, mixedPlan(t), mixed)))
+	run, err := Verify(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Verify(dir, Options{maxKept: run.kept}); err != nil {
+		t.Error(err)
+	}
+	_, err = Verify(dir, Options{maxKept: run.kept - 1})
+	var fault *trajectory.Fault
+	if want := fmt.Sprintf("the events up to here that are not of turns have more than %d bytes", run.kept-1); !errors.As(err, &fault) || fault.File != trajectory.JournalFile || fault.Line != run.End.Events || fault.Reason != want {
+		t.Errorf("%v; want line %d", err, run.End.Events)
+	}
+}
+
+// TestLimitsOfLists: the lists of a journal are bounded where their members take more
+// memory than text.
+func TestLimitsOfLists(t *testing.T) {
+	f := NewFold(plan(t, "a"), "", nil)
+	for i := range maxHarnesses + 1 {
+		if reason := f.exceeds(Options{}); reason != "" {
+			t.Fatal(reason)
+		}
+		f.harnesses = append(f.harnesses, trajectory.Harness{Version: fmt.Sprint(i)})
+	}
+	if want := fmt.Sprintf("more than %d programs resumed the run", maxHarnesses); f.exceeds(Options{}) != want {
+		t.Errorf("%q", f.exceeds(Options{}))
+	}
+	a := &Attempt{CostMicroUSD: new(int64)}
+	used := func(i int) string {
+		return a.add(trajectory.Event{Payload: trajectory.ToolExecuted{Name: fmt.Sprint("tool ", i)}})
+	}
+	for i := range MaxTools {
+		if reason := used(i); reason != "" {
+			t.Fatal(reason)
+		}
+	}
+	if reason := used(0); reason != "" {
+		t.Errorf("a tool that was used before: %s", reason)
+	}
+	if want := fmt.Sprintf("uses more than %d tools", MaxTools); used(MaxTools) != want {
+		t.Error("a tool too many is not refused")
+	}
+	const n = 1000
+	for _, p := range []trajectory.Payload{trajectory.ContextCompiled{Messages: make([]trajectory.Message, n)}, trajectory.ModelCallCompleted{UnrecordedChannels: make([]string, n)},
+		trajectory.PolicyDecision{RuleIDs: make([]string, n)}, trajectory.ToolExecuted{URLs: make([]trajectory.URL, n)}, trajectory.ToolProposed{ArgsTruncated: make([]string, n)}} {
+		if listed(p) < 16*n {
+			t.Errorf("%s: %d members count as %d bytes", p.Type(), n, listed(p))
+		}
+	}
+}

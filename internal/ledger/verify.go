@@ -65,11 +65,19 @@ type Options struct {
 	Sealed  func(*Fold, *Task) error       // given each task when it is sealed, after its last event
 
 	maxOpen int64 // maxOpen if 0
+	maxKept int64 // maxKept if 0
 }
 
 // maxOpen bounds the lines of attempts that are open at the same time, in bytes. Their
 // steps are held in memory.
 const maxOpen = 128 << 20
+
+// maxKept bounds the lines whose texts are held to the end, in bytes: all but those of
+// the turns. maxHarnesses bounds the programs that wrote a run.
+const (
+	maxKept      = 96 << 20
+	maxHarnesses = 1024
+)
 
 // Verify checks a run: the plan's signature, the journal's chain and everything
 // that derives from it. A run that is not finished verifies as far as it goes
@@ -108,8 +116,8 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 		if err := run.Add(e, line); err != nil {
 			return err
 		}
-		if most := cmp.Or(o.maxOpen, maxOpen); run.open > most {
-			return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: fmt.Sprintf("the attempts that have not ended here have more than %d bytes", most)}
+		if reason := run.exceeds(o); reason != "" {
+			return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: reason}
 		}
 		return o.show(run.Fold, e)
 	})
@@ -131,6 +139,20 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	// else is, the run was never closed.
 	closing := before[MarkerFile] || !slices.ContainsFunc(derived(o.Summary), func(name string) bool { return before[name] })
 	return run, run.verifyFinished(dir, o.Summary, closing, compare)
+}
+
+// exceeds says which limit the journal exceeds so far, "" if none.
+func (f *Fold) exceeds(o Options) string {
+	if most := cmp.Or(o.maxOpen, maxOpen); f.open > most {
+		return fmt.Sprintf("the attempts that have not ended here have more than %d bytes", most)
+	}
+	if most := cmp.Or(o.maxKept, maxKept); f.kept > most {
+		return fmt.Sprintf("the events up to here that are not of turns have more than %d bytes", most)
+	}
+	if len(f.harnesses) > maxHarnesses {
+		return fmt.Sprintf("more than %d programs resumed the run", maxHarnesses)
+	}
+	return ""
 }
 
 // show shows an event that has found its place, and the task that it seals.
