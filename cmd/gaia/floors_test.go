@@ -25,7 +25,7 @@ const module = "github.com/gaia-harness/gaia/"
 
 // floors says on which floor a package stands: it imports lower floors only.
 var floors = map[string]int{
-	"internal/sign": 0, "internal/policy": 0, "internal/calc": 0, "internal/selection": 0, "internal/visible": 0, "internal/transport": 0,
+	"internal/sign": 0, "internal/policy": 0, "internal/calc": 0, "internal/selection": 0, "internal/secret": 0, "internal/visible": 0, "internal/transport": 0,
 	"internal/llm": 1, "loader": 1, "trajectory": 1, "judgecache": 1, "internal/prune": 1,
 	"internal/prompt": 2, "internal/ledger": 2,
 	"tools": 3, "judge": 3,
@@ -35,11 +35,11 @@ var floors = map[string]int{
 }
 
 // apart are packages that stand on no floor: who may import them is said below.
-var apart = []string{"fixtures", "fixtures/gen", "fixtures/long", "fixtures/runs", "fixtures/hub", "fixtures/endpoint"}
+var apart = []string{"fixtures", "fixtures/gen", "fixtures/long", "fixtures/runs", "fixtures/hub", "fixtures/endpoint", "internal/secret/gen"}
 
 // pure are the packages that reach no network, start no process, and read no
 // clock and no randomness of their own.
-var pure = []string{"audit", "audit/render", "trajectory", "judge", "judgecache", "internal/calc", "internal/ledger", "internal/policy", "internal/prompt", "internal/selection", "internal/sign", "internal/visible", "submit/export"}
+var pure = []string{"audit", "audit/render", "trajectory", "judge", "judgecache", "internal/calc", "internal/ledger", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/visible", "submit/export"}
 
 type goPackage struct {
 	ImportPath string
