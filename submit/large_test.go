@@ -336,11 +336,12 @@ func largeRuns(length int) map[string]largeRun {
 var (
 	largeKind = flag.String("large", "", "kind of run that TestLargeRuns writes to -into, and does nothing else")
 	largeInto = flag.String("into", "", "where to")
+	largePack = flag.Bool("pack", false, "package it, too")
 	largeMiB  = flag.Int64("mib", 1, "size of its journal, in MiB")
 )
 
 // TestLargeRuns verifies runs that cost their verifier much, small ones here. With
-// -large KIND -into DIR -mib N it only writes one of N MiB, to be measured.
+// -large KIND -into DIR -mib N it only writes DIR/run, whose journal has N MiB, to be measured.
 func TestLargeRuns(t *testing.T) {
 	long.NotRaced(t)
 	write := func(t *testing.T, dir string, r largeRun, size int64) {
@@ -348,7 +349,12 @@ func TestLargeRuns(t *testing.T) {
 		writeLarge(t, dir, m, r.question, func(l *large) { r.tell(l, size) })
 	}
 	if *largeKind != "" {
-		write(t, *largeInto, largeRuns(15 << 20)[*largeKind], *largeMiB<<20)
+		dir := filepath.Join(*largeInto, "run")
+		write(t, dir, largeRuns(15 << 20)[*largeKind], *largeMiB<<20)
+		if *largePack {
+			mustBuild(t, Config{Run: dir, Out: *largeInto, Key: runs.Key(), Date: "2031-02-03", AllowDirty: true,
+				Harness: trajectory.Harness{ExecutableSHA256: sign.Digest([]byte("program")), Version: "v1.0.0"}})
+		}
 		return
 	}
 	size := int64(256 << 10)
