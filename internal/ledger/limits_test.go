@@ -132,13 +132,6 @@ func TestLimitOfKeptTexts(t *testing.T) {
 	if want := fmt.Sprintf("the events up to here that are not of turns have more than %d bytes", run.kept-1); !errors.As(err, &fault) || fault.File != trajectory.JournalFile || fault.Line != run.End.Events || fault.Reason != want {
 		t.Errorf("%v; want line %d", err, run.End.Events)
 	}
-	if _, err := Verify(dir, Options{most: run.End.Events}); err != nil {
-		t.Error(err)
-	}
-	_, err = Verify(dir, Options{most: run.End.Events - 1})
-	if want := fmt.Sprintf("the journal has more than %d events", run.End.Events-1); !errors.As(err, &fault) || fault.File != trajectory.JournalFile || fault.Line != run.End.Events || fault.Reason != want {
-		t.Errorf("%v; want line %d", err, run.End.Events)
-	}
 }
 
 // TestLimitsOfLists: the lists of a journal are bounded where their members take more
@@ -146,13 +139,13 @@ func TestLimitOfKeptTexts(t *testing.T) {
 func TestLimitsOfLists(t *testing.T) {
 	f := NewFold(plan(t, "a"), "", nil)
 	for i := range maxHarnesses + 1 {
-		if reason := f.exceeds(Options{}, 1); reason != "" {
+		if reason := f.exceeds(Options{}); reason != "" {
 			t.Fatal(reason)
 		}
 		f.harnesses = append(f.harnesses, trajectory.Harness{Version: fmt.Sprint(i)})
 	}
-	if want := fmt.Sprintf("more than %d programs resumed the run", maxHarnesses); f.exceeds(Options{}, 1) != want {
-		t.Errorf("%q", f.exceeds(Options{}, 1))
+	if want := fmt.Sprintf("more than %d programs resumed the run", maxHarnesses); f.exceeds(Options{}) != want {
+		t.Errorf("%q", f.exceeds(Options{}))
 	}
 	a := &Attempt{CostMicroUSD: new(int64)}
 	used := func(i int) string {

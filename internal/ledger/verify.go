@@ -66,7 +66,6 @@ type Options struct {
 
 	maxOpen int64 // maxOpen if 0
 	maxKept int64 // maxKept if 0
-	most    int64 // maxEvents if 0
 }
 
 // maxOpen bounds the lines of attempts that are open at the same time, in bytes. Their
@@ -74,11 +73,9 @@ type Options struct {
 const maxOpen = 128 << 20
 
 // maxKept bounds the lines whose texts are held to the end, in bytes: all but those of
-// the turns. maxEvents bounds the lines: an audit holds facts of each. maxHarnesses
-// bounds the programs that resumed a run.
+// the turns. maxHarnesses bounds the programs that resumed a run.
 const (
 	maxKept      = 96 << 20
-	maxEvents    = 1_000_000
 	maxHarnesses = 1024
 )
 
@@ -119,7 +116,7 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 		if err := run.Add(e, line); err != nil {
 			return err
 		}
-		if reason := run.exceeds(o, e.Seq+1); reason != "" {
+		if reason := run.exceeds(o); reason != "" {
 			return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: reason}
 		}
 		return o.show(run.Fold, e)
@@ -144,11 +141,8 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	return run, run.verifyFinished(dir, o.Summary, closing, compare)
 }
 
-// exceeds says which limit a journal of so many events exceeds, "" if none.
-func (f *Fold) exceeds(o Options, events int64) string {
-	if most := cmp.Or(o.most, maxEvents); events > most {
-		return fmt.Sprintf("the journal has more than %d events", most)
-	}
+// exceeds says which limit the journal exceeds so far, "" if none.
+func (f *Fold) exceeds(o Options) string {
 	if most := cmp.Or(o.maxOpen, maxOpen); f.open > most {
 		return fmt.Sprintf("the attempts that have not ended here have more than %d bytes", most)
 	}

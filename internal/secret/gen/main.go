@@ -51,7 +51,9 @@ type rule struct {
 
 func main() {
 	log.SetFlags(0)
-	out, err := exec.Command("go", "mod", "download", "-json", module).Output()
+	download := exec.Command("go", "mod", "download", "-json", module)
+	download.Env = os.Environ()
+	out, err := download.Output()
 	if err != nil {
 		log.Fatal(err)
 	}
