@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -228,6 +229,7 @@ func TestBrokenPipe(t *testing.T) {
 
 // TestMemoryLimit: too low a limit of the address space is a failure, not bad usage.
 func TestMemoryLimit(t *testing.T) {
+	long.NotRaced(t) // the detector itself needs more
 	t.Parallel()
 	cmd := newProgram(t).command("version")
 	cmd.Args = append([]string{"sh", "-c", `ulimit -v 1500000 && exec "$0" version`}, cmd.Path)
