@@ -11,15 +11,14 @@ func unheeded() map[string]string {
 			changed, made nothing: preflight.latency_ms tool_executed.latency_ms turn_completed.latency_ms
 			`,
 		"what was used and paid is the signer's word, to be held against the provider's own list": `
-			added, changed, left out: judgment.request_id model_call_completed.request_id
+			added, changed: judgment.request_id model_call_completed.request_id
 			added, changed: model_call_completed.cost_microusd
 			changed: judge_battery.tries judgment.tries model_call_completed.tokens.cached model_call_completed.tokens.reasoning model_call_completed.usage_reported
 			changed, made nothing: judge_battery.cost_microusd judge_battery.tokens_in judge_battery.tokens_out judgment.cost_microusd judgment.tokens_in judgment.tokens_out
 			changed, made nothing: model_call_completed.tokens.in model_call_completed.tokens.out
-			changed: preflight.requests preflight.tokens.cached preflight.tokens.reasoning preflight.usage_reported
+			changed: preflight.requests preflight.tokens.cached preflight.tokens.reasoning
 			changed, made nothing: preflight.cost_microusd preflight.tokens.in preflight.tokens.out
-			left out: preflight.request_ids
-			changed, left out, made nothing, swapped: preflight.request_ids[]
+			changed, left out, swapped: preflight.request_ids[]
 			`,
 		"no task follows from an answer to the preflight, and one that failed has the run stopped or leaves the model to fail again": `
 			added: preflight.error
@@ -75,9 +74,6 @@ func unheeded() map[string]string {
 			changed, made judge_cache_read, made nothing: security_event.kind
 			changed, made nothing: security_event.checked
 			`,
-		"it is random": `
-			changed: task_sealed.salt
-			`,
 		"of a result that no request holds any more": `
 			changed, made nothing: tool_executed.shown_bytes tool_executed.shown_sha256
 			`,
@@ -89,9 +85,6 @@ func unheeded() map[string]string {
 			added: manifest.dataset.hub
 			changed: manifest.dataset.revision
 			changed, made nothing: manifest.created manifest.dataset.metadata_file manifest.dataset.name manifest.judge.origin manifest.model.origin manifest.prices_sha256
-			`,
-		"a label that does not say all is for people to read": `
-			changed, made nothing: manifest.dataset.selection
 			`,
 		"gold answers were there, as the plan's commitment to them says": `
 			changed: manifest.dataset.carried_gold
@@ -124,7 +117,8 @@ func unheeded() map[string]string {
 			`,
 		"tries without a reply give nothing to choose from, and those with one are counted by their replies": `
 			added: model_call_started.waited_ms
-			added, changed, left out: model_call_completed.error.code model_call_completed.retry_of
+			added, changed, left out: model_call_completed.error.code
+			left out: model_call_completed.retry_of
 			changed: model_call_completed.error.retryable
 			changed, left out: model_call_completed.error.status
 			changed, made nothing: model_call_completed.try model_call_started.try

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/calc"
+	"github.com/gaia-harness/gaia/internal/secret"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 type calculateArgs struct {
@@ -27,6 +29,7 @@ func NewCalculate() Tool {
 }
 
 func shorten(s string) string {
+	s, _ = secret.Redact(s, trajectory.Redacted) // half of a credential is not known for one
 	if end := runeOffset(s, 200); end < len(s) {
 		return s[:end] + "…"
 	}

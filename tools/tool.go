@@ -55,6 +55,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gaia-harness/gaia/internal/secret"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -239,7 +240,11 @@ func reason(err error) string {
 	return clipped(atOffset.ReplaceAllString(text, ""))
 }
 
-func clipped(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxReason)], "") }
+// clipped takes credentials out before the cut: half of one is not known for one.
+func clipped(s string) string {
+	s, _ = secret.Redact(s, trajectory.Redacted)
+	return strings.ToValidUTF8(s[:min(len(s), maxReason)], "")
+}
 
 func (d *defined[A]) admits(args []byte) ([]string, error) {
 	a, err := d.decode(args)

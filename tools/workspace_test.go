@@ -456,3 +456,37 @@ func TestTreeDigest(t *testing.T) {
 		t.Errorf("the digest is of %s (%v)\nwant %s", b, err, want)
 	}
 }
+
+// TestChangeHoldsNoCredential plants credentials in a file that an attempt makes and in
+// lines that it adds to one that was there.
+func TestChangeHoldsNoCredential(t *testing.T) {
+	list, err := os.ReadFile(filepath.Join("..", "internal", "secret", "testdata", "credentials.txt"))
+	must(t, err)
+	planted := 0
+	for line := range strings.Lines(string(list)) {
+		fields := strings.Split(strings.TrimSpace(line), "\t")
+		if len(fields) != 3 {
+			continue // a comment
+		}
+		planted++
+		text := strings.NewReplacer("·", "", `\n`, "\n").Replace(fields[2])
+		_, rest, _ := strings.Cut(text, "«")
+		secret, _, _ := strings.Cut(rest, "»")
+		text = strings.NewReplacer("«", "", "»", "").Replace(text) + "\n"
+		w, _ := furnished(t)
+		_, err := w.keep()
+		must(t, err)
+		must(t, w.Root().WriteFile("new.txt", []byte(text), 0o644))
+		must(t, w.Root().WriteFile("notes.txt", []byte("one\n"+text+"two\n"), 0o644))
+		got, err := w.Change(&trajectory.Attempt{Redact: trajectory.NewRedactor(nil)})
+		must(t, err)
+		for part := range strings.Lines(secret) {
+			if part = strings.TrimSpace(part); strings.Contains(got.Diff, part) || got.Redactions < 2 {
+				t.Errorf("%s: %d redactions in %s", fields[1], got.Redactions, got.Diff)
+			}
+		}
+	}
+	if planted < 100 {
+		t.Errorf("%d credentials", planted)
+	}
+}

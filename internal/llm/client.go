@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/gaia-harness/gaia/internal/secret"
 	"github.com/gaia-harness/gaia/internal/transport"
 	openai "github.com/sashabaranov/go-openai"
 )
@@ -258,11 +259,13 @@ func (c *Client) shown(e *Error) *Error {
 	return e
 }
 
-// tidy takes the key out of server text, then cuts it. Keys of fewer than 8 characters are not
-// secrets but placeholders ("none").
+// tidy takes the key and other credentials out of server text, then cuts it: half a
+// credential is not known for one. Keys of fewer than 8 characters are not secrets but
+// placeholders ("none").
 func (c *Client) tidy(s string, limit int) string {
 	if len(c.config.APIKey) >= 8 {
 		s = strings.ReplaceAll(s, c.config.APIKey, "[redacted]")
 	}
+	s, _ = secret.Redact(clip(s, maxTidied), "[redacted]")
 	return clip(s, limit)
 }

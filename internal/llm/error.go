@@ -329,10 +329,12 @@ func requestID(header http.Header) string {
 	return header.Get("Request-Id")
 }
 
-// maxMessage and maxName bound what is kept of a server's words, in bytes.
+// maxMessage and maxName bound what is kept of a server's words, in bytes, and maxTidied
+// what is searched for credentials before that.
 const (
 	maxMessage = 600
 	maxName    = 200
+	maxTidied  = 64 << 10
 )
 
 // clip makes server text fit to be shown and recorded: valid UTF-8, no control characters, at most

@@ -36,8 +36,6 @@ func credentials(t *testing.T) []planted {
 		t.Fatal(err)
 	}
 	all := []planted{{"value of a setting", "the key is " + settingValue + ".", settingValue, settingValue}}
-	// Of the kinds below, many are known by what surrounds them, which this test changes.
-	data, _, _ = bytes.Cut(data, []byte("azure-client-secret\t"))
 	for line := range strings.Lines(string(data)) {
 		fields := strings.Split(strings.TrimSpace(line), "\t")
 		if len(fields) != 3 {
@@ -185,8 +183,12 @@ func TestNoCredentialIsWritten(t *testing.T) {
 						t.Errorf("no redaction is counted in %s", kind)
 					}
 				}
-				if n := counted[trajectory.TypeAnswerCommitted]; n != 2 {
-					t.Errorf("%d redactions in the answer and its reasoning, want 2", n)
+				want := 2
+				if strings.HasPrefix(p.text, "key\n") {
+					want = 1 // an answer is one line
+				}
+				if n := counted[trajectory.TypeAnswerCommitted]; n != want {
+					t.Errorf("%d redactions in the answer and its reasoning, want %d", n, want)
 				}
 			}
 		})

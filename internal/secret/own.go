@@ -7,8 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// assign is what stands between a name and its value, which may be in quotes.
-const assign = `["'\\\x60]{0,6}(?:[ \t]{0,3}(?::=|=>|[:=])[ \t]{0,3}|%3[AaDd])["'\\\x60]{0,6}`
+// assign is what stands between a name and its value, which may be in quotes, also in JSON
+// that is a text of JSON: each level doubles the escapes.
+const assign = `["'\\\x60]{0,40}(?:[ \t]{0,3}(?::=|=>|[:=])[ \t]{0,3}|%(?:25){0,3}3[AaDd])["'\\\x60]{0,40}`
 
 // ofCredential is what makes a key or a token a credential.
 var ofCredential = regexp.MustCompile(`(?i)(?:access|account|admin|api|app|auth|bearer|bot|client|consumer|encryption|master|oauth|personal|private|refresh|service|session|shared|signing|subscription|webhook)[ _-]?$`)
@@ -35,10 +36,12 @@ var own = []*rule{
 	{id: "tavily", keywords: []string{"tvly-"}, form: `tvly-[A-Za-z0-9_-]{20,}`, check: mixedCase},
 	{id: "xai", keywords: []string{"xai-"}, form: `xai-[A-Za-z0-9]{60,}`, check: mixedCase},
 	// Three letters are soon found in base64, so nothing of that may precede them.
-	{id: "brave", keywords: []string{"bsa"}, anywhere: true, form: `(?:^|[^A-Za-z0-9_+/-]|\\(?:[bfnrt]|u[0-9a-f]{4})|%[0-9A-Fa-f]{2})(BSA[A-Za-z0-9_-]{24,40})`, open: true, check: looksRandom},
+	{id: "brave", keywords: []string{"bsa"}, anywhere: true, form: `(?:^[+-]?|[^A-Za-z0-9_+/-]|(?:\n|\\(?:[bfnrt]|u[0-9a-f]{4}))[+-]?|%[0-9A-Fa-f]{2})(BSA[A-Za-z0-9_-]{24,40})`, open: true, check: looksRandom},
 
 	// Google's for OAuth.
 	{id: "google-oauth", keywords: []string{"ya29.", "gocspx-"}, starts: true, form: `(?:ya29\.|GOCSPX-)[0-9A-Za-z_-]{20,}`, check: opaque},
+	// gitleaks has it as it stands outside a query.
+	{id: "slack-webhook", keywords: []string{"hooks.slack.com%2"}, form: `(?:https?%[0-9A-Fa-f%]{2,24})?hooks\.slack\.com%(?:25){0,3}2[Ff](?:services|workflows|triggers)%[A-Za-z0-9+/%]{43,90}`},
 	// gitleaks has a form for each kind and age.
 	{id: "slack", keywords: []string{"xox"}, form: `xox[abeoprs]-[A-Za-z0-9-]{10,}`, check: hasDigit},
 	{id: "pypi", keywords: []string{"pypi-ag"}, form: `pypi-Ag[A-Za-z0-9_-]{50,}`},
@@ -47,7 +50,7 @@ var own = []*rule{
 	{id: "notion-old", keywords: []string{"secret_"}, form: `secret_[A-Za-z0-9]{43}`, open: true, check: opaque},
 	{id: "supabase", keywords: []string{"sbp_", "sb_secret_"}, starts: true, form: `(?:sbp_[0-9a-f]{40}|sb_secret_[A-Za-z0-9_-]{22,})`, open: true},
 	{id: "vercel", keywords: []string{"vcp_", "vca_", "vci_", "vck_", "vcr_"}, starts: true, form: `vc[paikr]_[A-Za-z0-9]{24,}`, open: true, check: opaque},
-	{id: "telegram", keywords: []string{":aa"}, form: `[0-9]{8,10}:AA[A-Za-z0-9_-]{33}`, open: true, check: opaque},
+	{id: "telegram", keywords: []string{":aa", "3aaa"}, form: `[0-9]{8,10}(?::|%(?:25){0,3}3[Aa])AA[A-Za-z0-9_-]{33}`, open: true, check: opaque},
 	{id: "discord-bot", keywords: []string{"discord", "bot", "token"}, starts: true, form: `(?i:discord|bot|token)(?:[\w.-]{0,20})[ "'\\:=]{1,8}(?i:bot )?([MNO][A-Za-z0-9_-]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40})`, open: true},
 
 	// Azure.
@@ -63,15 +66,15 @@ var own = []*rule{
 	{id: "password", keywords: []string{"passw", "pwd", "secret"}, starts: true, anywhere: true,
 		form: `(?i:passwd|password|pwd|secret)` + assign + `([A-Za-z0-9_.+/~%=-]{16,})`, check: looksRandom},
 	{id: "variable", keywords: []string{"_key=", "_token=", "_secret=", "_password=", "_passwd=", "_pwd="}, starts: true,
-		form: `_(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD)=["']?([^\s"'\\$<>{}()\[\]&;,` + "`" + `]{8,})`, check: noPlaceholder, anywhere: true},
+		form: `_(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD)=["'\\]{0,40}([^\s"'\\$<>{}()\[\]&;,` + "`" + `]{8,})`, check: noPlaceholder, anywhere: true},
 	{id: "jwt", keywords: []string{"eyj"}, form: `eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}`, starts: true},
 	{id: "basic", keywords: []string{"basic "}, starts: true, form: `(?i:basic) +([A-Za-z0-9+/]{12,}={0,2})`, check: basic},
 	{id: "bearer", keywords: []string{"bearer "}, starts: true, form: `(?i:bearer) +([A-Za-z0-9._~+/-]{16,}=*)`, check: opaque},
 	{id: "url-password", keywords: []string{"://"}, anywhere: true, form: `://[^\s/?#@:"'<>\\\[\]]*:([^\s/?#@"'<>\\\[\]]{3,})@`},
 }
 
-// lineEnd is the end of a line, also as an escape.
-const lineEnd = `(?:\s|\\+[nr])+`
+// lineEnd is the end of a line, also as an escape, and what stands before a line of a diff.
+const lineEnd = `(?:\s|\\+[nr])+[+-]?`
 
 // looksRandom says of keys and not of slugs, which are words and numbers between
 // hyphens, that they are random. Keys are drawn from an alphabet of 16 to 64 characters:

@@ -227,9 +227,9 @@ const (
 // wordEdge is what beginsAt does instead.
 var wordEdge = regexp.MustCompile(`^(\(\?i\))?\\b`)
 
-// escaped returns the quotes around a value as they are in JSON in JSON, too.
+// escaped returns the quotes around a value as they are in JSON in JSON in JSON, too.
 func escaped(quotes string) string {
-	return strings.NewReplacer("]", `\\]`, ",3", ",7", ",5", ",9").Replace(quotes)
+	return strings.NewReplacer("]", `\\]`, ",3", ",9", ",5", ",11").Replace(quotes)
 }
 
 // How random the credentials of gitleaks must be. Its own bounds are for code, where a
