@@ -287,7 +287,7 @@ func largeRuns(length int) map[string]largeRun {
 		"tasks":     {tasks: 20_000, tell: each(func(*large, string) {}, trajectory.AttemptEnded{Outcome: trajectory.NoAnswer})},
 		"resumed":   {tasks: 1, tell: ofRun(func(l *large, i int) trajectory.Payload { return resumed(l, l.m.Harness, "") })},
 		"harnesses": {tasks: 1, tell: ofRun(func(l *large, i int) trajectory.Payload {
-			return resumed(l, trajectory.Harness{Commit: fmt.Sprintf("%040x", i), ExecutableSHA256: digest, Version: "v1.0.0"}, "")
+			return resumed(l, trajectory.Harness{Commit: fmt.Sprintf("%040x", i%1000), ExecutableSHA256: digest, Version: "v1.0.0"}, "")
 		})},
 		"why": {tasks: 1, tell: ofRun(func(l *large, i int) trajectory.Payload { return resumed(l, l.m.Harness, text()) })},
 		"sweeps": {tasks: 1, tell: ofRun(func(l *large, i int) trajectory.Payload {
