@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 

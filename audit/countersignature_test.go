@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
 // TestPending: the dismissal of a CRITICAL finding closes nothing in a report, with a

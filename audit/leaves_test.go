@@ -5,8 +5,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 

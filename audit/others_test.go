@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // TestQuestionsInText: a text is searched for all questions at once, and for each

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // TestSkipsSaysAll: of whatever a check could not see in the cases, also without

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/fixtures/hub"
+	"github.com/gaia-harness/gaia/internal/testkit/hub"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"

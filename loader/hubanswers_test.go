@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/fixtures/hub"
+	"github.com/gaia-harness/gaia/internal/testkit/hub"
 	"github.com/gaia-harness/gaia/loader"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/hub"
+	"github.com/gaia-harness/gaia/internal/testkit/hub"
 	"github.com/gaia-harness/gaia/loader"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/fixtures/hub"
+	"github.com/gaia-harness/gaia/internal/testkit/hub"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gofrs/flock"
 )

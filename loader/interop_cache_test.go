@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	fakehub "github.com/gaia-harness/gaia/fixtures/hub"
+	fakehub "github.com/gaia-harness/gaia/internal/testkit/hub"
 )
 
 // outlineOf lists what lies below dir: the targets of links and the contents of files. What only the Python client keeps

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	fakehub "github.com/gaia-harness/gaia/fixtures/hub"
+	fakehub "github.com/gaia-harness/gaia/internal/testkit/hub"
 )
 
 const (

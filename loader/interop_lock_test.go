@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	fakehub "github.com/gaia-harness/gaia/fixtures/hub"
+	fakehub "github.com/gaia-harness/gaia/internal/testkit/hub"
 )
 
 // A file that the Python client is fetching is not fetched beside it, and is taken from it when it is there.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
 // interopPackage builds a package to be verified by other programs, and puts

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
 // unlisted is two in a split that has more tasks.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // raw is a member as it is to stand in a zip.

@@ -17,10 +17,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 

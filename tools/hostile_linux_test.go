@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // peakOf is the most memory that a process has used, in bytes, by its status.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/xuri/excelize/v2"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // parents are processes that have children.

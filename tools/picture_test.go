@@ -18,7 +18,7 @@ import (
 	xdraw "golang.org/x/image/draw"
 	"golang.org/x/image/tiff"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 var (

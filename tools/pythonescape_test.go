@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // outside is what programs in the sandbox must not reach: secrets on disk, in the

@@ -11,7 +11,7 @@ import (
 
 	"github.com/xuri/excelize/v2"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 func must(t testing.TB, err error) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // credential is an invented one as it stands in text: secret is what must go.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/google/go-cmp/cmp"
 	"github.com/oklog/ulid/v2"
 )

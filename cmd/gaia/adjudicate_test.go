@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // archiveOf writes one file as if it were an archive's.

@@ -12,8 +12,8 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/fixtures/hub"
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/hub"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/loader"
 )
 

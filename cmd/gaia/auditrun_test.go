@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
 // TestAuditBesides: what an audit is given besides the run is held against it, by

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
 // secondKey makes a key that is not the keeper's, and returns its file.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/fixtures/endpoint"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 )
 
 // TestDoctorModel: what an endpoint does is told apart, with what would fix it,

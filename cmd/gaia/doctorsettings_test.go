@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/endpoint"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 )
 
 // TestDoctorSettings: what run refuses is refused in its words, a flag that is wrong

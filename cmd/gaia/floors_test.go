@@ -35,7 +35,7 @@ var floors = map[string]int{
 }
 
 // apart are packages that stand on no floor: who may import them is said below.
-var apart = []string{"fixtures", "fixtures/gen", "fixtures/long", "fixtures/runs", "fixtures/hub", "fixtures/endpoint", "internal/secret/gen"}
+var apart = []string{"fixtures", "internal/testkit/gen", "internal/testkit/long", "internal/testkit/runs", "internal/testkit/hub", "internal/testkit/endpoint", "internal/secret/gen"}
 
 // pure are the packages that reach no network, start no process, and read no
 // clock and no randomness of their own.
@@ -174,7 +174,7 @@ func TestListedPackages(t *testing.T) {
 // internal/run and fixtures.
 func TestEnvironment(t *testing.T) {
 	for _, p := range packages(t) {
-		if slices.Contains([]string{"cmd/gaia", "fixtures/long", "internal/secret/gen"}, p.name()) { // the last two are for tests and go generate
+		if slices.Contains([]string{"cmd/gaia", "internal/testkit/long", "internal/secret/gen"}, p.name()) { // the last two are for tests and go generate
 			continue
 		}
 		if slices.Contains(p.Imports, module+"internal/run") {

@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // smallDisk mounts a file system of some KiB, which root may.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/endpoint"
-	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // TestTranscriptionModel: with --transcription-model recordings are written down at

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // TestReadOnlyJudgeCache: a cache that cannot be written to is read, stops no run,

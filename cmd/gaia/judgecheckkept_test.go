@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // TestJudgeCheckKeepsNothing: what would keep the outcome from being kept is said

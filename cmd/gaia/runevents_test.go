@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // TestRunEventsOfTheMainJob: each member of a run event is filled by what an attempt of

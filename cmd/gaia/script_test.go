@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/rogpeppe/go-internal/testscript"
 )

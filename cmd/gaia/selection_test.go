@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
 // TestVerifySelection: a run whose signed plan leaves out tasks that its label gives

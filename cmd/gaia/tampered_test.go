@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
-	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
 // TestTampered: verify and audit say of every tampered run which file is wrong

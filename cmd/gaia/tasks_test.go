@@ -21,7 +21,7 @@ import (
 	"unicode"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/fixtures/hub"
+	"github.com/gaia-harness/gaia/internal/testkit/hub"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/go-json-experiment/json"
 	"github.com/jedib0t/go-pretty/v6/text"

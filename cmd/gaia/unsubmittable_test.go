@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
 // command runs a command in this process, in an empty home.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/endpoint"
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // TestLooks: which model looks at pictures.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
-	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // TestPairedStatistics compares with values that Python computed: of fractions, and

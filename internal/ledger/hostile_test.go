@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 

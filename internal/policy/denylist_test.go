@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/long"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // answers are URLs of class A, by the entry that finds them.

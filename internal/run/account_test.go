@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/fixtures/endpoint"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"

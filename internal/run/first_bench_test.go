@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 )
 
 // BenchmarkFirstRequest starts the program twenty times on tasks of a

@@ -18,8 +18,8 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/fixtures/long"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
 )

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/fixtures/endpoint"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"

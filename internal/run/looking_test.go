@@ -13,10 +13,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/endpoint"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/tidwall/gjson"
 )

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/fixtures/endpoint"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/fixtures/endpoint"
+	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 )
 
 // TestSlowAnswer: a good answer that takes long is waited for and used. Under a

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
 
 func TestCSV(t *testing.T) {

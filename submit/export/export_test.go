@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/runs"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/go-json-experiment/json"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/fixtures/runs"
+	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
