@@ -3,6 +3,7 @@ package judgecache
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 )
@@ -49,13 +50,19 @@ func (c *Cache) PutBattery(t BatteryContext, withstood bool) error {
 	}
 	before, found, fault, err := c.lookUp(batteries(), digest, t.Model)
 	if err != nil {
-		return fmt.Errorf("writing a %s: %w", NullBattery, err) // what is there may say that it paid
+		return fmt.Errorf("writing a null battery: %w", err) // what is there may say that it paid
 	}
 	if fault.Reason != noReason && fault.Name != Place {
-		return fmt.Errorf("writing a %s: the entry that is there is %s, and stays until it is removed", NullBattery, fault.Reason)
+		return fmt.Errorf("writing a null battery: the entry that is there is %s, and stays until it is removed", fault.Reason)
 	}
 	if withstood && found && !before {
 		return nil
 	}
 	return c.put(batteries(), digest, t.Model, withstood)
+}
+
+// BatteryFile returns the path of the file that holds the outcome of a battery.
+func (c *Cache) BatteryFile(t BatteryContext) (string, error) {
+	digest, err := t.Digest()
+	return filepath.Join(c.Dir(), fileName(digest)), err
 }

@@ -62,11 +62,11 @@ type kind struct {
 }
 
 func judgments() kind {
-	return kind{Judgment, "gaia.judgment/1", "application/vnd.gaia-harness.judgment+json", "correct", "incorrect"}
+	return kind{"judgment", "gaia.judgment/1", "application/vnd.gaia-harness.judgment+json", "correct", "incorrect"}
 }
 
 func batteries() kind {
-	return kind{NullBattery, "gaia.null-battery/1", "application/vnd.gaia-harness.null-battery+json", "withstood", "paid"}
+	return kind{"null battery", "gaia.null-battery/1", "application/vnd.gaia-harness.null-battery+json", "withstood", "paid"}
 }
 
 // kindOf returns the kind of an entry that is of one.

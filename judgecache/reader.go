@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"time"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 )
@@ -24,32 +23,13 @@ type Reader struct {
 	trusted map[string]sign.PublicKey
 }
 
-// Entry is what there is to know of a file in a cache. Kind and what follows it
-// is of good entries only: what a bad one says is not repeated.
+// Entry describes a file in a cache.
 type Entry struct {
 	Name     string // as hostile as whoever put it there: quote it
-	Bytes    int64  // 0 for what is not a regular file
-	Modified time.Time
-
 	Reason   string // why it is bad, in fixed words; "" if it is not
 	Legacy   bool   // of the form without a signature, and never used
 	Leftover bool   // of a write that was killed, or is going on
-
-	Kind    string // Judgment or NullBattery
-	Verdict string // "correct", "incorrect"; "withstood", "paid"
-	Model   string
-	Key     string // fingerprint of the key that signed
-	Created time.Time
 }
-
-// The kinds of entries.
-const (
-	Judgment    = "judgment"
-	NullBattery = "null battery"
-)
-
-// Good reports whether a run would use the entry.
-func (e Entry) Good() bool { return e.Kind != "" }
 
 // Look takes a directory as a cache to be looked through. Entries by any of the
 // trusted keys are good. The only error is a fs.ErrNotExist, where nothing is there.
@@ -148,11 +128,7 @@ func (r *Reader) Each(visit func(Entry)) {
 // the cache, or went since it was listed.
 func (r *Reader) entry(name string) (e Entry, found bool) {
 	if isLeftover(name) {
-		info, err := os.Lstat(filepath.Join(r.dir, name))
-		if err != nil {
-			return Entry{}, false // no run would read it either
-		}
-		return Entry{Name: name, Bytes: bytesOf(info), Modified: info.ModTime(), Leftover: true}, true
+		return Entry{Name: name, Leftover: true}, true
 	}
 	if !strings.HasSuffix(name, suffix) {
 		return Entry{}, false
@@ -164,46 +140,7 @@ func (r *Reader) entry(name string) (e Entry, found bool) {
 	if info == nil && reason == noReason {
 		return Entry{}, false
 	}
-	e = Entry{Name: name, Reason: reason}
-	if info != nil {
-		e.Bytes, e.Modified = bytesOf(info), info.ModTime()
-	}
-	if reason != noReason {
-		return e, true
-	}
-	k, known := kindOf(read.Schema)
-	if !known {
-		e.Legacy = true
-		return e, true
-	}
-	e.Kind, e.Verdict, e.Model, e.Key = k.name, read.Verdict, read.Model, read.Key
-	if created, err := time.Parse(timeFormat, read.Created); err == nil { // parse has seen to it
-		e.Created = created
-	}
-	return e, true
-}
-
-func bytesOf(info fs.FileInfo) int64 {
-	if !info.Mode().IsRegular() {
-		return 0
-	}
-	return info.Size()
-}
-
-// Remove removes the entry or leftover called name, or what stands in its place:
-// of a symbolic link the link, and a directory only if it is empty. One that is
-// gone already is no error.
-func (r *Reader) Remove(name string) error {
-	if r.shut != "" {
-		return fmt.Errorf("removing from the judge cache: it is %s", r.shut)
-	}
-	if name != filepath.Base(name) || !strings.HasSuffix(name, suffix) && !isLeftover(name) {
-		return fmt.Errorf("removing from the judge cache: %q is no entry", name)
-	}
-	if err := os.Remove(filepath.Join(r.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing from the judge cache: %w", err)
-	}
-	return nil
+	return Entry{Name: name, Reason: reason, Legacy: reason == noReason && read == entry{}}, true
 }
 
 // isLeftover tells the names that a write has until it is done.

@@ -104,8 +104,8 @@ func TestDoctorJudgeCache(t *testing.T) {
 	p.wants(p.findings()["judge cache"], stateOK, " in "+dir, "")
 	entry := filepath.Join(dir, strings.Repeat("a", 64)+".json")
 	p.write(entry, "{}", 0o600)
-	p.wants(p.findings()["judge cache"], stateMissing, "do not verify", "gaia judge cache prune")
-	p.wants(p.findings("--submit-intent")["judge cache"], stateFailed, "do not verify", "gaia judge cache prune")
+	p.wants(p.findings()["judge cache"], stateMissing, "do not verify", "delete the cache: rm -r "+dir)
+	p.wants(p.findings("--submit-intent")["judge cache"], stateFailed, "do not verify", "delete the cache: rm -r "+dir)
 	p.wants(p.findings("--submit-intent", "--no-judge-cache")["judge cache"], stateOK, "not used", "")
 	flags := []string{"--no-call", "--submit-intent", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--source", p.onDisk()[1]}
 	p.wants(p.findings(flags...)["judge cache"], stateMissing, "do not verify", "")

@@ -11,7 +11,6 @@ verdicts are kept, signed, so that no run asks the same twice, and count only if
 calls answers incorrect that say nothing.`,
 		Example: `  gaia judge check --judge-model gpt-4o-mini
   gaia judge run runs/01J… --judge-model gpt-4o-mini
-  gaia judge cache stats
   gaia judge cache verify`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

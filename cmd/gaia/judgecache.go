@@ -12,26 +12,24 @@ import (
 func (a *app) judgeCacheCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
-		Short: "Look at the judge's verdicts that are kept, check them, and clear them out",
-		Long: `Verdicts of the LLM judge, and what became of the null batteries that were put to
-it, are kept in $XDG_CACHE_HOME/gaia/judgments (else ~/.cache/gaia/judgments), one
-signed file each. Those by your own signing key and by the keys you trust count.
-Your own is the one that 'gaia run' would sign with here: also that which gaia.yaml
-names as key.
+		Short: "Verify the stored verdicts of the judge",
+		Long: `The judge cache holds one signed file per verdict of the LLM judge and per result
+of its self-test, in $XDG_CACHE_HOME/gaia/judgments (else ~/.cache/gaia/judgments).
+Entries count if your signing key or a key that you trust signed them.
 
-These commands make neither a directory nor a key.`,
-		Example: `  gaia judge cache stats
-  gaia judge cache verify
-  gaia judge cache prune --older-than 90d --dry-run`,
+To clear the cache, delete that folder. The next run asks the judge again.`,
+		Example: `  gaia judge cache verify
+  gaia judge cache verify --json
+  rm -r ~/.cache/gaia/judgments    clear the cache`,
 		Args:              knownCommand,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.cacheStatsCommand(), a.cacheVerifyCommand(), a.cachePruneCommand())
+	cmd.AddCommand(a.cacheVerifyCommand())
 	return cmd
 }
 
-// cacheQuery is what the flags of all these commands say.
+// cacheQuery holds the flags of verify.
 type cacheQuery struct {
 	trusted  trustFlags
 	settings string // file
@@ -217,11 +215,11 @@ func cacheHints(dir string, bad []judgecache.Bad) []string {
 	}
 	var hints []string
 	if strangers < len(bad) {
-		hints = append(hints, "the cache is "+quoteArg(dir)+": find out who changed these entries, then remove them: gaia judge cache prune")
+		hints = append(hints, "find out who changed these entries, then delete the cache: rm -r "+quoteArg(dir))
 	}
 	if strangers > 0 {
 		hints = append(hints, "entries by a key of your own are trusted once its public line lies in your key directory as a file NAME.pub, or while gaia.yaml names it as key",
-			"entries by a key that you do not know are removed by: gaia judge cache prune --untrusted")
+			"if you do not know the key, delete the cache: rm -r "+quoteArg(dir))
 	}
 	return hints
 }

@@ -100,7 +100,7 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile) 
 	}
 	out := newCheckedJudge(*e, t, known.outcome)
 	out.Rehearsal = c.rehearsal
-	return a.printChecked(out, t, c.asJSON)
+	return a.printChecked(out, t, known.file, c.asJSON)
 }
 
 // settleJudge fills in what the flags leave open, of the environment, the settings
@@ -175,6 +175,7 @@ const (
 type knownOutcome struct {
 	cache   *judgecache.Cache // nil: nothing is kept
 	name    judgecache.BatteryContext
+	file    string // of the cache, where the outcome is kept
 	outcome string // outcomeWithstood, outcomePaid, or "" for none
 }
 
@@ -193,6 +194,9 @@ func (a *app) recallOutcome(s settings, e run.Endpoint) (knownOutcome, error) {
 		return knownOutcome{}, withoutCache(err)
 	}
 	known := knownOutcome{cache: cache, name: run.BatteryKey(e)}
+	if known.file, err = cache.BatteryFile(known.name); err != nil {
+		return knownOutcome{}, withoutCache(err)
+	}
 	withstood, found, bad, err := cache.GetBattery(known.name)
 	switch {
 	case err != nil:

@@ -25,7 +25,7 @@ func TestJudgeCheck(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)
 	p.want(exitOK, "judge", "check", "--no-judge-cache")
-	if out := p.want(exitOK, "judge", "cache", "stats"); !strings.Contains(out, "there is no judge cache yet") {
+	if out := p.want(exitOK, "judge", "cache", "verify"); !strings.Contains(out, "there is no judge cache yet") {
 		t.Errorf("something was kept: %s", out)
 	}
 	out := p.want(exitOK, "judge", "check")
@@ -61,8 +61,8 @@ func TestJudgeCheckGullible(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
 	}
-	if out := p.want(exitOK, "judge", "cache", "stats"); !strings.Contains(out, "0 withstood, 1 paid") {
-		t.Errorf("stats say:\n%s", out)
+	if out := p.want(exitOK, "judge", "cache", "verify"); !strings.Contains(out, "1 entry checked: 1 good") {
+		t.Errorf("verify says:\n%s", out)
 	}
 	cmd := p.command("judge", "check", "--json")
 	data, err := cmd.Output()

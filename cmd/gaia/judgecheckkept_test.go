@@ -81,17 +81,19 @@ func TestJudgeCheckStands(t *testing.T) {
 	wantAll(t, p.want(exitOK, u.check("--json")...), `"remembered":""`, `"withstood":true`)
 	u.reply.Store("perhaps")
 	wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"withstood"`, `"withstood":false`,
-		"gaia: error: this judge did not withstand the null battery: to 26 of 26", "gaia: hint: runs go by the earlier one, which it withstood, until 'gaia judge cache prune --model umpire'")
+		"gaia: error: this judge did not withstand the null battery: to 26 of 26", "gaia: hint: runs use the earlier result, which it passed, until you delete it: rm "+p.judgments()+"/")
 	u.reply.Store("correct")
 	wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"withstood"`, `"withstood":false`, "no verdict of this judge counts: it pays")
 	u.reply.Store("incorrect")
 	for range 2 {
 		wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"paid"`, `"withstood":true`,
-			"gaia: error: an earlier null battery was paid by this judge; that stands until 'gaia judge cache prune --model umpire'\n")
+			"gaia: error: this judge failed an earlier self-test, and that result counts until its entry is deleted\ngaia: hint: rm "+p.judgments()+"/")
 	}
-	wantAll(t, p.want(exitFindings, u.check()...), "umpire at "+u.URL+": withstood the null battery; ", "that stands until")
+	wantAll(t, p.want(exitFindings, u.check()...), "umpire at "+u.URL+": withstood the null battery; ", "counts until its entry is deleted")
 	wantAll(t, p.want(exitOK, u.check("--no-judge-cache", "--json")...), `"remembered":""`)
-	p.want(exitOK, "judge", "cache", "prune", "--model", "umpire")
+	if err := os.RemoveAll(p.judgments()); err != nil {
+		t.Fatal(err)
+	}
 	wantAll(t, p.want(exitOK, u.check("--json")...), `"remembered":""`)
 	wantAll(t, p.want(exitOK, u.check("--json")...), `"remembered":"withstood"`)
 }

@@ -58,7 +58,7 @@ func newCheckedJudge(e run.Endpoint, t run.BatteryResult, remembered string) che
 	return out
 }
 
-func (a *app) printChecked(out checkedJudge, t run.BatteryResult, asJSON bool) (err error) {
+func (a *app) printChecked(out checkedJudge, t run.BatteryResult, entry string, asJSON bool) (err error) {
 	switch {
 	case asJSON:
 		err = a.printJSON(out)
@@ -68,17 +68,17 @@ func (a *app) printChecked(out checkedJudge, t run.BatteryResult, asJSON bool) (
 	if err != nil {
 		return err
 	}
-	return checkFailure(out, t)
+	return checkFailure(out, t, entry)
 }
 
-// checkFailure is the failure of a judge that no run goes by, or that could not be
-// asked; nil of one that withstood the battery.
-func checkFailure(out checkedJudge, t run.BatteryResult) error {
+// checkFailure is the error of a judge whose verdicts no run uses, or that could not
+// be asked; nil if it passed its self-test. entry is the file of an earlier result.
+func checkFailure(out checkedJudge, t run.BatteryResult, entry string) error {
 	const another = "take another model with --judge-model: without a judge the official scores stand alone"
-	until := "until 'gaia judge cache prune --model " + quoteArg(out.Model) + "'"
 	switch {
 	case out.Withstood && out.Remembered == outcomePaid:
-		return fail(exitFindings, errors.New("an earlier null battery was paid by this judge; that stands "+until), another)
+		return fail(exitFindings, errors.New("this judge failed an earlier self-test, and that result counts until its entry is deleted"),
+			"rm "+quoteArg(entry), another)
 	case out.Withstood:
 		return nil
 	case t.Err != "" && len(t.Paid) == 0:
@@ -90,7 +90,7 @@ func checkFailure(out checkedJudge, t run.BatteryResult) error {
 	}
 	why := explainBattery(&ledger.BatterySummary{Paid: t.Paid, Put: t.Put, Refused: t.Refused, Unreadable: t.Unreadable})
 	if len(t.Paid) == 0 && out.Remembered == outcomeWithstood {
-		return fail(exitFindings, errors.New("this judge did not withstand the null battery: "+why), "runs go by the earlier one, which it withstood, "+until)
+		return fail(exitFindings, errors.New("this judge did not withstand the null battery: "+why), "runs use the earlier result, which it passed, until you delete it: rm "+quoteArg(entry))
 	}
 	return fail(exitFindings, errors.New("no verdict of this judge counts: "+why), another)
 }

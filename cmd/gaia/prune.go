@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,11 +29,10 @@ import (
 func (a *app) pruneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune",
-		Short: "Remove old runs, bodies, packages, cassettes and verdicts",
+		Short: "Remove old runs, bodies, packages and cassettes",
 		Long: `Prune removes what is older than --older-than, all but the --keep newest, or what
 both say. It removes only what it recognises: runs and packages that verify,
-folders of bodies in runs, cassettes, and entries of the judge cache. It follows
-no link. It shows what would go and asks first; without a terminal it needs --yes.
+folders of bodies in runs, and cassettes. It follows no link. It shows what would go and asks first; without a terminal it needs --yes.
 
 A run that a process writes is never removed, an unfinished one only with --force.
 Of each run and package a row stays in $XDG_DATA_HOME/gaia/history (else
@@ -61,11 +61,6 @@ its newest file was written.`,
 	} {
 		cmd.AddCommand(a.pruneKindCommand(k))
 	}
-	verdicts := a.cachePruneCommand()
-	verdicts.Use = "verdicts"
-	verdicts.Short += ", as 'gaia judge cache prune'"
-	verdicts.Example = "  gaia prune verdicts --older-than 90d --dry-run\n  gaia prune verdicts --keep 1000"
-	cmd.AddCommand(verdicts)
 	return cmd
 }
 
@@ -673,4 +668,21 @@ func (a *app) pruned(paths []string) ([]ledger.HistoryRow, error) {
 	return slices.DeleteFunc(rows, func(r ledger.HistoryRow) bool {
 		return r.Sheet == nil || thereIs(r.Path) || !slices.Contains(places, r.Path) && !slices.Contains(places, filepath.Dir(r.Path))
 	}), nil
+}
+
+// parseAge reads a duration above zero: Go's, or a whole number of days.
+func parseAge(s string) (time.Duration, error) {
+	const most = 100 * 365 // days
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 32)
+		if err != nil || n == 0 || n > most {
+			return 0, errors.New("not a number of days")
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	age, err := time.ParseDuration(s)
+	if err != nil || age <= 0 {
+		return 0, errors.New("not a duration above zero")
+	}
+	return age, nil
 }

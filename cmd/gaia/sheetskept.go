@@ -227,7 +227,7 @@ func (k *keptSheets) prune() {
 		case err != nil:
 		case strings.HasSuffix(e.Name(), keptSuffix):
 			sheets = append(sheets, info)
-		case strings.HasPrefix(e.Name(), ".new-") && k.now().Sub(info.ModTime()) > leftoverAge:
+		case strings.HasPrefix(e.Name(), ".new-") && k.now().Sub(info.ModTime()) > time.Minute:
 			_ = os.Remove(filepath.Join(k.dir, e.Name())) // else the next one does
 		}
 	}
