@@ -30,25 +30,25 @@ func findingOf(r audit.Report, start string) (audit.Finding, error) {
 	if len(matching) == 1 {
 		return matching[0], nil
 	}
-	e := &failure{code: exitUsage, err: fmt.Errorf("the audit has no finding %q", start)}
+	e := &failure{Code: exitUsage, Err: fmt.Errorf("the audit has no finding %q", start)}
 	if len(matching) > 1 {
-		e.err = fmt.Errorf("%d findings begin with %q", len(matching), start)
+		e.Err = fmt.Errorf("%d findings begin with %q", len(matching), start)
 		open = nil
 		for _, f := range matching {
 			open = append(open, f.ID)
 		}
 	}
 	if len(open) == 0 {
-		e.hints = append(e.hints, "an audit of the run alone leaves nothing open to be decided about")
+		e.Hints = append(e.Hints, "an audit of the run alone leaves nothing open to be decided about")
 	}
 	if len(matching) == 0 {
-		e.hints = append(e.hints, "what only --body or --usage-export of 'gaia audit' brings up cannot be decided about")
+		e.Hints = append(e.Hints, "what only --body or --usage-export of 'gaia audit' brings up cannot be decided about")
 	}
 	for _, text := range open[:min(len(open), maxHinted)] {
-		e.hints = append(e.hints, "there is "+text)
+		e.Hints = append(e.Hints, "there is "+text)
 	}
 	if more := len(open) - maxHinted; more > 0 {
-		e.hints = append(e.hints, fmt.Sprintf("and %d more: gaia audit --format json", more))
+		e.Hints = append(e.Hints, fmt.Sprintf("and %d more: gaia audit --format json", more))
 	}
 	return audit.Finding{}, e
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
@@ -84,7 +85,7 @@ never a GAIA score.`,
 	}
 	root.AddCommand(a.runCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.exportCommand(), a.showCommand(), a.compareCommand(), a.witnessCommand(), a.scorecardCommand(), a.ledgerCommand(), a.trendCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), a.pruneCommand(), convertCommand())
 	root.SetFlagErrorFunc(flagError)
-	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exitHelp)
+	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exit.Help)
 	return root
 }
 
@@ -117,10 +118,5 @@ func oneLine(s string) string {
 	return strings.ReplaceAll(visible.Text(s), "\n", " ")
 }
 
-// quoteArg quotes a path for a shell if it needs it.
-func quoteArg(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:@,=") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
+// quoteArg quotes an argument for a shell if it needs it.
+func quoteArg(s string) string { return exit.QuoteArg(s) }

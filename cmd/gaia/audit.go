@@ -186,7 +186,7 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 		_, signer = trusted.of(found.Key)
 	}
 	if err != nil {
-		return gravest(signer, err)
+		return firstOf(signer, err)
 	}
 	counted := report
 	if !f.strict {
@@ -205,7 +205,7 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 	if found == nil {
 		fmt.Fprintln(a.stderr, "gaia: a report that was kept: the run itself was not looked at")
 	}
-	return gravest(signer, clean(place, counted, f))
+	return firstOf(signer, clean(place, counted, f))
 }
 
 // trustingReport returns the report for a reader who trusts the user's keys, with the

@@ -76,8 +76,8 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 		return err
 	}
 	if len(differences) > 0 && !differentPlans {
-		return &failure{code: exitUsage, err: errors.New("the runs are of different plans"), reasons: differences,
-			hints: []string{"--different-plans compares the tasks that both have"}}
+		return &failure{Code: exitUsage, Err: errors.New("the runs are of different plans"), Reasons: differences,
+			Hints: []string{"--different-plans compares the tasks that both have"}}
 	}
 	c, err := ledger.Compare(tasks[0], tasks[1])
 	if err != nil {
@@ -85,7 +85,7 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 	}
 	shown := comparison{Comparison: c, A: comparedRun{c.A, paths[0], runs[0].Marked, identified(runs[0])}, B: comparedRun{c.B, paths[1], runs[1].Marked, identified(runs[1])},
 		Differences: append([]string{}, differences...), Rehearsal: runs[0].Manifest.Rehearsal || runs[1].Manifest.Rehearsal}
-	signer := gravest(untrusted...)
+	signer := firstOf(untrusted...)
 	shown.SignerTrusted = signer == nil
 	if asJSON {
 		err = a.printJSON(shown)
@@ -120,7 +120,7 @@ func (a *app) finishedRun(path string) (*ledger.Run, error) {
 	case err != nil:
 		return nil, err
 	case !found.Complete:
-		return nil, gravest(a.checkSigner(found), incomplete(path, found))
+		return nil, firstOf(a.checkSigner(found), incomplete(path, found))
 	}
 	return found, nil
 }

@@ -91,15 +91,15 @@ func decisionOf(decided []audit.Adjudication, name string) (audit.Adjudication, 
 	if len(matching) == 1 {
 		return matching[0], nil
 	}
-	e := &failure{code: exitUsage, err: fmt.Errorf("the run has no decision %q", name)}
+	e := &failure{Code: exitUsage, Err: fmt.Errorf("the run has no decision %q", name)}
 	if len(matching) > 1 {
-		e.err = fmt.Errorf("%d decisions begin with %q", len(matching), name)
+		e.Err = fmt.Errorf("%d decisions begin with %q", len(matching), name)
 	}
 	for _, d := range decided[:min(len(decided), maxHinted)] {
-		e.hints = append(e.hints, fmt.Sprintf("there is %s, %s of finding %s", filepath.Base(d.File()), d.Decision, shortID(d.Finding)))
+		e.Hints = append(e.Hints, fmt.Sprintf("there is %s, %s of finding %s", filepath.Base(d.File()), d.Decision, shortID(d.Finding)))
 	}
 	if len(decided) == 0 {
-		e.hints = []string{"first decide: gaia adjudicate DIR --finding ID --decision dismiss --reason …"}
+		e.Hints = []string{"first decide: gaia adjudicate DIR --finding ID --decision dismiss --reason …"}
 	}
 	return audit.Adjudication{}, e
 }

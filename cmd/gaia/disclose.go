@@ -77,7 +77,7 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 		return err
 	}
 	if !found.Complete {
-		return gravest(a.checkSigner(found), incomplete(dir, found))
+		return firstOf(a.checkSigner(found), incomplete(dir, found))
 	}
 	task, number := "", 0
 	if d.task != "" {

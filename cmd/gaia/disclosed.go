@@ -117,8 +117,8 @@ func (a *app) checkBundle(ctx context.Context, path string, v verifying) (*check
 	switch signer, unsigned := signerTrust(path, d, trusted); {
 	case untrusted == nil && unsigned != nil:
 		word, told, untrusted = signer, signer+": "+d.Bundle.Signature.KeyID, unsigned
-	case unsigned != nil && classify(unsigned).code == exitEvidence:
-		untrusted = gravest(unsigned, untrusted)
+	case unsigned != nil && classify(unsigned).Code == exitEvidence:
+		untrusted = firstOf(unsigned, untrusted)
 	}
 	var open error
 	if of != nil && of.full != nil {
@@ -126,7 +126,7 @@ func (a *app) checkBundle(ctx context.Context, path string, v verifying) (*check
 	}
 	out := bundleResult(d, v, word, of)
 	out.Findings = findings(open)
-	return &checked{kind: "evidence bundle", shown: out, print: func() error { return a.printBundle(out, d, v, told, of) }, digest: sign.Digest(data), err: gravest(untrusted, open),
+	return &checked{kind: "evidence bundle", shown: out, print: func() error { return a.printBundle(out, d, v, told, of) }, digest: sign.Digest(data), err: firstOf(untrusted, open),
 		commitment: ledger.Signed{Complete: true, Events: d.Head.Journal.Events, Head: out.JournalHead, KeyID: out.KeyID, ManifestSHA256: out.ManifestSHA256, Root: out.Root, RunID: out.RunID}}, nil
 }
 

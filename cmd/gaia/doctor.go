@@ -60,7 +60,7 @@ func unlooked(name, use, detail string) diagnosis {
 // the error hints at, else what is given.
 func troubled(name, use string, err error, otherwise string) diagnosis {
 	f := classify(err)
-	return diagnosis{Name: name, Use: use, State: stateFailed, Detail: f.err.Error(), Remedy: cmp.Or(strings.Join(f.hints, "; "), otherwise)}
+	return diagnosis{Name: name, Use: use, State: stateFailed, Detail: f.Err.Error(), Remedy: cmp.Or(strings.Join(f.Hints, "; "), otherwise)}
 }
 
 // doctorCall is what one call of doctor is told: what a run with the same flags

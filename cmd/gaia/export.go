@@ -168,7 +168,7 @@ func (a *app) runSource(dir string) (export.Source, error) {
 		return export.Source{}, err
 	}
 	if !found.Complete {
-		return export.Source{}, gravest(a.checkSigner(found), incomplete(dir, found))
+		return export.Source{}, firstOf(a.checkSigner(found), incomplete(dir, found))
 	}
 	source := export.Source{Dir: run, Run: found, Void: map[string]bool{}}
 	decided, _, err := audit.CollectAdjudications(run)

@@ -27,7 +27,7 @@ const module = "github.com/gaia-harness/gaia/"
 var floors = map[string]int{
 	"internal/sign": 0, "internal/policy": 0, "internal/calc": 0, "internal/selection": 0, "internal/secret": 0, "internal/visible": 0, "internal/transport": 0,
 	"internal/llm": 1, "loader": 1, "trajectory": 1, "judgecache": 1, "internal/prune": 1,
-	"internal/prompt": 2, "internal/ledger": 2,
+	"internal/prompt": 2, "internal/exit": 2, "internal/ledger": 2,
 	"tools": 3, "judge": 3,
 	"agent": 4, "audit": 4, "internal/preflight": 4, "internal/evaluator": 4,
 	"internal/run": 5, "submit": 5, "submit/export": 5, "audit/render": 5,

@@ -169,10 +169,10 @@ func (a *app) verifyCache(q *cacheQuery) error {
 	if err != nil || len(bad) == 0 {
 		return err
 	}
-	f := &failure{code: exitEvidence, reasons: badEntries(c.dir, bad), hints: cacheHints(c.dir, bad)}
-	f.err = fmt.Errorf("%d of %s in the judge cache do not verify", len(bad), entriesOf(v.Checked))
+	f := &failure{Code: exitEvidence, Reasons: badEntries(c.dir, bad), Hints: cacheHints(c.dir, bad)}
+	f.Err = fmt.Errorf("%d of %s in the judge cache do not verify", len(bad), entriesOf(v.Checked))
 	if c.Shut() != "" {
-		f.err, f.reasons = shutCache(c), nil
+		f.Err, f.Reasons = shutCache(c), nil
 	}
 	return f
 }

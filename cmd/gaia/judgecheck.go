@@ -215,8 +215,8 @@ func (a *app) recallOutcome(s settings, e run.Endpoint) (knownOutcome, error) {
 // the key that signs what is in it.
 func withoutCache(err error) error {
 	f := *classify(err)
-	if !slices.ContainsFunc(f.hints, func(h string) bool { return strings.Contains(h, "--no-judge-cache") }) {
-		f.hints = append(slices.Clone(f.hints), "fix that, or give --no-judge-cache")
+	if !slices.ContainsFunc(f.Hints, func(h string) bool { return strings.Contains(h, "--no-judge-cache") }) {
+		f.Hints = append(slices.Clone(f.Hints), "fix that, or give --no-judge-cache")
 	}
 	return &f
 }
@@ -224,11 +224,11 @@ func withoutCache(err error) error {
 // badOutcome is the failure that what is remembered does not verify.
 func badOutcome(dir string, bad judgecache.Bad) error {
 	all := []judgecache.Bad{bad}
-	f := &failure{code: exitEvidence, err: errors.New("what is kept of an earlier null battery of this judge does not verify"), reasons: badEntries(dir, all)}
+	f := &failure{Code: exitEvidence, Err: errors.New("what is kept of an earlier null battery of this judge does not verify"), Reasons: badEntries(dir, all)}
 	if bad.Name == judgecache.Place {
-		f.err, f.reasons = fmt.Errorf("the judge cache %q is %s", dir, bad.Reason), nil
+		f.Err, f.Reasons = fmt.Errorf("the judge cache %q is %s", dir, bad.Reason), nil
 	}
-	f.hints = append(cacheHints(dir, all), "nothing was asked of the judge; --no-judge-cache tries it without the cache")
+	f.Hints = append(cacheHints(dir, all), "nothing was asked of the judge; --no-judge-cache tries it without the cache")
 	return f
 }
 

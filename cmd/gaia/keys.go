@@ -218,8 +218,8 @@ func (a *app) xdg(name, below string) string {
 // badCache is the failure of a run that a judge cache keeps from beginning or
 // going on.
 func (a *app) badCache(err *run.CacheError, code int, then string) error {
-	f := &failure{code: code, err: err, reasons: badEntries(err.Dir, err.Sweep.Bad), hints: cacheHints(err.Dir, err.Sweep.Bad)}
-	f.hints = append(f.hints, then)
+	f := &failure{Code: code, Err: err, Reasons: badEntries(err.Dir, err.Sweep.Bad), Hints: cacheHints(err.Dir, err.Sweep.Bad)}
+	f.Hints = append(f.Hints, then)
 	return f
 }
 

@@ -299,7 +299,7 @@ func (a *app) verifiedStore(path string) (*storedEvents, error) {
 	if err != nil {
 		s.Close()
 		f := *classify(err)
-		f.hints = append(f.hints, mendStore)
+		f.Hints = append(f.Hints, mendStore)
 		return nil, &f
 	}
 	return s, nil

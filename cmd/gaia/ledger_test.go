@@ -167,7 +167,7 @@ func TestSure(t *testing.T) {
 		t.Errorf("what was not sent off: %v, %v", got, err)
 	}
 	a.asks = false
-	if got, err := a.sure("do it", false); got || classify(err).code != exitUsage {
+	if got, err := a.sure("do it", false); got || classify(err).Code != exitUsage {
 		t.Errorf("without a terminal: %v, %v", got, err)
 	}
 	if got, err := a.sure("do it", true); !got || err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/spf13/cobra"
 )
@@ -56,13 +57,13 @@ func recorded(unrecorded []string) error {
 	if len(unrecorded) == 0 {
 		return nil
 	}
-	f := &failure{code: exitFindings, err: fmt.Errorf("the evidence of %s is not complete: nothing is exported", counted(len(unrecorded), "run")),
-		hints: []string{"leave them out: name other runs by --runs, or other attempts by --task, --since and --until"}}
+	f := &failure{Code: exitFindings, Err: fmt.Errorf("the evidence of %s is not complete: nothing is exported", counted(len(unrecorded), "run")),
+		Hints: []string{"leave them out: name other runs by --runs, or other attempts by --task, --since and --until"}}
 	for _, id := range unrecorded[:min(len(unrecorded), maxHinted)] {
-		f.reasons = append(f.reasons, "recording failed in the run "+id)
+		f.Reasons = append(f.Reasons, "recording failed in the run "+id)
 	}
 	if more := len(unrecorded) - maxHinted; more > 0 {
-		f.reasons = append(f.reasons, fmt.Sprintf("and in %d more", more))
+		f.Reasons = append(f.Reasons, fmt.Sprintf("and in %d more", more))
 	}
 	return f
 }
@@ -84,7 +85,7 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, task, out string
 	switch {
 	case err != nil:
 		return err
-	case read.shortcomings.failed != nil && byGravity(classify(read.shortcomings.failed).code, exitFindings) <= 0:
+	case read.shortcomings.failed != nil && exit.Compare(classify(read.shortcomings.failed).Code, exitFindings) <= 0:
 		return read.shortcomings.failed
 	}
 	if err := recorded(unrecorded); err != nil {

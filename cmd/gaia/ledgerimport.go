@@ -167,7 +167,7 @@ func openExport(name string, trusted trust) (*storedEvents, error) {
 	if err == nil {
 		if _, err = trusted.of(signer); err != nil {
 			wrapped := *classify(err)
-			wrapped.err = fmt.Errorf("%s: %w", name, wrapped.err)
+			wrapped.Err = fmt.Errorf("%s: %w", name, wrapped.Err)
 			err = &wrapped
 		}
 	}

@@ -81,7 +81,7 @@ func TestChangedSinceVerified(t *testing.T) {
 		before, err := os.ReadFile(path)
 		must(t, err)
 		err = writeStore(path, []ledger.LedgerSource{store.source(), export.source()}, 0, key)
-		if err == nil || classify(err).code != exitEvidence || !strings.HasSuffix(err.Error(), ": was changed while it was read") {
+		if err == nil || classify(err).Code != exitEvidence || !strings.HasSuffix(err.Error(), ": was changed while it was read") {
 			t.Errorf("%s: %v", which, err)
 		}
 		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
@@ -94,7 +94,7 @@ func TestChangedSinceVerified(t *testing.T) {
 	defer store.Close()
 	rewrite(t, a.storePath(), `"tool_calls":7`, `"tool_calls":8`)
 	err = store.each(func(ledger.RunEvent) error { return nil })
-	if fault := (*trajectory.Fault)(nil); !errors.As(err, &fault) || classify(err).code != exitEvidence {
+	if fault := (*trajectory.Fault)(nil); !errors.As(err, &fault) || classify(err).Code != exitEvidence {
 		t.Errorf("a query: %v", err)
 	}
 }

@@ -55,12 +55,12 @@ func (a *app) showEvent(q *ledgerQuery, prefix string) error {
 	case n == 0:
 		return usage("'gaia ledger list' lists them", "there is no event %q", prefix)
 	case n > 1:
-		f := &failure{code: exitUsage, err: fmt.Errorf("%q is the start of the ids of %s", prefix, counted(n, "event")), hints: []string{"give more of the id"}}
+		f := &failure{Code: exitUsage, Err: fmt.Errorf("%q is the start of the ids of %s", prefix, counted(n, "event")), Hints: []string{"give more of the id"}}
 		for _, e := range found {
-			f.reasons = append(f.reasons, e.ID)
+			f.Reasons = append(f.Reasons, e.ID)
 		}
 		if n > len(found) {
-			f.reasons = append(f.reasons, fmt.Sprintf("and %d more", n-len(found)))
+			f.Reasons = append(f.Reasons, fmt.Sprintf("and %d more", n-len(found)))
 		}
 		return f
 	}

@@ -79,7 +79,7 @@ func (a *app) addServers(ctx context.Context, w *world, s settings) (secrets []s
 
 // cannotUse is the failure of a server that does not start or says what cannot be used.
 func cannotUse(server tools.MCPServer, settings string, err error) error {
-	return &failure{code: exitUsage, err: err, hints: append(server.Hints(), "correct it, or leave it out of "+settings)}
+	return &failure{Code: exitUsage, Err: err, Hints: append(server.Hints(), "correct it, or leave it out of "+settings)}
 }
 
 // networked lets a server in the sandbox have the network, if the run may have such.

@@ -255,13 +255,13 @@ func TestMCPSettings(t *testing.T) {
 			continue
 		}
 		var got *failure
-		if !errors.As(err, &got) || got.code != exitUsage || got.Error() != want || len(got.shown) != 2 {
+		if !errors.As(err, &got) || got.Code != exitUsage || got.Error() != want || len(got.Excerpt) != 2 {
 			t.Errorf("%q: %v", file, err)
 			continue
 		}
 		for _, secret := range []string{"hidden", "hush", "abcdefgh1"} {
-			if strings.Contains(strings.Join(got.shown, ""), secret) {
-				t.Errorf("%q shows %q", file, got.shown)
+			if strings.Contains(strings.Join(got.Excerpt, ""), secret) {
+				t.Errorf("%q shows %q", file, got.Excerpt)
 			}
 		}
 	}

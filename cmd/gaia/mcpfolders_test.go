@@ -49,7 +49,7 @@ func TestServerFolders(t *testing.T) {
 		switch {
 		case want == "" && (err != nil || abs != filepath.Join(dir, folder)):
 			t.Errorf("%s is refused: %q, %v", folder, abs, err)
-		case want != "" && (err == nil || !strings.HasSuffix(err.Error(), want) || classify(err).code != exitUsage):
+		case want != "" && (err == nil || !strings.HasSuffix(err.Error(), want) || classify(err).Code != exitUsage):
 			t.Errorf("%s: %v, not %q", folder, err, want)
 		}
 	}

@@ -112,13 +112,13 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 
 // tellsSecret is the refusal of a plan that everybody could read a secret in.
 func tellsSecret(e *run.SecretError) error {
-	f := &failure{code: exitUsage, err: e}
+	f := &failure{Code: exitUsage, Err: e}
 	if strings.Contains(e.Where, " of mcp:") {
-		f.hints = []string{"mend the server, or leave the tool out by the list 'tools' of the server in the settings"}
+		f.Hints = []string{"mend the server, or leave the tool out by the list 'tools' of the server in the settings"}
 	} else {
-		f.hints = []string{"take it out of the flag, the settings or the policy file"}
+		f.Hints = []string{"take it out of the flag, the settings or the policy file"}
 	}
-	f.hints = append(f.hints, "secret are the keys of models, search engines and the hub, headers of MCP servers, whatever looks like a key, "+
+	f.Hints = append(f.Hints, "secret are the keys of models, search engines and the hub, headers of MCP servers, whatever looks like a key, "+
 		"and values of variables with KEY, TOKEN, SECRET, PASSWORD or CREDENTIAL in the name")
 	return f
 }

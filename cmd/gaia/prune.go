@@ -265,7 +265,7 @@ func (p *pruner) leave(path, why string, err error) {
 	p.left = append(p.left, leftItem{path, why})
 	if err != nil {
 		f := *classify(err)
-		f.err = fmt.Errorf("%s: %w", oneLine(quoteArg(path)), f.err)
+		f.Err = fmt.Errorf("%s: %w", oneLine(quoteArg(path)), f.Err)
 		p.bad = cmp.Or(p.bad, error(&f))
 	}
 }
@@ -638,8 +638,8 @@ func (a *app) history() ([]ledger.HistoryRow, error) {
 		row, err := ledger.OpenHistory(e.Name(), data, keys)
 		if err != nil {
 			f := *classify(err)
-			f.err = fmt.Errorf("the history %q: %w", dir, f.err)
-			f.hints = append(f.hints, "look at it, and move it away: "+quoteArg(path))
+			f.Err = fmt.Errorf("the history %q: %w", dir, f.Err)
+			f.Hints = append(f.Hints, "look at it, and move it away: "+quoteArg(path))
 			return nil, &f
 		}
 		rows = append(rows, row)

@@ -95,7 +95,7 @@ func (a *app) resumeRun(ctx context.Context, dir, file string, s settings, asJSO
 		return fail(exitFailure, err, "resume with the dataset, endpoint and key that the run was planned with, or start a new run")
 	case errors.Is(err, trajectory.ErrNotRecorded):
 		return unfinished(err, s.resumeCommand(dir))
-	case err != nil && classify(err).code == exitFailure && !errors.Is(err, run.ErrBusy):
+	case err != nil && classify(err).Code == exitFailure && !errors.Is(err, run.ErrBusy):
 		return unfinished(err, s.resumeCommand(dir))
 	case err != nil:
 		return err

@@ -186,8 +186,8 @@ func (a *app) readRuns(found *scored, paths []string) error {
 		}
 		return nil
 	})
-	if f := (*failure)(nil); errors.As(err, &f) && slices.Equal(f.hints, []string{wantRuns}) {
-		return fail(f.code, f.err, wantScored)
+	if f := (*failure)(nil); errors.As(err, &f) && slices.Equal(f.Hints, []string{wantRuns}) {
+		return fail(f.Code, f.Err, wantScored)
 	}
 	found.untrusted = read.untrusted
 	if read.failed != nil {

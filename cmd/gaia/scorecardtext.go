@@ -45,16 +45,16 @@ func (a *app) printScorecard(found *scored, s scoring) error {
 	if r.Acceptance == nil || r.Acceptance.Pass {
 		return found.untrusted
 	}
-	f := &failure{code: exitFindings, err: errors.New("not accepted")}
+	f := &failure{Code: exitFindings, Err: errors.New("not accepted")}
 	for _, c := range r.Acceptance.Criteria {
 		if !c.Pass {
-			f.reasons = append(f.reasons, c.Name+" is "+held(c))
+			f.Reasons = append(f.Reasons, c.Name+" is "+held(c))
 			if c.Name == ledger.CriterionPolicies {
-				f.hints = append(f.hints, "give the runs of one policy, or --mixed-policies; 'gaia ledger metrics' lists them")
+				f.Hints = append(f.Hints, "give the runs of one policy, or --mixed-policies; 'gaia ledger metrics' lists them")
 			}
 		}
 	}
-	return gravest(found.untrusted, f)
+	return firstOf(found.untrusted, f)
 }
 
 func (a *app) printCard(found *scored, r scorecardResult) error {

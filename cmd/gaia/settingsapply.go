@@ -237,17 +237,17 @@ func changes(a, b string) int {
 // there.
 func (f *settingsFile) point(err error) error {
 	var found *failure
-	if f == nil || !errors.As(err, &found) || found.code != exitUsage || found.shown != nil {
+	if f == nil || !errors.As(err, &found) || found.Code != exitUsage || found.Excerpt != nil {
 		return err
 	}
-	message := found.err.Error()
+	message := found.Err.Error()
 	for _, m := range regexp.MustCompile(`(?:--|\bunknown )([a-z][a-z-]*)`).FindAllStringSubmatch(message, -1) {
 		at, ours := f.set[m[1]]
 		if !ours {
 			continue
 		}
 		pointed := f.wrong(at, "", "%s", strings.ReplaceAll(message, "--"+m[1], m[1])).(*failure)
-		pointed.hints = found.hints
+		pointed.Hints = found.Hints
 		return pointed
 	}
 	return err

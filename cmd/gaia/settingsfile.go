@@ -149,7 +149,7 @@ func (f *settingsFile) foreign(tokens token.Tokens) error {
 	for _, t := range tokens {
 		if t.Value == "mcpServers" && t.Next != nil && t.Next.Type == token.MappingValueType {
 			err := f.wrong(placeOf(t), "", "%q is the form of other programs: here servers are a list, %s", t.Value, mcpKey).(*failure)
-			err.hints = []string{"write it so in gaia.yaml, and put the values of env into the environment:", "mcp:", "  - name: notes", "    command: [PROGRAM, ARGUMENT]", "    env: [NAME]"}
+			err.Hints = []string{"write it so in gaia.yaml, and put the values of env into the environment:", "mcp:", "  - name: notes", "    command: [PROGRAM, ARGUMENT]", "    env: [NAME]"}
 			return masked(err, t.Value+": ")
 		}
 		if t.Type == token.MappingStartType && t.Prev != nil && t.Prev.Prev != nil && t.Prev.Prev.Value == "env" {
@@ -245,7 +245,7 @@ func placeOf(t *token.Token) place {
 // wrong is a mistake at a place of the file, with the line and a caret under it.
 func (f *settingsFile) wrong(at place, hint, format string, args ...any) error {
 	err := usage(hint, "%s:%d:%d: %s", f.name, at.line, at.column, fmt.Sprintf(format, args...)).(*failure)
-	err.shown = f.excerpt(at)
+	err.Excerpt = f.excerpt(at)
 	if at.line >= 1 && at.line <= len(f.lines) && holdsSecret(f.lines[at.line-1]) {
 		return masked(err, "")
 	}

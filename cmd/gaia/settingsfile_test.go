@@ -85,11 +85,11 @@ func TestSettingsMistakes(t *testing.T) {
 				err = f.apply(runFlags(t), nothing)
 			}
 			var got *failure
-			if !errors.As(err, &got) || got.code != exitUsage {
+			if !errors.As(err, &got) || got.Code != exitUsage {
 				t.Fatalf("error %v is not one of usage", err)
 			}
-			if got.Error() != tc.want || !slices.Equal(got.shown, tc.shown) || strings.Join(got.hints, "; ") != tc.hint {
-				t.Errorf("got  %q\n     %q, %q\nwant %q\n     %q, %q", got.Error(), got.shown, got.hints, tc.want, tc.shown, tc.hint)
+			if got.Error() != tc.want || !slices.Equal(got.Excerpt, tc.shown) || strings.Join(got.Hints, "; ") != tc.hint {
+				t.Errorf("got  %q\n     %q, %q\nwant %q\n     %q, %q", got.Error(), got.Excerpt, got.Hints, tc.want, tc.shown, tc.hint)
 			}
 		})
 	}
@@ -149,10 +149,10 @@ func TestSettingsShowNoCredentials(t *testing.T) {
 	}
 	var got *failure
 	if !errors.As(f.point(usage("h", "--base-url is wrong, and --base-url is shown")), &got) || got.Error() != "s.yaml:1:11: base-url is wrong, and base-url is shown" ||
-		got.shown[0] != "    1 | base-url: https://…@api.example/v1" || !slices.Equal(got.hints, []string{"h"}) {
+		got.Excerpt[0] != "    1 | base-url: https://…@api.example/v1" || !slices.Equal(got.Hints, []string{"h"}) {
 		t.Errorf("got %+v", got)
 	}
-	if !errors.As(f.point(usage("", "--limit is 3")), &got) || len(got.shown[0]) > 100 || strings.Contains(got.shown[0], "end") {
+	if !errors.As(f.point(usage("", "--limit is 3")), &got) || len(got.Excerpt[0]) > 100 || strings.Contains(got.Excerpt[0], "end") {
 		t.Errorf("got %+v", got)
 	}
 	if err := usage("", "--rpm is 3"); f.point(err) != err || (*settingsFile)(nil).point(err) != err {
@@ -179,13 +179,13 @@ func FuzzSettings(f *testing.F) {
 			return
 		}
 		var got *failure
-		if !errors.As(err, &got) || got.code != exitUsage {
+		if !errors.As(err, &got) || got.Code != exitUsage {
 			t.Fatalf("error %v is not one of usage", err)
 		}
-		if len(data) <= maxSettings && len(got.shown) != 2 {
+		if len(data) <= maxSettings && len(got.Excerpt) != 2 {
 			t.Errorf("%q points at nothing", got.Error())
 		}
-		for _, line := range append(append(got.shown, got.hints...), got.Error()) {
+		for _, line := range append(append(got.Excerpt, got.Hints...), got.Error()) {
 			if strings.ContainsAny(oneLine(line), "\n\x1b\x00") || !utf8.ValidString(line) || utf8.RuneCountInString(line) > 1000 {
 				t.Errorf("shows %q", line)
 			}

@@ -12,9 +12,9 @@ import (
 // be a secret.
 func masked(err error, known string) error {
 	var f *failure
-	if errors.As(err, &f) && len(f.shown) > 0 {
-		head, _, _ := strings.Cut(f.shown[0], " | ")
-		f.shown = []string{head + " | " + known + "…", strings.Repeat(" ", len(head)) + " | ^"}
+	if errors.As(err, &f) && len(f.Excerpt) > 0 {
+		head, _, _ := strings.Cut(f.Excerpt[0], " | ")
+		f.Excerpt = []string{head + " | " + known + "…", strings.Repeat(" ", len(head)) + " | ^"}
 	}
 	return err
 }

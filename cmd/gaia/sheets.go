@@ -50,7 +50,7 @@ type shortcomings struct {
 }
 
 // end returns the gravest, also of what the command found itself.
-func (s shortcomings) end(found error) error { return gravest(s.failed, s.untrusted, found) }
+func (s shortcomings) end(found error) error { return firstOf(s.failed, s.untrusted, found) }
 
 // runAt is a place where a run lies. Its id and its start are what the first line of
 // the journal says, which is only believed once the run has verified.
@@ -161,7 +161,7 @@ func (r *sheetReader) runsAt(path string) ([]runAt, error) {
 			continue
 		}
 		at, err := r.begun(runAt{path: in})
-		if f := (*failure)(nil); errors.As(err, &f) && f.code == exitUsage {
+		if f := (*failure)(nil); errors.As(err, &f) && f.Code == exitUsage {
 			fmt.Fprintf(r.stderr, "gaia: left out: %s\n", oneLine(err.Error()))
 			continue
 		}

@@ -150,16 +150,16 @@ func TestSheetsOrder(t *testing.T) {
 	must(t, os.Rename(names[2], filepath.Join(r.dir, "runs", ".new-"+filepath.Base(names[2]))))
 	sheets, failed := r.all("runs")
 	f := (*failure)(nil)
-	if len(sheets) > 0 || !errors.As(failed, &f) || f.code != exitEvidence || len(f.reasons) != 1 || !strings.Contains(f.reasons[0], "results.jsonl: line 1: is not what the journal gives") {
+	if len(sheets) > 0 || !errors.As(failed, &f) || f.Code != exitEvidence || len(f.Reasons) != 1 || !strings.Contains(f.Reasons[0], "results.jsonl: line 1: is not what the journal gives") {
 		t.Errorf("%v, %+v", sheets, f)
 	}
 	if said := r.stderr.String(); !strings.Contains(said, "gaia: left out: "+names[1]+": the run is not complete: ") {
 		t.Errorf("said: %s", said)
 	}
-	if _, failed = r.all("runs/" + filepath.Base(names[1])); !errors.As(failed, &f) || f.code != exitIncomplete {
+	if _, failed = r.all("runs/" + filepath.Base(names[1])); !errors.As(failed, &f) || f.Code != exitIncomplete {
 		t.Errorf("an unfinished run that is named: %v", failed)
 	}
-	if _, failed = r.all("runs", "runs/"+filepath.Base(names[1])); !errors.As(failed, &f) || f.code != exitEvidence || len(f.reasons) != 2 {
+	if _, failed = r.all("runs", "runs/"+filepath.Base(names[1])); !errors.As(failed, &f) || f.Code != exitEvidence || len(f.Reasons) != 2 {
 		t.Errorf("both: %+v", failed)
 	}
 }

@@ -177,7 +177,7 @@ func BenchmarkLedger(b *testing.B) {
 			debug.FreeOSMemory()
 			fromHere := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // else what was before counts, too
 			for b.Loop() {
-				if err := c.ask(); err == nil || classify(err).code != exitUntrusted { // the key of the sheets is made up
+				if err := c.ask(); err == nil || classify(err).Code != exitUntrusted { // the key of the sheets is made up
 					b.Fatal(err)
 				}
 			}

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/gaia-harness/gaia/internal/exit"
 )
 
 // shortfall is what must be said wherever stands what was counted of runs.
@@ -64,9 +66,9 @@ func (g *gathering) takes(at runAt, got readSheet) bool {
 	switch before, twice := g.at[got.sheet.RunID]; {
 	case got.err != nil:
 		f := *classify(got.err)
-		f.err = fmt.Errorf("%s: %w", oneLine(quoteArg(at.path)), f.err)
+		f.Err = fmt.Errorf("%s: %w", oneLine(quoteArg(at.path)), f.Err)
 		g.failures = append(g.failures, &f)
-		if f.code == exitIncomplete { // what is there verifies
+		if f.Code == exitIncomplete { // what is there verifies
 			g.checkKey(got.sheet.SignedBy)
 		}
 		return false
@@ -100,7 +102,7 @@ func (g *gathering) untrusted() error {
 	for _, id := range slices.Sorted(maps.Keys(g.signers)) {
 		errs = append(errs, g.signers[id])
 	}
-	return cmp.Or(g.trustless, gravest(errs...))
+	return cmp.Or(g.trustless, firstOf(errs...))
 }
 
 // failure is what the runs that could not be read come to together: evidence that does
@@ -112,16 +114,16 @@ func (g *gathering) failure(runs int) error {
 	if runs == 1 {
 		return g.failures[0]
 	}
-	worst := slices.MinFunc(g.failures, func(a, b *failure) int { return byGravity(a.code, b.code) })
+	worst := slices.MinFunc(g.failures, func(a, b *failure) int { return exit.Compare(a.Code, b.Code) })
 	what := map[int]string{exitEvidence: "do not verify or cannot be read", exitIncomplete: "are not complete or cannot be read"}
-	f := &failure{code: worst.code, hints: worst.hints,
-		err: fmt.Errorf("%d of %s %s", len(g.failures), counted(runs, "run"), cmp.Or(what[worst.code], "cannot be read"))}
+	f := &failure{Code: worst.Code, Hints: worst.Hints,
+		Err: fmt.Errorf("%d of %s %s", len(g.failures), counted(runs, "run"), cmp.Or(what[worst.Code], "cannot be read"))}
 	for i, one := range g.failures {
 		if i == maxHinted {
-			f.reasons = append(f.reasons, fmt.Sprintf("and %d more", len(g.failures)-i))
+			f.Reasons = append(f.Reasons, fmt.Sprintf("and %d more", len(g.failures)-i))
 			break
 		}
-		f.reasons = append(f.reasons, one.err.Error())
+		f.Reasons = append(f.Reasons, one.Err.Error())
 	}
 	return f
 }

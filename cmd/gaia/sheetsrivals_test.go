@@ -50,7 +50,7 @@ func (r reading) rivals(t *testing.T, name string, runs []givenSheet, other stri
 			t.Errorf("%q: %d runs are given", paths, len(left))
 		}
 		f := (*failure)(nil)
-		if !errors.As(failed, &f) || f.code != exitEvidence || len(f.hints) != 1 {
+		if !errors.As(failed, &f) || f.Code != exitEvidence || len(f.Hints) != 1 {
 			t.Fatalf("%q: %v", paths, failed)
 		}
 		wants := []string{path + ": is called " + runs[0].RunID + " as the run at " + other + " is", other + ": is called " + runs[0].RunID + " as the run at " + path + " is"}
@@ -58,8 +58,8 @@ func (r reading) rivals(t *testing.T, name string, runs []givenSheet, other stri
 			wants = []string{path + ": the key " + runs[0].SignedBy + " signed another ", name + " of the run " + runs[0].RunID + ": ", " at " + other, "another at " + other + ", "}
 		}
 		for _, want := range wants {
-			if !strings.Contains(strings.Join(f.reasons, "\n"), want) {
-				t.Errorf("%q: %q is not among %q", paths, want, f.reasons)
+			if !strings.Contains(strings.Join(f.Reasons, "\n"), want) {
+				t.Errorf("%q: %q is not among %q", paths, want, f.Reasons)
 			}
 		}
 	}
@@ -77,15 +77,15 @@ func TestSheetsPassedOver(t *testing.T) {
 	write(t, filepath.Join(folder, "notes.txt"), "")
 	sheets, failed := r.all("folder", "runs")
 	f := (*failure)(nil)
-	if len(sheets) != 1 || !errors.As(failed, &f) || f.code != exitEvidence || len(f.reasons) != 2 ||
-		!strings.HasSuffix(f.reasons[0], "/damaged.tar.gz: damaged.tar.gz: is called as an archive and does not begin as one") {
+	if len(sheets) != 1 || !errors.As(failed, &f) || f.Code != exitEvidence || len(f.Reasons) != 2 ||
+		!strings.HasSuffix(f.Reasons[0], "/damaged.tar.gz: damaged.tar.gz: is called as an archive and does not begin as one") {
 		t.Fatalf("%d runs, %+v", len(sheets), f)
 	}
 	want := "gaia: left out: " + folder + "/gone.tar.gz is a link\ngaia: left out: " + folder + "/link is a link\n"
 	if said := r.stderr.String(); said != want {
 		t.Errorf("said %q, not %q", said, want)
 	}
-	if _, failed := r.all("folder/damaged.tar.gz"); classify(failed).code != exitEvidence {
+	if _, failed := r.all("folder/damaged.tar.gz"); classify(failed).Code != exitEvidence {
 		t.Errorf("one that is named: %v", failed)
 	}
 }

@@ -138,7 +138,7 @@ func (a *app) showRun(dir string, asJSON bool) error {
 		}
 	}
 	if found.Complete {
-		return gravest(untrusted, a.printFinished(dir, found, nil, asJSON))
+		return firstOf(untrusted, a.printFinished(dir, found, nil, asJSON))
 	}
 	if broken := rulesBroken(found.Fold); broken != "" && !asJSON {
 		if _, err := fmt.Fprintf(a.stdout, "rules: %s\n", broken); err != nil {
@@ -151,7 +151,7 @@ func (a *app) showRun(dir string, asJSON bool) error {
 			return err
 		}
 	}
-	return gravest(untrusted, incomplete(dir, found))
+	return firstOf(untrusted, incomplete(dir, found))
 }
 
 // partial is what show prints of an unfinished run with --json.
@@ -212,7 +212,7 @@ func (a *app) showTask(dir, prefix string, asJSON, wholeDiff bool) error {
 	if err == nil && !found.Complete {
 		err = incomplete(dir, found)
 	}
-	return gravest(untrusted, err)
+	return firstOf(untrusted, err)
 }
 
 // printTask prints a task step by step. What others wrote stands indented, or

@@ -287,7 +287,7 @@ func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) er
 	if errors.Is(err, ledger.ErrRemoved) {
 		err = fail(exitFailure, fmt.Errorf("%q: %w", dir, err))
 	}
-	return gravest(untrusted, err)
+	return firstOf(untrusted, err)
 }
 
 // printStepLine prints the step of an event on a line, if it gives one.

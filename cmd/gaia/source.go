@@ -174,7 +174,7 @@ func (a *app) hub(t taskFlags, repo string) (loader.Source, error) {
 		Transport: http.DefaultTransport, Notice: t.notice, Progress: t.progress}
 	source, err := loader.Hub(c)
 	if wrong := (*loader.SourceError)(nil); errors.As(err, &wrong) {
-		err = &failure{code: exitUsage, err: err, hints: wrong.Remedies}
+		err = &failure{Code: exitUsage, Err: err, Hints: wrong.Remedies}
 	}
 	return source, err
 }

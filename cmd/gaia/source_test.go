@@ -130,7 +130,7 @@ func TestPlannedSource(t *testing.T) {
 		switch {
 		case err == nil && (s.source != c.want || c.dataset.Hub != "" && s.revision != hubCommit):
 			t.Errorf("%q for %s: %q at %q, want %q", c.source, c.dataset.Name, s.source, s.revision, c.want)
-		case err != nil && (!errors.As(err, &wrong) || wrong.code != exitUsage || len(wrong.hints) == 0 || !strings.Contains(err.Error(), c.want)):
+		case err != nil && (!errors.As(err, &wrong) || wrong.Code != exitUsage || len(wrong.Hints) == 0 || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%q for %s: %v, want %q", c.source, c.dataset.Name, err, c.want)
 		}
 	}

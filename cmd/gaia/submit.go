@@ -152,21 +152,21 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 
 // refused says what can be done about a run that is not packaged.
 func (s submission) refused(dir string, r *submit.Refusal) error {
-	f := &failure{code: exitFindings, err: errors.New("the run is not packaged"), reasons: r.Reasons}
+	f := &failure{Code: exitFindings, Err: errors.New("the run is not packaged"), Reasons: r.Reasons}
 	if r.PlanKey != "" {
-		f.hints = append(f.hints, givePlanKey(r.PlanKey))
+		f.Hints = append(f.Hints, givePlanKey(r.PlanKey))
 	}
 	if r.Audit {
-		f.hints = append(f.hints, "gaia audit "+quoteArg(dir))
+		f.Hints = append(f.Hints, "gaia audit "+quoteArg(dir))
 	}
 	switch {
 	case r.Final:
 	case r.Strict:
-		f.hints = append(f.hints, "without --strict it is packaged")
+		f.Hints = append(f.Hints, "without --strict it is packaged")
 	case s.strict:
-		f.hints = append(f.hints, "--allow-dirty instead of --strict packages it all the same, marked as not for a leaderboard")
+		f.Hints = append(f.Hints, "--allow-dirty instead of --strict packages it all the same, marked as not for a leaderboard")
 	default:
-		f.hints = append(f.hints, "--allow-dirty packages it all the same, marked as not for a leaderboard")
+		f.Hints = append(f.Hints, "--allow-dirty packages it all the same, marked as not for a leaderboard")
 	}
 	return f
 }
@@ -189,13 +189,13 @@ func (a *app) withoutKey(dir string, unusable error) error {
 	var open *sign.PermissionError
 	switch {
 	case errors.As(unusable, &open):
-		return fail(exitFindings, given.err, given.hints...)
+		return fail(exitFindings, given.Err, given.Hints...)
 	case errors.Is(unusable, sign.ErrPassphrase):
-		return fail(exitFindings, given.err, "take the passphrase off a copy of the file: ssh-keygen -p -f COPY", hint)
+		return fail(exitFindings, given.Err, "take the passphrase off a copy of the file: ssh-keygen -p -f COPY", hint)
 	case errors.Is(unusable, sign.ErrPublicHalf):
-		return fail(exitFindings, given.err, "give the private key file", hint)
+		return fail(exitFindings, given.Err, "give the private key file", hint)
 	}
-	return fail(exitFindings, given.err, hint)
+	return fail(exitFindings, given.Err, hint)
 }
 
 // notFinished says what is missing in a run that cannot be packaged yet.

@@ -132,31 +132,31 @@ func size(n int64) string {
 // notDownloaded is the failure of attachments that could not be had, nil if
 // there are none, with what the source says can be done.
 func notDownloaded(q *taskQuery, errs []error) error {
-	f := &failure{code: exitFailure}
+	f := &failure{Code: exitFailure}
 	for _, err := range errs {
 		if err == nil {
 			continue
 		}
-		f.reasons = append(f.reasons, err.Error())
+		f.Reasons = append(f.Reasons, err.Error())
 		var source *loader.SourceError
 		if !errors.As(err, &source) {
 			continue
 		}
 		for _, r := range source.Remedies {
-			if !slices.Contains(f.hints, r) {
-				f.hints = append(f.hints, r)
+			if !slices.Contains(f.Hints, r) {
+				f.Hints = append(f.Hints, r)
 			}
 		}
 	}
-	if len(f.reasons) == 0 {
+	if len(f.Reasons) == 0 {
 		return nil
 	}
 	then := "the same command fetches what is missing, and only that"
 	if !isHub(q.source) {
 		then = "copy the dataset again, whole: attachments lie beside the metadata file"
 	}
-	f.hints = append(f.hints, then)
-	f.err = fmt.Errorf("%d of %s could not be read", len(f.reasons), counted(len(errs), "attachment"))
+	f.Hints = append(f.Hints, then)
+	f.Err = fmt.Errorf("%d of %s could not be read", len(f.Reasons), counted(len(errs), "attachment"))
 	return f
 }
 

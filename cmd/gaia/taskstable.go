@@ -208,13 +208,13 @@ func startingWith(start string, n int, id func(int) string) (int, error) {
 	case 1:
 		return found[0], nil
 	}
-	f := &failure{code: exitUsage, err: fmt.Errorf("%q is the start of %d task ids", start, len(found)), hints: []string{"give more of the id"}}
+	f := &failure{Code: exitUsage, Err: fmt.Errorf("%q is the start of %d task ids", start, len(found)), Hints: []string{"give more of the id"}}
 	for i, at := range found {
 		if i == maxHinted {
-			f.reasons = append(f.reasons, fmt.Sprintf("and %d more", len(found)-i))
+			f.Reasons = append(f.Reasons, fmt.Sprintf("and %d more", len(found)-i))
 			break
 		}
-		f.reasons = append(f.reasons, id(at))
+		f.Reasons = append(f.Reasons, id(at))
 	}
 	return 0, f
 }

@@ -14,22 +14,22 @@ import (
 )
 
 // TestGravest: of errors with each pair of exit codes the one goes first that
-// byGravity says, in either order, and the other is named.
+// package exit says, in either order, and the other is named.
 func TestGravest(t *testing.T) {
 	codes := []int{exitInterrupted, exitUsage, exitEvidence, exitUntrusted, exitIncomplete, exitFindings, exitFailure}
 	for i, first := range codes {
 		for _, second := range codes[i+1:] {
 			a, b := fail(first, fmt.Errorf("error %d", first)), fail(second, fmt.Errorf("error %d", second))
-			for _, err := range []error{gravest(a, b), gravest(b, nil, a), gravest(gravest(b), a)} {
+			for _, err := range []error{firstOf(a, b), firstOf(b, nil, a), firstOf(firstOf(b), a)} {
 				f := classify(err)
-				if f.code != first || !slices.Equal(f.also, []string{fmt.Sprintf("error %d (exit code %d)", second, second)}) {
-					t.Errorf("%d and %d: exit code %d, also %q", first, second, f.code, f.also)
+				if f.Code != first || !slices.Equal(f.Also, []string{fmt.Sprintf("error %d (exit code %d)", second, second)}) {
+					t.Errorf("%d and %d: exit code %d, also %q", first, second, f.Code, f.Also)
 				}
 			}
 		}
 	}
 	fault := trajectory.Faultf("x.json", "is wrong")
-	if err := gravest(nil, fault, nil); !errors.Is(err, fault) || gravest(nil, nil) != nil {
+	if err := firstOf(nil, fault, nil); !errors.Is(err, fault) || firstOf(nil, nil) != nil {
 		t.Errorf("%v", err)
 	}
 }

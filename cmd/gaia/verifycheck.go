@@ -212,10 +212,10 @@ func (a *app) checkEvidence(ctx context.Context, dir string, f verifying) (*chec
 	case !found.Complete:
 		unfinished = incomplete(dir, found)
 	case of == nil: // a package says itself what it is not fit for
-		open = gravest(submittable(found, v.Unsubmittable), open)
+		open = firstOf(submittable(found, v.Unsubmittable), open)
 	}
 	v.Findings = findings(open)
-	c := &checked{kind: "run", shown: v, commitment: found.Signed(), said: v.Package, err: gravest(untrusted, unfinished, open),
+	c := &checked{kind: "run", shown: v, commitment: found.Signed(), said: v.Package, err: firstOf(untrusted, unfinished, open),
 		print: func() error { return a.printVerification(v, found.Manifest, of, laterRows(found, later)) }}
 	file := trajectory.CheckpointFile
 	if of != nil {
@@ -238,7 +238,7 @@ func digestOf(dir fs.FS, name string) (string, error) {
 func findings(errs ...error) []string {
 	all := []string{}
 	for _, err := range errs {
-		if err != nil && classify(err).code == exitFindings {
+		if err != nil && classify(err).Code == exitFindings {
 			all = append(all, err.Error())
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -59,15 +60,15 @@ func (a *app) verifyMany(ctx context.Context, paths []string, v verifying) error
 		line := verifiedLine{Path: path}
 		if err == nil {
 			line.Kind, line.Result = c.kind, c.shown
-			err = gravest(seen.compare(c, &line), c.err)
+			err = firstOf(seen.compare(c, &line), c.err)
 		}
 		if err != nil {
 			f := classify(err)
-			if f.code == exitInterrupted {
+			if f.Code == exitInterrupted {
 				return err
 			}
-			line.ExitCode, line.Error = f.code, f.err.Error()
-			if failed++; worst == nil || byGravity(f.code, worst.code) < 0 {
+			line.ExitCode, line.Error = f.Code, f.Err.Error()
+			if failed++; worst == nil || exit.Compare(f.Code, worst.Code) < 0 {
 				worst = f
 			}
 		}
@@ -84,10 +85,10 @@ func (a *app) verifyMany(ctx context.Context, paths []string, v verifying) error
 		return nil
 	}
 	hint := "gaia verify PATH says more of one"
-	if e := (*ledger.Equivocation)(nil); errors.As(worst.err, &e) {
+	if e := (*ledger.Equivocation)(nil); errors.As(worst.Err, &e) {
 		hint = equivocationHint
 	}
-	return &failure{code: worst.code, err: fmt.Errorf("%d of %d have another exit code than 0; the gravest: %w", failed, len(paths), worst.err), hints: []string{hint}}
+	return &failure{Code: worst.Code, Err: fmt.Errorf("%d of %d have another exit code than 0; the gravest: %w", failed, len(paths), worst.Err), Hints: []string{hint}}
 }
 
 // text is the line for a person; c is nil where it does not verify.

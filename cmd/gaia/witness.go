@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/visible"
@@ -142,8 +143,8 @@ func (a *app) witnessVerify(paths []string, keyFile string) error {
 	if len(bad) == 0 {
 		return nil
 	}
-	f := *slices.MinFunc(bad, func(a, b *failure) int { return byGravity(a.code, b.code) })
-	f.err = fmt.Errorf("%d of %s not verified", len(bad), counted(len(paths), "witness bundle"))
+	f := *slices.MinFunc(bad, func(a, b *failure) int { return exit.Compare(a.Code, b.Code) })
+	f.Err = fmt.Errorf("%d of %s not verified", len(bad), counted(len(paths), "witness bundle"))
 	return &f
 }
 

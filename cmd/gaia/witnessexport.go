@@ -111,7 +111,7 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 		return err
 	}
 	if !found.Complete {
-		return gravest(a.checkSigner(found), incomplete(dir, found))
+		return firstOf(a.checkSigner(found), incomplete(dir, found))
 	}
 	var unpriced *ledger.UnpricedError
 	switch err := reader.Err(); {

@@ -1,0 +1,151 @@
+// Package exit has the exit codes of gaia, and the error that carries one with what a
+// person can do about it. Where several codes apply, Compare says which one the program
+// ends with.
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/visible"
+	"github.com/gaia-harness/gaia/loader"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// The exit codes of every command.
+const (
+	OK          = 0
+	Failure     = 1
+	Usage       = 2
+	Findings    = 3
+	Evidence    = 4
+	Incomplete  = 5
+	Untrusted   = 6
+	Interrupted = 130
+)
+
+// Help describes the exit codes, for the help of a command.
+const Help = `Exit codes:
+  0    ok
+  1    failure
+  2    usage
+  3    findings or gaps, what a run would fail by, a package or card that is
+       refused, an evaluation that fails, a run whose attempts all ended in errors,
+       or one that is not submittable though it was meant to be
+  4    evidence does not verify
+  5    run incomplete, also by a model that cannot be asked; can be resumed
+  6    evidence is intact, but its signer is not one you trust; it may also be
+       incomplete or have findings, which the output says
+  130  interrupted (state saved)
+`
+
+// Compare orders exit codes by precedence: it is negative if the program ends with a where
+// both apply. An interruption precedes all, since what it left undone may be anything.
+func Compare(a, b int) int {
+	order := []int{Interrupted, Usage, Evidence, Untrusted, Incomplete, Findings, Failure, OK}
+	return slices.Index(order, a) - slices.Index(order, b)
+}
+
+// Error is an error with its exit code.
+type Error struct {
+	Code    int
+	Err     error
+	Hints   []string // what a person can do, in commands where possible
+	Reasons []string // the causes, where there are several
+	Excerpt []string // lines of a file of the user's, with the mistake marked
+	Also    []string // what else applies, of lower precedence
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// New returns err with its exit code and hints.
+func New(code int, err error, hints ...string) error {
+	return &Error{Code: code, Err: err, Hints: hints}
+}
+
+// Usagef returns an error of usage; hint may be empty.
+func Usagef(hint, format string, args ...any) error {
+	e := &Error{Code: Usage, Err: fmt.Errorf(format, args...)}
+	if hint != "" {
+		e.Hints = []string{hint}
+	}
+	return e
+}
+
+// Of returns err with the exit code that its kind gives, where it does not carry one.
+func Of(err error) *Error {
+	var e *Error
+	var fault *trajectory.Fault
+	var mode *sign.PermissionError
+	var source *loader.SourceError
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.As(err, &source):
+		return &Error{Code: Failure, Err: err, Hints: source.Remedies}
+	case errors.As(err, &fault):
+		return &Error{Code: Evidence, Err: err}
+	case errors.As(err, &mode):
+		return &Error{Code: Failure, Err: err, Hints: []string{"chmod 600 " + QuoteArg(mode.Path)}}
+	case errors.Is(err, context.Canceled):
+		return &Error{Code: Interrupted, Err: errors.New("interrupted")}
+	case errors.Is(err, fs.ErrPermission):
+		return &Error{Code: Failure, Err: err, Hints: []string{"check who owns the file or directory and its mode"}}
+	}
+	return &Error{Code: Failure, Err: err}
+}
+
+// First returns the error whose exit code has precedence, which also names the others;
+// nil if all are nil. Of errors with the same code it is the first.
+func First(errs ...error) error {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	if len(errs) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(errs, func(a, b error) int { return Compare(Of(a).Code, Of(b).Code) })
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	e := *Of(errs[0])
+	e.Also = slices.Clone(e.Also)
+	for _, err := range errs[1:] {
+		other := Of(err)
+		e.Also = append(append(e.Also, fmt.Sprintf("%s (exit code %d)", other.Err, other.Code)), other.Also...)
+	}
+	return &e
+}
+
+// Print writes err for a person and returns its exit code; OK for nil.
+func Print(w io.Writer, err error) int {
+	if err == nil {
+		return OK
+	}
+	e := Of(err)
+	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) && fault.Hint != "" {
+		e = &Error{Code: e.Code, Err: e.Err, Excerpt: e.Excerpt, Reasons: e.Reasons, Also: e.Also, Hints: []string{fault.Hint}}
+	}
+	for _, part := range []struct {
+		label string
+		lines []string
+	}{{"error: ", []string{e.Err.Error()}}, {"", e.Excerpt}, {"reason: ", e.Reasons}, {"also: ", e.Also}, {"hint: ", e.Hints}} {
+		for _, line := range part.lines {
+			fmt.Fprintf(w, "gaia: %s%s\n", part.label, strings.ReplaceAll(visible.Text(line), "\n", " "))
+		}
+	}
+	return e.Code
+}
+
+// QuoteArg quotes an argument for a shell if it needs it.
+func QuoteArg(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:@,=") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
