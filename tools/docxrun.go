@@ -45,8 +45,14 @@ func (d *docx) inline(l *line, n *node, mark string) {
 			}
 		case "blip", "imagedata", "chart", "relIds", "OLEObject":
 			d.picture(l, k, mark)
-		case "f", "d", "nary", "sSup", "sSub", "sSubSup", "rad", "m", "eqArr", "func", "acc", "bar", "limLow", "limUpp":
-			d.formula(l, k, mark)
+		case "chr": // the sign of a sum or an integral
+			l.write(mark, plainWords(k.attr("val")))
+		case "e", "mr", "num", "den", "deg", "lim", "sub", "sup", "d", "rad": // of an equation, whose text alone would read as another
+			around := map[string][2]string{"e": {"", " "}, "mr": {"[", "]"}, "num": {"(", ")"}, "den": {"/(", ")"}, "deg": {"[", "]"},
+				"lim": {"_(", ")"}, "sub": {"_(", ")"}, "sup": {"^(", ")"}, "d": {"(", ")"}, "rad": {"√(", ")"}}[k.name]
+			l.write(mark, around[0])
+			d.inline(l, k, mark)
+			l.write(mark, around[1])
 		case "pPr", "rPr", "sdtPr", "instrDel", "delInstrText":
 		default:
 			d.inline(l, k, mark)
@@ -116,7 +122,7 @@ func (d *docx) picture(l *line, n *node, mark string) {
 	case "imagedata":
 		l.write(mark, mention(d.relations, "picture", n.relation("id")))
 	case "chart":
-		l.write(mark, d.parts.chart(d.relations, n.relation("id")))
+		l.write(mark, mention(d.relations, "chart", n.relation("id")))
 	case "relIds":
 		l.write(mark, mention(d.relations, "diagram", n.relation("dm")))
 	case "OLEObject":

@@ -187,7 +187,7 @@ func (q request) answer(ctx context.Context, data []byte) (document, error) {
 
 // read reads a document with poppler or the library for its format.
 func (r Reader) read(ctx context.Context, format string, data []byte) (document, error) {
-	if r.less > 0 && format != "xlsx" {
+	if r.less > 0 {
 		return document{}, errExhausted
 	}
 	switch format {
@@ -197,11 +197,7 @@ func (r Reader) read(ctx context.Context, format string, data []byte) (document,
 		}
 		return readPDF(ctx, data)
 	case "xlsx":
-		doc, err := readSheets(ctx, data, r.less == 0) // one formula can take all there is
-		if err == nil && r.less > 0 {
-			doc.notes = append(doc.notes, "formulas are not calculated here, which would take too much")
-		}
-		return doc, err
+		return readSheets(ctx, data)
 	case "docx":
 		return readDocx(ctx, data)
 	case "pptx":

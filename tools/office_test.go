@@ -86,7 +86,7 @@ IV. second
 | one\ntwo |  | x |
 [text box: boxed]
 [a red lamp][picture: word/media/image1.png]
-(1)/(x)y^(2)(a|b]∑_(i)^(n) i
+(1)/(x)y ^(2)(a b )∑_(i)^(n)i
 
 [footnotes]
 [footnote 2]: in coin
@@ -300,21 +300,6 @@ func TestOfficeFailures(t *testing.T) {
 	locked := swap(t, makeODT(t), "META-INF/manifest.xml", `<m:manifest xmlns:m="m"><m:file-entry><m:encryption-data/></m:file-entry></m:manifest>`)
 	_, err := Reader{}.convert(t.Context(), source{data: locked})
 	mustHold(t, "a locked odt", fmt.Sprint(err), "it is an encrypted odt file")
-}
-
-// The values of a chart stand in a part of their own.
-func TestCharts(t *testing.T) {
-	part := []byte(`<c:chartSpace xmlns:c="c" xmlns:a="a"><c:chart><c:title><c:tx><a:t>Dues</a:t></c:tx></c:title><c:plotArea><c:barChart><c:ser><c:tx><c:strRef><c:strCache><c:pt idx="0"><c:v>2031</c:v></c:pt></c:strCache></c:strRef></c:tx><c:cat><c:strRef><c:strCache><c:pt idx="0"><c:v>Hask</c:v></c:pt><c:pt idx="2"><c:v>Veyra</c:v></c:pt></c:strCache></c:strRef></c:cat><c:val><c:numRef><c:numCache><c:pt idx="0"><c:v>7</c:v></c:pt><c:pt idx="2"><c:v>9.5</c:v></c:pt></c:numCache></c:numRef></c:val></c:ser></c:barChart></c:plotArea></c:chart></c:chartSpace>`)
-	want := "[chart: %s/charts/c.xml] Dues\n| barChart | Hask |  | Veyra |\n| 2031 | 7 |  | 9.5 |\n"
-	text := docxOf(t, `<w:p><w:r><w:drawing><a:graphicData><chart r:id="rC"/></a:graphicData></w:drawing></w:r></w:p>`,
-		map[string][]byte{"word/_rels/document.xml.rels": relationsPart("rC", "chart", "charts/c.xml"), "word/charts/c.xml": part})
-	slides := swap(t, swap(t, swap(t, makePptx(t), "ppt/slides/slide1.xml", string(slidePart("sld", "", `<p:graphicFrame><a:graphic><a:graphicData><chart r:id="rC"/></a:graphicData></a:graphic></p:graphicFrame>`))),
-		"ppt/slides/_rels/slide1.xml.rels", string(relationsPart("rC", "chart", "../charts/c.xml"))), "ppt/charts/c.xml", string(part))
-	for dir, data := range map[string][]byte{"word": text, "ppt": slides} {
-		doc, err := Reader{}.convert(t.Context(), source{data: data})
-		must(t, err)
-		mustHold(t, dir, doc.text, fmt.Sprintf(want, dir))
-	}
 }
 
 // What a few bytes claim is not written out.

@@ -55,7 +55,6 @@ func readPptx(ctx context.Context, data []byte) (document, error) {
 
 // slide is a slide on its way to text.
 type slide struct {
-	parts     *parts
 	relations map[string]relation
 	b         strings.Builder
 }
@@ -70,7 +69,7 @@ func readSlide(p *parts, name string) (text string, shown bool, err error) {
 	if err != nil {
 		return "", true, err
 	}
-	s := &slide{parts: p, relations: relations}
+	s := &slide{relations: relations}
 	s.shapes(root.kid("*", "cSld", "spTree"), false)
 	for _, id := range ids {
 		to := relations[id]
@@ -86,7 +85,7 @@ func readSlide(p *parts, name string) (text string, shown bool, err error) {
 			s.comments(beside)
 			continue
 		}
-		n := &slide{parts: p}
+		n := &slide{}
 		n.shapes(beside.kid("*", "cSld", "spTree"), true)
 		section(&s.b, "speaker notes", n.b.String())
 	}
@@ -175,10 +174,7 @@ func (s *slide) frame(n *node) {
 		}
 		return
 	}
-	for _, c := range inside.all("chart") {
-		s.b.WriteString(s.parts.chart(s.relations, c.relation("id")))
-	}
-	for _, object := range []struct{ element, what, id string }{{"relIds", "diagram", "dm"}, {"oleObj", "embedded", "id"}} {
+	for _, object := range []struct{ element, what, id string }{{"chart", "chart", "id"}, {"relIds", "diagram", "dm"}, {"oleObj", "embedded", "id"}} {
 		for _, o := range inside.all(object.element) {
 			s.b.WriteString(mention(s.relations, object.what, o.relation(object.id)))
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -15,12 +16,11 @@ import (
 // out in memory, which takes long for large ones; past the limit their values
 // are shown alone.
 const (
-	maxWorkbook   = 64 << 20 // bytes, unpacked; both limits of the library are set to it, so that nothing is unpacked to disk
-	maxCells      = 500_000  // in sheets that are laid out
-	maxCalculated = 1_000    // formulas without a stored value
+	maxWorkbook = 64 << 20 // bytes, unpacked; both limits of the library are set to it, so that nothing is unpacked to disk
+	maxCells    = 500_000  // in sheets that are laid out
 )
 
-const sheetLegend = "Cells are separated by tabs. [=…] is a cell's formula; {…} is the stored value where the cell shows it formatted.\n"
+const sheetLegend = "Cells are separated by tabs. [=…] is a cell's formula, \"not cached\" where the file holds no value of it; {…} is the stored value where the cell shows it formatted.\n"
 
 // workbook is a workbook on its way to text: first the values of all sheets,
 // read as a stream; then formulas and dates, which need the sheets in memory.
@@ -29,8 +29,6 @@ type workbook struct {
 	sheets []sheet
 	dates  map[int]bool // style id → shows a date
 	date04 bool         // days are counted from 1904
-	left   int          // formulas that may yet be calculated
-	plain  *plainBook   // which formulas can be; nil: none is to be
 }
 
 type sheet struct {
@@ -51,9 +49,8 @@ type row struct {
 }
 
 // readSheets turns every sheet of a workbook, hidden ones too, into lines of
-// cells with row numbers and column letters. If calculates is set, plain formulas
-// without a stored value are calculated.
-func readSheets(ctx context.Context, data []byte, calculates bool) (doc document, err error) {
+// cells with row numbers and column letters. No formula is calculated.
+func readSheets(ctx context.Context, data []byte) (doc document, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			doc, err = document{}, unreadablef("it is an xlsx file that is damaged: %v", p)
@@ -64,14 +61,11 @@ func readSheets(ctx context.Context, data []byte, calculates bool) (doc document
 		return document{}, unreadablef("it is an xlsx file that cannot be opened: %v", err)
 	}
 	defer f.Close() // nothing is on disk: see maxWorkbook
-	w := &workbook{file: f, dates: map[int]bool{}, left: maxCalculated}
+	w := &workbook{file: f, dates: map[int]bool{}}
 	if err := w.readValues(ctx); err != nil {
 		return document{}, err
 	}
 	w.readFormulas()
-	if calculates {
-		w.plain = newPlainBook(f, w.sheets)
-	}
 	unmarked := w.readMarks(data)
 	text := w.text()
 	hidden := 0
@@ -246,16 +240,10 @@ func (w *workbook) cell(s *sheet, r *row, c int) string {
 		return text
 	}
 	formula := "=" + cellBreaks.Replace(r.formulas[c])
-	switch {
-	case r.raw[c] != "":
-		return text + " [" + formula + "]"
-	case w.left > 0:
-		w.left--
-		if value, ok := w.calculate(s, r, c); ok {
-			return value + " [" + formula + ", calculated here]"
-		}
+	if r.raw[c] == "" {
+		return "[" + formula + ", not cached]"
 	}
-	return "[" + formula + ", no value stored]"
+	return text + " [" + formula + "]"
 }
 
 // exact is the stored value of a cell that shows another: dates as ISO 8601,
@@ -278,4 +266,104 @@ func (w *workbook) exact(s *sheet, r *row, c int) string {
 	return raw
 }
 
+// readFormulas adds the formulas to the rows of the sheets that are not too large.
+func (w *workbook) readFormulas() {
+	if props, err := w.file.GetWorkbookProps(); err == nil && props.Date1904 != nil {
+		w.date04 = *props.Date1904
+	}
+	for _, s := range w.sheets {
+		for i := range s.rows {
+			r := &s.rows[i]
+			for c := range r.shown {
+				if s.note != "" {
+					break
+				}
+				formula, err := w.file.GetCellFormula(s.name, cellName(r, c))
+				if err != nil || formula == "" {
+					continue
+				}
+				if r.formulas == nil {
+					r.formulas = make([]string, len(r.shown))
+				}
+				r.formulas[c] = formula
+			}
+		}
+	}
+}
+
 func cellName(r *row, c int) string { return columnName(c) + strconv.Itoa(r.number) }
+
+// isDate reports whether the cell's number format shows a date or time.
+func (w *workbook) isDate(s *sheet, r *row, c int) bool {
+	if s.note != "" {
+		return false
+	}
+	id, err := w.file.GetCellStyle(s.name, cellName(r, c))
+	if err != nil {
+		return false
+	}
+	is, known := w.dates[id]
+	if !known {
+		if style, err := w.file.GetStyle(id); err == nil {
+			is = dateFormat(style)
+		}
+		w.dates[id] = is
+	}
+	return is
+}
+
+// dateFormat knows the built-in formats by number (ECMA-376, 18.8.30) and
+// others by the letters left when literals and colours are taken out. A format
+// of the time that has passed, such as [h]:mm, shows no point of time.
+func dateFormat(style *excelize.Style) bool {
+	if style.CustomNumFmt == nil {
+		n := style.NumFmt
+		return n >= 14 && n <= 22 || n >= 27 && n <= 36 || n == 45 || n == 47 || n >= 50 && n <= 58
+	}
+	format := strings.ToLower(*style.CustomNumFmt)
+	if regexp.MustCompile(`\[(h+|m+|s+)\]`).MatchString(format) {
+		return false
+	}
+	bracket, quote, escaped := false, false, false
+	for _, r := range format {
+		switch {
+		case escaped:
+			escaped = false
+		case r == '\\' || r == '_' || r == '*':
+			escaped = true
+		case r == '"':
+			quote = !quote
+		case quote:
+		case r == '[':
+			bracket = true
+		case r == ']':
+			bracket = false
+		case !bracket && strings.ContainsRune("ymdhs", r):
+			return true
+		}
+	}
+	return false
+}
+
+// isoDate writes a spreadsheet's day count as ISO 8601: a date, a time of day
+// (counts below one day), or both. Days from 1900 count a 29 February that
+// there was not: it has no date, and those before are a day later than counted back.
+func (w *workbook) isoDate(days float64) string {
+	if !w.date04 && days >= 1 && days < 61 {
+		if days >= 60 {
+			return ""
+		}
+		days++
+	}
+	t, err := excelize.ExcelDateToTime(days, w.date04)
+	if err != nil {
+		return ""
+	}
+	switch {
+	case days < 1:
+		return t.Format("15:04:05")
+	case t.Hour() == 0 && t.Minute() == 0 && t.Second() == 0:
+		return t.Format("2006-01-02")
+	}
+	return t.Format("2006-01-02T15:04:05")
+}
