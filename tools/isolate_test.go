@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	children := map[string]func() error{
 		"child-convert": func() error { return Convert(os.Stdin, os.Stdout) },
 		"child-tight":   func() error { return convertLimited(os.Stdin, os.Stdout, limits{memory: 256 << 20, cpu: 1}) },
-		"child-hang":  func() error { time.Sleep(time.Hour); return nil },
-		"child-fails": func() error { return errors.New("no") },
+		"child-hang":    func() error { time.Sleep(time.Hour); return nil },
+		"child-fails":   func() error { return errors.New("no") },
 		"child-flood": func() error {
 			for {
 				if _, err := os.Stdout.Write(make([]byte, 1<<20)); err != nil {
