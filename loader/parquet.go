@@ -7,9 +7,19 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/internal/parquetfile"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 )
+
+// Limits of what a metadata file may hold. They are far above the published ones: 301 tasks, under a megabyte of text.
+const (
+	maxRows      = 100_000
+	maxTextBytes = 256 << 20
+)
+
+// errMalformed wraps what the library says of a file it cannot read.
+func errMalformed(err error) error { return fmt.Errorf("malformed parquet: %w: %s", err, fetchAgain) }
 
 // decodeParquet reads a parquet file. The library panics on some malformed files.
 func decodeParquet(data []byte, split Split) (rows []row, err error) {
@@ -18,7 +28,7 @@ func decodeParquet(data []byte, split Split) (rows []row, err error) {
 			rows, err = nil, errMalformed(fmt.Errorf("%v", p))
 		}
 	}()
-	file, err := openParquet(data)
+	file, err := parquetfile.Open(data)
 	if err != nil {
 		return nil, errMalformed(err)
 	}
@@ -152,7 +162,7 @@ func readColumn(data []byte, file *parquet.File, col *parquet.Column, budget *in
 		if col.Index() >= min(len(chunks), len(meta)) {
 			return nil, fmt.Errorf("a row group lacks it: %s", fetchAgain)
 		}
-		err := checkPages(data, &meta[col.Index()].MetaData)
+		err := parquetfile.CheckPages(data, &meta[col.Index()].MetaData)
 		if err != nil {
 			return nil, errMalformed(err)
 		}

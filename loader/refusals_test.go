@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/parquetfile"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -156,12 +157,12 @@ func TestPageBounds(t *testing.T) {
 	}
 	for _, c := range cases {
 		data, meta := chunk(c.codec, c.header, c.body)
-		if err := checkPages(data, meta); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
+		if err := parquetfile.CheckPages(data, meta); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
 	}
 	for _, meta := range []format.ColumnMetaData{{DataPageOffset: -1}, {DataPageOffset: 5}, {TotalCompressedSize: -1}, {DataPageOffset: 3, TotalCompressedSize: 2}} {
-		if err := checkPages([]byte("PAR1"), &meta); err == nil || err.Error() != "pages outside the file" {
+		if err := parquetfile.CheckPages([]byte("PAR1"), &meta); err == nil || err.Error() != "pages outside the file" {
 			t.Errorf("from %d, %d bytes: %v", meta.DataPageOffset, meta.TotalCompressedSize, err)
 		}
 	}

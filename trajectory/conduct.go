@@ -11,10 +11,10 @@ import (
 
 // Denials counts policy_violation events by class.
 type Denials struct {
-	Budget   int `json:"budget"`
-	DenyList int `json:"deny_list"`
-	Mode     int `json:"mode"`
-	Rule     int `json:"rule"`
+	Budget   int `json:"budget" parquet:"budget"`
+	DenyList int `json:"deny_list" parquet:"deny_list"`
+	Mode     int `json:"mode" parquet:"mode"`
+	Rule     int `json:"rule" parquet:"rule"`
 }
 
 // Violations returns how often a rule other than that of budgets, or the deny list, was

@@ -25,6 +25,7 @@ const module = "github.com/gaia-harness/gaia/"
 
 // floors says on which floor a package stands: it imports lower floors only.
 var floors = map[string]int{
+	"internal/parquetfile": 0, "internal/history": 3,
 	"internal/sign": 0, "internal/policy": 0, "internal/calc": 0, "internal/selection": 0, "internal/secret": 0, "internal/visible": 0, "internal/transport": 0,
 	"internal/view": 1, "internal/llm": 1, "loader": 1, "trajectory": 1, "judgecache": 1, "internal/prune": 1,
 	"internal/prompt": 2, "internal/exit": 2, "internal/ledger": 2,
@@ -39,7 +40,7 @@ var apart = []string{"fixtures", "internal/testkit/gen", "internal/testkit/long"
 
 // pure are the packages that reach no network, start no process, and read no
 // clock and no randomness of their own.
-var pure = []string{"audit", "audit/render", "trajectory", "judge", "judgecache", "internal/calc", "internal/ledger", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/visible", "internal/view", "submit/export"}
+var pure = []string{"internal/history", "internal/parquetfile", "audit", "audit/render", "trajectory", "judge", "judgecache", "internal/calc", "internal/ledger", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/visible", "internal/view", "submit/export"}
 
 type goPackage struct {
 	ImportPath string

@@ -100,11 +100,11 @@ func (r HistoryRow) check() error {
 	if s == nil {
 		return nil
 	}
-	if r.Checkpoint == "" || s.RunID != r.RunID || s.ManifestSHA256 != r.ManifestSHA256 || s.SignedBy != r.SignedBy || s.Rehearsal != r.Rehearsal || s.Schema != sheetSchema {
+	if r.Checkpoint == "" || s.RunID != r.RunID || s.ManifestSHA256 != r.ManifestSHA256 || s.SignedBy != r.SignedBy || s.Rehearsal != r.Rehearsal || s.Schema != SheetSchema {
 		return errors.New("its sheet is of another run")
 	}
 	for _, e := range s.Events {
-		if err := checkRunEvent(e); err != nil {
+		if err := CheckRunEvent(e); err != nil {
 			return fmt.Errorf("the event %q: %w", e.ID, err)
 		}
 		if e.RunID != r.RunID || e.ManifestSHA256 != r.ManifestSHA256 {

@@ -81,7 +81,7 @@ func (w *LedgerWriter) Add(e RunEvent) error {
 	if e.ID <= w.last {
 		return fmt.Errorf("the event %q does not come after %q", e.ID, w.last)
 	}
-	if err := checkRunEvent(e); err != nil {
+	if err := CheckRunEvent(e); err != nil {
 		return fmt.Errorf("the event %q: %w", e.ID, err)
 	}
 	line, err := sign.Canonical(e)

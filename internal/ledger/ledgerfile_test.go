@@ -319,7 +319,7 @@ func TestEventVerdict(t *testing.T) {
 		e := ledgerEvent(1)
 		e.Outcome, e.OutcomeAccepted, e.TestResults = c.outcome, c.accepted, c.counts
 		got := ""
-		if err := checkRunEvent(e); err != nil {
+		if err := CheckRunEvent(e); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {

@@ -30,9 +30,9 @@ const (
 	maxEventSpent = 1 << 43 // tokens, or micro-USD
 )
 
-// checkRunEvent wants a run event from elsewhere to be one that a run can have given,
+// CheckRunEvent reports whether a run event from elsewhere is one that a run can have given,
 // as far as it tells alone.
-func checkRunEvent(e RunEvent) error {
+func CheckRunEvent(e RunEvent) error {
 	switch e.Schema {
 	case runEventSchema:
 	case "gaia.run_event/1":

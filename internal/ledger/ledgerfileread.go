@@ -38,7 +38,7 @@ func VerifyLedger(name string, from io.Reader, strict bool) (LedgerSeal, sign.Pu
 		if err := sign.Decode(line, &e); err != nil {
 			var old RunEvent
 			if json.Unmarshal(line, &old) == nil && old.Schema != runEventSchema {
-				return LedgerSeal{}, sign.PublicKey{}, r.fault(r.line, "%v", checkRunEvent(old))
+				return LedgerSeal{}, sign.PublicKey{}, r.fault(r.line, "%v", CheckRunEvent(old))
 			}
 			return LedgerSeal{}, sign.PublicKey{}, r.fault(r.line, "is not the canonical JSON of a run event")
 		}
@@ -51,7 +51,7 @@ func VerifyLedger(name string, from io.Reader, strict bool) (LedgerSeal, sign.Pu
 
 // standsAfter says why an event cannot follow that of the id last.
 func standsAfter(last string, e RunEvent) (reason string) {
-	if err := checkRunEvent(e); err != nil {
+	if err := CheckRunEvent(e); err != nil {
 		return err.Error()
 	}
 	if e.ID <= last {
@@ -165,7 +165,7 @@ func (r *ledgerReader) decode(b lineBatch) decodedEvents {
 		if err != nil {
 			err = errors.New("is not a run event")
 		} else {
-			err = checkRunEvent(d.events[i])
+			err = CheckRunEvent(d.events[i])
 		}
 		if err != nil {
 			d.events, d.err = d.events[:i], r.fault(b.first+int64(i), "%v", err)

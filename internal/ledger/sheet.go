@@ -7,7 +7,7 @@ import "github.com/gaia-harness/gaia/trajectory"
 type Sheet struct {
 	Completed       string      `json:"completed"` // trajectory.TimeFormat, as Started
 	Dataset         Dataset     `json:"dataset"`
-	Events          []RunEvent  `json:"events"`                // by ID
+	Events          []RunEvent  `json:"-"`                     // by ID; in JSON they are kept apart
 	GuidanceHash    string      `json:"guidance_hash"`         // of the plan
 	JournalHead     string      `json:"journal_head,omitzero"` // as in the checkpoint; not in rows of older programs
 	ManifestSHA256  string      `json:"manifest_sha256"`

@@ -22,7 +22,7 @@ func sheetOf(t testing.TB, m Manifest, script string) Sheet {
 		t.Fatalf("%+v, %v", run, err)
 	}
 	for _, e := range s.Events { // what journals give, readers of ledger files take
-		if err := checkRunEvent(e); err != nil {
+		if err := CheckRunEvent(e); err != nil {
 			t.Errorf("%s: %v", e.ID, err)
 		}
 	}
@@ -269,7 +269,7 @@ func TestConduct(t *testing.T) {
 	if s.Tasks[0].Conduct != want || e.Denials != want.Denials || e.PersonRefusals != 1 || e.Rollbacks != 1 {
 		t.Errorf("sheet %+v, event %+v", s.Tasks[0].Conduct, e)
 	}
-	if err := checkRunEvent(e); err != nil {
+	if err := CheckRunEvent(e); err != nil {
 		t.Errorf("the event is refused: %v", err)
 	}
 	var listed []string

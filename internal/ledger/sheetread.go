@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	sheetSchema    = "gaia.sheet/2"
+	SheetSchema    = "gaia.sheet/2"
 	runEventSchema = "gaia.run_event/2"
 )
 
@@ -142,7 +142,7 @@ func (r *sheetReader) seal(f *Fold, t *Task) {
 func (r *sheetReader) sheet(run *Run, rules []string) Sheet {
 	m := run.Manifest
 	s := Sheet{Completed: run.completed, RecordingFailed: run.Marked, Dataset: m.Dataset, Events: r.events, GuidanceHash: m.GuidanceHash, JournalHead: run.End.Head, Root: run.RootHash, ManifestSHA256: run.ManifestSHA256,
-		Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID, Schema: sheetSchema, SignedBy: run.Key.ID(),
+		Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID, Schema: SheetSchema, SignedBy: run.Key.ID(),
 		Started: run.Started, Tasks: make([]SheetTask, len(run.Tasks))}
 	for i := range s.Events {
 		s.Events[i].SignedBy, s.Events[i].RetrievedRuleIDs = s.SignedBy, []string{}

@@ -1,4 +1,10 @@
-package loader
+// Package parquetfile opens Parquet files that come from outside, within limits.
+//
+// The library allocates what a footer and the headers of pages claim before it reads any of it. [Open]
+// checks the footer, and [CheckPages] the pages of a column, so that a hostile file fills no memory. Some
+// malformed files make the library panic all the same: a caller recovers (loader.TestRefusals and
+// history.TestImportRefuses show both).
+package parquetfile
 
 import (
 	"bytes"
@@ -11,27 +17,23 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Limits of what a metadata file may unfold to. They are far above the published ones (301 tasks, under a megabyte of
-// text, a footer of some kilobytes) and keep a hostile file from filling the memory.
+// Limits of what a file may unfold to.
 const (
-	maxRows        = 100_000
-	maxTextBytes   = 256 << 20
-	maxFooterBytes = 1 << 20
+	MaxValues   = 100_000   // of a page
+	MaxUnfolded = 256 << 20 // bytes of a column's pages in a row group
+	maxFooter   = 1 << 20   // bytes
 )
 
-// errMalformed wraps what the library says of a file it cannot read.
-func errMalformed(err error) error { return fmt.Errorf("malformed parquet: %w: %s", err, fetchAgain) }
-
-// openParquet opens the file without its indexes, which nothing here needs. The library allocates as much as the
-// footer and the lists in it claim to be long before it reads them, hence the look beforehand.
-func openParquet(data []byte) (*parquet.File, error) {
+// Open opens the file without its indexes, which no reader here needs. The library allocates as much as the
+// footer and the lists in it claim to be long before it reads them, so they are checked first.
+func Open(data []byte) (*parquet.File, error) {
 	const magic = "PAR1"
 	if len(data) < 12 || string(data[:4]) != magic || string(data[len(data)-4:]) != magic {
 		return nil, errors.New("not a parquet file, or cut short")
 	}
 	body := data[:len(data)-8]
 	size := int64(binary.LittleEndian.Uint32(data[len(body):]))
-	if size > int64(len(body)-4) || size > maxFooterBytes {
+	if size > int64(len(body)-4) || size > maxFooter {
 		return nil, fmt.Errorf("a footer of %d bytes in a file of %d", size, len(data))
 	}
 	// A struct without fields makes the decoder pass over all there is.
@@ -42,8 +44,8 @@ func openParquet(data []byte) (*parquet.File, error) {
 	return parquet.OpenFile(bytes.NewReader(data), int64(len(data)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 }
 
-// checkPages looks at the page headers of a column chunk: the library allocates what they claim before it reads a page.
-func checkPages(data []byte, chunk *format.ColumnMetaData) error {
+// CheckPages checks the page headers of a column chunk: the library allocates what they claim before it reads a page.
+func CheckPages(data []byte, chunk *format.ColumnMetaData) error {
 	start := chunk.DataPageOffset
 	if chunk.DictionaryPageOffset != 0 {
 		start = chunk.DictionaryPageOffset
@@ -62,12 +64,12 @@ func checkPages(data []byte, chunk *format.ColumnMetaData) error {
 		if h.CompressedPageSize < 0 || int(h.CompressedPageSize) > len(rest) {
 			return fmt.Errorf("a page of %d bytes where %d are left", h.CompressedPageSize, len(rest))
 		}
-		if n := max(h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues); n > maxRows {
-			return fmt.Errorf("a page of %d values: want at most %d", n, maxRows)
+		if n := max(h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues, h.DictionaryPageHeader.V.NumValues); n > MaxValues {
+			return fmt.Errorf("a page of %d values: want at most %d", n, MaxValues)
 		}
 		page := rest[:h.CompressedPageSize]
-		if unfolded += max(int64(h.UncompressedPageSize), snappySize(chunk.Codec, &h, page)); unfolded > maxTextBytes {
-			return fmt.Errorf("pages that unfold to %d bytes: want at most %d", unfolded, maxTextBytes)
+		if unfolded += max(int64(h.UncompressedPageSize), snappySize(chunk.Codec, &h, page)); unfolded > MaxUnfolded {
+			return fmt.Errorf("pages that unfold to %d bytes: want at most %d", unfolded, MaxUnfolded)
 		}
 		rest = rest[h.CompressedPageSize:]
 	}

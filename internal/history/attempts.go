@@ -1,0 +1,131 @@
+package history
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/parquetfile"
+	"github.com/parquet-go/parquet-go"
+)
+
+const (
+	// runKey is the key of a file's metadata under which the run's stats are, but for its events, as JSON.
+	runKey = "gaia.run"
+
+	// maxAttempts bounds the rows of a file.
+	maxAttempts = 1 << 20
+
+	// groupRows are the rows of a row group. Each group takes some 12 KB of the footer, which has a limit.
+	groupRows = 20_000
+)
+
+// EncodeAttempts returns run events as a Parquet file with a row for each, in their order, and the text
+// run in its metadata. Equal arguments give equal bytes.
+func EncodeAttempts(events []ledger.RunEvent, run string) ([]byte, error) {
+	if len(events) > maxAttempts {
+		return nil, fmt.Errorf("%d events are more than %d", len(events), maxAttempts)
+	}
+	var out bytes.Buffer
+	w := parquet.NewGenericWriter[ledger.RunEvent](&out, parquet.Compression(&parquet.Snappy), parquet.CreatedBy("gaia", "", ""), parquet.KeyValueMetadata(runKey, run))
+	for rest := events; len(rest) > 0; {
+		n := min(len(rest), groupRows)
+		if _, err := w.Write(rest[:n]); err != nil {
+			return nil, err
+		}
+		if err := w.Flush(); err != nil { // which ends a row group
+			return nil, err
+		}
+		rest = rest[n:]
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// OpenAttempts opens a Parquet file of run events, and returns them in their order with the text that
+// EncodeAttempts kept. The sequence ends with an error where a row is no run event, or does not come
+// after the one before it by its id. Files from outside are safe to open where memory and time are limited.
+func OpenAttempts(data []byte) (events iter.Seq2[ledger.RunEvent, error], run string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			events, run, err = nil, "", malformed(p)
+		}
+	}()
+	file, err := parquetfile.Open(data)
+	if err != nil {
+		return nil, "", err
+	}
+	if got, want := file.Schema().String(), parquet.SchemaOf(ledger.RunEvent{}).String(); got != want {
+		return nil, "", errors.New("its columns are not those of run events of this version")
+	}
+	if n := file.NumRows(); n < 0 || n > maxAttempts {
+		return nil, "", fmt.Errorf("it has %d rows, which is more than %d", n, maxAttempts)
+	}
+	for _, group := range file.Metadata().RowGroups {
+		for _, column := range group.Columns {
+			if err := parquetfile.CheckPages(data, &column.MetaData); err != nil {
+				return nil, "", err
+			}
+		}
+	}
+	run, _ = file.Lookup(runKey)
+	return func(yield func(ledger.RunEvent, error) bool) { readAttempts(file, yield) }, run, nil
+}
+
+func readAttempts(file *parquet.File, yield func(ledger.RunEvent, error) bool) {
+	r := parquet.NewGenericReader[ledger.RunEvent](file)
+	defer r.Close()
+	read := func(rows []ledger.RunEvent) (n int, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				n, err = 0, malformed(p)
+			}
+		}()
+		return r.Read(rows)
+	}
+	last := ""
+	for left := file.NumRows(); left > 0; {
+		rows := make([]ledger.RunEvent, min(left, 512))
+		n, err := read(rows)
+		for _, e := range rows[:n] {
+			err := ledger.CheckRunEvent(e)
+			if err == nil && e.ID <= last {
+				err = errors.New("does not come after the event before it")
+			}
+			if err != nil {
+				yield(ledger.RunEvent{}, fmt.Errorf("the event %q: %w", e.ID, err))
+				return
+			}
+			if last = e.ID; !yield(e, nil) {
+				return
+			}
+		}
+		if left -= int64(n); n == 0 || left > 0 && err != nil {
+			if err == nil || errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			yield(ledger.RunEvent{}, err)
+			return
+		}
+	}
+}
+
+// malformed is the error of what made the library panic.
+func malformed(p any) error { return fmt.Errorf("malformed Parquet: %v", p) }
+
+// collect returns what a sequence gives, or its error.
+func collect(events iter.Seq2[ledger.RunEvent, error]) ([]ledger.RunEvent, error) {
+	all := []ledger.RunEvent{}
+	for e, err := range events {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
