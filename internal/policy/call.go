@@ -2,8 +2,11 @@ package policy
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -54,11 +57,11 @@ func Arguments(text []byte) (map[string]string, error) {
 	return args, nil
 }
 
-// CallOf returns what a call with these arguments, as Arguments gives them, would touch. The arguments
-// of this program's own tools are known. What any other tool makes of its own nobody knows: each string
-// anywhere in them, names included, is told as one, the addresses and paths that are words of it as
-// such, what bears the name of code or of a command as that. Every argument is a text as well. The call
-// counts as one of a tool that there is.
+// CallOf returns what a call with these arguments, as Arguments returns them, would touch. The meaning of
+// the arguments of this program's tools is known. Any other tool may do anything with its arguments: each
+// string anywhere in them, names included, is one of Strings; words of it that are addresses or paths are
+// URLs and Paths, and what is named like code or a command is Code or Lines. Every argument is one of
+// Texts as well. The call counts as known.
 func CallOf(tool string, args map[string]string) Call {
 	c := Call{Tool: tool, Known: true}
 	names := slices.Sorted(maps.Keys(args))
@@ -84,4 +87,107 @@ func CallOf(tool string, args map[string]string) Call {
 		}
 	}
 	return c
+}
+
+// given adds an argument of a tool that is not this program's: a string, or the JSON text of another
+// value.
+func (c *Call) given(name, text string) {
+	c.says("", name)
+	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+		before := len(c.Strings)
+		whole := c.nested(name, text)
+		c.Texts = append(c.Texts, c.Strings[before:]...)
+		if whole {
+			return
+		}
+	}
+	c.says(name, text)
+}
+
+// nested adds the strings of a JSON array or object, and the names in it, up to a syntax error. It
+// reports whether there is none.
+func (c *Call) nested(name, text string) bool {
+	d := jsontext.NewDecoder(strings.NewReader(text), jsontext.AllowDuplicateNames(true))
+	under := []string{name} // the member that holds what comes, at each depth
+	var words []string      // of a command
+	for {
+		token, err := d.ReadToken()
+		if err != nil {
+			c.runs(words)
+			return errors.Is(err, io.EOF) && d.StackDepth() == 0
+		}
+		last := len(under) - 1
+		switch token.Kind() {
+		case '{', '[':
+			under = append(under, under[last])
+		case '}', ']':
+			under = under[:last]
+			c.runs(words)
+			words = nil
+		case '"':
+			kind, n := d.StackIndex(d.StackDepth())
+			switch isName := kind == '{' && n%2 == 1; {
+			case isName:
+				under[last] = token.String()
+				c.says("", token.String())
+			case kind == '[' && named(under[last], data().Lists.CommandArguments):
+				words = append(words, token.String())
+				c.says("", token.String())
+			default:
+				c.says(under[last], token.String())
+			}
+		}
+	}
+}
+
+// named reports whether a member's name is one of these, in any case of letters.
+func named(name string, names []string) bool { return slices.Contains(names, strings.ToLower(name)) }
+
+// runs adds a command that is given as its words.
+func (c *Call) runs(words []string) {
+	if len(words) == 0 {
+		return
+	}
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	c.Lines = append(c.Lines, strings.Join(quoted, " "))
+}
+
+// says adds one string below a member of this name.
+func (c *Call) says(name, text string) {
+	c.Strings = append(c.Strings, text)
+	switch {
+	case named(name, data().Lists.CodeArguments):
+		c.Code = append(c.Code, text)
+	case named(name, data().Lists.CommandArguments):
+		c.Lines = append(c.Lines, text)
+	}
+	if strings.Contains(text, "://") {
+		c.URLs = append(c.URLs, text)
+	}
+	for word := range strings.FieldsFuncSeq(text, betweenWords) {
+		switch {
+		case strings.Contains(word, "://"):
+			if word != text {
+				c.URLs = append(c.URLs, word)
+			}
+			if word == text || strings.HasPrefix(strings.ToLower(word), "file:") {
+				c.Paths = append(c.Paths, word)
+			}
+		case word == text && strings.ContainsAny(word, `/\.`), likePath(word):
+			c.Paths = append(c.Paths, word)
+		}
+	}
+}
+
+// betweenWords reports whether a character ends a word that may be a path or an address.
+func betweenWords(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`,;()[]{}<>|=", r) }
+
+// likePath reports whether a word looks like a path: it is rooted, hidden or on a drive, or has a slash in
+// it.
+func likePath(word string) bool {
+	drive := len(word) > 1 && word[1] == ':' && (word[0]|0x20 >= 'a' && word[0]|0x20 <= 'z')
+	return drive || strings.ContainsAny(word[:1], "/~.") || strings.ContainsAny(word, `/\`)
 }

@@ -246,6 +246,17 @@ func TestCodeRules(t *testing.T) {
 	}
 }
 
+// TestBrokenLines: lines that a shell refuses, or runs in part, are read all the same.
+func TestBrokenLines(t *testing.T) {
+	for _, line := range []string{"ls; ; curl x", "curl x )", ") curl x", "if true; then curl x", "bash <<END\ncurl x", "cat <<END\n$(curl x)",
+		"ls ||| curl x", "echo ${x; curl x", "((((; curl x", "echo $((1+; curl x", "ls &&\n&& curl x", "; curl x", "echo \"$(curl x", "echo `curl x",
+		"case x in\ny) curl x", "{ curl x", "(Get-Item x).Name; curl x", strings.Repeat("$(", 1000) + "curl x", "curl x 'unfinished"} {
+		if d := Decide(free, Call{Tool: "docs__run", Known: true, Lines: []string{line}}); !slices.Equal(d.RuleIDs, []string{Commands}) {
+			t.Errorf("%.40q gives %v", line, d.RuleIDs)
+		}
+	}
+}
+
 // TestLongCode: what is too long to be read does not run.
 func TestLongCode(t *testing.T) {
 	const reason = "the code is longer than 262144 bytes, which is more than is read: write it in parts"

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Call is a tool call as it was asked for, with all it would touch, known before it runs. ToolCalls
@@ -210,28 +209,4 @@ func known(m Mode) bool { return m == Restricted || m == Approved || m == Autono
 
 func listed(names []string, tool string) bool {
 	return slices.Contains(names, tool) || slices.Contains(names, EveryTool)
-}
-
-// graderSurface returns the name of the first record of the run that the call names, or "".
-func graderSurface(c Call) string {
-	for _, path := range c.Paths {
-		if name := surface(path, true); name != "" {
-			return name
-		}
-	}
-	for _, url := range c.URLs {
-		if path, ok := strings.CutPrefix(strings.ToLower(url), "file:"); ok {
-			if name := surface(percentDecode(path), true); name != "" {
-				return name
-			}
-		}
-	}
-	for _, text := range slices.Concat(c.Texts, c.Code) {
-		for token := range strings.FieldsFuncSeq(text, betweenPaths) {
-			if name := surface(token, false); name != "" {
-				return name
-			}
-		}
-	}
-	return ""
 }

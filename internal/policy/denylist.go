@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
+	"golang.org/x/text/unicode/norm"
 )
 
 //go:embed denylist.json
@@ -142,8 +144,16 @@ func (l denylist) classify(s string, path bool) (string, Class) {
 	return "", ClassNone
 }
 
+// source returns the first class A entry that matches s, or "".
+func (l denylist) source(s string, path bool) string {
+	if id, class := l.classify(s, path); class == ClassA {
+		return id
+	}
+	return ""
+}
+
 // matches looks for an entry in one view. Without a bound on the distance the first place counts:
-// what does not follow it does not follow a later one. astronomy says whether the URL's own host is named for it.
+// what does not follow it does not follow a later one. astronomy reports whether the URL's own host is named for it.
 func (l denylist) matches(e entry, parts []string, astronomy bool) bool {
 	for _, sequence := range e.match {
 		for i := range parts {
@@ -182,7 +192,7 @@ func (l denylist) matches(e entry, parts []string, astronomy bool) bool {
 	return false
 }
 
-// at says whether a sequence stands in parts from place i on.
+// at reports whether a sequence stands in parts from place i on.
 func at(sequence []pattern, parts []string, i int) bool {
 	if i < 0 || i+len(sequence) > len(parts) {
 		return false
@@ -195,7 +205,7 @@ func at(sequence []pattern, parts []string, i int) bool {
 	return true
 }
 
-// excused says whether the part at place i belongs to an honest sequence.
+// excused reports whether the part at place i belongs to an honest sequence.
 func (l denylist) excused(parts []string, i int) bool {
 	for _, sequence := range l.honest {
 		for k := range sequence {
@@ -216,9 +226,251 @@ func ownHost(s string) string {
 	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 }
 
-// honestHost says whether a host is one of the honest ones.
+// honestHost reports whether a host is one of the honest ones.
 func (l denylist) honestHost(host string) bool {
 	return slices.ContainsFunc(l.HonestHosts, func(honest string) bool {
 		return host == honest || strings.HasSuffix(host, "."+honest)
 	})
+}
+
+// pattern reports whether one part of a URL is meant.
+type pattern func(part string) bool
+
+// compile reads one pattern of the list: literals separated by |, each with a star at its end if
+// anything may follow, or one of the descriptions in angle brackets.
+func (l denylist) compile(s string) (pattern, error) {
+	switch s {
+	case "<answer file>":
+		return func(part string) bool { ok, _ := l.AnswerFiles.match(part); return ok }, nil
+	case "<gaia answer file>":
+		return func(part string) bool {
+			if !strings.Contains(part, "gaia") {
+				return false
+			}
+			ok, named := l.AnswerFiles.match(part)
+			return ok && named
+		}, nil
+	case "<gaia word>":
+		return gaiaWord, nil
+	case "<gaia space>":
+		return func(part string) bool { return strings.HasSuffix(part, ".hf.space") && gaiaWord(part) }, nil
+	}
+	var exact, prefixes []string
+	for _, word := range strings.Split(s, "|") {
+		bare, open := strings.CutSuffix(word, "*")
+		switch {
+		case bare == "" || bare != strings.ToLower(bare) || strings.ContainsFunc(bare, betweenParts):
+			return nil, fmt.Errorf("bad pattern %q", s)
+		case open:
+			prefixes = append(prefixes, bare)
+		default:
+			exact = append(exact, bare)
+		}
+	}
+	return func(part string) bool {
+		return slices.Contains(exact, part) ||
+			slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(part, p) })
+	}, nil
+}
+
+// gaiaWord reports whether gaia is one of the words of a part.
+func gaiaWord(part string) bool {
+	if !strings.Contains(part, "gaia") {
+		return false
+	}
+	return slices.Contains(words(part), "gaia")
+}
+
+// words are the runs of letters and digits of a part.
+func words(part string) []string {
+	return strings.FieldsFunc(part, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+}
+
+// answerFiles describes how files with answers are named.
+type answerFiles struct {
+	Names   []string `json:"names"`   // what the name begins with, in words; a star at the end of the last
+	Fillers []string `json:"fillers"` // words that may stand around it, as may numbers and digests
+	Endings []string `json:"endings"` // kinds of data file
+	Packed  []string `json:"packed"`  // endings of compressed files
+}
+
+// match reports whether part is the name of an answer file, and whether it has gaia in it.
+func (f *answerFiles) match(part string) (ok, named bool) {
+	stem, ending := f.unpacked(part)
+	if !slices.Contains(f.Endings, ending) {
+		return false, false
+	}
+	rest := words(stem)
+	return f.all(rest), slices.Contains(rest, "gaia")
+}
+
+// all reports whether words are one of the names, or more of them, with nothing around but fillers.
+func (f *answerFiles) all(rest []string) (hit bool) {
+	for len(rest) > 0 {
+		switch n := f.name(rest); {
+		case n > 0:
+			hit = true
+			rest = rest[n:]
+		case slices.Contains(f.Fillers, rest[0]) || counter(rest[0]):
+			rest = rest[1:]
+		default:
+			return false
+		}
+	}
+	return hit
+}
+
+// unpacked cuts the name of a file before its ending, without those of compressed files.
+func (f *answerFiles) unpacked(part string) (stem, ending string) {
+	stem = part
+	for range 3 {
+		i := strings.LastIndexByte(stem, '.')
+		if i < 0 {
+			return stem, ""
+		}
+		stem, ending = stem[:i], stem[i+1:]
+		if !slices.Contains(f.Packed, ending) {
+			break
+		}
+	}
+	return stem, ending
+}
+
+// name returns how many words at the beginning are one of the names.
+func (f *answerFiles) name(rest []string) int {
+	for _, name := range f.Names {
+		want := strings.Fields(name)
+		if len(want) > len(rest) {
+			continue
+		}
+		same := true
+		for i, w := range want {
+			prefix, open := strings.CutSuffix(w, "*")
+			same = same && (rest[i] == w || open && strings.HasPrefix(rest[i], prefix))
+		}
+		if same {
+			return len(want)
+		}
+	}
+	return 0
+}
+
+// counter reports whether a word is a number or a digest, as in validation-00000-of-00001-9f3ac2d1.
+func counter(word string) bool {
+	if strings.Trim(word, "0123456789") == "" {
+		return true
+	}
+	return len(word) >= 8 && strings.Trim(word, "0123456789abcdef") == ""
+}
+
+// views returns s in every form that a server behind it may see, each cut into parts: decoded, with dot segments ignored and with dot segments resolved.
+func views(s string) [][]string {
+	var all [][]string
+	for _, form := range decodings(s) {
+		parts, resolved := cut(form)
+		all = append(all, parts)
+		if resolved != nil {
+			all = append(all, resolved)
+		}
+	}
+	return all
+}
+
+// cut brings s to one case and one form of each character and cuts it into parts. resolved is nil
+// where it would be the same.
+func cut(s string) (parts, resolved []string) {
+	s = strings.Map(func(r rune) rune {
+		if r < 0x20 || r == 0x7f { // clients drop tabs and line ends
+			return -1
+		}
+		return r
+	}, s)
+	s = strings.ToLower(norm.NFKC.String(s))
+	dots := false
+	for raw := range strings.FieldsFuncSeq(s, betweenParts) {
+		raw = strings.Trim(raw, " ")
+		if raw == ".." {
+			dots = true
+			resolved = resolved[:max(len(resolved)-1, 0)]
+			continue
+		}
+		if part := trimPart(raw); part != "" {
+			part = original(part)
+			parts = append(parts, part)
+			resolved = append(resolved, part)
+		}
+	}
+	if !dots {
+		resolved = nil
+	}
+	return parts, resolved
+}
+
+// trimPart drops the spaces around a part and the dots after it: a host may end in one.
+func trimPart(s string) string { return strings.TrimRight(strings.Trim(s, " "), ". ") }
+
+// betweenParts reports whether a character separates parts of a URL.
+func betweenParts(r rune) bool {
+	return r < 0x80 && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-~+% ", r)
+}
+
+// original undoes the spelling of hosts at Google's translator: github-com.translate.goog.
+func original(part string) string {
+	host, ok := strings.CutSuffix(part, ".translate.goog")
+	if !ok {
+		return part
+	}
+	return strings.NewReplacer("--", "-", "-", ".").Replace(host)
+}
+
+// reHosts distinguishes copies of the benchmark from folders of other things called gaia; the note in denylist.json says how.
+type reHosts struct {
+	Note      string   `json:"note"`
+	Sure      []string `json:"sure"`
+	Weak      []string `json:"weak"`
+	Benchmark []string `json:"benchmark"`
+	Splits    []string `json:"splits"`
+	Endings   []string `json:"endings"`
+	Plain     []string `json:"plain"`
+	Astronomy []string `json:"astronomy"`
+}
+
+// has reports whether a part, or a word of it, is on a list.
+func (r reHosts) has(list []string, part string) bool {
+	return slices.Contains(list, part) || slices.ContainsFunc(words(part), func(word string) bool { return slices.Contains(list, word) })
+}
+
+// ordinary reports whether a part says nothing of what gaia is.
+func (r reHosts) ordinary(part string) bool {
+	return !slices.ContainsFunc(words(part), func(word string) bool {
+		return !slices.Contains(r.Plain, word) && !slices.Contains(r.Splits, word) && !counter(word)
+	})
+}
+
+// lies returns the class of an answer file that lies below gaia, with parts between. benchmark reports whether a word of it
+// stands before the file, astronomy whether the host is named for it.
+func (l denylist) lies(file string, between []string, benchmark, astronomy bool) Class {
+	r := l.ReHosts
+	stem, ending := l.AnswerFiles.unpacked(file)
+	split := func(part string) bool { return r.has(r.Splits, part) }
+	weak := !slices.ContainsFunc(words(stem), func(word string) bool {
+		return !slices.Contains(r.Weak, word) && !slices.Contains(l.AnswerFiles.Fillers, word) && !counter(word)
+	})
+	switch {
+	case r.has(r.Sure, stem):
+		return ClassA
+	case slices.ContainsFunc(between, func(part string) bool { return r.has(r.Astronomy, part) }):
+		return ClassNone
+	case !weak:
+		return ClassA
+	case astronomy:
+		return ClassB
+	case benchmark:
+		return ClassA
+	case slices.ContainsFunc(between, func(part string) bool { return !r.ordinary(part) }):
+		return ClassB
+	case split(stem) || slices.Contains(r.Endings, ending) || slices.ContainsFunc(between, split):
+		return ClassA
+	}
+	return ClassB
 }

@@ -247,7 +247,7 @@ func names(name string, node ast.Node, tools bool) ([]string, error) {
 	return all, nil
 }
 
-// meansSomething says whether a name that is added to a rule can be what the rule looks for.
+// meansSomething reports whether a name that is added to a rule can be what the rule looks for.
 func meansSomething(list, name string) bool {
 	switch list {
 	case "answer_sources":

@@ -74,12 +74,7 @@ func Builtin(m Mode) (Policy, error) {
 	return Policy{}, fmt.Errorf("unknown governance mode %q: it is one of restricted, approved, autonomous", m)
 }
 
-// readers are the tools that write nothing.
-func readers() []string {
-	return []string{"calculate", "describe_image", "list_files", "read_file", "transcribe_audio", "web_fetch", "web_search"}
-}
-
-// Exhausted says whether no further call fits the budgets of a task that has made so many calls and
+// Exhausted reports whether no further call fits the budgets of a task that has made so many calls and
 // spent so many micro-USD.
 func (p Policy) Exhausted(toolCalls int, costMicroUSD int64) bool {
 	return spent(int64(toolCalls), int64(p.MaxToolCalls)) || spent(costMicroUSD, p.MaxCostMicroUSD)

@@ -27,7 +27,7 @@ type lexeme struct {
 	text string
 }
 
-// is says whether the lexeme is this mark.
+// is reports whether the lexeme is this mark.
 func (l lexeme) is(text string) bool { return l.kind == mark && l.text == text }
 
 // maxNested is how deep brackets, and strings in f-strings, can lie in each other: the interpreter
@@ -95,7 +95,7 @@ func (l *scanner) run(expression bool) {
 
 func (l *scanner) emit(k kind, text string) { l.out = append(l.out, lexeme{k, text}) }
 
-// starts says whether a statement begins here.
+// starts reports whether a statement begins here.
 func (l *scanner) starts() bool { return len(l.out) == 0 || l.out[len(l.out)-1].kind == end }
 
 func (l *scanner) skipLine() string {

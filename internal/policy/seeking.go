@@ -3,7 +3,6 @@ package policy
 import (
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
@@ -36,9 +35,8 @@ type seekingWords struct {
 	translate  *strings.Replacer
 }
 
-// seekingLists are the lists, made ready at first use and never changed.
-var seekingLists = sync.OnceValue(func() seekingWords {
-	s := seeking()
+// prepare makes the lists ready for use.
+func (s *seekingWords) prepare() {
 	s.plainWords = map[string]bool{}
 	for _, phrase := range slices.Concat(s.Answers, s.Materials, s.Certain, s.Benchmark, s.Splits, s.Weak, s.Plain, s.Strong) {
 		for word := range strings.FieldsSeq(phrase) {
@@ -50,48 +48,14 @@ var seekingLists = sync.OnceValue(func() seekingWords {
 		pairs[i] = " " + pairs[i] + " "
 	}
 	s.translate = strings.NewReplacer(pairs...)
-	return s
-})
-
-// seeking returns the lists.
-func seeking() seekingWords {
-	exact := []string{"annotator metadata", "answer key", "answer keys", "answer sheet", "answer sheets", "expected answer", "expected answers", "final answer", "final answers",
-		"gold answer", "gold answers", "gold labels", "ground truth", "groundtruth", "leaked", "metadata jsonl", "metadata parquet", "reference answer", "reference answers", "set gold", "split gold"}
-	return seekingWords{
-		Answers: append([]string{"answer list", "answers", "antworten", "cheat sheet", "correct answer", "correct response", "correct responses", "musterlösung", "musterlösungen",
-			"q a pairs", "respostas", "respuestas", "risposte", "réponses", "solved examples", "solved questions", "solved tasks", "solutionnaire", "worked solutions", "ответы"}, exact...),
-		Exact:     exact,
-		Materials: []string{"answer", "lösung", "lösungen", "metadata", "soluciones", "solution", "solutions", "soluzioni"},
-		Certain:   []string{"2023 all", "2023 level1", "2023 level2", "2023 level3", "annotator metadata", "ai assistant", "ai assistants", "hf dataset", "hf datasets", "hugging face", "huggingface", "mialon", "smolagents"},
-		Benchmark: []string{"benchmark", "benchmarks"},
-		Splits:    []string{"dev set", "dev split", "leaderboard", "leaderboards", "test split", "validation question", "validation questions", "validation set", "validation split", "validation task", "validation tasks"},
-		Dataset:   []string{"ai agent", "ai agents", "data set", "data sets", "dataset", "datasets", "jsonl", "llm agent", "llm agents", "parquet", "test set"},
-		Weak:      []string{"165", "dev", "level 1", "level 2", "level 3", "level1", "level2", "level3", "validation"},
-		Others: []string{"adql", "agis", "aip", "amd", "asteroid", "asteroids", "astrometric", "astrometry", "astroml", "astronomy", "b2g", "blockchain", "board game", "catalog", "catalogs", "catalogue", "catalogues", "cosmos",
-			"data release", "dpac", "dr1", "dr2", "dr3", "dr4", "dr5", "edr3", "esa", "gaia online", "gaia project", "gaia x", "galaxy", "girona", "goddess", "hotel", "hypothesis", "illusion of", "lindegren", "lovelock", "medal", "milky way",
-			"mission", "mythology", "nss", "parallax", "photometric", "photometry", "satellite", "spacecraft", "spectra", "speedrun", "star", "stars", "stellar",
-			"telescope", "terranigma", "unistra", "vila nova de", "vizier"},
-		Plain: []string{"a", "access", "agent", "agents", "ai", "all", "an", "and", "annotated", "annotator", "any", "are", "assistant", "assistants", "column", "com", "complete",
-			"contains", "containing", "copy", "correct", "csv", "dataset", "datasets", "der", "des", "die", "do", "download", "each", "eval", "evaluation", "every", "field", "file", "files", "find", "for",
-			"free", "from", "full", "general", "get", "gist", "github", "gold", "have", "hf", "how", "i", "in", "is", "json", "jsonl", "key", "labels", "las", "le", "leak", "les", "list", "llm",
-			"llms", "los", "me", "mirror", "model", "my", "of", "official", "on", "open", "or", "pairs", "paper", "parquet", "pdf", "per", "please", "private", "public", "q", "question", "questions",
-			"raw", "reference", "repo", "repository", "response", "responses", "results", "scores", "scoring", "set", "show", "solved", "split", "steps", "submission", "submissions",
-			"task", "tasks", "test", "the", "their", "these", "this", "to", "trace", "traces", "true", "txt", "und", "uploaded", "was", "what", "where", "which", "with", "zip"},
-		Names:   []string{"general ai assistant", "general ai assistants"},
-		Joined:  []string{"2023", "answers", "benchmark", "dataset", "dev", "leaderboard", "level1", "level2", "level3", "test", "validation"},
-		Strong:  []string{"benchmark gaia", "gaia benchmark", "gaia validation answers"},
-		Excused: []string{"gaia benchmark catalog", "gaia benchmark catalogue", "gaia benchmark sample", "gaia benchmark star", "gaia benchmark stars"},
-		Foreign: []string{"答案", "answers", "解答", "answers", "正解", "answers", "회답", "answers", "정답", "answers", "基准", "benchmark", "基準", "benchmark", "ベンチマーク", "benchmark", "벤치마크", "benchmark",
-			"排行榜", "leaderboard", "数据集", "dataset", "數據集", "dataset", "验证集", "validation set", "驗證集", "validation set"},
-	}
 }
 
-// Seeks says whether a text, a query or an address, looks for this benchmark's answers: within 20 words
+// Seeks reports whether a text, a query or an address, looks for this benchmark's answers: within 20 words
 // of gaia, or of what else the benchmark is called, it names the benchmark and what would be had there, in
 // any order. Percent encoding, base64 and hex hide nothing. Weak words, such as a level, count only beside words for a
-// benchmark, its splits or its data, or where the text says nothing that another gaia could be told by.
+// benchmark, its splits or its data, or where nothing in the text points to another gaia.
 func Seeks(text string) bool {
-	lists := seekingLists()
+	lists := &data().Lists.Seeking
 	for _, form := range forms(text) {
 		form = lists.translate.Replace(form)
 		if !strings.Contains(form, "gaia") && !strings.Contains(form, "general") {
@@ -112,8 +76,8 @@ func Seeks(text string) bool {
 	return false
 }
 
-// seeks says whether one form of a text looks for the answers.
-func (s seekingWords) seeks(form string) bool {
+// seeks reports whether one form of a text looks for the answers.
+func (s *seekingWords) seeks(form string) bool {
 	all := s.words(form)
 	for i := range all {
 		from, to := max(0, i-seekingWindow), min(len(all), i+seekingWindow+1)
@@ -124,8 +88,8 @@ func (s seekingWords) seeks(form string) bool {
 	return false
 }
 
-// words are the words of a text, with gaia as one of its own where it is written together with another.
-func (s seekingWords) words(text string) []string {
+// words returns the words of a text; gaia that is written together with another word is separate.
+func (s *seekingWords) words(text string) []string {
 	var all []string
 	for _, word := range words(text) {
 		if rest, found := strings.CutPrefix(word, "gaia"); found && slices.Contains(s.Joined, rest) {
@@ -137,8 +101,8 @@ func (s seekingWords) words(text string) []string {
 	return all
 }
 
-// named says whether words begin with another name of the benchmark.
-func (s seekingWords) named(all []string) bool {
+// named reports whether words begin with another name of the benchmark.
+func (s *seekingWords) named(all []string) bool {
 	return slices.ContainsFunc(s.Names, func(name string) bool {
 		want := strings.Fields(name)
 		return len(want) <= len(all) && slices.Equal(want, all[:len(want)])
@@ -158,15 +122,15 @@ func phrasesIn(words []string) func(phrases []string) int {
 	}
 }
 
-// soughtByName says whether words around another name of the benchmark, which may be words like others, look for
+// soughtByName reports whether words around another name of the benchmark, which may be words like others, look for
 // its answers.
-func (s seekingWords) soughtByName(around []string) bool {
+func (s *seekingWords) soughtByName(around []string) bool {
 	count := phrasesIn(around)
 	return count(s.Answers) > 0 && count(s.Benchmark)+count(s.Splits)+count(s.Weak) > 0
 }
 
-// sought says whether words around gaia, which is at place at, look for the benchmark's answers.
-func (s seekingWords) sought(around []string, at int) bool {
+// sought reports whether words around gaia, which is at place at, look for the benchmark's answers.
+func (s *seekingWords) sought(around []string, at int) bool {
 	count := phrasesIn(around)
 	answers := count(s.Answers) > 0
 	if !answers && count(s.Materials) == 0 {
@@ -193,21 +157,21 @@ func (s seekingWords) sought(around []string, at int) bool {
 	return (weak > 0 || count(s.Exact) > 0 && count([]string{"question", "questions", "task", "tasks"}) > 0) && s.plain(around)
 }
 
-// weakNext says whether words begin with a weak one, as where gaia is followed by level 2.
-func (s seekingWords) weakNext(words []string) bool {
+// weakNext reports whether words begin with a weak one, as where gaia is followed by level 2.
+func (s *seekingWords) weakNext(words []string) bool {
 	next := strings.Join(words[:min(len(words), 2)], " ") + " "
 	return slices.ContainsFunc(s.Weak, func(p string) bool { return strings.HasPrefix(next, p+" ") })
 }
 
-// plain says whether all words are ones that say nothing of another gaia: numbers, the benchmark's own
+// plain reports whether all words are ones that say nothing of another gaia: numbers, the benchmark's own
 // words and those of any search.
-func (s seekingWords) plain(all []string) bool {
+func (s *seekingWords) plain(all []string) bool {
 	return !slices.ContainsFunc(all, func(word string) bool {
 		return !s.plainWords[word] && strings.Trim(word, "0123456789") != ""
 	})
 }
 
-// NamesTask says whether a text, a query or an address, holds the id of a task, told by its letters and
+// NamesTask reports whether a text, a query or an address, holds the id of a task, compared by its letters and
 // digits alone. Of an id of 32 or more there may be other signs and spaces between them, and all that follows the
 // first 20 may be missing, as where the last group of a UUID is left out. An id that says nothing, of fewer
 // than 8 of them or without a digit, is held by none.
@@ -236,7 +200,7 @@ func NamesTask(text, id string) bool {
 // mostOfID is how many letters and digits of a long id name it: all but the last group of a UUID.
 const mostOfID = 20
 
-// namesGroups says whether words, one after another, are an id, or most of it with nothing behind that would make
+// namesGroups reports whether words, one after another, are an id, or most of it with nothing behind that would make
 // it another one.
 func namesGroups(all []string, want string) bool {
 	for i, word := range all {
@@ -272,7 +236,7 @@ func forms(text string) []string {
 	return all
 }
 
-// Searched returns what of a call says what somebody else is to look for: queries and addresses, and
+// Searched returns what a call has others look for: queries and addresses, and
 // all that a server's tool is given.
 func (c Call) Searched() []string {
 	if c.Tool == "web_search" || !slices.Contains(BuiltinTools(), c.Tool) {

@@ -17,7 +17,7 @@ const (
 	removeAll = "rm -rf /"
 )
 
-// shell takes in the commands of a shell line.
+// shell records the commands of a shell line.
 func (r *reading) shell(line string, within int) {
 	if within > maxWithin {
 		return
@@ -32,7 +32,8 @@ func (r *reading) shell(line string, within int) {
 }
 
 // simpleCommands cuts a shell line at what separates commands, and these into words without quotes and
-// without redirections. Commands within substitutions are such too.
+// without redirections. Commands within substitutions count too, and so do the lines of a here-document.
+// It accepts any text and takes time linear in it: see decision 0070.
 func simpleCommands(line string) [][]string {
 	var all [][]string
 	var words []string
@@ -108,7 +109,7 @@ func simpleCommands(line string) [][]string {
 	return all
 }
 
-// argv takes in what a command of these words runs: itself, and what it is told to run.
+// argv records what a command of these words runs: itself, and what its arguments have it run.
 func (r *reading) argv(words []string, within int) {
 	for len(words) > 0 {
 		if name, _, ok := strings.Cut(words[0], "="); ok && isName(name) {
@@ -176,7 +177,7 @@ func (r *reading) argv(words []string, within int) {
 	}
 }
 
-// interpreter takes in what a Python interpreter is told to run, and returns the words of a command
+// interpreter records what a Python interpreter is asked to run, and returns the words of a command
 // that it stands for.
 func (r *reading) interpreter(words []string, within int) []string {
 	for i, w := range words {
@@ -196,7 +197,7 @@ func (r *reading) interpreter(words []string, within int) []string {
 	return nil
 }
 
-// installs takes in the packages that an installer is told to get.
+// installs records the packages that an installer is asked to get.
 func (r *reading) installs(words []string) {
 	i := slices.IndexFunc(words, func(w string) bool { return w == "install" || w == "add" || w == "download" })
 	if i < 0 {
@@ -223,7 +224,7 @@ func distribution(requirement string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("-_.", r) }), "-")
 }
 
-// removes looks whether rm is told to remove everything.
+// removes records an rm that would remove everything.
 func (r *reading) removes(words []string) {
 	recursive := slices.ContainsFunc(words, func(w string) bool {
 		return w == "--recursive" || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.ContainsAny(w, "rR")
@@ -233,7 +234,7 @@ func (r *reading) removes(words []string) {
 	}
 }
 
-// isEverything says whether a path is the root or a home directory.
+// isEverything reports whether a path is the root or a home directory.
 func isEverything(p string) bool {
 	switch strings.TrimRight(strings.TrimSuffix(p, "*"), "/.") {
 	case "":
@@ -244,7 +245,7 @@ func isEverything(p string) bool {
 	return false
 }
 
-// isForkBomb says whether a line defines a function that starts itself twice.
+// isForkBomb reports whether a line defines a function that starts itself twice.
 func isForkBomb(line string) bool {
 	line = strings.Join(strings.Fields(line), "")
 	for {
@@ -261,7 +262,82 @@ func isForkBomb(line string) bool {
 	}
 }
 
-// isName says whether s can be the name of a variable.
+// isName reports whether s can be the name of a variable.
 func isName(s string) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool { return r != '_' && (r >= 0x80 || !unicode.IsLetter(r) && !unicode.IsDigit(r)) }) < 0
+}
+
+// wrapper is how a program is called that runs the command in its arguments.
+type wrapper struct {
+	before int      // how many arguments come before the command
+	short  string   // letters of the options whose value is the word behind
+	long   []string // those options in words
+	asks   string   // letters of the options with which nothing is run
+}
+
+// wrapperOf returns how a program is called that runs another one.
+func wrapperOf(name string) (wrapper, bool) {
+	switch name {
+	case "builtin", "busybox", "coproc", "fakeroot", "nohup", "setsid", "toybox", "trap", "unbuffer":
+		return wrapper{}, true
+	case "chrt":
+		return wrapper{before: 1, short: "DPT", long: []string{"--sched-deadline", "--sched-period", "--sched-runtime"}}, true
+	case "command":
+		return wrapper{asks: "vV"}, true
+	case "env":
+		return wrapper{short: "Cu", long: []string{"--chdir", "--unset"}}, true
+	case "exec":
+		return wrapper{short: "a"}, true
+	case "flock":
+		return wrapper{before: 1, short: "Ew", long: []string{"--conflict-exit-code", "--timeout"}}, true
+	case "function", "taskset":
+		return wrapper{before: 1}, true
+	case "ionice":
+		return wrapper{short: "cn", long: []string{"--class", "--classdata"}}, true
+	case "nice":
+		return wrapper{short: "n", long: []string{"--adjustment"}}, true
+	case "parallel":
+		return wrapper{short: "CEILNPSadjns", long: []string{"--arg-file", "--colsep", "--delay", "--delimiter", "--jobs", "--joblog", "--max-args",
+			"--max-procs", "--results", "--retries", "--sshlogin", "--tagstring", "--timeout", "--tmpdir", "--workdir"}}, true
+	case "stdbuf":
+		return wrapper{short: "eio", long: []string{"--error", "--input", "--output"}}, true
+	case "time":
+		return wrapper{short: "fo", long: []string{"--format", "--output"}}, true
+	case "timeout":
+		return wrapper{before: 1, short: "ks", long: []string{"--kill-after", "--signal"}}, true
+	case "watch":
+		return wrapper{short: "nq", long: []string{"--equexit", "--interval"}}, true
+	case "xargs":
+		return wrapper{short: "EILPadns", long: []string{"--arg-file", "--delimiter", "--max-args", "--max-chars", "--max-procs"}}, true
+	}
+	return wrapper{}, false
+}
+
+// command returns what of the arguments is the command.
+func (w wrapper) command(words []string) []string {
+	for before := w.before; len(words) > 0; words = words[1:] {
+		option := words[0]
+		switch {
+		case strings.HasPrefix(option, "--"):
+			if slices.Contains(w.long, option) {
+				words = words[1:]
+			}
+		case strings.HasPrefix(option, "-"):
+			if w.asks != "" && strings.ContainsAny(option, w.asks) {
+				return nil
+			}
+			if i := strings.IndexAny(option, w.short); i > 0 && i == len(option)-1 {
+				words = words[1:]
+			}
+		case strings.HasPrefix(option, ":::"): // of parallel: what comes is commands where none came
+		case before > 0:
+			before--
+		default:
+			return words
+		}
+		if len(words) == 0 {
+			break
+		}
+	}
+	return nil
 }
