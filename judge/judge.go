@@ -17,7 +17,7 @@
 //
 // A verdict counts only from a judge that withstood the null battery ([Battery],
 // [Judge.PutBattery]): answers that say nothing, and instructions to the judge.
-// Judge.Withstood says whether it did; where it did not, the answer is withheld
+// Judge.Withstood reports whether it did; where it did not, the answer is withheld
 // from it. TestWithheld shows it.
 //
 // The package reaches no network: an Asker carries the question to a model. Gold

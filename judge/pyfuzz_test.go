@@ -173,7 +173,7 @@ func (p *pythonReader) close() {
 	p.cmd.Wait()
 }
 
-// knows tells whether this Python reads all characters of s as version
+// knows reports whether this Python reads all characters of s as version
 // unicodeVersion does: one of another version is asked only about the scripts
 // that have been complete for long.
 func (p *pythonReader) knows(s string) bool {

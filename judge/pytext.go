@@ -71,7 +71,7 @@ func (p *plainText) next() rune {
 	return endOfText
 }
 
-// sigmaIsFinal tells whether a capital sigma between the two texts becomes the
+// sigmaIsFinal reports whether a capital sigma between the two texts becomes the
 // final form: the nearest thing before it is a letter with case and the nearest
 // thing after it is not, both searched through whatever is ignorable, at any
 // distance.

@@ -1,5 +1,5 @@
 // Package judgecache keeps the verdicts of the LLM judge, so that a repeated
-// run asks nothing twice, and so that nobody without a trusted signing key can
+// run asks nothing twice, and so that no one without a trusted signing key can
 // slip a verdict in.
 //
 // # Format

@@ -126,7 +126,7 @@ func wantShut(t *testing.T, dir, want string) {
 	}
 }
 
-// TestMended: once nobody else can write to it, what is signed counts again.
+// TestMended: once no one else can write to it, what is signed counts again.
 func TestMended(t *testing.T) {
 	dir := warm(t)
 	must(t, os.Chmod(dir, 0o777))
@@ -177,7 +177,7 @@ func TestNoDirectory(t *testing.T) {
 }
 
 // TestNotPrivate has a directory of this process that is readable to all and that
-// nobody can close.
+// no one can close.
 func TestNotPrivate(t *testing.T) {
 	dir := fmt.Sprintf("/proc/%d/task", os.Getpid())
 	if _, err := os.Lstat(dir); err != nil {

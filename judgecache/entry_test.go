@@ -34,7 +34,7 @@ func sealed(t testing.TB) (name string, data []byte, trusted map[string]sign.Pub
 }
 
 // TestEveryBit: an entry in which one bit is another, or one byte is missing,
-// doubled or cut at, is bad. None passes for an old entry, which nobody is
+// doubled or cut at, is bad. None passes for an old entry, which no one is
 // told of.
 func TestEveryBit(t *testing.T) {
 	name, data, trusted := sealed(t)

@@ -207,7 +207,7 @@ func (h *hub) tell(commit string) {
 	}
 }
 
-// digestOf asks for the digest of a file that the cache has without one. Where there is nobody to ask there is none: the
+// digestOf asks for the digest of a file that the cache has without one. Where there is no one to ask there is none: the
 // file is taken as it is if it lies in the snapshot, and not if a link leads to it.
 func (h *hub) digestOf(ctx context.Context, commit, name, place string) (string, error) {
 	var file hubFile
@@ -226,7 +226,7 @@ func (h *hub) digestOf(ctx context.Context, commit, name, place string) (string,
 	return file.digest, err
 }
 
-// offline is the failure of what the cache does not have and nobody is to be asked for.
+// offline is the failure of what the cache does not have and no one is to be asked for.
 func (h *hub) offline(revision, what, name string) error {
 	fetch := "gaia tasks download --source hub:" + h.Repo + " --revision " + revision
 	if strings.HasPrefix(name, "2023/"+string(Test)+"/") {
@@ -250,7 +250,7 @@ func inCache(err error) *SourceError {
 		Remedies: []string{"fix that, or set HF_HUB_CACHE or HF_HOME to another place"}}
 }
 
-// What errors of Open wrap where a file is not in the cache: that nobody is to be asked, and that the hub was asked and
+// What errors of Open wrap where a file is not in the cache: that no one is to be asked, and that the hub was asked and
 // did not give it.
 var (
 	errNotCached = errors.New("not in the cache")

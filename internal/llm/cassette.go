@@ -104,7 +104,7 @@ func apiPath(path string) string {
 	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
-// keptHeader says whether a header of an answer, by its canonical name, is kept: what the client reads
+// keptHeader reports whether a header of an answer, by its canonical name, is kept: what the client reads
 // or a person needs to ask the provider about it, and nothing that lets anyone in.
 func keptHeader(name string) bool {
 	switch name {

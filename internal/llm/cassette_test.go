@@ -132,7 +132,7 @@ func TestCassette(t *testing.T) {
 	}
 }
 
-// A cassette holds no request, no key and no cookie, and nobody else can read it.
+// A cassette holds no request, no key and no cookie, and no one else can read it.
 func TestCassetteIsPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tape")
 	e := serve(t)

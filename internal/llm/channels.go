@@ -10,7 +10,7 @@ import (
 const maxChannels = 16
 
 // channels names what an answer shows of work that the endpoint did on its own: "citations" of
-// pages that nobody here fetched, "search_results" and "grounding" beside the message, "executed_tools"
+// pages that no one here fetched, "search_results" and "grounding" beside the message, "executed_tools"
 // and "server_tool_use", and the items of a response that are neither said, thought nor asked of us,
 // by their own type ("web_search_call"). Empty lists and zero counts show nothing.
 func channels(top map[string]gjson.Result, message gjson.Result) []string {

@@ -73,12 +73,12 @@ func New(c Config) *Client {
 	c.APIKey, c.BaseURL = strings.TrimSpace(c.APIKey), strings.TrimSpace(c.BaseURL)
 	return &Client{config: c, broken: unusable(c), http: &http.Client{
 		Transport: transport.Guard(c.Transport),
-		// A redirect would carry prompts, and on the same host the key, to a place nobody chose.
+		// A redirect would carry prompts, and on the same host the key, to a place no one chose.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// plainTransport reads no environment: no proxy sees a prompt that nobody named.
+// plainTransport reads no environment: no proxy sees a prompt that no one named.
 func plainTransport() http.RoundTripper {
 	return &http.Transport{ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second}
 }

@@ -241,7 +241,7 @@ func (a *addressed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return canned{http.StatusBadRequest, http.Header{}, nil}.RoundTrip(r)
 }
 
-// Where nobody says by which interface to ask, the model and the host do.
+// Where no one says by which interface to ask, the model and the host do.
 func TestChosenInterface(t *testing.T) {
 	for _, tc := range []struct{ api, baseURL, model, want string }{
 		{"", "", "gpt-5", "https://api.openai.com/v1/responses"},

@@ -26,7 +26,7 @@ const EmptyCompletion = "empty_completion"
 // same request may succeed later; Stop says that every other request would fail the same way
 // (credentials, quota, a model or an endpoint that is not there), so that the whole run should stop.
 //
-// Code is the server's own code where it gave one, else one of: "cancelled", "timeout", "transport", "unreachable" (nobody took the request),
+// Code is the server's own code where it gave one, else one of: "cancelled", "timeout", "transport", "unreachable" (no one took the request),
 // "redirect", "not_json", "truncated_json", "invalid_json", "invalid_response", "response_too_large",
 // "empty_completion", "context_length_exceeded", "model_not_found", "tools_not_supported", "responses_api_required",
 // "not_a_chat_model", "invalid_request", "invalid_config", "not_recorded", "not_on_cassette", "http_NNN".
@@ -147,7 +147,7 @@ func (f failure) realStatus() int {
 }
 
 // httpError classifies an answer whose status (the real one) is not a success. The body may be
-// anything; valid says whether it is JSON.
+// anything; valid reports whether it is JSON.
 func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 	f := failure{message: plainMessage(status, header, body)}
 	if valid {
@@ -198,7 +198,7 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 // wrongEndpoint begins LM Studio's message for a path that it does not know, which comes with status 200.
 const wrongEndpoint = "unexpected endpoint or method"
 
-// toolsRefused says whether an error means that the model, or the server as it was started, takes no
+// toolsRefused reports whether an error means that the model, or the server as it was started, takes no
 // tools. No server has a code for it.
 func toolsRefused(lowerMessage string) bool {
 	for _, part := range []string{
@@ -233,7 +233,7 @@ func pathHint(baseURL string) string {
 	return "the base URL has no /v1, where most servers answer: try --base-url " + base.JoinPath("v1").String()
 }
 
-// needsResponses says whether an error means that the model, or tools with it, must be asked for by the
+// needsResponses reports whether an error means that the model, or tools with it, must be asked for by the
 // other interface.
 func needsResponses(lowerMessage string) bool {
 	for _, part := range []string{"only supported in v1/responses", "use /v1/responses", "use v1/responses", "use the responses api"} {
@@ -250,7 +250,7 @@ func quotaCode(code string) bool {
 		strings.Contains(code, "billing")
 }
 
-// filtered says whether a content filter refused the request. The codes are those of OpenAI and Azure
+// filtered reports whether a content filter refused the request. The codes are those of OpenAI and Azure
 // (content_filter, content_policy_violation, ResponsibleAIPolicyViolation), LiteLLM
 // (ContentPolicyViolationError), OpenRouter (metadata.flagged_input), Google (SAFETY, PROHIBITED_CONTENT,
 // RECITATION, BLOCKLIST), Bedrock (guardrail_intervened), Alibaba (data_inspection_failed) and Mistral, Groq
@@ -272,14 +272,14 @@ func (f failure) filtered(lowerMessage string) bool {
 	return f.moderated || slices.Contains([]string{"safety", "recitation", "blocklist"}, code)
 }
 
-// modelMissing says whether a 404 is about the model; most servers name no code and each words it in
+// modelMissing reports whether a 404 is about the model; most servers name no code and each words it in
 // its own way.
 func modelMissing(code, lowerMessage string) bool {
 	return code == "model_not_found" || strings.Contains(lowerMessage, "model") &&
 		(strings.Contains(lowerMessage, "not found") || strings.Contains(lowerMessage, "does not exist"))
 }
 
-// contextLength says whether an error means that the conversation no longer fits the model.
+// contextLength reports whether an error means that the conversation no longer fits the model.
 func contextLength(code, lowerMessage string) bool {
 	if code == ContextLengthExceeded || code == "exceed_context_size_error" {
 		return true

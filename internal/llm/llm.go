@@ -13,7 +13,7 @@
 //     its own is named (Channels).
 //   - Every request that leaves is announced to an Observer first and reported to it afterwards. An
 //     Observer that fails ends the call: what cannot be recorded does not happen.
-//   - An *Error says whether another try can help (Retryable) and whether every other request would
+//   - An *Error reports whether another try can help (Retryable) and whether every other request would
 //     fail the same way (Stop). Waits last as long as the server asks for, up to five minutes, after which
 //     it is asked again whatever it said; they end with the context.
 //   - The API key never occurs in an Error, also when the server echoes it.
@@ -29,7 +29,7 @@ package llm
 
 // Message is one message of a conversation. Role is "system", "user", "assistant" or "tool". Opaque
 // is JSON that the provider wants back with the message as it gave it (reasoning it has encrypted or
-// signed), at most 1 MiB; nobody else reads it. It is an object of further members of the message, or
+// signed), at most 1 MiB; no one else reads it. It is an object of further members of the message, or
 // for the Responses API a list of items; what the other interface gave is not sent.
 type Message struct {
 	Role       string
@@ -80,7 +80,7 @@ type Usage struct {
 // maxTokens bounds each count of a usage: more than any model reads or writes in one request.
 const maxTokens = 100_000_000
 
-// plausible says whether the counts can be those of one request.
+// plausible reports whether the counts can be those of one request.
 func (u Usage) plausible() bool {
 	for _, n := range []int64{u.In, u.Out, u.Cached, u.Reasoning} {
 		if n < 0 || n > maxTokens {

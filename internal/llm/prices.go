@@ -159,7 +159,7 @@ func (p Prices) Version() string { return p.version }
 // Digest returns "sha256:" and the hex SHA-256 of the bytes the table was read from.
 func (p Prices) Digest() string { return p.digest }
 
-// Lookup says whether the table has a price for exactly this model name.
+// Lookup reports whether the table has a price for exactly this model name.
 func (p Prices) Lookup(model string) bool {
 	_, tokens := p.models[model]
 	_, minutes := p.audio[model]

@@ -84,7 +84,7 @@ func over(t *testing.T, passed time.Duration, what string, used, perMinute int64
 	}
 }
 
-// Without rates nobody waits, and what the wait was for stays charged when it ends early.
+// Without rates no one waits, and what the wait was for stays charged when it ends early.
 func TestRatesWait(t *testing.T) {
 	m := newMinutes()
 	l := m.limiter(0, 0)

@@ -142,7 +142,7 @@ func noPlaceholder(s string) bool {
 	return hasDigit(s) && !strings.Contains(lower, "your") && !strings.Contains(lower, "example") && !strings.Contains(lower, "xxxx") && !strings.HasPrefix(lower, "http")
 }
 
-// basic says whether s is a name and a password in base64.
+// basic reports whether s is a name and a password in base64.
 func basic(s string) bool {
 	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
 	return err == nil && strings.Contains(string(plain), ":") && !strings.ContainsFunc(string(plain), func(r rune) bool { return r < ' ' || r == utf8.RuneError })

@@ -153,7 +153,7 @@ func (r *rule) secret(at []int, offset int) span {
 	return span{offset + at[2*group], offset + at[2*group+1]}
 }
 
-// accepts extends a match to the end of the secret and says whether it is one.
+// accepts extends a match to the end of the secret and reports whether it is one.
 func (r *rule) accepts(text string, s *span) bool {
 	end := valueEnd(text, s.to)
 	if r.whole && end > s.to {
@@ -166,7 +166,7 @@ func (r *rule) accepts(text string, s *span) bool {
 	return entropy(secret) >= r.entropy && (r.check == nil || r.check(secret))
 }
 
-// beginsAt says whether a credential can begin here: at the start of a word, or after an
+// beginsAt reports whether a credential can begin here: at the start of a word, or after an
 // escape of JSON or of a URL, which may end in a letter.
 func beginsAt(text string, at int) bool {
 	return at == 0 || !isWord(text[at-1]) || !isWord(text[at]) || escapeBefore.MatchString(text[max(0, at-6):at])
@@ -174,7 +174,7 @@ func beginsAt(text string, at int) bool {
 
 var escapeBefore = regexp.MustCompile(`(?:\\(?:[bfnrt]|u[0-9a-fA-F]{4})|%[0-9A-Fa-f]{2})$`)
 
-// begins says whether what is before a match lets it be one.
+// begins reports whether what is before a match lets it be one.
 func (r *rule) begins(text string, at int) bool {
 	return (r.anywhere || beginsAt(text, at)) && (r.before == nil || r.before.MatchString(text[max(0, at-maxBefore):at]))
 }
@@ -364,7 +364,7 @@ func (s *set) hits(text string) [][]int {
 	return hits
 }
 
-// hasKeyword says whether text begins with a keyword, in any case.
+// hasKeyword reports whether text begins with a keyword, in any case.
 func hasKeyword(text, keyword string) bool {
 	if len(text) < len(keyword) {
 		return false

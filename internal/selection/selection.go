@@ -2,7 +2,7 @@
 // and reads it back. A verifier repeats the choice from a plan or from the dataset.
 //
 // docs/datasets.md has the form of a label. [Parse] reads it, and refuses every other text.
-// [Filter.Pick] chooses from a whole split; [Filter.Admits] says whether a plan's tasks can be the choice, as far as
+// [Filter.Pick] chooses from a whole split; [Filter.Admits] reports whether a plan's tasks can be the choice, as far as
 // the ids and levels in the plan show.
 package selection
 
