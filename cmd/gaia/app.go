@@ -5,11 +5,9 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -112,11 +110,3 @@ func oneArg(name string) cobra.PositionalArgs {
 		return nil
 	}
 }
-
-// oneLine makes text from outside safe to print on one line of a terminal.
-func oneLine(s string) string {
-	return strings.ReplaceAll(visible.Text(s), "\n", " ")
-}
-
-// quoteArg quotes an argument for a shell if it needs it.
-func quoteArg(s string) string { return exit.QuoteArg(s) }

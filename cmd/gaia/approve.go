@@ -79,8 +79,8 @@ func (p *approver) Approve(ctx context.Context, call tools.Approval) (tools.Answ
 		return p.nobody(inputEnded), nil
 	default:
 	}
-	p.screen.hold()
-	defer p.screen.release()
+	p.screen.Hold()
+	defer p.screen.Release()
 	return p.ask(ctx, call)
 }
 
@@ -88,14 +88,14 @@ const inputEnded = "the input from the terminal has ended"
 
 // nobody denies a call for want of anybody to ask, and says why once.
 func (p *approver) nobody(why string) tools.Answer {
-	p.screen.warnOnce("calls need approval, and " + why + ": they are denied; approve tools beforehand with --approve TOOL,… or --approve all")
+	p.screen.WarnOnce("calls need approval, and " + why + ": they are denied; approve tools beforehand with --approve TOOL,… or --approve all")
 	return tools.Answer{By: trajectory.ByNoTerminal}
 }
 
 // ask shows a call and waits for an answer that says something.
 func (p *approver) ask(ctx context.Context, call tools.Approval) (tools.Answer, error) {
 	const question = "gaia: approve it? y: this once, a: always for this tool, n: no\n"
-	p.screen.tell(shownCall(call) + question)
+	_, _ = io.WriteString(p.screen, shownCall(call)+question)
 	for {
 		select {
 		case <-ctx.Done():
@@ -112,7 +112,7 @@ func (p *approver) ask(ctx context.Context, call tools.Approval) (tools.Answer, 
 			case "n", "no":
 				return tools.Answer{By: trajectory.ByPerson}, nil
 			}
-			p.screen.tell(question)
+			_, _ = io.WriteString(p.screen, question)
 		}
 	}
 }

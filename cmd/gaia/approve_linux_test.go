@@ -67,7 +67,7 @@ func TestApproverOnATerminal(t *testing.T) {
 	go func() { _, _ = io.Copy(seen, keyboard) }()
 	seen.await(t, "y: this once", 1)
 	seen.await(t, "of 3 tasks", 1)
-	if !progress.still.Load() {
+	if !progress.Held() {
 		t.Error("the bar moves while somebody is asked")
 	}
 	if !strings.Contains(seen.String(), `  | code: \u001b[31mred`) {
@@ -79,10 +79,10 @@ func TestApproverOnATerminal(t *testing.T) {
 	if got := <-done; got.err != nil || got.answer != (tools.Answer{Approved: true, By: trajectory.ByPerson}) {
 		t.Errorf("%+v", got)
 	}
-	if progress.still.Load() {
+	if progress.Held() {
 		t.Error("the bar keeps still after the answer")
 	}
-	progress.done()
+	progress.Done()
 }
 
 // TestShowBodyOnATerminal: a terminal gets escapes in place of what would control

@@ -8,6 +8,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -110,7 +111,7 @@ func conclusion(place string, r audit.Report, found *ledger.Run) [][2]string {
 	rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d planned, %s, %s", t.Planned, counted(t.Attempts, "attempt"), counted(int(t.Events), "event"))})
 	switch j := t.Judge; {
 	case found != nil:
-		rows = append(rows, judgeRows(found.Summary().Judge)...)
+		rows = append(rows, runview.JudgeRows(found.Summary().Judge)...)
 	case j != nil:
 		rows = append(rows, [2]string{"judge", fmt.Sprintf("judged %d of %d (%d from the cache), unreadable %d, errors %d", j.Judged, j.Asked, j.Cached, j.Unreadable, j.Errors)})
 	}
@@ -224,15 +225,4 @@ func (a *app) explain(id string) error {
 		rows = append(rows, [2]string{"see", ref})
 	}
 	return a.printRows(rows)
-}
-
-// counted is a number of things in words.
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	if stem, ok := strings.CutSuffix(thing, "y"); ok {
-		return fmt.Sprintf("%d %sies", n, stem)
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -24,7 +25,7 @@ func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, 
 	err := r.Execute(stop.ctx, stop.drain)
 	interrupted := stop.ctx.Err() != nil
 	stop.release()
-	progress.done()
+	progress.Done()
 	var lost *run.UnrecordedError
 	var unfit *run.UnfitError
 	var stopped *run.StopError
@@ -171,7 +172,7 @@ func completed(found *ledger.Run) bool {
 // against it.
 func (a *app) printResult(dir string, found *ledger.Run, why string, asJSON bool) error {
 	if !asJSON {
-		return a.printSummary(dir, found, why)
+		return runview.Summary(a.stdout, dir, found, why)
 	}
 	return a.printJSON(runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir,
 		Summary: found.Summary(), Unsubmittable: why})

@@ -30,7 +30,7 @@ var floors = map[string]int{
 	"internal/view": 1, "internal/llm": 1, "loader": 1, "trajectory": 1, "judgecache": 1, "internal/prune": 1,
 	"internal/prompt": 2, "internal/exit": 2, "internal/ledger": 2,
 	"tools": 3, "judge": 3,
-	"agent": 4, "audit": 4, "internal/preflight": 4, "internal/evaluator": 4,
+	"agent": 4, "audit": 4, "internal/runview": 4, "internal/preflight": 4, "internal/evaluator": 4,
 	"internal/run": 5, "submit": 5, "submit/export": 5, "audit/render": 5,
 	"cmd/gaia": 6,
 }

@@ -122,9 +122,9 @@ func TestGullibleJudgeIsSaid(t *testing.T) {
 		"--judge-model", fixtures.GullibleJudgeModel, "--max-task-cost", "off", "--task", offlineTasks)
 	dir := p.newest()
 	for _, want := range []string{
-		"level=WARN msg=\"no verdict of the judge counts: it pays answers that say nothing, 2",
+		"level=WARN msg=\"no verdict of the judge counts: it accepted 2",
 		": judged 0 of 1 (0 from the cache), unreadable 0, errors 0, kept from it 1; cost",
-		"its verdicts do not count: it pays answers that say nothing, 2", "thought-process",
+		"its verdicts do not count: it accepted 2", "thought-process",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -34,7 +34,7 @@ func TestJudgeCheck(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
 	}
-	if out := p.want(exitOK, "run", "--limit", "12"); !strings.Contains(out, "withstood the null battery before, by the judge cache") || !strings.Contains(out, "judged 3 of 3 (0 from the cache)") {
+	if out := p.want(exitOK, "run", "--limit", "12"); !strings.Contains(out, "judge self-test passed before, by the judge cache") || !strings.Contains(out, "judged 3 of 3 (0 from the cache)") {
 		t.Errorf("run says:\n%s", out)
 	}
 }
@@ -56,7 +56,7 @@ func TestJudgeCheckGullible(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := p.want(exitFindings, "judge", "check")
-	for _, want := range []string{"did not withstand the null battery", "gaia: error: no verdict of this judge counts: it pays answers that say nothing, ", "gaia: hint: "} {
+	for _, want := range []string{"did not withstand the null battery", "gaia: error: no verdict of this judge counts: it accepted ", "gaia: hint: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}

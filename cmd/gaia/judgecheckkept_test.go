@@ -81,9 +81,9 @@ func TestJudgeCheckStands(t *testing.T) {
 	wantAll(t, p.want(exitOK, u.check("--json")...), `"remembered":""`, `"withstood":true`)
 	u.reply.Store("perhaps")
 	wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"withstood"`, `"withstood":false`,
-		"gaia: error: this judge did not withstand the null battery: to 26 of 26", "gaia: hint: runs use the earlier result, which it passed, until you delete it: rm "+p.judgments()+"/")
+		"gaia: error: this judge did not withstand the null battery: its reply to 26 of 26", "gaia: hint: runs use the earlier result, which it passed, until you delete it: rm "+p.judgments()+"/")
 	u.reply.Store("correct")
-	wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"withstood"`, `"withstood":false`, "no verdict of this judge counts: it pays")
+	wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"withstood"`, `"withstood":false`, "no verdict of this judge counts: it accepted")
 	u.reply.Store("incorrect")
 	for range 2 {
 		wantAll(t, p.want(exitFindings, u.check("--json")...), `"remembered":"paid"`, `"withstood":true`,

@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -251,7 +252,7 @@ func (a *app) printRejudged(dir, path string, r audit.Rejudgment, envelope []byt
 	if out.Rehearsal {
 		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
 	}
-	rows = append(rows, judgeRows(&out.Totals)...)
+	rows = append(rows, runview.JudgeRows(&out.Totals)...)
 	if s := out.Score; s != nil {
 		rows = append(rows, [2]string{"judged", fmt.Sprintf("%d of %d, %s, by this judge", s.Correct, s.Planned, percent(s.AccuracyPPM))})
 	}
@@ -263,7 +264,7 @@ func (a *app) printRejudged(dir, path string, r audit.Rejudgment, envelope []byt
 func laterRows(found *ledger.Run, later []audit.SealedRejudgment) [][2]string {
 	var rows [][2]string
 	for _, r := range later {
-		what := r.Judge.Model + " at " + r.Judge.Origin + ": " + judged(r.Totals)
+		what := r.Judge.Model + " at " + r.Judge.Origin + ": " + runview.Judged(r.Totals)
 		if s := r.Score(found); s != nil {
 			what += fmt.Sprintf("; %d of %d, %s, by this judge", s.Correct, s.Planned, percent(s.AccuracyPPM))
 		} else {

@@ -82,7 +82,7 @@ func (a *app) resumeRun(ctx context.Context, dir, file string, s settings, asJSO
 	stop.say(progress)
 	stop.begun.Store(true)
 	news.say(progress)
-	w.Watch, w.Warn, w.Resumed, w.Approver = progress.watch, progress.trouble, progress.catchUp, a.approver(s, progress)
+	w.Watch, w.Warn, w.Resumed, w.Approver = progress.Watch, progress.Trouble, progress.CatchUp, a.approver(s, progress)
 	r, err := run.Resume(dir, w.Config)
 	var other *run.PlanError
 	var cache *run.CacheError

@@ -193,7 +193,7 @@ func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
 	stop.say(progress)
 	stop.begun.Store(true)
 	news.say(progress)
-	w.Watch, w.Warn, w.Approver = progress.watch, progress.trouble, a.approver(s, progress)
+	w.Watch, w.Warn, w.Approver = progress.Watch, progress.Trouble, a.approver(s, progress)
 	r, err := run.Create(c.out, w.Config)
 	if cache := (*run.CacheError)(nil); errors.As(err, &cache) {
 		return a.badCache(cache, exitFindings, "nothing was asked of a model; fix that and start again")
@@ -208,7 +208,7 @@ func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
 		return fail(exitFailure, err, "choose another place with --out")
 	}
 	defer r.Close()
-	progress.planned(r.State().Manifest)
+	progress.Planned(r.State().Manifest)
 	a.announce(r, s)
 	if c.like != nil {
 		if err := a.compareWith(c.like, r.State().Manifest); err != nil {
@@ -251,7 +251,6 @@ func (a *app) announce(r *run.Run, s settings) {
 
 // notForSubmission is said of a real run whose plan does not have submit_intent. Of a
 // rehearsal, which no leaderboard takes, it says nothing new.
-const notForSubmission = "this run cannot be submitted: it was planned without --submit-intent"
 
 // offered says which tools the model has, and of those that it could have by what.
 func offered(m ledger.Manifest) string {

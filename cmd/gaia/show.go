@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -130,7 +132,7 @@ func (a *app) showRun(dir string, asJSON bool) error {
 	}
 	untrusted := a.checkSigner(found)
 	if !asJSON {
-		if err := a.printTasks(found); err != nil {
+		if err := runview.Tasks(a.stdout, found); err != nil {
 			return err
 		}
 		if err := a.printRows(append(decisionRows(decided), laterRows(found, later)...)); err != nil {
@@ -140,7 +142,7 @@ func (a *app) showRun(dir string, asJSON bool) error {
 	if found.Complete {
 		return firstOf(untrusted, a.printFinished(dir, found, nil, asJSON))
 	}
-	if broken := rulesBroken(found.Fold); broken != "" && !asJSON {
+	if broken := runview.RulesBroken(found.Fold); broken != "" && !asJSON {
 		if _, err := fmt.Fprintf(a.stdout, "rules: %s\n", broken); err != nil {
 			return err
 		}
@@ -207,43 +209,12 @@ func (a *app) showTask(dir, prefix string, asJSON, wholeDiff bool) error {
 	if asJSON {
 		err = a.printJSON(taskResult{Complete: found.Complete, Rehearsal: found.Manifest.Rehearsal, RunDir: dir, TaskID: task.Plan.TaskID, Trajectories: records})
 	} else {
-		err = a.printTask(dir, found, task, records, wholeDiff)
+		err = runview.Task(a.stdout, os.DirFS(dir), found, task, records, wholeDiff)
 	}
 	if err == nil && !found.Complete {
 		err = incomplete(dir, found)
 	}
 	return firstOf(untrusted, err)
-}
-
-// printTask prints a task step by step. What others wrote stands indented, or
-// on the line that names it, so that it cannot pass for a line of ours.
-func (a *app) printTask(dir string, found *ledger.Run, task *ledger.Task, records []ledger.Trajectory, wholeDiff bool) error {
-	told, err := toldOf(dir, found, task.Plan.TaskID)
-	if err != nil {
-		return err
-	}
-	w := &strings.Builder{}
-	w.WriteString(notices(found.Manifest))
-	fmt.Fprintf(w, "task %s, level %d\n\n", oneLine(task.Plan.TaskID), task.Plan.Level)
-	section(w, "question", told.question)
-	if task.Plan.FileName != "" {
-		fmt.Fprintf(w, "attachment: %s\n\n", oneLine(task.Plan.FileName))
-	}
-	for i, r := range records {
-		writeAttempt(w, r, task.Attempts[i], told, wholeDiff)
-		if found.Manifest.Voting.Rule == ledger.VoteMajority {
-			writeVote(w, task, task.Attempts[i])
-		}
-	}
-	if open := task.Open(); open != nil {
-		fmt.Fprintf(w, "attempt %d: open, %d turns and %d tool calls so far\n", open.Number, open.Turns, open.ToolCalls)
-	}
-	writeVerdicts(w, task)
-	if task.Sealed != nil && task.Sealed.Outcome == trajectory.Skipped && found.Manifest.Budgets.RunCostMicroUSD > 0 {
-		fmt.Fprintf(w, "not begun: %s\n", runBudget(found.Manifest.Budgets))
-	}
-	_, err = io.WriteString(a.stdout, visible.Text(w.String()))
-	return err
 }
 
 // oneTask finds the task whose id starts with prefix.
@@ -258,36 +229,89 @@ func oneTask(f *ledger.Fold, prefix string) (*ledger.Task, error) {
 	return f.Tasks[at], nil
 }
 
-// told is what the journal says of a task beside its trajectories.
-type told struct {
-	question  string
-	condensed map[int][][]trajectory.ContextCondensed // of each attempt: what stands before its first prompt, its second, …
-	governed  governed
+// stepLine is what show --follow prints of a step with --json.
+type stepLine struct {
+	Attempt   int    `json:"attempt"`
+	Seq       int64  `json:"seq"`
+	Step      any    `json:"step"` // as in trajectories.jsonl; a tool_call is printed before it is decided and has no rule hits yet
+	TaskID    string `json:"task_id"`
+	Timestamp string `json:"timestamp"`
 }
 
-// toldOf reads the journal for a task.
-func toldOf(dir string, found *ledger.Run, task string) (told, error) {
-	f, err := os.Open(filepath.Join(dir, trajectory.JournalFile))
-	if err != nil {
-		return told{}, err
+// followPoll is how often a journal is looked at that is followed.
+const followPoll = 200 * time.Millisecond
+
+// followRun prints the steps of a run, or of the task whose id starts with prefix,
+// as the journal gets them.
+func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) error {
+	if err := isRun(dir); err != nil {
+		return err
 	}
-	defer f.Close()
-	all, before := told{question: "(not begun)", condensed: map[int][][]trajectory.ContextCondensed{}, governed: governed{}}, []trajectory.ContextCondensed(nil)
-	_, _, err = trajectory.ReadJournal(f, found.Manifest.RunID, found.ManifestSHA256, func(e trajectory.Event, _ []byte) error {
-		if e.TaskID != task {
+	stop := a.catchSignals(ctx)
+	defer stop.release()
+	files, task, marked := os.DirFS(dir), "", ""
+	v := &runview.Follower{W: a.stdout}
+	var untrusted error
+	err := ledger.Follow(files, func(run *ledger.Run) error {
+		if untrusted = a.checkSigner(run); untrusted != nil { // following may take hours
+			a.warn(untrusted.Error())
+		}
+		if !asJSON {
+			if _, err := io.WriteString(a.stdout, runview.Notices(run.Manifest)); err != nil {
+				return err
+			}
+		}
+		if prefix == "" {
 			return nil
 		}
-		switch p := e.Payload.(type) {
-		case trajectory.TaskStarted:
-			all.question, before = p.Question, nil
-		case trajectory.ContextCondensed:
-			before = append(before, p)
-		case trajectory.ContextCompiled:
-			all.condensed[e.Attempt] = append(all.condensed[e.Attempt], before)
-			before = nil
+		t, err := oneTask(run.Fold, prefix)
+		if err == nil {
+			task = t.Plan.TaskID
 		}
-		all.governed.add(e)
-		return nil
+		return err
+	}, func() error {
+		if now, err := ledger.ReadMarker(files); err == nil && now != marked {
+			marked = now
+			fmt.Fprintf(a.stderr, "gaia: recording failed: %s; the journal may get no more steps\n", oneLine(now))
+		}
+		select {
+		case <-stop.ctx.Done():
+			return stop.ctx.Err()
+		case <-time.After(followPoll):
+			return nil
+		}
+	}, func(f *ledger.Fold, e trajectory.Event) error {
+		if err := stop.ctx.Err(); err != nil {
+			return err
+		}
+		if task != "" && e.TaskID != task {
+			return nil
+		}
+		var err error
+		if asJSON {
+			err = a.printStepLine(f, e)
+		} else {
+			err = v.Event(f, e)
+		}
+		if _, sealed := e.Payload.(trajectory.TaskSealed); sealed && task != "" && err == nil {
+			return fs.SkipAll
+		}
+		return err
 	})
-	return all, err
+	if errors.Is(err, ledger.ErrRemoved) {
+		err = fail(exitFailure, fmt.Errorf("%q: %w", dir, err))
+	}
+	return firstOf(untrusted, err)
+}
+
+// printStepLine prints the step of an event on a line, if it gives one.
+func (a *app) printStepLine(f *ledger.Fold, e trajectory.Event) error {
+	if e.Attempt == 0 {
+		return nil
+	}
+	step := f.Task(e.TaskID).Attempts[e.Attempt-1].StepOf(e)
+	if step == nil {
+		return nil
+	}
+	return a.printJSON(stepLine{Attempt: e.Attempt, Seq: e.Seq, Step: step, TaskID: e.TaskID, Timestamp: e.Timestamp})
 }

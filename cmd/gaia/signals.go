@@ -84,5 +84,5 @@ func (a *app) catchSignals(parent context.Context) *stopper {
 func (s *stopper) say(p *progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.out, s.underWay = p, p.underWay
+	s.out, s.underWay = p, p.UnderWay
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -238,7 +239,7 @@ func (a *app) witnessShow(path string, asJSON bool) error {
 		case len(s.Value) == 0:
 			out.WriteString("    (empty)\n")
 		default:
-			out.WriteString(indent(string(s.Value)))
+			out.WriteString(runview.Head(string(s.Value)))
 		}
 	}
 	_, err = io.WriteString(a.stdout, visible.Text(out.String()))
@@ -264,7 +265,7 @@ func conductText(w trajectory.Witness) string {
 	if !says {
 		return "the bundle does not say"
 	}
-	text := conducted(c.Conduct)
+	text := runview.Conduct(c.Conduct)
 	if !c.Recorded {
 		text += "; recording of the run failed"
 	}

@@ -1,4 +1,4 @@
-package main
+package runview
 
 import (
 	"strings"
@@ -13,7 +13,7 @@ import (
 // TestProgressTells: what changes at the endpoint, and once what spoils a run.
 func TestProgressTells(t *testing.T) {
 	var out strings.Builder
-	p := (&app{stderr: &out}).newProgress(3, 1, false)
+	p := NewProgress(&out, false, 3, 1, false)
 	ended := trajectory.AttemptEnded{Outcome: trajectory.NoAnswer, Reason: prompt.RunMoneySpent + ", and the last turn gave no answer"}
 	for _, e := range []trajectory.Event{
 		{Payload: trajectory.LimitChanged{From: 8, To: 7, Origin: "https://api.example", Reason: "status 429"}},
@@ -27,7 +27,7 @@ func TestProgressTells(t *testing.T) {
 		{TaskID: "fab1e002", Payload: trajectory.ToolExecuted{Name: "web_search", IsError: true, URLs: []trajectory.URL{{URL: "https://engine.example/search", Status: 500}}}},
 		{TaskID: "fab1e002", Payload: trajectory.ToolExecuted{Name: "web_fetch", IsError: true, URLs: []trajectory.URL{{URL: "https://page.example", Status: 403}}}},
 	} {
-		p.watch(e)
+		p.Watch(e)
 	}
 	for line, times := range map[string]int{
 		`level=INFO msg="concurrency 8 → 7: status 429"`: 1,
@@ -47,7 +47,7 @@ func TestProgressTells(t *testing.T) {
 	if state := p.state(decor.Statistics{}); !strings.HasSuffix(state, ", 7 at once") {
 		t.Errorf("behind the bar stands %q", state)
 	}
-	p.watch(trajectory.Event{TaskID: "fab1e001", Payload: trajectory.TaskSealed{}})
+	p.Watch(trajectory.Event{TaskID: "fab1e001", Payload: trajectory.TaskSealed{}})
 	if state := p.state(decor.Statistics{}); !strings.HasSuffix(state, ", 7 at once, 1 sealed") {
 		t.Errorf("behind the bar stands %q", state)
 	}
@@ -57,9 +57,9 @@ func TestProgressTells(t *testing.T) {
 // failed is none.
 func TestProgressOfAVote(t *testing.T) {
 	var out strings.Builder
-	p := (&app{stderr: &out}).newProgress(1, 2, false)
+	p := NewProgress(&out, false, 1, 2, false)
 	for i, outcome := range []string{trajectory.Answered, trajectory.Errored, trajectory.NoAnswer} {
-		p.watch(trajectory.Event{TaskID: "fab1e001", Payload: trajectory.AttemptEnded{Outcome: outcome}})
+		p.Watch(trajectory.Event{TaskID: "fab1e001", Payload: trajectory.AttemptEnded{Outcome: outcome}})
 		if done := strings.Contains(out.String(), "tasks=1/1"); done != (i == 2) {
 			t.Errorf("after attempt %d: %s", i+1, out.String())
 		}
@@ -70,10 +70,10 @@ func TestProgressOfAVote(t *testing.T) {
 // allows are used up; what the run was stopped by is none of them.
 func TestProgressOfFailures(t *testing.T) {
 	var out strings.Builder
-	p := (&app{stderr: &out}).newProgress(1, 1, false)
-	p.planned(ledger.Manifest{Retry: ledger.RetryPlan{AttemptsPerTask: 2}})
+	p := NewProgress(&out, false, 1, 1, false)
+	p.Planned(ledger.Manifest{Retry: ledger.RetryPlan{AttemptsPerTask: 2}})
 	for i, reason := range []string{trajectory.Infrastructure, trajectory.Interrupted, trajectory.RunStopped, trajectory.Infrastructure} {
-		p.watch(trajectory.Event{TaskID: "fab1e001", Payload: trajectory.AttemptEnded{Outcome: trajectory.Errored, Reason: reason}})
+		p.Watch(trajectory.Event{TaskID: "fab1e001", Payload: trajectory.AttemptEnded{Outcome: trajectory.Errored, Reason: reason}})
 		if done := strings.Contains(out.String(), "tasks=1/1"); done != (i == 3) {
 			t.Errorf("after attempt %d: %s", i+1, out.String())
 		}

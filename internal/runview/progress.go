@@ -1,4 +1,4 @@
-package main
+package runview
 
 import (
 	"fmt"
@@ -8,9 +8,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -18,9 +20,9 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// progress follows a run by its events: a bar on a terminal, a line for each
+// Progress follows a run by its events: a bar on a terminal, a line for each
 // task otherwise. It shows no verdict.
-type progress struct {
+type Progress struct {
 	mu    sync.Mutex
 	total int
 	votes int             // attempts a task is voted on with; 1: there is no vote
@@ -48,10 +50,12 @@ type progress struct {
 	finish sync.Once
 }
 
-func (a *app) newProgress(total, votes int, rehearsal bool) *progress {
-	p := &progress{total: total, votes: max(votes, 1), made: map[string]int{}, lost: map[string]int{}, ended: map[string]bool{}, turns: map[string]int{}, told: map[string]bool{}, known: true, out: a.stderr}
-	if !a.tty {
-		p.log = newLogger(a.stderr, rehearsal)
+// NewProgress returns the progress of a run of total tasks with so many votes each, written
+// to w: a bar if w is a terminal, else lines of a log.
+func NewProgress(w io.Writer, terminal bool, total, votes int, rehearsal bool) *Progress {
+	p := &Progress{total: total, votes: max(votes, 1), made: map[string]int{}, lost: map[string]int{}, ended: map[string]bool{}, turns: map[string]int{}, told: map[string]bool{}, known: true, out: w}
+	if !terminal {
+		p.log = NewLogger(w, rehearsal)
 		return p
 	}
 	name := "gaia"
@@ -59,7 +63,7 @@ func (a *app) newProgress(total, votes int, rehearsal bool) *progress {
 		name = "rehearsal"
 	}
 	p.redraw, p.closed = make(chan any), make(chan struct{})
-	p.all = mpb.New(mpb.WithOutput(a.stderr), mpb.WithManualRefresh(p.redraw))
+	p.all = mpb.New(mpb.WithOutput(w), mpb.WithManualRefresh(p.redraw))
 	p.bar = p.all.AddBar(int64(total),
 		mpb.PrependDecorators(decor.Name(name), decor.CountersNoUnit(" %d of %d tasks")),
 		mpb.AppendDecorators(decor.Elapsed(decor.ET_STYLE_GO), decor.Any(p.state)))
@@ -67,7 +71,8 @@ func (a *app) newProgress(total, votes int, rehearsal bool) *progress {
 	return p
 }
 
-func newLogger(w io.Writer, rehearsal bool) *slog.Logger {
+// NewLogger returns a log of text lines, which all say of a rehearsal that it is one.
+func NewLogger(w io.Writer, rehearsal bool) *slog.Logger {
 	l := slog.New(slog.NewTextHandler(w, nil))
 	if rehearsal {
 		l = l.With("rehearsal", true)
@@ -75,8 +80,8 @@ func newLogger(w io.Writer, rehearsal bool) *slog.Logger {
 	return l
 }
 
-// watch takes an event of the run. Events come in order, one at a time.
-func (p *progress) watch(e trajectory.Event) {
+// Watch takes an event of the run. Events come in order, one at a time.
+func (p *Progress) Watch(e trajectory.Event) {
 	if cost, requests := trajectory.Cost(e.Payload); requests > 0 && e.Turn > 0 { // the judge's is told apart, at the end
 		p.charge(cost)
 	}
@@ -95,7 +100,7 @@ func (p *progress) watch(e trajectory.Event) {
 		p.mu.Unlock()
 	case trajectory.ModelCallCompleted:
 		for _, channel := range payload.UnrecordedChannels {
-			p.warnOnce("the endpoint did on its own what nothing records ("+oneLine(channel)+"): the run will not be submittable", "task", e.TaskID, "model", payload.ResponseModel)
+			p.WarnOnce("the endpoint did on its own what nothing records ("+view.Line(channel)+"): the run will not be submittable", "task", e.TaskID, "model", payload.ResponseModel)
 		}
 	case trajectory.ToolExecuted:
 		p.searched(payload)
@@ -112,21 +117,21 @@ func (p *progress) watch(e trajectory.Event) {
 	case trajectory.SecurityEvent:
 		for _, b := range payload.Entries {
 			if b.Name == judgecache.Place {
-				p.warn("the judge cache is not used; the audit will count it", "reason", b.Reason)
+				p.Warn("the judge cache is not used; the audit will count it", "reason", b.Reason)
 				continue
 			}
-			p.warn("a judge cache entry does not verify; the audit will count it", "entry", b.Name, "reason", b.Reason)
+			p.Warn("a judge cache entry does not verify; the audit will count it", "entry", b.Name, "reason", b.Reason)
 		}
 	case trajectory.TaskSealed:
 		p.settled(e.TaskID)
 		p.sealed()
 	case trajectory.Error:
-		p.warn("attempt failed", "task", e.TaskID, "stage", payload.Stage, "error", oneLine(payload.Message))
+		p.Warn("attempt failed", "task", e.TaskID, "stage", payload.Stage, "error", view.Line(payload.Message))
 	}
 }
 
 // preflight warns of what the models did not do that were asked before the tasks.
-func (p *progress) preflight(e trajectory.Preflight) {
+func (p *Progress) preflight(e trajectory.Preflight) {
 	p.mu.Lock()
 	p.sent += e.Requests
 	if e.Error == nil {
@@ -134,10 +139,10 @@ func (p *progress) preflight(e trajectory.Preflight) {
 	}
 	p.mu.Unlock()
 	if note := toolNote(e.Tool); note != "" {
-		p.warn("preflight: "+note, "model", e.Model)
+		p.Warn("preflight: "+note, "model", e.Model)
 	}
 	if e.Error != nil {
-		p.warn("preflight: no answer", "kind", e.Kind, "model", e.Model, "status", e.Error.Status, "code", e.Error.Code)
+		p.Warn("preflight: no answer", "kind", e.Kind, "model", e.Model, "status", e.Error.Status, "code", e.Error.Code)
 	}
 }
 
@@ -153,7 +158,7 @@ func toolNote(tool string) string {
 }
 
 // begun says with the first task that the models answered.
-func (p *progress) begun() {
+func (p *Progress) begun() {
 	p.mu.Lock()
 	asked, sent := p.asked, p.sent
 	p.asked = nil
@@ -165,45 +170,45 @@ func (p *progress) begun() {
 
 // notJudged warns of an answer that the judge could not be asked about; the status
 // is that of HTTP, 0 where there was none.
-func (p *progress) notJudged(task string, status int) {
+func (p *Progress) notJudged(task string, status int) {
 	pairs := []any{"task", task}
 	if status > 0 {
 		pairs = append(pairs, "status", status)
 	}
-	p.warn("answer not judged: the judge could not be asked", pairs...)
+	p.Warn("answer not judged: the judge could not be asked", pairs...)
 }
 
 // battery warns of a judge whose verdicts do not count. One that could only not be
 // asked is told of by the answers that are not judged.
-func (p *progress) battery(e trajectory.JudgeBattery) {
-	if why := explainBattery(&ledger.BatterySummary{Paid: e.Paid, Put: e.Put, Refused: e.Refused, Remembered: e.Remembered, Unreadable: e.Unreadable}); why != "" && !e.Withstood {
-		p.warn("no verdict of the judge counts: "+why, "judge", e.Model)
+func (p *Progress) battery(e trajectory.JudgeBattery) {
+	if why := ExplainBattery(&ledger.BatterySummary{Paid: e.Paid, Put: e.Put, Refused: e.Refused, Remembered: e.Remembered, Unreadable: e.Unreadable}); why != "" && !e.Withstood {
+		p.Warn("no verdict of the judge counts: "+why, "judge", e.Model)
 	}
 }
 
 // searched warns of a search engine that refuses its key or wants to be paid: the
 // model goes on without it, and only the user can fix that.
-func (p *progress) searched(e trajectory.ToolExecuted) {
+func (p *Progress) searched(e trajectory.ToolExecuted) {
 	if e.Name != "web_search" || !e.IsError {
 		return
 	}
 	for _, u := range e.URLs { // all of the engine
 		switch u.Status {
 		case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, 432, 433: // the latter of Tavily, for used-up plans
-			p.warnOnce(fmt.Sprintf("the search engine refuses to answer (status %d), so the model goes without web_search: look at its key and what is left of its quota", u.Status))
+			p.WarnOnce(fmt.Sprintf("the search engine refuses to answer (status %d), so the model goes without web_search: look at its key and what is left of its quota", u.Status))
 		}
 	}
 }
 
-// underWay returns how many tasks have an open attempt.
-func (p *progress) underWay() int {
+// UnderWay returns how many tasks have an open attempt.
+func (p *Progress) UnderWay() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.turns)
 }
 
 // charge adds up what a call cost; nil is unknown.
-func (p *progress) charge(microUSD *int64) {
+func (p *Progress) charge(microUSD *int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if microUSD == nil {
@@ -214,18 +219,18 @@ func (p *progress) charge(microUSD *int64) {
 }
 
 // limited follows how many requests an endpoint is given at once.
-func (p *progress) limited(c trajectory.LimitChanged) {
+func (p *Progress) limited(c trajectory.LimitChanged) {
 	p.mu.Lock()
 	p.limit = c.To
 	p.mu.Unlock()
 	if p.log != nil {
-		p.log.Info(fmt.Sprintf("concurrency %d → %d: %s", c.From, c.To, oneLine(c.Reason)))
+		p.log.Info(fmt.Sprintf("concurrency %d → %d: %s", c.From, c.To, view.Line(c.Reason)))
 	}
 }
 
-func (p *progress) attempt(task string, ended trajectory.AttemptEnded) {
+func (p *Progress) attempt(task string, ended trajectory.AttemptEnded) {
 	if strings.HasPrefix(ended.Reason, prompt.RunMoneySpent) {
-		p.warnOnce("the budget of the whole run (--max-cost) is spent: an attempt ended without an answer")
+		p.WarnOnce("the budget of the whole run (--max-cost) is spent: an attempt ended without an answer")
 	}
 	p.mu.Lock()
 	p.count(task, ended)
@@ -245,7 +250,7 @@ func (p *progress) attempt(task string, ended trajectory.AttemptEnded) {
 }
 
 // count counts how an attempt ended as the plan's limits do.
-func (p *progress) count(task string, ended trajectory.AttemptEnded) {
+func (p *Progress) count(task string, ended trajectory.AttemptEnded) {
 	switch {
 	case ended.Outcome != trajectory.Errored:
 		p.made[task]++
@@ -254,15 +259,15 @@ func (p *progress) count(task string, ended trajectory.AttemptEnded) {
 	}
 }
 
-// planned takes from the plan what makes an end of a task that keeps failing.
-func (p *progress) planned(m ledger.Manifest) {
+// Planned takes from the plan what makes an end of a task that keeps failing.
+func (p *Progress) Planned(m ledger.Manifest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tries = m.Retry.AttemptsPerTask
 }
 
 // settled counts a task for which no further attempt is made.
-func (p *progress) settled(task string) {
+func (p *Progress) settled(task string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bar != nil && !p.ended[task] {
@@ -271,8 +276,8 @@ func (p *progress) settled(task string) {
 	p.ended[task] = true
 }
 
-// warn says what went wrong, above the bar if there is one.
-func (p *progress) warn(message string, pairs ...any) {
+// Warn says what went wrong, above the bar if there is one.
+func (p *Progress) Warn(message string, pairs ...any) {
 	if p.log != nil {
 		p.log.Warn(message, pairs...)
 		return
@@ -280,22 +285,22 @@ func (p *progress) warn(message string, pairs ...any) {
 	slog.New(slog.NewTextHandler(p, nil)).Warn(message, pairs...)
 }
 
-// warnOnce is warn, once for each message.
-func (p *progress) warnOnce(message string, pairs ...any) {
+// WarnOnce is Warn, once for each message.
+func (p *Progress) WarnOnce(message string, pairs ...any) {
 	p.mu.Lock()
 	before := p.told[message]
 	p.told[message] = true
 	p.mu.Unlock()
 	if !before {
-		p.warn(message, pairs...)
+		p.Warn(message, pairs...)
 	}
 }
 
-// trouble says what went wrong without harm to the run.
-func (p *progress) trouble(err error) { p.warn(oneLine(err.Error())) }
+// Trouble says what went wrong without harm to the run.
+func (p *Progress) Trouble(err error) { p.Warn(view.Line(err.Error())) }
 
 // sealed counts a task that is graded. It says that grading goes on, not how.
-func (p *progress) sealed() {
+func (p *Progress) sealed() {
 	p.mu.Lock()
 	p.seals++
 	first := p.seals == 1
@@ -306,7 +311,7 @@ func (p *progress) sealed() {
 }
 
 // state is what stands behind the bar.
-func (p *progress) state(decor.Statistics) string {
+func (p *Progress) state(decor.Statistics) string {
 	p.mu.Lock()
 	seals, limit := p.seals, p.limit
 	p.mu.Unlock()
@@ -321,7 +326,7 @@ func (p *progress) state(decor.Statistics) string {
 }
 
 // Write prints a line above the bar.
-func (p *progress) Write(b []byte) (int, error) {
+func (p *Progress) Write(b []byte) (int, error) {
 	if p.all == nil {
 		return p.out.Write(b)
 	}
@@ -332,9 +337,9 @@ func (p *progress) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// catchUp counts what a run had done before it was interrupted.
-func (p *progress) catchUp(f *ledger.Fold) {
-	p.planned(f.Manifest)
+// CatchUp counts what a run had done before it was interrupted.
+func (p *Progress) CatchUp(f *ledger.Fold) {
+	p.Planned(f.Manifest)
 	if before := f.Preflight(); before != nil {
 		p.charge(before.CostMicroUSD)
 	}
@@ -358,17 +363,17 @@ func (p *progress) catchUp(f *ledger.Fold) {
 	}
 }
 
-func (p *progress) spent() string {
+func (p *Progress) spent() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.known {
-		return dollars(nil)
+		return view.Dollars(nil)
 	}
-	return dollars(&p.cost)
+	return view.Dollars(&p.cost)
 }
 
-// done takes the bar down.
-func (p *progress) done() {
+// Done takes the bar down.
+func (p *Progress) Done() {
 	if p.bar == nil {
 		return
 	}
@@ -380,3 +385,39 @@ func (p *progress) done() {
 	p.bar.Abort(false)
 	p.all.Wait()
 }
+
+// redrawn is how often the bar is drawn.
+const redrawn = 150 * time.Millisecond
+
+// animate draws the bar now and then, until it is taken down. Its library would do
+// that by itself, also over what a person types while somebody is asked.
+func (p *Progress) animate() {
+	tick := time.NewTicker(redrawn)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.closed:
+			return
+		case <-tick.C:
+			if !p.still.Load() {
+				p.draw()
+			}
+		}
+	}
+}
+
+func (p *Progress) draw() {
+	select {
+	case p.redraw <- time.Now():
+	case <-p.closed:
+	}
+}
+
+// Hold keeps the bar still until Release; what is written meanwhile is shown at once.
+func (p *Progress) Hold() { p.still.Store(true) }
+
+// Release lets the bar be drawn after Hold.
+func (p *Progress) Release() { p.still.Store(false) }
+
+// Held reports whether the bar is kept still.
+func (p *Progress) Held() bool { return p.still.Load() }

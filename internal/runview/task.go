@@ -1,31 +1,98 @@
-package main
+// Package runview shows a run to a person: its progress while it runs (Progress), its scores
+// and tasks (Summary, Tasks), and what happened at one task (Task, Follower). Text from
+// outside is escaped and indented, so that it cannot look like a line of this program.
+package runview
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 )
 
-// shownLines bounds how much of a long text show prints.
+// Task writes a task of the run in dir step by step; records are its ended attempts.
+// Text from outside is indented, or on the line that names it, so that it cannot pass for a
+// line of this program.
+func Task(out io.Writer, dir fs.FS, found *ledger.Run, task *ledger.Task, records []ledger.Trajectory, wholeDiff bool) error {
+	told, err := toldOf(dir, found, task.Plan.TaskID)
+	if err != nil {
+		return err
+	}
+	w := &strings.Builder{}
+	w.WriteString(Notices(found.Manifest))
+	fmt.Fprintf(w, "task %s, level %d\n\n", view.Line(task.Plan.TaskID), task.Plan.Level)
+	section(w, "question", told.question)
+	if task.Plan.FileName != "" {
+		fmt.Fprintf(w, "attachment: %s\n\n", view.Line(task.Plan.FileName))
+	}
+	for i, r := range records {
+		writeAttempt(w, r, task.Attempts[i], told, wholeDiff)
+		if found.Manifest.Voting.Rule == ledger.VoteMajority {
+			writeVote(w, task, task.Attempts[i])
+		}
+	}
+	if open := task.Open(); open != nil {
+		fmt.Fprintf(w, "attempt %d: open, %d turns and %d tool calls so far\n", open.Number, open.Turns, open.ToolCalls)
+	}
+	writeVerdicts(w, task)
+	if task.Sealed != nil && task.Sealed.Outcome == trajectory.Skipped && found.Manifest.Budgets.RunCostMicroUSD > 0 {
+		fmt.Fprintf(w, "not begun: %s\n", runBudget(found.Manifest.Budgets))
+	}
+	_, err = io.WriteString(out, visible.Text(w.String()))
+	return err
+}
+
+// told is what the journal says of a task beside its trajectories.
+type told struct {
+	question  string
+	condensed map[int][][]trajectory.ContextCondensed // of each attempt: what stands before its first prompt, its second, …
+	governed  governed
+}
+
+// toldOf reads the journal for a task.
+func toldOf(dir fs.FS, found *ledger.Run, task string) (told, error) {
+	f, err := dir.Open(trajectory.JournalFile)
+	if err != nil {
+		return told{}, err
+	}
+	defer f.Close()
+	all, before := told{question: "(not begun)", condensed: map[int][][]trajectory.ContextCondensed{}, governed: governed{}}, []trajectory.ContextCondensed(nil)
+	_, _, err = trajectory.ReadJournal(f, found.Manifest.RunID, found.ManifestSHA256, func(e trajectory.Event, _ []byte) error {
+		if e.TaskID != task {
+			return nil
+		}
+		switch p := e.Payload.(type) {
+		case trajectory.TaskStarted:
+			all.question, before = p.Question, nil
+		case trajectory.ContextCondensed:
+			before = append(before, p)
+		case trajectory.ContextCompiled:
+			all.condensed[e.Attempt] = append(all.condensed[e.Attempt], before)
+			before = nil
+		}
+		all.governed.add(e)
+		return nil
+	})
+	return all, err
+}
+
+// shownLines bounds how much of a long text is shown.
 const shownLines = 12
 
 func section(w io.Writer, title, text string) {
-	fmt.Fprintf(w, "%s:\n%s\n", title, indent(text))
+	fmt.Fprintf(w, "%s:\n%s\n", title, Head(text))
 }
 
-func indent(text string) string {
+// Head returns the first lines of a text, indented, and how many more there are.
+func Head(text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	more := ""
 	if len(lines) > shownLines {
@@ -39,11 +106,11 @@ func indent(text string) string {
 func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt, told told, wholeDiff bool) {
 	fmt.Fprintf(w, "attempt %d: %s", r.Attempt, a.Ended.Outcome)
 	if a.Ended.Reason != "" {
-		fmt.Fprintf(w, " (%s)", oneLine(a.Ended.Reason))
+		fmt.Fprintf(w, " (%s)", view.Line(a.Ended.Reason))
 	}
 	fmt.Fprintln(w)
 	if a.Error != nil {
-		fmt.Fprintf(w, "  failed: %s: %s\n", oneLine(a.Error.Stage), oneLine(a.Error.Message))
+		fmt.Fprintf(w, "  failed: %s: %s\n", view.Line(a.Error.Stage), view.Line(a.Error.Message))
 	}
 	turn, prompts, condensed := 0, 0, told.condensed[r.Attempt]
 	for i, step := range r.Steps {
@@ -71,7 +138,7 @@ func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt, told told
 	}
 	fmt.Fprintln(w)
 	if r.FinalAnswer != nil {
-		fmt.Fprintf(w, "  answer: %s (rule %s)\n", oneLine(*r.FinalAnswer), oneLine(a.Answer.Rule))
+		fmt.Fprintf(w, "  answer: %s (rule %s)\n", view.Line(*r.FinalAnswer), view.Line(a.Answer.Rule))
 	}
 	writeChange(w, a.Ended.Workspace, wholeDiff)
 }
@@ -95,14 +162,14 @@ const cancelled = "cancelled"
 func writePictures(w io.Writer, p ledger.PromptStep) {
 	for _, m := range p.Messages {
 		if m.Image.Path != "" {
-			fmt.Fprintf(w, "  shown with the question: %s (%s, %d bytes)\n", oneLine(m.Image.Path), oneLine(m.Image.MediaType), m.Image.Bytes)
+			fmt.Fprintf(w, "  shown with the question: %s (%s, %d bytes)\n", view.Line(m.Image.Path), view.Line(m.Image.MediaType), m.Image.Bytes)
 		}
 	}
 }
 
 func writeCondensed(w io.Writer, condensed []trajectory.ContextCondensed) {
 	for _, c := range condensed {
-		fmt.Fprintf(w, "  condensed: %s taken out to make room (%s)\n", counted(len(c.Messages), "result"), oneLine(c.Reason))
+		fmt.Fprintf(w, "  condensed: %s taken out to make room (%s)\n", view.Count(len(c.Messages), "result"), view.Line(c.Reason))
 	}
 }
 
@@ -110,17 +177,17 @@ func writeStep(w io.Writer, step any) {
 	switch s := step.(type) {
 	case ledger.LLMCallStep:
 		if s.Error != nil {
-			fmt.Fprintf(w, "  model failed: %d %s\n", s.Error.Status, oneLine(s.Error.Message))
+			fmt.Fprintf(w, "  model failed: %d %s\n", s.Error.Status, view.Line(s.Error.Message))
 			return
 		}
-		fmt.Fprintf(w, "  model %s: %d tokens in, %d out, %d ms\n%s", oneLine(s.ResponseModel), s.TokensIn, s.TokensOut, s.LatencyMs, indent(spoken(s.Head)))
+		fmt.Fprintf(w, "  model %s: %d tokens in, %d out, %d ms\n%s", view.Line(s.ResponseModel), s.TokensIn, s.TokensOut, s.LatencyMs, Head(spoken(s.Head)))
 		if len(s.UnrecordedChannels) > 0 {
-			fmt.Fprintf(w, "  unrecorded channels: %s\n", oneLine(strings.Join(s.UnrecordedChannels, ", ")))
+			fmt.Fprintf(w, "  unrecorded channels: %s\n", view.Line(strings.Join(s.UnrecordedChannels, ", ")))
 		}
 	case ledger.ToolCallStep:
-		fmt.Fprintf(w, "  call %s(%s)\n", oneLine(s.Name), oneLine(arguments(s)))
+		fmt.Fprintf(w, "  call %s(%s)\n", view.Line(s.Name), view.Line(arguments(s)))
 		if len(s.RuleHits) > 0 {
-			fmt.Fprintf(w, "  rules hit: %s\n", oneLine(strings.Join(s.RuleHits, ", ")))
+			fmt.Fprintf(w, "  rules hit: %s\n", view.Line(strings.Join(s.RuleHits, ", ")))
 		}
 	case ledger.ToolResultStep:
 		what := "result"
@@ -129,12 +196,12 @@ func writeStep(w io.Writer, step any) {
 		} else if s.IsError {
 			what = "error"
 		}
-		fmt.Fprintf(w, "  %s of %s: %d bytes\n%s", what, oneLine(s.Name), s.Bytes, indent(s.Head))
+		fmt.Fprintf(w, "  %s of %s: %d bytes\n%s", what, view.Line(s.Name), s.Bytes, Head(s.Head))
 		if s.Model != nil {
-			fmt.Fprintf(w, "    made by model %s: %d tokens in, %d out\n", oneLine(s.Model.RequestedModel), s.Model.Tokens.In, s.Model.Tokens.Out)
+			fmt.Fprintf(w, "    made by model %s: %d tokens in, %d out\n", view.Line(s.Model.RequestedModel), s.Model.Tokens.In, s.Model.Tokens.Out)
 		}
 		for _, u := range s.URLs {
-			fmt.Fprintf(w, "    %d %s\n", u.Status, oneLine(u.URL))
+			fmt.Fprintf(w, "    %d %s\n", u.Status, view.Line(u.URL))
 		}
 	}
 }
@@ -190,7 +257,7 @@ func verdicts(j *trajectory.Judgment) string {
 	case !slices.Contains([]string{judge.PathOfficial, judge.PathNoAnswer, judge.PathNoJudge}, j.Path): // which need one to be judged
 		judged = ", not judged"
 	}
-	return fmt.Sprintf("official %s%s (%s)", correct(&j.Official), judged, oneLine(j.Path))
+	return fmt.Sprintf("official %s%s (%s)", correct(&j.Official), judged, view.Line(j.Path))
 }
 
 func correct(v *bool) string {
@@ -215,100 +282,14 @@ func spoken(head string) string {
 	return m.Content
 }
 
-// stepLine is what show --follow prints of a step with --json.
-type stepLine struct {
-	Attempt   int    `json:"attempt"`
-	Seq       int64  `json:"seq"`
-	Step      any    `json:"step"` // as in trajectories.jsonl; a tool_call is printed before it is decided and has no rule hits yet
-	TaskID    string `json:"task_id"`
-	Timestamp string `json:"timestamp"`
-}
-
-// followPoll is how often a journal is looked at that is followed.
-const followPoll = 200 * time.Millisecond
-
-// followRun prints the steps of a run, or of the task whose id starts with prefix,
-// as the journal gets them.
-func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) error {
-	if err := isRun(dir); err != nil {
-		return err
-	}
-	stop := a.catchSignals(ctx)
-	defer stop.release()
-	files, task, marked := os.DirFS(dir), "", ""
-	v := &follower{w: a.stdout}
-	var untrusted error
-	err := ledger.Follow(files, func(run *ledger.Run) error {
-		if untrusted = a.checkSigner(run); untrusted != nil { // following may take hours
-			a.warn(untrusted.Error())
-		}
-		if !asJSON {
-			if _, err := io.WriteString(a.stdout, notices(run.Manifest)); err != nil {
-				return err
-			}
-		}
-		if prefix == "" {
-			return nil
-		}
-		t, err := oneTask(run.Fold, prefix)
-		if err == nil {
-			task = t.Plan.TaskID
-		}
-		return err
-	}, func() error {
-		if now, err := ledger.ReadMarker(files); err == nil && now != marked {
-			marked = now
-			fmt.Fprintf(a.stderr, "gaia: recording failed: %s; the journal may get no more steps\n", oneLine(now))
-		}
-		select {
-		case <-stop.ctx.Done():
-			return stop.ctx.Err()
-		case <-time.After(followPoll):
-			return nil
-		}
-	}, func(f *ledger.Fold, e trajectory.Event) error {
-		if err := stop.ctx.Err(); err != nil {
-			return err
-		}
-		if task != "" && e.TaskID != task {
-			return nil
-		}
-		var err error
-		if asJSON {
-			err = a.printStepLine(f, e)
-		} else {
-			err = v.event(f, e)
-		}
-		if _, sealed := e.Payload.(trajectory.TaskSealed); sealed && task != "" && err == nil {
-			return fs.SkipAll
-		}
-		return err
-	})
-	if errors.Is(err, ledger.ErrRemoved) {
-		err = fail(exitFailure, fmt.Errorf("%q: %w", dir, err))
-	}
-	return firstOf(untrusted, err)
-}
-
-// printStepLine prints the step of an event on a line, if it gives one.
-func (a *app) printStepLine(f *ledger.Fold, e trajectory.Event) error {
-	if e.Attempt == 0 {
-		return nil
-	}
-	step := f.Task(e.TaskID).Attempts[e.Attempt-1].StepOf(e)
-	if step == nil {
-		return nil
-	}
-	return a.printJSON(stepLine{Attempt: e.Attempt, Seq: e.Seq, Step: step, TaskID: e.TaskID, Timestamp: e.Timestamp})
-}
-
-// follower prints events as text, under the task, attempt and turn that they are of.
-type follower struct {
-	w     io.Writer
+// Follower prints events as text, under the task, attempt and turn that they are of.
+type Follower struct {
+	W     io.Writer
 	under string
 }
 
-func (v *follower) event(f *ledger.Fold, e trajectory.Event) error {
+// Event prints an event; f has taken it.
+func (v *Follower) Event(f *ledger.Fold, e trajectory.Event) error {
 	w := &strings.Builder{}
 	if e.TaskID == "" {
 		switch p := e.Payload.(type) {
@@ -330,7 +311,7 @@ func (v *follower) event(f *ledger.Fold, e trajectory.Event) error {
 	if under := under(e); under != v.under {
 		head, v.under = under, under
 	}
-	_, err := io.WriteString(v.w, visible.Text(head+w.String()))
+	_, err := io.WriteString(v.W, visible.Text(head+w.String()))
 	return err
 }
 
@@ -339,7 +320,7 @@ func under(e trajectory.Event) string {
 	if e.TaskID == "" {
 		return ""
 	}
-	line := "task " + oneLine(e.TaskID)
+	line := "task " + view.Line(e.TaskID)
 	if e.Attempt > 0 {
 		line += fmt.Sprintf(", attempt %d", e.Attempt)
 	}
@@ -354,24 +335,24 @@ func under(e trajectory.Event) string {
 func writeEvent(w *strings.Builder, t *ledger.Task, e trajectory.Event) {
 	switch p := e.Payload.(type) {
 	case trajectory.TaskStarted:
-		fmt.Fprintf(w, "  question:\n%s", indent(p.Question))
+		fmt.Fprintf(w, "  question:\n%s", Head(p.Question))
 		if p.FileName != "" {
-			fmt.Fprintf(w, "  attachment: %s\n", oneLine(p.FileName))
+			fmt.Fprintf(w, "  attachment: %s\n", view.Line(p.FileName))
 		}
 		return
 	case trajectory.ContextCondensed:
 		writeCondensed(w, []trajectory.ContextCondensed{p})
 		return
 	case trajectory.Error:
-		fmt.Fprintf(w, "  failed: %s: %s\n", oneLine(p.Stage), oneLine(p.Message))
+		fmt.Fprintf(w, "  failed: %s: %s\n", view.Line(p.Stage), view.Line(p.Message))
 		return
 	case trajectory.AnswerCommitted:
-		fmt.Fprintf(w, "  answer: %s (rule %s)\n", oneLine(p.Answer), oneLine(p.Rule))
+		fmt.Fprintf(w, "  answer: %s (rule %s)\n", view.Line(p.Answer), view.Line(p.Rule))
 		return
 	case trajectory.AttemptEnded:
 		fmt.Fprintf(w, "  ended: %s", p.Outcome)
 		if p.Reason != "" {
-			fmt.Fprintf(w, " (%s)", oneLine(p.Reason))
+			fmt.Fprintf(w, " (%s)", view.Line(p.Reason))
 		}
 		fmt.Fprintln(w)
 		writeChange(w, p.Workspace, false)
@@ -384,7 +365,7 @@ func writeEvent(w *strings.Builder, t *ledger.Task, e trajectory.Event) {
 		return
 	case trajectory.PolicyDecision:
 		if len(p.RuleIDs) > 0 {
-			fmt.Fprintf(w, "  rules hit by %s: %s\n", oneLine(p.CallID), oneLine(strings.Join(p.RuleIDs, ", ")))
+			fmt.Fprintf(w, "  rules hit by %s: %s\n", view.Line(p.CallID), view.Line(strings.Join(p.RuleIDs, ", ")))
 		}
 	}
 	switch step := t.Attempts[e.Attempt-1].StepOf(e).(type) {

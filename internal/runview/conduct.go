@@ -1,4 +1,4 @@
-package main
+package runview
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -55,7 +56,7 @@ func (g governed) write(w io.Writer, at callAt) {
 			if len(p.RuleIDs) > 0 {
 				why = "for " + strings.Join(p.RuleIDs, ", ")
 			}
-			fmt.Fprintf(w, "  approval asked: %s\n", oneLine(why))
+			fmt.Fprintf(w, "  approval asked: %s\n", view.Line(why))
 		case trajectory.ApprovalResolved:
 			fmt.Fprintf(w, "  approval %s\n", resolved(p))
 		case trajectory.PolicyViolation:
@@ -64,9 +65,9 @@ func (g governed) write(w io.Writer, at callAt) {
 			if p.Class == string(policy.DeniedByMode) {
 				what = "denial by mode"
 			}
-			fmt.Fprintf(w, "  %s: %s\n", what, oneLine(p.Description))
+			fmt.Fprintf(w, "  %s: %s\n", what, view.Line(p.Description))
 		case trajectory.CheckpointSaved:
-			fmt.Fprintf(w, "  checkpoint: %s kept\n", counted(len(p.Workspace), "file"))
+			fmt.Fprintf(w, "  checkpoint: %s kept\n", view.Count(len(p.Workspace), "file"))
 		case trajectory.Rollback:
 			writeRollback(w, p, violation)
 		}
@@ -87,13 +88,13 @@ func resolved(p trajectory.ApprovalResolved) string {
 	case trajectory.ByNoTerminal:
 		return answer + ": there is no terminal to ask on"
 	}
-	return answer + " by " + oneLine(p.By)
+	return answer + " by " + view.Line(p.By)
 }
 
 // writeRollback leaves out a reason that has just been told as that of a violation.
 func writeRollback(w io.Writer, p trajectory.Rollback, told string) {
 	if p.Reason != told {
-		fmt.Fprintf(w, "  to be rolled back: %s\n", oneLine(p.Reason))
+		fmt.Fprintf(w, "  to be rolled back: %s\n", view.Line(p.Reason))
 	}
 	restored := "nothing had changed"
 	if len(p.Restored) > 0 {
@@ -113,13 +114,13 @@ func writeChange(w io.Writer, c *trajectory.WorkspaceChange, whole bool) {
 		return
 	}
 	fmt.Fprintf(w, "  workspace: %s changed: %s; %d lines added, %d removed, %d reworked\n",
-		counted(len(c.Files), "file"), paths(c.Files), c.Added, c.Removed, c.Reworked)
+		view.Count(len(c.Files), "file"), paths(c.Files), c.Added, c.Removed, c.Reworked)
 	switch {
 	case c.Diff == "":
 	case whole:
 		fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(strings.TrimRight(c.Diff, "\n"), "\n", "\n    "))
 	default:
-		fmt.Fprint(w, indent(c.Diff))
+		fmt.Fprint(w, Head(c.Diff))
 	}
 	if c.Truncated && whole {
 		fmt.Fprintln(w, "    … the journal has no more of it")
@@ -128,15 +129,15 @@ func writeChange(w io.Writer, c *trajectory.WorkspaceChange, whole bool) {
 
 func paths(all []string) string {
 	named := all[:min(len(all), shownPaths)]
-	text := oneLine(strings.Join(named, ", "))
+	text := view.Line(strings.Join(named, ", "))
 	if more := len(all) - len(named); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
 
-// rulesBroken counts what was done about the calls of a run, "" if nothing was.
-func rulesBroken(f *ledger.Fold) string {
+// RulesBroken counts what was done about the calls of a run, "" if nothing was.
+func RulesBroken(f *ledger.Fold) string {
 	var all trajectory.Conduct
 	for _, t := range f.Tasks {
 		for _, a := range t.Attempts {
@@ -146,12 +147,12 @@ func rulesBroken(f *ledger.Fold) string {
 	if all == (trajectory.Conduct{}) {
 		return ""
 	}
-	return conducted(all)
+	return Conduct(all)
 }
 
-// conducted says what was done about calls.
-func conducted(c trajectory.Conduct) string {
-	text := counted(c.Denials.Violations(), "violation") + ", " + counted(c.Rollbacks, "rollback")
+// Conduct says what was done about calls.
+func Conduct(c trajectory.Conduct) string {
+	text := view.Count(c.Denials.Violations(), "violation") + ", " + view.Count(c.Rollbacks, "rollback")
 	for _, more := range []struct {
 		n    int
 		what string
