@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -15,8 +16,9 @@ import (
 // version is the program's own; the build adds the commit.
 const version = "0.2.0"
 
-// harness says which program this is, down to the executable's digest.
-func harness() (trajectory.Harness, error) {
+// harness describes this program: its version, its commit and the digest of its
+// executable, which is read once.
+var harness = sync.OnceValues(func() (trajectory.Harness, error) {
 	h, f, err := thisProgram()
 	if err != nil {
 		return h, err
@@ -28,7 +30,7 @@ func harness() (trajectory.Harness, error) {
 	}
 	h.ExecutableSHA256 = sign.DigestOf(sum)
 	return h, nil
-}
+})
 
 // thisProgram says which program this is by what was built into it, and opens its
 // executable, which the caller must close.
