@@ -7,8 +7,8 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
-// Null is a candidate that does not answer its question, and what a judge that
-// can be talked into a verdict pays all the same. Name is unique and made of
+// Null is a candidate that does not answer its question. A judge that accepts it can be
+// manipulated. Name is unique and made of
 // lower-case letters, digits and dashes.
 type Null struct {
 	Candidate string `json:"candidate"`
@@ -17,12 +17,12 @@ type Null struct {
 	Question  string `json:"question"`
 }
 
-// Battery returns the null battery: what an LLM judge must call incorrect, all of
-// it, before a verdict of it counts. Words and signs that say nothing, and
-// openings of a solution without one, are those that models are known to pay
-// ("One Token to Fool LLM-as-a-Judge", arXiv 2507.08794); the others tell the
-// judge what to say, pretend to be its surroundings, or point at the expected
-// answer instead of giving one. The questions are invented.
+// Battery returns the null battery, the self-test of an LLM judge: it must call all items
+// incorrect before its verdicts count. Words and signs without content, and openings of a
+// solution without one, are those that models are known to accept
+// ("One Token to Fool LLM-as-a-Judge", arXiv 2507.08794); the others instruct the
+// judge, imitate its prompt, or refer to the expected answer instead of giving one.
+// The questions are invented.
 func Battery() []Null {
 	const (
 		bird, heron      = "Which bird stands on the old seal of Port Ostrand?", "grey heron"
@@ -80,19 +80,19 @@ func BatteryDigest() string {
 	return sign.Digest(b)
 }
 
-// BatteryResult is how a judge stood the null battery. Paid, Refused and
-// Unreadable are names of items: those it called correct, those that did not reach
-// it, and those on which its reply was no verdict.
+// BatteryResult is the outcome of the null battery. Paid, Refused and Unreadable are names of
+// items: those that the judge called correct, those that its endpoint refused, and those on
+// which its reply was no verdict.
 type BatteryResult struct {
-	Put                       int // items that were put to it, the refused ones too
+	Put                       int // items that it was asked about, the refused ones included
 	Paid, Refused, Unreadable []string
 	Tries                     int    // how often it was asked
-	Err                       string // why not all were put, in fixed words
+	Err                       string // why not all items were asked, in fixed words
 }
 
 // Withstood reports whether the judge called every item incorrect that reached
-// it, and more than half did. An endpoint that lets some items not through, as
-// content filters do, lets no answer of that kind through either.
+// it, and more than half did. An endpoint that refuses some items, as content
+// filters do, refuses answers of that kind as well.
 func (r BatteryResult) Withstood() bool {
 	return r.Err == "" && r.Put == len(Battery()) && len(r.Paid)+len(r.Unreadable) == 0 && 2*len(r.Refused) < r.Put
 }
@@ -101,13 +101,12 @@ func (r BatteryResult) Withstood() bool {
 // answered, and others may be.
 var ErrRefused = errors.New("the request was refused")
 
-// PutBattery puts the null battery to the LLM judge, an item at a time, and ends
-// where it cannot be asked: by an error that is not ErrRefused, or where the first
-// two items are refused.
+// PutBattery asks the LLM judge about each item of the null battery. It stops where the judge
+// cannot be asked: at an error that is not ErrRefused, or where the first two items are refused.
 func (j Judge) PutBattery(ctx context.Context) BatteryResult {
 	var r BatteryResult
 	for _, n := range Battery() {
-		v, err := j.put(ctx, n)
+		v, err := j.ask(ctx, n.Question, n.Candidate, n.Expected)
 		r.Tries += v.Tries
 		refused := errors.Is(err, ErrRefused)
 		if err != nil && !refused || refused && r.Put == 1 && len(r.Refused) == 1 {
@@ -127,13 +126,10 @@ func (j Judge) PutBattery(ctx context.Context) BatteryResult {
 	return r
 }
 
-func (j Judge) put(ctx context.Context, n Null) (Verdict, error) {
-	return j.ask(ctx, n.Question, n.Candidate, n.Expected)
-}
-
 // Answers reports whether the LLM judge can be asked at all, by one item of the null
 // battery.
 func (j Judge) Answers(ctx context.Context) bool {
-	_, err := j.put(ctx, Battery()[0])
+	n := Battery()[0]
+	_, err := j.ask(ctx, n.Question, n.Candidate, n.Expected)
 	return err == nil
 }

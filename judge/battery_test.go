@@ -28,7 +28,7 @@ func TestBattery(t *testing.T) {
 		if QuestionScorer(&n.Candidate, n.Expected) || !QuestionScorer(&n.Expected, n.Expected) {
 			t.Errorf("%s: the official scorer pays it, or does not pay its gold answer", n.Name)
 		}
-		if Blank(n.Candidate) || n.Question == "" || len(n.Candidate) > MaxCandidateBytes {
+		if Blank(n.Candidate) || n.Question == "" || len(n.Candidate) > maxCandidateBytes {
 			t.Errorf("%s: nothing that would reach a judge", n.Name)
 		}
 		if strings.Contains(strings.ToLower(n.Candidate), strings.ToLower(n.Expected)) {
@@ -138,7 +138,7 @@ func TestPutBattery(t *testing.T) {
 // TestWithheld: no verdict of a judge that did not withstand the battery counts,
 // not one that it gave before either, and it is not asked.
 func TestWithheld(t *testing.T) {
-	long := strings.Repeat("a", MaxCandidateBytes+1)
+	long := strings.Repeat("a", maxCandidateBytes+1)
 	var told []string
 	known := func(Item) (bool, bool) { told = append(told, "known"); return true, true }
 	gone := errors.New("gone")

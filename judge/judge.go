@@ -3,22 +3,22 @@
 //
 // QuestionScorer promises the verdict of the leaderboard's Python scorer for
 // every text Python can hold, from tables of one fixed Unicode version.
-// TestVectors shows it on recorded verdicts, the properties on any; the TestInterop
-// tests and FuzzQuestionScorer hold it (GAIA_INTEROP=1, python3) against a rendering
+// TestVectors shows it on recorded verdicts, the property tests on any text; the TestInterop
+// tests and FuzzQuestionScorer compare it (GAIA_INTEROP=1, python3) with an implementation
 // of the rules in testdata.
 //
 // Judge promises that a model can add a verdict but not talk itself into one. The
-// answer is sent as a JSON string (package prompt), cut to MaxCandidateBytes. A
+// answer is sent as a JSON string (package prompt), cut to maxCandidateBytes. A
 // reply counts only if it is the JSON object {"verdict":"correct"} or
 // {"verdict":"incorrect"}, white space of JSON allowed; other or repeated keys,
 // text or fences around it and other values do not count. What does not count
 // is asked again, up to MaxTries in all, and then the answer is not judged: a
 // failure is never a verdict. TestScore, TestInjection and FuzzReadVerdict show it.
 //
-// A verdict counts only from a judge that withstood the null battery ([Battery],
-// [Judge.PutBattery]): answers that say nothing, and instructions to the judge.
-// Judge.Withstood reports whether it did; where it did not, the answer is withheld
-// from it. TestWithheld shows it.
+// A verdict counts only from a judge that passed its self-test, the null battery ([Battery],
+// [Judge.PutBattery]): answers without content, and instructions to the judge.
+// Judge.Withstood reports whether it did; where it did not, it is not shown the answer.
+// TestWithheld shows it.
 //
 // The package reaches no network: an Asker carries the question to a model. Gold
 // answers stay in Item and in the request; no error text holds any of it.
@@ -36,16 +36,16 @@ import (
 	"github.com/gaia-harness/gaia/internal/prompt"
 )
 
-// MaxCandidateBytes is how much of an answer the LLM judge is shown; the
+// maxCandidateBytes is how much of an answer the LLM judge is shown; the
 // template judge.v1 states it too. The official scorer reads all of it.
-const MaxCandidateBytes = 4096
+const maxCandidateBytes = 4096
 
-// What is longer is not put to the LLM judge: a part of a question or of an
-// expected answer asks for something else. An expected answer of more bytes than
-// MaxCandidateBytes could not be matched, either.
+// maxQuestionBytes bounds the questions that the LLM judge is asked about. It is shown no part of a
+// question or of an expected answer, which could have another meaning. An expected answer of more bytes
+// than maxCandidateBytes could not be matched, either.
 const maxQuestionBytes = 32 << 10
 
-// DefaultTries is how often a Judge asks for a verdict whose MaxTries says nothing.
+// DefaultTries is how often a Judge asks for a verdict where MaxTries is 0.
 const DefaultTries = 2
 
 const (
@@ -70,8 +70,8 @@ type Reply struct {
 	LatencyMs                      int64
 }
 
-// Asker puts a request to the judging model. Retries of the transport are its
-// own affair: an error ends the judging of that answer.
+// Asker sends a request to the judging model. It retries transport failures itself:
+// an error ends the judging of that answer.
 type Asker interface {
 	Ask(ctx context.Context, r Request) (Reply, error)
 }
@@ -87,10 +87,10 @@ const (
 	PathOfficial   = "official"         // the official scorer says yes; no judge was asked
 	PathJudge      = "judge"            // the LLM judge gave a verdict
 	PathUnreadable = "judge_unreadable" // it was asked and gave none that could be read; not judged
-	PathError      = "judge_error"      // it could not be asked, or not be put to the null battery; not judged
+	PathError      = "judge_error"      // it could not be asked, or its self-test could not run; not judged
 	PathNoAnswer   = "no_answer"        // there is nothing to judge, which is incorrect
 	PathNoJudge    = "no_judge"         // there is no LLM judge; not judged
-	PathWithheld   = "withheld"         // kept from an LLM judge that did not withstand the null battery; not judged
+	PathWithheld   = "withheld"         // not shown to an LLM judge that failed its self-test; not judged
 	PathTooLong    = "too_long"         // question or expected answer are too long for one; not judged
 )
 
@@ -102,7 +102,7 @@ type Verdict struct {
 	Reply    *Reply // the last reply, read or not; nil where there was none
 	Tries    int    // how often the LLM judge was asked
 	Err      string // why not judged, in fixed words without anything of item or reply
-	Known    bool   // the verdict was given before: nobody was asked
+	Known    bool   // the verdict was given before: the model was not asked
 }
 
 // Judge scores items. The zero value has no LLM judge.
@@ -113,9 +113,9 @@ type Judge struct {
 	// Known returns the LLM judge's verdict on an item if it has given one
 	// before; nil = it has not. It is asked only where Asker would be.
 	Known func(Item) (correct, found bool)
-	// Withstood reports whether the LLM judge withstood the null battery: else
-	// neither Asker nor Known is asked. An error means that this cannot be told now.
-	// Nil means that it did.
+	// Withstood reports whether the LLM judge passed its self-test, the null battery; if
+	// not, neither Asker nor Known is asked. An error means that this is not known now.
+	// Nil means that it passed.
 	Withstood func(context.Context) (bool, error)
 }
 
@@ -137,7 +137,7 @@ func (j Judge) Score(ctx context.Context, it Item) Verdict {
 		v.Judged = new(v.Official)
 		return v
 	}
-	if len(it.Question) > maxQuestionBytes || len(it.Gold) > MaxCandidateBytes {
+	if len(it.Question) > maxQuestionBytes || len(it.Gold) > maxCandidateBytes {
 		return Verdict{Path: PathTooLong, Err: "the question or the expected answer is too long for a judge"}
 	}
 	if j.Withstood != nil {
@@ -192,7 +192,7 @@ const (
 	notAsked    = "the judge could not be asked"
 )
 
-// Problems returns all that [BatteryResult] can say of why not all items were put.
+// Problems returns all values of [BatteryResult.Err] besides "".
 func Problems() []string { return []string{tookTooLong, interrupted, notAsked} }
 
 // describe puts an asker's error in fixed words: its own may quote the request,
@@ -207,7 +207,7 @@ func describe(err error) string {
 	return notAsked
 }
 
-// readVerdict takes the one object there is to a verdict and nothing else.
+// readVerdict reads a reply, which must be an object with a verdict and nothing else.
 func readVerdict(text string) (correct, ok bool) {
 	var v struct {
 		Verdict string `json:"verdict"`
@@ -218,9 +218,8 @@ func readVerdict(text string) (correct, ok bool) {
 	return v.Verdict == "correct", v.Verdict == "correct" || v.Verdict == "incorrect"
 }
 
-// Blank tells an answer that shows nothing: white space, controls, invisible
-// characters, fillers, marks without a letter, and what stands for something that
-// is not there.
+// Blank reports whether an answer has no visible character: white space, controls, invisible
+// characters, fillers, marks without a letter, and placeholders for missing objects are none.
 func Blank(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
 		switch r {
@@ -233,11 +232,11 @@ func Blank(s string) bool {
 
 // head cuts an answer to what the judge is shown, between two characters.
 func head(s string) string {
-	if len(s) <= MaxCandidateBytes {
+	if len(s) <= maxCandidateBytes {
 		return s
 	}
-	cut := MaxCandidateBytes
-	for cut > MaxCandidateBytes-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
+	cut := maxCandidateBytes
+	for cut > maxCandidateBytes-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
 		cut--
 	}
 	return s[:cut]

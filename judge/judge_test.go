@@ -155,10 +155,10 @@ func TestRequest(t *testing.T) {
 
 func TestLongCandidateIsCut(t *testing.T) {
 	for _, c := range []struct{ answer, want string }{
-		{strings.Repeat("a", MaxCandidateBytes), strings.Repeat("a", MaxCandidateBytes)},
-		{strings.Repeat("a", MaxCandidateBytes+1), strings.Repeat("a", MaxCandidateBytes)},
-		{"a" + strings.Repeat("\U0001f600", MaxCandidateBytes), "a" + strings.Repeat("\U0001f600", MaxCandidateBytes/4-1)},
-		{strings.Repeat("日", MaxCandidateBytes), strings.Repeat("日", MaxCandidateBytes/3)},
+		{strings.Repeat("a", maxCandidateBytes), strings.Repeat("a", maxCandidateBytes)},
+		{strings.Repeat("a", maxCandidateBytes+1), strings.Repeat("a", maxCandidateBytes)},
+		{"a" + strings.Repeat("\U0001f600", maxCandidateBytes), "a" + strings.Repeat("\U0001f600", maxCandidateBytes/4-1)},
+		{strings.Repeat("日", maxCandidateBytes), strings.Repeat("日", maxCandidateBytes/3)},
 	} {
 		s := &scripted{replies: []any{sayIncorrect}}
 		Judge{Asker: s}.Score(t.Context(), Item{Gold: "x", Answer: &c.answer})
@@ -166,17 +166,17 @@ func TestLongCandidateIsCut(t *testing.T) {
 		if object["candidate"] != c.want {
 			t.Errorf("%d bytes became %d, want %d", len(c.answer), len(object["candidate"]), len(c.want))
 		}
-		if !strings.Contains(s.asked[0].System, fmt.Sprint(MaxCandidateBytes)) {
+		if !strings.Contains(s.asked[0].System, fmt.Sprint(maxCandidateBytes)) {
 			t.Error("the judge is not told of the cut")
 		}
 	}
-	stray := strings.Repeat("\x80", 2*MaxCandidateBytes)
-	if got := head(stray); len(got) > MaxCandidateBytes || len(got) < MaxCandidateBytes-utf8.UTFMax {
+	stray := strings.Repeat("\x80", 2*maxCandidateBytes)
+	if got := head(stray); len(got) > maxCandidateBytes || len(got) < maxCandidateBytes-utf8.UTFMax {
 		t.Errorf("stray bytes cut to %d", len(got))
 	}
 
 	// The official scorer reads what the judge is not shown.
-	long := strings.Repeat("a", MaxCandidateBytes)
+	long := strings.Repeat("a", maxCandidateBytes)
 	if v := (Judge{}).Score(t.Context(), Item{Gold: long + "b", Answer: new(long + "c")}); v.Official {
 		t.Error("official verdict on a cut answer")
 	}

@@ -1,6 +1,9 @@
 package judge
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 type span struct{ first, last rune }
 
@@ -114,54 +117,37 @@ func isSpace(r rune) bool {
 	return false
 }
 
+// within reports whether one of the spans, which ascend, holds r.
 func within(spans []span, r rune) bool {
-	lo, hi := 0, len(spans)
-	for lo < hi {
-		m := (lo + hi) / 2
-		switch {
-		case r < spans[m].first:
-			hi = m
-		case r > spans[m].last:
-			lo = m + 1
-		default:
-			return true
-		}
+	_, found := slices.BinarySearchFunc(spans, r, func(s span, r rune) int { return compareRange(s.first, s.last, r) })
+	return found
+}
+
+// compareRange compares the range from first to last with r; 0 = it holds r.
+func compareRange(first, last, r rune) int {
+	switch {
+	case r < first:
+		return 1
+	case r > last:
+		return -1
 	}
-	return false
+	return 0
 }
 
 // lower is the simple lower case of a code point outside ASCII.
 func lower(r rune) rune {
-	lo, hi := 0, len(lowerRuns)
-	for lo < hi {
-		m := (lo + hi) / 2
-		switch run := &lowerRuns[m]; {
-		case r < run.first:
-			hi = m
-		case r > run.last:
-			lo = m + 1
-		case (r-run.first)%run.step != 0:
-			return r
-		default:
-			return r + run.delta
-		}
+	i, found := slices.BinarySearchFunc(lowerRuns[:], r, func(run lowerRun, r rune) int { return compareRange(run.first, run.last, r) })
+	if !found || (r-lowerRuns[i].first)%lowerRuns[i].step != 0 {
+		return r
 	}
-	return r
+	return r + lowerRuns[i].delta
 }
 
 // digit is the value of a decimal digit outside ASCII.
 func digit(r rune) (byte, bool) {
-	lo, hi := 0, len(digitZeros)
-	for lo < hi {
-		m := (lo + hi) / 2
-		switch zero := digitZeros[m]; {
-		case r < zero:
-			hi = m
-		case r > zero+9:
-			lo = m + 1
-		default:
-			return byte(r - zero), true
-		}
+	i, found := slices.BinarySearchFunc(digitZeros[:], r, func(zero, r rune) int { return compareRange(zero, zero+9, r) })
+	if !found {
+		return 0, false
 	}
-	return 0, false
+	return byte(r - digitZeros[i]), true
 }

@@ -36,7 +36,7 @@ func (c hubCache) pointer(commit, name string) string {
 	return filepath.Join(c.root, "snapshots", commit, filepath.FromSlash(name))
 }
 
-// ref returns the commit that a revision was last, "" where that is not known.
+// ref returns the commit that a revision last was, "" where that is not known.
 func (c hubCache) ref(revision string) string {
 	name := filepath.Join(c.root, "refs", filepath.FromSlash(revision))
 	if !isFile(name) {
@@ -83,7 +83,7 @@ func isFile(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// verify holds the bytes of f against digest and leaves f at its beginning.
+// verify checks the bytes of f against digest and leaves f at its beginning.
 func (c hubCache) verify(ctx context.Context, f *os.File, digest string) error {
 	got, err := digestOf(ctx, f, digest)
 	if err != nil {
@@ -94,7 +94,7 @@ func (c hubCache) verify(ctx context.Context, f *os.File, digest string) error {
 		if err != nil {
 			bytes = f.Name()
 		}
-		return sourceErrorf("remove "+bytes+" and start again: the file will be fetched anew",
+		return sourceErrorf("remove "+bytes+" and start again: the file will be fetched again",
 			"%q in the cache is not the file that the hub has: its digest is %s, not %s", f.Name(), got, digest)
 	}
 	_, err = f.Seek(0, io.SeekStart)
@@ -111,7 +111,7 @@ func digestOf(ctx context.Context, f *os.File, way string) (string, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return "", err
 	}
-	if _, err := io.Copy(sum, readerUntil(ctx, f)); err != nil {
+	if _, err := io.Copy(sum, contextReader{ctx, f}); err != nil {
 		return "", fmt.Errorf("reading %q: %w", f.Name(), err)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
@@ -169,16 +169,15 @@ func (c hubCache) link(commit, name, digest string) error {
 	return err
 }
 
-// readerUntil reads r until ctx ends.
-func readerUntil(ctx context.Context, r io.Reader) io.Reader {
-	return readerFunc(func(b []byte) (int, error) {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		return r.Read(b)
-	})
+// contextReader reads until ctx ends.
+type contextReader struct {
+	ctx context.Context
+	io.Reader
 }
 
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+func (r contextReader) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(b)
+}

@@ -1,4 +1,4 @@
-// Package loader reads GAIA's dataset layout and parts questions from answers.
+// Package loader reads GAIA's dataset layout and separates questions from answers.
 //
 // It promises exactly the tasks that were asked for, in the dataset's order, or an error that names the file, the row or
 // line and the remedy. The split is always an argument; there is no default here.
@@ -31,8 +31,8 @@
 //	datasets--<owner>--<name>/blobs/<digest>.incomplete   the beginning of them
 //	.locks/datasets--<owner>--<name>/<digest>.lock        held (flock) while the blob is fetched
 //
-// refs is written when a file of the commit has been had. Where the hub does not say which commit a revision is, refs
-// does. The bytes are held against the digest each time they are opened.
+// refs is written when a file of the commit was fetched. Where the hub does not say which commit a revision is, refs
+// does. The bytes are checked against the digest each time they are opened.
 //
 // # Question and answer
 //
@@ -62,12 +62,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 
 	"github.com/gaia-harness/gaia/internal/selection"
 	"golang.org/x/sync/errgroup"
 )
 
-// A Filter selects tasks of a split.
+// A Filter selects tasks of a split: by Levels and IDs, of these a Sample that Seed draws, or the first
+// Limit. Its zero value selects all.
 type Filter = selection.Filter
 
 // A FilterError says that a [Filter] asks for tasks that do not exist.
@@ -184,31 +186,25 @@ func (s *Set) HashAttachments(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(hashedAtOnce)
 	for i := range s.Tasks {
-		if t := &s.Tasks[i]; t.FileName != "" {
-			g.Go(func() (err error) {
-				t.Bytes, t.SHA256, err = s.hashAttachment(ctx, *t)
-				return err
-			})
+		t := &s.Tasks[i]
+		if t.FileName == "" {
+			continue
 		}
+		g.Go(func() error {
+			rc, err := s.Attachment(ctx, *t)
+			if err != nil {
+				return err
+			}
+			sum := sha256.New()
+			n, err := io.Copy(sum, rc)
+			if err = errors.Join(err, rc.Close()); err != nil {
+				return fmt.Errorf("reading %q, the attachment of task %q: %w", t.FileName, t.ID, err)
+			}
+			t.Bytes, t.SHA256 = n, "sha256:"+hex.EncodeToString(sum.Sum(nil))
+			return nil
+		})
 	}
 	return g.Wait()
-}
-
-// hashAttachment returns the size and the digest of a task's attachment.
-func (s *Set) hashAttachment(ctx context.Context, t Task) (n int64, sha256sum string, err error) {
-	rc, err := s.Attachment(ctx, t)
-	if err != nil {
-		return 0, "", err
-	}
-	sum := sha256.New()
-	n, err = io.Copy(sum, rc)
-	if cerr := rc.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return 0, "", fmt.Errorf("reading %q, the attachment of task %q: %w", t.FileName, t.ID, err)
-	}
-	return n, "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // metadataFiles returns the paths where a split's metadata may lie, the one that counts first.
@@ -219,11 +215,35 @@ func metadataFiles(split Split) []string {
 
 // readSplit reads the metadata of a split whole. name is that of the file it found.
 func readSplit(ctx context.Context, src Source, origin Origin, split Split) (name string, data []byte, rows []row, err error) {
-	name, data, err = readMetadata(ctx, src, origin, split)
-	if err != nil {
-		return "", nil, nil, err
+	names := metadataFiles(split)
+	name = names[0]
+	rc, err := src.Open(ctx, origin.Revision, name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotCached) {
+		if lines, lerr := src.Open(ctx, origin.Revision, names[1]); lerr == nil || errors.Is(err, fs.ErrNotExist) {
+			name, rc, err = names[1], lines, lerr
+		}
 	}
-	if rows, err = decodeMetadata(name, data, split); err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		remedy := "point at the folder that holds 2023/"
+		if origin.Hub != "" {
+			remedy = "choose a revision that has one of them"
+		}
+		return "", nil, nil, &SourceError{Reason: fmt.Sprintf("%s has neither %q nor %q", origin, names[0], names[1]), Remedies: []string{remedy}, cause: fs.ErrNotExist}
+	}
+	if err != nil {
+		return "", nil, nil, fmt.Errorf("opening %s of %s: %w", name, origin, err)
+	}
+	data, err = io.ReadAll(io.LimitReader(rc, maxMetadataBytes+1))
+	if cerr := rc.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil && len(data) > maxMetadataBytes {
+		err = fmt.Errorf("larger than %d bytes: %s", maxMetadataBytes, otherVersion)
+	}
+	if err == nil {
+		rows, err = decodeMetadata(name, data, split)
+	}
+	if err != nil {
 		return "", nil, nil, fmt.Errorf("reading %s of %s: %w", name, origin, err)
 	}
 	return name, data, rows, nil
@@ -262,39 +282,76 @@ func outline(rows []row) (ids []string, gold bool) {
 	return ids, gold
 }
 
-func readMetadata(ctx context.Context, src Source, origin Origin, split Split) (name string, data []byte, err error) {
-	names := metadataFiles(split)
-	name = names[0]
-	rc, err := src.Open(ctx, origin.Revision, name)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotCached) {
-		if lines, lerr := src.Open(ctx, origin.Revision, names[1]); lerr == nil || errors.Is(err, fs.ErrNotExist) {
-			name, rc, err = names[1], lines, lerr
-		}
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		remedy := "point at the folder that holds 2023/"
-		if origin.Hub != "" {
-			remedy = "choose a revision that has one of them"
-		}
-		return "", nil, &SourceError{Reason: fmt.Sprintf("%s has neither %q nor %q", origin, names[0], names[1]), Remedies: []string{remedy}, cause: fs.ErrNotExist}
-	}
-	if err != nil {
-		return "", nil, fmt.Errorf("opening %s of %s: %w", name, origin, err)
-	}
-	data, err = io.ReadAll(io.LimitReader(rc, maxMetadataBytes+1))
-	if cerr := rc.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil && len(data) > maxMetadataBytes {
-		err = fmt.Errorf("larger than %d bytes: %s", maxMetadataBytes, otherVersion)
-	}
-	if err != nil {
-		return "", nil, fmt.Errorf("reading %s of %s: %w", name, origin, err)
-	}
-	return name, data, nil
-}
-
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// A Split is a part of the dataset with a policy of its own about answers.
+type Split string
+
+// The splits of GAIA.
+const (
+	Validation Split = "validation" // answers are public
+	Test       Split = "test"       // answers are withheld
+)
+
+// ParseSplit reads the name of a split, as written in the dataset's own paths.
+func ParseSplit(s string) (Split, error) {
+	switch split := Split(s); split {
+	case Validation, Test:
+		return split, nil
+	case "":
+		return "", fmt.Errorf("no split given: want %q or %q", Validation, Test)
+	}
+	return "", fmt.Errorf("unknown split %q: want %q or %q", s, Validation, Test)
+}
+
+// A Task is a question with what belongs to it. It cannot carry an answer.
+type Task struct {
+	ID       string
+	Question string
+	Level    int    // 1 to 3
+	FileName string // name of the attachment, a single path element; "" where there is none
+
+	Bytes  int64  // size of the attachment, set by Set.HashAttachments
+	SHA256 string // "sha256:" and hex, of the attachment, set by Set.HashAttachments; "" before, and where there is none
+
+	filePath string // inside the dataset; "" where there is no attachment
+}
+
+// A Gold holds the answers of a [Set]. Printing or encoding it, or any value that holds it, shows none of them.
+type Gold struct {
+	// A function and not a map, since fmt prints the unexported fields of whatever holds a Gold without asking it.
+	open  func() map[string]string
+	count int
+}
+
+func newGold(answers map[string]string) Gold {
+	return Gold{open: func() map[string]string { return maps.Clone(answers) }, count: len(answers)}
+}
+
+// Map returns a copy of the answers by task id. It is the one way to read them.
+func (g Gold) Map() map[string]string {
+	if g.open == nil {
+		return map[string]string{}
+	}
+	return g.open()
+}
+
+// Len is the number of answers.
+func (g Gold) Len() int { return g.count }
+
+// String tells how many answers there are.
+func (g Gold) String() string { return fmt.Sprintf("%d gold answers (not shown)", g.count) }
+
+// GoString is String.
+func (g Gold) GoString() string { return g.String() }
+
+// Format is String under every verb.
+func (g Gold) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, g.String()) }
+
+// MarshalJSON refuses: an encoder that reaches a Gold is about to write answers where they do not belong.
+func (g Gold) MarshalJSON() ([]byte, error) {
+	return nil, fmt.Errorf("gold answers are not encoded: take them out by Map where they are due")
 }

@@ -1,10 +1,15 @@
 package loader
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The columns this package reads; in JSON lines they are keys.
@@ -153,4 +158,174 @@ func unlessWithheld(answer string) string {
 // errTooManyRows is of a file that is far larger than any split.
 func errTooManyRows(unit string) error {
 	return fmt.Errorf("more than %d %ss: %s", maxRows, unit, otherVersion)
+}
+
+// A member is what a line has for one key.
+type member struct {
+	kind jsontext.Kind // 0 = the key is missing
+	text string        // of a string; of a number under Level, as it is spelt
+}
+
+// decodeLines reads a file with one JSON object a line. Its text unfolds to less than its own length, so the limit on
+// the file is one on the text.
+func decodeLines(data []byte, split Split) ([]row, error) {
+	for _, mark := range []string{"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"} {
+		if bytes.HasPrefix(data, []byte(mark)) {
+			return nil, errors.New("line 1: starts with a byte order mark: save the file as UTF-8 without one, or " + fetchAgain)
+		}
+	}
+	var rows []row
+	at := place{unit: unitLine}
+	for len(data) > 0 {
+		at.number++
+		if at.number > maxRows {
+			return nil, errTooManyRows(at.unit)
+		}
+		line, rest, ended := bytes.Cut(data, []byte("\n"))
+		data = rest
+		if err := checkLine(line); err != nil {
+			return nil, fmt.Errorf("%s: %w", at.of("", ""), err)
+		}
+		members, err := readMembers(line, ended)
+		id := members[colID].text
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", at.of(id, ""), err)
+		}
+		if id == dummyID {
+			continue
+		}
+		f, err := checkMembers(members, at, split)
+		if err != nil {
+			return nil, err
+		}
+		r, err := f.row(at, split)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// checkLine refuses what editors and transfers do to line ends.
+func checkLine(line []byte) error {
+	switch {
+	case bytes.HasSuffix(line, []byte("\r")):
+		return errors.New("ends in CR LF: give the file LF line ends, or " + fetchAgain)
+	case len(bytes.TrimSpace(line)) == 0:
+		return errors.New("empty: delete the line, or " + fetchAgain)
+	}
+	return nil
+}
+
+// readMembers reads a line that is one JSON object. What has no column is passed over undecoded. ended says that a
+// newline follows. Beside an error stand the members before it, which may name the task.
+func readMembers(line []byte, ended bool) (map[string]member, error) {
+	members := make(map[string]member, 6)
+	d := jsontext.NewDecoder(bytes.NewBuffer(line))
+	if d.PeekKind() != jsontext.KindBeginObject {
+		return members, errors.New("not a JSON object: " + repairCopy)
+	}
+	_, err := d.ReadToken()
+	for err == nil && d.PeekKind() != jsontext.KindEndObject {
+		err = readMember(d, members)
+	}
+	if err == nil {
+		_, err = d.ReadToken()
+	}
+	if err != nil {
+		return members, jsonFault(err, ended)
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return members, errors.New("more follows the JSON object: give each object a line of its own, or " + fetchAgain)
+	}
+	return members, nil
+}
+
+func readMember(d *jsontext.Decoder, members map[string]member) error {
+	name, err := d.ReadToken()
+	if err != nil {
+		return err
+	}
+	key := name.String() // the next read overwrites the token
+	switch key {
+	case colID, colQuestion, colLevel, colGold, colFileName, colFilePath:
+	default:
+		return d.SkipValue()
+	}
+	m := member{kind: d.PeekKind()}
+	if m.kind != jsontext.KindString && (m.kind != jsontext.KindNumber || key != colLevel) {
+		if err := d.SkipValue(); err != nil {
+			return err
+		}
+	} else {
+		value, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		m.text = value.String()
+	}
+	members[key] = m
+	return nil
+}
+
+// jsonFault says what is wrong with a line that is not JSON.
+func jsonFault(err error, ended bool) error {
+	var syntax *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF) && !ended:
+		return errors.New("cut short: " + fetchAgain)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("ends within a JSON object: give each object one whole line, or " + fetchAgain)
+	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
+		return fmt.Errorf("the key %q is there twice: %s", syntax.JSONPointer.LastToken(), repairCopy)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("not JSON after byte %d: %w: %s", syntax.ByteOffset, syntax.Err, repairCopy)
+	}
+	return fmt.Errorf("%w: %s", err, repairCopy)
+}
+
+// checkMembers takes the fields out of members that are all there and of the right type.
+func checkMembers(members map[string]member, at place, split Split) (fields, error) {
+	id := members[colID].text
+	fault := func(key, reason string) (fields, error) {
+		return fields{}, fmt.Errorf("%s: %s: %s", at.of(id, key), reason, repairCopy)
+	}
+	for _, key := range []string{colID, colQuestion, colLevel, colGold, colFileName, colFilePath} {
+		m := members[key]
+		withheld := key == colGold && split == Test
+		switch {
+		case m.kind == jsontext.KindString, m.kind == jsontext.KindNumber && key == colLevel:
+		case m.kind == 0:
+			if !withheld && key != colFilePath {
+				return fault(key, "missing")
+			}
+		case m.kind == jsontext.KindNull:
+			if !withheld && key != colFileName && key != colFilePath {
+				return fault(key, "null")
+			}
+		default:
+			want := "text"
+			if key == colLevel {
+				want = "text or an integer"
+			}
+			return fault(key, fmt.Sprintf("a JSON %s: want %s", kindName(m.kind), want))
+		}
+	}
+	return fields{
+		id: id, question: members[colQuestion].text, level: members[colLevel].text, gold: members[colGold].text,
+		fileName: members[colFileName].text, filePath: members[colFilePath].text,
+	}, nil
+}
+
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case jsontext.KindNumber:
+		return "number"
+	case jsontext.KindBeginObject:
+		return "object"
+	case jsontext.KindBeginArray:
+		return "array"
+	}
+	return "boolean"
 }

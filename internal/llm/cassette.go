@@ -16,16 +16,19 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/renameio/v2"
 )
 
 // A cassette is a directory that keeps the answers of an endpoint, one file an exchange: see the
-// chapter of docs/formats.md. A Recorder fills it, a Player answers from it. Requests are known by
+// chapter of docs/formats.md. A Recorder fills it, a Player answers from it. Requests are identified by
 // a digest, whatever the host and however many are under way; the same request asked again gets
-// the next of its answers. It holds what models and endpoints said, and no request and no key.
+// the next of its answers. It holds the answers, but neither requests nor keys (decision 0071).
 
 const (
 	cassetteSchema = "gaia.cassette/1"
@@ -174,28 +177,23 @@ func decodeExchange(data []byte) (exchanged, error) {
 }
 
 // readExchange reads the n-th exchange of the requests with a digest. The error names the file.
-func readExchange(dir, digest string, n int) (exchanged, error) {
+func readExchange(dir, digest string, n int) (e exchanged, err error) {
 	path := filepath.Join(dir, exchangeName(digest, n))
-	e, err := func() (exchanged, error) {
-		info, err := os.Lstat(path)
-		switch {
-		case err != nil:
-			return exchanged{}, bare(err)
-		case !info.Mode().IsRegular() || info.Size() > maxExchange:
-			return exchanged{}, errors.New("not a regular file, or too large")
+	info, err := os.Lstat(path)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxExchange) {
+		err = errors.New("not a regular file, or too large")
+	}
+	if err == nil {
+		var data []byte
+		if data, err = os.ReadFile(path); err == nil {
+			e, err = decodeExchange(data)
 		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return exchanged{}, bare(err)
-		}
-		e, err := decodeExchange(data)
-		if err == nil && e.Request.digest() != digest {
-			err = errors.New("it is of another request than its name says")
-		}
-		return e, err
-	}()
+	}
+	if err == nil && e.Request.digest() != digest {
+		err = errors.New("its name is that of another request")
+	}
 	if err != nil {
-		return exchanged{}, fmt.Errorf("reading cassette file %q: %w", path, err)
+		return exchanged{}, fmt.Errorf("reading cassette file %q: %w", path, bare(err))
 	}
 	return e, nil
 }
@@ -209,50 +207,214 @@ func bare(err error) error {
 	return err
 }
 
+var exchangeFile = regexp.MustCompile(`^([0-9a-f]{64})-([1-9][0-9]{0,8})\.json$`)
+
 // openCassette reads every exchange of a cassette, and returns how many there are of each digest.
-// Files that are not called *.json are not looked at.
-func openCassette(dir string) (counts map[string]int, err error) {
+// It ignores files whose names do not end in .json, or begin with a dot.
+func openCassette(dir string) (map[string]int, error) {
+	fail := func(format string, args ...any) (map[string]int, error) {
+		return nil, fmt.Errorf("opening cassette %q: "+format, append([]any{dir}, args...)...)
+	}
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("opening cassette %q: %w", dir, bare(err))
+		return fail("%w", bare(err))
 	case !info.IsDir():
-		return nil, fmt.Errorf("opening cassette %q: not a directory", dir)
+		return fail("not a directory")
 	case info.Mode().Perm()&0o022 != 0:
-		return nil, fmt.Errorf("opening cassette %q: others than its owner may write there (chmod go-w helps)", dir)
+		return fail("others than its owner may write there (chmod go-w helps)")
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening cassette %q: %w", dir, bare(err))
+		return fail("%w", bare(err))
 	}
-	named := regexp.MustCompile(`^([0-9a-f]{64})-([1-9][0-9]{0,8})\.json$`)
-	counts, last := map[string]int{}, map[string]int{}
+	counts, present := map[string]int{}, map[string]bool{}
 	for _, f := range files {
 		if !strings.HasSuffix(f.Name(), ".json") || strings.HasPrefix(f.Name(), ".") {
 			continue
 		}
-		parts := named.FindStringSubmatch(f.Name())
+		parts := exchangeFile.FindStringSubmatch(f.Name())
 		if parts == nil {
-			return nil, fmt.Errorf("opening cassette %q: %q is not the name of an exchange", dir, f.Name())
+			return fail("%q is not the name of an exchange", f.Name())
 		}
 		n, _ := strconv.Atoi(parts[2]) // of at most nine digits
 		if _, err := readExchange(dir, parts[1], n); err != nil {
 			return nil, err
 		}
 		counts[parts[1]]++
-		last[parts[1]] = max(last[parts[1]], n)
+		present[f.Name()] = true
 	}
-	for digest, n := range last {
-		for i := 1; i <= n && counts[digest] < n; i++ {
-			if name := exchangeName(digest, i); !exists(filepath.Join(dir, name)) {
-				return nil, fmt.Errorf("opening cassette %q: %q is missing", dir, name)
+	for digest, n := range counts {
+		for i := range n {
+			if name := exchangeName(digest, i+1); !present[name] {
+				return fail("%q is missing", name)
 			}
 		}
 	}
 	return counts, nil
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+// Recorder is a transport that keeps every answer on a cassette before anyone sees it. An answer
+// that cannot be kept is none: the request fails with an *Error "not_recorded" that stops the run.
+// Requests without a whole answer are not recorded. One process at a time may record.
+type Recorder struct {
+	dir  string
+	next http.RoundTripper
+
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+// ErrRecorded means that a directory holds a cassette already.
+var ErrRecorded = errors.New("it holds a recording already")
+
+// NewRecorder starts a cassette in a directory, which it makes if there is none; one that holds a
+// cassette is refused with ErrRecorded. Requests go to next; nil = a plain transport without a proxy.
+func NewRecorder(dir string, next http.RoundTripper) (*Recorder, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("opening cassette %q: %w", dir, bare(err))
+	}
+	r, err := ContinueRecorder(dir, next)
+	if err == nil && len(r.counts) > 0 {
+		return nil, fmt.Errorf("opening cassette %q: %w", dir, ErrRecorded)
+	}
+	return r, err
+}
+
+// ContinueRecorder goes on with a cassette, of a run that goes on: what is asked again gets the next
+// number.
+func ContinueRecorder(dir string, next http.RoundTripper) (*Recorder, error) {
+	counts, err := openCassette(dir)
+	if err != nil {
+		return nil, err
+	}
+	if next == nil {
+		next = plainTransport()
+	}
+	return &Recorder{dir: dir, next: transport.Guard(next), counts: counts}, nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	asked, body, err := askedIn(req)
+	if err != nil {
+		return nil, err
+	}
+	sent := req.Clone(req.Context())
+	if req.Body != nil {
+		sent.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		sent.Body, _ = sent.GetBody()
+	}
+	res, err := r.next.RoundTrip(sent)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxRecorded))
+	if err != nil { // what it is, the client judges as ever
+		res.Body = io.NopCloser(io.MultiReader(bytes.NewReader(answer), broken{err}))
+		return res, nil
+	}
+	_, key, _ := strings.Cut(req.Header.Get("Authorization"), " ")
+	if err := r.keep(exchanged{asked, answeredWith(res, answer, key), cassetteSchema}); err != nil {
+		return nil, &Error{Code: "not_recorded", Stop: true, Message: err.Error()}
+	}
+	res.Body = io.NopCloser(bytes.NewReader(answer))
+	return res, nil
+}
+
+// keep writes an exchange under the next number of its request.
+func (r *Recorder) keep(e exchanged) error {
+	data, err := encodeExchange(e)
+	if err != nil {
+		return fmt.Errorf("the answer cannot be put on the cassette: %w", err)
+	}
+	digest := e.Request.digest()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	path := filepath.Join(r.dir, exchangeName(digest, r.counts[digest]+1))
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("cassette file %q is there already: does another process record there?", path)
+	}
+	if err := renameio.WriteFile(path, data, 0o600, renameio.WithTempDir(r.dir)); err != nil {
+		return fmt.Errorf("writing cassette file %q: %w", path, bare(err))
+	}
+	r.counts[digest]++
+	return nil
+}
+
+// broken is the rest of a body that could not be read.
+type broken struct{ err error }
+
+func (b broken) Read([]byte) (int, error) { return 0, b.err }
+
+// Player is a transport that answers from a cassette and reaches no network. The n-th time that a
+// request comes, it gets the n-th answer that was recorded for it. A request without one fails with an
+// *Error "not_on_cassette" that stops the run: it is not the run that was recorded.
+type Player struct {
+	dir    string
+	counts map[string]int
+
+	mu     sync.Mutex
+	played map[string]int
+}
+
+// NewPlayer opens a cassette and reads all of it once; a damaged file is an error that names it.
+func NewPlayer(dir string) (*Player, error) {
+	counts, err := openCassette(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(counts) == 0 {
+		return nil, fmt.Errorf("opening cassette %q: nothing is recorded there", dir)
+	}
+	return &Player{dir: dir, counts: counts, played: map[string]int{}}, nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p *Player) RoundTrip(req *http.Request) (*http.Response, error) {
+	asked, _, err := askedIn(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	e, err := p.next(asked)
+	var body []byte
+	if err == nil {
+		body, err = e.Response.bytes()
+	}
+	if err != nil {
+		return nil, &Error{Code: "not_on_cassette", Stop: true, Message: err.Error()}
+	}
+	header := http.Header{}
+	for name, value := range e.Response.Headers {
+		header.Set(name, value)
+	}
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", e.Response.Status, http.StatusText(e.Response.Status)), StatusCode: e.Response.Status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req,
+	}, nil
+}
+
+// next returns the next answer to a request.
+func (p *Player) next(asked askedFor) (exchanged, error) {
+	digest := asked.digest()
+	p.mu.Lock()
+	n := p.played[digest] + 1
+	recorded := n <= p.counts[digest]
+	if recorded {
+		p.played[digest] = n
+	}
+	p.mu.Unlock()
+	what := fmt.Sprintf("%s %s with the body %s", asked.Method, asked.Path, asked.BodySHA256)
+	switch {
+	case recorded:
+		return readExchange(p.dir, digest, n)
+	case n == 1:
+		return exchanged{}, fmt.Errorf("cassette %q has no answer to %s: the run is not the one that was recorded", p.dir, what)
+	}
+	return exchanged{}, fmt.Errorf("cassette %q has no more answers to %s: it was asked %d times when it was recorded", p.dir, what, n-1)
 }

@@ -394,7 +394,7 @@ func TestDamagedCassette(t *testing.T) {
 		{"a header's name", edit(`"Content-Type"`, `"content-type"`), []string{file, name, form}},
 		{"no headers", edit(`{"Content-Type":"application/json"}`, `null`), []string{file, name, form}},
 		{"base64 of text", edit(`"response":{`, `"response":{"base64":true,`), []string{file, name, form}},
-		{"another request", edit("0f0f", "0e0f"), []string{file, name, "it is of another request than its name says"}},
+		{"another request", edit("0f0f", "0e0f"), []string{file, name, "its name is that of another request"}},
 		{"another name", func(dir string) error { return os.Rename(filepath.Join(dir, name), filepath.Join(dir, "x.json")) },
 			[]string{`"x.json" is not the name of an exchange`}},
 		{"a hole", func(dir string) error {

@@ -10,17 +10,18 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// chatBody is a request for a chat completion as it is sent. The client library's own form of it drops
-// what is zero or empty and knows nothing of what providers add.
+// chatBody is a request for a chat completion as it is sent. Its parts are the client library's types,
+// except for requests, messages and calls: those of the library drop a temperature of 0, an empty content
+// and empty arguments, and lack what providers add.
 type chatBody struct {
-	MaxCompletionTokens int           `json:"max_completion_tokens,omitzero"`
-	MaxTokens           int           `json:"max_tokens,omitzero"`
-	Messages            []chatMessage `json:"messages"`
-	Model               string        `json:"model"`
-	ResponseFormat      *chatFormat   `json:"response_format,omitzero"`
-	Stream              bool          `json:"stream"`
-	Temperature         *int          `json:"temperature,omitzero"`
-	Tools               []chatTool    `json:"tools,omitempty"`
+	MaxCompletionTokens int                                  `json:"max_completion_tokens,omitzero"`
+	MaxTokens           int                                  `json:"max_tokens,omitzero"`
+	Messages            []chatMessage                        `json:"messages"`
+	Model               string                               `json:"model"`
+	ResponseFormat      *openai.ChatCompletionResponseFormat `json:"response_format,omitzero"`
+	Stream              bool                                 `json:"stream"`
+	Temperature         *int                                 `json:"temperature,omitzero"`
+	Tools               []openai.Tool                        `json:"tools,omitempty"`
 }
 
 type chatMessage struct {
@@ -46,16 +47,6 @@ type callExtras struct {
 	ProviderSpecificFields jsontext.Value `json:"provider_specific_fields,omitzero"`
 }
 
-type chatPart struct {
-	Type     string     `json:"type"`
-	Text     string     `json:"text,omitzero"`
-	ImageURL *chatImage `json:"image_url,omitzero"`
-}
-
-type chatImage struct {
-	URL string `json:"url"`
-}
-
 type chatCall struct {
 	ID       string       `json:"id"`
 	Type     string       `json:"type"`
@@ -66,28 +57,6 @@ type chatCall struct {
 type chatFunction struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
-}
-
-type chatTool struct {
-	Function chatOffer `json:"function"`
-	Type     string    `json:"type"`
-}
-
-type chatOffer struct {
-	Name        string         `json:"name"`
-	Description string         `json:"description,omitzero"`
-	Parameters  jsontext.Value `json:"parameters"`
-}
-
-type chatFormat struct {
-	Type       string     `json:"type"`
-	JSONSchema chatSchema `json:"json_schema"`
-}
-
-type chatSchema struct {
-	Name   string         `json:"name"`
-	Schema jsontext.Value `json:"schema"`
-	Strict bool           `json:"strict"`
 }
 
 // chatRequest gives a request the form of chat completions.
@@ -105,12 +74,12 @@ func chatRequest(r Request) chatBody {
 		body.Messages = append(body.Messages, chatMessageOf(m))
 	}
 	for _, t := range r.Tools {
-		body.Tools = append(body.Tools, chatTool{
-			Type: "function", Function: chatOffer{Name: t.Name, Description: t.Description, Parameters: t.Parameters},
-		})
+		body.Tools = append(body.Tools, openai.Tool{Type: openai.ToolTypeFunction,
+			Function: &openai.FunctionDefinition{Name: t.Name, Description: t.Description, Parameters: jsontext.Value(t.Parameters)}})
 	}
 	if len(r.Schema) > 0 {
-		body.ResponseFormat = &chatFormat{Type: "json_schema", JSONSchema: chatSchema{Name: r.SchemaName, Schema: r.Schema, Strict: true}}
+		body.ResponseFormat = &openai.ChatCompletionResponseFormat{Type: openai.ChatCompletionResponseFormatTypeJSONSchema,
+			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{Name: r.SchemaName, Schema: jsontext.Value(r.Schema), Strict: true}}
 	}
 	return body
 }
@@ -120,11 +89,11 @@ func chatMessageOf(m Message) chatMessage {
 	message := chatMessage{Content: m.Content, Role: m.Role, ToolCallID: m.ToolCallID}
 	restore(m.Opaque, &message.messageExtras)
 	if m.Image != nil {
-		var parts []chatPart
+		var parts []openai.ChatMessagePart
 		if m.Content != "" {
-			parts = append(parts, chatPart{Type: "text", Text: m.Content})
+			parts = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: m.Content})
 		}
-		message.Content = append(parts, chatPart{Type: "image_url", ImageURL: &chatImage{URL: m.Image.dataURI()}})
+		message.Content = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL, ImageURL: &openai.ChatMessageImageURL{URL: m.Image.dataURI()}})
 	}
 	for _, call := range m.ToolCalls {
 		c := chatCall{ID: call.ID, Type: "function", Function: chatFunction{Name: call.Name, Arguments: call.Arguments}}

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"mime"
 	"net/http"
@@ -149,20 +150,20 @@ func (f failure) realStatus() int {
 // httpError classifies an answer whose status (the real one) is not a success. The body may be
 // anything; valid reports whether it is JSON.
 func httpError(status int, header http.Header, body []byte, valid bool) *Error {
-	f := failure{message: plainMessage(status, header, body)}
+	var f failure
 	if valid {
-		told := readFailure(body)
-		if told.message == "" {
-			told.message = f.message
-		}
-		f = told
+		f = readFailure(body)
+	}
+	if f.message == "" {
+		f.message = plainMessage(status, header, body)
 	}
 	e := &Error{Status: status, Code: f.code, Message: f.message, RequestID: requestID(header)}
 	switch lower := strings.ToLower(f.message); {
 	case status >= 300 && status < 400:
 		e.Code, e.Stop = "redirect", true
 		e.Message = fmt.Sprintf("the endpoint redirects to %q; redirects are not followed: set the base URL to the final address", header.Get("Location"))
-	case quotaCode(f.code) || strings.Contains(lower, "credit balance is too low"):
+	case slices.Contains([]string{"insufficient_quota", "account_deactivated", "access_terminated"}, f.code),
+		strings.Contains(f.code, "billing"), strings.Contains(lower, "credit balance is too low"):
 		e.Stop = true
 	case status == http.StatusUnauthorized, status == http.StatusPaymentRequired:
 		e.Stop = true
@@ -170,7 +171,7 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 		e.Filtered = true
 	case status == http.StatusForbidden:
 		e.Stop = true
-	case needsResponses(lower):
+	case containsAny(lower, "only supported in v1/responses", "use /v1/responses", "use v1/responses", "use the responses api"):
 		e.Code, e.Stop = "responses_api_required", true
 		e.Message = "the model needs the Responses API: ask it with --api responses; the endpoint says: " + f.message
 	case strings.Contains(lower, "not a chat model"):
@@ -179,7 +180,8 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 	case status != http.StatusTooManyRequests && toolsRefused(lower):
 		e.Code, e.Stop = ToolsNotSupported, true
 		e.Hint = "name a model that calls tools with --model, or start the server with tool calling on (vLLM: --enable-auto-tool-choice and --tool-call-parser; llama.cpp: --jinja)"
-	case status == http.StatusNotFound && modelMissing(f.code, lower):
+	case status == http.StatusNotFound && (f.code == "model_not_found" || // most servers give no code
+		strings.Contains(lower, "model") && containsAny(lower, "not found", "does not exist")):
 		e.Code, e.Stop = "model_not_found", true
 	case status == http.StatusNotFound:
 		// A page, or a router that does not know the path: the base URL is wrong.
@@ -189,9 +191,7 @@ func httpError(status int, header http.Header, body []byte, valid bool) *Error {
 	case slices.Contains([]int{http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests}, status) || status >= 500:
 		e.Retryable, e.RetryAfter = true, f.delay
 	}
-	if e.Code == "" {
-		e.Code = fmt.Sprintf("http_%d", status)
-	}
+	e.Code = cmp.Or(e.Code, fmt.Sprintf("http_%d", status))
 	return e
 }
 
@@ -201,16 +201,14 @@ const wrongEndpoint = "unexpected endpoint or method"
 // toolsRefused reports whether an error means that the model, or the server as it was started, takes no
 // tools. No server has a code for it.
 func toolsRefused(lowerMessage string) bool {
-	for _, part := range []string{
+	return containsAny(lowerMessage,
 		"does not support tools", "does not support tool", "not support function calling", "found that support tool use",
 		"tool choice requires --enable-auto-tool-choice", "tools param requires --jinja", "tool calling is not supported",
-		"`tool calling` is not supported", "does not support parameters: ['tools'",
-	} {
-		if strings.Contains(lowerMessage, part) {
-			return true
-		}
-	}
-	return false
+		"`tool calling` is not supported", "does not support parameters: ['tools'")
+}
+
+func containsAny(s string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
 // pathHint returns the hint for a 404 that is not about the model: a base URL that ends in /v1, and not
@@ -233,23 +231,6 @@ func pathHint(baseURL string) string {
 	return "the base URL has no /v1, where most servers answer: try --base-url " + base.JoinPath("v1").String()
 }
 
-// needsResponses reports whether an error means that the model, or tools with it, must be asked for by the
-// other interface.
-func needsResponses(lowerMessage string) bool {
-	for _, part := range []string{"only supported in v1/responses", "use /v1/responses", "use v1/responses", "use the responses api"} {
-		if strings.Contains(lowerMessage, part) {
-			return true
-		}
-	}
-	return false
-}
-
-// quotaCode names the codes that say that the account cannot pay, or is closed.
-func quotaCode(code string) bool {
-	return slices.Contains([]string{"insufficient_quota", "account_deactivated", "access_terminated"}, code) ||
-		strings.Contains(code, "billing")
-}
-
 // filtered reports whether a content filter refused the request. The codes are those of OpenAI and Azure
 // (content_filter, content_policy_violation, ResponsibleAIPolicyViolation), LiteLLM
 // (ContentPolicyViolationError), OpenRouter (metadata.flagged_input), Google (SAFETY, PROHIBITED_CONTENT,
@@ -257,56 +238,26 @@ func quotaCode(code string) bool {
 // and xAI (content_moderation); DeepSeek says it in words only.
 func (f failure) filtered(lowerMessage string) bool {
 	code := strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(f.code))
-	for _, part := range []string{"contentfilter", "contentpolicy", "responsibleaipolicy", "contentmoderation", "moderationblocked", "guardrail",
-		"datainspectionfailed", "prohibitedcontent"} {
-		if strings.Contains(code, part) {
-			return true
-		}
-	}
-	for _, part := range []string{"content management policy", "contentpolicyviolationerror", "content exists risk", "content filter", "flagged by our safety",
-		"input data may contain inappropriate content", "violating our usage policy"} {
-		if strings.Contains(lowerMessage, part) {
-			return true
-		}
-	}
-	return f.moderated || slices.Contains([]string{"safety", "recitation", "blocklist"}, code)
-}
-
-// modelMissing reports whether a 404 is about the model; most servers name no code and each words it in
-// its own way.
-func modelMissing(code, lowerMessage string) bool {
-	return code == "model_not_found" || strings.Contains(lowerMessage, "model") &&
-		(strings.Contains(lowerMessage, "not found") || strings.Contains(lowerMessage, "does not exist"))
+	return f.moderated || slices.Contains([]string{"safety", "recitation", "blocklist"}, code) ||
+		containsAny(code, "contentfilter", "contentpolicy", "responsibleaipolicy", "contentmoderation", "moderationblocked", "guardrail",
+			"datainspectionfailed", "prohibitedcontent") ||
+		containsAny(lowerMessage, "content management policy", "contentpolicyviolationerror", "content exists risk", "content filter",
+			"flagged by our safety", "input data may contain inappropriate content", "violating our usage policy")
 }
 
 // contextLength reports whether an error means that the conversation no longer fits the model.
 func contextLength(code, lowerMessage string) bool {
-	if code == ContextLengthExceeded || code == "exceed_context_size_error" {
-		return true
-	}
-	for _, part := range []string{
-		"maximum context length", "context_length_exceeded", "context length exceeded", "exceeds the context length",
-		"exceeds the available context size", "prompt is too long", "context window",
-	} {
-		if strings.Contains(lowerMessage, part) {
-			return true
-		}
-	}
-	return strings.Contains(lowerMessage, "token count") && strings.Contains(lowerMessage, "exceeds the maximum")
+	return code == ContextLengthExceeded || code == "exceed_context_size_error" ||
+		containsAny(lowerMessage, "maximum context length", "context_length_exceeded", "context length exceeded",
+			"exceeds the context length", "exceeds the available context size", "prompt is too long", "context window") ||
+		strings.Contains(lowerMessage, "token count") && strings.Contains(lowerMessage, "exceeds the maximum")
 }
 
 // plainMessage describes an answer whose body says nothing usable: its status and content type, and
 // the body's beginning unless it is a page.
 func plainMessage(status int, header http.Header, body []byte) string {
-	text := http.StatusText(status)
-	if text == "" {
-		text = "unnamed status"
-	}
 	media := mediaType(header)
-	if media == "" {
-		media = "no content type"
-	}
-	message := fmt.Sprintf("%s, with a body of %d bytes (%s)", text, len(body), media)
+	message := fmt.Sprintf("%s, with a body of %d bytes (%s)", cmp.Or(http.StatusText(status), "unnamed status"), len(body), cmp.Or(media, "no content type"))
 	if media == "text/plain" && len(body) > 0 {
 		message += ": " + string(body[:min(len(body), 64<<10)]) // cut to size only after redaction
 	}
@@ -323,10 +274,7 @@ func mediaType(header http.Header) string {
 // requestID returns the server's id of the request from the headers: OpenAI and most of those like
 // it say x-request-id, Anthropic says request-id.
 func requestID(header http.Header) string {
-	if id := header.Get("X-Request-Id"); id != "" {
-		return id
-	}
-	return header.Get("Request-Id")
+	return cmp.Or(header.Get("X-Request-Id"), header.Get("Request-Id"))
 }
 
 // maxMessage and maxName bound what is kept of a server's words, in bytes, and maxTidied

@@ -51,38 +51,27 @@ func TakesTemperature(model string) bool {
 // SeesImages reports, by its name, whether a model is known to take pictures.
 func SeesImages(model string) bool {
 	name := plainName(model)
-	for _, part := range []string{"audio", "realtime", "transcribe", "tts", "embedding", "search", "1b", "270m"} {
-		if slices.Contains(words(name), part) {
-			return false // of families that see otherwise
-		}
+	parts := words(name)
+	hasPart := func(part string) bool { return slices.Contains(parts, part) }
+	isOf := func(of string) bool { return family(name, of) }
+	if slices.ContainsFunc([]string{"audio", "realtime", "transcribe", "tts", "embedding", "search", "1b", "270m"}, hasPart) {
+		return false // of families that see otherwise
 	}
-	for _, part := range []string{"vision", "vl", "multimodal"} {
-		if slices.Contains(words(name), part) {
-			return true
-		}
+	if slices.ContainsFunc([]string{"vision", "vl", "multimodal"}, hasPart) {
+		return true
 	}
-	for _, blind := range []string{"o1-mini", "o1-preview", "o3-mini", "gemini-pro", "gemini-1.0"} {
-		if family(name, blind) {
-			return false
-		}
-	}
-	for _, seeing := range []string{
-		"gpt-4o", "chatgpt-4o", "gpt-4.1", "gpt-4.5", "gpt-4-turbo", "computer-use", "gemini", "llama-4", "llama4",
-		"gemma-3", "gemma3", "gemma-4", "gemma4", "grok-4", "mistral-small-3.1", "mistral-small-3.2", "mistral-small3.1",
-		"mistral-small3.2", "mistral-small-2503", "mistral-small-2506", "mistral-small-latest", "mistral-medium-3",
-		"mistral-medium-latest", "kimi-k2.5", "qwen2vl", "qwen2.5vl", "qwen3vl", "glm-4v", "glm-4.5v", "glm-4.6v",
-	} {
-		if family(name, seeing) {
-			return true
-		}
-	}
-	for _, part := range []string{"llava", "pixtral", "minicpm-v", "internvl", "moondream"} {
-		if strings.Contains(name, part) {
-			return true
-		}
+	if slices.ContainsFunc([]string{"o1-mini", "o1-preview", "o3-mini", "gemini-pro", "gemini-1.0"}, isOf) {
+		return false
 	}
 	major, _ := claudeVersion(name)
-	return major >= 3 || reasons(name) || chatOfGPT(name)
+	return major >= 3 || reasons(name) || chatOfGPT(name) ||
+		containsAny(name, "llava", "pixtral", "minicpm-v", "internvl", "moondream") ||
+		slices.ContainsFunc([]string{
+			"gpt-4o", "chatgpt-4o", "gpt-4.1", "gpt-4.5", "gpt-4-turbo", "computer-use", "gemini", "llama-4", "llama4",
+			"gemma-3", "gemma3", "gemma-4", "gemma4", "grok-4", "mistral-small-3.1", "mistral-small-3.2", "mistral-small3.1",
+			"mistral-small3.2", "mistral-small-2503", "mistral-small-2506", "mistral-small-latest", "mistral-medium-3",
+			"mistral-medium-latest", "kimi-k2.5", "qwen2vl", "qwen2.5vl", "qwen3vl", "glm-4v", "glm-4.5v", "glm-4.6v",
+		}, isOf)
 }
 
 // ServerSide returns what a model is known, by its name, to do on the server's side (searching, running

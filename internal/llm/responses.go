@@ -6,36 +6,27 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	openai "github.com/sashabaranov/go-openai"
 	"github.com/tidwall/gjson"
 )
 
-// responsesBody is a request to the Responses API as it is sent. Nothing is stored at the server: each
+// responsesBody is a request to the Responses API as it is sent, of the client library's types where they
+// can say it. Nothing is stored at the server: each
 // request holds the whole conversation, the model's encrypted reasoning included.
 type responsesBody struct {
-	Include         []string         `json:"include,omitempty"`
-	Input           []any            `json:"input"`
-	MaxOutputTokens int              `json:"max_output_tokens,omitzero"`
-	Model           string           `json:"model"`
-	Store           bool             `json:"store"`
-	Stream          bool             `json:"stream"`
-	Temperature     *int             `json:"temperature,omitzero"`
-	Text            *responsesText   `json:"text,omitzero"`
-	Tools           []responsesOffer `json:"tools,omitempty"`
+	Include         []string                   `json:"include,omitempty"`
+	Input           []any                      `json:"input"`
+	MaxOutputTokens int                        `json:"max_output_tokens,omitzero"`
+	Model           string                     `json:"model"`
+	Store           bool                       `json:"store"`
+	Stream          bool                       `json:"stream"`
+	Temperature     *int                       `json:"temperature,omitzero"`
+	Text            *openai.ResponseTextConfig `json:"text,omitzero"`
+	Tools           []responsesOffer           `json:"tools,omitempty"`
 }
 
-type responsesText struct {
-	Format responsesFormat `json:"format"`
-}
-
-type responsesFormat struct {
-	Type   string         `json:"type"`
-	Name   string         `json:"name"`
-	Schema jsontext.Value `json:"schema"`
-	Strict bool           `json:"strict"`
-}
-
-// responsesOffer says that it is not strict: without a word the API takes a tool for strict and
-// refuses schemas with optional parameters.
+// responsesOffer states that it is not strict: the API takes a tool as strict by default, and refuses
+// schemas with optional parameters then.
 type responsesOffer struct {
 	Type        string         `json:"type"`
 	Name        string         `json:"name"`
@@ -44,34 +35,11 @@ type responsesOffer struct {
 	Strict      bool           `json:"strict"`
 }
 
-type inputMessage struct {
-	Type    string `json:"type"`
-	Role    string `json:"role"`
-	Phase   string `json:"phase,omitzero"`
-	Content any    `json:"content"` // a string or a list of parts
-}
-
-type inputText struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
-}
-
-type inputImage struct {
-	Type     string `json:"type"`
-	ImageURL string `json:"image_url"`
-}
-
 type inputCall struct {
 	Type      string `json:"type"`
 	CallID    string `json:"call_id"`
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
-}
-
-type inputResult struct {
-	Type   string `json:"type"`
-	CallID string `json:"call_id"`
-	Output string `json:"output"`
 }
 
 // responsesRequest gives a request the form of the Responses API.
@@ -90,7 +58,8 @@ func responsesRequest(r Request) responsesBody {
 		body.Tools = append(body.Tools, responsesOffer{Type: "function", Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}
 	if len(r.Schema) > 0 {
-		body.Text = &responsesText{Format: responsesFormat{Type: "json_schema", Name: r.SchemaName, Schema: r.Schema, Strict: true}}
+		body.Text = &openai.ResponseTextConfig{Format: &openai.ResponseTextFormat{Type: "json_schema", Name: r.SchemaName,
+			Schema: jsontext.Value(r.Schema), Strict: true}}
 	}
 	return body
 }
@@ -100,19 +69,19 @@ func responsesRequest(r Request) responsesBody {
 func inputItems(m Message) []any {
 	switch {
 	case m.Role == "tool":
-		return []any{inputResult{Type: "function_call_output", CallID: m.ToolCallID, Output: m.Content}}
+		return []any{openai.ResponseFunctionCallOutput{Type: "function_call_output", CallID: m.ToolCallID, Output: m.Content}}
 	case m.Image != nil:
 		var parts []any
 		if m.Content != "" {
-			parts = append(parts, inputText{Type: "input_text", Text: m.Content})
+			parts = append(parts, openai.ResponseInputText{Type: "input_text", Text: m.Content})
 		}
-		return []any{inputMessage{Type: "message", Role: m.Role, Content: append(parts, inputImage{Type: "input_image", ImageURL: m.Image.dataURI()})}}
+		return []any{openai.ResponseInputMessage{Type: "message", Role: m.Role, Content: append(parts, openai.ResponseInputImage{Type: "input_image", ImageURL: m.Image.dataURI()})}}
 	}
 	var items []any
 	said, called := m.Content == "" && len(m.ToolCalls) > 0, 0
 	say := func(phase string) {
 		if !said {
-			items = append(items, inputMessage{Type: "message", Role: m.Role, Content: m.Content, Phase: phase})
+			items = append(items, openai.ResponseInputMessage{Type: "message", Role: m.Role, Content: m.Content, Phase: phase})
 		}
 		said = true
 	}

@@ -16,7 +16,7 @@ import (
 // exchange is one request and its answer as they really are on the wire. It is the client library's
 // HTTP client: the library makes the address and the credentials and decodes the choices of a chat
 // completion, and that is all. What it would drop, refuse, hide or guess never passes through it: the
-// body is put in its place here (chat.go and responses.go write it, convert.go picks one of them), the
+// body is put in its place here (chat.go and responses.go write it), the
 // answer is judged here before the library has it (reply.go), and what it has no fields for is read
 // from the raw answer (chat.go, responses.go, reply.go).
 type exchange struct {
