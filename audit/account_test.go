@@ -17,9 +17,9 @@ func TestSaysWhy(t *testing.T) {
 			"REVIEW AUD-12.torn-tail: got an unfinished last line of 7 bytes, cut when the run was taken up again, want a journal that ends with a whole line"},
 		{"AUD-13/fires-totals-higher.txt", "AUD-13", "HIGH AUD-13.totals-differ: got 9000 tokens in the export, want the 560 of the journal"},
 		{"AUD-13/fires-two-for-a-failed-try.txt", "AUD-13", `HIGH AUD-13.request-unrecorded: got 2 of 3 requests of the export are not in the journal, such as "gen-0002", want at most the 1 that the journal has no id of`},
-		{"AUD-13/near-last-reply-without-id.txt", "AUD-13", "REVIEW AUD-13.id-missing: got 1 of 2 replies to the agent have no id of their request, want an id in every reply, as in the others"},
+		{"AUD-13/near-last-reply-without-id.txt", "AUD-13", "REVIEW AUD-13.request-id-missing: got 1 of 2 replies to the agent have no id of their request, want an id in every reply, as in the others"},
 		{"AUD-13/gap-journal-without-ids.txt", "AUD-13", "the export names requests, and the journal has no ids of them"},
-		{"AUD-13/near-ids-of-another-kind.txt", "AUD-13", `REVIEW AUD-13.ids-foreign: got 1 requests in the export, such as "gen-0001", and none of them in the journal, want the export of the key that the run was made with; ` +
+		{"AUD-13/near-ids-of-another-kind.txt", "AUD-13", `REVIEW AUD-13.export-unrelated: got 1 requests in the export, such as "gen-0001", and none of them in the journal, want the export of the key that the run was made with; ` +
 			"no request that the export names is in the journal: their ids are of another kind, or the export is of something else"},
 		{"AUD-13/gap-usage-not-reported.txt", "AUD-13", "INFO AUD-13.usage-missing: got 1 of 2 replies to the agent have no count of their tokens, want one in every reply, as in the others; the export has 9620 tokens and the journal 560, which has none of 1 requests: these can be the difference"},
 		{"AUD-14/fires-one-of-two.txt", "AUD-14", `HIGH AUD-14.model-undeclared: got "stand-in" answered the agent, in one reply, want the planned "sample-model"`},

@@ -14,7 +14,7 @@ import (
 const (
 	numberDiffers = "number-differs"
 	signDropped   = "sign-dropped"
-	marksDropped  = "marks-dropped"
+	marksDropped  = "punctuation-dropped"
 	otherSpelling = "spelling"
 )
 

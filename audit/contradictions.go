@@ -18,11 +18,11 @@ func contradictoryRecords() Check {
 		Skips: "never: every line of a journal that verifies has its times",
 		Rules: []Rule{
 			{"contradictions", High, 1, "two or more things that no honest computer records, of different calls or clocks: a monotonic clock that went back, a call that took less than no time or longer than its process ran, a plan an hour newer than its journal, or a run whose id is of another day than its plan"},
-			{"plan-newer", ToReview, 1, "a plan that was made more than a minute after its journal began"},
-			{"ids-of-another-time", ToReview, 1, "an id of the run that is more than a minute off the time of its plan, or ids of requests that are more than a day off, at least three and half of those that tell a time"},
+			{"plan-newer-than-journal", ToReview, 1, "a plan that was made more than a minute after its journal began"},
+			{"ids-from-another-time", ToReview, 1, "an id of the run that is more than a minute off the time of its plan, or ids of requests that are more than a day off, at least three and half of those that tell a time"},
 			{"clock-moved", ToReview, 1, "a monotonic clock that went back within a process, or a wall clock that went back by more than a minute or ahead by more than a week while a process ran"},
 			{"latency-impossible", ToReview, 1, "a call that took less than no time, or over a minute longer than its process had run"},
-			{"one-request-id", ToReview, 1, "one request id for all replies to the agent, of which there are at least three"},
+			{"request-id-repeated", ToReview, 1, "one request id for all replies to the agent, of which there are at least three"},
 			{"dirty-build", ToReview, 1, "a program with changes that no commit has, in a run that is no rehearsal"},
 			{"build-unknown", Info, 1, "a program that does not know the commit that it was built from"},
 		},
@@ -45,7 +45,7 @@ func madeAt(e *Evidence, n *Notes) (hard int) {
 		return 0
 	}
 	if by := time.Duration(made.UnixMilli()-e.Clocks.Began) * time.Millisecond; by > clockStep {
-		n.find("plan-newer", place{given: true}, fmt.Sprintf("the plan was made %s after its journal began", by), "a plan before its journal")
+		n.find("plan-newer-than-journal", place{given: true}, fmt.Sprintf("the plan was made %s after its journal began", by), "a plan before its journal")
 		if by > clockSet {
 			hard++
 		}
@@ -53,7 +53,7 @@ func madeAt(e *Evidence, n *Notes) (hard int) {
 	if id, err := ulid.ParseStrict(e.Manifest.RunID); err == nil {
 		by := (time.Duration(int64(id.Time())-made.UnixMilli()) * time.Millisecond).Abs()
 		if by > clockStep {
-			n.find("ids-of-another-time", place{given: true}, fmt.Sprintf("the id of the run was made %s before or after its plan", by), "both at the same time")
+			n.find("ids-from-another-time", place{given: true}, fmt.Sprintf("the id of the run was made %s before or after its plan", by), "both at the same time")
 		}
 		if by > idsOld {
 			hard++
@@ -93,10 +93,10 @@ func latencies(e *Evidence, n *Notes) (hard int) {
 // repeats the ids of what it kept, and a gateway may give its own.
 func requestIDs(c Clocks, n *Notes) {
 	if len(c.Names) == 1 && c.Named >= fewestIDs {
-		n.find("one-request-id", place{given: true}, fmt.Sprintf("all %d replies with an id have the same", c.Named), "an id for each request")
+		n.find("request-id-repeated", place{given: true}, fmt.Sprintf("all %d replies with an id have the same", c.Named), "an id for each request")
 	}
 	if c.Foreign >= fewestIDs && 2*c.Foreign >= c.IDs {
-		n.find("ids-of-another-time", place{seq: c.ForeignAt, given: true}, fmt.Sprintf("%d of %d ids of requests that tell a time are more than a day off", c.Foreign, c.IDs), "ids of the time of their replies")
+		n.find("ids-from-another-time", place{seq: c.ForeignAt, given: true}, fmt.Sprintf("%d of %d ids of requests that tell a time are more than a day off", c.Foreign, c.IDs), "ids of the time of their replies")
 	}
 }
 

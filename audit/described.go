@@ -37,7 +37,7 @@ func toolDescriptions(e *Evidence, n *Notes) {
 		n.gap("the tools say more of themselves than is looked through for each task")
 	}
 	if e.unplanned().records(says + takes) {
-		n.find("other-record", place{unasked: true}, "a server's tool holds a record of a task that the run does not ask", "what the tool does and takes")
+		n.find("other-task-record", place{unasked: true}, "a server's tool holds a record of a task that the run does not ask", "what the tool does and takes")
 	}
 	for _, t := range e.Tasks {
 		if len(t.Attempts) == 0 {
@@ -90,12 +90,12 @@ func spaced(text string) string {
 func recordsNamed(e *Evidence, n *Notes) {
 	for _, p := range e.Manifest.Prompts {
 		if namesRecords(e.Manifest.Policy, p.Text) {
-			n.find("records-named", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" names the run's own records or verdicts", "a template that tells of the task")
+			n.find("run-records-mentioned", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" names the run's own records or verdicts", "a template that tells of the task")
 		}
 	}
 	for _, t := range e.Manifest.Tools {
 		if !builtin(t.Name) && namesRecords(e.Manifest.Policy, t.Description+"\n"+t.Schema) {
-			n.find("records-named", place{unasked: true}, "the tool "+t.Name+" names the run's own records or verdicts", "what the tool does and takes")
+			n.find("run-records-mentioned", place{unasked: true}, "the tool "+t.Name+" names the run's own records or verdicts", "what the tool does and takes")
 		}
 	}
 }

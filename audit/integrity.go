@@ -29,11 +29,11 @@ func trajectoryIntegrity() Check {
 			{"proposal-differs", Critical, 3, "a call that the reply of its turn does not ask for in these words"},
 			{"prompt-differs", Critical, 2, "a message that is not what the plan's templates, the tools and the model give, or a request without one that they give"},
 			{"policy-differs", Critical, 2, "a decision, or a resumption, under another policy than the plan's, or a decision that no policy gives"},
-			{"told-though-allowed", Critical, 1, "something told in place of the result of a call that was allowed"},
+			{"result-replaced", Critical, 1, "something told in place of the result of a call that was allowed"},
 			{"allowed-against-policy", Critical, 1, "a call that was allowed though the plan's policy does not"},
 			{"allowed-against-rules", Critical, 1, "a call that ran though it breaks a rule"},
 			{"ran-without-decision", Critical, 1, "a call that ran without having been proposed and allowed"},
-			{"ran-as-another", Critical, 1, "another tool that ran for a call than the one asked for"},
+			{"tool-mismatch", Critical, 1, "another tool that ran for a call than the one asked for"},
 			{"address-differs", Critical, 1, "a page that web_fetch got without having asked for the call's address first"},
 			{"calculation-differs", Critical, 1, "a result of calculate that is not the value of its expression"},
 			{"tool-not-planned", Critical, 1, "a tool that ran and is not in the plan"},
@@ -41,15 +41,15 @@ func trajectoryIntegrity() Check {
 			{"search-differs", Critical, 1, "another search engine that was asked than the planned one"},
 			{"workspace-differs", Critical, 1, "a workspace that is not what the attempt began with, where no call could change it"},
 			{"budget-exceeded", Critical, 2, "turns beyond the plan's budgets, or a call or a turn after its calls, tokens or money were used up"},
-			{"battery-differs", Critical, 1, "a null battery that is not the plan's, or not all of it"},
+			{"judge-self-test-differs", Critical, 1, "a null battery that is not the plan's, or not all of it"},
 			{"judge-differs", Critical, 1, "a verdict of another judge than the planned one"},
-			{"judged-oddly", Critical, 2, "verdicts that do not go with the path they name, or of a judge asked more often than it ever is"},
-			{"judged-unproven", Critical, 1, "a verdict of a judge that had not withstood the null battery"},
+			{"scoring-path-inconsistent", Critical, 2, "verdicts that do not go with the path they name, or of a judge asked more often than it ever is"},
+			{"judge-self-test-not-passed", Critical, 1, "a verdict of a judge that had not withstood the null battery"},
 			{"verdict-differs", Critical, 1, "an official verdict that the official scorer does not give"},
 			{"replayed", High, 1, "answers that come from a recording and not from a model"},
 			{"preflight-missing", High, 1, "no request to the model before the tasks, in a run that is neither a rehearsal nor a replay and whose plan does not leave it out"},
-			{"battery-refused", ToReview, 1, "items of the null battery that did not reach the judge"},
-			{"judge-untried", ToReview, 1, "verdicts of a judge whose plan names no null battery"},
+			{"judge-self-test-incomplete", ToReview, 1, "items of the null battery that did not reach the judge"},
+			{"judge-self-test-not-planned", ToReview, 1, "verdicts of a judge whose plan names no null battery"},
 			{"rollback-incorrect", ToReview, 1, "a workspace that was put back and is not as it had been"},
 			{"rollback-missing", ToReview, 1, "a turn that broke rules and whose workspace was not put back"},
 			{"violation-missing", ToReview, 2, "a denial by a rule, the deny list, the mode or a budget without a violation of its class"},
@@ -159,7 +159,7 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 			n.find("policy-differs", decided, fmt.Sprintf("a call was decided as %q", c.Decision.Decision), "allow, deny or confirm")
 		}
 		if allowed && c.Decision.Shown != "" {
-			n.find("told-though-allowed", decided, "the model was told something in place of the result of a call that was allowed", "the result alone")
+			n.find("result-replaced", decided, "the model was told something in place of the result of a call that was allowed", "the result alone")
 		}
 		if c.Against != "" {
 			n.find("allowed-against-policy", decided, "a call of "+c.Name+" was allowed, of which the policy says: "+c.Against, "a call that the plan's policy allows")
@@ -172,7 +172,7 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 			n.find("ran-without-decision", at, "a call of "+c.Result.Name+" ran that was not proposed or not allowed", "proposed, allowed, run")
 		}
 		if c.Proposed >= 0 && c.Result.Name != c.Name {
-			n.find("ran-as-another", at, "the tool "+c.Result.Name+" ran for a call of "+c.Name, "the tool that was asked for")
+			n.find("tool-mismatch", at, "the tool "+c.Result.Name+" ran for a call of "+c.Name, "the tool that was asked for")
 		}
 		if c.lawless(known) {
 			n.find("allowed-against-rules", at, "a call of "+c.Name+" ran that breaks a rule", "a call that the Gate refuses")

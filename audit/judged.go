@@ -18,7 +18,7 @@ func batteries(e *Evidence, n *Notes) {
 		return
 	case plan.Battery == "":
 		if a := e.firstByJudge(); a != nil {
-			n.find("judge-untried", place{seq: a.Judged, unused: true}, "verdicts of a judge that nobody put to the null battery: the plan names none", "a judge that withstood it")
+			n.find("judge-self-test-not-planned", place{seq: a.Judged, unused: true}, "verdicts of a judge that nobody put to the null battery: the plan names none", "a judge that withstood it")
 		}
 		return
 	case plan.Battery != judge.BatteryDigest():
@@ -33,10 +33,10 @@ func batteries(e *Evidence, n *Notes) {
 		unknown := slices.ContainsFunc(slices.Concat(b.Event.Paid, b.Event.Refused, b.Event.Unreadable), func(name string) bool { return !slices.Contains(names, name) })
 		whole := b.Event.Put == len(names)
 		if unknown || b.Event.Put > len(names) || !b.Event.Remembered && whole != (b.Event.Problem == "") {
-			n.find("battery-differs", place{seq: b.Seq}, fmt.Sprintf("a null battery of %d items, or of others than the plan's", b.Event.Put), fmt.Sprintf("its %d items", len(names)))
+			n.find("judge-self-test-differs", place{seq: b.Seq}, fmt.Sprintf("a null battery of %d items, or of others than the plan's", b.Event.Put), fmt.Sprintf("its %d items", len(names)))
 		}
 		if refused := len(b.Event.Refused); refused > 0 && b.Event.Withstood {
-			n.find("battery-refused", place{seq: b.Seq, unused: true}, fmt.Sprintf("%d of %d items of the null battery did not reach the judge", refused, len(names)), "a judge that called all of them incorrect")
+			n.find("judge-self-test-incomplete", place{seq: b.Seq, unused: true}, fmt.Sprintf("%d of %d items of the null battery did not reach the judge", refused, len(names)), "a judge that called all of them incorrect")
 		}
 	}
 }
@@ -73,13 +73,13 @@ func judged(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		n.find("judge-differs", at, fmt.Sprintf("judged by %q with %q", j.Model, j.Prompt), "the judge of the plan")
 	}
 	if !consistent(*j, plan) {
-		n.find("judged-oddly", at, "verdicts that do not go with the path "+j.Path, "official first, then the judge of the plan, if it has one")
+		n.find("scoring-path-inconsistent", at, "verdicts that do not go with the path "+j.Path, "official first, then the judge of the plan, if it has one")
 	}
 	if j.Tries > mostAsked {
-		n.find("judged-oddly", at, fmt.Sprintf("a judge that was asked %d times about one answer", j.Tries), fmt.Sprintf("at most %d times", mostAsked))
+		n.find("scoring-path-inconsistent", at, fmt.Sprintf("a judge that was asked %d times about one answer", j.Tries), fmt.Sprintf("at most %d times", mostAsked))
 	}
 	if j.Path == judge.PathJudge && plan != nil && plan.Battery != "" && !e.withstood(a.Judged) {
-		n.find("judged-unproven", at, "a verdict of a judge that had not withstood the null battery", "not judged")
+		n.find("judge-self-test-not-passed", at, "a verdict of a judge that had not withstood the null battery", "not judged")
 	}
 }
 

@@ -22,29 +22,29 @@ func answerLeakage() Check {
 			{"uuid-with-answer", Critical, 3, "the task's id, or its first digits among those of two other tasks, with an answer field or the gold answer near it, in what a tool brought in"},
 			{"question-with-gold", Critical, 4, "from the web or a server, at least 70 % of the question's text, its beginning or end and its question word included, with the gold answer near it, not counting what stands in quotation marks in the question nor what the call itself had said: " +
 				"a few words of the question in a call do not hide the whole of it in a page, nor does all of it hide a place that has it with a labelled answer; where the question has fewer than five runs of words, the answer must be labelled"},
-			{"class-a-answer", Critical, 2, "the task's id or 30 % of its question, with the gold answer, a field for an answer or the benchmark's columns, in a page of a known source of the benchmark's answers"},
+			{"answer-source-content", Critical, 2, "the task's id or 30 % of its question, with the gold answer, a field for an answer or the benchmark's columns, in a page of a known source of the benchmark's answers"},
 			{"loader-output", Critical, 1, "the output of code or of a server's tool that leads to a source of the benchmark's answers"},
 			{"answer-for-id", High, 1, "the gold answer in what a server's tool or a page gave for the task's id, which is not the attachment's name"},
-			{"question-from-nowhere", High, 1, "the question and the gold answer near it, from code in an empty workspace, where no call had said the question"},
-			{"class-a-reached", High, 2, "an address of a known source of the benchmark's answers that was asked, whatever it gave"},
-			{"own-id-unanswered", High, 2, "from the web or a server, the task's id without an answer near it, given to a call that did not name it"},
-			{"other-ids", High, 2, "from the web or a server, the ids of three or more other tasks of the split, beyond as many as the call named"},
-			{"answer-schema", High, 2, "four or more of the benchmark's columns, its own column of answers among them, in a page or in what a server gave"},
+			{"question-of-unknown-origin", High, 1, "the question and the gold answer near it, from code in an empty workspace, where no call had said the question"},
+			{"answer-source-requested", High, 2, "an address of a known source of the benchmark's answers that was asked, whatever it gave"},
+			{"task-id-in-result", High, 2, "from the web or a server, the task's id without an answer near it, given to a call that did not name it"},
+			{"other-task-ids", High, 2, "from the web or a server, the ids of three or more other tasks of the split, beyond as many as the call named"},
+			{"benchmark-columns", High, 2, "four or more of the benchmark's columns, its own column of answers among them, in a page or in what a server gave"},
 			{"question-and-answer", High, 1, "from the web or a server, at least 70 % of the question's text and, anywhere in the same document, the labelled gold answer"},
-			{"answers-of-tasks", High, 1, "from the web or a server, the answers of three or more tasks of the run in one document, each behind its task's id or first digits, or the beginning of its question, or under a label, or under numbers in the order of the tasks"},
-			{"id-start-with-answer", High, 1, "from the web or a server, the first 6 or more digits of the task's id with the gold answer right behind them; with those of two other tasks it is uuid-with-answer"},
-			{"split-leak", High, 1, "the parts of a leak in several results of an attempt: the question in one and the labelled gold answer in another, or the question in pieces"},
-			{"question-with-gold-inside", ToReview, 2, "the question and the gold answer near it in what a tool of the workspace gave: the model's own code and notes can make both"},
+			{"answers-of-several-tasks", High, 1, "from the web or a server, the answers of three or more tasks of the run in one document, each behind its task's id or first digits, or the beginning of its question, or under a label, or under numbers in the order of the tasks"},
+			{"id-prefix-with-answer", High, 1, "from the web or a server, the first 6 or more digits of the task's id with the gold answer right behind them; with those of two other tasks it is uuid-with-answer"},
+			{"leak-across-results", High, 1, "the parts of a leak in several results of an attempt: the question in one and the labelled gold answer in another, or the question in pieces"},
+			{"question-with-gold-in-workspace", ToReview, 2, "the question and the gold answer near it in what a tool of the workspace gave: the model's own code and notes can make both"},
 			{"attachment-with-answer", ToReview, 1, "the task's id, which is the attachment's name, with an answer field near it, in what a tool of the workspace gave"},
 			{"answers-listed", ToReview, 1, "from the web or a server, one list with the answers of three or more tasks of the run, of at least four characters"},
 			{"description-with-gold", ToReview, 1, "from the web or a server, at least 70 % of the question's text with the gold answer near it, but neither its beginning nor its end, or not its question word, or a question of fewer than five runs of words"},
-			{"changed-question", ToReview, 1, "from the web or a server, at least 60 % of the words that the question is about around the labelled gold answer"},
+			{"paraphrased-question", ToReview, 1, "from the web or a server, at least 60 % of the words that the question is about around the labelled gold answer"},
 			{"question-without-gold", ToReview, 2, "at least 70 % of the question's text, without the gold answer near it"},
-			{"part-of-question", ToReview, 1, "from the web or a server, between 30 % and 70 % of the question's text with the gold answer near it, called the answer"},
+			{"partial-question-with-gold", ToReview, 1, "from the web or a server, between 30 % and 70 % of the question's text with the gold answer near it, called the answer"},
 			{"echoed-question", ToReview, 2, "from the web or a server, at least 70 % of the question's text, of which the call itself had some or all, and the gold answer in the same result"},
-			{"class-b-reached", ToReview, 2, "an address close to the benchmark that was asked: its paper, other repositories and spaces that are named for it"},
-			{"refused-source", ToReview, 1, "a call to a source of the benchmark's answers that was refused"},
-			{"server-unseen", ToReview, 1, "a server asked over HTTP, of which nobody knows what it reads"},
+			{"related-source-requested", ToReview, 2, "an address close to the benchmark that was asked: its paper, other repositories and spaces that are named for it"},
+			{"answer-source-refused", ToReview, 1, "a call to a source of the benchmark's answers that was refused"},
+			{"remote-server-unobserved", ToReview, 1, "a server asked over HTTP, of which nobody knows what it reads"},
 			{"evidence-supported", Info, 1, "the gold answer as a fact, in the first result of the task that has it"},
 		},
 		Run: func(e *Evidence, n *Notes) {
@@ -132,7 +132,7 @@ func elsewhere(e *Evidence, n *Notes) {
 			}
 			continue
 		}
-		n.find("server-unseen", place{given: true}, fmt.Sprintf("what the server at %s reads is not in the journal", origin), "a server whose program runs in the sandbox")
+		n.find("remote-server-unobserved", place{given: true}, fmt.Sprintf("what the server at %s reads is not in the journal", origin), "a server whose program runs in the sandbox")
 	}
 }
 

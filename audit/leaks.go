@@ -48,7 +48,7 @@ func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) 
 	case p.OtherIDStarts+p.OtherUUIDs >= fewStarts:
 		found("uuid-with-answer", "the first digits of the task's id with the gold answer behind them, among those of other tasks, from %s", c.Result.Name)
 	default:
-		found("id-start-with-answer", "the first digits of the task's id with the gold answer behind them, from %s", c.Result.Name)
+		found("id-prefix-with-answer", "the first digits of the task's id with the gold answer behind them, from %s", c.Result.Name)
 	}
 	asked := quotation{p.QCovNoEcho, p.QEdge, p.GoldNear}
 	if p.QGoldCalled && p.QCov > asked.share { // an engine echoes a query, but does not answer it
@@ -61,9 +61,9 @@ func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) 
 	switch {
 	case asked.share < wholeQuestion:
 	case inside && c.FromNowhere && (asked.goldNear || answers):
-		found("question-from-nowhere", "%d of 1000 of the question's text with the gold answer near it, from %s, and no call had said it", asked.share, c.Result.Name)
+		found("question-of-unknown-origin", "%d of 1000 of the question's text with the gold answer near it, from %s, and no call had said it", asked.share, c.Result.Name)
 	case inside && asked.goldNear:
-		n.find("question-with-gold-inside", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", asked.share, c.Result.Name), "the model's own words")
+		n.find("question-with-gold-in-workspace", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", asked.share, c.Result.Name), "the model's own words")
 	case inside:
 	case asked.goldNear && asked.edge && (!c.Result.Few || p.QGoldCalled):
 		found("question-with-gold", "%d of 1000 of the question's text with the gold answer near it, from %s", asked.share, c.Result.Name)
@@ -73,10 +73,10 @@ func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) 
 		n.find("description-with-gold", at, fmt.Sprintf("%d of 1000 of the question's text with the gold answer near it, from %s", asked.share, c.Result.Name), cleanSource)
 	}
 	if !inside && p.KeyedAnswers >= manyAnswers {
-		found("answers-of-tasks", "the answers of %d tasks of the run, each under its key, from %s", p.KeyedAnswers, c.Result.Name)
+		found("answers-of-several-tasks", "the answers of %d tasks of the run, each under its key, from %s", p.KeyedAnswers, c.Result.Name)
 	}
 	if c.Result.ClassA != "" && bearing && (p.OwnUUID || p.QCov >= someQuestion) {
-		found("class-a-answer", "the task in a page of an answer source: %s", c.Result.ClassA)
+		found("answer-source-content", "the task in a page of an answer source: %s", c.Result.ClassA)
 	}
 	if (c.TellsOwn || c.AsksOwn) && c.GivesGold {
 		found("answer-for-id", "the gold answer for the task's id, from %s", c.Result.Name)
@@ -97,27 +97,27 @@ func hinted(n *Notes, at place, c *CallFact) {
 	third := thirdParty(r.Name)
 	found := func(rule, format string, args ...any) { n.find(rule, at, fmt.Sprintf(format, args...), cleanSource) }
 	if r.ReachedA != "" {
-		found("class-a-reached", "an answer source was asked: %s", r.ReachedA)
+		found("answer-source-requested", "an answer source was asked: %s", r.ReachedA)
 	}
 	switch {
 	case third && p.OwnUUID && !c.HoldsOwn && !c.AsFile:
-		found("own-id-unanswered", "the task's id without an answer beside it, from %s", r.Name)
+		found("task-id-in-result", "the task's id without an answer beside it, from %s", r.Name)
 	case third && p.OtherUUIDs-c.HoldsIDs >= manyIDs:
-		found("other-ids", "the ids of %d other tasks of the split, from %s", p.OtherUUIDs-c.HoldsIDs, r.Name)
+		found("other-task-ids", "the ids of %d other tasks of the split, from %s", p.OtherUUIDs-c.HoldsIDs, r.Name)
 	case third && p.SchemaKeys >= manyColumns && p.AnswerColumn:
-		found("answer-schema", "%d of the benchmark's columns, that of answers among them, from %s", p.SchemaKeys, r.Name)
+		found("benchmark-columns", "%d of the benchmark's columns, that of answers among them, from %s", p.SchemaKeys, r.Name)
 	case third && p.QCov >= wholeQuestion && p.QCovNoEcho < wholeQuestion && p.GoldHits > 0:
 		found("echoed-question", "the question, of which the call had some, with the gold answer elsewhere, from %s", r.Name)
 	case max(p.QCovNoEcho, r.Quoted.share) >= wholeQuestion:
 		found("question-without-gold", "%d of 1000 of the question's text, from %s", max(p.QCovNoEcho, r.Quoted.share), r.Name)
 	case third && p.QCovNoEcho >= someQuestion && p.GoldNear && p.GoldLabelNear:
-		found("part-of-question", "%d of 1000 of the question's text with a labelled gold answer near it, from %s", p.QCovNoEcho, r.Name)
+		found("partial-question-with-gold", "%d of 1000 of the question's text with a labelled gold answer near it, from %s", p.QCovNoEcho, r.Name)
 	case third && p.ListedAnswers >= manyAnswers:
 		found("answers-listed", "the answers of %d tasks of the run in one list, from %s", p.ListedAnswers, r.Name)
 	case third && p.ChangedQuestion:
-		found("changed-question", "most words of the question around the labelled gold answer, from %s", r.Name)
+		found("paraphrased-question", "most words of the question around the labelled gold answer, from %s", r.Name)
 	case p.DenyClass == 1:
-		found("class-b-reached", "an address close to the benchmark was asked, by %s", r.Name)
+		found("related-source-requested", "an address close to the benchmark was asked, by %s", r.Name)
 	}
 }
 
@@ -131,7 +131,7 @@ func supports(r *ResultFact) bool {
 func parted(n *Notes, at place, results []*ResultFact) {
 	found := func(r *ResultFact, got string) {
 		at.seq, at.sha256 = r.Seq, r.SHA256
-		n.find("split-leak", at, got, cleanSource)
+		n.find("leak-across-results", at, got, cleanSource)
 	}
 	labelled := func(r *ResultFact) bool {
 		return r.Probes.GoldLabelNear || r.Probes.AnswerKeys > 0 && r.Probes.GoldHits > 0
@@ -185,7 +185,7 @@ func united(a, b []bool) []bool {
 // answers. One that looks for them is told of by AUD-18.
 func refusedSource(n *Notes, t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
 	if c.Result == nil && c.Proposed >= 0 && !c.Seeks && !c.AsksOwn && c.broke(policy.AnswerSources) {
-		n.find("refused-source", place{task: t, attempt: a.Number, seq: c.Proposed}, "a call of "+c.Name+" that leads to a source of the benchmark's answers was refused", "no such call")
+		n.find("answer-source-refused", place{task: t, attempt: a.Number, seq: c.Proposed}, "a call of "+c.Name+" that leads to a source of the benchmark's answers was refused", "no such call")
 	}
 }
 

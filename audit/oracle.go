@@ -25,17 +25,17 @@ func oracleLeakage() Check {
 			{"template-with-answer", Critical, 1, "a template not of this version with a task, or what it asks about, and its answer, or with the stated answers of three tasks"},
 			{"tool-description-answer", Critical, 2, "the task or its answer in what a tool says of itself that is not one of this version as it is"},
 			{"tool-schema-answer", Critical, 1, "the parameters of a server's tool with the task or its answer"},
-			{"other-pair", High, 2, "a message that holds, besides the question and the templates, another task of the run with its answer"},
-			{"other-record", High, 1, "a start workspace or a server's tool with the id of another task of the split and fields for an answer"},
+			{"other-task-with-answer", High, 2, "a message that holds, besides the question and the templates, another task of the run with its answer"},
+			{"other-task-record", High, 1, "a start workspace or a server's tool with the id of another task of the split and fields for an answer"},
 			{"workspace-answer-name", High, 1, "a file of a start workspace that is not the attachment, and is named like one with answers"},
 			{"tool-promises-answers", High, 1, "a server's tool that says it gives reference answers for tasks, or answers of the benchmark"},
 			{"short-answer", ToReview, 2, "a message that holds, besides the question and the templates, an answer of less than 4 characters without a label"},
 			{"attachment-with-question", ToReview, 1, "an attachment with the question, and the gold answer near it"},
-			{"workspace-file", ToReview, 1, "a file of a start workspace that is not the attachment"},
+			{"workspace-extra-file", ToReview, 1, "a file of a start workspace that is not the attachment"},
 			{"question-with-answer-word", ToReview, 1, "a planned question with its answer behind a word for answers, under a condition, as an example or in a list"},
 			{"template-with-answer-word", ToReview, 1, "a template not of this version with a stated answer, or with three long ones"},
 			{"tool-promises-solutions", ToReview, 1, "a server's tool that says it gives reference answers or solutions, of whatever"},
-			{"records-named", ToReview, 1, "a message, a template or a server's tool that names the run's own records or a judge cache"},
+			{"run-records-mentioned", ToReview, 1, "a message, a template or a server's tool that names the run's own records or a judge cache"},
 			{"tool-schema-word", ToReview, 1, "the parameters of a server's tool with a word of the answer"},
 			{"picture-scaled", Info, 1, "a picture that is not the attachment byte for byte"},
 		},
@@ -121,7 +121,7 @@ func told(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 			n.find("short-answer", at, "besides the question, a message of source "+o.Source+" holds the few characters of its answer", want)
 		}
 		if o.Records {
-			n.find("records-named", at, "a message of source "+o.Source+" names the run's own records or verdicts", want)
+			n.find("run-records-mentioned", at, "a message of source "+o.Source+" names the run's own records or verdicts", want)
 		}
 	}
 	for _, c := range a.Calls {

@@ -136,7 +136,7 @@ func verdictsAsked(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		at := place{task: t, attempt: a.Number, seq: c.Result.Seq, sha256: c.Result.SHA256}
 		refused := wrong[c.Name]
 		if len(refused) > 0 && (c.Grades || !c.Verdict.weak && !aboutRules.MatchString(e.says(c)) && !slices.ContainsFunc(refused, c.spelled)) {
-			n.find("answers-tried", at, "a call of "+c.Name+" was told that the answer is right, and before that another one is wrong", "an answer that nothing but the run's scorer grades")
+			n.find("answer-guessing", at, "a call of "+c.Name+" was told that the answer is right, and before that another one is wrong", "an answer that nothing but the run's scorer grades")
 			return
 		}
 		if c.Grades && !c.Verdict.weak && !aboutRules.MatchString(e.says(c)) {

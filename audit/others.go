@@ -122,7 +122,7 @@ func otherPairs(e *Evidence, n *Notes) {
 				break
 			}
 			if p := prober.Probe(o.Text, "", nil); p.QCov >= wholeQuestion && p.GoldNear {
-				n.find("other-pair", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256, unasked: true},
+				n.find("other-task-with-answer", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256, unasked: true},
 					"a message holds task "+t.Plan.TaskID+" and its answer", "the question of the task alone")
 				break
 			}

@@ -21,7 +21,7 @@ func scorerParity() Check {
 		Rules: []Rule{
 			{"non-answer-credited", High, 1, "an official verdict that pays an answer such as None, inf, {} or N/A, where something else is expected"},
 			{"verdicts-differ", High, 1, "official verdicts that are not those of the official rules"},
-			{"gold-pays-non-answers", Info, 1, "a task for which the official rules pay an answer that says nothing"},
+			{"gold-accepts-non-answers", Info, 1, "a task for which the official rules pay an answer that says nothing"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			switch {
@@ -72,7 +72,7 @@ func payers(e *Evidence, n *Notes) {
 		if len(t.Attempts) > 0 {
 			at.seq = t.Attempts[0].Begun
 		}
-		n.find("gold-pays-non-answers", at, "a task for which the official rules pay an answer that says nothing", "an expected answer that only answers equal")
+		n.find("gold-accepts-non-answers", at, "a task for which the official rules pay an answer that says nothing", "an expected answer that only answers equal")
 	}
 }
 

@@ -23,9 +23,9 @@ func reachedAnswers(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, 
 	if c.Reach.Walks != "" {
 		const want = "the files of the workspace"
 		if c.Result.walked(t, a, e.Gold[t.Plan.TaskID]) {
-			n.find("walk-with-answers", at, "a call of "+c.Name+" that goes through all files of the host gave the answer", want)
+			n.find("filesystem-walk-with-answer", at, "a call of "+c.Name+" that goes through all files of the host gave the answer", want)
 		} else {
-			n.find("host-walked", at, "a call of "+c.Name+" that goes through all files of the host ran", want)
+			n.find("filesystem-walk", at, "a call of "+c.Name+" that goes through all files of the host ran", want)
 		}
 	}
 	const want = "variables that say nothing of answers"
@@ -33,10 +33,10 @@ func reachedAnswers(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, 
 	case policy.CertainPromise:
 		n.find("answer-variable", at, "a call of "+c.Name+" that looks up "+c.Reach.Answers+" ran", want)
 	case policy.PerhapsPromise:
-		n.find("answer-variable-unsure", at, "a call of "+c.Name+" that looks up "+c.Reach.Answers+" ran", want)
+		n.find("answer-variable-possible", at, "a call of "+c.Name+" that looks up "+c.Reach.Answers+" ran", want)
 	}
 	if c.Name == "python" && c.HoldsOwn && !a.knewID(t, c) {
-		n.find("task-id-unknown", at, "a call of "+c.Name+" that names the task's id ran, and nothing had given the id before", "names that the task or a result gave")
+		n.find("task-id-unexplained", at, "a call of "+c.Name+" that names the task's id ran, and nothing had given the id before", "names that the task or a result gave")
 	}
 }
 
@@ -84,7 +84,7 @@ func givenVariables(e *Evidence, n *Notes) {
 				continue
 			}
 			seen[tool.Server+"\n"+name] = true
-			rule := map[policy.Promise]string{policy.CertainPromise: "answer-variable-given", policy.PerhapsPromise: "answer-variable-unsure"}[policy.Promises(name)]
+			rule := map[policy.Promise]string{policy.CertainPromise: "answer-variable-given", policy.PerhapsPromise: "answer-variable-possible"}[policy.Promises(name)]
 			if rule != "" {
 				n.find(rule, place{given: true}, "the server of the tool "+tool.Name+" is given "+name, "variables that say nothing of answers")
 			}

@@ -18,10 +18,10 @@ func benchmarkSeeking() Check {
 		Skips:      "the run records digests alone, or a call's arguments are not recorded whole",
 		References: []string{"https://arxiv.org/abs/2508.13180"},
 		Rules: []Rule{
-			{"answers-sought", High, 3, "a query, an address or what a server's tool is given that asks for this benchmark's answers, and that went out"},
-			{"task-id-sought", High, 3, "a query or an address that holds the id of the task, or of another task of the split, and that went out"},
-			{"task-id-told", ToReview, 1, "the id of the task, but as the name of its attachment, or of another task of the split, in what else a server or a fetch was given"},
-			{"refused-seeking", ToReview, 3, "a call that did not run, and whose query or address asks for this benchmark's answers or holds the id of a task of the split"},
+			{"answers-searched", High, 3, "a query, an address or what a server's tool is given that asks for this benchmark's answers, and that went out"},
+			{"task-id-searched", High, 3, "a query or an address that holds the id of the task, or of another task of the split, and that went out"},
+			{"task-id-sent", ToReview, 1, "the id of the task, but as the name of its attachment, or of another task of the split, in what else a server or a fetch was given"},
+			{"search-refused", ToReview, 3, "a call that did not run, and whose query or address asks for this benchmark's answers or holds the id of a task of the split"},
 			{"question-as-query", Info, 1, "at least 70 % of the question's text as the query of a search, in the first such search of the task"},
 		},
 		Run: func(e *Evidence, n *Notes) {
@@ -55,18 +55,18 @@ func sought(n *Notes, t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
 	case c.Proposed < 0:
 		return // nothing tells what it asked for: AUD-12
 	case c.Result == nil && (c.Seeks || ids > 0):
-		n.find("refused-seeking", at, "a call of "+c.Name+" that looks for the benchmark did not run", want)
+		n.find("search-refused", at, "a call of "+c.Name+" that looks for the benchmark did not run", want)
 	case c.Result == nil:
 	case c.Seeks:
-		n.find("answers-sought", at, "a call of "+c.Name+" that asks for the benchmark's answers ran", want)
+		n.find("answers-searched", at, "a call of "+c.Name+" that asks for the benchmark's answers ran", want)
 	case c.AsksOwn:
-		n.find("task-id-sought", at, "a call of "+c.Name+" that names the task's id ran", want)
+		n.find("task-id-searched", at, "a call of "+c.Name+" that names the task's id ran", want)
 	case ids > 0:
-		n.find("task-id-sought", at, fmt.Sprintf("a call of %s that names %d other tasks of the split by their ids ran", c.Name, ids), want)
+		n.find("task-id-searched", at, fmt.Sprintf("a call of %s that names %d other tasks of the split by their ids ran", c.Name, ids), want)
 	case c.TellsOwn:
-		n.find("task-id-told", at, "a call of "+c.Name+" that hands on the task's id ran", want)
+		n.find("task-id-sent", at, "a call of "+c.Name+" that hands on the task's id ran", want)
 	case c.TellsIDs > 0:
-		n.find("task-id-told", at, fmt.Sprintf("a call of %s that hands on the ids of %d other tasks of the split ran", c.Name, c.TellsIDs), want)
+		n.find("task-id-sent", at, fmt.Sprintf("a call of %s that hands on the ids of %d other tasks of the split ran", c.Name, c.TellsIDs), want)
 	}
 	if thirdParty(c.Name) && (c.Unread || c.Cut && c.Decided < 0) {
 		n.gap("the arguments of a call of %s are not recorded whole: what else it asks for is not known", c.Name)

@@ -25,10 +25,10 @@ func splitIntegrity() Check {
 			{"test-ids-of-validation", Critical, 1, "a split labelled test with the ids of validation"},
 			{"ids-not-of-split", Critical, 1, "planned tasks, or a list of ids, that are not the split's"},
 			{"task-in-prompt", Critical, 1, "a template that holds a planned task"},
-			{"split-answer-told", Critical, 2, "a template with the id of a task of the split that the run does not ask, or a message that no template gives with that of another task, and fields for an answer"},
+			{"split-answer-in-prompt", Critical, 2, "a template with the id of a task of the split that the run does not ask, or a message that no template gives with that of another task, and fields for an answer"},
 			{"unlabelled-subset", High, 2, "fewer tasks than the split has under a label that says all, or all of a level"},
 			{"level-mix-misreported", High, 1, "tasks of other levels than those that the label or the counts of the split say"},
-			{"other-counts", ToReview, 1, "a split with other counts than GAIA's"},
+			{"unexpected-split-counts", ToReview, 1, "a split with other counts than GAIA's"},
 			{"answers-are-public", Info, 1, "a run of the split validation"},
 		},
 		Run: func(e *Evidence, n *Notes) {
@@ -61,7 +61,7 @@ func splitIntegrity() Check {
 				n.find("ids-not-of-split", whole, "a list of the split's ids that is not the one its digest is of", "the ids of the split")
 			}
 			if m := d.Mismatch(); m != "" {
-				n.find("other-counts", whole, m, "the whole split, or a dataset that is not taken for GAIA")
+				n.find("unexpected-split-counts", whole, m, "the whole split, or a dataset that is not taken for GAIA")
 			}
 			levels(e, n)
 			tasksOfSplit(e, n)
@@ -148,7 +148,7 @@ func splitTold(e *Evidence, n *Notes) {
 	unasked := e.unplanned()
 	for _, p := range e.Manifest.Prompts {
 		if unasked.records(p.Text) {
-			n.find("split-answer-told", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds the id of a task of the split and fields for its answer", want)
+			n.find("split-answer-in-prompt", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds the id of a task of the split and fields for its answer", want)
 		}
 	}
 	e.each(func(_ *TaskEvidence, a *AttemptEvidence) {
@@ -158,7 +158,7 @@ func splitTold(e *Evidence, n *Notes) {
 	})
 	for _, o := range e.Odd {
 		if o.Recorded {
-			n.find("split-answer-told", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256, unasked: true},
+			n.find("split-answer-in-prompt", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256, unasked: true},
 				"a message holds the id of another task of the split and fields for its answer", want)
 		}
 	}

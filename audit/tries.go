@@ -109,11 +109,11 @@ func failedTries(e *Evidence, n *Notes) {
 	got := fmt.Sprintf("the model calls that answered %d of %d solved tasks had failed tries", len(tasks), len(solved))
 	switch want := "tries that fail for any call alike"; {
 	case chosen:
-		n.find("answers-failed-first", first, fmt.Sprintf("%s, and %d of the %d other calls of the run", got, counts[callsTool].failed+lost.failed, counts[callsTool].all+lost.all), want)
+		n.find("selective-retries", first, fmt.Sprintf("%s, and %d of the %d other calls of the run", got, counts[callsTool].failed+lost.failed, counts[callsTool].all+lost.all), want)
 	case everyWrong && won.failed > 0:
-		n.find("answers-failed-first", first, fmt.Sprintf("%s, and each of the %d that answered others wrongly", got, lost.all), want)
+		n.find("selective-retries", first, fmt.Sprintf("%s, and each of the %d that answered others wrongly", got, lost.all), want)
 	case len(tasks) >= 3 && 5*len(tasks) >= len(solved):
-		n.find("answers-often-failed", first, got, want)
+		n.find("frequent-retries", first, got, want)
 	}
 }
 
@@ -186,10 +186,10 @@ func lostReplies(e *Evidence, n *Notes) {
 		if lost++; lost == 1 {
 			first.seq = at.seq
 		}
-		n.find("reply-lost", at, fmt.Sprintf("%d of %d attempts were lost after a reply that calls no tool", attempts, len(t.Attempts)), "the answer that the model gave first")
+		n.find("answer-lost", at, fmt.Sprintf("%d of %d attempts were lost after a reply that calls no tool", attempts, len(t.Attempts)), "the answer that the model gave first")
 	}
 	if lost >= 5 && 20*lost >= len(e.Tasks) {
-		n.find("replies-lost", first, fmt.Sprintf("at %d of %d tasks attempts were lost after a reply that calls no tool", lost, len(e.Tasks)), "fewer than 5 tasks, or than 5 %")
+		n.find("answers-lost-repeatedly", first, fmt.Sprintf("at %d of %d tasks attempts were lost after a reply that calls no tool", lost, len(e.Tasks)), "fewer than 5 tasks, or than 5 %")
 	}
 }
 

@@ -18,16 +18,16 @@ func usageReconciliation() Check {
 		Rules: []Rule{
 			{"totals-differ", High, 2, "tokens of an export that differ from the journal's by more than 5 % of the export and by more than 5000, and by more than requests can account for of which the journal has no tokens"},
 			{"request-unrecorded", High, 1, "more requests of the export that the journal does not have than the journal has requests without an id, where it has others of the export"},
-			{"ids-foreign", ToReview, 1, "an export that names requests of which the journal, which has ids too, has none"},
-			{"id-missing", ToReview, 2, "replies without the id of their request, where others to the same asker have one; no export is needed"},
-			{"tokens-too-few", ToReview, 1, "replies of the agent's model with more than 20 bytes of the request, or of the reply, for each of its tokens, of at least 2000 bytes; no export is needed"},
-			{"cost-differs", ToReview, 1, "a reply that cost more than one with as many tokens of each kind or more, or more than 2000 micro-USD a token; no export is needed"},
+			{"export-unrelated", ToReview, 1, "an export that names requests of which the journal, which has ids too, has none"},
+			{"request-id-missing", ToReview, 2, "replies without the id of their request, where others to the same asker have one; no export is needed"},
+			{"token-count-too-low", ToReview, 1, "replies of the agent's model with more than 20 bytes of the request, or of the reply, for each of its tokens, of at least 2000 bytes; no export is needed"},
+			{"cost-inconsistent", ToReview, 1, "a reply that cost more than one with as many tokens of each kind or more, or more than 2000 micro-USD a token; no export is needed"},
 			{"usage-missing", Info, 1, "replies without a count of their tokens, where others to the same asker have one; no export is needed"},
 		},
 		Run: func(e *Evidence, n *Notes) {
 			tokensTooFew(e, n)
 			costsDiffer(e, n)
-			missing(e, n, "id-missing", "id of their request", "an id", func(u use) bool { return u.id != "" })
+			missing(e, n, "request-id-missing", "id of their request", "an id", func(u use) bool { return u.id != "" })
 			missing(e, n, "usage-missing", "count of their tokens", "one", func(u use) bool { return u.unmeasured == 0 })
 			if e.Usage == nil {
 				n.absent("no usage export was given; the tokens and costs of the journal agree with its texts")
@@ -94,7 +94,7 @@ func unrecorded(e *Evidence, n *Notes) {
 		n.gap("the export names requests, and the journal has no ids of them")
 	case len(missing) == named:
 		n.gap("no request that the export names is in the journal: their ids are of another kind, or the export is of something else")
-		n.find("ids-foreign", place{}, fmt.Sprintf("%d requests in the export, such as %q, and none of them in the journal", named, missing[0]), "the export of the key that the run was made with")
+		n.find("export-unrelated", place{}, fmt.Sprintf("%d requests in the export, such as %q, and none of them in the journal", named, missing[0]), "the export of the key that the run was made with")
 	case len(missing) > nameless:
 		n.find("request-unrecorded", place{}, fmt.Sprintf("%d of %d requests of the export are not in the journal, such as %q", len(missing), named, missing[0]),
 			fmt.Sprintf("at most the %d that the journal has no id of", nameless))

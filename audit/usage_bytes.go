@@ -44,7 +44,7 @@ func tokensTooFew(e *Evidence, n *Notes) {
 		}
 	})
 	if few > 0 {
-		n.find("tokens-too-few", first, fmt.Sprintf("%s; so %d of %d replies", got, few, replies), fmt.Sprintf("at least one token for %d bytes", mostBytesOfToken))
+		n.find("token-count-too-low", first, fmt.Sprintf("%s; so %d of %d replies", got, few, replies), fmt.Sprintf("at least one token for %d bytes", mostBytesOfToken))
 	}
 }
 
@@ -77,12 +77,12 @@ func costsDiffer(e *Evidence, n *Notes) {
 	slices.SortStableFunc(all, func(a, b priced) int { return cmp.Compare(a.at.seq, b.at.seq) })
 	for i, p := range all {
 		if tokens := p.fresh + p.cached + p.out; p.cost > 1 && (p.cost-1)/dearest > tokens {
-			n.find("cost-differs", p.at, fmt.Sprintf("%d micro-USD for %d tokens", p.cost, tokens), "a cost that prices of tokens give")
+			n.find("cost-inconsistent", p.at, fmt.Sprintf("%d micro-USD for %d tokens", p.cost, tokens), "a cost that prices of tokens give")
 			return
 		}
 		for _, q := range all[:i] {
 			if q.under(p) || p.under(q) {
-				n.find("cost-differs", p.at, fmt.Sprintf("a reply of %d tokens cost %d micro-USD, and one of %d tokens %d", p.tokens(), p.cost, q.tokens(), q.cost), "costs by one table of prices")
+				n.find("cost-inconsistent", p.at, fmt.Sprintf("a reply of %d tokens cost %d micro-USD, and one of %d tokens %d", p.tokens(), p.cost, q.tokens(), q.cost), "costs by one table of prices")
 				return
 			}
 		}

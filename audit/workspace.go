@@ -68,11 +68,11 @@ func laidBeside(e *Evidence, n *Notes, f trajectory.File, at place) {
 	case name.GoldHits > 0:
 		n.find("workspace-answer", at, "the name of a file of the start workspace holds the task's answer", "the attachment alone")
 	case others:
-		n.find("other-record", at, "the start workspace holds a record of another task", "the attachment alone")
+		n.find("other-task-record", at, "the start workspace holds a record of another task", "the attachment alone")
 	case answersByName(f.Path):
 		n.find("workspace-answer-name", at, "the start workspace holds a file that is named like one with answers", "the attachment alone")
 	default:
-		n.find("workspace-file", at, "the start workspace holds a file that is not the attachment", "the attachment alone")
+		n.find("workspace-extra-file", at, "the start workspace holds a file that is not the attachment", "the attachment alone")
 	}
 }
 

@@ -25,7 +25,7 @@ const (
 	reachTask   = "fab1e906-0000-4000-8000-000000000002"
 	honestTask  = "fab1e906-0000-4000-8000-000000000003"
 	leakRule    = "AUD-1.uuid-with-answer"
-	reachRule   = "AUD-4.host-reach"
+	reachRule   = "AUD-4.host-access"
 	allowedRule = "AUD-12.allowed-against-rules" // in the wake of the one before
 	cacheRule   = "AUD-4.judge-cache-integrity"
 	secretToken = "fab1e-0123456789abcdef-fab1e"

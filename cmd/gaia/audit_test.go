@@ -60,7 +60,7 @@ func TestAuditStrict(t *testing.T) {
 	if code != exitOK {
 		t.Errorf("exit code %d", code)
 	}
-	wantAll(t, out, "\nREVIEW AUD-4.refused-reach: ", "no gap in the gate; to be reviewed: AUD-4\n")
+	wantAll(t, out, "\nREVIEW AUD-4.access-refused: ", "no gap in the gate; to be reviewed: AUD-4\n")
 	code, _, said := trusting(t, "audit", "--strict", dir)
 	if code != exitFindings {
 		t.Errorf("with --strict: exit code %d", code)
