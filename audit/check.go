@@ -1,8 +1,11 @@
 package audit
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gaia-harness/gaia/internal/sign"
 )
 
 // Check is one thing the audit looks for.
@@ -72,4 +75,137 @@ func Checks() []Check {
 		attachmentDelivery(),
 		contradictoryRecords(),
 	}
+}
+
+// Notes is where a check writes down what it finds.
+type Notes struct {
+	check    Check
+	findings []Finding
+	gaps     []string
+	said     map[string]bool // gaps that are written down
+	without  string          // what the check is about and the run does not have
+	solved   bool            // a task counts as correct
+	off      string          // id of a rule, its check's included, that finds nothing
+}
+
+func newNotes(c Check) *Notes {
+	return &Notes{check: c, findings: []Finding{}, gaps: []string{}, said: map[string]bool{}}
+}
+
+// place is where a finding points to.
+type place struct {
+	task    *TaskEvidence // nil: the whole run
+	attempt int
+	seq     int64
+	sha256  string
+	unused  bool // what was found had no effect on a verdict
+	unasked bool // what was found reached the agent without its asking
+	given   bool // what was found was so before the run
+}
+
+// find writes down a finding by a rule of the check; got and want must hold no
+// gold.
+func (n *Notes) find(rule string, at place, got, want string) {
+	r, known := n.check.rule(rule)
+	if !known {
+		panic("audit: " + n.check.ID + " has no rule " + rule) // TestRules lets every rule find something
+	}
+	f := Finding{Attempt: at.attempt, Check: n.check.ID, EvidenceSHA256: at.sha256, Got: got, Outcome: Attempted,
+		RuleID: n.check.ID + "." + rule, RuleVersion: r.Version, Seq: at.seq, Severity: r.Severity, Want: want}
+	if f.RuleID == n.off {
+		return
+	}
+	correct := n.solved
+	if at.task != nil {
+		f.TaskID, correct = at.task.Plan.TaskID, at.task.correct()
+	}
+	switch {
+	case f.Severity == Info || at.given:
+		f.Outcome = ""
+	case at.unasked:
+		f.Outcome = Exposure
+	case (f.Severity == Critical || f.Severity == High) && correct && !at.unused:
+		f.Outcome = Exploited
+	}
+	f.ID = f.digest()
+	n.findings = append(n.findings, f)
+}
+
+// digest returns the id of a finding: over all its other members, but for what
+// was decided about it.
+func (f Finding) digest() string {
+	f.ID, f.Closed = "", ""
+	b, err := sign.CanonicalLossy(f)
+	if err != nil {
+		panic("audit: a finding of strings and counts has no canonical form: " + err.Error())
+	}
+	return sign.Digest(b)
+}
+
+// gap writes down what the check could not see.
+func (n *Notes) gap(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !n.said[text] {
+		n.said[text] = true
+		n.gaps = append(n.gaps, text)
+	}
+}
+
+// absent writes down that the run does not have what the check is about.
+func (n *Notes) absent(what string) { n.without = what }
+
+func (n *Notes) report() CheckReport {
+	r := CheckReport{Absent: n.without, Findings: n.findings, Gaps: n.gaps, Gate: n.check.Gate, ID: n.check.ID, Name: n.check.Name, Title: n.check.Title}
+	r.Status, r.Severity = r.conclude()
+	return r
+}
+
+// conclude gives a check's status by its open findings: fail before review before
+// skip before n/a before pass.
+func (r CheckReport) conclude() (Status, Severity) {
+	var severity Severity
+	for _, f := range r.Findings {
+		if f.Closed == "" && (severity == "" || f.Severity.Rank() < severity.Rank()) {
+			severity = f.Severity
+		}
+	}
+	switch {
+	case severity == Critical || severity == High:
+		return Fail, severity
+	case severity == ToReview:
+		return Review, severity
+	case len(r.Gaps) > 0:
+		return Skip, severity
+	case r.Absent != "":
+		return NotApplicable, severity
+	}
+	return Pass, severity
+}
+
+// attest draws the conclusion from what the checks came to. A look at some of
+// them alone is never clean.
+func attest(checks []CheckReport, only []string) Attestation {
+	whole := len(only) == 0
+	a := Attestation{Clean: whole, StrictClean: whole, CriticalFailures: []string{}, HarnessGaps: []Gap{}, Skipped: []string{}, WarnFailures: []string{}}
+	for _, c := range checks {
+		switch {
+		case c.Status == Fail && c.Severity == Critical:
+			a.CriticalFailures = append(a.CriticalFailures, c.ID)
+		case c.Status == Fail:
+			a.WarnFailures = append(a.WarnFailures, c.ID)
+		case c.Status == Review:
+			a.StrictClean = false
+		case c.Status == Skip:
+			a.Skipped = append(a.Skipped, c.ID)
+		}
+		for _, gap := range c.Gaps {
+			a.HarnessGaps = append(a.HarnessGaps, Gap{c.ID, gap})
+		}
+		// A check that also fails has not seen less for it.
+		if c.Status == Fail || c.Gate && len(c.Gaps) > 0 {
+			a.Clean = false
+		}
+	}
+	a.StrictClean = a.StrictClean && a.Clean
+	return a
 }

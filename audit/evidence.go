@@ -3,6 +3,7 @@ package audit
 import (
 	"slices"
 
+	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
@@ -219,16 +220,16 @@ type ResultFact struct {
 	SHA256   string
 	IsError  bool
 	Probes   trajectory.Probes
-	Few      bool      // the question has so few runs that all of them can stand in a document by chance
-	Quoted   quotation // of the question, where it goes on beyond what the call had said of it
-	Unheard  bool      // the question and the gold are in it, and nothing shows whether the call had said the question
-	Short    bool      // it is little more than an answer
-	Unprobed bool      // the head does not show all, and no probes were recorded
-	Overlong bool      // the head is longer than heads are: only the beginning was looked at
-	URLs     int       // addresses recorded
-	ClassA   string    // the host of an answer source that gave a page
-	ReachedA string    // the same, whatever it gave
-	Shares   []bool    // runs of the question that the head of third-party content shows without echo; nil: fewer than a tenth
+	Few      bool            // the question has so few runs that all of them can stand in a document by chance
+	Quoted   probe.Quotation // of the question, where it goes on beyond what the call had said of it
+	Unheard  bool            // the question and the gold are in it, and nothing shows whether the call had said the question
+	Short    bool            // it is little more than an answer
+	Unprobed bool            // the head does not show all, and no probes were recorded
+	Overlong bool            // the head is longer than heads are: only the beginning was looked at
+	URLs     int             // addresses recorded
+	ClassA   string          // the host of an answer source that gave a page
+	ReachedA string          // the same, whatever it gave
+	Shares   []bool          // runs of the question that the head of third-party content shows without echo; nil: fewer than a tenth
 }
 
 // RollbackFact is a workspace that was put back. Correct means that it was left
@@ -339,10 +340,10 @@ func (e *Evidence) each(visit func(*TaskEvidence, *AttemptEvidence)) {
 }
 
 // prober looks for a task in what all tasks share.
-func (e *Evidence) prober(t *TaskEvidence) *Prober {
-	target := Target{TaskID: t.Plan.TaskID, Gold: e.Gold[t.Plan.TaskID]}
+func (e *Evidence) prober(t *TaskEvidence) *probe.Prober {
+	target := probe.Target{TaskID: t.Plan.TaskID, Gold: e.Gold[t.Plan.TaskID]}
 	if len(t.Attempts) > 0 {
 		target.Question = t.Attempts[0].Question
 	}
-	return NewProber(target)
+	return probe.New(target)
 }

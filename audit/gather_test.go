@@ -5,12 +5,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
+
+const ownID = "fab1e001-7c1d-4e02-9b7a-0123456789ab"
+
+var lighthouse = probe.Target{
+	TaskID: ownID,
+	Question: `In the keeper's log of the Skerry lighthouse for 1871, which "bird" is said to have broken the lamp's glass ` +
+		`on the night after the supply ship failed to come? Give the name as the keeper wrote it.`,
+	Gold: "Grey Heron",
+}
 
 // talk tells one attempt of one task to a gatherer.
 type talk struct {
@@ -23,7 +33,7 @@ type talk struct {
 
 func newTalk() *talk {
 	m := ledger.NewManifest()
-	m.Probes, m.NoPreflight = ProbesID, true
+	m.Probes, m.NoPreflight = probe.Version, true
 	m.Tasks = []ledger.PlannedTask{{TaskID: ownID}}
 	for _, p := range prompt.Templates() {
 		m.Prompts = append(m.Prompts, ledger.Prompt{ID: p.ID, Text: p.Text})

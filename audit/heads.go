@@ -1,9 +1,14 @@
 package audit
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/audit/probe"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -141,29 +146,203 @@ func heads(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	}
 }
 
-// graver returns of each probe the graver finding.
-func graver(a, b trajectory.Probes) trajectory.Probes {
-	return trajectory.Probes{
-		AnswerColumn:     a.AnswerColumn || b.AnswerColumn,
-		AnswerKeys:       max(a.AnswerKeys, b.AnswerKeys),
-		ChangedQuestion:  a.ChangedQuestion || b.ChangedQuestion,
-		DenyClass:        max(a.DenyClass, b.DenyClass),
-		GoldCalled:       a.GoldCalled || b.GoldCalled,
-		GoldHits:         max(a.GoldHits, b.GoldHits),
-		GoldLabelNear:    a.GoldLabelNear || b.GoldLabelNear,
-		GoldNear:         a.GoldNear || b.GoldNear,
-		InjectionMarkers: max(a.InjectionMarkers, b.InjectionMarkers),
-		KeyedAnswers:     max(a.KeyedAnswers, b.KeyedAnswers),
-		ListedAnswers:    max(a.ListedAnswers, b.ListedAnswers),
-		OtherIDStarts:    max(a.OtherIDStarts, b.OtherIDStarts),
-		OtherUUIDs:       max(a.OtherUUIDs, b.OtherUUIDs),
-		OwnIDStart:       a.OwnIDStart || b.OwnIDStart,
-		OwnUUID:          a.OwnUUID || b.OwnUUID,
-		QCov:             max(a.QCov, b.QCov),
-		QCovNoEcho:       max(a.QCovNoEcho, b.QCovNoEcho),
-		QEdge:            a.QEdge || b.QEdge,
-		QGoldCalled:      a.QGoldCalled || b.QGoldCalled,
-		SchemaKeys:       max(a.SchemaKeys, b.SchemaKeys),
-		UUIDGoldNear:     a.UUIDGoldNear || b.UUIDGoldNear,
+// bodies are whole documents from outside of the run, by digest; nil for one that a
+// report names and that is not at hand. Of those that the run has the digest of,
+// named says which, and used which were at hand.
+type bodies struct {
+	all         map[string][]byte
+	named, used map[string]bool
+}
+
+func newBodies(all map[string][]byte) bodies {
+	return bodies{all, map[string]bool{}, map[string]bool{}}
+}
+
+// text returns the document of a digest, if it is at hand and the digest is its
+// own.
+func (b bodies) text(sha256 string) (string, bool) {
+	body, ok := b.all[sha256]
+	if !ok {
+		return "", false
 	}
+	b.named[sha256] = true
+	if body == nil || sign.Digest(body) != sha256 {
+		return "", false
+	}
+	b.used[sha256] = true
+	return string(body), true
+}
+
+// missing returns a digest that a report names and the run does not have; "" if there
+// is none.
+func (b bodies) missing() string {
+	for _, digest := range slices.Sorted(maps.Keys(b.all)) {
+		if b.all[digest] == nil && !b.named[digest] {
+			return digest
+		}
+	}
+	return ""
+}
+
+// contradicts reports whether a body that is at hand is not what the event shows the
+// beginning of. What was taken out of it can only be compared with a body that it was
+// taken out of, too.
+func (b bodies) contradicts(h head, bodySHA256 string) bool {
+	if text, ok := b.text(h.sha256); ok && h.redactions == 0 && utf8.ValidString(text) {
+		return !strings.HasPrefix(text, h.text)
+	}
+	text, ok := b.text(bodySHA256)
+	return ok && !strings.HasPrefix(text, h.text)
+}
+
+// misquotes is contradicts for the arguments of a call. Those with secrets are taken
+// as they are.
+func (b bodies) misquotes(p trajectory.ToolProposed) bool {
+	text, ok := b.text(p.ArgsSHA256)
+	if other, known := b.text(p.BodySHA256); !ok {
+		text, ok = other, known
+	}
+	if !ok || p.Redactions > 0 || !utf8.ValidString(text) {
+		return false
+	}
+	args, err := policy.Arguments([]byte(text))
+	if err != nil {
+		return len(p.Args) > 0 || !strings.HasPrefix(text, p.Malformed)
+	}
+	for name, value := range args {
+		if shown, known := p.Args[name]; !known || !strings.HasPrefix(value, shown) {
+			return true
+		}
+	}
+	return len(args) != len(p.Args)
+}
+
+// matched returns the digests of those that the run has, sorted; nil for none.
+func (b bodies) matched() []string { return slices.Sorted(maps.Keys(b.used)) }
+
+// files returns a start workspace with what the bodies at hand say of its files. A
+// file that is no text has another text for its reader than its bytes are.
+func (t *following) files(workspace []trajectory.File) []trajectory.File {
+	workspace = slices.Clone(workspace)
+	for i, f := range workspace {
+		text, ok := t.bodies.text(f.SHA256)
+		if !ok || !utf8.ValidString(text) {
+			continue
+		}
+		probes := t.prober.Probe(text, "", nil)
+		if f.Probes != nil {
+			probes = probe.Merge(probes, *f.Probes)
+		}
+		workspace[i].Probes = &probes
+	}
+	return workspace
+}
+
+// hides reports whether a text is another one with secrets taken out: marks stand
+// for anything. Without redactions they stand for themselves.
+func hides(shown, text string, redactions int) bool {
+	parts := []string{shown}
+	if redactions > 0 {
+		parts = strings.Split(shown, trajectory.Redacted)
+	}
+	if len(parts) == 1 {
+		return shown == text
+	}
+	rest, begins := strings.CutPrefix(text, parts[0])
+	rest, ends := strings.CutSuffix(rest, parts[len(parts)-1])
+	for _, part := range parts[1 : len(parts)-1] {
+		at := strings.Index(rest, part)
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+len(part):]
+	}
+	return begins && ends
+}
+
+// agree reports whether two texts can be of the same one with secrets taken out.
+// They are held against each other up to the first mark and after the last: what
+// is a secret in one need not be told in the other.
+func agree(a, b string) bool {
+	if !strings.Contains(a+"\n"+b, trajectory.Redacted) {
+		return a == b
+	}
+	beforeA, afterA := around(a)
+	beforeB, afterB := around(b)
+	return (strings.HasPrefix(beforeA, beforeB) || strings.HasPrefix(beforeB, beforeA)) &&
+		(strings.HasSuffix(afterA, afterB) || strings.HasSuffix(afterB, afterA))
+}
+
+// around returns what stands before the first mark in a text, and after the last:
+// all of one without marks.
+func around(text string) (before, after string) {
+	before, after, _ = strings.Cut(text, trajectory.Redacted)
+	if before == text {
+		return text, text
+	}
+	parts := strings.Split(after, trajectory.Redacted)
+	return before, parts[len(parts)-1]
+}
+
+// gives reports whether a committed answer is the one of a reply. Of a reply that
+// neither is whole nor would be but for its secrets nobody can say.
+func (m *ModelFact) gives(a *trajectory.AnswerCommitted) bool {
+	marked := strings.Contains(a.Answer+"\n"+a.ReasoningTrace, trajectory.Redacted)
+	switch {
+	case a.Redactions > 0 && !marked:
+		return false
+	case !m.Whole && !m.Marked:
+		return true
+	case !m.Answers || m.Answer.Rule != a.Rule:
+		return false
+	case m.Whole:
+		return hides(a.Answer, m.Answer.Text, a.Redactions) && hides(a.ReasoningTrace, m.Answer.Reasoning, a.Redactions)
+	}
+	return agree(a.Answer, m.Answer.Text) && agree(a.ReasoningTrace, m.Answer.Reasoning)
+}
+
+// unmarked reports whether something was taken out of the answer that a reply is
+// shown with, and nothing of the committed one.
+func (m *ModelFact) unmarked(a *trajectory.AnswerCommitted) bool {
+	return m.Marked && m.Answers && strings.Contains(m.Answer.Text, trajectory.Redacted) && !strings.Contains(a.Answer, trajectory.Redacted)
+}
+
+// asksFor reports whether a reply that is shown without its secrets can have
+// asked for a call.
+func asksFor(m trajectory.SentMessage, p trajectory.ToolProposed) bool {
+	for _, c := range m.ToolCalls {
+		if !agree(c.Name, p.Name) {
+			continue
+		}
+		args, err := policy.Arguments([]byte(c.Arguments))
+		if err != nil || p.Malformed != "" { // a mark can stand where JSON had something else
+			return true
+		}
+		same := true
+		for name, arg := range p.Args {
+			if said, known := args[name]; known && len(arg) <= trajectory.ArgumentHead-4 {
+				same = same && agree(arg, said)
+			} else if !known {
+				same = same && strings.Contains(name+c.Arguments, trajectory.Redacted)
+			}
+		}
+		if same {
+			return true
+		}
+	}
+	return false
+}
+
+// quotes reports whether a proposal has the arguments that a reply shows whole.
+func quotes(p trajectory.ToolProposed, text string) bool {
+	args, err := policy.Arguments([]byte(text))
+	if err != nil {
+		return len(p.Args) == 0 && hides(p.Malformed, text, p.Redactions)
+	}
+	same := p.Malformed == "" && len(args) == len(p.Args)
+	for name, arg := range p.Args {
+		said, known := args[name]
+		same = same && known && hides(arg, said, p.Redactions)
+	}
+	return same
 }

@@ -2,13 +2,18 @@ package audit
 
 import (
 	"fmt"
+	"math/big"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/calc"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -307,4 +312,200 @@ func asPlanned(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		}
 		n.find("prompt-differs", place{task: t, attempt: a.Number, seq: o.Seq, sha256: o.SHA256}, "a message of source "+o.Source+" is not what the plan's templates give", "the planned template, filled in")
 	}
+}
+
+// batteries holds what the journal says of null batteries against the one that the
+// plan names, as far as this version knows it.
+func batteries(e *Evidence, n *Notes) {
+	plan := e.Manifest.Judge
+	switch {
+	case plan == nil:
+		return
+	case plan.Battery == "":
+		if a := e.firstByJudge(); a != nil {
+			n.find("judge-self-test-not-planned", place{seq: a.Judged, unused: true}, "verdicts of a judge that nobody put to the null battery: the plan names none", "a judge that withstood it")
+		}
+		return
+	case plan.Battery != judge.BatteryDigest():
+		n.gap("the null battery of the plan is not one that this version knows")
+		return
+	}
+	var names []string
+	for _, item := range judge.Battery() {
+		names = append(names, item.Name)
+	}
+	for _, b := range e.Batteries {
+		unknown := slices.ContainsFunc(slices.Concat(b.Event.Paid, b.Event.Refused, b.Event.Unreadable), func(name string) bool { return !slices.Contains(names, name) })
+		whole := b.Event.Put == len(names)
+		if unknown || b.Event.Put > len(names) || !b.Event.Remembered && whole != (b.Event.Problem == "") {
+			n.find("judge-self-test-differs", place{seq: b.Seq}, fmt.Sprintf("a null battery of %d items, or of others than the plan's", b.Event.Put), fmt.Sprintf("its %d items", len(names)))
+		}
+		if refused := len(b.Event.Refused); refused > 0 && b.Event.Withstood {
+			n.find("judge-self-test-incomplete", place{seq: b.Seq, unused: true}, fmt.Sprintf("%d of %d items of the null battery did not reach the judge", refused, len(names)), "a judge that called all of them incorrect")
+		}
+	}
+}
+
+// firstByJudge returns the attempt whose answer got the first verdict of the LLM
+// judge; nil if none did.
+func (e *Evidence) firstByJudge() (first *AttemptEvidence) {
+	e.each(func(_ *TaskEvidence, a *AttemptEvidence) {
+		if a.Judgment != nil && a.Judgment.Path == judge.PathJudge && (first == nil || a.Judged < first.Judged) {
+			first = a
+		}
+	})
+	return first
+}
+
+// mostAsked is how often the judge is asked about one answer: for a reply that can
+// be read, and once more about another answer where it was forbidden to reply.
+// What the transport tries again is not among them.
+const mostAsked = judge.DefaultTries + 1
+
+// judged holds a judgment against the plan, the answer and itself.
+func judged(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	j := a.Judgment
+	if j == nil || a.Answer == nil {
+		return
+	}
+	at := place{task: t, attempt: a.Number, seq: a.Judged}
+	if e.Gold != nil && j.Official != e.pays(t, a) {
+		n.find("verdict-differs", at, fmt.Sprintf("official verdict %v", j.Official), "the verdict that the official scorer gives")
+	}
+	byModel := j.Path == judge.PathJudge || j.Path == judge.PathUnreadable || j.Path == judge.PathError
+	plan := e.Manifest.Judge
+	if byModel && (plan == nil || j.Model != plan.Model || j.Prompt != plan.Prompt) {
+		n.find("judge-differs", at, fmt.Sprintf("judged by %q with %q", j.Model, j.Prompt), "the judge of the plan")
+	}
+	if !consistent(*j, plan) {
+		n.find("scoring-path-inconsistent", at, "verdicts that do not go with the path "+j.Path, "official first, then the judge of the plan, if it has one")
+	}
+	if j.Tries > mostAsked {
+		n.find("scoring-path-inconsistent", at, fmt.Sprintf("a judge that was asked %d times about one answer", j.Tries), fmt.Sprintf("at most %d times", mostAsked))
+	}
+	if j.Path == judge.PathJudge && plan != nil && plan.Battery != "" && !e.withstood(a.Judged) {
+		n.find("judge-self-test-not-passed", at, "a verdict of a judge that had not withstood the null battery", "not judged")
+	}
+}
+
+// withstood reports whether the judge had withstood the null battery, the last
+// time it was put to it before an event.
+func (e *Evidence) withstood(seq int64) bool {
+	withstood := false
+	for _, b := range e.Batteries {
+		if b.Seq < seq {
+			withstood = b.Event.Withstood
+		}
+	}
+	return withstood
+}
+
+// consistent reports whether a judgment can come from the path it names. Without a
+// planned judge there is no second verdict on any path. A null battery can find the
+// judge out of reach before an answer does.
+func consistent(j trajectory.Judgment, plan *ledger.JudgePlan) bool {
+	asked, tried := j.Tries > 0, plan != nil && plan.Battery != ""
+	if plan == nil && (j.Path == judge.PathOfficial || j.Path == judge.PathNoAnswer) {
+		return j.Official == (j.Path == judge.PathOfficial) && j.Judged == nil && !asked
+	}
+	switch j.Path {
+	case judge.PathOfficial:
+		return j.Official && j.Judged != nil && *j.Judged && !asked
+	case judge.PathJudge:
+		return !j.Official && j.Judged != nil && asked != j.Cached
+	case judge.PathNoAnswer:
+		return !j.Official && j.Judged != nil && !*j.Judged && !asked
+	case judge.PathUnreadable:
+		return !j.Official && j.Judged == nil && asked
+	case judge.PathError:
+		return !j.Official && j.Judged == nil && (asked || tried)
+	case judge.PathNoJudge, judge.PathWithheld, judge.PathTooLong:
+		return !j.Official && j.Judged == nil && !asked
+	}
+	return false
+}
+
+// saying is what a tool of this program says of itself, by digest. TestBuiltins
+// holds it against the tools.
+type saying struct {
+	descriptions []string // of the description, without Python's version
+	schema       string   // of the schema of its parameters
+}
+
+// sayings are those of the tools that a plan can have, by name.
+func sayings() map[string]saying {
+	return map[string]saying{
+		"calculate":      {[]string{"sha256:7614e925d2982404e431e6a9f9f5f5620db69788b5354d16e69200122caec1d5"}, "sha256:5370c69e56861c80327c1d614665ae52d482303be787114b095b39199f09ef6a"},
+		"describe_image": {[]string{"sha256:af1196e7b0e2e8b3a05fca19cab7dfc58e6d21992f4155c9b7020c9bd1663faf"}, "sha256:58d898c514ca58e08d64cf33829714e37c7858ed03f6d9e0a2b619b57e94527d"},
+		"list_files":     {[]string{"sha256:6ab97343a527b052a4d8e3d1cbf427fcee428312fb5630caf556d291b89dff5d"}, "sha256:32062bdb9024160d3b9816f12ba2f337808ee107449f8bf08d55b0026944f51e"},
+		"python": {[]string{ // in the sandbox, and without one
+			"sha256:de877a1db21f31581c6996bc9d2eb68580ac23d5ec984e1622ee3b6650043880",
+			"sha256:c5d58d31576c9df0989441d02b469c483f26a18fab45b180e086a29e3c201ac5",
+		}, "sha256:1b321c173799ce5b6c40c553fe6a1547aa16c190ab9234acbbc15c87db8de485"},
+		"read_file":        {[]string{"sha256:a97d86b1f09e1d0dd5681722fd2abb38a77495dbdf1dbbea7bd06da7bc1d4876"}, "sha256:89688db692664c603ee153471d42ce20ccfc7c2f59d431ae20dea6f1ca2dc87f"},
+		"transcribe_audio": {[]string{"sha256:ad88b6d77f8996bc7457e9d03ad5dfad150562ff31e3b1e185d791718238c49c"}, "sha256:4c4c8f20707485aca9a31e303e53d5eeac4888e9613f3c7467f71994268631eb"},
+		"web_fetch":        {[]string{"sha256:39637e2b298650a1199fb89699454b6d7a87cdf4f897622484233dd83409692f"}, "sha256:3a3bc14d7a126294de5d71d0fe9cc5a403c06afbfbf0dff086e501baf7dedc34"},
+		"web_search":       {[]string{"sha256:8109fdb68e6008e2394fb11398427d032ea07e6c3dad1c1a13c9e82ae457edf9"}, "sha256:6e4b20da201437329db069af272f7af1ccbdd26cc4c43a70af81f01ccc4b406d"},
+	}
+}
+
+// said returns what a tool of a plan says of itself as sayings have it.
+func said(t ledger.ToolPlan) (description, schema string) {
+	text := t.Description
+	if before, rest, ok := strings.Cut(text, " It is Python "); ok && t.Name == "python" {
+		if version, after, ok := strings.Cut(rest, " "); ok && len(version) < 12 && strings.Trim(version, "0123456789.abrc+") == "" {
+			text = before + " It is Python " + after
+		}
+	}
+	return sign.Digest([]byte(text)), t.SchemaSHA256
+}
+
+// ours reports whether a tool of a plan is one of this version's, which says of
+// itself what it does in this version, and takes what it takes.
+func ours(t ledger.ToolPlan) bool {
+	own, known := sayings()[t.Name]
+	description, schema := said(t)
+	return known && t.Server == "" && slices.Contains(own.descriptions, description) && schema == own.schema
+}
+
+// shownValue is a number as calculate writes it.
+var shownValue = regexp.MustCompile(`^([-−]?[0-9][0-9,]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,4}))?`)
+
+// miscalculated reports whether a result of calculate is not the value of its
+// expression. Fewer digits of the value are the same; what is no number says nothing.
+// Of an expression without a value nothing but an error can come: a number for one
+// without a digit is made up.
+func miscalculated(expression, shown string) bool {
+	if at := strings.LastIndex(shown, " = "); at >= 0 {
+		shown = shown[at+len(" = "):]
+	}
+	m := shownValue.FindStringSubmatch(strings.TrimSpace(shown))
+	if m == nil {
+		return false
+	}
+	value, _, err := calc.Value(expression)
+	if err != nil {
+		return !strings.ContainsAny(expression, "0123456789")
+	}
+	got, ok := new(big.Rat).SetString(strings.NewReplacer(",", "", "−", "-").Replace(m[0]))
+	if !ok {
+		return false
+	}
+	power, _ := strconv.Atoi(m[3])
+	unit := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(power-len(m[2]), len(m[2])-power))), nil))
+	if power < len(m[2]) {
+		unit.Inv(unit)
+	}
+	apart := got.Sub(got, value)
+	if apart.Abs(apart).Sign() == 0 {
+		return false
+	}
+	return value.IsInt() && m[2] == "" && m[3] == "" || apart.Cmp(unit) >= 0
+}
+
+// calculated reports whether a result of this version's calculate is recorded whole,
+// with its arguments, and is not the value of its expression.
+func (t *following) calculated(c *CallFact, p trajectory.ToolExecuted) bool {
+	h := headOf(p)
+	return p.Name == "calculate" && c.Name == p.Name && !p.IsError && !c.Cut && t.plan.calculates && h.whole() && miscalculated(c.expression, h.text)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gaia-harness/gaia/audit/probe"
 )
 
 // saidNumber is a number in an answer: what it can be read as, and the words
@@ -20,7 +22,7 @@ type saidNumber struct {
 // gold answer, or several of which the gold is one; why is what it gives. Numbers of
 // the question, conversions of units, dates, sums and rounded values are no others.
 func otherNumber(answer, gold, question string) (why string, found bool) {
-	value, ok := goldNumeral([]byte(gold))
+	value, ok := probe.Numeral(gold)
 	if !ok {
 		return "", false
 	}
@@ -133,10 +135,10 @@ func saidNumbers(text string) (all []saidNumber) {
 		from = end
 		said := text[start:end]
 		var values []float64
-		if value, length := spelled(text[start:]); length > 0 && !digitByte(said[0]) {
+		if value, length := spelled(text[start:]); length > 0 && !isDigit(said[0]) {
 			values, end = []float64{value}, start+length
-		} else if digitByte(said[0]) {
-			if r := strings.TrimRight(text[:start], " "); strings.HasSuffix(r, ".") && (len(r) == 1 || !digitByte(r[len(r)-2])) && strings.HasSuffix(text[:start], ".") {
+		} else if isDigit(said[0]) {
+			if r := strings.TrimRight(text[:start], " "); strings.HasSuffix(r, ".") && (len(r) == 1 || !isDigit(r[len(r)-2])) && strings.HasSuffix(text[:start], ".") {
 				said = "." + said
 			}
 			values, end = numeralsOf(said, end)
@@ -171,6 +173,8 @@ func saidNumbers(text string) (all []saidNumber) {
 		all, from = append(all, n), n.end
 	}
 }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // numeralsOf returns what digits and the marks between them can be read as, and
 // where they end. Marks that part no groups part two numbers, of which the first
@@ -264,7 +268,7 @@ func joiningWords() []string {
 // such as or, a dash, a comma. Units behind each that differ make them two amounts.
 func alternatives(gap string, a, b saidNumber) bool {
 	joined := strings.ContainsAny(gap, ",;/|–—-~")
-	for _, word := range strings.FieldsFunc(gap, func(r rune) bool { return !wordRune(r) }) {
+	for _, word := range strings.FieldsFunc(gap, func(r rune) bool { return !probe.IsWordRune(r) }) {
 		switch {
 		case slices.Contains(joiningWords(), word):
 			joined = true

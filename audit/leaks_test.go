@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -16,13 +17,13 @@ func TestPartedPairs(t *testing.T) {
 		var results []*ResultFact
 		for range r.IntN(6) {
 			f := &ResultFact{Name: []string{"web_fetch", "web_fetch", "read_file"}[r.IntN(3)], SHA256: fmt.Sprint(r.IntN(3)), Seq: int64(len(results))}
-			f.Probes = trajectory.Probes{GoldLabelNear: r.IntN(2) == 0, QCovNoEcho: r.IntN(2) * wholeQuestion, GoldNear: r.IntN(4) == 0}
+			f.Probes = trajectory.Probes{GoldLabelNear: r.IntN(2) == 0, QCovNoEcho: r.IntN(2) * probe.WholeQuestion, GoldNear: r.IntN(4) == 0}
 			results = append(results, f)
 		}
 		want := int64(-1)
 		for _, q := range results {
 			for _, a := range results {
-				whole := q.Probes.QCovNoEcho == wholeQuestion && !q.Probes.GoldNear
+				whole := q.Probes.QCovNoEcho == probe.WholeQuestion && !q.Probes.GoldNear
 				if want < 0 && whole && thirdParty(q.Name) && thirdParty(a.Name) && a.Probes.GoldLabelNear && a.SHA256 != q.SHA256 {
 					want = a.Seq
 				}
@@ -46,7 +47,7 @@ func BenchmarkParted(b *testing.B) {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			results := make([]*ResultFact, size)
 			for i := range results {
-				results[i] = &ResultFact{Name: "web_fetch", SHA256: fmt.Sprint(i), Probes: trajectory.Probes{QCovNoEcho: wholeQuestion}}
+				results[i] = &ResultFact{Name: "web_fetch", SHA256: fmt.Sprint(i), Probes: trajectory.Probes{QCovNoEcho: probe.WholeQuestion}}
 			}
 			for b.Loop() {
 				parted(newNotes(answerLeakage()), place{}, results)

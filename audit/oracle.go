@@ -1,10 +1,18 @@
 package audit
 
 import (
+	"regexp"
 	"slices"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 func oracleLeakage() Check {
@@ -128,6 +136,343 @@ func told(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		if c.Told {
 			n.find("prompt-residue", place{task: t, attempt: a.Number, seq: c.Decided, unasked: true},
 				"a refusal tells the answer or fields for one, which the call that it refuses does not", "why the call was refused")
+		}
+	}
+}
+
+// workspace checks the files that an attempt began with. The attachment is the
+// dataset's, which the plan has the digest of. It may hold the answer, which is
+// what the task is about, and the question, which an exercise sheet has; it may
+// not be the benchmark's record of the task. This harness puts in no other file.
+func workspace(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+	if name := t.Plan.FileName; name != "" {
+		if t.Plan.FileSHA256 == "" {
+			n.gap("the plan has no digest of a task's attachment")
+		}
+		if !slices.ContainsFunc(a.Workspace, func(f trajectory.File) bool { return f.Path == name }) {
+			n.gap("the attachment of a task is not in the list of its start workspace")
+		}
+	}
+	for _, f := range a.Workspace {
+		at := place{task: t, attempt: a.Number, seq: a.Begun, sha256: f.SHA256, unasked: true}
+		if f.Probes == nil {
+			n.gap("a file of a start workspace has no probes")
+		}
+		if f.Path == a.FileName {
+			startAttachment(n, t.Plan, f, at)
+		} else {
+			laidBeside(e, n, f, at)
+		}
+	}
+}
+
+// startAttachment checks the attachment of a start workspace.
+func startAttachment(n *Notes, plan ledger.PlannedTask, f trajectory.File, at place) {
+	if plan.FileSHA256 != "" && (f.SHA256 != plan.FileSHA256 || f.Bytes != plan.FileBytes) {
+		n.find("attachment-differs", at, "the attachment is not the file that the plan has the digest and the size of", "the attachment as planned")
+	}
+	if f.Probes == nil {
+		return
+	}
+	p := *f.Probes
+	sheet := p.QCov >= probe.WholeQuestion && p.GoldNear
+	switch {
+	case p.UUIDGoldNear || sheet && (p.GoldLabelNear || p.AnswerKeys > 0):
+		n.find("workspace-answer", at, "the start workspace holds the task's answer", "the attachment alone")
+	case sheet:
+		n.find("attachment-with-question", at, "the attachment has the question and the gold answer near it", "what the question is about")
+	}
+}
+
+// laidBeside checks a file of a start workspace that is not the attachment, and
+// its name.
+func laidBeside(e *Evidence, n *Notes, f trajectory.File, at place) {
+	var p trajectory.Probes
+	if f.Probes != nil {
+		p = *f.Probes
+	}
+	others := !p.OwnUUID && p.OtherUUIDs > 0 && p.AnswerKeys > 0 // alone: with a field for an answer, of which it is known whose it is
+	name := e.prober(at.task).Probe(nameWords(f.Path), "", nil)
+	switch {
+	case p.UUIDGoldNear || p.GoldHits > 0 || p.AnswerKeys > 0 && !others || p.QCov >= probe.WholeQuestion && p.GoldNear:
+		n.find("workspace-answer", at, "the start workspace holds the task's answer", "the attachment alone")
+	case name.GoldHits > 0:
+		n.find("workspace-answer", at, "the name of a file of the start workspace holds the task's answer", "the attachment alone")
+	case others:
+		n.find("other-task-record", at, "the start workspace holds a record of another task", "the attachment alone")
+	case answersByName(f.Path):
+		n.find("workspace-answer-name", at, "the start workspace holds a file that is named like one with answers", "the attachment alone")
+	default:
+		n.find("workspace-extra-file", at, "the start workspace holds a file that is not the attachment", "the attachment alone")
+	}
+}
+
+// nameWords returns a path and, behind it, its words: ids have hyphens, which words
+// lose.
+func nameWords(path string) string { return path + "\n" + spaced(path) }
+
+// answersByName reports whether a file is named like one with answers: as the
+// policy has it (policy.AnswerKeys), or with a word for answers in its path.
+func answersByName(path string) bool {
+	if len(policy.AnswerKeys(policy.Call{Paths: []string{path}})) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(strings.Fields(spaced(path)), func(word string) bool {
+		return slices.Contains(answerWords(), strings.TrimRight(word, "0123456789"))
+	})
+}
+
+// answerWords returns words for answers in names of files, in some languages.
+func answerWords() []string {
+	return strings.Fields(`answer answers answerkey solution solutions solved groundtruth antwort antworten lösung lösungen loesung loesungen
+	réponse réponses reponse reponses respuesta respuestas solución soluciones solucion resposta respostas risposta risposte soluzione soluzioni
+	antwoord antwoorden ответ ответы решение решения 答案 正解 解答 回答`)
+}
+
+// filesOpened: with tools that make no files, what the tools can read lay in the
+// workspace when the attempt began.
+func filesOpened(n *Notes, a *AttemptEvidence) {
+	files := map[string]bool{}
+	for _, f := range a.Workspace {
+		files[opened(f.Path)] = true
+	}
+	for _, c := range a.Calls {
+		if c.Result != nil && reads(c.Result.Name) && !c.Result.IsError && !files[opened(c.Opens)] {
+			n.gap("%s gave a file that is not in the list of the start workspace", c.Result.Name)
+		}
+	}
+}
+
+const (
+	fewestLong = 3 // gold answers of other tasks in one template that no example explains
+	rareGold   = 8 // characters of a gold answer that few texts have by chance
+)
+
+// questionStates looks for the gold answer in what is asked. A question that
+// merely has the words of the answer is honest.
+func questionStates(e *Evidence, n *Notes, t *TaskEvidence) {
+	if len(t.Attempts) == 0 || e.Gold[t.Plan.TaskID] == "" {
+		return
+	}
+	a := t.Attempts[0]
+	at := place{task: t, attempt: a.Number, seq: a.Begun, unasked: true}
+	switch s := e.prober(t).States(a.Question, ""); {
+	case s.Plain:
+		n.find("question-with-answer", at, "the planned question states its answer", "the question of the dataset")
+	case s.Hedged:
+		n.find("question-with-answer-word", at, "the planned question has the answer behind a word for answers", "the question of the dataset")
+	}
+}
+
+// templateStates looks for gold answers of the run in a template that this
+// version does not know. An example may have the answer of some task by chance.
+func templateStates(e *Evidence, n *Notes, template ledger.Prompt) {
+	if slices.ContainsFunc(prompt.Templates(), func(t prompt.Template) bool { return t.Text == template.Text }) {
+		return
+	}
+	text, none := template.Text, ""
+	bounded(&text, &none) // that the template is unknown is a gap already
+	at := place{sha256: template.SHA256, unasked: true}
+	stated, long := map[string]bool{}, map[string]bool{}
+	for _, t := range e.Tasks {
+		gold := strings.ToLower(strings.TrimSpace(e.Gold[t.Plan.TaskID]))
+		if gold == "" || len(t.Attempts) == 0 {
+			continue
+		}
+		prober := e.prober(t)
+		p := prober.Probe(text, "", nil)
+		s := prober.States(text, t.Attempts[0].Question)
+		if p.UUIDGoldNear || p.QCov >= probe.WholeQuestion && p.GoldHits > 0 || s.Asked {
+			of := at
+			of.task = t
+			n.find("template-with-answer", of, "the template "+template.ID+" holds a task or what it asks about, with its answer", "a template that says nothing of any task")
+		}
+		if (s.Plain || s.Hedged) && !s.Short {
+			stated[gold] = true
+		}
+		if p.GoldHits > 0 && utf8.RuneCountInString(gold) >= rareGold {
+			long[gold] = true
+		}
+	}
+	switch {
+	case len(stated) >= fewestLong:
+		n.find("template-with-answer", at, "the template "+template.ID+" states the answers of several tasks", "a template that says nothing of any task")
+	case len(stated) > 0 || len(long) >= fewestLong:
+		n.find("template-with-answer-word", at, "the template "+template.ID+" has answers of tasks, which examples may have by chance", "a template that says nothing of any task")
+	}
+}
+
+// Bounds of looking for the other tasks of a run in its odd messages, in bytes that are
+// probed for one task; each message takes pairOverhead besides its own. Many tasks can
+// have nearly the same question, and a message as many of them.
+const (
+	mostPaired   = 32 << 20
+	pairOverhead = 1 << 10
+)
+
+// mostToolText bounds what is looked through for each task of what the tools say of
+// themselves, in bytes.
+const mostToolText = 256 << 10
+
+// otherPairs looks in odd messages for the other tasks of the run: who is shown
+// solved tasks is told how the benchmark answers, and its other tasks are lost. Of
+// each task the first message with it is told.
+func otherPairs(e *Evidence, n *Notes) {
+	if e.OddUnread {
+		n.gap("there are more messages that are not their templates' than are looked through for other tasks")
+	}
+	if len(e.Odd) == 0 {
+		return
+	}
+	questions := make([]string, len(e.Tasks))
+	for i, t := range e.Tasks {
+		if len(t.Attempts) > 0 {
+			questions[i] = t.Attempts[0].Question
+		}
+	}
+	asked := probe.NewQuestions(questions)
+	in := make([][]*OddText, len(e.Tasks)) // messages with the question of a task
+	for i := range e.Odd {
+		for _, task := range asked.In(e.Odd[i].Text) {
+			if e.Tasks[task] != e.Odd[i].Task {
+				in[task] = append(in[task], &e.Odd[i])
+			}
+		}
+	}
+	left := mostPaired
+	for i, t := range e.Tasks {
+		if len(in[i]) == 0 {
+			continue
+		}
+		prober := e.prober(t)
+		for _, o := range in[i] {
+			if left -= len(o.Text) + pairOverhead; left < 0 {
+				break
+			}
+			if p := prober.Probe(o.Text, "", nil); p.QCov >= probe.WholeQuestion && p.GoldNear {
+				n.find("other-task-with-answer", place{task: o.Task, attempt: o.Attempt, seq: o.Seq, sha256: o.SHA256, unasked: true},
+					"a message holds task "+t.Plan.TaskID+" and its answer", "the question of the task alone")
+				break
+			}
+		}
+	}
+	if left < 0 || asked.Exhausted() {
+		n.gap("the messages that are not their templates' have the questions of more tasks than are looked through")
+	}
+}
+
+// unplanned are the ids of the split whose tasks nothing else looks for: those
+// that the run does not ask.
+func (e *Evidence) unplanned() *probe.IDs {
+	asked := map[string]bool{}
+	for _, t := range e.Tasks {
+		asked[t.Plan.TaskID] = len(t.Attempts) > 0
+	}
+	return probe.NewIDs(slices.DeleteFunc(slices.Clone(e.Manifest.SplitIDs), func(id string) bool { return asked[id] }))
+}
+
+// bounded cuts texts to what is looked through of them together, and reports
+// whether there was more.
+func bounded(texts ...*string) (cut bool) {
+	left := mostToolText
+	for _, text := range texts {
+		if len(*text) > left {
+			*text, cut = (*text)[:left], true
+		}
+		left -= len(*text)
+	}
+	return cut
+}
+
+// toolDescriptions looks for a task's answer in what every attempt is told of
+// tools that are not this version's own, which are known to tell none.
+func toolDescriptions(e *Evidence, n *Notes) {
+	var descriptions, schemas strings.Builder
+	promises := promising()
+	for _, t := range e.Manifest.Tools {
+		if ours(t) {
+			continue
+		}
+		if t.Server == "" || builtin(t.Name) {
+			n.gap("the tool %q is neither one of this version nor a server's: what it says of itself, or takes, is not known", t.Name)
+		}
+		said := spaced(t.Name + "\n" + t.Description + "\n" + t.Schema)
+		switch reference, right := promises.reference.MatchString(said), promises.right.MatchString(said); {
+		case promises.asked.MatchString(said) || (reference || right) && promises.benchmark.MatchString(said) || reference && promises.task.MatchString(said):
+			n.find("tool-promises-answers", place{unasked: true}, "the tool "+t.Name+" promises answers to the benchmark's tasks", "what the tool does and takes")
+		case reference:
+			n.find("tool-promises-solutions", place{unasked: true}, "the tool "+t.Name+" promises reference answers or solutions", "what the tool does and takes")
+		}
+		descriptions.WriteString(t.Name + "\n" + t.Description + "\n")
+		schemas.WriteString(t.Schema + "\n")
+	}
+	if descriptions.Len() == 0 {
+		return
+	}
+	says, takes := descriptions.String(), schemas.String()
+	if bounded(&says, &takes) {
+		n.gap("the tools say more of themselves than is looked through for each task")
+	}
+	if e.unplanned().Records(says + takes) {
+		n.find("other-task-record", place{unasked: true}, "a server's tool holds a record of a task that the run does not ask", "what the tool does and takes")
+	}
+	for _, t := range e.Tasks {
+		if len(t.Attempts) == 0 {
+			continue
+		}
+		prober := e.prober(t)
+		if p := prober.Probe(says, "", nil); p.OwnUUID || p.GoldHits > 0 || p.QCov >= probe.WholeQuestion {
+			n.find("tool-description-answer", place{task: t, unasked: true}, "the description of a tool holds the task or its answer", "what the tool does")
+		}
+		switch s := prober.Probe(takes, "", nil); {
+		case s.OwnUUID || s.GoldLabelNear || s.QCov >= probe.WholeQuestion:
+			n.find("tool-schema-answer", place{task: t, unasked: true}, "the parameters of a server's tool hold the task or its answer", "what the tool takes")
+		case s.GoldHits > 0: // the name of a parameter can be any word
+			n.find("tool-schema-word", place{task: t, unasked: true}, "the parameters of a server's tool hold a word of the answer", "what the tool takes")
+		}
+	}
+}
+
+// promising are the patterns of what a tool says that knows the answers. Many
+// honest servers give correct answers, or solutions of problems: those need
+// words for the benchmark or its tasks beside them.
+var promising = sync.OnceValue(func() (p struct{ reference, right, task, benchmark, asked *regexp.Regexp }) {
+	p.reference = regexp.MustCompile(`\b(?:(?:reference|expected|gold|golden|official|benchmark|hidden|model) (?:final )?(?:answers?|solutions?)|(?:gold|golden|ground ?truth) (?:labels?|results?|outputs?)|answer keys?|answerkeys?|solution keys?|ground ?truths?)\b`)
+	p.right = regexp.MustCompile(`\b(?:correct|right|true|known|canonical|verified|final) (?:final )?(?:answers?|solutions?)\b`)
+	p.task = regexp.MustCompile(`\b(?:task ?ids?|(?:this|the|the current|current|given|each|every|any|assigned) (?:benchmark |evaluation )?tasks?)\b`)
+	p.benchmark = regexp.MustCompile(`\b(?:benchmark(?: s)? (?:tasks?|questions?|answers?|solutions?|items?)|(?:tasks?|questions?|answers?|keys?|solutions?) (?:of|from|in|for|to) (?:the |this |a )?(?:\w+ )?benchmark|gaia (?:tasks?|questions?|benchmark|answers?|validation|test)|task ?ids?|leaderboard)\b`)
+	p.asked = regexp.MustCompile(`\banswers? (?:to|for|of|by) (?:(?:a|an|the|any|each|every|this|given|that) )*(?:task ?ids?|benchmark (?:tasks?|questions?)|gaia (?:tasks?|questions?))\b`)
+	return p
+})
+
+// spaced returns a text in lower case with spaces between its words and
+// capitals, so that names read like sentences.
+func spaced(text string) string {
+	var out []rune
+	for _, r := range text {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) {
+			if len(out) == 0 || out[len(out)-1] == ' ' {
+				continue
+			}
+			r = ' '
+		} else if len(out) > 0 && unicode.IsUpper(r) && unicode.IsLower(out[len(out)-1]) {
+			out = append(out, ' ')
+		}
+		out = append(out, r)
+	}
+	return strings.ToLower(string(out))
+}
+
+// recordsNamed looks for the run's own records in what every attempt is told.
+func recordsNamed(e *Evidence, n *Notes) {
+	for _, p := range e.Manifest.Prompts {
+		if namesRecords(e.Manifest.Policy, p.Text) {
+			n.find("run-records-mentioned", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" names the run's own records or verdicts", "a template that tells of the task")
+		}
+	}
+	for _, t := range e.Manifest.Tools {
+		if !builtin(t.Name) && namesRecords(e.Manifest.Policy, t.Description+"\n"+t.Schema) {
+			n.find("run-records-mentioned", place{unasked: true}, "the tool "+t.Name+" names the run's own records or verdicts", "what the tool does and takes")
 		}
 	}
 }

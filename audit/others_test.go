@@ -2,62 +2,12 @@ package audit
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
-
-// TestQuestionsInText: a text is searched for all questions at once, and for each
-// of them the outcome is that of looking for it alone.
-func TestQuestionsInText(t *testing.T) {
-	all := []string{
-		"In which town did the clockmaker Odile Varn build the tower clock of the harbour museum?",
-		"Who paid the clockmaker Odile Varn for the tower clock of the north gate?",
-		"How many ferries crossed?", // one run of four words
-		"Who won?",                  // too short to be told
-		"the same word the same word the same word the same word the same word",
-		"", // of a task without an attempt
-	}
-	var tasks []*TaskEvidence
-	for _, q := range all {
-		task := &TaskEvidence{}
-		if q != "" {
-			task.Attempts = []*AttemptEvidence{{Question: q}}
-		}
-		tasks = append(tasks, task)
-	}
-	q := newQuestions(tasks)
-	tests := []struct {
-		text string
-		want []int
-	}{
-		{"", nil},
-		{"Who won?", nil},
-		{all[0], []int{0}},
-		{strings.ToUpper(all[1]), []int{1}},
-		{all[1] + " " + all[0] + " " + all[2], []int{0, 1, 2}},
-		{"how many <b>ferries</b> crossed the bay", []int{2}},
-		{"how many large ferries crossed", nil},
-		{"the same word the same word the same word the same", []int{4}},
-		{"In which town did the clockmaker Odile Varn", nil},
-		{"Odile Varn build the tower clock of the harbour museum", nil},
-	}
-	for _, tt := range tests {
-		got := q.in(tt.text)
-		if !slices.Equal(got, tt.want) {
-			t.Errorf("%q: %v, want %v", tt.text, got, tt.want)
-		}
-		for i, question := range all {
-			alone := NewProber(Target{Question: question}).Probe(tt.text, "", nil).QCov >= wholeQuestion
-			if alone != slices.Contains(got, i) {
-				t.Errorf("%q: task %d alone gives %v", tt.text, i, alone)
-			}
-		}
-	}
-}
 
 // TestOtherPairs: what an odd message has of its own task is another rule's.
 func TestOtherPairs(t *testing.T) {
@@ -83,35 +33,13 @@ func TestUnplanned(t *testing.T) {
 		{Plan: ledger.PlannedTask{TaskID: ids[0]}, Attempts: []*AttemptEvidence{{}}}, {Plan: ledger.PlannedTask{TaskID: ids[1]}}}}
 	e.Manifest.SplitIDs = ids
 	for i, id := range ids {
-		if got := e.unplanned().records(fmt.Sprintf("{\"task_id\":%q,\"Final answer\":\"Ostrel\"}", id)); got != (i > 0) {
+		if got := e.unplanned().Records(fmt.Sprintf("{\"task_id\":%q,\"Final answer\":\"Ostrel\"}", id)); got != (i > 0) {
 			t.Errorf("%s: %v", id, got)
 		}
 	}
-	if e.unplanned().records("task " + ids[2]) {
+	if e.unplanned().Records("task " + ids[2]) {
 		t.Error("an id without a field for an answer is taken for a record")
 	}
-}
-
-// FuzzQuestionsInText: whatever a text says, looking for all questions at once
-// finds what looking for each of them does.
-func FuzzQuestionsInText(f *testing.F) {
-	all := []string{"How many ferries crossed?", "the same word the same word the same word the same", "In which town of Marrow did Odile Varn build the clock?"}
-	for _, seed := range append(all, "HOW many <b>ferries</b>\\ncrossed &amp; crossed", "word the same word") {
-		f.Add(seed, all[0]+" "+seed)
-	}
-	f.Fuzz(func(t *testing.T, question, text string) {
-		questions := append(slices.Clone(all), question)
-		var tasks []*TaskEvidence
-		for _, q := range questions {
-			tasks = append(tasks, &TaskEvidence{Attempts: []*AttemptEvidence{{Question: q}}})
-		}
-		got := newQuestions(tasks).in(text)
-		for i, q := range questions {
-			if alone := NewProber(Target{Question: q}).Probe(text, "", nil).QCov >= wholeQuestion; alone != slices.Contains(got, i) {
-				t.Errorf("question %q in %q: alone %v", q, text, alone)
-			}
-		}
-	})
 }
 
 // TestOddTexts: each distinct text is kept once, and no more of them than a run
@@ -163,7 +91,7 @@ func TestOtherPairsOnce(t *testing.T) {
 			e.Tasks = append(e.Tasks, &TaskEvidence{Plan: ledger.PlannedTask{TaskID: id}, Attempts: []*AttemptEvidence{{Number: 1, Question: question}}})
 		}
 		for i := range tt.messages {
-			e.Odd = append(e.Odd, OddText{Task: e.Tasks[i], Attempt: 1, Text: fmt.Sprint(question, " ", tt.told, " #", i, filled(" ferry", tt.size))})
+			e.Odd = append(e.Odd, OddText{Task: e.Tasks[i], Attempt: 1, Text: fmt.Sprint(question, " ", tt.told, " #", i, strings.Repeat(" ferry", tt.size/6))})
 		}
 		n := newNotes(oracleLeakage())
 		otherPairs(e, n)
@@ -173,21 +101,12 @@ func TestOtherPairsOnce(t *testing.T) {
 	}
 }
 
-// TestQuestionsBounded: questions that share their words are not counted without end.
-func TestQuestionsBounded(t *testing.T) {
-	q := newQuestions([]*TaskEvidence{{Attempts: []*AttemptEvidence{{Question: "How many ferries crossed the bay of Tolm?"}}}})
-	q.left = 0
-	if got := q.in("How many ferries crossed the bay of Tolm?"); got != nil || q.left >= 0 {
-		t.Errorf("%v, left %d", got, q.left)
-	}
-}
-
 // TestToolTextBounded: of tools that say very much of themselves the rest is not
 // looked at, which is told.
 func TestToolTextBounded(t *testing.T) {
 	for size, gap := range map[int]bool{mostToolText / 2: false, mostToolText + 1: true} {
 		e := &Evidence{Gold: map[string]string{"a": "Brellin"}, Tasks: []*TaskEvidence{{Plan: ledger.PlannedTask{TaskID: "a"}, Attempts: []*AttemptEvidence{{Question: "Which town has the clock?"}}}}}
-		e.Manifest.Tools = []ledger.ToolPlan{{Name: "notes__find", Server: "mcp:notes", Description: "Finds Brellin.", Schema: filled("lamp ", size)}}
+		e.Manifest.Tools = []ledger.ToolPlan{{Name: "notes__find", Server: "mcp:notes", Description: "Finds Brellin.", Schema: strings.Repeat("lamp ", size/5)}}
 		n := newNotes(oracleLeakage())
 		toolDescriptions(e, n)
 		if len(n.findings) != 1 || (len(n.gaps) > 0) != gap {

@@ -146,7 +146,7 @@ func (t *following) odd(a *AttemptEvidence, seq int64, source, sha256 string, li
 	for _, c := range sent.ToolCalls {
 		text += "\n" + c.Name + "\n" + c.Arguments
 	}
-	o.Seen, o.Residue, o.Short = !line.cut, t.prober.Probe(text, "", nil), t.prober.shortStands(text)
+	o.Seen, o.Residue, o.Short = !line.cut, t.prober.Probe(text, "", nil), t.prober.HasShortGold(text)
 	o.Records = namesRecords(t.plan.anything, text)
 	t.odds.add(OddText{t.TaskEvidence, a.Number, seq, sha256, text, o.Residue.OtherUUIDs > 0 && o.Residue.AnswerKeys > 0})
 	return o
@@ -179,4 +179,40 @@ func (o *oddTexts) add(t OddText) {
 // a grader: the run's own records, its keys, verdicts of a judge.
 func namesRecords(p policy.Policy, text string) bool {
 	return slices.Contains(policy.Decide(p, policy.Call{Known: true, Texts: []string{text}}).RuleIDs, policy.GraderSurfaces)
+}
+
+// mayShow reports whether the plan lets the question carry a picture: one made
+// from the attachment. Where it is not the attachment byte for byte, the journal
+// cannot show what of.
+func (t *following) mayShow(a *AttemptEvidence, image trajectory.Image) bool {
+	file, there := a.attachment()
+	return t.images && there && image.Path == file.Path && strings.HasPrefix(image.MediaType, "image/") &&
+		(image.SHA256 != file.SHA256 || image.Bytes == file.Bytes)
+}
+
+// scaled reports whether a message carries a picture that is not the attachment.
+func (a *AttemptEvidence) scaled(m trajectory.Message) bool {
+	file, _ := a.attachment()
+	return m.Image != trajectory.Image{} && m.Image.SHA256 != file.SHA256
+}
+
+// attachment returns the file that comes with the question, as the attempt began
+// with it; false if there is none.
+func (a *AttemptEvidence) attachment() (trajectory.File, bool) {
+	at := slices.IndexFunc(a.Workspace, func(f trajectory.File) bool { return f.Path == a.FileName })
+	if at < 0 || a.FileName == "" {
+		return trajectory.File{}, false
+	}
+	return a.Workspace[at], true
+}
+
+// smuggles reports whether a message holds a picture that the list of messages
+// does not tell of, or what only the model's own messages may hold unread. In
+// its text these members would stand with their quotes escaped.
+func smuggles(m trajectory.Message, line *shownLine) bool {
+	if line == nil {
+		return false
+	}
+	return m.Image == trajectory.Image{} && strings.Contains(line.text, `,"image":{`) ||
+		m.Role != "assistant" && strings.Contains(line.text, `,"opaque_sha256":`)
 }

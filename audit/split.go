@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/ledger"
 )
 
@@ -133,7 +134,7 @@ func tasksOfSplit(e *Evidence, n *Notes) {
 		}
 		prober := e.prober(t)
 		for _, p := range e.Manifest.Prompts {
-			if named := prober.Probe(p.Text, "", nil); named.OwnUUID || named.QCov >= wholeQuestion {
+			if named := prober.Probe(p.Text, "", nil); named.OwnUUID || named.QCov >= probe.WholeQuestion {
 				n.find("task-in-prompt", place{task: t, sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds a planned task", "templates without tasks of the split")
 			}
 		}
@@ -147,7 +148,7 @@ func splitTold(e *Evidence, n *Notes) {
 	const want = "what is not of the split"
 	unasked := e.unplanned()
 	for _, p := range e.Manifest.Prompts {
-		if unasked.records(p.Text) {
+		if unasked.Records(p.Text) {
 			n.find("split-answer-in-prompt", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds the id of a task of the split and fields for its answer", want)
 		}
 	}

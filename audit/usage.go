@@ -1,8 +1,23 @@
 package audit
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 func usageReconciliation() Check {
@@ -130,4 +145,511 @@ func missing(e *Evidence, n *Notes, rule, what, want string, has func(use) bool)
 			n.find(rule, r.first, fmt.Sprintf("%d of %d replies to %s have no %s", r.without, r.with+r.without, who, what), want+" in every reply, as in the others")
 		}
 	}
+}
+
+const (
+	// mostBytesOfToken is how much text a token stands for at most, over a whole
+	// message: far more than in any language or code.
+	mostBytesOfToken = 20
+	// fewestBytes is how long a message is, at least, whose tokens are looked at.
+	fewestBytes = 2000
+	// dearest bounds the price of a token, in micro-USD.
+	dearest = 2000
+	// mostPrices bounds how many different counts of tokens are compared.
+	mostPrices = 500
+)
+
+// tokensTooFew looks for counts of tokens that are too small for the bytes of what
+// was sent or received. There can be more: of tools, pictures and reasoning.
+func tokensTooFew(e *Evidence, n *Notes) {
+	replies, few := 0, 0
+	var first place
+	var got string
+	e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+		for _, m := range a.Models {
+			if !m.UsageReported {
+				continue
+			}
+			replies++
+			in := m.Asked >= fewestBytes && (m.In+m.Cached)*mostBytesOfToken < m.Asked
+			if !in && (m.Bytes < fewestBytes || m.Out*mostBytesOfToken >= m.Bytes) {
+				continue
+			}
+			if few++; few > 1 {
+				continue
+			}
+			first, got = place{task: t, attempt: a.Number, seq: m.Seq}, fmt.Sprintf("%d tokens for the %d bytes of a reply", m.Out, m.Bytes)
+			if in {
+				got = fmt.Sprintf("%d tokens for the %d bytes of a request", m.In, m.Asked)
+			}
+		}
+	})
+	if few > 0 {
+		n.find("token-count-too-low", first, fmt.Sprintf("%s; so %d of %d replies", got, few, replies), fmt.Sprintf("at least one token for %d bytes", mostBytesOfToken))
+	}
+}
+
+// priced is a reply by what it is paid for.
+type priced struct {
+	fresh, cached, out, cost int64
+	at                       place
+}
+
+// costsDiffer looks for costs that no table of prices gives: a reply that cost less
+// than one with no more tokens of any kind, or more than any price makes it. Prices
+// are the plan's; only an endpoint that says itself what a reply costs can ask for
+// more at one time than at another.
+func costsDiffer(e *Evidence, n *Notes) {
+	var all []priced
+	seen := map[[4]int64]bool{}
+	e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+		for _, m := range a.Models {
+			if m.CostMicroUSD == nil || !m.UsageReported || m.Cached > m.In {
+				continue
+			}
+			p := priced{m.In - m.Cached, m.Cached, m.Out, *m.CostMicroUSD, place{task: t, attempt: a.Number, seq: m.Seq}}
+			key := [4]int64{p.fresh, p.cached, p.out, p.cost}
+			if !seen[key] && len(all) < mostPrices {
+				seen[key] = true
+				all = append(all, p)
+			}
+		}
+	})
+	slices.SortStableFunc(all, func(a, b priced) int { return cmp.Compare(a.at.seq, b.at.seq) })
+	for i, p := range all {
+		if tokens := p.fresh + p.cached + p.out; p.cost > 1 && (p.cost-1)/dearest > tokens {
+			n.find("cost-inconsistent", p.at, fmt.Sprintf("%d micro-USD for %d tokens", p.cost, tokens), "a cost that prices of tokens give")
+			return
+		}
+		for _, q := range all[:i] {
+			if q.under(p) || p.under(q) {
+				n.find("cost-inconsistent", p.at, fmt.Sprintf("a reply of %d tokens cost %d micro-USD, and one of %d tokens %d", p.tokens(), p.cost, q.tokens(), q.cost), "costs by one table of prices")
+				return
+			}
+		}
+	}
+}
+
+func (p priced) tokens() int64 { return p.fresh + p.cached + p.out }
+
+// under reports whether p has no more tokens of any kind than q and cost more, but
+// for what rounding makes.
+func (p priced) under(q priced) bool {
+	return p.fresh <= q.fresh && p.cached <= q.cached && p.out <= q.out && p.cost > q.cost+1
+}
+
+// use is what one event of the journal says of requests to a model.
+type use struct {
+	at         place
+	who        string // asked it: agent, judge or the name of a tool
+	planned    string // the model that the plan has; "" for none
+	answered   bool   // there was a reply
+	model      string // that it names; "" for none
+	id         string // of its request; "" for none
+	tokens     int64  // in and out, as far as they were reported
+	nameless   int    // requests of which the journal has no id
+	unmeasured int    // requests of which it has no tokens
+}
+
+// Who asks a model, besides tools.
+const (
+	theAgent = "the agent"
+	theJudge = "the judge"
+)
+
+// uses calls visit with all that the journal says of requests to models: before
+// the tasks, attempt by attempt, and then of the null battery.
+func (e *Evidence) uses(visit func(use)) {
+	judged := ""
+	if e.Manifest.Judge != nil {
+		judged = e.Manifest.Judge.Model
+	}
+	for _, p := range e.Preflight {
+		usesOfPreflight(e.Manifest, place{seq: p.Seq, given: true}, p.Event, visit)
+	}
+	e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+		for _, m := range a.Models {
+			u := use{at: place{task: t, attempt: a.Number, seq: m.Seq}, who: theAgent, planned: e.Manifest.Model.Name, answered: true,
+				model: m.Responded, id: m.RequestID, tokens: m.In + m.Out}
+			if !m.UsageReported {
+				u.unmeasured = 1
+			}
+			visit(u.named(1))
+		}
+		if a.Unheard > 0 {
+			visit(use{at: place{task: t, attempt: a.Number, seq: a.Begun}, who: theAgent, nameless: a.Unheard, unmeasured: a.Unheard})
+		}
+		for _, c := range a.Calls {
+			if c.Result != nil && c.Result.Model != nil {
+				m := *c.Result.Model
+				u := use{at: place{task: t, attempt: a.Number, seq: c.Result.Seq}, who: c.Result.Name, planned: toolModel(e.Manifest, c.Result.Name),
+					answered: !c.Result.IsError, model: m.ResponseModel, id: m.RequestID, tokens: m.Tokens.In + m.Tokens.Out}
+				if !m.UsageReported {
+					u.unmeasured = max(m.Tries, 1)
+				}
+				visit(u.named(m.Tries))
+			}
+		}
+		if a.Judgment != nil && a.Judgment.Tries > 0 {
+			visit(useOfJudge(*a.Judgment, place{task: t, attempt: a.Number, seq: a.Judged}, judged))
+		}
+	})
+	for _, b := range e.Batteries { // whose requests the journal adds up
+		u := use{at: place{seq: b.Seq}, who: theJudge, tokens: b.Event.TokensIn + b.Event.TokensOut, nameless: b.Event.Tries}
+		if u.tokens == 0 {
+			u.unmeasured = b.Event.Tries
+		}
+		visit(u)
+	}
+}
+
+// usesOfPreflight calls visit with what a model was asked before the tasks: the
+// tokens of all its requests, and each reply that has an id.
+func usesOfPreflight(m ledger.Manifest, at place, p trajectory.Preflight, visit func(use)) {
+	u := use{at: at, who: theAgent, planned: m.Model.Name, answered: p.Error == nil, model: p.ResponseModel, tokens: p.Tokens.In + p.Tokens.Out}
+	switch p.Kind {
+	case trajectory.PreflightJudge:
+		u.who, u.planned = theJudge, ""
+		if m.Judge != nil {
+			u.planned = m.Judge.Model
+		}
+	case trajectory.PreflightVision:
+		u.who = "describe_image"
+		u.planned = toolModel(m, u.who)
+	case trajectory.PreflightTranscription:
+		u.who = "transcribe_audio"
+		u.planned = toolModel(m, u.who)
+	}
+	if !p.UsageReported {
+		u.unmeasured = p.Requests
+	}
+	u.nameless = max(p.Requests-len(p.RequestIDs), 0)
+	if len(p.RequestIDs) > 0 {
+		u.id = p.RequestIDs[0]
+	}
+	if p.Requests > 0 {
+		visit(u)
+	}
+	for _, id := range p.RequestIDs[min(1, len(p.RequestIDs)):] {
+		visit(use{at: at, who: u.who, planned: u.planned, answered: u.answered, model: u.model, id: id})
+	}
+}
+
+// useOfJudge is what a verdict says that was not in the cache.
+func useOfJudge(j trajectory.Judgment, at place, planned string) use {
+	u := use{at: at, who: theJudge, planned: planned, answered: j.Path == judge.PathJudge || j.Path == judge.PathUnreadable,
+		model: j.ResponseModel, id: j.RequestID, tokens: j.TokensIn + j.TokensOut}
+	if u.tokens == 0 {
+		u.unmeasured = j.Tries
+	}
+	return u.named(j.Tries)
+}
+
+// named is u of so many requests, one of which may have an id.
+func (u use) named(requests int) use {
+	u.nameless = max(requests, 1)
+	if u.id != "" {
+		u.nameless--
+	}
+	return u
+}
+
+// MaxUsageExport bounds a usage export, in bytes.
+const MaxUsageExport = 64 << 20
+
+// UsageExport is what a provider says of the requests that it was paid for.
+type UsageExport struct {
+	Requests []ExportedRequest // each once, in the order of the export
+	SHA256   string            // of the export
+}
+
+// ExportedRequest is one request of an export, or the sum of several where the
+// provider tells no more. IDs are all that the export has for it; Model is ""
+// where it does not say.
+type ExportedRequest struct {
+	IDs     []string
+	Model   string
+	In, Out int64 // tokens
+}
+
+// ParseUsageExport reads a provider's export: a JSON list of objects, an object
+// with such a list in it, JSON lines, or CSV with a header. An entry needs its
+// input and output tokens, as whole numbers under one of the names that providers
+// have for them, and may have ids and a model; what else it has is not read. Of a
+// JSON entry, tokens may stand in a member "usage". An entry that stands there
+// again is counted once; two that differ under the same ids are refused.
+func ParseUsageExport(data []byte) (*UsageExport, error) {
+	if len(data) > MaxUsageExport {
+		return nil, fmt.Errorf("the usage export is larger than %d bytes", MaxUsageExport)
+	}
+	p := exportParser{seen: map[string]ExportedRequest{}}
+	text := bytes.TrimPrefix(data, []byte("\ufeff"))
+	p.text = text
+	read := p.csv
+	if start := bytes.TrimLeft(text, " \t\r\n"); len(start) > 0 && (start[0] == '[' || start[0] == '{') {
+		read = p.json
+	}
+	if !utf8.Valid(text) {
+		return nil, errors.New("the usage export is not UTF-8 text")
+	}
+	if err := read(); err != nil {
+		return nil, fmt.Errorf("reading the usage export: %w", err)
+	}
+	if len(p.requests) == 0 {
+		return nil, errors.New("the usage export has no entry")
+	}
+	return &UsageExport{Requests: p.requests, SHA256: sign.Digest(data)}, nil
+}
+
+// exportNames are the names that providers have for what an entry says, the
+// first ones before the others where an entry has several.
+type exportNames struct{ ids, in, out, model []string }
+
+func providersNames() exportNames {
+	return exportNames{
+		ids:   []string{"request_id", "x_request_id", "generation_id", "response_id", "completion_id", "id"},
+		in:    []string{"native_tokens_prompt", "prompt_tokens", "input_tokens", "tokens_prompt", "tokens_input", "tokens_in"},
+		out:   []string{"native_tokens_completion", "completion_tokens", "output_tokens", "tokens_completion", "tokens_output", "tokens_out"},
+		model: []string{"model", "model_id", "model_name", "model_permaslug"},
+	}
+}
+
+// exportName is a name as providersNames has it.
+func exportName(name string) string {
+	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(name)))
+}
+
+// maxExported bounds the tokens of an entry, which may be a month's.
+const maxExported = 100_000_000_000
+
+// exportParser gathers the entries of an export.
+type exportParser struct {
+	text     []byte
+	requests []ExportedRequest
+	seen     map[string]ExportedRequest // by ids
+}
+
+// add takes an entry, whose values are under the names of providersNames.
+func (p *exportParser) add(values map[string]string) error {
+	names := providersNames()
+	tokens := func(what string, names []string) (int64, error) {
+		for _, name := range names {
+			value, there := values[name]
+			if !there {
+				continue
+			}
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || n < 0 || n > maxExported {
+				return 0, fmt.Errorf("%s is %q, which is no number of tokens", name, value)
+			}
+			return n, nil
+		}
+		return 0, fmt.Errorf("there are no %s tokens, such as %s", what, names[1])
+	}
+	var r ExportedRequest
+	var err error
+	if r.In, err = tokens("input", names.in); err != nil {
+		return err
+	}
+	if r.Out, err = tokens("output", names.out); err != nil {
+		return err
+	}
+	for _, name := range names.ids {
+		if id := values[name]; id != "" && !slices.Contains(r.IDs, id) {
+			r.IDs = append(r.IDs, id)
+		}
+	}
+	for _, name := range names.model {
+		r.Model = cmp.Or(r.Model, values[name])
+	}
+	if len(r.IDs) > 0 {
+		key := fmt.Sprintf("%q", r.IDs)
+		before, again := p.seen[key]
+		same := before.In == r.In && before.Out == r.Out && before.Model == r.Model
+		switch {
+		case again && same:
+			return nil
+		case again:
+			return fmt.Errorf("the id %q stands there before, with something else", r.IDs[0])
+		}
+		p.seen[key] = r
+	}
+	p.requests = append(p.requests, r)
+	return nil
+}
+
+func (p *exportParser) csv() error {
+	r := csv.NewReader(bytes.NewReader(p.text))
+	r.ReuseRecord = true
+	header, err := r.Read()
+	if errors.Is(err, io.EOF) {
+		return errors.New("it is empty")
+	}
+	if err != nil {
+		return err
+	}
+	columns := make([]string, len(header))
+	for i, name := range header {
+		if columns[i] = exportName(name); columns[i] != "" && slices.Contains(columns[:i], columns[i]) {
+			return fmt.Errorf("line 1: there are two columns %q", columns[i])
+		}
+	}
+	for {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		values := map[string]string{}
+		for i, value := range row {
+			values[columns[i]] = strings.TrimSpace(value)
+		}
+		if err := p.add(values); err != nil {
+			line, _ := r.FieldPos(0)
+			return fmt.Errorf("line %d: %w", line, err)
+		}
+	}
+}
+
+// wrong is what is wrong at a place of the export.
+func (p *exportParser) wrong(at int64, err error) error {
+	return fmt.Errorf("line %d: %w", 1+bytes.Count(p.text[:at], []byte("\n")), err)
+}
+
+// json reads values after one another: JSON lines, or one value.
+func (p *exportParser) json() error {
+	return p.values(jsontext.NewDecoder(bytes.NewReader(p.text)), 0, 0)
+}
+
+// values reads what a decoder, whose text begins at a place of the export, has
+// left on its level: entries, or what holds lists of them.
+func (p *exportParser) values(d *jsontext.Decoder, from int64, depth int) error {
+	for {
+		if depth > 0 && d.PeekKind() == ']' {
+			return nil
+		}
+		value, err := d.ReadValue()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		at := from + d.InputOffset()
+		if wrong := (*jsontext.SyntacticError)(nil); errors.As(err, &wrong) {
+			at = from + wrong.ByteOffset
+		}
+		if err != nil {
+			return p.wrong(at, fmt.Errorf("it is not JSON: %w", err))
+		}
+		if err := p.value(value.Clone(), at-int64(len(value)), depth); err != nil {
+			return err
+		}
+	}
+}
+
+// maxExportDepth bounds how far a list of entries stands inside of others.
+const maxExportDepth = 4
+
+// value reads an entry, or what holds a list of them: the list itself, or an
+// object that has no tokens and one list.
+func (p *exportParser) value(value jsontext.Value, at int64, depth int) error {
+	if depth > maxExportDepth {
+		return p.wrong(at, errors.New("lists stand too deep inside of others"))
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(value))
+	switch value.Kind() {
+	case '[':
+		if _, err := d.ReadToken(); err != nil {
+			return p.wrong(at, err)
+		}
+		return p.values(d, at, depth+1)
+	case '{':
+	default:
+		return p.wrong(at, errors.New("there is neither an object nor a list"))
+	}
+	values, list, listAt, err := exportEntry(d)
+	if err != nil {
+		return p.wrong(at, err)
+	}
+	names := providersNames()
+	counts := slices.ContainsFunc(slices.Concat(names.in, names.out), func(name string) bool { _, there := values[name]; return there })
+	if list != nil && !counts {
+		return p.value(list, at+listAt, depth+1)
+	}
+	if err := p.add(values); err != nil {
+		return p.wrong(at, err)
+	}
+	return nil
+}
+
+// exportEntry returns the texts and numbers of an object, and the list in it with its
+// place, if it has just one.
+func exportEntry(d *jsontext.Decoder) (values map[string]string, list jsontext.Value, at int64, err error) {
+	if _, err := d.ReadToken(); err != nil {
+		return nil, nil, 0, err
+	}
+	values = map[string]string{}
+	lists := 0
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		key := exportName(name.String())
+		member, err := d.ReadValue()
+		switch {
+		case err != nil:
+		case member.Kind() == '[':
+			list, at = member.Clone(), d.InputOffset()-int64(len(member))
+			lists++
+		case member.Kind() == '{' && key == "usage":
+			err = usageMembers(values, member)
+		default:
+			err = keepMember(values, key, member)
+		}
+		if err != nil {
+			return nil, nil, 0, err
+		}
+	}
+	if lists != 1 {
+		list = nil
+	}
+	return values, list, at, nil
+}
+
+// usageMembers takes what an entry's member "usage" says.
+func usageMembers(values map[string]string, usage jsontext.Value) error {
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(usage, &members); err != nil {
+		return err
+	}
+	for name, member := range members {
+		if key := exportName(name); key != "id" {
+			if err := keepMember(values, key, member); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keepMember takes a text or a number of an entry.
+func keepMember(values map[string]string, key string, member jsontext.Value) error {
+	text := string(member)
+	switch member.Kind() {
+	case '"':
+		b, err := jsontext.AppendUnquote(nil, member)
+		if err != nil {
+			return err
+		}
+		text = string(b)
+	case '0':
+	default:
+		return nil
+	}
+	if before, twice := values[key]; twice && before != text {
+		return fmt.Errorf("%q stands there twice, with something else", key)
+	}
+	values[key] = text
+	return nil
 }

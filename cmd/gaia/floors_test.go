@@ -30,7 +30,7 @@ var floors = map[string]int{
 	"internal/view": 1, "internal/llm": 1, "loader": 1, "trajectory": 1, "judgecache": 1, "internal/prune": 1,
 	"internal/prompt": 2, "internal/exit": 2, "internal/ledger": 2,
 	"tools": 3, "judge": 3,
-	"agent": 4, "audit": 4, "internal/runview": 4, "internal/preflight": 4, "internal/evaluator": 4,
+	"agent": 4, "audit": 4, "audit/probe": 3, "internal/runview": 4, "internal/preflight": 4, "internal/evaluator": 4,
 	"internal/run": 5, "submit": 5, "submit/export": 5, "audit/render": 5,
 	"cmd/gaia": 6,
 }
@@ -40,7 +40,7 @@ var apart = []string{"fixtures", "internal/testkit/gen", "internal/testkit/long"
 
 // pure are the packages that reach no network, start no process, and read no
 // clock and no randomness of their own.
-var pure = []string{"internal/history", "internal/parquetfile", "audit", "audit/render", "trajectory", "judge", "judgecache", "internal/calc", "internal/ledger", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/visible", "internal/view", "submit/export"}
+var pure = []string{"internal/history", "internal/parquetfile", "audit", "audit/probe", "audit/render", "trajectory", "judge", "judgecache", "internal/calc", "internal/ledger", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/visible", "internal/view", "submit/export"}
 
 type goPackage struct {
 	ImportPath string
@@ -117,7 +117,7 @@ func TestBlindAgent(t *testing.T) {
 			}
 		}
 		visit(from)
-		for _, never := range []string{"loader", "judge", "judgecache", "internal/ledger", "audit", "fixtures"} {
+		for _, never := range []string{"loader", "judge", "judgecache", "internal/ledger", "audit", "audit/probe", "fixtures"} {
 			if seen[never] {
 				t.Errorf("%s can reach %s", from, never)
 			}

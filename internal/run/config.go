@@ -27,7 +27,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/agent"
-	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -144,7 +144,7 @@ func (c Config) plan() (ledger.Manifest, error) {
 		}
 	}
 	m.NoPreflight = c.Preflight == nil && c.Cassette != ledger.CassetteReplay // which asks no model
-	m.Probes = audit.ProbesID
+	m.Probes = probe.Version
 	m.Rehearsal, m.SubmitIntent = c.Rehearsal, c.SubmitIntent
 	m.Voting = ledger.VotingPlan{Attempts: max(c.Attempts, 1), Rule: ledger.VoteFirst}
 	if c.Attempts > 1 {

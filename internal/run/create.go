@@ -13,7 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -58,8 +58,8 @@ type Run struct {
 	judgments    *os.File
 	swept        *judgecache.Sweep // of the verdicts, before the run began or went on; nil: there are none
 	work         string            // directory of the workspaces
-	splitIDs     *audit.IDs
-	answers      *audit.Answers   // of the run's tasks; nil: they have no gold
+	splitIDs     *probe.IDs
+	answers      *probe.Answers   // of the run's tasks; nil: they have no gold
 	lost         *UnrecordedError // what ended the evidence, of a run that goes on without; else nil
 
 	money         *purse                  // what the run may still cost, while it executes
@@ -205,12 +205,12 @@ func (r *Run) open(end trajectory.End) (err error) {
 	if r.gate, err = tools.NewGate(tools.GateConfig{Policy: r.cfg.Policy, Approver: r.cfg.Approver, Prices: r.cfg.Prices, MaxTokens: r.cfg.MaxTokens, Now: r.cfg.Now}, r.cfg.catalogue(func() *purse { return r.money })...); err != nil {
 		return err
 	}
-	r.splitIDs = audit.NewIDs(r.cfg.Set.IDs)
-	targets := make([]audit.Target, len(r.cfg.Set.Tasks))
+	r.splitIDs = probe.NewIDs(r.cfg.Set.IDs)
+	targets := make([]probe.Target, len(r.cfg.Set.Tasks))
 	for i, t := range r.cfg.Set.Tasks {
-		targets[i] = audit.Target{TaskID: t.ID, Question: t.Question, Gold: r.gold[t.ID]}
+		targets[i] = probe.Target{TaskID: t.ID, Question: t.Question, Gold: r.gold[t.ID]}
 	}
-	r.answers = audit.NewAnswers(targets)
+	r.answers = probe.NewAnswers(targets)
 	if found := r.Unfit(); found != nil { // before the run was interrupted
 		r.unfit(found)
 	}

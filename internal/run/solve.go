@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"github.com/gaia-harness/gaia/agent"
-	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
@@ -237,7 +237,7 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	number, spent, tokens := len(t.Attempts)+1, spentOn(t), tokensOf(t)
 	r.mu.Unlock()
 	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.cfg.Redact, Hashes: r.fold.Manifest.Evidence == ledger.EvidenceHashes}
-	prober := audit.NewProber(audit.Target{TaskID: task.ID, Question: task.Question, Gold: r.gold[task.ID], SplitIDs: r.splitIDs, Answers: r.answers})
+	prober := probe.New(probe.Target{TaskID: task.ID, Question: task.Question, Gold: r.gold[task.ID], SplitIDs: r.splitIDs, Answers: r.answers})
 	workspace, files, err := r.furnish(ctx, task, prober, filepath.Join(r.work, fmt.Sprintf("%04d-%d", index+1, number)))
 	if err != nil {
 		return err
@@ -390,7 +390,7 @@ const maxProbed = 64 << 20
 // furnish makes an attempt's workspace, a directory with a read-only copy of the
 // attachment, and lists what is in it. Without an attachment and a tool that writes
 // there is none.
-func (r *Run) furnish(ctx context.Context, task loader.Task, prober *audit.Prober, dir string) (*tools.Workspace, []trajectory.File, error) {
+func (r *Run) furnish(ctx context.Context, task loader.Task, prober *probe.Prober, dir string) (*tools.Workspace, []trajectory.File, error) {
 	files := []trajectory.File{}
 	if task.FileName == "" && !r.gate.Writes() {
 		return nil, files, nil
@@ -415,7 +415,7 @@ func (r *Run) furnish(ctx context.Context, task loader.Task, prober *audit.Probe
 	return workspace, files, nil
 }
 
-func (r *Run) attach(ctx context.Context, root *os.Root, task loader.Task, prober *audit.Prober) (trajectory.File, error) {
+func (r *Run) attach(ctx context.Context, root *os.Root, task loader.Task, prober *probe.Prober) (trajectory.File, error) {
 	in, err := r.cfg.Set.Attachment(ctx, task)
 	if err != nil {
 		return trajectory.File{}, err

@@ -1,0 +1,290 @@
+package probe
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	ManyAnswers    = 3    // tasks of a run whose answers are in one document
+	beginningWords = 6    // of a question that name it
+	mostFormWords  = 12   // of a gold that is looked for in lists
+	mostKeys       = 4096 // of ids and questions in a document, and as many entries
+	keyedChars     = 160  // bytes between a key and its answer
+	longestNumber  = 4    // digits before an entry
+	filterBits     = 32   // for each form
+)
+
+// Answers are the golds of the tasks of a run, prepared to be found together in a
+// document. They never change.
+type Answers struct {
+	filter  []uint64                // over the hashes of the forms' key words, a power of two
+	forms   map[uint32][]answerForm // by the hash of the key word
+	tasks   map[string]int          // by the letters and digits of the id
+	golds   []string
+	texts   []string // the golds' words, "" for none
+	lengths []int    // of the questions, in bytes
+}
+
+// answerForm is what a task is found by: a distinctive gold, or the beginning of its
+// question.
+type answerForm struct {
+	text string // its words, with a space between two
+	task int32
+	key  int16 // the number of its key word
+	gold bool
+}
+
+// NewAnswers prepares the tasks of a run in their order, of which the id, the question
+// and the gold are read; nil where fewer than three have a gold.
+func NewAnswers(tasks []Target) *Answers {
+	a := &Answers{forms: map[uint32][]answerForm{}, tasks: map[string]int{}, golds: make([]string, len(tasks)), texts: make([]string, len(tasks)), lengths: make([]int, len(tasks))}
+	known, begun := 0, map[string]int{}
+	var buf [longestID]byte
+	var forms []answerForm
+	for i, t := range tasks {
+		if t.Gold == "" {
+			continue
+		}
+		known++
+		a.golds[i] = t.Gold
+		if bare, ok := bareID(buf[:0], []byte(t.TaskID)); ok && len(bare) >= shortestID {
+			a.tasks[string(bare)] = i
+		}
+		gold := wordsIn(canonicalText(t.Gold).b)
+		a.texts[i] = string(bytes.Join(gold, []byte(" ")))
+		if distinctive(gold) && len(gold) <= mostFormWords {
+			forms = append(forms, answerForm{text: a.texts[i], task: int32(i), gold: true})
+		}
+		question := numberedText(unescaped(t.Question))
+		a.lengths[i] = len(question.b)
+		if words := wordsIn(question.b); len(words) >= beginningWords && goldIn(t.Gold, question, foundIDs{}).hits == 0 {
+			beginning := string(bytes.Join(words[:beginningWords], []byte(" ")))
+			begun[beginning]++
+			forms = append(forms, answerForm{text: beginning, task: int32(i)})
+		}
+	}
+	if known < ManyAnswers {
+		return nil
+	}
+	a.add(slices.DeleteFunc(forms, func(f answerForm) bool { return !f.gold && begun[f.text] > 1 }))
+	return a
+}
+
+// add keeps each form under the word of it that fewest documents are likely to have:
+// no word of the fixed phrases, rather none of the common words, then one that few
+// forms have, then a long one.
+func (a *Answers) add(forms []answerForm) {
+	uses := map[string]int{}
+	for _, f := range forms {
+		for word := range strings.SplitSeq(f.text, " ") {
+			uses[word]++
+		}
+	}
+	bits := 64
+	for bits < filterBits*len(forms) {
+		bits *= 2
+	}
+	a.filter = make([]uint64, bits/64)
+	fixed := fixedPhrases().lexicon
+	for _, f := range forms {
+		var key wordScanner
+		best, number := []int(nil), 0
+		for s := (wordScanner{b: []byte(f.text)}); s.next(); number++ {
+			word := string(s.word())
+			common := 0
+			if slices.Contains(commonWords, word) {
+				common = 1
+			}
+			rank := []int{common, uses[word], -len(word)}
+			if fixed.find(&s) == 0 && (best == nil || slices.Compare(rank, best) < 0) {
+				best, f.key, key = rank, int16(number), s
+			}
+		}
+		if best != nil {
+			a.filter[key.hash>>6&uint32(len(a.filter)-1)] |= 1 << (key.hash & 63)
+			a.forms[key.hash] = append(a.forms[key.hash], f)
+		}
+	}
+}
+
+// mayHave reports whether a word with this hash may be the key word of a form.
+func (a *Answers) mayHave(hash uint32) bool {
+	return a.filter[hash>>6&uint32(len(a.filter)-1)]&(1<<(hash&63)) != 0
+}
+
+// goldIn looks for a gold alone.
+func goldIn(gold string, t probeText, ids foundIDs) goldFindings {
+	fixed := fixedPhrases()
+	p := &Prober{lexicon: newLexicon(fixed.lexicon), phrases: fixed}
+	p.gold = newGoldForm(gold, p.lexicon)
+	return p.readGold(t, reading{}, ids)
+}
+
+func wordsIn(b []byte) (words [][]byte) {
+	for s := (wordScanner{b: b}); s.next(); {
+		words = append(words, slices.Clone(s.word()))
+	}
+	return words
+}
+
+// distinctive reports whether a gold is no word or number that any list may hold.
+func distinctive(gold [][]byte) bool {
+	text := bytes.Join(gold, nil)
+	return len(text) > shortGold && (!digits(text) || len(text) > longestNumber)
+}
+
+// answerEntry is a place where a gold stands.
+type answerEntry struct {
+	task   int
+	place  interval
+	number int // that stands before it; -1: none
+	called bool
+	listed bool // it stands alone between delimiters
+}
+
+// answerKey is a place that names a task.
+type answerKey struct {
+	task  int
+	place interval
+}
+
+// answerReading is what one walk through a document finds of the run's tasks.
+type answerReading struct {
+	keys    []answerKey
+	entries []answerEntry
+	labels  int
+}
+
+// match takes in what stands where a word with this hash does; startOf returns where
+// the words before it begin, of which there are n.
+func (a *Answers) match(out *answerReading, t probeText, hash uint32, n int, startOf func(words int) int) {
+	for _, f := range a.forms[hash] {
+		if int(f.key) >= n || len(out.entries)+len(out.keys) >= mostKeys {
+			continue
+		}
+		start := startOf(int(f.key) + 1)
+		s := wordScanner{b: t.b, end: start}
+		if !s.reads(f.text) {
+			continue
+		}
+		place := interval{start, s.end}
+		if !f.gold {
+			out.keys = append(out.keys, answerKey{int(f.task), place})
+			continue
+		}
+		number, before := numberBefore(t.b, start)
+		at, open := lookBack(t.b, before)
+		opened := open != 0 || at < before && t.b[at] == ':' // the value of a field
+		end := s.end
+		if end < len(t.b) && t.b[end] == '.' {
+			end++
+		}
+		_, closed := lookAhead(t.b, end)
+		listed := opened && closed != 0 && closed != ':' && closed != '='
+		if !listed {
+			number = -1
+		}
+		out.entries = append(out.entries, answerEntry{int(f.task), place, number, called(t.b, start), listed})
+	}
+}
+
+// reads reports whether the next words are those of a text with a space between two.
+func (s *wordScanner) reads(text string) bool {
+	for word := range strings.SplitSeq(text, " ") {
+		if !s.next() || string(s.word()) != word {
+			return false
+		}
+	}
+	return true
+}
+
+// numberBefore returns the number that stands before a place, as that of an entry of a
+// list does, and where it begins; -1 and the place for none.
+func numberBefore(b []byte, start int) (number, begins int) {
+	i := start
+	for i > 0 && start-i < lookAround && (b[i-1] == ' ' || quoteByte(b[i-1]) || strings.IndexByte(".):\t|,-", b[i-1]) >= 0) {
+		i--
+	}
+	end := i
+	for i > 0 && end-i <= longestNumber && digitByte(b[i-1]) {
+		i--
+	}
+	number, err := strconv.Atoi(string(b[i:end]))
+	if err != nil || end == start || end-i > longestNumber || i > 0 && wordByte(b[i-1]) {
+		return -1, start
+	}
+	return number, i
+}
+
+// count returns how many tasks have their gold under a key of their own, and of how
+// many the gold is an entry of a list.
+//
+// A key is the task's id or its first digits, or the first words of its question, with
+// the gold within some 160 bytes. Labels are keys where they are at most twice as many
+// as the golds, and numbers where they follow the order of the run's tasks: quizzes and
+// lists of capitals have golds of several tasks by chance.
+func (a *Answers) count(t probeText, read answerReading, ids []answerKey) (keyed, listed int) {
+	keys := slices.Concat(read.keys, ids)
+	slices.SortFunc(keys, func(a, b answerKey) int { return a.place.start - b.place.start })
+	named, labelled, entries := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	ordered := map[int]map[string]bool{}
+	for i, k := range keys {
+		gold := a.texts[k.task]
+		if gold == "" || named[gold] {
+			continue
+		}
+		from, to := k.place.end, len(t.b)
+		if i+1 < len(keys) {
+			to = keys[i+1].place.start
+		}
+		to = max(from, min(to, from+a.lengths[k.task]+keyedChars))
+		window := probeText{b: t.b[from:to]}
+		found := goldIn(a.golds[k.task], window, foundIDs{own: []interval{{0, 0}}})
+		named[gold] = found.nearID || found.called
+	}
+	var span interval
+	for _, e := range read.entries {
+		gold := a.texts[e.task]
+		if e.called {
+			labelled[gold] = true
+		}
+		if !e.listed {
+			continue
+		}
+		if len(entries) == 0 {
+			span.start = e.place.end
+		}
+		entries[gold], span.end = true, e.place.start
+		if e.number >= 0 {
+			offset := e.number - e.task
+			if ordered[offset] == nil {
+				ordered[offset] = map[string]bool{}
+			}
+			ordered[offset][gold] = true
+		}
+	}
+	for _, found := range named {
+		if found {
+			keyed++
+		}
+	}
+	if len(labelled) > keyed && 2*len(labelled) >= read.labels+bytes.Count(t.b, []byte("\na:"))+bytes.Count(t.b, []byte(" a:")) {
+		keyed = len(labelled)
+	}
+	for _, golds := range ordered {
+		keyed = max(keyed, len(golds))
+	}
+	if len(entries) >= ManyAnswers && span.start < span.end {
+		between := bytes.Count(t.b[span.start:span.end], []byte("\n"))
+		if between == 0 {
+			between = bytes.Count(t.b[span.start:span.end], []byte(",")) + bytes.Count(t.b[span.start:span.end], []byte(";"))
+		}
+		if 3*len(entries) >= between {
+			listed = len(entries)
+		}
+	}
+	return keyed, listed
+}

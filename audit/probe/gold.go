@@ -1,0 +1,382 @@
+package probe
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"unicode/utf8"
+)
+
+// goldForm is a gold answer as it is looked for: parts that are numerals or
+// sequences of words.
+type goldForm struct {
+	parts     int
+	short     bool
+	numerals  map[string]int // value → part
+	sequences []goldSequence
+	automaton *automaton // over sequences
+	longest   int        // words of a sequence, at least 1
+}
+
+type goldSequence struct {
+	words []uint32
+	part  int
+}
+
+func newGoldForm(gold string, l *lexicon) goldForm {
+	text := bytes.TrimSpace(canonicalText(gold).b)
+	g := goldForm{short: utf8.RuneCount(text) < shortGold, numerals: map[string]int{}, longest: 1}
+	for part := range bytes.SplitSeq(text, []byte(";")) {
+		if g.addNumeral(part) {
+			continue
+		}
+		for part := range bytes.SplitSeq(part, []byte(",")) {
+			if !g.addNumeral(part) {
+				g.addWords(l.addAll(part))
+			}
+		}
+	}
+	var sequences [][]uint32
+	for _, s := range g.sequences {
+		sequences = append(sequences, s.words)
+	}
+	g.automaton = newAutomaton(sequences)
+	return g
+}
+
+func (g *goldForm) addNumeral(s []byte) bool {
+	value, ok := goldNumeral(s)
+	if !ok {
+		return false
+	}
+	if _, known := g.numerals[string(value)]; !known {
+		g.numerals[string(value)] = g.parts
+		g.parts++
+	}
+	return true
+}
+
+func (g *goldForm) addWords(words []uint32) {
+	if len(words) == 0 {
+		return
+	}
+	if slices.ContainsFunc(g.sequences, func(s goldSequence) bool { return slices.Equal(s.words, words) }) {
+		return
+	}
+	g.sequences = append(g.sequences, goldSequence{words, g.parts})
+	g.parts++
+	g.longest = max(g.longest, len(words))
+}
+
+// goldFindings is where a document has the gold.
+type goldFindings struct {
+	hits                           int
+	labelled, nearQuestion, nearID bool
+	called, calledNearQuestion     bool // see called
+	nearStart                      bool // behind the first digits of the id
+	changed                        bool // called, and around it most words of the question
+}
+
+// goldReader walks through a document and looks for the gold.
+type goldReader struct {
+	p                   *Prober
+	gold                *goldForm
+	text                probeText
+	spans, known        cursor // see reading
+	places              cursor
+	echo                []interval
+	own, starts         cursor
+	counted             cursor     // line numbers
+	all, nearQ, near    goldWindow // anywhere; near a span; near the id
+	nearPlace, behindID goldWindow // near a place of the question; behind the first digits of the id
+	bagged              int        // where the words around gold were last looked at, and a step
+	out                 goldFindings
+	listed              *[]interval // where all parts stand, and nothing else is wanted; nil: it is not
+}
+
+// goldWord is a word that a part of the gold may begin with.
+type goldWord struct {
+	start int
+	label int // where the last label before it begins, or -1
+}
+
+func (p *Prober) readGold(t probeText, read reading, ids foundIDs) goldFindings {
+	g := &p.gold
+	if g.parts == 0 {
+		return goldFindings{}
+	}
+	r := goldReader{
+		p: p, gold: g, text: t, spans: cursor{all: read.spans}, known: cursor{all: read.known}, places: cursor{all: read.places}, echo: read.echo,
+		own: cursor{all: ids.own}, starts: cursor{all: ids.ownStarts}, counted: cursor{all: t.counted},
+		all: newGoldWindow(g.parts), nearQ: newGoldWindow(g.parts), near: newGoldWindow(g.parts), nearPlace: newGoldWindow(g.parts), behindID: newGoldWindow(g.parts),
+	}
+	p.walkGold(&r)
+	return r.out
+}
+
+// goldPlaces returns where the parts of the gold stand.
+func (p *Prober) goldPlaces(t probeText) (places []interval) {
+	if g := &p.gold; g.parts > 0 {
+		p.walkGold(&goldReader{p: p, gold: g, text: t, counted: cursor{all: t.counted}, listed: &places})
+	}
+	return places
+}
+
+// walkGold goes through the words of a document.
+func (p *Prober) walkGold(r *goldReader) {
+	g, t := r.gold, r.text
+	var state, labelState int32
+	recent := make([]goldWord, g.longest)
+	label, previous, numeralEnd, n := -1, 0, 0, 0
+	buf := make([]byte, 0, 64)
+	for s := (wordScanner{b: t.b}); !r.done() && s.next(); {
+		recent[n%g.longest] = goldWord{s.start, label}
+		n++
+		if len(g.numerals) > 0 && s.start >= numeralEnd && digitByte(t.b[s.start]) && !r.counted.overlaps(interval{s.start, s.end}) {
+			numeralEnd = t.numerals(s.start, buf, func(value []byte, place interval) {
+				if part, ok := g.numerals[string(value)]; ok {
+					r.hit(part, place, label)
+				}
+			})
+		}
+		id := p.lexicon.find(&s)
+		state = g.automaton.step(state, id)
+		for _, found := range g.automaton.found[state] {
+			sequence := &g.sequences[found]
+			first := recent[(n-len(sequence.words))%g.longest]
+			r.hit(sequence.part, interval{first.start, s.end}, first.label)
+		}
+		labelState = p.phrases.automaton.step(labelState, id)
+		for _, found := range p.phrases.automaton.found[labelState] {
+			if ph := &p.phrases.all[found]; ph.kind == labelPhrase {
+				label = s.start
+				if len(ph.words) > 1 {
+					label = previous
+				}
+			}
+		}
+		previous = s.start
+	}
+}
+
+// done says whether nothing more can be learnt.
+func (r *goldReader) done() bool {
+	return r.out.hits == mostHits && r.out.labelled && r.out.called && (r.out.changed || len(r.p.bag) == 0) &&
+		(r.out.nearQuestion || len(r.spans.all) == 0) && (r.out.nearID || len(r.own.all) == 0) &&
+		(r.out.calledNearQuestion || len(r.places.all) == 0) && (r.out.nearStart || len(r.starts.all) == 0)
+}
+
+// hit takes in a place where a part of the gold stands.
+func (r *goldReader) hit(part int, place interval, label int) {
+	if r.listed != nil {
+		*r.listed = append(*r.listed, place)
+		return
+	}
+	h := goldHit{part: part, start: r.text.pos(place.start), end: r.text.pos(place.end)}
+	h.labelled = label >= 0 && h.start-r.text.pos(label) <= labelChars
+	h.called = h.labelled && !r.gold.short || called(r.text.b, place.start)
+	besideStart := r.gold.short && r.starts.beside(r.text, place)
+	h.counts = !r.gold.short || h.labelled || besideStart || r.spans.beside(r.text, place) || r.own.beside(r.text, place)
+	found, whole := r.all.add(h)
+	if whole {
+		r.out.labelled = r.out.labelled || found.labelled
+		r.out.called = r.out.called || found.called
+		if found.counts && r.out.hits < mostHits {
+			r.out.hits++
+		}
+	}
+	if r.known.overlaps(place) {
+		return
+	}
+	if !r.out.nearQuestion && r.spans.near(r.text, place, windowChars) {
+		found, whole := r.nearQ.add(h)
+		r.out.nearQuestion = whole && found.counts
+	}
+	if !r.out.calledNearQuestion && r.places.near(r.text, place, windowChars) {
+		found, whole := r.nearPlace.add(h)
+		r.out.calledNearQuestion = whole && found.called
+	}
+	if !r.out.nearID && r.own.near(r.text, place, windowChars) {
+		found, whole := r.near.add(h)
+		r.out.nearID = whole && found.counts
+	}
+	if !r.out.nearStart && (besideStart || r.starts.near(r.text, place, startChars)) {
+		found, whole := r.behindID.add(h)
+		r.out.nearStart = whole && found.counts
+	}
+	if whole && found.called && !r.out.changed && len(r.p.bag) > 0 && place.start >= r.bagged {
+		r.bagged = place.start + bagStep
+		r.out.changed = r.mostOfBag(place)
+	}
+}
+
+// goldHit is a part of the gold, in characters.
+type goldHit struct {
+	part, start, end int
+	labelled, called bool
+	counts           bool
+}
+
+// goldWindow gathers hits that stand within 400 characters until every part is
+// among them.
+type goldWindow struct {
+	hits    []goldHit
+	first   int   // of hits, those before it are too far away
+	of      []int // hits of each part
+	present int   // parts with a hit
+}
+
+func newGoldWindow(parts int) goldWindow { return goldWindow{of: make([]int, parts)} }
+
+// add takes a hit in. It says whether the gold is whole with it, and then whether a
+// part has a label, is called an answer, and counts; the next place begins behind it.
+func (w *goldWindow) add(h goldHit) (found goldHit, whole bool) {
+	for w.first < len(w.hits) && h.end-w.hits[w.first].start > windowChars {
+		w.drop(w.hits[w.first].part)
+		w.first++
+	}
+	if w.first > len(w.hits)/2 {
+		w.hits, w.first = append(w.hits[:0], w.hits[w.first:]...), 0
+	}
+	w.hits = append(w.hits, h)
+	if w.of[h.part]++; w.of[h.part] == 1 {
+		w.present++
+	}
+	if w.present < len(w.of) {
+		return goldHit{}, false
+	}
+	for _, h := range w.hits[w.first:] {
+		found.labelled, found.called, found.counts = found.labelled || h.labelled, found.called || h.called, found.counts || h.counts
+		w.drop(h.part)
+	}
+	w.hits, w.first = w.hits[:0], 0
+	return found, true
+}
+
+func (w *goldWindow) drop(part int) {
+	if w.of[part]--; w.of[part] == 0 {
+		w.present--
+	}
+}
+
+const (
+	longestCall  = 64 // bytes between the beginning of a label and the answer it calls so
+	mostFillers  = 4  // words between them, such as "is the"
+	bagAround    = 200
+	bagStep      = 256
+	fewestInBag  = 6   // distinct words of a question, without common ones
+	changedShare = 600 // of them, in thousandths
+)
+
+// called reports whether what begins at a place is called an answer: a label stands
+// before it, with a sign such as a colon, a line break or "is" between them, and
+// nothing else but numbers and words such as "the". The single letter "a" is a label
+// before a colon.
+func called(b []byte, start int) bool {
+	from := max(0, start-longestCall)
+	signed, colon := false, false
+	i := start
+	for fillers := 0; fillers <= mostFillers; fillers++ {
+		colon = false
+		for i > from {
+			r, size := utf8.DecodeLastRune(b[:i])
+			if wordRune(r) {
+				break
+			}
+			switch r {
+			case ':', '：':
+				signed, colon = true, true
+			case '=', '|', '\t', '\n', '→', '⇒', '>', '-', '–', '—':
+				signed = true
+			case '.', '!', '?', ';', ',', '。':
+				if fillers > 0 { // "17. Brellin" is numbered, "no answer. Brellin" is not called one
+					return false
+				}
+			}
+			i -= size
+		}
+		end := i
+		for i > from {
+			r, size := utf8.DecodeLastRune(b[:i])
+			if !wordRune(r) {
+				break
+			}
+			i -= size
+		}
+		word := b[i:end]
+		switch {
+		case len(word) == 0 || i == from && from > 0:
+			return false
+		case answerWord(word):
+			return signed
+		case string(word) == "a" && colon:
+			return true
+		case linkWord(word):
+			signed = true
+		case !digits(word) && !slices.Contains(articles, string(word)):
+			return false
+		}
+	}
+	return false
+}
+
+var (
+	labelNames = foldedWords("ans", "solution", "solutions", "truth", "ground_truth", "groundtruth", "gold", "expected", "correct",
+		"antwort", "antworten", "losung", "losungen", "reponse", "reponses", "respuesta", "respuestas", "resposta", "risposta", "soluzione",
+		"solucion", "solucao", "antwoord", "svar", "odpowiedz", "ответ", "ответы", "cevap", "答案", "回答", "正解", "答え", "정답", "답")
+	articles = foldedWords("the", "a", "an", "to", "for", "no", "nr", "question", "task", "item", "final", "q",
+		"finale", "correcte", "exacte", "attendue", "correcta", "esperada", "correta", "corretta", "esatta", "attesa", "правильный", "верный")
+	linkWords = []string{"is", "was", "are", "be", "being", "ist", "lautet", "est", "es", "e", "er", "ar", "jest"}
+)
+
+// foldedWords returns words in the form that they have in canonical text.
+func foldedWords(words ...string) []string {
+	for i, w := range words {
+		words[i] = string(canonicalText(w).b)
+	}
+	return words
+}
+
+// answerWord reports whether a word is a label of an answer.
+func answerWord(word []byte) bool {
+	return bytes.HasSuffix(word, []byte("answer")) || bytes.HasSuffix(word, []byte("answers")) || slices.Contains(labelNames, string(word))
+}
+
+func linkWord(word []byte) bool { return slices.Contains(linkWords, string(word)) }
+
+// commonWords of at least four letters say nothing of what a question is about.
+var commonWords = []string{"about", "after", "also", "answer", "been", "before", "does", "each", "ever", "find", "first", "following", "from", "give", "have", "into", "last", "list",
+	"many", "more", "most", "much", "name", "number", "only", "other", "over", "please", "question", "same", "some", "such", "than", "that", "their", "them", "then", "there", "these", "they", "this",
+	"those", "under", "used", "using", "were", "what", "when", "where", "which", "while", "whose", "will", "with", "would", "year", "your"}
+
+// newBag returns the distinct words of a question that say what it is about; nil for
+// too few of them.
+func newBag(question []byte, l *lexicon) map[uint32]bool {
+	bag := map[uint32]bool{}
+	for s := (wordScanner{b: question}); s.next(); {
+		word := s.word()
+		if utf8.RuneCount(word) >= 4 && !slices.Contains(commonWords, string(word)) || digitByte(word[0]) && len(word) > 1 {
+			bag[l.find(&s)] = true
+		}
+	}
+	if len(bag) < fewestInBag {
+		return nil
+	}
+	return bag
+}
+
+// mostOfBag reports whether around a place stand most words of the question that say
+// what it is about, outside of the echo.
+func (r *goldReader) mostOfBag(place interval) bool {
+	around := r.p.questionBytes + bagAround
+	from, to := max(0, place.start-around), min(len(r.text.b), place.end+around)
+	first, _ := slices.BinarySearchFunc(r.echo, from, func(echo interval, from int) int { return cmp.Compare(echo.end, from) })
+	echo := cursor{all: r.echo[first:]}
+	seen := map[uint32]bool{}
+	for s := (wordScanner{b: r.text.b[from:to]}); s.next(); {
+		if id := r.p.lexicon.find(&s); r.p.bag[id] && !seen[id] && !echo.overlaps(interval{from + s.start, from + s.end}) {
+			seen[id] = true
+		}
+	}
+	return len(seen)*1000 >= changedShare*len(r.p.bag)
+}

@@ -1,0 +1,270 @@
+package probe
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	shortestStart = 6   // letters and digits at the beginning of an id that name it by themselves
+	startChars    = 80  // between them and the gold
+	shortestID    = 8   // letters and digits
+	longestID     = 128 // letters and digits
+	longestRun    = 2 * longestID
+	splitID       = 16 // letters and digits of an id that is found in pieces
+	longestGap    = 40 // bytes between two pieces of it
+)
+
+// IDs are the ids of a split, prepared to be found in documents.
+type IDs struct {
+	numbers map[string]int // by their letters and digits, in lower case; from 0
+	lengths [longestID + 1]bool
+	longest int
+	sorted  []string
+	filter  [256]uint64 // over what they begin with
+}
+
+// NewIDs prepares the ids of a split, once for all its tasks.
+func NewIDs(split []string) *IDs {
+	s := &IDs{numbers: make(map[string]int, len(split))}
+	var buf [longestID]byte
+	for _, id := range split {
+		bare, ok := bareID(buf[:0], []byte(id))
+		if !ok || len(bare) < shortestID {
+			continue
+		}
+		if _, known := s.numbers[string(bare)]; !known {
+			s.numbers[string(bare)] = len(s.numbers)
+			s.lengths[len(bare)] = true
+			s.longest = max(s.longest, len(bare))
+			s.sorted = append(s.sorted, string(bare))
+			i, bit := startBit(bare)
+			s.filter[i] |= bit
+		}
+	}
+	slices.Sort(s.sorted)
+	return s
+}
+
+// startBit returns the bit of a filter over what ids begin with.
+func startBit(bare []byte) (int, uint64) {
+	hash := uint32(2166136261)
+	for _, c := range bare[:shortestStart] {
+		hash = (hash ^ uint32(c)) * 16777619
+	}
+	return filterBit(hash)
+}
+
+// begun returns the first id but one that begins with some letters and digits and has
+// more, and whether there are several; "" for none.
+func (s *IDs) begun(start []byte, but string) (id string, several bool) {
+	if i, bit := startBit(start); s.filter[i]&bit == 0 {
+		return "", false
+	}
+	i, _ := slices.BinarySearch(s.sorted, string(start))
+	for ; i < len(s.sorted) && strings.HasPrefix(s.sorted[i], string(start)); i++ {
+		switch {
+		case s.sorted[i] == but || len(s.sorted[i]) == len(start):
+		case id != "":
+			return id, true
+		default:
+			id = s.sorted[i]
+		}
+	}
+	return id, false
+}
+
+// idSet knows a task's id, and those of its split.
+type idSet struct {
+	own    string
+	others *IDs
+	tasks  map[string]int // see Answers
+}
+
+func newIDSet(own string, split *IDs) idSet {
+	s := idSet{others: split}
+	if split == nil {
+		s.others = NewIDs(nil)
+	}
+	var buf [longestID]byte
+	if bare, ok := bareID(buf[:0], []byte(own)); ok && len(bare) >= shortestID {
+		s.own = string(bare)
+	}
+	return s
+}
+
+// bareID returns an id's letters and digits; false if there is no digit among them.
+func bareID(out, id []byte) ([]byte, bool) {
+	digit := false
+	for _, c := range id {
+		if c == '-' || c == '_' {
+			continue
+		}
+		if !asciiAlnum(c) || len(out) == longestID {
+			return nil, false
+		}
+		if c <= '9' {
+			digit = true
+		} else {
+			c |= 0x20
+		}
+		out = append(out, c)
+	}
+	return out, digit
+}
+
+// foundIDs is where ids stand in a document.
+type foundIDs struct {
+	own, ownStarts []interval  // the task's id; its first digits, where no other id has the same
+	keys           []answerKey // ids of the run's tasks, and their first digits
+	others, starts int         // ids of other tasks that are there, and those of which only the beginning is
+}
+
+// find looks for ids. The beginning of an id is at least 6 of its letters and digits,
+// a digit among them, that no other id begins with.
+func (s *idSet) find(t probeText) foundIDs {
+	var f foundIDs
+	if s.own == "" && len(s.others.numbers) == 0 {
+		return f
+	}
+	var buf [longestID]byte
+	seen, begun := map[int]bool{}, map[string]bool{}
+	b := t.b
+	for i := 0; i < len(b); {
+		end := runEnd(b, i)
+		if end == i {
+			i++
+			continue
+		}
+		bare, ok := []byte(nil), false
+		if end-i >= shortestStart && end-i <= longestRun {
+			bare, ok = bareID(buf[:0], b[i:end])
+		}
+		start := ok && len(bare) >= shortestStart
+		ok = ok && len(bare) >= shortestID
+		whole := none
+		if ok {
+			whole = s.known(bare)
+		}
+		if whole == none && (ok || len(s.own) >= splitID && s.own[0] == b[i]) {
+			var joined int
+			if whole, joined = s.inPieces(b, i, ok); whole != none {
+				end = joined
+			}
+		}
+		id := ""
+		switch {
+		case whole == ownNumber:
+			id = s.own
+			f.own = append(f.own, interval{i, end})
+		case whole != none:
+			id = string(bare)
+			seen[whole] = true
+		case start:
+			if id = s.begun(bare); id != "" && id == s.own {
+				f.ownStarts = append(f.ownStarts, interval{i, end})
+			} else if id != "" {
+				begun[id] = true
+			}
+		}
+		if id != "" && len(f.keys) < mostKeys {
+			if task, known := s.tasks[id]; known {
+				f.keys = append(f.keys, answerKey{task, interval{i, end}})
+			}
+		}
+		i = end
+	}
+	f.others, f.starts = len(seen), len(begun)
+	return f
+}
+
+// begun returns the one id that begins so, "" if there is none or several.
+func (s *idSet) begun(start []byte) string {
+	id, several := s.others.begun(start, s.own)
+	if len(start) < len(s.own) && s.own[:len(start)] == string(start) {
+		if id != "" {
+			return ""
+		}
+		return s.own
+	}
+	if several {
+		return ""
+	}
+	return id
+}
+
+const (
+	none      = -2
+	ownNumber = -1
+)
+
+// known returns the number of an id among the others, ownNumber or none.
+func (s *idSet) known(bare []byte) int {
+	if string(bare) == s.own {
+		return ownNumber
+	}
+	if s.others.lengths[len(bare)] {
+		if n, ok := s.others.numbers[string(bare)]; ok {
+			return n
+		}
+	}
+	return none
+}
+
+// inPieces looks for an id of at least 16 letters and digits that begins at i and
+// is written in several runs, with at most 40 ASCII bytes that are no letters or
+// digits between two. It returns as known does, and where the id ends.
+func (s *idSet) inPieces(b []byte, i int, others bool) (number, end int) {
+	var buf [longestID]byte
+	n, gap, isOwn := 0, 0, len(s.own) >= splitID
+	longest := len(s.own)
+	if others {
+		longest = max(longest, s.others.longest)
+	}
+	for ; i < len(b) && b[i] < utf8.RuneSelf; i++ {
+		if !asciiAlnum(b[i]) {
+			if gap++; gap > longestGap {
+				break
+			}
+			continue
+		}
+		if n == longest {
+			break
+		}
+		buf[n] = b[i]
+		isOwn = isOwn && n < len(s.own) && s.own[n] == b[i]
+		if !isOwn && !others {
+			break
+		}
+		n, gap = n+1, 0
+		if n < splitID || runEnd(b[:min(i+1+utf8.UTFMax, len(b))], i+1) > i+1 {
+			continue
+		}
+		if number := s.known(buf[:n]); number != none {
+			return number, i + 1
+		}
+	}
+	return none, i
+}
+
+// runEnd returns where the run of letters, digits, underscores and hyphens ends
+// that begins at i.
+func runEnd(b []byte, i int) int {
+	for i < len(b) {
+		c := b[i]
+		if wordByte(c) || c == '-' {
+			i++
+			continue
+		}
+		if c < utf8.RuneSelf {
+			break
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		if !wordRune(r) {
+			break
+		}
+		i += size
+	}
+	return i
+}

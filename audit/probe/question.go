@@ -1,0 +1,478 @@
+package probe
+
+import (
+	"bytes"
+	"math/bits"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// aloneLetters is how many letters alone in a row, one character apart, may be a
+// word that is spaced out.
+const aloneLetters = 3
+
+// questionWords are words that ask and that do little else, without diacritics.
+var questionWords = func() map[string]bool {
+	all := map[string]bool{}
+	for _, word := range strings.Fields("who whom whose which what when where why how quel quelle quels quelles qui combien wer wen wem wessen welche welcher welches welchen welchem wann wie " +
+		"quien quienes cual cuales cuando cuanto cuanta cuantos cuantas donde qual quale quali quanti quante quantos quantas") {
+		all[word] = true
+	}
+	return all
+}()
+
+// shingle is a run of words of the question; unused places are 0.
+type shingle [shingleWords]uint32
+
+// prepareQuestion numbers the runs of the question that are to be counted. Runs
+// inside of quotation marks are not: others quote the same. They have number -1.
+func (p *Prober) prepareQuestion(question string) {
+	text := canonicalText(question).b
+	var words []uint32
+	var places []interval
+	var asking []int // the words that ask
+	sentence := askingSentence(text)
+	for s := (wordScanner{b: text}); s.next(); {
+		if sentence.start <= s.start && s.end <= sentence.end && questionWords[string(s.word())] {
+			asking = append(asking, len(words))
+		}
+		words, places = append(words, p.lexicon.add(&s)), append(places, interval{s.start, s.end})
+	}
+	p.inQuestion = make([]bool, p.lexicon.last+1)
+	p.questionBytes = len(text)
+	if len(words) < fewestWords {
+		return
+	}
+	p.shingleLen = min(len(words), shingleWords)
+	quoted := quotedParts(text)
+	if inAny(quoted, interval{places[0].start, places[len(places)-1].end}) {
+		quoted = nil // all of it
+	}
+	p.shingles = map[shingle]int{}
+	p.first = -1
+	for i := range len(words) - p.shingleLen + 1 {
+		var s shingle
+		copy(s[:], words[i:i+p.shingleLen])
+		end := i + p.shingleLen - 1
+		number, known := p.shingles[s]
+		switch {
+		case inAny(quoted, interval{places[i].start, places[end].end}):
+			if !known {
+				p.shingles[s] = -1
+			}
+			continue
+		case !known || number < 0:
+			number = p.counted
+			p.shingles[s] = number
+			p.counted++
+		}
+		if p.first < 0 {
+			p.first = number
+		}
+		p.last = number
+		asks := end - max(fewestWords-1, 0)
+		switch inside := sentence.start == 0 || asks >= 0 && places[asks].start >= sentence.start && places[end].end <= sentence.end; {
+		case !inside:
+		case len(asking) == 0 || slices.ContainsFunc(asking, func(w int) bool { return i <= w && w <= end }):
+			p.asks = append(p.asks, number)
+		}
+	}
+	for _, word := range words {
+		p.inQuestion[word] = true
+	}
+	p.bag = newBag(text, p.lexicon)
+}
+
+// inAny reports whether one of several intervals has all of a place.
+func inAny(all []interval, place interval) bool {
+	return slices.ContainsFunc(all, func(i interval) bool { return i.start <= place.start && place.end <= i.end })
+}
+
+// edge reports whether what is seen of the question has its first or its last run,
+// and a run of the sentence that asks, with a question word where that has one: a
+// page that a question describes at length has the description alone.
+func (p *Prober) edge(seen []bool) bool {
+	if p.counted == 0 || !seen[p.first] && !seen[p.last] {
+		return false
+	}
+	return len(p.asks) == 0 || slices.ContainsFunc(p.asks, func(n int) bool { return seen[n] })
+}
+
+// echo is what the arguments of a call say.
+type echo struct {
+	lexicon *lexicon
+	runs    map[[echoWords]uint32]struct{}
+}
+
+func (p *Prober) newEcho(args string) echo {
+	e := echo{lexicon: p.lexicon}
+	if args == "" {
+		return e
+	}
+	e.lexicon, e.runs = newLexicon(p.lexicon), map[[echoWords]uint32]struct{}{}
+	p.eachForm(args, func(t probeText) hints {
+		e.add(t)
+		return p.read(t, echo{lexicon: p.lexicon}, nil, false).hints
+	})
+	return e
+}
+
+func (e *echo) add(t probeText) {
+	words := e.lexicon.addAll(t.b)
+	for i := range len(words) - echoWords + 1 {
+		e.runs[[echoWords]uint32(words[i:i+echoWords])] = struct{}{}
+	}
+}
+
+// percentDecoded undoes the percent escapes that are well formed.
+func percentDecoded(s string) string {
+	var out strings.Builder
+	for {
+		before, rest, ok := strings.Cut(s, "%")
+		out.WriteString(before)
+		if !ok {
+			return out.String()
+		}
+		if c, err := url.PathUnescape("%" + rest[:min(2, len(rest))]); err == nil {
+			out.WriteString(c)
+			s = rest[2:]
+			continue
+		}
+		out.WriteByte('%')
+		s = rest
+	}
+}
+
+// reading is what one walk through a document finds.
+type reading struct {
+	covered, coveredNoEcho int        // of the question, in thousandths
+	noEcho                 []bool     // its runs that coveredNoEcho counts
+	spans                  []interval // of the question, without the echo
+	known                  []interval // all of the question and of the echo
+	echo                   []interval
+	places                 []interval // of the question, with the echo
+	schemaKeys, answerKeys int
+	answerColumn           bool
+	answerKeyNearID        bool
+	markers                int
+	hints                  hints
+	answers                answerReading
+}
+
+// passing is a word on its way through reader.recent.
+type passing struct {
+	start, end int
+	id         uint32
+	echoed     bool
+}
+
+// reader walks through a document. A run of the question is looked at only when
+// the words behind it have shown which of its words are echo.
+type reader struct {
+	p          *Prober
+	echo       echo
+	throughout bool // a run is echo if all its words are, and not if one is
+	recent     [16]passing
+	n          int // words so far
+	run        int // words of the question in a row, up to the one looked at
+	seen       []bool
+	seenNoEcho []bool
+	out        reading
+}
+
+func (p *Prober) read(t probeText, said echo, own []interval, throughout bool) reading {
+	r := reader{p: p, throughout: throughout, echo: said, seen: make([]bool, p.counted), seenNoEcho: make([]bool, p.counted)}
+	fields := fieldReader{text: t, own: cursor{all: own}}
+	var markers uint64
+	state := int32(0)
+	alone, end := 0, 0 // letters alone in a row, and the end of the last word
+	for s := (wordScanner{b: t.b}); s.next(); {
+		id := r.echo.lexicon.find(&s)
+		if p.isRotated(id) {
+			r.out.hints.rotated = true
+		}
+		if s.end == s.start+1 && s.start == end+1 && letterByte(t.b[s.start]) {
+			if alone++; alone >= aloneLetters {
+				r.out.hints.spaced = true
+			}
+		} else {
+			alone = 0
+		}
+		end = s.end
+		r.add(passing{start: s.start, end: s.end, id: id})
+		if p.answers != nil && p.answers.mayHave(s.hash) {
+			p.answers.match(&r.out.answers, t, s.hash, r.n, r.startOf)
+		}
+		state = p.phrases.automaton.step(state, id)
+		for _, found := range p.phrases.automaton.found[state] {
+			phrase := &p.phrases.all[found]
+			place := interval{r.startOf(len(phrase.words)), s.end}
+			switch phrase.kind {
+			case fieldPhrase:
+				fields.add(phrase, place, s.line)
+			case markerPhrase:
+				if !phrase.colon || t.colonAt(s.end) {
+					markers |= 1 << phrase.number
+				}
+			case labelPhrase:
+				if _, behind := lookAhead(t.b, s.end); behind == ':' || behind == '=' {
+					r.out.answers.labels++
+				}
+			}
+		}
+	}
+	for range echoWords {
+		r.add(passing{start: len(t.b), end: len(t.b)})
+	}
+	fields.finish()
+	r.out.covered, r.out.coveredNoEcho, r.out.noEcho = Share(r.seen), Share(r.seenNoEcho), r.seenNoEcho
+	r.out.schemaKeys, r.out.answerKeys = bits.OnesCount64(fields.schema), bits.OnesCount64(fields.answers)
+	r.out.answerKeyNearID = fields.nearID
+	r.out.answerColumn = fields.schema&answerColumn != 0
+	r.out.markers = bits.OnesCount64(markers)
+	r.out.places = p.quotations(t, r.out)
+	return r.out
+}
+
+// startOf returns where the last so many words begin.
+func (r *reader) startOf(words int) int { return r.recent[(r.n-words)&15].start }
+
+func (r *reader) add(w passing) {
+	r.recent[r.n&15] = w
+	r.n++
+	r.markEcho()
+	if r.n >= echoWords && r.p.shingleLen > 0 {
+		r.look(r.n - echoWords)
+	}
+}
+
+// markEcho marks the last words if they are a run of the arguments.
+func (r *reader) markEcho() {
+	if r.n < echoWords || len(r.echo.runs) == 0 {
+		return
+	}
+	var run [echoWords]uint32
+	for i := range run {
+		run[i] = r.recent[(r.n-echoWords+i)&15].id
+		if run[i] == 0 {
+			return
+		}
+	}
+	if _, ok := r.echo.runs[run]; !ok {
+		return
+	}
+	for i := range run {
+		r.recent[(r.n-1-i)&15].echoed = true
+	}
+	place := interval{r.startOf(echoWords), r.recent[(r.n-1)&15].end}
+	r.out.known = addInterval(r.out.known, place)
+	r.out.echo = addInterval(r.out.echo, place)
+}
+
+// look looks for a run of the question that ends with the given word.
+func (r *reader) look(last int) {
+	id := r.recent[last&15].id
+	if int(id) >= len(r.p.inQuestion) || !r.p.inQuestion[id] {
+		r.run = 0
+		return
+	}
+	r.run++
+	length := r.p.shingleLen
+	if r.run < length {
+		return
+	}
+	var key shingle
+	first, echoed := last-length+1, 0
+	for i := range length {
+		w := &r.recent[(first+i)&15]
+		key[i] = w.id
+		if w.echoed {
+			echoed++
+		}
+	}
+	number, ok := r.p.shingles[key]
+	if !ok {
+		return
+	}
+	place := interval{r.recent[first&15].start, r.recent[last&15].end}
+	r.out.known = addInterval(r.out.known, place)
+	if number < 0 {
+		return
+	}
+	r.seen[number] = true
+	r.out.places = addInterval(r.out.places, place)
+	if echoed == 0 || r.throughout && echoed < length {
+		r.seenNoEcho[number] = true
+		r.out.spans = addInterval(r.out.spans, place)
+	}
+}
+
+// quotations returns the places where most of the question stands and that are no
+// echo of a query: an engine repeats it above its results.
+func (p *Prober) quotations(t probeText, read reading) []interval {
+	echo, first := cursor{all: read.echo}, true
+	return slices.DeleteFunc(read.places, func(place interval) bool {
+		if 2*(place.end-place.start) < p.questionBytes {
+			return true
+		}
+		heading := first && (place.start == 0 || read.answerKeys == 0 && t.asksAt(place.start))
+		first = false
+		return echo.overlaps(place) && (heading || echoHead(t.b, place))
+	})
+}
+
+// Share returns how many are true, in thousandths.
+func Share(seen []bool) int {
+	n := 0
+	for _, s := range seen {
+		if s {
+			n++
+		}
+	}
+	return n * 1000 / max(len(seen), 1)
+}
+
+const longestEchoHead = 64 // bytes before an echo, in which words announce it
+
+// quotedParts returns what of a question stands in quotation marks, in order. Where
+// one mark opens and closes, or is an apostrophe, the one that opens follows no word,
+// and the one that closes follows no space and precedes no word. A mark that is never
+// closed opens nothing.
+func quotedParts(b []byte) []interval {
+	var parts []interval
+	unclosed := map[string]bool{} // marks that close nothing any more
+	for i := 0; i < len(b); {
+		r, size := utf8.DecodeRune(b[i:])
+		i += size
+		closers := closingMarks(r)
+		if closers == "" || unclosed[closers] || ambiguous(r) && wordBefore(b, i-size) {
+			continue
+		}
+		end := closingMark(b, i, closers)
+		if end == 0 {
+			unclosed[closers] = true
+			continue
+		}
+		parts = append(parts, interval{i, end})
+		i = end
+	}
+	return parts
+}
+
+// closingMarks returns the marks that close what a mark opens; "" if it opens nothing.
+func closingMarks(r rune) string {
+	switch r {
+	case '"', '\'', '`':
+		return string(r)
+	case '“':
+		return "”"
+	case '„', '‟':
+		return "“”"
+	case '«':
+		return "»"
+	case '»':
+		return "«"
+	case '‘':
+		return "’"
+	case '‚':
+		return "‘’"
+	case '‹':
+		return "›"
+	case '「':
+		return "」"
+	case '『':
+		return "』"
+	}
+	return ""
+}
+
+// ambiguous reports whether a mark may open, close or be an apostrophe.
+func ambiguous(mark rune) bool { return strings.ContainsRune("\"'`’", mark) }
+
+// closingMark returns where the first of the marks behind a place stands, 0 for none.
+func closingMark(b []byte, from int, marks string) int {
+	for i := from; ; {
+		next := bytes.IndexAny(b[i:], marks)
+		if next < 0 {
+			return 0
+		}
+		i += next
+		r, size := utf8.DecodeRune(b[i:])
+		after, _ := utf8.DecodeRune(b[i+size:])
+		if !ambiguous(r) || i > from && !asciiSpace(b[i-1]) && !wordRune(after) {
+			return i
+		}
+		i += size
+	}
+}
+
+// askingSentence returns where the last sentence with a question mark begins and
+// ends, in bytes; the whole question if there is none.
+func askingSentence(b []byte) interval {
+	end := max(bytes.LastIndexByte(b, '?'), bytes.LastIndex(b, []byte("？")))
+	if end < 0 {
+		return interval{0, len(b)}
+	}
+	start := 0
+	for i := 0; i+1 < end; i++ {
+		if strings.IndexByte(".!?", b[i]) >= 0 && asciiSpace(b[i+1]) || b[i] == '\n' {
+			start = i + 1
+		}
+	}
+	return interval{start, end}
+}
+
+// echoStems are what words begin with that stand before the echo of a query.
+var echoStems = []string{"query", "queries", "search", "results", "resultados", "resultats", "ergebnisse", "suche", "recherche", "busca", "busqueda",
+	"ricerca", "risultati", "zoek", "поиск", "запрос", "検索", "搜索", "showing", "asked", "input", "prompt"}
+
+// echoHead reports whether a place of the question begins as the echo of a query
+// does: behind words such as "results for", or in an address. At the beginning of a
+// document the question stands without them.
+func echoHead(b []byte, place interval) bool {
+	i := place.start
+	for i > 0 {
+		r, size := utf8.DecodeLastRune(b[:i])
+		if wordRune(r) {
+			break
+		}
+		if r == '=' {
+			return true
+		}
+		i -= size
+	}
+	var last [3][]byte
+	words := 0
+	for s := (wordScanner{b: b[max(0, i-longestEchoHead):i]}); s.next(); words++ {
+		last = [3][]byte{last[1], last[2], s.word()}
+	}
+	if words == 0 {
+		return true
+	}
+	for _, word := range last {
+		for _, stem := range echoStems {
+			if bytes.HasPrefix(word, []byte(stem)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// asksAt reports whether a document begins with a field for the question, whose value
+// stands at a place.
+func (t probeText) asksAt(start int) bool {
+	before := bytes.Trim(t.b[:min(start, longestEchoHead)], " \t\n{[(\"':")
+	return len(before) == 0 || string(before) == "question"
+}
+
+// Union returns which are true in either.
+func Union(a, b []bool) []bool {
+	all := make([]bool, len(b))
+	for i := range b {
+		all[i] = b[i] || i < len(a) && a[i]
+	}
+	return all
+}

@@ -1,0 +1,204 @@
+package probe
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// wordScanner goes through the words of canonical text.
+type wordScanner struct {
+	b          []byte
+	start, end int // of the word
+	line       int // where the word's line begins
+	hash       uint32
+}
+
+// The words' hash is FNV-1a.
+const (
+	hashSeed  = 2166136261
+	hashPrime = 16777619
+)
+
+// next moves to the next word and says whether there is one.
+func (s *wordScanner) next() bool {
+	b, i := s.b, s.end
+	for i < len(b) {
+		c := b[i]
+		if wordByte(c) {
+			break
+		}
+		if c < utf8.RuneSelf {
+			i++
+			if c == '\n' {
+				s.line = i
+			}
+			continue
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		if wordRune(r) {
+			break
+		}
+		i += size
+	}
+	s.start = i
+	hash := uint32(hashSeed)
+	for i < len(b) {
+		c := b[i]
+		if wordByte(c) {
+			hash = (hash ^ uint32(c)) * hashPrime
+			i++
+			continue
+		}
+		if c < utf8.RuneSelf {
+			break
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		if !wordRune(r) {
+			break
+		}
+		hash = (hash ^ uint32(r)) * hashPrime
+		i += size
+	}
+	s.end, s.hash = i, hash
+	return i > s.start
+}
+
+// word returns the word itself.
+func (s *wordScanner) word() []byte { return s.b[s.start:s.end] }
+
+func wordByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_'
+}
+
+func wordRune(r rune) bool {
+	if r < utf8.RuneSelf {
+		return wordByte(byte(r))
+	}
+	return ideograph(r) || r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
+}
+
+// wordAt says whether a word ends right before an offset, or begins at it.
+func (t *probeText) wordAt(offset int) (before, after bool) {
+	r, size := utf8.DecodeLastRune(t.b[:offset])
+	before = size > 0 && wordRune(r)
+	r, size = utf8.DecodeRune(t.b[offset:])
+	return before, size > 0 && wordRune(r)
+}
+
+// lexicon numbers words from 1, on top of those of another. Most words of a
+// document are in none and are told by a filter over their hashes.
+type lexicon struct {
+	below  *lexicon
+	ids    map[string]uint32
+	last   uint32
+	filter [256]uint64
+}
+
+func newLexicon(below *lexicon) *lexicon {
+	l := &lexicon{below: below, ids: map[string]uint32{}}
+	if below != nil {
+		l.last, l.filter = below.last, below.filter
+	}
+	return l
+}
+
+func filterBit(hash uint32) (int, uint64) {
+	hash *= 0x9e3779b1
+	return int(hash >> 24), 1 << (hash >> 18 & 63)
+}
+
+// find returns the number of the scanner's word, 0 if it has none.
+func (l *lexicon) find(s *wordScanner) uint32 {
+	i, bit := filterBit(s.hash)
+	if l.filter[i]&bit == 0 {
+		return 0
+	}
+	for ; l != nil; l = l.below {
+		if id, ok := l.ids[string(s.word())]; ok {
+			return id
+		}
+	}
+	return 0
+}
+
+func (l *lexicon) add(s *wordScanner) uint32 {
+	if id := l.find(s); id > 0 {
+		return id
+	}
+	i, bit := filterBit(s.hash)
+	l.filter[i] |= bit
+	l.last++
+	l.ids[string(s.word())] = l.last
+	return l.last
+}
+
+// addAll returns the numbers of all words of canonical text.
+func (l *lexicon) addAll(b []byte) []uint32 {
+	var ids []uint32
+	for s := (wordScanner{b: b}); s.next(); {
+		ids = append(ids, l.add(&s))
+	}
+	return ids
+}
+
+// automaton finds sequences of words, all in one walk (Aho and Corasick 1975).
+type automaton struct {
+	edges map[edge]int32
+	fail  []int32
+	found [][]int // by state: the sequences that end here, longest first
+}
+
+type edge struct {
+	state int32
+	word  uint32
+}
+
+func newAutomaton(sequences [][]uint32) *automaton {
+	a := &automaton{edges: map[edge]int32{}, fail: []int32{0}, found: [][]int{nil}}
+	type child struct{ parent, state int32 }
+	var words []uint32 // the word that leads into a state
+	words = append(words, 0)
+	levels := [][]child{}
+	for i, sequence := range sequences {
+		state := int32(0)
+		for depth, word := range sequence {
+			next, ok := a.edges[edge{state, word}]
+			if !ok {
+				next = int32(len(a.fail))
+				a.edges[edge{state, word}] = next
+				a.fail, a.found, words = append(a.fail, 0), append(a.found, nil), append(words, word)
+				if depth == len(levels) {
+					levels = append(levels, nil)
+				}
+				levels[depth] = append(levels[depth], child{state, next})
+			}
+			state = next
+		}
+		if state > 0 {
+			a.found[state] = append(a.found[state], i)
+		}
+	}
+	for _, level := range levels {
+		for _, c := range level {
+			if c.parent > 0 {
+				a.fail[c.state] = a.step(a.fail[c.parent], words[c.state])
+			}
+			a.found[c.state] = append(a.found[c.state], a.found[a.fail[c.state]]...)
+		}
+	}
+	return a
+}
+
+// step returns the state after one more word; 0 is a word in no lexicon.
+func (a *automaton) step(state int32, word uint32) int32 {
+	for word > 0 {
+		if next, ok := a.edges[edge{state, word}]; ok {
+			return next
+		}
+		if state == 0 {
+			break
+		}
+		state = a.fail[state]
+	}
+	return 0
+}
