@@ -92,7 +92,7 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 				b, err := render.Schema()
 				return a.write(b, err)
 			case flags.explain != "":
-				return a.explain(flags.explain)
+				return render.Explain(a.stdout, flags.explain)
 			}
 			return a.audit(cmd.Context(), args[0], flags)
 		},
@@ -111,8 +111,8 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 	f.BoolVar(&flags.schema, "schema", false, "print the JSON Schema of a report, instead of auditing")
 	flags.trusted.register(cmd)
 	completeFixed(cmd, "format", formats...)
-	completeList(cmd, "only", checkIDs()...)
-	completeFixed(cmd, "explain", checkIDs()...)
+	completeList(cmd, "only", render.CheckIDs()...)
+	completeFixed(cmd, "explain", render.CheckIDs()...)
 	completeWith(cmd, "gold", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, goldPrivate, goldNone, sourceHub, sourceRepo, sourceDir, sourceFixtures)
 	return cmd
 }
@@ -157,7 +157,7 @@ func (f *auditing) check(cmd *cobra.Command) error {
 		f.auditedAt = at.Format(trajectory.TimeFormat)
 	}
 	for i, id := range f.only {
-		c, err := checkOf(id)
+		c, err := render.CheckOf(id)
 		if err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 		}
 	}
 	if f.format == formatText {
-		err = a.printReport(place, counted, found)
+		err = render.Text(a.stdout, render.Place{Path: place, Packaged: isPackage(place), Run: found}, counted)
 	} else {
 		err = a.write(f.rendered(report, filepath.ToSlash(dir)))
 	}

@@ -1,67 +1,80 @@
-package main
+package render
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/audit/render"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/runview"
-	"github.com/gaia-harness/gaia/internal/visible"
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/gaia-harness/gaia/internal/view"
 )
 
 // mostNotes is how many findings of a rule are shown that are for the record.
 const mostNotes = 3
 
-// printReport shows a report; found is the run that it is of, nil if only the
-// report is there.
-func (a *app) printReport(place string, r audit.Report, found *ledger.Run) error {
+// Place is where the run of a report is.
+type Place struct {
+	Path     string
+	Packaged bool        // it is a package, about whose findings nothing more is decided
+	Run      *ledger.Run // nil: only the report is at hand
+}
+
+// Text writes a report for a person: a row per check, the findings by rule, and the
+// conclusion with the command to continue with.
+func Text(w io.Writer, p Place, r audit.Report) error {
 	var out strings.Builder
 	if r.Rehearsal {
-		out.WriteString("rehearsal: " + rehearsalNote + "\n\n")
+		out.WriteString("rehearsal: " + runview.RehearsalNote + "\n\n")
 	}
-	t := newTable()
-	t.AppendHeader(table.Row{"check", "", "status", "", ""})
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 5, WidthMax: 60, WidthMaxEnforcer: text.WrapSoft}})
+	t := view.NewTable("check", "", "status", "", "")
+	t.Wrap(5, 60)
 	for _, c := range r.Checks {
 		says := c.Title
 		switch {
 		case c.Status == audit.NotApplicable && len(c.Findings) == 0:
 			says = c.Absent
 		case c.Status != audit.Pass:
-			says = fmt.Sprintf("%s; %s", counted(len(c.Findings), "finding"), counted(len(c.Gaps), "gap"))
+			says = view.Count(len(c.Findings), "finding") + "; " + view.Count(len(c.Gaps), "gap")
 		}
-		t.AppendRow(table.Row{oneLine(c.ID), oneLine(c.Name), c.Status, c.Severity, oneLine(says)})
+		t.Row(c.ID, c.Name, c.Status, c.Severity, says)
 	}
-	out.WriteString(t.Render() + "\n\n")
-	groups := grouped(render.Findings(r))
-	for _, g := range groups {
-		out.WriteString(oneLine(headingOf(g[0])) + "\n")
+	out.WriteString(t.String() + "\n\n")
+	line := func(s string) { out.WriteString(view.Line(s) + "\n") }
+	for _, g := range grouped(Findings(r)) {
+		line(headingOf(g[0]))
 		for i, f := range g {
 			if f.Severity == audit.Info && i == mostNotes {
-				out.WriteString(fmt.Sprintf("  and %d more: --format json has all\n", len(g)-i))
+				line(fmt.Sprintf("  and %d more: --format json has all", len(g)-i))
 				break
 			}
-			for _, line := range findingLines(f) {
-				out.WriteString(oneLine(line) + "\n")
+			head := fmt.Sprintf("  %s  %s, line %d of the journal", Short(f.ID), Where(f), f.Seq+1)
+			if f.Outcome != "" {
+				head += " (" + string(f.Outcome) + ")"
 			}
+			if f.Severity == audit.Info {
+				line(head + ": " + f.Got + "; " + f.Want)
+				continue
+			}
+			line(head)
+			line("    found:    " + f.Got)
+			line("    expected: " + f.Want)
 		}
 		out.WriteString("\n")
 	}
 	for _, g := range r.Attestation.HarnessGaps {
-		out.WriteString(oneLine(g.Check+" could not see: "+g.Gap) + "\n")
+		line(g.Check + " could not see: " + g.Gap)
 	}
 	if len(r.Attestation.HarnessGaps) > 0 {
 		out.WriteString("\n")
 	}
-	if _, err := fmt.Fprint(a.stdout, visible.Text(out.String())); err != nil {
+	if _, err := io.WriteString(w, out.String()); err != nil {
 		return err
 	}
-	return a.printRows(conclusion(place, r, found))
+	return view.Rows(w, conclusion(p, r))
 }
 
 // grouped puts findings of one rule together; those that are closed apart.
@@ -91,24 +104,14 @@ func headingOf(f audit.Finding) string {
 	return heading
 }
 
-func findingLines(f audit.Finding) []string {
-	line := fmt.Sprintf("  %s  %s, line %d of the journal", render.Short(f.ID), render.Where(f), f.Seq+1)
-	if f.Outcome != "" {
-		line += " (" + string(f.Outcome) + ")"
-	}
-	if f.Severity == audit.Info {
-		return []string{line + ": " + f.Got + "; " + f.Want}
-	}
-	return []string{line, "    found:    " + f.Got, "    expected: " + f.Want}
-}
-
-func conclusion(place string, r audit.Report, found *ledger.Run) [][2]string {
-	t := r.Totals
+// conclusion returns what the report comes to, and how to continue.
+func conclusion(p Place, r audit.Report) [][2]string {
+	t, found := r.Totals, p.Run
 	rows := [][2]string{{"run", r.RunID}}
 	if found != nil {
-		rows = append(rows, chosen(found.Manifest)...)
+		rows = append(rows, runview.Dataset(found.Manifest)...)
 	}
-	rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d planned, %s, %s", t.Planned, counted(t.Attempts, "attempt"), counted(int(t.Events), "event"))})
+	rows = append(rows, [2]string{"tasks", fmt.Sprintf("%d planned, %s, %s", t.Planned, view.Count(t.Attempts, "attempt"), view.Count(int(t.Events), "event"))})
 	switch j := t.Judge; {
 	case found != nil:
 		rows = append(rows, runview.JudgeRows(found.Summary().Judge)...)
@@ -116,39 +119,39 @@ func conclusion(place string, r audit.Report, found *ledger.Run) [][2]string {
 		rows = append(rows, [2]string{"judge", fmt.Sprintf("judged %d of %d (%d from the cache), unreadable %d, errors %d", j.Judged, j.Asked, j.Cached, j.Unreadable, j.Errors)})
 	}
 	if n := len(r.Inputs.Rejudgments); n > 0 {
-		rows = append(rows, [2]string{"judged again", counted(n, "later judgment") + ", signed by the key of the plan"})
+		rows = append(rows, [2]string{"judged again", view.Count(n, "later judgment") + ", signed by the key of the plan"})
 	}
-	for _, s := range render.Scores(r) {
-		rows = append(rows, [2]string{s.Name + " score", fmt.Sprintf("%d of %d, %s (%s)", s.Correct, s.Planned, percent(s.AccuracyPPM), s.Means)})
+	for _, s := range Scores(r) {
+		rows = append(rows, [2]string{s.Name + " score", fmt.Sprintf("%d of %d, %s (%s)", s.Correct, s.Planned, view.Percent(s.AccuracyPPM), s.Means)})
 	}
 	for _, d := range r.Adjudications {
-		says := fmt.Sprintf("%s of finding %s: %s", d.Decision, render.Short(d.Finding), d.Reason)
+		says := fmt.Sprintf("%s of finding %s: %s", d.Decision, Short(d.Finding), d.Reason)
 		if d.Unheard != "" {
 			says += "; it closes nothing: " + d.Unheard
 		}
-		if waits := render.Pending(d); waits != "" {
+		if waits := Pending(d); waits != "" {
 			says += "; " + waits
 		}
 		rows = append(rows, [2]string{"decision", says})
 	}
-	if why := render.Unclean(r); why != "" {
+	if why := Unclean(r); why != "" {
 		rows = append(rows, [2]string{"clean", "no: " + why})
-		if command := closing(place, r, found); command != "" {
+		if command := closing(p, r); command != "" {
 			rows = append(rows, [2]string{"to close", command})
 		}
 		return rows
 	}
 	yes := "yes"
 	if n := len(r.Dismissals()); n > 0 {
-		yes += ", after " + counted(n, "dismissal")
+		yes += ", after " + view.Count(n, "dismissal")
 	}
 	yes += ": no open CRITICAL or HIGH finding, no gap in the gate"
-	if reviews := render.Reviews(r); len(reviews) > 0 {
+	if reviews := Reviews(r); len(reviews) > 0 {
 		yes += "; to be reviewed: " + strings.Join(reviews, ", ")
 	}
 	rows = append(rows, [2]string{"clean", yes})
-	if found != nil && found.Manifest.SubmitIntent && !outside(r) && !isPackage(place) {
-		rows = append(rows, [2]string{"next", "gaia submit " + quoteArg(place)})
+	if found != nil && found.Manifest.SubmitIntent && !outside(r) && !p.Packaged {
+		rows = append(rows, [2]string{"next", "gaia submit " + exit.QuoteArg(p.Path)})
 	}
 	return rows
 }
@@ -162,25 +165,25 @@ func outside(r audit.Report) bool {
 // closing is how the gravest finding that can be closed is, where the run is at
 // hand; "" if there is none. To decide about a finding is to find it without what
 // came from outside.
-func closing(dir string, r audit.Report, found *ledger.Run) string {
-	if found == nil || outside(r) || isPackage(dir) {
+func closing(p Place, r audit.Report) string {
+	if p.Run == nil || outside(r) || p.Packaged {
 		return ""
 	}
-	for _, f := range render.Findings(r) {
+	for _, f := range Findings(r) {
 		if f.Closed != "" || f.Severity != audit.Critical && f.Severity != audit.High {
 			continue
 		}
 		for _, d := range []audit.Decision{audit.Void, audit.Dismiss} {
 			if d.Refuses(f) == "" {
-				return fmt.Sprintf("gaia adjudicate %s --finding %s --decision %s --reason …", quoteArg(dir), render.Short(f.ID), d)
+				return fmt.Sprintf("gaia adjudicate %s --finding %s --decision %s --reason …", exit.QuoteArg(p.Path), Short(f.ID), d)
 			}
 		}
 	}
 	return ""
 }
 
-// checkIDs are the ids of the checks.
-func checkIDs() []string {
+// CheckIDs returns the ids of the checks.
+func CheckIDs() []string {
 	var ids []string
 	for _, c := range audit.Checks() {
 		ids = append(ids, c.ID)
@@ -188,25 +191,25 @@ func checkIDs() []string {
 	return ids
 }
 
-// checkOf returns the check of an id, in whatever case it is written.
-func checkOf(id string) (audit.Check, error) {
+// CheckOf returns the check of an id, in whatever case it is written.
+func CheckOf(id string) (audit.Check, error) {
 	for _, c := range audit.Checks() {
 		if strings.EqualFold(c.ID, id) {
 			return c, nil
 		}
 	}
-	return audit.Check{}, usage("the checks are "+strings.Join(checkIDs(), ", "), "there is no check %q", id)
+	return audit.Check{}, exit.Usagef("the checks are "+strings.Join(CheckIDs(), ", "), "there is no check %q", id)
 }
 
-// explain says what a check, or that of a rule, is for.
-func (a *app) explain(id string) error {
+// Explain writes what a check, or that of a rule, is for.
+func Explain(w io.Writer, id string) error {
 	id, rule, ofRule := strings.Cut(id, ".")
-	c, err := checkOf(id)
+	c, err := CheckOf(id)
 	if err != nil {
 		return err
 	}
 	if ofRule && !slices.ContainsFunc(c.Rules, func(r audit.Rule) bool { return strings.EqualFold(r.ID, rule) }) {
-		return usage("gaia audit --explain "+c.ID+" names its rules", "%s has no rule %q", c.ID, rule)
+		return exit.Usagef("gaia audit --explain "+c.ID+" names its rules", "%s has no rule %q", c.ID, rule)
 	}
 	gate := "no: a gap of it does not keep a run from being submitted"
 	if c.Gate {
@@ -224,5 +227,5 @@ func (a *app) explain(id string) error {
 	for _, ref := range c.References {
 		rows = append(rows, [2]string{"see", ref})
 	}
-	return a.printRows(rows)
+	return view.Rows(w, rows)
 }
