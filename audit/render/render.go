@@ -40,11 +40,8 @@ func Findings(r audit.Report) []audit.Finding {
 	return all
 }
 
-// Short is the beginning of a finding's id, enough to name it by.
-func Short(id string) string {
-	hex := strings.TrimPrefix(id, "sha256:")
-	return strings.ToValidUTF8(hex[:min(12, len(hex))], "") // an id of another program can be any text
-}
+// Short returns the start of a finding's id, by which it can be named.
+func Short(id string) string { return audit.ShortID(id) }
 
 // A Score is one of the scores of a report, with what it means.
 type Score struct {

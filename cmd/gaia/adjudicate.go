@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -60,9 +60,6 @@ files that it writes takes a decision back, until the run is packaged.`,
 			if err := d.check(); err != nil {
 				return err
 			}
-			if d.countersign != "" {
-				return a.countersign(args[0], d)
-			}
 			return a.adjudicate(args[0], d)
 		},
 	}
@@ -74,7 +71,7 @@ files that it writes takes a decision back, until the run is packaged.`,
 	f.StringVar(&d.key, "key", "", "signing key file: the one the run was planned with, or to countersign, another")
 	f.BoolVar(&d.asJSON, "json", false, "print the result as JSON")
 	completeFixed(cmd, "decision", string(audit.Void), string(audit.Dismiss))
-	for flag, complete := range map[string]cobra.CompletionFunc{"finding": openFindings, "countersign": pendingDecisions} {
+	for flag, complete := range map[string]cobra.CompletionFunc{"finding": completeFindings(false), "countersign": completeFindings(true)} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic("completing --" + flag + ": " + err.Error()) // there is no such flag
 		}
@@ -82,28 +79,25 @@ files that it writes takes a decision back, until the run is packaged.`,
 	return cmd
 }
 
-// shortestID bounds the start of a finding's id, in digits.
-const shortestID = 8
-
 // check refuses what the flags alone show to be wrong.
 func (d *adjudication) check() error {
 	if d.countersign != "" {
 		if d.finding != "" || d.decision != "" || d.reason != "" {
-			return usage("leave --finding, --decision and --reason out: the decision has them", "--countersign signs a decision that is there")
+			return usage("leave --finding, --decision and --reason out: the decision has them", "--countersign signs an existing decision")
 		}
 		return nil
 	}
 	if d.finding == "" || d.decision == "" || d.reason == "" {
-		return usage("gaia audit DIR names the findings", "adjudicate wants --finding, --decision and --reason")
+		return usage("gaia audit DIR names the findings", "adjudicate needs --finding, --decision and --reason")
 	}
 	if !slices.Contains([]audit.Decision{audit.Void, audit.Dismiss}, audit.Decision(d.decision)) {
 		return usage("", "--decision is void or dismiss, not %q", d.decision)
 	}
-	hex := strings.TrimPrefix(strings.ToLower(d.finding), "sha256:")
-	if len(hex) < shortestID || len(hex) > 64 || strings.Trim(hex, "0123456789abcdef") != "" {
+	id, valid := audit.ParseID(d.finding)
+	if !valid {
 		return usage("give at least its first 8 hexadecimal digits", "--finding %q is not the id of a finding, nor the start of one", d.finding)
 	}
-	d.finding = "sha256:" + hex
+	d.finding = id
 	if why := audit.BadReason(d.reason); why != "" {
 		return usage("", "--reason %s", why)
 	}
@@ -120,8 +114,14 @@ func decidedAt(run *ledger.Run) (string, error) {
 	return at, nil
 }
 
+// adjudicate writes a signed decision about a finding into the run, or the countersignature
+// of one that is pending.
 func (a *app) adjudicate(dir string, d adjudication) error {
-	release, err := lockRun(dir, "decide in the run directory")
+	instead := "decide in the run directory"
+	if d.countersign != "" {
+		instead = "countersign in the run directory"
+	}
+	release, err := lockRun(dir, instead)
 	if err != nil {
 		return err
 	}
@@ -130,17 +130,32 @@ func (a *app) adjudicate(dir string, d adjudication) error {
 	if err != nil {
 		return err
 	}
-	f, err := findingOf(report, d.finding)
+	var target audit.Adjudication // to countersign
+	if d.countersign != "" {
+		decided, err := audit.ReadAdjudications(os.DirFS(dir), found)
+		if err != nil {
+			return err
+		}
+		if target, err = audit.DecisionByName(decided, d.countersign); err == nil {
+			err = report.CheckCountersignable(target)
+		}
+		if err != nil {
+			return err
+		}
+		d.finding, d.decision, d.reason = target.Finding, string(target.Decision), target.Reason
+	}
+	f, err := report.FindingByID(d.finding)
+	if err == nil && d.countersign == "" {
+		err = report.CheckClosable(f, audit.Decision(d.decision))
+	}
 	if err != nil {
 		return err
 	}
-	if err := closable(report, f, audit.Decision(d.decision)); err != nil {
+	redact := trajectory.NewRedactor(a.secrets(), a.getenv("OPENAI_API_KEY")).Redact
+	if err := audit.CheckReasonTells(d.reason, redact, found, f, gold); err != nil {
 		return err
 	}
-	if err := a.tellsNothing(d.reason, found, f, gold); err != nil {
-		return err
-	}
-	key, err := a.planKey(d.key, found)
+	key, err := a.decisionKey(d, found)
 	if err != nil {
 		return err
 	}
@@ -149,23 +164,50 @@ func (a *app) adjudicate(dir string, d adjudication) error {
 		return err
 	}
 	ruling := audit.NewRuling(found, f, audit.Decision(d.decision), d.reason, at)
-	envelope, err := ruling.Seal(key)
+	out := adjudicated{Decision: ruling.Decision, File: ruling.File(), Finding: f.ID, KeyID: found.Key.ID(), Reason: d.reason, RuleID: f.RuleID, TaskID: f.TaskID}
+	var envelope []byte
+	if d.countersign == "" {
+		envelope, err = ruling.Seal(key)
+	} else {
+		envelope, err = audit.NewCountersignature(target, key.Public(), at).Seal(key)
+		out.File, out.CountersignedBy = target.CountersignatureFile(), key.Public().ID()
+	}
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, filepath.FromSlash(ruling.File()))
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return cmp.Or(err, fail(exitFailure, fmt.Errorf("%q is there already, and closes nothing", path), "to decide again, remove it"))
+	out.File, out.SHA256 = filepath.Join(dir, filepath.FromSlash(out.File)), sign.Digest(envelope)
+	if _, err := os.Lstat(out.File); d.countersign == "" && !errors.Is(err, fs.ErrNotExist) {
+		return cmp.Or(err, fail(exitFailure, fmt.Errorf("%q exists already, and closes nothing", out.File), "to decide again, remove it"))
 	}
-	if err := writeAttestation(path, envelope); err != nil {
+	if err := writeAttestation(out.File, envelope); err != nil {
 		return err
 	}
 	_, after, _, err := auditHere(dir)
 	if err != nil {
-		return fmt.Errorf("auditing with the decision in %q: %w", path, err)
+		return fmt.Errorf("auditing with the new file %q: %w", out.File, err)
 	}
-	return a.printAdjudicated(dir, adjudicated{Decision: ruling.Decision, File: path, Finding: f.ID, KeyID: found.Key.ID(), Reason: ruling.Reason,
-		RuleID: f.RuleID, SHA256: sign.Digest(envelope), TaskID: f.TaskID}, after, found, d.asJSON)
+	if err := a.printAdjudicated(dir, out, after, found, d.asJSON); err != nil || d.countersign == "" {
+		return err
+	}
+	return a.checkSigner(found)
+}
+
+// decisionKey returns the key of the run's plan, or, to countersign, another.
+func (a *app) decisionKey(d adjudication, found *ledger.Run) (sign.Key, error) {
+	if d.countersign == "" {
+		return a.planKey(d.key, found)
+	}
+	key, err := a.existingKey(d.key)
+	if errors.Is(err, errNoKey) {
+		return key, fail(exitFailure, err, "make one with 'gaia key init --key FILE', and give it by --key FILE")
+	}
+	if err != nil {
+		return key, err
+	}
+	if why := audit.SameSigner(found, key.Public()); why != "" {
+		return key, fail(exitFailure, fmt.Errorf("%s cannot countersign: %s", key.Public().ID(), why), "ask a second person to countersign with a key of their own: --key FILE")
+	}
+	return key, nil
 }
 
 // lockRun keeps others from writing the run, and from deciding about it, by the
@@ -237,4 +279,103 @@ func writeAttestation(path string, envelope []byte) error {
 		return fmt.Errorf("writing %q: %w", path, err)
 	}
 	return errors.Join(sign.SyncDir(dir), sign.SyncDir(filepath.Dir(dir)))
+}
+
+// adjudicated is what adjudicate prints with --json.
+type adjudicated struct {
+	Clean              bool           `json:"clean"` // what the audit now says; no countersigned dismissal counts
+	CountersignedBy    string         `json:"countersigned_by,omitzero"`
+	CountersignedClean bool           `json:"countersigned_clean,omitzero"` // clean for who trusts every key that countersigned
+	Decision           audit.Decision `json:"decision"`
+	File               string         `json:"file"` // that was written
+	Finding            string         `json:"finding"`
+	KeyID              string         `json:"key_id"` // signed the decision
+	Open               []string       `json:"open"`   // ids of the findings that keep the run from being submitted
+	Pending            string         `json:"pending,omitzero"`
+	Reason             string         `json:"reason"`
+	Rehearsal          bool           `json:"rehearsal,omitzero"`
+	RuleID             string         `json:"rule_id"`
+	RunID              string         `json:"run_id"`
+	SHA256             string         `json:"sha256"` // of the file
+	TaskID             string         `json:"task_id,omitzero"`
+}
+
+// printAdjudicated prints a decision, or the countersignature of one, with what the
+// audit says after it.
+func (a *app) printAdjudicated(dir string, out adjudicated, after audit.Report, found *ledger.Run, asJSON bool) error {
+	out.RunID, out.Rehearsal = found.Manifest.RunID, found.Manifest.Rehearsal
+	out.Clean, out.CountersignedClean, out.Open = after.Attestation.Clean, after.Attestation.CountersignedClean, []string{}
+	for _, d := range after.Adjudications {
+		if d.Finding == out.Finding {
+			out.Pending = d.Pending
+		}
+	}
+	open := after.OpenFindings()
+	for _, f := range open {
+		out.Open = append(out.Open, f.ID)
+	}
+	if asJSON {
+		return a.printJSON(out)
+	}
+	rows := [][2]string{{"run", out.RunID}}
+	if out.Rehearsal {
+		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
+	}
+	rows = append(rows, [2]string{"finding", out.Finding + ", " + out.RuleID})
+	decision := "dismiss: the finding no longer keeps the run from being submitted"
+	switch {
+	case out.Decision == audit.Void:
+		decision = "void: task " + out.TaskID + " counts wrong in every score"
+	case out.Pending == audit.PendingCountersignature:
+		decision = "dismiss, pending: the finding is open until another key countersigns the decision"
+	case out.Pending == audit.PendingTrust:
+		decision = "dismiss, countersigned: the finding is closed for verifiers who trust " + out.CountersignedBy + ", and open for others"
+	}
+	rows = append(rows, [2]string{"decision", decision}, [2]string{"reason", out.Reason}, [2]string{"written to", out.File}, [2]string{"signed by", out.KeyID})
+	if out.CountersignedBy != "" {
+		rows = append(rows, [2]string{"countersigned by", out.CountersignedBy})
+	}
+	if t := after.Totals.Raw; t != nil {
+		rows = append(rows, [2]string{"official", fmt.Sprintf("%d of %d, %s", t.Correct, t.Planned, percent(t.AccuracyPPM))})
+	}
+	for _, f := range open {
+		rows = append(rows, [2]string{"still open", audit.FindingLine(f)})
+	}
+	next := "gaia audit " + quoteArg(dir)
+	switch {
+	case out.Pending == audit.PendingCountersignature:
+		next = fmt.Sprintf("gaia adjudicate %s --countersign %s --key FILE", quoteArg(dir), audit.ShortID(out.Finding))
+	case (out.Clean || out.CountersignedClean) && found.Manifest.SubmitIntent:
+		next = "gaia submit " + quoteArg(dir)
+	}
+	return a.printRows(append(rows, [2]string{"next", next}))
+}
+
+// completeFindings completes the ids of findings of the named run: those that are open, or
+// those whose dismissal waits for a countersignature. There are none where the run cannot be
+// audited.
+func completeFindings(pending bool) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
+		if len(args) != 1 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		_, report, _, err := auditHere(args[0])
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if pending {
+			for _, d := range report.Adjudications {
+				if d.Pending == audit.PendingCountersignature {
+					ids = append(ids, cobra.CompletionWithDesc(audit.ShortID(d.Finding), d.Reason))
+				}
+			}
+			return ids, cobra.ShellCompDirectiveNoFileComp
+		}
+		for _, f := range render.Findings(report) {
+			if f.Closed == "" && f.Severity != audit.Info {
+				ids = append(ids, cobra.CompletionWithDesc(audit.ShortID(f.ID), audit.FindingLine(f)))
+			}
+		}
+		return ids, cobra.ShellCompDirectiveNoFileComp
+	}
 }

@@ -142,7 +142,7 @@ func TestAdjudicate(t *testing.T) {
 	if code, _, stderr := k.decide(k.id(t, allowedRule), audit.Void); code != exitOK {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
-	if code, _, stderr := k.decide(leak, audit.Void); code != exitFailure || !strings.Contains(stderr, "is closed already: void\ngaia: hint: to decide anew, remove attestations/adjudication-") {
+	if code, _, stderr := k.decide(leak, audit.Void); code != exitFailure || !strings.Contains(stderr, "is closed already: void\ngaia: hint: to decide again, remove attestations/adjudication-") {
 		t.Errorf("twice: exit code %d, %s", code, stderr)
 	}
 	code, stdout, _ = k.decide(strings.ToUpper(strings.TrimPrefix(reach, "sha256:")), audit.Dismiss, "--json")
@@ -209,9 +209,9 @@ func TestAdjudicateRefuses(t *testing.T) {
 		code  int
 		want  []string
 	}{
-		{"no finding", flags{"", "void", "x"}, exitUsage, []string{"error: adjudicate wants --finding, --decision and --reason", "hint: gaia audit DIR names the findings"}},
-		{"no decision", flags{leak, "", "x"}, exitUsage, []string{"wants --finding, --decision and --reason"}},
-		{"no reason", flags{leak, "void", ""}, exitUsage, []string{"wants --finding, --decision and --reason"}},
+		{"no finding", flags{"", "void", "x"}, exitUsage, []string{"error: adjudicate needs --finding, --decision and --reason", "hint: gaia audit DIR names the findings"}},
+		{"no decision", flags{leak, "", "x"}, exitUsage, []string{"needs --finding, --decision and --reason"}},
+		{"no reason", flags{leak, "void", ""}, exitUsage, []string{"needs --finding, --decision and --reason"}},
 		{"another decision", flags{leak, "forgive", "x"}, exitUsage, []string{`error: --decision is void or dismiss, not "forgive"`}},
 		{"a short id", flags{"0123456", "void", "x"}, exitUsage, []string{`error: --finding "0123456" is not the id of a finding`, "hint: give at least its first 8"}},
 		{"no id", flags{"0123456789abcdefg", "void", "x"}, exitUsage, []string{"is not the id of a finding"}},
@@ -219,11 +219,11 @@ func TestAdjudicateRefuses(t *testing.T) {
 		{"a long reason", flags{leak, "void", strings.Repeat("a", audit.MaxReason+1)}, exitUsage, []string{"error: --reason has 2049 bytes, more than 2048"}},
 		{"a reason of two lines", flags{leak, "void", "a\nb"}, exitUsage, []string{"error: --reason holds a control character or a line break"}},
 		{"no such finding", flags{strings.Repeat("0", 8), "void", "x"}, exitUsage, []string{`error: the audit has no finding "sha256:00000000"`,
-			"hint: there is " + shortID(leak) + ", CRITICAL " + leakRule + ", task " + leakTask, "hint: there is " + shortID(cache) + ", CRITICAL " + cacheRule + "\n"}},
-		{"the whole run void", flags{cache, "void", "x"}, exitFailure, []string{"has no task that could be void", "hint: nothing closes it: gaia audit --explain AUD-4"}},
-		{"the whole run dismissed", flags{cache, "dismiss", "x"}, exitFailure, []string{"a CRITICAL finding about the whole run cannot be dismissed", "hint: nothing closes it"}},
+			"hint: there is " + audit.ShortID(leak) + ", CRITICAL " + leakRule + ", task " + leakTask, "hint: there is " + audit.ShortID(cache) + ", CRITICAL " + cacheRule + "\n"}},
+		{"the whole run void", flags{cache, "void", "x"}, exitFailure, []string{"has no task that could be void", "hint: no decision closes it: gaia audit --explain AUD-4"}},
+		{"the whole run dismissed", flags{cache, "dismiss", "x"}, exitFailure, []string{"a CRITICAL finding about the whole run cannot be dismissed", "hint: no decision closes it"}},
 		{"a note", flags{note, "void", "x"}, exitFailure, []string{"an INFO finding is a note"}},
-		{"the answer", flags{leak, "void", "the record says brellin"}, exitFailure, []string{"error: the reason holds the answer of task " + leakTask, "hint: say it without"}},
+		{"the answer", flags{leak, "void", "the record says brellin"}, exitFailure, []string{"error: the reason holds the answer of task " + leakTask, "hint: leave it out"}},
 		{"an unsolved task's answer", flags{leak, "void", "not so at Westlight"}, exitFailure, []string{"error: the reason holds the answer of task " + honestTask}},
 		{"a secret", flags{reach, "dismiss", "it read " + secretToken + " only"}, exitFailure, []string{"error: the reason holds what looks like a secret"}},
 	}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/submit"
+)
+
+// dismissal is a dismissed finding as verify prints it.
+type dismissal struct {
+	submit.Dismissal
+	Finding   string `json:"finding,omitzero"`    // its id; of a public package left out
+	PublicKey string `json:"public_key,omitzero"` // of the countersigner, an OpenSSH line
+	Trust     string `json:"trust,omitzero"`      // in the countersigner's key: "ok", "unknown key" or "expired key"; "withheld" in a public package; left out: not countersigned
+}
+
+// trustWithheld is the trust in a countersignature that a public package does not hold.
+const trustWithheld = "withheld"
+
+// counts reports whether the dismissal closes its finding for the verifier.
+func (d dismissal) counts() bool { return d.CountersignedBy == "" || d.Trust == trustOK }
+
+// row shows the dismissal.
+func (d dismissal) row() [2]string {
+	text := fmt.Sprintf("%s %s", d.Severity, d.Check)
+	if d.TaskID != "" {
+		text += ", task " + d.TaskID
+	}
+	text += ", by " + d.KeyID
+	if d.CountersignedBy != "" {
+		text += ", countersigned by " + d.CountersignedBy + " (" + d.Trust + ")"
+	}
+	if !d.counts() {
+		text += ": open"
+	}
+	return [2]string{"dismissed", text}
+}
+
+// dismissalOf says of a decision what verify prints, with the trust in its countersigner.
+func (t trust) dismissalOf(f audit.Finding, by string, c *audit.Countersigner) dismissal {
+	d := dismissal{Dismissal: submit.Dismissal{Check: f.Check, KeyID: by, Severity: f.Severity, TaskID: f.TaskID}, Finding: f.ID}
+	if c == nil || f.Severity != audit.Critical {
+		return d
+	}
+	d.CountersignedBy, d.PublicKey, d.Trust = c.KeyID, c.PublicKey, trustUnknown
+	if key, err := sign.ParsePublicKey(c.PublicKey); err == nil {
+		d.Trust, _ = t.of(key)
+	}
+	return d
+}
+
+// trusts reports whether a key is trusted now.
+func (t trust) trusts(key sign.PublicKey) bool {
+	word, _ := t.of(key)
+	return word == trustOK
+}
+
+// reportDismissals returns the dismissals of a package's report.
+func (t trust) reportDismissals(r audit.Report, run *ledger.Run) (all []dismissal) {
+	for _, d := range r.Dismissals() {
+		all = append(all, t.dismissalOf(d.Of, run.Key.ID(), d.Countersigned))
+	}
+	return all
+}
+
+// runDismissals returns the countersigned dismissals of a run directory, and those that
+// need no countersignature by the severity of their rule.
+func (t trust) runDismissals(decided []audit.Adjudication, run *ledger.Run) (all []dismissal) {
+	for _, a := range decided {
+		rule, known := audit.RuleOf(audit.Checks(), a.RuleID)
+		if a.Decision != audit.Dismiss || !known || rule.Severity == audit.Critical && a.Countersigned == nil {
+			continue
+		}
+		all = append(all, t.dismissalOf(audit.Finding{Check: a.Check, ID: a.Finding, Severity: rule.Severity, TaskID: a.TaskID}, run.Key.ID(), a.Countersigned))
+	}
+	return all
+}
+
+// uncounted fails for a countersigned dismissal that does not count for the verifier.
+func uncounted(all []dismissal) error {
+	for _, d := range all {
+		if d.counts() || d.Trust == trustWithheld {
+			continue
+		}
+		hint := "if you know who holds that key, put its public line into a file and give it as --trusted-key, or to 'gaia key trust': " + d.PublicKey
+		if d.Trust == trustExpired {
+			hint = "ask for a countersignature by a key that is valid now"
+		}
+		return fail(exitFindings, fmt.Errorf("a CRITICAL finding of %s about task %s is open: its dismissal is countersigned by a key that you do not trust (%s): %s", d.Check, d.TaskID, d.Trust, d.CountersignedBy), hint)
+	}
+	return nil
+}
+
+// decisionRows show the decisions in a run directory.
+func decisionRows(decided []audit.Adjudication) (rows [][2]string) {
+	for _, a := range decided {
+		text := fmt.Sprintf("%s of finding %s, %s", a.Decision, audit.ShortID(a.Finding), a.RuleID)
+		if a.TaskID != "" {
+			text += ", task " + a.TaskID
+		}
+		rule, known := audit.RuleOf(audit.Checks(), a.RuleID)
+		switch {
+		case a.Countersigned != nil:
+			text += ", countersigned by " + a.Countersigned.KeyID
+		case a.Decision == audit.Dismiss && known && rule.Severity == audit.Critical:
+			text += ", waits for a countersignature"
+		}
+		rows = append(rows, [2]string{"decision", text + ": " + a.Reason})
+	}
+	return rows
+}
