@@ -37,7 +37,7 @@ func strangeTold(told ledger.Told, m ledger.Manifest, rows []PublicResult, event
 	if j.Asked != j.Judged+j.Unreadable+j.Errors || j.Cached > j.Judged || told.PassedFirst > passed || slices.Min(counts) < 0 || !countsJudged(j, m, rows) {
 		return "miscounts what the journal tells"
 	}
-	if told.Preflight != nil && m.Contradicts(*told.Preflight) {
+	if told.Preflight != nil && told.Preflight.Contradicts(m) {
 		return "has a preflight that the plan does not allow"
 	}
 	if j.Battery != nil {

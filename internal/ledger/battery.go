@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"slices"
-
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -25,30 +23,6 @@ func (f *Fold) battery(b trajectory.JudgeBattery) (reason string) {
 		return "its tokens or costs cannot be added up"
 	}
 	f.judge.addBattery(b)
-	return ""
-}
-
-// Refuses says what about a null battery is not of this judge, or contradicts itself;
-// "" if nothing.
-func (plan *JudgePlan) Refuses(b trajectory.JudgeBattery) (reason string) {
-	named := slices.Concat(b.Paid, b.Refused, b.Unreadable)
-	slices.Sort(named)
-	faultless := b.Problem == "" && len(b.Paid)+len(b.Unreadable) == 0
-	switch {
-	case plan.Battery == "" || b.Model != plan.Model || b.Prompt != plan.Prompt || b.SHA256 != plan.Battery:
-		return "tells of another null battery, or another judge, than the plan's"
-	case len(slices.Compact(named)) != len(b.Paid)+len(b.Refused)+len(b.Unreadable) || len(named) > b.Put:
-		return "miscounts the items of its null battery"
-	case b.Remembered && (!plan.Cache || b.Put != 0 || b.Tries != 0 || b.Problem != "" || b.ErrorStatus != 0 || b.LatencyMs != 0 ||
-		b.CostMicroUSD == nil || *b.CostMicroUSD != 0 || b.TokensIn != 0 || b.TokensOut != 0):
-		return "remembers a null battery that it has no cache for, or asks it, too"
-	case !b.Remembered && (b.Tries < b.Put || b.Put == 0 && b.Problem == ""):
-		return "has put more items to the judge than it asked it"
-	case b.LatencyMs < 0 || b.ErrorStatus < 0 || b.Problem == "" && b.ErrorStatus != 0:
-		return "took less than no time, or could not ask the judge and names no problem"
-	case b.Withstood && (!faultless || !b.Remembered && 2*len(b.Refused) >= b.Put), !b.Withstood && !b.Remembered && faultless && 2*len(b.Refused) < b.Put:
-		return "draws another conclusion from its null battery than there is"
-	}
 	return ""
 }
 

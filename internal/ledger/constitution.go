@@ -13,20 +13,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ConstitutionFile holds the bytes of policy.Constitution for the plan's policy.
-const ConstitutionFile = "constitution.json"
-
-// maxConstitution bounds it, in bytes. A policy file has at most 64 KiB.
-const maxConstitution = 1 << 20
-
-// Govern sets the policy of a plan and all members that follow from it.
-func (m *Manifest) Govern(p policy.Policy) {
-	constitution := policy.Constitution(p)
-	m.Policy, m.PolicyHash, m.PolicyMode = p.Canonical(), p.Hash(), string(p.Mode)
-	m.ConstitutionSHA256, m.GuidanceHash = sign.Digest(constitution), policy.GuidanceHash(constitution)
-	m.DenylistSHA256 = policy.DenylistDigest()
-}
-
 // ReadRules checks constitution.json of a run or package against its plan, whose signature
 // the caller has checked, and returns the ids of the rules in it. It must be the file that the
 // plan has the digest of, and hold the plan's policy; where it has the rules of this version,

@@ -83,28 +83,12 @@ func toolUses(kind string, failed bool) []string {
 	return []string{trajectory.ToolCalled, trajectory.ToolOther, trajectory.ToolNone}
 }
 
-// preflightModel returns the model that a kind of preflight asks; false if the
-// plan has none.
-func (m Manifest) preflightModel(kind string) (model string, planned bool) {
-	switch {
-	case kind == trajectory.PreflightModel, kind == trajectory.PreflightTools && len(m.Tools) > 0:
-		return m.Model.Name, true
-	case kind == trajectory.PreflightJudge && m.Judge != nil:
-		return m.Judge.Model, true
-	case kind == trajectory.PreflightVision && m.Vision != nil:
-		return m.Vision.Model, true
-	case kind == trajectory.PreflightTranscription && m.Transcription != nil:
-		return m.Transcription.Model, true
-	}
-	return "", false
-}
-
 // Preflight returns what was asked before tasks began, nil if nothing was.
 func (f *Fold) Preflight() *PreflightSummary { return f.preflights.sum }
 
 // Contradicts reports whether a run of the plan cannot have the summary of what was
 // asked before its tasks. One that it can have holds no free text.
-func (m Manifest) Contradicts(s PreflightSummary) bool {
+func (s PreflightSummary) Contradicts(m Manifest) bool {
 	counts := []int64{int64(s.Requests), s.TokensIn, s.TokensOut}
 	if s.CostMicroUSD != nil {
 		counts = append(counts, *s.CostMicroUSD)

@@ -8,17 +8,6 @@ import (
 	"slices"
 )
 
-// TaskSalt returns the salt of a task: HMAC-SHA256 of its id under the secret of the
-// run. Secret and salt are 32 bytes in hexadecimal. The salt is public from the task's
-// task_sealed on; the secret never is.
-func TaskSalt(secret, taskID string) (string, error) {
-	key, err := hex.DecodeString(secret)
-	if err != nil || len(key) != sha256.Size {
-		return "", fmt.Errorf("the secret of the run is not 32 bytes in hexadecimal")
-	}
-	return hex.EncodeToString(mac(key, []byte(taskID))), nil
-}
-
 // QuestionDigest returns the question_sha256 of a task with this salt: HMAC-SHA256 of
 // the question's SHA-256. Without the salt nobody can test a guess at the question.
 func QuestionDigest(salt, question string) (string, error) {

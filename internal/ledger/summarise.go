@@ -77,7 +77,7 @@ func Summarise(m Manifest, manifestSHA256 string, rows []Result, told Told) Summ
 		levels[r.Level].add(r)
 	}
 	s.Scores = total.scores(m)
-	s.Voting = m.votingSummary(rows, told.PassedFirst)
+	s.Voting = votingSummary(m, rows, told.PassedFirst)
 	for level, t := range levels {
 		s.Levels = append(s.Levels, LevelSummary{Level: level, Planned: t.planned, Scores: t.scores(m)})
 	}

@@ -76,54 +76,11 @@ const AgentBuiltIn = "built-in"
 // searchBuiltIn is the search engine of a rehearsal.
 const searchBuiltIn = "built-in"
 
-// AnsweredBy names what answered the tasks of a run. RepliedAs, RepliedOther and all
-// harnesses after the first follow from the journal, everything else from the plan.
-type AnsweredBy struct {
-	Agent        string               `json:"agent"`
-	CleanBuild   bool                 `json:"clean_build"` // every harness was built from a known commit without changes
-	Harnesses    []trajectory.Harness `json:"harnesses"`   // of the plan, and each other one that resumed the run
-	MCPServers   []string             `json:"mcp_servers"` // sorted, with the origin of those asked over HTTP
-	Model        string               `json:"model"`
-	Origin       string               `json:"origin"`                 // of the model's endpoint
-	RepliedAs    []string             `json:"replied_as"`             // the model's names in its replies, sorted; at most MaxReplied
-	RepliedOther bool                 `json:"replied_other,omitzero"` // there are replies under other names
-	Search       *SearchPlan          `json:"search,omitzero"`        // left out: the agent has no search engine
-	ServedAs     []string             `json:"served_as"`              // the model's other names, declared by the plan
-}
-
 // MaxReplied is how many of the model's names in its replies are listed.
 const MaxReplied = 32
 
 // maxReplied is how long a listed name is at most, in bytes.
 const maxReplied = 200
-
-// AnsweredBy returns what the plan names, and no reply.
-func (m Manifest) AnsweredBy() AnsweredBy {
-	by := AnsweredBy{Agent: AgentBuiltIn, Harnesses: []trajectory.Harness{m.Harness}, MCPServers: []string{}, Model: m.Model.Name, Origin: m.Model.Origin,
-		RepliedAs: []string{}, Search: m.Search, ServedAs: list(m.Model.ServedAs)}
-	for _, t := range m.Offered() {
-		if server, found := strings.CutPrefix(t.Server, "mcp:"); found {
-			by.MCPServers = append(by.MCPServers, server)
-		}
-		if t.Name == "web_search" && t.Server == "" && by.Search == nil {
-			by.Search = &SearchPlan{Engine: searchBuiltIn}
-		}
-	}
-	slices.Sort(by.MCPServers)
-	by.MCPServers = slices.Compact(by.MCPServers)
-	return by.Resumed()
-}
-
-// Resumed adds other harnesses that continued the run, each once.
-func (by AnsweredBy) Resumed(others ...trajectory.Harness) AnsweredBy {
-	for _, h := range others {
-		if !slices.Contains(by.Harnesses, h) {
-			by.Harnesses = append(by.Harnesses, h)
-		}
-	}
-	by.CleanBuild = !slices.ContainsFunc(by.Harnesses, func(h trajectory.Harness) bool { return h.Dirty || h.Commit == "" })
-	return by
-}
 
 // AnsweredBy names what answered by the plan and the journal.
 func (f *Fold) AnsweredBy() AnsweredBy {

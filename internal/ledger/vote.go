@@ -236,7 +236,7 @@ func (t *Task) passedFirst() bool {
 
 // votingSummary says what stands behind the scores of a completed run; nil if
 // its plan has no vote.
-func (m Manifest) votingSummary(rows []Result, passedFirst int) *VotingSummary {
+func votingSummary(m Manifest, rows []Result, passedFirst int) *VotingSummary {
 	if m.Voting.Rule != VoteMajority {
 		return nil
 	}
