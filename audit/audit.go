@@ -27,6 +27,7 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"io/fs"
 	"slices"
 
@@ -85,7 +86,7 @@ func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
 		return Report{}, nil, err
 	}
 	if run.ManifestSHA256 != digest {
-		return Report{}, nil, trajectory.Faultf(ledger.ManifestFile, "changed while it was read")
+		return Report{}, nil, trajectory.Faultf(plan.ManifestFile, "changed while it was read")
 	}
 	if digest := g.bodies.missing(); digest != "" {
 		return Report{}, nil, trajectory.Faultf(ReportFile, "names a body %s among its inputs, which nothing in the run has", digest)
@@ -134,14 +135,14 @@ func unfinished(dir fs.FS, o Options, wrong error) (Report, *ledger.Run, error) 
 
 // Of returns the answers by task id if they are those that the plan committed to,
 // else ErrGold; nil where there are none, in g or by the plan.
-func (g *Gold) Of(m ledger.Manifest) (map[string]string, error) {
+func (g *Gold) Of(m plan.Plan) (map[string]string, error) {
 	if g == nil || m.GoldCommitment == "" {
 		return nil, nil
 	}
 	if g.Salt == "" && g.MetadataSHA256 != "" {
 		return g.published(m)
 	}
-	commitment, err := ledger.Commitment(g.Answers, g.Salt)
+	commitment, err := plan.Commitment(g.Answers, g.Salt)
 	if err != nil || commitment != m.GoldCommitment {
 		return nil, ErrGold
 	}
@@ -150,7 +151,7 @@ func (g *Gold) Of(m ledger.Manifest) (map[string]string, error) {
 
 // published returns the answers if they are from the file that the plan's tasks
 // are from, one for each task.
-func (g *Gold) published(m ledger.Manifest) (map[string]string, error) {
+func (g *Gold) published(m plan.Plan) (map[string]string, error) {
 	if g.MetadataSHA256 != m.Dataset.MetadataSHA256 {
 		return nil, ErrGold
 	}
@@ -198,7 +199,7 @@ func Judge(e *Evidence, o Options) Report {
 // looks at all of it, and trusts less. What a call asks for stands in another
 // event than its result, and the Gate refuses by the same rules.
 type Watch struct {
-	plan  ledger.Manifest
+	plan  plan.Plan
 	gold  map[string]string
 	tasks map[string]*TaskEvidence
 	asked map[string]*taken // of the open attempt of a task
@@ -211,7 +212,7 @@ type taken struct {
 }
 
 // NewWatch begins to follow a run; gold is nil where there is none.
-func NewWatch(m ledger.Manifest, gold map[string]string) *Watch {
+func NewWatch(m plan.Plan, gold map[string]string) *Watch {
 	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*TaskEvidence, len(m.Tasks)), asked: map[string]*taken{}}
 	for _, p := range m.Tasks {
 		w.tasks[p.TaskID] = &TaskEvidence{Plan: p}

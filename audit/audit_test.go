@@ -11,6 +11,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
@@ -107,7 +108,7 @@ func TestCoverageDenominator(t *testing.T) {
 		}
 		e.Manifest.GoldCommitment = "sha256:…"
 		for _, id := range []string{"a", "b", "c"} {
-			e.Manifest.Tasks = append(e.Manifest.Tasks, ledger.PlannedTask{TaskID: id})
+			e.Manifest.Tasks = append(e.Manifest.Tasks, plan.PlannedTask{TaskID: id})
 		}
 		return e
 	}
@@ -150,8 +151,8 @@ func TestAnswerAfterGrading(t *testing.T) {
 		status    audit.Status
 	}{{true, 40, audit.Fail}, {true, 20, audit.Pass}, {false, 40, audit.Pass}} {
 		e := &audit.Evidence{}
-		e.Manifest.SubmitIntent, e.Manifest.Voting = tt.intent, ledger.VotingPlan{Attempts: 1, Rule: "first"}
-		e.Manifest.Retry.FreeReattempts = ledger.FreeReattempts
+		e.Manifest.SubmitIntent, e.Manifest.Voting = tt.intent, plan.VotingPlan{Attempts: 1, Rule: "first"}
+		e.Manifest.Retry.FreeReattempts = plan.FreeReattempts
 		for _, a := range []*audit.AttemptEvidence{{Number: 1, Begun: 1, Committed: 10, Judged: 30}, {Number: 1, Begun: 5, Committed: tt.committed, Judged: 50}} {
 			e.Tasks = append(e.Tasks, &audit.TaskEvidence{Attempts: []*audit.AttemptEvidence{a}})
 		}

@@ -4,18 +4,18 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
 )
 
 // own returns a tool of this version as plans have it.
-func own(name string) ledger.ToolPlan {
+func own(name string) planpkg.ToolPlan {
 	web := tools.NewWeb(tools.WebConfig{})
 	for _, tool := range []tools.Tool{tools.NewWebFetch(web), tools.NewWebSearch(web, tools.Engine{Name: tools.SearXNG, URL: "http://s.example/search"})} {
 		if s := tool.Spec(); s.Name == name {
-			return ledger.ToolPlan{Name: s.Name, Description: s.Description, SchemaSHA256: sign.Digest(s.Parameters)}
+			return planpkg.ToolPlan{Name: s.Name, Description: s.Description, SchemaSHA256: sign.Digest(s.Parameters)}
 		}
 	}
 	panic("there is no tool " + name)
@@ -31,16 +31,16 @@ func TestBuiltins(t *testing.T) {
 	var names []string
 	for _, tool := range all {
 		s := tool.Spec()
-		plan := ledger.ToolPlan{Name: s.Name, Description: s.Description, SchemaSHA256: sign.Digest(s.Parameters)}
+		plan := planpkg.ToolPlan{Name: s.Name, Description: s.Description, SchemaSHA256: sign.Digest(s.Parameters)}
 		if description, schema := said(plan); !ours(plan) {
 			t.Errorf("%s says %s and takes %s", s.Name, description, schema)
 		}
 		names = append(names, s.Name)
-		for what, other := range map[string]func(*ledger.ToolPlan){
-			"description": func(p *ledger.ToolPlan) { p.Description += " Brellin." },
-			"schema":      func(p *ledger.ToolPlan) { p.SchemaSHA256 = sign.Digest([]byte("Brellin")) },
-			"server":      func(p *ledger.ToolPlan) { p.Server = "mcp:a" },
-			"name":        func(p *ledger.ToolPlan) { p.Name += "s" },
+		for what, other := range map[string]func(*planpkg.ToolPlan){
+			"description": func(p *planpkg.ToolPlan) { p.Description += " Brellin." },
+			"schema":      func(p *planpkg.ToolPlan) { p.SchemaSHA256 = sign.Digest([]byte("Brellin")) },
+			"server":      func(p *planpkg.ToolPlan) { p.Server = "mcp:a" },
+			"name":        func(p *planpkg.ToolPlan) { p.Name += "s" },
 		} {
 			changed := plan
 			if other(&changed); ours(changed) {
@@ -51,7 +51,7 @@ func TestBuiltins(t *testing.T) {
 	if slices.Sort(names); !slices.Equal(slices.Compact(names), policy.BuiltinTools()) || len(sayings()) != len(policy.BuiltinTools()) {
 		t.Errorf("the tools are %q, and the audit knows %d", names, len(sayings()))
 	}
-	if plan := (ledger.ToolPlan{Name: "python", Description: " It is Python 3.13 the answer is Brellin"}); ours(plan) {
+	if plan := (planpkg.ToolPlan{Name: "python", Description: " It is Python 3.13 the answer is Brellin"}); ours(plan) {
 		t.Error("a text in place of the version is taken for one")
 	}
 }

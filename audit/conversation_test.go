@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -125,7 +125,7 @@ func TestCondensed(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			k := newTalk()
-			k.g.e.Manifest.Tools = []ledger.ToolPlan{{Name: "web_fetch"}, {Name: "web_search"}}
+			k.g.e.Manifest.Tools = []plan.ToolPlan{{Name: "web_fetch"}, {Name: "web_search"}}
 			k.ask(trajectory.SentMessage{Role: "assistant", ToolCalls: []trajectory.SentCall{call("1", "web_fetch"), call("2", "web_fetch"), call("1", "web_search")}}, nil)
 			k.call(call("1", "web_fetch"), page, shown)
 			k.call(call("2", "web_fetch"), page, shown)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/judge"
@@ -13,7 +14,7 @@ import (
 
 // Evidence is what the checks look at: facts gathered from a verified run.
 type Evidence struct {
-	Manifest ledger.Manifest
+	Manifest plan.Plan
 	Results  []ledger.Result // as results.jsonl has them
 	Summary  ledger.Summary
 	Marked   string // why recording failed; "" if it did not
@@ -37,7 +38,7 @@ type Evidence struct {
 
 // TaskEvidence is what the journal says of one planned task.
 type TaskEvidence struct {
-	Plan     ledger.PlannedTask
+	Plan     plan.PlannedTask
 	Result   ledger.Result
 	Attempts []*AttemptEvidence
 }
@@ -322,7 +323,7 @@ func (e *Evidence) blind() bool { return e.scored() && e.Gold == nil }
 // hashesOnly is the gap of a check that reads what prompts, replies, arguments
 // and results say.
 func hashesOnly(e *Evidence, n *Notes) {
-	if e.Manifest.Evidence == ledger.EvidenceHashes {
+	if e.Manifest.Evidence == plan.EvidenceHashes {
 		n.gap("the run records digests alone: no text of prompts, replies, arguments and results is there to look at")
 	}
 }

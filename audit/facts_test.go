@@ -3,7 +3,7 @@ package audit
 import (
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -33,13 +33,13 @@ func TestAttachmentDelivery(t *testing.T) {
 			[]string{"attachment-empty", "attachment-differs"}},
 	}
 	for _, tt := range tests {
-		plan := ledger.PlannedTask{FileName: tt.planned, TaskID: "fab1e121"}
+		plan := planpkg.PlannedTask{FileName: tt.planned, TaskID: "fab1e121"}
 		task := &TaskEvidence{Plan: plan}
 		for i, files := range tt.workspaces {
 			task.Attempts = append(task.Attempts, &AttemptEvidence{Number: i + 1, Committed: -1, Judged: -1, FileName: tt.planned, Workspace: files})
 		}
 		e := &Evidence{Tasks: []*TaskEvidence{task}}
-		e.Manifest.Tasks = []ledger.PlannedTask{plan}
+		e.Manifest.Tasks = []planpkg.PlannedTask{plan}
 		n := newNotes(attachmentDelivery())
 		n.check.Run(e, n)
 		got := n.report()
@@ -82,9 +82,9 @@ func TestLevelsOfTheLabel(t *testing.T) {
 	}
 	for _, tt := range tests {
 		e := &Evidence{}
-		e.Manifest.Dataset = ledger.Dataset{Selection: tt.label, Levels: tt.split, SplitSize: tt.split[0] + tt.split[1] + tt.split[2]}
+		e.Manifest.Dataset = planpkg.Dataset{Selection: tt.label, Levels: tt.split, SplitSize: tt.split[0] + tt.split[1] + tt.split[2]}
 		for _, level := range tt.planned {
-			e.Manifest.Tasks = append(e.Manifest.Tasks, ledger.PlannedTask{Level: level})
+			e.Manifest.Tasks = append(e.Manifest.Tasks, planpkg.PlannedTask{Level: level})
 		}
 		n := newNotes(splitIntegrity())
 		levels(e, n)

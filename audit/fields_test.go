@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -91,12 +91,12 @@ func newFieldWalk(t *testing.T) *fieldWalk {
 		}
 	}
 	w.report = outline(r)
-	m, err := ledger.DecodeManifest(w.files[ledger.ManifestFile])
+	m, err := planpkg.Decode(w.files[planpkg.ManifestFile])
 	if err != nil {
 		t.Fatal(err)
 	}
 	journal := bytes.NewReader(w.files[trajectory.JournalFile])
-	if _, _, err := trajectory.ReadJournal(journal, m.RunID, sign.Digest(w.files[ledger.ManifestFile]), func(e trajectory.Event, _ []byte) error {
+	if _, _, err := trajectory.ReadJournal(journal, m.RunID, sign.Digest(w.files[planpkg.ManifestFile]), func(e trajectory.Event, _ []byte) error {
 		w.types[string(e.Payload.Type())] = reflect.TypeOf(e.Payload)
 		return nil
 	}); err != nil {
@@ -194,11 +194,11 @@ func (w *fieldWalk) journal(t *testing.T) {
 func (w *fieldWalk) manifest(t *testing.T) {
 	of := func() (map[string]any, altering) {
 		var plan map[string]any
-		if err := json.Unmarshal(w.files[ledger.ManifestFile], &plan); err != nil {
+		if err := json.Unmarshal(w.files[planpkg.ManifestFile], &plan); err != nil {
 			t.Error(err)
 		}
 		all := altering{}
-		all.walk(plan, reflect.TypeFor[ledger.Manifest](), "manifest")
+		all.walk(plan, reflect.TypeFor[planpkg.Plan](), "manifest")
 		return plan, all
 	}
 	var tried sync.WaitGroup
@@ -225,12 +225,12 @@ func replanned(files map[string][]byte, plan map[string]any) (map[string][]byte,
 	if err != nil {
 		return nil, err
 	}
-	envelope, err := sign.Seal(runs.Key(), ledger.ManifestType, encoded)
+	envelope, err := sign.Seal(runs.Key(), planpkg.ManifestType, encoded)
 	if err != nil {
 		return nil, err
 	}
 	files = maps.Clone(files)
-	files[ledger.ManifestFile], files[ledger.EnvelopeFile] = encoded, envelope
+	files[planpkg.ManifestFile], files[planpkg.EnvelopeFile] = encoded, envelope
 	all, err := runs.Lines(files[trajectory.JournalFile])
 	if err != nil {
 		return nil, err
@@ -242,7 +242,7 @@ func replanned(files map[string][]byte, plan map[string]any) (map[string][]byte,
 // forgedLines returns a run with another journal, and all that derives from it
 // made and signed anew.
 func forgedLines(files map[string][]byte, all []runs.Line) (map[string][]byte, error) {
-	journal, err := runs.Chain(files[ledger.ManifestFile], all)
+	journal, err := runs.Chain(files[planpkg.ManifestFile], all)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"iter"
 	"maps"
 	"net/url"
@@ -57,7 +58,7 @@ type planned struct {
 	unknown    map[string]bool // sources whose template it has in another form
 	schemas    map[string]bool // digests of the schemas that a refusal may quote
 	refusals   map[string]bool // what is told when a budget is used up, which holds its number
-	budgets    ledger.Budgets
+	budgets    plan.Budgets
 	tools      map[string]bool // by name
 	calculates bool            // calculate is this version's
 	model      string          // that is asked
@@ -101,14 +102,14 @@ type asked struct{ id, name, argsSHA256 string }
 // use an id twice.
 type pending struct{ undecided, allowed, refused []*CallFact }
 
-func newGatherer(m ledger.Manifest, gold map[string]string) *gatherer {
+func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
 	g := &gatherer{e: &Evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks)), ids: probe.NewIDs(m.SplitIDs), odd: &oddTexts{said: map[string]bool{}}, approved: &beforehand{m.Approved}}
 	targets := make([]probe.Target, len(m.Tasks))
 	for i, t := range m.Tasks {
 		targets[i] = probe.Target{TaskID: t.TaskID, Gold: gold[t.TaskID]}
 	}
 	g.answers = probe.NewAnswers(targets)
-	plan := planned{unknown: unknownSources(m), schemas: map[string]bool{}, refusals: budgetRefusals(m.Budgets), budgets: m.Budgets, hashes: m.Evidence == ledger.EvidenceHashes,
+	plan := planned{unknown: unknownSources(m), schemas: map[string]bool{}, refusals: budgetRefusals(m.Budgets), budgets: m.Budgets, hashes: m.Evidence == plan.EvidenceHashes,
 		model: m.Model.Name, tools: map[string]bool{}, words: refusalWords, policy: m.Policy, approved: g.approved}
 	plan.policy.MaxToolCalls, plan.policy.MaxCostMicroUSD = policy.Unlimited, policy.Unlimited
 	plan.anything = plan.policy
@@ -191,10 +192,10 @@ func (g *gatherer) begin(t *following, ev trajectory.Event, p trajectory.TaskSta
 // unknownSources returns the sources whose messages cannot be rendered: their
 // template in the plan is not the one this version knows, and what a plan
 // brings along is not executed.
-func unknownSources(m ledger.Manifest) map[string]bool {
+func unknownSources(m plan.Plan) map[string]bool {
 	out := map[string]bool{}
 	for _, t := range prompt.Templates() {
-		if !slices.ContainsFunc(m.Prompts, func(p ledger.Prompt) bool { return p.ID == t.ID && p.Text == t.Text }) {
+		if !slices.ContainsFunc(m.Prompts, func(p plan.Prompt) bool { return p.ID == t.ID && p.Text == t.Text }) {
 			out[t.ID] = true
 			if t.ID == prompt.QuestionID {
 				out[prompt.QuestionSource] = true
@@ -500,7 +501,7 @@ required: missing properties: unexpected additional properties object array bool
 `
 
 // budgetRefusals are the refusals of calls that do not fit the budgets.
-func budgetRefusals(b ledger.Budgets) map[string]bool {
+func budgetRefusals(b plan.Budgets) map[string]bool {
 	reason := func(p policy.Policy, c policy.Call) string {
 		p.Mode, p.Allow, c.Known = policy.Autonomous, []string{policy.EveryTool}, true
 		return "refused: " + policy.Decide(p, c).Reason

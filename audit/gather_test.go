@@ -2,11 +2,11 @@ package audit
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"strings"
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit/probe"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -32,11 +32,11 @@ type talk struct {
 }
 
 func newTalk() *talk {
-	m := ledger.NewManifest()
+	m := plan.New()
 	m.Probes, m.NoPreflight = probe.Version, true
-	m.Tasks = []ledger.PlannedTask{{TaskID: ownID}}
+	m.Tasks = []plan.PlannedTask{{TaskID: ownID}}
 	for _, p := range prompt.Templates() {
-		m.Prompts = append(m.Prompts, ledger.Prompt{ID: p.ID, Text: p.Text})
+		m.Prompts = append(m.Prompts, plan.Prompt{ID: p.ID, Text: p.Text})
 	}
 	for _, name := range []string{"web_fetch", "web_search"} {
 		m.Tools = append(m.Tools, own(name))

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"math/big"
 	"regexp"
 	"slices"
@@ -9,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/calc"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -75,10 +75,10 @@ func holdToPlan(e *Evidence, n *Notes) {
 		n.gap("%s: verdicts cannot be computed again", noGold)
 	}
 	hashesOnly(e, n)
-	if e.Manifest.Cassette == ledger.CassetteReplay {
+	if e.Manifest.Cassette == plan.CassetteReplay {
 		n.find("replayed", place{given: true}, "the model's answers come from a recording", "answers that the model was asked for in this run")
 	}
-	if m := e.Manifest; len(e.Preflight) == 0 && !m.Rehearsal && !m.NoPreflight && m.Cassette != ledger.CassetteReplay {
+	if m := e.Manifest; len(e.Preflight) == 0 && !m.Rehearsal && !m.NoPreflight && m.Cassette != plan.CassetteReplay {
 		n.find("preflight-missing", place{given: true}, "no model was asked anything before the tasks", "the requests that the plan does not leave out")
 	}
 	known := e.Manifest.ConstitutionSHA256 == sign.Digest(policy.Constitution(e.Manifest.Policy)) // the plan's rules are this version's
@@ -123,7 +123,7 @@ func judgeTemplate(e *Evidence, n *Notes) {
 		return
 	}
 	for _, t := range prompt.Templates() {
-		planned := slices.ContainsFunc(e.Manifest.Prompts, func(p ledger.Prompt) bool { return p.ID == t.ID && p.Text == t.Text })
+		planned := slices.ContainsFunc(e.Manifest.Prompts, func(p plan.Prompt) bool { return p.ID == t.ID && p.Text == t.Text })
 		if t.ID == j.Prompt && t.Digest() == j.PromptSHA256 && planned {
 			return
 		}
@@ -182,7 +182,7 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 		if c.lawless(known) {
 			n.find("allowed-against-rules", at, "a call of "+c.Name+" ran that breaks a rule", "a call that the Gate refuses")
 		}
-		if c.Fetches != "" && !c.Result.IsError && e.Manifest.Evidence != ledger.EvidenceHashes && c.Result.First != c.Fetches && !strings.Contains(c.Result.First, trajectory.Redacted) {
+		if c.Fetches != "" && !c.Result.IsError && e.Manifest.Evidence != plan.EvidenceHashes && c.Result.First != c.Fetches && !strings.Contains(c.Result.First, trajectory.Redacted) {
 			n.find("address-differs", at, "a page of another address than the one asked for, or of none", "the address that was asked for, and then where it led")
 		}
 		if c.Miscalculated {
@@ -213,7 +213,7 @@ func rollbacks(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 			n.find("rollback-incorrect", place{task: t, attempt: a.Number, seq: r.Seq}, "a workspace that was put back is not as it had been at the start of the turn", "the same tree")
 		}
 	}
-	writes := slices.ContainsFunc(e.Manifest.Tools, func(t ledger.ToolPlan) bool { return t.Name == "python" })
+	writes := slices.ContainsFunc(e.Manifest.Tools, func(t plan.ToolPlan) bool { return t.Name == "python" })
 	if e.Manifest.Policy.Mode != policy.Autonomous || len(a.Workspace) == 0 && !writes {
 		return
 	}
@@ -278,7 +278,7 @@ func (a *AttemptEvidence) cutOff(turn int) bool {
 func asksModel(tool string) bool { return tool == "transcribe_audio" || tool == "describe_image" }
 
 // toolModel is the model that the plan has for a tool, "" for none.
-func toolModel(m ledger.Manifest, tool string) string {
+func toolModel(m plan.Plan, tool string) string {
 	switch {
 	case tool == "transcribe_audio" && m.Transcription != nil:
 		return m.Transcription.Model
@@ -403,7 +403,7 @@ func (e *Evidence) withstood(seq int64) bool {
 // consistent reports whether a judgment can come from the path it names. Without a
 // planned judge there is no second verdict on any path. A null battery can find the
 // judge out of reach before an answer does.
-func consistent(j trajectory.Judgment, plan *ledger.JudgePlan) bool {
+func consistent(j trajectory.Judgment, plan *plan.JudgePlan) bool {
 	asked, tried := j.Tries > 0, plan != nil && plan.Battery != ""
 	if plan == nil && (j.Path == judge.PathOfficial || j.Path == judge.PathNoAnswer) {
 		return j.Official == (j.Path == judge.PathOfficial) && j.Judged == nil && !asked
@@ -450,7 +450,7 @@ func sayings() map[string]saying {
 }
 
 // said returns what a tool of a plan says of itself as sayings have it.
-func said(t ledger.ToolPlan) (description, schema string) {
+func said(t plan.ToolPlan) (description, schema string) {
 	text := t.Description
 	if before, rest, ok := strings.Cut(text, " It is Python "); ok && t.Name == "python" {
 		if version, after, ok := strings.Cut(rest, " "); ok && len(version) < 12 && strings.Trim(version, "0123456789.abrc+") == "" {
@@ -462,7 +462,7 @@ func said(t ledger.ToolPlan) (description, schema string) {
 
 // ours reports whether a tool of a plan is one of this version's, which says of
 // itself what it does in this version, and takes what it takes.
-func ours(t ledger.ToolPlan) bool {
+func ours(t plan.ToolPlan) bool {
 	own, known := sayings()[t.Name]
 	description, schema := said(t)
 	return known && t.Server == "" && slices.Contains(own.descriptions, description) && schema == own.schema

@@ -9,7 +9,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -45,7 +45,7 @@ func TestRefusedUnaudited(t *testing.T) {
 			if err := runs.Place(lines); err != nil {
 				t.Fatal(err)
 			}
-			journal, err := runs.Chain(dir[ledger.ManifestFile], lines)
+			journal, err := runs.Chain(dir[plan.ManifestFile], lines)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,12 +55,12 @@ func TestRefusedUnaudited(t *testing.T) {
 			}
 			return forged
 		}, "grades attempt 1, which has committed no answer"},
-		{"a plan that nobody signed", without(ledger.EnvelopeFile), ledger.EnvelopeFile},
+		{"a plan that nobody signed", without(plan.EnvelopeFile), plan.EnvelopeFile},
 		{"a journal that nobody signed", without(trajectory.CheckpointFile), trajectory.CheckpointFile},
 		{"a plan that was changed", func(_ *testing.T, dir map[string][]byte) map[string][]byte {
-			dir[ledger.ManifestFile] = bytes.Replace(dir[ledger.ManifestFile], []byte(`"name":"sample-model"`), []byte(`"name":"other-model"`), 1)
+			dir[plan.ManifestFile] = bytes.Replace(dir[plan.ManifestFile], []byte(`"name":"sample-model"`), []byte(`"name":"other-model"`), 1)
 			return dir
-		}, ledger.EnvelopeFile},
+		}, plan.EnvelopeFile},
 	}
 	for _, tt := range tests {
 		dir, err := c.Files()

@@ -2,12 +2,12 @@ package audit
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit/probe"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -126,7 +126,7 @@ func elsewhere(e *Evidence, n *Notes) {
 	told := map[string]bool{}
 	for _, t := range e.Manifest.Tools {
 		_, origin, remote := strings.Cut(t.Server, " ")
-		if told[t.Server] || !remote && t.Network != ledger.NetworkHost {
+		if told[t.Server] || !remote && t.Network != plan.NetworkHost {
 			continue
 		}
 		told[t.Server] = true

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -88,7 +88,7 @@ func unnamedModels(e *Evidence, n *Notes) {
 // Declares reports whether a model's name in a reply is one that a plan declares
 // for a model of its own: the planned name or one that it is served as. A reply may
 // name the release that answered, or the quantized file, where the plan names none.
-func Declares(plan ledger.ModelPlan, model, planned string) bool {
+func Declares(plan plan.ModelPlan, model, planned string) bool {
 	got := nameOf(model)
 	return got.base != "" && slices.ContainsFunc(append(slices.Clone(plan.ServedAs), planned), func(own string) bool {
 		want := nameOf(own)
@@ -216,7 +216,7 @@ func endsIn(all, end []string) bool {
 
 // servedOtherwise is what an event by itself shows of a model that the plan does
 // not declare.
-func servedOtherwise(m ledger.Manifest, n *Notes, at place, p trajectory.Payload) {
+func servedOtherwise(m plan.Plan, n *Notes, at place, p trajectory.Payload) {
 	u := use{at: at, who: theAgent, planned: m.Model.Name}
 	switch p := p.(type) {
 	case trajectory.ModelCallCompleted:
@@ -244,7 +244,7 @@ var commercial = regexp.MustCompile(`^(?:chatgpt-|gpt-(?:3-5|[4-9])|o[1-9](?:-|$
 // localOrigins looks for models that only their makers serve and that are asked on
 // this computer or in a private network: what stands there can answer by itself.
 // Gateways of one's own do so, too.
-func localOrigins(m ledger.Manifest, n *Notes) {
+func localOrigins(m plan.Plan, n *Notes) {
 	type asked struct{ what, model, origin string }
 	models := []asked{{"the agent's model", m.Model.Name, m.Model.Origin}}
 	if j := m.Judge; j != nil {

@@ -3,7 +3,7 @@ package audit
 import (
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -110,7 +110,7 @@ func TestDeclaresModel(t *testing.T) {
 		{"sample-7b-instruct", "/models/other/model.safetensors", nil, false},
 	}
 	for _, tt := range tests {
-		if got := Declares(ledger.ModelPlan{Name: "another", ServedAs: tt.servedAs}, tt.model, tt.planned); got != tt.want {
+		if got := Declares(plan.ModelPlan{Name: "another", ServedAs: tt.servedAs}, tt.model, tt.planned); got != tt.want {
 			t.Errorf("%q for the planned %q, served as %q: %v", tt.model, tt.planned, tt.servedAs, got)
 		}
 	}
@@ -126,7 +126,7 @@ func TestOneModel(t *testing.T) {
 		{"mistral-large", "mistral-large-latest"}, {"Org/Sample", "sample"},
 	} {
 		for _, p := range [][2]string{pair, {pair[1], pair[0]}} {
-			if !Declares(ledger.ModelPlan{}, p[1], p[0]) {
+			if !Declares(plan.ModelPlan{}, p[1], p[0]) {
 				t.Errorf("%q for the planned %q is another model", p[1], p[0])
 			}
 		}
@@ -137,7 +137,7 @@ func TestOneModel(t *testing.T) {
 		{"maker/sample", "tuner/sample"}, {"mistral-large-latest", "mistral-small-latest"}, {"anthropic.claude-3-haiku-v1:0", "anthropic.claude-3-opus-v1:0"},
 	} {
 		for _, p := range [][2]string{pair, {pair[1], pair[0]}} {
-			if Declares(ledger.ModelPlan{}, p[1], p[0]) {
+			if Declares(plan.ModelPlan{}, p[1], p[0]) {
 				t.Errorf("%q for the planned %q is the same model", p[1], p[0])
 			}
 		}
@@ -159,7 +159,7 @@ func TestModelsOfTools(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTalk()
-		k.g.e.Manifest.Transcription, k.g.e.Manifest.Tools = &ledger.TranscriptionPlan{Model: "sample-hearing"}, []ledger.ToolPlan{{Name: "transcribe_audio"}}
+		k.g.e.Manifest.Transcription, k.g.e.Manifest.Tools = &plan.TranscriptionPlan{Model: "sample-hearing"}, []plan.ToolPlan{{Name: "transcribe_audio"}}
 		k.g.e.Manifest.Model.Name = "sample-model"
 		for i, use := range []trajectory.ModelUse{{ResponseModel: "sample-hearing", RequestID: "hear-1"}, {ResponseModel: tt.model, RequestID: tt.request}} {
 			use.RequestedModel, use.Tries = "sample-hearing", 1

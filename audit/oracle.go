@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"github.com/gaia-harness/gaia/internal/plan"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit/probe"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -53,11 +53,11 @@ func oracleLeakage() Check {
 			}
 			unknownProbes(e, n)
 			unknownTemplates(e, n)
-			made := slices.ContainsFunc(e.Manifest.Tools, func(t ledger.ToolPlan) bool { return runs(t.Name) })
+			made := slices.ContainsFunc(e.Manifest.Tools, func(t plan.ToolPlan) bool { return runs(t.Name) })
 			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
 				told(n, t, a)
 				workspace(e, n, t, a)
-				if !made && e.Manifest.Evidence != ledger.EvidenceHashes { // another tool may have made files
+				if !made && e.Manifest.Evidence != plan.EvidenceHashes { // another tool may have made files
 					filesOpened(n, a)
 				}
 			})
@@ -167,7 +167,7 @@ func workspace(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 }
 
 // startAttachment checks the attachment of a start workspace.
-func startAttachment(n *Notes, plan ledger.PlannedTask, f trajectory.File, at place) {
+func startAttachment(n *Notes, plan plan.PlannedTask, f trajectory.File, at place) {
 	if plan.FileSHA256 != "" && (f.SHA256 != plan.FileSHA256 || f.Bytes != plan.FileBytes) {
 		n.find("attachment-differs", at, "the attachment is not the file that the plan has the digest and the size of", "the attachment as planned")
 	}
@@ -266,7 +266,7 @@ func questionStates(e *Evidence, n *Notes, t *TaskEvidence) {
 
 // templateStates looks for gold answers of the run in a template that this
 // version does not know. An example may have the answer of some task by chance.
-func templateStates(e *Evidence, n *Notes, template ledger.Prompt) {
+func templateStates(e *Evidence, n *Notes, template plan.Prompt) {
 	if slices.ContainsFunc(prompt.Templates(), func(t prompt.Template) bool { return t.Text == template.Text }) {
 		return
 	}

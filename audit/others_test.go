@@ -2,18 +2,18 @@ package audit
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // TestOtherPairs: what an odd message has of its own task is another rule's.
 func TestOtherPairs(t *testing.T) {
 	const question, gold = "In which town did the clockmaker Odile Varn build the tower clock of the harbour museum?", "Brellin"
-	own := &TaskEvidence{Plan: ledger.PlannedTask{TaskID: "a"}, Attempts: []*AttemptEvidence{{Number: 1, Question: question}}}
-	other := &TaskEvidence{Plan: ledger.PlannedTask{TaskID: "b"}, Attempts: []*AttemptEvidence{{Number: 1, Question: "How many ferries crossed the bay of Tolm on the second day of March?"}}}
+	own := &TaskEvidence{Plan: plan.PlannedTask{TaskID: "a"}, Attempts: []*AttemptEvidence{{Number: 1, Question: question}}}
+	other := &TaskEvidence{Plan: plan.PlannedTask{TaskID: "b"}, Attempts: []*AttemptEvidence{{Number: 1, Question: "How many ferries crossed the bay of Tolm on the second day of March?"}}}
 	for _, of := range []*TaskEvidence{own, other} {
 		e := &Evidence{Tasks: []*TaskEvidence{own, other}, Gold: map[string]string{"a": gold, "b": "431"},
 			Odd: []OddText{{Task: of, Attempt: 1, Seq: 7, Text: question + " " + gold}}}
@@ -30,7 +30,7 @@ func TestOtherPairs(t *testing.T) {
 func TestUnplanned(t *testing.T) {
 	ids := []string{"fab1e103-0001", "fab1e103-0002", "fab1e103-0003"}
 	e := &Evidence{Tasks: []*TaskEvidence{
-		{Plan: ledger.PlannedTask{TaskID: ids[0]}, Attempts: []*AttemptEvidence{{}}}, {Plan: ledger.PlannedTask{TaskID: ids[1]}}}}
+		{Plan: plan.PlannedTask{TaskID: ids[0]}, Attempts: []*AttemptEvidence{{}}}, {Plan: plan.PlannedTask{TaskID: ids[1]}}}}
 	e.Manifest.SplitIDs = ids
 	for i, id := range ids {
 		if got := e.unplanned().Records(fmt.Sprintf("{\"task_id\":%q,\"Final answer\":\"Ostrel\"}", id)); got != (i > 0) {
@@ -88,7 +88,7 @@ func TestOtherPairsOnce(t *testing.T) {
 		for i := range tt.tasks {
 			id := fmt.Sprint("task", i)
 			e.Gold[id] = "431"
-			e.Tasks = append(e.Tasks, &TaskEvidence{Plan: ledger.PlannedTask{TaskID: id}, Attempts: []*AttemptEvidence{{Number: 1, Question: question}}})
+			e.Tasks = append(e.Tasks, &TaskEvidence{Plan: plan.PlannedTask{TaskID: id}, Attempts: []*AttemptEvidence{{Number: 1, Question: question}}})
 		}
 		for i := range tt.messages {
 			e.Odd = append(e.Odd, OddText{Task: e.Tasks[i], Attempt: 1, Text: fmt.Sprint(question, " ", tt.told, " #", i, strings.Repeat(" ferry", tt.size/6))})
@@ -105,8 +105,8 @@ func TestOtherPairsOnce(t *testing.T) {
 // looked at, which is told.
 func TestToolTextBounded(t *testing.T) {
 	for size, gap := range map[int]bool{mostToolText / 2: false, mostToolText + 1: true} {
-		e := &Evidence{Gold: map[string]string{"a": "Brellin"}, Tasks: []*TaskEvidence{{Plan: ledger.PlannedTask{TaskID: "a"}, Attempts: []*AttemptEvidence{{Question: "Which town has the clock?"}}}}}
-		e.Manifest.Tools = []ledger.ToolPlan{{Name: "notes__find", Server: "mcp:notes", Description: "Finds Brellin.", Schema: strings.Repeat("lamp ", size/5)}}
+		e := &Evidence{Gold: map[string]string{"a": "Brellin"}, Tasks: []*TaskEvidence{{Plan: plan.PlannedTask{TaskID: "a"}, Attempts: []*AttemptEvidence{{Question: "Which town has the clock?"}}}}}
+		e.Manifest.Tools = []plan.ToolPlan{{Name: "notes__find", Server: "mcp:notes", Description: "Finds Brellin.", Schema: strings.Repeat("lamp ", size/5)}}
 		n := newNotes(oracleLeakage())
 		toolDescriptions(e, n)
 		if len(n.findings) != 1 || (len(n.gaps) > 0) != gap {
@@ -124,7 +124,7 @@ func BenchmarkOtherPairs(b *testing.B) {
 			for i := range tasks {
 				id := fmt.Sprint("task", i)
 				e.Gold[id] = "431"
-				e.Tasks = append(e.Tasks, &TaskEvidence{Plan: ledger.PlannedTask{TaskID: id}, Attempts: []*AttemptEvidence{{Question: question}}})
+				e.Tasks = append(e.Tasks, &TaskEvidence{Plan: plan.PlannedTask{TaskID: id}, Attempts: []*AttemptEvidence{{Question: question}}})
 			}
 			for i, t := range e.Tasks {
 				e.Odd = append(e.Odd, OddText{Task: t, Text: fmt.Sprint(question, i)})

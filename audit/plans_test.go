@@ -3,7 +3,7 @@ package audit
 import (
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -11,22 +11,22 @@ import (
 // is chosen.
 func TestVotingDeclared(t *testing.T) {
 	tests := []struct {
-		plan ledger.VotingPlan
+		plan plan.VotingPlan
 		gap  string
 	}{
-		{ledger.VotingPlan{Attempts: 1, Rule: ledger.VoteFirst}, ""},
-		{ledger.VotingPlan{Attempts: 2, Rule: ledger.VoteMajority}, ""},
-		{ledger.VotingPlan{Attempts: 5, Rule: ledger.VoteMajority}, ""},
-		{ledger.VotingPlan{}, "does not declare"},
-		{ledger.VotingPlan{Attempts: 3}, "does not declare"},
-		{ledger.VotingPlan{Rule: ledger.VoteFirst}, "does not declare"},
-		{ledger.VotingPlan{Attempts: 2, Rule: ledger.VoteFirst}, `by the rule "first", which this version does not know`},
-		{ledger.VotingPlan{Attempts: 1, Rule: ledger.VoteMajority}, `by the rule "majority.v1", which`},
-		{ledger.VotingPlan{Attempts: 3, Rule: "majority"}, `by the rule "majority", which`},
+		{plan.VotingPlan{Attempts: 1, Rule: plan.VoteFirst}, ""},
+		{plan.VotingPlan{Attempts: 2, Rule: plan.VoteMajority}, ""},
+		{plan.VotingPlan{Attempts: 5, Rule: plan.VoteMajority}, ""},
+		{plan.VotingPlan{}, "does not declare"},
+		{plan.VotingPlan{Attempts: 3}, "does not declare"},
+		{plan.VotingPlan{Rule: plan.VoteFirst}, "does not declare"},
+		{plan.VotingPlan{Attempts: 2, Rule: plan.VoteFirst}, `by the rule "first", which this version does not know`},
+		{plan.VotingPlan{Attempts: 1, Rule: plan.VoteMajority}, `by the rule "majority.v1", which`},
+		{plan.VotingPlan{Attempts: 3, Rule: "majority"}, `by the rule "majority", which`},
 	}
 	for _, tt := range tests {
 		k := newTalk()
-		k.g.e.Manifest.Voting, k.g.e.Manifest.Retry.FreeReattempts = tt.plan, ledger.FreeReattempts
+		k.g.e.Manifest.Voting, k.g.e.Manifest.Retry.FreeReattempts = tt.plan, plan.FreeReattempts
 		got := k.reports()["AUD-6"]
 		if tt.gap == "" && got.Status != Pass || tt.gap != "" && (got.Status != Skip || !says(got, tt.gap)) {
 			t.Errorf("%v: %s %q, want %q", tt.plan, got.Status, got.Gaps, tt.gap)
@@ -57,7 +57,7 @@ func TestFewerAnswers(t *testing.T) {
 			task.Attempts = append(task.Attempts, &AttemptEvidence{Number: i + 1, Committed: -1, Judged: -1, Ended: ended})
 		}
 		e := &Evidence{Tasks: []*TaskEvidence{task}}
-		e.Manifest.Voting = ledger.VotingPlan{Attempts: tt.plan, Rule: ledger.VoteMajority}
+		e.Manifest.Voting = plan.VotingPlan{Attempts: tt.plan, Rule: plan.VoteMajority}
 		for _, c := range Judge(e, Options{}).Checks {
 			if c.ID == "AUD-6" && says(c, "fewer-answers-than-declared") != tt.want {
 				t.Errorf("%d of %d: %v", len(tt.ended), tt.plan, c.Findings)
@@ -68,10 +68,10 @@ func TestFewerAnswers(t *testing.T) {
 
 // TestModelOfTool: a tool asks the model that the plan has for it.
 func TestModelOfTool(t *testing.T) {
-	hearing := &ledger.TranscriptionPlan{Model: "sample-hearing"}
+	hearing := &plan.TranscriptionPlan{Model: "sample-hearing"}
 	tests := []struct {
 		name string
-		plan *ledger.TranscriptionPlan
+		plan *plan.TranscriptionPlan
 		used *trajectory.ModelUse
 		want bool
 	}{
@@ -82,7 +82,7 @@ func TestModelOfTool(t *testing.T) {
 	}
 	for _, tt := range tests {
 		k := newTalk()
-		k.g.e.Manifest.Transcription, k.g.e.Manifest.Tools = tt.plan, []ledger.ToolPlan{{Name: "transcribe_audio"}}
+		k.g.e.Manifest.Transcription, k.g.e.Manifest.Tools = tt.plan, []plan.ToolPlan{{Name: "transcribe_audio"}}
 		c := trajectory.SentCall{Arguments: "{}", ID: "1", Name: "transcribe_audio"}
 		k.ask(trajectory.SentMessage{Role: "assistant", ToolCalls: []trajectory.SentCall{c}}, nil)
 		k.call(c, "words", func(p *trajectory.ToolExecuted) { p.Model = tt.used })
@@ -145,7 +145,7 @@ func TestRunSpent(t *testing.T) {
 		{"by what nobody knows the price of", []trajectory.Payload{reply(nil), trajectory.Judgment{}, trajectory.ToolExecuted{Model: &trajectory.ModelUse{}}}, 0},
 	}
 	for _, tt := range tests {
-		g := newGatherer(ledger.Manifest{Budgets: ledger.Budgets{RunCostMicroUSD: 100}}, nil)
+		g := newGatherer(plan.Plan{Budgets: plan.Budgets{RunCostMicroUSD: 100}}, nil)
 		for i, p := range tt.events {
 			g.spend(trajectory.Event{Seq: int64(i + 1), Payload: p})
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -39,7 +40,7 @@ type Rejudgment struct {
 	Created        string                   `json:"created"` // trajectory.TimeFormat, by the clock of who judged
 	Events         int64                    `json:"events"`  // lines of the run's journal
 	Head           string                   `json:"head"`    // digest of the journal's last line
-	Judge          ledger.JudgePlan         `json:"judge"`
+	Judge          plan.JudgePlan           `json:"judge"`
 	ManifestSHA256 string                   `json:"manifest_sha256"`
 	Rehearsal      bool                     `json:"rehearsal,omitzero"`
 	RunID          string                   `json:"run_id"`
@@ -63,7 +64,7 @@ type SealedRejudgment struct {
 
 // NewRejudgment returns what a judge said about the answers of a finished run, with
 // its totals.
-func NewRejudgment(run *ledger.Run, plan ledger.JudgePlan, b *trajectory.JudgeBattery, verdicts []LaterVerdict, created string) Rejudgment {
+func NewRejudgment(run *ledger.Run, plan plan.JudgePlan, b *trajectory.JudgeBattery, verdicts []LaterVerdict, created string) Rejudgment {
 	r := Rejudgment{Battery: b, Created: created, Events: run.End.Events, Head: run.End.Head, Judge: plan, ManifestSHA256: run.ManifestSHA256,
 		Rehearsal: run.Manifest.Rehearsal, RunID: run.Manifest.RunID, Schema: rejudgmentSchema, Verdicts: verdicts}
 	r.Totals = r.totals()
@@ -80,7 +81,7 @@ func (r Rejudgment) totals() ledger.JudgeSummary {
 
 // RejudgmentFile returns the name of the file in a run directory that holds what a
 // judge said: one for each model, place, prompt and null battery.
-func RejudgmentFile(plan ledger.JudgePlan) string {
+func RejudgmentFile(plan plan.JudgePlan) string {
 	plan.Cache = false // which is not of the judge
 	id, err := sign.Canonical(plan)
 	if err != nil {
@@ -93,7 +94,7 @@ const rejudgmentPrefix = "judgment-"
 
 // Judgments returns how many judgments a run has: its own, if it has a judge and gold
 // answers, and the later ones.
-func Judgments(m ledger.Manifest, later int) int {
+func Judgments(m plan.Plan, later int) int {
 	if m.Judge != nil && m.Scored() {
 		return later + 1
 	}
@@ -101,7 +102,7 @@ func Judgments(m ledger.Manifest, later int) int {
 }
 
 // SameJudge reports whether a judge is the one of the run's plan.
-func SameJudge(plan ledger.JudgePlan, m ledger.Manifest) bool {
+func SameJudge(plan plan.JudgePlan, m plan.Plan) bool {
 	return m.Judge != nil && RejudgmentFile(plan) == RejudgmentFile(*m.Judge)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/judge"
@@ -64,7 +65,7 @@ func rejudged(t *testing.T) (dir string, run *ledger.Run, r audit.Rejudgment) {
 		t.Fatalf("%d answers are for a judge", len(attempts))
 	}
 	digest := sign.Digest([]byte("x"))
-	plan := ledger.JudgePlan{Battery: judge.BatteryDigest(), Cache: true, Endpoint: digest, Model: "another-judge", Origin: "https://judge.example", Prompt: "judge.v1", PromptSHA256: digest}
+	plan := plan.JudgePlan{Battery: judge.BatteryDigest(), Cache: true, Endpoint: digest, Model: "another-judge", Origin: "https://judge.example", Prompt: "judge.v1", PromptSHA256: digest}
 	n := len(judge.Battery())
 	b := trajectory.JudgeBattery{CostMicroUSD: new(int64(260)), LatencyMs: 9, Model: plan.Model, Prompt: plan.Prompt, Put: n, SHA256: plan.Battery,
 		Refused: []string{"comma"}, TokensIn: 100, TokensOut: 10, Tries: n, Withstood: true}

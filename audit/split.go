@@ -2,12 +2,12 @@ package audit
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit/probe"
-	"github.com/gaia-harness/gaia/internal/ledger"
 )
 
 // wholeSplit is the label of a run of all tasks of a split.
@@ -58,7 +58,7 @@ func splitIntegrity() Check {
 			if d.Split == "test" && own != "" && own == validation {
 				n.find("test-ids-of-validation", whole, "a split labelled test with the ids of validation", "the ids of test")
 			}
-			if ids, err := ledger.IDsDigest(slices.Sorted(slices.Values(e.Manifest.SplitIDs))); own != "" && (err != nil || ids != own) {
+			if ids, err := plan.IDsDigest(slices.Sorted(slices.Values(e.Manifest.SplitIDs))); own != "" && (err != nil || ids != own) {
 				n.find("ids-not-of-split", whole, "a list of the split's ids that is not the one its digest is of", "the ids of the split")
 			}
 			if m := d.Mismatch(); m != "" {

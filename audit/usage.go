@@ -6,13 +6,13 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -305,7 +305,7 @@ func (e *Evidence) uses(visit func(use)) {
 
 // usesOfPreflight calls visit with what a model was asked before the tasks: the
 // tokens of all its requests, and each reply that has an id.
-func usesOfPreflight(m ledger.Manifest, at place, p trajectory.Preflight, visit func(use)) {
+func usesOfPreflight(m plan.Plan, at place, p trajectory.Preflight, visit func(use)) {
 	u := use{at: at, who: theAgent, planned: m.Model.Name, answered: p.Error == nil, model: p.ResponseModel, tokens: p.Tokens.In + p.Tokens.Out}
 	switch p.Kind {
 	case trajectory.PreflightJudge:

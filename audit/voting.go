@@ -3,11 +3,11 @@ package audit
 import (
 	"cmp"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"math/big"
 	"slices"
 	"sort"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -27,7 +27,7 @@ func votingDisclosure() Check {
 			{"answers-lost-repeatedly", High, 1, "attempts that an interruption or a stop of the run ended after a reply that calls no tool, at 5 tasks and 5 % of the run or more"},
 			{"frequent-retries", ToReview, 1, "failed tries of the model calls that answer a fifth of the solved tasks or more, and at least three"},
 			{"answer-lost", ToReview, 1, "an attempt that an interruption or a stop of the run ended after a reply that calls no tool"},
-			{"reattempts-planned", ToReview, 1, fmt.Sprintf("a plan that makes more than %d attempts at a task in place of lost ones, or has no limit", ledger.FreeReattempts)},
+			{"reattempts-planned", ToReview, 1, fmt.Sprintf("a plan that makes more than %d attempts at a task in place of lost ones, or has no limit", plan.FreeReattempts)},
 			{"resumed-by-another-version", ToReview, 1, "an interruption after which another version of the program took the run up"},
 			{"fewer-answers-than-declared", Info, 1, "fewer finished attempts at a task than the plan declares"},
 			{"attempts-lost", Info, 1, "attempts at a task that ended as an error without an answer"},
@@ -37,16 +37,16 @@ func votingDisclosure() Check {
 			switch v := e.Manifest.Voting; {
 			case v.Attempts < 1 || v.Rule == "":
 				n.gap("the plan does not declare how many answers are gathered and how one is chosen")
-			case v.Attempts == 1 && v.Rule == ledger.VoteFirst, v.Attempts > 1 && v.Rule == ledger.VoteMajority:
+			case v.Attempts == 1 && v.Rule == plan.VoteFirst, v.Attempts > 1 && v.Rule == plan.VoteMajority:
 			default:
 				n.gap("the answer is chosen from %d by the rule %q, which this version does not know", v.Attempts, v.Rule)
 			}
-			if free := e.Manifest.Retry.FreeReattempts; free < 1 || free > ledger.FreeReattempts {
+			if free := e.Manifest.Retry.FreeReattempts; free < 1 || free > plan.FreeReattempts {
 				got := fmt.Sprintf("%d attempts at a task in place of lost ones", free)
 				if free < 1 {
 					got = "no limit of attempts at a task in place of lost ones"
 				}
-				n.find("reattempts-planned", place{given: true}, got, fmt.Sprintf("at most %d", ledger.FreeReattempts))
+				n.find("reattempts-planned", place{given: true}, got, fmt.Sprintf("at most %d", plan.FreeReattempts))
 			}
 			for _, r := range e.Resumed {
 				got := fmt.Sprintf("the run was interrupted after %d events and taken up again", r.Event.Events)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 )
 
 func noWorkPass() Check {
@@ -37,7 +37,7 @@ func noWorkPass() Check {
 
 // votes returns the attempts that a task's verdict rests on: every one with an
 // answer where the counted one was chosen by vote.
-func (t *TaskEvidence) votes(v ledger.VotingPlan) (all []*AttemptEvidence) {
+func (t *TaskEvidence) votes(v plan.VotingPlan) (all []*AttemptEvidence) {
 	for _, a := range t.Attempts {
 		if a == t.counted() || v.Attempts > 1 && a.Answer != nil {
 			all = append(all, a)
@@ -82,7 +82,7 @@ func worked(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 func unopened(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	switch {
 	case t.Plan.FileName == "" || a.Pictured:
-	case e.Manifest.Evidence == ledger.EvidenceHashes:
+	case e.Manifest.Evidence == plan.EvidenceHashes:
 		n.gap("the run records digests alone: nothing says who opened an attachment")
 	case !slices.ContainsFunc(a.Calls, (*CallFact).opened):
 		n.find("attachment-unopened", place{task: t, attempt: a.Number, seq: max(a.Committed, 0), given: true},
@@ -116,7 +116,7 @@ func attachmentDelivery() Check {
 			{"attachment-differs", ToReview, 1, "an attempt whose attachment was another file than that of the first attempt at its task"},
 		},
 		Run: func(e *Evidence, n *Notes) {
-			if !slices.ContainsFunc(e.Manifest.Tasks, func(p ledger.PlannedTask) bool { return p.FileName != "" }) {
+			if !slices.ContainsFunc(e.Manifest.Tasks, func(p plan.PlannedTask) bool { return p.FileName != "" }) {
 				n.absent("no planned task has an attachment")
 				return
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -248,7 +249,7 @@ func TestForgedDecisions(t *testing.T) {
 		{"of no time", saying(func(r *audit.Ruling) { r.Created = "yesterday" }), "is no time"},
 		{"of no finding", saying(func(r *audit.Ruling) { r.Finding = "sha256:" + strings.Repeat("0", 16) }), "is no digest"},
 		{"that is a plan", func(t *testing.T, c Config, r audit.Ruling) string {
-			envelope, err := os.ReadFile(filepath.Join(c.Run, ledger.EnvelopeFile))
+			envelope, err := os.ReadFile(filepath.Join(c.Run, plan.EnvelopeFile))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -348,7 +349,7 @@ func TestPackagedDecisions(t *testing.T) {
 		{"by another key", bytes.Join([][]byte{line(changed, runs.OtherKey()), lines[1]}, nil), audit.AdjudicationsFile, "signed by"},
 		{"of another run", line(ruling(t, foreign, audit.Void, leakRule, firstTask), runs.Key()), audit.AdjudicationsFile, "is about another run"},
 		{"a bit changed", append(flipped(lines[0], len(lines[0])/2), lines[1]...), audit.AdjudicationsFile, ""},
-		{"the plan's envelope", append(bytes.Clone(files[ledger.EnvelopeFile]), '\n'), audit.AdjudicationsFile, "payload type is"},
+		{"the plan's envelope", append(bytes.Clone(files[plan.EnvelopeFile]), '\n'), audit.AdjudicationsFile, "payload type is"},
 		{"without a newline", bytes.TrimSuffix(files[audit.AdjudicationsFile], []byte("\n")), audit.AdjudicationsFile, "no newline"},
 		{"an empty line", append(bytes.Clone(files[audit.AdjudicationsFile]), '\n'), audit.AdjudicationsFile, "not the canonical JSON"},
 		{"nothing", nil, audit.AdjudicationsFile, "is empty"},

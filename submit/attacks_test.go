@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,7 +18,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -70,8 +71,8 @@ func TestEncodings(t *testing.T) {
 			continue
 		}
 		blamed := []string{name}
-		if name == ledger.EnvelopeFile || name == ledger.ManifestFile {
-			blamed = []string{ledger.EnvelopeFile, ledger.ManifestFile}
+		if name == plan.EnvelopeFile || name == plan.ManifestFile {
+			blamed = []string{plan.EnvelopeFile, plan.ManifestFile}
 		}
 		for how, data := range encodings(pkg[name]) {
 			if bytes.Equal(data, pkg[name]) {
@@ -102,7 +103,7 @@ func TestEncodedPayloads(t *testing.T) {
 	t.Parallel()
 	files := load(t, mustBuild(t, config(t, two)).Path)
 	text := regexp.MustCompile(`"(payload|sig)":"([A-Za-z0-9+/]+)(=*)"`)
-	for _, name := range []string{AttestationFile, BundleFile, ledger.EnvelopeFile} {
+	for _, name := range []string{AttestationFile, BundleFile, plan.EnvelopeFile} {
 		n := 0
 		for how, edit := range map[string]func(s string) string{
 			"no padding":    func(s string) string { return strings.TrimRight(s, "=") },
@@ -298,7 +299,7 @@ func TestRunIsEdited(t *testing.T) {
 		"another summary":            put(ledger.SummaryFile, other[ledger.SummaryFile]),
 		"a bit of the summary":       put(ledger.SummaryFile, flip(original[ledger.SummaryFile])),
 		"other results":              put(ledger.ResultsFile, other[ledger.ResultsFile]),
-		"another plan":               put(ledger.ManifestFile, other[ledger.ManifestFile]),
+		"another plan":               put(plan.ManifestFile, other[plan.ManifestFile]),
 		"a whole other run": func() {
 			for _, name := range copied() {
 				put(name, other[name])()

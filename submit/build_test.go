@@ -13,6 +13,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -159,7 +160,7 @@ func TestBuild(t *testing.T) {
 	if !v.Key.Equal(runs.Key().Public()) || s.Dirty || len(s.DirtyReasons) != 0 || !s.Audit.Clean || !s.GoldAtHand || s.Harness != c.Harness ||
 		s.Name != p.Name || s.TasksPlanned != 2 || s.GaiaSplit != "validation" || s.Selection != "all" || s.VotingAttempts != 1 ||
 		s.Scores.Official != (Score{1, 2, 500_000}) || *s.Scores.Judged != (Score{1, 2, 500_000}) || s.Root != v.Run.RootHash ||
-		s.ManifestSHA256 != sign.Digest(run[ledger.ManifestFile]) || s.Journal.Events != v.Run.End.Events {
+		s.ManifestSHA256 != sign.Digest(run[plan.ManifestFile]) || s.Journal.Events != v.Run.End.Events {
 		t.Errorf("%+v", s)
 	}
 	if !s.Rehearsal || !s.NotForLeaderboard || !bytes.Contains(pkg[ReadmeFile], []byte("**Rehearsal.**")) {
@@ -231,7 +232,7 @@ func nothingLeft(t *testing.T, out string, there ...string) {
 // TestBrokenEvidence: what does not verify is a fault under the name that the
 // file has in the run.
 func TestBrokenEvidence(t *testing.T) {
-	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
+	for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
 		for what, edit := range map[string]func(path string) error{
 			"changed": func(path string) error {
 				data, err := os.ReadFile(path)
@@ -255,7 +256,7 @@ func TestBrokenEvidence(t *testing.T) {
 			}
 			_, err := Build(context.Background(), c)
 			var fault *trajectory.Fault
-			if !errors.As(err, &fault) || fault.File != name && name != ledger.ManifestFile {
+			if !errors.As(err, &fault) || fault.File != name && name != plan.ManifestFile {
 				t.Errorf("%s %s: %v", name, what, err)
 			}
 			nothingLeft(t, c.Out)

@@ -1,6 +1,9 @@
 package submit
 
-import "github.com/gaia-harness/gaia/internal/ledger"
+import (
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
+)
 
 // Claim says how far something that a reader may assume is shown.
 type Claim struct {
@@ -51,7 +54,7 @@ func (e evidence) stated() stated {
 }
 
 // stated returns what the claims about a verified package are made about.
-func (p Predicate) stated(m ledger.Manifest, s ledger.Summary) stated {
+func (p Predicate) stated(m plan.Plan, s ledger.Summary) stated {
 	return stated{audited: true, goldAtHand: p.GoldAtHand, public: p.Public, scored: p.Scores != nil, submitIntent: m.SubmitIntent, submitter: p.Submitter != nil, judge: s.Judge}
 }
 

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"bytes"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 

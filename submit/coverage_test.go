@@ -3,13 +3,14 @@ package submit
 import (
 	"encoding/base64"
 	"errors"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -46,10 +47,10 @@ func refused(t *testing.T, m runs.Mutation) {
 	blamed := slices.Clone(m.Files)
 	for _, name := range m.Files {
 		switch name {
-		case ledger.ManifestFile:
-			blamed = append(blamed, ledger.EnvelopeFile)
-		case ledger.EnvelopeFile:
-			blamed = append(blamed, ledger.ManifestFile)
+		case plan.ManifestFile:
+			blamed = append(blamed, plan.EnvelopeFile)
+		case plan.EnvelopeFile:
+			blamed = append(blamed, plan.ManifestFile)
 		case AttestationFile: // a good envelope, but not of this package
 			blamed = append(blamed, BundleFile)
 		}
@@ -94,7 +95,7 @@ func TestCoverage(t *testing.T) {
 	if err := runs.Mutate(pkg, try); err != nil {
 		t.Fatal(err)
 	}
-	for name, least := range map[string]int{ledger.ManifestFile: 500, ledger.EnvelopeFile: 500, trajectory.JournalFile: 200,
+	for name, least := range map[string]int{plan.ManifestFile: 500, plan.EnvelopeFile: 500, trajectory.JournalFile: 200,
 		ledger.TrajectoriesFile: 150, ledger.ResultsFile: 100, MetadataFile: 200, trajectory.CheckpointFile: 20, LeaderboardFile: 40, ScorecardFile: 100,
 		audit.ReportFile: 500, audit.AdjudicationsFile: 20, ReadmeFile: 200, SumsFile: 50, AttestationFile: 500, BundleFile: 500} {
 		if least /= long.Step(9); made[name] < least {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/mod/sumdb/tlog"
@@ -117,7 +118,7 @@ func (p *Public) IsOf(v *Verified) error {
 	for name, data := range files {
 		want[name] = sign.Digest(data)
 	}
-	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, ledger.ConstitutionFile, trajectory.CheckpointFile, leavesFile, ledger.ResultsFile, MetadataFile} {
+	for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, trajectory.CheckpointFile, leavesFile, ledger.ResultsFile, MetadataFile} {
 		if e.digests[name] != want[name] {
 			return trajectory.Faultf(name, "is not that of run %q, as the full package has it", run.Manifest.RunID)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -41,7 +42,7 @@ const (
 // limitOf bounds a file of a package, in bytes.
 func limitOf(name string) int64 {
 	return cmp.Or(map[string]int64{trajectory.JournalFile: maxJournal, ledger.TrajectoriesFile: maxJournal, AttestationFile: maxAttestation, BundleFile: 2 * maxAttestation,
-		ledger.ConstitutionFile: maxConstitution, ledger.ManifestFile: maxPlan, ledger.EnvelopeFile: 2 * maxPlan, leavesFile: maxPlan, MetadataFile: maxTold, ReadmeFile: maxTold,
+		plan.ConstitutionFile: maxConstitution, plan.ManifestFile: maxPlan, plan.EnvelopeFile: 2 * maxPlan, leavesFile: maxPlan, MetadataFile: maxTold, ReadmeFile: maxTold,
 		trajectory.CheckpointFile: maxCheckpoint, SumsFile: maxSums, ScorecardFile: maxScorecard, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications, audit.RejudgmentsFile: audit.MaxRejudgments}[name], maxCopied)
 }
 

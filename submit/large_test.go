@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -32,7 +33,7 @@ func (unsynced) Sync() error { return nil }
 // large writes a run of any size that its key signs, one event after the other.
 type large struct {
 	t        testing.TB
-	m        ledger.Manifest
+	m        planpkg.Plan
 	dir      string
 	fold     *ledger.Fold
 	log      *trajectory.Log
@@ -43,7 +44,7 @@ type large struct {
 
 // largePlan returns a plan of n tasks without gold answers, which asks the same
 // question in each.
-func largePlan(t testing.TB, n int, question string) ledger.Manifest {
+func largePlan(t testing.TB, n int, question string) planpkg.Plan {
 	t.Helper()
 	c, err := runs.Parse("One task.\n-- task " + firstTask + " --\nquestion: What?\n-- answer 1 --\nSo.\n")
 	if err != nil {
@@ -53,24 +54,24 @@ func largePlan(t testing.TB, n int, question string) ledger.Manifest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := ledger.DecodeManifest(files[ledger.ManifestFile])
+	m, err := planpkg.Decode(files[planpkg.ManifestFile])
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.SplitIDs, m.Tasks = nil, nil
 	for i := range n {
-		p := ledger.PlannedTask{Level: 1, TaskID: fmt.Sprintf("fab1e901-0000-4000-8000-%012d", i)}
+		p := planpkg.PlannedTask{Level: 1, TaskID: fmt.Sprintf("fab1e901-0000-4000-8000-%012d", i)}
 		if err := p.SaltQuestion(largeSecret, question); err != nil {
 			t.Fatal(err)
 		}
 		m.SplitIDs, m.Tasks = append(m.SplitIDs, p.TaskID), append(m.Tasks, p)
 	}
 	m.Dataset.Levels, m.Dataset.SplitSize, m.Dataset.Selection = [3]int{n}, n, "all"
-	if m.Dataset.IDsSHA256, err = ledger.IDsDigest(m.SplitIDs); err != nil {
+	if m.Dataset.IDsSHA256, err = planpkg.IDsDigest(m.SplitIDs); err != nil {
 		t.Fatal(err)
 	}
-	at := slices.IndexFunc(m.Splits, func(s ledger.SplitPlan) bool { return s.Name == m.Dataset.Split })
-	sorted, err := ledger.IDsDigest(slices.Sorted(slices.Values(m.SplitIDs)))
+	at := slices.IndexFunc(m.Splits, func(s planpkg.SplitPlan) bool { return s.Name == m.Dataset.Split })
+	sorted, err := planpkg.IDsDigest(slices.Sorted(slices.Values(m.SplitIDs)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,17 +80,17 @@ func largePlan(t testing.TB, n int, question string) ledger.Manifest {
 }
 
 // writeLarge writes the run of a plan, whose events tell gives.
-func writeLarge(t testing.TB, dir string, m ledger.Manifest, question string, tell func(*large)) {
+func writeLarge(t testing.TB, dir string, m planpkg.Plan, question string, tell func(*large)) {
 	t.Helper()
 	l := &large{t: t, m: m, dir: dir, question: question}
 	l.check(os.MkdirAll(dir, 0o755))
 	plan, err := m.Encode()
 	l.check(err)
-	envelope, err := sign.Seal(runs.Key(), ledger.ManifestType, plan)
+	envelope, err := sign.Seal(runs.Key(), planpkg.ManifestType, plan)
 	l.check(err)
-	l.put(ledger.ManifestFile, plan)
-	l.put(ledger.EnvelopeFile, envelope)
-	l.put(ledger.ConstitutionFile, policy.Constitution(m.Policy))
+	l.put(planpkg.ManifestFile, plan)
+	l.put(planpkg.EnvelopeFile, envelope)
+	l.put(planpkg.ConstitutionFile, policy.Constitution(m.Policy))
 	create := func(name string) unsynced {
 		f, err := os.Create(filepath.Join(dir, name))
 		l.check(err)
@@ -181,7 +182,7 @@ func (l *large) seal(id string) {
 	if !ok {
 		l.t.Fatalf("task %s is not settled", id)
 	}
-	salt, err := ledger.TaskSalt(largeSecret, id)
+	salt, err := planpkg.TaskSalt(largeSecret, id)
 	l.check(err)
 	l.add(id, 0, 0, trajectory.TaskSealed{Attempt: attempt, Attempts: len(task.Attempts), Outcome: outcome, Salt: salt})
 }
@@ -306,7 +307,7 @@ func largeRuns(length int) map[string]largeRun {
 			return []trajectory.Payload{trajectory.ToolProposed{CallID: id, Name: id, Args: map[string]string{}}, trajectory.PolicyDecision{CallID: id, Decision: "deny", Shown: "No."}}
 		})},
 		"used tools": {tasks: 20, tell: inTurns(one(func(i int) trajectory.Payload {
-			return trajectory.ToolExecuted{CallID: "a", Name: fmt.Sprint("tool ", ledger.MaxTools-i%ledger.MaxTools), URLs: []trajectory.URL{}}
+			return trajectory.ToolExecuted{CallID: "a", Name: fmt.Sprint("tool ", planpkg.MaxTools-i%planpkg.MaxTools), URLs: []trajectory.URL{}}
 		}))},
 		"urls": {tasks: 20, tell: inTurns(one(func(i int) trajectory.Payload {
 			return trajectory.ToolExecuted{CallID: "a", Name: "web_fetch", URLs: make([]trajectory.URL, length/16)}

@@ -55,6 +55,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -73,8 +74,8 @@ const (
 // copied are the files that come from the run, by their name in the package.
 func copied() map[string]string {
 	return map[string]string{
-		ledger.ManifestFile: ledger.ManifestFile, ledger.EnvelopeFile: ledger.EnvelopeFile,
-		ledger.ConstitutionFile: ledger.ConstitutionFile, trajectory.JournalFile: trajectory.JournalFile,
+		plan.ManifestFile: plan.ManifestFile, plan.EnvelopeFile: plan.EnvelopeFile,
+		plan.ConstitutionFile: plan.ConstitutionFile, trajectory.JournalFile: trajectory.JournalFile,
 		ledger.TrajectoriesFile: ledger.TrajectoriesFile, ledger.ResultsFile: ledger.ResultsFile,
 		trajectory.CheckpointFile: trajectory.CheckpointFile, MetadataFile: ledger.SummaryFile,
 	}
@@ -86,8 +87,8 @@ func additions() []string { return []string{audit.AdjudicationsFile, audit.Rejud
 // Files returns the names of a package's files, sorted, with those of the given
 // additions: audit.AdjudicationsFile and audit.RejudgmentsFile.
 func Files(with ...string) []string {
-	all := []string{ReadmeFile, SumsFile, audit.AdjudicationsFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile, ledger.ConstitutionFile,
-		trajectory.JournalFile, LeaderboardFile, ledger.EnvelopeFile, ledger.ManifestFile, MetadataFile, audit.RejudgmentsFile, ledger.ResultsFile, ScorecardFile, ledger.TrajectoriesFile}
+	all := []string{ReadmeFile, SumsFile, audit.AdjudicationsFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile, plan.ConstitutionFile,
+		trajectory.JournalFile, LeaderboardFile, plan.EnvelopeFile, plan.ManifestFile, MetadataFile, audit.RejudgmentsFile, ledger.ResultsFile, ScorecardFile, ledger.TrajectoriesFile}
 	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(additions(), name) && !slices.Contains(with, name) })
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/mod/sumdb/tlog"
@@ -21,8 +22,8 @@ const leavesFile = "leaves.jsonl"
 
 // publicPackageFiles returns the names of a public package's files, sorted.
 func publicPackageFiles() []string {
-	return []string{ReadmeFile, SumsFile, AttestationFile, BundleFile, trajectory.CheckpointFile, ledger.ConstitutionFile, leavesFile,
-		ledger.EnvelopeFile, ledger.ManifestFile, MetadataFile, ledger.ResultsFile}
+	return []string{ReadmeFile, SumsFile, AttestationFile, BundleFile, trajectory.CheckpointFile, plan.ConstitutionFile, leavesFile,
+		plan.EnvelopeFile, plan.ManifestFile, MetadataFile, ledger.ResultsFile}
 }
 
 // publicSubjects are those that its attestation is about, sorted.
@@ -129,7 +130,7 @@ func (e evidence) published(run *ledger.Run, report audit.Report) evidence {
 
 // publicAnsweredBy leaves out the names in replies that the plan does not declare or
 // that could hold a text.
-func publicAnsweredBy(m ledger.Manifest, by ledger.AnsweredBy) ledger.AnsweredBy {
+func publicAnsweredBy(m plan.Plan, by plan.AnsweredBy) plan.AnsweredBy {
 	form := regexp.MustCompile(`^[0-9A-Za-z._:/@+-]{1,120}$`)
 	listed := len(by.RepliedAs)
 	by.RepliedAs = slices.DeleteFunc(slices.Clone(by.RepliedAs), func(name string) bool {
@@ -158,7 +159,7 @@ func newWithheld(journalSHA256 string, decided, rejudged bool) []WithheldFile {
 
 // PublicTexts names the texts of a plan that people or programs other than this one
 // wrote, a phrase each: they are in a public package, too.
-func PublicTexts(m ledger.Manifest) []string {
+func PublicTexts(m plan.Plan) []string {
 	var all, servers []string
 	listed, variables := map[string]int{}, map[string]int{}
 	for _, t := range m.Tools {

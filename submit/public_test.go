@@ -18,6 +18,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -59,7 +60,7 @@ func TestPublic(t *testing.T) {
 		if names := slices.Sorted(maps.Keys(files)); !slices.Equal(names, publicPackageFiles()) || !slices.IsSorted(publicPackageFiles()) {
 			t.Errorf("%s: the files are %q", what, names)
 		}
-		for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, trajectory.CheckpointFile, MetadataFile} {
+		for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, trajectory.CheckpointFile, MetadataFile} {
 			if !bytes.Equal(whole[name], files[name]) {
 				t.Errorf("%s: %s is not the full package's", what, name)
 			}
@@ -195,7 +196,7 @@ func TestPublicHoldsNoText(t *testing.T) {
 	words = append(words, sign.Digest([]byte(question)))
 	whole, files := load(t, full.Path), load(t, public.Path)
 	// What the plan tells, the files that are there, and the journal, which has the salts.
-	known := []string{string(files[ledger.ManifestFile]), full.Statement.Predicate.Journal.Head, sign.Digest(whole[trajectory.JournalFile])}
+	known := []string{string(files[plan.ManifestFile]), full.Statement.Predicate.Journal.Head, sign.Digest(whole[trajectory.JournalFile])}
 	for _, data := range files {
 		known = append(known, sign.Digest(data))
 	}
@@ -235,13 +236,13 @@ func TestPublicHoldsNoText(t *testing.T) {
 
 // TestPublicTexts: what a plan tells that is not this program's.
 func TestPublicTexts(t *testing.T) {
-	m := ledger.NewManifest()
-	m.Tools = []ledger.ToolPlan{{Name: "calculate"}}
+	m := plan.New()
+	m.Tools = []plan.ToolPlan{{Name: "calculate"}}
 	if texts := PublicTexts(m); len(texts) > 0 {
 		t.Errorf("%q", texts)
 	}
-	m.Tools = append(m.Tools, ledger.ToolPlan{Name: "notes__add", Server: "mcp:notes", Env: []string{"A", "B"}}, ledger.ToolPlan{Name: "notes__find", Server: "mcp:notes", Env: []string{"A", "B"}},
-		ledger.ToolPlan{Name: "tide__at", Server: "mcp:tide http://tide.example"})
+	m.Tools = append(m.Tools, plan.ToolPlan{Name: "notes__add", Server: "mcp:notes", Env: []string{"A", "B"}}, plan.ToolPlan{Name: "notes__find", Server: "mcp:notes", Env: []string{"A", "B"}},
+		plan.ToolPlan{Name: "tide__at", Server: "mcp:tide http://tide.example"})
 	m.Policy.AnswerSources, m.Policy.Commands, m.Policy.Packages = []string{"ostrel.example"}, []string{"tide"}, []string{"tides"}
 	want := []string{`the name of the MCP server "notes" and its description of 2 tools`, `the name of the MCP server "tide http://tide.example" and its description of 1 tool`,
 		`the names of 2 variables that the MCP server "notes" is given`,

@@ -3,6 +3,7 @@ package submit
 import (
 	"bytes"
 	"errors"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,7 +12,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -105,7 +106,7 @@ func TestPublicIsOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFaultIn(t, "another run", p.IsOf(made(config(t, two), same)), ledger.ManifestFile)
+	wantFaultIn(t, "another run", p.IsOf(made(config(t, two), same)), plan.ManifestFile)
 	other, stated := *full, full.Statement
 	stated.Predicate.GoldAtHand = false
 	other.Statement = stated

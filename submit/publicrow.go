@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -54,7 +55,7 @@ func (r PublicResult) result() ledger.Result {
 		Tokens: r.Tokens, ToolCalls: r.ToolCalls, ToolsUsed: r.ToolsUsed, Turns: r.Turns, Voting: r.Voting}
 }
 
-func otherTask(id string, t ledger.PlannedTask) string {
+func otherTask(id string, t plan.PlannedTask) string {
 	if id == t.TaskID {
 		return ""
 	}
@@ -62,7 +63,7 @@ func otherTask(id string, t ledger.PlannedTask) string {
 }
 
 // toolNames are those of a plan.
-func toolNames(m ledger.Manifest) map[string]bool {
+func toolNames(m plan.Plan) map[string]bool {
 	names := map[string]bool{}
 	for _, t := range m.Tools {
 		names[t.Name] = true
@@ -89,7 +90,7 @@ func strangeRun(run *ledger.Run) string {
 }
 
 // strange says what about a record no run of the plan gives, "" if nothing.
-func (r PublicResult) strange(m ledger.Manifest, t ledger.PlannedTask, tools map[string]bool) string {
+func (r PublicResult) strange(m plan.Plan, t plan.PlannedTask, tools map[string]bool) string {
 	unknown := func(name string) bool { return !tools[name] }
 	counts := []int64{int64(r.Attempt), int64(r.Attempts - r.Attempt), r.LatencyMs, int64(r.ToolCalls), int64(r.Turns), r.Tokens.Cached, r.Tokens.In, r.Tokens.Out, r.Tokens.Reasoning}
 	if r.CostMicroUSD != nil {
@@ -116,7 +117,7 @@ func (r PublicResult) strange(m ledger.Manifest, t ledger.PlannedTask, tools map
 
 // graded reports whether verdicts and their path go together, as judge.Score gives
 // them by the plan; ledger.Fold has those of a task without an answer.
-func (r PublicResult) graded(m ledger.Manifest) bool {
+func (r PublicResult) graded(m plan.Plan) bool {
 	if !m.Scored() || r.OfficialCorrect == nil {
 		return !m.Scored() && r.OfficialCorrect == nil && r.JudgedCorrect == nil && r.ScoringPath == "none"
 	}
@@ -164,10 +165,10 @@ func (r PublicResult) settled(scored bool) bool {
 }
 
 // voted reports whether what a record says of the vote is the plan's.
-func (r PublicResult) voted(m ledger.Manifest) bool {
+func (r PublicResult) voted(m plan.Plan) bool {
 	v := r.Voting
-	if v == nil || m.Voting.Rule != ledger.VoteMajority {
-		return v == nil && m.Voting.Rule != ledger.VoteMajority
+	if v == nil || m.Voting.Rule != plan.VoteMajority {
+		return v == nil && m.Voting.Rule != plan.VoteMajority
 	}
 	passed := 0
 	if v.Passed != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/mod/sumdb/tlog"
@@ -18,7 +19,7 @@ import (
 // its leaves give the signed root, and the rest agrees with each other. That the
 // results are those of the run is the signer's word: see Shows.
 type Public struct {
-	Manifest  ledger.Manifest
+	Manifest  plan.Plan
 	Summary   ledger.Summary
 	Results   []PublicResult // in plan order
 	Head      trajectory.Checkpoint
@@ -39,7 +40,7 @@ func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
 	}
 	m, planSHA256, key, err := ledger.ReadPlan(pkg)
 	if err == nil {
-		err = ledger.CheckSelection(m)
+		err = plan.CheckSelection(m)
 	}
 	if err != nil {
 		return nil, err
@@ -58,11 +59,11 @@ func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
 	if err := checkReadme(pkg, digests); err != nil {
 		return nil, err
 	}
-	if digests[ledger.ManifestFile] != planSHA256 {
-		return nil, changed(ledger.ManifestFile)
+	if digests[plan.ManifestFile] != planSHA256 {
+		return nil, changed(plan.ManifestFile)
 	}
-	if digests[ledger.ConstitutionFile] != m.ConstitutionSHA256 {
-		return nil, changed(ledger.ConstitutionFile)
+	if digests[plan.ConstitutionFile] != m.ConstitutionSHA256 {
+		return nil, changed(plan.ConstitutionFile)
 	}
 	p := &Public{Manifest: m, Statement: statement, Key: key}
 	read := func(name string) ([]byte, error) {
@@ -106,7 +107,7 @@ func (p *Public) readTree(read func(string) ([]byte, error), planSHA256 string) 
 	if err != nil {
 		return err
 	}
-	err = eachTask(leavesFile, data, p.Manifest, func(t ledger.PlannedTask, line []byte) string {
+	err = eachTask(leavesFile, data, p.Manifest, func(t plan.PlannedTask, line []byte) string {
 		var leaf publicLeaf
 		if err := sign.Decode(line, &leaf); err != nil {
 			return fmt.Sprintf("is %v", err)
@@ -150,7 +151,7 @@ func (p *Public) readResults(read func(string) ([]byte, error), planSHA256 strin
 	}
 	tools := toolNames(p.Manifest)
 	var rows []ledger.Result
-	err = eachTask(ledger.ResultsFile, data, p.Manifest, func(t ledger.PlannedTask, line []byte) string {
+	err = eachTask(ledger.ResultsFile, data, p.Manifest, func(t plan.PlannedTask, line []byte) string {
 		var r PublicResult
 		if err := sign.Decode(line, &r); err != nil {
 			return fmt.Sprintf("is %v", err)
@@ -186,7 +187,7 @@ func (p *Public) readResults(read func(string) ([]byte, error), planSHA256 strin
 
 // eachTask shows the lines of a file, one for each planned task; visit says what is
 // wrong with one, "" if nothing is.
-func eachTask(name string, data []byte, m ledger.Manifest, visit func(ledger.PlannedTask, []byte) string) error {
+func eachTask(name string, data []byte, m plan.Plan, visit func(plan.PlannedTask, []byte) string) error {
 	for i, t := range m.Tasks {
 		line, rest, found := bytes.Cut(data, []byte("\n"))
 		if !found {
@@ -277,7 +278,7 @@ func (p *Public) strangeDismissals(said Predicate, decided bool) string {
 	form := regexp.MustCompile(`^SHA256:[0-9A-Za-z+/]{43}$`)
 	for _, d := range said.Dismissals {
 		left[d.Check]--
-		task := slices.ContainsFunc(p.Manifest.Tasks, func(t ledger.PlannedTask) bool { return t.TaskID == d.TaskID })
+		task := slices.ContainsFunc(p.Manifest.Tasks, func(t plan.PlannedTask) bool { return t.TaskID == d.TaskID })
 		high := d.Severity == audit.High && d.CountersignedBy == "" && (d.TaskID == "" || task)
 		critical := d.Severity == audit.Critical && form.MatchString(d.CountersignedBy) && d.CountersignedBy != d.KeyID && task
 		if !decided || left[d.Check] < 0 || d.KeyID != p.Key.ID() || !high && !critical {
@@ -327,14 +328,14 @@ func isDigest(s string) bool { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`
 
 // strange says what about an audit, told without its findings no report gives, "" if
 // nothing; events are those of the journal.
-func (a AuditResult) strange(m ledger.Manifest, events int64) string {
+func (a AuditResult) strange(m plan.Plan, events int64) string {
 	known := audit.Checks()
 	if len(a.Checks) != len(known) {
 		return "is not about all checks of the audit"
 	}
 	for i, c := range a.Checks {
 		place := c.Status == audit.Fail
-		task := c.TaskID == "" || slices.ContainsFunc(m.Tasks, func(t ledger.PlannedTask) bool { return t.TaskID == c.TaskID })
+		task := c.TaskID == "" || slices.ContainsFunc(m.Tasks, func(t plan.PlannedTask) bool { return t.TaskID == c.TaskID })
 		switch {
 		case c.ID != known[i].ID:
 			return fmt.Sprintf("has %q in the place of check %s", c.ID, known[i].ID)

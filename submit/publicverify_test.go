@@ -13,6 +13,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -55,8 +56,8 @@ func TestPublicEveryBit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			blamed := []string{name}
-			if name == ledger.ManifestFile || name == ledger.EnvelopeFile {
-				blamed = []string{ledger.ManifestFile, ledger.EnvelopeFile}
+			if name == plan.ManifestFile || name == plan.EnvelopeFile {
+				blamed = []string{plan.ManifestFile, plan.EnvelopeFile}
 			}
 			data := files[name]
 			step := len(data)/150 | 1

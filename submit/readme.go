@@ -17,6 +17,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -34,7 +35,7 @@ var checkScript string
 // readme is what the template is given.
 type readme struct {
 	Predicate
-	Plan      ledger.Manifest
+	Plan      plan.Plan
 	Checks    []audit.CheckReport
 	Rulings   []audit.Adjudicated
 	Judge     *ledger.JudgeSummary // nil: no judge
@@ -45,7 +46,7 @@ type readme struct {
 }
 
 // newReadme gathers what README.md is made of beside a report, which a public package withholds.
-func newReadme(p Predicate, plan ledger.Manifest, s ledger.Summary, key sign.PublicKey) readme {
+func newReadme(p Predicate, plan plan.Plan, s ledger.Summary, key sign.PublicKey) readme {
 	return readme{Predicate: p, Plan: plan, Judge: s.Judge, Script: checkScript, KeyID: key.ID()}
 }
 
@@ -176,9 +177,9 @@ type fileNote struct{ Name, What string }
 // fileNotes are of a package with these additions.
 func fileNotes(with []string) []fileNote {
 	notes := []fileNote{
-		{ledger.ManifestFile, "the plan: dataset, tasks, model, tools, prompts, budgets, voting"},
-		{ledger.EnvelopeFile, "the plan, signed before anything was asked of the model"},
-		{ledger.ConstitutionFile, "the policy and all rules that the agent was held to: the plan has its SHA-256"},
+		{plan.ManifestFile, "the plan: dataset, tasks, model, tools, prompts, budgets, voting"},
+		{plan.EnvelopeFile, "the plan, signed before anything was asked of the model"},
+		{plan.ConstitutionFile, "the policy and all rules that the agent was held to: the plan has its SHA-256"},
 		{"events.jsonl", "the journal: every event of the run, each line chained to the one before"},
 		{ledger.TrajectoriesFile, "what each attempt did, from the journal"},
 		{ledger.ResultsFile, "how each planned task ended, from the journal"},
@@ -199,9 +200,9 @@ func fileNotes(with []string) []fileNote {
 // publicNotes are of a public package.
 func publicNotes() []fileNote {
 	return []fileNote{
-		{ledger.ManifestFile, "the plan: dataset, tasks by id, model, tools, prompts, budgets, voting"},
-		{ledger.EnvelopeFile, "the plan, signed before anything was asked of the model"},
-		{ledger.ConstitutionFile, "the policy and all rules that the agent was held to: the plan has its SHA-256"},
+		{plan.ManifestFile, "the plan: dataset, tasks by id, model, tools, prompts, budgets, voting"},
+		{plan.EnvelopeFile, "the plan, signed before anything was asked of the model"},
+		{plan.ConstitutionFile, "the policy and all rules that the agent was held to: the plan has its SHA-256"},
 		{ledger.ResultsFile, "how each planned task ended, without answer and reasoning"},
 		{MetadataFile, "scores, costs and interruptions"},
 		{leavesFile, "the leaf of each planned task in the tree"},

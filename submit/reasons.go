@@ -5,6 +5,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 )
 
 // reasons lists why a run does not deserve to be submitted, a sentence each.
@@ -19,7 +20,7 @@ func reasons(run *ledger.Run, report audit.Report, recordingFailed string) []str
 }
 
 // planReasons are those that need no audit.
-func planReasons(m ledger.Manifest, recordingFailed string) []string {
+func planReasons(m plan.Plan, recordingFailed string) []string {
 	all := []string{}
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	switch recordingFailed {
@@ -43,7 +44,7 @@ func planReasons(m ledger.Manifest, recordingFailed string) []string {
 
 // publicReasons are reasons without a word that the agent, its tools or a person
 // wrote.
-func publicReasons(m ledger.Manifest, checks []CheckResult, recordingFailed string) []string {
+func publicReasons(m plan.Plan, checks []CheckResult, recordingFailed string) []string {
 	all := planReasons(m, recordingFailed)
 	for i, c := range checks {
 		check := audit.Checks()[i]

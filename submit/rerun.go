@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -33,7 +33,7 @@ func (v *Verified) Rerun(pkg fs.FS, o Options) error {
 
 // again is how a package is audited that says p of itself and has the report r: with
 // the documents that this one was made with, as far as they are at hand.
-func (o Options) again(m ledger.Manifest, p Predicate, r audit.Report) audit.Options {
+func (o Options) again(m plan.Plan, p Predicate, r audit.Report) audit.Options {
 	again := audit.Options{Bodies: map[string][]byte{}, Marked: p.RecordingFailed, Summary: MetadataFile}
 	for _, digest := range r.Inputs.Bodies {
 		again.Bodies[digest] = o.Bodies[digest]

@@ -2,12 +2,12 @@ package submit
 
 import (
 	"errors"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 )
 
 // TestInteropSecuresystemslib runs the script of docs/verifying.md on each envelope of a package.
@@ -23,7 +23,7 @@ func TestInteropSecuresystemslib(t *testing.T) {
 	check := func(key, envelope string) (bool, string) {
 		return accepts(t, exec.Command(python, script, filepath.Join(above, key), envelope))
 	}
-	for _, name := range []string{AttestationFile, ledger.EnvelopeFile} {
+	for _, name := range []string{AttestationFile, plan.EnvelopeFile} {
 		path := filepath.Join(p.Path, name)
 		if ok, out := check("KEY.pub", path); !ok || !strings.HasSuffix(out, "accepted\n") {
 			t.Errorf("%s is refused: %s", name, out)

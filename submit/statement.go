@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -43,7 +44,7 @@ type Subject struct {
 // in a public one, except Audit, Dismissals, VoidTasks, Withheld and the members
 // of AnsweredBy and Exceptions that strangeVerdict takes from it, too.
 type Predicate struct {
-	AnsweredBy                ledger.AnsweredBy  `json:"answered_by"`
+	AnsweredBy                plan.AnsweredBy    `json:"answered_by"`
 	Audit                     AuditResult        `json:"audit"`
 	Claims                    []Claim            `json:"claims"`
 	Date                      string             `json:"date"` // self-declared
@@ -169,7 +170,7 @@ type Score struct {
 // evidence is all that a statement is made of: what the package's files say, and
 // what only whoever packages can.
 type evidence struct {
-	plan       ledger.Manifest
+	plan       plan.Plan
 	planSHA256 string
 	summary    ledger.Summary
 	results    []ledger.Result // in plan order
@@ -177,7 +178,7 @@ type evidence struct {
 	root       string
 	audit      AuditResult
 	exceptions ledger.Exceptions
-	answeredBy ledger.AnsweredBy
+	answeredBy plan.AnsweredBy
 	reasons    []string        // against the run
 	void       map[string]bool // tasks, by adjudications
 	dismissals []Dismissal
@@ -319,7 +320,7 @@ func (e evidence) scores() *Scores {
 }
 
 // voidTasks returns the void ones of the planned tasks, in plan order.
-func voidTasks(m ledger.Manifest, void map[string]bool) []string {
+func voidTasks(m plan.Plan, void map[string]bool) []string {
 	var ids []string
 	for _, t := range m.Tasks {
 		if void[t.TaskID] {

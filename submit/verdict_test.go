@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -150,18 +151,18 @@ func TestAnsweredBy(t *testing.T) {
 			}
 		}
 	}
-	for name, forge := range map[string]func(*ledger.AnsweredBy){
-		"another model":        func(by *ledger.AnsweredBy) { by.Model = "probe-10" },
-		"another origin":       func(by *ledger.AnsweredBy) { by.Origin = "https://api.example" },
-		"another engine":       func(by *ledger.AnsweredBy) { by.Search = nil },
-		"a clean build":        func(by *ledger.AnsweredBy) { by.CleanBuild = true },
-		"no other harness":     func(by *ledger.AnsweredBy) { *by = by.Resumed(); by.Harnesses = by.Harnesses[:1]; *by = by.Resumed() },
-		"no name":              func(by *ledger.AnsweredBy) { by.RepliedAs = []string{} },
-		"a server":             func(by *ledger.AnsweredBy) { by.MCPServers = []string{"files"} },
-		"another agent":        func(by *ledger.AnsweredBy) { by.Agent = "swarm" },
-		"a declared name more": func(by *ledger.AnsweredBy) { by.ServedAs = append(by.ServedAs, "x") },
-		"a name of words":      func(by *ledger.AnsweredBy) { by.RepliedAs = []string{"the answer is 14"} },
-		"a harness of words":   func(by *ledger.AnsweredBy) { by.Harnesses = append(by.Harnesses, trajectory.Harness{Version: "14"}) },
+	for name, forge := range map[string]func(*plan.AnsweredBy){
+		"another model":        func(by *plan.AnsweredBy) { by.Model = "probe-10" },
+		"another origin":       func(by *plan.AnsweredBy) { by.Origin = "https://api.example" },
+		"another engine":       func(by *plan.AnsweredBy) { by.Search = nil },
+		"a clean build":        func(by *plan.AnsweredBy) { by.CleanBuild = true },
+		"no other harness":     func(by *plan.AnsweredBy) { *by = by.Resumed(); by.Harnesses = by.Harnesses[:1]; *by = by.Resumed() },
+		"no name":              func(by *plan.AnsweredBy) { by.RepliedAs = []string{} },
+		"a server":             func(by *plan.AnsweredBy) { by.MCPServers = []string{"files"} },
+		"another agent":        func(by *plan.AnsweredBy) { by.Agent = "swarm" },
+		"a declared name more": func(by *plan.AnsweredBy) { by.ServedAs = append(by.ServedAs, "x") },
+		"a name of words":      func(by *plan.AnsweredBy) { by.RepliedAs = []string{"the answer is 14"} },
+		"a harness of words":   func(by *plan.AnsweredBy) { by.Harnesses = append(by.Harnesses, trajectory.Harness{Version: "14"}) },
 	} {
 		pkg := memory(load(t, full.Path))
 		resign(t, pkg, runs.Key(), func(s *Statement) { forge(&s.Predicate.AnsweredBy) })

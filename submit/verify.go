@@ -11,6 +11,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -38,7 +39,7 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	}
 	m, planSHA256, key, err := ledger.ReadPlan(pkg)
 	if err == nil {
-		err = ledger.CheckSelection(m)
+		err = plan.CheckSelection(m)
 	}
 	if err != nil {
 		return nil, err
@@ -73,10 +74,10 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 		return nil, err
 	}
 	if run.ManifestSHA256 != planSHA256 {
-		return nil, changed(ledger.ManifestFile)
+		return nil, changed(plan.ManifestFile)
 	}
-	if digests[ledger.ConstitutionFile] != m.ConstitutionSHA256 {
-		return nil, changed(ledger.ConstitutionFile)
+	if digests[plan.ConstitutionFile] != m.ConstitutionSHA256 {
+		return nil, changed(plan.ConstitutionFile)
 	}
 	later, err := readRejudgments(pkg, run, digests)
 	if err != nil {

@@ -3,6 +3,7 @@ package submit
 import (
 	"bytes"
 	"errors"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -14,7 +15,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -48,8 +49,8 @@ func TestEveryBit(t *testing.T) {
 		t.Fatal(err)
 	}
 	blamed := map[string][]string{
-		ledger.ManifestFile: {ledger.ManifestFile, ledger.EnvelopeFile},
-		ledger.EnvelopeFile: {ledger.EnvelopeFile, ledger.ManifestFile},
+		plan.ManifestFile: {plan.ManifestFile, plan.EnvelopeFile},
+		plan.EnvelopeFile: {plan.EnvelopeFile, plan.ManifestFile},
 	}
 	for _, name := range Files() {
 		t.Run(name, func(t *testing.T) {
@@ -61,11 +62,11 @@ func TestEveryBit(t *testing.T) {
 			data := files[name]
 			ends, step := 0, 1
 			switch name {
-			case AttestationFile, BundleFile, ledger.EnvelopeFile:
+			case AttestationFile, BundleFile, plan.EnvelopeFile:
 				ends, step = 16, 9
 			case trajectory.JournalFile, ledger.TrajectoriesFile:
 				step = 27
-			case ledger.ManifestFile, ledger.ResultsFile, MetadataFile, ReadmeFile, audit.ReportFile:
+			case plan.ManifestFile, ledger.ResultsFile, MetadataFile, ReadmeFile, audit.ReportFile:
 				step = 9
 			}
 			switch {
@@ -144,8 +145,8 @@ func TestTampering(t *testing.T) {
 			p[AttestationFile].Data, p[BundleFile].Data = other[AttestationFile], other[BundleFile]
 		}, ReadmeFile, "is not what attestation.dsse.json signs"},
 		{"another run's plan", func(p fstest.MapFS) {
-			p[ledger.ManifestFile].Data, p[ledger.EnvelopeFile].Data = other[ledger.ManifestFile], other[ledger.EnvelopeFile]
-		}, ledger.EnvelopeFile, "is not what attestation.dsse.json signs"},
+			p[plan.ManifestFile].Data, p[plan.EnvelopeFile].Data = other[plan.ManifestFile], other[plan.EnvelopeFile]
+		}, plan.EnvelopeFile, "is not what attestation.dsse.json signs"},
 		{"signature stripped", edited(AttestationFile, func(s string) string {
 			return s[:strings.Index(s, `"signatures":[`)] + `"signatures":[]}`
 		}), AttestationFile, "0 signatures, not one"},
@@ -173,11 +174,11 @@ func TestTampering(t *testing.T) {
 			why  string
 		}{name + " removed", func(p fstest.MapFS) { delete(p, name) }, name, "is missing"})
 		same := bytes.Equal(unclean[name], files[name])
-		if same && name != ScorecardFile && name != ledger.ConstitutionFile { // the two cost the same, under the same rules
+		if same && name != ScorecardFile && name != plan.ConstitutionFile { // the two cost the same, under the same rules
 			t.Fatalf("%s is the same in both packages", name)
 		}
 		// Of the files that sign or are signed by twos, the other one is blamed.
-		if !slices.Contains([]string{ledger.ManifestFile, ledger.EnvelopeFile, BundleFile}, name) && !same {
+		if !slices.Contains([]string{plan.ManifestFile, plan.EnvelopeFile, BundleFile}, name) && !same {
 			tests = append(tests, struct {
 				name string
 				edit func(pkg fstest.MapFS)
@@ -397,7 +398,7 @@ type swapped struct {
 }
 
 func (s swapped) Open(name string) (fs.File, error) {
-	if name == ledger.ManifestFile {
+	if name == plan.ManifestFile {
 		*s.opens++
 	}
 	if *s.opens > 2 {

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -219,14 +219,14 @@ func TestPackageAttacks(t *testing.T) {
 		}, "attestation.dsse.json: not the canonical JSON of its type"},
 		{"a key id of another alphabet", "", func(e edits) { e.replace(submit.AttestationFile, mine.Public().ID(), "\u202e\u009b") },
 			`attestation.dsse.json: signed by "\u202e\u009b", not by ` + mine.Public().ID()},
-		{"the plan's envelope as attestation", "", func(e edits) { e.write(submit.AttestationFile, e.read(ledger.EnvelopeFile)) },
-			`attestation.dsse.json: payload type is "` + ledger.ManifestType + `", not "` + submit.PayloadType + `"`},
+		{"the plan's envelope as attestation", "", func(e edits) { e.write(submit.AttestationFile, e.read(plan.EnvelopeFile)) },
+			`attestation.dsse.json: payload type is "` + plan.ManifestType + `", not "` + submit.PayloadType + `"`},
 		{"the statement signed as another type", "", func(e edits) {
 			payload, err := sign.Unseal(e.read(submit.AttestationFile), submit.PayloadType, mine.Public())
 			e.must(err)
 			e.envelope(mine, "text/plain", payload)
 		}, `attestation.dsse.json: payload type is "text/plain", not "` + submit.PayloadType + `"`},
-		{"the plan signed as a statement", "", func(e edits) { e.envelope(mine, submit.PayloadType, e.read(ledger.ManifestFile)) }, "attestation.dsse.json: its statement is not the canonical JSON of its type"},
+		{"the plan signed as a statement", "", func(e edits) { e.envelope(mine, submit.PayloadType, e.read(plan.ManifestFile)) }, "attestation.dsse.json: its statement is not the canonical JSON of its type"},
 		{"a key shipped along", "", func(e edits) { e.write("key.pub", []byte(theirs.Public().Line())) }, "key.pub: is not part of a package"},
 		{"results in another order, signed by the run's key", "", func(e edits) {
 			lines := slices.Collect(bytes.Lines(e.read("results.jsonl")))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -128,7 +129,7 @@ func (a *app) finishedRun(path string) (*ledger.Run, error) {
 // planDifferences says in what two plans differ, but for what each run has of its
 // own. Salts differ in any two: of two commitments to gold answers, and of two
 // digests of a question, nothing else is known.
-func planDifferences(a, b ledger.Manifest) ([]string, error) {
+func planDifferences(a, b plan.Plan) ([]string, error) {
 	b.RunID, b.Created, b.SigningKey, b.Harness = a.RunID, a.Created, a.SigningKey, a.Harness
 	if a.Scored() == b.Scored() {
 		b.GoldCommitment = a.GoldCommitment

@@ -4,38 +4,38 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 )
 
 // TestPlanDifferences: what each run has of its own makes no other plan, all else does.
 func TestPlanDifferences(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*ledger.Manifest)
+		change func(*plan.Plan)
 		want   string
 	}{
-		{"nothing", func(*ledger.Manifest) {}, ""},
-		{"the id", func(m *ledger.Manifest) { m.RunID = "r2" }, ""},
-		{"the time", func(m *ledger.Manifest) { m.Created = "2032-01-01T00:00:00.000Z" }, ""},
-		{"the key", func(m *ledger.Manifest) { m.SigningKey = "another" }, ""},
-		{"the program", func(m *ledger.Manifest) { m.Harness.Version, m.Harness.Dirty = "9", true }, ""},
-		{"the salt", func(m *ledger.Manifest) { m.GoldCommitment = "sha256:other" }, ""},
-		{"the salt of a question", func(m *ledger.Manifest) {
-			m.Tasks = []ledger.PlannedTask{{TaskID: "a", QuestionSHA256: "sha256:other"}}
+		{"nothing", func(*plan.Plan) {}, ""},
+		{"the id", func(m *plan.Plan) { m.RunID = "r2" }, ""},
+		{"the time", func(m *plan.Plan) { m.Created = "2032-01-01T00:00:00.000Z" }, ""},
+		{"the key", func(m *plan.Plan) { m.SigningKey = "another" }, ""},
+		{"the program", func(m *plan.Plan) { m.Harness.Version, m.Harness.Dirty = "9", true }, ""},
+		{"the salt", func(m *plan.Plan) { m.GoldCommitment = "sha256:other" }, ""},
+		{"the salt of a question", func(m *plan.Plan) {
+			m.Tasks = []plan.PlannedTask{{TaskID: "a", QuestionSHA256: "sha256:other"}}
 		}, ""},
-		{"whether there is gold", func(m *ledger.Manifest) { m.GoldCommitment = "" }, "gold_commitment differs"},
-		{"the guidance", func(m *ledger.Manifest) { m.GuidanceHash = "g2" }, `guidance_hash was "g1", is "g2"`},
-		{"the model", func(m *ledger.Manifest) { m.Model.Name = "other" }, `model was {"name":"m"`},
-		{"the policy", func(m *ledger.Manifest) { m.PolicyHash = "p2" }, `policy_hash was "p1", is "p2"`},
-		{"a budget", func(m *ledger.Manifest) { m.Budgets.Turns = 3 }, "budgets was "},
-		{"what was approved", func(m *ledger.Manifest) { m.Approved = []string{"python"} }, "approved was "},
-		{"a task", func(m *ledger.Manifest) { m.Tasks = []ledger.PlannedTask{{TaskID: "b"}} }, "tasks was "},
+		{"whether there is gold", func(m *plan.Plan) { m.GoldCommitment = "" }, "gold_commitment differs"},
+		{"the guidance", func(m *plan.Plan) { m.GuidanceHash = "g2" }, `guidance_hash was "g1", is "g2"`},
+		{"the model", func(m *plan.Plan) { m.Model.Name = "other" }, `model was {"name":"m"`},
+		{"the policy", func(m *plan.Plan) { m.PolicyHash = "p2" }, `policy_hash was "p1", is "p2"`},
+		{"a budget", func(m *plan.Plan) { m.Budgets.Turns = 3 }, "budgets was "},
+		{"what was approved", func(m *plan.Plan) { m.Approved = []string{"python"} }, "approved was "},
+		{"a task", func(m *plan.Plan) { m.Tasks = []plan.PlannedTask{{TaskID: "b"}} }, "tasks was "},
 	} {
-		plan := func() ledger.Manifest {
-			m := ledger.NewManifest()
+		plan := func() plan.Plan {
+			m := plan.New()
 			m.RunID, m.Created, m.SigningKey, m.GoldCommitment = "r1", "2031-01-01T00:00:00.000Z", "a key", "sha256:one"
 			m.Model.Name, m.GuidanceHash, m.PolicyHash = "m", "g1", "p1"
-			m.Tasks = []ledger.PlannedTask{{TaskID: "a"}}
+			m.Tasks = []plan.PlannedTask{{TaskID: "a"}}
 			return m
 		}
 		a, b := plan(), plan()

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/preflight"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -38,7 +38,7 @@ func (x *exam) notAsked(name, use string) (diagnosis, bool) {
 		return unlooked(name, use, "not asked: see settings"), true
 	case x.rehearsal:
 		return fine(name, use, "rehearsal: built-in, nothing to reach"), true
-	case mode == ledger.CassetteReplay:
+	case mode == plan.CassetteReplay:
 		return fine(name, use, "nobody is asked: answers are replayed from "+quoteArg(dir)), true
 	case x.noKey != nil:
 		return unlooked(name, use, "not asked: see model key"), true
@@ -96,7 +96,7 @@ func servedAs(asked, served string) string {
 // declared says of a reply by another name than the plan would declare that the
 // audit finds it.
 func (x *exam) declared(f diagnosis, planned, served string) diagnosis {
-	if served == "" || audit.Declares(ledger.ModelPlan{ServedAs: x.servedAs}, served, planned) {
+	if served == "" || audit.Declares(plan.ModelPlan{ServedAs: x.servedAs}, served, planned) {
 		return f
 	}
 	f.State, f.Detail = stateMissing, f.Detail+"; the audit takes that for another model"

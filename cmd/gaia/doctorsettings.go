@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -59,7 +59,7 @@ func (x *exam) settle(cmd *cobra.Command, file *settingsFile) error {
 // tellsSecret is why no plan would be made of what the user says in it, as far as
 // that is in sight.
 func (x *exam) tellsSecret() error {
-	m := ledger.Manifest{Policy: x.w.Policy.Canonical(), Model: ledger.ModelPlan{Name: x.model, ServedAs: x.servedAs}}
+	m := plan.Plan{Policy: x.w.Policy.Canonical(), Model: plan.ModelPlan{Name: x.model, ServedAs: x.servedAs}}
 	err := run.NoSecret(m, x.redactor(x.secrets()))
 	if secret := (*run.SecretError)(nil); errors.As(err, &secret) {
 		return tellsSecret(secret)
@@ -84,7 +84,7 @@ func (x *exam) reach() (err error) {
 	}
 	s := x.settings
 	s.runCost, s.noPreflight = "", false // of which nothing is kept to here
-	if mode, _, _ := s.tape(); mode == ledger.CassetteRecord {
+	if mode, _, _ := s.tape(); mode == plan.CassetteRecord {
 		s.cassette = "" // nothing is recorded here
 	}
 	return x.w.ask(s, s.baseURL, apiKey)
@@ -97,7 +97,7 @@ func (x *exam) taped() error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(dir); mode == ledger.CassetteRecord && errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(dir); mode == plan.CassetteRecord && errors.Is(err, fs.ErrNotExist) {
 		if err := roomy(dir); err != nil {
 			return usage(anotherTape, "--cassette %s: %v", x.cassette, err)
 		}
@@ -146,7 +146,7 @@ func (x *exam) keyFinding(name, use string) diagnosis {
 	switch {
 	case x.noKey != nil:
 		return troubled(name, use, x.noKey, "set OPENAI_API_KEY")
-	case mode == ledger.CassetteReplay:
+	case mode == plan.CassetteReplay:
 		return fine(name, use, "none is needed: answers are replayed")
 	case x.getenv("OPENAI_API_KEY") == "":
 		return fine(name, use, "OPENAI_API_KEY is not set; an endpoint on this machine may want none")

@@ -8,33 +8,33 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
 )
 
 // dryPlan is what run --dry-run prints with --json: what would be planned, and
 // what it is estimated to cost.
 type dryPlan struct {
-	Budgets       ledger.Budgets            `json:"budgets"`
-	Cassette      string                    `json:"cassette,omitzero"`
-	Concurrency   string                    `json:"concurrency"`
-	Dataset       ledger.Dataset            `json:"dataset"`
-	DryRun        bool                      `json:"dry_run"` // always true
-	Estimate      estimate                  `json:"estimate"`
-	Evidence      string                    `json:"evidence"`
-	Judge         string                    `json:"judge,omitzero"`
-	Model         ledger.ModelPlan          `json:"model"`
-	PolicyHash    string                    `json:"policy_hash"`
-	PolicyMode    string                    `json:"policy_mode"`
-	PricesSHA256  string                    `json:"prices_sha256"`
-	Rehearsal     bool                      `json:"rehearsal,omitzero"`
-	Search        *ledger.SearchPlan        `json:"search,omitzero"`
-	SubmitIntent  bool                      `json:"submit_intent"`
-	Tasks         []ledger.PlannedTask      `json:"tasks"`
-	Tools         []string                  `json:"tools"`
-	Transcription *ledger.TranscriptionPlan `json:"transcription,omitzero"`
-	Vision        *ledger.VisionPlan        `json:"vision,omitzero"`
-	Voting        ledger.VotingPlan         `json:"voting"`
+	Budgets       plan.Budgets            `json:"budgets"`
+	Cassette      string                  `json:"cassette,omitzero"`
+	Concurrency   string                  `json:"concurrency"`
+	Dataset       plan.Dataset            `json:"dataset"`
+	DryRun        bool                    `json:"dry_run"` // always true
+	Estimate      estimate                `json:"estimate"`
+	Evidence      string                  `json:"evidence"`
+	Judge         string                  `json:"judge,omitzero"`
+	Model         plan.ModelPlan          `json:"model"`
+	PolicyHash    string                  `json:"policy_hash"`
+	PolicyMode    string                  `json:"policy_mode"`
+	PricesSHA256  string                  `json:"prices_sha256"`
+	Rehearsal     bool                    `json:"rehearsal,omitzero"`
+	Search        *plan.SearchPlan        `json:"search,omitzero"`
+	SubmitIntent  bool                    `json:"submit_intent"`
+	Tasks         []plan.PlannedTask      `json:"tasks"`
+	Tools         []string                `json:"tools"`
+	Transcription *plan.TranscriptionPlan `json:"transcription,omitzero"`
+	Vision        *plan.VisionPlan        `json:"vision,omitzero"`
+	Voting        plan.VotingPlan         `json:"voting"`
 }
 
 // dryRun plans a run as it would be planned, and prints that with an estimate.
@@ -92,7 +92,7 @@ func (a *app) dryRun(ctx context.Context, s settings, c runCall) error {
 }
 
 // likeJudge is a planned judge with the cache of another.
-func likeJudge(now, old *ledger.JudgePlan) *ledger.JudgePlan {
+func likeJudge(now, old *plan.JudgePlan) *plan.JudgePlan {
 	if now == nil || old == nil {
 		return now
 	}
@@ -103,8 +103,8 @@ func likeJudge(now, old *ledger.JudgePlan) *ledger.JudgePlan {
 
 // likeAttachments returns the tasks now with the digests that an earlier plan has
 // of their attachments, which a dry run does not read.
-func likeAttachments(now, old []ledger.PlannedTask) []ledger.PlannedTask {
-	digests := make(map[string]ledger.PlannedTask, len(old))
+func likeAttachments(now, old []plan.PlannedTask) []plan.PlannedTask {
+	digests := make(map[string]plan.PlannedTask, len(old))
 	for _, t := range old {
 		digests[t.TaskID] = t
 	}
@@ -117,7 +117,7 @@ func likeAttachments(now, old []ledger.PlannedTask) []ledger.PlannedTask {
 	return now
 }
 
-func (a *app) printDryRun(m ledger.Manifest, p dryPlan) error {
+func (a *app) printDryRun(m plan.Plan, p dryPlan) error {
 	rows := [][2]string{{"dry run", "nothing was asked of a model, and nothing was made"}}
 	if p.Rehearsal {
 		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
@@ -153,7 +153,7 @@ func (a *app) printDryRun(m ledger.Manifest, p dryPlan) error {
 	return a.printRows(append(rows, p.Estimate.rows()...))
 }
 
-func modelRow(m ledger.ModelPlan) string {
+func modelRow(m plan.ModelPlan) string {
 	parts := []string{m.Name + " at " + m.Origin}
 	if len(m.ServedAs) > 0 {
 		parts = append(parts, "served as "+strings.Join(m.ServedAs, " or "))
@@ -177,7 +177,7 @@ func modelRow(m ledger.ModelPlan) string {
 }
 
 // budgetRow says what bounds an attempt, and what the run.
-func budgetRow(b ledger.Budgets) string {
+func budgetRow(b plan.Budgets) string {
 	parts := []string{counted(b.Turns, "turn")}
 	if b.ToolCalls > 0 {
 		parts = append(parts, counted(b.ToolCalls, "tool call"))

@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -71,7 +72,7 @@ func TestDryRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(out, &plan); err != nil || !plan.DryRun || len(plan.Tasks) != 14 || plan.Estimate.CostMicroUSD == nil || *plan.Estimate.CostMicroUSD != 8199588 ||
-		plan.Voting.Rule != ledger.VoteMajority || plan.Cassette != ledger.CassetteRecord || !plan.Estimate.Tokens.Assumed {
+		plan.Voting.Rule != planpkg.VoteMajority || plan.Cassette != planpkg.CassetteRecord || !plan.Estimate.Tokens.Assumed {
 		t.Errorf("%v, %+v", err, plan)
 	}
 	if out := p.want(exitOK, args...); strings.Contains(out, "is above --max-cost") { // at OpenAI's, without a key
@@ -100,10 +101,10 @@ func TestDryRun(t *testing.T) {
 // TestEstimateIsMeasured: finished runs of the same model and judge are what an
 // estimate rests on, rehearsals only for a rehearsal.
 func TestEstimateIsMeasured(t *testing.T) {
-	plan := func(rehearsal bool) ledger.Manifest {
-		m := ledger.NewManifest()
-		m.Model.Name, m.Judge, m.Rehearsal = "gpt-4o", &ledger.JudgePlan{Model: "gpt-4o-mini"}, rehearsal
-		m.Tasks, m.Voting.Attempts = make([]ledger.PlannedTask, 4), 5
+	plan := func(rehearsal bool) planpkg.Plan {
+		m := planpkg.New()
+		m.Model.Name, m.Judge, m.Rehearsal = "gpt-4o", &planpkg.JudgePlan{Model: "gpt-4o-mini"}, rehearsal
+		m.Tasks, m.Voting.Attempts = make([]planpkg.PlannedTask, 4), 5
 		return m
 	}
 	summary := func(change func(*ledger.Summary)) ledger.Summary {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/preflight"
 	"github.com/gaia-harness/gaia/internal/run"
@@ -80,7 +80,7 @@ func (w *world) bounded(s settings, base *url.URL) error {
 
 // keyed refuses to ask an endpoint elsewhere without a key.
 func (s settings) keyed(base *url.URL, apiKey string) error {
-	if mode, _, _ := s.tape(); apiKey == "" && !s.dry && mode != ledger.CassetteReplay && !isLocal(base.Hostname()) {
+	if mode, _, _ := s.tape(); apiKey == "" && !s.dry && mode != plan.CassetteReplay && !isLocal(base.Hostname()) {
 		return noKeyFor(base)
 	}
 	return nil
@@ -135,13 +135,13 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 	if w.Cassette, _, err = s.tape(); err != nil {
 		return err
 	}
-	live := config                                     // without a cassette
-	if !s.dry || w.Cassette == ledger.CassetteReplay { // which makes nothing
+	live := config                                   // without a cassette
+	if !s.dry || w.Cassette == plan.CassetteReplay { // which makes nothing
 		if config.Transport, err = s.transport(); err != nil {
 			return err
 		}
 	}
-	if w.Cassette == ledger.CassetteReplay {
+	if w.Cassette == plan.CassetteReplay {
 		config.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() } // nobody asks to be left alone
 	}
 	origin, client := originOf(baseURL), llm.New(config)
@@ -157,7 +157,7 @@ func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
 	if s.judge != "" {
 		w.Judge = judgeAt(config, s.judge, baseURL)
 	}
-	if !s.noPreflight && w.Cassette != ledger.CassetteReplay {
+	if !s.noPreflight && w.Cassette != plan.CassetteReplay {
 		w.Preflight = w.advance(s, live, baseURL)
 	}
 	return nil
@@ -208,15 +208,15 @@ func (s settings) transport() (carrier http.RoundTripper, err error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case mode == ledger.CassetteRecord && s.resumed:
+	case mode == plan.CassetteRecord && s.resumed:
 		carrier, err = llm.ContinueRecorder(dir, nil)
-	case mode == ledger.CassetteRecord:
+	case mode == plan.CassetteRecord:
 		carrier, err = llm.NewRecorder(dir, nil)
-	case mode == ledger.CassetteReplay:
+	case mode == plan.CassetteReplay:
 		carrier, err = llm.NewPlayer(dir)
 	}
 	if errors.Is(err, llm.ErrRecorded) {
-		return nil, usage("record to another directory, or have the answers from there with --cassette "+quoteArg(ledger.CassetteReplay+":"+dir), "--cassette %s: %v", s.cassette, err)
+		return nil, usage("record to another directory, or have the answers from there with --cassette "+quoteArg(plan.CassetteReplay+":"+dir), "--cassette %s: %v", s.cassette, err)
 	}
 	if err != nil {
 		hint := anotherTape

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -15,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 )
 
 // offlineTasks are built-in tasks that need no web.
@@ -261,7 +262,7 @@ func TestReplay(t *testing.T) {
 	if out := p.want(exitOK, "verify", p.newest()); !strings.Contains(unaligned(out), "\nreplay the answers come from a cassette; no model was asked\n") {
 		t.Errorf("verify says:\n%s", out)
 	}
-	if m := p.plan(p.newest()); m.Cassette != ledger.CassetteReplay {
+	if m := p.plan(p.newest()); m.Cassette != plan.CassetteReplay {
 		t.Errorf("the plan has %q", m.Cassette)
 	}
 	second, err := os.ReadFile(filepath.Join(p.newest(), ledger.ResultsFile))

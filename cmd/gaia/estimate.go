@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -45,7 +46,7 @@ type usageFound struct {
 // usageUnder adds up what the finished runs under a directory took whose model
 // is the plan's. A rehearsal says nothing of a run, nor a run of a rehearsal.
 // unread counts the summaries that could not be read.
-func usageUnder(out string, m ledger.Manifest) (found usageFound, unread int, err error) {
+func usageUnder(out string, m plan.Plan) (found usageFound, unread int, err error) {
 	entries, err := os.ReadDir(out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return found, 0, fmt.Errorf("reading the directory for runs: %w", err)
@@ -70,7 +71,7 @@ func usageUnder(out string, m ledger.Manifest) (found usageFound, unread int, er
 	return found, unread, nil
 }
 
-func (f *usageFound) add(s ledger.Summary, m ledger.Manifest) {
+func (f *usageFound) add(s ledger.Summary, m plan.Plan) {
 	if s.Rehearsal != m.Rehearsal {
 		return
 	}
@@ -118,7 +119,7 @@ type perAnswer struct {
 	Tasks   int   `json:"tasks,omitzero"`
 }
 
-func newEstimate(m ledger.Manifest, found usageFound, prices llm.Prices) estimate {
+func newEstimate(m plan.Plan, found usageFound, prices llm.Prices) estimate {
 	e := estimate{Attempts: len(m.Tasks) * m.Voting.Attempts, Tokens: perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}}
 	if n := int64(found.attempts); n > 0 {
 		e.Tokens = perAnswer{Cached: found.tokens.Cached / n, In: found.tokens.In / n, Out: found.tokens.Out / n, Of: found.attempts, Runs: found.runs, Tasks: found.tasks}

@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/submit"
@@ -196,7 +196,7 @@ func (a *app) noticeExport(s export.Source) {
 	if m.Rehearsal {
 		fmt.Fprintf(a.stderr, "gaia: rehearsal: %s\n", rehearsalNote)
 	}
-	if m.Cassette == ledger.CassetteReplay {
+	if m.Cassette == plan.CassetteReplay {
 		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", replayNote)
 	}
 	if why := unsubmittable(s.Run); why != "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/visible"
@@ -201,7 +202,7 @@ func incomplete(dir string, found *ledger.Run) error {
 }
 
 // unplanned is the flags for what a run needs and its plan does not hold.
-func unplanned(m ledger.Manifest) (flags string) {
+func unplanned(m plan.Plan) (flags string) {
 	if m.Rehearsal {
 		return ""
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/spf13/cobra"
 )
 
@@ -86,7 +86,7 @@ func (s *settings) addRateFlags(cmd *cobra.Command) {
 	f.StringVar(&s.onLost, "on-unsubmittable", goOn, `when evidence cannot be recorded, or a run with --submit-intent turns out unfit for it: "continue", results marked, or "stop", to be resumed`)
 	completeFixed(cmd, "concurrency", autoConcurrency)
 	completeFixed(cmd, "on-unsubmittable", goOn, stopRun)
-	completeWith(cmd, "cassette", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, ledger.CassetteRecord+":", ledger.CassetteReplay+":")
+	completeWith(cmd, "cassette", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, plan.CassetteRecord+":", plan.CassetteReplay+":")
 }
 
 // check refuses settings no run can have.
@@ -109,7 +109,7 @@ func (s settings) check() error {
 		return usage(`give "auto", "on" or "off"`, "--images is %q", s.images)
 	case s.maxTurns < 1:
 		return usage("", "--max-turns is %d, which leaves no turn", s.maxTurns)
-	case s.attempts < 1 || s.attempts > ledger.MaxVotingAttempts:
+	case s.attempts < 1 || s.attempts > plan.MaxVotingAttempts:
 		return usage("give a number from 1 to 100; 1 is no vote", "--voting-attempts is %d", s.attempts)
 	case s.taskTime < 0 || s.taskTime > maxTaskTime || s.taskTime > 0 && s.taskTime < time.Second:
 		return usage("give a time from 1s to 168h, such as 15m, or leave it out", "--max-task-time is %s", s.taskTime)
@@ -159,7 +159,7 @@ func (s settings) checkGoing() error {
 		return err
 	}
 	mode, _, err := s.tape()
-	if err == nil && mode == ledger.CassetteReplay && s.submitIntent {
+	if err == nil && mode == plan.CassetteReplay && s.submitIntent {
 		err = usage("leave out --submit-intent, or ask the model itself", "--cassette %s asks no model, so such a run cannot be submitted", s.cassette)
 	}
 	return err
@@ -190,7 +190,7 @@ func (s settings) tape() (mode, dir string, err error) {
 		return "", "", nil
 	}
 	mode, dir, _ = strings.Cut(s.cassette, ":")
-	if mode != ledger.CassetteRecord && mode != ledger.CassetteReplay || dir == "" {
+	if mode != plan.CassetteRecord && mode != plan.CassetteReplay || dir == "" {
 		return "", "", usage("give record:DIR or replay:DIR", "--cassette is %q", s.cassette)
 	}
 	return mode, dir, nil
@@ -220,11 +220,11 @@ func (s *settings) evidenceOf(record, bodies bool) error {
 	case !record && bodies:
 		return usage("leave one of them out", "--evidence-full-bodies keeps what --record-evidence=false leaves out")
 	case !record:
-		s.evidence = ledger.EvidenceHashes
+		s.evidence = plan.EvidenceHashes
 	case bodies:
-		s.evidence = ledger.EvidenceBodies
+		s.evidence = plan.EvidenceBodies
 	default:
-		s.evidence = ledger.EvidenceHeads
+		s.evidence = plan.EvidenceHeads
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -331,7 +332,7 @@ func (b *bench) judge(says bool) {
 	run, err := ledger.Verify(os.DirFS(b.path("run")), ledger.Options{})
 	b.must(err)
 	digest := sign.Digest([]byte("x"))
-	plan := ledger.JudgePlan{Battery: judge.BatteryDigest(), Endpoint: digest, Model: "another-judge", Origin: "https://judge.example", Prompt: "judge.v1", PromptSHA256: digest}
+	plan := plan.JudgePlan{Battery: judge.BatteryDigest(), Endpoint: digest, Model: "another-judge", Origin: "https://judge.example", Prompt: "judge.v1", PromptSHA256: digest}
 	n := len(judge.Battery())
 	battery := trajectory.JudgeBattery{CostMicroUSD: new(int64(n)), Model: plan.Model, Prompt: plan.Prompt, Put: n, SHA256: plan.Battery, TokensIn: int64(n), TokensOut: int64(n), Tries: n, Withstood: true}
 	var verdicts []audit.LaterVerdict

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -30,7 +31,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 		documented(t, name, row(t, doc, "| `"+name+"` | `type`"), reflect.TypeOf(step), "messages", "error", "model", "urls", "probes")
 	}
 	documented(t, "probes", paragraph(t, doc, "**Probes** "), reflect.TypeFor[trajectory.Probes]())
-	documented(t, "manifest", chapter(t, doc, "## `manifest.json`"), reflect.TypeFor[ledger.Manifest]())
+	documented(t, "manifest", chapter(t, doc, "## `manifest.json`"), reflect.TypeFor[plan.Plan]())
 	documented(t, "trajectory", chapter(t, doc, "### `trajectories.jsonl`"), reflect.TypeFor[ledger.Trajectory]())
 	documented(t, "result", chapter(t, doc, "### `results.jsonl`"), reflect.TypeFor[ledger.Result](), "tokens")
 	documented(t, "report", chapter(t, doc, "### `audit-report.json`"), reflect.TypeFor[audit.Report]())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/selection"
 	"github.com/gaia-harness/gaia/loader"
@@ -19,7 +20,7 @@ import (
 // plan's revision, and returns the gold answers of the plan's tasks; nil for a plan
 // without gold answers. A difference is a *trajectory.Fault that names the dataset's
 // metadata file or the plan. Attachments that cannot be read are an error.
-func (a *app) goldFor(ctx context.Context, source string, m ledger.Manifest) (*audit.Gold, error) {
+func (a *app) goldFor(ctx context.Context, source string, m plan.Plan) (*audit.Gold, error) {
 	set, gold, err := a.plannedSplit(ctx, source, m.Dataset)
 	if err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ type loadedSplit struct {
 
 // plannedSplit loads the whole split that a plan names, once for several plans. Its
 // metadata file must have the plan's digest.
-func (a *app) plannedSplit(ctx context.Context, source string, d ledger.Dataset) (loader.Set, loader.Gold, error) {
+func (a *app) plannedSplit(ctx context.Context, source string, d plan.Dataset) (loader.Set, loader.Gold, error) {
 	t := taskFlags{source: source, split: d.Split}
 	if source == "" {
 		return loader.Set{}, loader.Gold{}, emptyFlag("gold")
@@ -84,7 +85,7 @@ func (a *app) plannedSplit(ctx context.Context, source string, d ledger.Dataset)
 // ids and their order, levels, the selection, the other splits and the planned tasks
 // with their attachments. Of a public package's plan it compares ids and levels only,
 // not what the tasks ask.
-func (a *app) comparePlan(ctx context.Context, source string, m ledger.Manifest, set loader.Set, public bool) error {
+func (a *app) comparePlan(ctx context.Context, source string, m plan.Plan, set loader.Set, public bool) error {
 	differ := func(format string, args ...any) error { return differsFrom(set, source, format, args...) }
 	there := make(map[string]loader.Task, len(set.Tasks))
 	for _, t := range set.Tasks {
@@ -108,13 +109,13 @@ func (a *app) comparePlan(ctx context.Context, source string, m ledger.Manifest,
 		return differ("%s", what+" of")
 	}
 	for _, s := range set.Others {
-		planned := slices.IndexFunc(m.Splits, func(p ledger.SplitPlan) bool { return p.Name == string(s.Split) })
+		planned := slices.IndexFunc(m.Splits, func(p plan.SplitPlan) bool { return p.Name == string(s.Split) })
 		if planned < 0 && s.Split == loader.Test {
 			continue // the hub need not have given it to the run
 		}
-		if digest, err := ledger.IDsDigest(slices.Sorted(slices.Values(s.IDs))); err != nil {
+		if digest, err := plan.IDsDigest(slices.Sorted(slices.Values(s.IDs))); err != nil {
 			return err
-		} else if want := (ledger.SplitPlan{CarriedGold: s.CarriedGold, IDsSHA256: digest, Name: string(s.Split), Size: len(s.IDs)}); planned < 0 || m.Splits[planned] != want {
+		} else if want := (plan.SplitPlan{CarriedGold: s.CarriedGold, IDsSHA256: digest, Name: string(s.Split), Size: len(s.IDs)}); planned < 0 || m.Splits[planned] != want {
 			return differ("has another split %q beside", s.Split)
 		}
 	}
@@ -131,15 +132,15 @@ func (a *app) comparePlan(ctx context.Context, source string, m ledger.Manifest,
 
 // differsFrom is the error of a plan that differs from the dataset it names.
 func differsFrom(set loader.Set, source, format string, args ...any) error {
-	return fail(exitEvidence, trajectory.Faultf(ledger.ManifestFile, "%s %s of %s", fmt.Sprintf(format, args...), set.MetadataFile, source),
+	return fail(exitEvidence, trajectory.Faultf(plan.ManifestFile, "%s %s of %s", fmt.Sprintf(format, args...), set.MetadataFile, source),
 		"the plan names this file by its digest and differs from its content: ask the signer of the plan for the reason")
 }
 
 // ownSplitDiffers names in what the plan's own split differs from the loaded one;
 // "" if in nothing.
-func ownSplitDiffers(m ledger.Manifest, set loader.Set) string {
+func ownSplitDiffers(m plan.Plan, set loader.Set) string {
 	d := m.Dataset
-	switch own := slices.IndexFunc(m.Splits, func(p ledger.SplitPlan) bool { return p.Name == d.Split }); {
+	switch own := slices.IndexFunc(m.Splits, func(p plan.SplitPlan) bool { return p.Name == d.Split }); {
 	case !slices.Equal(m.SplitIDs, set.IDs):
 		return "has other split_ids"
 	case d.SplitSize != len(set.IDs):
@@ -151,8 +152,8 @@ func ownSplitDiffers(m ledger.Manifest, set loader.Set) string {
 	case own < 0:
 		return fmt.Sprintf("has another split %q", d.Split)
 	default:
-		digest, err := ledger.IDsDigest(slices.Sorted(slices.Values(set.IDs)))
-		if want := (ledger.SplitPlan{CarriedGold: set.CarriedGold, IDsSHA256: digest, Name: d.Split, Size: len(set.IDs)}); err != nil || m.Splits[own] != want {
+		digest, err := plan.IDsDigest(slices.Sorted(slices.Values(set.IDs)))
+		if want := (plan.SplitPlan{CarriedGold: set.CarriedGold, IDsSHA256: digest, Name: d.Split, Size: len(set.IDs)}); err != nil || m.Splits[own] != want {
 			return fmt.Sprintf("has another split %q", d.Split)
 		}
 	}
@@ -161,7 +162,7 @@ func ownSplitDiffers(m ledger.Manifest, set loader.Set) string {
 
 // selectionDiffers repeats the selection of a plan on the loaded split and says in
 // what the planned tasks differ; "" if in nothing.
-func selectionDiffers(m ledger.Manifest, set loader.Set) (string, error) {
+func selectionDiffers(m plan.Plan, set loader.Set) (string, error) {
 	f, err := selection.Parse(m.Dataset.Selection)
 	if err != nil {
 		return "", err
@@ -174,7 +175,7 @@ func selectionDiffers(m ledger.Manifest, set loader.Set) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	same := slices.EqualFunc(picked, m.Tasks, func(i int, t ledger.PlannedTask) bool { return all[i].ID == t.TaskID })
+	same := slices.EqualFunc(picked, m.Tasks, func(i int, t plan.PlannedTask) bool { return all[i].ID == t.TaskID })
 	if !same {
 		return fmt.Sprintf("has %d tasks that are not the %d of selection %q", len(m.Tasks), len(picked), m.Dataset.Selection), nil
 	}
@@ -183,7 +184,7 @@ func selectionDiffers(m ledger.Manifest, set loader.Set) (string, error) {
 
 // compareAttachments reads the attachments of the planned tasks, which fetches them
 // from a hub, and compares their sizes and digests with the plan's.
-func compareAttachments(ctx context.Context, m ledger.Manifest, set loader.Set, there map[string]loader.Task, differ func(string, ...any) error) error {
+func compareAttachments(ctx context.Context, m plan.Plan, set loader.Set, there map[string]loader.Task, differ func(string, ...any) error) error {
 	set.Tasks = nil
 	for _, p := range m.Tasks {
 		set.Tasks = append(set.Tasks, there[p.TaskID])
@@ -201,7 +202,7 @@ func compareAttachments(ctx context.Context, m ledger.Manifest, set loader.Set, 
 
 // differs names in what a planned task is not the one of the same id in the dataset,
 // "" if in nothing. Of a public package's task it compares the level only.
-func differs(planned ledger.PlannedTask, there loader.Task, public bool) string {
+func differs(planned plan.PlannedTask, there loader.Task, public bool) string {
 	switch {
 	case planned.Level != there.Level:
 		return "level"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -28,18 +29,18 @@ func TestGoldFor(t *testing.T) {
 	if err := set.HashAttachments(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	plan := ledger.Manifest{GoldCommitment: "of these", SplitIDs: set.IDs, Dataset: ledger.Dataset{CarriedGold: set.CarriedGold, Levels: set.Levels,
+	plan := planpkg.Plan{GoldCommitment: "of these", SplitIDs: set.IDs, Dataset: planpkg.Dataset{CarriedGold: set.CarriedGold, Levels: set.Levels,
 		MetadataSHA256: set.Digest, Name: "harbour", Revision: "2", Selection: "all", Split: "validation", SplitSize: len(set.IDs)}}
 	for _, s := range append(set.Others, loader.Other{Split: set.Split, IDs: set.IDs, CarriedGold: set.CarriedGold}) {
-		digest, err := ledger.IDsDigest(slices.Sorted(slices.Values(s.IDs)))
+		digest, err := planpkg.IDsDigest(slices.Sorted(slices.Values(s.IDs)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan.Splits = append(plan.Splits, ledger.SplitPlan{CarriedGold: s.CarriedGold, IDsSHA256: digest, Name: string(s.Split), Size: len(s.IDs)})
+		plan.Splits = append(plan.Splits, planpkg.SplitPlan{CarriedGold: s.CarriedGold, IDsSHA256: digest, Name: string(s.Split), Size: len(s.IDs)})
 	}
 	attached := -1
 	for i, task := range set.Tasks {
-		plan.Tasks = append(plan.Tasks, ledger.PlannedTask{FileBytes: task.Bytes, FileName: task.FileName, FileSHA256: task.SHA256, Level: task.Level,
+		plan.Tasks = append(plan.Tasks, planpkg.PlannedTask{FileBytes: task.Bytes, FileName: task.FileName, FileSHA256: task.SHA256, Level: task.Level,
 			TaskID: task.ID})
 		if task.FileName != "" {
 			attached = i
@@ -52,31 +53,31 @@ func TestGoldFor(t *testing.T) {
 	id := plan.Tasks[1].TaskID
 	for _, tt := range []struct {
 		name            string
-		change          func(*ledger.Manifest)
+		change          func(*planpkg.Plan)
 		file, why, hint string
 	}{
-		{"the plan's", func(*ledger.Manifest) {}, "", "", ""},
-		{"another file", func(m *ledger.Manifest) { m.Dataset.MetadataSHA256 = sign.Digest(nil) }, set.MetadataFile, "of fixtures is " + set.Digest, `give the dataset that the run was planned from: "harbour" at revision "2"`},
-		{"a task that is not there", func(m *ledger.Manifest) { m.Tasks[1].TaskID = "fab1e9ff" }, ledger.ManifestFile, `plans task "fab1e9ff", which is not in `, "ask the signer"},
-		{"another level", func(m *ledger.Manifest) { m.Tasks[1].Level++ }, ledger.ManifestFile, `has another level of task "` + id + `" than `, "ask the signer"},
-		{"another file name", func(m *ledger.Manifest) { m.Tasks[1].FileName += "x" }, ledger.ManifestFile, `has another file name of task "` + id + `" than `, "ask the signer"},
-		{"the first of two", func(m *ledger.Manifest) { m.Tasks[1].Level++; m.Tasks[2].FileName += "x" }, ledger.ManifestFile, `has another level of task "` + id + `" than `, "ask the signer"},
-		{"a task left out", func(m *ledger.Manifest) { m.Tasks = m.Tasks[1:] }, ledger.ManifestFile, `has 39 tasks that are not the 40 of selection "all" of `, "ask the signer"},
-		{"another sample", func(m *ledger.Manifest) { m.Dataset.Selection, m.Tasks = "sample=2 seed=7", m.Tasks[:2] }, ledger.ManifestFile, `has 2 tasks that are not the 2 of selection "sample=2 seed=7" of `, "ask the signer"},
-		{"tasks of a level, not all", func(m *ledger.Manifest) { m.Dataset.Selection, m.Tasks = "level=1 limit=2", m.Tasks[2:4] }, ledger.ManifestFile, `has 2 tasks that are not the 2 of selection "level=1 limit=2" of `, "ask the signer"},
-		{"an unknown label", func(m *ledger.Manifest) { m.Dataset.Selection = "the hard ones" }, ledger.ManifestFile, `has tasks that selection "the hard ones" does not give`, "ask the signer"},
-		{"a split that was cut", func(m *ledger.Manifest) { m.SplitIDs = m.SplitIDs[:3] }, ledger.ManifestFile, "has other split_ids than ", "ask the signer"},
-		{"another order", func(m *ledger.Manifest) { slices.Reverse(m.SplitIDs) }, ledger.ManifestFile, "has other split_ids than ", "ask the signer"},
-		{"another size", func(m *ledger.Manifest) { m.Dataset.SplitSize-- }, ledger.ManifestFile, "has another split_size (39, not 40) than ", "ask the signer"},
-		{"other levels", func(m *ledger.Manifest) { m.Dataset.Levels[0]--; m.Dataset.Levels[1]++ }, ledger.ManifestFile, "has other levels ([13 18 9], not [14 17 9]) than ", "ask the signer"},
-		{"answers that it did not carry", func(m *ledger.Manifest) { m.Dataset.CarriedGold = false }, ledger.ManifestFile, "has another carried_gold than ", "ask the signer"},
-		{"another digest of the split", func(m *ledger.Manifest) { m.Splits[own].IDsSHA256 = m.Splits[0].IDsSHA256 }, ledger.ManifestFile, `has another split "validation" than `, "ask the signer"},
-		{"without the split", func(m *ledger.Manifest) { m.Splits = m.Splits[:own] }, ledger.ManifestFile, `has another split "validation" than `, "ask the signer"},
-		{"another split beside it", func(m *ledger.Manifest) { m.Splits[0].Size++ }, ledger.ManifestFile, `has another split "test" beside `, "ask the signer"},
-		{"another attachment", func(m *ledger.Manifest) { m.Tasks[attached].FileSHA256 = sign.Digest(nil) }, ledger.ManifestFile, `has another attachment of task "` + with + `"`, "ask the signer"},
-		{"an attachment of another size", func(m *ledger.Manifest) { m.Tasks[attached].FileBytes++ }, ledger.ManifestFile, `has another attachment of task "` + with + `"`, "ask the signer"},
-		{"no digest of an attachment", func(m *ledger.Manifest) { m.Tasks[attached].FileSHA256, m.Tasks[attached].FileBytes = "", 0 }, ledger.ManifestFile, `has another attachment of task "` + with + `"`, "ask the signer"},
-		{"unscored, and a split that was cut", func(m *ledger.Manifest) { m.GoldCommitment, m.SplitIDs = "", m.SplitIDs[:3] }, ledger.ManifestFile, "has other split_ids than ", "ask the signer"},
+		{"the plan's", func(*planpkg.Plan) {}, "", "", ""},
+		{"another file", func(m *planpkg.Plan) { m.Dataset.MetadataSHA256 = sign.Digest(nil) }, set.MetadataFile, "of fixtures is " + set.Digest, `give the dataset that the run was planned from: "harbour" at revision "2"`},
+		{"a task that is not there", func(m *planpkg.Plan) { m.Tasks[1].TaskID = "fab1e9ff" }, planpkg.ManifestFile, `plans task "fab1e9ff", which is not in `, "ask the signer"},
+		{"another level", func(m *planpkg.Plan) { m.Tasks[1].Level++ }, planpkg.ManifestFile, `has another level of task "` + id + `" than `, "ask the signer"},
+		{"another file name", func(m *planpkg.Plan) { m.Tasks[1].FileName += "x" }, planpkg.ManifestFile, `has another file name of task "` + id + `" than `, "ask the signer"},
+		{"the first of two", func(m *planpkg.Plan) { m.Tasks[1].Level++; m.Tasks[2].FileName += "x" }, planpkg.ManifestFile, `has another level of task "` + id + `" than `, "ask the signer"},
+		{"a task left out", func(m *planpkg.Plan) { m.Tasks = m.Tasks[1:] }, planpkg.ManifestFile, `has 39 tasks that are not the 40 of selection "all" of `, "ask the signer"},
+		{"another sample", func(m *planpkg.Plan) { m.Dataset.Selection, m.Tasks = "sample=2 seed=7", m.Tasks[:2] }, planpkg.ManifestFile, `has 2 tasks that are not the 2 of selection "sample=2 seed=7" of `, "ask the signer"},
+		{"tasks of a level, not all", func(m *planpkg.Plan) { m.Dataset.Selection, m.Tasks = "level=1 limit=2", m.Tasks[2:4] }, planpkg.ManifestFile, `has 2 tasks that are not the 2 of selection "level=1 limit=2" of `, "ask the signer"},
+		{"an unknown label", func(m *planpkg.Plan) { m.Dataset.Selection = "the hard ones" }, planpkg.ManifestFile, `has tasks that selection "the hard ones" does not give`, "ask the signer"},
+		{"a split that was cut", func(m *planpkg.Plan) { m.SplitIDs = m.SplitIDs[:3] }, planpkg.ManifestFile, "has other split_ids than ", "ask the signer"},
+		{"another order", func(m *planpkg.Plan) { slices.Reverse(m.SplitIDs) }, planpkg.ManifestFile, "has other split_ids than ", "ask the signer"},
+		{"another size", func(m *planpkg.Plan) { m.Dataset.SplitSize-- }, planpkg.ManifestFile, "has another split_size (39, not 40) than ", "ask the signer"},
+		{"other levels", func(m *planpkg.Plan) { m.Dataset.Levels[0]--; m.Dataset.Levels[1]++ }, planpkg.ManifestFile, "has other levels ([13 18 9], not [14 17 9]) than ", "ask the signer"},
+		{"answers that it did not carry", func(m *planpkg.Plan) { m.Dataset.CarriedGold = false }, planpkg.ManifestFile, "has another carried_gold than ", "ask the signer"},
+		{"another digest of the split", func(m *planpkg.Plan) { m.Splits[own].IDsSHA256 = m.Splits[0].IDsSHA256 }, planpkg.ManifestFile, `has another split "validation" than `, "ask the signer"},
+		{"without the split", func(m *planpkg.Plan) { m.Splits = m.Splits[:own] }, planpkg.ManifestFile, `has another split "validation" than `, "ask the signer"},
+		{"another split beside it", func(m *planpkg.Plan) { m.Splits[0].Size++ }, planpkg.ManifestFile, `has another split "test" beside `, "ask the signer"},
+		{"another attachment", func(m *planpkg.Plan) { m.Tasks[attached].FileSHA256 = sign.Digest(nil) }, planpkg.ManifestFile, `has another attachment of task "` + with + `"`, "ask the signer"},
+		{"an attachment of another size", func(m *planpkg.Plan) { m.Tasks[attached].FileBytes++ }, planpkg.ManifestFile, `has another attachment of task "` + with + `"`, "ask the signer"},
+		{"no digest of an attachment", func(m *planpkg.Plan) { m.Tasks[attached].FileSHA256, m.Tasks[attached].FileBytes = "", 0 }, planpkg.ManifestFile, `has another attachment of task "` + with + `"`, "ask the signer"},
+		{"unscored, and a split that was cut", func(m *planpkg.Plan) { m.GoldCommitment, m.SplitIDs = "", m.SplitIDs[:3] }, planpkg.ManifestFile, "has other split_ids than ", "ask the signer"},
 	} {
 		m := plan
 		m.Tasks, m.Splits, m.SplitIDs = slices.Clone(plan.Tasks), slices.Clone(plan.Splits), slices.Clone(plan.SplitIDs)
@@ -106,11 +107,11 @@ func TestCompareQuestions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := ledger.NewManifest()
-	m.Dataset = ledger.Dataset{MetadataSHA256: set.Digest, Name: set.Dataset, Split: "validation"}
+	m := planpkg.New()
+	m.Dataset = planpkg.Dataset{MetadataSHA256: set.Digest, Name: set.Dataset, Split: "validation"}
 	secret := strings.Repeat("c4", 32)
 	for _, task := range set.Tasks {
-		p := ledger.PlannedTask{TaskID: task.ID}
+		p := planpkg.PlannedTask{TaskID: task.ID}
 		if err := p.SaltQuestion(secret, task.Question); err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +119,7 @@ func TestCompareQuestions(t *testing.T) {
 	}
 	f := ledger.NewFold(m, "", nil)
 	for _, task := range f.Tasks {
-		salt, err := ledger.TaskSalt(secret, task.Plan.TaskID)
+		salt, err := planpkg.TaskSalt(secret, task.Plan.TaskID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +148,7 @@ func TestGoldForAttachments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := slices.IndexFunc(m.Tasks, func(task ledger.PlannedTask) bool { return task.FileName != "" })
+	at := slices.IndexFunc(m.Tasks, func(task planpkg.PlannedTask) bool { return task.FileName != "" })
 	if at < 0 {
 		t.Fatal("no planned task has an attachment")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -232,7 +233,7 @@ func (a *app) laterVerdicts(c *judgeCheck, key sign.Key) (*judgecache.Cache, err
 // rejudged is what judge run prints with --json.
 type rejudged struct {
 	File      string              `json:"file"`
-	Judge     ledger.JudgePlan    `json:"judge"`
+	Judge     plan.JudgePlan      `json:"judge"`
 	Judgments int                 `json:"judgments"` // of the run, this one among them
 	KeyID     string              `json:"key_id"`
 	Rehearsal bool                `json:"rehearsal,omitzero"`

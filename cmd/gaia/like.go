@@ -14,6 +14,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/spf13/pflag"
 )
@@ -34,7 +35,7 @@ func planFlags() []string {
 
 // readLike reads the plan at a path: a manifest, or a run directory or package,
 // folder or archive, with one. Nobody's signature is needed to plan the same again.
-func readLike(path string) (*ledger.Manifest, error) {
+func readLike(path string) (*plan.Plan, error) {
 	const hint = "give a manifest.json, a run directory, or a package, folder or archive"
 	info, err := os.Stat(path)
 	if err != nil {
@@ -44,7 +45,7 @@ func readLike(path string) (*ledger.Manifest, error) {
 	files := os.DirFS(filepath.Clean(dir))
 	switch {
 	case info.IsDir():
-		files, name = os.DirFS(path), ledger.ManifestFile
+		files, name = os.DirFS(path), plan.ManifestFile
 		if _, err := fs.Lstat(files, name); errors.Is(err, fs.ErrNotExist) {
 			return nil, usage(hint, "%q holds no %s", path, name)
 		}
@@ -54,19 +55,19 @@ func readLike(path string) (*ledger.Manifest, error) {
 			return nil, err
 		}
 		defer p.Close()
-		files, name = p.files, ledger.ManifestFile
+		files, name = p.files, plan.ManifestFile
 	}
 	data, err := ledger.ReadFile(files, name, maxManifest)
 	if err != nil {
 		return nil, err
 	}
-	m, err := ledger.DecodeManifest(data)
+	m, err := plan.Decode(data)
 	return &m, err
 }
 
 // like sets the flags that are not given to what a plan says, and takes its
 // tasks.
-func (a *app) like(s *settings, flags *pflag.FlagSet, m *ledger.Manifest) error {
+func (a *app) like(s *settings, flags *pflag.FlagSet, m *plan.Plan) error {
 	given := func(name string) bool { return flags.Changed(name) }
 	otherModel := given("model") && s.model != m.Model.Name
 	if err := a.likeTasks(s, given, m); err != nil {
@@ -82,8 +83,8 @@ func (a *app) like(s *settings, flags *pflag.FlagSet, m *ledger.Manifest) error 
 		{"voting-attempts", strconv.Itoa(m.Voting.Attempts)},
 		{"no-preflight", strconv.FormatBool(m.NoPreflight)},
 		{"submit-intent", strconv.FormatBool(m.SubmitIntent)},
-		{"record-evidence", strconv.FormatBool(m.Evidence != ledger.EvidenceHashes)},
-		{"evidence-full-bodies", strconv.FormatBool(m.Evidence == ledger.EvidenceBodies)},
+		{"record-evidence", strconv.FormatBool(m.Evidence != plan.EvidenceHashes)},
+		{"evidence-full-bodies", strconv.FormatBool(m.Evidence == plan.EvidenceBodies)},
 	}
 	if !given("policy") { // whose budgets these are
 		s.governance.planned = &m.Policy
@@ -128,7 +129,7 @@ func (a *app) like(s *settings, flags *pflag.FlagSet, m *ledger.Manifest) error 
 }
 
 // likeTasks takes the source and the tasks of a plan, but for what is given.
-func (a *app) likeTasks(s *settings, given func(string) bool, m *ledger.Manifest) error {
+func (a *app) likeTasks(s *settings, given func(string) bool, m *plan.Plan) error {
 	revision := s.revision
 	switch {
 	case given("source"):
@@ -157,7 +158,7 @@ func (a *app) likeTasks(s *settings, given func(string) bool, m *ledger.Manifest
 
 // atPlanned refuses to ask a model elsewhere than the plan did, unless that is
 // said in words: the key goes there.
-func (s settings) atPlanned(given bool, m *ledger.Manifest) error {
+func (s settings) atPlanned(given bool, m *plan.Plan) error {
 	if m == nil || given || s.rehearsal || m.Rehearsal || originOf(s.baseURL) == m.Model.Origin {
 		return nil
 	}
@@ -165,7 +166,7 @@ func (s settings) atPlanned(given bool, m *ledger.Manifest) error {
 }
 
 // compareWith prints in what a plan differs from the one it was to be like.
-func (a *app) compareWith(old *ledger.Manifest, now ledger.Manifest) error {
+func (a *app) compareWith(old *plan.Plan, now plan.Plan) error {
 	same := *old
 	same.RunID, same.Created, same.Harness, same.GoldCommitment = now.RunID, now.Created, now.Harness, now.GoldCommitment
 	differences, err := run.Differences(same.Unsalted(), now.Unsalted())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
@@ -22,7 +23,7 @@ func (p program) newest() string {
 	return slices.Max(found)
 }
 
-func (p program) plan(dir string) ledger.Manifest {
+func (p program) plan(dir string) plan.Plan {
 	p.t.Helper()
 	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))
 	if err != nil {
@@ -55,7 +56,7 @@ func TestLike(t *testing.T) {
 		t.Fatalf("packages %q, %v", packages, err)
 	}
 	alone := filepath.Join(p.dir, "plan.json")
-	manifest, err := os.ReadFile(filepath.Join(first, ledger.ManifestFile))
+	manifest, err := os.ReadFile(filepath.Join(first, plan.ManifestFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +157,7 @@ func TestLikeRefused(t *testing.T) {
 			t.Errorf("run --like %s says:\n%s", archive, out)
 		}
 	}
-	manifest, err := os.ReadFile(filepath.Join(dir, ledger.ManifestFile))
+	manifest, err := os.ReadFile(filepath.Join(dir, plan.ManifestFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/tools"
 )
 
@@ -21,8 +21,8 @@ func (s *settings) takeServers(file *settingsFile) {
 
 // plannedServers takes them for a run that goes on and was planned with some:
 // the plan has what their tools are, and only the user how to start them.
-func (s *settings) plannedServers(named string, m ledger.Manifest) error {
-	if !slices.ContainsFunc(m.Tools, func(t ledger.ToolPlan) bool { return t.Server != "" }) {
+func (s *settings) plannedServers(named string, m plan.Plan) error {
+	if !slices.ContainsFunc(m.Tools, func(t plan.ToolPlan) bool { return t.Server != "" }) {
 		if named != "" {
 			return usage("leave it out", "the run was planned without MCP servers, and --settings is read for nothing else")
 		}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -82,7 +82,7 @@ func answersIn(folder string) (found string) {
 		switch {
 		case name == run.PrivateFile:
 			found = "verdicts of a run"
-		case name == ledger.EnvelopeFile && exists(filepath.Join(dir, trajectory.JournalFile)):
+		case name == plan.EnvelopeFile && exists(filepath.Join(dir, trajectory.JournalFile)):
 			found = "a run"
 		case strings.HasPrefix(name, "metadata.") && filepath.Base(filepath.Dir(dir)) == "2023":
 			found = "a copy of the dataset"

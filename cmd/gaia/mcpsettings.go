@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -171,7 +171,7 @@ func (f *settingsFile) variables(e *mcpEntry, node ast.Node) (err error) {
 	for i, name := range e.env {
 		at, shown := placeOf(node.(*ast.SequenceNode).Values[i].GetToken()), text.Trim(name, shownWidth)
 		switch {
-		case !regexp.MustCompile(ledger.EnvName).MatchString(name):
+		case !regexp.MustCompile(plan.EnvName).MatchString(name):
 			return masked(f.wrong(at, "put the value into the environment, and its name here, such as env: [NOTES_TOKEN]", "env is to have names of variables of the environment"), "env: ")
 		case slices.Contains([]string{"PATH", "HOME", "LANG", "PWD"}, name) || strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "GLIBC_"):
 			return f.wrong(at, "leave it out", "the variable %s is not for settings", shown)

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -210,7 +211,7 @@ func notWithin(what, given, folder string) error {
 		in := ""
 		if info, err := os.Stat(folder); err == nil && os.SameFile(info, looked) {
 			in = given
-		} else if _, err := os.Lstat(filepath.Join(folder, ledger.EnvelopeFile)); err == nil {
+		} else if _, err := os.Lstat(filepath.Join(folder, plan.EnvelopeFile)); err == nil {
 			in = folder
 		}
 		if in != "" {
@@ -269,7 +270,7 @@ func isKind(path, kind, made string) error {
 	case !info.IsDir():
 		return usage(takeFiles, "%q is a file, not a %s", path, kind)
 	}
-	for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, trajectory.JournalFile} {
+	for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, trajectory.JournalFile} {
 		if _, err := os.Lstat(filepath.Join(path, name)); !errors.Is(err, fs.ErrNotExist) {
 			return nil // it is there, or hidden from us, which reading it will tell
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -104,7 +104,7 @@ func (a *app) configure(ctx context.Context, s settings) (_ world, err error) {
 	if w.Key, err = a.signingKey(s.key); err != nil { // last but one: it may make one
 		return w, err
 	}
-	if w.Judge != nil && !s.noJudgeCache && w.Cassette != ledger.CassetteReplay {
+	if w.Judge != nil && !s.noJudgeCache && w.Cassette != plan.CassetteReplay {
 		w.Verdicts, err = a.judgeCache(w.Key, s.resumed)
 	}
 	return w, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prune"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -387,7 +388,7 @@ func ofRun(dir string) (*prunable, error) {
 		return nil, err
 	}
 	if abs, err := filepath.Abs(dir); err != nil || filepath.Base(abs) != m.RunID {
-		return nil, trajectory.Faultf(ledger.ManifestFile, "is of the run %q, and the folder is called otherwise", m.RunID)
+		return nil, trajectory.Faultf(plan.ManifestFile, "is of the run %q, and the folder is called otherwise", m.RunID)
 	}
 	item, err := itemAt(dir, m.Created)
 	item.run = dir

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -65,7 +66,7 @@ func (a *app) checkPublic(ctx context.Context, given *evidence, trusted trust, p
 
 func (a *app) printPublic(v verification, p *submit.Public) error {
 	rows := [][2]string{{"run", v.RunID}}
-	if p.Manifest.Cassette == ledger.CassetteReplay {
+	if p.Manifest.Cassette == plan.CassetteReplay {
 		rows = append(rows, [2]string{"replay", replayNote})
 	}
 	if v.Rehearsal {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -155,7 +156,7 @@ func (s settings) command(words ...string) string {
 }
 
 // planned takes the settings of a run from its manifest.
-func (a *app) planned(s *settings, m ledger.Manifest) error {
+func (a *app) planned(s *settings, m plan.Plan) error {
 	s.resumed, s.evidence, s.governance.planned = true, m.Evidence, &m.Policy
 	s.split, s.submitIntent, s.rehearsal = m.Dataset.Split, m.SubmitIntent, m.Rehearsal
 	s.model, s.maxTokens, s.window, s.noTemperature = m.Model.Name, m.Model.MaxTokens, m.Model.ContextWindow, m.Model.NoTemperature
@@ -200,7 +201,7 @@ func (a *app) planned(s *settings, m ledger.Manifest) error {
 
 // plannedCassette wants --cassette as the plan has it: only the user knows
 // the directory.
-func (s settings) plannedCassette(m ledger.Manifest) error {
+func (s settings) plannedCassette(m plan.Plan) error {
 	switch mode, _, err := s.tape(); {
 	case err != nil || mode == m.Cassette:
 		return err
@@ -213,7 +214,7 @@ func (s settings) plannedCassette(m ledger.Manifest) error {
 
 // plannedSource settles where a run that goes on has its tasks from: the hub's
 // dataset that the plan names, or the directory that only the user knows.
-func (a *app) plannedSource(s *settings, d ledger.Dataset) error {
+func (a *app) plannedSource(s *settings, d plan.Dataset) error {
 	if d.Hub == "" {
 		if !strings.HasPrefix(s.source, sourceDir) {
 			return usage("give --source dir:PATH, as the run was started with", "the source of the tasks is not recorded in the run")
@@ -234,9 +235,9 @@ func (a *app) plannedSource(s *settings, d ledger.Dataset) error {
 
 // openPlan reads the plan of a run that is to go on. The journal is read, once,
 // when the run is taken up; run.ErrComplete says that there is nothing to do.
-func (a *app) openPlan(dir string) (ledger.Manifest, error) {
+func (a *app) openPlan(dir string) (plan.Plan, error) {
 	if err := isRun(dir); err != nil {
-		return ledger.Manifest{}, err
+		return plan.Plan{}, err
 	}
 	// What is written last is there: most likely the run is finished.
 	if _, err := os.Lstat(filepath.Join(dir, trajectory.CheckpointFile)); err == nil {
@@ -245,7 +246,7 @@ func (a *app) openPlan(dir string) (ledger.Manifest, error) {
 			err = run.ErrComplete
 		}
 		if err != nil {
-			return ledger.Manifest{}, err
+			return plan.Plan{}, err
 		}
 	}
 	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -86,7 +86,7 @@ type runCall struct {
 	out            string
 	settings       string // file
 	likeWhat       string // path
-	like           *ledger.Manifest
+	like           *plan.Plan
 	record, bodies bool
 	asJSON         bool
 }
@@ -231,7 +231,7 @@ func (a *app) announce(r *run.Run, s settings) {
 		fmt.Fprintln(a.stderr, rehearsalNotice)
 	}
 	m := r.State().Manifest
-	if m.Cassette == ledger.CassetteReplay {
+	if m.Cassette == plan.CassetteReplay {
 		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", replayNote)
 	}
 	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.ManifestSHA256())
@@ -253,7 +253,7 @@ func (a *app) announce(r *run.Run, s settings) {
 // rehearsal, which no leaderboard takes, it says nothing new.
 
 // offered says which tools the model has, and of those that it could have by what.
-func offered(m ledger.Manifest) string {
+func offered(m plan.Plan) string {
 	var names, lacking []string
 	for _, t := range m.Tools {
 		if m.Policy.Offers(t.Name) {
@@ -265,7 +265,7 @@ func offered(m ledger.Manifest) string {
 	line := "tools: " + strings.Join(names, ", ")
 	by := map[string]string{"describe_image": "--vision-model", pythonName: "see 'gaia doctor'", "transcribe_audio": "--transcription-model", "web_search": "--search"}
 	for _, name := range slices.Sorted(maps.Keys(by)) {
-		if !slices.ContainsFunc(m.Tools, func(t ledger.ToolPlan) bool { return t.Name == name }) {
+		if !slices.ContainsFunc(m.Tools, func(t plan.ToolPlan) bool { return t.Name == name }) {
 			lacking = append(lacking, name+" ("+by[name]+")")
 		}
 	}

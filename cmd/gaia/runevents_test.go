@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
@@ -49,7 +50,7 @@ func TestRunEventsOfTheMainJob(t *testing.T) {
 
 // offers reports whether the agent was given a tool.
 func offers(run *ledger.Run, tool string) bool {
-	return slices.ContainsFunc(run.Manifest.Tools, func(p ledger.ToolPlan) bool { return p.Name == tool })
+	return slices.ContainsFunc(run.Manifest.Tools, func(p plan.ToolPlan) bool { return p.Name == tool })
 }
 
 // fillings notes of each member, and of those inside it, whether it was ever more

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/spf13/cobra"
 )
@@ -45,9 +45,9 @@ func (s *settings) checkPython() error {
 }
 
 // plannedPython takes from a plan whether it has python, and how.
-func (s *settings) plannedPython(m ledger.Manifest) {
+func (s *settings) plannedPython(m plan.Plan) {
 	switch {
-	case !slices.ContainsFunc(m.Tools, func(t ledger.ToolPlan) bool { return t.Name == pythonName }):
+	case !slices.ContainsFunc(m.Tools, func(t plan.ToolPlan) bool { return t.Name == pythonName }):
 		s.python = pythonNo
 	case slices.Contains(m.Unconfined, pythonName):
 		s.python = pythonUnconfined

@@ -8,21 +8,21 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/tools"
 )
 
 // A run that was planned with python does not go on without it, and one that was
 // planned without does not get it.
 func TestPlannedPython(t *testing.T) {
-	python := []ledger.ToolPlan{{Name: "calculate"}, {Name: pythonName}}
+	python := []plan.ToolPlan{{Name: "calculate"}, {Name: pythonName}}
 	for name, tt := range map[string]struct {
-		plan          ledger.Manifest
+		plan          plan.Plan
 		want          string
 		fails, stderr string
 	}{
-		"without":    {ledger.Manifest{Tools: python[:1]}, pythonNo, "", ""},
-		"in sandbox": {ledger.Manifest{Tools: python}, pythonConfined, "the run was planned with python in the sandbox, which does not work here: bubblewrap is not installed", ""},
+		"without":    {plan.Plan{Tools: python[:1]}, pythonNo, "", ""},
+		"in sandbox": {plan.Plan{Tools: python}, pythonConfined, "the run was planned with python in the sandbox, which does not work here: bubblewrap is not installed", ""},
 	} {
 		var s settings
 		s.resumed = true
@@ -36,7 +36,7 @@ func TestPlannedPython(t *testing.T) {
 		}
 	}
 	var s settings
-	s.plannedPython(ledger.Manifest{Tools: python, Unconfined: []string{"mcp:x", pythonName}})
+	s.plannedPython(plan.Plan{Tools: python, Unconfined: []string{"mcp:x", pythonName}})
 	if s.python != pythonUnconfined {
 		t.Errorf("unconfined: %q", s.python)
 	}

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/spf13/cobra"
 )
@@ -101,7 +101,7 @@ func (s settings) checkEngine() error {
 }
 
 // plannedSearch is --search of a plan.
-func plannedSearch(m ledger.Manifest) string {
+func plannedSearch(m plan.Plan) string {
 	if m.Search == nil {
 		return searchNone
 	}
@@ -109,9 +109,9 @@ func plannedSearch(m ledger.Manifest) string {
 }
 
 // searchPlan is what the plan of a run says of its search engine.
-func (s settings) searchPlan() *ledger.SearchPlan {
+func (s settings) searchPlan() *plan.SearchPlan {
 	if s.engine.Name == "" {
 		return nil
 	}
-	return &ledger.SearchPlan{Engine: s.engine.Name, Origin: s.engine.Origin()}
+	return &plan.SearchPlan{Engine: s.engine.Name, Origin: s.engine.Origin()}
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/tools"
 )
 
@@ -63,19 +63,19 @@ func TestPlannedSearch(t *testing.T) {
 	env := map[string]string{"TAVILY_API_KEY": "t", "SERPER_API_KEY": "s"}
 	a := &app{stderr: &bytes.Buffer{}, getenv: func(name string) string { return env[name] }}
 	for _, test := range []struct {
-		plan *ledger.SearchPlan
+		plan *planpkg.SearchPlan
 		want tools.Engine
 		err  string
 	}{
 		{nil, tools.Engine{}, ""},
-		{&ledger.SearchPlan{Engine: "serper"}, tools.Engine{Name: "serper", Key: "s"}, ""},
-		{&ledger.SearchPlan{Engine: "brave"}, tools.Engine{}, "there is no key to search with brave"},
-		{&ledger.SearchPlan{Engine: "searxng"}, tools.Engine{}, "there is no address to search with searxng"},
-		{&ledger.SearchPlan{Engine: "lycos"}, tools.Engine{}, `--search is "lycos"`},
+		{&planpkg.SearchPlan{Engine: "serper"}, tools.Engine{Name: "serper", Key: "s"}, ""},
+		{&planpkg.SearchPlan{Engine: "brave"}, tools.Engine{}, "there is no key to search with brave"},
+		{&planpkg.SearchPlan{Engine: "searxng"}, tools.Engine{}, "there is no address to search with searxng"},
+		{&planpkg.SearchPlan{Engine: "lycos"}, tools.Engine{}, `--search is "lycos"`},
 	} {
 		s := settings{taskFlags: taskFlags{source: "dir:data"}}
 		s.concurrency, s.onLost = autoConcurrency, goOn
-		err := a.planned(&s, ledger.Manifest{Search: test.plan, Tasks: []ledger.PlannedTask{{TaskID: "fab1e001"}}})
+		err := a.planned(&s, planpkg.Plan{Search: test.plan, Tasks: []planpkg.PlannedTask{{TaskID: "fab1e001"}}})
 		if test.err != "" {
 			if err == nil || err.Error() != test.err {
 				t.Errorf("%+v: %v", test.plan, err)
@@ -107,7 +107,7 @@ func TestSearchIsPlanned(t *testing.T) {
 		if !strings.Contains(out, "\ngaia: tools: calculate, list_files, ") || !strings.Contains(out, ", web_search; not offered: describe_image (--vision-model), ") || !strings.Contains(out, "transcribe_audio (--transcription-model)\n") {
 			t.Errorf("%v: it is not said which tools there are:\n%s", args, out)
 		}
-		if plan := p.plan(p.newest()); plan.Search == nil || *plan.Search != (ledger.SearchPlan{Engine: "searxng", Origin: engine.URL}) {
+		if plan := p.plan(p.newest()); plan.Search == nil || *plan.Search != (planpkg.SearchPlan{Engine: "searxng", Origin: engine.URL}) {
 			t.Errorf("%v: the plan has %+v", args, plan.Search)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/tools"
 )
 
@@ -15,7 +15,7 @@ import (
 type settings struct {
 	taskFlags
 	governance
-	selected      *ledger.Dataset // whose selection the task ids are, and of what metadata; nil: the filter's own
+	selected      *plan.Dataset // whose selection the task ids are, and of what metadata; nil: the filter's own
 	model         string
 	servedAs      []string // other names of models in replies
 	judge         string   // "" for none
@@ -48,7 +48,7 @@ type settings struct {
 	key           string
 	noJudgeCache  bool
 	noPreflight   bool
-	evidence      string // ledger.EvidenceHeads, EvidenceBodies or EvidenceHashes
+	evidence      string // plan.EvidenceHeads, EvidenceBodies or EvidenceHashes
 	onLost        string // when evidence cannot be recorded: goOn or stopRun
 	resumed       bool
 	rehearsal     bool

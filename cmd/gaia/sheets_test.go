@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
@@ -190,7 +191,7 @@ func TestSheetsPruned(t *testing.T) {
 
 func someSheet(tasks int) ledger.Sheet {
 	cost, yes, no := int64(1<<60), true, false
-	s := ledger.Sheet{RunID: "01J", Dataset: ledger.Dataset{Levels: [3]int{1, -2, 3}, Name: "gaïa"}, Rehearsal: true}
+	s := ledger.Sheet{RunID: "01J", Dataset: plan.Dataset{Levels: [3]int{1, -2, 3}, Name: "gaïa"}, Rehearsal: true}
 	for i := range tasks {
 		e := ledger.RunEvent{ID: strings.Repeat("x", i%300), CostMicroUSD: &cost, FilesTouched: []string{}, OutcomeAccepted: &yes, ToolsUsed: []string{"a", "b", "a"}}
 		if i%3 == 0 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -70,7 +71,7 @@ func keepBench(b *testing.B) (r *sheetReader, folder string) {
 		s := benchSheet(i, benchTasks)
 		dir := filepath.Join(folder, s.RunID)
 		must(b, os.MkdirAll(dir, 0o755))
-		for _, name := range []string{ledger.ManifestFile, ledger.EnvelopeFile, ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
+		for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
 			write(b, filepath.Join(dir, name), "{}")
 		}
 		write(b, filepath.Join(dir, trajectory.JournalFile), fmt.Sprintf("{\"run_id\":%q,\"timestamp\":%q}\n", s.RunID, s.Started))

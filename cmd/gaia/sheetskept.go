@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -150,7 +151,7 @@ func filesRead(path string) ([]string, error) {
 		return []string{"."}, nil
 	}
 	if !isPackage(path) {
-		return []string{ledger.ManifestFile, ledger.EnvelopeFile, ledger.ConstitutionFile, trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile,
+		return []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile,
 			ledger.SummaryFile, trajectory.CheckpointFile, ledger.MarkerFile}, nil
 	}
 	entries, err := os.ReadDir(path)

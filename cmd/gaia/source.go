@@ -15,7 +15,7 @@ import (
 	"sync"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/spf13/cobra"
 )
@@ -92,7 +92,7 @@ func (t *taskFlags) check(cmd *cobra.Command) error {
 
 // checkSource refuses what is no source; "" is one that is still to be settled.
 func (t *taskFlags) checkSource() error {
-	if err := ledger.CheckDatasetName(t.repo()); err != nil {
+	if err := plan.CheckDatasetName(t.repo()); err != nil {
 		return usage("type the name as the hub writes it: --source hub is "+loader.GAIA, "%v", err)
 	}
 	path, isDir := strings.CutPrefix(t.source, sourceDir)

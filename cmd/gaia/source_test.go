@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/loader"
 )
 
@@ -98,11 +98,11 @@ func TestHubOffline(t *testing.T) {
 
 // TestPlannedSource: a run goes on with the dataset and the hub of its plan and with no other.
 func TestPlannedSource(t *testing.T) {
-	planned := ledger.Dataset{Name: loader.GAIA, Hub: "https://huggingface.co", Revision: hubCommit}
-	other := ledger.Dataset{Name: "invented/tasks", Hub: "https://hub.example", Revision: hubCommit}
-	directory := ledger.Dataset{Name: "directory", Revision: loader.Unpinned}
+	planned := plan.Dataset{Name: loader.GAIA, Hub: "https://huggingface.co", Revision: hubCommit}
+	other := plan.Dataset{Name: "invented/tasks", Hub: "https://hub.example", Revision: hubCommit}
+	directory := plan.Dataset{Name: "directory", Revision: loader.Unpinned}
 	cases := []struct {
-		dataset          ledger.Dataset
+		dataset          plan.Dataset
 		source, endpoint string
 		want             string // the source, or the error where that is a matter of usage
 	}{

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/spf13/cobra"
 )
@@ -134,6 +134,6 @@ func datasetRows(q *taskQuery, set loader.Set) [][2]string {
 
 // plannedDataset is the dataset as a plan would name it, as far as the counts
 // of its split go.
-func plannedDataset(set loader.Set) ledger.Dataset {
-	return ledger.Dataset{Levels: set.Levels, Name: set.Dataset, Split: string(set.Split)}
+func plannedDataset(set loader.Set) plan.Dataset {
+	return plan.Dataset{Levels: set.Levels, Name: set.Dataset, Split: string(set.Split)}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -24,13 +25,13 @@ func (a *app) newProgress(total, votes int, rehearsal bool) *runview.Progress {
 // printRows prints names and values in two columns.
 func (a *app) printRows(rows [][2]string) error { return view.Rows(a.stdout, rows) }
 
-func oneLine(s string) string              { return view.Line(s) }
-func quoteArg(s string) string             { return view.Quote(s) }
-func counted(n int, thing string) string   { return view.Count(n, thing) }
-func percent(ppm int64) string             { return view.Percent(ppm) }
-func dollars(microUSD *int64) string       { return view.Dollars(microUSD) }
-func chosen(m ledger.Manifest) [][2]string { return runview.Dataset(m) }
-func outcomes(o ledger.Outcomes) string    { return runview.Outcomes(o) }
+func oneLine(s string) string            { return view.Line(s) }
+func quoteArg(s string) string           { return view.Quote(s) }
+func counted(n int, thing string) string { return view.Count(n, thing) }
+func percent(ppm int64) string           { return view.Percent(ppm) }
+func dollars(microUSD *int64) string     { return view.Dollars(microUSD) }
+func chosen(m plan.Plan) [][2]string     { return runview.Dataset(m) }
+func outcomes(o ledger.Outcomes) string  { return runview.Outcomes(o) }
 
 // newTable returns a table without borders.
 func newTable() table.Writer {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
@@ -14,7 +15,7 @@ import (
 // evidenceVerdict is what a verified run or package comes to: what answered, with
 // which exceptions, and which claims this verifier checked.
 type evidenceVerdict struct {
-	AnsweredBy ledger.AnsweredBy `json:"answered_by"`
+	AnsweredBy plan.AnsweredBy   `json:"answered_by"`
 	Claims     []submit.Claim    `json:"claims"`
 	Exceptions ledger.Exceptions `json:"exceptions"`
 	Future     []string          `json:"future,omitempty"` // see inFuture

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/go-json-experiment/json"
@@ -47,7 +48,7 @@ func TestVerdict(t *testing.T) {
 		if !slices.Equal(names, verified) {
 			t.Errorf("%s: verified: %q, want %q", args, names, verified)
 		}
-		if by := got.AnsweredBy; got.Exceptions != want || by.Model != "sample-model" || by.Origin != "https://models.example" || by.Agent != ledger.AgentBuiltIn || !slices.Equal(by.RepliedAs, []string{"sample-model"}) {
+		if by := got.AnsweredBy; got.Exceptions != want || by.Model != "sample-model" || by.Origin != "https://models.example" || by.Agent != plan.AgentBuiltIn || !slices.Equal(by.RepliedAs, []string{"sample-model"}) {
 			t.Errorf("%s: %+v", args, got)
 		}
 		_, stdout, _ = b.command(b.args("verify " + strings.TrimSpace(args))...)

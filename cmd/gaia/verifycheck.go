@@ -8,6 +8,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -52,7 +53,7 @@ func (a *app) verifyPackage(ctx context.Context, p *evidence, dataset string, bo
 func verifyRun(dir fs.FS) (*ledger.Run, []audit.SealedRejudgment, error) {
 	found, err := ledger.Verify(dir, ledger.Options{})
 	if err == nil {
-		err = ledger.CheckSelection(found.Manifest)
+		err = plan.CheckSelection(found.Manifest)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/submit"
 )
@@ -35,7 +35,7 @@ func rescored(of *submit.Verified) string {
 	return fmt.Sprintf("re-derived from the gold answers: %d of %d correct, as recorded", s.Correct, s.Planned)
 }
 
-func (a *app) printVerification(v verification, m ledger.Manifest, of *submit.Verified, later [][2]string) error {
+func (a *app) printVerification(v verification, m plan.Plan, of *submit.Verified, later [][2]string) error {
 	rows := append([][2]string{{"run", v.RunID}}, chosen(m)...)
 	rows = append(rows,
 		[2]string{"integrity", fmt.Sprintf("ok: %d events, %s", v.Events, counted(v.Tasks, "task"))},
@@ -45,7 +45,7 @@ func (a *app) printVerification(v verification, m ledger.Manifest, of *submit.Ve
 	if v.Rehearsal {
 		rows = slices.Insert(rows, 1, [2]string{"rehearsal", rehearsalNote})
 	}
-	if m.Cassette == ledger.CassetteReplay {
+	if m.Cassette == plan.CassetteReplay {
 		rows = slices.Insert(rows, 1, [2]string{"replay", replayNote})
 	}
 	if v.Missing != "" {
@@ -109,7 +109,7 @@ func (v verification) readmeRow() [][2]string {
 }
 
 // answersOf is how the source of a plan's answers is given, as far as the plan tells.
-func answersOf(d ledger.Dataset) string {
+func answersOf(d plan.Dataset) string {
 	switch {
 	case d.Hub != "" && d.Name == loader.GAIA:
 		return sourceHub

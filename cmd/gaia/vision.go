@@ -1,8 +1,8 @@
 package main
 
 import (
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/spf13/pflag"
@@ -42,7 +42,7 @@ func (s settings) sight(client *llm.Client, config llm.Config, baseURL string) *
 }
 
 // visionFlag is --vision-model of a plan.
-func visionFlag(v *ledger.VisionPlan) string {
+func visionFlag(v *plan.VisionPlan) string {
 	if v == nil {
 		return noVision
 	}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -133,7 +134,7 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 }
 
 // plannedTask returns the task whose id start is, or is the start of; "" for "".
-func plannedTask(plan ledger.Manifest, start string) (string, error) {
+func plannedTask(plan plan.Plan, start string) (string, error) {
 	if start == "" {
 		return "", nil
 	}
@@ -148,7 +149,7 @@ func plannedTask(plan ledger.Manifest, start string) (string, error) {
 }
 
 // place is where the bundles appear.
-func (x witnessing) place(plan ledger.Manifest) string {
+func (x witnessing) place(plan plan.Plan) string {
 	rehearsal := ""
 	if plan.Rehearsal {
 		rehearsal = "rehearsal-"

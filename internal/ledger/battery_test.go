@@ -3,6 +3,7 @@ package ledger
 import (
 	"testing"
 
+	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -13,8 +14,8 @@ func TestBatteryCounts(t *testing.T) {
 	withstood := func() battery {
 		return battery{CostMicroUSD: new(int64(50)), Model: "umpire-1", Prompt: "judge.v1", Put: 5, SHA256: "sha256:b", TokensIn: 700, TokensOut: 10, Tries: 5, Withstood: true}
 	}
-	plan := func() *JudgePlan {
-		return &JudgePlan{Battery: "sha256:b", Cache: true, Model: "umpire-1", Prompt: "judge.v1"}
+	plan := func() *planpkg.JudgePlan {
+		return &planpkg.JudgePlan{Battery: "sha256:b", Cache: true, Model: "umpire-1", Prompt: "judge.v1"}
 	}
 	one, two := []string{"colon"}, []string{"colon", "comma"}
 	for _, c := range []struct {
@@ -57,7 +58,7 @@ func TestBatteryCounts(t *testing.T) {
 		{"less than no items", func(b *battery) { b.Put, b.Tries, b.Problem, b.Withstood = -1, 0, "gone", false }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := NewManifest()
+			m := planpkg.New()
 			m.Judge = plan()
 			f := NewFold(m, "", nil)
 			b := withstood()
@@ -80,14 +81,14 @@ func TestBatteryCounts(t *testing.T) {
 	remember(&remembered)
 	for _, c := range []struct {
 		name string
-		plan *JudgePlan
+		plan *planpkg.JudgePlan
 		b    battery
 	}{
 		{"no judge", nil, withstood()},
-		{"a plan older than batteries", &JudgePlan{Model: "umpire-1", Prompt: "judge.v1"}, withstood()},
+		{"a plan older than batteries", &planpkg.JudgePlan{Model: "umpire-1", Prompt: "judge.v1"}, withstood()},
 		{"remembered without a cache", uncached, remembered},
 	} {
-		m := NewManifest()
+		m := planpkg.New()
 		m.Judge = c.plan
 		if reason := NewFold(m, "", nil).battery(c.b); reason == "" {
 			t.Errorf("%s: taken", c.name)
@@ -102,8 +103,8 @@ func remember(b *trajectory.JudgeBattery) {
 // TestBatteryAddsUp: every time that the battery was put to the judge is paid for,
 // and the last one says how it stood.
 func TestBatteryAddsUp(t *testing.T) {
-	m := NewManifest()
-	m.Judge = &JudgePlan{Battery: "sha256:b", Model: "umpire-1", Prompt: "judge.v1"}
+	m := planpkg.New()
+	m.Judge = &planpkg.JudgePlan{Battery: "sha256:b", Model: "umpire-1", Prompt: "judge.v1"}
 	f := NewFold(m, "", nil)
 	for i, put := range []int{2, 5} {
 		b := trajectory.JudgeBattery{CostMicroUSD: new(int64(10 * put)), Model: "umpire-1", Prompt: "judge.v1", Put: put, SHA256: "sha256:b", TokensIn: 100, TokensOut: 1, Tries: put, Withstood: i == 1}
@@ -126,7 +127,7 @@ func TestBatteryAddsUp(t *testing.T) {
 // TestSpentOnManyRequests: an event that tells of many requests of unknown cost
 // counts as so many of the dearest that is known.
 func TestSpentOnManyRequests(t *testing.T) {
-	f := NewFold(NewManifest(), "", nil)
+	f := NewFold(planpkg.New(), "", nil)
 	f.price(trajectory.JudgeBattery{CostMicroUSD: new(int64(50)), Tries: 20}) // 3 each at most
 	f.price(trajectory.JudgeBattery{Tries: 26})
 	f.price(trajectory.Judgment{Tries: 2})

@@ -28,7 +28,7 @@ func BenchmarkVerify(b *testing.B) {
 		fmt.Fprintf(&script, "%s answer 42\n%s ended answered\n%s graded right\n%s sealed solved 1/1\n", at, at, at, id)
 	}
 	script.WriteString("run completed solved=300\n")
-	m := plan(b, tasks...)
+	m := planOf(b, tasks...)
 	for i := range m.Tasks {
 		m.Tasks[i].Level = 1 + i%3
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -17,14 +18,16 @@ import (
 // the caller has checked, and returns the ids of the rules in it. It must be the file that the
 // plan has the digest of, and hold the plan's policy; where it has the rules of this version,
 // it must be what policy.Constitution returns. Any other bytes are a *trajectory.Fault.
-func ReadRules(dir fs.FS, m Manifest) ([]string, error) {
-	data, err := ReadFile(dir, ConstitutionFile, maxConstitution)
+func ReadRules(dir fs.FS, m plan.Plan) ([]string, error) {
+	data, err := ReadFile(dir, plan.ConstitutionFile, plan.MaxConstitution)
 	if err != nil {
 		return nil, err
 	}
-	fault := func(reason string) ([]string, error) { return nil, trajectory.Faultf(ConstitutionFile, "%s", reason) }
+	fault := func(reason string) ([]string, error) {
+		return nil, trajectory.Faultf(plan.ConstitutionFile, "%s", reason)
+	}
 	if sign.Digest(data) != m.ConstitutionSHA256 {
-		return fault("is not what constitution_sha256 and guidance_hash of " + ManifestFile + " are of")
+		return fault("is not what constitution_sha256 and guidance_hash of " + plan.ManifestFile + " are of")
 	}
 	var c struct {
 		Policy  jsontext.Value `json:"policy"`
@@ -43,7 +46,7 @@ func ReadRules(dir fs.FS, m Manifest) ([]string, error) {
 		return fault("is not what the rules of version " + policy.RulesVersion + " and the plan's policy give")
 	}
 	if stored, err := sign.Canonical(m.Policy); err != nil || !bytes.Equal(stored, c.Policy) {
-		return fault("has another policy than " + ManifestFile)
+		return fault("has another policy than " + plan.ManifestFile)
 	}
 	ids := []string{}
 	for _, r := range c.Rules {

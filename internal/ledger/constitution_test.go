@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/google/go-cmp/cmp"
@@ -12,7 +13,7 @@ import (
 // TestConstitution: the plan's signer decides what is under its digest, so what is there must
 // still be a constitution of the plan's policy, and this version's where it says so.
 func TestConstitution(t *testing.T) {
-	good := string(policy.Constitution(plan(t, "a").Policy))
+	good := string(policy.Constitution(planOf(t, "a").Policy))
 	const otherVersion, otherRules = `"version":"2031-01-01"}`, `"rules":[{"id":"R001","title":"none","version":1}],`
 	rules := good[strings.Index(good, `"rules":[`):strings.Index(good, `"schema"`)]
 	version := `"version":"` + policy.RulesVersion + `"}`
@@ -36,12 +37,12 @@ func TestConstitution(t *testing.T) {
 				t.Fatalf("the constitution does not have %q once", tt.old)
 			}
 			data := strings.Replace(good, tt.old, tt.new, 1)
-			m := plan(t, "a")
+			m := planOf(t, "a")
 			m.ConstitutionSHA256, m.GuidanceHash = sign.Digest([]byte(data)), policy.GuidanceHash([]byte(data))
-			dir := memory(files(t, m, oneSolved), ConstitutionFile, data)
+			dir := memory(files(t, m, oneSolved), plan.ConstitutionFile, data)
 			if tt.want != "" {
-				wantFault(t, tt.name, dir, ConstitutionFile)
-				if _, err := ReadRules(dir, m); err == nil || err.Error() != ConstitutionFile+": "+tt.want {
+				wantFault(t, tt.name, dir, plan.ConstitutionFile)
+				if _, err := ReadRules(dir, m); err == nil || err.Error() != plan.ConstitutionFile+": "+tt.want {
 					t.Errorf("%v, want %q", err, tt.want)
 				}
 				return

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -38,10 +39,10 @@ func dependents(changed []string) []string {
 	blamed := slices.Clone(changed)
 	for _, name := range changed {
 		switch name {
-		case ledger.ManifestFile:
-			blamed = append(blamed, ledger.EnvelopeFile, trajectory.JournalFile)
-		case ledger.EnvelopeFile:
-			blamed = append(blamed, ledger.ManifestFile)
+		case plan.ManifestFile:
+			blamed = append(blamed, plan.EnvelopeFile, trajectory.JournalFile)
+		case plan.EnvelopeFile:
+			blamed = append(blamed, plan.ManifestFile)
 		case trajectory.JournalFile:
 			blamed = append(blamed, ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile)
 		}
@@ -88,7 +89,7 @@ func TestCoverage(t *testing.T) {
 	if err := runs.Mutate(run, try); err != nil {
 		t.Fatal(err)
 	}
-	for name, least := range map[string]int{ledger.ManifestFile: 500, ledger.EnvelopeFile: 500, ledger.ConstitutionFile: 300, trajectory.JournalFile: 2000,
+	for name, least := range map[string]int{plan.ManifestFile: 500, plan.EnvelopeFile: 500, plan.ConstitutionFile: 300, trajectory.JournalFile: 2000,
 		ledger.TrajectoriesFile: 1000, ledger.ResultsFile: 100, ledger.SummaryFile: 200, trajectory.CheckpointFile: 20} {
 		if made[name] < least {
 			t.Errorf("%s was changed %d times, which is less than %d", name, made[name], least)
@@ -121,7 +122,7 @@ func TestCoverageOfAChain(t *testing.T) {
 	was := bytes.SplitAfter(run[trajectory.JournalFile], []byte("\n"))
 	// chained returns the run with the lines from one on hung on those before.
 	chained := func(name string, from int, lines [][]byte) map[string][]byte {
-		before := run[ledger.ManifestFile]
+		before := run[plan.ManifestFile]
 		if from > 0 {
 			before = was[from-1]
 		}

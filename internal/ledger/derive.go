@@ -10,7 +10,7 @@ import (
 // record returns the trajectory of an attempt that has ended.
 func (f *Fold) record(t *Task, a *Attempt) Trajectory {
 	r := Trajectory{Attempt: a.Number, Model: f.Manifest.Model.Name, Rehearsal: f.Manifest.Rehearsal, RunID: f.Manifest.RunID,
-		Schema: trajectorySchema, Steps: a.steps, TaskID: t.Plan.TaskID, Tokens: a.Tokens, ToolsUsed: a.ToolsUsed, Turns: a.Turns}
+		Schema: TrajectorySchema, Steps: a.steps, TaskID: t.Plan.TaskID, Tokens: a.Tokens, ToolsUsed: a.ToolsUsed, Turns: a.Turns}
 	if a.Answer != nil {
 		r.FinalAnswer = &a.Answer.Answer
 	}
@@ -23,7 +23,7 @@ func (r Trajectory) Encode() ([]byte, error) { return encodeLine(r) }
 // Result returns the record of a sealed task.
 func (f *Fold) Result(t *Task) Result {
 	r := Result{Attempt: t.Sealed.Attempt, Attempts: len(t.Attempts), CostMicroUSD: new(int64), Level: t.Plan.Level, Outcome: t.Sealed.Outcome,
-		Rehearsal: f.Manifest.Rehearsal, Schema: resultSchema, ScoringPath: "none", TaskID: t.Plan.TaskID, ToolsUsed: []string{},
+		Rehearsal: f.Manifest.Rehearsal, Schema: ResultSchema, ScoringPath: "none", TaskID: t.Plan.TaskID, ToolsUsed: []string{},
 		Unrecorded: f.Unrecorded != ""}
 	for _, a := range t.Attempts {
 		r.CostMicroUSD = addCost(r.CostMicroUSD, a.CostMicroUSD)

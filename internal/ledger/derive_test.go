@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -74,8 +75,8 @@ skipped sealed skipped 0/0
 run completed solved=1 failed=2 error=1 skipped=1
 `
 
-func mixedPlan(t testing.TB) Manifest {
-	return plan(t, "solved", "again", "silent", "broken", "skipped")
+func mixedPlan(t testing.TB) plan.Plan {
+	return planOf(t, "solved", "again", "silent", "broken", "skipped")
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -165,7 +166,7 @@ func TestCostIsUnknownOnlyWhereItIs(t *testing.T) {
 		{"a.1.1 call cost=5\na.1.1 executed listen cost=6\n", ptr[int64](11)},
 		{"a.1.1 call cost=5\na.1.1 executed listen cost=?\n", nil},
 	}
-	m := plan(t, "a")
+	m := planOf(t, "a")
 	for _, tt := range tests {
 		f, _ := mustFollow(t, m, "run started\na.1 begin\na.1.1 turn\n"+tt.calls+ending)
 		r, s := f.Result(f.Task("a")), f.Summary()
@@ -179,7 +180,7 @@ func TestCostIsUnknownOnlyWhereItIs(t *testing.T) {
 }
 
 func TestJudgeSummary(t *testing.T) {
-	m := plan(t, "a", "b", "c", "d", "e", "f")
+	m := planOf(t, "a", "b", "c", "d", "e", "f")
 	var script strings.Builder
 	script.WriteString("run started\n")
 	for i, verdict := range []string{"right", "judged", "wrong", "unreadable", "failed", "unjudged"} {
@@ -210,7 +211,7 @@ func TestJudgeSummary(t *testing.T) {
 }
 
 func TestUnscoredRun(t *testing.T) {
-	m := plan(t, "a", "b", "c", "d")
+	m := planOf(t, "a", "b", "c", "d")
 	m.GoldCommitment, m.Dataset.Split = "", "test"
 	f, _ := mustFollow(t, m, `run started
 a.1 begin
@@ -246,7 +247,7 @@ run completed unscored=2 error=1 skipped=1
 // TestTheFirstAnswerCounts: a later answer changes nothing, an error before it
 // neither.
 func TestTheFirstAnswerCounts(t *testing.T) {
-	m := plan(t, "a")
+	m := planOf(t, "a")
 	f, _ := mustFollow(t, m, `run started
 a.1 begin
 a.1 ended error
@@ -342,7 +343,7 @@ func TestGoldenRun(t *testing.T) {
 			got.WriteString("\n")
 		}
 	}
-	section(ManifestFile, encodePlan(t, m), nil)
+	section(plan.ManifestFile, encodePlan(t, m), nil)
 	section(trajectory.JournalFile, journal, nil)
 	got.WriteString("== " + TrajectoriesFile + "\n")
 	for _, r := range records {

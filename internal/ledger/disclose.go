@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/mod/sumdb/tlog"
@@ -52,7 +53,7 @@ func (r *Run) Disclose(dir fs.FS, task string, signer sign.Signer) ([]byte, erro
 		name  string
 		limit int64
 		into  *string
-	}{{ManifestFile, maxPlan, &c.Manifest}, {EnvelopeFile, 2 * maxPlan, &c.ManifestEnvelope}, {trajectory.CheckpointFile, maxCheckpoint, &c.Checkpoint}} {
+	}{{plan.ManifestFile, maxPlan, &c.Manifest}, {plan.EnvelopeFile, 2 * maxPlan, &c.ManifestEnvelope}, {trajectory.CheckpointFile, maxCheckpoint, &c.Checkpoint}} {
 		data, err := ReadFile(dir, file.name, file.limit)
 		if err != nil {
 			return nil, err
@@ -151,9 +152,9 @@ func inMember(err error) error {
 	switch name {
 	case trajectory.JournalFile:
 		name = trajectory.EventsMember
-	case ManifestFile:
+	case plan.ManifestFile:
 		name = "manifest"
-	case EnvelopeFile:
+	case plan.EnvelopeFile:
 		name = "manifest_envelope"
 	}
 	return &trajectory.Fault{File: name, Line: fault.Line, Reason: fault.Reason, Hint: fault.Hint}
@@ -164,14 +165,14 @@ func inMember(err error) error {
 func (d *Disclosure) readPlan() error {
 	data := []byte(d.Bundle.Manifest)
 	if len(data) > maxPlan {
-		return trajectory.Faultf(ManifestFile, "is larger than %d bytes", maxPlan)
+		return trajectory.Faultf(plan.ManifestFile, "is larger than %d bytes", maxPlan)
 	}
-	m, err := DecodeManifest(data)
+	m, err := plan.Decode(data)
 	if err != nil {
 		return err
 	}
 	if d.Key, err = sign.ParsePublicKey(m.SigningKey); err != nil || d.Key.Line() != m.SigningKey {
-		return trajectory.Faultf(ManifestFile, "signing_key is not one ssh-ed25519 key")
+		return trajectory.Faultf(plan.ManifestFile, "signing_key is not one ssh-ed25519 key")
 	}
 	d.Fold = NewFold(m, sign.Digest(data), nil)
 	run, task := d.Bundle.Workflow()
@@ -278,12 +279,12 @@ func (d *Disclosure) checkRun() error {
 // checkSignatures checks the plan's and the checkpoint's, by the key that the
 // plan names, and the bundle's.
 func (d *Disclosure) checkSignatures(verifiers []sign.Verifier) error {
-	payload, err := sign.Unseal([]byte(d.Bundle.ManifestEnvelope), ManifestType, d.Key)
+	payload, err := sign.Unseal([]byte(d.Bundle.ManifestEnvelope), plan.ManifestType, d.Key)
 	if err != nil {
-		return trajectory.Faultf(EnvelopeFile, "%v", err)
+		return trajectory.Faultf(plan.EnvelopeFile, "%v", err)
 	}
 	if !bytes.Equal(payload, []byte(d.Bundle.Manifest)) {
-		return trajectory.Faultf(ManifestFile, "is not what its envelope signs")
+		return trajectory.Faultf(plan.ManifestFile, "is not what its envelope signs")
 	}
 	if err := d.Head.Verify([]byte(d.Bundle.Checkpoint), d.Key); err != nil {
 		return err

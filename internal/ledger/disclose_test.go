@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -18,7 +19,7 @@ import (
 // crowd is a plan of n tasks, t0 to the last, and a script in which every third
 // is skipped and the others are tried twice or solved; each says something that
 // no other says.
-func crowd(t testing.TB, n int) (Manifest, string) {
+func crowd(t testing.TB, n int) (plan.Plan, string) {
 	t.Helper()
 	var ids []string
 	script, solved, skipped := "run started\n", 0, 0
@@ -38,10 +39,10 @@ func crowd(t testing.TB, n int) (Manifest, string) {
 			skipped++
 		}
 	}
-	m := plan(t, ids...)
+	m := planOf(t, ids...)
 	for i, id := range ids {
 		var err error
-		if m.Tasks[i].QuestionSHA256, err = QuestionDigest(fmt.Sprintf("%064x", 1<<20+i), question(id)); err != nil {
+		if m.Tasks[i].QuestionSHA256, err = plan.QuestionDigest(fmt.Sprintf("%064x", 1<<20+i), question(id)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,7 +83,7 @@ func verified(t testing.TB, dir fs.FS) *Run {
 }
 
 // disclosed is the bundle of a task, or of the run, by the run's key.
-func disclosed(t testing.TB, m Manifest, script, task string) []byte {
+func disclosed(t testing.TB, m plan.Plan, script, task string) []byte {
 	t.Helper()
 	dir := memory(files(t, m, script))
 	data, err := verified(t, dir).Disclose(dir, task, testKey(t, 1))

@@ -14,6 +14,21 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
+// The files of a run directory that this package reads, beside those of [plan].
+const (
+	TrajectoriesFile = "trajectories.jsonl"
+	ResultsFile      = "results.jsonl"
+	SummaryFile      = "summary.json"
+	MarkerFile       = "unsubmittable"
+)
+
+// Schemas of the files that are one JSON value or one a line.
+const (
+	TrajectorySchema = "gaia.trajectory/1"
+	ResultSchema     = "gaia.result/1"
+	SummarySchema    = "gaia.summary/1"
+)
+
 // MaxFile bounds every file of a run or package, in bytes. It is the limit of the
 // journal and of what derives from it; other files have lower ones.
 const MaxFile = 4 << 30

@@ -7,6 +7,7 @@ import (
 	"hash"
 	"slices"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -15,7 +16,7 @@ import (
 // a run as it is written, resumes it and verifies it. It holds the steps of
 // open attempts only.
 type Fold struct {
-	Manifest       Manifest
+	Manifest       plan.Plan
 	ManifestSHA256 string
 	Tasks          []*Task // plan order
 	Started        string
@@ -44,7 +45,7 @@ type Fold struct {
 
 // Task is what the journal says of one planned task.
 type Task struct {
-	Plan     PlannedTask
+	Plan     plan.PlannedTask
 	Index    int        // its place in the plan, from 0
 	Attempts []*Attempt // Attempts[i].Number is i+1
 	Sealed   *trajectory.TaskSealed
@@ -57,7 +58,7 @@ type Task struct {
 
 // NewFold begins to read the run of a manifest. ended, if not nil, is given
 // each attempt's record when the attempt has ended.
-func NewFold(m Manifest, manifestSHA256 string, ended func(Trajectory) error) *Fold {
+func NewFold(m plan.Plan, manifestSHA256 string, ended func(Trajectory) error) *Fold {
 	f := &Fold{Manifest: m, ManifestSHA256: manifestSHA256, byID: make(map[string]*Task, len(m.Tasks)), ended: ended,
 		Interruptions: []Interruption{}, repliedAs: map[string]bool{}, judge: JudgeSummary{CostMicroUSD: new(int64)}}
 	for i, p := range m.Tasks {
@@ -345,7 +346,7 @@ func (f *Fold) seal(t *Task, s trajectory.TaskSealed) (reason string) {
 			s.Outcome, s.Attempt, s.Attempts, outcome, attempt, len(t.Attempts))
 	case err != nil || len(salt) != 32 || hex.EncodeToString(salt) != s.Salt:
 		return "has no salt of 32 bytes"
-	case len(t.Attempts) > 0 && saltedQuestion(salt, t.asked) != t.Plan.QuestionSHA256:
+	case len(t.Attempts) > 0 && plan.SaltedQuestion(salt, t.asked) != t.Plan.QuestionSHA256:
 		return "was asked another question than planned"
 	}
 	t.Sealed = &s

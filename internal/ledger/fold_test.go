@@ -5,12 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
 func TestFoldFollowsARun(t *testing.T) {
-	m := plan(t, "a")
+	m := planOf(t, "a")
 	f, records := mustFollow(t, m, oneSolved)
 	if f.Completed == nil || f.Completed.Solved != 1 || len(f.Tasks) != 1 || len(records) != 1 || f.Task("a") != f.Tasks[0] || f.Task("b") != nil {
 		t.Fatalf("%+v, %d records", f, len(records))
@@ -31,7 +32,7 @@ func TestFoldFollowsARun(t *testing.T) {
 // TestFoldStopsAtTheRecord: the error of whoever writes the records is passed
 // on as it is.
 func TestFoldStopsAtTheRecord(t *testing.T) {
-	m := plan(t, "a")
+	m := planOf(t, "a")
 	digest := sign.Digest(encodePlan(t, m))
 	full := errors.New("disk full")
 	f := NewFold(m, digest, func(Trajectory) error { return full })
@@ -44,14 +45,14 @@ func TestFoldStopsAtTheRecord(t *testing.T) {
 	}
 }
 
-func followWithout(t *testing.T, m Manifest) (*Fold, []Trajectory, trajectory.End, error) {
+func followWithout(t *testing.T, m plan.Plan) (*Fold, []Trajectory, trajectory.End, error) {
 	f := NewFold(m, sign.Digest(encodePlan(t, m)), nil)
 	end, _, err := trajectory.ReadJournal(strings.NewReader(string(write(t, m, oneSolved))), m.RunID, f.ManifestSHA256, f.Add)
 	return f, nil, end, err
 }
 
 func TestFoldOpenAttempts(t *testing.T) {
-	m := plan(t, "a")
+	m := planOf(t, "a")
 	steps := strings.SplitAfter(oneSolved, "\n")
 	for n := 1; n < len(steps); n++ {
 		f, _ := mustFollow(t, m, strings.Join(steps[:n], ""))
@@ -188,7 +189,7 @@ func TestFoldRefuses(t *testing.T) {
 		{"cost below nothing", turned + "a.1.1 call cost=-1", "its tokens or costs cannot be added up"},
 		{"more than can be written", turned + "a.1.1 call in=9007199254740992\na.1.1 call reasoning=1", "its tokens or costs cannot be added up"},
 	}
-	m := plan(t, "a", "b")
+	m := planOf(t, "a", "b")
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, _, end, err := follow(t, m, write(t, m, tt.script))
@@ -217,7 +218,7 @@ a.1 graded cached
 a sealed failed 1/1
 run completed failed=1
 `
-	m := plan(t, "a")
+	m := planOf(t, "a")
 	f, _ := mustFollow(t, m, script)
 	s := f.Summary()
 	if s.JudgeCacheIntegrityEvents != 3 {
@@ -226,7 +227,7 @@ run completed failed=1
 	if j := *s.Judge; j.Asked != 1 || j.Cached != 1 || j.Judged != 1 || j.CostMicroUSD == nil || *j.CostMicroUSD != 0 {
 		t.Errorf("judge %+v", j)
 	}
-	for _, judge := range []*JudgePlan{nil, {Model: "scripted-judge"}} {
+	for _, judge := range []*plan.JudgePlan{nil, {Model: "scripted-judge"}} {
 		m.Judge = judge
 		var fault *trajectory.Fault
 		if _, _, _, err := follow(t, m, write(t, m, script)); !errors.As(err, &fault) || fault.Reason != "takes a verdict from a cache that has none to give" {
@@ -249,7 +250,7 @@ func TestFoldRefusesAnotherPlan(t *testing.T) {
 		"policy":    {func(p *trajectory.RunStarted) { p.PolicyHash = "" }, "contradicts the manifest"},
 		"harness":   {func(p *trajectory.RunStarted) { p.Harness.Dirty = true }, "contradicts the manifest"},
 	}
-	m := plan(t, "a")
+	m := planOf(t, "a")
 	digest := sign.Digest(encodePlan(t, m))
 	good, err := parse(m, digest, "run started")
 	if err != nil {
@@ -272,7 +273,7 @@ func TestFoldRefusesAnotherPlan(t *testing.T) {
 // TestFoldRefusesGradesWithoutGold: nothing can be graded where there is no
 // gold to grade by.
 func TestFoldRefusesGradesWithoutGold(t *testing.T) {
-	m := plan(t, "a")
+	m := planOf(t, "a")
 	m.GoldCommitment = ""
 	_, _, _, err := follow(t, m, write(t, m, "run started\na.1 begin\na.1 answer 42\na.1 ended answered\na.1 graded right"))
 	var fault *trajectory.Fault

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -82,7 +83,7 @@ func (g *journalTail) Read(p []byte) (int, error) {
 func (g *journalTail) more() ([]byte, error) {
 	f, size, err := OpenFile(g.dir, trajectory.JournalFile, MaxFile)
 	if isMissing(err) {
-		if _, err := fs.Stat(g.dir, ManifestFile); errors.Is(err, fs.ErrNotExist) {
+		if _, err := fs.Stat(g.dir, plan.ManifestFile); errors.Is(err, fs.ErrNotExist) {
 			return nil, ErrRemoved
 		}
 	}

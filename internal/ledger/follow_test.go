@@ -10,13 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // TestFollow: a journal that grows under the reader, in each of the ways in which one
 // does, and in those in which none may.
 func TestFollow(t *testing.T) {
-	m := plan(t, "a")
+	m := planOf(t, "a")
 	all := files(t, m, oneSolved)
 	whole := all[trajectory.JournalFile]
 	lines := bytes.SplitAfter(whole, []byte("\n"))
@@ -106,7 +107,7 @@ func TestFollow(t *testing.T) {
 // TestFollowSigned: nothing is shown of a run whose plan is not signed, and a visit
 // may end the reading.
 func TestFollowSigned(t *testing.T) {
-	all := files(t, plan(t, "a"), oneSolved)
+	all := files(t, planOf(t, "a"), oneSolved)
 	dir := directory(t, all)
 	n := 0
 	wait := func() error { t.Error("waits"); return fs.ErrClosed }
@@ -121,7 +122,7 @@ func TestFollowSigned(t *testing.T) {
 		t.Errorf("%d events, %v", n, err)
 	}
 	n = 0
-	if err := os.WriteFile(filepath.Join(dir, ManifestFile), bytes.Replace(all[ManifestFile], []byte(`"rehearsal":true`), []byte(`"rehearsal":false`), 1), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, plan.ManifestFile), bytes.Replace(all[plan.ManifestFile], []byte(`"rehearsal":true`), []byte(`"rehearsal":false`), 1), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var fault *trajectory.Fault

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -88,7 +89,7 @@ func lines(t *testing.T, dir map[string][]byte) story {
 // forged writes a story as a run, chained and derived anew.
 func forged(t *testing.T, dir map[string][]byte, s story, signs bool) map[string][]byte {
 	t.Helper()
-	journal, err := runs.Chain(dir[ledger.ManifestFile], s)
+	journal, err := runs.Chain(dir[plan.ManifestFile], s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +174,7 @@ func TestForgedContentHash(t *testing.T) {
 	run, _ := varied(t)
 	s := lines(t, run)
 	const at = 30
-	journal, err := runs.Chain(run[ledger.ManifestFile], s[:at])
+	journal, err := runs.Chain(run[plan.ManifestFile], s[:at])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // TestHistory: a row comes back as it was sealed, and in no other form, by no other key,
 // under no other name.
 func TestHistory(t *testing.T) {
-	all := files(t, plan(t, "a"), oneSolved)
+	all := files(t, planOf(t, "a"), oneSolved)
 	sheet, run, err := ReadSheet(os.DirFS(directory(t, all)), "")
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -52,7 +53,7 @@ func menu() []string {
 // hostile folds what choose picks from the menu: what is refused is left out
 // and the journal goes on without it. Nothing may panic, every refusal must be
 // a Fault, and what was accepted must add up.
-func hostile(t *testing.T, m Manifest, steps int, choose func(n int) int) *Fold {
+func hostile(t *testing.T, m plan.Plan, steps int, choose func(n int) int) *Fold {
 	t.Helper()
 	digest := sign.Digest(encodePlan(t, m))
 	lines := menu()
@@ -122,7 +123,7 @@ func addsUp(t *testing.T, f *Fold) {
 	if f.Scored() == (s.Scores == nil) || f.Scored() && s.Scores.Official.Correct != o.Solved {
 		t.Fatalf("scores %+v beside outcomes %+v", s.Scores, o)
 	}
-	if (s.Voting != nil) != (f.Manifest.Voting.Rule == VoteMajority) || s.Voting != nil && f.Scored() && s.Voting.PassAtK.Correct < max(s.Voting.PassAt1.Correct, o.Solved) {
+	if (s.Voting != nil) != (f.Manifest.Voting.Rule == plan.VoteMajority) || s.Voting != nil && f.Scored() && s.Voting.PassAtK.Correct < max(s.Voting.PassAt1.Correct, o.Solved) {
 		t.Fatalf("voting %+v beside outcomes %+v", s.Voting, o)
 	}
 	for _, task := range f.Tasks {
@@ -142,15 +143,15 @@ func addsUp(t *testing.T, f *Fold) {
 // TestFoldSurvivesHostileJournals walks at random, but so that runs get done.
 func TestFoldSurvivesHostileJournals(t *testing.T) {
 	long.NotRaced(t)
-	scored := plan(t, "a", "b")
-	unscored := plan(t, "a", "b")
+	scored := planOf(t, "a", "b")
+	unscored := planOf(t, "a", "b")
 	unscored.GoldCommitment = ""
 	voted := votingPlan(t, 2, "a", "b")
 	voted.Retry.AttemptsPerTask = 1 // else the walk hardly ever gets there
 	random := rand.New(rand.NewPCG(3, 4))
 	completed := map[int]int{}
 	for i := range 20 {
-		m := []Manifest{scored, unscored, voted}[i%3]
+		m := []plan.Plan{scored, unscored, voted}[i%3]
 		if f := hostile(t, m, 1500, random.IntN); f.Completed != nil {
 			completed[i%3]++
 		}
@@ -172,7 +173,7 @@ func FuzzFold(f *testing.F) {
 	}
 	f.Add(seed)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, m := range []Manifest{plan(t, "a", "b"), votingPlan(t, 2, "a", "b")} {
+		for _, m := range []plan.Plan{planOf(t, "a", "b"), votingPlan(t, 2, "a", "b")} {
 			at := 0
 			hostile(t, m, min(len(data)/2, 200), func(n int) int {
 				at += 2
@@ -185,7 +186,7 @@ func FuzzFold(f *testing.F) {
 // TestVerifyRefusesHostileSums: sums that cannot be written, or that wrap round,
 // are a fault of the journal, signed or not, and not a failure of the program.
 func TestVerifyRefusesHostileSums(t *testing.T) {
-	m := plan(t, "a")
+	m := planOf(t, "a")
 	all := files(t, m, oneSolved)
 	for _, call := range []string{"in=9007199254740992", "cached=9007199254740992", "cost=9007199254740992"} {
 		script := strings.Replace(oneSolved, "a.1.2 call in=20 out=2 cost=4\n", strings.Repeat("a.1.2 call "+call+"\n", 3), 1)

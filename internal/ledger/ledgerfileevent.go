@@ -59,16 +59,16 @@ func checkEventIDs(e RunEvent) error {
 	if id.Timestamp().UTC().Format(trajectory.TimeFormat) != e.Timestamp {
 		return errors.New("its timestamp is not the time of its id")
 	}
-	if !isHex(e.GuidanceHash, 16) || !isHex(strings.TrimPrefix(e.ManifestSHA256, "sha256:"), 64) || !strings.HasPrefix(e.ManifestSHA256, "sha256:") {
+	if !IsHex(e.GuidanceHash, 16) || !IsHex(strings.TrimPrefix(e.ManifestSHA256, "sha256:"), 64) || !strings.HasPrefix(e.ManifestSHA256, "sha256:") {
 		return errors.New("guidance_hash or manifest_sha256 is no digest")
 	}
-	if _, err := policy.Builtin(policy.Mode(e.Mode)); err != nil || !isHex(e.PolicyHash, 16) {
+	if _, err := policy.Builtin(policy.Mode(e.Mode)); err != nil || !IsHex(e.PolicyHash, 16) {
 		return errors.New("policy_hash is no digest, or mode none")
 	}
 	return nil
 }
 
-func isHex(s string, digits int) bool {
+func IsHex(s string, digits int) bool {
 	return len(s) == digits && strings.Trim(s, "0123456789abcdef") == ""
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -21,52 +22,52 @@ func TestLimitsOfPlans(t *testing.T) {
 		}
 		return ids
 	}
-	prompts := func(n, size int) (all []Prompt) {
+	prompts := func(n, size int) (all []plan.Prompt) {
 		text := strings.Repeat("x", size)
 		for i := range n {
-			all = append(all, Prompt{ID: fmt.Sprintf("p%d", i), SHA256: sign.Digest([]byte(text)), Text: text})
+			all = append(all, plan.Prompt{ID: fmt.Sprintf("p%d", i), SHA256: sign.Digest([]byte(text)), Text: text})
 		}
 		return all
 	}
-	with := func(tasks int, templates []Prompt, tools int) Manifest {
-		m := plan(t, ids(tasks)...)
+	with := func(tasks int, templates []plan.Prompt, tools int) plan.Plan {
+		m := planOf(t, ids(tasks)...)
 		m.Prompts = templates
 		for i := range tools {
-			m.Tools = append(m.Tools, ToolPlan{Name: fmt.Sprintf("tool%d", i)})
+			m.Tools = append(m.Tools, plan.ToolPlan{Name: fmt.Sprintf("tool%d", i)})
 		}
 		return m
 	}
 	for what, tt := range map[string]struct {
-		m   Manifest
+		m   plan.Plan
 		why string // "": it is not refused
 	}{
 		"many tasks":               {with(20_000, nil, 0), ""},
-		"a task too many":          {with(MaxTasks+1, nil, 0), "has 50001 tasks, and at most 50000 are verified"},
-		"many templates":           {with(1, prompts(MaxPrompts, 1), 0), ""},
-		"a template too many":      {with(1, prompts(MaxPrompts+1, 1), 0), "has 65 templates, and at most 64 are verified"},
-		"a long template":          {with(100, prompts(1, MaxTemplates), 0), ""},
+		"a task too many":          {with(plan.MaxTasks+1, nil, 0), "has 50001 tasks, and at most 50000 are verified"},
+		"many templates":           {with(1, prompts(plan.MaxPrompts, 1), 0), ""},
+		"a template too many":      {with(1, prompts(plan.MaxPrompts+1, 1), 0), "has 65 templates, and at most 64 are verified"},
+		"a long template":          {with(100, prompts(1, plan.MaxTemplates), 0), ""},
 		"too long a template":      {with(1, prompts(1, 7<<20), 0), "has 7340032 bytes of templates, and at most 1048576 are verified"},
-		"templates that add up":    {with(1, prompts(2, MaxTemplates/2+1), 0), "has 1048578 bytes of templates, and at most 1048576 are verified"},
-		"templates times tasks":    {with(200, prompts(1, MaxTemplates), 0), "has 209715200 bytes of templates times tasks, and at most 134217728 are verified"},
-		"many tools":               {with(1, nil, MaxTools), ""},
-		"a tool too many":          {with(1, nil, MaxTools+1), "has 1025 tools, and at most 1024 are verified"},
+		"templates that add up":    {with(1, prompts(2, plan.MaxTemplates/2+1), 0), "has 1048578 bytes of templates, and at most 1048576 are verified"},
+		"templates times tasks":    {with(200, prompts(1, plan.MaxTemplates), 0), "has 209715200 bytes of templates times tasks, and at most 134217728 are verified"},
+		"many tools":               {with(1, nil, plan.MaxTools), ""},
+		"a tool too many":          {with(1, nil, plan.MaxTools+1), "has 1025 tools, and at most 1024 are verified"},
 		"a plan that is too large": {with(1, prompts(1, maxPlan), 0), "is larger than 16777216 bytes"},
 	} {
 		data := encodePlan(t, tt.m)
 		key := testKey(t, 1)
-		envelope, err := sign.Seal(key, ManifestType, data)
+		envelope, err := sign.Seal(key, plan.ManifestType, data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir := directory(t, map[string][]byte{ManifestFile: data, EnvelopeFile: envelope})
+		dir := directory(t, map[string][]byte{plan.ManifestFile: data, plan.EnvelopeFile: envelope})
 		_, err = Verify(os.DirFS(dir), Options{})
 		var fault *trajectory.Fault
 		switch {
 		case !errors.As(err, &fault):
 			t.Errorf("%s: %v", what, err)
-		case tt.why == "" && fault.File == ManifestFile:
+		case tt.why == "" && fault.File == plan.ManifestFile:
 			t.Errorf("%s: %v", what, err)
-		case tt.why != "" && (fault.File != ManifestFile || fault.Reason != tt.why):
+		case tt.why != "" && (fault.File != plan.ManifestFile || fault.Reason != tt.why):
 			t.Errorf("%s: %v; want %s", what, err, tt.why)
 		}
 	}
@@ -137,7 +138,7 @@ func TestLimitOfKeptTexts(t *testing.T) {
 // TestLimitsOfLists: the lists of a journal are bounded where their members take more
 // memory than text.
 func TestLimitsOfLists(t *testing.T) {
-	f := NewFold(plan(t, "a"), "", nil)
+	f := NewFold(planOf(t, "a"), "", nil)
 	for i := range maxHarnesses + 1 {
 		if reason := f.exceeds(Options{}); reason != "" {
 			t.Fatal(reason)
@@ -151,7 +152,7 @@ func TestLimitsOfLists(t *testing.T) {
 	used := func(i int) string {
 		return a.add(trajectory.Event{Payload: trajectory.ToolExecuted{Name: fmt.Sprint("tool ", i)}})
 	}
-	for i := range MaxTools {
+	for i := range plan.MaxTools {
 		if reason := used(i); reason != "" {
 			t.Fatal(reason)
 		}
@@ -159,7 +160,7 @@ func TestLimitsOfLists(t *testing.T) {
 	if reason := used(0); reason != "" {
 		t.Errorf("a tool that was used before: %s", reason)
 	}
-	if want := fmt.Sprintf("uses more than %d tools", MaxTools); used(MaxTools) != want {
+	if want := fmt.Sprintf("uses more than %d tools", plan.MaxTools); used(plan.MaxTools) != want {
 		t.Error("a tool too many is not refused")
 	}
 	const n = 1000

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
@@ -13,12 +14,12 @@ import (
 )
 
 func TestDecodeManifest(t *testing.T) {
-	m := plan(t, "a", "b")
-	m.Prompts = []Prompt{{ID: "system.v1", SHA256: sign.Digest([]byte("<answer>\n")), Text: "<answer>\n"}}
-	m.Tools = []ToolPlan{{Name: "calculate"}}
+	m := planOf(t, "a", "b")
+	m.Prompts = []plan.Prompt{{ID: "system.v1", SHA256: sign.Digest([]byte("<answer>\n")), Text: "<answer>\n"}}
+	m.Tools = []plan.ToolPlan{{Name: "calculate"}}
 	m.Tasks[0].FileName = "tides.xlsx"
 	data := encodePlan(t, m)
-	got, err := DecodeManifest(data)
+	got, err := plan.Decode(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,35 +31,35 @@ func TestDecodeManifest(t *testing.T) {
 	}
 }
 
-func prompted(t *testing.T) Manifest {
-	m := plan(t, "a", "b")
-	m.Prompts = []Prompt{{ID: "system.v1", SHA256: sign.Digest([]byte("Answer.")), Text: "Answer."}}
+func prompted(t *testing.T) plan.Plan {
+	m := planOf(t, "a", "b")
+	m.Prompts = []plan.Prompt{{ID: "system.v1", SHA256: sign.Digest([]byte("Answer.")), Text: "Answer."}}
 	return m
 }
 
 func TestDecodeManifestRefuses(t *testing.T) {
-	submitted := plan(t, "a", "b")
+	submitted := planOf(t, "a", "b")
 	submitted.SubmitIntent = true
 	good := string(encodePlan(t, submitted))
-	served := func(p ToolPlan) string {
-		m := plan(t, "a", "b")
+	served := func(p plan.ToolPlan) string {
+		m := planOf(t, "a", "b")
 		p.Name, p.Schema, p.SchemaSHA256 = "notes__find", "{}", sign.Digest([]byte("{}"))
 		if p.Server == "" {
 			p.Server = "mcp:notes"
 		}
-		m.Tools = []ToolPlan{p}
+		m.Tools = []plan.ToolPlan{p}
 		return string(encodePlan(t, m))
 	}
 	submit := func(plan string) string {
 		return strings.Replace(plan, `"submit_intent":false`, `"submit_intent":true`, 1)
 	}
-	for _, p := range []ToolPlan{{Network: NetworkNone}, {Network: NetworkHost, Env: []string{"A", "b_2"}}, {Server: "mcp:notes https://notes.example"}} {
-		if _, err := DecodeManifest([]byte(served(p))); err != nil {
+	for _, p := range []plan.ToolPlan{{Network: plan.NetworkNone}, {Network: plan.NetworkHost, Env: []string{"A", "b_2"}}, {Server: "mcp:notes https://notes.example"}} {
+		if _, err := plan.Decode([]byte(served(p))); err != nil {
 			t.Errorf("%+v is refused: %v", p, err)
 		}
 	}
 	task := func(id string) string {
-		return `{"level":1,"question_sha256":"` + plan(t, "a").Tasks[0].QuestionSHA256 + `","task_id":"` + id + `"}`
+		return `{"level":1,"question_sha256":"` + planOf(t, "a").Tasks[0].QuestionSHA256 + `","task_id":"` + id + `"}`
 	}
 	tests := []struct{ name, old, new, want string }{
 		{"other schema", "gaia.manifest/2", "gaia.manifest/3", `schema is "gaia.manifest/3", not "gaia.manifest/2"`},
@@ -83,16 +84,16 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		{"tools out of order", `"voting":`, `"unconfined":["python","mcp:notes"],"voting":`, "unconfined is not sorted"},
 		{"a tool twice", `"voting":`, `"unconfined":["python","python"],"voting":`, "unconfined is not sorted"},
 		{"unconfined, to be submitted", `"voting":`, `"unconfined":["python"],"voting":`, "is of a run to be submitted with tools outside of the sandbox"},
-		{"a server without a network", good, served(ToolPlan{}), `the network of the tool "notes__find" is ""`},
-		{"a server with another network", good, served(ToolPlan{Network: "lan"}), `the network of the tool "notes__find" is "lan"`},
-		{"a network, to be submitted", good, submit(served(ToolPlan{Network: NetworkHost})), "is of a run to be submitted with a server that has the network"},
-		{"a network of a server over HTTP", good, served(ToolPlan{Network: NetworkNone, Server: "mcp:notes https://notes.example"}), `the tool "notes__find" has a network or variables and is not of a server that is a program`},
-		{"variables of a server over HTTP", good, served(ToolPlan{Env: []string{"A"}, Server: "mcp:notes https://notes.example"}), `the tool "notes__find" has a network or variables and is not of a server that is a program`},
+		{"a server without a network", good, served(plan.ToolPlan{}), `the network of the tool "notes__find" is ""`},
+		{"a server with another network", good, served(plan.ToolPlan{Network: "lan"}), `the network of the tool "notes__find" is "lan"`},
+		{"a network, to be submitted", good, submit(served(plan.ToolPlan{Network: plan.NetworkHost})), "is of a run to be submitted with a server that has the network"},
+		{"a network of a server over HTTP", good, served(plan.ToolPlan{Network: plan.NetworkNone, Server: "mcp:notes https://notes.example"}), `the tool "notes__find" has a network or variables and is not of a server that is a program`},
+		{"variables of a server over HTTP", good, served(plan.ToolPlan{Env: []string{"A"}, Server: "mcp:notes https://notes.example"}), `the tool "notes__find" has a network or variables and is not of a server that is a program`},
 		{"a network of a built-in tool", `"tools":[]`, `"tools":[{"description":"","name":"calculate","network":"none","schema_sha256":""}]`, `the tool "calculate" has a network or variables and is not of a server that is a program`},
-		{"a server outside without a network", good, strings.Replace(served(ToolPlan{Network: NetworkNone}), `"voting":`, `"unconfined":["mcp:notes"],"voting":`, 1), `the tool "notes__find" is of a server outside of the sandbox that has no network`},
-		{"variables out of order", good, served(ToolPlan{Network: NetworkNone, Env: []string{"B", "A"}}), `the variables of the tool "notes__find" are not sorted`},
-		{"a variable twice", good, served(ToolPlan{Network: NetworkNone, Env: []string{"A", "A"}}), `the variables of the tool "notes__find" are not sorted`},
-		{"a value of a variable", good, served(ToolPlan{Network: NetworkNone, Env: []string{"A=hush"}}), `the tool "notes__find" is given a variable that is no name`},
+		{"a server outside without a network", good, strings.Replace(served(plan.ToolPlan{Network: plan.NetworkNone}), `"voting":`, `"unconfined":["mcp:notes"],"voting":`, 1), `the tool "notes__find" is of a server outside of the sandbox that has no network`},
+		{"variables out of order", good, served(plan.ToolPlan{Network: plan.NetworkNone, Env: []string{"B", "A"}}), `the variables of the tool "notes__find" are not sorted`},
+		{"a variable twice", good, served(plan.ToolPlan{Network: plan.NetworkNone, Env: []string{"A", "A"}}), `the variables of the tool "notes__find" are not sorted`},
+		{"a value of a variable", good, served(plan.ToolPlan{Network: plan.NetworkNone, Env: []string{"A=hush"}}), `the tool "notes__find" is given a variable that is no name`},
 		{"unknown evidence", `"evidence":"heads"`, `"evidence":"all"`, `evidence is "all"`},
 		{"another template", good, strings.Replace(string(encodePlan(t, prompted(t))), "Answer.", "Answer!", 1), `the digest of the template "system.v1" is not that of its text`},
 		{"hashes to be submitted", `"evidence":"heads"`, `"evidence":"hashes"`, "is of a run to be submitted that records hashes only"},
@@ -118,7 +119,7 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		{"float", `"temperature_milli":0`, `"temperature_milli":0.5`, sign.ErrMalformed.Error()},
 		{"explicit zero", `"rehearsal":true`, `"rehearsal":false`, sign.ErrMalformed.Error()},
 		{"space", `"schema":`, `"schema": `, sign.ErrMalformed.Error()},
-		{"no tasks", good, string(encodePlan(t, plan(t))), "plans no task"},
+		{"no tasks", good, string(encodePlan(t, planOf(t))), "plans no task"},
 		{"newline", good, good + "\n", sign.ErrMalformed.Error()},
 		{"nothing", good, "", sign.ErrMalformed.Error()},
 		{"null", good, "null", sign.ErrMalformed.Error()},
@@ -128,12 +129,12 @@ func TestDecodeManifestRefuses(t *testing.T) {
 			if strings.Count(good, tt.old) != 1 {
 				t.Fatalf("%q does not stand once in the manifest", tt.old)
 			}
-			m, err := DecodeManifest([]byte(strings.Replace(good, tt.old, tt.new, 1)))
+			m, err := plan.Decode([]byte(strings.Replace(good, tt.old, tt.new, 1)))
 			var fault *trajectory.Fault
-			if !errors.As(err, &fault) || fault.File != ManifestFile || fault.Reason != tt.want || (fault.Hint != "") != (tt.name == "an earlier schema") {
+			if !errors.As(err, &fault) || fault.File != plan.ManifestFile || fault.Reason != tt.want || (fault.Hint != "") != (tt.name == "an earlier schema") {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
-			if diff := cmp.Diff(Manifest{}, m); diff != "" {
+			if diff := cmp.Diff(plan.Plan{}, m); diff != "" {
 				t.Errorf("returned with the fault:\n%s", diff)
 			}
 		})
@@ -141,10 +142,10 @@ func TestDecodeManifestRefuses(t *testing.T) {
 }
 
 func FuzzDecodeManifest(f *testing.F) {
-	f.Add(encodePlan(f, plan(f, "a", "b")))
+	f.Add(encodePlan(f, planOf(f, "a", "b")))
 	f.Add([]byte(`{"schema":"gaia.manifest/2"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := DecodeManifest(data)
+		m, err := plan.Decode(data)
 		if err != nil {
 			return
 		}
@@ -155,7 +156,7 @@ func FuzzDecodeManifest(f *testing.F) {
 }
 
 func TestCommitment(t *testing.T) {
-	got, err := Commitment(map[string]string{"b": "é", "a": "1"}, "00ff")
+	got, err := plan.Commitment(map[string]string{"b": "é", "a": "1"}, "00ff")
 	if want := sign.Digest([]byte(`{"gold":{"a":"1","b":"é"},"salt":"00ff"}`)); err != nil || got != want {
 		t.Errorf("Commitment = %s, %v, want %s", got, err, want)
 	}
@@ -167,13 +168,13 @@ func TestCommitment(t *testing.T) {
 		{map[string]string{"a": "1", "b": "é"}, "00fe"}, {map[string]string{"a": "é", "b": "1"}, "00ff"}, {map[string]string{"a": "1"}, "00ff"},
 		{map[string]string{"a": "1", "b": "é", "c": ""}, "00ff"}, {nil, "00ff"},
 	} {
-		digest, err := Commitment(other.gold, other.salt)
+		digest, err := plan.Commitment(other.gold, other.salt)
 		if err != nil || seen[digest] {
 			t.Errorf("%v: %s, %v", other, digest, err)
 		}
 		seen[digest] = true
 	}
-	if _, err := Commitment(map[string]string{"a": "\xff"}, ""); err == nil {
+	if _, err := plan.Commitment(map[string]string{"a": "\xff"}, ""); err == nil {
 		t.Error("committed to bytes that are not UTF-8")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -40,14 +41,14 @@ func longRun(t testing.TB, size int64) string {
 	for i := range tasks {
 		ids = append(ids, fmt.Sprintf("task-%03d", i))
 	}
-	m := plan(t, ids...)
+	m := planOf(t, ids...)
 	dir, key, manifest := t.TempDir(), testKey(t, 1), encodePlan(t, m)
-	envelope, err := sign.Seal(key, ManifestType, manifest)
+	envelope, err := sign.Seal(key, plan.ManifestType, manifest)
 	check(err)
 	put := func(name string, data []byte) { check(os.WriteFile(filepath.Join(dir, name), data, 0o644)) }
-	put(ManifestFile, manifest)
-	put(EnvelopeFile, envelope)
-	put(ConstitutionFile, policy.Constitution(m.Policy))
+	put(plan.ManifestFile, manifest)
+	put(plan.EnvelopeFile, envelope)
+	put(plan.ConstitutionFile, policy.Constitution(m.Policy))
 	create := func(name string) buffered {
 		f, err := os.Create(filepath.Join(dir, name))
 		check(err)

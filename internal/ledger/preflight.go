@@ -3,6 +3,7 @@ package ledger
 import (
 	"slices"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -27,11 +28,11 @@ type preflights struct {
 
 // preflight takes what came of asking a model of the plan before any task began.
 func (f *Fold) preflight(p trajectory.Preflight) (reason string) {
-	model, planned := f.Manifest.preflightModel(p.Kind)
+	model, planned := f.Manifest.PreflightModel(p.Kind)
 	resumed := len(f.Interruptions) > 0
 	failed := p.Error != nil
 	switch {
-	case f.Manifest.NoPreflight || f.Manifest.Cassette == CassetteReplay:
+	case f.Manifest.NoPreflight || f.Manifest.Cassette == plan.CassetteReplay:
 		return "asks a model before the tasks, which the plan leaves out"
 	case !planned || p.Model != model:
 		return "asks a model before the tasks that the plan does not have"
@@ -88,7 +89,7 @@ func (f *Fold) Preflight() *PreflightSummary { return f.preflights.sum }
 
 // Contradicts reports whether a run of the plan cannot have the summary of what was
 // asked before its tasks. One that it can have holds no free text.
-func (s PreflightSummary) Contradicts(m Manifest) bool {
+func (s PreflightSummary) Contradicts(m plan.Plan) bool {
 	counts := []int64{int64(s.Requests), s.TokensIn, s.TokensOut}
 	if s.CostMicroUSD != nil {
 		counts = append(counts, *s.CostMicroUSD)
@@ -96,7 +97,7 @@ func (s PreflightSummary) Contradicts(m Manifest) bool {
 	kinds := []string{trajectory.PreflightModel, trajectory.PreflightTools, trajectory.PreflightJudge, trajectory.PreflightVision, trajectory.PreflightTranscription}
 	next := 0
 	for _, kind := range s.Kinds {
-		_, planned := m.preflightModel(kind)
+		_, planned := m.PreflightModel(kind)
 		at := slices.Index(kinds[next:], kind)
 		if !planned || at < 0 {
 			return true
@@ -107,7 +108,7 @@ func (s PreflightSummary) Contradicts(m Manifest) bool {
 	unanswered := slices.Clone(s.Unanswered)
 	slices.Sort(unanswered)
 	asked := slices.Contains(s.Kinds, trajectory.PreflightTools)
-	return m.NoPreflight || m.Cassette == CassetteReplay || slices.Min(counts) < 0 || unknown(trajectory.PreflightModel) ||
+	return m.NoPreflight || m.Cassette == plan.CassetteReplay || slices.Min(counts) < 0 || unknown(trajectory.PreflightModel) ||
 		slices.ContainsFunc(s.Unanswered, unknown) || len(slices.Compact(unanswered)) != len(s.Unanswered) ||
 		s.Tool != "" && (!asked || !slices.Contains(toolUses(trajectory.PreflightTools, false), s.Tool))
 }

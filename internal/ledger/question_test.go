@@ -6,28 +6,29 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
 // TestQuestionDigest: openssl gives the same salt and digest, as docs/formats.md says.
 func TestQuestionDigest(t *testing.T) {
 	secret, question := strings.Repeat("c4", 32), "How tall is the lighthouse of Branmoor – in ells?"
-	salt, err := TaskSalt(secret, "fab1e925-0000")
+	salt, err := plan.TaskSalt(secret, "fab1e925-0000")
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest, err := QuestionDigest(salt, question)
+	digest, err := plan.QuestionDigest(salt, question)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{"", "00", strings.Repeat("zz", 32), secret + "00"} {
-		_, errSalt := TaskSalt(bad, "a")
-		_, errDigest := QuestionDigest(bad, "a")
+		_, errSalt := plan.TaskSalt(bad, "a")
+		_, errDigest := plan.QuestionDigest(bad, "a")
 		if errSalt == nil || errDigest == nil {
 			t.Errorf("%q is taken as 32 bytes: %v, %v", bad, errSalt, errDigest)
 		}
 	}
-	if other, err := TaskSalt(secret, "fab1e925-0001"); err != nil || other == salt {
+	if other, err := plan.TaskSalt(secret, "fab1e925-0001"); err != nil || other == salt {
 		t.Errorf("another task has the same salt, or none: %v", err)
 	}
 	if _, err := exec.LookPath("openssl"); err != nil {
@@ -48,19 +49,19 @@ func TestQuestionDigest(t *testing.T) {
 // another nothing is known. The plan alone confirms no guess.
 func TestAsks(t *testing.T) {
 	for script, sealed := range map[string]bool{oneSolved: true, "run started\na.1 begin\n": false} {
-		f, _ := mustFollow(t, plan(t, "a"), script)
+		f, _ := mustFollow(t, planOf(t, "a"), script)
 		a := f.Task("a")
 		if !a.Asks(question("a")) || a.Asks(question("b")) || (a.Sealed != nil) != sealed {
 			t.Errorf("sealed %v: asks a: %v, asks b: %v", sealed, a.Asks(question("a")), a.Asks(question("b")))
 		}
 	}
-	f, _ := mustFollow(t, plan(t, "a"), "run started\n")
+	f, _ := mustFollow(t, planOf(t, "a"), "run started\n")
 	if !f.Task("a").Asks("anything") {
 		t.Error("a task that was not begun is said to ask something else")
 	}
 	asked := sha256.Sum256([]byte(question("a")))
 	digest := f.Task("a").Plan.QuestionSHA256
-	for name, guess := range map[string]string{"no salt": saltedQuestion(nil, asked), "the id as salt": saltedQuestion([]byte("a"), asked),
+	for name, guess := range map[string]string{"no salt": plan.SaltedQuestion(nil, asked), "the id as salt": plan.SaltedQuestion([]byte("a"), asked),
 		"the digest alone": sign.Digest([]byte(question("a")))} {
 		if guess == digest {
 			t.Errorf("%s: the plan alone confirms a guess", name)

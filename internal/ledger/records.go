@@ -1,6 +1,9 @@
 package ledger
 
-import "github.com/gaia-harness/gaia/trajectory"
+import (
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/trajectory"
+)
 
 // Trajectory is one line of trajectories.jsonl: everything one attempt did.
 type Trajectory struct {
@@ -130,7 +133,7 @@ type Summary struct {
 	Cassette                  string             `json:"cassette,omitzero"` // of the manifest
 	Completed                 string             `json:"completed"`
 	CostMicroUSD              *int64             `json:"cost_microusd"` // of the agent's calls and of models that its tools asked; null if a price is unknown
-	Dataset                   Dataset            `json:"dataset"`
+	Dataset                   plan.Dataset       `json:"dataset"`
 	DurationMs                int64              `json:"duration_ms"` // by the wall clock, pauses included
 	GaiaSplit                 string             `json:"gaia_split"`
 	GuidanceHash              string             `json:"guidance_hash"`

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 )
@@ -172,9 +173,9 @@ func TestTallyRefuses(t *testing.T) {
 // TestRunScorecard: the card of a run is that of its sheet.
 func TestRunScorecard(t *testing.T) {
 	for name, script := range map[string]struct {
-		m      Manifest
+		m      plan.Plan
 		script string
-	}{"worked": {plan(t, "a"), worked}, "mixed": {mixedPlan(t), mixed}, "one solved": {plan(t, "a"), oneSolved}} {
+	}{"worked": {planOf(t, "a"), worked}, "mixed": {mixedPlan(t), mixed}, "one solved": {planOf(t, "a"), oneSolved}} {
 		s, run, err := ReadSheet(memory(files(t, script.m, script.script)), "")
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -71,28 +72,28 @@ func testKey(t testing.TB, seed byte) sign.Key {
 }
 
 // plan is a signed plan of tasks, of levels 1, 2, 3, 3 and so on, whose answers are known.
-func plan(t testing.TB, tasks ...string) Manifest {
+func planOf(t testing.TB, tasks ...string) plan.Plan {
 	t.Helper()
-	m := NewManifest()
+	m := plan.New()
 	m.RunID, m.Created, m.Rehearsal = testRunID, "2031-02-03T04:05:06.789Z", true
-	m.Dataset = Dataset{CarriedGold: true, Name: "invented", Revision: "r1", Selection: "all", Split: "validation", SplitSize: len(tasks)}
+	m.Dataset = plan.Dataset{CarriedGold: true, Name: "invented", Revision: "r1", Selection: "all", Split: "validation", SplitSize: len(tasks)}
 	m.SplitIDs = tasks
 	m.Dataset.IDsSHA256 = idsDigest(t, tasks)
-	m.Splits = []SplitPlan{{CarriedGold: true, IDsSHA256: idsDigest(t, slices.Sorted(slices.Values(tasks))), Name: "validation", Size: len(tasks)}}
+	m.Splits = []plan.SplitPlan{{CarriedGold: true, IDsSHA256: idsDigest(t, slices.Sorted(slices.Values(tasks))), Name: "validation", Size: len(tasks)}}
 	m.GoldCommitment = sign.Digest([]byte("gold"))
 	m.Govern(policy.Policy{Mode: policy.Restricted})
 	m.Harness = trajectory.Harness{Version: "v0.1.0", ExecutableSHA256: sign.Digest([]byte("program"))}
-	m.Judge = &JudgePlan{Cache: true, Model: "scripted-judge", Origin: "http://127.0.0.1", Prompt: "judge.v1"}
-	m.Model = ModelPlan{Name: "scripted-model", Origin: "http://127.0.0.1"}
-	m.Voting = VotingPlan{Attempts: 1, Rule: VoteFirst}
+	m.Judge = &plan.JudgePlan{Cache: true, Model: "scripted-judge", Origin: "http://127.0.0.1", Prompt: "judge.v1"}
+	m.Model = plan.ModelPlan{Name: "scripted-model", Origin: "http://127.0.0.1"}
+	m.Voting = plan.VotingPlan{Attempts: 1, Rule: plan.VoteFirst}
 	m.SigningKey = testKey(t, 1).Public().Line()
 	for i, id := range tasks {
 		m.Dataset.Levels[min(i, 2)]++
-		digest, err := QuestionDigest(testSalt, question(id))
+		digest, err := plan.QuestionDigest(testSalt, question(id))
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Tasks = append(m.Tasks, PlannedTask{Level: min(i, 2) + 1, QuestionSHA256: digest, TaskID: id})
+		m.Tasks = append(m.Tasks, plan.PlannedTask{Level: min(i, 2) + 1, QuestionSHA256: digest, TaskID: id})
 	}
 	return m
 }
@@ -102,7 +103,7 @@ var testSalt = strings.Repeat("5a", 32)
 
 func idsDigest(t testing.TB, ids []string) string {
 	t.Helper()
-	digest, err := IDsDigest(ids)
+	digest, err := plan.IDsDigest(ids)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func idsDigest(t testing.TB, ids []string) string {
 
 func question(task string) string { return "What is " + task + "?" }
 
-func encodePlan(t testing.TB, m Manifest) []byte {
+func encodePlan(t testing.TB, m plan.Plan) []byte {
 	t.Helper()
 	b, err := m.Encode()
 	if err != nil {
@@ -126,7 +127,7 @@ type buffer struct{ bytes.Buffer }
 func (*buffer) Sync() error { return nil }
 
 // write writes a script as a journal, a millisecond an event.
-func write(t testing.TB, m Manifest, script string) []byte {
+func write(t testing.TB, m plan.Plan, script string) []byte {
 	t.Helper()
 	return writeDrafts(t, m, drafts(t, m, script))
 }
@@ -155,7 +156,7 @@ func (c calls) add(d trajectory.Draft, id string) {
 func attemptOf(task string, attempt int) string { return fmt.Sprintf("%s.%d", task, attempt) }
 
 // parse reads one line of a script.
-func parse(m Manifest, digest, line string) (trajectory.Draft, error) {
+func parse(m plan.Plan, digest, line string) (trajectory.Draft, error) {
 	where, what, _ := strings.Cut(line, " ")
 	verb, args, _ := strings.Cut(what, " ")
 	var d trajectory.Draft
@@ -348,7 +349,7 @@ func verdicts() map[string]trajectory.Judgment {
 }
 
 // follow folds a journal; the fold may be of a run that is not complete.
-func follow(t testing.TB, m Manifest, journal []byte) (*Fold, []Trajectory, trajectory.End, error) {
+func follow(t testing.TB, m plan.Plan, journal []byte) (*Fold, []Trajectory, trajectory.End, error) {
 	t.Helper()
 	digest := sign.Digest(encodePlan(t, m))
 	var records []Trajectory
@@ -361,7 +362,7 @@ func follow(t testing.TB, m Manifest, journal []byte) (*Fold, []Trajectory, traj
 }
 
 // mustFollow folds a script that is legal.
-func mustFollow(t testing.TB, m Manifest, script string) (*Fold, []Trajectory) {
+func mustFollow(t testing.TB, m plan.Plan, script string) (*Fold, []Trajectory) {
 	t.Helper()
 	f, records, _, err := follow(t, m, write(t, m, script))
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 )
@@ -37,11 +38,11 @@ func TestServerNotes(t *testing.T) {
 				{"tools", "3 tools offered in 1 model call, none called" + tools}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := plan(t, "a", "b")
+			m := planOf(t, "a", "b")
 			if name == "tools called" {
-				m = plan(t, "a")
+				m = planOf(t, "a")
 			}
-			m.Tools = make([]ToolPlan, tt.tools)
+			m.Tools = make([]plan.ToolPlan, tt.tools)
 			f, _ := mustFollow(t, m, tt.script)
 			if called, tried := strings.CutPrefix(name, "tried: "); tried {
 				f.preflights.sum = &PreflightSummary{Tool: called}

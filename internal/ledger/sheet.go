@@ -1,26 +1,29 @@
 package ledger
 
-import "github.com/gaia-harness/gaia/trajectory"
+import (
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/trajectory"
+)
 
 // Sheet is what the ledger keeps of one finished, verified run: what costs,
 // trends and run events are counted from. It is a function of the run's files.
 type Sheet struct {
-	Completed       string      `json:"completed"` // trajectory.TimeFormat, as Started
-	Dataset         Dataset     `json:"dataset"`
-	Events          []RunEvent  `json:"-"`                     // by ID; in JSON they are kept apart
-	GuidanceHash    string      `json:"guidance_hash"`         // of the plan
-	JournalHead     string      `json:"journal_head,omitzero"` // as in the checkpoint; not in rows of older programs
-	ManifestSHA256  string      `json:"manifest_sha256"`
-	Model           string      `json:"model"`
-	PolicyHash      string      `json:"policy_hash"`
-	RecordingFailed string      `json:"recording_failed,omitzero"` // why, where the run went on without evidence: its results are marked wherever they are shown
-	Rehearsal       bool        `json:"rehearsal,omitzero"`
-	Root            string      `json:"root,omitzero"` // likewise
-	RunID           string      `json:"run_id"`
-	Schema          string      `json:"schema"`
-	SignedBy        string      `json:"signed_by"` // id of the key of the plan
-	Started         string      `json:"started"`
-	Tasks           []SheetTask `json:"tasks"` // plan order
+	Completed       string       `json:"completed"` // trajectory.TimeFormat, as Started
+	Dataset         plan.Dataset `json:"dataset"`
+	Events          []RunEvent   `json:"-"`                     // by ID; in JSON they are kept apart
+	GuidanceHash    string       `json:"guidance_hash"`         // of the plan
+	JournalHead     string       `json:"journal_head,omitzero"` // as in the checkpoint; not in rows of older programs
+	ManifestSHA256  string       `json:"manifest_sha256"`
+	Model           string       `json:"model"`
+	PolicyHash      string       `json:"policy_hash"`
+	RecordingFailed string       `json:"recording_failed,omitzero"` // why, where the run went on without evidence: its results are marked wherever they are shown
+	Rehearsal       bool         `json:"rehearsal,omitzero"`
+	Root            string       `json:"root,omitzero"` // likewise
+	RunID           string       `json:"run_id"`
+	Schema          string       `json:"schema"`
+	SignedBy        string       `json:"signed_by"` // id of the key of the plan
+	Started         string       `json:"started"`
+	Tasks           []SheetTask  `json:"tasks"` // plan order
 }
 
 // Signed returns what the run's key has signed of it.

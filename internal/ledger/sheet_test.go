@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -15,7 +16,7 @@ import (
 )
 
 // sheetOf reads the sheet of a script's run from its files.
-func sheetOf(t testing.TB, m Manifest, script string) Sheet {
+func sheetOf(t testing.TB, m plan.Plan, script string) Sheet {
 	t.Helper()
 	s, run, err := ReadSheet(memory(files(t, m, script)), "")
 	if err != nil || !run.Complete {
@@ -30,7 +31,7 @@ func sheetOf(t testing.TB, m Manifest, script string) Sheet {
 }
 
 // eventOf is the run event of the one attempt of a script's run.
-func eventOf(t *testing.T, m Manifest, script string) RunEvent {
+func eventOf(t *testing.T, m plan.Plan, script string) RunEvent {
 	t.Helper()
 	s := sheetOf(t, m, script)
 	if len(s.Events) != 1 {
@@ -40,7 +41,7 @@ func eventOf(t *testing.T, m Manifest, script string) RunEvent {
 }
 
 // idOf returns the id of the nth event of a type.
-func idOf(t *testing.T, m Manifest, script, kind string, n int) string {
+func idOf(t *testing.T, m plan.Plan, script, kind string, n int) string {
 	t.Helper()
 	for line := range strings.Lines(string(write(t, m, script))) {
 		var e struct{ ID, Type string }
@@ -89,7 +90,7 @@ run completed failed=1
 `
 
 func TestSheet(t *testing.T) {
-	m := plan(t, "a")
+	m := planOf(t, "a")
 	s := sheetOf(t, m, worked)
 	run, err := Verify(memory(files(t, m, worked)), Options{})
 	if err != nil {
@@ -175,7 +176,7 @@ func TestAutoCorrected(t *testing.T) {
 		{"rolled back before", "a.1.1 rollback right\na.1.1 allow\na.1.1 violation R001\n", []bool{false}},
 		{"rolled back a turn later", "a.1.1 allow\na.1.1 violation R001\na.1.2 turn\na.1.2 rollback right\n", []bool{false}},
 	} {
-		e := eventOf(t, plan(t, "a"), "run started\na.1 begin\na.1.1 turn\na.1.1 propose web_fetch\n"+tt.turn+
+		e := eventOf(t, planOf(t, "a"), "run started\na.1 begin\na.1.1 turn\na.1.1 propose web_fetch\n"+tt.turn+
 			"a.1 ended no_answer\na sealed failed 1/1\nrun completed failed=1\n")
 		var got []bool
 		for _, v := range e.Violations {
@@ -190,7 +191,7 @@ func TestAutoCorrected(t *testing.T) {
 // TestRollbacks counts those that restored something, and of them those that are proven
 // to be right.
 func TestRollbacks(t *testing.T) {
-	s := sheetOf(t, plan(t, "a"), `run started
+	s := sheetOf(t, planOf(t, "a"), `run started
 a.1 begin
 a.1.1 turn
 a.1.1 rollback right
@@ -258,7 +259,7 @@ run completed solved=1
 // TestConduct: journal, run event, evaluator, metrics, scorecard and witness bundle count
 // the same. The scorecard over the bundle is the run's.
 func TestConduct(t *testing.T) {
-	m := plan(t, "a")
+	m := planOf(t, "a")
 	all := memory(files(t, m, governed))
 	s, run, err := ReadSheet(all, "")
 	if err != nil {
@@ -346,7 +347,7 @@ func TestTestResults(t *testing.T) {
 	} {
 		outcome := map[bool]string{true: "solved", false: "failed"}[tt.accepted]
 		script := "run started\na.1 begin\na.1 answer 42\na.1 ended answered\na.1 graded " + tt.verdict + "\na sealed " + outcome + " 1/1\nrun completed " + outcome + "=1\n"
-		m := plan(t, "a")
+		m := planOf(t, "a")
 		e := eventOf(t, m, script)
 		if e.TestResults != tt.judge || *e.OutcomeAccepted != tt.accepted {
 			t.Errorf("%s: %+v, %v", tt.verdict, e.TestResults, *e.OutcomeAccepted)
@@ -362,7 +363,7 @@ func TestTestResults(t *testing.T) {
 
 // TestUnscoredSheet: without gold nothing says whether an answer is correct.
 func TestUnscoredSheet(t *testing.T) {
-	m := plan(t, "a", "b")
+	m := planOf(t, "a", "b")
 	m.GoldCommitment, m.Dataset.Split, m.Judge = "", "test", nil
 	s := sheetOf(t, m, "run started\na.1 begin\na.1 answer 42\na.1 ended answered\nb.1 begin\nb.1 ended no_answer\na sealed unscored 1/1\nb sealed unscored 1/1\nrun completed unscored=2\n")
 	for i, e := range s.Events {
@@ -375,7 +376,7 @@ func TestUnscoredSheet(t *testing.T) {
 // TestUngraded: of an answer that does not count and was not graded, nothing says
 // whether it is correct; an attempt without an answer has no correct one.
 func TestUngraded(t *testing.T) {
-	s := sheetOf(t, plan(t, "a"), `run started
+	s := sheetOf(t, planOf(t, "a"), `run started
 a.1 begin
 a.1 ended no_answer
 a.2 begin
@@ -410,7 +411,7 @@ func TestEvidenceComplete(t *testing.T) {
 		{"a call could, and did", "a.1.1 kept\n", " workspace=+1-0~0", true},
 		{"digests alone", "a.1.1 kept\n", " workspace=+1-0~0 unrecorded", false},
 	} {
-		s := sheetOf(t, plan(t, "a"), "run started\na.1 begin\na.1.1 turn\n"+tt.turn+"a.1 answer 42\na.1 ended answered"+tt.change+
+		s := sheetOf(t, planOf(t, "a"), "run started\na.1 begin\na.1.1 turn\n"+tt.turn+"a.1 answer 42\na.1 ended answered"+tt.change+
 			"\na.1 graded right\na sealed solved 1/1\nrun completed solved=1\n")
 		if s.Tasks[0].EvidenceComplete != tt.want {
 			t.Errorf("%s: %v", tt.name, s.Tasks[0].EvidenceComplete)
@@ -423,10 +424,10 @@ func TestSheetGoesWithBundles(t *testing.T) {
 	unrecorded := strings.Replace(worked, "workspace=+5-2~1", "workspace=+5-2~1 unrecorded", 1)
 	untold := strings.Replace(worked, " workspace=+5-2~1", "", 1)
 	for name, script := range map[string]struct {
-		m      Manifest
+		m      plan.Plan
 		script string
-	}{"worked": {plan(t, "a"), worked}, "unrecorded": {plan(t, "a"), unrecorded}, "untold": {plan(t, "a"), untold},
-		"mixed": {mixedPlan(t), mixed}, "one solved": {plan(t, "a"), oneSolved}} {
+	}{"worked": {planOf(t, "a"), worked}, "unrecorded": {planOf(t, "a"), unrecorded}, "untold": {planOf(t, "a"), untold},
+		"mixed": {mixedPlan(t), mixed}, "one solved": {planOf(t, "a"), oneSolved}} {
 		bundles := map[string]SheetTask{}
 		r := WitnessReader{UnpricedAsZero: true, Each: func(id string, _ trajectory.Witness, data []byte) error {
 			read, err := trajectory.ParseWitness(data)
@@ -454,9 +455,9 @@ func TestSheetGoesWithBundles(t *testing.T) {
 // which has one encoding.
 func TestSheetIsOneValue(t *testing.T) {
 	for name, script := range map[string]struct {
-		m      Manifest
+		m      plan.Plan
 		script string
-	}{"worked": {plan(t, "a"), worked}, "mixed": {mixedPlan(t), mixed}, "one solved": {plan(t, "a"), oneSolved}} {
+	}{"worked": {planOf(t, "a"), worked}, "mixed": {mixedPlan(t), mixed}, "one solved": {planOf(t, "a"), oneSolved}} {
 		all := files(t, script.m, script.script)
 		first, _, err := ReadSheet(memory(all), "")
 		if err != nil {
@@ -484,7 +485,7 @@ func TestSheetIsOneValue(t *testing.T) {
 }
 
 func TestReadSheetRefuses(t *testing.T) {
-	m := plan(t, "a")
+	m := planOf(t, "a")
 	unfinished, _, _ := strings.Cut(oneSolved, "a sealed")
 	s, run, err := ReadSheet(memory(files(t, m, unfinished)), "")
 	if err != nil || run.Complete || s.Schema != "" {

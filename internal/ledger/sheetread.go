@@ -167,7 +167,7 @@ func (f *Fold) runEvent(t *Task, a *Attempt, n *noted) RunEvent {
 		Schema: runEventSchema, Session: n.session, TaskID: t.Plan.TaskID, TestResults: f.tests(a), Timestamp: n.timestamp,
 		Tokens: a.Tokens.In + a.Tokens.Out, ToolCalls: a.ToolCalls, ToolsUsed: a.ToolsUsed, TriggeredRuleIDs: n.triggered, Violations: n.violations}
 	if w := a.Ended.Workspace; w != nil {
-		e.FilesTouched, e.ReworkLines = list(w.Files), w.Reworked
+		e.FilesTouched, e.ReworkLines = List(w.Files), w.Reworked
 		e.DiffSummary = DiffSummary{Files: len(w.Files), LinesAdded: w.Added, LinesRemoved: w.Removed}
 	}
 	return e

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -48,12 +49,12 @@ func (s Summary) Told() Told {
 
 // Summarise returns the summary that a plan, the records of its tasks, in plan
 // order, and what else is told give. The texts of a record do not matter to it.
-func Summarise(m Manifest, manifestSHA256 string, rows []Result, told Told) Summary {
+func Summarise(m plan.Plan, manifestSHA256 string, rows []Result, told Told) Summary {
 	s := Summary{Cassette: m.Cassette, Completed: told.Completed, CostMicroUSD: new(int64), Dataset: m.Dataset, DurationMs: between(told.Started, told.Completed),
 		GaiaSplit: m.Dataset.Split, GuidanceHash: m.GuidanceHash, Harness: m.Harness, Interruptions: told.Interruptions,
 		JudgeCacheIntegrityEvents: told.IntegrityEvents,
 		ManifestSHA256:            manifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, Preflight: told.Preflight, Rehearsal: m.Rehearsal, RetriedCalls: told.RetriedCalls, RunID: m.RunID,
-		Schema: summarySchema, Started: told.Started, SubmitIntent: m.SubmitIntent, Unrecorded: told.Unrecorded, VotingAttempts: m.Voting.Attempts}
+		Schema: SummarySchema, Started: told.Started, SubmitIntent: m.SubmitIntent, Unrecorded: told.Unrecorded, VotingAttempts: m.Voting.Attempts}
 	if m.Judge != nil {
 		j := told.Judge
 		j.Model = m.Judge.Model
@@ -114,7 +115,7 @@ func (t *tally) add(r Result) {
 	}
 }
 
-func (t *tally) scores(m Manifest) *Scores {
+func (t *tally) scores(m plan.Plan) *Scores {
 	if !m.Scored() {
 		return nil
 	}

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // sheetAt is a run's sheet, its tasks written as "a solved" or "b failed ?" for a price that is
 // unknown; each costs 1000 and takes 100 tokens and one retry.
 func sheetAt(id, started string, tasks ...string) Sheet {
-	s := Sheet{Dataset: Dataset{CarriedGold: true}, GuidanceHash: "g1", Model: "m", RunID: id, Started: started + "T12:00:00.000Z"}
+	s := Sheet{Dataset: plan.Dataset{CarriedGold: true}, GuidanceHash: "g1", Model: "m", RunID: id, Started: started + "T12:00:00.000Z"}
 	for _, line := range tasks {
 		words := strings.Fields(line)
 		cost := int64(1000)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -59,7 +60,7 @@ func (f *Fold) Exceptions() Exceptions {
 	for _, t := range f.Tasks {
 		for i, a := range t.Attempts {
 			e.RetriedCalls += a.Retried
-			if i > 0 && (t.rule != VoteMajority || t.Attempts[i-1].Ended.Outcome == trajectory.Errored) {
+			if i > 0 && (t.rule != plan.VoteMajority || t.Attempts[i-1].Ended.Outcome == trajectory.Errored) {
 				e.RetriedAttempts++
 			}
 			if a.Lost() {
@@ -70,12 +71,6 @@ func (f *Fold) Exceptions() Exceptions {
 	return e
 }
 
-// AgentBuiltIn is the agent of this program.
-const AgentBuiltIn = "built-in"
-
-// searchBuiltIn is the search engine of a rehearsal.
-const searchBuiltIn = "built-in"
-
 // MaxReplied is how many of the model's names in its replies are listed.
 const MaxReplied = 32
 
@@ -83,9 +78,9 @@ const MaxReplied = 32
 const maxReplied = 200
 
 // AnsweredBy names what answered by the plan and the journal.
-func (f *Fold) AnsweredBy() AnsweredBy {
+func (f *Fold) AnsweredBy() plan.AnsweredBy {
 	by := f.Manifest.AnsweredBy().Resumed(f.harnesses...)
-	by.RepliedAs, by.RepliedOther = list(slices.Sorted(maps.Keys(f.repliedAs))), f.repliedOther
+	by.RepliedAs, by.RepliedOther = List(slices.Sorted(maps.Keys(f.repliedAs))), f.repliedOther
 	return by
 }
 

@@ -39,6 +39,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -189,33 +190,33 @@ func open(dir fs.FS) (*Run, fs.File, error) {
 
 // ReadPlan reads manifest.json and checks that the key it names signed it, and that
 // constitution.json is the one it names.
-func ReadPlan(dir fs.FS) (m Manifest, digest string, key sign.PublicKey, err error) {
-	fault := func(file string, err error) (Manifest, string, sign.PublicKey, error) {
-		return Manifest{}, "", sign.PublicKey{}, trajectory.Faultf(file, "%v", err)
+func ReadPlan(dir fs.FS) (m plan.Plan, digest string, key sign.PublicKey, err error) {
+	fault := func(file string, err error) (plan.Plan, string, sign.PublicKey, error) {
+		return plan.Plan{}, "", sign.PublicKey{}, trajectory.Faultf(file, "%v", err)
 	}
-	data, err := ReadFile(dir, ManifestFile, maxPlan)
+	data, err := ReadFile(dir, plan.ManifestFile, maxPlan)
 	if err != nil {
-		return Manifest{}, "", key, err
+		return plan.Plan{}, "", key, err
 	}
-	envelope, err := ReadFile(dir, EnvelopeFile, 2*maxPlan)
+	envelope, err := ReadFile(dir, plan.EnvelopeFile, 2*maxPlan)
 	if err != nil {
-		return Manifest{}, "", key, err
+		return plan.Plan{}, "", key, err
 	}
-	if m, err = DecodeManifest(data); err != nil {
-		return Manifest{}, "", key, err
+	if m, err = plan.Decode(data); err != nil {
+		return plan.Plan{}, "", key, err
 	}
 	if key, err = sign.ParsePublicKey(m.SigningKey); err != nil || key.Line() != m.SigningKey {
-		return fault(ManifestFile, errors.New("signing_key is not one ssh-ed25519 key"))
+		return fault(plan.ManifestFile, errors.New("signing_key is not one ssh-ed25519 key"))
 	}
-	payload, err := sign.Unseal(envelope, ManifestType, key)
+	payload, err := sign.Unseal(envelope, plan.ManifestType, key)
 	if err != nil {
-		return fault(EnvelopeFile, err)
+		return fault(plan.EnvelopeFile, err)
 	}
 	if !bytes.Equal(payload, data) {
-		return fault(ManifestFile, errors.New("is not what "+EnvelopeFile+" signs"))
+		return fault(plan.ManifestFile, errors.New("is not what "+plan.EnvelopeFile+" signs"))
 	}
 	if _, err := ReadRules(dir, m); err != nil {
-		return Manifest{}, "", sign.PublicKey{}, err
+		return plan.Plan{}, "", sign.PublicKey{}, err
 	}
 	return m, sign.Digest(data), key, nil
 }

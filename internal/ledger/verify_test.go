@@ -12,21 +12,22 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // signedFiles are those of a finished run that Verify accounts for.
-var signedFiles = []string{ManifestFile, EnvelopeFile, ConstitutionFile, trajectory.JournalFile, TrajectoriesFile, ResultsFile, SummaryFile, trajectory.CheckpointFile}
+var signedFiles = []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, trajectory.JournalFile, TrajectoriesFile, ResultsFile, SummaryFile, trajectory.CheckpointFile}
 
 // files writes everything a run directory holds, by the code that runs use.
 // What an unfinished script does not give is left out, and the marker stands.
-func files(t testing.TB, m Manifest, script string) map[string][]byte {
+func files(t testing.TB, m plan.Plan, script string) map[string][]byte {
 	t.Helper()
 	key := testKey(t, 1)
 	manifest := encodePlan(t, m)
-	envelope, err := sign.Seal(key, ManifestType, manifest)
+	envelope, err := sign.Seal(key, plan.ManifestType, manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func files(t testing.TB, m Manifest, script string) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string][]byte{ManifestFile: manifest, EnvelopeFile: envelope, ConstitutionFile: policy.Constitution(m.Policy), trajectory.JournalFile: journal, TrajectoriesFile: {}}
+	out := map[string][]byte{plan.ManifestFile: manifest, plan.EnvelopeFile: envelope, plan.ConstitutionFile: policy.Constitution(m.Policy), trajectory.JournalFile: journal, TrajectoriesFile: {}}
 	for _, r := range records {
 		line, err := r.Encode()
 		if err != nil {
@@ -118,7 +119,7 @@ func TestVerify(t *testing.T) {
 	}
 	lines := bytes.SplitAfter(all[trajectory.JournalFile], []byte("\n"))
 	if !run.Complete || run.Missing != "" || run.Marked != "" || run.Torn != nil || !run.Key.Equal(testKey(t, 1).Public()) ||
-		run.End.Events != 55 || run.End.Head != sign.Digest(lines[54]) || run.ManifestSHA256 != sign.Digest(all[ManifestFile]) {
+		run.End.Events != 55 || run.End.Head != sign.Digest(lines[54]) || run.ManifestSHA256 != sign.Digest(all[plan.ManifestFile]) {
 		t.Errorf("%+v", run)
 	}
 	root := strings.Split(string(all[trajectory.CheckpointFile]), "\n")[2]
@@ -139,7 +140,7 @@ func TestVerifyRefuses(t *testing.T) {
 	all := files(t, m, mixed)
 	replaced := func(name string, change func([]byte) []byte) fs.FS {
 		return os.DirFS(directory(t, map[string][]byte{
-			ManifestFile: all[ManifestFile], EnvelopeFile: all[EnvelopeFile], ConstitutionFile: all[ConstitutionFile], trajectory.JournalFile: all[trajectory.JournalFile],
+			plan.ManifestFile: all[plan.ManifestFile], plan.EnvelopeFile: all[plan.EnvelopeFile], plan.ConstitutionFile: all[plan.ConstitutionFile], trajectory.JournalFile: all[trajectory.JournalFile],
 			TrajectoriesFile: all[TrajectoriesFile], ResultsFile: all[ResultsFile], SummaryFile: all[SummaryFile],
 			trajectory.CheckpointFile: all[trajectory.CheckpointFile], name: change(bytes.Clone(all[name])),
 		}))
@@ -178,11 +179,11 @@ func TestVerifyRefuses(t *testing.T) {
 
 // TestVerifyFlips changes a bit of every byte of the files of a short run.
 func TestVerifyFlips(t *testing.T) {
-	all := files(t, plan(t, "a"), "run started\na.1 begin\na.1 answer 42\na.1 ended answered\na.1 graded right\na sealed solved 1/1\nrun completed solved=1")
+	all := files(t, planOf(t, "a"), "run started\na.1 begin\na.1 answer 42\na.1 ended answered\na.1 graded right\na sealed solved 1/1\nrun completed solved=1")
 	if run, err := Verify(memory(all), Options{}); err != nil || !run.Complete {
 		t.Fatalf("%+v, %v", run, err)
 	}
-	manifest := string(all[ManifestFile])
+	manifest := string(all[plan.ManifestFile])
 	keyAt := strings.Index(manifest, `"signing_key"`)
 	journal := all[trajectory.JournalFile]
 	lastLine := bytes.LastIndexByte(journal[:len(journal)-1], '\n') + 1
@@ -198,8 +199,8 @@ func TestVerifyFlips(t *testing.T) {
 				b[i] ^= 1 << (i % 8)
 				want := []string{name}
 				switch {
-				case name == ManifestFile && i >= keyAt && i < keyAt+120:
-					want = append(want, EnvelopeFile) // which another key did not sign
+				case name == plan.ManifestFile && i >= keyAt && i < keyAt+120:
+					want = append(want, plan.EnvelopeFile) // which another key did not sign
 				case name == trajectory.JournalFile && i >= lastLine:
 					want = append(want, trajectory.CheckpointFile, SummaryFile) // which say what the last line was
 				}
@@ -211,22 +212,22 @@ func TestVerifyFlips(t *testing.T) {
 
 // TestVerifyRefusesForeignParts puts whole, well-signed parts of other runs in.
 func TestVerifyRefusesForeignParts(t *testing.T) {
-	m := plan(t, "a")
+	m := planOf(t, "a")
 	all := files(t, m, oneSolved)
-	other := plan(t, "a")
+	other := planOf(t, "a")
 	other.RunID = "01JZ0000000000000000000XXX"
 	foreign := files(t, other, oneSolved)
 	failed := files(t, m, strings.NewReplacer("graded right", "graded wrong", "solved", "failed").Replace(oneSolved))
-	wantFault(t, "another run's plan", memory(all, ManifestFile, string(foreign[ManifestFile]), EnvelopeFile, string(foreign[EnvelopeFile])), trajectory.JournalFile)
+	wantFault(t, "another run's plan", memory(all, plan.ManifestFile, string(foreign[plan.ManifestFile]), plan.EnvelopeFile, string(foreign[plan.EnvelopeFile])), trajectory.JournalFile)
 	for _, name := range signedFiles {
-		if name != ResultsFile && name != ConstitutionFile { // which do not say whose they are
+		if name != ResultsFile && name != plan.ConstitutionFile { // which do not say whose they are
 			want := []string{name}
-			if name == EnvelopeFile {
-				want = []string{ManifestFile} // one of the two is not the other's
+			if name == plan.EnvelopeFile {
+				want = []string{plan.ManifestFile} // one of the two is not the other's
 			}
 			wantFault(t, "another run's "+name, memory(all, name, string(foreign[name])), want...)
 		}
-		if !slices.Contains([]string{ManifestFile, EnvelopeFile, ConstitutionFile, TrajectoriesFile}, name) { // those are the same
+		if !slices.Contains([]string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, TrajectoriesFile}, name) { // those are the same
 			want := []string{name}
 			if name == trajectory.JournalFile {
 				want = []string{ResultsFile} // it is a good journal
@@ -235,16 +236,16 @@ func TestVerifyRefusesForeignParts(t *testing.T) {
 		}
 	}
 	// A plan by another key: signed well, but the manifest names the first.
-	envelope, err := sign.Seal(testKey(t, 2), ManifestType, all[ManifestFile])
+	envelope, err := sign.Seal(testKey(t, 2), plan.ManifestType, all[plan.ManifestFile])
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFault(t, "another key's envelope", memory(all, EnvelopeFile, string(envelope)), EnvelopeFile)
+	wantFault(t, "another key's envelope", memory(all, plan.EnvelopeFile, string(envelope)), plan.EnvelopeFile)
 	for what, line := range map[string]string{"a comment": m.SigningKey + " me", "no key": "", "two keys": m.SigningKey + "\n" + m.SigningKey,
 		"another type": "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAAQA="} {
-		odd := plan(t, "a")
+		odd := planOf(t, "a")
 		odd.SigningKey = line
-		wantFault(t, "signing_key with "+what, memory(files(t, odd, oneSolved)), ManifestFile)
+		wantFault(t, "signing_key with "+what, memory(files(t, odd, oneSolved)), plan.ManifestFile)
 	}
 	// A checkpoint by another key over the right values.
 	f, _, end, err := follow(t, m, all[trajectory.JournalFile])
@@ -290,8 +291,8 @@ func TestVerifyUnfinished(t *testing.T) {
 			t.Errorf("with the torn tail %q: %+v, %v", tail, run, err)
 		}
 	}
-	for cut := 0; cut < len(all[EnvelopeFile]); cut += 97 { // the plan is whole from the start
-		wantFault(t, "half an envelope", memory(all, EnvelopeFile, string(all[EnvelopeFile][:cut])), EnvelopeFile)
+	for cut := 0; cut < len(all[plan.EnvelopeFile]); cut += 97 { // the plan is whole from the start
+		wantFault(t, "half an envelope", memory(all, plan.EnvelopeFile, string(all[plan.EnvelopeFile][:cut])), plan.EnvelopeFile)
 	}
 
 	finished := files(t, m, mixed)
@@ -303,7 +304,7 @@ func TestVerifyUnfinished(t *testing.T) {
 	wantFault(t, "records of attempts that have not ended", memory(all, TrajectoriesFile, string(finished[TrajectoriesFile])+"{}\n"), TrajectoriesFile)
 	wantFault(t, "another record", memory(all, TrajectoriesFile, strings.Replace(string(records), "web_fetch", "web_fetsh", 1)), TrajectoriesFile)
 	wantFault(t, "half of another record", memory(all, TrajectoriesFile, string(records[:len(records)-9])+"x"), TrajectoriesFile)
-	for _, name := range []string{ManifestFile, EnvelopeFile, ConstitutionFile, trajectory.JournalFile, TrajectoriesFile} {
+	for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, trajectory.JournalFile, TrajectoriesFile} {
 		dir := memory(all)
 		delete(dir, name)
 		wantFault(t, name+" missing in an unfinished run", dir, name)
@@ -379,7 +380,7 @@ func TestReadMarker(t *testing.T) {
 // TestIrregularFiles: a directory, a link and a pipe in a file's place are
 // named, and none is followed or waited for.
 func TestIrregularFiles(t *testing.T) {
-	all := files(t, plan(t, "a"), oneSolved)
+	all := files(t, planOf(t, "a"), oneSolved)
 	for _, name := range append(slices.Clone(signedFiles), MarkerFile) {
 		for what, put := range map[string]func(path string) error{
 			"directory": func(path string) error { return os.Mkdir(path, 0o755) },
@@ -418,7 +419,7 @@ func (u unreadable) Open(name string) (fs.File, error) {
 
 // TestUnreadableIsNoFault: a file that cannot be read proves nothing.
 func TestUnreadableIsNoFault(t *testing.T) {
-	all := files(t, plan(t, "a"), oneSolved)
+	all := files(t, planOf(t, "a"), oneSolved)
 	for _, name := range signedFiles {
 		_, err := Verify(unreadable{memory(all), name}, Options{})
 		var fault *trajectory.Fault
@@ -431,7 +432,7 @@ func TestUnreadableIsNoFault(t *testing.T) {
 // TestVerifyWhileWritten: a run that grows, and is closed, while it is read is
 // never taken for a damaged one.
 func TestVerifyWhileWritten(t *testing.T) {
-	all := files(t, plan(t, "a"), oneSolved)
+	all := files(t, planOf(t, "a"), oneSolved)
 	dir := directory(t, all)
 	for _, name := range derived(SummaryFile) {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
@@ -481,9 +482,9 @@ func (g growing) Open(name string) (fs.File, error) {
 }
 
 func TestReadPlan(t *testing.T) {
-	all := files(t, plan(t, "a"), oneSolved)
+	all := files(t, planOf(t, "a"), oneSolved)
 	m, digest, key, err := ReadPlan(memory(all))
-	if err != nil || m.RunID != testRunID || digest != sign.Digest(all[ManifestFile]) || !key.Equal(testKey(t, 1).Public()) {
+	if err != nil || m.RunID != testRunID || digest != sign.Digest(all[plan.ManifestFile]) || !key.Equal(testKey(t, 1).Public()) {
 		t.Errorf("%+v, %s, %v", m, digest, err)
 	}
 }

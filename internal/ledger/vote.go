@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -130,7 +131,7 @@ func (t *Task) vote() (counted *Attempt, votes []int) {
 	} else if n := len(t.Attempts); n > 0 {
 		counted = t.Attempts[n-1]
 	}
-	if t.rule != VoteMajority {
+	if t.rule != plan.VoteMajority {
 		return counted, nil
 	}
 	votes = make([]int, len(t.Attempts))
@@ -191,7 +192,7 @@ func (f *Fold) Settled(t *Task) bool {
 // the plan has none: no attempt is due, unless the run has a budget, which may
 // have ended it, and all answers are graded where there is gold.
 func (f *Fold) voted(t *Task) bool {
-	if t.rule != VoteMajority {
+	if t.rule != plan.VoteMajority {
 		return true
 	}
 	if !f.Settled(t) && f.Manifest.Budgets.RunCostMicroUSD == 0 {
@@ -203,7 +204,7 @@ func (f *Fold) voted(t *Task) bool {
 
 // taskVote says how the vote on a sealed task went; nil if the plan has none.
 func (f *Fold) taskVote(t *Task, counted *Attempt, votes []int) *TaskVote {
-	if t.rule != VoteMajority {
+	if t.rule != plan.VoteMajority {
 		return nil
 	}
 	v := &TaskVote{Rule: t.rule}
@@ -236,8 +237,8 @@ func (t *Task) passedFirst() bool {
 
 // votingSummary says what stands behind the scores of a completed run; nil if
 // its plan has no vote.
-func votingSummary(m Manifest, rows []Result, passedFirst int) *VotingSummary {
-	if m.Voting.Rule != VoteMajority {
+func votingSummary(m plan.Plan, rows []Result, passedFirst int) *VotingSummary {
+	if m.Voting.Rule != plan.VoteMajority {
 		return nil
 	}
 	s := &VotingSummary{Attempts: m.Voting.Attempts, Rule: m.Voting.Rule}

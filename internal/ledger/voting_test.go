@@ -5,15 +5,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 )
 
 // votingPlan is a plan of several attempts at a task.
-func votingPlan(t testing.TB, attempts int, tasks ...string) Manifest {
+func votingPlan(t testing.TB, attempts int, tasks ...string) plan.Plan {
 	t.Helper()
-	m := plan(t, tasks...)
-	m.Voting, m.Retry = VotingPlan{Attempts: attempts, Rule: VoteMajority}, RetryPlan{AttemptsPerTask: attempts + 1}
+	m := planOf(t, tasks...)
+	m.Voting, m.Retry = plan.VotingPlan{Attempts: attempts, Rule: plan.VoteMajority}, plan.RetryPlan{AttemptsPerTask: attempts + 1}
 	return m
 }
 
@@ -76,10 +77,10 @@ func TestVotingResults(t *testing.T) {
 	m := votingPlan(t, 3, "a", "b", "c", "d")
 	f, _ := mustFollow(t, m, votes)
 	want := []TaskVote{
-		{Answers: 3, Attempts: 3, Passed: ptr(1), Rule: VoteMajority, Votes: 2},
-		{Answers: 2, Attempts: 3, Passed: ptr(2), Rule: VoteMajority, Votes: 2},
-		{Answers: 1, Attempts: 1, Passed: ptr(0), Rule: VoteMajority, Votes: 1},
-		{Attempts: 3, Passed: ptr(0), Rule: VoteMajority},
+		{Answers: 3, Attempts: 3, Passed: ptr(1), Rule: plan.VoteMajority, Votes: 2},
+		{Answers: 2, Attempts: 3, Passed: ptr(2), Rule: plan.VoteMajority, Votes: 2},
+		{Answers: 1, Attempts: 1, Passed: ptr(0), Rule: plan.VoteMajority, Votes: 1},
+		{Attempts: 3, Passed: ptr(0), Rule: plan.VoteMajority},
 	}
 	for i, task := range f.Tasks {
 		if diff := cmp.Diff(&want[i], f.Result(task).Voting); diff != "" {
@@ -98,7 +99,7 @@ func TestVotingResults(t *testing.T) {
 	}
 	s := f.Summary()
 	one, any := NewRate(1, 4), NewRate(2, 4) // of b no first attempt was right: it gave no answer
-	if diff := cmp.Diff(&VotingSummary{Attempts: 3, PassAt1: &one, PassAtK: &any, Rule: VoteMajority}, s.Voting); diff != "" {
+	if diff := cmp.Diff(&VotingSummary{Attempts: 3, PassAt1: &one, PassAtK: &any, Rule: plan.VoteMajority}, s.Voting); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}
 	if s.Scores.Official.Correct != 1 || s.VotingAttempts != 3 || s.Attempts != 15 || s.Judge.Asked != 3 {
@@ -112,7 +113,7 @@ func TestVotingResults(t *testing.T) {
 		}
 	}
 	f, _ = mustFollow(t, m, script.String()+"run completed unscored=4\n")
-	if diff := cmp.Diff(&VotingSummary{Attempts: 3, Rule: VoteMajority}, f.Summary().Voting); diff != "" {
+	if diff := cmp.Diff(&VotingSummary{Attempts: 3, Rule: plan.VoteMajority}, f.Summary().Voting); diff != "" {
 		t.Errorf("without gold (-want +got):\n%s", diff)
 	}
 	if v := f.Result(f.Task("a")).Voting; v.Passed != nil || v.Votes != 2 {
@@ -137,7 +138,7 @@ func TestVotingSeals(t *testing.T) {
 	}
 	tests := []struct {
 		name, script, want string
-		change             func(*Manifest)
+		change             func(*plan.Plan)
 	}{
 		{"all made", begun + second + third + graded("123") + "a sealed failed 1/3", "", nil},
 		{"another answer than voted for", begun + second + third + graded("123") + "a sealed failed 3/3",
@@ -154,10 +155,10 @@ func TestVotingSeals(t *testing.T) {
 		{"the counted one not graded", begun + second + third + graded("23") + "a sealed failed 1/3", settling, nil},
 		{"one that failed", begun + second + "a.3 begin\na.3 ended error infrastructure\n" + graded("12") + "a sealed failed 1/3", settling, nil},
 		{"as many that failed as may", begun + second + "a.3 begin\na.3 ended error infrastructure\n" + graded("12") + "a sealed failed 1/3", "",
-			func(m *Manifest) { m.Retry.AttemptsPerTask = 1 }},
-		{"fewer for want of money", begun + graded("1") + "a sealed failed 1/1", "", func(m *Manifest) { m.Budgets.RunCostMicroUSD = 5 }},
-		{"none for want of money", "run started\na sealed skipped 0/0", "", func(m *Manifest) { m.Budgets.RunCostMicroUSD = 5 }},
-		{"not graded for want of money", begun + "a sealed failed 1/1", settling, func(m *Manifest) { m.Budgets.RunCostMicroUSD = 5 }},
+			func(m *plan.Plan) { m.Retry.AttemptsPerTask = 1 }},
+		{"fewer for want of money", begun + graded("1") + "a sealed failed 1/1", "", func(m *plan.Plan) { m.Budgets.RunCostMicroUSD = 5 }},
+		{"none for want of money", "run started\na sealed skipped 0/0", "", func(m *plan.Plan) { m.Budgets.RunCostMicroUSD = 5 }},
+		{"not graded for want of money", begun + "a sealed failed 1/1", settling, func(m *plan.Plan) { m.Budgets.RunCostMicroUSD = 5 }},
 		{"more than planned", begun + second + third + "a.4 begin\na.4 answer 8\na.4 ended answered\n" + graded("1234") + "a sealed failed 1/4", "", nil},
 		{"no answers at all", "run started\n" + strings.ReplaceAll("a.N begin\na.N ended no_answer\n", "N", "1") + "a.2 begin\na.2 ended no_answer\na.3 begin\na.3 ended no_answer\na sealed failed 3/3", "", nil},
 	}
@@ -189,7 +190,7 @@ func TestSettled(t *testing.T) {
 	for script, want := range map[string][2]bool{ // of a plan with one attempt, with two
 		none: {false, false}, lost: {false, false}, broken: {false, false}, silent: {true, false}, open: {false, false}, two: {true, true}, failed: {true, false},
 	} {
-		for i, m := range []Manifest{plan(t, "a"), votingPlan(t, 2, "a")} {
+		for i, m := range []plan.Plan{planOf(t, "a"), votingPlan(t, 2, "a")} {
 			m.Retry.AttemptsPerTask = i + 2
 			f, _ := mustFollow(t, m, script)
 			if got := f.Settled(f.Task("a")); got != want[i] {
@@ -220,7 +221,7 @@ func TestSettledAfterLosses(t *testing.T) {
 		"without a limit":  {0, []*Attempt{attempt(lost, 1), attempt(lost, 1), attempt(lost, 1), attempt(lost, 1)}, false},
 		"the last is open": {1, []*Attempt{attempt(lost, 1), attempt(lost, 1), attempt(nil, 0)}, false},
 	} {
-		f := &Fold{Manifest: Manifest{Retry: RetryPlan{AttemptsPerTask: 2, FreeReattempts: tt.free}}}
+		f := &Fold{Manifest: plan.Plan{Retry: plan.RetryPlan{AttemptsPerTask: 2, FreeReattempts: tt.free}}}
 		if got := f.Settled(&Task{Attempts: tt.attempts}); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}

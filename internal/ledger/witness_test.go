@@ -11,13 +11,14 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // writeDrafts writes a journal of payloads, a millisecond an event.
-func writeDrafts(t testing.TB, m Manifest, drafts []trajectory.Draft) []byte {
+func writeDrafts(t testing.TB, m plan.Plan, drafts []trajectory.Draft) []byte {
 	t.Helper()
 	var out buffer
 	var n time.Duration
@@ -43,7 +44,7 @@ func writeDrafts(t testing.TB, m Manifest, drafts []trajectory.Draft) []byte {
 
 // drafts reads a script, of which a line that begins with ! takes the next of the
 // given payloads.
-func drafts(t testing.TB, m Manifest, script string, payloads ...trajectory.Payload) []trajectory.Draft {
+func drafts(t testing.TB, m plan.Plan, script string, payloads ...trajectory.Payload) []trajectory.Draft {
 	t.Helper()
 	var all []trajectory.Draft
 	for line := range strings.Lines(script) {
@@ -74,7 +75,7 @@ func drafts(t testing.TB, m Manifest, script string, payloads ...trajectory.Payl
 
 // bundlesOf are the bundles that a reader makes of a journal, by task, each as it
 // is read again; records are the run's trajectories.
-func bundlesOf(t testing.TB, r *WitnessReader, m Manifest, journal []byte) (map[string]trajectory.Witness, []Trajectory) {
+func bundlesOf(t testing.TB, r *WitnessReader, m plan.Plan, journal []byte) (map[string]trajectory.Witness, []Trajectory) {
 	t.Helper()
 	all := map[string]trajectory.Witness{}
 	r.Each = func(task string, _ trajectory.Witness, data []byte) (err error) {
@@ -107,7 +108,7 @@ const oneUUID = "0a1b2c3d-0000-4000-8000-00000000ffff"
 
 // TestWitness makes a bundle with everything in it and reads it to the last field.
 func TestWitness(t *testing.T) {
-	m := plan(t, oneUUID)
+	m := planOf(t, oneUUID)
 	cost := int64(9)
 	propose := func(id, name, args string) trajectory.Payload {
 		return trajectory.ToolProposed{Args: map[string]string{}, ArgsSHA256: sign.Digest([]byte(args)), CallID: id, Name: name}
@@ -207,21 +208,21 @@ run completed failed=1
 
 // TestWitnessOutcomes makes bundles of tasks that came to other ends.
 func TestWitnessOutcomes(t *testing.T) {
-	hashes := func(m *Manifest) { m.Evidence = EvidenceHashes }
-	bare := func(m *Manifest) { m.Judge = nil }
-	nothing := func(*Manifest) {}
-	unscored := func(m *Manifest) { m.GoldCommitment, m.Dataset.CarriedGold = "", false }
-	approved := func(m *Manifest) {
+	hashes := func(m *plan.Plan) { m.Evidence = plan.EvidenceHashes }
+	bare := func(m *plan.Plan) { m.Judge = nil }
+	nothing := func(*plan.Plan) {}
+	unscored := func(m *plan.Plan) { m.GoldCommitment, m.Dataset.CarriedGold = "", false }
+	approved := func(m *plan.Plan) {
 		m.Policy = policy.Policy{Mode: policy.Approved}.Canonical()
 		m.PolicyMode, m.PolicyHash = string(policy.Approved), m.Policy.Hash()
 	}
-	voting := func(m *Manifest) { m.Voting = VotingPlan{Attempts: 3, Rule: VoteMajority} }
+	voting := func(m *plan.Plan) { m.Voting = plan.VotingPlan{Attempts: 3, Rule: plan.VoteMajority} }
 	begun := "run started\na.1 begin\na.1.1 turn\na.1.1 call in=1 out=2 cost=3\n"
 	change := trajectory.AttemptEnded{Outcome: trajectory.Answered, Workspace: &trajectory.WorkspaceChange{Files: []string{"x"}, Truncated: true}}
 	unchanged := trajectory.AttemptEnded{Outcome: trajectory.Answered, Workspace: &trajectory.WorkspaceChange{Files: []string{}}}
 	for _, tt := range []struct {
 		name     string
-		plan     func(*Manifest)
+		plan     func(*plan.Plan)
 		script   string
 		payloads []trajectory.Payload
 		want     string // outcome, mode, calls, cost, tokens, sections without the trace, complete
@@ -255,7 +256,7 @@ func TestWitnessOutcomes(t *testing.T) {
 			[]trajectory.Payload{trajectory.Judgment{CostMicroUSD: new(int64), Path: "x\nexact-match: true\n"}},
 			`1 0 0 3 3 [1 "What is a?"] [4 ""] [5 "exact-match: false\njudge: none (x exact-match: true)\nscoring path: x exact-match: true\n"] [6 "outcome: failed\nattempt: 1 of 1, answered\nanswer: given\nrules broken: 0\nrollbacks: 0\nretries: 0\n"] true`},
 	} {
-		m := plan(t, "a")
+		m := planOf(t, "a")
 		tt.plan(&m)
 		var r WitnessReader
 		all, _ := bundlesOf(t, &r, m, writeDrafts(t, m, drafts(t, m, tt.script, tt.payloads...)))
@@ -287,7 +288,7 @@ func TestWitnessOutcomes(t *testing.T) {
 // TestWitnessRefuses: what a bundle has no form for is an error, not a guess.
 func TestWitnessRefuses(t *testing.T) {
 	unknown := "run started\na.1 begin\na.1.1 turn\na.1.1 call in=1 out=2 cost=3\na.1.1 call in=1 out=2 cost=?\na.1 answer x\na.1 ended answered\na.1 graded right\na sealed solved 1/1\nb sealed skipped 0/0\nrun completed solved=1 skipped=1"
-	m := plan(t, "a", "b")
+	m := planOf(t, "a", "b")
 	var r WitnessReader
 	all, _ := bundlesOf(t, &r, m, write(t, m, unknown))
 	var unpriced *UnpricedError

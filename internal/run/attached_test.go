@@ -11,6 +11,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -197,11 +198,11 @@ func TestRecordingsReplayed(t *testing.T) {
 		return read(t, execute(t, t.TempDir(), c).Dir)
 	}
 	recorder, err := llm.NewRecorder(tape, nil)
-	first := taped(ledger.CassetteRecord, recorder, err)
+	first := taped(plan.CassetteRecord, recorder, err)
 	first.charged(t, server)
 	asked := server.Counts()
 	player, err := llm.NewPlayer(tape)
-	second := taped(ledger.CassetteReplay, player, err)
+	second := taped(plan.CassetteReplay, player, err)
 	if now := server.Counts(); now.Requests != asked.Requests || now.Heard != asked.Heard || now.Heard != count {
 		t.Errorf("the replay asked: %+v, then %+v", asked, now)
 	}

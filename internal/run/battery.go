@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
@@ -137,11 +137,11 @@ func BatteryKey(e Endpoint) judgecache.BatteryContext {
 func (e Endpoint) place() string { return cmp.Or(e.URL, e.Origin) }
 
 // newBattery begins an event of a null battery by the plan.
-func newBattery(plan *ledger.JudgePlan) trajectory.JudgeBattery {
+func newBattery(plan *plan.JudgePlan) trajectory.JudgeBattery {
 	return trajectory.JudgeBattery{CostMicroUSD: new(int64), Model: plan.Model, Prompt: plan.Prompt, SHA256: plan.Battery}
 }
 
-func batteryEvent(plan *ledger.JudgePlan, t BatteryResult) trajectory.JudgeBattery {
+func batteryEvent(plan *plan.JudgePlan, t BatteryResult) trajectory.JudgeBattery {
 	b := newBattery(plan)
 	b.CostMicroUSD, b.LatencyMs, b.TokensIn, b.TokensOut = t.CostMicroUSD, t.LatencyMs, t.TokensIn, t.TokensOut
 	b.Paid, b.Problem, b.Put, b.Refused, b.Tries, b.Unreadable, b.Withstood = t.Paid, t.Err, t.Put, t.Refused, t.Tries, t.Unreadable, t.Withstood()
@@ -178,7 +178,7 @@ func (m *judgeMemory) batteryKey() judgecache.BatteryContext {
 	return key
 }
 
-func (m *judgeMemory) plan() ledger.JudgePlan { return *m.run.fold.Manifest.Judge }
+func (m *judgeMemory) plan() plan.JudgePlan { return *m.run.fold.Manifest.Judge }
 
 // keepBattery keeps the outcome for later runs. This one does not depend on it.
 func (m *judgeMemory) keepBattery(withstood bool) {

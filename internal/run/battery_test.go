@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
@@ -389,7 +390,7 @@ func TestAnotherJudgeAtTheHost(t *testing.T) {
 func TestReplayIsNoMemory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "judgments")
 	c, _ := judged(t, dir)
-	c.Cassette, c.SubmitIntent = ledger.CassetteReplay, false
+	c.Cassette, c.SubmitIntent = plan.CassetteReplay, false
 	found := verified(t, execute(t, t.TempDir(), c).Dir)
 	files, err := os.ReadDir(dir)
 	if s := found.Summary().Judge; found.Manifest.Judge.Cache || s.Judged != 3 || len(files) != 0 || err != nil {
@@ -397,7 +398,7 @@ func TestReplayIsNoMemory(t *testing.T) {
 	}
 	c.Cassette = ""
 	execute(t, t.TempDir(), c)
-	c.Cassette = ledger.CassetteReplay
+	c.Cassette = plan.CassetteReplay
 	if s := verified(t, execute(t, t.TempDir(), c).Dir).Summary().Judge; s.Cached != 0 || s.Battery.Remembered {
 		t.Errorf("judge %+v", s)
 	}
@@ -432,7 +433,7 @@ func TestForgedBattery(t *testing.T) {
 // TestPaths: the ledger counts by the names that the judge gives.
 func TestPaths(t *testing.T) {
 	for _, pair := range [][2]string{{ledger.PathJudge, judge.PathJudge}, {ledger.PathError, judge.PathError}, {ledger.PathUnreadable, judge.PathUnreadable}, {ledger.PathWithheld, judge.PathWithheld}, {ledger.PathTooLong, judge.PathTooLong},
-		{ledger.NetworkNone, tools.NetworkNone}, {ledger.NetworkHost, tools.NetworkHost}, {ledger.CodeTooLong, llm.ContextLengthExceeded}, {ledger.CodeToolsRefused, llm.ToolsNotSupported}} {
+		{plan.NetworkNone, tools.NetworkNone}, {plan.NetworkHost, tools.NetworkHost}, {ledger.CodeTooLong, llm.ContextLengthExceeded}, {ledger.CodeToolsRefused, llm.ToolsNotSupported}} {
 		if pair[0] != pair[1] {
 			t.Errorf("%q is %q in the ledger", pair[1], pair[0])
 		}

@@ -21,6 +21,7 @@ package run
 
 import (
 	"errors"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"io"
 	"slices"
 	"strings"
@@ -61,20 +62,20 @@ type Config struct {
 	Verdicts      *judgecache.Cache // of earlier judgments; nil: none are used
 	SubmitIntent  bool
 	Rehearsal     bool
-	Evidence      string             // what the journal shows of bodies: ledger.EvidenceHeads ("" means this), EvidenceBodies, EvidenceHashes
-	Continue      bool               // when recording fails: go on without evidence, else stop
-	Scratch       string             // directory for the workspaces of a run that goes on so
-	Concurrency   int                // tasks at once; 0: as the model's limiter allows
-	Attempts      int                // voting attempts at a task; 0 = 1
-	TaskTokens    int64              // an attempt may read and write; 0: no limit
-	TaskWall      time.Duration      // an attempt may take; 0: no limit
-	RunCost       int64              // micro-USD the run may cost, its judge included; 0: no limit
-	Prices        llm.Prices         // to bound what a request may cost
-	Cassette      string             // ledger.CassetteRecord or CassetteReplay; "" for neither
-	Search        *ledger.SearchPlan // of the web_search among Tools; nil: none, or the built-in one
-	Transcription *Transcription     // its tool is not among Tools; nil: none
-	Vision        *Vision            // likewise
-	Preflight     *preflight.Models  // what is asked before the tasks, by clients that no cassette is behind; nil: nothing
+	Evidence      string            // what the journal shows of bodies: plan.EvidenceHeads ("" means this), EvidenceBodies, EvidenceHashes
+	Continue      bool              // when recording fails: go on without evidence, else stop
+	Scratch       string            // directory for the workspaces of a run that goes on so
+	Concurrency   int               // tasks at once; 0: as the model's limiter allows
+	Attempts      int               // voting attempts at a task; 0 = 1
+	TaskTokens    int64             // an attempt may read and write; 0: no limit
+	TaskWall      time.Duration     // an attempt may take; 0: no limit
+	RunCost       int64             // micro-USD the run may cost, its judge included; 0: no limit
+	Prices        llm.Prices        // to bound what a request may cost
+	Cassette      string            // plan.CassetteRecord or CassetteReplay; "" for neither
+	Search        *plan.SearchPlan  // of the web_search among Tools; nil: none, or the built-in one
+	Transcription *Transcription    // its tool is not among Tools; nil: none
+	Vision        *Vision           // likewise
+	Preflight     *preflight.Models // what is asked before the tasks, by clients that no cassette is behind; nil: nothing
 
 	Key     sign.Key
 	Harness trajectory.Harness
@@ -107,15 +108,15 @@ type Endpoint struct {
 const failuresPerTask = 1
 
 // plan returns the manifest of a run, but for its id, its time and what commit adds.
-func (c Config) plan() (ledger.Manifest, error) {
-	m := ledger.NewManifest()
+func (c Config) plan() (plan.Plan, error) {
+	m := plan.New()
 	if c.RunCost > 0 && c.MaxTokens <= 0 {
 		return m, errors.New("a run whose cost is bounded must bound its completions")
 	}
-	m.Budgets = ledger.Budgets{CostMicroUSD: max(c.Policy.MaxCostMicroUSD, 0), RunCostMicroUSD: c.RunCost, Tokens: c.TaskTokens,
+	m.Budgets = plan.Budgets{CostMicroUSD: max(c.Policy.MaxCostMicroUSD, 0), RunCostMicroUSD: c.RunCost, Tokens: c.TaskTokens,
 		ToolCalls: max(c.Policy.MaxToolCalls, 0), Turns: c.MaxTurns, WallMs: c.TaskWall.Milliseconds()}
 	m.Cassette = c.Cassette
-	m.Dataset = ledger.Dataset{CarriedGold: c.Set.CarriedGold, Hub: c.Set.Hub, Levels: c.Set.Levels, MetadataFile: c.Set.MetadataFile,
+	m.Dataset = plan.Dataset{CarriedGold: c.Set.CarriedGold, Hub: c.Set.Hub, Levels: c.Set.Levels, MetadataFile: c.Set.MetadataFile,
 		MetadataSHA256: c.Set.Digest, Name: c.Set.Dataset, Revision: c.Set.Revision, Selection: c.Selection,
 		Split: string(c.Set.Split), SplitSize: len(c.Set.IDs)}
 	m.Govern(c.Policy)
@@ -125,62 +126,62 @@ func (c Config) plan() (ledger.Manifest, error) {
 		m.Evidence = c.Evidence
 	}
 	m.Harness, m.PricesSHA256 = c.Harness, c.PricesDigest
-	m.Model = ledger.ModelPlan{ContextWindow: c.Model.ContextWindow, Images: c.Model.Images, MaxTokens: c.MaxTokens, Name: c.Model.Name,
+	m.Model = plan.ModelPlan{ContextWindow: c.Model.ContextWindow, Images: c.Model.Images, MaxTokens: c.MaxTokens, Name: c.Model.Name,
 		NoTemperature: c.Model.NoTemperature, Origin: c.Model.Origin, ServedAs: slices.Compact(slices.Sorted(slices.Values(c.Model.ServedAs)))}
 	if c.Model.API == llm.APIResponses {
 		m.Model.API = c.Model.API
 	}
 	m.Search = c.Search
 	if c.Transcription != nil {
-		m.Transcription = &ledger.TranscriptionPlan{Model: c.Transcription.Name, Origin: c.Transcription.Origin}
+		m.Transcription = &plan.TranscriptionPlan{Model: c.Transcription.Name, Origin: c.Transcription.Origin}
 	}
 	if c.Vision != nil {
-		m.Vision = &ledger.VisionPlan{Model: c.Vision.Name, Origin: c.Vision.Origin}
+		m.Vision = &plan.VisionPlan{Model: c.Vision.Name, Origin: c.Vision.Origin}
 	}
 	for _, t := range prompt.Templates() {
-		m.Prompts = append(m.Prompts, ledger.Prompt{ID: t.ID, SHA256: t.Digest(), Text: t.Text})
+		m.Prompts = append(m.Prompts, plan.Prompt{ID: t.ID, SHA256: t.Digest(), Text: t.Text})
 		if c.Judge != nil && t.ID == prompt.JudgeID {
 			m.Judge = new(c.Judge.judgePlan(c.verdicts() != nil))
 		}
 	}
-	m.NoPreflight = c.Preflight == nil && c.Cassette != ledger.CassetteReplay // which asks no model
+	m.NoPreflight = c.Preflight == nil && c.Cassette != plan.CassetteReplay // which asks no model
 	m.Probes = probe.Version
 	m.Rehearsal, m.SubmitIntent = c.Rehearsal, c.SubmitIntent
-	m.Voting = ledger.VotingPlan{Attempts: max(c.Attempts, 1), Rule: ledger.VoteFirst}
+	m.Voting = plan.VotingPlan{Attempts: max(c.Attempts, 1), Rule: plan.VoteFirst}
 	if c.Attempts > 1 {
-		m.Voting.Rule = ledger.VoteMajority
+		m.Voting.Rule = plan.VoteMajority
 	}
-	m.Retry = ledger.RetryPlan{AttemptsPerTask: failuresPerTask + m.Voting.Attempts, CallTries: c.CallTries, FreeReattempts: ledger.FreeReattempts}
+	m.Retry = plan.RetryPlan{AttemptsPerTask: failuresPerTask + m.Voting.Attempts, CallTries: c.CallTries, FreeReattempts: plan.FreeReattempts}
 	m.SigningKey = c.Key.Public().Line()
 	for _, t := range c.Set.Tasks {
-		m.Tasks = append(m.Tasks, ledger.PlannedTask{FileBytes: t.Bytes, FileName: t.FileName, FileSHA256: t.SHA256, Level: t.Level, TaskID: t.ID})
+		m.Tasks = append(m.Tasks, plan.PlannedTask{FileBytes: t.Bytes, FileName: t.FileName, FileSHA256: t.SHA256, Level: t.Level, TaskID: t.ID})
 	}
 	for _, t := range c.catalogue(nil) {
 		s := t.Spec()
-		plan := ledger.ToolPlan{Description: s.Description, Name: s.Name, SchemaSHA256: sign.Digest(s.Parameters), Server: s.Server, Network: s.Network, Env: s.Env}
+		plan := plan.ToolPlan{Description: s.Description, Name: s.Name, SchemaSHA256: sign.Digest(s.Parameters), Server: s.Server, Network: s.Network, Env: s.Env}
 		if s.Server != "" { // what it says to the model nobody else knows
 			plan.Schema = string(s.Parameters)
 		}
 		m.Tools = append(m.Tools, plan)
 	}
-	slices.SortFunc(m.Tools, func(a, b ledger.ToolPlan) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(m.Tools, func(a, b plan.ToolPlan) int { return strings.Compare(a.Name, b.Name) })
 	return m, c.splits(&m)
 }
 
 // splits says what the splits of the dataset consist of.
-func (c Config) splits(m *ledger.Manifest) (err error) {
+func (c Config) splits(m *plan.Plan) (err error) {
 	m.SplitIDs = c.Set.IDs
-	if m.Dataset.IDsSHA256, err = ledger.IDsDigest(c.Set.IDs); err != nil {
+	if m.Dataset.IDsSHA256, err = plan.IDsDigest(c.Set.IDs); err != nil {
 		return err
 	}
 	own := loader.Other{Split: c.Set.Split, IDs: c.Set.IDs, CarriedGold: c.Set.CarriedGold}
 	for _, s := range append([]loader.Other{own}, c.Set.Others...) {
-		digest, err := ledger.IDsDigest(slices.Sorted(slices.Values(s.IDs)))
+		digest, err := plan.IDsDigest(slices.Sorted(slices.Values(s.IDs)))
 		if err != nil {
 			return err
 		}
-		m.Splits = append(m.Splits, ledger.SplitPlan{CarriedGold: s.CarriedGold, IDsSHA256: digest, Name: string(s.Split), Size: len(s.IDs)})
+		m.Splits = append(m.Splits, plan.SplitPlan{CarriedGold: s.CarriedGold, IDsSHA256: digest, Name: string(s.Split), Size: len(s.IDs)})
 	}
-	slices.SortFunc(m.Splits, func(a, b ledger.SplitPlan) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(m.Splits, func(a, b plan.SplitPlan) int { return strings.Compare(a.Name, b.Name) })
 	return nil
 }

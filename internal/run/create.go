@@ -15,6 +15,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
@@ -138,12 +139,12 @@ func Create(out string, c Config) (_ *Run, err error) {
 }
 
 // begin fills a new directory up to run_started.
-func (r *Run) begin(m ledger.Manifest) error {
+func (r *Run) begin(m plan.Plan) error {
 	manifest, err := m.Encode()
 	if err != nil {
 		return fmt.Errorf("encoding the manifest: %w", err)
 	}
-	envelope, err := sign.Seal(r.cfg.Key, ledger.ManifestType, manifest)
+	envelope, err := sign.Seal(r.cfg.Key, plan.ManifestType, manifest)
 	if err != nil {
 		return fmt.Errorf("signing the manifest: %w", err)
 	}
@@ -156,8 +157,8 @@ func (r *Run) begin(m ledger.Manifest) error {
 		data []byte
 		mode fs.FileMode
 	}{
-		{ledger.ManifestFile, manifest, 0o644}, {ledger.EnvelopeFile, envelope, 0o644},
-		{ledger.ConstitutionFile, policy.Constitution(m.Policy), 0o644}, {ledger.MarkerFile, markerText(ledger.MarkerOpen), 0o644},
+		{plan.ManifestFile, manifest, 0o644}, {plan.EnvelopeFile, envelope, 0o644},
+		{plan.ConstitutionFile, policy.Constitution(m.Policy), 0o644}, {ledger.MarkerFile, markerText(ledger.MarkerOpen), 0o644},
 		{PrivateFile, append(private, '\n'), 0o600}, {trajectory.JournalFile, nil, 0o644}, {ledger.TrajectoriesFile, nil, 0o644},
 	} {
 		if err := writeNew(filepath.Join(r.Dir, f.name), f.data, f.mode); err != nil {
@@ -216,7 +217,7 @@ func (r *Run) open(end trajectory.End) (err error) {
 	}
 	r.followed, r.work = end.Events, filepath.Join(r.Dir, workDir)
 	c := trajectory.LogConfig{RunID: r.fold.Manifest.RunID, Now: r.cfg.Now, Mono: r.cfg.Mono, Rand: r.cfg.Rand, Recorded: r.recorded, Failed: r.notRecorded}
-	if r.fold.Manifest.Evidence == ledger.EvidenceBodies {
+	if r.fold.Manifest.Evidence == plan.EvidenceBodies {
 		c.Bodies = r.keepBodies
 	}
 	r.log, err = trajectory.NewLog(dataSync{r.journal}, end, c)
@@ -339,9 +340,9 @@ func markerText(reason string) []byte {
 
 // commit adds to a plan the digests of its questions and, if there are gold answers,
 // the commitment to them.
-func (c Config) commit(m *ledger.Manifest, salts saltLine) (err error) {
+func (c Config) commit(m *plan.Plan, salts saltLine) (err error) {
 	if c.Gold.Len() > 0 {
-		if m.GoldCommitment, err = ledger.Commitment(c.Gold.Map(), salts.Salt); err != nil {
+		if m.GoldCommitment, err = plan.Commitment(c.Gold.Map(), salts.Salt); err != nil {
 			return err
 		}
 	}

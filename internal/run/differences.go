@@ -9,14 +9,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // samePlan compares the plan that the configuration gives with the recorded
 // one. The program may be another version; that is recorded, not refused.
-func (r *Run) samePlan(old ledger.Manifest) error {
+func (r *Run) samePlan(old plan.Plan) error {
 	now, err := r.cfg.plan()
 	if err != nil {
 		return err
@@ -45,10 +45,10 @@ func (r *Run) samePlan(old ledger.Manifest) error {
 
 // knownThen returns the splits that the plan knew of, as they are now where that is known: of the splits that are not run,
 // a hub may have given one then or now only.
-func knownThen(then, now []ledger.SplitPlan) []ledger.SplitPlan {
-	var out []ledger.SplitPlan
+func knownThen(then, now []plan.SplitPlan) []plan.SplitPlan {
+	var out []plan.SplitPlan
 	for _, s := range then {
-		if at := slices.IndexFunc(now, func(n ledger.SplitPlan) bool { return n.Name == s.Name }); at >= 0 {
+		if at := slices.IndexFunc(now, func(n plan.SplitPlan) bool { return n.Name == s.Name }); at >= 0 {
 			s = now[at]
 		}
 		out = append(out, s)
@@ -58,8 +58,8 @@ func knownThen(then, now []ledger.SplitPlan) []ledger.SplitPlan {
 
 // hashedThen returns the tasks of now without the digests of attachments that an
 // earlier version did not write into the plan.
-func hashedThen(then, now []ledger.PlannedTask) []ledger.PlannedTask {
-	if slices.ContainsFunc(then, func(t ledger.PlannedTask) bool { return t.FileSHA256 != "" }) {
+func hashedThen(then, now []plan.PlannedTask) []plan.PlannedTask {
+	if slices.ContainsFunc(then, func(t plan.PlannedTask) bool { return t.FileSHA256 != "" }) {
 		return now
 	}
 	now = slices.Clone(now)
@@ -72,7 +72,7 @@ func hashedThen(then, now []ledger.PlannedTask) []ledger.PlannedTask {
 // Differences names the members of two plans that are not equal, with both
 // values where they are short. The commitment to gold is only named; of tools it
 // is said which, and of which server.
-func Differences(old, now ledger.Manifest) ([]string, error) {
+func Differences(old, now plan.Plan) ([]string, error) {
 	a, errA := members(old)
 	b, errB := members(now)
 	if err := errors.Join(errA, errB); err != nil {
@@ -97,8 +97,8 @@ func Differences(old, now ledger.Manifest) ([]string, error) {
 }
 
 // toolDifferences says in what two lists of tools differ.
-func toolDifferences(old, now []ledger.ToolPlan) string {
-	a, b := map[string]ledger.ToolPlan{}, map[string]ledger.ToolPlan{}
+func toolDifferences(old, now []plan.ToolPlan) string {
+	a, b := map[string]plan.ToolPlan{}, map[string]plan.ToolPlan{}
 	for _, t := range old {
 		a[t.Name] = t
 	}
@@ -147,7 +147,7 @@ const maxToolsShown = 8
 // maxShown bounds, in bytes, the values that a difference quotes.
 const maxShown = 300
 
-func members(m ledger.Manifest) (map[string]jsontext.Value, error) {
+func members(m plan.Plan) (map[string]jsontext.Value, error) {
 	b, err := m.Encode()
 	if err != nil {
 		return nil, err

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -23,7 +23,7 @@ type early struct {
 }
 
 // follow begins to watch a run of which nothing has happened.
-func (e *early) follow(m ledger.Manifest, gold map[string]string) {
+func (e *early) follow(m plan.Plan, gold map[string]string) {
 	e.watch = nil
 	e.found.Store(nil)
 	if m.SubmitIntent {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
@@ -36,7 +37,7 @@ func (r *Run) grade(ctx context.Context, t *ledger.Task) error {
 			return err
 		}
 	}
-	salt, err := ledger.TaskSalt(r.salts.Secret, t.Plan.TaskID)
+	salt, err := plan.TaskSalt(r.salts.Secret, t.Plan.TaskID)
 	if err != nil {
 		return err
 	}

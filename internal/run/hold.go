@@ -2,13 +2,14 @@ package run
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/ledger"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/gofrs/flock"
 )
@@ -48,6 +49,6 @@ func ownName(name string) bool {
 		return slices.ContainsFunc(replaced, func(n string) bool { return strings.HasPrefix(hidden, n) })
 	}
 	bodies, _, _ := strings.Cut(trajectory.BodiesDir, "/")
-	return strings.HasPrefix(name, tornPrefix) || slices.Contains(append(replaced, ledger.ManifestFile, ledger.EnvelopeFile, trajectory.JournalFile, ledger.MarkerFile,
-		PrivateFile, lockFile, workDir, ledger.ConstitutionFile, bodies, audit.AttestationsDir), name)
+	return strings.HasPrefix(name, tornPrefix) || slices.Contains(append(replaced, plan.ManifestFile, plan.EnvelopeFile, trajectory.JournalFile, ledger.MarkerFile,
+		PrivateFile, lockFile, workDir, plan.ConstitutionFile, bodies, audit.AttestationsDir), name)
 }

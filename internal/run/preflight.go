@@ -8,6 +8,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/preflight"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -18,7 +19,7 @@ import (
 // cannot go on. Failures that another try may help are left to the tasks.
 func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 	models := r.cfg.Preflight
-	if models == nil || r.preflown || r.fold.Manifest.NoPreflight || r.fold.Manifest.Cassette == ledger.CassetteReplay || isClosed(drain) || r.allSettled() {
+	if models == nil || r.preflown || r.fold.Manifest.NoPreflight || r.fold.Manifest.Cassette == plan.CassetteReplay || isClosed(drain) || r.allSettled() {
 		return nil
 	}
 	r.preflown = true

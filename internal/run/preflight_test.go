@@ -12,6 +12,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/preflight"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
@@ -193,7 +194,7 @@ func TestNoPreflight(t *testing.T) {
 	if found := verified(t, r.Dir); !found.Manifest.NoPreflight || len(preflights(t, r.Dir)) > 0 || found.Summary().Preflight != nil {
 		t.Errorf("%+v", found.Summary().Preflight)
 	}
-	c.Cassette = ledger.CassetteReplay
+	c.Cassette = plan.CassetteReplay
 	if m, err := Plan(c); err != nil || m.NoPreflight {
 		t.Errorf("%v, %v", m.NoPreflight, err)
 	}

@@ -2,13 +2,14 @@ package run
 
 import (
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/tools"
 )
 
 // Plan returns what a run of c would plan, but for its id, its time, the gold
 // commitment and the digests of the questions, which Create makes. A plan that would hold a secret is a
 // *SecretError; to Create, too.
-func Plan(c Config) (ledger.Manifest, error) {
+func Plan(c Config) (plan.Plan, error) {
 	m, err := c.plan()
 	if err == nil {
 		err = NoSecret(m, c.Redact)
@@ -23,5 +24,5 @@ func Affords(c Config) error {
 	if err != nil {
 		return err
 	}
-	return newPurse(c, ledger.NewFold(ledger.Manifest{}, "", nil)).affords(c.Set.Tasks, gate.Specs())
+	return newPurse(c, ledger.NewFold(plan.Plan{}, "", nil)).affords(c.Set.Tasks, gate.Specs())
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 )
@@ -24,7 +24,7 @@ func TestReadGold(t *testing.T) {
 	if diff := cmp.Diff(c.Gold.Map(), answers); diff != "" {
 		t.Errorf("gold differs:\n%s", diff)
 	}
-	commitment, err := ledger.Commitment(answers, salt)
+	commitment, err := plan.Commitment(answers, salt)
 	if err != nil || commitment != verified(t, r.Dir).Manifest.GoldCommitment {
 		t.Errorf("commitment %s, %v", commitment, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
@@ -40,8 +41,8 @@ const RejudgedAtOnce = 4
 
 // judgePlan returns what a plan says of a judge; cache says whether verdicts may
 // come from the judge cache.
-func (e Endpoint) judgePlan(cache bool) ledger.JudgePlan {
-	p := ledger.JudgePlan{Battery: judge.BatteryDigest(), Cache: cache, Model: e.Name, Origin: e.Origin, Prompt: prompt.JudgeID, PromptSHA256: prompt.JudgeDigest()}
+func (e Endpoint) judgePlan(cache bool) plan.JudgePlan {
+	p := plan.JudgePlan{Battery: judge.BatteryDigest(), Cache: cache, Model: e.Name, Origin: e.Origin, Prompt: prompt.JudgeID, PromptSHA256: prompt.JudgeDigest()}
 	if e.URL != "" {
 		p.Endpoint = sign.Digest([]byte(e.URL))
 	}
@@ -49,7 +50,7 @@ func (e Endpoint) judgePlan(cache bool) ledger.JudgePlan {
 }
 
 // Plan returns what a plan would say of the judge.
-func (r Rejudging) Plan() ledger.JudgePlan { return r.Judge.judgePlan(r.Verdicts != nil) }
+func (r Rejudging) Plan() plan.JudgePlan { return r.Judge.judgePlan(r.Verdicts != nil) }
 
 // ErrJudgeBudget means that the money does not last for all verdicts.
 var ErrJudgeBudget = errors.New("the budget does not last for all answers")
@@ -104,7 +105,7 @@ func (r Rejudging) Judgment(ctx context.Context) (audit.Rejudgment, error) {
 
 // battery asks the judge the null battery, or looks up the result; nil where every
 // answer is too long for a judge.
-func (r Rejudging) battery(ctx context.Context, plan ledger.JudgePlan, items []judge.Item, money *purse) (*trajectory.JudgeBattery, error) {
+func (r Rejudging) battery(ctx context.Context, plan plan.JudgePlan, items []judge.Item, money *purse) (*trajectory.JudgeBattery, error) {
 	wanted := false
 	for _, it := range items {
 		v := judge.Judge{Asker: never{}}.Score(ctx, it)
@@ -150,7 +151,7 @@ func (never) Ask(context.Context, judge.Request) (judge.Reply, error) {
 }
 
 // verdict asks the judge about one answer, if the null battery allows it.
-func (r Rejudging) verdict(ctx context.Context, plan ledger.JudgePlan, item judge.Item, battery *trajectory.JudgeBattery, money *purse) (trajectory.Judgment, error) {
+func (r Rejudging) verdict(ctx context.Context, plan plan.JudgePlan, item judge.Item, battery *trajectory.JudgeBattery, money *purse) (trajectory.Judgment, error) {
 	withstood := battery != nil && battery.Withstood
 	key := judgecache.Context{TaskID: item.TaskID, Answer: *item.Answer, Expected: item.Gold, Model: plan.Model, Origin: r.Judge.place(),
 		PromptDigest: plan.PromptSHA256, Battery: plan.Battery}

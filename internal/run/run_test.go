@@ -19,6 +19,7 @@ import (
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
@@ -135,7 +136,7 @@ const goldenTask = "fab1e005-0000-4000-8000-000000000005"
 // TestGolden pins every byte of the journal and the derived files of one task.
 func TestGolden(t *testing.T) {
 	r := execute(t, t.TempDir(), config(t, goldenTask))
-	for _, name := range []string{trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, ledger.ManifestFile, trajectory.CheckpointFile} {
+	for _, name := range []string{trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, plan.ManifestFile, trajectory.CheckpointFile} {
 		got, err := os.ReadFile(filepath.Join(r.Dir, name))
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -13,20 +13,20 @@ import (
 func TestNoSecret(t *testing.T) {
 	const commit = "0123456789abcdef0123456789abcdef01234567"
 	redact := trajectory.NewRedactor([]string{commit}, "canary")
-	tool := func(p ledger.ToolPlan) ledger.Manifest { return ledger.Manifest{Tools: []ledger.ToolPlan{p}} }
+	tool := func(p plan.ToolPlan) plan.Plan { return plan.Plan{Tools: []plan.ToolPlan{p}} }
 	for _, test := range []struct {
-		plan ledger.Manifest
+		plan plan.Plan
 		want string // where; "": nowhere
 	}{
-		{ledger.Manifest{Harness: trajectory.Harness{Commit: commit}, Dataset: ledger.Dataset{Revision: commit}}, ""},
-		{tool(ledger.ToolPlan{Name: "a__b", Schema: `{"type":"object","properties":{"c":{"enum":["d",1,null,true]}}}`, Server: "mcp:a"}), ""},
-		{tool(ledger.ToolPlan{Name: "a__b", Schema: `{"properties":{"c":{"enum":["d","\u0063anary"]}}}`, Server: "mcp:a"}), `the arguments of the tool "a__b" of mcp:a`},
-		{tool(ledger.ToolPlan{Name: "a__b", Schema: `{"properties":{"\u0063anary":{}}}`, Server: "mcp:a"}), `the arguments of the tool "a__b" of mcp:a`},
-		{tool(ledger.ToolPlan{Name: "a__b", Server: "mcp:a https://canary.example"}), `the server of the tool "a__b" of mcp:a https://[redacted].example`},
-		{tool(ledger.ToolPlan{Name: "a__b", Server: "mcp:a", Env: []string{"A", "canary"}}), `a name of a variable of the tool "a__b" of mcp:a`},
-		{tool(ledger.ToolPlan{Name: "python", Description: "Python in /opt/canary"}), `the description of the tool "python" of gaia`},
-		{ledger.Manifest{Search: &ledger.SearchPlan{Origin: "https://canary.example"}}, "search.origin"},
-		{ledger.Manifest{Dataset: ledger.Dataset{Selection: "task canary"}}, "dataset.selection"},
+		{plan.Plan{Harness: trajectory.Harness{Commit: commit}, Dataset: plan.Dataset{Revision: commit}}, ""},
+		{tool(plan.ToolPlan{Name: "a__b", Schema: `{"type":"object","properties":{"c":{"enum":["d",1,null,true]}}}`, Server: "mcp:a"}), ""},
+		{tool(plan.ToolPlan{Name: "a__b", Schema: `{"properties":{"c":{"enum":["d","\u0063anary"]}}}`, Server: "mcp:a"}), `the arguments of the tool "a__b" of mcp:a`},
+		{tool(plan.ToolPlan{Name: "a__b", Schema: `{"properties":{"\u0063anary":{}}}`, Server: "mcp:a"}), `the arguments of the tool "a__b" of mcp:a`},
+		{tool(plan.ToolPlan{Name: "a__b", Server: "mcp:a https://canary.example"}), `the server of the tool "a__b" of mcp:a https://[redacted].example`},
+		{tool(plan.ToolPlan{Name: "a__b", Server: "mcp:a", Env: []string{"A", "canary"}}), `a name of a variable of the tool "a__b" of mcp:a`},
+		{tool(plan.ToolPlan{Name: "python", Description: "Python in /opt/canary"}), `the description of the tool "python" of gaia`},
+		{plan.Plan{Search: &plan.SearchPlan{Origin: "https://canary.example"}}, "search.origin"},
+		{plan.Plan{Dataset: plan.Dataset{Selection: "task canary"}}, "dataset.selection"},
 	} {
 		err := NoSecret(test.plan, redact)
 		var got *SecretError
@@ -34,7 +34,7 @@ func TestNoSecret(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", test.plan, err, test.want)
 		}
 	}
-	if err := NoSecret(tool(ledger.ToolPlan{Schema: "{"}), redact); err == nil {
+	if err := NoSecret(tool(plan.ToolPlan{Schema: "{"}), redact); err == nil {
 		t.Error("a schema that is none passes")
 	}
 }

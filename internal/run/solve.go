@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"io"
 	"os"
 	"path/filepath"
@@ -236,7 +237,7 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 	r.mu.Lock()
 	number, spent, tokens := len(t.Attempts)+1, spentOn(t), tokensOf(t)
 	r.mu.Unlock()
-	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.cfg.Redact, Hashes: r.fold.Manifest.Evidence == ledger.EvidenceHashes}
+	rec := &trajectory.Attempt{Log: r.log, TaskID: task.ID, Number: number, Redact: r.cfg.Redact, Hashes: r.fold.Manifest.Evidence == plan.EvidenceHashes}
 	prober := probe.New(probe.Target{TaskID: task.ID, Question: task.Question, Gold: r.gold[task.ID], SplitIDs: r.splitIDs, Answers: r.answers})
 	workspace, files, err := r.furnish(ctx, task, prober, filepath.Join(r.work, fmt.Sprintf("%04d-%d", index+1, number)))
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/judgecache"
@@ -162,9 +163,9 @@ func TestGoesOnNot(t *testing.T) {
 func TestEvidence(t *testing.T) {
 	long.NotRaced(t)
 	const secret = "http://museum.example/visit" // stands in pages and arguments
-	for _, evidence := range []string{ledger.EvidenceHeads, ledger.EvidenceBodies, ledger.EvidenceHashes} {
+	for _, evidence := range []string{plan.EvidenceHeads, plan.EvidenceBodies, plan.EvidenceHashes} {
 		c := config(t)
-		c.Evidence, c.SubmitIntent, c.Concurrency = evidence, evidence != ledger.EvidenceHashes, 4
+		c.Evidence, c.SubmitIntent, c.Concurrency = evidence, evidence != plan.EvidenceHashes, 4
 		c.Redact = trajectory.NewRedactor([]string{secret})
 		r := execute(t, t.TempDir(), c)
 		dir := os.DirFS(r.Dir)
@@ -203,7 +204,7 @@ func TestEvidence(t *testing.T) {
 			case trajectory.ToolProposed:
 				show("", p.ArgsSHA256, p.BodySHA256, 0)
 				for name, value := range p.Args {
-					if (value == "") != (evidence == ledger.EvidenceHashes) {
+					if (value == "") != (evidence == plan.EvidenceHashes) {
 						t.Errorf("%s: argument %s is %q", evidence, name, value)
 					}
 				}
@@ -214,10 +215,10 @@ func TestEvidence(t *testing.T) {
 			t.Fatalf("%s: %v", evidence, err)
 		}
 		kept, err := filepath.Glob(filepath.Join(r.Dir, trajectory.BodiesDir, "*"))
-		if err != nil || (len(kept) > 0) != (evidence == ledger.EvidenceBodies) || (named > 0) != (evidence == ledger.EvidenceBodies) || named < len(kept) {
+		if err != nil || (len(kept) > 0) != (evidence == plan.EvidenceBodies) || (named > 0) != (evidence == plan.EvidenceBodies) || named < len(kept) {
 			t.Errorf("%s: %d bodies are named, %d kept, %v", evidence, named, len(kept), err)
 		}
-		if (heads == 0) != (evidence == ledger.EvidenceHashes) || evidence == ledger.EvidenceBodies && redacted == 0 {
+		if (heads == 0) != (evidence == plan.EvidenceHashes) || evidence == plan.EvidenceBodies && redacted == 0 {
 			t.Errorf("%s: %d heads, %d redactions in bodies", evidence, heads, redacted)
 		}
 		for _, path := range kept[:min(len(kept), 1)] {
@@ -236,7 +237,7 @@ func TestEvidence(t *testing.T) {
 // recorded.
 func TestBodiesNotKept(t *testing.T) {
 	c := config(t, goldenTask)
-	c.Evidence = ledger.EvidenceBodies
+	c.Evidence = plan.EvidenceBodies
 	r, err := Create(t.TempDir(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -437,7 +438,7 @@ func TestNothingCutWhenClosed(t *testing.T) {
 func TestStrays(t *testing.T) {
 	for _, name := range []string{"runs", "a[b", "runs[1]", `x\y`} {
 		c := config(t, goldenTask)
-		c.Evidence = ledger.EvidenceBodies
+		c.Evidence = plan.EvidenceBodies
 		ctx, cancel := context.WithCancel(t.Context())
 		c.Watch = func(e trajectory.Event) {
 			if e.Seq == 8 {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -30,7 +30,7 @@ func (e *CacheError) Error() string {
 // verdicts is the judge cache; nil if there is none, or if the answers come from a
 // cassette: anybody can write one, and nothing of it may pass for the judge's word.
 func (c Config) verdicts() *judgecache.Cache {
-	if c.Cassette == ledger.CassetteReplay {
+	if c.Cassette == plan.CassetteReplay {
 		return nil
 	}
 	return c.Verdicts

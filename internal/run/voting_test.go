@@ -13,6 +13,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
@@ -108,7 +109,7 @@ func TestVoting(t *testing.T) {
 			Vote              ledger.TaskVote
 			Judged            []int
 		}
-		rule := ledger.VoteMajority
+		rule := plan.VoteMajority
 		want := []outcome{
 			{"failed", 2, 3, ledger.TaskVote{Answers: 3, Attempts: 3, Passed: new(1), Rule: rule, Votes: 2}, []int{1, 2, 3}},
 			{"solved", 3, 4, ledger.TaskVote{Answers: 3, Attempts: 3, Passed: new(2), Rule: rule, Votes: 2}, []int{1, 3, 4}},

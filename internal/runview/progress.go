@@ -2,6 +2,7 @@ package runview
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"io"
 	"log/slog"
 	"net/http"
@@ -260,7 +261,7 @@ func (p *Progress) count(task string, ended trajectory.AttemptEnded) {
 }
 
 // Planned takes from the plan what makes an end of a task that keeps failing.
-func (p *Progress) Planned(m ledger.Manifest) {
+func (p *Progress) Planned(m plan.Plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tries = m.Retry.AttemptsPerTask

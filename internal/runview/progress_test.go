@@ -1,10 +1,10 @@
 package runview
 
 import (
+	"github.com/gaia-harness/gaia/internal/plan"
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -71,7 +71,7 @@ func TestProgressOfAVote(t *testing.T) {
 func TestProgressOfFailures(t *testing.T) {
 	var out strings.Builder
 	p := NewProgress(&out, false, 1, 1, false)
-	p.Planned(ledger.Manifest{Retry: ledger.RetryPlan{AttemptsPerTask: 2}})
+	p.Planned(plan.Plan{Retry: plan.RetryPlan{AttemptsPerTask: 2}})
 	for i, reason := range []string{trajectory.Infrastructure, trajectory.Interrupted, trajectory.RunStopped, trajectory.Infrastructure} {
 		p.Watch(trajectory.Event{TaskID: "fab1e001", Payload: trajectory.AttemptEnded{Outcome: trajectory.Errored, Reason: reason}})
 		if done := strings.Contains(out.String(), "tasks=1/1"); done != (i == 3) {

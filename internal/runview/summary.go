@@ -2,6 +2,7 @@ package runview
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"io"
 	"slices"
 	"strconv"
@@ -22,12 +23,12 @@ const (
 )
 
 // Notices say what a run's results must not be taken for.
-func Notices(m ledger.Manifest) string {
+func Notices(m plan.Plan) string {
 	var out strings.Builder
 	if m.Rehearsal {
 		out.WriteString("rehearsal: " + RehearsalNote + "\n\n")
 	}
-	if m.Cassette == ledger.CassetteReplay {
+	if m.Cassette == plan.CassetteReplay {
 		out.WriteString("replay: " + ReplayNote + "\n\n")
 	}
 	return out.String()
@@ -46,7 +47,7 @@ func votingRows(v *ledger.VotingSummary) [][2]string {
 }
 
 // Dataset says which tasks of what a run is of.
-func Dataset(m ledger.Manifest) [][2]string {
+func Dataset(m plan.Plan) [][2]string {
 	d := m.Dataset
 	rows := [][2]string{{"dataset", fmt.Sprintf("%s, split %s, tasks: %s (%d of %d)", d.Name, d.Split, d.Selection, len(m.Tasks), d.SplitSize)}}
 	if d.Hub != "" {
@@ -119,7 +120,7 @@ func Summary(w io.Writer, dir string, found *ledger.Run, unsubmittable string) e
 }
 
 // preflightRows says what was asked of the models before the tasks.
-func preflightRows(m ledger.Manifest, s *ledger.PreflightSummary) [][2]string {
+func preflightRows(m plan.Plan, s *ledger.PreflightSummary) [][2]string {
 	if s == nil {
 		if m.NoPreflight {
 			return [][2]string{{"preflight", "left out by --no-preflight"}}
@@ -137,7 +138,7 @@ func preflightRows(m ledger.Manifest, s *ledger.PreflightSummary) [][2]string {
 }
 
 // runBudget says of a budget for the whole run that it ended the run.
-func runBudget(b ledger.Budgets) string {
+func runBudget(b plan.Budgets) string {
 	return view.Dollars(&b.RunCostMicroUSD) + " the run, used up or not enough for another attempt"
 }
 
@@ -195,7 +196,7 @@ func Tasks(w io.Writer, found *ledger.Run) error {
 			}
 			if a.Answer != nil {
 				answer = text.Trim(view.Line(a.Answer.Answer), 40)
-				if found.Manifest.Voting.Rule == ledger.VoteMajority {
+				if found.Manifest.Voting.Rule == plan.VoteMajority {
 					attempts += fmt.Sprintf(" (%d agree)", task.Votes()[a.Number-1])
 				}
 			}

@@ -5,6 +5,7 @@ package runview
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"io"
 	"io/fs"
 	"slices"
@@ -35,7 +36,7 @@ func Task(out io.Writer, dir fs.FS, found *ledger.Run, task *ledger.Task, record
 	}
 	for i, r := range records {
 		writeAttempt(w, r, task.Attempts[i], told, wholeDiff)
-		if found.Manifest.Voting.Rule == ledger.VoteMajority {
+		if found.Manifest.Voting.Rule == plan.VoteMajority {
 			writeVote(w, task, task.Attempts[i])
 		}
 	}

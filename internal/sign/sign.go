@@ -33,6 +33,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -91,3 +92,9 @@ func Digest(b []byte) string {
 
 // DigestOf returns the digest a running SHA-256 stands at.
 func DigestOf(h hash.Hash) string { return "sha256:" + hex.EncodeToString(h.Sum(nil)) }
+
+// IsDigest reports whether s is a digest as [Digest] writes it: "sha256:" and 64 hex digits in lower case.
+func IsDigest(s string) bool {
+	digits, ok := strings.CutPrefix(s, "sha256:")
+	return ok && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
+}

@@ -2,6 +2,7 @@ package export
 
 import (
 	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/plan"
 )
 
 // spec returns what was planned.
@@ -34,7 +35,7 @@ func (s Source) spec() evalSpec {
 	if m.Rehearsal {
 		spec.Task, spec.Tags = "rehearsal-"+m.Dataset.Split, append(spec.Tags, "rehearsal")
 	}
-	if m.Cassette == ledger.CassetteReplay {
+	if m.Cassette == plan.CassetteReplay {
 		spec.Tags = append(spec.Tags, "replay")
 	}
 	if s.Run.Scored() {
@@ -61,7 +62,7 @@ func (s Source) aboutRun() map[string]any {
 	return about
 }
 
-func (s Source) votes() bool { return s.Run.Manifest.Voting.Rule == ledger.VoteMajority }
+func (s Source) votes() bool { return s.Run.Manifest.Voting.Rule == plan.VoteMajority }
 
 // counted returns the verdicts on the answer of a task that counts.
 func (s Source) counted(t *ledger.Task) verdicts { return s.verdicts(t, t.Counted()) }

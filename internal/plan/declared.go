@@ -1,4 +1,4 @@
-package ledger
+package plan
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 
 // What a plan calls a dataset that is, or may be, GAIA: its name on the hub, and a directory of the user's.
 const (
-	gaiaName      = "gaia-benchmark/GAIA"
-	directoryName = "directory"
+	GaiaName      = "gaia-benchmark/GAIA"
+	DirectoryName = "directory"
 )
 
 // declaredLevels says how many tasks of level 1, 2 and 3 a split of GAIA has, by the dataset's own card.
@@ -21,7 +21,7 @@ func declaredLevels(split string) [3]int {
 
 // ClaimsGAIA reports whether the dataset is GAIA by its name, or a copy of what only the user knows.
 func (d Dataset) ClaimsGAIA() bool {
-	return strings.EqualFold(d.Name, gaiaName) || d.Name == directoryName
+	return strings.EqualFold(d.Name, GaiaName) || d.Name == DirectoryName
 }
 
 // CheckDatasetName refuses a name that can be mistaken for GAIA's: one with characters
@@ -33,9 +33,9 @@ func CheckDatasetName(name string) error {
 	}
 	alike := strings.NewReplacer("l", "i", "1", "i", "|", "i", "!", "i", "rn", "m")
 	for _, part := range strings.Split(name, "/") {
-		for _, genuine := range strings.Split(gaiaName, "/") {
+		for _, genuine := range strings.Split(GaiaName, "/") {
 			if !strings.EqualFold(part, genuine) && alike.Replace(strings.ToLower(part)) == strings.ToLower(genuine) {
-				return fmt.Errorf("the dataset name %q looks like %q and is not", name, gaiaName)
+				return fmt.Errorf("the dataset name %q looks like %q and is not", name, GaiaName)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package ledger
+package plan
 
 import (
 	"crypto/sha256"
@@ -13,16 +13,16 @@ import (
 
 // Refuses says what about a null battery is not of this judge, or contradicts itself;
 // "" if nothing.
-func (plan *JudgePlan) Refuses(b trajectory.JudgeBattery) (reason string) {
+func (j *JudgePlan) Refuses(b trajectory.JudgeBattery) (reason string) {
 	named := slices.Concat(b.Paid, b.Refused, b.Unreadable)
 	slices.Sort(named)
 	faultless := b.Problem == "" && len(b.Paid)+len(b.Unreadable) == 0
 	switch {
-	case plan.Battery == "" || b.Model != plan.Model || b.Prompt != plan.Prompt || b.SHA256 != plan.Battery:
+	case j.Battery == "" || b.Model != j.Model || b.Prompt != j.Prompt || b.SHA256 != j.Battery:
 		return "tells of another null battery, or another judge, than the plan's"
 	case len(slices.Compact(named)) != len(b.Paid)+len(b.Refused)+len(b.Unreadable) || len(named) > b.Put:
 		return "miscounts the items of its null battery"
-	case b.Remembered && (!plan.Cache || b.Put != 0 || b.Tries != 0 || b.Problem != "" || b.ErrorStatus != 0 || b.LatencyMs != 0 ||
+	case b.Remembered && (!j.Cache || b.Put != 0 || b.Tries != 0 || b.Problem != "" || b.ErrorStatus != 0 || b.LatencyMs != 0 ||
 		b.CostMicroUSD == nil || *b.CostMicroUSD != 0 || b.TokensIn != 0 || b.TokensOut != 0):
 		return "remembers a null battery that it has no cache for, or asks it, too"
 	case !b.Remembered && (b.Tries < b.Put || b.Put == 0 && b.Problem == ""):
@@ -39,10 +39,10 @@ func (plan *JudgePlan) Refuses(b trajectory.JudgeBattery) (reason string) {
 const ConstitutionFile = "constitution.json"
 
 // maxConstitution bounds it, in bytes. A policy file has at most 64 KiB.
-const maxConstitution = 1 << 20
+const MaxConstitution = 1 << 20
 
 // Govern sets the policy of a plan and all members that follow from it.
-func (m *Manifest) Govern(p policy.Policy) {
+func (m *Plan) Govern(p policy.Policy) {
 	constitution := policy.Constitution(p)
 	m.Policy, m.PolicyHash, m.PolicyMode = p.Canonical(), p.Hash(), string(p.Mode)
 	m.ConstitutionSHA256, m.GuidanceHash = sign.Digest(constitution), policy.GuidanceHash(constitution)
@@ -51,7 +51,7 @@ func (m *Manifest) Govern(p policy.Policy) {
 
 // preflightModel returns the model that a kind of preflight asks; false if the
 // plan has none.
-func (m Manifest) preflightModel(kind string) (model string, planned bool) {
+func (m Plan) PreflightModel(kind string) (model string, planned bool) {
 	switch {
 	case kind == trajectory.PreflightModel, kind == trajectory.PreflightTools && len(m.Tools) > 0:
 		return m.Model.Name, true
@@ -77,7 +77,7 @@ func TaskSalt(secret, taskID string) (string, error) {
 }
 
 // AnsweredBy names what answered the tasks of a run. RepliedAs, RepliedOther and all
-// harnesses after the first follow from the journal, everything else from the plan.
+// harnesses after the first follow from the journal, everything else from the j.
 type AnsweredBy struct {
 	Agent        string               `json:"agent"`
 	CleanBuild   bool                 `json:"clean_build"` // every harness was built from a known commit without changes
@@ -92,9 +92,9 @@ type AnsweredBy struct {
 }
 
 // AnsweredBy returns what the plan names, and no reply.
-func (m Manifest) AnsweredBy() AnsweredBy {
+func (m Plan) AnsweredBy() AnsweredBy {
 	by := AnsweredBy{Agent: AgentBuiltIn, Harnesses: []trajectory.Harness{m.Harness}, MCPServers: []string{}, Model: m.Model.Name, Origin: m.Model.Origin,
-		RepliedAs: []string{}, Search: m.Search, ServedAs: list(m.Model.ServedAs)}
+		RepliedAs: []string{}, Search: m.Search, ServedAs: slices.Concat([]string{}, m.Model.ServedAs)}
 	for _, t := range m.Offered() {
 		if server, found := strings.CutPrefix(t.Server, "mcp:"); found {
 			by.MCPServers = append(by.MCPServers, server)
@@ -118,3 +118,8 @@ func (by AnsweredBy) Resumed(others ...trajectory.Harness) AnsweredBy {
 	by.CleanBuild = !slices.ContainsFunc(by.Harnesses, func(h trajectory.Harness) bool { return h.Dirty || h.Commit == "" })
 	return by
 }
+
+const (
+	AgentBuiltIn  = "built-in" // the agent of this program
+	searchBuiltIn = "built-in" // the search of a rehearsal
+)

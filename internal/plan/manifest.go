@@ -1,4 +1,4 @@
-package ledger
+package plan
 
 import (
 	"slices"
@@ -9,29 +9,20 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// The files of a run directory that this package reads.
+// ManifestFile is the plan, EnvelopeFile its DSSE envelope.
 const (
-	ManifestFile     = "manifest.json"
-	EnvelopeFile     = "manifest.dsse.json"
-	TrajectoriesFile = "trajectories.jsonl"
-	ResultsFile      = "results.jsonl"
-	SummaryFile      = "summary.json"
-	MarkerFile       = "unsubmittable"
+	ManifestFile = "manifest.json"
+	EnvelopeFile = "manifest.dsse.json"
 )
 
 // ManifestType is the DSSE payload type of the plan.
 const ManifestType = "application/vnd.gaia-harness.manifest+json"
 
-// Schemas of the files that are one JSON value or one a line.
-const (
-	manifestSchema   = "gaia.manifest/2"
-	trajectorySchema = "gaia.trajectory/1"
-	resultSchema     = "gaia.result/1"
-	summarySchema    = "gaia.summary/1"
-)
+// manifestSchema is the schema of [ManifestFile] that this version reads and writes.
+const manifestSchema = "gaia.manifest/2"
 
-// Manifest is the plan of a run, signed before anything is asked of a model.
-type Manifest struct {
+// Plan is what [ManifestFile] contains: all that decides the result of a run, signed before anything is asked of a model.
+type Plan struct {
 	Approved           []string           `json:"approved,omitempty"` // tools whose calls were approved beforehand, or policy.EveryTool; sorted
 	Budgets            Budgets            `json:"budgets"`
 	Cassette           string             `json:"cassette,omitzero"`   // CassetteRecord or CassetteReplay
@@ -183,7 +174,7 @@ type Prompt struct {
 
 // Offered returns the tools that the policy lets the model have. Tools also lists those
 // that it always denies: a call of one is denied by its class, not as unknown.
-func (m Manifest) Offered() []ToolPlan {
+func (m Plan) Offered() []ToolPlan {
 	return slices.DeleteFunc(slices.Clone(m.Tools), func(t ToolPlan) bool { return !m.Policy.Offers(t.Name) })
 }
 
@@ -235,17 +226,17 @@ const (
 )
 
 // NewManifest returns a plan with its schema set, whose evidence has heads.
-func NewManifest() Manifest { return Manifest{Evidence: EvidenceHeads, Schema: manifestSchema} }
+func New() Plan { return Plan{Evidence: EvidenceHeads, Schema: manifestSchema} }
 
 // Scored reports whether a run of the plan has gold answers to be scored by.
-func (m Manifest) Scored() bool { return m.GoldCommitment != "" }
+func (m Plan) Scored() bool { return m.GoldCommitment != "" }
 
 // Encode returns manifest.json.
-func (m Manifest) Encode() ([]byte, error) { return sign.Canonical(m) }
+func (m Plan) Encode() ([]byte, error) { return sign.Canonical(m) }
 
 // IDsDigest returns the digest of a list of task ids: over its canonical array.
 func IDsDigest(ids []string) (string, error) {
-	b, err := sign.Canonical(list(ids))
+	b, err := sign.Canonical(slices.Concat([]string{}, ids))
 	if err != nil {
 		return "", err
 	}

@@ -1,4 +1,4 @@
-package ledger
+package plan
 
 import (
 	"crypto/hmac"
@@ -15,7 +15,7 @@ func QuestionDigest(salt, question string) (string, error) {
 	if err != nil || len(key) != sha256.Size {
 		return "", fmt.Errorf("the salt of the task is not 32 bytes in hexadecimal")
 	}
-	return saltedQuestion(key, sha256.Sum256([]byte(question))), nil
+	return SaltedQuestion(key, sha256.Sum256([]byte(question))), nil
 }
 
 // SaltQuestion fills in the question_sha256 of a planned task.
@@ -29,7 +29,7 @@ func (p *PlannedTask) SaltQuestion(secret, question string) error {
 
 // Unsalted returns a plan without the digests of its questions, which differ in any two
 // runs.
-func (m Manifest) Unsalted() Manifest {
+func (m Plan) Unsalted() Plan {
 	m.Tasks = slices.Clone(m.Tasks)
 	for i := range m.Tasks {
 		m.Tasks[i].QuestionSHA256 = ""
@@ -37,17 +37,7 @@ func (m Manifest) Unsalted() Manifest {
 	return m
 }
 
-// Asks says whether the question of a task can be this one: by the plan and the salt of
-// a sealed task, by the journal of one that was begun. Of another task nothing is known.
-func (t *Task) Asks(question string) bool {
-	if t.Sealed != nil {
-		digest, err := QuestionDigest(t.Sealed.Salt, question)
-		return err == nil && digest == t.Plan.QuestionSHA256
-	}
-	return len(t.Attempts) == 0 || t.asked == sha256.Sum256([]byte(question))
-}
-
-func saltedQuestion(salt []byte, question [sha256.Size]byte) string {
+func SaltedQuestion(salt []byte, question [sha256.Size]byte) string {
 	return "sha256:" + hex.EncodeToString(mac(salt, question[:]))
 }
 

@@ -1,4 +1,4 @@
-package ledger
+package plan
 
 import (
 	"bytes"
@@ -16,28 +16,28 @@ import (
 
 // DecodeManifest reads manifest.json, with a *trajectory.Fault if it is not
 // what Encode writes or contradicts itself.
-func DecodeManifest(data []byte) (Manifest, error) {
-	var m Manifest
+func Decode(data []byte) (Plan, error) {
+	var m Plan
 	if err := checkSchema(data); err != nil {
-		return Manifest{}, err
+		return Plan{}, err
 	}
 	if err := sign.Decode(data, &m); err != nil {
-		return Manifest{}, trajectory.Faultf(ManifestFile, "%v", err)
+		return Plan{}, trajectory.Faultf(ManifestFile, "%v", err)
 	}
 	if m.Schema != manifestSchema {
-		return Manifest{}, trajectory.Faultf(ManifestFile, "schema is %q, not %q", m.Schema, manifestSchema)
+		return Plan{}, trajectory.Faultf(ManifestFile, "schema is %q, not %q", m.Schema, manifestSchema)
 	}
 	if id, err := ulid.ParseStrict(m.RunID); err != nil || id.String() != m.RunID {
-		return Manifest{}, trajectory.Faultf(ManifestFile, "run_id is not a ULID") // it becomes part of file names
+		return Plan{}, trajectory.Faultf(ManifestFile, "run_id is not a ULID") // it becomes part of file names
 	}
 	for _, p := range m.Prompts {
 		if p.SHA256 != sign.Digest([]byte(p.Text)) {
-			return Manifest{}, trajectory.Faultf(ManifestFile, "the digest of the template %q is not that of its text", p.ID)
+			return Plan{}, trajectory.Faultf(ManifestFile, "the digest of the template %q is not that of its text", p.ID)
 		}
 	}
-	for _, check := range []func(Manifest) error{checkPolicy, checkEvidence, checkVoting, checkNames, checkLimits, checkSizes, checkTasks, checkDataset} {
+	for _, check := range []func(Plan) error{checkPolicy, checkEvidence, checkVoting, checkNames, checkLimits, checkSizes, checkTasks, checkDataset} {
 		if err := check(m); err != nil {
-			return Manifest{}, err
+			return Plan{}, err
 		}
 	}
 	return m, nil
@@ -62,7 +62,7 @@ func checkSchema(data []byte) error {
 
 // checkPolicy: the policy is in its one form, and the one that the rest of the
 // plan speaks of.
-func checkPolicy(m Manifest) error {
+func checkPolicy(m Plan) error {
 	form, err := sign.Canonical(m.Policy.Canonical())
 	if err != nil {
 		return trajectory.Faultf(ManifestFile, "policy: %v", err)
@@ -73,7 +73,7 @@ func checkPolicy(m Manifest) error {
 	if m.Policy.Hash() != m.PolicyHash || string(m.Policy.Mode) != m.PolicyMode {
 		return trajectory.Faultf(ManifestFile, "policy_hash or policy_mode is not that of the policy")
 	}
-	if digest, found := strings.CutPrefix(m.ConstitutionSHA256, "sha256:"); !found || !isHex(digest, 64) || m.GuidanceHash != digest[:16] {
+	if digest := m.ConstitutionSHA256; !sign.IsDigest(digest) || m.GuidanceHash != strings.TrimPrefix(digest, "sha256:")[:16] {
 		return trajectory.Faultf(ManifestFile, "guidance_hash is not the beginning of constitution_sha256, a digest")
 	}
 	if !slices.IsSorted(m.Unconfined) || len(slices.Compact(slices.Clone(m.Unconfined))) < len(m.Unconfined) {
@@ -98,7 +98,7 @@ func checkPolicy(m Manifest) error {
 
 // checkServer: the plan says of each server that is a program what it reaches and which variables it is
 // given, and of no other tool.
-func checkServer(t ToolPlan, m Manifest) error {
+func checkServer(t ToolPlan, m Plan) error {
 	program := t.Server != "" && !t.Remote()
 	switch {
 	case !program && (t.Network != "" || len(t.Env) > 0):
@@ -123,7 +123,7 @@ func checkServer(t ToolPlan, m Manifest) error {
 // EnvName is what a variable of a server may be called.
 const EnvName = `^[A-Za-z_][A-Za-z0-9_]{0,127}$`
 
-func checkEvidence(m Manifest) error {
+func checkEvidence(m Plan) error {
 	switch m.Evidence {
 	case EvidenceHeads, EvidenceBodies:
 	case EvidenceHashes:
@@ -148,7 +148,7 @@ func checkEvidence(m Manifest) error {
 // MaxVotingAttempts bounds how many answers to a task a plan can gather.
 const MaxVotingAttempts = 100
 
-func checkVoting(m Manifest) error {
+func checkVoting(m Plan) error {
 	v := m.Voting
 	switch {
 	case v.Attempts < 1 || v.Attempts > MaxVotingAttempts:
@@ -162,7 +162,7 @@ func checkVoting(m Manifest) error {
 }
 
 // checkNames wants the other names of models in order, each once.
-func checkNames(m Manifest) error {
+func checkNames(m Plan) error {
 	names := m.Model.ServedAs
 	if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) < len(names) {
 		return trajectory.Faultf(ManifestFile, "served_as is not sorted")
@@ -173,7 +173,7 @@ func checkNames(m Manifest) error {
 	return nil
 }
 
-func checkLimits(m Manifest) error {
+func checkLimits(m Plan) error {
 	b, model := m.Budgets, m.Model
 	if min(b.CostMicroUSD, b.RunCostMicroUSD, b.Tokens, b.WallMs) < 0 ||
 		min(b.ToolCalls, b.Turns, model.ContextWindow, model.MaxTokens, m.Retry.AttemptsPerTask, m.Retry.CallTries, m.Retry.FreeReattempts) < 0 {
@@ -193,7 +193,7 @@ const (
 )
 
 // checkSizes checks the numbers of members of a plan, and the sizes of its texts.
-func checkSizes(m Manifest) error {
+func checkSizes(m Plan) error {
 	templates := 0
 	for _, p := range m.Prompts {
 		templates += len(p.Text)
@@ -216,7 +216,7 @@ func checkSizes(m Manifest) error {
 }
 
 // checkTasks checks that the tasks are of the split and each stands there once.
-func checkTasks(m Manifest) error {
+func checkTasks(m Plan) error {
 	if len(m.Tasks) == 0 {
 		return trajectory.Faultf(ManifestFile, "plans no task")
 	}
@@ -237,10 +237,10 @@ func checkTasks(m Manifest) error {
 		if t.Level < 1 || t.Level > 3 || left[t.Level-1] == 0 {
 			return trajectory.Faultf(ManifestFile, "task %q is of level %d, of which the split has no more", t.TaskID, t.Level)
 		}
-		if digest, found := strings.CutPrefix(t.QuestionSHA256, "sha256:"); !found || !isHex(digest, 64) {
+		if !sign.IsDigest(t.QuestionSHA256) {
 			return trajectory.Faultf(ManifestFile, "question_sha256 of task %q is not a digest", t.TaskID)
 		}
-		if digest, found := strings.CutPrefix(t.FileSHA256, "sha256:"); t.FileSHA256 != "" && (!found || !isHex(digest, 64) || t.FileName == "") || t.FileBytes < 0 || t.FileBytes > 0 && t.FileSHA256 == "" {
+		if t.FileSHA256 != "" && (!sign.IsDigest(t.FileSHA256) || t.FileName == "") || t.FileBytes < 0 || t.FileBytes > 0 && t.FileSHA256 == "" {
 			return trajectory.Faultf(ManifestFile, "file_sha256 or file_bytes of task %q is not that of an attachment", t.TaskID)
 		}
 		left[t.Level-1]--
@@ -250,7 +250,7 @@ func checkTasks(m Manifest) error {
 }
 
 // checkDataset checks the name of the dataset and the label of the selection.
-func checkDataset(m Manifest) error {
+func checkDataset(m Plan) error {
 	d := m.Dataset
 	if err := CheckDatasetName(d.Name); err != nil {
 		return trajectory.Faultf(ManifestFile, "%v", err)
@@ -263,7 +263,7 @@ func checkDataset(m Manifest) error {
 
 // CheckSelection checks that the planned tasks, in their order, are those that the
 // label of the selection gives, as far as the plan's split_ids and levels show it.
-func CheckSelection(m Manifest) error {
+func CheckSelection(m Plan) error {
 	d := m.Dataset
 	f, err := selection.Parse(d.Selection)
 	if err != nil {
