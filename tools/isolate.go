@@ -299,6 +299,9 @@ func decodeReply(text []byte) (document, error) {
 // was no request or nobody to reply to. It may not return at all.
 func Convert(in io.Reader, out io.Writer) error { return convertLimited(in, out, childLimits()) }
 
+// LimitProcess limits this process for good, as that of a [Reader]'s child.
+func LimitProcess() error { return childLimits().apply() }
+
 func convertLimited(in io.Reader, out io.Writer, l limits) error {
 	if err := l.apply(); err != nil {
 		return fmt.Errorf("limiting the reader of documents: %w", err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/submit"
@@ -43,8 +44,9 @@ func TestFormatsAreDocumented(t *testing.T) {
 	documented(t, "evidence bundle", chapter(t, doc, "## Evidence bundle"), reflect.TypeFor[trajectory.Sealing]())
 	documented(t, "scorecard", chapter(t, doc, "### `scorecard.json`"), reflect.TypeFor[ledger.Scorecard]())
 	documented(t, "run event", chapter(t, doc, "## Ledger file"), reflect.TypeFor[ledger.RunEvent]())
-	documented(t, "history row", chapter(t, doc, "## History row"), reflect.TypeFor[ledger.HistoryRow](), "events", "dataset")
-	documented(t, "ledger seal", chapter(t, doc, "## Ledger file"), reflect.TypeFor[ledger.LedgerSeal]())
+	documented(t, "history record", chapter(t, doc, "## History"), reflect.TypeFor[history.Record]())
+	documented(t, "what is counted of a run", chapter(t, doc, "## History"), reflect.TypeFor[ledger.Sheet](), "dataset")
+	documented(t, "export", chapter(t, doc, "## Ledger file"), reflect.TypeFor[history.Export]())
 	documented(t, "summary", chapter(t, doc, "### `summary.json`"), reflect.TypeFor[ledger.Summary](), "dataset", "harness", "tokens")
 }
 

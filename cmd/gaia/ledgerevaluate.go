@@ -73,7 +73,7 @@ any way is a failed evaluation.`,
 		},
 	}
 	q.add(cmd)
-	q.addTimes(cmd)
+	q.addFilters(cmd)
 	f := cmd.Flags()
 	f.IntVar(&limits.Violations, "max-violations", limits.Violations, "rules that an attempt may break")
 	f.Var((*fraction)(&limits.ReworkRatio), "max-rework-ratio", "lines reworked ÷ lines added and removed that an attempt may have")
@@ -255,7 +255,7 @@ func (a *app) evaluate(ctx context.Context, q *ledgerQuery, by []ledger.Evaluato
 	if failed > 0 {
 		err = fail(exitFindings, fmt.Errorf("%s failed", counted(failed, "evaluation")), "gaia ledger show ID says what an attempt did")
 	}
-	return read.end(err)
+	return read.read.End(err)
 }
 
 // evaluatedLine appends what the evaluators say of an event: why, where one fails.

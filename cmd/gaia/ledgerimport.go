@@ -2,24 +2,152 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 )
 
+// linesSuffix ends the name of an export of lines of JSON.
+const linesSuffix = ".jsonl"
+
+func (a *app) ledgerExportCommand() *cobra.Command {
+	q := &ledgerQuery{}
+	var out string
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Write run events to a signed Parquet file, or as lines of JSON",
+		Long: `Export writes run events to a Parquet file, which DuckDB, pandas and polars read, and
+signs it with your key in FILE.dsse.json beside it; 'gaia ledger import' reads the
+two. To a file whose name ends in .jsonl, and to standard output, it writes each event
+as a line of JSON without a signature.
+
+All runs are verified again. Nothing is written if one does not verify, or if
+recording failed in a run that has events among them: exit code 3. Imported events
+are written, too, unless their runs are read: you then sign what others said.
+
+The events hold task ids, names of files and which calls broke rules, but neither
+questions nor answers.`,
+		Example: `  gaia ledger export -o events.parquet
+  gaia ledger export --runs runs/01J… --since 2026-01-01 > events.jsonl`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := notEmpty(cmd, "out"); err != nil {
+				return err
+			}
+			if err := q.check(cmd); err != nil {
+				return err
+			}
+			return a.exportEvents(cmd.Context(), q, out)
+		},
+	}
+	q.addFrom(cmd)
+	q.addFilters(cmd)
+	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, which must not be there (default: standard output)")
+	return cmd
+}
+
+// checkRecorded refuses runs that went on without evidence: nobody could check what a signature of their events says.
+func checkRecorded(unrecorded []string) error {
+	if len(unrecorded) == 0 {
+		return nil
+	}
+	f := &failure{Code: exitFindings, Err: fmt.Errorf("the evidence of %s is not complete: nothing is exported", counted(len(unrecorded), "run")),
+		Hints: []string{"leave them out: name other runs by --runs, or other attempts by --task, --since and --until"}}
+	for _, id := range unrecorded[:min(len(unrecorded), maxHinted)] {
+		f.Reasons = append(f.Reasons, "recording failed in the run "+id)
+	}
+	if more := len(unrecorded) - maxHinted; more > 0 {
+		f.Reasons = append(f.Reasons, fmt.Sprintf("and in %d more", more))
+	}
+	return f
+}
+
+func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, out string) error {
+	ctx, release := untilStopped(ctx)
+	defer release()
+	q.verify, q.live = true, true // what was kept of runs is nothing to sign
+	var events []ledger.RunEvent
+	read, err := a.eachEvent(q, func(e shownEvent) error {
+		events = append(events, e.RunEvent)
+		return ctx.Err()
+	}, nil)
+	if err != nil {
+		return err
+	}
+	failed := read.read.FailedErr
+	if failed == nil || classify(failed).Code == exitFailure { // which does not precede findings
+		failed = firstOf(checkRecorded(read.RecordingFailed), failed)
+	}
+	if failed != nil {
+		return failed
+	}
+	if len(events) == 0 {
+		return usage("gaia ledger list lists those there are", "there is no event to export")
+	}
+	slices.SortFunc(events, func(a, b ledger.RunEvent) int { return strings.Compare(a.ID, b.ID) })
+	lines := func(w io.Writer) error {
+		to := bufio.NewWriter(w)
+		for _, e := range events {
+			line, err := sign.Canonical(e)
+			if err != nil {
+				return err
+			}
+			if _, err := to.Write(append(line, '\n')); err != nil {
+				return err
+			}
+		}
+		return to.Flush()
+	}
+	signed := "without a signature"
+	if out == "" || out == "-" {
+		err = lines(interruptible{ctx, a.stdout})
+	} else if err = notWithin("the export", os.DevNull, filepath.Dir(out)); err != nil { // in no run at all
+	} else if strings.HasSuffix(out, linesSuffix) {
+		err = writeStream(ctx, out, lines)
+	} else {
+		var key sign.Key
+		if key, err = a.signingKey(""); err != nil {
+			return err
+		}
+		var data, envelope []byte
+		if data, envelope, err = history.SealExport(events, key); err != nil {
+			return err
+		}
+		err = writeNew(ctx, []newFile{{out, data}, {out + history.EnvelopeSuffix, envelope}})
+		signed = "signed by " + key.Public().ID()
+	}
+	if err != nil {
+		return err
+	}
+	if read.Rehearsal {
+		fmt.Fprintf(a.stderr, "gaia: rehearsal: %s\n", rehearsalNote)
+	}
+	fmt.Fprintf(a.stderr, "gaia: exported %s, %s\n", counted(len(events), "event"), signed)
+	return read.read.UntrustedErr
+}
+
 // defaultMaxEvents is how many imported events are kept.
 const defaultMaxEvents = 100_000
 
-// importing is what the flags of import say.
+// importing is an import by its flags.
 type importing struct {
 	trusted   trustFlags
 	maxEvents int64
@@ -30,29 +158,30 @@ func (a *app) ledgerImportCommand() *cobra.Command {
 	var m importing
 	cmd := &cobra.Command{
 		Use:   "import FILE…",
-		Short: "Import run events that somebody exported",
-		Long: `Import adds the events of files that 'gaia ledger export' wrote to those in
-$XDG_DATA_HOME/gaia/ledger.jsonl (else ~/.local/share), and seals them with your
-signing key. Each file must be sealed by a key that you trust, as for 'gaia verify';
-its events are then the word of who holds it. All files are imported or none: none
-where one does not verify, or an event is there already or twice.
+		Short: "Import run events that others exported",
+		Long: `Import adds the events of Parquet files that 'gaia ledger export' wrote to those in
+$XDG_DATA_HOME/gaia/history (else ~/.local/share), and signs them with your key.
+FILE.dsse.json must be beside each FILE, signed by a key that you trust, as for 'gaia
+verify'; the events are then what its owner says. Files are read in a process with
+limits of memory and time. All files are imported or none: none if one does not verify,
+or if an event is there already or twice.
 
-Where more than --max-events would be there, the oldest go, a tenth of so many at a
-time.`,
-		Example: `  gaia ledger import alice.jsonl
-  gaia ledger import --trusted-key alice.pub alice.jsonl
-  gaia ledger import --max-events 1000000 *.jsonl`,
+If there would be more than --max-events, the oldest are removed, a tenth of that
+number at a time.`,
+		Example: `  gaia ledger import alice.parquet
+  gaia ledger import --trusted-key alice.pub alice.parquet
+  gaia ledger import --max-events 1000000 *.parquet`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage("see 'gaia ledger import --help'", "ledger import takes files that 'gaia ledger export' wrote")
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if m.maxEvents < 0 {
 				return usage("0 is no bound", "--max-events is %d, which is below 0", m.maxEvents)
 			}
-			return a.importEvents(args, m)
+			return a.importEvents(cmd.Context(), args, m)
 		},
 	}
 	m.trusted.register(cmd)
@@ -63,49 +192,83 @@ time.`,
 	return cmd
 }
 
-// imported is what import prints with --json.
-type imported struct {
+// importResult is what import prints with --json.
+type importResult struct {
 	Added   int64  `json:"added"`
 	Events  int64  `json:"events"` // that are there now
 	Evicted int64  `json:"evicted"`
 	Store   string `json:"store"`
 }
 
-func (a *app) importEvents(files []string, m importing) error {
-	path, release, err := a.lockStore()
+const clearHint = "gaia ledger clear removes what was imported, to be imported again"
+
+// imported opens the imported events, whose signer the user has to trust.
+func (a *app) imported() (history.Imported, error) {
+	dir := a.historyDir()
+	m, err := history.OpenImported(dir, func(key sign.PublicKey) error {
+		trusted, err := a.ownTrust("")
+		if err == nil {
+			_, err = trusted.of(key)
+		}
+		return err
+	})
+	if err != nil {
+		f := *classify(err)
+		f.Hints = append(f.Hints, clearHint)
+		return m, &f
+	}
+	return m, nil
+}
+
+func (a *app) importEvents(ctx context.Context, files []string, m importing) error {
+	ctx, release := untilStopped(ctx)
+	defer release()
+	dir := a.historyDir()
+	if dir == "" {
+		return noHistory()
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("making a place for imported events: %w", err)
+	}
+	unlock, err := lockImported(dir)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer unlock()
 	trusted, err := a.trustedKeys(m.trusted)
 	if err != nil {
 		return err
 	}
-	store, err := a.verifiedStore(path)
+	before, err := a.imported()
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	from := []ledger.LedgerSource{store.source()}
-	done := imported{Store: path, Events: store.seal.Events}
+	done := importResult{Store: before.Path()}
+	var from []history.Source
 	for _, name := range files {
-		export, err := openExport(name, trusted)
+		data, x, err := openExport(name, trusted)
 		if err != nil {
 			return err
 		}
-		defer export.Close()
-		from = append(from, export.source())
-		done.Added += export.seal.Events
+		done.Added += x.Events
+		from = append(from, history.Source{Name: name, Events: convertAttempts(ctx, name, data, x)})
 	}
-	done.Events += done.Added
-	done.Evicted = ledger.Evicted(done.Events, m.maxEvents)
-	done.Events -= done.Evicted
+	events, err := before.Add(from)
+	if repeated := (*history.RepeatedEvent)(nil); errors.As(err, &repeated) {
+		return fail(exitFailure, fmt.Errorf("%w: nothing is imported", err), "an event is imported once: leave out what was imported, or remove it by gaia ledger clear")
+	}
+	if err != nil {
+		return err
+	}
+	done.Evicted = history.Evicted(int64(len(events)), m.maxEvents)
+	events = events[done.Evicted:]
+	done.Events = int64(len(events))
 	key, err := a.signingKey("")
 	if err != nil {
 		return err
 	}
-	if err := writeStore(path, from, done.Evicted, key); err != nil {
-		return err
+	if err := before.Replace(events, key); err != nil {
+		return fmt.Errorf("writing the imported events: %w", err)
 	}
 	if m.asJSON {
 		return a.printJSON(done)
@@ -114,102 +277,92 @@ func (a *app) importEvents(files []string, m importing) error {
 		{"evicted", fmt.Sprintf("%s, the oldest", counted(int(done.Evicted), "event"))}, {"there are", counted(int(done.Events), "event")}, {"store", done.Store}})
 }
 
-// lockStore makes the folder of the imported events, keeps others from changing what is
-// there, and removes what an import left behind that was killed.
-func (a *app) lockStore() (path string, release func(), err error) {
-	path = a.storePath()
-	if path == "" {
-		return "", nil, fail(exitFailure, errors.New("no place for imported events: neither XDG_DATA_HOME nor HOME is set"), "set one of them")
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return "", nil, fmt.Errorf("making a place for imported events: %w", err)
-	}
-	lock := flock.New(filepath.Join(filepath.Dir(path), ".ledger.lock"))
+// lockImported keeps other processes from changing the imported events.
+func lockImported(dir string) (unlock func(), err error) {
+	lock := flock.New(filepath.Join(dir, ".imported.lock"))
 	if err := lock.Lock(); err != nil {
-		return "", nil, fmt.Errorf("locking the imported events: %w", err)
+		return nil, fmt.Errorf("locking the imported events: %w", err)
 	}
-	release = func() { _ = lock.Close() } // which cannot fail in a way that leaves it locked
-	for _, left := range leftBehind(path) {
-		if err := os.Remove(left); err != nil {
-			release()
-			return "", nil, fmt.Errorf("removing what an import left behind: %w", err)
-		}
-	}
-	return path, release, nil
+	return func() { _ = lock.Close() }, nil // which cannot fail in a way that leaves it locked
 }
 
-// newStore begins the names of stores that are being written; a number follows.
-const newStore = ".ledger.jsonl.new-"
-
-// leftBehind returns the files beside the store that an import was writing when it was
-// killed, or, to who does not hold the lock, is writing.
-func leftBehind(path string) (left []string) {
-	entries, err := os.ReadDir(filepath.Dir(path))
-	if path == "" || err != nil {
-		return nil
-	}
-	for _, e := range entries {
-		if number, ours := strings.CutPrefix(e.Name(), newStore); ours && number != "" && strings.Trim(number, "0123456789") == "" && e.Type().IsRegular() {
-			left = append(left, filepath.Join(filepath.Dir(path), e.Name()))
-		}
-	}
-	return left
-}
-
-// openExport opens a ledger file after reading it whole once: it verifies, and was
-// sealed by a key that is trusted.
-func openExport(name string, trusted trust) (*storedEvents, error) {
-	f, err := openRegular(name)
-	if err != nil {
-		return nil, usage("give files that 'gaia ledger export' wrote", "reading %q: %v", name, err)
-	}
-	seal, signer, err := ledger.VerifyLedger(name, f, true)
+// openExport reads an export and its envelope, which a key that is trusted has to have signed.
+func openExport(name string, trusted trust) ([]byte, history.Export, error) {
+	data, err := readUpTo(name, history.MaxExport)
+	var envelope []byte
 	if err == nil {
-		if _, err = trusted.of(signer); err != nil {
-			wrapped := *classify(err)
-			wrapped.Err = fmt.Errorf("%s: %w", name, wrapped.Err)
-			err = &wrapped
-		}
+		envelope, err = readUpTo(name+history.EnvelopeSuffix, history.MaxEnvelope)
 	}
+	if err != nil {
+		return nil, history.Export{}, usage("give Parquet files that 'gaia ledger export' wrote, with their "+history.EnvelopeSuffix+" beside them", "reading %q: %v", name, err)
+	}
+	x, signer, err := history.OpenEnvelope(name+history.EnvelopeSuffix, envelope)
 	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
+		err = x.Check(name, data)
 	}
 	if err != nil {
-		f.Close()
-		return nil, err
+		return nil, history.Export{}, err
 	}
-	return &storedEvents{file: f, path: name, seal: seal}, nil
+	if _, err := trusted.of(signer); err != nil {
+		f := *classify(err)
+		f.Err = fmt.Errorf("%s: %w", name, f.Err)
+		return nil, history.Export{}, &f
+	}
+	return data, x, nil
 }
 
-// source gives the events to be merged with others, one at a time, since there may be
-// many files.
-func (s *storedEvents) source() ledger.LedgerSource {
-	return ledger.LedgerSource{Name: s.path, Events: s.events(0)}
+const (
+	convertAttemptsName = "convert-attempts"
+	convertTime         = 2 * time.Minute
+)
+
+// convertAttemptsCommand is the process that reads an export that is being imported. It is for no one else.
+func convertAttemptsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    convertAttemptsName,
+		Short:  "Read exported run events for an import (internal)",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := tools.LimitProcess(); err != nil {
+				return err
+			}
+			return errors.Join(history.Convert(os.Stdin, os.Stdout), os.Stdout.Close())
+		},
+	}
 }
 
-// writeStore replaces the file at path by the events of others, without the first.
-func writeStore(path string, from []ledger.LedgerSource, without int64, key sign.Key) error {
-	f, err := os.CreateTemp(filepath.Dir(path), newStore+"*") // 0600
-	if err != nil {
-		return fmt.Errorf("writing the imported events: %w", err)
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	out := bufio.NewWriterSize(f, 1<<16)
-	to := ledger.NewLedgerWriter(out)
-	if err := ledger.Merge(from, without, to.Add); err != nil {
-		if repeated := (*ledger.RepeatedEvent)(nil); errors.As(err, &repeated) {
-			return fail(exitFailure, fmt.Errorf("%w: nothing is imported", err), "an event is imported once: leave out what was imported, or remove it by gaia ledger clear")
+// convertAttempts gives the events of an export, which a process with limits of memory and time reads.
+func convertAttempts(ctx context.Context, name string, data []byte, x history.Export) iter.Seq2[ledger.RunEvent, error] {
+	return func(yield func(ledger.RunEvent, error) bool) {
+		executable, err := os.Executable()
+		if err != nil {
+			yield(ledger.RunEvent{}, fmt.Errorf("finding the program's own file: %w", err))
+			return
 		}
-		return err
+		limited, cancel := context.WithTimeout(ctx, convertTime)
+		defer cancel()
+		cmd := exec.CommandContext(limited, executable, convertAttemptsName)
+		cmd.Env = []string{}
+		cmd.Stdin = bytes.NewReader(data)
+		cmd.WaitDelay = time.Second
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			yield(ledger.RunEvent{}, fmt.Errorf("starting the reader of %q: %w", name, err))
+			return
+		}
+		history.Converted(name, out, x)(func(e ledger.RunEvent, err error) bool {
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			}
+			return yield(e, err) && err == nil
+		})
+		cancel()
+		_ = cmd.Wait() // its lines say all
 	}
-	if err := errors.Join(to.Seal(key), out.Flush(), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("writing the imported events: %w", err)
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("writing the imported events: %w", err)
-	}
-	return sign.SyncDir(filepath.Dir(path))
 }
 
 func (a *app) ledgerClearCommand() *cobra.Command {
@@ -217,48 +370,43 @@ func (a *app) ledgerClearCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clear",
 		Short: "Remove all imported run events",
-		Long: `Clear removes what was imported, also where it does not verify. Runs, and the
-files that were imported, stay as they are. It asks before, on a terminal; elsewhere
-it wants --yes.`,
+		Long: `Clear removes all imported events, also if they do not verify. It leaves runs and
+the files that were imported. It asks first; without a terminal it needs --yes.`,
 		Example:           `  gaia ledger clear --yes`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(*cobra.Command, []string) error { return a.clearStore(yes, asJSON) },
+		RunE:              func(*cobra.Command, []string) error { return a.clearImported(yes, asJSON) },
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
-// cleared is what clear prints with --json.
-type cleared struct {
-	Removed int64  `json:"removed"` // events; 0 also where they could not be counted
+// clearResult is what clear prints with --json.
+type clearResult struct {
+	Removed int64  `json:"removed"` // events; 0 also if they could not be counted
 	Store   string `json:"store"`
 }
 
-func (a *app) clearStore(yes, asJSON bool) error {
-	path := a.storePath()
-	done := cleared{Store: path}
+func (a *app) clearImported(yes, asJSON bool) error {
+	dir := a.historyDir()
+	done := clearResult{Store: history.Imported{Dir: dir}.Path()}
 	what := "nothing was imported"
-	there := path != "" && thereIs(path)
-	if there || len(leftBehind(path)) > 0 {
-		_, release, err := a.lockStore()
+	if dir != "" && thereIs(done.Store) {
+		unlock, err := lockImported(dir)
 		if err != nil {
 			return err
 		}
-		defer release()
-	}
-	if there {
+		defer unlock()
 		what = "imported events that do not verify"
-		if store, err := a.verifiedStore(path); err == nil {
-			store.Close()
-			done.Removed = store.seal.Events
+		if m, err := a.imported(); err == nil {
+			done.Removed = m.Events
 			what = counted(int(done.Removed), "imported event")
 		}
 		if sure, err := a.sure("remove "+what, yes); err != nil || !sure {
 			return err
 		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := history.ClearImported(dir); err != nil {
 			return fmt.Errorf("removing the imported events: %w", err)
 		}
 		what = "removed " + what
@@ -266,7 +414,12 @@ func (a *app) clearStore(yes, asJSON bool) error {
 	if asJSON {
 		return a.printJSON(done)
 	}
-	return a.printRows([][2]string{{what, path}})
+	return a.printRows([][2]string{{what, done.Store}})
+}
+
+func thereIs(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // sure asks on a terminal whether to do something; without one, yes must be given.
@@ -280,12 +433,12 @@ func (a *app) sure(do string, yes bool) (bool, error) {
 	fmt.Fprintf(a.stderr, "gaia: %s? y or n: ", do)
 	line, err := bufio.NewReader(io.LimitReader(a.stdin, 100)).ReadString('\n')
 	if err != nil {
-		return false, fail(exitFailure, errors.New("nothing was answered, and nothing is done"))
+		return false, fail(exitFailure, errors.New("there was no answer, and nothing was removed"))
 	}
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":
 		return true, nil
 	}
-	fmt.Fprintln(a.stderr, "gaia: nothing is done")
+	fmt.Fprintln(a.stderr, "gaia: nothing was removed")
 	return false, nil
 }

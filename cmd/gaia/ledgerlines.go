@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/visible"
@@ -143,7 +142,7 @@ func eventLine(out []byte, before *line, l line) ([]byte, error) {
 	out = cell(out, outcomeOf(e.RunEvent), wideOutcome)
 	out = number(out, strconv.Itoa(e.Denials.Violations()), wideCount)
 	out = number(out, strconv.Itoa(e.ReworkLines), wideCount)
-	out = number(out, (time.Duration(e.DurationMs) * time.Millisecond).String(), wideLasted)
+	out = number(out, milliseconds(e.DurationMs), wideLasted)
 	return append(bytes.TrimRight(append(out, marks(e)...), " "), '\n'), nil
 }
 
@@ -209,15 +208,15 @@ func (l *lister) end(read ledgerRead) error {
 		return l.close(read)
 	}
 	if l.n == 0 {
-		fmt.Fprintf(l.out, "there are no run events%s\n", read.unread())
+		fmt.Fprintf(l.out, "there are no run events%s\n", read.Unread())
 	} else {
-		fmt.Fprintf(l.out, "\n%s%s", counted(l.n, "event"), read.unread())
+		fmt.Fprintf(l.out, "\n%s%s", counted(l.n, "event"), read.Unread())
 		if read.Rehearsal {
 			fmt.Fprintf(l.out, "; rehearsal: %s", rehearsalNote)
 		}
 		fmt.Fprintln(l.out)
 	}
-	fmt.Fprint(l.out, read.unrecorded())
+	fmt.Fprint(l.out, read.Unrecorded())
 	return l.out.Flush()
 }
 

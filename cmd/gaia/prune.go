@@ -13,16 +13,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prune"
 	"github.com/gaia-harness/gaia/internal/run"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/google/renameio/v2"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 )
@@ -93,9 +92,10 @@ type prunable struct {
 	Path       string `json:"path"`
 	Unfinished bool   `json:"unfinished,omitzero"`
 
-	row   *ledger.HistoryRow // that stays of it; nil: none
-	run   string             // the run directory to be locked; "": none
-	named error              // what it is to leave it unfinished, where it was named; nil: it is finished, was not, or may go
+	row   *history.Record // that stays of it; nil: none
+	stats *ledger.Sheet
+	run   string // the run directory to be locked; "": none
+	named error  // what it is to leave it unfinished, where it was named; nil: it is finished, was not, or may go
 	was   fs.FileInfo
 	at    time.Time
 }
@@ -254,9 +254,13 @@ func (p *pruner) remove(item *prunable) error {
 		defer release()
 	}
 	if item.row != nil {
-		item.row.Pruned = time.Now().UTC().Format(trajectory.TimeFormat)
-		if err := p.keepRow(*item.row); err != nil {
+		store, err := p.sealingStore()
+		if err != nil {
 			return err
+		}
+		item.row.Pruned = time.Now().UTC().Format(trajectory.TimeFormat)
+		if err := store.Keep(*item.row, item.stats); err != nil {
+			return fmt.Errorf("writing the history: %w", err)
 		}
 	}
 	return prune.Remove(item.Path, item.was)
@@ -363,16 +367,16 @@ func (p *pruner) runs(path string) error {
 			p.leave(dir, fmt.Sprintf("holds %q, which no run makes", other), err)
 			return nil
 		}
-		sheet, of, err := verifiedSheet(dir)
+		sheet, of, err := verifiedStats(dir)
 		if err != nil {
 			p.leave(dir, "does not verify", err)
 			return nil
 		}
-		if item.row, err = rowOf(os.DirFS(dir), dir, ledger.HistoryRun); err != nil {
+		if item.row, err = rowOf(os.DirFS(dir), dir, history.KindRun); err != nil {
 			return err
 		}
 		if item.Unfinished = !of.Complete; of.Complete {
-			item.row.Sheet = &sheet
+			item.stats = &sheet
 		} else if item.row.Checkpoint = ""; named && !p.force {
 			item.named = fail(exitIncomplete, fmt.Errorf("the run %q is not complete: %s", dir, of.Missing), "--force removes it all the same")
 		}
@@ -496,7 +500,7 @@ func ofPackage(path string) (*prunable, error) {
 			return nil, err
 		}
 		said = of.Statement.Predicate
-		read, _, err := verifiedSheet(path)
+		read, _, err := verifiedStats(path)
 		if err != nil {
 			return nil, err
 		}
@@ -509,8 +513,8 @@ func ofPackage(path string) (*prunable, error) {
 	if err != nil {
 		return nil, err
 	}
-	if item.row, err = rowOf(at.files, path, ledger.HistoryPackage); err == nil {
-		item.row.Sheet = sheet
+	if item.row, err = rowOf(at.files, path, history.KindPackage); err == nil {
+		item.stats = sheet
 	}
 	return item, err
 }
@@ -547,13 +551,13 @@ func (p *pruner) cassettes(path string) error {
 
 // rowOf returns the history row of the run or package at path, without what is counted
 // of it.
-func rowOf(files fs.FS, path, kind string) (*ledger.HistoryRow, error) {
+func rowOf(files fs.FS, path, kind string) (*history.Record, error) {
 	m, digest, key, err := ledger.ReadPlan(files)
 	if err != nil {
 		return nil, err
 	}
-	row := &ledger.HistoryRow{Created: m.Created, Kind: kind, ManifestSHA256: digest, Rehearsal: m.Rehearsal, RunID: m.RunID, SignedBy: key.ID()}
-	if row.Path, err = realPath(path); err != nil {
+	row := &history.Record{Created: m.Created, Kind: kind, ManifestSHA256: digest, Rehearsal: m.Rehearsal, RunID: m.RunID, SignedBy: key.ID()}
+	if row.Path, err = history.RealPath(path); err != nil {
 		return nil, err
 	}
 	note, err := ledger.ReadFile(files, trajectory.CheckpointFile, maxPublished)
@@ -563,112 +567,6 @@ func rowOf(files fs.FS, path, kind string) (*ledger.HistoryRow, error) {
 	}
 	row.Checkpoint = string(note)
 	return row, err
-}
-
-// realPath is where a path leads, from the root.
-func realPath(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		return real, nil
-	}
-	return abs, nil
-}
-
-// historyDir is where rows of removed runs are; "" if there is no such place.
-func (a *app) historyDir() string {
-	base := a.xdg("XDG_DATA_HOME", ".local/share")
-	if base == "" {
-		return ""
-	}
-	return filepath.Join(base, "gaia", "history")
-}
-
-// keepRow writes a history row durably.
-func (a *app) keepRow(row ledger.HistoryRow) error {
-	dir := a.historyDir()
-	if dir == "" {
-		return fail(exitFailure, errors.New("no place for the history: neither XDG_DATA_HOME nor HOME is set"), "set one of them")
-	}
-	key, err := a.signingKey("")
-	if err != nil {
-		return err
-	}
-	data, err := row.Seal(key)
-	if err != nil {
-		return fmt.Errorf("writing the history: %w", err)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("writing the history: %w", err)
-	}
-	if err := renameio.WriteFile(filepath.Join(dir, row.Name()), data, 0o600, renameio.WithTempDir(dir)); err != nil {
-		return fmt.Errorf("writing the history: %w", err)
-	}
-	return errors.Join(sign.SyncDir(dir), sign.SyncDir(filepath.Dir(dir)))
-}
-
-// maxHistory bounds a history row, in bytes.
-const maxHistory = 256 << 20
-
-// history returns the rows of what was removed, in the order in which the runs began.
-func (a *app) history() ([]ledger.HistoryRow, error) {
-	dir := a.historyDir()
-	entries, err := os.ReadDir(dir)
-	if dir == "" || errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the history: %w", err)
-	}
-	keys, err := a.ownKeys()
-	if err != nil {
-		return nil, err
-	}
-	var rows []ledger.HistoryRow
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") { // is being written, or was
-			continue
-		}
-		path := filepath.Join(dir, e.Name())
-		data, err := readUpTo(path, maxHistory)
-		if err != nil {
-			return nil, fmt.Errorf("reading the history %q: %w", path, err)
-		}
-		row, err := ledger.OpenHistory(e.Name(), data, keys)
-		if err != nil {
-			f := *classify(err)
-			f.Err = fmt.Errorf("the history %q: %w", dir, f.Err)
-			f.Hints = append(f.Hints, "look at it, and move it away: "+quoteArg(path))
-			return nil, &f
-		}
-		rows = append(rows, row)
-	}
-	slices.SortFunc(rows, func(a, b ledger.HistoryRow) int {
-		return cmp.Or(strings.Compare(a.Created, b.Created), strings.Compare(a.Path, b.Path))
-	})
-	return rows, nil
-}
-
-// pruned returns the rows of what was removed from paths, or from folders there, and
-// is counted.
-func (a *app) pruned(paths []string) ([]ledger.HistoryRow, error) {
-	rows, err := a.history()
-	if err != nil || len(rows) == 0 {
-		return nil, err
-	}
-	var places []string
-	for _, path := range paths {
-		place, err := realPath(path)
-		if err != nil {
-			return nil, err
-		}
-		places = append(places, place)
-	}
-	return slices.DeleteFunc(rows, func(r ledger.HistoryRow) bool {
-		return r.Sheet == nil || thereIs(r.Path) || !slices.Contains(places, r.Path) && !slices.Contains(places, filepath.Dir(r.Path))
-	}), nil
 }
 
 // parseAge reads a duration above zero: Go's, or a whole number of days.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -174,7 +175,7 @@ func isBundle(path string) (bool, error) {
 // readRuns verifies runs and counts their tasks. Nothing is counted where one of them
 // does not verify, or is not finished though the user named it.
 func (a *app) readRuns(found *scored, paths []string) error {
-	read, err := a.eachSheet(paths, sheetQuery{anew: true, live: true}, func(s givenSheet) error {
+	read, err := a.eachRun(paths, history.Query{Verify: true, Live: true}, func(s history.Run) error {
 		found.runs++
 		found.rehearsal = found.rehearsal || s.Rehearsal
 		found.unscored = found.unscored || slices.ContainsFunc(s.Tasks, func(t ledger.SheetTask) bool { return t.Outcome == trajectory.Unscored })
@@ -182,16 +183,16 @@ func (a *app) readRuns(found *scored, paths []string) error {
 			found.unrecorded = append(found.unrecorded, [2]string{s.RunID, s.RecordingFailed})
 		}
 		if err := found.AddRun(s.Sheet); err != nil {
-			return fmt.Errorf("%s: %w", quoteArg(s.path), err)
+			return fmt.Errorf("%s: %w", quoteArg(s.Path), err)
 		}
 		return nil
 	})
-	if f := (*failure)(nil); errors.As(err, &f) && slices.Equal(f.Hints, []string{wantRuns}) {
+	if f := (*failure)(nil); history.IsPathError(err) && errors.As(err, &f) {
 		return fail(f.Code, f.Err, wantScored)
 	}
-	found.untrusted = read.untrusted
-	if read.failed != nil {
-		err = cmp.Or(err, read.end(nil))
+	found.untrusted = read.UntrustedErr
+	if read.FailedErr != nil {
+		err = cmp.Or(err, read.End(nil))
 	}
 	if err == nil && found.runs == 0 {
 		return usage(wantScored, "there is no finished run to count")

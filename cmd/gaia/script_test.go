@@ -12,10 +12,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain also is the reader of documents that commands start which run in this
+// TestMain also is the reader of documents and of exports that commands start which run in this
 // process: started with its name, it must not be the tests once more.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == convertName {
+	if len(os.Args) == 2 && (os.Args[1] == convertName || os.Args[1] == convertAttemptsName) {
 		main()
 		return
 	}

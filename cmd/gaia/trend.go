@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -36,7 +37,7 @@ reads all anew. Runs that do not verify are named and left out, exit code 4.`,
   gaia trend runs --json | jq '.buckets[].regressions[].task_id'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(wantRuns, "trend takes the runs to follow")
+				return usage("see 'gaia trend --help'", "trend takes the runs to follow")
 			}
 			return nil
 		},
@@ -44,7 +45,7 @@ reads all anew. Runs that do not verify are named and left out, exit code 4.`,
 			if by != ledger.ByDay && by != ledger.ByWeek {
 				return usage("give day or week", "--by is %q", by)
 			}
-			return a.trend(args, by, sheetQuery{anew: anew}, asJSON)
+			return a.trend(args, by, history.Query{Verify: anew}, asJSON)
 		},
 	}
 	f := cmd.Flags()
@@ -59,24 +60,24 @@ reads all anew. Runs that do not verify are named and left out, exit code 4.`,
 type trendResult struct {
 	Buckets []ledger.TrendBucket `json:"buckets"` // by time
 	By      string               `json:"by"`
-	shortfall
+	history.Shortfall
 	Rehearsal bool `json:"rehearsal,omitzero"` // some of them are
 	Runs      int  `json:"runs"`
 }
 
-func (a *app) trend(paths []string, by string, q sheetQuery, asJSON bool) error {
+func (a *app) trend(paths []string, by string, q history.Query, asJSON bool) error {
 	all := ledger.Trend{By: by}
-	read, err := a.eachSheet(paths, q, func(s givenSheet) error { return all.Add(s.Sheet) })
+	read, err := a.eachRun(paths, q, func(s history.Run) error { return all.Add(s.Sheet) })
 	if err != nil {
 		return err
 	}
-	if read.runs == 0 {
-		if err := read.end(nil); err != nil {
+	if read.Runs == 0 {
+		if err := read.End(nil); err != nil {
 			return err
 		}
 		return fail(exitIncomplete, errors.New("none of the runs is complete"), "gaia resume DIR goes on with one")
 	}
-	result := trendResult{Buckets: all.Buckets(), By: by, shortfall: read.shortfall, Runs: read.runs}
+	result := trendResult{Buckets: all.Buckets(), By: by, Shortfall: read.Shortfall, Runs: read.Runs}
 	result.Rehearsal = slices.ContainsFunc(result.Buckets, func(b ledger.TrendBucket) bool { return b.Rehearsal })
 	show := a.printTrend
 	if asJSON {
@@ -85,7 +86,7 @@ func (a *app) trend(paths []string, by string, q sheetQuery, asJSON bool) error 
 	if err := show(result); err != nil {
 		return err
 	}
-	return read.end(nil)
+	return read.End(nil)
 }
 
 // printTrend prints a row for each day or week, and below what solved no more.
@@ -110,7 +111,7 @@ func (a *app) printTrend(r trendResult) error {
 		below = "\n" + visible.Text(regressed) + "\n"
 	}
 	if r.Failed > 0 || len(r.RecordingFailed) > 0 {
-		below += fmt.Sprintf("\nof %s%s\n%s", counted(r.Runs, "run"), r.unread(), r.unrecorded())
+		below += fmt.Sprintf("\nof %s%s\n%s", counted(r.Runs, "run"), r.Unread(), r.Unrecorded())
 	}
 	_, err := fmt.Fprint(a.stdout, below)
 	return err

@@ -80,7 +80,7 @@ func TestUntrustedSigner(t *testing.T) {
 		{[]string{"trend", clean}, exitUntrusted, exitOK, ""},
 		{[]string{"trend", clean, broken}, exitEvidence, exitEvidence, "the bytes are what was signed, but by a key you do not trust"},
 		{[]string{"ledger", "list", "--runs", clean}, exitUntrusted, exitOK, ""},
-		{[]string{"ledger", "metrics", "--runs", clean}, exitUntrusted, exitOK, ""},
+		{[]string{"ledger", "list", "--metrics", "--runs", clean}, exitUntrusted, exitOK, ""},
 		{[]string{"ledger", "export", "--runs", clean}, exitUntrusted, exitOK, ""},
 		{[]string{"ledger", "list", "--runs", broken}, exitEvidence, exitEvidence, ""},
 	} {

@@ -137,7 +137,7 @@ func TestEquivocation(t *testing.T) {
 		}
 	}
 	for _, fork := range []string{h.journal, h.plan, h.fullFork} {
-		for _, args := range [][]string{{"trend", h.run, fork}, {"scorecard", h.run, fork}, {"ledger", "list", "--runs", h.run, "--runs", fork}, {"ledger", "metrics", "--runs", fork, "--runs", h.run},
+		for _, args := range [][]string{{"trend", h.run, fork}, {"scorecard", h.run, fork}, {"ledger", "list", "--runs", h.run, "--runs", fork}, {"ledger", "list", "--metrics", "--runs", fork, "--runs", h.run},
 			{"compare", h.run, fork}, {"trend", h.open, h.run, fork}} {
 			code, _, stderr := trusting(t, args...)
 			if args[0] == "trend" && args[1] == h.open && fork != h.plan { // exit code 5 goes after 4

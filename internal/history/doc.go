@@ -9,5 +9,5 @@
 //
 // An [Export] has the same schema: a Parquet file of events of several runs, and its envelope. What others
 // exported is from outside. It is verified first, and then read in a process with limits of memory
-// and time by [Convert] (TestConvertRefuses).
+// and time by [Convert] (TestConvert).
 package history

@@ -1,0 +1,495 @@
+package history
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/prune"
+	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
+)
+
+// Reader reads the finished runs in folders, with what it kept of those that it verified before.
+type Reader struct {
+	Store   *Store // nil: nothing is kept or was removed
+	Program string // the build of this program, whose records count; "" for none
+	Now     func() time.Time
+	AtOnce  int       // runs that are read at once, each of which is held
+	Log     io.Writer // is told what is left out
+
+	Kind          func(path string) string                             // KindRun or KindPackage, also of what is damaged; "" for anything else
+	ArchiveSuffix string                                               // of the names of archives
+	Files         func(path string) ([]string, error)                  // names of the files that Verify reads; "." is path itself
+	Begun         func(path string) (runID, started string, err error) // as FirstEvent; an exit.Usage error for a run that is not to be read
+	Verify        func(path string) (ledger.Sheet, *ledger.Run, error) // what is counted, if the run is complete
+	Incomplete    func(path string, run *ledger.Run) error             // the error that a run is not complete
+	Trusts        func(keyID string) error                             // an error if the user does not trust the key
+	Conflict      func(a, b ledger.Signed, paths [2]string) error      // evidence that one key signed two histories of a run; nil if the keys differ
+}
+
+// Query says which runs are read, and how. Its zero value takes what was kept of runs that were verified before.
+type Query struct {
+	Verify bool // verify all runs, whatever was kept
+	Empty  bool // a folder need not hold a run
+	Live   bool // leave out runs that were removed
+}
+
+// Run is what is counted of a finished, verified run.
+type Run struct {
+	ledger.Sheet
+	Path   string
+	Pruned bool // it was removed
+}
+
+// Shortfall is what has to be shown with everything that is counted of runs.
+type Shortfall struct {
+	Failed          int      `json:"failed,omitzero"`            // runs that could not be read
+	RecordingFailed []string `json:"recording_failed,omitempty"` // ids of runs that went on without evidence
+	SignerTrusted   bool     `json:"signer_trusted"`             // of all runs that are counted
+}
+
+// Unread is the phrase about runs of which nothing is counted; "" if there are none.
+func (s Shortfall) Unread() string {
+	if s.Failed == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s could not be read", view.Count(s.Failed, "run"))
+}
+
+// maxNamed bounds the runs that a message lists.
+const maxNamed = 10
+
+// Unrecorded is the line that names the runs whose evidence is not complete; "" if there are none.
+func (s Shortfall) Unrecorded() string {
+	n := len(s.RecordingFailed)
+	if n == 0 {
+		return ""
+	}
+	names := strings.Join(s.RecordingFailed[:min(n, maxNamed)], ", ")
+	if n > maxNamed {
+		names += fmt.Sprintf(" and %d more", n-maxNamed)
+	}
+	return fmt.Sprintf("recording failed: %s went on without evidence: %s\n", view.Count(n, "run"), view.Line(names))
+}
+
+// Read is the result of reading runs.
+type Read struct {
+	Shortfall
+	Runs         int   // that were given
+	FailedErr    error // why runs were not given; nil: all were
+	UntrustedErr error // which keys of those that were given the user does not trust; nil: all are
+}
+
+// End returns the error that a command ends with after it has printed its result; found is the command's own.
+func (r Read) End(found error) error { return exit.First(r.FailedErr, r.UntrustedErr, found) }
+
+// place is where a run is, or was. Its id and its start are what the first line of the journal says, which
+// counts only once the run has verified.
+type place struct {
+	path           string
+	named          bool // by the user, not found in a folder
+	runID, started string
+	removed        *ledger.Sheet // of a run that was removed; nil: it is there
+}
+
+const wantRuns = "give run directories, packages, their archives, or folders that hold some, such as runs/"
+
+// IsPathError reports whether an error is that a path is none that runs are read from.
+func IsPathError(err error) bool {
+	e := (*exit.Error)(nil)
+	return errors.As(err, &e) && slices.Equal(e.Hints, []string{wantRuns})
+}
+
+// Each gives the finished runs at paths, in the order in which they began, one at a time. Each path is a run
+// directory, a full package, its archive, or a folder that holds some; links in folders are not followed.
+// Runs that were removed from there are given in their place. Runs that do not verify, different ones of the same
+// id, and unfinished ones that the user named are errors of Read; the others are given. The error is that
+// nothing could be read, or give's.
+func (r *Reader) Each(paths []string, q Query, give func(Run) error) (Read, error) {
+	found, err := r.find(paths, q)
+	if err != nil {
+		return Read{}, err
+	}
+	results := make([]chan result, len(found))
+	begin := func(i int) {
+		results[i] = make(chan result, 1) // so that a reader never waits
+		go func() { results[i] <- r.read(found[i], q.Verify) }()
+	}
+	for i := range min(r.AtOnce, len(found)) {
+		begin(i)
+	}
+	g := &gathering{Reader: r, rivals: r.rivals(found, q.Verify), at: map[string]string{}, signers: map[string]error{}}
+	for i, at := range found {
+		got := <-results[i]
+		results[i] = nil
+		if g.takes(at, got) {
+			if got.stats.RecordingFailed != "" {
+				g.unrecorded = append(g.unrecorded, got.stats.RunID)
+			}
+			if err := give(Run{got.stats, at.path, at.removed != nil}); err != nil {
+				return Read{}, err
+			}
+		}
+		if next := i + r.AtOnce; next < len(found) {
+			begin(next)
+		}
+	}
+	if r.Store != nil {
+		r.Store.Evict()
+	}
+	var untrusted []error
+	for _, id := range slices.Sorted(maps.Keys(g.signers)) {
+		untrusted = append(untrusted, g.signers[id])
+	}
+	read := Read{Runs: len(g.at), FailedErr: g.failure(len(found)), UntrustedErr: exit.First(untrusted...)}
+	read.Shortfall = Shortfall{len(g.failures), g.unrecorded, read.UntrustedErr == nil}
+	return read, nil
+}
+
+// find returns the runs at paths, and those that were removed from there, in the order in which they began.
+func (r *Reader) find(paths []string, q Query) ([]place, error) {
+	var places []string
+	for _, path := range paths {
+		real, err := RealPath(path)
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, real)
+	}
+	var found []place
+	gone := map[string]bool{}
+	if r.Store != nil && !q.Live {
+		removed, err := r.Store.Removed(func(of Record) bool {
+			_, err := os.Stat(of.Path)
+			return of.Attempts != "" && errors.Is(err, fs.ErrNotExist) && (slices.Contains(places, of.Path) || slices.Contains(places, filepath.Dir(of.Path)))
+		})
+		if err != nil {
+			e := *exit.Of(err)
+			e.Err = fmt.Errorf("the history %q: %w", r.Store.Dir, e.Err)
+			if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) {
+				e.Hints = append(e.Hints, "look at it, and move it away: "+exit.QuoteArg(filepath.Join(r.Store.Dir, fault.File)))
+			}
+			return nil, &e
+		}
+		for _, of := range removed {
+			gone[of.Path] = true
+			found = append(found, place{path: of.Path, runID: of.RunID, started: of.Stats.Started, removed: of.Stats})
+		}
+	}
+	for i, path := range paths {
+		if gone[places[i]] {
+			continue
+		}
+		at, err := r.runsAt(path, q)
+		if err != nil {
+			return nil, err
+		}
+		if len(at) == 0 && !q.Empty && len(gone) == 0 {
+			return nil, exit.Usagef(wantRuns, "%q holds no run", path)
+		}
+		found = append(found, at...)
+	}
+	slices.SortStableFunc(found, func(a, b place) int {
+		there := func(p place) int { // a run that is there counts, not what was kept of its package
+			if p.removed == nil {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(strings.Compare(a.started, b.started), strings.Compare(a.runID, b.runID), cmp.Compare(there(a), there(b)), strings.Compare(a.path, b.path))
+	})
+	return found, nil
+}
+
+// runsAt returns the run that a path names, or those in the folder there.
+func (r *Reader) runsAt(path string, q Query) ([]place, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("reading %q: %w", path, withoutPath(err))
+	case err != nil:
+		return nil, exit.Usagef(wantRuns, "reading %q: %v", path, withoutPath(err))
+	case r.Kind(path) != "" || info.Mode().IsRegular() && strings.HasSuffix(path, r.ArchiveSuffix):
+		at, err := r.begun(place{path: path, named: true}, q)
+		return []place{at}, err
+	case !info.IsDir():
+		return nil, exit.Usagef(wantRuns, "%q is a file, and no archive of a package", path)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", path, withoutPath(err))
+	}
+	var found []place
+	for _, e := range entries {
+		in := filepath.Join(path, e.Name())
+		archive := strings.HasSuffix(e.Name(), r.ArchiveSuffix)
+		switch {
+		case strings.HasPrefix(e.Name(), ".new-"), strings.HasPrefix(e.Name(), prune.Prefix): // not yet a run, or no longer
+			continue
+		case e.Type() == fs.ModeSymlink:
+			if archive || r.Kind(in) != "" {
+				fmt.Fprintf(r.Log, "gaia: left out: %s is a link\n", view.Line(exit.QuoteArg(in)))
+			}
+			continue
+		case e.IsDir() && r.Kind(in) != "", e.Type().IsRegular() && archive:
+		default:
+			continue
+		}
+		at, err := r.begun(place{path: in}, q)
+		if err != nil && exit.Of(err).Code == exit.Usage {
+			fmt.Fprintf(r.Log, "gaia: left out: %s\n", view.Line(err.Error()))
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, at)
+	}
+	return found, nil
+}
+
+// begun adds to a place which run is there and when it began, as far as that can be known; what is wrong with it shows
+// when it is verified.
+func (r *Reader) begun(at place, q Query) (place, error) {
+	if strings.HasSuffix(at.path, r.ArchiveSuffix) && !q.Verify { // it would be unpacked for its first line
+		if stats, _, found := r.recall(at.path); found {
+			at.runID, at.started = stats.RunID, stats.Started
+			return at, nil
+		}
+	}
+	var err error
+	at.runID, at.started, err = r.Begun(at.path)
+	if errors.As(err, new(*trajectory.Fault)) {
+		err = nil
+	}
+	return at, err
+}
+
+// FirstEvent returns what the first line of a journal says of its run, which is not verified; "" where there is no such
+// line.
+func FirstEvent(files fs.FS) (runID, started string) {
+	const most = 1 << 16 // bytes; run_started has some 600
+	f, _, err := ledger.OpenFile(files, trajectory.JournalFile, ledger.MaxFile)
+	if err != nil {
+		return "", ""
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(io.LimitReader(f, most)).ReadBytes('\n')
+	var first struct {
+		RunID     string `json:"run_id"`
+		Timestamp string `json:"timestamp"`
+	}
+	if err != nil || json.Unmarshal(line, &first) != nil {
+		return "", ""
+	}
+	return first.RunID, first.Timestamp
+}
+
+// result is what came of reading a run.
+type result struct {
+	stats ledger.Sheet
+	err   error
+	left  string // why the run is left out, "" if it is not
+}
+
+// read reads one run, from its record if that is good.
+func (r *Reader) read(at place, verify bool) result {
+	if at.removed != nil {
+		return result{stats: *at.removed}
+	}
+	kept, before, found := r.recall(at.path)
+	if found && !verify {
+		return result{stats: kept}
+	}
+	stats, run, err := r.Verify(at.path)
+	switch {
+	case err != nil:
+		return result{err: err}
+	case !run.Complete && at.named:
+		return result{stats: ledger.Sheet{SignedBy: run.Key.ID()}, err: r.Incomplete(at.path, run)}
+	case !run.Complete:
+		return result{left: "the run is not complete: " + run.Missing}
+	case stats.RunID != at.runID || stats.Started != at.started:
+		return result{err: trajectory.Faultf(trajectory.JournalFile, "was another before it was verified")}
+	}
+	if path, after, settled := r.stamp(at.path); settled && after == before && r.Store.Key != nil {
+		// Where it cannot be kept, it is verified again the next time.
+		_ = r.Store.Keep(Record{Created: run.Manifest.Created, Files: after, Kind: r.Kind(at.path), ManifestSHA256: stats.ManifestSHA256, Path: path,
+			Rehearsal: stats.Rehearsal, RunID: stats.RunID, SignedBy: stats.SignedBy}, &stats)
+	}
+	return result{stats: stats}
+}
+
+// recall returns what was kept of the run at path, and the stamp of its files.
+func (r *Reader) recall(path string) (stats ledger.Sheet, files string, found bool) {
+	real, files, settled := r.stamp(path)
+	if !settled {
+		return ledger.Sheet{}, files, false
+	}
+	stats, found = r.Store.Recall(real, files)
+	return stats, files, found
+}
+
+// stamp returns where the run at path is, and the stamp of its files. settled is false where nothing is kept of them.
+func (r *Reader) stamp(path string) (real, files string, settled bool) {
+	if r.Store == nil || r.Store.Dir == "" || r.Program == "" {
+		return "", "", false
+	}
+	real, err := RealPath(path)
+	if err != nil {
+		return "", "", false
+	}
+	names, err := r.Files(real)
+	if err != nil {
+		return "", "", false
+	}
+	files, settled = Stamp(real, names, r.Program, r.Now())
+	return real, files, settled
+}
+
+// RealPath returns the absolute path that a path leads to.
+func RealPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real, nil
+	}
+	return abs, nil
+}
+
+func withoutPath(err error) error {
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// rival is one of several different runs with the same id.
+type rival struct {
+	signed ledger.Signed
+	path   string
+}
+
+// rivals returns, by the id, finished runs that verify and have the same id but not the same plan or journal,
+// with one place for each. Such runs are signed by different keys, or one key signed two histories; the id does not
+// show which. An unfinished journal has no signature and is no rival.
+func (r *Reader) rivals(found []place, verify bool) map[string][]rival {
+	byID := map[string]map[string]place{}
+	for _, at := range found {
+		if byID[at.runID] == nil {
+			byID[at.runID] = map[string]place{}
+		}
+		byID[at.runID][filepath.Clean(at.path)] = at
+	}
+	rivals := map[string][]rival{}
+	for id, all := range byID {
+		if len(all) == 1 || id == "" {
+			continue
+		}
+		var different []rival
+		for _, path := range slices.Sorted(maps.Keys(all)) {
+			got := r.read(all[path], verify)
+			signed := got.stats.Signed()
+			if got.err == nil && got.stats.RunID == id && !slices.ContainsFunc(different, func(o rival) bool { return !differ(o.signed, signed) }) {
+				different = append(different, rival{signed, path})
+			}
+		}
+		if len(different) > 1 {
+			rivals[id] = different
+		}
+	}
+	return rivals
+}
+
+// differ reports whether two finished runs with the same id differ in plan, journal or tree.
+func differ(a, b ledger.Signed) bool {
+	return a.ManifestSHA256 != b.ManifestSHA256 || a.Head != b.Head || a.Root != b.Root
+}
+
+// gathering is what was found out about runs so far.
+type gathering struct {
+	*Reader
+	rivals     map[string][]rival
+	at         map[string]string // where each run that was given is, by its id
+	signers    map[string]error  // of the runs that are given, by key id: what Trusts returned
+	failures   []*exit.Error
+	unrecorded []string // ids of runs that are given and went on without evidence
+}
+
+// takes reports whether a run is to be given, and logs or notes why not.
+func (g *gathering) takes(at place, got result) bool {
+	signed := got.stats.Signed()
+	for _, of := range g.rivals[signed.RunID] {
+		if got.err != nil || !differ(of.signed, signed) {
+			continue
+		}
+		if got.err = g.Conflict(signed, of.signed, [2]string{at.path, of.path}); got.err == nil { // the keys differ
+			got.err = exit.New(exit.Evidence, fmt.Errorf("has the id %s, as the run at %s has, and another manifest", signed.RunID, exit.QuoteArg(of.path)),
+				"'gaia verify' shows who signed which; leave out the one that you do not know")
+		}
+	}
+	before, twice := g.at[signed.RunID]
+	switch {
+	case got.err != nil:
+		e := *exit.Of(got.err)
+		e.Err = fmt.Errorf("%s: %w", view.Line(exit.QuoteArg(at.path)), e.Err)
+		g.failures = append(g.failures, &e)
+		if e.Code == exit.Incomplete { // what is there verifies
+			g.checkKey(signed.KeyID)
+		}
+		return false
+	case got.left != "":
+		fmt.Fprintf(g.Log, "gaia: left out: %s: %s\n", view.Line(exit.QuoteArg(at.path)), view.Line(got.left))
+		return false
+	case twice:
+		fmt.Fprintf(g.Log, "gaia: left out: %s: the run %s was read from %s\n", view.Line(exit.QuoteArg(at.path)), signed.RunID, view.Line(exit.QuoteArg(before)))
+		return false
+	}
+	g.at[signed.RunID] = at.path
+	g.checkKey(signed.KeyID)
+	return true
+}
+
+func (g *gathering) checkKey(id string) {
+	if _, checked := g.signers[id]; !checked {
+		g.signers[id] = g.Trusts(id)
+	}
+}
+
+// failure is the error of all runs that could not be read: evidence that does not verify precedes a run that is not
+// complete, and that one what could not be read.
+func (g *gathering) failure(runs int) error {
+	if len(g.failures) == 0 {
+		return nil
+	}
+	if runs == 1 {
+		return g.failures[0]
+	}
+	worst := slices.MinFunc(g.failures, func(a, b *exit.Error) int { return exit.Compare(a.Code, b.Code) })
+	what := map[int]string{exit.Evidence: "do not verify or cannot be read", exit.Incomplete: "are not complete or cannot be read"}
+	e := &exit.Error{Code: worst.Code, Hints: worst.Hints,
+		Err: fmt.Errorf("%d of %s %s", len(g.failures), view.Count(runs, "run"), cmp.Or(what[worst.Code], "cannot be read"))}
+	for i, one := range g.failures {
+		if i == maxNamed {
+			e.Reasons = append(e.Reasons, fmt.Sprintf("and %d more", len(g.failures)-i))
+			break
+		}
+		e.Reasons = append(e.Reasons, one.Err.Error())
+	}
+	return e
+}
