@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -95,7 +96,7 @@ func filesRead(path string) ([]string, error) {
 		return []string{"."}, nil
 	}
 	if !isPackage(path) {
-		return []string{ledger.ManifestFile, ledger.EnvelopeFile, ledger.ConstitutionFile, trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile,
+		return []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile,
 			ledger.SummaryFile, trajectory.CheckpointFile, ledger.MarkerFile}, nil
 	}
 	entries, err := os.ReadDir(path)
