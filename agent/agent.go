@@ -23,7 +23,7 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Question is what the agent is told of a task.
+// Question is what the agent learns of a task.
 type Question struct {
 	Text     string
 	FileName string     // attachment in the workspace; "" for none

@@ -71,7 +71,7 @@ func (c *conversation) result(source, tool string, r tools.Result) {
 }
 
 // compile gives the record of the next request and begins a new one. Messages
-// that do not follow from the recorded events get heads of their own.
+// that do not follow from the recorded events get separate heads.
 func (c *conversation) compile(rec *trajectory.Attempt) trajectory.ContextCompiled {
 	listed, size := make([]trajectory.Message, len(c.notes)), 0
 	for i := range c.notes {

@@ -24,7 +24,7 @@ type attempt struct {
 	bytes   int                  // of the tools' descriptions
 	until   time.Time            // when the time budget is spent; zero: never
 	grace   time.Time            // until when the last turn may take; zero: it has not begun
-	untold  []trajectory.Payload // condensations that no request has followed yet
+	pending []trajectory.Payload // condensations that no request has followed yet
 }
 
 // FirstTokens bounds from above what the first request about a question will
@@ -53,7 +53,7 @@ func (a Agent) begin(q Question, session *tools.Session, rec *trajectory.Attempt
 	return t
 }
 
-// What ends a turn or an attempt without a fault of anybody's.
+// What ends a turn or an attempt and is not a failure.
 var (
 	errTimeSpent = errors.New(prompt.TimeSpent)
 	errNoTime    = errors.New(prompt.TimeSpent + ", also for a last turn")
@@ -190,7 +190,7 @@ func (t *attempt) ask(ctx context.Context, n int, last bool) (llm.Message, error
 		if !ok {
 			return llm.Message{}, errNoRoom
 		}
-		t.untold = append(t.untold, condensed)
+		t.pending = append(t.pending, condensed)
 	}
 }
 
@@ -216,7 +216,7 @@ func (t *attempt) fit() {
 		if !ok {
 			return
 		}
-		t.untold = append(t.untold, condensed)
+		t.pending = append(t.pending, condensed)
 	}
 }
 
@@ -243,8 +243,8 @@ func (r *recorder) TryStarted(n int) error {
 	waited := r.Now().Sub(r.since)
 	var payloads []trajectory.Payload
 	if !r.compiled {
-		payloads = append(r.untold, r.talk.compile(r.rec))
-		r.untold, r.compiled = nil, true
+		payloads = append(r.pending, r.talk.compile(r.rec))
+		r.pending, r.compiled = nil, true
 	}
 	err := r.rec.Append(r.turn, append(payloads, trajectory.ModelCallStarted{RequestedModel: r.Name, Try: n, WaitedMs: waited.Milliseconds()})...)
 	if err == nil && !r.until.IsZero() {
@@ -270,7 +270,7 @@ func (r *recorder) affords() bool {
 
 // recordable gives calls whose id or name cannot be recorded as it is (it is very
 // long, or holds a secret, or another call of the reply has the id) one that can,
-// before anybody uses it: what is recorded, run and sent back is then the same,
+// before it is used: what is recorded, run and sent back is then the same,
 // and a decision is of one call.
 func (r *recorder) recordable(calls []llm.ToolCall) {
 	seen := map[string]bool{}

@@ -11,7 +11,7 @@
 //
 // on one line without a newline. context is the digest of the canonical object
 // {answer, battery_sha256, expected, model, origin, prompt_digest, task_id}, without
-// battery_sha256 if the run that asked knew of no null battery; it is computed anew
+// battery_sha256 if the run that asked knew of no null battery; it is computed again
 // from what is asked at every read, so an entry holds no gold answer and fits no
 // other question, and none that was asked under another battery. The file is called by context's 64 hexadecimal digits and
 // ".json". key is the fingerprint of the key that signed; the key itself comes
@@ -21,8 +21,8 @@
 // other member. verdict is "correct" or "incorrect"; created is a time in UTC
 // with milliseconds.
 //
-// What became of a null battery (package judge) that was put to a judge is kept
-// as an entry, too. It differs in these: schema is gaia.null-battery/1; context
+// The outcome of a judge's self-test, the null battery (package judge), is an
+// entry, too. It differs in these: schema is gaia.null-battery/1; context
 // is the digest of {battery_sha256, model, origin, prompt_digest}; the payload type is
 // application/vnd.gaia-harness.null-battery+json; verdict is "withstood" or
 // "paid". So neither kind of entry can be read as the other, whatever name it
@@ -96,7 +96,7 @@ type Cache struct {
 	now    func() time.Time
 
 	mu       sync.Mutex
-	reported map[string]bool // names of the bad entries the caller has been told of
+	reported map[string]bool // names of the bad entries that were reported
 }
 
 // Bad is an entry that must not be there, or, if Name is Place, the directory.
@@ -199,7 +199,7 @@ func (c *Cache) get(k kind, digest, model string) (yes, found bool, bad *Bad, er
 	return yes, found, bad, err
 }
 
-// lookUp is get, but notes nothing as told; fault is zero where nothing is bad.
+// lookUp is get, but marks nothing as reported; fault is zero where nothing is bad.
 func (c *Cache) lookUp(k kind, digest, model string) (yes, found bool, fault Bad, err error) {
 	if c.reader.shut != noReason {
 		return false, false, Bad{Place, c.reader.shut}, nil
@@ -265,7 +265,7 @@ func (c *Cache) write(name string, data []byte) error {
 	return sign.SyncDir(dir)
 }
 
-// report notes that a bad entry is told of, and whether that is news.
+// report marks a bad entry as reported, and reports whether it was not before.
 func (c *Cache) report(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -53,7 +53,7 @@ const (
 	NotPrivate   = "a directory that cannot be closed to others"
 )
 
-// kind is a sort of entry. The schema stands in the entry and the payload type
+// kind is a sort of entry. The schema is in the entry and the payload type
 // in what is signed, so that a signature of one kind is none of another.
 type kind struct {
 	name                string // in an Entry
@@ -86,7 +86,7 @@ func (k kind) verdict(yes bool) string {
 	return k.no
 }
 
-// entry is a judgment or a battery as it stands in its file. Without Signature it
+// entry is a judgment or a battery as its file has it. Without Signature it
 // is what is signed.
 type entry struct {
 	Schema    string `json:"schema"`
@@ -164,7 +164,7 @@ func verify(name string, data []byte, trusted map[string]sign.PublicKey) (e entr
 	return e, noReason
 }
 
-// isLegacy tells an entry of the form that had neither schema nor signature.
+// isLegacy recognises an entry of the form that had neither schema nor signature.
 // Whoever takes both away from a signed entry has only made a miss of it.
 func isLegacy(data []byte) bool {
 	var old struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
-// Place is the name that stands for the directory itself.
+// Place is the name for the directory itself.
 const Place = "."
 
 // Reader looks through a cache and makes nothing: no directory, no entry, no key.
@@ -143,7 +143,7 @@ func (r *Reader) entry(name string) (e Entry, found bool) {
 	return Entry{Name: name, Reason: reason, Legacy: reason == noReason && read == entry{}}, true
 }
 
-// isLeftover tells the names that a write has until it is done.
+// isLeftover recognises the names that a write has until it is done.
 func isLeftover(name string) bool {
 	hidden, ok := strings.CutPrefix(name, ".")
 	digits, number, found := strings.Cut(hidden, suffix)
@@ -173,7 +173,7 @@ func (r *Reader) read(name string) (e entry, info fs.FileInfo, reason string, er
 }
 
 // content reads a regular file of at most maxEntry bytes. It looks before it
-// opens: opening a pipe waits for somebody to write to it.
+// opens: opening a pipe waits for a writer.
 func (r *Reader) content(name string) (data []byte, info fs.FileInfo, reason string, err error) {
 	path := filepath.Join(r.dir, name)
 	info, err = os.Lstat(path)

@@ -37,8 +37,8 @@ type HubConfig struct {
 	Transport http.RoundTripper
 	FirstWait time.Duration  // before a request is tried again; it doubles; 0 = half a second
 	Patience  time.Duration  // for the next byte; 0 = one minute
-	Notice    func(string)   // told of what a person should know though it is no error; may be nil
-	Progress  func(Progress) // told of bytes as they come, by several goroutines at once; may be nil
+	Notice    func(string)   // called with what a person should know though it is no error; may be nil
+	Progress  func(Progress) // called as bytes come, by several goroutines at once; may be nil
 }
 
 // Progress is how far the download of one file has come.
@@ -57,7 +57,7 @@ type hub struct {
 	kept hubCache
 
 	mu  sync.Mutex
-	now string // the commit that the revision is, until the cache has been told so; else ""
+	now string // the commit that the revision is, until the cache has recorded it; else ""
 }
 
 // Hub is a dataset on a hub. A file is fetched when it is opened and not in the cache; what is opened has been held
@@ -192,13 +192,13 @@ func (h *hub) Open(ctx context.Context, commit, name string) (io.ReadCloser, err
 		_ = f.Close()
 		return nil, err
 	}
-	h.tell(commit)
+	h.recordRef(commit)
 	return f, nil
 }
 
-// tell lets the cache know which commit the revision is, once there is a file of it. It does so once: hours later the
-// revision may be another commit, as others have told the cache meanwhile.
-func (h *hub) tell(commit string) {
+// recordRef writes to the cache which commit the revision is, once there is a file of it. It does so once: hours later
+// the revision may be another commit, which others have recorded meanwhile.
+func (h *hub) recordRef(commit string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.now == commit {
@@ -207,7 +207,7 @@ func (h *hub) tell(commit string) {
 	}
 }
 
-// digestOf asks for the digest of a file that the cache has without one. Where there is no one to ask there is none: the
+// digestOf asks for the digest of a file that the cache has without one. Offline there is none: the
 // file is taken as it is if it lies in the snapshot, and not if a link leads to it.
 func (h *hub) digestOf(ctx context.Context, commit, name, place string) (string, error) {
 	var file hubFile
@@ -217,7 +217,7 @@ func (h *hub) digestOf(ctx context.Context, commit, name, place string) (string,
 	}
 	if errors.Is(err, errNotCached) || errors.Is(err, errNotGiven) {
 		if target, lerr := os.Readlink(place); lerr == nil {
-			return "", sourceErrorf("go online, so that the hub can tell its digest, or put the file in the place of the link",
+			return "", sourceErrorf("go online, so that the hub can give its digest, or put the file in the place of the link",
 				"%q leads to %q, whose name is no digest to verify it by", place, target)
 		}
 		h.Notice(fmt.Sprintf("not verified: the cache has %q without its digest", name))
@@ -226,7 +226,7 @@ func (h *hub) digestOf(ctx context.Context, commit, name, place string) (string,
 	return file.digest, err
 }
 
-// offline is the failure of what the cache does not have and no one is to be asked for.
+// offline returns the error for what the cache does not have while the hub must not be asked.
 func (h *hub) offline(revision, what, name string) error {
 	fetch := "gaia tasks download --source hub:" + h.Repo + " --revision " + revision
 	if strings.HasPrefix(name, "2023/"+string(Test)+"/") {
@@ -250,8 +250,8 @@ func inCache(err error) *SourceError {
 		Remedies: []string{"fix that, or set HF_HUB_CACHE or HF_HOME to another place"}}
 }
 
-// What errors of Open wrap where a file is not in the cache: that no one is to be asked, and that the hub was asked and
-// did not give it.
+// Errors of Open wrap these where a file is not in the cache: errNotCached where the hub must not be asked, errNotGiven
+// where it was asked and did not give the file.
 var (
 	errNotCached = errors.New("not in the cache")
 	errNotGiven  = errors.New("not given by the hub")

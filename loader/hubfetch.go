@@ -40,7 +40,7 @@ const damaged = "try again later; if it stays so, the hub, or what stands betwee
 const maxFileBytes = 4 << 30
 
 // ask returns what the hub says of a file. Where the file does not exist, the error wraps fs.ErrNotExist and the commit
-// is set all the same, if the hub told it.
+// is set all the same, if the hub gave it.
 func (h *hub) ask(ctx context.Context, revision, name string) (file hubFile, err error) {
 	err = h.retry(ctx, func() error {
 		answer, err := h.request(ctx, http.MethodHead, revision, name, 0)

@@ -37,7 +37,7 @@
 // # Question and answer
 //
 // A [Task] cannot carry an answer: it has no field for one and no way back to the file it came from. Answers leave
-// [Load] as a [Gold], a value of its own that shows nothing when it is printed or encoded. On the split test no answer
+// [Load] as a [Gold], a separate value that shows nothing when it is printed or encoded. On the split test no answer
 // leaves this package at all, even where a copy of the dataset holds some; [Set.CarriedGold] says that it did.
 //
 // # What it refuses
@@ -251,7 +251,7 @@ func readSplit(ctx context.Context, src Source, origin Origin, split Split) (nam
 
 // others reads the ids of the splits beside the one that was asked for. A copy of the dataset need not have them, and a
 // hub need not give split test to those who asked for validation. Test is not read without validation, where the hub has
-// it: they must be told apart.
+// it: they must be distinguishable.
 func others(ctx context.Context, src Source, origin Origin, split Split) ([]Other, error) {
 	var found []Other
 	for _, s := range []Split{Test, Validation} {
@@ -287,7 +287,7 @@ func digest(b []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// A Split is a part of the dataset with a policy of its own about answers.
+// A Split is a part of the dataset, with its own policy about answers.
 type Split string
 
 // The splits of GAIA.
@@ -342,7 +342,7 @@ func (g Gold) Map() map[string]string {
 // Len is the number of answers.
 func (g Gold) Len() int { return g.count }
 
-// String tells how many answers there are.
+// String returns how many answers there are.
 func (g Gold) String() string { return fmt.Sprintf("%d gold answers (not shown)", g.count) }
 
 // GoString is String.

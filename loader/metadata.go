@@ -42,7 +42,7 @@ type row struct {
 	gold  string // "" = withheld
 }
 
-// A place is where a row stands in its file, for errors.
+// A place is where a row is in its file, for errors.
 type place struct {
 	unit   string // unitRow or unitLine
 	number int    // from 1, as stored
@@ -147,7 +147,7 @@ func parseLevel(s string) (int, error) {
 	return level, nil
 }
 
-// unlessWithheld returns "" for the placeholders that stand where an answer is kept back.
+// unlessWithheld returns "" for the placeholders in place of an answer that is withheld.
 func unlessWithheld(answer string) string {
 	if s := strings.TrimSpace(answer); s == "" || s == "?" {
 		return ""
@@ -219,7 +219,7 @@ func checkLine(line []byte) error {
 }
 
 // readMembers reads a line that is one JSON object. What has no column is passed over undecoded. ended says that a
-// newline follows. Beside an error stand the members before it, which may name the task.
+// newline follows. With an error come the members before it, which may name the task.
 func readMembers(line []byte, ended bool) (map[string]member, error) {
 	members := make(map[string]member, 6)
 	d := jsontext.NewDecoder(bytes.NewBuffer(line))

@@ -14,7 +14,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// An Origin says which dataset a [Source] stands for.
+// An Origin says which dataset a [Source] is.
 type Origin struct {
 	Hub      string // scheme and host of the hub that has the dataset; "" where it is no hub
 	Dataset  string
@@ -55,7 +55,7 @@ type SourceError struct {
 func (e *SourceError) Error() string { return e.Reason }
 func (e *SourceError) Unwrap() error { return e.cause }
 
-// As tells the backoff package when to try again.
+// As gives the backoff package the time of the next try.
 func (e *SourceError) As(target any) bool {
 	wait, ok := target.(**backoff.RetryAfterError)
 	if ok = ok && e.after > 0; ok {

@@ -96,7 +96,7 @@ func essential(contentType string, body []byte) []byte {
 	return body
 }
 
-// apiPath is the part of a path that the interface defines: what stands before is the endpoint's.
+// apiPath returns the part of a path that the interface defines, without what the endpoint puts before it.
 func apiPath(path string) string {
 	path = strings.TrimRight(path, "/")
 	for _, known := range []string{"chat/completions", "audio/transcriptions"} {
@@ -108,7 +108,7 @@ func apiPath(path string) string {
 }
 
 // keptHeader reports whether a header of an answer, by its canonical name, is kept: what the client reads
-// or a person needs to ask the provider about it, and nothing that lets anyone in.
+// or a person needs to ask the provider about it, and no credentials.
 func keptHeader(name string) bool {
 	switch name {
 	case "Content-Type", "Date", "Retry-After", "Retry-After-Ms", "X-Request-Id", "Request-Id", costHeader:

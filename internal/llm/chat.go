@@ -128,7 +128,7 @@ func readChoice(completion openai.ChatCompletionResponse, raw gjson.Result) (Mes
 		message.Content += part.Text
 	}
 	if message.Content == "" {
-		message.Content = choice.Message.Refusal // said in a field of its own
+		message.Content = choice.Message.Refusal // a separate field
 	}
 	calls := raw.Get("tool_calls").Array()
 	for i, call := range choice.Message.ToolCalls {

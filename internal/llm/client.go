@@ -76,12 +76,12 @@ func New(c Config) *Client {
 	c.APIKey, c.BaseURL = strings.TrimSpace(c.APIKey), strings.TrimSpace(c.BaseURL)
 	return &Client{config: c, broken: unusable(c), http: &http.Client{
 		Transport: transport.Guard(c.Transport),
-		// A redirect would carry prompts, and on the same host the key, to a place no one chose.
+		// A redirect would carry prompts, and on the same host the key, to an address that was not configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// plainTransport reads no environment: no proxy sees a prompt that no one named.
+// plainTransport reads no environment: prompts pass no proxy that was not configured.
 func plainTransport() http.RoundTripper {
 	return &http.Transport{ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second}
 }
@@ -224,7 +224,7 @@ func (c *Client) completion(p prepared) asking {
 	}
 }
 
-// paid is what an answer of no use is known to have cost; nil if it tells no usage.
+// paid returns what a useless answer is known to have cost; nil if it states no usage.
 func (c *Client) paid(p prepared, r reply) *Response {
 	if !r.usage.Reported && r.cost == nil {
 		return nil

@@ -27,12 +27,12 @@ const EmptyCompletion = "empty_completion"
 // same request may succeed later; Stop says that every other request would fail the same way
 // (credentials, quota, a model or an endpoint that is not there), so that the whole run should stop.
 //
-// Code is the server's own code where it gave one, else one of: "cancelled", "timeout", "transport", "unreachable" (no one took the request),
+// Code is the server's own code where it gave one, else one of: "cancelled", "timeout", "transport", "unreachable" (no connection),
 // "redirect", "not_json", "truncated_json", "invalid_json", "invalid_response", "response_too_large",
 // "empty_completion", "context_length_exceeded", "model_not_found", "tools_not_supported", "responses_api_required",
 // "not_a_chat_model", "invalid_request", "invalid_config", "not_recorded", "not_on_cassette", "http_NNN".
 type Error struct {
-	Status     int // HTTP status, or what a 200 with an error body stands for; 0 = no answer
+	Status     int // HTTP status, or what a 200 with an error body means; 0 = no answer
 	Code       string
 	Message    string
 	Retryable  bool
@@ -112,7 +112,7 @@ func word(v gjson.Result) string {
 	return v.Str
 }
 
-// realStatus is the HTTP status that an error in a 200 answer stands for: the number it names, else
+// realStatus returns the HTTP status that an error in a 200 answer means: the number it names, else
 // the one its code is known for, else 500.
 func (f failure) realStatus() int {
 	if f.number != 0 {

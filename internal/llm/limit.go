@@ -30,7 +30,7 @@ type LimiterConfig struct {
 }
 
 // Limiter bounds the requests that are under way at one endpoint at once, and how many of them and
-// of their tokens there are a minute. Requests are let in in the order in which they came. The
+// of their tokens there are a minute. Requests are admitted in the order in which they came. The
 // methods of a nil Limiter bound nothing.
 //
 // How many may be under way adapts: additive increase while answers come, multiplicative decrease when
@@ -39,21 +39,21 @@ type LimiterConfig struct {
 // queues shows in no other way that it is asked too much. A 500 or a lost connection says nothing
 // about load.
 type Limiter struct {
-	turn  *semaphore.Weighted // who has it is the next to be let in
+	turn  *semaphore.Weighted // its holder is the next to be admitted
 	room  chan struct{}       // something has changed that who has the turn may wait for
 	rates rates
 	fixed bool
 
-	mu       sync.Mutex
-	limit    int // in effect
-	underWay int
-	aimd     aimd // decides the limit that is in effect when it has been told
-	decided  int  // decreases
-	effected int  // of them, those in effect
-	untold   []LimitChange
-	telling  bool
-	changed  func(LimitChange)
-	refused  func(error) // called once, when a request first finds nothing that takes it; nil: nothing is
+	mu         sync.Mutex
+	limit      int // in effect
+	underWay   int
+	aimd       aimd // decides the limit; it takes effect when it has been reported
+	decided    int  // decreases
+	effected   int  // of them, those in effect
+	unreported []LimitChange
+	reporting  bool
+	changed    func(LimitChange)
+	refused    func(error) // called once, when a request first finds nothing that takes it; nil: nothing is
 }
 
 // NewLimiter returns a limiter for one endpoint.
@@ -140,24 +140,24 @@ func (s slot) release(t Try) {
 	case reason != "" && s.decreases == l.decided:
 		if l.aimd.refused() {
 			l.decided++
-			l.untold = append(l.untold, LimitChange{from, l.aimd.limit, reason})
+			l.unreported = append(l.unreported, LimitChange{from, l.aimd.limit, reason})
 		}
 	case t.Response != nil && l.aimd.served():
-		l.untold = append(l.untold, LimitChange{from, l.aimd.limit, "all in use, and not refused"})
+		l.unreported = append(l.unreported, LimitChange{from, l.aimd.limit, "all in use, and not refused"})
 	}
-	l.tell()
+	l.reportChanges()
 }
 
-// tell tells of the changes and puts each into effect. It gives the lock away while it tells; who
-// comes meanwhile leaves its changes to the one that is telling.
-func (l *Limiter) tell() {
-	if l.telling {
+// reportChanges reports the changes and puts each into effect. It unlocks l while it reports; a call in
+// the meantime leaves its changes to the one that is reporting.
+func (l *Limiter) reportChanges() {
+	if l.reporting {
 		return
 	}
-	l.telling = true
-	for len(l.untold) > 0 {
-		change, changed := l.untold[0], l.changed
-		l.untold = l.untold[1:]
+	l.reporting = true
+	for len(l.unreported) > 0 {
+		change, changed := l.unreported[0], l.changed
+		l.unreported = l.unreported[1:]
 		if changed != nil {
 			l.mu.Unlock()
 			changed(change)
@@ -169,10 +169,10 @@ func (l *Limiter) tell() {
 		}
 		l.wake()
 	}
-	l.telling = false
+	l.reporting = false
 }
 
-// wake lets the one that has the turn look again.
+// wake makes the holder of the turn check again.
 func (l *Limiter) wake() {
 	select {
 	case l.room <- struct{}{}:
@@ -212,7 +212,7 @@ type LimitChange struct {
 	Reason   string
 }
 
-// Follow tells changed of every change from now on, one at a time, in order and before it takes
+// Follow calls changed with every change from now on, one at a time, in order and before it takes
 // effect. A request that has just ended waits for it; it may ask for the Limit.
 func (l *Limiter) Follow(changed func(LimitChange)) {
 	if l == nil {

@@ -29,7 +29,7 @@ package llm
 
 // Message is one message of a conversation. Role is "system", "user", "assistant" or "tool". Opaque
 // is JSON that the provider wants back with the message as it gave it (reasoning it has encrypted or
-// signed), at most 1 MiB; no one else reads it. It is an object of further members of the message, or
+// signed), at most 1 MiB. It is an object of further members of the message, or
 // for the Responses API a list of items; what the other interface gave is not sent.
 type Message struct {
 	Role       string
@@ -107,7 +107,7 @@ type Response struct {
 }
 
 // Try reports one request that was sent. Response is set where an answer could be read, and beside an
-// Err where one of no use (empty, an error, not of the form) told what it took: that was spent all the
+// Err where one of no use (empty, an error, not of the form) stated its usage: that was spent all the
 // same. LatencyMs is 0 without a clock.
 type Try struct {
 	Number    int // from 1

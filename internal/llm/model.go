@@ -118,7 +118,7 @@ func family(name, of string) bool {
 }
 
 // reasons reports whether a plain name is one of OpenAI's reasoning models: o1, o3 and so on, GPT from
-// 5 on, Codex, Deep Research. They take no temperature, and their limit of tokens has a name of its own.
+// 5 on, Codex, Deep Research. They take no temperature, and their limit of tokens has another name.
 func reasons(name string) bool {
 	if family(name, "codex-mini") {
 		return true

@@ -30,7 +30,7 @@ type reply struct {
 }
 
 // readReply judges a whole answer to a request by one of the interfaces. Either it is a JSON object
-// without an error in it, or an *Error says what it is; the reply has its usage then, if it tells one.
+// without an error in it, or an *Error says what it is; the reply has its usage then, if there is one.
 func readReply(api string, status int, header http.Header, body []byte) (reply, *Error) {
 	syntax := checkJSON(body)
 	if status < 200 || status > 299 {
@@ -252,7 +252,7 @@ func microUSD(v gjson.Result) *int64 {
 const maxChannels = 16
 
 // channels names what an answer shows of work that the endpoint did on its own: "citations" of
-// pages that no one here fetched, "search_results" and "grounding" beside the message, "executed_tools"
+// pages that this program did not fetch, "search_results" and "grounding" beside the message, "executed_tools"
 // and "server_tool_use", and the items of a response that are neither said, thought nor asked of us,
 // by their own type ("web_search_call"). Empty lists and zero counts show nothing.
 func channels(top map[string]gjson.Result, message gjson.Result) []string {

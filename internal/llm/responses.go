@@ -65,7 +65,7 @@ func responsesRequest(r Request) responsesBody {
 }
 
 // inputItems are the items of one message. Those of an assistant come in the order in which the model
-// gave them: its reasoning stands before what it led to.
+// gave them: reasoning comes before what it led to.
 func inputItems(m Message) []any {
 	switch {
 	case m.Role == "tool":
@@ -169,7 +169,7 @@ func text(v gjson.Result) string {
 	return strings.ToValidUTF8(v.String(), "\uFFFD")
 }
 
-// placeholder stands for an item that the message itself holds.
+// placeholder marks an item that the message itself holds.
 type placeholder struct {
 	Type  string `json:"type"`
 	Phase string `json:"phase,omitzero"`

@@ -16,7 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Transcription is a recording to be written down. Endpoints tell its format by the extension of
+// Transcription is a recording to be transcribed. Endpoints infer its format from the extension of
 // FileName.
 type Transcription struct {
 	Model    string

@@ -23,9 +23,9 @@ func newBackOff() *backoff.ExponentialBackOff {
 }
 
 // wait says how long to wait after a failed try: what the server asked for plus up to a tenth (never
-// less, so that a crowd does not come back as one), up to five minutes; else the next exponential
+// less, so that waiting requests do not return all at once), up to five minutes; else the next exponential
 // interval, from half to one and a half of it, up to a minute. What the server asks for starts the
-// intervals anew.
+// intervals again.
 func (c *Client) wait(e *Error, b *backoff.ExponentialBackOff) time.Duration {
 	next := b.NextBackOff()
 	if e.RetryAfter > 0 {
@@ -50,16 +50,16 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // RetryAfter reads how long a server wants to be left alone, up to a day: retry-after-ms, else
 // Retry-After in seconds or as a date, else (after a 429 only) the reset of the limit that is used up.
 // 0 = it does not say. A date is measured against the answer's own Date, whose clock it was made with;
-// now (may be nil) stands in for a missing one.
+// now (may be nil) replaces a missing one.
 func RetryAfter(status int, header http.Header, now func() time.Time) time.Duration {
 	if d := number(header.Get("Retry-After-Ms"), time.Millisecond); d > 0 {
 		return d
 	}
-	if told := header.Get("Retry-After"); told != "" {
-		if d := number(told, time.Second); d > 0 {
+	if asked := header.Get("Retry-After"); asked != "" {
+		if d := number(asked, time.Second); d > 0 {
 			return d
 		}
-		if until, err := http.ParseTime(told); err == nil {
+		if until, err := http.ParseTime(asked); err == nil {
 			return untilDate(until, header, now)
 		}
 	}

@@ -6,27 +6,27 @@ import (
 	"slices"
 )
 
-// Call is a tool call as it was asked for, with all it would touch, known before it runs. ToolCalls
-// and CostMicroUSD are what the task has used before. Over says which other budget the call does not
-// fit, in the words of OverMoney, OverTokens, UsedTokens or OverTime; "" = it fits. Approved says that a
-// person, or a flag, has approved this call.
+// Call is a tool call as the model requested it, with all it would touch, known before it runs.
+// ToolCalls and CostMicroUSD are what the task has used before. Over names the other budget that the
+// call does not fit, in the words of OverMoney, OverTokens, UsedTokens or OverTime; "" = it fits.
+// Approved means that a person, or a flag, has approved this call.
 type Call struct {
 	Tool         string
-	TaskID       string // of the task that it is made for: no query and no address names it
+	TaskID       string // of the task that it is made for: no query and no address may name it
 	Known        bool   // there is a tool of this name
 	URLs         []string
 	Paths        []string
 	Texts        []string // queries, whole arguments
 	Code         []string // what would be executed
 	Lines        []string // what would be given to a shell
-	Strings      []string // what a tool is given that may do anything with it
+	Strings      []string // strings in the arguments of a tool that may do anything with them
 	ToolCalls    int
 	CostMicroUSD int64
 	Over         string
 	Approved     bool
 }
 
-// Verdict is what a decision comes to.
+// Verdict is the result of a decision.
 type Verdict string
 
 const (
@@ -49,8 +49,8 @@ const (
 // Denials returns all classes.
 func Denials() []Denial { return []Denial{DeniedByRule, DeniedByList, DeniedByMode, DeniedByBudget} }
 
-// Decision is a verdict with its class, its reason, which is fit to be shown to the model, and the ids
-// of all rules that fired, in the order of Rules, also where something else came first.
+// Decision is a verdict with its class, its reason, which may be shown to the model, and the ids
+// of all rules that fired, in the order of Rules, also where something else decided.
 type Decision struct {
 	Verdict Verdict
 	Class   Denial
@@ -62,8 +62,10 @@ type Decision struct {
 func Decide(p Policy, c Call) Decision {
 	fired := broken(p, c)
 	switch {
-	case p.Exhausted(c.ToolCalls, c.CostMicroUSD):
-		fired = append(fired, finding{Budget, budgetReason(p, c)})
+	case spent(int64(c.ToolCalls), int64(p.MaxToolCalls)):
+		fired = append(fired, finding{Budget, fmt.Sprintf("budget: the %d tool calls of the task are used up", max(p.MaxToolCalls, 0))})
+	case spent(c.CostMicroUSD, p.MaxCostMicroUSD):
+		fired = append(fired, finding{Budget, fmt.Sprintf("budget: the %d micro-USD of the task are used up", max(p.MaxCostMicroUSD, 0))})
 	case c.Over != "":
 		fired = append(fired, finding{Budget, c.Over})
 	}
@@ -175,14 +177,7 @@ func readings(c Call) (read []reading) {
 	return read
 }
 
-func budgetReason(p Policy, c Call) string {
-	if spent(int64(c.ToolCalls), int64(p.MaxToolCalls)) {
-		return fmt.Sprintf("budget: the %d tool calls of the task are used up", max(p.MaxToolCalls, 0))
-	}
-	return fmt.Sprintf("budget: the %d micro-USD of the task are used up", max(p.MaxCostMicroUSD, 0))
-}
-
-// OverTime is Call.Over of a call that begins when the time of its attempt is used up.
+// OverTime is Call.Over of a call that begins after the time of its attempt is used up.
 const OverTime = "budget: the time of the attempt is used up"
 
 // UsedTokens is Call.Over of a call that begins when the tokens of its task are used up.

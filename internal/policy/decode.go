@@ -43,32 +43,18 @@ func percentLayers(text string) []string {
 	return all
 }
 
-// decodedRuns returns the texts that runs of base64 and hex hold, with | behind each. Base64 may be of either alphabet, without
+// decodedRuns returns the texts that runs of base64 and hex encode, with | after each. Base64 may be of either alphabet, without
 // padding, and have anything before it that belongs to the alphabet too, such as a folder's name and a slash.
 func decodedRuns(text string) string {
 	var out strings.Builder
-	buf := make([]byte, 0, 256)
 	for i := 0; i < len(text); {
 		from := i
-		for ; i < len(text) && inBase64(text[i]); i++ {
+		for ; i < len(text) && InBase64(text[i]); i++ {
 		}
 		if run := text[from:i]; len(run) >= minEncoded {
-			buf = append(buf[:0], run...)
-			for k, c := range buf {
-				switch c {
-				case '-':
-					buf[k] = '+'
-				case '_':
-					buf[k] = '/'
-				}
-			}
+			decoded := make([]byte, len(run))
 			for phase := range 4 {
-				whole := buf[phase:]
-				if len(whole)%4 == 1 {
-					whole = whole[:len(whole)-1]
-				}
-				decoded := make([]byte, base64.RawStdEncoding.DecodedLen(len(whole)))
-				n, _ := base64.RawStdEncoding.Decode(decoded, whole)
+				n, _ := DecodeBase64(decoded, []byte(run[phase:]))
 				writeText(&out, decoded[:n])
 			}
 			for part := range strings.FieldsFuncSeq(run, func(r rune) bool { return r >= 0x80 || hexDigit(byte(r)) < 0 }) {
@@ -92,8 +78,21 @@ func writeText(out *strings.Builder, decoded []byte) {
 	}
 }
 
-// inBase64 reports whether a byte belongs to either alphabet of base64.
-func inBase64(c byte) bool {
+// DecodeBase64 decodes base64 without padding, of either alphabet or a mix of both, into dst and
+// returns the number of bytes before the first error. It ignores a last character that was cut off
+// from its group. dst must have room for base64.RawStdEncoding.DecodedLen(len(src)) bytes.
+func DecodeBase64(dst, src []byte) (int, error) {
+	if len(src)%4 == 1 {
+		src = src[:len(src)-1]
+	}
+	if bytes.ContainsAny(src, "-_") {
+		src = bytes.ReplaceAll(bytes.ReplaceAll(src, []byte("-"), []byte("+")), []byte("_"), []byte("/"))
+	}
+	return base64.RawStdEncoding.Decode(dst, src)
+}
+
+// InBase64 reports whether a byte belongs to either alphabet of base64.
+func InBase64(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '-' || c == '_'
 }
 

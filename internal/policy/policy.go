@@ -8,18 +8,19 @@
 //   - The same policy and call give the same decision: nothing is read but the arguments and the data
 //     embedded here (no network, no process, no clock, no randomness).
 //   - Every rule has an id and a version. A policy, and the constitution that it makes of the rules,
-//     each have a hash that any change moves, and nothing else (TestHash, TestConstitution).
+//     each have a hash that every change of meaning changes, and nothing else (TestHash, TestConstitution).
 //   - Answer sources are found behind proxies, archives, translators and up to three layers of percent
 //     encoding, in time linear in the URL (TestDenylist, FuzzClassify), and honest pages about other
 //     things called gaia are left alone (TestHonestPages).
-//   - A query or an address that looks for the answers, or for the task by its id, is refused like one that leads to them, and
-//     what is honestly asked about other things called gaia is not (TestSeeks, FuzzSeeks).
-//   - Code is read as its interpreter reads it, in time linear in its length (BenchmarkHostileCode): what stands in a comment,
-//     or in a string that is data, is not done (TestCodeRules, FuzzCode).
-//   - A policy file adds to the rules and takes nothing from them; what is wrong in it is one
+//   - A query or an address that looks for the answers, or for the task by its id, is refused like one that leads to
+//     them; honest questions about other things called gaia are not (TestSeeks, FuzzSeeks).
+//   - Code is read as its interpreter reads it, in time linear in its length (BenchmarkHostileCode): a comment, or a
+//     string that is data, breaks no rule (TestCodeRules, FuzzCode).
+//   - A policy file adds to the rules and takes nothing from them; its first mistake is returned as one
 //     *FileError with its place (TestParse, FuzzParse).
 //
-// The answer sources are a versioned data file, denylist.json, whose note says how it is matched.
+// The answer sources are a versioned data file, denylist.json, whose note says how it is matched. The other lists of the
+// rules are rules.json.
 package policy
 
 import (
@@ -41,7 +42,7 @@ const (
 	Autonomous Mode = "autonomous" // all tools
 )
 
-// Unlimited switches a budget off, in words. 0 is a budget that is already spent.
+// Unlimited switches a budget off. 0 is a budget that is already spent.
 const Unlimited = -1
 
 // EveryTool in a list of tool names stands for all of them.

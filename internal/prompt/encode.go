@@ -47,7 +47,7 @@ func escapeUnseen(s string) string {
 	return out.String()
 }
 
-// unseen tells characters that can hide or reorder text: controls, joiners and
+// unseen reports whether a character can hide or reorder text: controls, joiners and
 // direction marks, fillers, variation selectors, tags. The ranges are written
 // out because a rendering must not change with the toolchain's Unicode tables.
 func unseen(r rune) bool {

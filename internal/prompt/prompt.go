@@ -9,9 +9,9 @@
 // been used is not edited, it gets a successor.
 //
 // The templates are the files of templates/, in the language of text/template.
-// Values are put in once and never read as templates. Questions stand as they
-// are; a file name stands as a JSON string; what the judge sees of question,
-// expected answer and candidate stands as three strings of one JSON object on
+// Values are put in once and never read as templates. Questions are put in as they
+// are, a file name as a JSON string, and what the judge sees of question,
+// expected answer and candidate as three strings of one JSON object on
 // one line, in which line breaks, control and invisible characters, characters
 // that change the writing direction and "<", ">" and "&" are escaped. What a
 // candidate says can therefore neither end its string nor look like a role
@@ -77,7 +77,7 @@ func Question(question, fileName string) string {
 	return render(QuestionID, "", struct{ Question, File string }{question, file})
 }
 
-// Reminder returns what a model is told that stopped without an answer.
+// Reminder returns the message to a model that stopped without an answer.
 func Reminder() string { return render(ReminderID, "", nil) }
 
 // The reasons for a last turn.
@@ -100,7 +100,7 @@ func LastTurn(reason string) string {
 	return render(LastTurnID, "", struct{ Reason string }{reason})
 }
 
-// Condensed returns what stands in a conversation for the result of a tool that
+// Condensed returns what replaces, in a conversation, the result of a tool that
 // had to make room; bytes is the size of what had been shown.
 func Condensed(tool string, bytes int64) string {
 	return render(CondensedID, "", struct {

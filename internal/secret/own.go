@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// assign is what stands between a name and its value, which may be in quotes, also in JSON
+// assign is what separates a name from its value, which may be in quotes, also in JSON
 // that is a text of JSON: each level doubles the escapes.
 const assign = `["'\\\x60]{0,40}(?:[ \t]{0,3}(?::=|=>|[:=])[ \t]{0,3}|%(?:25){0,3}3[AaDd])["'\\\x60]{0,40}`
 
@@ -40,7 +40,7 @@ var own = []*rule{
 
 	// Google's for OAuth.
 	{id: "google-oauth", keywords: []string{"ya29.", "gocspx-"}, starts: true, form: `(?:ya29\.|GOCSPX-)[0-9A-Za-z_-]{20,}`, check: opaque},
-	// gitleaks has it as it stands outside a query.
+	// gitleaks has its form outside a query.
 	{id: "slack-webhook", keywords: []string{"hooks.slack.com%2"}, form: `(?:https?%[0-9A-Fa-f%]{2,24})?hooks\.slack\.com%(?:25){0,3}2[Ff](?:services|workflows|triggers)%[A-Za-z0-9+/%]{43,90}`},
 	// gitleaks has a form for each kind and age.
 	{id: "slack", keywords: []string{"xox"}, form: `xox[abeoprs]-[A-Za-z0-9-]{10,}`, check: hasDigit},
@@ -73,7 +73,7 @@ var own = []*rule{
 	{id: "url-password", keywords: []string{"://"}, anywhere: true, form: `://[^\s/?#@:"'<>\\\[\]]*:([^\s/?#@"'<>\\\[\]]{3,})@`},
 }
 
-// lineEnd is the end of a line, also as an escape, and what stands before a line of a diff.
+// lineEnd is the end of a line, also as an escape, and the sign before a line of a diff.
 const lineEnd = `(?:\s|\\+[nr])+[+-]?`
 
 // looksRandom says of keys and not of slugs, which are words and numbers between

@@ -33,7 +33,7 @@ type rule struct {
 	open     bool           // the secret goes on to the end of its letters, digits, _ and -
 	whole    bool           // a secret that goes on is none
 	before   *regexp.Regexp // of what must precede a match; nil: of nothing
-	anywhere bool           // the form says itself what may stand before it
+	anywhere bool           // the form itself says what may precede it
 	starts   bool           // a match begins with a keyword
 	check    func(secret string) bool
 
@@ -174,7 +174,7 @@ func beginsAt(text string, at int) bool {
 
 var escapeBefore = regexp.MustCompile(`(?:\\(?:[bfnrt]|u[0-9a-fA-F]{4})|%[0-9A-Fa-f]{2})$`)
 
-// begins reports whether what is before a match lets it be one.
+// begins reports whether a match may begin here, by what precedes it.
 func (r *rule) begins(text string, at int) bool {
 	return (r.anywhere || beginsAt(text, at)) && (r.before == nil || r.before.MatchString(text[max(0, at-maxBefore):at]))
 }

@@ -15,7 +15,7 @@ import (
 
 // Hidden reports whether a reader could miss r, or take what follows for
 // something else: control and format characters, line separators, spaces other
-// than U+0020, and what Unicode lets a program ignore, as variation selectors,
+// than U+0020, and what a program may ignore by Unicode, as variation selectors,
 // fillers and tags.
 func Hidden(r rune) bool {
 	return !unicode.IsPrint(r) || r == 0x2800 || // the Braille pattern without a dot
