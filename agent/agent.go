@@ -45,8 +45,8 @@ type Model interface {
 	Chat(context.Context, llm.Request, llm.Observer) (llm.Response, error)
 }
 
-// Purse is what the whole run may still cost, as one attempt sees it.
-type Purse interface {
+// Budget is the run's budget of money, as one attempt sees it.
+type Budget interface {
 	// Reserve sets aside what a request of so many tokens may cost, and unless
 	// it is the last one as much again, for the answer after it. It replaces
 	// what was set aside before; where there is not enough left it is false and
@@ -73,7 +73,7 @@ type Limits struct {
 	Tokens int64         // read and written; 0: no limit
 	Used   int64         // of them, by earlier attempts
 	Wall   time.Duration // no request but the last one after it; 0: no limit
-	Purse  Purse         // nil: the run's cost is not bounded
+	Budget Budget        // nil: the run's cost is not bounded
 }
 
 // maxCalls bounds the calls of one reply. No model asks for as many in earnest,

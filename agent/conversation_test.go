@@ -130,7 +130,7 @@ func TestChangedConversations(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*story)
-		shown  bool // what it sends has a head of its own
+		shown  bool // what it sends has a separate head
 	}{
 		{"a message more", func(s *story) { s.talk.add("memory.v1", user) }, true},
 		{"a message in the words of the harness", func(s *story) { s.talk.add(prompt.ReminderID, user) }, true},

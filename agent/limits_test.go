@@ -305,7 +305,7 @@ func TestWaitingIsNotTheTasksTime(t *testing.T) {
 	}
 }
 
-// money is a purse of so many requests.
+// money is a budget of so many requests.
 type money struct {
 	requests int
 	asked    []int64
@@ -341,8 +341,8 @@ func TestRunBudget(t *testing.T) {
 			replies = append(replies, step)
 		}
 		b := newBench(t, 9, append(replies, say("FINAL ANSWER: 2"))...)
-		purse := &money{requests: tt.requests}
-		b.agent.Limits.Purse = purse
+		budget := &money{requests: tt.requests}
+		b.agent.Limits.Budget = budget
 		answer, _, err := b.solve(t)
 		if err != nil || answer.Found != tt.answer || len(b.model.bodies) != tt.made {
 			t.Errorf("money for %d: %+v, %v after %d requests", tt.requests, answer, err, len(b.model.bodies))
@@ -350,8 +350,8 @@ func TestRunBudget(t *testing.T) {
 		if !tt.answer && !strings.Contains(answer.Reason, prompt.RunMoneySpent) {
 			t.Errorf("reason %q", answer.Reason)
 		}
-		if purse.charged != -int64(tt.made) || slices.Contains(purse.asked, 0) {
-			t.Errorf("charged %d, asked %v", purse.charged, purse.asked)
+		if budget.charged != -int64(tt.made) || slices.Contains(budget.asked, 0) {
+			t.Errorf("charged %d, asked %v", budget.charged, budget.asked)
 		}
 	}
 }

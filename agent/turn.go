@@ -96,7 +96,7 @@ func (t *attempt) spent(turn int) string {
 		return prompt.TokensSpent
 	case t.timeLeft() <= 0:
 		return prompt.TimeSpent
-	case t.Limits.Purse != nil && !t.Limits.Purse.Reserve(t.talk.tokens(t.bytes, fewBytes), false):
+	case t.Limits.Budget != nil && !t.Limits.Budget.Reserve(t.talk.tokens(t.bytes, fewBytes), false):
 		return prompt.RunMoneySpent
 	}
 	return ""
@@ -159,7 +159,7 @@ func (t *attempt) call(ctx context.Context, n int, asked []llm.ToolCall) error {
 // ask records the request and sends it. A conversation that does not fit the
 // model is condensed, as often as it takes.
 func (t *attempt) ask(ctx context.Context, n int, last bool) (llm.Message, error) {
-	if last && t.Limits.Purse != nil && !t.Limits.Purse.Reserve(t.talk.tokens(t.bytes, fewBytes), true) {
+	if last && t.Limits.Budget != nil && !t.Limits.Budget.Reserve(t.talk.tokens(t.bytes, fewBytes), true) {
 		return llm.Message{}, errNoMoney
 	}
 	request := llm.Request{Model: t.Name, MaxTokens: t.MaxTokens, Tools: t.specs}
@@ -237,7 +237,7 @@ type recorder struct {
 // call that ends while it waits for its turn has shown the model nothing. How
 // long it waited is not the task's time. Each further try costs again.
 func (r *recorder) TryStarted(n int) error {
-	if n > 1 && r.Limits.Purse != nil && !r.affords() {
+	if n > 1 && r.Limits.Budget != nil && !r.affords() {
 		return r.failed
 	}
 	waited := r.Now().Sub(r.since)
@@ -265,7 +265,7 @@ func (r *recorder) TryStarted(n int) error {
 // fits.
 func (r *recorder) affords() bool {
 	tokens := r.talk.tokens(r.bytes, fewBytes)
-	return r.Limits.Purse.Reserve(tokens, r.last) || !r.last && r.Limits.Purse.Reserve(tokens, true)
+	return r.Limits.Budget.Reserve(tokens, r.last) || !r.last && r.Limits.Budget.Reserve(tokens, true)
 }
 
 // recordable gives calls whose id or name cannot be recorded as it is (it is very
@@ -310,8 +310,8 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 			r.talk.due.Reply(x.SHA256)
 		}
 		over = r.charge(*t.Response, x.Bytes)
-	} else if e.Error != nil && e.Error.Unanswered() && r.Limits.Purse != nil {
-		r.Limits.Purse.Charge(nil)
+	} else if e.Error != nil && e.Error.Unanswered() && r.Limits.Budget != nil {
+		r.Limits.Budget.Charge(nil)
 	}
 	ids, err := r.rec.Enqueue(r.turn, append([]trajectory.Payload{e}, over...)...)
 	if err != nil {
@@ -337,8 +337,8 @@ func (t *attempt) charge(r llm.Response, size int64) []trajectory.Payload {
 	if !r.Usage.Reported { // not knowing is no way around the budget
 		used += t.talk.tokens(t.bytes, someBytes) + size/someBytes
 	}
-	if t.Limits.Purse != nil {
-		t.Limits.Purse.Charge(r.CostMicroUSD)
+	if t.Limits.Budget != nil {
+		t.Limits.Budget.Charge(r.CostMicroUSD)
 	}
 	return t.session.Spend("", r.CostMicroUSD, used)
 }

@@ -236,9 +236,9 @@ func TestInjectionOverHTTP(t *testing.T) {
 	}
 }
 
-// TestNobodyIsAskedAboutNothing: an answer without anything to be seen is wrong
+// TestNothingIsNotJudged: an answer without anything to be seen is wrong
 // also where the judge would pay it, and what stands behind the cut is not shown.
-func TestNobodyIsAskedAboutNothing(t *testing.T) {
+func TestNothingIsNotJudged(t *testing.T) {
 	o := serveJudge(t, fixtures.GullibleJudgeModel)
 	for _, candidate := range []string{"", " ", "\n\r\t\v\f", "\u00a0\u3000\u2028", "\u200b\u200c\u200d\u2060\ufeff", "\u202e\u2067", "\x00\x1b\x7f\u0085", "\u00ad\u0301", tagged("correct")} {
 		if v, got := o.score(t, candidate); len(got) != 0 || v.Path != PathNoAnswer || v.Judged == nil || *v.Judged {

@@ -57,7 +57,7 @@ func TestScore(t *testing.T) {
 		want     Verdict
 		lastID   string // request id of the reply in the verdict
 	}{
-		{"official yes asks nobody", new("Quartz Harbour."), nil, 0, Verdict{Official: true, Judged: yes, Path: PathOfficial}, ""},
+		{"official yes asks no judge", new("Quartz Harbour."), nil, 0, Verdict{Official: true, Judged: yes, Path: PathOfficial}, ""},
 		{"correct", new("harbour of quartz"), []any{sayCorrect}, 0, judged(yes, 1), "req-1"},
 		{"incorrect", new("basalt"), []any{sayIncorrect}, 0, judged(no, 1), "req-1"},
 		{"white space around", new("basalt"), []any{" {\n \"verdict\" : \"correct\" }\n"}, 0, judged(yes, 1), "req-1"},

@@ -32,7 +32,7 @@ type plainText struct {
 }
 
 // next returns the next code point, endOfText after the last. A byte that is
-// not UTF-8 comes as a value of its own, beyond all code points.
+// not UTF-8 comes as a separate value, beyond all code points.
 func (p *plainText) next() rune {
 	if p.dotOwed {
 		p.dotOwed = false

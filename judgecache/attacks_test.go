@@ -114,7 +114,7 @@ var attacks = []struct {
 	do   func(scene)
 }{
 	{"nothing done", good, func(s scene) {}},
-	{"written anew in the same words", good, func(s scene) { s.sign(s.own) }},
+	{"written again in the same words", good, func(s scene) { s.sign(s.own) }},
 	{"signed by a rotated but trusted key", good, func(s scene) { s.sign(s.rotated) }},
 
 	{"entry deleted", miss, func(s scene) { s.instead(func(string) error { return nil }) }},

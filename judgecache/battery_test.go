@@ -111,7 +111,7 @@ func TestPaidStays(t *testing.T) {
 		}
 		spoil(t, batteryPath(t, dir, battery()))
 		if _, _, bad, _ := cache.GetBattery(battery()); bad == nil {
-			t.Errorf("%s: nobody is told of an entry that is bad then", name)
+			t.Errorf("%s: an entry that is bad then is not reported", name)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestBatteryDigest(t *testing.T) {
 }
 
 // TestKindsApart tries to have a judgment taken for a battery, and a battery for a
-// judgment: with the files there are, and by somebody who holds a trusted key.
+// judgment: with the files there are, and by someone who holds a trusted key.
 func TestKindsApart(t *testing.T) {
 	const anotherKind = "of another kind than was asked"
 	own, foreign := newKey(t, 1), newKey(t, 2)

@@ -10,7 +10,7 @@ import (
 // BenchmarkPut keeps an entry and, in turn, makes as many bytes durable in a file
 // of their own and at the end of one, with a bare fdatasync each. What a disk
 // takes for one changes from moment to moment: only what is taken in turn can be
-// compared. A new file needs a block of its own, as an entry does.
+// compared. A new file needs another block, as an entry does.
 func BenchmarkPut(b *testing.B) {
 	c := open(b, b.TempDir(), newKey(b, 1))
 	dir, entry := b.TempDir(), make([]byte, 500)

@@ -61,7 +61,7 @@ func path(t testing.TB, dir string, ctx judgecache.Context) string {
 	return filepath.Join(dir, strings.TrimPrefix(digest(t, ctx), "sha256:")+".json")
 }
 
-// question is a context of its own for every n.
+// question is another context for every n.
 func question(n int) judgecache.Context {
 	return judgecache.Context{
 		TaskID: fmt.Sprintf("fab1e000-0000-4000-8000-%012d", n), Answer: "a heron", Expected: "the grey heron",

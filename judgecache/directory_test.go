@@ -126,8 +126,8 @@ func wantShut(t *testing.T, dir, want string) {
 	}
 }
 
-// TestMended: once no one else can write to it, what is signed counts again.
-func TestMended(t *testing.T) {
+// TestRepaired: once no one else can write to it, what is signed counts again.
+func TestRepaired(t *testing.T) {
 	dir := warm(t)
 	must(t, os.Chmod(dir, 0o777))
 	open(t, dir, newKey(t, 1))

@@ -73,7 +73,7 @@ func TestContextsDiffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := fields.Draw(t, "fields")
 		g := fields.Draw(t, "others")
-		if rapid.Bool().Draw(t, "cut anew") {
+		if rapid.Bool().Draw(t, "cut again") {
 			delimiter := rapid.SampledFrom([]string{"", "\x00", "\n", "|", ",", `","`}).Draw(t, "delimiter")
 			g = recut(t, strings.Join(f, delimiter), delimiter)
 		}

@@ -78,7 +78,7 @@ func TestHubCache(t *testing.T) {
 	}
 }
 
-// What the cache knows is gone on with where the hub does not answer, and said aloud; never where the hub says that
+// What the cache knows is gone on with where the hub does not answer, and reported; never where the hub says that
 // there is no such thing.
 func TestHubFallsBack(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -199,8 +199,8 @@ func TestHubOneSplit(t *testing.T) {
 	}
 }
 
-// Whoever does what the error says of a damaged file, and no more, has it mended.
-func TestHubDamageMended(t *testing.T) {
+// Whoever does what the error says of a damaged file, and no more, repairs it.
+func TestHubDamageRepaired(t *testing.T) {
 	for _, name := range []string{attachments(t)[0], attachments(t)[len(attachments(t))-1]} {
 		for _, plain := range []bool{false, true} {
 			_, c := serve(t)

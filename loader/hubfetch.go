@@ -448,7 +448,7 @@ func (h *hub) refusal(answer *http.Response, revision, name string) error {
 			accept, "see whose token it is: 'hf auth whoami'")
 	case code == "RepoNotFound" || status == http.StatusNotFound:
 		return fail(fmt.Sprintf("the hub has no dataset %q, or does not show it, %s", h.Repo, asked),
-			"check the name; a private dataset needs a token of somebody who may read it")
+			"check the name; a private dataset needs a token of someone who may read it")
 	case status == http.StatusUnauthorized:
 		return fail("the hub does not accept the token from "+h.TokenFrom, token)
 	}

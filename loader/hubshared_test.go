@@ -184,7 +184,7 @@ func TestPipeInCopy(t *testing.T) {
 	t.Fatal("no task has an attachment")
 }
 
-// Whoever fetches the same file is waited for, aloud, until that is given up.
+// Whoever fetches the same file is waited for, with a notice, until that is given up.
 func TestHubWaitsForLock(t *testing.T) {
 	t.Parallel()
 	large := attachments(t)[0]

@@ -32,7 +32,7 @@ func pythonWith(t *testing.T, modules string) string {
 	return program
 }
 
-// python runs a script of testdata in a home of its own.
+// python runs a script of testdata in a separate home.
 func python(t *testing.T, modules string, env []string, stdin io.Reader, script string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.Command(pythonWith(t, modules), append([]string{filepath.Join("testdata", script)}, args...)...)

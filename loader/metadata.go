@@ -237,7 +237,7 @@ func readMembers(line []byte, ended bool) (map[string]member, error) {
 		return members, jsonFault(err, ended)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return members, errors.New("more follows the JSON object: give each object a line of its own, or " + fetchAgain)
+		return members, errors.New("more follows the JSON object: give each object a separate line, or " + fetchAgain)
 	}
 	return members, nil
 }

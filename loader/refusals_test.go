@@ -211,7 +211,7 @@ func TestMalformedPages(t *testing.T) {
 	}
 }
 
-// A writer that saw only null in a column gives it a type of its own, over INT32.
+// A writer that saw only null in a column gives it another type, over INT32.
 func TestColumnOfNulls(t *testing.T) {
 	schema := parquet.NewSchema("schema", schemaWith(func(g parquet.Group) {
 		g[colFileName] = parquet.Optional(parquet.Leaf(parquet.NullType))

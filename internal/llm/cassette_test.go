@@ -20,7 +20,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
-// inquiry returns a request of its own for each n.
+// inquiry returns another request for each n.
 func inquiry(n int) Request {
 	return Request{Model: "test-model", Messages: []Message{{Role: "user", Content: fmt.Sprintf("what is %d?", n)}}}
 }

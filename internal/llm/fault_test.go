@@ -210,12 +210,12 @@ func TestUselessAnswersAreCharged(t *testing.T) {
 	}
 }
 
-// TestCrowdedAnswers: what would take a hundred times its bytes to hold is refused, once.
-func TestCrowdedAnswers(t *testing.T) {
-	crowd := strings.Repeat("{},", maxValues/2) + "{}"
+// TestAnswersOfManyValues: what would take a hundred times its bytes to hold is refused, once.
+func TestAnswersOfManyValues(t *testing.T) {
+	many := strings.Repeat("{},", maxValues/2) + "{}"
 	for api, body := range map[string]string{
-		APIChat:      `{"choices":[{"message":{"tool_calls":[` + crowd + `]}}]}`,
-		APIResponses: `{"status":"completed","output":[` + crowd + `]}`,
+		APIChat:      `{"choices":[{"message":{"tool_calls":[` + many + `]}}]}`,
+		APIResponses: `{"status":"completed","output":[` + many + `]}`,
 	} {
 		t.Run(api, func(t *testing.T) {
 			e := serve(t, answer(200, body))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// simulation is a server with a cap and more clients than it will ever serve, on a clock of its own.
+// simulation is a server with a cap and more clients than it will ever serve, on a simulated clock.
 // It drives a real Limiter from one goroutine, so that each run is the same.
 type simulation struct {
 	cap       int     // what exceeds it at once is refused
@@ -44,7 +44,7 @@ func (e *ending) Pop() any {
 	return last
 }
 
-// run goes on until so many requests have ended, and counts anew.
+// run goes on until so many requests have ended, and counts from zero.
 func (s *simulation) run(t testing.TB, requests int) {
 	t.Helper()
 	s.answers, s.refusals, s.area, s.since, s.mostLimit = 0, 0, 0, s.now, 0

@@ -325,9 +325,9 @@ func TestOldLimitHoldsUntilTold(t *testing.T) {
 }
 
 // What began before a decrease does not count again.
-// TestRefusalsOfACrowd: refusals right after the limit has grown are of those that
+// TestRefusalsAtOnce: refusals right after the limit has grown are of those that
 // were under way all along, and cut it as ever.
-func TestRefusalsOfACrowd(t *testing.T) {
+func TestRefusalsAtOnce(t *testing.T) {
 	l := NewLimiter(LimiterConfig{Start: 40})
 	var slots []slot
 	for range 40 {
@@ -349,13 +349,13 @@ func TestRefusalsOfACrowd(t *testing.T) {
 	}
 }
 
-func TestOneDecreaseForOneCrowd(t *testing.T) {
+func TestOneDecreaseForRefusalsAtOnce(t *testing.T) {
 	l := NewLimiter(LimiterConfig{Start: 32})
-	crowd := make([]slot, 32)
-	for i := range crowd {
-		crowd[i] = acquire(t, l)
+	slots := make([]slot, 32)
+	for i := range slots {
+		slots[i] = acquire(t, l)
 	}
-	for _, s := range crowd {
+	for _, s := range slots {
 		s.release(tooMany)
 	}
 	if got := l.Limit(); got != 28 {
@@ -368,24 +368,24 @@ func TestOneDecreaseWhileTold(t *testing.T) {
 	l := NewLimiter(LimiterConfig{})
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	l.Follow(func(LimitChange) { close(reached); <-goOn })
-	crowd := make([]slot, 8)
-	for i := range crowd {
-		crowd[i] = acquire(t, l)
+	slots := make([]slot, 8)
+	for i := range slots {
+		slots[i] = acquire(t, l)
 	}
 	done := make(chan struct{})
 	go func() {
-		for _, s := range crowd[:enoughRefusals] {
+		for _, s := range slots[:enoughRefusals] {
 			s.release(tooMany)
 		}
 		close(done)
 	}()
 	<-reached
 	for i := range enoughRefusals {
-		crowd[i] = acquire(t, l)
+		slots[i] = acquire(t, l)
 	}
 	close(goOn)
 	<-done
-	for _, s := range crowd {
+	for _, s := range slots {
 		s.release(tooMany)
 	}
 	if got := l.Limit(); got != 7 {

@@ -122,7 +122,7 @@ func show(n *int64) string {
 // audioPrices knows one model by minutes (6,000 micro-USD) and one by tokens.
 func audioPrices(t *testing.T) Prices {
 	t.Helper()
-	p, err := ParsePrices([]byte(`{"version":"t","note":"","models":{"whisper-t":{"audio_microusd_per_minute":6000},"dear":{"audio_microusd_per_minute":1000000000},` +
+	p, err := ParsePrices([]byte(`{"version":"t","note":"","models":{"whisper-t":{"audio_microusd_per_minute":6000},"costly":{"audio_microusd_per_minute":1000000000},` +
 		`"by-token":{"input_microusd_per_mtok":6000000,"cached_input_microusd_per_mtok":1,"output_microusd_per_mtok":10000000}}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestCostOfAudio(t *testing.T) {
 	}{
 		{"whisper-t", 60_000, "6000"}, {"whisper-t", 1, "1"}, {"whisper-t", 10, "1"}, {"whisper-t", 11, "2"}, {"whisper-t", 90_000, "9000"},
 		{"whisper-t", 0, "unknown"}, {"whisper-t", -5, "unknown"}, {"whisper-t", maxMilliseconds + 1, "unknown"},
-		{"dear", maxMilliseconds, "16666666666667"}, {"by-token", 60_000, "unknown"}, {"other", 60_000, "unknown"},
+		{"costly", maxMilliseconds, "16666666666667"}, {"by-token", 60_000, "unknown"}, {"other", 60_000, "unknown"},
 	} {
 		if got := show(p.CostOfAudio(tc.model, tc.ms)); got != tc.want {
 			t.Errorf("%d ms of %s: %s, want %s", tc.ms, tc.model, got, tc.want)
@@ -170,7 +170,7 @@ func TestBound(t *testing.T) {
 }
 
 func TestModels(t *testing.T) {
-	if diff := cmp.Diff([]string{"by-token", "dear", "whisper-t"}, audioPrices(t).Models()); diff != "" {
+	if diff := cmp.Diff([]string{"by-token", "costly", "whisper-t"}, audioPrices(t).Models()); diff != "" {
 		t.Error(diff)
 	}
 	for _, name := range BuiltinPrices().Models() {

@@ -39,7 +39,7 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 	if syntax != nil {
 		return reply{}, unreadable(status, header, body, syntax)
 	}
-	if crowded(body) {
+	if tooManyValues(body) {
 		return reply{}, &Error{Status: status, Code: "response_too_large", RequestID: requestID(header),
 			Message: fmt.Sprintf("the answer holds more than %d values", maxValues)}
 	}
@@ -95,8 +95,8 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 // maxValues bounds the JSON values of an answer: what holds them takes a hundred times their bytes.
 const maxValues = 100_000
 
-// crowded reports whether an answer, which is JSON, holds more values than that. Names of members count.
-func crowded(body []byte) bool {
+// tooManyValues reports whether an answer, which is JSON, holds more values than that. Names of members count.
+func tooManyValues(body []byte) bool {
 	if len(body) <= maxValues { // a value takes a byte at least
 		return false
 	}

@@ -81,7 +81,7 @@ func TestWaits(t *testing.T) {
 		{"told", func() float64 { return 0 }, 3, []http.HandlerFunc{busy("Retry-After", "90")}, []time.Duration{90 * s, 90 * s}},
 		{"told, spread", func() float64 { return 0.5 }, 2, []http.HandlerFunc{busy("Retry-After", "100")}, []time.Duration{105 * s}},
 		{"told too long", func() float64 { return 1 }, 2, []http.HandlerFunc{busy("Retry-After", "3600")}, []time.Duration{300 * s}},
-		{"told starts anew", nil, 5, []http.HandlerFunc{busy(), busy(), busy("Retry-After-Ms", "100"), busy()}, []time.Duration{s, 2 * s, 105 * time.Millisecond, s}},
+		{"a server's wait restarts the intervals", nil, 5, []http.HandlerFunc{busy(), busy(), busy("Retry-After-Ms", "100"), busy()}, []time.Duration{s, 2 * s, 105 * time.Millisecond, s}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := client(t, serve(t, tc.steps...), func(c *Config) { c.Jitter, c.MaxTries = tc.jitter, tc.tries })

@@ -506,7 +506,7 @@ func FuzzForeign(f *testing.F) {
 	})
 }
 
-// BenchmarkHostileCode reads code that is made to be dear, of one size and of twice that: the time for
+// BenchmarkHostileCode reads code that is made to be expensive, of one size and of twice that: the time for
 // a byte is the same where reading is linear.
 func BenchmarkHostileCode(b *testing.B) {
 	shapes := []string{"run(", "a=", "exec('", `f"{`, "x=[", "'a'+", "join(", "cmd,", "(){", "$", "`", "{x:", "\\", "system(a);a=", "exec(exec(exec(exec(", "a0=a0;run(a0);", "from ", "from a.", "import ", "os.system('env env env -u 2>a')", "os.system('>&<$')", "for a in a:", "f=os.system;f(1);", "y=x.a;", "getattr(a,b)("}

@@ -275,7 +275,7 @@ func TestHonestPages(t *testing.T) {
 		"https://files.example/gaia/dr2/gaia_source/metadata.jsonl",
 		"https://data.example/surveys/gaia/edr3/dev.csv",
 		"https://files.example/gaia-dr3/metadata.csv",
-		"https://github.com/somebody/stars/blob/main/data/gaia/dr3/metadata.csv",
+		"https://github.com/someone/stars/blob/main/data/gaia/dr3/metadata.csv",
 		"https://mirror.example/astronomy/gaia/catalogue/metadata.csv.gz",
 	} {
 		if id, class := builtin().classify(u, false); class != ClassNone {
@@ -341,7 +341,7 @@ func TestParseDenylistRefuses(t *testing.T) {
 	}
 }
 
-// A megabyte of what is dear to read: with more than linear work this would not end.
+// A megabyte of what is expensive to read: with more than linear work this would not end.
 func TestLongInput(t *testing.T) {
 	long.NotRaced(t)
 	for _, piece := range []string{"gaia/", "cosmos/gaia/", "%2525252f", "../", "\u0301"} {

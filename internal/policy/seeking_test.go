@@ -50,7 +50,7 @@ func TestSeeks(t *testing.T) {
 		"gaia dataset metadata",
 		"gaia dataset solutions",
 		"amd gaia benchmark solutions",
-		"algaia benchmark answers", "gaian benchmark answers", // no word of its own
+		"algaia benchmark answers", "gaian benchmark answers", // part of another word
 		"GAIA benchmark paper authors", "General AI Assistants benchmark paper", "general AI assistants give the correct answer", "a general benchmark with answers",
 		"Gaia benchmark stars ground truth metallicity", "Gaia DR3 validation set ground truth", "gaia gold", "gaia gold catalogue benchmark", "ESA Gaia mission frequently asked questions answers",
 		"Gaia-X benchmark solutions", "gaia x federation answers",

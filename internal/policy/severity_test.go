@@ -2,7 +2,7 @@ package policy
 
 import "testing"
 
-// TestSeverity: every rule has a severity of its own choosing, and what is no rule
+// TestSeverity: every rule has a severity that is stated here, and what is no rule
 // of this version has the one in the middle.
 func TestSeverity(t *testing.T) {
 	want := map[string]string{AnswerSources: "critical", GraderSurfaces: "critical", Secrets: "critical", Commands: "high", Packages: "high", Budget: "low"}

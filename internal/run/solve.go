@@ -262,7 +262,7 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, ind
 		Tools: r.gate.Specs(), Now: r.cfg.Now, Window: r.cfg.Model.ContextWindow,
 		Limits: agent.Limits{Tokens: r.cfg.TaskTokens, Used: tokens, Wall: r.cfg.TaskWall}}
 	if share != nil {
-		solver.Limits.Purse = share
+		solver.Limits.Budget = share
 	}
 	answer, err := solver.Solve(ctx, question, session, rec)
 	if closing := session.Close(); closing != nil {
