@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/gaia-harness/gaia/internal/policy"
 )
 
 // hints say what a reading found that another form of the text may undo.
@@ -231,7 +233,7 @@ func (p *Prober) undoRuns(b []byte) ([]byte, bool) {
 	from := 0
 	for i := 0; i+shortestLine <= len(b); {
 		j := i + shortestLine - 1
-		for j >= i && encodedByte(b[j]) {
+		for j >= i && policy.InBase64(b[j]) {
 			j--
 		}
 		if j >= i {
@@ -261,7 +263,7 @@ func (p *Prober) undoRuns(b []byte) ([]byte, bool) {
 
 // encodedEnd returns where the characters of base64 end that begin at i.
 func encodedEnd(b []byte, i int) int {
-	for i < len(b) && encodedByte(b[i]) {
+	for i < len(b) && policy.InBase64(b[i]) {
 		i++
 	}
 	return i
@@ -334,26 +336,15 @@ func encodedText(run []byte) []byte {
 		}
 	}
 	var begin [shortestLine]byte
-	if n, err := decode64(begin[:], run[:shortestLine]); err != nil || !printable(begin[:n]) {
+	if n, err := policy.DecodeBase64(begin[:], run[:shortestLine]); err != nil || !printable(begin[:n]) {
 		return nil
 	}
 	text := make([]byte, base64.RawStdEncoding.DecodedLen(len(run)))
-	n, err := decode64(text, run)
+	n, err := policy.DecodeBase64(text, run)
 	if err != nil || !printable(text[:n]) {
 		return nil
 	}
 	return text[:n]
-}
-
-// decode64 decodes base64 of either alphabet.
-func decode64(dst, src []byte) (int, error) {
-	if len(src)%4 == 1 { // cut off
-		src = src[:len(src)-1]
-	}
-	if bytes.IndexByte(src, '-') >= 0 || bytes.IndexByte(src, '_') >= 0 {
-		return base64.RawURLEncoding.Decode(dst, src)
-	}
-	return base64.RawStdEncoding.Decode(dst, src)
 }
 
 // printable reports whether bytes are UTF-8 for people to read: of its
@@ -385,9 +376,4 @@ func isHex(b []byte) bool {
 		}
 	}
 	return true
-}
-
-// encodedByte reports whether a byte is one of base64, of either alphabet.
-func encodedByte(c byte) bool {
-	return asciiAlnum(c) || c == '+' || c == '/' || c == '-' || c == '_'
 }
