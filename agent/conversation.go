@@ -3,9 +3,9 @@ package agent
 import (
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -45,7 +45,7 @@ func (c *conversation) show(q Question) {
 	last, media, sent := len(c.messages)-1, q.Picture.MediaType, q.Picture.Data
 	c.messages[last].Image = &llm.Image{MediaType: media, Data: sent}
 	c.set(last, prompt.QuestionSource)
-	image := trajectory.Image{Bytes: int64(len(sent)), MediaType: media, Path: q.FileName, SHA256: sign.Digest(sent)}
+	image := trajectory.Image{Bytes: int64(len(sent)), MediaType: media, Path: q.FileName, SHA256: canonical.Digest(sent)}
 	c.notes[last].listed.Image = image
 	c.due.Picture(image)
 }
@@ -57,9 +57,9 @@ func (c *conversation) add(source string, m llm.Message) {
 
 // set notes what a message is now.
 func (c *conversation) set(i int, source string) {
-	m, b := c.messages[i], canonical(c.messages[i])
+	m, b := c.messages[i], canonicalJSON(c.messages[i])
 	c.bytes += len(b) - int(c.notes[i].listed.Bytes)
-	c.notes[i] = note{fresh: b, listed: trajectory.Message{Bytes: int64(len(b)), Role: m.Role, SHA256: sign.Digest(b), Source: source}}
+	c.notes[i] = note{fresh: b, listed: trajectory.Message{Bytes: int64(len(b)), Role: m.Role, SHA256: canonical.Digest(b), Source: source}}
 }
 
 // result adds what a tool gave. The message should be the one that the tool's
@@ -81,7 +81,7 @@ func (c *conversation) compile(rec *trajectory.Attempt) trajectory.ContextCompil
 	var heads []trajectory.MessageHead
 	c.due.Request(listed, func(i int, origin prompt.Origin) {
 		if origin != prompt.Expected && len(heads) < trajectory.MostMessageHeads {
-			heads = append(heads, trajectory.NewMessageHead(rec.Part(string(canonical(c.messages[i])), trajectory.OddHead)))
+			heads = append(heads, trajectory.NewMessageHead(rec.Part(string(canonicalJSON(c.messages[i])), trajectory.OddHead)))
 		}
 	})
 	var fresh strings.Builder
@@ -147,10 +147,10 @@ func (c *conversation) tokens(specBytes, bytesPerToken int) int64 {
 }
 
 // canonical returns the form of a message that is hashed.
-func canonical(m llm.Message) []byte {
+func canonicalJSON(m llm.Message) []byte {
 	out := trajectory.SentMessage{Content: m.Content, OpaqueSHA256: opaque(m.Opaque), Role: m.Role, ToolCallID: m.ToolCallID}
 	if m.Image != nil {
-		out.Image = trajectory.SentImage{MediaType: m.Image.MediaType, SHA256: sign.Digest(m.Image.Data)}
+		out.Image = trajectory.SentImage{MediaType: m.Image.MediaType, SHA256: canonical.Digest(m.Image.Data)}
 	}
 	for _, c := range m.ToolCalls {
 		out.ToolCalls = append(out.ToolCalls, trajectory.SentCall{Arguments: c.Arguments, ID: c.ID, Name: c.Name, OpaqueSHA256: opaque(c.Opaque)})
@@ -162,5 +162,5 @@ func opaque(b []byte) string {
 	if len(b) == 0 {
 		return ""
 	}
-	return sign.Digest(b)
+	return canonical.Digest(b)
 }

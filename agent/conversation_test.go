@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -30,7 +30,7 @@ func tell(seed uint64) *story {
 	s.journal = prompt.NewConversation(q.Text, q.FileName, nil)
 	if s.IntN(3) == 0 {
 		q.Picture = &llm.Image{MediaType: "image/png", Data: []byte{1, 2, 3}}
-		s.journal.Picture(trajectory.Image{Bytes: 3, MediaType: "image/png", Path: q.FileName, SHA256: sign.Digest(q.Picture.Data)})
+		s.journal.Picture(trajectory.Image{Bytes: 3, MediaType: "image/png", Path: q.FileName, SHA256: canonical.Digest(q.Picture.Data)})
 	}
 	s.talk = newConversation(q)
 	return s
@@ -48,14 +48,14 @@ func (s *story) reply(calls int) {
 		s.calls++
 		m.ToolCalls = append(m.ToolCalls, llm.ToolCall{ID: fmt.Sprint("call_", s.calls%5), Name: "web_fetch", Arguments: "{}"})
 	}
-	digest := sign.Digest(canonical(m))
+	digest := canonical.Digest(canonicalJSON(m))
 	s.talk.due.Reply(digest)
 	s.journal.Reply(digest)
 	s.talk.add("model", m)
 	var shown []func()
 	for _, c := range m.ToolCalls {
 		tool, text := []string{"web_fetch", "python"}[s.IntN(2)], s.text()
-		digest := sign.Digest(trajectory.SentMessage{Content: text, Role: "tool", ToolCallID: c.ID}.Canonical())
+		digest := canonical.Digest(trajectory.SentMessage{Content: text, Role: "tool", ToolCallID: c.ID}.Canonical())
 		s.talk.result("tool:"+c.ID, tool, tools.Result{CallID: c.ID, Text: text, SHA256: digest})
 		shown = append(shown, func() { s.journal.Result(c.ID, digest, tool, int64(len(text))) })
 	}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -277,7 +277,7 @@ func (r *recorder) recordable(calls []llm.ToolCall) {
 	for i := range calls {
 		c := &calls[i]
 		for n := i; r.rec.Redact.Label(c.ID) != c.ID || seen[c.ID]; n++ {
-			digest := sign.Digest(fmt.Append(nil, n, c.ID))
+			digest := canonical.Digest(fmt.Append(nil, n, c.ID))
 			c.ID = "call_" + digest[len(digest)-24:]
 		}
 		seen[c.ID] = true
@@ -304,7 +304,7 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 		u := t.Response.Usage
 		e.Tokens = trajectory.Tokens{Cached: u.Cached, In: u.In, Out: u.Out, Reasoning: u.Reasoning}
 		e.UsageReported = u.Reported
-		x := r.rec.Excerpt(string(canonical(t.Response.Message)), trajectory.OutputHead)
+		x := r.rec.Excerpt(string(canonicalJSON(t.Response.Message)), trajectory.OutputHead)
 		e.BodySHA256, e.Bytes, e.Head, e.OutputSHA256, e.Redactions, e.Truncated = x.BodySHA256, x.Bytes, x.Head, x.SHA256, x.Redactions, x.Truncated
 		if t.Err == nil {
 			r.talk.due.Reply(x.SHA256)

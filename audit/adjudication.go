@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit/probe"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -62,7 +63,7 @@ func NewRuling(run *ledger.Run, f Finding, d Decision, reason, created string) R
 
 // Seal returns the adjudication: a DSSE envelope.
 func (r Ruling) Seal(key sign.Key) ([]byte, error) {
-	payload, err := sign.Canonical(r)
+	payload, err := canonical.Encode(r)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func unsealAdjudication(envelope []byte, run *ledger.Run) (Adjudication, error) 
 		return refuse("%w", err)
 	}
 	var r Ruling
-	if err := sign.Decode(payload, &r); err != nil {
+	if err := canonical.Decode(payload, &r); err != nil {
 		return refuse("its payload is %w", err)
 	}
 	switch {
@@ -100,7 +101,7 @@ func unsealAdjudication(envelope []byte, run *ledger.Run) (Adjudication, error) 
 	if why := BadReason(r.Reason); why != "" {
 		return refuse("the reason %s", why)
 	}
-	return Adjudication{Ruling: r, SHA256: sign.Digest(envelope)}, nil
+	return Adjudication{Ruling: r, SHA256: canonical.Digest(envelope)}, nil
 }
 
 // BadReason says what is wrong with the form of a reason, "" if nothing is.
@@ -488,7 +489,7 @@ func NewCountersignature(a Adjudication, key sign.PublicKey, created string) Cou
 
 // Seal returns the countersignature as a DSSE envelope. key is the one of PublicKey.
 func (c Countersignature) Seal(key sign.Key) ([]byte, error) {
-	payload, err := sign.Canonical(c)
+	payload, err := canonical.Encode(c)
 	if err != nil {
 		return nil, err
 	}
@@ -520,7 +521,7 @@ func (a Adjudication) countersigned(envelope []byte, run *ledger.Run) (*Counters
 	var c Countersignature
 	var key sign.PublicKey
 	_, err := sign.UnsealBy(envelope, CountersignatureType, func(payload []byte) (sign.PublicKey, error) {
-		if err := sign.Decode(payload, &c); err != nil {
+		if err := canonical.Decode(payload, &c); err != nil {
 			return key, fmt.Errorf("its payload is %w", err)
 		}
 		var err error
@@ -547,7 +548,7 @@ func (a Adjudication) countersigned(envelope []byte, run *ledger.Run) (*Counters
 	if why := SameSigner(run, key); why != "" {
 		return nil, fmt.Errorf("counts for nobody: %s", why)
 	}
-	return &Countersigner{KeyID: key.ID(), PublicKey: c.PublicKey, SHA256: sign.Digest(envelope)}, nil
+	return &Countersigner{KeyID: key.ID(), PublicKey: c.PublicKey, SHA256: canonical.Digest(envelope)}, nil
 }
 
 // ClockSkew is how far two clocks may differ before their order counts.

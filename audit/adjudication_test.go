@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -150,8 +151,8 @@ func TestAdjudicated(t *testing.T) {
 		before.Totals.Raw.Correct != 1 || after.Totals.Raw.Correct != 0 || after.Totals.Worst.Correct != 0 || after.Totals.Closed != 1 || after.Totals.Critical != 0 {
 		t.Errorf("%+v, %+v, %+v, raw %+v", again.Closed, after.Totals, after.Attestation, *after.Totals.Raw)
 	}
-	if len(after.Adjudications) != 1 || after.Adjudications[0] != (audit.Adjudicated{Decision: audit.Void, Finding: f.ID, Reason: "a page held the record", SHA256: sign.Digest(envelope)}) ||
-		len(after.Inputs.Adjudications) != 1 || after.Inputs.Adjudications[0] != sign.Digest(envelope) {
+	if len(after.Adjudications) != 1 || after.Adjudications[0] != (audit.Adjudicated{Decision: audit.Void, Finding: f.ID, Reason: "a page held the record", SHA256: canonical.Digest(envelope)}) ||
+		len(after.Inputs.Adjudications) != 1 || after.Inputs.Adjudications[0] != canonical.Digest(envelope) {
 		t.Errorf("%+v", after.Adjudications)
 	}
 	if _, err := audit.DecodeReport(encoded(t, after)); err != nil {
@@ -205,7 +206,7 @@ func TestAdjudicationsAreADirectory(t *testing.T) {
 func FuzzAdjudication(f *testing.F) {
 	dir, o := leaks(f)
 	_, at, run := found(f, dir, o)
-	good, err := sign.Canonical(audit.NewRuling(run, at, audit.Void, "a page held the record", decidedAt))
+	good, err := canonical.Encode(audit.NewRuling(run, at, audit.Void, "a page held the record", decidedAt))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -228,7 +229,7 @@ func FuzzAdjudication(f *testing.F) {
 			return
 		}
 		r := all[0].Ruling
-		again, err := sign.Canonical(r)
+		again, err := canonical.Encode(r)
 		if err != nil || !bytes.Equal(again, payload) || r.RunID != run.Manifest.RunID || r.Head != run.End.Head || audit.BadReason(r.Reason) != "" || len(r.File()) != len("attestations/adjudication-0123456789abcdef.dsse.json") {
 			t.Fatalf("accepted %q (%v)", payload, err)
 		}
@@ -252,7 +253,7 @@ func FuzzAdjudications(f *testing.F) {
 		f.Fatal(err)
 	}
 	by := runs.OtherKey()
-	agreed, err := audit.NewCountersignature(audit.Adjudication{Ruling: audit.NewRuling(run, at, audit.Dismiss, "a page held the record", decidedAt), SHA256: sign.Digest(dismissed)}, by.Public(), decidedAt).Seal(by)
+	agreed, err := audit.NewCountersignature(audit.Adjudication{Ruling: audit.NewRuling(run, at, audit.Dismiss, "a page held the record", decidedAt), SHA256: canonical.Digest(dismissed)}, by.Public(), decidedAt).Seal(by)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -31,7 +31,7 @@ func TestBodies(t *testing.T) {
 	}
 	lay := func(document string) string {
 		attached := strings.Replace(task, "\n\n", "\nfile: notes.txt\n\n-- workspace notes.txt --\n"+document+"\n\n", 1)
-		return attached + "-- patch task_started --\n" + fmt.Sprintf(`{"workspace":[{"bytes":%d,"path":"notes.txt","sha256":%q}]}`, len(document), sign.Digest([]byte(document))) + answer
+		return attached + "-- patch task_started --\n" + fmt.Sprintf(`{"workspace":[{"bytes":%d,"path":"notes.txt","sha256":%q}]}`, len(document), canonical.Digest([]byte(document))) + answer
 	}
 	long := "http://almanac.example/" + strings.Repeat("all/", trajectory.ArgumentHead/4)
 	const unprobed = `{"probes":null}`
@@ -42,11 +42,11 @@ func TestBodies(t *testing.T) {
 	honestOriginal, honestKept := redacted(honest)
 	leakOriginal, leakKept := redacted(leaking)
 	withSecret := func(original, kept, shown string) string {
-		head, err := sign.Canonical(shown[:trajectory.ResultHead])
+		head, err := canonical.Encode(shown[:trajectory.ResultHead])
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fetched(original, `{"body_sha256":"`+sign.Digest([]byte(kept))+`","head":`+string(head)+`,"probes":null,"redactions":1,"truncated":true}`)
+		return fetched(original, `{"body_sha256":"`+canonical.Digest([]byte(kept))+`","head":`+string(head)+`,"probes":null,"redactions":1,"truncated":true}`)
 	}
 	reply := string(trajectory.SentMessage{Content: "The almanac says so.\nFINAL ANSWER: Brellin", Role: "assistant"}.Canonical())
 	args := `{"url":"http://almanac.example/all"}`
@@ -73,7 +73,7 @@ func TestBodies(t *testing.T) {
 		{"the body of a leak", fetched(leaking, unprobed), leaking, "", "AUD-1", audit.Fail, "AUD-1.uuid-with-answer", true},
 		{"a leak that the probes deny", fetched(leaking, `{"probes":{"answer_keys":0,"gold_hits":0,"gold_label_near":false,"gold_near":false,"own_uuid":false,"schema_keys":0,"uuid_gold_near":false}}`), leaking, "", "AUD-1", audit.Fail, "AUD-1.uuid-with-answer", true},
 		{"another body", fetched(leaking, unprobed), honest, "", "AUD-1", audit.Skip, "", false},
-		{"another body under the digest", fetched(leaking, unprobed), honest, sign.Digest([]byte(leaking)), "AUD-1", audit.Skip, "", false},
+		{"another body under the digest", fetched(leaking, unprobed), honest, canonical.Digest([]byte(leaking)), "AUD-1", audit.Skip, "", false},
 		{"the body of a call whose arguments are said to be cut", strings.Replace(fetched(honest, unprobed), "-- patch tool_executed", "-- patch tool_proposed --\n{\"args_truncated\":[\"url\"]}\n\n-- patch tool_executed", 1), honest, "", "AUD-1", audit.Pass, "", true},
 		{"the body of a call whose arguments were cut", strings.Replace(fetched(honest, unprobed), "-- call web_fetch {\"url\":\"http://almanac.example/all", "-- patch tool_proposed --\n{\"args\":{\"url\":\""+long[:trajectory.ArgumentHead]+"\"},\"args_truncated\":[\"url\"]}\n\n-- call web_fetch {\"url\":\""+long, 1), honest, "", "AUD-1", audit.Skip, "", true},
 		{"a file without a body", lay(leak), "", "", "AUD-3", audit.Skip, "", false},
@@ -99,7 +99,7 @@ func TestBodies(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := audit.Options{Gold: &audit.Gold{Answers: c.Gold(), Salt: c.Salt()}, Bodies: map[string][]byte{}}
-			if digest := sign.Digest([]byte(tt.body)); tt.body != "" && tt.key == "" {
+			if digest := canonical.Digest([]byte(tt.body)); tt.body != "" && tt.key == "" {
 				o.Bodies[digest] = []byte(tt.body)
 			} else if tt.key != "" {
 				o.Bodies[tt.key] = []byte(tt.body)
@@ -115,7 +115,7 @@ func TestBodies(t *testing.T) {
 			}
 			var want []string
 			if tt.matched {
-				want = []string{sign.Digest([]byte(tt.body))}
+				want = []string{canonical.Digest([]byte(tt.body))}
 			}
 			if !slices.Equal(r.Inputs.Bodies, want) {
 				t.Errorf("the inputs have the bodies %q, want %q", r.Inputs.Bodies, want)

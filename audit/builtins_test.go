@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
 )
 
@@ -15,7 +15,7 @@ func own(name string) planpkg.ToolPlan {
 	web := tools.NewWeb(tools.WebConfig{})
 	for _, tool := range []tools.Tool{tools.NewWebFetch(web), tools.NewWebSearch(web, tools.Engine{Name: tools.SearXNG, URL: "http://s.example/search"})} {
 		if s := tool.Spec(); s.Name == name {
-			return planpkg.ToolPlan{Name: s.Name, Description: s.Description, SchemaSHA256: sign.Digest(s.Parameters)}
+			return planpkg.ToolPlan{Name: s.Name, Description: s.Description, SchemaSHA256: canonical.Digest(s.Parameters)}
 		}
 	}
 	panic("there is no tool " + name)
@@ -31,14 +31,14 @@ func TestBuiltins(t *testing.T) {
 	var names []string
 	for _, tool := range all {
 		s := tool.Spec()
-		plan := planpkg.ToolPlan{Name: s.Name, Description: s.Description, SchemaSHA256: sign.Digest(s.Parameters)}
+		plan := planpkg.ToolPlan{Name: s.Name, Description: s.Description, SchemaSHA256: canonical.Digest(s.Parameters)}
 		if description, schema := said(plan); !ours(plan) {
 			t.Errorf("%s says %s and takes %s", s.Name, description, schema)
 		}
 		names = append(names, s.Name)
 		for what, other := range map[string]func(*planpkg.ToolPlan){
 			"description": func(p *planpkg.ToolPlan) { p.Description += " Brellin." },
-			"schema":      func(p *planpkg.ToolPlan) { p.SchemaSHA256 = sign.Digest([]byte("Brellin")) },
+			"schema":      func(p *planpkg.ToolPlan) { p.SchemaSHA256 = canonical.Digest([]byte("Brellin")) },
 			"server":      func(p *planpkg.ToolPlan) { p.Server = "mcp:a" },
 			"name":        func(p *planpkg.ToolPlan) { p.Name += "s" },
 		} {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 )
 
 // Check is one thing the audit looks for.
@@ -135,11 +135,11 @@ func (n *Notes) find(rule string, at place, got, want string) {
 // was decided about it.
 func (f Finding) digest() string {
 	f.ID, f.Closed = "", ""
-	b, err := sign.CanonicalLossy(f)
+	b, err := canonical.EncodeLossy(f)
 	if err != nil {
 		panic("audit: a finding of strings and counts has no canonical form: " + err.Error())
 	}
-	return sign.Digest(b)
+	return canonical.Digest(b)
 }
 
 // gap writes down what the check could not see.

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -15,7 +15,7 @@ import (
 // and returns what is to be announced of it.
 func (t *talk) replace(i int, m trajectory.SentMessage) trajectory.Condensed {
 	old, b := t.listed[i], m.Canonical()
-	t.listed[i].Bytes, t.listed[i].SHA256 = int64(len(b)), sign.Digest(b)
+	t.listed[i].Bytes, t.listed[i].SHA256 = int64(len(b)), canonical.Digest(b)
 	t.fresh.Write(append(b, '\n'))
 	return trajectory.Condensed{FromBytes: old.Bytes, FromSHA256: old.SHA256, Source: old.Source, ToBytes: t.listed[i].Bytes, ToSHA256: t.listed[i].SHA256}
 }
@@ -65,12 +65,12 @@ func TestCondensed(t *testing.T) {
 		{"under another id", func(k *talk) { announce(k, k.replace(3, stands("2", "web_fetch", size))) }, "tool:1 " + odd},
 		{"with a picture", func(k *talk) {
 			m := stands("1", "web_fetch", size)
-			m.Image = trajectory.SentImage{MediaType: "image/png", SHA256: sign.Digest(nil)}
+			m.Image = trajectory.SentImage{MediaType: "image/png", SHA256: canonical.Digest(nil)}
 			announce(k, k.replace(3, m))
 		}, "tool:1 " + odd},
 		{"with a picture in the list", func(k *talk) {
 			announce(k, k.replace(3, stands("1", "web_fetch", size)))
-			k.listed[3].Image = trajectory.Image{MediaType: "image/png", SHA256: sign.Digest(nil)}
+			k.listed[3].Image = trajectory.Image{MediaType: "image/png", SHA256: canonical.Digest(nil)}
 		}, "tool:1 " + odd},
 		{"announced of another message", func(k *talk) {
 			c := k.replace(3, stands("1", "web_fetch", size))
@@ -79,7 +79,7 @@ func TestCondensed(t *testing.T) {
 		}, "tool:1 " + odd},
 		{"announced as another text", func(k *talk) {
 			c := k.replace(3, stands("1", "web_fetch", size))
-			c.ToSHA256 = sign.Digest(nil)
+			c.ToSHA256 = canonical.Digest(nil)
 			announce(k, c)
 		}, "tool:1 " + odd},
 		{"announced with another size before", func(k *talk) {
@@ -165,10 +165,10 @@ func TestAskedAgain(t *testing.T) {
 			k.listed = k.listed[:3]
 		}, true},
 		{"after the model replied", func(k *talk) {
-			k.add(trajectory.ModelCallCompleted{OutputSHA256: sign.Digest([]byte("Hm.")), Bytes: 3})
+			k.add(trajectory.ModelCallCompleted{OutputSHA256: canonical.Digest([]byte("Hm.")), Bytes: 3})
 		}, func(k *talk) { announce(k, k.replace(3, stands("1", "web_fetch", 4))) }, true},
 		{"after the model said nothing", func(k *talk) {
-			k.add(trajectory.ModelCallCompleted{OutputSHA256: sign.Digest(nil), Error: &trajectory.CallError{Code: "empty_completion"}})
+			k.add(trajectory.ModelCallCompleted{OutputSHA256: canonical.Digest(nil), Error: &trajectory.CallError{Code: "empty_completion"}})
 			k.add(trajectory.ModelCallCompleted{Error: &trajectory.CallError{Code: trajectory.RefusedForLength}})
 		}, func(k *talk) { announce(k, k.replace(3, stands("1", "web_fetch", 4))) }, false},
 	}
@@ -196,7 +196,7 @@ func TestAskedAgain(t *testing.T) {
 // TestPictures: the one message that may carry a picture, and what it may be of.
 func TestPictures(t *testing.T) {
 	const name = "house.png"
-	file := trajectory.File{Bytes: 9, Path: name, Probes: &trajectory.Probes{}, SHA256: sign.Digest([]byte("PNG house"))}
+	file := trajectory.File{Bytes: 9, Path: name, Probes: &trajectory.Probes{}, SHA256: canonical.Digest([]byte("PNG house"))}
 	whole := trajectory.Image{Bytes: 9, MediaType: "image/png", Path: name, SHA256: file.SHA256}
 	changed := func(change func(*trajectory.Image)) trajectory.Image {
 		image := whole
@@ -212,18 +212,18 @@ func TestPictures(t *testing.T) {
 		scaled bool
 	}{
 		{"the file", whole, true, nil, false, false},
-		{"made smaller", changed(func(i *trajectory.Image) { i.SHA256, i.Bytes = sign.Digest([]byte("PNG")), 3 }), true, nil, false, true},
+		{"made smaller", changed(func(i *trajectory.Image) { i.SHA256, i.Bytes = canonical.Digest([]byte("PNG")), 3 }), true, nil, false, true},
 		{"none", trajectory.Image{}, true, nil, false, false},
 		{"not planned", whole, false, nil, true, false},
-		{"made smaller and not planned", changed(func(i *trajectory.Image) { i.SHA256, i.Bytes = sign.Digest([]byte("PNG")), 3 }), false, nil, true, false},
+		{"made smaller and not planned", changed(func(i *trajectory.Image) { i.SHA256, i.Bytes = canonical.Digest([]byte("PNG")), 3 }), false, nil, true, false},
 		{"of another name", changed(func(i *trajectory.Image) { i.Path = "answers.png" }), true, nil, true, false},
 		{"the file in another size", changed(func(i *trajectory.Image) { i.Bytes = 3 }), true, nil, true, false},
 		{"no picture", changed(func(i *trajectory.Image) { i.MediaType = "text/plain" }), true, nil, true, false},
-		{"listed and not sent", whole, true, func(k *talk) { k.listed[1].SHA256 = sign.Digest(question(name, trajectory.Image{}).Canonical()) }, true, false},
+		{"listed and not sent", whole, true, func(k *talk) { k.listed[1].SHA256 = canonical.Digest(question(name, trajectory.Image{}).Canonical()) }, true, false},
 		{"another one sent", whole, true, func(k *talk) {
-			k.listed[1].SHA256 = sign.Digest(question(name, changed(func(i *trajectory.Image) { i.SHA256 = sign.Digest(nil) })).Canonical())
+			k.listed[1].SHA256 = canonical.Digest(question(name, changed(func(i *trajectory.Image) { i.SHA256 = canonical.Digest(nil) })).Canonical())
 		}, true, false},
-		{"another question", whole, true, func(k *talk) { k.listed[1].SHA256 = sign.Digest(question("", whole).Canonical()) }, true, false},
+		{"another question", whole, true, func(k *talk) { k.listed[1].SHA256 = canonical.Digest(question("", whole).Canonical()) }, true, false},
 		{"listed with the system message", trajectory.Image{}, true, func(k *talk) { k.listed[0].Image = whole }, true, false},
 		{"sent and not listed", whole, true, func(k *talk) { k.listed[1].Image = trajectory.Image{} }, true, false},
 	}
@@ -258,7 +258,7 @@ func question(file string, i trajectory.Image) trajectory.SentMessage {
 // TestUnread: what a provider wants back as it was counts in the digest of the
 // model's own messages, and has no place in others.
 func TestUnread(t *testing.T) {
-	digest := sign.Digest([]byte("reasoning"))
+	digest := canonical.Digest([]byte("reasoning"))
 	c := trajectory.SentCall{Arguments: "{}", ID: "1", Name: "web_fetch", OpaqueSHA256: digest}
 	reply := trajectory.SentMessage{Role: "assistant", OpaqueSHA256: digest, ToolCalls: []trajectory.SentCall{c}}
 	tests := []struct {
@@ -271,12 +271,12 @@ func TestUnread(t *testing.T) {
 		{"left out", trajectory.SentMessage{}, func(k *talk) {
 			m := reply
 			m.OpaqueSHA256 = ""
-			k.listed[2].SHA256 = sign.Digest(m.Canonical())
+			k.listed[2].SHA256 = canonical.Digest(m.Canonical())
 		}, "source model is not"},
 		{"another one", trajectory.SentMessage{}, func(k *talk) {
 			m := reply
-			m.OpaqueSHA256 = sign.Digest(nil)
-			k.listed[2].SHA256 = sign.Digest(m.Canonical())
+			m.OpaqueSHA256 = canonical.Digest(nil)
+			k.listed[2].SHA256 = canonical.Digest(m.Canonical())
 		}, "source model is not"},
 		{"in a result", trajectory.SentMessage{OpaqueSHA256: digest}, nil, "source tool:1 is not"},
 		{"a picture in a result", trajectory.SentMessage{Image: trajectory.SentImage{MediaType: "image/png", SHA256: digest}}, nil, "source tool:1 is not"},
@@ -285,12 +285,12 @@ func TestUnread(t *testing.T) {
 	for _, tt := range tests {
 		k := newTalk()
 		k.ask(reply, nil)
-		k.add(trajectory.ToolProposed{Args: map[string]string{}, ArgsSHA256: sign.Digest([]byte("{}")), CallID: "1", Name: "web_fetch"})
+		k.add(trajectory.ToolProposed{Args: map[string]string{}, ArgsSHA256: canonical.Digest([]byte("{}")), CallID: "1", Name: "web_fetch"})
 		k.add(trajectory.PolicyDecision{CallID: "1", Decision: "allow"})
 		tt.result.Role, tt.result.ToolCallID = "tool", "1"
 		shown := k.say("tool:1", tt.result)
 		k.add(trajectory.ToolExecuted{Bytes: int64(len(tt.result.Content)), CallID: "1", Head: tt.result.Content, Name: "web_fetch",
-			OutputSHA256: sign.Digest([]byte(tt.result.Content)), Probes: &trajectory.Probes{}, ShownSHA256: shown})
+			OutputSHA256: canonical.Digest([]byte(tt.result.Content)), Probes: &trajectory.Probes{}, ShownSHA256: shown})
 		if tt.change != nil {
 			tt.change(k)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
@@ -40,13 +41,13 @@ func TestPending(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := audit.NewCountersignature(audit.Adjudication{Ruling: ruling, SHA256: sign.Digest(envelope)}, key.Public(), decidedAt).Seal(key)
+	second, err := audit.NewCountersignature(audit.Adjudication{Ruling: ruling, SHA256: canonical.Digest(envelope)}, key.Public(), decidedAt).Seal(key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	write(ruling.CountersignatureFile(), second)
 	signed, open, _ := found(t, dir, o)
-	want := audit.Countersigner{KeyID: key.Public().ID(), PublicKey: key.Public().Line(), SHA256: sign.Digest(second)}
+	want := audit.Countersigner{KeyID: key.Public().ID(), PublicKey: key.Public().Line(), SHA256: canonical.Digest(second)}
 	if d := signed.Adjudications[0]; d.Pending != audit.PendingTrust || d.Countersigned == nil || *d.Countersigned != want || open.Closed != "" ||
 		signed.Attestation.Clean || !signed.Attestation.CountersignedClean || signed.Totals != withRates(before.Totals, signed.Totals) {
 		t.Errorf("%+v, %+v, %+v", d, signed.Attestation, signed.Totals)

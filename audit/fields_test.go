@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -96,7 +97,7 @@ func newFieldWalk(t *testing.T) *fieldWalk {
 		t.Fatal(err)
 	}
 	journal := bytes.NewReader(w.files[trajectory.JournalFile])
-	if _, _, err := trajectory.ReadJournal(journal, m.RunID, sign.Digest(w.files[planpkg.ManifestFile]), func(e trajectory.Event, _ []byte) error {
+	if _, _, err := trajectory.ReadJournal(journal, m.RunID, canonical.Digest(w.files[planpkg.ManifestFile]), func(e trajectory.Event, _ []byte) error {
 		w.types[string(e.Payload.Type())] = reflect.TypeOf(e.Payload)
 		return nil
 	}); err != nil {
@@ -221,7 +222,7 @@ func (w *fieldWalk) manifest(t *testing.T) {
 // replanned returns a run under another plan, to which its journal says to
 // belong.
 func replanned(files map[string][]byte, plan map[string]any) (map[string][]byte, error) {
-	encoded, err := sign.Canonical(plan)
+	encoded, err := canonical.Encode(plan)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +236,7 @@ func replanned(files map[string][]byte, plan map[string]any) (map[string][]byte,
 	if err != nil {
 		return nil, err
 	}
-	all[0].Payload()["manifest_sha256"] = sign.Digest(encoded)
+	all[0].Payload()["manifest_sha256"] = canonical.Digest(encoded)
 	return forgedLines(files, all)
 }
 

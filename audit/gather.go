@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"iter"
 	"maps"
@@ -15,7 +16,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -305,7 +305,7 @@ func (t *following) reply(seq int64, p trajectory.ModelCallCompleted) ModelFact 
 	f.Calls = len(m.ToolCalls)
 	t.turn.asked, t.turn.texts = map[asked]int{}, map[asked]string{}
 	for _, c := range m.ToolCalls {
-		key := asked{c.ID, c.Name, sign.Digest([]byte(c.Arguments))}
+		key := asked{c.ID, c.Name, canonical.Digest([]byte(c.Arguments))}
 		t.turn.asked[key]++
 		t.turn.texts[key] = c.Arguments
 	}
@@ -462,7 +462,7 @@ func (t *following) decide(a *AttemptEvidence, ev trajectory.Event, p trajectory
 	if p.Shown != "" {
 		c.Told = t.tells(p.Shown, c)
 		message := trajectory.SentMessage{Content: p.Shown, Role: "tool", ToolCallID: p.CallID}
-		t.talk.Result(p.CallID, sign.Digest(message.Canonical()), c.Name, int64(len(p.Shown)))
+		t.talk.Result(p.CallID, canonical.Digest(message.Canonical()), c.Name, int64(len(p.Shown)))
 	}
 }
 
@@ -473,7 +473,7 @@ func (t *following) tells(shown string, c *CallFact) bool {
 	if t.plan.refusals[shown] || t.tooLittleLeft(shown) || shown == c.refusal {
 		return false
 	}
-	if text, schema, quoted := strings.Cut(shown, "; its parameters are "); quoted && t.plan.schemas[sign.Digest([]byte(schema))] {
+	if text, schema, quoted := strings.Cut(shown, "; its parameters are "); quoted && t.plan.schemas[canonical.Digest([]byte(schema))] {
 		shown = text
 	}
 	own := t.prober.Probe(c.text+t.plan.words, "", nil)

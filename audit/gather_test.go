@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"strings"
 	"testing"
@@ -9,7 +10,6 @@ import (
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -42,7 +42,7 @@ func newTalk() *talk {
 		m.Tools = append(m.Tools, own(name))
 	}
 	m.Policy = policy.Policy{Mode: policy.Autonomous, Allow: []string{policy.EveryTool}}
-	m.ConstitutionSHA256 = sign.Digest(policy.Constitution(m.Policy))
+	m.ConstitutionSHA256 = canonical.Digest(policy.Constitution(m.Policy))
 	t := &talk{g: newGatherer(m, map[string]string{ownID: lighthouse.Gold})}
 	t.add(trajectory.TaskStarted{Question: lighthouse.Question})
 	t.say(prompt.SystemID, trajectory.SentMessage{Role: "system", Content: prompt.System()})
@@ -60,9 +60,9 @@ func (t *talk) add(p trajectory.Payload) {
 // say puts a message into the conversation and returns its digest.
 func (t *talk) say(source string, m trajectory.SentMessage) string {
 	b := m.Canonical()
-	t.listed = append(t.listed, trajectory.Message{Bytes: int64(len(b)), Role: m.Role, SHA256: sign.Digest(b), Source: source})
+	t.listed = append(t.listed, trajectory.Message{Bytes: int64(len(b)), Role: m.Role, SHA256: canonical.Digest(b), Source: source})
 	t.fresh.Write(append(b, '\n'))
-	return sign.Digest(b)
+	return canonical.Digest(b)
 }
 
 // ask opens a turn with a request, of which change is the last word, and a reply.
@@ -88,7 +88,7 @@ func (t *talk) call(c trajectory.SentCall, document string, change func(*traject
 	if err != nil {
 		panic(err) // a case of this test
 	}
-	t.add(trajectory.ToolProposed{Args: args, ArgsSHA256: sign.Digest([]byte(c.Arguments)), CallID: c.ID, Name: c.Name})
+	t.add(trajectory.ToolProposed{Args: args, ArgsSHA256: canonical.Digest([]byte(c.Arguments)), CallID: c.ID, Name: c.Name})
 	t.add(trajectory.PolicyDecision{CallID: c.ID, Decision: "allow"})
 	x := trajectory.Redactor{}.Excerpt(document, trajectory.ResultHead)
 	shown := t.say("tool:"+c.ID, trajectory.SentMessage{Role: "tool", Content: document, ToolCallID: c.ID})
@@ -151,19 +151,19 @@ func TestRequests(t *testing.T) {
 		{"another digest", nil, func(p *trajectory.ContextCompiled) { p.ContentSHA256 = p.Messages[0].SHA256 }, "", "not the messages that it lists"},
 		{"a message that is listed and not there", nil, func(p *trajectory.ContextCompiled) {
 			p.Head = strings.Repeat(string(model.Canonical())+"\n", 2)
-			p.Bytes, p.ContentSHA256, p.Messages[3].Bytes = int64(len(p.Head)), sign.Digest([]byte(p.Head)), p.Messages[2].Bytes
+			p.Bytes, p.ContentSHA256, p.Messages[3].Bytes = int64(len(p.Head)), canonical.Digest([]byte(p.Head)), p.Messages[2].Bytes
 		}, "", "not the messages that it lists"},
 		{"a head longer than heads are", nil, func(p *trajectory.ContextCompiled) { p.Head += strings.Repeat("x", trajectory.PromptHead) }, "a longer head than there can be", "not the messages that it lists"},
 		{"a reply left out", nil, func(p *trajectory.ContextCompiled) {
 			p.Messages = append(p.Messages[:2], p.Messages[3])
 			p.Head = p.Head[strings.Index(p.Head, "\n")+1:]
-			p.Bytes, p.ContentSHA256 = int64(len(p.Head)), sign.Digest([]byte(p.Head))
+			p.Bytes, p.ContentSHA256 = int64(len(p.Head)), canonical.Digest([]byte(p.Head))
 		}, "", "leaves out a reply or a result"},
 		{"a second reminder", nil, func(p *trajectory.ContextCompiled) {
 			p.Messages = append(p.Messages, p.Messages[3])
 			p.Bytes += p.Messages[3].Bytes + 1
 			p.Head += string(trajectory.SentMessage{Role: "user", Content: prompt.Reminder()}.Canonical()) + "\n"
-			p.ContentSHA256 = sign.Digest([]byte(p.Head))
+			p.ContentSHA256 = canonical.Digest([]byte(p.Head))
 		}, "", "a message of source reminder.v1"},
 		{"no messages", func(p *trajectory.ContextCompiled) { p.Messages = nil }, nil, "no system message or no question", ""},
 	}
@@ -232,7 +232,7 @@ func TestOneIDTwice(t *testing.T) {
 	c := trajectory.SentCall{Arguments: "{}", ID: "1", Name: "web_fetch"}
 	k.ask(trajectory.SentMessage{Role: "assistant", ToolCalls: []trajectory.SentCall{c, c, c}}, nil)
 	for range 3 {
-		k.add(trajectory.ToolProposed{ArgsSHA256: sign.Digest([]byte("{}")), CallID: "1", Name: "web_fetch"})
+		k.add(trajectory.ToolProposed{ArgsSHA256: canonical.Digest([]byte("{}")), CallID: "1", Name: "web_fetch"})
 	}
 	for _, d := range []string{"allow", "deny", "allow"} {
 		k.add(trajectory.PolicyDecision{CallID: "1", Decision: d})

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit/probe"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 )
@@ -27,7 +27,7 @@ type head struct {
 // whole reports whether the head is the body. Then nothing was taken out of it,
 // whatever is said of that.
 func (h head) whole() bool {
-	return !h.overlong() && int64(len(h.text)) == h.bytes && sign.Digest([]byte(h.text)) == h.sha256
+	return !h.overlong() && int64(len(h.text)) == h.bytes && canonical.Digest([]byte(h.text)) == h.sha256
 }
 
 func (h head) overlong() bool { return len(h.text) > h.limit }
@@ -64,7 +64,7 @@ type HeadFact struct {
 // is no text, or holds secrets, is shown in other words than its own: where a
 // secret stood in what is shown to its end, there is a mark.
 func (h head) contradicts(truncated bool) bool {
-	same := int64(len(h.text)) == h.bytes && sign.Digest([]byte(h.text)) == h.sha256
+	same := int64(len(h.text)) == h.bytes && canonical.Digest([]byte(h.text)) == h.sha256
 	switch {
 	case h.redactions > 0 && truncated:
 		return !h.full()
@@ -166,7 +166,7 @@ func (b bodies) text(sha256 string) (string, bool) {
 		return "", false
 	}
 	b.named[sha256] = true
-	if body == nil || sign.Digest(body) != sha256 {
+	if body == nil || canonical.Digest(body) != sha256 {
 		return "", false
 	}
 	b.used[sha256] = true

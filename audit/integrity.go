@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"math/big"
 	"regexp"
@@ -12,7 +13,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/calc"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -81,7 +81,7 @@ func holdToPlan(e *Evidence, n *Notes) {
 	if m := e.Manifest; len(e.Preflight) == 0 && !m.Rehearsal && !m.NoPreflight && m.Cassette != plan.CassetteReplay {
 		n.find("preflight-missing", place{given: true}, "no model was asked anything before the tasks", "the requests that the plan does not leave out")
 	}
-	known := e.Manifest.ConstitutionSHA256 == sign.Digest(policy.Constitution(e.Manifest.Policy)) // the plan's rules are this version's
+	known := e.Manifest.ConstitutionSHA256 == canonical.Digest(policy.Constitution(e.Manifest.Policy)) // the plan's rules are this version's
 	if !known {
 		n.gap("the rules of the plan are not those of this version: calls that they allowed cannot be held against these")
 	}
@@ -457,7 +457,7 @@ func said(t plan.ToolPlan) (description, schema string) {
 			text = before + " It is Python " + after
 		}
 	}
-	return sign.Digest([]byte(text)), t.SchemaSHA256
+	return canonical.Digest([]byte(text)), t.SchemaSHA256
 }
 
 // ours reports whether a tool of a plan is one of this version's, which says of

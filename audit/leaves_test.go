@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -188,7 +188,7 @@ func plausible(is reflect.Type, name string) any {
 		return true
 	case reflect.String:
 		if strings.HasSuffix(name, "sha256") {
-			return sign.Digest([]byte(name))
+			return canonical.Digest([]byte(name))
 		}
 		return "something"
 	}

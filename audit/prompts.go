@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 )
@@ -96,7 +96,7 @@ func shownMessages(text string, heads []trajectory.MessageHead) (lines map[strin
 	n := 0
 	for line := range strings.Lines(text) {
 		if line, whole := strings.CutSuffix(line, "\n"); whole {
-			lines[sign.Digest([]byte(line))] = &shownLine{text: line}
+			lines[canonical.Digest([]byte(line))] = &shownLine{text: line}
 		} else {
 			cut = cutLine{shownLine{text: line, cut: true}, n}
 		}

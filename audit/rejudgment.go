@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -83,11 +84,11 @@ func (r Rejudgment) totals() ledger.JudgeSummary {
 // judge said: one for each model, place, prompt and null battery.
 func RejudgmentFile(plan plan.JudgePlan) string {
 	plan.Cache = false // which is not of the judge
-	id, err := sign.Canonical(plan)
+	id, err := canonical.Encode(plan)
 	if err != nil {
 		id = nil // a name that is no UTF-8, which cannot be sealed
 	}
-	return path.Join(AttestationsDir, rejudgmentPrefix+sign.Digest(id)[len("sha256:"):][:16]+attestationSuffix)
+	return path.Join(AttestationsDir, rejudgmentPrefix+canonical.Digest(id)[len("sha256:"):][:16]+attestationSuffix)
 }
 
 const rejudgmentPrefix = "judgment-"
@@ -122,7 +123,7 @@ func Rejudged(run *ledger.Run) (tasks []*ledger.Task, attempts []*ledger.Attempt
 
 // Seal returns the envelope.
 func (r Rejudgment) Seal(key sign.Key) ([]byte, error) {
-	payload, err := sign.Canonical(r)
+	payload, err := canonical.Encode(r)
 	if err != nil {
 		return nil, err
 	}
@@ -161,13 +162,13 @@ func unsealRejudgment(envelope []byte, run *ledger.Run) (SealedRejudgment, error
 		return SealedRejudgment{}, err
 	}
 	var r Rejudgment
-	if err := sign.Decode(payload, &r); err != nil {
+	if err := canonical.Decode(payload, &r); err != nil {
 		return SealedRejudgment{}, fmt.Errorf("its payload is %w", err)
 	}
 	if why := r.strange(run); why != "" {
 		return SealedRejudgment{}, errors.New(why)
 	}
-	return SealedRejudgment{Rejudgment: r, SHA256: sign.Digest(envelope)}, nil
+	return SealedRejudgment{Rejudgment: r, SHA256: canonical.Digest(envelope)}, nil
 }
 
 // strange says what about a later judgment does not fit the run or itself, "" if
@@ -210,8 +211,8 @@ func (r Rejudgment) strange(run *ledger.Run) string {
 			return fmt.Sprintf("has a verdict on task %q that %s", v.TaskID, why)
 		}
 	}
-	said, err := sign.Canonical(r.Totals)
-	given, failed := sign.Canonical(r.totals())
+	said, err := canonical.Encode(r.Totals)
+	given, failed := canonical.Encode(r.totals())
 	if err != nil || failed != nil || !bytes.Equal(said, given) {
 		return "has totals that its verdicts do not give"
 	}

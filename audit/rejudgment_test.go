@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -64,7 +65,7 @@ func rejudged(t *testing.T) (dir string, run *ledger.Run, r audit.Rejudgment) {
 	if len(attempts) != 2 {
 		t.Fatalf("%d answers are for a judge", len(attempts))
 	}
-	digest := sign.Digest([]byte("x"))
+	digest := canonical.Digest([]byte("x"))
 	plan := plan.JudgePlan{Battery: judge.BatteryDigest(), Cache: true, Endpoint: digest, Model: "another-judge", Origin: "https://judge.example", Prompt: "judge.v1", PromptSHA256: digest}
 	n := len(judge.Battery())
 	b := trajectory.JudgeBattery{CostMicroUSD: new(int64(260)), LatencyMs: 9, Model: plan.Model, Prompt: plan.Prompt, Put: n, SHA256: plan.Battery,
@@ -104,7 +105,7 @@ func TestRejudgmentFields(t *testing.T) {
 	dir, run, r := rejudged(t)
 	name := audit.RejudgmentFile(r.Judge)
 	seal := func(v any) []byte {
-		payload, err := sign.Canonical(v)
+		payload, err := canonical.Encode(v)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +121,7 @@ func TestRejudgmentFields(t *testing.T) {
 	if s := r.Score(run); s == nil || s.Correct != 2 || s.Planned != 4 {
 		t.Errorf("the score by this judge is %+v", s)
 	}
-	payload, err := sign.Canonical(r)
+	payload, err := canonical.Encode(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,15 +215,15 @@ func TestRejudgmentForged(t *testing.T) {
 		{"asked too often", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts[0].Judgment.Tries = 9 }, "too often"},
 		{"free text", runs.Key(), func(r *audit.Rejudgment) { r.Verdicts[0].Judgment.RequestID = "a\x1b[2J" }, "not one line of text"},
 		{"other totals", runs.Key(), func(r *audit.Rejudgment) { r.Totals.Judged = 2 }, "has totals"},
-		{"about another journal", runs.Key(), func(r *audit.Rejudgment) { r.Head = sign.Digest(nil) }, "is about a journal"},
+		{"about another journal", runs.Key(), func(r *audit.Rejudgment) { r.Head = canonical.Digest(nil) }, "is about a journal"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			payload, err := sign.Canonical(honest)
+			payload, err := canonical.Encode(honest)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var r audit.Rejudgment
-			if err := sign.Decode(payload, &r); err != nil {
+			if err := canonical.Decode(payload, &r); err != nil {
 				t.Fatal(err)
 			}
 			before := r.Totals

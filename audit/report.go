@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -162,7 +162,7 @@ type JudgeTotals struct {
 }
 
 // Encode returns audit-report.json.
-func (r Report) Encode() ([]byte, error) { return sign.Canonical(r) }
+func (r Report) Encode() ([]byte, error) { return canonical.Encode(r) }
 
 // ReportFile is the name of a report in a package.
 const ReportFile = "audit-report.json"
@@ -181,7 +181,7 @@ func DecodeReport(data []byte) (Report, error) {
 		return Report{}, trajectory.Faultf(ReportFile, format, args...)
 	}
 	var r Report
-	if err := sign.Decode(data, &r); err != nil {
+	if err := canonical.Decode(data, &r); err != nil {
 		return refuse("%v", err)
 	}
 	if r.Schema != Schema {

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -93,11 +93,11 @@ func TestDecodeReportRefusesFindings(t *testing.T) {
 			f := &r.Checks[at].Findings[0]
 			tt.change(f)
 			f.ID = ""
-			form, err := sign.Canonical(*f)
+			form, err := canonical.Encode(*f)
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.ID = sign.Digest(form)
+			f.ID = canonical.Digest(form)
 			_, err = audit.DecodeReport(encoded(t, r))
 			var fault *trajectory.Fault
 			if want := `a finding of check "AUD-2" has ` + tt.want; !errors.As(err, &fault) || fault.Reason != want {

@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"io"
 	"slices"
@@ -13,7 +14,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -398,7 +398,7 @@ func ParseUsageExport(data []byte) (*UsageExport, error) {
 	if len(p.requests) == 0 {
 		return nil, errors.New("the usage export has no entry")
 	}
-	return &UsageExport{Requests: p.requests, SHA256: sign.Digest(data)}, nil
+	return &UsageExport{Requests: p.requests, SHA256: canonical.Digest(data)}, nil
 }
 
 // exportNames are the names that providers have for what an entry says, the

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 )
 
 // TestParseUsageExport: the forms of an export, and what is read of them.
@@ -37,7 +37,7 @@ func TestParseUsageExport(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
-		if fmt.Sprint(got.Requests) != fmt.Sprint(tt.want) || got.SHA256 != sign.Digest([]byte(tt.text)) {
+		if fmt.Sprint(got.Requests) != fmt.Sprint(tt.want) || got.SHA256 != canonical.Digest([]byte(tt.text)) {
 			t.Errorf("%s: %v, want %v", tt.name, got.Requests, tt.want)
 		}
 	}

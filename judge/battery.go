@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 )
 
 // Null is a candidate that does not answer its question. A judge that accepts it can be
@@ -73,11 +73,11 @@ func Battery() []Null {
 // BatteryDigest returns "sha256:…" over the canonical JSON of [Battery]: what a
 // plan and a remembered outcome name it by.
 func BatteryDigest() string {
-	b, err := sign.Canonical(Battery())
+	b, err := canonical.Encode(Battery())
 	if err != nil {
 		panic(err) // constants that are not UTF-8: TestBattery has them all
 	}
-	return sign.Digest(b)
+	return canonical.Digest(b)
 }
 
 // BatteryResult is the outcome of the null battery. Paid, Refused and Unreadable are names of

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
 )
@@ -148,8 +149,8 @@ var attacks = []struct {
 	{"entry of another gold copied in", misplaced, func(s scene) { s.copyFrom(withField(s.asked, 2, "a heron")) }},
 	{"entry of another model copied in", misplaced, func(s scene) { s.copyFrom(withField(s.asked, 3, "umpire-0")) }},
 	{"entry of another endpoint copied in", misplaced, func(s scene) { s.copyFrom(withField(s.asked, 4, "https://lenient.example")) }},
-	{"entry of another prompt copied in", misplaced, func(s scene) { s.copyFrom(withField(s.asked, 5, sign.Digest(nil))) }},
-	{"entry of another battery copied in", misplaced, func(s scene) { s.copyFrom(withField(s.asked, 6, sign.Digest(nil))) }},
+	{"entry of another prompt copied in", misplaced, func(s scene) { s.copyFrom(withField(s.asked, 5, canonical.Digest(nil))) }},
+	{"entry of another battery copied in", misplaced, func(s scene) { s.copyFrom(withField(s.asked, 6, canonical.Digest(nil))) }},
 	{"entry of before batteries copied in", misplaced, func(s scene) { s.copyFrom(withField(s.asked, 6, "")) }},
 	{"another task's entry with this one's context", forged, func(s scene) {
 		s.copyFrom(s.other)

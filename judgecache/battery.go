@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 )
 
 // BatteryContext is everything the outcome of a null battery depends on. Battery is the
@@ -22,11 +22,11 @@ type BatteryContext struct {
 // digest of no Context, whose object has other members. It fails where a field
 // is not UTF-8.
 func (t BatteryContext) Digest() (string, error) {
-	b, err := sign.Canonical(t)
+	b, err := canonical.Encode(t)
 	if err != nil {
 		return "", errors.New("a judge's null battery is not named in UTF-8")
 	}
-	return sign.Digest(b), nil
+	return canonical.Digest(b), nil
 }
 
 // GetBattery looks up whether a judge withstood a battery. found and bad are those

@@ -9,12 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
 )
 
 func battery() judgecache.BatteryContext {
-	return judgecache.BatteryContext{Battery: sign.Digest([]byte("battery")), Model: "umpire-1", Origin: "https://judge.example", PromptDigest: sign.Digest([]byte("judge.v1"))}
+	return judgecache.BatteryContext{Battery: canonical.Digest([]byte("battery")), Model: "umpire-1", Origin: "https://judge.example", PromptDigest: canonical.Digest([]byte("judge.v1"))}
 }
 
 func batteryPath(t testing.TB, dir string, which judgecache.BatteryContext) string {
@@ -149,7 +150,7 @@ func TestAnotherBatteryMisses(t *testing.T) {
 // remembered battery useless.
 func TestBatteryDigest(t *testing.T) {
 	got, err := judgecache.BatteryContext{Battery: "b", Model: "m", Origin: "o", PromptDigest: "p"}.Digest()
-	if want := sign.Digest([]byte(`{"battery_sha256":"b","model":"m","origin":"o","prompt_digest":"p"}`)); got != want || err != nil {
+	if want := canonical.Digest([]byte(`{"battery_sha256":"b","model":"m","origin":"o","prompt_digest":"p"}`)); got != want || err != nil {
 		t.Errorf("Digest = %s, %v; not %s", got, err, want)
 	}
 }
@@ -207,7 +208,7 @@ func TestKindsApart(t *testing.T) {
 			m := asTried()
 			forgeAs(t, own, batteryType, m)
 			delete(m, "signature")
-			return canonical(t, m)
+			return writeCanonical(t, m)
 		}, unsigned},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -243,9 +244,9 @@ func TestKindsApart(t *testing.T) {
 	}
 }
 
-func canonical(t testing.TB, v any) []byte {
+func writeCanonical(t testing.TB, v any) []byte {
 	t.Helper()
-	data, err := sign.Canonical(v)
+	data, err := canonical.Encode(v)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,6 +62,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
@@ -82,11 +83,11 @@ type Context struct {
 // Digest returns "sha256:…" over the canonical object of all fields. It fails
 // where a field is not UTF-8: such a verdict cannot be kept.
 func (c Context) Digest() (string, error) {
-	b, err := sign.Canonical(c)
+	b, err := canonical.Encode(c)
 	if err != nil {
 		return "", errors.New("a judgment's context is not UTF-8") // the encoder's error may quote the gold answer
 	}
-	return sign.Digest(b), nil
+	return canonical.Digest(b), nil
 }
 
 // Cache is a directory of judgments. It is safe for concurrent use.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
 )
@@ -65,7 +66,7 @@ func path(t testing.TB, dir string, ctx judgecache.Context) string {
 func question(n int) judgecache.Context {
 	return judgecache.Context{
 		TaskID: fmt.Sprintf("fab1e000-0000-4000-8000-%012d", n), Answer: "a heron", Expected: "the grey heron",
-		Model: "umpire-1", Origin: "https://judge.example", PromptDigest: sign.Digest([]byte("judge.v1")), Battery: sign.Digest([]byte("battery")),
+		Model: "umpire-1", Origin: "https://judge.example", PromptDigest: canonical.Digest([]byte("judge.v1")), Battery: canonical.Digest([]byte("battery")),
 	}
 }
 
@@ -150,11 +151,11 @@ func TestPutThenGet(t *testing.T) {
 // there is useless.
 func TestDigest(t *testing.T) {
 	ctx := judgecache.Context{TaskID: "t", Answer: "é\n\"", Expected: "<e>", Model: "m", Origin: "o", PromptDigest: "p"}
-	want := sign.Digest([]byte(`{"answer":"é\n\"","expected":"<e>","model":"m","origin":"o","prompt_digest":"p","task_id":"t"}`))
+	want := canonical.Digest([]byte(`{"answer":"é\n\"","expected":"<e>","model":"m","origin":"o","prompt_digest":"p","task_id":"t"}`))
 	if got := digest(t, ctx); got != want {
 		t.Errorf("Digest = %s, not %s", got, want)
 	}
-	want = sign.Digest([]byte(`{"answer":"é\n\"","battery_sha256":"b","expected":"<e>","model":"m","origin":"o","prompt_digest":"p","task_id":"t"}`))
+	want = canonical.Digest([]byte(`{"answer":"é\n\"","battery_sha256":"b","expected":"<e>","model":"m","origin":"o","prompt_digest":"p","task_id":"t"}`))
 	if ctx.Battery = "b"; digest(t, ctx) != want {
 		t.Errorf("Digest under a battery = %s, not %s", digest(t, ctx), want)
 	}

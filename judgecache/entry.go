@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
@@ -105,7 +106,7 @@ func (e entry) signed() ([]byte, error) {
 		return nil, fmt.Errorf("an entry of the schema %q cannot be signed", e.Schema)
 	}
 	e.Signature = ""
-	payload, err := sign.Canonical(e)
+	payload, err := canonical.Encode(e)
 	if err != nil {
 		return nil, err
 	}
@@ -119,13 +120,13 @@ func (e entry) seal(key sign.Key) ([]byte, error) {
 		return nil, err
 	}
 	e.Signature = base64.StdEncoding.EncodeToString(key.Sign(msg))
-	return sign.Canonical(e)
+	return canonical.Encode(e)
 }
 
 // parse reads a file's content. It looks at form only: who signed, and whether
 // the signature is good, is for verify.
 func parse(data []byte) (e entry, reason string) {
-	if err := sign.Decode(data, &e); err != nil {
+	if err := canonical.Decode(data, &e); err != nil {
 		return entry{}, malformed
 	}
 	k, known := kindOf(e.Schema)

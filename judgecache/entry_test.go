@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
@@ -22,7 +23,7 @@ func sealed(t testing.TB) (name string, data []byte, trusted map[string]sign.Pub
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest := sign.Digest([]byte("a context"))
+	digest := canonical.Digest([]byte("a context"))
 	data, err = entry{
 		Schema: judgments().schema, Key: key.Public().ID(), Context: digest, Verdict: judgments().yes,
 		Model: "ümpire/1", Created: "2026-01-02T03:04:05.678Z",
@@ -145,7 +146,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		again, err := sign.Canonical(e)
+		again, err := canonical.Encode(e)
 		if err != nil || !bytes.Equal(again, data) {
 			t.Errorf("%q is accepted, but encodes to %q, %v", data, again, err)
 		}

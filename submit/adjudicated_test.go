@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -137,7 +138,7 @@ func TestVoidTasks(t *testing.T) {
 		}
 	}
 	lines := slices.Collect(bytes.Lines(pkg[audit.AdjudicationsFile]))
-	if len(lines) != 2 || len(p.Report.Adjudications) != 2 || p.Report.Adjudications[0].SHA256 != sign.Digest(bytes.TrimSuffix(lines[0], []byte("\n"))) {
+	if len(lines) != 2 || len(p.Report.Adjudications) != 2 || p.Report.Adjudications[0].SHA256 != canonical.Digest(bytes.TrimSuffix(lines[0], []byte("\n"))) {
 		t.Errorf("%d lines, told of as %+v", len(lines), p.Report.Adjudications)
 	}
 }
@@ -239,8 +240,8 @@ func TestForgedDecisions(t *testing.T) {
 			return other.File()
 		}, "is about another run"},
 		{"of another end of the journal", saying(func(r *audit.Ruling) { r.Events++ }), "is about a journal of"},
-		{"of another head of the journal", saying(func(r *audit.Ruling) { r.Head = sign.Digest(nil) }), "is about a journal of"},
-		{"of another plan", saying(func(r *audit.Ruling) { r.ManifestSHA256 = sign.Digest(nil) }), "is about another run"},
+		{"of another head of the journal", saying(func(r *audit.Ruling) { r.Head = canonical.Digest(nil) }), "is about a journal of"},
+		{"of another plan", saying(func(r *audit.Ruling) { r.ManifestSHA256 = canonical.Digest(nil) }), "is about another run"},
 		{"of no rehearsal", saying(func(r *audit.Ruling) { r.Rehearsal = false }), "is about another run"},
 		{"without a reason", saying(func(r *audit.Ruling) { r.Reason = " " }), "the reason is empty"},
 		{"that moves the terminal", saying(func(r *audit.Ruling) { r.Reason = "a\x1b[2J" }), "control character"},
@@ -257,7 +258,7 @@ func TestForgedDecisions(t *testing.T) {
 			return r.File()
 		}, "payload type is"},
 		{"of another payload type", func(t *testing.T, c Config, r audit.Ruling) string {
-			payload, err := sign.Canonical(r)
+			payload, err := canonical.Encode(r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -411,7 +412,7 @@ func TestMadeClosed(t *testing.T) {
 	made := ruling(t, c, audit.Void, leakRule, firstTask)
 	envelope := sealed(t, made, runs.Key())
 	closed, _, err := audit.Run(os.DirFS(p.Path), audit.Options{Gold: c.Gold, Summary: MetadataFile,
-		Adjudications: []audit.Adjudication{{Ruling: made, SHA256: sign.Digest(envelope)}}})
+		Adjudications: []audit.Adjudication{{Ruling: made, SHA256: canonical.Digest(envelope)}}})
 	if err != nil || closed.Totals.Closed != 1 {
 		t.Fatal(closed.Totals, err)
 	}

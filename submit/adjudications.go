@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -90,7 +90,7 @@ func readAddition[T any](pkg fs.FS, run *ledger.Run, name string, digests map[st
 	if err != nil {
 		return nil, err
 	}
-	if sign.Digest(data) != digest {
+	if canonical.Digest(data) != digest {
 		return nil, changed(name)
 	}
 	return decode(data, run)

@@ -21,8 +21,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -75,7 +75,7 @@ func TestArchive(t *testing.T) {
 	folder := load(t, mustBuild(t, c).Path)
 	c.Archive, c.Out = true, filepath.Join(t.TempDir(), "new", "out")
 	p := mustBuild(t, c)
-	if p.Path != filepath.Join(c.Out, p.Name+".tar.gz") || p.AttestationSHA256 != sign.Digest(folder[AttestationFile]) {
+	if p.Path != filepath.Join(c.Out, p.Name+".tar.gz") || p.AttestationSHA256 != canonical.Digest(folder[AttestationFile]) {
 		t.Errorf("%q, attestation %s", p.Path, p.AttestationSHA256)
 	}
 	nothingLeft(t, c.Out, p.Name+".tar.gz")
@@ -357,7 +357,7 @@ func TestArchivePlaces(t *testing.T) {
 	}
 	digests := map[string]string{}
 	for name, data := range files {
-		digests[name] = sign.Digest(data)
+		digests[name] = canonical.Digest(data)
 	}
 	other := maps.Clone(digests)
 	other[ReadmeFile] = digests[SumsFile]
@@ -400,7 +400,7 @@ func TestArchiveOfLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, data := range files {
-		digests[name] = sign.Digest(data)
+		digests[name] = canonical.Digest(data)
 	}
 	if _, err := pack(context.Background(), dir, stage, harbour, digests); err != nil {
 		t.Fatal(err)

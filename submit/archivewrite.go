@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
@@ -24,7 +25,7 @@ import (
 func (p *Package) place(ctx context.Context, c Config, stage string) error {
 	digests := p.Statement.digests()
 	err := seal(c.Key, p.Statement, func(name string, data []byte) error { // again the same bytes, which nobody wrote to since
-		digests[name] = sign.Digest(data)
+		digests[name] = canonical.Digest(data)
 		return nil
 	})
 	if err != nil {

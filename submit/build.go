@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -259,7 +260,7 @@ func write(c Config, stage string, run *ledger.Run, report audit.Report, later [
 		}
 	}
 	list := sums(newSubjects(e.digests))
-	e.digests[SumsFile] = sign.Digest(list)
+	e.digests[SumsFile] = canonical.Digest(list)
 	if err := put(SumsFile, list); err != nil {
 		return Statement{}, err
 	}

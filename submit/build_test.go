@@ -12,9 +12,9 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -81,7 +81,7 @@ func configOf(t testing.TB, c runs.Case) Config {
 		t.Fatal(err)
 	}
 	config := Config{Run: run, Out: out, Key: runs.Key(), Date: "2031-02-03",
-		Harness: trajectory.Harness{ExecutableSHA256: sign.Digest([]byte("program")), Version: "v1.0.0"}}
+		Harness: trajectory.Harness{ExecutableSHA256: canonical.Digest([]byte("program")), Version: "v1.0.0"}}
 	if gold := c.Gold(); gold != nil {
 		config.Gold = &audit.Gold{Answers: gold, Salt: c.Salt()}
 	}
@@ -160,7 +160,7 @@ func TestBuild(t *testing.T) {
 	if !v.Key.Equal(runs.Key().Public()) || s.Dirty || len(s.DirtyReasons) != 0 || !s.Audit.Clean || !s.GoldAtHand || s.Harness != c.Harness ||
 		s.Name != p.Name || s.TasksPlanned != 2 || s.GaiaSplit != "validation" || s.Selection != "all" || s.VotingAttempts != 1 ||
 		s.Scores.Official != (Score{1, 2, 500_000}) || *s.Scores.Judged != (Score{1, 2, 500_000}) || s.Root != v.Run.RootHash ||
-		s.ManifestSHA256 != sign.Digest(run[plan.ManifestFile]) || s.Journal.Events != v.Run.End.Events {
+		s.ManifestSHA256 != canonical.Digest(run[plan.ManifestFile]) || s.Journal.Events != v.Run.End.Events {
 		t.Errorf("%+v", s)
 	}
 	if !s.Rehearsal || !s.NotForLeaderboard || !bytes.Contains(pkg[ReadmeFile], []byte("**Rehearsal.**")) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -24,7 +25,7 @@ const countersignedAt = "2031-02-03T05:00:00.000Z"
 // countersignature returns the agreement of a key to a decision about a run.
 func countersignature(t testing.TB, r audit.Ruling, key sign.Key) audit.Countersignature {
 	t.Helper()
-	return audit.NewCountersignature(audit.Adjudication{Ruling: r, SHA256: sign.Digest(sealed(t, r, runs.Key()))}, key.Public(), countersignedAt)
+	return audit.NewCountersignature(audit.Adjudication{Ruling: r, SHA256: canonical.Digest(sealed(t, r, runs.Key()))}, key.Public(), countersignedAt)
 }
 
 func sealedBy(t testing.TB, c audit.Countersignature, key sign.Key) []byte {
@@ -221,8 +222,8 @@ func TestForgedCountersignatures(t *testing.T) {
 		{"by a key of another type", saying(func(s *audit.Countersignature) { s.PublicKey = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQC7" }), "not one ssh-ed25519 key"},
 		{"by a key with a comment", saying(func(s *audit.Countersignature) { s.PublicKey += " me" }), "not one ssh-ed25519 key"},
 		{"without a key", saying(func(s *audit.Countersignature) { s.PublicKey = "" }), "not one ssh-ed25519 key"},
-		{"of another decision", saying(func(s *audit.Countersignature) { s.AdjudicationSHA256 = sign.Digest(nil) }), "countersigns another decision"},
-		{"of another finding", saying(func(s *audit.Countersignature) { s.Finding = sign.Digest(nil) }), "countersigns another decision"},
+		{"of another decision", saying(func(s *audit.Countersignature) { s.AdjudicationSHA256 = canonical.Digest(nil) }), "countersigns another decision"},
+		{"of another finding", saying(func(s *audit.Countersignature) { s.Finding = canonical.Digest(nil) }), "countersigns another decision"},
 		{"of another run", saying(func(s *audit.Countersignature) { s.RunID = "01J00000000000000000000000" }), "countersigns another decision"},
 		{"of another schema", saying(func(s *audit.Countersignature) { s.Schema = "gaia.countersignature/2" }), "schema is"},
 		{"of no time", saying(func(s *audit.Countersignature) { s.Created = "yesterday" }), "is no time"},

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,7 +27,7 @@ func Leaderboard(run *ledger.Run, void map[string]bool) ([]byte, error) {
 		if r.ModelAnswer != nil && !void[r.TaskID] {
 			line.ModelAnswer = *r.ModelAnswer
 		}
-		b, err := sign.Canonical(line)
+		b, err := canonical.Encode(line)
 		if err != nil {
 			return nil, err
 		}
@@ -75,5 +76,5 @@ type bundle struct {
 func sigstoreBundle(envelope []byte, key sign.PublicKey) ([]byte, error) {
 	b := bundle{Envelope: slices.Clone(envelope), MediaType: bundleType}
 	b.VerificationMaterial.PublicKey.Hint = key.ID()
-	return sign.Canonical(b)
+	return canonical.Encode(b)
 }

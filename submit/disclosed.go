@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -33,7 +33,7 @@ func (p *Public) Shows(d *ledger.Disclosure) error {
 	rows := make([][]byte, len(p.Results))
 	for i, r := range p.Results {
 		var err error
-		if rows[i], err = sign.Canonical(r); err != nil {
+		if rows[i], err = canonical.Encode(r); err != nil {
 			return err
 		}
 	}
@@ -52,7 +52,7 @@ func (p *Public) showsRun(d *ledger.Disclosure) error {
 	for _, line := range d.Bundle.Events {
 		io.WriteString(journal, line+"\n")
 	}
-	if !slices.Contains(said.Withheld, WithheldFile{trajectory.JournalFile, sign.DigestOf(journal)}) {
+	if !slices.Contains(said.Withheld, WithheldFile{trajectory.JournalFile, canonical.DigestOf(journal)}) {
 		return trajectory.Faultf(AttestationFile, "withholds another %s than the disclosed events are", trajectory.JournalFile)
 	}
 	if d.NotRecorded != "" && said.RecordingFailed == "" {
@@ -62,7 +62,7 @@ func (p *Public) showsRun(d *ledger.Disclosure) error {
 	if err != nil {
 		return err
 	}
-	if sign.Digest(summary) != p.Statement.digests()[MetadataFile] {
+	if canonical.Digest(summary) != p.Statement.digests()[MetadataFile] {
 		return trajectory.Faultf(MetadataFile, "is not what the disclosed events give")
 	}
 	exceptions := d.Exceptions()
@@ -80,7 +80,7 @@ func (v *Verified) Shows(pkg fs.FS, d *ledger.Disclosure) error {
 	if r.checkpoint, err = ledger.ReadFile(pkg, trajectory.CheckpointFile, maxSums); err != nil {
 		return err
 	}
-	if sign.Digest(r.checkpoint) != v.Statement.digests()[trajectory.CheckpointFile] {
+	if canonical.Digest(r.checkpoint) != v.Statement.digests()[trajectory.CheckpointFile] {
 		return changed(trajectory.CheckpointFile)
 	}
 	for i, leaf := range v.Run.Leaves() {
@@ -88,7 +88,7 @@ func (v *Verified) Shows(pkg fs.FS, d *ledger.Disclosure) error {
 		if err != nil {
 			return err
 		}
-		row, err := sign.Canonical(v.Run.Result(v.Run.Tasks[i]))
+		row, err := canonical.Encode(v.Run.Result(v.Run.Tasks[i]))
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (p *Public) IsOf(v *Verified) error {
 	e.digests = p.Statement.digests()
 	want := v.Statement.digests()
 	for name, data := range files {
-		want[name] = sign.Digest(data)
+		want[name] = canonical.Digest(data)
 	}
 	for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, trajectory.CheckpointFile, leavesFile, ledger.ResultsFile, MetadataFile} {
 		if e.digests[name] != want[name] {
@@ -185,7 +185,7 @@ func (r record) shows(d *ledger.Disclosure) error {
 		if leaves[i] != r.leaves[t.Index] {
 			return trajectory.Faultf("leaf", "is not the one that the package has for task %q", t.Plan.TaskID)
 		}
-		row, err := sign.Canonical(r.row(d.Fold, t))
+		row, err := canonical.Encode(r.row(d.Fold, t))
 		if err != nil {
 			return err
 		}

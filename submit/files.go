@@ -13,9 +13,9 @@ import (
 	"strconv"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -62,7 +62,7 @@ func digestFile(dir fs.FS, name string) (string, error) {
 	if n != size {
 		return "", changed(name)
 	}
-	return sign.DigestOf(h), nil
+	return canonical.DigestOf(h), nil
 }
 
 // checkFiles wants exactly a package's files, those of names; may are allowed to be

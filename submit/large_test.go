@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -98,7 +99,7 @@ func writeLarge(t testing.TB, dir string, m planpkg.Plan, question string, tell 
 		return unsynced{bufio.NewWriterSize(f, 1<<20)}
 	}
 	journal, records := create(trajectory.JournalFile), create(ledger.TrajectoriesFile)
-	l.fold = ledger.NewFold(m, sign.Digest(plan), func(r ledger.Trajectory) error {
+	l.fold = ledger.NewFold(m, canonical.Digest(plan), func(r ledger.Trajectory) error {
 		line, err := r.Encode()
 		if err == nil {
 			_, err = records.Write(line)
@@ -268,7 +269,7 @@ func largeRuns(length int) map[string]largeRun {
 	one := func(p func(i int) trajectory.Payload) func(i int) []trajectory.Payload {
 		return func(i int) []trajectory.Payload { return []trajectory.Payload{p(i)} }
 	}
-	digest := sign.Digest(nil)
+	digest := canonical.Digest(nil)
 	return map[string]largeRun{
 		"answers": {tasks: 165, tell: each(func(l *large, at string) {
 			id, n := place(at)
@@ -354,7 +355,7 @@ func TestLargeRuns(t *testing.T) {
 		write(t, dir, largeRuns(15 << 20)[*largeKind], *largeMiB<<20)
 		if *largePack {
 			mustBuild(t, Config{Run: dir, Out: *largeInto, Key: runs.Key(), Date: "2031-02-03", AllowDirty: true,
-				Harness: trajectory.Harness{ExecutableSHA256: sign.Digest([]byte("program")), Version: "v1.0.0"}})
+				Harness: trajectory.Harness{ExecutableSHA256: canonical.Digest([]byte("program")), Version: "v1.0.0"}})
 		}
 		return
 	}

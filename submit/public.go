@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -196,7 +196,7 @@ func tellsWhy(s ledger.Summary) bool {
 func publicFiles(run *ledger.Run) (map[string][]byte, error) {
 	var leaves, rows []byte
 	add := func(to *[]byte, v any) error {
-		line, err := sign.Canonical(v)
+		line, err := canonical.Encode(v)
 		*to = append(append(*to, line...), '\n')
 		return err
 	}

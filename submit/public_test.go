@@ -17,9 +17,9 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -76,7 +76,7 @@ func TestPublic(t *testing.T) {
 		for _, w := range said.Withheld {
 			want := ""
 			if w.Name == trajectory.JournalFile {
-				want = sign.Digest(whole[w.Name])
+				want = canonical.Digest(whole[w.Name])
 			}
 			if whole[w.Name] == nil || files[w.Name] != nil || w.SHA256 != want {
 				t.Errorf("%s: %+v is withheld", what, w)
@@ -173,7 +173,7 @@ func TestPublicHoldsNoText(t *testing.T) {
 		t.Fatal(err)
 	}
 	words := []string{"qwestplant", "Ansplantus", "Goldplantus", "reasonplant", "urlplant", "rulingplant", "hostplant", c.Gold.Salt, filepath.Dir(c.Run),
-		"Final answer", run.Tasks[0].Sealed.Salt, sign.Digest([]byte("Ansplantus"))}
+		"Final answer", run.Tasks[0].Sealed.Salt, canonical.Digest([]byte("Ansplantus"))}
 	var all [2]bytes.Buffer
 	for i, dir := range []string{full.Path, public.Path} {
 		for name, data := range load(t, dir) {
@@ -193,12 +193,12 @@ func TestPublicHoldsNoText(t *testing.T) {
 	if !run.Tasks[0].Asks(question) || run.Tasks[0].Asks(question+" ") {
 		t.Errorf("the salt of a task does not confirm its question")
 	}
-	words = append(words, sign.Digest([]byte(question)))
+	words = append(words, canonical.Digest([]byte(question)))
 	whole, files := load(t, full.Path), load(t, public.Path)
 	// What the plan tells, the files that are there, and the journal, which has the salts.
-	known := []string{string(files[plan.ManifestFile]), full.Statement.Predicate.Journal.Head, sign.Digest(whole[trajectory.JournalFile])}
+	known := []string{string(files[plan.ManifestFile]), full.Statement.Predicate.Journal.Head, canonical.Digest(whole[trajectory.JournalFile])}
 	for _, data := range files {
-		known = append(known, sign.Digest(data))
+		known = append(known, canonical.Digest(data))
 	}
 	for name, data := range whole {
 		if _, there := files[name]; there && name != ledger.ResultsFile {
@@ -207,7 +207,7 @@ func TestPublicHoldsNoText(t *testing.T) {
 		if salt := []byte(run.Tasks[0].Sealed.Salt); bytes.Contains(data, salt) != (name == trajectory.JournalFile) {
 			t.Errorf("%s: that it has the salts is not so, or not of the journal alone", name)
 		}
-		for _, digest := range append(regexp.MustCompile(`[0-9a-f]{64}`).FindAllString(string(data), -1), strings.TrimPrefix(sign.Digest(data), "sha256:")) {
+		for _, digest := range append(regexp.MustCompile(`[0-9a-f]{64}`).FindAllString(string(data), -1), strings.TrimPrefix(canonical.Digest(data), "sha256:")) {
 			if slices.ContainsFunc(known, func(s string) bool { return strings.Contains(s, digest) }) {
 				continue
 			}
@@ -494,7 +494,9 @@ func TestDocumentedPublic(t *testing.T) {
 // byAnother has another program verify than the one that packaged, so that README.md
 // is not rebuilt.
 func byAnother() Options {
-	return Options{Harness: func() (trajectory.Harness, error) { return trajectory.Harness{ExecutableSHA256: sign.Digest(nil)}, nil }}
+	return Options{Harness: func() (trajectory.Harness, error) {
+		return trajectory.Harness{ExecutableSHA256: canonical.Digest(nil)}, nil
+	}}
 }
 
 // republish lists and signs what a public package now holds; change, if not nil,
@@ -506,17 +508,17 @@ func republish(t testing.TB, pkg fstest.MapFS, change func(*Statement)) {
 	}
 	decodeLoosely(t, pkg[AttestationFile].Data, &envelope)
 	var s Statement
-	if err := sign.Decode(envelope.Payload, &s); err != nil {
+	if err := canonical.Decode(envelope.Payload, &s); err != nil {
 		t.Fatal(err)
 	}
 	digests := map[string]string{}
 	for _, name := range publicSubjects() {
 		if name != SumsFile {
-			digests[name] = sign.Digest(pkg[name].Data)
+			digests[name] = canonical.Digest(pkg[name].Data)
 		}
 	}
 	pkg[SumsFile] = &fstest.MapFile{Data: sums(newSubjects(digests)), Mode: 0o644}
-	digests[SumsFile] = sign.Digest(pkg[SumsFile].Data)
+	digests[SumsFile] = canonical.Digest(pkg[SumsFile].Data)
 	s.Subject = newSubjects(digests)
 	if change != nil {
 		change(&s)

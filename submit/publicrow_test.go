@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -88,7 +88,7 @@ func TestPublicValues(t *testing.T) {
 		"two": publicly(t, two), "test": publicly(t, planned(ungraded(t, two), split)), "asked": publicly(t, asked), "leaked": publicly(t, leaked),
 		"ballot": publicly(t, ballot), "old": publicly(t, planned(asked, `{"judge":{"battery_sha256":""}}`)), "alone": publicly(t, planned(two, `{"judge":null}`)), "unasked": publicly(t, planned(asked, `{"judge":null}`)),
 		"test ballot": publicly(t, strings.Replace(ungraded(t, ballot), `{"voting"`, strings.TrimSuffix(split, "}")+`,"voting"`, 1)),
-		"later":       publicly(t, planned(asked, `{"judge":{"battery_sha256":"`+sign.Digest(nil)+`"}}`)),
+		"later":       publicly(t, planned(asked, `{"judge":{"battery_sha256":"`+canonical.Digest(nil)+`"}}`)),
 	}
 	type row = *PublicResult
 	yes, no := true, false
@@ -287,9 +287,9 @@ func clear(t testing.TB, a *AuditResult) *CheckResult {
 // rewritten decodes data into v and returns what encodes it after a change.
 func rewritten(t testing.TB, data []byte, v any, change func()) []byte {
 	t.Helper()
-	err := sign.Decode(data, v)
+	err := canonical.Decode(data, v)
 	change()
-	out, failed := sign.Canonical(v)
+	out, failed := canonical.Encode(v)
 	if err := cmp.Or(err, failed); err != nil {
 		t.Fatal(err)
 	}

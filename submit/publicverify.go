@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -68,7 +69,7 @@ func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
 	p := &Public{Manifest: m, Statement: statement, Key: key}
 	read := func(name string) ([]byte, error) {
 		data, err := ledger.ReadFile(pkg, name, maxPublic)
-		if err == nil && sign.Digest(data) != digests[name] {
+		if err == nil && canonical.Digest(data) != digests[name] {
 			err = changed(name)
 		}
 		return data, err
@@ -109,7 +110,7 @@ func (p *Public) readTree(read func(string) ([]byte, error), planSHA256 string) 
 	}
 	err = eachTask(leavesFile, data, p.Manifest, func(t plan.PlannedTask, line []byte) string {
 		var leaf publicLeaf
-		if err := sign.Decode(line, &leaf); err != nil {
+		if err := canonical.Decode(line, &leaf); err != nil {
 			return fmt.Sprintf("is %v", err)
 		}
 		p.leaves = append(p.leaves, leaf.LeafHash)
@@ -153,7 +154,7 @@ func (p *Public) readResults(read func(string) ([]byte, error), planSHA256 strin
 	var rows []ledger.Result
 	err = eachTask(ledger.ResultsFile, data, p.Manifest, func(t plan.PlannedTask, line []byte) string {
 		var r PublicResult
-		if err := sign.Decode(line, &r); err != nil {
+		if err := canonical.Decode(line, &r); err != nil {
 			return fmt.Sprintf("is %v", err)
 		}
 		p.Results, rows = append(p.Results, r), append(rows, r.result())
@@ -165,7 +166,7 @@ func (p *Public) readResults(read func(string) ([]byte, error), planSHA256 strin
 	if data, err = read(MetadataFile); err != nil {
 		return err
 	}
-	if err := sign.Decode(data, &p.Summary); err != nil {
+	if err := canonical.Decode(data, &p.Summary); err != nil {
 		return trajectory.Faultf(MetadataFile, "is %v", err)
 	}
 	if tellsWhy(p.Summary) {

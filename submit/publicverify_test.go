@@ -12,9 +12,9 @@ import (
 	"testing/fstest"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -341,7 +341,7 @@ func FuzzPublic(f *testing.F) {
 		}
 		var again []byte
 		for _, r := range p.Results {
-			line, err := sign.Canonical(r)
+			line, err := canonical.Encode(r)
 			if err != nil {
 				t.Fatal(err)
 			}

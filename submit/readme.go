@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -128,7 +129,7 @@ func (r readme) render() ([]byte, error) {
 // rebuilt.
 func (r readme) rebuilt(digests map[string]string, o Options) (why string, err error) {
 	text, err := r.render()
-	if err != nil || sign.Digest(text) == digests[ReadmeFile] {
+	if err != nil || canonical.Digest(text) == digests[ReadmeFile] {
 		return "", err
 	}
 	if o.Harness != nil {
@@ -155,7 +156,7 @@ func checkReadme(pkg fs.FS, digests map[string]string) error {
 	for line := int64(1); ; {
 		r, n, err := in.ReadRune()
 		switch {
-		case errors.Is(err, io.EOF) && sign.DigestOf(h) != digests[ReadmeFile]:
+		case errors.Is(err, io.EOF) && canonical.DigestOf(h) != digests[ReadmeFile]:
 			return changed(ReadmeFile)
 		case errors.Is(err, io.EOF):
 			return nil

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -135,7 +135,7 @@ func auditDifference(got, want audit.Report) string {
 
 // form is the canonical form of a value that is compared, "" for one without.
 func form(v any) string {
-	b, err := sign.Canonical(v)
+	b, err := canonical.Encode(v)
 	if err != nil {
 		return ""
 	}

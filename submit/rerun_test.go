@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -68,7 +68,7 @@ func TestRerunWithBodies(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}
-		if sign.Digest([]byte(e.Payload.Head)) == e.Payload.Output && !slices.Contains(bodies, e.Payload.Head) {
+		if canonical.Digest([]byte(e.Payload.Head)) == e.Payload.Output && !slices.Contains(bodies, e.Payload.Head) {
 			bodies = append(bodies, e.Payload.Head)
 		}
 	}
@@ -77,9 +77,9 @@ func TestRerunWithBodies(t *testing.T) {
 	}
 	one, both := map[string][]byte{}, map[string][]byte{}
 	for i, body := range bodies[:2] {
-		both[sign.Digest([]byte(body))] = []byte(body)
+		both[canonical.Digest([]byte(body))] = []byte(body)
 		if i == 0 {
-			one[sign.Digest([]byte(body))] = []byte(body)
+			one[canonical.Digest([]byte(body))] = []byte(body)
 		}
 	}
 	c.Bodies = both
@@ -109,7 +109,7 @@ func TestRerunWithBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*audit.Report){
-		"another body":         func(r *audit.Report) { r.Inputs.Bodies[1] = sign.Digest([]byte("another")) },
+		"another body":         func(r *audit.Report) { r.Inputs.Bodies[1] = canonical.Digest([]byte("another")) },
 		"one twice":            func(r *audit.Report) { r.Inputs.Bodies[1] = r.Inputs.Bodies[0] },
 		"one that is not used": func(r *audit.Report) { r.Inputs.Bodies = r.Inputs.Bodies[:1] },
 	} {
@@ -129,7 +129,7 @@ func TestRerunWithBodies(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	c.Out, c.Bodies = t.TempDir(), map[string][]byte{sign.Digest([]byte("another")): []byte("another")}
+	c.Out, c.Bodies = t.TempDir(), map[string][]byte{canonical.Digest([]byte("another")): []byte("another")}
 	var stray *StrayBody
 	if _, err := Build(t.Context(), c); !errors.As(err, &stray) {
 		t.Errorf("with a body of another run: %v", err)
@@ -168,7 +168,7 @@ func TestReportsOfTheirOwn(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 		_, err = Verify(pkg, Options{Gold: c.Gold, Harness: func() (trajectory.Harness, error) {
-			return trajectory.Harness{Version: "v1.0.1", Commit: "fab1e", ExecutableSHA256: sign.Digest(nil)}, nil
+			return trajectory.Harness{Version: "v1.0.1", Commit: "fab1e", ExecutableSHA256: canonical.Digest(nil)}, nil
 		}})
 		if err == nil || !strings.HasSuffix(err.Error(), want+"; it was made by another program, gaia v1.0.0, and this is gaia v1.0.1 of commit fab1e: another version may find otherwise") {
 			t.Errorf("%s, by another program: %v", name, err)

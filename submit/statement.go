@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -210,7 +210,7 @@ func newEvidence(run *ledger.Run, report audit.Report, later int, s said) (evide
 	}
 	a := report.Attestation
 	e := evidence{plan: run.Manifest, planSHA256: run.ManifestSHA256, summary: run.Summary(), journal: Journal{run.End.Events, run.End.Head}, root: run.RootHash,
-		audit: AuditResult{Clean: a.Clean, CountersignedClean: a.CountersignedClean, CriticalFailures: a.CriticalFailures, HarnessGaps: len(a.HarnessGaps), ReportSHA256: sign.Digest(encoded),
+		audit: AuditResult{Clean: a.Clean, CountersignedClean: a.CountersignedClean, CriticalFailures: a.CriticalFailures, HarnessGaps: len(a.HarnessGaps), ReportSHA256: canonical.Digest(encoded),
 			StrictClean: a.StrictClean, WarnFailures: a.WarnFailures},
 		reasons: reasons(run, report.Trusting(audit.TrustAll), s.recordingFailed), void: audit.Voided(report.Checks), dismissals: newDismissals(run, report), later: later, said: s}
 	e.answeredBy, e.exceptions = run.AnsweredBy(), run.Exceptions()
@@ -261,7 +261,7 @@ func (e evidence) statement() Statement {
 }
 
 // Encode returns the statement's bytes.
-func (s Statement) Encode() ([]byte, error) { return sign.Canonical(s) }
+func (s Statement) Encode() ([]byte, error) { return canonical.Encode(s) }
 
 func newSubjects(digests map[string]string) []Subject {
 	var list []Subject

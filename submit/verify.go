@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -132,7 +133,7 @@ func readAttestation(pkg fs.FS, key sign.PublicKey) (Statement, []byte, error) {
 		return refuse(AttestationFile, "%v", err)
 	}
 	var s Statement
-	if err := sign.Decode(payload, &s); err != nil {
+	if err := canonical.Decode(payload, &s); err != nil {
 		return refuse(AttestationFile, "its statement is %v", err)
 	}
 	if s.Type != StatementType || s.PredicateType != PredicateType || s.Predicate.Schema != schema {
@@ -246,7 +247,7 @@ func checkLeaderboard(run *ledger.Run, report audit.Report, digests map[string]s
 	if err != nil {
 		return trajectory.Faultf(trajectory.JournalFile, "gives no leaderboard: %v", err)
 	}
-	if sign.Digest(want) != digests[LeaderboardFile] {
+	if canonical.Digest(want) != digests[LeaderboardFile] {
 		return trajectory.Faultf(LeaderboardFile, "is not what the journal gives")
 	}
 	return nil
@@ -258,7 +259,7 @@ func checkScorecard(run *ledger.Run, digests map[string]string) error {
 	if err != nil {
 		return trajectory.Faultf(trajectory.JournalFile, "gives no scorecard: %v", err)
 	}
-	if sign.Digest(want) != digests[ScorecardFile] {
+	if canonical.Digest(want) != digests[ScorecardFile] {
 		return trajectory.Faultf(ScorecardFile, "is not what the journal gives")
 	}
 	return nil
@@ -270,7 +271,7 @@ func readReport(pkg fs.FS, digests map[string]string) (audit.Report, error) {
 	if err != nil {
 		return audit.Report{}, err
 	}
-	if sign.Digest(data) != digests[audit.ReportFile] {
+	if canonical.Digest(data) != digests[audit.ReportFile] {
 		return audit.Report{}, changed(audit.ReportFile)
 	}
 	return audit.DecodeReport(data)
@@ -323,7 +324,7 @@ func changed(name string) error { return trajectory.Faultf(name, "changed while 
 func difference(got, want Statement) string {
 	members := func(s Statement) map[string]jsontext.Value {
 		var m map[string]jsontext.Value
-		if b, err := sign.Canonical(s.Predicate); err != nil || json.Unmarshal(b, &m) != nil {
+		if b, err := canonical.Encode(s.Predicate); err != nil || json.Unmarshal(b, &m) != nil {
 			return nil
 		}
 		return m

@@ -3,6 +3,7 @@ package submit
 import (
 	"bytes"
 	"errors"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"io/fs"
 	"maps"
@@ -230,7 +231,7 @@ func resign(t testing.TB, pkg fstest.MapFS, key sign.Key, change func(*Statement
 	}
 	decodeLoosely(t, pkg[AttestationFile].Data, &envelope)
 	var s Statement
-	if err := sign.Decode(envelope.Payload, &s); err != nil {
+	if err := canonical.Decode(envelope.Payload, &s); err != nil {
 		t.Fatal(err)
 	}
 	digests := digestsOf(pkg)
@@ -252,7 +253,7 @@ func digestsOf(pkg fstest.MapFS) map[string]string {
 	digests := map[string]string{}
 	with := slices.DeleteFunc(additions(), func(name string) bool { return pkg[name] == nil })
 	for _, name := range subjects(with) {
-		digests[name] = sign.Digest(pkg[name].Data)
+		digests[name] = canonical.Digest(pkg[name].Data)
 	}
 	return digests
 }

@@ -4,8 +4,8 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -96,7 +96,7 @@ func (s *Session) executedEvent(p *pass) trajectory.Payload {
 // messageDigest returns the digest of the message that shows the model a text for
 // a call.
 func messageDigest(callID, text string) string {
-	return sign.Digest(trajectory.SentMessage{Content: text, Role: "tool", ToolCallID: callID}.Canonical())
+	return canonical.Digest(trajectory.SentMessage{Content: text, Role: "tool", ToolCallID: callID}.Canonical())
 }
 
 // modelUse is m with the endpoint's words as they may be recorded.

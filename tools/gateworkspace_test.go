@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -164,7 +164,7 @@ func TestGateCheckpoint(t *testing.T) {
 		}
 	}
 	if len(saved) != 2 || saved[0].CallID != "w1" || len(saved[0].Workspace) != 0 || saved[0].TreeSHA256 == saved[1].TreeSHA256 ||
-		!slices.Equal(saved[1].Workspace, []trajectory.File{{Bytes: 3, Path: "out", SHA256: sign.Digest([]byte("one"))}}) {
+		!slices.Equal(saved[1].Workspace, []trajectory.File{{Bytes: 3, Path: "out", SHA256: canonical.Digest([]byte("one"))}}) {
 		t.Errorf("checkpoints %+v", saved)
 	}
 	change, err := s.workspace.Change(s.rec)
@@ -276,7 +276,7 @@ func TestGateRollback(t *testing.T) {
 				}
 				if e, ok := p.(trajectory.ToolExecuted); ok && e.CallID == "c1" {
 					shown := trajectory.SentMessage{Content: results[0].Text, Role: "tool", ToolCallID: "c1"}
-					if e.ShownSHA256 != sign.Digest(shown.Canonical()) || e.ShownBytes != int64(len(results[0].Text)) {
+					if e.ShownSHA256 != canonical.Digest(shown.Canonical()) || e.ShownBytes != int64(len(results[0].Text)) {
 						t.Errorf("the digest is not of what was shown, %q", results[0].Text)
 					}
 				}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -446,13 +446,13 @@ func TestTreeDigest(t *testing.T) {
 	got, err := found.digest()
 	must(t, err)
 	want := `[{"kind":"dir","mode":493,"path":"."},` +
-		`{"kind":"link","path":"./\"\\xfe\"","sha256":"` + sign.Digest([]byte("\xff")) + `"},` +
+		`{"kind":"link","path":"./\"\\xfe\"","sha256":"` + canonical.Digest([]byte("\xff")) + `"},` +
 		`{"kind":"dir","mode":448,"path":"a"},` +
-		`{"kind":"file","mode":2025,"path":"a/f","sha256":"` + sign.Digest([]byte("x")) + `"},` +
+		`{"kind":"file","mode":2025,"path":"a/f","sha256":"` + canonical.Digest([]byte("x")) + `"},` +
 		`{"kind":"link","path":"l","target":"a/f"},` +
-		`{"kind":"file","path":"none","sha256":"` + sign.Digest(nil) + `"}]`
-	if got != sign.Digest([]byte(want)) {
-		b, err := sign.Canonical([]entry(found))
+		`{"kind":"file","path":"none","sha256":"` + canonical.Digest(nil) + `"}]`
+	if got != canonical.Digest([]byte(want)) {
+		b, err := canonical.Encode([]entry(found))
 		t.Errorf("the digest is of %s (%v)\nwant %s", b, err, want)
 	}
 }

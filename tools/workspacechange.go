@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/rogpeppe/go-internal/diff"
 )
@@ -218,7 +218,7 @@ func counted(unified []byte) (added, removed int) {
 // where the journal holds no bodies and the path is not one of the start.
 func (w *Workspace) recorded(rec *trajectory.Attempt, path string) string {
 	if _, known := w.start.find(path); rec.Hashes && !known {
-		return sign.Digest([]byte(path))
+		return canonical.Digest([]byte(path))
 	}
 	clean, _ := rec.Redact.Redact(path)
 	return clean

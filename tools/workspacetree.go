@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 )
 
 // unkeepable is why a workspace cannot be kept as it is, for the model.
@@ -46,11 +46,11 @@ type tree []entry
 
 // digest is that of the canonical JSON array of the entries.
 func (t tree) digest() (string, error) {
-	b, err := sign.Canonical([]entry(t))
+	b, err := canonical.Encode([]entry(t))
 	if err != nil {
 		return "", fmt.Errorf("writing down the workspace: %w", err)
 	}
-	return sign.Digest(b), nil
+	return canonical.Digest(b), nil
 }
 
 // changed returns the paths at which two trees differ, sorted.
@@ -176,7 +176,7 @@ func (e *entry) readLink(f *folder) error {
 	if utf8.ValidString(target) {
 		e.Target = target
 	} else {
-		e.SHA256 = sign.Digest([]byte(target))
+		e.SHA256 = canonical.Digest([]byte(target))
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (e *entry) readFile(content io.Reader, limit int64) error {
 	if n > limit {
 		return errTooMany
 	}
-	e.Kind, e.SHA256, e.size = kindFile, sign.DigestOf(sum), n
+	e.Kind, e.SHA256, e.size = kindFile, canonical.DigestOf(sum), n
 	return nil
 }
 

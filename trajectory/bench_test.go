@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 )
 
 // unsynced takes everything and keeps nothing.
@@ -27,7 +27,7 @@ func liveConfig() LogConfig {
 
 // kilobyte is an event whose line has about 1 KiB.
 func kilobyte() Draft {
-	digest := sign.Digest([]byte("output"))
+	digest := canonical.Digest([]byte("output"))
 	return Draft{TaskID: "4f3c2b1a-0000-4000-8000-000000000001", Attempt: 1, Turn: 3, Payload: ToolExecuted{Bytes: 700, CallID: "call-1", Head: strings.Repeat("word ", 70),
 		LatencyMs: 12, Name: "web_fetch", OutputSHA256: digest, ShownBytes: 700, ShownSHA256: digest, URLs: []URL{{ContentType: "text/html", Status: 200, URL: "http://almanac.example/"}}}}
 }

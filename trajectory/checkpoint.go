@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"strconv"
 	"strings"
 
@@ -81,7 +82,7 @@ func ParseCheckpoint(data []byte) (Checkpoint, error) {
 	return c, nil
 }
 
-// isDigest reports whether s is written as sign.Digest writes.
+// isDigest reports whether s is written as canonical.Digest writes.
 func isDigest(s string) bool {
 	digits, found := strings.CutPrefix(s, "sha256:")
 	raw, err := hex.DecodeString(digits)

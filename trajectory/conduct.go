@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/go-json-experiment/json"
 )
 
@@ -114,7 +114,7 @@ type WitnessConduct struct {
 }
 
 // Encode returns the value of the section.
-func (c WitnessConduct) Encode() ([]byte, error) { return sign.Canonical(c) }
+func (c WitnessConduct) Encode() ([]byte, error) { return canonical.Encode(c) }
 
 // Conduct returns what a bundle's own section says; false where there is none, as in
 // bundles of other writers.

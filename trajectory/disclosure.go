@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -98,7 +99,7 @@ func (c *Contents) Add(e Event, line []byte) error {
 	default:
 		return nil
 	}
-	payload, err := sign.Canonical(e.Payload)
+	payload, err := canonical.Encode(e.Payload)
 	if err != nil {
 		return fmt.Errorf("encoding event %d: %w", e.Seq, err)
 	}
@@ -131,7 +132,7 @@ func (c Contents) Seal(signer sign.Signer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := sign.Canonical(Bundle{c, Sealing{ContentHash: hash, Signature: sign.SignTyped(signer, BundleType, signed)}})
+	data, err := canonical.Encode(Bundle{c, Sealing{ContentHash: hash, Signature: sign.SignTyped(signer, BundleType, signed)}})
 	if err != nil {
 		return nil, err
 	}
@@ -145,12 +146,12 @@ var errBundleTooLarge = fmt.Errorf("an evidence bundle would have more than %d M
 
 // signed returns the content hash and the bytes that the signature is over.
 func (c Contents) signed() (hash string, payload []byte, err error) {
-	contents, err := sign.Canonical(c)
+	contents, err := canonical.Encode(c)
 	if err != nil {
 		return "", nil, fmt.Errorf("encoding the evidence bundle: %w", err)
 	}
-	hash = sign.Digest(contents)
-	payload, err = sign.Canonical(struct {
+	hash = canonical.Digest(contents)
+	payload, err = canonical.Encode(struct {
 		Contents
 		ContentHash string `json:"content_hash"`
 	}{c, hash})
@@ -167,7 +168,7 @@ func DecodeBundle(data []byte) (Bundle, error) {
 	if len(data) > MaxBundle {
 		return Bundle{}, Faultf(WholeBundle, "is larger than %d MiB", MaxBundle>>20)
 	}
-	if err := sign.Decode(data, &b); err != nil {
+	if err := canonical.Decode(data, &b); err != nil {
 		return Bundle{}, Faultf(WholeBundle, "%v", err)
 	}
 	if b.Version != bundleVersion {
@@ -244,7 +245,7 @@ func (c *Contents) ReadTask(visit func(Event, []byte) error) error {
 		if err := visit(e, line); err != nil {
 			return err
 		}
-		last, head = e, sign.Digest(line)
+		last, head = e, canonical.Digest(line)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
@@ -30,7 +31,7 @@ func TestProjections(t *testing.T) {
 	seqs := func(list []Projection) (out []int64) {
 		for _, p := range list {
 			out = append(out, p.Seq)
-			want, err := sign.Canonical(payloads[p.Seq])
+			want, err := canonical.Encode(payloads[p.Seq])
 			if err != nil || !bytes.Equal(p.Payload, want) || p.Type != payloads[p.Seq].Type() || p.TaskID != "t" || p.Attempt != 1 || p.Turn != 2 {
 				t.Errorf("%+v", p)
 			}
@@ -90,7 +91,7 @@ func TestBundleHashes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := sign.Digest(without("content_hash", "signature")); b.ContentHash != want || b.CheckHash() != nil {
+	if want := canonical.Digest(without("content_hash", "signature")); b.ContentHash != want || b.CheckHash() != nil {
 		t.Errorf("content_hash is %s, not %s", b.ContentHash, want)
 	}
 	if err := b.Signature.Verify(key.Public(), "application/vnd.gaia-harness.evidence+json", without("signature")); err != nil {
@@ -169,7 +170,7 @@ func FuzzDecodeBundle(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := sign.Canonical(b)
+		again, err := canonical.Encode(b)
 		if err != nil || !bytes.Equal(again, data) {
 			t.Fatalf("accepted %q, which encodes to %q (%v)", data, again, err)
 		}

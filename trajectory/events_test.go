@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // filled has every type of payload with every member set.
 func filled() []Payload {
 	cost, yes := int64(1234), true
-	digest := sign.Digest([]byte("body"))
+	digest := canonical.Digest([]byte("body"))
 	probes := &Probes{AnswerColumn: true, AnswerKeys: 1, ChangedQuestion: true, DenyClass: 2, GoldCalled: true, GoldHits: 3, GoldLabelNear: true, GoldNear: true,
 		InjectionMarkers: 4, KeyedAnswers: 7, ListedAnswers: 8, OtherIDStarts: 9, OtherUUIDs: 5, OwnIDStart: true, OwnUUID: true,
 		QCov: 900, QCovNoEcho: 800, QEdge: true, QGoldCalled: true, SchemaKeys: 6, UUIDGoldNear: true}
@@ -96,7 +96,7 @@ func event(t testing.TB, seq int64, p Payload) (Event, kind) {
 	}
 	id := ulid.MustParseStrict("01JZ0000000000000000000000")
 	id[15] = byte(seq)
-	e := Event{ID: id.String(), MonoUs: 1000 * seq, ParentHash: sign.Digest([]byte{byte(seq)}), Payload: p, RunID: "01JZRUN", Seq: seq, Timestamp: timestamp(id)}
+	e := Event{ID: id.String(), MonoUs: 1000 * seq, ParentHash: canonical.Digest([]byte{byte(seq)}), Payload: p, RunID: "01JZRUN", Seq: seq, Timestamp: timestamp(id)}
 	if k.scope >= scopeTask {
 		e.TaskID = "task-1"
 	}
@@ -159,7 +159,7 @@ func TestEveryTypeIsCovered(t *testing.T) {
 			t.Errorf("%s: known to kindOf: %v, in the table: %v", name, known, p != nil)
 			continue
 		}
-		b, err := sign.Canonical(p)
+		b, err := canonical.Encode(p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +294,7 @@ func TestLossyEvents(t *testing.T) {
 func TestOneFormOfNothing(t *testing.T) {
 	for _, p := range filled() {
 		k, _ := kindOf(p.Type())
-		b, err := sign.Canonical(zero(p))
+		b, err := canonical.Encode(zero(p))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +325,7 @@ func TestLineIsCanonical(t *testing.T) {
 			w := wire{Attempt: n, ContentHash: text, ID: text, MonoUs: int64(n), ParentHash: text, Payload: []byte(`{"a":1}`), RunID: text, Seq: int64(n),
 				TaskID: text, Timestamp: text, Turn: n, Type: Type(text)}
 			got, err := w.appendTo(nil)
-			want, wantErr := sign.Canonical(w)
+			want, wantErr := canonical.Encode(w)
 			if err != nil || wantErr != nil || !bytes.Equal(got, want) {
 				t.Errorf("line %s, %v\nwant %s, %v", got, err, want, wantErr)
 			}

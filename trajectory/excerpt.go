@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/secret"
-	"github.com/gaia-harness/gaia/internal/sign"
 )
 
 // How much of a body the journal shows, in bytes.
@@ -103,7 +103,7 @@ const (
 // much shorter that the head would reach the edge of the window, the window
 // grows. Bytes that are not UTF-8 are shown as U+FFFD.
 func (r Redactor) Excerpt(body string, limit int) Excerpt {
-	x := Excerpt{SHA256: sign.Digest([]byte(body)), Bytes: int64(len(body))}
+	x := Excerpt{SHA256: canonical.Digest([]byte(body)), Bytes: int64(len(body))}
 	for size := limit + redactWindow; ; size *= 2 {
 		window := cutUTF8(body, size)
 		clean, n := r.Redact(strings.ToValidUTF8(window, "�"))

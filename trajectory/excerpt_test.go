@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
@@ -111,7 +111,7 @@ func TestRedactLeavesInnocentText(t *testing.T) {
 		"eyJhbGciOiJIUzI1NiJ9", "eyJ.eyJ.x", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0", "eyJafjallajokull is no volcano. eyJafjord neither.",
 		"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAaB3dE5gH7jaB3dE5gH7jaB3dE5gH7jaB3dE5gH7jaB3=\n-----END PUBLIC KEY-----",
 		"-----BEGIN CERTIFICATE-----\nMIIBaB3dE5gH7jaB3dE5gH7jaB3dE5gH7jaB3dE5gH7jaB3dE5gH7jaB3dE5gH7j\n-----END CERTIFICATE-----", "-----BEGIN PGP PUBLIC KEY BLOCK-----",
-		"3f2b8c1e-9d47-4a60-8f15-27c9e0ab41d3", "d0c4a3b4f1e2a5968778695a4b3c2d1e0f9e8d7c", "commit d0c4a3b4f1e2a5968778695a4b3c2d1e0f9e8d7c", sign.Digest(nil), "01JZ0000000000000000000RVN",
+		"3f2b8c1e-9d47-4a60-8f15-27c9e0ab41d3", "d0c4a3b4f1e2a5968778695a4b3c2d1e0f9e8d7c", "commit d0c4a3b4f1e2a5968778695a4b3c2d1e0f9e8d7c", canonical.Digest(nil), "01JZ0000000000000000000RVN",
 		"SHA256:uNiVztksCsDhcc0u9e8BgrJXVGDvvr2p1tG4kFfQj5c", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0pZ3Vmo9dE5gH7jaB3dE5gH7jaB3dE5gH7jaB3 marta",
 		"https://almanac.example/islands/marrack.html?page=2#tolls", "http://harbour.example:8080/tolls", "https://harbour.example:8080/@marta", "https://social.example/@marta", "git@code.example:marta/tolls.git",
 		"mailto:marta@harbour.example", "see https://a.example: or write to marta@harbour.example", "https://marta@harbour.example/",
@@ -182,7 +182,7 @@ func TestExcerpt(t *testing.T) {
 	}
 	for _, tt := range tests {
 		got := Redactor{}.Excerpt(tt.body, tt.limit)
-		want := Excerpt{SHA256: sign.Digest([]byte(tt.body)), Bytes: int64(len(tt.body)), Head: tt.head, Truncated: tt.truncated}
+		want := Excerpt{SHA256: canonical.Digest([]byte(tt.body)), Bytes: int64(len(tt.body)), Head: tt.head, Truncated: tt.truncated}
 		if got != want {
 			t.Errorf("%s: %+v\nwant %+v", tt.name, got, want)
 		}
@@ -208,7 +208,7 @@ func TestExcerptCutsNoKey(t *testing.T) {
 					t.Fatalf("%s at %d: the head ends in %q", name, at, x.Head[max(0, len(x.Head)-30):])
 				}
 			}
-			if x.SHA256 != sign.Digest([]byte(body)) || x.Bytes != int64(len(body)) || x.Redactions != 1 || len(x.Head) > limit || !x.Truncated {
+			if x.SHA256 != canonical.Digest([]byte(body)) || x.Bytes != int64(len(body)) || x.Redactions != 1 || len(x.Head) > limit || !x.Truncated {
 				t.Fatalf("%s at %d: %+v", name, at, x)
 			}
 		}
@@ -250,7 +250,7 @@ func FuzzExcerpt(f *testing.F) {
 			return
 		}
 		x := Redactor{}.Excerpt(body, limit)
-		if !utf8.ValidString(x.Head) || len(x.Head) > limit || x.Bytes != int64(len(body)) || x.SHA256 != sign.Digest([]byte(body)) {
+		if !utf8.ValidString(x.Head) || len(x.Head) > limit || x.Bytes != int64(len(body)) || x.SHA256 != canonical.Digest([]byte(body)) {
 			t.Fatalf("%+v", x)
 		}
 		if !x.Truncated && x.Redactions == 0 && x.Head != strings.ToValidUTF8(body, "�") {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 )
 
 // MaxLine bounds one line of a journal, in bytes: the largest event is a
@@ -84,7 +84,7 @@ func ReadJournal(r io.Reader, runID, head string, visit func(Event, []byte) erro
 			return End{}, nil, err
 		}
 		offset += int64(len(line))
-		end = End{Events: end.Events + 1, Head: sign.Digest(line), LastID: event.ID}
+		end = End{Events: end.Events + 1, Head: canonical.Digest(line), LastID: event.ID}
 	}
 }
 

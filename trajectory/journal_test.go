@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/oklog/ulid/v2"
 )
 
@@ -49,19 +49,19 @@ func chain(t testing.TB, edit func(i int, w *wire)) []byte {
 			break
 		}
 		var w wire
-		if err := sign.Decode(line[:len(line)-1], &w); err != nil {
+		if err := canonical.Decode(line[:len(line)-1], &w); err != nil {
 			t.Fatal(err)
 		}
 		w.ParentHash = parent
 		if edit != nil {
 			edit(i, &w)
 		}
-		b, err := sign.Canonical(w)
+		b, err := canonical.Encode(w)
 		if err != nil {
 			t.Fatal(err)
 		}
 		b = append(b, '\n')
-		parent = sign.Digest(b)
+		parent = canonical.Digest(b)
 		out = append(out, b...)
 	}
 	return out
@@ -78,7 +78,7 @@ func at(line int, edit func(*wire)) func(int, *wire) {
 
 // payload replaces a payload and keeps its content hash true.
 func payload(text string) func(*wire) {
-	return func(w *wire) { w.Payload, w.ContentHash = []byte(text), sign.Digest([]byte(text)) }
+	return func(w *wire) { w.Payload, w.ContentHash = []byte(text), canonical.Digest([]byte(text)) }
 }
 
 func TestReadJournal(t *testing.T) {
@@ -88,10 +88,10 @@ func TestReadJournal(t *testing.T) {
 	}
 	events, end := read(t, data)
 	lines := bytes.SplitAfter(data, []byte("\n"))
-	if len(events) != 6 || end.Events != 6 || end.Head != sign.Digest(lines[5]) || end.LastID != events[5].ID {
+	if len(events) != 6 || end.Events != 6 || end.Head != canonical.Digest(lines[5]) || end.LastID != events[5].ID {
 		t.Errorf("%d events, end %+v", len(events), end)
 	}
-	if events[0].ParentHash != manifestDigest || events[1].ParentHash != sign.Digest(lines[0]) {
+	if events[0].ParentHash != manifestDigest || events[1].ParentHash != canonical.Digest(lines[0]) {
 		t.Error("the chain does not begin at the manifest")
 	}
 	for name, r := range map[string]io.Reader{
@@ -152,7 +152,7 @@ func TestReadJournalRefuses(t *testing.T) {
 	}
 	other := bytes.SplitAfter(bytes.ReplaceAll(data, []byte(runID), []byte("01JZ0000000000000000000XXX")), []byte("\n"))
 	earlier := ulid.MustParseStrict("01JZ0000000000000000000000").String()
-	malformed := sign.ErrMalformed.Error()
+	malformed := canonical.ErrMalformed.Error()
 	const parent = "does not follow the line before it: parent_hash differs"
 	tests := []struct {
 		name string
@@ -178,7 +178,7 @@ func TestReadJournalRefuses(t *testing.T) {
 		{"two lines joined", replace("\n", ""), 1, malformed},
 		{"other payload", replace(`é6`, `é7`), 5, malformed},
 		{"other payload, other hash", chain(t, at(5, func(w *wire) { w.Payload = bytes.Replace(w.Payload, []byte("6"), []byte("7"), 1) })), 5, malformed},
-		{"content hash", chain(t, at(2, func(w *wire) { w.ContentHash = sign.Digest(nil) })), 2, malformed},
+		{"content hash", chain(t, at(2, func(w *wire) { w.ContentHash = canonical.Digest(nil) })), 2, malformed},
 		{"no content hash", chain(t, at(2, func(w *wire) { w.ContentHash = "" })), 2, malformed},
 		{"unknown type", chain(t, at(3, func(w *wire) { w.Type = "turn_begun" })), 3, malformed},
 		{"reserved type", chain(t, at(3, func(w *wire) { w.Type = "handoff" })), 3, malformed},
@@ -206,7 +206,7 @@ func TestReadJournalRefuses(t *testing.T) {
 		{"an id in lower case", chain(t, at(3, func(w *wire) { w.ID = strings.ToLower(w.ID) })), 3, malformed},
 		{"an id that is none", chain(t, at(3, func(w *wire) { w.ID = "x" + w.ID[1:] })), 3, malformed},
 		{"an id beyond the largest", chain(t, at(3, func(w *wire) { w.ID = "8" + w.ID[1:] })), 3, malformed},
-		{"another manifest", chain(t, at(1, func(w *wire) { w.ParentHash = sign.Digest([]byte("another")) })), 1, parent},
+		{"another manifest", chain(t, at(1, func(w *wire) { w.ParentHash = canonical.Digest([]byte("another")) })), 1, parent},
 		{"no parent", chain(t, at(2, func(w *wire) { w.ParentHash = "" })), 2, parent},
 		{"another run", chain(t, at(4, func(w *wire) { w.RunID = "other" })), 4, `belongs to run "other"`},
 		{"seq skipped", chain(t, func(i int, w *wire) { w.Seq += int64(i / 3) }), 4, "seq is 4, not 3"},
@@ -370,7 +370,7 @@ func FuzzReadEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		e, err := decodeEvent(line)
 		if err != nil {
-			if !errors.Is(err, sign.ErrMalformed) || e != (Event{}) {
+			if !errors.Is(err, canonical.ErrMalformed) || e != (Event{}) {
 				t.Fatalf("refused with %v and %+v", err, e)
 			}
 			return

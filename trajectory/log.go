@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/oklog/ulid/v2"
 )
 
@@ -201,7 +201,7 @@ func (l *Log) enqueue(drafts []Draft, bodies []body, invalid error) ([]string, e
 			return nil, l.fail(fmt.Errorf("a %s event of %d bytes, over the limit of %d", p.payload.Type(), n, MaxLine))
 		}
 		l.last = id
-		l.end = End{Events: l.end.Events + 1, Head: sign.Digest(all[start:]), LastID: e.ID}
+		l.end = End{Events: l.end.Events + 1, Head: canonical.Digest(all[start:]), LastID: e.ID}
 		l.open.lines = all
 		l.open.events = append(l.open.events, placed{e, len(all), l.end})
 		ids = append(ids, e.ID)
@@ -331,7 +331,7 @@ func (l *Log) Keep(body string) string {
 	if l.cfg.Bodies == nil {
 		return ""
 	}
-	b := Body{SHA256: sign.Digest([]byte(body)), Text: body}
+	b := Body{SHA256: canonical.Digest([]byte(body)), Text: body}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open.bodies = append(l.open.bodies, b)

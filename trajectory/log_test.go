@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/google/go-cmp/cmp"
 	"github.com/oklog/ulid/v2"
@@ -23,7 +23,7 @@ import (
 const runID = "01JZ0000000000000000000RVN"
 
 // manifestDigest is the parent of a journal's first line.
-var manifestDigest = sign.Digest([]byte("manifest"))
+var manifestDigest = canonical.Digest([]byte("manifest"))
 
 // disk is a Sink that knows what was synced. When block is not nil a Sync
 // waits for it.

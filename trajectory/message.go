@@ -1,6 +1,8 @@
 package trajectory
 
-import "github.com/gaia-harness/gaia/internal/sign"
+import (
+	"github.com/gaia-harness/gaia/internal/canonical"
+)
 
 // SentMessage is a message of a conversation in the form that is hashed.
 type SentMessage struct {
@@ -29,7 +31,7 @@ type SentCall struct {
 // Canonical returns the canonical JSON of a message. It cannot fail: the type
 // holds strings only, and bytes that are not UTF-8 become U+FFFD.
 func (m SentMessage) Canonical() []byte {
-	b, err := sign.CanonicalLossy(m)
+	b, err := canonical.EncodeLossy(m)
 	if err != nil {
 		panic("trajectory: a message of strings has no canonical form: " + err.Error())
 	}

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"golang.org/x/mod/sumdb/tlog"
 )
 
 func someLeaves(n int) []Leaf {
 	leaves := make([]Leaf, n)
 	for i := range leaves {
-		leaves[i] = Leaf{Attempts: 1, Digest: sign.Digest([]byte{byte(i)}), Lines: int64(i), RunID: runID, Salt: strings.Repeat("0f", 32), TaskID: fmt.Sprint("task-", i)}
+		leaves[i] = Leaf{Attempts: 1, Digest: canonical.Digest([]byte{byte(i)}), Lines: int64(i), RunID: runID, Salt: strings.Repeat("0f", 32), TaskID: fmt.Sprint("task-", i)}
 	}
 	return leaves
 }
@@ -81,7 +81,7 @@ func TestProve(t *testing.T) {
 			if lines[0] != "c2sp.org/tlog-proof@v1" || lines[1] != "index "+strconv.FormatInt(index, 10) || strings.Join(lines[end+1:], "\n") != string(note) {
 				t.Fatalf("leaf %d of %d:\n%s", index, size, proof.TlogProof(note))
 			}
-			encoded, err := sign.Canonical(leaves[index])
+			encoded, err := canonical.Encode(leaves[index])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +136,7 @@ func TestParseCheckpointRefuses(t *testing.T) {
 	}
 	good := string(data)
 	root := strings.Split(good, "\n")[2]
-	digest := sign.Digest([]byte("last line"))
+	digest := canonical.Digest([]byte("last line"))
 	tests := []struct{ name, old, new string }{
 		{"no signature", good[strings.Index(good, "\n\n"):], ""},
 		{"another origin", "gaia-harness/", "gaia/"},

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -84,8 +85,8 @@ func provenTree(t *testing.T, key sign.Key, size int, rehearsal bool) []proofCas
 		return out, nil
 	})
 	for n := range leaves {
-		leaves[n] = Leaf{Attempts: 1, Digest: sign.Digest([]byte{byte(n)}), Lines: 9, RunID: runID, Salt: strings.Repeat("0f", 32), TaskID: fmt.Sprintf("task %d", n)}
-		b, err := sign.Canonical(leaves[n])
+		leaves[n] = Leaf{Attempts: 1, Digest: canonical.Digest([]byte{byte(n)}), Lines: 9, RunID: runID, Salt: strings.Repeat("0f", 32), TaskID: fmt.Sprintf("task %d", n)}
+		b, err := canonical.Encode(leaves[n])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,7 @@ package trajectory
 import (
 	"fmt"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"golang.org/x/mod/sumdb/tlog"
 )
 
@@ -23,7 +23,7 @@ type Leaf struct {
 // Hash returns the leaf's hash in the tree: SHA-256 over a zero byte and its
 // canonical JSON.
 func (l Leaf) Hash() (tlog.Hash, error) {
-	b, err := sign.Canonical(l)
+	b, err := canonical.Encode(l)
 	if err != nil {
 		return tlog.Hash{}, fmt.Errorf("encoding the leaf of task %q: %w", l.TaskID, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -41,7 +42,7 @@ func TestRoot(t *testing.T) {
 		if want := rfc6962(encoded); err != nil || got != want {
 			t.Errorf("%d leaves: %x, %v; want %x", n, got, err, want)
 		}
-		leaf := Leaf{Attempts: n, Digest: sign.Digest([]byte{byte(n)}), Lines: int64(10 * n), RunID: runID, Salt: strings.Repeat("0f", 32), TaskID: fmt.Sprintf("task <%d>", n)}
+		leaf := Leaf{Attempts: n, Digest: canonical.Digest([]byte{byte(n)}), Lines: int64(10 * n), RunID: runID, Salt: strings.Repeat("0f", 32), TaskID: fmt.Sprintf("task <%d>", n)}
 		leaves = append(leaves, leaf)
 		encoded = append(encoded, fmt.Appendf(nil, `{"attempts":%d,"digest":"%s","lines":%d,"run_id":"%s","salt":"%s","task_id":"task <%d>"}`,
 			n, leaf.Digest, 10*n, runID, leaf.Salt, n))
@@ -71,7 +72,7 @@ func signingKey(t *testing.T, seed byte) sign.Key {
 
 func checkpoint() Checkpoint {
 	return Checkpoint{RunID: runID, Size: 26, Root: sha256.Sum256([]byte("root")), ManifestSHA256: manifestDigest,
-		Journal: End{Events: 812, Head: sign.Digest([]byte("last line")), LastID: "01JZ0000000000000000000000"}}
+		Journal: End{Events: 812, Head: canonical.Digest([]byte("last line")), LastID: "01JZ0000000000000000000000"}}
 }
 
 func TestCheckpoint(t *testing.T) {
@@ -82,7 +83,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 	root := sha256.Sum256([]byte("root"))
 	text := "gaia-harness/" + runID + "\n26\n" + base64.StdEncoding.EncodeToString(root[:]) + "\nmanifest " + manifestDigest +
-		"\njournal 812 " + sign.Digest([]byte("last line")) + "\n"
+		"\njournal 812 " + canonical.Digest([]byte("last line")) + "\n"
 	if !strings.HasPrefix(string(data), text+"\n— gaia-harness/"+runID+" ") {
 		t.Errorf("the note is\n%s", data)
 	}
@@ -145,9 +146,9 @@ func TestCheckpointRefuses(t *testing.T) {
 		{"another run", resigned(func(c *Checkpoint) { c.RunID = "01JZ0000000000000000000XXX" }), "note has no verifiable signatures"},
 		{"another size", resigned(func(c *Checkpoint) { c.Size++ }), says},
 		{"another root", resigned(func(c *Checkpoint) { c.Root[0]++ }), says},
-		{"another manifest", resigned(func(c *Checkpoint) { c.ManifestSHA256 = sign.Digest(nil) }), says},
+		{"another manifest", resigned(func(c *Checkpoint) { c.ManifestSHA256 = canonical.Digest(nil) }), says},
 		{"another length", resigned(func(c *Checkpoint) { c.Journal.Events-- }), says},
-		{"another head", resigned(func(c *Checkpoint) { c.Journal.Head = sign.Digest(nil) }), says},
+		{"another head", resigned(func(c *Checkpoint) { c.Journal.Head = canonical.Digest(nil) }), says},
 		{"unused bits of the signature", loose, "is not written as a signed note is"},
 		{"no signature", good[:bytes.Index(good, []byte("— "))], "malformed note"},
 		{"newline after", append(bytes.Clone(good), '\n'), "malformed note"},

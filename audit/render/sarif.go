@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -164,7 +164,7 @@ func results(r audit.Report, dir string, index map[string]int) []sarifResult {
 		for _, gap := range c.Gaps {
 			id := c.ID + "." + unseen
 			all = append(all, sarifResult{RuleID: id, RuleIndex: index[id], Level: level(gapSeverity(c.Gate)), Locations: at(dir, 1), Message: message("could not see: " + gap),
-				Fingerprints: fingerprints("gaiaGap/v1", sign.Digest([]byte(c.ID+"\n"+gap))), Suppressions: []sarifSuppression{}, Properties: map[string]any{"gate": c.Gate}})
+				Fingerprints: fingerprints("gaiaGap/v1", canonical.Digest([]byte(c.ID+"\n"+gap))), Suppressions: []sarifSuppression{}, Properties: map[string]any{"gate": c.Gate}})
 		}
 	}
 	return all

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -175,7 +176,7 @@ func (a *app) adjudicate(dir string, d adjudication) error {
 	if err != nil {
 		return err
 	}
-	out.File, out.SHA256 = filepath.Join(dir, filepath.FromSlash(out.File)), sign.Digest(envelope)
+	out.File, out.SHA256 = filepath.Join(dir, filepath.FromSlash(out.File)), canonical.Digest(envelope)
 	if _, err := os.Lstat(out.File); d.countersign == "" && !errors.Is(err, fs.ErrNotExist) {
 		return cmp.Or(err, fail(exitFailure, fmt.Errorf("%q exists already, and closes nothing", out.File), "to decide again, remove it"))
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"math/rand/v2"
 	"os"
@@ -151,7 +152,7 @@ func TestAdjudicate(t *testing.T) {
 		result.Decision != audit.Dismiss || result.RuleID != reachRule || result.TaskID != reachTask || !result.Rehearsal || result.KeyID != runs.Key().Public().ID() {
 		t.Errorf("exit code %d, %v: %s", code, err, stdout)
 	}
-	if data, err := os.ReadFile(result.File); err != nil || sign.Digest(data) != result.SHA256 {
+	if data, err := os.ReadFile(result.File); err != nil || canonical.Digest(data) != result.SHA256 {
 		t.Errorf("%v: the digest is not the file's", err)
 	}
 	if info, err := os.Stat(result.File); err != nil || info.Mode().Perm() != 0o644 {

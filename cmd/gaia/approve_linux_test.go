@@ -12,7 +12,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/term"
@@ -91,7 +91,7 @@ func TestShowBodyOnATerminal(t *testing.T) {
 	const hostile = "red \x1b[31m, a title \x1b]0;owned\a, no newline"
 	screen, terminal := openTerminal(t)
 	dir, _ := foreignRun(t, "AUD-04/fires-cache-read.txt")
-	digest := sign.Digest([]byte(hostile))
+	digest := canonical.Digest([]byte(hostile))
 	path := filepath.Join(dir, filepath.FromSlash(trajectory.BodyFile(digest)))
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(hostile), 0o644)); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -62,7 +63,7 @@ func madeOf(t *testing.T, text, date string, public bool) submit.Package {
 		t.Fatal(err)
 	}
 	p, err := submit.Build(context.Background(), submit.Config{Run: filepath.Join(dir, "run"), Out: dir, Key: runs.Key(), Date: date, AllowDirty: true, Public: public,
-		Gold: &audit.Gold{Answers: c.Gold(), Salt: c.Salt()}, Harness: trajectory.Harness{ExecutableSHA256: sign.Digest([]byte("program")), Version: "v1.0.0"}})
+		Gold: &audit.Gold{Answers: c.Gold(), Salt: c.Salt()}, Harness: trajectory.Harness{ExecutableSHA256: canonical.Digest([]byte("program")), Version: "v1.0.0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,11 +120,11 @@ func (e edits) attest(key sign.Key) {
 	payload, err := sign.Unseal(e.read(submit.AttestationFile), submit.PayloadType, runs.Key().Public())
 	e.must(err)
 	var s submit.Statement
-	e.must(sign.Decode(payload, &s))
+	e.must(canonical.Decode(payload, &s))
 	var sums strings.Builder
 	for i, subject := range s.Subject {
 		if subject.Name != submit.SumsFile {
-			hex := strings.TrimPrefix(sign.Digest(e.read(subject.Name)), "sha256:")
+			hex := strings.TrimPrefix(canonical.Digest(e.read(subject.Name)), "sha256:")
 			s.Subject[i].Digest.SHA256 = hex
 			fmt.Fprintf(&sums, "%s  %s\n", hex, subject.Name)
 		}
@@ -131,10 +132,10 @@ func (e edits) attest(key sign.Key) {
 	e.write(submit.SumsFile, []byte(sums.String()))
 	for i, subject := range s.Subject {
 		if subject.Name == submit.SumsFile {
-			s.Subject[i].Digest.SHA256 = strings.TrimPrefix(sign.Digest([]byte(sums.String())), "sha256:")
+			s.Subject[i].Digest.SHA256 = strings.TrimPrefix(canonical.Digest([]byte(sums.String())), "sha256:")
 		}
 	}
-	s.Predicate.Audit.ReportSHA256 = sign.Digest(e.read(audit.ReportFile))
+	s.Predicate.Audit.ReportSHA256 = canonical.Digest(e.read(audit.ReportFile))
 	payload, err = s.Encode()
 	e.must(err)
 	e.envelope(key, submit.PayloadType, payload)

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -117,7 +117,7 @@ func readBodies(paths []string) (all map[string][]byte, given []body, err error)
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading the document %q: %w", path, err)
 		}
-		digest := sign.Digest(b)
+		digest := canonical.Digest(b)
 		all[digest] = b
 		given = append(given, body{path, digest})
 	}

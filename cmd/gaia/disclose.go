@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/spf13/cobra"
@@ -218,7 +219,7 @@ type disclosed struct {
 func (a *app) printDisclosed(found *ledger.Run, made *ledger.Disclosure, files []newFile, d disclosure) error {
 	b := made.Bundle
 	out := disclosed{Events: len(b.Events), File: files[0].path, Rehearsal: b.Rehearsal, RunID: made.Manifest.RunID,
-		SHA256: sign.Digest(files[0].data), Signature: b.Signature, Unsubmittable: unsubmittable(found)}
+		SHA256: canonical.Digest(files[0].data), Signature: b.Signature, Unsubmittable: unsubmittable(found)}
 	if made.Task != nil {
 		out.TaskID, out.Proof = made.Task.Plan.TaskID, files[1].path
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -126,7 +127,7 @@ func (a *app) checkBundle(ctx context.Context, path string, v verifying) (*check
 	}
 	out := bundleResult(d, v, word, of)
 	out.Findings = findings(open)
-	return &checked{kind: "evidence bundle", shown: out, print: func() error { return a.printBundle(out, d, v, told, of) }, digest: sign.Digest(data), err: firstOf(untrusted, open),
+	return &checked{kind: "evidence bundle", shown: out, print: func() error { return a.printBundle(out, d, v, told, of) }, digest: canonical.Digest(data), err: firstOf(untrusted, open),
 		commitment: ledger.Signed{Complete: true, Events: d.Head.Journal.Events, Head: out.JournalHead, KeyID: out.KeyID, ManifestSHA256: out.ManifestSHA256, Root: out.Root, RunID: out.RunID}}, nil
 }
 

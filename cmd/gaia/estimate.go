@@ -7,10 +7,10 @@ import (
 	"math"
 	"os"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -60,7 +60,7 @@ func usageUnder(out string, m plan.Plan) (found usageFound, unread int, err erro
 		var s ledger.Summary
 		data, err := ledger.ReadFile(root, name, maxSummary)
 		if err == nil {
-			err = sign.Decode(data, &s)
+			err = canonical.Decode(data, &s)
 		}
 		if err != nil {
 			unread++

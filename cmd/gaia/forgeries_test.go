@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -303,7 +304,7 @@ func (b *bench) base(words string) {
 		b.must(os.WriteFile(path, data, 0o644))
 	}
 	b.edit(b.keeper.dir)
-	for _, c := range []string{`plan set dataset.metadata_file "` + metadata + `"`, `plan set dataset.metadata_sha256 "` + sign.Digest(files[metadata]) + `"`, "sign"} {
+	for _, c := range []string{`plan set dataset.metadata_file "` + metadata + `"`, `plan set dataset.metadata_sha256 "` + canonical.Digest(files[metadata]) + `"`, "sign"} {
 		b.do(c)
 	}
 	if name != "leak" { // whose finding no forgery hides
@@ -331,7 +332,7 @@ func (b *bench) judge(says bool) {
 	b.Helper()
 	run, err := ledger.Verify(os.DirFS(b.path("run")), ledger.Options{})
 	b.must(err)
-	digest := sign.Digest([]byte("x"))
+	digest := canonical.Digest([]byte("x"))
 	plan := plan.JudgePlan{Battery: judge.BatteryDigest(), Endpoint: digest, Model: "another-judge", Origin: "https://judge.example", Prompt: "judge.v1", PromptSHA256: digest}
 	n := len(judge.Battery())
 	battery := trajectory.JudgeBattery{CostMicroUSD: new(int64(n)), Model: plan.Model, Prompt: plan.Prompt, Put: n, SHA256: plan.Battery, TokensIn: int64(n), TokensOut: int64(n), Tries: n, Withstood: true}

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	planpkg "github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -57,7 +57,7 @@ func TestGoldFor(t *testing.T) {
 		file, why, hint string
 	}{
 		{"the plan's", func(*planpkg.Plan) {}, "", "", ""},
-		{"another file", func(m *planpkg.Plan) { m.Dataset.MetadataSHA256 = sign.Digest(nil) }, set.MetadataFile, "of fixtures is " + set.Digest, `give the dataset that the run was planned from: "harbour" at revision "2"`},
+		{"another file", func(m *planpkg.Plan) { m.Dataset.MetadataSHA256 = canonical.Digest(nil) }, set.MetadataFile, "of fixtures is " + set.Digest, `give the dataset that the run was planned from: "harbour" at revision "2"`},
 		{"a task that is not there", func(m *planpkg.Plan) { m.Tasks[1].TaskID = "fab1e9ff" }, planpkg.ManifestFile, `plans task "fab1e9ff", which is not in `, "ask the signer"},
 		{"another level", func(m *planpkg.Plan) { m.Tasks[1].Level++ }, planpkg.ManifestFile, `has another level of task "` + id + `" than `, "ask the signer"},
 		{"another file name", func(m *planpkg.Plan) { m.Tasks[1].FileName += "x" }, planpkg.ManifestFile, `has another file name of task "` + id + `" than `, "ask the signer"},
@@ -74,7 +74,7 @@ func TestGoldFor(t *testing.T) {
 		{"another digest of the split", func(m *planpkg.Plan) { m.Splits[own].IDsSHA256 = m.Splits[0].IDsSHA256 }, planpkg.ManifestFile, `has another split "validation" than `, "ask the signer"},
 		{"without the split", func(m *planpkg.Plan) { m.Splits = m.Splits[:own] }, planpkg.ManifestFile, `has another split "validation" than `, "ask the signer"},
 		{"another split beside it", func(m *planpkg.Plan) { m.Splits[0].Size++ }, planpkg.ManifestFile, `has another split "test" beside `, "ask the signer"},
-		{"another attachment", func(m *planpkg.Plan) { m.Tasks[attached].FileSHA256 = sign.Digest(nil) }, planpkg.ManifestFile, `has another attachment of task "` + with + `"`, "ask the signer"},
+		{"another attachment", func(m *planpkg.Plan) { m.Tasks[attached].FileSHA256 = canonical.Digest(nil) }, planpkg.ManifestFile, `has another attachment of task "` + with + `"`, "ask the signer"},
 		{"an attachment of another size", func(m *planpkg.Plan) { m.Tasks[attached].FileBytes++ }, planpkg.ManifestFile, `has another attachment of task "` + with + `"`, "ask the signer"},
 		{"no digest of an attachment", func(m *planpkg.Plan) { m.Tasks[attached].FileSHA256, m.Tasks[attached].FileBytes = "", 0 }, planpkg.ManifestFile, `has another attachment of task "` + with + `"`, "ask the signer"},
 		{"unscored, and a split that was cut", func(m *planpkg.Plan) { m.GoldCommitment, m.SplitIDs = "", m.SplitIDs[:3] }, planpkg.ManifestFile, "has other split_ids than ", "ask the signer"},

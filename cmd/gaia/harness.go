@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -28,7 +28,7 @@ var harness = sync.OnceValues(func() (trajectory.Harness, error) {
 	if _, err := io.Copy(sum, f); err != nil {
 		return h, fmt.Errorf("reading the program's own file: %w", err)
 	}
-	h.ExecutableSHA256 = sign.DigestOf(sum)
+	h.ExecutableSHA256 = canonical.DigestOf(sum)
 	return h, nil
 })
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -245,7 +246,7 @@ type rejudged struct {
 
 func (a *app) printRejudged(dir, path string, r audit.Rejudgment, envelope []byte, found *ledger.Run, judgments int, asJSON bool) error {
 	out := rejudged{File: path, Judge: r.Judge, Judgments: judgments, KeyID: found.Key.ID(), Rehearsal: r.Rehearsal, RunID: r.RunID,
-		Score: r.Score(found), SHA256: sign.Digest(envelope), Totals: r.Totals}
+		Score: r.Score(found), SHA256: canonical.Digest(envelope), Totals: r.Totals}
 	if asJSON {
 		return a.printJSON(out)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
 )
@@ -36,7 +36,7 @@ func benchSheet(run, tasks int) ledger.Sheet {
 	}
 	hash, signer := "0123456789abcdef", "SHA256:"+strings.Repeat("k", 43)
 	s := ledger.Sheet{RunID: id(0), Schema: "gaia.sheet/2", Started: began.Format(trajectory.TimeFormat), GuidanceHash: hash, SignedBy: signer,
-		ManifestSHA256: sign.Digest([]byte(id(0))), Model: "gpt-4o-2024-08-06"}
+		ManifestSHA256: canonical.Digest([]byte(id(0))), Model: "gpt-4o-2024-08-06"}
 	for i := range tasks {
 		cost, accepted := int64(12345+i), i%3 > 0
 		task, at := fmt.Sprintf("c61d22de-5f6c-4958-%04d-%012d", i, i*7919), began.Add(time.Duration(i+1)*time.Second).Format(trajectory.TimeFormat)

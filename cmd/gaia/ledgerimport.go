@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"io"
 	"io/fs"
 	"iter"
@@ -106,7 +107,7 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, out string) erro
 	lines := func(w io.Writer) error {
 		to := bufio.NewWriter(w)
 		for _, e := range events {
-			line, err := sign.Canonical(e)
+			line, err := canonical.Encode(e)
 			if err != nil {
 				return err
 			}

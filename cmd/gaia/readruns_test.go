@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"io"
 	"os"
 	"path/filepath"
@@ -277,7 +278,7 @@ func TestImportRefuses(t *testing.T) {
 		"flipped":    flipped(good, len(good)/3),
 	} {
 		path := filepath.Join(dir, "export.parquet")
-		payload, err := sign.Canonical(history.Export{Attempts: sign.Digest(data), Events: 2, Key: key.Public().Line(), Schema: "gaia.ledger/2"})
+		payload, err := canonical.Encode(history.Export{Attempts: canonical.Digest(data), Events: 2, Key: key.Public().Line(), Schema: "gaia.ledger/2"})
 		must(t, err)
 		envelope, err := sign.Seal(key, "application/vnd.gaia-harness.ledger+json", payload)
 		must(t, err, os.WriteFile(path, data, 0o600), os.WriteFile(path+history.EnvelopeSuffix, envelope, 0o600))

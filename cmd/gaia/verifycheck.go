@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -232,7 +232,7 @@ func (a *app) checkEvidence(ctx context.Context, dir string, f verifying) (*chec
 func digestOf(dir fs.FS, name string) (string, error) {
 	const most = 16 << 20 // bytes, as verification has it
 	data, err := ledger.ReadFile(dir, name, most)
-	return sign.Digest(data), err
+	return canonical.Digest(data), err
 }
 
 // findings returns what errors with exit code 3 say, for JSON. The slice is not nil.

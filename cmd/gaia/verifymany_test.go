@@ -12,8 +12,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -47,7 +47,7 @@ func packed(t *testing.T, dir, date string, public bool) string {
 		t.Fatal(err)
 	}
 	p, err := submit.Build(context.Background(), submit.Config{Run: dir, Out: t.TempDir(), Key: runs.Key(), Date: date, AllowDirty: true, Public: public,
-		Gold: &audit.Gold{Answers: c.Gold(), Salt: c.Salt()}, Harness: trajectory.Harness{ExecutableSHA256: sign.Digest([]byte("program")), Version: "v1.0.0"}})
+		Gold: &audit.Gold{Answers: c.Gold(), Salt: c.Salt()}, Harness: trajectory.Harness{ExecutableSHA256: canonical.Digest([]byte("program")), Version: "v1.0.0"}})
 	if err != nil {
 		t.Fatal(err)
 	}

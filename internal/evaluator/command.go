@@ -19,8 +19,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/go-json-experiment/json"
 )
 
@@ -64,7 +64,7 @@ func (c Command) Evaluate(e ledger.RunEvent) ledger.Evaluation {
 }
 
 func (c Command) run(e ledger.RunEvent) ([]byte, error) {
-	line, err := sign.Canonical(e)
+	line, err := canonical.Encode(e)
 	if err != nil {
 		return nil, err
 	}

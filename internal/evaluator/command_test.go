@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 )
 
 // TestCommand: what a program prints is its verdict, and all that is none fails.
 func TestCommand(t *testing.T) {
 	event := ledger.RunEvent{ID: "01JAAAAAAAAAAAAAAAAAAAAAAA", TaskID: "fab1e001", ToolsUsed: []string{"web_search"}}
-	line, err := sign.Canonical(event)
+	line, err := canonical.Encode(event)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
 )
@@ -29,7 +29,7 @@ func benchEvents(run, tasks int) (events []ledger.RunEvent) {
 		task, at := fmt.Sprintf("c61d22de-5f6c-4958-%04d-%012d", i, i*7919), began.Add(time.Duration(i+1)*time.Second).Format(trajectory.TimeFormat)
 		e := ledger.RunEvent{Attempt: 1, CostMicroUSD: &cost, Counted: true, DiffSummary: ledger.DiffSummary{Files: 2, LinesAdded: i % 40, LinesRemoved: 4},
 			DurationMs: 12345 + int64(i), FilesTouched: []string{"notes.txt", "table.csv"}, GuidanceHash: hash, ID: id(i + 1), Intent: "spreadsheet+code",
-			Level: 1 + i%3, ManifestSHA256: sign.Digest([]byte(id(0))), Mode: "autonomous", Model: "gpt-4o", Outcome: trajectory.Answered, OutcomeAccepted: &accepted,
+			Level: 1 + i%3, ManifestSHA256: canonical.Digest([]byte(id(0))), Mode: "autonomous", Model: "gpt-4o", Outcome: trajectory.Answered, OutcomeAccepted: &accepted,
 			PolicyHash: hash, RetrievedRuleIDs: []string{"R001", "R002", "R003", "R004", "R005", "R006"}, TriggeredRuleIDs: []string{"R001", "R004"}, Retries: i % 2, ReworkLines: i % 7, RunID: id(0), Schema: "gaia.run_event/2", Session: id(0),
 			SignedBy: signer, TaskID: task, TestResults: ledger.TestCounts{Passed: 1, Ran: 1, Skipped: 1}, Timestamp: at, Tokens: 23456 + int64(i), ToolCalls: 7,
 			ToolsUsed: []string{"python", "read_file", "web_fetch"}, Violations: []ledger.Violation{}}
@@ -76,11 +76,11 @@ func TestAttempts(t *testing.T) {
 			t.Fatalf("%d events: %d, %q, %v", n, len(got), run, err)
 		}
 		for i := range events {
-			want, err := sign.Canonical(events[i])
+			want, err := canonical.Encode(events[i])
 			if err != nil {
 				t.Fatal(err)
 			}
-			if have, err := sign.Canonical(got[i]); err != nil || !bytes.Equal(want, have) {
+			if have, err := canonical.Encode(got[i]); err != nil || !bytes.Equal(want, have) {
 				t.Fatalf("event %d is\n%s, not\n%s: %v", i, have, want, err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -47,7 +48,7 @@ func SealExport(events []ledger.RunEvent, key sign.Key) (data, envelope []byte, 
 	if data, err = EncodeAttempts(events, ""); err != nil {
 		return nil, nil, err
 	}
-	payload, err := sign.Canonical(Export{Attempts: sign.Digest(data), Events: int64(len(events)), Key: key.Public().Line(), Schema: exportSchema})
+	payload, err := canonical.Encode(Export{Attempts: canonical.Digest(data), Events: int64(len(events)), Key: key.Public().Line(), Schema: exportSchema})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,7 +62,7 @@ func OpenEnvelope(name string, envelope []byte) (Export, sign.PublicKey, error) 
 	var x Export
 	var key sign.PublicKey
 	_, err := sign.UnsealBy(envelope, exportType, func(payload []byte) (sign.PublicKey, error) {
-		if err := sign.Decode(payload, &x); err != nil || x.Schema != exportSchema {
+		if err := canonical.Decode(payload, &x); err != nil || x.Schema != exportSchema {
 			return key, fmt.Errorf("its payload is not of the schema %s", exportSchema)
 		}
 		var err error
@@ -78,7 +79,7 @@ func OpenEnvelope(name string, envelope []byte) (Export, sign.PublicKey, error) 
 
 // Check returns a *trajectory.Fault unless data is the file that the envelope is of.
 func (x Export) Check(name string, data []byte) error {
-	if sign.Digest(data) != x.Attempts {
+	if canonical.Digest(data) != x.Attempts {
 		return trajectory.Faultf(name, "is not the file that its envelope is of")
 	}
 	return nil
@@ -101,7 +102,7 @@ func Convert(in io.Reader, out io.Writer) error {
 			if err = failed; err != nil {
 				break
 			}
-			line, err := sign.Canonical(e)
+			line, err := canonical.Encode(e)
 			if err != nil {
 				return err
 			}
@@ -137,7 +138,7 @@ func Converted(name string, from io.Reader, x Export) iter.Seq2[ledger.RunEvent,
 				if json.Unmarshal(line, &reason) != nil {
 					reason = "cannot be read"
 				}
-			} else if err := sign.Decode(line, &e); err != nil {
+			} else if err := canonical.Decode(line, &e); err != nil {
 				reason = "is not a file of run events"
 			} else if err := ledger.CheckRunEvent(e); err != nil {
 				reason = err.Error()

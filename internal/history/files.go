@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"golang.org/x/sys/unix"
 )
 
@@ -39,7 +39,7 @@ func Stamp(path string, names []string, by string, now time.Time) (stamp string,
 		text += fmt.Sprintf("\n%q %d %d %d %d %d %d", name, s.Dev, s.Ino, s.Mode, s.Size, modified.UnixNano(), changed.UnixNano())
 		keep = keep && changed.Before(now.Add(-settled)) && modified.Before(now.Add(-settled))
 	}
-	return sign.Digest([]byte(text)), keep
+	return canonical.Digest([]byte(text)), keep
 }
 
 // readFile reads a regular file of at most limit bytes. It waits for no pipe.

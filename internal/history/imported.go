@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
@@ -123,7 +124,7 @@ func (m Imported) Replace(events []ledger.RunEvent, key sign.Key) error {
 		return err
 	}
 	s := Store{Dir: m.Dir}
-	now := Imported{Dir: m.Dir, Export: Export{Attempts: sign.Digest(data)}}
+	now := Imported{Dir: m.Dir, Export: Export{Attempts: canonical.Digest(data)}}
 	if err := s.write(now.attempts(), data); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -72,7 +73,7 @@ func (s *Store) names(manifest, path string) (counted, pruned string) {
 }
 
 // placeID tells the place of a record from others of the same plan.
-func placeID(path string) string { return sign.Digest([]byte(path))[len("sha256:"):][:16] }
+func placeID(path string) string { return canonical.Digest([]byte(path))[len("sha256:"):][:16] }
 
 // Recall returns what was counted of the run at path while its files were those of the stamp.
 func (s *Store) Recall(path, files string) (stats ledger.Sheet, found bool) {
@@ -102,7 +103,7 @@ func (s *Store) Keep(r Record, stats *ledger.Sheet) error {
 		return err
 	}
 	if stats != nil {
-		run, err := sign.Canonical(*stats)
+		run, err := canonical.Encode(*stats)
 		if err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func (s *Store) Keep(r Record, stats *ledger.Sheet) error {
 		if err != nil {
 			return err
 		}
-		r.Attempts = sign.Digest(data)
+		r.Attempts = canonical.Digest(data)
 		if err := r.check(stats); err != nil {
 			return err
 		}
@@ -126,7 +127,7 @@ func (s *Store) Keep(r Record, stats *ledger.Sheet) error {
 	if err := r.check(nil); err != nil {
 		return err
 	}
-	payload, err := sign.Canonical(r)
+	payload, err := canonical.Encode(r)
 	if err != nil {
 		return err
 	}
@@ -236,7 +237,7 @@ func (s *Store) record(path string, keys []sign.PublicKey) (Record, error) {
 			continue
 		}
 		var r Record
-		if err = sign.Decode(payload, &r); err != nil {
+		if err = canonical.Decode(payload, &r); err != nil {
 			break
 		}
 		if err = r.check(nil); err != nil {
@@ -259,7 +260,7 @@ func (s *Store) stats(r Record) (*ledger.Sheet, error) {
 	}
 	path := s.attempts(r)
 	data, err := readFile(path, MaxExport)
-	if err == nil && sign.Digest(data) != r.Attempts {
+	if err == nil && canonical.Digest(data) != r.Attempts {
 		err = errors.New("is not the file that its record is of")
 	}
 	if err != nil {
@@ -268,7 +269,7 @@ func (s *Store) stats(r Record) (*ledger.Sheet, error) {
 	var stats ledger.Sheet
 	events, run, err := OpenAttempts(data)
 	if err == nil {
-		err = sign.Decode([]byte(run), &stats)
+		err = canonical.Decode([]byte(run), &stats)
 	}
 	if err == nil {
 		stats.Events, err = collect(events)

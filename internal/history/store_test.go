@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -144,7 +145,7 @@ func TestHistory(t *testing.T) {
 	}
 	for name, change := range map[string]func(*ledger.Sheet){
 		"run":       func(s *ledger.Sheet) { s.RunID = "01JAAAAAAAAAAAAAAAAAAAAAAA" },
-		"plan":      func(s *ledger.Sheet) { s.ManifestSHA256 = sign.Digest(nil) },
+		"plan":      func(s *ledger.Sheet) { s.ManifestSHA256 = canonical.Digest(nil) },
 		"rehearsal": func(s *ledger.Sheet) { s.Rehearsal = !s.Rehearsal },
 		"event":     func(s *ledger.Sheet) { s.Events[0].RunID = "01JAAAAAAAAAAAAAAAAAAAAAAA" },
 		"tokens":    func(s *ledger.Sheet) { s.Events[0].Tokens = -1 },
@@ -168,7 +169,7 @@ func TestEvict(t *testing.T) {
 	r, stats := someRun(1)
 	must(t, s.Keep(prunedRecord(t, r), stats))
 	for i := range maxCounted + 2 {
-		name := filepath.Join(s.Dir, sign.Digest([]byte{byte(i), byte(i >> 8)})[len("sha256:"):]+"-0"+EnvelopeSuffix)
+		name := filepath.Join(s.Dir, canonical.Digest([]byte{byte(i), byte(i >> 8)})[len("sha256:"):]+"-0"+EnvelopeSuffix)
 		at := time.Unix(int64(1000+i), 0)
 		must(t, os.WriteFile(name, nil, 0o600), os.Chtimes(name, at, at))
 	}

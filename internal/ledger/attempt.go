@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -196,7 +196,7 @@ func (a *Attempt) StepOf(e trajectory.Event) any {
 	case trajectory.PolicyDecision:
 		if p.Shown != "" {
 			return ToolResultStep{Bytes: int64(len(p.Shown)), CallID: p.CallID, Head: p.Shown, IsError: true,
-				Name: a.names[p.CallID], OutputSHA256: sign.Digest([]byte(p.Shown)), Refused: true, Turn: e.Turn, Type: "tool_result", URLs: []trajectory.URL{}}
+				Name: a.names[p.CallID], OutputSHA256: canonical.Digest([]byte(p.Shown)), Refused: true, Turn: e.Turn, Type: "tool_result", URLs: []trajectory.URL{}}
 		}
 	case trajectory.ToolExecuted:
 		return ToolResultStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, CallID: p.CallID, Head: p.Head, IsError: p.IsError, Model: p.Model, Name: p.Name,

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,7 +26,7 @@ func ReadRules(dir fs.FS, m plan.Plan) ([]string, error) {
 	fault := func(reason string) ([]string, error) {
 		return nil, trajectory.Faultf(plan.ConstitutionFile, "%s", reason)
 	}
-	if sign.Digest(data) != m.ConstitutionSHA256 {
+	if canonical.Digest(data) != m.ConstitutionSHA256 {
 		return fault("is not what constitution_sha256 and guidance_hash of " + plan.ManifestFile + " are of")
 	}
 	var c struct {
@@ -35,8 +35,8 @@ func ReadRules(dir fs.FS, m plan.Plan) ([]string, error) {
 		Schema  string         `json:"schema"`
 		Version string         `json:"version"`
 	}
-	canonical := jsontext.Value(bytes.Clone(data))
-	if err := canonical.Canonicalize(); err != nil || !bytes.Equal(canonical, data) || json.Unmarshal(data, &c) != nil {
+	rewritten := jsontext.Value(bytes.Clone(data))
+	if err := rewritten.Canonicalize(); err != nil || !bytes.Equal(rewritten, data) || json.Unmarshal(data, &c) != nil {
 		return fault("is not canonical JSON of a constitution")
 	}
 	if c.Schema != policy.ConstitutionSchema {
@@ -45,7 +45,7 @@ func ReadRules(dir fs.FS, m plan.Plan) ([]string, error) {
 	if c.Version == policy.RulesVersion && !bytes.Equal(data, policy.Constitution(m.Policy)) {
 		return fault("is not what the rules of version " + policy.RulesVersion + " and the plan's policy give")
 	}
-	if stored, err := sign.Canonical(m.Policy); err != nil || !bytes.Equal(stored, c.Policy) {
+	if stored, err := canonical.Encode(m.Policy); err != nil || !bytes.Equal(stored, c.Policy) {
 		return fault("has another policy than " + plan.ManifestFile)
 	}
 	ids := []string{}

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -38,7 +38,7 @@ func TestConstitution(t *testing.T) {
 			}
 			data := strings.Replace(good, tt.old, tt.new, 1)
 			m := planOf(t, "a")
-			m.ConstitutionSHA256, m.GuidanceHash = sign.Digest([]byte(data)), policy.GuidanceHash([]byte(data))
+			m.ConstitutionSHA256, m.GuidanceHash = canonical.Digest([]byte(data)), policy.GuidanceHash([]byte(data))
 			dir := memory(files(t, m, oneSolved), plan.ConstitutionFile, data)
 			if tt.want != "" {
 				wantFault(t, tt.name, dir, plan.ConstitutionFile)

@@ -3,7 +3,7 @@ package ledger
 import (
 	"slices"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -97,7 +97,7 @@ func (f *Fold) Summary() Summary {
 func (f *Fold) IntegrityEvents() int { return f.badCache }
 
 // Encode returns summary.json.
-func (s Summary) Encode() ([]byte, error) { return sign.Canonical(s) }
+func (s Summary) Encode() ([]byte, error) { return canonical.Encode(s) }
 
 // Leaves returns the tree's leaves; every task must be sealed.
 func (f *Fold) Leaves() []trajectory.Leaf {
@@ -110,7 +110,7 @@ func (f *Fold) Leaves() []trajectory.Leaf {
 
 // leaf returns a sealed task's leaf.
 func (f *Fold) leaf(t *Task) trajectory.Leaf {
-	return trajectory.Leaf{Attempts: len(t.Attempts), Digest: sign.DigestOf(t.digest), Lines: t.lines,
+	return trajectory.Leaf{Attempts: len(t.Attempts), Digest: canonical.DigestOf(t.digest), Lines: t.lines,
 		RunID: f.Manifest.RunID, Salt: t.Sealed.Salt, TaskID: t.Plan.TaskID}
 }
 
@@ -162,7 +162,7 @@ func (f *Fold) counts() trajectory.RunCompleted {
 }
 
 func encodeLine(v any) ([]byte, error) {
-	b, err := sign.Canonical(v)
+	b, err := canonical.Encode(v)
 	if err != nil {
 		return nil, err
 	}

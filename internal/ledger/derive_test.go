@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
@@ -139,7 +139,7 @@ func TestSummary(t *testing.T) {
 	}
 	want := Summary{
 		Attempts: 6, Completed: "2031-02-03T04:05:07.055Z", CostMicroUSD: nil, Dataset: m.Dataset, DurationMs: 54, GaiaSplit: "validation",
-		GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: sign.Digest(encodePlan(t, m)), Model: "scripted-model",
+		GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: canonical.Digest(encodePlan(t, m)), Model: "scripted-model",
 		Interruptions: []Interruption{{Events: 11, Resumed: "2031-02-03T04:05:07.012Z", Torn: true}, {Events: 43, Resumed: "2031-02-03T04:05:07.044Z"}},
 		Judge:         &JudgeSummary{Asked: 1, CostMicroUSD: ptr[int64](11), Judged: 1, Model: "scripted-judge", TokensIn: 7, TokensOut: 2},
 		Levels:        []LevelSummary{{1, 2, rates(1, 1, 2)}, {2, 1, rates(0, 1, 1)}, {3, 2, rates(0, 0, 2)}},
@@ -287,14 +287,14 @@ func TestTrajectories(t *testing.T) {
 	if err := json.Unmarshal(bytes.Split(write(t, m, mixed), []byte("\n"))[3], &failed); err != nil {
 		t.Fatal(err)
 	}
-	digest := sign.Digest([]byte("reply"))
+	digest := canonical.Digest([]byte("reply"))
 	want := Trajectory{Attempt: 1, FinalAnswer: ptr("42"), Model: "scripted-model", Rehearsal: true, RunID: testRunID, Schema: "gaia.trajectory/1",
 		Steps: []any{
 			LLMCallStep{Error: &trajectory.CallError{Message: "busy", Retryable: true, Status: 500}, RequestedModel: "scripted-model", Turn: 1, Type: "llm_call", UsageReported: true},
 			LLMCallStep{OutputSHA256: digest, RequestedModel: "scripted-model", RetryOf: failed.ID, TokensCached: 3, TokensIn: 10,
 				TokensOut: 5, TokensReasoning: 1, Turn: 1, Type: "llm_call", UsageReported: true},
 			ToolCallStep{Args: map[string]string{"a": "1"}, ArgsTruncated: []string{}, CallID: "c", Name: "web_fetch", RuleHits: []string{"R001"}, Turn: 1, Type: "tool_call"},
-			ToolResultStep{Bytes: 15, CallID: "c", Head: "refused by R001", IsError: true, Name: "web_fetch", OutputSHA256: sign.Digest([]byte("refused by R001")),
+			ToolResultStep{Bytes: 15, CallID: "c", Head: "refused by R001", IsError: true, Name: "web_fetch", OutputSHA256: canonical.Digest([]byte("refused by R001")),
 				Refused: true, Turn: 1, Type: "tool_result", URLs: []trajectory.URL{}},
 		},
 		TaskID: "solved", Tokens: trajectory.Tokens{Cached: 3, In: 10, Out: 5, Reasoning: 1}, ToolsUsed: []string{}, Turns: 1}
@@ -395,7 +395,7 @@ func TestLeaves(t *testing.T) {
 				lines = append(lines, line...)
 			}
 		}
-		want := trajectory.Leaf{Attempts: len(f.Tasks[i].Attempts), Digest: sign.Digest(lines), Lines: int64(bytes.Count(lines, []byte("\n"))),
+		want := trajectory.Leaf{Attempts: len(f.Tasks[i].Attempts), Digest: canonical.Digest(lines), Lines: int64(bytes.Count(lines, []byte("\n"))),
 			RunID: testRunID, Salt: testSalt, TaskID: id}
 		if leaf != want || leaf.Lines == 0 {
 			t.Errorf("%s: %+v, want %+v", id, leaf, want)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -174,7 +175,7 @@ func (d *Disclosure) readPlan() error {
 	if d.Key, err = sign.ParsePublicKey(m.SigningKey); err != nil || d.Key.Line() != m.SigningKey {
 		return trajectory.Faultf(plan.ManifestFile, "signing_key is not one ssh-ed25519 key")
 	}
-	d.Fold = NewFold(m, sign.Digest(data), nil)
+	d.Fold = NewFold(m, canonical.Digest(data), nil)
 	run, task := d.Bundle.Workflow()
 	if run != m.RunID || d.Bundle.WorkflowID != trajectory.NewContents(run, task).WorkflowID {
 		return trajectory.Faultf("workflow_id", "is %q, the manifest is of run %q", d.Bundle.WorkflowID, m.RunID)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
@@ -126,7 +127,7 @@ func TestDiscloseTask(t *testing.T) {
 					want = append(want, string(bytes.TrimSuffix(line, []byte("\n"))))
 				}
 			}
-			if !slices.Equal(d.Bundle.Events, want) || sign.Digest([]byte(strings.Join(want, "\n")+"\n")) != d.Bundle.Leaf.Digest {
+			if !slices.Equal(d.Bundle.Events, want) || canonical.Digest([]byte(strings.Join(want, "\n")+"\n")) != d.Bundle.Leaf.Digest {
 				t.Errorf("task %d of %d: events are not the lines of the task", i, n)
 			}
 			if d.Task.Plan.TaskID != leaf.TaskID || *d.Bundle.Leaf != leaf || d.Bundle.Inclusion.Index != int64(i) || d.Bundle.Checkpoint != string(all[trajectory.CheckpointFile]) ||
@@ -320,7 +321,7 @@ func TestVerifyBundleForged(t *testing.T) {
 		{"a run with a proof", whole, func(c *trajectory.Contents) { c.Inclusion = task.Inclusion }, "inclusion"},
 		{"a run's proposal left out", whole, func(c *trajectory.Contents) { c.Proposals = c.Proposals[1:] }, "proposals"},
 		{"a run's checkpoint of another root", whole, note(func(c *trajectory.Checkpoint) { c.Root[0] ^= 1 }), "checkpoint"},
-		{"a run's checkpoint of another journal", whole, note(func(c *trajectory.Checkpoint) { c.Journal.Head = sign.Digest(nil) }), "checkpoint"},
+		{"a run's checkpoint of another journal", whole, note(func(c *trajectory.Checkpoint) { c.Journal.Head = canonical.Digest(nil) }), "checkpoint"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -347,11 +348,11 @@ func TestVerifyBundleForged(t *testing.T) {
 
 func deepCopy(t *testing.T, c trajectory.Contents) (out trajectory.Contents) {
 	t.Helper()
-	b, err := sign.Canonical(c)
+	b, err := canonical.Encode(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sign.Decode(b, &out); err != nil {
+	if err := canonical.Decode(b, &out); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -400,7 +401,7 @@ func TestBundleSigners(t *testing.T) {
 		}
 		for _, v := range append(tt.bad, run.Key) {
 			b.Signature.Alg, b.Signature.KeyID = v.Alg(), v.KeyID()
-			claimed, err := sign.Canonical(b)
+			claimed, err := canonical.Encode(b)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -418,8 +419,8 @@ func TestBundleHashFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.ContentHash, b.Signature.Value, b.ManifestEnvelope = sign.Digest(nil), "", ""
-	data, err := sign.Canonical(b)
+	b.ContentHash, b.Signature.Value, b.ManifestEnvelope = canonical.Digest(nil), "", ""
+	data, err := canonical.Encode(b)
 	if err != nil {
 		t.Fatal(err)
 	}

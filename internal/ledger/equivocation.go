@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -103,7 +103,7 @@ func HeadAt(dir fs.FS, number int64) (string, error) {
 		case err != nil:
 			return "", trajectory.Faultf(trajectory.JournalFile, "ends before line %d: %v", number, err)
 		case line == number:
-			return sign.DigestOf(h), nil
+			return canonical.DigestOf(h), nil
 		default:
 			line++
 		}

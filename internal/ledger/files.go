@@ -10,7 +10,7 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -132,7 +132,7 @@ func ReadBody(dir fs.FS, digest string) ([]byte, error) {
 	if isMissing(err) {
 		return nil, fmt.Errorf("reading %s: %w", name, fs.ErrNotExist)
 	}
-	if err == nil && sign.Digest(data) != digest {
+	if err == nil && canonical.Digest(data) != digest {
 		err = trajectory.Faultf(name, "is not what its name says")
 	}
 	return data, err

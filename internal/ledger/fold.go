@@ -7,8 +7,8 @@ import (
 	"hash"
 	"slices"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -221,7 +221,7 @@ func (f *Fold) addRun(e trajectory.Event) (reason string) {
 const maxRequests = 1 << 20
 
 // maxCounted is the largest integer that a derived file can hold.
-const maxCounted = sign.MaxInt
+const maxCounted = canonical.MaxInt
 
 // count adds an event's tokens and costs to the run's total, which bounds every
 // sum that is derived from them. It is false where one is below nothing or the

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -33,7 +33,7 @@ func TestFoldFollowsARun(t *testing.T) {
 // on as it is.
 func TestFoldStopsAtTheRecord(t *testing.T) {
 	m := planOf(t, "a")
-	digest := sign.Digest(encodePlan(t, m))
+	digest := canonical.Digest(encodePlan(t, m))
 	full := errors.New("disk full")
 	f := NewFold(m, digest, func(Trajectory) error { return full })
 	_, _, err := trajectory.ReadJournal(strings.NewReader(string(write(t, m, oneSolved))), m.RunID, digest, f.Add)
@@ -46,7 +46,7 @@ func TestFoldStopsAtTheRecord(t *testing.T) {
 }
 
 func followWithout(t *testing.T, m plan.Plan) (*Fold, []Trajectory, trajectory.End, error) {
-	f := NewFold(m, sign.Digest(encodePlan(t, m)), nil)
+	f := NewFold(m, canonical.Digest(encodePlan(t, m)), nil)
 	end, _, err := trajectory.ReadJournal(strings.NewReader(string(write(t, m, oneSolved))), m.RunID, f.ManifestSHA256, f.Add)
 	return f, nil, end, err
 }
@@ -243,7 +243,7 @@ func TestFoldRefusesAnotherPlan(t *testing.T) {
 		change func(*trajectory.RunStarted)
 		want   string
 	}{
-		"manifest":  {func(p *trajectory.RunStarted) { p.ManifestSHA256 = sign.Digest(nil) }, "was started from another manifest"},
+		"manifest":  {func(p *trajectory.RunStarted) { p.ManifestSHA256 = canonical.Digest(nil) }, "was started from another manifest"},
 		"rehearsal": {func(p *trajectory.RunStarted) { p.Rehearsal = false }, "contradicts the manifest"},
 		"intent":    {func(p *trajectory.RunStarted) { p.SubmitIntent = true }, "contradicts the manifest"},
 		"guidance":  {func(p *trajectory.RunStarted) { p.GuidanceHash = "" }, "contradicts the manifest"},
@@ -251,7 +251,7 @@ func TestFoldRefusesAnotherPlan(t *testing.T) {
 		"harness":   {func(p *trajectory.RunStarted) { p.Harness.Dirty = true }, "contradicts the manifest"},
 	}
 	m := planOf(t, "a")
-	digest := sign.Digest(encodePlan(t, m))
+	digest := canonical.Digest(encodePlan(t, m))
 	good, err := parse(m, digest, "run started")
 	if err != nil {
 		t.Fatal(err)

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -109,7 +109,7 @@ func forged(t *testing.T, dir map[string][]byte, s story, signs bool) map[string
 func raw(t *testing.T, s story) (journal []byte) {
 	t.Helper()
 	for _, l := range s {
-		line, err := sign.Canonical(map[string]any(l))
+		line, err := canonical.Encode(map[string]any(l))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestForgedContentHash(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := bytes.SplitAfter(journal, []byte("\n"))[at-1]
-	s[at]["parent_hash"], s[at]["content_hash"] = sign.Digest(before), sign.Digest(nil)
+	s[at]["parent_hash"], s[at]["content_hash"] = canonical.Digest(before), canonical.Digest(nil)
 	line := raw(t, s[at:at+1])
 	end, err := runs.Chain(line, s[at+1:])
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -55,7 +55,7 @@ func menu() []string {
 // a Fault, and what was accepted must add up.
 func hostile(t *testing.T, m plan.Plan, steps int, choose func(n int) int) *Fold {
 	t.Helper()
-	digest := sign.Digest(encodePlan(t, m))
+	digest := canonical.Digest(encodePlan(t, m))
 	lines := menu()
 	var accepted []trajectory.Event
 	fresh := func() *Fold {

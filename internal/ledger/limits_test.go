@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -25,7 +26,7 @@ func TestLimitsOfPlans(t *testing.T) {
 	prompts := func(n, size int) (all []plan.Prompt) {
 		text := strings.Repeat("x", size)
 		for i := range n {
-			all = append(all, plan.Prompt{ID: fmt.Sprintf("p%d", i), SHA256: sign.Digest([]byte(text)), Text: text})
+			all = append(all, plan.Prompt{ID: fmt.Sprintf("p%d", i), SHA256: canonical.Digest([]byte(text)), Text: text})
 		}
 		return all
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -15,7 +15,7 @@ import (
 
 func TestDecodeManifest(t *testing.T) {
 	m := planOf(t, "a", "b")
-	m.Prompts = []plan.Prompt{{ID: "system.v1", SHA256: sign.Digest([]byte("<answer>\n")), Text: "<answer>\n"}}
+	m.Prompts = []plan.Prompt{{ID: "system.v1", SHA256: canonical.Digest([]byte("<answer>\n")), Text: "<answer>\n"}}
 	m.Tools = []plan.ToolPlan{{Name: "calculate"}}
 	m.Tasks[0].FileName = "tides.xlsx"
 	data := encodePlan(t, m)
@@ -33,7 +33,7 @@ func TestDecodeManifest(t *testing.T) {
 
 func prompted(t *testing.T) plan.Plan {
 	m := planOf(t, "a", "b")
-	m.Prompts = []plan.Prompt{{ID: "system.v1", SHA256: sign.Digest([]byte("Answer.")), Text: "Answer."}}
+	m.Prompts = []plan.Prompt{{ID: "system.v1", SHA256: canonical.Digest([]byte("Answer.")), Text: "Answer."}}
 	return m
 }
 
@@ -43,7 +43,7 @@ func TestDecodeManifestRefuses(t *testing.T) {
 	good := string(encodePlan(t, submitted))
 	served := func(p plan.ToolPlan) string {
 		m := planOf(t, "a", "b")
-		p.Name, p.Schema, p.SchemaSHA256 = "notes__find", "{}", sign.Digest([]byte("{}"))
+		p.Name, p.Schema, p.SchemaSHA256 = "notes__find", "{}", canonical.Digest([]byte("{}"))
 		if p.Server == "" {
 			p.Server = "mcp:notes"
 		}
@@ -113,16 +113,16 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		{"a name of nothing", `"name":"scripted-model","origin":"http://127.0.0.1"`, `"name":"scripted-model","origin":"http://127.0.0.1","served_as":["","a"]`, "served_as has an empty name"},
 		{"a window below nothing", `"model":{"name":"scripted-model"`, `"model":{"context_window":-1,"name":"scripted-model"`, "has a limit below 0"},
 		{"attempts below nothing", `"attempts_per_task":0`, `"attempts_per_task":-1`, "has a limit below 0"},
-		{"unknown member", `"budgets"`, `"audits":1,"budgets"`, sign.ErrMalformed.Error()},
-		{"missing member", `"budgets":{"cost_microusd":0,"tool_calls":0,"turns":0},`, "", sign.ErrMalformed.Error()},
-		{"duplicate member", `"schema":"gaia.manifest/2"`, `"schema":"gaia.manifest/2","schema":"gaia.manifest/2"`, sign.ErrMalformed.Error()},
-		{"float", `"temperature_milli":0`, `"temperature_milli":0.5`, sign.ErrMalformed.Error()},
-		{"explicit zero", `"rehearsal":true`, `"rehearsal":false`, sign.ErrMalformed.Error()},
-		{"space", `"schema":`, `"schema": `, sign.ErrMalformed.Error()},
+		{"unknown member", `"budgets"`, `"audits":1,"budgets"`, canonical.ErrMalformed.Error()},
+		{"missing member", `"budgets":{"cost_microusd":0,"tool_calls":0,"turns":0},`, "", canonical.ErrMalformed.Error()},
+		{"duplicate member", `"schema":"gaia.manifest/2"`, `"schema":"gaia.manifest/2","schema":"gaia.manifest/2"`, canonical.ErrMalformed.Error()},
+		{"float", `"temperature_milli":0`, `"temperature_milli":0.5`, canonical.ErrMalformed.Error()},
+		{"explicit zero", `"rehearsal":true`, `"rehearsal":false`, canonical.ErrMalformed.Error()},
+		{"space", `"schema":`, `"schema": `, canonical.ErrMalformed.Error()},
 		{"no tasks", good, string(encodePlan(t, planOf(t))), "plans no task"},
-		{"newline", good, good + "\n", sign.ErrMalformed.Error()},
-		{"nothing", good, "", sign.ErrMalformed.Error()},
-		{"null", good, "null", sign.ErrMalformed.Error()},
+		{"newline", good, good + "\n", canonical.ErrMalformed.Error()},
+		{"nothing", good, "", canonical.ErrMalformed.Error()},
+		{"null", good, "null", canonical.ErrMalformed.Error()},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -157,7 +157,7 @@ func FuzzDecodeManifest(f *testing.F) {
 
 func TestCommitment(t *testing.T) {
 	got, err := plan.Commitment(map[string]string{"b": "é", "a": "1"}, "00ff")
-	if want := sign.Digest([]byte(`{"gold":{"a":"1","b":"é"},"salt":"00ff"}`)); err != nil || got != want {
+	if want := canonical.Digest([]byte(`{"gold":{"a":"1","b":"é"},"salt":"00ff"}`)); err != nil || got != want {
 		t.Errorf("Commitment = %s, %v, want %s", got, err, want)
 	}
 	seen := map[string]bool{got: true}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -56,7 +57,7 @@ func longRun(t testing.TB, size int64) string {
 		return buffered{bufio.NewWriterSize(f, 1<<20)}
 	}
 	journal, records := create(trajectory.JournalFile), create(TrajectoriesFile)
-	fold := NewFold(m, sign.Digest(manifest), func(r Trajectory) error {
+	fold := NewFold(m, canonical.Digest(manifest), func(r Trajectory) error {
 		line, err := r.Encode()
 		check(err)
 		_, err = records.Write(line)
@@ -72,7 +73,7 @@ func longRun(t testing.TB, size int64) string {
 	}
 	add(trajectory.Draft{Payload: trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: fold.ManifestSHA256, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode, Rehearsal: true}})
 	head := strings.Repeat("The harbour of Branmoor was dredged twice. ", 90)
-	digest, bytes := sign.Digest([]byte(head)), int64(len(head))
+	digest, bytes := canonical.Digest([]byte(head)), int64(len(head))
 	for _, task := range fold.Tasks {
 		id := task.Plan.TaskID
 		at := func(turn int, p trajectory.Payload) trajectory.Draft {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 )
 
 // TestQuestionDigest: openssl gives the same salt and digest, as docs/formats.md says.
@@ -62,7 +62,7 @@ func TestAsks(t *testing.T) {
 	asked := sha256.Sum256([]byte(question("a")))
 	digest := f.Task("a").Plan.QuestionSHA256
 	for name, guess := range map[string]string{"no salt": plan.SaltedQuestion(nil, asked), "the id as salt": plan.SaltedQuestion([]byte("a"), asked),
-		"the digest alone": sign.Digest([]byte(question("a")))} {
+		"the digest alone": canonical.Digest([]byte(question("a")))} {
 		if guess == digest {
 			t.Errorf("%s: the plan alone confirms a guess", name)
 		}

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
 )
@@ -26,7 +26,7 @@ const (
 // or as many micro-USD, which are 8.7 million dollars.
 const (
 	maxEventCount = maxLines
-	maxEventMs    = sign.MaxInt / 1000
+	maxEventMs    = canonical.MaxInt / 1000
 	maxEventSpent = 1 << 43 // tokens, or micro-USD
 )
 

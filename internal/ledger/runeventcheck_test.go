@@ -2,13 +2,13 @@ package ledger
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
 )
@@ -26,7 +26,7 @@ func ledgerEvent(n int) RunEvent {
 	}
 	accepted, cost := true, int64(n)
 	return RunEvent{Attempt: 1, CostMicroUSD: &cost, Counted: true, DiffSummary: DiffSummary{Files: 1}, DurationMs: 5, FilesTouched: []string{"a<b>"}, GuidanceHash: "0123456789abcdef", ID: id(1),
-		Intent: "web", Level: 1 + n%3, ManifestSHA256: sign.Digest(nil), Mode: "approved", Model: "m", Outcome: trajectory.Answered, OutcomeAccepted: &accepted, PolicyHash: "fedcba9876543210", RetrievedRuleIDs: []string{"R001", "R002"},
+		Intent: "web", Level: 1 + n%3, ManifestSHA256: canonical.Digest(nil), Mode: "approved", Model: "m", Outcome: trajectory.Answered, OutcomeAccepted: &accepted, PolicyHash: "fedcba9876543210", RetrievedRuleIDs: []string{"R001", "R002"},
 		RunID: id(2), Schema: runEventSchema, Session: id(3), SignedBy: "SHA256:x", TaskID: fmt.Sprint("task ", n), TestResults: TestCounts{Passed: 1, Ran: 1, Skipped: 1},
 		Timestamp: trajectoryTime(ms), ToolsUsed: []string{"python", "web_fetch"}, TriggeredRuleIDs: []string{"R001"}, Denials: trajectory.Denials{Rule: 1}, Violations: []Violation{{Class: "rule", Description: "d", Location: "l", RuleID: "R001", Severity: "critical"}}}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -80,9 +81,9 @@ func planOf(t testing.TB, tasks ...string) plan.Plan {
 	m.SplitIDs = tasks
 	m.Dataset.IDsSHA256 = idsDigest(t, tasks)
 	m.Splits = []plan.SplitPlan{{CarriedGold: true, IDsSHA256: idsDigest(t, slices.Sorted(slices.Values(tasks))), Name: "validation", Size: len(tasks)}}
-	m.GoldCommitment = sign.Digest([]byte("gold"))
+	m.GoldCommitment = canonical.Digest([]byte("gold"))
 	m.Govern(policy.Policy{Mode: policy.Restricted})
-	m.Harness = trajectory.Harness{Version: "v0.1.0", ExecutableSHA256: sign.Digest([]byte("program"))}
+	m.Harness = trajectory.Harness{Version: "v0.1.0", ExecutableSHA256: canonical.Digest([]byte("program"))}
 	m.Judge = &plan.JudgePlan{Cache: true, Model: "scripted-judge", Origin: "http://127.0.0.1", Prompt: "judge.v1"}
 	m.Model = plan.ModelPlan{Name: "scripted-model", Origin: "http://127.0.0.1"}
 	m.Voting = plan.VotingPlan{Attempts: 1, Rule: plan.VoteFirst}
@@ -194,7 +195,7 @@ func parse(m plan.Plan, digest, line string) (trajectory.Draft, error) {
 		}
 		p := trajectory.RunResumed{Events: events, GuidanceHash: cmp.Or(named["guidance"], m.GuidanceHash), Harness: m.Harness, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode}
 		if rest == "torn" {
-			p.Torn = &trajectory.Torn{Bytes: 3, File: "torn-99", SHA256: sign.Digest([]byte("abc"))}
+			p.Torn = &trajectory.Torn{Bytes: 3, File: "torn-99", SHA256: canonical.Digest([]byte("abc"))}
 		}
 		d.Payload = p
 	case "swept":
@@ -312,7 +313,7 @@ func parse(m plan.Plan, digest, line string) (trajectory.Draft, error) {
 }
 
 func call(named map[string]string, number func(string) int64, has func(string) bool) trajectory.ModelCallCompleted {
-	p := trajectory.ModelCallCompleted{OutputSHA256: sign.Digest([]byte("reply")), RequestedModel: "scripted-model", Try: 1, UsageReported: true,
+	p := trajectory.ModelCallCompleted{OutputSHA256: canonical.Digest([]byte("reply")), RequestedModel: "scripted-model", Try: 1, UsageReported: true,
 		Tokens: trajectory.Tokens{In: number("in"), Out: number("out"), Cached: number("cached"), Reasoning: number("reasoning")}}
 	if cost := number("cost"); named["cost"] != "?" {
 		p.CostMicroUSD = &cost
@@ -351,7 +352,7 @@ func verdicts() map[string]trajectory.Judgment {
 // follow folds a journal; the fold may be of a run that is not complete.
 func follow(t testing.TB, m plan.Plan, journal []byte) (*Fold, []Trajectory, trajectory.End, error) {
 	t.Helper()
-	digest := sign.Digest(encodePlan(t, m))
+	digest := canonical.Digest(encodePlan(t, m))
 	var records []Trajectory
 	f := NewFold(m, digest, func(r Trajectory) error {
 		records = append(records, r)

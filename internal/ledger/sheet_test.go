@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 )
@@ -96,7 +96,7 @@ func TestSheet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest, signer := sign.Digest(encodePlan(t, m)), testKey(t, 1).Public().ID()
+	digest, signer := canonical.Digest(encodePlan(t, m)), testKey(t, 1).Public().ID()
 	event := RunEvent{FilesTouched: []string{}, Level: 1, ManifestSHA256: digest, Mode: "restricted", Model: "scripted-model", PolicyHash: m.PolicyHash, Rehearsal: true, RunID: testRunID,
 		Schema: "gaia.run_event/2", SignedBy: signer, TaskID: "a"}
 	first, second := event, event
@@ -470,12 +470,12 @@ func TestSheetIsOneValue(t *testing.T) {
 		if diff := cmp.Diff(first, second); diff != "" {
 			t.Errorf("%s: two readings (-first +second):\n%s", name, diff)
 		}
-		data, err := sign.Canonical(first)
+		data, err := canonical.Encode(first)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var again Sheet
-		if err := sign.Decode(data, &again); err != nil {
+		if err := canonical.Decode(data, &again); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if diff := cmp.Diff(first, again); diff != "" {

@@ -39,6 +39,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -135,7 +136,7 @@ func Verify(dir fs.FS, o Options) (*Run, error) {
 	if run.Torn != nil {
 		return nil, trajectory.Faultf(trajectory.JournalFile, "has bytes after its last event")
 	}
-	run.Files = map[string]string{trajectory.JournalFile: sign.DigestOf(whole)}
+	run.Files = map[string]string{trajectory.JournalFile: canonical.DigestOf(whole)}
 	// The marker goes last when a run is closed; where it is not there and nothing
 	// else is, the run was never closed.
 	closing := before[MarkerFile] || !slices.ContainsFunc(derived(o.Summary), func(name string) bool { return before[name] })
@@ -218,7 +219,7 @@ func ReadPlan(dir fs.FS) (m plan.Plan, digest string, key sign.PublicKey, err er
 	if _, err := ReadRules(dir, m); err != nil {
 		return plan.Plan{}, "", sign.PublicKey{}, err
 	}
-	return m, sign.Digest(data), key, nil
+	return m, canonical.Digest(data), key, nil
 }
 
 // verifyUnfinished checks that what derives from the end was not there before
@@ -250,7 +251,7 @@ func (r *Run) verifyFinished(dir fs.FS, summaryFile string, closing bool, compar
 	if compare.short {
 		r.Missing = TrajectoriesFile + " is not complete"
 	}
-	r.Files[TrajectoriesFile] = sign.DigestOf(compare.digest)
+	r.Files[TrajectoriesFile] = canonical.DigestOf(compare.digest)
 	results, err := r.Results()
 	if err != nil {
 		return err
@@ -263,7 +264,7 @@ func (r *Run) verifyFinished(dir fs.FS, summaryFile string, closing bool, compar
 		name string
 		data []byte
 	}{{ResultsFile, results}, {summaryFile, summary}} {
-		r.Files[want.name] = sign.Digest(want.data)
+		r.Files[want.name] = canonical.Digest(want.data)
 		data, there, err := r.read(dir, want.name, int64(len(want.data)), closing)
 		if err != nil {
 			return err

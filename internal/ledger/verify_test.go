@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -119,7 +120,7 @@ func TestVerify(t *testing.T) {
 	}
 	lines := bytes.SplitAfter(all[trajectory.JournalFile], []byte("\n"))
 	if !run.Complete || run.Missing != "" || run.Marked != "" || run.Torn != nil || !run.Key.Equal(testKey(t, 1).Public()) ||
-		run.End.Events != 55 || run.End.Head != sign.Digest(lines[54]) || run.ManifestSHA256 != sign.Digest(all[plan.ManifestFile]) {
+		run.End.Events != 55 || run.End.Head != canonical.Digest(lines[54]) || run.ManifestSHA256 != canonical.Digest(all[plan.ManifestFile]) {
 		t.Errorf("%+v", run)
 	}
 	root := strings.Split(string(all[trajectory.CheckpointFile]), "\n")[2]
@@ -484,7 +485,7 @@ func (g growing) Open(name string) (fs.File, error) {
 func TestReadPlan(t *testing.T) {
 	all := files(t, planOf(t, "a"), oneSolved)
 	m, digest, key, err := ReadPlan(memory(all))
-	if err != nil || m.RunID != testRunID || digest != sign.Digest(all[plan.ManifestFile]) || !key.Equal(testKey(t, 1).Public()) {
+	if err != nil || m.RunID != testRunID || digest != canonical.Digest(all[plan.ManifestFile]) || !key.Equal(testKey(t, 1).Public()) {
 		t.Errorf("%+v, %s, %v", m, digest, err)
 	}
 }

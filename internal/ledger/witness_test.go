@@ -11,9 +11,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -22,7 +22,7 @@ func writeDrafts(t testing.TB, m plan.Plan, drafts []trajectory.Draft) []byte {
 	t.Helper()
 	var out buffer
 	var n time.Duration
-	l, err := trajectory.NewLog(&out, trajectory.End{Head: sign.Digest(encodePlan(t, m))}, trajectory.LogConfig{
+	l, err := trajectory.NewLog(&out, trajectory.End{Head: canonical.Digest(encodePlan(t, m))}, trajectory.LogConfig{
 		RunID: m.RunID,
 		Now:   func() time.Time { n++; return time.Date(2031, 2, 3, 4, 5, 7, 0, time.UTC).Add(n * time.Millisecond) },
 		Mono:  func() time.Duration { return n * time.Millisecond },
@@ -55,7 +55,7 @@ func drafts(t testing.TB, m plan.Plan, script string, payloads ...trajectory.Pay
 		if given {
 			line += " done"
 		}
-		d, err := parse(m, sign.Digest(encodePlan(t, m)), line)
+		d, err := parse(m, canonical.Digest(encodePlan(t, m)), line)
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
@@ -86,7 +86,7 @@ func bundlesOf(t testing.TB, r *WitnessReader, m plan.Plan, journal []byte) (map
 		return err
 	}
 	o := r.Options("")
-	digest := sign.Digest(encodePlan(t, m))
+	digest := canonical.Digest(encodePlan(t, m))
 	var records []Trajectory
 	f := NewFold(m, digest, func(r Trajectory) error { records = append(records, r); return nil })
 	_, _, err := trajectory.ReadJournal(bytes.NewReader(journal), m.RunID, digest, func(e trajectory.Event, line []byte) error {
@@ -111,11 +111,11 @@ func TestWitness(t *testing.T) {
 	m := planOf(t, oneUUID)
 	cost := int64(9)
 	propose := func(id, name, args string) trajectory.Payload {
-		return trajectory.ToolProposed{Args: map[string]string{}, ArgsSHA256: sign.Digest([]byte(args)), CallID: id, Name: name}
+		return trajectory.ToolProposed{Args: map[string]string{}, ArgsSHA256: canonical.Digest([]byte(args)), CallID: id, Name: name}
 	}
 	allow := func(id string) trajectory.Payload { return trajectory.PolicyDecision{CallID: id, Decision: "allow"} }
 	ran := func(id, name, output string, ms int64, model *trajectory.ModelUse) trajectory.Payload {
-		return trajectory.ToolExecuted{CallID: id, LatencyMs: ms, Name: name, Model: model, OutputSHA256: sign.Digest([]byte(output)), URLs: []trajectory.URL{}}
+		return trajectory.ToolExecuted{CallID: id, LatencyMs: ms, Name: name, Model: model, OutputSHA256: canonical.Digest([]byte(output)), URLs: []trajectory.URL{}}
 	}
 	script := strings.ReplaceAll(`run started
 ID.1 begin
@@ -147,7 +147,7 @@ ID sealed failed 1/1
 run completed failed=1
 `, "ID", oneUUID)
 	journal := writeDrafts(t, m, drafts(t, m, script,
-		trajectory.ModelCallCompleted{CostMicroUSD: &cost, Head: `{"content":"First\nI \"look\"`, OutputSHA256: sign.Digest([]byte("reply")), Tokens: trajectory.Tokens{In: 10, Out: 5, Reasoning: 3}},
+		trajectory.ModelCallCompleted{CostMicroUSD: &cost, Head: `{"content":"First\nI \"look\"`, OutputSHA256: canonical.Digest([]byte("reply")), Tokens: trajectory.Tokens{In: 10, Out: 5, Reasoning: 3}},
 		propose("c", "web_search", "one"), propose("c", "web_search", "two"), propose("d", "python", "three"),
 		trajectory.ApprovalRequested{CallID: "d"}, trajectory.ApprovalResolved{Approved: true, By: trajectory.Beforehand, CallID: "d"},
 		trajectory.PolicyDecision{CallID: "c", Decision: "deny", RuleIDs: []string{"R001"}, Shown: "refused"}, trajectory.PolicyViolation{CallID: "c", Class: "rule", RuleIDs: []string{"R001"}},
@@ -185,7 +185,7 @@ run completed failed=1
 		}
 	}
 	entry := func(action string, policy uint8, args, result string, ms, cost, tokens int64) trajectory.WitnessEntry {
-		return trajectory.WitnessEntry{Action: action, Policy: policy, ArgsHash: firstBytes(sign.Digest([]byte(args))), ResultHash: firstBytes(result),
+		return trajectory.WitnessEntry{Action: action, Policy: policy, ArgsHash: firstBytes(canonical.Digest([]byte(args))), ResultHash: firstBytes(result),
 			LatencyMs: ms, CostMicroUSD: cost, Tokens: tokens}
 	}
 	trace := []trajectory.WitnessEntry{
@@ -368,7 +368,7 @@ func TestWitnessTaskID(t *testing.T) {
 	} {
 		got := fmt.Sprintf("%x", WitnessTaskID(id))
 		if len(want) < 32 {
-			want = strings.TrimPrefix(sign.Digest([]byte(id)), "sha256:")[:32]
+			want = strings.TrimPrefix(canonical.Digest([]byte(id)), "sha256:")[:32]
 		}
 		if got != want {
 			t.Errorf("%q: %s, want %s", id, got, want)

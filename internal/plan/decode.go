@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/selection"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
 )
@@ -21,7 +21,7 @@ func Decode(data []byte) (Plan, error) {
 	if err := checkSchema(data); err != nil {
 		return Plan{}, err
 	}
-	if err := sign.Decode(data, &m); err != nil {
+	if err := canonical.Decode(data, &m); err != nil {
 		return Plan{}, trajectory.Faultf(ManifestFile, "%v", err)
 	}
 	if m.Schema != manifestSchema {
@@ -31,7 +31,7 @@ func Decode(data []byte) (Plan, error) {
 		return Plan{}, trajectory.Faultf(ManifestFile, "run_id is not a ULID") // it becomes part of file names
 	}
 	for _, p := range m.Prompts {
-		if p.SHA256 != sign.Digest([]byte(p.Text)) {
+		if p.SHA256 != canonical.Digest([]byte(p.Text)) {
 			return Plan{}, trajectory.Faultf(ManifestFile, "the digest of the template %q is not that of its text", p.ID)
 		}
 	}
@@ -63,17 +63,17 @@ func checkSchema(data []byte) error {
 // checkPolicy: the policy is in its one form, and the one that the rest of the
 // plan speaks of.
 func checkPolicy(m Plan) error {
-	form, err := sign.Canonical(m.Policy.Canonical())
+	form, err := canonical.Encode(m.Policy.Canonical())
 	if err != nil {
 		return trajectory.Faultf(ManifestFile, "policy: %v", err)
 	}
-	if stored, err := sign.Canonical(m.Policy); err != nil || !bytes.Equal(stored, form) {
+	if stored, err := canonical.Encode(m.Policy); err != nil || !bytes.Equal(stored, form) {
 		return trajectory.Faultf(ManifestFile, "the lists of the policy are not sorted")
 	}
 	if m.Policy.Hash() != m.PolicyHash || string(m.Policy.Mode) != m.PolicyMode {
 		return trajectory.Faultf(ManifestFile, "policy_hash or policy_mode is not that of the policy")
 	}
-	if digest := m.ConstitutionSHA256; !sign.IsDigest(digest) || m.GuidanceHash != strings.TrimPrefix(digest, "sha256:")[:16] {
+	if digest := m.ConstitutionSHA256; !canonical.IsDigest(digest) || m.GuidanceHash != strings.TrimPrefix(digest, "sha256:")[:16] {
 		return trajectory.Faultf(ManifestFile, "guidance_hash is not the beginning of constitution_sha256, a digest")
 	}
 	if !slices.IsSorted(m.Unconfined) || len(slices.Compact(slices.Clone(m.Unconfined))) < len(m.Unconfined) {
@@ -86,7 +86,7 @@ func checkPolicy(m Plan) error {
 		if err := checkServer(t, m); err != nil {
 			return err
 		}
-		if (t.Schema != "") != (t.Server != "") || t.Schema != "" && sign.Digest([]byte(t.Schema)) != t.SchemaSHA256 {
+		if (t.Schema != "") != (t.Server != "") || t.Schema != "" && canonical.Digest([]byte(t.Schema)) != t.SchemaSHA256 {
 			return trajectory.Faultf(ManifestFile, "the schema of the tool %q is not what its digest is of, or not that of a server's tool", t.Name)
 		}
 	}
@@ -237,10 +237,10 @@ func checkTasks(m Plan) error {
 		if t.Level < 1 || t.Level > 3 || left[t.Level-1] == 0 {
 			return trajectory.Faultf(ManifestFile, "task %q is of level %d, of which the split has no more", t.TaskID, t.Level)
 		}
-		if !sign.IsDigest(t.QuestionSHA256) {
+		if !canonical.IsDigest(t.QuestionSHA256) {
 			return trajectory.Faultf(ManifestFile, "question_sha256 of task %q is not a digest", t.TaskID)
 		}
-		if t.FileSHA256 != "" && (!sign.IsDigest(t.FileSHA256) || t.FileName == "") || t.FileBytes < 0 || t.FileBytes > 0 && t.FileSHA256 == "" {
+		if t.FileSHA256 != "" && (!canonical.IsDigest(t.FileSHA256) || t.FileName == "") || t.FileBytes < 0 || t.FileBytes > 0 && t.FileSHA256 == "" {
 			return trajectory.Faultf(ManifestFile, "file_sha256 or file_bytes of task %q is not that of an attachment", t.TaskID)
 		}
 		left[t.Level-1]--

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -232,15 +232,15 @@ func New() Plan { return Plan{Evidence: EvidenceHeads, Schema: manifestSchema} }
 func (m Plan) Scored() bool { return m.GoldCommitment != "" }
 
 // Encode returns manifest.json.
-func (m Plan) Encode() ([]byte, error) { return sign.Canonical(m) }
+func (m Plan) Encode() ([]byte, error) { return canonical.Encode(m) }
 
 // IDsDigest returns the digest of a list of task ids: over its canonical array.
 func IDsDigest(ids []string) (string, error) {
-	b, err := sign.Canonical(slices.Concat([]string{}, ids))
+	b, err := canonical.Encode(slices.Concat([]string{}, ids))
 	if err != nil {
 		return "", err
 	}
-	return sign.Digest(b), nil
+	return canonical.Digest(b), nil
 }
 
 // commitment is what a plan commits to about the answers.
@@ -253,9 +253,9 @@ type commitment struct {
 // answers of its tasks without telling them: over canonical {gold, salt}, the
 // salt being 32 random bytes, hex, that stay private until the run is judged.
 func Commitment(gold map[string]string, salt string) (string, error) {
-	b, err := sign.Canonical(commitment{gold, salt})
+	b, err := canonical.Encode(commitment{gold, salt})
 	if err != nil {
 		return "", err
 	}
-	return sign.Digest(b), nil
+	return canonical.Digest(b), nil
 }

@@ -4,8 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"slices"
 	"strings"
@@ -45,7 +45,7 @@ const MaxConstitution = 1 << 20
 func (m *Plan) Govern(p policy.Policy) {
 	constitution := policy.Constitution(p)
 	m.Policy, m.PolicyHash, m.PolicyMode = p.Canonical(), p.Hash(), string(p.Mode)
-	m.ConstitutionSHA256, m.GuidanceHash = sign.Digest(constitution), policy.GuidanceHash(constitution)
+	m.ConstitutionSHA256, m.GuidanceHash = canonical.Digest(constitution), policy.GuidanceHash(constitution)
 	m.DenylistSHA256 = policy.DenylistDigest()
 }
 

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -117,7 +117,7 @@ func (r *toolResults) become(callID, sha256 string) bool {
 			r.forms = map[string]bool{}
 		}
 		m := trajectory.SentMessage{Content: Condensed(u.tool, u.bytes), Role: "tool", ToolCallID: callID}
-		r.forms[sign.Digest(m.Canonical())] = true
+		r.forms[canonical.Digest(m.Canonical())] = true
 	}
 	r.unread = nil
 	return r.forms[sha256]
@@ -188,7 +188,7 @@ var fixed = sync.OnceValue(func() (f struct {
 })
 
 func sourced(m trajectory.SentMessage, source string) message {
-	return message{m.Role, sign.Digest(m.Canonical()), source}
+	return message{m.Role, canonical.Digest(m.Canonical()), source}
 }
 
 func messageOf(m trajectory.Message) message { return message{m.Role, m.SHA256, m.Source} }

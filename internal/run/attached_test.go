@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -248,7 +248,7 @@ func TestPictures(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if p.MediaType != "image/png" || (p.SHA256 == sign.Digest(file)) != (tt.attached == endpoint.Picture) {
+				if p.MediaType != "image/png" || (p.SHA256 == canonical.Digest(file)) != (tt.attached == endpoint.Picture) {
 					t.Errorf("%+v was shown", p)
 				}
 			}

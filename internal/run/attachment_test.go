@@ -13,9 +13,9 @@ import (
 
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -89,7 +89,7 @@ func TestAttachmentsAreCopies(t *testing.T) {
 			}
 			name := filepath.Base(path)
 			original, err := fs.ReadFile(fixtures.Dataset(), "2023/validation/"+name)
-			if err != nil || sign.Digest(data) != sign.Digest(original) || info.Mode().Perm() != 0o444 {
+			if err != nil || canonical.Digest(data) != canonical.Digest(original) || info.Mode().Perm() != 0o444 {
 				t.Errorf("%s has mode %v and %d bytes, the attachment %d: %v", path, info.Mode(), len(data), len(original), err)
 			}
 			if other, seen := found[name]; seen && other != filepath.Dir(path) {
@@ -143,7 +143,7 @@ func TestAttachmentAsPlanned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := r.State().Manifest.Tasks[0]; p.FileSHA256 != sign.Digest(original) || p.FileBytes != int64(len(original)) {
+	if p := r.State().Manifest.Tasks[0]; p.FileSHA256 != canonical.Digest(original) || p.FileBytes != int64(len(original)) {
 		t.Errorf("the plan has %q, %d bytes", p.FileSHA256, p.FileBytes)
 	}
 	if err := os.WriteFile(filepath.Join(root, "2023", "validation", name), append(original, "one line more\n"...), 0o644); err != nil {

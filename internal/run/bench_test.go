@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -50,7 +50,7 @@ func BenchmarkResume(b *testing.B) {
 func fill(b *testing.B, r *Run, n int) {
 	b.Helper()
 	head := strings.Repeat("The harbour of Branmoor was dredged twice. ", 20)
-	digest := sign.Digest([]byte(head))
+	digest := canonical.Digest([]byte(head))
 	bytes := int64(len(head))
 	for i, t := range r.fold.Tasks {
 		rec := &trajectory.Attempt{Log: r.log, TaskID: t.Plan.TaskID, Number: 1}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -51,7 +51,7 @@ var cacheAttacks = []cacheAttack{
 	{"legacy unsigned entry", func(s site) { s.write(s.target(), []byte(`{"key":"0af3","verdict":"correct"}`)) }, "", "", 1},
 	{"entry deleted", func(s site) { s.remove(s.target()) }, "", "", 1},
 	{"entry of another endpoint beside it", func(s site) { s.instead(s.anotherContext(lenient, "")) }, "", "", 1},
-	{"entry of another prompt beside it", func(s site) { s.instead(s.anotherContext("", sign.Digest(nil))) }, "", "", 1},
+	{"entry of another prompt beside it", func(s site) { s.instead(s.anotherContext("", canonical.Digest(nil))) }, "", "", 1},
 
 	{"verdict flipped", func(s site) { s.replace(`"incorrect"`, `"correct"`) }, "under a signature that is not good", "", 1},
 	{"signature removed", func(s site) {
@@ -69,7 +69,7 @@ var cacheAttacks = []cacheAttack{
 		s.write(s.target(), s.made(s.key, s.anotherContext(lenient, ""), true))
 	}, "under another name than its own", "", 1},
 	{"entry of another prompt copied in", func(s site) {
-		s.write(s.target(), s.made(s.key, s.anotherContext("", sign.Digest(nil)), true))
+		s.write(s.target(), s.made(s.key, s.anotherContext("", canonical.Digest(nil)), true))
 	}, "under another name than its own", "", 1},
 	{"truncated", func(s site) { s.write(s.target(), s.read(s.target())[:200]) }, "not the canonical JSON of a judgment", "", 1},
 	{"duplicate keys", func(s site) { s.replace(`"verdict":"incorrect"`, `"verdict":"incorrect","verdict":"correct"`) }, "not the canonical JSON of a judgment", "", 1},

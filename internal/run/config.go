@@ -21,6 +21,7 @@ package run
 
 import (
 	"errors"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"io"
 	"slices"
@@ -158,7 +159,7 @@ func (c Config) plan() (plan.Plan, error) {
 	}
 	for _, t := range c.catalogue(nil) {
 		s := t.Spec()
-		plan := plan.ToolPlan{Description: s.Description, Name: s.Name, SchemaSHA256: sign.Digest(s.Parameters), Server: s.Server, Network: s.Network, Env: s.Env}
+		plan := plan.ToolPlan{Description: s.Description, Name: s.Name, SchemaSHA256: canonical.Digest(s.Parameters), Server: s.Server, Network: s.Network, Env: s.Env}
 		if s.Server != "" { // what it says to the model nobody else knows
 			plan.Schema = string(s.Parameters)
 		}

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gaia-harness/gaia/audit/probe"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -148,7 +149,7 @@ func (r *Run) begin(m plan.Plan) error {
 	if err != nil {
 		return fmt.Errorf("signing the manifest: %w", err)
 	}
-	private, err := sign.Canonical(r.salts)
+	private, err := canonical.Encode(r.salts)
 	if err != nil {
 		return err
 	}
@@ -168,7 +169,7 @@ func (r *Run) begin(m plan.Plan) error {
 	if err := os.Mkdir(filepath.Join(r.Dir, workDir), 0o700); err != nil { // nobody else is to run what code leaves there
 		return err
 	}
-	r.fold = ledger.NewFold(m, sign.Digest(manifest), r.ended)
+	r.fold = ledger.NewFold(m, canonical.Digest(manifest), r.ended)
 	r.early.follow(m, r.gold)
 	if err := r.open(trajectory.End{Head: r.fold.ManifestSHA256}); err != nil {
 		return err

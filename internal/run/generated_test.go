@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -70,7 +71,7 @@ func generated(t testing.TB, tasks endpoint.Tasks, url string, change func(*llm.
 		MaxTurns: 20, CallTries: client.MaxTries, Policy: p, PricesDigest: prices.Digest(), Prices: prices,
 		Tools:        []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate()},
 		SubmitIntent: true, Rehearsal: true, Concurrency: 16,
-		Key: key, Harness: trajectory.Harness{Commit: strings.Repeat("0123456789", 4), Version: "test", ExecutableSHA256: sign.Digest(nil)},
+		Key: key, Harness: trajectory.Harness{Commit: strings.Repeat("0123456789", 4), Version: "test", ExecutableSHA256: canonical.Digest(nil)},
 		Now: time.Now, Mono: func() time.Duration { return time.Since(began) }, Rand: rand.Reader,
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -64,11 +64,11 @@ func readPrivate(dir string) (answers map[string]string, first saltLine, err err
 			if !bytes.Contains(data, []byte("\n")) {
 				line = nil // without it the salt is not whole
 			}
-			err = sign.Decode(line, &first)
+			err = canonical.Decode(line, &first)
 		case bytes.Count(data, []byte("\n")) == i: // after the last newline: empty, or cut off by a crash
 			return answers, first, nil
 		default:
-			err = sign.Decode(line, &v)
+			err = canonical.Decode(line, &v)
 			answers[v.TaskID] = v.Gold
 		}
 		if err != nil {
@@ -103,7 +103,7 @@ func (r *Run) keepPrivate(v privateVerdict) error {
 	if r.lost != nil {
 		return nil
 	}
-	line, err := sign.CanonicalLossy(v)
+	line, err := canonical.EncodeLossy(v)
 	if err != nil {
 		return err
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -44,7 +44,7 @@ const RejudgedAtOnce = 4
 func (e Endpoint) judgePlan(cache bool) plan.JudgePlan {
 	p := plan.JudgePlan{Battery: judge.BatteryDigest(), Cache: cache, Model: e.Name, Origin: e.Origin, Prompt: prompt.JudgeID, PromptSHA256: prompt.JudgeDigest()}
 	if e.URL != "" {
-		p.Endpoint = sign.Digest([]byte(e.URL))
+		p.Endpoint = canonical.Digest([]byte(e.URL))
 	}
 	return p
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -290,7 +291,7 @@ func (r *Run) cutBefore() (*trajectory.Torn, error) {
 }
 
 func newTorn(offset int64, kept []byte) *trajectory.Torn {
-	return &trajectory.Torn{Bytes: int64(len(kept)), File: tornFile(offset), SHA256: sign.Digest(kept)}
+	return &trajectory.Torn{Bytes: int64(len(kept)), File: tornFile(offset), SHA256: canonical.Digest(kept)}
 }
 
 const tornPrefix = "torn-"

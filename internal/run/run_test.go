@@ -17,6 +17,7 @@ import (
 
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -89,7 +90,7 @@ func config(t testing.TB, ids ...string) Config {
 		Tools: []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web),
 			tools.NewWebSearch(web, tools.Engine{Name: tools.SearXNG, URL: fixtures.SearchURL})},
 		SubmitIntent: true, Rehearsal: true, Concurrency: 1,
-		Key: key, Harness: trajectory.Harness{Commit: strings.Repeat("0123456789", 4), Version: "test", ExecutableSHA256: sign.Digest(nil)},
+		Key: key, Harness: trajectory.Harness{Commit: strings.Repeat("0123456789", 4), Version: "test", ExecutableSHA256: canonical.Digest(nil)},
 		Now: c.now, Mono: c.mono, Rand: random,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"io"
 	"os"
@@ -17,7 +18,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -432,7 +432,7 @@ func (r *Run) attach(ctx context.Context, root *os.Root, task loader.Task, probe
 	if err != nil {
 		return trajectory.File{}, fmt.Errorf("copying the attachment of task %q: %w", task.ID, err)
 	}
-	file := trajectory.File{Bytes: n, Path: task.FileName, SHA256: sign.DigestOf(sum)}
+	file := trajectory.File{Bytes: n, Path: task.FileName, SHA256: canonical.DigestOf(sum)}
 	metadata := func(o loader.Other) bool { return o.Digest == file.SHA256 }
 	if file.SHA256 == r.cfg.Set.Digest || slices.ContainsFunc(r.cfg.Set.Others, metadata) {
 		return file, fmt.Errorf("the attachment of task %q is the dataset's metadata, which holds the answers: repair the copy of the dataset", task.ID)

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
 
@@ -22,7 +23,7 @@ type signature struct {
 // Seal returns a DSSE envelope around payload, signed by key.
 func Seal(key Key, payloadType string, payload []byte) ([]byte, error) {
 	sig := key.Sign(dsse.PAE(payloadType, payload))
-	return Canonical(envelope{
+	return canonical.Encode(envelope{
 		Payload:     base64.StdEncoding.EncodeToString(payload),
 		PayloadType: payloadType,
 		Signatures:  []signature{{key.Public().ID(), base64.StdEncoding.EncodeToString(sig)}},
@@ -39,7 +40,7 @@ func Unseal(data []byte, payloadType string, pub PublicKey) ([]byte, error) {
 // returns the key of a payload that is not verified yet.
 func UnsealBy(data []byte, payloadType string, keyOf func(payload []byte) (PublicKey, error)) ([]byte, error) {
 	var e envelope
-	if err := Decode(data, &e); err != nil {
+	if err := canonical.Decode(data, &e); err != nil {
 		return nil, err
 	}
 	if e.PayloadType != payloadType {
@@ -74,7 +75,7 @@ func UnsealBy(data []byte, payloadType string, keyOf func(payload []byte) (Publi
 func DecodeBase64(s string) ([]byte, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(s)
 	if err != nil || base64.StdEncoding.EncodeToString(b) != s {
-		return nil, ErrMalformed
+		return nil, canonical.ErrMalformed
 	}
 	return b, nil
 }

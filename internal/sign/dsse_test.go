@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
@@ -93,19 +94,19 @@ func TestUnsealRefuses(t *testing.T) {
 		{"another key's under this id", strings.Replace(foreign, other.Public().ID(), id, 1), "the signature is not good"},
 		{"this key's under another id", change(id, other.Public().ID()), "signed by \"" + other.Public().ID() + "\", not by " + id},
 		{"no key id", change(id, ""), "signed by \"\", not by " + id},
-		{"no padding", change(sig, strings.TrimRight(sig, "=")), sign.ErrMalformed.Error()},
-		{"line break in base64", change("YWI=", `YW\nI=`), sign.ErrMalformed.Error()},
-		{"unused bits set", change("YWI=", "YWJ="), sign.ErrMalformed.Error()},
-		{"unused bits set in the signature", change(sig, nextLetter(sig)), sign.ErrMalformed.Error()},
-		{"URL alphabet", string(sealURL(t, key)), sign.ErrMalformed.Error()},
+		{"no padding", change(sig, strings.TrimRight(sig, "=")), canonical.ErrMalformed.Error()},
+		{"line break in base64", change("YWI=", `YW\nI=`), canonical.ErrMalformed.Error()},
+		{"unused bits set", change("YWI=", "YWJ="), canonical.ErrMalformed.Error()},
+		{"unused bits set in the signature", change(sig, nextLetter(sig)), canonical.ErrMalformed.Error()},
+		{"URL alphabet", string(sealURL(t, key)), canonical.ErrMalformed.Error()},
 		{"other payload", change("YWI=", "YWM="), "the signature is not good"},
 		{"empty payload", change("YWI=", ""), "the signature is not good"},
 		{"short signature", change(sig, "AAAA"), "the signature is not good"},
 		{"empty signature", change(sig, ""), "the signature is not good"},
 		{"other type", change("test+json", "tesu+json"), `payload type is "application/vnd.gaia-harness.tesu+json", not "` + payloadType + `"`},
-		{"unknown member", change(`{"payload"`, `{"a":1,"payload"`), sign.ErrMalformed.Error()},
-		{"newline", good + "\n", sign.ErrMalformed.Error()},
-		{"nothing", "", sign.ErrMalformed.Error()},
+		{"unknown member", change(`{"payload"`, `{"a":1,"payload"`), canonical.ErrMalformed.Error()},
+		{"newline", good + "\n", canonical.ErrMalformed.Error()},
+		{"nothing", "", canonical.ErrMalformed.Error()},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -21,7 +21,7 @@ func long() string {
 // TestBodies: where a run keeps whole bodies the log has them, and elsewhere it
 // says what is cut. A body that was changed is a fault.
 func TestBodies(t *testing.T) {
-	digest := sign.Digest([]byte(long()))
+	digest := canonical.Digest([]byte(long()))
 	text := `-- plan --
 {"evidence":"bodies"}
 -- task ` + task + ` --
@@ -63,7 +63,7 @@ func TestCutArguments(t *testing.T) {
 	code := strings.Repeat("print('the ferries leave') ", 600)
 	head := code[:trajectory.ArgumentHead]
 	body := `{"code":"` + code + `","n":[1, 2]}`
-	digest := sign.Digest([]byte(body))
+	digest := canonical.Digest([]byte(body))
 	dir := filepath.Join(t.TempDir(), "run")
 	c := parse(t, "-- plan --\n{\"evidence\":\"bodies\"}\n-- task "+task+" --\nquestion: Which?\ngold: Ostrel\n"+
 		`-- patch tool_proposed --`+"\n"+`{"args":{"code":"`+head+`"},"args_truncated":["code"],"body_sha256":"`+digest+`"}`+"\n"+
@@ -90,7 +90,7 @@ func TestCutArguments(t *testing.T) {
 // keep puts a body where a run keeps whole ones.
 func keep(t *testing.T, dir, body string) {
 	t.Helper()
-	path := filepath.Join(dir, trajectory.BodyFile(sign.Digest([]byte(body))))
+	path := filepath.Join(dir, trajectory.BodyFile(canonical.Digest([]byte(body))))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -111,7 +111,7 @@ func fresh(text string, whole bool) []string {
 }
 
 // exact reports whether a line is the very message of a digest.
-func exact(line, digest string) bool { return sign.Digest([]byte(line)) == digest }
+func exact(line, digest string) bool { return canonical.Digest([]byte(line)) == digest }
 
 // arguments returns the arguments of a call as the journal has them, strings as
 // they are and other values as their JSON text, and the names of those that are cut.

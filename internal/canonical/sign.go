@@ -25,7 +25,7 @@
 //
 // A [Signature] stands inside of what it signs and names its algorithm: Ed25519,
 // or HMAC-SHA256 under a secret of at least 32 bytes that two parties share.
-package sign
+package canonical
 
 import (
 	"bytes"
@@ -46,13 +46,13 @@ var ErrMalformed = errors.New("not the canonical JSON of its type")
 
 // Canonical returns the canonical JSON of v. It fails on numbers that are not
 // integers within ±2⁵³ and on strings that are not UTF-8.
-func Canonical(v any) ([]byte, error) { return canonical(v, false) }
+func Encode(v any) ([]byte, error) { return encode(v, false) }
 
 // CanonicalLossy is Canonical, but writes U+FFFD for bytes that are not UTF-8:
 // for records of what others sent, which must not fail because of it.
-func CanonicalLossy(v any) ([]byte, error) { return canonical(v, true) }
+func EncodeLossy(v any) ([]byte, error) { return encode(v, true) }
 
-func canonical(v any, lossy bool) ([]byte, error) {
+func encode(v any, lossy bool) ([]byte, error) {
 	b, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(lossy))
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func Decode(data []byte, v any) error {
 	if err := json.Unmarshal(data, v, json.RejectUnknownMembers(true)); err != nil {
 		return ErrMalformed
 	}
-	again, err := Canonical(v)
+	again, err := Encode(v)
 	if err != nil || !bytes.Equal(again, data) {
 		return ErrMalformed
 	}

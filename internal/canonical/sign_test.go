@@ -1,4 +1,4 @@
-package sign_test
+package canonical_test
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -70,7 +70,7 @@ func TestCanonical(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := sign.Canonical(tt.in)
+			got, err := canonical.Encode(tt.in)
 			if err != nil || string(got) != tt.want {
 				t.Fatalf("Canonical = %s, %v\nwant %s", got, err, tt.want)
 			}
@@ -109,11 +109,11 @@ func TestCanonicalRefuses(t *testing.T) {
 		"a function":               func() {},
 	}
 	for name, in := range tests {
-		if got, err := sign.Canonical(in); err == nil {
+		if got, err := canonical.Encode(in); err == nil {
 			t.Errorf("%s: Canonical = %s", name, got)
 		}
 		if name != "not UTF-8" && name != "not UTF-8 in a name" && name != "half a surrogate pair" {
-			if got, err := sign.CanonicalLossy(in); err == nil {
+			if got, err := canonical.EncodeLossy(in); err == nil {
 				t.Errorf("%s: CanonicalLossy = %s", name, got)
 			}
 		}
@@ -128,16 +128,16 @@ func TestCanonicalLossy(t *testing.T) {
 		{"\xed\xa0\x80", `"���"`}, // a surrogate, encoded
 	}
 	for _, tt := range tests {
-		got, err := sign.CanonicalLossy(tt.in)
+		got, err := canonical.EncodeLossy(tt.in)
 		if err != nil || string(got) != tt.want {
 			t.Errorf("CanonicalLossy(%q) = %s, %v; want %s", tt.in, got, err, tt.want)
 		}
 		var back string
-		if err := sign.Decode(got, &back); err != nil || !utf8.ValidString(back) {
+		if err := canonical.Decode(got, &back); err != nil || !utf8.ValidString(back) {
 			t.Errorf("what CanonicalLossy(%q) wrote does not read: %q, %v", tt.in, back, err)
 		}
 	}
-	if got, err := sign.CanonicalLossy(map[string]int{"\xff": 1, "\xfe": 2}); err == nil {
+	if got, err := canonical.EncodeLossy(map[string]int{"\xff": 1, "\xfe": 2}); err == nil {
 		t.Errorf("two names that become one gave %s", got)
 	}
 }
@@ -153,12 +153,12 @@ func TestDecode(t *testing.T) {
 		`{"args":{},"cost":0,"count":9007199254740992,"extra":{"a":[1,{"b":null}]},"inner":{"flag":true,"size":-9007199254740992},"list":[""],"name":"` + "\u2028" + `","note":"\u0000","ok":false}`,
 	} {
 		var d document
-		if err := sign.Decode([]byte(in), &d); err != nil {
+		if err := canonical.Decode([]byte(in), &d); err != nil {
 			t.Errorf("Decode(%s): %v", in, err)
 		}
 	}
 	var d document
-	if err := sign.Decode([]byte(good), &d); err != nil {
+	if err := canonical.Decode([]byte(good), &d); err != nil {
 		t.Fatal(err)
 	}
 	if d.Args["b"] != "2" || *d.Cost != 5 || d.Count != -3 || d.Inner.Size != 7 || d.List[1] != "y" || d.Name != "é\n" || d.Number != 4 || !d.Ok {
@@ -227,7 +227,7 @@ func TestDecodeRefuses(t *testing.T) {
 				t.Fatalf("%q does not stand once in the good document", tt.old)
 			}
 			var d document
-			if err := sign.Decode([]byte(strings.Replace(good, tt.old, tt.new, 1)), &d); !errors.Is(err, sign.ErrMalformed) {
+			if err := canonical.Decode([]byte(strings.Replace(good, tt.old, tt.new, 1)), &d); !errors.Is(err, canonical.ErrMalformed) {
 				t.Errorf("Decode: %v", err)
 			}
 		})
@@ -238,7 +238,7 @@ func TestDecodeRefuses(t *testing.T) {
 // decode to the same document.
 func TestDecodeFlips(t *testing.T) {
 	var want document
-	if err := sign.Decode([]byte(good), &want); err != nil {
+	if err := canonical.Decode([]byte(good), &want); err != nil {
 		t.Fatal(err)
 	}
 	for i := range good {
@@ -246,10 +246,10 @@ func TestDecodeFlips(t *testing.T) {
 			b := []byte(good)
 			b[i] ^= 1 << bit
 			var d document
-			if sign.Decode(b, &d) != nil {
+			if canonical.Decode(b, &d) != nil {
 				continue
 			}
-			if again, err := sign.Canonical(d); err != nil || string(again) == good {
+			if again, err := canonical.Encode(d); err != nil || string(again) == good {
 				t.Errorf("byte %d, bit %d: %s decodes to the same document (%v)", i, bit, b, err)
 			}
 		}
@@ -263,10 +263,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"extra":1e400}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var d document
-		if sign.Decode(data, &d) != nil {
+		if canonical.Decode(data, &d) != nil {
 			return
 		}
-		again, err := sign.Canonical(d)
+		again, err := canonical.Encode(d)
 		if err != nil || !bytes.Equal(again, data) {
 			t.Fatalf("accepted %q, which encodes to %q (%v)", data, again, err)
 		}
@@ -285,7 +285,7 @@ func FuzzCanonical(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := sign.Canonical(jsontext.Value(data))
+		got, err := canonical.Encode(jsontext.Value(data))
 		if err != nil {
 			return
 		}
@@ -298,17 +298,17 @@ func FuzzCanonical(f *testing.F) {
 
 func TestDigest(t *testing.T) {
 	const want = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // FIPS 180-2, B.1
-	if got := sign.Digest([]byte("abc")); got != want {
+	if got := canonical.Digest([]byte("abc")); got != want {
 		t.Errorf("Digest = %s", got)
 	}
 	h := sha256.New()
 	h.Write([]byte("a"))
 	h.Write([]byte("bc"))
-	if got := sign.DigestOf(h); got != want {
+	if got := canonical.DigestOf(h); got != want {
 		t.Errorf("DigestOf = %s", got)
 	}
 	empty := sha256.Sum256(nil)
-	if got := sign.Digest(nil); got != "sha256:"+hex.EncodeToString(empty[:]) {
+	if got := canonical.Digest(nil); got != "sha256:"+hex.EncodeToString(empty[:]) {
 		t.Errorf("Digest of nothing = %s", got)
 	}
 }
