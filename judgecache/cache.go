@@ -63,6 +63,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
@@ -263,7 +264,7 @@ func (c *Cache) write(name string, data []byte) error {
 	if err != nil {
 		return errors.Join(err, f.Cleanup())
 	}
-	return sign.SyncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // report marks a bad entry as reported, and reports whether it was not before.

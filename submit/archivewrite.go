@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/ledger"
-	"github.com/gaia-harness/gaia/internal/sign"
 )
 
 // place moves the finished package from the folder stage to where it appears, as
@@ -83,7 +83,7 @@ func pack(ctx context.Context, out, stage, name string, digests map[string]strin
 		return 0, fmt.Errorf("removing the folder that was packed: %w", err)
 	}
 	path := filepath.Join(out, name+ArchiveSuffix)
-	if err := sign.PutNew(f.Name(), path); errors.Is(err, fs.ErrExist) {
+	if err := durable.PutNew(f.Name(), path); errors.Is(err, fs.ErrExist) {
 		return 0, fmt.Errorf("%q %w", path, ErrTaken)
 	} else if err != nil {
 		return 0, fmt.Errorf("giving the archive its name: %w", err)

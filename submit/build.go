@@ -14,6 +14,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -95,7 +96,7 @@ func buildFrom(ctx context.Context, c Config, run fs.FS) (_ Package, err error) 
 	if err != nil {
 		return Package{}, errors.Join(err, os.RemoveAll(stage))
 	}
-	if err := sign.SyncDir(c.Out); err != nil {
+	if err := durable.SyncDir(c.Out); err != nil {
 		return Package{}, fmt.Errorf("%q was made, but may not outlast a crash: %w", p.Path, err)
 	}
 	return p, nil
@@ -311,7 +312,7 @@ func appear(ctx context.Context, out, stage, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := sign.SyncDir(stage); err != nil {
+	if err := durable.SyncDir(stage); err != nil {
 		return err
 	}
 	if err := checkFree(out, name); err != nil {

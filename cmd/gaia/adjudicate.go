@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -279,7 +280,7 @@ func writeAttestation(path string, envelope []byte) error {
 	if err := renameio.WriteFile(path, envelope, 0o644, renameio.WithTempDir(dir)); err != nil {
 		return fmt.Errorf("writing %q: %w", path, err)
 	}
-	return errors.Join(sign.SyncDir(dir), sign.SyncDir(filepath.Dir(dir)))
+	return errors.Join(durable.SyncDir(dir), durable.SyncDir(filepath.Dir(dir)))
 }
 
 // adjudicated is what adjudicate prints with --json.

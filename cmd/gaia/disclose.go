@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/spf13/cobra"
@@ -177,7 +178,7 @@ func writeNew(ctx context.Context, files []newFile) (err error) {
 	}
 	var aside []string
 	for _, f := range files {
-		name, err := sign.WriteAside(filepath.Dir(f.path), f.data, 0o644)
+		name, err := durable.WriteAside(filepath.Dir(f.path), f.data, 0o644)
 		if err != nil {
 			return fmt.Errorf("writing %q: %w", f.path, err)
 		}
@@ -188,12 +189,12 @@ func writeNew(ctx context.Context, files []newFile) (err error) {
 		return err
 	}
 	for i, f := range files {
-		if err := sign.PutNew(aside[i], f.path); err != nil {
+		if err := durable.PutNew(aside[i], f.path); err != nil {
 			return notWritten(f.path, err)
 		}
 		named = append(named, f.path)
 	}
-	return sign.SyncDir(filepath.Dir(files[0].path))
+	return durable.SyncDir(filepath.Dir(files[0].path))
 }
 
 func notWritten(path string, err error) error {

@@ -12,8 +12,8 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/submit/export"
@@ -232,10 +232,10 @@ func writeStream(ctx context.Context, path string, write func(io.Writer) error) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := sign.PutNew(f.Name(), path); err != nil {
+	if err := durable.PutNew(f.Name(), path); err != nil {
 		return notWritten(path, err)
 	}
-	return sign.SyncDir(filepath.Dir(path))
+	return durable.SyncDir(filepath.Dir(path))
 }
 
 // interruptible is a writer that ends with its context.

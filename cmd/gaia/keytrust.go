@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
@@ -201,7 +202,7 @@ func addAllowed(dir string, s sign.AllowedSigner) (bool, error) {
 	if err := renameio.WriteFile(path, content, 0o644); err != nil {
 		return false, fmt.Errorf("writing allowed signers: %w", err)
 	}
-	return true, sign.SyncDir(filepath.Dir(path))
+	return true, durable.SyncDir(filepath.Dir(path))
 }
 
 // already reports whether the list says what s does, and refuses an s that says

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -231,7 +232,7 @@ func (o *witnessWriter) put(ctx context.Context) error {
 		return writeNew(ctx, []newFile{o.file})
 	}
 	if err == nil {
-		err = errors.Join(os.Chmod(o.stage, 0o755), sign.SyncDir(o.stage))
+		err = errors.Join(os.Chmod(o.stage, 0o755), durable.SyncDir(o.stage))
 	}
 	if err == nil && ctx.Err() != nil {
 		return ctx.Err()
@@ -243,7 +244,7 @@ func (o *witnessWriter) put(ctx context.Context) error {
 		return fail(exitFailure, fmt.Errorf("writing %q: %w", o.path, unwrapPath(err)), anotherPlace(err))
 	}
 	o.stage = ""
-	return sign.SyncDir(filepath.Dir(o.path))
+	return durable.SyncDir(filepath.Dir(o.path))
 }
 
 // discard takes away what has not got its place.

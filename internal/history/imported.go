@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
@@ -134,7 +135,7 @@ func (m Imported) Replace(events []ledger.RunEvent, key sign.Key) error {
 	if m.Attempts != "" && m.Attempts != now.Attempts {
 		_ = os.Remove(m.attempts()) // else it is left, and nothing reads it
 	}
-	return sign.SyncDir(m.Dir)
+	return durable.SyncDir(m.Dir)
 }
 
 // ClearImported removes all imported events in a folder, also those that are not good.

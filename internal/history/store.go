@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -145,7 +146,7 @@ func (s *Store) Keep(r Record, stats *ledger.Sheet) error {
 	if err := os.Remove(counted); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return errors.Join(sign.SyncDir(s.Dir), sign.SyncDir(filepath.Dir(s.Dir)))
+	return errors.Join(durable.SyncDir(s.Dir), durable.SyncDir(filepath.Dir(s.Dir)))
 }
 
 // keepAttempts writes the Parquet file of a record. It never replaces one that a record of a removed run is of.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/durable"
 )
 
 // Prefix begins the name of a folder that is being removed.
@@ -81,10 +81,10 @@ func Remove(path string, was fs.FileInfo) error {
 	if err := root.Rename(name, hidden); err != nil {
 		return err
 	}
-	if err := sign.SyncDir(parent); err != nil {
+	if err := durable.SyncDir(parent); err != nil {
 		return err
 	}
-	return errors.Join(root.RemoveAll(hidden), sign.SyncDir(parent))
+	return errors.Join(root.RemoveAll(hidden), durable.SyncDir(parent))
 }
 
 // Left returns the paths of what a removal in a folder has left that did not end.
@@ -106,5 +106,5 @@ func Finish(left string) error {
 		return err
 	}
 	defer root.Close()
-	return errors.Join(root.RemoveAll(filepath.Base(left)), sign.SyncDir(filepath.Dir(left)))
+	return errors.Join(root.RemoveAll(filepath.Base(left)), durable.SyncDir(filepath.Dir(left)))
 }

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/renameio/v2"
 )
@@ -20,7 +20,7 @@ func (r *Run) keepBodies(bodies []trajectory.Body) error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		if err := errors.Join(sign.SyncDir(filepath.Dir(dir)), sign.SyncDir(r.Dir)); err != nil {
+		if err := errors.Join(durable.SyncDir(filepath.Dir(dir)), durable.SyncDir(r.Dir)); err != nil {
 			return err
 		}
 	}
@@ -40,5 +40,5 @@ func (r *Run) keepBodies(bodies []trajectory.Body) error {
 			return fmt.Errorf("keeping a body: %w", err)
 		}
 	}
-	return sign.SyncDir(dir)
+	return durable.SyncDir(dir)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -136,7 +137,7 @@ func Create(out string, c Config) (_ *Run, err error) {
 		return nil, fmt.Errorf("putting the run directory in its place: %w", err)
 	}
 	r.Dir, r.work = place, filepath.Join(place, workDir)
-	return r, sign.SyncDir(out)
+	return r, durable.SyncDir(out)
 }
 
 // begin fills a new directory up to run_started.
@@ -182,7 +183,7 @@ func (r *Run) begin(m plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	return sign.SyncDir(r.Dir)
+	return durable.SyncDir(r.Dir)
 }
 
 // open takes the lock and opens the files that grow; the journal goes on at
@@ -326,7 +327,7 @@ func (r *Run) mark(reason string) error {
 	if err == nil {
 		return nil
 	}
-	if os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)) == nil && sign.SyncDir(r.Dir) == nil {
+	if os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)) == nil && durable.SyncDir(r.Dir) == nil {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrUnmarked, err)

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -172,7 +172,7 @@ func (r *Run) seal() error {
 			return fmt.Errorf("writing %s: %w", f.name, err)
 		}
 	}
-	if err := sign.SyncDir(r.Dir); err != nil {
+	if err := durable.SyncDir(r.Dir); err != nil {
 		return err
 	}
 	marked, err := ledger.ReadMarker(os.DirFS(r.Dir))
@@ -182,7 +182,7 @@ func (r *Run) seal() error {
 	if err := os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)); err != nil {
 		return err
 	}
-	return sign.SyncDir(r.Dir)
+	return durable.SyncDir(r.Dir)
 }
 
 // asker puts the judge's requests to a model and adds up what they took.

@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/renameio/v2"
@@ -242,7 +242,7 @@ func (r *Run) mendTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
 	if err := r.writeFile(torn.File, before); err != nil {
 		return nil, fmt.Errorf("keeping the torn line aside: %w", err)
 	}
-	if err := sign.SyncDir(r.Dir); err != nil {
+	if err := durable.SyncDir(r.Dir); err != nil {
 		return nil, err
 	}
 	journal, err := os.OpenFile(filepath.Join(r.Dir, trajectory.JournalFile), os.O_WRONLY, 0)

@@ -1,3 +1,11 @@
+// Package sign holds key files, signatures and DSSE envelopes.
+//
+// A signing key is a pure Ed25519 key in an OpenSSH private key file of mode 0600. Its id is the OpenSSH fingerprint:
+// "SHA256:" and unpadded base64. An envelope is DSSE v1: canonical JSON {payload, payloadType, signatures} with exactly
+// one signature over the pre-authentication encoding of type and payload.
+//
+// A [Signature] is a member of what it signs and names its algorithm: Ed25519, or HMAC-SHA256 under a secret of at least
+// 32 bytes that two parties share.
 package sign
 
 import (

@@ -423,13 +423,3 @@ func FuzzParsePublicKey(f *testing.F) {
 		}
 	})
 }
-
-func TestSyncDir(t *testing.T) {
-	dir := t.TempDir()
-	if err := sign.SyncDir(dir); err != nil {
-		t.Error(err)
-	}
-	if err := sign.SyncDir(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a directory that is not there: %v", err)
-	}
-}

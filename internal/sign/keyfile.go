@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gaia-harness/gaia/internal/durable"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -136,14 +137,14 @@ func (r *renewal) steps(random io.Reader, ready func() error) []func() error {
 			if err := os.Remove(r.path + ".pub"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
-			return SyncDir(dir)
+			return durable.SyncDir(dir)
 		},
 		func() error { return os.Rename(r.next, r.path) },
 		func() error { // over what another process made up for meanwhile
 			if err := putPublic(r.path, r.key.public, os.Rename); err != nil {
 				return err
 			}
-			return SyncDir(dir)
+			return durable.SyncDir(dir)
 		},
 	}
 }
@@ -157,13 +158,13 @@ func keepAside(path, aside string) error {
 	if err != nil {
 		return err
 	}
-	return SyncDir(filepath.Dir(path))
+	return durable.SyncDir(filepath.Dir(path))
 }
 
 // isKept wants a file of its own at aside: a symbolic link could lead to the
 // file that is about to be replaced.
 func isKept(path, aside string) error {
-	if sameFile(path, aside) {
+	if durable.SameFile(path, aside) {
 		return nil
 	}
 	other := fmt.Errorf("another file is at %q: %w", aside, fs.ErrExist)
@@ -183,15 +184,6 @@ func isKept(path, aside string) error {
 		return other
 	}
 	return nil
-}
-
-func sameFile(a, b string) bool {
-	one, err := os.Lstat(a)
-	if err != nil {
-		return false
-	}
-	other, err := os.Lstat(b)
-	return err == nil && os.SameFile(one, other)
 }
 
 // putKey makes a key, writes it aside and puts it at path, where none may be.
@@ -214,7 +206,7 @@ func writeKey(dir string, random io.Reader) (Key, string, error) {
 	if err != nil {
 		return Key{}, "", fmt.Errorf("encoding signing key: %w", err)
 	}
-	name, err := WriteAside(dir, pem.EncodeToMemory(block), 0o600)
+	name, err := durable.WriteAside(dir, pem.EncodeToMemory(block), 0o600)
 	return key, name, err
 }
 
@@ -237,7 +229,7 @@ func WritePublic(path string) (replaced bool, err error) {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return false, err
 	}
-	return !errors.Is(unread, fs.ErrNotExist), SyncDir(filepath.Dir(path))
+	return !errors.Is(unread, fs.ErrNotExist), durable.SyncDir(filepath.Dir(path))
 }
 
 // readPublic reads a public key file; the error matches fs.ErrNotExist only if
@@ -256,7 +248,7 @@ func readPublic(path string) (PublicKey, error) {
 // putPublic writes a public key aside and puts it beside the key at path by
 // link, which wants that there is no such file, or rename: whole or not at all.
 func putPublic(path string, public PublicKey, put func(from, to string) error) error {
-	aside, err := WriteAside(filepath.Dir(path), []byte(public.Line()+"\n"), 0o644)
+	aside, err := durable.WriteAside(filepath.Dir(path), []byte(public.Line()+"\n"), 0o644)
 	if err != nil {
 		return err
 	}

@@ -1,30 +1,15 @@
-// Package sign holds what every signed byte of a run has in common: one
-// canonical encoding, digests, key files, signatures and DSSE envelopes.
+// Package canonical encodes and decodes canonical JSON and writes digests. Every signed byte of a run is canonical JSON.
 //
 // # Canonical JSON
 //
-// Values are encoded as RFC 8785 (JSON Canonicalization Scheme), with two
-// restrictions that keep every reader in agreement: numbers are integers, and
-// they lie within ±2⁵³. [Decode] accepts a document only if encoding what was
-// decoded gives the same bytes back: duplicate members, unknown members,
-// another order, another escape, white space, floats and invalid UTF-8 are all
-// refused, so a signed document has exactly one acceptable form
-// (TestDecodeRefuses, FuzzDecode).
+// Values are encoded as RFC 8785 (JSON Canonicalization Scheme) with two restrictions that keep all readers in
+// agreement: numbers are integers, and they lie within ±2⁵³. [Decode] accepts a document only if encoding the decoded
+// value gives the same bytes. It rejects duplicate members, unknown members, another order, another escape, white space,
+// floats and invalid UTF-8. A signed document has exactly one acceptable form (TestDecodeRefuses, FuzzDecode).
 //
 // # Digests
 //
 // A digest is written "sha256:" and 64 lower-case hexadecimal digits.
-//
-// # Keys and envelopes
-//
-// A signing key is a pure Ed25519 key in an OpenSSH private key file of mode
-// 0600. Its id is the OpenSSH fingerprint, "SHA256:" and unpadded base64. An
-// envelope is DSSE v1: canonical JSON {payload, payloadType, signatures} with
-// exactly one signature over the pre-authentication encoding of type and
-// payload.
-//
-// A [Signature] stands inside of what it signs and names its algorithm: Ed25519,
-// or HMAC-SHA256 under a secret of at least 32 bytes that two parties share.
 package canonical
 
 import (
