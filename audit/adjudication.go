@@ -15,7 +15,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -55,7 +55,7 @@ type Adjudication struct {
 
 // NewRuling returns the decision about a finding of a finished run. created is
 // in trajectory.TimeFormat.
-func NewRuling(run *ledger.Run, f Finding, d Decision, reason, created string) Ruling {
+func NewRuling(run *rundir.Run, f Finding, d Decision, reason, created string) Ruling {
 	return Ruling{Check: f.Check, Created: created, Decision: d, Events: run.End.Events, Finding: f.ID, Head: run.End.Head,
 		ManifestSHA256: run.ManifestSHA256, Reason: reason, Rehearsal: run.Manifest.Rehearsal, RuleID: f.RuleID,
 		RunID: run.Manifest.RunID, Schema: adjudicationSchema, TaskID: f.TaskID}
@@ -71,7 +71,7 @@ func (r Ruling) Seal(key sign.Key) ([]byte, error) {
 }
 
 // unsealAdjudication reads an envelope that decides about a finding of this run.
-func unsealAdjudication(envelope []byte, run *ledger.Run) (Adjudication, error) {
+func unsealAdjudication(envelope []byte, run *rundir.Run) (Adjudication, error) {
 	refuse := func(format string, args ...any) (Adjudication, error) {
 		return Adjudication{}, fmt.Errorf(format, args...)
 	}
@@ -343,7 +343,7 @@ func collect(dir fs.FS, prefix, kind string, limit int64) (files []string, envel
 		if !named.MatchString(hex) {
 			return nil, nil, trajectory.Faultf(fmt.Sprintf("%q", name), "is not the name of %s", kind)
 		}
-		envelope, err := ledger.ReadFile(dir, name, limit)
+		envelope, err := rundir.ReadFile(dir, name, limit)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -362,7 +362,7 @@ func collect(dir fs.FS, prefix, kind string, limit int64) (files []string, envel
 // their findings. One that the key of the plan did not sign, that is about
 // another run or another journal, or that has not the name of its finding is a
 // *trajectory.Fault.
-func ReadAdjudications(dir fs.FS, run *ledger.Run) ([]Adjudication, error) {
+func ReadAdjudications(dir fs.FS, run *rundir.Run) ([]Adjudication, error) {
 	files, envelopes, err := CollectAdjudications(dir)
 	if err != nil {
 		return nil, err
@@ -394,7 +394,7 @@ func (a Adjudication) misnamed(file string, envelope []byte) string {
 // DecodeAdjudications reads the file of adjudications in a package. Anything but
 // good ones about this run, one a finding and in the order of the findings' ids, each
 // with its countersignature behind it, is a *trajectory.Fault.
-func DecodeAdjudications(data []byte, run *ledger.Run) ([]Adjudication, error) {
+func DecodeAdjudications(data []byte, run *rundir.Run) ([]Adjudication, error) {
 	var all []Adjudication
 	n := int64(0)
 	for line := range bytes.Lines(data) {
@@ -422,8 +422,8 @@ func DecodeAdjudications(data []byte, run *ledger.Run) ([]Adjudication, error) {
 
 // held reads the adjudications and the later judgments where an audit finds them: a
 // package has the file of either only if there are any.
-func (o Options) held(dir fs.FS, run *ledger.Run) (decided []Adjudication, later []SealedRejudgment, err error) {
-	if o.Summary == "" || o.Summary == ledger.SummaryFile {
+func (o Options) held(dir fs.FS, run *rundir.Run) (decided []Adjudication, later []SealedRejudgment, err error) {
+	if o.Summary == "" || o.Summary == rundir.SummaryFile {
 		if decided, err = ReadAdjudications(dir, run); err == nil {
 			later, err = ReadRejudgments(dir, run)
 		}
@@ -433,7 +433,7 @@ func (o Options) held(dir fs.FS, run *ledger.Run) (decided []Adjudication, later
 		if _, err := fs.Lstat(dir, name); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		data, err := ledger.ReadFile(dir, name, limit)
+		data, err := rundir.ReadFile(dir, name, limit)
 		if err != nil {
 			return err
 		}
@@ -504,7 +504,7 @@ func (r Ruling) CountersignatureFile() string {
 
 // SameSigner says why a key cannot countersign in a run, "" if it can: the key of the
 // plan signed the decision.
-func SameSigner(run *ledger.Run, key sign.PublicKey) string {
+func SameSigner(run *rundir.Run, key sign.PublicKey) string {
 	if key.Equal(run.Key) {
 		return "it is by the key of the run and its plan, which signed the decision"
 	}
@@ -517,7 +517,7 @@ func isCountersignature(envelope []byte) bool {
 }
 
 // countersigned reads the countersignature of decision a.
-func (a Adjudication) countersigned(envelope []byte, run *ledger.Run) (*Countersigner, error) {
+func (a Adjudication) countersigned(envelope []byte, run *rundir.Run) (*Countersigner, error) {
 	var c Countersignature
 	var key sign.PublicKey
 	_, err := sign.UnsealBy(envelope, CountersignatureType, func(payload []byte) (sign.PublicKey, error) {
@@ -556,7 +556,7 @@ const ClockSkew = 5 * time.Minute
 
 // BadTime says what is wrong with the time of a signed record about a finished run, ""
 // if nothing is: it is no time, or before the end of the run.
-func BadTime(run *ledger.Run, created string) string {
+func BadTime(run *rundir.Run, created string) string {
 	at, err := time.Parse(trajectory.TimeFormat, created)
 	if err != nil || at.Format(trajectory.TimeFormat) != created {
 		return fmt.Sprintf("%q, which is no time", created)
@@ -569,7 +569,7 @@ func BadTime(run *ledger.Run, created string) string {
 
 // appendDecision reads the next envelope of a list of decisions: a decision, or the
 // countersignature of the decision before it.
-func appendDecision(all []Adjudication, envelope []byte, run *ledger.Run) ([]Adjudication, error) {
+func appendDecision(all []Adjudication, envelope []byte, run *rundir.Run) ([]Adjudication, error) {
 	if !isCountersignature(envelope) {
 		a, err := unsealAdjudication(envelope, run)
 		return append(all, a), err

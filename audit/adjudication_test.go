@@ -10,7 +10,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -107,7 +107,7 @@ func leaks(t testing.TB) (string, audit.Options) {
 }
 
 // found audits a run and returns its report with its first grave finding.
-func found(t testing.TB, dir string, o audit.Options) (audit.Report, audit.Finding, *ledger.Run) {
+func found(t testing.TB, dir string, o audit.Options) (audit.Report, audit.Finding, *rundir.Run) {
 	t.Helper()
 	r, run, err := audit.Run(os.DirFS(dir), o)
 	if err != nil {

@@ -28,10 +28,10 @@ import (
 	"errors"
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io/fs"
 	"slices"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -49,7 +49,7 @@ type Gold struct {
 // directory without its gold answers.
 type Options struct {
 	Gold      *Gold  // nil: not at hand, which leaves gaps in a scored run
-	Summary   string // name of the summary: ledger.SummaryFile, of a run directory, if ""
+	Summary   string // name of the summary: rundir.SummaryFile, of a run directory, if ""
 	Marked    string // why recording failed, of a run whose marker is not beside it
 	AuditedAt string // trajectory.TimeFormat; when the run was completed if ""
 
@@ -70,8 +70,8 @@ var ErrIncomplete = errors.New("the run is not complete")
 
 // Run verifies a run and audits it. The run is returned with ErrIncomplete, too.
 // Evidence that does not verify is a *trajectory.Fault.
-func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
-	m, digest, _, err := ledger.ReadPlan(dir)
+func Run(dir fs.FS, o Options) (Report, *rundir.Run, error) {
+	m, digest, _, err := rundir.ReadPlan(dir)
 	if err != nil {
 		return Report{}, nil, err
 	}
@@ -81,7 +81,7 @@ func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
 	}
 	g := newGatherer(m, answers)
 	g.bodies = newBodies(o.Bodies)
-	run, err := ledger.Verify(dir, ledger.Options{Summary: o.Summary, Event: g.add})
+	run, err := rundir.Verify(dir, rundir.Options{Summary: o.Summary, Event: g.add})
 	if err != nil {
 		return Report{}, nil, err
 	}
@@ -109,21 +109,21 @@ func Run(dir fs.FS, o Options) (Report, *ledger.Run, error) {
 	}
 	summary := o.Summary
 	if summary == "" {
-		summary = ledger.SummaryFile
+		summary = rundir.SummaryFile
 	}
 	r.Inputs.Bodies = g.bodies.matched()
 	for _, l := range later {
 		r.Inputs.Rejudgments = append(r.Inputs.Rejudgments, l.SHA256)
 	}
 	r.Inputs.EventsSHA256, r.Inputs.MetadataSHA256 = run.Files[trajectory.JournalFile], run.Files[summary]
-	r.Inputs.ResultsSHA256, r.Inputs.TrajectoriesSHA256 = run.Files[ledger.ResultsFile], run.Files[ledger.TrajectoriesFile]
+	r.Inputs.ResultsSHA256, r.Inputs.TrajectoriesSHA256 = run.Files[rundir.ResultsFile], run.Files[rundir.TrajectoriesFile]
 	return r, run, nil
 }
 
 // unfinished tells answers that are not all there yet, since the run is not
 // finished, from wrong ones.
-func unfinished(dir fs.FS, o Options, wrong error) (Report, *ledger.Run, error) {
-	run, err := ledger.Verify(dir, ledger.Options{Summary: o.Summary})
+func unfinished(dir fs.FS, o Options, wrong error) (Report, *rundir.Run, error) {
+	run, err := rundir.Verify(dir, rundir.Options{Summary: o.Summary})
 	switch {
 	case err != nil:
 		return Report{}, nil, err

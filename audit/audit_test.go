@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
@@ -68,7 +68,7 @@ func TestReportIsDeterministic(t *testing.T) {
 		if err := c.Write(dir); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Rename(filepath.Join(dir, ledger.SummaryFile), filepath.Join(dir, "metadata.json")); err != nil {
+		if err := os.Rename(filepath.Join(dir, rundir.SummaryFile), filepath.Join(dir, "metadata.json")); err != nil {
 			t.Fatal(err)
 		}
 		r, _, err := audit.Run(os.DirFS(dir), audit.Options{Gold: &audit.Gold{Answers: c.Gold(), Salt: c.Salt()}, Summary: "metadata.json"})
@@ -102,9 +102,9 @@ func TestCoverageDenominator(t *testing.T) {
 	yes, no := true, false
 	honest := func() *audit.Evidence {
 		e := &audit.Evidence{
-			Results: []ledger.Result{{TaskID: "a", OfficialCorrect: &yes}, {TaskID: "b", OfficialCorrect: &no}, {TaskID: "c", OfficialCorrect: &no}},
-			Summary: ledger.Summary{Outcomes: ledger.Outcomes{Solved: 1, Failed: 1, Error: 1},
-				Scores: &ledger.Scores{Official: ledger.NewRate(1, 3), Judged: new(ledger.NewRate(1, 3))}},
+			Results: []rundir.Result{{TaskID: "a", OfficialCorrect: &yes}, {TaskID: "b", OfficialCorrect: &no}, {TaskID: "c", OfficialCorrect: &no}},
+			Summary: rundir.Summary{Outcomes: rundir.Outcomes{Solved: 1, Failed: 1, Error: 1},
+				Scores: &rundir.Scores{Official: rundir.NewRate(1, 3), Judged: new(rundir.NewRate(1, 3))}},
 		}
 		e.Manifest.GoldCommitment = "sha256:…"
 		for _, id := range []string{"a", "b", "c"} {
@@ -122,11 +122,11 @@ func TestCoverageDenominator(t *testing.T) {
 		{"unscored", func(e *audit.Evidence) { e.Summary.Scores = nil }, audit.Pass, ""},
 		{"a result left out", func(e *audit.Evidence) { e.Results = e.Results[:2] }, audit.Fail, "coverage-differs"},
 		{"a result twice", func(e *audit.Evidence) { e.Results[2] = e.Results[0] }, audit.Fail, "coverage-differs"},
-		{"a result too many", func(e *audit.Evidence) { e.Results = append(e.Results, ledger.Result{TaskID: "d"}) }, audit.Fail, "coverage-differs"},
+		{"a result too many", func(e *audit.Evidence) { e.Results = append(e.Results, rundir.Result{TaskID: "d"}) }, audit.Fail, "coverage-differs"},
 		{"errors left out", func(e *audit.Evidence) { e.Summary.Outcomes.Error = 0 }, audit.Fail, "coverage-differs"},
-		{"over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Official = ledger.NewRate(1, 2) }, audit.Fail, "headline-differs"},
-		{"judged over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Judged = new(ledger.NewRate(1, 2)) }, audit.Fail, "headline-differs"},
-		{"more correct", func(e *audit.Evidence) { e.Summary.Scores.Official = ledger.NewRate(2, 3) }, audit.Fail, "headline-differs"},
+		{"over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Official = rundir.NewRate(1, 2) }, audit.Fail, "headline-differs"},
+		{"judged over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Judged = new(rundir.NewRate(1, 2)) }, audit.Fail, "headline-differs"},
+		{"more correct", func(e *audit.Evidence) { e.Summary.Scores.Official = rundir.NewRate(2, 3) }, audit.Fail, "headline-differs"},
 		{"no plan", func(e *audit.Evidence) { e.Manifest.Tasks = nil }, audit.Skip, ""},
 	}
 	for _, tt := range tests {
@@ -249,7 +249,7 @@ func TestMarked(t *testing.T) {
 	if err := runs.Good()["lookup"].Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, ledger.MarkerFile), []byte("the disk was full\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, rundir.MarkerFile), []byte("the disk was full\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	r, _, err := audit.Run(os.DirFS(dir), audit.Options{})

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -74,7 +74,7 @@ func BenchmarkAudit(b *testing.B) {
 			b.Run("verify", func(b *testing.B) {
 				b.SetBytes(bytes)
 				for b.Loop() {
-					if run, err := ledger.Verify(dir, ledger.Options{}); err != nil || !run.Complete {
+					if run, err := rundir.Verify(dir, rundir.Options{}); err != nil || !run.Complete {
 						b.Fatal(err)
 					}
 				}

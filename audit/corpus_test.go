@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"golang.org/x/sync/errgroup"
@@ -335,7 +335,7 @@ func TestPublishedGold(t *testing.T) {
 	if err := c.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))
+	m, _, _, err := rundir.ReadPlan(os.DirFS(dir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 )
 
 // MinIDDigits is how many digits of an id name a finding or a decision, at least.
@@ -166,7 +166,7 @@ func (r Report) CheckCountersignable(d Adjudication) error {
 // CheckReasonTells returns an error for a reason that holds a secret, by redact, which counts
 // them, or the answer of the finding's task or of a task that the run has not solved. A
 // package tells those nowhere else. A nil gold has no answers.
-func CheckReasonTells(reason string, redact func(string) (string, int), run *ledger.Run, f Finding, gold *Gold) error {
+func CheckReasonTells(reason string, redact func(string) (string, int), run *rundir.Run, f Finding, gold *Gold) error {
 	const hint = "leave it out: the reason is packaged for all to read"
 	if _, n := redact(reason); n > 0 {
 		return exit.New(exit.Failure, errors.New("the reason holds what looks like a secret"), hint)

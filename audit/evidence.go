@@ -4,10 +4,10 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/audit/probe"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -15,8 +15,8 @@ import (
 // Evidence is what the checks look at: facts gathered from a verified run.
 type Evidence struct {
 	Manifest plan.Plan
-	Results  []ledger.Result // as results.jsonl has them
-	Summary  ledger.Summary
+	Results  []rundir.Result // as results.jsonl has them
+	Summary  rundir.Summary
 	Marked   string // why recording failed; "" if it did not
 	Events   int64
 
@@ -39,7 +39,7 @@ type Evidence struct {
 // TaskEvidence is what the journal says of one planned task.
 type TaskEvidence struct {
 	Plan     plan.PlannedTask
-	Result   ledger.Result
+	Result   rundir.Result
 	Attempts []*AttemptEvidence
 }
 

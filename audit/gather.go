@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"iter"
 	"maps"
 	"net/url"
@@ -13,7 +14,6 @@ import (
 	"unicode"
 
 	"github.com/gaia-harness/gaia/audit/probe"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -128,7 +128,7 @@ func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
 }
 
 // evidence completes what was gathered with what derives from it.
-func (g *gatherer) evidence(run *ledger.Run) *Evidence {
+func (g *gatherer) evidence(run *rundir.Run) *Evidence {
 	e := g.e
 	e.Odd, e.OddUnread = g.odd.all, g.odd.unread
 	e.Summary, e.Marked, e.Events = run.Summary(), run.Marked, run.End.Events

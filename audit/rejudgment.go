@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -46,7 +46,7 @@ type Rejudgment struct {
 	Rehearsal      bool                     `json:"rehearsal,omitzero"`
 	RunID          string                   `json:"run_id"`
 	Schema         string                   `json:"schema"`
-	Totals         ledger.JudgeSummary      `json:"totals"`
+	Totals         rundir.JudgeSummary      `json:"totals"`
 	Verdicts       []LaterVerdict           `json:"verdicts"` // on each answer of Rejudged, in its order
 }
 
@@ -65,19 +65,19 @@ type SealedRejudgment struct {
 
 // NewRejudgment returns what a judge said about the answers of a finished run, with
 // its totals.
-func NewRejudgment(run *ledger.Run, plan plan.JudgePlan, b *trajectory.JudgeBattery, verdicts []LaterVerdict, created string) Rejudgment {
+func NewRejudgment(run *rundir.Run, plan plan.JudgePlan, b *trajectory.JudgeBattery, verdicts []LaterVerdict, created string) Rejudgment {
 	r := Rejudgment{Battery: b, Created: created, Events: run.End.Events, Head: run.End.Head, Judge: plan, ManifestSHA256: run.ManifestSHA256,
 		Rehearsal: run.Manifest.Rehearsal, RunID: run.Manifest.RunID, Schema: rejudgmentSchema, Verdicts: verdicts}
 	r.Totals = r.totals()
 	return r
 }
 
-func (r Rejudgment) totals() ledger.JudgeSummary {
+func (r Rejudgment) totals() rundir.JudgeSummary {
 	all := make([]trajectory.Judgment, len(r.Verdicts))
 	for i, v := range r.Verdicts {
 		all[i] = v.Judgment
 	}
-	return ledger.CountJudgments(r.Judge.Model, r.Battery, all)
+	return rundir.CountJudgments(r.Judge.Model, r.Battery, all)
 }
 
 // RejudgmentFile returns the name of the file in a run directory that holds what a
@@ -110,7 +110,7 @@ func SameJudge(plan plan.JudgePlan, m plan.Plan) bool {
 // Rejudged returns the answers that another judge is asked about, in plan order and
 // by attempt: those that the run's own judge would have been asked about. An answer
 // was graded, not paid by the official scorer, and says something.
-func Rejudged(run *ledger.Run) (tasks []*ledger.Task, attempts []*ledger.Attempt) {
+func Rejudged(run *rundir.Run) (tasks []*rundir.Task, attempts []*rundir.Attempt) {
 	for _, t := range run.Tasks {
 		for _, a := range t.Attempts {
 			if a.Answer != nil && a.Judgment != nil && !a.Judgment.Official && !judge.Blank(a.Answer.Answer) {
@@ -133,7 +133,7 @@ func (r Rejudgment) Seal(key sign.Key) ([]byte, error) {
 // Score returns how many of the planned tasks count as correct by this judge: an
 // official yes, or a yes of the judge on the answer that counts; nil where none of
 // its verdicts counts.
-func (r Rejudgment) Score(run *ledger.Run) *ledger.Rate {
+func (r Rejudgment) Score(run *rundir.Run) *rundir.Rate {
 	if !r.Totals.Counts() || r.Battery == nil {
 		return nil
 	}
@@ -152,11 +152,11 @@ func (r Rejudgment) Score(run *ledger.Run) *ledger.Rate {
 			correct++
 		}
 	}
-	return new(ledger.NewRate(correct, len(run.Tasks)))
+	return new(rundir.NewRate(correct, len(run.Tasks)))
 }
 
 // unsealRejudgment reads an envelope with a later judgment of this run.
-func unsealRejudgment(envelope []byte, run *ledger.Run) (SealedRejudgment, error) {
+func unsealRejudgment(envelope []byte, run *rundir.Run) (SealedRejudgment, error) {
 	payload, err := sign.Unseal(envelope, RejudgmentType, run.Key)
 	if err != nil {
 		return SealedRejudgment{}, err
@@ -173,7 +173,7 @@ func unsealRejudgment(envelope []byte, run *ledger.Run) (SealedRejudgment, error
 
 // strange says what about a later judgment does not fit the run or itself, "" if
 // nothing.
-func (r Rejudgment) strange(run *ledger.Run) string {
+func (r Rejudgment) strange(run *rundir.Run) string {
 	early := BadTime(run, r.Created)
 	switch j := r.Judge; {
 	case r.Schema != rejudgmentSchema:
@@ -293,7 +293,7 @@ func isName(s string) bool { return len(s) <= 1<<10 && BadReason(s) == "" }
 // ReadRejudgments reads the later judgments of a run directory, by the names of
 // their files. One that the key of the plan did not sign, or that does not fit the
 // run, its name or itself, is a *trajectory.Fault.
-func ReadRejudgments(dir fs.FS, run *ledger.Run) ([]SealedRejudgment, error) {
+func ReadRejudgments(dir fs.FS, run *rundir.Run) ([]SealedRejudgment, error) {
 	files, envelopes, err := CollectRejudgments(dir)
 	if err != nil {
 		return nil, err
@@ -320,7 +320,7 @@ func CollectRejudgments(dir fs.FS) (files []string, envelopes [][]byte, err erro
 // DecodeRejudgments reads the file of later judgments in a package. Anything but good
 // ones about this run, one a judge and in the order of their files' names, is a
 // *trajectory.Fault.
-func DecodeRejudgments(data []byte, run *ledger.Run) ([]SealedRejudgment, error) {
+func DecodeRejudgments(data []byte, run *rundir.Run) ([]SealedRejudgment, error) {
 	var all []SealedRejudgment
 	last := ""
 	for line := range bytes.Lines(data) {

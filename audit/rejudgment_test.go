@@ -11,8 +11,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/judge"
@@ -48,7 +48,7 @@ I do not know.
 `
 
 // rejudged writes the run and returns it with an honest later judgment.
-func rejudged(t *testing.T) (dir string, run *ledger.Run, r audit.Rejudgment) {
+func rejudged(t *testing.T) (dir string, run *rundir.Run, r audit.Rejudgment) {
 	t.Helper()
 	c, err := runs.Parse(judgedRun)
 	if err != nil {
@@ -58,7 +58,7 @@ func rejudged(t *testing.T) (dir string, run *ledger.Run, r audit.Rejudgment) {
 	if err := c.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	if run, err = ledger.Verify(os.DirFS(dir), ledger.Options{}); err != nil {
+	if run, err = rundir.Verify(os.DirFS(dir), rundir.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	tasks, attempts := audit.Rejudged(run)
@@ -83,7 +83,7 @@ func rejudged(t *testing.T) (dir string, run *ledger.Run, r audit.Rejudgment) {
 }
 
 // placed puts an envelope into the run in the place of all others, and reads it.
-func placed(t *testing.T, dir, name string, run *ledger.Run, envelope []byte) error {
+func placed(t *testing.T, dir, name string, run *rundir.Run, envelope []byte) error {
 	t.Helper()
 	folder := filepath.Join(dir, audit.AttestationsDir)
 	if err := os.RemoveAll(folder); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -136,7 +136,7 @@ type Inputs struct {
 // Totals counts over the planned tasks.
 type Totals struct {
 	Attempts      int          `json:"attempts"`
-	Clean         *ledger.Rate `json:"clean"`           // Raw with void tasks counted wrong; null: unscored
+	Clean         *rundir.Rate `json:"clean"`           // Raw with void tasks counted wrong; null: unscored
 	Closed        int          `json:"closed,omitzero"` // findings that are, by adjudications; the counts by severity are of open ones
 	Critical      int          `json:"critical"`
 	Events        int64        `json:"events"`
@@ -145,9 +145,9 @@ type Totals struct {
 	Interruptions int          `json:"interruptions"`
 	Judge         *JudgeTotals `json:"judge"` // null: no judge
 	Planned       int          `json:"planned"`
-	Raw           *ledger.Rate `json:"raw"` // official, as recorded but for tasks that an adjudication made void
+	Raw           *rundir.Rate `json:"raw"` // official, as recorded but for tasks that an adjudication made void
 	Review        int          `json:"review"`
-	Worst         *ledger.Rate `json:"worst"` // Clean with the tasks of HIGH and REVIEW counted wrong
+	Worst         *rundir.Rate `json:"worst"` // Clean with the tasks of HIGH and REVIEW counted wrong
 }
 
 // JudgeTotals says aloud how many answers the LLM judge could judge.
@@ -332,7 +332,7 @@ func (e *Evidence) totals(checks []CheckReport) Totals {
 // is not clean, or to be looked at, is what it says. A task that an adjudication
 // made void counts wrong in all three. All are over as many tasks as there are
 // results, and nil where these have no verdicts.
-func Rescore(results []ledger.Result, checks []CheckReport) (raw, clean, worst *ledger.Rate) {
+func Rescore(results []rundir.Result, checks []CheckReport) (raw, clean, worst *rundir.Rate) {
 	decided, void, doubted := Voided(checks), map[string]bool{}, map[string]bool{}
 	for _, c := range checks {
 		for _, f := range c.Findings {
@@ -360,7 +360,7 @@ func Rescore(results []ledger.Result, checks []CheckReport) (raw, clean, worst *
 	if len(results) == 0 {
 		return nil, nil, nil
 	}
-	rate := func(n int) *ledger.Rate { r := ledger.NewRate(n, len(results)); return &r }
+	rate := func(n int) *rundir.Rate { r := rundir.NewRate(n, len(results)); return &r }
 	return rate(counts[0]), rate(counts[1]), rate(counts[2])
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -150,7 +150,7 @@ func TestDecodeReportWantsAllChecks(t *testing.T) {
 // everything is.
 func TestRescore(t *testing.T) {
 	yes, no := true, false
-	results := []ledger.Result{{TaskID: "a", OfficialCorrect: &yes}, {TaskID: "b", OfficialCorrect: &yes}, {TaskID: "c", OfficialCorrect: &no}, {TaskID: "d", OfficialCorrect: &yes}}
+	results := []rundir.Result{{TaskID: "a", OfficialCorrect: &yes}, {TaskID: "b", OfficialCorrect: &yes}, {TaskID: "c", OfficialCorrect: &no}, {TaskID: "d", OfficialCorrect: &yes}}
 	of := func(severity audit.Severity, task string) audit.Finding {
 		return audit.Finding{Severity: severity, TaskID: task}
 	}
@@ -179,15 +179,15 @@ func TestRescore(t *testing.T) {
 		raw, clean, worst := audit.Rescore(results, []audit.CheckReport{{}, {Findings: tt.findings}})
 		for _, rate := range []struct {
 			name string
-			got  *ledger.Rate
+			got  *rundir.Rate
 			want int
 		}{{"raw", raw, tt.raw}, {"clean", clean, tt.clean}, {"worst", worst, tt.worst}} {
-			if want := ledger.NewRate(rate.want, 4); rate.got == nil || *rate.got != want {
+			if want := rundir.NewRate(rate.want, 4); rate.got == nil || *rate.got != want {
 				t.Errorf("%s: %s is %v, want %v", tt.name, rate.name, rate.got, want)
 			}
 		}
 	}
-	for name, unscored := range map[string][]ledger.Result{"no verdict": {{TaskID: "a"}, {TaskID: "b"}}, "no results": nil} {
+	for name, unscored := range map[string][]rundir.Result{"no verdict": {{TaskID: "a"}, {TaskID: "b"}}, "no results": nil} {
 		if raw, clean, worst := audit.Rescore(unscored, nil); raw != nil || clean != nil || worst != nil {
 			t.Errorf("%s: %v, %v, %v", name, raw, clean, worst)
 		}

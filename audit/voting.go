@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"math/big"
 	"slices"
 	"sort"
@@ -326,7 +327,7 @@ func lostReplies(e *Evidence, n *Notes) {
 	}
 }
 
-// lost reports what ledger.Attempt.Lost does.
+// lost reports what rundir.Attempt.Lost does.
 func (a *AttemptEvidence) lost() bool {
 	return a.Ended != nil && a.Ended.Lost() && slices.ContainsFunc(a.Models, ModelFact.silent)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -25,13 +25,13 @@ func told(t *testing.T, name string) []string {
 	if err := c.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))
+	m, _, _, err := rundir.ReadPlan(os.DirFS(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	watch := audit.NewWatch(m, c.Gold())
 	var said []string
-	_, err = ledger.Verify(os.DirFS(dir), ledger.Options{Event: func(e trajectory.Event) error {
+	_, err = rundir.Verify(os.DirFS(dir), rundir.Options{Event: func(e trajectory.Event) error {
 		if why := watch.Add(e); why != "" {
 			said = append(said, why)
 		}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -56,7 +56,7 @@ The almanac counts fourteen lamps.
 const leakRule = "AUD-1.uuid-with-answer"
 
 // audited audits the run of a configuration.
-func audited(t testing.TB, c Config) (audit.Report, *ledger.Run) {
+func audited(t testing.TB, c Config) (audit.Report, *rundir.Run) {
 	t.Helper()
 	r, run, err := audit.Run(os.DirFS(c.Run), audit.Options{Gold: c.Gold})
 	if err != nil {
@@ -126,7 +126,7 @@ func TestVoidTasks(t *testing.T) {
 			t.Errorf("leaderboard.jsonl, line %d: %s", i+1, line)
 		}
 	}
-	for name, want := range map[string]string{ledger.ResultsFile: `"model_answer":"Brellin","official_correct":true`, MetadataFile: `"correct":3`} {
+	for name, want := range map[string]string{rundir.ResultsFile: `"model_answer":"Brellin","official_correct":true`, MetadataFile: `"correct":3`} {
 		if !bytes.Contains(pkg[name], []byte(want)) {
 			t.Errorf("%s is not as recorded: it lacks %s", name, want)
 		}

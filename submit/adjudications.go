@@ -7,7 +7,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -72,21 +72,21 @@ func (a added) checkNames(report audit.Report, later []audit.SealedRejudgment) e
 }
 
 // readAdjudications reads the decisions about findings, if the package has any.
-func readAdjudications(pkg fs.FS, run *ledger.Run, digests map[string]string) ([]audit.Adjudication, error) {
+func readAdjudications(pkg fs.FS, run *rundir.Run, digests map[string]string) ([]audit.Adjudication, error) {
 	return readAddition(pkg, run, audit.AdjudicationsFile, digests, audit.DecodeAdjudications)
 }
 
 // readRejudgments reads the later judgments, if the package has any.
-func readRejudgments(pkg fs.FS, run *ledger.Run, digests map[string]string) ([]audit.SealedRejudgment, error) {
+func readRejudgments(pkg fs.FS, run *rundir.Run, digests map[string]string) ([]audit.SealedRejudgment, error) {
 	return readAddition(pkg, run, audit.RejudgmentsFile, digests, audit.DecodeRejudgments)
 }
 
-func readAddition[T any](pkg fs.FS, run *ledger.Run, name string, digests map[string]string, decode func([]byte, *ledger.Run) ([]T, error)) ([]T, error) {
+func readAddition[T any](pkg fs.FS, run *rundir.Run, name string, digests map[string]string, decode func([]byte, *rundir.Run) ([]T, error)) ([]T, error) {
 	digest, signed := digests[name]
 	if !signed {
 		return nil, nil
 	}
-	data, err := ledger.ReadFile(pkg, name, limitOf(name))
+	data, err := rundir.ReadFile(pkg, name, limitOf(name))
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -208,7 +208,7 @@ func TestArchiveIsRefused(t *testing.T) {
 			t.Errorf("%s changed: %v", name, err)
 		}
 		delete(files, name)
-		wantFault(t, name+" left out", opened(t, packed(t, p.Name, files)).FS(), ledger.Missing, name)
+		wantFault(t, name+" left out", opened(t, packed(t, p.Name, files)).FS(), rundir.Missing, name)
 	}
 	files := held(t, opened(t, read(t, p.Path)))
 	files["notes.txt"] = []byte("seen")

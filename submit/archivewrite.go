@@ -17,7 +17,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 )
 
 // place moves the finished package from the folder stage to where it appears, as
@@ -159,7 +159,7 @@ func writeArchive(ctx context.Context, w io.Writer, dir fs.FS, name string, file
 	}
 	out := tar.NewWriter(member)
 	for _, file := range files {
-		in, size, err := ledger.OpenFile(dir, file, limitOf(file))
+		in, size, err := rundir.OpenFile(dir, file, limitOf(file))
 		if err != nil {
 			return err
 		}

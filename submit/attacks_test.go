@@ -6,7 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -296,16 +296,16 @@ func TestRunIsEdited(t *testing.T) {
 		"the journal of another run": put(trajectory.JournalFile, other[trajectory.JournalFile]),
 		"a bit of the journal":       put(trajectory.JournalFile, flip(original[trajectory.JournalFile])),
 		"the journal cut":            put(trajectory.JournalFile, original[trajectory.JournalFile][:len(original[trajectory.JournalFile])/2]),
-		"another summary":            put(ledger.SummaryFile, other[ledger.SummaryFile]),
-		"a bit of the summary":       put(ledger.SummaryFile, flip(original[ledger.SummaryFile])),
-		"other results":              put(ledger.ResultsFile, other[ledger.ResultsFile]),
+		"another summary":            put(rundir.SummaryFile, other[rundir.SummaryFile]),
+		"a bit of the summary":       put(rundir.SummaryFile, flip(original[rundir.SummaryFile])),
+		"other results":              put(rundir.ResultsFile, other[rundir.ResultsFile]),
 		"another plan":               put(plan.ManifestFile, other[plan.ManifestFile]),
 		"a whole other run": func() {
 			for _, name := range copied() {
 				put(name, other[name])()
 			}
 		},
-		"a marker":      put(ledger.MarkerFile, []byte("the disk was full")),
+		"a marker":      put(rundir.MarkerFile, []byte("the disk was full")),
 		"no checkpoint": func() { _ = os.Remove(filepath.Join(c.Run, trajectory.CheckpointFile)) },
 		"a decision": func() {
 			_ = os.MkdirAll(filepath.Join(c.Run, "attestations"), 0o755)
@@ -313,7 +313,7 @@ func TestRunIsEdited(t *testing.T) {
 		},
 		"a linked journal": func() {
 			_ = os.Remove(filepath.Join(c.Run, trajectory.JournalFile))
-			_ = os.Symlink(ledger.ResultsFile, filepath.Join(c.Run, trajectory.JournalFile))
+			_ = os.Symlink(rundir.ResultsFile, filepath.Join(c.Run, trajectory.JournalFile))
 		},
 	}
 	made, refusedTo, step := 0, 0, long.Step(19)

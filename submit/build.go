@@ -15,7 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -61,7 +61,7 @@ func CheckDate(date string, archive bool) error {
 // buildFrom is Build for a run directory that is open, whatever others do to it
 // meanwhile (TestRunIsEdited).
 func buildFrom(ctx context.Context, c Config, run fs.FS) (_ Package, err error) {
-	m, _, _, err := ledger.ReadPlan(run)
+	m, _, _, err := rundir.ReadPlan(run)
 	if err != nil {
 		return Package{}, err
 	}
@@ -147,7 +147,7 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 	}
 	var later []audit.SealedRejudgment
 	if additions[audit.RejudgmentsFile] != nil {
-		data, err := ledger.ReadFile(pkg, audit.RejudgmentsFile, audit.MaxRejudgments)
+		data, err := rundir.ReadFile(pkg, audit.RejudgmentsFile, audit.MaxRejudgments)
 		if err == nil {
 			later, err = audit.DecodeRejudgments(data, verified)
 		}
@@ -183,7 +183,7 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 
 // refusal says why a run is not packaged. That it has another key is no matter
 // of how good the run is: nobody could verify the package.
-func refusal(c Config, run *ledger.Run, report audit.Report) error {
+func refusal(c Config, run *rundir.Run, report audit.Report) error {
 	counted := report
 	if !c.Public { // which withholds the countersignatures
 		counted = report.Trusting(audit.TrustAll)
@@ -219,7 +219,7 @@ func refusal(c Config, run *ledger.Run, report audit.Report) error {
 
 // write writes the files that are not copied, the attestation last. In the place of
 // what a public package withholds it writes what that one has.
-func write(c Config, stage string, run *ledger.Run, report audit.Report, later []audit.SealedRejudgment) (Statement, error) {
+func write(c Config, stage string, run *rundir.Run, report audit.Report, later []audit.SealedRejudgment) (Statement, error) {
 	put := func(name string, data []byte) error {
 		return writeFile(filepath.Join(stage, name), func(w io.Writer) error {
 			_, err := w.Write(data)
@@ -271,7 +271,7 @@ func write(c Config, stage string, run *ledger.Run, report audit.Report, later [
 
 // derivedFiles returns those files of a full package that derive from the run and
 // its audit.
-func derivedFiles(run *ledger.Run, report audit.Report) (map[string][]byte, error) {
+func derivedFiles(run *rundir.Run, report audit.Report) (map[string][]byte, error) {
 	lines, err := Leaderboard(run, audit.Voided(report.Checks))
 	if err != nil {
 		return nil, err
@@ -338,11 +338,11 @@ func checkFree(out, name string) error {
 // readMarker returns why recording failed in a run, "" if it did not. A marker
 // that still says open is of a run that is not finished.
 func readMarker(run fs.FS) (string, error) {
-	reason, err := ledger.ReadMarker(run)
+	reason, err := rundir.ReadMarker(run)
 	if err != nil || reason != "" {
 		return strings.ToValidUTF8(reason, "\ufffd"), err
 	}
-	if _, err := fs.Lstat(run, ledger.MarkerFile); errors.Is(err, fs.ErrNotExist) {
+	if _, err := fs.Lstat(run, rundir.MarkerFile); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	return "", diagnose(run, errors.New("the run was being closed; try again"))
@@ -351,7 +351,7 @@ func readMarker(run fs.FS) (string, error) {
 // diagnose says why a run's files cannot be packaged: its evidence is broken,
 // or it is not finished, or else what went wrong.
 func diagnose(dir fs.FS, cause error) error {
-	run, err := ledger.Verify(dir, ledger.Options{})
+	run, err := rundir.Verify(dir, rundir.Options{})
 	if err != nil {
 		return err
 	}
@@ -369,7 +369,7 @@ func inRun(err error, additions added) error {
 	}
 	switch {
 	case fault.File == MetadataFile:
-		return &trajectory.Fault{File: ledger.SummaryFile, Line: fault.Line, Reason: fault.Reason}
+		return &trajectory.Fault{File: rundir.SummaryFile, Line: fault.Line, Reason: fault.Reason}
 	case fault.Line > 0 && fault.Line <= int64(len(additions[fault.File])):
 		return &trajectory.Fault{File: additions[fault.File][fault.Line-1], Reason: fault.Reason}
 	}

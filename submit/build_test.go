@@ -13,8 +13,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -97,7 +97,7 @@ func mustBuild(t testing.TB, c Config) Package {
 	return p
 }
 
-func mustEvidence(t testing.TB, run *ledger.Run, report audit.Report, s said) evidence {
+func mustEvidence(t testing.TB, run *rundir.Run, report audit.Report, s said) evidence {
 	t.Helper()
 	e, err := newEvidence(run, report, 0, s)
 	if err != nil {
@@ -232,7 +232,7 @@ func nothingLeft(t *testing.T, out string, there ...string) {
 // TestBrokenEvidence: what does not verify is a fault under the name that the
 // file has in the run.
 func TestBrokenEvidence(t *testing.T) {
-	for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
+	for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, trajectory.JournalFile, rundir.TrajectoriesFile, rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile} {
 		for what, edit := range map[string]func(path string) error{
 			"changed": func(path string) error {
 				data, err := os.ReadFile(path)
@@ -265,10 +265,10 @@ func TestBrokenEvidence(t *testing.T) {
 }
 
 func TestIncomplete(t *testing.T) {
-	marker := []byte(ledger.MarkerOpen + strings.Repeat("\n", 100))
+	marker := []byte(rundir.MarkerOpen + strings.Repeat("\n", 100))
 	for what, edit := range map[string]func(run string) error{
 		"under way": func(run string) error {
-			for _, name := range []string{ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
+			for _, name := range []string{rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile} {
 				if err := os.Remove(filepath.Join(run, name)); err != nil {
 					return err
 				}
@@ -282,14 +282,14 @@ func TestIncomplete(t *testing.T) {
 			if err := os.WriteFile(journal, data, 0o644); err != nil {
 				return err
 			}
-			return os.WriteFile(filepath.Join(run, ledger.MarkerFile), marker, 0o644)
+			return os.WriteFile(filepath.Join(run, rundir.MarkerFile), marker, 0o644)
 		},
-		"being closed": func(run string) error { return os.WriteFile(filepath.Join(run, ledger.MarkerFile), marker, 0o644) },
+		"being closed": func(run string) error { return os.WriteFile(filepath.Join(run, rundir.MarkerFile), marker, 0o644) },
 		"without its last file, though recording failed": func(run string) error {
 			if err := os.Remove(filepath.Join(run, trajectory.CheckpointFile)); err != nil {
 				return err
 			}
-			return os.WriteFile(filepath.Join(run, ledger.MarkerFile), []byte("no space left"), 0o644)
+			return os.WriteFile(filepath.Join(run, rundir.MarkerFile), []byte("no space left"), 0o644)
 		},
 	} {
 		c := config(t, two)

@@ -1,8 +1,8 @@
 package submit
 
 import (
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 )
 
 // Claim says how far something that a reader may assume is shown.
@@ -45,7 +45,7 @@ type checked struct {
 type stated struct {
 	audited, goldAtHand, public, scored, submitIntent, submitter bool
 
-	judge *ledger.JudgeSummary // nil: none
+	judge *rundir.JudgeSummary // nil: none
 }
 
 func (e evidence) stated() stated {
@@ -54,7 +54,7 @@ func (e evidence) stated() stated {
 }
 
 // stated returns what the claims about a verified package are made about.
-func (p Predicate) stated(m plan.Plan, s ledger.Summary) stated {
+func (p Predicate) stated(m plan.Plan, s rundir.Summary) stated {
 	return stated{audited: true, goldAtHand: p.GoldAtHand, public: p.Public, scored: p.Scores != nil, submitIntent: m.SubmitIntent, submitter: p.Submitter != nil, judge: s.Judge}
 }
 
@@ -71,7 +71,7 @@ func (p *Public) Claims(g Given) []Claim {
 }
 
 // RunClaims returns what the verification of a run directory shows.
-func RunClaims(run *ledger.Run, g Given) []Claim {
+func RunClaims(run *rundir.Run, g Given) []Claim {
 	s := stated{scored: run.Complete && run.Scored(), submitIntent: run.Manifest.SubmitIntent}
 	if run.Complete {
 		s.judge = run.Summary().Judge

@@ -2,7 +2,7 @@ package submit
 
 import (
 	"bytes"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,7 +125,7 @@ func TestInteropCosign(t *testing.T) {
 			c.refused(t, "another type of statement", BundleFile, ReadmeFile)
 			shown := newCosign(t, program, public.Path)
 			shown.holds(t, publicSubjects())
-			for _, name := range []string{trajectory.JournalFile, audit.ReportFile, LeaderboardFile, ledger.TrajectoriesFile, ledger.ResultsFile, ReadmeFile} {
+			for _, name := range []string{trajectory.JournalFile, audit.ReportFile, LeaderboardFile, rundir.TrajectoriesFile, rundir.ResultsFile, ReadmeFile} {
 				shown.refused(t, "the full package's "+name, BundleFile, filepath.Join(p.Path, name))
 			}
 			c.trust(t, "OTHER.pub")

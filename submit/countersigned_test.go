@@ -13,7 +13,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -100,7 +100,7 @@ func TestCountersigned(t *testing.T) {
 		if trusting.Totals.Critical != tt.critical || trusting.Totals.Closed != 2-tt.critical || trusting.Attestation.Clean != (tt.critical == 0) || trusting.Attestation.StrictClean && tt.critical > 0 {
 			t.Errorf("%s: %+v, %+v", name, trusting.Totals, trusting.Attestation)
 		}
-		var results []ledger.Result
+		var results []rundir.Result
 		for _, task := range p.Run.Tasks {
 			results = append(results, p.Run.Result(task))
 		}

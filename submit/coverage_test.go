@@ -3,7 +3,7 @@ package submit
 import (
 	"encoding/base64"
 	"errors"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"maps"
 	"slices"
 	"strings"
@@ -70,7 +70,7 @@ func refused(t *testing.T, m runs.Mutation) {
 // TestCoverage is the law that every member of every file of a package is under
 // a signature or derives from what is: each small change to each file is
 // refused, and the file named: of the changes every ninth, in the thorough run all.
-// Journal and records, of which TestCoverage of internal/ledger walks every change,
+// Journal and records, of which TestCoverage of internal/rundir walks every change,
 // get every seventh of these.
 func TestCoverage(t *testing.T) {
 	long.NotRaced(t)
@@ -84,7 +84,7 @@ func TestCoverage(t *testing.T) {
 		name := m.Files[0]
 		seen[name]++
 		step := long.Step(9)
-		if len(m.Files) == 1 && (name == trajectory.JournalFile || name == ledger.TrajectoriesFile) {
+		if len(m.Files) == 1 && (name == trajectory.JournalFile || name == rundir.TrajectoriesFile) {
 			step *= 7
 		}
 		if seen[name]%step == 0 {
@@ -96,7 +96,7 @@ func TestCoverage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, least := range map[string]int{plan.ManifestFile: 500, plan.EnvelopeFile: 500, trajectory.JournalFile: 200,
-		ledger.TrajectoriesFile: 150, ledger.ResultsFile: 100, MetadataFile: 200, trajectory.CheckpointFile: 20, LeaderboardFile: 40, ScorecardFile: 100,
+		rundir.TrajectoriesFile: 150, rundir.ResultsFile: 100, MetadataFile: 200, trajectory.CheckpointFile: 20, LeaderboardFile: 40, ScorecardFile: 100,
 		audit.ReportFile: 500, audit.AdjudicationsFile: 20, ReadmeFile: 200, SumsFile: 50, AttestationFile: 500, BundleFile: 500} {
 		if least /= long.Step(9); made[name] < least {
 			t.Errorf("%s was changed %d times, which is less than %d", name, made[name], least)
@@ -183,7 +183,7 @@ func TestSignedAgain(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
 	pkg, _ := varied(t)
-	for _, name := range []string{ledger.ResultsFile, LeaderboardFile, ScorecardFile, MetadataFile, SumsFile, trajectory.CheckpointFile} {
+	for _, name := range []string{rundir.ResultsFile, LeaderboardFile, ScorecardFile, MetadataFile, SumsFile, trajectory.CheckpointFile} {
 		n := 0
 		err := runs.Mutate(map[string][]byte{name: pkg[name]}, func(m runs.Mutation) {
 			if n++; n%5 != 0 {

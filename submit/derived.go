@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -19,7 +19,7 @@ type leaderboardLine struct {
 
 // Leaderboard returns leaderboard.jsonl: a line a planned task, in plan order.
 // Void tasks have no answer in it, which the leaderboard would pay.
-func Leaderboard(run *ledger.Run, void map[string]bool) ([]byte, error) {
+func Leaderboard(run *rundir.Run, void map[string]bool) ([]byte, error) {
 	var all []byte
 	for _, t := range run.Tasks {
 		r := run.Result(t)
@@ -38,7 +38,7 @@ func Leaderboard(run *ledger.Run, void map[string]bool) ([]byte, error) {
 
 // Scorecard returns scorecard.json. It is counted as the journal has it, as the summary
 // is: that a task is void changes nothing of what it cost.
-func Scorecard(run *ledger.Run) ([]byte, error) {
+func Scorecard(run *rundir.Run) ([]byte, error) {
 	card, err := run.Scorecard()
 	if err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -20,7 +20,7 @@ type record struct {
 	planSHA256 string
 	checkpoint []byte
 	leaves     []tlog.Hash
-	row        func(*ledger.Fold, *ledger.Task) any // as the package has it
+	row        func(*rundir.Fold, *rundir.Task) any // as the package has it
 	rows       [][]byte                             // canonical, in plan order
 }
 
@@ -29,7 +29,7 @@ type record struct {
 // those of a whole run have to give the summary, too, and be the journal that is
 // withheld. What differs is a *trajectory.Fault that names the bundle's member, or the package's file:
 // results.jsonl, metadata.json or attestation.dsse.json.
-func (p *Public) Shows(d *ledger.Disclosure) error {
+func (p *Public) Shows(d *rundir.Disclosure) error {
 	rows := make([][]byte, len(p.Results))
 	for i, r := range p.Results {
 		var err error
@@ -38,7 +38,7 @@ func (p *Public) Shows(d *ledger.Disclosure) error {
 		}
 	}
 	err := record{planSHA256: p.Statement.Predicate.ManifestSHA256, checkpoint: p.checkpoint, leaves: p.leaves, rows: rows,
-		row: func(f *ledger.Fold, t *ledger.Task) any { return newPublicResult(f.Result(t)) }}.shows(d)
+		row: func(f *rundir.Fold, t *rundir.Task) any { return newPublicResult(f.Result(t)) }}.shows(d)
 	if err != nil || d.Task != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (p *Public) Shows(d *ledger.Disclosure) error {
 
 // showsRun wants what the package says of the run as a whole to follow from all of its
 // events.
-func (p *Public) showsRun(d *ledger.Disclosure) error {
+func (p *Public) showsRun(d *rundir.Disclosure) error {
 	said, journal := p.Statement.Predicate, sha256.New()
 	for _, line := range d.Bundle.Events {
 		io.WriteString(journal, line+"\n")
@@ -74,10 +74,10 @@ func (p *Public) showsRun(d *ledger.Disclosure) error {
 }
 
 // Shows is that of a full package; pkg holds its files.
-func (v *Verified) Shows(pkg fs.FS, d *ledger.Disclosure) error {
-	r := record{planSHA256: v.Run.ManifestSHA256, row: func(f *ledger.Fold, t *ledger.Task) any { return f.Result(t) }}
+func (v *Verified) Shows(pkg fs.FS, d *rundir.Disclosure) error {
+	r := record{planSHA256: v.Run.ManifestSHA256, row: func(f *rundir.Fold, t *rundir.Task) any { return f.Result(t) }}
 	var err error
-	if r.checkpoint, err = ledger.ReadFile(pkg, trajectory.CheckpointFile, maxSums); err != nil {
+	if r.checkpoint, err = rundir.ReadFile(pkg, trajectory.CheckpointFile, maxSums); err != nil {
 		return err
 	}
 	if canonical.Digest(r.checkpoint) != v.Statement.digests()[trajectory.CheckpointFile] {
@@ -118,7 +118,7 @@ func (p *Public) IsOf(v *Verified) error {
 	for name, data := range files {
 		want[name] = canonical.Digest(data)
 	}
-	for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, trajectory.CheckpointFile, leavesFile, ledger.ResultsFile, MetadataFile} {
+	for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, trajectory.CheckpointFile, leavesFile, rundir.ResultsFile, MetadataFile} {
 		if e.digests[name] != want[name] {
 			return trajectory.Faultf(name, "is not that of run %q, as the full package has it", run.Manifest.RunID)
 		}
@@ -160,7 +160,7 @@ func (p *Public) madeOtherwise(v *Verified) string {
 	return ""
 }
 
-func (r record) shows(d *ledger.Disclosure) error {
+func (r record) shows(d *rundir.Disclosure) error {
 	if d.ManifestSHA256 != r.planSHA256 {
 		return trajectory.Faultf("manifest", "is not the package's: the bundle is of run %q", d.Manifest.RunID)
 	}
@@ -170,7 +170,7 @@ func (r record) shows(d *ledger.Disclosure) error {
 	disclosed := d.Tasks
 	leaves := []tlog.Hash{d.Leaf}
 	if d.Task != nil {
-		disclosed = []*ledger.Task{d.Task}
+		disclosed = []*rundir.Task{d.Task}
 	} else {
 		leaves = leaves[:0]
 		for _, leaf := range d.Leaves() {
@@ -190,7 +190,7 @@ func (r record) shows(d *ledger.Disclosure) error {
 			return err
 		}
 		if !bytes.Equal(row, r.rows[t.Index]) {
-			return &trajectory.Fault{File: ledger.ResultsFile, Line: int64(t.Index + 1), Reason: "is not what the disclosed events give"}
+			return &trajectory.Fault{File: rundir.ResultsFile, Line: int64(t.Index + 1), Reason: "is not what the disclosed events give"}
 		}
 	}
 	return nil

@@ -14,8 +14,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -36,12 +36,12 @@ const (
 // below.
 const (
 	maxCopied  = 256 << 20
-	maxJournal = ledger.MaxFile // and of the records that derive from it
+	maxJournal = rundir.MaxFile // and of the records that derive from it
 )
 
 // limitOf bounds a file of a package, in bytes.
 func limitOf(name string) int64 {
-	return cmp.Or(map[string]int64{trajectory.JournalFile: maxJournal, ledger.TrajectoriesFile: maxJournal, AttestationFile: maxAttestation, BundleFile: 2 * maxAttestation,
+	return cmp.Or(map[string]int64{trajectory.JournalFile: maxJournal, rundir.TrajectoriesFile: maxJournal, AttestationFile: maxAttestation, BundleFile: 2 * maxAttestation,
 		plan.ConstitutionFile: maxConstitution, plan.ManifestFile: maxPlan, plan.EnvelopeFile: 2 * maxPlan, leavesFile: maxPlan, MetadataFile: maxTold, ReadmeFile: maxTold,
 		trajectory.CheckpointFile: maxCheckpoint, SumsFile: maxSums, ScorecardFile: maxScorecard, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications, audit.RejudgmentsFile: audit.MaxRejudgments}[name], maxCopied)
 }
@@ -49,7 +49,7 @@ func limitOf(name string) int64 {
 // digestFile returns the digest of a file without holding it in memory. One that
 // grows in the meantime has no digest.
 func digestFile(dir fs.FS, name string) (string, error) {
-	f, size, err := ledger.OpenFile(dir, name, limitOf(name))
+	f, size, err := rundir.OpenFile(dir, name, limitOf(name))
 	if err != nil {
 		return "", err
 	}
@@ -84,7 +84,7 @@ func checkFiles(pkg fs.FS, names []string, may ...string) error {
 	}
 	for _, name := range names {
 		if !there[name] {
-			return trajectory.Faultf(name, ledger.Missing)
+			return trajectory.Faultf(name, rundir.Missing)
 		}
 	}
 	return nil
@@ -117,7 +117,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 // copyFile copies a file of the run to path.
 func copyFile(run fs.FS, from, path string) error {
 	limit := limitOf(from)
-	in, _, err := ledger.OpenFile(run, from, limit)
+	in, _, err := rundir.OpenFile(run, from, limit)
 	if err != nil {
 		return err
 	}

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	planpkg "github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -36,7 +36,7 @@ type large struct {
 	t        testing.TB
 	m        planpkg.Plan
 	dir      string
-	fold     *ledger.Fold
+	fold     *rundir.Fold
 	log      *trajectory.Log
 	question string
 	written  int64 // bytes of the journal, about
@@ -98,8 +98,8 @@ func writeLarge(t testing.TB, dir string, m planpkg.Plan, question string, tell 
 		t.Cleanup(func() { f.Close() })
 		return unsynced{bufio.NewWriterSize(f, 1<<20)}
 	}
-	journal, records := create(trajectory.JournalFile), create(ledger.TrajectoriesFile)
-	l.fold = ledger.NewFold(m, canonical.Digest(plan), func(r ledger.Trajectory) error {
+	journal, records := create(trajectory.JournalFile), create(rundir.TrajectoriesFile)
+	l.fold = rundir.NewFold(m, canonical.Digest(plan), func(r rundir.Trajectory) error {
 		line, err := r.Encode()
 		if err == nil {
 			_, err = records.Write(line)
@@ -132,10 +132,10 @@ func writeLarge(t testing.TB, dir string, m planpkg.Plan, question string, tell 
 	l.flush()
 	results, err := l.fold.Results()
 	l.check(err)
-	l.put(ledger.ResultsFile, results)
+	l.put(rundir.ResultsFile, results)
 	summary, err := l.fold.Summary().Encode()
 	l.check(err)
-	l.put(ledger.SummaryFile, summary)
+	l.put(rundir.SummaryFile, summary)
 	head, err := l.fold.Checkpoint(l.log.End())
 	l.check(err)
 	note, err := head.Sign(runs.Key())
@@ -367,7 +367,7 @@ func TestLargeRuns(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
 			write(t, dir, r, size)
-			run, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
+			run, err := rundir.Verify(os.DirFS(dir), rundir.Options{})
 			if err != nil || !run.Complete || len(run.Tasks) != r.tasks {
 				t.Errorf("%v", err)
 			}

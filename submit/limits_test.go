@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -20,7 +20,7 @@ func TestLimitsOfFiles(t *testing.T) {
 	for name, data := range files {
 		path := filepath.Join(folder, name)
 		large := max(limitOf(name)+1, 1<<20)
-		if limitOf(name) == ledger.MaxFile {
+		if limitOf(name) == rundir.MaxFile {
 			large = 60 << 30
 		}
 		if err := os.Truncate(path, large); err != nil {
@@ -38,7 +38,7 @@ func TestLimitsOfFiles(t *testing.T) {
 	if _, err := Verify(os.DirFS(folder), Options{}); err != nil {
 		t.Error(err)
 	}
-	if audit.MaxRejudgments > ledger.MaxFile || limitOf("anything else") > ledger.MaxFile {
+	if audit.MaxRejudgments > rundir.MaxFile || limitOf("anything else") > rundir.MaxFile {
 		t.Error("a file of a package can be larger than any file")
 	}
 }

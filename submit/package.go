@@ -6,7 +6,7 @@
 //	trajectories.jsonl results.jsonl checkpoint    the run's files, the same bytes
 //	metadata.json                   the run's summary.json, the same bytes
 //	leaderboard.jsonl               {"model_answer":…,"reasoning_trace":…,"task_id":…} a planned task, in plan order
-//	scorecard.json                  what it cost to be right: a ledger.Scorecard
+//	scorecard.json                  what it cost to be right: a rundir.Scorecard
 //	audit-report.json               what the audit found in these files
 //	adjudications.jsonl             the signed decisions about findings, if there are any
 //	rejudgments.jsonl               the signed later judgments, if there are any
@@ -25,7 +25,7 @@
 // one that any program packed (TestArchiveOfOthers, TestHostileEntries, TestHostileBytes).
 //
 // [Verify] rebuilds what can be rebuilt — leaderboard, scorecard, sums, bundle, statement,
-// and through internal/ledger all that derives from the journal — and compares
+// and through internal/rundir all that derives from the journal — and compares
 // bytes. With the gold answers it tells the official verdicts again; with them, or where
 // none were needed, it audits the files again and compares the report. [Verified.Rescore] and
 // [Verified.Rerun] do so for who gets the answers later. What remains is under the
@@ -54,8 +54,8 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -76,8 +76,8 @@ func copied() map[string]string {
 	return map[string]string{
 		plan.ManifestFile: plan.ManifestFile, plan.EnvelopeFile: plan.EnvelopeFile,
 		plan.ConstitutionFile: plan.ConstitutionFile, trajectory.JournalFile: trajectory.JournalFile,
-		ledger.TrajectoriesFile: ledger.TrajectoriesFile, ledger.ResultsFile: ledger.ResultsFile,
-		trajectory.CheckpointFile: trajectory.CheckpointFile, MetadataFile: ledger.SummaryFile,
+		rundir.TrajectoriesFile: rundir.TrajectoriesFile, rundir.ResultsFile: rundir.ResultsFile,
+		trajectory.CheckpointFile: trajectory.CheckpointFile, MetadataFile: rundir.SummaryFile,
 	}
 }
 
@@ -88,7 +88,7 @@ func additions() []string { return []string{audit.AdjudicationsFile, audit.Rejud
 // additions: audit.AdjudicationsFile and audit.RejudgmentsFile.
 func Files(with ...string) []string {
 	all := []string{ReadmeFile, SumsFile, audit.AdjudicationsFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile, plan.ConstitutionFile,
-		trajectory.JournalFile, LeaderboardFile, plan.EnvelopeFile, plan.ManifestFile, MetadataFile, audit.RejudgmentsFile, ledger.ResultsFile, ScorecardFile, ledger.TrajectoriesFile}
+		trajectory.JournalFile, LeaderboardFile, plan.EnvelopeFile, plan.ManifestFile, MetadataFile, audit.RejudgmentsFile, rundir.ResultsFile, ScorecardFile, rundir.TrajectoriesFile}
 	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(additions(), name) && !slices.Contains(with, name) })
 }
 
@@ -143,7 +143,7 @@ type Package struct {
 // Verified is a package whose integrity holds: its bytes are what Key signed,
 // and agree with each other.
 type Verified struct {
-	Run         *ledger.Run
+	Run         *rundir.Run
 	Report      audit.Report
 	Later       []audit.SealedRejudgment // judgments of other judges, after the run
 	Statement   Statement

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -23,7 +23,7 @@ const leavesFile = "leaves.jsonl"
 // publicPackageFiles returns the names of a public package's files, sorted.
 func publicPackageFiles() []string {
 	return []string{ReadmeFile, SumsFile, AttestationFile, BundleFile, trajectory.CheckpointFile, plan.ConstitutionFile, leavesFile,
-		plan.EnvelopeFile, plan.ManifestFile, MetadataFile, ledger.ResultsFile}
+		plan.EnvelopeFile, plan.ManifestFile, MetadataFile, rundir.ResultsFile}
 }
 
 // publicSubjects are those that its attestation is about, sorted.
@@ -40,7 +40,7 @@ func IsPublic(dir fs.FS) bool {
 		return err == nil
 	}
 	full := 0
-	for _, name := range []string{audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ScorecardFile, ledger.TrajectoriesFile} {
+	for _, name := range []string{audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ScorecardFile, rundir.TrajectoriesFile} {
 		if there(name) {
 			full++
 		}
@@ -117,7 +117,7 @@ func (e evidence) public() bool { return len(e.withheld) > 0 }
 
 // published returns the evidence that a public package has in place of e, which is
 // that of the run and its audit.
-func (e evidence) published(run *ledger.Run, report audit.Report) evidence {
+func (e evidence) published(run *rundir.Run, report audit.Report) evidence {
 	e.withheld = newWithheld(run.Files[trajectory.JournalFile], len(report.Adjudications) > 0, e.later > 0)
 	e.audit = newAuditResult(newCheckResults(report))
 	e.answeredBy = publicAnsweredBy(e.plan, e.answeredBy)
@@ -147,7 +147,7 @@ func publicAnsweredBy(m plan.Plan, by plan.AnsweredBy) plan.AnsweredBy {
 // which the withheld ones alone tell; and a decision names its finding by a digest of
 // what was found.
 func newWithheld(journalSHA256 string, decided, rejudged bool) []WithheldFile {
-	all := []WithheldFile{{Name: audit.ReportFile}, {trajectory.JournalFile, journalSHA256}, {Name: LeaderboardFile}, {Name: audit.RejudgmentsFile}, {Name: ScorecardFile}, {Name: ledger.TrajectoriesFile}}
+	all := []WithheldFile{{Name: audit.ReportFile}, {trajectory.JournalFile, journalSHA256}, {Name: LeaderboardFile}, {Name: audit.RejudgmentsFile}, {Name: ScorecardFile}, {Name: rundir.TrajectoriesFile}}
 	if !rejudged {
 		all = slices.DeleteFunc(all, func(f WithheldFile) bool { return f.Name == audit.RejudgmentsFile })
 	}
@@ -187,13 +187,13 @@ func PublicTexts(m plan.Plan) []string {
 }
 
 // tellsWhy reports whether the summary holds words about why recording failed.
-func tellsWhy(s ledger.Summary) bool {
-	return s.Unrecorded != "" || slices.ContainsFunc(s.Interruptions, func(i ledger.Interruption) bool { return i.Unsubmittable != "" })
+func tellsWhy(s rundir.Summary) bool {
+	return s.Unrecorded != "" || slices.ContainsFunc(s.Interruptions, func(i rundir.Interruption) bool { return i.Unsubmittable != "" })
 }
 
 // publicFiles returns the files that a public package has in place of those that
 // it withholds.
-func publicFiles(run *ledger.Run) (map[string][]byte, error) {
+func publicFiles(run *rundir.Run) (map[string][]byte, error) {
 	var leaves, rows []byte
 	add := func(to *[]byte, v any) error {
 		line, err := canonical.Encode(v)
@@ -212,13 +212,13 @@ func publicFiles(run *ledger.Run) (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	return map[string][]byte{leavesFile: leaves, ledger.ResultsFile: rows}, nil
+	return map[string][]byte{leavesFile: leaves, rundir.ResultsFile: rows}, nil
 }
 
 // withhold takes out of the stage what a public package does not have, and returns
 // its evidence.
-func withhold(stage string, e evidence, run *ledger.Run, report audit.Report, additions []string) (evidence, error) {
-	for _, name := range append([]string{trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile}, additions...) {
+func withhold(stage string, e evidence, run *rundir.Run, report audit.Report, additions []string) (evidence, error) {
+	for _, name := range append([]string{trajectory.JournalFile, rundir.TrajectoriesFile, rundir.ResultsFile}, additions...) {
 		if err := os.Remove(filepath.Join(stage, name)); err != nil {
 			return evidence{}, fmt.Errorf("making the package: %w", err)
 		}

@@ -18,8 +18,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -166,9 +166,9 @@ func TestPublicHoldsNoText(t *testing.T) {
 	r := ruling(t, c, audit.Void, leakRule, firstTask)
 	r.Reason = "a page rulingplant held the record"
 	decide(t, c, r)
-	put(t, filepath.Join(c.Run, ledger.MarkerFile), []byte("writing /home/hostplant/runs/events.jsonl: no space left"))
+	put(t, filepath.Join(c.Run, rundir.MarkerFile), []byte("writing /home/hostplant/runs/events.jsonl: no space left"))
 	full, public := both(t, c)
-	run, err := ledger.Verify(os.DirFS(c.Run), ledger.Options{})
+	run, err := rundir.Verify(os.DirFS(c.Run), rundir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestPublicHoldsNoText(t *testing.T) {
 		known = append(known, canonical.Digest(data))
 	}
 	for name, data := range whole {
-		if _, there := files[name]; there && name != ledger.ResultsFile {
+		if _, there := files[name]; there && name != rundir.ResultsFile {
 			continue
 		}
 		if salt := []byte(run.Tasks[0].Sealed.Salt); bytes.Contains(data, salt) != (name == trajectory.JournalFile) {
@@ -253,13 +253,13 @@ func TestPublicTexts(t *testing.T) {
 }
 
 // disclosed verifies a bundle of a task, or of the whole run.
-func disclosed(t testing.TB, run *ledger.Run, dir, task string) *ledger.Disclosure {
+func disclosed(t testing.TB, run *rundir.Run, dir, task string) *rundir.Disclosure {
 	t.Helper()
 	data, err := run.Disclose(os.DirFS(dir), task, runs.Key())
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := ledger.VerifyBundle(data)
+	d, err := rundir.VerifyBundle(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func TestDisclosedOther(t *testing.T) {
 		return p
 	}
 	liar := lying(func(p fstest.MapFS) {
-		for _, name := range []string{ledger.ResultsFile, MetadataFile} {
+		for _, name := range []string{rundir.ResultsFile, MetadataFile} {
 			p[name].Data = bytes.Replace(files[name], []byte(`"tool_calls":1`), []byte(`"tool_calls":0`), 1)
 		}
 	}, nil)
@@ -374,8 +374,8 @@ func TestDisclosedOther(t *testing.T) {
 		{"another run, in full", full.Shows(os.DirFS(full.Path), disclosed(t, other.Run, other.Path, firstTask)), "manifest"},
 		{"another checkpoint", p.Shows(older), trajectory.CheckpointFile},
 		{"another leaf", p.Shows(leaf), "leaf"},
-		{"another record", liar.Shows(disclosed(t, full.Run, c.Run, firstTask)), ledger.ResultsFile},
-		{"another record, whole", liar.Shows(disclosed(t, full.Run, c.Run, "")), ledger.ResultsFile},
+		{"another record", liar.Shows(disclosed(t, full.Run, c.Run, firstTask)), rundir.ResultsFile},
+		{"another record, whole", liar.Shows(disclosed(t, full.Run, c.Run, "")), rundir.ResultsFile},
 		{"another summary, whole", retried.Shows(disclosed(t, full.Run, c.Run, "")), MetadataFile},
 		{"another summary", retried.Shows(disclosed(t, full.Run, c.Run, firstTask)), ""},
 		{"another journal, whole", elsewhere.Shows(disclosed(t, full.Run, c.Run, "")), AttestationFile},

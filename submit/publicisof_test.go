@@ -3,7 +3,7 @@ package submit
 import (
 	"bytes"
 	"errors"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,7 +36,7 @@ func TestPublicIsOf(t *testing.T) {
 	same := func(*Config) {}
 	later := func(c *Config) { c.Date, c.Submitter = "2032-01-02", &Submitter{Organisation: "Harbour"} }
 	c, marked := variedConfig(t, first), config(t, two)
-	put(t, filepath.Join(marked.Run, ledger.MarkerFile), []byte("writing events.jsonl: no space left"))
+	put(t, filepath.Join(marked.Run, rundir.MarkerFile), []byte("writing events.jsonl: no space left"))
 	marked.AllowDirty = true
 	for what, c := range map[string]Config{"a run with findings": c, "a clean run": config(t, two), "one that was not recorded": marked} {
 		public := c
@@ -68,7 +68,7 @@ func TestPublicIsOf(t *testing.T) {
 		file string
 	}{
 		{"signed again", says(func(*Predicate) {}), ""},
-		{"another record", replaced(ledger.ResultsFile, `"latency_ms":`, `"latency_ms":1`), ledger.ResultsFile},
+		{"another record", replaced(rundir.ResultsFile, `"latency_ms":`, `"latency_ms":1`), rundir.ResultsFile},
 		{"another summary", func(p fstest.MapFS) {
 			p[MetadataFile].Data = bytes.Replace(p[MetadataFile].Data, []byte(`"retried_calls":`), []byte(`"retried_calls":1`), 1)
 			says(func(p *Predicate) { p.Exceptions.RetriedCalls += 10 })(p)

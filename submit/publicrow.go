@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -13,7 +13,7 @@ import (
 // publicSchema is that of a line of a public package's results.jsonl.
 const publicSchema = "gaia.public-result/1"
 
-// PublicResult is a line of a public package's results.jsonl: a ledger.Result
+// PublicResult is a line of a public package's results.jsonl: a rundir.Result
 // without its texts, and without a digest of them, by which an answer could be
 // guessed.
 type PublicResult struct {
@@ -34,14 +34,14 @@ type PublicResult struct {
 	ToolCalls       int               `json:"tool_calls"`
 	ToolsUsed       []string          `json:"tools_used"`
 	Turns           int               `json:"turns"`
-	Voting          *ledger.TaskVote  `json:"voting,omitzero"`
+	Voting          *rundir.TaskVote  `json:"voting,omitzero"`
 	Withheld        []string          `json:"withheld"` // members of the full package's record that are not here
 }
 
 // withheldMembers are those of a record that a public package does not show.
 func withheldMembers() []string { return []string{"model_answer", "reasoning_trace"} }
 
-func newPublicResult(r ledger.Result) PublicResult {
+func newPublicResult(r rundir.Result) PublicResult {
 	return PublicResult{Answered: r.ModelAnswer != nil, Attempt: r.Attempt, Attempts: r.Attempts, CostMicroUSD: r.CostMicroUSD, JudgedCorrect: r.JudgedCorrect,
 		LatencyMs: r.LatencyMs, Level: r.Level, OfficialCorrect: r.OfficialCorrect, Outcome: r.Outcome, Rehearsal: r.Rehearsal, Schema: publicSchema,
 		ScoringPath: r.ScoringPath, TaskID: r.TaskID, Tokens: r.Tokens, ToolCalls: r.ToolCalls, ToolsUsed: r.ToolsUsed, Turns: r.Turns, Voting: r.Voting,
@@ -49,8 +49,8 @@ func newPublicResult(r ledger.Result) PublicResult {
 }
 
 // result returns the record without its texts.
-func (r PublicResult) result() ledger.Result {
-	return ledger.Result{Attempt: r.Attempt, Attempts: r.Attempts, CostMicroUSD: r.CostMicroUSD, JudgedCorrect: r.JudgedCorrect, LatencyMs: r.LatencyMs,
+func (r PublicResult) result() rundir.Result {
+	return rundir.Result{Attempt: r.Attempt, Attempts: r.Attempts, CostMicroUSD: r.CostMicroUSD, JudgedCorrect: r.JudgedCorrect, LatencyMs: r.LatencyMs,
 		Level: r.Level, OfficialCorrect: r.OfficialCorrect, Outcome: r.Outcome, Rehearsal: r.Rehearsal, ScoringPath: r.ScoringPath, TaskID: r.TaskID,
 		Tokens: r.Tokens, ToolCalls: r.ToolCalls, ToolsUsed: r.ToolsUsed, Turns: r.Turns, Voting: r.Voting}
 }
@@ -73,18 +73,18 @@ func toolNames(m plan.Plan) map[string]bool {
 
 // strangeRun says what in a run a public package could not hold, "" if nothing:
 // records and summary of a journal that no run gives, and that the audit reads.
-func strangeRun(run *ledger.Run) string {
+func strangeRun(run *rundir.Run) string {
 	tools := toolNames(run.Manifest)
 	var rows []PublicResult
 	for i, t := range run.Tasks {
 		r := newPublicResult(run.Result(t))
 		if why := r.strange(run.Manifest, t.Plan, tools); why != "" {
-			return fmt.Sprintf("line %d of %s %s", i+1, ledger.ResultsFile, why)
+			return fmt.Sprintf("line %d of %s %s", i+1, rundir.ResultsFile, why)
 		}
 		rows = append(rows, r)
 	}
 	if why := strangeTold(run.Summary().Told(), run.Manifest, rows, run.End.Events); why != "" {
-		return ledger.SummaryFile + " " + why
+		return rundir.SummaryFile + " " + why
 	}
 	return ""
 }
@@ -116,7 +116,7 @@ func (r PublicResult) strange(m plan.Plan, t plan.PlannedTask, tools map[string]
 }
 
 // graded reports whether verdicts and their path go together, as judge.Score gives
-// them by the plan; ledger.Fold has those of a task without an answer.
+// them by the plan; rundir.Fold has those of a task without an answer.
 func (r PublicResult) graded(m plan.Plan) bool {
 	if !m.Scored() || r.OfficialCorrect == nil {
 		return !m.Scored() && r.OfficialCorrect == nil && r.JudgedCorrect == nil && r.ScoringPath == "none"
@@ -145,7 +145,7 @@ func (r PublicResult) graded(m plan.Plan) bool {
 }
 
 // settled reports whether outcome, verdict and attempts of a task go together, as
-// ledger.Fold has them.
+// rundir.Fold has them.
 func (r PublicResult) settled(scored bool) bool {
 	right := r.OfficialCorrect != nil && *r.OfficialCorrect
 	if (r.Attempts == 0) != (r.Attempt == 0) || (r.Attempts == 0) != (r.Outcome == trajectory.Skipped) || r.Answered && r.Turns == 0 {

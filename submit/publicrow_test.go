@@ -10,8 +10,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -92,12 +92,12 @@ func TestPublicValues(t *testing.T) {
 	}
 	type row = *PublicResult
 	yes, no := true, false
-	paid := func(b *ledger.BatterySummary, names ...string) { b.Paid, b.Withstood = names, false }
+	paid := func(b *rundir.BatterySummary, names ...string) { b.Paid, b.Withstood = names, false }
 	for _, tt := range []struct {
 		name, pkg string
 		line      int // of results.jsonl, from 1; 0: another file
 		row       func(row)
-		summary   func(*ledger.Summary)
+		summary   func(*rundir.Summary)
 		audit     func(*AuditResult)
 		why       string // "" where it is taken
 	}{
@@ -157,7 +157,7 @@ func TestPublicValues(t *testing.T) {
 		{name: "not judged without an answer", pkg: "two", line: 2, row: func(r row) { r.JudgedCorrect = nil }, why: `ends as "failed"`},
 		{name: "an answer without a turn", pkg: "two", line: 1, row: func(r row) { r.Turns = 0 }, why: `ends as "solved"`},
 
-		{name: "a vote that is not planned", pkg: "two", line: 2, row: func(r row) { r.Voting = &ledger.TaskVote{Passed: new(int)} }, why: "another vote"},
+		{name: "a vote that is not planned", pkg: "two", line: 2, row: func(r row) { r.Voting = &rundir.TaskVote{Passed: new(int)} }, why: "another vote"},
 		{name: "no vote", pkg: "ballot", line: 1, row: func(r row) { r.Voting = nil }, why: "another vote"},
 		{name: "another rule", pkg: "ballot", line: 1, row: func(r row) { r.Voting.Rule = "Tolmey" }, why: "another vote"},
 		{name: "passed is not told", pkg: "ballot", line: 2, row: func(r row) { r.Voting.Passed = nil }, why: "another vote"},
@@ -173,62 +173,62 @@ func TestPublicValues(t *testing.T) {
 		{name: "an answer without votes", pkg: "ballot", line: 1, row: func(r row) { r.Voting.Votes = 0 }, why: "another vote"},
 		{name: "solved, and none passed", pkg: "ballot", line: 1, row: func(r row) { *r.Voting.Passed = 0 }, why: "another vote"},
 
-		{name: "as it is", pkg: "asked", summary: func(*ledger.Summary) {}},
-		{name: "fewer asked", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Asked-- }, why: "miscounts what the journal tells"},
-		{name: "fewer judged than recorded", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Asked, s.Judge.Judged = 1, 1 }, why: "miscounts what the journal tells"},
-		{name: "more judged than recorded", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Asked, s.Judge.Judged = 3, 3 }, why: "miscounts what the journal tells"},
-		{name: "unreadable, and recorded as judged", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Judged, s.Judge.Unreadable = 1, 1 }, why: "miscounts what the journal tells"},
-		{name: "an error, and recorded as judged", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Judged, s.Judge.Errors = 1, 1 }, why: "miscounts what the journal tells"},
-		{name: "withheld, and not recorded so", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Withheld = 1 }, why: "miscounts what the journal tells"},
-		{name: "too long, and not recorded so", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.TooLong = 1 }, why: "miscounts what the journal tells"},
-		{name: "more judged than wrong", pkg: "ballot", summary: func(s *ledger.Summary) { s.Judge.Asked, s.Judge.Judged = 2, 2 }, why: "miscounts what the journal tells"},
-		{name: "more cached than judged", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Cached = 3 }, why: "miscounts what the journal tells"},
-		{name: "fewer than none cached", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Cached = -1 }, why: "miscounts what the journal tells"},
-		{name: "fewer than none unreadable", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Unreadable, s.Judge.Errors = -1, 1 }, why: "miscounts what the journal tells"},
-		{name: "fewer than no errors", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Unreadable, s.Judge.Errors = 1, -1 }, why: "miscounts what the journal tells"},
-		{name: "fewer than none too long", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.TooLong = -1 }, why: "miscounts what the journal tells"},
-		{name: "fewer than none withheld", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Withheld = -1 }, why: "miscounts what the journal tells"},
-		{name: "fewer than no tokens in", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.TokensIn = -1 }, why: "miscounts what the journal tells"},
-		{name: "fewer than no tokens out", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.TokensOut = -1 }, why: "miscounts what the journal tells"},
-		{name: "less than no cost", pkg: "asked", summary: func(s *ledger.Summary) { *s.Judge.CostMicroUSD = -1 }, why: "miscounts what the journal tells"},
-		{name: "an unknown cost", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.CostMicroUSD = nil }},
-		{name: "fewer than no bad entries", pkg: "asked", summary: func(s *ledger.Summary) { s.JudgeCacheIntegrityEvents = -1 }, why: "miscounts what the journal tells"},
-		{name: "fewer than no retries", pkg: "asked", summary: func(s *ledger.Summary) { s.RetriedCalls = -1 }, why: "miscounts what the journal tells"},
-		{name: "fewer than none passed first", pkg: "ballot", summary: func(s *ledger.Summary) { s.Voting.PassAt1.Correct = -1 }, why: "miscounts what the journal tells"},
-		{name: "more passed first than passed", pkg: "ballot", summary: func(s *ledger.Summary) { *s.Voting.PassAt1 = ledger.NewRate(2, 2) }, why: "miscounts what the journal tells"},
-		{name: "more passed than there are tasks", pkg: "ballot", summary: func(s *ledger.Summary) { s.Voting.PassAt1.Correct, s.Voting.PassAtK.Correct = 5000, 5000 }, why: "miscounts what the journal tells"},
-		{name: "words about what was not recorded", pkg: "asked", summary: func(s *ledger.Summary) { s.Unrecorded = "Tolmey" }, why: "tells why recording failed"},
+		{name: "as it is", pkg: "asked", summary: func(*rundir.Summary) {}},
+		{name: "fewer asked", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Asked-- }, why: "miscounts what the journal tells"},
+		{name: "fewer judged than recorded", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Asked, s.Judge.Judged = 1, 1 }, why: "miscounts what the journal tells"},
+		{name: "more judged than recorded", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Asked, s.Judge.Judged = 3, 3 }, why: "miscounts what the journal tells"},
+		{name: "unreadable, and recorded as judged", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Judged, s.Judge.Unreadable = 1, 1 }, why: "miscounts what the journal tells"},
+		{name: "an error, and recorded as judged", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Judged, s.Judge.Errors = 1, 1 }, why: "miscounts what the journal tells"},
+		{name: "withheld, and not recorded so", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Withheld = 1 }, why: "miscounts what the journal tells"},
+		{name: "too long, and not recorded so", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.TooLong = 1 }, why: "miscounts what the journal tells"},
+		{name: "more judged than wrong", pkg: "ballot", summary: func(s *rundir.Summary) { s.Judge.Asked, s.Judge.Judged = 2, 2 }, why: "miscounts what the journal tells"},
+		{name: "more cached than judged", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Cached = 3 }, why: "miscounts what the journal tells"},
+		{name: "fewer than none cached", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Cached = -1 }, why: "miscounts what the journal tells"},
+		{name: "fewer than none unreadable", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Unreadable, s.Judge.Errors = -1, 1 }, why: "miscounts what the journal tells"},
+		{name: "fewer than no errors", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Unreadable, s.Judge.Errors = 1, -1 }, why: "miscounts what the journal tells"},
+		{name: "fewer than none too long", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.TooLong = -1 }, why: "miscounts what the journal tells"},
+		{name: "fewer than none withheld", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Withheld = -1 }, why: "miscounts what the journal tells"},
+		{name: "fewer than no tokens in", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.TokensIn = -1 }, why: "miscounts what the journal tells"},
+		{name: "fewer than no tokens out", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.TokensOut = -1 }, why: "miscounts what the journal tells"},
+		{name: "less than no cost", pkg: "asked", summary: func(s *rundir.Summary) { *s.Judge.CostMicroUSD = -1 }, why: "miscounts what the journal tells"},
+		{name: "an unknown cost", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.CostMicroUSD = nil }},
+		{name: "fewer than no bad entries", pkg: "asked", summary: func(s *rundir.Summary) { s.JudgeCacheIntegrityEvents = -1 }, why: "miscounts what the journal tells"},
+		{name: "fewer than no retries", pkg: "asked", summary: func(s *rundir.Summary) { s.RetriedCalls = -1 }, why: "miscounts what the journal tells"},
+		{name: "fewer than none passed first", pkg: "ballot", summary: func(s *rundir.Summary) { s.Voting.PassAt1.Correct = -1 }, why: "miscounts what the journal tells"},
+		{name: "more passed first than passed", pkg: "ballot", summary: func(s *rundir.Summary) { *s.Voting.PassAt1 = rundir.NewRate(2, 2) }, why: "miscounts what the journal tells"},
+		{name: "more passed than there are tasks", pkg: "ballot", summary: func(s *rundir.Summary) { s.Voting.PassAt1.Correct, s.Voting.PassAtK.Correct = 5000, 5000 }, why: "miscounts what the journal tells"},
+		{name: "words about what was not recorded", pkg: "asked", summary: func(s *rundir.Summary) { s.Unrecorded = "Tolmey" }, why: "tells why recording failed"},
 
-		{name: "a start of words", pkg: "two", summary: func(s *ledger.Summary) { s.Started, s.DurationMs = "Tolmey", 0 }, why: "a time that is none"},
-		{name: "an end of words", pkg: "two", summary: func(s *ledger.Summary) { s.Completed, s.DurationMs = "Tolmey", 0 }, why: "a time that is none"},
-		{name: "a resumption of words", pkg: "asked", summary: func(s *ledger.Summary) { s.Interruptions[0].Resumed = "Tolmey" }, why: "a time that is none"},
-		{name: "a time in other form", pkg: "two", summary: func(s *ledger.Summary) { s.Started = strings.Replace(s.Started, ".", ",", 1) }, why: "a time that is none"},
-		{name: "an end before the start", pkg: "two", summary: func(s *ledger.Summary) { s.Started, s.Completed, s.DurationMs = s.Completed, s.Started, -s.DurationMs }, why: "times that go back"},
-		{name: "a resumption after the end", pkg: "asked", summary: func(s *ledger.Summary) { s.Interruptions[0].Resumed = "2099-01-02T03:04:05.000Z" }, why: "times that go back"},
-		{name: "an interruption before the first event", pkg: "asked", summary: func(s *ledger.Summary) { s.Interruptions[0].Events = 0 }, why: "where the journal has no event"},
-		{name: "an interruption after the last", pkg: "asked", summary: func(s *ledger.Summary) { s.Interruptions[0].Events = 1 << 40 }, why: "where the journal has no event"},
-		{name: "an interruption twice", pkg: "asked", summary: func(s *ledger.Summary) { s.Interruptions = append(s.Interruptions, s.Interruptions...) }, why: "where the journal has no event"},
+		{name: "a start of words", pkg: "two", summary: func(s *rundir.Summary) { s.Started, s.DurationMs = "Tolmey", 0 }, why: "a time that is none"},
+		{name: "an end of words", pkg: "two", summary: func(s *rundir.Summary) { s.Completed, s.DurationMs = "Tolmey", 0 }, why: "a time that is none"},
+		{name: "a resumption of words", pkg: "asked", summary: func(s *rundir.Summary) { s.Interruptions[0].Resumed = "Tolmey" }, why: "a time that is none"},
+		{name: "a time in other form", pkg: "two", summary: func(s *rundir.Summary) { s.Started = strings.Replace(s.Started, ".", ",", 1) }, why: "a time that is none"},
+		{name: "an end before the start", pkg: "two", summary: func(s *rundir.Summary) { s.Started, s.Completed, s.DurationMs = s.Completed, s.Started, -s.DurationMs }, why: "times that go back"},
+		{name: "a resumption after the end", pkg: "asked", summary: func(s *rundir.Summary) { s.Interruptions[0].Resumed = "2099-01-02T03:04:05.000Z" }, why: "times that go back"},
+		{name: "an interruption before the first event", pkg: "asked", summary: func(s *rundir.Summary) { s.Interruptions[0].Events = 0 }, why: "where the journal has no event"},
+		{name: "an interruption after the last", pkg: "asked", summary: func(s *rundir.Summary) { s.Interruptions[0].Events = 1 << 40 }, why: "where the journal has no event"},
+		{name: "an interruption twice", pkg: "asked", summary: func(s *rundir.Summary) { s.Interruptions = append(s.Interruptions, s.Interruptions...) }, why: "where the journal has no event"},
 
-		{name: "refused", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Battery.Refused = []string{"colon", "full-stop"} }},
-		{name: "paid an item of words", pkg: "asked", summary: func(s *ledger.Summary) { paid(s.Judge.Battery, "tolmey") }, why: "names an item"},
-		{name: "refused an item of words", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Battery.Refused = []string{"tolmey"} }, why: "names an item"},
-		{name: "unreadable on an item of words", pkg: "asked", summary: func(s *ledger.Summary) { paid(s.Judge.Battery); s.Judge.Battery.Unreadable = []string{"tolmey"} }, why: "names an item"},
-		{name: "an item of another battery", pkg: "later", summary: func(s *ledger.Summary) { s.Judge.Battery.Refused = []string{"semi-colon"} }},
-		{name: "an item of words of another battery", pkg: "later", summary: func(s *ledger.Summary) { paid(s.Judge.Battery, "the town is Tolmey") }, why: "names an item"},
-		{name: "an item twice", pkg: "asked", summary: func(s *ledger.Summary) { paid(s.Judge.Battery, "colon", "colon") }, why: "miscounts the items"},
-		{name: "more items than put", pkg: "asked", summary: func(s *ledger.Summary) { paid(s.Judge.Battery, "colon"); s.Judge.Battery.Put = 0 }, why: "miscounts the items"},
-		{name: "a battery of fewer than no tokens in", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Battery.TokensIn = -1 }, why: "miscounts the items"},
-		{name: "a battery of fewer than no tokens out", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Battery.TokensOut = -1 }, why: "miscounts the items"},
-		{name: "a battery of less than no cost", pkg: "asked", summary: func(s *ledger.Summary) { *s.Judge.Battery.CostMicroUSD = -1 }, why: "miscounts the items"},
-		{name: "a battery of unknown cost", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Battery.CostMicroUSD = nil }},
-		{name: "a known problem", pkg: "asked", summary: func(s *ledger.Summary) { paid(s.Judge.Battery); s.Judge.Battery.Problem = judge.Problems()[0] }, why: "see claims"},
-		{name: "no money", pkg: "asked", summary: func(s *ledger.Summary) { paid(s.Judge.Battery); s.Judge.Battery.Problem = prompt.RunMoneySpent }, why: "see claims"},
-		{name: "a problem of words", pkg: "asked", summary: func(s *ledger.Summary) { paid(s.Judge.Battery); s.Judge.Battery.Problem = "Tolmey" }, why: "in words of its own"},
-		{name: "withstood and paid", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Battery.Paid = []string{"colon"} }, why: "another conclusion"},
-		{name: "withstood and unreadable", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Battery.Unreadable = []string{"colon"} }, why: "another conclusion"},
-		{name: "withstood with a problem", pkg: "asked", summary: func(s *ledger.Summary) { s.Judge.Battery.Problem = judge.Problems()[0] }, why: "another conclusion"},
-		{name: "a battery that is not planned", pkg: "old", summary: func(s *ledger.Summary) { s.Judge.Battery = &ledger.BatterySummary{} }, why: "the plan has none"},
-		{name: "a battery without a judge", pkg: "alone", summary: func(s *ledger.Summary) { s.Judge = &ledger.JudgeSummary{Battery: &ledger.BatterySummary{}} }, why: "the plan has none"},
+		{name: "refused", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Refused = []string{"colon", "full-stop"} }},
+		{name: "paid an item of words", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery, "tolmey") }, why: "names an item"},
+		{name: "refused an item of words", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Refused = []string{"tolmey"} }, why: "names an item"},
+		{name: "unreadable on an item of words", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery); s.Judge.Battery.Unreadable = []string{"tolmey"} }, why: "names an item"},
+		{name: "an item of another battery", pkg: "later", summary: func(s *rundir.Summary) { s.Judge.Battery.Refused = []string{"semi-colon"} }},
+		{name: "an item of words of another battery", pkg: "later", summary: func(s *rundir.Summary) { paid(s.Judge.Battery, "the town is Tolmey") }, why: "names an item"},
+		{name: "an item twice", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery, "colon", "colon") }, why: "miscounts the items"},
+		{name: "more items than put", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery, "colon"); s.Judge.Battery.Put = 0 }, why: "miscounts the items"},
+		{name: "a battery of fewer than no tokens in", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.TokensIn = -1 }, why: "miscounts the items"},
+		{name: "a battery of fewer than no tokens out", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.TokensOut = -1 }, why: "miscounts the items"},
+		{name: "a battery of less than no cost", pkg: "asked", summary: func(s *rundir.Summary) { *s.Judge.Battery.CostMicroUSD = -1 }, why: "miscounts the items"},
+		{name: "a battery of unknown cost", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.CostMicroUSD = nil }},
+		{name: "a known problem", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery); s.Judge.Battery.Problem = judge.Problems()[0] }, why: "see claims"},
+		{name: "no money", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery); s.Judge.Battery.Problem = prompt.RunMoneySpent }, why: "see claims"},
+		{name: "a problem of words", pkg: "asked", summary: func(s *rundir.Summary) { paid(s.Judge.Battery); s.Judge.Battery.Problem = "Tolmey" }, why: "in words of its own"},
+		{name: "withstood and paid", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Paid = []string{"colon"} }, why: "another conclusion"},
+		{name: "withstood and unreadable", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Unreadable = []string{"colon"} }, why: "another conclusion"},
+		{name: "withstood with a problem", pkg: "asked", summary: func(s *rundir.Summary) { s.Judge.Battery.Problem = judge.Problems()[0] }, why: "another conclusion"},
+		{name: "a battery that is not planned", pkg: "old", summary: func(s *rundir.Summary) { s.Judge.Battery = &rundir.BatterySummary{} }, why: "the plan has none"},
+		{name: "a battery without a judge", pkg: "alone", summary: func(s *rundir.Summary) { s.Judge = &rundir.JudgeSummary{Battery: &rundir.BatterySummary{}} }, why: "the plan has none"},
 
 		{name: "fewer than no findings", pkg: "leaked", audit: func(a *AuditResult) { clear(t, a).Findings = -1 }, why: "a status that is not its findings'"},
 		{name: "fewer than no gaps", pkg: "leaked", audit: func(a *AuditResult) { clear(t, a).Gaps = -1 }, why: "a status that is not its findings'"},
@@ -243,14 +243,14 @@ func TestPublicValues(t *testing.T) {
 		file, edit := AttestationFile, (func(*Statement))(nil)
 		switch {
 		case tt.row != nil:
-			file = ledger.ResultsFile
+			file = rundir.ResultsFile
 			lines := slices.Collect(bytes.Lines(pkg[file].Data))
 			var r PublicResult
 			lines[tt.line-1] = append(rewritten(t, bytes.TrimSuffix(lines[tt.line-1], []byte("\n")), &r, func() { tt.row(&r) }), '\n')
 			pkg[file].Data = bytes.Join(lines, nil)
 		case tt.summary != nil:
 			file = MetadataFile
-			var s ledger.Summary
+			var s rundir.Summary
 			pkg[file].Data = rewritten(t, pkg[file].Data, &s, func() { tt.summary(&s) })
 		default:
 			edit = func(s *Statement) { tt.audit(&s.Predicate.Audit) }

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -16,7 +16,7 @@ import (
 // strangeTold says what about that part of a summary that the journal alone tells no
 // journal gives, "" if nothing: no text is to stand where times, counts and fixed
 // words do. events are those of the journal.
-func strangeTold(told ledger.Told, m plan.Plan, rows []PublicResult, events int64) string {
+func strangeTold(told rundir.Told, m plan.Plan, rows []PublicResult, events int64) string {
 	if why := strangeTimes(told, events); why != "" {
 		return why
 	}
@@ -50,7 +50,7 @@ func strangeTold(told ledger.Told, m plan.Plan, rows []PublicResult, events int6
 // countsJudged reports whether a summary counts as many answers by what came of the
 // judge as the records do. Where the plan votes, those that do not count were judged,
 // too, if they are wrong.
-func countsJudged(j ledger.JudgeSummary, m plan.Plan, rows []PublicResult) bool {
+func countsJudged(j rundir.JudgeSummary, m plan.Plan, rows []PublicResult) bool {
 	by, wrong := map[string]int{}, 0
 	for _, r := range rows {
 		by[r.ScoringPath]++
@@ -70,7 +70,7 @@ func countsJudged(j ledger.JudgeSummary, m plan.Plan, rows []PublicResult) bool 
 
 // strangeTimes is strangeTold for times, which do not go back in a journal, and for
 // places where the run went on, each a line of it.
-func strangeTimes(told ledger.Told, events int64) string {
+func strangeTimes(told rundir.Told, events int64) string {
 	times, before := []string{told.Started}, int64(0)
 	for _, i := range told.Interruptions {
 		if i.Events <= before || i.Events >= events {
@@ -97,7 +97,7 @@ func strangeTimes(told ledger.Told, events int64) string {
 const anItem = `^[a-z]{1,12}(-[a-z]{1,12}){0,2}$`
 
 // strangeBattery is strangeTold for how the judge of a plan stood the null battery.
-func strangeBattery(b ledger.BatterySummary, plan *plan.JudgePlan) string {
+func strangeBattery(b rundir.BatterySummary, plan *plan.JudgePlan) string {
 	if plan == nil || plan.Battery == "" {
 		return "tells of a null battery, and the plan has none"
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/mod/sumdb/tlog"
@@ -21,7 +21,7 @@ import (
 // results are those of the run is the signer's word: see Shows.
 type Public struct {
 	Manifest  plan.Plan
-	Summary   ledger.Summary
+	Summary   rundir.Summary
 	Results   []PublicResult // in plan order
 	Head      trajectory.Checkpoint
 	Statement Statement
@@ -39,7 +39,7 @@ func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
 	if err := checkFiles(pkg, publicPackageFiles()); err != nil {
 		return nil, err
 	}
-	m, planSHA256, key, err := ledger.ReadPlan(pkg)
+	m, planSHA256, key, err := rundir.ReadPlan(pkg)
 	if err == nil {
 		err = plan.CheckSelection(m)
 	}
@@ -68,7 +68,7 @@ func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
 	}
 	p := &Public{Manifest: m, Statement: statement, Key: key}
 	read := func(name string) ([]byte, error) {
-		data, err := ledger.ReadFile(pkg, name, maxPublic)
+		data, err := rundir.ReadFile(pkg, name, maxPublic)
 		if err == nil && canonical.Digest(data) != digests[name] {
 			err = changed(name)
 		}
@@ -146,13 +146,13 @@ func (p *Public) readTree(read func(string) ([]byte, error), planSHA256 string) 
 // readResults reads the records, and the summary, which has to follow from them as
 // far as they and the plan give it.
 func (p *Public) readResults(read func(string) ([]byte, error), planSHA256 string) error {
-	data, err := read(ledger.ResultsFile)
+	data, err := read(rundir.ResultsFile)
 	if err != nil {
 		return err
 	}
 	tools := toolNames(p.Manifest)
-	var rows []ledger.Result
-	err = eachTask(ledger.ResultsFile, data, p.Manifest, func(t plan.PlannedTask, line []byte) string {
+	var rows []rundir.Result
+	err = eachTask(rundir.ResultsFile, data, p.Manifest, func(t plan.PlannedTask, line []byte) string {
 		var r PublicResult
 		if err := canonical.Decode(line, &r); err != nil {
 			return fmt.Sprintf("is %v", err)
@@ -176,12 +176,12 @@ func (p *Public) readResults(read func(string) ([]byte, error), planSHA256 strin
 	if why := strangeTold(told, p.Manifest, p.Results, p.Head.Journal.Events); why != "" {
 		return trajectory.Faultf(MetadataFile, "%s", why)
 	}
-	again, err := ledger.Summarise(p.Manifest, planSHA256, rows, told).Encode()
+	again, err := rundir.Summarise(p.Manifest, planSHA256, rows, told).Encode()
 	if err != nil {
 		return trajectory.Faultf(MetadataFile, "cannot be rebuilt: %v", err)
 	}
 	if !bytes.Equal(data, again) {
-		return trajectory.Faultf(MetadataFile, "is not what the plan and %s give", ledger.ResultsFile)
+		return trajectory.Faultf(MetadataFile, "is not what the plan and %s give", rundir.ResultsFile)
 	}
 	return nil
 }
@@ -307,7 +307,7 @@ func (p *Public) strangeVerdict(said Predicate, void int) string {
 		}
 	}
 	got := said.Exceptions
-	want := ledger.Exceptions{Dismissals: len(said.Dismissals), LostAttempts: got.LostAttempts, RetriedAttempts: got.RetriedAttempts, RetriedCalls: p.Summary.RetriedCalls, VoidTasks: void}.Resumed(p.Summary.Interruptions)
+	want := rundir.Exceptions{Dismissals: len(said.Dismissals), LostAttempts: got.LostAttempts, RetriedAttempts: got.RetriedAttempts, RetriedCalls: p.Summary.RetriedCalls, VoidTasks: void}.Resumed(p.Summary.Interruptions)
 	if got != want || got.LostAttempts < 0 || got.LostAttempts > failed || got.RetriedAttempts < fewest || got.RetriedAttempts > most {
 		return fmt.Sprintf("counts other exceptions than the package has: %s", got)
 	}
@@ -319,7 +319,7 @@ func (p *Public) strangeVerdict(said Predicate, void int) string {
 	}
 	again := p.Manifest.AnsweredBy().Resumed(by.Harnesses...)
 	again.RepliedAs, again.RepliedOther = slices.Compact(slices.Sorted(slices.Values(by.RepliedAs))), by.RepliedOther
-	if form(publicAnsweredBy(p.Manifest, again)) != form(by) || len(by.RepliedAs) > ledger.MaxReplied {
+	if form(publicAnsweredBy(p.Manifest, again)) != form(by) || len(by.RepliedAs) > rundir.MaxReplied {
 		return "names in answered_by what the plan does not"
 	}
 	return ""

@@ -13,8 +13,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -142,7 +142,7 @@ func TestPublicSigned(t *testing.T) {
 	files := load(t, mustBuild(t, c).Path)
 	for name, free := range map[string][]string{
 		leavesFile: nil, trajectory.CheckpointFile: nil,
-		ledger.ResultsFile: {".latency_ms", ".tools_used", ".attempt"},
+		rundir.ResultsFile: {".latency_ms", ".tools_used", ".attempt"},
 		MetadataFile:       {".interruptions", ".judge", ".preflight", ".retried_calls"},
 	} {
 		n, taken := 0, 0
@@ -220,17 +220,17 @@ func TestPublicForged(t *testing.T) {
 		{"a reason in an interruption", files, holds(MetadataFile, once(`"interruptions":[]`, `"interruptions":[{"events":4,"resumed":"x","torn":false,"unsubmittable":"/home/a"}]`)), MetadataFile, "tells why recording failed"},
 		{"why the run went on without evidence", files, holds(MetadataFile, once(`"voting_attempts"`, `"unrecorded":"/home/a","voting_attempts"`)), MetadataFile, "tells why recording failed"},
 		{"fewer than no retries", files, holds(MetadataFile, once(`"retried_calls":0`, `"retried_calls":-1`)), MetadataFile, "miscounts"},
-		{"an outcome", files, holds(ledger.ResultsFile, once(`"outcome":"failed"`, `"outcome":"solved"`)), ledger.ResultsFile, `ends as "solved", which the rest of it does not give`},
-		{"an outcome and its verdict", files, holds(ledger.ResultsFile, once(`"answered":false`, `"answered":true`)), ledger.ResultsFile, "ends as"},
-		{"fewer tokens", files, holds(ledger.ResultsFile, once(`"turns":2`, `"turns":1`)), MetadataFile, "is not what"},
-		{"a tool that there is not", files, holds(ledger.ResultsFile, once(`"web_fetch"`, `"the answer is 14"`)), ledger.ResultsFile, "names tools"},
-		{"a path of words", files, holds(ledger.ResultsFile, once(`"scoring_path":"none"`, `"scoring_path":"Tolmey"`)), ledger.ResultsFile, "ends as"},
-		{"a member more", files, holds(ledger.ResultsFile, once(`"outcome":`, `"model_answer":"14","outcome":`)), ledger.ResultsFile, "is "},
-		{"less withheld in a record", files, holds(ledger.ResultsFile, once(`["model_answer","reasoning_trace"]`, `["model_answer"]`)), ledger.ResultsFile, "not a record of this version"},
-		{"records in another order", files, holds(ledger.ResultsFile, swapped), ledger.ResultsFile, "is of task"},
-		{"a record left out", files, holds(ledger.ResultsFile, func(s string) string { return s[:strings.Index(s, "\n")+1] }), ledger.ResultsFile, "records are missing"},
-		{"a record more", files, holds(ledger.ResultsFile, func(s string) string { return s + s }), ledger.ResultsFile, "more than the plan has tasks"},
-		{"records of another run", files, holds(ledger.ResultsFile, func(string) string { return string(other[ledger.ResultsFile]) }), MetadataFile, "miscounts what the journal tells"},
+		{"an outcome", files, holds(rundir.ResultsFile, once(`"outcome":"failed"`, `"outcome":"solved"`)), rundir.ResultsFile, `ends as "solved", which the rest of it does not give`},
+		{"an outcome and its verdict", files, holds(rundir.ResultsFile, once(`"answered":false`, `"answered":true`)), rundir.ResultsFile, "ends as"},
+		{"fewer tokens", files, holds(rundir.ResultsFile, once(`"turns":2`, `"turns":1`)), MetadataFile, "is not what"},
+		{"a tool that there is not", files, holds(rundir.ResultsFile, once(`"web_fetch"`, `"the answer is 14"`)), rundir.ResultsFile, "names tools"},
+		{"a path of words", files, holds(rundir.ResultsFile, once(`"scoring_path":"none"`, `"scoring_path":"Tolmey"`)), rundir.ResultsFile, "ends as"},
+		{"a member more", files, holds(rundir.ResultsFile, once(`"outcome":`, `"model_answer":"14","outcome":`)), rundir.ResultsFile, "is "},
+		{"less withheld in a record", files, holds(rundir.ResultsFile, once(`["model_answer","reasoning_trace"]`, `["model_answer"]`)), rundir.ResultsFile, "not a record of this version"},
+		{"records in another order", files, holds(rundir.ResultsFile, swapped), rundir.ResultsFile, "is of task"},
+		{"a record left out", files, holds(rundir.ResultsFile, func(s string) string { return s[:strings.Index(s, "\n")+1] }), rundir.ResultsFile, "records are missing"},
+		{"a record more", files, holds(rundir.ResultsFile, func(s string) string { return s + s }), rundir.ResultsFile, "more than the plan has tasks"},
+		{"records of another run", files, holds(rundir.ResultsFile, func(string) string { return string(other[rundir.ResultsFile]) }), MetadataFile, "miscounts what the journal tells"},
 		{"leaves in another order", files, holds(leavesFile, swapped), leavesFile, "is of task"},
 		{"hashes exchanged", files, holds(leavesFile, hashes), leavesFile, "does not give the root"},
 		{"leaves of another run", files, holds(leavesFile, func(string) string { return string(other[leavesFile]) }), leavesFile, "does not give the root"},
@@ -293,12 +293,12 @@ func TestPublicAndFull(t *testing.T) {
 		t.Error("a public and a full package are not told apart")
 	}
 	wantFault(t, "a public package", memory(files), "", leavesFile)
-	publicRefused(t, "a full package", memory(whole), "", audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ScorecardFile, ledger.TrajectoriesFile)
+	publicRefused(t, "a full package", memory(whole), "", audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ScorecardFile, rundir.TrajectoriesFile)
 	all := maps.Clone(whole)
 	maps.Copy(all, files)
 	for name, data := range all {
 		for public, of := range map[bool]map[string][]byte{false: whole, true: files} {
-			pkg, what, why := memory(of), "without "+name, ledger.Missing
+			pkg, what, why := memory(of), "without "+name, rundir.Missing
 			delete(pkg, name)
 			if of[name] == nil {
 				pkg[name], what, why = &fstest.MapFile{Data: data}, "with "+name, "is not part of a package"
@@ -324,12 +324,12 @@ func TestPublicAndFull(t *testing.T) {
 // nothing is accepted that is not canonical, or not of the plan's tasks.
 func FuzzPublic(f *testing.F) {
 	files := publicly(f, two)
-	f.Add(files[ledger.ResultsFile], files[leavesFile], files[MetadataFile])
-	f.Add(bytes.Replace(files[ledger.ResultsFile], []byte(`"latency_ms":`), []byte(`"latency_ms":1`), 1), files[leavesFile], files[MetadataFile])
+	f.Add(files[rundir.ResultsFile], files[leavesFile], files[MetadataFile])
+	f.Add(bytes.Replace(files[rundir.ResultsFile], []byte(`"latency_ms":`), []byte(`"latency_ms":1`), 1), files[leavesFile], files[MetadataFile])
 	f.Add([]byte("{}\n{}\n"), []byte("\n\n"), []byte("{}"))
 	f.Fuzz(func(t *testing.T, rows, leaves, metadata []byte) {
 		pkg := memory(files)
-		pkg[ledger.ResultsFile].Data, pkg[leavesFile].Data, pkg[MetadataFile].Data = rows, leaves, metadata
+		pkg[rundir.ResultsFile].Data, pkg[leavesFile].Data, pkg[MetadataFile].Data = rows, leaves, metadata
 		republish(t, pkg, nil)
 		p, err := VerifyPublic(pkg, Options{})
 		var fault *trajectory.Fault

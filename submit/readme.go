@@ -17,8 +17,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -39,7 +39,7 @@ type readme struct {
 	Plan      plan.Plan
 	Checks    []audit.CheckReport
 	Rulings   []audit.Adjudicated
-	Judge     *ledger.JudgeSummary // nil: no judge
+	Judge     *rundir.JudgeSummary // nil: no judge
 	Later     []laterJudgment      // of other judges, after the run
 	Additions []string             // files of a full package that not each has
 	Script    string
@@ -47,7 +47,7 @@ type readme struct {
 }
 
 // newReadme gathers what README.md is made of beside a report, which a public package withholds.
-func newReadme(p Predicate, plan plan.Plan, s ledger.Summary, key sign.PublicKey) readme {
+func newReadme(p Predicate, plan plan.Plan, s rundir.Summary, key sign.PublicKey) readme {
 	return readme{Predicate: p, Plan: plan, Judge: s.Judge, Script: checkScript, KeyID: key.ID()}
 }
 
@@ -55,11 +55,11 @@ func newReadme(p Predicate, plan plan.Plan, s ledger.Summary, key sign.PublicKey
 // its verdicts counts.
 type laterJudgment struct {
 	audit.Rejudgment
-	Score *ledger.Rate
+	Score *rundir.Rate
 }
 
 // of adds what a full package's shows of its report and of the later judgments.
-func (r readme) of(report audit.Report, run *ledger.Run, later []audit.SealedRejudgment) readme {
+func (r readme) of(report audit.Report, run *rundir.Run, later []audit.SealedRejudgment) readme {
 	r.Checks, r.Rulings = report.Checks, report.Adjudications
 	r.Additions = present(report, later)
 	for _, l := range later {
@@ -146,7 +146,7 @@ func (r readme) rebuilt(digests map[string]string, o Options) (why string, err e
 // checkReadme wants README.md to be text that can be shown: whoever signs it may have
 // written it by hand, and a terminal or an editor obeys what does not print.
 func checkReadme(pkg fs.FS, digests map[string]string) error {
-	f, size, err := ledger.OpenFile(pkg, ReadmeFile, limitOf(ReadmeFile))
+	f, size, err := rundir.OpenFile(pkg, ReadmeFile, limitOf(ReadmeFile))
 	if err != nil {
 		return err
 	}
@@ -182,8 +182,8 @@ func fileNotes(with []string) []fileNote {
 		{plan.EnvelopeFile, "the plan, signed before anything was asked of the model"},
 		{plan.ConstitutionFile, "the policy and all rules that the agent was held to: the plan has its SHA-256"},
 		{"events.jsonl", "the journal: every event of the run, each line chained to the one before"},
-		{ledger.TrajectoriesFile, "what each attempt did, from the journal"},
-		{ledger.ResultsFile, "how each planned task ended, from the journal"},
+		{rundir.TrajectoriesFile, "what each attempt did, from the journal"},
+		{rundir.ResultsFile, "how each planned task ended, from the journal"},
 		{MetadataFile, "scores, costs and interruptions, from the journal"},
 		{"checkpoint", "the signed head of the tree over the tasks, and of the journal"},
 		{LeaderboardFile, "the answers as the leaderboard takes them"},
@@ -204,7 +204,7 @@ func publicNotes() []fileNote {
 		{plan.ManifestFile, "the plan: dataset, tasks by id, model, tools, prompts, budgets, voting"},
 		{plan.EnvelopeFile, "the plan, signed before anything was asked of the model"},
 		{plan.ConstitutionFile, "the policy and all rules that the agent was held to: the plan has its SHA-256"},
-		{ledger.ResultsFile, "how each planned task ended, without answer and reasoning"},
+		{rundir.ResultsFile, "how each planned task ended, without answer and reasoning"},
 		{MetadataFile, "scores, costs and interruptions"},
 		{leavesFile, "the leaf of each planned task in the tree"},
 		{"checkpoint", "the signed head of the tree over the tasks, and of the journal"},

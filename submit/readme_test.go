@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -106,7 +106,7 @@ func TestShell(t *testing.T) {
 	}
 	put(t, filepath.Join(p.Path, AttestationFile), files[AttestationFile])
 	put(t, filepath.Join(p.Path, BundleFile), files[BundleFile])
-	results := filepath.Join(p.Path, ledger.ResultsFile)
+	results := filepath.Join(p.Path, rundir.ResultsFile)
 	if err := errors.Join(os.Rename(results, filepath.Join(aside, "results")), os.Symlink(filepath.Join(aside, "results"), results)); err != nil {
 		t.Fatal(err)
 	}
@@ -114,16 +114,16 @@ func TestShell(t *testing.T) {
 	if err := os.Remove(results); err != nil {
 		t.Fatal(err)
 	}
-	put(t, results, files[ledger.ResultsFile])
+	put(t, results, files[rundir.ResultsFile])
 	put(t, filepath.Join(p.Path, "notes.txt"), nil)
 	refused("a file added")
-	for _, name := range []string{"notes.txt", ledger.ResultsFile} {
+	for _, name := range []string{"notes.txt", rundir.ResultsFile} {
 		if err := os.Remove(filepath.Join(p.Path, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	refused("a file removed")
-	put(t, filepath.Join(p.Path, ledger.ResultsFile), files[ledger.ResultsFile])
+	put(t, filepath.Join(p.Path, rundir.ResultsFile), files[rundir.ResultsFile])
 	put(t, key, []byte(otherKey(t).Public().Line()+"\n"))
 	refused("another key")
 	put(t, key, []byte(runs.Key().Public().Line()+"\n"))

@@ -4,13 +4,13 @@ import (
 	"fmt"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 )
 
 // reasons lists why a run does not deserve to be submitted, a sentence each.
 // What others wrote stands in quotes.
-func reasons(run *ledger.Run, report audit.Report, recordingFailed string) []string {
+func reasons(run *rundir.Run, report audit.Report, recordingFailed string) []string {
 	all := planReasons(run.Manifest, recordingFailed)
 	found := auditReasons(report)
 	if !report.Attestation.Clean && len(found) == 0 {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +39,7 @@ func TestRefusals(t *testing.T) {
 			[]string{`the plan says that all tasks of split "validation" were selected, but has 2 of 7: an unlabelled subset`}},
 		{"no split", planned(two, `{"dataset":{"split":""}}`), nil, []string{"the plan declares no split", "AUD-7 split-integrity "}},
 		{"recording failed", two, func(t *testing.T, c *Config) {
-			if err := os.WriteFile(filepath.Join(c.Run, ledger.MarkerFile), []byte("no space left on \x1b device\xff\n\n\n"), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(c.Run, rundir.MarkerFile), []byte("no space left on \x1b device\xff\n\n\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}, []string{`recording failed during the run, so part of it has no evidence: "no space left on \x1b device�"`}},

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -273,7 +273,7 @@ func TestReportLeavesOut(t *testing.T) {
 	if left == 0 {
 		t.Fatal("nothing is left out")
 	}
-	var results []ledger.Result
+	var results []rundir.Result
 	for _, task := range v.Run.Tasks {
 		results = append(results, v.Run.Result(task))
 	}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -48,7 +48,7 @@ func (v *Verified) Rescore(gold *audit.Gold) error {
 }
 
 // wrongVerdict blames the line of a task in which an answer has the wrong verdict.
-func wrongVerdict(t *ledger.Task, a *ledger.Attempt, is bool) error {
+func wrongVerdict(t *rundir.Task, a *rundir.Attempt, is bool) error {
 	says, but := "is correct", "is not"
 	if is {
 		says, but = "is not correct", "is"
@@ -57,5 +57,5 @@ func wrongVerdict(t *ledger.Task, a *ledger.Attempt, is bool) error {
 	if len(t.Attempts) > 1 {
 		which = "the answer of attempt " + strconv.Itoa(a.Number)
 	}
-	return &trajectory.Fault{File: ledger.ResultsFile, Line: int64(t.Index) + 1, Reason: fmt.Sprintf("says that %s %s, and by the gold answers it %s", which, says, but)}
+	return &trajectory.Fault{File: rundir.ResultsFile, Line: int64(t.Index) + 1, Reason: fmt.Sprintf("says that %s %s, and by the gold answers it %s", which, says, but)}
 }

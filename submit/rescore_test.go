@@ -2,7 +2,7 @@ package submit
 
 import (
 	"errors"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"os"
 	"strings"
 	"testing"
@@ -100,8 +100,8 @@ func withDirty(c Config) Config {
 func wantRescoreFault(t *testing.T, err error, want string) {
 	t.Helper()
 	var fault *trajectory.Fault
-	if !errors.As(err, &fault) || fault.File != ledger.ResultsFile || fault.Line != 1 || fault.Reason != want {
-		t.Errorf("%v, want %s: line 1: %s", err, ledger.ResultsFile, want)
+	if !errors.As(err, &fault) || fault.File != rundir.ResultsFile || fault.Line != 1 || fault.Reason != want {
+		t.Errorf("%v, want %s: line 1: %s", err, rundir.ResultsFile, want)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -52,7 +52,7 @@ type Predicate struct {
 	DirtyReasons              []string           `json:"dirty_reasons"` // why it would have been refused
 	Dismissals                []Dismissal        `json:"dismissals,omitempty"`
 	Dismissed                 int                `json:"dismissed,omitzero"` // how many Dismissals
-	Exceptions                ledger.Exceptions  `json:"exceptions"`
+	Exceptions                rundir.Exceptions  `json:"exceptions"`
 	GaiaSplit                 string             `json:"gaia_split"`
 	GoldAtHand                bool               `json:"gold_at_hand"` // self-declared: the audit had the gold answers
 	Harness                   trajectory.Harness `json:"harness"`      // self-declared: the program that packaged
@@ -137,7 +137,7 @@ type Dismissal struct {
 	TaskID          string         `json:"task_id,omitzero"` // left out: the whole run
 }
 
-func newDismissals(run *ledger.Run, report audit.Report) (all []Dismissal) {
+func newDismissals(run *rundir.Run, report audit.Report) (all []Dismissal) {
 	for _, d := range report.Dismissals() {
 		one := Dismissal{Check: d.Of.Check, KeyID: run.Key.ID(), Severity: d.Of.Severity, TaskID: d.Of.TaskID}
 		if d.Pending == audit.PendingTrust {
@@ -172,12 +172,12 @@ type Score struct {
 type evidence struct {
 	plan       plan.Plan
 	planSHA256 string
-	summary    ledger.Summary
-	results    []ledger.Result // in plan order
+	summary    rundir.Summary
+	results    []rundir.Result // in plan order
 	journal    Journal
 	root       string
 	audit      AuditResult
-	exceptions ledger.Exceptions
+	exceptions rundir.Exceptions
 	answeredBy plan.AnsweredBy
 	reasons    []string        // against the run
 	void       map[string]bool // tasks, by adjudications
@@ -203,7 +203,7 @@ func (p Predicate) says() said {
 }
 
 // newEvidence gathers what a statement is made of but for the files' digests.
-func newEvidence(run *ledger.Run, report audit.Report, later int, s said) (evidence, error) {
+func newEvidence(run *rundir.Run, report audit.Report, later int, s said) (evidence, error) {
 	encoded, err := report.Encode()
 	if err != nil {
 		return evidence{}, err
@@ -309,7 +309,7 @@ func (e evidence) scores() *Scores {
 		}
 	}
 	of := func(correct int) Score {
-		r := ledger.NewRate(correct, recorded.Official.Planned)
+		r := rundir.NewRate(correct, recorded.Official.Planned)
 		return Score{Correct: r.Correct, Planned: r.Planned, PPM: r.AccuracyPPM}
 	}
 	s := &Scores{Official: of(official)}

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -60,7 +60,7 @@ func verifiedClaims(all []Claim) (names []string) {
 }
 
 // exceptionMembers returns the counts of e by name.
-func exceptionMembers(e *ledger.Exceptions) map[string]*int {
+func exceptionMembers(e *rundir.Exceptions) map[string]*int {
 	return map[string]*int{"dismissals": &e.Dismissals, "interruptions": &e.Interruptions, "lost_attempts": &e.LostAttempts, "resumes": &e.Resumes,
 		"retried_attempts": &e.RetriedAttempts, "retried_calls": &e.RetriedCalls, "void_tasks": &e.VoidTasks}
 }
@@ -75,13 +75,13 @@ func TestExceptions(t *testing.T) {
 	seen := map[string]bool{}
 	for name, tt := range map[string]struct {
 		config Config
-		want   ledger.Exceptions
+		want   rundir.Exceptions
 		text   string
 	}{
-		"none":        {config(t, two), ledger.Exceptions{}, "none"},
-		"dismissed":   {withDirty(dismissed), ledger.Exceptions{Dismissals: 2}, "2 dismissals"},
-		"voided":      {voided, ledger.Exceptions{VoidTasks: 2}, "2 void tasks"},
-		"interrupted": {interrupted, ledger.Exceptions{Interruptions: 1, LostAttempts: 1, Resumes: 1, RetriedAttempts: 2, RetriedCalls: 1}, "2 retried attempts, 1 retried call, 1 lost attempt, 1 interruption, 1 resume"},
+		"none":        {config(t, two), rundir.Exceptions{}, "none"},
+		"dismissed":   {withDirty(dismissed), rundir.Exceptions{Dismissals: 2}, "2 dismissals"},
+		"voided":      {voided, rundir.Exceptions{VoidTasks: 2}, "2 void tasks"},
+		"interrupted": {interrupted, rundir.Exceptions{Interruptions: 1, LostAttempts: 1, Resumes: 1, RetriedAttempts: 2, RetriedCalls: 1}, "2 retried attempts, 1 retried call, 1 lost attempt, 1 interruption, 1 resume"},
 	} {
 		full, public := both(t, tt.config)
 		posted, err := VerifyPublic(os.DirFS(public.Path), Options{})
@@ -119,7 +119,7 @@ func TestExceptions(t *testing.T) {
 			wantFaultIn(t, name+", public with fewer "+member, err, AttestationFile)
 		}
 	}
-	if len(seen) != len(exceptionMembers(new(ledger.Exceptions))) {
+	if len(seen) != len(exceptionMembers(new(rundir.Exceptions))) {
 		t.Errorf("no run has others than %v", slices.Sorted(maps.Keys(seen)))
 	}
 }

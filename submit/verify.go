@@ -11,8 +11,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -38,7 +38,7 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	if err := checkFiles(pkg, Files(), additions()...); err != nil {
 		return nil, err
 	}
-	m, planSHA256, key, err := ledger.ReadPlan(pkg)
+	m, planSHA256, key, err := rundir.ReadPlan(pkg)
 	if err == nil {
 		err = plan.CheckSelection(m)
 	}
@@ -54,7 +54,7 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 		_, signed := digests[name]
 		if _, err := fs.Lstat(pkg, name); (err == nil) != signed {
 			if signed {
-				return nil, trajectory.Faultf(name, ledger.Missing)
+				return nil, trajectory.Faultf(name, rundir.Missing)
 			}
 			return nil, trajectory.Faultf(name, "is not part of this package")
 		}
@@ -124,7 +124,7 @@ func readAttestation(pkg fs.FS, key sign.PublicKey) (Statement, []byte, error) {
 	refuse := func(file, format string, args ...any) (Statement, []byte, error) {
 		return Statement{}, nil, trajectory.Faultf(file, format, args...)
 	}
-	envelope, err := ledger.ReadFile(pkg, AttestationFile, maxAttestation)
+	envelope, err := rundir.ReadFile(pkg, AttestationFile, maxAttestation)
 	if err != nil {
 		return Statement{}, nil, err
 	}
@@ -154,7 +154,7 @@ func readAttestation(pkg fs.FS, key sign.PublicKey) (Statement, []byte, error) {
 	if err != nil {
 		return refuse(AttestationFile, "%v", err)
 	}
-	got, err := ledger.ReadFile(pkg, BundleFile, 2*maxAttestation)
+	got, err := rundir.ReadFile(pkg, BundleFile, 2*maxAttestation)
 	if err != nil {
 		return Statement{}, nil, err
 	}
@@ -180,7 +180,7 @@ func checkSubjects(pkg fs.FS, s Statement, names []string) error {
 			return trajectory.Faultf(name, "is not what %s signs", AttestationFile)
 		}
 	}
-	data, err := ledger.ReadFile(pkg, SumsFile, maxSums)
+	data, err := rundir.ReadFile(pkg, SumsFile, maxSums)
 	if err != nil {
 		return err
 	}
@@ -220,9 +220,9 @@ func strangeDate(date, completed string) string {
 
 // checkRun verifies the run's files, and audits what it verifies unless it is to be
 // done once.
-func checkRun(pkg fs.FS, digests map[string]string, o audit.Options, once bool) (report audit.Report, run *ledger.Run, err error) {
+func checkRun(pkg fs.FS, digests map[string]string, o audit.Options, once bool) (report audit.Report, run *rundir.Run, err error) {
 	if once {
-		run, err = ledger.Verify(pkg, ledger.Options{Summary: o.Summary})
+		run, err = rundir.Verify(pkg, rundir.Options{Summary: o.Summary})
 	} else {
 		report, run, err = audit.Run(pkg, o)
 	}
@@ -242,7 +242,7 @@ func checkRun(pkg fs.FS, digests map[string]string, o audit.Options, once bool) 
 
 // checkLeaderboard wants what is written for the leaderboard to follow from the
 // journal and from the tasks that are void.
-func checkLeaderboard(run *ledger.Run, report audit.Report, digests map[string]string) error {
+func checkLeaderboard(run *rundir.Run, report audit.Report, digests map[string]string) error {
 	want, err := Leaderboard(run, audit.Voided(report.Checks))
 	if err != nil {
 		return trajectory.Faultf(trajectory.JournalFile, "gives no leaderboard: %v", err)
@@ -254,7 +254,7 @@ func checkLeaderboard(run *ledger.Run, report audit.Report, digests map[string]s
 }
 
 // checkScorecard wants the scorecard to follow from the journal.
-func checkScorecard(run *ledger.Run, digests map[string]string) error {
+func checkScorecard(run *rundir.Run, digests map[string]string) error {
 	want, err := Scorecard(run)
 	if err != nil {
 		return trajectory.Faultf(trajectory.JournalFile, "gives no scorecard: %v", err)
@@ -267,7 +267,7 @@ func checkScorecard(run *ledger.Run, digests map[string]string) error {
 
 // readReport reads the audit's report, which must be one.
 func readReport(pkg fs.FS, digests map[string]string) (audit.Report, error) {
-	data, err := ledger.ReadFile(pkg, audit.ReportFile, maxReport)
+	data, err := rundir.ReadFile(pkg, audit.ReportFile, maxReport)
 	if err != nil {
 		return audit.Report{}, err
 	}
@@ -279,7 +279,7 @@ func readReport(pkg fs.FS, digests map[string]string) (audit.Report, error) {
 
 // checkReport checks that the audit's report is about this run, and that its
 // findings are closed as the adjudications say.
-func checkReport(pkg fs.FS, r audit.Report, run *ledger.Run, later []audit.SealedRejudgment, digests map[string]string) error {
+func checkReport(pkg fs.FS, r audit.Report, run *rundir.Run, later []audit.SealedRejudgment, digests map[string]string) error {
 	refuse := func(format string, args ...any) error {
 		return trajectory.Faultf(audit.ReportFile, format, args...)
 	}
@@ -289,7 +289,7 @@ func checkReport(pkg fs.FS, r audit.Report, run *ledger.Run, later []audit.Seale
 	}
 	in := r.Inputs
 	if in.EventsSHA256 != digests[trajectory.JournalFile] || in.MetadataSHA256 != digests[MetadataFile] ||
-		in.ResultsSHA256 != digests[ledger.ResultsFile] || in.TrajectoriesSHA256 != digests[ledger.TrajectoriesFile] || len(r.Only) > 0 {
+		in.ResultsSHA256 != digests[rundir.ResultsFile] || in.TrajectoriesSHA256 != digests[rundir.TrajectoriesFile] || len(r.Only) > 0 {
 		return refuse("is about other files than the package's")
 	}
 	if !slices.EqualFunc(in.Rejudgments, later, func(digest string, r audit.SealedRejudgment) bool { return digest == r.SHA256 }) {
@@ -305,12 +305,12 @@ func checkReport(pkg fs.FS, r audit.Report, run *ledger.Run, later []audit.Seale
 	if r.Totals.Planned != len(m.Tasks) || r.Totals.Events != run.End.Events {
 		return refuse("counts %d tasks and %d events, the run has %d and %d", r.Totals.Planned, r.Totals.Events, len(m.Tasks), run.End.Events)
 	}
-	var results []ledger.Result
+	var results []rundir.Result
 	for _, t := range run.Tasks {
 		results = append(results, run.Result(t))
 	}
 	raw, clean, worst := audit.Rescore(results, r.Checks)
-	for _, score := range [][2]*ledger.Rate{{r.Totals.Raw, raw}, {r.Totals.Clean, clean}, {r.Totals.Worst, worst}} {
+	for _, score := range [][2]*rundir.Rate{{r.Totals.Raw, raw}, {r.Totals.Clean, clean}, {r.Totals.Worst, worst}} {
 		if (score[0] == nil) != (score[1] == nil) || score[0] != nil && *score[0] != *score[1] {
 			return refuse("gives other scores than the run and the findings")
 		}

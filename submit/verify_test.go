@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -65,9 +65,9 @@ func TestEveryBit(t *testing.T) {
 			switch name {
 			case AttestationFile, BundleFile, plan.EnvelopeFile:
 				ends, step = 16, 9
-			case trajectory.JournalFile, ledger.TrajectoriesFile:
+			case trajectory.JournalFile, rundir.TrajectoriesFile:
 				step = 27
-			case plan.ManifestFile, ledger.ResultsFile, MetadataFile, ReadmeFile, audit.ReportFile:
+			case plan.ManifestFile, rundir.ResultsFile, MetadataFile, ReadmeFile, audit.ReportFile:
 				step = 9
 			}
 			switch {
@@ -130,7 +130,7 @@ func TestTampering(t *testing.T) {
 		{"a file added", func(p fstest.MapFS) { p["notes.txt"] = &fstest.MapFile{} }, "notes.txt", "is not part of a package"},
 		{"a key shipped along", func(p fstest.MapFS) { p["key.pub"] = &fstest.MapFile{} }, "key.pub", "is not part of a package"},
 		{"a file added whose name is a trap", func(p fstest.MapFS) { p["\x1b[2J"] = &fstest.MapFile{} }, `"\x1b[2J"`, "is not part of a package"},
-		{"the run's marker", func(p fstest.MapFS) { p[ledger.MarkerFile] = &fstest.MapFile{} }, ledger.MarkerFile, "is not part of a package"},
+		{"the run's marker", func(p fstest.MapFS) { p[rundir.MarkerFile] = &fstest.MapFile{} }, rundir.MarkerFile, "is not part of a package"},
 		{"a folder added", func(p fstest.MapFS) { p["work/a"] = &fstest.MapFile{} }, "work", "is not part of a package"},
 		{"a file renamed", func(p fstest.MapFS) { p["summary.json"] = p[MetadataFile]; delete(p, MetadataFile) }, "summary.json", "is not part of a package"},
 		{"a link", func(p fstest.MapFS) { p[ReadmeFile] = &fstest.MapFile{Data: []byte(SumsFile), Mode: fs.ModeSymlink} }, ReadmeFile, "is not a regular file"},
@@ -334,7 +334,7 @@ func TestDishonestSigner(t *testing.T) {
 		{"another scorecard", files, holds(ScorecardFile, func(s string) string { return strings.Replace(s, `"policy_violations":0`, `"policy_violations":1`, 1) }), ScorecardFile, "is not what the journal gives"},
 		{"a scorecard without its newline", files, holds(ScorecardFile, func(s string) string { return strings.TrimSuffix(s, "\n") }), ScorecardFile, "is not what the journal gives"},
 		{"another run's scorecard", files, holds(ScorecardFile, func(string) string { return string(other[ScorecardFile]) }), ScorecardFile, "is not what the journal gives"},
-		{"results in another order", files, holds(ledger.ResultsFile, reversed), ledger.ResultsFile, "is not what the journal gives"},
+		{"results in another order", files, holds(rundir.ResultsFile, reversed), rundir.ResultsFile, "is not what the journal gives"},
 		{"another run's report", files, holds(audit.ReportFile, func(string) string { return string(other[audit.ReportFile]) }), audit.ReportFile, "is about another run"},
 		{"a report that concludes what it does not find", files, holds(audit.ReportFile, func(s string) string {
 			return strings.Replace(s, `"clean":true`, `"clean":false`, 1)
@@ -421,7 +421,7 @@ func TestChanging(t *testing.T) {
 	first := load(t, mustBuild(t, config(t, two)).Path)
 	second := load(t, buildUnclean(t).Path)
 	wantFault(t, "a package that changes", swapped{memory(first), memory(second), new(int)}, "changed while it was read",
-		trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile, MetadataFile)
+		trajectory.JournalFile, rundir.TrajectoriesFile, rundir.ResultsFile, MetadataFile)
 }
 
 // FuzzStatement has the right key sign whatever comes: a package verifies with

@@ -31,7 +31,7 @@
 // # Disclosure
 //
 // A [Bundle] holds the lines of one task, or of a whole run, with the plan, the
-// tree head and the proof that ties them together. The package internal/ledger
+// tree head and the proof that ties them together. The package internal/rundir
 // makes and verifies them, since it knows what a plan is.
 //
 // # Witness bundle

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/view"
 )
@@ -20,7 +20,7 @@ const mostNotes = 3
 type Place struct {
 	Path     string
 	Packaged bool        // it is a package, about whose findings nothing more is decided
-	Run      *ledger.Run // nil: only the report is at hand
+	Run      *rundir.Run // nil: only the report is at hand
 }
 
 // Text writes a report for a person: a row per check, the findings by rule, and the

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -97,7 +97,7 @@ func TestAcceptance(t *testing.T) {
 		}
 	}
 	read(exitOK, run)
-	found, err := ledger.Verify(os.DirFS(run), ledger.Options{})
+	found, err := rundir.Verify(os.DirFS(run), rundir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/gofrs/flock"
@@ -108,7 +108,7 @@ func (d *adjudication) check() error {
 
 // decidedAt returns the time of a signed record about a finished run. Readers refuse one
 // from before the end of the run.
-func decidedAt(run *ledger.Run) (string, error) {
+func decidedAt(run *rundir.Run) (string, error) {
 	at := time.Now().UTC().Format(trajectory.TimeFormat)
 	if why := audit.BadTime(run, at); why != "" {
 		return "", fail(exitFailure, fmt.Errorf("the time of this machine is %s", why), "set its clock and repeat the command")
@@ -195,7 +195,7 @@ func (a *app) adjudicate(dir string, d adjudication) error {
 }
 
 // decisionKey returns the key of the run's plan, or, to countersign, another.
-func (a *app) decisionKey(d adjudication, found *ledger.Run) (sign.Key, error) {
+func (a *app) decisionKey(d adjudication, found *rundir.Run) (sign.Key, error) {
 	if d.countersign == "" {
 		return a.planKey(d.key, found)
 	}
@@ -224,7 +224,7 @@ func lockRun(dir, instead string) (release func(), err error) {
 	lock := flock.New(filepath.Join(dir, trajectory.JournalFile), flock.SetFlag(os.O_RDONLY))
 	got, err := lock.TryLock()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, trajectory.Faultf(trajectory.JournalFile, ledger.Missing)
+		return nil, trajectory.Faultf(trajectory.JournalFile, rundir.Missing)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("locking the run: %w", err)
@@ -236,7 +236,7 @@ func lockRun(dir, instead string) (release func(), err error) {
 }
 
 // auditHere audits a finished run with the answers of its private file.
-func auditHere(dir string) (*audit.Gold, audit.Report, *ledger.Run, error) {
+func auditHere(dir string) (*audit.Gold, audit.Report, *rundir.Run, error) {
 	gold, err := privateGold(dir)
 	if err != nil {
 		return nil, audit.Report{}, nil, err
@@ -255,7 +255,7 @@ func auditHere(dir string) (*audit.Gold, audit.Report, *ledger.Run, error) {
 }
 
 // planKey returns the key that the run was planned with.
-func (a *app) planKey(flag string, found *ledger.Run) (sign.Key, error) {
+func (a *app) planKey(flag string, found *rundir.Run) (sign.Key, error) {
 	hint := "give the key that the run was planned with by --key: " + found.Key.ID()
 	key, err := a.existingKey(flag)
 	if errors.Is(err, errNoKey) {
@@ -304,7 +304,7 @@ type adjudicated struct {
 
 // printAdjudicated prints a decision, or the countersignature of one, with what the
 // audit says after it.
-func (a *app) printAdjudicated(dir string, out adjudicated, after audit.Report, found *ledger.Run, asJSON bool) error {
+func (a *app) printAdjudicated(dir string, out adjudicated, after audit.Report, found *rundir.Run, asJSON bool) error {
 	out.RunID, out.Rehearsal = found.Manifest.RunID, found.Manifest.Rehearsal
 	out.Clean, out.CountersignedClean, out.Open = after.Attestation.Clean, after.Attestation.CountersignedClean, []string{}
 	for _, d := range after.Adjudications {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -272,7 +272,7 @@ func TestAdjudicateRefuses(t *testing.T) {
 			if err := os.WriteFile(journal, data[:bytes.LastIndexByte(data[:len(data)-1], '\n')+1], 0o644); err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range []string{ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
+			for _, name := range []string{rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile} {
 				if err := os.Remove(filepath.Join(k.dir, name)); err != nil {
 					t.Fatal(err)
 				}

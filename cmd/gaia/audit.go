@@ -12,7 +12,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -168,7 +168,7 @@ func (f *auditing) check(cmd *cobra.Command) error {
 
 func (a *app) audit(ctx context.Context, place string, f auditing) error {
 	var report audit.Report
-	var found *ledger.Run
+	var found *rundir.Run
 	dir := place
 	info, err := os.Stat(place)
 	if err == nil && info.Mode().IsRegular() && !isArchive(place) {
@@ -210,7 +210,7 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 
 // trustingReport returns the report for a reader who trusts the user's keys, with the
 // scores of its run; the scores stay where found is nil.
-func (a *app) trustingReport(r audit.Report, found *ledger.Run, f trustFlags) (audit.Report, error) {
+func (a *app) trustingReport(r audit.Report, found *rundir.Run, f trustFlags) (audit.Report, error) {
 	if !slices.ContainsFunc(r.Adjudications, func(d audit.Adjudicated) bool { return d.Pending == audit.PendingTrust }) {
 		return r, nil
 	}
@@ -222,7 +222,7 @@ func (a *app) trustingReport(r audit.Report, found *ledger.Run, f trustFlags) (a
 	if found == nil {
 		return r, nil
 	}
-	var results []ledger.Result
+	var results []rundir.Result
 	for _, t := range found.Tasks {
 		results = append(results, found.Result(t))
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -37,7 +37,7 @@ func storedReport(path string, f auditing) (audit.Report, error) {
 // auditRun audits a run directory with the gold answers of its private file, or
 // a package without, or either with those of a dataset. A package is verified
 // first: the audit itself reads no more of it than what a run has.
-func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Report, *ledger.Run, error) {
+func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Report, *rundir.Run, error) {
 	p, err := openJournal(dir)
 	if err != nil {
 		return audit.Report{}, nil, err

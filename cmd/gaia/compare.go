@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -51,15 +51,15 @@ which the plans ask different questions is of no task of both.`,
 }
 
 func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
-	var runs [2]*ledger.Run
-	var tasks [2][]ledger.Scored
+	var runs [2]*rundir.Run
+	var tasks [2][]rundir.Scored
 	var untrusted []error
 	for i, path := range paths {
 		found, err := a.finishedRun(path)
 		if err != nil {
 			return err
 		}
-		if tasks[i], err = found.ScoredTasks(); errors.Is(err, ledger.ErrUnscored) {
+		if tasks[i], err = found.ScoredTasks(); errors.Is(err, rundir.ErrUnscored) {
 			return usage("compare runs of a split with answers", "%q: %v", path, err)
 		}
 		if err != nil {
@@ -80,7 +80,7 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 		return &failure{Code: exitUsage, Err: errors.New("the runs are of different plans"), Reasons: differences,
 			Hints: []string{"--different-plans compares the tasks that both have"}}
 	}
-	c, err := ledger.Compare(tasks[0], tasks[1])
+	c, err := rundir.Compare(tasks[0], tasks[1])
 	if err != nil {
 		return fail(exitFailure, err, "'gaia show DIR' lists the tasks of a run, and 'gaia run --task' plans those that are to be compared")
 	}
@@ -100,7 +100,7 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 }
 
 // finishedRun reads a finished run, which is verified with what was decided about it.
-func (a *app) finishedRun(path string) (*ledger.Run, error) {
+func (a *app) finishedRun(path string) (*rundir.Run, error) {
 	given, err := openJournal(path)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (a *app) finishedRun(path string) (*ledger.Run, error) {
 	defer given.Close()
 	read := given.run
 	if !given.packaged {
-		read = func() (*ledger.Run, error) {
+		read = func() (*rundir.Run, error) {
 			found, _, err := verifyRun(given.files)
 			return found, err
 		}
@@ -139,7 +139,7 @@ func planDifferences(a, b plan.Plan) ([]string, error) {
 
 // comparison is what compare prints with --json.
 type comparison struct {
-	ledger.Comparison
+	rundir.Comparison
 	A           comparedRun `json:"a"`
 	B           comparedRun `json:"b"`
 	Differences []string    `json:"differences"` // of the plans
@@ -149,7 +149,7 @@ type comparison struct {
 }
 
 type comparedRun struct {
-	ledger.Compared
+	rundir.Compared
 	Path            string `json:"path"`
 	RecordingFailed string `json:"recording_failed,omitzero"` // why, where the run went on without evidence
 	identity
@@ -169,7 +169,7 @@ type identity struct {
 	Version        string `json:"version"` // of the program
 }
 
-func identified(r *ledger.Run) identity {
+func identified(r *rundir.Run) identity {
 	m := r.Manifest
 	return identity{GuidanceHash: m.GuidanceHash, ManifestSHA256: r.ManifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
 		Rehearsal: m.Rehearsal, RunID: m.RunID, SignedBy: r.Key.ID(), Started: r.Summary().Started, Version: m.Harness.Version}

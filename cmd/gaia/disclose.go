@@ -12,7 +12,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/spf13/cobra"
 )
@@ -93,7 +93,7 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 	if err != nil {
 		return err
 	}
-	made, err := ledger.VerifyBundle(data, verifier)
+	made, err := rundir.VerifyBundle(data, verifier)
 	if err != nil {
 		return fmt.Errorf("checking the evidence bundle: %w", err)
 	}
@@ -217,7 +217,7 @@ type disclosed struct {
 	Unsubmittable string         `json:"unsubmittable,omitzero"`
 }
 
-func (a *app) printDisclosed(found *ledger.Run, made *ledger.Disclosure, files []newFile, d disclosure) error {
+func (a *app) printDisclosed(found *rundir.Run, made *rundir.Disclosure, files []newFile, d disclosure) error {
 	b := made.Bundle
 	out := disclosed{Events: len(b.Events), File: files[0].path, Rehearsal: b.Rehearsal, RunID: made.Manifest.RunID,
 		SHA256: canonical.Digest(files[0].data), Signature: b.Signature, Unsubmittable: unsubmittable(found)}
@@ -246,7 +246,7 @@ func (a *app) printDisclosed(found *ledger.Run, made *ledger.Disclosure, files [
 }
 
 // disclosureRows are what a bundle is about.
-func disclosureRows(d *ledger.Disclosure) [][2]string {
+func disclosureRows(d *rundir.Disclosure) [][2]string {
 	rows := [][2]string{{"run", d.Manifest.RunID}}
 	if d.Bundle.Rehearsal {
 		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
@@ -264,7 +264,7 @@ func disclosureRows(d *ledger.Disclosure) [][2]string {
 }
 
 // shows says what a bundle is no evidence of.
-func shows(d *ledger.Disclosure) string {
+func shows(d *rundir.Disclosure) string {
 	if d.Task == nil {
 		return "the whole journal; what the audit found stands in the package alone"
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -91,8 +91,8 @@ func (a *app) checkBundle(ctx context.Context, path string, v verifying) (*check
 	if err := looksLikeBundle(path, data); err != nil {
 		return nil, err
 	}
-	d, err := ledger.VerifyBundle(data, verifiers...)
-	unknown := (*ledger.UnknownSignerError)(nil)
+	d, err := rundir.VerifyBundle(data, verifiers...)
+	unknown := (*rundir.UnknownSignerError)(nil)
 	if err != nil && !errors.As(err, &unknown) {
 		return nil, bundleFault(path, err)
 	}
@@ -128,11 +128,11 @@ func (a *app) checkBundle(ctx context.Context, path string, v verifying) (*check
 	out := bundleResult(d, v, word, of)
 	out.Findings = findings(open)
 	return &checked{kind: "evidence bundle", shown: out, print: func() error { return a.printBundle(out, d, v, told, of) }, digest: canonical.Digest(data), err: firstOf(untrusted, open),
-		commitment: ledger.Signed{Complete: true, Events: d.Head.Journal.Events, Head: out.JournalHead, KeyID: out.KeyID, ManifestSHA256: out.ManifestSHA256, Root: out.Root, RunID: out.RunID}}, nil
+		commitment: rundir.Signed{Complete: true, Events: d.Head.Journal.Events, Head: out.JournalHead, KeyID: out.KeyID, ManifestSHA256: out.ManifestSHA256, Root: out.Root, RunID: out.RunID}}, nil
 }
 
 // signerTrust is trust.of of who signed the bundle itself.
-func signerTrust(path string, d *ledger.Disclosure, trusted trust) (string, error) {
+func signerTrust(path string, d *rundir.Disclosure, trusted trust) (string, error) {
 	by := d.Bundle.Signature
 	key, public := d.Signer.(sign.PublicKey)
 	switch {
@@ -187,7 +187,7 @@ func bundleFault(path string, err error) error {
 const signatureUnchecked = "signature not checked"
 
 // bundleResult is what --json prints of a bundle; trusted is the word for its keys.
-func bundleResult(d *ledger.Disclosure, v verifying, trusted string, of *heldAgainst) bundleVerification {
+func bundleResult(d *rundir.Disclosure, v verifying, trusted string, of *heldAgainst) bundleVerification {
 	out := bundleVerification{Checkpoint: checkpointOwn, Complete: true, Events: len(d.Bundle.Events), Integrity: "ok", JournalHead: d.Head.Journal.Head,
 		KeyID: d.Key.ID(), Leaf: d.Bundle.Leaf, ManifestSHA256: d.ManifestSHA256, Rehearsal: d.Bundle.Rehearsal, Root: d.Head.Root.String(), RunID: d.Manifest.RunID,
 		SignerAlg: d.Bundle.Signature.Alg, SignerKeyID: d.Bundle.Signature.KeyID, SignerTrusted: trusted == trustOK, Trust: trusted, Unsubmittable: d.NotRecorded}
@@ -219,7 +219,7 @@ func bundleResult(d *ledger.Disclosure, v verifying, trusted string, of *heldAga
 }
 
 // printBundle prints what a bundle shows; told is what the table says of its keys.
-func (a *app) printBundle(out bundleVerification, d *ledger.Disclosure, v verifying, told string, of *heldAgainst) error {
+func (a *app) printBundle(out bundleVerification, d *rundir.Disclosure, v verifying, told string, of *heldAgainst) error {
 	integrity := "ok"
 	if d.Signer == nil {
 		integrity = signatureUnchecked + ": without the signer's key that cannot be done; all else holds"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/submit"
 )
@@ -59,7 +59,7 @@ func (t trust) trusts(key sign.PublicKey) bool {
 }
 
 // reportDismissals returns the dismissals of a package's report.
-func (t trust) reportDismissals(r audit.Report, run *ledger.Run) (all []dismissal) {
+func (t trust) reportDismissals(r audit.Report, run *rundir.Run) (all []dismissal) {
 	for _, d := range r.Dismissals() {
 		all = append(all, t.dismissalOf(d.Of, run.Key.ID(), d.Countersigned))
 	}
@@ -68,7 +68,7 @@ func (t trust) reportDismissals(r audit.Report, run *ledger.Run) (all []dismissa
 
 // runDismissals returns the countersigned dismissals of a run directory, and those that
 // need no countersignature by the severity of their rule.
-func (t trust) runDismissals(decided []audit.Adjudication, run *ledger.Run) (all []dismissal) {
+func (t trust) runDismissals(decided []audit.Adjudication, run *rundir.Run) (all []dismissal) {
 	for _, a := range decided {
 		rule, known := audit.RuleOf(audit.Checks(), a.RuleID)
 		if a.Decision != audit.Dismiss || !known || rule.Severity == audit.Critical && a.Countersigned == nil {

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	planpkg "github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -107,31 +107,31 @@ func TestEstimateIsMeasured(t *testing.T) {
 		m.Tasks, m.Voting.Attempts = make([]planpkg.PlannedTask, 4), 5
 		return m
 	}
-	summary := func(change func(*ledger.Summary)) ledger.Summary {
-		s := ledger.Summary{Model: "gpt-4o", Attempts: 10, Tokens: trajectory.Tokens{In: 20000, Cached: 5000, Out: 1000}, Levels: []ledger.LevelSummary{{Level: 1, Planned: 6}, {Level: 2, Planned: 3}},
-			Judge: &ledger.JudgeSummary{Model: "gpt-4o-mini", Judged: 5, Cached: 1, TokensIn: 4000, TokensOut: 200}}
+	summary := func(change func(*rundir.Summary)) rundir.Summary {
+		s := rundir.Summary{Model: "gpt-4o", Attempts: 10, Tokens: trajectory.Tokens{In: 20000, Cached: 5000, Out: 1000}, Levels: []rundir.LevelSummary{{Level: 1, Planned: 6}, {Level: 2, Planned: 3}},
+			Judge: &rundir.JudgeSummary{Model: "gpt-4o-mini", Judged: 5, Cached: 1, TokensIn: 4000, TokensOut: 200}}
 		change(&s)
 		return s
 	}
-	same := func(*ledger.Summary) {}
+	same := func(*rundir.Summary) {}
 	for _, tc := range []struct {
 		name      string
 		rehearsal bool
-		summaries []ledger.Summary
+		summaries []rundir.Summary
 		model     perAnswer
 		judge     perAnswer
 	}{
 		{"none", false, nil, perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, perAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}},
-		{"one", false, []ledger.Summary{summary(same)}, perAnswer{In: 2000, Cached: 500, Out: 100, Of: 10, Runs: 1, Tasks: 9}, perAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
-		{"two", false, []ledger.Summary{summary(same), summary(func(s *ledger.Summary) { s.Tokens.In, s.Judge = 60000, nil })},
+		{"one", false, []rundir.Summary{summary(same)}, perAnswer{In: 2000, Cached: 500, Out: 100, Of: 10, Runs: 1, Tasks: 9}, perAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
+		{"two", false, []rundir.Summary{summary(same), summary(func(s *rundir.Summary) { s.Tokens.In, s.Judge = 60000, nil })},
 			perAnswer{In: 4000, Cached: 500, Out: 100, Of: 20, Runs: 2, Tasks: 18}, perAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
-		{"another model", false, []ledger.Summary{summary(func(s *ledger.Summary) { s.Model = "gpt-4o-mini" })},
+		{"another model", false, []rundir.Summary{summary(func(s *rundir.Summary) { s.Model = "gpt-4o-mini" })},
 			perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, perAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
-		{"a rehearsal", false, []ledger.Summary{summary(func(s *ledger.Summary) { s.Rehearsal = true })},
+		{"a rehearsal", false, []rundir.Summary{summary(func(s *rundir.Summary) { s.Rehearsal = true })},
 			perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, perAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}},
-		{"for a rehearsal", true, []ledger.Summary{summary(func(s *ledger.Summary) { s.Rehearsal = true }), summary(same)},
+		{"for a rehearsal", true, []rundir.Summary{summary(func(s *rundir.Summary) { s.Rehearsal = true }), summary(same)},
 			perAnswer{In: 2000, Cached: 500, Out: 100, Of: 10, Runs: 1, Tasks: 9}, perAnswer{In: 1000, Out: 50, Of: 4, Runs: 1}},
-		{"no usage, no judgments", false, []ledger.Summary{summary(func(s *ledger.Summary) { s.Tokens, s.Judge.Cached = trajectory.Tokens{}, 5 })},
+		{"no usage, no judgments", false, []rundir.Summary{summary(func(s *rundir.Summary) { s.Tokens, s.Judge.Cached = trajectory.Tokens{}, 5 })},
 			perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}, perAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}},
 	} {
 		var found usageFound
@@ -157,7 +157,7 @@ func TestEstimateFromRuns(t *testing.T) {
 	if err := os.Mkdir(bad, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(bad, ledger.SummaryFile), []byte(`{"attempts":1,"attempts":2}`), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(bad, rundir.SummaryFile), []byte(`{"attempts":1,"attempts":2}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	out := p.want(exitOK, "run", "--dry-run")

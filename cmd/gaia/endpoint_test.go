@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -247,7 +247,7 @@ func TestReplay(t *testing.T) {
 	}
 	args := []string{"run", "--source", "dir:data", "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel, "--task", offlineTasks, "--no-judge-cache", "--max-task-cost", "off"}
 	p.want(exitOK, append(args, "--base-url", model, "--cassette", "record:tape")...)
-	first, err := os.ReadFile(filepath.Join(p.newest(), ledger.ResultsFile))
+	first, err := os.ReadFile(filepath.Join(p.newest(), rundir.ResultsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestReplay(t *testing.T) {
 	if m := p.plan(p.newest()); m.Cassette != plan.CassetteReplay {
 		t.Errorf("the plan has %q", m.Cassette)
 	}
-	second, err := os.ReadFile(filepath.Join(p.newest(), ledger.ResultsFile))
+	second, err := os.ReadFile(filepath.Join(p.newest(), rundir.ResultsFile))
 	if err != nil {
 		t.Fatal(err)
 	}

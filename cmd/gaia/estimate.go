@@ -8,9 +8,9 @@ import (
 	"os"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -53,12 +53,12 @@ func usageUnder(out string, m plan.Plan) (found usageFound, unread int, err erro
 	}
 	root := os.DirFS(out)
 	for _, e := range entries {
-		name := e.Name() + "/" + ledger.SummaryFile
+		name := e.Name() + "/" + rundir.SummaryFile
 		if _, err := fs.Lstat(root, name); err != nil || e.Name()[0] == '.' {
 			continue // no run, or not finished
 		}
-		var s ledger.Summary
-		data, err := ledger.ReadFile(root, name, maxSummary)
+		var s rundir.Summary
+		data, err := rundir.ReadFile(root, name, maxSummary)
 		if err == nil {
 			err = canonical.Decode(data, &s)
 		}
@@ -71,7 +71,7 @@ func usageUnder(out string, m plan.Plan) (found usageFound, unread int, err erro
 	return found, unread, nil
 }
 
-func (f *usageFound) add(s ledger.Summary, m plan.Plan) {
+func (f *usageFound) add(s rundir.Summary, m plan.Plan) {
 	if s.Rehearsal != m.Rehearsal {
 		return
 	}

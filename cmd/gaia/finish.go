@@ -9,10 +9,10 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/loader"
@@ -128,7 +128,7 @@ func knownRemedy(asked *llm.Error, resume string) string {
 // printRun verifies a finished run, as anyone would, and prints its summary;
 // unfit is what was found in it as it was recorded, nil if nothing.
 func (a *app) printRun(dir string, unfit *run.UnfitError, asJSON bool) error {
-	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
+	found, err := rundir.Verify(os.DirFS(dir), rundir.Options{})
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (a *app) printRun(dir string, unfit *run.UnfitError, asJSON bool) error {
 
 // printFinished prints a finished run, and fails if it was meant to be
 // submitted and cannot be.
-func (a *app) printFinished(dir string, found *ledger.Run, unfit *run.UnfitError, asJSON bool) error {
+func (a *app) printFinished(dir string, found *rundir.Run, unfit *run.UnfitError, asJSON bool) error {
 	why := unsubmittable(found)
 	if why == "" && unfit != nil {
 		why = unfit.Reason
@@ -157,7 +157,7 @@ func (a *app) printFinished(dir string, found *ledger.Run, unfit *run.UnfitError
 
 // completed reports whether an attempt of a run ended otherwise than in an error, or
 // none was made at all.
-func completed(found *ledger.Run) bool {
+func completed(found *rundir.Run) bool {
 	attempts := 0
 	for _, t := range found.Tasks {
 		for _, a := range t.Attempts {
@@ -171,7 +171,7 @@ func completed(found *ledger.Run) bool {
 
 // printResult prints a run, and why it cannot be submitted, "" if nothing speaks
 // against it.
-func (a *app) printResult(dir string, found *ledger.Run, why string, asJSON bool) error {
+func (a *app) printResult(dir string, found *rundir.Run, why string, asJSON bool) error {
 	if !asJSON {
 		return runview.Summary(a.stdout, dir, found, why)
 	}
@@ -180,7 +180,7 @@ func (a *app) printResult(dir string, found *ledger.Run, why string, asJSON bool
 }
 
 // submittable fails for a run that was meant to be submitted and cannot be.
-func submittable(found *ledger.Run, why string) error {
+func submittable(found *rundir.Run, why string) error {
 	if why == "" || !found.Manifest.SubmitIntent {
 		return nil
 	}
@@ -189,7 +189,7 @@ func submittable(found *ledger.Run, why string) error {
 
 // unsubmittable says why a run cannot be submitted, as far as can be said
 // without an audit; "" if nothing speaks against it.
-func unsubmittable(found *ledger.Run) string {
+func unsubmittable(found *rundir.Run) string {
 	if n := found.IntegrityEvents(); found.Marked == "" && n > 0 {
 		return "the judge cache did not verify: " + counted(n, "integrity event")
 	}
@@ -197,7 +197,7 @@ func unsubmittable(found *ledger.Run) string {
 }
 
 // incomplete is the failure of reading a run that is not finished.
-func incomplete(dir string, found *ledger.Run) error {
+func incomplete(dir string, found *rundir.Run) error {
 	return fail(exitIncomplete, fmt.Errorf("the run is not complete: %s", found.Missing), "gaia resume "+quoteArg(dir)+unplanned(found.Manifest))
 }
 
@@ -220,7 +220,7 @@ type runResult struct {
 	ManifestSHA256 string         `json:"manifest_sha256"`
 	Rehearsal      bool           `json:"rehearsal,omitzero"`
 	RunDir         string         `json:"run_dir"`
-	Summary        ledger.Summary `json:"summary"`
+	Summary        rundir.Summary `json:"summary"`
 	Unsubmittable  string         `json:"unsubmittable,omitzero"` // why, as far as can be said without an audit
 }
 

@@ -19,8 +19,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -330,7 +330,7 @@ func (b *bench) submit(flags string) {
 // judge writes a later judgment of the run, signed by its key.
 func (b *bench) judge(says bool) {
 	b.Helper()
-	run, err := ledger.Verify(os.DirFS(b.path("run")), ledger.Options{})
+	run, err := rundir.Verify(os.DirFS(b.path("run")), rundir.Options{})
 	b.must(err)
 	digest := canonical.Digest([]byte("x"))
 	plan := plan.JudgePlan{Battery: judge.BatteryDigest(), Endpoint: digest, Model: "another-judge", Origin: "https://judge.example", Prompt: "judge.v1", PromptSHA256: digest}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"reflect"
 	"regexp"
 	"strings"
@@ -8,7 +9,6 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/history"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -28,13 +28,13 @@ func TestFormatsAreDocumented(t *testing.T) {
 	} {
 		documented(t, string(p.Type()), row(t, doc, "| `"+string(p.Type())+"` | "), reflect.TypeOf(p), "harness", "probes")
 	}
-	for name, step := range map[string]any{"prompt": ledger.PromptStep{}, "llm_call": ledger.LLMCallStep{}, "tool_call": ledger.ToolCallStep{}, "tool_result": ledger.ToolResultStep{}} {
+	for name, step := range map[string]any{"prompt": rundir.PromptStep{}, "llm_call": rundir.LLMCallStep{}, "tool_call": rundir.ToolCallStep{}, "tool_result": rundir.ToolResultStep{}} {
 		documented(t, name, row(t, doc, "| `"+name+"` | `type`"), reflect.TypeOf(step), "messages", "error", "model", "urls", "probes")
 	}
 	documented(t, "probes", paragraph(t, doc, "**Probes** "), reflect.TypeFor[trajectory.Probes]())
 	documented(t, "manifest", chapter(t, doc, "## `manifest.json`"), reflect.TypeFor[plan.Plan]())
-	documented(t, "trajectory", chapter(t, doc, "### `trajectories.jsonl`"), reflect.TypeFor[ledger.Trajectory]())
-	documented(t, "result", chapter(t, doc, "### `results.jsonl`"), reflect.TypeFor[ledger.Result](), "tokens")
+	documented(t, "trajectory", chapter(t, doc, "### `trajectories.jsonl`"), reflect.TypeFor[rundir.Trajectory]())
+	documented(t, "result", chapter(t, doc, "### `results.jsonl`"), reflect.TypeFor[rundir.Result](), "tokens")
 	documented(t, "report", chapter(t, doc, "### `audit-report.json`"), reflect.TypeFor[audit.Report]())
 	documented(t, "adjudication", chapter(t, doc, "### `adjudications.jsonl`"), reflect.TypeFor[audit.Ruling]())
 	documented(t, "later judgment", chapter(t, doc, "### `rejudgments.jsonl`"), reflect.TypeFor[audit.Rejudgment](), "battery", "judge", "judgment", "totals")
@@ -42,12 +42,12 @@ func TestFormatsAreDocumented(t *testing.T) {
 	documented(t, "public result", chapter(t, doc, "### Public package `submission-<date>-<last 8 of the run id>-public/`"), reflect.TypeFor[submit.PublicResult]())
 	documented(t, "evidence bundle", chapter(t, doc, "## Evidence bundle"), reflect.TypeFor[trajectory.Contents]())
 	documented(t, "evidence bundle", chapter(t, doc, "## Evidence bundle"), reflect.TypeFor[trajectory.Sealing]())
-	documented(t, "scorecard", chapter(t, doc, "### `scorecard.json`"), reflect.TypeFor[ledger.Scorecard]())
-	documented(t, "run event", chapter(t, doc, "## Ledger file"), reflect.TypeFor[ledger.RunEvent]())
+	documented(t, "scorecard", chapter(t, doc, "### `scorecard.json`"), reflect.TypeFor[rundir.Scorecard]())
+	documented(t, "run event", chapter(t, doc, "## Ledger file"), reflect.TypeFor[rundir.RunEvent]())
 	documented(t, "history record", chapter(t, doc, "## History"), reflect.TypeFor[history.Record]())
-	documented(t, "what is counted of a run", chapter(t, doc, "## History"), reflect.TypeFor[ledger.Sheet](), "-", "dataset")
+	documented(t, "what is counted of a run", chapter(t, doc, "## History"), reflect.TypeFor[rundir.Sheet](), "-", "dataset")
 	documented(t, "export", chapter(t, doc, "## Ledger file"), reflect.TypeFor[history.Export]())
-	documented(t, "summary", chapter(t, doc, "### `summary.json`"), reflect.TypeFor[ledger.Summary](), "dataset", "harness", "tokens")
+	documented(t, "summary", chapter(t, doc, "### `summary.json`"), reflect.TypeFor[rundir.Summary](), "dataset", "harness", "tokens")
 }
 
 func row(t *testing.T, doc, start string) string {

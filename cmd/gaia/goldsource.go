@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/selection"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -215,7 +215,7 @@ func differs(planned plan.PlannedTask, there loader.Task, public bool) string {
 }
 
 // compareQuestions compares what a run asked with the dataset that goldFor has read.
-func (a *app) compareQuestions(ctx context.Context, source string, of *ledger.Run) error {
+func (a *app) compareQuestions(ctx context.Context, source string, of *rundir.Run) error {
 	set, _, err := a.plannedSplit(ctx, source, of.Manifest.Dataset)
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (a *app) compareQuestions(ctx context.Context, source string, of *ledger.Ru
 
 // publishedGold reads the gold answers of a run's plan from a dataset.
 func (a *app) publishedGold(ctx context.Context, dir fs.FS, source string) (*audit.Gold, error) {
-	m, _, _, err := ledger.ReadPlan(dir)
+	m, _, _, err := rundir.ReadPlan(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	planpkg "github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -117,7 +117,7 @@ func TestCompareQuestions(t *testing.T) {
 		}
 		m.Tasks = append(m.Tasks, p)
 	}
-	f := ledger.NewFold(m, "", nil)
+	f := rundir.NewFold(m, "", nil)
 	for _, task := range f.Tasks {
 		salt, err := planpkg.TaskSalt(secret, task.Plan.TaskID)
 		if err != nil {
@@ -125,13 +125,13 @@ func TestCompareQuestions(t *testing.T) {
 		}
 		task.Sealed = &trajectory.TaskSealed{Salt: salt}
 	}
-	if err := a.compareQuestions(t.Context(), sourceFixtures, &ledger.Run{Fold: f}); err != nil {
+	if err := a.compareQuestions(t.Context(), sourceFixtures, &rundir.Run{Fold: f}); err != nil {
 		t.Error(err)
 	}
 	if err := f.Tasks[1].Plan.SaltQuestion(secret, "How much is one and one?"); err != nil {
 		t.Fatal(err)
 	}
-	err = a.compareQuestions(t.Context(), sourceFixtures, &ledger.Run{Fold: f})
+	err = a.compareQuestions(t.Context(), sourceFixtures, &rundir.Run{Fold: f})
 	if a.exit(err) != exitEvidence || !strings.Contains(errs.String(), `has another question of task "`+f.Tasks[1].Plan.TaskID+`" than `) || !strings.Contains(errs.String(), "ask the signer") {
 		t.Errorf("%v\n%s", err, errs.String())
 	}
@@ -144,7 +144,7 @@ func TestGoldForAttachments(t *testing.T) {
 	a := &app{stderr: &errs, getenv: func(string) string { return "" }}
 	p := newProgram(t)
 	p.want(exitOK, "run", "--sample", "20", "--seed", "1")
-	m, _, _, err := ledger.ReadPlan(os.DirFS(p.runDir()))
+	m, _, _, err := rundir.ReadPlan(os.DirFS(p.runDir()))
 	if err != nil {
 		t.Fatal(err)
 	}

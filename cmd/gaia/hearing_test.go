@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
@@ -41,7 +41,7 @@ func TestTranscriptionModel(t *testing.T) {
 	if m := p.plan(dir); m.Transcription == nil || m.Transcription.Model != endpoint.Hearing {
 		t.Errorf("the plan has %+v", m.Transcription)
 	}
-	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
+	found, err := rundir.Verify(os.DirFS(dir), rundir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

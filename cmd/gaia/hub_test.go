@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/hub"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/loader"
@@ -84,7 +84,7 @@ func TestHub(t *testing.T) {
 		!strings.Contains(said, "gaia: warning: split validation has 40 tasks (14/17/9 by level), where GAIA has 165 (53/86/26)") || strings.Contains(said, "rehearsal") {
 		t.Errorf("run says:\n%s", said)
 	}
-	m, _, _, err := ledger.ReadPlan(os.DirFS(p.runDir()))
+	m, _, _, err := rundir.ReadPlan(os.DirFS(p.runDir()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/loader"
 )
@@ -85,11 +85,11 @@ func TestJudgeBabbles(t *testing.T) {
 		if !strings.Contains(out, row) {
 			t.Errorf("%q is not in\n%s", row, out)
 		}
-		data, err := os.ReadFile(filepath.Join(p.newest(), ledger.SummaryFile))
+		data, err := os.ReadFile(filepath.Join(p.newest(), rundir.SummaryFile))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var s ledger.Summary
+		var s rundir.Summary
 		if err := json.Unmarshal(data, &s); err != nil {
 			t.Fatal(err)
 		}

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/judge"
@@ -89,7 +89,7 @@ func checkFailure(out checkedJudge, t run.BatteryResult, entry string) error {
 		}
 		return fail(exitFailure, fmt.Errorf("asking the judge: %w", err), judgeRemedies(t.Why)...)
 	}
-	why := runview.ExplainBattery(&ledger.BatterySummary{Paid: t.Paid, Put: t.Put, Refused: t.Refused, Unreadable: t.Unreadable})
+	why := runview.ExplainBattery(&rundir.BatterySummary{Paid: t.Paid, Put: t.Put, Refused: t.Refused, Unreadable: t.Unreadable})
 	if len(t.Paid) == 0 && out.Remembered == outcomeWithstood {
 		return fail(exitFindings, errors.New("this judge did not withstand the null battery: "+why), "runs use the earlier result, which it passed, until you delete it: rm "+quoteArg(entry))
 	}

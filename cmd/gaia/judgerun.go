@@ -13,10 +13,10 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
@@ -143,7 +143,7 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 func judgeableRun(dir string) (j run.Rejudging, before int, err error) {
 	j.Questions = map[string]string{}
 	files := os.DirFS(dir)
-	j.Run, err = ledger.Verify(files, ledger.Options{Event: func(e trajectory.Event) error {
+	j.Run, err = rundir.Verify(files, rundir.Options{Event: func(e trajectory.Event) error {
 		if p, begins := e.Payload.(trajectory.TaskStarted); begins {
 			j.Questions[e.TaskID] = p.Question
 		}
@@ -239,12 +239,12 @@ type rejudged struct {
 	KeyID     string              `json:"key_id"`
 	Rehearsal bool                `json:"rehearsal,omitzero"`
 	RunID     string              `json:"run_id"`
-	Score     *ledger.Rate        `json:"score"`  // by this judge; null: none of its verdicts counts
+	Score     *rundir.Rate        `json:"score"`  // by this judge; null: none of its verdicts counts
 	SHA256    string              `json:"sha256"` // of the file
-	Totals    ledger.JudgeSummary `json:"totals"`
+	Totals    rundir.JudgeSummary `json:"totals"`
 }
 
-func (a *app) printRejudged(dir, path string, r audit.Rejudgment, envelope []byte, found *ledger.Run, judgments int, asJSON bool) error {
+func (a *app) printRejudged(dir, path string, r audit.Rejudgment, envelope []byte, found *rundir.Run, judgments int, asJSON bool) error {
 	out := rejudged{File: path, Judge: r.Judge, Judgments: judgments, KeyID: found.Key.ID(), Rehearsal: r.Rehearsal, RunID: r.RunID,
 		Score: r.Score(found), SHA256: canonical.Digest(envelope), Totals: r.Totals}
 	if asJSON {
@@ -263,7 +263,7 @@ func (a *app) printRejudged(dir, path string, r audit.Rejudgment, envelope []byt
 }
 
 // laterRows say what other judges said of a run after it had finished.
-func laterRows(found *ledger.Run, later []audit.SealedRejudgment) [][2]string {
+func laterRows(found *rundir.Run, later []audit.SealedRejudgment) [][2]string {
 	var rows [][2]string
 	for _, r := range later {
 		what := r.Judge.Model + " at " + r.Judge.Origin + ": " + runview.Judged(r.Totals)
@@ -281,12 +281,12 @@ func laterRows(found *ledger.Run, later []audit.SealedRejudgment) [][2]string {
 type laterJudgment struct {
 	Model  string              `json:"model"`
 	Origin string              `json:"origin"`
-	Score  *ledger.Rate        `json:"score"` // by this judge; null: none of its verdicts counts
+	Score  *rundir.Rate        `json:"score"` // by this judge; null: none of its verdicts counts
 	SHA256 string              `json:"sha256"`
-	Totals ledger.JudgeSummary `json:"totals"`
+	Totals rundir.JudgeSummary `json:"totals"`
 }
 
-func laterJudgments(found *ledger.Run, later []audit.SealedRejudgment) []laterJudgment {
+func laterJudgments(found *rundir.Run, later []audit.SealedRejudgment) []laterJudgment {
 	var all []laterJudgment
 	for _, r := range later {
 		all = append(all, laterJudgment{Model: r.Judge.Model, Origin: r.Judge.Origin, Score: r.Score(found), SHA256: r.SHA256, Totals: r.Totals})

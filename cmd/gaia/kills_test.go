@@ -21,8 +21,8 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/loader"
@@ -400,9 +400,9 @@ func (v *victim) tear(data []byte) {
 	v.torn[len(data)] = bytes.Clone(line)
 }
 
-func (v *victim) summary() ledger.Summary {
+func (v *victim) summary() rundir.Summary {
 	v.t.Helper()
-	run, err := ledger.Verify(os.DirFS(v.runDir()), ledger.Options{})
+	run, err := rundir.Verify(os.DirFS(v.runDir()), rundir.Options{})
 	if err != nil {
 		v.t.Fatal(err)
 	}

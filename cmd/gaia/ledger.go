@@ -3,13 +3,13 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/history"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -118,14 +118,14 @@ func (q *ledgerQuery) check(cmd *cobra.Command) (err error) {
 }
 
 // takes reports whether an event is among those that were asked for.
-func (q *ledgerQuery) takes(e ledger.RunEvent) bool {
+func (q *ledgerQuery) takes(e rundir.RunEvent) bool {
 	return strings.HasPrefix(e.TaskID, q.task) && strings.HasPrefix(e.ID, q.id) &&
 		(q.from.IsZero() || e.Timestamp >= q.from.Format(trajectory.TimeFormat)) && (q.to.IsZero() || e.Timestamp < q.to.Format(trajectory.TimeFormat))
 }
 
 // shownEvent is an event with what a reader has to know of its run.
 type shownEvent struct {
-	ledger.RunEvent
+	rundir.RunEvent
 	Imported        bool `json:"imported,omitzero"`
 	GuidanceChanged bool `json:"guidance_changed,omitzero"` // since the event listed before it
 	PolicyChanged   bool `json:"policy_changed,omitzero"`   // likewise: the policy or its mode
@@ -307,7 +307,7 @@ func (a *app) list(q *ledgerQuery) error {
 }
 
 func (a *app) countMetrics(q *ledgerQuery) error {
-	var meter ledger.Meter
+	var meter rundir.Meter
 	read, err := a.eachEvent(q, func(e shownEvent) error {
 		meter.Add(e.RunEvent)
 		return nil
@@ -318,8 +318,8 @@ func (a *app) countMetrics(q *ledgerQuery) error {
 	all, guidances := meter.Metrics()
 	if q.asJSON {
 		err = a.printJSON(struct {
-			All       ledger.Metrics           `json:"all"`
-			Guidances []ledger.GuidanceMetrics `json:"guidances"`
+			All       rundir.Metrics           `json:"all"`
+			Guidances []rundir.GuidanceMetrics `json:"guidances"`
 			ledgerRead
 		}{all, guidances, read})
 	} else {
@@ -331,7 +331,7 @@ func (a *app) countMetrics(q *ledgerQuery) error {
 	return read.read.End(nil)
 }
 
-func metricsTable(all ledger.Metrics, guidances []ledger.GuidanceMetrics) string {
+func metricsTable(all rundir.Metrics, guidances []rundir.GuidanceMetrics) string {
 	rate := func(format string, f *float32, scale float32) string {
 		if f == nil {
 			return noNumber
@@ -339,7 +339,7 @@ func metricsTable(all ledger.Metrics, guidances []ledger.GuidanceMetrics) string
 		return fmt.Sprintf(format, *f*scale)
 	}
 	t := view.NewTable("guidance", "policy", "first used", "tasks", "attempts", "violations", "per 10 tasks", "self-corrected", "rework lines")
-	add := func(name, policy, first string, m ledger.Metrics) {
+	add := func(name, policy, first string, m rundir.Metrics) {
 		t.Row(name, policy, first, m.Tasks, m.Attempts, m.Violations, rate("%.2f", m.ViolationsPer10Tasks, 1), rate("%.1f %%", m.SelfCorrectionRate, 100), m.ReworkLines)
 	}
 	for _, g := range guidances {
@@ -376,7 +376,7 @@ lower id.`,
 }
 
 func (a *app) rankRules(q *ledgerQuery) error {
-	var ranking ledger.Ranking
+	var ranking rundir.Ranking
 	read, err := a.eachEvent(q, func(e shownEvent) error {
 		ranking.Add(e.RunEvent)
 		return nil
@@ -387,7 +387,7 @@ func (a *app) rankRules(q *ledgerQuery) error {
 	rules := ranking.Rules()
 	if q.asJSON {
 		err = a.printJSON(struct {
-			Rules []ledger.RankedRule `json:"rules"`
+			Rules []rundir.RankedRule `json:"rules"`
 			ledgerRead
 		}{rules, read})
 	} else {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 )
 
 // listedEvents prints events as the list does.
@@ -80,7 +80,7 @@ func TestEventsAsJSON(t *testing.T) {
 		}
 		var got struct {
 			Events []struct {
-				ledger.RunEvent
+				rundir.RunEvent
 				Imported        bool
 				GuidanceChanged bool `json:"guidance_changed"`
 				PolicyChanged   bool `json:"policy_changed"`
@@ -125,14 +125,14 @@ func TestEventLine(t *testing.T) {
 
 // TestShowsAll: what show prints tells of every member of an event.
 func TestShowsAll(t *testing.T) {
-	e := shownEvent{RunEvent: ledger.RunEvent{Attempt: 1001, CostMicroUSD: new(int64(1002)), DiffSummary: ledger.DiffSummary{Files: 1003, LinesAdded: 1004, LinesRemoved: 1005},
+	e := shownEvent{RunEvent: rundir.RunEvent{Attempt: 1001, CostMicroUSD: new(int64(1002)), DiffSummary: rundir.DiffSummary{Files: 1003, LinesAdded: 1004, LinesRemoved: 1005},
 		DurationMs: 1006, FilesTouched: []string{"m1007"}, GuidanceHash: "m1008", ID: "m1009", Intent: "m1010", Level: 1011, ManifestSHA256: "m1012", Model: "m1013",
 		Outcome: "m1014", RetrievedRuleIDs: []string{"m1015"}, Retries: 1016, ReworkLines: 1017, Rollbacks: 1018, RunID: "m1019", Schema: "m1020", Session: "m1021",
-		SignedBy: "m1022", TaskID: "m1023", TestResults: ledger.TestCounts{Failed: 1024, Passed: 1025, Ran: 1026, Skipped: 1027}, Timestamp: "m1028", Tokens: 1029,
-		ToolCalls: 1030, ToolsUsed: []string{"m1031"}, Violations: []ledger.Violation{{Description: "m1032", Location: "m1033", RuleID: "m1034", Severity: "m1035"}},
+		SignedBy: "m1022", TaskID: "m1023", TestResults: rundir.TestCounts{Failed: 1024, Passed: 1025, Ran: 1026, Skipped: 1027}, Timestamp: "m1028", Tokens: 1029,
+		ToolCalls: 1030, ToolsUsed: []string{"m1031"}, Violations: []rundir.Violation{{Description: "m1032", Location: "m1033", RuleID: "m1034", Severity: "m1035"}},
 		Mode: "m1036", PolicyHash: "m1037", TriggeredRuleIDs: []string{"m1038"}}}
 	shown := fmt.Sprint(eventRows(e))
-	if one := fmt.Sprint(eventRows(shownEvent{RunEvent: ledger.RunEvent{ToolCalls: 1, Retries: 1, DiffSummary: ledger.DiffSummary{LinesAdded: 1}}})); !strings.Contains(one, "1 tool call, 1 model call retried") || !strings.Contains(one, ", 1 line added, 0 removed") {
+	if one := fmt.Sprint(eventRows(shownEvent{RunEvent: rundir.RunEvent{ToolCalls: 1, Retries: 1, DiffSummary: rundir.DiffSummary{LinesAdded: 1}}})); !strings.Contains(one, "1 tool call, 1 model call retried") || !strings.Contains(one, ", 1 line added, 0 removed") {
 		t.Errorf("of one it says %s", one)
 	}
 	for n := 1001; n <= 1038; n++ {
@@ -146,7 +146,7 @@ func TestShowsAll(t *testing.T) {
 	}
 	other := e
 	accepted := false
-	other.Counted, other.OutcomeAccepted, other.Violations = true, &accepted, []ledger.Violation{{AutoCorrected: true}}
+	other.Counted, other.OutcomeAccepted, other.Violations = true, &accepted, []rundir.Violation{{AutoCorrected: true}}
 	for _, want := range []string{"the task's result", "not accepted", " corrected"} {
 		if now := fmt.Sprint(eventRows(other)); !strings.Contains(now, want) {
 			t.Errorf("%q is not shown: %s", want, now)
@@ -195,7 +195,7 @@ func TestLedgerTimes(t *testing.T) {
 		must(t, err)
 		q.to, err = parseMoment("until", c.until)
 		must(t, err)
-		if got := q.takes(ledger.RunEvent{Timestamp: c.at}); got != c.want {
+		if got := q.takes(rundir.RunEvent{Timestamp: c.at}); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/history"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
 )
@@ -25,7 +25,7 @@ const (
 
 // benchSheet is the sheet of a run of so many tasks, each of whose events has
 // something in every member: some 900 bytes of JSON.
-func benchSheet(run, tasks int) ledger.Sheet {
+func benchSheet(run, tasks int) rundir.Sheet {
 	began := time.Date(2026, 1, 1, run, 0, 0, 0, time.UTC)
 	id := func(n int) string {
 		var id ulid.ULID
@@ -35,27 +35,27 @@ func benchSheet(run, tasks int) ledger.Sheet {
 		return id.String()
 	}
 	hash, signer := "0123456789abcdef", "SHA256:"+strings.Repeat("k", 43)
-	s := ledger.Sheet{RunID: id(0), Schema: "gaia.sheet/2", Started: began.Format(trajectory.TimeFormat), GuidanceHash: hash, SignedBy: signer,
+	s := rundir.Sheet{RunID: id(0), Schema: "gaia.sheet/2", Started: began.Format(trajectory.TimeFormat), GuidanceHash: hash, SignedBy: signer,
 		ManifestSHA256: canonical.Digest([]byte(id(0))), Model: "gpt-4o-2024-08-06"}
 	for i := range tasks {
 		cost, accepted := int64(12345+i), i%3 > 0
 		task, at := fmt.Sprintf("c61d22de-5f6c-4958-%04d-%012d", i, i*7919), began.Add(time.Duration(i+1)*time.Second).Format(trajectory.TimeFormat)
-		e := ledger.RunEvent{Attempt: 1, CostMicroUSD: &cost, Counted: true, DiffSummary: ledger.DiffSummary{Files: 2, LinesAdded: i % 40, LinesRemoved: 4},
+		e := rundir.RunEvent{Attempt: 1, CostMicroUSD: &cost, Counted: true, DiffSummary: rundir.DiffSummary{Files: 2, LinesAdded: i % 40, LinesRemoved: 4},
 			DurationMs: 12345 + int64(i), FilesTouched: []string{"notes.txt", "table.csv"}, GuidanceHash: hash, ID: id(i + 1), Intent: "spreadsheet+code",
 			Level: 1 + i%3, ManifestSHA256: s.ManifestSHA256, Mode: "autonomous", Model: s.Model, Outcome: trajectory.Answered, OutcomeAccepted: &accepted,
 			PolicyHash: hash, RetrievedRuleIDs: []string{"R001", "R002", "R003", "R004", "R005", "R006"}, TriggeredRuleIDs: []string{"R001", "R004"}, Retries: i % 2, ReworkLines: i % 7, RunID: s.RunID, Schema: "gaia.run_event/2", Session: id(0),
-			SignedBy: signer, TaskID: task, TestResults: ledger.TestCounts{Passed: 1, Ran: 1, Skipped: 1}, Timestamp: at, Tokens: 23456 + int64(i), ToolCalls: 7,
-			ToolsUsed: []string{"python", "read_file", "web_fetch"}, Violations: []ledger.Violation{}}
+			SignedBy: signer, TaskID: task, TestResults: rundir.TestCounts{Passed: 1, Ran: 1, Skipped: 1}, Timestamp: at, Tokens: 23456 + int64(i), ToolCalls: 7,
+			ToolsUsed: []string{"python", "read_file", "web_fetch"}, Violations: []rundir.Violation{}}
 		if !accepted {
-			e.TestResults = ledger.TestCounts{Failed: 1, Ran: 1, Skipped: 1}
+			e.TestResults = rundir.TestCounts{Failed: 1, Ran: 1, Skipped: 1}
 		}
 		if i%2 == 0 {
 			e.Denials.Rule = 1
-			e.Violations = append(e.Violations, ledger.Violation{AutoCorrected: i%4 == 0, Class: "rule", Description: "code acts on the host: os.system", Location: fmt.Sprintf("turn %d, python, call c1", i%9),
+			e.Violations = append(e.Violations, rundir.Violation{AutoCorrected: i%4 == 0, Class: "rule", Description: "code acts on the host: os.system", Location: fmt.Sprintf("turn %d, python, call c1", i%9),
 				RuleID: []string{"R001", "R004", "R005"}[i%3], Severity: "high"})
 		}
 		s.Events = append(s.Events, e)
-		s.Tasks = append(s.Tasks, ledger.SheetTask{CostMicroUSD: &cost, EvidenceComplete: true, LatencyMs: e.DurationMs, Level: e.Level, Outcome: trajectory.Solved, TaskID: task, Tokens: e.Tokens})
+		s.Tasks = append(s.Tasks, rundir.SheetTask{CostMicroUSD: &cost, EvidenceComplete: true, LatencyMs: e.DurationMs, Level: e.Level, Outcome: trajectory.Solved, TaskID: task, Tokens: e.Tokens})
 	}
 	return s
 }
@@ -107,7 +107,7 @@ func BenchmarkLedger(b *testing.B) {
 		{"rank", func() error { return a.rankRules(query()) }},
 		{"metrics", func() error { return a.countMetrics(query()) }},
 		{"evaluate", func() error {
-			return a.evaluate(b.Context(), query(), ledger.Evaluators(ledger.DefaultLimits()))
+			return a.evaluate(b.Context(), query(), rundir.Evaluators(rundir.DefaultLimits()))
 		}},
 		{"list", func() error { return a.list(query()) }},
 		{"list as JSON", func() error { return a.list(asJSON()) }},
@@ -153,7 +153,7 @@ func BenchmarkImported(b *testing.B) {
 	a, _ := keepBench(b)
 	key, err := a.signingKey("")
 	must(b, err)
-	var events []ledger.RunEvent
+	var events []rundir.RunEvent
 	for i := range benchRuns {
 		events = append(events, benchSheet(i, benchTasks).Events...)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"io/fs"
 	"iter"
@@ -18,7 +19,6 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/history"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gofrs/flock"
@@ -85,7 +85,7 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, out string) erro
 	ctx, release := untilStopped(ctx)
 	defer release()
 	q.verify, q.live = true, true // what was kept of runs is nothing to sign
-	var events []ledger.RunEvent
+	var events []rundir.RunEvent
 	read, err := a.eachEvent(q, func(e shownEvent) error {
 		events = append(events, e.RunEvent)
 		return ctx.Err()
@@ -103,7 +103,7 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, out string) erro
 	if len(events) == 0 {
 		return usage("gaia ledger list lists those there are", "there is no event to export")
 	}
-	slices.SortFunc(events, func(a, b ledger.RunEvent) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(events, func(a, b rundir.RunEvent) int { return strings.Compare(a.ID, b.ID) })
 	lines := func(w io.Writer) error {
 		to := bufio.NewWriter(w)
 		for _, e := range events {
@@ -334,11 +334,11 @@ func convertAttemptsCommand() *cobra.Command {
 }
 
 // convertAttempts gives the events of an export, which a process with limits of memory and time reads.
-func convertAttempts(ctx context.Context, name string, data []byte, x history.Export) iter.Seq2[ledger.RunEvent, error] {
-	return func(yield func(ledger.RunEvent, error) bool) {
+func convertAttempts(ctx context.Context, name string, data []byte, x history.Export) iter.Seq2[rundir.RunEvent, error] {
+	return func(yield func(rundir.RunEvent, error) bool) {
 		executable, err := os.Executable()
 		if err != nil {
-			yield(ledger.RunEvent{}, fmt.Errorf("finding the program's own file: %w", err))
+			yield(rundir.RunEvent{}, fmt.Errorf("finding the program's own file: %w", err))
 			return
 		}
 		limited, cancel := context.WithTimeout(ctx, convertTime)
@@ -352,10 +352,10 @@ func convertAttempts(ctx context.Context, name string, data []byte, x history.Ex
 			err = cmd.Start()
 		}
 		if err != nil {
-			yield(ledger.RunEvent{}, fmt.Errorf("starting the reader of %q: %w", name, err))
+			yield(rundir.RunEvent{}, fmt.Errorf("starting the reader of %q: %w", name, err))
 			return
 		}
-		history.Converted(name, out, x)(func(e ledger.RunEvent, err error) bool {
+		history.Converted(name, out, x)(func(e rundir.RunEvent, err error) bool {
 			if ctx.Err() != nil {
 				err = ctx.Err()
 			}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/go-json-experiment/json"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -16,7 +16,7 @@ import (
 // line is an event to be printed, and what the evaluators say of it if they were asked.
 type line struct {
 	shownEvent
-	results []ledger.Evaluation
+	results []rundir.Evaluation
 }
 
 // lister prints events in their order.
@@ -116,7 +116,7 @@ const (
 )
 
 // policyOf names the policy that an attempt was made under.
-func policyOf(e ledger.RunEvent) string { return oneLine(e.PolicyHash + " " + e.Mode) }
+func policyOf(e rundir.RunEvent) string { return oneLine(e.PolicyHash + " " + e.Mode) }
 
 // eventLine appends an event as a line of the list, after a line for each change of the
 // guidance and of the policy.
@@ -162,7 +162,7 @@ func eventHeader(out []byte) []byte {
 func runShort(id string) string { return oneLine(id[max(0, len(id)-8):]) }
 
 // attemptAt names a task, and which attempt at it is meant after the first.
-func attemptAt(e ledger.RunEvent) string {
+func attemptAt(e rundir.RunEvent) string {
 	if e.Attempt <= 1 {
 		return e.TaskID
 	}
@@ -171,7 +171,7 @@ func attemptAt(e ledger.RunEvent) string {
 }
 
 // outcomeOf says how an attempt ended, and whether its answer was accepted.
-func outcomeOf(e ledger.RunEvent) string {
+func outcomeOf(e rundir.RunEvent) string {
 	switch {
 	case e.OutcomeAccepted == nil:
 		return e.Outcome + ", not scored"

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/spf13/pflag"
 )
 
@@ -57,7 +57,7 @@ func readLike(path string) (*plan.Plan, error) {
 		defer p.Close()
 		files, name = p.files, plan.ManifestFile
 	}
-	data, err := ledger.ReadFile(files, name, maxManifest)
+	data, err := rundir.ReadFile(files, name, maxManifest)
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
@@ -25,7 +25,7 @@ func (p program) newest() string {
 
 func (p program) plan(dir string) plan.Plan {
 	p.t.Helper()
-	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))
+	m, _, _, err := rundir.ReadPlan(os.DirFS(dir))
 	if err != nil {
 		p.t.Fatal(err)
 	}

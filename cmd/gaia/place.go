@@ -12,8 +12,8 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -146,9 +146,9 @@ func (p *evidence) checkName(name string) error {
 }
 
 // run verifies a run directory or a package.
-func (p *evidence) run() (*ledger.Run, error) {
+func (p *evidence) run() (*rundir.Run, error) {
 	if !p.packaged {
-		return ledger.Verify(p.files, ledger.Options{})
+		return rundir.Verify(p.files, rundir.Options{})
 	}
 	of, err := p.verify(submit.Options{Once: true})
 	if err != nil {
@@ -160,9 +160,9 @@ func (p *evidence) run() (*ledger.Run, error) {
 // shown verifies p and returns what read, which verifies the run in p.files by the name
 // of its summary, makes of it. Of a package, whose statement alone tells why recording
 // failed, nothing is shown to read before the whole has verified.
-func (p *evidence) shown(read func(summary string) (*ledger.Run, error)) (*ledger.Run, error) {
+func (p *evidence) shown(read func(summary string) (*rundir.Run, error)) (*rundir.Run, error) {
 	if !p.packaged {
-		return read(ledger.SummaryFile)
+		return read(rundir.SummaryFile)
 	}
 	of, err := p.verify(submit.Options{Once: true})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"io/fs"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/history"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prune"
@@ -93,7 +93,7 @@ type prunable struct {
 	Unfinished bool   `json:"unfinished,omitzero"`
 
 	row   *history.Record // that stays of it; nil: none
-	stats *ledger.Sheet
+	stats *rundir.Sheet
 	run   string // the run directory to be locked; "": none
 	named error  // what it is to leave it unfinished, where it was named; nil: it is finished, was not, or may go
 	was   fs.FileInfo
@@ -387,7 +387,7 @@ func (p *pruner) runs(path string) error {
 
 // ofRun reads what is at a run directory.
 func ofRun(dir string) (*prunable, error) {
-	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))
+	m, _, _, err := rundir.ReadPlan(os.DirFS(dir))
 	if err != nil {
 		return nil, err
 	}
@@ -487,7 +487,7 @@ func ofPackage(path string) (*prunable, error) {
 	}
 	defer at.Close()
 	var said submit.Predicate
-	var sheet *ledger.Sheet
+	var sheet *rundir.Sheet
 	if at.isPublic() {
 		of, err := at.verifyPublic()
 		if err != nil {
@@ -552,7 +552,7 @@ func (p *pruner) cassettes(path string) error {
 // rowOf returns the history row of the run or package at path, without what is counted
 // of it.
 func rowOf(files fs.FS, path, kind string) (*history.Record, error) {
-	m, digest, key, err := ledger.ReadPlan(files)
+	m, digest, key, err := rundir.ReadPlan(files)
 	if err != nil {
 		return nil, err
 	}
@@ -560,9 +560,9 @@ func rowOf(files fs.FS, path, kind string) (*history.Record, error) {
 	if row.Path, err = history.RealPath(path); err != nil {
 		return nil, err
 	}
-	note, err := ledger.ReadFile(files, trajectory.CheckpointFile, maxPublished)
+	note, err := rundir.ReadFile(files, trajectory.CheckpointFile, maxPublished)
 	var missing *trajectory.Fault
-	if errors.As(err, &missing) && missing.Reason == ledger.Missing {
+	if errors.As(err, &missing) && missing.Reason == rundir.Missing {
 		return row, nil
 	}
 	row.Checkpoint = string(note)

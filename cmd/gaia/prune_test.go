@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/rundir"
 )
 
 // TestPruneInUse: a run that a process writes stays, whatever the flags say.
 func TestPruneInUse(t *testing.T) {
 	from, _ := foreignRun(t, "AUD-04/fires-cache-read.txt")
-	m, _, _, err := ledger.ReadPlan(os.DirFS(from))
+	m, _, _, err := rundir.ReadPlan(os.DirFS(from))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -61,7 +61,7 @@ func (a *app) checkPublic(ctx context.Context, given *evidence, trusted trust, p
 		inFuture([2]string{"plan", p.Manifest.Created}, [2]string{"journal", p.Summary.Completed}, [2]string{"package", said.Date})}
 	digest, err := digestOf(given.files, submit.AttestationFile)
 	return &checked{kind: publicKind, shown: v, print: func() error { return a.printPublic(v, p) }, digest: digest, said: v.Package, err: untrusted,
-		commitment: ledger.Signed{Complete: true, Events: v.Events, Head: v.JournalHead, KeyID: v.KeyID, ManifestSHA256: v.ManifestSHA256, Root: v.Root, RunID: v.RunID}}, err
+		commitment: rundir.Signed{Complete: true, Events: v.Events, Head: v.JournalHead, KeyID: v.KeyID, ManifestSHA256: v.ManifestSHA256, Root: v.Root, RunID: v.RunID}}, err
 }
 
 func (a *app) printPublic(v verification, p *submit.Public) error {
@@ -163,14 +163,14 @@ func (a *app) openPackage(ctx context.Context, path string) (_ *heldAgainst, err
 }
 
 // shows wants the package to say what a bundle shows.
-func (h *heldAgainst) shows(d *ledger.Disclosure) error {
+func (h *heldAgainst) shows(d *rundir.Disclosure) error {
 	var err error
 	if h.public != nil {
 		err = h.public.Shows(d)
 	} else {
 		err = h.full.Shows(h.files, d)
 	}
-	said := []string{ledger.ResultsFile, submit.MetadataFile, submit.AttestationFile}
+	said := []string{rundir.ResultsFile, submit.MetadataFile, submit.AttestationFile}
 	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) && slices.Contains(said, fault.File) {
 		return inPackage(h.path, err) // what is wrong is what the package says, and not the bundle
 	}
@@ -187,7 +187,7 @@ func inPackage(path string, err error) error {
 
 // row says what the package and a bundle of its run come to; nothing where there is
 // no package.
-func (h *heldAgainst) row(d *ledger.Disclosure) [][2]string {
+func (h *heldAgainst) row(d *rundir.Disclosure) [][2]string {
 	if h == nil {
 		return nil
 	}

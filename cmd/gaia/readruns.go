@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/history"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -96,8 +96,8 @@ func filesRead(path string) ([]string, error) {
 		return []string{"."}, nil
 	}
 	if !isPackage(path) {
-		return []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile,
-			ledger.SummaryFile, trajectory.CheckpointFile, ledger.MarkerFile}, nil
+		return []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, trajectory.JournalFile, rundir.TrajectoriesFile, rundir.ResultsFile,
+			rundir.SummaryFile, trajectory.CheckpointFile, rundir.MarkerFile}, nil
 	}
 	entries, err := os.ReadDir(path)
 	names := []string{"."}
@@ -127,18 +127,18 @@ func begun(path string) (runID, started string, err error) {
 }
 
 // verifiedStats verifies a run directory, package or archive and returns what is counted of it.
-func verifiedStats(path string) (stats ledger.Sheet, run *ledger.Run, err error) {
+func verifiedStats(path string) (stats rundir.Sheet, run *rundir.Run, err error) {
 	given, err := openCounted(path)
 	if err != nil {
-		return ledger.Sheet{}, nil, err
+		return rundir.Sheet{}, nil, err
 	}
 	defer given.Close()
-	run, err = given.shown(func(summary string) (run *ledger.Run, err error) {
-		stats, run, err = ledger.ReadSheet(given.files, summary)
+	run, err = given.shown(func(summary string) (run *rundir.Run, err error) {
+		stats, run, err = rundir.ReadSheet(given.files, summary)
 		return run, err
 	})
 	if err != nil || !run.Complete {
-		return ledger.Sheet{}, run, err
+		return rundir.Sheet{}, run, err
 	}
 	stats.RecordingFailed = run.Marked
 	return stats, run, nil

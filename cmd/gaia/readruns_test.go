@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/history"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -93,7 +93,7 @@ func TestRunsKept(t *testing.T) {
 		"nothing":            {func() {}, history.Query{}, true},
 		"all verified":       {func() {}, history.Query{Verify: true}, false},
 		"a file was changed": {func() { touch(t, filepath.Join(run, trajectory.JournalFile)) }, history.Query{}, false},
-		"a file came":        {func() { write(t, filepath.Join(run, ledger.MarkerFile), "open\n") }, history.Query{}, false},
+		"a file came":        {func() { write(t, filepath.Join(run, rundir.MarkerFile), "open\n") }, history.Query{}, false},
 		"another program":    {func() { r.Program = "another" }, history.Query{}, false},
 		"no program":         {func() { r.Program = "" }, history.Query{}, false},
 		"a byte was changed": {func() { change(t, parquet, -20) }, history.Query{}, false},
@@ -107,7 +107,7 @@ func TestRunsKept(t *testing.T) {
 			t.Errorf("%s: the record is used: %v", name, got)
 		}
 		r.Program = program
-		must(t, os.RemoveAll(filepath.Join(run, ledger.MarkerFile)), os.RemoveAll(r.Store.Dir))
+		must(t, os.RemoveAll(filepath.Join(run, rundir.MarkerFile)), os.RemoveAll(r.Store.Dir))
 	}
 	r.Now = time.Now // files that were changed a moment ago are not kept: a second change would not show
 	if runs, failed := r.all(history.Query{}, "runs"); len(runs) != 1 || failed != nil || thereIs(r.Store.Dir) {
@@ -134,7 +134,7 @@ func TestRunsOrder(t *testing.T) {
 	}
 
 	r.stderr.Reset()
-	change(t, filepath.Join(names[0], ledger.ResultsFile), 40)
+	change(t, filepath.Join(names[0], rundir.ResultsFile), 40)
 	unfinish(t, names[1])
 	must(t, os.Rename(names[2], filepath.Join(r.dir, "runs", ".new-"+filepath.Base(names[2]))))
 	runs, failed := r.all(history.Query{}, "runs")
@@ -171,13 +171,13 @@ func TestRunsRivals(t *testing.T) {
 		t.Errorf("of a copy it is said: %s", said)
 	}
 	verify := r.Verify
-	for name, change := range map[string]func(*ledger.Sheet){
-		"by another key": func(s *ledger.Sheet) { s.ManifestSHA256, s.SignedBy = "sha256:another", "SHA256:another" },
-		"another plan":   func(s *ledger.Sheet) { s.ManifestSHA256 = "sha256:another" },
-		"journal":        func(s *ledger.Sheet) { s.JournalHead = "sha256:another" },
-		"tree":           func(s *ledger.Sheet) { s.Root = "another" },
+	for name, change := range map[string]func(*rundir.Sheet){
+		"by another key": func(s *rundir.Sheet) { s.ManifestSHA256, s.SignedBy = "sha256:another", "SHA256:another" },
+		"another plan":   func(s *rundir.Sheet) { s.ManifestSHA256 = "sha256:another" },
+		"journal":        func(s *rundir.Sheet) { s.JournalHead = "sha256:another" },
+		"tree":           func(s *rundir.Sheet) { s.Root = "another" },
 	} {
-		r.Verify = func(path string) (ledger.Sheet, *ledger.Run, error) {
+		r.Verify = func(path string) (rundir.Sheet, *rundir.Run, error) {
 			stats, run, err := verify(path)
 			if path == other {
 				change(&stats)
@@ -239,7 +239,7 @@ func TestExportVerifies(t *testing.T) {
 	r := newReading(t, 1)
 	runs, failed := r.all(history.Query{}, "runs")
 	must(t, failed)
-	must(t, os.Chtimes(filepath.Join(runs[0].Path, ledger.ResultsFile), time.Time{}, time.Now()))
+	must(t, os.Chtimes(filepath.Join(runs[0].Path, rundir.ResultsFile), time.Time{}, time.Now()))
 	runs[0].Events = slices.Clone(runs[0].Events)
 	runs[0].Events[0].Model = "kept"
 	time.Sleep(2100 * time.Millisecond) // what was changed a moment ago is read again
@@ -336,8 +336,8 @@ func unfinish(t *testing.T, run string) {
 	must(t, err)
 	lines := bytes.SplitAfter(bytes.TrimSuffix(data, []byte("\n")), []byte("\n"))
 	must(t, os.WriteFile(path, bytes.Join(lines[:len(lines)-1], nil), 0o600))
-	for _, name := range []string{ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
+	for _, name := range []string{rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile} {
 		must(t, os.Remove(filepath.Join(run, name)))
 	}
-	write(t, filepath.Join(run, ledger.MarkerFile), "open")
+	write(t, filepath.Join(run, rundir.MarkerFile), "open")
 }

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -249,15 +249,15 @@ func (a *app) openPlan(dir string) (plan.Plan, error) {
 			return plan.Plan{}, err
 		}
 	}
-	m, _, _, err := ledger.ReadPlan(os.DirFS(dir))
+	m, _, _, err := rundir.ReadPlan(os.DirFS(dir))
 	return m, err
 }
 
 // openRun verifies a run directory; one that is not there or is no run is a
 // matter of usage.
-func (a *app) openRun(dir string) (*ledger.Run, error) {
+func (a *app) openRun(dir string) (*rundir.Run, error) {
 	if err := isRun(dir); err != nil {
 		return nil, err
 	}
-	return ledger.Verify(os.DirFS(dir), ledger.Options{})
+	return rundir.Verify(os.DirFS(dir), rundir.Options{})
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
@@ -20,7 +20,7 @@ func TestRunEventsOfTheMainJob(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)
 	p.want(exitOK, "run", "--submit-intent")
-	sheet, run, err := ledger.ReadSheet(os.DirFS(p.newest()), "")
+	sheet, run, err := rundir.ReadSheet(os.DirFS(p.newest()), "")
 	if err != nil || !run.Complete {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestRunEventsOfTheMainJob(t *testing.T) {
 }
 
 // offers reports whether the agent was given a tool.
-func offers(run *ledger.Run, tool string) bool {
+func offers(run *rundir.Run, tool string) bool {
 	return slices.ContainsFunc(run.Manifest.Tools, func(p plan.ToolPlan) bool { return p.Name == tool })
 }
 

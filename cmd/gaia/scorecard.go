@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io/fs"
 	"os"
 	"slices"
@@ -11,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/history"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -20,11 +20,11 @@ import (
 type scoring struct {
 	asJSON, accept bool
 	hmacKey        string
-	want           ledger.Thresholds
+	want           rundir.Thresholds
 }
 
 func (a *app) scorecardCommand() *cobra.Command {
-	s := scoring{want: ledger.DefaultThresholds()}
+	s := scoring{want: rundir.DefaultThresholds()}
 	cmd := &cobra.Command{
 		Use:   "scorecard DIR…|FILE.rvw…",
 		Short: "Say what it cost to be right, and how often rules were broken",
@@ -98,7 +98,7 @@ func (f *fraction) Set(s string) error {
 
 // scored is what a scorecard was made of.
 type scored struct {
-	ledger.Tally
+	rundir.Tally
 	runs       int
 	bundles    int
 	rehearsal  bool
@@ -178,7 +178,7 @@ func (a *app) readRuns(found *scored, paths []string) error {
 	read, err := a.eachRun(paths, history.Query{Verify: true, Live: true}, func(s history.Run) error {
 		found.runs++
 		found.rehearsal = found.rehearsal || s.Rehearsal
-		found.unscored = found.unscored || slices.ContainsFunc(s.Tasks, func(t ledger.SheetTask) bool { return t.Outcome == trajectory.Unscored })
+		found.unscored = found.unscored || slices.ContainsFunc(s.Tasks, func(t rundir.SheetTask) bool { return t.Outcome == trajectory.Unscored })
 		if s.RecordingFailed != "" {
 			found.unrecorded = append(found.unrecorded, [2]string{s.RunID, s.RecordingFailed})
 		}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -105,7 +105,7 @@ func (r *bundleReader) file(path string) error {
 	r.seen[id] = path
 	r.found.bundles++
 	r.found.rehearsal = r.found.rehearsal || w.Rehearsal()
-	if err := ledger.CheckWitness(w); err != nil {
+	if err := rundir.CheckWitness(w); err != nil {
 		return trajectory.Faultf(path, "contradicts itself: %v", err)
 	}
 	if err := r.found.AddWitness(w); err != nil {

@@ -7,14 +7,14 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 )
 
 // scorecardResult is what scorecard prints with --json: the card's members, in their
 // order, and what came of --accept.
 type scorecardResult struct {
-	ledger.Scorecard
-	Acceptance      *ledger.Acceptance `json:"acceptance,omitzero"`
+	rundir.Scorecard
+	Acceptance      *rundir.Acceptance `json:"acceptance,omitzero"`
 	RecordingFailed []string           `json:"recording_failed,omitzero"` // ids of the runs
 	Rehearsal       bool               `json:"rehearsal,omitzero"`
 	SignerTrusted   *bool              `json:"signer_trusted,omitzero"` // of all runs; left out for witness bundles
@@ -49,7 +49,7 @@ func (a *app) printScorecard(found *scored, s scoring) error {
 	for _, c := range r.Acceptance.Criteria {
 		if !c.Pass {
 			f.Reasons = append(f.Reasons, c.Name+" is "+held(c))
-			if c.Name == ledger.CriterionPolicies {
+			if c.Name == rundir.CriterionPolicies {
 				f.Hints = append(f.Hints, "give the runs of one policy, or --mixed-policies; 'gaia ledger metrics' lists them")
 			}
 		}
@@ -117,7 +117,7 @@ func (a *app) printCard(found *scored, r scorecardResult) error {
 }
 
 // held says what a criterion was held against.
-func held(c ledger.Criterion) string {
+func held(c rundir.Criterion) string {
 	got, how := c.Got, "at least"
 	switch c.Wanted.(type) {
 	case int:

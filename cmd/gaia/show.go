@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -95,7 +95,7 @@ func (a *app) showBody(ctx context.Context, dir, digest, out string) error {
 	if trajectory.BodyFile(digest) == "" {
 		return usage("a digest is sha256: and 64 hexadecimal digits; 'gaia show --json DIR TASK' has those of a task", "--body %q is no digest", digest)
 	}
-	body, err := ledger.ReadBody(os.DirFS(dir), digest)
+	body, err := rundir.ReadBody(os.DirFS(dir), digest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return usage("runs keep bodies with --evidence-full-bodies", "the run keeps no body %s", digest)
 	}
@@ -167,7 +167,7 @@ type partial struct {
 	Unsubmittable string `json:"unsubmittable,omitzero"`
 }
 
-func settled(f *ledger.Fold) int {
+func settled(f *rundir.Fold) int {
 	n := 0
 	for _, t := range f.Tasks {
 		if f.Settled(t) {
@@ -183,15 +183,15 @@ type taskResult struct {
 	Rehearsal    bool                `json:"rehearsal,omitzero"`
 	RunDir       string              `json:"run_dir"`
 	TaskID       string              `json:"task_id"`
-	Trajectories []ledger.Trajectory `json:"trajectories"` // of the attempts that have ended
+	Trajectories []rundir.Trajectory `json:"trajectories"` // of the attempts that have ended
 }
 
 func (a *app) showTask(dir, prefix string, asJSON, wholeDiff bool) error {
 	if err := isRun(dir); err != nil {
 		return err
 	}
-	records := []ledger.Trajectory{}
-	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{Ended: func(t ledger.Trajectory, _ []byte) error {
+	records := []rundir.Trajectory{}
+	found, err := rundir.Verify(os.DirFS(dir), rundir.Options{Ended: func(t rundir.Trajectory, _ []byte) error {
 		if strings.HasPrefix(t.TaskID, prefix) {
 			records = append(records, t)
 		}
@@ -205,7 +205,7 @@ func (a *app) showTask(dir, prefix string, asJSON, wholeDiff bool) error {
 	if err != nil {
 		return err
 	}
-	records = slices.DeleteFunc(records, func(t ledger.Trajectory) bool { return t.TaskID != task.Plan.TaskID })
+	records = slices.DeleteFunc(records, func(t rundir.Trajectory) bool { return t.TaskID != task.Plan.TaskID })
 	if asJSON {
 		err = a.printJSON(taskResult{Complete: found.Complete, Rehearsal: found.Manifest.Rehearsal, RunDir: dir, TaskID: task.Plan.TaskID, Trajectories: records})
 	} else {
@@ -218,7 +218,7 @@ func (a *app) showTask(dir, prefix string, asJSON, wholeDiff bool) error {
 }
 
 // oneTask finds the task whose id starts with prefix.
-func oneTask(f *ledger.Fold, prefix string) (*ledger.Task, error) {
+func oneTask(f *rundir.Fold, prefix string) (*rundir.Task, error) {
 	at, err := startingWith(prefix, len(f.Tasks), func(i int) string { return f.Tasks[i].Plan.TaskID })
 	if err != nil {
 		return nil, err
@@ -252,7 +252,7 @@ func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) er
 	files, task, marked := os.DirFS(dir), "", ""
 	v := &runview.Follower{W: a.stdout}
 	var untrusted error
-	err := ledger.Follow(files, func(run *ledger.Run) error {
+	err := rundir.Follow(files, func(run *rundir.Run) error {
 		if untrusted = a.checkSigner(run); untrusted != nil { // following may take hours
 			a.warn(untrusted.Error())
 		}
@@ -270,7 +270,7 @@ func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) er
 		}
 		return err
 	}, func() error {
-		if now, err := ledger.ReadMarker(files); err == nil && now != marked {
+		if now, err := rundir.ReadMarker(files); err == nil && now != marked {
 			marked = now
 			fmt.Fprintf(a.stderr, "gaia: recording failed: %s; the journal may get no more steps\n", oneLine(now))
 		}
@@ -280,7 +280,7 @@ func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) er
 		case <-time.After(followPoll):
 			return nil
 		}
-	}, func(f *ledger.Fold, e trajectory.Event) error {
+	}, func(f *rundir.Fold, e trajectory.Event) error {
 		if err := stop.ctx.Err(); err != nil {
 			return err
 		}
@@ -298,14 +298,14 @@ func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) er
 		}
 		return err
 	})
-	if errors.Is(err, ledger.ErrRemoved) {
+	if errors.Is(err, rundir.ErrRemoved) {
 		err = fail(exitFailure, fmt.Errorf("%q: %w", dir, err))
 	}
 	return firstOf(untrusted, err)
 }
 
 // printStepLine prints the step of an event on a line, if it gives one.
-func (a *app) printStepLine(f *ledger.Fold, e trajectory.Event) error {
+func (a *app) printStepLine(f *rundir.Fold, e trajectory.Event) error {
 	if e.Attempt == 0 {
 		return nil
 	}

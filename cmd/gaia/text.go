@@ -1,8 +1,8 @@
 package main
 
 import (
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -31,7 +31,7 @@ func counted(n int, thing string) string { return view.Count(n, thing) }
 func percent(ppm int64) string           { return view.Percent(ppm) }
 func dollars(microUSD *int64) string     { return view.Dollars(microUSD) }
 func chosen(m plan.Plan) [][2]string     { return runview.Dataset(m) }
-func outcomes(o ledger.Outcomes) string  { return runview.Outcomes(o) }
+func outcomes(o rundir.Outcomes) string  { return runview.Outcomes(o) }
 
 // newTable returns a table without borders.
 func newTable() table.Writer {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/spf13/cobra"
 )
@@ -105,7 +105,7 @@ func (t trust) ofID(id string) error {
 
 // checkSigner fails with exitUntrusted where the user does not trust the key that
 // signed a verified run. Commands call it when they have printed their result.
-func (a *app) checkSigner(found *ledger.Run) error {
+func (a *app) checkSigner(found *rundir.Run) error {
 	trusted, err := a.ownTrust("")
 	if err == nil {
 		_, err = trusted.of(found.Key)

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/oklog/ulid/v2"
@@ -17,7 +17,7 @@ import (
 type evidenceVerdict struct {
 	AnsweredBy plan.AnsweredBy   `json:"answered_by"`
 	Claims     []submit.Claim    `json:"claims"`
-	Exceptions ledger.Exceptions `json:"exceptions"`
+	Exceptions rundir.Exceptions `json:"exceptions"`
 	Future     []string          `json:"future,omitempty"` // see inFuture
 }
 
@@ -57,7 +57,7 @@ func lastEvent(end trajectory.End) string {
 }
 
 // runVerdict returns the verdict on a run directory by its journal and decisions.
-func runVerdict(run *ledger.Run, decided []audit.Adjudication, dismissals int, g submit.Given) evidenceVerdict {
+func runVerdict(run *rundir.Run, decided []audit.Adjudication, dismissals int, g submit.Given) evidenceVerdict {
 	v := evidenceVerdict{AnsweredBy: run.AnsweredBy(), Claims: submit.RunClaims(run, g), Exceptions: run.Exceptions()}
 	void := map[string]bool{}
 	for _, a := range decided {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/go-json-experiment/json"
@@ -23,7 +23,7 @@ func TestVerdict(t *testing.T) {
 	b.do("submit")
 	b.do("edit RUN")
 	b.do("submit --public")
-	want := ledger.Exceptions{Interruptions: 1, Resumes: 1, RetriedAttempts: 1}
+	want := rundir.Exceptions{Interruptions: 1, Resumes: 1, RetriedAttempts: 1}
 	for args, verified := range map[string][]string{
 		"RUN":                                  {"trusted-signer", "evidence-chain", "scores"},
 		"PACKAGE":                              {"trusted-signer", "evidence-chain", "scores", "audit-conclusion"},

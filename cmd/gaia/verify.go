@@ -7,7 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -181,11 +181,11 @@ func (v verifying) isPublished(p *evidence, published []byte) (string, error) {
 	if published == nil {
 		return checkpointOwn, nil
 	}
-	own, err := ledger.ReadFile(p.files, trajectory.CheckpointFile, maxPublished)
+	own, err := rundir.ReadFile(p.files, trajectory.CheckpointFile, maxPublished)
 	fault := (*trajectory.Fault)(nil)
 	switch {
-	case errors.As(err, &fault) && fault.Reason == ledger.Missing: // the run is not complete
-		err = trajectory.Faultf(trajectory.CheckpointFile, "%s, so it is not the one in %q", ledger.Missing, v.checkpoint)
+	case errors.As(err, &fault) && fault.Reason == rundir.Missing: // the run is not complete
+		err = trajectory.Faultf(trajectory.CheckpointFile, "%s, so it is not the one in %q", rundir.Missing, v.checkpoint)
 	case err == nil && !bytes.Equal(own, published):
 		err = trajectory.Faultf(trajectory.CheckpointFile, "is not the one in %q", v.checkpoint)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -50,8 +50,8 @@ func (a *app) verifyPackage(ctx context.Context, p *evidence, dataset string, bo
 
 // verifyRun verifies a run directory with its signed additions: decisions about its
 // findings, and later judgments.
-func verifyRun(dir fs.FS) (*ledger.Run, []audit.SealedRejudgment, error) {
-	found, err := ledger.Verify(dir, ledger.Options{})
+func verifyRun(dir fs.FS) (*rundir.Run, []audit.SealedRejudgment, error) {
+	found, err := rundir.Verify(dir, rundir.Options{})
 	if err == nil {
 		err = plan.CheckSelection(found.Manifest)
 	}
@@ -63,7 +63,7 @@ func verifyRun(dir fs.FS) (*ledger.Run, []audit.SealedRejudgment, error) {
 }
 
 // readAdditions reads the signed additions to a run, and returns the later judgments.
-func readAdditions(dir fs.FS, found *ledger.Run) ([]audit.SealedRejudgment, error) {
+func readAdditions(dir fs.FS, found *rundir.Run) ([]audit.SealedRejudgment, error) {
 	if _, err := audit.ReadAdjudications(dir, found); err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ type checked struct {
 	kind       string            // "run", "package", "public package" or "evidence bundle"
 	shown      any               // what --json prints
 	print      func() error      // prints the rows
-	commitment ledger.Signed     // what the run's key has signed
+	commitment rundir.Signed     // what the run's key has signed
 	digest     string            // tells it from another of the same run: of the attestation, the checkpoint or the bundle
 	said       *submit.Predicate // what a package says of itself
 	err        error             // what verify ends with: the signer, completeness, findings
@@ -162,7 +162,7 @@ func (a *app) checkEvidence(ctx context.Context, dir string, f verifying) (*chec
 		defer posted.Close()
 	}
 	var of *submit.Verified
-	found, later := (*ledger.Run)(nil), []audit.SealedRejudgment(nil)
+	found, later := (*rundir.Run)(nil), []audit.SealedRejudgment(nil)
 	if p.packaged {
 		if of, err = a.verifyPackage(ctx, p, f.dataset, f.bodies); err != nil {
 			return nil, err
@@ -231,7 +231,7 @@ func (a *app) checkEvidence(ctx context.Context, dir string, f verifying) (*chec
 // digestOf returns the digest of a small file that was verified.
 func digestOf(dir fs.FS, name string) (string, error) {
 	const most = 16 << 20 // bytes, as verification has it
-	data, err := ledger.ReadFile(dir, name, most)
+	data, err := rundir.ReadFile(dir, name, most)
 	return canonical.Digest(data), err
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -30,7 +30,7 @@ type verifiedLine struct {
 	AgreesWith     string               `json:"agrees_with,omitzero"`  // path of an earlier package of the same run, one public and one full, of the same files
 	DiffersFrom    string               `json:"differs_from,omitzero"` // path of an earlier one that is not of the same audit or decisions
 	DuplicateOf    string               `json:"duplicate_of,omitzero"` // path of an earlier one with the same digest
-	Equivocation   *ledger.Equivocation `json:"equivocation,omitzero"`
+	Equivocation   *rundir.Equivocation `json:"equivocation,omitzero"`
 	Error          string               `json:"error,omitzero"` // why the exit code is not 0
 	ExitCode       int                  `json:"exit_code"`      // of this one alone
 	Kind           string               `json:"kind,omitzero"`  // left out where it does not verify
@@ -85,7 +85,7 @@ func (a *app) verifyMany(ctx context.Context, paths []string, v verifying) error
 		return nil
 	}
 	hint := "gaia verify PATH says more of one"
-	if e := (*ledger.Equivocation)(nil); errors.As(worst.Err, &e) {
+	if e := (*rundir.Equivocation)(nil); errors.As(worst.Err, &e) {
 		hint = equivocationHint
 	}
 	return &failure{Code: worst.Code, Err: fmt.Errorf("%d of %d have another exit code than 0; the gravest: %w", failed, len(paths), worst.Err), Hints: []string{hint}}
@@ -105,7 +105,7 @@ func (l verifiedLine) text(c *checked) string {
 		if v.Package != nil {
 			text += ", audit " + auditRow(*v.Package, v.Dismissals)
 		}
-		if v.Exceptions != (ledger.Exceptions{}) {
+		if v.Exceptions != (rundir.Exceptions{}) {
 			text += "; exceptions: " + v.Exceptions.String()
 		}
 		if len(v.Future) > 0 {
@@ -134,7 +134,7 @@ func (l verifiedLine) text(c *checked) string {
 type verifiedBefore map[string][]verifiedOne
 
 type verifiedOne struct {
-	commitment   ledger.Signed
+	commitment   rundir.Signed
 	digest, path string
 	kind         string
 }
@@ -207,8 +207,8 @@ func (l *verifiedLine) paired(earlier, one verifiedOne) error {
 const equivocationHint = "keep both: together they show that the holder of this key vouches for two histories of one run; trust neither"
 
 // equivocation fails with exitEvidence where one key vouches for two histories of a run.
-func equivocation(a, b ledger.Signed, paths [2]string) error {
-	found, err := ledger.Equivocates(a, b, paths, headAt)
+func equivocation(a, b rundir.Signed, paths [2]string) error {
+	found, err := rundir.Equivocates(a, b, paths, headAt)
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func headAt(path string, events int64) (string, error) {
 	if p.isPublic() {
 		return "", nil
 	}
-	head, err := ledger.HeadAt(p.files, events)
+	head, err := rundir.HeadAt(p.files, events)
 	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) {
 		err = fmt.Errorf("%s: %w", path, err)
 	}

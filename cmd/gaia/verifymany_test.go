@@ -13,7 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -76,7 +76,7 @@ func newHistories(t *testing.T) twoHistories {
 	h.full, h.later, h.public = packed(t, h.run, "2031-02-03", false), packed(t, h.run, "2031-02-04", false), packed(t, h.run, "2031-02-03", true)
 	h.fullFork, h.publicFork, h.publicOfPlan = packed(t, h.journal, "2031-02-03", false), packed(t, h.journal, "2031-02-03", true), packed(t, h.plan, "2031-02-03", true)
 	h.bundle = filepath.Join(t.TempDir(), "bundle.json")
-	found, err := ledger.Verify(os.DirFS(h.run), ledger.Options{})
+	found, err := rundir.Verify(os.DirFS(h.run), rundir.Options{})
 	must(t, err)
 	data, err := found.Disclose(os.DirFS(h.run), "", runs.Key())
 	must(t, err, os.WriteFile(h.bundle, data, 0o644))
@@ -115,7 +115,7 @@ func TestEquivocation(t *testing.T) {
 			if code != tt.code {
 				t.Errorf("%q: exit code %d, want %d\n%s%s", paths, code, tt.code, stdout, stderr)
 			}
-			var e *ledger.Equivocation
+			var e *rundir.Equivocation
 			for _, line := range jsonLines(t, stdout) {
 				e = line.Equivocation
 			}
@@ -242,7 +242,7 @@ func TestDatasetLoadedOnce(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	must(t, os.CopyFS(data, fixtures.Dataset()))
 	a := &app{stderr: io.Discard, getenv: func(string) string { return "" }}
-	m, _, _, err := ledger.ReadPlan(os.DirFS(packages[0]))
+	m, _, _, err := rundir.ReadPlan(os.DirFS(packages[0]))
 	must(t, err)
 	for range 2 {
 		set, _, err := a.plannedSplit(t.Context(), "dir:"+data, m.Dataset)

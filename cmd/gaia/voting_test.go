@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/go-json-experiment/json"
 )
@@ -70,7 +70,7 @@ func TestShowVoting(t *testing.T) {
 	}
 	_, stdout, _ := command(t, "show", "--json", dir)
 	var out struct {
-		Summary ledger.Summary `json:"summary"`
+		Summary rundir.Summary `json:"summary"`
 	}
 	err = json.Unmarshal([]byte(stdout), &out)
 	if s := out.Summary; err != nil || s.Voting == nil || s.Voting.PassAtK.Correct != 1 || s.Scores.Official.Correct != 0 {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/visible"
@@ -97,7 +97,7 @@ func readWitness(path string) (trajectory.Witness, error) {
 	if err != nil {
 		return trajectory.Witness{}, trajectory.Faultf(path, "%v", err)
 	}
-	if err := ledger.CheckWitness(w); err != nil {
+	if err := rundir.CheckWitness(w); err != nil {
 		return trajectory.Witness{}, trajectory.Faultf(path, "contradicts itself: %v", err)
 	}
 	return w, nil
@@ -210,7 +210,7 @@ func (a *app) witnessShow(path string, asJSON bool) error {
 	if w.EvidenceComplete() {
 		complete = "yes: question, diff and test log are there"
 	}
-	rows := [][2]string{{"task", ledger.WitnessUUID(w.TaskID)}}
+	rows := [][2]string{{"task", rundir.WitnessUUID(w.TaskID)}}
 	if w.Rehearsal() {
 		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -68,10 +68,10 @@ func TestWitnessExportRefuses(t *testing.T) {
 	}{
 		"not finished":              {oneStory, unfinish, exitIncomplete, "gaia: error: the run is not complete: the journal has no run_completed\ngaia: hint: gaia resume "},
 		"a byte changed":            {oneStory, change(trajectory.JournalFile, "silted up", "silted ip"), exitEvidence, "gaia: error: events.jsonl:"},
-		"a result changed":          {oneStory, change(ledger.ResultsFile, "Ostrel", "Ostrex"), exitEvidence, "gaia: error: results.jsonl: line 1: is not what the journal gives"},
+		"a result changed":          {oneStory, change(rundir.ResultsFile, "Ostrel", "Ostrex"), exitEvidence, "gaia: error: results.jsonl: line 1: is not what the journal gives"},
 		"no price":                  {unpriced, nil, exitFailure, "gaia: error: what task \"fab1e108-0000-4000-8000-000000000012\" cost is not known, and a witness bundle has no other form for it than a number\ngaia: hint: count such calls as free with --unpriced-as-zero"},
 		"no price, not finished":    {unpriced, unfinish, exitIncomplete, "the run is not complete"},
-		"no price, and not genuine": {unpriced, change(ledger.ResultsFile, "Ostrel", "Ostrex"), exitEvidence, "results.jsonl"},
+		"no price, and not genuine": {unpriced, change(rundir.ResultsFile, "Ostrel", "Ostrex"), exitEvidence, "results.jsonl"},
 		"too many tokens":           {large, nil, exitFailure, "gaia: error: task \"fab1e108-0000-4000-8000-000000000012\": tokens of a witness bundle is "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestWitnessSteersNothing(t *testing.T) {
 		}
 		said = append(said, stdout+stderr)
 	}
-	id := ledger.WitnessTaskID("../" + trap)
+	id := rundir.WitnessTaskID("../" + trap)
 	made := filepath.Join(out, hex.EncodeToString(id[:])+".rvw")
 	calls, err := trajectory.EncodeTrace([]trajectory.WitnessEntry{{Action: trap + "\xff\n4. what was changed"}})
 	if err != nil {
@@ -161,14 +161,14 @@ func TestWitnessesOfHonestRuns(t *testing.T) {
 		if err := runs.Honest(seed).Write(dir); err != nil {
 			t.Fatal(err)
 		}
-		records, bundles := map[string]ledger.Trajectory{}, map[string]trajectory.Witness{}
-		reader := ledger.WitnessReader{UnpricedAsZero: true, Each: func(task string, w trajectory.Witness, _ []byte) error { bundles[task] = w; return nil }}
+		records, bundles := map[string]rundir.Trajectory{}, map[string]trajectory.Witness{}
+		reader := rundir.WitnessReader{UnpricedAsZero: true, Each: func(task string, w trajectory.Witness, _ []byte) error { bundles[task] = w; return nil }}
 		o := reader.Options("")
-		o.Ended = func(r ledger.Trajectory, _ []byte) error {
+		o.Ended = func(r rundir.Trajectory, _ []byte) error {
 			records[fmt.Sprint(r.TaskID, r.Attempt)] = r
 			return nil
 		}
-		found, err := ledger.Verify(os.DirFS(dir), o)
+		found, err := rundir.Verify(os.DirFS(dir), o)
 		if err != nil || !found.Complete || reader.Err() != nil || len(bundles) != len(found.Tasks) {
 			t.Fatalf("seed %d: %d bundles, %v, %v", seed, len(bundles), err, reader.Err())
 		}
@@ -208,15 +208,15 @@ func tracedCalls(w trajectory.Witness) []string {
 }
 
 // recordedCalls are those of a trajectory.
-func recordedCalls(r ledger.Trajectory) []string {
+func recordedCalls(r rundir.Trajectory) []string {
 	var calls []string
-	var made []ledger.ToolCallStep
+	var made []rundir.ToolCallStep
 	start := func(digest string) string { return strings.TrimPrefix(digest, "sha256:")[:16] }
 	for _, step := range r.Steps {
 		switch s := step.(type) {
-		case ledger.ToolCallStep:
+		case rundir.ToolCallStep:
 			calls, made = append(calls, ""), append(made, s)
-		case ledger.ToolResultStep:
+		case rundir.ToolResultStep:
 			for i, c := range made {
 				if calls[i] == "" && c.CallID == s.CallID && c.Turn == s.Turn {
 					calls[i] = fmt.Sprintf("%s %s %s %v", s.Name, start(c.ArgsSHA256), start(s.OutputSHA256), s.Refused)

@@ -11,8 +11,8 @@ import (
 	"regexp"
 
 	"github.com/gaia-harness/gaia/internal/durable"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -80,7 +80,7 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 		}
 		out.key = &key
 	}
-	plan, _, _, err := ledger.ReadPlan(p.files)
+	plan, _, _, err := rundir.ReadPlan(p.files)
 	if err != nil {
 		return err
 	}
@@ -94,19 +94,19 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 	ctx, release := untilStopped(ctx)
 	defer release()
 	defer func() { out.discard() }()
-	reader := ledger.WitnessReader{Task: x.task, UnpricedAsZero: x.unpriced,
+	reader := rundir.WitnessReader{Task: x.task, UnpricedAsZero: x.unpriced,
 		Each: func(task string, w trajectory.Witness, data []byte) error { return out.add(ctx, task, w, data) }}
 	if out.key != nil {
 		reader.Key = *out.key
 	}
-	read := func() (*ledger.Run, error) {
-		return p.shown(func(summary string) (*ledger.Run, error) { return ledger.Verify(p.files, reader.Options(summary)) })
+	read := func() (*rundir.Run, error) {
+		return p.shown(func(summary string) (*rundir.Run, error) { return rundir.Verify(p.files, reader.Options(summary)) })
 	}
 	found, err := read()
 	if err == nil && found.Marked != "" { // known only now, and each bundle says it
 		out.discard()
 		out = &witnessWriter{path: out.path, single: out.single, key: out.key}
-		reader = ledger.WitnessReader{Task: x.task, UnpricedAsZero: x.unpriced, Unrecorded: true, Each: reader.Each, Key: reader.Key}
+		reader = rundir.WitnessReader{Task: x.task, UnpricedAsZero: x.unpriced, Unrecorded: true, Each: reader.Each, Key: reader.Key}
 		found, err = read()
 	}
 	if err != nil {
@@ -115,7 +115,7 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 	if !found.Complete {
 		return firstOf(a.checkSigner(found), incomplete(dir, found))
 	}
-	var unpriced *ledger.UnpricedError
+	var unpriced *rundir.UnpricedError
 	switch err := reader.Err(); {
 	case errors.As(err, &unpriced):
 		return fail(exitFailure, err, "count such calls as free with --unpriced-as-zero, or give prices to the next run")
@@ -168,7 +168,7 @@ func (x witnessing) place(plan plan.Plan) string {
 // a name, its number in the bundle.
 func witnessName(task string) string {
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(task) {
-		id := ledger.WitnessTaskID(task)
+		id := rundir.WitnessTaskID(task)
 		task = hex.EncodeToString(id[:])
 	}
 	return task + witnessSuffix
@@ -273,7 +273,7 @@ type witnessed struct {
 	Unsubmittable    string `json:"unsubmittable,omitzero"`
 }
 
-func (a *app) printWitnesses(found *ledger.Run, o *witnessWriter, unpriced int, x witnessing) error {
+func (a *app) printWitnesses(found *rundir.Run, o *witnessWriter, unpriced int, x witnessing) error {
 	out := witnessed{Bundles: o.bundles, Bytes: o.bytes, Error: o.outcomes[trajectory.WitnessError], EvidenceComplete: o.complete,
 		Failed: o.outcomes[trajectory.WitnessFailed], Path: o.path, Rehearsal: found.Manifest.Rehearsal, RunID: found.Manifest.RunID, Signed: o.key != nil,
 		Skipped: o.outcomes[trajectory.WitnessSkipped], Solved: o.outcomes[trajectory.WitnessSolved], TaskID: x.task, Unpriced: unpriced,

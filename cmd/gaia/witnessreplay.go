@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -50,7 +50,7 @@ func (a *app) witnessReplay(path, keyFile string) error {
 	}
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "1. verify: the bundle of %s is whole; %s\n", counted(w.Size, "byte"), signature)
-	fmt.Fprintf(out, "\n2. task %s, under the policy %x (%s)\n", ledger.WitnessUUID(w.TaskID), w.PolicyHash, modeName(w.Mode))
+	fmt.Fprintf(out, "\n2. task %s, under the policy %x (%s)\n", rundir.WitnessUUID(w.TaskID), w.PolicyHash, modeName(w.Mode))
 	if w.Rehearsal() {
 		fmt.Fprintf(out, "  rehearsal: %s\n", rehearsalNote)
 	}
@@ -61,11 +61,11 @@ func (a *app) witnessReplay(path, keyFile string) error {
 	writeWhole(out, w, trajectory.WitnessDiff, "nothing was")
 	fmt.Fprint(out, "\n5. what the checks said\n")
 	writeWhole(out, w, trajectory.WitnessTestLog, "nothing")
-	match, said := ledger.MatchWitness(w)
+	match, said := rundir.MatchWitness(w)
 	switch match {
-	case ledger.WitnessContradicts:
+	case rundir.WitnessContradicts:
 		err = trajectory.Faultf(path, "the outcome is %s, but %s", outcomeName(w.Outcome), said)
-	case ledger.WitnessUnchecked:
+	case rundir.WitnessUnchecked:
 		said = "not checked: " + said
 		err = fail(exitFindings, fmt.Errorf("the outcome is %s", said))
 	}

@@ -1,4 +1,4 @@
-// Package evaluator runs a program of the user's as a [ledger.Evaluator]: one process
+// Package evaluator runs a program of the user's as a [rundir.Evaluator]: one process
 // for each run event, which gets the event as a line of JSON and prints its verdict.
 //
 // The program is bounded in everything: time, what it may print, and its environment,
@@ -20,7 +20,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/go-json-experiment/json"
 )
 
@@ -51,19 +51,19 @@ type verdict struct {
 }
 
 // Evaluate runs the program on a run event.
-func (c Command) Evaluate(e ledger.RunEvent) ledger.Evaluation {
+func (c Command) Evaluate(e rundir.RunEvent) rundir.Evaluation {
 	out, err := c.run(e)
 	if err == nil {
-		var v ledger.Evaluation
+		var v rundir.Evaluation
 		if v, err = decode(out); err == nil {
 			v.Name = c.Label
 			return v
 		}
 	}
-	return ledger.Evaluation{Details: "failed: " + err.Error(), Name: c.Label}
+	return rundir.Evaluation{Details: "failed: " + err.Error(), Name: c.Label}
 }
 
-func (c Command) run(e ledger.RunEvent) ([]byte, error) {
+func (c Command) run(e rundir.RunEvent) ([]byte, error) {
 	line, err := canonical.Encode(e)
 	if err != nil {
 		return nil, err
@@ -97,12 +97,12 @@ func (c Command) run(e ledger.RunEvent) ([]byte, error) {
 }
 
 // decode reads a verdict: one JSON object of its members and no others.
-func decode(out []byte) (ledger.Evaluation, error) {
+func decode(out []byte) (rundir.Evaluation, error) {
 	var v verdict
 	if err := json.Unmarshal(out, &v, json.RejectUnknownMembers(true)); err != nil || v.Pass == nil {
-		return ledger.Evaluation{}, errors.New(`it printed no verdict, which is one object such as {"pass": true, "score": 0.5, "details": "why"}`)
+		return rundir.Evaluation{}, errors.New(`it printed no verdict, which is one object such as {"pass": true, "score": 0.5, "details": "why"}`)
 	}
-	e := ledger.Evaluation{Details: v.Details, Pass: *v.Pass}
+	e := rundir.Evaluation{Details: v.Details, Pass: *v.Pass}
 	if e.Pass {
 		e.Score = 1
 	}
@@ -111,9 +111,9 @@ func decode(out []byte) (ledger.Evaluation, error) {
 	}
 	switch {
 	case !(e.Score >= 0 && e.Score <= 1):
-		return ledger.Evaluation{}, fmt.Errorf("its score %g is not from 0 to 1", e.Score)
+		return rundir.Evaluation{}, fmt.Errorf("its score %g is not from 0 to 1", e.Score)
 	case len(e.Details) > maxDetails || !utf8.ValidString(e.Details):
-		return ledger.Evaluation{}, fmt.Errorf("its details are longer than %d bytes", maxDetails)
+		return rundir.Evaluation{}, fmt.Errorf("its details are longer than %d bytes", maxDetails)
 	}
 	return e, nil
 }

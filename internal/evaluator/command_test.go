@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 )
 
 // TestCommand: what a program prints is its verdict, and all that is none fails.
 func TestCommand(t *testing.T) {
-	event := ledger.RunEvent{ID: "01JAAAAAAAAAAAAAAAAAAAAAAA", TaskID: "fab1e001", ToolsUsed: []string{"web_search"}}
+	event := rundir.RunEvent{ID: "01JAAAAAAAAAAAAAAAAAAAAAAA", TaskID: "fab1e001", ToolsUsed: []string{"web_search"}}
 	line, err := canonical.Encode(event)
 	if err != nil {
 		t.Fatal(err)
@@ -26,30 +26,30 @@ func TestCommand(t *testing.T) {
 	got := filepath.Join(t.TempDir(), "got")
 	for _, tt := range []struct {
 		name, script string
-		want         ledger.Evaluation
+		want         rundir.Evaluation
 		fails        string
 	}{
-		{"passes", `echo '{"pass": true, "score": 0.5, "details": "half"}'`, ledger.Evaluation{Details: "half", Pass: true, Score: 0.5}, ""},
-		{"passes, and says no more", `echo '{"pass":true}'`, ledger.Evaluation{Pass: true, Score: 1}, ""},
-		{"fails", `echo '{"pass":false,"details":"no"}'`, ledger.Evaluation{Details: "no"}, ""},
-		{"is given the event", `cat > ` + got + `; echo '{"pass":true}'`, ledger.Evaluation{Pass: true, Score: 1}, ""},
-		{"reads nothing", `exec 0<&-; echo '{"pass":true}'`, ledger.Evaluation{Pass: true, Score: 1}, ""},
-		{"has two variables", `env -u PWD -u SHLVL -u _ -u OLDPWD | sort | tr '\n' ' ' >&2; exit 1`, ledger.Evaluation{}, "exit status 1: HOME=/home PATH=" + os.Getenv("PATH")},
-		{"exits with a verdict", `echo '{"pass":true}'; echo first >&2; echo last >&2; exit 3`, ledger.Evaluation{}, "exit status 3: last"},
-		{"prints nothing", `:`, ledger.Evaluation{}, "it printed no verdict"},
-		{"prints something", `echo yes`, ledger.Evaluation{}, "it printed no verdict"},
-		{"prints two", `echo '{"pass":true}{"pass":true}'`, ledger.Evaluation{}, "it printed no verdict"},
-		{"does not say", `echo '{"score":1}'`, ledger.Evaluation{}, "it printed no verdict"},
-		{"says it otherwise", `echo '{"pass":"yes"}'`, ledger.Evaluation{}, "it printed no verdict"},
-		{"says null", `echo '{"pass":null}'`, ledger.Evaluation{}, "it printed no verdict"},
-		{"says it twice", `echo '{"pass":false,"pass":true}'`, ledger.Evaluation{}, "it printed no verdict"},
-		{"says more", `echo '{"pass":true,"name":"other"}'`, ledger.Evaluation{}, "it printed no verdict"},
-		{"scores too high", `echo '{"pass":true,"score":1.5}'`, ledger.Evaluation{}, "score 1.5 is not from 0 to 1"},
-		{"scores too low", `echo '{"pass":true,"score":-1}'`, ledger.Evaluation{}, "score -1 is not from 0 to 1"},
-		{"talks", `printf '{"pass":true,"details":"'; head -c 5000 /dev/zero | tr '\0' a; echo '"}'`, ledger.Evaluation{}, "longer than 4096 bytes"},
-		{"floods", `yes`, ledger.Evaluation{}, "it printed more than 65536 bytes"},
-		{"hangs", `echo waiting >&2; sleep 600`, ledger.Evaluation{}, "it took longer than 2s: waiting"},
-		{"is killed", `kill -9 $$`, ledger.Evaluation{}, "signal: killed"},
+		{"passes", `echo '{"pass": true, "score": 0.5, "details": "half"}'`, rundir.Evaluation{Details: "half", Pass: true, Score: 0.5}, ""},
+		{"passes, and says no more", `echo '{"pass":true}'`, rundir.Evaluation{Pass: true, Score: 1}, ""},
+		{"fails", `echo '{"pass":false,"details":"no"}'`, rundir.Evaluation{Details: "no"}, ""},
+		{"is given the event", `cat > ` + got + `; echo '{"pass":true}'`, rundir.Evaluation{Pass: true, Score: 1}, ""},
+		{"reads nothing", `exec 0<&-; echo '{"pass":true}'`, rundir.Evaluation{Pass: true, Score: 1}, ""},
+		{"has two variables", `env -u PWD -u SHLVL -u _ -u OLDPWD | sort | tr '\n' ' ' >&2; exit 1`, rundir.Evaluation{}, "exit status 1: HOME=/home PATH=" + os.Getenv("PATH")},
+		{"exits with a verdict", `echo '{"pass":true}'; echo first >&2; echo last >&2; exit 3`, rundir.Evaluation{}, "exit status 3: last"},
+		{"prints nothing", `:`, rundir.Evaluation{}, "it printed no verdict"},
+		{"prints something", `echo yes`, rundir.Evaluation{}, "it printed no verdict"},
+		{"prints two", `echo '{"pass":true}{"pass":true}'`, rundir.Evaluation{}, "it printed no verdict"},
+		{"does not say", `echo '{"score":1}'`, rundir.Evaluation{}, "it printed no verdict"},
+		{"says it otherwise", `echo '{"pass":"yes"}'`, rundir.Evaluation{}, "it printed no verdict"},
+		{"says null", `echo '{"pass":null}'`, rundir.Evaluation{}, "it printed no verdict"},
+		{"says it twice", `echo '{"pass":false,"pass":true}'`, rundir.Evaluation{}, "it printed no verdict"},
+		{"says more", `echo '{"pass":true,"name":"other"}'`, rundir.Evaluation{}, "it printed no verdict"},
+		{"scores too high", `echo '{"pass":true,"score":1.5}'`, rundir.Evaluation{}, "score 1.5 is not from 0 to 1"},
+		{"scores too low", `echo '{"pass":true,"score":-1}'`, rundir.Evaluation{}, "score -1 is not from 0 to 1"},
+		{"talks", `printf '{"pass":true,"details":"'; head -c 5000 /dev/zero | tr '\0' a; echo '"}'`, rundir.Evaluation{}, "longer than 4096 bytes"},
+		{"floods", `yes`, rundir.Evaluation{}, "it printed more than 65536 bytes"},
+		{"hangs", `echo waiting >&2; sleep 600`, rundir.Evaluation{}, "it took longer than 2s: waiting"},
+		{"is killed", `kill -9 $$`, rundir.Evaluation{}, "signal: killed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -92,7 +92,7 @@ func TestChildren(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "pid")
 		c := Command{Context: t.Context(), Label: "mine", Args: []string{"/bin/sh", "-c", fmt.Sprintf(script, file)}, Timeout: 2 * time.Second, Environ: []string{"PATH=" + os.Getenv("PATH")}}
-		if e := c.Evaluate(ledger.RunEvent{}); e.Pass != (name == "ends") {
+		if e := c.Evaluate(rundir.RunEvent{}); e.Pass != (name == "ends") {
 			t.Errorf("%s: %+v", name, e)
 		}
 		var pid int

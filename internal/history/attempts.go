@@ -7,8 +7,8 @@ import (
 	"io"
 	"iter"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/parquetfile"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/parquet-go/parquet-go"
 )
 
@@ -25,12 +25,12 @@ const (
 
 // EncodeAttempts returns run events as a Parquet file with a row for each, in their order, and the text
 // run in its metadata. Equal arguments give equal bytes.
-func EncodeAttempts(events []ledger.RunEvent, run string) ([]byte, error) {
+func EncodeAttempts(events []rundir.RunEvent, run string) ([]byte, error) {
 	if len(events) > maxAttempts {
 		return nil, fmt.Errorf("%d events are more than %d", len(events), maxAttempts)
 	}
 	var out bytes.Buffer
-	w := parquet.NewGenericWriter[ledger.RunEvent](&out, parquet.Compression(&parquet.Snappy), parquet.CreatedBy("gaia", "", ""), parquet.KeyValueMetadata(runKey, run))
+	w := parquet.NewGenericWriter[rundir.RunEvent](&out, parquet.Compression(&parquet.Snappy), parquet.CreatedBy("gaia", "", ""), parquet.KeyValueMetadata(runKey, run))
 	for rest := events; len(rest) > 0; {
 		n := min(len(rest), groupRows)
 		if _, err := w.Write(rest[:n]); err != nil {
@@ -50,7 +50,7 @@ func EncodeAttempts(events []ledger.RunEvent, run string) ([]byte, error) {
 // OpenAttempts opens a Parquet file of run events, and returns them in their order with the text that
 // EncodeAttempts kept. The sequence ends with an error where a row is no run event, or does not come
 // after the one before it by its id. Files from outside are safe to open where memory and time are limited.
-func OpenAttempts(data []byte) (events iter.Seq2[ledger.RunEvent, error], run string, err error) {
+func OpenAttempts(data []byte) (events iter.Seq2[rundir.RunEvent, error], run string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			events, run, err = nil, "", malformed(p)
@@ -60,7 +60,7 @@ func OpenAttempts(data []byte) (events iter.Seq2[ledger.RunEvent, error], run st
 	if err != nil {
 		return nil, "", err
 	}
-	if got, want := file.Schema().String(), parquet.SchemaOf(ledger.RunEvent{}).String(); got != want {
+	if got, want := file.Schema().String(), parquet.SchemaOf(rundir.RunEvent{}).String(); got != want {
 		return nil, "", errors.New("its columns are not those of run events of this version")
 	}
 	if n := file.NumRows(); n < 0 || n > maxAttempts {
@@ -74,13 +74,13 @@ func OpenAttempts(data []byte) (events iter.Seq2[ledger.RunEvent, error], run st
 		}
 	}
 	run, _ = file.Lookup(runKey)
-	return func(yield func(ledger.RunEvent, error) bool) { readAttempts(file, yield) }, run, nil
+	return func(yield func(rundir.RunEvent, error) bool) { readAttempts(file, yield) }, run, nil
 }
 
-func readAttempts(file *parquet.File, yield func(ledger.RunEvent, error) bool) {
-	r := parquet.NewGenericReader[ledger.RunEvent](file)
+func readAttempts(file *parquet.File, yield func(rundir.RunEvent, error) bool) {
+	r := parquet.NewGenericReader[rundir.RunEvent](file)
 	defer r.Close()
-	read := func(rows []ledger.RunEvent) (n int, err error) {
+	read := func(rows []rundir.RunEvent) (n int, err error) {
 		defer func() {
 			if p := recover(); p != nil {
 				n, err = 0, malformed(p)
@@ -90,15 +90,15 @@ func readAttempts(file *parquet.File, yield func(ledger.RunEvent, error) bool) {
 	}
 	last := ""
 	for left := file.NumRows(); left > 0; {
-		rows := make([]ledger.RunEvent, min(left, 512))
+		rows := make([]rundir.RunEvent, min(left, 512))
 		n, err := read(rows)
 		for _, e := range rows[:n] {
-			err := ledger.CheckRunEvent(e)
+			err := rundir.CheckRunEvent(e)
 			if err == nil && e.ID <= last {
 				err = errors.New("does not come after the event before it")
 			}
 			if err != nil {
-				yield(ledger.RunEvent{}, fmt.Errorf("the event %q: %w", e.ID, err))
+				yield(rundir.RunEvent{}, fmt.Errorf("the event %q: %w", e.ID, err))
 				return
 			}
 			if last = e.ID; !yield(e, nil) {
@@ -109,7 +109,7 @@ func readAttempts(file *parquet.File, yield func(ledger.RunEvent, error) bool) {
 			if err == nil || errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
-			yield(ledger.RunEvent{}, err)
+			yield(rundir.RunEvent{}, err)
 			return
 		}
 	}
@@ -119,8 +119,8 @@ func readAttempts(file *parquet.File, yield func(ledger.RunEvent, error) bool) {
 func malformed(p any) error { return fmt.Errorf("malformed Parquet: %v", p) }
 
 // collect returns what a sequence gives, or its error.
-func collect(events iter.Seq2[ledger.RunEvent, error]) ([]ledger.RunEvent, error) {
-	all := []ledger.RunEvent{}
+func collect(events iter.Seq2[rundir.RunEvent, error]) ([]rundir.RunEvent, error) {
+	all := []rundir.RunEvent{}
 	for e, err := range events {
 		if err != nil {
 			return nil, err

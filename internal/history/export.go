@@ -9,7 +9,7 @@ import (
 	"iter"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -36,9 +36,9 @@ type Export struct {
 }
 
 // SealExport returns run events, ascending by their ids, as a Parquet file and its envelope.
-func SealExport(events []ledger.RunEvent, key sign.Key) (data, envelope []byte, err error) {
+func SealExport(events []rundir.RunEvent, key sign.Key) (data, envelope []byte, err error) {
 	for i, e := range events {
-		if err := ledger.CheckRunEvent(e); err != nil {
+		if err := rundir.CheckRunEvent(e); err != nil {
 			return nil, nil, fmt.Errorf("the event %q: %w", e.ID, err)
 		}
 		if i > 0 && e.ID <= events[i-1].ID {
@@ -125,14 +125,14 @@ func Convert(in io.Reader, out io.Writer) error {
 
 // Converted gives the run events that Convert wrote, and wants as many as the envelope says. Each is
 // checked again, since the process that wrote it may have been taken over by what it read.
-func Converted(name string, from io.Reader, x Export) iter.Seq2[ledger.RunEvent, error] {
-	return func(yield func(ledger.RunEvent, error) bool) {
+func Converted(name string, from io.Reader, x Export) iter.Seq2[rundir.RunEvent, error] {
+	return func(yield func(rundir.RunEvent, error) bool) {
 		lines := bufio.NewScanner(from)
 		lines.Buffer(make([]byte, 1<<16), 1<<24)
 		last, n := "", int64(0)
 		for lines.Scan() {
 			line := lines.Bytes()
-			var e ledger.RunEvent
+			var e rundir.RunEvent
 			var reason string
 			if bytes.HasPrefix(line, []byte{'"'}) {
 				if json.Unmarshal(line, &reason) != nil {
@@ -140,13 +140,13 @@ func Converted(name string, from io.Reader, x Export) iter.Seq2[ledger.RunEvent,
 				}
 			} else if err := canonical.Decode(line, &e); err != nil {
 				reason = "is not a file of run events"
-			} else if err := ledger.CheckRunEvent(e); err != nil {
+			} else if err := rundir.CheckRunEvent(e); err != nil {
 				reason = err.Error()
 			} else if e.ID <= last {
 				reason = "has an event that does not come after the one before it"
 			}
 			if reason != "" {
-				yield(ledger.RunEvent{}, trajectory.Faultf(name, "%s", reason))
+				yield(rundir.RunEvent{}, trajectory.Faultf(name, "%s", reason))
 				return
 			}
 			n++
@@ -155,7 +155,7 @@ func Converted(name string, from io.Reader, x Export) iter.Seq2[ledger.RunEvent,
 			}
 		}
 		if err := lines.Err(); err != nil || n != x.Events {
-			yield(ledger.RunEvent{}, trajectory.Faultf(name, "cannot be read whole within the limits of memory and time"))
+			yield(rundir.RunEvent{}, trajectory.Faultf(name, "cannot be read whole within the limits of memory and time"))
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
@@ -61,14 +61,14 @@ func OpenImported(dir string, trusts func(sign.PublicKey) error) (Imported, erro
 }
 
 // Each gives the events in the order of their ids, which is that of their times.
-func (m Imported) Each() iter.Seq2[ledger.RunEvent, error] {
-	return func(yield func(ledger.RunEvent, error) bool) {
+func (m Imported) Each() iter.Seq2[rundir.RunEvent, error] {
+	return func(yield func(rundir.RunEvent, error) bool) {
 		if m.data == nil {
 			return
 		}
 		events, _, err := OpenAttempts(m.data)
 		if err != nil {
-			yield(ledger.RunEvent{}, fmt.Errorf("reading %q: %w", m.attempts(), err))
+			yield(rundir.RunEvent{}, fmt.Errorf("reading %q: %w", m.attempts(), err))
 			return
 		}
 		events(yield)
@@ -95,12 +95,12 @@ func Evicted(events, most int64) int64 {
 // Source is a file of events to be imported.
 type Source struct {
 	Name   string
-	Events iter.Seq2[ledger.RunEvent, error]
+	Events iter.Seq2[rundir.RunEvent, error]
 }
 
 // Add returns the imported events with those of files, ascending by their ids. One that is there twice is a *RepeatedEvent.
-func (m Imported) Add(files []Source) ([]ledger.RunEvent, error) {
-	var all []ledger.RunEvent
+func (m Imported) Add(files []Source) ([]rundir.RunEvent, error) {
+	var all []rundir.RunEvent
 	from := map[string]string{}
 	for _, f := range append([]Source{{m.Path(), m.Each()}}, files...) {
 		for e, err := range f.Events {
@@ -114,12 +114,12 @@ func (m Imported) Add(files []Source) ([]ledger.RunEvent, error) {
 			all = append(all, e)
 		}
 	}
-	slices.SortFunc(all, func(a, b ledger.RunEvent) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b rundir.RunEvent) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
 }
 
 // Replace makes events, ascending by their ids, the imported ones.
-func (m Imported) Replace(events []ledger.RunEvent, key sign.Key) error {
+func (m Imported) Replace(events []rundir.RunEvent, key sign.Key) error {
 	data, envelope, err := SealExport(events, key)
 	if err != nil {
 		return err

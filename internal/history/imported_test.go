@@ -3,11 +3,11 @@ package history
 import (
 	"bytes"
 	"errors"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -41,8 +41,8 @@ func TestImported(t *testing.T) {
 		must(t, err)
 		return m
 	}
-	source := func(name string, events []ledger.RunEvent) Source {
-		return Source{name, func(yield func(ledger.RunEvent, error) bool) {
+	source := func(name string, events []rundir.RunEvent) Source {
+		return Source{name, func(yield func(rundir.RunEvent, error) bool) {
 			for _, e := range events {
 				if !yield(e, nil) {
 					return
@@ -102,7 +102,7 @@ func TestConvert(t *testing.T) {
 		must(t, Convert(bytes.NewReader(data), &out))
 		return out.String()
 	}
-	read := func(lines string) ([]ledger.RunEvent, error) {
+	read := func(lines string) ([]rundir.RunEvent, error) {
 		return collect(Converted("f", strings.NewReader(lines), x))
 	}
 	lines := convert(data)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"io/fs"
 	"maps"
@@ -15,7 +16,6 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prune"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -34,10 +34,10 @@ type Reader struct {
 	ArchiveSuffix string                                               // of the names of archives
 	Files         func(path string) ([]string, error)                  // names of the files that Verify reads; "." is path itself
 	Begun         func(path string) (runID, started string, err error) // as FirstEvent; an exit.Usage error for a run that is not to be read
-	Verify        func(path string) (ledger.Sheet, *ledger.Run, error) // what is counted, if the run is complete
-	Incomplete    func(path string, run *ledger.Run) error             // the error that a run is not complete
+	Verify        func(path string) (rundir.Sheet, *rundir.Run, error) // what is counted, if the run is complete
+	Incomplete    func(path string, run *rundir.Run) error             // the error that a run is not complete
 	Trusts        func(keyID string) error                             // an error if the user does not trust the key
-	Conflict      func(a, b ledger.Signed, paths [2]string) error      // evidence that one key signed two histories of a run; nil if the keys differ
+	Conflict      func(a, b rundir.Signed, paths [2]string) error      // evidence that one key signed two histories of a run; nil if the keys differ
 }
 
 // Query says which runs are read, and how. Its zero value takes what was kept of runs that were verified before.
@@ -49,7 +49,7 @@ type Query struct {
 
 // Run is what is counted of a finished, verified run.
 type Run struct {
-	ledger.Sheet
+	rundir.Sheet
 	Path   string
 	Pruned bool // it was removed
 }
@@ -102,7 +102,7 @@ type place struct {
 	path           string
 	named          bool // by the user, not found in a folder
 	runID, started string
-	removed        *ledger.Sheet // of a run that was removed; nil: it is there
+	removed        *rundir.Sheet // of a run that was removed; nil: it is there
 }
 
 const wantRuns = "give run directories, packages, their archives, or folders that hold some, such as runs/"
@@ -282,7 +282,7 @@ func (r *Reader) begun(at place, q Query) (place, error) {
 // line.
 func FirstEvent(files fs.FS) (runID, started string) {
 	const most = 1 << 16 // bytes; run_started has some 600
-	f, _, err := ledger.OpenFile(files, trajectory.JournalFile, ledger.MaxFile)
+	f, _, err := rundir.OpenFile(files, trajectory.JournalFile, rundir.MaxFile)
 	if err != nil {
 		return "", ""
 	}
@@ -300,7 +300,7 @@ func FirstEvent(files fs.FS) (runID, started string) {
 
 // result is what came of reading a run.
 type result struct {
-	stats ledger.Sheet
+	stats rundir.Sheet
 	err   error
 	left  string // why the run is left out, "" if it is not
 }
@@ -319,7 +319,7 @@ func (r *Reader) read(at place, verify bool) result {
 	case err != nil:
 		return result{err: err}
 	case !run.Complete && at.named:
-		return result{stats: ledger.Sheet{SignedBy: run.Key.ID()}, err: r.Incomplete(at.path, run)}
+		return result{stats: rundir.Sheet{SignedBy: run.Key.ID()}, err: r.Incomplete(at.path, run)}
 	case !run.Complete:
 		return result{left: "the run is not complete: " + run.Missing}
 	case stats.RunID != at.runID || stats.Started != at.started:
@@ -334,10 +334,10 @@ func (r *Reader) read(at place, verify bool) result {
 }
 
 // recall returns what was kept of the run at path, and the stamp of its files.
-func (r *Reader) recall(path string) (stats ledger.Sheet, files string, found bool) {
+func (r *Reader) recall(path string) (stats rundir.Sheet, files string, found bool) {
 	real, files, settled := r.stamp(path)
 	if !settled {
-		return ledger.Sheet{}, files, false
+		return rundir.Sheet{}, files, false
 	}
 	stats, found = r.Store.Recall(real, files)
 	return stats, files, found
@@ -381,7 +381,7 @@ func withoutPath(err error) error {
 
 // rival is one of several different runs with the same id.
 type rival struct {
-	signed ledger.Signed
+	signed rundir.Signed
 	path   string
 }
 
@@ -417,7 +417,7 @@ func (r *Reader) rivals(found []place, verify bool) map[string][]rival {
 }
 
 // differ reports whether two finished runs with the same id differ in plan, journal or tree.
-func differ(a, b ledger.Signed) bool {
+func differ(a, b rundir.Signed) bool {
 	return a.ManifestSHA256 != b.ManifestSHA256 || a.Head != b.Head || a.Root != b.Root
 }
 

@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // account is what a run's journal says, read from its files.
 type account struct {
-	*ledger.Run
+	*rundir.Run
 	audited  audit.Report
 	started  int            // model calls
 	retries  int            // that repeat another
@@ -42,7 +42,7 @@ func read(t *testing.T, dir string) account {
 	}
 	last := map[place]trajectory.Event{} // the try before
 	completed, limit := 0, 0
-	_, err := ledger.Verify(os.DirFS(dir), ledger.Options{Event: func(e trajectory.Event) error {
+	_, err := rundir.Verify(os.DirFS(dir), rundir.Options{Event: func(e trajectory.Event) error {
 		at := place{e.TaskID, e.Attempt, e.Turn}
 		switch p := e.Payload.(type) {
 		case trajectory.ContextCondensed:

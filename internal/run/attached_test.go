@@ -10,11 +10,11 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -243,7 +243,7 @@ func TestPictures(t *testing.T) {
 			shown := map[string]int{}
 			for _, p := range a.pictures {
 				shown[p.Path]++
-				n := slices.IndexFunc(a.Tasks, func(task *ledger.Task) bool { return task.Plan.FileName == p.Path })
+				n := slices.IndexFunc(a.Tasks, func(task *rundir.Task) bool { return task.Plan.FileName == p.Path })
 				file, err := tasks.File(n)
 				if err != nil {
 					t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -43,7 +43,7 @@ func TestPlanFirst(t *testing.T) {
 		if err != nil || len(dirs) != 1 {
 			t.Fatalf("%q, %v", dirs, err)
 		}
-		run, err := ledger.Verify(os.DirFS(dirs[0]), ledger.Options{})
+		run, err := rundir.Verify(os.DirFS(dirs[0]), rundir.Options{})
 		if err != nil || !run.Key.Equal(c.Key.Public()) || run.End.Events == 0 {
 			t.Errorf("at request %d the plan is not there: %+v, %v", seen, run, err)
 		}

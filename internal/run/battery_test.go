@@ -12,10 +12,10 @@ import (
 
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/tools"
@@ -26,7 +26,7 @@ import (
 // verdicts in the order of the journal.
 func batteries(t *testing.T, dir string) (all []trajectory.JudgeBattery, paths []string) {
 	t.Helper()
-	_, err := ledger.Verify(os.DirFS(dir), ledger.Options{Event: func(e trajectory.Event) error {
+	_, err := rundir.Verify(os.DirFS(dir), rundir.Options{Event: func(e trajectory.Event) error {
 		switch p := e.Payload.(type) {
 		case trajectory.JudgeBattery:
 			all = append(all, p)
@@ -432,8 +432,8 @@ func TestForgedBattery(t *testing.T) {
 
 // TestPaths: the ledger counts by the names that the judge gives.
 func TestPaths(t *testing.T) {
-	for _, pair := range [][2]string{{ledger.PathJudge, judge.PathJudge}, {ledger.PathError, judge.PathError}, {ledger.PathUnreadable, judge.PathUnreadable}, {ledger.PathWithheld, judge.PathWithheld}, {ledger.PathTooLong, judge.PathTooLong},
-		{plan.NetworkNone, tools.NetworkNone}, {plan.NetworkHost, tools.NetworkHost}, {ledger.CodeTooLong, llm.ContextLengthExceeded}, {ledger.CodeToolsRefused, llm.ToolsNotSupported}} {
+	for _, pair := range [][2]string{{rundir.PathJudge, judge.PathJudge}, {rundir.PathError, judge.PathError}, {rundir.PathUnreadable, judge.PathUnreadable}, {rundir.PathWithheld, judge.PathWithheld}, {rundir.PathTooLong, judge.PathTooLong},
+		{plan.NetworkNone, tools.NetworkNone}, {plan.NetworkHost, tools.NetworkHost}, {rundir.CodeTooLong, llm.ContextLengthExceeded}, {rundir.CodeToolsRefused, llm.ToolsNotSupported}} {
 		if pair[0] != pair[1] {
 			t.Errorf("%q is %q in the ledger", pair[1], pair[0])
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -94,7 +94,7 @@ func BenchmarkVerifyRun(b *testing.B) {
 	}
 	b.SetBytes(info.Size())
 	for b.Loop() {
-		if found, err := ledger.Verify(os.DirFS(r.Dir), ledger.Options{}); err != nil || found.End.Events < 99_000 {
+		if found, err := rundir.Verify(os.DirFS(r.Dir), rundir.Options{}); err != nil || found.End.Events < 99_000 {
 			b.Fatal(err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -112,7 +112,7 @@ func TestCacheCannotBeWritten(t *testing.T) {
 
 // unkept runs with a cache that cannot keep every verdict, wants the scores to be
 // the same, and returns what the run warns of.
-func unkept(t *testing.T, c Config, server *fixtures.Server, begun func(), cold ledger.Summary) (warned []string) {
+func unkept(t *testing.T, c Config, server *fixtures.Server, begun func(), cold rundir.Summary) (warned []string) {
 	t.Helper()
 	c.Warn = func(err error) { warned = append(warned, err.Error()) }
 	r := create(t, c)

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -67,7 +67,7 @@ func askedAbout(server *fixtures.Server, c Config) int {
 // verdicts is the cache that an earlier run left, and what that run came to.
 type verdicts struct {
 	dir        string
-	cold       ledger.Summary
+	cold       rundir.Summary
 	key        sign.Key
 	paid, lost judgecache.Context // of the first two tasks
 }
@@ -206,9 +206,9 @@ func (s site) instead(ctx judgecache.Context) {
 
 // checked are the checks of the judge cache that the journal has, without those
 // that found nothing.
-func checked(t *testing.T, dir string) (all []trajectory.SecurityEvent, s ledger.Summary) {
+func checked(t *testing.T, dir string) (all []trajectory.SecurityEvent, s rundir.Summary) {
 	t.Helper()
-	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{Event: func(e trajectory.Event) error {
+	found, err := rundir.Verify(os.DirFS(dir), rundir.Options{Event: func(e trajectory.Event) error {
 		if p, ok := e.Payload.(trajectory.SecurityEvent); ok && p.Bad > 0 {
 			all = append(all, p)
 		}

@@ -5,7 +5,7 @@
 // It is the one place where a task's question and its gold answer are both at
 // hand, and it parts them at once: the agent gets an agent.Question, the judge
 // gets the gold. Everything that happens is an event in the journal before it
-// has an effect; the state of the run is what internal/ledger folds from those
+// has an effect; the state of the run is what internal/rundir folds from those
 // events, also while they are being written, so a resumed run knows exactly
 // what a verifier would.
 //
@@ -23,6 +23,7 @@ import (
 	"errors"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"slices"
 	"strings"
@@ -30,7 +31,6 @@ import (
 
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/audit/probe"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/preflight"
@@ -84,7 +84,7 @@ type Config struct {
 	Now     func() time.Time
 	Mono    func() time.Duration // since the process started
 	Rand    io.Reader
-	Resumed func(*ledger.Fold)     // told what a run had come to that goes on; may be nil
+	Resumed func(*rundir.Fold)     // told what a run had come to that goes on; may be nil
 	Watch   func(trajectory.Event) // sees every event once it is durable; may be nil
 	Warn    func(error)            // told of what goes wrong without harm to the run; may be nil
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/gaia-harness/gaia/audit/probe"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/tools"
@@ -80,7 +80,7 @@ type Run struct {
 
 	mu        sync.Mutex // guards what follows
 	outage    outage
-	fold      *ledger.Fold
+	fold      *rundir.Fold
 	followed  int64 // events that fold has taken
 	unwritten error // why trajectories.jsonl is not whole; it can be rebuilt
 }
@@ -160,8 +160,8 @@ func (r *Run) begin(m plan.Plan) error {
 		mode fs.FileMode
 	}{
 		{plan.ManifestFile, manifest, 0o644}, {plan.EnvelopeFile, envelope, 0o644},
-		{plan.ConstitutionFile, policy.Constitution(m.Policy), 0o644}, {ledger.MarkerFile, markerText(ledger.MarkerOpen), 0o644},
-		{PrivateFile, append(private, '\n'), 0o600}, {trajectory.JournalFile, nil, 0o644}, {ledger.TrajectoriesFile, nil, 0o644},
+		{plan.ConstitutionFile, policy.Constitution(m.Policy), 0o644}, {rundir.MarkerFile, markerText(rundir.MarkerOpen), 0o644},
+		{PrivateFile, append(private, '\n'), 0o600}, {trajectory.JournalFile, nil, 0o644}, {rundir.TrajectoriesFile, nil, 0o644},
 	} {
 		if err := writeNew(filepath.Join(r.Dir, f.name), f.data, f.mode); err != nil {
 			return fmt.Errorf("writing %s: %w", f.name, err)
@@ -170,7 +170,7 @@ func (r *Run) begin(m plan.Plan) error {
 	if err := os.Mkdir(filepath.Join(r.Dir, workDir), 0o700); err != nil { // nobody else is to run what code leaves there
 		return err
 	}
-	r.fold = ledger.NewFold(m, canonical.Digest(manifest), r.ended)
+	r.fold = rundir.NewFold(m, canonical.Digest(manifest), r.ended)
 	r.early.follow(m, r.gold)
 	if err := r.open(trajectory.End{Head: r.fold.ManifestSHA256}); err != nil {
 		return err
@@ -197,8 +197,8 @@ func (r *Run) open(end trajectory.End) (err error) {
 		flag int
 		file **os.File
 	}{
-		{trajectory.JournalFile, os.O_APPEND, &r.journal}, {ledger.TrajectoriesFile, os.O_APPEND, &r.trajectories},
-		{PrivateFile, os.O_APPEND, &r.judgments}, {ledger.MarkerFile, 0, &r.marker},
+		{trajectory.JournalFile, os.O_APPEND, &r.journal}, {rundir.TrajectoriesFile, os.O_APPEND, &r.trajectories},
+		{PrivateFile, os.O_APPEND, &r.judgments}, {rundir.MarkerFile, 0, &r.marker},
 	} {
 		if *f.file, err = os.OpenFile(filepath.Join(r.Dir, f.name), os.O_RDWR|f.flag, 0); err != nil {
 			return fmt.Errorf("opening %s: %w", f.name, err)
@@ -276,7 +276,7 @@ func (r *Run) recorded(e trajectory.Event, line []byte) error {
 // ended appends an attempt's record. It is derived from the journal and can be
 // rebuilt: nothing waits for the disk, and a failure does not make the evidence
 // incomplete. It keeps the run from being closed until a resume rebuilds it.
-func (r *Run) ended(t ledger.Trajectory) error {
+func (r *Run) ended(t rundir.Trajectory) error {
 	if r.unwritten != nil || r.lost != nil {
 		return nil
 	}
@@ -327,7 +327,7 @@ func (r *Run) mark(reason string) error {
 	if err == nil {
 		return nil
 	}
-	if os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)) == nil && durable.SyncDir(r.Dir) == nil {
+	if os.Remove(filepath.Join(r.Dir, rundir.MarkerFile)) == nil && durable.SyncDir(r.Dir) == nil {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrUnmarked, err)

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/durable"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -22,13 +22,13 @@ import (
 // gradeAll grades and seals what is not sealed yet. All tasks have had their attempts:
 // to be asked to stop now leaves none out.
 func (r *Run) gradeAll(ctx context.Context) error {
-	return r.each(ctx, nil, func(ctx context.Context, _ int, t *ledger.Task) error { return r.grade(ctx, t) })
+	return r.each(ctx, nil, func(ctx context.Context, _ int, t *rundir.Task) error { return r.grade(ctx, t) })
 }
 
 // grade judges every answer that a task's attempts committed, in their order, if
 // there is gold, and seals the task. What was graded or sealed before stays as
 // it is.
-func (r *Run) grade(ctx context.Context, t *ledger.Task) error {
+func (r *Run) grade(ctx context.Context, t *rundir.Task) error {
 	if t.Sealed != nil {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (r *Run) grade(ctx context.Context, t *ledger.Task) error {
 // judgeAll judges the answers to a task that were not judged before. Where there
 // is none at all its gold is kept, so that the private file holds that of every
 // task.
-func (r *Run) judgeAll(ctx context.Context, t *ledger.Task) error {
+func (r *Run) judgeAll(ctx context.Context, t *rundir.Task) error {
 	answered := false
 	for _, a := range t.Attempts {
 		if a.Answer == nil {
@@ -79,7 +79,7 @@ func (r *Run) judgeAll(ctx context.Context, t *ledger.Task) error {
 
 // judge asks for both verdicts on a committed answer and records them: usage
 // and verdict in the journal, gold and texts in the private file alone.
-func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) error {
+func (r *Run) judge(ctx context.Context, t *rundir.Task, a *rundir.Attempt) error {
 	gold := r.gold[t.Plan.TaskID]
 	item := judge.Item{TaskID: t.Plan.TaskID, Question: r.question(t), Gold: gold, Answer: &a.Answer.Answer}
 	scorer := judge.Judge{}
@@ -111,7 +111,7 @@ func (r *Run) judge(ctx context.Context, t *ledger.Task, a *ledger.Attempt) erro
 }
 
 // question returns the text of a planned task.
-func (r *Run) question(t *ledger.Task) string { return r.cfg.Set.Tasks[t.Index].Question }
+func (r *Run) question(t *rundir.Task) string { return r.cfg.Set.Tasks[t.Index].Question }
 
 // complete records the end.
 func (r *Run) complete() error {
@@ -141,7 +141,7 @@ func (r *Run) seal() error {
 		return r.leave()
 	}
 	if r.unwritten != nil {
-		return fmt.Errorf("writing %s: %w", ledger.TrajectoriesFile, r.unwritten)
+		return fmt.Errorf("writing %s: %w", rundir.TrajectoriesFile, r.unwritten)
 	}
 	results, err := r.fold.Results()
 	if err != nil {
@@ -167,7 +167,7 @@ func (r *Run) seal() error {
 	for _, f := range []struct {
 		name string
 		data []byte
-	}{{ledger.ResultsFile, results}, {ledger.SummaryFile, summary}, {trajectory.CheckpointFile, note}} {
+	}{{rundir.ResultsFile, results}, {rundir.SummaryFile, summary}, {trajectory.CheckpointFile, note}} {
 		if err := r.writeFile(f.name, f.data); err != nil {
 			return fmt.Errorf("writing %s: %w", f.name, err)
 		}
@@ -175,11 +175,11 @@ func (r *Run) seal() error {
 	if err := durable.SyncDir(r.Dir); err != nil {
 		return err
 	}
-	marked, err := ledger.ReadMarker(os.DirFS(r.Dir))
+	marked, err := rundir.ReadMarker(os.DirFS(r.Dir))
 	if err != nil || marked != "" {
 		return err
 	}
-	if err := os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)); err != nil {
+	if err := os.Remove(filepath.Join(r.Dir, rundir.MarkerFile)); err != nil {
 		return err
 	}
 	return durable.SyncDir(r.Dir)

@@ -2,7 +2,7 @@ package run
 
 import (
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,11 +44,11 @@ func Foreign(dir string) (string, error) {
 
 // ownName reports whether a run makes a file or folder of a name.
 func ownName(name string) bool {
-	replaced := []string{ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile, tornPrefix, UnrecordedResults, UnrecordedSummary}
+	replaced := []string{rundir.TrajectoriesFile, rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile, tornPrefix, UnrecordedResults, UnrecordedSummary}
 	if hidden, is := strings.CutPrefix(name, "."); is { // written beside the file that it is to replace
 		return slices.ContainsFunc(replaced, func(n string) bool { return strings.HasPrefix(hidden, n) })
 	}
 	bodies, _, _ := strings.Cut(trajectory.BodiesDir, "/")
-	return strings.HasPrefix(name, tornPrefix) || slices.Contains(append(replaced, plan.ManifestFile, plan.EnvelopeFile, trajectory.JournalFile, ledger.MarkerFile,
+	return strings.HasPrefix(name, tornPrefix) || slices.Contains(append(replaced, plan.ManifestFile, plan.EnvelopeFile, trajectory.JournalFile, rundir.MarkerFile,
 		PrivateFile, lockFile, workDir, plan.ConstitutionFile, bodies, audit.AttestationsDir), name)
 }

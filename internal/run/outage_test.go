@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -260,7 +260,7 @@ func TestRefusedAlike(t *testing.T) {
 // nothing that derives from the end is there.
 func stopped(t *testing.T, dir string, begun, planned int) {
 	t.Helper()
-	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
+	found, err := rundir.Verify(os.DirFS(dir), rundir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func stopped(t *testing.T, dir string, begun, planned int) {
 		found.Stopped.Planned != planned {
 		t.Errorf("complete %v, stopped %+v: %s", found.Complete, found.Stopped, found.Missing)
 	}
-	for _, name := range []string{ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
+	for _, name := range []string{rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile} {
 		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is there: %v", name, err)
 		}

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/preflight"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -54,7 +54,7 @@ func (r *Run) preflight(ctx context.Context, drain <-chan struct{}) error {
 
 // allSettled reports whether no attempt is left to be made.
 func (r *Run) allSettled() bool {
-	return !slices.ContainsFunc(r.fold.Tasks, func(t *ledger.Task) bool { return !r.settled(t) })
+	return !slices.ContainsFunc(r.fold.Tasks, func(t *rundir.Task) bool { return !r.settled(t) })
 }
 
 func (r *Run) preflightEvent(got preflight.Result, failed *llm.Error) trajectory.Preflight {

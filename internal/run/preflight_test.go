@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/preflight"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -31,7 +31,7 @@ func asking(t *testing.T, tasks endpoint.Tasks, url string) Config {
 // preflights returns what was asked before the tasks, by the journal.
 func preflights(t *testing.T, dir string) (all []trajectory.Preflight) {
 	t.Helper()
-	if _, err := ledger.Verify(os.DirFS(dir), ledger.Options{Event: func(e trajectory.Event) error {
+	if _, err := rundir.Verify(os.DirFS(dir), rundir.Options{Event: func(e trajectory.Event) error {
 		if p, ok := e.Payload.(trajectory.Preflight); ok {
 			all = append(all, p)
 		}

@@ -1,8 +1,8 @@
 package run
 
 import (
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/tools"
 )
 
@@ -24,5 +24,5 @@ func Affords(c Config) error {
 	if err != nil {
 		return err
 	}
-	return newPurse(c, ledger.NewFold(plan.Plan{}, "", nil)).affords(c.Set.Tasks, gate.Specs())
+	return newPurse(c, rundir.NewFold(plan.Plan{}, "", nil)).affords(c.Set.Tasks, gate.Specs())
 }

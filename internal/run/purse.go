@@ -7,9 +7,9 @@ import (
 	"sync"
 
 	"github.com/gaia-harness/gaia/agent"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -33,7 +33,7 @@ type purse struct {
 // newPurse returns the purse of a run that has come to f; nil if its plan sets no
 // budget. A call whose cost is not known counts as the dearest that is, and as
 // no less than a whole completion.
-func newPurse(c Config, f *ledger.Fold) *purse {
+func newPurse(c Config, f *rundir.Fold) *purse {
 	if c.RunCost <= 0 {
 		return nil
 	}

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 )
 
 // pocket returns a purse whose model costs one micro-USD a token read, nothing a
@@ -20,7 +20,7 @@ func pocket(t *testing.T, budget int64) *purse {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newPurse(Config{RunCost: budget, Prices: prices, MaxTokens: 1, Model: Endpoint{Name: "m"}}, ledger.NewFold(plan.Plan{}, "", nil))
+	return newPurse(Config{RunCost: budget, Prices: prices, MaxTokens: 1, Model: Endpoint{Name: "m"}}, rundir.NewFold(plan.Plan{}, "", nil))
 }
 
 func TestPurse(t *testing.T) {

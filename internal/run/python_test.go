@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -134,7 +134,7 @@ func TestPythonWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	outcomes, rollbacks := map[int]string{}, map[int]trajectory.Rollback{}
-	found, err := ledger.Verify(os.DirFS(r.Dir), ledger.Options{Event: func(e trajectory.Event) error {
+	found, err := rundir.Verify(os.DirFS(r.Dir), rundir.Options{Event: func(e trajectory.Event) error {
 		switch p := e.Payload.(type) {
 		case trajectory.AttemptEnded:
 			i := index(e.TaskID)

@@ -9,10 +9,10 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -22,7 +22,7 @@ import (
 // Rejudging has another judge look at the answers of a finished run. The run is only
 // read.
 type Rejudging struct {
-	Run       *ledger.Run       // complete and scored
+	Run       *rundir.Run       // complete and scored
 	Questions map[string]string // of its tasks, by id
 	Gold      map[string]string // by task id; the ones that the plan commits to
 	Judge     Endpoint

@@ -13,8 +13,8 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/renameio/v2"
@@ -45,7 +45,7 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if err := regular(dir, lockFile, PrivateFile); err != nil {
 		return nil, err
 	}
-	journal, _, err := ledger.OpenFile(os.DirFS(dir), trajectory.JournalFile, ledger.MaxFile) // before it is locked: a pipe would be waited for
+	journal, _, err := rundir.OpenFile(os.DirFS(dir), trajectory.JournalFile, rundir.MaxFile) // before it is locked: a pipe would be waited for
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if err := r.mendHelpers(); err != nil {
 		return nil, err
 	}
-	marked, err := ledger.ReadMarker(os.DirFS(dir))
+	marked, err := rundir.ReadMarker(os.DirFS(dir))
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 		return nil, err
 	}
 	if err := records.CloseAtomicallyReplace(); err != nil {
-		return nil, fmt.Errorf("writing %s anew: %w", ledger.TrajectoriesFile, err)
+		return nil, fmt.Errorf("writing %s anew: %w", rundir.TrajectoriesFile, err)
 	}
 	r.fold = found.Fold
 	r.fold.Follow(r.ended)
@@ -122,24 +122,24 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 // rebuild verifies the run and writes its records anew beside the file, since
 // that may end early: the journal is read once. What speaks against submitting
 // the run is looked for on the way.
-func (r *Run) rebuild() (*ledger.Run, *renameio.PendingFile, error) {
-	plan, _, _, err := ledger.ReadPlan(os.DirFS(r.Dir))
+func (r *Run) rebuild() (*rundir.Run, *renameio.PendingFile, error) {
+	plan, _, _, err := rundir.ReadPlan(os.DirFS(r.Dir))
 	if err != nil {
 		return nil, nil, err
 	}
 	r.early.follow(plan, r.gold)
-	records, err := renameio.NewPendingFile(filepath.Join(r.Dir, ledger.TrajectoriesFile), renameio.WithPermissions(0o644), renameio.WithTempDir(r.Dir))
+	records, err := renameio.NewPendingFile(filepath.Join(r.Dir, rundir.TrajectoriesFile), renameio.WithPermissions(0o644), renameio.WithTempDir(r.Dir))
 	if err != nil {
 		return nil, nil, err
 	}
 	w := bufio.NewWriterSize(records, 1<<16)
-	found, err := ledger.Verify(os.DirFS(r.Dir), ledger.Options{
+	found, err := rundir.Verify(os.DirFS(r.Dir), rundir.Options{
 		Event: func(e trajectory.Event) error {
 			r.early.add(e)
 			r.outage.saw(e)
 			return nil
 		},
-		Ended: func(_ ledger.Trajectory, line []byte) error {
+		Ended: func(_ rundir.Trajectory, line []byte) error {
 			_, err := w.Write(line)
 			return err
 		},
@@ -164,7 +164,7 @@ func (r *Run) writeFile(name string, data []byte) error {
 // copies of workspaces that it would have put back. The run is locked: nobody else
 // writes here.
 func (r *Run) removeStrays() error {
-	names := []string{ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile, tornPrefix, UnrecordedResults, UnrecordedSummary}
+	names := []string{rundir.TrajectoriesFile, rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile, tornPrefix, UnrecordedResults, UnrecordedSummary}
 	for dir, ours := range map[string]func(string) bool{
 		r.Dir: func(name string) bool {
 			return slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(name, "."+n) })
@@ -191,7 +191,7 @@ func (r *Run) removeStrays() error {
 // closing reports whether anything is there that is written once run_completed
 // is on disk.
 func (r *Run) closing() (bool, error) {
-	for _, name := range []string{ledger.ResultsFile, ledger.SummaryFile, trajectory.CheckpointFile} {
+	for _, name := range []string{rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile} {
 		if _, err := os.Lstat(filepath.Join(r.Dir, name)); !errors.Is(err, fs.ErrNotExist) {
 			return true, err
 		}
@@ -199,7 +199,7 @@ func (r *Run) closing() (bool, error) {
 	return false, nil
 }
 
-// regular refuses anything but regular files under names that ledger.Verify
+// regular refuses anything but regular files under names that rundir.Verify
 // does not read, and anything but a directory for the workspaces: opening a
 // pipe would never return, and a link could lead out of the run.
 func regular(dir string, names ...string) error {
@@ -332,11 +332,11 @@ func (r *Run) mendHelpers() error {
 	if err := os.Truncate(path, int64(bytes.LastIndexByte(data, '\n')+1)); err != nil {
 		return fmt.Errorf("cutting a half-written line of %s: %w", PrivateFile, err)
 	}
-	marker := filepath.Join(r.Dir, ledger.MarkerFile)
+	marker := filepath.Join(r.Dir, rundir.MarkerFile)
 	if _, err := os.Stat(marker); errors.Is(err, os.ErrNotExist) {
 		return writeNew(marker, markerText("the marker was missing when the run was resumed"), 0o644)
 	}
-	if marked, err := ledger.ReadMarker(os.DirFS(r.Dir)); err != nil || marked != "" {
+	if marked, err := rundir.ReadMarker(os.DirFS(r.Dir)); err != nil || marked != "" {
 		return err
 	}
 	if _, err := os.Lstat(filepath.Join(r.Dir, UnrecordedResults)); errors.Is(err, os.ErrNotExist) {

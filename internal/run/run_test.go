@@ -18,10 +18,10 @@ import (
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/loader"
@@ -122,9 +122,9 @@ func finish(t *testing.T, dir string, c Config) {
 }
 
 // verified reads a run as anyone would.
-func verified(t *testing.T, dir string) *ledger.Run {
+func verified(t *testing.T, dir string) *rundir.Run {
 	t.Helper()
-	found, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
+	found, err := rundir.Verify(os.DirFS(dir), rundir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ const goldenTask = "fab1e005-0000-4000-8000-000000000005"
 // TestGolden pins every byte of the journal and the derived files of one task.
 func TestGolden(t *testing.T) {
 	r := execute(t, t.TempDir(), config(t, goldenTask))
-	for _, name := range []string{trajectory.JournalFile, ledger.TrajectoriesFile, ledger.ResultsFile, ledger.SummaryFile, plan.ManifestFile, trajectory.CheckpointFile} {
+	for _, name := range []string{trajectory.JournalFile, rundir.TrajectoriesFile, rundir.ResultsFile, rundir.SummaryFile, plan.ManifestFile, trajectory.CheckpointFile} {
 		got, err := os.ReadFile(filepath.Join(r.Dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -436,7 +436,7 @@ func TestLostHelpers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var fault *trajectory.Fault
-	if _, err := Resume(r.Dir, c); !errors.As(err, &fault) || fault.File != trajectory.JournalFile || fault.Reason != ledger.Missing {
+	if _, err := Resume(r.Dir, c); !errors.As(err, &fault) || fault.File != trajectory.JournalFile || fault.Reason != rundir.Missing {
 		t.Errorf("without the journal: %v", err)
 	}
 	if err := os.Rename(journal+".away", journal); err != nil {
@@ -462,7 +462,7 @@ func TestLostHelpers(t *testing.T) {
 		t.Fatal(err)
 	}
 	appendTo(t, private, []byte(`{"answer":"half a li`))
-	for _, name := range []string{workDir, ledger.MarkerFile} {
+	for _, name := range []string{workDir, rundir.MarkerFile} {
 		if err := os.RemoveAll(filepath.Join(r.Dir, name)); err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/audit/probe"
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/loader"
@@ -107,7 +107,7 @@ var errLeftOut = errors.New(prompt.RunMoneySpent + ", or not enough for another 
 func (r *Run) solveAll(ctx context.Context, drain <-chan struct{}) error {
 	var leftOut sync.Once
 	for _, again := range []bool{false, true} {
-		err := r.each(ctx, drain, func(ctx context.Context, i int, t *ledger.Task) error {
+		err := r.each(ctx, drain, func(ctx context.Context, i int, t *rundir.Task) error {
 			return r.solve(ctx, drain, i, t, again, &leftOut)
 		})
 		if errors.Is(err, ErrDrained) && r.allSettled() {
@@ -122,7 +122,7 @@ func (r *Run) solveAll(ctx context.Context, drain <-chan struct{}) error {
 
 // solve makes attempts at a task. One that infrastructure failed is made again
 // only when all other tasks had theirs: what failed it may have passed by then.
-func (r *Run) solve(ctx context.Context, drain <-chan struct{}, i int, t *ledger.Task, again bool, leftOut *sync.Once) error {
+func (r *Run) solve(ctx context.Context, drain <-chan struct{}, i int, t *rundir.Task, again bool, leftOut *sync.Once) error {
 	for !r.settled(t) {
 		if !again && r.failedBefore(t) {
 			return nil
@@ -154,17 +154,17 @@ func (r *Run) solve(ctx context.Context, drain <-chan struct{}, i int, t *ledger
 }
 
 // failedBefore reports whether infrastructure has failed an attempt at a task.
-func (r *Run) failedBefore(t *ledger.Task) bool {
+func (r *Run) failedBefore(t *rundir.Task) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(t.Attempts, func(a *ledger.Attempt) bool {
+	return slices.ContainsFunc(t.Attempts, func(a *rundir.Attempt) bool {
 		return a.Ended != nil && a.Ended.Outcome == trajectory.Errored && a.Ended.Reason == trajectory.Infrastructure
 	})
 }
 
 // each does something for every task, several at once. When drain closes it
 // begins no more, lets those under way finish, and returns ErrDrained.
-func (r *Run) each(ctx context.Context, drain <-chan struct{}, do func(context.Context, int, *ledger.Task) error) error {
+func (r *Run) each(ctx context.Context, drain <-chan struct{}, do func(context.Context, int, *rundir.Task) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	inside := newCrowd(r.atOnce)
 	r.follow(inside)
@@ -225,7 +225,7 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // settled reports whether no further attempt is to be made at a task.
-func (r *Run) settled(t *ledger.Task) bool {
+func (r *Run) settled(t *rundir.Task) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return t.Sealed != nil || r.fold.Settled(t)
@@ -233,7 +233,7 @@ func (r *Run) settled(t *ledger.Task) bool {
 
 // attempt makes one attempt at a task and records how it ended. It returns an
 // error only where the run itself cannot go on.
-func (r *Run) attempt(ctx context.Context, task loader.Task, t *ledger.Task, index int, share *share) error {
+func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, index int, share *share) error {
 	r.mu.Lock()
 	number, spent, tokens := len(t.Attempts)+1, spentOn(t), tokensOf(t)
 	r.mu.Unlock()
@@ -331,7 +331,7 @@ func (r *Run) ask(task loader.Task, workspace *tools.Workspace) (agent.Question,
 
 // inItsPlace returns the attempts at a task that failed since the last one
 // that did not: the next one is made in their place and has their budgets.
-func inItsPlace(t *ledger.Task) []*ledger.Attempt {
+func inItsPlace(t *rundir.Task) []*rundir.Attempt {
 	from := 0
 	for i, a := range t.Attempts {
 		if a.Ended != nil && a.Ended.Outcome != trajectory.Errored {
@@ -342,7 +342,7 @@ func inItsPlace(t *ledger.Task) []*ledger.Attempt {
 }
 
 // spentOn returns what the next attempt at a task finds spent of its budgets.
-func spentOn(t *ledger.Task) tools.Spent {
+func spentOn(t *rundir.Task) tools.Spent {
 	var s tools.Spent
 	for _, a := range inItsPlace(t) {
 		s.Calls += a.ToolCalls
@@ -351,7 +351,7 @@ func spentOn(t *ledger.Task) tools.Spent {
 	return s
 }
 
-func tokensOf(t *ledger.Task) (n int64) {
+func tokensOf(t *rundir.Task) (n int64) {
 	for _, a := range inItsPlace(t) {
 		n += a.Tokens.In + a.Tokens.Out
 	}

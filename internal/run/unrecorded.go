@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -84,8 +84,8 @@ func (r *Run) leave() error {
 
 // State returns the run as its events give it, for showing one that cannot be
 // read back because its evidence is not whole.
-func (r *Run) State() *ledger.Run {
+func (r *Run) State() *rundir.Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return &ledger.Run{Fold: r.fold, End: r.log.End(), Marked: r.fold.Unrecorded}
+	return &rundir.Run{Fold: r.fold, End: r.log.End(), Marked: r.fold.Unrecorded}
 }

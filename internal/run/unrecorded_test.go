@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/judgecache"
@@ -42,7 +42,7 @@ func losing(t *testing.T, c Config, n int64) *Run {
 }
 
 // outcomes are the results without what differs between runs of one plan.
-func outcomes(f *ledger.Fold) string {
+func outcomes(f *rundir.Fold) string {
 	var out strings.Builder
 	for _, t := range f.Tasks {
 		r := f.Result(t)
@@ -178,7 +178,7 @@ func TestEvidence(t *testing.T) {
 				return
 			}
 			named++
-			body, err := ledger.ReadBody(dir, digest)
+			body, err := rundir.ReadBody(dir, digest)
 			if err != nil {
 				t.Errorf("%s: %v", evidence, err)
 				return
@@ -191,7 +191,7 @@ func TestEvidence(t *testing.T) {
 			}
 			redacted += redactions
 		}
-		found, err := ledger.Verify(dir, ledger.Options{Event: func(e trajectory.Event) error {
+		found, err := rundir.Verify(dir, rundir.Options{Event: func(e trajectory.Event) error {
 			switch p := e.Payload.(type) {
 			case trajectory.ContextCompiled:
 				show(p.Head, p.ContentSHA256, p.BodySHA256, p.Redactions)
@@ -226,7 +226,7 @@ func TestEvidence(t *testing.T) {
 				t.Fatal(err)
 			}
 			var fault *trajectory.Fault
-			if _, err := ledger.ReadBody(dir, "sha256:"+filepath.Base(path)); !errors.As(err, &fault) || fault.File != trajectory.BodiesDir+"/"+filepath.Base(path) {
+			if _, err := rundir.ReadBody(dir, "sha256:"+filepath.Base(path)); !errors.As(err, &fault) || fault.File != trajectory.BodiesDir+"/"+filepath.Base(path) {
 				t.Errorf("a changed body: %v", err)
 			}
 		}
@@ -265,7 +265,7 @@ func TestMarkIsEvidence(t *testing.T) {
 	r.Close()
 	finish(t, r.Dir, c)
 	want := verified(t, r.Dir).Marked
-	if err := os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)); err != nil {
+	if err := os.Remove(filepath.Join(r.Dir, rundir.MarkerFile)); err != nil {
 		t.Fatal(err)
 	}
 	found := verified(t, r.Dir)
@@ -396,7 +396,7 @@ func TestLastLineNotSynced(t *testing.T) {
 			t.Errorf("marker %v: complete %v", marker, found.Complete)
 		}
 		finish(t, r.Dir, c)
-		if err := os.Remove(filepath.Join(r.Dir, ledger.MarkerFile)); err != nil {
+		if err := os.Remove(filepath.Join(r.Dir, rundir.MarkerFile)); err != nil {
 			t.Fatal(err)
 		}
 		found := verified(t, r.Dir)
@@ -409,7 +409,7 @@ func TestLastLineNotSynced(t *testing.T) {
 // TestNothingCutWhenClosed: of a run that had been closed nothing is cut, whatever
 // a marker says that somebody has put there: what is missing is written again.
 func TestNothingCutWhenClosed(t *testing.T) {
-	for _, missing := range [][]string{{trajectory.CheckpointFile}, {ledger.SummaryFile, trajectory.CheckpointFile}, {ledger.ResultsFile}} {
+	for _, missing := range [][]string{{trajectory.CheckpointFile}, {rundir.SummaryFile, trajectory.CheckpointFile}, {rundir.ResultsFile}} {
 		c := config(t, goldenTask)
 		r := execute(t, t.TempDir(), c)
 		r.Close()
@@ -422,7 +422,7 @@ func TestNothingCutWhenClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := os.WriteFile(filepath.Join(r.Dir, ledger.MarkerFile), markerText("made up"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(r.Dir, rundir.MarkerFile), markerText("made up"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		finish(t, r.Dir, c)
@@ -453,7 +453,7 @@ func TestStrays(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Close()
-		strays := []string{"." + ledger.TrajectoriesFile + "123", "." + ledger.ResultsFile + "9", ".torn-55", filepath.Join(trajectory.BodiesDir, ".00ff123")}
+		strays := []string{"." + rundir.TrajectoriesFile + "123", "." + rundir.ResultsFile + "9", ".torn-55", filepath.Join(trajectory.BodiesDir, ".00ff123")}
 		for _, stray := range append(strays, ".mine") {
 			if err := os.WriteFile(filepath.Join(r.Dir, stray), nil, 0o644); err != nil {
 				t.Fatal(err)
@@ -488,7 +488,7 @@ func TestMarkerLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
-	if err := os.WriteFile(filepath.Join(r.Dir, ledger.MarkerFile), markerText(ledger.MarkerOpen), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(r.Dir, rundir.MarkerFile), markerText(rundir.MarkerOpen), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	c.Continue = false

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
@@ -106,15 +106,15 @@ func TestVoting(t *testing.T) {
 		type outcome struct {
 			Outcome           string
 			Attempt, Attempts int
-			Vote              ledger.TaskVote
+			Vote              rundir.TaskVote
 			Judged            []int
 		}
 		rule := plan.VoteMajority
 		want := []outcome{
-			{"failed", 2, 3, ledger.TaskVote{Answers: 3, Attempts: 3, Passed: new(1), Rule: rule, Votes: 2}, []int{1, 2, 3}},
-			{"solved", 3, 4, ledger.TaskVote{Answers: 3, Attempts: 3, Passed: new(2), Rule: rule, Votes: 2}, []int{1, 3, 4}},
-			{"solved", 2, 3, ledger.TaskVote{Answers: 2, Attempts: 3, Passed: new(1), Rule: rule, Votes: 1}, []int{2, 3}},
-			{"error", 4, 4, ledger.TaskVote{Passed: new(0), Rule: rule}, nil},
+			{"failed", 2, 3, rundir.TaskVote{Answers: 3, Attempts: 3, Passed: new(1), Rule: rule, Votes: 2}, []int{1, 2, 3}},
+			{"solved", 3, 4, rundir.TaskVote{Answers: 3, Attempts: 3, Passed: new(2), Rule: rule, Votes: 2}, []int{1, 3, 4}},
+			{"solved", 2, 3, rundir.TaskVote{Answers: 2, Attempts: 3, Passed: new(1), Rule: rule, Votes: 1}, []int{2, 3}},
+			{"error", 4, 4, rundir.TaskVote{Passed: new(0), Rule: rule}, nil},
 		}
 		for i, task := range found.Tasks {
 			result := found.Result(task)

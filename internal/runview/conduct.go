@@ -6,8 +6,8 @@ import (
 	"math"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json/jsontext"
@@ -137,7 +137,7 @@ func paths(all []string) string {
 }
 
 // RulesBroken counts what was done about the calls of a run, "" if nothing was.
-func RulesBroken(f *ledger.Fold) string {
+func RulesBroken(f *rundir.Fold) string {
 	var all trajectory.Conduct
 	for _, t := range f.Tasks {
 		for _, a := range t.Attempts {

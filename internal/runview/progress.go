@@ -3,6 +3,7 @@ package runview
 import (
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"log/slog"
 	"net/http"
@@ -11,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/judge"
@@ -182,7 +182,7 @@ func (p *Progress) notJudged(task string, status int) {
 // battery warns of a judge whose verdicts do not count. One that could only not be
 // asked is told of by the answers that are not judged.
 func (p *Progress) battery(e trajectory.JudgeBattery) {
-	if why := ExplainBattery(&ledger.BatterySummary{Paid: e.Paid, Put: e.Put, Refused: e.Refused, Remembered: e.Remembered, Unreadable: e.Unreadable}); why != "" && !e.Withstood {
+	if why := ExplainBattery(&rundir.BatterySummary{Paid: e.Paid, Put: e.Put, Refused: e.Refused, Remembered: e.Remembered, Unreadable: e.Unreadable}); why != "" && !e.Withstood {
 		p.Warn("no verdict of the judge counts: "+why, "judge", e.Model)
 	}
 }
@@ -339,7 +339,7 @@ func (p *Progress) Write(b []byte) (int, error) {
 }
 
 // CatchUp counts what a run had done before it was interrupted.
-func (p *Progress) CatchUp(f *ledger.Fold) {
+func (p *Progress) CatchUp(f *rundir.Fold) {
 	p.Planned(f.Manifest)
 	if before := f.Preflight(); before != nil {
 		p.charge(before.CostMicroUSD)

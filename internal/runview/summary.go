@@ -3,13 +3,13 @@ package runview
 import (
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/judge"
@@ -35,7 +35,7 @@ func Notices(m plan.Plan) string {
 }
 
 // voting says what stands behind the scores of a run that votes.
-func votingRows(v *ledger.VotingSummary) [][2]string {
+func votingRows(v *rundir.VotingSummary) [][2]string {
 	if v == nil {
 		return nil
 	}
@@ -61,7 +61,7 @@ func Dataset(m plan.Plan) [][2]string {
 
 // Summary writes a finished run: accuracy by level, what it took, what to do next, and
 // why the run cannot be submitted; unsubmittable is "" if no reason is known.
-func Summary(w io.Writer, dir string, found *ledger.Run, unsubmittable string) error {
+func Summary(w io.Writer, dir string, found *rundir.Run, unsubmittable string) error {
 	s := found.Summary()
 	var out strings.Builder
 	out.WriteString(Notices(found.Manifest))
@@ -120,7 +120,7 @@ func Summary(w io.Writer, dir string, found *ledger.Run, unsubmittable string) e
 }
 
 // preflightRows says what was asked of the models before the tasks.
-func preflightRows(m plan.Plan, s *ledger.PreflightSummary) [][2]string {
+func preflightRows(m plan.Plan, s *rundir.PreflightSummary) [][2]string {
 	if s == nil {
 		if m.NoPreflight {
 			return [][2]string{{"preflight", "left out by --no-preflight"}}
@@ -143,7 +143,7 @@ func runBudget(b plan.Budgets) string {
 }
 
 // scoreTable returns the scores by level and over all tasks.
-func scoreTable(s ledger.Summary) string {
+func scoreTable(s rundir.Summary) string {
 	if s.Scores == nil {
 		t := view.NewTable("level", "tasks", "score")
 		for _, l := range s.Levels {
@@ -156,7 +156,7 @@ func scoreTable(s ledger.Summary) string {
 		header = append(header, "judged", "", "95 % interval")
 	}
 	t := view.NewTable(header...)
-	add := func(name any, planned int, scores ledger.Scores) {
+	add := func(name any, planned int, scores rundir.Scores) {
 		o, j := scores.Official, scores.Judged
 		row := []any{name, planned, o.Correct, view.Percent(o.AccuracyPPM), interval(o)}
 		if s.Judge.Counts() {
@@ -175,7 +175,7 @@ func scoreTable(s ledger.Summary) string {
 }
 
 // Tasks writes a row for each planned task; the judge's verdict only where there is a judge.
-func Tasks(w io.Writer, found *ledger.Run) error {
+func Tasks(w io.Writer, found *rundir.Run) error {
 	cells := func(all ...any) []any {
 		if found.Manifest.Judge == nil {
 			return slices.Delete(all, 4, 5)
@@ -216,7 +216,7 @@ const NotForSubmission = "this run cannot be submitted: it was planned without -
 
 // JudgeRows says what the LLM judge did of all answers that were its to judge, and what it
 // could not do.
-func JudgeRows(j *ledger.JudgeSummary) [][2]string {
+func JudgeRows(j *rundir.JudgeSummary) [][2]string {
 	if j == nil {
 		return nil
 	}
@@ -238,7 +238,7 @@ func JudgeRows(j *ledger.JudgeSummary) [][2]string {
 }
 
 // Judged counts the answers that were the judge's to judge.
-func Judged(j ledger.JudgeSummary) string {
+func Judged(j rundir.JudgeSummary) string {
 	text := fmt.Sprintf("judged %d of %d (%d from the cache), unreadable %d, errors %d", j.Judged, j.ToJudge(), j.Cached, j.Unreadable, j.Errors)
 	if j.Withheld > 0 {
 		text += fmt.Sprintf(", kept from it %d", j.Withheld)
@@ -251,7 +251,7 @@ func Judged(j ledger.JudgeSummary) string {
 
 // ExplainBattery says why a judge failed its self-test; "" if it passed, or if it only could
 // not be asked.
-func ExplainBattery(b *ledger.BatterySummary) string {
+func ExplainBattery(b *rundir.BatterySummary) string {
 	items := len(judge.Battery())
 	var why []string
 	if b.Remembered && !b.Withstood {
@@ -278,11 +278,11 @@ func filtered(refused []string) string {
 }
 
 // Outcomes counts how tasks ended.
-func Outcomes(o ledger.Outcomes) string {
+func Outcomes(o rundir.Outcomes) string {
 	return fmt.Sprintf("%d solved, %d failed, %d error, %d skipped, %d unscored", o.Solved, o.Failed, o.Error, o.Skipped, o.Unscored)
 }
 
 // interval returns the Wilson interval of a rate.
-func interval(r ledger.Rate) string {
+func interval(r rundir.Rate) string {
 	return view.Percent(r.WilsonLowPPM) + " – " + view.Percent(r.WilsonHighPPM)
 }

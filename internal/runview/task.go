@@ -6,12 +6,12 @@ package runview
 import (
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"io/fs"
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/judge"
@@ -22,7 +22,7 @@ import (
 // Task writes a task of the run in dir step by step; records are its ended attempts.
 // Text from outside is indented, or on the line that names it, so that it cannot pass for a
 // line of this program.
-func Task(out io.Writer, dir fs.FS, found *ledger.Run, task *ledger.Task, records []ledger.Trajectory, wholeDiff bool) error {
+func Task(out io.Writer, dir fs.FS, found *rundir.Run, task *rundir.Task, records []rundir.Trajectory, wholeDiff bool) error {
 	told, err := toldOf(dir, found, task.Plan.TaskID)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ type told struct {
 }
 
 // toldOf reads the journal for a task.
-func toldOf(dir fs.FS, found *ledger.Run, task string) (told, error) {
+func toldOf(dir fs.FS, found *rundir.Run, task string) (told, error) {
 	f, err := dir.Open(trajectory.JournalFile)
 	if err != nil {
 		return told{}, err
@@ -104,7 +104,7 @@ func Head(text string) string {
 }
 
 // writeAttempt writes an attempt, with what the journal tells of it beside.
-func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt, told told, wholeDiff bool) {
+func writeAttempt(w io.Writer, r rundir.Trajectory, a *rundir.Attempt, told told, wholeDiff bool) {
 	fmt.Fprintf(w, "attempt %d: %s", r.Attempt, a.Ended.Outcome)
 	if a.Ended.Reason != "" {
 		fmt.Fprintf(w, " (%s)", view.Line(a.Ended.Reason))
@@ -115,7 +115,7 @@ func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt, told told
 	}
 	turn, prompts, condensed := 0, 0, told.condensed[r.Attempt]
 	for i, step := range r.Steps {
-		if p, ok := step.(ledger.PromptStep); ok {
+		if p, ok := step.(rundir.PromptStep); ok {
 			if p.Turn != turn {
 				turn = p.Turn
 				fmt.Fprintf(w, "\n  turn %d\n", turn)
@@ -128,12 +128,12 @@ func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt, told told
 			}
 			prompts++
 		}
-		if call, ok := step.(ledger.LLMCallStep); ok && cutShort(call, r.Steps[i+1:], a) {
+		if call, ok := step.(rundir.LLMCallStep); ok && cutShort(call, r.Steps[i+1:], a) {
 			fmt.Fprintln(w, "  cut: the time of the attempt was up")
 			continue
 		}
 		writeStep(w, step)
-		if call, ok := step.(ledger.ToolCallStep); ok {
+		if call, ok := step.(rundir.ToolCallStep); ok {
 			told.governed.write(w, callAt{r.Attempt, call.Turn, call.CallID})
 		}
 	}
@@ -146,12 +146,12 @@ func writeAttempt(w io.Writer, r ledger.Trajectory, a *ledger.Attempt, told told
 
 // cutShort reports whether a call was cancelled because the time of its attempt
 // was up, and not with the run: the attempt went on, or ended by itself.
-func cutShort(call ledger.LLMCallStep, after []any, a *ledger.Attempt) bool {
+func cutShort(call rundir.LLMCallStep, after []any, a *rundir.Attempt) bool {
 	if call.Error == nil || call.Error.Code != cancelled {
 		return false
 	}
 	return a.Ended.Outcome != trajectory.Errored || slices.ContainsFunc(after, func(step any) bool {
-		_, more := step.(ledger.PromptStep)
+		_, more := step.(rundir.PromptStep)
 		return more
 	})
 }
@@ -160,7 +160,7 @@ func cutShort(call ledger.LLMCallStep, after []any, a *ledger.Attempt) bool {
 const cancelled = "cancelled"
 
 // writePictures names the pictures that the model was shown with the question.
-func writePictures(w io.Writer, p ledger.PromptStep) {
+func writePictures(w io.Writer, p rundir.PromptStep) {
 	for _, m := range p.Messages {
 		if m.Image.Path != "" {
 			fmt.Fprintf(w, "  shown with the question: %s (%s, %d bytes)\n", view.Line(m.Image.Path), view.Line(m.Image.MediaType), m.Image.Bytes)
@@ -176,7 +176,7 @@ func writeCondensed(w io.Writer, condensed []trajectory.ContextCondensed) {
 
 func writeStep(w io.Writer, step any) {
 	switch s := step.(type) {
-	case ledger.LLMCallStep:
+	case rundir.LLMCallStep:
 		if s.Error != nil {
 			fmt.Fprintf(w, "  model failed: %d %s\n", s.Error.Status, view.Line(s.Error.Message))
 			return
@@ -185,12 +185,12 @@ func writeStep(w io.Writer, step any) {
 		if len(s.UnrecordedChannels) > 0 {
 			fmt.Fprintf(w, "  unrecorded channels: %s\n", view.Line(strings.Join(s.UnrecordedChannels, ", ")))
 		}
-	case ledger.ToolCallStep:
+	case rundir.ToolCallStep:
 		fmt.Fprintf(w, "  call %s(%s)\n", view.Line(s.Name), view.Line(arguments(s)))
 		if len(s.RuleHits) > 0 {
 			fmt.Fprintf(w, "  rules hit: %s\n", view.Line(strings.Join(s.RuleHits, ", ")))
 		}
-	case ledger.ToolResultStep:
+	case rundir.ToolResultStep:
 		what := "result"
 		if s.Refused {
 			what = "refused"
@@ -207,7 +207,7 @@ func writeStep(w io.Writer, step any) {
 	}
 }
 
-func arguments(s ledger.ToolCallStep) string {
+func arguments(s rundir.ToolCallStep) string {
 	if s.Malformed != "" {
 		return "malformed: " + s.Malformed
 	}
@@ -222,7 +222,7 @@ func arguments(s ledger.ToolCallStep) string {
 	return strings.Join(names, ", ")
 }
 
-func writeVerdicts(w io.Writer, t *ledger.Task) {
+func writeVerdicts(w io.Writer, t *rundir.Task) {
 	if t.Sealed == nil {
 		fmt.Fprintln(w, "not sealed")
 		return
@@ -235,7 +235,7 @@ func writeVerdicts(w io.Writer, t *ledger.Task) {
 }
 
 // writeVote says how an attempt fared in the vote.
-func writeVote(w io.Writer, t *ledger.Task, a *ledger.Attempt) {
+func writeVote(w io.Writer, t *rundir.Task, a *rundir.Attempt) {
 	if a.Answer == nil {
 		return
 	}
@@ -290,7 +290,7 @@ type Follower struct {
 }
 
 // Event prints an event; f has taken it.
-func (v *Follower) Event(f *ledger.Fold, e trajectory.Event) error {
+func (v *Follower) Event(f *rundir.Fold, e trajectory.Event) error {
 	w := &strings.Builder{}
 	if e.TaskID == "" {
 		switch p := e.Payload.(type) {
@@ -333,7 +333,7 @@ func under(e trajectory.Event) string {
 
 // writeEvent writes an event of a task, nothing for one that show leaves out. Text from
 // outside is indented, or on the line that names it.
-func writeEvent(w *strings.Builder, t *ledger.Task, e trajectory.Event) {
+func writeEvent(w *strings.Builder, t *rundir.Task, e trajectory.Event) {
 	switch p := e.Payload.(type) {
 	case trajectory.TaskStarted:
 		fmt.Fprintf(w, "  question:\n%s", Head(p.Question))
@@ -376,7 +376,7 @@ func writeEvent(w *strings.Builder, t *ledger.Task, e trajectory.Event) {
 		for at := range g {
 			g.write(w, at)
 		}
-	case ledger.PromptStep:
+	case rundir.PromptStep:
 		if e.Turn == 1 {
 			writePictures(w, step)
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/visible"
 )
 
@@ -49,7 +49,7 @@ func CSV(w io.Writer, s Source) error {
 	return nil
 }
 
-func row(r ledger.Result, void, judged bool) []string {
+func row(r rundir.Result, void, judged bool) []string {
 	integer := func(n int64) string { return strconv.FormatInt(n, 10) }
 	verdict := func(v *bool) string {
 		if v == nil {

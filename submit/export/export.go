@@ -29,15 +29,15 @@ import (
 	"io/fs"
 	"slices"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // Source is a run to be exported.
 type Source struct {
 	Dir     fs.FS           // run directory or package that it was verified in
-	Summary string          // name of its summary there; ledger.SummaryFile if ""
-	Run     *ledger.Run     // complete
+	Summary string          // name of its summary there; rundir.SummaryFile if ""
+	Run     *rundir.Run     // complete
 	Void    map[string]bool // tasks that count wrong by adjudication
 }
 
@@ -45,14 +45,14 @@ type Source struct {
 // before it. Attempt is nil of a task that has none.
 type epoch struct {
 	number  int // from 1
-	attempt *ledger.Attempt
-	lost    []*ledger.Attempt
+	attempt *rundir.Attempt
+	lost    []*rundir.Attempt
 }
 
 // epochs returns the samples that a task has: at least one.
-func epochs(t *ledger.Task) []epoch {
+func epochs(t *rundir.Task) []epoch {
 	var all []epoch
-	var lost []*ledger.Attempt
+	var lost []*rundir.Attempt
 	for _, a := range t.Attempts {
 		if a.Ended.Outcome == trajectory.Errored {
 			lost = append(lost, a)
@@ -78,7 +78,7 @@ type verdicts struct{ official, judged *bool }
 
 // verdicts returns what the run says of an attempt at a task. That of a void task
 // is wrong.
-func (s Source) verdicts(t *ledger.Task, a *ledger.Attempt) verdicts {
+func (s Source) verdicts(t *rundir.Task, a *rundir.Attempt) verdicts {
 	if !s.Run.Scored() {
 		return verdicts{}
 	}

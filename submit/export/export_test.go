@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/go-json-experiment/json"
 )
@@ -25,7 +25,7 @@ func open(t testing.TB, c runs.Case) Source {
 
 func verified(t testing.TB, dir string) Source {
 	t.Helper()
-	run, err := ledger.Verify(os.DirFS(dir), ledger.Options{})
+	run, err := rundir.Verify(os.DirFS(dir), rundir.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

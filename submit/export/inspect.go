@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -30,7 +30,7 @@ func Inspect(w io.Writer, s Source) error {
 		return err
 	}
 	log := newWalk(s, out)
-	again, err := ledger.Verify(s.Dir, ledger.Options{Summary: s.Summary, Event: log.add})
+	again, err := rundir.Verify(s.Dir, rundir.Options{Summary: s.Summary, Event: log.add})
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (w *walk) add(e trajectory.Event) error {
 }
 
 // put writes a sample.
-func (w *walk) put(t *ledger.Task, e epoch, did *attempt) error {
+func (w *walk) put(t *rundir.Task, e epoch, did *attempt) error {
 	made := w.source.sample(t, e, did)
 	w.summaries = append(w.summaries, placed{t.Index, made.summary()})
 	return w.out.put(fmt.Sprintf("samples/%s_epoch_%d.json", t.Plan.TaskID, e.number), made)

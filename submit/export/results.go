@@ -1,8 +1,8 @@
 package export
 
 import (
-	"github.com/gaia-harness/gaia/internal/ledger"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 )
 
 // spec returns what was planned.
@@ -65,7 +65,7 @@ func (s Source) aboutRun() map[string]any {
 func (s Source) votes() bool { return s.Run.Manifest.Voting.Rule == plan.VoteMajority }
 
 // counted returns the verdicts on the answer of a task that counts.
-func (s Source) counted(t *ledger.Task) verdicts { return s.verdicts(t, t.Counted()) }
+func (s Source) counted(t *rundir.Task) verdicts { return s.verdicts(t, t.Counted()) }
 
 // results returns the scores over the planned tasks: those of the answers that
 // count, void tasks wrong.

@@ -3,7 +3,7 @@ package export
 import (
 	"fmt"
 
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -16,7 +16,7 @@ const noGold = "gold answers are never exported"
 
 // sample returns an epoch of a task; did is what its attempt did, nil of a task
 // that was never attempted.
-func (s Source) sample(t *ledger.Task, e epoch, did *attempt) sample {
+func (s Source) sample(t *rundir.Task, e epoch, did *attempt) sample {
 	id := t.Plan.TaskID
 	out := sample{Messages: []*chatMessage{}, Events: []any{}, Attachments: map[string]string{},
 		Output: modelOutput{Choices: []choice{}}, Pool: eventsData{Messages: []*chatMessage{}, Calls: []struct{}{}}}
@@ -73,7 +73,7 @@ func (s sample) summary() sampleSummary {
 }
 
 // about returns what is said of a sample besides.
-func (s Source) about(t *ledger.Task, e epoch) map[string]any {
+func (s Source) about(t *rundir.Task, e epoch) map[string]any {
 	about := map[string]any{"level": t.Plan.Level, "outcome": t.Sealed.Outcome, "target": noGold, "attempts": len(t.Attempts),
 		"rehearsal": s.Run.Manifest.Rehearsal}
 	if t.Plan.FileName != "" {
@@ -109,7 +109,7 @@ func (v verdicts) by(name string) *bool {
 }
 
 // scores returns the verdicts on an attempt that were given.
-func (s Source) scores(t *ledger.Task, a *ledger.Attempt) map[string]score {
+func (s Source) scores(t *rundir.Task, a *rundir.Attempt) map[string]score {
 	given := map[string]score{}
 	verdicts := s.verdicts(t, a)
 	for _, name := range s.scorers() {
@@ -137,7 +137,7 @@ func (s Source) scores(t *ledger.Task, a *ledger.Attempt) map[string]score {
 }
 
 // failure says what ended an attempt that was lost.
-func failure(a *ledger.Attempt) evalError {
+func failure(a *rundir.Attempt) evalError {
 	message := a.Ended.Reason
 	if a.Error != nil {
 		message = a.Error.Message

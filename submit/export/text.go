@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/ledger"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -41,7 +41,7 @@ func (b bodies) text(digest, head string, truncated bool) (text string, whole bo
 	if digest == "" {
 		return head, !truncated, nil
 	}
-	data, err := ledger.ReadBody(b.dir, digest)
+	data, err := rundir.ReadBody(b.dir, digest)
 	if errors.Is(err, fs.ErrNotExist) { // a package does not have them
 		return head, !truncated, nil
 	}

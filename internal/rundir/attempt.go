@@ -1,0 +1,232 @@
+package rundir
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Attempt is what the journal says of one attempt.
+type Attempt struct {
+	Number        int
+	Answer        *trajectory.AnswerCommitted // nil: none committed
+	Ended         *trajectory.AttemptEnded    // nil: under way, or cut off
+	Judgment      *trajectory.Judgment        // nil: not graded
+	Error         *trajectory.Error           // what made it fail; nil if nothing did
+	Turns         int
+	ToolCalls     int
+	ToolsUsed     []string          // sorted, each once
+	Tokens        trajectory.Tokens // also of models that tools asked
+	CostMicroUSD  *int64            // likewise; nil: a call's price is unknown
+	KnownMicroUSD int64             // of the calls whose price is known
+	Retried       int               // model calls that repeated another
+	Conduct       trajectory.Conduct
+
+	server          serverCounts
+	steps           []any
+	bytes           int64             // of its lines
+	lastCall        string            // event id of the last model call
+	names           map[string]string // call id → tool name, of the turn
+	undecided       map[string][]int  // call id → steps of its calls that nothing was decided of, of the turn
+	firstUs, lastUs int64
+	process         int  // which process wrote its events
+	written         bool // a call that may change the workspace was let through
+	replied         bool // the model's last reply has been followed by no call
+	silent          int  // replies that no call followed
+}
+
+// Lost reports whether an interruption or a stop of the run ended an attempt after
+// a reply that called no tool: an answer may have been lost with it.
+func (a *Attempt) Lost() bool {
+	return a.silent > 0 && a.Ended != nil && a.Ended.Lost()
+}
+
+// Diff returns what an attempt has made of its workspace, as a unified
+// diff; recorded is false where the journal does not tell: it holds digests alone,
+// or the attempt was cut off before the diff was made. Where no call was let through that
+// may change the workspace, there is an empty one.
+func (a *Attempt) Diff() (diff string, recorded bool) {
+	if a.Ended == nil {
+		return "", false
+	}
+	w := a.Ended.Workspace
+	if w == nil {
+		return "", !a.written
+	}
+	return w.Diff, w.Diff != "" || !w.Truncated
+}
+
+// latencyMs is the time from the first event of an attempt that has ended to its
+// last.
+func (a *Attempt) latencyMs() int64 { return (a.lastUs - a.firstUs) / 1000 }
+
+// maxLines bounds the lines of text that an attempt can have written: far more than
+// a workspace has room for, and so few that no sum of them overflows.
+const maxLines = 1 << 32
+
+// add takes an event of an open attempt.
+func (a *Attempt) add(e trajectory.Event) (reason string) {
+	switch p := e.Payload.(type) {
+	case trajectory.TurnStarted:
+		if e.Turn != a.Turns+1 {
+			return fmt.Sprintf("turn %d cannot begin here", e.Turn)
+		}
+		a.Turns, a.names, a.undecided = e.Turn, map[string]string{}, map[string][]int{}
+		return ""
+	case trajectory.Error:
+		a.Error = &p
+		return ""
+	case trajectory.AnswerCommitted:
+		if a.Answer != nil {
+			return "commits a second answer"
+		}
+		a.Answer = &p
+		return ""
+	case trajectory.AttemptEnded:
+		if (p.Outcome == trajectory.Answered) != (a.Answer != nil) {
+			return fmt.Sprintf("ends as %q, which its events do not give", p.Outcome)
+		}
+		if p.Outcome != trajectory.Answered && p.Outcome != trajectory.NoAnswer && p.Outcome != trajectory.Errored {
+			return fmt.Sprintf("ends as %q", p.Outcome)
+		}
+		if w := p.Workspace; w != nil && (min(w.Added, w.Removed, w.Reworked) < 0 || max(w.Added, w.Removed, w.Reworked) > maxLines) {
+			return "counts lines that no workspace has"
+		}
+		a.Ended = &p
+		return ""
+	case trajectory.ToolExecuted:
+		if len(a.ToolsUsed) == plan.MaxTools && !slices.Contains(a.ToolsUsed, p.Name) {
+			return fmt.Sprintf("uses more than %d tools", plan.MaxTools)
+		}
+	case trajectory.PolicyViolation:
+		if !classified(p) {
+			return fmt.Sprintf("is a violation of the class %q, which its rules do not give", p.Class)
+		}
+	case trajectory.ModelCallCompleted:
+		if p.RetryOf != "" && p.RetryOf != a.lastCall {
+			return fmt.Sprintf("repeats %q, which is not the last model call of the attempt", p.RetryOf)
+		}
+		a.lastCall = e.ID
+	}
+	if e.Turn != 0 && e.Turn != a.Turns {
+		return fmt.Sprintf("turn %d is not the open one", e.Turn)
+	}
+	a.step(e)
+	return ""
+}
+
+// classified reports whether the class of a violation follows from its rules: a rule
+// other than that of budgets makes it one of rules, whatever else denied the call.
+func classified(p trajectory.PolicyViolation) bool {
+	class := policy.Denial(p.Class)
+	if slices.ContainsFunc(p.RuleIDs, func(id string) bool { return id != policy.Budget }) {
+		return class == policy.DeniedByRule
+	}
+	return class == policy.DeniedByList || class == policy.DeniedByMode || class == policy.DeniedByBudget && len(p.RuleIDs) > 0
+}
+
+// step takes what an event adds to an open attempt.
+func (a *Attempt) step(e trajectory.Event) {
+	a.Conduct.Add(e.Payload)
+	switch p := e.Payload.(type) {
+	case trajectory.ModelCallCompleted:
+		a.Tokens = a.Tokens.Add(p.Tokens)
+		if p.OutputSHA256 != "" { // also a reply that was found empty was paid for
+			a.charge(p.CostMicroUSD)
+		}
+		if p.OutputSHA256 != "" && p.Error == nil {
+			a.replied = true
+			a.silent++
+		}
+		if p.RetryOf != "" {
+			a.Retried++
+		}
+		a.server.add(p)
+	case trajectory.ToolProposed:
+		a.ToolCalls++
+		if a.replied {
+			a.replied = false
+			a.silent--
+		}
+		a.names[p.CallID] = p.Name
+		a.undecided[p.CallID] = append(a.undecided[p.CallID], len(a.steps))
+	case trajectory.PolicyDecision:
+		if waiting := a.undecided[p.CallID]; len(waiting) > 0 {
+			call := a.steps[waiting[0]].(ToolCallStep)
+			call.RuleHits = List(p.RuleIDs)
+			a.steps[waiting[0]], a.undecided[p.CallID] = call, waiting[1:]
+		}
+	case trajectory.CheckpointSaved:
+		a.written = true
+	case trajectory.ToolExecuted:
+		if at, used := slices.BinarySearch(a.ToolsUsed, p.Name); !used {
+			a.ToolsUsed = slices.Insert(a.ToolsUsed, at, p.Name)
+		}
+		if p.Model != nil {
+			a.Tokens = a.Tokens.Add(p.Model.Tokens)
+			a.charge(p.Model.CostMicroUSD)
+		}
+	}
+	if step := a.StepOf(e); step != nil {
+		a.steps = append(a.steps, step)
+	}
+}
+
+// StepOf returns the step of a trajectory that an event of the open turn gives, nil
+// if it gives none. A ToolCallStep is without its rule hits, which follow from the
+// decision about the call.
+func (a *Attempt) StepOf(e trajectory.Event) any {
+	switch p := e.Payload.(type) {
+	case trajectory.ContextCompiled:
+		return PromptStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, ContentSHA256: p.ContentSHA256, Head: p.Head, Messages: p.Messages,
+			Redactions: p.Redactions, Truncated: p.Truncated, Turn: e.Turn, Type: "prompt"}
+	case trajectory.ModelCallCompleted:
+		return LLMCallStep{BodySHA256: p.BodySHA256, Error: p.Error, Fingerprint: p.Fingerprint, FinishReason: p.FinishReason, Head: p.Head, LatencyMs: p.LatencyMs,
+			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, RequestID: p.RequestID, RequestedModel: p.RequestedModel,
+			ResponseModel: p.ResponseModel, RetryOf: p.RetryOf, TokensCached: p.Tokens.Cached, TokensIn: p.Tokens.In,
+			TokensOut: p.Tokens.Out, TokensReasoning: p.Tokens.Reasoning, Turn: e.Turn, Type: "llm_call", UnrecordedChannels: p.UnrecordedChannels,
+			UsageReported: p.UsageReported}
+	case trajectory.ToolProposed:
+		return ToolCallStep{Args: p.Args, ArgsSHA256: p.ArgsSHA256, ArgsTruncated: List(p.ArgsTruncated), BodySHA256: p.BodySHA256, CallID: p.CallID,
+			Malformed: p.Malformed, Name: p.Name, Redactions: p.Redactions, RuleHits: []string{}, Turn: e.Turn, Type: "tool_call"}
+	case trajectory.PolicyDecision:
+		if p.Shown != "" {
+			return ToolResultStep{Bytes: int64(len(p.Shown)), CallID: p.CallID, Head: p.Shown, IsError: true,
+				Name: a.names[p.CallID], OutputSHA256: canonical.Digest([]byte(p.Shown)), Refused: true, Turn: e.Turn, Type: "tool_result", URLs: []trajectory.URL{}}
+		}
+	case trajectory.ToolExecuted:
+		return ToolResultStep{BodySHA256: p.BodySHA256, Bytes: p.Bytes, CallID: p.CallID, Head: p.Head, IsError: p.IsError, Model: p.Model, Name: p.Name,
+			OutputSHA256: p.OutputSHA256, Redactions: p.Redactions, Probes: p.Probes, Truncated: p.Truncated, Turn: e.Turn, Type: "tool_result", URLs: List(p.URLs)}
+	}
+	return nil
+}
+
+// list makes an absent list an empty one: the derived files have no nulls for
+// "none".
+func List[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// addCost adds costs of which nil is unknown: then the sum is, too.
+func addCost(sum, cost *int64) *int64 {
+	if sum == nil || cost == nil {
+		return nil
+	}
+	total := *sum + *cost
+	return &total
+}
+
+// charge adds what a call cost; nil is unknown.
+func (a *Attempt) charge(microUSD *int64) {
+	a.CostMicroUSD = addCost(a.CostMicroUSD, microUSD)
+	if microUSD != nil {
+		a.KnownMicroUSD += *microUSD
+	}
+}

@@ -1,0 +1,93 @@
+package rundir
+
+import (
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// battery takes what came of a null battery. Its counts have to go together: who
+// reads of one that was withstood is not to find a paid item in it. What settles
+// it is the last word: a judge that paid is not put to it until it does not.
+func (f *Fold) battery(b trajectory.JudgeBattery) (reason string) {
+	switch plan := f.Manifest.Judge; {
+	case plan == nil:
+		return "tells of another null battery, or another judge, than the plan's"
+	case f.judge.Battery.settled():
+		return "puts a null battery to the judge that is settled"
+	default:
+		reason = plan.Refuses(b)
+	}
+	if reason != "" {
+		return reason
+	}
+	if !f.count(b) {
+		return "its tokens or costs cannot be added up"
+	}
+	f.judge.addBattery(b)
+	return ""
+}
+
+// addBattery counts a null battery, which is then the last word on the judge.
+func (j *JudgeSummary) addBattery(b trajectory.JudgeBattery) {
+	s := BatterySummary{CostMicroUSD: b.CostMicroUSD, Paid: b.Paid, Problem: b.Problem, Put: b.Put, Refused: b.Refused, Remembered: b.Remembered,
+		TokensIn: b.TokensIn, TokensOut: b.TokensOut, Unreadable: b.Unreadable, Withstood: b.Withstood}
+	if before := j.Battery; before != nil {
+		s.CostMicroUSD = addCost(s.CostMicroUSD, before.CostMicroUSD)
+		s.TokensIn += before.TokensIn
+		s.TokensOut += before.TokensOut
+	}
+	j.Battery = &s
+	j.TokensIn += b.TokensIn
+	j.TokensOut += b.TokensOut
+	j.CostMicroUSD = addCost(j.CostMicroUSD, b.CostMicroUSD)
+}
+
+// add counts a judgment.
+func (s *JudgeSummary) add(j trajectory.Judgment) {
+	s.TokensIn += j.TokensIn
+	s.TokensOut += j.TokensOut
+	if j.Cached {
+		s.Cached++
+	} else if j.Tries == 0 && j.Path != PathError {
+		switch j.Path {
+		case PathWithheld:
+			s.Withheld++
+		case PathTooLong:
+			s.TooLong++
+		}
+		return
+	}
+	s.CostMicroUSD = addCost(s.CostMicroUSD, j.CostMicroUSD)
+	s.Asked++
+	switch {
+	case j.Judged != nil:
+		s.Judged++
+	case j.Path == PathUnreadable:
+		s.Unreadable++
+	default:
+		s.Errors++
+	}
+}
+
+// CountJudgments counts what a judge did that is not the run's: b is nil where the null
+// battery was not needed.
+func CountJudgments(model string, b *trajectory.JudgeBattery, all []trajectory.Judgment) JudgeSummary {
+	s := JudgeSummary{CostMicroUSD: new(int64), Model: model}
+	if b != nil {
+		s.addBattery(*b)
+	}
+	for _, j := range all {
+		s.add(j)
+	}
+	return s
+}
+
+// settled reports whether the battery is not put to the judge again in the run.
+func (b *BatterySummary) settled() bool {
+	return b != nil && (b.Withstood || b.Remembered || len(b.Paid) > 0)
+}
+
+// Battery returns how the judge stood the null battery so far, nil if it was not
+// put to it, and whether that is settled for the run.
+func (f *Fold) Battery() (b *BatterySummary, settled bool) {
+	return f.judge.Battery, f.judge.Battery.settled()
+}

@@ -1,0 +1,44 @@
+package rundir
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// BenchmarkVerify verifies a finished run of 300 tasks of 20 turns each from a
+// real directory. Bytes are those of the journal.
+func BenchmarkVerify(b *testing.B) {
+	var tasks []string
+	var script strings.Builder
+	script.WriteString("run started\n")
+	for i := range 300 {
+		id := fmt.Sprintf("task-%03d", i)
+		tasks = append(tasks, id)
+		at := id + ".1"
+		fmt.Fprintf(&script, "%s begin\n", at)
+		for turn := 1; turn <= 20; turn++ {
+			for _, what := range []string{"turn", "prompt", "call in=1000 out=50 cost=30", "propose web_fetch", "allow", "executed web_fetch", "done"} {
+				fmt.Fprintf(&script, "%s.%d %s\n", at, turn, what)
+			}
+		}
+		fmt.Fprintf(&script, "%s answer 42\n%s ended answered\n%s graded right\n%s sealed solved 1/1\n", at, at, at, id)
+	}
+	script.WriteString("run completed solved=300\n")
+	m := planOf(b, tasks...)
+	for i := range m.Tasks {
+		m.Tasks[i].Level = 1 + i%3
+	}
+	all := files(b, m, script.String())
+	dir := directory(b, all)
+	b.SetBytes(int64(len(all[trajectory.JournalFile])))
+	b.ReportAllocs()
+	for b.Loop() {
+		if run, err := Verify(os.DirFS(dir), Options{}); err != nil || !run.Complete {
+			b.Fatal(err)
+		}
+	}
+}

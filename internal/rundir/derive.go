@@ -1,0 +1,170 @@
+package rundir
+
+import (
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// record returns the trajectory of an attempt that has ended.
+func (f *Fold) record(t *Task, a *Attempt) Trajectory {
+	r := Trajectory{Attempt: a.Number, Model: f.Manifest.Model.Name, Rehearsal: f.Manifest.Rehearsal, RunID: f.Manifest.RunID,
+		Schema: TrajectorySchema, Steps: a.steps, TaskID: t.Plan.TaskID, Tokens: a.Tokens, ToolsUsed: a.ToolsUsed, Turns: a.Turns}
+	if a.Answer != nil {
+		r.FinalAnswer = &a.Answer.Answer
+	}
+	return r
+}
+
+// Encode returns the record's line, newline included.
+func (r Trajectory) Encode() ([]byte, error) { return encodeLine(r) }
+
+// Result returns the record of a sealed task.
+func (f *Fold) Result(t *Task) Result {
+	r := Result{Attempt: t.Sealed.Attempt, Attempts: len(t.Attempts), CostMicroUSD: new(int64), Level: t.Plan.Level, Outcome: t.Sealed.Outcome,
+		Rehearsal: f.Manifest.Rehearsal, Schema: ResultSchema, ScoringPath: "none", TaskID: t.Plan.TaskID, ToolsUsed: []string{},
+		Unrecorded: f.Unrecorded != ""}
+	for _, a := range t.Attempts {
+		r.CostMicroUSD = addCost(r.CostMicroUSD, a.CostMicroUSD)
+		r.Tokens = r.Tokens.Add(a.Tokens)
+		r.ToolCalls += a.ToolCalls
+		r.Turns += a.Turns
+		r.ToolsUsed = append(r.ToolsUsed, a.ToolsUsed...)
+	}
+	slices.Sort(r.ToolsUsed)
+	r.ToolsUsed = slices.Compact(r.ToolsUsed)
+	judged := f.Manifest.Judge != nil
+	if f.Scored() {
+		r.OfficialCorrect = new(bool)
+		if judged {
+			r.JudgedCorrect = new(bool)
+		}
+	}
+	a, votes := t.vote()
+	r.Voting = f.taskVote(t, a, votes)
+	if a == nil {
+		return r
+	}
+	r.LatencyMs = a.latencyMs()
+	if a.Answer != nil {
+		r.ModelAnswer, r.ReasoningTrace = &a.Answer.Answer, a.Answer.ReasoningTrace
+	}
+	if j := a.Judgment; j != nil {
+		r.OfficialCorrect, r.ScoringPath = &j.Official, j.Path
+		if judged {
+			r.JudgedCorrect = j.Judged
+		}
+	}
+	return r
+}
+
+// Results returns results.jsonl; every task must be sealed.
+func (f *Fold) Results() ([]byte, error) {
+	var all []byte
+	for _, t := range f.Tasks {
+		line, err := encodeLine(f.Result(t))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, line...)
+	}
+	return all, nil
+}
+
+// CompletedAt returns when the run was completed, by its journal; "" if it is not.
+func (f *Fold) CompletedAt() string { return f.completed }
+
+// Summary returns the summary of a completed run.
+func (f *Fold) Summary() Summary {
+	told := Told{Started: f.Started, Completed: f.completed, Interruptions: f.Interruptions, Judge: f.judge,
+		IntegrityEvents: f.IntegrityEvents(), Preflight: f.Preflight(), Unrecorded: f.Unrecorded}
+	rows := make([]Result, len(f.Tasks))
+	for i, t := range f.Tasks {
+		rows[i] = f.Result(t)
+		for _, a := range t.Attempts {
+			told.RetriedCalls += a.Retried
+		}
+		if t.passedFirst() {
+			told.PassedFirst++
+		}
+	}
+	return Summarise(f.Manifest, f.ManifestSHA256, rows, told)
+}
+
+// IntegrityEvents returns how many entries of the judge cache did not verify so
+// far.
+func (f *Fold) IntegrityEvents() int { return f.badCache }
+
+// Encode returns summary.json.
+func (s Summary) Encode() ([]byte, error) { return canonical.Encode(s) }
+
+// Leaves returns the tree's leaves; every task must be sealed.
+func (f *Fold) Leaves() []trajectory.Leaf {
+	leaves := make([]trajectory.Leaf, len(f.Tasks))
+	for i, t := range f.Tasks {
+		leaves[i] = f.leaf(t)
+	}
+	return leaves
+}
+
+// leaf returns a sealed task's leaf.
+func (f *Fold) leaf(t *Task) trajectory.Leaf {
+	return trajectory.Leaf{Attempts: len(t.Attempts), Digest: canonical.DigestOf(t.digest), Lines: t.lines,
+		RunID: f.Manifest.RunID, Salt: t.Sealed.Salt, TaskID: t.Plan.TaskID}
+}
+
+// Checkpoint returns the tree head of a completed run whose journal ends at
+// end.
+func (f *Fold) Checkpoint(end trajectory.End) (trajectory.Checkpoint, error) {
+	leaves := f.Leaves()
+	root, err := trajectory.Root(leaves)
+	return trajectory.Checkpoint{RunID: f.Manifest.RunID, Size: int64(len(leaves)), Root: root,
+		ManifestSHA256: f.ManifestSHA256, Journal: end, Rehearsal: f.Manifest.Rehearsal}, err
+}
+
+// RunCompleted returns the closing event's payload; false while a task is not
+// sealed.
+func (f *Fold) RunCompleted() (trajectory.RunCompleted, bool) {
+	for _, t := range f.Tasks {
+		if t.Sealed == nil {
+			return trajectory.RunCompleted{}, false
+		}
+	}
+	return f.counts(), true
+}
+
+// RunStopped returns the payload that closes a run before its end, since a model
+// that it needs cannot be asked.
+func (f *Fold) RunStopped() trajectory.RunCompleted {
+	c := f.counts()
+	c.Planned, c.Stopped = len(f.Tasks), trajectory.StoppedByEndpoint
+	for _, t := range f.Tasks {
+		if len(t.Attempts) > 0 {
+			c.TasksBegun++
+		}
+	}
+	return c
+}
+
+// counts counts the sealed tasks by outcome.
+func (f *Fold) counts() trajectory.RunCompleted {
+	c := trajectory.RunCompleted{GuidanceHash: f.Manifest.GuidanceHash}
+	var o Outcomes
+	for _, t := range f.Tasks {
+		if t.Sealed != nil {
+			c.Planned++
+			o.add(t.Sealed.Outcome)
+		}
+	}
+	c.Error, c.Failed, c.Skipped, c.Solved, c.Unscored = o.Error, o.Failed, o.Skipped, o.Solved, o.Unscored
+	return c
+}
+
+func encodeLine(v any) ([]byte, error) {
+	b, err := canonical.Encode(v)
+	if err != nil {
+		return nil, err
+	}
+	return append(b, '\n'), nil
+}

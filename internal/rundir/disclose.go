@@ -1,0 +1,301 @@
+package rundir
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Disclosure is an evidence bundle whose integrity holds: its events are what
+// the run's key signed, and the bundle is what Signer signed.
+type Disclosure struct {
+	*Fold        // of a bundle of one task, only that task was followed
+	Task   *Task // nil for a whole run
+	Bundle trajectory.Bundle
+	Head   trajectory.Checkpoint
+	Leaf   tlog.Hash      // the task's in the tree
+	Key    sign.PublicKey // signed plan and tree head; trust is the caller's to decide
+	Signer sign.Verifier  // made the bundle's signature: Key, or one of those that VerifyBundle was given; nil: it was not checked
+}
+
+// UnknownSignerError says that all of a bundle holds together but for its own
+// signature, which names none of the keys at hand. A bundle names its signer by id
+// alone, so without the key nothing can be said of the signature.
+type UnknownSignerError struct{ Alg, KeyID string }
+
+func (e *UnknownSignerError) Error() string {
+	return fmt.Sprintf("the bundle is signed by an unknown %s key: %q", e.Alg, e.KeyID)
+}
+
+// ErrIncomplete says that a run has no signed tree head yet, so that nothing of
+// it can be disclosed.
+var ErrIncomplete = errors.New("the run is not complete")
+
+// Disclose returns an evidence bundle of one task of a verified run, or of all
+// of it if task is "". dir holds the files that the run was read from, a package's
+// or a run directory's.
+func (r *Run) Disclose(dir fs.FS, task string, signer sign.Signer) ([]byte, error) {
+	if !r.Complete {
+		return nil, ErrIncomplete
+	}
+	c := trajectory.NewContents(r.Manifest.RunID, task)
+	c.Rehearsal = r.Manifest.Rehearsal
+	for _, file := range []struct {
+		name  string
+		limit int64
+		into  *string
+	}{{plan.ManifestFile, maxPlan, &c.Manifest}, {plan.EnvelopeFile, 2 * maxPlan, &c.ManifestEnvelope}, {trajectory.CheckpointFile, maxCheckpoint, &c.Checkpoint}} {
+		data, err := ReadFile(dir, file.name, file.limit)
+		if err != nil {
+			return nil, err
+		}
+		*file.into = string(data)
+	}
+	if err := r.gather(dir, task, &c); err != nil {
+		return nil, err
+	}
+	if task == "" {
+		return c.Seal(signer)
+	}
+	index := slices.IndexFunc(r.Tasks, func(t *Task) bool { return t.Plan.TaskID == task })
+	if index < 0 {
+		return nil, fmt.Errorf("the run has no task %q", task)
+	}
+	inclusion, err := trajectory.Prove(r.Leaves(), int64(index))
+	if err != nil {
+		return nil, err
+	}
+	leaf := r.leaf(r.Tasks[index])
+	c.Leaf, c.Inclusion = &leaf, &inclusion
+	return c.Seal(signer)
+}
+
+// gather reads the journal once more and adds the lines that are disclosed.
+func (r *Run) gather(dir fs.FS, task string, c *trajectory.Contents) error {
+	journal, _, err := OpenFile(dir, trajectory.JournalFile, MaxFile)
+	if err != nil {
+		return err
+	}
+	defer journal.Close()
+	size := 0
+	end, _, err := trajectory.ReadJournal(journal, r.Manifest.RunID, r.ManifestSHA256, func(e trajectory.Event, line []byte) error {
+		if task != "" && e.TaskID != task {
+			return nil
+		}
+		if size += len(line); size > trajectory.MaxBundle {
+			return errors.New("the events are too many for an evidence bundle: disclose single tasks, or hand over the package")
+		}
+		return c.Add(e, line)
+	})
+	if err != nil {
+		return err
+	}
+	if end != r.End {
+		return trajectory.Faultf(trajectory.JournalFile, "changed while it was read")
+	}
+	return nil
+}
+
+// VerifyBundle checks an evidence bundle by itself: that it is written in the
+// one way it can be, that its events are a legal run or task of its plan, that
+// they give leaf, root and everything else it says; and only then the
+// signatures of plan, checkpoint and bundle. verifiers are keys besides the
+// run's own that may have signed the bundle. What does not hold is a
+// *trajectory.Fault that names the member; a signer that is none of these is an
+// *UnknownSignerError, when all else holds, and comes with the disclosure.
+func VerifyBundle(data []byte, verifiers ...sign.Verifier) (*Disclosure, error) {
+	b, err := trajectory.DecodeBundle(data)
+	if err != nil {
+		return nil, err
+	}
+	d := &Disclosure{Bundle: b}
+	if err := d.readPlan(); err != nil {
+		return nil, inMember(err)
+	}
+	if d.Head, err = trajectory.ParseCheckpoint([]byte(b.Checkpoint)); err != nil {
+		return nil, err
+	}
+	if _, task := b.Workflow(); task == "" {
+		err = d.checkRun()
+	} else {
+		err = d.checkTask(task)
+	}
+	if err != nil {
+		return nil, inMember(err)
+	}
+	if err := d.Bundle.CheckHash(); err != nil {
+		return nil, err
+	}
+	err = d.checkSignatures(verifiers)
+	if unknown := (*UnknownSignerError)(nil); err != nil && !errors.As(err, &unknown) {
+		return nil, inMember(err)
+	}
+	return d, err
+}
+
+// inMember gives faults of files the names of the members they stand in.
+func inMember(err error) error {
+	var fault *trajectory.Fault
+	if !errors.As(err, &fault) {
+		return err
+	}
+	name := fault.File
+	switch name {
+	case trajectory.JournalFile:
+		name = trajectory.EventsMember
+	case plan.ManifestFile:
+		name = "manifest"
+	case plan.EnvelopeFile:
+		name = "manifest_envelope"
+	}
+	return &trajectory.Fault{File: name, Line: fault.Line, Reason: fault.Reason, Hint: fault.Hint}
+}
+
+// readPlan reads the plan and what the bundle repeats of it. Who signed it is
+// checked later.
+func (d *Disclosure) readPlan() error {
+	data := []byte(d.Bundle.Manifest)
+	if len(data) > maxPlan {
+		return trajectory.Faultf(plan.ManifestFile, "is larger than %d bytes", maxPlan)
+	}
+	m, err := plan.Decode(data)
+	if err != nil {
+		return err
+	}
+	if d.Key, err = sign.ParsePublicKey(m.SigningKey); err != nil || d.Key.Line() != m.SigningKey {
+		return trajectory.Faultf(plan.ManifestFile, "signing_key is not one ssh-ed25519 key")
+	}
+	d.Fold = NewFold(m, canonical.Digest(data), nil)
+	run, task := d.Bundle.Workflow()
+	if run != m.RunID || d.Bundle.WorkflowID != trajectory.NewContents(run, task).WorkflowID {
+		return trajectory.Faultf("workflow_id", "is %q, the manifest is of run %q", d.Bundle.WorkflowID, m.RunID)
+	}
+	if d.Bundle.Rehearsal != m.Rehearsal {
+		return trajectory.Faultf("rehearsal", "is not what the manifest says")
+	}
+	return nil
+}
+
+// checkTask follows the events of one task and the proof from its leaf to the
+// tree head.
+func (d *Disclosure) checkTask(id string) error {
+	index := slices.IndexFunc(d.Tasks, func(t *Task) bool { return t.Plan.TaskID == id })
+	if index < 0 {
+		return trajectory.Faultf("workflow_id", "task %q is not planned", id)
+	}
+	d.Task = d.Tasks[index]
+	again := trajectory.NewContents(d.Manifest.RunID, id)
+	var seq, line int64
+	if err := d.Bundle.ReadTask(func(e trajectory.Event, text []byte) error {
+		seq, line = e.Seq, line+1
+		reason, err := d.addLine(d.Task, e, text)
+		if reason != "" {
+			return &trajectory.Fault{File: trajectory.EventsMember, Line: line, Reason: reason}
+		}
+		if err != nil {
+			return err
+		}
+		return again.Add(e, text)
+	}); err != nil {
+		return err
+	}
+	if d.Task.Sealed == nil {
+		return trajectory.Faultf(trajectory.EventsMember, "do not end with the task's seal")
+	}
+	if err := d.Bundle.CheckProjections(again); err != nil {
+		return err
+	}
+	leaf, proof := d.Bundle.Leaf, d.Bundle.Inclusion
+	if leaf == nil || *leaf != d.leaf(d.Task) {
+		return trajectory.Faultf("leaf", "is not what the events give")
+	}
+	if proof == nil || proof.Index != int64(index) || proof.Size != int64(len(d.Tasks)) {
+		return trajectory.Faultf("inclusion", "is not of the task's place in the plan")
+	}
+	want := trajectory.Checkpoint{RunID: d.Manifest.RunID, Size: proof.Size, Root: d.Head.Root, ManifestSHA256: d.ManifestSHA256,
+		Journal: d.Head.Journal, Rehearsal: d.Manifest.Rehearsal}
+	if d.Head != want || seq >= d.Head.Journal.Events-1 { // run_completed stands last
+		return trajectory.Faultf(trajectory.CheckpointFile, "is not one of this plan and these events")
+	}
+	if err := proof.Check(*leaf, d.Head.Root); err != nil {
+		return trajectory.Faultf("inclusion", "%v", err)
+	}
+	var err error
+	d.Leaf, err = leaf.Hash()
+	return err
+}
+
+// checkRun follows all events of a run, as of a journal.
+func (d *Disclosure) checkRun() error {
+	lines := make([]io.Reader, 0, 2*len(d.Bundle.Events))
+	for _, line := range d.Bundle.Events {
+		lines = append(lines, strings.NewReader(line), strings.NewReader("\n"))
+	}
+	again := trajectory.NewContents(d.Manifest.RunID, "")
+	end, _, err := trajectory.ReadJournal(io.MultiReader(lines...), d.Manifest.RunID, d.ManifestSHA256, func(e trajectory.Event, line []byte) error {
+		if err := d.Add(e, line); err != nil {
+			return err
+		}
+		return again.Add(e, line)
+	})
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(d.Bundle.Events, again.Events) {
+		return trajectory.Faultf(trajectory.EventsMember, "are not one line each")
+	}
+	if d.Completed == nil {
+		return trajectory.Faultf(trajectory.EventsMember, "have no run_completed")
+	}
+	if err := d.Bundle.CheckProjections(again); err != nil {
+		return err
+	}
+	if d.Bundle.Leaf != nil {
+		return trajectory.Faultf("leaf", "has no place in a bundle of a whole run")
+	}
+	if d.Bundle.Inclusion != nil {
+		return trajectory.Faultf("inclusion", "has no place in a bundle of a whole run")
+	}
+	want, err := d.Checkpoint(end)
+	if err != nil {
+		return err
+	}
+	want.Journal.LastID = "" // which no checkpoint tells
+	if d.Head != want {
+		return trajectory.Faultf(trajectory.CheckpointFile, "does not say what the events give")
+	}
+	return nil
+}
+
+// checkSignatures checks the plan's and the checkpoint's, by the key that the
+// plan names, and the bundle's.
+func (d *Disclosure) checkSignatures(verifiers []sign.Verifier) error {
+	payload, err := sign.Unseal([]byte(d.Bundle.ManifestEnvelope), plan.ManifestType, d.Key)
+	if err != nil {
+		return trajectory.Faultf(plan.EnvelopeFile, "%v", err)
+	}
+	if !bytes.Equal(payload, []byte(d.Bundle.Manifest)) {
+		return trajectory.Faultf(plan.ManifestFile, "is not what its envelope signs")
+	}
+	if err := d.Head.Verify([]byte(d.Bundle.Checkpoint), d.Key); err != nil {
+		return err
+	}
+	by := d.Bundle.Signature
+	verifiers = append([]sign.Verifier{d.Key}, verifiers...)
+	at := slices.IndexFunc(verifiers, by.Names)
+	if at < 0 {
+		return &UnknownSignerError{Alg: by.Alg, KeyID: by.KeyID}
+	}
+	d.Signer = verifiers[at]
+	return d.Bundle.CheckSignature(d.Signer)
+}

@@ -1,0 +1,391 @@
+package rundir
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"slices"
+
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Fold is a run read from its journal, event by event: the same code follows
+// a run as it is written, resumes it and verifies it. It holds the steps of
+// open attempts only.
+type Fold struct {
+	Manifest       plan.Plan
+	ManifestSHA256 string
+	Tasks          []*Task // plan order
+	Started        string
+	Completed      *trajectory.RunCompleted
+	Stopped        *trajectory.RunCompleted // how the run was closed before its end; nil: it was not, or it has been resumed since
+	Interruptions  []Interruption
+	NotRecorded    string // why recording failed, by the journal: the run went on after it
+	Unrecorded     string // why evidence ended before the run did; what is derived then says so
+
+	completed string
+	byID      map[string]*Task
+	ended     func(Trajectory) error
+	judge     JudgeSummary
+	badCache  int                  // entries of the judge cache that did not verify
+	counted   int64                // all tokens and micro-USD so far
+	open      int64                // bytes of the lines of open attempts
+	kept      int64                // bytes of the lines of which texts are held to the end
+	harnesses []trajectory.Harness // that resumed the run
+	spending  spending
+
+	repliedAs    map[string]bool // names of the model in its replies
+	repliedOther bool            // there are replies under other names
+
+	preflights preflights
+}
+
+// Task is what the journal says of one planned task.
+type Task struct {
+	Plan     plan.PlannedTask
+	Index    int        // its place in the plan, from 0
+	Attempts []*Attempt // Attempts[i].Number is i+1
+	Sealed   *trajectory.TaskSealed
+
+	asked  [sha256.Size]byte // digest of the question of all attempts
+	rule   string            // how the counted attempt is chosen
+	lines  int64
+	digest hash.Hash
+}
+
+// NewFold begins to read the run of a manifest. ended, if not nil, is given
+// each attempt's record when the attempt has ended.
+func NewFold(m plan.Plan, manifestSHA256 string, ended func(Trajectory) error) *Fold {
+	f := &Fold{Manifest: m, ManifestSHA256: manifestSHA256, byID: make(map[string]*Task, len(m.Tasks)), ended: ended,
+		Interruptions: []Interruption{}, repliedAs: map[string]bool{}, judge: JudgeSummary{CostMicroUSD: new(int64)}}
+	for i, p := range m.Tasks {
+		t := &Task{Plan: p, Index: i, rule: m.Voting.Rule, digest: sha256.New()}
+		f.Tasks = append(f.Tasks, t)
+		f.byID[p.TaskID] = t
+	}
+	return f
+}
+
+// Follow gives the records of attempts that end from now on to ended.
+func (f *Fold) Follow(ended func(Trajectory) error) { f.ended = ended }
+
+// Task returns a planned task, nil if there is none of that id.
+func (f *Fold) Task(id string) *Task { return f.byID[id] }
+
+// Add takes the next event with its line, newline included. An event that
+// cannot stand where it does is a *trajectory.Fault.
+func (f *Fold) Add(e trajectory.Event, line []byte) error {
+	refuse := func(format string, args ...any) error {
+		return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: fmt.Sprintf(format, args...)}
+	}
+	_, opens := e.Payload.(trajectory.RunStarted)
+	if keeps(e.Payload) {
+		f.kept += int64(len(line))
+	}
+	switch {
+	case opens != (e.Seq == 0):
+		return refuse("a journal has one run_started, its first line")
+	case f.Completed != nil:
+		return refuse("stands after run_completed")
+	case f.Stopped != nil && e.Payload.Type() != trajectory.TypeRunResumed:
+		return refuse("stands after run_completed, which only run_resumed may follow here")
+	case e.TaskID == "":
+		if reason := f.addRun(e); reason != "" {
+			return refuse("%s", reason)
+		}
+		return nil
+	}
+	task := f.byID[e.TaskID]
+	if task == nil {
+		return refuse("task %q is not planned", e.TaskID)
+	}
+	reason, err := f.addLine(task, e, line)
+	if reason != "" {
+		return refuse("%s", reason)
+	}
+	return err
+}
+
+// keeps reports whether texts of an event are held to the end of the run, by the fold or
+// by an audit. Of all others it is digests and counts.
+func keeps(p trajectory.Payload) bool {
+	switch p.(type) {
+	case trajectory.TurnStarted, trajectory.TurnCompleted, trajectory.ContextCompiled, trajectory.ContextCondensed, trajectory.ModelCallStarted,
+		trajectory.ModelCallCompleted, trajectory.ToolProposed, trajectory.ToolExecuted, trajectory.PolicyDecision, trajectory.PolicyViolation,
+		trajectory.ApprovalRequested, trajectory.ApprovalResolved, trajectory.CheckpointSaved, trajectory.Rollback:
+		return false
+	}
+	return true
+}
+
+// addLine takes the next event of a task with its line, newline included.
+func (f *Fold) addLine(task *Task, e trajectory.Event, line []byte) (reason string, err error) {
+	if task.Sealed != nil {
+		return fmt.Sprintf("stands after the seal of task %q", e.TaskID), nil
+	}
+	if !f.count(e.Payload) {
+		return "its tokens or costs cannot be added up", nil
+	}
+	task.lines++
+	task.digest.Write(line)
+	reason, err = f.addTask(task, e)
+	if a := task.Open(); a != nil {
+		n := int64(len(line)) + listed(e.Payload)
+		a.bytes += n
+		f.open += n
+	}
+	return reason, err
+}
+
+// listed returns how many bytes of memory the lists of a step take. Their members can
+// be much shorter as text.
+func listed(p trajectory.Payload) int64 {
+	const text, member, record = 16, 64, 128
+	switch p := p.(type) {
+	case trajectory.ContextCompiled:
+		return int64(record * len(p.Messages))
+	case trajectory.ModelCallCompleted:
+		return int64(text * len(p.UnrecordedChannels))
+	case trajectory.PolicyDecision:
+		return int64(text * len(p.RuleIDs))
+	case trajectory.ToolExecuted:
+		return int64(member * len(p.URLs))
+	case trajectory.ToolProposed:
+		return int64(member*len(p.Args) + text*len(p.ArgsTruncated))
+	}
+	return 0
+}
+
+func (f *Fold) addRun(e trajectory.Event) (reason string) {
+	switch p := e.Payload.(type) {
+	case trajectory.RunStarted:
+		if p.ManifestSHA256 != f.ManifestSHA256 {
+			return "was started from another manifest"
+		}
+		m := f.Manifest
+		if p != (trajectory.RunStarted{GuidanceHash: m.GuidanceHash, Harness: m.Harness, ManifestSHA256: f.ManifestSHA256,
+			PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode, Rehearsal: m.Rehearsal, SubmitIntent: m.SubmitIntent}) {
+			return "contradicts the manifest"
+		}
+		f.Started = e.Timestamp
+	case trajectory.RunResumed:
+		if p.Events != e.Seq {
+			return "miscounts the events before it"
+		}
+		resumed := Interruption{Events: p.Events, Resumed: e.Timestamp, Torn: p.Torn != nil, Unsubmittable: p.Unsubmittable}
+		if f.Stopped != nil {
+			resumed.Stopped = f.Stopped.Stopped
+		}
+		f.Interruptions = append(f.Interruptions, resumed)
+		if !slices.Contains(f.harnesses, p.Harness) {
+			f.harnesses = append(f.harnesses, p.Harness)
+		}
+		f.Stopped, f.preflights.begun, f.preflights.asked = nil, false, nil
+		if f.NotRecorded == "" {
+			f.NotRecorded = p.Unsubmittable
+		}
+	case trajectory.SecurityEvent:
+		if p.Bad < 0 || p.Checked < p.Bad || len(p.Entries) > p.Bad || p.Bad > maxCounted-f.badCache {
+			return "miscounts the entries it tells of"
+		}
+		f.badCache += p.Bad
+	case trajectory.JudgeBattery:
+		return f.battery(p)
+	case trajectory.LimitChanged:
+		if min(p.From, p.To) < 1 || max(p.From, p.To) > maxRequests {
+			return "is given a number of requests at once that no endpoint is"
+		}
+	case trajectory.Preflight:
+		return f.preflight(p)
+	case trajectory.RunCompleted:
+		want, all := f.RunCompleted()
+		if p.Stopped != "" {
+			want, all = f.RunStopped(), !all
+		}
+		if !all || p != want {
+			return "run_completed does not count what was sealed"
+		}
+		if p.Stopped != "" {
+			f.Stopped = &p
+			return ""
+		}
+		f.Completed, f.completed = &p, e.Timestamp
+	}
+	return ""
+}
+
+// maxRequests bounds how many requests at once an endpoint can be given.
+const maxRequests = 1 << 20
+
+// maxCounted is the largest integer that a derived file can hold.
+const maxCounted = canonical.MaxInt
+
+// count adds an event's tokens and costs to the run's total, which bounds every
+// sum that is derived from them. It is false where one is below nothing or the
+// total grows too large.
+func (f *Fold) count(p trajectory.Payload) bool {
+	var counts []int64
+	var cost *int64
+	switch p := p.(type) {
+	case trajectory.ModelCallCompleted:
+		counts, cost = tokenCounts(p.Tokens), p.CostMicroUSD
+	case trajectory.ToolExecuted:
+		if p.Model != nil {
+			counts, cost = tokenCounts(p.Model.Tokens), p.Model.CostMicroUSD
+		}
+	case trajectory.Judgment:
+		counts, cost = []int64{p.TokensIn, p.TokensOut}, p.CostMicroUSD
+	case trajectory.JudgeBattery:
+		counts, cost = []int64{p.TokensIn, p.TokensOut}, p.CostMicroUSD
+	case trajectory.Preflight:
+		counts, cost = tokenCounts(p.Tokens), p.CostMicroUSD
+	}
+	if cost != nil {
+		counts = append(counts, *cost)
+	}
+	f.price(p)
+	for _, n := range counts {
+		if n < 0 || n > maxCounted-f.counted {
+			return false
+		}
+		f.counted += n
+	}
+	return true
+}
+
+func tokenCounts(t trajectory.Tokens) []int64 { return []int64{t.Cached, t.In, t.Out, t.Reasoning} }
+
+func (f *Fold) addTask(t *Task, e trajectory.Event) (reason string, err error) {
+	switch p := e.Payload.(type) {
+	case trajectory.TaskSealed:
+		return f.seal(t, p), nil
+	case trajectory.TaskStarted:
+		if open := t.Open(); open != nil || e.Attempt != len(t.Attempts)+1 {
+			return fmt.Sprintf("attempt %d cannot begin here", e.Attempt), nil
+		}
+		asked := sha256.Sum256([]byte(p.Question))
+		switch {
+		case p.FileName != t.Plan.FileName:
+			return "names another file than planned", nil
+		case len(t.Attempts) == 0:
+			t.asked = asked
+		case t.asked != asked:
+			return "asks another question than the attempt before it", nil
+		}
+		f.preflights.begun = true
+		t.Attempts = append(t.Attempts, &Attempt{Number: e.Attempt, steps: []any{}, ToolsUsed: []string{}, CostMicroUSD: new(int64),
+			firstUs: e.MonoUs, lastUs: e.MonoUs, process: len(f.Interruptions)})
+		return "", nil
+	}
+	if e.Attempt > len(t.Attempts) {
+		return fmt.Sprintf("attempt %d has not begun", e.Attempt), nil
+	}
+	a := t.Attempts[e.Attempt-1]
+	if j, ok := e.Payload.(trajectory.Judgment); ok {
+		return f.judged(a, j), nil
+	}
+	if a.Ended != nil {
+		return fmt.Sprintf("attempt %d has ended", e.Attempt), nil
+	}
+	if ended, ok := e.Payload.(trajectory.AttemptEnded); a.process == len(f.Interruptions) && !(ok && ended.Reason == trajectory.Interrupted) {
+		a.lastUs = e.MonoUs
+	}
+	reason = a.add(e)
+	if call, ok := e.Payload.(trajectory.ModelCallCompleted); ok {
+		f.replied(call)
+	}
+	if reason != "" || a.Ended == nil {
+		return reason, nil
+	}
+	record := f.record(t, a)
+	a.steps, a.names = nil, nil
+	f.open -= a.bytes
+	if f.ended == nil {
+		return "", nil
+	}
+	return "", f.ended(record)
+}
+
+// The paths of judgments that are told apart, as package judge names them
+// (TestPaths in internal/run).
+const (
+	PathJudge      = "judge"
+	PathError      = "judge_error"
+	PathUnreadable = "judge_unreadable"
+	PathWithheld   = "withheld"
+	PathTooLong    = "too_long"
+)
+
+func (f *Fold) judged(a *Attempt, j trajectory.Judgment) (reason string) {
+	switch {
+	case a.Judgment != nil:
+		return fmt.Sprintf("attempt %d was graded before", a.Number)
+	case a.Answer == nil:
+		return fmt.Sprintf("grades attempt %d, which has committed no answer", a.Number)
+	case !f.Scored():
+		return "grades an answer in a run without gold answers"
+	case j.Cached && (j.Tries != 0 || j.Judged == nil || f.Manifest.Judge == nil || !f.Manifest.Judge.Cache):
+		return "takes a verdict from a cache that has none to give"
+	}
+	a.Judgment = &j
+	f.judge.add(j)
+	return ""
+}
+
+func (f *Fold) seal(t *Task, s trajectory.TaskSealed) (reason string) {
+	outcome, attempt, ok := f.Outcome(t)
+	salt, err := hex.DecodeString(s.Salt)
+	switch {
+	case !ok:
+		return "is sealed before it is settled"
+	case s.Outcome != outcome || s.Attempt != attempt || s.Attempts != len(t.Attempts):
+		return fmt.Sprintf("is sealed as %q of attempt %d in %d; its events give %q of attempt %d in %d",
+			s.Outcome, s.Attempt, s.Attempts, outcome, attempt, len(t.Attempts))
+	case err != nil || len(salt) != 32 || hex.EncodeToString(salt) != s.Salt:
+		return "has no salt of 32 bytes"
+	case len(t.Attempts) > 0 && plan.SaltedQuestion(salt, t.asked) != t.Plan.QuestionSHA256:
+		return "was asked another question than planned"
+	}
+	t.Sealed = &s
+	return ""
+}
+
+// Outcome returns what a task's events make of it, and the attempt that
+// counts (0 for none); false while an attempt is open, the counted answer has
+// not been graded, or the vote is not complete.
+func (f *Fold) Outcome(t *Task) (outcome string, attempt int, ok bool) {
+	if t.Open() != nil || !f.voted(t) {
+		return "", 0, false
+	}
+	if len(t.Attempts) == 0 {
+		return trajectory.Skipped, 0, true
+	}
+	a := t.Counted()
+	switch {
+	case a.Ended.Outcome == trajectory.Errored:
+		return trajectory.Errored, a.Number, true
+	case !f.Scored():
+		return trajectory.Unscored, a.Number, true
+	case a.Answer == nil:
+		return trajectory.Failed, a.Number, true
+	case a.Judgment == nil:
+		return "", 0, false
+	case a.Judgment.Official:
+		return trajectory.Solved, a.Number, true
+	}
+	return trajectory.Failed, a.Number, true
+}
+
+// Scored reports whether the run has gold answers to be scored by.
+func (f *Fold) Scored() bool { return f.Manifest.Scored() }
+
+// Open returns the attempt that has begun and not ended, nil if there is none.
+func (t *Task) Open() *Attempt {
+	if n := len(t.Attempts); n > 0 && t.Attempts[n-1].Ended == nil {
+		return t.Attempts[n-1]
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package rundir
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// ErrRemoved means that a run was removed while it was followed.
+var ErrRemoved = errors.New("the run was removed while it was followed")
+
+// Follow reads the journal of a run that another process may be writing, from its
+// first line, and calls visit with each event when it has its place in the fold.
+// Where the journal ends it calls wait, and goes on with what was added. It returns
+// nil after run_completed, or when visit returns fs.SkipAll; else the first error of
+// wait or visit. A line counts once it is whole: one that a crash cut off is read
+// when a resumed run has replaced it. The plan's signature, the chain and the order
+// of events are checked as Verify does; derived files are not read.
+func Follow(dir fs.FS, begun func(*Run) error, wait func() error, visit func(*Fold, trajectory.Event) error) error {
+	run, journal, err := open(dir)
+	if err != nil {
+		return err
+	}
+	journal.Close()
+	if err := begun(run); err != nil {
+		return err
+	}
+	lines := &journalTail{dir: dir, wait: wait}
+	_, _, err = trajectory.ReadJournal(lines, run.Manifest.RunID, run.ManifestSHA256, func(e trajectory.Event, line []byte) error {
+		if err := run.Add(e, line); err != nil {
+			return err
+		}
+		if err := visit(run.Fold, e); err != nil {
+			return err
+		}
+		if run.Completed != nil {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, fs.SkipAll):
+		return nil
+	case lines.err != nil: // without what ReadJournal puts before it
+		return lines.err
+	}
+	return err
+}
+
+// journalTail reads the whole lines of a journal, and waits for more at its end. It
+// opens the file for each read, so that it sees when the file is removed.
+type journalTail struct {
+	dir  fs.FS
+	wait func() error
+	read int64  // bytes of the file that were handed out or are in rest
+	rest []byte // whole lines
+	err  error
+}
+
+func (g *journalTail) Read(p []byte) (int, error) {
+	for len(g.rest) == 0 {
+		if g.rest, g.err = g.more(); g.err != nil {
+			return 0, g.err
+		}
+		if len(g.rest) > 0 {
+			break
+		}
+		if g.err = g.wait(); g.err != nil {
+			return 0, g.err
+		}
+	}
+	n := copy(p, g.rest)
+	g.rest = g.rest[n:]
+	return n, nil
+}
+
+// more returns whole lines that were added, none if there are none.
+func (g *journalTail) more() ([]byte, error) {
+	f, size, err := OpenFile(g.dir, trajectory.JournalFile, MaxFile)
+	if isMissing(err) {
+		if _, err := fs.Stat(g.dir, plan.ManifestFile); errors.Is(err, fs.ErrNotExist) {
+			return nil, ErrRemoved
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size < g.read {
+		return nil, trajectory.Faultf(trajectory.JournalFile, "has %d bytes and had %d before: its end was cut off while it was followed", size, g.read)
+	}
+	if size == g.read {
+		return nil, nil
+	}
+	from, ok := f.(io.Seeker)
+	if !ok {
+		return nil, fmt.Errorf("reading %s: it can only be read from its start", trajectory.JournalFile)
+	}
+	if _, err := from.Seek(g.read, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", trajectory.JournalFile, err)
+	}
+	added, err := io.ReadAll(io.LimitReader(f, trajectory.MaxLine+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", trajectory.JournalFile, err)
+	}
+	end := bytes.LastIndexByte(added, '\n') + 1
+	if end == 0 && len(added) > trajectory.MaxLine {
+		return nil, trajectory.Faultf(trajectory.JournalFile, "ends in a line longer than %d bytes", trajectory.MaxLine)
+	}
+	added = added[:end]
+	g.read += int64(len(added))
+	return added, nil
+}

@@ -1,0 +1,74 @@
+package rundir
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Intent names the kind of a task by its attachment and by the tools that ran: the
+// kind of the attachment by its name's extension ("spreadsheet", "document",
+// "presentation", "image", "audio", "video", "code", "archive", "data", "text",
+// "file" for others; none without an attachment), "web" if something was searched or
+// fetched, "code" if a program was run, "tools" if a tool of an MCP server was, joined
+// by "+", each once. What needed nothing of these is "reasoning".
+//
+//	Intent("prices.xlsx", []string{"python", "web_fetch"}) = "spreadsheet+web+code"
+func Intent(fileName string, toolsUsed []string) string {
+	var parts []string
+	add := func(part string) {
+		if !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	if fileName != "" {
+		add(attachmentKind(fileName))
+	}
+	if slices.Contains(toolsUsed, "web_search") || slices.Contains(toolsUsed, "web_fetch") {
+		add("web")
+	}
+	if slices.Contains(toolsUsed, "python") {
+		add("code")
+	}
+	if slices.ContainsFunc(toolsUsed, func(name string) bool { return strings.Contains(name, "__") }) { // as package tools names them: server__tool
+		add("tools")
+	}
+	if len(parts) == 0 {
+		return "reasoning"
+	}
+	return strings.Join(parts, "+")
+}
+
+// attachmentKind returns the kind of a file by its name. A compressed file is of the
+// kind of what is in it, as read_file reads it.
+func attachmentKind(name string) string {
+	name = strings.ToLower(name)
+	inner := strings.TrimSuffix(name, ".gz")
+	ext := strings.TrimPrefix(path.Ext(inner), ".")
+	if ext == "" && inner != name {
+		ext = "gz"
+	}
+	switch ext {
+	case "csv", "ods", "tab", "tsv", "xls", "xlsm", "xlsx":
+		return "spreadsheet"
+	case "doc", "docm", "docx", "odt", "pdf", "rtf":
+		return "document"
+	case "odp", "ppt", "pptm", "pptx":
+		return "presentation"
+	case "bmp", "gif", "heic", "jpeg", "jpg", "png", "svg", "tif", "tiff", "webp":
+		return "image"
+	case "aac", "flac", "m4a", "mp3", "oga", "ogg", "opus", "wav":
+		return "audio"
+	case "avi", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "webm":
+		return "video"
+	case "c", "cc", "cpp", "cs", "go", "h", "ipynb", "java", "js", "lua", "php", "pl", "py", "r", "rb", "rs", "sh", "sql", "swift", "ts":
+		return "code"
+	case "7z", "bz2", "gz", "rar", "tar", "tgz", "xz", "zip":
+		return "archive"
+	case "db", "geojson", "json", "jsonl", "jsonld", "npy", "parquet", "pdb", "sqlite", "toml", "xml", "yaml", "yml":
+		return "data"
+	case "htm", "html", "log", "md", "srt", "tex", "txt", "xhtml":
+		return "text"
+	}
+	return "file"
+}

@@ -1,0 +1,195 @@
+package rundir
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// By what a trend divides time, in UTC.
+const (
+	ByDay  = "day"
+	ByWeek = "week" // of ISO 8601: from Monday
+)
+
+// Trend follows runs from one to the next. It holds a bucket for each day or week in
+// which one began, and of each task how it stood when it was run last. Rehearsals
+// are followed apart from runs that ask a model. The zero value divides by nothing;
+// set By.
+type Trend struct {
+	By      string // ByDay or ByWeek
+	buckets []*TrendBucket
+	follows [2]following // of real runs, and of rehearsals
+	last    string       // when the last run began
+}
+
+// following is what is known of the runs so far.
+type following struct {
+	bucket   *TrendBucket      // of the last run
+	guidance string            // that it was last under
+	policy   string            // likewise
+	solved   map[string]string // by each task that its last run solved, that run
+}
+
+// TrendBucket counts the runs that began on one day, or in one week. Money is in
+// micro-USD. What a solve took is of the runs with gold answers: all that their tasks
+// took, over those that they solved, floored.
+type TrendBucket struct {
+	CostPerSolveMicroUSD *int64       `json:"cost_per_solve_microusd"` // null: nothing was solved, or a price is unknown
+	GuidanceChanged      bool         `json:"guidance_changed"`        // a run in it was under another guidance than the one before
+	GuidanceHashes       []string     `json:"guidance_hashes"`         // in the order of their use, each once
+	Models               []string     `json:"models"`                  // likewise
+	Name                 string       `json:"name"`                    // "2031-02-03", or "2031-W06"
+	Regressions          []Regression `json:"regressions"`
+	PolicyChanged        bool         `json:"policy_changed"` // as GuidanceChanged
+	PolicyHashes         []string     `json:"policy_hashes"`  // as GuidanceHashes
+	Rehearsal            bool         `json:"rehearsal,omitzero"`
+	Retries              int64        `json:"retries"`
+	Runs                 int          `json:"runs"`
+	Solved               int          `json:"solved"`
+	Start                string       `json:"start"` // its first day
+	Tasks                int          `json:"tasks"`
+	TokensPerSolve       *int64       `json:"tokens_per_solve"` // null: nothing was solved
+	Unscored             int          `json:"unscored"`         // of the tasks, those of runs without gold answers
+
+	cost   *int64
+	tokens int64
+}
+
+// Regression is a task that the last earlier run that had it solved, and this one
+// did not.
+type Regression struct {
+	Before  string `json:"before"` // that run
+	Level   int    `json:"level"`
+	Outcome string `json:"outcome"`
+	RunID   string `json:"run_id"`
+	TaskID  string `json:"task_id"`
+}
+
+// Add takes in the next run. Runs come in the order in which they began.
+func (t *Trend) Add(s Sheet) error {
+	began, err := time.Parse(trajectory.TimeFormat, s.Started)
+	if err != nil {
+		return fmt.Errorf("the run %s began at %q, which is no time", s.RunID, s.Started)
+	}
+	if s.Started < t.last {
+		return errors.New("a trend takes runs in the order in which they began")
+	}
+	t.last = s.Started
+	f := &t.follows[0]
+	if s.Rehearsal {
+		f = &t.follows[1]
+	}
+	name, start, err := period(t.By, began)
+	if err != nil {
+		return err
+	}
+	if f.bucket == nil || f.bucket.Name != name {
+		f.bucket = &TrendBucket{GuidanceHashes: []string{}, Models: []string{}, Name: name, PolicyHashes: []string{}, Regressions: []Regression{}, Rehearsal: s.Rehearsal, Start: start, cost: new(int64)}
+		t.buckets = append(t.buckets, f.bucket)
+	}
+	return f.add(s)
+}
+
+// period returns the name and the first day of the day or week of a time.
+func period(by string, at time.Time) (name, start string, err error) {
+	at = at.UTC()
+	switch by {
+	case ByDay:
+		day := at.Format(time.DateOnly)
+		return day, day, nil
+	case ByWeek:
+		year, week := at.ISOWeek()
+		monday := at.AddDate(0, 0, -(int(at.Weekday())+6)%7)
+		return fmt.Sprintf("%04d-W%02d", year, week), monday.Format(time.DateOnly), nil
+	}
+	return "", "", fmt.Errorf("a trend is by %s or %s, not %q", ByDay, ByWeek, by)
+}
+
+// add counts a run into the bucket of the last one, which is its own. Of a run
+// without gold answers no task is solved or failed for that.
+func (f *following) add(s Sheet) error {
+	b := f.bucket
+	b.Runs++
+	b.Models = used(b.Models, s.Model)
+	f.under(s.GuidanceHash, s.PolicyHash)
+	for _, e := range s.Events { // a resumed run may go on under another
+		f.under(e.GuidanceHash, e.PolicyHash)
+	}
+	scored := s.Dataset.CarriedGold && !slices.ContainsFunc(s.Tasks, func(t SheetTask) bool { return t.Outcome == trajectory.Unscored })
+	b.Tasks += len(s.Tasks)
+	for _, t := range s.Tasks {
+		b.Retries += int64(t.Retries)
+		if !scored {
+			b.Unscored++
+			continue
+		}
+		b.cost = addCost(b.cost, t.CostMicroUSD)
+		b.tokens += t.Tokens
+		if b.tokens < 0 || b.cost != nil && *b.cost < 0 {
+			return fmt.Errorf("the tokens or costs of the runs of %s are too many to be added up", b.Name)
+		}
+		f.stands(s.RunID, t)
+	}
+	return nil
+}
+
+// under notes a guidance and a policy that a run was under.
+func (f *following) under(guidance, policy string) {
+	b := f.bucket
+	b.GuidanceChanged = b.GuidanceChanged || f.guidance != "" && f.guidance != guidance
+	b.PolicyChanged = b.PolicyChanged || f.policy != "" && f.policy != policy
+	b.GuidanceHashes, b.PolicyHashes = used(b.GuidanceHashes, guidance), used(b.PolicyHashes, policy)
+	f.guidance, f.policy = guidance, policy
+}
+
+// stands counts how a task stands after a run.
+func (f *following) stands(runID string, t SheetTask) {
+	if f.solved == nil {
+		f.solved = map[string]string{}
+	}
+	before := f.solved[t.TaskID]
+	if t.Outcome == trajectory.Solved {
+		f.bucket.Solved++
+		f.solved[t.TaskID] = runID
+		return
+	}
+	if before != "" {
+		f.bucket.Regressions = append(f.bucket.Regressions, Regression{Before: before, Level: t.Level, Outcome: t.Outcome, RunID: runID, TaskID: t.TaskID})
+		delete(f.solved, t.TaskID)
+	}
+}
+
+// used adds what is not there yet.
+func used(all []string, one string) []string {
+	if slices.Contains(all, one) {
+		return all
+	}
+	return append(all, one)
+}
+
+// Buckets returns what was counted, by time; of one day or week real runs stand
+// before rehearsals.
+func (t *Trend) Buckets() []TrendBucket {
+	out := make([]TrendBucket, len(t.buckets))
+	for i, b := range t.buckets {
+		out[i] = *b
+		if b.Solved == 0 {
+			continue
+		}
+		perSolve := func(n int64) *int64 { n /= int64(b.Solved); return &n }
+		out[i].TokensPerSolve = perSolve(b.tokens)
+		if b.cost != nil {
+			out[i].CostPerSolveMicroUSD = perSolve(*b.cost)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b TrendBucket) int {
+		rehearsal := map[bool]int{true: 1}
+		return cmp.Or(cmp.Compare(a.Start, b.Start), rehearsal[a.Rehearsal]-rehearsal[b.Rehearsal])
+	})
+	return out
+}

@@ -1,0 +1,337 @@
+// Package ledger reads a run directory as one value. The journal is the only
+// source of truth: [Fold] follows it event by event, and the derived files —
+// trajectories.jsonl, results.jsonl, summary.json and the checkpoint — are
+// functions of what it gathered. The same code writes them when a run closes
+// and rebuilds them when it is verified, so a run has exactly one set of them.
+//
+// manifest.json and summary.json are one canonical JSON value each, without a
+// newline; the .jsonl files hold one canonical value a line. They hold no
+// floating point: rates and intervals are integers in parts per million,
+// computed with integers. docs/formats.md lists every member.
+//
+// [Verify] is cryptography and derivation. It refuses, as a
+// *trajectory.Fault that names the file, bytes that are not what was signed or
+// do not follow from it (TestVerifyRefuses). It does not judge conduct: that is
+// the audit's part. Where a plan gathers several answers to a task, [Vote] says
+// which counts: a function of the answers alone, so a verifier counts anew.
+//
+// [Run.Disclose] takes one task, or all, out of a run as an
+// evidence bundle that [VerifyBundle] checks by itself (TestVerifyBundleForged).
+// A [WitnessReader] makes witness bundles, which other programs read, while a run
+// is verified (TestWitness).
+//
+// [ReadSheet] counts a run: what each attempt did, as a [RunEvent], and what each
+// task cost. Of that a [Scorecard] is made, [Meter], [Ranking] and [Evaluators] judge the
+// events, and a ledger file seals them to travel ([LedgerSeal]). [Compare] pairs the
+// tasks of two verified runs, [Trend] follows many from one to the next. Neither
+// draws a number: what is said of chance is counted exactly
+// (TestBootstrapOfAllResamples).
+package rundir
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Run is a run directory whose files were checked against each other.
+type Run struct {
+	*Fold
+	Key      sign.PublicKey // signed it; trust is the caller's to decide
+	End      trajectory.End
+	Torn     *trajectory.Tail // unfinished last line; only in an incomplete run
+	Complete bool
+	Files    map[string]string // digests of the journal and of what derives from it, by file name; of a complete run
+	Missing  string            // why it is not complete
+	Marked   string            // why recording failed, by the marker or else the journal; "" if it did not
+	RootHash string            // base64, when complete
+}
+
+// Options say where a run's files are and who sees them being checked. The zero
+// value reads a run directory and shows it to nobody.
+type Options struct {
+	Summary string                         // name of the summary; SummaryFile if ""
+	Event   func(trajectory.Event) error   // given each event, in order, when it has found its place
+	Ended   func(Trajectory, []byte) error // given the record of each attempt with its line, when it has ended
+	Sealed  func(*Fold, *Task) error       // given each task when it is sealed, after its last event
+
+	maxOpen int64 // maxOpen if 0
+	maxKept int64 // maxKept if 0
+}
+
+// maxOpen bounds the lines of attempts that are open at the same time, in bytes. Their
+// steps are held in memory.
+const maxOpen = 128 << 20
+
+// maxKept bounds the lines whose texts are held to the end, in bytes: all but those of
+// the turns. maxHarnesses bounds the programs that resumed a run.
+const (
+	maxKept      = 96 << 20
+	maxHarnesses = 1024
+)
+
+// Verify checks a run: the plan's signature, the journal's chain and everything
+// that derives from it. A run that is not finished verifies as far as it goes
+// and is returned with Complete false.
+func Verify(dir fs.FS, o Options) (*Run, error) {
+	if o.Summary == "" {
+		o.Summary = SummaryFile
+	}
+	run, journal, err := open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer journal.Close()
+	before, err := present(dir, o.Summary)
+	if err != nil {
+		return nil, err
+	}
+	compare, err := newComparison(dir, TrajectoriesFile)
+	if err != nil {
+		return nil, err
+	}
+	defer compare.Close()
+	manifest, digest := run.Manifest, run.ManifestSHA256
+	run.Fold = NewFold(manifest, digest, func(t Trajectory) error {
+		line, err := t.Encode()
+		if err != nil {
+			return err
+		}
+		if err := compare.line(line); err != nil || o.Ended == nil {
+			return err
+		}
+		return o.Ended(t, line)
+	})
+	whole := sha256.New()
+	run.End, run.Torn, err = trajectory.ReadJournal(io.TeeReader(journal, whole), manifest.RunID, digest, func(e trajectory.Event, line []byte) error {
+		if err := run.Add(e, line); err != nil {
+			return err
+		}
+		if reason := run.exceeds(o); reason != "" {
+			return &trajectory.Fault{File: trajectory.JournalFile, Line: e.Seq + 1, Reason: reason}
+		}
+		return o.show(run.Fold, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if run.End.Events == 0 { // which is durable before the directory has its name
+		return nil, trajectory.Faultf(trajectory.JournalFile, "has no run_started")
+	}
+	defer func() { run.Marked = cmp.Or(run.Marked, run.NotRecorded) }()
+	if run.Fold.Completed == nil {
+		return run, run.verifyUnfinished(derived(o.Summary), before, compare)
+	}
+	if run.Torn != nil {
+		return nil, trajectory.Faultf(trajectory.JournalFile, "has bytes after its last event")
+	}
+	run.Files = map[string]string{trajectory.JournalFile: canonical.DigestOf(whole)}
+	// The marker goes last when a run is closed; where it is not there and nothing
+	// else is, the run was never closed.
+	closing := before[MarkerFile] || !slices.ContainsFunc(derived(o.Summary), func(name string) bool { return before[name] })
+	return run, run.verifyFinished(dir, o.Summary, closing, compare)
+}
+
+// exceeds says which limit the journal exceeds so far, "" if none.
+func (f *Fold) exceeds(o Options) string {
+	if most := cmp.Or(o.maxOpen, maxOpen); f.open > most {
+		return fmt.Sprintf("the attempts that have not ended here have more than %d bytes", most)
+	}
+	if most := cmp.Or(o.maxKept, maxKept); f.kept > most {
+		return fmt.Sprintf("the events up to here that are not of turns have more than %d bytes", most)
+	}
+	if len(f.harnesses) > maxHarnesses {
+		return fmt.Sprintf("more than %d programs resumed the run", maxHarnesses)
+	}
+	return ""
+}
+
+// show shows an event that has found its place, and the task that it seals.
+func (o Options) show(f *Fold, e trajectory.Event) error {
+	if o.Event != nil {
+		if err := o.Event(e); err != nil {
+			return err
+		}
+	}
+	if _, seals := e.Payload.(trajectory.TaskSealed); !seals || o.Sealed == nil {
+		return nil
+	}
+	return o.Sealed(f, f.Task(e.TaskID))
+}
+
+// open reads and checks the plan and opens the journal.
+func open(dir fs.FS) (*Run, fs.File, error) {
+	manifest, digest, key, err := ReadPlan(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	journal, _, err := OpenFile(dir, trajectory.JournalFile, MaxFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	run := &Run{Fold: NewFold(manifest, digest, nil), Key: key}
+	run.Marked, err = ReadMarker(dir)
+	if err != nil {
+		journal.Close()
+		return nil, nil, err
+	}
+	return run, journal, nil
+}
+
+// ReadPlan reads manifest.json and checks that the key it names signed it, and that
+// constitution.json is the one it names.
+func ReadPlan(dir fs.FS) (m plan.Plan, digest string, key sign.PublicKey, err error) {
+	fault := func(file string, err error) (plan.Plan, string, sign.PublicKey, error) {
+		return plan.Plan{}, "", sign.PublicKey{}, trajectory.Faultf(file, "%v", err)
+	}
+	data, err := ReadFile(dir, plan.ManifestFile, maxPlan)
+	if err != nil {
+		return plan.Plan{}, "", key, err
+	}
+	envelope, err := ReadFile(dir, plan.EnvelopeFile, 2*maxPlan)
+	if err != nil {
+		return plan.Plan{}, "", key, err
+	}
+	if m, err = plan.Decode(data); err != nil {
+		return plan.Plan{}, "", key, err
+	}
+	if key, err = sign.ParsePublicKey(m.SigningKey); err != nil || key.Line() != m.SigningKey {
+		return fault(plan.ManifestFile, errors.New("signing_key is not one ssh-ed25519 key"))
+	}
+	payload, err := sign.Unseal(envelope, plan.ManifestType, key)
+	if err != nil {
+		return fault(plan.EnvelopeFile, err)
+	}
+	if !bytes.Equal(payload, data) {
+		return fault(plan.ManifestFile, errors.New("is not what "+plan.EnvelopeFile+" signs"))
+	}
+	if _, err := ReadRules(dir, m); err != nil {
+		return plan.Plan{}, "", sign.PublicKey{}, err
+	}
+	return m, canonical.Digest(data), key, nil
+}
+
+// verifyUnfinished checks that what derives from the end was not there before
+// the journal was read, and that the records are a prefix of those it gives.
+func (r *Run) verifyUnfinished(closed []string, before map[string]bool, compare *comparison) error {
+	there := slices.DeleteFunc(slices.Clone(closed), func(name string) bool { return !before[name] })
+	switch len(there) {
+	case 0:
+	case len(closed):
+		return trajectory.Faultf(trajectory.JournalFile, "has no run_completed in a run that was closed: its end is missing")
+	default:
+		return trajectory.Faultf(there[0], "stands in a run whose journal has no run_completed")
+	}
+	r.Missing = "the journal has no run_completed"
+	if r.Stopped != nil {
+		r.Missing = fmt.Sprintf("it was stopped by its %s, with %d of %d tasks begun", r.Stopped.Stopped, r.Stopped.TasksBegun, r.Stopped.Planned)
+	}
+	return compare.end(true, true)
+}
+
+// verifyFinished rebuilds the derived files. A crash between the last event
+// and the last file leaves the marker standing: such a run is incomplete, and
+// what is there must still be right. A marker with a reason stands for good, so
+// there a file that is missing can always be made up for.
+func (r *Run) verifyFinished(dir fs.FS, summaryFile string, closing bool, compare *comparison) error {
+	if err := compare.end(closing, false); err != nil {
+		return err
+	}
+	if compare.short {
+		r.Missing = TrajectoriesFile + " is not complete"
+	}
+	r.Files[TrajectoriesFile] = canonical.DigestOf(compare.digest)
+	results, err := r.Results()
+	if err != nil {
+		return err
+	}
+	summary, err := r.Summary().Encode()
+	if err != nil {
+		return err
+	}
+	for _, want := range []struct {
+		name string
+		data []byte
+	}{{ResultsFile, results}, {summaryFile, summary}} {
+		r.Files[want.name] = canonical.Digest(want.data)
+		data, there, err := r.read(dir, want.name, int64(len(want.data)), closing)
+		if err != nil {
+			return err
+		}
+		if there && !bytes.Equal(data, want.data) {
+			return differs(want.name, data, want.data)
+		}
+	}
+	head, err := r.Checkpoint(r.End)
+	if err != nil {
+		return err
+	}
+	r.RootHash = head.Root.String()
+	note, there, err := r.read(dir, trajectory.CheckpointFile, maxCheckpoint, closing)
+	if err != nil {
+		return err
+	}
+	if there {
+		if err := head.Verify(note, r.Key); err != nil {
+			return err
+		}
+	}
+	if closing && r.Marked == "" && r.Missing == "" {
+		r.Missing = MarkerFile + " still says " + MarkerOpen
+	}
+	r.Complete = r.Missing == ""
+	return nil
+}
+
+// read reads a derived file that should have size bytes, and one more if there
+// are more; there is false where it may still be missing.
+func (r *Run) read(dir fs.FS, name string, size int64, closing bool) (data []byte, there bool, err error) {
+	f, _, err := OpenFile(dir, name, MaxFile)
+	if isMissing(err) && closing {
+		r.Missing = name + " is not written yet"
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	data, err = io.ReadAll(io.LimitReader(f, size+1))
+	if err != nil {
+		return nil, false, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return data, true, nil
+}
+
+// MarkerOpen is what the marker says while a run is under way.
+const MarkerOpen = "open"
+
+// ReadMarker returns the reason in the marker file, "" when it is open or
+// gone.
+func ReadMarker(dir fs.FS) (string, error) {
+	data, err := ReadFile(dir, MarkerFile, maxMarker)
+	if isMissing(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	text := strings.TrimSpace(string(data))
+	if text == MarkerOpen {
+		return "", nil
+	}
+	if text == "" {
+		return "recording failed, and the reason could not be written", nil
+	}
+	return text, nil
+}

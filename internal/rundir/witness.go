@@ -1,0 +1,308 @@
+package rundir
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// WitnessReader makes a witness bundle of the counted attempt of each task of a
+// run, and of tasks without one, while [Verify] reads the run:
+//
+//	r := WitnessReader{Each: …}
+//	run, err := Verify(dir, r.Options(""))
+//
+// It holds what it needs of the tasks that are not sealed yet. Nobody may believe
+// a bundle before Verify has returned a complete run, and Err nothing.
+type WitnessReader struct {
+	Task           string                               // of one task alone; "" for all
+	UnpricedAsZero bool                                 // calls whose price is unknown count as free
+	Key            interface{ Sign(msg []byte) []byte } // signs the bundles, as Encode says; nil: they are not signed
+	Unrecorded     bool                                 // recording failed and the run went on: Run.Marked, which only Verify knows in the end
+	Unpriced       int                                  // bundles of attempts with calls whose price is unknown
+	// Each is given each bundle with its bytes, in the order of the seals. Its error
+	// ends Verify.
+	Each func(taskID string, w trajectory.Witness, data []byte) error
+	open map[string]*witnessTask
+	err  error
+}
+
+// UnpricedError says that a bundle cannot be made, since it has no form for a cost
+// that is not known.
+type UnpricedError struct{ TaskID string }
+
+func (e *UnpricedError) Error() string {
+	return fmt.Sprintf("what task %q cost is not known, and a witness bundle has no other form for it than a number", e.TaskID)
+}
+
+// witnessTask is what a bundle says of a task and the Fold does not hold.
+type witnessTask struct {
+	attempts []*witnessAttempt // of number i+1
+	sealed   time.Time
+}
+
+type witnessAttempt struct {
+	question string
+	replied  bool   // the model has
+	plan     string // what it said first
+	calls    []trajectory.WitnessEntry
+	pending  map[string][]int // call id → places of its calls of the turn that await their decision
+	allowed  map[string][]int // … and of those that await their result
+	approved map[string]bool  // call id → what was asked about it was answered with yes
+	rules    map[string]bool  // that were broken
+	ended    time.Time
+}
+
+// Options are how [Verify] shows a run to the reader; summary is the name of its
+// summary, SummaryFile if "".
+func (r *WitnessReader) Options(summary string) Options {
+	return Options{Summary: summary, Event: func(e trajectory.Event) error { r.add(e); return nil }, Sealed: r.seal}
+}
+
+// Err returns why a bundle could not be made, nil if all were: an *UnpricedError,
+// or that a value does not fit its field. No bundle was given out after it.
+func (r *WitnessReader) Err() error { return r.err }
+
+// add takes what a bundle needs of an event.
+func (r *WitnessReader) add(e trajectory.Event) {
+	if e.TaskID == "" || r.Task != "" && e.TaskID != r.Task {
+		return
+	}
+	if r.open == nil {
+		r.open = map[string]*witnessTask{}
+	}
+	t := r.open[e.TaskID]
+	if t == nil {
+		t = &witnessTask{}
+		r.open[e.TaskID] = t
+	}
+	switch p := e.Payload.(type) {
+	case trajectory.TaskStarted:
+		t.attempts = append(t.attempts, &witnessAttempt{question: p.Question, rules: map[string]bool{}})
+	case trajectory.TaskSealed:
+		t.sealed = e.Time()
+	default:
+		t.attempts[e.Attempt-1].add(e) // which has begun, or the Fold had refused the event
+	}
+}
+
+// add takes an event of an attempt. What belongs to a call is told by the call's
+// id, in the order of the calls where several have the same.
+func (a *witnessAttempt) add(e trajectory.Event) {
+	switch p := e.Payload.(type) {
+	case trajectory.TurnStarted:
+		a.pending, a.allowed, a.approved = map[string][]int{}, map[string][]int{}, map[string]bool{}
+	case trajectory.ModelCallCompleted:
+		if !a.replied && p.OutputSHA256 != "" {
+			a.replied, a.plan = true, statedPlan(p.Head)
+		}
+	case trajectory.ToolProposed:
+		a.pending[p.CallID] = append(a.pending[p.CallID], len(a.calls))
+		a.calls = append(a.calls, trajectory.WitnessEntry{Action: p.Name, ArgsHash: firstBytes(p.ArgsSHA256), Policy: trajectory.WitnessDeny})
+	case trajectory.ApprovalResolved:
+		a.approved[p.CallID] = p.Approved
+	case trajectory.PolicyDecision:
+		a.decided(p)
+	case trajectory.ToolExecuted:
+		a.executed(p)
+	case trajectory.PolicyViolation:
+		if p.Class == string(policy.DeniedByRule) || p.Class == string(policy.DeniedByList) {
+			for _, id := range p.RuleIDs {
+				a.rules[id] = true
+			}
+		}
+	case trajectory.AttemptEnded:
+		a.ended = e.Time()
+		a.pending, a.allowed, a.approved = nil, nil, nil
+	}
+}
+
+func (a *witnessAttempt) decided(p trajectory.PolicyDecision) {
+	at, ok := next(a.pending, p.CallID)
+	if !ok {
+		return
+	}
+	call := &a.calls[at]
+	if p.Shown != "" {
+		sum := sha256.Sum256([]byte(p.Shown))
+		copy(call.ResultHash[:], sum[:])
+	}
+	if p.Decision != "allow" {
+		return
+	}
+	call.Policy = trajectory.WitnessAllow
+	if a.approved[p.CallID] {
+		call.Policy = trajectory.WitnessConfirm
+	}
+	a.allowed[p.CallID] = append(a.allowed[p.CallID], at)
+}
+
+func (a *witnessAttempt) executed(p trajectory.ToolExecuted) {
+	at, ok := next(a.allowed, p.CallID)
+	if !ok {
+		return
+	}
+	call := &a.calls[at]
+	call.ResultHash, call.LatencyMs = firstBytes(p.OutputSHA256), p.LatencyMs
+	if p.Model == nil {
+		return
+	}
+	call.Tokens = p.Model.Tokens.In + p.Model.Tokens.Out
+	if p.Model.CostMicroUSD != nil { // else the attempt's cost is not known either
+		call.CostMicroUSD = *p.Model.CostMicroUSD
+	}
+}
+
+// next takes the first place that waits under an id.
+func next(waiting map[string][]int, id string) (at int, ok bool) {
+	places := waiting[id]
+	if len(places) == 0 {
+		return 0, false
+	}
+	waiting[id] = places[1:]
+	return places[0], true
+}
+
+// seal makes the bundle of a task that was sealed, gives it out and forgets the
+// task.
+func (r *WitnessReader) seal(f *Fold, t *Task) error {
+	id := t.Plan.TaskID
+	told := r.open[id]
+	if told == nil || r.err != nil {
+		return nil
+	}
+	delete(r.open, id)
+	w, err := r.witness(f, t, told)
+	var data []byte
+	if err == nil {
+		data, err = w.Encode(r.Key)
+	}
+	if err != nil {
+		if r.err = fmt.Errorf("task %q: %w", id, err); errors.As(err, new(*UnpricedError)) {
+			r.err = err
+		}
+		return nil
+	}
+	return r.Each(id, w, data)
+}
+
+// witness returns the bundle of a sealed task.
+func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (trajectory.Witness, error) {
+	outcome, known := trajectory.WitnessOutcome(t.Sealed.Outcome)
+	mode, governed := trajectory.WitnessMode(f.Manifest.PolicyMode)
+	if !known || !governed {
+		return trajectory.Witness{}, fmt.Errorf("a witness bundle has no number for the outcome %q in the mode %q", t.Sealed.Outcome, f.Manifest.PolicyMode)
+	}
+	w := trajectory.Witness{TaskID: WitnessTaskID(t.Plan.TaskID), Outcome: outcome, Mode: mode}
+	hash, err := hex.DecodeString(f.Manifest.PolicyHash)
+	if err != nil || len(hash) != len(w.PolicyHash) {
+		return trajectory.Witness{}, fmt.Errorf("the policy hash %q has not the 8 bytes of a witness bundle's", f.Manifest.PolicyHash)
+	}
+	copy(w.PolicyHash[:], hash)
+	var own []trajectory.WitnessSection
+	if f.Manifest.Rehearsal {
+		own = []trajectory.WitnessSection{{Tag: trajectory.WitnessNote, Value: []byte(trajectory.WitnessRehearsal)}}
+	}
+	a := t.Counted()
+	var conduct trajectory.Conduct
+	if a != nil {
+		conduct = a.Conduct
+	}
+	value, err := trajectory.WitnessConduct{Conduct: conduct, Recorded: !r.Unrecorded}.Encode()
+	if err != nil {
+		return trajectory.Witness{}, err
+	}
+	own = append(own, trajectory.WitnessSection{Tag: trajectory.WitnessGovernance, Value: value})
+	if a == nil {
+		w.Sections = own
+		w.CreatedNs, err = nanoseconds(told.sealed)
+		return w, err
+	}
+	seen := told.attempts[a.Number-1]
+	if w.CreatedNs, err = nanoseconds(seen.ended); err != nil {
+		return trajectory.Witness{}, err
+	}
+	if a.CostMicroUSD == nil {
+		if !r.UnpricedAsZero {
+			return trajectory.Witness{}, &UnpricedError{t.Plan.TaskID}
+		}
+		r.Unpriced++
+	}
+	w.ToolCalls, w.CostMicroUSD, w.LatencyMs = a.ToolCalls, a.KnownMicroUSD, a.latencyMs()
+	w.Tokens, w.Retries = a.Tokens.In+a.Tokens.Out, a.Retried
+	sections, err := witnessSections(f, t, a, seen)
+	w.Sections = append(sections, own...)
+	return w, err
+}
+
+// witnessSections returns what there is of an attempt, in the order of the tags.
+func witnessSections(f *Fold, t *Task, a *Attempt, seen *witnessAttempt) ([]trajectory.WitnessSection, error) {
+	trace, err := trajectory.EncodeTrace(seen.calls)
+	if err != nil {
+		return nil, err
+	}
+	var sections []trajectory.WitnessSection
+	add := func(tag uint16, value []byte) {
+		sections = append(sections, trajectory.WitnessSection{Tag: tag, Value: value})
+	}
+	add(trajectory.WitnessSpec, []byte(seen.question))
+	if seen.plan != "" {
+		add(trajectory.WitnessPlan, []byte(seen.plan))
+	}
+	add(trajectory.WitnessTrace, trace)
+	if diff, recorded := a.Diff(); recorded {
+		add(trajectory.WitnessDiff, []byte(diff))
+	}
+	if a.Judgment != nil {
+		add(trajectory.WitnessTestLog, []byte(testLog(*a.Judgment, f.Manifest.Judge != nil)))
+	}
+	if t.Sealed.Outcome != trajectory.Solved {
+		add(trajectory.WitnessPostmortem, []byte(postmortem(t, a, slices.Sorted(maps.Keys(seen.rules)))))
+	}
+	return sections, nil
+}
+
+// WitnessTaskID returns the id of a task in a witness bundle: the bytes of a UUID
+// in lower case, or of another text the first 16 of its SHA-256.
+func WitnessTaskID(id string) (out [16]byte) {
+	digits := strings.ReplaceAll(id, "-", "")
+	b, err := hex.DecodeString(digits)
+	if err != nil || len(b) != len(out) || id != WitnessUUID([16]byte(b)) {
+		sum := sha256.Sum256([]byte(id))
+		b = sum[:]
+	}
+	copy(out[:], b)
+	return out
+}
+
+// WitnessUUID returns the id of a task in a witness bundle in the form of a UUID.
+func WitnessUUID(id [16]byte) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
+// nanoseconds returns t, which has milliseconds, since 1970. An error names a time
+// that a witness bundle cannot hold.
+func nanoseconds(t time.Time) (uint64, error) {
+	ms := t.UnixMilli()
+	if ms < 0 || ms > math.MaxInt64/1_000_000 {
+		return 0, fmt.Errorf("created_ns of a witness bundle cannot hold the time %s", t.Format(trajectory.TimeFormat))
+	}
+	return uint64(ms) * 1_000_000, nil
+}
+
+// firstBytes returns the first bytes of a digest, zero if it is none.
+func firstBytes(digest string) (out [8]byte) {
+	if b, err := hex.DecodeString(strings.TrimPrefix(digest, "sha256:")); err == nil {
+		copy(out[:], b)
+	}
+	return out
+}
