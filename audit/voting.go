@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"math/big"
 	"slices"
 	"sort"

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/canonical"
 	"strconv"
 	"strings"
 
