@@ -41,7 +41,7 @@ interop:
 		{ rm -rf $$inspect && python3 -m venv $$inspect && $$inspect/bin/python -m pip install -q --disable-pip-version-check $(INSPECT); } || \
 		{ inspect=; echo "SKIPPED: $(INSPECT) cannot be installed, so no export is read with it"; }; \
 	GAIA_INTEROP=1 GAIA_COSIGN=$$programs GAIA_PYTHON=$$venv/bin/python GAIA_INSPECT=$${inspect:+$$inspect/bin/python} \
-		go test -count=1 -run Interop -v ./judge ./submit ./submit/export ./trajectory ./loader ./cmd/gaia
+		go test -count=1 -run Interop -v ./judge ./submit ./submit/export ./trajectory ./trajectory/witness ./loader ./cmd/gaia
 	@command -v python3 >/dev/null || echo "SKIPPED: there is no python3 here, so what the fuzzer makes up is not put to Python"
 	GAIA_INTEROP=1 go test -run '^$$' -fuzz '^FuzzQuestionScorer$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./judge
 

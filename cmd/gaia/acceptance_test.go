@@ -12,7 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
-	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/trajectory/witness"
 )
 
 // TestAcceptance is the acceptance run: a hundred generated tasks under one fixed
@@ -59,7 +59,7 @@ func TestAcceptance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := trajectory.ParseWitness(data)
+		w, err := witness.Parse(data)
 		if err != nil {
 			t.Fatalf("%s: %v", filepath.Base(file), err)
 		}
@@ -69,7 +69,7 @@ func TestAcceptance(t *testing.T) {
 		if !w.EvidenceComplete() || w.Denied() != 0 {
 			t.Errorf("%s: complete %t, %d denied", filepath.Base(file), w.EvidenceComplete(), w.Denied())
 		}
-		if w.Outcome == trajectory.WitnessSolved {
+		if w.Outcome == witness.Solved {
 			solved++
 		}
 	}

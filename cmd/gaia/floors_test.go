@@ -27,7 +27,7 @@ const module = "github.com/gaia-harness/gaia/"
 var floors = map[string]int{
 	"internal/parquetfile": 0, "internal/history": 4,
 	"internal/canonical": -1, "internal/durable": -1, "internal/sign": 0, "internal/policy": 0, "internal/calc": 0, "internal/selection": 0, "internal/secret": 0, "internal/visible": 0, "internal/transport": 0,
-	"internal/view": 1, "internal/llm": 1, "loader": 1, "trajectory": 1, "judgecache": 1, "internal/prune": 1,
+	"internal/view": 1, "internal/llm": 1, "loader": 1, "trajectory": 1, "trajectory/witness": 2, "judgecache": 1, "internal/prune": 1,
 	"internal/prompt": 2, "internal/exit": 2, "internal/plan": 2, "internal/rundir": 3,
 	"tools": 3, "judge": 3,
 	"agent": 4, "audit": 4, "audit/probe": 3, "internal/runview": 4, "internal/preflight": 4, "internal/evaluator": 4,
@@ -40,7 +40,7 @@ var apart = []string{"fixtures", "internal/testkit/gen", "internal/testkit/long"
 
 // pure are the packages that reach no network, start no process, and read no
 // clock and no randomness of their own.
-var pure = []string{"internal/canonical", "internal/plan", "internal/history", "internal/parquetfile", "audit", "audit/probe", "audit/render", "trajectory", "judge", "judgecache", "internal/calc", "internal/rundir", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/visible", "internal/view", "submit/export"}
+var pure = []string{"internal/canonical", "internal/plan", "internal/history", "internal/parquetfile", "audit", "audit/probe", "audit/render", "trajectory", "trajectory/witness", "judge", "judgecache", "internal/calc", "internal/rundir", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/visible", "internal/view", "submit/export"}
 
 type goPackage struct {
 	ImportPath string

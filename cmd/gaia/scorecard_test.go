@@ -10,14 +10,14 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/trajectory/witness"
 )
 
 // bundleSet are 168 bundles: eight are another implementation's, and the others are made
 // again after them, so that the card over all is its own.
 func bundleSet(t testing.TB) (all [][]byte) {
 	t.Helper()
-	data, err := os.ReadFile("../../trajectory/testdata/witness/all.bin")
+	data, err := os.ReadFile("../../trajectory/witness/testdata/all.bin")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func put(t testing.TB, path string, data []byte) {
 func TestScorecardOfBundles(t *testing.T) {
 	dir := bundleFolder(t, "bundles", 168)
 	put(t, filepath.Join(dir, "notes.txt"), []byte("no bundle"))
-	theirs, err := os.ReadFile("../../trajectory/testdata/witness/scorecard.json")
+	theirs, err := os.ReadFile("../../trajectory/witness/testdata/scorecard.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,11 +93,11 @@ func TestScorecardOfARehearsalsBundles(t *testing.T) {
 	if code, out, _ := command(t, "scorecard", dir); code != exitOK || strings.Contains(out, "rehearsal") {
 		t.Errorf("by the folder's name: exit code %d\n%s", code, out)
 	}
-	w, err := trajectory.ParseWitness(bundleSet(t)[2])
+	w, err := witness.Parse(bundleSet(t)[2])
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Sections = append(w.Sections, trajectory.WitnessSection{Tag: trajectory.WitnessNote, Value: []byte(trajectory.WitnessRehearsal)})
+	w.Sections = append(w.Sections, witness.Section{Tag: witness.Note, Value: []byte(witness.Rehearsal)})
 	data, err := w.Encode(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestScorecardRefuses(t *testing.T) {
 		put(t, at(name), data)
 	}
 	put(t, at("large.rvw"), whole)
-	if err := os.Truncate(at("large.rvw"), trajectory.MaxWitness+1); err != nil {
+	if err := os.Truncate(at("large.rvw"), witness.MaxBundle+1); err != nil {
 		t.Fatal(err)
 	}
 	for _, folder := range []string{"none", "folder.rvw"} {
@@ -264,7 +264,7 @@ func BenchmarkScorecardBundles(b *testing.B) {
 			}
 			buf := make([]byte, 64<<10)
 			for _, e := range entries {
-				if _, buf, err = readInto(dir+"/"+e.Name(), buf, trajectory.MaxWitness); err != nil {
+				if _, buf, err = readInto(dir+"/"+e.Name(), buf, witness.MaxBundle); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/trajectory/witness"
 )
 
 // readBundles reads witness bundles and counts them; with a key file, all of them must
@@ -85,11 +86,11 @@ func (r *bundleReader) place(path string) error {
 func (r *bundleReader) file(path string) error {
 	var data []byte
 	var err error
-	data, r.buf, err = readInto(path, r.buf, trajectory.MaxWitness)
+	data, r.buf, err = readInto(path, r.buf, witness.MaxBundle)
 	if err != nil {
 		return fmt.Errorf("reading the witness bundle %q: %w", path, unwrapPath(err))
 	}
-	w, err := trajectory.ParseWitness(data)
+	w, err := witness.Parse(data)
 	if err != nil {
 		return trajectory.Faultf(path, "is %v", err)
 	}

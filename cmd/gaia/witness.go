@@ -16,6 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/trajectory/witness"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 )
@@ -85,26 +86,26 @@ signature away.`,
 }
 
 // readWitness reads a bundle. One that is damaged is a Fault that names the file.
-func readWitness(path string) (trajectory.Witness, error) {
-	data, err := readAtMost(path, trajectory.MaxWitness)
+func readWitness(path string) (witness.Bundle, error) {
+	data, err := readAtMost(path, witness.MaxBundle)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return trajectory.Witness{}, usage("'gaia witness export' writes witness bundles", "there is no witness bundle at %q", path)
+		return witness.Bundle{}, usage("'gaia witness export' writes witness bundles", "there is no witness bundle at %q", path)
 	case err != nil:
-		return trajectory.Witness{}, fmt.Errorf("reading the witness bundle %q: %w", path, err)
+		return witness.Bundle{}, fmt.Errorf("reading the witness bundle %q: %w", path, err)
 	}
-	w, err := trajectory.ParseWitness(data)
+	w, err := witness.Parse(data)
 	if err != nil {
-		return trajectory.Witness{}, trajectory.Faultf(path, "%v", err)
+		return witness.Bundle{}, trajectory.Faultf(path, "%v", err)
 	}
 	if err := rundir.CheckWitness(w); err != nil {
-		return trajectory.Witness{}, trajectory.Faultf(path, "contradicts itself: %v", err)
+		return witness.Bundle{}, trajectory.Faultf(path, "contradicts itself: %v", err)
 	}
 	return w, nil
 }
 
 // verifyWitness wants a bundle to be signed with key.
-func verifyWitness(path string, w trajectory.Witness, key sign.HMACKey) error {
+func verifyWitness(path string, w witness.Bundle, key sign.HMACKey) error {
 	switch {
 	case !w.Signed():
 		return trajectory.Faultf(path, "is not signed")
@@ -180,12 +181,12 @@ type witnessEntryJSON struct {
 	Tokens    int64  `json:"tokens"`
 }
 
-func newWitnessJSON(w trajectory.Witness) witnessJSON {
+func newWitnessJSON(w witness.Bundle) witnessJSON {
 	out := witnessJSON{TaskID: hex.EncodeToString(w.TaskID[:]), PolicyHash: hex.EncodeToString(w.PolicyHash[:]), CreatedNs: w.CreatedNs,
 		Outcome: w.Outcome, Mode: w.Mode, Flags: w.Flags, Signed: w.Signed(), ToolCalls: w.ToolCalls, Cost: w.CostMicroUSD, LatencyMs: w.LatencyMs,
 		Tokens: w.Tokens, Retries: w.Retries, Sections: len(w.Sections), Size: w.Size, EvidenceComplete: w.EvidenceComplete(), Trace: []witnessEntryJSON{},
 		Rehearsal: w.Rehearsal()}
-	if value, says := w.Section(trajectory.WitnessGovernance); says {
+	if value, says := w.Section(witness.Governance); says {
 		out.Conduct = value
 	}
 	for _, c := range w.Trace() {
@@ -234,7 +235,7 @@ func (a *app) witnessShow(path string, asJSON bool) error {
 	for _, s := range w.Sections {
 		fmt.Fprintf(out, "\n%s, %s:\n", sectionName(s.Tag), counted(len(s.Value), "byte"))
 		switch {
-		case s.Tag == trajectory.WitnessTrace:
+		case s.Tag == witness.Trace:
 			writeTrace(out, w.Trace())
 		case len(s.Value) == 0:
 			out.WriteString("    (empty)\n")
@@ -247,7 +248,7 @@ func (a *app) witnessShow(path string, asJSON bool) error {
 }
 
 // writeTrace writes a line for each call, with what all to it took together.
-func writeTrace(w io.Writer, calls []trajectory.WitnessEntry) {
+func writeTrace(w io.Writer, calls []witness.Entry) {
 	var ms, cost, tokens int64
 	for i, c := range calls {
 		ms, cost, tokens = ms+c.LatencyMs, cost+c.CostMicroUSD, tokens+c.Tokens
@@ -260,7 +261,7 @@ func writeTrace(w io.Writer, calls []trajectory.WitnessEntry) {
 }
 
 // conductText says what a bundle's own section counts.
-func conductText(w trajectory.Witness) string {
+func conductText(w witness.Bundle) string {
 	c, says := w.Conduct()
 	if !says {
 		return "the bundle does not say"
@@ -273,21 +274,21 @@ func conductText(w trajectory.Witness) string {
 }
 
 func outcomeName(outcome uint8) string {
-	return []string{trajectory.WitnessSolved: "solved", trajectory.WitnessFailed: "failed", trajectory.WitnessSkipped: "skipped or unscored", trajectory.WitnessError: "error"}[outcome]
+	return []string{witness.Solved: "solved", witness.Failed: "failed", witness.Skipped: "skipped or unscored", witness.Error: "error"}[outcome]
 }
 
 func modeName(mode uint8) string {
-	return []string{trajectory.WitnessRestricted: "restricted", trajectory.WitnessApproved: "approved", trajectory.WitnessAutonomous: "autonomous"}[mode]
+	return []string{witness.Restricted: "restricted", witness.Approved: "approved", witness.Autonomous: "autonomous"}[mode]
 }
 
 func policyName(check uint8) string {
-	return []string{trajectory.WitnessAllow: "allowed", trajectory.WitnessDeny: "denied", trajectory.WitnessConfirm: "confirmed"}[check]
+	return []string{witness.Allow: "allowed", witness.Deny: "denied", witness.Confirm: "confirmed"}[check]
 }
 
 func sectionName(tag uint16) string {
-	names := []string{trajectory.WitnessSpec: "spec", trajectory.WitnessPlan: "plan", trajectory.WitnessTrace: "trace", trajectory.WitnessDiff: "diff",
-		trajectory.WitnessTestLog: "test log", trajectory.WitnessPostmortem: "postmortem"}
-	if tag == trajectory.WitnessNote {
+	names := []string{witness.Spec: "spec", witness.Plan: "plan", witness.Trace: "trace", witness.Diff: "diff",
+		witness.TestLog: "test log", witness.Postmortem: "postmortem"}
+	if tag == witness.Note {
 		return "note"
 	}
 	if tag == 0 || int(tag) >= len(names) {

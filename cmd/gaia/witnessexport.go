@@ -14,7 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
-	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/trajectory/witness"
 	"github.com/spf13/cobra"
 )
 
@@ -95,7 +95,7 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 	defer release()
 	defer func() { out.discard() }()
 	reader := rundir.WitnessReader{Task: x.task, UnpricedAsZero: x.unpriced,
-		Each: func(task string, w trajectory.Witness, data []byte) error { return out.add(ctx, task, w, data) }}
+		Each: func(task string, w witness.Bundle, data []byte) error { return out.add(ctx, task, w, data) }}
 	if out.key != nil {
 		reader.Key = *out.key
 	}
@@ -189,7 +189,7 @@ type witnessWriter struct {
 }
 
 // add takes the next bundle. Only an interruption ends the verification.
-func (o *witnessWriter) add(ctx context.Context, task string, w trajectory.Witness, data []byte) error {
+func (o *witnessWriter) add(ctx context.Context, task string, w witness.Bundle, data []byte) error {
 	if err := ctx.Err(); err != nil || o.err != nil {
 		return err
 	}
@@ -274,9 +274,9 @@ type witnessed struct {
 }
 
 func (a *app) printWitnesses(found *rundir.Run, o *witnessWriter, unpriced int, x witnessing) error {
-	out := witnessed{Bundles: o.bundles, Bytes: o.bytes, Error: o.outcomes[trajectory.WitnessError], EvidenceComplete: o.complete,
-		Failed: o.outcomes[trajectory.WitnessFailed], Path: o.path, Rehearsal: found.Manifest.Rehearsal, RunID: found.Manifest.RunID, Signed: o.key != nil,
-		Skipped: o.outcomes[trajectory.WitnessSkipped], Solved: o.outcomes[trajectory.WitnessSolved], TaskID: x.task, Unpriced: unpriced,
+	out := witnessed{Bundles: o.bundles, Bytes: o.bytes, Error: o.outcomes[witness.Error], EvidenceComplete: o.complete,
+		Failed: o.outcomes[witness.Failed], Path: o.path, Rehearsal: found.Manifest.Rehearsal, RunID: found.Manifest.RunID, Signed: o.key != nil,
+		Skipped: o.outcomes[witness.Skipped], Solved: o.outcomes[witness.Solved], TaskID: x.task, Unpriced: unpriced,
 		Unsubmittable: unsubmittable(found)}
 	signed := "no"
 	if o.key != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/trajectory/witness"
 	"github.com/spf13/cobra"
 )
 
@@ -54,13 +55,13 @@ func (a *app) witnessReplay(path, keyFile string) error {
 	if w.Rehearsal() {
 		fmt.Fprintf(out, "  rehearsal: %s\n", rehearsalNote)
 	}
-	writeWhole(out, w, trajectory.WitnessSpec, "empty")
-	writeWhole(out, w, trajectory.WitnessPlan, "empty")
+	writeWhole(out, w, witness.Spec, "empty")
+	writeWhole(out, w, witness.Plan, "empty")
 	writeCalls(out, w)
 	fmt.Fprint(out, "\n4. what was changed\n")
-	writeWhole(out, w, trajectory.WitnessDiff, "nothing was")
+	writeWhole(out, w, witness.Diff, "nothing was")
 	fmt.Fprint(out, "\n5. what the checks said\n")
-	writeWhole(out, w, trajectory.WitnessTestLog, "nothing")
+	writeWhole(out, w, witness.TestLog, "nothing")
 	match, said := rundir.MatchWitness(w)
 	switch match {
 	case rundir.WitnessContradicts:
@@ -77,8 +78,8 @@ func (a *app) witnessReplay(path, keyFile string) error {
 		err = fail(exitFindings, errors.New("the bundle is "+signature), hint)
 	}
 	fmt.Fprintf(out, "\n6. outcome: %s; %s\n", outcomeName(w.Outcome), said)
-	if _, ok := w.Section(trajectory.WitnessPostmortem); ok {
-		writeWhole(out, w, trajectory.WitnessPostmortem, "empty")
+	if _, ok := w.Section(witness.Postmortem); ok {
+		writeWhole(out, w, witness.Postmortem, "empty")
 	}
 	if _, failed := io.WriteString(a.stdout, visible.Text(out.String())); failed != nil {
 		return failed
@@ -87,11 +88,11 @@ func (a *app) witnessReplay(path, keyFile string) error {
 }
 
 // writeCalls writes what the attempt took, which is more than its calls did, and these.
-func writeCalls(out io.Writer, w trajectory.Witness) {
+func writeCalls(out io.Writer, w witness.Bundle) {
 	fmt.Fprintf(out, "\n3. trace: the attempt took %s, %s and %d tokens; its %s, ", durationText(w.LatencyMs), dollars(&w.CostMicroUSD), w.Tokens, counted(w.ToolCalls, "call"))
-	if _, ok := w.Section(trajectory.WitnessTrace); ok {
+	if _, ok := w.Section(witness.Trace); ok {
 		calls := w.Trace()
-		var sum trajectory.WitnessEntry
+		var sum witness.Entry
 		for _, c := range calls {
 			sum.LatencyMs, sum.CostMicroUSD, sum.Tokens = sum.LatencyMs+c.LatencyMs, sum.CostMicroUSD+c.CostMicroUSD, sum.Tokens+c.Tokens
 		}
@@ -104,7 +105,7 @@ func writeCalls(out io.Writer, w trajectory.Witness) {
 
 // openWitness reads a bundle and says of its signature what is known. With a key
 // it must be signed by that.
-func openWitness(path, keyFile string) (w trajectory.Witness, signature string, err error) {
+func openWitness(path, keyFile string) (w witness.Bundle, signature string, err error) {
 	if keyFile == "" {
 		w, err = readWitness(path)
 		if w.Signed() {
@@ -124,7 +125,7 @@ func openWitness(path, keyFile string) (w trajectory.Witness, signature string, 
 
 // writeWhole writes the whole of a section, indented, so that it cannot pass for a
 // line of ours.
-func writeWhole(w io.Writer, bundle trajectory.Witness, tag uint16, empty string) {
+func writeWhole(w io.Writer, bundle witness.Bundle, tag uint16, empty string) {
 	value, ok := bundle.Section(tag)
 	text := strings.TrimRight(string(value), "\n")
 	switch {

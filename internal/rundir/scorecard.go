@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/trajectory/witness"
 	"github.com/go-json-experiment/json"
 )
 
@@ -86,7 +87,7 @@ func (t *Tally) under(g governance) {
 // AddWitness takes a bundle. One of another writer does not say how its denied calls are
 // to be counted, what was rolled back or whether recording failed: all its denied calls
 // count as violations.
-func (t *Tally) AddWitness(w trajectory.Witness) error {
+func (t *Tally) AddWitness(w witness.Bundle) error {
 	if err := t.Add(bundleTask(w)); err != nil {
 		return err
 	}
@@ -98,15 +99,15 @@ func (t *Tally) AddWitness(w trajectory.Witness) error {
 }
 
 // bundleTask is what a sheet says of a task, as far as a bundle does.
-func bundleTask(w trajectory.Witness) SheetTask {
+func bundleTask(w witness.Bundle) SheetTask {
 	cost := w.CostMicroUSD
 	conduct := trajectory.Conduct{Denials: trajectory.Denials{Rule: w.Denied()}}
 	if c, says := w.Conduct(); says {
 		conduct = c.Conduct
 	}
 	return SheetTask{Conduct: conduct, CostMicroUSD: &cost, EvidenceComplete: w.EvidenceComplete(), LatencyMs: w.LatencyMs,
-		Outcome: []string{trajectory.WitnessSolved: trajectory.Solved, trajectory.WitnessFailed: trajectory.Failed,
-			trajectory.WitnessSkipped: trajectory.Skipped, trajectory.WitnessError: trajectory.Errored}[w.Outcome],
+		Outcome: []string{witness.Solved: trajectory.Solved, witness.Failed: trajectory.Failed,
+			witness.Skipped: trajectory.Skipped, witness.Error: trajectory.Errored}[w.Outcome],
 		Retries: w.Retries, Tokens: w.Tokens}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/trajectory/witness"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -29,14 +30,14 @@ func readVector(t testing.TB, name string) []byte {
 
 // witnesses are the 168 bundles of the other implementation's set: eight are its own,
 // and the others are made again after them, so that the card is its own, too.
-func witnesses(t testing.TB) (all []trajectory.Witness) {
+func witnesses(t testing.TB) (all []witness.Bundle) {
 	t.Helper()
 	for data := readVector(t, "all.bin"); len(data) > 0; {
 		if len(data) < 64 || int(binary.LittleEndian.Uint32(data[60:])) > len(data) {
 			t.Fatal("the set is cut")
 		}
 		n := binary.LittleEndian.Uint32(data[60:])
-		w, err := trajectory.ParseWitness(data[:n])
+		w, err := witness.Parse(data[:n])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +81,7 @@ func tallied(t testing.TB, all ...any) *Tally {
 		switch one := one.(type) {
 		case SheetTask:
 			err = tally.Add(one)
-		case trajectory.Witness:
+		case witness.Bundle:
 			err = tally.AddWitness(one)
 		case Sheet:
 			err = tally.AddRun(one)
@@ -97,7 +98,7 @@ func TestScorecard(t *testing.T) {
 	bare := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](1), LatencyMs: 10,
 		Conduct: trajectory.Conduct{Denials: trajectory.Denials{Budget: 5, DenyList: 1, Mode: 6, Rule: 3}}}
 	unpriced := SheetTask{Outcome: "error", LatencyMs: 20, EvidenceComplete: true}
-	untold := trajectory.Witness{Outcome: trajectory.WitnessSkipped}
+	untold := witness.Bundle{Outcome: witness.Skipped}
 	for _, tt := range []struct {
 		name  string
 		cases []any
@@ -201,20 +202,20 @@ func TestRunScorecard(t *testing.T) {
 func TestAccept(t *testing.T) {
 	solved := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](1), EvidenceComplete: true}
 	failed := SheetTask{Outcome: "failed", CostMicroUSD: ptr[int64](1)}
-	untold := trajectory.Witness{}
-	bundle := func(c trajectory.Conduct, recorded bool) trajectory.Witness {
-		value, err := trajectory.WitnessConduct{Conduct: c, Recorded: recorded}.Encode()
+	untold := witness.Bundle{}
+	bundle := func(c trajectory.Conduct, recorded bool) witness.Bundle {
+		value, err := witness.Conduct{Conduct: c, Recorded: recorded}.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := trajectory.Witness{Sections: []trajectory.WitnessSection{{Tag: trajectory.WitnessGovernance, Value: value}}}
-		for _, tag := range []uint16{trajectory.WitnessSpec, trajectory.WitnessDiff, trajectory.WitnessTestLog} {
-			w.Sections = append(w.Sections, trajectory.WitnessSection{Tag: tag})
+		w := witness.Bundle{Sections: []witness.Section{{Tag: witness.Governance, Value: value}}}
+		for _, tag := range []uint16{witness.Spec, witness.Diff, witness.TestLog} {
+			w.Sections = append(w.Sections, witness.Section{Tag: tag})
 		}
 		return w
 	}
-	for _, tag := range []uint16{trajectory.WitnessSpec, trajectory.WitnessDiff, trajectory.WitnessTestLog} {
-		untold.Sections = append(untold.Sections, trajectory.WitnessSection{Tag: tag})
+	for _, tag := range []uint16{witness.Spec, witness.Diff, witness.TestLog} {
+		untold.Sections = append(untold.Sections, witness.Section{Tag: tag})
 	}
 	with := func(c SheetTask, change func(*SheetTask)) SheetTask {
 		change(&c)
@@ -269,7 +270,7 @@ func TestAccept(t *testing.T) {
 func BenchmarkScorecard(b *testing.B) {
 	all := witnesses(b)
 	random := rand.New(rand.NewPCG(1, 2))
-	cases := make([]trajectory.Witness, 10_000)
+	cases := make([]witness.Bundle, 10_000)
 	for i := range cases {
 		cases[i] = all[random.IntN(len(all))]
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/trajectory/witness"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -298,8 +299,8 @@ func TestConduct(t *testing.T) {
 	}
 	for _, unrecorded := range []bool{false, true} {
 		var tally Tally
-		r := WitnessReader{Unrecorded: unrecorded, Each: func(_ string, _ trajectory.Witness, data []byte) error {
-			w, err := trajectory.ParseWitness(data)
+		r := WitnessReader{Unrecorded: unrecorded, Each: func(_ string, _ witness.Bundle, data []byte) error {
+			w, err := witness.Parse(data)
 			return errors.Join(err, CheckWitness(w), tally.AddWitness(w))
 		}}
 		if _, err := Verify(all, r.Options("")); err != nil || r.Err() != nil {
@@ -429,8 +430,8 @@ func TestSheetGoesWithBundles(t *testing.T) {
 	}{"worked": {planOf(t, "a"), worked}, "unrecorded": {planOf(t, "a"), unrecorded}, "untold": {planOf(t, "a"), untold},
 		"mixed": {mixedPlan(t), mixed}, "one solved": {planOf(t, "a"), oneSolved}} {
 		bundles := map[string]SheetTask{}
-		r := WitnessReader{UnpricedAsZero: true, Each: func(id string, _ trajectory.Witness, data []byte) error {
-			read, err := trajectory.ParseWitness(data)
+		r := WitnessReader{UnpricedAsZero: true, Each: func(id string, _ witness.Bundle, data []byte) error {
+			read, err := witness.Parse(data)
 			bundles[id] = bundleTask(read)
 			return err
 		}}

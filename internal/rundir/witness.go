@@ -13,6 +13,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/trajectory/witness"
 )
 
 // WitnessReader makes a witness bundle of the counted attempt of each task of a
@@ -31,7 +32,7 @@ type WitnessReader struct {
 	Unpriced       int                                  // bundles of attempts with calls whose price is unknown
 	// Each is given each bundle with its bytes, in the order of the seals. Its error
 	// ends Verify.
-	Each func(taskID string, w trajectory.Witness, data []byte) error
+	Each func(taskID string, w witness.Bundle, data []byte) error
 	open map[string]*witnessTask
 	err  error
 }
@@ -54,7 +55,7 @@ type witnessAttempt struct {
 	question string
 	replied  bool   // the model has
 	plan     string // what it said first
-	calls    []trajectory.WitnessEntry
+	calls    []witness.Entry
 	pending  map[string][]int // call id → places of its calls of the turn that await their decision
 	allowed  map[string][]int // … and of those that await their result
 	approved map[string]bool  // call id → what was asked about it was answered with yes
@@ -107,7 +108,7 @@ func (a *witnessAttempt) add(e trajectory.Event) {
 		}
 	case trajectory.ToolProposed:
 		a.pending[p.CallID] = append(a.pending[p.CallID], len(a.calls))
-		a.calls = append(a.calls, trajectory.WitnessEntry{Action: p.Name, ArgsHash: firstBytes(p.ArgsSHA256), Policy: trajectory.WitnessDeny})
+		a.calls = append(a.calls, witness.Entry{Action: p.Name, ArgsHash: firstBytes(p.ArgsSHA256), Policy: witness.Deny})
 	case trajectory.ApprovalResolved:
 		a.approved[p.CallID] = p.Approved
 	case trajectory.PolicyDecision:
@@ -139,9 +140,9 @@ func (a *witnessAttempt) decided(p trajectory.PolicyDecision) {
 	if p.Decision != "allow" {
 		return
 	}
-	call.Policy = trajectory.WitnessAllow
+	call.Policy = witness.Allow
 	if a.approved[p.CallID] {
-		call.Policy = trajectory.WitnessConfirm
+		call.Policy = witness.Confirm
 	}
 	a.allowed[p.CallID] = append(a.allowed[p.CallID], at)
 }
@@ -196,32 +197,32 @@ func (r *WitnessReader) seal(f *Fold, t *Task) error {
 }
 
 // witness returns the bundle of a sealed task.
-func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (trajectory.Witness, error) {
-	outcome, known := trajectory.WitnessOutcome(t.Sealed.Outcome)
-	mode, governed := trajectory.WitnessMode(f.Manifest.PolicyMode)
+func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (witness.Bundle, error) {
+	outcome, known := witness.Outcome(t.Sealed.Outcome)
+	mode, governed := witness.Mode(f.Manifest.PolicyMode)
 	if !known || !governed {
-		return trajectory.Witness{}, fmt.Errorf("a witness bundle has no number for the outcome %q in the mode %q", t.Sealed.Outcome, f.Manifest.PolicyMode)
+		return witness.Bundle{}, fmt.Errorf("a witness bundle has no number for the outcome %q in the mode %q", t.Sealed.Outcome, f.Manifest.PolicyMode)
 	}
-	w := trajectory.Witness{TaskID: WitnessTaskID(t.Plan.TaskID), Outcome: outcome, Mode: mode}
+	w := witness.Bundle{TaskID: WitnessTaskID(t.Plan.TaskID), Outcome: outcome, Mode: mode}
 	hash, err := hex.DecodeString(f.Manifest.PolicyHash)
 	if err != nil || len(hash) != len(w.PolicyHash) {
-		return trajectory.Witness{}, fmt.Errorf("the policy hash %q has not the 8 bytes of a witness bundle's", f.Manifest.PolicyHash)
+		return witness.Bundle{}, fmt.Errorf("the policy hash %q has not the 8 bytes of a witness bundle's", f.Manifest.PolicyHash)
 	}
 	copy(w.PolicyHash[:], hash)
-	var own []trajectory.WitnessSection
+	var own []witness.Section
 	if f.Manifest.Rehearsal {
-		own = []trajectory.WitnessSection{{Tag: trajectory.WitnessNote, Value: []byte(trajectory.WitnessRehearsal)}}
+		own = []witness.Section{{Tag: witness.Note, Value: []byte(witness.Rehearsal)}}
 	}
 	a := t.Counted()
 	var conduct trajectory.Conduct
 	if a != nil {
 		conduct = a.Conduct
 	}
-	value, err := trajectory.WitnessConduct{Conduct: conduct, Recorded: !r.Unrecorded}.Encode()
+	value, err := witness.Conduct{Conduct: conduct, Recorded: !r.Unrecorded}.Encode()
 	if err != nil {
-		return trajectory.Witness{}, err
+		return witness.Bundle{}, err
 	}
-	own = append(own, trajectory.WitnessSection{Tag: trajectory.WitnessGovernance, Value: value})
+	own = append(own, witness.Section{Tag: witness.Governance, Value: value})
 	if a == nil {
 		w.Sections = own
 		w.CreatedNs, err = nanoseconds(told.sealed)
@@ -229,11 +230,11 @@ func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (trajectory
 	}
 	seen := told.attempts[a.Number-1]
 	if w.CreatedNs, err = nanoseconds(seen.ended); err != nil {
-		return trajectory.Witness{}, err
+		return witness.Bundle{}, err
 	}
 	if a.CostMicroUSD == nil {
 		if !r.UnpricedAsZero {
-			return trajectory.Witness{}, &UnpricedError{t.Plan.TaskID}
+			return witness.Bundle{}, &UnpricedError{t.Plan.TaskID}
 		}
 		r.Unpriced++
 	}
@@ -245,28 +246,28 @@ func (r *WitnessReader) witness(f *Fold, t *Task, told *witnessTask) (trajectory
 }
 
 // witnessSections returns what there is of an attempt, in the order of the tags.
-func witnessSections(f *Fold, t *Task, a *Attempt, seen *witnessAttempt) ([]trajectory.WitnessSection, error) {
-	trace, err := trajectory.EncodeTrace(seen.calls)
+func witnessSections(f *Fold, t *Task, a *Attempt, seen *witnessAttempt) ([]witness.Section, error) {
+	trace, err := witness.EncodeTrace(seen.calls)
 	if err != nil {
 		return nil, err
 	}
-	var sections []trajectory.WitnessSection
+	var sections []witness.Section
 	add := func(tag uint16, value []byte) {
-		sections = append(sections, trajectory.WitnessSection{Tag: tag, Value: value})
+		sections = append(sections, witness.Section{Tag: tag, Value: value})
 	}
-	add(trajectory.WitnessSpec, []byte(seen.question))
+	add(witness.Spec, []byte(seen.question))
 	if seen.plan != "" {
-		add(trajectory.WitnessPlan, []byte(seen.plan))
+		add(witness.Plan, []byte(seen.plan))
 	}
-	add(trajectory.WitnessTrace, trace)
+	add(witness.Trace, trace)
 	if diff, recorded := a.Diff(); recorded {
-		add(trajectory.WitnessDiff, []byte(diff))
+		add(witness.Diff, []byte(diff))
 	}
 	if a.Judgment != nil {
-		add(trajectory.WitnessTestLog, []byte(testLog(*a.Judgment, f.Manifest.Judge != nil)))
+		add(witness.TestLog, []byte(testLog(*a.Judgment, f.Manifest.Judge != nil)))
 	}
 	if t.Sealed.Outcome != trajectory.Solved {
-		add(trajectory.WitnessPostmortem, []byte(postmortem(t, a, slices.Sorted(maps.Keys(seen.rules)))))
+		add(witness.Postmortem, []byte(postmortem(t, a, slices.Sorted(maps.Keys(seen.rules)))))
 	}
 	return sections, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/trajectory/witness"
 )
 
 // writeDrafts writes a journal of payloads, a millisecond an event.
@@ -75,14 +76,14 @@ func drafts(t testing.TB, m plan.Plan, script string, payloads ...trajectory.Pay
 
 // bundlesOf are the bundles that a reader makes of a journal, by task, each as it
 // is read again; records are the run's trajectories.
-func bundlesOf(t testing.TB, r *WitnessReader, m plan.Plan, journal []byte) (map[string]trajectory.Witness, []Trajectory) {
+func bundlesOf(t testing.TB, r *WitnessReader, m plan.Plan, journal []byte) (map[string]witness.Bundle, []Trajectory) {
 	t.Helper()
-	all := map[string]trajectory.Witness{}
-	r.Each = func(task string, _ trajectory.Witness, data []byte) (err error) {
+	all := map[string]witness.Bundle{}
+	r.Each = func(task string, _ witness.Bundle, data []byte) (err error) {
 		if _, twice := all[task]; twice {
 			t.Errorf("task %q has two bundles", task)
 		}
-		all[task], err = trajectory.ParseWitness(data)
+		all[task], err = witness.Parse(data)
 		return err
 	}
 	o := r.Options("")
@@ -163,18 +164,18 @@ run completed failed=1
 		t.Fatalf("%d bundles, %v", len(all), r.Err())
 	}
 	want := map[uint16]string{
-		trajectory.WitnessSpec: question(oneUUID), trajectory.WitnessPlan: "First\nI \"look\"", trajectory.WitnessDiff: "--- a/x\n",
-		trajectory.WitnessTestLog:    "exact-match: false\njudge: true\nscoring path: judge\n",
-		trajectory.WitnessPostmortem: "outcome: failed\nattempt: 1 of 1, answered\nanswer: given\nrules broken: 1 (R001)\nrollbacks: 0\nretries: 1\n",
+		witness.Spec: question(oneUUID), witness.Plan: "First\nI \"look\"", witness.Diff: "--- a/x\n",
+		witness.TestLog:    "exact-match: false\njudge: true\nscoring path: judge\n",
+		witness.Postmortem: "outcome: failed\nattempt: 1 of 1, answered\nanswer: given\nrules broken: 1 (R001)\nrollbacks: 0\nretries: 1\n",
 	}
-	if last := len(got.Sections) - 1; last != 7 || got.Sections[6].Tag != trajectory.WitnessNote || got.Sections[7].Tag != trajectory.WitnessGovernance || !got.Rehearsal() {
+	if last := len(got.Sections) - 1; last != 7 || got.Sections[6].Tag != witness.Note || got.Sections[7].Tag != witness.Governance || !got.Rehearsal() {
 		t.Fatalf("%d sections, of a rehearsal: %v", last+1, got.Rehearsal())
 	}
-	if c, says := got.Conduct(); !says || c != (trajectory.WitnessConduct{Conduct: trajectory.Conduct{Denials: trajectory.Denials{Rule: 1}}, Recorded: true}) {
+	if c, says := got.Conduct(); !says || c != (witness.Conduct{Conduct: trajectory.Conduct{Denials: trajectory.Denials{Rule: 1}}, Recorded: true}) {
 		t.Errorf("governance is %+v", c)
 	}
 	for i, s := range got.Sections[:6] {
-		if int(s.Tag) != i+1 || s.Tag != trajectory.WitnessTrace && string(s.Value) != want[s.Tag] {
+		if int(s.Tag) != i+1 || s.Tag != witness.Trace && string(s.Value) != want[s.Tag] {
 			t.Errorf("section %d is %d, %q", i, s.Tag, s.Value)
 		}
 	}
@@ -184,15 +185,15 @@ run completed failed=1
 			results = append(results, s.OutputSHA256)
 		}
 	}
-	entry := func(action string, policy uint8, args, result string, ms, cost, tokens int64) trajectory.WitnessEntry {
-		return trajectory.WitnessEntry{Action: action, Policy: policy, ArgsHash: firstBytes(canonical.Digest([]byte(args))), ResultHash: firstBytes(result),
+	entry := func(action string, policy uint8, args, result string, ms, cost, tokens int64) witness.Entry {
+		return witness.Entry{Action: action, Policy: policy, ArgsHash: firstBytes(canonical.Digest([]byte(args))), ResultHash: firstBytes(result),
 			LatencyMs: ms, CostMicroUSD: cost, Tokens: tokens}
 	}
-	trace := []trajectory.WitnessEntry{
-		entry("web_search", trajectory.WitnessDeny, "one", results[0], 0, 0, 0),
-		entry("web_search", trajectory.WitnessAllow, "two", results[1], 120, 9, 8),
-		entry("python", trajectory.WitnessConfirm, "three", results[2], 33, 0, 0),
-		entry("read_file", trajectory.WitnessAllow, "four", results[3], 0, 0, 0),
+	trace := []witness.Entry{
+		entry("web_search", witness.Deny, "one", results[0], 0, 0, 0),
+		entry("web_search", witness.Allow, "two", results[1], 120, 9, 8),
+		entry("python", witness.Confirm, "three", results[2], 33, 0, 0),
+		entry("read_file", witness.Allow, "four", results[3], 0, 0, 0),
 	}
 	if !reflect.DeepEqual(got.Trace(), trace) || got.Denied() != 1 {
 		t.Errorf("trace %+v\nwant %+v", got.Trace(), trace)
@@ -263,17 +264,17 @@ func TestWitnessOutcomes(t *testing.T) {
 		w := all["a"]
 		got := fmt.Sprint(w.Outcome, w.Mode, w.ToolCalls, w.CostMicroUSD, w.Tokens)
 		for _, s := range w.Sections {
-			if s.Tag != trajectory.WitnessTrace && s.Tag != trajectory.WitnessNote && s.Tag != trajectory.WitnessGovernance {
+			if s.Tag != witness.Trace && s.Tag != witness.Note && s.Tag != witness.Governance {
 				got += fmt.Sprintf(" [%d %q]", s.Tag, s.Value)
 			}
 		}
 		if got += fmt.Sprint(" ", w.EvidenceComplete()); r.Err() != nil || got != tt.want || !w.Rehearsal() || CheckWitness(w) != nil {
 			t.Errorf("%s: %v\n%s\nwant\n%s", tt.name, r.Err(), got, tt.want)
 		}
-		if c, says := w.Conduct(); !says || c != (trajectory.WitnessConduct{Recorded: true}) {
+		if c, says := w.Conduct(); !says || c != (witness.Conduct{Recorded: true}) {
 			t.Errorf("%s: governance is %+v", tt.name, c)
 		}
-		if log, ok := w.Section(trajectory.WitnessTestLog); ok {
+		if log, ok := w.Section(witness.TestLog); ok {
 			want := WitnessAgrees
 			if strings.Contains(tt.name, "a line of its own") { // which is kept on its line, and makes one wonder
 				want = WitnessUnchecked
@@ -300,7 +301,7 @@ func TestWitnessRefuses(t *testing.T) {
 		t.Errorf("a cost that is not known, taken for none: %v, %d, %+v", r.Err(), r.Unpriced, all["a"])
 	}
 	r = WitnessReader{Task: "b"}
-	if all, _ = bundlesOf(t, &r, m, write(t, m, unknown)); r.Err() != nil || len(all) != 1 || all["b"].Outcome != trajectory.WitnessSkipped {
+	if all, _ = bundlesOf(t, &r, m, write(t, m, unknown)); r.Err() != nil || len(all) != 1 || all["b"].Outcome != witness.Skipped {
 		t.Errorf("of one task: %v, %v", r.Err(), all)
 	}
 	if sealed := time.Date(2031, 2, 3, 4, 5, 7, 10e6, time.UTC); all["b"].CreatedNs != uint64(sealed.UnixNano()) {
@@ -313,7 +314,7 @@ func TestWitnessRefuses(t *testing.T) {
 		t.Errorf("more tokens than fit: %v", r.Err())
 	}
 	end := errors.New("full")
-	r = WitnessReader{Each: func(string, trajectory.Witness, []byte) error { return end }}
+	r = WitnessReader{Each: func(string, witness.Bundle, []byte) error { return end }}
 	f, _ := mustFollow(t, m, unknown)
 	r.open = map[string]*witnessTask{"b": {sealed: time.Now()}}
 	if err := r.seal(f, f.Task("b")); err != end {
@@ -332,22 +333,22 @@ func TestMatchWitness(t *testing.T) {
 	garbled := []string{"exact-match: True\n", " exact-match: false\n", "exact-match: true \n", "exact-match:false", "Exact-Match: false", "exact -\u200bmatch : false\n",
 		"exact_match: true\n", "judge: true\rexact-match: true\n", "exact-match: maybe"}
 	for outcome, want := range [][]WitnessMatch{
-		trajectory.WitnessSolved:  {ok, bad, bad, unsure, unsure},
-		trajectory.WitnessFailed:  {bad, ok, bad, unsure, unsure},
-		trajectory.WitnessSkipped: {bad, bad, bad, ok, ok},
-		trajectory.WitnessError:   {bad, ok, bad, unsure, unsure},
+		witness.Solved:  {ok, bad, bad, unsure, unsure},
+		witness.Failed:  {bad, ok, bad, unsure, unsure},
+		witness.Skipped: {bad, bad, bad, ok, ok},
+		witness.Error:   {bad, ok, bad, unsure, unsure},
 	} {
 		for i, log := range logs {
-			w := trajectory.Witness{Outcome: uint8(outcome)}
+			w := witness.Bundle{Outcome: uint8(outcome)}
 			if log != "" {
-				w.Sections = []trajectory.WitnessSection{{Tag: trajectory.WitnessTestLog, Value: []byte(log)}}
+				w.Sections = []witness.Section{{Tag: witness.TestLog, Value: []byte(log)}}
 			}
 			if got, said := MatchWitness(w); got != want[i] || said == "" {
 				t.Errorf("outcome %d with %q: %d, %q", outcome, log, got, said)
 			}
 			for _, line := range garbled {
 				for _, log := range []string{log + line, line + "\n" + log} {
-					w.Sections = []trajectory.WitnessSection{{Tag: trajectory.WitnessTestLog, Value: []byte(log)}}
+					w.Sections = []witness.Section{{Tag: witness.TestLog, Value: []byte(log)}}
 					if got, said := MatchWitness(w); got != unsure {
 						t.Errorf("outcome %d with %q: %d, %q", outcome, log, got, said)
 					}
@@ -441,11 +442,11 @@ func TestCheckWitness(t *testing.T) {
 		{"fewer violations", said, trajectory.Conduct{Denials: trajectory.Denials{Mode: 1}}, `its governance section counts 0 where its postmortem has "rules broken: 1 (R001)"`},
 		{"more rollbacks", said, trajectory.Conduct{Denials: trajectory.Denials{DenyList: 1}, Rollbacks: 1}, `its governance section counts 1 where its postmortem has "rollbacks: 0"`},
 	} {
-		value, err := trajectory.WitnessConduct{Conduct: tt.conduct, Recorded: true}.Encode()
+		value, err := witness.Conduct{Conduct: tt.conduct, Recorded: true}.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := trajectory.Witness{Sections: []trajectory.WitnessSection{{Tag: trajectory.WitnessPostmortem, Value: []byte(tt.postmortem)}, {Tag: trajectory.WitnessGovernance, Value: value}}}
+		w := witness.Bundle{Sections: []witness.Section{{Tag: witness.Postmortem, Value: []byte(tt.postmortem)}, {Tag: witness.Governance, Value: value}}}
 		if err := CheckWitness(w); (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/trajectory/witness"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -115,10 +116,10 @@ const (
 // MatchWitness holds the outcome of a bundle against the verdict in its test log, which
 // is that of a solved task where the answer matches, and of a failed one or an error
 // where it does not; said is what to tell of it.
-func MatchWitness(w trajectory.Witness) (m WitnessMatch, said string) {
-	log, logged := w.Section(trajectory.WitnessTestLog)
+func MatchWitness(w witness.Bundle) (m WitnessMatch, said string) {
+	log, logged := w.Section(witness.TestLog)
 	passed, not, garbled := witnessVerdict(log)
-	solved, skipped := w.Outcome == trajectory.WitnessSolved, w.Outcome == trajectory.WitnessSkipped
+	solved, skipped := w.Outcome == witness.Solved, w.Outcome == witness.Skipped
 	switch {
 	case garbled:
 		return WitnessUnchecked, "the test log has a line that is almost a verdict of the official scorer"
@@ -171,9 +172,9 @@ const (
 
 // CheckWitness compares a bundle's governance section with its postmortem. The error is
 // a contradiction between them.
-func CheckWitness(w trajectory.Witness) error {
+func CheckWitness(w witness.Bundle) error {
 	c, says := w.Conduct()
-	text, _ := w.Section(trajectory.WitnessPostmortem)
+	text, _ := w.Section(witness.Postmortem)
 	if !says {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package trajectory
+package witness
 
 import "testing"
 
@@ -9,7 +9,7 @@ func BenchmarkParseWitness(b *testing.B) {
 	b.SetBytes(int64(len(bundle)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if w, err := ParseWitness(bundle); err != nil || w.Denied() != 2 || !w.EvidenceComplete() {
+		if w, err := Parse(bundle); err != nil || w.Denied() != 2 || !w.EvidenceComplete() {
 			b.Fatal(err)
 		}
 	}

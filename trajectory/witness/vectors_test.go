@@ -1,4 +1,4 @@
-package trajectory
+package witness
 
 import (
 	"bytes"
@@ -83,14 +83,14 @@ func readVectors(t testing.TB) ([]vector, [][]byte) {
 
 // toVector says of a bundle what index.json does, but for what only its writer
 // knew.
-func toVector(w Witness, from vector) vector {
+func toVector(w Bundle, from vector) vector {
 	v := vector{File: from.File, Policy: from.Policy, PolicyHash: hex.EncodeToString(w.PolicyHash[:]), TaskID: hex.EncodeToString(w.TaskID[:]),
 		Outcome: w.Outcome, Mode: w.Mode, Flags: w.Flags, Signed: w.Signed(), ToolCalls: w.ToolCalls, Cost: w.CostMicroUSD, LatencyMs: w.LatencyMs,
 		Tokens: w.Tokens, Retries: w.Retries, Sections: len(w.Sections), Size: w.Size, EvidenceComplete: w.EvidenceComplete(),
 		Violations: []string{}, Rollbacks: from.Rollbacks, Trace: []vectorEntry{}}
 	for _, c := range w.Trace() {
 		v.Trace = append(v.Trace, vectorEntry{c.Action, c.Policy, c.LatencyMs, c.CostMicroUSD, c.Tokens})
-		if c.Policy == WitnessDeny {
+		if c.Policy == Deny {
 			v.Violations = append(v.Violations, "denied tool: "+c.Action)
 		}
 	}
@@ -103,7 +103,7 @@ func TestWitnessVectors(t *testing.T) {
 	index, bundles := readVectors(t)
 	key := vectorKey(t)
 	for i, want := range index {
-		w, err := ParseWitness(bundles[i])
+		w, err := Parse(bundles[i])
 		if err != nil {
 			t.Fatalf("%s: %v", want.File, err)
 		}
@@ -117,14 +117,14 @@ func TestWitnessVectors(t *testing.T) {
 			t.Errorf("%s: written again as\n%x\nwant\n%x", want.File, again, bundles[i])
 		}
 		calls, err := EncodeTrace(w.Trace())
-		if trace, _ := w.Section(WitnessTrace); err != nil || !bytes.Equal(calls, trace) {
+		if trace, _ := w.Section(Trace); err != nil || !bytes.Equal(calls, trace) {
 			t.Errorf("%s: the trace is written again as %x, %v, want %x", want.File, calls, err, trace)
 		}
 	}
 }
 
 // encode writes a bundle as it was read: signed if it was.
-func encode(t testing.TB, w Witness, key sign.HMACKey) []byte {
+func encode(t testing.TB, w Bundle, key sign.HMACKey) []byte {
 	t.Helper()
 	data, err := w.Encode(nil)
 	if w.Signed() {
@@ -151,7 +151,7 @@ func vectorSet(t testing.TB) [][]byte {
 	var all [][]byte
 	for i := range 168 {
 		mode, outcome, level := i/56, i/14%4, i/2%7
-		w := Witness{CreatedNs: times[0] + uint64(i)*14_000, Mode: uint8(mode), Outcome: uint8(outcome)}
+		w := Bundle{CreatedNs: times[0] + uint64(i)*14_000, Mode: uint8(mode), Outcome: uint8(outcome)}
 		if ns, known := times[i]; known {
 			w.CreatedNs = ns
 		}
@@ -176,13 +176,13 @@ func vectorSet(t testing.TB) [][]byte {
 }
 
 // addSections gives a bundle sections of the set, and the sums over its calls.
-func (w *Witness) addSections(t testing.TB, tags []uint16, calls []WitnessEntry) {
+func (w *Bundle) addSections(t testing.TB, tags []uint16, calls []Entry) {
 	t.Helper()
 	for _, tag := range tags {
-		value := []byte([]string{WitnessSpec: "What is the capital of Österreich? – ✓", WitnessPlan: "1. search\n2. read\n3. answer", WitnessTrace: "",
-			WitnessDiff: "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", WitnessTestLog: "exact-match: false\njudge: true\n",
-			WitnessPostmortem: "root cause: \x00 binary ok \xff"}[tag])
-		if tag == WitnessTrace {
+		value := []byte([]string{Spec: "What is the capital of Österreich? – ✓", Plan: "1. search\n2. read\n3. answer", Trace: "",
+			Diff: "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", TestLog: "exact-match: false\njudge: true\n",
+			Postmortem: "root cause: \x00 binary ok \xff"}[tag])
+		if tag == Trace {
 			trace, err := EncodeTrace(calls)
 			if err != nil {
 				t.Fatal(err)
@@ -192,13 +192,13 @@ func (w *Witness) addSections(t testing.TB, tags []uint16, calls []WitnessEntry)
 				w.CostMicroUSD, w.LatencyMs, w.Tokens = w.CostMicroUSD+c.CostMicroUSD, w.LatencyMs+c.LatencyMs, w.Tokens+c.Tokens
 			}
 		}
-		w.Sections = append(w.Sections, WitnessSection{tag, value})
+		w.Sections = append(w.Sections, Section{tag, value})
 	}
 }
 
-func vectorTrace(i, mode int) []WitnessEntry {
+func vectorTrace(i, mode int) []Entry {
 	checks := [][4]uint8{{1, 1, 0, 0}, {2, 2, 2, 2}, {0, 0, 0, 0}}[mode]
-	var calls []WitnessEntry
+	var calls []Entry
 	for n, c := range []struct {
 		action, args, result  string
 		latency, cost, tokens int64
@@ -208,7 +208,7 @@ func vectorTrace(i, mode int) []WitnessEntry {
 		{"WebFetch", "261290cbab6ac25d", "18c32105e850c68a", 80, 12, 4000},
 		{"Read", "ce8bf747ef80c558", "830c365e9f19a106", 1, 0, 0},
 	} {
-		call := WitnessEntry{Action: c.action, Policy: checks[n], LatencyMs: c.latency + int64(i), CostMicroUSD: c.cost, Tokens: c.tokens}
+		call := Entry{Action: c.action, Policy: checks[n], LatencyMs: c.latency + int64(i), CostMicroUSD: c.cost, Tokens: c.tokens}
 		hex.Decode(call.ArgsHash[:], []byte(c.args))
 		hex.Decode(call.ResultHash[:], []byte(c.result))
 		calls = append(calls, call)

@@ -1,4 +1,7 @@
-package trajectory
+// Package witness reads and writes witness bundles (.rvw): one attempt a file, a binary format with an optional HMAC that
+// other programs read too. [Parse] accepts exactly the bytes that [Bundle.Encode] writes (TestWitnessVectors,
+// FuzzParseWitness).
+package witness
 
 import (
 	"encoding/binary"
@@ -6,15 +9,15 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// MaxWitness bounds a witness bundle, in bytes: the largest of ours holds a
+// MaxBundle bounds a witness bundle, in bytes: the largest of ours holds a
 // question, a diff of at most 64 KiB and 65,535 calls.
-const MaxWitness = 16 << 20
+const MaxBundle = 16 << 20
 
-// ErrWitness is what a file is that is not exactly what a writer of witness
-// bundles gives.
-var ErrWitness = errors.New("not a witness bundle, or a damaged one")
+// ErrMalformed is returned for every file that is not exactly what a writer of witness bundles writes.
+var ErrMalformed = errors.New("not a witness bundle, or a damaged one")
 
 // The parts of a witness bundle, in bytes. Integers are little-endian.
 //
@@ -40,77 +43,77 @@ const (
 // The flags of a witness bundle: that it is signed, and which of the sections
 // known here it has. Others are kept and mean nothing.
 const (
-	WitnessSigned        uint16 = 0x01
-	WitnessHasSpec       uint16 = 0x02
-	WitnessHasPlan       uint16 = 0x04
-	WitnessHasTrace      uint16 = 0x08
-	WitnessHasDiff       uint16 = 0x10
-	WitnessHasTestLog    uint16 = 0x20
-	WitnessHasPostmortem uint16 = 0x40
+	Signed        uint16 = 0x01
+	HasSpec       uint16 = 0x02
+	HasPlan       uint16 = 0x04
+	HasTrace      uint16 = 0x08
+	HasDiff       uint16 = 0x10
+	HasTestLog    uint16 = 0x20
+	HasPostmortem uint16 = 0x40
 )
 
 // The tags of a witness bundle's sections. The flag of section n is 1<<n.
 const (
-	WitnessSpec       uint16 = 1 // what was asked for
-	WitnessPlan       uint16 = 2 // what the agent said that it would do
-	WitnessTrace      uint16 = 3 // its calls: WitnessEntry by WitnessEntry
-	WitnessDiff       uint16 = 4 // unified diff of what it changed; empty where it changed nothing
-	WitnessTestLog    uint16 = 5 // what the checks of its result said
-	WitnessPostmortem uint16 = 6 // why it did not succeed
+	Spec       uint16 = 1 // what was asked for
+	Plan       uint16 = 2 // what the agent said that it would do
+	Trace      uint16 = 3 // its calls: WitnessEntry by WitnessEntry
+	Diff       uint16 = 4 // unified diff of what it changed; empty where it changed nothing
+	TestLog    uint16 = 5 // what the checks of its result said
+	Postmortem uint16 = 6 // why it did not succeed
 )
 
 // WitnessNote is the tag of a section of our own, which other readers keep and do not
 // ask: it holds [WitnessRehearsal] in each bundle of a rehearsal, and stands in no other.
-const WitnessNote uint16 = 0x4147
+const Note uint16 = 0x4147
 
 // WitnessRehearsal is what WitnessNote says of a run of built-in tasks.
-const WitnessRehearsal = "rehearsal"
+const Rehearsal = "rehearsal"
 
-const witnessKnown = WitnessSigned | WitnessHasSpec | WitnessHasPlan | WitnessHasTrace | WitnessHasDiff | WitnessHasTestLog | WitnessHasPostmortem
+const witnessKnown = Signed | HasSpec | HasPlan | HasTrace | HasDiff | HasTestLog | HasPostmortem
 
 // The outcomes of a witness bundle.
 const (
-	WitnessSolved  uint8 = 0
-	WitnessFailed  uint8 = 1
-	WitnessSkipped uint8 = 2 // never begun, or without a gold answer to be scored by
-	WitnessError   uint8 = 3
+	Solved  uint8 = 0
+	Failed  uint8 = 1
+	Skipped uint8 = 2 // never begun, or without a gold answer to be scored by
+	Error   uint8 = 3
 )
 
 // WitnessOutcome returns the outcome of a witness bundle for that of a task's
 // seal; false if it is none.
-func WitnessOutcome(sealed string) (outcome uint8, ok bool) {
+func Outcome(sealed string) (outcome uint8, ok bool) {
 	switch sealed {
-	case Solved:
-		return WitnessSolved, true
-	case Failed:
-		return WitnessFailed, true
-	case Skipped, Unscored:
-		return WitnessSkipped, true
-	case Errored:
-		return WitnessError, true
+	case trajectory.Solved:
+		return Solved, true
+	case trajectory.Failed:
+		return Failed, true
+	case trajectory.Skipped, trajectory.Unscored:
+		return Skipped, true
+	case trajectory.Errored:
+		return Error, true
 	}
 	return 0, false
 }
 
 // The governance modes of a witness bundle.
 const (
-	WitnessRestricted uint8 = 0
-	WitnessApproved   uint8 = 1
-	WitnessAutonomous uint8 = 2
+	Restricted uint8 = 0
+	Approved   uint8 = 1
+	Autonomous uint8 = 2
 )
 
 // WitnessMode returns the mode of a witness bundle for a policy's; false if
 // there is none of that name.
-func WitnessMode(mode string) (number uint8, ok bool) {
-	n := slices.Index([]string{WitnessRestricted: "restricted", WitnessApproved: "approved", WitnessAutonomous: "autonomous"}, mode)
+func Mode(mode string) (number uint8, ok bool) {
+	n := slices.Index([]string{Restricted: "restricted", Approved: "approved", Autonomous: "autonomous"}, mode)
 	return uint8(max(n, 0)), n >= 0
 }
 
 // What a trace says that the policy made of a call.
 const (
-	WitnessAllow   uint8 = 0
-	WitnessDeny    uint8 = 1
-	WitnessConfirm uint8 = 2 // it ran because a person said so
+	Allow   uint8 = 0
+	Deny    uint8 = 1
+	Confirm uint8 = 2 // it ran because a person said so
 )
 
 // Witness is a witness bundle (.rvw): one attempt at a task in one file, of a
@@ -118,7 +121,7 @@ const (
 // Encode refuses what does not fit.
 //
 // TestWitnessRefuses and FuzzParseWitness show what ParseWitness refuses.
-type Witness struct {
+type Bundle struct {
 	Flags        uint16 // all, as read; on writing, only those that are not known here
 	TaskID       [16]byte
 	PolicyHash   [8]byte
@@ -129,22 +132,22 @@ type Witness struct {
 	CostMicroUSD int64  // at most 2³²-1, as LatencyMs and Tokens
 	LatencyMs    int64
 	Tokens       int64
-	Retries      int              // at most 2¹⁶-1
-	Sections     []WitnessSection // in the file's order, each tag once
-	Size         int              // of the file, in bytes; on writing it is counted
+	Retries      int       // at most 2¹⁶-1
+	Sections     []Section // in the file's order, each tag once
+	Size         int       // of the file, in bytes; on writing it is counted
 
 	signed, mac []byte // of a bundle that was read and is signed: what the MAC is over, and the MAC
 }
 
 // WitnessSection is a part of a witness bundle. Tags that are not known here are
 // kept and mean nothing.
-type WitnessSection struct {
+type Section struct {
 	Tag   uint16
 	Value []byte
 }
 
 // WitnessEntry is a call in a trace.
-type WitnessEntry struct {
+type Entry struct {
 	Action       string  // name of the tool; need not be UTF-8
 	Policy       uint8   // WitnessAllow, WitnessDeny or WitnessConfirm
 	ArgsHash     [8]byte // the first bytes of a digest of what was asked for
@@ -156,14 +159,14 @@ type WitnessEntry struct {
 
 // Signed reports whether a bundle that was read bears a MAC. That says nothing of
 // whose it is: see Verify.
-func (w Witness) Signed() bool { return w.mac != nil }
+func (w Bundle) Signed() bool { return w.mac != nil }
 
 // Verify reports whether a bundle that was read bears the MAC of key. One that is
 // not signed does not.
-func (w Witness) Verify(key sign.HMACKey) bool { return w.mac != nil && key.Verify(w.signed, w.mac) }
+func (w Bundle) Verify(key sign.HMACKey) bool { return w.mac != nil && key.Verify(w.signed, w.mac) }
 
 // Section returns the value of a section; false if there is none.
-func (w Witness) Section(tag uint16) (value []byte, ok bool) {
+func (w Bundle) Section(tag uint16) (value []byte, ok bool) {
 	for _, s := range w.Sections {
 		if s.Tag == tag {
 			return s.Value, true
@@ -174,8 +177,8 @@ func (w Witness) Section(tag uint16) (value []byte, ok bool) {
 
 // EvidenceComplete reports whether what was asked for, what was changed and what
 // the checks said are all there. An empty diff is one.
-func (w Witness) EvidenceComplete() bool {
-	for _, tag := range []uint16{WitnessSpec, WitnessDiff, WitnessTestLog} {
+func (w Bundle) EvidenceComplete() bool {
+	for _, tag := range []uint16{Spec, Diff, TestLog} {
 		if _, ok := w.Section(tag); !ok {
 			return false
 		}
@@ -185,16 +188,16 @@ func (w Witness) EvidenceComplete() bool {
 
 // Rehearsal reports whether a bundle says that it is of a rehearsal, whose numbers are
 // no score.
-func (w Witness) Rehearsal() bool {
-	note, _ := w.Section(WitnessNote)
-	return string(note) == WitnessRehearsal
+func (w Bundle) Rehearsal() bool {
+	note, _ := w.Section(Note)
+	return string(note) == Rehearsal
 }
 
 // Denied returns how many calls of the trace the policy denied.
-func (w Witness) Denied() int {
+func (w Bundle) Denied() int {
 	denied := 0
 	for e := range w.entries {
-		if e[2] == WitnessDeny {
+		if e[2] == Deny {
 			denied++
 		}
 	}
@@ -202,10 +205,10 @@ func (w Witness) Denied() int {
 }
 
 // Trace returns the calls of the trace, none where there is no trace.
-func (w Witness) Trace() []WitnessEntry {
-	var calls []WitnessEntry
+func (w Bundle) Trace() []Entry {
+	var calls []Entry
 	for e := range w.entries {
-		call := WitnessEntry{Action: string(e[witnessEntry:]), Policy: e[2],
+		call := Entry{Action: string(e[witnessEntry:]), Policy: e[2],
 			LatencyMs:    int64(binary.LittleEndian.Uint32(e[20:])),
 			CostMicroUSD: int64(binary.LittleEndian.Uint32(e[24:])),
 			Tokens:       int64(binary.LittleEndian.Uint32(e[28:]))}
@@ -217,8 +220,8 @@ func (w Witness) Trace() []WitnessEntry {
 }
 
 // entries yields the bytes of each entry of the trace, up to one that is none.
-func (w Witness) entries(yield func([]byte) bool) {
-	trace, _ := w.Section(WitnessTrace)
+func (w Bundle) entries(yield func([]byte) bool) {
+	trace, _ := w.Section(Trace)
 	for len(trace) > 0 {
 		n := entryLen(trace)
 		if n == 0 || !yield(trace[:n]) {
@@ -231,7 +234,7 @@ func (w Witness) entries(yield func([]byte) bool) {
 // entryLen returns the length of the entry that a trace begins with, 0 if it
 // begins with none.
 func entryLen(trace []byte) int {
-	if len(trace) < witnessEntry || trace[2] > WitnessConfirm || trace[3] != 0 {
+	if len(trace) < witnessEntry || trace[2] > Confirm || trace[3] != 0 {
 		return 0
 	}
 	n := witnessEntry + int(binary.LittleEndian.Uint16(trace))
@@ -244,43 +247,43 @@ func entryLen(trace []byte) int {
 // ParseWitness reads a bundle. The values of its sections are parts of data,
 // which must not be changed afterwards. It does not check whose the MAC is.
 // Its only error is ErrWitness.
-func ParseWitness(data []byte) (Witness, error) {
-	if len(data) < witnessHeader || len(data) > MaxWitness {
-		return Witness{}, ErrWitness
+func Parse(data []byte) (Bundle, error) {
+	if len(data) < witnessHeader || len(data) > MaxBundle {
+		return Bundle{}, ErrMalformed
 	}
 	le := binary.LittleEndian
 	if le.Uint32(data) != witnessMagic || le.Uint16(data[4:]) != witnessVersion || uint64(le.Uint32(data[60:])) != uint64(len(data)) {
-		return Witness{}, ErrWitness
+		return Bundle{}, ErrMalformed
 	}
-	w := Witness{Flags: le.Uint16(data[6:]), CreatedNs: le.Uint64(data[32:]), Outcome: data[40], Mode: data[41],
+	w := Bundle{Flags: le.Uint16(data[6:]), CreatedNs: le.Uint64(data[32:]), Outcome: data[40], Mode: data[41],
 		ToolCalls: int(le.Uint16(data[42:])), CostMicroUSD: int64(le.Uint32(data[44:])), LatencyMs: int64(le.Uint32(data[48:])),
 		Tokens: int64(le.Uint32(data[52:])), Retries: int(le.Uint16(data[56:])), Size: len(data)}
 	copy(w.TaskID[:], data[8:])
 	copy(w.PolicyHash[:], data[24:])
-	if w.Outcome > WitnessError || w.Mode > WitnessAutonomous {
-		return Witness{}, ErrWitness
+	if w.Outcome > Error || w.Mode > Autonomous {
+		return Bundle{}, ErrMalformed
 	}
 	end := len(data)
-	if w.Flags&WitnessSigned != 0 {
+	if w.Flags&Signed != 0 {
 		end -= witnessMAC
 		if end < witnessHeader {
-			return Witness{}, ErrWitness
+			return Bundle{}, ErrMalformed
 		}
 		w.signed, w.mac = data[:end:end], data[end:]
 	}
 	if !w.parseSections(data[witnessHeader:end], int(le.Uint16(data[58:]))) || !w.consistent() {
-		return Witness{}, ErrWitness
+		return Bundle{}, ErrMalformed
 	}
 	return w, nil
 }
 
 // parseSections reads n sections, of which body must consist.
-func (w *Witness) parseSections(body []byte, n int) bool {
+func (w *Bundle) parseSections(body []byte, n int) bool {
 	if n > len(body)/witnessSection {
 		return false
 	}
 	if n > 0 {
-		w.Sections = make([]WitnessSection, n)
+		w.Sections = make([]Section, n)
 	}
 	for i := range w.Sections {
 		if len(body) < witnessSection {
@@ -291,7 +294,7 @@ func (w *Witness) parseSections(body []byte, n int) bool {
 		if length > uint64(len(body)) {
 			return false
 		}
-		w.Sections[i] = WitnessSection{tag, body[:length:length]}
+		w.Sections[i] = Section{tag, body[:length:length]}
 		body = body[length:]
 	}
 	return len(body) == 0
@@ -300,9 +303,9 @@ func (w *Witness) parseSections(body []byte, n int) bool {
 // consistent reports whether no tag stands there twice, the flags say of the
 // sections known here what is so, the trace is one and has as many calls as the
 // header, and the section on governance is one and does not contradict the trace.
-func (w *Witness) consistent() bool {
+func (w *Bundle) consistent() bool {
 	flags, ok := sectionFlags(w.Sections)
-	if !ok || flags != w.Flags&witnessKnown&^WitnessSigned {
+	if !ok || flags != w.Flags&witnessKnown&^Signed {
 		return false
 	}
 	return w.traced() && w.conducted() == nil
@@ -310,8 +313,8 @@ func (w *Witness) consistent() bool {
 
 // traced reports whether the trace, if there is one, consists of as many entries
 // as there were calls.
-func (w *Witness) traced() bool {
-	trace, there := w.Section(WitnessTrace)
+func (w *Bundle) traced() bool {
+	trace, there := w.Section(Trace)
 	calls := 0
 	for len(trace) > 0 {
 		n := entryLen(trace)
@@ -326,7 +329,7 @@ func (w *Witness) traced() bool {
 
 // sectionFlags returns the flags that tell of the known ones of sections; false
 // if a tag stands there twice.
-func sectionFlags(sections []WitnessSection) (flags uint16, ok bool) {
+func sectionFlags(sections []Section) (flags uint16, ok bool) {
 	var low uint64
 	var high map[uint16]bool
 	for _, s := range sections {
@@ -345,5 +348,5 @@ func sectionFlags(sections []WitnessSection) (flags uint16, ok bool) {
 			low |= 1 << s.Tag
 		}
 	}
-	return uint16(low) & witnessKnown &^ WitnessSigned, true
+	return uint16(low) & witnessKnown &^ Signed, true
 }

@@ -1,4 +1,4 @@
-package trajectory
+package witness
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/trajectory"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,18 +67,18 @@ func pythonReads(t *testing.T, bundle []byte) bool {
 func TestWitnessInterop(t *testing.T) {
 	_, bundles := readVectors(t)
 	bundles = append(bundles, vectorSet(t)...)
-	odd := Witness{Flags: 0xff80, CreatedNs: 1<<64 - 1, Outcome: WitnessSkipped, CostMicroUSD: 1<<32 - 1, LatencyMs: 1<<32 - 1, Tokens: 1<<32 - 1, Retries: 1<<16 - 1,
-		Sections: []WitnessSection{{65535, []byte("\x00")}, {WitnessDiff, nil}, {0, []byte("zero")}, {WitnessTrace, nil}, {77, nil}}}
+	odd := Bundle{Flags: 0xff80, CreatedNs: 1<<64 - 1, Outcome: Skipped, CostMicroUSD: 1<<32 - 1, LatencyMs: 1<<32 - 1, Tokens: 1<<32 - 1, Retries: 1<<16 - 1,
+		Sections: []Section{{65535, []byte("\x00")}, {Diff, nil}, {0, []byte("zero")}, {Trace, nil}, {77, nil}}}
 	bundles = append(bundles, encode(t, odd, vectorKey(t)))
-	for _, note := range []string{WitnessRehearsal, WitnessRehearsal + "\n", ""} { // only the first says so
-		bundles = append(bundles, encode(t, Witness{Sections: []WitnessSection{{WitnessNote, []byte(note)}}}, vectorKey(t)))
+	for _, note := range []string{Rehearsal, Rehearsal + "\n", ""} { // only the first says so
+		bundles = append(bundles, encode(t, Bundle{Sections: []Section{{Note, []byte(note)}}}, vectorKey(t)))
 	}
-	governed := Witness{ToolCalls: 1, Sections: []WitnessSection{{WitnessTrace, []byte("\x00\x00\x01\x00" + strings.Repeat("\x00", 28))}}}
-	value, err := WitnessConduct{Conduct{Denials: Denials{Mode: 1}, Rollbacks: 2, RollbacksCorrect: 1}, true}.Encode()
+	governed := Bundle{ToolCalls: 1, Sections: []Section{{Trace, []byte("\x00\x00\x01\x00" + strings.Repeat("\x00", 28))}}}
+	value, err := Conduct{trajectory.Conduct{Denials: trajectory.Denials{Mode: 1}, Rollbacks: 2, RollbacksCorrect: 1}, true}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	governed.Sections = append(governed.Sections, WitnessSection{WitnessGovernance, value})
+	governed.Sections = append(governed.Sections, Section{Governance, value})
 	rehearsal := len(bundles) - 3
 	bundles = append(bundles, encode(t, governed, vectorKey(t)))
 	lines := readWithPython(t, bundles...)
@@ -85,7 +86,7 @@ func TestWitnessInterop(t *testing.T) {
 		t.Fatalf("%d lines for %d bundles", len(lines), len(bundles))
 	}
 	for i, data := range bundles {
-		w, err := ParseWitness(data)
+		w, err := Parse(data)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package trajectory
+package witness
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // fixed is a MAC that is known already.
@@ -33,7 +34,7 @@ func full(t testing.TB) (bundle, unsigned []byte) {
 // strip takes the signature from a bundle, and mends what tells of it.
 func strip(bundle []byte) []byte {
 	b := bytes.Clone(bundle[:len(bundle)-witnessMAC])
-	b[6] &^= byte(WitnessSigned)
+	b[6] &^= byte(Signed)
 	binary.LittleEndian.PutUint32(b[60:], uint32(len(b)))
 	return b
 }
@@ -51,12 +52,12 @@ func TestWitnessTampered(t *testing.T) {
 			for _, flip := range []byte{0x01, 0x80, 0xff} {
 				b := bytes.Clone(bundles[i])
 				b[at] ^= flip
-				if w, err := ParseWitness(b); err == nil && w.Verify(key) {
+				if w, err := Parse(b); err == nil && w.Verify(key) {
 					t.Errorf("%s: byte %d changed by %#x verifies", v.File, at, flip)
 				}
 			}
 		}
-		w, err := ParseWitness(strip(bundles[i]))
+		w, err := Parse(strip(bundles[i]))
 		if err != nil || w.Signed() || w.Verify(key) {
 			t.Errorf("%s without its signature: signed %v, verifies %v, %v", v.File, w.Signed(), w.Verify(key), err)
 		}
@@ -77,12 +78,12 @@ func TestWitnessRefuses(t *testing.T) {
 	set := func(o int, v ...byte) func([]byte) []byte {
 		return func(b []byte) []byte { copy(b[o:], v); return b }
 	}
-	large := make([]byte, MaxWitness+1) // one section of another tag, and nothing wrong with it
+	large := make([]byte, MaxBundle+1) // one section of another tag, and nothing wrong with it
 	copy(large, unsigned[:8])
 	large[6], large[58], large[witnessHeader] = 0, 1, 99
 	le.PutUint32(large[witnessHeader+2:], uint32(len(large)-witnessHeader-witnessSection))
 	sized(large)
-	if _, err := ParseWitness(sized(change(large[:MaxWitness], set(witnessHeader+2, 0xba, 0xff, 0xff, 0)))); err != nil {
+	if _, err := Parse(sized(change(large[:MaxBundle], set(witnessHeader+2, 0xba, 0xff, 0xff, 0)))); err != nil {
 		t.Fatalf("the largest bundle: %v", err)
 	}
 	tests := map[string][]byte{
@@ -128,12 +129,12 @@ func TestWitnessRefuses(t *testing.T) {
 		"another kind of file":        []byte(strings.Repeat("{\"a\":1}\n", 20)),
 	}
 	for _, b := range [][]byte{unsigned, bundle} {
-		if _, err := ParseWitness(b); err != nil {
+		if _, err := Parse(b); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, data := range tests {
-		if w, err := ParseWitness(data); !errors.Is(err, ErrWitness) || !reflect.DeepEqual(w, Witness{}) {
+		if w, err := Parse(data); !errors.Is(err, ErrMalformed) || !reflect.DeepEqual(w, Bundle{}) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -142,7 +143,7 @@ func TestWitnessRefuses(t *testing.T) {
 			if len(b) >= witnessHeader {
 				sized(b)
 			}
-			if _, err := ParseWitness(b); !errors.Is(err, ErrWitness) {
+			if _, err := Parse(b); !errors.Is(err, ErrMalformed) {
 				t.Errorf("%d bytes: %v", n, err)
 			}
 		}
@@ -151,19 +152,19 @@ func TestWitnessRefuses(t *testing.T) {
 
 // TestWitnessManyTags: a tag that stands there twice is found among many, too.
 func TestWitnessManyTags(t *testing.T) {
-	w := Witness{}
+	w := Bundle{}
 	for tag := range 1 << 15 {
-		w.Sections = append(w.Sections, WitnessSection{Tag: uint16(2*tag + 65)})
+		w.Sections = append(w.Sections, Section{Tag: uint16(2*tag + 65)})
 	}
 	data := encode(t, w, vectorKey(t))
-	if got, err := ParseWitness(data); err != nil || len(got.Sections) != 1<<15 {
+	if got, err := Parse(data); err != nil || len(got.Sections) != 1<<15 {
 		t.Fatalf("%d sections, %v", len(got.Sections), err)
 	}
 	binary.LittleEndian.PutUint16(data[len(data)-witnessSection:], 65)
-	if _, err := ParseWitness(data); !errors.Is(err, ErrWitness) {
+	if _, err := Parse(data); !errors.Is(err, ErrMalformed) {
 		t.Errorf("a tag twice among 2¹⁵: %v", err)
 	}
-	w.Sections = append(w.Sections, WitnessSection{Tag: 65})
+	w.Sections = append(w.Sections, Section{Tag: 65})
 	if _, err := w.Encode(nil); err == nil || !strings.Contains(err.Error(), "two sections of one tag") {
 		t.Errorf("written with a tag twice: %v", err)
 	}
@@ -172,20 +173,20 @@ func TestWitnessManyTags(t *testing.T) {
 // TestWitnessKeepsUnknown: what another version adds survives, and so do the
 // largest values that the fields hold.
 func TestWitnessKeepsUnknown(t *testing.T) {
-	calls, err := EncodeTrace([]WitnessEntry{{Action: "\xff\x00", Policy: WitnessConfirm, LatencyMs: 1<<32 - 1, CostMicroUSD: 1<<32 - 1, Tokens: 1<<32 - 1},
+	calls, err := EncodeTrace([]Entry{{Action: "\xff\x00", Policy: Confirm, LatencyMs: 1<<32 - 1, CostMicroUSD: 1<<32 - 1, Tokens: 1<<32 - 1},
 		{Action: strings.Repeat("a", 1<<16-1)}, {}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := Witness{Flags: 0x8080, TaskID: [16]byte{1}, PolicyHash: [8]byte{2}, CreatedNs: 1<<64 - 1, Outcome: WitnessError, Mode: WitnessAutonomous, ToolCalls: 3,
+	w := Bundle{Flags: 0x8080, TaskID: [16]byte{1}, PolicyHash: [8]byte{2}, CreatedNs: 1<<64 - 1, Outcome: Error, Mode: Autonomous, ToolCalls: 3,
 		CostMicroUSD: 1<<32 - 1, LatencyMs: 1<<32 - 1, Tokens: 1<<32 - 1, Retries: 1<<16 - 1,
-		Sections: []WitnessSection{{65535, []byte("a")}, {WitnessDiff, []byte{}}, {0, []byte("b")}, {WitnessTrace, calls}, {63, []byte{}}, {7, []byte("c")}}}
+		Sections: []Section{{65535, []byte("a")}, {Diff, []byte{}}, {0, []byte("b")}, {Trace, calls}, {63, []byte{}}, {7, []byte("c")}}}
 	data := encode(t, w, vectorKey(t))
-	got, err := ParseWitness(data)
+	got, err := Parse(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Flags |= WitnessHasDiff | WitnessHasTrace
+	w.Flags |= HasDiff | HasTrace
 	w.Size = len(data)
 	if !reflect.DeepEqual(got, w) {
 		t.Errorf("read %+v\nwant %+v", got, w)
@@ -193,10 +194,10 @@ func TestWitnessKeepsUnknown(t *testing.T) {
 	if again := encode(t, got, vectorKey(t)); !bytes.Equal(again, data) {
 		t.Error("is written again in other bytes")
 	}
-	if diff, ok := got.Section(WitnessDiff); !ok || len(diff) != 0 {
+	if diff, ok := got.Section(Diff); !ok || len(diff) != 0 {
 		t.Errorf("an empty diff is read as %q, %v", diff, ok)
 	}
-	if _, ok := got.Section(WitnessSpec); ok || got.EvidenceComplete() {
+	if _, ok := got.Section(Spec); ok || got.EvidenceComplete() {
 		t.Error("has a question that it does not have")
 	}
 }
@@ -205,37 +206,37 @@ func TestWitnessKeepsUnknown(t *testing.T) {
 func TestWitnessEncodeRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		w    Witness
+		w    Bundle
 	}{
-		{"outcome of a witness bundle is 4", Witness{Outcome: 4}},
-		{"mode of a witness bundle is 3", Witness{Mode: 3}},
-		{"tool_calls of a witness bundle is 65536", Witness{ToolCalls: 1 << 16}},
-		{"tool_calls of a witness bundle is -1", Witness{ToolCalls: -1}},
-		{"cost of a witness bundle is 4294967296: it holds 0 to 4294967295", Witness{CostMicroUSD: 1 << 32}},
-		{"latency_ms of a witness bundle is 4294967296", Witness{LatencyMs: 1 << 32}},
-		{"tokens of a witness bundle is -1", Witness{Tokens: -1}},
-		{"retries of a witness bundle is 65536", Witness{Retries: 1 << 16}},
-		{"two sections of one tag", Witness{Sections: make([]WitnessSection, 2)}},
-		{"at most 16777216", Witness{Sections: []WitnessSection{{Tag: WitnessDiff, Value: make([]byte, MaxWitness)}}}},
-		{"is not one of its 1 calls", Witness{ToolCalls: 1, Sections: []WitnessSection{{Tag: WitnessTrace}}}},
-		{"is not one of its 0 calls", Witness{Sections: []WitnessSection{{Tag: WitnessTrace, Value: []byte("no")}}}},
+		{"outcome of a witness bundle is 4", Bundle{Outcome: 4}},
+		{"mode of a witness bundle is 3", Bundle{Mode: 3}},
+		{"tool_calls of a witness bundle is 65536", Bundle{ToolCalls: 1 << 16}},
+		{"tool_calls of a witness bundle is -1", Bundle{ToolCalls: -1}},
+		{"cost of a witness bundle is 4294967296: it holds 0 to 4294967295", Bundle{CostMicroUSD: 1 << 32}},
+		{"latency_ms of a witness bundle is 4294967296", Bundle{LatencyMs: 1 << 32}},
+		{"tokens of a witness bundle is -1", Bundle{Tokens: -1}},
+		{"retries of a witness bundle is 65536", Bundle{Retries: 1 << 16}},
+		{"two sections of one tag", Bundle{Sections: make([]Section, 2)}},
+		{"at most 16777216", Bundle{Sections: []Section{{Tag: Diff, Value: make([]byte, MaxBundle)}}}},
+		{"is not one of its 1 calls", Bundle{ToolCalls: 1, Sections: []Section{{Tag: Trace}}}},
+		{"is not one of its 0 calls", Bundle{Sections: []Section{{Tag: Trace, Value: []byte("no")}}}},
 	} {
 		if data, err := tt.w.Encode(nil); data != nil || err == nil || !strings.Contains(err.Error(), tt.name) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
-	for name, call := range map[string]WitnessEntry{
+	for name, call := range map[string]Entry{
 		"call 2 of the trace: action of a witness bundle is 65536": {Action: strings.Repeat("a", 1<<16)},
 		"call 2 of the trace: policy of a witness bundle is 3":     {Policy: 3},
 		"latency_ms of a witness bundle is -1":                     {LatencyMs: -1},
 		"cost of a witness bundle is 4294967296":                   {CostMicroUSD: 1 << 32},
 		"tokens of a witness bundle is 4294967296":                 {Tokens: 1 << 32},
 	} {
-		if data, err := EncodeTrace([]WitnessEntry{{}, call}); data != nil || err == nil || !strings.Contains(err.Error(), name) {
+		if data, err := EncodeTrace([]Entry{{}, call}); data != nil || err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if data, err := (Witness{}).Encode(fixed("short")); data != nil || err == nil {
+	if data, err := (Bundle{}).Encode(fixed("short")); data != nil || err == nil {
 		t.Errorf("signed with 5 bytes: %v", err)
 	}
 }
@@ -243,12 +244,12 @@ func TestWitnessEncodeRefuses(t *testing.T) {
 // TestWitnessOutcomes maps the words of a run to the numbers of the format.
 func TestWitnessOutcomes(t *testing.T) {
 	got := ""
-	for _, outcome := range []string{Solved, Failed, Skipped, Unscored, Errored, "", "won"} {
-		n, ok := WitnessOutcome(outcome)
+	for _, outcome := range []string{trajectory.Solved, trajectory.Failed, trajectory.Skipped, trajectory.Unscored, trajectory.Errored, "", "won"} {
+		n, ok := Outcome(outcome)
 		got += fmt.Sprint(n, ok, " ")
 	}
 	for _, mode := range []string{"restricted", "approved", "autonomous", "", "free"} {
-		n, ok := WitnessMode(mode)
+		n, ok := Mode(mode)
 		got += fmt.Sprint(n, ok, " ")
 	}
 	if want := "0 true 1 true 2 true 2 true 3 true 0 false 0 false 0 true 1 true 2 true 0 false 0 false "; got != want {
@@ -261,14 +262,14 @@ func FuzzParseWitness(f *testing.F) {
 	_, bundles := readVectors(f)
 	for _, b := range bundles {
 		f.Add(b)
-		if b[6]&byte(WitnessSigned) != 0 {
+		if b[6]&byte(Signed) != 0 {
 			f.Add(strip(b))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		w, err := ParseWitness(data)
+		w, err := Parse(data)
 		if err != nil {
-			if !errors.Is(err, ErrWitness) || !reflect.DeepEqual(w, Witness{}) {
+			if !errors.Is(err, ErrMalformed) || !reflect.DeepEqual(w, Bundle{}) {
 				t.Fatalf("%+v, %v", w, err)
 			}
 			return
@@ -318,26 +319,26 @@ func TestWitnessGovernance(t *testing.T) {
 		{"empty", "", nil, false},
 		{"long", strings.Repeat(" ", 600) + zero, nil, false},
 	} {
-		var calls []WitnessEntry
+		var calls []Entry
 		for _, check := range tt.trace {
-			calls = append(calls, WitnessEntry{Action: "python", Policy: check})
+			calls = append(calls, Entry{Action: "python", Policy: check})
 		}
 		trace, err := EncodeTrace(calls)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := Witness{ToolCalls: len(calls), Sections: []WitnessSection{{WitnessTrace, trace}, {WitnessGovernance + 1, []byte(tt.value)}}}
+		w := Bundle{ToolCalls: len(calls), Sections: []Section{{Trace, trace}, {Governance + 1, []byte(tt.value)}}}
 		data := encode(t, w, sign.HMACKey{})
-		at := bytes.Index(data, binary.LittleEndian.AppendUint16(nil, WitnessGovernance+1))
-		data[at] = byte(WitnessGovernance & 0xff)
-		read, err := ParseWitness(data)
+		at := bytes.Index(data, binary.LittleEndian.AppendUint16(nil, Governance+1))
+		data[at] = byte(Governance & 0xff)
+		read, err := Parse(data)
 		if (err == nil) != tt.ok {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 		if c, says := read.Conduct(); says != tt.ok || tt.ok && !bytes.Equal(encode(t, read, sign.HMACKey{}), data) {
 			t.Errorf("%s: reads as %+v, %v", tt.name, c, says)
 		}
-		w.Sections[1].Tag = WitnessGovernance
+		w.Sections[1].Tag = Governance
 		if _, err := w.Encode(nil); (err == nil) != tt.ok {
 			t.Errorf("%s: written: %v", tt.name, err)
 		}

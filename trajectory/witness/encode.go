@@ -1,4 +1,4 @@
-package trajectory
+package witness
 
 import (
 	"encoding/binary"
@@ -10,7 +10,7 @@ import (
 // key is nil. What was read, and is signed with the key that it was signed with,
 // gives the bytes that were read. A value that does not fit its field is an error
 // that names it.
-func (w Witness) Encode(key interface{ Sign(msg []byte) []byte }) ([]byte, error) {
+func (w Bundle) Encode(key interface{ Sign(msg []byte) []byte }) ([]byte, error) {
 	known, ok := sectionFlags(w.Sections)
 	if !ok {
 		return nil, fmt.Errorf("a witness bundle cannot have two sections of one tag")
@@ -22,10 +22,10 @@ func (w Witness) Encode(key interface{ Sign(msg []byte) []byte }) ([]byte, error
 	flags := w.Flags&^witnessKnown | known
 	if key != nil {
 		size += witnessMAC
-		flags |= WitnessSigned
+		flags |= Signed
 	}
-	if size > MaxWitness {
-		return nil, fmt.Errorf("a witness bundle of %d bytes: its size is at most %d", size, MaxWitness)
+	if size > MaxBundle {
+		return nil, fmt.Errorf("a witness bundle of %d bytes: its size is at most %d", size, MaxBundle)
 	}
 	f := fields{b: make([]byte, 0, size)}
 	f.u32("magic", witnessMagic)
@@ -34,9 +34,9 @@ func (w Witness) Encode(key interface{ Sign(msg []byte) []byte }) ([]byte, error
 	f.b = append(f.b, w.TaskID[:]...)
 	f.b = append(f.b, w.PolicyHash[:]...)
 	f.b = binary.LittleEndian.AppendUint64(f.b, w.CreatedNs)
-	f.number("outcome", int64(w.Outcome), int64(WitnessError))
+	f.number("outcome", int64(w.Outcome), int64(Error))
 	f.b = append(f.b, w.Outcome)
-	f.number("mode", int64(w.Mode), int64(WitnessAutonomous))
+	f.number("mode", int64(w.Mode), int64(Autonomous))
 	f.b = append(f.b, w.Mode)
 	f.u16("tool_calls", int64(w.ToolCalls))
 	f.u32("cost", w.CostMicroUSD)
@@ -70,12 +70,12 @@ func (w Witness) Encode(key interface{ Sign(msg []byte) []byte }) ([]byte, error
 
 // EncodeTrace returns the value of a trace section. A value that does not fit its
 // field is an error that names it.
-func EncodeTrace(calls []WitnessEntry) ([]byte, error) {
+func EncodeTrace(calls []Entry) ([]byte, error) {
 	var f fields
 	for i, c := range calls {
 		f.in = fmt.Sprintf("call %d of the trace: ", i+1)
 		f.u16("action", int64(len(c.Action)))
-		f.number("policy", int64(c.Policy), int64(WitnessConfirm))
+		f.number("policy", int64(c.Policy), int64(Confirm))
 		f.b = append(f.b, c.Policy, 0)
 		f.b = append(f.b, c.ArgsHash[:]...)
 		f.b = append(f.b, c.ResultHash[:]...)
