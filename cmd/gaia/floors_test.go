@@ -125,7 +125,8 @@ func TestBlindAgent(t *testing.T) {
 	}
 }
 
-// TestPurePackages: no network, process, clock, environment or randomness.
+// TestPurePackages: no network, process, clock, environment or randomness, not even through a package that they import.
+// internal/durable writes files and is allowed.
 func TestPurePackages(t *testing.T) {
 	forbidden := regexp.MustCompile(`^(net|net/(http|rpc|smtp|mail|textproto)(/.*)?|os/exec|os/signal|math/rand(/v2)?|crypto/rand|syscall)$`)
 	calls := map[string][]string{
@@ -140,6 +141,9 @@ func TestPurePackages(t *testing.T) {
 		for _, path := range p.Imports {
 			if forbidden.MatchString(path) {
 				t.Errorf("%s imports %s", p.name(), path)
+			}
+			if name, own := strings.CutPrefix(path, module); own && !slices.Contains(pure, name) && name != "internal/durable" {
+				t.Errorf("%s imports %s, which is not pure", p.name(), name)
 			}
 		}
 		eachFile(t, p, func(name string, f *ast.File) {

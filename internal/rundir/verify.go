@@ -1,4 +1,4 @@
-// Package ledger reads a run directory as one value. The journal is the only
+// Package rundir reads a run directory as one value. The journal is the only
 // source of truth: [Fold] follows it event by event, and the derived files —
 // trajectories.jsonl, results.jsonl, summary.json and the checkpoint — are
 // functions of what it gathered. The same code writes them when a run closes
