@@ -55,6 +55,9 @@ type SourceError struct {
 func (e *SourceError) Error() string { return e.Reason }
 func (e *SourceError) Unwrap() error { return e.cause }
 
+// Hints returns what a person can do, the likeliest first.
+func (e *SourceError) Hints() []string { return e.Remedies }
+
 // As gives the backoff package the time of the next try.
 func (e *SourceError) As(target any) bool {
 	wait, ok := target.(**backoff.RetryAfterError)

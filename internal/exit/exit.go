@@ -14,7 +14,6 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/visible"
-	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -84,12 +83,15 @@ func Of(err error) *Error {
 	var e *Error
 	var fault *trajectory.Fault
 	var mode *sign.PermissionError
-	var source *loader.SourceError
+	var hinted interface {
+		error
+		Hints() []string
+	}
 	switch {
 	case errors.As(err, &e):
 		return e
-	case errors.As(err, &source):
-		return &Error{Code: Failure, Err: err, Hints: source.Remedies}
+	case errors.As(err, &hinted):
+		return &Error{Code: Failure, Err: err, Hints: hinted.Hints()}
 	case errors.As(err, &fault):
 		return &Error{Code: Evidence, Err: err}
 	case errors.As(err, &mode):
