@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -200,7 +201,7 @@ func (a *app) decisionKey(d adjudication, found *rundir.Run) (sign.Key, error) {
 		return a.planKey(d.key, found)
 	}
 	key, err := a.existingKey(d.key)
-	if errors.Is(err, errNoKey) {
+	if errors.Is(err, keyring.ErrNoKey) {
 		return key, fail(exitFailure, err, "make one with 'gaia key init --key FILE', and give it by --key FILE")
 	}
 	if err != nil {
@@ -258,7 +259,7 @@ func auditHere(dir string) (*audit.Gold, audit.Report, *rundir.Run, error) {
 func (a *app) planKey(flag string, found *rundir.Run) (sign.Key, error) {
 	hint := "give the key that the run was planned with by --key: " + found.Key.ID()
 	key, err := a.existingKey(flag)
-	if errors.Is(err, errNoKey) {
+	if errors.Is(err, keyring.ErrNoKey) {
 		return sign.Key{}, fail(exitFailure, err, hint)
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -81,7 +82,7 @@ func newKeeper(t *testing.T, text string) keeper {
 	if err := c.Write(k.dir); err != nil {
 		t.Fatal(err)
 	}
-	key, err := sign.CreateKey(filepath.Join(k.home, ".config", "gaia", "keys", defaultKey), rand.NewChaCha8([32]byte{'f', 'a', 'b', '1', 'e'}))
+	key, err := sign.CreateKey(filepath.Join(k.home, ".config", "gaia", "keys", keyring.DefaultKey), rand.NewChaCha8([32]byte{'f', 'a', 'b', '1', 'e'}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +257,7 @@ func TestAdjudicateRefuses(t *testing.T) {
 			if _, err := sign.CreateKey(path, rand.NewChaCha8([32]byte{9})); err != nil {
 				t.Fatal(err)
 			}
-			k.env[fromFile] = path
+			k.env[keyring.FromFile] = path
 		}, exitFailure, "but the run's plan was signed by " + runs.Key().Public().ID() + "\ngaia: hint: give the key that the run was planned with"},
 		"no answers": {func(t *testing.T, k *keeper) {
 			if err := os.Remove(filepath.Join(k.dir, run.PrivateFile)); err != nil {

@@ -183,7 +183,7 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 		if err != nil {
 			return err
 		}
-		_, signer = trusted.of(found.Key)
+		_, signer = trusted.Of(found.Key)
 	}
 	if err != nil {
 		return firstOf(signer, err)
@@ -218,7 +218,7 @@ func (a *app) trustingReport(r audit.Report, found *rundir.Run, f trustFlags) (a
 	if err != nil {
 		return r, err
 	}
-	r = r.Trusting(trusted.trusts)
+	r = r.Trusting(trusted.Trusts)
 	if found == nil {
 		return r, nil
 	}

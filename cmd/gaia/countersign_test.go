@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
@@ -133,7 +134,7 @@ func TestCountersign(t *testing.T) {
 		t.Fatalf("exit code %d, %v: %s", code, err, stdout)
 	}
 	for _, d := range v.Dismissals {
-		if critical := d.Severity == audit.Critical; (d.CountersignedBy == key.ID()) != critical || (d.Trust == trustUnknown) != critical || (d.PublicKey == key.Line()) != critical || d.KeyID != runs.Key().Public().ID() {
+		if critical := d.Severity == audit.Critical; (d.CountersignedBy == key.ID()) != critical || (d.Trust == keyring.Unknown) != critical || (d.PublicKey == key.Line()) != critical || d.KeyID != runs.Key().Public().ID() {
 			t.Errorf("%+v", d)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -123,7 +124,7 @@ func (a *app) bundleSigner(d disclosure) (sign.Signer, sign.Verifier, error) {
 		return key, key, err
 	}
 	key, err := a.existingKey(d.key)
-	if errors.Is(err, errNoKey) {
+	if errors.Is(err, keyring.ErrNoKey) {
 		return nil, nil, usage("give one by --key, or one you share with the reader by --hmac-key-file", "%v", err)
 	}
 	return key, key.Public(), err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/keyring"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -63,7 +64,7 @@ func (a *app) checkBundle(ctx context.Context, path string, v verifying) (*check
 		return nil, err
 	}
 	var verifiers []sign.Verifier
-	for _, key := range trusted.all() { // whether it is trusted now is asked later
+	for _, key := range trusted.All() { // whether it is trusted now is asked later
 		verifiers = append(verifiers, key)
 	}
 	if v.hmacKey != "" {
@@ -111,7 +112,7 @@ func (a *app) checkBundle(ctx context.Context, path string, v verifying) (*check
 			return nil, bundleFault(path, err)
 		}
 	}
-	word, untrusted := trusted.of(d.Key)
+	word, untrusted := trusted.Of(d.Key)
 	told := word + ": " + d.Key.ID()
 	// The run's key is named before the bundle's, which may be the same; a bundle that the
 	// given HMAC key did not sign is graver.
@@ -123,7 +124,7 @@ func (a *app) checkBundle(ctx context.Context, path string, v verifying) (*check
 	}
 	var open error
 	if of != nil && of.full != nil {
-		open = uncounted(trusted.reportDismissals(of.full.Report, of.full.Run))
+		open = uncounted(reportDismissals(trusted, of.full.Report, of.full.Run))
 	}
 	out := bundleResult(d, v, word, of)
 	out.Findings = findings(open)
@@ -132,21 +133,21 @@ func (a *app) checkBundle(ctx context.Context, path string, v verifying) (*check
 }
 
 // signerTrust is trust.of of who signed the bundle itself.
-func signerTrust(path string, d *rundir.Disclosure, trusted trust) (string, error) {
+func signerTrust(path string, d *rundir.Disclosure, trusted keyring.Trust) (string, error) {
 	by := d.Bundle.Signature
 	key, public := d.Signer.(sign.PublicKey)
 	switch {
 	case public:
-		return trusted.of(key)
+		return trusted.Of(key)
 	case d.Signer != nil: // the key that was given by --hmac-key-file
-		return trustOK, nil
+		return keyring.OK, nil
 	case by.Alg == sign.AlgHMAC:
-		return trustUnknown, fail(exitEvidence, fmt.Errorf("%s is signed with another HMAC key than the one given: %s", path, by.KeyID),
+		return keyring.Unknown, fail(exitEvidence, fmt.Errorf("%s is signed with another HMAC key than the one given: %s", path, by.KeyID),
 			"give the key that the signer used")
 	}
 	// The plan's key signed all that the bundle shows. Only the bundle's own signature
 	// stays unchecked, so nothing speaks for tampering.
-	return trustUnknown, fail(exitUntrusted, fmt.Errorf("%s holds together, but names as its signer a key you do not trust: %s", path, by.KeyID),
+	return keyring.Unknown, fail(exitUntrusted, fmt.Errorf("%s holds together, but names as its signer a key you do not trust: %s", path, by.KeyID),
 		"if you know who holds that key, put its public line into a file and give it as --trusted-key, or to 'gaia key trust'")
 }
 
@@ -190,7 +191,7 @@ const signatureUnchecked = "signature not checked"
 func bundleResult(d *rundir.Disclosure, v verifying, trusted string, of *heldAgainst) bundleVerification {
 	out := bundleVerification{Checkpoint: checkpointOwn, Complete: true, Events: len(d.Bundle.Events), Integrity: "ok", JournalHead: d.Head.Journal.Head,
 		KeyID: d.Key.ID(), Leaf: d.Bundle.Leaf, ManifestSHA256: d.ManifestSHA256, Rehearsal: d.Bundle.Rehearsal, Root: d.Head.Root.String(), RunID: d.Manifest.RunID,
-		SignerAlg: d.Bundle.Signature.Alg, SignerKeyID: d.Bundle.Signature.KeyID, SignerTrusted: trusted == trustOK, Trust: trusted, Unsubmittable: d.NotRecorded}
+		SignerAlg: d.Bundle.Signature.Alg, SignerKeyID: d.Bundle.Signature.KeyID, SignerTrusted: trusted == keyring.OK, Trust: trusted, Unsubmittable: d.NotRecorded}
 	if d.Signer == nil {
 		out.Integrity = signatureUnchecked
 	}

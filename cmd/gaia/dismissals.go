@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/keyring"
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -21,7 +22,7 @@ type dismissal struct {
 const trustWithheld = "withheld"
 
 // counts reports whether the dismissal closes its finding for the verifier.
-func (d dismissal) counts() bool { return d.CountersignedBy == "" || d.Trust == trustOK }
+func (d dismissal) counts() bool { return d.CountersignedBy == "" || d.Trust == keyring.OK }
 
 // row shows the dismissal.
 func (d dismissal) row() [2]string {
@@ -40,41 +41,35 @@ func (d dismissal) row() [2]string {
 }
 
 // dismissalOf says of a decision what verify prints, with the trust in its countersigner.
-func (t trust) dismissalOf(f audit.Finding, by string, c *audit.Countersigner) dismissal {
+func dismissalOf(t keyring.Trust, f audit.Finding, by string, c *audit.Countersigner) dismissal {
 	d := dismissal{Dismissal: submit.Dismissal{Check: f.Check, KeyID: by, Severity: f.Severity, TaskID: f.TaskID}, Finding: f.ID}
 	if c == nil || f.Severity != audit.Critical {
 		return d
 	}
-	d.CountersignedBy, d.PublicKey, d.Trust = c.KeyID, c.PublicKey, trustUnknown
+	d.CountersignedBy, d.PublicKey, d.Trust = c.KeyID, c.PublicKey, keyring.Unknown
 	if key, err := sign.ParsePublicKey(c.PublicKey); err == nil {
-		d.Trust, _ = t.of(key)
+		d.Trust, _ = t.Of(key)
 	}
 	return d
 }
 
-// trusts reports whether a key is trusted now.
-func (t trust) trusts(key sign.PublicKey) bool {
-	word, _ := t.of(key)
-	return word == trustOK
-}
-
 // reportDismissals returns the dismissals of a package's report.
-func (t trust) reportDismissals(r audit.Report, run *rundir.Run) (all []dismissal) {
+func reportDismissals(t keyring.Trust, r audit.Report, run *rundir.Run) (all []dismissal) {
 	for _, d := range r.Dismissals() {
-		all = append(all, t.dismissalOf(d.Of, run.Key.ID(), d.Countersigned))
+		all = append(all, dismissalOf(t, d.Of, run.Key.ID(), d.Countersigned))
 	}
 	return all
 }
 
 // runDismissals returns the countersigned dismissals of a run directory, and those that
 // need no countersignature by the severity of their rule.
-func (t trust) runDismissals(decided []audit.Adjudication, run *rundir.Run) (all []dismissal) {
+func runDismissals(t keyring.Trust, decided []audit.Adjudication, run *rundir.Run) (all []dismissal) {
 	for _, a := range decided {
 		rule, known := audit.RuleOf(audit.Checks(), a.RuleID)
 		if a.Decision != audit.Dismiss || !known || rule.Severity == audit.Critical && a.Countersigned == nil {
 			continue
 		}
-		all = append(all, t.dismissalOf(audit.Finding{Check: a.Check, ID: a.Finding, Severity: rule.Severity, TaskID: a.TaskID}, run.Key.ID(), a.Countersigned))
+		all = append(all, dismissalOf(t, audit.Finding{Check: a.Check, ID: a.Finding, Severity: rule.Severity, TaskID: a.TaskID}, run.Key.ID(), a.Countersigned))
 	}
 	return all
 }
@@ -86,7 +81,7 @@ func uncounted(all []dismissal) error {
 			continue
 		}
 		hint := "if you know who holds that key, put its public line into a file and give it as --trusted-key, or to 'gaia key trust': " + d.PublicKey
-		if d.Trust == trustExpired {
+		if d.Trust == keyring.Expired {
 			hint = "ask for a countersignature by a key that is valid now"
 		}
 		return fail(exitFindings, fmt.Errorf("a CRITICAL finding of %s about task %s is open: its dismissal is countersigned by a key that you do not trust (%s): %s", d.Check, d.TaskID, d.Trust, d.CountersignedBy), hint)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
 )
@@ -93,22 +93,22 @@ func mebibytes(n int64) string {
 // signingFinding says which key a run would be signed with.
 func (x *exam) signingFinding() diagnosis {
 	const name, use = "signing key", "signs plan and run"
-	found, err := x.findKey(x.key)
-	if errors.Is(err, errNoKey) {
+	found, err := x.keyring().Find(x.key)
+	if errors.Is(err, keyring.ErrNoKey) {
 		return x.unmadeKey(name, use)
 	}
 	if err != nil {
 		return troubled(name, use, err, anotherKey)
 	}
-	detail := found.key.Public().ID() + " from "
-	if found.source == fromDir {
-		detail += quoteArg(found.path)
+	detail := found.Key.Public().ID() + " from "
+	if found.Source == keyring.FromDir {
+		detail += quoteArg(found.Path)
 	} else {
-		detail += found.source
+		detail += found.Source
 	}
 	if t, _, err := x.quietTrust(); err == nil {
-		if _, outdated := t.listed.Lookup(found.key.Public(), t.now); outdated != nil {
-			return lacking(name, use, detail+", which you do not trust now: "+outdated.Error(), "verify will refuse what it signs: gaia key init --rotate")
+		if outdated := t.Outdated(found.Key.Public()); outdated != "" {
+			return lacking(name, use, detail+", which you do not trust now: "+outdated, "verify will refuse what it signs: gaia key init --rotate")
 		}
 	}
 	return fine(name, use, detail)
@@ -119,40 +119,37 @@ const anotherKey = "'gaia key init --key FILE' makes a key; name it by --key or 
 
 // unmadeKey says where the key would be made on first need.
 func (x *exam) unmadeKey(name, use string) diagnosis {
-	dir, err := x.keyDir()
+	dir, err := x.keyring().Directory()
 	if err != nil {
 		return troubled(name, use, err, anotherKey)
 	}
-	path := filepath.Join(dir, defaultKey)
+	path := filepath.Join(dir, keyring.DefaultKey)
 	if _, err := os.Lstat(path + ".pub"); err == nil {
-		return troubled(name, use, notMade(path, sign.ErrPublicOnly), anotherKey)
+		return troubled(name, use, keyring.NotCreated(path, sign.ErrPublicOnly), anotherKey)
 	}
 	if _, err := makeable(dir); err != nil {
-		return troubled(name, use, fmt.Errorf("making a signing key: %w", err), anotherKey)
+		return troubled(name, use, fmt.Errorf("creating a signing key: %w", err), anotherKey)
 	}
 	return fine(name, use, "none yet: made on first need at "+quoteArg(path))
 }
 
 // quietTrust is whom the user trusts, and what else would be said of that.
-func (x *exam) quietTrust() (t trust, notes string, err error) {
-	var said bytes.Buffer
-	quiet := *x.app
-	quiet.stderr = &said
-	t, err = quiet.ownTrust(x.key)
+func (x *exam) quietTrust() (t keyring.Trust, notes string, err error) {
 	var lines []string
-	for line := range strings.Lines(said.String()) {
-		line = strings.TrimPrefix(strings.TrimSpace(line), "gaia: ")
-		if strings.HasPrefix(line, ownLeftOut) {
-			line = ownLeftOut + "see signing key"
+	ring := x.keyring()
+	ring.Notice = func(line string) {
+		if strings.HasPrefix(line, keyring.OwnLeftOut) {
+			line = keyring.OwnLeftOut + "see signing key"
 		}
 		lines = append(lines, line)
 	}
+	t, err = ring.Own(x.key)
 	return t, strings.Join(lines, "; "), err
 }
 
 func (x *exam) trustFinding() diagnosis {
 	const name, use = "trusted keys", "whose signatures count"
-	dir, err := x.keyDir()
+	dir, err := x.keyring().Directory()
 	if err != nil {
 		return lacking(name, use, err.Error(), troubled(name, use, err, anotherKey).Remedy)
 	}
@@ -163,7 +160,7 @@ func (x *exam) trustFinding() diagnosis {
 	if notes != "" {
 		return lacking(name, use, notes, "gaia key list shows what counts in "+quoteArg(dir))
 	}
-	return fine(name, use, fmt.Sprintf("%d trusted now; their directory is %s", len(t.valid()), quoteArg(dir)))
+	return fine(name, use, fmt.Sprintf("%d trusted now; their directory is %s", len(t.Valid()), quoteArg(dir)))
 }
 
 // cacheFinding checks every entry of the judge cache, as a run does that uses it.
@@ -180,7 +177,7 @@ func (x *exam) cacheFinding() diagnosis {
 	if err != nil {
 		return unlooked(name, use, "not looked at: see trusted keys")
 	}
-	reader, err := judgecache.Look(dir, t.valid())
+	reader, err := judgecache.Look(dir, t.Valid())
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := makeable(dir); err != nil {
 			return x.unlessJudged(x.unlessSubmitted(troubled(name, use, fmt.Errorf("making the judge cache: %w", err), anotherCache)))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"io/fs"
 	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/exit"
@@ -46,12 +45,7 @@ func (a *app) exit(err error) int {
 	return exit.Print(a.stderr, err)
 }
 
-// noPlace reports whether an error is that nothing can be made where it was to be:
-// a disk that is full or read-only, a limit of files, or no directory for it.
-func noPlace(err error) bool {
-	var at *fs.PathError
-	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EFBIG) || errors.Is(err, syscall.ENOTDIR) || errors.As(err, &at) && at.Op == "mkdir"
-}
+func noPlace(err error) bool { return exit.NoPlace(err) }
 
 // anotherPlace is the hint where nothing could be written to the place of --out.
 func anotherPlace(err error) string {

@@ -4,7 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
+	"time"
 
+	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/spf13/cobra"
 )
@@ -46,7 +51,7 @@ func (q *cacheQuery) add(cmd *cobra.Command) {
 type openedCache struct {
 	*judgecache.Reader // nil: there is none
 	dir                string
-	trust              trust
+	trust              keyring.Trust
 }
 
 // Each is that of the reader; where there is none, nothing is visited.
@@ -81,7 +86,7 @@ func (a *app) lookAtCache(q *cacheQuery) (openedCache, error) {
 	if c.trust, err = a.trustedKeys(flags); err != nil {
 		return openedCache{}, err
 	}
-	c.Reader, err = judgecache.Look(dir, c.trust.valid())
+	c.Reader, err = judgecache.Look(dir, c.trust.Valid())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return openedCache{}, err
 	}
@@ -222,4 +227,41 @@ func cacheHints(dir string, bad []judgecache.Bad) []string {
 			"if you do not know the key, delete the cache: rm -r "+quoteArg(dir))
 	}
 	return hints
+}
+
+// judgeCache opens the signed cache of the judge's verdicts. Those by the user's
+// own key and by the keys in the key directory count. A run that goes on cannot
+// do without the cache of its plan.
+func (a *app) judgeCache(key sign.Key, resumed bool) (*judgecache.Cache, error) {
+	instead := "fix that, or give --no-judge-cache"
+	if resumed {
+		instead = "fix that: the run was planned with a judge cache"
+	}
+	dir, err := a.judgeCacheDir(instead)
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := a.ownTrust()
+	if err != nil {
+		return nil, err
+	}
+	return judgecache.Open(dir, key, trusted.Valid(), time.Now)
+}
+
+// judgeCacheDir is where the judge's verdicts are kept; hint says what to do
+// where there is no such place.
+func (a *app) judgeCacheDir(hint string) (string, error) {
+	base := a.xdg("XDG_CACHE_HOME", ".cache")
+	if base == "" {
+		return "", fail(exitFailure, errors.New("no place for the judge cache: neither XDG_CACHE_HOME nor HOME is set"), hint)
+	}
+	return filepath.Join(base, "gaia", "judgments"), nil
+}
+
+// badCache is the failure of a run that a judge cache keeps from beginning or
+// going on.
+func (a *app) badCache(err *run.CacheError, code int, then string) error {
+	f := &failure{Code: code, Err: err, Reasons: badEntries(err.Dir, err.Sweep.Bad), Hints: cacheHints(err.Dir, err.Sweep.Bad)}
+	f.Hints = append(f.Hints, then)
+	return f
 }

@@ -4,23 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"path/filepath"
+	"slices"
 	"time"
 
-	"github.com/gaia-harness/gaia/internal/visible"
-	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/spf13/cobra"
 )
 
 func (a *app) keyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "Make signing keys, and say whose signatures you trust",
-		Long: `Keys are Ed25519 keys in OpenSSH files. They lie in $XDG_CONFIG_HOME/gaia/keys
+		Short: "Create signing keys, and choose whose signatures you trust",
+		Long: `Keys are Ed25519 keys in OpenSSH files. They are in $XDG_CONFIG_HOME/gaia/keys
 (else ~/.config/gaia/keys): your own as "signing", those you trust as NAME.pub
-or as lines of allowed_signers. docs/keys.md says how a key is found and when
-one is trusted.`,
+or as lines of allowed_signers. docs/keys.md describes how a key is found and
+when it is trusted.`,
 		Example: `  gaia key init
-  gaia key export -o me.pub                           to hand out
+  gaia key export -o me.pub                           to give to others
   gaia key trust alice.pub
   gaia key init --rotate --until 2027-01-31`,
 		Args: cobra.NoArgs,
@@ -28,6 +32,82 @@ one is trusted.`,
 	}
 	cmd.AddCommand(a.keyInitCommand(), a.keyShowCommand(), a.keyListCommand(), a.keyTrustCommand(), a.keyExportCommand())
 	return cmd
+}
+
+func (a *app) keyInitCommand() *cobra.Command {
+	var name, path, until string
+	var rotate, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Create a signing key, or replace yours",
+		Long: `Init creates an Ed25519 key in an OpenSSH private key file, mode 0600, without a
+passphrase, and its public half beside it as .pub. It never overwrites a file.
+
+--rotate replaces the key. The old private file stays under a name with its
+fingerprint. If you trust the old key, allowed_signers lists it from then on:
+without end, or until the first second of the date that --until gives. Resume
+and package a run that the old key planned with --key and that file.`,
+		Example: `  gaia key init
+  gaia key init --name ci              keys/ci, to be used with --key
+  gaia key init --rotate --until 2027-01-31`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := notEmpty(cmd, "key", "until"); err != nil {
+				return err
+			}
+			if path != "" && cmd.Flags().Changed("name") {
+				return usage("--name is for the key directory, --key for any place", "--name and --key both give a place")
+			}
+			ring := a.keyring()
+			if path == "" {
+				var err error
+				if path, err = ring.Path(name); err != nil {
+					return err
+				}
+			}
+			if !rotate && until != "" {
+				return usage("", "--until needs --rotate")
+			}
+			end, err := parseMoment("until", until)
+			if err != nil {
+				return err
+			}
+			var created keyring.Created
+			if rotate {
+				created, err = ring.Rotate(path, end)
+			} else {
+				created, err = ring.Create(path)
+			}
+			if err != nil {
+				return err
+			}
+			return a.printCreatedKey(created, asJSON)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&name, "name", keyring.DefaultKey, "name of the file in the key directory")
+	f.StringVar(&path, "key", "", "file to create instead, anywhere")
+	f.BoolVar(&rotate, "rotate", false, "replace the key, and keep the old one trusted")
+	f.StringVar(&until, "until", "", "with --rotate: trust the old key until this time, such as 2027-01-31, the first second of that day")
+	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
+	return cmd
+}
+
+func (a *app) printCreatedKey(k keyring.Created, asJSON bool) error {
+	if asJSON {
+		return view.JSON(a.stdout, k)
+	}
+	rows := [][2]string{{"key", k.KeyID}, {"private half", k.Path}, {"public half", k.PublicPath}, {"public", k.PublicKey}}
+	if k.Reason != "" {
+		rows = append(rows, [2]string{"not trusted", k.Reason})
+	}
+	if k.OldKeyID != "" {
+		rows = append(rows, [2]string{"old key", k.OldKeyID}, [2]string{"kept as", k.OldPath}, [2]string{"trusted", k.OldTrusted})
+	}
+	if k.OldReason != "" {
+		rows = append(rows, [2]string{"but not now", k.OldReason})
+	}
+	return view.Rows(a.stdout, rows)
 }
 
 func (a *app) keyShowCommand() *cobra.Command {
@@ -38,7 +118,7 @@ func (a *app) keyShowCommand() *cobra.Command {
 		Short: "Show the key that a run would be signed with",
 		Long: `Show prints the key that the next run would be signed with, where it was found,
 and whether you trust it. The order is --key, GAIA_SIGNING_KEY (the key itself),
-GAIA_SIGNING_KEY_FILE, and "signing" in the key directory. It makes no key.`,
+GAIA_SIGNING_KEY_FILE, and "signing" in the key directory. It creates no key.`,
 		Example: `  gaia key show
   gaia key show --json`,
 		Args: noArgs,
@@ -46,12 +126,35 @@ GAIA_SIGNING_KEY_FILE, and "signing" in the key directory. It makes no key.`,
 			if err := notEmpty(cmd, "key"); err != nil {
 				return err
 			}
-			return a.keyShow(flag, asJSON)
+			k, err := a.keyring().Show(flag)
+			if err != nil {
+				return withKeyHint(err)
+			}
+			if asJSON {
+				return view.JSON(a.stdout, k)
+			}
+			rows := [][2]string{{"key", k.KeyID}, {"public", k.PublicKey}, {"from", k.Source}}
+			if k.Path != "" {
+				rows = append(rows, [2]string{"file", k.Path})
+			}
+			trusted := k.Trust
+			if k.Reason != "" {
+				trusted += ": " + k.Reason
+			}
+			return view.Rows(a.stdout, append(rows, [2]string{"trust", trusted}))
 		},
 	}
 	cmd.Flags().StringVar(&flag, "key", "", "signing key file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
+}
+
+// withKeyHint adds the command that creates a key to the error that there is none.
+func withKeyHint(err error) error {
+	if errors.Is(err, keyring.ErrNoKey) {
+		return fail(exitFailure, err, "gaia key init")
+	}
+	return err
 }
 
 func (a *app) keyListCommand() *cobra.Command {
@@ -60,11 +163,40 @@ func (a *app) keyListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the keys that you trust, and until when",
 		Long: `List prints the public keys in the key directory: your own, the files NAME.pub,
-and the lines of allowed_signers with what limits them.`,
+and the lines of allowed_signers with their limits.`,
 		Example: `  gaia key list
   gaia key list --json`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return a.keyList(asJSON) },
+		RunE: func(*cobra.Command, []string) error {
+			ring := a.keyring()
+			dir, err := ring.Directory()
+			if err != nil {
+				return err
+			}
+			keys, err := ring.List()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return view.JSON(a.stdout, map[string][]keyring.Listed{"keys": keys})
+			}
+			if len(keys) == 0 {
+				return view.Rows(a.stdout, [][2]string{{"no keys in", dir}})
+			}
+			t := view.NewTable("key", "name", "from", "trust")
+			for _, k := range keys {
+				state := keyring.OK
+				if k.ValidBefore != "" {
+					state += " until " + k.ValidBefore
+				}
+				if !k.Trusted {
+					state = "no: " + k.Reason
+				}
+				t.Row(k.KeyID, k.Name, k.Source, state)
+			}
+			_, err = fmt.Fprintln(a.stdout, t)
+			return err
+		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
@@ -75,7 +207,7 @@ func (a *app) keyExportCommand() *cobra.Command {
 	var asPEM bool
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Write the public half of your key, to hand out",
+		Short: "Write the public half of your key",
 		Long: `Export writes the public half of the key that a run would be signed with. The
 private half never leaves its file.`,
 		Example: `  gaia key export -o me.pub         an OpenSSH line, for 'gaia key trust'
@@ -85,7 +217,7 @@ private half never leaves its file.`,
 			if err := notEmpty(cmd, "key", "out"); err != nil {
 				return err
 			}
-			return a.keyExport(cmd.Context(), flag, out, asPEM)
+			return a.exportKey(cmd.Context(), flag, out, asPEM)
 		},
 	}
 	cmd.Flags().StringVar(&flag, "key", "", "signing key file")
@@ -94,134 +226,14 @@ private half never leaves its file.`,
 	return cmd
 }
 
-// ownKey finds the key to show or export.
-func (a *app) ownKey(flag string) (foundKey, error) {
-	found, err := a.findKey(flag)
-	if errors.Is(err, errNoKey) {
-		return foundKey{}, fail(exitFailure, err, "gaia key init")
-	}
-	return found, err
-}
-
-// shownKey is what key show prints with --json.
-type shownKey struct {
-	KeyID     string `json:"key_id"`
-	Path      string `json:"path,omitzero"` // none if it came as content
-	PublicKey string `json:"public_key"`
-	Reason    string `json:"reason,omitzero"` // why it is not trusted
-	Source    string `json:"source"`
-	Trust     string `json:"trust"` // as verify says it
-}
-
-func (a *app) keyShow(flag string, asJSON bool) error {
-	found, err := a.ownKey(flag)
+func (a *app) exportKey(ctx context.Context, flag, out string, asPEM bool) error {
+	found, err := a.keyring().Find(flag)
 	if err != nil {
-		return err
+		return withKeyHint(err)
 	}
-	t, err := a.ownTrust("")
-	if err != nil {
-		return err
-	}
-	key := found.key.Public()
-	word, _ := t.of(key)
-	k := shownKey{KeyID: key.ID(), Path: found.path, PublicKey: key.Line(), Source: found.source, Trust: word}
-	if _, outdated := t.listed.Lookup(key, t.now); outdated != nil {
-		k.Reason = outdated.Error()
-	}
-	if asJSON {
-		return a.printJSON(k)
-	}
-	rows := [][2]string{{"key", k.KeyID}, {"public", k.PublicKey}, {"from", k.Source}}
-	if k.Path != "" {
-		rows = append(rows, [2]string{"file", k.Path})
-	}
-	if k.Reason != "" {
-		word += ": " + k.Reason
-	}
-	return a.printRows(append(rows, [2]string{"trust", word}))
-}
-
-// listedKey is one of what key list prints with --json.
-type listedKey struct {
-	KeyID       string `json:"key_id"`
-	Name        string `json:"name"`
-	PublicKey   string `json:"public_key"`
-	Reason      string `json:"reason,omitzero"` // why it is not trusted
-	Source      string `json:"source"`
-	Trusted     bool   `json:"trusted"`
-	ValidAfter  string `json:"valid_after,omitzero"`
-	ValidBefore string `json:"valid_before,omitzero"`
-}
-
-func (a *app) keyList(asJSON bool) error {
-	dir, err := a.keyDir()
-	if err != nil {
-		return err
-	}
-	t, err := a.ownTrust("")
-	if err != nil {
-		return err
-	}
-	keys := []listedKey{}
-	for _, k := range t.keys {
-		l := listedKey{KeyID: k.ID(), Name: k.name, PublicKey: k.Line(), Source: k.source, Trusted: true}
-		if _, outdated := t.listed.Lookup(k.PublicKey, t.now); outdated != nil {
-			l.Trusted, l.Reason = false, outdated.Error()
-		}
-		keys = append(keys, l)
-	}
-	for _, s := range t.listed {
-		l := listedKey{KeyID: s.Key.ID(), Name: s.Principals, PublicKey: s.Key.Line(), Source: fmt.Sprintf("%s:%d", allowedFile, s.Row),
-			Trusted: true, ValidAfter: moment(s.ValidAfter), ValidBefore: moment(s.ValidBefore)}
-		if !s.Applies() {
-			l.Trusted, l.Reason = false, "for other namespaces: "+s.Namespaces
-		} else if err := s.At(t.now); err != nil {
-			l.Trusted, l.Reason = false, err.Error()
-		}
-		keys = append(keys, l)
-	}
-	if asJSON {
-		return a.printJSON(map[string][]listedKey{"keys": keys})
-	}
-	return a.printKeys(dir, keys)
-}
-
-func (a *app) printKeys(dir string, keys []listedKey) error {
-	if len(keys) == 0 {
-		return a.printRows([][2]string{{"no keys in", dir}})
-	}
-	t := newTable()
-	t.AppendHeader(table.Row{"key", "name", "from", "trust"})
-	for _, k := range keys {
-		state := trustOK
-		if k.ValidBefore != "" {
-			state += " until " + k.ValidBefore
-		}
-		if !k.Trusted {
-			state = "no: " + k.Reason
-		}
-		t.AppendRow(table.Row{k.KeyID, oneLine(k.Name), oneLine(k.Source), oneLine(state)})
-	}
-	_, err := fmt.Fprintln(a.stdout, visible.Text(t.Render()))
-	return err
-}
-
-// moment is how a bound is shown; "" if there is none.
-func moment(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
-}
-
-func (a *app) keyExport(ctx context.Context, flag, out string, asPEM bool) error {
-	found, err := a.ownKey(flag)
-	if err != nil {
-		return err
-	}
-	text := []byte(found.key.Public().Line() + "\n")
+	text := []byte(found.Key.Public().Line() + "\n")
 	if asPEM {
-		if text, err = found.key.Public().PEM(); err != nil {
+		if text, err = found.Key.Public().PEM(); err != nil {
 			return err
 		}
 	}
@@ -231,3 +243,174 @@ func (a *app) keyExport(ctx context.Context, flag, out string, asPEM bool) error
 	}
 	return writeNew(ctx, []newFile{{out, text}})
 }
+
+func (a *app) keyTrustCommand() *cobra.Command {
+	var name, after, before string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "trust FILE|-",
+		Short: "Trust the signatures of a key",
+		Long: `Trust adds a public key, an OpenSSH line or a PEM block, to allowed_signers in
+the key directory. Take the key from its holder, not from a package, and compare
+the fingerprint that is printed.
+
+A date is 2026-01-02 or 2026-01-02T15:04:05Z; without a zone it is UTC, and
+without a time the day's first second.`,
+		Example: `  gaia key trust alice.pub
+  gaia key trust --name alice@lab.example --valid-before 2027-01-31 alice.pub
+  ssh-keygen -y -f other-key | gaia key trust --name me -`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage("see 'gaia key trust --help'", "key trust takes one argument, the public key file, or - for standard input")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "name", "valid-after", "valid-before"); err != nil {
+				return err
+			}
+			s := sign.AllowedSigner{Principals: name, Namespaces: sign.Namespace}
+			var err error
+			if s.ValidAfter, err = parseMoment("valid-after", after); err != nil {
+				return err
+			}
+			if s.ValidBefore, err = parseMoment("valid-before", before); err != nil {
+				return err
+			}
+			if !s.ValidBefore.IsZero() && !s.ValidAfter.Before(s.ValidBefore) {
+				return usage("", "--valid-before is not later than --valid-after")
+			}
+			added, err := a.keyring().Add(args[0], cmd.InOrStdin(), s)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return view.JSON(a.stdout, added)
+			}
+			done := "trusted"
+			if !added.Added {
+				done = "trusted already"
+			}
+			rows := [][2]string{{done, added.KeyID}, {"as", added.Name}}
+			if added.Reason != "" {
+				rows = append(rows, [2]string{"but not now", added.Reason})
+			}
+			return view.Rows(a.stdout, append(rows, [2]string{"listed in", added.List}))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&name, "name", "", "name of its holder (default: the file's name, or the fingerprint)")
+	f.StringVar(&after, "valid-after", "", "trust it from this date on")
+	f.StringVar(&before, "valid-before", "", "trust it until this date, the first second of that day")
+	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
+	return cmd
+}
+
+// parseMoment reads the date or time of a flag: RFC 3339, a date, or as allowed_signers
+// files have it. It is the zero time for "".
+func parseMoment(flag, s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		// A list can hold no year of five digits, which a zone can make of 9999.
+		if t, err := time.Parse(layout, s); err == nil && t.Unix() > 0 && t.Nanosecond() == 0 && t.UTC().Year() <= 9999 {
+			return t.UTC(), nil
+		}
+	}
+	t, err := sign.ParseBound(s)
+	if err != nil {
+		return time.Time{}, usage("give it as 2026-01-02 or 2026-01-02T15:04:05Z", "--%s %q is not a date", flag, s)
+	}
+	return t, nil
+}
+
+// keyring returns the keys that the environment names.
+func (a *app) keyring() keyring.Ring {
+	r := keyring.Ring{Content: a.getenv(keyring.FromContent), File: a.getenv(keyring.FromFile),
+		Notice: func(text string) { fmt.Fprintf(a.stderr, "gaia: %s\n", text) }}
+	if base := a.xdg("XDG_CONFIG_HOME", ".config"); base != "" {
+		r.Dir = filepath.Join(base, "gaia", "keys")
+	}
+	return r
+}
+
+// signingKey returns the key to sign with, which it creates where there is none; flag
+// is the file of --key, or "".
+func (a *app) signingKey(flag string) (sign.Key, error) { return a.keyring().Signing(flag) }
+
+// existingKey returns the key to sign with, or keyring.ErrNoKey.
+func (a *app) existingKey(flag string) (sign.Key, error) {
+	found, err := a.keyring().Find(flag)
+	return found.Key, err
+}
+
+// trustFlags are the flags of commands that check signers.
+type trustFlags struct {
+	keys    []string // --trusted-key
+	allowed []string // --allowed-signers
+	own     string   // file of the user's own signing key; "" for the default
+}
+
+func (f *trustFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.keys, "trusted-key", nil, "public key file, OpenSSH line or PEM, to trust besides your own")
+	cmd.Flags().StringArrayVar(&f.allowed, "allowed-signers", nil, "OpenSSH allowed_signers file to read besides your own")
+}
+
+// trustedKeys returns whom the user trusts with the files of the flags.
+func (a *app) trustedKeys(f trustFlags) (keyring.Trust, error) {
+	if slices.Contains(f.keys, "") {
+		return keyring.Trust{}, emptyFlag("trusted-key")
+	}
+	if slices.Contains(f.allowed, "") {
+		return keyring.Trust{}, emptyFlag("allowed-signers")
+	}
+	t, err := a.keyring().Own(f.own)
+	if err != nil {
+		return keyring.Trust{}, err
+	}
+	return t.With(f.keys, f.allowed)
+}
+
+// ownTrust returns whom the user trusts without flags.
+func (a *app) ownTrust() (keyring.Trust, error) { return a.keyring().Own("") }
+
+// checkSigner returns an error with exit code Untrusted if the user does not trust the
+// signer of a verified run. Commands call it after they have printed their result.
+func (a *app) checkSigner(found *rundir.Run) error {
+	trusted, err := a.ownTrust()
+	if err == nil {
+		_, err = trusted.Of(found.Key)
+	}
+	return err
+}
+
+// notEmpty rejects flags that were given an empty value, such as an unset variable of a
+// shell: the limit that they were meant to set would be missing.
+func notEmpty(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
+			return emptyFlag(name)
+		}
+	}
+	return nil
+}
+
+func emptyFlag(name string) error {
+	return usage("give it a value, or leave it out", "--%s is empty", name)
+}
+
+// xdg returns a base directory of the XDG specification, which ignores relative ones;
+// "" if there is no home either.
+func (a *app) xdg(name, below string) string {
+	if base := a.getenv(name); filepath.IsAbs(base) {
+		return base
+	}
+	if home := a.getenv("HOME"); home != "" {
+		return filepath.Join(home, below)
+	}
+	return ""
+}
+
+// maxHinted bounds the items that an error lists.
+const maxHinted = 10

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"io/fs"
@@ -207,9 +208,9 @@ const clearHint = "gaia ledger clear removes what was imported, to be imported a
 func (a *app) imported() (history.Imported, error) {
 	dir := a.historyDir()
 	m, err := history.OpenImported(dir, func(key sign.PublicKey) error {
-		trusted, err := a.ownTrust("")
+		trusted, err := a.ownTrust()
 		if err == nil {
-			_, err = trusted.of(key)
+			_, err = trusted.Of(key)
 		}
 		return err
 	})
@@ -288,7 +289,7 @@ func lockImported(dir string) (unlock func(), err error) {
 }
 
 // openExport reads an export and its envelope, which a key that is trusted has to have signed.
-func openExport(name string, trusted trust) ([]byte, history.Export, error) {
+func openExport(name string, trusted keyring.Trust) ([]byte, history.Export, error) {
 	data, err := readUpTo(name, history.MaxExport)
 	var envelope []byte
 	if err == nil {
@@ -304,7 +305,7 @@ func openExport(name string, trusted trust) ([]byte, history.Export, error) {
 	if err != nil {
 		return nil, history.Export{}, err
 	}
-	if _, err := trusted.of(signer); err != nil {
+	if _, err := trusted.Of(signer); err != nil {
 		f := *classify(err)
 		f.Err = fmt.Errorf("%s: %w", name, f.Err)
 		return nil, history.Export{}, &f

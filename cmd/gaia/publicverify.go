@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"os"
 	"slices"
 	"strings"
@@ -19,12 +20,12 @@ const comparedPublic = "ids and levels only: questions, attachments and answers 
 
 // checkPublic verifies a public package. A dataset that is given must have the ids
 // and levels of its plan.
-func (a *app) checkPublic(ctx context.Context, given *evidence, trusted trust, published []byte, f verifying) (*checked, error) {
+func (a *app) checkPublic(ctx context.Context, given *evidence, trusted keyring.Trust, published []byte, f verifying) (*checked, error) {
 	p, err := given.verifyPublic()
 	if err != nil {
 		return nil, err
 	}
-	word, untrusted := trusted.of(p.Key)
+	word, untrusted := trusted.Of(p.Key)
 	said := p.Statement.Predicate
 	v := verification{Complete: true, Events: said.Journal.Events, Integrity: "ok", JournalHead: said.Journal.Head, Judgments: said.Judgments, KeyID: p.Key.ID(),
 		ManifestSHA256: said.ManifestSHA256, Package: &said, Public: true, Rehearsal: said.Rehearsal, Root: said.Root, RunID: said.RunID,

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"os"
@@ -26,12 +27,12 @@ func (a *app) historyDir() string {
 }
 
 // store returns the user's records, and whom the user trusts. Without a signing key nothing is kept of runs.
-func (a *app) store() (*history.Store, trust, error) {
-	trusted, err := a.ownTrust("")
+func (a *app) store() (*history.Store, keyring.Trust, error) {
+	trusted, err := a.ownTrust()
 	if err != nil {
-		return nil, trust{}, err
+		return nil, keyring.Trust{}, err
 	}
-	s := &history.Store{Dir: a.historyDir(), Trusted: trusted.valid()}
+	s := &history.Store{Dir: a.historyDir(), Trusted: trusted.Valid()}
 	if key, err := a.existingKey(""); err == nil {
 		s.Key = &key
 	}
@@ -47,7 +48,7 @@ func (a *app) runReader() (*history.Reader, error) {
 	program, _ := thisBuild() // without it nothing is kept
 	return &history.Reader{Store: store, Program: program, Now: time.Now, AtOnce: runtime.GOMAXPROCS(0), Log: a.stderr,
 		ArchiveSuffix: submit.ArchiveSuffix, Kind: kindOf, Files: filesRead, Begun: begun, Verify: verifiedStats, Incomplete: incomplete,
-		Trusts: trusted.ofID, Conflict: equivocation}, nil
+		Trusts: trusted.OfID, Conflict: equivocation}, nil
 }
 
 // eachRun gives the finished runs at paths, as history.Reader.Each does.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/keyring"
 )
 
 // TestIrregular: a file that the user names and that is none is refused at once; a
@@ -28,7 +29,7 @@ func TestIrregular(t *testing.T) {
 	if err := os.WriteFile(large, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(large, maxAllowed+1); err != nil {
+	if err := os.Truncate(large, keyring.MaxAllowed+1); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/spf13/cobra"
@@ -232,7 +233,7 @@ func (a *app) hubToken() (token, from string, err error) {
 	if path == "" {
 		return "", "HF_TOKEN is not set, and there is no home to look in", nil
 	}
-	b, err := readUpTo(path, maxKeyFile)
+	b, err := readUpTo(path, keyring.MaxKeyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Sprintf("neither in HF_TOKEN nor in %s", quoteArg(path)), nil
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/spf13/cobra"
@@ -223,14 +224,14 @@ type packaged struct {
 
 func (a *app) printPackage(p submit.Package, asJSON bool) error {
 	s := p.Statement.Predicate
-	var trusted trust
+	var trusted keyring.Trust
 	if s.Dismissed > 0 {
 		var err error
-		if trusted, err = a.ownTrust(""); err != nil {
-			trusted = trust{} // the package is written already: whoever verifies it has keys of their own
+		if trusted, err = a.ownTrust(); err != nil {
+			trusted = keyring.Trust{} // the package is written already: whoever verifies it has keys of their own
 		}
 	}
-	dismissals := trusted.reportDismissals(p.Report, p.Run)
+	dismissals := reportDismissals(trusted, p.Report, p.Run)
 	for _, d := range dismissals {
 		if d.CountersignedBy != "" && !s.Public {
 			a.warn(fmt.Sprintf("the CRITICAL finding of %s about task %s is open for verifiers who do not trust the countersigner %s", d.Check, d.TaskID, d.CountersignedBy))

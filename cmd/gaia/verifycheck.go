@@ -193,17 +193,17 @@ func (a *app) checkEvidence(ctx context.Context, dir string, f verifying) (*chec
 			v.Audit = "not rerun: " + of.NotRerun
 		}
 	}
-	word, untrusted := trusted.of(found.Key)
+	word, untrusted := trusted.Of(found.Key)
 	given := submit.Given{Checkpoint: v.Checkpoint == checkpointGiven, Questions: f.dataset != "", Trusted: untrusted == nil}
 	if of != nil {
-		v.Dismissals = trusted.reportDismissals(of.Report, found)
+		v.Dismissals = reportDismissals(trusted, of.Report, found)
 		v.evidenceVerdict = evidenceVerdict{v.Package.AnsweredBy, of.Claims(given), v.Package.Exceptions, inFuture([2]string{"package", v.Package.Date})}
 	} else {
 		decided, err := audit.ReadAdjudications(p.files, found)
 		if err != nil {
 			return nil, err
 		}
-		v.Dismissals = trusted.runDismissals(decided, found)
+		v.Dismissals = runDismissals(trusted, decided, found)
 		v.evidenceVerdict = runVerdict(found, decided, len(v.Dismissals), given)
 	}
 	v.Future = append(inFuture([2]string{"plan", found.Manifest.Created}, [2]string{"journal", lastEvent(found.End)}), v.Future...)

@@ -1,4 +1,4 @@
-package main
+package keyring
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
-// TestAddAllowedReadsBack: a line that could not be read is not written, since
-// with it nobody would be trusted.
-func TestAddAllowedReadsBack(t *testing.T) {
+// TestAddReadsBack: a line that could not be read is not written: with it no key
+// would be trusted.
+func TestAddReadsBack(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -25,10 +25,10 @@ func TestAddAllowedReadsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if added, err := addAllowed(dir, sign.AllowedSigner{Principals: "alice", Key: key.Public()}); err != nil || !added {
+	if added, err := add(dir, sign.AllowedSigner{Principals: "alice", Key: key.Public()}); err != nil || !added {
 		t.Fatal(added, err)
 	}
-	before, err := os.ReadFile(filepath.Join(dir, allowedFile))
+	before, err := os.ReadFile(filepath.Join(dir, AllowedFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,10 +36,10 @@ func TestAddAllowedReadsBack(t *testing.T) {
 		"a year of five digits": {Principals: "bob", ValidBefore: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), Key: other.Public()},
 		"a name of two words":   {Principals: "two words", Key: other.Public()},
 	} {
-		if added, err := addAllowed(dir, s); err == nil || added {
+		if added, err := add(dir, s); err == nil || added {
 			t.Errorf("%s: written", name)
 		}
-		if after, err := os.ReadFile(filepath.Join(dir, allowedFile)); err != nil || !bytes.Equal(after, before) {
+		if after, err := os.ReadFile(filepath.Join(dir, AllowedFile)); err != nil || !bytes.Equal(after, before) {
 			t.Errorf("%s: the list holds %q, %v", name, after, err)
 		}
 	}
