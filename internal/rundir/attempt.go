@@ -214,18 +214,9 @@ func List[T any](s []T) []T {
 	return s
 }
 
-// addCost adds costs of which nil is unknown: then the sum is, too.
-func addCost(sum, cost *int64) *int64 {
-	if sum == nil || cost == nil {
-		return nil
-	}
-	total := *sum + *cost
-	return &total
-}
-
 // charge adds what a call cost; nil is unknown.
 func (a *Attempt) charge(microUSD *int64) {
-	a.CostMicroUSD = addCost(a.CostMicroUSD, microUSD)
+	a.CostMicroUSD = AddCost(a.CostMicroUSD, microUSD)
 	if microUSD != nil {
 		a.KnownMicroUSD += *microUSD
 	}

@@ -3,16 +3,14 @@ package rundir
 import (
 	"errors"
 	"fmt"
-
-	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // maxCompared bounds how many tasks are compared: what is exact of them takes time
 // that grows with the square of their number.
 const maxCompared = 20_000
 
-// ErrUnscored is that a run has no gold answers to be compared by.
-var ErrUnscored = errors.New("the run is unscored: without gold answers there is nothing to compare by")
+// solved is the outcome of a task that was solved, as in TaskSealed.
+const solved = "solved"
 
 // Scored is a task of a run as it is compared. Cost and tokens are of all its
 // attempts.
@@ -21,28 +19,10 @@ type Scored struct {
 	FileName       string
 	Level          int
 	MetadataSHA256 string // of the dataset that the task is from
-	Outcome        string // as in TaskSealed; trajectory.Solved by the official verdict
+	Outcome        string // as in TaskSealed; "solved" by the official verdict
 	Question       string // digest of what was asked; "" if the task was not begun
 	TaskID         string
 	Tokens         int64 // read and written
-}
-
-// ScoredTasks returns the tasks of a completed run in plan order. Of a run without gold
-// answers the error is ErrUnscored.
-func (f *Fold) ScoredTasks() ([]Scored, error) {
-	if !f.Scored() {
-		return nil, ErrUnscored
-	}
-	out := make([]Scored, len(f.Tasks))
-	for i, t := range f.Tasks {
-		r := f.Result(t)
-		out[i] = Scored{CostMicroUSD: r.CostMicroUSD, Level: r.Level, Outcome: r.Outcome,
-			FileName: t.Plan.FileName, MetadataSHA256: f.Manifest.Dataset.MetadataSHA256, TaskID: r.TaskID, Tokens: r.Tokens.In + r.Tokens.Out}
-		if len(t.Attempts) > 0 {
-			out[i].Question = string(t.asked[:])
-		}
-	}
-	return out, nil
 }
 
 // Comparison says how two runs, A and B, did on the tasks of both. Rates are in
@@ -133,7 +113,7 @@ func (c *Comparison) pair(a, b Scored) {
 	c.Tasks++
 	c.A.add(a)
 	c.B.add(b)
-	wasSolved, isSolved := a.Outcome == trajectory.Solved, b.Outcome == trajectory.Solved
+	wasSolved, isSolved := a.Outcome == solved, b.Outcome == solved
 	switch {
 	case wasSolved && isSolved:
 		c.Both++
@@ -150,10 +130,10 @@ func (c *Comparison) pair(a, b Scored) {
 }
 
 func (c *Compared) add(t Scored) {
-	if t.Outcome == trajectory.Solved {
+	if t.Outcome == solved {
 		c.Solved++
 	}
-	c.CostMicroUSD = addCost(c.CostMicroUSD, t.CostMicroUSD)
+	c.CostMicroUSD = AddCost(c.CostMicroUSD, t.CostMicroUSD)
 	c.Tokens += t.Tokens
 }
 
@@ -169,4 +149,13 @@ func (c *Comparison) conclude() {
 		difference := *c.B.CostMicroUSD - *c.A.CostMicroUSD
 		c.CostMicroUSD = &difference
 	}
+}
+
+// AddCost adds costs of which nil is unknown: then the sum is, too.
+func AddCost(sum, cost *int64) *int64 {
+	if sum == nil || cost == nil {
+		return nil
+	}
+	total := *sum + *cost
+	return &total
 }

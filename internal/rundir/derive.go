@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
@@ -26,7 +27,7 @@ func (f *Fold) Result(t *Task) Result {
 		Rehearsal: f.Manifest.Rehearsal, Schema: ResultSchema, ScoringPath: "none", TaskID: t.Plan.TaskID, ToolsUsed: []string{},
 		Unrecorded: f.Unrecorded != ""}
 	for _, a := range t.Attempts {
-		r.CostMicroUSD = addCost(r.CostMicroUSD, a.CostMicroUSD)
+		r.CostMicroUSD = AddCost(r.CostMicroUSD, a.CostMicroUSD)
 		r.Tokens = r.Tokens.Add(a.Tokens)
 		r.ToolCalls += a.ToolCalls
 		r.Turns += a.Turns
@@ -167,4 +168,25 @@ func encodeLine(v any) ([]byte, error) {
 		return nil, err
 	}
 	return append(b, '\n'), nil
+}
+
+// ErrUnscored is that a run has no gold answers to be compared by.
+var ErrUnscored = errors.New("the run is unscored: without gold answers there is nothing to compare by")
+
+// ScoredTasks returns the tasks of a completed run in plan order. Of a run without gold
+// answers the error is ErrUnscored.
+func (f *Fold) ScoredTasks() ([]Scored, error) {
+	if !f.Scored() {
+		return nil, ErrUnscored
+	}
+	out := make([]Scored, len(f.Tasks))
+	for i, t := range f.Tasks {
+		r := f.Result(t)
+		out[i] = Scored{CostMicroUSD: r.CostMicroUSD, Level: r.Level, Outcome: r.Outcome,
+			FileName: t.Plan.FileName, MetadataSHA256: f.Manifest.Dataset.MetadataSHA256, TaskID: r.TaskID, Tokens: r.Tokens.In + r.Tokens.Out}
+		if len(t.Attempts) > 0 {
+			out[i].Question = string(t.asked[:])
+		}
+	}
+	return out, nil
 }

@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -417,5 +418,12 @@ func TestBetween(t *testing.T) {
 		if got := between(tt.from, tt.to); got != tt.want {
 			t.Errorf("from %s to %s: %d, want %d", tt.from, tt.to, got, tt.want)
 		}
+	}
+}
+
+// TestUnscoredTasks: a run without gold answers has no tasks to be compared.
+func TestUnscoredTasks(t *testing.T) {
+	if _, err := (&Fold{}).ScoredTasks(); !errors.Is(err, ErrUnscored) {
+		t.Errorf("an unscored run: %v", err)
 	}
 }

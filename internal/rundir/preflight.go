@@ -59,7 +59,7 @@ func (f *Fold) preflight(p trajectory.Preflight) (reason string) {
 	if !slices.Contains(s.Kinds, p.Kind) {
 		s.Kinds = append(s.Kinds, p.Kind)
 	}
-	s.CostMicroUSD = addCost(s.CostMicroUSD, p.CostMicroUSD)
+	s.CostMicroUSD = AddCost(s.CostMicroUSD, p.CostMicroUSD)
 	s.Requests += p.Requests
 	s.TokensIn += p.Tokens.In
 	s.TokensOut += p.Tokens.Out

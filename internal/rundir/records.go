@@ -253,13 +253,3 @@ type LevelSummary struct {
 	Planned int     `json:"planned"`
 	Scores  *Scores `json:"scores"`
 }
-
-// Rate is a proportion with its Wilson interval (z = 1.96), in parts per
-// million.
-type Rate struct {
-	AccuracyPPM   int64 `json:"accuracy_ppm"`
-	Correct       int   `json:"correct"`
-	Planned       int   `json:"planned"`
-	WilsonHighPPM int64 `json:"wilson_high_ppm"`
-	WilsonLowPPM  int64 `json:"wilson_low_ppm"`
-}

@@ -26,10 +26,10 @@ type Told struct {
 func (s Summary) Cost() *int64 {
 	sum := s.CostMicroUSD
 	if s.Preflight != nil {
-		sum = addCost(sum, s.Preflight.CostMicroUSD)
+		sum = AddCost(sum, s.Preflight.CostMicroUSD)
 	}
 	if s.Judge != nil {
-		sum = addCost(sum, s.Judge.CostMicroUSD)
+		sum = AddCost(sum, s.Judge.CostMicroUSD)
 	}
 	return sum
 }
@@ -65,7 +65,7 @@ func Summarise(m plan.Plan, manifestSHA256 string, rows []Result, told Told) Sum
 	}
 	total, levels := tally{}, map[int]*tally{}
 	for _, r := range rows {
-		s.CostMicroUSD = addCost(s.CostMicroUSD, r.CostMicroUSD)
+		s.CostMicroUSD = AddCost(s.CostMicroUSD, r.CostMicroUSD)
 		s.Tokens = s.Tokens.Add(r.Tokens)
 		s.ToolCalls += r.ToolCalls
 		s.Turns += r.Turns

@@ -128,7 +128,7 @@ func (f *following) add(s Sheet) error {
 			b.Unscored++
 			continue
 		}
-		b.cost = addCost(b.cost, t.CostMicroUSD)
+		b.cost = AddCost(b.cost, t.CostMicroUSD)
 		b.tokens += t.Tokens
 		if b.tokens < 0 || b.cost != nil && *b.cost < 0 {
 			return fmt.Errorf("the tokens or costs of the runs of %s are too many to be added up", b.Name)

@@ -4,6 +4,16 @@ import "math/big"
 
 const million = 1_000_000
 
+// Rate is a proportion with its Wilson interval (z = 1.96), in parts per
+// million.
+type Rate struct {
+	AccuracyPPM   int64 `json:"accuracy_ppm"`
+	Correct       int   `json:"correct"`
+	Planned       int   `json:"planned"`
+	WilsonHighPPM int64 `json:"wilson_high_ppm"`
+	WilsonLowPPM  int64 `json:"wilson_low_ppm"`
+}
+
 // NewRate computes a rate with integers alone, so that every machine gets the
 // same one; results are rounded to the nearest part per million.
 func NewRate(correct, planned int) Rate {
