@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 )
@@ -104,7 +105,7 @@ func TestCoverageDenominator(t *testing.T) {
 		e := &audit.Evidence{
 			Results: []rundir.Result{{TaskID: "a", OfficialCorrect: &yes}, {TaskID: "b", OfficialCorrect: &no}, {TaskID: "c", OfficialCorrect: &no}},
 			Summary: rundir.Summary{Outcomes: rundir.Outcomes{Solved: 1, Failed: 1, Error: 1},
-				Scores: &rundir.Scores{Official: rundir.NewRate(1, 3), Judged: new(rundir.NewRate(1, 3))}},
+				Scores: &rundir.Scores{Official: stats.NewRate(1, 3), Judged: new(stats.NewRate(1, 3))}},
 		}
 		e.Manifest.GoldCommitment = "sha256:…"
 		for _, id := range []string{"a", "b", "c"} {
@@ -124,9 +125,9 @@ func TestCoverageDenominator(t *testing.T) {
 		{"a result twice", func(e *audit.Evidence) { e.Results[2] = e.Results[0] }, audit.Fail, "coverage-differs"},
 		{"a result too many", func(e *audit.Evidence) { e.Results = append(e.Results, rundir.Result{TaskID: "d"}) }, audit.Fail, "coverage-differs"},
 		{"errors left out", func(e *audit.Evidence) { e.Summary.Outcomes.Error = 0 }, audit.Fail, "coverage-differs"},
-		{"over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Official = rundir.NewRate(1, 2) }, audit.Fail, "headline-differs"},
-		{"judged over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Judged = new(rundir.NewRate(1, 2)) }, audit.Fail, "headline-differs"},
-		{"more correct", func(e *audit.Evidence) { e.Summary.Scores.Official = rundir.NewRate(2, 3) }, audit.Fail, "headline-differs"},
+		{"over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Official = stats.NewRate(1, 2) }, audit.Fail, "headline-differs"},
+		{"judged over fewer tasks", func(e *audit.Evidence) { e.Summary.Scores.Judged = new(stats.NewRate(1, 2)) }, audit.Fail, "headline-differs"},
+		{"more correct", func(e *audit.Evidence) { e.Summary.Scores.Official = stats.NewRate(2, 3) }, audit.Fail, "headline-differs"},
 		{"no plan", func(e *audit.Evidence) { e.Manifest.Tasks = nil }, audit.Skip, ""},
 	}
 	for _, tt := range tests {

@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -133,7 +134,7 @@ func (r Rejudgment) Seal(key sign.Key) ([]byte, error) {
 // Score returns how many of the planned tasks count as correct by this judge: an
 // official yes, or a yes of the judge on the answer that counts; nil where none of
 // its verdicts counts.
-func (r Rejudgment) Score(run *rundir.Run) *rundir.Rate {
+func (r Rejudgment) Score(run *rundir.Run) *stats.Rate {
 	if !r.Totals.Counts() || r.Battery == nil {
 		return nil
 	}
@@ -152,7 +153,7 @@ func (r Rejudgment) Score(run *rundir.Run) *rundir.Rate {
 			correct++
 		}
 	}
-	return new(rundir.NewRate(correct, len(run.Tasks)))
+	return new(stats.NewRate(correct, len(run.Tasks)))
 }
 
 // unsealRejudgment reads an envelope with a later judgment of this run.

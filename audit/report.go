@@ -8,6 +8,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -136,7 +137,7 @@ type Inputs struct {
 // Totals counts over the planned tasks.
 type Totals struct {
 	Attempts      int          `json:"attempts"`
-	Clean         *rundir.Rate `json:"clean"`           // Raw with void tasks counted wrong; null: unscored
+	Clean         *stats.Rate  `json:"clean"`           // Raw with void tasks counted wrong; null: unscored
 	Closed        int          `json:"closed,omitzero"` // findings that are, by adjudications; the counts by severity are of open ones
 	Critical      int          `json:"critical"`
 	Events        int64        `json:"events"`
@@ -145,9 +146,9 @@ type Totals struct {
 	Interruptions int          `json:"interruptions"`
 	Judge         *JudgeTotals `json:"judge"` // null: no judge
 	Planned       int          `json:"planned"`
-	Raw           *rundir.Rate `json:"raw"` // official, as recorded but for tasks that an adjudication made void
+	Raw           *stats.Rate  `json:"raw"` // official, as recorded but for tasks that an adjudication made void
 	Review        int          `json:"review"`
-	Worst         *rundir.Rate `json:"worst"` // Clean with the tasks of HIGH and REVIEW counted wrong
+	Worst         *stats.Rate  `json:"worst"` // Clean with the tasks of HIGH and REVIEW counted wrong
 }
 
 // JudgeTotals says aloud how many answers the LLM judge could judge.
@@ -332,7 +333,7 @@ func (e *Evidence) totals(checks []CheckReport) Totals {
 // is not clean, or to be looked at, is what it says. A task that an adjudication
 // made void counts wrong in all three. All are over as many tasks as there are
 // results, and nil where these have no verdicts.
-func Rescore(results []rundir.Result, checks []CheckReport) (raw, clean, worst *rundir.Rate) {
+func Rescore(results []rundir.Result, checks []CheckReport) (raw, clean, worst *stats.Rate) {
 	decided, void, doubted := Voided(checks), map[string]bool{}, map[string]bool{}
 	for _, c := range checks {
 		for _, f := range c.Findings {
@@ -360,7 +361,7 @@ func Rescore(results []rundir.Result, checks []CheckReport) (raw, clean, worst *
 	if len(results) == 0 {
 		return nil, nil, nil
 	}
-	rate := func(n int) *rundir.Rate { r := rundir.NewRate(n, len(results)); return &r }
+	rate := func(n int) *stats.Rate { r := stats.NewRate(n, len(results)); return &r }
 	return rate(counts[0]), rate(counts[1]), rate(counts[2])
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -179,10 +180,10 @@ func TestRescore(t *testing.T) {
 		raw, clean, worst := audit.Rescore(results, []audit.CheckReport{{}, {Findings: tt.findings}})
 		for _, rate := range []struct {
 			name string
-			got  *rundir.Rate
+			got  *stats.Rate
 			want int
 		}{{"raw", raw, tt.raw}, {"clean", clean, tt.clean}, {"worst", worst, tt.worst}} {
-			if want := rundir.NewRate(rate.want, 4); rate.got == nil || *rate.got != want {
+			if want := stats.NewRate(rate.want, 4); rate.got == nil || *rate.got != want {
 				t.Errorf("%s: %s is %v, want %v", tt.name, rate.name, rate.got, want)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -195,7 +196,7 @@ func TestPublicValues(t *testing.T) {
 		{name: "fewer than no bad entries", pkg: "asked", summary: func(s *rundir.Summary) { s.JudgeCacheIntegrityEvents = -1 }, why: "miscounts what the journal tells"},
 		{name: "fewer than no retries", pkg: "asked", summary: func(s *rundir.Summary) { s.RetriedCalls = -1 }, why: "miscounts what the journal tells"},
 		{name: "fewer than none passed first", pkg: "ballot", summary: func(s *rundir.Summary) { s.Voting.PassAt1.Correct = -1 }, why: "miscounts what the journal tells"},
-		{name: "more passed first than passed", pkg: "ballot", summary: func(s *rundir.Summary) { *s.Voting.PassAt1 = rundir.NewRate(2, 2) }, why: "miscounts what the journal tells"},
+		{name: "more passed first than passed", pkg: "ballot", summary: func(s *rundir.Summary) { *s.Voting.PassAt1 = stats.NewRate(2, 2) }, why: "miscounts what the journal tells"},
 		{name: "more passed than there are tasks", pkg: "ballot", summary: func(s *rundir.Summary) { s.Voting.PassAt1.Correct, s.Voting.PassAtK.Correct = 5000, 5000 }, why: "miscounts what the journal tells"},
 		{name: "words about what was not recorded", pkg: "asked", summary: func(s *rundir.Summary) { s.Unrecorded = "Tolmey" }, why: "tells why recording failed"},
 

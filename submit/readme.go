@@ -20,6 +20,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -55,7 +56,7 @@ func newReadme(p Predicate, plan plan.Plan, s rundir.Summary, key sign.PublicKey
 // its verdicts counts.
 type laterJudgment struct {
 	audit.Rejudgment
-	Score *rundir.Rate
+	Score *stats.Rate
 }
 
 // of adds what a full package's shows of its report and of the later judgments.

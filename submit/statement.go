@@ -11,6 +11,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -309,7 +310,7 @@ func (e evidence) scores() *Scores {
 		}
 	}
 	of := func(correct int) Score {
-		r := rundir.NewRate(correct, recorded.Official.Planned)
+		r := stats.NewRate(correct, recorded.Official.Planned)
 		return Score{Correct: r.Correct, Planned: r.Planned, PPM: r.AccuracyPPM}
 	}
 	s := &Scores{Official: of(official)}

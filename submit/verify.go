@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -310,7 +311,7 @@ func checkReport(pkg fs.FS, r audit.Report, run *rundir.Run, later []audit.Seale
 		results = append(results, run.Result(t))
 	}
 	raw, clean, worst := audit.Rescore(results, r.Checks)
-	for _, score := range [][2]*rundir.Rate{{r.Totals.Raw, raw}, {r.Totals.Clean, clean}, {r.Totals.Worst, worst}} {
+	for _, score := range [][2]*stats.Rate{{r.Totals.Raw, raw}, {r.Totals.Clean, clean}, {r.Totals.Worst, worst}} {
 		if (score[0] == nil) != (score[1] == nil) || score[0] != nil && *score[0] != *score[1] {
 			return refuse("gives other scores than the run and the findings")
 		}

@@ -19,7 +19,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -46,7 +46,7 @@ func Short(id string) string { return audit.ShortID(id) }
 // A Score is one of the scores of a report, with what it means.
 type Score struct {
 	Name, Means string
-	*rundir.Rate
+	*stats.Rate
 }
 
 // Scores returns the scores of a report, none of one without verdicts.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -60,7 +60,7 @@ func someChecks() []audit.Check {
 
 // someReport has one of everything, and quiet text in all places of strangers.
 func someReport() audit.Report {
-	rate := func(correct int) *rundir.Rate { r := rundir.NewRate(correct, 3); return &r }
+	rate := func(correct int) *stats.Rate { r := stats.NewRate(correct, 3); return &r }
 	closed := audit.Finding{Check: "AUD-8", ID: digest("c"), Got: "a read of keys/answers.csv", Want: "no such read", RuleID: "AUD-8.answer-key-read", RuleVersion: 1, Seq: 20,
 		Severity: audit.High, TaskID: "fab1e000-0000-4000-8000-000000000002", Attempt: 2, Outcome: audit.Attempted, Closed: audit.Dismiss}
 	return audit.Report{

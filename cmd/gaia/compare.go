@@ -8,6 +8,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -52,7 +53,7 @@ which the plans ask different questions is of no task of both.`,
 
 func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 	var runs [2]*rundir.Run
-	var tasks [2][]rundir.Scored
+	var tasks [2][]stats.Scored
 	var untrusted []error
 	for i, path := range paths {
 		found, err := a.finishedRun(path)
@@ -80,7 +81,7 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 		return &failure{Code: exitUsage, Err: errors.New("the runs are of different plans"), Reasons: differences,
 			Hints: []string{"--different-plans compares the tasks that both have"}}
 	}
-	c, err := rundir.Compare(tasks[0], tasks[1])
+	c, err := stats.Compare(tasks[0], tasks[1])
 	if err != nil {
 		return fail(exitFailure, err, "'gaia show DIR' lists the tasks of a run, and 'gaia run --task' plans those that are to be compared")
 	}
@@ -139,7 +140,7 @@ func planDifferences(a, b plan.Plan) ([]string, error) {
 
 // comparison is what compare prints with --json.
 type comparison struct {
-	rundir.Comparison
+	stats.Comparison
 	A           comparedRun `json:"a"`
 	B           comparedRun `json:"b"`
 	Differences []string    `json:"differences"` // of the plans
@@ -149,7 +150,7 @@ type comparison struct {
 }
 
 type comparedRun struct {
-	rundir.Compared
+	stats.Compared
 	Path            string `json:"path"`
 	RecordingFailed string `json:"recording_failed,omitzero"` // why, where the run went on without evidence
 	identity

@@ -41,7 +41,7 @@ var apart = []string{"fixtures", "internal/testkit/gen", "internal/testkit/long"
 
 // pure are the packages that reach no network, start no process, and read no
 // clock and no randomness of their own.
-var pure = []string{"internal/exit", "internal/prune", "internal/canonical", "internal/plan", "internal/history", "internal/parquetfile", "audit", "audit/probe", "audit/render", "trajectory", "trajectory/witness", "judge", "judgecache", "internal/calc", "internal/rundir", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/visible", "internal/view", "submit/export"}
+var pure = []string{"internal/exit", "internal/prune", "internal/canonical", "internal/plan", "internal/history", "internal/parquetfile", "internal/stats", "audit", "audit/probe", "audit/render", "trajectory", "trajectory/witness", "judge", "judgecache", "internal/calc", "internal/rundir", "internal/policy", "internal/prompt", "internal/secret", "internal/selection", "internal/sign", "internal/visible", "internal/view", "submit/export"}
 
 type goPackage struct {
 	ImportPath string

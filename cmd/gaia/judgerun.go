@@ -19,6 +19,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -239,7 +240,7 @@ type rejudged struct {
 	KeyID     string              `json:"key_id"`
 	Rehearsal bool                `json:"rehearsal,omitzero"`
 	RunID     string              `json:"run_id"`
-	Score     *rundir.Rate        `json:"score"`  // by this judge; null: none of its verdicts counts
+	Score     *stats.Rate         `json:"score"`  // by this judge; null: none of its verdicts counts
 	SHA256    string              `json:"sha256"` // of the file
 	Totals    rundir.JudgeSummary `json:"totals"`
 }
@@ -281,7 +282,7 @@ func laterRows(found *rundir.Run, later []audit.SealedRejudgment) [][2]string {
 type laterJudgment struct {
 	Model  string              `json:"model"`
 	Origin string              `json:"origin"`
-	Score  *rundir.Rate        `json:"score"` // by this judge; null: none of its verdicts counts
+	Score  *stats.Rate         `json:"score"` // by this judge; null: none of its verdicts counts
 	SHA256 string              `json:"sha256"`
 	Totals rundir.JudgeSummary `json:"totals"`
 }

@@ -307,7 +307,7 @@ func (a *app) list(q *ledgerQuery) error {
 }
 
 func (a *app) countMetrics(q *ledgerQuery) error {
-	var meter rundir.Meter
+	var meter history.Meter
 	read, err := a.eachEvent(q, func(e shownEvent) error {
 		meter.Add(e.RunEvent)
 		return nil
@@ -318,8 +318,8 @@ func (a *app) countMetrics(q *ledgerQuery) error {
 	all, guidances := meter.Metrics()
 	if q.asJSON {
 		err = a.printJSON(struct {
-			All       rundir.Metrics           `json:"all"`
-			Guidances []rundir.GuidanceMetrics `json:"guidances"`
+			All       history.Metrics           `json:"all"`
+			Guidances []history.GuidanceMetrics `json:"guidances"`
 			ledgerRead
 		}{all, guidances, read})
 	} else {
@@ -331,7 +331,7 @@ func (a *app) countMetrics(q *ledgerQuery) error {
 	return read.read.End(nil)
 }
 
-func metricsTable(all rundir.Metrics, guidances []rundir.GuidanceMetrics) string {
+func metricsTable(all history.Metrics, guidances []history.GuidanceMetrics) string {
 	rate := func(format string, f *float32, scale float32) string {
 		if f == nil {
 			return noNumber
@@ -339,7 +339,7 @@ func metricsTable(all rundir.Metrics, guidances []rundir.GuidanceMetrics) string
 		return fmt.Sprintf(format, *f*scale)
 	}
 	t := view.NewTable("guidance", "policy", "first used", "tasks", "attempts", "violations", "per 10 tasks", "self-corrected", "rework lines")
-	add := func(name, policy, first string, m rundir.Metrics) {
+	add := func(name, policy, first string, m history.Metrics) {
 		t.Row(name, policy, first, m.Tasks, m.Attempts, m.Violations, rate("%.2f", m.ViolationsPer10Tasks, 1), rate("%.1f %%", m.SelfCorrectionRate, 100), m.ReworkLines)
 	}
 	for _, g := range guidances {
@@ -376,7 +376,7 @@ lower id.`,
 }
 
 func (a *app) rankRules(q *ledgerQuery) error {
-	var ranking rundir.Ranking
+	var ranking history.Ranking
 	read, err := a.eachEvent(q, func(e shownEvent) error {
 		ranking.Add(e.RunEvent)
 		return nil
@@ -387,7 +387,7 @@ func (a *app) rankRules(q *ledgerQuery) error {
 	rules := ranking.Rules()
 	if q.asJSON {
 		err = a.printJSON(struct {
-			Rules []rundir.RankedRule `json:"rules"`
+			Rules []history.RankedRule `json:"rules"`
 			ledgerRead
 		}{rules, read})
 	} else {

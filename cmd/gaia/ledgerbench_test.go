@@ -107,7 +107,7 @@ func BenchmarkLedger(b *testing.B) {
 		{"rank", func() error { return a.rankRules(query()) }},
 		{"metrics", func() error { return a.countMetrics(query()) }},
 		{"evaluate", func() error {
-			return a.evaluate(b.Context(), query(), rundir.Evaluators(rundir.DefaultLimits()))
+			return a.evaluate(b.Context(), query(), history.Evaluators(history.DefaultLimits()))
 		}},
 		{"list", func() error { return a.list(query()) }},
 		{"list as JSON", func() error { return a.list(asJSON()) }},

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/evaluator"
-	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -21,7 +21,7 @@ import (
 
 func (a *app) ledgerEvaluateCommand() *cobra.Command {
 	q := &ledgerQuery{}
-	limits := rundir.DefaultLimits()
+	limits := history.DefaultLimits()
 	var own bool
 	var settings string
 	cmd := &cobra.Command{
@@ -61,7 +61,7 @@ any way is a failed evaluation.`,
 			}
 			ctx, release := untilStopped(cmd.Context())
 			defer release()
-			by := rundir.Evaluators(limits)
+			by := history.Evaluators(limits)
 			if own {
 				commands, err := a.ownEvaluators(ctx, settings)
 				if err != nil {
@@ -86,10 +86,10 @@ any way is a failed evaluation.`,
 
 // evaluatedEvent is what evaluate prints of an event with --json.
 type evaluatedEvent struct {
-	ID      string              `json:"id"`
-	Results []rundir.Evaluation `json:"results"`
-	RunID   string              `json:"run_id"`
-	TaskID  string              `json:"task_id"`
+	ID      string               `json:"id"`
+	Results []history.Evaluation `json:"results"`
+	RunID   string               `json:"run_id"`
+	TaskID  string               `json:"task_id"`
 }
 
 // evaluatorCount says how often an evaluator passed.
@@ -133,7 +133,7 @@ func (f *settingsFile) gatherEvaluators(node ast.Node) error {
 			return f.wrong(at, "give small letters, digits and dashes, 32 at most, a letter first", "%q is no name of an evaluator", text.Trim(e.name, shownWidth))
 		case slices.ContainsFunc(f.evaluators, func(o evaluatorEntry) bool { return o.name == e.name }):
 			return f.wrong(at, "give each another name", "there is another evaluator %q", e.name)
-		case slices.ContainsFunc(rundir.Evaluators(rundir.Limits{}), func(o rundir.Evaluator) bool { return o.Name() == e.name }):
+		case slices.ContainsFunc(history.Evaluators(history.Limits{}), func(o history.Evaluator) bool { return o.Name() == e.name }):
 			return f.wrong(at, "give it another name", "gaia has an evaluator %q", e.name)
 		}
 		members := pairsOf(pair.Value)
@@ -174,7 +174,7 @@ func (f *settingsFile) gatherEvaluators(node ast.Node) error {
 }
 
 // ownEvaluators returns the evaluators of the settings file, after saying what they run.
-func (a *app) ownEvaluators(ctx context.Context, settings string) ([]rundir.Evaluator, error) {
+func (a *app) ownEvaluators(ctx context.Context, settings string) ([]history.Evaluator, error) {
 	file, err := openSettings(settings)
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func (a *app) ownEvaluators(ctx context.Context, settings string) ([]rundir.Eval
 			environ = append(environ, name+"="+value)
 		}
 	}
-	var all []rundir.Evaluator
+	var all []history.Evaluator
 	for _, e := range file.evaluators {
 		words := make([]string, len(e.command))
 		for i, word := range e.command {
@@ -200,7 +200,7 @@ func (a *app) ownEvaluators(ctx context.Context, settings string) ([]rundir.Eval
 	return all, nil
 }
 
-func (a *app) evaluate(ctx context.Context, q *ledgerQuery, by []rundir.Evaluator) error {
+func (a *app) evaluate(ctx context.Context, q *ledgerQuery, by []history.Evaluator) error {
 	l := a.newLister(q.asJSON, "evaluations", evaluatedLine, func(l line) any { return evaluatedEvent{l.ID, l.results, l.RunID, l.TaskID} })
 	counts := make([]evaluatorCount, len(by))
 	for i, e := range by {
@@ -225,7 +225,7 @@ func (a *app) evaluate(ctx context.Context, q *ledgerQuery, by []rundir.Evaluato
 	read, err := a.eachEvent(q, func(e shownEvent) error {
 		done := make(chan line, 1)
 		go func() {
-			results := make([]rundir.Evaluation, len(by))
+			results := make([]history.Evaluation, len(by))
 			for i, one := range by {
 				results[i] = one.Evaluate(e.RunEvent)
 			}
@@ -260,7 +260,7 @@ func (a *app) evaluate(ctx context.Context, q *ledgerQuery, by []rundir.Evaluato
 
 // evaluatedLine appends what the evaluators say of an event: why, where one fails.
 func evaluatedLine(out []byte, before *line, l line) ([]byte, error) {
-	width := func(r rundir.Evaluation) int { return max(len(r.Name), len("FAIL 0.00")) }
+	width := func(r history.Evaluation) int { return max(len(r.Name), len("FAIL 0.00")) }
 	if before == nil {
 		out = cell(cell(out, "event", wideID), "task", wideTask)
 		for _, r := range l.results {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/go-json-experiment/json"
@@ -16,7 +17,7 @@ import (
 // line is an event to be printed, and what the evaluators say of it if they were asked.
 type line struct {
 	shownEvent
-	results []rundir.Evaluation
+	results []history.Evaluation
 }
 
 // lister prints events in their order.

@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/history"
@@ -42,31 +42,31 @@ reads all anew. Runs that do not verify are named and left out, exit code 4.`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			if by != rundir.ByDay && by != rundir.ByWeek {
+			if by != history.ByDay && by != history.ByWeek {
 				return usage("give day or week", "--by is %q", by)
 			}
 			return a.trend(args, by, history.Query{Verify: anew}, asJSON)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&by, "by", rundir.ByWeek, "day or week")
+	f.StringVar(&by, "by", history.ByWeek, "day or week")
 	f.BoolVar(&asJSON, "json", false, "print the rows as JSON, with all regressions")
 	f.BoolVar(&anew, "verify", false, "verify all runs anew")
-	completeFixed(cmd, "by", rundir.ByDay, rundir.ByWeek)
+	completeFixed(cmd, "by", history.ByDay, history.ByWeek)
 	return cmd
 }
 
 // trendResult is what trend prints with --json.
 type trendResult struct {
-	Buckets []rundir.TrendBucket `json:"buckets"` // by time
-	By      string               `json:"by"`
+	Buckets []history.TrendBucket `json:"buckets"` // by time
+	By      string                `json:"by"`
 	history.Shortfall
 	Rehearsal bool `json:"rehearsal,omitzero"` // some of them are
 	Runs      int  `json:"runs"`
 }
 
 func (a *app) trend(paths []string, by string, q history.Query, asJSON bool) error {
-	all := rundir.Trend{By: by}
+	all := history.Trend{By: by}
 	read, err := a.eachRun(paths, q, func(s history.Run) error { return all.Add(s.Sheet) })
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (a *app) trend(paths []string, by string, q history.Query, asJSON bool) err
 		return fail(exitIncomplete, errors.New("none of the runs is complete"), "gaia resume DIR goes on with one")
 	}
 	result := trendResult{Buckets: all.Buckets(), By: by, Shortfall: read.Shortfall, Runs: read.Runs}
-	result.Rehearsal = slices.ContainsFunc(result.Buckets, func(b rundir.TrendBucket) bool { return b.Rehearsal })
+	result.Rehearsal = slices.ContainsFunc(result.Buckets, func(b history.TrendBucket) bool { return b.Rehearsal })
 	show := a.printTrend
 	if asJSON {
 		show = func(r trendResult) error { return a.printJSON(r) }
@@ -93,7 +93,7 @@ func (a *app) trend(paths []string, by string, q history.Query, asJSON bool) err
 func (a *app) printTrend(r trendResult) error {
 	out := ""
 	switch {
-	case r.Rehearsal && slices.ContainsFunc(r.Buckets, func(b rundir.TrendBucket) bool { return !b.Rehearsal }):
+	case r.Rehearsal && slices.ContainsFunc(r.Buckets, func(b history.TrendBucket) bool { return !b.Rehearsal }):
 		out = "rehearsal: the rows that say so are of " + rehearsalNote + "\n\n"
 	case r.Rehearsal:
 		out = "rehearsal: " + rehearsalNote + "\n\n"
@@ -120,13 +120,13 @@ func (a *app) printTrend(r trendResult) error {
 // noNumber stands for a number that there is none of.
 const noNumber = "–"
 
-func trendRow(b rundir.TrendBucket) table.Row {
+func trendRow(b history.TrendBucket) table.Row {
 	name, solved, rate, cost, tokens := b.Name, fmt.Sprint(b.Solved), noNumber, noNumber, noNumber
 	if b.Rehearsal {
 		name += " rehearsal"
 	}
 	if scored := b.Tasks - b.Unscored; scored > 0 {
-		rate = percent(rundir.NewRate(b.Solved, scored).AccuracyPPM)
+		rate = percent(stats.NewRate(b.Solved, scored).AccuracyPPM)
 	} else {
 		solved = noNumber
 	}
@@ -164,7 +164,7 @@ func severally(all []string) string {
 
 // regressionTable names the tasks that a run solved no more, the latest first; "" if
 // there is none.
-func regressionTable(buckets []rundir.TrendBucket) string {
+func regressionTable(buckets []history.TrendBucket) string {
 	const most = 20
 	t := newTable()
 	t.AppendHeader(table.Row{"regressed", "level", "outcome", "in", "solved in"})

@@ -6,23 +6,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/history"
 )
 
 // TestTrendAsText prints rows that no rehearsal gives. What comes from a run steers no
 // terminal.
 func TestTrendAsText(t *testing.T) {
 	cost, tokens := int64(1_234_567), int64(89)
-	real := rundir.TrendBucket{CostPerSolveMicroUSD: &cost, GuidanceChanged: true, PolicyChanged: true, GuidanceHashes: []string{"g1", "g2"}, Models: []string{"a\x1b[2J", "b", "c"}, Name: "2031-W06",
+	real := history.TrendBucket{CostPerSolveMicroUSD: &cost, GuidanceChanged: true, PolicyChanged: true, GuidanceHashes: []string{"g1", "g2"}, Models: []string{"a\x1b[2J", "b", "c"}, Name: "2031-W06",
 		Retries: 3, Runs: 2, Solved: 1, Tasks: 6, TokensPerSolve: &tokens, Unscored: 2}
 	for i := range 22 {
-		real.Regressions = append(real.Regressions, rundir.Regression{Before: "r1", Level: 1, Outcome: "failed", RunID: "r2", TaskID: fmt.Sprintf("task%02d", i)})
+		real.Regressions = append(real.Regressions, history.Regression{Before: "r1", Level: 1, Outcome: "failed", RunID: "r2", TaskID: fmt.Sprintf("task%02d", i)})
 	}
 	real.Regressions[21].TaskID = "task\n21"
-	unscored := rundir.TrendBucket{GuidanceHashes: []string{"g2"}, Models: []string{strings.Repeat("m", 40)}, Name: "2031-W07", Runs: 1, Tasks: 2, Unscored: 2}
-	unsolved := rundir.TrendBucket{GuidanceHashes: []string{"g2"}, Models: []string{"m"}, Name: "2031-W08", Rehearsal: true, Runs: 1, Tasks: 2}
+	unscored := history.TrendBucket{GuidanceHashes: []string{"g2"}, Models: []string{strings.Repeat("m", 40)}, Name: "2031-W07", Runs: 1, Tasks: 2, Unscored: 2}
+	unsolved := history.TrendBucket{GuidanceHashes: []string{"g2"}, Models: []string{"m"}, Name: "2031-W08", Rehearsal: true, Runs: 1, Tasks: 2}
 	var out bytes.Buffer
-	if err := (&app{stdout: &out}).printTrend(trendResult{Buckets: []rundir.TrendBucket{real, unscored, unsolved}, By: "week", Rehearsal: true, Runs: 4}); err != nil {
+	if err := (&app{stdout: &out}).printTrend(trendResult{Buckets: []history.TrendBucket{real, unscored, unsolved}, By: "week", Rehearsal: true, Runs: 4}); err != nil {
 		t.Fatal(err)
 	}
 	got := strings.Join(strings.Fields(out.String()), " ")

@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/go-json-experiment/json"
 )
@@ -51,16 +52,16 @@ type verdict struct {
 }
 
 // Evaluate runs the program on a run event.
-func (c Command) Evaluate(e rundir.RunEvent) rundir.Evaluation {
+func (c Command) Evaluate(e rundir.RunEvent) history.Evaluation {
 	out, err := c.run(e)
 	if err == nil {
-		var v rundir.Evaluation
+		var v history.Evaluation
 		if v, err = decode(out); err == nil {
 			v.Name = c.Label
 			return v
 		}
 	}
-	return rundir.Evaluation{Details: "failed: " + err.Error(), Name: c.Label}
+	return history.Evaluation{Details: "failed: " + err.Error(), Name: c.Label}
 }
 
 func (c Command) run(e rundir.RunEvent) ([]byte, error) {
@@ -97,12 +98,12 @@ func (c Command) run(e rundir.RunEvent) ([]byte, error) {
 }
 
 // decode reads a verdict: one JSON object of its members and no others.
-func decode(out []byte) (rundir.Evaluation, error) {
+func decode(out []byte) (history.Evaluation, error) {
 	var v verdict
 	if err := json.Unmarshal(out, &v, json.RejectUnknownMembers(true)); err != nil || v.Pass == nil {
-		return rundir.Evaluation{}, errors.New(`it printed no verdict, which is one object such as {"pass": true, "score": 0.5, "details": "why"}`)
+		return history.Evaluation{}, errors.New(`it printed no verdict, which is one object such as {"pass": true, "score": 0.5, "details": "why"}`)
 	}
-	e := rundir.Evaluation{Details: v.Details, Pass: *v.Pass}
+	e := history.Evaluation{Details: v.Details, Pass: *v.Pass}
 	if e.Pass {
 		e.Score = 1
 	}
@@ -111,9 +112,9 @@ func decode(out []byte) (rundir.Evaluation, error) {
 	}
 	switch {
 	case !(e.Score >= 0 && e.Score <= 1):
-		return rundir.Evaluation{}, fmt.Errorf("its score %g is not from 0 to 1", e.Score)
+		return history.Evaluation{}, fmt.Errorf("its score %g is not from 0 to 1", e.Score)
 	case len(e.Details) > maxDetails || !utf8.ValidString(e.Details):
-		return rundir.Evaluation{}, fmt.Errorf("its details are longer than %d bytes", maxDetails)
+		return history.Evaluation{}, fmt.Errorf("its details are longer than %d bytes", maxDetails)
 	}
 	return e, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/rundir"
 )
 
@@ -26,30 +27,30 @@ func TestCommand(t *testing.T) {
 	got := filepath.Join(t.TempDir(), "got")
 	for _, tt := range []struct {
 		name, script string
-		want         rundir.Evaluation
+		want         history.Evaluation
 		fails        string
 	}{
-		{"passes", `echo '{"pass": true, "score": 0.5, "details": "half"}'`, rundir.Evaluation{Details: "half", Pass: true, Score: 0.5}, ""},
-		{"passes, and says no more", `echo '{"pass":true}'`, rundir.Evaluation{Pass: true, Score: 1}, ""},
-		{"fails", `echo '{"pass":false,"details":"no"}'`, rundir.Evaluation{Details: "no"}, ""},
-		{"is given the event", `cat > ` + got + `; echo '{"pass":true}'`, rundir.Evaluation{Pass: true, Score: 1}, ""},
-		{"reads nothing", `exec 0<&-; echo '{"pass":true}'`, rundir.Evaluation{Pass: true, Score: 1}, ""},
-		{"has two variables", `env -u PWD -u SHLVL -u _ -u OLDPWD | sort | tr '\n' ' ' >&2; exit 1`, rundir.Evaluation{}, "exit status 1: HOME=/home PATH=" + os.Getenv("PATH")},
-		{"exits with a verdict", `echo '{"pass":true}'; echo first >&2; echo last >&2; exit 3`, rundir.Evaluation{}, "exit status 3: last"},
-		{"prints nothing", `:`, rundir.Evaluation{}, "it printed no verdict"},
-		{"prints something", `echo yes`, rundir.Evaluation{}, "it printed no verdict"},
-		{"prints two", `echo '{"pass":true}{"pass":true}'`, rundir.Evaluation{}, "it printed no verdict"},
-		{"does not say", `echo '{"score":1}'`, rundir.Evaluation{}, "it printed no verdict"},
-		{"says it otherwise", `echo '{"pass":"yes"}'`, rundir.Evaluation{}, "it printed no verdict"},
-		{"says null", `echo '{"pass":null}'`, rundir.Evaluation{}, "it printed no verdict"},
-		{"says it twice", `echo '{"pass":false,"pass":true}'`, rundir.Evaluation{}, "it printed no verdict"},
-		{"says more", `echo '{"pass":true,"name":"other"}'`, rundir.Evaluation{}, "it printed no verdict"},
-		{"scores too high", `echo '{"pass":true,"score":1.5}'`, rundir.Evaluation{}, "score 1.5 is not from 0 to 1"},
-		{"scores too low", `echo '{"pass":true,"score":-1}'`, rundir.Evaluation{}, "score -1 is not from 0 to 1"},
-		{"talks", `printf '{"pass":true,"details":"'; head -c 5000 /dev/zero | tr '\0' a; echo '"}'`, rundir.Evaluation{}, "longer than 4096 bytes"},
-		{"floods", `yes`, rundir.Evaluation{}, "it printed more than 65536 bytes"},
-		{"hangs", `echo waiting >&2; sleep 600`, rundir.Evaluation{}, "it took longer than 2s: waiting"},
-		{"is killed", `kill -9 $$`, rundir.Evaluation{}, "signal: killed"},
+		{"passes", `echo '{"pass": true, "score": 0.5, "details": "half"}'`, history.Evaluation{Details: "half", Pass: true, Score: 0.5}, ""},
+		{"passes, and says no more", `echo '{"pass":true}'`, history.Evaluation{Pass: true, Score: 1}, ""},
+		{"fails", `echo '{"pass":false,"details":"no"}'`, history.Evaluation{Details: "no"}, ""},
+		{"is given the event", `cat > ` + got + `; echo '{"pass":true}'`, history.Evaluation{Pass: true, Score: 1}, ""},
+		{"reads nothing", `exec 0<&-; echo '{"pass":true}'`, history.Evaluation{Pass: true, Score: 1}, ""},
+		{"has two variables", `env -u PWD -u SHLVL -u _ -u OLDPWD | sort | tr '\n' ' ' >&2; exit 1`, history.Evaluation{}, "exit status 1: HOME=/home PATH=" + os.Getenv("PATH")},
+		{"exits with a verdict", `echo '{"pass":true}'; echo first >&2; echo last >&2; exit 3`, history.Evaluation{}, "exit status 3: last"},
+		{"prints nothing", `:`, history.Evaluation{}, "it printed no verdict"},
+		{"prints something", `echo yes`, history.Evaluation{}, "it printed no verdict"},
+		{"prints two", `echo '{"pass":true}{"pass":true}'`, history.Evaluation{}, "it printed no verdict"},
+		{"does not say", `echo '{"score":1}'`, history.Evaluation{}, "it printed no verdict"},
+		{"says it otherwise", `echo '{"pass":"yes"}'`, history.Evaluation{}, "it printed no verdict"},
+		{"says null", `echo '{"pass":null}'`, history.Evaluation{}, "it printed no verdict"},
+		{"says it twice", `echo '{"pass":false,"pass":true}'`, history.Evaluation{}, "it printed no verdict"},
+		{"says more", `echo '{"pass":true,"name":"other"}'`, history.Evaluation{}, "it printed no verdict"},
+		{"scores too high", `echo '{"pass":true,"score":1.5}'`, history.Evaluation{}, "score 1.5 is not from 0 to 1"},
+		{"scores too low", `echo '{"pass":true,"score":-1}'`, history.Evaluation{}, "score -1 is not from 0 to 1"},
+		{"talks", `printf '{"pass":true,"details":"'; head -c 5000 /dev/zero | tr '\0' a; echo '"}'`, history.Evaluation{}, "longer than 4096 bytes"},
+		{"floods", `yes`, history.Evaluation{}, "it printed more than 65536 bytes"},
+		{"hangs", `echo waiting >&2; sleep 600`, history.Evaluation{}, "it took longer than 2s: waiting"},
+		{"is killed", `kill -9 $$`, history.Evaluation{}, "signal: killed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -216,7 +217,7 @@ func List[T any](s []T) []T {
 
 // charge adds what a call cost; nil is unknown.
 func (a *Attempt) charge(microUSD *int64) {
-	a.CostMicroUSD = AddCost(a.CostMicroUSD, microUSD)
+	a.CostMicroUSD = stats.AddCost(a.CostMicroUSD, microUSD)
 	if microUSD != nil {
 		a.KnownMicroUSD += *microUSD
 	}

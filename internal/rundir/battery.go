@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -31,14 +32,14 @@ func (j *JudgeSummary) addBattery(b trajectory.JudgeBattery) {
 	s := BatterySummary{CostMicroUSD: b.CostMicroUSD, Paid: b.Paid, Problem: b.Problem, Put: b.Put, Refused: b.Refused, Remembered: b.Remembered,
 		TokensIn: b.TokensIn, TokensOut: b.TokensOut, Unreadable: b.Unreadable, Withstood: b.Withstood}
 	if before := j.Battery; before != nil {
-		s.CostMicroUSD = AddCost(s.CostMicroUSD, before.CostMicroUSD)
+		s.CostMicroUSD = stats.AddCost(s.CostMicroUSD, before.CostMicroUSD)
 		s.TokensIn += before.TokensIn
 		s.TokensOut += before.TokensOut
 	}
 	j.Battery = &s
 	j.TokensIn += b.TokensIn
 	j.TokensOut += b.TokensOut
-	j.CostMicroUSD = AddCost(j.CostMicroUSD, b.CostMicroUSD)
+	j.CostMicroUSD = stats.AddCost(j.CostMicroUSD, b.CostMicroUSD)
 }
 
 // add counts a judgment.
@@ -56,7 +57,7 @@ func (s *JudgeSummary) add(j trajectory.Judgment) {
 		}
 		return
 	}
-	s.CostMicroUSD = AddCost(s.CostMicroUSD, j.CostMicroUSD)
+	s.CostMicroUSD = stats.AddCost(s.CostMicroUSD, j.CostMicroUSD)
 	s.Asked++
 	switch {
 	case j.Judged != nil:

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -27,7 +28,7 @@ func (f *Fold) Result(t *Task) Result {
 		Rehearsal: f.Manifest.Rehearsal, Schema: ResultSchema, ScoringPath: "none", TaskID: t.Plan.TaskID, ToolsUsed: []string{},
 		Unrecorded: f.Unrecorded != ""}
 	for _, a := range t.Attempts {
-		r.CostMicroUSD = AddCost(r.CostMicroUSD, a.CostMicroUSD)
+		r.CostMicroUSD = stats.AddCost(r.CostMicroUSD, a.CostMicroUSD)
 		r.Tokens = r.Tokens.Add(a.Tokens)
 		r.ToolCalls += a.ToolCalls
 		r.Turns += a.Turns
@@ -175,14 +176,14 @@ var ErrUnscored = errors.New("the run is unscored: without gold answers there is
 
 // ScoredTasks returns the tasks of a completed run in plan order. Of a run without gold
 // answers the error is ErrUnscored.
-func (f *Fold) ScoredTasks() ([]Scored, error) {
+func (f *Fold) ScoredTasks() ([]stats.Scored, error) {
 	if !f.Scored() {
 		return nil, ErrUnscored
 	}
-	out := make([]Scored, len(f.Tasks))
+	out := make([]stats.Scored, len(f.Tasks))
 	for i, t := range f.Tasks {
 		r := f.Result(t)
-		out[i] = Scored{CostMicroUSD: r.CostMicroUSD, Level: r.Level, Outcome: r.Outcome,
+		out[i] = stats.Scored{CostMicroUSD: r.CostMicroUSD, Level: r.Level, Outcome: r.Outcome,
 			FileName: t.Plan.FileName, MetadataSHA256: f.Manifest.Dataset.MetadataSHA256, TaskID: r.TaskID, Tokens: r.Tokens.In + r.Tokens.Out}
 		if len(t.Attempts) > 0 {
 			out[i].Question = string(t.asked[:])

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
@@ -136,7 +137,7 @@ func TestSummary(t *testing.T) {
 	f, _ := mustFollow(t, m, mixed)
 	got := f.Summary()
 	rates := func(official, judged, planned int) *Scores {
-		return &Scores{Judged: new(NewRate(judged, planned)), Official: NewRate(official, planned)}
+		return &Scores{Judged: new(stats.NewRate(judged, planned)), Official: stats.NewRate(official, planned)}
 	}
 	want := Summary{
 		Attempts: 6, Completed: "2031-02-03T04:05:07.055Z", CostMicroUSD: nil, Dataset: m.Dataset, DurationMs: 54, GaiaSplit: "validation",

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -59,7 +60,7 @@ func (f *Fold) preflight(p trajectory.Preflight) (reason string) {
 	if !slices.Contains(s.Kinds, p.Kind) {
 		s.Kinds = append(s.Kinds, p.Kind)
 	}
-	s.CostMicroUSD = AddCost(s.CostMicroUSD, p.CostMicroUSD)
+	s.CostMicroUSD = stats.AddCost(s.CostMicroUSD, p.CostMicroUSD)
 	s.Requests += p.Requests
 	s.TokensIn += p.Tokens.In
 	s.TokensOut += p.Tokens.Out

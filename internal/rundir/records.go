@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -174,10 +175,10 @@ type OfferedTool struct {
 // answers that were voted for; the rates here are by the official verdict, over
 // the planned tasks, null without gold.
 type VotingSummary struct {
-	Attempts int    `json:"attempts"`  // a task, as planned
-	PassAt1  *Rate  `json:"pass_at_1"` // the first attempt that did not end as an error gave a correct answer
-	PassAtK  *Rate  `json:"pass_at_k"` // one of all attempts did
-	Rule     string `json:"rule"`
+	Attempts int         `json:"attempts"`  // a task, as planned
+	PassAt1  *stats.Rate `json:"pass_at_1"` // the first attempt that did not end as an error gave a correct answer
+	PassAtK  *stats.Rate `json:"pass_at_k"` // one of all attempts did
+	Rule     string      `json:"rule"`
 }
 
 // Interruption is a place where one process stopped and another went on.
@@ -243,8 +244,8 @@ type Outcomes struct {
 
 // Scores are the two verdicts over the planned tasks.
 type Scores struct {
-	Judged   *Rate `json:"judged,omitzero"` // left out: the plan has no LLM judge
-	Official Rate  `json:"official"`
+	Judged   *stats.Rate `json:"judged,omitzero"` // left out: the plan has no LLM judge
+	Official stats.Rate  `json:"official"`
 }
 
 // LevelSummary is one level's row.

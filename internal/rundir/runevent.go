@@ -1,6 +1,9 @@
 package rundir
 
-import "github.com/gaia-harness/gaia/trajectory"
+import (
+	"github.com/gaia-harness/gaia/internal/stats"
+	"github.com/gaia-harness/gaia/trajectory"
+)
 
 // RunEvent is what the ledger keeps of one attempt: what it did to get where it
 // got, taken from the verified journal. docs/ledger.md says how each member is
@@ -69,4 +72,14 @@ type Violation struct {
 	Location      string `json:"location" parquet:"location,dict"` // "turn 3, web_fetch, call c1"
 	RuleID        string `json:"rule_id" parquet:"rule_id,dict"`   // "": of a denial by deny list or mode
 	Severity      string `json:"severity" parquet:"severity,dict"` // by policy.Severity; of a denial by mode low
+}
+
+// ReworkRatio is how many lines were changed again for each that was added or removed
+// in the end, at most 1: also where nothing remains of what was changed again.
+func (e RunEvent) ReworkRatio() float32 {
+	changed := e.DiffSummary.LinesAdded + e.DiffSummary.LinesRemoved
+	if e.ReworkLines >= changed {
+		return stats.Share(min(e.ReworkLines, 1), 1)
+	}
+	return stats.Share(e.ReworkLines, changed)
 }

@@ -3,6 +3,7 @@ package rundir
 import (
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"slices"
 
 	"github.com/gaia-harness/gaia/trajectory"
@@ -53,20 +54,12 @@ func (c Scorecard) costPerSolve() *int64 {
 	return &perSolve
 }
 
-// share is the one division of a fraction; 0 where there is nothing to divide by.
-func share(of, all int) float32 {
-	if all == 0 {
-		return 0
-	}
-	return float32(of) / float32(all)
-}
-
 // AddRun takes the tasks of a run. It fails as Add does, and may then have taken some.
 func (t *Tally) AddRun(s Sheet) error {
 	t.unrecorded = t.unrecorded || s.RecordingFailed != ""
-	t.under(governance{guidance: s.GuidanceHash, policy: s.PolicyHash})
+	t.under(underPolicy{guidance: s.GuidanceHash, policy: s.PolicyHash})
 	for _, e := range s.Events { // a resumed run may go on under another
-		t.under(governance{guidance: e.GuidanceHash, policy: e.PolicyHash})
+		t.under(underPolicy{guidance: e.GuidanceHash, policy: e.PolicyHash})
 	}
 	for _, task := range s.Tasks {
 		if err := t.Add(task); err != nil {
@@ -77,9 +70,9 @@ func (t *Tally) AddRun(s Sheet) error {
 }
 
 // under notes what tasks were run under.
-func (t *Tally) under(g governance) {
+func (t *Tally) under(g underPolicy) {
 	if t.policies == nil {
-		t.policies = map[governance]bool{}
+		t.policies = map[underPolicy]bool{}
 	}
 	t.policies[g] = true
 }
@@ -91,7 +84,7 @@ func (t *Tally) AddWitness(w witness.Bundle) error {
 	if err := t.Add(bundleTask(w)); err != nil {
 		return err
 	}
-	t.under(governance{policy: string(w.PolicyHash[:])})
+	t.under(underPolicy{policy: string(w.PolicyHash[:])})
 	c, says := w.Conduct()
 	t.unsaid = t.unsaid || !says
 	t.unrecorded = t.unrecorded || says && !c.Recorded
@@ -121,8 +114,11 @@ type Tally struct {
 	conduct          trajectory.Conduct
 	unpriced, unsaid bool // a task's cost, or its conduct, is not known
 	unrecorded       bool // a run went on without evidence
-	policies         map[governance]bool
+	policies         map[underPolicy]bool
 }
+
+// underPolicy is what tasks were run under; of bundles only the policy is known.
+type underPolicy struct{ guidance, policy string }
 
 var errTally = errors.New("its counts cannot be added up")
 
@@ -183,7 +179,7 @@ func (t *Tally) Scorecard() Scorecard {
 		c.TotalCostMicroUSD = &cost
 	}
 	c.CostPerSolveMicros = c.costPerSolve()
-	c.EvidenceCoverage, c.SolveRate = share(t.complete, c.Solved), share(c.Solved, c.TotalTasks)
+	c.EvidenceCoverage, c.SolveRate = stats.Share(t.complete, c.Solved), stats.Share(c.Solved, c.TotalTasks)
 	return c
 }
 

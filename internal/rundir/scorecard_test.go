@@ -17,7 +17,7 @@ import (
 )
 
 // vectors is the folder of the bundles that another implementation wrote.
-var vectors = filepath.Join("..", "..", "trajectory", "testdata", "witness")
+var vectors = filepath.Join("..", "..", "trajectory", "witness", "testdata")
 
 func readVector(t testing.TB, name string) []byte {
 	t.Helper()

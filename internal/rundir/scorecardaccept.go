@@ -1,5 +1,7 @@
 package rundir
 
+import "github.com/gaia-harness/gaia/internal/stats"
+
 // Thresholds are what a set of tasks is accepted by.
 type Thresholds struct {
 	SolveRate           float32 // at least
@@ -50,7 +52,7 @@ func (t *Tally) Accept(want Thresholds) Acceptance {
 			recorded.Got, recorded.Pass = nil, false
 		}
 	case t.conduct.Rollbacks > 0:
-		rollbacks = least(rollbacks.Name, want.RollbackCorrectness, share(t.conduct.RollbacksCorrect, t.conduct.Rollbacks))
+		rollbacks = least(rollbacks.Name, want.RollbackCorrectness, stats.Share(t.conduct.RollbacksCorrect, t.conduct.Rollbacks))
 	}
 	a := Acceptance{Pass: true, Criteria: []Criterion{
 		least("solve_rate", want.SolveRate, c.SolveRate),

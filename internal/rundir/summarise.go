@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -26,10 +27,10 @@ type Told struct {
 func (s Summary) Cost() *int64 {
 	sum := s.CostMicroUSD
 	if s.Preflight != nil {
-		sum = AddCost(sum, s.Preflight.CostMicroUSD)
+		sum = stats.AddCost(sum, s.Preflight.CostMicroUSD)
 	}
 	if s.Judge != nil {
-		sum = AddCost(sum, s.Judge.CostMicroUSD)
+		sum = stats.AddCost(sum, s.Judge.CostMicroUSD)
 	}
 	return sum
 }
@@ -65,7 +66,7 @@ func Summarise(m plan.Plan, manifestSHA256 string, rows []Result, told Told) Sum
 	}
 	total, levels := tally{}, map[int]*tally{}
 	for _, r := range rows {
-		s.CostMicroUSD = AddCost(s.CostMicroUSD, r.CostMicroUSD)
+		s.CostMicroUSD = stats.AddCost(s.CostMicroUSD, r.CostMicroUSD)
 		s.Tokens = s.Tokens.Add(r.Tokens)
 		s.ToolCalls += r.ToolCalls
 		s.Turns += r.Turns
@@ -119,9 +120,9 @@ func (t *tally) scores(m plan.Plan) *Scores {
 	if !m.Scored() {
 		return nil
 	}
-	s := &Scores{Official: NewRate(t.official, t.planned)}
+	s := &Scores{Official: stats.NewRate(t.official, t.planned)}
 	if m.Judge != nil {
-		s.Judged = new(NewRate(t.judged, t.planned))
+		s.Judged = new(stats.NewRate(t.judged, t.planned))
 	}
 	return s
 }

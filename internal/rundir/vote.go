@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -251,7 +252,7 @@ func votingSummary(m plan.Plan, rows []Result, passedFirst int) *VotingSummary {
 			passed++
 		}
 	}
-	s.PassAt1, s.PassAtK = new(NewRate(passedFirst, len(rows))), new(NewRate(passed, len(rows)))
+	s.PassAt1, s.PassAtK = new(stats.NewRate(passedFirst, len(rows))), new(stats.NewRate(passed, len(rows)))
 	return s
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 )
@@ -98,7 +99,7 @@ func TestVotingResults(t *testing.T) {
 		t.Errorf("votes (-want +got):\n%s", diff)
 	}
 	s := f.Summary()
-	one, any := NewRate(1, 4), NewRate(2, 4) // of b no first attempt was right: it gave no answer
+	one, any := stats.NewRate(1, 4), stats.NewRate(2, 4) // of b no first attempt was right: it gave no answer
 	if diff := cmp.Diff(&VotingSummary{Attempts: 3, PassAt1: &one, PassAtK: &any, Rule: plan.VoteMajority}, s.Voting); diff != "" {
 		t.Errorf("summary (-want +got):\n%s", diff)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"io"
 	"slices"
 	"strconv"
@@ -283,6 +284,6 @@ func Outcomes(o rundir.Outcomes) string {
 }
 
 // interval returns the Wilson interval of a rate.
-func interval(r rundir.Rate) string {
+func interval(r stats.Rate) string {
 	return view.Percent(r.WilsonLowPPM) + " – " + view.Percent(r.WilsonHighPPM)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-const vectors = "testdata/witness"
+const vectors = "testdata"
 
 // vectorKey is the key that another implementation signed its bundles with.
 func vectorKey(t testing.TB) sign.HMACKey {

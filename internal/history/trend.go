@@ -1,4 +1,4 @@
-package rundir
+package history
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -71,7 +73,7 @@ type Regression struct {
 }
 
 // Add takes in the next run. Runs come in the order in which they began.
-func (t *Trend) Add(s Sheet) error {
+func (t *Trend) Add(s rundir.Sheet) error {
 	began, err := time.Parse(trajectory.TimeFormat, s.Started)
 	if err != nil {
 		return fmt.Errorf("the run %s began at %q, which is no time", s.RunID, s.Started)
@@ -112,7 +114,7 @@ func period(by string, at time.Time) (name, start string, err error) {
 
 // add counts a run into the bucket of the last one, which is its own. Of a run
 // without gold answers no task is solved or failed for that.
-func (f *following) add(s Sheet) error {
+func (f *following) add(s rundir.Sheet) error {
 	b := f.bucket
 	b.Runs++
 	b.Models = used(b.Models, s.Model)
@@ -120,7 +122,7 @@ func (f *following) add(s Sheet) error {
 	for _, e := range s.Events { // a resumed run may go on under another
 		f.under(e.GuidanceHash, e.PolicyHash)
 	}
-	scored := s.Dataset.CarriedGold && !slices.ContainsFunc(s.Tasks, func(t SheetTask) bool { return t.Outcome == trajectory.Unscored })
+	scored := s.Dataset.CarriedGold && !slices.ContainsFunc(s.Tasks, func(t rundir.SheetTask) bool { return t.Outcome == trajectory.Unscored })
 	b.Tasks += len(s.Tasks)
 	for _, t := range s.Tasks {
 		b.Retries += int64(t.Retries)
@@ -128,7 +130,7 @@ func (f *following) add(s Sheet) error {
 			b.Unscored++
 			continue
 		}
-		b.cost = AddCost(b.cost, t.CostMicroUSD)
+		b.cost = stats.AddCost(b.cost, t.CostMicroUSD)
 		b.tokens += t.Tokens
 		if b.tokens < 0 || b.cost != nil && *b.cost < 0 {
 			return fmt.Errorf("the tokens or costs of the runs of %s are too many to be added up", b.Name)
@@ -148,7 +150,7 @@ func (f *following) under(guidance, policy string) {
 }
 
 // stands counts how a task stands after a run.
-func (f *following) stands(runID string, t SheetTask) {
+func (f *following) stands(runID string, t rundir.SheetTask) {
 	if f.solved == nil {
 		f.solved = map[string]string{}
 	}

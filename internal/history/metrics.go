@@ -1,7 +1,9 @@
-package rundir
+package history
 
 import (
 	"cmp"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 	"maps"
 	"slices"
 )
@@ -47,7 +49,7 @@ type metered struct {
 }
 
 // Add counts an attempt.
-func (t *Meter) Add(e RunEvent) {
+func (t *Meter) Add(e rundir.RunEvent) {
 	if t.guidances == nil {
 		t.guidances = map[governance]*metered{}
 	}
@@ -61,7 +63,7 @@ func (t *Meter) Add(e RunEvent) {
 	t.all.add(e)
 }
 
-func (t *metered) add(e RunEvent) {
+func (t *metered) add(e rundir.RunEvent) {
 	if t.tasks == nil {
 		t.tasks = map[[2]string]bool{}
 	}
@@ -109,10 +111,10 @@ func (t *Meter) Metrics() (all Metrics, guidances []GuidanceMetrics) {
 func (t *metered) rates() Metrics {
 	m := t.Metrics
 	if m.Violations > 0 {
-		m.SelfCorrectionRate = new(share(m.SelfCorrected, m.Violations))
+		m.SelfCorrectionRate = new(stats.Share(m.SelfCorrected, m.Violations))
 	}
 	if m.Tasks > 0 {
-		m.ViolationsPer10Tasks = new(share(10*m.Violations, m.Tasks))
+		m.ViolationsPer10Tasks = new(stats.Share(10*m.Violations, m.Tasks))
 	}
 	return m
 }

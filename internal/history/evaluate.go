@@ -1,7 +1,9 @@
-package rundir
+package history
 
 import (
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
 
 	"github.com/gaia-harness/gaia/internal/policy"
 )
@@ -10,7 +12,7 @@ import (
 // others need no more than these two methods.
 type Evaluator interface {
 	Name() string
-	Evaluate(RunEvent) Evaluation
+	Evaluate(rundir.RunEvent) Evaluation
 }
 
 // Evaluation is what an evaluator says of a run event.
@@ -46,17 +48,17 @@ type testsPass struct{}
 
 func (testsPass) Name() string { return "tests-pass" }
 
-func (t testsPass) Evaluate(e RunEvent) Evaluation {
+func (t testsPass) Evaluate(e rundir.RunEvent) Evaluation {
 	c := e.TestResults
 	return Evaluation{Details: fmt.Sprintf("%d of %d checks passed, %d skipped", c.Passed, c.Ran, c.Skipped), Name: t.Name(),
-		Pass: c.Failed == 0 && c.Ran > 0, Score: share(c.Passed, c.Passed+c.Failed)}
+		Pass: c.Failed == 0 && c.Ran > 0, Score: stats.Share(c.Passed, c.Passed+c.Failed)}
 }
 
 type forbidden struct{ name, rule string }
 
 func (f forbidden) Name() string { return f.name }
 
-func (f forbidden) Evaluate(e RunEvent) Evaluation {
+func (f forbidden) Evaluate(e rundir.RunEvent) Evaluation {
 	n := 0
 	for _, v := range e.Violations {
 		if v.RuleID == f.rule {
@@ -74,27 +76,17 @@ type violationRate struct{ most int }
 
 func (violationRate) Name() string { return "violation-rate" }
 
-func (v violationRate) Evaluate(e RunEvent) Evaluation {
+func (v violationRate) Evaluate(e rundir.RunEvent) Evaluation {
 	n := e.Denials.Violations()
-	return Evaluation{Details: fmt.Sprintf("violations: %d, at most %d", n, v.most), Name: v.Name(), Pass: n <= v.most, Score: share(1, 1+n)}
+	return Evaluation{Details: fmt.Sprintf("violations: %d, at most %d", n, v.most), Name: v.Name(), Pass: n <= v.most, Score: stats.Share(1, 1+n)}
 }
 
 type diffQuality struct{ most float32 }
 
 func (diffQuality) Name() string { return "diff-quality" }
 
-func (d diffQuality) Evaluate(e RunEvent) Evaluation {
+func (d diffQuality) Evaluate(e rundir.RunEvent) Evaluation {
 	ratio := e.ReworkRatio()
 	return Evaluation{Details: fmt.Sprintf("%d lines reworked of %d added and removed, a ratio of %.3g, at most %.3g", e.ReworkLines,
 		e.DiffSummary.LinesAdded+e.DiffSummary.LinesRemoved, ratio, d.most), Name: d.Name(), Pass: ratio <= d.most, Score: 1 - ratio}
-}
-
-// ReworkRatio is how many lines were changed again for each that was added or removed
-// in the end, at most 1: also where nothing remains of what was changed again.
-func (e RunEvent) ReworkRatio() float32 {
-	changed := e.DiffSummary.LinesAdded + e.DiffSummary.LinesRemoved
-	if e.ReworkLines >= changed {
-		return share(min(e.ReworkLines, 1), 1)
-	}
-	return share(e.ReworkLines, changed)
 }

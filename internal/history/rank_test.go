@@ -1,9 +1,10 @@
-package rundir_test
+package history_test
 
 import (
 	"slices"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -29,7 +30,7 @@ func TestRanking(t *testing.T) {
 		attemptOf("r", "6", "6", 5, nil, "F", "F"),
 		attemptOf("r", "7", "7", 0, nil, "G", "G", "G"),
 	}
-	want := []rundir.RankedRule{ // A: 3 × 15 ÷ 2
+	want := []history.RankedRule{ // A: 3 × 15 ÷ 2
 		{Attempts: 2, Frequency: 3, MeanRework: 7.5, RuleID: "A", Score: 22.5},
 		{Attempts: 1, Frequency: 1, MeanRework: 20, RuleID: "C", Score: 20},
 		{Attempts: 1, Frequency: 1, MeanRework: 20, RuleID: "D", Score: 20},
@@ -42,16 +43,16 @@ func TestRanking(t *testing.T) {
 		want[i].Severity = "s" + want[i].RuleID
 	}
 	for range 2 {
-		var r rundir.Ranking
+		var r history.Ranking
 		for _, e := range events {
 			r.Add(e)
 		}
-		if diff := cmp.Diff(want, r.Rules(), cmpopts.IgnoreUnexported(rundir.RankedRule{})); diff != "" {
+		if diff := cmp.Diff(want, r.Rules(), cmpopts.IgnoreUnexported(history.RankedRule{})); diff != "" {
 			t.Error(diff)
 		}
 		slices.Reverse(events)
 	}
-	if got := new(rundir.Ranking).Rules(); got == nil || len(got) > 0 {
+	if got := new(history.Ranking).Rules(); got == nil || len(got) > 0 {
 		t.Errorf("nothing ranks as %v", got)
 	}
 }
@@ -59,7 +60,7 @@ func TestRanking(t *testing.T) {
 // TestRankingExact: scores are told apart that no float can.
 func TestRankingExact(t *testing.T) {
 	const big = 1<<53 - 1
-	var r rundir.Ranking
+	var r history.Ranking
 	r.Add(attemptOf("r", "1", "1", big, nil, "B")) // 2⁵³−1, to a float what 2⁵³−2 is
 	r.Add(attemptOf("r", "2", "2", big-1, nil, "A"))
 	got := r.Rules()

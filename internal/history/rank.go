@@ -1,7 +1,8 @@
-package rundir
+package history
 
 import (
 	"cmp"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"math/big"
 	"slices"
 )
@@ -24,7 +25,7 @@ type RankedRule struct {
 type Ranking struct{ rules map[string]*RankedRule }
 
 // Add counts the violations of an attempt.
-func (r *Ranking) Add(e RunEvent) {
+func (r *Ranking) Add(e rundir.RunEvent) {
 	if r.rules == nil {
 		r.rules = map[string]*RankedRule{}
 	}
@@ -38,7 +39,7 @@ func (r *Ranking) Add(e RunEvent) {
 			r.rules[v.RuleID] = rule
 		}
 		rule.Frequency++
-		if !slices.ContainsFunc(e.Violations[:i], func(before Violation) bool { return before.RuleID == v.RuleID }) {
+		if !slices.ContainsFunc(e.Violations[:i], func(before rundir.Violation) bool { return before.RuleID == v.RuleID }) {
 			rule.Attempts++
 			rule.rework += int64(e.ReworkLines)
 		}

@@ -1,10 +1,11 @@
-package rundir_test
+package history_test
 
 import (
 	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -14,15 +15,15 @@ type steady struct{}
 
 func (steady) Name() string { return "steady" }
 
-func (s steady) Evaluate(e rundir.RunEvent) rundir.Evaluation {
-	return rundir.Evaluation{Details: fmt.Sprintf("%d calls repeated", e.Retries), Name: s.Name(), Pass: e.Retries == 0, Score: 1 / float32(1+e.Retries)}
+func (s steady) Evaluate(e rundir.RunEvent) history.Evaluation {
+	return history.Evaluation{Details: fmt.Sprintf("%d calls repeated", e.Retries), Name: s.Name(), Pass: e.Retries == 0, Score: 1 / float32(1+e.Retries)}
 }
 
 // An evaluator of one's own stands beside those that there are.
 func ExampleEvaluator() {
 	event := rundir.RunEvent{Retries: 1, ReworkLines: 1, DiffSummary: rundir.DiffSummary{LinesAdded: 4},
 		TestResults: rundir.TestCounts{Passed: 1, Ran: 1}, Denials: trajectory.Denials{Rule: 1}, Violations: []rundir.Violation{{Class: "rule", RuleID: "R004"}}}
-	for _, by := range append(rundir.Evaluators(rundir.DefaultLimits()), steady{}) {
+	for _, by := range append(history.Evaluators(history.DefaultLimits()), steady{}) {
 		e := by.Evaluate(event)
 		fmt.Printf("%s: %t, %.2f: %s\n", e.Name, e.Pass, e.Score, e.Details)
 	}
@@ -48,7 +49,7 @@ func TestEvaluators(t *testing.T) {
 	checks := func(passed, failed, skipped int) rundir.RunEvent {
 		return rundir.RunEvent{TestResults: rundir.TestCounts{Passed: passed, Failed: failed, Ran: passed + failed, Skipped: skipped}}
 	}
-	limits := rundir.Limits{Violations: 1, ReworkRatio: 0.3}
+	limits := history.Limits{Violations: 1, ReworkRatio: 0.3}
 	for _, c := range []struct {
 		by    int
 		event rundir.RunEvent
@@ -74,14 +75,14 @@ func TestEvaluators(t *testing.T) {
 		{4, diff(1, 0, 0), false, 0},
 		{4, diff(90, 5, 5), false, 0},
 	} {
-		by := rundir.Evaluators(limits)[c.by]
+		by := history.Evaluators(limits)[c.by]
 		got := by.Evaluate(c.event)
 		if got.Pass != c.pass || got.Score != c.score || got.Name != by.Name() || got.Details == "" {
 			t.Errorf("%s of %+v: %+v", by.Name(), c.event, got)
 		}
 	}
 	var names []string
-	for _, by := range rundir.Evaluators(limits) {
+	for _, by := range history.Evaluators(limits) {
 		names = append(names, by.Name())
 	}
 	if !slices.Equal(names, []string{"tests-pass", "forbidden-command", "forbidden-dependency", "violation-rate", "diff-quality"}) {
