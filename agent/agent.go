@@ -2,6 +2,8 @@
 // context, ask the model, pass its tool calls through the Gate, show it the
 // results, until it answers or a budget runs out.
 //
+// The package is not an API for other programs.
+//
 // The agent cannot name the type that holds a gold answer: it imports neither
 // the loader nor the judge, and internal/run copies a task into a Question
 // (TestFloors).

@@ -32,22 +32,15 @@ func newConversation(q Question) *conversation {
 	c := conversation{due: prompt.NewConversation(q.Text, q.FileName, nil)}
 	c.add(prompt.SystemID, llm.Message{Role: "system", Content: prompt.System()})
 	c.add(prompt.QuestionSource, llm.Message{Role: "user", Content: prompt.Question(q.Text, q.FileName)})
-	c.show(q)
-	return &c
-}
-
-// show puts the picture that comes with a question into its message, the last
-// one so far.
-func (c *conversation) show(q Question) {
-	if q.Picture == nil {
-		return
+	if q.Picture != nil {
+		last, media, sent := len(c.messages)-1, q.Picture.MediaType, q.Picture.Data
+		c.messages[last].Image = &llm.Image{MediaType: media, Data: sent}
+		c.set(last, prompt.QuestionSource)
+		image := trajectory.Image{Bytes: int64(len(sent)), MediaType: media, Path: q.FileName, SHA256: canonical.Digest(sent)}
+		c.notes[last].listed.Image = image
+		c.due.Picture(image)
 	}
-	last, media, sent := len(c.messages)-1, q.Picture.MediaType, q.Picture.Data
-	c.messages[last].Image = &llm.Image{MediaType: media, Data: sent}
-	c.set(last, prompt.QuestionSource)
-	image := trajectory.Image{Bytes: int64(len(sent)), MediaType: media, Path: q.FileName, SHA256: canonical.Digest(sent)}
-	c.notes[last].listed.Image = image
-	c.due.Picture(image)
+	return &c
 }
 
 func (c *conversation) add(source string, m llm.Message) {
@@ -120,13 +113,6 @@ func (c *conversation) condense(reason string) (trajectory.ContextCondensed, boo
 	}
 	c.due.Condense(done)
 	return done, len(whole) > 0
-}
-
-// sent takes in what the endpoint made of the last request.
-func (c *conversation) sent(u llm.Usage) {
-	if u.Reported {
-		c.reported, c.measured = u.In, c.bytes
-	}
 }
 
 // tokens estimates what the next request will count, from what the last one did

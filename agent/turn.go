@@ -175,7 +175,9 @@ func (t *attempt) ask(ctx context.Context, n int, last bool) (llm.Message, error
 		var failed *llm.Error
 		switch {
 		case err == nil:
-			t.talk.sent(response.Usage)
+			if response.Usage.Reported {
+				t.talk.reported, t.talk.measured = response.Usage.In, t.talk.bytes
+			}
 			return response.Message, nil
 		case timed.Err() != nil && ctx.Err() == nil && errors.As(err, &failed):
 			if last {
@@ -300,7 +302,12 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 	if t.Response != nil {
 		r.recordable(t.Response.Message.ToolCalls)
 		e.CostMicroUSD, e.FinishReason, e.Fingerprint = t.Response.CostMicroUSD, label(t.Response.FinishReason), label(t.Response.Fingerprint)
-		e.RequestID, e.ResponseModel, e.UnrecordedChannels = label(t.Response.RequestID), label(t.Response.ResponseModel), labelled(t.Response.Channels, label)
+		e.RequestID, e.ResponseModel = label(t.Response.RequestID), label(t.Response.ResponseModel)
+		for _, name := range t.Response.Channels {
+			e.UnrecordedChannels = append(e.UnrecordedChannels, label(name))
+		}
+		slices.Sort(e.UnrecordedChannels)
+		e.UnrecordedChannels = slices.Compact(e.UnrecordedChannels)
 		u := t.Response.Usage
 		e.Tokens = trajectory.Tokens{Cached: u.Cached, In: u.In, Out: u.Out, Reasoning: u.Reasoning}
 		e.UsageReported = u.Reported
@@ -319,15 +326,6 @@ func (r *recorder) TryCompleted(t llm.Try) error {
 	}
 	r.previous, r.failed = ids[0], t.Err
 	return nil
-}
-
-func labelled(names []string, label func(string) string) []string {
-	var out []string
-	for _, n := range names {
-		out = append(out, label(n))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 // charge counts what a reply of so many bytes took against every budget, and

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -39,7 +40,7 @@ func asciiNumeral(b []byte, s string, asAmount bool) ([]byte, bool) {
 			i++
 			switch {
 			case asAmount && (c == '$' || c == '%' || c == ','):
-			case numeralByte(c):
+			case isDigit(c), strings.IndexByte("\t\n\v\f\r +-._aefintyAEFINTY", c) >= 0:
 				b = append(b, c)
 			default:
 				return nil, false
@@ -57,20 +58,6 @@ func asciiNumeral(b []byte, s string, asAmount bool) ([]byte, bool) {
 		}
 	}
 	return b, true
-}
-
-func numeralByte(c byte) bool {
-	switch {
-	case '0' <= c && c <= '9', '\t' <= c && c <= '\r':
-		return true
-	}
-	switch c {
-	case ' ', '+', '-', '.', '_',
-		'a', 'e', 'f', 'i', 'n', 't', 'y',
-		'A', 'E', 'F', 'I', 'N', 'T', 'Y':
-		return true
-	}
-	return false
 }
 
 // joinDigitGroups takes out underscores, each of which must stand between two

@@ -64,7 +64,10 @@ func listsAgree(given, gold string) bool {
 		g, givenRest := element(given)
 		w, goldRest := element(gold)
 		givenEnds, goldEnds := len(g) == len(given), len(w) == len(gold)
-		if givenEnds != goldEnds || !elementsAgree(g, w) {
+		if givenEnds != goldEnds {
+			return false
+		}
+		if want, ok := pyFloat(w, false); ok && amount(g) != want || !ok && !textsAgree(g, w, false) {
 			return false
 		}
 		if goldEnds {
@@ -72,13 +75,6 @@ func listsAgree(given, gold string) bool {
 		}
 		given, gold = givenRest, goldRest
 	}
-}
-
-func elementsAgree(given, gold string) bool {
-	if want, ok := pyFloat(gold, false); ok {
-		return amount(given) == want
-	}
-	return textsAgree(given, gold, false)
 }
 
 // element cuts s at its first separator. Without one, first is all of s.

@@ -1,4 +1,4 @@
-// Package judgecache keeps the verdicts of the LLM judge, so that a repeated
+// Package judgecache is not an API for other programs. It keeps the verdicts of the LLM judge, so that a repeated
 // run asks nothing twice, and so that no one without a trusted signing key can
 // slip a verdict in.
 //

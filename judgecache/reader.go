@@ -133,11 +133,11 @@ func (r *Reader) entry(name string) (e Entry, found bool) {
 	if !strings.HasSuffix(name, suffix) {
 		return Entry{}, false
 	}
-	read, info, reason, err := r.read(name)
+	read, found, reason, err := r.read(name)
 	if err != nil {
 		reason = unreadable
 	}
-	if info == nil && reason == noReason {
+	if !found && reason == noReason {
 		return Entry{}, false
 	}
 	return Entry{Name: name, Reason: reason, Legacy: reason == noReason && read == entry{}}, true
@@ -150,47 +150,37 @@ func isLeftover(name string) bool {
 	return ok && found && isDigest(digestPrefix+digits) && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// read reads and checks the file called name. info is nil where there is none,
-// or where it is not to be had.
-// An entry of the old form comes back as the zero entry, without a reason.
-func (r *Reader) read(name string) (e entry, info fs.FileInfo, reason string, err error) {
-	data, info, reason, err := r.content(name)
+// read reads and checks the file called name, a regular one of at most maxEntry bytes. found is
+// false where there is none, or it cannot be reached. An entry of the old form comes back as the zero
+// entry, without a reason.
+func (r *Reader) read(name string) (e entry, found bool, reason string, err error) {
+	path := filepath.Join(r.dir, name)
+	info, err := os.Lstat(path) // before it is opened: opening a pipe waits for a writer
+	found = err == nil
+	if found && !info.Mode().IsRegular() {
+		return entry{}, true, notRegular, nil
+	}
+	var data []byte
+	if found {
+		var f *os.File
+		if f, err = os.Open(path); err == nil {
+			data, err = io.ReadAll(io.LimitReader(f, maxEntry+1))
+			_ = f.Close()
+		}
+	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // also a file that went since it was listed
-		return entry{}, nil, noReason, nil
+	case errors.Is(err, fs.ErrNotExist): // also a file that was removed since it was listed
+		return entry{}, false, noReason, nil
 	case errors.Is(err, fs.ErrPermission):
-		return entry{}, info, unreadable, nil
+		return entry{}, found, unreadable, nil
 	case err != nil:
-		return entry{}, info, noReason, fmt.Errorf("reading a judgment: %w", err)
-	case reason != noReason:
-		return entry{}, info, reason, nil
+		return entry{}, found, noReason, fmt.Errorf("reading a judgment: %w", err)
+	case len(data) > maxEntry:
+		return entry{}, true, tooLarge, nil
 	}
 	e, reason = verify(name, data, r.trusted)
 	if reason == malformed && isLegacy(data) {
 		reason = noReason
 	}
-	return e, info, reason, nil
-}
-
-// content reads a regular file of at most maxEntry bytes. It looks before it
-// opens: opening a pipe waits for a writer.
-func (r *Reader) content(name string) (data []byte, info fs.FileInfo, reason string, err error) {
-	path := filepath.Join(r.dir, name)
-	info, err = os.Lstat(path)
-	if err != nil {
-		return nil, nil, noReason, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, info, notRegular, nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, info, noReason, err
-	}
-	defer f.Close()
-	data, err = io.ReadAll(io.LimitReader(f, maxEntry+1))
-	if err == nil && len(data) > maxEntry {
-		reason = tooLarge
-	}
-	return data, info, reason, err
+	return e, true, reason, nil
 }

@@ -76,7 +76,7 @@ func Hub(c HubConfig) (Source, error) {
 		return nil, sourceErrorf("set HF_ENDPOINT to a URL such as "+HubEndpoint, "the endpoint %q of the hub is no URL to ask at", shown)
 	}
 	switch {
-	case c.Token != "" && base.Scheme == "http" && !isLoopback(base.Hostname()):
+	case c.Token != "" && base.Scheme == "http" && base.Hostname() != "localhost" && !net.ParseIP(base.Hostname()).IsLoopback():
 		return nil, sourceErrorf("use https, or do without a token", "the token from %s would be sent to %s for all to read: its endpoint is http", c.TokenFrom, base.Host)
 	case !isRepo(c.Repo):
 		return nil, sourceErrorf("give owner/name, such as "+GAIA, "%q does not name a dataset of the hub", c.Repo)
@@ -192,19 +192,15 @@ func (h *hub) Open(ctx context.Context, commit, name string) (io.ReadCloser, err
 		_ = f.Close()
 		return nil, err
 	}
-	h.recordRef(commit)
-	return f, nil
-}
-
-// recordRef writes to the cache which commit the revision is, once there is a file of it. It does so once: hours later
-// the revision may be another commit, which others have recorded meanwhile.
-func (h *hub) recordRef(commit string) {
+	// The cache records which commit the revision is once there is a file of it, and only once: hours later the revision
+	// may be another commit, which others have recorded meanwhile.
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.now == commit {
 		h.kept.setRef(h.Revision, commit)
 		h.now = ""
 	}
+	return f, nil
 }
 
 // digestOf asks for the digest of a file that the cache has without one. Offline there is none: the
@@ -256,11 +252,6 @@ var (
 	errNotCached = errors.New("not in the cache")
 	errNotGiven  = errors.New("not given by the hub")
 )
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
 
 // isRepo accepts what the hub accepts as a name and the cache can have as part of a directory's.
 func isRepo(s string) bool {

@@ -153,7 +153,7 @@ func Load(ctx context.Context, src Source, split Split, f Filter) (Set, Gold, er
 			answers[r.task.ID] = r.gold
 		}
 	}
-	return set, newGold(answers), nil
+	return set, Gold{open: func() map[string]string { return maps.Clone(answers) }, count: len(answers)}, nil
 }
 
 // Attachment opens the file that belongs to t. The caller closes it. The error wraps [fs.ErrNotExist] where the dataset
@@ -325,10 +325,6 @@ type Gold struct {
 	// A function and not a map, since fmt prints the unexported fields of whatever holds a Gold without asking it.
 	open  func() map[string]string
 	count int
-}
-
-func newGold(answers map[string]string) Gold {
-	return Gold{open: func() map[string]string { return maps.Clone(answers) }, count: len(answers)}
 }
 
 // Map returns a copy of the answers by task id. It is the one way to read them.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -90,17 +90,21 @@ func decodeMetadata(name string, data []byte, split Split) ([]row, error) {
 
 // row makes a row of fields, or says what keeps it from being one.
 func (f fields) row(at place, split Split) (row, error) {
-	r := row{place: at, task: Task{ID: f.id, Question: f.question, FileName: f.fileName}, gold: unlessWithheld(f.gold)}
+	r := row{place: at, task: Task{ID: f.id, Question: f.question, FileName: f.fileName}, gold: f.gold}
 	if err := checkID(f.id); err != nil {
 		return row{}, fmt.Errorf("%s: %w: %s", at.of("", colID), err, repairCopy)
 	}
 	if strings.TrimSpace(f.question) == "" {
 		return row{}, fmt.Errorf("%s: empty: %s", at.of(f.id, colQuestion), repairCopy)
 	}
-	var err error
-	if r.task.Level, err = parseLevel(f.level); err != nil {
-		return row{}, fmt.Errorf("%s: %w: %s", at.of(f.id, colLevel), err, repairCopy)
+	if !slices.Contains([]string{"1", "2", "3"}, f.level) {
+		return row{}, fmt.Errorf("%s: unknown level %q: want 1, 2 or 3: %s", at.of(f.id, colLevel), f.level, repairCopy)
 	}
+	r.task.Level = int(f.level[0] - '0')
+	if s := strings.TrimSpace(f.gold); s == "" || s == "?" { // placeholders of an answer that is withheld
+		r.gold = ""
+	}
+	var err error
 	if r.task.filePath, err = attachmentPath(split, f.fileName, f.filePath); err != nil {
 		return row{}, fmt.Errorf("%s: %w: %s", at.of(f.id, ""), err, repairCopy)
 	}
@@ -139,22 +143,6 @@ func checkID(id string) error {
 	return nil
 }
 
-func parseLevel(s string) (int, error) {
-	level, err := strconv.Atoi(s)
-	if err != nil || level < 1 || level > 3 || strconv.Itoa(level) != s {
-		return 0, fmt.Errorf("unknown level %q: want 1, 2 or 3", s)
-	}
-	return level, nil
-}
-
-// unlessWithheld returns "" for the placeholders in place of an answer that is withheld.
-func unlessWithheld(answer string) string {
-	if s := strings.TrimSpace(answer); s == "" || s == "?" {
-		return ""
-	}
-	return answer
-}
-
 // errTooManyRows is of a file that is far larger than any split.
 func errTooManyRows(unit string) error {
 	return fmt.Errorf("more than %d %ss: %s", maxRows, unit, otherVersion)
@@ -183,8 +171,11 @@ func decodeLines(data []byte, split Split) ([]row, error) {
 		}
 		line, rest, ended := bytes.Cut(data, []byte("\n"))
 		data = rest
-		if err := checkLine(line); err != nil {
-			return nil, fmt.Errorf("%s: %w", at.of("", ""), err)
+		switch { // what editors and transfers do to line ends
+		case bytes.HasSuffix(line, []byte("\r")):
+			return nil, fmt.Errorf("%s: ends in CR LF: give the file LF line ends, or %s", at.of("", ""), fetchAgain)
+		case len(bytes.TrimSpace(line)) == 0:
+			return nil, fmt.Errorf("%s: empty: delete the line, or %s", at.of("", ""), fetchAgain)
 		}
 		members, err := readMembers(line, ended)
 		id := members[colID].text
@@ -205,17 +196,6 @@ func decodeLines(data []byte, split Split) ([]row, error) {
 		rows = append(rows, r)
 	}
 	return rows, nil
-}
-
-// checkLine refuses what editors and transfers do to line ends.
-func checkLine(line []byte) error {
-	switch {
-	case bytes.HasSuffix(line, []byte("\r")):
-		return errors.New("ends in CR LF: give the file LF line ends, or " + fetchAgain)
-	case len(bytes.TrimSpace(line)) == 0:
-		return errors.New("empty: delete the line, or " + fetchAgain)
-	}
-	return nil
 }
 
 // readMembers reads a line that is one JSON object. What has no column is passed over undecoded. ended says that a
@@ -309,23 +289,15 @@ func checkMembers(members map[string]member, at place, split Split) (fields, err
 			if key == colLevel {
 				want = "text or an integer"
 			}
-			return fault(key, fmt.Sprintf("a JSON %s: want %s", kindName(m.kind), want))
+			kind, known := map[jsontext.Kind]string{jsontext.KindNumber: "number", jsontext.KindBeginObject: "object", jsontext.KindBeginArray: "array"}[m.kind]
+			if !known {
+				kind = "boolean"
+			}
+			return fault(key, fmt.Sprintf("a JSON %s: want %s", kind, want))
 		}
 	}
 	return fields{
 		id: id, question: members[colQuestion].text, level: members[colLevel].text, gold: members[colGold].text,
 		fileName: members[colFileName].text, filePath: members[colFilePath].text,
 	}, nil
-}
-
-func kindName(k jsontext.Kind) string {
-	switch k {
-	case jsontext.KindNumber:
-		return "number"
-	case jsontext.KindBeginObject:
-		return "object"
-	case jsontext.KindBeginArray:
-		return "array"
-	}
-	return "boolean"
 }

@@ -123,11 +123,14 @@ func (s slot) release(t Try) {
 	if t.Response != nil {
 		l.rates.settle(s.tokens, t.Response.Usage)
 	}
-	if t.Err != nil && t.Err.Code == "unreachable" {
-		l.reportUnreachable(t.Err)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if report := l.refused; report != nil && t.Err != nil && t.Err.Code == "unreachable" {
+		l.refused = nil
+		l.mu.Unlock()
+		report(fmt.Errorf("cannot connect to the endpoint (%s); retrying: check --base-url, and that the server is running there", t.Err.Message))
+		l.mu.Lock()
+	}
 	l.underWay--
 	l.wake()
 	if l.fixed {
@@ -232,16 +235,6 @@ func (l *Limiter) OnUnreachable(report func(error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refused = report
-}
-
-func (l *Limiter) reportUnreachable(e *Error) {
-	l.mu.Lock()
-	report := l.refused
-	l.refused = nil
-	l.mu.Unlock()
-	if report != nil {
-		report(fmt.Errorf("cannot connect to the endpoint (%s); retrying: check --base-url, and that the server is running there", e.Message))
-	}
 }
 
 const (

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -19,25 +20,18 @@ const (
 // chat is what every compatible endpoint has, also for models of those names.
 func APIOf(model, baseURL string) string {
 	name := plainName(model)
-	if !openAIHost(baseURL) || slices.Contains(words(name), "search") {
+	base, err := url.Parse(cmp.Or(strings.TrimSpace(baseURL), defaultBaseURL))
+	if err != nil {
+		return APIChat
+	}
+	host := strings.ToLower(base.Hostname())
+	if host != "api.openai.com" && !strings.HasSuffix(host, ".api.openai.com") || slices.Contains(words(name), "search") {
 		return APIChat // models that search are asked by chat alone
 	}
 	if reasons(name) || strings.HasPrefix(name, "computer-use") {
 		return APIResponses
 	}
 	return APIChat
-}
-
-func openAIHost(baseURL string) bool {
-	if baseURL == "" {
-		return true
-	}
-	base, err := url.Parse(strings.TrimSpace(baseURL))
-	if err != nil {
-		return false
-	}
-	host := strings.ToLower(base.Hostname())
-	return host == "api.openai.com" || strings.HasSuffix(host, ".api.openai.com")
 }
 
 // TakesTemperature reports, by its name, whether a model takes a temperature. None is sent to one that

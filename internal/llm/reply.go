@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -74,7 +75,7 @@ func readReply(api string, status int, header http.Header, body []byte) (reply, 
 	if api != APIResponses {
 		// Only this is for the client library to decode. Everything else of the answer (usage, timestamps,
 		// extensions) is either read here or not at all: odd values there must not spoil it.
-		r.body = []byte(`{"choices":` + orNull(top["choices"]) + `}`)
+		r.body = []byte(`{"choices":` + cmp.Or(top["choices"].Raw, "null") + `}`)
 		return r, nil
 	}
 	r.body = []byte("{}")
@@ -107,13 +108,6 @@ func tooManyValues(body []byte) bool {
 		}
 	}
 	return true
-}
-
-func orNull(v gjson.Result) string {
-	if v.Raw == "" {
-		return "null"
-	}
-	return v.Raw
 }
 
 // checkJSON reports whether body is one JSON value and nothing else: nil, io.ErrUnexpectedEOF when it

@@ -60,24 +60,20 @@ func RetryAfter(status int, header http.Header, now func() time.Time) time.Durat
 			return d
 		}
 		if until, err := http.ParseTime(asked); err == nil {
-			return untilDate(until, header, now)
+			from, err := http.ParseTime(header.Get("Date"))
+			if err != nil && now == nil {
+				return 0
+			}
+			if err != nil {
+				from = now()
+			}
+			return bounded(until.Sub(from))
 		}
 	}
 	if status == http.StatusTooManyRequests {
 		return reset(header)
 	}
 	return 0
-}
-
-func untilDate(until time.Time, header http.Header, now func() time.Time) time.Duration {
-	from, err := http.ParseTime(header.Get("Date"))
-	if err != nil {
-		if now == nil {
-			return 0
-		}
-		from = now()
-	}
-	return bounded(until.Sub(from))
 }
 
 // reset reads x-ratelimit-reset-requests and -tokens ("1s", "6m0s", "20ms", or seconds): that of the

@@ -30,13 +30,6 @@ func readCode(code string) reading {
 	return r
 }
 
-// readLine reads a line for a shell.
-func readLine(line string) reading {
-	r := reading{literals: []string{line}}
-	r.shell(line, 0)
-	return r
-}
-
 // piece is code that is being read.
 type piece struct {
 	all             []lexeme
@@ -312,11 +305,6 @@ func (t target) loader() bool {
 	return t.name == "__import__" || t.name == "import_module" || t.name == "run_module"
 }
 
-// acts reports whether a call of it is looked into.
-func (t target) acts() bool {
-	return t.starter() || t.loader() || slices.Contains([]string{"compile", "eval", "exec", "fork", "getattr", "rmtree"}, t.name)
-}
-
 // names notes what the code gives to names, anywhere: a function can be called above where what it
 // uses is bound.
 func (p *piece) names() {
@@ -333,9 +321,10 @@ func (p *piece) names() {
 	}
 }
 
-// means notes what a name stands for. A name that once stood for what is looked into still does.
+// means notes what a name stands for. A name that once stood for something whose calls are read keeps it.
 func (p *piece) means(name string, t target) {
-	if before := p.meant[name]; !before.acts() {
+	before := p.meant[name]
+	if !before.starter() && !before.loader() && !slices.Contains([]string{"compile", "eval", "exec", "fork", "getattr", "rmtree"}, before.name) {
 		p.meant[name] = t
 	}
 }

@@ -172,7 +172,9 @@ func readings(c Call) (read []reading) {
 		read = append(read, readCode(code))
 	}
 	for _, line := range c.Lines {
-		read = append(read, readLine(line))
+		r := reading{literals: []string{line}}
+		r.shell(line, 0)
+		read = append(read, r)
 	}
 	return read
 }

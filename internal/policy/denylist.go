@@ -129,8 +129,12 @@ func (l denylist) compileAll(sequences [][]string) ([][]pattern, error) {
 // entries that have honest exceptions: folders of a workspace may be called anything.
 func (l denylist) classify(s string, path bool) (string, Class) {
 	views := views(s)
-	host := ownHost(s)
-	honest, astronomy := l.honestHost(host), l.ReHosts.has(l.ReHosts.Astronomy, host)
+	host := "" // of the URL itself, as a client would read it
+	if u, err := url.Parse(s); err == nil {
+		host = strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	}
+	honest := slices.ContainsFunc(l.HonestHosts, func(h string) bool { return host == h || strings.HasSuffix(host, "."+h) })
+	astronomy := l.ReHosts.has(l.ReHosts.Astronomy, host)
 	for _, e := range l.Entries {
 		if e.UnlessHonest && (honest || path) {
 			continue
@@ -215,22 +219,6 @@ func (l denylist) excused(parts []string, i int) bool {
 		}
 	}
 	return false
-}
-
-// ownHost returns the URL's own host, as a client would read it, in lower case; "" if it has none.
-func ownHost(s string) string {
-	u, err := url.Parse(s)
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-}
-
-// honestHost reports whether a host is one of the honest ones.
-func (l denylist) honestHost(host string) bool {
-	return slices.ContainsFunc(l.HonestHosts, func(honest string) bool {
-		return host == honest || strings.HasSuffix(host, "."+honest)
-	})
 }
 
 // pattern reports whether one part of a URL is meant.
@@ -394,8 +382,10 @@ func cut(s string) (parts, resolved []string) {
 			resolved = resolved[:max(len(resolved)-1, 0)]
 			continue
 		}
-		if part := trimPart(raw); part != "" {
-			part = original(part)
+		if part := strings.TrimRight(raw, ". "); part != "" { // a host may end in a dot
+			if host, ok := strings.CutSuffix(part, ".translate.goog"); ok { // github-com.translate.goog
+				part = strings.NewReplacer("--", "-", "-", ".").Replace(host)
+			}
 			parts = append(parts, part)
 			resolved = append(resolved, part)
 		}
@@ -406,21 +396,9 @@ func cut(s string) (parts, resolved []string) {
 	return parts, resolved
 }
 
-// trimPart drops the spaces around a part and the dots after it: a host may end in one.
-func trimPart(s string) string { return strings.TrimRight(strings.Trim(s, " "), ". ") }
-
 // betweenParts reports whether a character separates parts of a URL.
 func betweenParts(r rune) bool {
 	return r < 0x80 && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-~+% ", r)
-}
-
-// original undoes the spelling of hosts at Google's translator: github-com.translate.goog.
-func original(part string) string {
-	host, ok := strings.CutSuffix(part, ".translate.goog")
-	if !ok {
-		return part
-	}
-	return strings.NewReplacer("--", "-", "-", ".").Replace(host)
 }
 
 // reHosts distinguishes copies of the benchmark from folders of other things called gaia; the note in denylist.json says how.
@@ -438,13 +416,6 @@ type reHosts struct {
 // has reports whether a part, or a word of it, is on a list.
 func (r reHosts) has(list []string, part string) bool {
 	return slices.Contains(list, part) || slices.ContainsFunc(words(part), func(word string) bool { return slices.Contains(list, word) })
-}
-
-// ordinary reports whether a part says nothing of what gaia is.
-func (r reHosts) ordinary(part string) bool {
-	return !slices.ContainsFunc(words(part), func(word string) bool {
-		return !slices.Contains(r.Plain, word) && !slices.Contains(r.Splits, word) && !counter(word)
-	})
 }
 
 // lies returns the class of an answer file that lies below gaia, with parts between. benchmark reports whether a word of it
@@ -467,7 +438,11 @@ func (l denylist) lies(file string, between []string, benchmark, astronomy bool)
 		return ClassB
 	case benchmark:
 		return ClassA
-	case slices.ContainsFunc(between, func(part string) bool { return !r.ordinary(part) }):
+	case slices.ContainsFunc(between, func(part string) bool { // that says something of what gaia is
+		return slices.ContainsFunc(words(part), func(word string) bool {
+			return !slices.Contains(r.Plain, word) && !slices.Contains(r.Splits, word) && !counter(word)
+		})
+	}):
 		return ClassB
 	case split(stem) || slices.Contains(r.Endings, ending) || slices.ContainsFunc(between, split):
 		return ClassA

@@ -189,13 +189,27 @@ func assemble(members map[string]*ast.MappingValueNode) (Policy, error) {
 		}
 	}
 	if m := members["max_tool_calls"]; m != nil {
-		if p.MaxToolCalls, err = callBudget(m.Value); err != nil {
+		text, err := scalar("max_tool_calls", m.Value)
+		if err != nil {
 			return Policy{}, err
+		}
+		if p.MaxToolCalls = Unlimited; text != budgetOff {
+			if p.MaxToolCalls, err = strconv.Atoi(text); err != nil || p.MaxToolCalls < 1 || p.MaxToolCalls > maxToolCalls {
+				return Policy{}, wrong(m.Value.GetToken(), "give a number from 1 to 1000000000, or off", "max_tool_calls is %q", clip(text))
+			}
 		}
 	}
 	if m := members["max_task_cost"]; m != nil {
-		if p.MaxCostMicroUSD, err = costBudget(m.Value); err != nil {
+		text, err := scalar("max_task_cost", m.Value)
+		if err != nil {
 			return Policy{}, err
+		}
+		if p.MaxCostMicroUSD = Unlimited; text != budgetOff {
+			amount, err := strconv.ParseFloat(text, 64)
+			if err != nil || !(amount >= 1e-6 && amount < maxTaskCost) {
+				return Policy{}, wrong(m.Value.GetToken(), "give US dollars, such as 0.50, or off", "max_task_cost is %q", clip(text))
+			}
+			p.MaxCostMicroUSD = int64(math.Round(amount * 1e6))
 		}
 	}
 	return p.Canonical(), nil
@@ -257,30 +271,6 @@ func meansSomething(list, name string) bool {
 		return !strings.Contains(name, "/")
 	}
 	return distribution(name) != ""
-}
-
-func callBudget(node ast.Node) (int, error) {
-	text, err := scalar("max_tool_calls", node)
-	if err != nil || text == budgetOff {
-		return Unlimited, err
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxToolCalls {
-		return 0, wrong(node.GetToken(), "give a number from 1 to 1000000000, or off", "max_tool_calls is %q", clip(text))
-	}
-	return n, nil
-}
-
-func costBudget(node ast.Node) (int64, error) {
-	text, err := scalar("max_task_cost", node)
-	if err != nil || text == budgetOff {
-		return Unlimited, err
-	}
-	amount, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(amount >= 1e-6 && amount < maxTaskCost) {
-		return 0, wrong(node.GetToken(), "give US dollars, such as 0.50, or off", "max_task_cost is %q", clip(text))
-	}
-	return int64(math.Round(amount * 1e6)), nil
 }
 
 // clip cuts what is quoted from a file.

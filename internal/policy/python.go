@@ -69,7 +69,7 @@ func (l *scanner) run(expression bool) {
 			}
 		case c <= ' ':
 			l.at++
-		case (c == '!' || c == '%') && !expression && l.starts():
+		case (c == '!' || c == '%') && !expression && (len(l.out) == 0 || l.out[len(l.out)-1].kind == end):
 			l.shellLine()
 		case c == '\'' || c == '"':
 			l.text("")
@@ -94,9 +94,6 @@ func (l *scanner) run(expression bool) {
 }
 
 func (l *scanner) emit(k kind, text string) { l.out = append(l.out, lexeme{k, text}) }
-
-// starts reports whether a statement begins here.
-func (l *scanner) starts() bool { return len(l.out) == 0 || l.out[len(l.out)-1].kind == end }
 
 func (l *scanner) skipLine() string {
 	line, _, _ := strings.Cut(l.source[l.at:], "\n")

@@ -132,6 +132,9 @@ func (s *seekingWords) soughtByName(around []string) bool {
 // sought reports whether words around gaia, which is at place at, look for the benchmark's answers.
 func (s *seekingWords) sought(around []string, at int) bool {
 	count := phrasesIn(around)
+	// As where gaia is followed by level 2.
+	next := strings.Join(around[at+1:min(len(around), at+3)], " ") + " "
+	weakNext := slices.ContainsFunc(s.Weak, func(p string) bool { return strings.HasPrefix(next, p+" ") })
 	answers := count(s.Answers) > 0
 	if !answers && count(s.Materials) == 0 {
 		return false
@@ -142,7 +145,7 @@ func (s *seekingWords) sought(around []string, at int) bool {
 	switch {
 	case count(s.Certain) > 0 && (bare || answers && !others):
 		return true
-	case answers && strong, count(s.Exact) > 0 && s.weakNext(around[at+1:]):
+	case answers && strong, count(s.Exact) > 0 && weakNext:
 		return true
 	case others:
 		return false
@@ -155,12 +158,6 @@ func (s *seekingWords) sought(around []string, at int) bool {
 		return true
 	}
 	return (weak > 0 || count(s.Exact) > 0 && count([]string{"question", "questions", "task", "tasks"}) > 0) && s.plain(around)
-}
-
-// weakNext reports whether words begin with a weak one, as where gaia is followed by level 2.
-func (s *seekingWords) weakNext(words []string) bool {
-	next := strings.Join(words[:min(len(words), 2)], " ") + " "
-	return slices.ContainsFunc(s.Weak, func(p string) bool { return strings.HasPrefix(next, p+" ") })
 }
 
 // plain reports whether all words are ones that say nothing of another gaia: numbers, the benchmark's own
@@ -181,7 +178,8 @@ func NamesTask(text, id string) bool {
 		return false
 	}
 	for _, form := range forms(text) {
-		for run := range strings.FieldsFuncSeq(form, func(r rune) bool { return !inID(r) }) {
+		between := func(r rune) bool { return r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+		for run := range strings.FieldsFuncSeq(form, between) {
 			if len(run) < len(want) {
 				continue
 			}
@@ -222,8 +220,6 @@ func namesGroups(all []string, want string) bool {
 	}
 	return false
 }
-
-func inID(r rune) bool { return r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 func bareID(s string) string { return strings.NewReplacer("-", "", "_", "").Replace(s) }
 

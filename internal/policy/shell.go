@@ -171,7 +171,12 @@ func (r *reading) argv(words []string, within int) {
 		case "conda", "mamba", "pip", "pip3", "pipx", "poetry", "uv":
 			r.installs(words)
 		case "rm":
-			r.removes(words)
+			recursive := slices.ContainsFunc(words, func(w string) bool {
+				return w == "--recursive" || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.ContainsAny(w, "rR")
+			})
+			if recursive && slices.ContainsFunc(words, isEverything) {
+				r.commands = append(r.commands, removeAll)
+			}
 		}
 		return
 	}
@@ -222,16 +227,6 @@ func distribution(requirement string) string {
 		name = name[:i]
 	}
 	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("-_.", r) }), "-")
-}
-
-// removes records an rm that would remove everything.
-func (r *reading) removes(words []string) {
-	recursive := slices.ContainsFunc(words, func(w string) bool {
-		return w == "--recursive" || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.ContainsAny(w, "rR")
-	})
-	if recursive && slices.ContainsFunc(words, isEverything) {
-		r.commands = append(r.commands, removeAll)
-	}
 }
 
 // isEverything reports whether a path is the root or a home directory.

@@ -26,8 +26,13 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"text/template"
+	"unicode/utf16"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The ids of the templates, as the manifest and the sources of a message's text
@@ -116,12 +121,26 @@ func Describe(question string) string {
 
 // Judge returns the two messages of the LLM judge.
 func Judge(question, candidate, expected string) (system, user string) {
-	c := struct{ Case string }{caseJSON(question, candidate, expected)}
+	// What the judge grades is one JSON object on one line.
+	c := struct{ Case string }{encode(struct {
+		Question  string `json:"question"`
+		Expected  string `json:"expected"`
+		Candidate string `json:"candidate"`
+	}{question, expected, candidate}, jsontext.EscapeForHTML(true))}
 	return render(JudgeID, "system", nil), render(JudgeID, "user", c)
 }
 
 // JudgeDigest is the digest of the template of the LLM judge.
 func JudgeDigest() string { return Template{JudgeID, text(JudgeID)}.Digest() }
+
+// What models are asked before the first task of a run, and the tool that one of
+// them is asked to call. A gauge is read by no model that does not call it.
+const (
+	PreflightQuestion = "Reply with the word ready."
+	PreflightLook     = "Which colour is this picture? Reply with one word."
+	PreflightToolCall = "What does the water gauge called mill read now? Call the tool read_gauge to find out."
+	PreflightTool     = "read_gauge"
+)
 
 func text(id string) string {
 	b, err := files.ReadFile("templates/" + id + ".txt")
@@ -143,4 +162,51 @@ func render(id, part string, values any) string {
 		panic(err) // a template that does not fit its values: TestRenderings has every one
 	}
 	return out.String()
+}
+
+func encode(v any, o ...json.Options) string {
+	b, err := json.Marshal(v, append(o, jsontext.AllowInvalidUTF8(true))...)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return escapeUnseen(string(b))
+}
+
+// escapeUnseen writes what is unseen in a JSON text as \u escapes. Outside
+// ASCII, a JSON text has characters only within its strings, so that the value
+// stays the same.
+func escapeUnseen(s string) string {
+	if strings.IndexFunc(s, unseen) < 0 {
+		return s
+	}
+	var out strings.Builder
+	for _, r := range s {
+		switch high, low := utf16.EncodeRune(r); {
+		case !unseen(r):
+			out.WriteRune(r)
+		case r < 0x10000:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return out.String()
+}
+
+// unseen reports whether a character can hide or reorder text: controls, joiners and
+// direction marks, fillers, variation selectors, tags. The ranges are written
+// out because a rendering must not change with the toolchain's Unicode tables.
+func unseen(r rune) bool {
+	switch {
+	case r < 0x7f:
+		return false
+	case r <= 0x9f,
+		r == 0xad, r == 0x34f, r == 0x61c, r == 0x115f, r == 0x1160, r == 0x17b4, r == 0x17b5,
+		0x180b <= r && r <= 0x180f,
+		0x200b <= r && r <= 0x200f, 0x2028 <= r && r <= 0x202e, 0x2060 <= r && r <= 0x206f,
+		r == 0x3164, 0xfe00 <= r && r <= 0xfe0f, r == 0xfeff, r == 0xffa0, 0xfff9 <= r && r <= 0xfffb,
+		0xe0000 <= r && r <= 0xe0fff:
+		return true
+	}
+	return false
 }
