@@ -45,7 +45,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 	documented(t, "scorecard", chapter(t, doc, "### `scorecard.json`"), reflect.TypeFor[rundir.Scorecard]())
 	documented(t, "run event", chapter(t, doc, "## Ledger file"), reflect.TypeFor[rundir.RunEvent]())
 	documented(t, "history record", chapter(t, doc, "## History"), reflect.TypeFor[history.Record]())
-	documented(t, "what is counted of a run", chapter(t, doc, "## History"), reflect.TypeFor[rundir.Sheet](), "-", "dataset")
+	documented(t, "what is counted of a run", chapter(t, doc, "## History"), reflect.TypeFor[rundir.RunStats](), "-", "dataset")
 	documented(t, "export", chapter(t, doc, "## Ledger file"), reflect.TypeFor[history.Export]())
 	documented(t, "summary", chapter(t, doc, "### `summary.json`"), reflect.TypeFor[rundir.Summary](), "dataset", "harness", "tokens")
 }

@@ -31,7 +31,7 @@ func listedEvents(t *testing.T, asJSON bool, events ...shownEvent) string {
 // that changes after every fifth.
 func someEvents(n int) (events []shownEvent) {
 	for i := range n {
-		e := benchSheet(0, 1).Events[0]
+		e := benchStats(0, 1).Events[0]
 		e.ID, e.GuidanceHash = fmt.Sprintf("01J%023d", i), fmt.Sprintf("%016d", i/3)
 		e.PolicyHash, e.Mode = fmt.Sprintf("p%04d", i/5), "approved"
 		events = append(events, shownEvent{RunEvent: e})

@@ -23,9 +23,9 @@ const (
 	benchTasks = 466
 )
 
-// benchSheet is the sheet of a run of so many tasks, each of whose events has
+// benchStats is the stats of a run of so many tasks, each of whose events has
 // something in every member: some 900 bytes of JSON.
-func benchSheet(run, tasks int) rundir.Sheet {
+func benchStats(run, tasks int) rundir.RunStats {
 	began := time.Date(2026, 1, 1, run, 0, 0, 0, time.UTC)
 	id := func(n int) string {
 		var id ulid.ULID
@@ -35,7 +35,7 @@ func benchSheet(run, tasks int) rundir.Sheet {
 		return id.String()
 	}
 	hash, signer := "0123456789abcdef", "SHA256:"+strings.Repeat("k", 43)
-	s := rundir.Sheet{RunID: id(0), Schema: "gaia.sheet/2", Started: began.Format(trajectory.TimeFormat), GuidanceHash: hash, SignedBy: signer,
+	s := rundir.RunStats{RunID: id(0), Schema: "gaia.sheet/2", Started: began.Format(trajectory.TimeFormat), GuidanceHash: hash, SignedBy: signer,
 		ManifestSHA256: canonical.Digest([]byte(id(0))), Model: "gpt-4o-2024-08-06"}
 	for i := range tasks {
 		cost, accepted := int64(12345+i), i%3 > 0
@@ -55,7 +55,7 @@ func benchSheet(run, tasks int) rundir.Sheet {
 				RuleID: []string{"R001", "R004", "R005"}[i%3], Severity: "high"})
 		}
 		s.Events = append(s.Events, e)
-		s.Tasks = append(s.Tasks, rundir.SheetTask{CostMicroUSD: &cost, EvidenceComplete: true, LatencyMs: e.DurationMs, Level: e.Level, Outcome: trajectory.Solved, TaskID: task, Tokens: e.Tokens})
+		s.Tasks = append(s.Tasks, rundir.TaskStats{CostMicroUSD: &cost, EvidenceComplete: true, LatencyMs: e.DurationMs, Level: e.Level, Outcome: trajectory.Solved, TaskID: task, Tokens: e.Tokens})
 	}
 	return s
 }
@@ -71,7 +71,7 @@ func keepBench(b *testing.B) (a *app, folder string) {
 	must(b, err)
 	folder = filepath.Join(home, "runs")
 	for i := range benchRuns {
-		s := benchSheet(i, benchTasks)
+		s := benchStats(i, benchTasks)
 		dir := filepath.Join(folder, s.RunID)
 		must(b, os.MkdirAll(dir, 0o755))
 		names, err := filesRead(dir)
@@ -89,7 +89,7 @@ func keepBench(b *testing.B) (a *app, folder string) {
 }
 
 // BenchmarkLedger asks all queries of 100 runs of 466 tasks, as the commands do; each
-// is to take less than a second on an idle machine. Memory is bounded by the sheets that are read at once, one for each
+// is to take less than a second on an idle machine. Memory is bounded by the stats that are read at once, one for each
 // processor, but for --last, which holds twice as many events as it is asked for; peak-MB is the most that the process had while a
 // query was asked.
 func BenchmarkLedger(b *testing.B) {
@@ -114,7 +114,7 @@ func BenchmarkLedger(b *testing.B) {
 		{"since", func() error { return a.list(between(asJSON())) }},
 		{"task", func() error {
 			q := asJSON()
-			q.task = benchSheet(0, 1).Events[0].TaskID
+			q.task = benchStats(0, 1).Events[0].TaskID
 			return a.list(q)
 		}},
 		{"last", func() error {
@@ -124,7 +124,7 @@ func BenchmarkLedger(b *testing.B) {
 		}},
 		{"show", func() error {
 			q := query()
-			q.id = benchSheet(50, 1).Events[0].ID
+			q.id = benchStats(50, 1).Events[0].ID
 			return a.showEvent(q)
 		}},
 	} {
@@ -133,7 +133,7 @@ func BenchmarkLedger(b *testing.B) {
 			debug.FreeOSMemory()
 			fromHere := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // else what was before counts, too
 			for b.Loop() {
-				if err := c.ask(); err == nil || classify(err).Code != exitUntrusted { // the key of the sheets is made up
+				if err := c.ask(); err == nil || classify(err).Code != exitUntrusted { // the key of the stats is made up
 					b.Fatal(err)
 				}
 			}
@@ -155,7 +155,7 @@ func BenchmarkImported(b *testing.B) {
 	must(b, err)
 	var events []rundir.RunEvent
 	for i := range benchRuns {
-		events = append(events, benchSheet(i, benchTasks).Events...)
+		events = append(events, benchStats(i, benchTasks).Events...)
 	}
 	must(b, history.Imported{Dir: a.historyDir()}.Replace(events, key))
 	b.Chdir(b.TempDir()) // in which there are no runs

@@ -93,7 +93,7 @@ type prunable struct {
 	Unfinished bool   `json:"unfinished,omitzero"`
 
 	row   *history.Record // that stays of it; nil: none
-	stats *rundir.Sheet
+	stats *rundir.RunStats
 	run   string // the run directory to be locked; "": none
 	named error  // what it is to leave it unfinished, where it was named; nil: it is finished, was not, or may go
 	was   fs.FileInfo
@@ -367,7 +367,7 @@ func (p *pruner) runs(path string) error {
 			p.leave(dir, fmt.Sprintf("holds %q, which no run makes", other), err)
 			return nil
 		}
-		sheet, of, err := verifiedStats(dir)
+		stats, of, err := verifiedStats(dir)
 		if err != nil {
 			p.leave(dir, "does not verify", err)
 			return nil
@@ -376,7 +376,7 @@ func (p *pruner) runs(path string) error {
 			return err
 		}
 		if item.Unfinished = !of.Complete; of.Complete {
-			item.stats = &sheet
+			item.stats = &stats
 		} else if item.row.Checkpoint = ""; named && !p.force {
 			item.named = fail(exitIncomplete, fmt.Errorf("the run %q is not complete: %s", dir, of.Missing), "--force removes it all the same")
 		}
@@ -487,7 +487,7 @@ func ofPackage(path string) (*prunable, error) {
 	}
 	defer at.Close()
 	var said submit.Predicate
-	var sheet *rundir.Sheet
+	var stats *rundir.RunStats
 	if at.isPublic() {
 		of, err := at.verifyPublic()
 		if err != nil {
@@ -504,7 +504,7 @@ func ofPackage(path string) (*prunable, error) {
 		if err != nil {
 			return nil, err
 		}
-		sheet = &read
+		stats = &read
 	}
 	if name := strings.TrimSuffix(filepath.Base(path), submit.ArchiveSuffix); name != said.Name {
 		return nil, trajectory.Faultf(submit.AttestationFile, "is of the package %q, which is called otherwise here", said.Name)
@@ -514,7 +514,7 @@ func ofPackage(path string) (*prunable, error) {
 		return nil, err
 	}
 	if item.row, err = rowOf(at.files, path, history.KindPackage); err == nil {
-		item.stats = sheet
+		item.stats = stats
 	}
 	return item, err
 }

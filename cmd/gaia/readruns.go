@@ -128,18 +128,18 @@ func begun(path string) (runID, started string, err error) {
 }
 
 // verifiedStats verifies a run directory, package or archive and returns what is counted of it.
-func verifiedStats(path string) (stats rundir.Sheet, run *rundir.Run, err error) {
+func verifiedStats(path string) (stats rundir.RunStats, run *rundir.Run, err error) {
 	given, err := openCounted(path)
 	if err != nil {
-		return rundir.Sheet{}, nil, err
+		return rundir.RunStats{}, nil, err
 	}
 	defer given.Close()
 	run, err = given.shown(func(summary string) (run *rundir.Run, err error) {
-		stats, run, err = rundir.ReadSheet(given.files, summary)
+		stats, run, err = rundir.ReadStats(given.files, summary)
 		return run, err
 	})
 	if err != nil || !run.Complete {
-		return rundir.Sheet{}, run, err
+		return rundir.RunStats{}, run, err
 	}
 	stats.RecordingFailed = run.Marked
 	return stats, run, nil

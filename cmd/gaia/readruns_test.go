@@ -70,7 +70,7 @@ func (r reading) mark(s history.Run) {
 	}
 	s.Model = "kept"
 	must(r.T, r.Store.Keep(history.Record{Created: s.Started, Files: files, Kind: history.KindRun, ManifestSHA256: s.ManifestSHA256, Path: path, Rehearsal: s.Rehearsal,
-		RunID: s.RunID, SignedBy: s.SignedBy}, &s.Sheet))
+		RunID: s.RunID, SignedBy: s.SignedBy}, &s.RunStats))
 }
 
 // TestRunsKept: what was kept of a run is used while nothing has changed that the run was verified by.
@@ -171,13 +171,13 @@ func TestRunsRivals(t *testing.T) {
 		t.Errorf("of a copy it is said: %s", said)
 	}
 	verify := r.Verify
-	for name, change := range map[string]func(*rundir.Sheet){
-		"by another key": func(s *rundir.Sheet) { s.ManifestSHA256, s.SignedBy = "sha256:another", "SHA256:another" },
-		"another plan":   func(s *rundir.Sheet) { s.ManifestSHA256 = "sha256:another" },
-		"journal":        func(s *rundir.Sheet) { s.JournalHead = "sha256:another" },
-		"tree":           func(s *rundir.Sheet) { s.Root = "another" },
+	for name, change := range map[string]func(*rundir.RunStats){
+		"by another key": func(s *rundir.RunStats) { s.ManifestSHA256, s.SignedBy = "sha256:another", "SHA256:another" },
+		"another plan":   func(s *rundir.RunStats) { s.ManifestSHA256 = "sha256:another" },
+		"journal":        func(s *rundir.RunStats) { s.JournalHead = "sha256:another" },
+		"tree":           func(s *rundir.RunStats) { s.Root = "another" },
 	} {
-		r.Verify = func(path string) (rundir.Sheet, *rundir.Run, error) {
+		r.Verify = func(path string) (rundir.RunStats, *rundir.Run, error) {
 			stats, run, err := verify(path)
 			if path == other {
 				change(&stats)

@@ -20,15 +20,15 @@ func TestRunEventsOfTheMainJob(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t)
 	p.want(exitOK, "run", "--submit-intent")
-	sheet, run, err := rundir.ReadSheet(os.DirFS(p.newest()), "")
+	stats, run, err := rundir.ReadStats(os.DirFS(p.newest()), "")
 	if err != nil || !run.Complete {
 		t.Fatal(err)
 	}
-	if len(sheet.Events) != len(run.Tasks) {
-		t.Errorf("%d events of %d tasks with an attempt each", len(sheet.Events), len(run.Tasks))
+	if len(stats.Events) != len(run.Tasks) {
+		t.Errorf("%d events of %d tasks with an attempt each", len(stats.Events), len(run.Tasks))
 	}
 	filled := map[string]bool{}
-	for _, e := range sheet.Events {
+	for _, e := range stats.Events {
 		fillings("", reflect.ValueOf(e), filled)
 	}
 	var empty []string

@@ -178,11 +178,11 @@ func (a *app) readRuns(found *scored, paths []string) error {
 	read, err := a.eachRun(paths, history.Query{Verify: true, Live: true}, func(s history.Run) error {
 		found.runs++
 		found.rehearsal = found.rehearsal || s.Rehearsal
-		found.unscored = found.unscored || slices.ContainsFunc(s.Tasks, func(t rundir.SheetTask) bool { return t.Outcome == trajectory.Unscored })
+		found.unscored = found.unscored || slices.ContainsFunc(s.Tasks, func(t rundir.TaskStats) bool { return t.Outcome == trajectory.Unscored })
 		if s.RecordingFailed != "" {
 			found.unrecorded = append(found.unrecorded, [2]string{s.RunID, s.RecordingFailed})
 		}
-		if err := found.AddRun(s.Sheet); err != nil {
+		if err := found.AddRun(s.RunStats); err != nil {
 			return fmt.Errorf("%s: %w", quoteArg(s.Path), err)
 		}
 		return nil

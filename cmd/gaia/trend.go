@@ -67,7 +67,7 @@ type trendResult struct {
 
 func (a *app) trend(paths []string, by string, q history.Query, asJSON bool) error {
 	all := history.Trend{By: by}
-	read, err := a.eachRun(paths, q, func(s history.Run) error { return all.Add(s.Sheet) })
+	read, err := a.eachRun(paths, q, func(s history.Run) error { return all.Add(s.RunStats) })
 	if err != nil {
 		return err
 	}

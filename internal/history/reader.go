@@ -30,14 +30,14 @@ type Reader struct {
 	AtOnce  int       // runs that are read at once, each of which is held
 	Log     io.Writer // is told what is left out
 
-	Kind          func(path string) string                             // KindRun or KindPackage, also of what is damaged; "" for anything else
-	ArchiveSuffix string                                               // of the names of archives
-	Files         func(path string) ([]string, error)                  // names of the files that Verify reads; "." is path itself
-	Begun         func(path string) (runID, started string, err error) // as FirstEvent; an exit.Usage error for a run that is not to be read
-	Verify        func(path string) (rundir.Sheet, *rundir.Run, error) // what is counted, if the run is complete
-	Incomplete    func(path string, run *rundir.Run) error             // the error that a run is not complete
-	Trusts        func(keyID string) error                             // an error if the user does not trust the key
-	Conflict      func(a, b rundir.Signed, paths [2]string) error      // evidence that one key signed two histories of a run; nil if the keys differ
+	Kind          func(path string) string                                // KindRun or KindPackage, also of what is damaged; "" for anything else
+	ArchiveSuffix string                                                  // of the names of archives
+	Files         func(path string) ([]string, error)                     // names of the files that Verify reads; "." is path itself
+	Begun         func(path string) (runID, started string, err error)    // as FirstEvent; an exit.Usage error for a run that is not to be read
+	Verify        func(path string) (rundir.RunStats, *rundir.Run, error) // what is counted, if the run is complete
+	Incomplete    func(path string, run *rundir.Run) error                // the error that a run is not complete
+	Trusts        func(keyID string) error                                // an error if the user does not trust the key
+	Conflict      func(a, b rundir.Signed, paths [2]string) error         // evidence that one key signed two histories of a run; nil if the keys differ
 }
 
 // Query says which runs are read, and how. Its zero value takes what was kept of runs that were verified before.
@@ -49,7 +49,7 @@ type Query struct {
 
 // Run is what is counted of a finished, verified run.
 type Run struct {
-	rundir.Sheet
+	rundir.RunStats
 	Path   string
 	Pruned bool // it was removed
 }
@@ -102,7 +102,7 @@ type place struct {
 	path           string
 	named          bool // by the user, not found in a folder
 	runID, started string
-	removed        *rundir.Sheet // of a run that was removed; nil: it is there
+	removed        *rundir.RunStats // of a run that was removed; nil: it is there
 }
 
 const wantRuns = "give run directories, packages, their archives, or folders that hold some, such as runs/"
@@ -300,7 +300,7 @@ func FirstEvent(files fs.FS) (runID, started string) {
 
 // result is what came of reading a run.
 type result struct {
-	stats rundir.Sheet
+	stats rundir.RunStats
 	err   error
 	left  string // why the run is left out, "" if it is not
 }
@@ -319,7 +319,7 @@ func (r *Reader) read(at place, verify bool) result {
 	case err != nil:
 		return result{err: err}
 	case !run.Complete && at.named:
-		return result{stats: rundir.Sheet{SignedBy: run.Key.ID()}, err: r.Incomplete(at.path, run)}
+		return result{stats: rundir.RunStats{SignedBy: run.Key.ID()}, err: r.Incomplete(at.path, run)}
 	case !run.Complete:
 		return result{left: "the run is not complete: " + run.Missing}
 	case stats.RunID != at.runID || stats.Started != at.started:
@@ -334,10 +334,10 @@ func (r *Reader) read(at place, verify bool) result {
 }
 
 // recall returns what was kept of the run at path, and the stamp of its files.
-func (r *Reader) recall(path string) (stats rundir.Sheet, files string, found bool) {
+func (r *Reader) recall(path string) (stats rundir.RunStats, files string, found bool) {
 	real, files, settled := r.stamp(path)
 	if !settled {
-		return rundir.Sheet{}, files, false
+		return rundir.RunStats{}, files, false
 	}
 	stats, found = r.Store.Recall(real, files)
 	return stats, files, found

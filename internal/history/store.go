@@ -55,7 +55,7 @@ type Record struct {
 // Removed is the record of a run or package that was removed, and what was counted of it.
 type Removed struct {
 	Record
-	Stats *rundir.Sheet // nil: nothing was
+	Stats *rundir.RunStats // nil: nothing was
 }
 
 // Store is a folder of records. Of each plan it has one Parquet file of attempts,
@@ -77,28 +77,28 @@ func (s *Store) names(manifest, path string) (counted, pruned string) {
 func placeID(path string) string { return canonical.Digest([]byte(path))[len("sha256:"):][:16] }
 
 // Recall returns what was counted of the run at path while its files were those of the stamp.
-func (s *Store) Recall(path, files string) (stats rundir.Sheet, found bool) {
+func (s *Store) Recall(path, files string) (stats rundir.RunStats, found bool) {
 	if s == nil || s.Key == nil {
-		return rundir.Sheet{}, false
+		return rundir.RunStats{}, false
 	}
 	names, err := s.matching("", "-"+placeID(path)+EnvelopeSuffix)
 	if err != nil || len(names) != 1 {
-		return rundir.Sheet{}, false
+		return rundir.RunStats{}, false
 	}
 	r, err := s.record(names[0], []sign.PublicKey{s.Key.Public()})
 	if err != nil || r.Path != path || r.Files != files || r.Pruned != "" {
-		return rundir.Sheet{}, false
+		return rundir.RunStats{}, false
 	}
 	got, err := s.stats(r)
 	if err != nil || got == nil {
-		return rundir.Sheet{}, false
+		return rundir.RunStats{}, false
 	}
 	return *got, true
 }
 
 // Keep signs and writes a record and the attempts of its run. stats is nil where nothing is counted. A
 // record of a removed run is durable when Keep returns.
-func (s *Store) Keep(r Record, stats *rundir.Sheet) error {
+func (s *Store) Keep(r Record, stats *rundir.RunStats) error {
 	r.Schema = recordSchema
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return err
@@ -255,7 +255,7 @@ func (s *Store) record(path string, keys []sign.PublicKey) (Record, error) {
 }
 
 // stats returns what was counted of the run of a record, nil if nothing was.
-func (s *Store) stats(r Record) (*rundir.Sheet, error) {
+func (s *Store) stats(r Record) (*rundir.RunStats, error) {
 	if r.Attempts == "" {
 		return nil, nil
 	}
@@ -267,7 +267,7 @@ func (s *Store) stats(r Record) (*rundir.Sheet, error) {
 	if err != nil {
 		return nil, trajectory.Faultf(filepath.Base(path), "%v", err)
 	}
-	var stats rundir.Sheet
+	var stats rundir.RunStats
 	events, run, err := OpenAttempts(data)
 	if err == nil {
 		err = canonical.Decode([]byte(run), &stats)
@@ -285,7 +285,7 @@ func (s *Store) stats(r Record) (*rundir.Sheet, error) {
 }
 
 // check reports what keeps a record from being one of a run, or stats from being of that run.
-func (r Record) check(stats *rundir.Sheet) error {
+func (r Record) check(stats *rundir.RunStats) error {
 	digits := strings.TrimPrefix(r.ManifestSHA256, "sha256:")
 	switch {
 	case r.Schema != recordSchema:
@@ -314,7 +314,7 @@ func (r Record) check(stats *rundir.Sheet) error {
 	if stats == nil {
 		return nil
 	}
-	if stats.RunID != r.RunID || stats.ManifestSHA256 != r.ManifestSHA256 || stats.SignedBy != r.SignedBy || stats.Rehearsal != r.Rehearsal || stats.Schema != rundir.SheetSchema {
+	if stats.RunID != r.RunID || stats.ManifestSHA256 != r.ManifestSHA256 || stats.SignedBy != r.SignedBy || stats.Rehearsal != r.Rehearsal || stats.Schema != rundir.StatsSchema {
 		return errors.New("what was counted is of another run")
 	}
 	for _, e := range stats.Events {

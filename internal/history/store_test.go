@@ -34,12 +34,12 @@ func newStore(t testing.TB) *Store {
 }
 
 // someRun is a record of a run and what was counted of it.
-func someRun(run int) (Record, *rundir.Sheet) {
+func someRun(run int) (Record, *rundir.RunStats) {
 	events := benchEvents(run, 3)
 	e := events[0]
 	r := Record{Created: someTime, Files: "sha256:files", Kind: KindRun, ManifestSHA256: e.ManifestSHA256, Path: "/runs/" + e.RunID, RunID: e.RunID, SignedBy: e.SignedBy}
-	return r, &rundir.Sheet{Events: events, ManifestSHA256: e.ManifestSHA256, RunID: e.RunID, Schema: rundir.SheetSchema, SignedBy: e.SignedBy, Started: someTime,
-		Tasks: []rundir.SheetTask{{TaskID: "t", Outcome: trajectory.Solved}}}
+	return r, &rundir.RunStats{Events: events, ManifestSHA256: e.ManifestSHA256, RunID: e.RunID, Schema: rundir.StatsSchema, SignedBy: e.SignedBy, Started: someTime,
+		Tasks: []rundir.TaskStats{{TaskID: "t", Outcome: trajectory.Solved}}}
 }
 
 func prunedRecord(t *testing.T, r Record) Record {
@@ -143,12 +143,12 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%s: kept", name)
 		}
 	}
-	for name, change := range map[string]func(*rundir.Sheet){
-		"run":       func(s *rundir.Sheet) { s.RunID = "01JAAAAAAAAAAAAAAAAAAAAAAA" },
-		"plan":      func(s *rundir.Sheet) { s.ManifestSHA256 = canonical.Digest(nil) },
-		"rehearsal": func(s *rundir.Sheet) { s.Rehearsal = !s.Rehearsal },
-		"event":     func(s *rundir.Sheet) { s.Events[0].RunID = "01JAAAAAAAAAAAAAAAAAAAAAAA" },
-		"tokens":    func(s *rundir.Sheet) { s.Events[0].Tokens = -1 },
+	for name, change := range map[string]func(*rundir.RunStats){
+		"run":       func(s *rundir.RunStats) { s.RunID = "01JAAAAAAAAAAAAAAAAAAAAAAA" },
+		"plan":      func(s *rundir.RunStats) { s.ManifestSHA256 = canonical.Digest(nil) },
+		"rehearsal": func(s *rundir.RunStats) { s.Rehearsal = !s.Rehearsal },
+		"event":     func(s *rundir.RunStats) { s.Events[0].RunID = "01JAAAAAAAAAAAAAAAAAAAAAAA" },
+		"tokens":    func(s *rundir.RunStats) { s.Events[0].Tokens = -1 },
 	} {
 		bad := *stats
 		bad.Events = slices.Clone(stats.Events)

@@ -73,7 +73,7 @@ type Regression struct {
 }
 
 // Add takes in the next run. Runs come in the order in which they began.
-func (t *Trend) Add(s rundir.Sheet) error {
+func (t *Trend) Add(s rundir.RunStats) error {
 	began, err := time.Parse(trajectory.TimeFormat, s.Started)
 	if err != nil {
 		return fmt.Errorf("the run %s began at %q, which is no time", s.RunID, s.Started)
@@ -114,7 +114,7 @@ func period(by string, at time.Time) (name, start string, err error) {
 
 // add counts a run into the bucket of the last one, which is its own. Of a run
 // without gold answers no task is solved or failed for that.
-func (f *following) add(s rundir.Sheet) error {
+func (f *following) add(s rundir.RunStats) error {
 	b := f.bucket
 	b.Runs++
 	b.Models = used(b.Models, s.Model)
@@ -122,7 +122,7 @@ func (f *following) add(s rundir.Sheet) error {
 	for _, e := range s.Events { // a resumed run may go on under another
 		f.under(e.GuidanceHash, e.PolicyHash)
 	}
-	scored := s.Dataset.CarriedGold && !slices.ContainsFunc(s.Tasks, func(t rundir.SheetTask) bool { return t.Outcome == trajectory.Unscored })
+	scored := s.Dataset.CarriedGold && !slices.ContainsFunc(s.Tasks, func(t rundir.TaskStats) bool { return t.Outcome == trajectory.Unscored })
 	b.Tasks += len(s.Tasks)
 	for _, t := range s.Tasks {
 		b.Retries += int64(t.Retries)
@@ -150,7 +150,7 @@ func (f *following) under(guidance, policy string) {
 }
 
 // stands counts how a task stands after a run.
-func (f *following) stands(runID string, t rundir.SheetTask) {
+func (f *following) stands(runID string, t rundir.TaskStats) {
 	if f.solved == nil {
 		f.solved = map[string]string{}
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// sheetAt is a run's sheet, its tasks written as "a solved" or "b failed ?" for a price that is
+// statsAt is the stats of a run, its tasks written as "a solved" or "b failed ?" for a price that is
 // unknown; each costs 1000 and takes 100 tokens and one retry.
-func sheetAt(id, started string, tasks ...string) rundir.Sheet {
-	s := rundir.Sheet{Dataset: plan.Dataset{CarriedGold: true}, GuidanceHash: "g1", Model: "m", RunID: id, Started: started + "T12:00:00.000Z"}
+func statsAt(id, started string, tasks ...string) rundir.RunStats {
+	s := rundir.RunStats{Dataset: plan.Dataset{CarriedGold: true}, GuidanceHash: "g1", Model: "m", RunID: id, Started: started + "T12:00:00.000Z"}
 	for _, line := range tasks {
 		words := strings.Fields(line)
 		cost := int64(1000)
-		t := rundir.SheetTask{CostMicroUSD: &cost, Level: 2, Outcome: words[1], Retries: 1, TaskID: words[0], Tokens: 100}
+		t := rundir.TaskStats{CostMicroUSD: &cost, Level: 2, Outcome: words[1], Retries: 1, TaskID: words[0], Tokens: 100}
 		if len(words) > 2 {
 			t.CostMicroUSD = nil
 		}
@@ -59,53 +59,53 @@ func shownBuckets(buckets []TrendBucket) []string {
 }
 
 func TestTrend(t *testing.T) {
-	with := func(s rundir.Sheet, change func(*rundir.Sheet)) rundir.Sheet { change(&s); return s }
+	with := func(s rundir.RunStats, change func(*rundir.RunStats)) rundir.RunStats { change(&s); return s }
 	for _, c := range []struct {
 		name, by string
-		runs     []rundir.Sheet
+		runs     []rundir.RunStats
 		want     []string
 	}{
 		{"nothing", ByDay, nil, nil},
-		{"days", ByDay, []rundir.Sheet{sheetAt("r1", "2031-02-03", "a solved", "b failed", "c solved"), sheetAt("r2", "2031-02-03", "a solved"), sheetAt("r3", "2031-02-05", "b failed")}, []string{
+		{"days", ByDay, []rundir.RunStats{statsAt("r1", "2031-02-03", "a solved", "b failed", "c solved"), statsAt("r2", "2031-02-03", "a solved"), statsAt("r3", "2031-02-05", "b failed")}, []string{
 			"2031-02-03 from 2031-02-03: runs 2, tasks 4, unscored 0, solved 3, retries 4, cost 1333, tokens 133, [g1] [m]",
 			"2031-02-05 from 2031-02-05: runs 1, tasks 1, unscored 0, solved 0, retries 1, cost -, tokens -, [g1] [m]"}},
-		{"weeks begin on Monday, and the year is the week's", ByWeek, []rundir.Sheet{sheetAt("r1", "2026-12-27"), sheetAt("r2", "2026-12-28"), sheetAt("r3", "2027-01-03"), sheetAt("r4", "2027-01-04")}, []string{
+		{"weeks begin on Monday, and the year is the week's", ByWeek, []rundir.RunStats{statsAt("r1", "2026-12-27"), statsAt("r2", "2026-12-28"), statsAt("r3", "2027-01-03"), statsAt("r4", "2027-01-04")}, []string{
 			"2026-W52 from 2026-12-21: runs 1, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g1] [m]",
 			"2026-W53 from 2026-12-28: runs 2, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g1] [m]",
 			"2027-W01 from 2027-01-04: runs 1, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g1] [m]"}},
-		{"an unknown price", ByDay, []rundir.Sheet{sheetAt("r1", "2031-02-03", "a solved", "b failed ?")}, []string{
+		{"an unknown price", ByDay, []rundir.RunStats{statsAt("r1", "2031-02-03", "a solved", "b failed ?")}, []string{
 			"2031-02-03 from 2031-02-03: runs 1, tasks 2, unscored 0, solved 1, retries 2, cost -, tokens 200, [g1] [m]"}},
-		{"solved before, not now, whatever became of it", ByDay, []rundir.Sheet{
-			sheetAt("r1", "2031-02-03", "a solved", "b solved", "c solved", "d solved", "e failed"),
-			sheetAt("r2", "2031-02-04", "d solved"),
-			sheetAt("r3", "2031-02-05", "a failed", "b skipped", "c error", "d failed", "e failed"),
-			sheetAt("r4", "2031-02-06", "a failed", "b solved"),
-			sheetAt("r5", "2031-02-06", "a failed", "b failed")}, []string{
+		{"solved before, not now, whatever became of it", ByDay, []rundir.RunStats{
+			statsAt("r1", "2031-02-03", "a solved", "b solved", "c solved", "d solved", "e failed"),
+			statsAt("r2", "2031-02-04", "d solved"),
+			statsAt("r3", "2031-02-05", "a failed", "b skipped", "c error", "d failed", "e failed"),
+			statsAt("r4", "2031-02-06", "a failed", "b solved"),
+			statsAt("r5", "2031-02-06", "a failed", "b failed")}, []string{
 			"2031-02-03 from 2031-02-03: runs 1, tasks 5, unscored 0, solved 4, retries 5, cost 1250, tokens 125, [g1] [m]",
 			"2031-02-04 from 2031-02-04: runs 1, tasks 1, unscored 0, solved 1, retries 1, cost 1000, tokens 100, [g1] [m]",
 			"2031-02-05 from 2031-02-05: runs 1, tasks 5, unscored 0, solved 0, retries 5, cost -, tokens -, [g1] [m]" +
 				"; a of level 2 failed in r3, solved in r1; b of level 2 skipped in r3, solved in r1; c of level 2 error in r3, solved in r1; d of level 2 failed in r3, solved in r2",
 			"2031-02-06 from 2031-02-06: runs 2, tasks 4, unscored 0, solved 1, retries 4, cost 4000, tokens 400, [g1] [m]; b of level 2 failed in r5, solved in r4"}},
-		{"a run without gold says nothing of a task", ByDay, []rundir.Sheet{
-			sheetAt("r1", "2031-02-03", "a solved", "b solved"), sheetAt("r2", "2031-02-03", "a unscored", "b skipped"),
-			with(sheetAt("r3", "2031-02-03", "a skipped"), func(s *rundir.Sheet) { s.Dataset.CarriedGold = false }), sheetAt("r4", "2031-02-03", "a failed")}, []string{
+		{"a run without gold says nothing of a task", ByDay, []rundir.RunStats{
+			statsAt("r1", "2031-02-03", "a solved", "b solved"), statsAt("r2", "2031-02-03", "a unscored", "b skipped"),
+			with(statsAt("r3", "2031-02-03", "a skipped"), func(s *rundir.RunStats) { s.Dataset.CarriedGold = false }), statsAt("r4", "2031-02-03", "a failed")}, []string{
 			"2031-02-03 from 2031-02-03: runs 4, tasks 6, unscored 3, solved 2, retries 6, cost 1500, tokens 150, [g1] [m]; a of level 2 failed in r4, solved in r1"}},
-		{"guidance and models", ByDay, []rundir.Sheet{
-			sheetAt("r1", "2031-02-03"), with(sheetAt("r2", "2031-02-04"), func(s *rundir.Sheet) { s.Model = "n" }),
-			with(sheetAt("r3", "2031-02-04"), func(s *rundir.Sheet) { s.Events = []rundir.RunEvent{{GuidanceHash: "g1"}, {GuidanceHash: "g2"}} }),
-			with(sheetAt("r4", "2031-02-05"), func(s *rundir.Sheet) { s.GuidanceHash = "g2" })}, []string{
+		{"guidance and models", ByDay, []rundir.RunStats{
+			statsAt("r1", "2031-02-03"), with(statsAt("r2", "2031-02-04"), func(s *rundir.RunStats) { s.Model = "n" }),
+			with(statsAt("r3", "2031-02-04"), func(s *rundir.RunStats) { s.Events = []rundir.RunEvent{{GuidanceHash: "g1"}, {GuidanceHash: "g2"}} }),
+			with(statsAt("r4", "2031-02-05"), func(s *rundir.RunStats) { s.GuidanceHash = "g2" })}, []string{
 			"2031-02-03 from 2031-02-03: runs 1, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g1] [m]",
 			"2031-02-04 from 2031-02-04: runs 2, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g1 g2] [n m] changed",
 			"2031-02-05 from 2031-02-05: runs 1, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g2] [m]"}},
-		{"policies", ByDay, []rundir.Sheet{
-			with(sheetAt("r1", "2031-02-03"), func(s *rundir.Sheet) { s.PolicyHash = "p1" }),
-			with(sheetAt("r2", "2031-02-04"), func(s *rundir.Sheet) { s.PolicyHash = "p2" }), with(sheetAt("r3", "2031-02-05"), func(s *rundir.Sheet) { s.PolicyHash = "p2" })}, []string{
+		{"policies", ByDay, []rundir.RunStats{
+			with(statsAt("r1", "2031-02-03"), func(s *rundir.RunStats) { s.PolicyHash = "p1" }),
+			with(statsAt("r2", "2031-02-04"), func(s *rundir.RunStats) { s.PolicyHash = "p2" }), with(statsAt("r3", "2031-02-05"), func(s *rundir.RunStats) { s.PolicyHash = "p2" })}, []string{
 			"2031-02-03 from 2031-02-03: runs 1, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g1] [m]",
 			"2031-02-04 from 2031-02-04: runs 1, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g1] [m] policy changed [p2]",
 			"2031-02-05 from 2031-02-05: runs 1, tasks 0, unscored 0, solved 0, retries 0, cost -, tokens -, [g1] [m]"}},
-		{"rehearsals are no scores", ByDay, []rundir.Sheet{
-			with(sheetAt("r1", "2031-02-03", "a solved"), func(s *rundir.Sheet) { s.Rehearsal, s.GuidanceHash = true, "g0" }), sheetAt("r2", "2031-02-03", "a failed"),
-			with(sheetAt("r3", "2031-02-03", "a failed"), func(s *rundir.Sheet) { s.Rehearsal, s.GuidanceHash = true, "g0" })}, []string{
+		{"rehearsals are no scores", ByDay, []rundir.RunStats{
+			with(statsAt("r1", "2031-02-03", "a solved"), func(s *rundir.RunStats) { s.Rehearsal, s.GuidanceHash = true, "g0" }), statsAt("r2", "2031-02-03", "a failed"),
+			with(statsAt("r3", "2031-02-03", "a failed"), func(s *rundir.RunStats) { s.Rehearsal, s.GuidanceHash = true, "g0" })}, []string{
 			"2031-02-03 from 2031-02-03: runs 1, tasks 1, unscored 0, solved 0, retries 1, cost -, tokens -, [g1] [m]",
 			"2031-02-03 from 2031-02-03: runs 2, tasks 2, unscored 0, solved 1, retries 2, cost 2000, tokens 200, [g0] [m] rehearsal; a of level 2 failed in r3, solved in r1"}},
 	} {
@@ -126,19 +126,19 @@ func TestTrend(t *testing.T) {
 }
 
 func TestTrendRefusals(t *testing.T) {
-	endless := sheetAt("r2", "2031-02-03", "a solved", "b solved")
+	endless := statsAt("r2", "2031-02-03", "a solved", "b solved")
 	endless.Tasks[0].Tokens, endless.Tasks[1].Tokens = math.MaxInt64, 1
-	bad := sheetAt("r2", "2031-02-03")
+	bad := statsAt("r2", "2031-02-03")
 	bad.Started = "yesterday"
 	for _, c := range []struct {
 		by   string
-		then rundir.Sheet
+		then rundir.RunStats
 		want string
 	}{
-		{ByDay, sheetAt("r2", "2031-02-02"), "in the order in which they began"},
+		{ByDay, statsAt("r2", "2031-02-02"), "in the order in which they began"},
 		{ByDay, bad, `began at "yesterday"`},
 		{ByDay, endless, "too many to be added up"},
-		{"month", sheetAt("r2", "2031-02-03"), `by day or week, not "month"`},
+		{"month", statsAt("r2", "2031-02-03"), `by day or week, not "month"`},
 	} {
 		trend := Trend{By: c.by, last: "2031-02-03"}
 		if err := trend.Add(c.then); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -148,22 +148,22 @@ func TestTrendRefusals(t *testing.T) {
 }
 
 func BenchmarkTrend(b *testing.B) {
-	sheets := make([]rundir.Sheet, 100)
-	for i := range sheets {
-		sheets[i] = sheetAt(fmt.Sprint("run", i), fmt.Sprintf("2031-%02d-%02d", 1+i/28, 1+i%28))
+	stats := make([]rundir.RunStats, 100)
+	for i := range stats {
+		stats[i] = statsAt(fmt.Sprint("run", i), fmt.Sprintf("2031-%02d-%02d", 1+i/28, 1+i%28))
 		for n := range 466 {
 			outcome := trajectory.Solved
 			if (n+i)%7 == 0 {
 				outcome = trajectory.Failed
 			}
-			sheets[i].Tasks = append(sheets[i].Tasks, rundir.SheetTask{CostMicroUSD: new(int64), Outcome: outcome, TaskID: fmt.Sprint("task", n)})
-			sheets[i].Events = append(sheets[i].Events, rundir.RunEvent{GuidanceHash: "g1"})
+			stats[i].Tasks = append(stats[i].Tasks, rundir.TaskStats{CostMicroUSD: new(int64), Outcome: outcome, TaskID: fmt.Sprint("task", n)})
+			stats[i].Events = append(stats[i].Events, rundir.RunEvent{GuidanceHash: "g1"})
 		}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
 		trend := Trend{By: ByDay}
-		for _, s := range sheets {
+		for _, s := range stats {
 			if err := trend.Add(s); err != nil {
 				b.Fatal(err)
 			}

@@ -119,7 +119,7 @@ func checkEventCounts(e RunEvent) error {
 }
 
 // checkVerdict wants the checks of an event to be those that its outcome comes from, as
-// sheetReader gives them. Only an answer is graded: the official scorer, whose word is
+// statsReader gives them. Only an answer is graded: the official scorer, whose word is
 // OutcomeAccepted, runs first, and the judge if the plan has one.
 func checkVerdict(e RunEvent) error {
 	c := e.TestResults

@@ -55,7 +55,7 @@ func (c Scorecard) costPerSolve() *int64 {
 }
 
 // AddRun takes the tasks of a run. It fails as Add does, and may then have taken some.
-func (t *Tally) AddRun(s Sheet) error {
+func (t *Tally) AddRun(s RunStats) error {
 	t.unrecorded = t.unrecorded || s.RecordingFailed != ""
 	t.under(underPolicy{guidance: s.GuidanceHash, policy: s.PolicyHash})
 	for _, e := range s.Events { // a resumed run may go on under another
@@ -91,14 +91,14 @@ func (t *Tally) AddWitness(w witness.Bundle) error {
 	return nil
 }
 
-// bundleTask is what a sheet says of a task, as far as a bundle does.
-func bundleTask(w witness.Bundle) SheetTask {
+// bundleTask returns what a bundle says of its task.
+func bundleTask(w witness.Bundle) TaskStats {
 	cost := w.CostMicroUSD
 	conduct := trajectory.Conduct{Denials: trajectory.Denials{Rule: w.Denied()}}
 	if c, says := w.Conduct(); says {
 		conduct = c.Conduct
 	}
-	return SheetTask{Conduct: conduct, CostMicroUSD: &cost, EvidenceComplete: w.EvidenceComplete(), LatencyMs: w.LatencyMs,
+	return TaskStats{Conduct: conduct, CostMicroUSD: &cost, EvidenceComplete: w.EvidenceComplete(), LatencyMs: w.LatencyMs,
 		Outcome: []string{witness.Solved: trajectory.Solved, witness.Failed: trajectory.Failed,
 			witness.Skipped: trajectory.Skipped, witness.Error: trajectory.Errored}[w.Outcome],
 		Retries: w.Retries, Tokens: w.Tokens}
@@ -124,7 +124,7 @@ var errTally = errors.New("its counts cannot be added up")
 
 // Add takes a task. It fails where a count is below nothing, or a sum grows beyond
 // what a derived file can hold; the tally is then as it was.
-func (t *Tally) Add(c SheetTask) error {
+func (t *Tally) Add(c TaskStats) error {
 	next := *t
 	add := func(sum *int, n int) bool {
 		ok := n >= 0 && int64(*sum) <= maxCounted-int64(n)
@@ -197,7 +197,7 @@ func percentile(sorted []int64, p int) int64 {
 func (f *Fold) Scorecard() (Scorecard, error) {
 	var tally Tally
 	for _, task := range f.Tasks {
-		if err := tally.Add(f.SheetTask(task)); err != nil {
+		if err := tally.Add(f.TaskStats(task)); err != nil {
 			return Scorecard{}, fmt.Errorf("counting the task %q: %w", task.Plan.TaskID, err)
 		}
 	}

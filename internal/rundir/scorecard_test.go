@@ -79,11 +79,11 @@ func tallied(t testing.TB, all ...any) *Tally {
 	for _, one := range all {
 		var err error
 		switch one := one.(type) {
-		case SheetTask:
+		case TaskStats:
 			err = tally.Add(one)
 		case witness.Bundle:
 			err = tally.AddWitness(one)
-		case Sheet:
+		case RunStats:
 			err = tally.AddRun(one)
 		}
 		if err != nil {
@@ -94,10 +94,10 @@ func tallied(t testing.TB, all ...any) *Tally {
 }
 
 func TestScorecard(t *testing.T) {
-	solved := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](10), LatencyMs: 30, Tokens: 5, Retries: 2, Conduct: trajectory.Conduct{Rollbacks: 3, RollbacksCorrect: 2, PersonRefusals: 1}, EvidenceComplete: true}
-	bare := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](1), LatencyMs: 10,
+	solved := TaskStats{Outcome: "solved", CostMicroUSD: ptr[int64](10), LatencyMs: 30, Tokens: 5, Retries: 2, Conduct: trajectory.Conduct{Rollbacks: 3, RollbacksCorrect: 2, PersonRefusals: 1}, EvidenceComplete: true}
+	bare := TaskStats{Outcome: "solved", CostMicroUSD: ptr[int64](1), LatencyMs: 10,
 		Conduct: trajectory.Conduct{Denials: trajectory.Denials{Budget: 5, DenyList: 1, Mode: 6, Rule: 3}}}
-	unpriced := SheetTask{Outcome: "error", LatencyMs: 20, EvidenceComplete: true}
+	unpriced := TaskStats{Outcome: "error", LatencyMs: 20, EvidenceComplete: true}
 	untold := witness.Bundle{Outcome: witness.Skipped}
 	for _, tt := range []struct {
 		name  string
@@ -106,7 +106,7 @@ func TestScorecard(t *testing.T) {
 	}{
 		{"nothing", nil, `{"total_tasks":0,"solved":0,"failed":0,"skipped":0,"errors":0,"policy_violations":0,"rollback_count":0,"total_cost_microdollars":0,` +
 			`"median_latency_ms":0,"p95_latency_ms":0,"total_tokens":0,"total_retries":0,"evidence_coverage":0,"cost_per_solve_microdollars":0,"solve_rate":0,"mode_denials":0,"budget_denials":0,"person_refusals":0}`},
-		{"two solved", []any{solved, bare, SheetTask{Outcome: "failed", CostMicroUSD: ptr[int64](0)}}, `{"total_tasks":3,"solved":2,"failed":1,"skipped":0,"errors":0,` +
+		{"two solved", []any{solved, bare, TaskStats{Outcome: "failed", CostMicroUSD: ptr[int64](0)}}, `{"total_tasks":3,"solved":2,"failed":1,"skipped":0,"errors":0,` +
 			`"policy_violations":4,"rollback_count":3,"total_cost_microdollars":11,"median_latency_ms":10,"p95_latency_ms":30,"total_tokens":5,"total_retries":2,` +
 			`"evidence_coverage":0.5,"cost_per_solve_microdollars":5,"solve_rate":0.6666667,"mode_denials":6,"budget_denials":5,"person_refusals":1}`},
 		{"a price is unknown", []any{solved, unpriced}, `{"total_tasks":2,"solved":1,"failed":0,"skipped":0,"errors":1,"policy_violations":0,"rollback_count":3,` +
@@ -139,24 +139,24 @@ func TestPercentile(t *testing.T) {
 
 // TestTallyRefuses: what cannot be added up changes nothing.
 func TestTallyRefuses(t *testing.T) {
-	good := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](1), LatencyMs: 1, Tokens: 1, Retries: 1,
+	good := TaskStats{Outcome: "solved", CostMicroUSD: ptr[int64](1), LatencyMs: 1, Tokens: 1, Retries: 1,
 		Conduct: trajectory.Conduct{Denials: trajectory.Denials{Budget: 1, DenyList: 1, Mode: 1, Rule: 1}, PersonRefusals: 1, Rollbacks: 1}}
-	for name, change := range map[string]func(*SheetTask){
-		"an unknown outcome":       func(c *SheetTask) { c.Outcome = "won" },
-		"tokens below nothing":     func(c *SheetTask) { c.Tokens = -1 },
-		"tokens beyond a file":     func(c *SheetTask) { c.Tokens = maxCounted },
-		"tokens beyond a number":   func(c *SheetTask) { c.Tokens = math.MaxInt64 },
-		"cost below nothing":       func(c *SheetTask) { c.CostMicroUSD = ptr[int64](-1) },
-		"cost beyond a file":       func(c *SheetTask) { c.CostMicroUSD = ptr[int64](maxCounted) },
-		"cost beyond a number":     func(c *SheetTask) { c.CostMicroUSD = ptr[int64](math.MaxInt64) },
-		"retries below nothing":    func(c *SheetTask) { c.Retries = -1 },
-		"violations beyond":        func(c *SheetTask) { c.Conduct.Denials.Rule = math.MaxInt },
-		"denials below nothing":    func(c *SheetTask) { c.Conduct.Denials.Mode = -1 },
-		"refusals below nothing":   func(c *SheetTask) { c.Conduct.PersonRefusals = -1 },
-		"rollbacks below nothing":  func(c *SheetTask) { c.Conduct.Rollbacks = -1 },
-		"more correct than there":  func(c *SheetTask) { c.Conduct.RollbacksCorrect = 2 },
-		"less correct than none":   func(c *SheetTask) { c.Conduct.RollbacksCorrect = -1 },
-		"rollbacks beyond a count": func(c *SheetTask) { c.Conduct.Rollbacks = math.MaxInt },
+	for name, change := range map[string]func(*TaskStats){
+		"an unknown outcome":       func(c *TaskStats) { c.Outcome = "won" },
+		"tokens below nothing":     func(c *TaskStats) { c.Tokens = -1 },
+		"tokens beyond a file":     func(c *TaskStats) { c.Tokens = maxCounted },
+		"tokens beyond a number":   func(c *TaskStats) { c.Tokens = math.MaxInt64 },
+		"cost below nothing":       func(c *TaskStats) { c.CostMicroUSD = ptr[int64](-1) },
+		"cost beyond a file":       func(c *TaskStats) { c.CostMicroUSD = ptr[int64](maxCounted) },
+		"cost beyond a number":     func(c *TaskStats) { c.CostMicroUSD = ptr[int64](math.MaxInt64) },
+		"retries below nothing":    func(c *TaskStats) { c.Retries = -1 },
+		"violations beyond":        func(c *TaskStats) { c.Conduct.Denials.Rule = math.MaxInt },
+		"denials below nothing":    func(c *TaskStats) { c.Conduct.Denials.Mode = -1 },
+		"refusals below nothing":   func(c *TaskStats) { c.Conduct.PersonRefusals = -1 },
+		"rollbacks below nothing":  func(c *TaskStats) { c.Conduct.Rollbacks = -1 },
+		"more correct than there":  func(c *TaskStats) { c.Conduct.RollbacksCorrect = 2 },
+		"less correct than none":   func(c *TaskStats) { c.Conduct.RollbacksCorrect = -1 },
+		"rollbacks beyond a count": func(c *TaskStats) { c.Conduct.Rollbacks = math.MaxInt },
 	} {
 		tally := tallied(t, good)
 		before := tally.Scorecard()
@@ -171,13 +171,13 @@ func TestTallyRefuses(t *testing.T) {
 	}
 }
 
-// TestRunScorecard: the card of a run is that of its sheet.
+// TestRunScorecard: the card of a run is that of its stats.
 func TestRunScorecard(t *testing.T) {
 	for name, script := range map[string]struct {
 		m      plan.Plan
 		script string
 	}{"worked": {planOf(t, "a"), worked}, "mixed": {mixedPlan(t), mixed}, "one solved": {planOf(t, "a"), oneSolved}} {
-		s, run, err := ReadSheet(memory(files(t, script.m, script.script)), "")
+		s, run, err := ReadStats(memory(files(t, script.m, script.script)), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestRunScorecard(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(tally.Scorecard(), c); diff != "" {
-			t.Errorf("%s (-sheet +run):\n%s", name, diff)
+			t.Errorf("%s (-stats +run):\n%s", name, diff)
 		}
 		if name == "mixed" && encodeCard(t, c) != `{"total_tasks":5,"solved":1,"failed":2,"skipped":1,"errors":1,"policy_violations":0,"rollback_count":0,"total_cost_microdollars":null,`+
 			`"median_latency_ms":4,"p95_latency_ms":16,"total_tokens":142,"total_retries":1,"evidence_coverage":1,"cost_per_solve_microdollars":null,"solve_rate":0.2,"mode_denials":0,"budget_denials":0,"person_refusals":0}`+"\n" {
@@ -200,8 +200,8 @@ func TestRunScorecard(t *testing.T) {
 }
 
 func TestAccept(t *testing.T) {
-	solved := SheetTask{Outcome: "solved", CostMicroUSD: ptr[int64](1), EvidenceComplete: true}
-	failed := SheetTask{Outcome: "failed", CostMicroUSD: ptr[int64](1)}
+	solved := TaskStats{Outcome: "solved", CostMicroUSD: ptr[int64](1), EvidenceComplete: true}
+	failed := TaskStats{Outcome: "failed", CostMicroUSD: ptr[int64](1)}
 	untold := witness.Bundle{}
 	bundle := func(c trajectory.Conduct, recorded bool) witness.Bundle {
 		value, err := witness.Conduct{Conduct: c, Recorded: recorded}.Encode()
@@ -217,7 +217,7 @@ func TestAccept(t *testing.T) {
 	for _, tag := range []uint16{witness.Spec, witness.Diff, witness.TestLog} {
 		untold.Sections = append(untold.Sections, witness.Section{Tag: tag})
 	}
-	with := func(c SheetTask, change func(*SheetTask)) SheetTask {
+	with := func(c TaskStats, change func(*TaskStats)) TaskStats {
 		change(&c)
 		return c
 	}
@@ -231,27 +231,27 @@ func TestAccept(t *testing.T) {
 		{"too little", []any{solved, failed}, DefaultThresholds(), []string{"solve_rate"}},
 		{"nothing", nil, DefaultThresholds(), []string{"solve_rate", "evidence_coverage"}},
 		{"enough for less", []any{solved, failed}, Thresholds{SolveRate: 0.5, EvidenceCoverage: 1, RollbackCorrectness: 1}, nil},
-		{"a violation", []any{with(solved, func(c *SheetTask) { c.Conduct.Denials.Rule = 1 })}, DefaultThresholds(), []string{"policy_violations"}},
-		{"a violation that is let pass", []any{with(solved, func(c *SheetTask) { c.Conduct.Denials.Rule = 1 })}, Thresholds{SolveRate: 0.6, Violations: 1, EvidenceCoverage: 1, RollbackCorrectness: 1}, nil},
-		{"evidence is missing", []any{solved, with(solved, func(c *SheetTask) { c.EvidenceComplete = false })}, DefaultThresholds(), []string{"evidence_coverage"}},
-		{"a rollback went right", []any{with(solved, func(c *SheetTask) { c.Conduct.Rollbacks, c.Conduct.RollbacksCorrect = 1, 1 })}, DefaultThresholds(), nil},
-		{"a rollback went wrong", []any{with(solved, func(c *SheetTask) { c.Conduct.Rollbacks, c.Conduct.RollbacksCorrect = 2, 1 })}, DefaultThresholds(), []string{"rollback_correctness"}},
+		{"a violation", []any{with(solved, func(c *TaskStats) { c.Conduct.Denials.Rule = 1 })}, DefaultThresholds(), []string{"policy_violations"}},
+		{"a violation that is let pass", []any{with(solved, func(c *TaskStats) { c.Conduct.Denials.Rule = 1 })}, Thresholds{SolveRate: 0.6, Violations: 1, EvidenceCoverage: 1, RollbackCorrectness: 1}, nil},
+		{"evidence is missing", []any{solved, with(solved, func(c *TaskStats) { c.EvidenceComplete = false })}, DefaultThresholds(), []string{"evidence_coverage"}},
+		{"a rollback went right", []any{with(solved, func(c *TaskStats) { c.Conduct.Rollbacks, c.Conduct.RollbacksCorrect = 1, 1 })}, DefaultThresholds(), nil},
+		{"a rollback went wrong", []any{with(solved, func(c *TaskStats) { c.Conduct.Rollbacks, c.Conduct.RollbacksCorrect = 2, 1 })}, DefaultThresholds(), []string{"rollback_correctness"}},
 		{"a bundle does not tell", []any{solved, untold}, DefaultThresholds(), []string{"rollback_correctness", "recorded"}},
 		{"not even where nothing is wanted", []any{untold}, Thresholds{}, []string{"rollback_correctness", "recorded"}},
-		{"two policies", []any{Sheet{PolicyHash: "p1", Tasks: []SheetTask{solved}}, Sheet{PolicyHash: "p2", Tasks: []SheetTask{solved}}}, DefaultThresholds(), []string{"policies"}},
-		{"two guidances", []any{Sheet{GuidanceHash: "g1", Tasks: []SheetTask{solved}}, Sheet{GuidanceHash: "g2", Tasks: []SheetTask{solved}}}, DefaultThresholds(), []string{"policies"}},
-		{"resumed under other rules", []any{Sheet{GuidanceHash: "g1", Events: []RunEvent{{GuidanceHash: "g1"}, {GuidanceHash: "g2"}}, Tasks: []SheetTask{solved}}}, DefaultThresholds(), []string{"policies"}},
-		{"policies that may differ", []any{Sheet{PolicyHash: "p1", Tasks: []SheetTask{solved}}, Sheet{PolicyHash: "p2", Tasks: []SheetTask{solved}}},
+		{"two policies", []any{RunStats{PolicyHash: "p1", Tasks: []TaskStats{solved}}, RunStats{PolicyHash: "p2", Tasks: []TaskStats{solved}}}, DefaultThresholds(), []string{"policies"}},
+		{"two guidances", []any{RunStats{GuidanceHash: "g1", Tasks: []TaskStats{solved}}, RunStats{GuidanceHash: "g2", Tasks: []TaskStats{solved}}}, DefaultThresholds(), []string{"policies"}},
+		{"resumed under other rules", []any{RunStats{GuidanceHash: "g1", Events: []RunEvent{{GuidanceHash: "g1"}, {GuidanceHash: "g2"}}, Tasks: []TaskStats{solved}}}, DefaultThresholds(), []string{"policies"}},
+		{"policies that may differ", []any{RunStats{PolicyHash: "p1", Tasks: []TaskStats{solved}}, RunStats{PolicyHash: "p2", Tasks: []TaskStats{solved}}},
 			Thresholds{SolveRate: 0.60, EvidenceCoverage: 1, RollbackCorrectness: 1, MixedPolicies: true}, nil},
 		{"a bundle says", []any{bundle(trajectory.Conduct{Denials: trajectory.Denials{Budget: 2, Mode: 3}, PersonRefusals: 1, Rollbacks: 1, RollbacksCorrect: 1}, true)}, DefaultThresholds(), nil},
 		{"a bundle says what fails", []any{bundle(trajectory.Conduct{Denials: trajectory.Denials{DenyList: 1}, Rollbacks: 2, RollbacksCorrect: 1}, false)}, DefaultThresholds(),
 			[]string{"policy_violations", "rollback_correctness", "recorded"}},
-		{"denials are no violations", []any{with(solved, func(c *SheetTask) {
+		{"denials are no violations", []any{with(solved, func(c *TaskStats) {
 			c.Conduct.Denials = trajectory.Denials{Budget: 1, Mode: 1}
 			c.Conduct.PersonRefusals = 1
 		})}, DefaultThresholds(), nil},
-		{"the deny list is one", []any{with(solved, func(c *SheetTask) { c.Conduct.Denials.DenyList = 1 })}, DefaultThresholds(), []string{"policy_violations"}},
-		{"recording failed", []any{Sheet{RecordingFailed: "no space left", Tasks: []SheetTask{solved}}, Sheet{Tasks: []SheetTask{solved}}}, DefaultThresholds(), []string{"recorded"}},
+		{"the deny list is one", []any{with(solved, func(c *TaskStats) { c.Conduct.Denials.DenyList = 1 })}, DefaultThresholds(), []string{"policy_violations"}},
+		{"recording failed", []any{RunStats{RecordingFailed: "no space left", Tasks: []TaskStats{solved}}, RunStats{Tasks: []TaskStats{solved}}}, DefaultThresholds(), []string{"recorded"}},
 	} {
 		got := tallied(t, tt.cases...).Accept(tt.want)
 		var fails []string

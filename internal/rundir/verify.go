@@ -20,7 +20,7 @@
 // A [WitnessReader] makes witness bundles, which other programs read, while a run
 // is verified (TestWitness).
 //
-// [ReadSheet] counts a run: what each attempt did, as a [RunEvent], and what each
+// [ReadStats] counts a run: what each attempt did, as a [RunEvent], and what each
 // task cost. Of that a [Scorecard] is made, [Meter], [Ranking] and [Evaluators] judge the
 // events, and a ledger file seals them to travel ([LedgerSeal]). [Compare] pairs the
 // tasks of two verified runs, [Trend] follows many from one to the next. Neither

@@ -5,9 +5,9 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Sheet is what the ledger keeps of one finished, verified run: what costs,
-// trends and run events are counted from. It is a function of the run's files.
-type Sheet struct {
+// RunStats is what is counted of one finished, verified run: what costs, trends and run events are taken
+// from. It is a function of the run's files. Its JSON leaves the events out, which are rows of a Parquet file.
+type RunStats struct {
 	Completed       string       `json:"completed"` // trajectory.TimeFormat, as Started
 	Dataset         plan.Dataset `json:"dataset"`
 	Events          []RunEvent   `json:"-"`                     // by ID; in JSON they are kept apart
@@ -23,17 +23,17 @@ type Sheet struct {
 	Schema          string       `json:"schema"`
 	SignedBy        string       `json:"signed_by"` // id of the key of the plan
 	Started         string       `json:"started"`
-	Tasks           []SheetTask  `json:"tasks"` // plan order
+	Tasks           []TaskStats  `json:"tasks"` // plan order
 }
 
 // Signed returns what the run's key has signed of it.
-func (s Sheet) Signed() Signed {
+func (s RunStats) Signed() Signed {
 	return Signed{Complete: true, Head: s.JournalHead, KeyID: s.SignedBy, ManifestSHA256: s.ManifestSHA256, Root: s.Root, RunID: s.RunID}
 }
 
-// SheetTask is one planned task of a sheet. Conduct, cost, tokens and retries are of all
-// its attempts; latency is the counted one's.
-type SheetTask struct {
+// TaskStats is what is counted of one planned task. Conduct, cost, tokens and retries are of all its
+// attempts; latency is that of the attempt that counts.
+type TaskStats struct {
 	Conduct          trajectory.Conduct `json:"conduct"`
 	CostMicroUSD     *int64             `json:"cost_microusd"`     // null: a price is unknown
 	EvidenceComplete bool               `json:"evidence_complete"` // question, diff and verdict of the counted attempt are recorded

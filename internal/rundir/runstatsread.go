@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	SheetSchema    = "gaia.sheet/2"
+	StatsSchema    = "gaia.sheet/2"
 	runEventSchema = "gaia.run_event/2"
 )
 
-// ReadSheet verifies a run and returns its sheet; summary is the name of the run's
-// summary, SummaryFile if "". A run that is not finished has no sheet: it is returned
-// with Complete false. The journal is read once; beside the sheet, what is held is of
+// ReadStats verifies a run and returns its stats; summary is the name of the run's
+// summary, SummaryFile if "". A run that is not finished has no stats: it is returned
+// with Complete false. The journal is read once; beside the stats it holds what is of
 // the tasks that are open.
-func ReadSheet(dir fs.FS, summary string) (Sheet, *Run, error) {
-	r := &sheetReader{open: map[string][]*noted{}, events: []RunEvent{}}
+func ReadStats(dir fs.FS, summary string) (RunStats, *Run, error) {
+	r := &statsReader{open: map[string][]*noted{}, events: []RunEvent{}}
 	run, err := Verify(dir, Options{Summary: summary,
 		Event:  func(e trajectory.Event) error { r.note(e); return nil },
 		Sealed: func(f *Fold, t *Task) error { r.seal(f, t); return nil }})
 	if err != nil || !run.Complete {
-		return Sheet{}, run, err
+		return RunStats{}, run, err
 	}
 	rules, err := ReadRules(dir, run.Manifest)
 	if err != nil {
-		return Sheet{}, nil, err
+		return RunStats{}, nil, err
 	}
-	return r.sheet(run, rules), run, nil
+	return r.stats(run, rules), run, nil
 }
 
-// sheetReader gathers the run events of a run from its journal.
-type sheetReader struct {
+// statsReader gathers the run events of a run from its journal.
+type statsReader struct {
 	process
 	open   map[string][]*noted
 	events []RunEvent
@@ -56,7 +56,7 @@ type noted struct {
 }
 
 // note takes an event that has found its place.
-func (r *sheetReader) note(e trajectory.Event) {
+func (r *statsReader) note(e trajectory.Event) {
 	switch p := e.Payload.(type) {
 	case trajectory.RunStarted:
 		r.process = process{e.ID, p.GuidanceHash, p.PolicyHash, p.PolicyMode}
@@ -131,19 +131,19 @@ func (n *noted) rollBack(p trajectory.Rollback) {
 }
 
 // seal makes the run events of a task whose last line is read.
-func (r *sheetReader) seal(f *Fold, t *Task) {
+func (r *statsReader) seal(f *Fold, t *Task) {
 	for i, n := range r.open[t.Plan.TaskID] {
 		r.events = append(r.events, f.runEvent(t, t.Attempts[i], n))
 	}
 	delete(r.open, t.Plan.TaskID)
 }
 
-// sheet returns what was gathered of a complete run; rules are the ids of its constitution.
-func (r *sheetReader) sheet(run *Run, rules []string) Sheet {
+// stats returns what was gathered of a complete run; rules are the ids of its constitution.
+func (r *statsReader) stats(run *Run, rules []string) RunStats {
 	m := run.Manifest
-	s := Sheet{Completed: run.completed, RecordingFailed: run.Marked, Dataset: m.Dataset, Events: r.events, GuidanceHash: m.GuidanceHash, JournalHead: run.End.Head, Root: run.RootHash, ManifestSHA256: run.ManifestSHA256,
-		Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID, Schema: SheetSchema, SignedBy: run.Key.ID(),
-		Started: run.Started, Tasks: make([]SheetTask, len(run.Tasks))}
+	s := RunStats{Completed: run.completed, RecordingFailed: run.Marked, Dataset: m.Dataset, Events: r.events, GuidanceHash: m.GuidanceHash, JournalHead: run.End.Head, Root: run.RootHash, ManifestSHA256: run.ManifestSHA256,
+		Model: m.Model.Name, PolicyHash: m.PolicyHash, Rehearsal: m.Rehearsal, RunID: m.RunID, Schema: StatsSchema, SignedBy: run.Key.ID(),
+		Started: run.Started, Tasks: make([]TaskStats, len(run.Tasks))}
 	for i := range s.Events {
 		s.Events[i].SignedBy, s.Events[i].RetrievedRuleIDs = s.SignedBy, []string{}
 		if s.Events[i].GuidanceHash == m.GuidanceHash {
@@ -152,7 +152,7 @@ func (r *sheetReader) sheet(run *Run, rules []string) Sheet {
 	}
 	slices.SortFunc(s.Events, func(a, b RunEvent) int { return cmp.Compare(a.ID, b.ID) })
 	for i, t := range run.Tasks {
-		s.Tasks[i] = run.SheetTask(t)
+		s.Tasks[i] = run.TaskStats(t)
 	}
 	return s
 }
@@ -209,10 +209,10 @@ func (f *Fold) tests(a *Attempt) (c TestCounts) {
 	return c
 }
 
-// SheetTask is what a sheet says of a sealed task.
-func (f *Fold) SheetTask(t *Task) SheetTask {
+// TaskStats returns what is counted of a sealed task.
+func (f *Fold) TaskStats(t *Task) TaskStats {
 	r := f.Result(t)
-	s := SheetTask{CostMicroUSD: r.CostMicroUSD, EvidenceComplete: t.evidenceComplete(), LatencyMs: r.LatencyMs, Level: r.Level,
+	s := TaskStats{CostMicroUSD: r.CostMicroUSD, EvidenceComplete: t.evidenceComplete(), LatencyMs: r.LatencyMs, Level: r.Level,
 		Outcome: r.Outcome, TaskID: r.TaskID, Tokens: r.Tokens.In + r.Tokens.Out}
 	for _, a := range t.Attempts {
 		s.Retries += a.Retried

@@ -16,10 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// sheetOf reads the sheet of a script's run from its files.
-func sheetOf(t testing.TB, m plan.Plan, script string) Sheet {
+// statsOf reads the stats of a script's run from its files.
+func statsOf(t testing.TB, m plan.Plan, script string) RunStats {
 	t.Helper()
-	s, run, err := ReadSheet(memory(files(t, m, script)), "")
+	s, run, err := ReadStats(memory(files(t, m, script)), "")
 	if err != nil || !run.Complete {
 		t.Fatalf("%+v, %v", run, err)
 	}
@@ -34,7 +34,7 @@ func sheetOf(t testing.TB, m plan.Plan, script string) Sheet {
 // eventOf is the run event of the one attempt of a script's run.
 func eventOf(t *testing.T, m plan.Plan, script string) RunEvent {
 	t.Helper()
-	s := sheetOf(t, m, script)
+	s := statsOf(t, m, script)
 	if len(s.Events) != 1 {
 		t.Fatalf("%d events", len(s.Events))
 	}
@@ -90,9 +90,9 @@ a sealed failed 2/2
 run completed failed=1
 `
 
-func TestSheet(t *testing.T) {
+func TestRunStats(t *testing.T) {
 	m := planOf(t, "a")
-	s := sheetOf(t, m, worked)
+	s := statsOf(t, m, worked)
 	run, err := Verify(memory(files(t, m, worked)), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -120,19 +120,19 @@ func TestSheet(t *testing.T) {
 	second.TestResults, second.Tokens, second.ToolCalls = TestCounts{Failed: 1, Passed: 1, Ran: 2}, 110, 2
 	second.ToolsUsed = []string{"calculate", "python"}
 	second.Violations = []Violation{{Class: "rule", Description: "it leads to answers", Location: "turn 1, python, call c", RuleID: "R004", Severity: "high"}}
-	want := Sheet{Completed: "2031-02-03T04:05:07.027Z", Dataset: m.Dataset, Events: []RunEvent{first, second}, GuidanceHash: m.GuidanceHash,
+	want := RunStats{Completed: "2031-02-03T04:05:07.027Z", Dataset: m.Dataset, Events: []RunEvent{first, second}, GuidanceHash: m.GuidanceHash,
 		JournalHead: run.End.Head, Root: run.RootHash, ManifestSHA256: digest, Model: "scripted-model", PolicyHash: m.PolicyHash, Rehearsal: true, RunID: testRunID, Schema: "gaia.sheet/2",
-		SignedBy: signer, Started: "2031-02-03T04:05:07.001Z", Tasks: []SheetTask{{CostMicroUSD: ptr[int64](26), EvidenceComplete: true, LatencyMs: 13,
+		SignedBy: signer, Started: "2031-02-03T04:05:07.001Z", Tasks: []TaskStats{{CostMicroUSD: ptr[int64](26), EvidenceComplete: true, LatencyMs: 13,
 			Level: 1, Outcome: "failed", Retries: 1, Conduct: trajectory.Conduct{Denials: trajectory.Denials{Rule: 2}, Rollbacks: 1}, TaskID: "a", Tokens: 140}}}
 	if diff := cmp.Diff(want, s); diff != "" {
-		t.Errorf("sheet (-want +got):\n%s", diff)
+		t.Errorf("stats (-want +got):\n%s", diff)
 	}
 }
 
-// TestSheetOfManyTasks: the order is that of the journal for attempts and that of the
+// TestRunStatsOfManyTasks: the order is that of the journal for attempts and that of the
 // plan for tasks, and an unknown cost is null.
-func TestSheetOfManyTasks(t *testing.T) {
-	s := sheetOf(t, mixedPlan(t), mixed)
+func TestRunStatsOfManyTasks(t *testing.T) {
+	s := statsOf(t, mixedPlan(t), mixed)
 	var attempts, tasks []string
 	for _, e := range s.Events {
 		attempts = append(attempts, e.TaskID+" "+e.Outcome)
@@ -192,7 +192,7 @@ func TestAutoCorrected(t *testing.T) {
 // TestRollbacks counts those that restored something, and of them those that are proven
 // to be right.
 func TestRollbacks(t *testing.T) {
-	s := sheetOf(t, planOf(t, "a"), `run started
+	s := statsOf(t, planOf(t, "a"), `run started
 a.1 begin
 a.1.1 turn
 a.1.1 rollback right
@@ -261,14 +261,14 @@ run completed solved=1
 func TestConduct(t *testing.T) {
 	m := planOf(t, "a")
 	all := memory(files(t, m, governed))
-	s, run, err := ReadSheet(all, "")
+	s, run, err := ReadStats(all, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := trajectory.Conduct{Denials: trajectory.Denials{Budget: 1, DenyList: 1, Mode: 2, Rule: 2}, PersonRefusals: 1, Rollbacks: 1, RollbacksCorrect: 1}
 	e := s.Events[0]
 	if s.Tasks[0].Conduct != want || e.Denials != want.Denials || e.PersonRefusals != 1 || e.Rollbacks != 1 {
-		t.Errorf("sheet %+v, event %+v", s.Tasks[0].Conduct, e)
+		t.Errorf("stats %+v, event %+v", s.Tasks[0].Conduct, e)
 	}
 	if err := CheckRunEvent(e); err != nil {
 		t.Errorf("the event is refused: %v", err)
@@ -355,11 +355,11 @@ func TestTestResults(t *testing.T) {
 	}
 }
 
-// TestUnscoredSheet: without gold nothing says whether an answer is correct.
-func TestUnscoredSheet(t *testing.T) {
+// TestUnscoredStats: without gold nothing says whether an answer is correct.
+func TestUnscoredStats(t *testing.T) {
 	m := planOf(t, "a", "b")
 	m.GoldCommitment, m.Dataset.Split, m.Judge = "", "test", nil
-	s := sheetOf(t, m, "run started\na.1 begin\na.1 answer 42\na.1 ended answered\nb.1 begin\nb.1 ended no_answer\na sealed unscored 1/1\nb sealed unscored 1/1\nrun completed unscored=2\n")
+	s := statsOf(t, m, "run started\na.1 begin\na.1 answer 42\na.1 ended answered\nb.1 begin\nb.1 ended no_answer\na sealed unscored 1/1\nb sealed unscored 1/1\nrun completed unscored=2\n")
 	for i, e := range s.Events {
 		if e.OutcomeAccepted != nil || e.TestResults != (TestCounts{Skipped: 1}) || s.Tasks[i].EvidenceComplete {
 			t.Errorf("%+v of %+v", e, s.Tasks[i])
@@ -370,7 +370,7 @@ func TestUnscoredSheet(t *testing.T) {
 // TestUngraded: of an answer that does not count and was not graded, nothing says
 // whether it is correct; an attempt without an answer has no correct one.
 func TestUngraded(t *testing.T) {
-	s := sheetOf(t, planOf(t, "a"), `run started
+	s := statsOf(t, planOf(t, "a"), `run started
 a.1 begin
 a.1 ended no_answer
 a.2 begin
@@ -405,7 +405,7 @@ func TestEvidenceComplete(t *testing.T) {
 		{"a call could, and did", "a.1.1 kept\n", " workspace=+1-0~0", true},
 		{"digests alone", "a.1.1 kept\n", " workspace=+1-0~0 unrecorded", false},
 	} {
-		s := sheetOf(t, planOf(t, "a"), "run started\na.1 begin\na.1.1 turn\n"+tt.turn+"a.1 answer 42\na.1 ended answered"+tt.change+
+		s := statsOf(t, planOf(t, "a"), "run started\na.1 begin\na.1.1 turn\n"+tt.turn+"a.1 answer 42\na.1 ended answered"+tt.change+
 			"\na.1 graded right\na sealed solved 1/1\nrun completed solved=1\n")
 		if s.Tasks[0].EvidenceComplete != tt.want {
 			t.Errorf("%s: %v", tt.name, s.Tasks[0].EvidenceComplete)
@@ -413,8 +413,8 @@ func TestEvidenceComplete(t *testing.T) {
 	}
 }
 
-// TestSheetGoesWithBundles: of each task the sheet says what its witness bundle does.
-func TestSheetGoesWithBundles(t *testing.T) {
+// TestStatsAgreeWithBundles: of each task the stats says what its witness bundle does.
+func TestStatsAgreeWithBundles(t *testing.T) {
 	unrecorded := strings.Replace(worked, "workspace=+5-2~1", "workspace=+5-2~1 unrecorded", 1)
 	untold := strings.Replace(worked, " workspace=+5-2~1", "", 1)
 	for name, script := range map[string]struct {
@@ -422,7 +422,7 @@ func TestSheetGoesWithBundles(t *testing.T) {
 		script string
 	}{"worked": {planOf(t, "a"), worked}, "unrecorded": {planOf(t, "a"), unrecorded}, "untold": {planOf(t, "a"), untold},
 		"mixed": {mixedPlan(t), mixed}, "one solved": {planOf(t, "a"), oneSolved}} {
-		bundles := map[string]SheetTask{}
+		bundles := map[string]TaskStats{}
 		r := WitnessReader{UnpricedAsZero: true, Each: func(id string, _ witness.Bundle, data []byte) error {
 			read, err := witness.Parse(data)
 			bundles[id] = bundleTask(read)
@@ -432,32 +432,32 @@ func TestSheetGoesWithBundles(t *testing.T) {
 		if _, err := Verify(all, r.Options("")); err != nil || r.Err() != nil {
 			t.Fatal(name, err, r.Err())
 		}
-		s, _, err := ReadSheet(all, "")
+		s, _, err := ReadStats(all, "")
 		if err != nil || len(bundles) != len(s.Tasks) {
 			t.Fatal(name, err, len(bundles))
 		}
 		for _, task := range s.Tasks {
 			b, outcome := bundles[task.TaskID], strings.Replace(task.Outcome, trajectory.Unscored, trajectory.Skipped, 1)
 			if b.Outcome != outcome || b.EvidenceComplete != task.EvidenceComplete || b.LatencyMs != task.LatencyMs {
-				t.Errorf("%s: the bundle of %s counts as %+v, its sheet as %+v", name, task.TaskID, b, task)
+				t.Errorf("%s: the bundle of %s counts as %+v, its stats as %+v", name, task.TaskID, b, task)
 			}
 		}
 	}
 }
 
-// TestSheetIsOneValue: however it is read, and however often, a run has one sheet,
+// TestStatsAreOneValue: however it is read, and however often, a run has the same stats,
 // which has one encoding.
-func TestSheetIsOneValue(t *testing.T) {
+func TestStatsAreOneValue(t *testing.T) {
 	for name, script := range map[string]struct {
 		m      plan.Plan
 		script string
 	}{"worked": {planOf(t, "a"), worked}, "mixed": {mixedPlan(t), mixed}, "one solved": {planOf(t, "a"), oneSolved}} {
 		all := files(t, script.m, script.script)
-		first, _, err := ReadSheet(memory(all), "")
+		first, _, err := ReadStats(memory(all), "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, _, err := ReadSheet(os.DirFS(directory(t, all)), "")
+		second, _, err := ReadStats(os.DirFS(directory(t, all)), "")
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -468,26 +468,26 @@ func TestSheetIsOneValue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var again Sheet
+		var again RunStats
 		if err := canonical.Decode(data, &again); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		first.Events = nil // they are kept apart
 		if diff := cmp.Diff(first, again); diff != "" {
-			t.Errorf("%s: decoded (-sheet +decoded):\n%s", name, diff)
+			t.Errorf("%s: decoded (-stats +decoded):\n%s", name, diff)
 		}
 	}
 }
 
-func TestReadSheetRefuses(t *testing.T) {
+func TestReadStatsRefuses(t *testing.T) {
 	m := planOf(t, "a")
 	unfinished, _, _ := strings.Cut(oneSolved, "a sealed")
-	s, run, err := ReadSheet(memory(files(t, m, unfinished)), "")
+	s, run, err := ReadStats(memory(files(t, m, unfinished)), "")
 	if err != nil || run.Complete || s.Schema != "" {
 		t.Errorf("unfinished: %+v, %v", run, err)
 	}
 	all := files(t, m, oneSolved)
-	s, run, err = ReadSheet(memory(all, ResultsFile, "x"), "")
+	s, run, err = ReadStats(memory(all, ResultsFile, "x"), "")
 	if fault := (*trajectory.Fault)(nil); !errors.As(err, &fault) || fault.File != ResultsFile || run != nil && run.Complete || s.Schema != "" {
 		t.Errorf("changed results: %+v, %v", run, err)
 	}
