@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // crashJournal, when it is set, makes this program a writer of the journal it
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(long.Main(m))
 }
 
 // crashWriter goes on with a journal after cutting its torn tail, and appends

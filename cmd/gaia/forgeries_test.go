@@ -14,7 +14,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
@@ -78,7 +80,7 @@ func verdictOf(f runs.Forgery) string {
 // becomes of it.
 func TestForgeries(t *testing.T) {
 	long.NotRaced(t)
-	passing := 0
+	passing, shared := 0, &bases{dir: t.TempDir(), all: map[string]*base{}}
 	for _, f := range forgeries(t) {
 		kind, _ := isVerdict(cmp.Or(verdictOf(f), "none"))
 		switch {
@@ -92,7 +94,7 @@ func TestForgeries(t *testing.T) {
 		}
 		t.Run(f.Name, func(t *testing.T) {
 			t.Parallel()
-			b := bench{T: t, dir: t.TempDir()}
+			b := bench{T: t, dir: t.TempDir(), bases: shared}
 			for _, c := range f.Commands {
 				b.do(c)
 			}
@@ -189,7 +191,64 @@ type bench struct {
 	keeper
 	dir    string
 	forger *runs.Forger
-	at     string // the directory that the forger edits
+	at     string        // the directory that the forger edits
+	bases  *bases        // nil: not shared with others
+	honest func() string // JSON report of the audit of the honest run, "" where there is none
+}
+
+// bases are the starting points of forgeries, which are made once.
+type bases struct {
+	dir string
+	sync.Mutex
+	all map[string]*base // by the words of the command base
+}
+
+type base struct {
+	made   sync.Once
+	dir    string
+	honest func() string
+}
+
+// get returns the base that a command describes.
+func (all *bases) get(t *testing.T, words string) *base {
+	t.Helper()
+	all.Lock()
+	b := all.all[words]
+	if b == nil {
+		b = &base{dir: filepath.Join(all.dir, strconv.Itoa(len(all.all)))}
+		all.all[words] = b
+	}
+	all.Unlock()
+	b.made.Do(func() {
+		maker := bench{T: t, dir: b.dir}
+		maker.must(os.Mkdir(b.dir, 0o755))
+		maker.base(words)
+		b.honest = sync.OnceValue(maker.honest)
+	})
+	return b
+}
+
+// copyTree copies a folder, with the permissions of its files.
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		target := to + strings.TrimPrefix(path, from)
+		if e.IsDir() {
+			return os.MkdirAll(target, info.Mode().Perm())
+		}
+		data, err := os.ReadFile(path)
+		return cmp.Or(err, os.WriteFile(target, data, info.Mode().Perm()))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
@@ -278,6 +337,15 @@ func (b *bench) write() {
 // base writes an honest run and its dataset.
 func (b *bench) base(words string) {
 	b.Helper()
+	home, run := b.path("home"), b.path("run")
+	env := map[string]string{"HOME": home, "HF_ENDPOINT": noHub}
+	if b.bases != nil {
+		made := b.bases.get(b.T, words)
+		copyTree(b.T, made.dir, b.dir)
+		b.keeper, b.honest = keeper{home, run, env}, made.honest
+		b.edit(run)
+		return
+	}
 	name, replaced, _ := strings.Cut(words, " ")
 	text, err := os.ReadFile("testdata/forgeries/base/" + name + ".txt")
 	b.must(err)
@@ -292,8 +360,9 @@ func (b *bench) base(words string) {
 	b.keeper = newKeeper(b.T, story)
 	_, err = sign.CreateKey(b.path("other.key"), rand.NewChaCha8([32]byte{'o', 't', 'h', 'e', 'r'})) // runs.OtherKey
 	b.must(err)
-	b.must(os.Rename(b.keeper.dir, b.path("run")))
-	b.keeper.dir = b.path("run")
+	b.must(os.Rename(b.keeper.dir, run))
+	b.must(os.Rename(b.keeper.home, home))
+	b.keeper = keeper{home, run, env}
 	honest, err := runs.Parse(string(text))
 	b.must(err)
 	files, metadata, err := honest.Dataset()
@@ -308,7 +377,11 @@ func (b *bench) base(words string) {
 		b.do(c)
 	}
 	if name != "leak" { // whose finding no forgery hides
-		b.must(os.CopyFS(b.path("honest"), os.DirFS(b.keeper.dir)))
+		copyTree(b.T, run, b.path("honest"))
+	}
+	b.honest = func() string {
+		_, report, _ := keeper{home, run, env}.command("audit", b.path("honest"), "--format", "json")
+		return report
 	}
 }
 
@@ -432,8 +505,7 @@ func (b *bench) verdict(c string) {
 	args := b.args(words)
 	if kind == "flagged" && args[0] == "audit" {
 		args, part = append(args, "--format", "json"), `"rule_id":"`+part+`"`
-		_, honest, _ := b.command("audit", b.path("honest"), "--format", "json") // "" where there is none
-		if strings.Contains(strings.ReplaceAll(honest, `"rule_id": "`, `"rule_id":"`), part) {
+		if strings.Contains(strings.ReplaceAll(b.honest(), `"rule_id": "`, `"rule_id":"`), part) {
 			b.Errorf("%s: the honest run has that finding, too", c)
 		}
 	}

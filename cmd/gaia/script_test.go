@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	long.InMemory()
 	testscript.Main(m, map[string]func(){"gaia": main})
 }
 

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package long
+
+func usable(string) bool { return false }
