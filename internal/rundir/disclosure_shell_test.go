@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -68,7 +69,7 @@ func shellSays(t *testing.T, script string, bundle []byte, keys ...string) (acce
 }
 
 // TestDisclosureShell: every task of runs of 1, 2, 3, 5 and 26 tasks is
-// accepted; with -short, of the last not all are tried.
+// accepted; of the last not all are tried but in the thorough run.
 func TestDisclosureShell(t *testing.T) {
 	script := disclosureShell(t)
 	key := testKey(t, 1).Public().Line() + " somebody@harbour.example\n"
@@ -77,7 +78,7 @@ func TestDisclosureShell(t *testing.T) {
 		dir := memory(files(t, m, interleaved(story)))
 		run := verified(t, dir)
 		for i, task := range run.Tasks {
-			if testing.Short() && n > 5 && i%5 != 0 {
+			if !long.Thorough() && n > 5 && i%5 != 0 {
 				continue
 			}
 			keys, signer := []string{key}, testKey(t, 1)
@@ -102,7 +103,8 @@ func TestDisclosureShell(t *testing.T) {
 	}
 }
 
-// TestDisclosureShellRefuses changes a byte, or a little more, of everything that the lines look at.
+// TestDisclosureShellRefuses changes a byte, or a little more, of everything that the lines look at; outside of the
+// thorough run of a quarter of it, since each change starts the shell, jq and openssl.
 func TestDisclosureShellRefuses(t *testing.T) {
 	script := disclosureShell(t)
 	m, story := crowd(t, 5)
@@ -174,7 +176,10 @@ func TestDisclosureShellRefuses(t *testing.T) {
 		{"no JSON", string(good), `no`},
 		{"nothing", string(good), ``},
 	}
-	for _, tt := range tests {
+	for i, tt := range tests {
+		if i%long.Step(4) != 0 {
+			continue
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			changed := strings.Replace(string(good), tt.old, tt.new, 1)
