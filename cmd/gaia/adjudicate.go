@@ -18,6 +18,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
@@ -217,7 +218,7 @@ func (a *app) decisionKey(d adjudication, found *rundir.Run) (sign.Key, error) {
 // journal, which internal/run locks too and nobody replaces. It refuses a package
 // with a hint that begins with what to do instead.
 func lockRun(dir, instead string) (release func(), err error) {
-	if err := isRun(dir); err != nil && isPackage(dir) {
+	if err := verify.IsRun(dir); err != nil && verify.IsPackage(dir) {
 		return nil, usage(instead+" and package it again with 'gaia submit'", "%v", err)
 	} else if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -171,7 +172,7 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 	var found *rundir.Run
 	dir := place
 	info, err := os.Stat(place)
-	if err == nil && info.Mode().IsRegular() && !isArchive(place) {
+	if err == nil && info.Mode().IsRegular() && !verify.IsArchive(place) {
 		dir = besides(place)
 		report, err = storedReport(place, f)
 	} else {
@@ -195,7 +196,7 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 		}
 	}
 	if f.format == formatText {
-		err = render.Text(a.stdout, render.Place{Path: place, Packaged: isPackage(place), Run: found}, counted)
+		err = render.Text(a.stdout, render.Place{Path: place, Packaged: verify.IsPackage(place), Run: found}, counted)
 	} else {
 		err = a.write(f.rendered(report, filepath.ToSlash(dir)))
 	}
@@ -270,7 +271,7 @@ func clean(place string, r audit.Report, f auditing) error {
 		switch {
 		case first(r) == "": // some checks were asked alone
 			hint = "leave --only out: a look at some of the checks is no audit"
-		case (f.gold == "" || f.gold == goldNone) && isPackage(place):
+		case (f.gold == "" || f.gold == goldNone) && verify.IsPackage(place):
 			hint = "a package holds no gold answers, which some checks need: --gold reads them from the dataset; its own " + audit.ReportFile + " was made with them"
 		case f.gold == goldNone && len(r.Attestation.CriticalFailures)+len(r.Attestation.WarnFailures) == 0:
 			hint = "leave --gold none out: some checks need the gold answers, of the run's private file or by --gold of the plan's dataset"

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/rundir"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -38,26 +40,26 @@ func storedReport(path string, f auditing) (audit.Report, error) {
 // a package without, or either with those of a dataset. A package is verified
 // first: the audit itself reads no more of it than what a run has.
 func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Report, *rundir.Run, error) {
-	p, err := openJournal(dir)
+	p, err := verify.OpenJournal(dir)
 	if err != nil {
 		return audit.Report{}, nil, err
 	}
 	defer p.Close()
 	o := audit.Options{AuditedAt: f.auditedAt, Only: f.only}
-	if p.packaged {
+	if p.Packaged {
 		o.Summary = submit.MetadataFile
 	}
 	gold := f.gold
 	switch {
-	case gold == goldPrivate && p.packaged:
+	case gold == goldPrivate && p.Packaged:
 		return audit.Report{}, nil, usage("give the dataset: hub, hub:OWNER/NAME, dir:PATH or fixtures", "%q is a package, which holds no gold answers", dir)
-	case gold == "" && p.packaged:
+	case gold == "" && p.Packaged:
 		gold = goldNone
 	case gold == "":
 		gold = goldPrivate
 	}
-	if p.packaged {
-		of, err := p.verify(submit.Options{Once: true})
+	if p.Packaged {
+		of, err := p.Verify(submit.Options{Once: true})
 		if err != nil {
 			return audit.Report{}, nil, err
 		}
@@ -72,12 +74,12 @@ func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Repor
 	case goldPrivate:
 		o.Gold, err = privateGold(dir)
 	default:
-		o.Gold, err = a.publishedGold(ctx, p.files, gold)
+		o.Gold, err = a.publishedGold(ctx, p.Files, gold)
 	}
 	if err != nil {
 		return audit.Report{}, nil, err
 	}
-	report, found, err := audit.Run(p.files, o)
+	report, found, err := audit.Run(p.Files, o)
 	if errors.Is(err, audit.ErrIncomplete) {
 		return report, found, incomplete(dir, found)
 	}
@@ -88,8 +90,8 @@ func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Repor
 		return report, found, privateFault(err)
 	}
 	for _, body := range given {
-		if !slices.Contains(report.Inputs.Bodies, body.sha256) {
-			return audit.Report{}, nil, body.stray("run")
+		if !slices.Contains(report.Inputs.Bodies, body.SHA256) {
+			return audit.Report{}, nil, body.Stray("run")
 		}
 	}
 	return report, found, nil
@@ -101,34 +103,33 @@ const (
 	maxBody   = 256 << 20
 )
 
-// body is a file with a whole document.
-type body struct{ path, sha256 string }
-
-// stray is the error of a document that nothing in the run or report of a package has.
-func (b body) stray(of string) error {
-	return usage("a document is known by its digest: it must be what the tool got, byte for byte, or what 'gaia show DIR --body DIGEST' writes", "%q is no document of this %s", b.path, of)
-}
-
 // readBodies reads files with whole documents.
-func readBodies(paths []string) (all map[string][]byte, given []body, err error) {
-	all = map[string][]byte{}
+func readBodies(paths []string) (given []verify.Body, err error) {
 	for _, path := range paths {
 		b, err := readUpTo(path, maxBody)
 		if err != nil {
-			return nil, nil, fmt.Errorf("reading the document %q: %w", path, err)
+			return nil, fmt.Errorf("reading the document %q: %w", path, err)
 		}
-		digest := canonical.Digest(b)
-		all[digest] = b
-		given = append(given, body{path, digest})
+		given = append(given, verify.Body{path, canonical.Digest(b), b})
 	}
-	return all, given, nil
+	return given, nil
+}
+
+// byDigest returns documents by their digests.
+func byDigest(given []verify.Body) map[string][]byte {
+	all := map[string][]byte{}
+	for _, b := range given {
+		all[b.SHA256] = b.Data
+	}
+	return all
 }
 
 // documents reads the files that are to be held against the run.
-func (f auditing) documents(o *audit.Options) (given []body, err error) {
-	if o.Bodies, given, err = readBodies(f.bodies); err != nil {
+func (f auditing) documents(o *audit.Options) (given []verify.Body, err error) {
+	if given, err = readBodies(f.bodies); err != nil {
 		return nil, err
 	}
+	o.Bodies = byDigest(given)
 	if f.usage == "" {
 		return given, nil
 	}

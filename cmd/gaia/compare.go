@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/stats"
+
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -71,7 +73,7 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 		}
 	}
 	if runs[0].Manifest.RunID == runs[1].Manifest.RunID {
-		return cmp.Or(equivocation(runs[0].Signed(), runs[1].Signed(), [2]string(paths)), usage("give two runs", "both are the run %s", runs[0].Manifest.RunID))
+		return cmp.Or(verify.Equivocation(runs[0].Signed(), runs[1].Signed(), [2]string(paths)), usage("give two runs", "both are the run %s", runs[0].Manifest.RunID))
 	}
 	differences, err := planDifferences(runs[0].Manifest, runs[1].Manifest)
 	if err != nil {
@@ -102,15 +104,15 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 
 // finishedRun reads a finished run, which is verified with what was decided about it.
 func (a *app) finishedRun(path string) (*rundir.Run, error) {
-	given, err := openJournal(path)
+	given, err := verify.OpenJournal(path)
 	if err != nil {
 		return nil, err
 	}
 	defer given.Close()
-	read := given.run
-	if !given.packaged {
+	read := given.Run
+	if !given.Packaged {
 		read = func() (*rundir.Run, error) {
-			found, _, err := verifyRun(given.files)
+			found, _, err := verify.Run(given.Files)
 			return found, err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
+	"github.com/gaia-harness/gaia/internal/verify"
 )
 
 // secondKey makes a key that is not the keeper's, and returns its file.
@@ -129,7 +130,7 @@ func TestCountersign(t *testing.T) {
 	code, stdout, stderr = k.command("verify", packages[0], "--allowed-signers", list)
 	says("verify with an expired key", exitFindings, code, stdout+stderr, "(expired key): open", "hint: ask for a countersignature by a key that is valid now")
 	code, stdout, _ = k.command("verify", packages[0], "--json")
-	var v verification
+	var v verify.Verification
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitFindings || len(v.Dismissals) != 2 {
 		t.Fatalf("exit code %d, %v: %s", code, err, stdout)
 	}

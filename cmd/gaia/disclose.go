@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/spf13/cobra"
 )
 
@@ -64,7 +65,7 @@ that you share with its reader, and shows nothing to anyone else.`,
 }
 
 func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
-	p, err := openJournal(dir)
+	p, err := verify.OpenJournal(dir)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 	}
 	ctx, release := untilStopped(ctx)
 	defer release()
-	found, err := p.run()
+	found, err := p.Run()
 	if err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 		}
 		task, number = t.Plan.TaskID, slices.Index(found.Tasks, t)+1
 	}
-	data, err := found.Disclose(p.files, task, signer)
+	data, err := found.Disclose(p.Files, task, signer)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (a *app) disclose(ctx context.Context, dir string, d disclosure) error {
 	if err != nil {
 		return fmt.Errorf("checking the evidence bundle: %w", err)
 	}
-	if err := notWithin("the evidence bundle", dir, filepath.Dir(d.out)); err != nil {
+	if err := verify.NotWithin("the evidence bundle", dir, filepath.Dir(d.out)); err != nil {
 		return err
 	}
 	files := []newFile{{bundlePath(d.out, found.Manifest.RunID, number), data}}
@@ -221,7 +222,7 @@ type disclosed struct {
 func (a *app) printDisclosed(found *rundir.Run, made *rundir.Disclosure, files []newFile, d disclosure) error {
 	b := made.Bundle
 	out := disclosed{Events: len(b.Events), File: files[0].path, Rehearsal: b.Rehearsal, RunID: made.Manifest.RunID,
-		SHA256: canonical.Digest(files[0].data), Signature: b.Signature, Unsubmittable: unsubmittable(found)}
+		SHA256: canonical.Digest(files[0].data), Signature: b.Signature, Unsubmittable: verify.Unsubmittable(found)}
 	if made.Task != nil {
 		out.TaskID, out.Proof = made.Task.Plan.TaskID, files[1].path
 	}
@@ -235,39 +236,13 @@ func (a *app) printDisclosed(found *rundir.Run, made *rundir.Disclosure, files [
 	case d.key != "": // which need not be one that is trusted here
 		next += " --trusted-key " + quoteArg(d.key+".pub")
 	}
-	rows := append(disclosureRows(made), [2]string{"written to", out.File})
+	rows := append(verify.BundleRows(made), [2]string{"written to", out.File})
 	if out.Proof != "" {
 		rows = append(rows, [2]string{"proof", out.Proof})
 	}
 	if out.Unsubmittable != "" {
 		rows = append(rows, [2]string{"unsubmittable", out.Unsubmittable})
 	}
-	return a.printRows(append(rows, [2]string{"signed by", b.Signature.KeyID}, [2]string{"shows", shows(made)},
+	return a.printRows(append(rows, [2]string{"signed by", b.Signature.KeyID}, [2]string{"shows", verify.Shows(made)},
 		[2]string{"next", next}))
-}
-
-// disclosureRows are what a bundle is about.
-func disclosureRows(d *rundir.Disclosure) [][2]string {
-	rows := [][2]string{{"run", d.Manifest.RunID}}
-	if d.Bundle.Rehearsal {
-		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
-	}
-	if d.Task == nil {
-		return append(rows, [2]string{"tasks", fmt.Sprintf("%d: %s", len(d.Tasks), outcomes(d.Summary().Outcomes))}, [2]string{"events", fmt.Sprint(len(d.Bundle.Events))})
-	}
-	answer := "none"
-	if t := d.Task.Counted(); t != nil && t.Answer != nil {
-		answer = fmt.Sprintf("%q, committed in attempt %d", t.Answer.Answer, t.Number)
-	}
-	return append(rows, [2]string{"task", d.Task.Plan.TaskID}, [2]string{"outcome", d.Task.Sealed.Outcome}, [2]string{"answer", answer},
-		[2]string{"attempts", fmt.Sprint(len(d.Task.Attempts))}, [2]string{"events", fmt.Sprint(len(d.Bundle.Events))},
-		[2]string{"leaf", fmt.Sprintf("%s, number %d of %d", d.Leaf, d.Bundle.Inclusion.Index+1, d.Bundle.Inclusion.Size)})
-}
-
-// shows says what a bundle is no evidence of.
-func shows(d *rundir.Disclosure) string {
-	if d.Task == nil {
-		return "the whole journal; what the audit found stands in the package alone"
-	}
-	return "this task alone; that nothing was left out of the run, only the full package shows"
 }

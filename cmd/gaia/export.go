@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/submit/export"
@@ -78,7 +79,7 @@ them: that holds for the leaderboard's file and for a log of Inspect, too.`,
 }
 
 func (a *app) export(ctx context.Context, dir string, x exporting) error {
-	given, err := openJournal(dir)
+	given, err := verify.OpenJournal(dir)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (a *app) export(ctx context.Context, dir string, x exporting) error {
 	ctx, release := untilStopped(ctx)
 	defer release()
 	var source export.Source
-	if given.packaged {
+	if given.Packaged {
 		source, err = packageSource(given)
 	} else {
 		source, err = a.runSource(dir)
@@ -105,7 +106,7 @@ func (a *app) export(ctx context.Context, dir string, x exporting) error {
 		a.noticeExport(source)
 		return a.checkSigner(source.Run)
 	}
-	if err := notWithin("the export", dir, filepath.Dir(x.out)); err != nil {
+	if err := verify.NotWithin("the export", dir, filepath.Dir(x.out)); err != nil {
 		return err
 	}
 	if err := writeStream(ctx, x.out, write); err != nil {
@@ -151,19 +152,19 @@ func (x exporting) writer(s export.Source) func(io.Writer) error {
 }
 
 // packageSource verifies a package to be exported.
-func packageSource(given *evidence) (export.Source, error) {
-	p, err := given.verify(submit.Options{Once: true})
+func packageSource(given *verify.Evidence) (export.Source, error) {
+	p, err := given.Verify(submit.Options{Once: true})
 	if err != nil {
 		return export.Source{}, err
 	}
-	return export.Source{Dir: given.files, Summary: submit.MetadataFile, Run: p.Run, Void: audit.Voided(p.Report.Checks)}, nil
+	return export.Source{Dir: given.Files, Summary: submit.MetadataFile, Run: p.Run, Void: audit.Voided(p.Report.Checks)}, nil
 }
 
 // runSource verifies a run directory to be exported. Only of a run about which
 // something was decided must the audit tell what that makes void.
 func (a *app) runSource(dir string) (export.Source, error) {
 	run := os.DirFS(dir)
-	found, _, err := verifyRun(run)
+	found, _, err := verify.Run(run)
 	if err != nil {
 		return export.Source{}, err
 	}
@@ -199,7 +200,7 @@ func (a *app) noticeExport(s export.Source) {
 	if m.Cassette == plan.CassetteReplay {
 		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", replayNote)
 	}
-	if why := unsubmittable(s.Run); why != "" {
+	if why := verify.Unsubmittable(s.Run); why != "" {
 		fmt.Fprintf(a.stderr, "gaia: unsubmittable: %s\n", oneLine(why))
 	}
 	if n := len(s.Void); n > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -35,7 +36,7 @@ func (a *app) finish(stop *stopper, r *run.Run, s settings, progress *progress, 
 		return a.printRun(r.Dir, r.Unfit(), asJSON)
 	case errors.As(err, &lost):
 		state := r.State()
-		if err := a.printResult(r.Dir, state, unsubmittable(state), asJSON); err != nil {
+		if err := a.printResult(r.Dir, state, verify.Unsubmittable(state), asJSON); err != nil {
 			return err
 		}
 		return fail(exitIncomplete, lost, "make room or repair the disk, then: "+s.resumeCommand(r.Dir),
@@ -141,7 +142,7 @@ func (a *app) printRun(dir string, unfit *run.UnfitError, asJSON bool) error {
 // printFinished prints a finished run, and fails if it was meant to be
 // submitted and cannot be.
 func (a *app) printFinished(dir string, found *rundir.Run, unfit *run.UnfitError, asJSON bool) error {
-	why := unsubmittable(found)
+	why := verify.Unsubmittable(found)
 	if why == "" && unfit != nil {
 		why = unfit.Reason
 	}
@@ -152,7 +153,7 @@ func (a *app) printFinished(dir string, found *rundir.Run, unfit *run.UnfitError
 		return fail(exitFindings, errors.New("every attempt ended in an error: the result says nothing about the model"),
 			"see what failed: gaia show "+quoteArg(dir), "then start a new run: gaia run --like "+quoteArg(dir)+unplanned(found.Manifest))
 	}
-	return submittable(found, why)
+	return verify.Submittable(found, why)
 }
 
 // completed reports whether an attempt of a run ended otherwise than in an error, or
@@ -177,23 +178,6 @@ func (a *app) printResult(dir string, found *rundir.Run, why string, asJSON bool
 	}
 	return a.printJSON(runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir,
 		Summary: found.Summary(), Unsubmittable: why})
-}
-
-// submittable fails for a run that was meant to be submitted and cannot be.
-func submittable(found *rundir.Run, why string) error {
-	if why == "" || !found.Manifest.SubmitIntent {
-		return nil
-	}
-	return fail(exitFindings, fmt.Errorf("not submittable: %s", why), "that cannot be made up for: start a new run")
-}
-
-// unsubmittable says why a run cannot be submitted, as far as can be said
-// without an audit; "" if nothing speaks against it.
-func unsubmittable(found *rundir.Run) string {
-	if n := found.IntegrityEvents(); found.Marked == "" && n > 0 {
-		return "the judge cache did not verify: " + counted(n, "integrity event")
-	}
-	return found.Marked
 }
 
 // incomplete is the failure of reading a run that is not finished.

@@ -32,8 +32,8 @@ var floors = map[string]int{
 	"internal/prompt": 2, "internal/exit": 2, "internal/plan": 2, "internal/rundir": 3,
 	"tools": 3, "judge": 3,
 	"agent": 4, "audit": 4, "audit/probe": 3, "internal/runview": 4, "internal/preflight": 4, "internal/evaluator": 4,
-	"internal/run": 5, "submit": 5, "submit/export": 5, "audit/render": 5,
-	"cmd/gaia": 6,
+	"internal/run": 5, "submit": 5, "submit/export": 5, "audit/render": 5, "internal/verify": 6,
+	"cmd/gaia": 7,
 }
 
 // apart are packages that stand on no floor: who may import them is said below.

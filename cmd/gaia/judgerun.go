@@ -20,6 +20,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stats"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -153,7 +154,7 @@ func judgeableRun(dir string) (j run.Rejudging, before int, err error) {
 	if err != nil {
 		return j, 0, err
 	}
-	later, err := readAdditions(files, j.Run)
+	later, err := verify.Additions(files, j.Run)
 	if err != nil {
 		return j, 0, err
 	}
@@ -261,36 +262,4 @@ func (a *app) printRejudged(dir, path string, r audit.Rejudgment, envelope []byt
 	}
 	return a.printRows(append(rows, [2]string{"judgments", fmt.Sprintf("%d of this run; the run's own files are as they were", out.Judgments)},
 		[2]string{"written to", path}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + quoteArg(dir)}))
-}
-
-// laterRows say what other judges said of a run after it had finished.
-func laterRows(found *rundir.Run, later []audit.SealedRejudgment) [][2]string {
-	var rows [][2]string
-	for _, r := range later {
-		what := r.Judge.Model + " at " + r.Judge.Origin + ": " + runview.Judged(r.Totals)
-		if s := r.Score(found); s != nil {
-			what += fmt.Sprintf("; %d of %d, %s, by this judge", s.Correct, s.Planned, percent(s.AccuracyPPM))
-		} else {
-			what += "; its verdicts do not count"
-		}
-		rows = append(rows, [2]string{"judged again", what})
-	}
-	return rows
-}
-
-// laterJudgment is what verify says of a later judgment with --json.
-type laterJudgment struct {
-	Model  string              `json:"model"`
-	Origin string              `json:"origin"`
-	Score  *stats.Rate         `json:"score"` // by this judge; null: none of its verdicts counts
-	SHA256 string              `json:"sha256"`
-	Totals rundir.JudgeSummary `json:"totals"`
-}
-
-func laterJudgments(found *rundir.Run, later []audit.SealedRejudgment) []laterJudgment {
-	var all []laterJudgment
-	for _, r := range later {
-		all = append(all, laterJudgment{Model: r.Judge.Model, Origin: r.Judge.Origin, Score: r.Score(found), SHA256: r.SHA256, Totals: r.Totals})
-	}
-	return all
 }

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/gaia-harness/gaia/internal/rundir"
 
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/sign"

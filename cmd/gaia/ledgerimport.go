@@ -6,9 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/keyring"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"io/fs"
 	"iter"
@@ -18,6 +15,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/verify"
 
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -121,7 +123,7 @@ func (a *app) exportEvents(ctx context.Context, q *ledgerQuery, out string) erro
 	signed := "without a signature"
 	if out == "" || out == "-" {
 		err = lines(interruptible{ctx, a.stdout})
-	} else if err = notWithin("the export", os.DevNull, filepath.Dir(out)); err != nil { // in no run at all
+	} else if err = verify.NotWithin("the export", os.DevNull, filepath.Dir(out)); err != nil { // in no run at all
 	} else if strings.HasSuffix(out, linesSuffix) {
 		err = writeStream(ctx, out, lines)
 	} else {

@@ -16,6 +16,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/spf13/pflag"
 )
 
@@ -49,13 +50,13 @@ func readLike(path string) (*plan.Plan, error) {
 		if _, err := fs.Lstat(files, name); errors.Is(err, fs.ErrNotExist) {
 			return nil, usage(hint, "%q holds no %s", path, name)
 		}
-	case isArchive(path):
-		p, err := openArchive(path)
+	case verify.IsArchive(path):
+		p, err := verify.OpenArchive(path)
 		if err != nil {
 			return nil, err
 		}
 		defer p.Close()
-		files, name = p.files, plan.ManifestFile
+		files, name = p.Files, plan.ManifestFile
 	}
 	data, err := rundir.ReadFile(files, name, maxManifest)
 	if err != nil {

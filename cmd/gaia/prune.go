@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"io"
 	"io/fs"
 	"os"
@@ -14,11 +13,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/rundir"
+
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prune"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -354,7 +356,7 @@ func (p *pruner) each(path string, is func(string) bool, visit func(path string,
 }
 
 // isRunDir reports whether a folder is a run directory, whole or damaged.
-func isRunDir(path string) bool { return isRun(path) == nil }
+func isRunDir(path string) bool { return verify.IsRun(path) == nil }
 
 func (p *pruner) runs(path string) error {
 	return p.each(path, isRunDir, func(dir string, named bool) error {
@@ -434,7 +436,7 @@ func (p *pruner) bodies(path string) error {
 			p.leave(at, fmt.Sprintf("holds %q, which is no body", other), err)
 			return nil
 		}
-		found, _, err := verifyRun(os.DirFS(dir))
+		found, _, err := verify.Run(os.DirFS(dir))
 		if err != nil {
 			p.leave(dir, "does not verify", err)
 			return nil
@@ -466,7 +468,7 @@ func foreignBody(dir string) (other string, err error) {
 
 func (p *pruner) packages(path string) error {
 	is := func(path string) bool {
-		return strings.HasPrefix(filepath.Base(path), "submission-") && (submit.IsPackage(os.DirFS(path)) || isArchive(path))
+		return strings.HasPrefix(filepath.Base(path), "submission-") && (submit.IsPackage(os.DirFS(path)) || verify.IsArchive(path))
 	}
 	return p.each(path, is, func(path string, _ bool) error {
 		item, err := ofPackage(path)
@@ -481,21 +483,21 @@ func (p *pruner) packages(path string) error {
 
 // ofPackage verifies a package and reads what stays of it.
 func ofPackage(path string) (*prunable, error) {
-	at, err := openEvidence(path)
+	at, err := verify.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer at.Close()
 	var said submit.Predicate
 	var stats *rundir.RunStats
-	if at.isPublic() {
-		of, err := at.verifyPublic()
+	if at.IsPublic() {
+		of, err := at.VerifyPublic(harness)
 		if err != nil {
 			return nil, err
 		}
 		said = of.Statement.Predicate
 	} else {
-		of, err := at.verify(submit.Options{Once: true})
+		of, err := at.Verify(submit.Options{Once: true})
 		if err != nil {
 			return nil, err
 		}
@@ -513,7 +515,7 @@ func ofPackage(path string) (*prunable, error) {
 	if err != nil {
 		return nil, err
 	}
-	if item.row, err = rowOf(at.files, path, history.KindPackage); err == nil {
+	if item.row, err = rowOf(at.Files, path, history.KindPackage); err == nil {
 		item.stats = stats
 	}
 	return item, err
@@ -560,7 +562,7 @@ func rowOf(files fs.FS, path, kind string) (*history.Record, error) {
 	if row.Path, err = history.RealPath(path); err != nil {
 		return nil, err
 	}
-	note, err := rundir.ReadFile(files, trajectory.CheckpointFile, maxPublished)
+	note, err := rundir.ReadFile(files, trajectory.CheckpointFile, verify.MaxPublished)
 	var missing *trajectory.Fault
 	if errors.As(err, &missing) && missing.Reason == rundir.Missing {
 		return row, nil

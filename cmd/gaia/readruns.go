@@ -3,14 +3,16 @@ package main
 import (
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/keyring"
-	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/verify"
 
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -48,7 +50,7 @@ func (a *app) runReader() (*history.Reader, error) {
 	program, _ := thisBuild() // without it nothing is kept
 	return &history.Reader{Store: store, Program: program, Now: time.Now, AtOnce: runtime.GOMAXPROCS(0), Log: a.stderr,
 		ArchiveSuffix: submit.ArchiveSuffix, Kind: kindOf, Files: filesRead, Begun: begun, Verify: verifiedStats, Incomplete: incomplete,
-		Trusts: trusted.OfID, Conflict: equivocation}, nil
+		Trusts: trusted.OfID, Conflict: verify.Equivocation}, nil
 }
 
 // eachRun gives the finished runs at paths, as history.Reader.Each does.
@@ -63,9 +65,9 @@ func (a *app) eachRun(paths []string, q history.Query, give func(history.Run) er
 // kindOf tells run directories, packages and archives from other files.
 func kindOf(path string) string {
 	switch {
-	case isPackage(path): // or an archive
+	case verify.IsPackage(path): // or an archive
 		return history.KindPackage
-	case isRun(path) == nil:
+	case verify.IsRun(path) == nil:
 		return history.KindRun
 	}
 	return ""
@@ -96,7 +98,7 @@ func filesRead(path string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{"."}, nil
 	}
-	if !isPackage(path) {
+	if !verify.IsPackage(path) {
 		return []string{plan.ManifestFile, plan.EnvelopeFile, plan.ConstitutionFile, trajectory.JournalFile, rundir.TrajectoriesFile, rundir.ResultsFile,
 			rundir.SummaryFile, trajectory.CheckpointFile, rundir.MarkerFile}, nil
 	}
@@ -109,11 +111,11 @@ func filesRead(path string) ([]string, error) {
 }
 
 // openCounted opens a run directory, package or archive. A file that is named as an archive and is none is damaged.
-func openCounted(path string) (*evidence, error) {
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && strings.HasSuffix(path, submit.ArchiveSuffix) && !isArchive(path) {
+func openCounted(path string) (*verify.Evidence, error) {
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && strings.HasSuffix(path, submit.ArchiveSuffix) && !verify.IsArchive(path) {
 		return nil, trajectory.Faultf(filepath.Base(path), "is named as an archive and does not begin as one")
 	}
-	return openJournal(path)
+	return verify.OpenJournal(path)
 }
 
 // begun returns which run is at path and when it began, by the first line of its journal.
@@ -123,7 +125,7 @@ func begun(path string) (runID, started string, err error) {
 		return "", "", err
 	}
 	defer given.Close()
-	runID, started = history.FirstEvent(given.files)
+	runID, started = history.FirstEvent(given.Files)
 	return runID, started, nil
 }
 
@@ -134,8 +136,8 @@ func verifiedStats(path string) (stats rundir.RunStats, run *rundir.Run, err err
 		return rundir.RunStats{}, nil, err
 	}
 	defer given.Close()
-	run, err = given.shown(func(summary string) (run *rundir.Run, err error) {
-		stats, run, err = rundir.ReadStats(given.files, summary)
+	run, err = given.Shown(func(summary string) (run *rundir.Run, err error) {
+		stats, run, err = rundir.ReadStats(given.Files, summary)
 		return run, err
 	})
 	if err != nil || !run.Complete {

@@ -12,10 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/rundir"
+
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
-	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -236,7 +238,7 @@ func (a *app) plannedSource(s *settings, d plan.Dataset) error {
 // openPlan reads the plan of a run that is to go on. The journal is read, once,
 // when the run is taken up; run.ErrComplete says that there is nothing to do.
 func (a *app) openPlan(dir string) (plan.Plan, error) {
-	if err := isRun(dir); err != nil {
+	if err := verify.IsRun(dir); err != nil {
 		return plan.Plan{}, err
 	}
 	// What is written last is there: most likely the run is finished.
@@ -256,7 +258,7 @@ func (a *app) openPlan(dir string) (plan.Plan, error) {
 // openRun verifies a run directory; one that is not there or is no run is a
 // matter of usage.
 func (a *app) openRun(dir string) (*rundir.Run, error) {
-	if err := isRun(dir); err != nil {
+	if err := verify.IsRun(dir); err != nil {
 		return nil, err
 	}
 	return rundir.Verify(os.DirFS(dir), rundir.Options{})

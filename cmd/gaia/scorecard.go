@@ -4,14 +4,16 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"io/fs"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/rundir"
+
 	"github.com/gaia-harness/gaia/internal/history"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -157,12 +159,12 @@ func isBundle(path string) (bool, error) {
 		return false, usage(wantScored, "reading %q: %v", path, unwrapPath(err))
 	case !info.IsDir() && strings.HasSuffix(path, witnessSuffix): // by its name, since there may be thousands
 		return true, nil
-	case isPackage(path): // an archive, too
+	case verify.IsPackage(path): // an archive, too
 		return false, nil
 	case !info.IsDir():
 		return false, usage(wantScored, "%q is neither a package's archive nor called as a witness bundle", path)
 	}
-	if isRun(path) == nil {
+	if verify.IsRun(path) == nil {
 		return false, nil
 	}
 	entries, err := os.ReadDir(path)

@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -89,7 +90,7 @@ terminal.`,
 // showBody writes a body that the run kept, byte for byte. A terminal gets what
 // would control it as escapes.
 func (a *app) showBody(ctx context.Context, dir, digest, out string) error {
-	if err := isRun(dir); err != nil {
+	if err := verify.IsRun(dir); err != nil {
 		return err
 	}
 	if trajectory.BodyFile(digest) == "" {
@@ -103,7 +104,7 @@ func (a *app) showBody(ctx context.Context, dir, digest, out string) error {
 		return err
 	}
 	if out != "" && out != "-" {
-		if err := notWithin("the body", dir, filepath.Dir(out)); err != nil {
+		if err := verify.NotWithin("the body", dir, filepath.Dir(out)); err != nil {
 			return err
 		}
 		return writeStream(ctx, out, func(w io.Writer) error {
@@ -122,7 +123,7 @@ func (a *app) showRun(dir string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	later, err := readAdditions(os.DirFS(dir), found)
+	later, err := verify.Additions(os.DirFS(dir), found)
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (a *app) showRun(dir string, asJSON bool) error {
 		if err := runview.Tasks(a.stdout, found); err != nil {
 			return err
 		}
-		if err := a.printRows(append(decisionRows(decided), laterRows(found, later)...)); err != nil {
+		if err := a.printRows(append(verify.DecisionRows(decided), verify.LaterRows(found, later)...)); err != nil {
 			return err
 		}
 	}
@@ -187,7 +188,7 @@ type taskResult struct {
 }
 
 func (a *app) showTask(dir, prefix string, asJSON, wholeDiff bool) error {
-	if err := isRun(dir); err != nil {
+	if err := verify.IsRun(dir); err != nil {
 		return err
 	}
 	records := []rundir.Trajectory{}
@@ -244,7 +245,7 @@ const followPoll = 200 * time.Millisecond
 // followRun prints the steps of a run, or of the task whose id starts with prefix,
 // as the journal gets them.
 func (a *app) followRun(ctx context.Context, dir, prefix string, asJSON bool) error {
-	if err := isRun(dir); err != nil {
+	if err := verify.IsRun(dir); err != nil {
 		return err
 	}
 	stop := a.catchSignals(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/spf13/cobra"
 )
@@ -94,18 +95,18 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	if err := submit.CheckDate(s.date, s.archive); err != nil {
 		return usage("give a date from 1970-01-01 to 2242-03-16, or leave --archive out", "%v", err)
 	}
-	if err := isRun(dir); err != nil {
+	if err := verify.IsRun(dir); err != nil {
 		return err
 	}
-	if err := notWithin("the package", dir, s.out); err != nil {
+	if err := verify.NotWithin("the package", dir, s.out); err != nil {
 		return err
 	}
 	c := submit.Config{Run: dir, Out: s.out, Date: s.date, AllowDirty: s.dirty, Strict: s.strict, Archive: s.archive, Public: s.public}
-	var given []body
-	var err error
-	if c.Bodies, given, err = readBodies(s.bodies); err != nil {
+	given, err := readBodies(s.bodies)
+	if err != nil {
 		return err
 	}
+	c.Bodies = byDigest(given)
 	if s.by != (submit.Submitter{}) {
 		if err := s.by.Check(); err != nil {
 			return usage("give --organisation and --contact as one line each", "%v", err)
@@ -128,7 +129,7 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	var stray *submit.StrayBody
 	switch {
 	case errors.As(err, &stray):
-		return given[slices.IndexFunc(given, func(b body) bool { return b.sha256 == stray.SHA256 })].stray("run")
+		return given[slices.IndexFunc(given, func(b verify.Body) bool { return b.SHA256 == stray.SHA256 })].Stray("run")
 	case errors.As(err, &refusal):
 		return s.refused(dir, refusal)
 	case errors.Is(err, audit.ErrIncomplete):
@@ -231,7 +232,7 @@ func (a *app) printPackage(p submit.Package, asJSON bool) error {
 			trusted = keyring.Trust{} // the package is written already: whoever verifies it has keys of their own
 		}
 	}
-	dismissals := reportDismissals(trusted, p.Report, p.Run)
+	dismissals := verify.Dismissals(trusted, p.Report, p.Run)
 	for _, d := range dismissals {
 		if d.CountersignedBy != "" && !s.Public {
 			a.warn(fmt.Sprintf("the CRITICAL finding of %s about task %s is open for verifiers who do not trust the countersigner %s", d.Check, d.TaskID, d.CountersignedBy))
@@ -245,7 +246,7 @@ func (a *app) printPackage(p submit.Package, asJSON bool) error {
 	if s.Rehearsal {
 		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
 	}
-	rows = append(append(rows, packageRows(s, "", dismissals)...), [2]string{"exceptions", s.Exceptions.String()}, [2]string{"written to", fmt.Sprintf("%s, %s in %s", p.Path, megabytes(p.Bytes), counted(p.Files, "file"))})
+	rows = append(append(rows, verify.PackageRows(s, "", dismissals)...), [2]string{"exceptions", s.Exceptions.String()}, [2]string{"written to", fmt.Sprintf("%s, %s in %s", p.Path, megabytes(p.Bytes), counted(p.Files, "file"))})
 	rows = append(rows, [2]string{"attestation", out.Attestation}, [2]string{"signed by", out.KeyID}, [2]string{"next", "gaia verify " + quoteArg(p.Path)})
 	return a.printRows(rows)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/go-json-experiment/json"
 )
@@ -35,7 +36,7 @@ func TestVerdict(t *testing.T) {
 		"PACKAGE --checkpoint RUN/checkpoint ": {"trusted-signer", "published-checkpoint", "evidence-chain", "scores", "audit-conclusion"},
 	} {
 		code, stdout, stderr := b.command(b.args("verify --json " + strings.TrimSpace(args))...)
-		var got evidenceVerdict
+		var got verify.EvidenceVerdict
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 			t.Fatalf("%s: exit code %d, %v\n%s", args, code, err, stderr)
 		}

@@ -1,13 +1,20 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
 
 	"github.com/gaia-harness/gaia/internal/rundir"
+
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/verify"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
@@ -76,24 +83,42 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
 				return err
 			}
 			if len(args) > 1 {
-				if err := v.several(cmd); err != nil {
-					return err
+				for _, name := range []string{"body", "checkpoint", "hmac-key-file", "package"} {
+					if cmd.Flags().Changed(name) {
+						return usage("verify it alone: gaia verify --"+name+" …", "--%s is about one package, and several are given", name)
+					}
 				}
-				return a.verifyMany(cmd.Context(), args, v)
 			}
-			c, err := a.check(cmd.Context(), args[0], v)
+			request, err := v.request()
+			if err != nil {
+				return err
+			}
+			env, err := a.verifyEnv(cmd.Context(), v.trusted)
+			if err != nil {
+				return err
+			}
+			if len(args) > 1 {
+				return env.CheckAll(args, request, func(l verify.Line, text string) error {
+					if v.asJSON {
+						return a.printJSON(l)
+					}
+					_, err := fmt.Fprintln(a.stdout, oneLine(text))
+					return err
+				})
+			}
+			c, err := env.Check(args[0], request)
 			if err != nil {
 				return err
 			}
 			if v.asJSON {
-				err = a.printJSON(c.shown)
+				err = a.printJSON(c.Result)
 			} else {
-				err = c.print()
+				err = a.printRows(c.Rows)
 			}
 			if err != nil {
 				return err
 			}
-			return c.err
+			return c.Err
 		},
 	}
 	v.trusted.register(cmd)
@@ -112,37 +137,58 @@ countersigned it. Else the finding is open, and the exit code is 3.`,
 // is verified may have made it costly.
 const softMemory = 320 << 20
 
-// verifiable says what verify takes.
-const verifiable = "give a run directory, a package, folder or archive, or an evidence bundle that 'gaia disclose' wrote"
-
 // verifying is what the flags of verify say.
 type verifying struct {
-	trusted             trustFlags
-	checkpoint, hmacKey string
-	packaged            string   // a package, to hold a bundle or a full package against
-	dataset             string   // a source, as --source is written
-	bodies              []string // files with whole documents
-	asJSON              bool
+	trusted                      trustFlags
+	checkpoint, hmacKey, dataset string
+	packaged                     string
+	bodies                       []string
+	asJSON                       bool
 }
 
-// check refuses flags that say nothing of the run or package p.
-func (v verifying) check(p *evidence) error {
-	const pairs = "--package is for evidence bundles and full packages"
-	switch {
-	case v.hmacKey != "":
-		return usage("leave it out: the plan names the key that signed it", "--hmac-key-file is for evidence bundles")
-	case v.dataset != "" && !p.packaged:
-		return usage("a run is audited with 'gaia audit'", "--dataset is for packages, which it scores and audits again")
-	case len(v.bodies) > 0 && !p.packaged:
-		return usage("gaia audit --body FILE "+quoteArg(p.path), "--body is for packages, which it audits again")
-	case len(v.bodies) > 0 && p.isPublic():
-		return usage("give the full package", "--body runs the audit of a package again, and %q is a public one: what the audit reads is withheld", p.path)
-	case v.packaged != "" && !p.packaged:
-		return usage("make the full package of the run with 'gaia submit', and give it in the place of the run", "%s, and %q is a run", pairs, p.path)
-	case v.packaged != "" && p.isPublic():
-		return usage("give the full package first: gaia verify PACKAGE --package "+quoteArg(p.path), "%s, and %q is a public one", pairs, p.path)
+// request reads the files that the flags name.
+func (v verifying) request() (r verify.Request, err error) {
+	r = verify.Request{CheckpointFile: v.checkpoint, HMACFile: v.hmacKey, Packaged: v.packaged, Dataset: v.dataset}
+	if r.Checkpoint, err = v.published(); err != nil {
+		return r, err
 	}
-	return nil
+	if v.hmacKey != "" {
+		if r.HMAC, err = sharedKey(v.hmacKey); err != nil {
+			return r, err
+		}
+	}
+	r.Bodies, err = readBodies(v.bodies)
+	return r, err
+}
+
+// verifyEnv returns what a verification needs besides the evidence.
+func (a *app) verifyEnv(ctx context.Context, f trustFlags) (verify.Env, error) {
+	trusted, err := a.trustedKeys(f)
+	stoppable := func(do func(context.Context) error) error {
+		ctx, release := untilStopped(ctx)
+		defer release()
+		return do(ctx)
+	}
+	return verify.Env{Trust: trusted, Harness: harness, Incomplete: incomplete, Source: answersOf,
+		Gold: func(source string, m plan.Plan) (gold *audit.Gold, err error) {
+			err = stoppable(func(ctx context.Context) error {
+				gold, err = a.goldFor(ctx, source, m)
+				return err
+			})
+			return gold, err
+		},
+		Questions: func(source string, run *rundir.Run) error {
+			return stoppable(func(ctx context.Context) error { return a.compareQuestions(ctx, source, run) })
+		},
+		Levels: func(source string, m plan.Plan) error {
+			return stoppable(func(ctx context.Context) error {
+				set, _, err := a.plannedSplit(ctx, source, m.Dataset)
+				if err != nil {
+					return err
+				}
+				return a.comparePlan(ctx, source, m, set, true)
+			})
+		}}, err
 }
 
 // published reads the checkpoint that was published; nil: none is given.
@@ -157,7 +203,7 @@ func (v verifying) published() ([]byte, error) {
 	}
 	var data []byte
 	if err == nil {
-		data, err = readAtMost(v.checkpoint, maxPublished)
+		data, err = readAtMost(v.checkpoint, verify.MaxPublished)
 	}
 	if err != nil {
 		return nil, usage(hint, "reading the checkpoint %q: %v", v.checkpoint, unwrapPath(err))
@@ -168,29 +214,15 @@ func (v verifying) published() ([]byte, error) {
 	return data, nil
 }
 
-// Which checkpoint it was, in JSON.
-const (
-	checkpointGiven   = "given"   // it is the one of --checkpoint
-	checkpointPackage = "package" // of a bundle: it is the one in the package of --package
-	checkpointOwn     = "own"     // it was held against nothing
-)
-
-// isPublished wants the checkpoint of a verified run or package to be the one that
-// was published, if one is given, and says which it is.
-func (v verifying) isPublished(p *evidence, published []byte) (string, error) {
-	if published == nil {
-		return checkpointOwn, nil
-	}
-	own, err := rundir.ReadFile(p.files, trajectory.CheckpointFile, maxPublished)
-	fault := (*trajectory.Fault)(nil)
+// answersOf is how the source of a plan's answers is given, as far as the plan tells.
+func answersOf(d plan.Dataset) string {
 	switch {
-	case errors.As(err, &fault) && fault.Reason == rundir.Missing: // the run is not complete
-		err = trajectory.Faultf(trajectory.CheckpointFile, "%s, so it is not the one in %q", rundir.Missing, v.checkpoint)
-	case err == nil && !bytes.Equal(own, published):
-		err = trajectory.Faultf(trajectory.CheckpointFile, "is not the one in %q", v.checkpoint)
+	case d.Hub != "" && d.Name == loader.GAIA:
+		return sourceHub
+	case d.Hub != "":
+		return sourceRepo + d.Name
+	case d.Name == fixtures.Name:
+		return sourceFixtures
 	}
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", p.path, err)
-	}
-	return checkpointGiven, nil
+	return sourceDir + "PATH"
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -156,10 +157,10 @@ func TestEquivocation(t *testing.T) {
 	}
 }
 
-func jsonLines(t *testing.T, stdout string) (all []verifiedLine) {
+func jsonLines(t *testing.T, stdout string) (all []verify.Line) {
 	t.Helper()
 	for line := range strings.Lines(stdout) {
-		var l verifiedLine
+		var l verify.Line
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
@@ -207,7 +208,7 @@ func TestVerifyMany(t *testing.T) {
 	if code != exitEvidence || len(all) != 7 {
 		t.Fatalf("exit code %d, %s", code, stdout)
 	}
-	for i, want := range []verifiedLine{{Kind: "package"}, {Kind: "package", ResubmissionOf: h.full}, {Kind: "package", DuplicateOf: h.full, ResubmissionOf: h.later}, {Kind: "public package", AgreesWith: h.full},
+	for i, want := range []verify.Line{{Kind: "package"}, {Kind: "package", ResubmissionOf: h.full}, {Kind: "package", DuplicateOf: h.full, ResubmissionOf: h.later}, {Kind: "public package", AgreesWith: h.full},
 		{Kind: "run"}, {Kind: "run", DuplicateOf: h.run}, {ExitCode: exitEvidence, Error: "results.jsonl: line 1: "}} {
 		got := all[i]
 		if got.Kind != want.Kind || got.DuplicateOf != want.DuplicateOf || got.ResubmissionOf != want.ResubmissionOf || got.AgreesWith != want.AgreesWith || got.DiffersFrom != "" || got.ExitCode != want.ExitCode || !strings.HasPrefix(got.Error, want.Error) || (got.Result == nil) != (want.Error != "") {

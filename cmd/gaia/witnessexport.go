@@ -14,6 +14,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/trajectory/witness"
 	"github.com/spf13/cobra"
 )
@@ -67,7 +68,7 @@ for witness bundles, too.`,
 }
 
 func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error {
-	p, err := openJournal(dir)
+	p, err := verify.OpenJournal(dir)
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 		}
 		out.key = &key
 	}
-	plan, _, _, err := rundir.ReadPlan(p.files)
+	plan, _, _, err := rundir.ReadPlan(p.Files)
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 		return err
 	}
 	out.path, out.single = x.place(plan), x.task != ""
-	if err := notWithin("the witness bundles", dir, filepath.Dir(out.path)); err != nil {
+	if err := verify.NotWithin("the witness bundles", dir, filepath.Dir(out.path)); err != nil {
 		return err
 	}
 	ctx, release := untilStopped(ctx)
@@ -100,7 +101,7 @@ func (a *app) witnessExport(ctx context.Context, dir string, x witnessing) error
 		reader.Key = *out.key
 	}
 	read := func() (*rundir.Run, error) {
-		return p.shown(func(summary string) (*rundir.Run, error) { return rundir.Verify(p.files, reader.Options(summary)) })
+		return p.Shown(func(summary string) (*rundir.Run, error) { return rundir.Verify(p.Files, reader.Options(summary)) })
 	}
 	found, err := read()
 	if err == nil && found.Marked != "" { // known only now, and each bundle says it
@@ -277,7 +278,7 @@ func (a *app) printWitnesses(found *rundir.Run, o *witnessWriter, unpriced int, 
 	out := witnessed{Bundles: o.bundles, Bytes: o.bytes, Error: o.outcomes[witness.Error], EvidenceComplete: o.complete,
 		Failed: o.outcomes[witness.Failed], Path: o.path, Rehearsal: found.Manifest.Rehearsal, RunID: found.Manifest.RunID, Signed: o.key != nil,
 		Skipped: o.outcomes[witness.Skipped], Solved: o.outcomes[witness.Solved], TaskID: x.task, Unpriced: unpriced,
-		Unsubmittable: unsubmittable(found)}
+		Unsubmittable: verify.Unsubmittable(found)}
 	signed := "no"
 	if o.key != nil {
 		out.KeyID = o.key.KeyID()

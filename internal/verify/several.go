@@ -1,8 +1,7 @@
-package main
+package verify
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,21 +11,10 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/spf13/cobra"
 )
 
-// several refuses flags that are about one package.
-func (v verifying) several(cmd *cobra.Command) error {
-	for _, name := range []string{"body", "checkpoint", "hmac-key-file", "package"} {
-		if cmd.Flags().Changed(name) {
-			return usage("verify it alone: gaia verify --"+name+" …", "--%s is about one package, and several are given", name)
-		}
-	}
-	return nil
-}
-
-// verifiedLine is the line that verify --json prints for each of several packages.
-type verifiedLine struct {
+// Line is the line that verify --json prints for each of several packages.
+type Line struct {
 	AgreesWith     string               `json:"agrees_with,omitzero"`  // path of an earlier package of the same run, one public and one full, of the same files
 	DiffersFrom    string               `json:"differs_from,omitzero"` // path of an earlier one that is not of the same audit or decisions
 	DuplicateOf    string               `json:"duplicate_of,omitzero"` // path of an earlier one with the same digest
@@ -40,31 +28,32 @@ type verifiedLine struct {
 }
 
 // The words for exit codes in the lines of several packages.
-var codeWords = map[int]string{exitOK: "ok", exitFailure: "failure", exitUsage: "usage", exitFindings: "findings", exitEvidence: "does not verify",
-	exitIncomplete: "incomplete", exitUntrusted: "signer not trusted"}
+var codeWords = map[int]string{exit.OK: "ok", exit.Failure: "failure", exit.Usage: "usage", exit.Findings: "findings", exit.Evidence: "does not verify",
+	exit.Incomplete: "incomplete", exit.Untrusted: "signer not trusted"}
 
-// verifyMany verifies several packages one after another and prints a line of each.
-// One that does not verify stops no other. The error has the gravest exit code.
-func (a *app) verifyMany(ctx context.Context, paths []string, v verifying) error {
+// CheckAll verifies several packages one after another and gives a line about each, and
+// what it says to a person, to show. One that does not verify stops no other. The error has
+// the exit code that goes first.
+func (e Env) CheckAll(paths []string, v Request, show func(Line, string) error) error {
 	seen := verifiedBefore{}
-	var worst *failure
+	var worst *exit.Error
 	failed := 0
 	for _, path := range paths {
 		one := v
-		if p, err := openEvidence(path); err != nil || !p.packaged {
-			one.dataset = "" // which is about packages
+		if p, err := Open(path); err != nil || !p.Packaged {
+			one.Dataset = "" // which is about packages
 		} else {
 			p.Close()
 		}
-		c, err := a.check(ctx, path, one)
-		line := verifiedLine{Path: path}
+		c, err := e.Check(path, one)
+		line := Line{Path: path}
 		if err == nil {
-			line.Kind, line.Result = c.kind, c.shown
-			err = firstOf(seen.compare(c, &line), c.err)
+			line.Kind, line.Result = c.kind, c.Result
+			err = exit.First(e.compare(seen, c, &line), c.Err)
 		}
 		if err != nil {
-			f := classify(err)
-			if f.Code == exitInterrupted {
+			f := exit.Of(err)
+			if f.Code == exit.Interrupted {
 				return err
 			}
 			line.ExitCode, line.Error = f.Code, f.Err.Error()
@@ -72,12 +61,7 @@ func (a *app) verifyMany(ctx context.Context, paths []string, v verifying) error
 				worst = f
 			}
 		}
-		if v.asJSON {
-			err = a.printJSON(line)
-		} else {
-			_, err = fmt.Fprintln(a.stdout, oneLine(line.text(c)))
-		}
-		if err != nil {
+		if err := show(line, line.text(c)); err != nil {
 			return err
 		}
 	}
@@ -85,15 +69,15 @@ func (a *app) verifyMany(ctx context.Context, paths []string, v verifying) error
 		return nil
 	}
 	hint := "gaia verify PATH says more of one"
-	if e := (*rundir.Equivocation)(nil); errors.As(worst.Err, &e) {
+	if found := (*rundir.Equivocation)(nil); errors.As(worst.Err, &found) {
 		hint = equivocationHint
 	}
-	return &failure{Code: worst.Code, Err: fmt.Errorf("%d of %d have another exit code than 0; the gravest: %w", failed, len(paths), worst.Err), Hints: []string{hint}}
+	return &exit.Error{Code: worst.Code, Err: fmt.Errorf("%d of %d have another exit code than 0; the gravest: %w", failed, len(paths), worst.Err), Hints: []string{hint}}
 }
 
 // text is the line for a person; c is nil where it does not verify.
-func (l verifiedLine) text(c *checked) string {
-	text := fmt.Sprintf("%s: %s: ", quoteArg(l.Path), cmp.Or(codeWords[l.ExitCode], fmt.Sprintf("exit code %d", l.ExitCode)))
+func (l Line) text(c *Checked) string {
+	text := fmt.Sprintf("%s: %s: ", exit.QuoteArg(l.Path), cmp.Or(codeWords[l.ExitCode], fmt.Sprintf("exit code %d", l.ExitCode)))
 	if c == nil {
 		return text + l.Error
 	}
@@ -101,7 +85,7 @@ func (l verifiedLine) text(c *checked) string {
 	if p := c.said; p != nil && p.Scores != nil {
 		text += fmt.Sprintf(", official %d of %d", p.Scores.Official.Correct, p.Scores.Official.Planned)
 	}
-	if v, ok := c.shown.(verification); ok {
+	if v, ok := c.Result.(Verification); ok {
 		if v.Package != nil {
 			text += ", audit " + auditRow(*v.Package, v.Dismissals)
 		}
@@ -113,16 +97,16 @@ func (l verifiedLine) text(c *checked) string {
 		}
 	}
 	if l.AgreesWith != "" {
-		text += "; agrees with " + quoteArg(l.AgreesWith)
+		text += "; agrees with " + exit.QuoteArg(l.AgreesWith)
 	}
 	if l.DiffersFrom != "" {
-		text += "; made of another audit or other decisions than " + quoteArg(l.DiffersFrom)
+		text += "; made of another audit or other decisions than " + exit.QuoteArg(l.DiffersFrom)
 	}
 	if l.DuplicateOf != "" {
-		text += ", the same as " + quoteArg(l.DuplicateOf)
+		text += ", the same as " + exit.QuoteArg(l.DuplicateOf)
 	}
 	if l.ResubmissionOf != "" {
-		text += ", a resubmission of the run of " + quoteArg(l.ResubmissionOf)
+		text += ", a resubmission of the run of " + exit.QuoteArg(l.ResubmissionOf)
 	}
 	if l.Error != "" {
 		text += ": " + l.Error
@@ -141,7 +125,7 @@ type verifiedOne struct {
 
 // compare compares a package with the earlier ones of the same run, says so in its
 // line, and remembers it. The error is an equivocation.
-func (s verifiedBefore) compare(c *checked, line *verifiedLine) error {
+func (v Env) compare(s verifiedBefore, c *Checked, line *Line) error {
 	one := verifiedOne{c.commitment, c.digest, line.Path, c.kind}
 	earlier := s[one.commitment.RunID]
 	s[one.commitment.RunID] = append(earlier, one)
@@ -153,13 +137,13 @@ func (s verifiedBefore) compare(c *checked, line *verifiedLine) error {
 		}
 	}
 	for _, e := range earlier {
-		if err := equivocation(e.commitment, one.commitment, [2]string{e.path, one.path}); err != nil {
+		if err := Equivocation(e.commitment, one.commitment, [2]string{e.path, one.path}); err != nil {
 			errors.As(err, &line.Equivocation)
 			return err
 		}
 	}
 	for _, e := range earlier {
-		if err := line.paired(e, one); err != nil {
+		if err := line.paired(e, one, v.Harness); err != nil {
 			return err
 		}
 	}
@@ -169,7 +153,7 @@ func (s verifiedBefore) compare(c *checked, line *verifiedLine) error {
 // paired compares a public package with a full one of the same run, whichever was first,
 // and says in the line whether they are of the same audit and decisions. The error is
 // that they are not of the same files.
-func (l *verifiedLine) paired(earlier, one verifiedOne) error {
+func (l *Line) paired(earlier, one verifiedOne, harness func() (trajectory.Harness, error)) error {
 	full, posted := earlier, one
 	if full.kind == publicKind {
 		full, posted = one, earlier
@@ -177,21 +161,21 @@ func (l *verifiedLine) paired(earlier, one verifiedOne) error {
 	if full.kind != packageKind || posted.kind != publicKind {
 		return nil
 	}
-	p, err := openEvidence(full.path)
+	p, err := Open(full.path)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	of, err := p.verify(submit.Options{Harness: harness, Once: true})
+	of, err := p.Verify(submit.Options{Harness: harness, Once: true})
 	if err != nil {
 		return err
 	}
-	q, err := openEvidence(posted.path)
+	q, err := Open(posted.path)
 	if err != nil {
 		return err
 	}
 	defer q.Close()
-	_, err = q.isOf(of)
+	_, err = q.isOf(of, harness)
 	fault := (*trajectory.Fault)(nil)
 	switch {
 	case errors.As(err, &fault) && fault.File == submit.AttestationFile:
@@ -206,8 +190,8 @@ func (l *verifiedLine) paired(earlier, one verifiedOne) error {
 
 const equivocationHint = "keep both: together they show that the holder of this key vouches for two histories of one run; trust neither"
 
-// equivocation fails with exitEvidence where one key vouches for two histories of a run.
-func equivocation(a, b rundir.Signed, paths [2]string) error {
+// Equivocation fails with exit.Evidence where one key vouches for two histories of a run.
+func Equivocation(a, b rundir.Signed, paths [2]string) error {
 	found, err := rundir.Equivocates(a, b, paths, headAt)
 	if err != nil {
 		return err
@@ -215,24 +199,24 @@ func equivocation(a, b rundir.Signed, paths [2]string) error {
 	if found == nil {
 		return nil
 	}
-	return fail(exitEvidence, found, equivocationHint)
+	return exit.New(exit.Evidence, found, equivocationHint)
 }
 
 // headAt returns the head of the journal at path after so many events, "" where there
 // is no journal: in a public package or a bundle.
 func headAt(path string, events int64) (string, error) {
-	if info, err := os.Stat(path); err == nil && !info.IsDir() && !isArchive(path) {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() && !IsArchive(path) {
 		return "", nil
 	}
-	p, err := openEvidence(path)
+	p, err := Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer p.Close()
-	if p.isPublic() {
+	if p.IsPublic() {
 		return "", nil
 	}
-	head, err := rundir.HeadAt(p.files, events)
+	head, err := rundir.HeadAt(p.Files, events)
 	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) {
 		err = fmt.Errorf("%s: %w", path, err)
 	}

@@ -1,14 +1,18 @@
-package main
+package verify
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
+
 	"github.com/gaia-harness/gaia/internal/keyring"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/rundir"
+
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -50,44 +54,34 @@ type shownIn struct {
 }
 
 // checkBundle verifies an evidence bundle.
-func (a *app) checkBundle(ctx context.Context, path string, v verifying) (*checked, error) {
-	if v.dataset != "" {
+func (e Env) checkBundle(path string, v Request) (*Checked, error) {
+	if v.Dataset != "" {
 		packaged := "PACKAGE"
-		if v.packaged != "" {
-			packaged = quoteArg(v.packaged)
+		if v.Packaged != "" {
+			packaged = exit.QuoteArg(v.Packaged)
 		}
-		return nil, usage(fmt.Sprintf("a bundle has no scores; of the run's package: gaia verify --dataset %s %s", quoteArg(v.dataset), packaged),
+		return nil, exit.Usagef(fmt.Sprintf("a bundle has no scores; of the run's package: gaia verify --dataset %s %s", exit.QuoteArg(v.Dataset), packaged),
 			"--dataset is for packages, which it scores and audits again")
 	}
-	trusted, err := a.trustedKeys(v.trusted)
-	if err != nil {
-		return nil, err
-	}
+	trusted := e.Trust
 	var verifiers []sign.Verifier
 	for _, key := range trusted.All() { // whether it is trusted now is asked later
 		verifiers = append(verifiers, key)
 	}
-	if v.hmacKey != "" {
-		key, err := sharedKey(v.hmacKey)
-		if err != nil {
-			return nil, err
-		}
-		verifiers = append(verifiers, key)
-	}
-	published, err := v.published()
-	if err != nil {
-		return nil, err
+	if v.HMACFile != "" {
+		verifiers = append(verifiers, v.HMAC)
 	}
 	var of *heldAgainst
-	if v.packaged != "" {
-		if of, err = a.openPackage(ctx, v.packaged); err != nil {
+	var err error
+	if v.Packaged != "" {
+		if of, err = e.openPackage(v.Packaged); err != nil {
 			return nil, err
 		}
 		defer of.Close()
 	}
-	data, err := readAtMost(path, trajectory.MaxBundle)
+	data, err := regular.Read(path, trajectory.MaxBundle)
 	if err != nil {
-		return nil, fmt.Errorf("reading the evidence bundle %q: %w", path, unwrapPath(err))
+		return nil, fmt.Errorf("reading the evidence bundle %q: %w", path, regular.Cause(err))
 	}
 	if err := looksLikeBundle(path, data); err != nil {
 		return nil, err
@@ -97,14 +91,14 @@ func (a *app) checkBundle(ctx context.Context, path string, v verifying) (*check
 	if err != nil && !errors.As(err, &unknown) {
 		return nil, bundleFault(path, err)
 	}
-	if published != nil && d.Bundle.Checkpoint != string(published) {
-		return nil, bundleFault(path, trajectory.Faultf("checkpoint", "is not the one in %q", v.checkpoint))
+	if v.Checkpoint != nil && d.Bundle.Checkpoint != string(v.Checkpoint) {
+		return nil, bundleFault(path, trajectory.Faultf("checkpoint", "is not the one in %q", v.CheckpointFile))
 	}
 	switch by := d.Bundle.Signature; {
-	case by.Alg == sign.AlgHMAC && v.hmacKey == "":
-		return nil, usage("give the key that you share with the signer by --hmac-key-file", "%s is signed with an HMAC key: %s", path, by.KeyID)
-	case by.Alg != sign.AlgHMAC && v.hmacKey != "":
-		return nil, fail(exitEvidence, errors.New("the bundle is not signed with the HMAC key that was given, but by "+by.KeyID),
+	case by.Alg == sign.AlgHMAC && v.HMACFile == "":
+		return nil, exit.Usagef("give the key that you share with the signer by --hmac-key-file", "%s is signed with an HMAC key: %s", path, by.KeyID)
+	case by.Alg != sign.AlgHMAC && v.HMACFile != "":
+		return nil, exit.New(exit.Evidence, errors.New("the bundle is not signed with the HMAC key that was given, but by "+by.KeyID),
 			"leave --hmac-key-file out to verify it as what it is, or ask for one that is signed with that key")
 	}
 	if of != nil {
@@ -119,20 +113,20 @@ func (a *app) checkBundle(ctx context.Context, path string, v verifying) (*check
 	switch signer, unsigned := signerTrust(path, d, trusted); {
 	case untrusted == nil && unsigned != nil:
 		word, told, untrusted = signer, signer+": "+d.Bundle.Signature.KeyID, unsigned
-	case unsigned != nil && classify(unsigned).Code == exitEvidence:
-		untrusted = firstOf(unsigned, untrusted)
+	case unsigned != nil && exit.Of(unsigned).Code == exit.Evidence:
+		untrusted = exit.First(unsigned, untrusted)
 	}
 	var open error
 	if of != nil && of.full != nil {
-		open = uncounted(reportDismissals(trusted, of.full.Report, of.full.Run))
+		open = uncounted(Dismissals(trusted, of.full.Report, of.full.Run))
 	}
 	out := bundleResult(d, v, word, of)
 	out.Findings = findings(open)
-	return &checked{kind: "evidence bundle", shown: out, print: func() error { return a.printBundle(out, d, v, told, of) }, digest: canonical.Digest(data), err: firstOf(untrusted, open),
+	return &Checked{kind: "evidence bundle", Result: out, Rows: bundleRows(out, d, v, told, of), digest: canonical.Digest(data), Err: exit.First(untrusted, open),
 		commitment: rundir.Signed{Complete: true, Events: d.Head.Journal.Events, Head: out.JournalHead, KeyID: out.KeyID, ManifestSHA256: out.ManifestSHA256, Root: out.Root, RunID: out.RunID}}, nil
 }
 
-// signerTrust is trust.of of who signed the bundle itself.
+// signerTrust is Trust.Of of who signed the bundle itself.
 func signerTrust(path string, d *rundir.Disclosure, trusted keyring.Trust) (string, error) {
 	by := d.Bundle.Signature
 	key, public := d.Signer.(sign.PublicKey)
@@ -142,23 +136,25 @@ func signerTrust(path string, d *rundir.Disclosure, trusted keyring.Trust) (stri
 	case d.Signer != nil: // the key that was given by --hmac-key-file
 		return keyring.OK, nil
 	case by.Alg == sign.AlgHMAC:
-		return keyring.Unknown, fail(exitEvidence, fmt.Errorf("%s is signed with another HMAC key than the one given: %s", path, by.KeyID),
+		return keyring.Unknown, exit.New(exit.Evidence, fmt.Errorf("%s is signed with another HMAC key than the one given: %s", path, by.KeyID),
 			"give the key that the signer used")
 	}
 	// The plan's key signed all that the bundle shows. Only the bundle's own signature
 	// stays unchecked, so nothing speaks for tampering.
-	return keyring.Unknown, fail(exitUntrusted, fmt.Errorf("%s holds together, but names as its signer a key you do not trust: %s", path, by.KeyID),
+	return keyring.Unknown, exit.New(exit.Untrusted, fmt.Errorf("%s holds together, but names as its signer a key you do not trust: %s", path, by.KeyID),
 		"if you know who holds that key, put its public line into a file and give it as --trusted-key, or to 'gaia key trust'")
 }
 
 // maxPublished bounds a checkpoint file, in bytes.
-const maxPublished = 4 << 10
+const MaxPublished = 4 << 10
 
 // looksLikeBundle says of what is no bundle at all what it is, as far as its
 // beginning tells: a package may have been packed by another program.
 func looksLikeBundle(path string, data []byte) error {
 	const magicAt, whole = 257, "ask for the package as 'gaia submit' wrote it, a folder or a .tar.gz"
-	is := func(what, hint string) error { return fail(exitEvidence, trajectory.Faultf(path, "%s", what), hint) }
+	is := func(what, hint string) error {
+		return exit.New(exit.Evidence, trajectory.Faultf(path, "%s", what), hint)
+	}
 	switch {
 	case bytes.HasPrefix(data, []byte("{")):
 		return nil
@@ -178,7 +174,7 @@ func bundleFault(path string, err error) error {
 	}
 	err = fmt.Errorf("%s: %w", path, err)
 	if fault.File == trajectory.WholeBundle {
-		return fail(exitEvidence, err, verifiable)
+		return exit.New(exit.Evidence, err, verifiable)
 	}
 	return err
 }
@@ -188,7 +184,7 @@ func bundleFault(path string, err error) error {
 const signatureUnchecked = "signature not checked"
 
 // bundleResult is what --json prints of a bundle; trusted is the word for its keys.
-func bundleResult(d *rundir.Disclosure, v verifying, trusted string, of *heldAgainst) bundleVerification {
+func bundleResult(d *rundir.Disclosure, v Request, trusted string, of *heldAgainst) bundleVerification {
 	out := bundleVerification{Checkpoint: checkpointOwn, Complete: true, Events: len(d.Bundle.Events), Integrity: "ok", JournalHead: d.Head.Journal.Head,
 		KeyID: d.Key.ID(), Leaf: d.Bundle.Leaf, ManifestSHA256: d.ManifestSHA256, Rehearsal: d.Bundle.Rehearsal, Root: d.Head.Root.String(), RunID: d.Manifest.RunID,
 		SignerAlg: d.Bundle.Signature.Alg, SignerKeyID: d.Bundle.Signature.KeyID, SignerTrusted: trusted == keyring.OK, Trust: trusted, Unsubmittable: d.NotRecorded}
@@ -202,7 +198,7 @@ func bundleResult(d *rundir.Disclosure, v verifying, trusted string, of *heldAga
 		out.Future = inFuture([2]string{"plan", d.Manifest.Created}, [2]string{"journal", last.Timestamp})
 	}
 	switch {
-	case v.checkpoint != "":
+	case v.Checkpoint != nil:
 		out.Checkpoint = checkpointGiven
 	case of != nil:
 		out.Checkpoint = checkpointPackage
@@ -219,22 +215,22 @@ func bundleResult(d *rundir.Disclosure, v verifying, trusted string, of *heldAga
 	return out
 }
 
-// printBundle prints what a bundle shows; told is what the table says of its keys.
-func (a *app) printBundle(out bundleVerification, d *rundir.Disclosure, v verifying, told string, of *heldAgainst) error {
+// bundleRows shows the verification of a bundle; told is what they say of its keys.
+func bundleRows(out bundleVerification, d *rundir.Disclosure, v Request, told string, of *heldAgainst) [][2]string {
 	integrity := "ok"
 	if d.Signer == nil {
 		integrity = signatureUnchecked + ": without the signer's key that cannot be done; all else holds"
 	}
 	checkpoint := "the bundle's own; compare it with the one that was published, by --checkpoint"
 	switch {
-	case v.checkpoint != "" && of != nil:
+	case v.Checkpoint != nil && of != nil:
 		checkpoint = "the one given, and the one in the package"
-	case v.checkpoint != "":
+	case v.Checkpoint != nil:
 		checkpoint = "the one given"
 	case of != nil:
 		checkpoint = "the one in the package"
 	}
-	rows := append(disclosureRows(d), of.row(d)...)
+	rows := append(BundleRows(d), of.row(d)...)
 	rows = append(rows, [2]string{"root", out.Root}, [2]string{"manifest", out.ManifestSHA256}, [2]string{"checkpoint", checkpoint},
 		[2]string{"integrity", integrity}, [2]string{"trust", told})
 	switch {
@@ -247,5 +243,31 @@ func (a *app) printBundle(out bundleVerification, d *rundir.Disclosure, v verify
 		rows = append(rows, [2]string{"unsubmittable", out.Unsubmittable})
 	}
 	rows = append(rows, futureRow(out.Future)...)
-	return a.printRows(append(rows, [2]string{"shows", shows(d)}))
+	return append(rows, [2]string{"shows", Shows(d)})
+}
+
+// BundleRows are what a bundle is about.
+func BundleRows(d *rundir.Disclosure) [][2]string {
+	rows := [][2]string{{"run", d.Manifest.RunID}}
+	if d.Bundle.Rehearsal {
+		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
+	}
+	if d.Task == nil {
+		return append(rows, [2]string{"tasks", fmt.Sprintf("%d: %s", len(d.Tasks), runview.Outcomes(d.Summary().Outcomes))}, [2]string{"events", fmt.Sprint(len(d.Bundle.Events))})
+	}
+	answer := "none"
+	if t := d.Task.Counted(); t != nil && t.Answer != nil {
+		answer = fmt.Sprintf("%q, committed in attempt %d", t.Answer.Answer, t.Number)
+	}
+	return append(rows, [2]string{"task", d.Task.Plan.TaskID}, [2]string{"outcome", d.Task.Sealed.Outcome}, [2]string{"answer", answer},
+		[2]string{"attempts", fmt.Sprint(len(d.Task.Attempts))}, [2]string{"events", fmt.Sprint(len(d.Bundle.Events))},
+		[2]string{"leaf", fmt.Sprintf("%s, number %d of %d", d.Leaf, d.Bundle.Inclusion.Index+1, d.Bundle.Inclusion.Size)})
+}
+
+// Shows says what a bundle is no evidence of.
+func Shows(d *rundir.Disclosure) string {
+	if d.Task == nil {
+		return "the whole journal; what the audit found stands in the package alone"
+	}
+	return "this task alone; that nothing was left out of the run, only the full package shows"
 }

@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"strings"
@@ -12,9 +12,9 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// evidenceVerdict is what a verified run or package comes to: what answered, with
+// EvidenceVerdict is what a verified run or package comes to: what answered, with
 // which exceptions, and which claims this verifier checked.
-type evidenceVerdict struct {
+type EvidenceVerdict struct {
 	AnsweredBy plan.AnsweredBy   `json:"answered_by"`
 	Claims     []submit.Claim    `json:"claims"`
 	Exceptions rundir.Exceptions `json:"exceptions"`
@@ -57,8 +57,8 @@ func lastEvent(end trajectory.End) string {
 }
 
 // runVerdict returns the verdict on a run directory by its journal and decisions.
-func runVerdict(run *rundir.Run, decided []audit.Adjudication, dismissals int, g submit.Given) evidenceVerdict {
-	v := evidenceVerdict{AnsweredBy: run.AnsweredBy(), Claims: submit.RunClaims(run, g), Exceptions: run.Exceptions()}
+func runVerdict(run *rundir.Run, decided []audit.Adjudication, dismissals int, g submit.Given) EvidenceVerdict {
+	v := EvidenceVerdict{AnsweredBy: run.AnsweredBy(), Claims: submit.RunClaims(run, g), Exceptions: run.Exceptions()}
 	void := map[string]bool{}
 	for _, a := range decided {
 		if a.Decision == audit.Void {
@@ -69,8 +69,8 @@ func runVerdict(run *rundir.Run, decided []audit.Adjudication, dismissals int, g
 	return v
 }
 
-// rows are what verify prints of a verdict: a row a status of claims, by their names.
-func (v evidenceVerdict) rows() [][2]string {
+// Rows are what verify prints of a verdict: a row a status of claims, by their names.
+func (v EvidenceVerdict) Rows() [][2]string {
 	by := v.AnsweredBy
 	model := by.Model + " at " + by.Origin
 	if len(by.ServedAs) > 0 {

@@ -1,56 +1,59 @@
-package main
+// Package verify checks what a user names: a run directory, a package, full or public, folder
+// or archive, or an evidence bundle. Env.Check verifies one, Env.CheckAll several, which it
+// compares with each other. The result has a form for JSON and one for people. Integrity (these
+// bytes are what was signed) and trust (by a key that the user trusts) are reported apart.
+package verify
 
 import (
-	"context"
 	"io/fs"
 	"os"
 	"slices"
 
-	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // verifyPackage verifies a package; with a dataset, its verdicts by these answers
-// and, if the audit had them, its audit too. What is broken is said before a dataset is asked for.
-func (a *app) verifyPackage(ctx context.Context, p *evidence, dataset string, bodies []string) (*submit.Verified, error) {
-	all, given, err := readBodies(bodies)
+// and, if the audit had them, its audit too. What is broken is reported before a dataset is read.
+func (e Env) verifyPackage(p *Evidence, v Request) (*submit.Verified, error) {
+	o := submit.Options{Bodies: map[string][]byte{}, Harness: e.Harness}
+	for _, b := range v.Bodies {
+		o.Bodies[b.SHA256] = b.Data
+	}
+	of, err := p.Verify(o)
 	if err != nil {
 		return nil, err
 	}
-	o := submit.Options{Bodies: all, Harness: harness}
-	of, err := p.verify(o)
-	if err != nil {
-		return nil, err
-	}
-	for _, body := range given {
-		if !slices.Contains(of.Report.Inputs.Bodies, body.sha256) {
-			return nil, body.stray("package's report")
+	for _, b := range v.Bodies {
+		if !slices.Contains(of.Report.Inputs.Bodies, b.SHA256) {
+			return nil, b.Stray("package's report")
 		}
 	}
-	if dataset == "" {
+	if v.Dataset == "" {
 		return of, nil
 	}
-	ctx, release := untilStopped(ctx)
-	defer release()
-	if o.Gold, err = a.goldFor(ctx, dataset, of.Run.Manifest); err != nil {
+	if o.Gold, err = e.Gold(v.Dataset, of.Run.Manifest); err != nil {
 		return nil, err
 	}
-	if err := a.compareQuestions(ctx, dataset, of.Run); err != nil {
+	if err := e.Questions(v.Dataset, of.Run); err != nil {
 		return nil, err
 	}
 	if err := of.Rescore(o.Gold); err != nil || of.NotRerun == "" {
 		return of, err
 	}
-	return of, of.Rerun(p.files, o)
+	return of, of.Rerun(p.Files, o)
 }
 
-// verifyRun verifies a run directory with its signed additions: decisions about its
+// Run verifies a run directory with its signed additions: decisions about its
 // findings, and later judgments.
-func verifyRun(dir fs.FS) (*rundir.Run, []audit.SealedRejudgment, error) {
+func Run(dir fs.FS) (*rundir.Run, []audit.SealedRejudgment, error) {
 	found, err := rundir.Verify(dir, rundir.Options{})
 	if err == nil {
 		err = plan.CheckSelection(found.Manifest)
@@ -58,21 +61,21 @@ func verifyRun(dir fs.FS) (*rundir.Run, []audit.SealedRejudgment, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	later, err := readAdditions(dir, found)
+	later, err := Additions(dir, found)
 	return found, later, err
 }
 
-// readAdditions reads the signed additions to a run, and returns the later judgments.
-func readAdditions(dir fs.FS, found *rundir.Run) ([]audit.SealedRejudgment, error) {
+// Additions reads the signed additions to a run, and returns the later judgments.
+func Additions(dir fs.FS, found *rundir.Run) ([]audit.SealedRejudgment, error) {
 	if _, err := audit.ReadAdjudications(dir, found); err != nil {
 		return nil, err
 	}
 	return audit.ReadRejudgments(dir, found)
 }
 
-// verification is what verify prints of a run or a package with --json.
-type verification struct {
-	evidenceVerdict
+// Verification is what verify prints of a run or a package with --json.
+type Verification struct {
+	EvidenceVerdict
 	Audit          string                `json:"audit,omitzero"`      // of a full package: whether the audit was run again
 	Checkpoint     string                `json:"checkpoint,omitzero"` // left out: the run is not complete and has none
 	Complete       bool                  `json:"complete"`
@@ -108,80 +111,72 @@ const (
 	publicKind  = "public package"
 )
 
-// checked is a run, package or bundle whose integrity was found good.
-type checked struct {
+// Checked is a run, package or bundle whose integrity was found good.
+type Checked struct {
 	kind       string            // "run", "package", "public package" or "evidence bundle"
-	shown      any               // what --json prints
-	print      func() error      // prints the rows
+	Result     any               // what --json prints
+	Rows       [][2]string       // for a person
 	commitment rundir.Signed     // what the run's key has signed
 	digest     string            // tells it from another of the same run: of the attestation, the checkpoint or the bundle
 	said       *submit.Predicate // what a package says of itself
-	err        error             // what verify ends with: the signer, completeness, findings
+	Err        error             // what verify ends with: the signer, completeness, findings
 }
 
-// check verifies what is at path. The error is that it does not verify, or cannot be read.
-func (a *app) check(ctx context.Context, path string, v verifying) (*checked, error) {
+// Check verifies what is at path. The error is that it does not verify, or cannot be read.
+func (e Env) Check(path string, v Request) (*Checked, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, usage(verifiable, "reading %q: %v", path, unwrapPath(err))
+		return nil, exit.Usagef(verifiable, "reading %q: %v", path, regular.Cause(err))
 	case !info.IsDir() && !info.Mode().IsRegular():
-		return nil, usage(verifiable, "%q is neither a directory nor a file", path)
-	case info.IsDir() || isArchive(path):
-		return a.checkEvidence(ctx, path, v)
+		return nil, exit.Usagef(verifiable, "%q is neither a directory nor a file", path)
+	case info.IsDir() || IsArchive(path):
+		return e.checkEvidence(path, v)
 	}
-	return a.checkBundle(ctx, path, v)
+	return e.checkBundle(path, v)
 }
 
 // checkEvidence verifies a run directory or a package, folder or archive.
-func (a *app) checkEvidence(ctx context.Context, dir string, f verifying) (*checked, error) {
-	trusted, err := a.trustedKeys(f.trusted)
-	if err != nil {
-		return nil, err
-	}
-	published, err := f.published()
-	if err != nil {
-		return nil, err
-	}
-	p, err := openEvidence(dir)
+func (e Env) checkEvidence(dir string, f Request) (*Checked, error) {
+	p, err := Open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer p.Close()
-	if err := f.check(p); err != nil {
+	if err := f.Check(p); err != nil {
 		return nil, err
 	}
-	if p.isPublic() {
-		return a.checkPublic(ctx, p, trusted, published, f)
+	if p.IsPublic() {
+		return e.checkPublic(p, f)
 	}
-	var posted *evidence
-	if f.packaged != "" {
-		if posted, err = openPosted(f.packaged); err != nil {
+	var posted *Evidence
+	if f.Packaged != "" {
+		if posted, err = openPosted(f.Packaged); err != nil {
 			return nil, err
 		}
 		defer posted.Close()
 	}
 	var of *submit.Verified
 	found, later := (*rundir.Run)(nil), []audit.SealedRejudgment(nil)
-	if p.packaged {
-		if of, err = a.verifyPackage(ctx, p, f.dataset, f.bodies); err != nil {
+	if p.Packaged {
+		if of, err = e.verifyPackage(p, f); err != nil {
 			return nil, err
 		}
 		found, later = of.Run, of.Later
-	} else if found, later, err = verifyRun(p.files); err != nil {
+	} else if found, later, err = Run(p.Files); err != nil {
 		return nil, err
 	}
-	v := verification{Complete: found.Complete, Events: found.End.Events, Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
+	v := Verification{Complete: found.Complete, Events: found.End.Events, Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
 		ManifestSHA256: found.ManifestSHA256, Missing: found.Missing, Rehearsal: found.Manifest.Rehearsal, Root: found.RootHash,
-		Judgments: audit.Judgments(found.Manifest, len(later)), Later: laterJudgments(found, later),
-		RunID: found.Manifest.RunID, Tasks: len(found.Tasks), Unsubmittable: unsubmittable(found)}
-	if found.Complete || published != nil {
-		if v.Checkpoint, err = f.isPublished(p, published); err != nil {
+		Judgments: audit.Judgments(found.Manifest, len(later)), Later: LaterJudgments(found, later),
+		RunID: found.Manifest.RunID, Tasks: len(found.Tasks), Unsubmittable: Unsubmittable(found)}
+	if found.Complete || f.Checkpoint != nil {
+		if v.Checkpoint, err = f.isPublished(p); err != nil {
 			return nil, err
 		}
 	}
 	if posted != nil {
-		if v.PublicPackage, err = posted.isOf(of); err != nil {
+		if v.PublicPackage, err = posted.isOf(of, e.Harness); err != nil {
 			return nil, err
 		}
 	}
@@ -193,38 +188,38 @@ func (a *app) checkEvidence(ctx context.Context, dir string, f verifying) (*chec
 			v.Audit = "not rerun: " + of.NotRerun
 		}
 	}
-	word, untrusted := trusted.Of(found.Key)
-	given := submit.Given{Checkpoint: v.Checkpoint == checkpointGiven, Questions: f.dataset != "", Trusted: untrusted == nil}
+	word, untrusted := e.Trust.Of(found.Key)
+	given := submit.Given{Checkpoint: v.Checkpoint == checkpointGiven, Questions: f.Dataset != "", Trusted: untrusted == nil}
 	if of != nil {
-		v.Dismissals = reportDismissals(trusted, of.Report, found)
-		v.evidenceVerdict = evidenceVerdict{v.Package.AnsweredBy, of.Claims(given), v.Package.Exceptions, inFuture([2]string{"package", v.Package.Date})}
+		v.Dismissals = Dismissals(e.Trust, of.Report, found)
+		v.EvidenceVerdict = EvidenceVerdict{v.Package.AnsweredBy, of.Claims(given), v.Package.Exceptions, inFuture([2]string{"package", v.Package.Date})}
 	} else {
-		decided, err := audit.ReadAdjudications(p.files, found)
+		decided, err := audit.ReadAdjudications(p.Files, found)
 		if err != nil {
 			return nil, err
 		}
-		v.Dismissals = runDismissals(trusted, decided, found)
-		v.evidenceVerdict = runVerdict(found, decided, len(v.Dismissals), given)
+		v.Dismissals = runDismissals(e.Trust, decided, found)
+		v.EvidenceVerdict = runVerdict(found, decided, len(v.Dismissals), given)
 	}
 	v.Future = append(inFuture([2]string{"plan", found.Manifest.Created}, [2]string{"journal", lastEvent(found.End)}), v.Future...)
 	v.Trust, v.SignerTrusted = word, untrusted == nil
 	unfinished, open := error(nil), uncounted(v.Dismissals)
 	switch {
 	case !found.Complete:
-		unfinished = incomplete(dir, found)
+		unfinished = e.Incomplete(dir, found)
 	case of == nil: // a package says itself what it is not fit for
-		open = firstOf(submittable(found, v.Unsubmittable), open)
+		open = exit.First(Submittable(found, v.Unsubmittable), open)
 	}
 	v.Findings = findings(open)
-	c := &checked{kind: "run", shown: v, commitment: found.Signed(), said: v.Package, err: firstOf(untrusted, unfinished, open),
-		print: func() error { return a.printVerification(v, found.Manifest, of, laterRows(found, later)) }}
+	c := &Checked{kind: "run", Result: v, commitment: found.Signed(), said: v.Package, Err: exit.First(untrusted, unfinished, open),
+		Rows: verificationRows(v, found.Manifest, of, LaterRows(found, later), e.Source(found.Manifest.Dataset))}
 	file := trajectory.CheckpointFile
 	if of != nil {
 		c.kind, file = packageKind, submit.AttestationFile
 	} else if !found.Complete {
 		return c, nil
 	}
-	c.digest, err = digestOf(p.files, file)
+	c.digest, err = digestOf(p.Files, file)
 	return c, err
 }
 
@@ -239,7 +234,7 @@ func digestOf(dir fs.FS, name string) (string, error) {
 func findings(errs ...error) []string {
 	all := []string{}
 	for _, err := range errs {
-		if err != nil && classify(err).Code == exitFindings {
+		if err != nil && exit.Of(err).Code == exit.Findings {
 			all = append(all, err.Error())
 		}
 	}

@@ -1,12 +1,18 @@
-package main
+package verify
 
 import (
 	"fmt"
+
 	"github.com/gaia-harness/gaia/internal/keyring"
+	"github.com/gaia-harness/gaia/internal/stats"
+
+	"github.com/gaia-harness/gaia/internal/rundir"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
 )
 
@@ -53,8 +59,8 @@ func dismissalOf(t keyring.Trust, f audit.Finding, by string, c *audit.Countersi
 	return d
 }
 
-// reportDismissals returns the dismissals of a package's report.
-func reportDismissals(t keyring.Trust, r audit.Report, run *rundir.Run) (all []dismissal) {
+// Dismissals returns the dismissals of a package's report.
+func Dismissals(t keyring.Trust, r audit.Report, run *rundir.Run) (all []dismissal) {
 	for _, d := range r.Dismissals() {
 		all = append(all, dismissalOf(t, d.Of, run.Key.ID(), d.Countersigned))
 	}
@@ -84,13 +90,13 @@ func uncounted(all []dismissal) error {
 		if d.Trust == keyring.Expired {
 			hint = "ask for a countersignature by a key that is valid now"
 		}
-		return fail(exitFindings, fmt.Errorf("a CRITICAL finding of %s about task %s is open: its dismissal is countersigned by a key that you do not trust (%s): %s", d.Check, d.TaskID, d.Trust, d.CountersignedBy), hint)
+		return exit.New(exit.Findings, fmt.Errorf("a CRITICAL finding of %s about task %s is open: its dismissal is countersigned by a key that you do not trust (%s): %s", d.Check, d.TaskID, d.Trust, d.CountersignedBy), hint)
 	}
 	return nil
 }
 
-// decisionRows show the decisions in a run directory.
-func decisionRows(decided []audit.Adjudication) (rows [][2]string) {
+// DecisionRows show the decisions in a run directory.
+func DecisionRows(decided []audit.Adjudication) (rows [][2]string) {
 	for _, a := range decided {
 		text := fmt.Sprintf("%s of finding %s, %s", a.Decision, audit.ShortID(a.Finding), a.RuleID)
 		if a.TaskID != "" {
@@ -106,4 +112,54 @@ func decisionRows(decided []audit.Adjudication) (rows [][2]string) {
 		rows = append(rows, [2]string{"decision", text + ": " + a.Reason})
 	}
 	return rows
+}
+
+// LaterRows say what other judges said of a run after it had finished.
+func LaterRows(found *rundir.Run, later []audit.SealedRejudgment) [][2]string {
+	var rows [][2]string
+	for _, r := range later {
+		what := r.Judge.Model + " at " + r.Judge.Origin + ": " + runview.Judged(r.Totals)
+		if s := r.Score(found); s != nil {
+			what += fmt.Sprintf("; %d of %d, %s, by this judge", s.Correct, s.Planned, view.Percent(s.AccuracyPPM))
+		} else {
+			what += "; its verdicts do not count"
+		}
+		rows = append(rows, [2]string{"judged again", what})
+	}
+	return rows
+}
+
+// laterJudgment is what verify says of a later judgment with --json.
+type laterJudgment struct {
+	Model  string              `json:"model"`
+	Origin string              `json:"origin"`
+	Score  *stats.Rate         `json:"score"` // by this judge; null: none of its verdicts counts
+	SHA256 string              `json:"sha256"`
+	Totals rundir.JudgeSummary `json:"totals"`
+}
+
+// LaterJudgments returns what --json shows of later judgments.
+func LaterJudgments(found *rundir.Run, later []audit.SealedRejudgment) []laterJudgment {
+	var all []laterJudgment
+	for _, r := range later {
+		all = append(all, laterJudgment{Model: r.Judge.Model, Origin: r.Judge.Origin, Score: r.Score(found), SHA256: r.SHA256, Totals: r.Totals})
+	}
+	return all
+}
+
+// Submittable fails for a run that was meant to be submitted and cannot be.
+func Submittable(found *rundir.Run, why string) error {
+	if why == "" || !found.Manifest.SubmitIntent {
+		return nil
+	}
+	return exit.New(exit.Findings, fmt.Errorf("not submittable: %s", why), "that cannot be made up for: start a new run")
+}
+
+// Unsubmittable says why a run cannot be submitted, as far as can be said
+// without an audit; "" if nothing speaks against it.
+func Unsubmittable(found *rundir.Run) string {
+	if n := found.IntegrityEvents(); found.Marked == "" && n > 0 {
+		return "the judge cache did not verify: " + view.Count(n, "integrity event")
+	}
+	return found.Marked
 }

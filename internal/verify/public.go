@@ -1,16 +1,19 @@
-package main
+package verify
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/keyring"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/regular"
+	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -20,14 +23,14 @@ const comparedPublic = "ids and levels only: questions, attachments and answers 
 
 // checkPublic verifies a public package. A dataset that is given must have the ids
 // and levels of its plan.
-func (a *app) checkPublic(ctx context.Context, given *evidence, trusted keyring.Trust, published []byte, f verifying) (*checked, error) {
-	p, err := given.verifyPublic()
+func (e Env) checkPublic(given *Evidence, f Request) (*Checked, error) {
+	p, err := given.VerifyPublic(e.Harness)
 	if err != nil {
 		return nil, err
 	}
-	word, untrusted := trusted.Of(p.Key)
+	word, untrusted := e.Trust.Of(p.Key)
 	said := p.Statement.Predicate
-	v := verification{Complete: true, Events: said.Journal.Events, Integrity: "ok", JournalHead: said.Journal.Head, Judgments: said.Judgments, KeyID: p.Key.ID(),
+	v := Verification{Complete: true, Events: said.Journal.Events, Integrity: "ok", JournalHead: said.Journal.Head, Judgments: said.Judgments, KeyID: p.Key.ID(),
 		ManifestSHA256: said.ManifestSHA256, Package: &said, Public: true, Rehearsal: said.Rehearsal, Root: said.Root, RunID: said.RunID,
 		Readme: rebuilt(p.NotRebuilt), Scores: "self-reported", Findings: []string{}, SignerTrusted: untrusted == nil, Tasks: len(p.Results), Trust: word, Withheld: said.Withheld}
 	if said.Scores == nil {
@@ -43,52 +46,47 @@ func (a *app) checkPublic(ctx context.Context, given *evidence, trusted keyring.
 		}
 		v.Dismissals = append(v.Dismissals, one)
 	}
-	if v.Checkpoint, err = f.isPublished(given, published); err != nil {
+	if v.Checkpoint, err = f.isPublished(given); err != nil {
 		return nil, err
 	}
-	if f.dataset != "" {
-		ctx, release := untilStopped(ctx)
-		defer release()
-		set, _, err := a.plannedSplit(ctx, f.dataset, p.Manifest.Dataset)
-		if err == nil {
-			err = a.comparePlan(ctx, f.dataset, p.Manifest, set, true)
-		}
-		if err != nil {
+	if f.Dataset != "" {
+		if err := e.Levels(f.Dataset, p.Manifest); err != nil {
 			return nil, err
 		}
 		v.Dataset = comparedPublic
 	}
-	v.evidenceVerdict = evidenceVerdict{said.AnsweredBy, p.Claims(submit.Given{Checkpoint: v.Checkpoint == checkpointGiven, Trusted: untrusted == nil}), said.Exceptions,
+	v.EvidenceVerdict = EvidenceVerdict{said.AnsweredBy, p.Claims(submit.Given{Checkpoint: v.Checkpoint == checkpointGiven, Trusted: untrusted == nil}), said.Exceptions,
 		inFuture([2]string{"plan", p.Manifest.Created}, [2]string{"journal", p.Summary.Completed}, [2]string{"package", said.Date})}
-	digest, err := digestOf(given.files, submit.AttestationFile)
-	return &checked{kind: publicKind, shown: v, print: func() error { return a.printPublic(v, p) }, digest: digest, said: v.Package, err: untrusted,
+	digest, err := digestOf(given.Files, submit.AttestationFile)
+	return &Checked{kind: publicKind, Result: v, Rows: publicRows(v, p), digest: digest, said: v.Package, Err: untrusted,
 		commitment: rundir.Signed{Complete: true, Events: v.Events, Head: v.JournalHead, KeyID: v.KeyID, ManifestSHA256: v.ManifestSHA256, Root: v.Root, RunID: v.RunID}}, err
 }
 
-func (a *app) printPublic(v verification, p *submit.Public) error {
+// publicRows shows the verification of a public package.
+func publicRows(v Verification, p *submit.Public) [][2]string {
 	rows := [][2]string{{"run", v.RunID}}
 	if p.Manifest.Cassette == plan.CassetteReplay {
-		rows = append(rows, [2]string{"replay", replayNote})
+		rows = append(rows, [2]string{"replay", runview.ReplayNote})
 	}
 	if v.Rehearsal {
-		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
+		rows = append(rows, [2]string{"rehearsal", runview.RehearsalNote})
 	}
-	rows = append(append(rows, chosen(p.Manifest)...),
-		[2]string{"integrity", fmt.Sprintf("ok: signatures, plan and tree of %s; the records add up", counted(v.Tasks, "task"))},
+	rows = append(append(rows, runview.Dataset(p.Manifest)...),
+		[2]string{"integrity", fmt.Sprintf("ok: signatures, plan and tree of %s; the records add up", view.Count(v.Tasks, "task"))},
 		[2]string{"trust", v.Trust + ": " + v.KeyID},
 		[2]string{"withheld", withheldNames(v.Withheld)},
 		[2]string{"manifest", v.ManifestSHA256},
 		[2]string{"root", v.Root})
-	rows = append(append(rows, v.checkpointRow()...), packageRows(*v.Package, auditedBySigner, v.Dismissals)...)
+	rows = append(append(rows, v.checkpointRow()...), PackageRows(*v.Package, auditedBySigner, v.Dismissals)...)
 	if v.Dataset != "" {
 		rows = append(rows, [2]string{"compared", v.Dataset})
 	}
-	rows = append(rows, v.evidenceVerdict.rows()...)
+	rows = append(rows, v.EvidenceVerdict.Rows()...)
 	if v.Unsubmittable != "" {
 		rows = append(rows, [2]string{"unsubmittable", v.Unsubmittable})
 	}
-	return a.printRows(append(append(rows, v.readmeRow()...),
-		[2]string{"shows", "no record is shown to be what happened, until its task is disclosed: gaia verify BUNDLE --package"}))
+	return append(append(rows, v.readmeRow()...),
+		[2]string{"shows", "no record is shown to be what happened, until its task is disclosed: gaia verify BUNDLE --package"})
 }
 
 func withheldNames(files []submit.WithheldFile) string {
@@ -101,38 +99,38 @@ func withheldNames(files []submit.WithheldFile) string {
 
 // heldAgainst is a verified package that a bundle is held against.
 type heldAgainst struct {
-	*evidence
+	*Evidence
 	name   string           // of the package, as it says
 	public *submit.Public   // nil: it is a full one
 	full   *submit.Verified // nil: it is a public one
 }
 
 // packageAt opens the package that --package names.
-func packageAt(path string) (*evidence, error) {
+func packageAt(path string) (*Evidence, error) {
 	const hint = "give a package that 'gaia submit' made"
 	if _, err := os.Stat(path); err != nil {
-		return nil, usage(hint, "reading the package %q: %v", path, unwrapPath(err))
+		return nil, exit.Usagef(hint, "reading the package %q: %v", path, regular.Cause(err))
 	}
-	if !isPackage(path) {
-		return nil, usage(hint, "%q is no package", path)
+	if !IsPackage(path) {
+		return nil, exit.Usagef(hint, "%q is no package", path)
 	}
-	return openEvidence(path)
+	return Open(path)
 }
 
 // openPosted opens the public package that a full one is to give.
-func openPosted(path string) (*evidence, error) {
+func openPosted(path string) (*Evidence, error) {
 	posted, err := packageAt(path)
-	if err != nil || posted.isPublic() {
+	if err != nil || posted.IsPublic() {
 		return posted, err
 	}
 	posted.Close()
-	return nil, usage("give the public package of the run", "%q is a full package, too", path)
+	return nil, exit.Usagef("give the public package of the run", "%q is a full package, too", path)
 }
 
 // isOf verifies a public package, wants it to be the one that a full package gives,
 // and returns its name.
-func (p *evidence) isOf(full *submit.Verified) (string, error) {
-	posted, err := p.verifyPublic()
+func (p *Evidence) isOf(full *submit.Verified, harness func() (trajectory.Harness, error)) (string, error) {
+	posted, err := p.VerifyPublic(harness)
 	if err == nil {
 		err = posted.IsOf(full)
 	}
@@ -143,17 +141,17 @@ func (p *evidence) isOf(full *submit.Verified) (string, error) {
 }
 
 // openPackage verifies the package at path, full or public.
-func (a *app) openPackage(ctx context.Context, path string) (_ *heldAgainst, err error) {
+func (e Env) openPackage(path string) (_ *heldAgainst, err error) {
 	given, err := packageAt(path)
 	if err != nil {
 		return nil, err
 	}
-	h := &heldAgainst{evidence: given}
-	if given.isPublic() {
-		if h.public, err = given.verifyPublic(); err == nil {
+	h := &heldAgainst{Evidence: given}
+	if given.IsPublic() {
+		if h.public, err = given.VerifyPublic(e.Harness); err == nil {
 			h.name = h.public.Statement.Predicate.Name
 		}
-	} else if h.full, err = a.verifyPackage(ctx, given, "", nil); err == nil {
+	} else if h.full, err = e.verifyPackage(given, Request{}); err == nil {
 		h.name = h.full.Statement.Predicate.Name
 	}
 	if err != nil {
@@ -169,7 +167,7 @@ func (h *heldAgainst) shows(d *rundir.Disclosure) error {
 	if h.public != nil {
 		err = h.public.Shows(d)
 	} else {
-		err = h.full.Shows(h.files, d)
+		err = h.full.Shows(h.Files, d)
 	}
 	said := []string{rundir.ResultsFile, submit.MetadataFile, submit.AttestationFile}
 	if fault := (*trajectory.Fault)(nil); errors.As(err, &fault) && slices.Contains(said, fault.File) {

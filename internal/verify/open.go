@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"errors"
@@ -12,50 +12,54 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/regular"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// evidence is what a command is given to look at: a run directory, the
+// Evidence is what a command is given to look at: a run directory, the
 // folder of a package, or its archive, which is extracted to a temporary folder.
-type evidence struct {
+type Evidence struct {
 	path     string
-	files    fs.FS
-	packaged bool
+	Files    fs.FS
+	Packaged bool
 	archive  *submit.Archive // nil: a directory
 	remove   func()          // removes the temporary folder
 }
 
-// openEvidence opens what a user named; what is nothing of that kind is a matter of
+// Open opens what a user named; what is nothing of that kind is a matter of
 // usage. Whether it verifies is not known yet.
-func openEvidence(path string) (*evidence, error) {
-	if isArchive(path) {
-		return openArchive(path)
+func Open(path string) (*Evidence, error) {
+	if IsArchive(path) {
+		return OpenArchive(path)
 	}
-	files, packaged := os.DirFS(path), isPackage(path)
+	files, packaged := os.DirFS(path), IsPackage(path)
 	if !packaged { // a damaged package is one, too
 		if err := isKind(path, "run directory or package", "run directories are made under runs/, packages by 'gaia submit'"); err != nil {
 			return nil, err
 		}
 	}
-	return &evidence{path: path, files: files, packaged: packaged}, nil
+	return &Evidence{path: path, Files: files, Packaged: packaged}, nil
 }
 
-func openArchive(path string) (*evidence, error) {
+// OpenArchive extracts the archive of a package to a temporary folder, which Close removes.
+func OpenArchive(path string) (*Evidence, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the archive %q: %w", path, unwrapPath(err))
+		return nil, fmt.Errorf("reading the archive %q: %w", path, regular.Cause(err))
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("reading the archive %q: %w", path, unwrapPath(err))
+		return nil, fmt.Errorf("reading the archive %q: %w", path, regular.Cause(err))
 	}
 	dir, remove, err := temporaryFolder()
 	if err != nil {
-		return nil, noScratch(&submit.ScratchError{Dir: os.TempDir(), Err: unwrapPath(err)})
+		return nil, noScratch(&submit.ScratchError{Dir: os.TempDir(), Err: regular.Cause(err)})
 	}
 	archive, err := submit.OpenArchive(f, info.Size(), dir)
 	if err != nil {
@@ -66,11 +70,11 @@ func openArchive(path string) (*evidence, error) {
 		}
 		return nil, archiveFault(path, err)
 	}
-	return &evidence{path: path, files: archive.FS(), packaged: true, archive: archive, remove: remove}, nil
+	return &Evidence{path: path, Files: archive.FS(), Packaged: true, archive: archive, remove: remove}, nil
 }
 
 func noScratch(err error) error {
-	return fail(exitFailure, err, "make room there, or name another directory by TMPDIR")
+	return exit.New(exit.Failure, err, "make room there, or name another directory by TMPDIR")
 }
 
 // temporaryFolder makes a folder below TMPDIR that only this user can read. It is
@@ -97,39 +101,39 @@ func temporaryFolder() (dir string, remove func(), err error) {
 	return dir, remove, nil
 }
 
-// openJournal is openEvidence for commands that read a journal, which a public
+// OpenJournal is openEvidence for commands that read a journal, which a public
 // package withholds.
-func openJournal(path string) (*evidence, error) {
-	p, err := openEvidence(path)
-	if err != nil || !p.isPublic() {
+func OpenJournal(path string) (*Evidence, error) {
+	p, err := Open(path)
+	if err != nil || !p.IsPublic() {
 		return p, err
 	}
 	p.Close()
-	return nil, usage("use the run directory or the full package", "%q is a public package, whose journal is withheld", path)
+	return nil, exit.Usagef("use the run directory or the full package", "%q is a public package, whose journal is withheld", path)
 }
 
-// isPublic tells a package without the texts of its run, whole or damaged.
-func (p *evidence) isPublic() bool { return p.packaged && submit.IsPublic(p.files) }
+// IsPublic tells a package without the texts of its run, whole or damaged.
+func (p *Evidence) IsPublic() bool { return p.Packaged && submit.IsPublic(p.Files) }
 
 // Close removes the files that were extracted from an archive.
-func (p *evidence) Close() {
+func (p *Evidence) Close() {
 	if p.remove != nil {
 		p.remove()
 	}
 }
 
-// verify verifies a package.
-func (p *evidence) verify(o submit.Options) (*submit.Verified, error) {
-	of, err := submit.Verify(p.files, o)
+// Verify verifies a package.
+func (p *Evidence) Verify(o submit.Options) (*submit.Verified, error) {
+	of, err := submit.Verify(p.Files, o)
 	if err != nil {
 		return nil, err
 	}
 	return of, p.checkName(of.Statement.Predicate.Name)
 }
 
-// verifyPublic verifies a public package.
-func (p *evidence) verifyPublic() (*submit.Public, error) {
-	of, err := submit.VerifyPublic(p.files, submit.Options{Harness: harness})
+// VerifyPublic verifies a public package.
+func (p *Evidence) VerifyPublic(harness func() (trajectory.Harness, error)) (*submit.Public, error) {
+	of, err := submit.VerifyPublic(p.Files, submit.Options{Harness: harness})
 	if err != nil {
 		return nil, err
 	}
@@ -138,33 +142,33 @@ func (p *evidence) verifyPublic() (*submit.Public, error) {
 
 // checkName wants the folder in an archive to be called what its statement says;
 // what a folder on disk is called is its owner's business.
-func (p *evidence) checkName(name string) error {
+func (p *Evidence) checkName(name string) error {
 	if p.archive == nil {
 		return nil
 	}
 	return archiveFault(p.path, p.archive.CheckName(name))
 }
 
-// run verifies a run directory or a package.
-func (p *evidence) run() (*rundir.Run, error) {
-	if !p.packaged {
-		return rundir.Verify(p.files, rundir.Options{})
+// Run verifies a run directory or a package.
+func (p *Evidence) Run() (*rundir.Run, error) {
+	if !p.Packaged {
+		return rundir.Verify(p.Files, rundir.Options{})
 	}
-	of, err := p.verify(submit.Options{Once: true})
+	of, err := p.Verify(submit.Options{Once: true})
 	if err != nil {
 		return nil, err
 	}
 	return of.Run, nil
 }
 
-// shown verifies p and returns what read, which verifies the run in p.files by the name
+// Shown verifies p and returns what read, which verifies the run in p.files by the name
 // of its summary, makes of it. Of a package, whose statement alone tells why recording
 // failed, nothing is shown to read before the whole has verified.
-func (p *evidence) shown(read func(summary string) (*rundir.Run, error)) (*rundir.Run, error) {
-	if !p.packaged {
+func (p *Evidence) Shown(read func(summary string) (*rundir.Run, error)) (*rundir.Run, error) {
+	if !p.Packaged {
 		return read(rundir.SummaryFile)
 	}
-	of, err := p.verify(submit.Options{Once: true})
+	of, err := p.Verify(submit.Options{Once: true})
 	if err != nil {
 		return nil, err
 	}
@@ -184,10 +188,10 @@ func archiveFault(path string, err error) error {
 	return err
 }
 
-// notWithin wants a folder in which something is to be written, and which need not be
+// NotWithin wants a folder in which something is to be written, and which need not be
 // there yet, to be none of given, what a command was given to look at, and of no
 // other run or package.
-func notWithin(what, given, folder string) error {
+func NotWithin(what, given, folder string) error {
 	looked, err := os.Stat(given)
 	if err != nil {
 		return nil // whoever reads it says so
@@ -215,7 +219,7 @@ func notWithin(what, given, folder string) error {
 			in = folder
 		}
 		if in != "" {
-			return usage("give a place outside of it by --out", "%s would lie in %q itself, which must hold nothing else", what, in)
+			return exit.Usagef("give a place outside of it by --out", "%s would lie in %q itself, which must hold nothing else", what, in)
 		}
 		if folder == filepath.Dir(folder) {
 			return nil
@@ -223,13 +227,13 @@ func notWithin(what, given, folder string) error {
 	}
 }
 
-// isPackage tells a package, whole or damaged, from everything else.
-func isPackage(path string) bool { return submit.IsPackage(os.DirFS(path)) || isArchive(path) }
+// IsPackage tells a package, whole or damaged, from everything else.
+func IsPackage(path string) bool { return submit.IsPackage(os.DirFS(path)) || IsArchive(path) }
 
-// isArchive reports whether a file is a package's archive, or at least looks like
+// IsArchive reports whether a file is a package's archive, or at least looks like
 // one: nothing else that gaia writes does. Of one that cannot be read only the name
 // tells.
-func isArchive(path string) bool {
+func IsArchive(path string) bool {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait
 		return false
 	}
@@ -243,8 +247,8 @@ func isArchive(path string) bool {
 	return err == nil && submit.IsArchive(first)
 }
 
-// isRun tells a directory that is no run at all from a damaged one.
-func isRun(path string) error {
+// IsRun tells a directory that is no run at all from a damaged one.
+func IsRun(path string) error {
 	return isKind(path, "run directory", "run directories are made under runs/")
 }
 
@@ -260,20 +264,20 @@ func isKind(path, kind, made string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("reading the %s %q: %w", kind, path, unwrapPath(err))
+		return fmt.Errorf("reading the %s %q: %w", kind, path, regular.Cause(err))
 	case err != nil:
-		return usage(made, "reading the %s %q: %v", kind, path, unwrapPath(err))
-	case isArchive(path):
-		return usage(takePackages, "%q is a compressed file, not a %s", path, kind)
-	case isPackage(path):
-		return usage(takePackages, "%q is a package, not a %s", path, kind)
+		return exit.Usagef(made, "reading the %s %q: %v", kind, path, regular.Cause(err))
+	case IsArchive(path):
+		return exit.Usagef(takePackages, "%q is a compressed file, not a %s", path, kind)
+	case IsPackage(path):
+		return exit.Usagef(takePackages, "%q is a package, not a %s", path, kind)
 	case !info.IsDir():
-		return usage(takeFiles, "%q is a file, not a %s", path, kind)
+		return exit.Usagef(takeFiles, "%q is a file, not a %s", path, kind)
 	}
 	for _, name := range []string{plan.ManifestFile, plan.EnvelopeFile, trajectory.JournalFile} {
 		if _, err := os.Lstat(filepath.Join(path, name)); !errors.Is(err, fs.ErrNotExist) {
 			return nil // it is there, or hidden from us, which reading it will tell
 		}
 	}
-	return usage("give a directory that 'gaia run' made, such as runs/01J…", "%q is not a %s: it has no manifest and no journal", path, kind)
+	return exit.Usagef("give a directory that 'gaia run' made, such as runs/01J…", "%q is not a %s: it has no manifest and no journal", path, kind)
 }

@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"fmt"
@@ -6,9 +6,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/loader"
+	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/view"
+
 	"github.com/gaia-harness/gaia/submit"
 )
 
@@ -35,18 +37,19 @@ func rescored(of *submit.Verified) string {
 	return fmt.Sprintf("re-derived from the gold answers: %d of %d correct, as recorded", s.Correct, s.Planned)
 }
 
-func (a *app) printVerification(v verification, m plan.Plan, of *submit.Verified, later [][2]string) error {
-	rows := append([][2]string{{"run", v.RunID}}, chosen(m)...)
+// verificationRows shows the verification of a run or a full package; source names its dataset.
+func verificationRows(v Verification, m plan.Plan, of *submit.Verified, later [][2]string, source string) [][2]string {
+	rows := append([][2]string{{"run", v.RunID}}, runview.Dataset(m)...)
 	rows = append(rows,
-		[2]string{"integrity", fmt.Sprintf("ok: %d events, %s", v.Events, counted(v.Tasks, "task"))},
+		[2]string{"integrity", fmt.Sprintf("ok: %d events, %s", v.Events, view.Count(v.Tasks, "task"))},
 		[2]string{"trust", v.Trust + ": " + v.KeyID},
 		[2]string{"manifest", v.ManifestSHA256},
 		[2]string{"journal", v.JournalHead})
 	if v.Rehearsal {
-		rows = slices.Insert(rows, 1, [2]string{"rehearsal", rehearsalNote})
+		rows = slices.Insert(rows, 1, [2]string{"rehearsal", runview.RehearsalNote})
 	}
 	if m.Cassette == plan.CassetteReplay {
-		rows = slices.Insert(rows, 1, [2]string{"replay", replayNote})
+		rows = slices.Insert(rows, 1, [2]string{"replay", runview.ReplayNote})
 	}
 	if v.Missing != "" {
 		rows = append(rows, [2]string{"incomplete", v.Missing + "; what is there verifies"})
@@ -60,9 +63,9 @@ func (a *app) printVerification(v verification, m plan.Plan, of *submit.Verified
 		if of.NotRerun == "" {
 			audited = auditedHere
 		}
-		rows = append(rows, packageRows(*v.Package, audited, v.Dismissals)...)
+		rows = append(rows, PackageRows(*v.Package, audited, v.Dismissals)...)
 		scores, again := v.Scores, v.Audit
-		if give := "; give --dataset " + quoteArg(answersOf(m.Dataset)); of.Run.Scored() {
+		if give := "; give --dataset " + exit.QuoteArg(source); of.Run.Scored() {
 			if of.NotRescored != "" {
 				scores += give
 			}
@@ -71,7 +74,7 @@ func (a *app) printVerification(v verification, m plan.Plan, of *submit.Verified
 			}
 		}
 		if n := len(of.Report.Inputs.Bodies); of.NotRerun != "" && n > 0 {
-			again += fmt.Sprintf("; give %s of the report's inputs by --body", counted(n, "document"))
+			again += fmt.Sprintf("; give %s of the report's inputs by --body", view.Count(n, "document"))
 		}
 		rows = append(rows, [2]string{"scores", scores}, [2]string{"audit again", again})
 	}
@@ -81,7 +84,7 @@ func (a *app) printVerification(v verification, m plan.Plan, of *submit.Verified
 		}
 	}
 	rows = append(rows, later...)
-	rows = append(rows, v.evidenceVerdict.rows()...)
+	rows = append(rows, v.EvidenceVerdict.Rows()...)
 	rows = append(rows, v.readmeRow()...)
 	if v.PublicPackage != "" {
 		rows = append(rows, [2]string{"public", v.PublicPackage + " is of these files"})
@@ -89,11 +92,11 @@ func (a *app) printVerification(v verification, m plan.Plan, of *submit.Verified
 	if v.Unsubmittable != "" {
 		rows = append(rows, [2]string{"unsubmittable", v.Unsubmittable})
 	}
-	return a.printRows(rows)
+	return rows
 }
 
 // checkpointRow says of the checkpoint that it is the one given; nothing if none is.
-func (v verification) checkpointRow() [][2]string {
+func (v Verification) checkpointRow() [][2]string {
 	if v.Checkpoint != checkpointGiven {
 		return nil
 	}
@@ -101,24 +104,11 @@ func (v verification) checkpointRow() [][2]string {
 }
 
 // readmeRow says of README.md that it was not rebuilt; nothing where it was.
-func (v verification) readmeRow() [][2]string {
+func (v Verification) readmeRow() [][2]string {
 	if v.Readme == "" || v.Readme == readmeRebuilt {
 		return nil
 	}
 	return [][2]string{{"readme", v.Readme}}
-}
-
-// answersOf is how the source of a plan's answers is given, as far as the plan tells.
-func answersOf(d plan.Dataset) string {
-	switch {
-	case d.Hub != "" && d.Name == loader.GAIA:
-		return sourceHub
-	case d.Hub != "":
-		return sourceRepo + d.Name
-	case d.Name == fixtures.Name:
-		return sourceFixtures
-	}
-	return sourceDir + "PATH"
 }
 
 // Who says what an audit came to.
@@ -130,7 +120,7 @@ const (
 // auditRow says what the audit of a package concludes for a verifier who trusts the
 // countersigners as the dismissals have it.
 func auditRow(p submit.Predicate, dismissals []dismissal) string {
-	after := " after " + counted(p.Dismissed, "dismissal")
+	after := " after " + view.Count(p.Dismissed, "dismissal")
 	switch {
 	case p.Audit.Clean && p.Dismissed == 0:
 		return "clean"
@@ -144,9 +134,9 @@ func auditRow(p submit.Predicate, dismissals []dismissal) string {
 	return "not clean; clean" + after + " for verifiers who trust every countersigner"
 }
 
-// packageRows are what a package says of itself; audited tells who says what the
+// PackageRows are what a package says of itself; audited tells who says what the
 // audit came to, "" where that is plain.
-func packageRows(p submit.Predicate, audited string, dismissals []dismissal) [][2]string {
+func PackageRows(p submit.Predicate, audited string, dismissals []dismissal) [][2]string {
 	what, by := ", all files as attested", ""
 	if p.Public {
 		what, by = what+", without the texts", ", self-reported"
@@ -160,10 +150,10 @@ func packageRows(p submit.Predicate, audited string, dismissals []dismissal) [][
 		rows = append(rows, d.row())
 	}
 	if n := len(p.VoidTasks); n > 0 {
-		rows = append(rows, [2]string{"void", counted(n, "task") + " by adjudication, counted wrong" + by})
+		rows = append(rows, [2]string{"void", view.Count(n, "task") + " by adjudication, counted wrong" + by})
 	}
 	if p.Scores != nil {
-		rows = append(rows, [2]string{"official", fmt.Sprintf("%d of %d, %s", p.Scores.Official.Correct, p.Scores.Official.Planned, percent(p.Scores.Official.PPM)) + by})
+		rows = append(rows, [2]string{"official", fmt.Sprintf("%d of %d, %s", p.Scores.Official.Correct, p.Scores.Official.Planned, view.Percent(p.Scores.Official.PPM)) + by})
 	} else {
 		rows = append(rows, [2]string{"official", "unscored"})
 	}
