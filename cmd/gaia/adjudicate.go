@@ -15,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -250,7 +251,7 @@ func auditHere(dir string) (*audit.Gold, audit.Report, *rundir.Run, error) {
 	case err != nil:
 		return nil, report, found, privateFault(err)
 	case found.Scored() && gold == nil:
-		return nil, report, found, fail(exitFailure, fmt.Errorf("%s is missing, without which the audit does not see all, nor whether the reason tells an answer", run.PrivateFile),
+		return nil, report, found, fail(exitFailure, fmt.Errorf("%s is missing, without which the audit does not see all, nor whether the reason tells an answer", grading.PrivateFile),
 			"decide where the run was made")
 	}
 	return gold, report, found, nil

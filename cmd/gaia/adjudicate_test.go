@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,8 +13,10 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
-	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -260,7 +260,7 @@ func TestAdjudicateRefuses(t *testing.T) {
 			k.env[keyring.FromFile] = path
 		}, exitFailure, "but the run's plan was signed by " + runs.Key().Public().ID() + "\ngaia: hint: give the key that the run was planned with"},
 		"no answers": {func(t *testing.T, k *keeper) {
-			if err := os.Remove(filepath.Join(k.dir, run.PrivateFile)); err != nil {
+			if err := os.Remove(filepath.Join(k.dir, grading.PrivateFile)); err != nil {
 				t.Fatal(err)
 			}
 		}, exitFailure, "judgments.jsonl is missing"},

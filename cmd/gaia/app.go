@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -94,11 +95,11 @@ func flagError(cmd *cobra.Command, err error) error {
 	if !errors.As(err, &wrong) {
 		return usage(hint, "%s", err)
 	}
-	flag, value := wrong.GetFlag(), text.Trim(wrong.GetValue(), shownWidth)
+	flag, value := wrong.GetFlag(), text.Trim(wrong.GetValue(), 60)
 	if errors.Is(err, strconv.ErrRange) {
 		return usage(hint, "--%s is %q, which is too large", flag.Name, value)
 	}
-	return usage(hint, "--%s is %q, which is not %s", flag.Name, value, described(flag.Value.Type()))
+	return usage(hint, "--%s is %q, which is not %s", flag.Name, value, settings.Described(flag.Value.Type()))
 }
 
 // oneArg wants one argument, called name.

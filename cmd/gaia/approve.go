@@ -47,7 +47,7 @@ func newApprover(before []string, in io.Reader, screen *progress) *approver {
 }
 
 // approver returns who approves the calls of a run that is shown on screen.
-func (a *app) approver(s settings, screen *progress) *approver {
+func (a *app) approver(s *runSettings, screen *progress) *approver {
 	if !a.asks {
 		return newApprover(s.approve, nil, screen)
 	}

@@ -53,7 +53,7 @@ func TestApproverOnATerminal(t *testing.T) {
 	}
 	a := &app{stdin: terminal, stderr: terminal, tty: true, asks: true}
 	progress := a.newProgress(3, 1, false)
-	p := a.approver(settings{}, progress)
+	p := a.approver(&runSettings{}, progress)
 	type outcome struct {
 		answer tools.Answer
 		err    error

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/spf13/cobra"
 )
 
@@ -30,7 +31,7 @@ func nearCommand(cmd *cobra.Command, name string) string {
 			names = append(names, c.Name())
 		}
 	}
-	if near := nearest(name, names); near != "" {
+	if near := settings.Nearest(name, names); near != "" {
 		return "did you mean " + strings.TrimSpace(called(cmd)+" "+near) + "?"
 	}
 	return "see '" + cmd.CommandPath() + " --help'"

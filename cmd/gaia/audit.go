@@ -100,7 +100,7 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 	}
 	formats := []string{formatText, formatJSON, formatSARIF, formatMarkdown, formatGitHub}
 	f := cmd.Flags()
-	f.Var(flagText{&flags.format, strings.Join(formats, "|")}, "format", "form of the report (default: text)")
+	f.Var(choice(&flags.format, strings.Join(formats, "|")), "format", "form of the report (default: text)")
 	f.BoolVar(&flags.asJSON, "json", false, "print the report as JSON, like --format json")
 	f.StringVar(&flags.gold, "gold", "", "where the gold answers are: private (of a run directory, the default), none, or the plan's dataset as --source writes it")
 	f.StringSliceVar(&flags.only, "only", nil, "ask only these checks, such as AUD-1,AUD-5: to look, never clean")

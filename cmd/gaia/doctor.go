@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -66,12 +67,10 @@ func troubled(name, use string, err error, otherwise string) diagnosis {
 // doctorCall is what one call of doctor is told: what a run with the same flags
 // would be, and how to look at it.
 type doctorCall struct {
-	settings
-	run    runCall
+	runSettings
 	ofRun  *cobra.Command // has run's flags
 	noCall bool
 	wait   time.Duration // for whatever answers over a network
-	asJSON bool
 }
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -99,17 +98,17 @@ and the exit code is 3.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "key", "settings", "cassette", "max-cost", "policy", "approve", "vision-model", "served-as"); err != nil {
+			if err := notEmpty(cmd, slices.DeleteFunc(unemptied(), func(name string) bool { return name == "like" })...); err != nil {
 				return err
 			}
-			file, err := openSettings(c.run.settings)
+			file, err := openSettings(c.file)
 			if err != nil {
 				return err
 			}
-			return file.point(a.doctor(cmd, c, file))
+			return point(file, a.doctor(cmd, c, file))
 		},
 	}
-	addRunFlags(c.ofRun, &c.settings, &c.run)
+	c.addRunFlags(c.ofRun)
 	c.ofRun.Flags().VisitAll(func(f *pflag.Flag) {
 		if !slices.Contains([]string{"help", "like", "dry-run", "json", "no-preflight"}, f.Name) {
 			cmd.Flags().AddFlag(f)
@@ -121,7 +120,7 @@ and the exit code is 3.`,
 	return cmd
 }
 
-func (a *app) doctor(cmd *cobra.Command, c *doctorCall, file *settingsFile) error {
+func (a *app) doctor(cmd *cobra.Command, c *doctorCall, file *settings.File) error {
 	if c.wait <= 0 {
 		return usage("give a time such as 2m", "--wait is %s, which is no time to wait", c.wait)
 	}
@@ -136,7 +135,7 @@ func (a *app) doctor(cmd *cobra.Command, c *doctorCall, file *settingsFile) erro
 	if ctx.Err() != nil {
 		return fail(exitInterrupted, errors.New("interrupted"))
 	}
-	return a.printCheckup(checkup{Findings: x.withoutSecrets(found), Rehearsal: c.rehearsal, State: worst(found)}, c.asJSON)
+	return a.printCheckup(checkup{Findings: x.withoutSecrets(found), Rehearsal: c.plan.Rehearsal, State: worst(found)}, c.asJSON)
 }
 
 // exam is one call of doctor under way.

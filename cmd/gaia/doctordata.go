@@ -56,7 +56,7 @@ func (x *exam) inPlace(ctx context.Context, tasks taskFlags) (string, error) {
 	for _, o := range set.Others {
 		detail += "; split " + string(o.Split) + ": " + counted(len(o.IDs), "task")
 	}
-	if x.rehearsal {
+	if x.plan.Rehearsal {
 		detail = "rehearsal: built in, " + detail
 	}
 	return detail, nil

@@ -36,7 +36,7 @@ func (x *exam) notAsked(name, use string) (diagnosis, bool) {
 		return unlooked(name, use, "not asked before the settings come to a run"), true
 	case x.noTape != nil:
 		return unlooked(name, use, "not asked: see settings"), true
-	case x.rehearsal:
+	case x.plan.Rehearsal:
 		return fine(name, use, "rehearsal: built-in, nothing to reach"), true
 	case mode == plan.CassetteReplay:
 		return fine(name, use, "nobody is asked: answers are replayed from "+quoteArg(dir)), true
@@ -64,16 +64,16 @@ func (x *exam) modelFinding(ctx context.Context) diagnosis {
 	if r.Err != nil {
 		return x.untold(limited, name, use, r)
 	}
-	f := fine(name, use, servedAs(x.model, r.ResponseModel)+" and calls tools")
+	f := fine(name, use, servedAs(x.plan.Model.Name, r.ResponseModel)+" and calls tools")
 	switch r.Tool {
 	case trajectory.ToolCalled:
-		f = x.unfit(x.declared(f, x.model, r.ResponseModel), r)
+		f = x.unfit(x.declared(f, x.plan.Model.Name, r.ResponseModel), r)
 	case trajectory.ToolOther:
-		f.State, f.Detail = stateMissing, servedAs(x.model, r.ResponseModel)+", but its call of a tool was not the one that was asked for"
+		f.State, f.Detail = stateMissing, servedAs(x.plan.Model.Name, r.ResponseModel)+", but its call of a tool was not the one that was asked for"
 	default:
-		f.State, f.Detail = stateMissing, servedAs(x.model, r.ResponseModel)+", but calls no tool where the question takes one"
+		f.State, f.Detail = stateMissing, servedAs(x.plan.Model.Name, r.ResponseModel)+", but calls no tool where the question takes one"
 		if r.CutShort() {
-			f = unlooked(name, use, fmt.Sprintf("%s, but its completion reached %d tokens before it called a tool", servedAs(x.model, r.ResponseModel), x.w.Preflight.Bound()))
+			f = unlooked(name, use, fmt.Sprintf("%s, but its completion reached %d tokens before it called a tool", servedAs(x.plan.Model.Name, r.ResponseModel), x.w.Preflight.Bound()))
 		}
 	}
 	if f.State == stateMissing && f.Remedy == "" {
@@ -96,12 +96,12 @@ func servedAs(asked, served string) string {
 // declared says of a reply by another name than the plan would declare that the
 // audit finds it.
 func (x *exam) declared(f diagnosis, planned, served string) diagnosis {
-	if served == "" || audit.Declares(plan.ModelPlan{ServedAs: x.servedAs}, served, planned) {
+	if served == "" || audit.Declares(plan.ModelPlan{ServedAs: x.plan.Model.ServedAs}, served, planned) {
 		return f
 	}
 	f.State, f.Detail = stateMissing, f.Detail+"; the audit takes that for another model"
 	f.Remedy = "give --served-as " + quoteArg(served) + " if it is the same model; else name what is there with " + modelFlag(f.Name == "judge")
-	if x.submitIntent {
+	if x.plan.SubmitIntent {
 		f.State = stateFailed
 	}
 	return f
@@ -128,7 +128,7 @@ func (x *exam) unfit(f diagnosis, r preflight.Result) diagnosis {
 		f.State = stateMissing
 	}
 	f.Remedy = "such a run is not submittable: name another model or endpoint"
-	if x.submitIntent {
+	if x.plan.SubmitIntent {
 		f.State = stateFailed
 	}
 	return f

@@ -213,7 +213,7 @@ const anotherCache = "set XDG_CACHE_HOME to another place, or give --no-judge-ca
 // unlessSubmitted lessens what only a run with --submit-intent is refused for: else
 // what is bad is not used.
 func (x *exam) unlessSubmitted(f diagnosis) diagnosis {
-	if !x.submitIntent {
+	if !x.plan.SubmitIntent {
 		f.State = stateMissing
 	}
 	return f
@@ -221,7 +221,7 @@ func (x *exam) unlessSubmitted(f diagnosis) diagnosis {
 
 // unlessJudged lessens what a run without a judge would not meet.
 func (x *exam) unlessJudged(f diagnosis) diagnosis {
-	if x.judge == "" && f.State == stateFailed {
+	if x.judge() == "" && f.State == stateFailed {
 		f.State = stateMissing
 	}
 	return f

@@ -17,7 +17,7 @@ func (x *exam) ofPrograms(ctx context.Context) []diagnosis {
 	const sandbox = "sandbox"
 	const use = "code, servers, poppler in it"
 	var w world
-	if err := x.confine(ctx, x.settings, &w); err != nil {
+	if err := x.confine(ctx, &x.runSettings, &w); err != nil {
 		return []diagnosis{troubled(sandbox, use, err, "start gaia by its whole path")}
 	}
 	python := x.pythonFinding
@@ -70,36 +70,36 @@ func (x *exam) serversFinding(ctx context.Context, w *world) diagnosis {
 	var found, open, remedies []string
 	for _, e := range x.servers {
 		server, _, err := x.server(e, x.runs)
-		program := e.url == ""
-		outside := program && (e.unconfined || w.noSandbox != nil)
+		program := e.URL == ""
+		outside := program && (e.Unconfined() || w.noSandbox != nil)
 		if program && !outside {
 			server.Sandbox = w.sandbox
 		}
-		network := program && !outside && e.network == tools.NetworkHost
-		if err == nil && x.submitIntent && outside {
-			err = x.unconfined(w, x.settings, e)
+		network := program && !outside && e.Network == tools.NetworkHost
+		if err == nil && x.plan.SubmitIntent && outside {
+			err = x.unconfined(&x.runSettings, e)
 		}
-		if err == nil && x.submitIntent && network {
-			err = x.networked(x.settings, e)
+		if err == nil && x.plan.SubmitIntent && network {
+			err = x.networked(&x.runSettings, e)
 		}
 		if err != nil {
 			return troubled(name, use, err, fix)
 		}
-		if x.rehearsal && !program {
-			found = append(found, e.name+" (not asked)")
+		if x.plan.Rehearsal && !program {
+			found = append(found, e.Name+" (not asked)")
 			continue
 		}
 		offered, err := server.Tools(ctx)
 		if err != nil {
 			return troubled(name, use, cannotUse(server, quoteArg(x.serversFrom), err), fix)
 		}
-		found = append(found, fmt.Sprintf("%s (%s)", e.name, counted(len(offered), "tool")))
+		found = append(found, fmt.Sprintf("%s (%s)", e.Name, counted(len(offered), "tool")))
 		switch {
 		case outside:
-			open = append(open, e.name+" runs outside of the sandbox")
+			open = append(open, e.Name+" runs outside of the sandbox")
 			remedies = append(remedies, "see sandbox; leave out 'sandbox: false'")
 		case network:
-			open = append(open, e.name+" has the network")
+			open = append(open, e.Name+" has the network")
 			remedies = append(remedies, "leave out 'network: host'")
 		}
 	}

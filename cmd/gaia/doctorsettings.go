@@ -12,6 +12,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -20,51 +21,44 @@ import (
 
 // settle settles what a run would be, as run does. Flags and a file that say
 // something wrong are an error; that they do not come to a run is a finding.
-func (x *exam) settle(cmd *cobra.Command, file *settingsFile) error {
+func (x *exam) settle(cmd *cobra.Command, file *settings.File) error {
 	given := map[string]bool{}
 	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	if err := file.apply(x.ofRun.Flags(), func(name string) bool { return given[name] || x.decides(name) }); err != nil {
+	if err := x.applySettings(&x.runSettings, file, x.ofRun.Flags(), func(name string) bool { return given[name] }); err != nil {
 		return err
 	}
-	x.takeServers(file)
-	if err := x.checkRun(x.ofRun, &x.run); err != nil {
+	if err := x.checkFlags(x.ofRun.Flags().Changed); err != nil {
 		return err
 	}
-	x.runs, x.tries = x.run.out, 1
-	x.unsettled = x.complete(&x.settings)
-	if x.unsettled != nil && !x.rehearsal && x.model != "" { // all else is settled before the search engine
+	x.tries = 1
+	x.unsettled = x.complete(&x.runSettings)
+	if x.unsettled != nil && !x.plan.Rehearsal && x.plan.Model.Name != "" { // all else is settled before the search engine
 		x.noSearch, x.unsettled = x.unsettled, nil
 	}
 	if file != nil && x.unsettled == nil {
-		x.tellSettings(file, x.settings)
+		x.announceSettings(file, &x.runSettings)
 	}
 	if x.unsettled == nil {
 		x.unsettled = x.serverSide(x.warn)
 	}
 	if x.unsettled == nil {
-		x.w.Policy, x.unsettled = x.policy()
-	}
-	if x.unsettled == nil {
-		x.unsettled = x.tellsSecret()
+		x.unsettled = x.secretInPlan()
 	}
 	if x.unsettled == nil {
 		x.noTape = x.taped()
 	}
-	if x.unsettled == nil && !x.rehearsal {
+	if x.unsettled == nil && !x.plan.Rehearsal {
 		x.unsettled = x.reach()
 	}
 	return nil
 }
 
-// tellsSecret is why no plan would be made of what the user says in it, as far as
+// secretInPlan is why no plan would be made of what the user says in it, as far as
 // that is in sight.
-func (x *exam) tellsSecret() error {
-	m := plan.Plan{Policy: x.w.Policy.Canonical(), Model: plan.ModelPlan{Name: x.model, ServedAs: x.servedAs}}
+func (x *exam) secretInPlan() error {
+	m := plan.Plan{Policy: x.plan.Policy.Canonical(), Model: plan.ModelPlan{Name: x.plan.Model.Name, ServedAs: x.plan.Model.ServedAs}}
 	err := run.NoSecret(m, x.redactor(x.secrets()))
-	if secret := (*run.SecretError)(nil); errors.As(err, &secret) {
-		return tellsSecret(secret)
-	}
-	return err
+	return cmp.Or(notPlanned(err, 0), err)
 }
 
 // reach finds out what could be asked at the endpoint, and why not. The error is
@@ -77,17 +71,17 @@ func (x *exam) reach() (err error) {
 	apiKey := x.getenv("OPENAI_API_KEY")
 	x.noKey = x.keyed(base, apiKey)
 	if x.w.Prices, x.noPrices = x.priceTable(); x.noPrices == nil {
-		x.noPrices = cmp.Or(x.w.bounded(x.settings, base), x.w.priced(x.settings))
+		x.noPrices = cmp.Or(x.w.bounded(&x.runSettings, base), x.w.priced(&x.runSettings))
 	}
 	if x.noTape != nil {
 		return nil
 	}
-	s := x.settings
-	s.runCost, s.noPreflight = "", false // of which nothing is kept to here
+	s := x.runSettings
+	s.plan.Budgets.RunCostMicroUSD, s.plan.NoPreflight = 0, false // of which nothing is kept to here
 	if mode, _, _ := s.tape(); mode == plan.CassetteRecord {
 		s.cassette = "" // nothing is recorded here
 	}
-	return x.w.ask(s, s.baseURL, apiKey)
+	return x.w.ask(&s, s.baseURL, apiKey)
 }
 
 // taped is why a run could not record its answers, or have them replayed. No
@@ -128,14 +122,14 @@ func (x *exam) ofSettings(context.Context) []diagnosis {
 		const later = "not looked at before the settings come to a run"
 		return []diagnosis{troubled(settings, use, x.unsettled, "'gaia run --help' says what a flag takes"), unlooked(key, keyUse, later), unlooked("prices", pricesUse, later)}
 	}
-	f := fine(settings, use, x.model+" at "+originOf(x.baseURL)+", tasks of "+x.source)
-	if x.rehearsal {
+	f := fine(settings, use, x.plan.Model.Name+" at "+originOf(x.baseURL)+", tasks of "+x.source)
+	if x.plan.Rehearsal {
 		f.Detail = "rehearsal: built-in tasks and models, nothing to reach"
 	}
 	if x.noTape != nil {
 		f = troubled(settings, use, x.noTape, anotherTape)
 	}
-	if x.rehearsal {
+	if x.plan.Rehearsal {
 		return []diagnosis{f, fine(key, keyUse, "rehearsal: none is needed"), fine("prices", pricesUse, "rehearsal: nothing costs anything")}
 	}
 	return []diagnosis{f, x.keyFinding(key, keyUse), x.pricesFinding()}
@@ -167,7 +161,7 @@ func (x *exam) pricesFinding() diagnosis {
 		table = "built-in " + table
 	}
 	var known, not []string
-	for _, model := range []string{x.model, x.judge, x.transcription, x.looks()} {
+	for _, model := range x.models() {
 		switch {
 		case model == "" || slices.Contains(known, model) || slices.Contains(not, model):
 		case x.w.Prices.Lookup(model):
@@ -199,15 +193,15 @@ func (x *exam) ofSenses(ctx context.Context) []diagnosis {
 	}
 	given := func(i int, detail string) { found[i].State, found[i].Detail, found[i].Remedy = stateOK, detail, "" }
 	switch {
-	case x.rehearsal:
+	case x.plan.Rehearsal:
 		given(0, "rehearsal: built-in")
-	case x.transcription != "":
-		found[0] = x.senseFinding(ctx, trajectory.PreflightTranscription, hearUse, x.transcription, "--transcription-model")
+	case x.hears() != "":
+		found[0] = x.senseFinding(ctx, trajectory.PreflightTranscription, hearUse, x.hears(), "--transcription-model")
 	}
 	switch {
 	case x.vision == noVision:
 		given(1, "left out by --vision-model "+noVision)
-	case x.rehearsal:
+	case x.plan.Rehearsal:
 		given(1, "rehearsal: built-in")
 	case x.looks() != "":
 		found[1] = x.senseFinding(ctx, trajectory.PreflightVision, lookUse, x.looks(), "--vision-model")
@@ -215,7 +209,7 @@ func (x *exam) ofSenses(ctx context.Context) []diagnosis {
 	switch {
 	case x.noSearch != nil:
 		found[2] = troubled(search, searchUse, x.noSearch, "choose another engine with --search, or --search "+searchNone)
-	case x.rehearsal:
+	case x.plan.Rehearsal:
 		given(2, "rehearsal: a built-in web")
 	case x.search == searchNone:
 		given(2, "left out by --search "+searchNone)

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,30 +38,26 @@ type dryPlan struct {
 }
 
 // dryRun plans a run as it would be planned, and prints that with an estimate.
-func (a *app) dryRun(ctx context.Context, s settings, c runCall) error {
+func (a *app) dryRun(ctx context.Context, s *runSettings) error {
 	a.tellNews(&s.taskFlags)
 	w, err := a.configure(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	m, err := run.Plan(w.Config)
-	if secret := (*run.SecretError)(nil); errors.As(err, &secret) {
-		return tellsSecret(secret)
+	m, err := run.Complete(s.plan, w.Env)
+	if err == nil {
+		err = run.Affords(m, w.Env)
 	}
 	if err != nil {
-		return err
+		return cmp.Or(notPlanned(err, m.Budgets.RunCostMicroUSD), err)
 	}
-	var budget *run.BudgetError
-	if errors.As(run.Affords(w.Config), &budget) {
-		return tooLittle(budget, w.RunCost)
-	}
-	found, unread, err := usageUnder(c.out, m)
+	found, unread, err := usageUnder(s.runs, m)
 	if err != nil {
 		return fail(exitFailure, err, "choose another place with --out")
 	}
 	if unread > 0 {
-		a.warn(counted(unread, "summary") + " under " + quoteArg(c.out) + " cannot be read, and count for nothing")
+		a.warn(counted(unread, "summary") + " under " + quoteArg(s.runs) + " cannot be read, and count for nothing")
 	}
 	p := dryPlan{Budgets: m.Budgets, Cassette: m.Cassette, Concurrency: s.concurrency, Dataset: m.Dataset, DryRun: true,
 		Estimate: newEstimate(m, found, w.Prices), Evidence: m.Evidence, Model: m.Model, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
@@ -78,14 +74,14 @@ func (a *app) dryRun(ctx context.Context, s settings, c runCall) error {
 	if d := m.Dataset.Mismatch(); d != "" {
 		a.warn(d)
 	}
-	if c.like != nil {
-		m.SigningKey, m.Judge = c.like.SigningKey, likeJudge(m.Judge, c.like.Judge) // neither key nor cache was looked for
-		m.Tasks = likeAttachments(m.Tasks, c.like.Tasks)
-		if err := a.compareWith(c.like, m); err != nil {
+	if s.like != nil {
+		m.SigningKey, m.Judge = s.like.SigningKey, likeJudge(m.Judge, s.like.Judge) // neither key nor cache was looked for
+		m.Tasks = likeAttachments(m.Tasks, s.like.Tasks)
+		if err := a.compareWith(s.like, m); err != nil {
 			return err
 		}
 	}
-	if c.asJSON {
+	if s.asJSON {
 		return a.printJSON(p)
 	}
 	return a.printDryRun(m, p)

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -10,20 +11,111 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/preflight"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
 )
 
+// world is a run's environment with the servers it needs; Close ends them.
+type world struct {
+	run.Env
+	close     func() error
+	sandbox   *tools.Sandbox // nil: there is none
+	noSandbox error          // why
+}
+
+func (w world) Close() error {
+	if w.close == nil {
+		return nil
+	}
+	return w.close()
+}
+
+// configure builds all that a run needs, and completes the plan of its settings.
+func (a *app) configure(ctx context.Context, s *runSettings) (_ world, err error) {
+	var w world
+	defer func() {
+		if err != nil {
+			w.Close()
+		}
+	}()
+	if err = a.confine(ctx, s, &w); err != nil {
+		return world{}, err
+	}
+	if s.plan.Rehearsal {
+		err = w.rehearse(s)
+	} else {
+		err = w.connect(s, a.getenv("OPENAI_API_KEY"))
+	}
+	if err != nil {
+		return world{}, err
+	}
+	if err = a.addPython(ctx, s, &w); err != nil {
+		return world{}, err
+	}
+	headers, err := a.addServers(ctx, &w, s)
+	if err != nil {
+		return world{}, err
+	}
+	if w.Set, w.Gold, err = a.loadTasks(ctx, s.taskFlags); err != nil {
+		return world{}, err
+	}
+	if !s.dry { // which reads no attachments
+		if err = w.Set.HashAttachments(ctx); err != nil {
+			return world{}, err
+		}
+	}
+	if w.Harness, err = harness(); err != nil {
+		return world{}, err
+	}
+	s.plan.Dataset.Selection = s.filter.Rule()
+	if s.selected != nil && (s.resumed || s.selected.MetadataSHA256 == w.Set.Digest) {
+		s.plan.Dataset.Selection = s.selected.Selection // which chose them from these very tasks
+	}
+	for _, name := range s.approve {
+		if name == approveAll {
+			name = policy.EveryTool
+		}
+		s.plan.Approved = append(s.plan.Approved, policy.ToolName(name))
+	}
+	w.Continue, w.Scratch = s.onLost == goOn, os.TempDir()
+	secrets := append(headers, a.getenv("OPENAI_API_KEY"), s.engine.Key)
+	if isHub(s.source) {
+		token, _, err := a.hubToken()
+		if err != nil {
+			return world{}, err
+		}
+		secrets = append(secrets, token)
+	}
+	w.Redact = trajectory.NewRedactor(a.secrets(), secrets...)
+	w.Now, w.Rand = time.Now, rand.Reader
+	w.Mono = func() time.Duration { return time.Since(a.began) }
+	if s.dry {
+		w.Key, err = sign.NewKey(rand.Reader) // signs nothing
+		return w, err
+	}
+	if w.Key, err = a.signingKey(s.key); err != nil { // last but one: it may make one
+		return w, err
+	}
+	if w.Judge != nil && !s.noJudgeCache && s.plan.Cassette != plan.CassetteReplay {
+		w.Cache, err = a.judgeCache(w.Key, s.resumed)
+	}
+	return w, err
+}
+
 // rehearse fills in the built-in model, web and prices, served on loopback.
-func (w *world) rehearse(s settings) error {
+func (w *world) rehearse(s *runSettings) error {
 	server, err := fixtures.Serve()
 	if err != nil {
 		return fmt.Errorf("serving the built-in model and web: %w", err)
@@ -35,21 +127,22 @@ func (w *world) rehearse(s settings) error {
 	if err := w.ask(s, server.ModelURL, ""); err != nil {
 		return err
 	}
-	w.Model.Origin = rehearsalHost + fixtures.Model
-	if w.Vision != nil {
-		w.Vision.Origin = rehearsalHost + w.Vision.Name
+	s.plan.Model.Origin = rehearsalHost + fixtures.Model
+	if s.plan.Vision != nil {
+		s.plan.Vision.Origin = rehearsalHost + s.plan.Vision.Model
 	}
 	if w.Judge != nil {
 		w.Judge.Origin, w.Judge.URL = rehearsalHost+fixtures.JudgeModel, ""
 	}
-	if w.Transcription != nil {
-		w.Transcription.Origin = rehearsalHost + fixtures.TranscriptionModel
+	if s.plan.Transcription != nil {
+		s.plan.Transcription.Origin = rehearsalHost + fixtures.TranscriptionModel
 	}
+	s.plan.Search = nil
 	return w.equip(tools.WebConfig{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL}, tools.Engine{Name: tools.SearXNG, URL: fixtures.SearchURL})
 }
 
 // connect fills in the endpoint that the settings name.
-func (w *world) connect(s settings, apiKey string) error {
+func (w *world) connect(s *runSettings, apiKey string) error {
 	base, err := parseBaseURL(s.baseURL)
 	if err != nil {
 		return err
@@ -66,24 +159,41 @@ func (w *world) connect(s settings, apiKey string) error {
 	if err := w.ask(s, s.baseURL, apiKey); err != nil {
 		return err
 	}
-	w.Search = s.searchPlan()
+	s.plan.Search = nil
+	if s.engine.Name != "" {
+		s.plan.Search = &plan.SearchPlan{Engine: s.engine.Name, Origin: s.engine.Origin()}
+	}
 	return w.equip(tools.WebConfig{}, s.engine)
 }
 
-// bounded refuses a model whose cost the policy bounds and nobody knows.
-func (w *world) bounded(s settings, base *url.URL) error {
-	if !w.Prices.Lookup(s.model) && w.Policy.MaxCostMicroUSD != policy.Unlimited && !isLocal(base.Hostname()) {
-		return usage("give its price with --prices FILE, or --max-task-cost off to run without a cost budget", "the price of model %q is not known, so its cost cannot be bounded", s.model)
+// bounded refuses a model whose cost a budget bounds and no price table knows.
+func (w *world) bounded(s *runSettings, base *url.URL) error {
+	if model := s.plan.Model.Name; !w.Prices.Lookup(model) && s.plan.Policy.MaxCostMicroUSD != policy.Unlimited && !isLocal(base.Hostname()) {
+		return usage("give its price with --prices FILE, or --max-task-cost off to run without a cost budget", "the price of model %q is not known, so its cost cannot be bounded", model)
+	}
+	return nil
+}
+
+// priced refuses a budget of the run that cannot be kept, since a price is not known.
+func (w *world) priced(s *runSettings) error {
+	for _, model := range s.models() {
+		if s.plan.Budgets.RunCostMicroUSD > 0 && !w.Prices.Lookup(model) {
+			return usage("give its price with --prices FILE, or leave out --max-cost", "the price of model %q is not known, so --max-cost cannot be kept", model)
+		}
 	}
 	return nil
 }
 
 // keyed refuses to ask an endpoint elsewhere without a key.
-func (s settings) keyed(base *url.URL, apiKey string) error {
+func (s *runSettings) keyed(base *url.URL, apiKey string) error {
 	if mode, _, _ := s.tape(); apiKey == "" && !s.dry && mode != plan.CassetteReplay && !isLocal(base.Hostname()) {
 		return noKeyFor(base)
 	}
 	return nil
+}
+
+func noKeyFor(base *url.URL) error {
+	return usage("set OPENAI_API_KEY", "there is no key for %s", base.Host)
 }
 
 // parseBaseURL reads what --base-url says.
@@ -116,94 +226,83 @@ func shownURL(text string) string {
 	return text
 }
 
-func noKeyFor(base *url.URL) error {
-	return usage("set OPENAI_API_KEY", "there is no key for %s", base.Host)
-}
-
-// ask fills in how the models of the settings are asked at an endpoint: with one
-// limiter for all of them, since they share what it bears.
-func (w *world) ask(s settings, baseURL, apiKey string) (err error) {
-	w.PricesDigest = w.Prices.Digest()
+// ask fills in how the models of the settings are asked at an endpoint: with one limiter
+// for all of them, since they share what it bears.
+func (w *world) ask(s *runSettings, baseURL, apiKey string) (err error) {
+	p := &s.plan
 	if err = w.priced(s); err != nil {
 		return err
 	}
 	if w.Concurrency, err = s.atOnce(); err != nil {
 		return err
 	}
-	config := llm.Config{BaseURL: baseURL, APIKey: apiKey, API: s.api, Prices: w.Prices, MaxTries: cmp.Or(s.tries, callTries), Now: time.Now, Jitter: mathrand.Float64}
-	config.Limiter = llm.NewLimiter(llm.LimiterConfig{Fixed: w.Concurrency, RequestsPerMinute: s.rpm, TokensPerMinute: s.tpm, Now: time.Now})
-	if w.Cassette, _, err = s.tape(); err != nil {
+	w.Limiter = llm.NewLimiter(llm.LimiterConfig{Fixed: w.Concurrency, RequestsPerMinute: s.rpm, TokensPerMinute: s.tpm, Now: time.Now})
+	config := llm.Config{BaseURL: baseURL, APIKey: apiKey, API: s.api, Prices: w.Prices, MaxTries: cmp.Or(s.tries, callTries), Now: time.Now, Jitter: mathrand.Float64, Limiter: w.Limiter}
+	if p.Cassette, _, err = s.tape(); err != nil {
 		return err
 	}
 	live := config                                   // without a cassette
-	if !s.dry || w.Cassette == plan.CassetteReplay { // which makes nothing
+	if !s.dry || p.Cassette == plan.CassetteReplay { // which makes nothing
 		if config.Transport, err = s.transport(); err != nil {
 			return err
 		}
 	}
-	if w.Cassette == plan.CassetteReplay {
-		config.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() } // nobody asks to be left alone
+	if p.Cassette == plan.CassetteReplay {
+		config.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() } // no endpoint asks to wait
 	}
-	origin, client := originOf(baseURL), llm.New(config)
-	w.Model = run.Endpoint{Client: client, Name: s.model, Origin: origin, Limiter: config.Limiter,
-		API: s.api, NoTemperature: s.noTemperature, Images: s.showsImages(), ContextWindow: s.window, ServedAs: s.servedAs}
-	if w.Model.API == "" {
-		w.Model.API = llm.APIOf(s.model, baseURL)
+	origin := originOf(baseURL)
+	p.Retry.CallTries = callTries
+	p.Model.Origin, p.Model.Images = origin, s.showsImages()
+	if p.Model.API = cmp.Or(s.api, llm.APIOf(p.Model.Name, baseURL)); p.Model.API == llm.APIChat {
+		p.Model.API = ""
 	}
-	if s.transcription != "" {
-		w.Transcription = &run.Transcription{Client: client, Name: s.transcription, Origin: origin}
-	}
-	w.Vision = s.sight(client, config, baseURL)
-	if s.judge != "" {
-		w.Judge = judgeAt(config, s.judge, baseURL)
-	}
-	if !s.noPreflight && w.Cassette != plan.CassetteReplay {
-		w.Preflight = w.advance(s, live, baseURL)
-	}
-	return nil
-}
-
-// advance lists what is asked before the tasks, by clients of the same limiter.
-func (w *world) advance(s settings, config llm.Config, baseURL string) *preflight.Models {
 	client := llm.New(config)
-	m := &preflight.Models{Model: preflight.Model{Client: client, Name: s.model}, Tools: true, MaxTokens: s.maxTokens, Now: config.Now}
-	if w.Judge != nil {
-		judge := judgeAt(config, s.judge, baseURL)
-		m.Judge = &preflight.Model{Client: judge.Client, Name: judge.Name}
+	w.Model = client
+	p.Vision = nil
+	if name := s.looks(); name != "" {
+		p.Vision = &plan.VisionPlan{Model: name, Origin: origin}
+		w.Viewer = named(config, name, p.Model.Name)
 	}
-	if v := s.sight(client, config, baseURL); v != nil {
-		m.Vision = &preflight.Model{Client: v.Client, Name: v.Name}
+	if p.Transcription != nil {
+		w.Transcriber, p.Transcription = client, &plan.TranscriptionPlan{Model: p.Transcription.Model, Origin: origin}
 	}
-	if w.Transcription != nil {
-		m.Transcription = &preflight.Hearing{Client: client, Name: w.Transcription.Name}
+	if p.Judge != nil {
+		w.Judge = judgeAt(config, p.Judge.Model, baseURL)
 	}
-	return m
-}
-
-// priced fills in the money of the run, which can be kept only if all prices are known.
-func (w *world) priced(s settings) (err error) {
-	if w.RunCost, err = dollarsOf("max-cost", s.runCost); err != nil || w.RunCost == 0 {
-		return err
+	if p.NoPreflight || p.Cassette == plan.CassetteReplay {
+		return nil
 	}
-	for _, model := range []string{s.model, s.judge, s.transcription, s.looks()} {
-		if model != "" && !w.Prices.Lookup(model) {
-			return usage("give its price with --prices FILE, or leave out --max-cost", "the price of model %q is not known, so --max-cost cannot be kept", model)
-		}
+	asked := llm.New(live)
+	w.Preflight = &preflight.Models{Model: preflight.Model{Client: asked, Name: p.Model.Name}, Tools: true, MaxTokens: p.Model.MaxTokens, Now: live.Now}
+	if p.Judge != nil {
+		w.Preflight.Judge = &preflight.Model{Client: judgeAt(live, p.Judge.Model, baseURL).Client, Name: p.Judge.Model}
+	}
+	if p.Vision != nil {
+		w.Preflight.Vision = &preflight.Model{Client: named(live, p.Vision.Model, p.Model.Name), Name: p.Vision.Model}
+	}
+	if p.Transcription != nil {
+		w.Preflight.Transcription = &preflight.Hearing{Client: asked, Name: p.Transcription.Model}
 	}
 	return nil
 }
 
-// judgeAt is the judge of a name at an endpoint. The interface is what its own name
-// demands: --api is of the model that answers.
-func judgeAt(config llm.Config, name, baseURL string) *run.Endpoint {
-	config.API = ""
-	return &run.Endpoint{Client: llm.New(config), Name: name, Origin: originOf(baseURL), URL: strings.TrimRight(baseURL, "/"), Limiter: config.Limiter,
-		API: llm.APIOf(name, baseURL), NoTemperature: !llm.TakesTemperature(name)}
+// named returns a client for a model beside the one that answers: --api is of that model
+// alone.
+func named(config llm.Config, name, answers string) *llm.Client {
+	if name != answers {
+		config.API = ""
+	}
+	return llm.New(config)
 }
 
-// transport returns what carries requests: nil for the client's own. A run that
-// goes on records behind what it had recorded.
-func (s settings) transport() (carrier http.RoundTripper, err error) {
+// judgeAt is the judge of a name at an endpoint.
+func judgeAt(config llm.Config, name, baseURL string) *grading.Judge {
+	return &grading.Judge{Client: named(config, name, ""), Name: name, Origin: originOf(baseURL), URL: strings.TrimRight(baseURL, "/")}
+}
+
+// transport returns what carries requests: nil for the client's own. A run that goes on
+// records behind what it had recorded.
+func (s *runSettings) transport() (carrier http.RoundTripper, err error) {
 	mode, dir, err := s.tape()
 	switch {
 	case err != nil:
@@ -228,11 +327,14 @@ func (s settings) transport() (carrier http.RoundTripper, err error) {
 	return carrier, nil
 }
 
-// anotherTape is what mends a cassette of no use.
-const anotherTape = "name another directory with --cassette, or leave it out"
+// Hints for a cassette of no use and a price table that cannot be read.
+const (
+	anotherTape  = "name another directory with --cassette, or leave it out"
+	anotherTable = "name a price table with --prices FILE, or leave it out for the built-in one"
+)
 
-// equip fills in the tools of a run; search needs an engine. Documents that
-// could harm this process are read by another run of this program.
+// equip fills in the tools of a run; search needs an engine. Documents that could harm
+// this process are read by another run of this program.
 func (w *world) equip(c tools.WebConfig, engine tools.Engine) (err error) {
 	if w.Reader, err = child(w.sandbox); err != nil {
 		return err
@@ -246,24 +348,9 @@ func (w *world) equip(c tools.WebConfig, engine tools.Engine) (err error) {
 	return nil
 }
 
-// child is this program as a reader of documents, with what of this machine
-// helps it, in the sandbox.
-func child(sandbox *tools.Sandbox) (tools.Reader, error) {
-	executable, err := os.Executable()
-	if err != nil {
-		return tools.Reader{}, fmt.Errorf("finding this program, which reads documents: %w", err)
-	}
-	return tools.Reader{Child: []string{executable, convertName}, Poppler: poppler(sandbox), Memory: new(tools.Memory)}, nil
-}
-
-// anotherTable is what mends a price table that cannot be read.
-const anotherTable = "name a price table with --prices FILE, or leave it out for the built-in one"
-
-// maxPrices bounds, in bytes, a price table: a model has about a hundred.
-const maxPrices = 16 << 20
-
 // priceTable reads the prices to count cost by.
-func (s settings) priceTable() (llm.Prices, error) {
+func (s *runSettings) priceTable() (llm.Prices, error) {
+	const maxPrices = 16 << 20 // bytes; a model has about a hundred
 	if s.prices == "" {
 		return llm.BuiltinPrices(), nil
 	}
@@ -291,4 +378,75 @@ func originOf(baseURL string) string {
 func isLocal(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// searchKey says which variables hold the key of a search engine.
+type searchKey struct {
+	engine    string
+	variables []string
+}
+
+// searchKeys are the engines that need a key, in the order in which one is taken that has
+// it.
+func searchKeys() []searchKey {
+	return []searchKey{
+		{tools.Tavily, []string{"TAVILY_API_KEY"}},
+		{tools.Brave, []string{"BRAVE_API_KEY", "BRAVE_SEARCH_API_KEY"}},
+		{tools.Serper, []string{"SERPER_API_KEY"}},
+	}
+}
+
+// settleSearch settles which search engine is asked: the one that is named; else a SearXNG
+// instance that the flags give; else the first whose key is in the environment.
+func (a *app) settleSearch(s *runSettings) error {
+	keys, found := map[string]string{}, []string(nil)
+	if s.searxng != "" {
+		found = append(found, tools.SearXNG)
+	}
+	for _, k := range searchKeys() {
+		for _, name := range k.variables {
+			keys[k.engine] = cmp.Or(keys[k.engine], strings.TrimSpace(a.getenv(name)))
+		}
+		if keys[k.engine] != "" {
+			found = append(found, k.engine)
+		}
+	}
+	if instance := a.getenv("SEARXNG_URL"); s.searxng == "" && instance != "" {
+		s.searxng = instance
+		found = append(found, tools.SearXNG)
+	}
+	name := s.search
+	if name == "" && len(found) > 0 {
+		name = found[0]
+		if len(found) > 1 {
+			fmt.Fprintf(a.stderr, "gaia: web_search asks %s, though %s could be asked, too; --search chooses\n", name, strings.Join(found[1:], " and "))
+		}
+	}
+	if name != tools.SearXNG {
+		s.searxng = ""
+	}
+	if name == "" || name == searchNone {
+		return nil
+	}
+	s.engine = tools.Engine{Name: name, URL: s.searxng, Key: keys[name]}
+	if name == tools.SearXNG {
+		u, err := url.Parse(s.searxng)
+		switch {
+		case s.searxng == "":
+			return usage("give --searxng-url, or set SEARXNG_URL", "there is no address to search with searxng")
+		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+			return usage("give a URL such as http://localhost:8080/search", "--searxng-url %q is no search endpoint", shownURL(s.searxng))
+		case u.User != nil:
+			return usage("leave them out", "--searxng-url holds credentials, which would be recorded")
+		}
+		return nil
+	}
+	at := slices.IndexFunc(searchKeys(), func(k searchKey) bool { return k.engine == name })
+	switch {
+	case at < 0:
+		return usage(`give "tavily", "brave", "serper", "searxng" or "none"`, "--search is %q", name)
+	case keys[name] == "" && !s.dry:
+		return usage("set "+searchKeys()[at].variables[0]+", or give --search none", "there is no key to search with %s", name)
+	}
+	return nil
 }

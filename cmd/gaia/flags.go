@@ -10,7 +10,11 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/settings"
+	"github.com/gaia-harness/gaia/tools"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // What a number of a flag may be at most: beyond it is a slip of the finger.
@@ -20,113 +24,207 @@ const (
 	maxCount       = 1_000_000_000
 )
 
-// A flagText is the value of a flag that holds more than any text: kind says what,
-// in the help and where the settings file has something else.
+// A flagText is a flag whose text has a form: kind names it in the help and where
+// gaia.yaml has something else. set and text convert to and from the value; nil ones are
+// of a plain string.
 type flagText struct {
-	value *string
-	kind  string
+	kind string
+	set  func(string) error
+	text func() string
 }
 
-func (t flagText) String() string     { return *t.value }
-func (t flagText) Set(s string) error { *t.value = s; return nil }
+func (t flagText) String() string {
+	if t.text == nil { // the zero value, which pflag compares with
+		return ""
+	}
+	return t.text()
+}
+func (t flagText) Set(s string) error { return t.set(s) }
 func (t flagText) Type() string       { return t.kind }
 
-// Kinds of text that is written as a number, or may be.
-const (
-	kindDollars = "dollars"
-	kindAtOnce  = "auto|number"
-)
+// choice is a flag of fixed texts.
+func choice(value *string, kind string) flagText {
+	return flagText{kind, func(s string) error { *value = s; return nil }, func() string { return *value }}
+}
 
-// addModelFlags makes the flags that say how a model is asked; a run is planned
-// with them.
-func (s *settings) addModelFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&s.model, "model", "", "model that answers")
-	f.StringVar(&s.judge, "judge-model", "", "model that judges what the official scorer calls wrong (default: none)")
-	f.StringVar(&s.baseURL, "base-url", "", "OpenAI-compatible endpoint (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
-	f.StringSliceVar(&s.servedAs, "served-as", nil, "other names by which the endpoint may call the models of the run in its replies, such as of a deployment")
-	f.Var(flagText{&s.api, "chat|responses"}, "api", "interface that the model is asked by (default: at OpenAI's host what its name demands, elsewhere chat)")
-	s.images = imagesAuto
-	f.Var(flagText{&s.images, "auto|on|off"}, "images", "show the model pictures that come with a question; auto: if it is known to take them")
-	f.IntVar(&s.window, "context-window", 0, "tokens by which the conversation is kept short (default: until the endpoint refuses it)")
-	f.StringVar(&s.transcription, "transcription-model", "", "model that writes down audio files (default: none)")
-	s.addVisionFlag(f)
+// dollarsFlag is a flag of US dollars, which are held in micro-USD; 0 is not given. Where
+// off is not 0, "off" is that.
+func dollarsFlag(micro *int64, off int64) flagText {
+	return flagText{settings.Dollars, func(s string) error {
+		if s == "off" && off != 0 {
+			*micro = off
+			return nil
+		}
+		amount, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(amount >= 1e-6 && amount < 1e6) {
+			return strconv.ErrSyntax
+		}
+		*micro = int64(math.Round(amount * 1e6))
+		return nil
+	}, func() string {
+		switch {
+		case *micro == 0:
+			return ""
+		case *micro < 0:
+			return "off"
+		}
+		return strconv.FormatInt(*micro/1e6, 10) + "." + strconv.FormatInt(1e6+*micro%1e6, 10)[1:]
+	}}
+}
+
+// namedModel is a flag that names a model of which a plan says more; "" is none.
+func namedModel[T any](plan **T, name func(*T) *string) flagText {
+	return flagText{"string", func(s string) error {
+		*plan = nil
+		if s != "" {
+			*plan = new(T)
+			*name(*plan) = s
+		}
+		return nil
+	}, func() string {
+		if *plan == nil {
+			return ""
+		}
+		return *name(*plan)
+	}}
+}
+
+// addPlanFlags makes the flags that say what a plan holds: --like repeats them.
+func (s *runSettings) addPlanFlags(cmd *cobra.Command) {
+	s.addTasks(cmd)
+	s.addPolicy(cmd)
 	s.addSearchFlags(cmd)
-	f.IntVar(&s.attempts, "voting-attempts", 1, "independent attempts at each task, of whose answers the majority counts; budgets are each attempt's own")
-	completeFixed(cmd, "api", llm.APIChat, llm.APIResponses)
-	completeFixed(cmd, "images", imagesAuto, imagesOn, imagesOff)
-	for _, name := range []string{"model", "judge-model"} {
-		completeFixed(cmd, name, llm.BuiltinPrices().Models()...)
+	f, p := cmd.Flags(), &s.plan
+	f.StringVar(&p.Model.Name, "model", "", "model that answers")
+	f.Var(namedModel(&p.Judge, func(j *plan.JudgePlan) *string { return &j.Model }), "judge-model", "model that judges what the official scorer calls wrong (default: none)")
+	f.StringSliceVar(&p.Model.ServedAs, "served-as", nil, "other names by which the endpoint may call the models of the run in its replies, such as of a deployment")
+	f.Var(choice(&s.api, "chat|responses"), "api", "interface that the model is asked by (default: at OpenAI's host what its name demands, elsewhere chat)")
+	f.Var(choice(&s.images, "auto|on|off"), "images", "show the model pictures that come with a question; auto: if it is known to take them")
+	f.IntVar(&p.Model.ContextWindow, "context-window", 0, "tokens by which the conversation is kept short (default: until the endpoint refuses it)")
+	f.Var(namedModel(&p.Transcription, func(t *plan.TranscriptionPlan) *string { return &t.Model }), "transcription-model", "model that transcribes audio files (default: none)")
+	f.StringVar(&s.vision, "vision-model", "", `model that looks at pictures and pages for describe_image, or "none" (default: the one that answers, if it is shown pictures)`)
+	f.IntVar(&p.Voting.Attempts, "voting-attempts", 1, "attempts per task; the majority answer is scored (budgets apply per attempt)")
+	f.IntVar(&p.Budgets.Turns, "max-turns", 20, "turns of an attempt, the last one kept for the answer")
+	f.IntVar(&p.Model.MaxTokens, "max-tokens", 0, "tokens of one completion (default: the endpoint's; 8192 with --max-cost)")
+	f.IntVar(&p.Policy.MaxToolCalls, "max-tool-calls", 0, "tool calls per task, failed attempts included (default: the policy's; autonomous: 500)")
+	f.Int64Var(&p.Budgets.Tokens, "max-task-tokens", 0, "tokens read and written per task, failed attempts included (default: no limit)")
+	f.Var(flagText{"duration", func(text string) error {
+		d, err := time.ParseDuration(text)
+		if p.Budgets.WallMs = d.Milliseconds(); err == nil && d != 0 && (d < time.Second || d > maxTaskTime) {
+			p.Budgets.WallMs = -1
+		}
+		return err
+	}, func() string { return (time.Duration(p.Budgets.WallMs) * time.Millisecond).String() }}, "max-task-time", "time that an attempt may take, such as 15m (default: no limit)")
+	f.Var(dollarsFlag(&p.Policy.MaxCostMicroUSD, policy.Unlimited), "max-task-cost", `maximum cost per task in US dollars, failed attempts included, or "off" (default: the policy's; autonomous: 1.00)`)
+	f.Var(dollarsFlag(&p.Budgets.RunCostMicroUSD, 0), "max-cost", "maximum cost of the whole run in US dollars: models, judge, transcriptions and descriptions (default: no limit)")
+	f.BoolVar(&p.SubmitIntent, "submit-intent", false, "commit all answers before grading: needed for a submission")
+	f.BoolVar(&p.NoPreflight, "no-preflight", false, "do not ask the models one short question each before the first task; the plan records it")
+	f.BoolVar(&s.noJudgeCache, "no-judge-cache", false, "ask the judge about every answer, also those it has judged before")
+	f.BoolVar(&s.record, "record-evidence", true, "record the beginnings of prompts, replies and results, and arguments; false records their digests only, for local runs")
+	f.BoolVar(&s.bodies, "evidence-full-bodies", false, "also keep prompts, replies, arguments and results whole, beside the journal")
+	f.VisitAll(func(flag *pflag.Flag) { s.planned = append(s.planned, flag.Name) })
+	s.images = imagesAuto
+	for flag, values := range map[string][]string{"api": {llm.APIChat, llm.APIResponses}, "images": {imagesAuto, imagesOn, imagesOff}, "max-task-cost": {"off"},
+		"model": llm.BuiltinPrices().Models(), "judge-model": llm.BuiltinPrices().Models()} {
+		completeFixed(cmd, flag, values...)
 	}
 }
 
-// addBudgetFlags makes the flags that bound a run; it is planned with them.
-func (s *settings) addBudgetFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.IntVar(&s.maxTurns, "max-turns", 20, "turns of an attempt, the last one kept for the answer")
-	f.IntVar(&s.maxTokens, "max-tokens", 0, "tokens of one completion (default: the endpoint's; 8192 with --max-cost)")
-	f.IntVar(&s.toolCalls, "max-tool-calls", 0, "tool calls of an attempt and those that failed before it (default: the policy's; autonomous: 500)")
-	f.Int64Var(&s.taskTokens, "max-task-tokens", 0, "tokens that an attempt and those that failed before it may read and write (default: no limit)")
-	f.DurationVar(&s.taskTime, "max-task-time", 0, "time that an attempt may take, such as 15m (default: no limit)")
-	f.Var(flagText{&s.taskCost, kindDollars}, "max-task-cost", `US dollars that an attempt and those that failed before it may cost, or "off" (default: the policy's; autonomous: 1.00)`)
-	f.Var(flagText{&s.runCost, kindDollars}, "max-cost", "US dollars the whole run may cost, its judge, transcriptions and descriptions included (default: no limit)")
-	completeFixed(cmd, "max-task-cost", "off")
-}
-
 // addRateFlags makes the flags that a run may go on with differently.
-func (s *settings) addRateFlags(cmd *cobra.Command) {
+func (s *runSettings) addRateFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	s.concurrency = autoConcurrency
-	f.Var(flagText{&s.concurrency, kindAtOnce}, "concurrency", "tasks and requests at once; auto: as many requests as the endpoint bears, twice as many tasks")
+	s.concurrency, s.onLost = autoConcurrency, goOn
+	f.Var(choice(&s.concurrency, settings.AutoOrNumber), "concurrency", "tasks and requests at once; auto: as many requests as the endpoint bears, twice as many tasks")
 	f.Int64Var(&s.rpm, "rpm", 0, "requests a minute to the endpoint (default: no limit)")
 	f.Int64Var(&s.tpm, "tpm", 0, "tokens a minute to and from the endpoint (default: no limit)")
 	f.StringVar(&s.cassette, "cassette", "", "record:DIR keeps the answers of the endpoint, replay:DIR has them from there")
 	f.StringVar(&s.key, "key", "", "signing key file (default: GAIA_SIGNING_KEY, GAIA_SIGNING_KEY_FILE, else made on first need)")
 	f.StringVar(&s.prices, "prices", "", "price table to count cost by, in place of the built-in one")
 	f.StringVar(&s.onLost, "on-unsubmittable", goOn, `when evidence cannot be recorded, or a run with --submit-intent turns out unfit for it: "continue", results marked, or "stop", to be resumed`)
+	f.StringSliceVar(&s.approve, "approve", nil, `tools whose calls are approved beforehand where they need it, or "all" (default: each call is asked about on the terminal)`)
+	completeFixed(cmd, "approve", append(policy.BuiltinTools(), approveAll)...)
 	completeFixed(cmd, "concurrency", autoConcurrency)
 	completeFixed(cmd, "on-unsubmittable", goOn, stopRun)
 	completeWith(cmd, "cassette", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, plan.CassetteRecord+":", plan.CassetteReplay+":")
 }
 
-// check refuses settings no run can have.
-func (s settings) check() error {
+// addRunFlags makes the flags of run, which are what a settings file may name.
+func (s *runSettings) addRunFlags(cmd *cobra.Command) {
+	s.addPlanFlags(cmd)
+	s.addRateFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&s.baseURL, "base-url", "", "OpenAI-compatible endpoint (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
+	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint with JSON enabled (default: SEARXNG_URL)")
+	f.BoolVar(&s.unsafePython, "unsafe-local-python", false, "run the model's Python code WITHOUT a sandbox, as you, with your files and network")
+	f.StringVar(&s.runs, "out", "runs", "directory for run directories")
+	f.StringVar(&s.file, "settings", "", "file of settings (default: gaia.yaml, if it is there)")
+	f.StringVar(&s.likeWhat, "like", "", "repeat the plan of a manifest.json, run directory or package; flags that are given win")
+	f.BoolVar(&s.dry, "dry-run", false, "plan and estimate the cost; ask nothing of a model, make no run and no key")
+	f.BoolVar(&s.asJSON, "json", false, "print the result as JSON")
+	completeDirs(cmd, "out")
+}
+
+// addSearchFlags makes the flag that says what the tool web_search asks.
+func (s *runSettings) addSearchFlags(cmd *cobra.Command) {
+	engines := []string{tools.Tavily, tools.Brave, tools.Serper, tools.SearXNG, searchNone}
+	cmd.Flags().Var(choice(&s.search, strings.Join(engines, "|")), "search", "search engine of the tool web_search (default: the first whose key or address is set)")
+	completeFixed(cmd, "search", engines...)
+}
+
+func (s *runSettings) addPolicy(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.policyName, "policy", "", "restricted, approved, autonomous, or a policy file (default: autonomous)")
+	completeModes(cmd, "policy")
+}
+
+// checkFlags refuses settings no run can have; changed reports which flags were given or are
+// of the settings file.
+func (s *runSettings) checkFlags(changed func(string) bool) error {
+	if err := s.checkTasks(changed); err != nil {
+		return err
+	}
 	if err := s.checkGoing(); err != nil {
 		return err
 	}
-	if _, err := dollarsOf("max-cost", s.runCost); err != nil {
-		return err
+	p := &s.plan
+	if p.Budgets.RunCostMicroUSD > 0 {
+		p.Model.MaxTokens = cmp.Or(p.Model.MaxTokens, boundedTokens)
 	}
-	if s.taskCost != "off" {
-		if _, err := dollarsOf("max-task-cost", s.taskCost); err != nil {
-			return err
-		}
+	p.Evidence = plan.EvidenceHeads
+	switch {
+	case !s.record && p.SubmitIntent:
+		return usage("leave out --record-evidence=false, or --submit-intent", "a run without evidence cannot be submitted")
+	case !s.record && s.bodies:
+		return usage("leave one of them out", "--evidence-full-bodies keeps what --record-evidence=false leaves out")
+	case !s.record:
+		p.Evidence = plan.EvidenceHashes
+	case s.bodies:
+		p.Evidence = plan.EvidenceBodies
 	}
 	switch {
+	case changed("max-tool-calls") && p.Policy.MaxToolCalls == 0:
+		return usage("give a number from 1, or leave it out for the policy's", "--max-tool-calls is 0, which leaves no call")
 	case s.api != "" && s.api != llm.APIChat && s.api != llm.APIResponses:
 		return usage(`give "chat" or "responses", or leave it out`, "--api is %q", s.api)
 	case s.images != imagesAuto && s.images != imagesOn && s.images != imagesOff:
 		return usage(`give "auto", "on" or "off"`, "--images is %q", s.images)
-	case s.maxTurns < 1:
-		return usage("", "--max-turns is %d, which leaves no turn", s.maxTurns)
-	case s.attempts < 1 || s.attempts > plan.MaxVotingAttempts:
-		return usage("give a number from 1 to 100; 1 is no vote", "--voting-attempts is %d", s.attempts)
-	case s.taskTime < 0 || s.taskTime > maxTaskTime || s.taskTime > 0 && s.taskTime < time.Second:
-		return usage("give a time from 1s to 168h, such as 15m, or leave it out", "--max-task-time is %s", s.taskTime)
+	case p.Budgets.Turns < 1:
+		return usage("", "--max-turns is %d, which leaves no turn", p.Budgets.Turns)
+	case p.Voting.Attempts < 1 || p.Voting.Attempts > plan.MaxVotingAttempts:
+		return usage("give a number from 1 to 100; 1 is no vote", "--voting-attempts is %d", p.Voting.Attempts)
+	case p.Budgets.WallMs < 0:
+		return usage("give a time from 1s to 168h, such as 15m, or leave it out", "--max-task-time is not a time that an attempt may take")
+	case p.Model.ContextWindow > 0 && p.Model.ContextWindow <= p.Model.MaxTokens:
+		return usage("the window is of the conversation and the completion together", "--context-window is %d, which leaves no room beside completions of %d tokens", p.Model.ContextWindow, p.Model.MaxTokens)
+	case s.unsafePython && p.SubmitIntent:
+		return usage("leave one of them out; 'gaia doctor' says what a sandbox needs", "--unsafe-local-python runs code that nothing confines, so such a run cannot be submitted")
+	case s.unsafePython:
+		s.python = pythonUnconfined
 	}
-	for _, name := range s.servedAs {
-		if name == "" || strings.ContainsAny(name, " \t\n") {
-			return usage("give names of models with commas between them", "--served-as names the model %q", name)
-		}
+	if slices.ContainsFunc(p.Model.ServedAs, func(name string) bool { return name == "" || strings.ContainsAny(name, " \t\n") }) {
+		return usage("give names of models with commas between them", "--served-as names the model %q", strings.Join(p.Model.ServedAs, ","))
 	}
-	if err := checkCounts([]counter{{"max-turns", int64(s.maxTurns)}, {"max-tokens", int64(s.maxTokens)}, {"max-tool-calls", int64(s.toolCalls)},
-		{"max-task-tokens", s.taskTokens}, {"context-window", int64(s.window)}}); err != nil {
-		return err
-	}
-	if s.window > 0 && s.window <= s.maxTokens {
-		return usage("the window is of the conversation and the completion together", "--context-window is %d, which leaves no room beside completions of %d tokens", s.window, s.maxTokens)
-	}
-	return nil
+	return checkCounts([]counter{{"max-turns", int64(p.Budgets.Turns)}, {"max-tokens", int64(p.Model.MaxTokens)},
+		{"max-tool-calls", int64(max(p.Policy.MaxToolCalls, 0))}, {"max-task-tokens", p.Budgets.Tokens}, {"context-window", int64(p.Model.ContextWindow)}})
 }
 
 // A counter is the value of a flag of which 0 is the default.
@@ -145,9 +243,14 @@ func checkCounts(counts []counter) error {
 }
 
 // checkGoing refuses of what may differ each time a run goes on.
-func (s settings) checkGoing() error {
-	if err := s.governance.check(); err != nil {
-		return err
+func (s *runSettings) checkGoing() error {
+	for _, tool := range s.approve {
+		if tool == "" || strings.ContainsAny(tool, " \t\n") {
+			return usage("give names of tools with commas between them, or all", "--approve names the tool %q", tool)
+		}
+		if hint := noTool(tool); tool != approveAll && hint != "" {
+			return usage(hint, "--approve names %q, and there is no such tool", tool)
+		}
 	}
 	if s.onLost != goOn && s.onLost != stopRun {
 		return usage(`give "continue" or "stop"`, "--on-unsubmittable is %q", s.onLost)
@@ -159,33 +262,26 @@ func (s settings) checkGoing() error {
 		return err
 	}
 	mode, _, err := s.tape()
-	if err == nil && mode == plan.CassetteReplay && s.submitIntent {
+	if err == nil && mode == plan.CassetteReplay && s.plan.SubmitIntent {
 		err = usage("leave out --submit-intent, or ask the model itself", "--cassette %s asks no model, so such a run cannot be submitted", s.cassette)
 	}
 	return err
 }
 
-// atOnce returns how many tasks are solved at once; 0 is as many as the
-// endpoint bears.
-func (s settings) atOnce() (int, error) {
+// atOnce returns how many tasks are solved at once; 0 is as many as the endpoint bears.
+func (s *runSettings) atOnce() (int, error) {
 	if s.concurrency == autoConcurrency {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(s.concurrency)
-	switch {
-	case err != nil:
-		return 0, usage(`give "auto" or a number`, "--concurrency is %q", s.concurrency)
-	case n < 1:
-		return 0, usage(`give "auto" or a number from 1`, "--concurrency is %d, which runs no task", n)
-	case n > maxConcurrency:
-		return 0, usage(`give "auto" or a number up to 1024`, "--concurrency is %d", n)
+	if err != nil || n < 1 || n > maxConcurrency {
+		return 0, usage(`give "auto" or a number from 1 to 1024`, "--concurrency is %q", s.concurrency)
 	}
 	return n, nil
 }
 
-// tape returns what --cassette asks for: a mode of the manifest, "" for none,
-// and a directory.
-func (s settings) tape() (mode, dir string, err error) {
+// tape returns what --cassette asks for: a mode of the plan, "" for none, and a directory.
+func (s *runSettings) tape() (mode, dir string, err error) {
 	if s.cassette == "" {
 		return "", "", nil
 	}
@@ -196,47 +292,14 @@ func (s settings) tape() (mode, dir string, err error) {
 	return mode, dir, nil
 }
 
-// dollarsOf reads US dollars as micro-USD; "" is 0.
-func dollarsOf(flag, value string) (int64, error) {
-	if value == "" {
-		return 0, nil
-	}
-	amount, err := strconv.ParseFloat(value, 64)
-	if err != nil || !(amount >= 1e-6 && amount < 1e6) {
-		hint := "give US dollars, such as 25"
-		if flag == "max-task-cost" {
-			hint = "give US dollars, such as 0.50, or 'off'"
-		}
-		return 0, usage(hint, "--%s %q is no budget", flag, value)
-	}
-	return int64(math.Round(amount * 1e6)), nil
-}
-
-// evidenceOf sets what is recorded of bodies.
-func (s *settings) evidenceOf(record, bodies bool) error {
-	switch {
-	case !record && s.submitIntent:
-		return usage("leave out --record-evidence=false, or --submit-intent", "a run without evidence cannot be submitted")
-	case !record && bodies:
-		return usage("leave one of them out", "--evidence-full-bodies keeps what --record-evidence=false leaves out")
-	case !record:
-		s.evidence = plan.EvidenceHashes
-	case bodies:
-		s.evidence = plan.EvidenceBodies
-	default:
-		s.evidence = plan.EvidenceHeads
-	}
-	return nil
-}
-
-// serverSide refuses, of a run that is to be submitted, models that do on the
-// server's side what no gate sees, and warns of them otherwise.
-func (s settings) serverSide(warn func(string)) error {
-	for _, model := range []string{s.model, s.judge, s.transcription, s.looks()} {
+// serverSide refuses, of a run that is to be submitted, models that do on the server's
+// side what no gate sees, and warns of them otherwise.
+func (s *runSettings) serverSide(warn func(string)) error {
+	for _, model := range s.models() {
 		what := llm.ServerSide(model)
 		switch {
-		case model == "" || what == "":
-		case s.submitIntent:
+		case what == "":
+		case s.plan.SubmitIntent:
 			return usage("name another model, or leave out --submit-intent", "%s, which nothing records", what)
 		default:
 			warn(what + ", which nothing records: the run will not be submittable")
@@ -278,14 +341,3 @@ func completeList(cmd *cobra.Command, flag string, values ...string) {
 		panic("completing --" + flag + ": " + err.Error()) // there is no such flag
 	}
 }
-
-// dollarsFlag writes micro-USD as a flag takes them; "" is 0.
-func dollarsFlag(micro int64) string {
-	if micro == 0 {
-		return ""
-	}
-	return strconv.FormatInt(micro/1e6, 10) + "." + strconv.FormatInt(1e6+micro%1e6, 10)[1:]
-}
-
-// taskBudget is --max-task-cost of a planned budget, of which 0 is no limit.
-func taskBudget(micro int64) string { return cmp.Or(dollarsFlag(micro), "off") }

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/selection"
 	"github.com/gaia-harness/gaia/loader"
@@ -246,19 +246,19 @@ func (a *app) publishedGold(ctx context.Context, dir fs.FS, source string) (*aud
 // privateFault says which file holds the gold answers that an audit was given.
 func privateFault(err error) error {
 	if errors.Is(err, audit.ErrGold) {
-		return trajectory.Faultf(run.PrivateFile, "%v", err)
+		return trajectory.Faultf(grading.PrivateFile, "%v", err)
 	}
 	return err
 }
 
 // privateGold reads the gold answers of a run; nil if it has kept none.
 func privateGold(dir string) (*audit.Gold, error) {
-	answers, salt, err := run.ReadGold(dir)
+	answers, salts, err := grading.ReadPrivate(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &audit.Gold{Answers: answers, Salt: salt}, nil
+	return &audit.Gold{Answers: answers, Salt: salts.Salt}, nil
 }

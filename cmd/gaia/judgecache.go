@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
-	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/spf13/cobra"
@@ -68,7 +68,7 @@ func (a *app) ownKeyFile(q *cacheQuery) (string, error) {
 	if err != nil || a.decides("key") {
 		return "", err
 	}
-	return file.value("key"), nil
+	return file.Value("key"), nil
 }
 
 // lookAtCache opens the judge cache without making anything.
@@ -260,7 +260,7 @@ func (a *app) judgeCacheDir(hint string) (string, error) {
 
 // badCache is the failure of a run that a judge cache keeps from beginning or
 // going on.
-func (a *app) badCache(err *run.CacheError, code int, then string) error {
+func (a *app) badCache(err *grading.CacheError, code int, then string) error {
 	f := &failure{Code: code, Err: err, Reasons: badEntries(err.Dir, err.Sweep.Bad), Hints: cacheHints(err.Dir, err.Sweep.Bad)}
 	f.Hints = append(f.Hints, then)
 	return f

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
-	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/spf13/cobra"
@@ -21,10 +22,8 @@ import (
 // judgeCheck is what one call of check is told, by its flags and, as run is, by
 // the settings file.
 type judgeCheck struct {
-	settings
-	run    runCall        // of a run by the same file
-	ofRun  *cobra.Command // has run's flags, those of check among them
-	asJSON bool
+	runSettings
+	ofRun *cobra.Command // has run's flags, those of check among them
 }
 
 func (a *app) judgeCheckCommand() *cobra.Command {
@@ -53,14 +52,14 @@ is tried, offline.`,
 			if err := notEmpty(cmd, "judge-model", "base-url", "prices", "key", "settings"); err != nil {
 				return err
 			}
-			file, err := openSettings(c.run.settings)
+			file, err := openSettings(c.file)
 			if err != nil {
 				return err
 			}
-			return file.point(a.checkJudge(cmd, c, file))
+			return point(file, a.checkJudge(cmd, c, file))
 		},
 	}
-	addRunFlags(c.ofRun, &c.settings, &c.run)
+	c.addRunFlags(c.ofRun)
 	for _, name := range []string{"judge-model", "base-url", "prices", "key", "settings", "no-judge-cache"} {
 		cmd.Flags().AddFlag(c.ofRun.Flags().Lookup(name))
 	}
@@ -70,19 +69,17 @@ is tried, offline.`,
 	return cmd
 }
 
-func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile) error {
+func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File) error {
 	if err := a.settleJudge(cmd, c, file); err != nil {
 		return err
 	}
-	e, _, end, err := a.judgeToCheck(c.settings, 1)
+	e, _, end, err := a.judgeToCheck(&c.runSettings, 1)
 	if err != nil {
 		return err
 	}
 	defer end()
-	if file != nil {
-		a.tellSettings(file, c.settings)
-	}
-	known, err := a.recallOutcome(c.settings, *e)
+	a.announceSettings(file, &c.runSettings)
+	known, err := a.recallOutcome(&c.runSettings, *e)
 	if err != nil {
 		return err
 	}
@@ -90,8 +87,7 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile) 
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	fmt.Fprintf(a.stderr, "gaia: putting %d answers that say nothing to %s at %s\n", len(judge.Battery()), oneLine(e.Name), oneLine(e.Origin))
-	e.Limiter.OnUnreachable(func(err error) { a.warn(err.Error()) })
-	t := run.PutBattery(ctx, *e, time.Now)
+	t := grading.TestJudge(ctx, *e, time.Now)
 	if ctx.Err() != nil {
 		return fail(exitInterrupted, errors.New("interrupted; nothing is kept of it"))
 	}
@@ -99,27 +95,27 @@ func (a *app) checkJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile) 
 		a.warn("the outcome is not kept: " + err.Error())
 	}
 	out := newCheckedJudge(*e, t, known.outcome)
-	out.Rehearsal = c.rehearsal
+	out.Rehearsal = c.plan.Rehearsal
 	return a.printChecked(out, t, known.file, c.asJSON)
 }
 
 // settleJudge fills in what the flags leave open, of the environment, the settings
 // file and the defaults, as run does.
-func (a *app) settleJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile) error {
+func (a *app) settleJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File) error {
 	given := func(name string) bool {
 		f := cmd.Flags().Lookup(name)
 		return f != nil && f.Changed
 	}
-	if err := file.apply(c.ofRun.Flags(), func(name string) bool { return given(name) || a.decides(name) }); err != nil {
+	if err := a.applySettings(&c.runSettings, file, c.ofRun.Flags(), given); err != nil {
 		return err
 	}
-	if err := c.checkRun(c.ofRun, &c.run); err != nil {
+	if err := c.checkFlags(c.ofRun.Flags().Changed); err != nil {
 		return err
 	}
-	if c.rehearsal = c.judge == "" && c.model == "" && c.baseURL == "" && a.rehearses(c.taskFlags); c.rehearsal {
+	if c.plan.Rehearsal = c.judge() == "" && c.plan.Model.Name == "" && c.baseURL == "" && a.rehearses(c.taskFlags); c.plan.Rehearsal {
 		return nil
 	}
-	if c.judge == "" {
+	if c.judge() == "" {
 		return usage("give --judge-model", "no judge is given")
 	}
 	c.baseURL = cmp.Or(c.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
@@ -128,10 +124,10 @@ func (a *app) settleJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile)
 
 // judgeToCheck is the judge that the settings name, or the built-in one, which is
 // there until end is called; atOnce bounds the requests that are under way.
-func (a *app) judgeToCheck(s settings, atOnce int) (e *run.Endpoint, prices llm.Prices, end func(), err error) {
-	if s.rehearsal {
+func (a *app) judgeToCheck(s *runSettings, atOnce int) (e *grading.Judge, prices llm.Prices, end func(), err error) {
+	if s.plan.Rehearsal {
 		fmt.Fprintln(a.stderr, "gaia: rehearsal: a scripted judge; this says nothing of a real one")
-		return scriptedJudge(cmp.Or(s.judge, fixtures.JudgeModel), atOnce)
+		return a.scriptedJudge(cmp.Or(s.judge(), fixtures.JudgeModel), atOnce)
 	}
 	base, err := parseBaseURL(s.baseURL)
 	if err != nil {
@@ -144,10 +140,10 @@ func (a *app) judgeToCheck(s settings, atOnce int) (e *run.Endpoint, prices llm.
 	if prices, err = s.priceTable(); err != nil {
 		return nil, prices, nil, err
 	}
-	return judgeAt(judgeConfig(s.baseURL, apiKey, prices, atOnce), s.judge, s.baseURL), prices, func() {}, nil
+	return judgeAt(a.judgeConfig(s.baseURL, apiKey, prices, atOnce), s.judge(), s.baseURL), prices, func() {}, nil
 }
 
-func scriptedJudge(model string, atOnce int) (e *run.Endpoint, prices llm.Prices, end func(), err error) {
+func (a *app) scriptedJudge(model string, atOnce int) (e *grading.Judge, prices llm.Prices, end func(), err error) {
 	if prices, err = llm.ParsePrices(fixtures.Prices()); err != nil {
 		return nil, prices, nil, fmt.Errorf("reading the built-in prices: %w", err)
 	}
@@ -155,14 +151,15 @@ func scriptedJudge(model string, atOnce int) (e *run.Endpoint, prices llm.Prices
 	if err != nil {
 		return nil, prices, nil, fmt.Errorf("serving the built-in judge: %w", err)
 	}
-	e = judgeAt(judgeConfig(server.ModelURL, "", prices, atOnce), model, server.ModelURL)
+	e = judgeAt(a.judgeConfig(server.ModelURL, "", prices, atOnce), model, server.ModelURL)
 	e.Origin, e.URL = rehearsalHost+model, ""
 	return e, prices, func() { _ = server.Close() }, nil
 }
 
-func judgeConfig(baseURL, apiKey string, prices llm.Prices, atOnce int) llm.Config {
-	return llm.Config{BaseURL: baseURL, APIKey: apiKey, Prices: prices, MaxTries: callTries, Now: time.Now, Jitter: mathrand.Float64,
-		Limiter: llm.NewLimiter(llm.LimiterConfig{Fixed: atOnce, Now: time.Now})}
+func (a *app) judgeConfig(baseURL, apiKey string, prices llm.Prices, atOnce int) llm.Config {
+	limiter := llm.NewLimiter(llm.LimiterConfig{Fixed: atOnce, Now: time.Now})
+	limiter.OnUnreachable(func(err error) { a.warn(err.Error()) })
+	return llm.Config{BaseURL: baseURL, APIKey: apiKey, Prices: prices, MaxTries: callTries, Now: time.Now, Jitter: mathrand.Float64, Limiter: limiter}
 }
 
 // What is remembered of the null battery.
@@ -181,7 +178,7 @@ type knownOutcome struct {
 
 // recallOutcome looks up how the judge stood the null battery before. What would
 // keep an outcome from being kept is an error here, before anything is asked.
-func (a *app) recallOutcome(s settings, e run.Endpoint) (knownOutcome, error) {
+func (a *app) recallOutcome(s *runSettings, e grading.Judge) (knownOutcome, error) {
 	if s.noJudgeCache {
 		return knownOutcome{}, nil
 	}
@@ -193,7 +190,7 @@ func (a *app) recallOutcome(s settings, e run.Endpoint) (knownOutcome, error) {
 	if err != nil {
 		return knownOutcome{}, withoutCache(err)
 	}
-	known := knownOutcome{cache: cache, name: run.BatteryKey(e)}
+	known := knownOutcome{cache: cache, name: e.SelfTestKey()}
 	if known.file, err = cache.BatteryFile(known.name); err != nil {
 		return knownOutcome{}, withoutCache(err)
 	}
@@ -234,7 +231,7 @@ func badOutcome(dir string, bad judgecache.Bad) error {
 
 // keep keeps an outcome for runs: that a judge withstood the battery, or that it
 // paid an item, which stands. Anything else is tried again.
-func (k knownOutcome) keep(t run.BatteryResult) error {
+func (k knownOutcome) keep(t grading.SelfTest) error {
 	withstood := t.Withstood()
 	if k.cache == nil || !t.Lasts() || withstood && k.outcome == outcomePaid {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
-	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/visible"
@@ -39,7 +39,7 @@ type checkedItem struct {
 	Verdict   string `json:"verdict"` // incorrect, as it should be; or correct, unreadable, refused (by the endpoint), "not asked"
 }
 
-func newCheckedJudge(e run.Endpoint, t run.BatteryResult, remembered string) checkedJudge {
+func newCheckedJudge(e grading.Judge, t grading.SelfTest, remembered string) checkedJudge {
 	out := checkedJudge{Battery: judge.BatteryDigest(), CostMicroUSD: t.CostMicroUSD, Model: e.Name, Origin: e.Origin, Problem: t.Err,
 		Remembered: remembered, TokensIn: t.TokensIn, TokensOut: t.TokensOut, Withstood: t.Withstood()}
 	for i, n := range judge.Battery() {
@@ -59,7 +59,7 @@ func newCheckedJudge(e run.Endpoint, t run.BatteryResult, remembered string) che
 	return out
 }
 
-func (a *app) printChecked(out checkedJudge, t run.BatteryResult, entry string, asJSON bool) (err error) {
+func (a *app) printChecked(out checkedJudge, t grading.SelfTest, entry string, asJSON bool) (err error) {
 	switch {
 	case asJSON:
 		err = a.printJSON(out)
@@ -74,7 +74,7 @@ func (a *app) printChecked(out checkedJudge, t run.BatteryResult, entry string, 
 
 // checkFailure is the error of a judge whose verdicts no run uses, or that could not
 // be asked; nil if it passed its self-test. entry is the file of an earlier result.
-func checkFailure(out checkedJudge, t run.BatteryResult, entry string) error {
+func checkFailure(out checkedJudge, t grading.SelfTest, entry string) error {
 	const another = "take another model with --judge-model: without a judge the official scores stand alone"
 	switch {
 	case out.Withstood && out.Remembered == outcomePaid:

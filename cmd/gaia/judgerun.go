@@ -13,11 +13,12 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -51,14 +52,14 @@ second-judge, or gullible-judge, which does not withstand the null battery.`,
 			if err := notEmpty(cmd, "judge-model", "base-url", "prices", "key", "settings", "max-cost"); err != nil {
 				return err
 			}
-			file, err := openSettings(c.run.settings)
+			file, err := openSettings(c.file)
 			if err != nil {
 				return err
 			}
-			return file.point(a.judgeRun(cmd, args[0], c, file))
+			return point(file, a.judgeRun(cmd, args[0], c, file))
 		},
 	}
-	addRunFlags(c.ofRun, &c.settings, &c.run)
+	c.addRunFlags(c.ofRun)
 	for _, name := range []string{"judge-model", "base-url", "prices", "key", "settings", "no-judge-cache", "max-cost", "max-tokens"} {
 		cmd.Flags().AddFlag(c.ofRun.Flags().Lookup(name))
 	}
@@ -68,7 +69,7 @@ second-judge, or gullible-judge, which does not withstand the null battery.`,
 	return cmd
 }
 
-func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *settingsFile) error {
+func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *settings.File) error {
 	release, err := lockRun(dir, "judge the run directory")
 	if err != nil {
 		return err
@@ -98,7 +99,7 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 	case err == nil:
 		return fail(exitFailure, fmt.Errorf("this judge has judged the run: %q", path), "a judge judges a run once: give another model or endpoint", "gaia verify "+quoteArg(dir))
 	}
-	if j.Verdicts, err = a.laterVerdicts(c, key); err != nil {
+	if j.Cache, err = a.laterVerdicts(c, key); err != nil {
 		return err
 	}
 	j.Redact, j.Now = trajectory.NewRedactor(a.secrets(), a.getenv("OPENAI_API_KEY")), time.Now
@@ -112,14 +113,14 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	r, err := j.Judgment(ctx)
-	if cache := (*run.CacheError)(nil); errors.As(err, &cache) {
+	if cache := (*grading.CacheError)(nil); errors.As(err, &cache) {
 		return a.badCache(cache, exitEvidence, "nothing was written; --no-judge-cache judges without the cache")
 	}
 	if ctx.Err() != nil {
 		return fail(exitInterrupted, errors.New("interrupted; nothing was written"), "repeat the command: what the judge has said is in the judge cache")
 	}
-	if errors.Is(err, run.ErrJudgeBudget) {
-		return fail(exitIncomplete, fmt.Errorf("--max-cost %s: %w; nothing was written", c.runCost, err), "repeat the command with a higher --max-cost: what the judge has said is in the judge cache")
+	if errors.Is(err, grading.ErrBudget) {
+		return fail(exitIncomplete, fmt.Errorf("--max-cost %s: %w; nothing was written", dollars(&j.MaxCost), err), "repeat the command with a higher --max-cost: what the judge has said is in the judge cache")
 	}
 	if asked := (*llm.Error)(nil); errors.As(err, &asked) {
 		return fail(exitFailure, err, append(judgeRemedies(asked), "nothing was written; what the judge has said is in the judge cache")...)
@@ -142,7 +143,7 @@ func (a *app) judgeRun(cmd *cobra.Command, dir string, c *judgeCheck, file *sett
 
 // judgeableRun verifies a finished run with its additions and returns what a judge is
 // asked about, and how many later judgments there are.
-func judgeableRun(dir string) (j run.Rejudging, before int, err error) {
+func judgeableRun(dir string) (j grading.Rejudging, before int, err error) {
 	j.Questions = map[string]string{}
 	files := os.DirFS(dir)
 	j.Run, err = rundir.Verify(files, rundir.Options{Event: func(e trajectory.Event) error {
@@ -172,7 +173,7 @@ func judgeableRun(dir string) (j run.Rejudging, before int, err error) {
 		return j, 0, err
 	}
 	if gold == nil {
-		return j, 0, fail(exitFailure, fmt.Errorf("%s is missing, which holds the gold answers", run.PrivateFile), "judge where the run was made")
+		return j, 0, fail(exitFailure, fmt.Errorf("%s is missing, which holds the gold answers", grading.PrivateFile), "judge where the run was made")
 	}
 	j.Gold, err = gold.Of(j.Run.Manifest)
 	return j, len(later), privateFault(err)
@@ -180,34 +181,33 @@ func judgeableRun(dir string) (j run.Rejudging, before int, err error) {
 
 // laterJudge fills in the judge of the flags and settings, and what it may cost. Of a
 // rehearsal it is a built-in one, which is there until end is called.
-func (a *app) laterJudge(cmd *cobra.Command, c *judgeCheck, file *settingsFile, j *run.Rejudging) (end func(), err error) {
-	given := c.judge
+func (a *app) laterJudge(cmd *cobra.Command, c *judgeCheck, file *settings.File, j *grading.Rejudging) (end func(), err error) {
+	given := c.judge()
 	switch m := j.Run.Manifest; {
 	case m.Rehearsal && c.baseURL != "":
 		return nil, usage("leave it out", "a rehearsal is judged by a built-in judge, and --base-url is given")
 	case m.Rehearsal:
 		builtin := []string{fixtures.SecondJudgeModel, fixtures.GullibleJudgeModel, fixtures.JudgeModel}
-		if c.judge = cmp.Or(given, fixtures.SecondJudgeModel); !slices.Contains(builtin, c.judge) {
-			return nil, usage("give --judge-model "+fixtures.SecondJudgeModel, "a rehearsal is judged by a built-in judge, and %q is none", oneLine(c.judge))
+		c.plan.Judge = &plan.JudgePlan{Model: cmp.Or(given, fixtures.SecondJudgeModel)}
+		if !slices.Contains(builtin, c.judge()) {
+			return nil, usage("give --judge-model "+fixtures.SecondJudgeModel, "a rehearsal is judged by a built-in judge, and %q is none", oneLine(c.judge()))
 		}
-		c.rehearsal = true
+		c.plan.Rehearsal = true
 	default:
 		if err := a.settleJudge(cmd, c, file); err != nil {
 			return nil, err
 		}
-		if c.rehearsal {
+		if c.plan.Rehearsal {
 			return nil, usage("give --judge-model", "no judge is given")
 		}
-		if file != nil {
-			a.tellSettings(file, c.settings)
-		}
+		a.announceSettings(file, &c.runSettings)
 	}
-	e, prices, end, err := a.judgeToCheck(c.settings, run.RejudgedAtOnce)
+	e, prices, end, err := a.judgeToCheck(&c.runSettings, grading.RejudgedAtOnce)
 	if err != nil {
 		return nil, err
 	}
-	j.Judge, j.Prices, j.MaxTokens = *e, prices, cmp.Or(c.maxTokens, boundedTokens)
-	if j.MaxCost, err = dollarsOf("max-cost", c.runCost); err == nil && j.MaxCost > 0 && !prices.Lookup(e.Name) {
+	j.Judge, j.Prices, j.MaxTokens = *e, prices, cmp.Or(c.plan.Model.MaxTokens, boundedTokens)
+	if j.MaxCost = c.plan.Budgets.RunCostMicroUSD; j.MaxCost > 0 && !prices.Lookup(e.Name) {
 		err = usage("give its price with --prices FILE, or leave out --max-cost", "the price of model %q is not known, so --max-cost cannot be kept", e.Name)
 	}
 	if err != nil {
@@ -228,7 +228,7 @@ func (a *app) laterVerdicts(c *judgeCheck, key sign.Key) (*judgecache.Cache, err
 		return nil, withoutCache(err)
 	}
 	if swept := cache.Sweep(); len(swept.Bad) > 0 {
-		return nil, a.badCache(&run.CacheError{Dir: cache.Dir(), Sweep: swept}, exitEvidence, "nothing was asked of the judge; --no-judge-cache judges without the cache")
+		return nil, a.badCache(&grading.CacheError{Dir: cache.Dir(), Sweep: swept}, exitEvidence, "nothing was asked of the judge; --no-judge-cache judges without the cache")
 	}
 	return cache, nil
 }

@@ -5,17 +5,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gaia-harness/gaia/internal/evaluator"
 	"github.com/gaia-harness/gaia/internal/history"
-	"github.com/goccy/go-yaml/ast"
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 )
 
@@ -99,79 +95,8 @@ type evaluatorCount struct {
 	Passed int    `json:"passed"`
 }
 
-// evaluatorsKey is a setting that is no flag.
-const evaluatorsKey = "evaluators"
-
-// evaluatorEntry is an evaluator as the settings file names it.
-type evaluatorEntry struct {
-	name    string
-	command []string
-	timeout time.Duration
-}
-
-// The bounds of evaluators that are commands.
-const (
-	maxEvaluators    = 16
-	evaluatorTimeout = 10 * time.Second // if nothing is said
-	maxEvaluatorTime = 10 * time.Minute
-	evaluatedAtOnce  = 4 // events
-)
-
-const evaluatorHint = "an evaluator is a name, and below it command: [PROGRAM, ARGUMENT] and, if you like, timeout: 10s"
-
-// gatherEvaluators takes the mapping of evaluators.
-func (f *settingsFile) gatherEvaluators(node ast.Node) error {
-	pairs := pairsOf(node)
-	if len(pairs) == 0 || len(pairs) > maxEvaluators {
-		return f.wrong(placeOf(node.GetToken()), evaluatorHint, "%s is no mapping of 1 to %d evaluators", evaluatorsKey, maxEvaluators)
-	}
-	for _, pair := range pairs {
-		e := evaluatorEntry{name: pair.Key.String(), timeout: evaluatorTimeout}
-		at := placeOf(pair.Key.GetToken())
-		switch {
-		case !regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`).MatchString(e.name):
-			return f.wrong(at, "give small letters, digits and dashes, 32 at most, a letter first", "%q is no name of an evaluator", text.Trim(e.name, shownWidth))
-		case slices.ContainsFunc(f.evaluators, func(o evaluatorEntry) bool { return o.name == e.name }):
-			return f.wrong(at, "give each another name", "there is another evaluator %q", e.name)
-		case slices.ContainsFunc(history.Evaluators(history.Limits{}), func(o history.Evaluator) bool { return o.Name() == e.name }):
-			return f.wrong(at, "give it another name", "gaia has an evaluator %q", e.name)
-		}
-		members := pairsOf(pair.Value)
-		if members == nil {
-			return f.wrong(placeOf(pair.Value.GetToken()), evaluatorHint, "the evaluator %q has no members", e.name)
-		}
-		said := map[string]bool{}
-		for _, m := range members {
-			key, at := m.Key.String(), placeOf(m.Key.GetToken())
-			if said[key] {
-				return f.wrong(at, "leave one of them", "%s stands here again", text.Trim(key, shownWidth))
-			}
-			said[key] = true
-			var err error
-			switch key {
-			case "command":
-				e.command, err = f.texts(key, m.Value)
-			case "timeout":
-				var limit string
-				if limit, err = f.text(key, m.Value); err == nil {
-					if e.timeout, err = time.ParseDuration(limit); err != nil || e.timeout <= 0 || e.timeout > maxEvaluatorTime {
-						err = f.wrong(placeOf(m.Value.GetToken()), "give a time such as 10s or 2m, 10m at most", "%q is no timeout of an evaluator", text.Trim(limit, shownWidth))
-					}
-				}
-			default:
-				err = masked(f.wrong(at, evaluatorHint, "an evaluator has no %q", text.Trim(key, shownWidth)), oneLine(text.Trim(key, shownWidth))+": ")
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if len(e.command) == 0 {
-			return f.wrong(at, evaluatorHint, "the evaluator %q has no command", e.name)
-		}
-		f.evaluators = append(f.evaluators, e)
-	}
-	return nil
-}
+// evaluatedAtOnce is how many events are evaluated at once.
+const evaluatedAtOnce = 4
 
 // ownEvaluators returns the evaluators of the settings file, after saying what they run.
 func (a *app) ownEvaluators(ctx context.Context, settings string) ([]history.Evaluator, error) {
@@ -179,8 +104,8 @@ func (a *app) ownEvaluators(ctx context.Context, settings string) ([]history.Eva
 	if err != nil {
 		return nil, err
 	}
-	if file == nil || len(file.evaluators) == 0 {
-		return nil, usage("docs/ledger.md has an example", "%q names no evaluators", cmp.Or(settings, settingsName))
+	if file == nil || len(file.Evaluators) == 0 {
+		return nil, usage("docs/ledger.md has an example", "%q names no evaluators", cmp.Or(settings, "gaia.yaml"))
 	}
 	var environ []string
 	for _, name := range []string{"HOME", "PATH"} {
@@ -189,13 +114,16 @@ func (a *app) ownEvaluators(ctx context.Context, settings string) ([]history.Eva
 		}
 	}
 	var all []history.Evaluator
-	for _, e := range file.evaluators {
-		words := make([]string, len(e.command))
-		for i, word := range e.command {
+	for _, e := range file.Evaluators {
+		if slices.ContainsFunc(history.Evaluators(history.Limits{}), func(o history.Evaluator) bool { return o.Name() == e.Name }) {
+			return nil, usage("give it another name", "gaia has an evaluator %q", e.Name)
+		}
+		words := make([]string, len(e.Command))
+		for i, word := range e.Command {
 			words[i] = quoteArg(word)
 		}
-		fmt.Fprintf(a.stderr, "gaia: the evaluator %s runs for each event, for %s at most: %s\n", e.name, e.timeout, oneLine(strings.Join(words, " ")))
-		all = append(all, evaluator.Command{Context: ctx, Label: e.name, Args: e.command, Timeout: e.timeout, Environ: environ})
+		fmt.Fprintf(a.stderr, "gaia: the evaluator %s runs for each event, for %s at most: %s\n", e.Name, e.Timeout, oneLine(strings.Join(words, " ")))
+		all = append(all, evaluator.Command{Context: ctx, Label: e.Name, Args: e.Command, Timeout: e.Timeout, Environ: environ})
 	}
 	return all, nil
 }

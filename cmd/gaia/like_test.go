@@ -103,7 +103,7 @@ func TestLike(t *testing.T) {
 	p.want(exitOK, "run", "--like", first, "--source", "dir:data")
 
 	// What the plan says is stronger than the settings file; what it leaves open is not.
-	if err := os.WriteFile(filepath.Join(p.dir, settingsName), []byte("max-turns: 3\nlimit: 1\nvoting-attempts: 2\nconcurrency: 1\nsource: dir:data\nbase-url: "+model+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(p.dir, "gaia.yaml"), []byte("max-turns: 3\nlimit: 1\nvoting-attempts: 2\nconcurrency: 1\nsource: dir:data\nbase-url: "+model+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if out := p.want(exitOK, "run", "--like", first, "--source", "dir:data", "--dry-run"); !strings.Contains(out, "in: nothing\n") || !strings.Contains(out, "concurrency  1\n") {
@@ -189,15 +189,5 @@ func TestLikeRefused(t *testing.T) {
 	p.want(exitUsage, "run", "--like=")
 	if p.runDir() != dir {
 		t.Error("a refused run left a directory")
-	}
-}
-
-// TestPlanFlags: the flags that a plan decides are flags of run.
-func TestPlanFlags(t *testing.T) {
-	flags := runFlags(t)
-	for _, name := range planFlags() {
-		if flags.Lookup(name) == nil {
-			t.Errorf("there is no --%s", name)
-		}
 	}
 }

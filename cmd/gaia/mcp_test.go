@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -195,74 +194,5 @@ func TestPlanHoldsNoSecret(t *testing.T) {
 				t.Error("there is a directory for runs")
 			}
 		})
-	}
-}
-
-// TestMCPSettings: a mistake in the list of servers is pointed at, and no secret
-// is shown.
-func TestMCPSettings(t *testing.T) {
-	const one = "mcp:\n- name: a\n  command: [x]\n"
-	for file, want := range map[string]string{
-		one:                                  "",
-		"mcp: yes":                           "s.yaml:1:6: mcp is a list of servers",
-		"mcp: []":                            "s.yaml:1:6: mcp is a list of servers",
-		"mcp: [x]":                           "s.yaml:1:7: this is no server",
-		one + "mcp:\n- name: b\n":            "s.yaml:4:1: mcp stands here again, after line 1",
-		one + "- name: a\n  command: [y]\n":  `s.yaml:4:3: there is another server "a"`,
-		"mcp:\n- command: [x]":               "s.yaml:2:3: the server has no name",
-		"mcp:\n- name: A b\n  command: [x]":  `s.yaml:2:3: "A b" is no name of a server`,
-		"mcp:\n- name: a":                    `s.yaml:2:3: the server "a" has neither command nor url`,
-		"mcp:\n- name: a\n  name: b":         "s.yaml:3:3: name stands here again, after line 2",
-		"mcp:\n- name: a\n  command: x":      "s.yaml:3:12: command is no list of texts",
-		"mcp:\n- name: a\n  command: [x, 5]": "s.yaml:3:16: command is no text",
-		one + "  sandbox: no":                "s.yaml:4:12: sandbox is neither true nor false",
-		one + "  url: https://a.example":     "s.yaml:4:3: a server with command has no url",
-		one + "  headers:\n    A: B":         "s.yaml:4:3: a server with command has no headers",
-		one + "  env: [TOKEN, token]\n  network: host\n  start_timeout: 2m\n": "",
-		one + "  env: TOKEN":                                                            "s.yaml:4:8: env is no list of texts",
-		one + "  env: [a b]":                                                            "s.yaml:4:9: env is to have names of variables of the environment",
-		one + "  env: [TOKEN=hush]":                                                     "s.yaml:4:9: env is to have names of variables of the environment",
-		one + "  env: [sk-abcdefgh1]":                                                   "s.yaml:4:9: env holds what looks like a key: secrets do not belong into the file",
-		one + "  env: [A, A]":                                                           "s.yaml:4:12: the variable A stands here again",
-		one + "  env: [LD_PRELOAD]":                                                     "s.yaml:4:9: the variable LD_PRELOAD is not for settings",
-		one + "  env: [HF_TOKEN]":                                                       "s.yaml:4:9: no server is given HF_TOKEN: it signs runs, or reads the answers of the benchmark",
-		one + "  env: [GAIA_SIGNING_KEY]":                                               "s.yaml:4:9: no server is given GAIA_SIGNING_KEY: it signs runs, or reads the answers of the benchmark",
-		one + "  env:\n    TOKEN: hush":                                                 "s.yaml:5:10: env is a mapping, and is to be a list of names",
-		one + "  env: {TOKEN: hush}":                                                    "s.yaml:4:8: env is a mapping, and is to be a list of names",
-		one + "  network: some":                                                         `s.yaml:4:12: network is "some"`,
-		one + "  network: none\n  sandbox: false":                                       "s.yaml:4:3: a server outside of the sandbox has the network",
-		one + "  start_timeout: 90":                                                     "s.yaml:4:18: start_timeout is no text",
-		one + "  start_timeout: soon":                                                   `s.yaml:4:18: start_timeout is "soon", not a time from 1s to 10m0s`,
-		one + "  start_timeout: 11m":                                                    `s.yaml:4:18: start_timeout is "11m", not a time from 1s to 10m0s`,
-		"mcp:\n- name: a\n  url: https://a.example\n  env: [A]":                         "s.yaml:4:3: a server with url has no env",
-		"mcp:\n- name: a\n  url: https://a.example\n  network: host":                    "s.yaml:4:3: a server with url has no network",
-		"mcpServers:\n  notes:\n    command: hush":                                      `s.yaml:1:1: "mcpServers" is the form of other programs: here servers are a list, mcp`,
-		`{"mcpServers": {"notes": {"env": {"A": "hush"}}}}`:                             `s.yaml:1:2: "mcpServers" is the form of other programs: here servers are a list, mcp`,
-		"mcp:\n- name: a\n  url: ftp://a.example":                                       `s.yaml:3:3: the url of the server "a" cannot be asked`,
-		"mcp:\n- name: a\n  url: https://me:hidden@a.example":                           `s.yaml:3:3: the url of the server "a" holds credentials, which would be recorded`,
-		"mcp:\n- name: a\n  url: https://a.example\n  headers:\n    Host: X":            "s.yaml:5:5: the header Host is not for settings",
-		"mcp:\n- name: a\n  url: https://a.example\n  headers:\n    Word: hush":         "s.yaml:5:11: the header Word is to have the name of a variable of the environment",
-		"mcp:\n- name: a\n  url: https://a.example\n  headers:\n    Word: sk-abcdefgh1": "s.yaml:5:11: the header Word holds what looks like a key: secrets do not belong into the file",
-	} {
-		f, err := parseSettings("s.yaml", []byte(file))
-		if err == nil {
-			err = f.apply(runFlags(t), nothing)
-		}
-		if want == "" {
-			if err != nil || len(f.servers) != 1 || f.servers[0].name != "a" {
-				t.Errorf("%q: %v", file, err)
-			}
-			continue
-		}
-		var got *failure
-		if !errors.As(err, &got) || got.Code != exitUsage || got.Error() != want || len(got.Excerpt) != 2 {
-			t.Errorf("%q: %v", file, err)
-			continue
-		}
-		for _, secret := range []string{"hidden", "hush", "abcdefgh1"} {
-			if strings.Contains(strings.Join(got.Excerpt, ""), secret) {
-				t.Errorf("%q shows %q", file, got.Excerpt)
-			}
-		}
 	}
 }

@@ -49,13 +49,13 @@ func atMostOne(cmd *cobra.Command, args []string) error {
 // budgeted adds the budget flags of run to a command that looks at a policy, and returns what
 // gives the policy of its arguments with them.
 func budgeted(cmd *cobra.Command) func(args []string) (policy.Policy, error) {
-	s := &settings{}
-	cmd.Flags().IntVar(&s.toolCalls, "max-tool-calls", 0, "as in run: tool calls per task")
-	cmd.Flags().Var(flagText{&s.taskCost, kindDollars}, "max-task-cost", `as in run: US dollars per task, or "off"`)
+	s := &runSettings{}
+	cmd.Flags().IntVar(&s.plan.Policy.MaxToolCalls, "max-tool-calls", 0, "as in run: tool calls per task")
+	cmd.Flags().Var(dollarsFlag(&s.plan.Policy.MaxCostMicroUSD, policy.Unlimited), "max-task-cost", `as in run: US dollars per task, or "off"`)
 	completeFixed(cmd, "max-task-cost", "off")
 	return func(args []string) (policy.Policy, error) {
-		if cmd.Flags().Changed("max-tool-calls") && s.toolCalls < 1 {
-			return policy.Policy{}, usage("give a number from 1, or leave it out for the policy's", "--max-tool-calls is %d", s.toolCalls)
+		if cmd.Flags().Changed("max-tool-calls") && s.plan.Policy.MaxToolCalls < 1 {
+			return policy.Policy{}, usage("give a number from 1, or leave it out for the policy's", "--max-tool-calls is %d", s.plan.Policy.MaxToolCalls)
 		}
 		if len(args) == 1 && args[0] == "" {
 			return policy.Policy{}, usage("give restricted, approved, autonomous, or a policy file", "the policy has no name")
@@ -63,7 +63,8 @@ func budgeted(cmd *cobra.Command) func(args []string) (policy.Policy, error) {
 		if len(args) == 1 {
 			s.policyName = args[0]
 		}
-		return s.policy()
+		err := s.settlePolicy()
+		return s.plan.Policy, err
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"regexp"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/spf13/cobra"
 )
@@ -19,27 +19,6 @@ import (
 // it the parser refuses.
 const maxPolicyFile = 1 << 20
 
-// governance says under which policy a run stands, and what is approved before
-// anybody is asked.
-type governance struct {
-	policyName string         // a mode or a file; "" for autonomous
-	planned    *policy.Policy // of the plan that goes on or is repeated; nil: none
-	approve    []string       // tools, or approveAll
-}
-
-// approveAll approves every tool beforehand.
-const approveAll = "all"
-
-func (g *governance) addPolicy(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&g.policyName, "policy", "", "restricted, approved, autonomous, or a policy file (default: autonomous)")
-	completeModes(cmd, "policy")
-}
-
-func (g *governance) addApprove(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&g.approve, "approve", nil, `tools whose calls are approved beforehand where they need it, or "all" (default: each call is asked about on the terminal)`)
-	completeWith(cmd, "approve", cobra.ShellCompDirectiveNoFileComp, append(policy.BuiltinTools(), approveAll)...)
-}
-
 // completeModes completes a flag by the modes, and by files.
 func completeModes(cmd *cobra.Command, flag string) {
 	completeWith(cmd, flag, cobra.ShellCompDirectiveDefault, modes()...)
@@ -47,19 +26,6 @@ func completeModes(cmd *cobra.Command, flag string) {
 
 func modes() []string {
 	return []string{string(policy.Restricted), string(policy.Approved), string(policy.Autonomous)}
-}
-
-// check refuses what approves nothing.
-func (g governance) check() error {
-	for _, tool := range g.approve {
-		if tool == "" || strings.ContainsAny(tool, " \t\n") {
-			return usage("give names of tools with commas between them, or all", "--approve names the tool %q", tool)
-		}
-		if hint := noTool(tool); tool != approveAll && hint != "" {
-			return usage(hint, "--approve names %q, and there is no such tool", tool)
-		}
-	}
-	return nil
 }
 
 // noTool is a hint where a name is none of a tool: neither of this program's, also
@@ -71,21 +37,10 @@ func noTool(name string) string {
 	if own == policy.EveryTool || slices.Contains(policy.BuiltinTools(), own) || remote && regexp.MustCompile(tools.MCPName).MatchString(server) {
 		return ""
 	}
-	if near := nearest(own, policy.BuiltinTools()); near != "" {
+	if near := settings.Nearest(own, policy.BuiltinTools()); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return "the tools are " + listed(policy.BuiltinTools()) + ", and those of MCP servers by SERVER__TOOL"
-}
-
-// base returns the policy without the budgets of the flags.
-func (g governance) base() (policy.Policy, error) {
-	if g.planned == nil {
-		return namedPolicy(g.policyName)
-	}
-	if _, err := policy.Builtin(g.planned.Mode); err != nil {
-		return policy.Policy{}, fail(exitFailure, fmt.Errorf("taking the policy from the plan: %w", err))
-	}
-	return *g.planned, nil
 }
 
 // namedPolicy returns the policy of a mode or of a file; "" is autonomous.
@@ -114,9 +69,7 @@ func namedPolicy(name string) (policy.Policy, error) {
 	p, err := policy.Parse(data)
 	var wrong *policy.FileError
 	if errors.As(err, &wrong) {
-		// Shown as mistakes in the settings are: the line, with a caret under the place.
-		shown := settingsFile{name: name, lines: strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(string(data), "\ufeff")), "\n")}
-		return policy.Policy{}, shown.wrong(place{wrong.Line, wrong.Column}, wrong.Hint, "%s", wrong.Message)
+		return policy.Policy{}, usage(wrong.Hint, "%s:%d:%d: %s", name, wrong.Line, wrong.Column, wrong.Message)
 	}
 	if err != nil {
 		return policy.Policy{}, err

@@ -21,7 +21,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
-	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/loader"
 	"golang.org/x/crypto/ssh"
@@ -54,13 +54,13 @@ func TestPackagesArePrivate(t *testing.T) {
 	p.want(exitOK, "run", "--submit-intent", "--source", "dir:"+dataset, "--base-url", serveModel(t), "--model", fixtures.Model, "--judge-model", fixtures.JudgeModel,
 		"--out", filepath.Join(p.dir, "runs"), "--task", offlineTasks)
 	dir := p.runDir()
-	_, salt, err := run.ReadGold(dir)
+	_, salts, err := grading.ReadPrivate(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	secrets["salt"] = salt
+	secrets["salt"] = salts.Salt
 	var first struct{ Secret string }
-	private, err := os.ReadFile(filepath.Join(dir, run.PrivateFile))
+	private, err := os.ReadFile(filepath.Join(dir, grading.PrivateFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,22 +1,38 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/budget"
+	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/settings"
+	"github.com/gaia-harness/gaia/internal/verify"
+	"github.com/gaia-harness/gaia/internal/visible"
+	"github.com/gaia-harness/gaia/loader"
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 func (a *app) runCommand() *cobra.Command {
-	var s settings
-	var c runCall
+	s := &runSettings{}
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Plan, solve, grade, seal and sign a run",
@@ -44,143 +60,51 @@ without evidence or stops, as --on-unsubmittable says.`,
   gaia run --like runs/01J…`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := notEmpty(cmd, "key", "settings", "like", "cassette", "max-cost", "policy", "approve", "vision-model", "served-as"); err != nil {
+			if err := notEmpty(cmd, unemptied()...); err != nil {
 				return err
 			}
-			file, err := openSettings(c.settings)
+			file, err := openSettings(s.file)
 			if err != nil {
 				return err
 			}
-			return file.point(a.settleRun(cmd, &s, &c, file))
+			return point(file, a.run(cmd, s, file))
 		},
 	}
-	addRunFlags(cmd, &s, &c)
+	s.addRunFlags(cmd)
 	return cmd
 }
 
-// addRunFlags makes the flags of run, which are what a settings file may name.
-func addRunFlags(cmd *cobra.Command, s *settings, c *runCall) {
-	f := cmd.Flags()
-	s.taskFlags.add(cmd)
-	s.addModelFlags(cmd)
-	s.addBudgetFlags(cmd)
-	s.addRateFlags(cmd)
-	s.addPolicy(cmd)
-	s.addApprove(cmd)
-	s.addPythonFlag(cmd)
-	f.BoolVar(&s.submitIntent, "submit-intent", false, "commit all answers before grading: needed for a submission")
-	f.BoolVar(&s.noJudgeCache, "no-judge-cache", false, "ask the judge about every answer, also those it has judged before")
-	f.BoolVar(&s.noPreflight, "no-preflight", false, "do not ask the models one short question each before the first task; the plan records it")
-	f.BoolVar(&c.record, "record-evidence", true, "record the beginnings of prompts, replies and results, and arguments; false records their digests only, for local runs")
-	f.BoolVar(&c.bodies, "evidence-full-bodies", false, "also keep prompts, replies, arguments and results whole, beside the journal")
-	f.StringVar(&c.out, "out", "runs", "directory for run directories")
-	f.StringVar(&c.settings, "settings", "", "file of settings (default: gaia.yaml, if it is there)")
-	f.StringVar(&c.likeWhat, "like", "", "repeat the plan of a manifest.json, run directory or package; flags that are given win")
-	f.BoolVar(&s.dry, "dry-run", false, "plan and estimate the cost; ask nothing of a model, make no run and no key")
-	f.BoolVar(&c.asJSON, "json", false, "print the result as JSON")
-	completeDirs(cmd, "out")
-}
-
-// runCall is what one call of run is told besides the settings of the run.
-type runCall struct {
-	out            string
-	settings       string // file
-	likeWhat       string // path
-	like           *plan.Plan
-	record, bodies bool
-	asJSON         bool
-}
-
-// settleRun settles what is to be run, of the flags, the environment, the plan
-// to repeat, the settings file and the defaults, in this order, and runs it.
-func (a *app) settleRun(cmd *cobra.Command, s *settings, c *runCall, file *settingsFile) (err error) {
-	flags := cmd.Flags()
-	given := map[string]bool{}
-	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	if c.likeWhat != "" {
-		if c.like, err = readLike(c.likeWhat); err != nil {
-			return err
-		}
-		if !given["source"] && !c.like.Rehearsal && c.like.Dataset.Hub == "" { // the plan does not hold it
-			s.source = file.value("source")
-		}
-		if err := a.like(s, flags, c.like); err != nil {
-			return err
-		}
-	}
-	if err := file.apply(flags, func(name string) bool {
-		return given[name] || a.decides(name) || c.like != nil && slices.Contains(planFlags(), name)
-	}); err != nil {
-		return err
-	}
-	s.takeServers(file)
-	if err := s.checkRun(cmd, c); err != nil {
-		return err
-	}
-	s.runs = c.out
-	if err := a.complete(s); err != nil {
-		return err
-	}
-	if err := s.atPlanned(given["base-url"], c.like); err != nil {
-		return err
-	}
-	if file != nil {
-		a.tellSettings(file, *s)
-	}
-	if err := s.serverSide(a.warn); err != nil {
-		return err
-	}
-	if s.dry {
-		return a.dryRun(cmd.Context(), *s, *c)
-	}
-	return a.startRun(cmd.Context(), *s, *c)
-}
-
-// checkRun refuses what the flags of a run, given or of the file, show to be wrong.
-func (s *settings) checkRun(cmd *cobra.Command, c *runCall) error {
-	if err := s.taskFlags.check(cmd); err != nil {
-		return err
-	}
-	if s.runCost != "" && s.maxTokens == 0 {
-		s.maxTokens = boundedTokens
-	}
-	if err := s.evidenceOf(c.record, c.bodies); err != nil {
-		return err
-	}
-	if cmd.Flags().Changed("max-tool-calls") && s.toolCalls == 0 {
-		return usage("give a number from 1, or leave it out for the policy's", "--max-tool-calls is 0, which leaves no call")
-	}
-	if err := s.check(); err != nil {
-		return err
-	}
-	return s.checkPython()
-}
-
-// decides reports whether the environment says what a flag would.
-func (a *app) decides(flag string) bool {
-	switch flag {
-	case "base-url":
-		return a.getenv("OPENAI_BASE_URL") != ""
-	case "searxng-url":
-		return a.getenv("SEARXNG_URL") != ""
-	case "key":
-		return a.getenv("GAIA_SIGNING_KEY") != "" || a.getenv("GAIA_SIGNING_KEY_FILE") != ""
-	}
-	return false
-}
-
-// tellSettings says that a file had a say, which can send the key elsewhere.
-func (a *app) tellSettings(file *settingsFile, s settings) {
-	where := ""
-	if !s.rehearsal {
-		where = "; the endpoint is " + originOf(s.baseURL)
-	}
-	fmt.Fprintf(a.stderr, "gaia: settings from %s%s\n", oneLine(file.name), oneLine(where))
+// unemptied are flags of run whose value must not be empty.
+func unemptied() []string {
+	return []string{"key", "settings", "like", "cassette", "policy", "approve", "vision-model", "served-as"}
 }
 
 func (a *app) warn(message string) { fmt.Fprintf(a.stderr, "gaia: warning: %s\n", oneLine(message)) }
 
-func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
+func (a *app) run(cmd *cobra.Command, s *runSettings, file *settings.File) error {
+	if err := a.settle(cmd, s, file); err != nil {
+		return err
+	}
+	if s.dry {
+		return a.dryRun(cmd.Context(), s)
+	}
+	return a.begin(cmd.Context(), s, func(w world) (*run.Run, error) {
+		r, err := run.Create(s.runs, s.plan, w.Env)
+		if cache := (*grading.CacheError)(nil); errors.As(err, &cache) {
+			return nil, a.badCache(cache, exitFindings, "nothing was asked of a model; fix that and start again")
+		}
+		if err != nil {
+			if refused := notPlanned(err, s.plan.Budgets.RunCostMicroUSD); refused != nil {
+				return nil, refused
+			}
+			return nil, fail(exitFailure, err, "choose another place with --out")
+		}
+		return r, nil
+	})
+}
+
+// begin configures a run, begins it or takes it up, and executes it.
+func (a *app) begin(ctx context.Context, s *runSettings, begin func(world) (*run.Run, error)) error {
 	stop := a.catchSignals(ctx)
 	defer stop.release()
 	news := a.tellNews(&s.taskFlags)
@@ -189,45 +113,53 @@ func (a *app) startRun(ctx context.Context, s settings, c runCall) error {
 		return err
 	}
 	defer w.Close()
-	progress := a.newProgress(len(w.Set.Tasks), w.Attempts, s.rehearsal)
+	progress := a.newProgress(len(w.Set.Tasks), s.plan.Voting.Attempts, s.plan.Rehearsal)
 	stop.say(progress)
 	stop.begun.Store(true)
 	news.say(progress)
-	w.Watch, w.Warn, w.Approver = progress.Watch, progress.Trouble, a.approver(s, progress)
-	r, err := run.Create(c.out, w.Config)
-	if cache := (*run.CacheError)(nil); errors.As(err, &cache) {
-		return a.badCache(cache, exitFindings, "nothing was asked of a model; fix that and start again")
-	}
-	if budget := (*run.BudgetError)(nil); errors.As(err, &budget) {
-		return tooLittle(budget, w.RunCost)
-	}
-	if secret := (*run.SecretError)(nil); errors.As(err, &secret) {
-		return tellsSecret(secret)
-	}
+	w.Watch, w.Warn, w.Resumed, w.Approver = progress.Watch, progress.Trouble, progress.CatchUp, a.approver(s, progress)
+	r, err := begin(w)
 	if err != nil {
-		return fail(exitFailure, err, "choose another place with --out")
+		return err
 	}
 	defer r.Close()
-	progress.Planned(r.State().Manifest)
+	m := r.State().Manifest
+	if !s.resumed {
+		progress.Planned(m)
+	}
 	a.announce(r, s)
-	if c.like != nil {
-		if err := a.compareWith(c.like, r.State().Manifest); err != nil {
+	if s.like != nil {
+		if err := a.compareWith(s.like, m); err != nil {
 			return err
 		}
 	}
-	return a.finish(stop, r, s, progress, c.asJSON)
+	return a.finish(stop, r, s, progress)
 }
 
-// tooLittle is the failure of a run whose budget, in micro-USD, buys nothing.
-func tooLittle(e *run.BudgetError, budget int64) error {
-	return usage("give "+dollars(&e.Need)+" at least, or bound completions with --max-tokens: what a request may cost is set aside before it is sent",
-		"--max-cost is %s, which is not enough for a single attempt", dollars(&budget))
+// notPlanned is the failure of usage of a plan that cannot be: its budget buys nothing, or
+// everyone could read a secret in it; nil for other errors.
+func notPlanned(err error, limit int64) error {
+	var money *budget.LimitError
+	var secret *run.SecretError
+	switch {
+	case errors.As(err, &money):
+		return usage("give "+dollars(&money.Need)+" at least, or bound completions with --max-tokens: what a request may cost is reserved before it is sent",
+			"--max-cost is %s, which is not enough for a single attempt", dollars(&limit))
+	case errors.As(err, &secret):
+		fix := "take it out of the flag, the settings or the policy file"
+		if strings.Contains(secret.Where, " of mcp:") {
+			fix = "fix the server, or leave the tool out by the list 'tools' of the server in the settings"
+		}
+		return fail(exitUsage, err, fix, "secret are the keys of models, search engines and the hub, headers of MCP servers, whatever looks like a key, "+
+			"and values of variables with KEY, TOKEN, SECRET, PASSWORD or CREDENTIAL in the name")
+	}
+	return nil
 }
 
 // announce says what was planned, before anything is asked of a model: the
 // digest can be published right now.
-func (a *app) announce(r *run.Run, s settings) {
-	if s.rehearsal {
+func (a *app) announce(r *run.Run, s *runSettings) {
+	if s.plan.Rehearsal {
 		fmt.Fprintln(a.stderr, rehearsalNotice)
 	}
 	m := r.State().Manifest
@@ -235,14 +167,14 @@ func (a *app) announce(r *run.Run, s settings) {
 		fmt.Fprintf(a.stderr, "gaia: replay: %s\n", replayNote)
 	}
 	fmt.Fprintf(a.stderr, "gaia: run %s\ngaia: plan signed: %s\n", r.Dir, r.ManifestSHA256())
-	if !s.rehearsal && !s.resumed { // else nothing can be done about it
+	if !s.plan.Rehearsal && !s.resumed { // else nothing can be done about it
 		fmt.Fprintf(a.stderr, "gaia: %s\n", oneLine(offered(m)))
 	}
-	if !s.rehearsal && !m.SubmitIntent {
+	if !s.plan.Rehearsal && !m.SubmitIntent {
 		fmt.Fprintf(a.stderr, "gaia: %s\n", notForSubmission)
 	}
 	if b := m.Budgets.RunCostMicroUSD; b > 0 {
-		fmt.Fprintf(a.stderr, "gaia: the run may cost %s; completions are bounded to %d tokens\n", dollars(&b), s.maxTokens)
+		fmt.Fprintf(a.stderr, "gaia: the run may cost %s; completions are bounded to %d tokens\n", dollars(&b), m.Model.MaxTokens)
 	}
 	if other := m.Dataset.Mismatch(); other != "" {
 		a.warn(other)
@@ -276,3 +208,422 @@ func offered(m plan.Plan) string {
 }
 
 const rehearsalNotice = "gaia: rehearsal: built-in tasks and a scripted model; this is not a GAIA score"
+
+func (a *app) resumeCommand() *cobra.Command {
+	s := &runSettings{}
+	cmd := &cobra.Command{
+		Use:   "resume DIR",
+		Short: "Go on with an interrupted run",
+		Long: `Resume takes up a run where it stopped. The plan is the run's own; the evidence
+must verify first. Committed answers are graded, never replaced; an attempt
+without one counts as an error and a new one begins. On a finished run there is
+nothing to do.`,
+		Example: "  gaia resume runs/01J…",
+		Args:    oneArg("the run directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "key", "cassette", "settings", "approve"); err != nil {
+				return err
+			}
+			return a.resume(cmd.Context(), args[0], s)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.source, "source", "", "where the tasks are, if it was dir:PATH (default: the plan's dataset on the hub, or the built-in one)")
+	f.StringVar(&s.baseURL, "base-url", "", "endpoint of the plan's model (default: OPENAI_BASE_URL, else https://api.openai.com/v1)")
+	f.StringVar(&s.searxng, "searxng-url", "", "SearXNG search endpoint, if the plan searches with it (default: SEARXNG_URL)")
+	s.addRateFlags(cmd)
+	f.Lookup("key").Usage = "signing key file, the one the run was planned with"
+	f.StringVar(&s.file, "settings", "", "file of settings, if the plan has tools of MCP servers, which alone are read (default: gaia.yaml)")
+	f.BoolVar(&s.asJSON, "json", false, "print the result as JSON")
+	return cmd
+}
+
+func (a *app) resume(ctx context.Context, dir string, s *runSettings) error {
+	if err := s.checkGoing(); err != nil {
+		return err
+	}
+	plan, err := a.openPlan(dir)
+	if errors.Is(err, run.ErrComplete) {
+		return a.nothingToDo(dir, s.asJSON)
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.goOn(s, plan); err != nil {
+		return err
+	}
+	s.runs = filepath.Dir(filepath.Clean(dir))
+	err = a.begin(ctx, s, func(w world) (*run.Run, error) {
+		r, err := run.Resume(dir, s.plan, w.Env)
+		var other *run.PlanError
+		var cache *grading.CacheError
+		switch {
+		case errors.As(err, &cache):
+			return nil, a.badCache(cache, exitIncomplete, "fix that, then: "+s.resumeCommand(dir))
+		case errors.As(err, &other):
+			return nil, fail(exitFailure, err, "resume with the dataset, endpoint and key that the run was planned with, or start a new run")
+		case errors.Is(err, trajectory.ErrNotRecorded), err != nil && classify(err).Code == exitFailure && !errors.Is(err, run.ErrBusy) && !errors.Is(err, run.ErrComplete):
+			return nil, unfinished(err, s.resumeCommand(dir))
+		}
+		return r, err
+	})
+	if errors.Is(err, run.ErrComplete) { // since it was read
+		return a.nothingToDo(dir, s.asJSON)
+	}
+	return err
+}
+
+func (a *app) nothingToDo(dir string, asJSON bool) error {
+	fmt.Fprintln(a.stderr, "gaia: nothing to do: the run is complete")
+	return a.printRun(dir, nil, asJSON)
+}
+
+// resumeCommand is what takes a run up again that these settings began.
+func (s *runSettings) resumeCommand(dir string) string {
+	words := []string{"gaia", "resume", quoteArg(dir)}
+	if s.onLost == stopRun {
+		words = append(words, "--on-unsubmittable", stopRun)
+	}
+	if s.cassette != "" {
+		words = append(words, "--cassette", quoteArg(s.cassette))
+	}
+	if s.concurrency != autoConcurrency {
+		words = append(words, "--concurrency", quoteArg(s.concurrency))
+	}
+	for _, rate := range []counter{{"rpm", s.rpm}, {"tpm", s.tpm}} {
+		if rate.value > 0 {
+			words = append(words, "--"+rate.flag, strconv.FormatInt(rate.value, 10))
+		}
+	}
+	if len(s.approve) > 0 {
+		words = append(words, "--approve", quoteArg(strings.Join(s.approve, ",")))
+	}
+	if s.serversFrom != "" {
+		words = append(words, "--settings", quoteArg(s.serversFrom))
+	}
+	return s.command(words...)
+}
+
+// command is a command for a shell, with the flags by which it finds what these
+// settings do.
+func (s *runSettings) command(words ...string) string {
+	if s.plan.Rehearsal {
+		return strings.Join(words, " ")
+	}
+	source := s.source
+	if isHub(source) {
+		source = "" // the plan names it
+	}
+	for _, flag := range [][2]string{{"--source", source}, {"--base-url", s.baseURL}, {"--searxng-url", s.searxng}, {"--prices", s.prices}, {"--key", s.key}} {
+		if flag[1] != "" {
+			words = append(words, flag[0], quoteArg(flag[1]))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// goOn takes the settings of a run from its plan. Where directories, endpoints and servers
+// are, only the user knows.
+func (a *app) goOn(s *runSettings, m plan.Plan) error {
+	s.take(m)
+	s.takeTasks(m)
+	s.resumed = true
+	if err := s.settlePolicy(); err != nil {
+		return err
+	}
+	switch {
+	case !slices.ContainsFunc(m.Tools, func(t plan.ToolPlan) bool { return t.Name == pythonName }):
+		s.python = pythonNo
+	case slices.Contains(m.Unconfined, pythonName):
+		s.python = pythonUnconfined
+	default:
+		s.python = pythonConfined
+	}
+	switch mode, _, err := s.tape(); {
+	case err != nil:
+		return err
+	case mode == m.Cassette:
+	case m.Cassette == "":
+		return usage("leave it out", "the run was planned without --cassette")
+	default:
+		return usage("give the directory that the run was started with", "the run was planned with --cassette %s:DIR", oneLine(m.Cassette))
+	}
+	if err := s.checkSource(); err != nil {
+		return err
+	}
+	if m.Rehearsal {
+		if s.source != "" && s.source != sourceFixtures || s.baseURL != "" || s.searxng != "" || s.prices != "" {
+			return usage("leave out --source, --base-url, --searxng-url and --prices", "a rehearsal goes on with the built-in tasks and model alone")
+		}
+		s.source = sourceFixtures
+	} else {
+		if err := a.plannedSource(s, m.Dataset); err != nil {
+			return err
+		}
+		s.baseURL = cmp.Or(s.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
+		if err := a.settleSearch(s); err != nil {
+			return err
+		}
+	}
+	if !slices.ContainsFunc(m.Tools, func(t plan.ToolPlan) bool { return t.Server != "" }) {
+		if s.file != "" {
+			return usage("leave it out", "the run was planned without MCP servers, and --settings is read for nothing else")
+		}
+		return nil
+	}
+	file, err := openSettings(s.file)
+	if err != nil {
+		return err
+	}
+	if s.takeServers(file); len(s.servers) == 0 {
+		return usage("give the file that the run was started with as --settings", "the run was planned with MCP servers, and there are no settings that name them")
+	}
+	return nil
+}
+
+// plannedSource settles where a run that goes on has its tasks from: the hub's
+// dataset that the plan names, or the directory that only the user knows.
+func (a *app) plannedSource(s *runSettings, d plan.Dataset) error {
+	if d.Hub == "" {
+		if !strings.HasPrefix(s.source, sourceDir) {
+			return usage("give --source dir:PATH, as the run was started with", "the source of the tasks is not recorded in the run")
+		}
+		return nil
+	}
+	planned := sourceRepo + d.Name
+	if s.source != "" && s.source != planned && (s.source != sourceHub || d.Name != loader.GAIA) {
+		return usage("leave --source out", "the run is of %s on the hub, not of %s", d.Name, s.source)
+	}
+	// What is no URL, or holds credentials, is refused with the source.
+	if at, err := url.Parse(a.hubEndpoint()); err == nil && at.User == nil && at.Scheme+"://"+at.Host != d.Hub {
+		return usage("set HF_ENDPOINT to it, if you trust it with your token", "the run is of a dataset of the hub %s, not of %s://%s", d.Hub, at.Scheme, at.Host)
+	}
+	s.source, s.revision = planned, d.Revision
+	return nil
+}
+
+// openPlan reads the plan of a run that is to go on. The journal is read, once,
+// when the run is taken up; run.ErrComplete says that there is nothing to do.
+func (a *app) openPlan(dir string) (plan.Plan, error) {
+	if err := verify.IsRun(dir); err != nil {
+		return plan.Plan{}, err
+	}
+	// What is written last is there: most likely the run is finished.
+	if _, err := os.Lstat(filepath.Join(dir, trajectory.CheckpointFile)); err == nil {
+		found, err := a.openRun(dir)
+		if err == nil && found.Complete {
+			err = run.ErrComplete
+		}
+		if err != nil {
+			return plan.Plan{}, err
+		}
+	}
+	m, _, _, err := rundir.ReadPlan(os.DirFS(dir))
+	return m, err
+}
+
+// openRun verifies a run directory; one that is not there or is no run is a
+// matter of usage.
+func (a *app) openRun(dir string) (*rundir.Run, error) {
+	if err := verify.IsRun(dir); err != nil {
+		return nil, err
+	}
+	return rundir.Verify(os.DirFS(dir), rundir.Options{})
+}
+
+// finish executes a run to its end and prints the result.
+func (a *app) finish(stop *stopper, r *run.Run, s *runSettings, progress *runview.Progress) error {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(run.Procs()))
+	err := r.Execute(stop.ctx, stop.drain)
+	interrupted := stop.ctx.Err() != nil
+	stop.release()
+	progress.Done()
+	var lost *run.UnrecordedError
+	var unfit *run.UnfitError
+	var stopped *run.StopError
+	switch {
+	case err == nil:
+		return a.printRun(r.Dir, r.Unfit(), s.asJSON)
+	case errors.As(err, &lost):
+		state := r.State()
+		if err := a.printResult(r.Dir, state, verify.Unsubmittable(state), s.asJSON); err != nil {
+			return err
+		}
+		return fail(exitIncomplete, lost, "make room or repair the disk, then: "+s.resumeCommand(r.Dir),
+			"it finishes the tasks whose evidence is missing; the run stays not submittable, so start a new one for a submission")
+	case errors.Is(err, trajectory.ErrNotRecorded):
+	case errors.As(err, &unfit):
+		if s.asJSON {
+			state := r.State()
+			if err := a.printJSON(partial{Missing: "the run stopped before its end", Planned: len(state.Tasks), Rehearsal: state.Manifest.Rehearsal,
+				RunDir: r.Dir, Settled: settled(state.Fold), Unsubmittable: unfit.Reason}); err != nil {
+				return err
+			}
+		}
+		s.onLost = goOn
+		return fail(exitIncomplete, unfit, "that cannot be made up for: start a new run; to bring this one to its end all the same: "+s.resumeCommand(r.Dir))
+	case errors.Is(err, run.ErrDrained) || interrupted:
+		return fail(exitInterrupted, errors.New("interrupted; the state is saved"), s.resumeCommand(r.Dir))
+	case errors.As(err, &stopped):
+		state := r.State()
+		if s.asJSON {
+			if err := a.printJSON(partial{Missing: "a model cannot be asked", Planned: len(state.Tasks), Rehearsal: state.Manifest.Rehearsal,
+				RunDir: r.Dir, Settled: settled(state.Fold), Stopped: trajectory.StoppedByEndpoint}); err != nil {
+				return err
+			}
+		}
+		return fail(exitIncomplete, fmt.Errorf("the run stopped: %w", err), s.stopHints(stopped, r.Dir)...)
+	}
+	return unfinished(err, s.resumeCommand(r.Dir))
+}
+
+// unfinished is the failure of a run that can be resumed.
+func unfinished(err error, resume string) error {
+	if errors.Is(err, run.ErrUnmarked) {
+		return fail(exitIncomplete, err, "make room or repair the disk, then: "+resume)
+	}
+	if errors.Is(err, trajectory.ErrNotRecorded) {
+		return fail(exitIncomplete, err, "the run stays not submittable", "make room or repair the disk, then: "+resume)
+	}
+	hints := []string{}
+	if source := (*loader.SourceError)(nil); errors.As(err, &source) {
+		hints = append(hints, source.Remedies...)
+	}
+	return fail(exitIncomplete, fmt.Errorf("the run stopped: %w", err), append(hints, remedy(err, resume))...)
+}
+
+// stopHints says what helps a run that a model's endpoint stopped. Another name
+// for the model is another plan.
+func (s *runSettings) stopHints(stopped *run.StopError, dir string) []string {
+	resume := s.resumeCommand(dir)
+	otherwise := "when the endpoint answers: " + resume
+	var asked *llm.Error
+	if !errors.As(stopped, &asked) || asked.Retryable || asked.Status == http.StatusPaymentRequired || asked.Status == http.StatusTooManyRequests {
+		return []string{otherwise}
+	}
+	if known := knownRemedy(asked, resume); known != "" {
+		return []string{known}
+	}
+	flag := map[string]string{trajectory.PreflightJudge: "--judge-model", trajectory.PreflightVision: "--vision-model",
+		trajectory.PreflightTranscription: "--transcription-model"}[stopped.Asked]
+	return []string{"to name another model: " + s.command("gaia", "run", "--like", quoteArg(dir), cmp.Or(flag, "--model"), "NAME"), otherwise}
+}
+
+// remedy says what helps a run that stopped.
+func remedy(err error, resume string) string {
+	var asked *llm.Error
+	if errors.As(err, &asked) {
+		if known := knownRemedy(asked, resume); known != "" {
+			return known
+		}
+	}
+	return "fix that, then: " + resume
+}
+
+// knownRemedy says what helps after some failures of a request, "" for others. What
+// the plan itself is to blame for, resuming cannot change.
+func knownRemedy(asked *llm.Error, resume string) string {
+	switch {
+	case asked.Hint != "":
+		return asked.Hint
+	case asked.Code == "not_on_cassette":
+		return "start a new run with the settings that the recording was made with: tasks, model, budgets and tools"
+	case asked.Code == "responses_api_required", asked.Code == "not_a_chat_model":
+		return "start a new run with --api responses: resume keeps to the interface of the plan"
+	case asked.Status == http.StatusUnauthorized:
+		return "set OPENAI_API_KEY to a key of the endpoint, then: " + resume
+	}
+	return ""
+}
+
+// printRun verifies a finished run, as anyone would, and prints its summary;
+// unfit is what was found in it as it was recorded, nil if nothing.
+func (a *app) printRun(dir string, unfit *run.UnfitError, asJSON bool) error {
+	found, err := rundir.Verify(os.DirFS(dir), rundir.Options{})
+	if err != nil {
+		return err
+	}
+	if !found.Complete {
+		return incomplete(dir, found)
+	}
+	return a.printFinished(dir, found, unfit, asJSON)
+}
+
+// printFinished prints a finished run, and fails if it was meant to be
+// submitted and cannot be.
+func (a *app) printFinished(dir string, found *rundir.Run, unfit *run.UnfitError, asJSON bool) error {
+	why := verify.Unsubmittable(found)
+	if why == "" && unfit != nil {
+		why = unfit.Reason
+	}
+	if err := a.printResult(dir, found, why, asJSON); err != nil {
+		return err
+	}
+	if !completed(found) {
+		return fail(exitFindings, errors.New("every attempt ended in an error: the result says nothing about the model"),
+			"see what failed: gaia show "+quoteArg(dir), "then start a new run: gaia run --like "+quoteArg(dir)+unplanned(found.Manifest))
+	}
+	return verify.Submittable(found, why)
+}
+
+// completed reports whether an attempt of a run ended otherwise than in an error, or
+// none was made at all.
+func completed(found *rundir.Run) bool {
+	attempts := 0
+	for _, t := range found.Tasks {
+		for _, a := range t.Attempts {
+			if attempts++; a.Ended == nil || a.Ended.Outcome != trajectory.Errored {
+				return true
+			}
+		}
+	}
+	return attempts == 0
+}
+
+// printResult prints a run, and why it cannot be submitted, "" if nothing speaks
+// against it.
+func (a *app) printResult(dir string, found *rundir.Run, why string, asJSON bool) error {
+	if !asJSON {
+		return runview.Summary(a.stdout, dir, found, why)
+	}
+	return a.printJSON(runResult{ManifestSHA256: found.ManifestSHA256, Rehearsal: found.Manifest.Rehearsal, RunDir: dir,
+		Summary: found.Summary(), Unsubmittable: why})
+}
+
+// incomplete is the failure of reading a run that is not finished.
+func incomplete(dir string, found *rundir.Run) error {
+	return fail(exitIncomplete, fmt.Errorf("the run is not complete: %s", found.Missing), "gaia resume "+quoteArg(dir)+unplanned(found.Manifest))
+}
+
+// unplanned is the flags for what a run needs and its plan does not hold.
+func unplanned(m plan.Plan) (flags string) {
+	if m.Rehearsal {
+		return ""
+	}
+	if m.Dataset.Hub == "" {
+		flags += " --source dir:PATH"
+	}
+	if !strings.HasPrefix(defaultBaseURL, m.Model.Origin+"/") {
+		flags += " --base-url URL (at " + oneLine(m.Model.Origin) + ")"
+	}
+	return flags
+}
+
+// runResult is what run and resume print with --json.
+type runResult struct {
+	ManifestSHA256 string         `json:"manifest_sha256"`
+	Rehearsal      bool           `json:"rehearsal,omitzero"`
+	RunDir         string         `json:"run_dir"`
+	Summary        rundir.Summary `json:"summary"`
+	Unsubmittable  string         `json:"unsubmittable,omitzero"` // why, as far as can be said without an audit
+}
+
+func (a *app) printJSON(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	// What could steer a terminal stands in strings, where its escape is the same.
+	_, err = fmt.Fprintf(a.stdout, "%s\n", visible.JSON(string(b)))
+	return err
+}

@@ -9,12 +9,21 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/tools"
 )
 
 // A run that was planned with python does not go on without it, and one that was
 // planned without does not get it.
 func TestPlannedPython(t *testing.T) {
+	planned := func(m plan.Plan) *runSettings {
+		s := &runSettings{concurrency: autoConcurrency, onLost: goOn}
+		m.Rehearsal, m.Policy.Mode = true, policy.Autonomous
+		if err := (&app{}).goOn(s, m); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
 	python := []plan.ToolPlan{{Name: "calculate"}, {Name: pythonName}}
 	for name, tt := range map[string]struct {
 		plan          plan.Plan
@@ -24,9 +33,7 @@ func TestPlannedPython(t *testing.T) {
 		"without":    {plan.Plan{Tools: python[:1]}, pythonNo, "", ""},
 		"in sandbox": {plan.Plan{Tools: python}, pythonConfined, "the run was planned with python in the sandbox, which does not work here: bubblewrap is not installed", ""},
 	} {
-		var s settings
-		s.resumed = true
-		s.plannedPython(tt.plan)
+		s := planned(tt.plan)
 		var stderr bytes.Buffer
 		a := &app{stdout: io.Discard, stderr: &stderr, getenv: func(string) string { return "" }}
 		w := &world{noSandbox: &tools.Unusable{Why: "bubblewrap is not installed", Remedy: "install it"}}
@@ -35,9 +42,7 @@ func TestPlannedPython(t *testing.T) {
 			t.Errorf("%s: %q, %v, %q", name, s.python, err, stderr.String())
 		}
 	}
-	var s settings
-	s.plannedPython(plan.Plan{Tools: python, Unconfined: []string{"mcp:x", pythonName}})
-	if s.python != pythonUnconfined {
+	if s := planned(plan.Plan{Tools: python, Unconfined: []string{"mcp:x", pythonName}}); s.python != pythonUnconfined {
 		t.Errorf("unconfined: %q", s.python)
 	}
 }
@@ -46,7 +51,7 @@ func TestPlannedPython(t *testing.T) {
 func TestHidden(t *testing.T) {
 	variables := map[string]string{"HOME": "/home/x", "HF_HOME": "/data/hf", "XDG_CONFIG_HOME": "/conf", "GAIA_SIGNING_KEY_FILE": "/keys/mine"}
 	a := &app{getenv: func(name string) string { return variables[name] }}
-	var s settings
+	s := &runSettings{}
 	s.source, s.runs, s.key, s.cassette = "dir:/data/copy", "/runs", "/keys/other", "record:/tape"
 	got, err := a.hidden(s)
 	if err != nil {

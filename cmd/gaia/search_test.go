@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/plan"
 	planpkg "github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/tools"
 )
 
@@ -48,7 +50,7 @@ func TestSettleSearch(t *testing.T) {
 	for _, test := range tests {
 		var said bytes.Buffer
 		a := &app{stderr: &said, getenv: func(name string) string { return test.env[name] }}
-		s := settings{search: test.search, searxng: test.searxng}
+		s := runSettings{search: test.search, searxng: test.searxng}
 		if err := a.settleSearch(&s); err != nil || s.engine != test.want || !strings.Contains(said.String(), test.says) || (said.Len() > 0) != (test.says != "") {
 			t.Errorf("%s: %+v, %v, says %q", test.name, s.engine, err, said.String())
 		}
@@ -73,9 +75,9 @@ func TestPlannedSearch(t *testing.T) {
 		{&planpkg.SearchPlan{Engine: "searxng"}, tools.Engine{}, "there is no address to search with searxng"},
 		{&planpkg.SearchPlan{Engine: "lycos"}, tools.Engine{}, `--search is "lycos"`},
 	} {
-		s := settings{taskFlags: taskFlags{source: "dir:data"}}
+		s := runSettings{taskFlags: taskFlags{source: "dir:data"}}
 		s.concurrency, s.onLost = autoConcurrency, goOn
-		err := a.planned(&s, planpkg.Plan{Search: test.plan, Tasks: []planpkg.PlannedTask{{TaskID: "fab1e001"}}})
+		err := a.goOn(&s, plan.Plan{Policy: policy.Policy{Mode: policy.Autonomous}, Search: test.plan, Tasks: []plan.PlannedTask{{TaskID: "fab1e001"}}})
 		if test.err != "" {
 			if err == nil || err.Error() != test.err {
 				t.Errorf("%+v: %v", test.plan, err)

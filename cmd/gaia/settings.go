@@ -2,61 +2,60 @@ package main
 
 import (
 	"cmp"
-	"time"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/run"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/settings"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/tools"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// settings is what the flags, the environment, the settings file and, for
-// resume, the manifest say about a run.
-type settings struct {
+// runSettings are what flags, environment, gaia.yaml, --like and, for resume, the run's
+// own manifest say of a run: its plan, and what is no plan.
+type runSettings struct {
+	plan plan.Plan
 	taskFlags
-	governance
-	selected      *plan.Dataset // whose selection the task ids are, and of what metadata; nil: the filter's own
-	model         string
-	servedAs      []string // other names of models in replies
-	judge         string   // "" for none
-	baseURL       string
-	api           string // llm.APIChat or llm.APIResponses; "" for what the model demands
-	noTemperature bool
-	images        string // imagesAuto, imagesOn or imagesOff
-	window        int    // tokens; 0: not known
-	transcription string // model; "" for none
-	vision        string // model, noVision, or "" for the one that answers, if it sees
-	search        string // as --search has it; "" for what the environment can ask
-	searxng       string
-	engine        tools.Engine // of web_search, settled; without a name: none
-	cassette      string       // record:DIR or replay:DIR; "" for none
-	maxTurns      int
-	maxTokens     int
-	toolCalls     int
-	taskCost      string // USD, or "off"; "" for the policy's
-	taskTokens    int64
-	taskTime      time.Duration
-	runCost       string // USD; "" for no limit
-	attempts      int    // at each task, voting
-	servers       []mcpEntry
-	serversFrom   string // file of settings with them
-	prices        string // file; "" for the built-in table
-	submitIntent  bool
-	concurrency   string // autoConcurrency or a number
-	rpm           int64  // requests a minute; 0: no limit
-	tpm           int64  // tokens a minute; 0: no limit
-	key           string
-	noJudgeCache  bool
-	noPreflight   bool
-	evidence      string // plan.EvidenceHeads, EvidenceBodies or EvidenceHashes
-	onLost        string // when evidence cannot be recorded: goOn or stopRun
-	resumed       bool
-	rehearsal     bool
-	dry           bool   // nothing is asked or made
-	tries         int    // of a request; 0: callTries
-	runs          string // where run directories are
-	unsafePython  bool
-	python        string // pythonIfWorks, pythonNo, pythonConfined or pythonUnconfined
+
+	// What a plan is made of, where the flag says it otherwise.
+	policyName, api, images, vision, search string
+	record, bodies, noJudgeCache            bool
+	python                                  string // pythonIfWorks, pythonNo, pythonConfined or pythonUnconfined
+	unsafePython                            bool
+
+	// Where models, tools and keys are.
+	baseURL, searxng, prices, cassette, key string
+	engine                                  tools.Engine // of web_search, settled; without a name: none
+	servers                                 []settings.Server
+	serversFrom                             string // file of settings with them
+
+	// How fast the run goes, and what it does by itself.
+	concurrency string // autoConcurrency or a number
+	rpm, tpm    int64  // requests and tokens a minute; 0: no limit
+	tries       int    // of a request; 0: callTries
+	onLost      string // when evidence cannot be recorded: goOn or stopRun
+	approve     []string
+	resumed     bool
+
+	// One call of the command.
+	runs, file, likeWhat string   // run directories, settings, the plan to repeat
+	dry, asJSON          bool     // dry: nothing is asked or made
+	planned              []string // flags that say what a plan holds
+	like                 *plan.Plan
+	selected             *plan.Dataset // whose selection the task ids are, and of what metadata; nil: the filter's own
 }
 
 // What a run does when its evidence cannot be recorded any longer.
@@ -72,42 +71,380 @@ const (
 	imagesOff  = "off"
 )
 
-// autoConcurrency is as many tasks at once as the endpoint bears.
-const autoConcurrency = "auto"
-
-// boundedTokens is how long a completion may be, in tokens, of a run with a
-// budget for the whole: what a request may cost must be known before it is sent.
-const boundedTokens = 8192
-
 const (
+	// autoConcurrency is as many tasks at once as the endpoint bears.
+	autoConcurrency = "auto"
+	// approveAll approves every tool beforehand.
+	approveAll = "all"
+	// noVision and searchNone leave describe_image and web_search out.
+	noVision   = "none"
+	searchNone = "none"
+	// boundedTokens is how long a completion may be, in tokens, of a run with a budget for
+	// the whole: what a request may cost must be known before it is sent.
+	boundedTokens  = 8192
 	callTries      = 6
 	defaultBaseURL = "https://api.openai.com/v1"
 	rehearsalHost  = "builtin:" // origin of the scripted models
 )
 
-// complete fills in what the flags and the settings file left open, from the
-// environment and then from the defaults, and refuses what does not go together.
-func (a *app) complete(s *settings) error {
-	s.rehearsal = a.rehearses(s.taskFlags) && (s.source == sourceFixtures || s.model == "" && s.baseURL == "")
-	if s.rehearsal {
-		if s.model != "" || s.baseURL != "" || s.judge != "" || s.search != "" || s.searxng != "" || s.prices != "" || s.api != "" || s.transcription != "" || s.vision != "" && s.vision != noVision {
+// Whether a run has the tool python. What a plan says is kept to; a new run has it where
+// it works.
+const (
+	pythonName       = "python"
+	pythonIfWorks    = ""
+	pythonNo         = "no"
+	pythonConfined   = "in the sandbox"
+	pythonUnconfined = "without a sandbox"
+)
+
+// showsImages reports whether the model is shown pictures.
+func (s *runSettings) showsImages() bool {
+	return s.images == imagesOn || s.images != imagesOff && llm.SeesImages(s.plan.Model.Name)
+}
+
+// looks is the model that looks at pictures, "" if none does.
+func (s *runSettings) looks() string {
+	switch {
+	case s.vision == noVision || s.vision == "" && !s.showsImages():
+		return ""
+	case s.vision == "":
+		return s.plan.Model.Name
+	}
+	return s.vision
+}
+
+// models returns the names of all models that the run asks, the one that answers first.
+func (s *runSettings) models() (all []string) {
+	for _, name := range []string{s.plan.Model.Name, s.judge(), s.hears(), s.looks()} {
+		if name != "" && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// judge is the model that judges, "" if none does.
+func (s *runSettings) judge() string {
+	if s.plan.Judge == nil {
+		return ""
+	}
+	return s.plan.Judge.Model
+}
+
+// hears is the model that transcribes audio, "" if none does.
+func (s *runSettings) hears() string {
+	if s.plan.Transcription == nil {
+		return ""
+	}
+	return s.plan.Transcription.Model
+}
+
+// openSettings reads the file that --settings names, else gaia.yaml if it is there.
+func openSettings(named string) (*settings.File, error) {
+	const usual = "gaia.yaml"
+	if named == os.DevNull { // the usual way to have none, also where there is a gaia.yaml
+		return settings.Parse(named, nil)
+	}
+	name := cmp.Or(named, usual)
+	data, err := readAtMost(name, settings.MaxSize)
+	switch {
+	case err == nil:
+	case named != "":
+		return nil, usage("name another file with --settings", "reading the settings %q: %v", name, unwrapPath(err))
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	default:
+		return nil, usage("move it away, or name another with --settings", "reading the settings %q: %v", name, unwrapPath(err))
+	}
+	f, err := settings.Parse(name, data)
+	return f, inSettings(err)
+}
+
+// inSettings is the failure of usage of a mistake in the settings file.
+func inSettings(err error) error {
+	if wrong := (*settings.Error)(nil); errors.As(err, &wrong) {
+		return usage(wrong.Hint, "%s", wrong)
+	}
+	return err
+}
+
+// applySettings sets the flags that the file names and nothing stronger decides.
+func (a *app) applySettings(s *runSettings, file *settings.File, flags *pflag.FlagSet, given func(string) bool) error {
+	err := file.Apply(flags, func(name string) bool {
+		return given(name) || a.decides(name) || s.like != nil && slices.Contains(s.planned, name)
+	})
+	if err == nil {
+		s.takeServers(file)
+	}
+	return inSettings(err)
+}
+
+// takeServers takes the MCP servers of a settings file.
+func (s *runSettings) takeServers(file *settings.File) {
+	if file != nil && len(file.Servers) > 0 {
+		s.servers, s.serversFrom = file.Servers, file.Name
+	}
+}
+
+// decides reports whether the environment says what a flag would.
+func (a *app) decides(flag string) bool {
+	switch flag {
+	case "base-url":
+		return a.getenv("OPENAI_BASE_URL") != ""
+	case "searxng-url":
+		return a.getenv("SEARXNG_URL") != ""
+	case "key":
+		return a.getenv("GAIA_SIGNING_KEY") != "" || a.getenv("GAIA_SIGNING_KEY_FILE") != ""
+	}
+	return false
+}
+
+// point adds the place in the file to an error of usage that names a flag set from there.
+func point(file *settings.File, err error) error {
+	var found *failure
+	if file == nil || !errors.As(err, &found) || found.Code != exitUsage {
+		return err
+	}
+	message := found.Err.Error()
+	for _, m := range regexp.MustCompile(`(?:--|\bunknown )([a-z][a-z-]*)`).FindAllStringSubmatch(message, -1) {
+		if at := file.Place(m[1], "", strings.ReplaceAll(message, "--"+m[1], m[1])); at != nil {
+			return &failure{Code: exitUsage, Err: at, Hints: found.Hints}
+		}
+	}
+	return err
+}
+
+// settle settles what is to be run: of the flags, the environment, the plan to repeat, the
+// settings file and the defaults, in this order.
+func (a *app) settle(cmd *cobra.Command, s *runSettings, file *settings.File) (err error) {
+	flags := cmd.Flags()
+	given := map[string]bool{}
+	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	if s.likeWhat != "" {
+		if s.like, err = readLike(s.likeWhat); err != nil {
+			return err
+		}
+		if !given["source"] && !s.like.Rehearsal && s.like.Dataset.Hub == "" { // the plan does not hold it
+			s.source = file.Value("source")
+		}
+		if err := a.repeat(s, flags, *s.like); err != nil {
+			return err
+		}
+	}
+	if err := a.applySettings(s, file, flags, func(name string) bool { return given[name] }); err != nil {
+		return err
+	}
+	if err := s.checkFlags(flags.Changed); err != nil {
+		return err
+	}
+	if err := a.complete(s); err != nil {
+		return err
+	}
+	if m := s.like; m != nil && !given["base-url"] && !s.plan.Rehearsal && !m.Rehearsal && originOf(s.baseURL) != m.Model.Origin {
+		return usage("give --base-url", "the plan's model is at %s, and the endpoint here is at %s", m.Model.Origin, originOf(s.baseURL))
+	}
+	a.announceSettings(file, s)
+	return s.serverSide(a.warn)
+}
+
+// announceSettings says that a file had a say, which can send the key elsewhere.
+func (a *app) announceSettings(file *settings.File, s *runSettings) {
+	if file == nil {
+		return
+	}
+	where := ""
+	if !s.plan.Rehearsal {
+		where = "; the endpoint is " + originOf(s.baseURL)
+	}
+	fmt.Fprintf(a.stderr, "gaia: settings from %s%s\n", oneLine(file.Name), oneLine(where))
+}
+
+// complete fills in what the flags and the settings file left open, from the environment
+// and then from the defaults, and refuses what does not go together.
+func (a *app) complete(s *runSettings) error {
+	p := &s.plan
+	p.Rehearsal = a.rehearses(s.taskFlags) && (s.source == sourceFixtures || p.Model.Name == "" && s.baseURL == "")
+	if p.Rehearsal {
+		if p.Model.Name != "" || p.Judge != nil || p.Transcription != nil || s.baseURL != "" || s.search != "" || s.searxng != "" || s.prices != "" || s.api != "" || s.vision != "" && s.vision != noVision {
 			return usage("leave out --model, --base-url, --api, --judge-model, --transcription-model, --vision-model, --search, --searxng-url and --prices, or give --source hub or dir:PATH",
 				"the built-in tasks run with the built-in model alone")
 		}
-		s.source, s.model, s.judge, s.transcription = sourceFixtures, fixtures.Model, fixtures.JudgeModel, fixtures.TranscriptionModel
-		s.vision = cmp.Or(s.vision, fixtures.VisionModel)
-		return nil
+		s.source, p.Model.Name, s.vision = sourceFixtures, fixtures.Model, cmp.Or(s.vision, fixtures.VisionModel)
+		p.Judge, p.Transcription = &plan.JudgePlan{Model: fixtures.JudgeModel}, &plan.TranscriptionPlan{Model: fixtures.TranscriptionModel}
+		return s.settlePolicy()
 	}
 	s.source = cmp.Or(s.source, sourceHub)
-	if s.model == "" {
+	if p.Model.Name == "" {
 		return usage("give --model", "no model is given")
 	}
+	p.Model.NoTemperature = !llm.TakesTemperature(p.Model.Name)
 	s.baseURL = cmp.Or(s.baseURL, a.getenv("OPENAI_BASE_URL"), defaultBaseURL)
-	s.noTemperature = !llm.TakesTemperature(s.model)
+	if err := s.settlePolicy(); err != nil {
+		return err
+	}
 	return a.settleSearch(s)
 }
 
-// showsImages reports whether the model is shown pictures.
-func (s settings) showsImages() bool {
-	return s.images == imagesOn || s.images != imagesOff && llm.SeesImages(s.model)
+// settlePolicy makes the policy of the plan: that of a plan which is repeated or goes on,
+// or the named one with the budgets of the flags. A rehearsal that is given neither a
+// policy nor MCP servers is autonomous but for one tool and has a small budget, so that it
+// shows denials by mode and by budget.
+func (s *runSettings) settlePolicy() (err error) {
+	flags := s.plan.Policy
+	if flags.Mode != "" {
+		if _, err := policy.Builtin(flags.Mode); err != nil {
+			return fail(exitFailure, fmt.Errorf("taking the policy from the plan: %w", err))
+		}
+		return nil
+	}
+	p, err := namedPolicy(s.policyName)
+	if err != nil {
+		return err
+	}
+	if s.plan.Rehearsal && s.policyName == "" && len(s.servers) == 0 {
+		p.Allow = slices.DeleteFunc(policy.BuiltinTools(), func(tool string) bool { return tool == fixtures.LeftOut })
+		p.MaxCostMicroUSD = fixtures.TaskMicroUSD
+	}
+	p.MaxToolCalls = cmp.Or(flags.MaxToolCalls, p.MaxToolCalls)
+	p.MaxCostMicroUSD = cmp.Or(flags.MaxCostMicroUSD, p.MaxCostMicroUSD)
+	s.plan.Policy = p
+	return nil
+}
+
+// readLike reads the plan at a path: a manifest, or a run directory or package, folder or
+// archive, with one. No signature is needed to plan the same again.
+func readLike(path string) (*plan.Plan, error) {
+	const maxManifest = 64 << 20
+	const hint = "give a manifest.json, a run directory, or a package, folder or archive"
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, usage(hint, "reading the plan %q: %v", path, unwrapPath(err))
+	}
+	dir, name := filepath.Split(path)
+	files := os.DirFS(filepath.Clean(dir))
+	switch {
+	case info.IsDir():
+		files, name = os.DirFS(path), plan.ManifestFile
+		if _, err := fs.Lstat(files, name); errors.Is(err, fs.ErrNotExist) {
+			return nil, usage(hint, "%q holds no %s", path, name)
+		}
+	case verify.IsArchive(path):
+		p, err := verify.OpenArchive(path)
+		if err != nil {
+			return nil, err
+		}
+		defer p.Close()
+		files, name = p.Files, plan.ManifestFile
+	}
+	data, err := rundir.ReadFile(files, name, maxManifest)
+	if err != nil {
+		return nil, err
+	}
+	m, err := plan.Decode(data)
+	return &m, err
+}
+
+// take sets the plan to another and the settings that are made of it.
+func (s *runSettings) take(m plan.Plan) {
+	s.plan = m
+	s.plan.Approved, s.plan.Unconfined = nil, nil
+	s.split, s.api, s.images = m.Dataset.Split, cmp.Or(m.Model.API, llm.APIChat), imagesOff
+	if m.Model.Images {
+		s.images = imagesOn
+	}
+	s.vision, s.search = noVision, searchNone
+	if m.Vision != nil {
+		s.vision = m.Vision.Model
+	}
+	if m.Search != nil {
+		s.search = m.Search.Engine
+	}
+	s.record, s.bodies = m.Evidence != plan.EvidenceHashes, m.Evidence == plan.EvidenceBodies
+	s.noJudgeCache = m.Judge != nil && !m.Judge.Cache
+}
+
+// takeTasks takes the tasks of a plan.
+func (s *runSettings) takeTasks(m plan.Plan) {
+	s.selected = &m.Dataset
+	for _, t := range m.Tasks {
+		s.filter.IDs = append(s.filter.IDs, t.TaskID)
+	}
+}
+
+// repeat sets the plan to one that is to be repeated, and what the flags say of it again.
+func (a *app) repeat(s *runSettings, flags *pflag.FlagSet, m plan.Plan) error {
+	given, before := flags.Changed, *s
+	said := map[string][]string{}
+	flags.Visit(func(f *pflag.Flag) {
+		said[f.Name] = []string{f.Value.String()}
+		if list, isList := f.Value.(pflag.SliceValue); isList {
+			said[f.Name] = list.GetSlice()
+		}
+	})
+	s.take(m)
+	otherModel := given("model") && before.plan.Model.Name != m.Model.Name
+	if m.Rehearsal || otherModel {
+		s.api = ""
+	}
+	if m.Rehearsal || otherModel && (m.Vision == nil || m.Vision.Model == m.Model.Name) {
+		s.vision = ""
+	}
+	if m.Rehearsal {
+		s.plan.Model.Name, s.plan.Judge, s.plan.Transcription = "", nil, nil
+	}
+	if m.Rehearsal || given("searxng-url") {
+		s.search = ""
+	}
+	if otherModel {
+		s.images, s.plan.Model.ContextWindow, s.plan.Model.ServedAs = imagesAuto, 0, nil
+	}
+	if given("policy") { // whose budgets these are
+		s.plan.Policy = policy.Policy{}
+	}
+	for name, values := range said {
+		f := flags.Lookup(name)
+		err := error(nil)
+		if list, isList := f.Value.(pflag.SliceValue); isList {
+			err = list.Replace(values)
+		} else {
+			err = f.Value.Set(values[0])
+		}
+		if err != nil {
+			return fmt.Errorf("taking --%s beside the plan: %w", name, err)
+		}
+	}
+	switch {
+	case given("source"):
+		of := isHub(s.source) && m.Dataset.Hub != "" && (s.source == sourceRepo+m.Dataset.Name || s.source == sourceHub)
+		if of && s.revision == "" {
+			s.revision = m.Dataset.Revision
+		}
+	case m.Rehearsal:
+		s.source = sourceFixtures
+	default:
+		revision := s.revision
+		if err := a.plannedSource(s, m.Dataset); err != nil {
+			return err
+		}
+		s.revision = cmp.Or(revision, s.revision)
+	}
+	if !slices.ContainsFunc([]string{"level", "task", "sample", "seed", "limit"}, given) && s.split == m.Dataset.Split {
+		s.takeTasks(m)
+	}
+	return nil
+}
+
+// compareWith prints in what a plan differs from the one it was to repeat.
+func (a *app) compareWith(old *plan.Plan, now plan.Plan) error {
+	same := *old
+	same.RunID, same.Created, same.Harness, same.GoldCommitment = now.RunID, now.Created, now.Harness, now.GoldCommitment
+	differences, err := run.Differences(same.Unsalted(), now.Unsalted())
+	if err != nil {
+		return err
+	}
+	if len(differences) == 0 {
+		differences = []string{"nothing"}
+	}
+	_, err = fmt.Fprintf(a.stderr, "gaia: differs from the plan of %s in: %s\n", old.RunID, oneLine(strings.Join(differences, "; ")))
+	return err
 }

@@ -42,7 +42,7 @@ const (
 )
 
 // add makes the flags of a command that takes tasks.
-func (t *taskFlags) add(cmd *cobra.Command) {
+func (t *taskFlags) addTasks(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&t.source, "source", "", "where the tasks are: hub (GAIA), hub:OWNER/NAME, dir:PATH, or fixtures (built in)")
 	f.StringVar(&t.revision, "revision", "", "branch, tag or commit of the hub's dataset (default: main)")
@@ -52,26 +52,18 @@ func (t *taskFlags) add(cmd *cobra.Command) {
 	f.IntVar(&t.filter.Sample, "sample", 0, "only N of the selected tasks, drawn at random")
 	f.Int64Var(&t.filter.Seed, "seed", 0, "what --sample draws by: the same seed draws the same tasks")
 	f.IntVar(&t.filter.Limit, "limit", 0, "only the first N of the selected tasks")
-	completeTaskFlags(cmd)
+	completeWith(cmd, "source", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, sourceHub, sourceRepo, sourceDir, sourceFixtures)
+	completeFixed(cmd, "split", string(loader.Validation), string(loader.Test))
+	completeFixed(cmd, "level", "1", "2", "3")
 }
 
-// completeTaskFlags lets a shell complete the flags whose values are few.
-func completeTaskFlags(cmd *cobra.Command) {
-	fixed := func(flag string, directive cobra.ShellCompDirective, values ...string) {
-		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, directive)); err != nil {
-			panic(fmt.Sprintf("completing --%s: %v", flag, err)) // there is no such flag
+// checkTasks refuses what the flags alone show to be wrong; given reports which were given
+// or are of the settings file.
+func (t *taskFlags) checkTasks(given func(string) bool) error {
+	for _, f := range []struct{ name, value string }{{"source", t.source}, {"revision", t.revision}, {"split", t.split}} {
+		if given(f.name) && f.value == "" {
+			return emptyFlag(f.name)
 		}
-	}
-	fixed("source", cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp, sourceHub, sourceRepo, sourceDir, sourceFixtures)
-	fixed("split", cobra.ShellCompDirectiveNoFileComp, string(loader.Validation), string(loader.Test))
-	fixed("level", cobra.ShellCompDirectiveNoFileComp, "1", "2", "3")
-}
-
-// check refuses what the flags of cmd alone show to be wrong.
-func (t *taskFlags) check(cmd *cobra.Command) error {
-	given := cmd.Flags().Changed
-	if err := notEmpty(cmd, "source", "revision", "split"); err != nil {
-		return err
 	}
 	if err := t.checkSource(); err != nil {
 		return err

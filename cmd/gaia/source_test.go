@@ -124,7 +124,7 @@ func TestPlannedSource(t *testing.T) {
 	}
 	for _, c := range cases {
 		a := &app{getenv: func(name string) string { return map[string]string{"HF_ENDPOINT": c.endpoint}[name] }}
-		s := settings{taskFlags: taskFlags{source: c.source}}
+		s := runSettings{taskFlags: taskFlags{source: c.source}}
 		err := a.plannedSource(&s, c.dataset)
 		var wrong *failure
 		switch {

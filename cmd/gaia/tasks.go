@@ -40,7 +40,7 @@ type taskQuery struct {
 
 // add makes the flags that all these commands have.
 func (q *taskQuery) add(cmd *cobra.Command) {
-	q.taskFlags.add(cmd)
+	q.addTasks(cmd)
 	cmd.Flags().BoolVar(&q.asJSON, "json", false, "print the result as JSON")
 }
 
@@ -52,7 +52,7 @@ func (q *taskQuery) addGold(cmd *cobra.Command) {
 // withTasks loads the tasks that the flags of cmd name and hands them on. An
 // interrupt ends the context; a second one, the program.
 func (a *app) withTasks(cmd *cobra.Command, q *taskQuery, do func(context.Context, loader.Set, loader.Gold) error) error {
-	if err := q.check(cmd); err != nil {
+	if err := q.checkTasks(cmd.Flags().Changed); err != nil {
 		return err
 	}
 	a.settleSource(&q.taskFlags)

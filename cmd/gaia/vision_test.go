@@ -21,7 +21,9 @@ func TestLooks(t *testing.T) {
 		{"blind", imagesOn, "", "blind"},
 		{"blind", imagesAuto, "gpt-4o", "gpt-4o"},
 	} {
-		if got := (settings{model: tt.model, images: tt.images, vision: tt.vision}).looks(); got != tt.want {
+		s := &runSettings{images: tt.images, vision: tt.vision}
+		s.plan.Model.Name = tt.model
+		if got := s.looks(); got != tt.want {
 			t.Errorf("%+v: %q", tt, got)
 		}
 	}

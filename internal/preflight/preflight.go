@@ -66,6 +66,24 @@ func (m Models) Bound() int {
 	return maxTokens
 }
 
+// By returns the models behind the clients that wrap returns of theirs; one of a pair
+// is nil.
+func (m Models) By(wrap func(Chatter, Transcriber) (Chatter, Transcriber)) Models {
+	chat := func(of *Model) *Model {
+		if of == nil {
+			return nil
+		}
+		client, _ := wrap(of.Client, nil)
+		return &Model{Client: client, Name: of.Name}
+	}
+	m.Model, m.Judge, m.Vision = *chat(&m.Model), chat(m.Judge), chat(m.Vision)
+	if m.Transcription != nil {
+		_, client := wrap(nil, m.Transcription.Client)
+		m.Transcription = &Hearing{Client: client, Name: m.Transcription.Name}
+	}
+	return m
+}
+
 // Probe is one thing that a model is asked.
 type Probe struct {
 	Kind  string // trajectory.PreflightModel and so on

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -101,11 +102,11 @@ func read(t *testing.T, dir string) account {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gold, salt, err := ReadGold(dir)
+	gold, salts, err := grading.ReadPrivate(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.audited, a.Run, err = audit.Run(os.DirFS(dir), audit.Options{Gold: &audit.Gold{Answers: gold, Salt: salt}}); err != nil {
+	if a.audited, a.Run, err = audit.Run(os.DirFS(dir), audit.Options{Gold: &audit.Gold{Answers: gold, Salt: salts.Salt}}); err != nil {
 		t.Fatal(err)
 	}
 	cut := 0 // attempts whose last call may not have been recorded to its end

@@ -22,14 +22,14 @@ import (
 
 // hearing is a run of tasks with recordings, whose transcription model is at the
 // endpoint of the other.
-func hearing(t *testing.T, count int, url string, change func(*llm.Config)) Config {
+func hearing(t *testing.T, count int, url string, change func(*llm.Config)) setup {
 	t.Helper()
 	c := generated(t, endpoint.Tasks{Count: count, Attached: endpoint.Recording}, url, change)
-	client, ok := c.Model.Client.(*llm.Client)
+	client, ok := c.env.Model.(*llm.Client)
 	if !ok {
-		t.Fatalf("the client is a %T", c.Model.Client)
+		t.Fatalf("the client is a %T", c.env.Model)
 	}
-	c.Transcription = &Transcription{Client: client, Name: endpoint.Hearing, Origin: c.Model.Origin}
+	c.env.Transcriber, c.plan.Transcription = client, &plan.TranscriptionPlan{Model: endpoint.Hearing, Origin: c.plan.Model.Origin}
 	return c
 }
 
@@ -125,8 +125,8 @@ func TestRecordingNotAfforded(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := hearing(t, count, server.URL, func(l *llm.Config) { l.Prices = prices })
-	c.Prices, c.PricesDigest, c.MaxTokens, c.RunCost = prices, prices.Digest(), 200, 1_000_000
-	c.Policy.MaxCostMicroUSD = policy.Unlimited
+	c.env.Prices, c.plan.Model.MaxTokens, c.plan.Budgets.RunCostMicroUSD = prices, 200, 1_000_000
+	c.plan.Policy.MaxCostMicroUSD = policy.Unlimited
 	a := read(t, execute(t, t.TempDir(), c).Dir)
 	a.charged(t, server)
 	uses, heads := a.heard()
@@ -146,7 +146,7 @@ func TestRecordingsCost(t *testing.T) {
 	const count, budget = 40, 60_000
 	server := listening(t, count)
 	c := hearing(t, count, server.URL, nil)
-	c.MaxTokens, c.RunCost, c.Concurrency = 200, budget, 2
+	c.plan.Model.MaxTokens, c.plan.Budgets.RunCostMicroUSD, c.env.Concurrency = 200, budget, 2
 	dir := pausedAfter(t, 4, c)
 	if n := server.Counts().Heard; n < 4 {
 		t.Fatalf("%d recordings before the pause", n)
@@ -161,17 +161,17 @@ func TestRecordingsCost(t *testing.T) {
 }
 
 // pausedAfter begins a run and drains it when so many attempts have ended.
-func pausedAfter(t *testing.T, attempts int, c Config) (dir string) {
+func pausedAfter(t *testing.T, attempts int, c setup) (dir string) {
 	t.Helper()
 	drain := make(chan struct{})
-	c.Watch = func(e trajectory.Event) {
+	c.env.Watch = func(e trajectory.Event) {
 		if _, ended := e.Payload.(trajectory.AttemptEnded); ended {
 			if attempts--; attempts == 0 {
 				close(drain)
 			}
 		}
 	}
-	r, err := Create(t.TempDir(), c)
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestRecordingsReplayed(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := hearing(t, count, server.URL, func(l *llm.Config) { l.Transport = carrier })
-		c.Cassette, c.SubmitIntent = mode, false // what is replayed is not submitted
+		c.plan.Cassette, c.plan.SubmitIntent = mode, false // what is replayed is not submitted
 		return read(t, execute(t, t.TempDir(), c).Dir)
 	}
 	recorder, err := llm.NewRecorder(tape, nil)
@@ -233,7 +233,7 @@ func TestPictures(t *testing.T) {
 			tasks := endpoint.Tasks{Count: 10, Attached: tt.attached}
 			server := serve(t, endpoint.Config{Tasks: tasks})
 			c := generated(t, tasks, server.URL, nil)
-			c.Model.Images = tt.sees
+			c.plan.Model.Images = tt.sees
 			a := read(t, execute(t, t.TempDir(), c).Dir)
 			a.charged(t, server)
 			a.clean(t, tt.notes...)

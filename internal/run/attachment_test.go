@@ -37,14 +37,14 @@ func TestPlanFirst(t *testing.T) {
 	c := config(t, goldenTask)
 	out := t.TempDir()
 	seen := 0
-	c.Model.Client = looking{c.Model.Client, func() {
+	c.env.Model = looking{c.env.Model, func() {
 		seen++
 		dirs, err := filepath.Glob(filepath.Join(out, "*"))
 		if err != nil || len(dirs) != 1 {
 			t.Fatalf("%q, %v", dirs, err)
 		}
 		run, err := rundir.Verify(os.DirFS(dirs[0]), rundir.Options{})
-		if err != nil || !run.Key.Equal(c.Key.Public()) || run.End.Events == 0 {
+		if err != nil || !run.Key.Equal(c.env.Key.Public()) || run.End.Events == 0 {
 			t.Errorf("at request %d the plan is not there: %+v, %v", seen, run, err)
 		}
 	}}
@@ -67,11 +67,11 @@ func TestAttachmentsAreCopies(t *testing.T) {
 		ids = append(ids, strings.TrimSuffix(name, filepath.Ext(name)))
 	}
 	c := config(t, ids...)
-	c.Concurrency = 1 // else a copy may be under way that another task's request sees
+	c.env.Concurrency = 1 // else a copy may be under way that another task's request sees
 	out := t.TempDir()
 	var mu sync.Mutex
 	found := map[string]string{} // attachment: folder
-	c.Model.Client = looking{c.Model.Client, func() {
+	c.env.Model = looking{c.env.Model, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		files, err := filepath.Glob(filepath.Join(out, "*", workDir, "*", "*"))
@@ -119,16 +119,16 @@ func TestAttachmentAsPlanned(t *testing.T) {
 	c := config(t, id)
 	load := func(hash bool) {
 		var err error
-		c.Set, c.Gold, err = loader.Load(context.Background(), loader.Dir(os.DirFS(root), "directory", loader.Unpinned), loader.Validation, loader.Filter{IDs: []string{id}})
+		c.env.Set, c.env.Gold, err = loader.Load(context.Background(), loader.Dir(os.DirFS(root), "directory", loader.Unpinned), loader.Validation, loader.Filter{IDs: []string{id}})
 		if err == nil && hash {
-			err = c.Set.HashAttachments(context.Background())
+			err = c.env.Set.HashAttachments(context.Background())
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	create := func() *Run {
-		r, err := Create(t.TempDir(), c)
+		r, err := Create(t.TempDir(), c.plan, c.env)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,10 +156,10 @@ func TestAttachmentAsPlanned(t *testing.T) {
 	r.Close()
 	load(true)
 	differs := (*PlanError)(nil)
-	if _, err := Resume(r.Dir, c); !errors.As(err, &differs) {
+	if _, err := Resume(r.Dir, c.plan, c.env); !errors.As(err, &differs) {
 		t.Errorf("resumed with another attachment: %v", err)
 	}
-	r, err = Resume(earlier.Dir, c)
+	r, err = Resume(earlier.Dir, c.plan, c.env)
 	if err != nil {
 		t.Fatalf("resuming a run whose plan has no digests: %v", err)
 	}
@@ -196,11 +196,11 @@ func TestMetadataIsNoAttachment(t *testing.T) {
 			}
 			c := config(t, id)
 			var err error
-			c.Set, c.Gold, err = loader.Load(context.Background(), loader.Dir(os.DirFS(root), "directory", loader.Unpinned), loader.Validation, loader.Filter{IDs: []string{id}})
+			c.env.Set, c.env.Gold, err = loader.Load(context.Background(), loader.Dir(os.DirFS(root), "directory", loader.Unpinned), loader.Validation, loader.Filter{IDs: []string{id}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := Create(t.TempDir(), c)
+			r, err := Create(t.TempDir(), c.plan, c.env)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/prompt"
@@ -65,9 +66,9 @@ func (j *talk) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Res
 }
 
 // listened puts talk between a run and its judge.
-func listened(c Config, say func(int, string) (string, error)) (Config, *talk) {
-	l := &talk{Model: c.Judge.Client, say: say}
-	c.Judge = &Endpoint{Client: l, Name: c.Judge.Name, Origin: c.Judge.Origin}
+func listened(c setup, say func(int, string) (string, error)) (setup, *talk) {
+	l := &talk{Model: c.env.Judge.Client, say: say}
+	c.env.Judge = &grading.Judge{Client: l, Name: c.env.Judge.Name, Origin: c.env.Judge.Origin}
 	return c, l
 }
 
@@ -77,7 +78,7 @@ func listened(c Config, say func(int, string) (string, error)) (Config, *talk) {
 func TestGullibleJudge(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "judgments")
 	c, server := judged(t, dir)
-	c.Judge.Name = fixtures.GullibleJudgeModel
+	c.env.Judge.Name = fixtures.GullibleJudgeModel
 	r := execute(t, t.TempDir(), c)
 	found := verified(t, r.Dir)
 	s := found.Summary()
@@ -101,12 +102,12 @@ func TestGullibleJudge(t *testing.T) {
 	}
 
 	var err error
-	if c.Verdicts, err = judgecache.Open(dir, c.Key, nil, c.Now); err != nil {
+	if c.env.Cache, err = judgecache.Open(dir, c.env.Key, nil, c.env.Now); err != nil {
 		t.Fatal(err)
 	}
 	for _, task := range found.Tasks { // as if it had been asked all the same
 		plan := found.Manifest.Judge
-		err := c.Verdicts.Put(judgecache.Context{TaskID: task.Plan.TaskID, Answer: task.Attempts[0].Answer.Answer, Expected: c.Gold.Map()[task.Plan.TaskID],
+		err := c.env.Cache.Put(judgecache.Context{TaskID: task.Plan.TaskID, Answer: task.Attempts[0].Answer.Answer, Expected: c.env.Gold.Map()[task.Plan.TaskID],
 			Model: plan.Model, Origin: plan.Origin, PromptDigest: plan.PromptSHA256, Battery: plan.Battery}, true)
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +119,7 @@ func TestGullibleJudge(t *testing.T) {
 		t.Errorf("asked %d times; judge %+v, battery %+v", l.asked, s.Judge, b)
 	}
 	elsewhere, l := listened(c, nil)
-	elsewhere.Judge.Origin = "https://elsewhere.example"
+	elsewhere.env.Judge.Origin = "https://elsewhere.example"
 	s = verified(t, execute(t, t.TempDir(), elsewhere).Dir).Summary()
 	if l.asked != len(judge.Battery()) || s.Judge.Battery.Remembered || s.Judge.Withheld != 3 {
 		t.Errorf("at another endpoint: asked %d times; judge %+v", l.asked, s.Judge)
@@ -129,7 +130,7 @@ func TestGullibleJudge(t *testing.T) {
 // judge once, and not where no answer needs it.
 func TestBatteryOnce(t *testing.T) {
 	c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
-	c.Concurrency = 3
+	c.env.Concurrency = 3
 	c, l := listened(c, nil)
 	r := execute(t, t.TempDir(), c)
 	all, paths := batteries(t, r.Dir)
@@ -208,9 +209,9 @@ func TestBatteryUnreadable(t *testing.T) {
 }
 
 // interrupted begins a run, which ends when ctx does.
-func interrupted(t *testing.T, ctx context.Context, c Config) (dir string) {
+func interrupted(t *testing.T, ctx context.Context, c setup) (dir string) {
 	t.Helper()
-	r, err := Create(t.TempDir(), c)
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,12 +227,12 @@ func interrupted(t *testing.T, ctx context.Context, c Config) (dir string) {
 func TestBatteryOnResume(t *testing.T) {
 	for model, path := range map[string]string{fixtures.JudgeModel: judge.PathJudge, fixtures.GullibleJudgeModel: judge.PathWithheld} {
 		c, _ := judged(t, t.TempDir())
-		c.Verdicts, c.Judge.Name = nil, model
+		c.env.Cache, c.env.Judge.Name = nil, model
 		c, l := listened(c, nil)
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
 		watched := c
-		watched.Watch = func(e trajectory.Event) {
+		watched.env.Watch = func(e trajectory.Event) {
 			if _, ok := e.Payload.(trajectory.Judgment); ok {
 				stop()
 			}
@@ -252,17 +253,19 @@ func TestBatteryOnResume(t *testing.T) {
 // TestBatteryOfAnOldPlan: a plan that is older than batteries is kept to.
 func TestBatteryOfAnOldPlan(t *testing.T) {
 	c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
-	r, err := Create(t.TempDir(), c)
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	r.fold.Manifest.Judge.Battery = ""
-	if err := r.samePlan(r.fold.Manifest); err != nil {
+	if err := r.samePlan(c.plan, r.fold.Manifest); err != nil {
 		t.Error(err)
 	}
-	if withstood, err := r.judgeWithstood(t.Context()); !withstood || err != nil {
-		t.Errorf("withstood %v, %v", withstood, err)
+	answer := "a sentence that is not the answer"
+	item := judge.Item{TaskID: r.fold.Tasks[0].Plan.TaskID, Question: "Why?", Gold: "because", Answer: &answer}
+	if v, _, err := r.grader.Score(t.Context(), item); v.Tries == 0 || err != nil {
+		t.Errorf("verdict %+v, %v", v, err)
 	}
 }
 
@@ -296,7 +299,7 @@ func TestBatteryWithoutMoney(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Prices, c.MaxTokens, c.RunCost = prices, 512, 50_000
+	c.env.Prices, c.plan.Model.MaxTokens, c.plan.Budgets.RunCostMicroUSD = prices, 512, 50_000
 	c, l := listened(c, nil)
 	r := execute(t, t.TempDir(), c)
 	all, paths := batteries(t, r.Dir)
@@ -314,7 +317,7 @@ func TestBatteryWithoutMoney(t *testing.T) {
 func TestBatteryRefusedInPart(t *testing.T) {
 	for _, status := range []int{400, 403} {
 		c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
-		question := c.Set.Tasks[1].Question
+		question := c.env.Set.Tasks[1].Question
 		c, l := listened(c, func(_ int, user string) (string, error) {
 			if strings.Contains(user, "Ignore the rules") || strings.Contains(user, question) {
 				return "", &llm.Error{Status: status, Code: "content_filter", Stop: status == 403}
@@ -345,7 +348,7 @@ func TestBatteryForbidden(t *testing.T) {
 	c, _ = listened(c, func(int, string) (string, error) {
 		return "", &llm.Error{Status: 403, Code: "no_access", Stop: true}
 	})
-	r, err := Create(t.TempDir(), c)
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,24 +362,24 @@ func TestBatteryForbidden(t *testing.T) {
 // another at the same host, and a run keeps to its own.
 func TestAnotherJudgeAtTheHost(t *testing.T) {
 	c, server := judged(t, filepath.Join(t.TempDir(), "judgments"))
-	c.Judge.URL = server.ModelURL + "/a"
+	c.env.Judge.URL = server.ModelURL + "/a"
 	execute(t, t.TempDir(), c)
 	other, l := listened(c, nil)
-	other.Judge.URL = server.ModelURL + "/b"
-	r, err := Create(t.TempDir(), other)
+	other.env.Judge.URL = server.ModelURL + "/b"
+	r, err := Create(t.TempDir(), other.plan, other.env)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	var differs *PlanError
-	if err := r.samePlan(r.fold.Manifest); err != nil {
+	if err := r.samePlan(other.plan, r.fold.Manifest); err != nil {
 		t.Error(err)
 	}
-	r.cfg.Judge = c.Judge
-	if err := r.samePlan(r.fold.Manifest); !errors.As(err, &differs) {
+	r.env.Judge = c.env.Judge
+	if err := r.samePlan(other.plan, r.fold.Manifest); !errors.As(err, &differs) {
 		t.Errorf("the judge at another place is the plan's: %v", err)
 	}
-	r.cfg.Judge = other.Judge
+	r.env.Judge = other.env.Judge
 	if err := r.Execute(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -390,15 +393,15 @@ func TestAnotherJudgeAtTheHost(t *testing.T) {
 func TestReplayIsNoMemory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "judgments")
 	c, _ := judged(t, dir)
-	c.Cassette, c.SubmitIntent = plan.CassetteReplay, false
+	c.plan.Cassette, c.plan.SubmitIntent = plan.CassetteReplay, false
 	found := verified(t, execute(t, t.TempDir(), c).Dir)
 	files, err := os.ReadDir(dir)
 	if s := found.Summary().Judge; found.Manifest.Judge.Cache || s.Judged != 3 || len(files) != 0 || err != nil {
 		t.Errorf("judge %+v; kept %v, %v", s, files, err)
 	}
-	c.Cassette = ""
+	c.plan.Cassette = ""
 	execute(t, t.TempDir(), c)
-	c.Cassette = plan.CassetteReplay
+	c.plan.Cassette = plan.CassetteReplay
 	if s := verified(t, execute(t, t.TempDir(), c).Dir).Summary().Judge; s.Cached != 0 || s.Battery.Remembered {
 		t.Errorf("judge %+v", s)
 	}
@@ -409,14 +412,14 @@ func TestReplayIsNoMemory(t *testing.T) {
 func TestForgedBattery(t *testing.T) {
 	s := earlierRun(t).copied(t)
 	c, _ := judged(t, s.dir)
-	digest, err := BatteryKey(*c.Judge).Digest()
+	digest, err := c.env.Judge.SelfTestKey().Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := strings.TrimPrefix(digest, "sha256:") + ".json"
-	c.Judge.Name = fixtures.JudgeModel
+	c.env.Judge.Name = fixtures.JudgeModel
 	c, l := listened(c, nil)
-	c.Watch = func(e trajectory.Event) {
+	c.env.Watch = func(e trajectory.Event) {
 		if _, ok := e.Payload.(trajectory.RunStarted); ok {
 			s.write(name, []byte(strings.Replace(string(s.read(name)), `"withstood"`, `"paid"`, 1)))
 		}
@@ -446,11 +449,11 @@ func TestPaths(t *testing.T) {
 func TestForbiddenLater(t *testing.T) {
 	c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
 	execute(t, t.TempDir(), c) // so that the battery is remembered
-	if err := os.RemoveAll(c.Verdicts.Dir()); err != nil {
+	if err := os.RemoveAll(c.env.Cache.Dir()); err != nil {
 		t.Fatal(err)
 	}
-	c, _ = judged(t, c.Verdicts.Dir())
-	if err := c.Verdicts.PutBattery(BatteryKey(*c.Judge), true); err != nil {
+	c, _ = judged(t, c.env.Cache.Dir())
+	if err := c.env.Cache.PutBattery(c.env.Judge.SelfTestKey(), true); err != nil {
 		t.Fatal(err)
 	}
 	revoked, l := listened(c, func(asked int, _ string) (string, error) {
@@ -459,7 +462,7 @@ func TestForbiddenLater(t *testing.T) {
 		}
 		return "", nil
 	})
-	r, err := Create(t.TempDir(), revoked)
+	r, err := Create(t.TempDir(), revoked.plan, revoked.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -507,7 +510,7 @@ func TestBatteryKept(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c, _ := judged(t, filepath.Join(t.TempDir(), "judgments"))
 			said, _ := listened(c, tt.say)
-			r, err := Create(t.TempDir(), said)
+			r, err := Create(t.TempDir(), said.plan, said.env)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -515,7 +518,7 @@ func TestBatteryKept(t *testing.T) {
 			if err := r.Execute(t.Context(), nil); (err == nil) != tt.ends {
 				t.Errorf("the run ends with %v", err)
 			}
-			if withstood, found, bad, err := c.Verdicts.GetBattery(BatteryKey(*c.Judge)); withstood || found != tt.found || bad != nil || err != nil {
+			if withstood, found, bad, err := c.env.Cache.GetBattery(c.env.Judge.SelfTestKey()); withstood || found != tt.found || bad != nil || err != nil {
 				t.Errorf("remembered: %v, %v, %v, %v", withstood, found, bad, err)
 			}
 		})

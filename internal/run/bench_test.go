@@ -19,8 +19,8 @@ import (
 func BenchmarkResume(b *testing.B) {
 	c := config(b)
 	began := time.Now()
-	c.Now, c.Rand, c.Mono = time.Now, rand.Reader, func() time.Duration { return time.Since(began) }
-	r, err := Create(b.TempDir(), c)
+	c.env.Now, c.env.Rand, c.env.Mono = time.Now, rand.Reader, func() time.Duration { return time.Since(began) }
+	r, err := Create(b.TempDir(), c.plan, c.env)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func BenchmarkResume(b *testing.B) {
 	}
 	size := int64(0)
 	for b.Loop() {
-		again, err := Resume(r.Dir, c)
+		again, err := Resume(r.Dir, c.plan, c.env)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -59,12 +59,12 @@ func fill(b *testing.B, r *Run, n int) {
 				b.Fatal(err)
 			}
 		}
-		add(0, trajectory.TaskStarted{FileName: t.Plan.FileName, Question: r.question(t), Workspace: []trajectory.File{}})
+		add(0, trajectory.TaskStarted{FileName: t.Plan.FileName, Question: r.env.Set.Tasks[t.Index].Question, Workspace: []trajectory.File{}})
 		for turn := 1; turn <= n/len(r.fold.Tasks)/8; turn++ {
 			call := fmt.Sprint("call-", turn)
 			add(turn, trajectory.TurnStarted{}, trajectory.ContextCompiled{Bytes: bytes, ContentSHA256: digest, Head: head, Messages: []trajectory.Message{{Bytes: bytes, Role: "tool", SHA256: digest, Source: "tool:" + call}}},
-				trajectory.ModelCallStarted{RequestedModel: r.cfg.Model.Name, Try: 1},
-				trajectory.ModelCallCompleted{Bytes: bytes, CostMicroUSD: new(int64), FinishReason: "tool_calls", Head: head, OutputSHA256: digest, RequestedModel: r.cfg.Model.Name, Tokens: trajectory.Tokens{In: 900, Out: 30}, Try: 1, UsageReported: true},
+				trajectory.ModelCallStarted{RequestedModel: r.fold.Manifest.Model.Name, Try: 1},
+				trajectory.ModelCallCompleted{Bytes: bytes, CostMicroUSD: new(int64), FinishReason: "tool_calls", Head: head, OutputSHA256: digest, RequestedModel: r.fold.Manifest.Model.Name, Tokens: trajectory.Tokens{In: 900, Out: 30}, Try: 1, UsageReported: true},
 				trajectory.ToolProposed{Args: map[string]string{"url": "http://almanac.example/"}, ArgsSHA256: digest, CallID: call, Name: "web_fetch"},
 				trajectory.PolicyDecision{CallID: call, Decision: "allow", Mode: "autonomous", PolicyHash: r.fold.Manifest.PolicyHash},
 				trajectory.ToolExecuted{Bytes: bytes, CallID: call, Head: head, Name: "web_fetch", OutputSHA256: digest, Probes: &trajectory.Probes{}, ShownBytes: bytes, ShownSHA256: digest},
@@ -82,7 +82,7 @@ func fill(b *testing.B, r *Run, n int) {
 // BenchmarkVerifyRun is what verifying alone takes of the same run.
 func BenchmarkVerifyRun(b *testing.B) {
 	c := config(b)
-	r, err := Create(b.TempDir(), c)
+	r, err := Create(b.TempDir(), c.plan, c.env)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -26,10 +26,10 @@ func TestRunCost(t *testing.T) {
 
 	server := serve(t, endpoint.Config{Tasks: tasks})
 	c := generated(t, tasks, server.URL, nil)
-	c.MaxTokens = 200
-	c.RunCost = *whole.CostMicroUSD / 2
+	c.plan.Model.MaxTokens = 200
+	c.plan.Budgets.RunCostMicroUSD = *whole.CostMicroUSD / 2
 	told := 0
-	c.Warn = func(err error) {
+	c.env.Warn = func(err error) {
 		if errors.Is(err, errLeftOut) {
 			told++
 		}
@@ -37,8 +37,8 @@ func TestRunCost(t *testing.T) {
 	found := verified(t, execute(t, t.TempDir(), c).Dir)
 	s := found.Summary()
 	cost := *s.CostMicroUSD
-	if cost != server.Counts().CostMicroUSD || cost > c.RunCost || cost < c.RunCost/2 {
-		t.Errorf("cost %d of %d, the endpoint counted %d", cost, c.RunCost, server.Counts().CostMicroUSD)
+	if cost != server.Counts().CostMicroUSD || cost > c.plan.Budgets.RunCostMicroUSD || cost < c.plan.Budgets.RunCostMicroUSD/2 {
+		t.Errorf("cost %d of %d, the endpoint counted %d", cost, c.plan.Budgets.RunCostMicroUSD, server.Counts().CostMicroUSD)
 	}
 	if told != 1 {
 		t.Errorf("it is told %d times that tasks are left out", told)
@@ -58,18 +58,18 @@ func TestRunCostAcrossResumes(t *testing.T) {
 	tasks := endpoint.Tasks{Count: 40, Turns: 3}
 	server := serve(t, endpoint.Config{Tasks: tasks})
 	c := generated(t, tasks, server.URL, nil)
-	c.MaxTokens, c.RunCost, c.Concurrency = 200, 60_000, 2
+	c.plan.Model.MaxTokens, c.plan.Budgets.RunCostMicroUSD, c.env.Concurrency = 200, 60_000, 2
 	dir := t.TempDir()
 	drain := make(chan struct{})
 	stopAt := 5
-	c.Watch = func(e trajectory.Event) {
+	c.env.Watch = func(e trajectory.Event) {
 		if _, ended := e.Payload.(trajectory.AttemptEnded); ended {
 			if stopAt--; stopAt == 0 {
 				close(drain)
 			}
 		}
 	}
-	r, err := Create(dir, c)
+	r, err := Create(dir, c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,8 +78,8 @@ func TestRunCostAcrossResumes(t *testing.T) {
 	}
 	r.Close()
 	before := server.Counts().CostMicroUSD
-	c.Watch = nil
-	again, err := Resume(r.Dir, c)
+	c.env.Watch = nil
+	again, err := Resume(r.Dir, c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +88,8 @@ func TestRunCostAcrossResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := verified(t, r.Dir).Summary()
-	if before == 0 || *s.CostMicroUSD > c.RunCost || s.Outcomes.Skipped == 0 {
-		t.Errorf("cost %d of %d, %d before the interruption; %+v", *s.CostMicroUSD, c.RunCost, before, s.Outcomes)
+	if before == 0 || *s.CostMicroUSD > c.plan.Budgets.RunCostMicroUSD || s.Outcomes.Skipped == 0 {
+		t.Errorf("cost %d of %d, %d before the interruption; %+v", *s.CostMicroUSD, c.plan.Budgets.RunCostMicroUSD, before, s.Outcomes)
 	}
 }
 
@@ -111,10 +111,10 @@ func TestRunCostOfTheJudge(t *testing.T) {
 		t.Fatal(err)
 	}
 	verdicts := *whole.Judge.CostMicroUSD - *whole.Judge.Battery.CostMicroUSD
-	c.MaxTokens, c.Prices, c.RunCost = 8192, free, spent-verdicts/2
+	c.plan.Model.MaxTokens, c.env.Prices, c.plan.Budgets.RunCostMicroUSD = 8192, free, spent-verdicts/2
 	s := verified(t, execute(t, t.TempDir(), c).Dir).Summary()
-	if total := *s.CostMicroUSD + *s.Judge.CostMicroUSD; total > c.RunCost+verdicts/7 { // a call may cost more than that table says
-		t.Errorf("cost %d of %d", total, c.RunCost)
+	if total := *s.CostMicroUSD + *s.Judge.CostMicroUSD; total > c.plan.Budgets.RunCostMicroUSD+verdicts/7 { // a call may cost more than that table says
+		t.Errorf("cost %d of %d", total, c.plan.Budgets.RunCostMicroUSD)
 	}
 	if s.Judge.Withheld != 0 || s.Judge.Errors == 0 || s.Judge.Judged+s.Judge.Errors+s.Judge.Unreadable != s.Judge.Asked {
 		t.Errorf("%+v", s.Judge)
@@ -129,12 +129,12 @@ func TestAutomaticConcurrency(t *testing.T) {
 	tasks := endpoint.Tasks{Count: 100, Turns: 3}
 	server := serve(t, endpoint.Config{Tasks: tasks, Cap: 6, Latency: 5 * time.Millisecond})
 	c := generated(t, tasks, server.URL, func(l *llm.Config) { l.Limiter = llm.NewLimiter(llm.LimiterConfig{Start: start}) })
-	c.Concurrency = 0
+	c.env.Concurrency = 0
 	changes, limit, highest, underWay, most := 0, start, start, 0, 0
-	c.Watch = func(e trajectory.Event) {
+	c.env.Watch = func(e trajectory.Event) {
 		switch p := e.Payload.(type) {
 		case trajectory.LimitChanged:
-			if p.From != limit || p.To == limit || p.To < 1 || p.Origin != c.Model.Origin || p.Reason == "" {
+			if p.From != limit || p.To == limit || p.To < 1 || p.Origin != c.plan.Model.Origin || p.Reason == "" {
 				t.Errorf("the limit was %d, and changed by %+v", limit, p)
 			}
 			changes, limit, highest = changes+1, p.To, max(highest, p.To)

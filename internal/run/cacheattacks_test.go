@@ -10,6 +10,7 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -121,9 +122,9 @@ func TestCacheAttacks(t *testing.T) {
 				return
 			}
 			a.wantRefused(s, c, server)
-			c.SubmitIntent = false
+			c.plan.SubmitIntent = false
 			a.wantRun(s, c, server, untouched, trajectory.JudgeCacheSweep, 1)
-			swept := c.Verdicts.Sweep()
+			swept := c.env.Cache.Sweep()
 			if mended := a.name == ""; (len(swept.Bad) == 0) != mended {
 				t.Errorf("afterwards: %+v", swept)
 			}
@@ -132,11 +133,11 @@ func TestCacheAttacks(t *testing.T) {
 }
 
 // wantRefused wants a run not to begin: nothing is asked, nothing is left.
-func (a cacheAttack) wantRefused(s site, c Config, server *fixtures.Server) {
+func (a cacheAttack) wantRefused(s site, c setup, server *fixtures.Server) {
 	s.Helper()
 	out := s.TempDir()
-	var refused *CacheError
-	if _, err := Create(out, c); !errors.As(err, &refused) {
+	var refused *grading.CacheError
+	if _, err := Create(out, c.plan, c.env); !errors.As(err, &refused) {
 		s.Errorf("creating the run: %v", err)
 	} else if bad := refused.Sweep.Bad; len(bad) != 1 || !a.found(s, bad[0].Name, bad[0].Reason) || !strings.Contains(err.Error(), bad[0].Reason) || a.name != theDir && !strings.Contains(err.Error(), bad[0].Name) {
 		s.Errorf("it is refused with %v", err)
@@ -153,16 +154,16 @@ func untouched(site) {}
 
 // wantRun wants a run to have the scores of the one before, whatever is done once
 // it has begun, and to record and to tell of so many events of a kind.
-func (a cacheAttack) wantRun(s site, c Config, server *fixtures.Server, begun func(site), kind string, want int) {
+func (a cacheAttack) wantRun(s site, c setup, server *fixtures.Server, begun func(site), kind string, want int) {
 	s.Helper()
 	var told []trajectory.SecurityEvent
-	c.Watch = func(e trajectory.Event) {
+	c.env.Watch = func(e trajectory.Event) {
 		if p, ok := e.Payload.(trajectory.SecurityEvent); ok && p.Bad > 0 {
 			told = append(told, p)
 		}
 	}
 	var warned []string
-	c.Warn = func(err error) { warned = append(warned, err.Error()) }
+	c.env.Warn = func(err error) { warned = append(warned, err.Error()) }
 	r := create(s.T, c)
 	begun(s)
 	if err := r.Execute(s.Context(), nil); err != nil {
@@ -181,7 +182,7 @@ func (a cacheAttack) wantRun(s site, c Config, server *fixtures.Server, begun fu
 		}
 	}
 	// That it will not be submitted is worth a warning where it was meant to be.
-	if unfit := want > 0 && c.SubmitIntent; unfit && (len(warned) != 1 || !strings.Contains(warned[0], s.target())) || !unfit && len(warned) > 0 {
+	if unfit := want > 0 && c.plan.SubmitIntent; unfit && (len(warned) != 1 || !strings.Contains(warned[0], s.target())) || !unfit && len(warned) > 0 {
 		s.Errorf("warned: %q", warned)
 	}
 	if n := askedAbout(server, c); n != a.again || sum.Judge.Asked != 3 || sum.Judge.Cached != 3-a.again || sum.Judge.Judged != 3 {

@@ -26,7 +26,7 @@ func TestCacheOnFullDisk(t *testing.T) {
 		}
 		full++
 	}
-	if swept := c.Verdicts.Sweep(); len(swept.Bad) != 0 || full == 0 {
+	if swept := c.env.Cache.Sweep(); len(swept.Bad) != 0 || full == 0 {
 		t.Errorf("%d warnings; left behind: %+v", full, swept)
 	}
 }

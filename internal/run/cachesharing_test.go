@@ -24,7 +24,7 @@ func TestAnotherEndpointAsksAgain(t *testing.T) {
 	}{{lenient, 3, 0}, {"", 0, 3}, {lenient, 0, 3}} {
 		config, server := judged(t, before.dir)
 		if c.origin != "" {
-			config.Judge.Origin = c.origin
+			config.env.Judge.Origin = c.origin
 		}
 		events, sum := checked(t, execute(t, t.TempDir(), config).Dir)
 		if n := askedAbout(server, config); n != c.asked || sum.Judge.Cached != c.kept || len(events) != 0 || sum.JudgeCacheIntegrityEvents != 0 {
@@ -42,8 +42,8 @@ func TestTwoRunsOneCache(t *testing.T) {
 	var runs [2]*Run
 	for i := range runs {
 		c, _ := judged(t, dir)
-		c.SubmitIntent = false // which grades as it goes
-		c.Warn = func(err error) { t.Errorf("warned: %v", err) }
+		c.plan.SubmitIntent = false // which grades as it goes
+		c.env.Warn = func(err error) { t.Errorf("warned: %v", err) }
 		runs[i] = create(t, c)
 	}
 	for _, r := range runs {
@@ -71,14 +71,14 @@ func TestTwoRunsOneCache(t *testing.T) {
 			t.Errorf("the third run: %+v", sum.Judge)
 		}
 	}
-	if swept := c.Verdicts.Sweep(); len(swept.Bad) != 0 {
+	if swept := c.env.Cache.Sweep(); len(swept.Bad) != 0 {
 		t.Errorf("left behind: %+v", swept)
 	}
 }
 
-func create(t *testing.T, c Config) *Run {
+func create(t *testing.T, c setup) *Run {
 	t.Helper()
-	r, err := Create(t.TempDir(), c)
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,9 +112,9 @@ func TestCacheCannotBeWritten(t *testing.T) {
 
 // unkept runs with a cache that cannot keep every verdict, wants the scores to be
 // the same, and returns what the run warns of.
-func unkept(t *testing.T, c Config, server *fixtures.Server, begun func(), cold rundir.Summary) (warned []string) {
+func unkept(t *testing.T, c setup, server *fixtures.Server, begun func(), cold rundir.Summary) (warned []string) {
 	t.Helper()
-	c.Warn = func(err error) { warned = append(warned, err.Error()) }
+	c.env.Warn = func(err error) { warned = append(warned, err.Error()) }
 	r := create(t, c)
 	begun()
 	if err := r.Execute(t.Context(), nil); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -26,7 +27,7 @@ const (
 )
 
 // judged is a run of these tasks with a judge cache, and the server it asks.
-func judged(t *testing.T, dir string) (Config, *fixtures.Server) {
+func judged(t *testing.T, dir string) (setup, *fixtures.Server) {
 	t.Helper()
 	c := config(t, paidTask, lostTask, lateTask)
 	server, err := fixtures.Serve(fixtures.KeepRequests())
@@ -34,9 +35,9 @@ func judged(t *testing.T, dir string) (Config, *fixtures.Server) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Close() })
-	client := llm.New(llm.Config{BaseURL: server.ModelURL, Prices: c.Prices, MaxTries: 1, Now: c.Now})
-	c.Model.Client, c.Judge = client, &Endpoint{Client: client, Name: c.Judge.Name, Origin: c.Judge.Origin}
-	if c.Verdicts, err = judgecache.Open(dir, c.Key, []sign.PublicKey{keyOf(t, 98).Public()}, c.Now); err != nil {
+	client := llm.New(llm.Config{BaseURL: server.ModelURL, Prices: c.env.Prices, MaxTries: 1, Now: c.env.Now})
+	c.env.Model, c.env.Judge = client, &grading.Judge{Client: client, Name: c.env.Judge.Name, Origin: c.env.Judge.Origin}
+	if c.env.Cache, err = judgecache.Open(dir, c.env.Key, []sign.PublicKey{keyOf(t, 98).Public()}, c.env.Now); err != nil {
 		t.Fatal(err)
 	}
 	return c, server
@@ -52,11 +53,11 @@ func keyOf(t *testing.T, seed byte) sign.Key {
 }
 
 // askedAbout counts the requests to the judge about the tasks of a run.
-func askedAbout(server *fixtures.Server, c Config) int {
+func askedAbout(server *fixtures.Server, c setup) int {
 	n := 0
 	for _, r := range server.Requests() {
-		for _, task := range c.Set.Tasks {
-			if bytes.Contains(r.Body, []byte(`"model":"`+c.Judge.Name+`"`)) && bytes.Contains(r.Body, []byte(task.Question)) {
+		for _, task := range c.env.Set.Tasks {
+			if bytes.Contains(r.Body, []byte(`"model":"`+c.env.Judge.Name+`"`)) && bytes.Contains(r.Body, []byte(task.Question)) {
 				n++
 			}
 		}
@@ -77,11 +78,11 @@ func earlierRun(t *testing.T) verdicts {
 	v := verdicts{dir: filepath.Join(t.TempDir(), "judgments")}
 	c, server := judged(t, v.dir)
 	found := verified(t, execute(t, t.TempDir(), c).Dir)
-	v.cold, v.key = found.Summary(), c.Key
+	v.cold, v.key = found.Summary(), c.env.Key
 	if v.cold.Judge.Asked != 3 || v.cold.Judge.Cached != 0 || askedAbout(server, c) != 3 || v.cold.JudgeCacheIntegrityEvents != 0 {
 		t.Fatalf("with a cold cache: %+v, %d requests", v.cold.Judge, askedAbout(server, c))
 	}
-	gold, plan := c.Gold.Map(), found.Manifest.Judge
+	gold, plan := c.env.Gold.Map(), found.Manifest.Judge
 	for _, task := range found.Tasks {
 		ctx := judgecache.Context{TaskID: task.Plan.TaskID, Answer: task.Attempts[0].Answer.Answer, Expected: gold[task.Plan.TaskID],
 			Model: plan.Model, Origin: plan.Origin, PromptDigest: plan.PromptSHA256, Battery: plan.Battery}

@@ -14,61 +14,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// samePlan compares the plan that the configuration gives with the recorded
-// one. The program may be another version; that is recorded, not refused.
-func (r *Run) samePlan(old plan.Plan) error {
-	now, err := r.cfg.plan()
-	if err != nil {
-		return err
-	}
-	now.Approved = old.Approved // each process has its own, and run_resumed says which
-	now.RunID, now.Created, now.Harness = old.RunID, old.Created, old.Harness
-	if old.Judge != nil && old.Judge.Battery == "" && now.Judge != nil { // the plan is older than batteries
-		now.Judge.Battery, now.Judge.Endpoint = "", old.Judge.Endpoint
-	}
-	now.Splits, now.Tasks = knownThen(old.Splits, now.Splits), hashedThen(old.Tasks, now.Tasks)
-	if _, r.salts, err = readPrivate(r.Dir); err != nil {
-		return err
-	}
-	if err := r.cfg.commit(&now, r.salts); err != nil {
-		return err
-	}
-	differences, err := Differences(old, now)
-	if err != nil {
-		return err
-	}
-	if len(differences) > 0 {
-		return &PlanError{differences}
-	}
-	return nil
-}
-
-// knownThen returns the splits that the plan knew of, as they are now where that is known: of the splits that are not run,
-// a hub may have given one then or now only.
-func knownThen(then, now []plan.SplitPlan) []plan.SplitPlan {
-	var out []plan.SplitPlan
-	for _, s := range then {
-		if at := slices.IndexFunc(now, func(n plan.SplitPlan) bool { return n.Name == s.Name }); at >= 0 {
-			s = now[at]
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// hashedThen returns the tasks of now without the digests of attachments that an
-// earlier version did not write into the plan.
-func hashedThen(then, now []plan.PlannedTask) []plan.PlannedTask {
-	if slices.ContainsFunc(then, func(t plan.PlannedTask) bool { return t.FileSHA256 != "" }) {
-		return now
-	}
-	now = slices.Clone(now)
-	for i := range now {
-		now[i].FileSHA256, now[i].FileBytes = "", 0
-	}
-	return now
-}
-
 // Differences names the members of two plans that are not equal, with both
 // values where they are short. The commitment to gold is only named; of tools it
 // is said which, and of which server.

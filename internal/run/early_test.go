@@ -43,18 +43,19 @@ func TestUnfit(t *testing.T) {
 		var asked atomic.Int64
 		var mu sync.Mutex
 		var warned []string
-		configure := func(goOn bool) Config {
+		configure := func(goOn bool) setup {
 			c := config(t, "fab1e001-0000-4000-8000-000000000001", "fab1e002-0000-4000-8000-000000000002", "fab1e003-0000-4000-8000-000000000003", "fab1e004-0000-4000-8000-000000000004")
-			c.SubmitIntent, c.Continue, c.Scratch, c.Concurrency = true, goOn, t.TempDir(), 1
-			c.Model.Client = searching{c.Model.Client, &asked}
-			c.Warn = func(err error) {
+			c.plan.SubmitIntent, c.env.Continue, c.env.Scratch, c.env.Concurrency = true, goOn, t.TempDir(), 1
+			c.env.Model = searching{c.env.Model, &asked}
+			c.env.Warn = func(err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				warned = append(warned, err.Error())
 			}
 			return c
 		}
-		r, err := Create(dir, configure(!stops))
+		setup := configure(!stops)
+		r, err := Create(dir, setup.plan, setup.env)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +77,8 @@ func TestUnfit(t *testing.T) {
 		if spent > 4 {
 			t.Errorf("%d answers were asked for after the third had told", spent-3)
 		}
-		if r, err = Resume(r.Dir, configure(true)); err != nil {
+		setup = configure(true)
+		if r, err = Resume(r.Dir, setup.plan, setup.env); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Execute(t.Context(), nil); err != nil || r.State().Completed == nil {

@@ -67,7 +67,7 @@ func TestLongRun(t *testing.T) {
 	}
 	c := generated(t, longRun(), url, nil)
 	ended, half := 0, int64(0)
-	c.Watch = func(e trajectory.Event) {
+	c.env.Watch = func(e trajectory.Event) {
 		if _, ok := e.Payload.(trajectory.AttemptEnded); !ok {
 			return
 		}
@@ -78,7 +78,7 @@ func TestLongRun(t *testing.T) {
 			}
 		}
 	}
-	r, err := Create(t.TempDir(), c)
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,8 +49,8 @@ func TestThousand(t *testing.T) {
 		c.Jitter = rand.Float64
 		c.Limiter = llm.NewLimiter(llm.LimiterConfig{})
 	})
-	c.Concurrency = 0
-	r, err := Create(t.TempDir(), c)
+	c.env.Concurrency = 0
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (w *waits) sleep(ctx context.Context, d time.Duration) error {
 
 // faulty is a run of generated tasks whose client does not wait and gives up
 // on a silent server soon.
-func faulty(t *testing.T, tasks endpoint.Tasks, server *endpoint.Server, kind endpoint.Kind, w *waits) Config {
+func faulty(t *testing.T, tasks endpoint.Tasks, server *endpoint.Server, kind endpoint.Kind, w *waits) setup {
 	t.Helper()
 	c := generated(t, tasks, server.URL, func(c *llm.Config) {
 		c.Transport, c.Sleep, c.MaxBody = transport(t), w.sleep, 1<<20
@@ -109,7 +109,7 @@ func faulty(t *testing.T, tasks endpoint.Tasks, server *endpoint.Server, kind en
 			c.Timeout, c.MaxTries = 300*time.Millisecond, 2
 		}
 	})
-	c.SubmitIntent = kind != endpoint.NonsenseUsage // nobody would submit a run whose usage is not known
+	c.plan.SubmitIntent = kind != endpoint.NonsenseUsage // nobody would submit a run whose usage is not known
 	return c
 }
 
@@ -125,7 +125,7 @@ func TestFaultOnce(t *testing.T) {
 			w := &waits{}
 			server := serve(t, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{f.kind}, First: 1, Huge: 2 << 20})
 			c := faulty(t, tasks, server, f.kind, w)
-			r, err := Create(t.TempDir(), c)
+			r, err := Create(t.TempDir(), c.plan, c.env)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -213,11 +213,11 @@ func TestFaultAlways(t *testing.T) {
 		t.Run(string(f.kind), func(t *testing.T) {
 			server := serve(t, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{f.kind}, First: -1, Huge: 2 << 20})
 			c := faulty(t, tasks, server, f.kind, &waits{})
-			c.Concurrency, c.MaxTurns = tasks.Count, 6
+			c.env.Concurrency, c.plan.Budgets.Turns = tasks.Count, 6
 			if f.becomes == stops {
-				c.Concurrency = 2
+				c.env.Concurrency = 2
 			}
-			r, err := Create(t.TempDir(), c)
+			r, err := Create(t.TempDir(), c.plan, c.env)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +230,7 @@ func TestFaultAlways(t *testing.T) {
 				t.Fatalf("the run ended with %v", err)
 			}
 			if stopped {
-				if n := server.Counts().Requests; f.becomes == stops && n > c.Concurrency {
+				if n := server.Counts().Requests; f.becomes == stops && n > c.env.Concurrency {
 					t.Errorf("the run stopped after %d requests", n)
 				}
 				server.Heal()
@@ -276,7 +276,7 @@ func TestCancelled(t *testing.T) {
 					return ctx.Err()
 				}
 			})
-			r, err := Create(t.TempDir(), c)
+			r, err := Create(t.TempDir(), c.plan, c.env)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,20 +19,21 @@ import (
 
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/tools"
 )
 
 // sensing adds the scripted eyes and ears to a rehearsal.
-func sensing(t *testing.T, c Config) Config {
+func sensing(t *testing.T, c setup) setup {
 	t.Helper()
-	client, ok := c.Model.Client.(*llm.Client)
+	client, ok := c.env.Model.(*llm.Client)
 	if !ok {
-		t.Fatalf("the client is a %T", c.Model.Client)
+		t.Fatalf("the client is a %T", c.env.Model)
 	}
-	c.Vision = &Vision{Client: client, Name: fixtures.VisionModel, Origin: "builtin:vision"}
-	c.Transcription = &Transcription{Client: client, Name: fixtures.TranscriptionModel, Origin: "builtin:transcription"}
+	c.env.Viewer, c.plan.Vision = client, &plan.VisionPlan{Model: fixtures.VisionModel, Origin: "builtin:vision"}
+	c.env.Transcriber, c.plan.Transcription = client, &plan.TranscriptionPlan{Model: fixtures.TranscriptionModel, Origin: "builtin:transcription"}
 	return c
 }
 
@@ -170,9 +171,9 @@ func TestAnswersFollowAttachments(t *testing.T) {
 		}
 		root[name] = &fstest.MapFile{Data: c.change(t, root[name].Data)}
 		cfg := sensing(t, config(t, id))
-		cfg.Set, cfg.Gold, err = loader.Load(context.Background(), loader.Dir(root, fixtures.Name, fixtures.Revision), loader.Validation, loader.Filter{IDs: []string{id}})
+		cfg.env.Set, cfg.env.Gold, err = loader.Load(context.Background(), loader.Dir(root, fixtures.Name, fixtures.Revision), loader.Validation, loader.Filter{IDs: []string{id}})
 		if err == nil {
-			err = cfg.Set.HashAttachments(context.Background())
+			err = cfg.env.Set.HashAttachments(context.Background())
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -209,8 +210,8 @@ func TestAnswersWithoutPrograms(t *testing.T) {
 	}
 	c := config(t, ids...)
 	reader := tools.Reader{Poppler: &tools.Poppler{Text: path("pdftotext"), Sandbox: sandbox}}
-	c.Tools[0] = tools.NewReadFile(reader)
-	c.Tools = append(c.Tools, tools.NewPython(sandbox, interpreter))
+	c.env.Tools[0] = tools.NewReadFile(reader)
+	c.env.Tools = append(c.env.Tools, tools.NewPython(sandbox, interpreter))
 	a := read(t, execute(t, t.TempDir(), c).Dir)
 	with, ran := a.answers(), false
 	for _, e := range a.executed {

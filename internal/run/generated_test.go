@@ -10,6 +10,7 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
@@ -35,7 +36,7 @@ func serve(t testing.TB, c endpoint.Config) *endpoint.Server {
 
 // generated is a run of all generated tasks against an endpoint, 16 at once,
 // with the real clock. The client waits a thousandth of what it should.
-func generated(t testing.TB, tasks endpoint.Tasks, url string, change func(*llm.Config)) Config {
+func generated(t testing.TB, tasks endpoint.Tasks, url string, change func(*llm.Config)) setup {
 	t.Helper()
 	dir := t.TempDir()
 	if err := tasks.Write(dir); err != nil {
@@ -65,15 +66,16 @@ func generated(t testing.TB, tasks endpoint.Tasks, url string, change func(*llm.
 		change(&client)
 	}
 	began := time.Now()
-	return Config{
-		Set: set, Gold: gold, Selection: loader.Filter{}.Rule(),
-		Model:    Endpoint{Client: llm.New(client), Name: endpoint.Model, Origin: "builtin:endpoint", Limiter: client.Limiter},
-		MaxTurns: 20, CallTries: client.MaxTries, Policy: p, PricesDigest: prices.Digest(), Prices: prices,
-		Tools:        []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate()},
-		SubmitIntent: true, Rehearsal: true, Concurrency: 16,
-		Key: key, Harness: trajectory.Harness{Commit: strings.Repeat("0123456789", 4), Version: "test", ExecutableSHA256: canonical.Digest(nil)},
+	plan := plan.New()
+	plan.Dataset.Selection, plan.Policy, plan.SubmitIntent, plan.Rehearsal = loader.Filter{}.Rule(), p, true, true
+	plan.Model = plan.ModelPlan{Name: endpoint.Model, Origin: "builtin:endpoint"}
+	plan.Budgets.Turns, plan.Retry.CallTries = 20, client.MaxTries
+	return setup{plan, Env{
+		Set: set, Gold: gold, Model: llm.New(client), Limiter: client.Limiter, Prices: prices, Concurrency: 16,
+		Tools: []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate()},
+		Key:   key, Harness: trajectory.Harness{Commit: strings.Repeat("0123456789", 4), Version: "test", ExecutableSHA256: canonical.Digest(nil)},
 		Now: time.Now, Mono: func() time.Duration { return time.Since(began) }, Rand: rand.Reader,
-	}
+	}}
 }
 
 // shortened waits a thousandth of the time.

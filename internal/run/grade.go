@@ -1,43 +1,70 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/gaia-harness/gaia/internal/durable"
-	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/judgecache"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// gradeAll grades and seals what is not sealed yet. All tasks have had their attempts:
-// to be asked to stop now leaves none out.
-func (r *Run) gradeAll(ctx context.Context) error {
-	return r.each(ctx, nil, func(ctx context.Context, _ int, t *rundir.Task) error { return r.grade(ctx, t) })
+// newGrader returns the grader of a plan, which records in the journal.
+func (r *Run) newGrader(m plan.Plan) *grading.Grader {
+	record := func(p trajectory.Payload) error {
+		_, err := r.log.Append(trajectory.Draft{Payload: p})
+		return err
+	}
+	return &grading.Grader{Judge: r.env.Judge, Plan: m.Judge, Cache: r.env.verdicts(m), Redact: r.env.Redact, Now: r.env.Now, Warn: r.warn,
+		Recorded: func() (passed, settled bool) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			before, settled := r.fold.Battery()
+			return settled && before.Withstood, settled
+		},
+		Record: func(b trajectory.JudgeBattery) error { return record(b) },
+		Reject: func(bad judgecache.Bad) error {
+			return record(badEntries(trajectory.JudgeCacheRead, 1, []judgecache.Bad{bad}))
+		}}
 }
 
-// grade judges every answer that a task's attempts committed, in their order, if
-// there is gold, and seals the task. What was graded or sealed before stays as
-// it is.
-func (r *Run) grade(ctx context.Context, t *rundir.Task) error {
+// grade grades and seals what is not sealed yet. All tasks have had their attempts: to
+// be asked to stop now leaves none out.
+func (r *Run) grade(ctx context.Context, _ <-chan struct{}) error {
+	return r.each(ctx, nil, r.gradeTask)
+}
+
+// gradeTask judges every answer that a task's attempts committed, in their order, if
+// there is gold, and seals the task. What was graded or sealed before stays as it is.
+func (r *Run) gradeTask(ctx context.Context, t *rundir.Task) error {
 	if t.Sealed != nil {
 		return nil
 	}
 	if r.fold.Scored() {
-		if err := r.judgeAll(ctx, t); err != nil {
-			return err
+		answered := false
+		for _, a := range t.Attempts {
+			answered = answered || a.Answer != nil
+			if a.Answer == nil || a.Judgment != nil {
+				continue
+			}
+			if err := r.judge(ctx, t, a); err != nil {
+				return err
+			}
+		}
+		if !answered { // the private file holds the gold of every task
+			if err := r.keepPrivate(t, grading.PrivateVerdict{Path: "none"}); err != nil {
+				return err
+			}
 		}
 	}
-	salt, err := plan.TaskSalt(r.salts.Secret, t.Plan.TaskID)
+	salt, err := plan.TaskSalt(r.secrets.salts.Secret, t.Plan.TaskID)
 	if err != nil {
 		return err
 	}
@@ -54,67 +81,40 @@ func (r *Run) grade(ctx context.Context, t *rundir.Task) error {
 	return err
 }
 
-// judgeAll judges the answers to a task that were not judged before. Where there
-// is none at all its gold is kept, so that the private file holds that of every
-// task.
-func (r *Run) judgeAll(ctx context.Context, t *rundir.Task) error {
-	answered := false
-	for _, a := range t.Attempts {
-		if a.Answer == nil {
-			continue
-		}
-		answered = true
-		if a.Judgment != nil {
-			continue
-		}
-		if err := r.judge(ctx, t, a); err != nil {
-			return err
-		}
-	}
-	if answered {
-		return nil
-	}
-	return r.keepPrivate(privateVerdict{Gold: r.gold[t.Plan.TaskID], Path: "none", Rehearsal: r.cfg.Rehearsal, TaskID: t.Plan.TaskID})
-}
-
-// judge asks for both verdicts on a committed answer and records them: usage
-// and verdict in the journal, gold and texts in the private file alone.
+// judge asks for both verdicts on a committed answer and records them: usage and
+// verdict in the journal, gold and texts in the private file alone.
 func (r *Run) judge(ctx context.Context, t *rundir.Task, a *rundir.Attempt) error {
-	gold := r.gold[t.Plan.TaskID]
-	item := judge.Item{TaskID: t.Plan.TaskID, Question: r.question(t), Gold: gold, Answer: &a.Answer.Answer}
-	scorer := judge.Judge{}
-	var ask *asker
-	memory := &judgeMemory{run: r}
-	if r.cfg.Judge != nil {
-		ask = r.asker(memory)
-		scorer = judge.Judge{Asker: ask, Known: memory.known, Withstood: memory.withstood}
+	item := judge.Item{TaskID: t.Plan.TaskID, Question: r.env.Set.Tasks[t.Index].Question, Gold: r.secrets.gold[t.Plan.TaskID], Answer: &a.Answer.Answer}
+	v, event, err := r.grader.Score(ctx, item)
+	if failed := (*grading.UnavailableError)(nil); errors.As(err, &failed) {
+		return &StopError{trajectory.PreflightJudge, failed.Error(), err}
 	}
-	v := scorer.Score(ctx, item)
-	if err := errors.Join(ctx.Err(), memory.err); err != nil {
+	if err != nil {
 		return err
 	}
-	if err := ask.ended(ctx, &v, memory.proven, r.cfg.Redact); err != nil {
-		return err
-	}
-	event := ask.event(v, memory.untried, r.cfg.Redact)
-	private := privateVerdict{a.Answer.Answer, a.Number, gold, v.Judged, v.Official, v.Path, v.Err, r.cfg.Rehearsal, t.Plan.TaskID}
-	if err := r.keepPrivate(private); err != nil {
+	err = r.keepPrivate(t, grading.PrivateVerdict{Answer: a.Answer.Answer, Attempt: a.Number, Judged: v.Judged, Official: v.Official, Path: v.Path, Problem: v.Err})
+	if err != nil {
 		return err
 	}
 	if _, err := r.log.Append(trajectory.Draft{TaskID: t.Plan.TaskID, Attempt: a.Number, Payload: event}); err != nil {
 		return err
 	}
-	if v.Path == judge.PathJudge && !v.Known { // only now: what a crash leaves unrecorded was not asked before
-		memory.remember(item, *v.Judged)
-	}
+	r.grader.Keep(item, v)
 	return nil
 }
 
-// question returns the text of a planned task.
-func (r *Run) question(t *rundir.Task) string { return r.cfg.Set.Tasks[t.Index].Question }
+// keepPrivate writes a verdict with its gold to the private file, durably: of what is
+// recorded.
+func (r *Run) keepPrivate(t *rundir.Task, v grading.PrivateVerdict) error {
+	if r.lost != nil {
+		return nil
+	}
+	v.Gold, v.Rehearsal, v.TaskID = r.secrets.gold[t.Plan.TaskID], r.fold.Manifest.Rehearsal, t.Plan.TaskID
+	return r.private.Append(v)
+}
 
 // complete records the end.
-func (r *Run) complete() error {
+func (r *Run) complete(context.Context, <-chan struct{}) error {
 	r.mu.Lock()
 	done, all := r.fold.RunCompleted()
 	r.mu.Unlock()
@@ -125,22 +125,10 @@ func (r *Run) complete() error {
 	return err
 }
 
-// closeStopped records that the run is closed before its end. What fails here is
-// the log's to remember.
-func (r *Run) closeStopped() {
-	r.mu.Lock()
-	stopped := r.fold.RunStopped()
-	r.mu.Unlock()
-	_, _ = r.log.Append(trajectory.Draft{Payload: stopped})
-}
-
 // seal writes what derives from a completed journal, signs the tree head, and
 // takes the marker away if recording never failed.
 func (r *Run) seal() error {
-	if r.lost != nil {
-		return r.leave()
-	}
-	if r.unwritten != nil {
+	if r.lost == nil && r.unwritten != nil {
 		return fmt.Errorf("writing %s: %w", rundir.TrajectoriesFile, r.unwritten)
 	}
 	results, err := r.fold.Results()
@@ -151,15 +139,23 @@ func (r *Run) seal() error {
 	if err != nil {
 		return err
 	}
+	if r.lost != nil {
+		for name, data := range map[string][]byte{UnrecordedResults: results, UnrecordedSummary: summary} {
+			if err := r.writeFile(name, data); err != nil { // the disk may be the reason; the results are still printed
+				r.warn(fmt.Errorf("writing %s: %w", name, err))
+			}
+		}
+		return nil
+	}
 	head, err := r.fold.Checkpoint(r.log.End())
 	if err != nil {
 		return err
 	}
-	note, err := head.Sign(r.cfg.Key)
+	note, err := head.Sign(r.env.Key)
 	if err != nil {
 		return fmt.Errorf("signing the checkpoint: %w", err)
 	}
-	for _, f := range []*os.File{r.trajectories, r.judgments} {
+	for _, f := range []*os.File{r.trajectories, r.private.File} {
 		if err := f.Sync(); err != nil {
 			return err
 		}
@@ -183,141 +179,4 @@ func (r *Run) seal() error {
 		return err
 	}
 	return durable.SyncDir(r.Dir)
-}
-
-// asker puts the judge's requests to a model and adds up what they took.
-type asker struct {
-	endpoint  Endpoint
-	memory    *judgeMemory // nil: nothing is recorded
-	now       func() time.Time
-	money     *purse // nil: the run's cost is not bounded
-	share     *share // of it, for the request under way
-	cost      *int64 // nil once a price is unknown
-	tokensIn  int64
-	tokensOut int64
-	latencyMs int64
-	failed    *llm.Error
-	answered  bool // the judge
-}
-
-// asker returns one for the judge of the plan.
-func (r *Run) asker(m *judgeMemory) *asker {
-	return &asker{endpoint: *r.cfg.Judge, now: r.cfg.Now, memory: m, money: r.money, cost: new(int64)}
-}
-
-// failure is what the endpoint failed with last; nil without an asker.
-func (a *asker) failure() *llm.Error {
-	if a == nil {
-		return nil
-	}
-	return a.failed
-}
-
-// ended returns the failure of a judge that will not answer however often it is asked;
-// nil without an asker. A judge that withstood the null battery and forbids a request is
-// asked once more about something else.
-func (a *asker) ended(ctx context.Context, v *judge.Verdict, proven bool, redact trajectory.Redactor) error {
-	if a == nil {
-		return nil
-	}
-	err := a.stop(redact)
-	if err != nil && proven && a.failed.Status == http.StatusForbidden {
-		v.Tries++
-		if (judge.Judge{Asker: a}).Answers(ctx) {
-			err = nil // this answer alone is forbidden
-		}
-	}
-	return err
-}
-
-// event returns what is recorded of a verdict; untried is why the judge could not be
-// asked the null battery, if that is known.
-func (a *asker) event(v judge.Verdict, untried *llm.Error, redact trajectory.Redactor) trajectory.Judgment {
-	e := trajectory.Judgment{Cached: v.Known, CostMicroUSD: new(int64), Judged: v.Judged, Official: v.Official, Path: v.Path, Tries: v.Tries}
-	if v.Known || v.Tries > 0 || v.Path == judge.PathError {
-		e.Model, e.Prompt = a.endpoint.Name, prompt.JudgeID
-	}
-	if v.Tries > 0 {
-		e.CostMicroUSD, e.TokensIn, e.TokensOut, e.LatencyMs = a.cost, a.tokensIn, a.tokensOut, a.latencyMs
-	}
-	if failed := cmp.Or(a.failure(), untried); v.Path == judge.PathError && failed != nil {
-		e.ErrorStatus = failed.Status
-	}
-	if v.Reply != nil {
-		e.RequestID, e.ResponseModel = redact.Label(v.Reply.RequestID), redact.Label(v.Reply.ResponseModel)
-	}
-	return e
-}
-
-// stop is the failure of an endpoint that will not answer however often it is
-// asked; nil if that is not known. A judge that is known to answer and forbids one
-// request, as filters do, forbids this one.
-func (a *asker) stop(redact trajectory.Redactor) error {
-	if a.failed == nil || !a.failed.Stop || a.failed.Status == http.StatusForbidden && a.answered {
-		return nil
-	}
-	return &StopError{trajectory.PreflightJudge, fmt.Sprintf("the judge cannot be asked: status %d, %s", a.failed.Status, redact.Label(a.failed.Code)), a.failed}
-}
-
-// Ask implements judge.Asker.
-func (a *asker) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) {
-	if a.memory != nil && a.memory.err != nil { // nothing happens that follows from what is not recorded
-		return judge.Reply{}, a.memory.err
-	}
-	request := llm.Request{
-		Model:    a.endpoint.Name,
-		Messages: []llm.Message{{Role: "system", Content: q.System}, {Role: "user", Content: q.User}},
-		Schema:   q.Schema, SchemaName: q.SchemaName,
-	}
-	if a.money != nil {
-		var enough bool
-		if a.share, enough = a.money.judgment(ctx, request); !enough {
-			a.failed = errNoMoney()
-			return judge.Reply{}, a.failed
-		}
-		defer a.share.close()
-		request.MaxTokens = int(a.money.maxTokens)
-	}
-	began := a.now()
-	response, err := a.endpoint.Client.Chat(ctx, request, a)
-	took := a.now().Sub(began).Milliseconds()
-	a.latencyMs += took
-	if err != nil {
-		if errors.As(err, &a.failed) {
-			err = refusal(a.failed)
-		}
-		return judge.Reply{}, err
-	}
-	a.answered = true
-	return judge.Reply{
-		Text: response.Message.Content, RequestID: response.RequestID, ResponseModel: response.ResponseModel,
-		TokensIn: response.Usage.In, TokensOut: response.Usage.Out, CostMicroUSD: response.CostMicroUSD, LatencyMs: took,
-	}, nil
-}
-
-// TryStarted implements llm.Observer. The journal records the judge's calls by
-// the judgment they lead to, since their messages hold gold.
-func (a *asker) TryStarted(number int) error {
-	if number > 1 && a.share != nil && !a.share.again() {
-		return errNoMoney()
-	}
-	return nil
-}
-
-// TryCompleted adds up what a try took, also one whose answer was of no use.
-func (a *asker) TryCompleted(t llm.Try) error {
-	if a.share != nil {
-		a.share.tried(t)
-	}
-	if t.Response == nil {
-		return nil
-	}
-	a.tokensIn += t.Response.Usage.In
-	a.tokensOut += t.Response.Usage.Out
-	if cost := t.Response.CostMicroUSD; cost == nil {
-		a.cost = nil
-	} else if a.cost != nil {
-		*a.cost += *cost
-	}
-	return nil
 }

@@ -9,11 +9,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"sort"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/internal/testkit/endpoint"
@@ -57,13 +60,13 @@ func TestLooking(t *testing.T) {
 	var looks atomic.Int64
 	tasks := endpoint.Tasks{Count: 4, Attached: endpoint.Picture}
 	c := generated(t, tasks, looker(t, &looks).URL, nil)
-	client, ok := c.Model.Client.(*llm.Client)
+	client, ok := c.env.Model.(*llm.Client)
 	if !ok {
-		t.Fatalf("the client is a %T", c.Model.Client)
+		t.Fatalf("the client is a %T", c.env.Model)
 	}
-	c.Vision, c.MaxTokens = &Vision{Client: client, Name: endpoint.Model, Origin: c.Model.Origin}, 200
+	c.env.Viewer, c.plan.Vision, c.plan.Model.MaxTokens = client, &plan.VisionPlan{Model: endpoint.Model, Origin: c.plan.Model.Origin}, 200
 	a := read(t, execute(t, t.TempDir(), c).Dir)
-	each := c.Prices.Cost(endpoint.Model, llm.Usage{Reported: true, In: 1000, Out: 10})
+	each := c.env.Prices.Cost(endpoint.Model, llm.Usage{Reported: true, In: 1000, Out: 10})
 	seen := 0
 	for _, e := range a.executed {
 		if e.Name != "describe_image" {
@@ -82,19 +85,19 @@ func TestLooking(t *testing.T) {
 			t.Errorf("a task costs %v, and a request %d", cost, *each)
 		}
 	}
-	if m := a.Manifest; m.Vision == nil || m.Vision.Model != endpoint.Model || m.Vision.Origin != c.Model.Origin {
+	if m := a.Manifest; m.Vision == nil || m.Vision.Model != endpoint.Model || m.Vision.Origin != c.plan.Model.Origin {
 		t.Errorf("the plan has %+v", m.Vision)
 	}
 }
 
-// onePicture is a client that answers one request, or fails.
-type onePicture struct {
+// singlePicture is a client that answers one request, or fails.
+type singlePicture struct {
 	try    llm.Try
 	err    error
 	during func()
 }
 
-func (o onePicture) Chat(_ context.Context, r llm.Request, seen llm.Observer) (llm.Response, error) {
+func (o singlePicture) Chat(_ context.Context, r llm.Request, seen llm.Observer) (llm.Response, error) {
 	if err := seen.TryStarted(1); err != nil {
 		return llm.Response{}, err
 	}
@@ -110,6 +113,15 @@ type unseen struct{}
 func (unseen) TryStarted(int) error       { return nil }
 func (unseen) TryCompleted(llm.Try) error { return nil }
 
+// unreserved returns what is neither spent nor reserved of a budget.
+func unreserved(b *budget.Budget, limit int64) int64 {
+	return int64(sort.Search(int(limit), func(n int) bool {
+		r, enough := b.Take(int64(n) + 1)
+		r.Close()
+		return !enough
+	}))
+}
+
 // TestLookingIsPaid: what a look may cost is set aside before it is asked, given
 // back after it, and charged whole where nobody says what it did cost.
 func TestLookingIsPaid(t *testing.T) {
@@ -123,25 +135,25 @@ func TestLookingIsPaid(t *testing.T) {
 	lost := &llm.Error{Code: "transport", Retryable: true}
 	for name, tc := range map[string]struct {
 		budget int64
-		client onePicture
+		client singlePicture
 		spent  int64
 		code   string
 	}{
-		"known":      {need, onePicture{try: llm.Try{Response: &llm.Response{CostMicroUSD: &seven}}}, 7, ""},
-		"unknown":    {need, onePicture{try: llm.Try{Response: &llm.Response{}}}, need, ""},
-		"lost":       {need, onePicture{try: llm.Try{Err: lost}, err: lost}, need, "transport"},
-		"not enough": {need - 1, onePicture{}, 0, "run_budget"},
+		"known":      {need, singlePicture{try: llm.Try{Response: &llm.Response{CostMicroUSD: &seven}}}, 7, ""},
+		"unknown":    {need, singlePicture{try: llm.Try{Response: &llm.Response{}}}, need, ""},
+		"lost":       {need, singlePicture{try: llm.Try{Err: lost}, err: lost}, need, "transport"},
+		"not enough": {need - 1, singlePicture{}, 0, "run_budget"},
 	} {
-		p := &purse{budget: tc.budget, prices: prices, model: endpoint.Model, maxTokens: 200, changed: make(chan struct{})}
+		b := budget.New(tc.budget, prices, endpoint.Model, 200)
 		tc.client.during = func() {
-			if p.held != need {
-				t.Errorf("%s: %d set aside, want %d", name, p.held, need)
+			if left := unreserved(b, tc.budget); left != tc.budget-need {
+				t.Errorf("%s: %d are left, want %d", name, left, tc.budget-need)
 			}
 		}
-		_, err := viewer{tc.client, func() *purse { return p }}.Chat(t.Context(), request, unseen{})
+		_, err := metered{money: func() *budget.Budget { return b }, chat: tc.client}.Chat(t.Context(), request, unseen{})
 		var failed *llm.Error
-		if errors.As(err, &failed) != (tc.code != "") || failed != nil && failed.Code != tc.code || p.spent != tc.spent || p.held != 0 {
-			t.Errorf("%s: spent %d, held %d, %v", name, p.spent, p.held, err)
+		if errors.As(err, &failed) != (tc.code != "") || failed != nil && failed.Code != tc.code || unreserved(b, tc.budget) != tc.budget-tc.spent {
+			t.Errorf("%s: %d are left, want %d, %v", name, unreserved(b, tc.budget), tc.budget-tc.spent, err)
 		}
 	}
 	if !(trajectory.CallError{Code: lost.Code}).Unanswered() {
@@ -175,15 +187,15 @@ func TestLooksOfOneReply(t *testing.T) {
 			var looks atomic.Int64
 			tasks := endpoint.Tasks{Count: 1, Attached: endpoint.Picture}
 			cfg := generated(t, tasks, tenLooks(t, c.in, &looks).URL, func(l *llm.Config) { l.Prices = prices })
-			client, ok := cfg.Model.Client.(*llm.Client)
+			client, ok := cfg.env.Model.(*llm.Client)
 			if !ok {
-				t.Fatalf("the client is a %T", cfg.Model.Client)
+				t.Fatalf("the client is a %T", cfg.env.Model)
 			}
-			cfg.Vision = &Vision{Client: client, Name: endpoint.Model, Origin: cfg.Model.Origin}
-			cfg.Prices, cfg.PricesDigest, cfg.Policy.MaxCostMicroUSD, cfg.TaskTokens = prices, prices.Digest(), c.money, c.tokens
+			cfg.env.Viewer, cfg.plan.Vision = client, &plan.VisionPlan{Model: endpoint.Model, Origin: cfg.plan.Model.Origin}
+			cfg.env.Prices, cfg.plan.Policy.MaxCostMicroUSD, cfg.plan.Budgets.Tokens = prices, c.money, c.tokens
 			refused, over := 0, 0
 			denied := map[string]bool{}
-			cfg.Watch = func(e trajectory.Event) {
+			cfg.env.Watch = func(e trajectory.Event) {
 				switch p := e.Payload.(type) {
 				case trajectory.PolicyDecision:
 					denied[p.CallID] = p.Decision == string(policy.Deny)

@@ -32,8 +32,8 @@ func TestOutage(t *testing.T) {
 			tasks := endpoint.Tasks{Count: tt.tasks, Turns: 3}
 			server := serve(t, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{endpoint.ServerError}, First: -1})
 			c := generated(t, tasks, server.URL, nil)
-			c.Concurrency = tt.atOnce
-			r, err := Create(t.TempDir(), c)
+			c.env.Concurrency = tt.atOnce
+			r, err := Create(t.TempDir(), c.plan, c.env)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +45,7 @@ func TestOutage(t *testing.T) {
 				t.Fatal(err)
 			}
 			server.Heal()
-			again, err := Resume(r.Dir, c)
+			again, err := Resume(r.Dir, c.plan, c.env)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,13 +79,13 @@ func TestRefusedConnectionIsReported(t *testing.T) {
 		}
 	})
 	var warnings []string
-	c.Concurrency, c.Warn = 1, func(err error) {
+	c.env.Concurrency, c.env.Warn = 1, func(err error) {
 		if waits.Load() > 0 {
 			t.Errorf("%v after a wait", err)
 		}
 		warnings = append(warnings, err.Error())
 	}
-	r, err := Create(t.TempDir(), c)
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,10 +104,10 @@ func TestEmptyCompletionsArePaid(t *testing.T) {
 	tasks := endpoint.Tasks{Count: 64, Turns: 3}
 	server := serve(t, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{endpoint.Empty}, First: -1})
 	c := generated(t, tasks, server.URL, nil)
-	c.MaxTokens, c.RunCost, c.Concurrency = 200, 100_000, 64
+	c.plan.Model.MaxTokens, c.plan.Budgets.RunCostMicroUSD, c.env.Concurrency = 200, 100_000, 64
 	s := verified(t, execute(t, t.TempDir(), c).Dir).Summary()
-	if cost := server.Counts().CostMicroUSD; cost == 0 || cost > c.RunCost || *s.CostMicroUSD != cost {
-		t.Errorf("cost %d of %d, the summary says %d", cost, c.RunCost, *s.CostMicroUSD)
+	if cost := server.Counts().CostMicroUSD; cost == 0 || cost > c.plan.Budgets.RunCostMicroUSD || *s.CostMicroUSD != cost {
+		t.Errorf("cost %d of %d, the summary says %d", cost, c.plan.Budgets.RunCostMicroUSD, *s.CostMicroUSD)
 	}
 }
 
@@ -117,25 +117,25 @@ func TestMoneyOfAKilledProcess(t *testing.T) {
 	tasks := endpoint.Tasks{Count: 8, Turns: 3}
 	server := serve(t, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{endpoint.Stalled}, First: -1})
 	c := generated(t, tasks, server.URL, nil)
-	c.MaxTokens, c.RunCost = 200, 1_000_000
+	c.plan.Model.MaxTokens, c.plan.Budgets.RunCostMicroUSD = 200, 1_000_000
 	ctx, cancel := context.WithCancel(context.Background())
 	begun := 0
-	c.Watch = func(e trajectory.Event) {
+	c.env.Watch = func(e trajectory.Event) {
 		if _, ok := e.Payload.(trajectory.ModelCallStarted); ok {
 			if begun++; begun == tasks.Count {
 				cancel()
 			}
 		}
 	}
-	r, err := Create(t.TempDir(), c)
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Execute(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	least := int64(tasks.Count) * int64(c.MaxTokens) * 4 // micro-USD a token written
-	if spent := r.State().Spent(int64(c.MaxTokens) * 4); spent < least {
+	least := int64(tasks.Count) * int64(c.plan.Model.MaxTokens) * 4 // micro-USD a token written
+	if spent := r.State().Spent(int64(c.plan.Model.MaxTokens) * 4); spent < least {
 		t.Errorf("%d micro-USD are counted, want %d at least", spent, least)
 	}
 	if err := r.Close(); err != nil {
@@ -223,8 +223,8 @@ func TestRefusedAlike(t *testing.T) {
 			server := serve(t, endpoint.Config{Tasks: tasks})
 			front := &refuser{status: tt.status, body: tt.body, when: tt.when}
 			c := generated(t, tasks, front.serve(t, server.URL), nil)
-			c.Concurrency = 1
-			r, err := Create(t.TempDir(), c)
+			c.env.Concurrency = 1
+			r, err := Create(t.TempDir(), c.plan, c.env)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,7 +245,7 @@ func TestRefusedAlike(t *testing.T) {
 			if front.sent.Load() != tt.most {
 				t.Errorf("%d requests were refused, want %d", front.sent.Load(), tt.most)
 			}
-			stopped(t, r.Dir, int(tt.most), len(c.Set.Tasks))
+			stopped(t, r.Dir, int(tt.most), len(c.env.Set.Tasks))
 			front.off.Store(true)
 			finish(t, r.Dir, c)
 			s := verified(t, r.Dir).Summary()

@@ -44,8 +44,8 @@ func (m misplaced) Chat(context.Context, llm.Request, llm.Observer) (llm.Respons
 // so in the journal, and not where it should have been.
 func TestPlacesStayOut(t *testing.T) {
 	c, out := config(t), t.TempDir()
-	c.Model.Client = misplaced{filepath.Join(out, "bin", "sandbox")}
-	r, err := Create(out, c)
+	c.env.Model = misplaced{filepath.Join(out, "bin", "sandbox")}
+	r, err := Create(out, c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}

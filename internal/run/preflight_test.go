@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/budget"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/preflight"
@@ -20,11 +22,11 @@ import (
 )
 
 // asking is a run of generated tasks that asks its models first, all at one URL.
-func asking(t *testing.T, tasks endpoint.Tasks, url string) Config {
+func asking(t *testing.T, tasks endpoint.Tasks, url string) setup {
 	t.Helper()
 	c := generated(t, tasks, url, nil)
-	client := llm.New(llm.Config{BaseURL: url, Prices: c.Prices, MaxTries: 3, Now: time.Now, Sleep: shortened})
-	c.Preflight = &preflight.Models{Model: preflight.Model{Client: client, Name: endpoint.Model}, Now: time.Now, MaxTokens: c.MaxTokens}
+	client := llm.New(llm.Config{BaseURL: url, Prices: c.env.Prices, MaxTries: 3, Now: time.Now, Sleep: shortened})
+	c.env.Preflight = &preflight.Models{Model: preflight.Model{Client: client, Name: endpoint.Model}, Now: time.Now, MaxTokens: c.plan.Model.MaxTokens}
 	return c
 }
 
@@ -95,19 +97,19 @@ func TestPreflightStops(t *testing.T) {
 			front := &refuser{status: tt.status, body: tt.body, when: about(tt.with)}
 			url := front.serve(t, server.URL)
 			c := asking(t, tasks, url)
-			client := llm.New(llm.Config{BaseURL: url, Prices: c.Prices, MaxTries: 1})
+			client := llm.New(llm.Config{BaseURL: url, Prices: c.env.Prices, MaxTries: 1})
 			switch tt.asked {
 			case "judge":
-				c.Judge = &Endpoint{Client: client, Name: tt.with, Origin: "builtin:umpire"}
-				c.Preflight.Judge = &preflight.Model{Client: client, Name: tt.with}
+				c.env.Judge = &grading.Judge{Client: client, Name: tt.with, Origin: "builtin:umpire"}
+				c.env.Preflight.Judge = &preflight.Model{Client: client, Name: tt.with}
 			case "vision":
-				c.Vision = &Vision{Client: client, Name: tt.with, Origin: "builtin:seer"}
-				c.Preflight.Vision = &preflight.Model{Client: client, Name: tt.with}
+				c.env.Viewer, c.plan.Vision = client, &plan.VisionPlan{Model: tt.with, Origin: "builtin:seer"}
+				c.env.Preflight.Vision = &preflight.Model{Client: client, Name: tt.with}
 			case "transcription":
-				c.Transcription = &Transcription{Client: client, Name: tt.with, Origin: "builtin:listener"}
-				c.Preflight.Transcription = &preflight.Hearing{Client: client, Name: tt.with}
+				c.env.Transcriber, c.plan.Transcription = client, &plan.TranscriptionPlan{Model: tt.with, Origin: "builtin:listener"}
+				c.env.Preflight.Transcription = &preflight.Hearing{Client: client, Name: tt.with}
 			}
-			r, err := Create(t.TempDir(), c)
+			r, err := Create(t.TempDir(), c.plan, c.env)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,14 +158,14 @@ func TestPreflightGoesOn(t *testing.T) {
 			front := &refuser{status: tt.status, body: tt.body, when: func(b []byte) bool { return bytes.Contains(b, []byte(tt.with)) }}
 			c := asking(t, tasks, front.serve(t, server.URL))
 			if tt.name == "little money" {
-				c.MaxTokens, c.Concurrency = 200, 1
-				c.Preflight.MaxTokens = 200
-				c.RunCost = 1
-				var need *BudgetError
-				if _, err := Create(t.TempDir(), c); !errors.As(err, &need) {
+				c.plan.Model.MaxTokens, c.env.Concurrency = 200, 1
+				c.env.Preflight.MaxTokens = 200
+				c.plan.Budgets.RunCostMicroUSD = 1
+				var need *budget.LimitError
+				if _, err := Create(t.TempDir(), c.plan, c.env); !errors.As(err, &need) {
 					t.Fatal(err)
 				}
-				c.RunCost = need.Need // for an attempt, and for nothing before it
+				c.plan.Budgets.RunCostMicroUSD = need.Need // for an attempt, and for nothing before it
 			}
 			r := execute(t, t.TempDir(), c)
 			all := preflights(t, r.Dir)
@@ -172,8 +174,8 @@ func TestPreflightGoesOn(t *testing.T) {
 			}
 			s := verified(t, r.Dir).Summary()
 			if tt.name == "little money" {
-				if all[0].Requests != 0 || all[0].Error == nil || s.Attempts == 0 || *s.CostMicroUSD > c.RunCost {
-					t.Errorf("%+v, %d attempts, cost %d of %d", all, s.Attempts, *s.CostMicroUSD, c.RunCost)
+				if all[0].Requests != 0 || all[0].Error == nil || s.Attempts == 0 || *s.CostMicroUSD > c.plan.Budgets.RunCostMicroUSD {
+					t.Errorf("%+v, %d attempts, cost %d of %d", all, s.Attempts, *s.CostMicroUSD, c.plan.Budgets.RunCostMicroUSD)
 				}
 				return
 			}
@@ -194,8 +196,8 @@ func TestNoPreflight(t *testing.T) {
 	if found := verified(t, r.Dir); !found.Manifest.NoPreflight || len(preflights(t, r.Dir)) > 0 || found.Summary().Preflight != nil {
 		t.Errorf("%+v", found.Summary().Preflight)
 	}
-	c.Cassette = plan.CassetteReplay
-	if m, err := Plan(c); err != nil || m.NoPreflight {
+	c.plan.Cassette = plan.CassetteReplay
+	if m, err := Complete(c.plan, c.env); err != nil || m.NoPreflight {
 		t.Errorf("%v, %v", m.NoPreflight, err)
 	}
 }
@@ -206,7 +208,7 @@ func TestPreflightCut(t *testing.T) {
 	server := serve(t, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{endpoint.Silent}, First: -1})
 	c := asking(t, tasks, server.URL)
 	ctx, cancel := context.WithCancel(context.Background())
-	r, err := Create(t.TempDir(), c)
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,28 +7,29 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestReadGold: a finished run's private file has the gold of every task, also
+// TestReadPrivate: a finished run's private file has the gold of every task, also
 // of those without an answer, as the plan committed to it.
-func TestReadGold(t *testing.T) {
+func TestReadPrivate(t *testing.T) {
 	c := config(t)
 	r := execute(t, t.TempDir(), c)
-	answers, salt, err := ReadGold(r.Dir)
+	answers, salts, err := grading.ReadPrivate(r.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(c.Gold.Map(), answers); diff != "" {
+	if diff := cmp.Diff(c.env.Gold.Map(), answers); diff != "" {
 		t.Errorf("gold differs:\n%s", diff)
 	}
-	commitment, err := plan.Commitment(answers, salt)
+	commitment, err := plan.Commitment(answers, salts.Salt)
 	if err != nil || commitment != verified(t, r.Dir).Manifest.GoldCommitment {
 		t.Errorf("commitment %s, %v", commitment, err)
 	}
-	path := filepath.Join(r.Dir, PrivateFile)
+	path := filepath.Join(r.Dir, grading.PrivateFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -44,20 +45,20 @@ func TestReadGold(t *testing.T) {
 			t.Fatal(err)
 		}
 		var fault *trajectory.Fault
-		if _, _, err := ReadGold(r.Dir); !errors.As(err, &fault) || fault.File != PrivateFile {
+		if _, _, err := grading.ReadPrivate(r.Dir); !errors.As(err, &fault) || fault.File != grading.PrivateFile {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if err := os.WriteFile(path, append(data, `{"answer":"half a li`...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if again, _, err := ReadGold(r.Dir); err != nil || len(again) != len(answers) {
+	if again, _, err := grading.ReadPrivate(r.Dir); err != nil || len(again) != len(answers) {
 		t.Errorf("with a half-written line: %d answers, %v", len(again), err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ReadGold(r.Dir); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := grading.ReadPrivate(r.Dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without the file: %v", err)
 	}
 }

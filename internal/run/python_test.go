@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/loader"
@@ -94,14 +95,14 @@ func (m told) Chat(_ context.Context, r llm.Request, o llm.Observer) (llm.Respon
 func TestPythonWorkspace(t *testing.T) {
 	tool := python(t)
 	var ids []string
-	for _, task := range config(t).Set.Tasks {
+	for _, task := range config(t).env.Set.Tasks {
 		if task.FileName == "" && len(ids) < 4 {
 			ids = append(ids, task.ID)
 		}
 	}
 	c := config(t, ids...)
-	c.Tools = append(c.Tools, tool)
-	c.MaxTurns = 3
+	c.env.Tools = append(c.env.Tools, tool)
+	c.plan.Budgets.Turns = 3
 	const head = "diff /dev/null b/notes.txt\n--- /dev/null\n+++ b/notes.txt\n@@ -0,0 +1,2 @@\n"
 	const write = "open('notes.txt', 'w').write('tide\\nwind\\n')"
 	lines := []struct {
@@ -119,13 +120,13 @@ func TestPythonWorkspace(t *testing.T) {
 	}
 	model := told{}
 	index := func(id string) int {
-		return slices.IndexFunc(c.Set.Tasks, func(task loader.Task) bool { return task.ID == id })
+		return slices.IndexFunc(c.env.Set.Tasks, func(task loader.Task) bool { return task.ID == id })
 	}
 	for i, l := range lines {
-		model[c.Set.Tasks[i].Question] = l.says
+		model[c.env.Set.Tasks[i].Question] = l.says
 	}
-	c.Model.Client = model
-	r, err := Create(t.TempDir(), c)
+	c.env.Model = model
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,11 +163,11 @@ func TestPythonWorkspace(t *testing.T) {
 	if len(rollbacks) != 1 || done.TreeBefore == "" || done.TreeBefore != done.TreeAfter || done.TreeFound == done.TreeBefore || !cmp.Equal(done.Restored, []string{"notes.txt", "out"}) {
 		t.Errorf("rollbacks %+v", rollbacks)
 	}
-	answers, salt, err := ReadGold(r.Dir)
+	answers, salts, err := grading.ReadPrivate(r.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, _, err := audit.Run(os.DirFS(r.Dir), audit.Options{Gold: &audit.Gold{Answers: answers, Salt: salt}})
+	report, _, err := audit.Run(os.DirFS(r.Dir), audit.Options{Gold: &audit.Gold{Answers: answers, Salt: salts.Salt}})
 	if err != nil || !report.Attestation.Clean {
 		t.Errorf("%v, %+v", err, report.Attestation)
 	}

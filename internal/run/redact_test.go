@@ -147,19 +147,19 @@ func TestNoCredentialIsWritten(t *testing.T) {
 				server := httptest.NewServer(l)
 				defer server.Close()
 				client := llm.New(llm.Config{BaseURL: server.URL, MaxTries: 2, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
-				c.Model.Client, c.SubmitIntent = client, false // nobody reports usage
+				c.env.Model, c.plan.SubmitIntent = client, false // nobody reports usage
 				web := tools.NewWeb(tools.WebConfig{Exceptions: map[string]string{"harbour.example:80": server.Listener.Addr().String()}})
-				c.Tools = []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web)}
-				c.Redact = trajectory.NewRedactor([]string{settingValue})
+				c.env.Tools = []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web)}
+				c.env.Redact = trajectory.NewRedactor([]string{settingValue})
 				counted := map[trajectory.Type]int{}
 				outcome := ""
-				c.Watch = func(e trajectory.Event) {
+				c.env.Watch = func(e trajectory.Event) {
 					counted[e.Payload.Type()] += redactions(e.Payload)
 					if ended, ok := e.Payload.(trajectory.AttemptEnded); ok {
 						outcome = ended.Outcome
 					}
 				}
-				r, err := Create(t.TempDir(), c)
+				r, err := Create(t.TempDir(), c.plan, c.env)
 				if err != nil {
 					t.Fatal(err)
 				}

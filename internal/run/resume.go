@@ -13,7 +13,8 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
-	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -31,18 +32,18 @@ func (e *PlanError) Error() string {
 // ErrComplete means that there is nothing left to do in a run.
 var ErrComplete = errors.New("the run is complete")
 
-// Resume takes up an interrupted run. Its evidence must verify, and c must
-// give the same plan. An unfinished last line is kept aside and cut; attempts
-// without an answer are ended as errors, those with one as answered.
-func Resume(dir string, c Config) (_ *Run, err error) {
-	c.Rand = &serial{r: c.Rand}
-	r := &Run{Dir: dir, cfg: c, gold: c.Gold.Map()}
+// Resume takes up an interrupted run. Its evidence must verify, and plan must be its
+// own plan again. An unfinished last line is kept aside and cut; attempts without an
+// answer are ended as errors, those with one as answered.
+func Resume(dir string, plan plan.Plan, e Env) (_ *Run, err error) {
+	e.Rand = &serial{r: e.Rand}
+	r := &Run{Dir: dir, env: e, secrets: secrets{gold: e.Gold.Map()}}
 	defer func() {
 		if err != nil {
 			r.Close()
 		}
 	}()
-	if err := regular(dir, lockFile, PrivateFile); err != nil {
+	if err := regular(dir, lockFile, grading.PrivateFile); err != nil {
 		return nil, err
 	}
 	journal, _, err := rundir.OpenFile(os.DirFS(dir), trajectory.JournalFile, rundir.MaxFile) // before it is locked: a pipe would be waited for
@@ -50,7 +51,7 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 		return nil, err
 	}
 	journal.Close()
-	if err := r.takeLocks(); err != nil {
+	if err := r.takeLocks(dir); err != nil {
 		return nil, err
 	}
 	if err := r.removeStrays(); err != nil {
@@ -68,13 +69,13 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if found.Complete {
 		return nil, ErrComplete
 	}
-	if err := r.samePlan(found.Manifest); err != nil {
+	if err := r.samePlan(plan, found.Manifest); err != nil {
 		return nil, err
 	}
-	if r.swept, err = r.cfg.sweep(); err != nil {
+	if r.swept, err = r.env.sweep(plan); err != nil {
 		return nil, err
 	}
-	if err := r.mendHelpers(); err != nil {
+	if err := r.repairHelpers(); err != nil {
 		return nil, err
 	}
 	marked, err := rundir.ReadMarker(os.DirFS(dir))
@@ -96,16 +97,16 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 		if found, records, err = r.rebuild(); err != nil {
 			return nil, err
 		}
-	} else if torn, err = r.mendTail(found.Torn); err != nil {
+	} else if torn, err = r.cutTail(found.Torn); err != nil {
 		return nil, err
 	}
 	if err := records.CloseAtomicallyReplace(); err != nil {
-		return nil, fmt.Errorf("writing %s anew: %w", rundir.TrajectoriesFile, err)
+		return nil, fmt.Errorf("writing %s again: %w", rundir.TrajectoriesFile, err)
 	}
 	r.fold = found.Fold
 	r.fold.Follow(r.ended)
-	if r.cfg.Resumed != nil {
-		r.cfg.Resumed(r.fold)
+	if r.env.Resumed != nil {
+		r.env.Resumed(r.fold)
 	}
 	if err := r.open(found.End); err != nil {
 		return nil, err
@@ -113,13 +114,65 @@ func Resume(dir string, c Config) (_ *Run, err error) {
 	if r.fold.Completed != nil {
 		return r, nil
 	}
-	if err := r.takeUp(found.End, torn, marked); err != nil {
+	if err := r.goOn(found.End, torn, marked); err != nil {
 		return nil, errors.Join(err, r.unmarked)
 	}
 	return r, nil
 }
 
-// rebuild verifies the run and writes its records anew beside the file, since
+// samePlan compares the plan that the run would have here with the recorded one. The
+// program may be another version; that is recorded, not refused.
+func (r *Run) samePlan(plan, old plan.Plan) error {
+	now, err := r.env.complete(plan)
+	if err != nil {
+		return err
+	}
+	r.approved = now.Approved // each process has its own, and run_resumed says which
+	now.Approved, now.RunID, now.Created, now.Harness = old.Approved, old.RunID, old.Created, old.Harness
+	if old.Judge != nil && old.Judge.Battery == "" && now.Judge != nil { // the plan is older than self-tests
+		now.Judge.Battery, now.Judge.Endpoint = "", old.Judge.Endpoint
+	}
+	now.Splits, now.Tasks = knownThen(old.Splits, now.Splits), hashedThen(old.Tasks, now.Tasks)
+	if _, r.secrets.salts, err = grading.ReadPrivate(r.Dir); err != nil {
+		return err
+	}
+	if err := r.env.commit(&now, r.secrets.salts); err != nil {
+		return err
+	}
+	differences, err := Differences(old, now)
+	if err == nil && len(differences) > 0 {
+		err = &PlanError{differences}
+	}
+	return err
+}
+
+// knownThen returns the splits that the plan knew of, as they are now where that is known: of the splits that are not run,
+// a hub may have given one then or now only.
+func knownThen(then, now []plan.SplitPlan) []plan.SplitPlan {
+	var out []plan.SplitPlan
+	for _, s := range then {
+		if at := slices.IndexFunc(now, func(n plan.SplitPlan) bool { return n.Name == s.Name }); at >= 0 {
+			s = now[at]
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// hashedThen returns the tasks of now without the digests of attachments that an
+// earlier version did not write into the plan.
+func hashedThen(then, now []plan.PlannedTask) []plan.PlannedTask {
+	if slices.ContainsFunc(then, func(t plan.PlannedTask) bool { return t.FileSHA256 != "" }) {
+		return now
+	}
+	now = slices.Clone(now)
+	for i := range now {
+		now[i].FileSHA256, now[i].FileBytes = "", 0
+	}
+	return now
+}
+
+// rebuild verifies the run and writes its records again beside the file, since
 // that may end early: the journal is read once. What speaks against submitting
 // the run is looked for on the way.
 func (r *Run) rebuild() (*rundir.Run, *renameio.PendingFile, error) {
@@ -127,7 +180,7 @@ func (r *Run) rebuild() (*rundir.Run, *renameio.PendingFile, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r.early.follow(plan, r.gold)
+	r.unfit.follow(plan, r.secrets.gold)
 	records, err := renameio.NewPendingFile(filepath.Join(r.Dir, rundir.TrajectoriesFile), renameio.WithPermissions(0o644), renameio.WithTempDir(r.Dir))
 	if err != nil {
 		return nil, nil, err
@@ -135,7 +188,7 @@ func (r *Run) rebuild() (*rundir.Run, *renameio.PendingFile, error) {
 	w := bufio.NewWriterSize(records, 1<<16)
 	found, err := rundir.Verify(os.DirFS(r.Dir), rundir.Options{
 		Event: func(e trajectory.Event) error {
-			r.early.add(e)
+			r.unfit.add(e)
 			r.outage.saw(e)
 			return nil
 		},
@@ -154,21 +207,12 @@ func (r *Run) rebuild() (*rundir.Run, *renameio.PendingFile, error) {
 	return found, records, nil
 }
 
-// writeFile writes a file of the run directory, whole and durable or not at
-// all. Nothing of it leaves the directory.
-func (r *Run) writeFile(name string, data []byte) error {
-	return renameio.WriteFile(filepath.Join(r.Dir, name), data, 0o644, renameio.WithTempDir(r.Dir))
-}
-
 // removeStrays removes what a killed process was about to put in its place, and the
 // copies of workspaces that it would have put back. The run is locked: nobody else
 // writes here.
 func (r *Run) removeStrays() error {
-	names := []string{rundir.TrajectoriesFile, rundir.ResultsFile, rundir.SummaryFile, trajectory.CheckpointFile, tornPrefix, UnrecordedResults, UnrecordedSummary}
 	for dir, ours := range map[string]func(string) bool{
-		r.Dir: func(name string) bool {
-			return slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(name, "."+n) })
-		},
+		r.Dir: isHidden,
 		filepath.Join(r.Dir, filepath.FromSlash(trajectory.BodiesDir)): func(name string) bool { return name[0] == '.' },
 		filepath.Join(r.Dir, workDir):                                  func(name string) bool { return strings.HasSuffix(name, tools.KeptSuffix) },
 	} {
@@ -199,35 +243,9 @@ func (r *Run) closing() (bool, error) {
 	return false, nil
 }
 
-// regular refuses anything but regular files under names that rundir.Verify
-// does not read, and anything but a directory for the workspaces: opening a
-// pipe would never return, and a link could lead out of the run.
-func regular(dir string, names ...string) error {
-	for _, name := range names {
-		info, err := os.Lstat(filepath.Join(dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if !info.Mode().IsRegular() {
-			return trajectory.Faultf(name, "is not a regular file")
-		}
-	}
-	info, err := os.Lstat(filepath.Join(dir, workDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil && !info.IsDir() {
-		err = trajectory.Faultf(workDir, "is not a directory")
-	}
-	return err
-}
-
-// mendTail keeps an unfinished last line aside, behind what was cut there
+// cutTail keeps an unfinished last line aside, behind what was cut there
 // before, and cuts it from the journal.
-func (r *Run) mendTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
+func (r *Run) cutTail(tail *trajectory.Tail) (*trajectory.Torn, error) {
 	if tail == nil {
 		return r.cutBefore()
 	}
@@ -273,7 +291,7 @@ func (r *Run) cutLast() (*trajectory.Torn, error) {
 		return nil, err
 	}
 	last := end[bytes.LastIndexByte(end[:len(end)-1], '\n')+1:]
-	return r.mendTail(&trajectory.Tail{Offset: info.Size() - int64(len(last)), Bytes: last})
+	return r.cutTail(&trajectory.Tail{Offset: info.Size() - int64(len(last)), Bytes: last})
 }
 
 // cutBefore returns what an earlier resume cut and did not live to record: what
@@ -321,20 +339,20 @@ func (r *Run) keptFrom(offset int64) ([]byte, error) {
 	return os.ReadFile(filepath.Join(r.Dir, tornFile(offset)))
 }
 
-// mendHelpers cuts a half-written line from the private file, and makes the
+// repairHelpers cuts a half-written line from the private file, and makes the
 // marker again if it is gone: nobody knows then what it said.
-func (r *Run) mendHelpers() error {
-	path := filepath.Join(r.Dir, PrivateFile)
+func (r *Run) repairHelpers() error {
+	path := filepath.Join(r.Dir, grading.PrivateFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	if err := os.Truncate(path, int64(bytes.LastIndexByte(data, '\n')+1)); err != nil {
-		return fmt.Errorf("cutting a half-written line of %s: %w", PrivateFile, err)
+		return fmt.Errorf("cutting a half-written line of %s: %w", grading.PrivateFile, err)
 	}
 	marker := filepath.Join(r.Dir, rundir.MarkerFile)
 	if _, err := os.Stat(marker); errors.Is(err, os.ErrNotExist) {
-		return writeNew(marker, markerText("the marker was missing when the run was resumed"), 0o644)
+		return writeNew(marker, markerText("the marker was missing when the run was resumed"))
 	}
 	if marked, err := rundir.ReadMarker(os.DirFS(r.Dir)); err != nil || marked != "" {
 		return err
@@ -345,12 +363,13 @@ func (r *Run) mendHelpers() error {
 	return os.WriteFile(marker, markerText("the run had gone on without evidence, and its marker said nothing of it"), 0o644)
 }
 
-// takeUp records that the run goes on, and what its marker says, and ends the
+// goOn records that the run goes on, and what its marker says, and ends the
 // attempts that were cut off.
-func (r *Run) takeUp(end trajectory.End, torn *trajectory.Torn, marked string) error {
+func (r *Run) goOn(end trajectory.End, torn *trajectory.Torn, marked string) error {
+	m := r.fold.Manifest
 	drafts := []trajectory.Draft{{Payload: trajectory.RunResumed{
-		Approved: slices.Compact(slices.Sorted(slices.Values(r.cfg.Approved))), Events: end.Events, GuidanceHash: policy.GuidanceHash(policy.Constitution(r.cfg.Policy)), Harness: r.cfg.Harness,
-		PolicyHash: r.cfg.Policy.Hash(), PolicyMode: string(r.cfg.Policy.Mode), Torn: torn, Unsubmittable: marked,
+		Approved: r.approved, Events: end.Events, GuidanceHash: m.GuidanceHash, Harness: r.env.Harness,
+		PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode, Torn: torn, Unsubmittable: marked,
 	}}}
 	drafts = append(drafts, r.sweepEvents()...)
 	for _, t := range r.fold.Tasks {

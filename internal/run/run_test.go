@@ -18,6 +18,7 @@ import (
 	"github.com/gaia-harness/gaia/agent"
 	"github.com/gaia-harness/gaia/fixtures"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
@@ -48,9 +49,15 @@ func (c *clock) now() time.Time {
 
 func (c *clock) mono() time.Duration { return c.now().Sub(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) }
 
+// setup is what Create takes.
+type setup struct {
+	plan plan.Plan
+	env  Env
+}
+
 // config is a rehearsal of the given tasks with fixed clock, ids, salts and
 // key, over the real servers.
-func config(t testing.TB, ids ...string) Config {
+func config(t testing.TB, ids ...string) setup {
 	t.Helper()
 	server, err := fixtures.Serve()
 	if err != nil {
@@ -82,22 +89,23 @@ func config(t testing.TB, ids ...string) Config {
 	client := llm.New(llm.Config{BaseURL: server.ModelURL, Prices: prices, MaxTries: 6, Now: c.now,
 		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
 	web := tools.NewWeb(tools.WebConfig{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL})
-	return Config{
-		Set: set, Gold: gold, Selection: filter.Rule(),
-		Model:    Endpoint{Client: client, Name: fixtures.Model, Origin: "builtin:model"},
-		Judge:    &Endpoint{Client: client, Name: fixtures.JudgeModel, Origin: "builtin:judge"},
-		MaxTurns: 20, CallTries: 6, Policy: p, PricesDigest: prices.Digest(), Prices: prices,
+	plan := plan.New()
+	plan.Dataset.Selection, plan.Policy, plan.SubmitIntent, plan.Rehearsal = filter.Rule(), p, true, true
+	plan.Model = plan.ModelPlan{Name: fixtures.Model, Origin: "builtin:model"}
+	plan.Budgets.Turns, plan.Retry.CallTries = 20, 6
+	return setup{plan, Env{
+		Set: set, Gold: gold, Model: client, Prices: prices, Concurrency: 1,
+		Judge: &grading.Judge{Client: client, Name: fixtures.JudgeModel, Origin: "builtin:judge"},
 		Tools: []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web),
 			tools.NewWebSearch(web, tools.Engine{Name: tools.SearXNG, URL: fixtures.SearchURL})},
-		SubmitIntent: true, Rehearsal: true, Concurrency: 1,
 		Key: key, Harness: trajectory.Harness{Commit: strings.Repeat("0123456789", 4), Version: "test", ExecutableSHA256: canonical.Digest(nil)},
 		Now: c.now, Mono: c.mono, Rand: random,
-	}
+	}}
 }
 
-func execute(t *testing.T, out string, c Config) *Run {
+func execute(t *testing.T, out string, c setup) *Run {
 	t.Helper()
-	r, err := Create(out, c)
+	r, err := Create(out, c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,9 +117,9 @@ func execute(t *testing.T, out string, c Config) *Run {
 }
 
 // finish resumes a run, takes it to its end and gives it up.
-func finish(t *testing.T, dir string, c Config) {
+func finish(t *testing.T, dir string, c setup) {
 	t.Helper()
-	r, err := Resume(dir, c)
+	r, err := Resume(dir, c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +170,7 @@ func TestGolden(t *testing.T) {
 // to: right, wrong, right only for the judge, without an answer.
 func TestRehearsal(t *testing.T) {
 	c := sensing(t, config(t))
-	c.Concurrency = 4
+	c.env.Concurrency = 4
 	found := verified(t, execute(t, t.TempDir(), c).Dir)
 	var got bytes.Buffer
 	for _, task := range found.Tasks {
@@ -190,9 +198,9 @@ func TestRehearsal(t *testing.T) {
 func TestCommitThenGrade(t *testing.T) {
 	for _, intent := range []bool{true, false} {
 		c := config(t)
-		c.SubmitIntent, c.Concurrency = intent, 4
+		c.plan.SubmitIntent, c.env.Concurrency = intent, 4
 		firstGrade, lastAnswer, n := 0, 0, 0
-		c.Watch = func(e trajectory.Event) {
+		c.env.Watch = func(e trajectory.Event) {
 			n++
 			switch e.Payload.(type) {
 			case trajectory.AnswerCommitted:
@@ -214,7 +222,7 @@ func TestCommitThenGrade(t *testing.T) {
 // the model, the run is marked, and the mark stays through a resume.
 func TestNotRecorded(t *testing.T) {
 	c := config(t, goldenTask)
-	r, err := Create(t.TempDir(), c)
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,17 +254,17 @@ func TestResume(t *testing.T) {
 			answers[e.TaskID] += p.Answer + ";"
 		}
 	}
-	c.Watch = func(e trajectory.Event) {
+	c.env.Watch = func(e trajectory.Event) {
 		collect(e)
 		if _, ok := e.Payload.(trajectory.AttemptEnded); ok && len(answers) == 3 {
 			close(drain)
 		}
 	}
-	r, err := Create(out, c)
+	r, err := Create(out, c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resume(r.Dir, c); !errors.Is(err, ErrBusy) {
+	if _, err := Resume(r.Dir, c.plan, c.env); !errors.Is(err, ErrBusy) {
 		t.Errorf("a second process got %v", err)
 	}
 	if err := r.Execute(context.Background(), drain); !errors.Is(err, ErrDrained) {
@@ -265,9 +273,9 @@ func TestResume(t *testing.T) {
 	r.Close()
 
 	other := c
-	other.Model.Name = "another-model"
+	other.plan.Model.Name = "another-model"
 	var plan *PlanError
-	if _, err := Resume(r.Dir, other); !errors.As(err, &plan) || len(plan.Differences) != 1 ||
+	if _, err := Resume(r.Dir, other.plan, other.env); !errors.As(err, &plan) || len(plan.Differences) != 1 ||
 		!strings.Contains(plan.Differences[0], `"name":"another-model"`) {
 		t.Errorf("resuming with another model: %v", err)
 	}
@@ -275,7 +283,7 @@ func TestResume(t *testing.T) {
 	journal := filepath.Join(r.Dir, trajectory.JournalFile)
 	torn := []byte(`{"attempt":1,"content_ha`)
 	appendTo(t, journal, torn)
-	c.Watch = collect
+	c.env.Watch = collect
 	finish(t, r.Dir, c)
 	found := verified(t, r.Dir)
 	if !found.Complete || len(found.Interruptions) != 1 || !found.Interruptions[0].Torn {
@@ -326,15 +334,15 @@ func TestDrain(t *testing.T) {
 	for _, phase := range []string{"solve", "grade"} {
 		t.Run(phase, func(t *testing.T) {
 			c := config(t)
-			c.Concurrency = 4
-			model := &slow{Model: c.Model.Client, asked: make(chan struct{}), release: make(chan struct{})}
+			c.env.Concurrency = 4
+			model := &slow{Model: c.env.Model, asked: make(chan struct{}), release: make(chan struct{})}
 			if phase == "solve" {
-				c.Model.Client = model
+				c.env.Model = model
 			} else {
-				c.Judge.Client = model
+				c.env.Judge.Client = model
 			}
 			begun, ended, judged := 0, 0, 0
-			c.Watch = func(e trajectory.Event) {
+			c.env.Watch = func(e trajectory.Event) {
 				switch p := e.Payload.(type) {
 				case trajectory.TaskStarted:
 					begun++
@@ -346,7 +354,7 @@ func TestDrain(t *testing.T) {
 					}
 				}
 			}
-			r, err := Create(t.TempDir(), c)
+			r, err := Create(t.TempDir(), c.plan, c.env)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -382,9 +390,9 @@ func (refusing) Chat(context.Context, llm.Request, llm.Observer) (llm.Response, 
 // answers are judged when that is mended.
 func TestJudgeStops(t *testing.T) {
 	c := config(t)
-	good := c.Judge
-	c.Judge = &Endpoint{Client: refusing{}, Name: good.Name, Origin: good.Origin}
-	r, err := Create(t.TempDir(), c)
+	good := c.env.Judge
+	c.env.Judge = &grading.Judge{Client: refusing{}, Name: good.Name, Origin: good.Origin}
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,12 +400,12 @@ func TestJudgeStops(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	r.Close()
-	c.Judge = good
+	c.env.Judge = good
 	finish(t, r.Dir, c)
 	if s := verified(t, r.Dir).Summary(); s.Judge.Errors != 0 || s.Judge.Judged != s.Judge.Asked || s.Judge.Asked == 0 {
 		t.Errorf("judged %+v", s.Judge)
 	}
-	if _, err := Resume(r.Dir, c); !errors.Is(err, ErrComplete) {
+	if _, err := Resume(r.Dir, c.plan, c.env); !errors.Is(err, ErrComplete) {
 		t.Errorf("resuming a complete run: %v", err)
 	}
 }
@@ -407,7 +415,7 @@ func TestLostHelpers(t *testing.T) {
 	c := config(t)
 	drain := make(chan struct{})
 	close(drain)
-	r, err := Create(t.TempDir(), c)
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,7 +423,7 @@ func TestLostHelpers(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
-	for _, name := range []string{lockFile, PrivateFile, trajectory.JournalFile} {
+	for _, name := range []string{lockFile, grading.PrivateFile, trajectory.JournalFile} {
 		path := filepath.Join(r.Dir, name)
 		if err := os.Rename(path, path+".away"); err != nil {
 			t.Fatal(err)
@@ -424,7 +432,7 @@ func TestLostHelpers(t *testing.T) {
 			t.Fatal(err)
 		}
 		var fault *trajectory.Fault
-		if _, err := Resume(r.Dir, c); !errors.As(err, &fault) || fault.File != name {
+		if _, err := Resume(r.Dir, c.plan, c.env); !errors.As(err, &fault) || fault.File != name {
 			t.Errorf("a link in place of %s: %v", name, err)
 		}
 		if err := os.Rename(path+".away", path); err != nil {
@@ -436,7 +444,7 @@ func TestLostHelpers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var fault *trajectory.Fault
-	if _, err := Resume(r.Dir, c); !errors.As(err, &fault) || fault.File != trajectory.JournalFile || fault.Reason != rundir.Missing {
+	if _, err := Resume(r.Dir, c.plan, c.env); !errors.As(err, &fault) || fault.File != trajectory.JournalFile || fault.Reason != rundir.Missing {
 		t.Errorf("without the journal: %v", err)
 	}
 	if err := os.Rename(journal+".away", journal); err != nil {
@@ -445,17 +453,17 @@ func TestLostHelpers(t *testing.T) {
 	if err := errors.Join(os.Rename(filepath.Join(r.Dir, workDir), filepath.Join(r.Dir, "away")), os.Symlink(t.TempDir(), filepath.Join(r.Dir, workDir))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resume(r.Dir, c); err == nil || err.Error() != "work: is not a directory" {
+	if _, err := Resume(r.Dir, c.plan, c.env); err == nil || err.Error() != "work: is not a directory" {
 		t.Errorf("a link in place of the workspaces: %v", err)
 	}
 	if err := errors.Join(os.Remove(filepath.Join(r.Dir, workDir)), os.Rename(filepath.Join(r.Dir, "away"), filepath.Join(r.Dir, workDir))); err != nil {
 		t.Fatal(err)
 	}
-	private := filepath.Join(r.Dir, PrivateFile)
+	private := filepath.Join(r.Dir, grading.PrivateFile)
 	if err := os.Rename(private, private+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resume(r.Dir, c); err == nil || !strings.Contains(err.Error(), "without whose salts") {
+	if _, err := Resume(r.Dir, c.plan, c.env); err == nil || !strings.Contains(err.Error(), "without whose salts") {
 		t.Errorf("without the private file: %v", err)
 	}
 	if err := os.Rename(private+".away", private); err != nil {
@@ -518,18 +526,18 @@ func (e echoed) TryCompleted(t llm.Try) error {
 func TestNothingLeaks(t *testing.T) {
 	const gold, secret = "UNIQUE-GOLD-7c1f", "http://museum.example/visit" // the latter stands in pages and arguments
 	c := config(t)
-	c.Concurrency = 4
-	c.Transcription = &Transcription{Client: c.Model.Client.(*llm.Client), Name: fixtures.TranscriptionModel, Origin: "builtin:ears"}
-	c.Redact = trajectory.NewRedactor([]string{secret})
-	c.Model.Client, c.Judge.Client = echoing{c.Model.Client, secret}, echoing{c.Judge.Client, secret}
-	c.Model.ServedAs = []string{"[redacted]"} // which is what is recorded of that name
-	r, err := Create(t.TempDir(), c)
+	c.env.Concurrency = 4
+	c.env.Transcriber, c.plan.Transcription = c.env.Model.(*llm.Client), &plan.TranscriptionPlan{Model: fixtures.TranscriptionModel, Origin: "builtin:ears"}
+	c.env.Redact = trajectory.NewRedactor([]string{secret})
+	c.env.Model, c.env.Judge.Client = echoing{c.env.Model, secret}, echoing{c.env.Judge.Client, secret}
+	c.plan.Model.ServedAs = []string{"[redacted]"} // which is what is recorded of that name
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for task := range r.gold {
-		r.gold[task] = gold // the judge is asked about every answer, and told this
+	for task := range r.secrets.gold {
+		r.secrets.gold[task] = gold // the judge is asked about every answer, and told this
 	}
 	if err := r.Execute(context.Background(), nil); err != nil {
 		t.Fatal(err)
@@ -544,9 +552,9 @@ func TestNothingLeaks(t *testing.T) {
 			return err
 		}
 		redactions = redactions || bytes.Contains(data, []byte(trajectory.Redacted))
-		if d.Name() == PrivateFile {
+		if d.Name() == grading.PrivateFile {
 			if info, err := d.Info(); err != nil || info.Mode().Perm() != 0o600 || !bytes.Contains(data, []byte(gold)) {
-				t.Errorf("%s: %v, %v", PrivateFile, info.Mode(), err)
+				t.Errorf("%s: %v, %v", grading.PrivateFile, info.Mode(), err)
 			}
 			return nil
 		}

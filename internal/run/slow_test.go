@@ -27,7 +27,7 @@ func TestSlowAnswer(t *testing.T) {
 			tasks := endpoint.Tasks{Count: 3, Turns: 2}
 			server := serve(t, endpoint.Config{Tasks: tasks, Latency: tt.latency})
 			c := generated(t, tasks, server.URL, nil)
-			c.TaskWall = tt.wall
+			c.plan.Budgets.WallMs = tt.wall.Milliseconds()
 			a := read(t, execute(t, t.TempDir(), c).Dir)
 			if len(a.ended) != tasks.Count || a.retries != 0 || len(a.errors) != 0 {
 				t.Errorf("%d attempts ended after %d calls, %d of them retries; %+v", len(a.ended), a.started, a.retries, a.errors)
@@ -69,7 +69,8 @@ func cancelled(b *testing.B, kind endpoint.Kind) time.Duration {
 	b.Helper()
 	tasks := endpoint.Tasks{Count: 16}
 	server := serve(b, endpoint.Config{Tasks: tasks, Faults: []endpoint.Kind{kind}, First: -1})
-	r, err := Create(b.TempDir(), generated(b, tasks, server.URL, nil))
+	c := generated(b, tasks, server.URL, nil)
+	r, err := Create(b.TempDir(), c.plan, c.env)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -33,12 +33,12 @@ func BenchmarkTurns(b *testing.B) {
 		server := serve(b, endpoint.Config{Tasks: tasks, Now: time.Now})
 		c := generated(b, tasks, server.URL, nil)
 		var graded time.Time // the first of them, after all were solved
-		c.Watch = func(e trajectory.Event) {
+		c.env.Watch = func(e trajectory.Event) {
 			if _, ok := e.Payload.(trajectory.Judgment); ok && graded.IsZero() {
 				graded = time.Now()
 			}
 		}
-		r, err := Create(b.TempDir(), c)
+		r, err := Create(b.TempDir(), c.plan, c.env)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -22,15 +23,15 @@ import (
 )
 
 // losing makes a run whose journal is closed behind its back after n events.
-func losing(t *testing.T, c Config, n int64) *Run {
+func losing(t *testing.T, c setup, n int64) *Run {
 	t.Helper()
 	var r *Run
-	c.Watch = func(e trajectory.Event) {
+	c.env.Watch = func(e trajectory.Event) {
 		if r != nil && e.Seq+1 == n {
 			r.journal.Close()
 		}
 	}
-	r, err := Create(t.TempDir(), c)
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,13 +64,13 @@ func TestGoesOn(t *testing.T) {
 	const second = "fab1e001-0000-4000-8000-000000000001"
 	for _, intent := range []bool{true, false} {
 		c := config(t, goldenTask, second)
-		c.SubmitIntent = intent
+		c.plan.SubmitIntent = intent
 		whole := verified(t, execute(t, t.TempDir(), c).Dir)
 		for n := int64(1); n <= whole.End.Events; n += 3 {
 			c := config(t, goldenTask, second)
-			c.SubmitIntent, c.Continue, c.Scratch = intent, true, t.TempDir()
+			c.plan.SubmitIntent, c.env.Continue, c.env.Scratch = intent, true, t.TempDir()
 			var warned []string
-			c.Warn = func(err error) { warned = append(warned, err.Error()) }
+			c.env.Warn = func(err error) { warned = append(warned, err.Error()) }
 			r := losing(t, c, n)
 			var before []byte
 			err := r.Execute(context.Background(), nil)
@@ -95,7 +96,7 @@ func TestGoesOn(t *testing.T) {
 			if err != nil || !bytes.Contains(summary, []byte(`"unrecorded":"evidence could not be recorded: `)) {
 				t.Errorf("%d events: left %s, %v", n, summary, err)
 			}
-			if left, err := os.ReadDir(c.Scratch); err != nil || len(left) != 0 {
+			if left, err := os.ReadDir(c.env.Scratch); err != nil || len(left) != 0 {
 				t.Errorf("%d events: %v are left in the scratch directory, %v", n, left, err)
 			}
 			found := verified(t, r.Dir)
@@ -106,7 +107,7 @@ func TestGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Close()
-			c.Watch = nil
+			c.env.Watch = nil
 			finish(t, r.Dir, c)
 			found = verified(t, r.Dir)
 			if got, want := outcomes(found.Fold), outcomes(whole.Fold); !found.Complete || found.Marked == "" || got != want {
@@ -125,12 +126,12 @@ func TestGoesOn(t *testing.T) {
 func TestGoesOnNot(t *testing.T) {
 	done := make(chan struct{})
 	close(done)
-	for name, change := range map[string]func(*Config){
-		"stop":     func(c *Config) { c.Continue = false },
-		"no place": func(c *Config) { c.Scratch = filepath.Join(c.Scratch, "missing") },
+	for name, change := range map[string]func(*setup){
+		"stop":     func(c *setup) { c.env.Continue = false },
+		"no place": func(c *setup) { c.env.Scratch = filepath.Join(c.env.Scratch, "missing") },
 	} {
 		c := config(t, goldenTask)
-		c.Continue, c.Scratch = true, t.TempDir()
+		c.env.Continue, c.env.Scratch = true, t.TempDir()
 		change(&c)
 		r := losing(t, c, 5)
 		var lost *UnrecordedError
@@ -142,11 +143,11 @@ func TestGoesOnNot(t *testing.T) {
 		}
 	}
 	c := config(t, goldenTask)
-	c.Continue, c.Scratch = true, t.TempDir()
+	c.env.Continue, c.env.Scratch = true, t.TempDir()
 	r := losing(t, c, 5)
 	stop := make(chan struct{})
-	watch := r.cfg.Watch
-	r.cfg.Watch = func(e trajectory.Event) {
+	watch := r.env.Watch
+	r.env.Watch = func(e trajectory.Event) {
 		watch(e)
 		if e.Seq == 4 {
 			close(stop)
@@ -165,8 +166,8 @@ func TestEvidence(t *testing.T) {
 	const secret = "http://museum.example/visit" // stands in pages and arguments
 	for _, evidence := range []string{plan.EvidenceHeads, plan.EvidenceBodies, plan.EvidenceHashes} {
 		c := config(t)
-		c.Evidence, c.SubmitIntent, c.Concurrency = evidence, evidence != plan.EvidenceHashes, 4
-		c.Redact = trajectory.NewRedactor([]string{secret})
+		c.plan.Evidence, c.plan.SubmitIntent, c.env.Concurrency = evidence, evidence != plan.EvidenceHashes, 4
+		c.env.Redact = trajectory.NewRedactor([]string{secret})
 		r := execute(t, t.TempDir(), c)
 		dir := os.DirFS(r.Dir)
 		heads, named, redacted := 0, 0, 0
@@ -237,8 +238,8 @@ func TestEvidence(t *testing.T) {
 // recorded.
 func TestBodiesNotKept(t *testing.T) {
 	c := config(t, goldenTask)
-	c.Evidence = plan.EvidenceBodies
-	r, err := Create(t.TempDir(), c)
+	c.plan.Evidence = plan.EvidenceBodies
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,8 +293,8 @@ func TestTornAgain(t *testing.T) {
 	name := tornFile(int64(len(whole)))
 	for _, cut := range []bool{false, true} { // killed before the cut, and after it
 		appendTo(t, journal, []byte(`{"half`))
-		again := &Run{Dir: r.Dir, cfg: c}
-		if _, err := again.mendTail(&trajectory.Tail{Offset: int64(len(whole)), Bytes: []byte(`{"half`)}); err != nil {
+		again := &Run{Dir: r.Dir}
+		if _, err := again.cutTail(&trajectory.Tail{Offset: int64(len(whole)), Bytes: []byte(`{"half`)}); err != nil {
 			t.Fatal(err)
 		}
 		if !cut {
@@ -336,9 +337,9 @@ func (s *stopping) Chat(ctx context.Context, _ llm.Request, o llm.Observer) (llm
 func TestMarkedAtOnce(t *testing.T) {
 	c := config(t, goldenTask, "fab1e001-0000-4000-8000-000000000001")
 	var r *Run
-	c.Concurrency = 2
-	c.Model.Client = &stopping{both: make(chan struct{}), lose: func() { r.journal.Close() }}
-	r, err := Create(t.TempDir(), c)
+	c.env.Concurrency = 2
+	c.env.Model = &stopping{both: make(chan struct{}), lose: func() { r.journal.Close() }}
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +354,7 @@ func TestMarkedAtOnce(t *testing.T) {
 
 // unsynced makes a run whose run_completed was written and could not be synced;
 // marker says whether the marker could be written.
-func unsynced(t *testing.T, c Config, marker bool) (r *Run, events int64) {
+func unsynced(t *testing.T, c setup, marker bool) (r *Run, events int64) {
 	t.Helper()
 	whole := execute(t, t.TempDir(), c)
 	events = verified(t, whole.Dir).End.Events
@@ -375,7 +376,7 @@ func unsynced(t *testing.T, c Config, marker bool) (r *Run, events int64) {
 	}
 	defer f.Close()
 	done, _ := before.RunCompleted()
-	last, err := trajectory.NewLog(f, before.End, trajectory.LogConfig{RunID: before.Manifest.RunID, Now: c.Now, Mono: c.Mono, Rand: c.Rand})
+	last, err := trajectory.NewLog(f, before.End, trajectory.LogConfig{RunID: before.Manifest.RunID, Now: c.env.Now, Mono: c.env.Mono, Rand: c.env.Rand})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -438,14 +439,14 @@ func TestNothingCutWhenClosed(t *testing.T) {
 func TestStrays(t *testing.T) {
 	for _, name := range []string{"runs", "a[b", "runs[1]", `x\y`} {
 		c := config(t, goldenTask)
-		c.Evidence = plan.EvidenceBodies
+		c.plan.Evidence = plan.EvidenceBodies
 		ctx, cancel := context.WithCancel(t.Context())
-		c.Watch = func(e trajectory.Event) {
+		c.env.Watch = func(e trajectory.Event) {
 			if e.Seq == 8 {
 				cancel()
 			}
 		}
-		r, err := Create(filepath.Join(t.TempDir(), name), c)
+		r, err := Create(filepath.Join(t.TempDir(), name), c.plan, c.env)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -463,7 +464,7 @@ func TestStrays(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(r.Dir, copied, "some"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		c.Watch = nil
+		c.env.Watch = nil
 		finish(t, r.Dir, c)
 		for _, stray := range append(strays, copied) {
 			if _, err := os.Lstat(filepath.Join(r.Dir, stray)); !errors.Is(err, os.ErrNotExist) {
@@ -481,7 +482,7 @@ func TestStrays(t *testing.T) {
 // written it is removed, which is a mark as well.
 func TestMarkerLost(t *testing.T) {
 	c := config(t, goldenTask)
-	c.Continue, c.Scratch = true, t.TempDir()
+	c.env.Continue, c.env.Scratch = true, t.TempDir()
 	r := losing(t, c, 5)
 	var lost *UnrecordedError
 	if err := r.Execute(context.Background(), nil); !errors.As(err, &lost) {
@@ -491,7 +492,7 @@ func TestMarkerLost(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(r.Dir, rundir.MarkerFile), markerText(rundir.MarkerOpen), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c.Continue = false
+	c.env.Continue = false
 	finish(t, r.Dir, c)
 	if found := verified(t, r.Dir); !found.Complete || found.NotRecorded == "" {
 		t.Errorf("complete %v, marked %q", found.Complete, found.Marked)
@@ -513,12 +514,12 @@ func TestMarkerLost(t *testing.T) {
 // recorded stays out of the cache.
 func TestNoVerdictsWithoutEvidence(t *testing.T) {
 	c := config(t)
-	c.Continue, c.Scratch = true, t.TempDir()
-	cache, err := judgecache.Open(t.TempDir(), c.Key, []sign.PublicKey{c.Key.Public()}, c.Now)
+	c.env.Continue, c.env.Scratch = true, t.TempDir()
+	cache, err := judgecache.Open(t.TempDir(), c.env.Key, []sign.PublicKey{c.env.Key.Public()}, c.env.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Verdicts = cache
+	c.env.Cache = cache
 	r := losing(t, c, 6)
 	var lost *UnrecordedError
 	if err := r.Execute(context.Background(), nil); !errors.As(err, &lost) || r.State().Summary().Judge.Judged == 0 {
@@ -532,7 +533,7 @@ func TestNoVerdictsWithoutEvidence(t *testing.T) {
 // TestTwoWriters: a process that finds no lock file is kept out all the same.
 func TestTwoWriters(t *testing.T) {
 	c := config(t, goldenTask)
-	r, err := Create(t.TempDir(), c)
+	r, err := Create(t.TempDir(), c.plan, c.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -540,7 +541,7 @@ func TestTwoWriters(t *testing.T) {
 	if err := os.Remove(filepath.Join(r.Dir, lockFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resume(r.Dir, c); !errors.Is(err, ErrBusy) {
+	if _, err := Resume(r.Dir, c.plan, c.env); !errors.Is(err, ErrBusy) {
 		t.Errorf("a second writer: %v", err)
 	}
 }
@@ -553,7 +554,7 @@ func TestHalfASalt(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
-	path := filepath.Join(r.Dir, PrivateFile)
+	path := filepath.Join(r.Dir, grading.PrivateFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -563,7 +564,7 @@ func TestHalfASalt(t *testing.T) {
 		t.Fatal(err)
 	}
 	var fault *trajectory.Fault
-	if _, err := Resume(r.Dir, c); !errors.As(err, &fault) || fault.File != PrivateFile {
+	if _, err := Resume(r.Dir, c.plan, c.env); !errors.As(err, &fault) || fault.File != grading.PrivateFile {
 		t.Errorf("half a salt: %v", err)
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, line) {
@@ -589,7 +590,7 @@ func (huge) Chat(context.Context, llm.Request, llm.Observer) (llm.Response, erro
 func TestHugeCall(t *testing.T) {
 	long.NotRaced(t)
 	c := config(t, goldenTask)
-	c.Model.Client = huge{}
+	c.env.Model = huge{}
 	found := verified(t, execute(t, t.TempDir(), c).Dir)
 	if task := found.Tasks[0]; !found.Complete || found.Marked != "" || len(task.Attempts) != failuresPerTask+1 || task.Sealed.Outcome != trajectory.Errored || task.Attempts[0].Error == nil {
 		t.Errorf("complete %v, marked %q, %+v", found.Complete, found.Marked, found.Tasks[0].Sealed)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
@@ -50,22 +51,22 @@ func (f *fickle) Chat(_ context.Context, r llm.Request, o llm.Observer) (llm.Res
 
 // opinions makes a run vote on the first tasks of the fixtures. Each has its own
 // list of what the model says, in which GOLD is the right answer.
-func opinions(t *testing.T, attempts int, lists ...string) Config {
+func opinions(t *testing.T, attempts int, lists ...string) setup {
 	t.Helper()
 	ids := []string{}
-	for _, task := range config(t).Set.Tasks[:len(lists)] {
+	for _, task := range config(t).env.Set.Tasks[:len(lists)] {
 		ids = append(ids, task.ID)
 	}
 	c := config(t, ids...)
-	c.Attempts = attempts
-	c.Model.Client = &fickle{asked: map[string]int{}, what: func(question string, n int) string {
-		at := slices.IndexFunc(c.Set.Tasks, func(task loader.Task) bool { return strings.Contains(question, task.Question) })
+	c.plan.Voting.Attempts = attempts
+	c.env.Model = &fickle{asked: map[string]int{}, what: func(question string, n int) string {
+		at := slices.IndexFunc(c.env.Set.Tasks, func(task loader.Task) bool { return strings.Contains(question, task.Question) })
 		list := strings.Split(lists[at], "|")
 		said := list[min(n, len(list)-1)]
 		if said == "" || said == "I do not know." {
 			return said
 		}
-		return "FINAL ANSWER: " + strings.ReplaceAll(said, "GOLD", c.Gold.Map()[c.Set.Tasks[at].ID])
+		return "FINAL ANSWER: " + strings.ReplaceAll(said, "GOLD", c.env.Gold.Map()[c.env.Set.Tasks[at].ID])
 	}}
 	return c
 }
@@ -76,10 +77,10 @@ func TestVoting(t *testing.T) {
 	lists := []string{"GOLD|Mist|mist.", "Mist||GOLD|GOLD", "I do not know.|I do not know.|GOLD|Mist", "|||"}
 	for _, intent := range []bool{true, false} {
 		c := opinions(t, 3, lists...)
-		c.SubmitIntent, c.Concurrency = intent, 4
+		c.plan.SubmitIntent, c.env.Concurrency = intent, 4
 		committed, judged := map[string]int{}, map[string][]int{}
 		first, last, n := 0, 0, 0
-		c.Watch = func(e trajectory.Event) {
+		c.env.Watch = func(e trajectory.Event) {
 			n++
 			switch e.Payload.(type) {
 			case trajectory.AnswerCommitted:
@@ -130,7 +131,7 @@ func TestVoting(t *testing.T) {
 		if s.Voting.PassAt1.Correct != 1 || s.Voting.PassAtK.Correct != 3 || s.Scores.Official.Correct != 2 || *s.CostMicroUSD != 30 {
 			t.Errorf("summary %+v of %+v, cost %d", s.Voting, s.Scores, *s.CostMicroUSD)
 		}
-		private, err := os.ReadFile(filepath.Join(r.Dir, PrivateFile))
+		private, err := os.ReadFile(filepath.Join(r.Dir, grading.PrivateFile))
 		if lines := bytes.Count(private, []byte("\n")); err != nil || lines != 1+3+3+2+1 {
 			t.Errorf("%d private lines, %v", lines, err)
 		}
@@ -145,12 +146,12 @@ func TestVotingResumes(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
 		seen := map[trajectory.Type]int{}
-		c.Watch = func(e trajectory.Event) {
+		c.env.Watch = func(e trajectory.Event) {
 			if seen[e.Payload.Type()]++; e.Payload.Type() == kind && seen[kind] == 2 {
 				stop()
 			}
 		}
-		r, err := Create(t.TempDir(), c)
+		r, err := Create(t.TempDir(), c.plan, c.env)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,270 @@
+// Package budget bounds what a run costs.
+//
+// A [Budget] holds the money of the whole run, in micro-USD. Before a request is
+// sent, what it may cost is reserved; the [Reservation] is charged what it did
+// cost. Requests under way cannot spend the same money, so a run whose prices are
+// right never costs more than its limit (TestNeverOverdrawn). A nil *Budget has
+// no limit, and its reservations are nil.
+package budget
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Budget is what a run may cost.
+type Budget struct {
+	limit     int64 // micro-USD
+	prices    llm.Prices
+	model     string // that answers
+	maxTokens int64  // of a completion
+
+	mu       sync.Mutex
+	spent    int64
+	reserved int64
+	released chan struct{} // closed when money is released
+}
+
+// New returns a budget of limit micro-USD, nil where limit is not above 0. The
+// model is the one whose requests [Reservation.Reserve] is for, and maxTokens
+// bounds a completion of any model.
+func New(limit int64, prices llm.Prices, model string, maxTokens int) *Budget {
+	if limit <= 0 {
+		return nil
+	}
+	return &Budget{limit: limit, prices: prices, model: model, maxTokens: int64(maxTokens), released: make(chan struct{})}
+}
+
+// LimitError means that the money of a run does not suffice for a single attempt,
+// which reserves Need micro-USD.
+type LimitError struct{ Need int64 }
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("an attempt reserves at least %d micro-USD, which is more than the budget of the run", e.Need)
+}
+
+// Check returns a *LimitError if need is above the limit.
+func (b *Budget) Check(need int64) error {
+	if b != nil && need > b.limit {
+		return &LimitError{need}
+	}
+	return nil
+}
+
+// Spend charges what was spent before this process, in micro-USD.
+func (b *Budget) Spend(microUSD int64) {
+	if b != nil {
+		b.change(microUSD, 0)
+	}
+}
+
+// MaxTokens bounds the completion of a request that reserves money; 0: no bound.
+func (b *Budget) MaxTokens() int {
+	if b == nil {
+		return 0
+	}
+	return int(b.maxTokens)
+}
+
+// Bound returns what a request of a model may cost. A completion without a limit,
+// tokensOut 0, may be as long as the run allows.
+func (b *Budget) Bound(model string, tokensIn, tokensOut int64) int64 {
+	if b == nil {
+		return 0
+	}
+	return b.BoundBy(func(prices llm.Prices, maxTokens int64) *int64 {
+		if tokensOut <= 0 {
+			tokensOut = maxTokens
+		}
+		return prices.Bound(model, tokensIn, tokensOut)
+	})
+}
+
+// BoundBy is Bound with another computation. One without a result, of a model
+// whose price is unknown, bounds by the whole budget; such a run does not begin.
+func (b *Budget) BoundBy(cost func(prices llm.Prices, maxTokens int64) *int64) int64 {
+	if b == nil {
+		return 0
+	}
+	if c := cost(b.prices, b.maxTokens); c != nil {
+		return *c
+	}
+	return b.limit
+}
+
+// First bounds what the first request of an attempt may cost, and the answer after
+// it.
+func (b *Budget) First(tokensIn int64) int64 {
+	if b == nil {
+		return 0
+	}
+	return 2 * b.Bound(b.model, tokensIn, b.maxTokens)
+}
+
+// Wait reserves money. Where others have reserved what is missing it waits for
+// them; false means that the money is spent or that the context ended. A holder of
+// a reservation must not wait for others: it calls Take.
+func (b *Budget) Wait(ctx context.Context, need int64) (*Reservation, bool) {
+	if b == nil {
+		return nil, true
+	}
+	for {
+		b.mu.Lock()
+		r, ok := b.take(need)
+		released, alone := b.released, b.reserved == 0
+		b.mu.Unlock()
+		if ok || alone {
+			return r, ok
+		}
+		select {
+		case <-released:
+		case <-ctx.Done():
+			return nil, false
+		}
+	}
+}
+
+// Take reserves money without waiting.
+func (b *Budget) Take(need int64) (*Reservation, bool) {
+	if b == nil {
+		return nil, true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.take(need)
+}
+
+// take is Take under the lock.
+func (b *Budget) take(need int64) (*Reservation, bool) {
+	if b.spent+b.reserved+need > b.limit {
+		return nil, false
+	}
+	b.reserved += need
+	return &Reservation{budget: b, held: need, likely: need}, true
+}
+
+// change adds to what is spent and reserved, and wakes who waits.
+func (b *Budget) change(spent, reserved int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.changeLocked(spent, reserved)
+}
+
+func (b *Budget) changeLocked(spent, reserved int64) {
+	b.spent += spent
+	b.reserved += reserved
+	close(b.released)
+	b.released = make(chan struct{})
+}
+
+// Reservation is the money that one attempt or one request has reserved. A nil one
+// is of a run without a budget.
+type Reservation struct {
+	budget *Budget
+	held   int64
+	likely int64 // what the request under way may cost: that of one whose cost stays unknown
+}
+
+// Reserve reserves what a request of so many tokens may cost, and unless it is the
+// last one as much again, for the answer after it. It replaces what was reserved
+// before; where too little is left it returns false and changes nothing.
+func (r *Reservation) Reserve(tokensIn int64, last bool) bool {
+	b := r.budget
+	likely := b.Bound(b.model, tokensIn, b.maxTokens)
+	need := likely
+	if !last {
+		need *= 2
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.spent+b.reserved-r.held+need > b.limit {
+		return false
+	}
+	b.changeLocked(0, need-r.held)
+	r.held, r.likely = need, likely
+	return true
+}
+
+// Charge spends what a request cost, in micro-USD. A cost that is unknown, nil,
+// counts as the bound of the request.
+func (r *Reservation) Charge(microUSD *int64) {
+	cost := r.likely
+	if microUSD != nil {
+		cost = *microUSD
+	}
+	r.budget.change(cost, 0)
+}
+
+// TryStarted returns an error if a further try of a request cannot be paid after
+// what the tries before it cost.
+func (r *Reservation) TryStarted(number int) error {
+	if r == nil || number <= 1 {
+		return nil
+	}
+	r.budget.mu.Lock()
+	defer r.budget.mu.Unlock()
+	if r.budget.spent+r.budget.reserved > r.budget.limit {
+		return Spent()
+	}
+	return nil
+}
+
+// TryCompleted charges a try. One whose answer was lost may have been billed; one
+// that was refused was not.
+func (r *Reservation) TryCompleted(t llm.Try) {
+	switch {
+	case r == nil:
+	case t.Response != nil:
+		r.Charge(t.Response.CostMicroUSD)
+	case t.Err != nil && (trajectory.CallError{Code: t.Err.Code, Status: t.Err.Status}).Unanswered():
+		r.Charge(nil)
+	}
+}
+
+// Close releases what is reserved.
+func (r *Reservation) Close() {
+	if r != nil {
+		r.budget.change(0, -r.held)
+		r.held = 0
+	}
+}
+
+// Observe returns an observer that charges each try to the reservation and passes
+// it on.
+func (r *Reservation) Observe(o llm.Observer) llm.Observer {
+	if r == nil {
+		return o
+	}
+	return observer{o, r}
+}
+
+type observer struct {
+	llm.Observer
+	paid *Reservation
+}
+
+func (o observer) TryStarted(number int) error {
+	if err := o.paid.TryStarted(number); err != nil {
+		return err
+	}
+	return o.Observer.TryStarted(number)
+}
+
+func (o observer) TryCompleted(t llm.Try) error {
+	o.paid.TryCompleted(t)
+	return o.Observer.TryCompleted(t)
+}
+
+const spentCode = "run_budget"
+
+// Spent is the error of a request that cannot be paid any longer.
+func Spent() *llm.Error { return &llm.Error{Code: spentCode, Message: prompt.RunMoneySpent} }
+
+// IsSpent reports whether an error is of a request that could not be paid; nil is
+// none.
+func IsSpent(e *llm.Error) bool { return e != nil && e.Code == spentCode }

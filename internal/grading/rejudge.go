@@ -1,0 +1,119 @@
+package grading
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/budget"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/judge"
+	"github.com/gaia-harness/gaia/judgecache"
+	"github.com/gaia-harness/gaia/trajectory"
+	"golang.org/x/sync/errgroup"
+)
+
+// Rejudging asks another judge about the answers of a finished run. The run is only
+// read.
+type Rejudging struct {
+	Run       *rundir.Run       // complete and scored
+	Questions map[string]string // of its tasks, by id
+	Gold      map[string]string // by task id; the ones that the plan commits to
+	Judge     Judge
+	Cache     *judgecache.Cache // of earlier verdicts; nil: none are used
+	MaxCost   int64             // micro-USD that all requests may cost; 0: no limit
+	MaxTokens int               // of one completion, where MaxCost is a limit
+	Prices    llm.Prices        // likewise
+	Redact    trajectory.Redactor
+	Now       func() time.Time
+	Warn      func(error)        // reports that a verdict was not kept for later
+	Judged    func(done, of int) // reports progress, after each answer
+}
+
+// RejudgedAtOnce is how many answers a judge is asked about at once.
+const RejudgedAtOnce = 4
+
+// Plan returns what a plan would say of the judge.
+func (r Rejudging) Plan() plan.JudgePlan { return r.Judge.Plan(r.Cache != nil) }
+
+// ErrBudget means that the money does not suffice for all verdicts.
+var ErrBudget = errors.New("the budget does not last for all answers")
+
+// Judgment asks the judge about each answer of audit.Rejudged, after its self-test.
+// It returns all verdicts or an error: a judge that cannot be asked, an entry of the
+// cache that does not verify, or a spent budget leave no half of a judgment. What
+// the judge said until then is in the judge cache.
+func (r Rejudging) Judgment(ctx context.Context) (audit.Rejudgment, error) {
+	plan := r.Plan()
+	tasks, attempts := audit.Rejudged(r.Run)
+	items := make([]judge.Item, len(attempts))
+	for i, a := range attempts {
+		id := tasks[i].Plan.TaskID
+		items[i] = judge.Item{TaskID: id, Question: r.Questions[id], Gold: r.Gold[id], Answer: &a.Answer.Answer}
+		if judge.QuestionScorer(items[i].Answer, items[i].Gold) {
+			return audit.Rejudgment{}, trajectory.Faultf(trajectory.JournalFile, "has an official verdict on task %q that the gold answer does not give", id)
+		}
+	}
+	var battery *trajectory.JudgeBattery // written in the self-test, which comes before every verdict that needs it
+	g := &Grader{Judge: &r.Judge, Plan: &plan, Cache: r.Cache, Budget: budget.New(r.MaxCost, r.Prices, r.Judge.Name, r.MaxTokens),
+		Redact: r.Redact, Now: r.Now, Warn: r.Warn, Strict: true}
+	g.Recorded = func() (passed, settled bool) {
+		return battery != nil && battery.Withstood, battery != nil && (battery.Withstood || battery.Remembered || len(battery.Paid) > 0)
+	}
+	g.Record = func(b trajectory.JudgeBattery) error {
+		battery = &b
+		return nil
+	}
+	g.Reject = func(bad judgecache.Bad) error {
+		return &CacheError{r.Cache.Dir(), judgecache.Sweep{Checked: 1, Bad: []judgecache.Bad{bad}}}
+	}
+	verdicts := make([]audit.LaterVerdict, len(items))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(RejudgedAtOnce)
+	var mu sync.Mutex // guards done
+	done := 0
+	for i, item := range items {
+		group.Go(func() error {
+			v, event, err := g.Score(ctx, item)
+			if err != nil {
+				return rejudgeError(err)
+			}
+			g.Keep(item, v)
+			for _, label := range []*string{&event.RequestID, &event.ResponseModel} {
+				if audit.BadReason(*label) != "" { // what is signed is one line of text
+					*label = ""
+				}
+			}
+			verdicts[i] = audit.LaterVerdict{Attempt: attempts[i].Number, Judgment: event, TaskID: item.TaskID}
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			r.Judged(done, len(items))
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return audit.Rejudgment{}, err
+	}
+	return audit.NewRejudgment(r.Run, plan, battery, verdicts, r.Now().UTC().Format(trajectory.TimeFormat)), nil
+}
+
+// rejudgeError names what ended the judging.
+func rejudgeError(err error) error {
+	var asked *llm.Error
+	var untested *untestedError
+	switch {
+	case errors.As(err, &asked) && budget.IsSpent(asked):
+		return ErrBudget
+	case asked != nil:
+		return fmt.Errorf("asking the judge: %w", asked)
+	case errors.As(err, &untested):
+		return errors.New("the judge could not be asked")
+	}
+	return err
+}

@@ -1,0 +1,313 @@
+// Package run takes a plan to its end: it makes the run directory, solves the
+// tasks, grades the answers, seals and signs, and goes on after an interruption.
+//
+// It is the one place where a task's question and its gold answer are both at hand,
+// and it parts them at once: the agent gets an agent.Question, the judge gets the
+// gold. Everything that happens is an event in the journal before it has an effect.
+// The state of the run is what internal/ledger folds from those events, also while
+// they are being written, so a resumed run knows exactly what a verifier would.
+//
+// A directory runs/<id> appears by rename with its manifest signed and run_started
+// durable (unfinished ones are runs/.new-*). TestResume, and TestKill in cmd/gaia,
+// show that what was acknowledged is kept and that a committed answer is never
+// replaced.
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gaia-harness/gaia/agent"
+	"github.com/gaia-harness/gaia/audit/probe"
+	"github.com/gaia-harness/gaia/internal/budget"
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/preflight"
+	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/judgecache"
+	"github.com/gaia-harness/gaia/loader"
+	"github.com/gaia-harness/gaia/tools"
+	"github.com/gaia-harness/gaia/trajectory"
+)
+
+// Env is what a run needs besides its plan: the tasks and models that the plan
+// names, and the effects that the run may have.
+type Env struct {
+	Set  loader.Set
+	Gold loader.Gold
+
+	Model       agent.Model
+	Judge       *grading.Judge    // nil: official scorer only
+	Transcriber tools.Transcriber // of the plan's transcription; nil without one
+	Viewer      tools.Viewer      // of the plan's vision; nil without one
+	Limiter     *llm.Limiter      // of all these clients; nil: none
+	Prices      llm.Prices
+	Preflight   *preflight.Models // asked before the tasks, by clients without a cassette; nil: nothing
+	Cache       *judgecache.Cache // of earlier verdicts; nil: none are used
+
+	Tools    []tools.Tool   // but for those of Transcriber and Viewer
+	Reader   tools.Reader   // reads attachments, for their probes
+	Approver tools.Approver // of calls that need approval; nil: they are denied
+
+	Concurrency int    // tasks at once; 0: as the limiter allows
+	Continue    bool   // when recording fails: go on without evidence, else stop
+	Scratch     string // directory for the workspaces of a run that goes on so
+
+	Key     sign.Key
+	Harness trajectory.Harness
+	Redact  trajectory.Redactor
+	Now     func() time.Time
+	Mono    func() time.Duration // since the process started
+	Rand    io.Reader
+	Resumed func(*rundir.Fold)     // called with the state of a run that goes on; may be nil
+	Watch   func(trajectory.Event) // called with every event once it is durable; may be nil
+	Warn    func(error)            // called with what goes wrong without harm to the run; may be nil
+}
+
+// failuresPerTask is how many attempts at a task may fail because a model cannot be
+// asked, besides the last one, before no other is made in their place. Interrupted
+// attempts do not count.
+const failuresPerTask = 1
+
+// Complete returns a plan with all that follows from the environment: tasks and
+// splits, tools, prompts, and where the models are. What Create alone knows is not in
+// it: id, time, the gold commitment and the digests of the questions. A plan that
+// would hold a secret is a *SecretError; to Create, too.
+func Complete(m plan.Plan, e Env) (plan.Plan, error) {
+	m, err := e.complete(m)
+	if err == nil {
+		err = NoSecret(m, e.Redact)
+	}
+	return m, err
+}
+
+func (e Env) complete(m plan.Plan) (plan.Plan, error) {
+	m.Schema, m.Harness, m.PricesSHA256, m.SigningKey = plan.New().Schema, e.Harness, e.Prices.Digest(), e.Key.Public().Line()
+	m.Evidence = cmp.Or(m.Evidence, plan.EvidenceHeads)
+	if m.Budgets.RunCostMicroUSD > 0 && m.Model.MaxTokens <= 0 {
+		return m, errors.New("a run whose cost is bounded must bound its completions")
+	}
+	m.Govern(m.Policy)
+	m.Budgets.CostMicroUSD, m.Budgets.ToolCalls = max(m.Policy.MaxCostMicroUSD, 0), max(m.Policy.MaxToolCalls, 0)
+	m.Approved = slices.Compact(slices.Sorted(slices.Values(m.Approved)))
+	m.Unconfined = slices.Sorted(slices.Values(m.Unconfined))
+	m.Model.ServedAs = slices.Compact(slices.Sorted(slices.Values(m.Model.ServedAs)))
+	m.Judge, m.Prompts = nil, nil
+	if e.Judge != nil {
+		m.Judge = new(e.Judge.Plan(e.verdicts(m) != nil))
+	}
+	for _, t := range prompt.Templates() {
+		m.Prompts = append(m.Prompts, plan.Prompt{ID: t.ID, SHA256: t.Digest(), Text: t.Text})
+	}
+	m.NoPreflight = e.Preflight == nil && m.Cassette != plan.CassetteReplay // which asks no model
+	m.Probes = probe.Version
+	m.Voting = plan.VotingPlan{Attempts: max(m.Voting.Attempts, 1), Rule: plan.VoteFirst}
+	if m.Voting.Attempts > 1 {
+		m.Voting.Rule = plan.VoteMajority
+	}
+	m.Retry.AttemptsPerTask, m.Retry.FreeReattempts = failuresPerTask+m.Voting.Attempts, plan.FreeReattempts
+	m.Tools = nil
+	for _, t := range e.catalogue(m, nil) {
+		s := t.Spec()
+		plan := plan.ToolPlan{Description: s.Description, Name: s.Name, SchemaSHA256: canonical.Digest(s.Parameters), Server: s.Server, Network: s.Network, Env: s.Env}
+		if s.Server != "" { // the schema comes from outside of this program
+			plan.Schema = string(s.Parameters)
+		}
+		m.Tools = append(m.Tools, plan)
+	}
+	slices.SortFunc(m.Tools, func(a, b plan.ToolPlan) int { return strings.Compare(a.Name, b.Name) })
+	return m, e.planTasks(&m)
+}
+
+// planTasks fills in the dataset, its splits and the chosen tasks.
+func (e Env) planTasks(m *plan.Plan) (err error) {
+	m.Dataset = plan.Dataset{CarriedGold: e.Set.CarriedGold, Hub: e.Set.Hub, Levels: e.Set.Levels, MetadataFile: e.Set.MetadataFile,
+		MetadataSHA256: e.Set.Digest, Name: e.Set.Dataset, Revision: e.Set.Revision, Selection: m.Dataset.Selection,
+		Split: string(e.Set.Split), SplitSize: len(e.Set.IDs)}
+	m.SplitIDs, m.Tasks, m.Splits = e.Set.IDs, nil, nil
+	if m.Dataset.IDsSHA256, err = plan.IDsDigest(e.Set.IDs); err != nil {
+		return err
+	}
+	for _, t := range e.Set.Tasks {
+		m.Tasks = append(m.Tasks, plan.PlannedTask{FileBytes: t.Bytes, FileName: t.FileName, FileSHA256: t.SHA256, Level: t.Level, TaskID: t.ID})
+	}
+	own := loader.Other{Split: e.Set.Split, IDs: e.Set.IDs, CarriedGold: e.Set.CarriedGold}
+	for _, s := range append([]loader.Other{own}, e.Set.Others...) {
+		digest, err := plan.IDsDigest(slices.Sorted(slices.Values(s.IDs)))
+		if err != nil {
+			return err
+		}
+		m.Splits = append(m.Splits, plan.SplitPlan{CarriedGold: s.CarriedGold, IDsSHA256: digest, Name: string(s.Split), Size: len(s.IDs)})
+	}
+	slices.SortFunc(m.Splits, func(a, b plan.SplitPlan) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// commit adds to a plan the digests of its questions and, if there are gold answers,
+// the commitment to them.
+func (e Env) commit(m *plan.Plan, salts grading.Salts) (err error) {
+	m.GoldCommitment = ""
+	if e.Gold.Len() > 0 {
+		if m.GoldCommitment, err = plan.Commitment(e.Gold.Map(), salts.Salt); err != nil {
+			return err
+		}
+	}
+	for i, t := range e.Set.Tasks {
+		if err := m.Tasks[i].SaltQuestion(salts.Secret, t.Question); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verdicts returns the judge cache; nil if there is none, or if the answers come from
+// a cassette: anyone can write one, and none of its replies may become a cached verdict.
+func (e Env) verdicts(m plan.Plan) *judgecache.Cache {
+	if m.Cassette == plan.CassetteReplay {
+		return nil
+	}
+	return e.Cache
+}
+
+// sweep checks the judge cache before anything is spent; nil if the run uses none.
+func (e Env) sweep(m plan.Plan) (*judgecache.Sweep, error) {
+	cache := e.verdicts(m)
+	if cache == nil || e.Judge == nil {
+		return nil, nil
+	}
+	swept := cache.Sweep()
+	if len(swept.Bad) > 0 && m.SubmitIntent {
+		return nil, &grading.CacheError{Dir: cache.Dir(), Sweep: swept}
+	}
+	return &swept, nil
+}
+
+// catalogue returns the tools of a run: those that ask a model are paid from its
+// budget, which money returns once the run executes.
+func (e Env) catalogue(m plan.Plan, money func() *budget.Budget) []tools.Tool {
+	all := slices.Clone(e.Tools)
+	paid := metered{money: money, hear: e.Transcriber, chat: e.Viewer}
+	if e.Transcriber != nil {
+		all = append(all, tools.NewTranscribe(paid, m.Transcription.Model))
+	}
+	if e.Viewer != nil {
+		all = append(all, tools.NewDescribeImage(paid, m.Vision.Model, e.Reader))
+	}
+	return all
+}
+
+// newGate returns the Gate of a run.
+func (e Env) newGate(m plan.Plan, money func() *budget.Budget) (*tools.Gate, error) {
+	return tools.NewGate(tools.GateConfig{Policy: m.Policy, Approver: e.Approver, Prices: e.Prices, MaxTokens: m.Model.MaxTokens, Now: e.Now},
+		e.catalogue(m, money)...)
+}
+
+// Affords returns a *budget.LimitError if the money of a run is not enough for an
+// attempt at any of its tasks; Create does, too.
+func Affords(m plan.Plan, e Env) error {
+	gate, err := e.newGate(m, nil)
+	if err != nil {
+		return err
+	}
+	money := budget.New(m.Budgets.RunCostMicroUSD, e.Prices, m.Model.Name, m.Model.MaxTokens)
+	return money.Check(least(money, e.Set.Tasks, gate.Specs()))
+}
+
+// least returns what an attempt at the cheapest of the tasks reserves, in micro-USD.
+func least(b *budget.Budget, tasks []loader.Task, specs []tools.Spec) int64 {
+	n := int64(math.MaxInt64)
+	for _, t := range tasks {
+		n = min(n, b.First(firstTokens(t, specs)))
+	}
+	return n
+}
+
+// firstTokens bounds the tokens of the first request of an attempt at a task.
+func firstTokens(t loader.Task, specs []tools.Spec) int64 {
+	return agent.FirstTokens(agent.Question{Text: t.Question, FileName: t.FileName}, specs)
+}
+
+// metered asks models as long as the run's money suffices: what a request may cost is
+// reserved first, and charged whole where no reply says what it did cost. It does not
+// wait for what others have reserved, since the attempt that asks has reserved money
+// itself.
+type metered struct {
+	money func() *budget.Budget
+	spare int64 // what has to be left besides, in micro-USD
+	chat  preflight.Chatter
+	hear  preflight.Transcriber
+}
+
+func (m metered) pay(need tools.Need, out int) (*budget.Reservation, error) {
+	b := m.money()
+	cost := b.BoundBy(func(prices llm.Prices, maxTokens int64) *int64 {
+		return need.Cost(prices, cmp.Or(int64(out), maxTokens))
+	})
+	if m.spare > 0 { // nothing else is under way
+		both, enough := b.Take(cost + m.spare)
+		if !enough {
+			return nil, budget.Spent()
+		}
+		both.Close()
+	}
+	held, enough := b.Take(cost)
+	if !enough {
+		return nil, budget.Spent()
+	}
+	return held, nil
+}
+
+// Chat asks a model for a completion.
+func (m metered) Chat(ctx context.Context, r llm.Request, o llm.Observer) (llm.Response, error) {
+	need := tools.NeedOfLook(r)
+	need.In += int64(len(r.Schema)) / 2
+	for _, t := range r.Tools {
+		need.In += int64(len(t.Name)+len(t.Description)+len(t.Parameters)) / 2
+	}
+	held, err := m.pay(need, r.MaxTokens)
+	if err != nil {
+		return llm.Response{}, err
+	}
+	defer held.Close()
+	return m.chat.Chat(ctx, r, held.Observe(o))
+}
+
+// Transcribe has a recording written down.
+func (m metered) Transcribe(ctx context.Context, t llm.Transcription, o llm.Observer) (llm.Transcript, error) {
+	held, err := m.pay(tools.NeedOfRecording(t), 0)
+	if err != nil {
+		return llm.Transcript{}, err
+	}
+	defer held.Close()
+	return m.hear.Transcribe(ctx, t, held.Observe(o))
+}
+
+// Procs is the GOMAXPROCS of a process that executes runs: one more than Go chose,
+// since the goroutine that syncs the journal keeps its place among them while it waits
+// for the disk.
+func Procs() int { return runtime.GOMAXPROCS(0) + 1 }
+
+// serial lets one goroutine at a time read, which sources of randomness need not
+// allow by themselves.
+type serial struct {
+	mu sync.Mutex
+	r  io.Reader
+}
+
+func (s *serial) Read(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.r.Read(b)
+}

@@ -1,0 +1,309 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gaia-harness/gaia/internal/budget"
+	"github.com/gaia-harness/gaia/internal/llm"
+	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/trajectory"
+	"golang.org/x/sync/errgroup"
+)
+
+// ErrDrained means that the run was asked to stop and did so before all tasks had
+// their attempts. Where none was left out the run is graded and closed.
+var ErrDrained = errors.New("stopped on request")
+
+// Execute asks the models, solves what is not solved, grades, closes and seals. When
+// drain is closed no further task begins and those under way are finished. Every error
+// leaves a run that can be resumed; one that matches trajectory.ErrNotRecorded has
+// marked it as not submittable. It is an *UnrecordedError where the run went on without
+// evidence and came to its end.
+func (r *Run) Execute(ctx context.Context, drain <-chan struct{}) error {
+	phases := func() error {
+		if r.fold.Completed != nil {
+			return r.seal()
+		}
+		r.env.Limiter.OnUnreachable(r.warn)
+		m := r.fold.Manifest
+		r.money = budget.New(m.Budgets.RunCostMicroUSD, r.env.Prices, m.Model.Name, m.Model.MaxTokens)
+		// A call whose cost is unknown counts as the dearest that is known, and as no less than a whole completion.
+		r.money.Spend(r.fold.Spent(r.money.Bound(m.Model.Name, 0, int64(m.Model.MaxTokens))))
+		r.grader.Budget = r.money
+		for _, phase := range []func(context.Context, <-chan struct{}) error{r.preflight, r.solve, r.grade, r.complete} {
+			if err := phase(ctx, drain); err != nil {
+				return err
+			}
+		}
+		return r.seal()
+	}
+	err := phases()
+	if err != nil { // what was recorded last and no one waited for, such as how a cancelled call ended
+		_, _ = r.log.Append()
+	}
+	if stop := (*StopError)(nil); errors.As(err, &stop) && ctx.Err() == nil {
+		r.mu.Lock()
+		stopped := r.fold.RunStopped()
+		r.mu.Unlock()
+		_, _ = r.log.Append(trajectory.Draft{Payload: stopped}) // a failure stays in the log
+	}
+	failed := r.log.Err()
+	if failed == nil {
+		return err
+	}
+	if !errors.Is(err, trajectory.ErrNotRecorded) { // another error came first
+		err = errors.Join(failed, err)
+	}
+	if r.unmarked != nil {
+		return errors.Join(err, r.unmarked)
+	}
+	if !r.env.Continue || ctx.Err() != nil || isClosed(drain) || r.followed != r.log.Durable().Events {
+		return err
+	}
+	return r.withoutEvidence(phases, failed)
+}
+
+// errLeftOut warns of attempts that the run's budget does not allow.
+var errLeftOut = errors.New(prompt.RunMoneySpent + ", or not enough for another attempt: what has not begun is left out, and counts as wrong")
+
+// solve makes attempts until every task has its answers or none can be had. An attempt
+// that infrastructure failed is made again only when all other tasks had theirs: what
+// failed it may have passed by then. Without submit intent a task is graded as soon as
+// it is solved. Where the run turns out unfit to be submitted and is to stop then, the
+// error is an *UnfitError.
+func (r *Run) solve(ctx context.Context, drain <-chan struct{}) error {
+	solving, release := r.unfit.context(ctx)
+	defer release()
+	if unfit := r.unfit.stopped.Load(); unfit != nil { // before there was anything to stop
+		return unfit
+	}
+	var leftOut sync.Once
+	for _, again := range []bool{false, true} {
+		err := r.each(solving, drain, func(ctx context.Context, t *rundir.Task) error {
+			task := r.env.Set.Tasks[t.Index]
+			for !r.settled(t) && (again || !r.failedBefore(t)) {
+				paid, enough := r.money.Wait(ctx, r.money.First(firstTokens(task, r.gate.Specs())))
+				if isClosed(drain) {
+					paid.Close()
+					return nil
+				}
+				if !enough {
+					if ctx.Err() == nil {
+						leftOut.Do(func() { r.warn(errLeftOut) })
+					}
+					break // it is graded with what it has
+				}
+				err := r.attempt(ctx, task, t, paid)
+				paid.Close()
+				if err != nil {
+					return err
+				}
+			}
+			if ctx.Err() != nil || r.fold.Manifest.SubmitIntent || !again && !r.settled(t) && r.failedBefore(t) {
+				return ctx.Err()
+			}
+			return r.gradeTask(ctx, t)
+		})
+		if errors.Is(err, ErrDrained) && r.allSettled() {
+			drain, err = nil, nil // it came too late to leave a task out
+		}
+		if unfit := r.unfit.stopped.Load(); err != nil && ctx.Err() == nil && unfit != nil && !errors.Is(err, trajectory.ErrNotRecorded) {
+			return unfit
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failedBefore reports whether infrastructure has failed an attempt at a task.
+func (r *Run) failedBefore(t *rundir.Task) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(t.Attempts, func(a *rundir.Attempt) bool {
+		return a.Ended != nil && a.Ended.Outcome == trajectory.Errored && a.Ended.Reason == trajectory.Infrastructure
+	})
+}
+
+// settled reports whether no further attempt is to be made at a task.
+func (r *Run) settled(t *rundir.Task) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return t.Sealed != nil || r.fold.Settled(t)
+}
+
+// allSettled reports whether no attempt is left to be made.
+func (r *Run) allSettled() bool {
+	return !slices.ContainsFunc(r.fold.Tasks, func(t *rundir.Task) bool { return !r.settled(t) })
+}
+
+// each does something for every task, several at once. When drain closes it begins no
+// more, lets those under way finish, and returns ErrDrained.
+func (r *Run) each(ctx context.Context, drain <-chan struct{}, do func(context.Context, *rundir.Task) error) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	r.tasks.follow(r)
+	for _, t := range r.fold.Tasks {
+		if isClosed(drain) || r.tasks.enter(groupCtx) != nil {
+			break
+		}
+		group.Go(func() error {
+			defer r.tasks.leave()
+			if isClosed(drain) { // while it waited for its turn
+				return nil
+			}
+			return do(groupCtx, t)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if isClosed(drain) {
+		return ErrDrained
+	}
+	return nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// tasksPerRequest is how many tasks are under way for each request that the endpoint
+// is sent at once: while some wait for their tools, others ask.
+const tasksPerRequest = 2
+
+// taskLimiter bounds how many tasks are under way: a fixed number, or so many as the
+// limit of requests allows at the moment.
+type taskLimiter struct {
+	fixed    int // 0: by requests
+	requests atomic.Int64
+
+	mu       sync.Mutex
+	underWay int
+	change   chan struct{} // closed when there may be room
+}
+
+// follow begins to record the changes of the limit of requests, each before it has an
+// effect on the tasks.
+func (l *taskLimiter) follow(r *Run) {
+	l.mu.Lock()
+	l.fixed, l.change = r.env.Concurrency, make(chan struct{})
+	if l.fixed == 0 && r.env.Limiter == nil {
+		l.fixed = 1
+	}
+	l.mu.Unlock()
+	l.requests.Store(int64(r.env.Limiter.Limit()))
+	r.env.Limiter.Follow(func(c llm.LimitChange) {
+		l.requests.Store(int64(c.To)) // in effect as soon as this is reported
+		// A failure stays in the log: nothing is sent after it.
+		_, _ = r.log.Enqueue(trajectory.Draft{Payload: trajectory.LimitChanged{From: c.From, Origin: r.fold.Manifest.Model.Origin, Reason: c.Reason, To: c.To}})
+		l.wake()
+	})
+}
+
+// enter waits for room, or for the context to end.
+func (l *taskLimiter) enter(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		allowed := l.fixed
+		if allowed == 0 {
+			allowed = tasksPerRequest * int(l.requests.Load())
+		}
+		if l.underWay < max(allowed, 1) {
+			l.underWay++
+			l.mu.Unlock()
+			return nil
+		}
+		wait := l.change
+		l.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *taskLimiter) leave() {
+	l.mu.Lock()
+	l.underWay--
+	l.mu.Unlock()
+	l.wake()
+}
+
+// wake makes those who wait look again.
+func (l *taskLimiter) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.change)
+	l.change = make(chan struct{})
+}
+
+// The files of a run that came to its end without evidence. They have the forms of
+// results.jsonl and summary.json, and say what they are.
+const (
+	UnrecordedResults = "results.unrecorded.jsonl"
+	UnrecordedSummary = "summary.unrecorded.json"
+)
+
+// UnrecordedError means that a run came to its end, but that its evidence ends after
+// Events events: the answers and scores that follow rest on nothing.
+type UnrecordedError struct {
+	Events int64
+	Cause  error
+}
+
+func (e *UnrecordedError) Error() string {
+	return fmt.Sprintf("the results are not evidence: recording ended after event %d: %v", e.Events, e.Cause)
+}
+
+func (e *UnrecordedError) Unwrap() error { return e.Cause }
+
+// discard takes the lines of a run that cannot record any longer.
+type discard struct{}
+
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) Sync() error                 { return nil }
+
+// withoutEvidence takes a run to its end that could not record any longer, from where
+// its evidence ends: as if it were resumed there, but without writing a line. Attempts
+// whose events were lost are made again.
+func (r *Run) withoutEvidence(phases func() error, cause error) error {
+	end := r.log.Durable()
+	r.warn(fmt.Errorf("the run goes on without evidence after event %d", end.Events))
+	work, err := os.MkdirTemp(r.env.Scratch, "gaia-work-")
+	if err != nil {
+		return fmt.Errorf("%w; and there is no place to go on without evidence: %w", cause, err)
+	}
+	defer os.RemoveAll(work)
+	r.lost = &UnrecordedError{end.Events, cause}
+	r.work, r.swept, r.fold.Unrecorded, r.grader.KeepNone = work, nil, cause.Error(), true
+	r.log, err = trajectory.NewLog(discard{}, end, trajectory.LogConfig{
+		RunID: r.fold.Manifest.RunID, Now: r.env.Now, Mono: r.env.Mono, Rand: r.env.Rand, Recorded: r.recorded,
+	})
+	if err == nil && r.fold.Completed == nil {
+		err = r.goOn(end, nil, cause.Error())
+	}
+	if err == nil {
+		err = phases()
+	}
+	if err != nil { // what was done without evidence is gone
+		return fmt.Errorf("%w; and going on without evidence: %w", cause, err)
+	}
+	return r.lost
+}

@@ -1,0 +1,56 @@
+package run
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestTaskLimiter(t *testing.T) {
+	var mu sync.Mutex
+	limit, inside, most := 2, 0, 0
+	l := &taskLimiter{fixed: limit, change: make(chan struct{})}
+	allow := func(n int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		limit, l.fixed = n, n
+	}
+	var all sync.WaitGroup
+	for i := range 60 {
+		if err := l.enter(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		inside++
+		most = max(most, inside)
+		if inside > limit {
+			t.Errorf("%d inside of %d", inside, limit)
+		}
+		if i == 30 {
+			allow(5)
+		}
+		mu.Unlock()
+		l.wake()
+		all.Go(func() {
+			time.Sleep(time.Millisecond)
+			mu.Lock()
+			inside--
+			mu.Unlock()
+			l.leave()
+		})
+	}
+	all.Wait()
+	if most < 3 {
+		t.Errorf("never more than %d inside", most)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	allow(1)
+	if l.enter(ended) != nil {
+		t.Error("there is room for one")
+	}
+	cancel()
+	if l.enter(ended) == nil {
+		t.Error("there is room for two")
+	}
+}

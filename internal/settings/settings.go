@@ -1,0 +1,408 @@
+// Package settings reads gaia.yaml: a flat YAML mapping from names of flags to their
+// values, and two lists that are no flags, the MCP servers below mcp and the evaluators
+// below evaluators.
+//
+//	model: gpt-4o
+//	level: [1, 2]
+//	max-task-cost: 0.25
+//	mcp:
+//	  - name: notes
+//	    command: [notes-server, --read-only]
+//
+// [Parse] refuses what is more than that before it is parsed, since nesting and aliases
+// can cost much: anchors, tags, block texts, mappings in braces, lists in lists, a second
+// document, a repeated or unknown key, and more than 64 KiB (FuzzParse). Secrets do not
+// belong into the file: a value that looks like a key is refused, and no line of the file
+// is ever shown. Each mistake is an [*Error] that names file, line, column and key.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/pflag"
+)
+
+// MaxSize bounds, in bytes, a settings file.
+const MaxSize = 64 << 10
+
+// shownWidth bounds, in characters, a text of the file in a message.
+const shownWidth = 60
+
+// Error is a mistake in a settings file.
+type Error struct {
+	File         string
+	Line, Column int // 0: of the whole file
+	Reason, Hint string
+}
+
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("the settings %q %s", e.File, e.Reason)
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Reason)
+}
+
+// File is a settings file that was read. A nil one is none.
+type File struct {
+	Name       string
+	Servers    []Server
+	Evaluators []Evaluator
+	values     []value
+	set        map[string]ast.Node // the flags that were set from it
+}
+
+// value is one setting; a list has several nodes.
+type value struct {
+	key   *ast.StringNode
+	nodes []ast.Node
+	list  bool
+}
+
+// Parse reads the bytes of a settings file.
+func Parse(name string, data []byte) (*File, error) {
+	f := &File{Name: name, set: map[string]ast.Node{}}
+	if len(data) > MaxSize {
+		return nil, &Error{File: name, Reason: fmt.Sprintf("are larger than %d bytes", MaxSize)}
+	}
+	source := strings.TrimPrefix(string(data), "\ufeff")
+	for i, line := range strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(source), "\n") {
+		if !utf8.ValidString(line) {
+			return nil, &Error{name, i + 1, 1, "the line is not UTF-8", "save the file as UTF-8"}
+		}
+		if at := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || 0x7f <= r && r < 0xa0 }); at >= 0 {
+			return nil, &Error{name, i + 1, at + 1, "this is a control character", ""}
+		}
+	}
+	tokens := lexer.Tokenize(source)
+	if err := f.checkTokens(tokens); err != nil {
+		return nil, err
+	}
+	tree, err := parser.Parse(tokens, 0)
+	if err != nil {
+		var wrong yaml.Error
+		if !errors.As(err, &wrong) {
+			return nil, &Error{File: name, Reason: text.Trim(err.Error(), 2*shownWidth)}
+		}
+		return nil, f.wrong(wrong.GetToken(), "", "%s", text.Trim(wrong.GetMessage(), 2*shownWidth))
+	}
+	var body ast.Node
+	for _, d := range tree.Docs {
+		if body != nil {
+			return nil, f.wrong(d.Start, "leave one of them", "there is a second document")
+		}
+		if d.Body != nil && d.Body.Type() != ast.CommentType {
+			body = d.Body
+		}
+	}
+	if body == nil {
+		return f, nil
+	}
+	pairs := pairsOf(body)
+	if pairs == nil {
+		return nil, f.wrong(body.GetToken(), "write a setting a line, such as model: gpt-4o", "this is no setting")
+	}
+	for _, pair := range pairs {
+		if err := f.take(pair); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// checkTokens refuses what goes beyond a flat mapping, and secrets.
+func (f *File) checkTokens(tokens token.Tokens) error {
+	depth, key := 0, ""
+	for _, t := range tokens {
+		nested := false
+		switch t.Type {
+		case token.AnchorType, token.AliasType, token.TagType, token.MergeKeyType, token.MappingKeyType, token.DirectiveType,
+			token.LiteralType, token.FoldedType, token.MappingStartType:
+			return f.wrong(t, "write a setting a line, such as model: gpt-4o, and lists as [a, b] or a line each", "%q is more than settings need", t.Value)
+		case token.SequenceStartType:
+			depth++
+			nested = depth > 1
+		case token.SequenceEndType:
+			depth--
+		case token.SequenceEntryType:
+			nested = t.Prev != nil && t.Prev.Type == token.SequenceEntryType
+		case token.MappingValueType:
+			if t.Prev != nil {
+				key = text.Trim(t.Prev.Value, shownWidth)
+			}
+		case token.StringType, token.SingleQuoteType, token.DoubleQuoteType:
+			if isSecret(t.Value) {
+				return f.wrong(t, "set OPENAI_API_KEY or HF_TOKEN in the environment; servers take names of variables", "%s holds what looks like a key: secrets do not belong into the file", key)
+			}
+		}
+		if nested {
+			return f.wrong(t, "", "there is a list in a list")
+		}
+	}
+	return nil
+}
+
+// isSecret reports whether a text is or holds what looks like a key. Keys are known by
+// how they begin, however short, and by the name that a URL gives them.
+func isSecret(s string) bool {
+	s = regexp.MustCompile(`//[^/@\s]*@`).ReplaceAllString(s, "//…@") // credentials of a URL are refused with the flag
+	_, hidden := trajectory.Redactor{}.Redact(s)
+	return hidden > 0 || regexp.MustCompile(`^(?:sk-|hf_)[A-Za-z0-9_-]{8,}$|(?i)[?&][^=&\s]*(?:key|token|secret|password)[^=&\s]*=`).MatchString(s)
+}
+
+// take takes one setting.
+func (f *File) take(pair *ast.MappingValueNode) error {
+	key, ok := pair.Key.(*ast.StringNode)
+	if !ok || key.Value == "" {
+		return f.wrong(pair.Key.GetToken(), "a setting is called as the flag of 'gaia run' is", "this is no name of a setting")
+	}
+	switch key.Value {
+	case serversKey:
+		return f.takeServers(pair.Value)
+	case evaluatorsKey:
+		return f.takeEvaluators(pair.Value)
+	case "mcpServers":
+		return f.wrong(key.GetToken(), "write them as a list below mcp, and put the values of env into the environment: see docs/running.md",
+			"mcpServers is the form of other programs")
+	}
+	v := value{key: key, nodes: []ast.Node{pair.Value}}
+	if list, ok := pair.Value.(*ast.SequenceNode); ok {
+		v.list, v.nodes = true, list.Values
+	}
+	if len(v.nodes) == 0 {
+		return f.wrong(key.GetToken(), "give it a value, or leave it out", "%s names nothing", text.Trim(key.Value, shownWidth))
+	}
+	for _, n := range v.nodes {
+		switch n.Type() {
+		case ast.StringType, ast.IntegerType, ast.FloatType, ast.BoolType:
+		case ast.NullType:
+			return f.wrong(key.GetToken(), "give it a value, or leave it out", "%s has no value", text.Trim(key.Value, shownWidth))
+		default:
+			return f.wrong(n.GetToken(), "settings are not nested", "%s is neither a value nor a list of values", text.Trim(key.Value, shownWidth))
+		}
+		if textOf(n) == "" {
+			return f.wrong(n.GetToken(), "give it a value, or leave it out", "%s is empty", text.Trim(key.Value, shownWidth))
+		}
+	}
+	f.values = append(f.values, v)
+	return nil
+}
+
+func textOf(n ast.Node) string {
+	if s, ok := n.(*ast.StringNode); ok {
+		return s.Value
+	}
+	return n.GetToken().Value
+}
+
+// pairsOf returns the members of a mapping, nil of anything else.
+func pairsOf(node ast.Node) []*ast.MappingValueNode {
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		return n.Values
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}
+	}
+	return nil
+}
+
+// wrong returns the error of a mistake at a token.
+func (f *File) wrong(t *token.Token, hint, format string, args ...any) *Error {
+	e := &Error{f.Name, 1, 1, fmt.Sprintf(format, args...), hint}
+	if t != nil && t.Position != nil {
+		e.Line, e.Column = t.Position.Line, t.Position.Column
+	}
+	return e
+}
+
+// NotFlags are the flags of run that are for the command line alone: they say where
+// settings come from, are of one call, or give code this machine.
+func NotFlags() []string {
+	return []string{"help", "settings", "like", "dry-run", "unsafe-local-python"}
+}
+
+// Apply sets the flags that the file names, except those for which keep reports that
+// something stronger has decided. A mistake is an error all the same.
+func (f *File) Apply(flags *pflag.FlagSet, keep func(name string) bool) error {
+	if f == nil {
+		return nil
+	}
+	for _, v := range f.values {
+		key := v.key.Value
+		flag := flags.Lookup(key)
+		if flag == nil || slices.Contains(NotFlags(), key) {
+			return f.unknown(v, flags)
+		}
+		kept := keep(key)
+		if err := f.checkKinds(v, flag.Value.Type()); err != nil {
+			return err
+		}
+		if kept {
+			continue
+		}
+		f.set[key] = v.nodes[0]
+		var texts []string
+		for _, n := range v.nodes {
+			texts = append(texts, textOf(n))
+		}
+		var err error
+		if list, isList := flag.Value.(pflag.SliceValue); isList {
+			err = list.Replace(texts)
+			flag.Changed = true
+		} else {
+			err = flags.Set(key, texts[0])
+		}
+		if err != nil {
+			reason := err.Error()
+			if i := strings.LastIndex(reason, ": "); i >= 0 {
+				reason = reason[i+2:]
+			}
+			return f.wrong(v.nodes[0].GetToken(), "", "%s is %q, which is not %s: %s", key,
+				text.Trim(strings.Join(texts, ","), shownWidth), Described(flag.Value.Type()), text.Trim(reason, shownWidth))
+		}
+	}
+	return nil
+}
+
+// checkKinds refuses values of another kind than the flag's: a quoted number is a text.
+func (f *File) checkKinds(v value, kind string) error {
+	single, isList := strings.CutSuffix(kind, "Slice")
+	if v.list && !isList {
+		return f.wrong(v.key.GetToken(), "", "%s is a list, and is to be %s", v.key.Value, Described(kind))
+	}
+	for _, n := range v.nodes {
+		fits, is := false, n.Type()
+		switch single {
+		case "int", "int64":
+			fits = is == ast.IntegerType && regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`).MatchString(textOf(n))
+		case "bool":
+			fits = is == ast.BoolType
+		case Dollars, AutoOrNumber:
+			fits = is == ast.StringType || is == ast.IntegerType || is == ast.FloatType
+		default:
+			fits = is == ast.StringType
+		}
+		if !fits {
+			hint := ""
+			if is != ast.StringType && single == "string" {
+				hint = "put it in quotes if it is meant"
+			}
+			return f.wrong(n.GetToken(), hint, "%s is %q, which is not %s", v.key.Value, text.Trim(textOf(n), shownWidth), Described(kind))
+		}
+	}
+	return nil
+}
+
+// Kinds of text flags that are written as a number, or may be.
+const (
+	Dollars      = "dollars"
+	Fraction     = "fraction"
+	AutoOrNumber = "auto|number"
+)
+
+// Described says what a type of a flag is written as.
+func Described(kind string) string {
+	switch kind {
+	case "int", "int64":
+		return "a whole number"
+	case "intSlice":
+		return "a list of whole numbers"
+	case "stringSlice":
+		return "a list of texts"
+	case "bool":
+		return "true or false"
+	case "duration":
+		return "a time such as 15m"
+	case Dollars:
+		return "US dollars"
+	case Fraction:
+		return "a fraction from 0 to 1"
+	case AutoOrNumber:
+		return "auto or a number"
+	}
+	return "text"
+}
+
+// unknown refuses a key that is no setting. Its value is not shown: it may be a secret.
+func (f *File) unknown(v value, flags *pflag.FlagSet) error {
+	key := v.key.Value
+	if slices.Contains(NotFlags(), key) {
+		return f.wrong(v.key.GetToken(), "", "%q is for the command line alone", key)
+	}
+	plain := strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(key))
+	secret := slices.ContainsFunc([]string{"apikey", "token", "secret", "password", "credential", "signingkey"}, func(word string) bool { return strings.HasSuffix(plain, word) })
+	if secret && flags.Lookup(key+"s") == nil {
+		return f.wrong(v.key.GetToken(), "set OPENAI_API_KEY, HF_TOKEN or the key of the search engine in the environment", "%q is no setting: secrets do not belong into the file", text.Trim(key, shownWidth))
+	}
+	var names []string
+	flags.VisitAll(func(flag *pflag.Flag) { names = append(names, flag.Name) })
+	hint := "a setting is called as the flag of 'gaia run' is; see its --help"
+	if near := Nearest(key, names); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return f.wrong(v.key.GetToken(), hint, "there is no setting %q", text.Trim(key, shownWidth))
+}
+
+// Value returns what the file says of a flag that takes one text; "" if nothing.
+func (f *File) Value(key string) string {
+	if f != nil {
+		for _, v := range f.values {
+			if v.key.Value == key && !v.list {
+				return textOf(v.nodes[0])
+			}
+		}
+	}
+	return ""
+}
+
+// Place returns the error of a mistake in the value of a flag, nil if the flag was not
+// set from the file.
+func (f *File) Place(flag, hint, reason string) *Error {
+	if f == nil || f.set[flag] == nil {
+		return nil
+	}
+	return f.wrong(f.set[flag].GetToken(), hint, "%s", reason)
+}
+
+// Nearest returns the name that fewest changes make of key, "" if none is near.
+func Nearest(key string, names []string) string {
+	key = strings.ToLower(strings.ReplaceAll(key, "_", "-"))
+	best, found := 2+len(key)/4, ""
+	for _, name := range names {
+		if d := levenshtein(key, name); d < best {
+			best, found = d, name
+		}
+	}
+	return found
+}
+
+// levenshtein is the distance of two names, in bytes.
+func levenshtein(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
