@@ -66,11 +66,11 @@ func generated(t testing.TB, tasks endpoint.Tasks, url string, change func(*llm.
 		change(&client)
 	}
 	began := time.Now()
-	plan := plan.New()
-	plan.Dataset.Selection, plan.Policy, plan.SubmitIntent, plan.Rehearsal = loader.Filter{}.Rule(), p, true, true
-	plan.Model = plan.ModelPlan{Name: endpoint.Model, Origin: "builtin:endpoint"}
-	plan.Budgets.Turns, plan.Retry.CallTries = 20, client.MaxTries
-	return setup{plan, Env{
+	m := plan.New()
+	m.Dataset.Selection, m.Policy, m.SubmitIntent, m.Rehearsal = loader.Filter{}.Rule(), p, true, true
+	m.Model = plan.ModelPlan{Name: endpoint.Model, Origin: "builtin:endpoint"}
+	m.Budgets.Turns, m.Retry.CallTries = 20, client.MaxTries
+	return setup{m, Env{
 		Set: set, Gold: gold, Model: llm.New(client), Limiter: client.Limiter, Prices: prices, Concurrency: 16,
 		Tools: []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate()},
 		Key:   key, Harness: trajectory.Harness{Commit: strings.Repeat("0123456789", 4), Version: "test", ExecutableSHA256: canonical.Digest(nil)},

@@ -89,11 +89,11 @@ func config(t testing.TB, ids ...string) setup {
 	client := llm.New(llm.Config{BaseURL: server.ModelURL, Prices: prices, MaxTries: 6, Now: c.now,
 		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
 	web := tools.NewWeb(tools.WebConfig{Exceptions: server.Hosts, Archive: fixtures.ArchiveURL})
-	plan := plan.New()
-	plan.Dataset.Selection, plan.Policy, plan.SubmitIntent, plan.Rehearsal = filter.Rule(), p, true, true
-	plan.Model = plan.ModelPlan{Name: fixtures.Model, Origin: "builtin:model"}
-	plan.Budgets.Turns, plan.Retry.CallTries = 20, 6
-	return setup{plan, Env{
+	m := plan.New()
+	m.Dataset.Selection, m.Policy, m.SubmitIntent, m.Rehearsal = filter.Rule(), p, true, true
+	m.Model = plan.ModelPlan{Name: fixtures.Model, Origin: "builtin:model"}
+	m.Budgets.Turns, m.Retry.CallTries = 20, 6
+	return setup{m, Env{
 		Set: set, Gold: gold, Model: client, Prices: prices, Concurrency: 1,
 		Judge: &grading.Judge{Client: client, Name: fixtures.JudgeModel, Origin: "builtin:judge"},
 		Tools: []tools.Tool{tools.NewReadFile(tools.Reader{}), tools.NewListFiles(), tools.NewCalculate(), tools.NewWebFetch(web),

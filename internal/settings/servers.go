@@ -43,7 +43,7 @@ type Server struct {
 // Unconfined reports whether the server is to run outside of the sandbox.
 func (s Server) Unconfined() bool { return s.Sandbox != nil && !*s.Sandbox }
 
-const serverHint = "a server has name, and command (with folders, env, network, sandbox) or url (with headers), and tools, start_timeout"
+const serverHint = "a server has name, and command (with folders, env, network, sandbox) or url (with headers), and tools, start_timeout; env and headers name variables of the environment"
 
 // takeServers takes the list of MCP servers.
 func (f *File) takeServers(node ast.Node) error {

@@ -123,6 +123,11 @@ func Parse(name string, data []byte) (*File, error) {
 
 // checkTokens refuses what goes beyond a flat mapping, and secrets.
 func (f *File) checkTokens(tokens token.Tokens) error {
+	if at := slices.IndexFunc(tokens, func(t *token.Token) bool {
+		return t.Value == "mcpServers" && t.Next != nil && t.Next.Type == token.MappingValueType
+	}); at >= 0 {
+		return f.wrong(tokens[at], "write them as a list below mcp, and put the values of env into the environment: see docs/running.md", "mcpServers is the form of other programs")
+	}
 	depth, key := 0, ""
 	for _, t := range tokens {
 		nested := false
@@ -172,9 +177,6 @@ func (f *File) take(pair *ast.MappingValueNode) error {
 		return f.takeServers(pair.Value)
 	case evaluatorsKey:
 		return f.takeEvaluators(pair.Value)
-	case "mcpServers":
-		return f.wrong(key.GetToken(), "write them as a list below mcp, and put the values of env into the environment: see docs/running.md",
-			"mcpServers is the form of other programs")
 	}
 	v := value{key: key, nodes: []ast.Node{pair.Value}}
 	if list, ok := pair.Value.(*ast.SequenceNode); ok {

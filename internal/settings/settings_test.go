@@ -132,7 +132,7 @@ func TestServers(t *testing.T) {
 		"mcp:\n- name: a\n  url: https://a.example\n  env: [A]":                         `s.yaml:3:3: url: a server with url has no folders, sandbox, env or network`,
 		"mcp:\n- name: a\n  url: https://a.example\n  network: host":                    `s.yaml:3:3: url: a server with url has no folders, sandbox, env or network`,
 		"mcpServers:\n  notes:\n    command: hush":                                      `s.yaml:1:1: mcpServers is the form of other programs`,
-		`{"mcpServers": {"notes": {"env": {"A": "hush"}}}}`:                             `s.yaml:1:1: "{" is more than settings need`,
+		`{"mcpServers": {"notes": {"env": {"A": "hush"}}}}`:                             `s.yaml:1:2: mcpServers is the form of other programs`,
 		"mcp:\n- name: a\n  url: ftp://a.example":                                       `s.yaml:3:3: url: the url of the server "a" cannot be asked`,
 		"mcp:\n- name: a\n  url: https://me:hidden@a.example":                           `s.yaml:3:3: url: the url of the server "a" holds credentials, which would be recorded`,
 		"mcp:\n- name: a\n  url: https://a.example\n  headers:\n    Host: X":            `s.yaml:4:3: headers: the header Host is not for settings`,
