@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/internal/policy"
+	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -29,7 +30,7 @@ const (
 type approver struct {
 	before []string // tools by this program's names, or approveAll
 	in     io.Reader
-	screen *progress
+	screen *progress.Progress
 	turn   chan struct{}   // held by who asks
 	always map[string]bool // tools that a person approved for good; belongs to who has the turn
 	lines  chan string     // what the person types, nil before the first question
@@ -38,7 +39,7 @@ type approver struct {
 
 // newApprover asks by in and above the bar of a run; in is nil where there is
 // nobody to ask.
-func newApprover(before []string, in io.Reader, screen *progress) *approver {
+func newApprover(before []string, in io.Reader, screen *progress.Progress) *approver {
 	own := make([]string, len(before))
 	for i, tool := range before {
 		own[i] = policy.ToolName(tool)
@@ -47,7 +48,7 @@ func newApprover(before []string, in io.Reader, screen *progress) *approver {
 }
 
 // approver returns who approves the calls of a run that is shown on screen.
-func (a *app) approver(s *runSettings, screen *progress) *approver {
+func (a *app) approver(s *runSettings, screen *progress.Progress) *approver {
 	if !a.asks {
 		return newApprover(s.approve, nil, screen)
 	}

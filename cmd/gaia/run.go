@@ -19,6 +19,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
@@ -432,7 +433,7 @@ func (a *app) openRun(dir string) (*rundir.Run, error) {
 }
 
 // finish executes a run to its end and prints the result.
-func (a *app) finish(stop *stopper, r *run.Run, s *runSettings, progress *runview.Progress) error {
+func (a *app) finish(stop *stopper, r *run.Run, s *runSettings, progress *progress.Progress) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(run.Procs()))
 	err := r.Execute(stop.ctx, stop.drain)
 	interrupted := stop.ctx.Err() != nil

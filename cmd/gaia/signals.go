@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/gaia-harness/gaia/internal/progress"
 )
 
 // stopper turns signals into the two ways a run stops: the first closes drain,
@@ -81,7 +83,7 @@ func (a *app) catchSignals(parent context.Context) *stopper {
 
 // say sends the notice elsewhere than to standard error: above a progress bar, which
 // knows the tasks under way.
-func (s *stopper) say(p *progress) {
+func (s *stopper) say(p *progress.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.out, s.underWay = p, p.UnderWay

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/spf13/cobra"
 	"github.com/vbauerster/mpb/v8"
@@ -183,7 +183,7 @@ func (d *downloading) begin(total int, terminal bool) {
 	d.fetched = map[string]int64{}
 	d.mu.Unlock()
 	if !terminal || total == 0 {
-		d.log = runview.NewLogger(d.out, false)
+		d.log = progress.NewLogger(d.out, false)
 		return
 	}
 	d.all = mpb.New(mpb.WithOutput(d.out))

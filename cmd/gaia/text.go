@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/runview"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -16,10 +17,8 @@ const (
 	notForSubmission = runview.NotForSubmission
 )
 
-type progress = runview.Progress
-
-func (a *app) newProgress(total, votes int, rehearsal bool) *runview.Progress {
-	return runview.NewProgress(a.stderr, a.tty, total, votes, rehearsal)
+func (a *app) newProgress(total, votes int, rehearsal bool) *progress.Progress {
+	return progress.New(a.stderr, a.tty, total, votes, rehearsal)
 }
 
 // printRows prints names and values in two columns.

@@ -5,6 +5,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/stats"
+	"github.com/gaia-harness/gaia/trajectory"
 	"io"
 	"slices"
 	"strconv"
@@ -132,7 +133,7 @@ func preflightRows(m plan.Plan, s *rundir.PreflightSummary) [][2]string {
 	if len(s.Unanswered) > 0 {
 		rows = append(rows, [2]string{"", "not answered: " + strings.Join(s.Unanswered, ", ")})
 	}
-	if note := toolNote(s.Tool); note != "" {
+	if note := ToolNote(s.Tool); note != "" {
 		rows = append(rows, [2]string{"", note})
 	}
 	return rows
@@ -286,4 +287,15 @@ func Outcomes(o rundir.Outcomes) string {
 // interval returns the Wilson interval of a rate.
 func interval(r stats.Rate) string {
 	return view.Percent(r.WilsonLowPPM) + " – " + view.Percent(r.WilsonHighPPM)
+}
+
+// ToolNote says what a model did that was asked to call a tool, "" if it called it.
+func ToolNote(tool string) string {
+	switch tool {
+	case trajectory.ToolNone:
+		return "the model did not call the tool it was asked to call: it called none"
+	case trajectory.ToolOther:
+		return "the model did not call the tool it was asked to call: its call was another one"
+	}
+	return ""
 }

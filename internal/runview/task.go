@@ -1,6 +1,6 @@
-// Package runview shows a run to a person: its progress while it runs (Progress), its scores
-// and tasks (Summary, Tasks), and what happened at one task (Task, Follower). Text from
-// outside is escaped and indented, so that it cannot look like a line of this program.
+// Package runview shows a run to a person: its scores and tasks (Summary, Tasks), and what
+// happened at one task (Task, Follower). Text from outside is escaped and indented, so that it
+// cannot look like a line of this program.
 package runview
 
 import (

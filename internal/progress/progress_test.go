@@ -1,4 +1,4 @@
-package runview
+package progress
 
 import (
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -13,7 +13,7 @@ import (
 // TestProgressTells: what changes at the endpoint, and once what spoils a run.
 func TestProgressTells(t *testing.T) {
 	var out strings.Builder
-	p := NewProgress(&out, false, 3, 1, false)
+	p := New(&out, false, 3, 1, false)
 	ended := trajectory.AttemptEnded{Outcome: trajectory.NoAnswer, Reason: prompt.RunMoneySpent + ", and the last turn gave no answer"}
 	for _, e := range []trajectory.Event{
 		{Payload: trajectory.LimitChanged{From: 8, To: 7, Origin: "https://api.example", Reason: "status 429"}},
@@ -57,7 +57,7 @@ func TestProgressTells(t *testing.T) {
 // failed is none.
 func TestProgressOfAVote(t *testing.T) {
 	var out strings.Builder
-	p := NewProgress(&out, false, 1, 2, false)
+	p := New(&out, false, 1, 2, false)
 	for i, outcome := range []string{trajectory.Answered, trajectory.Errored, trajectory.NoAnswer} {
 		p.Watch(trajectory.Event{TaskID: "fab1e001", Payload: trajectory.AttemptEnded{Outcome: outcome}})
 		if done := strings.Contains(out.String(), "tasks=1/1"); done != (i == 2) {
@@ -70,7 +70,7 @@ func TestProgressOfAVote(t *testing.T) {
 // allows are used up; what the run was stopped by is none of them.
 func TestProgressOfFailures(t *testing.T) {
 	var out strings.Builder
-	p := NewProgress(&out, false, 1, 1, false)
+	p := New(&out, false, 1, 1, false)
 	p.Planned(plan.Plan{Retry: plan.RetryPlan{AttemptsPerTask: 2}})
 	for i, reason := range []string{trajectory.Infrastructure, trajectory.Interrupted, trajectory.RunStopped, trajectory.Infrastructure} {
 		p.Watch(trajectory.Event{TaskID: "fab1e001", Payload: trajectory.AttemptEnded{Outcome: trajectory.Errored, Reason: reason}})

@@ -1,9 +1,12 @@
-package runview
+// Package progress follows a run by its events: a bar on a terminal, a line of a log for each
+// task otherwise. It shows no verdict.
+package progress
 
 import (
 	"fmt"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
 	"io"
 	"log/slog"
 	"net/http"
@@ -51,9 +54,9 @@ type Progress struct {
 	finish sync.Once
 }
 
-// NewProgress returns the progress of a run of total tasks with so many votes each, written
+// New returns the progress of a run of total tasks with so many votes each, written
 // to w: a bar if w is a terminal, else lines of a log.
-func NewProgress(w io.Writer, terminal bool, total, votes int, rehearsal bool) *Progress {
+func New(w io.Writer, terminal bool, total, votes int, rehearsal bool) *Progress {
 	p := &Progress{total: total, votes: max(votes, 1), made: map[string]int{}, lost: map[string]int{}, ended: map[string]bool{}, turns: map[string]int{}, told: map[string]bool{}, known: true, out: w}
 	if !terminal {
 		p.log = NewLogger(w, rehearsal)
@@ -139,23 +142,12 @@ func (p *Progress) preflight(e trajectory.Preflight) {
 		p.asked = append(p.asked, e.Kind)
 	}
 	p.mu.Unlock()
-	if note := toolNote(e.Tool); note != "" {
+	if note := runview.ToolNote(e.Tool); note != "" {
 		p.Warn("preflight: "+note, "model", e.Model)
 	}
 	if e.Error != nil {
 		p.Warn("preflight: no answer", "kind", e.Kind, "model", e.Model, "status", e.Error.Status, "code", e.Error.Code)
 	}
-}
-
-// toolNote says what a model did that was asked to call a tool, "" if it called it.
-func toolNote(tool string) string {
-	switch tool {
-	case trajectory.ToolNone:
-		return "the model did not call the tool it was asked to call: it called none"
-	case trajectory.ToolOther:
-		return "the model did not call the tool it was asked to call: its call was another one"
-	}
-	return ""
 }
 
 // begun says with the first task that the models answered.
@@ -182,7 +174,7 @@ func (p *Progress) notJudged(task string, status int) {
 // battery warns of a judge whose verdicts do not count. One that could only not be
 // asked is told of by the answers that are not judged.
 func (p *Progress) battery(e trajectory.JudgeBattery) {
-	if why := ExplainBattery(&rundir.BatterySummary{Paid: e.Paid, Put: e.Put, Refused: e.Refused, Remembered: e.Remembered, Unreadable: e.Unreadable}); why != "" && !e.Withstood {
+	if why := runview.ExplainBattery(&rundir.BatterySummary{Paid: e.Paid, Put: e.Put, Refused: e.Refused, Remembered: e.Remembered, Unreadable: e.Unreadable}); why != "" && !e.Withstood {
 		p.Warn("no verdict of the judge counts: "+why, "judge", e.Model)
 	}
 }
