@@ -9,9 +9,27 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
+
+	"github.com/gaia-harness/gaia/internal/exit"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/progress"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/runview"
+	"github.com/gaia-harness/gaia/internal/settings"
+	"github.com/gaia-harness/gaia/internal/view"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
 )
 
 // leastMemory is the smallest address space, in bytes, that a run works in. Below it the Go
@@ -34,4 +52,193 @@ func checkMemory() error {
 	}
 	return fail(exitFailure, fmt.Errorf("the address space is limited to %d MiB, and gaia needs %d MiB", limit.Cur>>20, leastMemory>>20),
 		"raise the limit of this shell: ulimit -v unlimited")
+}
+
+// app is what the commands have of the world outside.
+type app struct {
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+	getenv  func(string) string
+	environ []string
+	tty     bool // standard error is a terminal
+	asks    bool // and so is standard input: there is somebody to ask
+	began   time.Time
+	splits  map[[3]string]loadedSplit // that were loaded, by source, split and revision
+}
+
+func newApp() *app {
+	tty := term.IsTerminal(int(os.Stderr.Fd()))
+	return &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, environ: os.Environ(),
+		tty: tty, asks: tty && term.IsTerminal(int(os.Stdin.Fd())), began: time.Now()}
+}
+
+// execute runs the command that args name. What goes wrong before a command
+// begins is a matter of usage.
+func (a *app) execute(args []string) error {
+	begun := false
+	root := a.root()
+	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
+	root.SetArgs(args)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.Execute()
+	var f *failure
+	if _, rest, unknown := root.Find(args); unknown != nil && len(rest) > 0 {
+		return usage(nearCommand(root, rest[0]), "%s", unknown)
+	}
+	if err != nil && !begun && !errors.As(err, &f) {
+		return usage("see 'gaia --help'", "%s", err)
+	}
+	return err
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gaia",
+		Short: "Run GAIA-style benchmarks with evidence that can be checked",
+		Long: `gaia runs GAIA-style benchmarks with an LLM agent, records evidence of all the
+agent did, scores the answers, audits the run for the known ways of cheating,
+and packages it signed, so that a score can be checked by anyone.
+
+Without a key, base URL, model or source, "gaia run" rehearses: built-in tasks,
+a built-in scripted model, no network. A rehearsal says so everywhere and is
+never a GAIA score.`,
+		Example: `  gaia run --submit-intent             rehearse the whole job, offline
+  gaia audit runs/01J…                 look for the known ways of cheating
+  gaia submit runs/01J…                package it, signed
+  gaia verify submission-…             check every byte of the package
+  gaia disclose runs/01J… --task 3f2a  show one task, without the others
+  gaia export runs/01J… --format csv   write it for another tool
+  gaia scorecard runs/01J…             what did it cost to be right?
+  gaia ledger rank                     which rules were broken, and at what cost?
+  gaia trend runs                      does it get better?
+  gaia compare runs/01J… runs/01K…     do two runs differ by more than chance?
+  gaia show runs/01J…                  see what happened
+  gaia prune runs --older-than 90d     remove old runs, and keep what they count`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+
+		DisableSuggestions: true, // which cobra has in the error
+	}
+	root.AddCommand(a.runCommand(), a.resumeCommand(), a.auditCommand(), a.adjudicateCommand(), a.submitCommand(), a.verifyCommand(), a.discloseCommand(), a.exportCommand(), a.showCommand(), a.compareCommand(), a.witnessCommand(), a.scorecardCommand(), a.ledgerCommand(), a.trendCommand(), a.tasksCommand(), a.policyCommand(), a.keyCommand(), a.judgeCommand(), a.versionCommand(), a.doctorCommand(), a.pruneCommand(), convertCommand(), convertAttemptsCommand())
+	root.SetFlagErrorFunc(flagError)
+	root.SetUsageTemplate(root.UsageTemplate() + "\n" + exit.Help)
+	return root
+}
+
+// flagError says what is wrong with a flag as the settings file would.
+func flagError(cmd *cobra.Command, err error) error {
+	hint := "see '" + cmd.CommandPath() + " --help'"
+	var wrong *pflag.InvalidValueError
+	if !errors.As(err, &wrong) {
+		return usage(hint, "%s", err)
+	}
+	flag, value := wrong.GetFlag(), text.Trim(wrong.GetValue(), 60)
+	if errors.Is(err, strconv.ErrRange) {
+		return usage(hint, "--%s is %q, which is too large", flag.Name, value)
+	}
+	return usage(hint, "--%s is %q, which is not %s", flag.Name, value, settings.Described(flag.Value.Type()))
+}
+
+// oneArg wants one argument, called name.
+func oneArg(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usage("see '"+cmd.CommandPath()+" --help'", "%s takes one argument, %s", called(cmd), name)
+		}
+		return nil
+	}
+}
+
+// noArgs refuses arguments of a command that takes none.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("see 'gaia "+called(cmd)+" --help'", "%s takes no argument, not %q", called(cmd), args[0])
+	}
+	return nil
+}
+
+// knownCommand refuses the name of a command that a command does not have.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage(nearCommand(cmd, args[0]), "%s has no command %q", called(cmd), args[0])
+	}
+	return nil
+}
+
+// nearCommand is a hint where a command has none of a name.
+func nearCommand(cmd *cobra.Command, name string) string {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	if near := settings.Nearest(name, names); near != "" {
+		return "did you mean " + strings.TrimSpace(called(cmd)+" "+near) + "?"
+	}
+	return "see '" + cmd.CommandPath() + " --help'"
+}
+
+// called is how a command is called, without the program.
+func called(cmd *cobra.Command) string {
+	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
+	return path
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, commit and digest of this program",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			h, err := harness()
+			if err != nil {
+				return err
+			}
+			commit := h.Commit
+			if commit == "" {
+				commit = "unknown"
+			}
+			if h.Dirty {
+				commit += " (modified)"
+			}
+			_, err = fmt.Fprintf(a.stdout, "gaia %s\ncommit %s\nexecutable %s\n", h.Version, commit, h.ExecutableSHA256)
+			return err
+		},
+	}
+}
+
+// Short names of what the commands use of package view.
+const (
+	rehearsalNote    = runview.RehearsalNote
+	replayNote       = runview.ReplayNote
+	notForSubmission = runview.NotForSubmission
+)
+
+func (a *app) newProgress(total, votes int, rehearsal bool) *progress.Progress {
+	return progress.New(a.stderr, a.tty, total, votes, rehearsal)
+}
+
+// printRows prints names and values in two columns.
+func (a *app) printRows(rows [][2]string) error { return view.Rows(a.stdout, rows) }
+
+func oneLine(s string) string            { return view.Line(s) }
+func quoteArg(s string) string           { return view.Quote(s) }
+func counted(n int, thing string) string { return view.Count(n, thing) }
+func percent(ppm int64) string           { return view.Percent(ppm) }
+func dollars(microUSD *int64) string     { return view.Dollars(microUSD) }
+func chosen(m plan.Plan) [][2]string     { return runview.Dataset(m) }
+func outcomes(o rundir.Outcomes) string  { return runview.Outcomes(o) }
+
+// newTable returns a table without borders.
+func newTable() table.Writer {
+	t := table.NewWriter()
+	style := table.StyleLight
+	style.Options.DrawBorder = false
+	style.Options.SeparateColumns = false
+	style.Format.Header = text.FormatDefault
+	t.SetStyle(style)
+	return t
 }
