@@ -372,23 +372,15 @@ func ReadAdjudications(dir fs.FS, run *rundir.Run) ([]Adjudication, error) {
 		if all, err = appendDecision(all, envelopes[i], run); err != nil {
 			return nil, trajectory.Faultf(name, "%v", err)
 		}
-		if why := all[len(all)-1].misnamed(name, envelopes[i]); why != "" {
-			return nil, trajectory.Faultf(name, "%s", why)
+		a := all[len(all)-1]
+		switch countersigns := isCountersignature(envelopes[i]); {
+		case countersigns && name != a.CountersignatureFile():
+			return nil, trajectory.Faultf(name, "countersigns the decision about finding %s, which its name is not of", a.Finding)
+		case !countersigns && name != a.File():
+			return nil, trajectory.Faultf(name, "decides about finding %s, which its name is not of", a.Finding)
 		}
 	}
 	return all, nil
-}
-
-// misnamed says why a file of a run directory has not the name of its envelope, which is
-// that of decision a or its countersignature; "" if it has.
-func (a Adjudication) misnamed(file string, envelope []byte) string {
-	switch is := isCountersignature(envelope); {
-	case is && file != a.CountersignatureFile():
-		return fmt.Sprintf("countersigns the decision about finding %s, which its name is not of", a.Finding)
-	case !is && file != a.File():
-		return fmt.Sprintf("decides about finding %s, which its name is not of", a.Finding)
-	}
-	return ""
 }
 
 // DecodeAdjudications reads the file of adjudications in a package. Anything but
@@ -396,28 +388,41 @@ func (a Adjudication) misnamed(file string, envelope []byte) string {
 // with its countersignature behind it, is a *trajectory.Fault.
 func DecodeAdjudications(data []byte, run *rundir.Run) ([]Adjudication, error) {
 	var all []Adjudication
+	err := eachEnvelope(AdjudicationsFile, data, func(envelope []byte) error {
+		before, err := len(all), error(nil)
+		if all, err = appendDecision(all, envelope, run); err != nil {
+			return err
+		}
+		if before > 0 && len(all) > before && all[before-1].Finding >= all[before].Finding {
+			return errors.New("is not in the order of the findings' ids, each once")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// eachEnvelope calls visit with each line of a file of envelopes, which has at least
+// one. What visit returns, and a line without its end, is a *trajectory.Fault.
+func eachEnvelope(file string, data []byte, visit func(envelope []byte) error) error {
 	n := int64(0)
 	for line := range bytes.Lines(data) {
 		n++
-		refuse := func(err error) ([]Adjudication, error) {
-			return nil, &trajectory.Fault{File: AdjudicationsFile, Line: n, Reason: err.Error()}
-		}
 		envelope, whole := bytes.CutSuffix(line, []byte("\n"))
-		if !whole {
-			return refuse(errors.New("has no newline at its end"))
+		err := errors.New("has no newline at its end")
+		if whole {
+			err = visit(envelope)
 		}
-		before, err := len(all), error(nil)
-		if all, err = appendDecision(all, envelope, run); err != nil {
-			return refuse(err)
-		}
-		if before > 0 && len(all) > before && all[before-1].Finding >= all[before].Finding {
-			return refuse(errors.New("is not in the order of the findings' ids, each once"))
+		if err != nil {
+			return &trajectory.Fault{File: file, Line: n, Reason: err.Error()}
 		}
 	}
-	if len(all) == 0 {
-		return nil, trajectory.Faultf(AdjudicationsFile, "is empty")
+	if n == 0 {
+		return trajectory.Faultf(file, "is empty")
 	}
-	return all, nil
+	return nil
 }
 
 // held reads the adjudications and the later judgments where an audit finds them: a

@@ -1,7 +1,7 @@
 // Package audit is a red team of a finished run: deterministic, offline, at no
 // cost. It verifies the evidence first; bytes that do not verify are an error
 // of package trajectory, not a finding. Then it gathers facts from the journal
-// ([Evidence]) and lets each check of [Checks] look at them.
+// ([evidence]) and lets each check of [Checks] look at them.
 //
 // A check fails with findings that prove themselves, or says what it could not
 // see: a gap, which is never a pass. What the gate's checks (AUD-1 to AUD-7,
@@ -27,11 +27,11 @@ package audit
 import (
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"io/fs"
 	"slices"
 
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -69,21 +69,23 @@ var ErrGold = errors.New("the gold answers are not those that the plan commits t
 var ErrIncomplete = errors.New("the run is not complete")
 
 // Run verifies a run and audits it. The run is returned with ErrIncomplete, too.
-// Evidence that does not verify is a *trajectory.Fault.
+// evidence that does not verify is a *trajectory.Fault.
 func Run(dir fs.FS, o Options) (Report, *rundir.Run, error) {
 	m, digest, _, err := rundir.ReadPlan(dir)
 	if err != nil {
 		return Report{}, nil, err
 	}
-	answers, err := o.Gold.Of(m)
-	if err != nil {
-		return unfinished(dir, o, err)
-	}
+	answers, wrong := o.Gold.Of(m)
 	g := newGatherer(m, answers)
-	g.bodies = newBodies(o.Bodies)
+	g.bodies = bodies{o.Bodies, map[string]bool{}, map[string]bool{}}
 	run, err := rundir.Verify(dir, rundir.Options{Summary: o.Summary, Event: g.add})
-	if err != nil {
+	switch {
+	case err != nil:
 		return Report{}, nil, err
+	case wrong != nil && !run.Complete: // the answers are not all there yet
+		return Report{}, run, ErrIncomplete
+	case wrong != nil:
+		return Report{}, nil, wrong
 	}
 	if run.ManifestSHA256 != digest {
 		return Report{}, nil, trajectory.Faultf(plan.ManifestFile, "changed while it was read")
@@ -102,7 +104,7 @@ func Run(dir fs.FS, o Options) (Report, *rundir.Run, error) {
 	if run.Marked == "" {
 		run.Marked = o.Marked
 	}
-	r := Judge(g.evidence(run), o)
+	r := runChecks(g.evidence(run), o)
 	r.AuditedAt = o.AuditedAt
 	if r.AuditedAt == "" {
 		r.AuditedAt = run.Summary().Completed
@@ -120,38 +122,20 @@ func Run(dir fs.FS, o Options) (Report, *rundir.Run, error) {
 	return r, run, nil
 }
 
-// unfinished tells answers that are not all there yet, since the run is not
-// finished, from wrong ones.
-func unfinished(dir fs.FS, o Options, wrong error) (Report, *rundir.Run, error) {
-	run, err := rundir.Verify(dir, rundir.Options{Summary: o.Summary})
-	switch {
-	case err != nil:
-		return Report{}, nil, err
-	case !run.Complete:
-		return Report{}, run, ErrIncomplete
-	}
-	return Report{}, nil, wrong
-}
-
 // Of returns the answers by task id if they are those that the plan committed to,
-// else ErrGold; nil where there are none, in g or by the plan.
+// else ErrGold; nil where there are none, in g or by the plan. Without a salt they count
+// if they are from the file that the plan's tasks are from, one for each task.
 func (g *Gold) Of(m plan.Plan) (map[string]string, error) {
 	if g == nil || m.GoldCommitment == "" {
 		return nil, nil
 	}
-	if g.Salt == "" && g.MetadataSHA256 != "" {
-		return g.published(m)
+	if g.Salt != "" || g.MetadataSHA256 == "" {
+		commitment, err := plan.Commitment(g.Answers, g.Salt)
+		if err != nil || commitment != m.GoldCommitment {
+			return nil, ErrGold
+		}
+		return g.Answers, nil
 	}
-	commitment, err := plan.Commitment(g.Answers, g.Salt)
-	if err != nil || commitment != m.GoldCommitment {
-		return nil, ErrGold
-	}
-	return g.Answers, nil
-}
-
-// published returns the answers if they are from the file that the plan's tasks
-// are from, one for each task.
-func (g *Gold) published(m plan.Plan) (map[string]string, error) {
 	if g.MetadataSHA256 != m.Dataset.MetadataSHA256 {
 		return nil, ErrGold
 	}
@@ -168,9 +152,9 @@ func (g *Gold) published(m plan.Plan) (map[string]string, error) {
 
 // Judge lets the checks look at the evidence. AuditedAt and the digests of the
 // run's files are the caller's to fill in.
-func Judge(e *Evidence, o Options) Report {
+func runChecks(e *evidence, o Options) Report {
 	r := Report{RunID: e.Manifest.RunID, Rehearsal: e.Manifest.Rehearsal, Schema: Schema, ThreatModel: ThreatModel}
-	solved := slices.ContainsFunc(e.Tasks, (*TaskEvidence).correct)
+	solved := slices.ContainsFunc(e.Tasks, (*taskEvidence).correct)
 	e.Usage = o.Usage
 	if o.Usage != nil {
 		r.Inputs.UsageExportSHA256 = o.Usage.SHA256
@@ -181,7 +165,7 @@ func Judge(e *Evidence, o Options) Report {
 		}
 		n := newNotes(c)
 		n.solved, n.off = solved, o.off
-		c.Run(e, n)
+		c.run(e, n)
 		r.Checks = append(r.Checks, n.report())
 		if len(o.Only) > 0 {
 			r.Only = append(r.Only, c.ID)
@@ -201,7 +185,7 @@ func Judge(e *Evidence, o Options) Report {
 type Watch struct {
 	plan  plan.Plan
 	gold  map[string]string
-	tasks map[string]*TaskEvidence
+	tasks map[string]*taskEvidence
 	asked map[string]*taken // of the open attempt of a task
 }
 
@@ -213,9 +197,9 @@ type taken struct {
 
 // NewWatch begins to follow a run; gold is nil where there is none.
 func NewWatch(m plan.Plan, gold map[string]string) *Watch {
-	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*TaskEvidence, len(m.Tasks)), asked: map[string]*taken{}}
+	w := &Watch{plan: m, gold: gold, tasks: make(map[string]*taskEvidence, len(m.Tasks)), asked: map[string]*taken{}}
 	for _, p := range m.Tasks {
-		w.tasks[p.TaskID] = &TaskEvidence{Plan: p}
+		w.tasks[p.TaskID] = &taskEvidence{Plan: p}
 	}
 	return w
 }
@@ -224,7 +208,7 @@ func NewWatch(m plan.Plan, gold map[string]string) *Watch {
 // the run from being submitted, "" if nothing.
 func (w *Watch) Add(ev trajectory.Event) string {
 	var checks []CheckReport
-	look := func(c Check, run func(*Notes)) {
+	look := func(c Check, run func(*notes)) {
 		n := newNotes(c)
 		run(n)
 		checks = append(checks, n.report())
@@ -233,11 +217,11 @@ func (w *Watch) Add(ev trajectory.Event) string {
 	at := place{task: t, attempt: ev.Attempt, seq: ev.Seq}
 	switch p := ev.Payload.(type) {
 	case trajectory.SecurityEvent:
-		look(graderIsolation(), func(n *Notes) { judgeCache(&Evidence{Cache: []CacheFact{{ev.Seq, p}}}, n) })
+		look(graderIsolation(), func(n *notes) { judgeCache(&evidence{Cache: []fact[trajectory.SecurityEvent]{{ev.Seq, p}}}, n) })
 	case trajectory.TaskStarted:
 		w.asked[ev.TaskID] = &taken{}
-		look(oracleLeakage(), func(n *Notes) {
-			workspace(&Evidence{Gold: w.gold}, n, t, &AttemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: p.FileName, Workspace: p.Workspace})
+		look(oracleLeakage(), func(n *notes) {
+			workspace(&evidence{Gold: w.gold}, n, t, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, FileName: p.FileName, Workspace: p.Workspace})
 		})
 	case trajectory.ModelCallCompleted:
 		if u := w.asked[ev.TaskID]; u != nil && p.OutputSHA256 != "" {
@@ -245,42 +229,35 @@ func (w *Watch) Add(ev trajectory.Event) string {
 				u.out += p.Tokens.Out
 			}
 		}
-		look(answerLeakage(), func(n *Notes) { channels(n, t, p.UnrecordedChannels) })
+		look(answerLeakage(), func(n *notes) { channels(n, t, p.UnrecordedChannels) })
 	case trajectory.ToolExecuted:
 		r := resultOf(ev.Seq, p)
-		look(answerLeakage(), func(n *Notes) {
+		look(answerLeakage(), func(n *notes) {
 			unseen(n, r)
-			leaked(n, at, &CallFact{Result: r, HoldsOwn: true, HoldsIDs: r.Probes.OtherUUIDs, AsFile: !builtin(r.Name)}, w.gold[ev.TaskID]) // it may: what it asked for stands elsewhere
+			leaked(n, at, &callFact{Result: r, HoldsOwn: true, HoldsIDs: r.Probes.OtherUUIDs, AsFile: !builtin(r.Name)}, w.gold[ev.TaskID]) // it may: what it asked for stands elsewhere
 		})
 	case trajectory.AttemptEnded:
 		delete(w.asked, ev.TaskID)
 	case trajectory.AnswerCommitted:
 		gold, scored := w.gold[ev.TaskID]
 		if u := w.asked[ev.TaskID]; u != nil && u.out == 0 && u.unreported && scored && judge.QuestionScorer(&p.Answer, gold) { // others rest on nothing
-			look(noWorkPass(), func(n *Notes) { n.gap(noUsage) })
+			look(noWorkPass(), func(n *notes) { n.gap(noUsage) })
 		}
 	}
-	look(modelIdentity(), func(n *Notes) { servedOtherwise(w.plan, n, at, ev.Payload) })
+	look(modelIdentity(), func(n *notes) { servedOtherwise(w.plan, n, at, ev.Payload) })
 	for _, c := range checks {
-		if why := c.unfit(); why != "" {
+		why := ""
+		if i := slices.IndexFunc(c.Findings, func(f Finding) bool { return f.Severity == Critical || f.Severity == High }); i >= 0 {
+			why = c.Findings[i].Got
+		} else if c.Gate && len(c.Gaps) > 0 {
+			why = c.Gaps[0]
+		}
+		if why != "" {
 			if t != nil {
 				why += fmt.Sprintf(" (task %s)", ev.TaskID)
 			}
 			return c.ID + " " + c.Name + ": " + why
 		}
-	}
-	return ""
-}
-
-// unfit returns the first thing of a check that keeps a run from being submitted.
-func (r CheckReport) unfit() string {
-	for _, f := range r.Findings {
-		if f.Severity == Critical || f.Severity == High {
-			return f.Got
-		}
-	}
-	if r.Gate && len(r.Gaps) > 0 {
-		return r.Gaps[0]
 	}
 	return ""
 }

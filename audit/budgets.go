@@ -10,9 +10,9 @@ import (
 )
 
 // open returns the turn that was begun last.
-func (a *AttemptEvidence) open() *TurnFact {
+func (a *attemptEvidence) open() *turnFact {
 	if len(a.Turns) == 0 {
-		return &TurnFact{}
+		return &turnFact{}
 	}
 	return &a.Turns[len(a.Turns)-1]
 }
@@ -53,7 +53,7 @@ type spend struct {
 }
 
 // spends returns what the journal says that the attempt took, in its order.
-func (a *AttemptEvidence) spends() (all []spend) {
+func (a *attemptEvidence) spends() (all []spend) {
 	add := func(seq, tokens int64, cost *int64, decided int64) {
 		s := spend{seq: seq, tokens: tokens, decided: decided}
 		if cost != nil {
@@ -78,7 +78,7 @@ func (a *AttemptEvidence) spends() (all []spend) {
 // are of an attempt that comes to an answer or to none, with those that failed
 // since the last such one. No call is allowed once one is used up, and one more
 // turn is for the answer alone.
-func budgets(e *Evidence, n *Notes, t *TaskEvidence) {
+func budgets(e *evidence, n *notes, t *taskEvidence) {
 	b := e.Manifest.Budgets
 	var used spending
 	for _, a := range t.Attempts {
@@ -97,7 +97,20 @@ func budgets(e *Evidence, n *Notes, t *TaskEvidence) {
 			at.seq = turn.Seq
 			n.find("budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d micro-USD were spent", b.CostMicroUSD), want)
 		}
-		timed(e, n, t, a)
+		// Time and the money of the run are spent while the attempt is doing something else. When it
+		// knew of that, the journal cannot show to the turn.
+		if turn := a.beyond(1, func(turn turnFact) bool { return b.WallMs > 0 && turn.Us/1000 > b.WallMs }); turn != nil {
+			n.find("time-exceeded", place{task: t, attempt: a.Number, seq: turn.Seq}, fmt.Sprintf("a turn that was begun %d ms after its attempt", turn.Us/1000),
+				fmt.Sprintf("none but one for the answer after %d ms", b.WallMs))
+		}
+		unaware := 0
+		if a.Begun < e.RunSpent {
+			unaware = 1
+		}
+		if turn := a.beyond(unaware, func(turn turnFact) bool { return e.RunSpent > 0 && turn.Seq > e.RunSpent }); turn != nil {
+			n.find("run-budget-exceeded", place{task: t, attempt: a.Number, seq: turn.Seq},
+				fmt.Sprintf("a turn that was begun after the %d micro-USD of the run were spent", b.RunCostMicroUSD), "none but one for the answer")
+		}
 		used.calls += len(a.Calls)
 		for _, s := range spends {
 			used.tokens += s.tokens
@@ -116,12 +129,12 @@ func budgets(e *Evidence, n *Notes, t *TaskEvidence) {
 // reply, so those of earlier turns all come before. Of two calls that ask models the
 // second is decided when it is known what the first took: that counts, also where the
 // journal has it later.
-func allowed(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, used spending, spends []spend) {
+func allowed(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, used spending, spends []spend) {
 	b := e.Manifest.Budgets
-	decided := slices.DeleteFunc(slices.Clone(a.Calls), func(c *CallFact) bool {
+	decided := slices.DeleteFunc(slices.Clone(a.Calls), func(c *callFact) bool {
 		return c.Decided < 0 || c.Decision.Decision != string(policy.Allow)
 	})
-	slices.SortFunc(decided, func(a, b *CallFact) int { return cmp.Compare(a.Decided, b.Decided) })
+	slices.SortFunc(decided, func(a, b *callFact) int { return cmp.Compare(a.Decided, b.Decided) })
 	inOrder := slices.Clone(spends) // by decisions
 	for i, s := range inOrder {
 		if s.decided >= 0 {
@@ -167,9 +180,9 @@ func allowed(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, used sp
 // late returns the first turn that cannot be the one kept for the answer, of
 // those that were begun when more than a limit had been used; nil if there is
 // none.
-func (a *AttemptEvidence) late(limit, used int64, spends []spend, of func(spend) int64) *TurnFact {
+func (a *attemptEvidence) late(limit, used int64, spends []spend, of func(spend) int64) *turnFact {
 	next := 0
-	return a.beyond(0, func(turn TurnFact) bool {
+	return a.beyond(0, func(turn turnFact) bool {
 		for ; next < len(spends) && spends[next].seq < turn.Seq; next++ {
 			used += of(spends[next])
 		}
@@ -180,7 +193,7 @@ func (a *AttemptEvidence) late(limit, used int64, spends []spend, of func(spend)
 // beyond returns the first turn with a request, of those after a budget was
 // spent, that is neither one of the first few that may have been begun before
 // this could be known, nor the one after them that is kept for the answer.
-func (a *AttemptEvidence) beyond(unaware int, spent func(TurnFact) bool) *TurnFact {
+func (a *attemptEvidence) beyond(unaware int, spent func(turnFact) bool) *turnFact {
 	over := 0
 	for i, turn := range a.Turns {
 		if !spent(turn) || !turn.Asked {
@@ -192,24 +205,4 @@ func (a *AttemptEvidence) beyond(unaware int, spent func(TurnFact) bool) *TurnFa
 		over++
 	}
 	return nil
-}
-
-// timed holds an attempt against the budgets that are spent while it is doing
-// something else: time, and the money of the run. When it knew of that, the
-// journal cannot show to the turn.
-func timed(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
-	b := e.Manifest.Budgets
-	at := place{task: t, attempt: a.Number}
-	if turn := a.beyond(1, func(turn TurnFact) bool { return b.WallMs > 0 && turn.Us/1000 > b.WallMs }); turn != nil {
-		at.seq = turn.Seq
-		n.find("time-exceeded", at, fmt.Sprintf("a turn that was begun %d ms after its attempt", turn.Us/1000), fmt.Sprintf("none but one for the answer after %d ms", b.WallMs))
-	}
-	unaware := 0
-	if a.Begun < e.RunSpent {
-		unaware = 1
-	}
-	if turn := a.beyond(unaware, func(turn TurnFact) bool { return e.RunSpent > 0 && turn.Seq > e.RunSpent }); turn != nil {
-		at.seq = turn.Seq
-		n.find("run-budget-exceeded", at, fmt.Sprintf("a turn that was begun after the %d micro-USD of the run were spent", b.RunCostMicroUSD), "none but one for the answer")
-	}
 }

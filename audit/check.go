@@ -21,7 +21,7 @@ type Check struct {
 	References []string // where the way of cheating is told of, or the rule comes from
 	Gate       bool     // a run is not submittable while it could not see
 	Rules      []Rule   // all that it can find, the gravest first
-	Run        func(*Evidence, *Notes)
+	run        func(*evidence, *notes)
 }
 
 // Rule is one way in which a check finds something.
@@ -77,8 +77,8 @@ func Checks() []Check {
 	}
 }
 
-// Notes is where a check writes down what it finds.
-type Notes struct {
+// notes is where a check writes down what it finds.
+type notes struct {
 	check    Check
 	findings []Finding
 	gaps     []string
@@ -88,13 +88,13 @@ type Notes struct {
 	off      string          // id of a rule, its check's included, that finds nothing
 }
 
-func newNotes(c Check) *Notes {
-	return &Notes{check: c, findings: []Finding{}, gaps: []string{}, said: map[string]bool{}}
+func newNotes(c Check) *notes {
+	return &notes{check: c, findings: []Finding{}, gaps: []string{}, said: map[string]bool{}}
 }
 
 // place is where a finding points to.
 type place struct {
-	task    *TaskEvidence // nil: the whole run
+	task    *taskEvidence // nil: the whole run
 	attempt int
 	seq     int64
 	sha256  string
@@ -105,7 +105,7 @@ type place struct {
 
 // find writes down a finding by a rule of the check; got and want must hold no
 // gold.
-func (n *Notes) find(rule string, at place, got, want string) {
+func (n *notes) find(rule string, at place, got, want string) {
 	r, known := n.check.rule(rule)
 	if !known {
 		panic("audit: " + n.check.ID + " has no rule " + rule) // TestRules lets every rule find something
@@ -143,7 +143,7 @@ func (f Finding) digest() string {
 }
 
 // gap writes down what the check could not see.
-func (n *Notes) gap(format string, args ...any) {
+func (n *notes) gap(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if !n.said[text] {
 		n.said[text] = true
@@ -152,9 +152,9 @@ func (n *Notes) gap(format string, args ...any) {
 }
 
 // absent writes down that the run does not have what the check is about.
-func (n *Notes) absent(what string) { n.without = what }
+func (n *notes) absent(what string) { n.without = what }
 
-func (n *Notes) report() CheckReport {
+func (n *notes) report() CheckReport {
 	r := CheckReport{Absent: n.without, Findings: n.findings, Gaps: n.gaps, Gate: n.check.Gate, ID: n.check.ID, Name: n.check.Name, Title: n.check.Title}
 	r.Status, r.Severity = r.conclude()
 	return r

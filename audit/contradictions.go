@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,10 +29,19 @@ func contradictoryRecords() Check {
 			{"dirty-build", ToReview, 1, "a program with changes that no commit has, in a run that is no rehearsal"},
 			{"build-unknown", Info, 1, "a program that does not know the commit that it was built from"},
 		},
-		Run: func(e *Evidence, n *Notes) {
-			hard := madeAt(e, n) + clocks(e.Clocks, n) + latencies(e, n)
-			requestIDs(e.Clocks, n)
-			build(e, n)
+		run: func(e *evidence, n *notes) {
+			hard := madeAt(e, n) + len(e.Clocks.MonoBack) + len(e.Clocks.Impossible)
+			recordedClocks(e, n)
+			dirty, unknown := e.Manifest.Harness.Dirty, e.Manifest.Harness.Commit == ""
+			for _, r := range e.Resumed {
+				dirty, unknown = dirty || r.Event.Harness.Dirty, unknown || r.Event.Harness.Commit == ""
+			}
+			if dirty && !e.Manifest.Rehearsal {
+				n.find("dirty-build", place{given: true}, "the program has changes that no commit has", "a build of a commit")
+			}
+			if unknown {
+				n.find("build-unknown", place{given: true}, "the program does not know the commit that it was built from", "for the record")
+			}
 			if hard > 1 {
 				n.find("contradictions", place{}, fmt.Sprintf("%d things that no honest computer records", hard), "none")
 			}
@@ -39,9 +49,9 @@ func contradictoryRecords() Check {
 	}
 }
 
-// madeAt holds when the plan was made against the journal and the id of the run. It
+// madeAt compares the time of the plan with the journal and the id of the run. It
 // returns how much of it no clock that was set explains.
-func madeAt(e *Evidence, n *Notes) (hard int) {
+func madeAt(e *evidence, n *notes) (hard int) {
 	made, err := time.Parse(trajectory.TimeFormat, e.Manifest.Created)
 	if err != nil || !e.Clocks.begun {
 		return 0
@@ -64,9 +74,11 @@ func madeAt(e *Evidence, n *Notes) (hard int) {
 	return hard
 }
 
-// clocks looks at the clocks of each process, and returns how many monotonic ones
-// went back.
-func clocks(c Clocks, n *Notes) (hard int) {
+// recordedClocks checks the clocks of each process, the latencies of calls and the
+// ids that the endpoint gave the agent's requests. A cache repeats the ids of what it
+// kept, and a gateway may give its own.
+func recordedClocks(e *evidence, n *notes) {
+	c := e.Clocks
 	for _, seq := range c.MonoBack {
 		n.find("clock-moved", place{seq: seq, given: true}, "the monotonic clock of a process went back", "a clock that only goes on")
 	}
@@ -76,47 +88,18 @@ func clocks(c Clocks, n *Notes) (hard int) {
 	if c.Ahead > 0 {
 		n.find("clock-moved", place{seq: c.Ahead, given: true}, "the wall clock went ahead by more than a week while a process ran", "clocks that go on together")
 	}
-	return len(c.MonoBack)
-}
-
-// latencies returns how many calls took a time that they cannot have taken.
-func latencies(e *Evidence, n *Notes) (hard int) {
-	byID := map[string]*TaskEvidence{}
-	for _, t := range e.Tasks {
-		byID[t.Plan.TaskID] = t
+	for _, l := range c.Impossible {
+		at := place{attempt: l.Attempt, seq: l.Seq, given: true}
+		if i := slices.IndexFunc(e.Tasks, func(t *taskEvidence) bool { return t.Plan.TaskID == l.TaskID }); i >= 0 {
+			at.task = e.Tasks[i]
+		}
+		n.find("latency-impossible", at, fmt.Sprintf("a call took %d ms", l.Ms), "no less than nothing, and no longer than its process had run")
 	}
-	for _, l := range e.Clocks.Impossible {
-		n.find("latency-impossible", place{task: byID[l.TaskID], attempt: l.Attempt, seq: l.Seq, given: true}, fmt.Sprintf("a call took %d ms", l.Ms), "no less than nothing, and no longer than its process had run")
-	}
-	return len(e.Clocks.Impossible)
-}
-
-// requestIDs looks at the ids that the endpoint gave the agent's requests. A cache
-// repeats the ids of what it kept, and a gateway may give its own.
-func requestIDs(c Clocks, n *Notes) {
 	if len(c.Names) == 1 && c.Named >= fewestIDs {
 		n.find("request-id-repeated", place{given: true}, fmt.Sprintf("all %d replies with an id have the same", c.Named), "an id for each request")
 	}
 	if c.Foreign >= fewestIDs && 2*c.Foreign >= c.IDs {
 		n.find("ids-from-another-time", place{seq: c.ForeignAt, given: true}, fmt.Sprintf("%d of %d ids of requests that tell a time are more than a day off", c.Foreign, c.IDs), "ids of the time of their replies")
-	}
-}
-
-// build looks at which program wrote the records.
-func build(e *Evidence, n *Notes) {
-	programs := []trajectory.Harness{e.Manifest.Harness}
-	for _, r := range e.Resumed {
-		programs = append(programs, r.Event.Harness)
-	}
-	dirty, unknown := false, false
-	for _, p := range programs {
-		dirty, unknown = dirty || p.Dirty, unknown || p.Commit == ""
-	}
-	if dirty && !e.Manifest.Rehearsal {
-		n.find("dirty-build", place{given: true}, "the program has changes that no commit has", "a build of a commit")
-	}
-	if unknown {
-		n.find("build-unknown", place{given: true}, "the program does not know the commit that it was built from", "for the record")
 	}
 }
 
@@ -132,13 +115,13 @@ const (
 	untilEpoch = 2_208_988_800_000 // 2040
 )
 
-// Clocks is what a journal says of clocks, as its lines show it.
-type Clocks struct {
+// clocks is what a journal says of clocks, as its lines show it.
+type clocks struct {
 	Began      int64           // when the run began by its wall clock, in milliseconds
 	Behind     int64           // first line of a wall clock that went back; 0: none
 	Ahead      int64           // first line of a wall clock that went far ahead; 0: none
 	MonoBack   []int64         // lines of a monotonic clock that went back within a process, the first ones
-	Impossible []Latency       // the first ones
+	Impossible []latency       // the first ones
 	IDs        int             // ids of requests that tell a time
 	Foreign    int             // of these, those of another time
 	ForeignAt  int64           // first line of these
@@ -150,15 +133,15 @@ type Clocks struct {
 	begun, processSeen bool
 }
 
-// Latency is a time that a call cannot have taken.
-type Latency struct {
+// latency is a time that a call cannot have taken.
+type latency struct {
 	Seq, Ms int64
 	TaskID  string
 	Attempt int
 }
 
 // see takes an event.
-func (c *Clocks) see(ev trajectory.Event) {
+func (c *clocks) see(ev trajectory.Event) {
 	at, err := ulid.ParseStrict(ev.ID)
 	if err != nil {
 		return
@@ -167,31 +150,25 @@ func (c *Clocks) see(ev trajectory.Event) {
 	if !c.begun {
 		c.begun, c.Began, c.Names = true, wall, map[string]bool{}
 	}
-	if _, resumed := ev.Payload.(trajectory.RunResumed); resumed {
-		c.processSeen = false
-	}
 	offset := wall - ev.MonoUs/1000
-	if !c.processSeen {
+	if _, resumed := ev.Payload.(trajectory.RunResumed); resumed || !c.processSeen {
 		c.processSeen, c.lastUs, c.least, c.most = true, ev.MonoUs, offset, offset
 	}
-	if ev.MonoUs < c.lastUs && len(c.MonoBack) < mostHeld {
-		c.MonoBack = append(c.MonoBack, ev.Seq)
-	}
-	if c.Behind == 0 && offset < c.most-clockStep.Milliseconds() && ev.MonoUs >= c.lastUs {
-		c.Behind = ev.Seq
-	}
-	if c.Ahead == 0 && offset > c.least+asleep.Milliseconds() && ev.MonoUs >= c.lastUs {
-		c.Ahead = ev.Seq
-	}
-	if ev.MonoUs < c.lastUs { // what it says from here on is another count
-		c.least, c.most = offset, offset
+	if ev.MonoUs < c.lastUs {
+		if len(c.MonoBack) < mostHeld {
+			c.MonoBack = append(c.MonoBack, ev.Seq)
+		}
+		c.least, c.most = offset, offset // from here on it is another count
+	} else {
+		if c.Behind == 0 && offset < c.most-clockStep.Milliseconds() {
+			c.Behind = ev.Seq
+		}
+		if c.Ahead == 0 && offset > c.least+asleep.Milliseconds() {
+			c.Ahead = ev.Seq
+		}
 	}
 	c.lastUs, c.least, c.most = ev.MonoUs, min(c.least, offset), max(c.most, offset)
-	c.call(ev, wall)
-}
 
-// call takes what an event says of how long a call took, and of its request.
-func (c *Clocks) call(ev trajectory.Event, wall int64) {
 	var ms int64
 	switch p := ev.Payload.(type) {
 	case trajectory.ModelCallCompleted:
@@ -199,15 +176,14 @@ func (c *Clocks) call(ev trajectory.Event, wall int64) {
 		c.request(ev.Seq, p.RequestID, wall)
 	case trajectory.ToolExecuted:
 		ms = p.LatencyMs
-	default:
-		return
 	}
 	if (ms < 0 || ms > ev.MonoUs/1000+clockStep.Milliseconds()) && len(c.Impossible) < mostHeld {
-		c.Impossible = append(c.Impossible, Latency{ev.Seq, ms, ev.TaskID, ev.Attempt})
+		c.Impossible = append(c.Impossible, latency{ev.Seq, ms, ev.TaskID, ev.Attempt})
 	}
 }
 
-func (c *Clocks) request(seq int64, id string, wall int64) {
+// request takes the id of a request of the agent.
+func (c *clocks) request(seq int64, id string, wall int64) {
 	if id == "" {
 		return
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Evidence is what the checks look at: facts gathered from a verified run.
-type Evidence struct {
+// evidence is what the checks look at: facts gathered from a verified run.
+type evidence struct {
 	Manifest plan.Plan
 	Results  []rundir.Result // as results.jsonl has them
 	Summary  rundir.Summary
@@ -21,71 +21,71 @@ type Evidence struct {
 	Events   int64
 
 	Gold      map[string]string // nil: not at hand
-	Tasks     []*TaskEvidence   // plan order
-	Cache     []CacheFact
-	Batteries []BatteryFact   // in the order of the journal
-	Preflight []PreflightFact // in the order of the journal
-	Resumed   []ResumeFact    // in the order of the journal
-	Odd       []OddText       // each distinct text once
-	OddUnread bool            // there are more of them than are kept
-	Usage     *UsageExport    // nil: not at hand
-	Clocks    Clocks
+	Tasks     []*taskEvidence   // plan order
+	Cache     []fact[trajectory.SecurityEvent]
+	Batteries []fact[trajectory.JudgeBattery] // in the order of the journal
+	Preflight []fact[trajectory.Preflight]    // in the order of the journal
+	Resumed   []fact[trajectory.RunResumed]   // in the order of the journal
+	Odd       []oddText                       // each distinct text once
+	OddUnread bool                            // there are more of them than are kept
+	Usage     *UsageExport                    // nil: not at hand
+	Clocks    clocks
 	Unswept   bool // an answer was graded without the judge cache having been checked since the process began
 
 	RunSpent int64 // the line with which the known costs passed the budget of the run; 0: they did not
 	spent    int64 // known costs up to the line that was read last, in micro-USD
 }
 
-// TaskEvidence is what the journal says of one planned task.
-type TaskEvidence struct {
+// taskEvidence is what the journal says of one planned task.
+type taskEvidence struct {
 	Plan     plan.PlannedTask
 	Result   rundir.Result
-	Attempts []*AttemptEvidence
+	Attempts []*attemptEvidence
 }
 
-// AttemptEvidence is what the journal says of one attempt. Places are lines of
+// attemptEvidence is what the journal says of one attempt. Places are lines of
 // the journal, from 0; -1 where there is none.
-type AttemptEvidence struct {
+type attemptEvidence struct {
 	Number       int
 	Begun        int64
 	Committed    int64
 	Judged       int64
 	EndedAt      int64
-	Turns        []TurnFact
+	Turns        []turnFact
 	Question     string
 	FileName     string
 	Workspace    []trajectory.File
-	Prompts      []PromptFact
-	Odd          []OddMessage
-	Models       []ModelFact
+	Prompts      []promptFact
+	Odd          []oddMessage
+	Models       []modelFact
 	Channels     []string   // what the endpoint did on its own, each once
 	Pictured     bool       // the question came with the picture that is its attachment
-	Astray       *ModelFact // the first request to another model than the planned one; nil: there is none
+	Astray       *modelFact // the first request to another model than the planned one; nil: there is none
 	Unheard      int        // tries that an endpoint may have answered, and of which the journal has no reply
 	Unpriced     bool       // the cost of a reply, or of what a tool asked a model, is not known
-	Calls        []*CallFact
+	Calls        []*callFact
 	SaidQuestion bool // a call had most words of the question, or its arguments are not all recorded
-	Rollbacks    []RollbackFact
-	Denied       []DenialFact // violations of all classes
-	Broken       []BrokenFact
+	Rollbacks    []rollbackFact
+	Denied       []denialFact // violations of all classes
+	Broken       []brokenFact
 	Answer       *trajectory.AnswerCommitted
 	Ended        *trajectory.AttemptEnded
 	Kept         *trajectory.CheckpointSaved // the first copy of the workspace; nil: none was made
 	Judgment     *trajectory.Judgment
 
-	Contradicts *HeadFact // the first head that cannot be of what its size and digest are of; nil: none
+	Contradicts *headFact // the first head that cannot be of what its size and digest are of; nil: none
 }
 
-// TurnFact is one turn.
-type TurnFact struct {
+// turnFact is one turn.
+type turnFact struct {
 	Seq   int64
 	Us    int64 // since the attempt began
 	Asked bool  // a request of it, or a reply, is recorded
 	Last  bool  // the model is told in it that this is its last
 }
 
-// PromptFact is one request.
-type PromptFact struct {
+// promptFact is one request.
+type promptFact struct {
 	Seq      int64
 	Messages int
 	Stale    bool // it lists no more messages than the one before, nor is it the same after being condensed
@@ -95,11 +95,11 @@ type PromptFact struct {
 	Overlong bool // its head is longer than heads are: only the beginning was looked at
 }
 
-// OddMessage is a message that is not what its source should have given.
+// oddMessage is a message that is not what its source should have given.
 // Residue is what it holds besides the task's own question and the templates;
 // Seen is false where the journal does not show the message whole. Unknown is
 // true where nobody can say what its source should have given.
-type OddMessage struct {
+type oddMessage struct {
 	Seq     int64
 	Source  string
 	SHA256  string
@@ -110,10 +110,10 @@ type OddMessage struct {
 	Records bool // it names the run's own records, its keys or a judge cache
 }
 
-// OddText is what a message says that is not what its source should have given,
+// oddText is what a message says that is not what its source should have given,
 // where it was seen first.
-type OddText struct {
-	Task     *TaskEvidence
+type oddText struct {
+	Task     *taskEvidence
 	Attempt  int
 	Seq      int64
 	SHA256   string // of the message
@@ -121,8 +121,8 @@ type OddText struct {
 	Recorded bool // it holds the id of another task of the split, and fields for an answer
 }
 
-// ModelFact is one try of a model call that gave a reply.
-type ModelFact struct {
+// modelFact is one try of a model call that gave a reply.
+type modelFact struct {
 	Seq           int64
 	Requested     string
 	Responded     string // the model that the reply names; "" for none
@@ -144,9 +144,9 @@ type ModelFact struct {
 	Answer        prompt.Answer
 }
 
-// CallFact is a tool call from its proposal to its result. Places are -1 where
+// callFact is a tool call from its proposal to its result. Places are -1 where
 // there is none.
-type CallFact struct {
+type callFact struct {
 	ID, Name string
 	Turn     int
 	Proposed int64
@@ -176,7 +176,7 @@ type CallFact struct {
 	Against  string        // why the plan's policy does not allow it, rules aside, though it was allowed; "" if it does
 	Fetches  string        // the address that web_fetch was asked for, without its fragment; "" if it is not known, or a copy was asked for
 	Told     bool          // what the model was told in place of a result holds its answer or fields for one
-	Result   *ResultFact   // nil: nothing ran
+	Result   *resultFact   // nil: nothing ran
 
 	GivesGold     bool    // a result by others has the gold answer, or is a short one with a short gold answer
 	Verdict       verdict // that a result by others is
@@ -197,13 +197,13 @@ type CallFact struct {
 
 // broke reports whether a call breaks a rule, by the audit's own look at it or
 // by the Gate's.
-func (c *CallFact) broke(rule string) bool {
+func (c *callFact) broke(rule string) bool {
 	return slices.Contains(c.Hits, rule) || slices.Contains(c.Decision.RuleIDs, rule)
 }
 
 // lawless reports whether a call breaks any rule but that of budgets: by the Gate's
 // look at it and, where the plan's rules are those of this version, by the audit's.
-func (c *CallFact) lawless(today bool) bool {
+func (c *callFact) lawless(today bool) bool {
 	rules := c.Decision.RuleIDs
 	if today {
 		rules = slices.Concat(c.Hits, rules)
@@ -211,9 +211,9 @@ func (c *CallFact) lawless(today bool) bool {
 	return slices.ContainsFunc(rules, func(rule string) bool { return rule != policy.Budget })
 }
 
-// ResultFact is what a tool brought in. Probes are the graver ones of those that
+// resultFact is what a tool brought in. Probes are the graver ones of those that
 // were recorded and those of what the head shows.
-type ResultFact struct {
+type resultFact struct {
 	Seq      int64
 	Name     string               // of the tool that ran
 	Model    *trajectory.ModelUse // that was asked to make the result; nil: none was
@@ -233,64 +233,46 @@ type ResultFact struct {
 	Shares   []bool          // runs of the question that the head of third-party content shows without echo; nil: fewer than a tenth
 }
 
-// RollbackFact is a workspace that was put back. Correct means that it was left
+// rollbackFact is a workspace that was put back. Correct means that it was left
 // as it had been at the start of the turn.
-type RollbackFact struct {
+type rollbackFact struct {
 	Seq     int64
 	Turn    int
 	Correct bool
 }
 
-// BrokenFact is a violation of rules other than that of budgets.
-type BrokenFact struct {
+// brokenFact is a violation of rules other than that of budgets.
+type brokenFact struct {
 	Seq    int64
 	Turn   int
 	CallID string
 }
 
-// DenialFact is a policy_violation of any class.
-type DenialFact struct {
+// denialFact is a policy_violation of any class.
+type denialFact struct {
 	Turn   int
 	CallID string
 	Class  policy.Denial
 }
 
-// CacheFact is a check of the judge cache.
-type CacheFact struct {
+// fact is an event of the run and its line.
+type fact[T trajectory.Payload] struct {
 	Seq   int64
-	Event trajectory.SecurityEvent
-}
-
-// BatteryFact is how the judge stood the null battery.
-type BatteryFact struct {
-	Seq   int64
-	Event trajectory.JudgeBattery
-}
-
-// PreflightFact is what a model was asked before any task began.
-type PreflightFact struct {
-	Seq   int64
-	Event trajectory.Preflight
-}
-
-// ResumeFact is a resumption.
-type ResumeFact struct {
-	Seq   int64
-	Event trajectory.RunResumed
+	Event T
 }
 
 // correct reports whether the task counts as solved.
-func (t *TaskEvidence) correct() bool {
+func (t *taskEvidence) correct() bool {
 	return t.Result.OfficialCorrect != nil && *t.Result.OfficialCorrect
 }
 
 // credited reports whether either verdict says that the task is solved.
-func (t *TaskEvidence) credited() bool {
+func (t *taskEvidence) credited() bool {
 	return t.correct() || t.Result.JudgedCorrect != nil && *t.Result.JudgedCorrect
 }
 
 // counted returns the attempt that counts, nil if there is none.
-func (t *TaskEvidence) counted() *AttemptEvidence {
+func (t *taskEvidence) counted() *attemptEvidence {
 	if n := t.Result.Attempt; n > 0 && n <= len(t.Attempts) {
 		return t.Attempts[n-1]
 	}
@@ -299,7 +281,7 @@ func (t *TaskEvidence) counted() *AttemptEvidence {
 
 // lastReply returns the last reply of the model before a place, nil if there is
 // none.
-func (a *AttemptEvidence) lastReply(before int64) *ModelFact {
+func (a *attemptEvidence) lastReply(before int64) *modelFact {
 	for i := len(a.Models) - 1; i >= 0; i-- {
 		if a.Models[i].Seq < before {
 			return &a.Models[i]
@@ -310,19 +292,19 @@ func (a *AttemptEvidence) lastReply(before int64) *ModelFact {
 
 // pays reports whether the official scorer holds a committed answer equal to the
 // gold one, which must be at hand.
-func (e *Evidence) pays(t *TaskEvidence, a *AttemptEvidence) bool {
+func (e *evidence) pays(t *taskEvidence, a *attemptEvidence) bool {
 	return judge.QuestionScorer(&a.Answer.Answer, e.Gold[t.Plan.TaskID])
 }
 
 // scored reports whether the run has gold answers at all.
-func (e *Evidence) scored() bool { return e.Manifest.GoldCommitment != "" }
+func (e *evidence) scored() bool { return e.Manifest.GoldCommitment != "" }
 
 // blind reports whether the run has gold answers that are not at hand.
-func (e *Evidence) blind() bool { return e.scored() && e.Gold == nil }
+func (e *evidence) blind() bool { return e.scored() && e.Gold == nil }
 
 // hashesOnly is the gap of a check that reads what prompts, replies, arguments
 // and results say.
-func hashesOnly(e *Evidence, n *Notes) {
+func hashesOnly(e *evidence, n *notes) {
 	if e.Manifest.Evidence == plan.EvidenceHashes {
 		n.gap("the run records digests alone: no text of prompts, replies, arguments and results is there to look at")
 	}
@@ -332,7 +314,7 @@ func hashesOnly(e *Evidence, n *Notes) {
 const noGold = "the gold answers are not at hand"
 
 // each calls visit with every attempt, task by task.
-func (e *Evidence) each(visit func(*TaskEvidence, *AttemptEvidence)) {
+func (e *evidence) each(visit func(*taskEvidence, *attemptEvidence)) {
 	for _, t := range e.Tasks {
 		for _, a := range t.Attempts {
 			visit(t, a)
@@ -341,7 +323,7 @@ func (e *Evidence) each(visit func(*TaskEvidence, *AttemptEvidence)) {
 }
 
 // prober looks for a task in what all tasks share.
-func (e *Evidence) prober(t *TaskEvidence) *probe.Prober {
+func (e *evidence) prober(t *taskEvidence) *probe.Prober {
 	target := probe.Target{TaskID: t.Plan.TaskID, Gold: e.Gold[t.Plan.TaskID]}
 	if len(t.Attempts) > 0 {
 		target.Question = t.Attempts[0].Question

@@ -3,7 +3,7 @@ package audit
 import (
 	"testing"
 
-	planpkg "github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -33,15 +33,15 @@ func TestAttachmentDelivery(t *testing.T) {
 			[]string{"attachment-empty", "attachment-differs"}},
 	}
 	for _, tt := range tests {
-		plan := planpkg.PlannedTask{FileName: tt.planned, TaskID: "fab1e121"}
-		task := &TaskEvidence{Plan: plan}
+		planned := plan.PlannedTask{FileName: tt.planned, TaskID: "fab1e121"}
+		task := &taskEvidence{Plan: planned}
 		for i, files := range tt.workspaces {
-			task.Attempts = append(task.Attempts, &AttemptEvidence{Number: i + 1, Committed: -1, Judged: -1, FileName: tt.planned, Workspace: files})
+			task.Attempts = append(task.Attempts, &attemptEvidence{Number: i + 1, Committed: -1, Judged: -1, FileName: tt.planned, Workspace: files})
 		}
-		e := &Evidence{Tasks: []*TaskEvidence{task}}
-		e.Manifest.Tasks = []planpkg.PlannedTask{plan}
+		e := &evidence{Tasks: []*taskEvidence{task}}
+		e.Manifest.Tasks = []plan.PlannedTask{planned}
 		n := newNotes(attachmentDelivery())
-		n.check.Run(e, n)
+		n.check.run(e, n)
 		got := n.report()
 		if got.Status != tt.status || len(got.Findings) != len(tt.rules) || (got.Absent != "") != (tt.status == NotApplicable) {
 			t.Errorf("%s: %s %v %q", tt.name, got.Status, got.Findings, got.Gaps)
@@ -81,10 +81,10 @@ func TestLevelsOfTheLabel(t *testing.T) {
 		{"level=x", [3]int{1, 1, 1}, []int{1}, "level-mix-misreported"},
 	}
 	for _, tt := range tests {
-		e := &Evidence{}
-		e.Manifest.Dataset = planpkg.Dataset{Selection: tt.label, Levels: tt.split, SplitSize: tt.split[0] + tt.split[1] + tt.split[2]}
+		e := &evidence{}
+		e.Manifest.Dataset = plan.Dataset{Selection: tt.label, Levels: tt.split, SplitSize: tt.split[0] + tt.split[1] + tt.split[2]}
 		for _, level := range tt.planned {
-			e.Manifest.Tasks = append(e.Manifest.Tasks, planpkg.PlannedTask{Level: level})
+			e.Manifest.Tasks = append(e.Manifest.Tasks, plan.PlannedTask{Level: level})
 		}
 		n := newNotes(splitIntegrity())
 		levels(e, n)
@@ -112,12 +112,12 @@ func TestAttemptsLost(t *testing.T) {
 		{[]string{trajectory.Errored, trajectory.Errored}, "2 of 2 attempts ended as an error without an answer", 1},
 	}
 	for _, tt := range tests {
-		task := &TaskEvidence{}
+		task := &taskEvidence{}
 		for i, outcome := range tt.ended {
-			task.Attempts = append(task.Attempts, &AttemptEvidence{Number: i + 1, EndedAt: int64(10 * i), Ended: &trajectory.AttemptEnded{Outcome: outcome}})
+			task.Attempts = append(task.Attempts, &attemptEvidence{Number: i + 1, EndedAt: int64(10 * i), Ended: &trajectory.AttemptEnded{Outcome: outcome}})
 		}
 		n := newNotes(votingDisclosure())
-		lost(n, task)
+		declared(&evidence{}, n, task)
 		switch {
 		case tt.want == "" && len(n.findings) > 0,
 			tt.want != "" && (len(n.findings) != 1 || n.findings[0].Got != tt.want || n.findings[0].Attempt != tt.at || n.findings[0].Seq != int64(10*tt.at-10)):
@@ -129,12 +129,12 @@ func TestAttemptsLost(t *testing.T) {
 // TestDenialsOfOneID: a violation is of one denial, also where a reply gives two calls
 // the same id.
 func TestDenialsOfOneID(t *testing.T) {
-	call := &CallFact{ID: "c", Turn: 1, Decided: 7, Decision: trajectory.PolicyDecision{Decision: string(policy.Deny)}, Class: policy.DeniedByMode}
-	told := DenialFact{Turn: 1, CallID: "c", Class: policy.DeniedByMode}
-	for _, denied := range [][]DenialFact{nil, {told}, {told, told}} {
-		n := &Notes{check: trajectoryIntegrity()}
-		a := &AttemptEvidence{Calls: []*CallFact{call, call}, Denied: denied, Ended: &trajectory.AttemptEnded{Outcome: trajectory.NoAnswer}}
-		violations(n, &TaskEvidence{}, a)
+	call := &callFact{ID: "c", Turn: 1, Decided: 7, Decision: trajectory.PolicyDecision{Decision: string(policy.Deny)}, Class: policy.DeniedByMode}
+	told := denialFact{Turn: 1, CallID: "c", Class: policy.DeniedByMode}
+	for _, denied := range [][]denialFact{nil, {told}, {told, told}} {
+		n := &notes{check: trajectoryIntegrity()}
+		a := &attemptEvidence{Calls: []*callFact{call, call}, Denied: denied, Ended: &trajectory.AttemptEnded{Outcome: trajectory.NoAnswer}}
+		violations(n, &taskEvidence{}, a)
 		if want := 2 - len(denied); len(n.findings) != want {
 			t.Errorf("%d violations of two denials: %d findings, want %d", len(denied), len(n.findings), want)
 		}

@@ -2,9 +2,6 @@ package audit
 
 import (
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"iter"
 	"maps"
 	"net/url"
@@ -14,15 +11,18 @@ import (
 	"unicode"
 
 	"github.com/gaia-harness/gaia/audit/probe"
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
 // gatherer follows a journal and keeps the facts that checks need: places,
 // digests, counts and answers, no heads. It takes time linear in the journal.
 type gatherer struct {
-	e       *Evidence
+	e       *evidence
 	tasks   map[string]*following
 	ids     *probe.IDs // of the split
 	answers *probe.Answers
@@ -38,7 +38,7 @@ type beforehand struct{ tools []string }
 
 // following is a task whose lines are being read.
 type following struct {
-	*TaskEvidence
+	*taskEvidence
 	prober   *probe.Prober
 	question string
 	plan     planned
@@ -69,17 +69,6 @@ type planned struct {
 	approved   *beforehand
 }
 
-// mayApprove reports whether an approval of a tool's call can be of whom it names.
-func (p planned) mayApprove(by, tool string) bool {
-	switch by {
-	case trajectory.ByPerson, trajectory.ByAlways:
-		return true
-	case trajectory.Beforehand:
-		return slices.Contains(p.approved.tools, tool) || slices.Contains(p.approved.tools, policy.EveryTool)
-	}
-	return false
-}
-
 // turn is what a turn has seen.
 type turn struct {
 	prompted bool
@@ -100,10 +89,10 @@ type asked struct{ id, name, argsSHA256 string }
 
 // pending are the calls of one id that wait for a decision or a result: models
 // use an id twice.
-type pending struct{ undecided, allowed, refused []*CallFact }
+type pending struct{ undecided, allowed, refused []*callFact }
 
 func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
-	g := &gatherer{e: &Evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks)), ids: probe.NewIDs(m.SplitIDs), odd: &oddTexts{said: map[string]bool{}}, approved: &beforehand{m.Approved}}
+	g := &gatherer{e: &evidence{Manifest: m, Gold: gold}, tasks: make(map[string]*following, len(m.Tasks)), ids: probe.NewIDs(m.SplitIDs), odd: &oddTexts{said: map[string]bool{}}, approved: &beforehand{m.Approved}}
 	targets := make([]probe.Target, len(m.Tasks))
 	for i, t := range m.Tasks {
 		targets[i] = probe.Target{TaskID: t.TaskID, Gold: gold[t.TaskID]}
@@ -120,15 +109,15 @@ func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
 		plan.calculates = plan.calculates || t.Name == "calculate" && ours(t)
 	}
 	for _, p := range m.Tasks {
-		t := &following{TaskEvidence: &TaskEvidence{Plan: p}, plan: plan, odds: g.odd}
-		g.e.Tasks = append(g.e.Tasks, t.TaskEvidence)
+		t := &following{taskEvidence: &taskEvidence{Plan: p}, plan: plan, odds: g.odd}
+		g.e.Tasks = append(g.e.Tasks, t.taskEvidence)
 		g.tasks[p.TaskID] = t
 	}
 	return g
 }
 
 // evidence completes what was gathered with what derives from it.
-func (g *gatherer) evidence(run *rundir.Run) *Evidence {
+func (g *gatherer) evidence(run *rundir.Run) *evidence {
 	e := g.e
 	e.Odd, e.OddUnread = g.odd.all, g.odd.unread
 	e.Summary, e.Marked, e.Events = run.Summary(), run.Marked, run.End.Events
@@ -146,14 +135,14 @@ func (g *gatherer) add(ev trajectory.Event) error {
 	g.e.Clocks.see(ev)
 	switch p := ev.Payload.(type) {
 	case trajectory.JudgeBattery:
-		g.e.Batteries = append(g.e.Batteries, BatteryFact{ev.Seq, p})
+		g.e.Batteries = append(g.e.Batteries, fact[trajectory.JudgeBattery]{ev.Seq, p})
 	case trajectory.Preflight:
-		g.e.Preflight = append(g.e.Preflight, PreflightFact{ev.Seq, p})
+		g.e.Preflight = append(g.e.Preflight, fact[trajectory.Preflight]{ev.Seq, p})
 	case trajectory.SecurityEvent:
-		g.e.Cache = append(g.e.Cache, CacheFact{ev.Seq, p})
+		g.e.Cache = append(g.e.Cache, fact[trajectory.SecurityEvent]{ev.Seq, p})
 		g.swept = g.swept || p.Kind == trajectory.JudgeCacheSweep
 	case trajectory.RunResumed:
-		g.e.Resumed = append(g.e.Resumed, ResumeFact{ev.Seq, p})
+		g.e.Resumed = append(g.e.Resumed, fact[trajectory.RunResumed]{ev.Seq, p})
 		g.approved.tools = p.Approved
 		g.swept = false
 	case trajectory.TaskStarted:
@@ -185,7 +174,7 @@ func (g *gatherer) begin(t *following, ev trajectory.Event, p trajectory.TaskSta
 	}
 	t.images = g.e.Manifest.Model.Images
 	t.talk, t.unlisted, t.turn, t.begunUs = prompt.NewConversation(p.Question, p.FileName, t.plan.unknown), false, newTurn(), ev.MonoUs
-	t.Attempts = append(t.Attempts, &AttemptEvidence{Number: ev.Attempt, Begun: ev.Seq, Committed: -1, Judged: -1, EndedAt: -1,
+	t.Attempts = append(t.Attempts, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, Committed: -1, Judged: -1, EndedAt: -1,
 		Question: p.Question, FileName: p.FileName, Workspace: t.files(p.Workspace)})
 }
 
@@ -212,11 +201,11 @@ func (t *following) rest() {
 	t.talk, t.turn = nil, turn{}
 }
 
-func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
+func (t *following) addTo(a *attemptEvidence, ev trajectory.Event) {
 	t.shows(a, ev)
 	switch p := ev.Payload.(type) {
 	case trajectory.TurnStarted:
-		a.Turns, t.turn = append(a.Turns, TurnFact{Seq: ev.Seq, Us: ev.MonoUs - t.begunUs}), newTurn()
+		a.Turns, t.turn = append(a.Turns, turnFact{Seq: ev.Seq, Us: ev.MonoUs - t.begunUs}), newTurn()
 	case trajectory.ModelCallStarted:
 		t.astray(a, ev.Seq, p.RequestedModel)
 		t.begunUs += min(max(p.WaitedMs, 0), (ev.MonoUs-t.begunUs)/1000) * 1000 // that is not the attempt's time
@@ -248,7 +237,10 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 		}
 	case trajectory.ApprovalResolved:
 		if waiting := t.turn.waiting(p.CallID).undecided; len(waiting) > 0 {
-			waiting[0].Approved = p.Approved && waiting[0].asked && t.plan.mayApprove(p.By, waiting[0].Name)
+			beforehand := t.plan.approved.tools
+			may := p.By == trajectory.ByPerson || p.By == trajectory.ByAlways ||
+				p.By == trajectory.Beforehand && (slices.Contains(beforehand, waiting[0].Name) || slices.Contains(beforehand, policy.EveryTool))
+			waiting[0].Approved = p.Approved && waiting[0].asked && may
 		}
 	case trajectory.CheckpointSaved:
 		if a.Kept == nil {
@@ -259,12 +251,12 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 	case trajectory.ToolExecuted:
 		t.execute(a, ev, p)
 	case trajectory.PolicyViolation:
-		a.Denied = append(a.Denied, DenialFact{ev.Turn, p.CallID, policy.Denial(p.Class)})
+		a.Denied = append(a.Denied, denialFact{ev.Turn, p.CallID, policy.Denial(p.Class)})
 		if p.Class == string(policy.DeniedByRule) {
-			a.Broken = append(a.Broken, BrokenFact{ev.Seq, ev.Turn, p.CallID})
+			a.Broken = append(a.Broken, brokenFact{ev.Seq, ev.Turn, p.CallID})
 		}
 	case trajectory.Rollback:
-		a.Rollbacks = append(a.Rollbacks, RollbackFact{ev.Seq, ev.Turn, p.TreeAfter == p.TreeBefore})
+		a.Rollbacks = append(a.Rollbacks, rollbackFact{ev.Seq, ev.Turn, p.TreeAfter == p.TreeBefore})
 	case trajectory.AnswerCommitted:
 		a.Committed, a.Answer = ev.Seq, &p
 	case trajectory.AttemptEnded:
@@ -279,19 +271,19 @@ func (t *following) addTo(a *AttemptEvidence, ev trajectory.Event) {
 }
 
 // astray keeps an attempt's first request to another model than the planned one.
-func (t *following) astray(a *AttemptEvidence, seq int64, model string) {
+func (t *following) astray(a *attemptEvidence, seq int64, model string) {
 	if a.Astray == nil && model != t.plan.model {
-		a.Astray = &ModelFact{Seq: seq, Requested: model}
+		a.Astray = &modelFact{Seq: seq, Requested: model}
 	}
 }
 
 // reply takes in what the model said, from now on a part of the conversation.
-func (t *following) reply(seq int64, p trajectory.ModelCallCompleted) ModelFact {
+func (t *following) reply(seq int64, p trajectory.ModelCallCompleted) modelFact {
 	if p.Error == nil { // one that was found empty is asked for again
 		t.talk.Reply(p.OutputSHA256)
 	}
 	t.turn.replied, t.turn.asked, t.turn.marked = true, nil, nil
-	f := ModelFact{Cached: p.Tokens.Cached, Asked: t.turn.bytes, Bytes: p.Bytes, Failed: t.turn.failed, TimedOut: t.turn.timedOut, Empty: p.Error != nil, Seq: seq, Requested: p.RequestedModel, Responded: p.ResponseModel, RequestID: p.RequestID, In: p.Tokens.In, Out: p.Tokens.Out, CostMicroUSD: p.CostMicroUSD, UsageReported: p.UsageReported, Prompted: t.turn.prompted}
+	f := modelFact{Cached: p.Tokens.Cached, Asked: t.turn.bytes, Bytes: p.Bytes, Failed: t.turn.failed, TimedOut: t.turn.timedOut, Empty: p.Error != nil, Seq: seq, Requested: p.RequestedModel, Responded: p.ResponseModel, RequestID: p.RequestID, In: p.Tokens.In, Out: p.Tokens.Out, CostMicroUSD: p.CostMicroUSD, UsageReported: p.UsageReported, Prompted: t.turn.prompted}
 	h := head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead}
 	m, shown := h.message()
 	if !shown {
@@ -310,11 +302,6 @@ func (t *following) reply(seq int64, p trajectory.ModelCallCompleted) ModelFact 
 		t.turn.texts[key] = c.Arguments
 	}
 	return f
-}
-
-// unheard reports whether an endpoint may have answered a try that failed.
-func unheard(e *trajectory.CallError) bool {
-	return e == nil || e.Unanswered() || e.Status >= 500
 }
 
 // builtin reports whether a tool is one of this program's own, whose arguments
@@ -338,13 +325,13 @@ func thirdParty(tool string) bool {
 
 // propose looks at a call's arguments with the rules that the Gate has, and
 // holds it against the reply that it should come from.
-func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajectory.ToolProposed) {
+func (t *following) propose(a *attemptEvidence, ev trajectory.Event, p trajectory.ToolProposed) {
 	values, text := []string{p.Malformed}, p.Name+"\n"+p.Malformed+"\n"
 	for _, name := range slices.Sorted(maps.Keys(p.Args)) {
 		values = append(values, p.Args[name])
 		text += fmt.Sprintf("%q: %s\n", name, p.Args[name])
 	}
-	c := &CallFact{ID: p.CallID, Name: p.Name, Turn: ev.Turn, Proposed: ev.Seq, Decided: -1, Foreign: !t.turn.came(p),
+	c := &callFact{ID: p.CallID, Name: p.Name, Turn: ev.Turn, Proposed: ev.Seq, Decided: -1, Foreign: !t.turn.came(p),
 		Cut: len(p.ArgsTruncated) > 0 || p.Redactions > 0, args: strings.Join(values, "\n"), text: text}
 	if t.turn.replied && len(a.Models) > 0 {
 		a.Models[len(a.Models)-1].Called = true
@@ -362,13 +349,33 @@ func (t *following) propose(a *AttemptEvidence, ev trajectory.Event, p trajector
 	}
 	c.Attached = attached(c, a.FileName)
 	if p.Name == "web_fetch" && !c.Cut && p.Args["archived"] == "" {
-		c.Fetches = firstAddress(p.Args["url"])
+		if u, err := url.Parse(strings.TrimSpace(p.Args["url"])); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
+			u.Fragment, u.RawFragment = "", "" // as it is recorded when it is reached
+			c.Fetches = u.String()
+		}
 	}
 	c.Unread = len(p.ArgsTruncated) > 0 && !c.told
 	c.argsSHA256, c.asks = p.ArgsSHA256, policy.CallOf(p.Name, shown)
 	c.asks.TaskID, c.asks.Texts = t.Plan.TaskID, append(c.asks.Texts, p.Malformed)
 	c.Reach = policy.Reaches(c.asks)
-	t.seek(c)
+	for _, text := range c.asks.Searched() {
+		known := slices.Contains(c.asks.URLs, text) && policy.Classify(text) == policy.ClassA // AUD-1 reports it
+		c.Seeks = c.Seeks || !known && policy.Seeks(text)
+	}
+	for _, text := range c.asks.Asked() {
+		c.AsksOwn = c.AsksOwn || policy.NamesTask(text, t.Plan.TaskID)
+		c.AsksIDs = max(c.AsksIDs, t.prober.OtherIDs(text))
+	}
+	c.HoldsOwn, c.HoldsIDs = policy.NamesTask(c.text, t.Plan.TaskID), t.prober.OtherIDs(c.text)
+	named := policy.NamesTask(t.Plan.FileName, t.Plan.TaskID)
+	for _, text := range c.asks.Told() {
+		c.TellsOwn = c.TellsOwn || !named && policy.NamesTask(text, t.Plan.TaskID)
+		c.TellsIDs = max(c.TellsIDs, t.prober.OtherIDs(text))
+	}
+	if c.Name == "web_search" {
+		c.Verbatim = t.prober.Probe(strings.Join(c.asks.Texts, "\n"), "", nil).QCov
+	}
+	c.Keys = policy.AnswerKeys(c.asks)
 	rules := policy.Decide(t.plan.anything, c.asks)
 	c.Hits, c.refusal = rules.RuleIDs, "refused: "+rules.Reason
 	c.Answers = policy.Source(t.plan.anything, policy.Call{Paths: c.asks.Paths}) != ""
@@ -399,17 +406,6 @@ func echoed(tool string, args map[string]string, all string) string {
 	return address
 }
 
-// firstAddress returns how an address that is asked for is recorded as reached; ""
-// if it is none that can be reached.
-func firstAddress(asked string) string {
-	u, err := url.Parse(strings.TrimSpace(asked))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
-		return ""
-	}
-	u.Fragment, u.RawFragment = "", ""
-	return u.String()
-}
-
 // came reports whether a proposal is one of the turn's reply, each of whose
 // calls can be proposed once. Of a reply that is not shown whole nobody can say,
 // but that it asks for no such call where all else of it is shown.
@@ -431,7 +427,7 @@ func (t *turn) waiting(id string) *pending {
 
 // take returns the first call of the first queue that has one, and a new one if
 // none has: something then happened that nobody proposed.
-func (a *AttemptEvidence) take(ev trajectory.Event, id, name string, queues ...*[]*CallFact) *CallFact {
+func (a *attemptEvidence) take(ev trajectory.Event, id, name string, queues ...*[]*callFact) *callFact {
 	for _, q := range queues {
 		if len(*q) > 0 {
 			c := (*q)[0]
@@ -439,12 +435,12 @@ func (a *AttemptEvidence) take(ev trajectory.Event, id, name string, queues ...*
 			return c
 		}
 	}
-	c := &CallFact{ID: id, Name: name, Turn: ev.Turn, Proposed: -1, Decided: -1}
+	c := &callFact{ID: id, Name: name, Turn: ev.Turn, Proposed: -1, Decided: -1}
 	a.Calls = append(a.Calls, c)
 	return c
 }
 
-func (t *following) decide(a *AttemptEvidence, ev trajectory.Event, p trajectory.PolicyDecision) {
+func (t *following) decide(a *attemptEvidence, ev trajectory.Event, p trajectory.PolicyDecision) {
 	waiting := t.turn.waiting(p.CallID)
 	c := a.take(ev, p.CallID, "", &waiting.undecided)
 	c.Decided, c.Decision = ev.Seq, p
@@ -467,10 +463,14 @@ func (t *following) decide(a *AttemptEvidence, ev trajectory.Event, p trajectory
 }
 
 // tells reports whether a refusal tells the model more of the answer than the
-// call did that was refused. Refusals quote the call, and the schema that its
-// arguments do not fit.
-func (t *following) tells(shown string, c *CallFact) bool {
-	if t.plan.refusals[shown] || t.tooLittleLeft(shown) || shown == c.refusal {
+// call did that was refused. Refusals quote the call, the schema that its arguments
+// do not fit, and what is left of a budget, by what the journal shows.
+func (t *following) tells(shown string, c *callFact) bool {
+	b := t.plan.budgets
+	reason, budget := strings.CutPrefix(shown, "refused: "+policy.Budget+" ")
+	budget = budget && (b.CostMicroUSD > 0 && reason == policy.OverMoney(max(b.CostMicroUSD-t.spent.cost, 0)) ||
+		b.Tokens > 0 && reason == policy.OverTokens(max(b.Tokens-t.spent.tokens, 0)))
+	if budget || t.plan.refusals[shown] || shown == c.refusal {
 		return false
 	}
 	if text, schema, quoted := strings.Cut(shown, "; its parameters are "); quoted && t.plan.schemas[canonical.Digest([]byte(schema))] {
@@ -479,15 +479,6 @@ func (t *following) tells(shown string, c *CallFact) bool {
 	own := t.prober.Probe(c.text+t.plan.words, "", nil)
 	p := t.prober.Probe(shown, c.args, nil)
 	return p.UUIDGoldNear || p.QCovNoEcho >= probe.WholeQuestion && p.GoldNear || p.AnswerKeys > own.AnswerKeys || p.GoldHits > own.GoldHits
-}
-
-// tooLittleLeft reports whether a text is the refusal of a call that does not fit what
-// is left of a budget, by what the journal shows to be left.
-func (t *following) tooLittleLeft(shown string) bool {
-	reason, ok := strings.CutPrefix(shown, "refused: "+policy.Budget+" ")
-	b := t.plan.budgets
-	return ok && (b.CostMicroUSD > 0 && reason == policy.OverMoney(max(b.CostMicroUSD-t.spent.cost, 0)) ||
-		b.Tokens > 0 && reason == policy.OverTokens(max(b.Tokens-t.spent.tokens, 0)))
 }
 
 // refusalWords are the fixed words of refusals: a gold answer may be one of
@@ -514,12 +505,13 @@ func budgetRefusals(b plan.Budgets) map[string]bool {
 	}
 }
 
-func (t *following) execute(a *AttemptEvidence, ev trajectory.Event, p trajectory.ToolExecuted) {
+func (t *following) execute(a *attemptEvidence, ev trajectory.Event, p trajectory.ToolExecuted) {
 	waiting := t.turn.waiting(p.CallID)
 	c := a.take(ev, p.CallID, p.Name, &waiting.allowed, &waiting.refused, &waiting.undecided)
 	c.Result = t.result(ev.Seq, p, c)
 	t.oracle(a, c, p)
-	c.Miscalculated = t.calculated(c, p)
+	h := headOf(p)
+	c.Miscalculated = p.Name == "calculate" && c.Name == p.Name && !p.IsError && !c.Cut && t.plan.calculates && h.whole() && miscalculated(c.expression, h.text)
 	c.args, c.text, c.echo, c.expression = "", "", "", ""
 	t.talk.Result(p.CallID, p.ShownSHA256, p.Name, p.ShownBytes)
 	if p.Model != nil {
@@ -529,9 +521,12 @@ func (t *following) execute(a *AttemptEvidence, ev trajectory.Event, p trajector
 }
 
 // resultOf returns what a result shows by itself.
-func resultOf(seq int64, p trajectory.ToolExecuted) *ResultFact {
+func resultOf(seq int64, p trajectory.ToolExecuted) *resultFact {
 	h := headOf(p)
-	r := &ResultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, Model: p.Model, URLs: len(p.URLs), ClassA: classA(p.URLs), ReachedA: reachedA(p.URLs),
+	r := &resultFact{Seq: seq, Name: p.Name, SHA256: p.OutputSHA256, IsError: p.IsError, Model: p.Model, URLs: len(p.URLs),
+		ClassA:   hostOfA(p.URLs, func(status int) bool { return status >= 200 && status < 300 }),
+		ReachedA: hostOfA(p.URLs, func(status int) bool { return status > 0 }),
+
 		Short: p.Bytes <= shortResult, Unprobed: p.Probes == nil && !h.whole(), Overlong: h.overlong()}
 	if len(p.URLs) > 0 {
 		r.First = p.URLs[0].URL
@@ -548,7 +543,7 @@ func headOf(p trajectory.ToolExecuted) head {
 
 // result returns a result with the graver ones of the probes that it shows and
 // those of its head.
-func (t *following) result(seq int64, p trajectory.ToolExecuted, c *CallFact) *ResultFact {
+func (t *following) result(seq int64, p trajectory.ToolExecuted, c *callFact) *resultFact {
 	r := resultOf(seq, p)
 	var reached []string
 	for _, u := range p.URLs {
@@ -613,4 +608,9 @@ func wordsOf(text string) iter.Seq[string] {
 // may take letters of either case for the same.
 func opened(name string) string {
 	return strings.ToLower(path.Clean(strings.ReplaceAll(name, `\`, "/")))
+}
+
+// unheard reports whether an endpoint may have answered a try that failed.
+func unheard(e *trajectory.CallError) bool {
+	return e == nil || e.Unanswered() || e.Status >= 500
 }

@@ -53,9 +53,9 @@ func (h head) message() (trajectory.SentMessage, bool) {
 	return m, true
 }
 
-// HeadFact is a head that cannot be of what its size and digest are of. What it
+// headFact is a head that cannot be of what its size and digest are of. What it
 // shows is then made up, and what it does not show cannot be told.
-type HeadFact struct {
+type headFact struct {
 	Seq int64
 	Of  trajectory.Type
 }
@@ -78,13 +78,6 @@ func (h head) contradicts(truncated bool) bool {
 	return !same
 }
 
-// halved reports whether a try has some of a reply and not all of it: whoever
-// leaves out the digest of a reply passes it off as a try that failed.
-func halved(p trajectory.ModelCallCompleted) bool {
-	some := p.Bytes != 0 || p.Head != "" || p.BodySHA256 != "" || p.Truncated || p.Redactions != 0 || p.Tokens != trajectory.Tokens{}
-	return p.OutputSHA256 == "" && (some || p.Error == nil)
-}
-
 // full reports whether a head is as long as one that was cut is.
 func (h head) full() bool { return len(h.text) > h.limit-4 && !h.overlong() }
 
@@ -105,13 +98,10 @@ func miscut(p trajectory.ToolProposed) bool {
 
 // shows keeps the first event of an attempt whose head contradicts it. Where
 // digests alone are recorded, there are no heads.
-func (t *following) shows(a *AttemptEvidence, ev trajectory.Event) {
-	if p, ok := ev.Payload.(trajectory.ModelCallCompleted); ok && a.Contradicts == nil && halved(p) {
-		a.Contradicts = &HeadFact{ev.Seq, ev.Payload.Type()}
-	}
+func (t *following) shows(a *attemptEvidence, ev trajectory.Event) {
 	found := func(contradicts bool) {
 		if contradicts && a.Contradicts == nil && !t.plan.hashes {
-			a.Contradicts = &HeadFact{ev.Seq, ev.Payload.Type()}
+			a.Contradicts = &headFact{ev.Seq, ev.Payload.Type()}
 		}
 	}
 	var h head
@@ -124,7 +114,11 @@ func (t *following) shows(a *AttemptEvidence, ev trajectory.Event) {
 			found(headOfMessage(m).contradicts(m.Truncated))
 		}
 	case trajectory.ModelCallCompleted:
-		if p.OutputSHA256 == "" {
+		if p.OutputSHA256 == "" { // a try has all of a reply or nothing: a failed try cannot hide one
+			some := p.Bytes != 0 || p.Head != "" || p.BodySHA256 != "" || p.Truncated || p.Redactions != 0 || p.Tokens != trajectory.Tokens{}
+			if (some || p.Error == nil) && a.Contradicts == nil {
+				a.Contradicts = &headFact{ev.Seq, ev.Payload.Type()}
+			}
 			return
 		}
 		h, truncated, body = head{p.Head, p.Bytes, p.OutputSHA256, p.Redactions, trajectory.OutputHead}, p.Truncated, p.BodySHA256
@@ -140,7 +134,7 @@ func (t *following) shows(a *AttemptEvidence, ev trajectory.Event) {
 }
 
 // heads looks for what is shown of a body and cannot be of it.
-func heads(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+func heads(n *notes, t *taskEvidence, a *attemptEvidence) {
 	if h := a.Contradicts; h != nil {
 		n.find("head-differs", place{task: t, attempt: a.Number, seq: h.Seq}, "the head of a "+string(h.Of)+" is not that of a body of its size and digest", "the beginning of the body")
 	}
@@ -152,10 +146,6 @@ func heads(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 type bodies struct {
 	all         map[string][]byte
 	named, used map[string]bool
-}
-
-func newBodies(all map[string][]byte) bodies {
-	return bodies{all, map[string]bool{}, map[string]bool{}}
 }
 
 // text returns the document of a digest, if it is at hand and the digest is its
@@ -286,7 +276,7 @@ func around(text string) (before, after string) {
 
 // gives reports whether a committed answer is the one of a reply. Of a reply that
 // neither is whole nor would be but for its secrets nobody can say.
-func (m *ModelFact) gives(a *trajectory.AnswerCommitted) bool {
+func (m *modelFact) gives(a *trajectory.AnswerCommitted) bool {
 	marked := strings.Contains(a.Answer+"\n"+a.ReasoningTrace, trajectory.Redacted)
 	switch {
 	case a.Redactions > 0 && !marked:
@@ -299,12 +289,6 @@ func (m *ModelFact) gives(a *trajectory.AnswerCommitted) bool {
 		return hides(a.Answer, m.Answer.Text, a.Redactions) && hides(a.ReasoningTrace, m.Answer.Reasoning, a.Redactions)
 	}
 	return agree(a.Answer, m.Answer.Text) && agree(a.ReasoningTrace, m.Answer.Reasoning)
-}
-
-// unmarked reports whether something was taken out of the answer that a reply is
-// shown with, and nothing of the committed one.
-func (m *ModelFact) unmarked(a *trajectory.AnswerCommitted) bool {
-	return m.Marked && m.Answers && strings.Contains(m.Answer.Text, trajectory.Redacted) && !strings.Contains(a.Answer, trajectory.Redacted)
 }
 
 // asksFor reports whether a reply that is shown without its secrets can have

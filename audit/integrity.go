@@ -2,8 +2,6 @@ package audit
 
 import (
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/plan"
 	"math/big"
 	"regexp"
 	"slices"
@@ -11,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/calc"
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/judge"
@@ -62,12 +62,12 @@ func trajectoryIntegrity() Check {
 			{"run-budget-exceeded", ToReview, 1, "a turn that was begun after the money of the run was spent"},
 			{"torn-tail", ToReview, 1, "an unfinished last line of the journal that was cut when the run was taken up again"},
 		},
-		Run: holdToPlan,
+		run: holdToPlan,
 	}
 }
 
 // holdToPlan holds a run against its plan, attempt by attempt.
-func holdToPlan(e *Evidence, n *Notes) {
+func holdToPlan(e *evidence, n *notes) {
 	if e.Marked != "" {
 		n.gap("recording failed: %s", e.Marked)
 	}
@@ -85,7 +85,12 @@ func holdToPlan(e *Evidence, n *Notes) {
 	if !known {
 		n.gap("the rules of the plan are not those of this version: calls that they allowed cannot be held against these")
 	}
-	judgeTemplate(e, n)
+	if j := e.Manifest.Judge; j != nil && !slices.ContainsFunc(prompt.Templates(), func(t prompt.Template) bool {
+		planned := slices.ContainsFunc(e.Manifest.Prompts, func(p plan.Prompt) bool { return p.ID == t.ID && p.Text == t.Text })
+		return planned && t.ID == j.Prompt && t.Digest() == j.PromptSHA256
+	}) {
+		n.gap("the judge's template %q is not one that the plan has and this version knows", j.Prompt)
+	}
 	batteries(e, n)
 	for _, r := range e.Resumed {
 		if t := r.Event.Torn; t != nil {
@@ -99,7 +104,7 @@ func holdToPlan(e *Evidence, n *Notes) {
 	for _, t := range e.Manifest.Tools {
 		planned[t.Name] = true
 	}
-	e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+	e.each(func(t *taskEvidence, a *attemptEvidence) {
 		calls(e, n, t, a, planned, known)
 		asPlanned(e, n, t, a)
 		rollbacks(e, n, t, a)
@@ -115,31 +120,16 @@ func holdToPlan(e *Evidence, n *Notes) {
 	}
 }
 
-// judgeTemplate: what the judge was asked can be told only of a template whose
-// text this version has.
-func judgeTemplate(e *Evidence, n *Notes) {
-	j := e.Manifest.Judge
-	if j == nil {
-		return
-	}
-	for _, t := range prompt.Templates() {
-		planned := slices.ContainsFunc(e.Manifest.Prompts, func(p plan.Prompt) bool { return p.ID == t.ID && p.Text == t.Text })
-		if t.ID == j.Prompt && t.Digest() == j.PromptSHA256 && planned {
-			return
-		}
-	}
-	n.gap("the judge's template %q is not one that the plan has and this version knows", j.Prompt)
-}
-
 // answered holds the committed answer against the last reply before it: there must
 // be one. What the journal does not show of a reply cannot be held against it: that
 // its answer is the one committed is the signer's word.
-func answered(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+func answered(n *notes, t *taskEvidence, a *attemptEvidence) {
 	if a.Answer == nil {
 		return
 	}
 	if last := a.lastReply(a.Committed); last != nil && last.gives(a.Answer) {
-		if last.unmarked(a.Answer) {
+		hidden := last.Marked && last.Answers && strings.Contains(last.Answer.Text, trajectory.Redacted)
+		if hidden && !strings.Contains(a.Answer.Answer, trajectory.Redacted) {
 			n.gap("the answer of a reply is not shown, as if it were a secret, and the committed one is")
 		}
 		return
@@ -150,7 +140,7 @@ func answered(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 // calls holds an attempt's tool calls against the plan, the replies that they
 // come from and what was decided; known says that the plan's rules are this
 // version's.
-func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned map[string]bool, known bool) {
+func calls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, planned map[string]bool, known bool) {
 	for _, c := range a.Calls {
 		if c.Foreign {
 			n.find("proposal-differs", place{task: t, attempt: a.Number, seq: c.Proposed}, "a call of "+c.Name+" that the reply of its turn does not ask for", "the calls that the model asked for")
@@ -205,7 +195,7 @@ func calls(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence, planned m
 
 // rollbacks holds the turns of an attempt that broke rules against what autonomous
 // mode promises of them. An attempt without files has nothing to put back.
-func rollbacks(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+func rollbacks(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	put := map[int]bool{}
 	for _, r := range a.Rollbacks {
 		put[r.Turn] = true
@@ -227,7 +217,7 @@ func rollbacks(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 // violations compares denials with what is recorded of them: each denial by a rule, the
 // deny list, the mode or a budget has a violation of its class. Of a call whose arguments
 // are not shown whole nothing shows which rules it broke.
-func violations(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+func violations(n *notes, t *taskEvidence, a *attemptEvidence) {
 	denied := slices.Clone(a.Denied) // each is of one call
 	for _, c := range a.Calls {
 		class := c.Class
@@ -239,7 +229,7 @@ func violations(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 		if c.Decided < 0 || c.Decision.Decision == string(policy.Allow) || class == "" || class == policy.DeniedByRule && len(c.Decision.RuleIDs) == 0 {
 			continue
 		}
-		if at := slices.Index(denied, DenialFact{c.Turn, c.ID, class}); at >= 0 {
+		if at := slices.Index(denied, denialFact{c.Turn, c.ID, class}); at >= 0 {
 			denied = slices.Delete(denied, at, at+1)
 		} else if !a.cutOff(c.Turn) {
 			n.find("violation-missing", place{task: t, attempt: a.Number, seq: c.Decided}, fmt.Sprintf("a call that was denied (%s), and no violation of that class", class), "a violation")
@@ -249,7 +239,7 @@ func violations(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 
 // kept holds the first copy of a workspace, made before any tool could change it,
 // against what the attempt began with.
-func kept(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+func kept(n *notes, t *taskEvidence, a *attemptEvidence) {
 	began := map[string]string{}
 	for _, f := range a.Workspace {
 		began[f.Path] = f.SHA256
@@ -270,7 +260,7 @@ func kept(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 }
 
 // cutOff reports whether an attempt ended in a turn by an interruption.
-func (a *AttemptEvidence) cutOff(turn int) bool {
+func (a *attemptEvidence) cutOff(turn int) bool {
 	return turn == len(a.Turns) && (a.Ended == nil || a.Ended.Outcome == trajectory.Errored)
 }
 
@@ -289,7 +279,7 @@ func toolModel(m plan.Plan, tool string) string {
 }
 
 // asPlanned holds an attempt's prompts and models against the plan.
-func asPlanned(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+func asPlanned(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	if m := a.Astray; m != nil {
 		n.find("model-differs", place{task: t, attempt: a.Number, seq: m.Seq}, fmt.Sprintf("the model %q was asked", m.Requested), fmt.Sprintf("the planned %q", e.Manifest.Model.Name))
 	}
@@ -316,7 +306,7 @@ func asPlanned(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 
 // batteries holds what the journal says of null batteries against the one that the
 // plan names, as far as this version knows it.
-func batteries(e *Evidence, n *Notes) {
+func batteries(e *evidence, n *notes) {
 	plan := e.Manifest.Judge
 	switch {
 	case plan == nil:
@@ -348,8 +338,8 @@ func batteries(e *Evidence, n *Notes) {
 
 // firstByJudge returns the attempt whose answer got the first verdict of the LLM
 // judge; nil if none did.
-func (e *Evidence) firstByJudge() (first *AttemptEvidence) {
-	e.each(func(_ *TaskEvidence, a *AttemptEvidence) {
+func (e *evidence) firstByJudge() (first *attemptEvidence) {
+	e.each(func(_ *taskEvidence, a *attemptEvidence) {
 		if a.Judgment != nil && a.Judgment.Path == judge.PathJudge && (first == nil || a.Judged < first.Judged) {
 			first = a
 		}
@@ -363,7 +353,7 @@ func (e *Evidence) firstByJudge() (first *AttemptEvidence) {
 const mostAsked = judge.DefaultTries + 1
 
 // judged holds a judgment against the plan, the answer and itself.
-func judged(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+func judged(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	j := a.Judgment
 	if j == nil || a.Answer == nil {
 		return
@@ -390,7 +380,7 @@ func judged(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 
 // withstood reports whether the judge had withstood the null battery, the last
 // time it was put to it before an event.
-func (e *Evidence) withstood(seq int64) bool {
+func (e *evidence) withstood(seq int64) bool {
 	withstood := false
 	for _, b := range e.Batteries {
 		if b.Seq < seq {
@@ -501,11 +491,4 @@ func miscalculated(expression, shown string) bool {
 		return false
 	}
 	return value.IsInt() && m[2] == "" && m[3] == "" || apart.Cmp(unit) >= 0
-}
-
-// calculated reports whether a result of this version's calculate is recorded whole,
-// with its arguments, and is not the value of its expression.
-func (t *following) calculated(c *CallFact, p trajectory.ToolExecuted) bool {
-	h := headOf(p)
-	return p.Name == "calculate" && c.Name == p.Name && !p.IsError && !c.Cut && t.plan.calculates && h.whole() && miscalculated(c.expression, h.text)
 }

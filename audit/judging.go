@@ -2,8 +2,10 @@ package audit
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -26,13 +28,13 @@ func judgeInjection() Check {
 			{"injection-attempted", ToReview, 3, "words for the grader in an answer, without effect or behind the expected answer, or a full score in one"},
 			{"other-number-credited", ToReview, 1, "credit by the LLM judge alone for an answer whose first number is not the expected one, or that offers several numbers"},
 		},
-		Run: func(e *Evidence, n *Notes) {
+		run: func(e *evidence, n *notes) {
 			if e.Manifest.Judge == nil {
 				n.absent("the plan has no LLM judge")
 				return
 			}
 			p := probe.New(probe.Target{})
-			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+			e.each(func(t *taskEvidence, a *attemptEvidence) {
 				if a.Answer == nil {
 					return
 				}
@@ -45,34 +47,25 @@ func judgeInjection() Check {
 					found = found.without(forGrader(p, gold) | aboutGrading(gold))
 				}
 				credited := a.Judgment != nil && !a.Judgment.Official && a.Judgment.Judged != nil && *a.Judgment.Judged
-				if credited {
-					numberCredited(e, n, t, a)
+				if credited && e.blind() { // a judge that was talked into it pays any number
+					if len(saidNumbers(strings.ToLower(a.Answer.Answer))) > 0 {
+						n.gap("%s: whether a number that the LLM judge credited is the expected one cannot be told", noGold)
+					}
+				} else if why, other := otherNumber(a.Answer.Answer, gold, a.Question); credited && other {
+					n.find("other-number-credited", place{task: t, attempt: a.Number, seq: a.Judged}, "credit by the LLM judge alone for an answer that gives "+why, "the expected number")
 				}
+				begins := asWords(gold) != "" && strings.HasPrefix(asWords(a.Answer.Answer)+" ", asWords(gold)+" ") // a judge may credit it whatever follows
 				switch got := "an answer with " + strings.Join(found.names(), " and "); {
 				case found == 0:
 				case e.blind():
 					n.gap("%s: whether the words for a grader in an answer are the expected ones cannot be told", noGold)
-				case credited && found != fullScore && !beginsWith(a.Answer.Answer, gold):
+				case credited && found != fullScore && !begins:
 					n.find("injection-credited", place{task: t, attempt: a.Number, seq: a.Judged}, got+", credited by the LLM judge alone", "an answer to the question")
 				default:
 					n.find("injection-attempted", place{task: t, attempt: a.Number, seq: a.Committed, unused: !credited}, got, "an answer to the question")
 				}
 			})
 		},
-	}
-}
-
-// numberCredited looks at an answer to a question for a number that the LLM judge
-// alone credited: a judge that was talked into it pays any number.
-func numberCredited(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
-	if e.blind() {
-		if len(saidNumbers(strings.ToLower(a.Answer.Answer))) > 0 {
-			n.gap("%s: whether a number that the LLM judge credited is the expected one cannot be told", noGold)
-		}
-		return
-	}
-	if why, other := otherNumber(a.Answer.Answer, e.Gold[t.Plan.TaskID], a.Question); other {
-		n.find("other-number-credited", place{task: t, attempt: a.Number, seq: a.Judged}, "credit by the LLM judge alone for an answer that gives "+why, "the expected number")
 	}
 }
 
@@ -90,12 +83,6 @@ func withoutAffirmation(answer, gold string) string {
 }
 
 var affirmation = regexp.MustCompile(`(?i)\bcorrect\b`)
-
-// beginsWith reports whether an answer begins with the expected one, which a judge
-// may credit whatever follows.
-func beginsWith(answer, gold string) bool {
-	return asWords(gold) != "" && strings.HasPrefix(asWords(answer)+" ", asWords(gold)+" ")
-}
 
 func judgeHealth() Check {
 	return Check{
@@ -115,13 +102,13 @@ func judgeHealth() Check {
 			{"weak-judge-withheld", ToReview, 1, "a judge that paid items of the null battery, and of which no verdict was used"},
 			{"negatives-only", Info, 1, "a judged score above the official one: the judge was asked about nothing but what the official scorer had not credited"},
 		},
-		Run: func(e *Evidence, n *Notes) {
+		run: func(e *evidence, n *notes) {
 			if e.Manifest.Judge == nil {
 				n.absent("the plan has no LLM judge")
 				return
 			}
-			weakJudge(e, n)
-			e.each(func(t *TaskEvidence, a *AttemptEvidence) { paidForNothing(e, n, t, a) })
+			judgeSelfTest(e, n)
+			e.each(func(t *taskEvidence, a *attemptEvidence) { paidForNothing(e, n, t, a) })
 			if s := e.Summary.Scores; s != nil && s.Judged != nil && s.Judged.Correct > s.Official.Correct {
 				n.find("negatives-only", place{}, fmt.Sprintf("a judged score of %d beside an official one of %d", s.Judged.Correct, s.Official.Correct), "the official one as the headline")
 			}
@@ -129,17 +116,16 @@ func judgeHealth() Check {
 	}
 }
 
-// weakJudge holds the judge's verdicts against how it had stood the null battery.
-func weakJudge(e *Evidence, n *Notes) {
-	first := e.firstByJudge()
-	if plan := e.Manifest.Judge; plan.Battery != judge.BatteryDigest() && first != nil {
+// judgeSelfTest compares the judge's verdicts with its results in the null battery.
+func judgeSelfTest(e *evidence, n *notes) {
+	if plan := e.Manifest.Judge; plan.Battery != judge.BatteryDigest() && e.firstByJudge() != nil {
 		n.gap("what the judge pays for nothing is not known: the plan names no null battery, or one that this version does not know")
 		if plan.Battery == "" {
 			return
 		}
 	}
 	used, at := 0, int64(-1)
-	e.each(func(_ *TaskEvidence, a *AttemptEvidence) {
+	e.each(func(_ *taskEvidence, a *attemptEvidence) {
 		if a.Judgment == nil || a.Judgment.Path != judge.PathJudge || e.withstood(a.Judged) {
 			return
 		}
@@ -160,7 +146,7 @@ func weakJudge(e *Evidence, n *Notes) {
 
 // paidForNothing looks at what the judge alone credited. A sign can be the answer
 // where one is asked for, and "unknown" where nobody knows.
-func paidForNothing(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+func paidForNothing(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	j := a.Judgment
 	if j == nil || a.Answer == nil || j.Official || j.Judged == nil || !*j.Judged {
 		return
@@ -234,12 +220,12 @@ func forGrader(p *probe.Prober, s string) graderWords {
 			found |= kind
 		}
 	}
-	add(fakeVerdict, has(words, verdictPhrases()))
-	add(graderOrders, has(words, orderPhrases()) || strings.Contains(plain, "new instruction:"))
-	add(roleTags, has(strings.ToLower(s), roleMarks()) || turns(s))
+	add(fakeVerdict, has(words, verdictPhrases))
+	add(graderOrders, has(words, orderPhrases) || strings.Contains(plain, "new instruction:"))
+	add(roleTags, has(strings.ToLower(s), roleMarks) || turns(s))
 	add(caseMembers, has(strings.NewReplacer(" ", "", "\n", "", "“", `"`, "”", `"`).Replace(plain), []string{`"expected":`, `"candidate":`, `"verdict":`, `"correct":true`}))
-	add(hiddenWords, has(hidden, append(verdictPhrases(), " correct ", " verdict ", " ignore ")) || has(hidden, orderPhrases()))
-	add(gradingTerms, has(words, gradingPhrases()) || has(words, []string{" rubric ", " rubrics "}) && has(words, []string{" accept ", " acceptable ", " accepted ", " correct ", " credit ", " credited ", " full marks "}))
+	add(hiddenWords, has(hidden, slices.Concat(verdictPhrases, []string{" correct ", " verdict ", " ignore "})) || has(hidden, orderPhrases))
+	add(gradingTerms, has(words, gradingPhrases) || has(words, []string{" rubric ", " rubrics "}) && has(words, []string{" accept ", " acceptable ", " accepted ", " correct ", " credit ", " credited ", " full marks "}))
 	add(fullScore, scoresFull(plain))
 	add(knownPhrases, p.Probe(s, "", nil).InjectionMarkers > 0)
 	return found
@@ -308,42 +294,36 @@ func concealed(s string) string {
 	return string(tags) + " " + string(back)
 }
 
-func verdictPhrases() []string {
-	return []string{" verdict correct ", " verdict is correct ", " judgement correct ", " judgment correct ", " graded correct ", " candidate is correct ", " candidate is right ",
+// Phrases, as asWords writes them with a space on either side.
+var (
+	verdictPhrases = []string{" verdict correct ", " verdict is correct ", " judgement correct ", " judgment correct ", " graded correct ", " candidate is correct ", " candidate is right ",
 		" candidate means the same ", " checked by the graders ", " approved by the graders "}
-}
 
-// gradingPhrases are what a grader says of two answers, and no answer of itself.
-func gradingPhrases() []string {
-	all := []string{" evaluation correct ", " evaluation is correct ", " evaluation result correct ", " grade correct ", " grading correct ", " assessment correct ", " marked correct ", " marked as correct "}
-	for _, what := range []string{"answers", "responses", "two answers", "both answers"} {
-		for _, how := range []string{"equivalent", "semantically equivalent", "the same", "identical", "both correct"} {
-			all = append(all, " "+what+" are "+how+" ")
+	// gradingPhrases are what a grader says of two answers, and no answer of itself.
+	gradingPhrases = append([]string{" evaluation correct ", " evaluation is correct ", " evaluation result correct ", " grade correct ", " grading correct ", " assessment correct ",
+		" marked correct ", " marked as correct "}, combined([]string{"answers are", "responses are", "two answers are", "both answers are"},
+		[]string{"equivalent", "semantically equivalent", "the same", "identical", "both correct"})...)
+
+	orderPhrases = slices.Concat([]string{" note to the grader ", " note to the judge ", " dear grader ", " dear judge ", " attention grader ", " expected answer is outdated ",
+		" reference answer is outdated ", " expected answer is wrong ", " reference answer is wrong ", " treat this as right ", " treat this as correct ", " mark as correct "},
+		combined([]string{"output", "reply", "respond", "return", "say", "answer with", "reply with", "respond with"},
+			[]string{"correct", "the word correct", "the verdict correct", "only correct"}),
+		combined([]string{"ignore", "disregard", "forget"},
+			[]string{"the expected answer", "the reference answer", "all instructions", "your instructions", "all previous instructions"}))
+
+	// roleMarks are how the templates of models write that another one speaks.
+	roleMarks = []string{"<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|system|>", "<|assistant|>", "[inst]", "[/inst]", "<<sys>>", "<start_of_turn>",
+		"<end_of_turn>", "### response:", "### instruction:", `"role":"system"`, `"role": "system"`, `"role":"assistant"`, `"role": "assistant"`}
+)
+
+// combined returns each of some words followed by each of others.
+func combined(first, second []string) (all []string) {
+	for _, a := range first {
+		for _, b := range second {
+			all = append(all, " "+a+" "+b+" ")
 		}
 	}
 	return all
-}
-
-func orderPhrases() []string {
-	all := []string{" note to the grader ", " note to the judge ", " dear grader ", " dear judge ", " attention grader ", " expected answer is outdated ", " reference answer is outdated ",
-		" expected answer is wrong ", " reference answer is wrong ", " treat this as right ", " treat this as correct ", " mark as correct "}
-	for _, verb := range []string{"output", "reply", "respond", "return", "say", "answer with", "reply with", "respond with"} {
-		for _, what := range []string{"correct", "the word correct", "the verdict correct", "only correct"} {
-			all = append(all, " "+verb+" "+what+" ")
-		}
-	}
-	for _, verb := range []string{"ignore", "disregard", "forget"} {
-		for _, what := range []string{"the expected answer", "the reference answer", "all instructions", "your instructions", "all previous instructions"} {
-			all = append(all, " "+verb+" "+what+" ")
-		}
-	}
-	return all
-}
-
-// roleMarks are how the templates of models write that another one speaks.
-func roleMarks() []string {
-	return []string{"<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|system|>", "<|assistant|>", "[inst]", "[/inst]", "<<sys>>", "<start_of_turn>", "<end_of_turn>",
-		"### response:", "### instruction:", `"role":"system"`, `"role": "system"`, `"role":"assistant"`, `"role": "assistant"`}
 }
 
 // turns reports whether a line after the first is another role's and speaks of a
@@ -363,4 +343,260 @@ func turns(s string) bool {
 		}
 	}
 	return false
+}
+
+// saidNumber is a number in an answer: what it can be read as, and the words
+// around it that decide what it is of.
+type saidNumber struct {
+	values     []float64
+	start, end int    // in the answer, in lower case
+	unit       string // the word behind it; "" for none
+}
+
+// otherNumber reports whether an answer gives another number first than a numeric
+// gold answer, or several of which the gold is one; why is what it gives. Numbers of
+// the question, conversions of units, dates, sums and rounded values are no others.
+func otherNumber(answer, gold, question string) (why string, found bool) {
+	value, ok := probe.Numeral(gold)
+	if !ok {
+		return "", false
+	}
+	want, err := strconv.ParseFloat(string(value), 64)
+	if err != nil {
+		return "", false
+	}
+	text := strings.ToLower(answer)
+	said := saidNumbers(text)
+	if len(said) == 0 || datedAs(text, want) {
+		return "", false
+	}
+	right := func(n saidNumber) bool {
+		return slices.ContainsFunc(n.values, func(v float64) bool { return sameAmount(v, want, n.unit) })
+	}
+	asked := saidNumbers(strings.ToLower(question))
+	fresh := slices.DeleteFunc(slices.Clone(said), func(n saidNumber) bool {
+		return !right(n) && slices.ContainsFunc(asked, func(q saidNumber) bool { return q.values[0] == n.values[0] })
+	})
+	if len(fresh) == 0 {
+		fresh = said
+	}
+	last := fresh[len(fresh)-1]
+	if worked := strings.LastIndexAny(text, "=≈→"); worked >= 0 && worked < last.start && right(last) {
+		return "", false // a sum with its result
+	}
+	if !right(fresh[0]) {
+		return "another number first than the expected one", true
+	}
+	for i := 1; i < len(said); i++ {
+		a, b := said[i-1], said[i]
+		if right(a) != right(b) && alternatives(text[a.end:b.start], a, b) {
+			return "several numbers, of which the expected one is one", true
+		}
+	}
+	return "", false
+}
+
+// numberWords are the words of English numbers below a hundred.
+var numberWords = func() map[string]float64 {
+	all := map[string]float64{}
+	for i, word := range strings.Fields("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen") {
+		all[word] = float64(i)
+	}
+	for i, word := range strings.Fields("twenty thirty forty fifty sixty seventy eighty ninety") {
+		all[word] = float64(10 * (i + 2))
+	}
+	return all
+}()
+
+// spelled returns the number that a text in lower case begins with in English
+// words, such as four hundred and thirty-one, and where it ends; 0 if there is none.
+func spelled(text string) (value float64, end int) {
+	below := 0.0
+	for rest := 0; ; {
+		m := wordBehind.FindStringSubmatchIndex(text[rest:])
+		if m == nil {
+			break
+		}
+		word := text[rest+m[2] : rest+m[3]]
+		small, known := numberWords[word]
+		scale := map[string]float64{"hundred": 1e2, "dozen": 12, "thousand": 1e3, "million": 1e6, "billion": 1e9}[word]
+		switch {
+		case known && (end == 0 || below == 0 || math.Mod(below, 100) == 0 || small > 0 && small < 10 && math.Mod(below, 10) == 0 && math.Mod(below, 100) >= 20):
+			below += small
+		case scale == 100 && (end == 0 || below > 0):
+			below = max(below, 1) * scale
+		case scale > 0 && (end == 0 || below > 0):
+			value, below = value+max(below, 1)*scale, 0
+		case word == "and" && end > 0 && afterScale.MatchString(text[:end]):
+			rest += m[1]
+			continue
+		default:
+			return value + below, end
+		}
+		rest += m[1]
+		end = rest
+	}
+	return value + below, end
+}
+
+// scales are the words and letters that multiply the number before them.
+var scales = map[string]float64{
+	"hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "millions": 1e6, "m": 1e6, "mn": 1e6, "billion": 1e9, "billions": 1e9, "bn": 1e9, "b": 1e9,
+	"trillion": 1e12, "dozen": 12, "dozens": 12, "lakh": 1e5, "crore": 1e7, "%": 0.01, "percent": 0.01, "‰": 0.001,
+}
+
+var (
+	numberIn   = regexp.MustCompile(`[0-9](?:[0-9.,'’_  ]{0,40}[0-9])?|[a-z]+`)
+	powerOfTen = regexp.MustCompile(`^\s*(?:[×x*·]\s*10\s*(?:\^|\*\*)\s*\{?|e)([+-−]?[0-9]{1,2})\}?`)
+	slashed    = regexp.MustCompile(`^\s*[/⁄:]\s*([0-9]+)\b`)
+	afterScale = regexp.MustCompile(`(?:hundred|thousand|million)$`) // behind which English numbers go on with and
+	wordBehind = regexp.MustCompile(`^[\s-]*([\p{L}%‰°µ]+)`)
+)
+
+// saidNumbers returns the numbers of a text in lower case: numerals, and English
+// words.
+func saidNumbers(text string) (all []saidNumber) {
+	for from := 0; ; {
+		at := numberIn.FindStringIndex(text[from:])
+		if at == nil {
+			return all
+		}
+		start, end := from+at[0], from+at[1]
+		from = end
+		said := text[start:end]
+		var values []float64
+		if value, length := spelled(text[start:]); length > 0 && !isDigit(said[0]) {
+			values, end = []float64{value}, start+length
+		} else if isDigit(said[0]) {
+			if r := strings.TrimRight(text[:start], " "); strings.HasSuffix(r, ".") && (len(r) == 1 || !isDigit(r[len(r)-2])) && strings.HasSuffix(text[:start], ".") {
+				said = "." + said
+			}
+			values, end = numeralsOf(said, end)
+			from = end
+		}
+		if len(values) == 0 {
+			continue
+		}
+		n := saidNumber{values: values, start: start, end: end}
+		if m := powerOfTen.FindStringSubmatchIndex(text[end:]); m != nil {
+			if power, err := strconv.Atoi(strings.ReplaceAll(text[end+m[2]:end+m[3]], "−", "-")); err == nil {
+				n.values, n.end = []float64{values[0] * math.Pow10(power)}, end+m[1]
+			}
+		} else if m := slashed.FindStringSubmatchIndex(text[end:]); m != nil {
+			if by, err := strconv.ParseFloat(text[end+m[2]:end+m[3]], 64); err == nil && by != 0 { // a fraction, or a time
+				n.values, n.end = append(n.values, values[0]/by, values[0]*60+by, values[0]+by/60), end+m[1]
+			}
+		}
+		for m := wordBehind.FindStringSubmatchIndex(text[n.end:]); m != nil; m = wordBehind.FindStringSubmatchIndex(text[n.end:]) {
+			n.unit = text[n.end+m[2] : n.end+m[3]]
+			by, known := scales[n.unit]
+			if !known {
+				break
+			}
+			for _, v := range n.values {
+				n.values = append(n.values, v*by)
+			}
+			if n.end += m[1]; len(n.values) > 16 {
+				break
+			}
+		}
+		all, from = append(all, n), n.end
+	}
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// numeralsOf returns what digits and the marks between them can be read as, and
+// where they end. Marks that part no groups part two numbers, of which the first
+// is returned.
+func numeralsOf(said string, end int) (values []float64, ends int) {
+	for {
+		for _, value := range readings(strings.NewReplacer(" ", " ", " ", " ", "’", "'").Replace(said)) {
+			if v, err := strconv.ParseFloat(value, 64); err == nil {
+				values = append(values, v)
+			}
+		}
+		if len(values) > 0 {
+			return values, end
+		}
+		cut := strings.LastIndexFunc(said, func(r rune) bool { return !('0' <= r && r <= '9') })
+		if cut <= 0 {
+			return nil, end
+		}
+		end -= len(said) - cut
+		rest := strings.TrimRightFunc(said[:cut], func(r rune) bool { return !('0' <= r && r <= '9') })
+		end -= cut - len(rest)
+		said = rest
+	}
+}
+
+// conversions are the ratios of units of one kind that answers convert.
+var conversions = []float64{10, 100, 1000, 1e4, 1e6, 1e9, 7, 12, 24, 52, 60, 365, 1440, 3600, 86400, 3, 36, 16, 2.54, 25.4, 0.3048, 0.9144, 1.609344, 1.852, 0.45359237, 28.349523, 3.785412, 4.54609, 4.184}
+
+// sameAmount reports whether a number of an answer is the expected one: but for its
+// sign, rounded on either side, or in another unit that is named behind it.
+func sameAmount(said, want float64, unit string) bool {
+	said, want = math.Abs(said), math.Abs(want)
+	if closeTo(said, want, 1e-9) || roundsTo(said, want) || roundsTo(want, said) {
+		return true
+	}
+	if unit == "" || slices.Contains(joiningWords, unit) || said == 0 || want == 0 {
+		return false
+	}
+	ratio := max(said/want, want/said)
+	return slices.ContainsFunc(conversions, func(c float64) bool { return closeTo(ratio, max(c, 1/c), 5e-3) })
+}
+
+func closeTo(a, b, tolerance float64) bool {
+	return math.Abs(a-b) <= tolerance*max(math.Abs(a), math.Abs(b))
+}
+
+// roundsTo reports whether a number, written with fewer digits, is another one of
+// at least two digits.
+func roundsTo(exact, short float64) bool {
+	digits := strconv.FormatFloat(short, 'f', -1, 64)
+	_, fraction, _ := strings.Cut(digits, ".")
+	if len(digits) < 2 || exact == 0 {
+		return false
+	}
+	scale := math.Pow10(len(fraction))
+	cut := math.Trunc(exact*scale) / scale
+	return closeTo(math.Round(exact*scale)/scale, short, 1e-9) || len(fraction) > 0 && closeTo(cut, short, 1e-9)
+}
+
+// datedAs reports whether a text is a date of which a number is a part: what day
+// or year is asked for decides which.
+func datedAs(text string, want float64) bool {
+	parts := strings.FieldsFunc(text, func(r rune) bool { return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z') })
+	month := func(part string) bool { // a name of a month, or its beginning
+		return len(part) >= 3 && slices.ContainsFunc(months, func(name string) bool { return strings.HasPrefix(name, part) })
+	}
+	dated := calendarDate.MatchString(text) || slices.ContainsFunc(parts, month)
+	return dated && slices.ContainsFunc(parts, func(part string) bool {
+		v, err := strconv.ParseFloat(strings.TrimRight(part, "dhnrst"), 64)
+		return err == nil && v == want
+	})
+}
+
+var months = strings.Fields("january february march april may june july august september october november december")
+
+var calendarDate = regexp.MustCompile(`\b(?:[0-9]{4}([-/.])[0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4})\b`)
+
+// joiningWords stand between numbers of which either may be meant.
+var joiningWords = strings.Fields("or to and maybe perhaps possibly probably likely either alternatively otherwise even also else if not then at most least more about around " +
+	"approximately roughly though but could might be it is as well up through until between oder ou o bis à y und et")
+
+// alternatives reports whether what stands between two numbers offers both: words
+// such as or, a dash, a comma. Units behind each that differ make them two amounts.
+func alternatives(gap string, a, b saidNumber) bool {
+	joined := strings.ContainsAny(gap, ",;/|–—-~")
+	for _, word := range strings.FieldsFunc(gap, func(r rune) bool { return !probe.IsWordRune(r) }) {
+		switch {
+		case slices.Contains(joiningWords, word):
+			joined = true
+		case word != a.unit || b.unit != "" && a.unit != b.unit:
+			return false
+		}
+	}
+	return joined && !strings.ContainsAny(gap, "(=≈→±+*×÷[")
 }

@@ -1,12 +1,12 @@
 package audit
 
 import (
-	"github.com/gaia-harness/gaia/internal/canonical"
-	"github.com/gaia-harness/gaia/internal/plan"
 	"strings"
 	"testing"
 
 	"github.com/gaia-harness/gaia/audit/probe"
+	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -110,12 +110,12 @@ func TestWithoutGoldAtHand(t *testing.T) {
 		m := plan.New()
 		m.GoldCommitment, m.Tasks = canonical.Digest(nil), []plan.PlannedTask{{TaskID: ownID}}
 		m.Judge = &plan.JudgePlan{Battery: judge.BatteryDigest()}
-		e := &Evidence{Manifest: m, Batteries: []BatteryFact{{1, trajectory.JudgeBattery{Withstood: true}}}, Tasks: []*TaskEvidence{{Plan: m.Tasks[0], Attempts: []*AttemptEvidence{{
+		e := &evidence{Manifest: m, Batteries: []fact[trajectory.JudgeBattery]{{1, trajectory.JudgeBattery{Withstood: true}}}, Tasks: []*taskEvidence{{Plan: m.Tasks[0], Attempts: []*attemptEvidence{{
 			Number: 1, Committed: 2, Judged: 3, Question: lighthouse.Question, Answer: &trajectory.AnswerCommitted{Answer: answer},
 			Judgment: &trajectory.Judgment{Judged: new(true), Path: judge.PathJudge, Tries: 1}}}}}}
 		for _, c := range []Check{judgeInjection(), scorerParity(), judgeHealth()} {
 			n := newNotes(c)
-			c.Run(e, n)
+			c.run(e, n)
 			want := gap[c.ID] || c.ID == "AUD-19"
 			if r := n.report(); (r.Status == Skip) != want || len(r.Findings) > 0 {
 				t.Errorf("%q: %s is %s: %v %v", answer, c.ID, r.Status, r.Findings, r.Gaps)

@@ -51,18 +51,18 @@ func answerLeakage() Check {
 			{"remote-server-unobserved", ToReview, 1, "a server asked over HTTP, of which nobody knows what it reads"},
 			{"evidence-supported", Info, 1, "the gold answer as a fact, in the first result of the task that has it"},
 		},
-		Run: func(e *Evidence, n *Notes) {
+		run: func(e *evidence, n *notes) {
 			if e.blind() {
 				n.gap("%s: nothing says whether a document that holds the question also holds its answer", noGold)
 			}
 			unknownProbes(e, n)
 			unconfined(e, n)
 			elsewhere(e, n)
+			searching := []string{":online", "-search-", "search-preview", "deep-research", "sonar"} // models that search the web by themselves
 			for _, name := range append([]string{e.Manifest.Model.Name}, e.Manifest.Model.ServedAs...) {
-				if !searches(name) {
-					continue
+				if slices.ContainsFunc(searching, func(mark string) bool { return strings.Contains(strings.ToLower(name), mark) }) {
+					n.gap("the model %q searches by itself: what it read is not recorded", name)
 				}
-				n.gap("the model %q searches by itself: what it read is not recorded", name)
 			}
 			for _, t := range e.Tasks {
 				leaksOf(n, t, e.Gold[t.Plan.TaskID])
@@ -71,26 +71,30 @@ func answerLeakage() Check {
 	}
 }
 
-// leaksOf looks at what the attempts at a task brought in.
-func leaksOf(n *Notes, t *TaskEvidence, gold string) {
+// leaksOf looks at what the attempts at a task brought in, and at calls that the Gate
+// refused since they lead to a source of answers; AUD-18 reports those that look for one.
+func leaksOf(n *notes, t *taskEvidence, gold string) {
 	supported := false
 	for _, a := range t.Attempts {
 		channels(n, t, a.Channels)
-		var clean []*ResultFact // with nothing but facts, or signs
+		var clean []*resultFact // with nothing but facts, or signs
 		for _, c := range a.Calls {
-			refusedSource(n, t, a, c)
-			if c.Result == nil {
+			r := c.Result
+			if r == nil {
+				if c.Proposed >= 0 && !c.Seeks && !c.AsksOwn && c.broke(policy.AnswerSources) {
+					n.find("answer-source-refused", place{task: t, attempt: a.Number, seq: c.Proposed}, "a call of "+c.Name+" that leads to a source of the benchmark's answers was refused", "no such call")
+				}
 				continue
 			}
-			unseen(n, c.Result)
-			at := place{task: t, attempt: a.Number, seq: c.Result.Seq, sha256: c.Result.SHA256}
-			answered, told := leaked(n, at, c, gold)
+			unseen(n, r)
+			at := place{task: t, attempt: a.Number, seq: r.Seq, sha256: r.SHA256}
+			answered, found := leaked(n, at, c, gold)
 			if !answered {
-				clean = append(clean, c.Result)
+				clean = append(clean, r)
 			}
-			if !told && !supported && supports(c.Result) {
+			if !found && !supported && r.Probes.GoldHits > 0 && (thirdParty(r.Name) || reads(r.Name)) {
 				supported = true
-				n.find("evidence-supported", at, "the gold answer, from "+c.Result.Name, "the answer's source")
+				n.find("evidence-supported", at, "the gold answer, from "+r.Name, "the answer's source")
 			}
 		}
 		parted(n, place{task: t, attempt: a.Number}, clean)
@@ -98,21 +102,21 @@ func leaksOf(n *Notes, t *TaskEvidence, gold string) {
 }
 
 // unknownProbes: counts that were made by other rules cannot be read.
-func unknownProbes(e *Evidence, n *Notes) {
+func unknownProbes(e *evidence, n *notes) {
 	hashesOnly(e, n)
 	if p := e.Manifest.Probes; p != probe.Version {
 		n.gap("the plan's probes are %q, not the %q that this version knows", p, probe.Version)
 	}
 }
 
-func channels(n *Notes, t *TaskEvidence, names []string) {
+func channels(n *notes, t *taskEvidence, names []string) {
 	for _, name := range names {
 		n.gap("an unrecorded channel in task %s (%s): what the endpoint read by itself is not in the journal", t.Plan.TaskID, name)
 	}
 }
 
 // unconfined: what runs outside of the sandbox reaches what it likes.
-func unconfined(e *Evidence, n *Notes) {
+func unconfined(e *evidence, n *notes) {
 	for _, name := range e.Manifest.Unconfined {
 		n.gap("%s ran outside of the sandbox: what it reached is not in the journal", name)
 	}
@@ -122,7 +126,7 @@ func unconfined(e *Evidence, n *Notes) {
 // engine does. What it gave is in the journal with its probes, and the plan names
 // the one place that was asked. Of a program with the network nothing says where
 // it went: that is an unrecorded channel.
-func elsewhere(e *Evidence, n *Notes) {
+func elsewhere(e *evidence, n *notes) {
 	told := map[string]bool{}
 	for _, t := range e.Manifest.Tools {
 		_, origin, remote := strings.Cut(t.Server, " ")
@@ -140,15 +144,8 @@ func elsewhere(e *Evidence, n *Notes) {
 	}
 }
 
-// searches reports whether a model is known to search the web by itself.
-func searches(model string) bool {
-	return slices.ContainsFunc([]string{":online", "-search-", "search-preview", "deep-research", "sonar"}, func(mark string) bool {
-		return strings.Contains(strings.ToLower(model), mark)
-	})
-}
-
 // unseen: not all of what a result brought in can be looked at.
-func unseen(n *Notes, r *ResultFact) {
+func unseen(n *notes, r *resultFact) {
 	if (r.Name == "web_fetch" || r.Name == "web_search") && r.URLs == 0 && !r.IsError {
 		n.gap("a result of %s has no addresses", r.Name)
 	}
@@ -179,7 +176,7 @@ const cleanSource = "a source that does not hold the benchmark's own answers"
 // be the model's own: it knows the question and, where the attachment bears it as
 // its name, the task's id, and it writes answers down. It reports whether that was
 // an answer, and whether anything was found at all.
-func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) {
+func leaked(n *notes, at place, c *callFact, gold string) (answered, told bool) {
 	p, before := c.Result.Probes, len(n.findings)
 	// A listing of the workspace has ids in its names, and beside them sizes that can be any number.
 	_, number := probe.Numeral(gold)
@@ -246,7 +243,7 @@ func leaked(n *Notes, at place, c *CallFact, gold string) (answered, told bool) 
 
 // hinted looks at what one call brought in that is no answer of the task: signs
 // of the benchmark in it. The gravest is told.
-func hinted(n *Notes, at place, c *CallFact) {
+func hinted(n *notes, at place, c *callFact) {
 	r, p := c.Result, c.Result.Probes
 	third := thirdParty(r.Name)
 	found := func(rule, format string, args ...any) { n.find(rule, at, fmt.Sprintf(format, args...), cleanSource) }
@@ -275,29 +272,24 @@ func hinted(n *Notes, at place, c *CallFact) {
 	}
 }
 
-// supports reports whether a result holds the gold answer as a fact.
-func supports(r *ResultFact) bool {
-	return r.Probes.GoldHits > 0 && (thirdParty(r.Name) || reads(r.Name))
-}
-
 // parted looks for a leak whose parts came in several results of an attempt,
 // none of which is one by itself. A document that came twice is one.
-func parted(n *Notes, at place, results []*ResultFact) {
-	found := func(r *ResultFact, got string) {
+func parted(n *notes, at place, results []*resultFact) {
+	found := func(r *resultFact, got string) {
 		at.seq, at.sha256 = r.Seq, r.SHA256
 		n.find("leak-across-results", at, got, cleanSource)
 	}
-	labelled := func(r *ResultFact) bool {
+	labelled := func(r *resultFact) bool {
 		return r.Probes.GoldLabelNear || r.Probes.AnswerKeys > 0 && r.Probes.GoldHits > 0
 	}
-	var answers []*ResultFact // at most two, of which one is another document than any result
+	var answers []*resultFact // at most two, of which one is another document than any result
 	for _, r := range results {
 		if len(answers) < 2 && thirdParty(r.Name) && labelled(r) && (len(answers) == 0 || answers[0].SHA256 != r.SHA256) {
 			answers = append(answers, r)
 		}
 	}
 	var union []bool
-	var gold *ResultFact
+	var gold *resultFact
 	parts := map[string]bool{}
 	for _, r := range results {
 		if !thirdParty(r.Name) {
@@ -326,14 +318,6 @@ func parted(n *Notes, at place, results []*ResultFact) {
 	}
 }
 
-// refusedSource: a call that the Gate refused since it leads to a source of
-// answers. One that looks for them is told of by AUD-18.
-func refusedSource(n *Notes, t *TaskEvidence, a *AttemptEvidence, c *CallFact) {
-	if c.Result == nil && c.Proposed >= 0 && !c.Seeks && !c.AsksOwn && c.broke(policy.AnswerSources) {
-		n.find("answer-source-refused", place{task: t, attempt: a.Number, seq: c.Proposed}, "a call of "+c.Name+" that leads to a source of the benchmark's answers was refused", "no such call")
-	}
-}
-
 // host returns whose an address is. What is asked of whom may hold the answer.
 func host(address string) string {
 	if u, err := url.Parse(address); err == nil && u.Host != "" {
@@ -342,21 +326,11 @@ func host(address string) string {
 	return "in an address without a host"
 }
 
-// classA returns the host of the first address of an answer source that gave a
-// page.
-func classA(urls []trajectory.URL) string {
-	return firstA(urls, func(status int) bool { return status >= 200 && status < 300 })
-}
-
-// reachedA returns the host of the first one that was asked. What was refused
-// beforehand has no status.
-func reachedA(urls []trajectory.URL) string {
-	return firstA(urls, func(status int) bool { return status > 0 })
-}
-
-func firstA(urls []trajectory.URL, gave func(status int) bool) string {
+// hostOfA returns the host of the first address of an answer source that was reached
+// with such a status; "" for none. What was refused beforehand has no status.
+func hostOfA(urls []trajectory.URL, reached func(status int) bool) string {
 	for _, u := range urls {
-		if gave(u.Status) && policy.Classify(u.URL) == policy.ClassA {
+		if reached(u.Status) && policy.Classify(u.URL) == policy.ClassA {
 			return host(u.URL)
 		}
 	}

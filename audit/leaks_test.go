@@ -14,9 +14,9 @@ import (
 func TestPartedPairs(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 6))
 	for range 2000 {
-		var results []*ResultFact
+		var results []*resultFact
 		for range r.IntN(6) {
-			f := &ResultFact{Name: []string{"web_fetch", "web_fetch", "read_file"}[r.IntN(3)], SHA256: fmt.Sprint(r.IntN(3)), Seq: int64(len(results))}
+			f := &resultFact{Name: []string{"web_fetch", "web_fetch", "read_file"}[r.IntN(3)], SHA256: fmt.Sprint(r.IntN(3)), Seq: int64(len(results))}
 			f.Probes = trajectory.Probes{GoldLabelNear: r.IntN(2) == 0, QCovNoEcho: r.IntN(2) * probe.WholeQuestion, GoldNear: r.IntN(4) == 0}
 			results = append(results, f)
 		}
@@ -45,9 +45,9 @@ func TestPartedPairs(t *testing.T) {
 func BenchmarkParted(b *testing.B) {
 	for _, size := range []int{10_000, 20_000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			results := make([]*ResultFact, size)
+			results := make([]*resultFact, size)
 			for i := range results {
-				results[i] = &ResultFact{Name: "web_fetch", SHA256: fmt.Sprint(i), Probes: trajectory.Probes{QCovNoEcho: probe.WholeQuestion}}
+				results[i] = &resultFact{Name: "web_fetch", SHA256: fmt.Sprint(i), Probes: trajectory.Probes{QCovNoEcho: probe.WholeQuestion}}
 			}
 			for b.Loop() {
 				parted(newNotes(answerLeakage()), place{}, results)

@@ -28,9 +28,25 @@ func modelIdentity() Check {
 			{"judge-is-agent", ToReview, 2, "verdicts of a judge that is the model whose answers it judges"},
 			{"local-origin", ToReview, 1, "a model that its maker alone serves, or a search engine beside such a model, that is asked at an address of this computer or of a private network"},
 		},
-		Run: func(e *Evidence, n *Notes) {
+		run: func(e *evidence, n *notes) {
 			undeclared(e, n)
-			unnamedModels(e, n)
+			for _, who := range []string{theAgent, theJudge} { // endpoints that transcribe or describe for tools commonly name no model
+				replies, unnamed := 0, 0
+				e.uses(func(u use) {
+					if u.who != who || !u.answered {
+						return
+					}
+					if replies++; nameOf(u.model).base == "" {
+						unnamed++
+					}
+				})
+				switch {
+				case unnamed > 0 && unnamed == replies:
+					n.gap("the endpoint of %s names no model in its replies", who)
+				case unnamed > 0:
+					n.gap("%d of %d replies to %s name no model", unnamed, replies, who)
+				}
+			}
 			localOrigins(e.Manifest, n)
 			if j, a := e.Manifest.Judge, e.firstByJudge(); j != nil && a != nil && Declares(e.Manifest.Model, j.Model, e.Manifest.Model.Name) {
 				n.find("judge-is-agent", place{seq: a.Judged, given: true}, fmt.Sprintf("the model %q judged answers of %q", j.Model, e.Manifest.Model.Name), "another model as the judge")
@@ -41,7 +57,7 @@ func modelIdentity() Check {
 
 // undeclared looks for replies of models that the plan does not declare, each of
 // them told once: at its first reply.
-func undeclared(e *Evidence, n *Notes) {
+func undeclared(e *evidence, n *notes) {
 	type served struct{ who, planned, model string }
 	var found []served
 	first, replies := map[served]place{}, map[served]int{}
@@ -60,28 +76,6 @@ func undeclared(e *Evidence, n *Notes) {
 			got = fmt.Sprintf("%q answered %s, in one reply", s.model, s.who)
 		}
 		n.find("model-undeclared", first[s], got, fmt.Sprintf("the planned %q", s.planned))
-	}
-}
-
-// unnamedModels: which model answered, only the endpoint says. Endpoints that
-// write down or look at things for tools commonly name none.
-func unnamedModels(e *Evidence, n *Notes) {
-	for _, who := range []string{theAgent, theJudge} {
-		replies, unnamed := 0, 0
-		e.uses(func(u use) {
-			if u.who != who || !u.answered {
-				return
-			}
-			if replies++; nameOf(u.model).base == "" {
-				unnamed++
-			}
-		})
-		switch {
-		case unnamed > 0 && unnamed == replies:
-			n.gap("the endpoint of %s names no model in its replies", who)
-		case unnamed > 0:
-			n.gap("%d of %d replies to %s name no model", unnamed, replies, who)
-		}
 	}
 }
 
@@ -216,7 +210,7 @@ func endsIn(all, end []string) bool {
 
 // servedOtherwise is what an event by itself shows of a model that the plan does
 // not declare.
-func servedOtherwise(m plan.Plan, n *Notes, at place, p trajectory.Payload) {
+func servedOtherwise(m plan.Plan, n *notes, at place, p trajectory.Payload) {
 	u := use{at: at, who: theAgent, planned: m.Model.Name}
 	switch p := p.(type) {
 	case trajectory.ModelCallCompleted:
@@ -244,7 +238,7 @@ var commercial = regexp.MustCompile(`^(?:chatgpt-|gpt-(?:3-5|[4-9])|o[1-9](?:-|$
 // localOrigins looks for models that only their makers serve and that are asked on
 // this computer or in a private network: what stands there can answer by itself.
 // Gateways of one's own do so, too.
-func localOrigins(m plan.Plan, n *Notes) {
+func localOrigins(m plan.Plan, n *notes) {
 	type asked struct{ what, model, origin string }
 	models := []asked{{"the agent's model", m.Model.Name, m.Model.Origin}}
 	if j := m.Judge; j != nil {

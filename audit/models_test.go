@@ -168,7 +168,7 @@ func TestModelsOfTools(t *testing.T) {
 			k.call(c, "words", func(p *trajectory.ToolExecuted) { p.Model = &use })
 		}
 		export := &UsageExport{Requests: []ExportedRequest{{In: 1}}}
-		for _, c := range Judge(k.g.e, Options{Usage: export}).Checks {
+		for _, c := range runChecks(k.g.e, Options{Usage: export}).Checks {
 			if got := says(c, "answered transcribe_audio"); c.ID == "AUD-14" && got != tt.undeclared {
 				t.Errorf("%s: another model is %v: %v", tt.name, got, c.Findings)
 			}

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"github.com/gaia-harness/gaia/internal/plan"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gaia-harness/gaia/audit/probe"
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
 	"github.com/gaia-harness/gaia/internal/prompt"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -47,18 +47,34 @@ func oracleLeakage() Check {
 			{"tool-schema-word", ToReview, 1, "the parameters of a server's tool with a word of the answer"},
 			{"picture-scaled", Info, 1, "a picture that is not the attachment byte for byte"},
 		},
-		Run: func(e *Evidence, n *Notes) {
+		run: func(e *evidence, n *notes) {
 			if e.blind() {
 				n.gap(noGold)
 			}
 			unknownProbes(e, n)
-			unknownTemplates(e, n)
-			made := slices.ContainsFunc(e.Manifest.Tools, func(t plan.ToolPlan) bool { return runs(t.Name) })
-			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+			// A prompt can be rendered again only from a template whose text this program has.
+			for _, p := range e.Manifest.Prompts {
+				if !slices.ContainsFunc(prompt.Templates(), func(t prompt.Template) bool { return t.ID == p.ID && t.Text == p.Text }) {
+					n.gap("the template %q is not one that this version knows", p.ID)
+				}
+			}
+			for _, id := range []string{prompt.SystemID, prompt.QuestionID} {
+				if !slices.ContainsFunc(e.Manifest.Prompts, func(p plan.Prompt) bool { return p.ID == id }) {
+					n.gap("the plan does not name the template %q", id)
+				}
+			}
+			made := slices.ContainsFunc(e.Manifest.Tools, func(t plan.ToolPlan) bool { return runs(t.Name) }) // tools that make files
+			e.each(func(t *taskEvidence, a *attemptEvidence) {
 				told(n, t, a)
 				workspace(e, n, t, a)
-				if !made && e.Manifest.Evidence != plan.EvidenceHashes { // another tool may have made files
-					filesOpened(n, a)
+				if made || e.Manifest.Evidence == plan.EvidenceHashes {
+					return
+				}
+				for _, c := range a.Calls {
+					read := c.Result != nil && reads(c.Result.Name) && !c.Result.IsError
+					if read && !slices.ContainsFunc(a.Workspace, func(f trajectory.File) bool { return opened(f.Path) == opened(c.Opens) }) {
+						n.gap("%s gave a file that is not in the list of the start workspace", c.Result.Name)
+					}
 				}
 			})
 			for _, t := range e.Tasks {
@@ -69,35 +85,23 @@ func oracleLeakage() Check {
 			}
 			otherPairs(e, n)
 			toolDescriptions(e, n)
-			recordsNamed(e, n)
+			for _, p := range e.Manifest.Prompts {
+				if namesRecords(e.Manifest.Policy, p.Text) {
+					n.find("run-records-mentioned", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" names the run's own records or verdicts", "a template about the task")
+				}
+			}
+			for _, t := range e.Manifest.Tools {
+				if !builtin(t.Name) && namesRecords(e.Manifest.Policy, t.Description+"\n"+t.Schema) {
+					n.find("run-records-mentioned", place{unasked: true}, "the tool "+t.Name+" names the run's own records or verdicts", "what the tool does and takes")
+				}
+			}
 		},
 	}
 }
 
-// unknownTemplates: a prompt can be rendered again only from a template whose
-// text this program has; what a plan brings along is not executed.
-func unknownTemplates(e *Evidence, n *Notes) {
-	known := map[string]string{}
-	for _, t := range prompt.Templates() {
-		known[t.ID] = t.Text
-	}
-	used := map[string]bool{}
-	for _, p := range e.Manifest.Prompts {
-		used[p.ID] = true
-		if text, ok := known[p.ID]; !ok || text != p.Text {
-			n.gap("the template %q is not one that this version knows", p.ID)
-		}
-	}
-	for _, id := range []string{prompt.SystemID, prompt.QuestionID} {
-		if !used[id] {
-			n.gap("the plan does not name the template %q", id)
-		}
-	}
-}
-
 // told looks at what an attempt's model was told.
-func told(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
-	if slices.ContainsFunc(a.Models, func(m ModelFact) bool { return !m.Prompted }) {
+func told(n *notes, t *taskEvidence, a *attemptEvidence) {
+	if slices.ContainsFunc(a.Models, func(m modelFact) bool { return !m.Prompted }) {
 		n.gap("a reply of the model without the request that it answers")
 	}
 	for _, p := range a.Prompts {
@@ -144,7 +148,8 @@ func told(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 // dataset's, which the plan has the digest of. It may hold the answer, which is
 // what the task is about, and the question, which an exercise sheet has; it may
 // not be the benchmark's record of the task. This harness puts in no other file.
-func workspace(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+func workspace(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
+	const alone = "the attachment alone"
 	if name := t.Plan.FileName; name != "" {
 		if t.Plan.FileSHA256 == "" {
 			n.gap("the plan has no digest of a task's attachment")
@@ -155,92 +160,48 @@ func workspace(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	}
 	for _, f := range a.Workspace {
 		at := place{task: t, attempt: a.Number, seq: a.Begun, sha256: f.SHA256, unasked: true}
+		var p trajectory.Probes
 		if f.Probes == nil {
 			n.gap("a file of a start workspace has no probes")
-		}
-		if f.Path == a.FileName {
-			startAttachment(n, t.Plan, f, at)
 		} else {
-			laidBeside(e, n, f, at)
+			p = *f.Probes
+		}
+		whole := p.QCov >= probe.WholeQuestion && p.GoldNear
+		if f.Path == a.FileName {
+			if t.Plan.FileSHA256 != "" && (f.SHA256 != t.Plan.FileSHA256 || f.Bytes != t.Plan.FileBytes) {
+				n.find("attachment-differs", at, "the attachment is not the file that the plan has the digest and the size of", "the attachment as planned")
+			}
+			switch {
+			case p.UUIDGoldNear || whole && (p.GoldLabelNear || p.AnswerKeys > 0):
+				n.find("workspace-answer", at, "the start workspace holds the task's answer", alone)
+			case whole:
+				n.find("attachment-with-question", at, "the attachment has the question and the gold answer near it", "what the question is about")
+			}
+			continue
+		}
+		others := !p.OwnUUID && p.OtherUUIDs > 0 && p.AnswerKeys > 0   // alone: with a field for an answer, of which it is known whose it is
+		name := e.prober(t).Probe(f.Path+"\n"+spaced(f.Path), "", nil) // ids have hyphens, which words lose
+		switch {
+		case p.UUIDGoldNear || p.GoldHits > 0 || p.AnswerKeys > 0 && !others || whole:
+			n.find("workspace-answer", at, "the start workspace holds the task's answer", alone)
+		case name.GoldHits > 0:
+			n.find("workspace-answer", at, "the name of a file of the start workspace holds the task's answer", alone)
+		case others:
+			n.find("other-task-record", at, "the start workspace holds a record of another task", alone)
+		case len(policy.AnswerKeys(policy.Call{Paths: []string{f.Path}})) > 0, slices.ContainsFunc(strings.Fields(spaced(f.Path)), answerWord):
+			n.find("workspace-answer-name", at, "the start workspace holds a file that is named like one with answers", alone)
+		default:
+			n.find("workspace-extra-file", at, "the start workspace holds a file that is not the attachment", alone)
 		}
 	}
 }
 
-// startAttachment checks the attachment of a start workspace.
-func startAttachment(n *Notes, plan plan.PlannedTask, f trajectory.File, at place) {
-	if plan.FileSHA256 != "" && (f.SHA256 != plan.FileSHA256 || f.Bytes != plan.FileBytes) {
-		n.find("attachment-differs", at, "the attachment is not the file that the plan has the digest and the size of", "the attachment as planned")
-	}
-	if f.Probes == nil {
-		return
-	}
-	p := *f.Probes
-	sheet := p.QCov >= probe.WholeQuestion && p.GoldNear
-	switch {
-	case p.UUIDGoldNear || sheet && (p.GoldLabelNear || p.AnswerKeys > 0):
-		n.find("workspace-answer", at, "the start workspace holds the task's answer", "the attachment alone")
-	case sheet:
-		n.find("attachment-with-question", at, "the attachment has the question and the gold answer near it", "what the question is about")
-	}
-}
-
-// laidBeside checks a file of a start workspace that is not the attachment, and
-// its name.
-func laidBeside(e *Evidence, n *Notes, f trajectory.File, at place) {
-	var p trajectory.Probes
-	if f.Probes != nil {
-		p = *f.Probes
-	}
-	others := !p.OwnUUID && p.OtherUUIDs > 0 && p.AnswerKeys > 0 // alone: with a field for an answer, of which it is known whose it is
-	name := e.prober(at.task).Probe(nameWords(f.Path), "", nil)
-	switch {
-	case p.UUIDGoldNear || p.GoldHits > 0 || p.AnswerKeys > 0 && !others || p.QCov >= probe.WholeQuestion && p.GoldNear:
-		n.find("workspace-answer", at, "the start workspace holds the task's answer", "the attachment alone")
-	case name.GoldHits > 0:
-		n.find("workspace-answer", at, "the name of a file of the start workspace holds the task's answer", "the attachment alone")
-	case others:
-		n.find("other-task-record", at, "the start workspace holds a record of another task", "the attachment alone")
-	case answersByName(f.Path):
-		n.find("workspace-answer-name", at, "the start workspace holds a file that is named like one with answers", "the attachment alone")
-	default:
-		n.find("workspace-extra-file", at, "the start workspace holds a file that is not the attachment", "the attachment alone")
-	}
-}
-
-// nameWords returns a path and, behind it, its words: ids have hyphens, which words
-// lose.
-func nameWords(path string) string { return path + "\n" + spaced(path) }
-
-// answersByName reports whether a file is named like one with answers: as the
-// policy has it (policy.AnswerKeys), or with a word for answers in its path.
-func answersByName(path string) bool {
-	if len(policy.AnswerKeys(policy.Call{Paths: []string{path}})) > 0 {
-		return true
-	}
-	return slices.ContainsFunc(strings.Fields(spaced(path)), func(word string) bool {
-		return slices.Contains(answerWords(), strings.TrimRight(word, "0123456789"))
-	})
-}
-
-// answerWords returns words for answers in names of files, in some languages.
-func answerWords() []string {
-	return strings.Fields(`answer answers answerkey solution solutions solved groundtruth antwort antworten lösung lösungen loesung loesungen
+// answerWord reports whether a word of a file's name is one for answers, in some
+// languages, with a number behind it or none.
+func answerWord(word string) bool {
+	return slices.Contains(strings.Fields(`answer answers answerkey solution solutions solved groundtruth antwort antworten lösung lösungen loesung loesungen
 	réponse réponses reponse reponses respuesta respuestas solución soluciones solucion resposta respostas risposta risposte soluzione soluzioni
-	antwoord antwoorden ответ ответы решение решения 答案 正解 解答 回答`)
-}
-
-// filesOpened: with tools that make no files, what the tools can read lay in the
-// workspace when the attempt began.
-func filesOpened(n *Notes, a *AttemptEvidence) {
-	files := map[string]bool{}
-	for _, f := range a.Workspace {
-		files[opened(f.Path)] = true
-	}
-	for _, c := range a.Calls {
-		if c.Result != nil && reads(c.Result.Name) && !c.Result.IsError && !files[opened(c.Opens)] {
-			n.gap("%s gave a file that is not in the list of the start workspace", c.Result.Name)
-		}
-	}
+	antwoord antwoorden ответ ответы решение решения 答案 正解 解答 回答`), strings.TrimRight(word, "0123456789"))
 }
 
 const (
@@ -250,7 +211,7 @@ const (
 
 // questionStates looks for the gold answer in what is asked. A question that
 // merely has the words of the answer is honest.
-func questionStates(e *Evidence, n *Notes, t *TaskEvidence) {
+func questionStates(e *evidence, n *notes, t *taskEvidence) {
 	if len(t.Attempts) == 0 || e.Gold[t.Plan.TaskID] == "" {
 		return
 	}
@@ -266,7 +227,7 @@ func questionStates(e *Evidence, n *Notes, t *TaskEvidence) {
 
 // templateStates looks for gold answers of the run in a template that this
 // version does not know. An example may have the answer of some task by chance.
-func templateStates(e *Evidence, n *Notes, template plan.Prompt) {
+func templateStates(e *evidence, n *notes, template plan.Prompt) {
 	if slices.ContainsFunc(prompt.Templates(), func(t prompt.Template) bool { return t.Text == template.Text }) {
 		return
 	}
@@ -317,7 +278,7 @@ const mostToolText = 256 << 10
 // otherPairs looks in odd messages for the other tasks of the run: who is shown
 // solved tasks is told how the benchmark answers, and its other tasks are lost. Of
 // each task the first message with it is told.
-func otherPairs(e *Evidence, n *Notes) {
+func otherPairs(e *evidence, n *notes) {
 	if e.OddUnread {
 		n.gap("there are more messages that are not their templates' than are looked through for other tasks")
 	}
@@ -331,7 +292,7 @@ func otherPairs(e *Evidence, n *Notes) {
 		}
 	}
 	asked := probe.NewQuestions(questions)
-	in := make([][]*OddText, len(e.Tasks)) // messages with the question of a task
+	in := make([][]*oddText, len(e.Tasks)) // messages with the question of a task
 	for i := range e.Odd {
 		for _, task := range asked.In(e.Odd[i].Text) {
 			if e.Tasks[task] != e.Odd[i].Task {
@@ -363,7 +324,7 @@ func otherPairs(e *Evidence, n *Notes) {
 
 // unplanned are the ids of the split whose tasks nothing else looks for: those
 // that the run does not ask.
-func (e *Evidence) unplanned() *probe.IDs {
+func (e *evidence) unplanned() *probe.IDs {
 	asked := map[string]bool{}
 	for _, t := range e.Tasks {
 		asked[t.Plan.TaskID] = len(t.Attempts) > 0
@@ -386,7 +347,7 @@ func bounded(texts ...*string) (cut bool) {
 
 // toolDescriptions looks for a task's answer in what every attempt is told of
 // tools that are not this version's own, which are known to tell none.
-func toolDescriptions(e *Evidence, n *Notes) {
+func toolDescriptions(e *evidence, n *notes) {
 	var descriptions, schemas strings.Builder
 	promises := promising()
 	for _, t := range e.Manifest.Tools {
@@ -461,18 +422,4 @@ func spaced(text string) string {
 		out = append(out, r)
 	}
 	return strings.ToLower(string(out))
-}
-
-// recordsNamed looks for the run's own records in what every attempt is told.
-func recordsNamed(e *Evidence, n *Notes) {
-	for _, p := range e.Manifest.Prompts {
-		if namesRecords(e.Manifest.Policy, p.Text) {
-			n.find("run-records-mentioned", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" names the run's own records or verdicts", "a template that tells of the task")
-		}
-	}
-	for _, t := range e.Manifest.Tools {
-		if !builtin(t.Name) && namesRecords(e.Manifest.Policy, t.Description+"\n"+t.Schema) {
-			n.find("run-records-mentioned", place{unasked: true}, "the tool "+t.Name+" names the run's own records or verdicts", "what the tool does and takes")
-		}
-	}
 }

@@ -2,21 +2,21 @@ package audit
 
 import (
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/plan"
 	"strings"
 	"testing"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 )
 
 // TestOtherPairs: what an odd message has of its own task is another rule's.
 func TestOtherPairs(t *testing.T) {
 	const question, gold = "In which town did the clockmaker Odile Varn build the tower clock of the harbour museum?", "Brellin"
-	own := &TaskEvidence{Plan: plan.PlannedTask{TaskID: "a"}, Attempts: []*AttemptEvidence{{Number: 1, Question: question}}}
-	other := &TaskEvidence{Plan: plan.PlannedTask{TaskID: "b"}, Attempts: []*AttemptEvidence{{Number: 1, Question: "How many ferries crossed the bay of Tolm on the second day of March?"}}}
-	for _, of := range []*TaskEvidence{own, other} {
-		e := &Evidence{Tasks: []*TaskEvidence{own, other}, Gold: map[string]string{"a": gold, "b": "431"},
-			Odd: []OddText{{Task: of, Attempt: 1, Seq: 7, Text: question + " " + gold}}}
+	own := &taskEvidence{Plan: plan.PlannedTask{TaskID: "a"}, Attempts: []*attemptEvidence{{Number: 1, Question: question}}}
+	other := &taskEvidence{Plan: plan.PlannedTask{TaskID: "b"}, Attempts: []*attemptEvidence{{Number: 1, Question: "How many ferries crossed the bay of Tolm on the second day of March?"}}}
+	for _, of := range []*taskEvidence{own, other} {
+		e := &evidence{Tasks: []*taskEvidence{own, other}, Gold: map[string]string{"a": gold, "b": "431"},
+			Odd: []oddText{{Task: of, Attempt: 1, Seq: 7, Text: question + " " + gold}}}
 		n := newNotes(oracleLeakage())
 		otherPairs(e, n)
 		if of == own && len(n.findings) > 0 || of == other && (len(n.findings) != 1 || n.findings[0].TaskID != "b" || n.findings[0].Seq != 7) {
@@ -29,8 +29,8 @@ func TestOtherPairs(t *testing.T) {
 // that only their ids tell.
 func TestUnplanned(t *testing.T) {
 	ids := []string{"fab1e103-0001", "fab1e103-0002", "fab1e103-0003"}
-	e := &Evidence{Tasks: []*TaskEvidence{
-		{Plan: plan.PlannedTask{TaskID: ids[0]}, Attempts: []*AttemptEvidence{{}}}, {Plan: plan.PlannedTask{TaskID: ids[1]}}}}
+	e := &evidence{Tasks: []*taskEvidence{
+		{Plan: plan.PlannedTask{TaskID: ids[0]}, Attempts: []*attemptEvidence{{}}}, {Plan: plan.PlannedTask{TaskID: ids[1]}}}}
 	e.Manifest.SplitIDs = ids
 	for i, id := range ids {
 		if got := e.unplanned().Records(fmt.Sprintf("{\"task_id\":%q,\"Final answer\":\"Ostrel\"}", id)); got != (i > 0) {
@@ -49,18 +49,18 @@ func TestOddTexts(t *testing.T) {
 	long := strings.Repeat("x", 2000)
 	for i := range 2 * mostOddBytes / len(long) {
 		for range 2 {
-			o.add(OddText{Text: fmt.Sprint(long, i/2)})
+			o.add(oddText{Text: fmt.Sprint(long, i/2)})
 		}
 	}
 	if want := mostOddBytes / len(long); len(o.all) < want-3 || len(o.all) > want || o.unread == (len(o.all) == want) && len(o.all) == want {
 		t.Errorf("%d texts are kept, unread %v", len(o.all), o.unread)
 	}
-	o.add(OddText{Text: strings.Repeat("y", mostOddBytes)})
+	o.add(oddText{Text: strings.Repeat("y", mostOddBytes)})
 	if !o.unread || o.bytes > mostOddBytes {
 		t.Errorf("%d bytes are kept, unread %v", o.bytes, o.unread)
 	}
 	n := newNotes(oracleLeakage())
-	otherPairs(&Evidence{OddUnread: true}, n)
+	otherPairs(&evidence{OddUnread: true}, n)
 	if got := n.report(); got.Status != Skip {
 		t.Errorf("%s", got.Status)
 	}
@@ -84,14 +84,14 @@ func TestOtherPairsOnce(t *testing.T) {
 		{name: "long messages", tasks: 300, messages: 2, size: 400 << 10, gap: true},
 	} {
 		const question = "How many ferries crossed the bay of Tolm on the second day of March, as the harbour's book has it?"
-		e := &Evidence{Gold: map[string]string{}}
+		e := &evidence{Gold: map[string]string{}}
 		for i := range tt.tasks {
 			id := fmt.Sprint("task", i)
 			e.Gold[id] = "431"
-			e.Tasks = append(e.Tasks, &TaskEvidence{Plan: plan.PlannedTask{TaskID: id}, Attempts: []*AttemptEvidence{{Number: 1, Question: question}}})
+			e.Tasks = append(e.Tasks, &taskEvidence{Plan: plan.PlannedTask{TaskID: id}, Attempts: []*attemptEvidence{{Number: 1, Question: question}}})
 		}
 		for i := range tt.messages {
-			e.Odd = append(e.Odd, OddText{Task: e.Tasks[i], Attempt: 1, Text: fmt.Sprint(question, " ", tt.told, " #", i, strings.Repeat(" ferry", tt.size/6))})
+			e.Odd = append(e.Odd, oddText{Task: e.Tasks[i], Attempt: 1, Text: fmt.Sprint(question, " ", tt.told, " #", i, strings.Repeat(" ferry", tt.size/6))})
 		}
 		n := newNotes(oracleLeakage())
 		otherPairs(e, n)
@@ -105,7 +105,7 @@ func TestOtherPairsOnce(t *testing.T) {
 // looked at, which is told.
 func TestToolTextBounded(t *testing.T) {
 	for size, gap := range map[int]bool{mostToolText / 2: false, mostToolText + 1: true} {
-		e := &Evidence{Gold: map[string]string{"a": "Brellin"}, Tasks: []*TaskEvidence{{Plan: plan.PlannedTask{TaskID: "a"}, Attempts: []*AttemptEvidence{{Question: "Which town has the clock?"}}}}}
+		e := &evidence{Gold: map[string]string{"a": "Brellin"}, Tasks: []*taskEvidence{{Plan: plan.PlannedTask{TaskID: "a"}, Attempts: []*attemptEvidence{{Question: "Which town has the clock?"}}}}}
 		e.Manifest.Tools = []plan.ToolPlan{{Name: "notes__find", Server: "mcp:notes", Description: "Finds Brellin.", Schema: strings.Repeat("lamp ", size/5)}}
 		n := newNotes(oracleLeakage())
 		toolDescriptions(e, n)
@@ -120,14 +120,14 @@ func BenchmarkOtherPairs(b *testing.B) {
 	const question = "How many ferries crossed the bay of Tolm on the second day of March, as the harbour's book has it?"
 	for _, tasks := range []int{250, 500, 1000} {
 		b.Run(fmt.Sprint(tasks), func(b *testing.B) {
-			e := &Evidence{Gold: map[string]string{}}
+			e := &evidence{Gold: map[string]string{}}
 			for i := range tasks {
 				id := fmt.Sprint("task", i)
 				e.Gold[id] = "431"
-				e.Tasks = append(e.Tasks, &TaskEvidence{Plan: plan.PlannedTask{TaskID: id}, Attempts: []*AttemptEvidence{{Question: question}}})
+				e.Tasks = append(e.Tasks, &taskEvidence{Plan: plan.PlannedTask{TaskID: id}, Attempts: []*attemptEvidence{{Question: question}}})
 			}
 			for i, t := range e.Tasks {
-				e.Odd = append(e.Odd, OddText{Task: t, Text: fmt.Sprint(question, i)})
+				e.Odd = append(e.Odd, oddText{Task: t, Text: fmt.Sprint(question, i)})
 			}
 			for b.Loop() {
 				otherPairs(e, newNotes(oracleLeakage()))

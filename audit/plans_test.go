@@ -52,13 +52,13 @@ func TestFewerAnswers(t *testing.T) {
 		{3, []*trajectory.AttemptEnded{answered, lost, answered}, true},
 	}
 	for _, tt := range tests {
-		task := &TaskEvidence{}
+		task := &taskEvidence{}
 		for i, ended := range tt.ended {
-			task.Attempts = append(task.Attempts, &AttemptEvidence{Number: i + 1, Committed: -1, Judged: -1, Ended: ended})
+			task.Attempts = append(task.Attempts, &attemptEvidence{Number: i + 1, Committed: -1, Judged: -1, Ended: ended})
 		}
-		e := &Evidence{Tasks: []*TaskEvidence{task}}
+		e := &evidence{Tasks: []*taskEvidence{task}}
 		e.Manifest.Voting = plan.VotingPlan{Attempts: tt.plan, Rule: plan.VoteMajority}
-		for _, c := range Judge(e, Options{}).Checks {
+		for _, c := range runChecks(e, Options{}).Checks {
 			if c.ID == "AUD-6" && says(c, "fewer-answers-than-declared") != tt.want {
 				t.Errorf("%d of %d: %v", len(tt.ended), tt.plan, c.Findings)
 			}
@@ -94,32 +94,32 @@ func TestModelOfTool(t *testing.T) {
 
 // TestBeyond: the turns that may follow when a budget is spent.
 func TestBeyond(t *testing.T) {
-	spent, last, silent := TurnFact{Us: 1, Asked: true}, TurnFact{Us: 1, Asked: true, Last: true}, TurnFact{Us: 1}
-	early := TurnFact{Asked: true}
+	spent, last, silent := turnFact{Us: 1, Asked: true}, turnFact{Us: 1, Asked: true, Last: true}, turnFact{Us: 1}
+	early := turnFact{Asked: true}
 	tests := []struct {
 		name    string
 		unaware int
-		turns   []TurnFact
+		turns   []turnFact
 		want    int // the turn that is found; -1 for none
 	}{
 		{"none", 0, nil, -1},
-		{"before", 0, []TurnFact{early, early}, -1},
-		{"the last one", 0, []TurnFact{early, last}, -1},
-		{"the last one alone", 0, []TurnFact{last}, -1},
-		{"another one", 0, []TurnFact{early, spent}, 1},
-		{"another one after the last", 0, []TurnFact{last, spent}, 1},
-		{"two last ones", 0, []TurnFact{last, last}, 1},
-		{"one without a request", 0, []TurnFact{silent}, -1},
-		{"one without a request, and the last", 0, []TurnFact{silent, last}, -1},
-		{"unaware", 1, []TurnFact{early, spent}, -1},
-		{"unaware and the last", 1, []TurnFact{spent, last}, -1},
-		{"unaware twice", 1, []TurnFact{early, spent, spent}, 2},
-		{"unaware, the last, and another one", 1, []TurnFact{spent, last, spent}, 2},
-		{"unaware, and two last ones", 1, []TurnFact{spent, last, last}, 2},
+		{"before", 0, []turnFact{early, early}, -1},
+		{"the last one", 0, []turnFact{early, last}, -1},
+		{"the last one alone", 0, []turnFact{last}, -1},
+		{"another one", 0, []turnFact{early, spent}, 1},
+		{"another one after the last", 0, []turnFact{last, spent}, 1},
+		{"two last ones", 0, []turnFact{last, last}, 1},
+		{"one without a request", 0, []turnFact{silent}, -1},
+		{"one without a request, and the last", 0, []turnFact{silent, last}, -1},
+		{"unaware", 1, []turnFact{early, spent}, -1},
+		{"unaware and the last", 1, []turnFact{spent, last}, -1},
+		{"unaware twice", 1, []turnFact{early, spent, spent}, 2},
+		{"unaware, the last, and another one", 1, []turnFact{spent, last, spent}, 2},
+		{"unaware, and two last ones", 1, []turnFact{spent, last, last}, 2},
 	}
 	for _, tt := range tests {
-		a := &AttemptEvidence{Turns: tt.turns}
-		got := a.beyond(tt.unaware, func(turn TurnFact) bool { return turn.Us > 0 })
+		a := &attemptEvidence{Turns: tt.turns}
+		got := a.beyond(tt.unaware, func(turn turnFact) bool { return turn.Us > 0 })
 		if tt.want < 0 && got != nil || tt.want >= 0 && got != &a.Turns[tt.want] {
 			t.Errorf("%s: %+v", tt.name, got)
 		}

@@ -18,13 +18,13 @@ const unlisted = "unlisted"
 // prompt compares the messages of a request with those that the events before it
 // give. A conversation grows with every request, and what a request adds is the
 // messages that it lists for the first time.
-func (t *following) prompt(a *AttemptEvidence, seq int64, p trajectory.ContextCompiled) {
+func (t *following) prompt(a *attemptEvidence, seq int64, p trajectory.ContextCompiled) {
 	t.turn.prompted, a.open().Asked = true, true
 	t.turn.bytes = 0
 	for _, m := range p.Messages {
 		t.turn.bytes += m.Bytes
 	}
-	fact := PromptFact{Seq: seq, Messages: len(p.Messages), Overlong: len(p.Head) > trajectory.PromptHead}
+	fact := promptFact{Seq: seq, Messages: len(p.Messages), Overlong: len(p.Head) > trajectory.PromptHead}
 	if len(p.Messages) == 0 { // told says that nothing was recorded
 		a.Prompts = append(a.Prompts, fact)
 		t.unlisted = true
@@ -40,8 +40,15 @@ func (t *following) prompt(a *AttemptEvidence, seq int64, p trajectory.ContextCo
 			line.listed = true
 		}
 	}
-	if len(p.Messages) > 1 && t.mayShow(a, p.Messages[1].Image) {
-		t.talk.Picture(p.Messages[1].Image)
+	if len(p.Messages) > 1 {
+		// The question may carry a picture that was made from the attachment. Where it is not the
+		// attachment byte for byte, the journal cannot show what of.
+		image := p.Messages[1].Image
+		file, there := a.attachment()
+		if t.images && there && image.Path == file.Path && strings.HasPrefix(image.MediaType, "image/") &&
+			(image.SHA256 != file.SHA256 || image.Bytes == file.Bytes) {
+			t.talk.Picture(image)
+		}
 	}
 	whole := head{p.Head, p.Bytes, p.ContentSHA256, p.Redactions, trajectory.PromptHead}.whole()
 	added, hidden, news := int64(0), false, 0
@@ -58,7 +65,11 @@ func (t *following) prompt(a *AttemptEvidence, seq int64, p trajectory.ContextCo
 		if origin != prompt.Odd && m.Source == prompt.LastTurnID {
 			a.open().Last = true
 		}
-		if !due || smuggles(m, line) {
+		// A picture that the list of messages does not have, or what only the model's own messages may
+		// hold unread: in its text these members would stand with their quotes escaped.
+		smuggled := line != nil && (m.Image == trajectory.Image{} && strings.Contains(line.text, `,"image":{`) ||
+			m.Role != "assistant" && strings.Contains(line.text, `,"opaque_sha256":`))
+		if !due || smuggled {
 			odd := t.odd(a, seq, m.Source, m.SHA256, line)
 			odd.Unknown = origin == prompt.Unknown
 			a.Odd = append(a.Odd, odd)
@@ -130,8 +141,8 @@ func (l *shownLine) message() (m trajectory.SentMessage, ok bool) {
 
 // odd probes what a message holds besides the question and the templates, as far
 // as the request shows it.
-func (t *following) odd(a *AttemptEvidence, seq int64, source, sha256 string, line *shownLine) OddMessage {
-	o := OddMessage{Seq: seq, Source: source, SHA256: sha256}
+func (t *following) odd(a *attemptEvidence, seq int64, source, sha256 string, line *shownLine) oddMessage {
+	o := oddMessage{Seq: seq, Source: source, SHA256: sha256}
 	if line == nil {
 		return o
 	}
@@ -148,14 +159,14 @@ func (t *following) odd(a *AttemptEvidence, seq int64, source, sha256 string, li
 	}
 	o.Seen, o.Residue, o.Short = !line.cut, t.prober.Probe(text, "", nil), t.prober.HasShortGold(text)
 	o.Records = namesRecords(t.plan.anything, text)
-	t.odds.add(OddText{t.TaskEvidence, a.Number, seq, sha256, text, o.Residue.OtherUUIDs > 0 && o.Residue.AnswerKeys > 0})
+	t.odds.add(oddText{t.taskEvidence, a.Number, seq, sha256, text, o.Residue.OtherUUIDs > 0 && o.Residue.AnswerKeys > 0})
 	return o
 }
 
 // oddTexts are the distinct texts of odd messages, kept for tasks that are told
 // of later: a run that is as it should be has none.
 type oddTexts struct {
-	all    []OddText
+	all    []oddText
 	said   map[string]bool // texts that are kept
 	bytes  int
 	unread bool
@@ -164,7 +175,7 @@ type oddTexts struct {
 // mostOddBytes is how much of them is kept.
 const mostOddBytes = 1 << 20
 
-func (o *oddTexts) add(t OddText) {
+func (o *oddTexts) add(t oddText) {
 	switch {
 	case o.said[t.Text]:
 	case o.bytes+len(t.Text) > mostOddBytes:
@@ -181,38 +192,18 @@ func namesRecords(p policy.Policy, text string) bool {
 	return slices.Contains(policy.Decide(p, policy.Call{Known: true, Texts: []string{text}}).RuleIDs, policy.GraderSurfaces)
 }
 
-// mayShow reports whether the plan lets the question carry a picture: one made
-// from the attachment. Where it is not the attachment byte for byte, the journal
-// cannot show what of.
-func (t *following) mayShow(a *AttemptEvidence, image trajectory.Image) bool {
-	file, there := a.attachment()
-	return t.images && there && image.Path == file.Path && strings.HasPrefix(image.MediaType, "image/") &&
-		(image.SHA256 != file.SHA256 || image.Bytes == file.Bytes)
-}
-
 // scaled reports whether a message carries a picture that is not the attachment.
-func (a *AttemptEvidence) scaled(m trajectory.Message) bool {
+func (a *attemptEvidence) scaled(m trajectory.Message) bool {
 	file, _ := a.attachment()
 	return m.Image != trajectory.Image{} && m.Image.SHA256 != file.SHA256
 }
 
 // attachment returns the file that comes with the question, as the attempt began
 // with it; false if there is none.
-func (a *AttemptEvidence) attachment() (trajectory.File, bool) {
+func (a *attemptEvidence) attachment() (trajectory.File, bool) {
 	at := slices.IndexFunc(a.Workspace, func(f trajectory.File) bool { return f.Path == a.FileName })
 	if at < 0 || a.FileName == "" {
 		return trajectory.File{}, false
 	}
 	return a.Workspace[at], true
-}
-
-// smuggles reports whether a message holds a picture that the list of messages
-// does not tell of, or what only the model's own messages may hold unread. In
-// its text these members would stand with their quotes escaped.
-func smuggles(m trajectory.Message, line *shownLine) bool {
-	if line == nil {
-		return false
-	}
-	return m.Image == trajectory.Image{} && strings.Contains(line.text, `,"image":{`) ||
-		m.Role != "assistant" && strings.Contains(line.text, `,"opaque_sha256":`)
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
@@ -324,26 +323,20 @@ func CollectRejudgments(dir fs.FS) (files []string, envelopes [][]byte, err erro
 func DecodeRejudgments(data []byte, run *rundir.Run) ([]SealedRejudgment, error) {
 	var all []SealedRejudgment
 	last := ""
-	for line := range bytes.Lines(data) {
-		refuse := func(err error) ([]SealedRejudgment, error) {
-			return nil, &trajectory.Fault{File: RejudgmentsFile, Line: int64(len(all) + 1), Reason: err.Error()}
-		}
-		envelope, whole := bytes.CutSuffix(line, []byte("\n"))
-		if !whole {
-			return refuse(errors.New("has no newline at its end"))
-		}
+	err := eachEnvelope(RejudgmentsFile, data, func(envelope []byte) error {
 		r, err := unsealRejudgment(envelope, run)
 		if err != nil {
-			return refuse(err)
+			return err
 		}
 		name := RejudgmentFile(r.Judge)
-		if strings.Compare(last, name) >= 0 {
-			return refuse(errors.New("is not in the order of the judges' file names, each once"))
+		if last >= name {
+			return errors.New("is not in the order of the judges' file names, each once")
 		}
 		all, last = append(all, r), name
-	}
-	if len(all) == 0 {
-		return nil, trajectory.Faultf(RejudgmentsFile, "is empty")
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return all, nil
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -214,7 +215,7 @@ func DecodeReport(data []byte) (Report, error) {
 	if t := r.Totals; t.count(r.Checks) != t {
 		return refuse("the totals do not count the findings")
 	}
-	if !equal(r.attest(), r.Attestation) {
+	if !reflect.DeepEqual(r.attest(), r.Attestation) {
 		return refuse("the attestation does not follow from the checks")
 	}
 	return r, nil
@@ -302,14 +303,9 @@ func (f Finding) strange(c Check) string {
 	return ""
 }
 
-func equal(a, b Attestation) bool {
-	return a.Clean == b.Clean && a.CountersignedClean == b.CountersignedClean && a.StrictClean == b.StrictClean && slices.Equal(a.CriticalFailures, b.CriticalFailures) &&
-		slices.Equal(a.HarnessGaps, b.HarnessGaps) && slices.Equal(a.Skipped, b.Skipped) && slices.Equal(a.WarnFailures, b.WarnFailures)
-}
-
 // totals counts findings and gives the scores without what the audit found
 // void.
-func (e *Evidence) totals(checks []CheckReport) Totals {
+func (e *evidence) totals(checks []CheckReport) Totals {
 	t := Totals{Events: e.Events, Interruptions: len(e.Resumed), Planned: len(e.Manifest.Tasks)}
 	for _, task := range e.Tasks {
 		t.Attempts += len(task.Attempts)

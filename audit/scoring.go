@@ -27,11 +27,11 @@ func normalizationCollision() Check {
 			{marksDropped, ToReview, 2, "credit for an answer with marks between its letters or digits that the expected one does not have, or without those it has"},
 			{otherSpelling, Info, 2, "credit for an answer in another spelling: case, spaces, a currency, outer punctuation"},
 		},
-		Run: func(e *Evidence, n *Notes) {
+		run: func(e *evidence, n *notes) {
 			if e.blind() {
 				n.gap("%s: verdicts cannot be computed again", noGold)
 			}
-			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+			e.each(func(t *taskEvidence, a *attemptEvidence) {
 				if a.Judgment == nil || a.Answer == nil {
 					return
 				}
@@ -55,54 +55,42 @@ func normalizationCollision() Check {
 				case rule != "":
 					n.find(rule, at, "credit for an answer that the scorer takes for no finite number", "an answer")
 				case pays:
-					collided(n, at, collision(strings.TrimSpace(given), strings.TrimSpace(gold)))
+					if rule := collision(strings.TrimSpace(given), strings.TrimSpace(gold)); rule != "" {
+						n.find(rule, at, collisions[rule].got, collisions[rule].want)
+					}
 				}
 			})
 		},
 	}
 }
 
-// collided writes down by which rule a credited answer differs from the gold.
-func collided(n *Notes, at place, rule string) {
-	switch rule {
-	case numberDiffers:
-		n.find(rule, at, "credit for another number, as long as the marks between digits are read", "the expected number")
-	case signDropped:
-		n.find(rule, at, "credit for an answer with another sign", "the expected sign")
-	case marksDropped:
-		n.find(rule, at, "credit for an answer with other marks between its letters or digits", "the expected marks")
-	case otherSpelling:
-		n.find(rule, at, "credit for an answer in another spelling", "for the record")
-	}
+// collisions are what findings say of the rules that collision names.
+var collisions = map[string]struct{ got, want string }{
+	numberDiffers: {"credit for another number, as long as the marks between digits are read", "the expected number"},
+	signDropped:   {"credit for an answer with another sign", "the expected sign"},
+	marksDropped:  {"credit for an answer with other marks between its letters or digits", "the expected marks"},
+	otherSpelling: {"credit for an answer in another spelling", "for the record"},
 }
 
 // worthless names the rule by which credit of the official scorer for an answer is
 // worth nothing, since others would have been credited, too; "" if it is worth
-// something.
+// something. The scorer compares texts without white space and ASCII punctuation, and
+// lists without what parts them; nothing may be left of an answer then. What is equal
+// but for white space and case was not made equal by dropping what it says.
 func worthless(given, gold string) string {
+	dropped := asciiMarks
+	if strings.ContainsAny(gold, between) {
+		dropped = between
+	}
 	switch {
-	case unspaced(given) == unspaced(gold):
+	case strings.ToLower(without(given, "")) == strings.ToLower(without(gold, "")):
 		return ""
-	case vanishes(given, gold):
+	case without(given, dropped) == "":
 		return "empty-credited"
 	case judge.NonFinite(given, gold):
 		return "non-finite-credited"
 	}
 	return ""
-}
-
-// unspaced is a text without white space and case. What is equal in this form
-// was not made equal by dropping what it says.
-func unspaced(s string) string { return strings.ToLower(without(s, "")) }
-
-// vanishes reports whether nothing is left of an answer in the form in which
-// the official scorer compares it: without white space and, where the gold is
-// no list, without ASCII punctuation; of lists without what parts them.
-func vanishes(answer, gold string) bool {
-	if strings.ContainsAny(gold, between) {
-		return without(answer, between) == ""
-	}
-	return without(answer, asciiMarks) == ""
 }
 
 // without returns s without white space and the given characters.
@@ -128,7 +116,7 @@ func coverageDenominator() Check {
 			{"headline-differs", Critical, 1, "a headline that is not the correct ones over the planned tasks"},
 			{"nothing-completed", Critical, 1, "a run in which every attempt ended in an error: it measured the endpoint, not the model"},
 		},
-		Run: func(e *Evidence, n *Notes) {
+		run: func(e *evidence, n *notes) {
 			if len(e.Manifest.Tasks) == 0 {
 				n.gap("there is no plan to count by")
 				return
@@ -156,24 +144,18 @@ func coverageDenominator() Check {
 			if s := e.Summary.Scores; s != nil && (s.Official.Correct != correct || s.Official.Planned != len(of) || s.Judged != nil && s.Judged.Planned != len(of)) {
 				n.find("headline-differs", place{}, fmt.Sprintf("a headline of %d of %d", s.Official.Correct, s.Official.Planned), fmt.Sprintf("%d of %d", correct, len(of)))
 			}
-			nothingCompleted(e, n)
+			failed, completed := 0, false
+			e.each(func(_ *taskEvidence, a *attemptEvidence) {
+				if a.Ended != nil && a.Ended.Outcome == trajectory.Errored {
+					failed++
+				} else {
+					completed = true
+				}
+			})
+			if failed > 0 && !completed {
+				n.find("nothing-completed", place{}, fmt.Sprintf("%d attempts, and each ended in an error", failed), "an attempt that ended with an answer or without one")
+			}
 		},
-	}
-}
-
-// nothingCompleted looks for a run that has attempts, of which each ended in an
-// error.
-func nothingCompleted(e *Evidence, n *Notes) {
-	failed, completed := 0, false
-	e.each(func(_ *TaskEvidence, a *AttemptEvidence) {
-		if a.Ended != nil && a.Ended.Outcome == trajectory.Errored {
-			failed++
-		} else {
-			completed = true
-		}
-	})
-	if failed > 0 && !completed {
-		n.find("nothing-completed", place{}, fmt.Sprintf("%d attempts, and each ended in an error", failed), "an attempt that ended with an answer or without one")
 	}
 }
 
@@ -191,7 +173,7 @@ func scorerParity() Check {
 			{"verdicts-differ", High, 1, "official verdicts that are not those of the official rules"},
 			{"gold-accepts-non-answers", Info, 1, "a task for which the official rules pay an answer that says nothing"},
 		},
-		Run: func(e *Evidence, n *Notes) {
+		run: func(e *evidence, n *notes) {
 			switch {
 			case !e.scored():
 				n.absent("the plan has no gold answers, and the run no official verdicts")
@@ -201,7 +183,7 @@ func scorerParity() Check {
 				return
 			}
 			differ, first := 0, int64(-1)
-			e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+			e.each(func(t *taskEvidence, a *attemptEvidence) {
 				if a.Judgment == nil || a.Answer == nil {
 					return
 				}
@@ -219,41 +201,29 @@ func scorerParity() Check {
 			if differ > 0 {
 				n.find("verdicts-differ", place{seq: first}, fmt.Sprintf("official verdicts that the official rules do not give: %d", differ), "those of the official rules")
 			}
-			payers(e, n)
+			for _, t := range e.Tasks { // a gold answer that pays is the data set's doing and no run's: it is noted
+				gold := e.Gold[t.Plan.TaskID]
+				if !slices.ContainsFunc(nonAnswers, func(s string) bool { return judge.QuestionScorer(&s, gold) && worthless(s, gold) != "" }) {
+					continue
+				}
+				at := place{task: t, given: true}
+				if len(t.Attempts) > 0 {
+					at.seq = t.Attempts[0].Begun
+				}
+				n.find("gold-accepts-non-answers", at, "a task for which the official rules pay an answer that says nothing", "an expected answer that only answers equal")
+			}
 		},
 	}
 }
 
-// payers names the tasks whose gold the official rules hold equal to an answer that
-// says nothing. That is the data set's doing and no run's: it is noted, and who was
-// paid for such an answer is found by another rule.
-func payers(e *Evidence, n *Notes) {
-	for _, t := range e.Tasks {
-		gold := e.Gold[t.Plan.TaskID]
-		paid := slices.ContainsFunc(nonAnswers(), func(s string) bool {
-			return judge.QuestionScorer(&s, gold) && worthless(s, gold) != ""
-		})
-		if !paid {
-			continue
-		}
-		at := place{task: t, given: true}
-		if len(t.Attempts) > 0 {
-			at.seq = t.Attempts[0].Begun
-		}
-		n.find("gold-accepts-non-answers", at, "a task for which the official rules pay an answer that says nothing", "an expected answer that only answers equal")
-	}
-}
-
 // nonAnswers are answers that a program gives which has none.
-func nonAnswers() []string {
-	return []string{"", ".", "?", "-", "...", "{}", "[]", "()", "\"\"", ",", ";", "N/A", "None", "null", "nil", "undefined", "NaN", "inf", "-inf", "infinity",
-		"unknown", "unanswerable", "not available", "no answer", "I do not know", "I don't know", "not found", "error"}
-}
+var nonAnswers = []string{"", ".", "?", "-", "...", "{}", "[]", "()", "\"\"", ",", ";", "N/A", "None", "null", "nil", "undefined", "NaN", "inf", "-inf", "infinity",
+	"unknown", "unanswerable", "not available", "no answer", "I do not know", "I don't know", "not found", "error"}
 
 // evasive reports whether an answer is one of nonAnswers by its words.
 func evasive(answer string) bool {
 	words := wordsOnly(answer)
-	return words != "" && slices.ContainsFunc(nonAnswers(), func(s string) bool { return wordsOnly(s) == words })
+	return words != "" && slices.ContainsFunc(nonAnswers, func(s string) bool { return wordsOnly(s) == words })
 }
 
 // mute reports whether an answer is nothing but punctuation and what cannot be

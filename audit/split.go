@@ -32,7 +32,7 @@ func splitIntegrity() Check {
 			{"unexpected-split-counts", ToReview, 1, "a split with other counts than GAIA's"},
 			{"answers-are-public", Info, 1, "a run of the split validation"},
 		},
-		Run: func(e *Evidence, n *Notes) {
+		run: func(e *evidence, n *notes) {
 			d := e.Manifest.Dataset
 			whole := place{given: true}
 			if d.Split == "" || d.Revision == "" {
@@ -76,7 +76,7 @@ func splitIntegrity() Check {
 
 // levels holds the planned tasks against the label that says which they are.
 // Where a label says less than all, nobody can tell which tasks it left out.
-func levels(e *Evidence, n *Notes) {
+func levels(e *evidence, n *notes) {
 	d, mix := e.Manifest.Dataset, [4]int{} // by level; at 0 what is none
 	for _, t := range e.Manifest.Tasks {
 		mix[max(0, min(t.Level, 4)%4)]++
@@ -123,7 +123,7 @@ func labelledLevels(label string) (labelled [3]bool, only bool) {
 
 // tasksOfSplit looks for planned tasks that the split does not have, and for those
 // that a template gives away.
-func tasksOfSplit(e *Evidence, n *Notes) {
+func tasksOfSplit(e *evidence, n *notes) {
 	of := map[string]bool{}
 	for _, id := range e.Manifest.SplitIDs {
 		of[id] = true
@@ -144,7 +144,7 @@ func tasksOfSplit(e *Evidence, n *Notes) {
 // splitTold looks for solved tasks of the split in what the agent is told: in the
 // templates those that the run does not ask, whose questions and answers are not
 // at hand, and in messages that no template gives those of all other tasks.
-func splitTold(e *Evidence, n *Notes) {
+func splitTold(e *evidence, n *notes) {
 	const want = "what is not of the split"
 	unasked := e.unplanned()
 	for _, p := range e.Manifest.Prompts {
@@ -152,8 +152,8 @@ func splitTold(e *Evidence, n *Notes) {
 			n.find("split-answer-in-prompt", place{sha256: p.SHA256, unasked: true}, "the template "+p.ID+" holds the id of a task of the split and fields for its answer", want)
 		}
 	}
-	e.each(func(_ *TaskEvidence, a *AttemptEvidence) {
-		if slices.ContainsFunc(a.Odd, func(o OddMessage) bool { return !o.Seen && !o.Unknown }) {
+	e.each(func(_ *taskEvidence, a *attemptEvidence) {
+		if slices.ContainsFunc(a.Odd, func(o oddMessage) bool { return !o.Seen && !o.Unknown }) {
 			n.gap("a message that no template gives is not shown whole")
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +40,7 @@ func usageReconciliation() Check {
 			{"cost-inconsistent", ToReview, 1, "a reply that cost more than one with as many tokens of each kind or more, or more than 2000 micro-USD a token; no export is needed"},
 			{"usage-missing", Info, 1, "replies without a count of their tokens, where others to the same asker have one; no export is needed"},
 		},
-		Run: func(e *Evidence, n *Notes) {
+		run: func(e *evidence, n *notes) {
 			tokensTooFew(e, n)
 			costsDiffer(e, n)
 			missing(e, n, "request-id-missing", "id of their request", "an id", func(u use) bool { return u.id != "" })
@@ -60,7 +61,7 @@ const mostOfRequest = 2_000_000
 // totalsDiffer holds the tokens of all that the journal tells of against those of
 // the export. What the journal does not know the tokens of may be what the export
 // has more: no more than the largest request for each.
-func totalsDiffer(e *Evidence, n *Notes) {
+func totalsDiffer(e *evidence, n *notes) {
 	var journal, export, largest, unmeasured int64
 	e.uses(func(u use) {
 		journal, unmeasured = journal+u.tokens, unmeasured+int64(u.unmeasured)
@@ -85,7 +86,7 @@ func totalsDiffer(e *Evidence, n *Notes) {
 
 // unrecorded looks for requests of the export that the journal does not have. Of
 // tries that came to nothing, and of the null battery, it has no ids.
-func unrecorded(e *Evidence, n *Notes) {
+func unrecorded(e *evidence, n *notes) {
 	known, nameless := map[string]bool{}, 0
 	e.uses(func(u use) {
 		if u.id != "" {
@@ -118,7 +119,7 @@ func unrecorded(e *Evidence, n *Notes) {
 
 // missing looks for replies without something among those with it to whom the same
 // asked. A provider that does not say it once says it never.
-func missing(e *Evidence, n *Notes, rule, what, want string, has func(use) bool) {
+func missing(e *evidence, n *notes, rule, what, want string, has func(use) bool) {
 	type replies struct {
 		with, without int
 		first         place // of those without
@@ -161,11 +162,11 @@ const (
 
 // tokensTooFew looks for counts of tokens that are too small for the bytes of what
 // was sent or received. There can be more: of tools, pictures and reasoning.
-func tokensTooFew(e *Evidence, n *Notes) {
+func tokensTooFew(e *evidence, n *notes) {
 	replies, few := 0, 0
 	var first place
 	var got string
-	e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+	e.each(func(t *taskEvidence, a *attemptEvidence) {
 		for _, m := range a.Models {
 			if !m.UsageReported {
 				continue
@@ -199,10 +200,10 @@ type priced struct {
 // than one with no more tokens of any kind, or more than any price makes it. Prices
 // are the plan's; only an endpoint that says itself what a reply costs can ask for
 // more at one time than at another.
-func costsDiffer(e *Evidence, n *Notes) {
+func costsDiffer(e *evidence, n *notes) {
 	var all []priced
 	seen := map[[4]int64]bool{}
-	e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+	e.each(func(t *taskEvidence, a *attemptEvidence) {
 		for _, m := range a.Models {
 			if m.CostMicroUSD == nil || !m.UsageReported || m.Cached > m.In {
 				continue
@@ -259,7 +260,7 @@ const (
 
 // uses calls visit with all that the journal says of requests to models: before
 // the tasks, attempt by attempt, and then of the null battery.
-func (e *Evidence) uses(visit func(use)) {
+func (e *evidence) uses(visit func(use)) {
 	judged := ""
 	if e.Manifest.Judge != nil {
 		judged = e.Manifest.Judge.Model
@@ -267,7 +268,7 @@ func (e *Evidence) uses(visit func(use)) {
 	for _, p := range e.Preflight {
 		usesOfPreflight(e.Manifest, place{seq: p.Seq, given: true}, p.Event, visit)
 	}
-	e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+	e.each(func(t *taskEvidence, a *attemptEvidence) {
 		for _, m := range a.Models {
 			u := use{at: place{task: t, attempt: a.Number, seq: m.Seq}, who: theAgent, planned: e.Manifest.Model.Name, answered: true,
 				model: m.Responded, id: m.RequestID, tokens: m.In + m.Out}
@@ -291,7 +292,13 @@ func (e *Evidence) uses(visit func(use)) {
 			}
 		}
 		if a.Judgment != nil && a.Judgment.Tries > 0 {
-			visit(useOfJudge(*a.Judgment, place{task: t, attempt: a.Number, seq: a.Judged}, judged))
+			j := a.Judgment
+			u := use{at: place{task: t, attempt: a.Number, seq: a.Judged}, who: theJudge, planned: judged, model: j.ResponseModel, id: j.RequestID,
+				answered: j.Path == judge.PathJudge || j.Path == judge.PathUnreadable, tokens: j.TokensIn + j.TokensOut}
+			if u.tokens == 0 {
+				u.unmeasured = j.Tries
+			}
+			visit(u.named(j.Tries))
 		}
 	})
 	for _, b := range e.Batteries { // whose requests the journal adds up
@@ -333,16 +340,6 @@ func usesOfPreflight(m plan.Plan, at place, p trajectory.Preflight, visit func(u
 	for _, id := range p.RequestIDs[min(1, len(p.RequestIDs)):] {
 		visit(use{at: at, who: u.who, planned: u.planned, answered: u.answered, model: u.model, id: id})
 	}
-}
-
-// useOfJudge is what a verdict says that was not in the cache.
-func useOfJudge(j trajectory.Judgment, at place, planned string) use {
-	u := use{at: at, who: theJudge, planned: planned, answered: j.Path == judge.PathJudge || j.Path == judge.PathUnreadable,
-		model: j.ResponseModel, id: j.RequestID, tokens: j.TokensIn + j.TokensOut}
-	if u.tokens == 0 {
-		u.unmeasured = j.Tries
-	}
-	return u.named(j.Tries)
 }
 
 // named is u of so many requests, one of which may have an id.
@@ -513,124 +510,89 @@ func (p *exportParser) csv() error {
 	}
 }
 
-// wrong is what is wrong at a place of the export.
-func (p *exportParser) wrong(at int64, err error) error {
-	return fmt.Errorf("line %d: %w", 1+bytes.Count(p.text[:at], []byte("\n")), err)
-}
+// maxExportDepth bounds how far a list of entries stands inside of others.
+const maxExportDepth = 4
 
 // json reads values after one another: JSON lines, or one value.
 func (p *exportParser) json() error {
-	return p.values(jsontext.NewDecoder(bytes.NewReader(p.text)), 0, 0)
-}
-
-// values reads what a decoder, whose text begins at a place of the export, has
-// left on its level: entries, or what holds lists of them.
-func (p *exportParser) values(d *jsontext.Decoder, from int64, depth int) error {
-	for {
-		if depth > 0 && d.PeekKind() == ']' {
-			return nil
-		}
+	for d := jsontext.NewDecoder(bytes.NewReader(p.text)); ; {
 		value, err := d.ReadValue()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		at := from + d.InputOffset()
+		at := d.InputOffset() - int64(len(value))
 		if wrong := (*jsontext.SyntacticError)(nil); errors.As(err, &wrong) {
-			at = from + wrong.ByteOffset
+			at, err = wrong.ByteOffset, fmt.Errorf("it is not JSON: %w", err)
+		}
+		if err == nil {
+			err = p.value(value.Clone(), 0)
 		}
 		if err != nil {
-			return p.wrong(at, fmt.Errorf("it is not JSON: %w", err))
-		}
-		if err := p.value(value.Clone(), at-int64(len(value)), depth); err != nil {
-			return err
+			return fmt.Errorf("line %d: %w", 1+bytes.Count(p.text[:at], []byte("\n")), err)
 		}
 	}
 }
-
-// maxExportDepth bounds how far a list of entries stands inside of others.
-const maxExportDepth = 4
 
 // value reads an entry, or what holds a list of them: the list itself, or an
 // object that has no tokens and one list.
-func (p *exportParser) value(value jsontext.Value, at int64, depth int) error {
+func (p *exportParser) value(value jsontext.Value, depth int) error {
 	if depth > maxExportDepth {
-		return p.wrong(at, errors.New("lists stand too deep inside of others"))
+		return errors.New("lists stand too deep inside of others")
 	}
-	d := jsontext.NewDecoder(bytes.NewReader(value))
 	switch value.Kind() {
 	case '[':
-		if _, err := d.ReadToken(); err != nil {
-			return p.wrong(at, err)
+		var all []jsontext.Value
+		if err := json.Unmarshal(value, &all); err != nil {
+			return err
 		}
-		return p.values(d, at, depth+1)
-	case '{':
-	default:
-		return p.wrong(at, errors.New("there is neither an object nor a list"))
-	}
-	values, list, listAt, err := exportEntry(d)
-	if err != nil {
-		return p.wrong(at, err)
-	}
-	names := providersNames()
-	counts := slices.ContainsFunc(slices.Concat(names.in, names.out), func(name string) bool { _, there := values[name]; return there })
-	if list != nil && !counts {
-		return p.value(list, at+listAt, depth+1)
-	}
-	if err := p.add(values); err != nil {
-		return p.wrong(at, err)
-	}
-	return nil
-}
-
-// exportEntry returns the texts and numbers of an object, and the list in it with its
-// place, if it has just one.
-func exportEntry(d *jsontext.Decoder) (values map[string]string, list jsontext.Value, at int64, err error) {
-	if _, err := d.ReadToken(); err != nil {
-		return nil, nil, 0, err
-	}
-	values = map[string]string{}
-	lists := 0
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return nil, nil, 0, err
-		}
-		key := exportName(name.String())
-		member, err := d.ReadValue()
-		switch {
-		case err != nil:
-		case member.Kind() == '[':
-			list, at = member.Clone(), d.InputOffset()-int64(len(member))
-			lists++
-		case member.Kind() == '{' && key == "usage":
-			err = usageMembers(values, member)
-		default:
-			err = keepMember(values, key, member)
-		}
-		if err != nil {
-			return nil, nil, 0, err
-		}
-	}
-	if lists != 1 {
-		list = nil
-	}
-	return values, list, at, nil
-}
-
-// usageMembers takes what an entry's member "usage" says.
-func usageMembers(values map[string]string, usage jsontext.Value) error {
-	var members map[string]jsontext.Value
-	if err := json.Unmarshal(usage, &members); err != nil {
-		return err
-	}
-	for name, member := range members {
-		if key := exportName(name); key != "id" {
-			if err := keepMember(values, key, member); err != nil {
+		for i, entry := range all {
+			err := p.value(entry, depth+1)
+			if err != nil && entry.Kind() != '[' {
+				return fmt.Errorf("entry %d: %w", i+1, err)
+			}
+			if err != nil {
 				return err
 			}
 		}
+		return nil
+	case '{':
+	default:
+		return errors.New("there is neither an object nor a list")
 	}
-	return nil
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(value, &members); err != nil {
+		return err
+	}
+	values, lists := map[string]string{}, []jsontext.Value(nil)
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		key, member := exportName(name), members[name]
+		if member.Kind() == '[' {
+			lists = append(lists, member)
+		}
+		if err := keepMember(values, key, member); err != nil {
+			return err
+		}
+		if member.Kind() != '{' || key != "usage" {
+			continue
+		}
+		var usage map[string]jsontext.Value
+		if err := json.Unmarshal(member, &usage); err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(usage)) {
+			if key := exportName(name); key != "id" {
+				if err := keepMember(values, key, usage[name]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	names := providersNames()
+	counts := slices.ContainsFunc(slices.Concat(names.in, names.out), func(name string) bool { _, there := values[name]; return there })
+	if len(lists) == 1 && !counts {
+		return p.value(lists[0], depth+1)
+	}
+	return p.add(values)
 }
 
 // keepMember takes a text or a number of an entry.

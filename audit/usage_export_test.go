@@ -43,7 +43,7 @@ func TestParseUsageExport(t *testing.T) {
 	}
 }
 
-// TestParseUsageExportRefuses: what cannot be read is told with its line.
+// TestParseUsageExportRefuses: an error names the line, and in a JSON list the entry.
 func TestParseUsageExportRefuses(t *testing.T) {
 	const header = "id,input_tokens,output_tokens\n"
 	tests := []struct{ name, text, want string }{
@@ -64,8 +64,8 @@ func TestParseUsageExportRefuses(t *testing.T) {
 		{"a member twice", `{"id":"a","id":"b","input_tokens":5,"output_tokens":6}`, "reading the usage export: line 1: it is not JSON"},
 		{"a member in two spellings", `{"Input tokens":5,"input_tokens":6,"output_tokens":6}`, `reading the usage export: line 1: "input_tokens" stands there twice, with something else`},
 		{"two lists", "{\"data\":[],\n\"errors\":[]}", "reading the usage export: line 1: there are no input tokens, such as prompt_tokens"},
-		{"an entry without tokens", "{\"data\":[\n{\"input_tokens\":5,\"output_tokens\":6},\n{\"id\":\"gen-2\"}]}", "reading the usage export: line 3: there are no input tokens, such as prompt_tokens"},
-		{"a list of texts", "[\n\"gen-1\"]", "reading the usage export: line 2: there is neither an object nor a list"},
+		{"an entry without tokens", "{\"data\":[\n{\"input_tokens\":5,\"output_tokens\":6},\n{\"id\":\"gen-2\"}]}", "reading the usage export: line 1: entry 2: there are no input tokens, such as prompt_tokens"},
+		{"a list of texts", "[\n\"gen-1\"]", "reading the usage export: line 1: entry 1: there is neither an object nor a list"},
 		{"too deep", `{"a":[[[[[{"input_tokens":5,"output_tokens":6}]]]]]}`, "reading the usage export: line 1: lists stand too deep inside of others"},
 		{"not UTF-8", header + "gen-\xff,5,6\n", "the usage export is not UTF-8 text"},
 	}

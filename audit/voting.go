@@ -3,11 +3,11 @@ package audit
 import (
 	"cmp"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/plan"
 	"math/big"
 	"slices"
 	"sort"
 
+	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -33,7 +33,7 @@ func votingDisclosure() Check {
 			{"attempts-lost", Info, 1, "attempts at a task that ended as an error without an answer"},
 			{"interrupted", Info, 1, "an interruption after which the run was taken up again"},
 		},
-		Run: func(e *Evidence, n *Notes) {
+		run: func(e *evidence, n *notes) {
 			switch v := e.Manifest.Voting; {
 			case v.Attempts < 1 || v.Rule == "":
 				n.gap("the plan does not declare how many answers are gathered and how one is chosen")
@@ -67,7 +67,6 @@ func votingDisclosure() Check {
 			}
 			for _, t := range e.Tasks {
 				declared(e, n, t)
-				lost(n, t)
 				ungraded(e, n, t, firstJudged)
 			}
 			failedTries(e, n)
@@ -76,13 +75,21 @@ func votingDisclosure() Check {
 	}
 }
 
-// declared holds the answers of a task against how many the plan declares.
-// Fewer attempts can be had where failures or a budget end them.
-func declared(e *Evidence, n *Notes, t *TaskEvidence) {
-	answers, settled, most := 0, 0, max(e.Manifest.Voting.Attempts, 1)
+// declared compares the answers of a task with how many the plan declares. Fewer
+// attempts can be had where failures or a budget end them. Attempts without an answer
+// are listed: an operator who throws attempts away until one is right leaves them.
+func declared(e *evidence, n *notes, t *taskEvidence) {
+	answers, settled, failed, most := 0, 0, 0, max(e.Manifest.Voting.Attempts, 1)
+	lost := place{task: t}
 	for _, a := range t.Attempts {
-		if a.Ended != nil && a.Ended.Outcome != trajectory.Errored {
+		errored := a.Ended != nil && a.Ended.Outcome == trajectory.Errored
+		if a.Ended != nil && !errored {
 			settled++
+		}
+		if errored && a.Answer == nil {
+			if failed++; failed == 1 {
+				lost.attempt, lost.seq = a.Number, a.EndedAt
+			}
 		}
 		if a.Answer == nil {
 			continue
@@ -94,28 +101,14 @@ func declared(e *Evidence, n *Notes, t *TaskEvidence) {
 	if most > 1 && settled < most && len(t.Attempts) > 0 {
 		n.find("fewer-answers-than-declared", place{task: t}, fmt.Sprintf("%d attempts that came to an end", settled), fmt.Sprintf("the %d that the plan declares", most))
 	}
-}
-
-// lost lists a task's attempts that came to nothing: whoever throws attempts away
-// until one is right leaves them.
-func lost(n *Notes, t *TaskEvidence) {
-	at, count := place{task: t}, 0
-	for _, a := range t.Attempts {
-		if a.Ended == nil || a.Ended.Outcome != trajectory.Errored || a.Answer != nil {
-			continue
-		}
-		if count++; count == 1 {
-			at.attempt, at.seq = a.Number, a.EndedAt
-		}
-	}
-	if count > 0 {
-		n.find("attempts-lost", at, fmt.Sprintf("%d of %d attempts ended as an error without an answer", count, len(t.Attempts)), "for the record")
+	if failed > 0 {
+		n.find("attempts-lost", lost, fmt.Sprintf("%d of %d attempts ended as an error without an answer", failed, len(t.Attempts)), "for the record")
 	}
 }
 
 // ungraded looks for attempts and answers that came after a verdict: on the task,
 // or on the first of all in a run that is to be submitted.
-func ungraded(e *Evidence, n *Notes, t *TaskEvidence, firstJudged int64) {
+func ungraded(e *evidence, n *notes, t *taskEvidence, firstJudged int64) {
 	graded := t.firstGraded()
 	for _, a := range t.Attempts {
 		at := place{task: t, attempt: a.Number, seq: a.Begun}
@@ -132,8 +125,7 @@ func ungraded(e *Evidence, n *Notes, t *TaskEvidence, firstJudged int64) {
 }
 
 // firstGraded returns the attempt that was graded first, nil if none was.
-func (t *TaskEvidence) firstGraded() *AttemptEvidence {
-	var first *AttemptEvidence
+func (t *taskEvidence) firstGraded() (first *attemptEvidence) {
 	for _, a := range t.Attempts {
 		if a.Judged >= 0 && (first == nil || a.Judged < first.Judged) {
 			first = a
@@ -163,7 +155,7 @@ func (t *turn) tried(p trajectory.ModelCallCompleted) {
 
 // silent reports whether a reply calls no tool: the answer of its attempt, or one
 // that is asked for again.
-func (m ModelFact) silent() bool { return !m.Called && m.Calls == 0 && !m.Empty }
+func (m modelFact) silent() bool { return !m.Called && m.Calls == 0 && !m.Empty }
 
 // reply is a model call of the run that got its reply.
 type reply struct {
@@ -183,8 +175,8 @@ const (
 
 // replies returns the model calls of the run that got their reply, in the order of
 // the journal.
-func (e *Evidence) replies() (all []reply) {
-	e.each(func(t *TaskEvidence, a *AttemptEvidence) {
+func (e *evidence) replies() (all []reply) {
+	e.each(func(t *taskEvidence, a *attemptEvidence) {
 		for _, m := range a.Models {
 			r := reply{failed: m.Failed > 0, slow: m.Failed+m.TimedOut > 0, at: place{task: t, attempt: a.Number, seq: m.Seq}}
 			switch {
@@ -213,10 +205,10 @@ func (t tally) half(other tally) bool { return 2*t.failed*other.all >= other.fai
 // not. Time limits meet long answers more often than short calls of tools, so they
 // are left out of what is HIGH; and an endpoint that fails for answers of unsolved
 // tasks just as often does not choose.
-func failedTries(e *Evidence, n *Notes) {
+func failedTries(e *evidence, n *notes) {
 	all := e.replies()
 	var counts [3]tally
-	tasks, solved := map[*TaskEvidence]bool{}, map[*TaskEvidence]bool{}
+	tasks, solved := map[*taskEvidence]bool{}, map[*taskEvidence]bool{}
 	var first place
 	for _, r := range all {
 		counts[r.kind].all++
@@ -301,7 +293,7 @@ func exceeds(of, rest tally) bool {
 // lostReplies looks for attempts that an interruption or a stop of the run ended
 // after a reply that calls no tool: whoever stops a run at every wrong answer is
 // scored by patience. One that was lost before such a reply gives nothing.
-func lostReplies(e *Evidence, n *Notes) {
+func lostReplies(e *evidence, n *notes) {
 	lost, first := 0, place{}
 	for _, t := range e.Tasks {
 		attempts, at := 0, place{task: t}
@@ -327,13 +319,13 @@ func lostReplies(e *Evidence, n *Notes) {
 }
 
 // lost reports what rundir.Attempt.Lost does.
-func (a *AttemptEvidence) lost() bool {
-	return a.Ended != nil && a.Ended.Lost() && slices.ContainsFunc(a.Models, ModelFact.silent)
+func (a *attemptEvidence) lost() bool {
+	return a.Ended != nil && a.Ended.Lost() && slices.ContainsFunc(a.Models, modelFact.silent)
 }
 
 // rerolls looks for attempts that were made again without a reason: whoever may
 // throw an answer away is scored by patience.
-func rerolls(e *Evidence, n *Notes, t *TaskEvidence) {
+func rerolls(e *evidence, n *notes, t *taskEvidence) {
 	lost, settled, free := 0, 0, 0
 	for i, a := range t.Attempts {
 		at := place{task: t, attempt: a.Number, seq: a.Begun}
@@ -343,7 +335,18 @@ func rerolls(e *Evidence, n *Notes, t *TaskEvidence) {
 		if most := e.Manifest.Retry.FreeReattempts; most > 0 && free > most {
 			n.find("attempts-beyond-plan", at, fmt.Sprintf("attempt %d after %d that were lost after a reply that calls no tool", a.Number, free), fmt.Sprintf("at most %d such attempts made again", most))
 		}
-		discarded(n, t, a)
+		for j, m := range a.Models { // a reply that calls no tool and gives an answer is the last of its attempt, and is committed
+			if !m.Whole || !m.Answers || m.Calls > 0 {
+				continue
+			}
+			at := place{task: t, attempt: a.Number, seq: m.Seq}
+			const want = "the answer that the model gave first"
+			if j < len(a.Models)-1 {
+				n.find("discarded-answer", at, "the model gave an answer and was asked again in the same attempt", want)
+			} else if a.Ended != nil && a.Ended.Outcome == trajectory.Errored && a.Ended.Reason != trajectory.Interrupted { // else AUD-6 looks at it
+				n.find("discarded-answer", at, "the model gave an answer that was not committed: its attempt ended as an error", want)
+			}
+		}
 		if a.Ended == nil {
 			continue
 		}
@@ -373,27 +376,7 @@ func rerolls(e *Evidence, n *Notes, t *TaskEvidence) {
 }
 
 // resumed reports whether the run was taken up between two places.
-func (e *Evidence) resumed(from, to int64) bool {
+func (e *evidence) resumed(from, to int64) bool {
 	i := sort.Search(len(e.Resumed), func(i int) bool { return e.Resumed[i].Seq > from })
 	return i < len(e.Resumed) && e.Resumed[i].Seq < to
-}
-
-// discarded looks for answers that were thrown away: a reply that calls no tool
-// and gives an answer is the last of its attempt, and what is committed. A
-// process can be lost between the two, which is AUD-6's to look at.
-func discarded(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
-	lost := a.Ended != nil && a.Ended.Outcome == trajectory.Errored
-	for i, m := range a.Models {
-		if !m.Whole || !m.Answers || m.Calls > 0 {
-			continue
-		}
-		at := place{task: t, attempt: a.Number, seq: m.Seq}
-		const want = "the answer that the model gave first"
-		switch last := i == len(a.Models)-1; {
-		case !last:
-			n.find("discarded-answer", at, "the model gave an answer and was asked again in the same attempt", want)
-		case lost && a.Ended.Reason != trajectory.Interrupted:
-			n.find("discarded-answer", at, "the model gave an answer that was not committed: its attempt ended as an error", want)
-		}
-	}
 }

@@ -10,7 +10,7 @@ import (
 func noWorkPass() Check {
 	return Check{
 		ID: "AUD-2", Name: "no-work-pass", Severity: Critical, Gate: true,
-		Title: "every correct answer came from a model that was asked",
+		Title: "every correct answer has a preceding model call",
 		Why: "an answer that was there before any model said a word was written by whoever made the journal, and one about a file " +
 			"that nobody opened was known before",
 		Fix:   "void the task, or run it again",
@@ -21,36 +21,27 @@ func noWorkPass() Check {
 			{"answer-without-tokens", High, 1, "a correct answer whose own reply took 0 tokens, unlike others of its attempt"},
 			{"attachment-unopened", ToReview, 2, "a correct answer to a question about a file that no call opened and no picture showed, where no code and no server's tool ran that could have"},
 		},
-		Run: func(e *Evidence, n *Notes) {
+		run: func(e *evidence, n *notes) {
 			for _, t := range e.Tasks {
 				if !t.credited() {
 					continue
 				}
-				for _, a := range t.votes(e.Manifest.Voting) {
-					worked(n, t, a)
-					unopened(e, n, t, a)
+				for _, a := range t.Attempts { // of a vote every attempt with an answer counts
+					if a == t.counted() || e.Manifest.Voting.Attempts > 1 && a.Answer != nil {
+						worked(e, n, t, a)
+					}
 				}
 			}
 		},
 	}
 }
 
-// votes returns the attempts that a task's verdict rests on: every one with an
-// answer where the counted one was chosen by vote.
-func (t *TaskEvidence) votes(v plan.VotingPlan) (all []*AttemptEvidence) {
-	for _, a := range t.Attempts {
-		if a == t.counted() || v.Attempts > 1 && a.Answer != nil {
-			all = append(all, a)
-		}
-	}
-	return all
-}
-
 // noUsage is the gap of an answer whose work nobody counted.
 const noUsage = "the provider reports no usage, or not of every reply"
 
-// worked looks for the work behind an attempt that a correct answer rests on.
-func worked(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
+// worked looks for the work behind an attempt that a correct answer rests on, and
+// for a question about a file that was answered without the file.
+func worked(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	replies, reported, out := 0, 0, int64(0) // tokens count where usage is reported
 	for _, m := range a.Models {
 		if m.Seq > a.Committed {
@@ -76,15 +67,11 @@ func worked(n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	default:
 		n.find("no-output-tokens", at, "an answer from replies of 0 tokens, which a correct one rests on", "tokens")
 	}
-}
-
-// unopened looks for a question about a file that was answered without it.
-func unopened(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 	switch {
 	case t.Plan.FileName == "" || a.Pictured:
 	case e.Manifest.Evidence == plan.EvidenceHashes:
 		n.gap("the run records digests alone: nothing says who opened an attachment")
-	case !slices.ContainsFunc(a.Calls, (*CallFact).opened):
+	case !slices.ContainsFunc(a.Calls, (*callFact).opened):
 		n.find("attachment-unopened", place{task: t, attempt: a.Number, seq: max(a.Committed, 0), given: true},
 			"an answer that counts as correct, and no call that opened the attachment", "a call that reads it, or a picture that shows it")
 	}
@@ -92,13 +79,13 @@ func unopened(e *Evidence, n *Notes, t *TaskEvidence, a *AttemptEvidence) {
 
 // opened reports whether a call can have opened the attachment: one that failed
 // to read it has not, and of code that failed nobody knows how far it came.
-func (c *CallFact) opened() bool {
+func (c *callFact) opened() bool {
 	return c.Attached && c.Result != nil && !(reads(c.Result.Name) && c.Result.IsError)
 }
 
 // attached reports whether a call asks for the attachment, or can: code puts names
 // of files together as it likes, and nobody knows what a server's tool reads.
-func attached(c *CallFact, file string) bool {
+func attached(c *callFact, file string) bool {
 	return file != "" && (runs(c.Name) || strings.HasSuffix("/"+opened(c.Opens), "/"+opened(file)))
 }
 
@@ -115,7 +102,7 @@ func attachmentDelivery() Check {
 			{"attachment-empty", ToReview, 1, "an attempt whose attachment was an empty file"},
 			{"attachment-differs", ToReview, 1, "an attempt whose attachment was another file than that of the first attempt at its task"},
 		},
-		Run: func(e *Evidence, n *Notes) {
+		run: func(e *evidence, n *notes) {
 			if !slices.ContainsFunc(e.Manifest.Tasks, func(p plan.PlannedTask) bool { return p.FileName != "" }) {
 				n.absent("no planned task has an attachment")
 				return
@@ -131,7 +118,7 @@ func attachmentDelivery() Check {
 
 // delivered looks for a task's attachment in what its attempts began with. Its
 // digest is no gold: the file is the question's.
-func delivered(n *Notes, t *TaskEvidence) {
+func delivered(n *notes, t *taskEvidence) {
 	first := ""
 	for _, a := range t.Attempts {
 		at := place{task: t, attempt: a.Number, seq: a.Begun, given: true}

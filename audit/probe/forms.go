@@ -51,16 +51,7 @@ func numberedText(b []byte) probeText {
 	return t
 }
 
-// rotation returns a word in rot13.
-func rotation(word []byte) []byte {
-	out := make([]byte, len(word))
-	for i, c := range word {
-		out[i] = rot13(c)
-	}
-	return out
-}
-
-func rot13(c byte) byte {
+func rot13(c rune) rune {
 	if 'a' <= c && c <= 'z' {
 		return 'a' + (c-'a'+13)%26
 	}
@@ -80,7 +71,7 @@ func (p *Prober) prepareRotated(task ...string) {
 		words = append(append(words, canonicalText(text).b...), ' ')
 	}
 	for s := (wordScanner{b: words}); s.next(); {
-		if r := rotation(s.word()); s.end-s.start >= shortestRotated && string(r) != string(s.word()) {
+		if r := bytes.Map(rot13, s.word()); s.end-s.start >= shortestRotated && string(r) != string(s.word()) {
 			p.lexicon.addAll(r)
 		}
 	}
@@ -100,7 +91,7 @@ func (p *Prober) unrotate(b []byte) {
 			continue
 		}
 		for i := s.start; i < s.end; i++ {
-			b[i] = rot13(b[i])
+			b[i] = byte(rot13(rune(b[i])))
 		}
 		end = s.end
 	}

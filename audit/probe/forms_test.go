@@ -68,7 +68,7 @@ func TestDisguises(t *testing.T) {
 	prose := lines(strings.Repeat("Boats lay in the harbour that winter and nobody counted them at all. ", 8), 36)
 	turned := []byte(strings.ToLower(leakedText))
 	for i, c := range turned {
-		turned[i] = rot13(c)
+		turned[i] = byte(rot13(rune(c)))
 	}
 	disguises := map[string]string{
 		"base64":                     std(text),

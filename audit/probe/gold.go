@@ -32,7 +32,13 @@ func newGoldForm(gold string, l *lexicon) goldForm {
 		}
 		for part := range bytes.SplitSeq(part, []byte(",")) {
 			if !g.addNumeral(part) {
-				g.addWords(l.addAll(part))
+				words := l.addAll(part)
+				if len(words) == 0 || slices.ContainsFunc(g.sequences, func(s goldSequence) bool { return slices.Equal(s.words, words) }) {
+					continue
+				}
+				g.sequences = append(g.sequences, goldSequence{words, g.parts})
+				g.parts++
+				g.longest = max(g.longest, len(words))
 			}
 		}
 	}
@@ -54,18 +60,6 @@ func (g *goldForm) addNumeral(s []byte) bool {
 		g.parts++
 	}
 	return true
-}
-
-func (g *goldForm) addWords(words []uint32) {
-	if len(words) == 0 {
-		return
-	}
-	if slices.ContainsFunc(g.sequences, func(s goldSequence) bool { return slices.Equal(s.words, words) }) {
-		return
-	}
-	g.sequences = append(g.sequences, goldSequence{words, g.parts})
-	g.parts++
-	g.longest = max(g.longest, len(words))
 }
 
 // goldFindings is where a document has the gold.
@@ -311,7 +305,7 @@ func called(b []byte, start int) bool {
 			return signed
 		case string(word) == "a" && colon:
 			return true
-		case linkWord(word):
+		case slices.Contains(linkWords, string(word)):
 			signed = true
 		case !digits(word) && !slices.Contains(articles, string(word)):
 			return false
@@ -341,8 +335,6 @@ func foldedWords(words ...string) []string {
 func answerWord(word []byte) bool {
 	return bytes.HasSuffix(word, []byte("answer")) || bytes.HasSuffix(word, []byte("answers")) || slices.Contains(labelNames, string(word))
 }
-
-func linkWord(word []byte) bool { return slices.Contains(linkWords, string(word)) }
 
 // commonWords of at least four letters say nothing of what a question is about.
 var commonWords = []string{"about", "after", "also", "answer", "been", "before", "does", "each", "ever", "find", "first", "following", "from", "give", "have", "into", "last", "list",

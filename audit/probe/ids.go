@@ -49,9 +49,9 @@ func NewIDs(split []string) *IDs {
 
 // startBit returns the bit of a filter over what ids begin with.
 func startBit(bare []byte) (int, uint64) {
-	hash := uint32(2166136261)
+	hash := uint32(hashSeed)
 	for _, c := range bare[:shortestStart] {
-		hash = (hash ^ uint32(c)) * 16777619
+		hash = (hash ^ uint32(c)) * hashPrime
 	}
 	return filterBit(hash)
 }

@@ -164,7 +164,9 @@ func (p *Prober) ProbeRuns(document, args string, urls []string) (gravest trajec
 		noEcho = Union(noEcho, read.noEcho)
 		return read.hints
 	})
-	gravest.DenyClass = denyClass(urls)
+	for _, url := range urls {
+		gravest.DenyClass = max(gravest.DenyClass, map[policy.Class]int{policy.ClassA: 2, policy.ClassB: 1}[policy.Classify(url)])
+	}
 	return gravest, noEcho
 }
 
@@ -206,13 +208,9 @@ func (p *Prober) HasShortGold(text string) bool {
 // OtherIDs returns how many other tasks of the split a text names, with its
 // encoding undone up to three times.
 func (p *Prober) OtherIDs(text string) (most int) {
-	for range 4 {
-		most = max(most, p.ids.find(canonicalText(text)).others)
-		decoded := percentDecoded(text)
-		if decoded == text {
-			break
-		}
-		text = decoded
+	for b, encoded, n := []byte(text), true, 0; encoded && n < 4; n++ {
+		most = max(most, p.ids.find(canonicalText(string(b))).others)
+		b, encoded = undoPercents(b)
 	}
 	return most
 }
@@ -263,20 +261,6 @@ func Merge(a, b trajectory.Probes) trajectory.Probes {
 		SchemaKeys:       max(a.SchemaKeys, b.SchemaKeys),
 		UUIDGoldNear:     a.UUIDGoldNear || b.UUIDGoldNear,
 	}
-}
-
-// denyClass returns the gravest class of the addresses: 2 for A, 1 for B.
-func denyClass(urls []string) int {
-	gravest := 0
-	for _, url := range urls {
-		switch policy.Classify(url) {
-		case policy.ClassA:
-			return 2
-		case policy.ClassB:
-			gravest = 1
-		}
-	}
-	return gravest
 }
 
 // interval is a place in canonical text, in bytes.

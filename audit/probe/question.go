@@ -3,7 +3,6 @@ package probe
 import (
 	"bytes"
 	"math/bits"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -123,25 +122,6 @@ func (e *echo) add(t probeText) {
 	words := e.lexicon.addAll(t.b)
 	for i := range len(words) - echoWords + 1 {
 		e.runs[[echoWords]uint32(words[i:i+echoWords])] = struct{}{}
-	}
-}
-
-// percentDecoded undoes the percent escapes that are well formed.
-func percentDecoded(s string) string {
-	var out strings.Builder
-	for {
-		before, rest, ok := strings.Cut(s, "%")
-		out.WriteString(before)
-		if !ok {
-			return out.String()
-		}
-		if c, err := url.PathUnescape("%" + rest[:min(2, len(rest))]); err == nil {
-			out.WriteString(c)
-			s = rest[2:]
-			continue
-		}
-		out.WriteByte('%')
-		s = rest
 	}
 }
 
@@ -317,7 +297,9 @@ func (p *Prober) quotations(t probeText, read reading) []interval {
 		if 2*(place.end-place.start) < p.questionBytes {
 			return true
 		}
-		heading := first && (place.start == 0 || read.answerKeys == 0 && t.asksAt(place.start))
+		before := bytes.Trim(t.b[:min(place.start, longestEchoHead)], " \t\n{[(\"':") // a document may begin with a field for the question
+		asks := len(before) == 0 || string(before) == "question"
+		heading := first && (place.start == 0 || read.answerKeys == 0 && asks)
 		first = false
 		return echo.overlaps(place) && (heading || echoHead(t.b, place))
 	})
@@ -346,7 +328,7 @@ func quotedParts(b []byte) []interval {
 	for i := 0; i < len(b); {
 		r, size := utf8.DecodeRune(b[i:])
 		i += size
-		closers := closingMarks(r)
+		closers := closingMarks[r]
 		if closers == "" || unclosed[closers] || ambiguous(r) && wordBefore(b, i-size) {
 			continue
 		}
@@ -361,32 +343,8 @@ func quotedParts(b []byte) []interval {
 	return parts
 }
 
-// closingMarks returns the marks that close what a mark opens; "" if it opens nothing.
-func closingMarks(r rune) string {
-	switch r {
-	case '"', '\'', '`':
-		return string(r)
-	case '“':
-		return "”"
-	case '„', '‟':
-		return "“”"
-	case '«':
-		return "»"
-	case '»':
-		return "«"
-	case '‘':
-		return "’"
-	case '‚':
-		return "‘’"
-	case '‹':
-		return "›"
-	case '「':
-		return "」"
-	case '『':
-		return "』"
-	}
-	return ""
-}
+// closingMarks are the marks that close what a mark opens.
+var closingMarks = map[rune]string{'"': `"`, '\'': "'", '`': "`", '“': "”", '„': "“”", '‟': "“”", '«': "»", '»': "«", '‘': "’", '‚': "‘’", '‹': "›", '「': "」", '『': "』"}
 
 // ambiguous reports whether a mark may open, close or be an apostrophe.
 func ambiguous(mark rune) bool { return strings.ContainsRune("\"'`’", mark) }
@@ -459,13 +417,6 @@ func echoHead(b []byte, place interval) bool {
 		}
 	}
 	return false
-}
-
-// asksAt reports whether a document begins with a field for the question, whose value
-// stands at a place.
-func (t probeText) asksAt(start int) bool {
-	before := bytes.Trim(t.b[:min(start, longestEchoHead)], " \t\n{[(\"':")
-	return len(before) == 0 || string(before) == "question"
 }
 
 // Union returns which are true in either.
