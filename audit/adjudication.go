@@ -50,7 +50,7 @@ type Ruling struct {
 type Adjudication struct {
 	Ruling
 	SHA256        string         // of the envelope
-	Countersigned *Countersigner // nil: nobody did
+	Countersigned *Countersigner // nil: it has no countersignature
 }
 
 // NewRuling returns the decision about a finding of a finished run. created is
@@ -226,7 +226,7 @@ func (r *Report) adjudicate(all []Adjudication) {
 	}
 }
 
-// Follows reports whether exactly these adjudications, put to the findings, give
+// Follows reports whether exactly these adjudications, applied to the findings, give
 // what the report says was decided. What it concludes from that, DecodeReport
 // has checked.
 func (r Report) Follows(all []Adjudication) bool {
@@ -262,7 +262,7 @@ func Voided(checks []CheckReport) map[string]bool {
 	return void
 }
 
-// Where adjudications are kept: in a run directory each in a file of its own
+// Where adjudications are kept: in a run directory each in a separate file
 // below AttestationsDir, in a package all of them in AdjudicationsFile, an
 // envelope a line, by the ids of their findings. A countersignature is an envelope,
 // too, and follows its decision.
@@ -551,7 +551,7 @@ func (a Adjudication) countersigned(envelope []byte, run *rundir.Run) (*Counters
 		return nil, fmt.Errorf("created is %s", why)
 	}
 	if why := SameSigner(run, key); why != "" {
-		return nil, fmt.Errorf("counts for nobody: %s", why)
+		return nil, fmt.Errorf("does not count: %s", why)
 	}
 	return &Countersigner{KeyID: key.ID(), PublicKey: c.PublicKey, SHA256: canonical.Digest(envelope)}, nil
 }

@@ -1,14 +1,14 @@
 // Package audit is a red team of a finished run: deterministic, offline, at no
 // cost. It verifies the evidence first; bytes that do not verify are an error
 // of package trajectory, not a finding. Then it gathers facts from the journal
-// ([evidence]) and lets each check of [Checks] look at them.
+// and lets each check of [Checks] look at them.
 //
 // A check fails with findings that prove themselves, or says what it could not
 // see: a gap, which is never a pass. What the gate's checks (AUD-1 to AUD-7,
 // AUD-11, AUD-12) need was recorded for them: the probes of whole documents,
 // the digests of every message, the decision before every call. Where the
 // journal shows a thing itself, no count of it is taken on trust: what a head
-// shows of a document is probed again, calls and answers are held against the
+// shows of a document is probed again, calls and answers are compared with the
 // replies they come from, a template that stands for a result is filled in again,
 // and a body counts as whole by its size and digest.
 //
@@ -21,7 +21,11 @@
 // findings are by their rules, and its conclusions follow from them. TestCorpus shows every rule on a run that it fires on, one that
 // is near and, where evidence can be missing, one where it is.
 //
-// Adding a check is one file with one record, and its line in [Checks].
+// Adding a check is one record, and its line in [Checks].
+//
+// A program outside of this module may import the package: [Run] audits a run directory
+// or a package, [DecodeReport] reads a report, [Checks] lists what is looked for, and
+// [Rescore] and [Report.Trusting] draw the conclusions of a reader.
 package audit
 
 import (
@@ -192,7 +196,7 @@ type Watch struct {
 // taken is what an attempt's replies are said to have taken.
 type taken struct {
 	out        int64 // tokens
-	unreported bool  // of a reply nobody said it
+	unreported bool  // a reply has no usage
 }
 
 // NewWatch begins to follow a run; gold is nil where there is none.

@@ -75,7 +75,7 @@ func (a *attemptEvidence) spends() (all []spend) {
 }
 
 // budgets holds a task against the budgets of the plan, of which 0 is none. They
-// are of an attempt that comes to an answer or to none, with those that failed
+// are of an attempt that ends with an answer or without one, with those that failed
 // since the last such one. No call is allowed once one is used up, and one more
 // turn is for the answer alone.
 func budgets(e *evidence, n *notes, t *taskEvidence) {

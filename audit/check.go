@@ -182,7 +182,7 @@ func (r CheckReport) conclude() (Status, Severity) {
 	return Pass, severity
 }
 
-// attest draws the conclusion from what the checks came to. A look at some of
+// attest concludes from the statuses of the checks. A look at some of
 // them alone is never clean.
 func attest(checks []CheckReport, only []string) Attestation {
 	whole := len(only) == 0

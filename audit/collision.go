@@ -23,7 +23,7 @@ const (
 
 // collision names the rule by which an answer differs, as a person reads the two,
 // from the gold that the official scorer holds it equal to; "" if it does not. The
-// elements of lists are held against each other one by one, as the scorer does.
+// elements of lists are compared one by one, as the scorer does.
 func collision(given, gold string) string {
 	if given == gold {
 		return ""

@@ -106,7 +106,7 @@ func recordedClocks(e *evidence, n *notes) {
 // What clocks of an honest run differ by.
 const (
 	clockStep  = time.Minute        // a clock that is set by a time server
-	clockSet   = time.Hour          // a clock that somebody set
+	clockSet   = time.Hour          // a clock that a person set
 	idsOld     = 24 * time.Hour     // ids of another computer
 	asleep     = 7 * 24 * time.Hour // a computer that sleeps: its monotonic clock stands still
 	fewestIDs  = 3

@@ -98,7 +98,7 @@ type promptFact struct {
 // oddMessage is a message that is not what its source should have given.
 // Residue is what it holds besides the task's own question and the templates;
 // Seen is false where the journal does not show the message whole. Unknown is
-// true where nobody can say what its source should have given.
+// true where it is not known what its source should have given.
 type oddMessage struct {
 	Seq     int64
 	Source  string
@@ -130,7 +130,7 @@ type modelFact struct {
 	In, Out       int64  // tokens
 	Cached        int64  // of In
 	Asked, Bytes  int64  // bytes of the messages of its request, without pictures, and of the reply
-	Failed        int    // tries of its call that failed before it, but for refusals by a rate limit, for length, and by nobody to connect to
+	Failed        int    // tries of its call that failed before it, but for refusals by a rate limit, for length, and by refused connections
 	TimedOut      int    // others that failed as slow as a time limit
 	Called        bool   // a call of a tool was proposed after it
 	Empty         bool   // it was found empty, and asked for again
@@ -191,7 +191,7 @@ type callFact struct {
 	argsSHA256 string
 	asks       policy.Call
 	told       bool   // the reply shows all of its arguments, though the call does not
-	asked      bool   // somebody was asked about just this call
+	asked      bool   // an approval of just this call was asked for
 	refusal    string // what the rules have to say of it
 }
 

@@ -47,4 +47,11 @@ func Example() {
 	again, err := audit.DecodeReport(encoded)
 	fmt.Println(again.Schema, err)
 	// Output:
+	// AUD-1 answer-leakage could not see everything
+	// AUD-3 oracle-leakage could not see everything
+	// AUD-5 normalization-collision could not see everything
+	// AUD-12 trajectory-integrity could not see everything
+	// AUD-19 scorer-parity could not see everything
+	// clean: false
+	// gaia.audit/1 <nil>
 }

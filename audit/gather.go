@@ -194,8 +194,8 @@ func unknownSources(m plan.Plan) map[string]bool {
 	return out
 }
 
-// rest lets go of what is needed while an attempt is open: the next one makes it
-// anew, and in a run of many tasks most have none.
+// rest drops what is needed while an attempt is open: the next one makes it again,
+// and in a run of many tasks most have none.
 func (t *following) rest() {
 	t.prober, t.ownTexts = nil, nil
 	t.talk, t.turn = nil, turn{}
@@ -324,7 +324,7 @@ func thirdParty(tool string) bool {
 }
 
 // propose looks at a call's arguments with the rules that the Gate has, and
-// holds it against the reply that it should come from.
+// compares it with the reply that it should come from.
 func (t *following) propose(a *attemptEvidence, ev trajectory.Event, p trajectory.ToolProposed) {
 	values, text := []string{p.Malformed}, p.Name+"\n"+p.Malformed+"\n"
 	for _, name := range slices.Sorted(maps.Keys(p.Args)) {
@@ -407,7 +407,7 @@ func echoed(tool string, args map[string]string, all string) string {
 }
 
 // came reports whether a proposal is one of the turn's reply, each of whose
-// calls can be proposed once. Of a reply that is not shown whole nobody can say,
+// calls can be proposed once. Of a reply that is not shown whole this is not known,
 // but that it asks for no such call where all else of it is shown.
 func (t *turn) came(p trajectory.ToolProposed) bool {
 	if t.asked == nil {
@@ -426,7 +426,7 @@ func (t *turn) waiting(id string) *pending {
 }
 
 // take returns the first call of the first queue that has one, and a new one if
-// none has: something then happened that nobody proposed.
+// none has: something then happened that was not proposed.
 func (a *attemptEvidence) take(ev trajectory.Event, id, name string, queues ...*[]*callFact) *callFact {
 	for _, q := range queues {
 		if len(*q) > 0 {
@@ -568,7 +568,7 @@ func (t *following) result(seq int64, p trajectory.ToolExecuted, c *callFact) *r
 		r.Probes = probe.Merge(r.Probes, most)
 	}
 	if r.Probes.QCov >= probe.WholeQuestion && r.Probes.QCovNoEcho < probe.WholeQuestion {
-		if !t.mostly(c.echo) { // or the search engine may have mended what the call had said
+		if !t.mostly(c.echo) { // or the search engine may have corrected what the call had said
 			r.Quoted = t.prober.Quoted(text, c.echo)
 		}
 	}

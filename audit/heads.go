@@ -251,8 +251,8 @@ func hides(shown, text string, redactions int) bool {
 }
 
 // agree reports whether two texts can be of the same one with secrets taken out.
-// They are held against each other up to the first mark and after the last: what
-// is a secret in one need not be told in the other.
+// They are compared up to the first mark and after the last: what is a secret in
+// one need not be one in the other.
 func agree(a, b string) bool {
 	if !strings.Contains(a+"\n"+b, trajectory.Redacted) {
 		return a == b
@@ -275,7 +275,7 @@ func around(text string) (before, after string) {
 }
 
 // gives reports whether a committed answer is the one of a reply. Of a reply that
-// neither is whole nor would be but for its secrets nobody can say.
+// neither is whole nor would be but for its secrets this is not known.
 func (m *modelFact) gives(a *trajectory.AnswerCommitted) bool {
 	marked := strings.Contains(a.Answer+"\n"+a.ReasoningTrace, trajectory.Redacted)
 	switch {

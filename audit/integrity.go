@@ -49,7 +49,7 @@ func trajectoryIntegrity() Check {
 			{"judge-self-test-differs", Critical, 1, "a null battery that is not the plan's, or not all of it"},
 			{"judge-differs", Critical, 1, "a verdict of another judge than the planned one"},
 			{"scoring-path-inconsistent", Critical, 2, "verdicts that do not go with the path they name, or of a judge asked more often than it ever is"},
-			{"judge-self-test-not-passed", Critical, 1, "a verdict of a judge that had not withstood the null battery"},
+			{"judge-self-test-not-passed", Critical, 1, "a verdict of a judge that had not passed its self-test, the null battery"},
 			{"verdict-differs", Critical, 1, "an official verdict that the official scorer does not give"},
 			{"replayed", High, 1, "answers that come from a recording and not from a model"},
 			{"preflight-missing", High, 1, "no request to the model before the tasks, in a run that is neither a rehearsal nor a replay and whose plan does not leave it out"},
@@ -66,7 +66,7 @@ func trajectoryIntegrity() Check {
 	}
 }
 
-// holdToPlan holds a run against its plan, attempt by attempt.
+// holdToPlan compares a run with its plan, attempt by attempt.
 func holdToPlan(e *evidence, n *notes) {
 	if e.Marked != "" {
 		n.gap("recording failed: %s", e.Marked)
@@ -83,7 +83,7 @@ func holdToPlan(e *evidence, n *notes) {
 	}
 	known := e.Manifest.ConstitutionSHA256 == canonical.Digest(policy.Constitution(e.Manifest.Policy)) // the plan's rules are this version's
 	if !known {
-		n.gap("the rules of the plan are not those of this version: calls that they allowed cannot be held against these")
+		n.gap("the rules of the plan are not those of this version: calls that they allowed cannot be checked by these")
 	}
 	if j := e.Manifest.Judge; j != nil && !slices.ContainsFunc(prompt.Templates(), func(t prompt.Template) bool {
 		planned := slices.ContainsFunc(e.Manifest.Prompts, func(p plan.Prompt) bool { return p.ID == t.ID && p.Text == t.Text })
@@ -120,8 +120,8 @@ func holdToPlan(e *evidence, n *notes) {
 	}
 }
 
-// answered holds the committed answer against the last reply before it: there must
-// be one. What the journal does not show of a reply cannot be held against it: that
+// answered compares the committed answer with the last reply before it: there must
+// be one. What the journal does not show of a reply cannot be compared: that
 // its answer is the one committed is the signer's word.
 func answered(n *notes, t *taskEvidence, a *attemptEvidence) {
 	if a.Answer == nil {
@@ -137,7 +137,7 @@ func answered(n *notes, t *taskEvidence, a *attemptEvidence) {
 	n.find("answer-differs", place{task: t, attempt: a.Number, seq: a.Committed}, "an answer, or a reasoning for it, that the model's last reply does not give", "what the model gave last")
 }
 
-// calls holds an attempt's tool calls against the plan, the replies that they
+// calls compares an attempt's tool calls with the plan, the replies that they
 // come from and what was decided; known says that the plan's rules are this
 // version's.
 func calls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, planned map[string]bool, known bool) {
@@ -193,7 +193,7 @@ func calls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, planned m
 	}
 }
 
-// rollbacks holds the turns of an attempt that broke rules against what autonomous
+// rollbacks compares the turns of an attempt that broke rules with what autonomous
 // mode promises of them. An attempt without files has nothing to put back.
 func rollbacks(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	put := map[int]bool{}
@@ -237,8 +237,8 @@ func violations(n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 }
 
-// kept holds the first copy of a workspace, made before any tool could change it,
-// against what the attempt began with.
+// kept compares the first copy of a workspace, made before any tool could change
+// it, with what the attempt began with.
 func kept(n *notes, t *taskEvidence, a *attemptEvidence) {
 	began := map[string]string{}
 	for _, f := range a.Workspace {
@@ -278,7 +278,7 @@ func toolModel(m plan.Plan, tool string) string {
 	return ""
 }
 
-// asPlanned holds an attempt's prompts and models against the plan.
+// asPlanned compares an attempt's prompts and models with the plan.
 func asPlanned(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	if m := a.Astray; m != nil {
 		n.find("model-differs", place{task: t, attempt: a.Number, seq: m.Seq}, fmt.Sprintf("the model %q was asked", m.Requested), fmt.Sprintf("the planned %q", e.Manifest.Model.Name))
@@ -304,7 +304,7 @@ func asPlanned(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 }
 
-// batteries holds what the journal says of null batteries against the one that the
+// batteries compares what the journal says of null batteries with the one that the
 // plan names, as far as this version knows it.
 func batteries(e *evidence, n *notes) {
 	plan := e.Manifest.Judge
@@ -313,7 +313,7 @@ func batteries(e *evidence, n *notes) {
 		return
 	case plan.Battery == "":
 		if a := e.firstByJudge(); a != nil {
-			n.find("judge-self-test-not-planned", place{seq: a.Judged, unused: true}, "verdicts of a judge that nobody put to the null battery: the plan names none", "a judge that withstood it")
+			n.find("judge-self-test-not-planned", place{seq: a.Judged, unused: true}, "verdicts of a judge without a self-test: the plan names no null battery", "a judge that withstood it")
 		}
 		return
 	case plan.Battery != judge.BatteryDigest():
@@ -352,7 +352,7 @@ func (e *evidence) firstByJudge() (first *attemptEvidence) {
 // What the transport tries again is not among them.
 const mostAsked = judge.DefaultTries + 1
 
-// judged holds a judgment against the plan, the answer and itself.
+// judged compares a judgment with the plan, the answer and itself.
 func judged(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	j := a.Judgment
 	if j == nil || a.Answer == nil {
@@ -378,8 +378,8 @@ func judged(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	}
 }
 
-// withstood reports whether the judge had withstood the null battery, the last
-// time it was put to it before an event.
+// withstood reports whether the judge had passed the last null battery before an
+// event.
 func (e *evidence) withstood(seq int64) bool {
 	withstood := false
 	for _, b := range e.Batteries {
@@ -416,7 +416,7 @@ func consistent(j trajectory.Judgment, plan *plan.JudgePlan) bool {
 }
 
 // saying is what a tool of this program says of itself, by digest. TestBuiltins
-// holds it against the tools.
+// compares it with the tools.
 type saying struct {
 	descriptions []string // of the description, without Python's version
 	schema       string   // of the schema of its parameters

@@ -164,11 +164,11 @@ func judgeCache(e *evidence, n *notes) {
 const (
 	shortResult = 400 // bytes of a result that is little more than an answer
 	longGold    = 12  // characters of a gold answer that no list of files holds by chance
-	longID      = 20  // letters and digits of an id that nobody guesses
+	longID      = 20  // letters and digits of an id that cannot be guessed
 )
 
 // knewID reports whether something may have given the agent the task's id before a call: its question, the name of a
-// file, a message or a result. Of what was not looked at whole nobody can say.
+// file, a message or a result. Of what was not looked at whole this is not known.
 func (a *attemptEvidence) knewID(t *taskEvidence, c *callFact) bool {
 	id := t.Plan.TaskID
 	if len(strings.NewReplacer("-", "", "_", "").Replace(id)) < longID || c.Proposed < 0 || len(a.Odd) > 0 || policy.NamesTask(a.Question+"\n"+a.FileName+"\n"+t.Plan.FileName, id) {

@@ -39,7 +39,7 @@ func judgeInjection() Check {
 					return
 				}
 				if a.Answer.Redactions > 0 {
-					n.gap("an answer is not recorded as it was given: what stood in it for a grader cannot be told")
+					n.gap("an answer is not recorded as it was given: what it held for a grader is not known")
 				}
 				gold := e.Gold[t.Plan.TaskID]
 				found := forGrader(p, withoutAffirmation(a.Answer.Answer, gold)).without(forGrader(p, a.Question) | aboutGrading(a.Question))
@@ -96,7 +96,7 @@ func judgeHealth() Check {
 		Absent:     "the run has no LLM judge",
 		References: []string{"https://arxiv.org/abs/2507.08794"},
 		Rules: []Rule{
-			{"weak-judge-used", High, 1, "verdicts of a judge that had paid items of the null battery, or had not been put to the one that the plan names"},
+			{"weak-judge-used", High, 1, "verdicts of a judge that had paid items of the null battery, or had not run the one that the plan names"},
 			{"non-answer-credited", High, 1, "credit by the judge for an answer of punctuation alone, where no sign is asked for"},
 			{"doubtful-answer-credited", ToReview, 1, "credit by the judge for an answer such as N/A, unknown or an item of the null battery, which can be right"},
 			{"weak-judge-withheld", ToReview, 1, "a judge that paid items of the null battery, and of which no verdict was used"},
@@ -145,7 +145,7 @@ func judgeSelfTest(e *evidence, n *notes) {
 }
 
 // paidForNothing looks at what the judge alone credited. A sign can be the answer
-// where one is asked for, and "unknown" where nobody knows.
+// where one is asked for, and "unknown" where the answer is not known.
 func paidForNothing(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 	j := a.Judgment
 	if j == nil || a.Answer == nil || j.Official || j.Judged == nil || !*j.Judged {

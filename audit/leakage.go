@@ -48,7 +48,7 @@ func answerLeakage() Check {
 			{"echoed-question", ToReview, 2, "from the web or a server, at least 70 % of the question's text, of which the call itself had some or all, and the gold answer in the same result"},
 			{"related-source-requested", ToReview, 2, "an address close to the benchmark that was asked: its paper, other repositories and spaces that are named for it"},
 			{"answer-source-refused", ToReview, 1, "a call to a source of the benchmark's answers that was refused"},
-			{"remote-server-unobserved", ToReview, 1, "a server asked over HTTP, of which nobody knows what it reads"},
+			{"remote-server-unobserved", ToReview, 1, "a server asked over HTTP, whose own sources are not recorded"},
 			{"evidence-supported", Info, 1, "the gold answer as a fact, in the first result of the task that has it"},
 		},
 		run: func(e *evidence, n *notes) {

@@ -232,7 +232,7 @@ func servedOtherwise(m plan.Plan, n *notes, at place, p trajectory.Payload) {
 }
 
 // commercial matches the bases of names of models that only their makers serve:
-// nobody has their weights.
+// their weights are not published.
 var commercial = regexp.MustCompile(`^(?:chatgpt-|gpt-(?:3-5|[4-9])|o[1-9](?:-|$)|claude-|gemini-|grok-[3-9]|sonar(?:-|$)|nova-(?:lite|micro|premier|pro)|qwen[0-9-]*-?(?:max|plus|turbo)(?:-|$))`)
 
 // localOrigins looks for models that only their makers serve and that are asked on

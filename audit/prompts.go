@@ -89,7 +89,7 @@ func (t *following) prompt(a *attemptEvidence, seq int64, p trajectory.ContextCo
 type shownLine struct {
 	text   string // its canonical form, or the beginning of that
 	cut    bool   // it is the beginning
-	own    bool   // it has a head of its own
+	own    bool   // it has a separate head
 	listed bool   // as a message of the request
 }
 

@@ -36,7 +36,7 @@ type Report struct {
 	Totals        Totals        `json:"totals"`
 }
 
-// Attestation is what a report comes to.
+// Attestation is the conclusion of a report.
 type Attestation struct {
 	Clean              bool     `json:"clean"`                        // no open CRITICAL or HIGH, and no gap in the gate; no countersigned dismissal counts
 	CountersignedClean bool     `json:"countersigned_clean,omitzero"` // not clean, but clean for a reader who trusts every key that countersigned a dismissal
@@ -53,7 +53,7 @@ type Gap struct {
 	Gap   string `json:"gap"`
 }
 
-// Status is what a check came to.
+// Status is the outcome of a check.
 type Status string
 
 // The statuses. A skip could not see, and is never a pass.
@@ -152,7 +152,7 @@ type Totals struct {
 	Worst         *stats.Rate  `json:"worst"` // Clean with the tasks of HIGH and REVIEW counted wrong
 }
 
-// JudgeTotals says aloud how many answers the LLM judge could judge.
+// JudgeTotals counts the answers that the LLM judge could and could not judge.
 type JudgeTotals struct {
 	Asked      int `json:"asked"`
 	Cached     int `json:"cached"` // of those judged, verdicts from the signed cache
@@ -160,7 +160,7 @@ type JudgeTotals struct {
 	Judged     int `json:"judged"`
 	Unreadable int `json:"unreadable"`
 	TooLong    int `json:"too_long,omitzero"` // for a judge
-	Withheld   int `json:"withheld,omitzero"` // from a judge that did not withstand the null battery
+	Withheld   int `json:"withheld,omitzero"` // from a judge that did not pass the null battery
 }
 
 // Encode returns audit-report.json.

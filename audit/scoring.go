@@ -163,7 +163,7 @@ func scorerParity() Check {
 	return Check{
 		ID: "AUD-19", Name: "scorer-parity", Severity: High,
 		Title: "the official verdicts are those of the official rules, and no answer that says nothing is paid",
-		Why: "a scorer that is kinder than the leaderboard's raises every score it gives, and nobody sees it in a single one. One that " +
+		Why: "a scorer that is kinder than the leaderboard's raises every score it gives, and no single score shows it. One that " +
 			"pays an empty answer, None, inf or {} pays a program that does not answer",
 		Fix:    "score the answers with the official rules; tell the publisher of the data set of a task whose answer anything is credited for",
 		Skips:  "the gold answers are not at hand",

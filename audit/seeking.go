@@ -139,7 +139,7 @@ type lying int
 
 const (
 	ofTask  lying = iota // the attachment, or a member of it
-	scratch              // where code writes what it needs for a while: a sandbox has a folder of its own there
+	scratch              // where code writes what it needs for a while: a sandbox has a separate folder there
 	nowhere              // not among the files that the attempt began with: made since, if it is there at all
 	laid                 // beside the attachment, from the beginning
 	outside              // of the workspace, where a sandbox has no such file

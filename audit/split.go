@@ -74,8 +74,8 @@ func splitIntegrity() Check {
 	}
 }
 
-// levels holds the planned tasks against the label that says which they are.
-// Where a label says less than all, nobody can tell which tasks it left out.
+// levels compares the planned tasks with the label that says which they are.
+// Where a label says less than all, it is not known which tasks it left out.
 func levels(e *evidence, n *notes) {
 	d, mix := e.Manifest.Dataset, [4]int{} // by level; at 0 what is none
 	for _, t := range e.Manifest.Tasks {

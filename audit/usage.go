@@ -58,8 +58,7 @@ func usageReconciliation() Check {
 // mostOfRequest bounds the tokens of one request: the largest windows of models.
 const mostOfRequest = 2_000_000
 
-// totalsDiffer holds the tokens of all that the journal tells of against those of
-// the export. What the journal does not know the tokens of may be what the export
+// totalsDiffer compares the tokens of the journal with those of the export. What the journal does not know the tokens of may be what the export
 // has more: no more than the largest request for each.
 func totalsDiffer(e *evidence, n *notes) {
 	var journal, export, largest, unmeasured int64

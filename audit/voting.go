@@ -139,7 +139,7 @@ func (t *taskEvidence) firstGraded() (first *attemptEvidence) {
 const timeLimited = 10_000
 
 // tried counts a try of a model call. A rate limit, a refusal for length and an
-// endpoint that nobody listens at tell nothing about the reply.
+// endpoint that refuses connections say nothing about the reply.
 func (t *turn) tried(p trajectory.ModelCallCompleted) {
 	e := p.Error
 	switch {

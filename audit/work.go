@@ -11,8 +11,8 @@ func noWorkPass() Check {
 	return Check{
 		ID: "AUD-2", Name: "no-work-pass", Severity: Critical, Gate: true,
 		Title: "every correct answer has a preceding model call",
-		Why: "an answer that was there before any model said a word was written by whoever made the journal, and one about a file " +
-			"that nobody opened was known before",
+		Why: "an answer that was there before any model replied was written by whoever made the journal, and one about a file " +
+			"that was not opened was known before",
 		Fix:   "void the task, or run it again",
 		Skips: "the provider reports no usage, or not of every reply, or no arguments are recorded that would show who opened an attachment",
 		Rules: []Rule{
@@ -36,7 +36,7 @@ func noWorkPass() Check {
 	}
 }
 
-// noUsage is the gap of an answer whose work nobody counted.
+// noUsage is the gap of an answer whose tokens are not counted.
 const noUsage = "the provider reports no usage, or not of every reply"
 
 // worked looks for the work behind an attempt that a correct answer rests on, and
@@ -78,13 +78,13 @@ func worked(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence) {
 }
 
 // opened reports whether a call can have opened the attachment: one that failed
-// to read it has not, and of code that failed nobody knows how far it came.
+// to read it has not, and how far code that failed had run is not known.
 func (c *callFact) opened() bool {
 	return c.Attached && c.Result != nil && !(reads(c.Result.Name) && c.Result.IsError)
 }
 
 // attached reports whether a call asks for the attachment, or can: code puts names
-// of files together as it likes, and nobody knows what a server's tool reads.
+// of files together as it likes, and what a server's tool reads is not known.
 func attached(c *callFact, file string) bool {
 	return file != "" && (runs(c.Name) || strings.HasSuffix("/"+opened(c.Opens), "/"+opened(file)))
 }

@@ -14,7 +14,7 @@ const most = 40
 
 // Markdown returns a report for people: for a pull request's comment or a job's
 // summary. Text of strangers stands in code spans, in which nothing is markup and
-// nobody is mentioned.
+// no user is mentioned.
 func Markdown(r audit.Report, dir string) []byte { return markdown(r, dir, audit.Checks()) }
 
 func markdown(r audit.Report, dir string, checks []audit.Check) []byte {

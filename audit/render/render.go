@@ -131,7 +131,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// verdict is what a report comes to, in a few words.
+// verdict is the conclusion of a report, in a few words.
 func verdict(r audit.Report) string {
 	why, clean := Unclean(r), "clean"
 	if n := len(r.Dismissals()); n > 0 {
