@@ -23,7 +23,7 @@ const bundleVersion = 1
 // Bundle is an evidence bundle: events of one task or of a whole run, with what
 // ties them to the run's signed plan and tree head, as one canonical JSON value.
 //
-// Whatever has a digest or a signature of its own stands in it byte for byte, as
+// Whatever has its own digest or signature is in it byte for byte, as
 // a JSON string: the journal's lines (without their newlines), manifest.json,
 // its envelope and the checkpoint. So a reader needs no encoder of ours to check
 // them.

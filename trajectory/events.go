@@ -346,7 +346,7 @@ func (e CallError) Unanswered() bool {
 	return e.Code != Unreachable && (e.Status == 0 || e.Status >= 200 && e.Status <= 299)
 }
 
-// Unreachable is the code of a request that found nobody to take it.
+// Unreachable is the code of a request whose endpoint could not be reached.
 const Unreachable = "unreachable"
 
 // Tokens counts tokens as the provider reported them.
@@ -440,7 +440,7 @@ const (
 	ByPerson     = "person"      // asked on the terminal about this very call
 	ByAlways     = "always"      // had approved the tool for good, asked about a call before
 	Beforehand   = "beforehand"  // the run was started with an approval of the tool
-	ByNoTerminal = "no_terminal" // there was nobody to ask: denied
+	ByNoTerminal = "no_terminal" // there was no one to ask: denied
 )
 
 // ApprovalResolved is the answer.

@@ -20,7 +20,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // filled has every type of payload with every member set.
 func filled() []Payload {

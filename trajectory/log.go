@@ -20,7 +20,7 @@ import (
 )
 
 // ErrNotRecorded means that events could not be made durable. It is final for
-// the log: after a failed write or sync nobody knows what the disk holds, so
+// the log: after a failed write or sync it is unknown what the disk holds, so
 // nothing is tried again and nothing more is accepted.
 var ErrNotRecorded = errors.New("evidence could not be recorded")
 
@@ -85,7 +85,7 @@ type batch struct {
 	lines  []byte
 	events []placed
 	bodies []Body // to be written before the lines
-	wanted bool   // somebody waits for it
+	wanted bool   // a caller waits for it
 	done   chan struct{}
 	err    error // when done is closed
 }
@@ -265,7 +265,7 @@ func (l *Log) flush() {
 		}
 		l.written = nil
 		more = l.open.wanted
-		if more && l.failed != nil { // nobody knows what the disk holds: nothing more is tried
+		if more && l.failed != nil { // it is unknown what the disk holds: nothing more is written
 			l.open.err, more = l.failed, false
 			close(l.open.done)
 			l.open = newBatch(nil)

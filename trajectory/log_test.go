@@ -130,7 +130,7 @@ func TestLogWritesTheJournal(t *testing.T) {
 	if sink.holds(`"turn_started"`) {
 		t.Error("Enqueue waited for the disk")
 	}
-	if _, err := l.Append(); err != nil { // nothing of its own: all enqueued before
+	if _, err := l.Append(); err != nil { // no event: all were enqueued before
 		t.Fatal(err)
 	}
 	if !sink.holds(`"turn_completed"`) {
@@ -356,7 +356,7 @@ func TestLogFailsForGood(t *testing.T) {
 			}
 			writes, syncs := sink.counts()
 			durable := sink.durable
-			*sink = disk{data: sink.data, durable: durable, writes: writes, syncs: syncs} // mended
+			*sink = disk{data: sink.data, durable: durable, writes: writes, syncs: syncs} // repaired
 			for range 2 {
 				if ids, err := l.Append(turn(1)); err != first || ids != nil {
 					t.Errorf("a later Append: %v, %v", ids, err)
@@ -415,7 +415,7 @@ func TestFailedIsToldFirst(t *testing.T) {
 	}
 }
 
-// TestFailureReachesEveryWaiter: the sync under way fails, and nobody who
+// TestFailureReachesEveryWaiter: the running sync fails, and no caller who
 // waited for it, or came meanwhile, is told that it is recorded.
 func TestFailureReachesEveryWaiter(t *testing.T) {
 	sink := &disk{block: make(chan struct{}), sync: errDisk}

@@ -8,7 +8,7 @@ import (
 type SentMessage struct {
 	Content      string     `json:"content"`
 	Image        SentImage  `json:"image,omitzero"`
-	OpaqueSHA256 string     `json:"opaque_sha256,omitzero"` // of what the provider wants back as it was, and nobody reads
+	OpaqueSHA256 string     `json:"opaque_sha256,omitzero"` // of opaque data that goes back to the provider unchanged
 	Role         string     `json:"role"`
 	ToolCallID   string     `json:"tool_call_id,omitzero"`
 	ToolCalls    []SentCall `json:"tool_calls,omitzero"`

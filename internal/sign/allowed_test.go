@@ -56,8 +56,8 @@ func TestParseAllowedSigners(t *testing.T) {
 			t.Errorf("%s: written as %q", tt.name, got.Line())
 		}
 	}
-	if list, err := sign.ParseAllowedSigners([]byte("  # nobody\n\t\n")); err != nil || len(list) != 0 {
-		t.Errorf("a list of nobody: %v, %v", list, err)
+	if list, err := sign.ParseAllowedSigners([]byte("  # empty\n\t\n")); err != nil || len(list) != 0 {
+		t.Errorf("an empty list: %v, %v", list, err)
 	}
 }
 

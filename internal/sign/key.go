@@ -139,7 +139,7 @@ func ParseKey(content []byte) (Key, error) {
 		return Key{}, errors.New("not an unencrypted OpenSSH ed25519 private key")
 	}
 	// The file holds the public half beside the seed. Signing with another one
-	// would give signatures that nobody can check and that betray the seed.
+	// would give signatures that do not verify and that reveal the seed.
 	if !private.Equal(ed25519.NewKeyFromSeed(private.Seed())) {
 		return Key{}, errors.New("the two halves of the signing key do not belong together")
 	}

@@ -107,7 +107,7 @@ func TestOpenSSHReadsKey(t *testing.T) {
 	}
 	// The other way round: a key that OpenSSH made.
 	theirs := filepath.Join(t.TempDir(), "theirs")
-	if out, err := exec.Command(program, "-q", "-t", "ed25519", "-N", "", "-C", "somebody@somewhere", "-f", theirs).CombinedOutput(); err != nil {
+	if out, err := exec.Command(program, "-q", "-t", "ed25519", "-N", "", "-C", "comment@host", "-f", theirs).CombinedOutput(); err != nil {
 		t.Fatalf("ssh-keygen: %v, %s", err, out)
 	}
 	loaded, err := sign.LoadKey(theirs)
@@ -350,7 +350,7 @@ func TestParsePublicKey(t *testing.T) {
 	if line != publicLine("ssh-ed25519", key.Raw()) {
 		t.Errorf("Line() = %q", line)
 	}
-	for _, in := range []string{line, line + "\n", line + "\r\n", line + " somebody@somewhere", "  " + line + " two words\n\n"} {
+	for _, in := range []string{line, line + "\n", line + "\r\n", line + " comment@host", "  " + line + " two words\n\n"} {
 		if got, err := sign.ParsePublicKey(in); err != nil || !got.Equal(key) || got.ID() != key.ID() || got.Line() != line {
 			t.Errorf("ParsePublicKey(%q): %v", in, err)
 		}
@@ -392,7 +392,7 @@ func TestParsePublicKey(t *testing.T) {
 	}
 }
 
-// TestPublicKeyKeepsItsBytes: a key is checked once, so nobody may change it
+// TestPublicKeyKeepsItsBytes: a key is checked once, so it must not change
 // afterwards.
 func TestPublicKeyKeepsItsBytes(t *testing.T) {
 	raw := newKey(t, 1).Public().Raw()

@@ -72,7 +72,7 @@ func LoadKey(path string) (Key, error) {
 }
 
 // ErrPublicOnly says that there is a .pub where a key was to be made. It may be
-// all that is left of a key, or a key of somebody else's.
+// all that is left of a key, or another person's key.
 var ErrPublicOnly = errors.New("a public key is there already, without its private half")
 
 // CreateKey makes a key and writes it to path (0600) and its public line to
@@ -161,7 +161,7 @@ func keepAside(path, aside string) error {
 	return durable.SyncDir(filepath.Dir(path))
 }
 
-// isKept wants a file of its own at aside: a symbolic link could lead to the
+// isKept requires a regular file at aside: a symbolic link could lead to the
 // file that is about to be replaced.
 func isKept(path, aside string) error {
 	if durable.SameFile(path, aside) {

@@ -203,7 +203,7 @@ func TestPublicIsReplaced(t *testing.T) {
 	}
 }
 
-// TestPublicOnly: a key is not made beside somebody's public half.
+// TestPublicOnly: a key is not created beside another public half.
 func TestPublicOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "alice")
 	if err := os.WriteFile(path+".pub", []byte("alice's"), 0o644); err != nil {

@@ -31,7 +31,7 @@ func full(t testing.TB) (bundle, unsigned []byte) {
 	return bundle, strip(bundle)
 }
 
-// strip takes the signature from a bundle, and mends what tells of it.
+// strip removes the signature from a bundle and its flag.
 func strip(bundle []byte) []byte {
 	b := bytes.Clone(bundle[:len(bundle)-witnessMAC])
 	b[6] &^= byte(Signed)
@@ -95,9 +95,9 @@ func TestWitnessRefuses(t *testing.T) {
 		"version 2":                   change(unsigned, set(4, 2)),
 		"version 257":                 change(unsigned, set(5, 1)),
 		"cut by a byte":               unsigned[:len(unsigned)-1],
-		"cut, and the size mended":    sized(bytes.Clone(unsigned[:len(unsigned)-1])),
+		"cut, and the size corrected":    sized(bytes.Clone(unsigned[:len(unsigned)-1])),
 		"a byte more":                 append(bytes.Clone(unsigned), 0),
-		"a byte more, size mended":    sized(append(bytes.Clone(unsigned), 0)),
+		"a byte more, size corrected":    sized(append(bytes.Clone(unsigned), 0)),
 		"signed and a byte more":      sized(append(bytes.Clone(bundle), 0)),
 		"size 2³²-1":                  change(unsigned, set(60, 255, 255, 255, 255)),
 		"size 0":                      change(unsigned, set(60, 0, 0, 0, 0)),
