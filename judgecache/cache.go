@@ -230,8 +230,11 @@ func (c *Cache) put(k kind, digest, model string, yes bool) error {
 		return nil
 	}
 	e := entry{
-		Schema: k.schema, Key: c.key.Public().ID(), Context: digest, Verdict: k.verdict(yes),
+		Schema: k.schema, Key: c.key.Public().ID(), Context: digest, Verdict: k.no,
 		Model: model, Created: c.now().UTC().Format(timeFormat),
+	}
+	if yes {
+		e.Verdict = k.yes
 	}
 	data, err := e.seal(c.key)
 	if err != nil {

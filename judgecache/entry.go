@@ -19,7 +19,6 @@ const (
 	suffix     = ".json"
 
 	digestPrefix = "sha256:"
-	digestDigits = 64
 
 	// maxEntry is the size in bytes above which a file is not read. An entry
 	// is near 500 bytes; only the model's name can make it longer.
@@ -80,13 +79,6 @@ func kindOf(schema string) (kind, bool) {
 	return kind{}, false
 }
 
-func (k kind) verdict(yes bool) string {
-	if yes {
-		return k.yes
-	}
-	return k.no
-}
-
 // entry is a judgment or a battery as its file has it. Without Signature it
 // is what is signed.
 type entry struct {
@@ -130,7 +122,9 @@ func parse(data []byte) (e entry, reason string) {
 		return entry{}, malformed
 	}
 	k, known := kindOf(e.Schema)
-	if !known || !isDigest(e.Context) || !isTime(e.Created) || e.Verdict != k.yes && e.Verdict != k.no {
+	// time.Parse accepts more than one form, hence the comparison.
+	created, err := time.Parse(timeFormat, e.Created)
+	if !known || !canonical.IsDigest(e.Context) || err != nil || created.Format(timeFormat) != e.Created || e.Verdict != k.yes && e.Verdict != k.no {
 		return entry{}, malformed
 	}
 	if e.Signature == "" {
@@ -185,14 +179,3 @@ func isLegacy(data []byte) bool {
 
 // fileName returns the name of the file that holds the entry of a digest.
 func fileName(digest string) string { return strings.TrimPrefix(digest, digestPrefix) + suffix }
-
-func isDigest(s string) bool {
-	digits, ok := strings.CutPrefix(s, digestPrefix)
-	return ok && len(digits) == digestDigits && strings.Trim(digits, "0123456789abcdef") == ""
-}
-
-// isTime formats again what it read: time.Parse takes more than one form.
-func isTime(s string) bool {
-	t, err := time.Parse(timeFormat, s)
-	return err == nil && t.Format(timeFormat) == s
-}

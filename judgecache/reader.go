@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/sign"
 )
 
@@ -147,7 +148,7 @@ func (r *Reader) entry(name string) (e Entry, found bool) {
 func isLeftover(name string) bool {
 	hidden, ok := strings.CutPrefix(name, ".")
 	digits, number, found := strings.Cut(hidden, suffix)
-	return ok && found && isDigest(digestPrefix+digits) && number != "" && strings.Trim(number, "0123456789") == ""
+	return ok && found && canonical.IsDigest(digestPrefix+digits) && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
 // read reads and checks the file called name, a regular one of at most maxEntry bytes. found is

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	fakehub "github.com/gaia-harness/gaia/internal/testkit/hub"
 )
 
@@ -43,7 +44,7 @@ func outlineOf(t *testing.T, dir string) map[string]string {
 		default:
 			var b []byte
 			b, err = os.ReadFile(name)
-			found[rel] = digest(b)
+			found[rel] = canonical.Digest(b)
 		}
 		return err
 	})
@@ -76,7 +77,7 @@ func loadAll(t *testing.T, src Source) string {
 			if cerr := f.Close(); err != nil || cerr != nil {
 				t.Fatal(err, cerr)
 			}
-			fmt.Fprintln(&b, digest(data))
+			fmt.Fprintln(&b, canonical.Digest(data))
 		}
 	}
 	return b.String()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/canonical"
 	fakehub "github.com/gaia-harness/gaia/internal/testkit/hub"
 )
 
@@ -25,7 +26,7 @@ func TestInteropLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blob := digest(data)[len("sha256:"):]
+	blob := canonical.Digest(data)[len("sha256:"):]
 	cmd := exec.Command(program, filepath.Join("testdata", "hold_lock.py"),
 		filepath.Join(cache, ".locks", "datasets--invented--tasks", blob+".lock"))
 	release, err := cmd.StdinPipe()

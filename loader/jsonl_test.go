@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -43,7 +44,7 @@ func TestLines(t *testing.T) {
 		if d := cmp.Diff(wantGold.Map(), gold.Map()); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
-		if set.MetadataFile != "2023/validation/metadata.jsonl" || set.Digest != digest([]byte(text)) || set.Levels != want.Levels || !set.CarriedGold {
+		if set.MetadataFile != "2023/validation/metadata.jsonl" || set.Digest != canonical.Digest([]byte(text)) || set.Levels != want.Levels || !set.CarriedGold {
 			t.Errorf("%s: got %+v", name, set)
 		}
 	}
@@ -57,10 +58,10 @@ func TestParquetCounts(t *testing.T) {
 		"2023/test/metadata.jsonl":         {Data: []byte(lineB)},
 	}
 	set, _, err := Load(context.Background(), Dir(root, "invented", "r1"), Validation, Filter{})
-	if err != nil || len(set.Tasks) != 3 || set.MetadataFile != "2023/validation/metadata.parquet" || set.Digest != digest(data) {
+	if err != nil || len(set.Tasks) != 3 || set.MetadataFile != "2023/validation/metadata.parquet" || set.Digest != canonical.Digest(data) {
 		t.Errorf("got %+v, %v", set, err)
 	}
-	if want := []Other{{Split: Test, Digest: digest([]byte(lineB)), IDs: []string{"b"}, CarriedGold: true}}; !reflect.DeepEqual(set.Others, want) {
+	if want := []Other{{Split: Test, Digest: canonical.Digest([]byte(lineB)), IDs: []string{"b"}, CarriedGold: true}}; !reflect.DeepEqual(set.Others, want) {
 		t.Errorf("others %+v, want %+v", set.Others, want)
 	}
 }

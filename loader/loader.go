@@ -57,13 +57,13 @@ package loader
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/selection"
 	"golang.org/x/sync/errgroup"
 )
@@ -127,7 +127,7 @@ func Load(ctx context.Context, src Source, split Split, f Filter) (Set, Gold, er
 	}
 	set := Set{
 		Hub: origin.Hub, Dataset: origin.Dataset, Revision: origin.Revision, Split: split,
-		MetadataFile: name, Digest: digest(data),
+		MetadataFile: name, Digest: canonical.Digest(data),
 		source: src,
 	}
 	set.IDs, set.CarriedGold = outline(rows)
@@ -200,7 +200,7 @@ func (s *Set) HashAttachments(ctx context.Context) error {
 			if err = errors.Join(err, rc.Close()); err != nil {
 				return fmt.Errorf("reading %q, the attachment of task %q: %w", t.FileName, t.ID, err)
 			}
-			t.Bytes, t.SHA256 = n, "sha256:"+hex.EncodeToString(sum.Sum(nil))
+			t.Bytes, t.SHA256 = n, canonical.DigestOf(sum)
 			return nil
 		})
 	}
@@ -266,7 +266,7 @@ func others(ctx context.Context, src Source, origin Origin, split Split) ([]Othe
 		if err != nil {
 			return nil, fmt.Errorf("telling split %s from split %s: %w", split, s, err)
 		}
-		o := Other{Split: s, Digest: digest(data)}
+		o := Other{Split: s, Digest: canonical.Digest(data)}
 		o.IDs, o.CarriedGold = outline(rows)
 		found = append(found, o)
 	}
@@ -280,11 +280,6 @@ func outline(rows []row) (ids []string, gold bool) {
 		gold = gold || r.gold != ""
 	}
 	return ids, gold
-}
-
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // A Split is a part of the dataset, with its own policy about answers.

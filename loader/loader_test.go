@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 )
@@ -82,7 +83,7 @@ func TestLoad(t *testing.T) {
 	if d := cmp.Diff(map[string]string{"a": "four", "b": "Quay Nine", "c": "17"}, gold.Map()); d != "" {
 		t.Error(d)
 	}
-	if set.Dataset != "invented" || set.Revision != "r1" || len(set.IDs) != 3 || !set.CarriedGold || set.Digest != digest(data) {
+	if set.Dataset != "invented" || set.Revision != "r1" || len(set.IDs) != 3 || !set.CarriedGold || set.Digest != canonical.Digest(data) {
 		t.Errorf("got %+v", set)
 	}
 	if want := []string{"a", "b", "c"}; !slices.Equal(set.IDs, want) {

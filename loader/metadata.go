@@ -82,8 +82,19 @@ func decodeMetadata(name string, data []byte, split Split) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRows(rows, split); err != nil {
-		return nil, err
+	// What no single row can show.
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("no tasks in it: %s", fetchAgain)
+	}
+	seen := make(map[string]int, len(rows))
+	for _, r := range rows {
+		if first, ok := seen[r.task.ID]; ok {
+			return nil, fmt.Errorf("%ss %d and %d have the same task id %q: %s", r.place.unit, first, r.place.number, r.task.ID, repairCopy)
+		}
+		seen[r.task.ID] = r.place.number
+		if r.gold == "" && split == Validation {
+			return nil, fmt.Errorf("%s: no answer, and split %s has one for every task: %s", r.place.of(r.task.ID, colGold), split, repairCopy)
+		}
 	}
 	return rows, nil
 }
@@ -109,24 +120,6 @@ func (f fields) row(at place, split Split) (row, error) {
 		return row{}, fmt.Errorf("%s: %w: %s", at.of(f.id, ""), err, repairCopy)
 	}
 	return r, nil
-}
-
-// checkRows refuses what no single row can show.
-func checkRows(rows []row, split Split) error {
-	if len(rows) == 0 {
-		return fmt.Errorf("no tasks in it: %s", fetchAgain)
-	}
-	seen := make(map[string]int, len(rows))
-	for _, r := range rows {
-		if first, ok := seen[r.task.ID]; ok {
-			return fmt.Errorf("%ss %d and %d have the same task id %q: %s", r.place.unit, first, r.place.number, r.task.ID, repairCopy)
-		}
-		seen[r.task.ID] = r.place.number
-		if r.gold == "" && split == Validation {
-			return fmt.Errorf("%s: no answer, and split %s has one for every task: %s", r.place.of(r.task.ID, colGold), split, repairCopy)
-		}
-	}
-	return nil
 }
 
 // checkID keeps ids to what can be a file name, an argument and part of a URL everywhere. GAIA's are UUIDs.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/gaia-harness/gaia/internal/canonical"
 )
 
 func TestAttachment(t *testing.T) {
@@ -29,7 +31,7 @@ func TestAttachment(t *testing.T) {
 		t.Errorf("got %q, %v, %v", b, err, cerr)
 	}
 	hashed := Set{Revision: set.Revision, Tasks: set.Tasks[1:2], source: set.source}
-	if err := hashed.HashAttachments(ctx); err != nil || hashed.Tasks[0].Bytes != 11 || hashed.Tasks[0].SHA256 != digest(b) {
+	if err := hashed.HashAttachments(ctx); err != nil || hashed.Tasks[0].Bytes != 11 || hashed.Tasks[0].SHA256 != canonical.Digest(b) {
 		t.Errorf("hashed: %+v, %v", hashed.Tasks[0], err)
 	}
 	missing := Set{Revision: set.Revision, Tasks: set.Tasks[:1], source: set.source}

@@ -2,9 +2,7 @@ package llm
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +17,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -63,8 +62,7 @@ func (a askedFor) digest() string {
 	if err != nil {
 		panic("llm: a request on a cassette has no JSON: " + err.Error())
 	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	return strings.TrimPrefix(canonical.Digest(b), "sha256:")
 }
 
 func exchangeName(digest string, n int) string { return digest + "-" + strconv.Itoa(n) + ".json" }
@@ -80,8 +78,7 @@ func askedIn(req *http.Request) (asked askedFor, body []byte, err error) {
 			return askedFor{}, nil, err
 		}
 	}
-	sum := sha256.Sum256(essential(req.Header.Get("Content-Type"), body))
-	return askedFor{"sha256:" + hex.EncodeToString(sum[:]), req.Method, apiPath(req.URL.Path)}, body, nil
+	return askedFor{canonical.Digest(essential(req.Header.Get("Content-Type"), body)), req.Method, apiPath(req.URL.Path)}, body, nil
 }
 
 // essential takes out of a body what differs between two that say the same: the order and form of

@@ -95,7 +95,7 @@ func TestRequestBody(t *testing.T) {
 	  {"role": "tool", "tool_call_id": "c1", "content": "<&> ünï"}],
 	 "tools": [{"type": "function", "function": {"name": "list_files", "description": "names the files", "parameters": {"type": "object"}}}],
 	 "response_format": {"type": "json_schema", "json_schema": {"name": "verdict", "strict": true, "schema": {"type": "object", "anyOf": [{}]}}}}`
-	if diff := cmp.Diff(canonical(t, want), canonical(t, e.bodies[0])); diff != "" {
+	if diff := cmp.Diff(canonicalJSON(t, want), canonicalJSON(t, e.bodies[0])); diff != "" {
 		t.Error(diff)
 	}
 	if !strings.Contains(e.bodies[0], `"temperature":0`) {
@@ -103,7 +103,7 @@ func TestRequestBody(t *testing.T) {
 	}
 }
 
-func canonical(t *testing.T, s string) string {
+func canonicalJSON(t *testing.T, s string) string {
 	t.Helper()
 	v := jsontext.Value(s)
 	if err := v.Canonicalize(); err != nil {

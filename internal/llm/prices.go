@@ -2,9 +2,7 @@ package llm
 
 import (
 	"bytes"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -119,8 +118,7 @@ func ParsePrices(b []byte) (Prices, error) {
 		}
 		models[name] = price{Input: *m.Input, CachedInput: *m.CachedInput, Output: *m.Output}
 	}
-	sum := sha256.Sum256(b)
-	return Prices{version: *table.Version, digest: "sha256:" + hex.EncodeToString(sum[:]), models: models, audio: audio}, nil
+	return Prices{version: *table.Version, digest: canonical.Digest(b), models: models, audio: audio}, nil
 }
 
 // tableFault says what a table's JSON breaks, and where, in words that no release of a

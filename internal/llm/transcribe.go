@@ -141,9 +141,14 @@ func (c *Client) heard(model string, x *exchange) (Transcript, *Error) {
 		Text:          strings.ToValidUTF8(text.Str, "\uFFFD"),
 		RequestID:     c.tidy(x.reply.id, maxName),
 		ResponseModel: c.tidy(x.reply.model, maxName),
-		Usage:         audioUsage(top.Get("usage")),
 		Milliseconds:  milliseconds(top.Get("usage.seconds")),
 		CostMicroUSD:  x.reply.cost,
+	}
+	// Token counts that cannot be true are not reported.
+	in, okIn := count(top.Get("usage.input_tokens"))
+	out, okOut := count(top.Get("usage.output_tokens"))
+	if okIn && okOut {
+		t.Usage = Usage{Reported: true, In: in, Out: out}
 	}
 	if t.Milliseconds == 0 {
 		t.Milliseconds = milliseconds(top.Get("duration"))
@@ -160,16 +165,6 @@ func (c *Client) heard(model string, x *exchange) (Transcript, *Error) {
 			Message: "the answer does not have the form of a transcript: it has no text"}
 	}
 	return t, nil
-}
-
-// audioUsage reads the token counts of a transcription; those that cannot be true are not reported.
-func audioUsage(u gjson.Result) Usage {
-	in, okIn := count(u.Get("input_tokens"))
-	out, okOut := count(u.Get("output_tokens"))
-	if !okIn || !okOut {
-		return Usage{}
-	}
-	return Usage{Reported: true, In: in, Out: out}
 }
 
 // milliseconds reads a number of seconds, which some servers give as text, and rounds it up. 0 = there

@@ -9,8 +9,15 @@
 package preflight
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"math"
 	"slices"
 	"time"
 
@@ -192,7 +199,8 @@ const toolResult = "212 cm"
 
 // Probes returns what is asked of the models, the model that answers first.
 func (m Models) Probes() []Probe {
-	probes := []Probe{{trajectory.PreflightModel, m.Model.Name, m.Now, m.askModel}}
+	look := llm.Message{Role: "user", Content: prompt.PreflightLook, Image: &llm.Image{MediaType: "image/png", Data: square()}}
+	probes := []Probe{{trajectory.PreflightModel, m.Model.Name, m.Now, m.say(m.Model, llm.Message{Role: "user", Content: prompt.PreflightQuestion})}}
 	if m.Tools {
 		probes = append(probes, Probe{trajectory.PreflightTools, m.Model.Name, m.Now, m.askTools})
 	}
@@ -200,17 +208,24 @@ func (m Models) Probes() []Probe {
 		probes = append(probes, Probe{trajectory.PreflightJudge, m.Judge.Name, m.Now, m.askJudge})
 	}
 	if m.Vision != nil {
-		probes = append(probes, Probe{trajectory.PreflightVision, m.Vision.Name, m.Now, m.askVision})
+		probes = append(probes, Probe{trajectory.PreflightVision, m.Vision.Name, m.Now, m.say(*m.Vision, look)})
 	}
 	if m.Transcription != nil {
-		probes = append(probes, Probe{trajectory.PreflightTranscription, m.Transcription.Name, m.Now, m.askHearing})
+		recording := llm.Transcription{Model: m.Transcription.Name, FileName: "tone.wav", Audio: tone()}
+		probes = append(probes, Probe{trajectory.PreflightTranscription, m.Transcription.Name, m.Now, func(ctx context.Context, r *Result) error {
+			_, err := m.Transcription.Client.Transcribe(ctx, recording, r)
+			return err
+		}})
 	}
 	return probes
 }
 
-func (m Models) askModel(ctx context.Context, r *Result) error {
-	_, err := m.Model.Client.Chat(ctx, llm.Request{Model: m.Model.Name, MaxTokens: m.Bound(), Messages: []llm.Message{{Role: "user", Content: prompt.PreflightQuestion}}}, r)
-	return err
+// say returns a probe of one message.
+func (m Models) say(to Model, message llm.Message) func(context.Context, *Result) error {
+	return func(ctx context.Context, r *Result) error {
+		_, err := to.Client.Chat(ctx, llm.Request{Model: to.Name, MaxTokens: m.Bound(), Messages: []llm.Message{message}}, r)
+		return err
+	}
 }
 
 // askTools asks for a call of a tool, and sends back what the tool gives. A model
@@ -275,13 +290,28 @@ func (j *judged) Ask(ctx context.Context, q judge.Request) (judge.Reply, error) 
 	return judge.Reply{Text: reply.Message.Content, ResponseModel: reply.ResponseModel}, j.err
 }
 
-func (m Models) askVision(ctx context.Context, r *Result) error {
-	_, err := m.Vision.Client.Chat(ctx, llm.Request{Model: m.Vision.Name, MaxTokens: m.Bound(),
-		Messages: []llm.Message{{Role: "user", Content: prompt.PreflightLook, Image: &llm.Image{MediaType: "image/png", Data: square()}}}}, r)
-	return err
+// square returns a picture of one colour that is large enough for every endpoint.
+func square() []byte {
+	const side = 64
+	picture := image.NewRGBA(image.Rect(0, 0, side, side))
+	draw.Draw(picture, picture.Bounds(), image.NewUniform(color.RGBA{R: 30, G: 60, B: 200, A: 255}), image.Point{}, draw.Src)
+	var b bytes.Buffer
+	_ = png.Encode(&b, picture) // a buffer takes everything
+	return b.Bytes()
 }
 
-func (m Models) askHearing(ctx context.Context, r *Result) error {
-	_, err := m.Transcription.Client.Transcribe(ctx, llm.Transcription{Model: m.Transcription.Name, FileName: "tone.wav", Audio: tone()}, r)
-	return err
+// tone returns a recording of one second, of 16-bit PCM in a WAV file.
+func tone() []byte {
+	const rate, hertz, loud = 8000, 440, 8000
+	samples := make([]int16, rate)
+	for i := range samples {
+		samples[i] = int16(loud * math.Sin(2*math.Pi*hertz*float64(i)/rate))
+	}
+	var b bytes.Buffer
+	size := uint32(2 * len(samples))
+	for _, part := range []any{[]byte("RIFF"), 36 + size, []byte("WAVEfmt "), uint32(16), uint16(1), uint16(1), uint32(rate), uint32(2 * rate),
+		uint16(2), uint16(16), []byte("data"), size, samples} {
+		_ = binary.Write(&b, binary.LittleEndian, part) // a buffer takes everything
+	}
+	return b.Bytes()
 }

@@ -23,14 +23,13 @@
 package prompt
 
 import (
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"text/template"
 	"unicode/utf16"
 
+	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -55,8 +54,7 @@ type Template struct{ ID, Text string }
 
 // Digest is "sha256:" and the hex SHA-256 of Text.
 func (t Template) Digest() string {
-	sum := sha256.Sum256([]byte(t.Text))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return canonical.Digest([]byte(t.Text))
 }
 
 // Templates returns all templates, in a fixed order.

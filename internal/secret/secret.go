@@ -166,17 +166,13 @@ func (r *rule) accepts(text string, s *span) bool {
 	return entropy(secret) >= r.entropy && (r.check == nil || r.check(secret))
 }
 
-// beginsAt reports whether a credential can begin here: at the start of a word, or after an
-// escape of JSON or of a URL, which may end in a letter.
-func beginsAt(text string, at int) bool {
-	return at == 0 || !isWord(text[at-1]) || !isWord(text[at]) || escapeBefore.MatchString(text[max(0, at-6):at])
-}
-
 var escapeBefore = regexp.MustCompile(`(?:\\(?:[bfnrt]|u[0-9a-fA-F]{4})|%[0-9A-Fa-f]{2})$`)
 
 // begins reports whether a match may begin here, by what precedes it.
 func (r *rule) begins(text string, at int) bool {
-	return (r.anywhere || beginsAt(text, at)) && (r.before == nil || r.before.MatchString(text[max(0, at-maxBefore):at]))
+	// A credential begins at the start of a word, or after an escape of JSON or of a URL, which may end in a letter.
+	start := r.anywhere || at == 0 || !isWord(text[at-1]) || !isWord(text[at]) || escapeBefore.MatchString(text[max(0, at-6):at])
+	return start && (r.before == nil || r.before.MatchString(text[max(0, at-maxBefore):at]))
 }
 
 // valueEnd returns where letters, digits, _ and - end.
@@ -224,7 +220,7 @@ const (
 	terminator = `(?:[\x60'"\s;]|\\[nr]|$)`
 )
 
-// wordEdge is what beginsAt does instead.
+// wordEdge is what rule.begins replaces.
 var wordEdge = regexp.MustCompile(`^(\(\?i\))?\\b`)
 
 // escaped returns the quotes around a value as they are in JSON in JSON in JSON, too.
