@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/exit"
-	"github.com/gaia-harness/gaia/internal/prune"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
@@ -104,6 +103,9 @@ type place struct {
 	runID, started string
 	removed        *rundir.RunStats // of a run that was removed; nil: it is there
 }
+
+// RemovalPrefix begins the name of a folder that is being removed.
+const RemovalPrefix = ".pruning-"
 
 const wantRuns = "give run directories, packages, their archives, or folders that hold some, such as runs/"
 
@@ -237,7 +239,7 @@ func (r *Reader) runsAt(path string, q Query) ([]place, error) {
 		in := filepath.Join(path, e.Name())
 		archive := strings.HasSuffix(e.Name(), r.ArchiveSuffix)
 		switch {
-		case strings.HasPrefix(e.Name(), ".new-"), strings.HasPrefix(e.Name(), prune.Prefix): // not yet a run, or no longer
+		case strings.HasPrefix(e.Name(), ".new-"), strings.HasPrefix(e.Name(), RemovalPrefix): // not yet a run, or no longer
 			continue
 		case e.Type() == fs.ModeSymlink:
 			if archive || r.Kind(in) != "" {

@@ -1,8 +1,9 @@
-// Package prune removes folders so that no crash leaves half of one that could be
-// taken for a whole one: a folder first gets a name that nothing reads, and is then
-// removed below it. [Remove] follows no link, and does not remove another file
-// that has taken the place of the one that was looked at. [Rule] says which of several are to go; what they are, and
-// whether a process still writes to them, is the caller's to know.
+// Package prune removes old runs, bodies, packages and cassettes, so that no crash leaves half of one that could be
+// taken for a whole one: a folder first gets a name that nothing reads, and is then removed below it.
+//
+// A [Finder] finds only what it recognises and has verified, holds a run while it is removed, and keeps its
+// record first. [Remove] follows no link, and does not remove another file that has taken the place of the one
+// that was found. [Rule] chooses among several (TestChoose, TestRemove, prune.txtar).
 package prune
 
 import (
@@ -16,10 +17,11 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/internal/durable"
+	"github.com/gaia-harness/gaia/internal/history"
 )
 
 // Prefix begins the name of a folder that is being removed.
-const Prefix = ".pruning-"
+const Prefix = history.RemovalPrefix
 
 // Rule says which things are to go: those that are older than Age, as far as they are
 // not among the Keep newest. A zero Age, and a Keep below zero, are no condition.
@@ -59,7 +61,7 @@ func Size(path string) (n int64, err error) {
 
 // Remove removes the file or folder at path if it is still the one that was looked at.
 // Links in it are removed, not followed. After an error or a crash, what is left has
-// its old name and is whole, or is one of Left.
+// its old name and is whole, or is one of Unfinished.
 func Remove(path string, was fs.FileInfo) error {
 	parent, name := filepath.Dir(path), filepath.Base(path)
 	root, err := os.OpenRoot(parent)
@@ -87,8 +89,8 @@ func Remove(path string, was fs.FileInfo) error {
 	return errors.Join(root.RemoveAll(hidden), durable.SyncDir(parent))
 }
 
-// Left returns the paths of what a removal in a folder has left that did not end.
-func Left(folder string) ([]string, error) {
+// Unfinished returns the paths of what a removal in a folder has left that did not end.
+func Unfinished(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	var left []string
 	for _, e := range entries {
@@ -99,7 +101,7 @@ func Left(folder string) ([]string, error) {
 	return left, err
 }
 
-// Finish removes what Left has returned.
+// Finish removes what Unfinished has returned.
 func Finish(left string) error {
 	root, err := os.OpenRoot(filepath.Dir(left))
 	if err != nil {

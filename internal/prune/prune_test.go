@@ -76,7 +76,7 @@ func TestRemove(t *testing.T) {
 	// What a crash left of an earlier removal of the same name is in nobody's way.
 	left := filepath.Join(dir, "runs", Prefix+"run-moved")
 	write(filepath.Join(left, "file"))
-	if found, err := Left(filepath.Dir(run)); err != nil || !slices.Equal(found, []string{left}) {
+	if found, err := Unfinished(filepath.Dir(run)); err != nil || !slices.Equal(found, []string{left}) {
 		t.Errorf("left: %q, %v", found, err)
 	}
 	if err := Remove(run+"-moved", was); err != nil {
