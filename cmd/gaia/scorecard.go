@@ -5,16 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/gaia-harness/gaia/internal/rundir"
+	"syscall"
+	"time"
 
 	"github.com/gaia-harness/gaia/internal/history"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/trajectory"
+	"github.com/gaia-harness/gaia/trajectory/witness"
 	"github.com/spf13/cobra"
 )
 
@@ -201,3 +206,278 @@ func (a *app) readRuns(found *scored, paths []string) error {
 	}
 	return err
 }
+
+// readBundles reads witness bundles and counts them; with a key file, all of them must
+// be signed with its key.
+func (s *scored) readBundles(paths []string, keyFile string) error {
+	r := bundleReader{found: s, seen: map[[32]byte]string{}}
+	if keyFile != "" {
+		key, err := sharedKey(keyFile)
+		if err != nil {
+			return err
+		}
+		r.key, s.checked = &key, true
+	}
+	given := map[string]bool{}
+	places := make([]string, len(paths))
+	for i, path := range paths {
+		place, err := filepath.Abs(path)
+		if err != nil {
+			return fmt.Errorf("looking for %q: %w", path, err)
+		}
+		if given[place] {
+			return usage("give each bundle once", "%q is given twice", path)
+		}
+		given[place], places[i] = true, place
+	}
+	for i, path := range paths {
+		folder := filepath.Dir(places[i])
+		if given[folder] {
+			return usage("give each bundle once", "%q lies in a folder that is given, too", path)
+		}
+	}
+	for _, path := range paths {
+		if err := r.place(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bundleReader counts bundles, one after another in the same memory: of a bundle that
+// is counted nothing is kept.
+type bundleReader struct {
+	found *scored
+	key   *sign.HMACKey // nil: whose a bundle is is not checked
+	buf   []byte
+	seen  map[[32]byte]string // task, policy and time → path
+}
+
+// place counts the bundle in a file, or those in a folder, by name.
+func (r *bundleReader) place(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("reading %q: %w", path, unwrapPath(err))
+	}
+	if !info.IsDir() {
+		return r.file(path)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return fmt.Errorf("reading the folder %q: %w", path, unwrapPath(err))
+	}
+	prefix := strings.TrimSuffix(path, string(filepath.Separator)) + string(filepath.Separator)
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), witnessSuffix) {
+			continue
+		}
+		if err := r.file(prefix + e.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *bundleReader) file(path string) error {
+	var data []byte
+	var err error
+	data, r.buf, err = readInto(path, r.buf, witness.MaxBundle)
+	if err != nil {
+		return fmt.Errorf("reading the witness bundle %q: %w", path, unwrapPath(err))
+	}
+	w, err := witness.Parse(data)
+	if err != nil {
+		return trajectory.Faultf(path, "is %v", err)
+	}
+	if r.key != nil {
+		if err := verifyWitness(path, w, *r.key); err != nil {
+			return err
+		}
+	}
+	id := [32]byte(data[8:40]) // as the header has them
+	if first, there := r.seen[id]; there {
+		return usage("give each bundle once", "%q is of the same task, policy and time as %q", path, first)
+	}
+	r.seen[id] = path
+	r.found.bundles++
+	r.found.rehearsal = r.found.rehearsal || w.Rehearsal()
+	if err := rundir.CheckWitness(w); err != nil {
+		return trajectory.Faultf(path, "contradicts itself: %v", err)
+	}
+	if err := r.found.AddWitness(w); err != nil {
+		return trajectory.Faultf(path, "cannot be counted: %v", err)
+	}
+	return nil
+}
+
+// readInto reads a regular file into buf, which it makes larger where that is needed,
+// and returns the file's bytes with the buffer for the next one. Of a file larger than
+// limit it returns a byte more, which no reader of it accepts. It asks the system for
+// as little as can be: there may be ten thousand files, and each costs more to open
+// than to parse. A pipe is not waited for.
+func readInto(path string, buf []byte, limit int) (data, next []byte, err error) {
+	wrong := func(op string, err error) ([]byte, []byte, error) {
+		return nil, buf, &fs.PathError{Op: op, Path: path, Err: err}
+	}
+	fd, err := again(func() (int, error) {
+		return syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	})
+	if err != nil {
+		return wrong("open", err)
+	}
+	defer syscall.Close(fd)
+	var info syscall.Stat_t
+	if err := syscall.Fstat(fd, &info); err != nil {
+		return wrong("stat", err)
+	}
+	if info.Mode&syscall.S_IFMT != syscall.S_IFREG {
+		return wrong("open", errors.New("it is not a regular file"))
+	}
+	for n := 0; ; {
+		if n == len(buf) {
+			buf = append(buf, make([]byte, max(n, 64<<10))...)
+		}
+		got, err := again(func() (int, error) { return syscall.Read(fd, buf[n:min(len(buf), limit+1)]) })
+		if err != nil {
+			return wrong("read", err)
+		}
+		if n += got; got == 0 || n > limit || int64(n) == info.Size {
+			return buf[:n], buf, nil
+		}
+	}
+}
+
+// again does what a signal may interrupt until none does.
+func again(do func() (int, error)) (int, error) {
+	for {
+		if n, err := do(); err != syscall.EINTR {
+			return n, err
+		}
+	}
+}
+
+// scorecardResult is what scorecard prints with --json: the card's members, in their
+// order, and what came of --accept.
+type scorecardResult struct {
+	rundir.Scorecard
+	Acceptance      *rundir.Acceptance `json:"acceptance,omitzero"`
+	RecordingFailed []string           `json:"recording_failed,omitzero"` // ids of the runs
+	Rehearsal       bool               `json:"rehearsal,omitzero"`
+	SignerTrusted   *bool              `json:"signer_trusted,omitzero"` // of all runs; left out for witness bundles
+}
+
+// printScorecard prints the card of what was counted, and fails where it is held
+// against thresholds and misses one.
+func (a *app) printScorecard(found *scored, s scoring) error {
+	r := scorecardResult{Scorecard: found.Scorecard(), Rehearsal: found.rehearsal}
+	if found.bundles == 0 {
+		all := found.untrusted == nil
+		r.SignerTrusted = &all
+	}
+	for _, run := range found.unrecorded {
+		r.RecordingFailed = append(r.RecordingFailed, run[0])
+	}
+	if s.accept {
+		accepted := found.Accept(s.want)
+		r.Acceptance = &accepted
+	}
+	if s.asJSON {
+		if err := a.printJSON(r); err != nil {
+			return err
+		}
+	} else if err := a.printCard(found, r); err != nil {
+		return err
+	}
+	if r.Acceptance == nil || r.Acceptance.Pass {
+		return found.untrusted
+	}
+	f := &failure{Code: exitFindings, Err: errors.New("not accepted")}
+	for _, c := range r.Acceptance.Criteria {
+		if !c.Pass {
+			f.Reasons = append(f.Reasons, c.Name+" is "+held(c))
+			if c.Name == rundir.CriterionPolicies {
+				f.Hints = append(f.Hints, "give the runs of one policy, or --mixed-policies; 'gaia ledger metrics' lists them")
+			}
+		}
+	}
+	return firstOf(found.untrusted, f)
+}
+
+func (a *app) printCard(found *scored, r scorecardResult) error {
+	c := r.Scorecard
+	if r.Rehearsal {
+		if _, err := fmt.Fprintf(a.stdout, "rehearsal: %s\n\n", rehearsalNote); err != nil {
+			return err
+		}
+	}
+	rows := [][2]string{{"counted", counted(found.runs, "run")}}
+	if found.bundles > 0 {
+		said := "signatures not checked"
+		if found.checked {
+			said = "all signed with the key of --hmac-key-file"
+		}
+		rows = [][2]string{{"counted", counted(found.bundles, "witness bundle") + ", " + said}}
+	}
+	for _, run := range found.unrecorded {
+		rows = append(rows, [2]string{"recording", "failed in the run " + run[0] + ": " + run[1]})
+	}
+	rate, perSolve, evidence := share(c.SolveRate), dollars(c.CostPerSolveMicros), "complete of "+share(c.EvidenceCoverage)+" of what is solved"
+	if c.Solved == 0 {
+		perSolve, evidence = "–", "–, nothing was solved"
+		if found.unscored && c.Failed == 0 {
+			rate = "– (unscored)"
+		}
+	}
+	rollbacks := "unknown: a bundle does not say"
+	denials := rollbacks
+	if c.RollbackCount != nil {
+		rollbacks = strconv.Itoa(*c.RollbackCount)
+		denials = fmt.Sprintf("%d by mode, %d by budget, %d by a person", *c.ModeDenials, *c.BudgetDenials, *c.PersonRefusals)
+	}
+	rows = append(rows,
+		[2]string{"tasks", fmt.Sprintf("%d: %d solved, %d failed, %d error, %d skipped or unscored", c.TotalTasks, c.Solved, c.Failed, c.Errors, c.Skipped)},
+		[2]string{"solve rate", rate},
+		[2]string{"violations", strconv.Itoa(c.PolicyViolations)},
+		[2]string{"denials", denials},
+		[2]string{"rollbacks", rollbacks},
+		[2]string{"cost", fmt.Sprintf("%s, %s per solved task", dollars(c.TotalCostMicroUSD), perSolve)},
+		[2]string{"latency", fmt.Sprintf("median %s, 95th percentile %s", milliseconds(c.MedianLatencyMs), milliseconds(c.P95LatencyMs))},
+		[2]string{"tokens", strconv.FormatInt(c.TotalTokens, 10)},
+		[2]string{"retries", strconv.Itoa(c.TotalRetries)},
+		[2]string{"evidence", evidence})
+	if r.Acceptance != nil {
+		label := "accepted"
+		if !r.Acceptance.Pass {
+			label = "not accepted"
+		}
+		for _, each := range r.Acceptance.Criteria {
+			mark := "passes"
+			if !each.Pass {
+				mark = "fails"
+			}
+			rows = append(rows, [2]string{label, fmt.Sprintf("%s %s: %s", each.Name, mark, held(each))})
+			label = ""
+		}
+	}
+	return a.printRows(rows)
+}
+
+// held says what a criterion was held against.
+func held(c rundir.Criterion) string {
+	got, how := c.Got, "at least"
+	switch c.Wanted.(type) {
+	case int:
+		how = "at most"
+	case bool:
+		how = "wanted"
+	}
+	if got == nil {
+		got = "unknown"
+	}
+	return fmt.Sprintf("%v, %s %v", got, how, c.Wanted)
+}
+
+// share prints a fraction.
+func share(f float32) string { return percent(int64(math.Round(float64(f) * 1e6))) }
+
+func milliseconds(n int64) string { return (time.Duration(n) * time.Millisecond).String() }
