@@ -22,6 +22,8 @@ const (
 	colFilePath = "file_path"
 )
 
+var metadataColumns = []string{colID, colQuestion, colLevel, colGold, colFileName, colFilePath}
+
 // How the names of metadata files end.
 const (
 	extParquet = ".parquet"
@@ -201,7 +203,21 @@ func readMembers(line []byte, ended bool) (map[string]member, error) {
 	}
 	_, err := d.ReadToken()
 	for err == nil && d.PeekKind() != jsontext.KindEndObject {
-		err = readMember(d, members)
+		var name, value jsontext.Token
+		if name, err = d.ReadToken(); err != nil {
+			break
+		}
+		key := name.String() // the next read overwrites the token
+		m := member{kind: d.PeekKind()}
+		known := slices.Contains(metadataColumns, key)
+		if !known || m.kind != jsontext.KindString && (m.kind != jsontext.KindNumber || key != colLevel) {
+			err = d.SkipValue()
+		} else if value, err = d.ReadToken(); err == nil {
+			m.text = value.String()
+		}
+		if known && err == nil {
+			members[key] = m
+		}
 	}
 	if err == nil {
 		_, err = d.ReadToken()
@@ -213,33 +229,6 @@ func readMembers(line []byte, ended bool) (map[string]member, error) {
 		return members, errors.New("more follows the JSON object: give each object a separate line, or " + fetchAgain)
 	}
 	return members, nil
-}
-
-func readMember(d *jsontext.Decoder, members map[string]member) error {
-	name, err := d.ReadToken()
-	if err != nil {
-		return err
-	}
-	key := name.String() // the next read overwrites the token
-	switch key {
-	case colID, colQuestion, colLevel, colGold, colFileName, colFilePath:
-	default:
-		return d.SkipValue()
-	}
-	m := member{kind: d.PeekKind()}
-	if m.kind != jsontext.KindString && (m.kind != jsontext.KindNumber || key != colLevel) {
-		if err := d.SkipValue(); err != nil {
-			return err
-		}
-	} else {
-		value, err := d.ReadToken()
-		if err != nil {
-			return err
-		}
-		m.text = value.String()
-	}
-	members[key] = m
-	return nil
 }
 
 // jsonFault says what is wrong with a line that is not JSON.
@@ -264,7 +253,7 @@ func checkMembers(members map[string]member, at place, split Split) (fields, err
 	fault := func(key, reason string) (fields, error) {
 		return fields{}, fmt.Errorf("%s: %s: %s", at.of(id, key), reason, repairCopy)
 	}
-	for _, key := range []string{colID, colQuestion, colLevel, colGold, colFileName, colFilePath} {
+	for _, key := range metadataColumns {
 		m := members[key]
 		withheld := key == colGold && split == Test
 		switch {

@@ -58,8 +58,8 @@ func decodeParquet(data []byte, split Split) (rows []row, err error) {
 
 // readTable checks the whole schema, then reads the columns as text. Null is "". The answers may be missing on test.
 func readTable(data []byte, file *parquet.File, split Split) (map[string][]string, error) {
-	names := [...]string{colID, colQuestion, colLevel, colGold, colFileName, colFilePath}
-	var columns [len(names)]*parquet.Column
+	names := metadataColumns
+	columns := make([]*parquet.Column, len(names))
 	for i, name := range names {
 		col, err := findColumn(file.Root(), name)
 		if err != nil {
@@ -177,6 +177,7 @@ func readColumn(data []byte, file *parquet.File, col *parquet.Column, budget *in
 	return values, nil
 }
 
+// readChunk appends the values of a column chunk.
 func readChunk(values []string, chunk parquet.ColumnChunk, budget *int) (_ []string, err error) {
 	pages := chunk.Pages()
 	defer func() {
@@ -184,6 +185,7 @@ func readChunk(values []string, chunk parquet.ColumnChunk, budget *int) (_ []str
 			err = errMalformed(cerr)
 		}
 	}()
+	buf := make([]parquet.Value, 128)
 	for {
 		page, err := pages.ReadPage()
 		if errors.Is(err, io.EOF) {
@@ -192,37 +194,28 @@ func readChunk(values []string, chunk parquet.ColumnChunk, budget *int) (_ []str
 		if err != nil {
 			return nil, errMalformed(err)
 		}
-		values, err = readPage(values, page.Values(), budget)
+		for r := page.Values(); !errors.Is(err, io.EOF); {
+			var n int
+			if n, err = r.ReadValues(buf); n == 0 && err == nil {
+				err = io.ErrNoProgress
+			}
+			for _, v := range buf[:n] {
+				s, terr := valueText(v, budget)
+				if terr == nil && len(values) == maxRows {
+					terr = errTooManyRows(unitRow)
+				}
+				if terr != nil {
+					parquet.Release(page)
+					return nil, fmt.Errorf("row %d: %w", len(values)+1, terr)
+				}
+				values = append(values, s)
+			}
+			if err != nil && !errors.Is(err, io.EOF) {
+				parquet.Release(page)
+				return nil, errMalformed(err)
+			}
+		}
 		parquet.Release(page)
-		if err != nil {
-			return nil, err
-		}
-	}
-}
-
-func readPage(values []string, r parquet.ValueReader, budget *int) ([]string, error) {
-	buf := make([]parquet.Value, 128)
-	for {
-		n, err := r.ReadValues(buf)
-		if n == 0 && err == nil {
-			err = io.ErrNoProgress
-		}
-		for _, v := range buf[:n] {
-			s, terr := valueText(v, budget)
-			if terr == nil && len(values) == maxRows {
-				terr = errTooManyRows(unitRow)
-			}
-			if terr != nil {
-				return nil, fmt.Errorf("row %d: %w", len(values)+1, terr)
-			}
-			values = append(values, s)
-		}
-		if errors.Is(err, io.EOF) {
-			return values, nil
-		}
-		if err != nil {
-			return nil, errMalformed(err)
-		}
 	}
 }
 

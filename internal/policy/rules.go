@@ -90,9 +90,10 @@ var rulesFile []byte
 
 // ruleData is rules.json.
 type ruleData struct {
-	Note   string `json:"note"`
-	Lists  lists  `json:"lists"`
-	Review review `json:"review"`
+	Note     string             `json:"note"`
+	Lists    lists              `json:"lists"`
+	Review   review             `json:"review"`
+	Wrappers map[string]wrapper `json:"wrappers"` // by name
 }
 
 // lists are what the rules match calls against, besides the denylist and what the policy adds. They
