@@ -63,9 +63,10 @@ type Agent struct {
 	Model     Model
 	Name      string // the model to request
 	Tools     []tools.Spec
-	MaxTurns  int // the last of them is for the answer alone
-	MaxTokens int // of one completion; 0 leaves it to the endpoint
-	Window    int // tokens that a conversation may have; 0: until the endpoint refuses it
+	MaxTurns  int            // the last of them is for the answer alone
+	MaxTokens int            // of one completion; 0 leaves it to the endpoint
+	Window    int            // tokens that a conversation may have; 0: until the endpoint refuses it
+	Extra     map[string]any // further members of each request, such as stop
 	Limits    Limits
 	Now       func() time.Time
 }

@@ -162,7 +162,7 @@ func (t *attempt) ask(ctx context.Context, n int, last bool) (llm.Message, error
 	if last && t.Limits.Budget != nil && !t.Limits.Budget.Reserve(t.talk.tokens(t.bytes, fewBytes), true) {
 		return llm.Message{}, errNoMoney
 	}
-	request := llm.Request{Model: t.Name, MaxTokens: t.MaxTokens, Tools: t.specs}
+	request := llm.Request{Model: t.Name, MaxTokens: t.MaxTokens, Tools: t.specs, Extra: t.Extra}
 	if last {
 		request.Tools = nil
 	}

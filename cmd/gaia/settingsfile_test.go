@@ -27,7 +27,7 @@ func nothing(string) bool { return false }
 func TestSettingsOfEveryKind(t *testing.T) {
 	values := map[string][2]string{ // what is written, and what the flag then holds
 		"int": {"3", "3"}, "int64": {"4", "4"}, "bool": {"true", "true"}, "duration": {"15m", "15m0s"}, "string": {"x", "x"},
-		"intSlice": {"[1, 2]", "[1,2]"}, "stringSlice": {`[a, "b,c"]`, `[a,"b,c"]`},
+		"intSlice": {"[1, 2]", "[1,2]"}, "stringSlice": {`[a, "b,c"]`, `[a,"b,c"]`}, "stringArray": {`[a, "b,c"]`, `[a,"b,c"]`},
 		"dollars": {"0.5", "0.500000"}, "auto|number": {"8", "8"}, "chat|responses": {"chat", "chat"}, "tavily|brave|serper|searxng|none": {"none", "none"}, "auto|on|off": {`"on"`, "on"},
 	}
 	var file strings.Builder

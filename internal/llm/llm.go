@@ -60,7 +60,8 @@ type ToolSpec struct {
 }
 
 // Request is what is asked. MaxTokens 0 leaves the limit to the endpoint. With Schema the answer is
-// asked for as JSON of that schema (strict), under SchemaName.
+// asked for as JSON of that schema (strict), under SchemaName. Extra has further members of the
+// request as the endpoint's interface names them, such as stop.
 type Request struct {
 	Model      string
 	Messages   []Message
@@ -68,6 +69,7 @@ type Request struct {
 	MaxTokens  int
 	SchemaName string
 	Schema     []byte
+	Extra      map[string]any
 }
 
 // Usage counts tokens. Cached tokens are part of In, Reasoning tokens part of Out. Reported is false

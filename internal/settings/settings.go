@@ -279,7 +279,7 @@ func (f *File) Apply(flags *pflag.FlagSet, keep func(name string) bool) error {
 
 // checkKinds refuses values of another kind than the flag's: a quoted number is a text.
 func (f *File) checkKinds(v value, kind string) error {
-	single, isList := strings.CutSuffix(kind, "Slice")
+	single, isList := strings.CutSuffix(strings.Replace(kind, "Array", "Slice", 1), "Slice")
 	if v.list && !isList {
 		return f.wrong(v.key.GetToken(), "", "%s is a list, and is to be %s", v.key.Value, Described(kind))
 	}
@@ -320,7 +320,7 @@ func Described(kind string) string {
 		return "a whole number"
 	case "intSlice":
 		return "a list of whole numbers"
-	case "stringSlice":
+	case "stringSlice", "stringArray":
 		return "a list of texts"
 	case "bool":
 		return "true or false"
