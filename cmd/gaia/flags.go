@@ -100,6 +100,7 @@ func (s *runSettings) addPlanFlags(cmd *cobra.Command) {
 	f.StringSliceVar(&p.Model.ServedAs, "served-as", nil, "other names by which the endpoint may call the models of the run in its replies, such as of a deployment")
 	f.Var(choice(&s.api, "chat|responses"), "api", "interface that the model is asked by (default: at OpenAI's host what its name demands, elsewhere chat)")
 	f.Var(choice(&s.images, "auto|on|off"), "images", "show the model pictures that come with a question; auto: if it is known to take them")
+	f.StringArrayVar(&p.Model.Stop, "stop-sequence", nil, "text at which the model ends a completion; may be repeated (chat interface only)")
 	f.IntVar(&p.Model.ContextWindow, "context-window", 0, "tokens by which the conversation is kept short (default: until the endpoint refuses it)")
 	f.Var(namedModel(&p.Transcription, func(t *plan.TranscriptionPlan) *string { return &t.Model }), "transcription-model", "model that transcribes audio files (default: none)")
 	f.StringVar(&s.vision, "vision-model", "", `model that looks at pictures and pages for describe_image, or "none" (default: the one that answers, if it is shown pictures)`)
@@ -205,6 +206,10 @@ func (s *runSettings) checkFlags(changed func(string) bool) error {
 		return usage("give a number from 1, or leave it out for the policy's", "--max-tool-calls is 0, which leaves no call")
 	case s.api != "" && s.api != llm.APIChat && s.api != llm.APIResponses:
 		return usage(`give "chat" or "responses", or leave it out`, "--api is %q", s.api)
+	case s.api == llm.APIResponses && len(p.Model.Stop) > 0:
+		return usage("leave one of them out", "--stop-sequence is of the chat interface, and --api is responses")
+	case slices.Contains(p.Model.Stop, ""):
+		return usage("give a text, or leave it out", "--stop-sequence is empty")
 	case s.images != imagesAuto && s.images != imagesOn && s.images != imagesOff:
 		return usage(`give "auto", "on" or "off"`, "--images is %q", s.images)
 	case p.Budgets.Turns < 1:

@@ -1,10 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gaia-harness/gaia/fixtures"
@@ -190,4 +197,48 @@ func TestLikeRefused(t *testing.T) {
 	if p.runDir() != dir {
 		t.Error("a refused run left a directory")
 	}
+}
+
+// TestStopSequence: the sequences are planned, sent with each request of the model that
+// answers, and repeated with the plan.
+func TestStopSequence(t *testing.T) {
+	t.Parallel()
+	base, err := url.Parse(serveModel(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked, stopped atomic.Int64
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: base.Scheme, Host: base.Host})
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		asked.Add(1)
+		if strings.Contains(string(body), `"stop":["END",", then"]`) {
+			stopped.Add(1)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	p := newProgram(t)
+	if err := os.CopyFS(filepath.Join(p.dir, "data"), fixtures.Dataset()); err != nil {
+		t.Fatal(err)
+	}
+	at := []string{"--source", "dir:data", "--base-url", front.URL + base.Path}
+	p.want(exitOK, append([]string{"run", "--model", fixtures.Model, "--max-task-cost", "off", "--no-preflight", "--task", "fab1e001-0000-4000-8000-000000000001",
+		"--stop-sequence", "END", "--stop-sequence", ", then"}, at...)...)
+	dir := p.newest()
+	if got := p.plan(dir).Model.Stop; !slices.Equal(got, []string{"END", ", then"}) || asked.Load() == 0 || asked.Load() != stopped.Load() {
+		t.Errorf("planned %q, sent with %d of %d requests", got, stopped.Load(), asked.Load())
+	}
+	like := append([]string{"run", "--like", dir, "--dry-run"}, at...)
+	if out := p.want(exitOK, like...); !strings.Contains(out, "in: nothing\n") {
+		t.Errorf("run --like says:\n%s", out)
+	}
+	if out := p.want(exitOK, append(like, "--stop-sequence", "DONE")...); !strings.Contains(out, `"stop":["DONE"]`) {
+		t.Errorf("run --like with another sequence says:\n%s", out)
+	}
+	p.want(exitUsage, append(like, "--api", "responses")...)
 }

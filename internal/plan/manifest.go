@@ -119,6 +119,7 @@ type ModelPlan struct {
 	NoTemperature    bool     `json:"no_temperature,omitzero"` // it takes none, so none is sent
 	Origin           string   `json:"origin"`
 	ServedAs         []string `json:"served_as,omitempty"` // other names by which the endpoint may call the models of the plan in its replies; sorted
+	Stop             []string `json:"stop,omitempty"`      // texts at which the model ends a completion
 	TemperatureMilli int      `json:"temperature_milli"`
 }
 

@@ -60,6 +60,9 @@ func (r *Run) attempt(ctx context.Context, task loader.Task, t *rundir.Task, pai
 	solver := agent.Agent{Model: r.env.Model, Name: m.Model.Name, MaxTurns: m.Budgets.Turns, MaxTokens: m.Model.MaxTokens,
 		Tools: r.gate.Specs(), Now: r.env.Now, Window: m.Model.ContextWindow,
 		Limits: agent.Limits{Tokens: m.Budgets.Tokens, Used: tokens, Wall: time.Duration(m.Budgets.WallMs) * time.Millisecond}}
+	if len(m.Model.Stop) > 0 {
+		solver.Extra = map[string]any{"stop": m.Model.Stop}
+	}
 	if paid != nil {
 		solver.Limits.Budget = paid
 	}
