@@ -8,7 +8,6 @@ import (
 
 	"github.com/gaia-harness/gaia/internal/history"
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -141,7 +140,7 @@ func planDifferences(a, b plan.Plan) ([]string, error) {
 	if a.Scored() == b.Scored() {
 		b.GoldCommitment = a.GoldCommitment
 	}
-	return run.Differences(a.Unsalted(), b.Unsalted())
+	return plan.Diff(a.Unsalted(), b.Unsalted())
 }
 
 // comparison is what compare prints with --json.

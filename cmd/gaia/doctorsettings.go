@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/tools"
 	"github.com/gaia-harness/gaia/trajectory"
@@ -57,7 +56,7 @@ func (x *exam) settle(cmd *cobra.Command, file *settings.File) error {
 // that is in sight.
 func (x *exam) secretInPlan() error {
 	m := plan.Plan{Policy: x.plan.Policy.Canonical(), Model: plan.ModelPlan{Name: x.plan.Model.Name, ServedAs: x.plan.Model.ServedAs}}
-	err := run.NoSecret(m, x.redactor(x.secrets()))
+	err := plan.NoSecret(m, x.redactor(x.secrets()))
 	return cmp.Or(notPlanned(err, 0), err)
 }
 

@@ -141,7 +141,7 @@ func (a *app) begin(ctx context.Context, s *runSettings, begin func(world) (*run
 // everyone could read a secret in it; nil for other errors.
 func notPlanned(err error, limit int64) error {
 	var money *budget.LimitError
-	var secret *run.SecretError
+	var secret *plan.SecretError
 	switch {
 	case errors.As(err, &money):
 		return usage("give "+dollars(&money.Need)+" at least, or bound completions with --max-tokens: what a request may cost is reserved before it is sent",

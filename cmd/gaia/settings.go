@@ -15,7 +15,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/policy"
-	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/settings"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -438,7 +437,7 @@ func (a *app) repeat(s *runSettings, flags *pflag.FlagSet, m plan.Plan) error {
 func (a *app) compareWith(old *plan.Plan, now plan.Plan) error {
 	same := *old
 	same.RunID, same.Created, same.Harness, same.GoldCommitment = now.RunID, now.Created, now.Harness, now.GoldCommitment
-	differences, err := run.Differences(same.Unsalted(), now.Unsalted())
+	differences, err := plan.Diff(same.Unsalted(), now.Unsalted())
 	if err != nil {
 		return err
 	}

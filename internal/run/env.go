@@ -88,7 +88,7 @@ const failuresPerTask = 1
 func Complete(m plan.Plan, e Env) (plan.Plan, error) {
 	m, err := e.complete(m)
 	if err == nil {
-		err = NoSecret(m, e.Redact)
+		err = plan.NoSecret(m, e.Redact)
 	}
 	return m, err
 }

@@ -122,8 +122,8 @@ func Resume(dir string, plan plan.Plan, e Env) (_ *Run, err error) {
 
 // samePlan compares the plan that the run would have here with the recorded one. The
 // program may be another version; that is recorded, not refused.
-func (r *Run) samePlan(plan, old plan.Plan) error {
-	now, err := r.env.complete(plan)
+func (r *Run) samePlan(given, old plan.Plan) error {
+	now, err := r.env.complete(given)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (r *Run) samePlan(plan, old plan.Plan) error {
 	if err := r.env.commit(&now, r.secrets.salts); err != nil {
 		return err
 	}
-	differences, err := Differences(old, now)
+	differences, err := plan.Diff(old, now)
 	if err == nil && len(differences) > 0 {
 		err = &PlanError{differences}
 	}

@@ -1,4 +1,4 @@
-package run
+package plan
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -17,7 +16,7 @@ import (
 // Differences names the members of two plans that are not equal, with both
 // values where they are short. The commitment to gold is only named; of tools it
 // is said which, and of which server.
-func Differences(old, now plan.Plan) ([]string, error) {
+func Diff(old, now Plan) ([]string, error) {
 	a, errA := members(old)
 	b, errB := members(now)
 	if err := errors.Join(errA, errB); err != nil {
@@ -42,8 +41,8 @@ func Differences(old, now plan.Plan) ([]string, error) {
 }
 
 // toolDifferences says in what two lists of tools differ.
-func toolDifferences(old, now []plan.ToolPlan) string {
-	a, b := map[string]plan.ToolPlan{}, map[string]plan.ToolPlan{}
+func toolDifferences(old, now []ToolPlan) string {
+	a, b := map[string]ToolPlan{}, map[string]ToolPlan{}
 	for _, t := range old {
 		a[t.Name] = t
 	}
@@ -92,7 +91,7 @@ const maxToolsShown = 8
 // maxShown bounds, in bytes, the values that a difference quotes.
 const maxShown = 300
 
-func members(m plan.Plan) (map[string]jsontext.Value, error) {
+func members(m Plan) (map[string]jsontext.Value, error) {
 	b, err := m.Encode()
 	if err != nil {
 		return nil, err

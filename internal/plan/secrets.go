@@ -1,4 +1,4 @@
-package run
+package plan
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/go-json-experiment/json"
 )
@@ -22,7 +21,7 @@ func (e *SecretError) Error() string { return "the plan would hold a secret in "
 // NoSecret returns a *SecretError if what servers and the user say in a plan has a
 // secret in it that redact knows. What else a plan holds is built in, the dataset's,
 // or computed: a commit is no secret, though a variable called KEY may have it.
-func NoSecret(m plan.Plan, redact trajectory.Redactor) error {
+func NoSecret(m Plan, redact trajectory.Redactor) error {
 	s := secretSearch{redact}
 	for _, t := range m.Tools {
 		of := fmt.Sprintf(" of the tool %q of %s", t.Name, cmp.Or(t.Server, "gaia"))
@@ -45,7 +44,7 @@ func NoSecret(m plan.Plan, redact trajectory.Redactor) error {
 			return s.found("the arguments" + of)
 		}
 	}
-	b, err := plan.Plan{Approved: m.Approved, Dataset: plan.Dataset{Name: m.Dataset.Name, Selection: m.Dataset.Selection}, Judge: m.Judge, Model: m.Model,
+	b, err := Plan{Approved: m.Approved, Dataset: Dataset{Name: m.Dataset.Name, Selection: m.Dataset.Selection}, Judge: m.Judge, Model: m.Model,
 		Policy: m.Policy, Search: m.Search, Transcription: m.Transcription, Unconfined: m.Unconfined, Vision: m.Vision}.Encode()
 	if err != nil {
 		return fmt.Errorf("looking for secrets in the plan: %w", err)

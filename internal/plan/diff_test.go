@@ -1,0 +1,40 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// TestToolDifferences: of two lists of tools it is said which tools differ, how, and
+// whose they are.
+func TestToolDifferences(t *testing.T) {
+	notes := ToolPlan{Name: "notes__find", Description: "Finds.", Server: "mcp:notes"}
+	other := notes
+	other.Description = "Finds more."
+	none, host, given := notes, notes, notes
+	none.Network, host.Network, given.Network, given.Env = "none", "host", "none", []string{"TOKEN"}
+	var many []ToolPlan
+	for i := range 10 {
+		many = append(many, ToolPlan{Name: fmt.Sprintf("t%d", i)})
+	}
+	for name, tt := range map[string]struct {
+		old, now []ToolPlan
+		want     []string
+	}{
+		"same":      {[]ToolPlan{notes}, []ToolPlan{notes}, nil},
+		"other":     {[]ToolPlan{notes}, []ToolPlan{other}, []string{"tools differ: notes__find of mcp:notes is described otherwise"}},
+		"network":   {[]ToolPlan{none}, []ToolPlan{host}, []string{`tools differ: notes__find of mcp:notes has the network "host" instead of "none"`}},
+		"variables": {[]ToolPlan{none}, []ToolPlan{given}, []string{`tools differ: notes__find of mcp:notes is given the variables ["TOKEN"] instead of []`}},
+		"missing":   {[]ToolPlan{{Name: "python"}, notes}, many[:1], []string{"tools differ: notes__find of mcp:notes is missing, python is missing, t0 is new"}},
+		"many":      {nil, many, []string{"tools differ: t0 is new, t1 is new, t2 is new, t3 is new, t4 is new, t5 is new, t6 is new, t7 is new, and 2 more"}},
+		"twice":     {[]ToolPlan{notes, notes}, []ToolPlan{notes}, []string{"tools differ"}},
+	} {
+		old, now := New(), New()
+		old.Tools, now.Tools = tt.old, tt.now
+		got, err := Diff(old, now)
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, tt.want)
+		}
+	}
+}
