@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -112,7 +113,7 @@ func (s *runSettings) addPlanFlags(cmd *cobra.Command) {
 	f.Var(flagText{"duration", func(text string) error {
 		d, err := time.ParseDuration(text)
 		if p.Budgets.WallMs = d.Milliseconds(); err == nil && d != 0 && (d < time.Second || d > maxTaskTime) {
-			p.Budgets.WallMs = -1
+			err = errors.New("it is not from 1s to 168h")
 		}
 		return err
 	}, func() string { return (time.Duration(p.Budgets.WallMs) * time.Millisecond).String() }}, "max-task-time", "time that an attempt may take, such as 15m (default: no limit)")
@@ -216,8 +217,6 @@ func (s *runSettings) checkFlags(changed func(string) bool) error {
 		return usage("", "--max-turns is %d, which leaves no turn", p.Budgets.Turns)
 	case p.Voting.Attempts < 1 || p.Voting.Attempts > plan.MaxVotingAttempts:
 		return usage("give a number from 1 to 100; 1 is no vote", "--voting-attempts is %d", p.Voting.Attempts)
-	case p.Budgets.WallMs < 0:
-		return usage("give a time from 1s to 168h, such as 15m, or leave it out", "--max-task-time is not a time that an attempt may take")
 	case p.Model.ContextWindow > 0 && p.Model.ContextWindow <= p.Model.MaxTokens:
 		return usage("the window is of the conversation and the completion together", "--context-window is %d, which leaves no room beside completions of %d tokens", p.Model.ContextWindow, p.Model.MaxTokens)
 	case s.unsafePython && p.SubmitIntent:
