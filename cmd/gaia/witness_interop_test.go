@@ -29,7 +29,7 @@ func TestWitnessInterop(t *testing.T) {
 	if err != nil || len(bundles) != 40 {
 		t.Fatalf("%d bundles, %v", len(bundles), err)
 	}
-	reader := filepath.Join(root(t), "trajectory", "testdata", "witness", "read.py")
+	reader := filepath.Join(root(t), "trajectory", "witness", "testdata", "read.py")
 	cmd := exec.Command(python, append([]string{"-I", reader, "--key", key}, bundles...)...)
 	cmd.Env, cmd.Stderr = []string{}, os.Stderr
 	out, err := cmd.Output()

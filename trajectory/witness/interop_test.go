@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// readWithPython reads bundles with testdata/witness/read.py, which was written from
+// readWithPython reads bundles with testdata/read.py, which was written from
 // the format and shares no code with this package. It returns a line for each.
 func readWithPython(t *testing.T, bundles ...[]byte) []string {
 	t.Helper()
