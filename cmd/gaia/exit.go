@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/progress"
 	"github.com/gaia-harness/gaia/internal/run"
@@ -53,7 +54,7 @@ func (a *app) exit(err error) int {
 	return exit.Print(a.stderr, err)
 }
 
-func noPlace(err error) bool { return exit.NoPlace(err) }
+func noPlace(err error) bool { return durable.NoPlace(err) }
 
 // anotherPlace is the hint where nothing could be written to the place of --out.
 func anotherPlace(err error) string {

@@ -21,10 +21,10 @@ import (
 	"unicode"
 
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/tasklist"
 	"github.com/gaia-harness/gaia/internal/testkit/hub"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/go-json-experiment/json"
-	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 func builtin(t *testing.T, split loader.Split, source loader.Source) (loader.Set, loader.Gold) {
@@ -106,9 +106,9 @@ func TestTasksJSON(t *testing.T) {
 			t.Fatalf("%q: %v", args, err)
 		}
 	}
-	var list, golden taskList
+	var list, golden tasklist.List
 	strict(&list, "tasks", "list", "--level", "1,3")
-	want := shownDataset{Name: fixtures.Name, Revision: fixtures.Revision, Split: loader.Validation, SplitSize: 40, Selection: "level=1,3",
+	want := tasklist.Dataset{Name: fixtures.Name, Revision: fixtures.Revision, Split: loader.Validation, SplitSize: 40, Selection: "level=1,3",
 		MetadataFile: set.MetadataFile, MetadataSHA256: set.Digest}
 	if list.Dataset != want || len(list.Tasks) != 23 {
 		t.Errorf("list: %+v", list)
@@ -116,55 +116,25 @@ func TestTasksJSON(t *testing.T) {
 	strict(&golden, "tasks", "list", "--gold")
 	for i, task := range golden.Tasks {
 		of := set.Tasks[i]
-		if want := (listedTask{TaskID: of.ID, Level: of.Level, Question: of.Question, FileName: of.FileName, Gold: gold.Map()[of.ID]}); task != want {
+		if want := (tasklist.Task{TaskID: of.ID, Level: of.Level, Question: of.Question, FileName: of.FileName, Gold: gold.Map()[of.ID]}); task != want {
 			t.Errorf("task %d: %+v", i, task)
 		}
 	}
-	var shown taskList
+	var shown tasklist.List
 	strict(&shown, "tasks", "show", "fab1e021", "fab1e005")
 	if len(shown.Tasks) != 2 || shown.Tasks[0].TaskID[:8] != "fab1e021" || shown.Tasks[1].TaskID[:8] != "fab1e005" {
 		t.Errorf("show: %+v", shown.Tasks)
 	}
-	var stats taskStats
+	var stats tasklist.Stats
 	strict(&stats, "tasks", "stats", "--level", "2")
-	if l := stats.Levels; len(l) != 3 || l[0].Tasks != 0 || l[0].SplitSize != 14 || l[1].Tasks != 17 || l[1].files(".pdf") != 1 || !stats.CarriedGold ||
-		!slices.Equal(stats.OtherSplits, []otherSplit{{Name: loader.Test, Size: 6}}) {
+	if l := stats.Levels; len(l) != 3 || l[0].Tasks != 0 || l[0].SplitSize != 14 || l[1].Tasks != 17 || l[1].Files(".pdf") != 1 || !stats.CarriedGold ||
+		!slices.Equal(stats.OtherSplits, []tasklist.Split{{Name: loader.Test, Size: 6}}) {
 		t.Errorf("stats: %+v", stats)
 	}
 	var fetched downloadResult
 	strict(&fetched, "tasks", "download", "--split", "test")
 	if fetched.Files != 4 || fetched.Bytes == 0 || fetched.Failed == nil || len(fetched.Failed) > 0 {
 		t.Errorf("download: %+v", fetched)
-	}
-}
-
-// TestTaskTable: what a dataset says stays on its line and within the columns,
-// and does not steer the terminal.
-func TestTaskTable(t *testing.T) {
-	const id = "fab1e901-0000-4000-8000-000000000901"
-	tasks := []loader.Task{
-		{ID: id, Question: strings.Repeat("灯台 ", 60), Level: 1, FileName: id + ".XLSX"},
-		{ID: "b", Question: "\n \tfirst\tline\nsecond line", Level: 2, FileName: "a name that is much too long.csv"},
-		{ID: "c", Question: "red \x1b[31m\u202e\r text" + unseen, Level: 3},
-	}
-	for _, width := range []int{80, 100, 120, 300} {
-		table := taskTable(tasks, nil, width)
-		for line := range strings.Lines(table) {
-			if n := text.StringWidth(strings.TrimSuffix(line, "\n")); n > width {
-				t.Errorf("%d columns of %d: %q", n, width, line)
-			}
-		}
-		if n := strings.Count(table, "\n"); n != 4 {
-			t.Errorf("%d lines:\n%s", n, table)
-		}
-		for _, want := range []string{".XLSX", "first line …", `red \u001b[31m\u20`, "a name that…"} {
-			if !strings.Contains(table, want) {
-				t.Errorf("width %d: no %q in\n%s", width, want, table)
-			}
-		}
-		if strings.ContainsAny(table, "\x1b\r\u202e"+unseen) {
-			t.Errorf("%q", table)
-		}
 	}
 }
 
@@ -238,7 +208,7 @@ func TestDownloadInterrupted(t *testing.T) {
 	set, _ := builtin(t, loader.Validation, trouble{builtinSource(), func(ctx context.Context, _ string) (io.ReadCloser, error) {
 		mu.Lock()
 		opened++
-		first, last := opened == 1, opened == 1+downloadsAtOnce
+		first, last := opened == 1, opened == 1+tasklist.AtOnce
 		mu.Unlock()
 		if first {
 			return nil, nil
@@ -252,7 +222,7 @@ func TestDownloadInterrupted(t *testing.T) {
 	var out, errs bytes.Buffer
 	a := &app{stdout: &out, stderr: &errs}
 	code := a.exit(a.download(ctx, &taskQuery{taskFlags: taskFlags{source: sourceHub}}, set, &downloading{out: a.stderr}))
-	if code != exitInterrupted || out.Len() > 0 || opened != 1+downloadsAtOnce {
+	if code != exitInterrupted || out.Len() > 0 || opened != 1+tasklist.AtOnce {
 		t.Errorf("exit %d, %d opened, %q", code, opened, out.String())
 	}
 	if _, list, _ := strings.Cut(errs.String(), "gaia: error: "); !regexp.MustCompile(`^interrupted; 1 of 23 attachments are there \(.*\)\ngaia: hint: the same command goes on with the rest\n$`).MatchString(list) || strings.Contains(errs.String(), "failed") {

@@ -5,10 +5,12 @@ package durable
 import (
 	"errors"
 	"io/fs"
-	"os" // WriteAside writes a new file in a directory durably, to be linked or renamed
-	// to its place, and returns its name. Nothing is left of one that fails.
+	"os"
+	"syscall"
 )
 
+// WriteAside writes a new file in a directory durably, to be linked or renamed
+// to its place, and returns its name. Nothing is left of one that fails.
 func WriteAside(dir string, content []byte, mode fs.FileMode) (name string, err error) {
 	f, err := os.CreateTemp(dir, ".new-*")
 	if err != nil {
@@ -70,4 +72,12 @@ func SameFile(a, b string) bool {
 	}
 	other, err := os.Lstat(b)
 	return err == nil && os.SameFile(one, other)
+}
+
+// NoPlace reports whether an error is that nothing can be created in a place: a disk
+// that is full or read-only, a limit of file sizes, or no directory.
+func NoPlace(err error) bool {
+	var at *fs.PathError
+	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EFBIG) ||
+		errors.Is(err, syscall.ENOTDIR) || errors.As(err, &at) && at.Op == "mkdir"
 }

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/visible"
@@ -151,12 +150,4 @@ func QuoteArg(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// NoPlace reports whether an error is that nothing can be created in a place: a disk
-// that is full or read-only, a limit of file sizes, or no directory.
-func NoPlace(err error) bool {
-	var at *fs.PathError
-	return errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EFBIG) ||
-		errors.Is(err, syscall.ENOTDIR) || errors.As(err, &at) && at.Op == "mkdir"
 }

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/view"
@@ -179,7 +180,7 @@ func NotCreated(path string, err error) error {
 			"put the private half beside it; or rename "+view.Quote(path+".pub")+" if you trust that key, or remove it")
 	}
 	err = fmt.Errorf("creating a signing key: %w", err)
-	if exit.NoPlace(err) {
+	if durable.NoPlace(err) {
 		return exit.New(exit.Failure, err, "choose another place with 'gaia key init --key FILE', and give --key FILE to what signs")
 	}
 	return err
