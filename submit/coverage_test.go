@@ -67,9 +67,12 @@ func refused(t *testing.T, m runs.Mutation) {
 	}
 }
 
+// thin is how many changes the long walks make one of, but in the thorough run.
+const thin = 31
+
 // TestCoverage is the law that every member of every file of a package is under
 // a signature or derives from what is: each small change to each file is
-// refused, and the file named: of the changes every ninth, in the thorough run all.
+// refused, and the file named: of the changes one in 31, in the thorough run all.
 // Journal and records, of which TestCoverage of internal/rundir walks every change,
 // get every seventh of these.
 func TestCoverage(t *testing.T) {
@@ -83,7 +86,7 @@ func TestCoverage(t *testing.T) {
 	try := func(m runs.Mutation) {
 		name := m.Files[0]
 		seen[name]++
-		step := long.Step(9)
+		step := long.Step(thin)
 		if len(m.Files) == 1 && (name == trajectory.JournalFile || name == rundir.TrajectoriesFile) {
 			step *= 7
 		}
@@ -98,7 +101,7 @@ func TestCoverage(t *testing.T) {
 	for name, least := range map[string]int{plan.ManifestFile: 500, plan.EnvelopeFile: 500, trajectory.JournalFile: 200,
 		rundir.TrajectoriesFile: 150, rundir.ResultsFile: 100, MetadataFile: 200, trajectory.CheckpointFile: 20, LeaderboardFile: 40, ScorecardFile: 100,
 		audit.ReportFile: 500, audit.AdjudicationsFile: 20, ReadmeFile: 200, SumsFile: 50, AttestationFile: 500, BundleFile: 500} {
-		if least /= long.Step(9); made[name] < least {
+		if least /= long.Step(thin); made[name] < least {
 			t.Errorf("%s was changed %d times, which is less than %d", name, made[name], least)
 		}
 	}
@@ -128,7 +131,7 @@ func TestCoverage(t *testing.T) {
 // packages can say, the program alone is taken: the date stands in the package's
 // name too, that the gold answers were at hand in a claim, and that recording
 // failed among the reasons, so that none of them can be changed by itself.
-// Of the changes it makes every ninth, in the thorough run all.
+// Of the changes it makes one in 31, in the thorough run all.
 func TestStatementCoverage(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
@@ -139,7 +142,7 @@ func TestStatementCoverage(t *testing.T) {
 		if !inside {
 			return
 		}
-		if made++; made%long.Step(9) != 0 {
+		if made++; made%long.Step(thin) != 0 {
 			return
 		}
 		var e struct {

@@ -60,7 +60,7 @@ func TestPublicEveryBit(t *testing.T) {
 				blamed = []string{plan.ManifestFile, plan.EnvelopeFile}
 			}
 			data := files[name]
-			step := len(data)/150 | 1
+			step := len(data)/40 | 1
 			if long.Thorough() {
 				step = len(data)/1500 | 1
 			}
@@ -84,7 +84,7 @@ func TestPublicEveryBit(t *testing.T) {
 	}
 }
 
-// TestPublicCoverage: each small change to each file is refused (every ninth is made,
+// TestPublicCoverage: each small change to each file is refused (one in 31 is made,
 // in the thorough run all), files are not exchanged, and no other signature will do.
 func TestPublicCoverage(t *testing.T) {
 	long.NotRaced(t)
@@ -106,7 +106,7 @@ func TestPublicCoverage(t *testing.T) {
 	}
 	made := 0
 	try := func(m runs.Mutation) {
-		if made++; len(m.Files) == 1 && made%long.Step(9) != 0 {
+		if made++; len(m.Files) == 1 && made%long.Step(thin) != 0 {
 			return
 		}
 		delete(m.Dir, trajectory.JournalFile)
@@ -147,7 +147,7 @@ func TestPublicSigned(t *testing.T) {
 	} {
 		n, taken := 0, 0
 		err := runs.Mutate(map[string][]byte{name: files[name]}, func(m runs.Mutation) {
-			if n++; n%long.Step(3) != 0 {
+			if n++; n%long.Step(9) != 0 {
 				return
 			}
 			pkg := memory(files)

@@ -39,10 +39,9 @@ func wantFault(t *testing.T, what string, pkg fs.FS, why string, files ...string
 	}
 }
 
-// TestEveryBit changes single bits of every file: all of the ends of the signed
-// envelopes; elsewhere one of each byte, or of every few where a file is long: an
-// odd number, so that every bit comes round. In the thorough run it is one of each byte, or
-// of three of the longest files, and of the checkpoint and the sums all.
+// TestEveryBit changes single bits of every file: in the thorough run one of each byte, or of every third of the
+// longest files, and all of the checkpoint, of the sums and of the ends of the signed envelopes; otherwise some 60 of a
+// file. The steps are odd, so that every bit comes round.
 func TestEveryBit(t *testing.T) {
 	long.NotRaced(t)
 	files := load(t, mustBuild(t, config(t, two)).Path)
@@ -64,17 +63,14 @@ func TestEveryBit(t *testing.T) {
 			ends, step := 0, 1
 			switch name {
 			case AttestationFile, BundleFile, plan.EnvelopeFile:
-				ends, step = 16, 9
-			case trajectory.JournalFile, rundir.TrajectoriesFile:
-				step = 27
-			case plan.ManifestFile, rundir.ResultsFile, MetadataFile, ReadmeFile, audit.ReportFile:
-				step = 9
-			}
-			switch {
-			case long.Thorough() && (name == trajectory.CheckpointFile || name == SumsFile):
+				ends = 16
+			case trajectory.CheckpointFile, SumsFile:
 				ends = len(data)
-			case long.Thorough():
-				step = max(1, step/9)
+			case trajectory.JournalFile, rundir.TrajectoriesFile:
+				step = 3
+			}
+			if !long.Thorough() {
+				ends, step = min(ends, 3), len(data)/60|1
 			}
 			pkg := memory(files)
 			for i := range data {
