@@ -92,7 +92,7 @@ func unsealAdjudication(envelope []byte, run *rundir.Run) (Adjudication, error) 
 		return refuse("is about a journal of %d events with another head than this one of %d", r.Events, run.End.Events)
 	case r.Decision != Void && r.Decision != Dismiss:
 		return refuse("the decision is %q, not void or dismiss", r.Decision)
-	case !isDigest(r.Finding):
+	case !canonical.IsDigest(r.Finding):
 		return refuse("the finding is %q, which is no digest", r.Finding)
 	}
 	if why := BadTime(run, r.Created); why != "" {
@@ -123,11 +123,6 @@ func BadReason(reason string) string {
 // words or numerals; of fewer than four characters only behind a label.
 func Tells(text, gold string) bool {
 	return probe.New(probe.Target{Gold: gold}).Probe(text, "", nil).GoldHits > 0
-}
-
-func isDigest(s string) bool {
-	hex, found := strings.CutPrefix(s, "sha256:")
-	return found && len(hex) == 64 && strings.Trim(hex, "0123456789abcdef") == ""
 }
 
 // Decision is what was decided about a finding.
@@ -450,8 +445,8 @@ func (o Options) held(dir fs.FS, run *rundir.Run) (decided []Adjudication, later
 	return decided, later, err
 }
 
-// CountersignatureType is the DSSE payload type of a countersignature.
-const CountersignatureType = "application/vnd.gaia-harness.countersignature+json"
+// countersignatureType is the DSSE payload type of a countersignature.
+const countersignatureType = "application/vnd.gaia-harness.countersignature+json"
 
 const (
 	countersignatureSchema = "gaia.countersignature/1"
@@ -498,7 +493,7 @@ func (c Countersignature) Seal(key sign.Key) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sign.Seal(key, CountersignatureType, payload)
+	return sign.Seal(key, countersignatureType, payload)
 }
 
 // CountersignatureFile returns the name of the countersignature's file in a run
@@ -518,14 +513,14 @@ func SameSigner(run *rundir.Run, key sign.PublicKey) string {
 
 // isCountersignature tells a countersignature from a decision by its payload type.
 func isCountersignature(envelope []byte) bool {
-	return bytes.Contains(envelope, []byte(`"payloadType":"`+CountersignatureType+`"`))
+	return bytes.Contains(envelope, []byte(`"payloadType":"`+countersignatureType+`"`))
 }
 
 // countersigned reads the countersignature of decision a.
 func (a Adjudication) countersigned(envelope []byte, run *rundir.Run) (*Countersigner, error) {
 	var c Countersignature
 	var key sign.PublicKey
-	_, err := sign.UnsealBy(envelope, CountersignatureType, func(payload []byte) (sign.PublicKey, error) {
+	_, err := sign.UnsealBy(envelope, countersignatureType, func(payload []byte) (sign.PublicKey, error) {
 		if err := canonical.Decode(payload, &c); err != nil {
 			return key, fmt.Errorf("its payload is %w", err)
 		}

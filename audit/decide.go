@@ -11,8 +11,8 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 )
 
-// MinIDDigits is how many digits of an id name a finding or a decision, at least.
-const MinIDDigits = 8
+// minIDDigits is how many digits of an id name a finding or a decision, at least.
+const minIDDigits = 8
 
 // maxListed bounds how many findings or decisions an error lists.
 const maxListed = 10
@@ -37,7 +37,7 @@ func FindingLine(f Finding) string {
 // is too short or not hexadecimal.
 func ParseID(s string) (string, bool) {
 	hex := strings.TrimPrefix(strings.ToLower(s), "sha256:")
-	return "sha256:" + hex, len(hex) >= MinIDDigits && len(hex) <= 64 && strings.Trim(hex, "0123456789abcdef") == ""
+	return "sha256:" + hex, len(hex) >= minIDDigits && len(hex) <= 64 && strings.Trim(hex, "0123456789abcdef") == ""
 }
 
 // FindingByID returns the one finding whose id begins with start.

@@ -201,16 +201,6 @@ func (c *callFact) broke(rule string) bool {
 	return slices.Contains(c.Hits, rule) || slices.Contains(c.Decision.RuleIDs, rule)
 }
 
-// lawless reports whether a call breaks any rule but that of budgets: by the Gate's
-// look at it and, where the plan's rules are those of this version, by the audit's.
-func (c *callFact) lawless(today bool) bool {
-	rules := c.Decision.RuleIDs
-	if today {
-		rules = slices.Concat(c.Hits, rules)
-	}
-	return slices.ContainsFunc(rules, func(rule string) bool { return rule != policy.Budget })
-}
-
 // resultFact is what a tool brought in. Probes are the graver ones of those that
 // were recorded and those of what the head shows.
 type resultFact struct {

@@ -169,7 +169,11 @@ func calls(e *evidence, n *notes, t *taskEvidence, a *attemptEvidence, planned m
 		if c.Proposed >= 0 && c.Result.Name != c.Name {
 			n.find("tool-mismatch", at, "the tool "+c.Result.Name+" ran for a call of "+c.Name, "the tool that was asked for")
 		}
-		if c.lawless(known) {
+		broken := c.Decision.RuleIDs // by the Gate's look at it and, where the plan's rules are those of this version, by the audit's
+		if known {
+			broken = slices.Concat(c.Hits, broken)
+		}
+		if slices.ContainsFunc(broken, func(rule string) bool { return rule != policy.Budget }) {
 			n.find("allowed-against-rules", at, "a call of "+c.Name+" ran that breaks a rule", "a call that the Gate refuses")
 		}
 		if c.Fetches != "" && !c.Result.IsError && e.Manifest.Evidence != plan.EvidenceHashes && c.Result.First != c.Fetches && !strings.Contains(c.Result.First, trajectory.Redacted) {

@@ -186,7 +186,7 @@ func (r Rejudgment) strange(run *rundir.Run) string {
 		return "created is " + early
 	case !isName(j.Model) || !isName(j.Origin) || !isName(j.Prompt):
 		return "names no judge, place and prompt, each on one line"
-	case !isDigest(j.PromptSHA256) || !isDigest(j.Battery) || j.Endpoint != "" && !isDigest(j.Endpoint):
+	case !canonical.IsDigest(j.PromptSHA256) || !canonical.IsDigest(j.Battery) || j.Endpoint != "" && !canonical.IsDigest(j.Endpoint):
 		return "has a prompt, a null battery or an endpoint without a digest"
 	case SameJudge(j, run.Manifest):
 		return "is of the run's own judge, whose first judgment stays the run's"

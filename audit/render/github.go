@@ -16,7 +16,7 @@ func GitHub(r audit.Report, dir string) []byte {
 	var out strings.Builder
 	for _, f := range Findings(r) {
 		kind := map[audit.Severity]string{audit.Critical: "error", audit.High: "error", audit.ToReview: "warning"}[f.Severity]
-		text := fmt.Sprintf("%s: %s; expected: %s (finding %s)", Where(f), f.Got, f.Want, Short(f.ID))
+		text := fmt.Sprintf("%s: %s; expected: %s (finding %s)", where(f), f.Got, f.Want, audit.ShortID(f.ID))
 		if f.Closed != "" {
 			kind, text = "", "closed ("+string(f.Closed)+"): "+text
 		}

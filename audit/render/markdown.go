@@ -42,11 +42,11 @@ func markdown(r audit.Report, dir string, checks []audit.Check) []byte {
 		if i == 0 {
 			out.WriteString("\n### Decisions\n\n")
 		}
-		fmt.Fprintf(&out, "- %s of finding %s: %s", plain(string(a.Decision)), code(Short(a.Finding)), code(a.Reason))
+		fmt.Fprintf(&out, "- %s of finding %s: %s", plain(string(a.Decision)), code(audit.ShortID(a.Finding)), code(a.Reason))
 		if a.Unheard != "" {
 			out.WriteString("; it closes nothing: " + code(a.Unheard))
 		}
-		if waits := Pending(a); waits != "" {
+		if waits := pending(a); waits != "" {
 			out.WriteString("; " + plain(waits))
 		}
 		out.WriteString("\n")
@@ -81,7 +81,7 @@ func findings(out *strings.Builder, r audit.Report, dir string, checks []audit.C
 		if f.Outcome != "" {
 			fmt.Fprintf(out, ", %s", plain(string(f.Outcome)))
 		}
-		fmt.Fprintf(out, ", %s, line %d of %s, finding %s\n", code(Where(f)), f.Seq+1, code(journal(dir)), code(Short(f.ID)))
+		fmt.Fprintf(out, ", %s, line %d of %s, finding %s\n", code(where(f)), f.Seq+1, code(journal(dir)), code(audit.ShortID(f.ID)))
 		if known, ok := audit.RuleOf(checks, f.RuleID); ok {
 			fmt.Fprintf(out, "  - the rule finds %s\n", known.When)
 		}

@@ -40,9 +40,6 @@ func Findings(r audit.Report) []audit.Finding {
 	return all
 }
 
-// Short returns the start of a finding's id, by which it can be named.
-func Short(id string) string { return audit.ShortID(id) }
-
 // A Score is one of the scores of a report, with what it means.
 type Score struct {
 	Name, Means string
@@ -64,9 +61,9 @@ func Scores(r audit.Report) (scores []Score) {
 	return scores
 }
 
-// Pending says what a decision waits for and who countersigned it, "" if it waits for
+// pending says what a decision waits for and who countersigned it, "" if it waits for
 // nothing.
-func Pending(a audit.Adjudicated) string {
+func pending(a audit.Adjudicated) string {
 	switch a.Pending {
 	case audit.PendingCountersignature:
 		return "pending: it closes nothing until another key countersigns it"
@@ -111,8 +108,8 @@ func Reviews(r audit.Report) []string {
 	return ids
 }
 
-// Where says what a finding is about, without the line of the journal.
-func Where(f audit.Finding) string {
+// where says what a finding is about, without the line of the journal.
+func where(f audit.Finding) string {
 	where := "the run"
 	if f.TaskID != "" {
 		where = "task " + f.TaskID

@@ -144,9 +144,9 @@ func results(r audit.Report, dir string, index map[string]int) []sarifResult {
 	all := []sarifResult{}
 	for _, f := range Findings(r) {
 		s := sarifResult{RuleID: f.RuleID, RuleIndex: index[f.RuleID], Level: level(f.Severity), Locations: at(dir, f.Seq+1),
-			Message:      message(fmt.Sprintf("%s: %s; expected: %s", Where(f), f.Got, f.Want)),
+			Message:      message(fmt.Sprintf("%s: %s; expected: %s", where(f), f.Got, f.Want)),
 			Fingerprints: fingerprints("gaiaFindingId/v1", f.ID), Suppressions: []sarifSuppression{},
-			Properties: map[string]any{"severity": f.Severity, "finding": Short(f.ID), "ruleVersion": f.RuleVersion}}
+			Properties: map[string]any{"severity": f.Severity, "finding": audit.ShortID(f.ID), "ruleVersion": f.RuleVersion}}
 		if f.Closed != "" {
 			s.Suppressions = append(s.Suppressions, sarifSuppression{Kind: "external", Status: "accepted", Justification: string(f.Closed) + ": " + visible.Line(reasons[f.ID])})
 		}

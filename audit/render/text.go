@@ -51,7 +51,7 @@ func Text(w io.Writer, p Place, r audit.Report) error {
 				line(fmt.Sprintf("  and %d more: --format json has all", len(g)-i))
 				break
 			}
-			head := fmt.Sprintf("  %s  %s, line %d of the journal", Short(f.ID), Where(f), f.Seq+1)
+			head := fmt.Sprintf("  %s  %s, line %d of the journal", audit.ShortID(f.ID), where(f), f.Seq+1)
 			if f.Outcome != "" {
 				head += " (" + string(f.Outcome) + ")"
 			}
@@ -125,11 +125,11 @@ func conclusion(p Place, r audit.Report) [][2]string {
 		rows = append(rows, [2]string{s.Name + " score", fmt.Sprintf("%d of %d, %s (%s)", s.Correct, s.Planned, view.Percent(s.AccuracyPPM), s.Means)})
 	}
 	for _, d := range r.Adjudications {
-		says := fmt.Sprintf("%s of finding %s: %s", d.Decision, Short(d.Finding), d.Reason)
+		says := fmt.Sprintf("%s of finding %s: %s", d.Decision, audit.ShortID(d.Finding), d.Reason)
 		if d.Unheard != "" {
 			says += "; it closes nothing: " + d.Unheard
 		}
-		if waits := Pending(d); waits != "" {
+		if waits := pending(d); waits != "" {
 			says += "; " + waits
 		}
 		rows = append(rows, [2]string{"decision", says})
@@ -175,7 +175,7 @@ func closing(p Place, r audit.Report) string {
 		}
 		for _, d := range []audit.Decision{audit.Void, audit.Dismiss} {
 			if d.Refuses(f) == "" {
-				return fmt.Sprintf("gaia adjudicate %s --finding %s --decision %s --reason …", exit.QuoteArg(p.Path), Short(f.ID), d)
+				return fmt.Sprintf("gaia adjudicate %s --finding %s --decision %s --reason …", exit.QuoteArg(p.Path), audit.ShortID(f.ID), d)
 			}
 		}
 	}
