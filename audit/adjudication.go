@@ -63,11 +63,16 @@ func NewRuling(run *rundir.Run, f Finding, d Decision, reason, created string) R
 
 // Seal returns the adjudication: a DSSE envelope.
 func (r Ruling) Seal(key sign.Key) ([]byte, error) {
-	payload, err := canonical.Encode(r)
+	return seal(key, AdjudicationType, r)
+}
+
+// seal returns a DSSE envelope over the canonical form of a value.
+func seal(key sign.Key, payloadType string, value any) ([]byte, error) {
+	payload, err := canonical.Encode(value)
 	if err != nil {
 		return nil, err
 	}
-	return sign.Seal(key, AdjudicationType, payload)
+	return sign.Seal(key, payloadType, payload)
 }
 
 // unsealAdjudication reads an envelope that decides about a finding of this run.
@@ -489,11 +494,7 @@ func NewCountersignature(a Adjudication, key sign.PublicKey, created string) Cou
 
 // Seal returns the countersignature as a DSSE envelope. key is the one of PublicKey.
 func (c Countersignature) Seal(key sign.Key) ([]byte, error) {
-	payload, err := canonical.Encode(c)
-	if err != nil {
-		return nil, err
-	}
-	return sign.Seal(key, countersignatureType, payload)
+	return seal(key, countersignatureType, c)
 }
 
 // CountersignatureFile returns the name of the countersignature's file in a run

@@ -18,8 +18,9 @@
 // ([UsageExport]). No clock, network or randomness is read, and the same input
 // gives the same bytes (TestReportIsDeterministic). Findings hold no gold. A report
 // is canonical JSON; [DecodeReport] accepts one only if it has all checks, its
-// findings are by their rules, and its conclusions follow from them. TestCorpus shows every rule on a run that it fires on, one that
-// is near and, where evidence can be missing, one where it is.
+// findings are by their rules, and its conclusions follow from them. TestCorpus shows
+// every rule on a run that it fires on, one that is near and, where evidence can be
+// missing, one where it is.
 //
 // Adding a check is one record, and its line in [Checks].
 //

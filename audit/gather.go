@@ -98,7 +98,14 @@ func newGatherer(m plan.Plan, gold map[string]string) *gatherer {
 		targets[i] = probe.Target{TaskID: t.TaskID, Gold: gold[t.TaskID]}
 	}
 	g.answers = probe.NewAnswers(targets)
-	plan := planned{unknown: unknownSources(m), schemas: map[string]bool{}, refusals: budgetRefusals(m.Budgets), budgets: m.Budgets, hashes: m.Evidence == plan.EvidenceHashes,
+	unknown := map[string]bool{} // what a plan brings along is not executed
+	for _, t := range prompt.Templates() {
+		if !slices.ContainsFunc(m.Prompts, func(p plan.Prompt) bool { return p.ID == t.ID && p.Text == t.Text }) {
+			unknown[t.ID] = true
+			unknown[prompt.QuestionSource] = unknown[prompt.QuestionSource] || t.ID == prompt.QuestionID
+		}
+	}
+	plan := planned{unknown: unknown, schemas: map[string]bool{}, refusals: budgetRefusals(m.Budgets), budgets: m.Budgets, hashes: m.Evidence == plan.EvidenceHashes,
 		model: m.Model.Name, tools: map[string]bool{}, words: refusalWords, policy: m.Policy, approved: g.approved}
 	plan.policy.MaxToolCalls, plan.policy.MaxCostMicroUSD = policy.Unlimited, policy.Unlimited
 	plan.anything = plan.policy
@@ -176,22 +183,6 @@ func (g *gatherer) begin(t *following, ev trajectory.Event, p trajectory.TaskSta
 	t.talk, t.unlisted, t.turn, t.begunUs = prompt.NewConversation(p.Question, p.FileName, t.plan.unknown), false, newTurn(), ev.MonoUs
 	t.Attempts = append(t.Attempts, &attemptEvidence{Number: ev.Attempt, Begun: ev.Seq, Committed: -1, Judged: -1, EndedAt: -1,
 		Question: p.Question, FileName: p.FileName, Workspace: t.files(p.Workspace)})
-}
-
-// unknownSources returns the sources whose messages cannot be rendered: their
-// template in the plan is not the one this version knows, and what a plan
-// brings along is not executed.
-func unknownSources(m plan.Plan) map[string]bool {
-	out := map[string]bool{}
-	for _, t := range prompt.Templates() {
-		if !slices.ContainsFunc(m.Prompts, func(p plan.Prompt) bool { return p.ID == t.ID && p.Text == t.Text }) {
-			out[t.ID] = true
-			if t.ID == prompt.QuestionID {
-				out[prompt.QuestionSource] = true
-			}
-		}
-	}
-	return out
 }
 
 // rest drops what is needed while an attempt is open: the next one makes it again,

@@ -123,11 +123,7 @@ func Rejudged(run *rundir.Run) (tasks []*rundir.Task, attempts []*rundir.Attempt
 
 // Seal returns the envelope.
 func (r Rejudgment) Seal(key sign.Key) ([]byte, error) {
-	payload, err := canonical.Encode(r)
-	if err != nil {
-		return nil, err
-	}
-	return sign.Seal(key, RejudgmentType, payload)
+	return seal(key, RejudgmentType, r)
 }
 
 // Score returns how many of the planned tasks count as correct by this judge: an
