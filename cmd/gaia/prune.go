@@ -235,7 +235,7 @@ func verifiedPackage(path string) (of prune.Package, err error) {
 	defer at.Close()
 	var said submit.Predicate
 	if at.IsPublic() {
-		found, err := at.VerifyPublic(harness)
+		found, err := at.VerifyPublic(submit.Options{Harness: harness})
 		if err != nil {
 			return of, err
 		}

@@ -328,7 +328,7 @@ func readLike(path string) (*plan.Plan, error) {
 			return nil, usage(hint, "%q holds no %s", path, name)
 		}
 	case verify.IsArchive(path):
-		p, err := verify.OpenArchive(path)
+		p, err := verify.Open(path)
 		if err != nil {
 			return nil, err
 		}

@@ -3,12 +3,10 @@ package verify
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -21,56 +19,42 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// Evidence is what a command is given to look at: a run directory, the
-// folder of a package, or its archive, which is extracted to a temporary folder.
+// Evidence is what a command is given to look at: a run directory, or a package, folder or
+// archive.
 type Evidence struct {
-	path     string
-	Files    fs.FS
+	*submit.Source
 	Packaged bool
-	archive  *submit.Archive // nil: a directory
-	remove   func()          // removes the temporary folder
+	path     string
+	remove   func() // removes the files of an archive
 }
 
-// Open opens what a user named; what is nothing of that kind is a matter of
-// usage. Whether it verifies is not known yet.
+// Open opens what a user named; anything else than a run or a package is an error of usage.
+// Whether it verifies is not known yet.
 func Open(path string) (*Evidence, error) {
-	if IsArchive(path) {
-		return OpenArchive(path)
-	}
-	files, packaged := os.DirFS(path), IsPackage(path)
-	if !packaged { // a damaged package is one, too
-		if err := isKind(path, "run directory or package", "run directories are made under runs/, packages by 'gaia submit'"); err != nil {
-			return nil, err
+	if !IsArchive(path) {
+		packaged := IsPackage(path)
+		if !packaged { // a damaged package is one, too
+			if err := isKind(path, "run directory or package", "run directories are made under runs/, packages by 'gaia submit'"); err != nil {
+				return nil, err
+			}
 		}
-	}
-	return &Evidence{path: path, Files: files, Packaged: packaged}, nil
-}
-
-// OpenArchive extracts the archive of a package to a temporary folder, which Close removes.
-func OpenArchive(path string) (*Evidence, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the archive %q: %w", path, regular.Cause(err))
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("reading the archive %q: %w", path, regular.Cause(err))
+		source, err := submit.Open(path)
+		return &Evidence{Source: source, Packaged: packaged, path: path, remove: func() {}}, err
 	}
 	dir, remove, err := temporaryFolder()
 	if err != nil {
 		return nil, noScratch(&submit.ScratchError{Dir: os.TempDir(), Err: regular.Cause(err)})
 	}
-	archive, err := submit.OpenArchive(f, info.Size(), dir)
+	source, err := submit.OpenIn(path, dir)
 	if err != nil {
 		remove()
 		var scratch *submit.ScratchError
 		if errors.As(err, &scratch) {
 			return nil, noScratch(err)
 		}
-		return nil, archiveFault(path, err)
+		return nil, err
 	}
-	return &Evidence{path: path, Files: archive.FS(), Packaged: true, archive: archive, remove: remove}, nil
+	return &Evidence{Source: source, Packaged: true, path: path, remove: remove}, nil
 }
 
 func noScratch(err error) error {
@@ -101,7 +85,7 @@ func temporaryFolder() (dir string, remove func(), err error) {
 	return dir, remove, nil
 }
 
-// OpenJournal is openEvidence for commands that read a journal, which a public
+// OpenJournal is Open for commands that read a journal, which a public
 // package withholds.
 func OpenJournal(path string) (*Evidence, error) {
 	p, err := Open(path)
@@ -112,42 +96,11 @@ func OpenJournal(path string) (*Evidence, error) {
 	return nil, exit.Usagef("use the run directory or the full package", "%q is a public package, whose journal is withheld", path)
 }
 
-// IsPublic tells a package without the texts of its run, whole or damaged.
-func (p *Evidence) IsPublic() bool { return p.Packaged && submit.IsPublic(p.Files) }
+// IsPublic reports whether it is a public package, whole or damaged.
+func (p *Evidence) IsPublic() bool { return p.Packaged && p.Public() }
 
 // Close removes the files that were extracted from an archive.
-func (p *Evidence) Close() {
-	if p.remove != nil {
-		p.remove()
-	}
-}
-
-// Verify verifies a package.
-func (p *Evidence) Verify(o submit.Options) (*submit.Verified, error) {
-	of, err := submit.Verify(p.Files, o)
-	if err != nil {
-		return nil, err
-	}
-	return of, p.checkName(of.Statement.Predicate.Name)
-}
-
-// VerifyPublic verifies a public package.
-func (p *Evidence) VerifyPublic(harness func() (trajectory.Harness, error)) (*submit.Public, error) {
-	of, err := submit.VerifyPublic(p.Files, submit.Options{Harness: harness})
-	if err != nil {
-		return nil, err
-	}
-	return of, p.checkName(of.Statement.Predicate.Name)
-}
-
-// checkName wants the folder in an archive to be called what its statement says;
-// what a folder on disk is called is its owner's business.
-func (p *Evidence) checkName(name string) error {
-	if p.archive == nil {
-		return nil
-	}
-	return archiveFault(p.path, p.archive.CheckName(name))
-}
+func (p *Evidence) Close() { p.remove() }
 
 // Run verifies a run directory or a package.
 func (p *Evidence) Run() (*rundir.Run, error) {
@@ -177,15 +130,6 @@ func (p *Evidence) Shown(read func(summary string) (*rundir.Run, error)) (*rundi
 		found.Marked = of.Run.Marked
 	}
 	return found, err
-}
-
-// archiveFault names the archive in what is wrong with it.
-func archiveFault(path string, err error) error {
-	var fault *trajectory.Fault
-	if errors.As(err, &fault) && fault.File == submit.WholeArchive {
-		return trajectory.Faultf(path, "%s", fault.Reason)
-	}
-	return err
 }
 
 // NotWithin wants a folder in which something is to be written, and which need not be
@@ -227,25 +171,12 @@ func NotWithin(what, given, folder string) error {
 	}
 }
 
-// IsPackage tells a package, whole or damaged, from everything else.
+// IsPackage reports whether there is a package, whole or damaged.
 func IsPackage(path string) bool { return submit.IsPackage(os.DirFS(path)) || IsArchive(path) }
 
-// IsArchive reports whether a file is a package's archive, or at least looks like
-// one: nothing else that gaia writes does. Of one that cannot be read only the name
-// tells.
-func IsArchive(path string) bool {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait
-		return false
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return strings.HasSuffix(path, submit.ArchiveSuffix)
-	}
-	defer f.Close()
-	first := make([]byte, 2)
-	_, err = io.ReadFull(f, first)
-	return err == nil && submit.IsArchive(first)
-}
+// IsArchive reports whether a file is a package's archive, or at least looks like one:
+// nothing else that gaia writes does.
+func IsArchive(path string) bool { return submit.IsArchivePath(path) }
 
 // IsRun tells a directory that is no run at all from a damaged one.
 func IsRun(path string) error {

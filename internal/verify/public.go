@@ -24,7 +24,7 @@ const comparedPublic = "ids and levels only: questions, attachments and answers 
 // checkPublic verifies a public package. A dataset that is given must have the ids
 // and levels of its plan.
 func (e Env) checkPublic(given *Evidence, f Request) (*Checked, error) {
-	p, err := given.VerifyPublic(e.Harness)
+	p, err := given.VerifyPublic(submit.Options{Harness: e.Harness})
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func openPosted(path string) (*Evidence, error) {
 // isOf verifies a public package, wants it to be the one that a full package gives,
 // and returns its name.
 func (p *Evidence) isOf(full *submit.Verified, harness func() (trajectory.Harness, error)) (string, error) {
-	posted, err := p.VerifyPublic(harness)
+	posted, err := p.VerifyPublic(submit.Options{Harness: harness})
 	if err == nil {
 		err = posted.IsOf(full)
 	}
@@ -148,7 +148,7 @@ func (e Env) openPackage(path string) (_ *heldAgainst, err error) {
 	}
 	h := &heldAgainst{Evidence: given}
 	if given.IsPublic() {
-		if h.public, err = given.VerifyPublic(e.Harness); err == nil {
+		if h.public, err = given.VerifyPublic(submit.Options{Harness: e.Harness}); err == nil {
 			h.name = h.public.Statement.Predicate.Name
 		}
 	} else if h.full, err = e.verifyPackage(given, Request{}); err == nil {
