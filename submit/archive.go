@@ -22,9 +22,9 @@ import (
 // ArchiveSuffix ends the name of a package's archive.
 const ArchiveSuffix = ".tar.gz"
 
-// WholeArchive is the File of a *trajectory.Fault about the archive itself. Only the
+// wholeArchive is the File of a *trajectory.Fault about the archive itself. Only the
 // caller knows the archive's name.
-const WholeArchive = "archive"
+const wholeArchive = "archive"
 
 // gzipMagic begins each gzip member.
 const gzipMagic = "\x1f\x8b"
@@ -38,18 +38,18 @@ const (
 )
 
 // errGrows reports an archive that expands beyond its limit.
-var errGrows = trajectory.Faultf(WholeArchive, "holds far more than a file of its size can, and was not read to its end")
+var errGrows = trajectory.Faultf(wholeArchive, "holds far more than a file of its size can, and was not read to its end")
 
-// Archive is a package that was extracted from a tar.gz.
-type Archive struct {
+// archive is a package that was extracted from a tar.gz.
+type archive struct {
 	folder string // folder of the files in the tar; "" if they are in none
 	named  bool   // folder is known
 	dir    string
 	names  []string
 }
 
-// IsArchive reports whether a file that begins with first is compressed by gzip.
-func IsArchive(first []byte) bool { return bytes.HasPrefix(first, []byte(gzipMagic)) }
+// isArchive reports whether a file that begins with first is compressed by gzip.
+func isArchive(first []byte) bool { return bytes.HasPrefix(first, []byte(gzipMagic)) }
 
 // ScratchError reports that an archive could not be extracted to Dir. Nothing is
 // known of the archive then.
@@ -64,18 +64,18 @@ func (e *ScratchError) Error() string {
 
 func (e *ScratchError) Unwrap() error { return e.Err }
 
-// OpenArchive extracts a tar.gz of size bytes to the empty folder dir, which the
+// openArchive extracts a tar.gz of size bytes to the empty folder dir, which the
 // caller removes, also after an error. Any tar program may have made the archive: owners, modes,
 // times, order and compression do not matter. A *trajectory.Fault reports an entry that is
 // no file of a package, a *ScratchError that dir cannot be written to.
 // [Verify] checks whether the files are a package, CheckName their folder.
-func OpenArchive(f io.Reader, size int64, dir string) (*Archive, error) {
+func openArchive(f io.Reader, size int64, dir string) (*archive, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, &ScratchError{Dir: dir, Err: err}
 	}
 	defer root.Close()
-	a := &Archive{dir: dir}
+	a := &archive{dir: dir}
 	from := &source{r: f}
 	err = a.extract(from, grownAlways+grownPerOne*min(max(size, 0), math.MaxInt64/(2*grownPerOne)), root)
 	var fault *trajectory.Fault
@@ -88,31 +88,31 @@ func OpenArchive(f io.Reader, size int64, dir string) (*Archive, error) {
 	case from.err != nil:
 		return nil, fmt.Errorf("reading the archive: %w", from.err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return nil, trajectory.Faultf(WholeArchive, "ends in the middle")
+		return nil, trajectory.Faultf(wholeArchive, "ends in the middle")
 	case errors.Is(err, tar.ErrHeader):
-		return nil, trajectory.Faultf(WholeArchive, "is damaged or holds no tar of files: a header of it cannot be read")
+		return nil, trajectory.Faultf(wholeArchive, "is damaged or holds no tar of files: a header of it cannot be read")
 	}
-	return nil, trajectory.Faultf(WholeArchive, "is damaged: %v", err)
+	return nil, trajectory.Faultf(wholeArchive, "is damaged: %v", err)
 }
 
 // FS returns the package's files. They are there until the caller removes the folder.
-func (a *Archive) FS() fs.FS { return os.DirFS(a.dir) }
+func (a *archive) FS() fs.FS { return os.DirFS(a.dir) }
 
 // CheckName checks the folder in the archive against the name in the verified
 // statement. A folder that is called like a package must have that name, so that
 // "-dirty" is not hidden. Any other name says nothing about the package.
-func (a *Archive) CheckName(name string) error {
+func (a *archive) CheckName(name string) error {
 	if a.folder == name || dateOf(a.folder) == "" {
 		return nil
 	}
-	return trajectory.Faultf(WholeArchive, "holds the folder %s, but its statement is that of %s", quote(a.folder), quote(name))
+	return trajectory.Faultf(wholeArchive, "holds the folder %s, but its statement is that of %s", quote(a.folder), quote(name))
 }
 
 // extract writes the files of a tar.gz, which may expand to limit bytes, to root.
-func (a *Archive) extract(from io.Reader, limit int64, root *os.Root) error {
+func (a *archive) extract(from io.Reader, limit int64, root *os.Root) error {
 	in := bufio.NewReaderSize(from, 1<<16)
-	if head, _ := in.Peek(len(gzipMagic)); len(head) == len(gzipMagic) && !IsArchive(head) {
-		return trajectory.Faultf(WholeArchive, "is not compressed by gzip")
+	if head, _ := in.Peek(len(gzipMagic)); len(head) == len(gzipMagic) && !isArchive(head) {
+		return trajectory.Faultf(wholeArchive, "is not compressed by gzip")
 	}
 	content, err := gzip.NewReader(in) // of all members, one behind the other
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *Archive) extract(from io.Reader, limit int64, root *os.Root) error {
 			return err
 		}
 		if n == maxEntries {
-			return trajectory.Faultf(WholeArchive, "has more than %d entries", maxEntries)
+			return trajectory.Faultf(wholeArchive, "has more than %d entries", maxEntries)
 		}
 		name, err := a.admit(h)
 		if err != nil {
@@ -149,20 +149,20 @@ func (a *Archive) extract(from io.Reader, limit int64, root *os.Root) error {
 	for rest := make([]byte, 1<<15); ; {
 		n, err := stream.Read(rest)
 		if len(bytes.Trim(rest[:n], "\x00")) > 0 {
-			return trajectory.Faultf(WholeArchive, "has bytes behind the end of its tar")
+			return trajectory.Faultf(wholeArchive, "has bytes behind the end of its tar")
 		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if errors.Is(err, gzip.ErrHeader) {
-			return trajectory.Faultf(WholeArchive, "has bytes behind its end")
+			return trajectory.Faultf(wholeArchive, "has bytes behind its end")
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if len(a.names) == 0 {
-		return trajectory.Faultf(WholeArchive, "holds no files")
+		return trajectory.Faultf(wholeArchive, "holds no files")
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func extractFile(root *os.Root, name string, r io.Reader) error {
 
 // admit returns the name of the package's file that an entry holds, "" for an entry
 // without content: a folder, or records that do not matter.
-func (a *Archive) admit(h *tar.Header) (string, error) {
+func (a *archive) admit(h *tar.Header) (string, error) {
 	refuse := func(format string, args ...any) (string, error) {
 		return "", trajectory.Faultf(quote(h.Name), format, args...)
 	}

@@ -28,9 +28,9 @@ import (
 )
 
 // opened reads an archive that must be one.
-func opened(t testing.TB, data []byte) *Archive {
+func opened(t testing.TB, data []byte) *archive {
 	t.Helper()
-	a, err := OpenArchive(bytes.NewReader(data), int64(len(data)), t.TempDir())
+	a, err := openArchive(bytes.NewReader(data), int64(len(data)), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func opened(t testing.TB, data []byte) *Archive {
 }
 
 // held reads all files of an archive.
-func held(t testing.TB, a *Archive) map[string][]byte {
+func held(t testing.TB, a *archive) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
 	for _, name := range a.names {
@@ -84,7 +84,7 @@ func TestArchive(t *testing.T) {
 	}
 	data := read(t, p.Path)
 	a := opened(t, data)
-	if !IsArchive(data[:2]) || IsArchive(data[:1]) || IsArchive([]byte("{}")) {
+	if !isArchive(data[:2]) || isArchive(data[:1]) || isArchive([]byte("{}")) {
 		t.Error("an archive and what is none are not told apart")
 	}
 	if err := fstest.TestFS(a.FS(), Files()...); err != nil {
@@ -180,7 +180,7 @@ func TestArchiveOfOthers(t *testing.T) {
 		archives[fmt.Sprintf("%q", args[:2])+args[len(args)-1][:1]] = data
 	}
 	for what, data := range archives {
-		a, err := OpenArchive(bytes.NewReader(data), int64(len(data)), t.TempDir())
+		a, err := openArchive(bytes.NewReader(data), int64(len(data)), t.TempDir())
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
 			continue
@@ -263,7 +263,7 @@ func TestArchiveEveryBit(t *testing.T) {
 					if err := os.Mkdir(dir, 0o700); err != nil {
 						t.Fatal(err)
 					}
-					a, err := OpenArchive(bytes.NewReader(changed), int64(len(changed)), dir)
+					a, err := openArchive(bytes.NewReader(changed), int64(len(changed)), dir)
 					var fault *trajectory.Fault
 					switch {
 					case err == nil && !maps.EqualFunc(held(t, a), files, bytes.Equal):
@@ -290,14 +290,14 @@ func TestArchiveEveryBit(t *testing.T) {
 func TestArchiveScratch(t *testing.T) {
 	data := packed(t, harbour, harbourFiles())
 	dir := t.TempDir()
-	if _, err := OpenArchive(bytes.NewReader(data), int64(len(data)), dir); err != nil {
+	if _, err := openArchive(bytes.NewReader(data), int64(len(data)), dir); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(filepath.Join(dir, "README.md")); err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	for _, in := range []string{dir, filepath.Join(dir, "gone")} { // full of files, and not there
-		_, err := OpenArchive(bytes.NewReader(data), int64(len(data)), in)
+		_, err := openArchive(bytes.NewReader(data), int64(len(data)), in)
 		var failed *ScratchError
 		var fault *trajectory.Fault
 		if !errors.As(err, &failed) || failed.Dir != in || errors.As(err, &fault) {
@@ -311,7 +311,7 @@ func TestArchiveUnreadable(t *testing.T) {
 	data := packed(t, harbour, harbourFiles())
 	broken := errors.New("the disk is broken")
 	for _, at := range []int{0, 5, 10, len(data) / 2, len(data)} {
-		_, err := OpenArchive(io.MultiReader(bytes.NewReader(data[:at]), iotest.ErrReader(broken)), int64(len(data)), t.TempDir())
+		_, err := openArchive(io.MultiReader(bytes.NewReader(data[:at]), iotest.ErrReader(broken)), int64(len(data)), t.TempDir())
 		var fault *trajectory.Fault
 		if !errors.Is(err, broken) || errors.As(err, &fault) || !strings.HasPrefix(err.Error(), "reading the archive: ") {
 			t.Errorf("at byte %d: %v", at, err)
@@ -407,7 +407,7 @@ func TestArchiveOfLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	nothingLeft(t, dir, harbour+".tar.gz")
-	wantRefused(t, "the same, as small as it goes", packed(t, harbour, files), WholeArchive, "holds far more than a file of its size can, and was not read to its end")
+	wantRefused(t, "the same, as small as it goes", packed(t, harbour, files), wholeArchive, "holds far more than a file of its size can, and was not read to its end")
 }
 
 // counting is a reader that counts.
@@ -447,7 +447,7 @@ func TestArchiveBomb(t *testing.T) {
 		"sums of 4 KiB and a bit": {claimed("SHA256SUMS", 4097), quote(harbour+"/SHA256SUMS") + ": is larger than 4096 bytes"},
 	} {
 		in, dir := &counting{r: bytes.NewReader(tt.data)}, t.TempDir()
-		_, err := OpenArchive(in, int64(len(tt.data)), dir)
+		_, err := openArchive(in, int64(len(tt.data)), dir)
 		if err == nil || err.Error() != tt.why {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -97,7 +97,7 @@ func wantRefused(t *testing.T, what string, data []byte, file, why string) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err := OpenArchive(bytes.NewReader(data), int64(len(data)), dir)
+	_, err := openArchive(bytes.NewReader(data), int64(len(data)), dir)
 	var fault *trajectory.Fault
 	switch {
 	case !errors.As(err, &fault):
@@ -180,7 +180,7 @@ func TestHostileEntries(t *testing.T) {
 		"a terminal escape":     {last(func(i *item) { i.Name, i.Format = harbour+"/\x1b[2J\u202e", tar.FormatPAX }), quoted("\x1b[2J\u202e"), "is not part of a package"},
 		"a name for all":        {global("path", "/etc/passwd"), `"/etc/passwd"`, "holds PAX records that rename"},
 		"a size for all":        {global("size", "1"), `"GlobalHead.0.0"`, "holds PAX records that rename"},
-		"many entries":          {many, WholeArchive, "has more than 128 entries"},
+		"many entries":          {many, wholeArchive, "has more than 128 entries"},
 		"another folder":        {named("submission-2031-02-03-ABCDEFGX/events.jsonl"), `"submission-2031-02-03-ABCDEFGX/events.jsonl"`, "lies in another folder"},
 		"an escape without PAX": {named(harbour + "/\x1b[2J"), quoted("\x1b[2J"), "is not part of a package"},
 		"a newline":             {named(harbour + "/events.jsonl\nok"), quoted("events.jsonl\nok"), "is not part of a package"},
@@ -192,7 +192,7 @@ func TestHostileEntries(t *testing.T) {
 		"a reserved type":       {typed(tar.TypeCont), quoted("events.jsonl"), "is not a regular file, but of type '7'"},
 		"a file twice":          {more(harbour + "/events.jsonl"), quoted("events.jsonl"), "is there twice"},
 		"a first file twice":    {more(harbour + "/README.md"), quoted("README.md"), "is there twice"},
-		"no files":              {func([]item) []item { return nil }, WholeArchive, "holds no files"},
+		"no files":              {func([]item) []item { return nil }, wholeArchive, "holds no files"},
 		"more files": {func(all []item) []item {
 			for n := range 2 {
 				all = more(fmt.Sprintf("%s/f%02d", harbour, n))(all)
@@ -236,18 +236,18 @@ func TestHostileBytes(t *testing.T) {
 		data      []byte
 		file, why string
 	}{
-		"no gzip":           {plain, WholeArchive, "is not compressed by gzip"},
-		"nothing":           {nil, WholeArchive, "ends in the middle"},
-		"a gzip of nothing": {zipped(t, nil), WholeArchive, "holds no files"},
-		"a gzip of text":    {zipped(t, bytes.Repeat([]byte("lamp "), 500)), WholeArchive, "is damaged or holds no tar of files: a header of it cannot be read"},
-		"a byte behind":     {append(bytes.Clone(good), 0), WholeArchive, "ends in the middle"},
-		"text behind":       {append(bytes.Clone(good), "hello, harbour"...), WholeArchive, "has bytes behind its end"},
-		"a tar twice":       {slices.Concat(good, good), WholeArchive, "has bytes behind the end of its tar"},
-		"another checksum":  {with(good, len(good)-8, good[len(good)-8]^1), WholeArchive, "is damaged: gzip: invalid checksum"},
-		"another length":    {with(good, len(good)-1, 1), WholeArchive, "is damaged: gzip: invalid checksum"},
-		"a tar behind":      {zipped(t, append(bytes.Clone(plain), plain...)), WholeArchive, "has bytes behind the end of its tar"},
-		"a tar that is cut": {zipped(t, plain[:2300]), WholeArchive, "ends in the middle"},
-		"a checksum":        {zipped(t, with(plain, 148, '7')), WholeArchive, "is damaged or holds no tar of files: a header of it cannot be read"},
+		"no gzip":           {plain, wholeArchive, "is not compressed by gzip"},
+		"nothing":           {nil, wholeArchive, "ends in the middle"},
+		"a gzip of nothing": {zipped(t, nil), wholeArchive, "holds no files"},
+		"a gzip of text":    {zipped(t, bytes.Repeat([]byte("lamp "), 500)), wholeArchive, "is damaged or holds no tar of files: a header of it cannot be read"},
+		"a byte behind":     {append(bytes.Clone(good), 0), wholeArchive, "ends in the middle"},
+		"text behind":       {append(bytes.Clone(good), "hello, harbour"...), wholeArchive, "has bytes behind its end"},
+		"a tar twice":       {slices.Concat(good, good), wholeArchive, "has bytes behind the end of its tar"},
+		"another checksum":  {with(good, len(good)-8, good[len(good)-8]^1), wholeArchive, "is damaged: gzip: invalid checksum"},
+		"another length":    {with(good, len(good)-1, 1), wholeArchive, "is damaged: gzip: invalid checksum"},
+		"a tar behind":      {zipped(t, append(bytes.Clone(plain), plain...)), wholeArchive, "has bytes behind the end of its tar"},
+		"a tar that is cut": {zipped(t, plain[:2300]), wholeArchive, "ends in the middle"},
+		"a checksum":        {zipped(t, with(plain, 148, '7')), wholeArchive, "is damaged or holds no tar of files: a header of it cannot be read"},
 		"a name by PAX":     {zipped(t, asPAX(record("path", "/etc/passwd"))), `"/etc/passwd"`, "has an absolute name"},
 		"a size of 256 GiB": {zipped(t, huge), events, "is larger than " + fmt.Sprint(int64(maxJournal)) + " bytes"},
 		"a sparse file":     {zipped(t, asPAX(record("GNU.sparse.size", "1099511627776")+record("GNU.sparse.numblocks", "1")+record("GNU.sparse.map", "0,3"))), events, "is a sparse file"},
@@ -261,7 +261,7 @@ func TestHostileBytes(t *testing.T) {
 		wantRefused(t, what, tt.data, tt.file, tt.why)
 	}
 	for n := range good {
-		wantRefused(t, fmt.Sprintf("cut to %d bytes", n), good[:n], WholeArchive, "ends in the middle")
+		wantRefused(t, fmt.Sprintf("cut to %d bytes", n), good[:n], wholeArchive, "ends in the middle")
 	}
 }
 
@@ -284,7 +284,7 @@ func FuzzOpenArchive(f *testing.F) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		a, err := OpenArchive(bytes.NewReader(data), int64(len(data)), dir)
+		a, err := openArchive(bytes.NewReader(data), int64(len(data)), dir)
 		nothingLeft(t, around, "files")
 		var fault *trajectory.Fault
 		if err != nil && !errors.As(err, &fault) {

@@ -122,7 +122,7 @@ func readBack(f *os.File, name string, digests map[string]string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	a, err := OpenArchive(io.NewSectionReader(f, 0, size), size, dir)
+	a, err := openArchive(io.NewSectionReader(f, 0, size), size, dir)
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func BenchmarkVerifyArchive(b *testing.B) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			b.Fatal(err)
 		}
-		a, err := OpenArchive(f, info.Size(), dir)
+		a, err := openArchive(f, info.Size(), dir)
 		if err != nil {
 			b.Fatal(err)
 		}

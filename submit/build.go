@@ -276,12 +276,12 @@ func derivedFiles(run *rundir.Run, report audit.Report) (map[string][]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	card, err := Scorecard(run)
+	card, err := scorecard(run)
 	if err != nil {
 		return nil, err
 	}
 	encoded, err := report.Encode()
-	return map[string][]byte{LeaderboardFile: lines, ScorecardFile: card, audit.ReportFile: encoded}, err
+	return map[string][]byte{LeaderboardFile: lines, scorecardFile: card, audit.ReportFile: encoded}, err
 }
 
 // seal signs the statement and writes both forms of the attestation.

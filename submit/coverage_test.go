@@ -99,7 +99,7 @@ func TestCoverage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, least := range map[string]int{plan.ManifestFile: 500, plan.EnvelopeFile: 500, trajectory.JournalFile: 200,
-		rundir.TrajectoriesFile: 150, rundir.ResultsFile: 100, MetadataFile: 200, trajectory.CheckpointFile: 20, LeaderboardFile: 40, ScorecardFile: 100,
+		rundir.TrajectoriesFile: 150, rundir.ResultsFile: 100, MetadataFile: 200, trajectory.CheckpointFile: 20, LeaderboardFile: 40, scorecardFile: 100,
 		audit.ReportFile: 500, audit.AdjudicationsFile: 20, ReadmeFile: 200, SumsFile: 50, AttestationFile: 500, BundleFile: 500} {
 		if least /= long.Step(thin); made[name] < least {
 			t.Errorf("%s was changed %d times, which is less than %d", name, made[name], least)
@@ -186,7 +186,7 @@ func TestSignedAgain(t *testing.T) {
 	long.NotRaced(t)
 	t.Parallel()
 	pkg, _ := varied(t)
-	for _, name := range []string{rundir.ResultsFile, LeaderboardFile, ScorecardFile, MetadataFile, SumsFile, trajectory.CheckpointFile} {
+	for _, name := range []string{rundir.ResultsFile, LeaderboardFile, scorecardFile, MetadataFile, SumsFile, trajectory.CheckpointFile} {
 		n := 0
 		err := runs.Mutate(map[string][]byte{name: pkg[name]}, func(m runs.Mutation) {
 			if n++; n%5 != 0 {

@@ -36,9 +36,9 @@ func Leaderboard(run *rundir.Run, void map[string]bool) ([]byte, error) {
 	return all, nil
 }
 
-// Scorecard returns scorecard.json. It is counted as the journal has it, as the summary
+// scorecard returns scorecard.json. It is counted as the journal has it, as the summary
 // is: that a task is void changes nothing of what it cost.
-func Scorecard(run *rundir.Run) ([]byte, error) {
+func scorecard(run *rundir.Run) ([]byte, error) {
 	card, err := run.Scorecard()
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ const (
 func limitOf(name string) int64 {
 	return cmp.Or(map[string]int64{trajectory.JournalFile: maxJournal, rundir.TrajectoriesFile: maxJournal, AttestationFile: maxAttestation, BundleFile: 2 * maxAttestation,
 		plan.ConstitutionFile: maxConstitution, plan.ManifestFile: maxPlan, plan.EnvelopeFile: 2 * maxPlan, leavesFile: maxPlan, MetadataFile: maxTold, ReadmeFile: maxTold,
-		trajectory.CheckpointFile: maxCheckpoint, SumsFile: maxSums, ScorecardFile: maxScorecard, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications, audit.RejudgmentsFile: audit.MaxRejudgments}[name], maxCopied)
+		trajectory.CheckpointFile: maxCheckpoint, SumsFile: maxSums, scorecardFile: maxScorecard, audit.ReportFile: maxReport, audit.AdjudicationsFile: audit.MaxAdjudications, audit.RejudgmentsFile: audit.MaxRejudgments}[name], maxCopied)
 }
 
 // digestFile returns the digest of a file without holding it in memory. One that

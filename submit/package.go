@@ -21,7 +21,7 @@
 // the audit, gaps in its gate, failed recording, a plan that leaves out what a
 // leaderboard must know (TestRefusals). Config.AllowDirty makes the package all
 // the same, and then its name, its statement and its README say so. With
-// Config.Archive the package, of either kind, is one .tar.gz. [OpenArchive] extracts
+// Config.Archive the package, of either kind, is one .tar.gz. [Open] extracts
 // one that any program packed (TestArchiveOfOthers, TestHostileEntries, TestHostileBytes).
 //
 // [Verify] rebuilds what can be rebuilt — leaderboard, scorecard, sums, bundle, statement,
@@ -64,7 +64,7 @@ import (
 const (
 	MetadataFile    = "metadata.json" // the run's summary.json
 	LeaderboardFile = "leaderboard.jsonl"
-	ScorecardFile   = "scorecard.json"
+	scorecardFile   = "scorecard.json"
 	ReadmeFile      = "README.md"
 	SumsFile        = "SHA256SUMS"
 	AttestationFile = "attestation.dsse.json"
@@ -88,7 +88,7 @@ func additions() []string { return []string{audit.AdjudicationsFile, audit.Rejud
 // additions: audit.AdjudicationsFile and audit.RejudgmentsFile.
 func Files(with ...string) []string {
 	all := []string{ReadmeFile, SumsFile, audit.AdjudicationsFile, AttestationFile, BundleFile, audit.ReportFile, trajectory.CheckpointFile, plan.ConstitutionFile,
-		trajectory.JournalFile, LeaderboardFile, plan.EnvelopeFile, plan.ManifestFile, MetadataFile, audit.RejudgmentsFile, rundir.ResultsFile, ScorecardFile, rundir.TrajectoriesFile}
+		trajectory.JournalFile, LeaderboardFile, plan.EnvelopeFile, plan.ManifestFile, MetadataFile, audit.RejudgmentsFile, rundir.ResultsFile, scorecardFile, rundir.TrajectoriesFile}
 	return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(additions(), name) && !slices.Contains(with, name) })
 }
 
@@ -127,7 +127,7 @@ type Config struct {
 	Public     bool               // leave out every text of the run but its plan
 	Submitter  *Submitter         // nil: not named
 	Harness    trajectory.Harness // the program that packages
-	Archive    bool               // one file instead of a folder, which OpenArchive reads
+	Archive    bool               // one file instead of a folder, which Open reads
 }
 
 // Package is a package that has been made.

@@ -40,7 +40,7 @@ func IsPublic(dir fs.FS) bool {
 		return err == nil
 	}
 	full := 0
-	for _, name := range []string{audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ScorecardFile, rundir.TrajectoriesFile} {
+	for _, name := range []string{audit.ReportFile, trajectory.JournalFile, LeaderboardFile, scorecardFile, rundir.TrajectoriesFile} {
 		if there(name) {
 			full++
 		}
@@ -147,7 +147,7 @@ func publicAnsweredBy(m plan.Plan, by plan.AnsweredBy) plan.AnsweredBy {
 // which the withheld ones alone tell; and a decision names its finding by a digest of
 // what was found.
 func newWithheld(journalSHA256 string, decided, rejudged bool) []WithheldFile {
-	all := []WithheldFile{{Name: audit.ReportFile}, {trajectory.JournalFile, journalSHA256}, {Name: LeaderboardFile}, {Name: audit.RejudgmentsFile}, {Name: ScorecardFile}, {Name: rundir.TrajectoriesFile}}
+	all := []WithheldFile{{Name: audit.ReportFile}, {trajectory.JournalFile, journalSHA256}, {Name: LeaderboardFile}, {Name: audit.RejudgmentsFile}, {Name: scorecardFile}, {Name: rundir.TrajectoriesFile}}
 	if !rejudged {
 		all = slices.DeleteFunc(all, func(f WithheldFile) bool { return f.Name == audit.RejudgmentsFile })
 	}

@@ -293,7 +293,7 @@ func TestPublicAndFull(t *testing.T) {
 		t.Error("a public and a full package are not told apart")
 	}
 	wantFault(t, "a public package", memory(files), "", leavesFile)
-	publicRefused(t, "a full package", memory(whole), "", audit.ReportFile, trajectory.JournalFile, LeaderboardFile, ScorecardFile, rundir.TrajectoriesFile)
+	publicRefused(t, "a full package", memory(whole), "", audit.ReportFile, trajectory.JournalFile, LeaderboardFile, scorecardFile, rundir.TrajectoriesFile)
 	all := maps.Clone(whole)
 	maps.Copy(all, files)
 	for name, data := range all {

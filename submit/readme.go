@@ -188,7 +188,7 @@ func fileNotes(with []string) []fileNote {
 		{MetadataFile, "scores, costs and interruptions, from the journal"},
 		{"checkpoint", "the signed head of the tree over the tasks, and of the journal"},
 		{LeaderboardFile, "the answers as the leaderboard takes them"},
-		{ScorecardFile, "what it cost to be right, from the journal"},
+		{scorecardFile, "what it cost to be right, from the journal"},
 		{audit.ReportFile, "what the audit found in these files"},
 		{audit.AdjudicationsFile, "the signed decisions about findings, and their countersignatures"},
 		{audit.RejudgmentsFile, "the signed judgments of other judges, after the run"},

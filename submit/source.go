@@ -49,7 +49,7 @@ type Source struct {
 	Files fs.FS
 
 	path    string
-	archive *Archive // nil: a folder
+	archive *archive // nil: a folder
 	dir     string   // to remove; "" for none
 }
 
@@ -83,7 +83,7 @@ func OpenIn(path, dir string) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the archive %q: %w", path, regular.Cause(err))
 	}
-	archive, err := OpenArchive(f, info.Size(), dir)
+	archive, err := openArchive(f, info.Size(), dir)
 	if err != nil {
 		return nil, nameArchive(path, err)
 	}
@@ -132,7 +132,7 @@ func (s *Source) checkName(of Statement) error {
 // nameArchive names the archive in a fault of it.
 func nameArchive(path string, err error) error {
 	var fault *trajectory.Fault
-	if errors.As(err, &fault) && fault.File == WholeArchive {
+	if errors.As(err, &fault) && fault.File == wholeArchive {
 		return trajectory.Faultf(path, "%s", fault.Reason)
 	}
 	return err
@@ -151,5 +151,5 @@ func IsArchivePath(path string) bool {
 	defer f.Close()
 	first := make([]byte, len(gzipMagic))
 	_, err = io.ReadFull(f, first)
-	return err == nil && IsArchive(first)
+	return err == nil && isArchive(first)
 }

@@ -256,12 +256,12 @@ func checkLeaderboard(run *rundir.Run, report audit.Report, digests map[string]s
 
 // checkScorecard wants the scorecard to follow from the journal.
 func checkScorecard(run *rundir.Run, digests map[string]string) error {
-	want, err := Scorecard(run)
+	want, err := scorecard(run)
 	if err != nil {
 		return trajectory.Faultf(trajectory.JournalFile, "gives no scorecard: %v", err)
 	}
-	if canonical.Digest(want) != digests[ScorecardFile] {
-		return trajectory.Faultf(ScorecardFile, "is not what the journal gives")
+	if canonical.Digest(want) != digests[scorecardFile] {
+		return trajectory.Faultf(scorecardFile, "is not what the journal gives")
 	}
 	return nil
 }

@@ -171,7 +171,7 @@ func TestTampering(t *testing.T) {
 			why  string
 		}{name + " removed", func(p fstest.MapFS) { delete(p, name) }, name, "is missing"})
 		same := bytes.Equal(unclean[name], files[name])
-		if same && name != ScorecardFile && name != plan.ConstitutionFile { // the two cost the same, under the same rules
+		if same && name != scorecardFile && name != plan.ConstitutionFile { // the two cost the same, under the same rules
 			t.Fatalf("%s is the same in both packages", name)
 		}
 		// Of the files that sign or are signed by twos, the other one is blamed.
@@ -327,9 +327,9 @@ func TestDishonestSigner(t *testing.T) {
 		}), LeaderboardFile, "is not what the journal gives"},
 		{"a line of the leaderboard twice", files, holds(LeaderboardFile, func(s string) string { return s + s }), LeaderboardFile, "is not what the journal gives"},
 		{"the leaderboard in another order", files, holds(LeaderboardFile, reversed), LeaderboardFile, "is not what the journal gives"},
-		{"another scorecard", files, holds(ScorecardFile, func(s string) string { return strings.Replace(s, `"policy_violations":0`, `"policy_violations":1`, 1) }), ScorecardFile, "is not what the journal gives"},
-		{"a scorecard without its newline", files, holds(ScorecardFile, func(s string) string { return strings.TrimSuffix(s, "\n") }), ScorecardFile, "is not what the journal gives"},
-		{"another run's scorecard", files, holds(ScorecardFile, func(string) string { return string(other[ScorecardFile]) }), ScorecardFile, "is not what the journal gives"},
+		{"another scorecard", files, holds(scorecardFile, func(s string) string { return strings.Replace(s, `"policy_violations":0`, `"policy_violations":1`, 1) }), scorecardFile, "is not what the journal gives"},
+		{"a scorecard without its newline", files, holds(scorecardFile, func(s string) string { return strings.TrimSuffix(s, "\n") }), scorecardFile, "is not what the journal gives"},
+		{"another run's scorecard", files, holds(scorecardFile, func(string) string { return string(other[scorecardFile]) }), scorecardFile, "is not what the journal gives"},
 		{"results in another order", files, holds(rundir.ResultsFile, reversed), rundir.ResultsFile, "is not what the journal gives"},
 		{"another run's report", files, holds(audit.ReportFile, func(string) string { return string(other[audit.ReportFile]) }), audit.ReportFile, "is about another run"},
 		{"a report that concludes what it does not find", files, holds(audit.ReportFile, func(s string) string {

@@ -168,7 +168,7 @@ func (e Env) checkEvidence(dir string, f Request) (*Checked, error) {
 	}
 	v := Verification{Complete: found.Complete, Events: found.End.Events, Integrity: "ok", JournalHead: found.End.Head, KeyID: found.Key.ID(),
 		ManifestSHA256: found.ManifestSHA256, Missing: found.Missing, Rehearsal: found.Manifest.Rehearsal, Root: found.RootHash,
-		Judgments: audit.Judgments(found.Manifest, len(later)), Later: LaterJudgments(found, later),
+		Judgments: audit.Judgments(found.Manifest, len(later)), Later: laterJudgments(found, later),
 		RunID: found.Manifest.RunID, Tasks: len(found.Tasks), Unsubmittable: Unsubmittable(found)}
 	if found.Complete || f.Checkpoint != nil {
 		if v.Checkpoint, err = f.isPublished(p); err != nil {

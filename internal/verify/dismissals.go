@@ -139,7 +139,7 @@ type laterJudgment struct {
 }
 
 // LaterJudgments returns what --json shows of later judgments.
-func LaterJudgments(found *rundir.Run, later []audit.SealedRejudgment) []laterJudgment {
+func laterJudgments(found *rundir.Run, later []audit.SealedRejudgment) []laterJudgment {
 	var all []laterJudgment
 	for _, r := range later {
 		all = append(all, laterJudgment{Model: r.Judge.Model, Origin: r.Judge.Origin, Score: r.Score(found), SHA256: r.SHA256, Totals: r.Totals})
