@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/gaia-harness/gaia/internal/secret"
 	"github.com/gaia-harness/gaia/internal/transport"
 	"github.com/go-json-experiment/json"
@@ -118,7 +119,35 @@ func (c *Client) Chat(ctx context.Context, r Request, o Observer) (Response, err
 	if failed != nil {
 		return Response{}, c.shown(failed)
 	}
-	return c.call(ctx, request, c.completion(request), o)
+	return c.call(ctx, request, func(ctx context.Context, x *exchange) (*Response, error) {
+		config := openai.DefaultConfig(c.config.APIKey)
+		config.BaseURL = c.config.BaseURL
+		config.HTTPClient = x
+		library := openai.NewClientWithConfig(config)
+		var completion openai.ChatCompletionResponse
+		var err error
+		// The exchange holds what is sent. The library's validator refuses models by their names, so it is
+		// given no request to look at.
+		if request.api == APIResponses {
+			_, err = library.CreateResponse(ctx, openai.CreateResponseRequest{})
+		} else {
+			completion, err = library.CreateChatCompletion(ctx, openai.ChatCompletionRequest{})
+		}
+		if err != nil && !x.sent {
+			return nil, unsendable("%v", err)
+		}
+		if err != nil {
+			if !x.reply.usage.Reported && x.reply.cost == nil {
+				return nil, err
+			}
+			completion = openai.ChatCompletionResponse{} // it may be decoded in part
+		}
+		response, failed := c.assemble(request, completion, x.reply)
+		if err == nil && failed != nil {
+			err = failed
+		}
+		return &response, err // beside an error: what it is known to have cost
+	}, o)
 }
 
 // asking sends one request through an exchange and reads the answer. A Response beside an error was
@@ -127,7 +156,8 @@ type asking func(context.Context, *exchange) (*Response, error)
 
 // call asks until there is an answer, or an error that another try cannot help.
 func (c *Client) call(ctx context.Context, p prepared, ask asking, o Observer) (Response, error) {
-	waits := newBackOff()
+	// Its own randomness is off: the jitter is passed in.
+	waits := &backoff.ExponentialBackOff{InitialInterval: firstWait, Multiplier: waitGrowth, MaxInterval: longestWait}
 	for number := 1; ; number++ {
 		if ctx.Err() != nil {
 			return Response{}, cancelled(ctx.Err(), "before the request was sent")
@@ -192,45 +222,6 @@ func (c *Client) try(ctx context.Context, number int, p prepared, ask asking, o 
 		return Response{}, done.Err
 	}
 	return *response, nil
-}
-
-// completion asks for one completion.
-func (c *Client) completion(p prepared) asking {
-	return func(ctx context.Context, x *exchange) (*Response, error) {
-		config := openai.DefaultConfig(c.config.APIKey)
-		config.BaseURL = c.config.BaseURL
-		config.HTTPClient = x
-		library := openai.NewClientWithConfig(config)
-		var completion openai.ChatCompletionResponse
-		var err error
-		// The exchange holds what is sent. The library's validator refuses models by their names, so it is
-		// given no request to look at.
-		if p.api == APIResponses {
-			_, err = library.CreateResponse(ctx, openai.CreateResponseRequest{})
-		} else {
-			completion, err = library.CreateChatCompletion(ctx, openai.ChatCompletionRequest{})
-		}
-		if err != nil && !x.sent {
-			return nil, unsendable("%v", err)
-		}
-		if err != nil {
-			return c.paid(p, x.reply), err
-		}
-		response, failed := c.assemble(p, completion, x.reply)
-		if failed != nil {
-			return &response, failed
-		}
-		return &response, nil
-	}
-}
-
-// paid returns what a useless answer is known to have cost; nil if it states no usage.
-func (c *Client) paid(p prepared, r reply) *Response {
-	if !r.usage.Reported && r.cost == nil {
-		return nil
-	}
-	response, _ := c.assemble(p, openai.ChatCompletionResponse{}, r) // empty, which is not news
-	return &response
 }
 
 func cancelled(err error, when string) *Error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"mime/multipart"
@@ -96,25 +97,13 @@ func (t Transcription) form() (body []byte, contentType string, err error) {
 
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
-	if err := w.SetBoundary(hex.EncodeToString(sum.Sum(nil))); err != nil {
-		return nil, "", err
+	err = errors.Join(w.SetBoundary(hex.EncodeToString(sum.Sum(nil))), w.WriteField("model", t.Model), w.WriteField("response_format", format))
+	part, perr := w.CreateFormFile("file", name)
+	if err = errors.Join(err, perr); err == nil {
+		_, err = part.Write(t.Audio)
 	}
-	for _, field := range [][2]string{{"model", t.Model}, {"response_format", format}} {
-		if err := w.WriteField(field[0], field[1]); err != nil {
-			return nil, "", err
-		}
-	}
-	part, err := w.CreateFormFile("file", name)
-	if err != nil {
-		return nil, "", err
-	}
-	if _, err := part.Write(t.Audio); err != nil {
-		return nil, "", err
-	}
-	if err := w.Close(); err != nil {
-		return nil, "", err
-	}
-	return b.Bytes(), w.FormDataContentType(), nil
+	err = errors.Join(err, w.Close())
+	return b.Bytes(), w.FormDataContentType(), err
 }
 
 // formName is the last part of the file's name, with nothing in it that has a meaning in a header.

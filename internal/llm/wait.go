@@ -17,11 +17,6 @@ const (
 	waitGrowth  = 2.0             // from one try to the next
 )
 
-// newBackOff counts the waits that are chosen here. Its own randomness is off: the jitter is passed in.
-func newBackOff() *backoff.ExponentialBackOff {
-	return &backoff.ExponentialBackOff{InitialInterval: firstWait, Multiplier: waitGrowth, MaxInterval: longestWait}
-}
-
 // wait says how long to wait after a failed try: what the server asked for plus up to a tenth (never
 // less, so that waiting requests do not return all at once), up to five minutes; else the next exponential
 // interval, from half to one and a half of it, up to a minute. What the server asks for starts the
