@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/keyring"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/durable"
 	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
@@ -240,7 +240,7 @@ func lockRun(dir, instead string) (release func(), err error) {
 
 // auditHere audits a finished run with the answers of its private file.
 func auditHere(dir string) (*audit.Gold, audit.Report, *rundir.Run, error) {
-	gold, err := privateGold(dir)
+	gold, err := grading.PrivateGold(dir)
 	if err != nil {
 		return nil, audit.Report{}, nil, err
 	}
@@ -249,7 +249,7 @@ func auditHere(dir string) (*audit.Gold, audit.Report, *rundir.Run, error) {
 	case errors.Is(err, audit.ErrIncomplete):
 		return nil, report, found, incomplete(dir, found)
 	case err != nil:
-		return nil, report, found, privateFault(err)
+		return nil, report, found, grading.PrivateFault(err)
 	case found.Scored() && gold == nil:
 		return nil, report, found, fail(exitFailure, fmt.Errorf("%s is missing, without which the audit does not see all, nor whether the reason tells an answer", grading.PrivateFile),
 			"decide where the run was made")

@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/internal/canonical"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/submit"
@@ -352,7 +353,7 @@ func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Repor
 	switch gold {
 	case goldNone:
 	case goldPrivate:
-		o.Gold, err = privateGold(dir)
+		o.Gold, err = grading.PrivateGold(dir)
 	default:
 		o.Gold, err = a.publishedGold(ctx, p.Files, gold)
 	}
@@ -367,7 +368,7 @@ func (a *app) auditRun(ctx context.Context, dir string, f auditing) (audit.Repor
 		err = a.compareQuestions(ctx, gold, found)
 	}
 	if err != nil {
-		return report, found, privateFault(err)
+		return report, found, grading.PrivateFault(err)
 	}
 	for _, body := range given {
 		if !slices.Contains(report.Inputs.Bodies, body.SHA256) {

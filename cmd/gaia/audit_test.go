@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/audit/render"
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/testkit/hub"
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/loader"
@@ -126,7 +127,7 @@ func TestAuditHostile(t *testing.T) {
 // finding that is closed fails nothing.
 func TestAuditClosed(t *testing.T) {
 	dir, _ := foreignRun(t, "AUD-02/fires-no-model-call.txt")
-	gold, err := privateGold(dir)
+	gold, err := grading.PrivateGold(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/durable"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/visible"
@@ -176,7 +177,7 @@ func (a *app) runSource(dir string) (export.Source, error) {
 	if err != nil || len(decided) == 0 {
 		return source, err
 	}
-	gold, err := privateGold(dir)
+	gold, err := grading.PrivateGold(dir)
 	if err != nil {
 		return export.Source{}, err
 	}
@@ -185,7 +186,7 @@ func (a *app) runSource(dir string) (export.Source, error) {
 		return export.Source{}, incomplete(dir, again)
 	}
 	if err != nil {
-		return export.Source{}, privateFault(err)
+		return export.Source{}, grading.PrivateFault(err)
 	}
 	source.Run, source.Void = again, audit.Voided(report.Checks)
 	return source, nil

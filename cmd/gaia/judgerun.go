@@ -168,7 +168,7 @@ func judgeableRun(dir string) (j grading.Rejudging, before int, err error) {
 	if _, attempts := audit.Rejudged(j.Run); len(attempts) == 0 {
 		return j, 0, fail(exitFailure, errors.New("the official scorer called no answer of the run wrong, so there is nothing to judge"))
 	}
-	gold, err := privateGold(dir)
+	gold, err := grading.PrivateGold(dir)
 	if err != nil {
 		return j, 0, err
 	}
@@ -176,7 +176,7 @@ func judgeableRun(dir string) (j grading.Rejudging, before int, err error) {
 		return j, 0, fail(exitFailure, fmt.Errorf("%s is missing, which holds the gold answers", grading.PrivateFile), "judge where the run was made")
 	}
 	j.Gold, err = gold.Of(j.Run.Manifest)
-	return j, len(later), privateFault(err)
+	return j, len(later), grading.PrivateFault(err)
 }
 
 // laterJudge fills in the judge of the flags and settings, and what it may cost. Of a

@@ -14,10 +14,14 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/loader"
+	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
 )
 
@@ -282,4 +286,80 @@ func (a *app) expand(path string) string {
 // isSet reads a switch of the environment as the hub's tools do.
 func (a *app) isSet(name string) bool {
 	return slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(a.getenv(name)))
+}
+
+// goldFor compares a plan with a dataset, written as --source writes it, at the
+// plan's revision, and returns the gold answers of the plan's tasks; nil for a plan
+// without gold answers. A difference is a *trajectory.Fault that names the dataset's
+// metadata file or the plan. Attachments that cannot be read are an error.
+func (a *app) goldFor(ctx context.Context, source string, m plan.Plan) (*audit.Gold, error) {
+	set, gold, err := a.plannedSplit(ctx, source, m.Dataset)
+	if err != nil {
+		return nil, err
+	}
+	if err := grading.ComparePlan(ctx, source, m, set, false, a.warn); err != nil {
+		return nil, err
+	}
+	return grading.GoldOf(source, m, set, gold)
+}
+
+// loadedSplit is a split of a dataset with its answers.
+type loadedSplit struct {
+	set  loader.Set
+	gold loader.Gold
+}
+
+// plannedSplit loads the whole split that a plan names, once for several plans. Its
+// metadata file must have the plan's digest.
+func (a *app) plannedSplit(ctx context.Context, source string, d plan.Dataset) (loader.Set, loader.Gold, error) {
+	t := taskFlags{source: source, split: d.Split}
+	if source == "" {
+		return loader.Set{}, loader.Gold{}, emptyFlag("gold")
+	}
+	if err := t.checkSource(); err != nil {
+		return loader.Set{}, loader.Gold{}, err
+	}
+	if d.Hub != "" && t.repo() == d.Name {
+		t.revision = d.Revision
+	}
+	key := [3]string{t.source, t.split, t.revision}
+	loaded, there := a.splits[key]
+	if !there {
+		a.tellNews(&t)
+		set, gold, err := a.loadTasks(ctx, t)
+		if err != nil {
+			return set, gold, err
+		}
+		loaded = loadedSplit{set, gold}
+		if a.splits == nil {
+			a.splits = map[[3]string]loadedSplit{}
+		}
+		a.splits[key] = loaded
+	}
+	set, gold, err := loaded.set, loaded.gold, error(nil)
+	if set.Digest != d.MetadataSHA256 {
+		err = fail(exitEvidence, trajectory.Faultf(set.MetadataFile, "of %s is %s, but the plan's tasks are from %s", source, set.Digest, d.MetadataSHA256),
+			fmt.Sprintf("give the dataset that the run was planned from: %q at revision %q", d.Name, d.Revision))
+	}
+	return set, gold, err
+}
+
+// compareQuestions compares what a run asked with the dataset that goldFor has read.
+func (a *app) compareQuestions(ctx context.Context, source string, of *rundir.Run) error {
+	set, _, err := a.plannedSplit(ctx, source, of.Manifest.Dataset)
+	if err != nil {
+		return err
+	}
+	return grading.CompareQuestions(source, set, of)
+}
+
+// publishedGold reads the gold answers of a run's plan from a dataset.
+func (a *app) publishedGold(ctx context.Context, dir fs.FS, source string) (*audit.Gold, error) {
+	m, _, _, err := rundir.ReadPlan(dir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, release := untilStopped(ctx)
+	defer release()
+	return a.goldFor(ctx, source, m)
 }

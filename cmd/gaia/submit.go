@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/grading"
 	"github.com/gaia-harness/gaia/internal/keyring"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
@@ -116,7 +117,7 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	if c.Key, err = a.existingKey(s.key); err != nil {
 		return a.withoutKey(dir, err)
 	}
-	if c.Gold, err = privateGold(dir); err != nil {
+	if c.Gold, err = grading.PrivateGold(dir); err != nil {
 		return err
 	}
 	if c.Harness, err = harness(); err != nil {
@@ -139,7 +140,7 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 	case noPlace(err):
 		return fail(exitFailure, err, anotherPlace(err))
 	case err != nil:
-		return privateFault(err)
+		return grading.PrivateFault(err)
 	}
 	if s.public {
 		for _, text := range submit.PublicTexts(p.Run.Manifest) {

@@ -7,13 +7,12 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/gaia-harness/gaia/internal/rundir"
-
-	"github.com/gaia-harness/gaia/internal/plan"
-	"github.com/gaia-harness/gaia/internal/verify"
-
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/fixtures"
+	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/loader"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/spf13/cobra"
@@ -186,7 +185,7 @@ func (a *app) verifyEnv(ctx context.Context, f trustFlags) (verify.Env, error) {
 				if err != nil {
 					return err
 				}
-				return a.comparePlan(ctx, source, m, set, true)
+				return grading.ComparePlan(ctx, source, m, set, true, a.warn)
 			})
 		}}, err
 }

@@ -1,4 +1,4 @@
-package main
+package grading
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/grading"
+	"github.com/gaia-harness/gaia/internal/exit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/selection"
@@ -16,76 +16,11 @@ import (
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
-// goldFor compares a plan with a dataset, written as --source writes it, at the
-// plan's revision, and returns the gold answers of the plan's tasks; nil for a plan
-// without gold answers. A difference is a *trajectory.Fault that names the dataset's
-// metadata file or the plan. Attachments that cannot be read are an error.
-func (a *app) goldFor(ctx context.Context, source string, m plan.Plan) (*audit.Gold, error) {
-	set, gold, err := a.plannedSplit(ctx, source, m.Dataset)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.comparePlan(ctx, source, m, set, false); err != nil || m.GoldCommitment == "" {
-		return nil, err
-	}
-	all := gold.Map()
-	g := &audit.Gold{Answers: make(map[string]string, len(m.Tasks)), MetadataSHA256: set.Digest}
-	for _, task := range m.Tasks {
-		answer, known := all[task.TaskID]
-		if !known {
-			return nil, trajectory.Faultf(set.MetadataFile, "of %s has no answer to task %q of the plan", source, task.TaskID)
-		}
-		g.Answers[task.TaskID] = answer
-	}
-	return g, nil
-}
-
-// loadedSplit is a split of a dataset with its answers.
-type loadedSplit struct {
-	set  loader.Set
-	gold loader.Gold
-}
-
-// plannedSplit loads the whole split that a plan names, once for several plans. Its
-// metadata file must have the plan's digest.
-func (a *app) plannedSplit(ctx context.Context, source string, d plan.Dataset) (loader.Set, loader.Gold, error) {
-	t := taskFlags{source: source, split: d.Split}
-	if source == "" {
-		return loader.Set{}, loader.Gold{}, emptyFlag("gold")
-	}
-	if err := t.checkSource(); err != nil {
-		return loader.Set{}, loader.Gold{}, err
-	}
-	if d.Hub != "" && t.repo() == d.Name {
-		t.revision = d.Revision
-	}
-	key := [3]string{t.source, t.split, t.revision}
-	loaded, there := a.splits[key]
-	if !there {
-		a.tellNews(&t)
-		set, gold, err := a.loadTasks(ctx, t)
-		if err != nil {
-			return set, gold, err
-		}
-		loaded = loadedSplit{set, gold}
-		if a.splits == nil {
-			a.splits = map[[3]string]loadedSplit{}
-		}
-		a.splits[key] = loaded
-	}
-	set, gold, err := loaded.set, loaded.gold, error(nil)
-	if set.Digest != d.MetadataSHA256 {
-		err = fail(exitEvidence, trajectory.Faultf(set.MetadataFile, "of %s is %s, but the plan's tasks are from %s", source, set.Digest, d.MetadataSHA256),
-			fmt.Sprintf("give the dataset that the run was planned from: %q at revision %q", d.Name, d.Revision))
-	}
-	return set, gold, err
-}
-
-// comparePlan compares all that a plan says of its dataset with the loaded split:
+// ComparePlan compares all that a plan says of its dataset with the loaded split:
 // ids and their order, levels, the selection, the other splits and the planned tasks
 // with their attachments. Of a public package's plan it compares ids and levels only,
-// not what the tasks ask.
-func (a *app) comparePlan(ctx context.Context, source string, m plan.Plan, set loader.Set, public bool) error {
+// not what the tasks ask. It warns of splits of the plan that the dataset does not have.
+func ComparePlan(ctx context.Context, source string, m plan.Plan, set loader.Set, public bool, warn func(string)) error {
 	differ := func(format string, args ...any) error { return differsFrom(set, source, format, args...) }
 	there := make(map[string]loader.Task, len(set.Tasks))
 	for _, t := range set.Tasks {
@@ -121,7 +56,7 @@ func (a *app) comparePlan(ctx context.Context, source string, m plan.Plan, set l
 	}
 	for _, p := range m.Splits {
 		if p.Name != m.Dataset.Split && !slices.ContainsFunc(set.Others, func(o loader.Other) bool { return string(o.Split) == p.Name }) {
-			fmt.Fprintf(a.stderr, "gaia: warning: the plan lists split %q, which %s does not have: it was not compared\n", p.Name, source)
+			warn(fmt.Sprintf("the plan lists split %q, which %s does not have: it was not compared", p.Name, source))
 		}
 	}
 	if public {
@@ -132,7 +67,7 @@ func (a *app) comparePlan(ctx context.Context, source string, m plan.Plan, set l
 
 // differsFrom is the error of a plan that differs from the dataset it names.
 func differsFrom(set loader.Set, source, format string, args ...any) error {
-	return fail(exitEvidence, trajectory.Faultf(plan.ManifestFile, "%s %s of %s", fmt.Sprintf(format, args...), set.MetadataFile, source),
+	return exit.New(exit.Evidence, trajectory.Faultf(plan.ManifestFile, "%s %s of %s", fmt.Sprintf(format, args...), set.MetadataFile, source),
 		"the plan names this file by its digest and differs from its content: ask the signer of the plan for the reason")
 }
 
@@ -214,12 +149,26 @@ func differs(planned plan.PlannedTask, there loader.Task, public bool) string {
 	return ""
 }
 
-// compareQuestions compares what a run asked with the dataset that goldFor has read.
-func (a *app) compareQuestions(ctx context.Context, source string, of *rundir.Run) error {
-	set, _, err := a.plannedSplit(ctx, source, of.Manifest.Dataset)
-	if err != nil {
-		return err
+// GoldOf returns the gold answers of the plan's tasks from a split that ComparePlan has
+// compared with it; nil for a plan without gold answers.
+func GoldOf(source string, m plan.Plan, set loader.Set, gold loader.Gold) (*audit.Gold, error) {
+	if m.GoldCommitment == "" {
+		return nil, nil
 	}
+	all := gold.Map()
+	g := &audit.Gold{Answers: make(map[string]string, len(m.Tasks)), MetadataSHA256: set.Digest}
+	for _, task := range m.Tasks {
+		answer, known := all[task.TaskID]
+		if !known {
+			return nil, trajectory.Faultf(set.MetadataFile, "of %s has no answer to task %q of the plan", source, task.TaskID)
+		}
+		g.Answers[task.TaskID] = answer
+	}
+	return g, nil
+}
+
+// CompareQuestions compares what a run asked with the loaded split.
+func CompareQuestions(source string, set loader.Set, of *rundir.Run) error {
 	asks := make(map[string]string, len(set.Tasks))
 	for _, t := range set.Tasks {
 		asks[t.ID] = t.Question
@@ -232,28 +181,17 @@ func (a *app) compareQuestions(ctx context.Context, source string, of *rundir.Ru
 	return nil
 }
 
-// publishedGold reads the gold answers of a run's plan from a dataset.
-func (a *app) publishedGold(ctx context.Context, dir fs.FS, source string) (*audit.Gold, error) {
-	m, _, _, err := rundir.ReadPlan(dir)
-	if err != nil {
-		return nil, err
-	}
-	ctx, release := untilStopped(ctx)
-	defer release()
-	return a.goldFor(ctx, source, m)
-}
-
-// privateFault says which file holds the gold answers that an audit was given.
-func privateFault(err error) error {
+// PrivateFault says which file holds the gold answers that an audit was given.
+func PrivateFault(err error) error {
 	if errors.Is(err, audit.ErrGold) {
-		return trajectory.Faultf(grading.PrivateFile, "%v", err)
+		return trajectory.Faultf(PrivateFile, "%v", err)
 	}
 	return err
 }
 
-// privateGold reads the gold answers of a run; nil if it has kept none.
-func privateGold(dir string) (*audit.Gold, error) {
-	answers, salts, err := grading.ReadPrivate(dir)
+// PrivateGold reads the gold answers of a run; nil if it has kept none.
+func PrivateGold(dir string) (*audit.Gold, error) {
+	answers, salts, err := ReadPrivate(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
