@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gaia-harness/gaia/internal/budget"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/run"
 )
@@ -20,7 +21,7 @@ type dryPlan struct {
 	Concurrency   string                  `json:"concurrency"`
 	Dataset       plan.Dataset            `json:"dataset"`
 	DryRun        bool                    `json:"dry_run"` // always true
-	Estimate      estimate                `json:"estimate"`
+	Estimate      budget.Estimate         `json:"estimate"`
 	Evidence      string                  `json:"evidence"`
 	Judge         string                  `json:"judge,omitzero"`
 	Model         plan.ModelPlan          `json:"model"`
@@ -52,7 +53,7 @@ func (a *app) dryRun(ctx context.Context, s *runSettings) error {
 	if err != nil {
 		return cmp.Or(notPlanned(err, m.Budgets.RunCostMicroUSD), err)
 	}
-	found, unread, err := usageUnder(s.runs, m)
+	found, unread, err := budget.UsageUnder(s.runs, m)
 	if err != nil {
 		return fail(exitFailure, err, "choose another place with --out")
 	}
@@ -60,7 +61,7 @@ func (a *app) dryRun(ctx context.Context, s *runSettings) error {
 		a.warn(counted(unread, "summary") + " under " + quoteArg(s.runs) + " cannot be read, and count for nothing")
 	}
 	p := dryPlan{Budgets: m.Budgets, Cassette: m.Cassette, Concurrency: s.concurrency, Dataset: m.Dataset, DryRun: true,
-		Estimate: newEstimate(m, found, w.Prices), Evidence: m.Evidence, Model: m.Model, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
+		Estimate: budget.NewEstimate(m, found, w.Prices), Evidence: m.Evidence, Model: m.Model, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
 		PricesSHA256: m.PricesSHA256, Rehearsal: m.Rehearsal, Search: m.Search, SubmitIntent: m.SubmitIntent, Tasks: m.Tasks, Transcription: m.Transcription, Vision: m.Vision, Voting: m.Voting}
 	if e := p.Estimate; e.CostMicroUSD != nil && e.RunBoundMicroUSD != nil && *e.CostMicroUSD > *e.RunBoundMicroUSD {
 		a.warn("the estimate, " + dollars(e.CostMicroUSD) + ", is above --max-cost, " + dollars(e.RunBoundMicroUSD) + ": tasks may be left out, and count as wrong")
@@ -146,7 +147,7 @@ func (a *app) printDryRun(m plan.Plan, p dryPlan) error {
 	if p.Cassette != "" {
 		rows = append(rows, [2]string{"cassette", p.Cassette})
 	}
-	return a.printRows(append(rows, p.Estimate.rows()...))
+	return a.printRows(append(rows, p.Estimate.Rows()...))
 }
 
 func modelRow(m plan.ModelPlan) string {

@@ -30,8 +30,8 @@ var floors = map[string]int{
 	"internal/canonical": -1, "internal/durable": -1, "internal/sign": 0, "internal/policy": 0, "internal/calc": 0, "internal/selection": 0, "internal/secret": 0, "internal/visible": 0, "internal/transport": 0,
 	"internal/view": 1, "internal/llm": 1, "loader": 1, "trajectory": 1, "trajectory/witness": 2, "judgecache": 1,
 	"internal/prompt": 2, "internal/exit": 2, "internal/plan": 2, "internal/rundir": 3,
-	"tools": 3, "judge": 3, "internal/budget": 3,
-	"agent": 4, "audit": 4, "audit/probe": 3, "internal/runview": 4, "internal/progress": 5, "internal/preflight": 4, "internal/settings": 4, "internal/evaluator": 5, "internal/prune": 5,
+	"tools": 3, "judge": 3,
+	"agent": 4, "audit": 4, "audit/probe": 3, "internal/runview": 4, "internal/progress": 5, "internal/preflight": 4, "internal/settings": 4, "internal/budget": 4, "internal/evaluator": 5, "internal/prune": 5,
 	"internal/grading": 5, "internal/run": 6, "submit": 5, "submit/export": 5, "audit/render": 5, "internal/verify": 6,
 	"cmd/gaia": 7,
 }

@@ -1,10 +1,11 @@
-// Package budget bounds what a run costs.
+// Package budget bounds what a run costs, and estimates it beforehand.
 //
 // A [Budget] holds the money of the whole run, in micro-USD. Before a request is
 // sent, what it may cost is reserved; the [Reservation] is charged what it did
 // cost. Requests under way cannot spend the same money, so a run whose prices are
 // right never costs more than its limit (TestNeverOverdrawn). A nil *Budget has
-// no limit, and its reservations are nil.
+// no limit, and its reservations are nil. An [Estimate] rests on what finished runs of
+// the same models took (TestEstimateIsMeasured).
 package budget
 
 import (

@@ -1,4 +1,4 @@
-package main
+package budget
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/llm"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/judge"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -35,18 +36,18 @@ const (
 // maxSummary bounds, in bytes, a summary.json that is looked at.
 const maxSummary = 4 << 20
 
-// usageFound is what finished runs of a model took.
-type usageFound struct {
+// Usage is what finished runs of a model took.
+type Usage struct {
 	runs, tasks, attempts int
 	tokens                trajectory.Tokens
 	judgeRuns, judged     int // of runs with the same judge; without verdicts from the cache
 	judgeIn, judgeOut     int64
 }
 
-// usageUnder adds up what the finished runs under a directory took whose model
+// UsageUnder adds up what the finished runs under a directory took whose model
 // is the plan's. A rehearsal says nothing of a run, nor a run of a rehearsal.
 // unread counts the summaries that could not be read.
-func usageUnder(out string, m plan.Plan) (found usageFound, unread int, err error) {
+func UsageUnder(out string, m plan.Plan) (found Usage, unread int, err error) {
 	entries, err := os.ReadDir(out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return found, 0, fmt.Errorf("reading the directory for runs: %w", err)
@@ -71,7 +72,7 @@ func usageUnder(out string, m plan.Plan) (found usageFound, unread int, err erro
 	return found, unread, nil
 }
 
-func (f *usageFound) add(s rundir.Summary, m plan.Plan) {
+func (f *Usage) add(s rundir.Summary, m plan.Plan) {
 	if s.Rehearsal != m.Rehearsal {
 		return
 	}
@@ -95,21 +96,21 @@ func (f *usageFound) add(s rundir.Summary, m plan.Plan) {
 	}
 }
 
-// estimate is what a plan may come to. Costs are null where a price is unknown,
+// Estimate is what a plan may come to. Costs are null where a price is unknown,
 // bounds where there is none.
-type estimate struct {
+type Estimate struct {
 	Attempts          int       `json:"attempts"`
 	BoundMicroUSD     *int64    `json:"bound_microusd"`      // of the model alone, by the budget of each attempt
 	CostMicroUSD      *int64    `json:"cost_microusd"`       // judge included
 	JudgeCostMicroUSD *int64    `json:"judge_cost_microusd"` // null, too, without a judge
-	JudgeTokens       perAnswer `json:"judge_tokens"`        // of an answer; every answer is taken to be judged, and the null battery put to it
+	JudgeTokens       PerAnswer `json:"judge_tokens"`        // of an answer; every answer is taken to be judged, and the null battery put to it
 	ModelCostMicroUSD *int64    `json:"model_cost_microusd"` //
 	RunBoundMicroUSD  *int64    `json:"run_bound_microusd"`  // by --max-cost
-	Tokens            perAnswer `json:"tokens"`              // of an attempt
+	Tokens            PerAnswer `json:"tokens"`              // of an attempt
 }
 
-// perAnswer is what is read and written each time, and how that is known.
-type perAnswer struct {
+// PerAnswer is what is read and written each time, and how that is known.
+type PerAnswer struct {
 	Assumed bool  `json:"assumed"` // not measured
 	Cached  int64 `json:"cached"`
 	In      int64 `json:"in"`
@@ -119,17 +120,17 @@ type perAnswer struct {
 	Tasks   int   `json:"tasks,omitzero"`
 }
 
-func newEstimate(m plan.Plan, found usageFound, prices llm.Prices) estimate {
-	e := estimate{Attempts: len(m.Tasks) * m.Voting.Attempts, Tokens: perAnswer{Assumed: true, In: assumedIn, Out: assumedOut}}
+func NewEstimate(m plan.Plan, found Usage, prices llm.Prices) Estimate {
+	e := Estimate{Attempts: len(m.Tasks) * m.Voting.Attempts, Tokens: PerAnswer{Assumed: true, In: assumedIn, Out: assumedOut}}
 	if n := int64(found.attempts); n > 0 {
-		e.Tokens = perAnswer{Cached: found.tokens.Cached / n, In: found.tokens.In / n, Out: found.tokens.Out / n, Of: found.attempts, Runs: found.runs, Tasks: found.tasks}
+		e.Tokens = PerAnswer{Cached: found.tokens.Cached / n, In: found.tokens.In / n, Out: found.tokens.Out / n, Of: found.attempts, Runs: found.runs, Tasks: found.tasks}
 	}
 	e.ModelCostMicroUSD = e.Tokens.cost(prices, m.Model.Name, e.Attempts)
 	e.CostMicroUSD = e.ModelCostMicroUSD
 	if m.Judge != nil {
-		e.JudgeTokens = perAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}
+		e.JudgeTokens = PerAnswer{Assumed: true, In: assumedJudgeIn, Out: assumedJudgeOut}
 		if n := int64(found.judged); n > 0 {
-			e.JudgeTokens = perAnswer{In: found.judgeIn / n, Out: found.judgeOut / n, Of: found.judged, Runs: found.judgeRuns}
+			e.JudgeTokens = PerAnswer{In: found.judgeIn / n, Out: found.judgeOut / n, Of: found.judged, Runs: found.judgeRuns}
 		}
 		e.JudgeCostMicroUSD = e.JudgeTokens.cost(prices, m.Judge.Model, e.Attempts+len(judge.Battery()))
 		e.CostMicroUSD = sum(e.ModelCostMicroUSD, e.JudgeCostMicroUSD)
@@ -144,7 +145,7 @@ func newEstimate(m plan.Plan, found usageFound, prices llm.Prices) estimate {
 }
 
 // cost returns what n times the tokens cost, nil where that is not known.
-func (p perAnswer) cost(prices llm.Prices, model string, n int) *int64 {
+func (p PerAnswer) cost(prices llm.Prices, model string, n int) *int64 {
 	one := prices.Cost(model, llm.Usage{Cached: p.Cached, In: p.In, Out: p.Out, Reported: true})
 	if one == nil {
 		return nil
@@ -168,16 +169,16 @@ func sum(a, b *int64) *int64 {
 	return &all
 }
 
-func (e estimate) rows() [][2]string {
-	rows := [][2]string{{"estimate", dollars(e.CostMicroUSD) + " in all"},
-		{"", fmt.Sprintf("model: %s for %s of %s", dollars(e.ModelCostMicroUSD), counted(e.Attempts, "attempt"), e.Tokens.said("attempt"))}}
+func (e Estimate) Rows() [][2]string {
+	rows := [][2]string{{"estimate", view.Dollars(e.CostMicroUSD) + " in all"},
+		{"", fmt.Sprintf("model: %s for %s of %s", view.Dollars(e.ModelCostMicroUSD), view.Count(e.Attempts, "attempt"), e.Tokens.said("attempt"))}}
 	if e.JudgeTokens.In > 0 {
-		rows = append(rows, [2]string{"", fmt.Sprintf("judge: at most %s, if it is asked of every answer and put to the null battery: %s", dollars(e.JudgeCostMicroUSD), e.JudgeTokens.said("answer"))})
+		rows = append(rows, [2]string{"", fmt.Sprintf("judge: at most %s, if it is asked of every answer and put to the null battery: %s", view.Dollars(e.JudgeCostMicroUSD), e.JudgeTokens.said("answer"))})
 	}
 	bound := func(b *int64, flag string) {
 		limit := "no bound"
 		if b != nil {
-			limit = "at most " + dollars(b)
+			limit = "at most " + view.Dollars(b)
 		}
 		rows = append(rows, [2]string{"", limit + " by " + flag})
 	}
@@ -186,14 +187,14 @@ func (e estimate) rows() [][2]string {
 	return rows
 }
 
-func (p perAnswer) said(what string) string {
+func (p PerAnswer) said(what string) string {
 	tokens := fmt.Sprintf("%d tokens in (%d cached), %d out", p.In, p.Cached, p.Out)
 	if p.Assumed {
 		return tokens + " (assumed, not measured)"
 	}
-	tokens += fmt.Sprintf(" (the mean of %s of %s", counted(p.Of, what), counted(p.Runs, "finished run"))
+	tokens += fmt.Sprintf(" (the mean of %s of %s", view.Count(p.Of, what), view.Count(p.Runs, "finished run"))
 	if p.Tasks > 0 {
-		tokens += ", " + counted(p.Tasks, "task")
+		tokens += ", " + view.Count(p.Tasks, "task")
 	}
 	return tokens + ")"
 }
