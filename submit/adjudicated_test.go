@@ -26,7 +26,7 @@ const thirdTask = "fab1e901-0000-4000-8000-000000000003"
 
 // leaked is a run of three tasks, two of which were answered by the benchmark's
 // own record of them.
-const leaked = `Two answers of three come from somebody's copy of the records.
+const leaked = `Two answers of three come from a person's copy of the records.
 -- split validation --
 carried gold
 ` + firstTask + `
@@ -321,7 +321,7 @@ func TestForgedDecisions(t *testing.T) {
 }
 
 // TestPackagedDecisions is what can be done to the decisions in a package: by
-// anybody, and by the holder of the key, who signs everything again.
+// anyone, and by the holder of the key, who signs everything again.
 func TestPackagedDecisions(t *testing.T) {
 	c := config(t, leaked)
 	first, second := ruling(t, c, audit.Void, leakRule, firstTask), ruling(t, c, audit.Void, leakRule, secondTask)
@@ -427,7 +427,7 @@ func TestMadeClosed(t *testing.T) {
 		report audit.Report
 		why    string
 	}{
-		"closed by nobody":                   {report, "is not closed as its adjudications say"},
+		"closed by no decision":                   {report, "is not closed as its adjudications say"},
 		"closed by what the package has not": {closed, "what 0 adjudications decide"},
 	} {
 		data, err := tt.report.Encode()

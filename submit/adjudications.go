@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"github.com/gaia-harness/gaia/audit"
-	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -82,16 +81,12 @@ func readRejudgments(pkg fs.FS, run *rundir.Run, digests map[string]string) ([]a
 }
 
 func readAddition[T any](pkg fs.FS, run *rundir.Run, name string, digests map[string]string, decode func([]byte, *rundir.Run) ([]T, error)) ([]T, error) {
-	digest, signed := digests[name]
-	if !signed {
+	if digests[name] == "" {
 		return nil, nil
 	}
-	data, err := rundir.ReadFile(pkg, name, limitOf(name))
+	data, err := readSigned(pkg, name, limitOf(name), digests)
 	if err != nil {
 		return nil, err
-	}
-	if canonical.Digest(data) != digest {
-		return nil, changed(name)
 	}
 	return decode(data, run)
 }

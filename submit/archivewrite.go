@@ -24,7 +24,7 @@ import (
 // a folder or as an archive.
 func (p *Package) place(ctx context.Context, c Config, stage string) error {
 	digests := p.Statement.digests()
-	err := seal(c.Key, p.Statement, func(name string, data []byte) error { // again the same bytes, which nobody wrote to since
+	err := seal(c.Key, p.Statement, func(name string, data []byte) error { // again the same bytes, not written to since
 		digests[name] = canonical.Digest(data)
 		return nil
 	})

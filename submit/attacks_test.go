@@ -197,7 +197,7 @@ func (g growing) Open(name string) (fs.File, error) {
 	return endless{f}, nil
 }
 
-// endless is a file that somebody appends to faster than it is read.
+// endless is a file that a person appends to faster than it is read.
 type endless struct{ fs.File }
 
 func (f endless) Read(b []byte) (int, error) {

@@ -182,7 +182,7 @@ func fill(ctx context.Context, c Config, run fs.FS, stage, recordingFailed strin
 }
 
 // refusal says why a run is not packaged. That it has another key is no matter
-// of how good the run is: nobody could verify the package.
+// of how good the run is: no one could verify the package.
 func refusal(c Config, run *rundir.Run, report audit.Report) error {
 	counted := report
 	if !c.Public { // which withholds the countersignatures

@@ -35,7 +35,7 @@ func newCosign(t *testing.T, program, dir string) *cosign {
 }
 
 // run runs lines where there is no network: the proxy is a port at which
-// nobody listens.
+// no one listens.
 func (c *cosign) run(t *testing.T, lines, bundle, blob string) (bool, string) {
 	t.Helper()
 	cmd := exec.Command("sh", "-euc", lines)

@@ -90,7 +90,7 @@ func TestCountersigned(t *testing.T) {
 		keys     []sign.PublicKey
 		critical int
 	}{
-		"nobody":           {nil, 2},
+		"no one":           {nil, 2},
 		"the run's key":    {[]sign.PublicKey{runs.Key().Public()}, 2},
 		"one of two":       {[]sign.PublicKey{one}, 1},
 		"both":             {[]sign.PublicKey{one, other}, 0},
@@ -296,7 +296,7 @@ func TestForgedCountersignatures(t *testing.T) {
 func path16(r audit.Ruling) string { return strings.TrimPrefix(r.Finding, "sha256:")[:16] }
 
 // TestPackagedCountersignatures is what can be done to countersignatures in a package: by
-// anybody, and by the holder of the key, who signs everything again.
+// anyone, and by the holder of the key, who signs everything again.
 func TestPackagedCountersignatures(t *testing.T) {
 	c, _, _ := bothDismissed(t)
 	files := load(t, mustBuild(t, c).Path)

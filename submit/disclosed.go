@@ -77,11 +77,8 @@ func (p *Public) showsRun(d *rundir.Disclosure) error {
 func (v *Verified) Shows(pkg fs.FS, d *rundir.Disclosure) error {
 	r := record{planSHA256: v.Run.ManifestSHA256, row: func(f *rundir.Fold, t *rundir.Task) any { return f.Result(t) }}
 	var err error
-	if r.checkpoint, err = rundir.ReadFile(pkg, trajectory.CheckpointFile, maxSums); err != nil {
+	if r.checkpoint, err = readSigned(pkg, trajectory.CheckpointFile, maxSums, v.Statement.digests()); err != nil {
 		return err
-	}
-	if canonical.Digest(r.checkpoint) != v.Statement.digests()[trajectory.CheckpointFile] {
-		return changed(trajectory.CheckpointFile)
 	}
 	for i, leaf := range v.Run.Leaves() {
 		hash, err := leaf.Hash()

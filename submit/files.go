@@ -65,6 +65,15 @@ func digestFile(dir fs.FS, name string) (string, error) {
 	return canonical.DigestOf(h), nil
 }
 
+// readSigned reads a file of at most limit bytes, which must have its digest.
+func readSigned(dir fs.FS, name string, limit int64, digests map[string]string) ([]byte, error) {
+	data, err := rundir.ReadFile(dir, name, limit)
+	if err == nil && canonical.Digest(data) != digests[name] {
+		err = changed(name)
+	}
+	return data, err
+}
+
 // checkFiles wants exactly a package's files, those of names; may are allowed to be
 // there besides.
 func checkFiles(pkg fs.FS, names []string, may ...string) error {

@@ -22,7 +22,7 @@ func interopPackage(t *testing.T) Package {
 	}
 	p := mustBuild(t, config(t, two))
 	for name, key := range map[string]string{"KEY.pub": runs.Key().Public().Line(), "OTHER.pub": otherKey(t).Public().Line()} {
-		put(t, filepath.Join(filepath.Dir(p.Path), name), []byte(key+" somebody@harbour.example\n"))
+		put(t, filepath.Join(filepath.Dir(p.Path), name), []byte(key+" someone@harbour.example\n"))
 	}
 	return p
 }

@@ -1,5 +1,5 @@
 // Package submit makes a submission package out of a finished run, and lets
-// anybody verify one. A package is a folder of exactly fifteen files, and of one more
+// anyone verify one. A package is a folder of exactly fifteen files, and of one more
 // where findings were decided about, and where another judge judged the run later:
 //
 //	manifest.json manifest.dsse.json constitution.json events.jsonl
@@ -123,7 +123,7 @@ type Config struct {
 	Bodies     map[string][]byte  // whole documents for the audit, by digest; each must be one that the run has the digest of
 	Date       string             // 2031-02-03
 	AllowDirty bool               // package a run that would be refused, and say so everywhere
-	Strict     bool               // refuse a run with findings that somebody must look at, too
+	Strict     bool               // refuse a run with findings that a person must review, too
 	Public     bool               // leave out every text of the run but its plan
 	Submitter  *Submitter         // nil: not named
 	Harness    trajectory.Harness // the program that packages

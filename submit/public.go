@@ -13,6 +13,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -172,9 +173,9 @@ func PublicTexts(m plan.Plan) []string {
 		variables[t.Server] = len(t.Env)
 	}
 	for _, server := range servers {
-		all = append(all, fmt.Sprintf("the name of the MCP server %s and its description of %s", quote(strings.TrimPrefix(server, "mcp:")), count(listed[server], "tool")))
+		all = append(all, fmt.Sprintf("the name of the MCP server %s and its description of %s", quote(strings.TrimPrefix(server, "mcp:")), view.Count(listed[server], "tool")))
 		if n := variables[server]; n > 0 {
-			all = append(all, fmt.Sprintf("the names of %s that the MCP server %s is given", count(n, "variable"), quote(strings.TrimPrefix(server, "mcp:"))))
+			all = append(all, fmt.Sprintf("the names of %s that the MCP server %s is given", view.Count(n, "variable"), quote(strings.TrimPrefix(server, "mcp:"))))
 		}
 	}
 	for member, entries := range map[string][]string{"answer_sources": m.Policy.AnswerSources, "commands": m.Policy.Commands, "packages": m.Policy.Packages} {

@@ -388,7 +388,7 @@ func TestDisclosedOther(t *testing.T) {
 	}
 }
 
-// hush returns the public package of a run whose recording failed, by somebody who
+// hush returns the public package of a run whose recording failed, by a person who
 // does not say so.
 func hush(t *testing.T, whole Package) fstest.MapFS {
 	t.Helper()
@@ -429,7 +429,7 @@ func TestPublicShell(t *testing.T) {
 	p := mustBuild(t, c)
 	files, aside := load(t, p.Path), t.TempDir()
 	key := filepath.Join(aside, "key.pub")
-	put(t, key, []byte(runs.Key().Public().Line()+" somebody@harbour.example\n"))
+	put(t, key, []byte(runs.Key().Public().Line()+" someone@harbour.example\n"))
 	put(t, filepath.Join(aside, "check.sh"), []byte(shellBlock(t, files[ReadmeFile])))
 	put(t, filepath.Join(aside, "verify.mjs"), []byte(documented(t, "### Node", "```js")))
 	commands := map[string]func() *exec.Cmd{}

@@ -143,7 +143,7 @@ func TestPublicValues(t *testing.T) {
 		{name: "right, and not by the judge", pkg: "two", line: 1, row: func(r row) { r.JudgedCorrect = &no }, why: `ends as "solved"`},
 		{name: "right, and judged", pkg: "two", line: 1, row: func(r row) { r.ScoringPath = judge.PathJudge }, why: `ends as "solved"`},
 		{name: "right without an answer in it", pkg: "two", line: 1, row: func(r row) { r.ScoringPath = judge.PathNoAnswer }, why: `ends as "solved"`},
-		{name: "right by nobody", pkg: "alone", line: 1, row: func(r row) { r.ScoringPath, r.JudgedCorrect = judge.PathNoJudge, nil }, why: `ends as "solved"`},
+		{name: "right by no scorer", pkg: "alone", line: 1, row: func(r row) { r.ScoringPath, r.JudgedCorrect = judge.PathNoJudge, nil }, why: `ends as "solved"`},
 		{name: "right and withheld", pkg: "two", line: 1, row: func(r row) { r.ScoringPath, r.JudgedCorrect = judge.PathWithheld, nil }, why: `ends as "solved"`},
 		{name: "judged without a verdict", pkg: "asked", line: 1, row: func(r row) { r.JudgedCorrect = nil }, why: `ends as "failed"`},
 		{name: "official and wrong", pkg: "asked", line: 1, row: func(r row) { r.ScoringPath = judge.PathOfficial }, why: `ends as "failed"`},

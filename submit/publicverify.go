@@ -12,6 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -67,13 +68,7 @@ func VerifyPublic(pkg fs.FS, o Options) (*Public, error) {
 		return nil, changed(plan.ConstitutionFile)
 	}
 	p := &Public{Manifest: m, Statement: statement, Key: key}
-	read := func(name string) ([]byte, error) {
-		data, err := rundir.ReadFile(pkg, name, maxPublic)
-		if err == nil && canonical.Digest(data) != digests[name] {
-			err = changed(name)
-		}
-		return data, err
-	}
+	read := func(name string) ([]byte, error) { return readSigned(pkg, name, maxPublic, digests) }
 	if err := p.readTree(read, planSHA256); err != nil {
 		return nil, err
 	}
@@ -229,7 +224,7 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 			rejudged = true
 		}
 	}
-	if !isDigest(journal) {
+	if !canonical.IsDigest(journal) {
 		return refuse("does not withhold %s by its digest", trajectory.JournalFile)
 	}
 	later := said.Judgments - audit.Judgments(p.Manifest, 0)
@@ -250,7 +245,7 @@ func (p *Public) evidence(planSHA256 string) (evidence, error) {
 		}
 	}
 	if findings < len(void) {
-		return refuse("has %s, and %s", count(len(void), "void task"), count(findings, "finding"))
+		return refuse("has %s, and %s", view.Count(len(void), "void task"), view.Count(findings, "finding"))
 	}
 	if why := p.strangeDismissals(said, decided); why != "" {
 		return refuse("%s", why)
@@ -324,8 +319,6 @@ func (p *Public) strangeVerdict(said Predicate, void int) string {
 	}
 	return ""
 }
-
-func isDigest(s string) bool { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(s) }
 
 // strange says what about an audit, told without its findings no report gives, "" if
 // nothing; events are those of the journal.

@@ -252,7 +252,7 @@ func TestPublicForged(t *testing.T) {
 				p.Audit.Checks[i] = CheckResult{ID: c.ID, Status: audit.Pass}
 			}
 		}), AttestationFile, "has 1 void task, and 0 findings"},
-		{"findings closed by nobody", files, says(func(p *Predicate) { p.Audit.Checks[0].Findings = 7 }), AttestationFile, "has closed findings of check AUD-1"},
+		{"findings closed by no decision", files, says(func(p *Predicate) { p.Audit.Checks[0].Findings = 7 }), AttestationFile, "has closed findings of check AUD-1"},
 		{"a void task that counts", voided, says(func(p *Predicate) { p.VoidTasks, p.Exceptions.VoidTasks = nil, 0 }), AttestationFile, "see scores"},
 		{"a version of words", files, says(func(p *Predicate) { p.Harness.Version = "task 2: Tolmey" }), AttestationFile, "its harness"},
 		{"a claim raised", files, says(func(p *Predicate) { p.Claims[3].Status = ByCheck }), AttestationFile, "see claims"},

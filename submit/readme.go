@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 	"text/template"
 	"unicode/utf8"
@@ -21,6 +20,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/stats"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
 )
@@ -107,10 +107,10 @@ func (r readme) render() ([]byte, error) {
 	}
 	t, err := template.New(ReadmeFile).Funcs(template.FuncMap{
 		"code":    code,
-		"percent": percent,
+		"percent": view.Percent,
 		"files":   fileNotes,
 		"public":  publicNotes,
-		"count":   count,
+		"count":   view.Count,
 		"harness": harnessText,
 		"items":   items,
 		"names":   names,
@@ -249,20 +249,6 @@ func code(s string) string {
 		return "(none)"
 	}
 	return "`" + strings.NewReplacer("`", `\x60`, "|", `\x7c`).Replace(plain(s)) + "`"
-}
-
-// percent shows parts per million with one decimal, rounded half up.
-func percent(ppm int64) string {
-	tenths := (ppm + 500) / 1000
-	return fmt.Sprintf("%d.%d %%", tenths/10, tenths%10)
-}
-
-// count puts a noun behind its number.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
 }
 
 // longest bounds what is shown of a text of the run, in characters.

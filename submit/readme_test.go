@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"github.com/gaia-harness/gaia/internal/rundir"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/gaia-harness/gaia/internal/rundir"
 
 	"github.com/gaia-harness/gaia/internal/testkit/long"
 	"github.com/gaia-harness/gaia/internal/testkit/runs"
@@ -57,7 +58,7 @@ func TestShell(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	put(t, key, []byte(runs.Key().Public().Line()+" somebody@harbour.example\n"))
+	put(t, key, []byte(runs.Key().Public().Line()+" someone@harbour.example\n"))
 	if out, err := check(); err != nil || !strings.HasSuffix(out, "accepted\n") {
 		t.Fatalf("the package is not accepted: %v\n%s", err, out)
 	}
@@ -276,11 +277,6 @@ func TestText(t *testing.T) {
 		{plain(long + "x"), long + "…"},
 		{quote(`a "b"` + "\r"), `"a \"b\"\r"`},
 		{quote(long + "x"), `"` + long + `…"`},
-		{percent(0), "0.0 %"},
-		{percent(333_339), "33.3 %"},
-		{percent(1_000_000), "100.0 %"},
-		{count(1, "attempt"), "1 attempt"},
-		{count(3, "attempt"), "3 attempts"},
 	}
 	for _, tt := range tests {
 		if tt.got != tt.want {

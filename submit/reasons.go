@@ -6,6 +6,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/plan"
 	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/view"
 )
 
 // reasons lists why a run does not deserve to be submitted, a sentence each.
@@ -56,7 +57,7 @@ func publicReasons(m plan.Plan, checks []CheckResult, recordingFailed string) []
 			all = append(all, fmt.Sprintf("%s %s fails (%s): %s", c.ID, check.Name, c.Severity, where))
 		}
 		if check.Gate && c.Gaps > 0 {
-			all = append(all, fmt.Sprintf("%s %s could not see %s", c.ID, check.Name, count(c.Gaps, "thing")))
+			all = append(all, fmt.Sprintf("%s %s could not see %s", c.ID, check.Name, view.Count(c.Gaps, "thing")))
 		}
 	}
 	return all
@@ -81,7 +82,7 @@ func toReview(report audit.Report) []string {
 	var all []string
 	for _, c := range report.Checks {
 		if c.Status == audit.Review {
-			all = append(all, fmt.Sprintf("%s %s is for somebody to review, and --strict was asked for: %s", plain(c.ID), plain(c.Name), findings(c)))
+			all = append(all, fmt.Sprintf("%s %s needs review by a person, and --strict was given: %s", plain(c.ID), plain(c.Name), findings(c)))
 		}
 	}
 	return all

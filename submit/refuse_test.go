@@ -137,7 +137,7 @@ func TestLabelledSubset(t *testing.T) {
 	mustBuild(t, config(t, unlisted(t)))
 }
 
-// TestForeignKey: nobody can package another's run, clean or not.
+// TestForeignKey: no one can package another's run, clean or not.
 func TestForeignKey(t *testing.T) {
 	for _, text := range []string{two, subset(t)} {
 		for _, allow := range []bool{false, true} {
@@ -157,7 +157,7 @@ func TestForeignKey(t *testing.T) {
 	}
 }
 
-// TestStrict: what is for somebody to review keeps a run from being packaged only
+// TestStrict: what needs review by a person keeps a run from being packaged only
 // where that is asked for.
 func TestStrict(t *testing.T) {
 	c := config(t, two)
@@ -171,7 +171,7 @@ func TestStrict(t *testing.T) {
 	c.Strict, c.Date = true, "2031-02-04"
 	_, err := Build(context.Background(), c)
 	var refused *Refusal
-	if !errors.As(err, &refused) || refused.Final || !refused.Strict || !refused.Audit || refused.PlanKey != "" || !strings.HasSuffix(strings.SplitN(refused.Reasons[0], ":", 2)[0], "is for somebody to review, and --strict was asked for") {
+	if !errors.As(err, &refused) || refused.Final || !refused.Strict || !refused.Audit || refused.PlanKey != "" || !strings.HasSuffix(strings.SplitN(refused.Reasons[0], ":", 2)[0], "needs review by a person, and --strict was given") {
 		t.Errorf("%v", err)
 	}
 	nothingLeft(t, c.Out, mustName(t, c.Out)) // the first package alone

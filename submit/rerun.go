@@ -10,6 +10,7 @@ import (
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/canonical"
 	"github.com/gaia-harness/gaia/internal/plan"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -58,7 +59,7 @@ func (v *Verified) compare(report audit.Report, o Options) error {
 	if v.Run.Scored() && p.GoldAtHand && o.Gold == nil {
 		v.NotRerun = noGold
 	} else if missing > 0 {
-		v.NotRerun = fmt.Sprintf("needs %s that the audit had", count(missing, "document"))
+		v.NotRerun = fmt.Sprintf("needs %s that the audit had", view.Count(missing, "document"))
 	}
 	switch {
 	case o.Once:

@@ -110,7 +110,7 @@ const (
 
 // checkHarness refuses a program that calls itself as none does.
 func checkHarness(h trajectory.Harness) error {
-	if !isDigest(h.ExecutableSHA256) || !regexp.MustCompile(aCommit).MatchString(h.Commit) || !regexp.MustCompile(aVersion).MatchString(h.Version) {
+	if !canonical.IsDigest(h.ExecutableSHA256) || !regexp.MustCompile(aCommit).MatchString(h.Commit) || !regexp.MustCompile(aVersion).MatchString(h.Version) {
 		return errors.New("its harness is not named by version, commit and digest")
 	}
 	return nil

@@ -67,7 +67,11 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 		return nil, err
 	}
 	p := statement.Predicate
-	report, err := readReport(pkg, digests)
+	data, err := readSigned(pkg, audit.ReportFile, maxReport, digests)
+	if err != nil {
+		return nil, err
+	}
+	report, err := audit.DecodeReport(data)
 	if err != nil {
 		return nil, err
 	}
@@ -88,10 +92,7 @@ func Verify(pkg fs.FS, o Options) (*Verified, error) {
 	if err := checkReport(pkg, report, run, later, digests); err != nil {
 		return nil, err
 	}
-	if err := checkLeaderboard(run, report, digests); err != nil {
-		return nil, err
-	}
-	if err := checkScorecard(run, digests); err != nil {
+	if err := checkDerived(run, report, digests); err != nil {
 		return nil, err
 	}
 	e, err := newEvidence(run, report, len(later), p.says())
@@ -241,41 +242,19 @@ func checkRun(pkg fs.FS, digests map[string]string, o audit.Options, once bool) 
 	return report, run, nil
 }
 
-// checkLeaderboard wants what is written for the leaderboard to follow from the
-// journal and from the tasks that are void.
-func checkLeaderboard(run *rundir.Run, report audit.Report, digests map[string]string) error {
-	want, err := Leaderboard(run, audit.Voided(report.Checks))
+// checkDerived checks that leaderboard and scorecard follow from the journal and from the
+// tasks that are void.
+func checkDerived(run *rundir.Run, report audit.Report, digests map[string]string) error {
+	files, err := derivedFiles(run, report)
 	if err != nil {
-		return trajectory.Faultf(trajectory.JournalFile, "gives no leaderboard: %v", err)
+		return trajectory.Faultf(trajectory.JournalFile, "gives no leaderboard or scorecard: %v", err)
 	}
-	if canonical.Digest(want) != digests[LeaderboardFile] {
-		return trajectory.Faultf(LeaderboardFile, "is not what the journal gives")
+	for _, name := range []string{LeaderboardFile, scorecardFile} {
+		if canonical.Digest(files[name]) != digests[name] {
+			return trajectory.Faultf(name, "is not what the journal gives")
+		}
 	}
 	return nil
-}
-
-// checkScorecard wants the scorecard to follow from the journal.
-func checkScorecard(run *rundir.Run, digests map[string]string) error {
-	want, err := scorecard(run)
-	if err != nil {
-		return trajectory.Faultf(trajectory.JournalFile, "gives no scorecard: %v", err)
-	}
-	if canonical.Digest(want) != digests[scorecardFile] {
-		return trajectory.Faultf(scorecardFile, "is not what the journal gives")
-	}
-	return nil
-}
-
-// readReport reads the audit's report, which must be one.
-func readReport(pkg fs.FS, digests map[string]string) (audit.Report, error) {
-	data, err := rundir.ReadFile(pkg, audit.ReportFile, maxReport)
-	if err != nil {
-		return audit.Report{}, err
-	}
-	if canonical.Digest(data) != digests[audit.ReportFile] {
-		return audit.Report{}, changed(audit.ReportFile)
-	}
-	return audit.DecodeReport(data)
 }
 
 // checkReport checks that the audit's report is about this run, and that its

@@ -107,7 +107,7 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// TestTampering is what somebody does to a package who does not hold its key.
+// TestTampering is what a person does to a package who does not hold its key.
 func TestTampering(t *testing.T) {
 	long.NotRaced(t)
 	files := load(t, mustBuild(t, config(t, two)).Path)

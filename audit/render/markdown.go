@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gaia-harness/gaia/audit"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/internal/visible"
 )
 
@@ -24,7 +25,7 @@ func markdown(r audit.Report, dir string, checks []audit.Check) []byte {
 		out.WriteString(" **A rehearsal: its score is no GAIA score.**")
 	}
 	fmt.Fprintf(&out, "\n%s planned, %s, %s.\n\n",
-		counted(r.Totals.Planned, "task"), counted(r.Totals.Attempts, "attempt"), counted(int(r.Totals.Events), "event"))
+		view.Count(r.Totals.Planned, "task"), view.Count(r.Totals.Attempts, "attempt"), view.Count(int(r.Totals.Events), "event"))
 	out.WriteString("| check | | status | | findings | gaps |\n|---|---|---|---|--:|--:|\n")
 	for _, c := range r.Checks {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s | %d | %d |\n", plain(c.ID), plain(c.Name), plain(string(c.Status)), plain(string(c.Severity)), len(c.Findings), len(c.Gaps))
@@ -59,7 +60,7 @@ func scores(out *strings.Builder, r audit.Report) {
 		if i == 0 {
 			out.WriteString("\n| score | correct | of | accuracy | |\n|---|--:|--:|--:|---|\n")
 		}
-		fmt.Fprintf(out, "| %s | %d | %d | %s | %s |\n", s.Name, s.Correct, s.Planned, percent(s.AccuracyPPM), s.Means)
+		fmt.Fprintf(out, "| %s | %d | %d | %s | %s |\n", s.Name, s.Correct, s.Planned, view.Percent(s.AccuracyPPM), s.Means)
 	}
 	if j := r.Totals.Judge; j != nil {
 		fmt.Fprintf(out, "\nJudged %d of %d (%d from the cache), unreadable %d, errors %d, withheld %d, too long %d.\n",
@@ -127,9 +128,4 @@ func plain(s string) string {
 		}
 		return '?'
 	}, s)
-}
-
-func percent(ppm int64) string {
-	tenths := (ppm + 500) / 1000
-	return fmt.Sprintf("%d.%d %%", tenths/10, tenths%10)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/gaia-harness/gaia/audit"
 	"github.com/gaia-harness/gaia/internal/stats"
+	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/gaia-harness/gaia/trajectory"
 )
 
@@ -120,19 +121,11 @@ func where(f audit.Finding) string {
 	return where
 }
 
-// counted is a number of things in words.
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
 // verdict is the conclusion of a report, in a few words.
 func verdict(r audit.Report) string {
 	why, clean := Unclean(r), "clean"
 	if n := len(r.Dismissals()); n > 0 {
-		clean += " after " + counted(n, "dismissal")
+		clean += " after " + view.Count(n, "dismissal")
 	}
 	switch reviews := Reviews(r); {
 	case why != "":

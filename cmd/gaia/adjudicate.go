@@ -38,7 +38,7 @@ func (a *app) adjudicateCommand() *cobra.Command {
 	var d adjudication
 	cmd := &cobra.Command{
 		Use:   "adjudicate DIR",
-		Short: "Decide about a finding of the audit, signed",
+		Short: "Write a signed decision about an audit finding",
 		Long: `Adjudicate audits a finished run and writes a signed decision about one finding
 into it, which then closes the finding in every audit of the run and goes with it
 into its package.
@@ -51,9 +51,9 @@ finding about the whole run cannot be closed.
 key countersigns it with --countersign. It then counts only for verifiers who
 trust that key: for others the finding is open, and 'gaia verify' exits with 3.
 
-The reason is packaged for all to read: it must not tell the answer. The key is the
-one the run was planned with; with --countersign it is any other. Removing the
-files that it writes takes a decision back, until the run is packaged.`,
+The reason is packaged for all to read: it must not contain the answer. The key is
+the one the run was planned with; with --countersign it is any other. Remove the
+file to take a decision back, until the run is packaged.`,
 		Example: `  gaia adjudicate runs/01J… --finding 3fa20b7c --decision void --reason 'a search result held the answer'
   gaia adjudicate runs/01J… --finding 9c1ee27a --decision dismiss --reason 'the file is the museum'\''s own'
   gaia adjudicate runs/01J… --countersign 3fa20b7c --key second`,
@@ -216,7 +216,7 @@ func (a *app) decisionKey(d adjudication, found *rundir.Run) (sign.Key, error) {
 }
 
 // lockRun keeps others from writing the run, and from deciding about it, by the
-// journal, which internal/run locks too and nobody replaces. It refuses a package
+// journal, which internal/run locks too and no program replaces. It refuses a package
 // with a hint that begins with what to do instead.
 func lockRun(dir, instead string) (release func(), err error) {
 	if err := verify.IsRun(dir); err != nil && verify.IsPackage(dir) {

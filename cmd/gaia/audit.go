@@ -55,25 +55,23 @@ func (a *app) auditCommand() *cobra.Command {
 		Use:   "audit DIR|PACKAGE|REPORT.json",
 		Short: "Look for the known ways of earning a score without solving the tasks",
 		Long: `Audit verifies a run or a package and then looks for the known ways of earning
-a score without solving the tasks. It reads what is there and asks nobody (but
-the hub, with --gold hub): the same run gives the same report. REPORT.json is a
-report that was kept: it is held against its own findings and shown, with the
-same exit codes. Whether it is the run's, only an audit of the run says.
+a score without solving the tasks. It uses no network except the hub, with
+--gold hub: the same run gives the same report. REPORT.json is a report from an
+earlier audit: it is checked against its own findings and shown, with the same
+exit codes. Only an audit of the run shows that it is the run's.
 
-A check that could not see says what it could not see: a gap, which is never a
-pass. --body gives it the whole of a document that the journal has the head and
-the digest of, --usage-export the provider's own list of requests. The gold
-answers come from the run's private file, held against the plan's commitment. A
-package has none: without --gold, what needs them stays a gap. With it they are
-read from the dataset of the plan.
+A check that could not see something reports a gap, which is never a pass.
+  - --body gives a whole document of which the journal has an excerpt
+  - --usage-export gives the provider's list of requests
+  - the gold answers come from the run's private file, checked against the plan's
+    commitment; a package has none, so give --gold to read the plan's dataset
 
-The report counts no countersigned dismissal. Whether such a dismissal counts for
-you, by the keys you trust as 'gaia verify' has them, is in the text and the exit
-code; --strict counts none.
+The report counts no countersigned dismissal. The text and the exit code count
+those whose countersigner you trust, as 'gaia verify' does; --strict counts none.
 
 Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
---strict found something to review, or --only asked some of the checks alone.
-6: the report is printed, but the run's signer is not one you trust.`,
+--strict found something to review, or --only ran some of the checks alone.
+6: the report is printed, but you do not trust the run's signer.`,
 		Example: `  gaia audit runs/01J…
   gaia audit --gold hub submission-2026-01-02-5XK9QZ7M
   gaia audit --format json runs/01J… | jq .attestation.harness_gaps
@@ -106,12 +104,12 @@ Exit code 0: clean, no check of the gate failed or had a gap. 3: it did, or
 	f.Var(choice(&flags.format, strings.Join(formats, "|")), "format", "form of the report (default: text)")
 	f.BoolVar(&flags.asJSON, "json", false, "print the report as JSON, like --format json")
 	f.StringVar(&flags.gold, "gold", "", "where the gold answers are: private (of a run directory, the default), none, or the plan's dataset as --source writes it")
-	f.StringSliceVar(&flags.only, "only", nil, "ask only these checks, such as AUD-1,AUD-5: to look, never clean")
-	f.StringArrayVar(&flags.bodies, "body", nil, "file with the whole of a document that the run has the head of; may be given several times")
-	f.StringVar(&flags.usage, "usage-export", "", "file with the provider's list of what was used, to be held against the journal")
-	f.BoolVar(&flags.strict, "strict", false, "fail also if there is something to review")
+	f.StringSliceVar(&flags.only, "only", nil, "run only these checks, such as AUD-1,AUD-5; the result is never clean")
+	f.StringArrayVar(&flags.bodies, "body", nil, "file with a whole document of which the run recorded an excerpt; repeatable")
+	f.StringVar(&flags.usage, "usage-export", "", "file with the provider's list of requests, to compare with the journal")
+	f.BoolVar(&flags.strict, "strict", false, "also fail if there is something to review")
 	f.StringVar(&flags.auditedAt, "audited-at", "", "time that the report gives, by RFC 3339 (default: when the run was completed)")
-	f.StringVar(&flags.explain, "explain", "", "say what a check is for, such as AUD-5, or the one of a rule, instead of auditing")
+	f.StringVar(&flags.explain, "explain", "", "explain a check, such as AUD-5, or a rule, instead of auditing")
 	f.BoolVar(&flags.schema, "schema", false, "print the JSON Schema of a report, instead of auditing")
 	flags.trusted.register(cmd)
 	completeFixed(cmd, "format", formats...)
@@ -207,7 +205,7 @@ func (a *app) audit(ctx context.Context, place string, f auditing) error {
 		return err
 	}
 	if found == nil {
-		fmt.Fprintln(a.stderr, "gaia: a report that was kept: the run itself was not looked at")
+		fmt.Fprintln(a.stderr, "gaia: a report from an earlier audit: the run itself was not examined")
 	}
 	return firstOf(signer, clean(place, counted, f))
 }

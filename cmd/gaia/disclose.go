@@ -29,7 +29,7 @@ func (a *app) discloseCommand() *cobra.Command {
 	var d disclosure
 	cmd := &cobra.Command{
 		Use:   "disclose DIR|PACKAGE",
-		Short: "Write the evidence of one task, without the others",
+		Short: "Write a signed evidence bundle of one task",
 		Long: `Disclose verifies a finished run or a package, folder or archive, but no public
 one, and writes an evidence bundle: the events of one task, all its attempts and
 nothing of the others, with the signed plan, the signed tree head and the proof
@@ -59,7 +59,7 @@ that you share with its reader, and shows nothing to anyone else.`,
 	f.StringVar(&d.task, "task", "", "task id, or the start of one (default: the whole run)")
 	f.StringVarP(&d.out, "out", "o", "", "file to write (default: evidence-<run>[-<number of the task>].json here)")
 	f.StringVar(&d.key, "key", "", "signing key file")
-	f.StringVar(&d.hmacKey, "hmac-key-file", "", "sign with the bytes of this file by HMAC-SHA256 instead")
+	f.StringVar(&d.hmacKey, "hmac-key-file", "", "sign by HMAC-SHA256 with the key in this file instead")
 	f.BoolVar(&d.asJSON, "json", false, "print the result as JSON")
 	return cmd
 }

@@ -49,7 +49,7 @@ to be exported:
 
 Tasks that an adjudication made void have no answer for the leaderboard, and
 count wrong for Inspect. Nothing is written over. An export is no evidence:
-nobody can verify it.
+it cannot be verified.
 
 Questions and answers of GAIA are not to be republished where crawlers find
 them: that holds for the leaderboard's file and for a log of Inspect, too.`,

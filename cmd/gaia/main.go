@@ -62,7 +62,7 @@ type app struct {
 	getenv  func(string) string
 	environ []string
 	tty     bool // standard error is a terminal
-	asks    bool // and so is standard input: there is somebody to ask
+	asks    bool // and so is standard input: there is a person to ask
 	began   time.Time
 	splits  map[[3]string]loadedSplit // that were loaded, by source, split and revision
 }

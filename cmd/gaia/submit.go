@@ -29,30 +29,31 @@ func (a *app) submitCommand() *cobra.Command {
 	var s submission
 	cmd := &cobra.Command{
 		Use:   "submit DIR",
-		Short: "Package a run that deserves it, signed, for anyone to verify",
+		Short: "Build a signed submission package",
 		Long: `Submit copies what a run recorded, verifies and audits the copy, and signs it as
-a package: evidence, scores, audit report and attestation. The package verifies
-before it appears.
+a package: evidence, scores, audit report and attestation. The package is
+verified before it appears.
 
-A run is refused, with every reason and nothing left behind, if it was planned
-without --submit-intent, if recording failed, if the audit is not clean, or if
-another key signed its plan. A countersigned dismissal closes its finding here;
-who verifies the package must trust the countersigner. But for the last, --allow-dirty packages it all the
-same, and the package says everywhere that it is not for a leaderboard. --strict
-also refuses a run with findings that the audit leaves for somebody to review.
+Submit refuses a run, with every reason, if:
+  - it was planned without --submit-intent
+  - recording failed
+  - the audit is not clean (a countersigned dismissal closes its finding here;
+    verifiers of the package must trust the countersigner)
+  - another key signed its plan
+--allow-dirty packages it anyway, except with another key. The package then says
+everywhere that it is not for a leaderboard. --strict also refuses a run with
+findings that a person must review.
 
---body gives the audit the whole of a document, as it does 'gaia audit'. The
-report names its digest, and who verifies the package needs the file, too, to
-run the audit again.
+--body gives the audit a whole document, as 'gaia audit' takes it. The report
+names its digest. A verifier needs the file, too, to repeat the audit.
 
---archive writes NAME.tar.gz instead of the folder NAME, to be handed over as it
-is: verify, audit, disclose and export read it.
+--archive writes NAME.tar.gz instead of the folder NAME. The commands verify,
+audit, disclose and export read it.
 
-Questions and answers of GAIA are not to be republished where crawlers find
-them: hand a package of a real run over in private. --public makes one that can
-be posted: it holds no text of the run but those of its plan, and who reads it
-has your word for the scores, until you show single tasks with 'gaia disclose',
-which are verified against it.`,
+Questions and answers of GAIA must not be republished where crawlers find them:
+share the package of a real run in private. --public builds one that can be
+posted. It holds no text of the run except its plan, so its scores are
+self-reported until you disclose tasks with 'gaia disclose'.`,
 		Example: `  gaia submit runs/01J…
   gaia submit --strict --organisation "Example Lab" --contact lab@example.org runs/01J…
   gaia submit --archive --out packages runs/01J…
@@ -70,14 +71,14 @@ which are verified against it.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&s.out, "out", "o", ".", "directory in which the package appears")
-	f.StringArrayVar(&s.bodies, "body", nil, "file with the whole of a document that the run has the head of; may be given several times")
+	f.StringArrayVar(&s.bodies, "body", nil, "file with a whole document of which the run recorded an excerpt; repeatable")
 	f.StringVar(&s.date, "date", "", "date of the package, such as 2026-01-02 (default: today, UTC)")
 	f.StringVar(&s.key, "key", "", "signing key file, the one the run was planned with")
-	f.BoolVar(&s.dirty, "allow-dirty", false, "package a run that is refused, marked as not for a leaderboard")
-	f.BoolVar(&s.strict, "strict", false, "refuse a run with findings to review, too")
-	f.BoolVar(&s.public, "public", false, "leave out every text but the plan's, so that the package can be posted")
-	f.StringVar(&s.by.Organisation, "organisation", "", "who submits; stands in the statement as your word")
-	f.StringVar(&s.by.Contact, "contact", "", "where to ask about the submission; likewise")
+	f.BoolVar(&s.dirty, "allow-dirty", false, "package a refused run, marked as not for a leaderboard")
+	f.BoolVar(&s.strict, "strict", false, "also refuse a run with findings to review")
+	f.BoolVar(&s.public, "public", false, "leave out every text except the plan, so that the package can be posted")
+	f.StringVar(&s.by.Organisation, "organisation", "", "who submits, as you state it")
+	f.StringVar(&s.by.Contact, "contact", "", "where to ask about the submission, as you state it")
 	f.BoolVar(&s.archive, "archive", false, "write one file, NAME.tar.gz, instead of a folder")
 	f.BoolVar(&s.asJSON, "json", false, "print the result as JSON")
 	completeDirs(cmd, "out")
@@ -148,7 +149,7 @@ func (a *app) submit(ctx context.Context, dir string, s submission) error {
 		}
 	}
 	if err := a.printPackage(p, s.asJSON); err != nil {
-		return fail(exitFailure, fmt.Errorf("the package was made, as %q, but this cannot be told: %w", p.Path, err), "gaia verify "+quoteArg(p.Path))
+		return fail(exitFailure, fmt.Errorf("the package was built as %q, but its summary cannot be printed: %w", p.Path, err), "gaia verify "+quoteArg(p.Path))
 	}
 	return nil
 }

@@ -28,14 +28,13 @@ rebuilds trajectories, results, summary and tree head from the journal, byte for
 byte. Of a package it also checks that exactly its files are there, the
 attestation's signature, every digest, and that the statement says what the
 files give. An archive of one can be of any tar program.
-Given by --dataset the gold answers, it tells every official verdict
-from them again. With those that the audit had, or where it had none, it audits
-the files again, which must give the same report. Where the audit had whole
-documents, it is run again only with all of them, given by --body.
+With the gold answers of --dataset it computes every official verdict again. If the
+audit had them, or had none, it also repeats the audit, which must give the same
+report. If the audit had whole documents, give all of them by --body to repeat it.
 
-A public package has no journal: its signatures, its plan and its tree are
-checked, and scores are self-reported. Given by --package to the verification of
-the full one, it is verified, too, and must be what the full one gives.
+A public package has no journal: its signatures, its plan and its tree are checked,
+and its scores are self-reported. With --package, it is verified beside the full
+package, and must be what that one gives.
 
 PACKAGE is a run directory, a package, its archive, or an evidence bundle that
 'gaia disclose' wrote. With a bundle, --package takes the run's package, full or
@@ -45,8 +44,8 @@ Of several packages it prints a line each and exits with the gravest code. It
 reports duplicates and resubmissions of the same run. Two histories of one run by
 one key, of which neither is the beginning of the other, are exit code 4.
 
-Whatever is verified, --checkpoint wants its checkpoint to be the one that was
-published, byte for byte: give it if you have it.
+With --checkpoint, the checkpoint must be the published one, byte for byte: give it
+if you have it.
 
 Integrity (these bytes are what was signed) and trust (by a key you trust)
 are reported apart. Changed evidence is exit code 4. Evidence that is intact and

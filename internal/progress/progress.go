@@ -48,7 +48,7 @@ type Progress struct {
 	bar *mpb.Bar     // with one
 	all *mpb.Progress
 
-	still  atomic.Bool // somebody is being asked: the bar is not drawn over what they type
+	still  atomic.Bool // a person is being asked: the bar is not drawn over what they type
 	redraw chan any    // draws the bar
 	closed chan struct{}
 	finish sync.Once
@@ -383,7 +383,7 @@ func (p *Progress) Done() {
 const redrawn = 150 * time.Millisecond
 
 // animate draws the bar now and then, until it is taken down. Its library would do
-// that by itself, also over what a person types while somebody is asked.
+// that by itself, also over what a person types while one is asked.
 func (p *Progress) animate() {
 	tick := time.NewTicker(redrawn)
 	defer tick.Stop()

@@ -180,7 +180,7 @@ func bundleFault(path string, err error) error {
 }
 
 // signatureUnchecked is what integrity comes to where all of a bundle holds but its
-// own signature, which without the signer's key nobody can check.
+// own signature, which cannot be checked without the signer's key.
 const signatureUnchecked = "signature not checked"
 
 // bundleResult is what --json prints of a bundle; trusted is the word for its keys.

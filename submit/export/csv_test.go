@@ -53,7 +53,7 @@ func TestCell(t *testing.T) {
 	}
 }
 
-// TestHostileRows: a text stays in its cell, and where somebody reads the table
+// TestHostileRows: a text stays in its cell, and where a person reads the table
 // with another separator, no cell begins a formula.
 func TestHostileRows(t *testing.T) {
 	const answer = `=1",true,"x;=2;"@3";a	=4`
