@@ -427,7 +427,7 @@ func TestMadeClosed(t *testing.T) {
 		report audit.Report
 		why    string
 	}{
-		"closed by no decision":                   {report, "is not closed as its adjudications say"},
+		"closed by no decision":              {report, "is not closed as its adjudications say"},
 		"closed by what the package has not": {closed, "what 0 adjudications decide"},
 	} {
 		data, err := tt.report.Encode()

@@ -1,5 +1,5 @@
 // Package submit makes a submission package out of a finished run, and lets
-// anyone verify one. A package is a folder of exactly fifteen files, and of one more
+// anyone verify one: [VerifyPath] is the entry point for other programs. A package is a folder of exactly fifteen files, and of one more
 // where findings were decided about, and where another judge judged the run later:
 //
 //	manifest.json manifest.dsse.json constitution.json events.jsonl
@@ -17,17 +17,17 @@
 //
 // [Build] copies the run's files once, and audits, packages and verifies those
 // copies; the package appears by rename, or nothing does. It refuses, with a
-// sentence a reason, a run that does not deserve to be submitted: findings of
+// sentence a reason, a run that is not fit to be submitted: findings of
 // the audit, gaps in its gate, failed recording, a plan that leaves out what a
-// leaderboard must know (TestRefusals). Config.AllowDirty makes the package all
-// the same, and then its name, its statement and its README say so. With
+// leaderboard must know (TestRefusals). Config.AllowDirty makes the package anyway;
+// its name, its statement and its README then say so. With
 // Config.Archive the package, of either kind, is one .tar.gz. [Open] extracts
 // one that any program packed (TestArchiveOfOthers, TestHostileEntries, TestHostileBytes).
 //
 // [Verify] rebuilds what can be rebuilt — leaderboard, scorecard, sums, bundle, statement,
 // and through internal/rundir all that derives from the journal — and compares
-// bytes. With the gold answers it tells the official verdicts again; with them, or where
-// none were needed, it audits the files again and compares the report. [Verified.Rescore] and
+// bytes. With the gold answers it computes the official verdicts again; with them, or where
+// none were needed, it repeats the audit and compares the report. [Verified.Rescore] and
 // [Verified.Rerun] do so for who gets the answers later. What remains is under the
 // attestation's one signature, by the key of the run's plan. Any other byte is a *trajectory.Fault that names the file
 // (TestEveryBit, TestTampering). Whether that key is trusted is the caller's to

@@ -1,4 +1,5 @@
-// Package export writes a verified run in the forms of other tools. It verifies
+// Package export writes a verified run in the forms of other tools. It is not API: its
+// functions may change. It verifies
 // nothing about conduct and decides nothing: what it is given was verified, and
 // what it writes is no evidence. No form holds a gold answer, since neither a run's
 // journal nor a package does (TestNoGold).
