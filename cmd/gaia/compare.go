@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/view"
 	"slices"
 
 	"github.com/gaia-harness/gaia/internal/history"
@@ -11,10 +12,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/verify"
-	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 )
 
@@ -143,44 +141,6 @@ func planDifferences(a, b plan.Plan) ([]string, error) {
 	return plan.Diff(a.Unsalted(), b.Unsalted())
 }
 
-// comparison is what compare prints with --json.
-type comparison struct {
-	stats.Comparison
-	A           comparedRun `json:"a"`
-	B           comparedRun `json:"b"`
-	Differences []string    `json:"differences"` // of the plans
-	Rehearsal   bool        `json:"rehearsal,omitzero"`
-
-	SignerTrusted bool `json:"signer_trusted"` // of both runs
-}
-
-type comparedRun struct {
-	stats.Compared
-	Path            string `json:"path"`
-	RecordingFailed string `json:"recording_failed,omitzero"` // why, where the run went on without evidence
-	identity
-}
-
-// identity says which run is compared, and what it was under.
-type identity struct {
-	GuidanceHash   string `json:"guidance_hash"`
-	ManifestSHA256 string `json:"manifest_sha256"`
-	Model          string `json:"model"`
-	PolicyHash     string `json:"policy_hash"`
-	PolicyMode     string `json:"policy_mode"`
-	Rehearsal      bool   `json:"rehearsal,omitzero"`
-	RunID          string `json:"run_id"`
-	SignedBy       string `json:"signed_by"` // id of the key
-	Started        string `json:"started"`
-	Version        string `json:"version"` // of the program
-}
-
-func identified(r *rundir.Run) identity {
-	m := r.Manifest
-	return identity{GuidanceHash: m.GuidanceHash, ManifestSHA256: r.ManifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
-		Rehearsal: m.Rehearsal, RunID: m.RunID, SignedBy: r.Key.ID(), Started: r.Summary().Started, Version: m.Harness.Version}
-}
-
 // printComparison prints the two runs beside each other, what their difference is
 // worth, and each task that flipped.
 func (a *app) printComparison(c comparison) error {
@@ -201,107 +161,18 @@ func (a *app) printComparison(c comparison) error {
 			out += fmt.Sprintf("recording failed: %s went on without evidence: %s\n\n", side.name, oneLine(side.RecordingFailed))
 		}
 	}
-	if _, err := fmt.Fprintf(a.stdout, "%s%s\n\n", out, visible.Text(comparisonTable(c))); err != nil {
+	if _, err := fmt.Fprintf(a.stdout, "%s%s\n\n", out, comparisonTable(c)); err != nil {
 		return err
 	}
 	if err := a.printRows(comparisonRows(c)); err != nil || len(c.Flips) == 0 {
 		return err
 	}
-	t := newTable()
-	t.AppendHeader(table.Row{"flipped", "level", "A", "B"})
+	t := view.NewTable("flipped", "level", "A", "B")
 	for _, f := range c.Flips {
-		t.AppendRow(table.Row{oneLine(f.TaskID), f.Level, f.From, f.To})
+		t.Row(oneLine(f.TaskID), f.Level, f.From, f.To)
 	}
-	_, err := fmt.Fprintf(a.stdout, "\n%s\n", visible.Text(t.Render()))
+	_, err := fmt.Fprintf(a.stdout, "\n%s\n", t.String())
 	return err
-}
-
-// comparisonTable is a row for each thing that is known of both runs, with
-// the difference where it is one of numbers.
-func comparisonTable(c comparison) string {
-	t := newTable()
-	t.AppendHeader(table.Row{"", "A", "B", "B less A"})
-	for _, r := range [][3]string{
-		{"run", c.A.RunID, c.B.RunID}, {"started", c.A.Started, c.B.Started}, {"model", c.A.Model, c.B.Model},
-		{"guidance", c.A.GuidanceHash, c.B.GuidanceHash}, {"policy", c.A.PolicyMode + " " + c.A.PolicyHash, c.B.PolicyMode + " " + c.B.PolicyHash},
-	} {
-		differs := ""
-		if r[0] != "run" && r[0] != "started" && r[1] != r[2] {
-			differs = "another"
-		}
-		t.AppendRow(table.Row{r[0], oneLine(r[1]), oneLine(r[2]), differs})
-	}
-	t.AppendSeparator()
-	t.AppendRow(table.Row{"solved", c.A.Solved, c.B.Solved, signed(int64(c.B.Solved - c.A.Solved))})
-	t.AppendRow(table.Row{"solve rate", percent(c.A.RatePPM), percent(c.B.RatePPM), signedPercent(c.RatePPM)})
-	t.AppendRow(table.Row{"cost", dollars(c.A.CostMicroUSD), dollars(c.B.CostMicroUSD), signedDollars(c.CostMicroUSD)})
-	t.AppendRow(table.Row{"tokens", c.A.Tokens, c.B.Tokens, signed(c.Tokens)})
-	return t.Render()
-}
-
-func comparisonRows(c comparison) [][2]string {
-	tasks := fmt.Sprintf("%d in both", c.Tasks)
-	for _, other := range []struct {
-		n    int
-		what string
-	}{{len(c.A.Only), "only in A"}, {len(c.B.Only), "only in B"}, {len(c.Other), "with another question"}} {
-		if other.n > 0 {
-			tasks += fmt.Sprintf(", %d %s", other.n, other.what)
-		}
-	}
-	rows := [][2]string{
-		{"tasks", tasks},
-		{"outcomes", fmt.Sprintf("%d solved by both, %d only by A, %d only by B, %d by neither", c.Both, c.OnlyA, c.OnlyB, c.Neither)},
-		{"difference", fmt.Sprintf("%s of the tasks, 95 %% interval %s to %s (bootstrap over the pairs, exact)", signedPercent(c.RatePPM), signedPercent(c.LowPPM), signedPercent(c.HighPPM))},
-		{"McNemar", fmt.Sprintf("p %s (exact, two-sided, of %s)", pValue(c.PPPM), counted(c.OnlyA+c.OnlyB, "flipped task"))},
-	}
-	what := "plans"
-	for _, d := range c.Differences {
-		rows, what = append(rows, [2]string{what, d}), ""
-	}
-	if len(c.Differences) == 0 {
-		rows = append(rows, [2]string{"plans", "the same"})
-	}
-	return rows
-}
-
-// pValue writes a p-value in parts per million, which is never 0.
-func pValue(ppm int64) string {
-	if ppm == 0 {
-		return "< 0.000001"
-	}
-	return fmt.Sprintf("= %d.%06d", ppm/1e6, ppm%1e6)
-}
-
-// signedPercent is percent of a difference.
-func signedPercent(ppm int64) string {
-	switch {
-	case ppm < 0:
-		return "-" + percent(-ppm)
-	case ppm > 0:
-		return "+" + percent(ppm)
-	}
-	return percent(ppm)
-}
-
-// signedDollars is dollars of a difference.
-func signedDollars(micro *int64) string {
-	switch {
-	case micro == nil || *micro == 0:
-		return dollars(micro)
-	case *micro < 0:
-		less := -*micro
-		return "-" + dollars(&less)
-	}
-	return "+" + dollars(micro)
-}
-
-// signed writes a difference.
-func signed(n int64) string {
-	if n > 0 {
-		return fmt.Sprintf("+%d", n)
-	}
-	return fmt.Sprint(n)
 }
 
 func (a *app) trendCommand() *cobra.Command {
@@ -389,92 +260,20 @@ func (a *app) printTrend(r trendResult) error {
 	case r.Rehearsal:
 		out = "rehearsal: " + rehearsalNote + "\n\n"
 	}
-	t := newTable()
-	t.AppendHeader(table.Row{r.By, "runs", "tasks", "solved", "", "cost/solve", "tokens/solve", "retries", "regressions", "guidance", "model"})
+	t := view.NewTable(r.By, "runs", "tasks", "solved", "", "cost/solve", "tokens/solve", "retries", "regressions", "guidance", "model")
 	for _, b := range r.Buckets {
-		t.AppendRow(trendRow(b))
+		t.Row(trendRow(b)...)
 	}
-	if _, err := fmt.Fprintf(a.stdout, "%s%s\n", out, visible.Text(t.Render())); err != nil {
+	if _, err := fmt.Fprintf(a.stdout, "%s%s\n", out, t.String()); err != nil {
 		return err
 	}
 	below := ""
 	if regressed := regressionTable(r.Buckets); regressed != "" {
-		below = "\n" + visible.Text(regressed) + "\n"
+		below = "\n" + regressed + "\n"
 	}
 	if r.Failed > 0 || len(r.RecordingFailed) > 0 {
 		below += fmt.Sprintf("\nof %s%s\n%s", counted(r.Runs, "run"), r.Unread(), r.Unrecorded())
 	}
 	_, err := fmt.Fprint(a.stdout, below)
 	return err
-}
-
-// noNumber stands for a number that there is none of.
-const noNumber = "–"
-
-func trendRow(b history.TrendBucket) table.Row {
-	name, solved, rate, cost, tokens := b.Name, fmt.Sprint(b.Solved), noNumber, noNumber, noNumber
-	if b.Rehearsal {
-		name += " rehearsal"
-	}
-	if scored := b.Tasks - b.Unscored; scored > 0 {
-		rate = percent(stats.NewRate(b.Solved, scored).AccuracyPPM)
-	} else {
-		solved = noNumber
-	}
-	if b.CostPerSolveMicroUSD != nil {
-		cost = dollars(b.CostPerSolveMicroUSD)
-	}
-	if b.TokensPerSolve != nil {
-		tokens = fmt.Sprint(*b.TokensPerSolve)
-	}
-	guidance := severally(b.GuidanceHashes)
-	if b.GuidanceChanged {
-		guidance += " changed"
-	}
-	if b.PolicyChanged {
-		guidance += ", policy changed"
-	}
-	return table.Row{name, b.Runs, b.Tasks, solved, rate, cost, tokens, b.Retries, len(b.Regressions), guidance, severally(b.Models)}
-}
-
-// severally writes what a row's runs had, in the order of its use: the first and
-// the last.
-func severally(all []string) string {
-	const most = 32 // columns
-	shown := func(i int) string { return text.Snip(oneLine(all[i]), most, "…") }
-	switch len(all) {
-	case 0:
-		return noNumber
-	case 1:
-		return shown(0)
-	case 2:
-		return shown(0) + " → " + shown(1)
-	}
-	return fmt.Sprintf("%s → … → %s (%d)", shown(0), shown(len(all)-1), len(all))
-}
-
-// regressionTable names the tasks that a run solved no more, the latest first; "" if
-// there is none.
-func regressionTable(buckets []history.TrendBucket) string {
-	const most = 20
-	t := newTable()
-	t.AppendHeader(table.Row{"regressed", "level", "outcome", "in", "solved in"})
-	shown, left := 0, 0
-	for _, b := range slices.Backward(buckets) {
-		for _, r := range slices.Backward(b.Regressions) {
-			if shown == most {
-				left++
-				continue
-			}
-			shown++
-			t.AppendRow(table.Row{oneLine(r.TaskID), r.Level, r.Outcome, r.RunID, r.Before})
-		}
-	}
-	if shown == 0 {
-		return ""
-	}
-	if left > 0 {
-		return t.Render() + fmt.Sprintf("\n and %d more, which --json lists", left)
-	}
-	return t.Render()
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/view"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/go-json-experiment/json"
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 )
@@ -445,11 +445,10 @@ func (l *lister) endEvaluated(counts []evaluatorCount, read ledgerRead) error {
 	if l.n == 0 {
 		return l.end(read)
 	}
-	t := newTable()
-	t.AppendHeader(table.Row{"evaluator", "passed", "failed"})
+	t := view.NewTable("evaluator", "passed", "failed")
 	for _, c := range counts {
-		t.AppendRow(table.Row{c.Name, c.Passed, c.Failed})
+		t.Row(c.Name, c.Passed, c.Failed)
 	}
-	fmt.Fprintf(l.out, "\n%s\n", t.Render())
+	fmt.Fprintf(l.out, "\n%s\n", t.String())
 	return l.end(read)
 }

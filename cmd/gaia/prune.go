@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"github.com/gaia-harness/gaia/internal/view"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,10 +17,8 @@ import (
 	"github.com/gaia-harness/gaia/internal/run"
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/verify"
-	"github.com/gaia-harness/gaia/internal/visible"
 	"github.com/gaia-harness/gaia/submit"
 	"github.com/gaia-harness/gaia/trajectory"
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 )
 
@@ -184,17 +183,16 @@ func (p *pruner) prune(k pruneKind, paths []string) error {
 }
 
 func (p *pruner) table(w io.Writer, r prune.Result) error {
-	t := newTable()
-	t.AppendHeader(table.Row{"path", "created", "", ""})
+	t := view.NewTable("path", "created", "", "")
 	for _, item := range r.Removed {
 		state := ""
 		if item.Unfinished {
 			state = "unfinished"
 		}
 		day, _, _ := strings.Cut(item.Created, "T")
-		t.AppendRow(table.Row{oneLine(quoteArg(item.Path)), day, strings.TrimSpace(size(item.Bytes)), state})
+		t.Row(oneLine(quoteArg(item.Path)), day, strings.TrimSpace(size(item.Bytes)), state)
 	}
-	_, err := fmt.Fprintln(w, visible.Text(t.Render()))
+	_, err := fmt.Fprintln(w, t.String())
 	return err
 }
 

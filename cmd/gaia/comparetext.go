@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"github.com/gaia-harness/gaia/internal/rundir"
+	"github.com/gaia-harness/gaia/internal/stats"
+	"github.com/gaia-harness/gaia/internal/view"
+)
+
+// comparison is what compare prints with --json.
+type comparison struct {
+	stats.Comparison
+	A           comparedRun `json:"a"`
+	B           comparedRun `json:"b"`
+	Differences []string    `json:"differences"` // of the plans
+	Rehearsal   bool        `json:"rehearsal,omitzero"`
+
+	SignerTrusted bool `json:"signer_trusted"` // of both runs
+}
+
+type comparedRun struct {
+	stats.Compared
+	Path            string `json:"path"`
+	RecordingFailed string `json:"recording_failed,omitzero"` // why, where the run went on without evidence
+	identity
+}
+
+// identity says which run is compared, and what it was under.
+type identity struct {
+	GuidanceHash   string `json:"guidance_hash"`
+	ManifestSHA256 string `json:"manifest_sha256"`
+	Model          string `json:"model"`
+	PolicyHash     string `json:"policy_hash"`
+	PolicyMode     string `json:"policy_mode"`
+	Rehearsal      bool   `json:"rehearsal,omitzero"`
+	RunID          string `json:"run_id"`
+	SignedBy       string `json:"signed_by"` // id of the key
+	Started        string `json:"started"`
+	Version        string `json:"version"` // of the program
+}
+
+func identified(r *rundir.Run) identity {
+	m := r.Manifest
+	return identity{GuidanceHash: m.GuidanceHash, ManifestSHA256: r.ManifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
+		Rehearsal: m.Rehearsal, RunID: m.RunID, SignedBy: r.Key.ID(), Started: r.Summary().Started, Version: m.Harness.Version}
+}
+
+// comparisonTable is a row for each thing that is known of both runs, with
+// the difference where it is one of numbers.
+func comparisonTable(c comparison) string {
+	t := view.NewTable("", "A", "B", "B less A")
+	for _, r := range [][3]string{
+		{"run", c.A.RunID, c.B.RunID}, {"started", c.A.Started, c.B.Started}, {"model", c.A.Model, c.B.Model},
+		{"guidance", c.A.GuidanceHash, c.B.GuidanceHash}, {"policy", c.A.PolicyMode + " " + c.A.PolicyHash, c.B.PolicyMode + " " + c.B.PolicyHash},
+	} {
+		differs := ""
+		if r[0] != "run" && r[0] != "started" && r[1] != r[2] {
+			differs = "another"
+		}
+		t.Row(r[0], view.Line(r[1]), view.Line(r[2]), differs)
+	}
+	t.Separator()
+	t.Row("solved", c.A.Solved, c.B.Solved, signed(int64(c.B.Solved-c.A.Solved)))
+	t.Row("solve rate", view.Percent(c.A.RatePPM), view.Percent(c.B.RatePPM), signedPercent(c.RatePPM))
+	t.Row("cost", view.Dollars(c.A.CostMicroUSD), view.Dollars(c.B.CostMicroUSD), signedDollars(c.CostMicroUSD))
+	t.Row("tokens", c.A.Tokens, c.B.Tokens, signed(c.Tokens))
+	return t.String()
+}
+
+func comparisonRows(c comparison) [][2]string {
+	tasks := fmt.Sprintf("%d in both", c.Tasks)
+	for _, other := range []struct {
+		n    int
+		what string
+	}{{len(c.A.Only), "only in A"}, {len(c.B.Only), "only in B"}, {len(c.Other), "with another question"}} {
+		if other.n > 0 {
+			tasks += fmt.Sprintf(", %d %s", other.n, other.what)
+		}
+	}
+	rows := [][2]string{
+		{"tasks", tasks},
+		{"outcomes", fmt.Sprintf("%d solved by both, %d only by A, %d only by B, %d by neither", c.Both, c.OnlyA, c.OnlyB, c.Neither)},
+		{"difference", fmt.Sprintf("%s of the tasks, 95 %% interval %s to %s (bootstrap over the pairs, exact)", signedPercent(c.RatePPM), signedPercent(c.LowPPM), signedPercent(c.HighPPM))},
+		{"McNemar", fmt.Sprintf("p %s (exact, two-sided, of %s)", pValue(c.PPPM), view.Count(c.OnlyA+c.OnlyB, "flipped task"))},
+	}
+	what := "plans"
+	for _, d := range c.Differences {
+		rows, what = append(rows, [2]string{what, d}), ""
+	}
+	if len(c.Differences) == 0 {
+		rows = append(rows, [2]string{"plans", "the same"})
+	}
+	return rows
+}
+
+// pValue writes a p-value in parts per million, which is never 0.
+func pValue(ppm int64) string {
+	if ppm == 0 {
+		return "< 0.000001"
+	}
+	return fmt.Sprintf("= %d.%06d", ppm/1e6, ppm%1e6)
+}
+
+// signedPercent is percent of a difference.
+func signedPercent(ppm int64) string {
+	switch {
+	case ppm < 0:
+		return "-" + view.Percent(-ppm)
+	case ppm > 0:
+		return "+" + view.Percent(ppm)
+	}
+	return view.Percent(ppm)
+}
+
+// signedDollars is dollars of a difference.
+func signedDollars(micro *int64) string {
+	switch {
+	case micro == nil || *micro == 0:
+		return view.Dollars(micro)
+	case *micro < 0:
+		less := -*micro
+		return "-" + view.Dollars(&less)
+	}
+	return "+" + view.Dollars(micro)
+}
+
+// signed writes a difference.
+func signed(n int64) string {
+	if n > 0 {
+		return fmt.Sprintf("+%d", n)
+	}
+	return fmt.Sprint(n)
+}
