@@ -88,7 +88,10 @@ func (a *app) compare(paths []string, differentPlans, asJSON bool) error {
 	if err != nil {
 		return fail(exitFailure, err, "'gaia show DIR' lists the tasks of a run, and 'gaia run --task' plans those that are to be compared")
 	}
-	shown := comparison{Comparison: c, A: comparedRun{c.A, paths[0], runs[0].Marked, identified(runs[0])}, B: comparedRun{c.B, paths[1], runs[1].Marked, identified(runs[1])},
+	side := func(i int, of stats.Compared) history.ComparedRun {
+		return history.ComparedRun{Compared: of, Path: paths[i], RecordingFailed: runs[i].Marked, Identity: history.Identify(runs[i])}
+	}
+	shown := history.Comparison{Comparison: c, A: side(0, c.A), B: side(1, c.B),
 		Differences: append([]string{}, differences...), Rehearsal: runs[0].Manifest.Rehearsal || runs[1].Manifest.Rehearsal}
 	signer := firstOf(untrusted...)
 	shown.SignerTrusted = signer == nil
@@ -143,7 +146,7 @@ func planDifferences(a, b plan.Plan) ([]string, error) {
 
 // printComparison prints the two runs beside each other, what their difference is
 // worth, and each task that flipped.
-func (a *app) printComparison(c comparison) error {
+func (a *app) printComparison(c history.Comparison) error {
 	out := ""
 	switch {
 	case c.A.Rehearsal && c.B.Rehearsal:
@@ -155,16 +158,16 @@ func (a *app) printComparison(c comparison) error {
 	}
 	for _, side := range []struct {
 		name string
-		comparedRun
+		history.ComparedRun
 	}{{"A", c.A}, {"B", c.B}} {
 		if side.RecordingFailed != "" {
 			out += fmt.Sprintf("recording failed: %s went on without evidence: %s\n\n", side.name, oneLine(side.RecordingFailed))
 		}
 	}
-	if _, err := fmt.Fprintf(a.stdout, "%s%s\n\n", out, comparisonTable(c)); err != nil {
+	if _, err := fmt.Fprintf(a.stdout, "%s%s\n\n", out, history.ComparisonTable(c)); err != nil {
 		return err
 	}
-	if err := a.printRows(comparisonRows(c)); err != nil || len(c.Flips) == 0 {
+	if err := a.printRows(history.ComparisonRows(c)); err != nil || len(c.Flips) == 0 {
 		return err
 	}
 	t := view.NewTable("flipped", "level", "A", "B")
@@ -262,13 +265,13 @@ func (a *app) printTrend(r trendResult) error {
 	}
 	t := view.NewTable(r.By, "runs", "tasks", "solved", "", "cost/solve", "tokens/solve", "retries", "regressions", "guidance", "model")
 	for _, b := range r.Buckets {
-		t.Row(trendRow(b)...)
+		t.Row(history.TrendRow(b)...)
 	}
 	if _, err := fmt.Fprintf(a.stdout, "%s%s\n", out, t.String()); err != nil {
 		return err
 	}
 	below := ""
-	if regressed := regressionTable(r.Buckets); regressed != "" {
+	if regressed := history.RegressionTable(r.Buckets); regressed != "" {
 		below = "\n" + regressed + "\n"
 	}
 	if r.Failed > 0 || len(r.RecordingFailed) > 0 {

@@ -45,7 +45,7 @@ func TestFormatsAreDocumented(t *testing.T) {
 	documented(t, "scorecard", chapter(t, doc, "### `scorecard.json`"), reflect.TypeFor[rundir.Scorecard]())
 	documented(t, "run event", chapter(t, doc, "## Ledger file"), reflect.TypeFor[rundir.RunEvent]())
 	documented(t, "history record", chapter(t, doc, "## History"), reflect.TypeFor[history.Record]())
-	documented(t, "what is counted of a run", chapter(t, doc, "## History"), reflect.TypeFor[rundir.RunStats](), "-", "dataset")
+	documented(t, "what is counted of a run", chapter(t, doc, "## History"), reflect.TypeFor[rundir.RunStats](), "dataset")
 	documented(t, "export", chapter(t, doc, "## Ledger file"), reflect.TypeFor[history.Export]())
 	documented(t, "summary", chapter(t, doc, "### `summary.json`"), reflect.TypeFor[rundir.Summary](), "dataset", "harness", "tokens")
 }
@@ -91,6 +91,9 @@ func documented(t *testing.T, format, text string, typ reflect.Type, elsewhere .
 	}
 	for i := range typ.NumField() {
 		name, options, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
 		want := "`" + name + "`"
 		if options == "omitzero" || options == "omitempty" {
 			want = "`" + name + "?`"

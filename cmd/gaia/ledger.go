@@ -334,7 +334,7 @@ func (a *app) countMetrics(q *ledgerQuery) error {
 func metricsTable(all history.Metrics, guidances []history.GuidanceMetrics) string {
 	rate := func(format string, f *float32, scale float32) string {
 		if f == nil {
-			return noNumber
+			return history.NoNumber
 		}
 		return fmt.Sprintf(format, *f*scale)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/gaia-harness/gaia/internal/sign"
 	"github.com/gaia-harness/gaia/internal/verify"
 	"github.com/gaia-harness/gaia/internal/visible"
+	"github.com/gaia-harness/gaia/internal/witnessview"
 	"github.com/gaia-harness/gaia/trajectory"
 	"github.com/gaia-harness/gaia/trajectory/witness"
 	"github.com/spf13/cobra"
@@ -161,7 +162,7 @@ func (a *app) witnessShow(path string, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return a.printJSON(newWitnessJSON(w))
+		return a.printJSON(witnessview.NewJSON(w))
 	}
 	signed := "no"
 	if w.Signed() {
@@ -176,27 +177,27 @@ func (a *app) witnessShow(path string, asJSON bool) error {
 		rows = append(rows, [2]string{"rehearsal", rehearsalNote})
 	}
 	if err := a.printRows(append(rows, [][2]string{
-		{"outcome", outcomeName(w.Outcome)},
-		{"mode", modeName(w.Mode)},
+		{"outcome", witnessview.OutcomeName(w.Outcome)},
+		{"mode", witnessview.ModeName(w.Mode)},
 		{"policy", hex.EncodeToString(w.PolicyHash[:])},
-		{"created", createdText(w.CreatedNs)},
+		{"created", witnessview.CreatedText(w.CreatedNs)},
 		{"signed", signed},
 		{"calls", fmt.Sprintf("%s, %d model calls retried", counted(w.ToolCalls, "tool call"), w.Retries)},
 		{"tokens", fmt.Sprint(w.Tokens)},
 		{"cost", dollars(&w.CostMicroUSD)},
-		{"latency", durationText(w.LatencyMs)},
+		{"latency", witnessview.DurationText(w.LatencyMs)},
 		{"evidence", complete},
-		{"governance", conductText(w)},
+		{"governance", witnessview.ConductText(w)},
 		{"size", fmt.Sprintf("%s, %s", counted(w.Size, "byte"), counted(len(w.Sections), "section"))},
 	}...)); err != nil {
 		return err
 	}
 	out := &strings.Builder{}
 	for _, s := range w.Sections {
-		fmt.Fprintf(out, "\n%s, %s:\n", sectionName(s.Tag), counted(len(s.Value), "byte"))
+		fmt.Fprintf(out, "\n%s, %s:\n", witnessview.SectionName(s.Tag), counted(len(s.Value), "byte"))
 		switch {
 		case s.Tag == witness.Trace:
-			writeTrace(out, w.Trace())
+			witnessview.WriteTrace(out, w.Trace())
 		case len(s.Value) == 0:
 			out.WriteString("    (empty)\n")
 		default:
@@ -539,21 +540,21 @@ func (a *app) witnessReplay(path, keyFile string) error {
 	}
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "1. verify: the bundle of %s is whole; %s\n", counted(w.Size, "byte"), signature)
-	fmt.Fprintf(out, "\n2. task %s, under the policy %x (%s)\n", rundir.WitnessUUID(w.TaskID), w.PolicyHash, modeName(w.Mode))
+	fmt.Fprintf(out, "\n2. task %s, under the policy %x (%s)\n", rundir.WitnessUUID(w.TaskID), w.PolicyHash, witnessview.ModeName(w.Mode))
 	if w.Rehearsal() {
 		fmt.Fprintf(out, "  rehearsal: %s\n", rehearsalNote)
 	}
-	writeWhole(out, w, witness.Spec, "empty")
-	writeWhole(out, w, witness.Plan, "empty")
-	writeCalls(out, w)
+	witnessview.WriteWhole(out, w, witness.Spec, "empty")
+	witnessview.WriteWhole(out, w, witness.Plan, "empty")
+	witnessview.WriteCalls(out, w)
 	fmt.Fprint(out, "\n4. what was changed\n")
-	writeWhole(out, w, witness.Diff, "nothing was")
+	witnessview.WriteWhole(out, w, witness.Diff, "nothing was")
 	fmt.Fprint(out, "\n5. what the checks said\n")
-	writeWhole(out, w, witness.TestLog, "nothing")
+	witnessview.WriteWhole(out, w, witness.TestLog, "nothing")
 	match, said := rundir.MatchWitness(w)
 	switch match {
 	case rundir.WitnessContradicts:
-		err = trajectory.Faultf(path, "the outcome is %s, but %s", outcomeName(w.Outcome), said)
+		err = trajectory.Faultf(path, "the outcome is %s, but %s", witnessview.OutcomeName(w.Outcome), said)
 	case rundir.WitnessUnchecked:
 		said = "not checked: " + said
 		err = fail(exitFindings, fmt.Errorf("the outcome is %s", said))
@@ -565,9 +566,9 @@ func (a *app) witnessReplay(path, keyFile string) error {
 		}
 		err = fail(exitFindings, errors.New("the bundle is "+signature), hint)
 	}
-	fmt.Fprintf(out, "\n6. outcome: %s; %s\n", outcomeName(w.Outcome), said)
+	fmt.Fprintf(out, "\n6. outcome: %s; %s\n", witnessview.OutcomeName(w.Outcome), said)
 	if _, ok := w.Section(witness.Postmortem); ok {
-		writeWhole(out, w, witness.Postmortem, "empty")
+		witnessview.WriteWhole(out, w, witness.Postmortem, "empty")
 	}
 	if _, failed := io.WriteString(a.stdout, visible.Text(out.String())); failed != nil {
 		return failed

@@ -1,26 +1,27 @@
-package main
+package history
 
 import (
 	"fmt"
-	"github.com/gaia-harness/gaia/internal/history"
+	"slices"
+
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/view"
 	"github.com/jedib0t/go-pretty/v6/text"
-	"slices"
 )
 
-// noNumber stands for a number that there is none of.
-const noNumber = "–"
+// NoNumber stands for a number that there is none of.
+const NoNumber = "–"
 
-func trendRow(b history.TrendBucket) []any {
-	name, solved, rate, cost, tokens := b.Name, fmt.Sprint(b.Solved), noNumber, noNumber, noNumber
+// TrendRow returns a day or week as the cells of a table.
+func TrendRow(b TrendBucket) []any {
+	name, solved, rate, cost, tokens := b.Name, fmt.Sprint(b.Solved), NoNumber, NoNumber, NoNumber
 	if b.Rehearsal {
 		name += " rehearsal"
 	}
 	if scored := b.Tasks - b.Unscored; scored > 0 {
 		rate = view.Percent(stats.NewRate(b.Solved, scored).AccuracyPPM)
 	} else {
-		solved = noNumber
+		solved = NoNumber
 	}
 	if b.CostPerSolveMicroUSD != nil {
 		cost = view.Dollars(b.CostPerSolveMicroUSD)
@@ -45,7 +46,7 @@ func severally(all []string) string {
 	shown := func(i int) string { return text.Snip(view.Line(all[i]), most, "…") }
 	switch len(all) {
 	case 0:
-		return noNumber
+		return NoNumber
 	case 1:
 		return shown(0)
 	case 2:
@@ -54,9 +55,9 @@ func severally(all []string) string {
 	return fmt.Sprintf("%s → … → %s (%d)", shown(0), shown(len(all)-1), len(all))
 }
 
-// regressionTable names the tasks that a run solved no more, the latest first; "" if
+// RegressionTable names the tasks that a run solved no more, the latest first; "" if
 // there is none.
-func regressionTable(buckets []history.TrendBucket) string {
+func RegressionTable(buckets []TrendBucket) string {
 	const most = 20
 	t := view.NewTable("regressed", "level", "outcome", "in", "solved in")
 	shown, left := 0, 0

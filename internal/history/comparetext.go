@@ -1,32 +1,34 @@
-package main
+package history
 
 import (
 	"fmt"
+
 	"github.com/gaia-harness/gaia/internal/rundir"
 	"github.com/gaia-harness/gaia/internal/stats"
 	"github.com/gaia-harness/gaia/internal/view"
 )
 
-// comparison is what compare prints with --json.
-type comparison struct {
+// Comparison is what compare prints with --json.
+type Comparison struct {
 	stats.Comparison
-	A           comparedRun `json:"a"`
-	B           comparedRun `json:"b"`
+	A           ComparedRun `json:"a"`
+	B           ComparedRun `json:"b"`
 	Differences []string    `json:"differences"` // of the plans
 	Rehearsal   bool        `json:"rehearsal,omitzero"`
 
 	SignerTrusted bool `json:"signer_trusted"` // of both runs
 }
 
-type comparedRun struct {
+// ComparedRun is one side of a comparison.
+type ComparedRun struct {
 	stats.Compared
 	Path            string `json:"path"`
 	RecordingFailed string `json:"recording_failed,omitzero"` // why, where the run went on without evidence
-	identity
+	Identity
 }
 
-// identity says which run is compared, and what it was under.
-type identity struct {
+// Identity says which run is compared, and what it was under.
+type Identity struct {
 	GuidanceHash   string `json:"guidance_hash"`
 	ManifestSHA256 string `json:"manifest_sha256"`
 	Model          string `json:"model"`
@@ -39,15 +41,16 @@ type identity struct {
 	Version        string `json:"version"` // of the program
 }
 
-func identified(r *rundir.Run) identity {
+// Identify returns which run it is.
+func Identify(r *rundir.Run) Identity {
 	m := r.Manifest
-	return identity{GuidanceHash: m.GuidanceHash, ManifestSHA256: r.ManifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
+	return Identity{GuidanceHash: m.GuidanceHash, ManifestSHA256: r.ManifestSHA256, Model: m.Model.Name, PolicyHash: m.PolicyHash, PolicyMode: m.PolicyMode,
 		Rehearsal: m.Rehearsal, RunID: m.RunID, SignedBy: r.Key.ID(), Started: r.Summary().Started, Version: m.Harness.Version}
 }
 
-// comparisonTable is a row for each thing that is known of both runs, with
+// ComparisonTable is a row for each thing that is known of both runs, with
 // the difference where it is one of numbers.
-func comparisonTable(c comparison) string {
+func ComparisonTable(c Comparison) string {
 	t := view.NewTable("", "A", "B", "B less A")
 	for _, r := range [][3]string{
 		{"run", c.A.RunID, c.B.RunID}, {"started", c.A.Started, c.B.Started}, {"model", c.A.Model, c.B.Model},
@@ -67,7 +70,8 @@ func comparisonTable(c comparison) string {
 	return t.String()
 }
 
-func comparisonRows(c comparison) [][2]string {
+// ComparisonRows returns what the difference of two runs is worth, as names and values.
+func ComparisonRows(c Comparison) [][2]string {
 	tasks := fmt.Sprintf("%d in both", c.Tasks)
 	for _, other := range []struct {
 		n    int
